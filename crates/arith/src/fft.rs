@@ -1,0 +1,1234 @@
+//! The special FFT of CKKS encoding: the canonical embedding of
+//! `R[X]/(X^{2n} + 1)` restricted to the orbit of 5.
+//!
+//! Cheon, Kim, Kim, Song, "Homomorphic encryption for arithmetic of approximate
+//! numbers", ASIACRYPT 2017, with slots in the order of Cheon, Han, Kim, Kim, Song,
+//! "Bootstrapping for approximate homomorphic encryption", EUROCRYPT 2018.
+//!
+//! Evaluating `u(X)` of degree below `n` at `zeta^(5^j)`, `zeta = exp(2 pi i / 4n)`,
+//! is reducing it modulo `X^n - i = prod_j (X - zeta^(5^j))`, down a tree of
+//! factors. The node at depth `d` with residue `r < 2^d` is that of the
+//! `j = r mod 2^d`, `X^(n/2^d) - w^2` for `w = exp(2 pi i 5^r / 2^(d+3))`. Its left
+//! child `X^(n/2^(d+1)) - w` has residue `r`, its right child `X^(n/2^(d+1)) + w`
+//! residue `r + 2^d`. As `w` depends on `d` and `r` only, the tables for one size
+//! serve all smaller ones.
+
+use crate::dd::Dd;
+use sealed::{DdX8, F64x8, Lanes, Scalar};
+use std::ops::{Add, Mul, Neg, Sub};
+
+/// A real number that [`SpecialFft`] computes with: `f64` or [`Dd`].
+pub trait Real:
+    Scalar + Send + Sync + std::fmt::Debug + PartialEq + PartialOrd + Default + 'static
+{
+    /// 0.
+    const ZERO: Self;
+    /// 1.
+    const ONE: Self;
+    /// The same number.
+    fn from_f64(x: f64) -> Self;
+    /// The nearest number.
+    fn from_dd(x: Dd) -> Self;
+    /// The nearest `f64`.
+    fn to_f64(self) -> f64;
+    /// The same number.
+    fn to_dd(self) -> Dd;
+}
+
+impl Real for f64 {
+    const ZERO: Self = 0.0;
+    const ONE: Self = 1.0;
+    #[inline]
+    fn from_f64(x: f64) -> Self {
+        x
+    }
+    #[inline]
+    fn from_dd(x: Dd) -> Self {
+        x.to_f64()
+    }
+    #[inline]
+    fn to_f64(self) -> f64 {
+        self
+    }
+    #[inline]
+    fn to_dd(self) -> Dd {
+        self.into()
+    }
+}
+
+impl Real for Dd {
+    const ZERO: Self = Self::ZERO;
+    const ONE: Self = Self::ONE;
+    #[inline]
+    fn from_f64(x: f64) -> Self {
+        x.into()
+    }
+    #[inline]
+    fn from_dd(x: Dd) -> Self {
+        x
+    }
+    #[inline]
+    fn to_f64(self) -> f64 {
+        self.to_f64()
+    }
+    #[inline]
+    fn to_dd(self) -> Dd {
+        self
+    }
+}
+
+/// `re + i im`.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[repr(C)]
+pub struct Complex<T> {
+    /// Real part.
+    pub re: T,
+    /// Imaginary part.
+    pub im: T,
+}
+
+impl<T> Complex<T> {
+    /// `re + i im`.
+    #[inline(always)]
+    pub const fn new(re: T, im: T) -> Self {
+        Self { re, im }
+    }
+}
+
+impl<T: Copy + Neg<Output = T>> Complex<T> {
+    /// `re - i im`.
+    #[inline(always)]
+    #[must_use]
+    pub fn conj(self) -> Self {
+        Self::new(self.re, -self.im)
+    }
+
+    /// `i` times the number.
+    #[inline(always)]
+    fn mul_i(self) -> Self {
+        Self::new(-self.im, self.re)
+    }
+}
+
+impl<T: Real> Complex<T> {
+    /// Product with the conjugate of `y`.
+    #[inline(always)]
+    fn mul_conj(self, y: Self) -> Self {
+        Self::new(self.re * y.re + self.im * y.im, self.im * y.re - self.re * y.im)
+    }
+
+    /// Product with a power of two.
+    #[inline(always)]
+    fn scale(self, power_of_two: f64) -> Self {
+        Self::new(self.re.scale(power_of_two), self.im.scale(power_of_two))
+    }
+}
+
+impl<T: Add<Output = T>> Add for Complex<T> {
+    type Output = Self;
+    #[inline(always)]
+    fn add(self, y: Self) -> Self {
+        Self::new(self.re + y.re, self.im + y.im)
+    }
+}
+
+impl<T: Sub<Output = T>> Sub for Complex<T> {
+    type Output = Self;
+    #[inline(always)]
+    fn sub(self, y: Self) -> Self {
+        Self::new(self.re - y.re, self.im - y.im)
+    }
+}
+
+impl<T: Copy + Add<Output = T> + Sub<Output = T> + Mul<Output = T>> Mul for Complex<T> {
+    type Output = Self;
+    #[inline(always)]
+    fn mul(self, y: Self) -> Self {
+        Self::new(self.re * y.re - self.im * y.im, self.re * y.im + self.im * y.re)
+    }
+}
+
+impl<T: Neg<Output = T>> Neg for Complex<T> {
+    type Output = Self;
+    #[inline(always)]
+    fn neg(self) -> Self {
+        Self::new(-self.re, -self.im)
+    }
+}
+
+mod sealed {
+    use super::{Add, Mul, Neg, Real, Row, SpecialFft, Sub};
+
+    /// A number, and the type of eight of them side by side, which consists of
+    /// the same `f64`s, in another order, and nothing else.
+    pub trait Scalar:
+        Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Neg<Output = Self>
+    {
+        type Lanes: Lanes<Scalar = Self>;
+
+        /// Product with a power of two.
+        fn scale(self, power_of_two: f64) -> Self;
+        /// [`SpecialFft::forward`] on rows. Not generic, so that the transforms
+        /// are compiled with this crate and its optimisation level.
+        fn forward(fft: &SpecialFft<Self>, rows: &mut [Row<Self>])
+        where
+            Self: Real;
+        /// [`SpecialFft::inverse`] on rows.
+        fn inverse(fft: &SpecialFft<Self>, rows: &mut [Row<Self>])
+        where
+            Self: Real;
+    }
+
+    pub trait Lanes: Copy + Default + std::fmt::Debug + Send + Sync {
+        type Scalar;
+        fn get(&self, lane: usize) -> Self::Scalar;
+        fn set(&mut self, lane: usize, x: Self::Scalar);
+        /// Of the 16 numbers that a memory block of two `Lanes` holds one after
+        /// the other, those with even and those with odd index.
+        fn unzip(block: (Self, Self)) -> (Self, Self);
+        /// Inverse of `unzip`.
+        fn zip(even_odd: (Self, Self)) -> (Self, Self);
+        /// Lane `i` of row `j` to lane `j` of row `i`.
+        fn transpose(rows: &[Self; 8]) -> [Self; 8];
+    }
+
+    /// Eight `f64`.
+    #[derive(Debug, Clone, Copy, Default)]
+    #[repr(transparent)]
+    pub struct F64x8(pub [f64; 8]);
+
+    /// Eight `Dd`, the leading words before the others.
+    #[derive(Debug, Clone, Copy, Default)]
+    #[repr(C)]
+    pub struct DdX8 {
+        pub hi: F64x8,
+        pub lo: F64x8,
+    }
+}
+
+/// A transform, as it was compiled for the instructions the CPU has.
+macro_rules! dispatch {
+    ($name:ident, $portable:ident, $avx2:ident, $avx512:ident) => {
+        fn $name(fft: &SpecialFft<Self>, rows: &mut [Row<Self>]) {
+            match fft.simd {
+                Simd::Portable => fft.$portable(rows),
+                // SAFETY: `Simd` values exist only for what the CPU has.
+                #[cfg(target_arch = "x86_64")]
+                Simd::Avx2 => unsafe { fft.$avx2(rows) },
+                // SAFETY: as above.
+                #[cfg(target_arch = "x86_64")]
+                Simd::Avx512 => unsafe { fft.$avx512(rows) },
+            }
+        }
+    };
+}
+
+impl Scalar for f64 {
+    type Lanes = F64x8;
+    #[inline(always)]
+    fn scale(self, power_of_two: f64) -> Self {
+        self * power_of_two
+    }
+    dispatch!(forward, forward_rows, forward_avx2, forward_avx512);
+    dispatch!(inverse, inverse_rows, inverse_avx2, inverse_avx512);
+}
+
+impl Scalar for Dd {
+    type Lanes = DdX8;
+    #[inline(always)]
+    fn scale(self, power_of_two: f64) -> Self {
+        Self::from_parts((self.hi() * power_of_two, self.lo() * power_of_two))
+    }
+    dispatch!(forward, forward_rows, forward_avx2, forward_avx512);
+    dispatch!(inverse, inverse_rows, inverse_avx2, inverse_avx512);
+}
+
+impl Lanes for F64x8 {
+    type Scalar = f64;
+    #[inline(always)]
+    fn get(&self, lane: usize) -> f64 {
+        self.0[lane]
+    }
+    #[inline(always)]
+    fn set(&mut self, lane: usize, x: f64) {
+        self.0[lane] = x;
+    }
+    #[inline(always)]
+    fn unzip((Self(a), Self(b)): (Self, Self)) -> (Self, Self) {
+        (
+            Self([a[0], a[2], a[4], a[6], b[0], b[2], b[4], b[6]]),
+            Self([a[1], a[3], a[5], a[7], b[1], b[3], b[5], b[7]]),
+        )
+    }
+    #[inline(always)]
+    fn zip((Self(a), Self(b)): (Self, Self)) -> (Self, Self) {
+        (
+            Self([a[0], b[0], a[1], b[1], a[2], b[2], a[3], b[3]]),
+            Self([a[4], b[4], a[5], b[5], a[6], b[6], a[7], b[7]]),
+        )
+    }
+    #[inline(always)]
+    fn transpose(rows: &[Self; 8]) -> [Self; 8] {
+        let mut columns = [Self::default(); 8];
+        for (l, column) in columns.iter_mut().enumerate() {
+            for (lane, row) in column.0.iter_mut().zip(rows) {
+                *lane = row.0[l];
+            }
+        }
+        columns
+    }
+}
+
+impl Lanes for DdX8 {
+    type Scalar = Dd;
+    #[inline(always)]
+    fn get(&self, lane: usize) -> Dd {
+        Dd::from_parts((self.hi.0[lane], self.lo.0[lane]))
+    }
+    #[inline(always)]
+    fn set(&mut self, lane: usize, x: Dd) {
+        (self.hi.0[lane], self.lo.0[lane]) = (x.hi(), x.lo());
+    }
+    #[inline(always)]
+    fn unzip((a, b): (Self, Self)) -> (Self, Self) {
+        let (hi_front, lo_front) = F64x8::unzip((a.hi, a.lo));
+        let (hi_back, lo_back) = F64x8::unzip((b.hi, b.lo));
+        let (hi_even, hi_odd) = F64x8::unzip((hi_front, hi_back));
+        let (lo_even, lo_odd) = F64x8::unzip((lo_front, lo_back));
+        (Self { hi: hi_even, lo: lo_even }, Self { hi: hi_odd, lo: lo_odd })
+    }
+    #[inline(always)]
+    fn zip((even, odd): (Self, Self)) -> (Self, Self) {
+        let (hi_front, hi_back) = F64x8::zip((even.hi, odd.hi));
+        let (lo_front, lo_back) = F64x8::zip((even.lo, odd.lo));
+        let (front_hi, front_lo) = F64x8::zip((hi_front, lo_front));
+        let (back_hi, back_lo) = F64x8::zip((hi_back, lo_back));
+        (Self { hi: front_hi, lo: front_lo }, Self { hi: back_hi, lo: back_lo })
+    }
+    #[inline(always)]
+    fn transpose(rows: &[Self; 8]) -> [Self; 8] {
+        let hi = F64x8::transpose(&rows.map(|row| row.hi));
+        let lo = F64x8::transpose(&rows.map(|row| row.lo));
+        std::array::from_fn(|i| Self { hi: hi[i], lo: lo[i] })
+    }
+}
+
+/// Eight complex numbers: in `values`, one after the other; within a transform,
+/// real parts before imaginary parts. Then a loop over the lanes compiles to
+/// vector instructions, whatever the width of the registers.
+type Row<T> = Complex<<T as Scalar>::Lanes>;
+
+impl<L: Lanes> Complex<L> {
+    #[inline(always)]
+    fn get(&self, lane: usize) -> Complex<L::Scalar> {
+        Complex::new(self.re.get(lane), self.im.get(lane))
+    }
+
+    #[inline(always)]
+    fn set(&mut self, lane: usize, x: Complex<L::Scalar>) {
+        self.re.set(lane, x.re);
+        self.im.set(lane, x.im);
+    }
+
+    /// From numbers one after the other to real parts before imaginary parts.
+    #[inline(always)]
+    fn deinterleave(&mut self) {
+        (self.re, self.im) = L::unzip((self.re, self.im));
+    }
+
+    /// Inverse of [`deinterleave`](Self::deinterleave).
+    #[inline(always)]
+    fn interleave(&mut self) {
+        (self.re, self.im) = L::zip((self.re, self.im));
+    }
+
+    #[inline(always)]
+    fn transpose(rows: &[Self; 8]) -> [Self; 8] {
+        let re = L::transpose(&rows.map(|row| row.re));
+        let im = L::transpose(&rows.map(|row| row.im));
+        std::array::from_fn(|i| Self { re: re[i], im: im[i] })
+    }
+}
+
+/// Rows of an inner block, whose passes follow one another while it is in the
+/// first-level cache (32 KiB of `f64`).
+const INNER_ROWS: usize = 256;
+
+/// The transform between slots and half-coefficients for every power of two up
+/// to a maximum, and the roots of unity it needs.
+///
+/// For `n` values, half-coefficient `k` is `c_k + i c_(k+n)` of the real
+/// polynomial `sum_(k < 2n) c_k X^k`, and slot `j` is its value at `zeta^(5^j)`,
+/// `zeta = exp(2 pi i / 4n)`; the values at the conjugates are the conjugates. The
+/// cyclic rotation of slots by `r` is `X -> X^(5^r)`.
+///
+/// The root mean square of the errors, relative to that of the result, is below
+/// `4 log2(n) u` with `u = 2^-53` for `f64` and `2^-103` for [`Dd`]. Results are the
+/// same bits on every machine, whatever its vector instructions.
+///
+/// ```
+/// use sudare_arith::fft::{Complex, SpecialFft};
+///
+/// let fft = SpecialFft::<f64>::new(14);
+/// let slots = [Complex::new(1.0, 2.0), Complex::new(-0.5, 0.0)];
+/// let mut values = slots;
+/// fft.inverse(&mut values);
+/// // c_0 + c_1 X + c_2 X^2 + c_3 X^3 with values 1 + 2i at zeta and -0.5 at zeta^5.
+/// let coefficients = [values[0].re, values[1].re, values[0].im, values[1].im];
+/// assert!((coefficients[0] - 0.25).abs() < 1e-15);
+/// fft.forward(&mut values);
+/// assert!((values[0] - slots[0]).re.abs() < 1e-15);
+/// ```
+#[derive(Debug, Clone)]
+pub struct SpecialFft<T: Real> {
+    log_slots_max: u32,
+    simd: Simd,
+    /// `w` at `2^d + r`, for transforms too short for rows.
+    short: Vec<Complex<T>>,
+    /// `v`, `v^2`, `v^3` at `2^d + b` for the node `b` from the left at depth `d`,
+    /// with `v` the `w` of its left child; two levels at a time use them.
+    radix4: Vec<[Complex<T>; 3]>,
+    /// `w` at `2^d + r`, eight a row, for the last three levels.
+    tail: Vec<Row<T>>,
+}
+
+impl<T: Real> SpecialFft<T> {
+    /// Tables for up to `2^log_slots_max` values.
+    ///
+    /// # Panics
+    /// If `log_slots_max` is over 28.
+    #[must_use]
+    pub fn new(log_slots_max: u32) -> Self {
+        Self::with_simd(log_slots_max, Simd::detect())
+    }
+
+    fn with_simd(log_slots_max: u32, simd: Simd) -> Self {
+        assert!(log_slots_max <= 28, "2^{log_slots_max} slots: at most 2^28 are supported");
+        let roots = Roots::new(log_slots_max + 2);
+        // w of residue r at depth d, as a power of the primitive root of order
+        // 2^(log_slots_max + 2).
+        let index = |d: u32, r: u32| {
+            let five_r = 5u32.wrapping_pow(r) & ((8 << d) - 1);
+            five_r << (log_slots_max - 1 - d)
+        };
+        let root = |index: u32| {
+            let Complex { re, im } = roots.power(index);
+            Complex::new(T::from_dd(re), T::from_dd(im))
+        };
+        let heap = |depths: u32| (0..depths).flat_map(|d| (0..1u32 << d).map(move |r| (d, r)));
+
+        let mut short = vec![Complex::default(); 1];
+        short.extend(heap(log_slots_max.min(LOG_SHORT)).map(|(d, r)| root(index(d, r))));
+        let mut radix4 = vec![[Complex::default(); 3]; 1];
+        radix4.extend(heap(log_slots_max.saturating_sub(4)).map(|(d, node)| {
+            let v = index(d + 1, reverse_bits(node as usize, d) as u32);
+            [root(v), root(2 * v), root(v.wrapping_mul(3))]
+        }));
+        let mut tail = vec![Row::<T>::default(); 1];
+        for (d, r) in heap(log_slots_max).skip(7) {
+            let lane = r as usize % 8;
+            if lane == 0 {
+                tail.push(Row::<T>::default());
+            }
+            if let Some(row) = tail.last_mut() {
+                row.set(lane, root(index(d, r)));
+            }
+        }
+        Self { log_slots_max, simd, short, radix4, tail }
+    }
+
+    /// `log2` of the largest number of values.
+    #[must_use]
+    pub fn log_slots_max(&self) -> u32 {
+        self.log_slots_max
+    }
+
+    /// Half-coefficients to slots, in place (decoding).
+    ///
+    /// # Panics
+    /// If `values.len()` is not a power of two up to `2^log_slots_max`.
+    pub fn forward(&self, values: &mut [Complex<T>]) {
+        self.check(values.len());
+        if values.len() < MIN_ROWS_LEN {
+            self.forward_short(values);
+            return;
+        }
+        T::forward(self, as_rows(values));
+    }
+
+    /// Slots to half-coefficients, in place, the factor `1/n` included (encoding).
+    ///
+    /// # Panics
+    /// If `values.len()` is not a power of two up to `2^log_slots_max`.
+    pub fn inverse(&self, values: &mut [Complex<T>]) {
+        self.check(values.len());
+        if values.len() < MIN_ROWS_LEN {
+            self.inverse_short(values);
+            return;
+        }
+        T::inverse(self, as_rows(values));
+    }
+
+    fn check(&self, len: usize) {
+        assert!(
+            len.is_power_of_two() && len <= 1 << self.log_slots_max,
+            "{len} values: a power of two up to 2^{} is needed",
+            self.log_slots_max
+        );
+    }
+
+    /// The levels from the leaves up, so that each node's values are in order.
+    fn forward_short(&self, values: &mut [Complex<T>]) {
+        permute_by_reversed_bits(values);
+        let mut half = 1;
+        while half < values.len() {
+            for node in values.chunks_exact_mut(2 * half) {
+                let (low, high) = node.split_at_mut(half);
+                for ((x, y), &w) in low.iter_mut().zip(high).zip(&self.short[half..]) {
+                    let wy = *y * w;
+                    (*x, *y) = (*x + wy, *x - wy);
+                }
+            }
+            half *= 2;
+        }
+    }
+
+    fn inverse_short(&self, values: &mut [Complex<T>]) {
+        let mut half = values.len() / 2;
+        while half > 0 {
+            for node in values.chunks_exact_mut(2 * half) {
+                let (low, high) = node.split_at_mut(half);
+                for ((x, y), &w) in low.iter_mut().zip(high).zip(&self.short[half..]) {
+                    (*x, *y) = (*x + *y, (*x - *y).mul_conj(w));
+                }
+            }
+            half /= 2;
+        }
+        permute_by_reversed_bits(values);
+        let factor = 1.0 / values.len() as f64;
+        for x in values {
+            *x = x.scale(factor);
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl")]
+    fn forward_avx512(&self, rows: &mut [Row<T>]) {
+        self.forward_rows(rows);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl")]
+    fn inverse_avx512(&self, rows: &mut [Row<T>]) {
+        self.inverse_rows(rows);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    fn forward_avx2(&self, rows: &mut [Row<T>]) {
+        self.forward_rows(rows);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    fn inverse_avx2(&self, rows: &mut [Row<T>]) {
+        self.inverse_rows(rows);
+    }
+
+    /// The levels from the root down: one or two in `head`, then two at a time,
+    /// then the last three with the permutation in `tiles`.
+    #[inline(always)]
+    fn forward_rows(&self, rows: &mut [Row<T>]) {
+        let mut depth = self.forward_head(rows);
+        let mut len = rows.len() >> depth;
+        while len > INNER_ROWS {
+            self.forward_pass(rows, len, depth, 0);
+            depth += 2;
+            len /= 4;
+        }
+        for (b, block) in rows.chunks_exact_mut(len).enumerate() {
+            let (mut len, mut depth, mut first) = (len, depth, b);
+            while len > 1 {
+                self.forward_pass(block, len, depth, first);
+                depth += 2;
+                len /= 4;
+                first *= 4;
+            }
+        }
+        self.tiles::<true>(rows);
+    }
+
+    #[inline(always)]
+    fn inverse_rows(&self, rows: &mut [Row<T>]) {
+        self.tiles::<false>(rows);
+        let blocks_len = rows.len() >> (2 - rows.len().ilog2() % 2);
+        let mut inner = 4;
+        while inner < blocks_len && inner < INNER_ROWS {
+            inner *= 4;
+        }
+        let count = rows.len();
+        let depth_of = |len: usize| (count / len).ilog2();
+        for (b, block) in rows.chunks_exact_mut(inner).enumerate() {
+            let mut len = 4;
+            while len <= inner {
+                self.inverse_pass(block, len, depth_of(len), b * (inner / len));
+                len *= 4;
+            }
+        }
+        let mut len = 4 * inner;
+        while len <= blocks_len {
+            self.inverse_pass(rows, len, depth_of(len), 0);
+            len *= 4;
+        }
+        self.inverse_head(rows);
+    }
+
+    /// One level if the rows are an odd power of two, otherwise two. Returns how
+    /// many, which leaves blocks of a power of four of rows.
+    #[inline(always)]
+    fn forward_head(&self, rows: &mut [Row<T>]) -> u32 {
+        if rows.len().ilog2() % 2 == 1 {
+            let (low, high) = rows.split_at_mut(rows.len() / 2);
+            for (x, y) in low.iter_mut().zip(high) {
+                x.deinterleave();
+                y.deinterleave();
+                forward_one_level::<T>([&mut *x, &mut *y], self.short[1]);
+            }
+            1
+        } else {
+            let [x0, x1, x2, x3] = quarters(rows);
+            for (((x0, x1), x2), x3) in x0.iter_mut().zip(x1).zip(x2).zip(x3) {
+                x0.deinterleave();
+                x1.deinterleave();
+                x2.deinterleave();
+                x3.deinterleave();
+                forward_two_levels::<T>([&mut *x0, &mut *x1, &mut *x2, &mut *x3], self.radix4[1]);
+                // The right child's w is i v at the root and -i v below.
+                std::mem::swap(x2, x3);
+            }
+            2
+        }
+    }
+
+    #[inline(always)]
+    fn inverse_head(&self, rows: &mut [Row<T>]) {
+        let factor = 0.125 / rows.len() as f64;
+        if rows.len().ilog2() % 2 == 1 {
+            let (low, high) = rows.split_at_mut(rows.len() / 2);
+            for (x, y) in low.iter_mut().zip(high) {
+                inverse_one_level::<T>([&mut *x, &mut *y], self.short[1], factor);
+                x.interleave();
+                y.interleave();
+            }
+        } else {
+            let [x0, x1, x2, x3] = quarters(rows);
+            for (((x0, x1), x2), x3) in x0.iter_mut().zip(x1).zip(x2).zip(x3) {
+                std::mem::swap(x2, x3);
+                inverse_two_levels::<T>(
+                    [&mut *x0, &mut *x1, &mut *x2, &mut *x3],
+                    self.radix4[1],
+                    factor,
+                );
+                x0.interleave();
+                x1.interleave();
+                x2.interleave();
+                x3.interleave();
+            }
+        }
+    }
+
+    /// Two levels of the nodes at `depth`, of `len` rows each, of which `first`
+    /// is the one that begins `rows`.
+    #[inline(always)]
+    fn forward_pass(&self, rows: &mut [Row<T>], len: usize, depth: u32, first: usize) {
+        let roots = &self.radix4[(1 << depth) + first..];
+        for (node, &v) in rows.chunks_exact_mut(len).zip(roots) {
+            let [x0, x1, x2, x3] = quarters(node);
+            for (((x0, x1), x2), x3) in x0.iter_mut().zip(x1).zip(x2).zip(x3) {
+                forward_two_levels::<T>([x0, x1, x2, x3], v);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn inverse_pass(&self, rows: &mut [Row<T>], len: usize, depth: u32, first: usize) {
+        let roots = &self.radix4[(1 << depth) + first..];
+        for (node, &v) in rows.chunks_exact_mut(len).zip(roots) {
+            let [x0, x1, x2, x3] = quarters(node);
+            for (((x0, x1), x2), x3) in x0.iter_mut().zip(x1).zip(x2).zip(x3) {
+                inverse_two_levels::<T>([x0, x1, x2, x3], v, 1.0);
+            }
+        }
+    }
+
+    /// The last three levels or, inverse, the first. Tile `t` is the rows `t`,
+    /// `t + T`, ..., `t + 7T` for `T = n / 64`; its 64 values become those of the
+    /// tile with the bits of `t` reversed, transposed.
+    #[inline(always)]
+    fn tiles<const FORWARD: bool>(&self, rows: &mut [Row<T>]) {
+        let tiles = rows.len() / 8;
+        for t in 0..tiles {
+            let u = reverse_bits(t, tiles.ilog2());
+            if t > u {
+                continue;
+            }
+            let mut tile = load_tile::<T>(rows, t);
+            for (from, to) in [(t, u), (u, t)] {
+                let next = load_tile::<T>(rows, to);
+                let done = if FORWARD {
+                    self.forward_tile(tile, tiles, to)
+                } else {
+                    self.inverse_tile(tile, tiles, from)
+                };
+                store_tile::<T>(rows, to, &done);
+                tile = next;
+                if t == u {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Each row of `x` is a node eight values wide; after the transposition lane
+    /// `l` is the node of residue `8 slot_tile + l`, because tiles are loaded in
+    /// reversed order.
+    #[inline(always)]
+    fn forward_tile(&self, x: [Row<T>; 8], tiles: usize, slot_tile: usize) -> [Row<T>; 8] {
+        let [w, v, u, u_right] = self.tile_roots(tiles, slot_tile);
+        let mut x = Row::<T>::transpose(&x);
+        forward_pair::<T, 0, 4>(&mut x, &w);
+        forward_pair::<T, 1, 5>(&mut x, &w);
+        forward_pair::<T, 2, 6>(&mut x, &w);
+        forward_pair::<T, 3, 7>(&mut x, &w);
+        forward_pair::<T, 0, 2>(&mut x, &v);
+        forward_pair::<T, 1, 3>(&mut x, &v);
+        forward_right_pair::<T, 4, 6>(&mut x, &v);
+        forward_right_pair::<T, 5, 7>(&mut x, &v);
+        forward_pair::<T, 0, 1>(&mut x, &u);
+        forward_right_pair::<T, 2, 3>(&mut x, &u);
+        forward_pair::<T, 4, 5>(&mut x, &u_right);
+        forward_right_pair::<T, 6, 7>(&mut x, &u_right);
+        for row in &mut x {
+            row.interleave();
+        }
+        x
+    }
+
+    #[inline(always)]
+    fn inverse_tile(&self, mut x: [Row<T>; 8], tiles: usize, slot_tile: usize) -> [Row<T>; 8] {
+        let [w, v, u, u_right] = self.tile_roots(tiles, slot_tile);
+        for row in &mut x {
+            row.deinterleave();
+        }
+        inverse_pair::<T, 0, 1>(&mut x, &u);
+        inverse_right_pair::<T, 2, 3>(&mut x, &u);
+        inverse_pair::<T, 4, 5>(&mut x, &u_right);
+        inverse_right_pair::<T, 6, 7>(&mut x, &u_right);
+        inverse_pair::<T, 0, 2>(&mut x, &v);
+        inverse_pair::<T, 1, 3>(&mut x, &v);
+        inverse_right_pair::<T, 4, 6>(&mut x, &v);
+        inverse_right_pair::<T, 5, 7>(&mut x, &v);
+        inverse_pair::<T, 0, 4>(&mut x, &w);
+        inverse_pair::<T, 1, 5>(&mut x, &w);
+        inverse_pair::<T, 2, 6>(&mut x, &w);
+        inverse_pair::<T, 3, 7>(&mut x, &w);
+        Row::<T>::transpose(&x)
+    }
+
+    /// `w` of the eight nodes of a tile, of their left children, and of the left
+    /// children of either child. The `w` of a right child is `-i` times that of
+    /// the left child.
+    #[inline(always)]
+    fn tile_roots(&self, tiles: usize, slot_tile: usize) -> [Row<T>; 4] {
+        [1, 2, 4, 5].map(|k| self.tail[k * tiles + slot_tile])
+    }
+}
+
+#[inline(always)]
+fn forward_one_level<T: Real>(x: [&mut Row<T>; 2], w: Complex<T>) {
+    let mut y = x.each_ref().map(|row| **row);
+    for l in 0..8 {
+        let (a, b) = (y[0].get(l), y[1].get(l) * w);
+        y[0].set(l, a + b);
+        y[1].set(l, a - b);
+    }
+    let [x0, x1] = x;
+    (*x0, *x1) = (y[0], y[1]);
+}
+
+#[inline(always)]
+fn inverse_one_level<T: Real>(x: [&mut Row<T>; 2], w: Complex<T>, factor: f64) {
+    let mut y = x.each_ref().map(|row| **row);
+    for l in 0..8 {
+        let (a, b) = (y[0].get(l), y[1].get(l));
+        y[0].set(l, (a + b).scale(factor));
+        y[1].set(l, (a - b).mul_conj(w).scale(factor));
+    }
+    let [x0, x1] = x;
+    (*x0, *x1) = (y[0], y[1]);
+}
+
+/// Two levels below the root: `w = v^2` for the node, `v` for its left child and
+/// `-i v` for its right child.
+#[inline(always)]
+fn forward_two_levels<T: Real>(x: [&mut Row<T>; 4], v: [Complex<T>; 3]) {
+    let mut y = x.each_ref().map(|row| **row);
+    for l in 0..8 {
+        let (a0, a1) = (y[0].get(l), y[1].get(l) * v[0]);
+        let (a2, a3) = (y[2].get(l) * v[1], y[3].get(l) * v[2]);
+        let (even, even_right) = (a0 + a2, a0 - a2);
+        let (odd, odd_right) = (a1 + a3, (a1 - a3).mul_i());
+        y[0].set(l, even + odd);
+        y[1].set(l, even - odd);
+        y[2].set(l, even_right - odd_right);
+        y[3].set(l, even_right + odd_right);
+    }
+    let [x0, x1, x2, x3] = x;
+    (*x0, *x1, *x2, *x3) = (y[0], y[1], y[2], y[3]);
+}
+
+/// Inverse of [`forward_two_levels`], times `4 factor`.
+#[inline(always)]
+fn inverse_two_levels<T: Real>(x: [&mut Row<T>; 4], v: [Complex<T>; 3], factor: f64) {
+    let mut y = x.each_ref().map(|row| **row);
+    for l in 0..8 {
+        let (y0, y1, y2, y3) = (y[0].get(l), y[1].get(l), y[2].get(l), y[3].get(l));
+        let (even, odd) = (y0 + y1, y0 - y1);
+        let (even_right, odd_right) = (y2 + y3, (y2 - y3).mul_i());
+        y[0].set(l, (even + even_right).scale(factor));
+        y[1].set(l, (odd + odd_right).mul_conj(v[0]).scale(factor));
+        y[2].set(l, (even - even_right).mul_conj(v[1]).scale(factor));
+        y[3].set(l, (odd - odd_right).mul_conj(v[2]).scale(factor));
+    }
+    let [x0, x1, x2, x3] = x;
+    (*x0, *x1, *x2, *x3) = (y[0], y[1], y[2], y[3]);
+}
+
+/// One level, lane by lane, between the rows `I` and `J`.
+#[inline(always)]
+fn forward_pair<T: Real, const I: usize, const J: usize>(x: &mut [Row<T>; 8], w: &Row<T>) {
+    for l in 0..8 {
+        let (a, b) = (x[I].get(l), x[J].get(l) * w.get(l));
+        x[I].set(l, a + b);
+        x[J].set(l, a - b);
+    }
+}
+
+/// [`forward_pair`] with `-i w`.
+#[inline(always)]
+fn forward_right_pair<T: Real, const I: usize, const J: usize>(x: &mut [Row<T>; 8], w: &Row<T>) {
+    for l in 0..8 {
+        let (a, b) = (x[I].get(l), (x[J].get(l) * w.get(l)).mul_i());
+        x[I].set(l, a - b);
+        x[J].set(l, a + b);
+    }
+}
+
+/// Twice the inverse of [`forward_pair`].
+#[inline(always)]
+fn inverse_pair<T: Real, const I: usize, const J: usize>(x: &mut [Row<T>; 8], w: &Row<T>) {
+    for l in 0..8 {
+        let (a, b) = (x[I].get(l), x[J].get(l));
+        x[I].set(l, a + b);
+        x[J].set(l, (a - b).mul_conj(w.get(l)));
+    }
+}
+
+/// Twice the inverse of [`forward_right_pair`].
+#[inline(always)]
+fn inverse_right_pair<T: Real, const I: usize, const J: usize>(x: &mut [Row<T>; 8], w: &Row<T>) {
+    for l in 0..8 {
+        let (a, b) = (x[I].get(l), x[J].get(l));
+        x[I].set(l, a + b);
+        x[J].set(l, (a - b).mul_conj(w.get(l)).mul_i());
+    }
+}
+
+#[inline(always)]
+fn quarters<R>(rows: &mut [R]) -> [&mut [R]; 4] {
+    let (front, back) = rows.split_at_mut(rows.len() / 2);
+    let (x0, x1) = front.split_at_mut(front.len() / 2);
+    let (x2, x3) = back.split_at_mut(back.len() / 2);
+    [x0, x1, x2, x3]
+}
+
+/// The numbers below 8 with their bits reversed.
+const REVERSED_8: [usize; 8] = [0, 4, 2, 6, 1, 5, 3, 7];
+
+#[inline(always)]
+fn load_tile<T: Real>(rows: &[Row<T>], t: usize) -> [Row<T>; 8] {
+    REVERSED_8.map(|l| rows[l * (rows.len() / 8) + t])
+}
+
+#[inline(always)]
+fn store_tile<T: Real>(rows: &mut [Row<T>], t: usize, tile: &[Row<T>; 8]) {
+    let tiles = rows.len() / 8;
+    for (l, row) in REVERSED_8.into_iter().zip(tile) {
+        rows[l * tiles + t] = *row;
+    }
+}
+
+fn reverse_bits(x: usize, bits: u32) -> usize {
+    x.reverse_bits().checked_shr(usize::BITS - bits).unwrap_or(0)
+}
+
+fn permute_by_reversed_bits<T>(values: &mut [T]) {
+    let bits = values.len().ilog2();
+    for i in 0..values.len() {
+        let j = reverse_bits(i, bits);
+        if i < j {
+            values.swap(i, j);
+        }
+    }
+}
+
+/// Transforms of at least this many values work on rows.
+const MIN_ROWS_LEN: usize = 1 << (LOG_SHORT + 1);
+/// `log2` of the longest transform that does not work on rows.
+const LOG_SHORT: u32 = 5;
+
+/// The same memory, a multiple of eight values, as rows.
+fn as_rows<T: Real>(values: &mut [Complex<T>]) -> &mut [Row<T>] {
+    const { assert!(size_of::<Row<T>>() == 8 * size_of::<Complex<T>>()) };
+    const { assert!(align_of::<Row<T>>() == align_of::<Complex<T>>()) };
+    // SAFETY: both types are `repr(C)` aggregates of `f64` only (`Scalar` is
+    // sealed), of the sizes and alignments just checked, so every bit pattern of
+    // one is one of the other; the rows cover no more than the values do.
+    unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), values.len() / 8) }
+}
+
+/// Which compilation of the transforms to run. All give the same bits: rustc
+/// neither fuses nor reorders floating-point operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Simd {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Simd {
+    /// Narrowest first.
+    const ALL: &[Self] = &[
+        Self::Portable,
+        #[cfg(target_arch = "x86_64")]
+        Self::Avx2,
+        #[cfg(target_arch = "x86_64")]
+        Self::Avx512,
+    ];
+
+    fn is_available(self) -> bool {
+        match self {
+            Self::Portable => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => is_x86_feature_detected!("avx2"),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => {
+                is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512vl")
+            }
+        }
+    }
+
+    /// The widest this CPU has.
+    fn detect() -> Self {
+        Self::ALL.iter().rev().copied().find(|simd| simd.is_available()).unwrap_or(Self::Portable)
+    }
+}
+
+/// Powers of `exp(2 pi i / 2^log_order)` as products of two of `2^(log_order/2)`
+/// tabulated ones, within `2^-100`.
+struct Roots {
+    log_order: u32,
+    log_fine: u32,
+    fine: Vec<Complex<Dd>>,
+    coarse: Vec<Complex<Dd>>,
+}
+
+impl Roots {
+    fn new(log_order: u32) -> Self {
+        let log_fine = log_order / 2;
+        let table = |len: usize, step: u32| {
+            (0..len as u64)
+                .map(|k| {
+                    let turns = Dd::from(k << step).mul_pow2(-(log_order as i32));
+                    let (im, re) = turns.sin_cos_turns();
+                    Complex { re, im }
+                })
+                .collect()
+        };
+        // Angles up to an eighth of a turn.
+        let coarse_len = (1 << (log_order - log_fine)) / 8 + 1;
+        Self {
+            log_order,
+            log_fine,
+            fine: table(1 << log_fine, 0),
+            coarse: table(coarse_len, log_fine),
+        }
+    }
+
+    /// Power `index` modulo `2^log_order`.
+    fn power(&self, index: u32) -> Complex<Dd> {
+        let order = 1u64 << self.log_order;
+        let index = u64::from(index) % order;
+        // Nearest quarter turn, and what is left to or beyond it.
+        let quarters = (4 * index + order / 2) / order;
+        let rest = index.abs_diff(quarters * order / 4) as usize;
+        let mut root =
+            self.coarse[rest >> self.log_fine] * self.fine[rest & ((1 << self.log_fine) - 1)];
+        if index < quarters * order / 4 {
+            root = root.conj();
+        }
+        for _ in 0..quarters % 4 {
+            root = root.mul_i();
+        }
+        root
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Values in the square `|re|, |im| < 1`, with as many bits as `T` has.
+    fn random<T: Real>(len: usize, seed: u64) -> Vec<Complex<T>> {
+        let mut state = seed;
+        let mut word = || {
+            // SplitMix64.
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            (z ^ (z >> 31)) as i64
+        };
+        let mut real =
+            || T::from_dd(Dd::from(word()).mul_pow2(-63) + Dd::from(word()).mul_pow2(-116));
+        (0..len).map(|_| Complex::new(real(), real())).collect()
+    }
+
+    /// Slot `j` by the definition, in double-double.
+    fn slot<T: Real>(values: &[Complex<T>], j: usize) -> Complex<Dd> {
+        let order = 4 * values.len() as u64;
+        let root = (0..j).fold(1, |power, _| 5 * power % order);
+        let mut sum = Complex::new(Dd::ZERO, Dd::ZERO);
+        for (k, x) in values.iter().enumerate() {
+            let turns = Dd::from(root * k as u64 % order) / Dd::from(order);
+            let (im, re) = turns.sin_cos_turns();
+            sum = sum + Complex::new(x.re.to_dd(), x.im.to_dd()) * Complex { re, im };
+        }
+        sum
+    }
+
+    fn square<T: Real>(x: Complex<T>) -> f64 {
+        let (re, im) = (x.re.to_f64(), x.im.to_f64());
+        re * re + im * im
+    }
+
+    /// Root mean square of the differences over that of `exact`.
+    fn distance<T: Real>(got: &[Complex<T>], exact: &[Complex<T>]) -> f64 {
+        assert_eq!(got.len(), exact.len());
+        let error: f64 = got.iter().zip(exact).map(|(&x, &y)| square(x - y)).sum();
+        (error / exact.iter().map(|&x| square(x)).sum::<f64>()).sqrt()
+    }
+
+    fn check_definition<T: Real>(fft: &SpecialFft<T>, log_n: u32, unit: f64) {
+        let n = 1usize << log_n;
+        let coefficients = random::<T>(n, 1 + u64::from(log_n));
+        let mut slots = coefficients.clone();
+        fft.forward(&mut slots);
+        // Every slot of short transforms, a few of long ones.
+        let sample: Vec<usize> = if log_n <= 8 {
+            (0..n).collect()
+        } else {
+            [0, 1, 2, 7, 8, 63, 64, n / 2 - 1, n / 2, 3 * n / 4 + 5, n - 1].to_vec()
+        };
+        let rms = (2.0 * n as f64 / 3.0).sqrt();
+        for j in sample {
+            let exact = slot(&coefficients, j);
+            let got = Complex::new(slots[j].re.to_dd(), slots[j].im.to_dd());
+            let error = square(got - exact).sqrt() / rms;
+            assert!(error <= unit * f64::from(4 * log_n), "n = {n}, slot {j}: {error:e}");
+        }
+    }
+
+    #[test]
+    fn forward_is_the_definition() {
+        let fft = SpecialFft::<f64>::new(14);
+        (0..=14).for_each(|log_n| check_definition(&fft, log_n, 2f64.powi(-53)));
+        let fft = SpecialFft::<Dd>::new(14);
+        (0..=14).for_each(|log_n| check_definition(&fft, log_n, 2f64.powi(-103)));
+    }
+
+    fn check_inverse<T: Real>(log_max: u32, bound: f64) {
+        let fft = SpecialFft::<T>::new(log_max);
+        for log_n in 0..=log_max {
+            let values = random::<T>(1 << log_n, 99);
+            let mut round_trip = values.clone();
+            fft.forward(&mut round_trip);
+            fft.inverse(&mut round_trip);
+            assert!(distance(&round_trip, &values) < bound);
+            fft.inverse(&mut round_trip);
+            fft.forward(&mut round_trip);
+            assert!(distance(&round_trip, &values) < bound);
+        }
+    }
+
+    #[test]
+    fn inverse_undoes_forward() {
+        check_inverse::<f64>(16, 1e-14);
+        check_inverse::<Dd>(15, 1e-29);
+    }
+
+    #[test]
+    fn tables_serve_every_size_alike() {
+        for log_n in 0..=9 {
+            let values = random::<f64>(1 << log_n, 5);
+            let (mut small, mut large) = (values.clone(), values);
+            SpecialFft::new(log_n).forward(&mut small);
+            SpecialFft::new(12).forward(&mut large);
+            assert_eq!(small, large);
+        }
+    }
+
+    fn bits<T: Real>(values: &[Complex<T>]) -> Vec<[u64; 2]> {
+        let word = |x: T| [x.to_dd().hi().to_bits(), x.to_dd().lo().to_bits()];
+        values.iter().flat_map(|x| [word(x.re), word(x.im)]).collect()
+    }
+
+    fn check_same_bits<T: Real>() {
+        for log_n in 0..=13 {
+            let values = random::<T>(1 << log_n, 7);
+            let results: Vec<_> = Simd::ALL
+                .iter()
+                .filter(|simd| simd.is_available())
+                .map(|&simd| {
+                    let fft = SpecialFft::<T>::with_simd(13, simd);
+                    let (mut forward, mut inverse) = (values.clone(), values.clone());
+                    fft.forward(&mut forward);
+                    fft.inverse(&mut inverse);
+                    (bits(&forward), bits(&inverse))
+                })
+                .collect();
+            assert!(results.iter().all(|result| *result == results[0]), "n = 2^{log_n}");
+        }
+    }
+
+    #[test]
+    fn every_compilation_gives_the_same_bits() {
+        check_same_bits::<f64>();
+        check_same_bits::<Dd>();
+    }
+
+    /// Half-coefficients of a real polynomial.
+    fn half<T: Real>(coefficients: &[T]) -> Vec<Complex<T>> {
+        let (re, im) = coefficients.split_at(coefficients.len() / 2);
+        re.iter().zip(im).map(|(&re, &im)| Complex { re, im }).collect()
+    }
+
+    fn real<T: Real>(len: usize, seed: u64) -> Vec<T> {
+        random::<T>(len, seed).iter().map(|x| x.re).collect()
+    }
+
+    fn check_products<T: Real>(bound: f64) {
+        let fft = SpecialFft::<T>::new(9);
+        for log_n in 0..=9 {
+            let degree = 2usize << log_n;
+            let (a, b) = (real::<T>(degree, 11), real::<T>(degree, 13));
+            let mut product = vec![T::ZERO; degree];
+            for (i, &x) in a.iter().enumerate() {
+                for (j, &y) in b.iter().enumerate() {
+                    let k = (i + j) % degree;
+                    let wraps = i + j >= degree;
+                    product[k] = if wraps { product[k] - x * y } else { product[k] + x * y };
+                }
+            }
+            let [mut a, mut b, mut product] = [half(&a), half(&b), half(&product)];
+            for values in [&mut a, &mut b, &mut product] {
+                fft.forward(values);
+            }
+            let products: Vec<_> = a.iter().zip(&b).map(|(&x, &y)| x * y).collect();
+            assert!(distance(&product, &products) < bound);
+        }
+    }
+
+    #[test]
+    fn slots_of_a_product_are_the_products_of_the_slots() {
+        check_products::<f64>(1e-13);
+        check_products::<Dd>(1e-28);
+    }
+
+    #[test]
+    fn the_automorphism_of_5_rotates_the_slots_left() {
+        let fft = SpecialFft::<f64>::new(10);
+        for log_n in 0..=10 {
+            let degree = 2usize << log_n;
+            let coefficients = real::<f64>(degree, 17);
+            let mut image = vec![0.0; degree];
+            for (k, &x) in coefficients.iter().enumerate() {
+                let wraps = (5 * k / degree) % 2 == 1;
+                image[5 * k % degree] = if wraps { -x } else { x };
+            }
+            let [mut slots, mut rotated] = [half(&coefficients), half(&image)];
+            for values in [&mut slots, &mut rotated] {
+                fft.forward(values);
+            }
+            slots.rotate_left(1);
+            assert!(distance(&rotated, &slots) < 1e-14);
+        }
+    }
+
+    #[test]
+    fn a_constant_has_equal_slots() {
+        let fft = SpecialFft::<Dd>::new(8);
+        for log_n in 0..=8 {
+            let mut values = vec![Complex::<Dd>::default(); 1 << log_n];
+            values[0] = Complex::new(Dd::PI, Dd::ZERO);
+            let mut slots = values.clone();
+            fft.forward(&mut slots);
+            assert!(slots.iter().all(|x| *x == values[0]));
+            fft.inverse(&mut slots);
+            assert_eq!(slots, values);
+        }
+    }
+
+    #[test]
+    fn roots_are_accurate() {
+        let roots = Roots::new(12);
+        for index in 0..1 << 12 {
+            let (im, re) = Dd::from(i64::from(index)).mul_pow2(-12).sin_cos_turns();
+            let error = roots.power(index as u32) - Complex { re, im };
+            assert!(square(error).sqrt() < 2f64.powi(-101));
+        }
+        assert_eq!(roots.power(1 << 11), Complex::new(-Dd::ONE, Dd::ZERO));
+    }
+
+    #[test]
+    #[should_panic(expected = "a power of two up to 2^3 is needed")]
+    fn other_lengths_are_refused() {
+        SpecialFft::<f64>::new(3).forward(&mut [Complex::default(); 6]);
+    }
+
+    proptest! {
+        #[test]
+        fn forward_and_inverse_are_linear(
+            log_n in 0u32..9,
+            seed in any::<u64>(),
+            re in -4.0..4.0,
+            im in -4.0..4.0,
+        ) {
+            let fft = SpecialFft::<f64>::new(8);
+            let factor = Complex::new(re, im);
+            let (a, b) = (random::<f64>(1 << log_n, seed), random::<f64>(1 << log_n, !seed));
+            let combine = |a: &[Complex<f64>], b: &[Complex<f64>]| -> Vec<_> {
+                a.iter().zip(b).map(|(&x, &y)| x * factor + y).collect()
+            };
+            for transform in [SpecialFft::forward, SpecialFft::inverse] {
+                let [mut ta, mut tb, mut tc] = [a.clone(), b.clone(), combine(&a, &b)];
+                for values in [&mut ta, &mut tb, &mut tc] { transform(&fft, values); }
+                prop_assert!(distance(&tc, &combine(&ta, &tb)) < 1e-13);
+            }
+        }
+    }
+}

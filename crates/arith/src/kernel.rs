@@ -1,0 +1,136 @@
+//! One table of row kernels per instruction set and range of moduli.
+//!
+//! `scalar` is the specification: every other table equals it bit for bit on
+//! every input in range, and `tests` runs each table the CPU offers against it.
+//! A new instruction set is one file and its `static`s; nothing above this
+//! module changes.
+//!
+//! Rows are canonical, in `[0, q)`, on entry and on exit. Lazy values never
+//! leave a kernel.
+
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod scalar;
+#[cfg(test)]
+mod tests;
+
+use crate::{Modulus, NttTable, Shoup};
+use std::sync::LazyLock;
+
+pub(crate) use scalar::SCALAR;
+
+/// Instruction sets that have kernels, worst to best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Isa {
+    /// Portable Rust; the reference.
+    Scalar,
+    /// AVX-512 F, DQ, VL and IFMA.
+    Avx512Ifma,
+}
+
+impl Isa {
+    /// Every set, worst to best.
+    pub const ALL: [Self; 2] = [Self::Scalar, Self::Avx512Ifma];
+
+    /// The best set this CPU offers, lowered by the environment variable
+    /// `SUDARE_ISA` if that is `scalar`, `avx2` (which has no kernels of its own
+    /// and means `scalar`) or `avx512ifma`. Read once per process.
+    #[must_use]
+    pub fn detect() -> Self {
+        static BEST: LazyLock<Isa> = LazyLock::new(|| {
+            let cap = match std::env::var("SUDARE_ISA").as_deref() {
+                Ok("scalar" | "avx2") => Isa::Scalar,
+                _ => Isa::Avx512Ifma,
+            };
+            if Isa::Avx512Ifma.is_available() { cap } else { Isa::Scalar }
+        });
+        *BEST
+    }
+
+    /// Whether this CPU has the set.
+    #[must_use]
+    pub fn is_available(self) -> bool {
+        match self {
+            Self::Scalar => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Ifma => {
+                is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512vl")
+                    && is_x86_feature_detected!("avx512ifma")
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            Self::Avx512Ifma => false,
+        }
+    }
+
+    /// As `SUDARE_ISA` spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Scalar => "scalar",
+            Self::Avx512Ifma => "avx512ifma",
+        }
+    }
+}
+
+/// Row kernels for one instruction set and range of moduli.
+///
+/// # Safety
+/// Callable only on a CPU that has the set, which [`select`] checks, and with
+/// pointers to as many words as the length says. An output may be the same as
+/// an input, but may not overlap one otherwise.
+pub(crate) struct KernelTable {
+    pub name: &'static str,
+    /// Shoup quotients are `floor(w * 2^radix_bits / q)`.
+    pub radix_bits: u32,
+    pub add: unsafe fn(&Modulus, *mut u64, *const u64, *const u64, usize),
+    pub sub: unsafe fn(&Modulus, *mut u64, *const u64, *const u64, usize),
+    /// `out[x] = sum_i a[i][x] * b[i][x]`.
+    pub mul_sum: unsafe fn(&Modulus, *mut u64, &[*const u64], &[*const u64], usize),
+    /// `out[x] = sum_i a[i][x] * c[i]`.
+    pub dot: unsafe fn(&Modulus, *mut u64, &[*const u64], &[u64], usize),
+    /// `out = a * w`.
+    pub scale: unsafe fn(&Modulus, *mut u64, *const u64, Shoup, usize),
+    /// `out += a * w`.
+    pub scale_add: unsafe fn(&Modulus, *mut u64, *const u64, Shoup, usize),
+    /// `out = (a - b) * w`.
+    pub sub_scale: unsafe fn(&Modulus, *mut u64, *const u64, *const u64, Shoup, usize),
+    /// Forward and inverse transforms of `N` words for `log_n >= min_log_n`.
+    pub ntt_forward: unsafe fn(&NttTable, *mut u64),
+    pub ntt_inverse: unsafe fn(&NttTable, *mut u64),
+    pub min_log_n: u32,
+    /// Lays out the powers `psi^rev(k)`, or their inverses, as the transforms
+    /// of this table read them.
+    pub twiddles: fn(&Modulus, log_n: u32, powers: &[u64]) -> Vec<u64>,
+}
+
+/// The best table that the CPU, `best` and the size of `q` allow. Limbs of one
+/// chain may therefore use different tables.
+pub(crate) fn select(q: u64, best: Isa) -> &'static KernelTable {
+    #[cfg(target_arch = "x86_64")]
+    if best == Isa::Avx512Ifma && best.is_available() {
+        return avx512::table(q);
+    }
+    let _ = (q, best);
+    &SCALAR
+}
+
+/// A table for any `q < 2^62` and the same instruction set as `table`.
+pub(crate) fn widest(table: &KernelTable) -> &'static KernelTable {
+    #[cfg(target_arch = "x86_64")]
+    if table.radix_bits < 64 {
+        return avx512::table(u64::MAX >> 2);
+    }
+    let _ = table;
+    &SCALAR
+}
+
+/// Terms of a sum of products that fit the accumulators of every table.
+const TERMS: usize = 15;
+
+/// Evaluations are stored in blocks of this many words once `N` allows it; see
+/// [`NttTable`].
+pub(crate) const BLOCK: usize = 8 * ROW;
+/// Rows of a block are this long before they are interleaved.
+const ROW: usize = 256;

@@ -1,0 +1,172 @@
+//! IFMA arithmetic for `q < 2^50`.
+//!
+//! A product comes as its low and high 52 bits. Adding to the accumulator of a
+//! multiply-add is free, and since the multipliers read only 52 bits of their
+//! operands, bits from 52 upwards may hold anything in between.
+//!
+//! A butterfly adds `w y - (h + 1) q` to `x`, with `h` the Shoup estimate of
+//! the quotient: a value in `[-q, q)`. So a transform's values drift by less
+//! than `q` a layer, and are reduced once in `LIMIT / 2 - 1` layers.
+
+use super::{Factor, Lanes, splat};
+use crate::Modulus;
+use core::arch::x86_64::*;
+
+/// Arithmetic for `LIMIT * q <= 2^52`.
+#[derive(Clone, Copy)]
+pub(super) struct Narrow<const LIMIT: u32> {
+    q: __m512i,
+    /// `2^52 - q`.
+    minus_q: __m512i,
+    /// `floor(2^52 / q)`.
+    one: __m512i,
+    /// `(LIMIT / 2 - 1) q`.
+    raise: __m512i,
+    /// `LIMIT / 2 * q`.
+    half: __m512i,
+    /// `2^52 mod q`.
+    radix: Factor,
+    mask: __m512i,
+}
+
+/// `low + 2^52 high`.
+#[derive(Clone, Copy)]
+pub(super) struct Sum {
+    low: __m512i,
+    high: __m512i,
+}
+
+impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
+    const LIMIT: u32 = LIMIT;
+    const RADIX_BITS: u32 = 52;
+    const LOG_RADIX: u32 = 4;
+    type Sum = Sum;
+
+    #[inline(always)]
+    unsafe fn new(m: &Modulus) -> Self {
+        let q = m.value();
+        // SAFETY: the caller's.
+        unsafe {
+            Self {
+                q: splat(q),
+                minus_q: splat((1 << 52) - q),
+                one: splat(m.one().quotient),
+                raise: splat(u64::from(LIMIT / 2 - 1) * q),
+                half: splat(u64::from(LIMIT / 2) * q),
+                radix: (splat(m.radix().value), splat(m.radix().quotient)),
+                mask: splat((1 << 52) - 1),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn forward<const REFRESH: bool>(
+        self,
+        x: __m512i,
+        y: __m512i,
+        w: Factor,
+    ) -> (__m512i, __m512i) {
+        // SAFETY: the caller's.
+        unsafe {
+            let x = if REFRESH {
+                let h = _mm512_madd52hi_epu64(_mm512_setzero_si512(), x, self.one);
+                _mm512_madd52lo_epu64(_mm512_add_epi64(x, self.raise), h, self.minus_q)
+            } else {
+                x
+            };
+            let h = _mm512_madd52hi_epu64(splat(1), y, w.1);
+            let sum = _mm512_madd52lo_epu64(_mm512_madd52lo_epu64(x, y, w.0), h, self.minus_q);
+            (sum, _mm512_sub_epi64(_mm512_add_epi64(x, x), sum))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn inverse(self, x: __m512i, y: __m512i, w: Factor) -> (__m512i, __m512i) {
+        // SAFETY: the caller's.
+        unsafe {
+            let difference = _mm512_add_epi64(_mm512_sub_epi64(x, y), self.half);
+            (_mm512_add_epi64(x, y), self.mul_lazy(difference, w))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn mul_lazy(self, a: __m512i, w: Factor) -> __m512i {
+        // SAFETY: the caller's.
+        unsafe {
+            let zero = _mm512_setzero_si512();
+            let h = _mm512_madd52hi_epu64(zero, a, w.1);
+            _mm512_madd52lo_epu64(_mm512_madd52lo_epu64(zero, a, w.0), h, self.minus_q)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn reduce(self, a: __m512i) -> __m512i {
+        // SAFETY: the caller's.
+        unsafe {
+            let h = _mm512_madd52hi_epu64(_mm512_setzero_si512(), a, self.one);
+            _mm512_madd52lo_epu64(a, h, self.minus_q)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn fold(self, a: __m512i) -> __m512i {
+        // SAFETY: the caller's.
+        unsafe {
+            let a = _mm512_and_si512(a, self.mask);
+            _mm512_min_epu64(a, _mm512_sub_epi64(a, self.q))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the caller's.
+        unsafe {
+            let sum = _mm512_add_epi64(a, b);
+            _mm512_min_epu64(sum, _mm512_sub_epi64(sum, self.q))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn sub(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the caller's.
+        unsafe {
+            let d = _mm512_sub_epi64(a, b);
+            _mm512_min_epu64(d, _mm512_add_epi64(d, self.q))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn sub_lazy(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the caller's.
+        unsafe { _mm512_add_epi64(_mm512_sub_epi64(a, b), self.q) }
+    }
+
+    #[inline(always)]
+    unsafe fn empty_sum() -> Sum {
+        // SAFETY: the caller's.
+        unsafe { Sum { low: _mm512_setzero_si512(), high: _mm512_setzero_si512() } }
+    }
+
+    #[inline(always)]
+    unsafe fn accumulate(sum: Sum, a: __m512i, b: __m512i) -> Sum {
+        // SAFETY: the caller's.
+        unsafe {
+            Sum {
+                low: _mm512_madd52lo_epu64(sum.low, a, b),
+                high: _mm512_madd52hi_epu64(sum.high, a, b),
+            }
+        }
+    }
+
+    /// The high part is below `15 * 2^50 / 4 + 15 < 2^52`: one factor of a
+    /// product may have 52 bits, the other is below `q`.
+    #[inline(always)]
+    unsafe fn reduce_sum(self, sum: Sum) -> __m512i {
+        // SAFETY: the caller's.
+        unsafe {
+            let high = _mm512_add_epi64(sum.high, _mm512_srli_epi64::<52>(sum.low));
+            let high = self.fold(self.mul_lazy(high, self.radix));
+            self.add(high, self.fold(self.reduce(sum.low)))
+        }
+    }
+}

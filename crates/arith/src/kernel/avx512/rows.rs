@@ -1,0 +1,192 @@
+//! Row kernels on any [`Lanes`]. What is left of a row after its last full
+//! vector goes to the scalar kernels.
+
+use super::{Factor, LANES, Lanes, load, splat, store, transform};
+use crate::{
+    Modulus, Shoup,
+    kernel::{KernelTable, SCALAR, TERMS},
+};
+use core::arch::x86_64::{__m512i, _mm512_setzero_si512};
+
+pub(super) const fn table<L: Lanes>(name: &'static str) -> KernelTable {
+    KernelTable {
+        name,
+        radix_bits: L::RADIX_BITS,
+        add: add::<L>,
+        sub: sub::<L>,
+        mul_sum: mul_sum::<L>,
+        dot: dot::<L>,
+        scale: scale::<L>,
+        scale_add: scale_add::<L>,
+        sub_scale: sub_scale::<L>,
+        ntt_forward: transform::forward::<L>,
+        ntt_inverse: transform::inverse::<L>,
+        min_log_n: transform::MIN_LOG_N,
+        twiddles: transform::twiddles::<L>,
+    }
+}
+
+/// Words in full vectors.
+fn full(len: usize) -> usize {
+    len / LANES * LANES
+}
+
+#[inline(always)]
+unsafe fn factor(w: Shoup) -> Factor {
+    // SAFETY: the caller's.
+    unsafe { (splat(w.value), splat(w.quotient)) }
+}
+
+/// The same factor with the radix of the scalar kernels.
+fn scalar_factor(m: &Modulus, w: Shoup) -> Shoup {
+    Shoup { value: w.value, quotient: m.quotient(w.value) }
+}
+
+fn advance(rows: &[*const u64], by: usize) -> Vec<*const u64> {
+    rows.iter().map(|p| p.wrapping_add(by)).collect()
+}
+
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+unsafe fn add<L: Lanes>(m: &Modulus, out: *mut u64, a: *const u64, b: *const u64, len: usize) {
+    let end = full(len);
+    // SAFETY: the table's contract.
+    unsafe {
+        let lanes = L::new(m);
+        for i in (0..end).step_by(LANES) {
+            store(out.add(i), lanes.add(load(a.add(i)), load(b.add(i))));
+        }
+        (SCALAR.add)(m, out.add(end), a.add(end), b.add(end), len - end);
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+unsafe fn sub<L: Lanes>(m: &Modulus, out: *mut u64, a: *const u64, b: *const u64, len: usize) {
+    let end = full(len);
+    // SAFETY: the table's contract.
+    unsafe {
+        let lanes = L::new(m);
+        for i in (0..end).step_by(LANES) {
+            store(out.add(i), lanes.sub(load(a.add(i)), load(b.add(i))));
+        }
+        (SCALAR.sub)(m, out.add(end), a.add(end), b.add(end), len - end);
+    }
+}
+
+/// `sum_t a(t) * b(t)` over `terms` vectors, canonical.
+#[inline(always)]
+unsafe fn sum_of_products<L: Lanes>(
+    lanes: L,
+    terms: usize,
+    a: impl Fn(usize) -> __m512i,
+    b: impl Fn(usize) -> __m512i,
+) -> __m512i {
+    // SAFETY: the caller's.
+    unsafe {
+        let mut total = _mm512_setzero_si512();
+        let mut start = 0;
+        while start < terms {
+            let end = terms.min(start + TERMS);
+            let mut sum = L::empty_sum();
+            for t in start..end {
+                sum = L::accumulate(sum, a(t), b(t));
+            }
+            let part = lanes.reduce_sum(sum);
+            total = if start == 0 { part } else { lanes.add(total, part) };
+            start = end;
+        }
+        total
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+unsafe fn mul_sum<L: Lanes>(
+    m: &Modulus,
+    out: *mut u64,
+    a: &[*const u64],
+    b: &[*const u64],
+    len: usize,
+) {
+    let end = full(len);
+    // SAFETY: the table's contract.
+    unsafe {
+        let lanes = L::new(m);
+        for i in (0..end).step_by(LANES) {
+            let at = |rows: &[*const u64], t: usize| load(rows.get_unchecked(t).add(i));
+            let total = sum_of_products(lanes, a.len(), |t| at(a, t), |t| at(b, t));
+            store(out.add(i), total);
+        }
+        if end < len {
+            (SCALAR.mul_sum)(m, out.add(end), &advance(a, end), &advance(b, end), len - end);
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+unsafe fn dot<L: Lanes>(m: &Modulus, out: *mut u64, a: &[*const u64], c: &[u64], len: usize) {
+    let end = full(len);
+    // SAFETY: the table's contract.
+    unsafe {
+        let lanes = L::new(m);
+        for i in (0..end).step_by(LANES) {
+            let total = sum_of_products(
+                lanes,
+                a.len(),
+                |t| load(a.get_unchecked(t).add(i)),
+                |t| splat(*c.get_unchecked(t)),
+            );
+            store(out.add(i), total);
+        }
+        if end < len {
+            (SCALAR.dot)(m, out.add(end), &advance(a, end), c, len - end);
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+unsafe fn scale<L: Lanes>(m: &Modulus, out: *mut u64, a: *const u64, w: Shoup, len: usize) {
+    let end = full(len);
+    // SAFETY: the table's contract.
+    unsafe {
+        let (lanes, v) = (L::new(m), factor(w));
+        for i in (0..end).step_by(LANES) {
+            store(out.add(i), lanes.fold(lanes.mul_lazy(load(a.add(i)), v)));
+        }
+        (SCALAR.scale)(m, out.add(end), a.add(end), scalar_factor(m, w), len - end);
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+unsafe fn scale_add<L: Lanes>(m: &Modulus, out: *mut u64, a: *const u64, w: Shoup, len: usize) {
+    let end = full(len);
+    // SAFETY: the table's contract.
+    unsafe {
+        let (lanes, v) = (L::new(m), factor(w));
+        for i in (0..end).step_by(LANES) {
+            let product = lanes.fold(lanes.mul_lazy(load(a.add(i)), v));
+            store(out.add(i), lanes.add(load(out.add(i)), product));
+        }
+        (SCALAR.scale_add)(m, out.add(end), a.add(end), scalar_factor(m, w), len - end);
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+unsafe fn sub_scale<L: Lanes>(
+    m: &Modulus,
+    out: *mut u64,
+    a: *const u64,
+    b: *const u64,
+    w: Shoup,
+    len: usize,
+) {
+    let end = full(len);
+    // SAFETY: the table's contract.
+    unsafe {
+        let (lanes, v) = (L::new(m), factor(w));
+        for i in (0..end).step_by(LANES) {
+            let difference = lanes.sub_lazy(load(a.add(i)), load(b.add(i)));
+            store(out.add(i), lanes.fold(lanes.mul_lazy(difference, v)));
+        }
+        let w = scalar_factor(m, w);
+        (SCALAR.sub_scale)(m, out.add(end), a.add(end), b.add(end), w, len - end);
+    }
+}

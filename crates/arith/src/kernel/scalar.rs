@@ -1,0 +1,188 @@
+//! Portable kernels for any `q < 2^62`: the specification.
+
+use super::{BLOCK, KernelTable, ROW, TERMS};
+use crate::{Modulus, NttTable, Shoup};
+use core::slice;
+
+pub(crate) static SCALAR: KernelTable = KernelTable {
+    name: "scalar",
+    radix_bits: 64,
+    add,
+    sub,
+    mul_sum,
+    dot,
+    scale,
+    scale_add,
+    sub_scale,
+    ntt_forward,
+    ntt_inverse,
+    min_log_n: 4,
+    twiddles,
+};
+
+/// `a * w mod q` in `[0, 2q)`, for any `a`.
+#[inline(always)]
+fn mul_lazy(q: u64, a: u64, w: Shoup) -> u64 {
+    let high = ((u128::from(a) * u128::from(w.quotient)) >> 64) as u64;
+    a.wrapping_mul(w.value).wrapping_sub(high.wrapping_mul(q))
+}
+
+/// `[0, 2m)` to `[0, m)`.
+#[inline(always)]
+fn fold(a: u64, m: u64) -> u64 {
+    a.min(a.wrapping_sub(m))
+}
+
+unsafe fn add(m: &Modulus, out: *mut u64, a: *const u64, b: *const u64, len: usize) {
+    for i in 0..len {
+        // SAFETY: the table's contract.
+        unsafe { *out.add(i) = m.add(*a.add(i), *b.add(i)) }
+    }
+}
+
+unsafe fn sub(m: &Modulus, out: *mut u64, a: *const u64, b: *const u64, len: usize) {
+    for i in 0..len {
+        // SAFETY: the table's contract.
+        unsafe { *out.add(i) = m.sub(*a.add(i), *b.add(i)) }
+    }
+}
+
+unsafe fn mul_sum(m: &Modulus, out: *mut u64, a: &[*const u64], b: &[*const u64], len: usize) {
+    for x in 0..len {
+        let mut total = 0;
+        for (a, b) in a.chunks(TERMS).zip(b.chunks(TERMS)) {
+            // SAFETY: the table's contract. 15 products below 2^124 fit.
+            let sum: u128 = a
+                .iter()
+                .zip(b)
+                .map(|(a, b)| unsafe { u128::from(*a.add(x)) * u128::from(*b.add(x)) })
+                .sum();
+            total = m.add(total, m.reduce_u128(sum));
+        }
+        // SAFETY: the table's contract.
+        unsafe { *out.add(x) = total }
+    }
+}
+
+unsafe fn dot(m: &Modulus, out: *mut u64, a: &[*const u64], c: &[u64], len: usize) {
+    for x in 0..len {
+        let mut total = 0;
+        for (a, c) in a.chunks(TERMS).zip(c.chunks(TERMS)) {
+            // SAFETY: the table's contract. 15 products below 2^124 fit.
+            let sum: u128 = a
+                .iter()
+                .zip(c)
+                .map(|(a, c)| unsafe { u128::from(*a.add(x)) * u128::from(*c) })
+                .sum();
+            total = m.add(total, m.reduce_u128(sum));
+        }
+        // SAFETY: the table's contract.
+        unsafe { *out.add(x) = total }
+    }
+}
+
+unsafe fn scale(m: &Modulus, out: *mut u64, a: *const u64, w: Shoup, len: usize) {
+    for i in 0..len {
+        // SAFETY: the table's contract.
+        unsafe { *out.add(i) = fold(mul_lazy(m.value(), *a.add(i), w), m.value()) }
+    }
+}
+
+unsafe fn scale_add(m: &Modulus, out: *mut u64, a: *const u64, w: Shoup, len: usize) {
+    for i in 0..len {
+        // SAFETY: the table's contract.
+        unsafe {
+            let product = fold(mul_lazy(m.value(), *a.add(i), w), m.value());
+            *out.add(i) = m.add(*out.add(i), product);
+        }
+    }
+}
+
+unsafe fn sub_scale(
+    m: &Modulus,
+    out: *mut u64,
+    a: *const u64,
+    b: *const u64,
+    w: Shoup,
+    len: usize,
+) {
+    let q = m.value();
+    for i in 0..len {
+        // SAFETY: the table's contract.
+        unsafe { *out.add(i) = fold(mul_lazy(q, *a.add(i) + q - *b.add(i), w), q) }
+    }
+}
+
+/// Pairs `w, floor(w * 2^64 / q)` in the order of `powers`.
+fn twiddles(m: &Modulus, _log_n: u32, powers: &[u64]) -> Vec<u64> {
+    powers.iter().flat_map(|&w| [w, m.quotient(w)]).collect()
+}
+
+#[inline(always)]
+fn twiddle(table: &[u64], k: usize) -> Shoup {
+    Shoup { value: table[2 * k], quotient: table[2 * k + 1] }
+}
+
+/// Cooley-Tukey butterflies on `[0, 4q)`; node `m + i` of the twiddle tree is
+/// block `i` of the layer with `m` blocks.
+unsafe fn ntt_forward(t: &NttTable, row: *mut u64) {
+    let (q, n) = (t.modulus().value(), 1usize << t.log_n());
+    // SAFETY: the table's contract.
+    let row = unsafe { slice::from_raw_parts_mut(row, n) };
+    let (mut blocks, mut half) = (1, n / 2);
+    while half > 0 {
+        for i in 0..blocks {
+            let w = twiddle(t.forward_twiddles(), blocks + i);
+            let (left, right) = row[2 * half * i..][..2 * half].split_at_mut(half);
+            for (x, y) in left.iter_mut().zip(right) {
+                let u = fold(*x, 2 * q);
+                let v = mul_lazy(q, *y, w);
+                *x = u + v;
+                *y = u + 2 * q - v;
+            }
+        }
+        blocks *= 2;
+        half /= 2;
+    }
+    for x in row.iter_mut() {
+        *x = fold(fold(*x, 2 * q), q);
+    }
+    interleave(row, ROW);
+}
+
+/// Gentleman-Sande butterflies on `[0, 2q)`, undoing [`ntt_forward`].
+unsafe fn ntt_inverse(t: &NttTable, row: *mut u64) {
+    let (q, n) = (t.modulus().value(), 1usize << t.log_n());
+    // SAFETY: the table's contract.
+    let row = unsafe { slice::from_raw_parts_mut(row, n) };
+    interleave(row, BLOCK / ROW);
+    let (mut blocks, mut half) = (n / 2, 1);
+    while blocks > 0 {
+        for i in 0..blocks {
+            let w = twiddle(t.inverse_twiddles(), blocks + i);
+            let (left, right) = row[2 * half * i..][..2 * half].split_at_mut(half);
+            for (x, y) in left.iter_mut().zip(right) {
+                let (u, v) = (*x, *y);
+                *x = fold(u + v, 2 * q);
+                *y = mul_lazy(q, u + 2 * q - v, w);
+            }
+        }
+        blocks /= 2;
+        half *= 2;
+    }
+    let scale = twiddle(t.inverse_twiddles(), 0);
+    for x in row.iter_mut() {
+        *x = fold(mul_lazy(q, *x, scale), q);
+    }
+}
+
+/// Transposes each block, seen as rows of `width` words. Shorter rows stay.
+fn interleave(row: &mut [u64], width: usize) {
+    let mut copy = [0; BLOCK];
+    for block in row.chunks_exact_mut(BLOCK) {
+        copy.copy_from_slice(block);
+        for (k, word) in block.iter_mut().enumerate() {
+            *word = copy[k % (BLOCK / width) * width + k / (BLOCK / width)];
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Every table the CPU offers against `scalar`, and `scalar` against wide
+//! integers.
+
+use super::Isa;
+use crate::{Modulus, NttTable, next_prime, previous_prime, prng::Seed, prng::Stream};
+
+fn available() -> impl Iterator<Item = Isa> {
+    Isa::ALL.into_iter().filter(|isa| isa.is_available())
+}
+
+/// Smallest, middle and largest primes of each range of moduli.
+fn primes(log_n: u32) -> Vec<u64> {
+    let step = 2u64 << log_n;
+    let mut list = vec![next_prime(step, step).unwrap()];
+    for bits in [30, 40, 47, 48, 49, 50, 51, 55, 60, 61, 62] {
+        list.extend(previous_prime(1 << bits, step));
+    }
+    for bits in [47, 48, 49, 50, 55, 61] {
+        list.extend(next_prime(1 << bits, step));
+    }
+    list
+}
+
+/// Residues with the edges first, then random.
+fn residues(q: u64, len: usize, salt: u64) -> Vec<u64> {
+    let mut stream = Stream::new(&Seed::from_bytes([7; 32]), "kernel tests", salt);
+    let mut row = vec![0; len];
+    stream.fill(&mut row);
+    for (k, x) in row.iter_mut().enumerate() {
+        *x = match (k + salt as usize) % 61 {
+            0 => 0,
+            1 => 1,
+            2 => q - 1,
+            3 => q / 2,
+            _ => *x % q,
+        };
+    }
+    row
+}
+
+const LENGTHS: [usize; 8] = [1, 3, 7, 8, 9, 17, 64, 67];
+
+#[test]
+fn row_kernels_equal_wide_integers() {
+    for q in primes(4).into_iter().chain([3, 5, (1 << 50) - 27, (1 << 62) - 57]) {
+        for isa in available() {
+            let m = Modulus::with_isa(q, isa).unwrap();
+            let w = u128::from(q);
+            for len in LENGTHS {
+                let [a, b, c] = [1, 2, 3].map(|salt| residues(q, len, salt));
+                let check = |name: &str, out: &[u64], f: &dyn Fn(u128, u128, u128) -> u128| {
+                    for i in 0..len {
+                        let want = f(a[i].into(), b[i].into(), c[i].into()) % w;
+                        assert_eq!(u128::from(out[i]), want, "{name} mod {q} on {isa:?}");
+                    }
+                };
+                let mut out = vec![0; len];
+                m.add_rows(&mut out, &a, &b);
+                check("add", &out, &|a, b, _| a + b);
+                m.sub_rows(&mut out, &a, &b);
+                check("sub", &out, &|a, b, _| a + w - b);
+                m.mul_rows(&mut out, &a, &b);
+                check("mul", &out, &|a, b, _| a * b);
+                let mut out = a.clone();
+                m.add_assign(&mut out, &b);
+                check("add_assign", &out, &|a, b, _| a + b);
+                let mut out = a.clone();
+                m.sub_assign(&mut out, &b);
+                check("sub_assign", &out, &|a, b, _| a + w - b);
+                let mut out = a.clone();
+                m.mul_assign(&mut out, &b);
+                check("mul_assign", &out, &|a, b, _| a * b);
+                let mut out = a.clone();
+                m.neg_assign(&mut out);
+                check("neg", &out, &|a, _, _| w - a);
+                for s in [0, 1, q - 1, q / 3] {
+                    let (f, s) = (m.shoup(s), u128::from(s));
+                    m.scale(&mut out, &a, f);
+                    check("scale", &out, &|a, _, _| a * s);
+                    out.copy_from_slice(&c);
+                    m.scale_add(&mut out, &a, f);
+                    check("scale_add", &out, &|a, _, c| c + a * s);
+                    m.sub_scale(&mut out, &a, &b, f);
+                    check("sub_scale", &out, &|a, b, _| (a + w - b) * s);
+                    out.copy_from_slice(&b);
+                    m.sub_scale_from(&mut out, &a, f);
+                    check("sub_scale_from", &out, &|a, b, _| (a + w - b) * s);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn sums_of_any_number_of_terms_reduce_once() {
+    for q in primes(4).into_iter().chain([3, (1 << 50) - 27, (1 << 62) - 57]) {
+        for isa in available() {
+            let m = Modulus::with_isa(q, isa).unwrap();
+            for terms in [0, 1, 2, 14, 15, 16, 30, 31, 47] {
+                let len = 19;
+                let a: Vec<_> = (0..terms).map(|k| residues(q, len, k)).collect();
+                let b: Vec<_> = (0..terms).map(|k| residues(q, len, 100 + k)).collect();
+                // All words of the last column are as large as they can be.
+                let top = if q < 1 << 50 { (1 << 52) - 1 } else { (1 << 62) - 1 };
+                let wide: Vec<Vec<u64>> =
+                    a.iter().map(|row| row[1..].iter().copied().chain([top]).collect()).collect();
+                let c: Vec<u64> = (0..terms).map(|k| if k % 3 == 0 { q - 1 } else { k % q }).collect();
+                let a: Vec<&[u64]> = a.iter().map(Vec::as_slice).collect();
+                let b: Vec<&[u64]> = b.iter().map(Vec::as_slice).collect();
+                let wide: Vec<&[u64]> = wide.iter().map(Vec::as_slice).collect();
+                let (mut sums, mut dots) = (vec![9; len], vec![9; len]);
+                m.mul_sum(&mut sums, &a, &b);
+                m.dot(&mut dots, &wide, &c);
+                for x in 0..len {
+                    let product = |u: u64, v: u64| u128::from(u) * u128::from(v) % u128::from(q);
+                    let sum: u128 = a.iter().zip(&b).map(|(a, b)| product(a[x], b[x])).sum();
+                    let dot: u128 = wide.iter().zip(&c).map(|(a, &c)| product(a[x], c)).sum();
+                    assert_eq!(u128::from(sums[x]), sum % u128::from(q), "{q} {isa:?} {terms}");
+                    assert_eq!(u128::from(dots[x]), dot % u128::from(q), "{q} {isa:?} {terms}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn transforms_are_the_same_on_every_table() {
+    for log_n in 4..=17 {
+        let list = if log_n < 14 { primes(log_n) } else { primes(log_n).split_off(6) };
+        for q in list {
+            let reference = NttTable::with_isa(q, log_n, Isa::Scalar).unwrap();
+            for (case, row) in [residues(q, 1 << log_n, 5), vec![q - 1; 1 << log_n]]
+                .into_iter()
+                .enumerate()
+            {
+                let mut expected = row.clone();
+                reference.forward(&mut expected);
+                assert!(expected.iter().all(|&x| x < q));
+                for isa in available() {
+                    let t = NttTable::with_isa(q, log_n, isa).unwrap();
+                    let mut x = row.clone();
+                    t.forward(&mut x);
+                    assert!(x == expected, "forward 2^{log_n} mod {q} on {isa:?}, case {case}");
+                    t.inverse(&mut x);
+                    assert!(x == row, "inverse 2^{log_n} mod {q} on {isa:?}, case {case}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! 64-byte-aligned buffers of words that go back to a pool when dropped.
+
+use core::{
+    ops::{Deref, DerefMut},
+    ptr::NonNull,
+    sync::atomic::{AtomicU64, Ordering},
+};
+use std::{
+    alloc::{Layout, alloc, dealloc, handle_alloc_error},
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+use zeroize::Zeroize;
+
+/// Buffers from this size on are aligned to huge pages and ask for them.
+const HUGE_BYTES: usize = 2 << 20;
+
+/// An allocation of initialised words.
+struct Block {
+    start: NonNull<u64>,
+    len: usize,
+}
+
+// SAFETY: a block owns its words, which are plain data.
+unsafe impl Send for Block {}
+// SAFETY: as above; shared access only reads.
+unsafe impl Sync for Block {}
+
+impl Block {
+    fn layout(len: usize) -> Layout {
+        let bytes = len.max(1).saturating_mul(8);
+        let align = if bytes >= HUGE_BYTES { HUGE_BYTES } else { 64 };
+        // A size that overflows is refused by the allocator below.
+        Layout::from_size_align(bytes, align)
+            .unwrap_or_else(|_| handle_alloc_error(Layout::new::<u64>()))
+    }
+
+    fn new(len: usize) -> Self {
+        let layout = Self::layout(len);
+        // SAFETY: the layout has a nonzero size.
+        let start = NonNull::new(unsafe { alloc(layout) }.cast::<u64>())
+            .unwrap_or_else(|| handle_alloc_error(layout));
+        advise_huge(start.as_ptr(), layout);
+        // SAFETY: the allocation has at least `len` words.
+        unsafe { start.as_ptr().write_bytes(0, len) };
+        Self { start, len }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: allocated with the same layout.
+        unsafe { dealloc(self.start.as_ptr().cast(), Self::layout(self.len)) }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn advise_huge(start: *mut u64, layout: Layout) {
+    if layout.align() == HUGE_BYTES {
+        // SAFETY: the range is a fresh allocation of ours; the call only advises,
+        // and may fail without consequence.
+        unsafe { libc::madvise(start.cast(), layout.size(), libc::MADV_HUGEPAGE) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn advise_huge(_: *mut u64, _: Layout) {}
+
+/// Words aligned to 64 bytes. It returns to its [`Pool`] on drop.
+pub struct Buf {
+    /// `None` only while dropping.
+    block: Option<Block>,
+    home: Arc<Pool>,
+    secret: bool,
+}
+
+impl Deref for Buf {
+    type Target = [u64];
+    fn deref(&self) -> &[u64] {
+        match &self.block {
+            // SAFETY: the block's words are initialised and owned by `self`.
+            Some(block) => unsafe {
+                core::slice::from_raw_parts(block.start.as_ptr(), block.len)
+            },
+            None => &[],
+        }
+    }
+}
+
+impl DerefMut for Buf {
+    fn deref_mut(&mut self) -> &mut [u64] {
+        match &mut self.block {
+            // SAFETY: as in `deref`; `self` is borrowed exclusively.
+            Some(block) => unsafe {
+                core::slice::from_raw_parts_mut(block.start.as_ptr(), block.len)
+            },
+            None => &mut [],
+        }
+    }
+}
+
+impl Buf {
+    /// The pool it came from.
+    #[must_use]
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.home
+    }
+
+    /// Whether it is wiped when dropped.
+    #[must_use]
+    pub fn is_secret(&self) -> bool {
+        self.secret
+    }
+}
+
+impl Drop for Buf {
+    fn drop(&mut self) {
+        if self.secret {
+            self.zeroize();
+        }
+        if let Some(block) = self.block.take() {
+            self.home.put(block);
+        }
+    }
+}
+
+/// Free buffers by size. No lock is held while anyone computes.
+///
+/// A steady workload stops allocating after its first pass, which
+/// [`Pool::allocations`] lets a test assert.
+pub struct Pool {
+    free: Mutex<Free>,
+    cap_words: usize,
+    allocations: AtomicU64,
+}
+
+#[derive(Default)]
+struct Free {
+    by_len: BTreeMap<usize, Vec<Block>>,
+    words: usize,
+}
+
+impl Pool {
+    /// A pool that keeps at most `cap_bytes` of free buffers.
+    #[must_use]
+    pub fn new(cap_bytes: usize) -> Arc<Self> {
+        Arc::new(Self {
+            free: Mutex::default(),
+            cap_words: cap_bytes / 8,
+            allocations: AtomicU64::new(0),
+        })
+    }
+
+    /// `len` words of unspecified contents.
+    #[must_use]
+    pub fn take(self: &Arc<Self>, len: usize) -> Buf {
+        let recycled = {
+            let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+            let block = free.by_len.get_mut(&len).and_then(Vec::pop);
+            free.words -= block.as_ref().map_or(0, |block| block.len);
+            block
+        };
+        let block = recycled.unwrap_or_else(|| {
+            self.allocations.fetch_add(1, Ordering::Relaxed);
+            Block::new(len)
+        });
+        Buf { block: Some(block), home: Arc::clone(self), secret: false }
+    }
+
+    /// `len` zero words.
+    #[must_use]
+    pub fn take_zeroed(self: &Arc<Self>, len: usize) -> Buf {
+        let mut buf = self.take(len);
+        buf.fill(0);
+        buf
+    }
+
+    /// `len` zero words that are wiped when dropped: keys, randomness,
+    /// decryptions.
+    #[must_use]
+    pub fn take_secret(self: &Arc<Self>, len: usize) -> Buf {
+        let mut buf = self.take_zeroed(len);
+        buf.secret = true;
+        buf
+    }
+
+    /// Buffers taken so far that had to be allocated.
+    #[must_use]
+    pub fn allocations(&self) -> u64 {
+        self.allocations.load(Ordering::Relaxed)
+    }
+
+    /// Gives free buffers back to the system.
+    pub fn trim(&self) {
+        *self.free.lock().unwrap_or_else(PoisonError::into_inner) = Free::default();
+    }
+
+    fn put(&self, block: Block) {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        if free.words + block.len <= self.cap_words {
+            free.words += block.len;
+            free.by_len.entry(block.len).or_default().push(block);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_aligned_and_recycled() {
+        let pool = Pool::new(1 << 30);
+        for len in [0, 1, 1000, HUGE_BYTES / 8] {
+            let buf = pool.take(len);
+            assert_eq!(buf.len(), len);
+            assert_eq!(buf.as_ptr() as usize % 64, 0);
+        }
+        let before = pool.allocations();
+        for len in [1000, HUGE_BYTES / 8, 1] {
+            drop(pool.take(len));
+        }
+        assert_eq!(pool.allocations(), before);
+        pool.trim();
+        drop(pool.take(1000));
+        assert_eq!(pool.allocations(), before + 1);
+    }
+
+    #[test]
+    fn secret_buffers_are_wiped_before_reuse() {
+        let pool = Pool::new(1 << 20);
+        let mut secret = pool.take_secret(64);
+        secret.fill(0xdead_beef);
+        drop(secret);
+        assert!(pool.take(64).iter().all(|&x| x == 0));
+        let mut plain = pool.take(64);
+        plain.fill(7);
+        drop(plain);
+        assert!(pool.take(64).iter().all(|&x| x == 7));
+    }
+
+    #[test]
+    fn the_cap_holds() {
+        let pool = Pool::new(800);
+        let (a, b) = (pool.take(60), pool.take(60));
+        drop(a);
+        drop(b);
+        let _ = (pool.take(60), pool.take(60));
+        assert_eq!(pool.allocations(), 3);
+    }
+}

@@ -1,0 +1,422 @@
+use crate::{
+    Error, Isa, Result,
+    kernel::{self, KernelTable},
+};
+
+/// A fixed factor with the quotient that makes multiplication by it cheap.
+///
+/// `quotient = floor(value * 2^r / q)`, with `r` of the modulus' kernels.
+/// Made by [`Modulus::shoup`]; of use with that modulus only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shoup {
+    pub(crate) value: u64,
+    pub(crate) quotient: u64,
+}
+
+impl Shoup {
+    /// The factor, in `[0, q)`.
+    #[must_use]
+    pub fn value(self) -> u64 {
+        self.value
+    }
+}
+
+/// An odd modulus `3 <= q < 2^62`, its reduction constants and its kernels.
+///
+/// Scalar arguments are in `[0, q)` unless said otherwise; debug builds check.
+/// Nothing here branches on them. Rows are canonical, in `[0, q)`, before and
+/// after every call, and all rows of a call have the same length.
+#[derive(Clone, Copy)]
+pub struct Modulus {
+    q: u64,
+    /// `floor(2^128 / q)`, low word first.
+    barrett: [u64; 2],
+    /// The factor 1.
+    one: Shoup,
+    /// The factor `2^r mod q`, where `2^r` is the radix of the kernels.
+    radix: Shoup,
+    kernels: &'static KernelTable,
+}
+
+impl core::fmt::Debug for Modulus {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Modulus({}, {})", self.q, self.kernels.name)
+    }
+}
+
+impl PartialEq for Modulus {
+    fn eq(&self, other: &Self) -> bool {
+        self.q == other.q
+    }
+}
+
+impl Modulus {
+    /// Uses the best instruction set; see [`Isa::detect`].
+    ///
+    /// # Errors
+    /// [`Error::ModulusOutOfRange`].
+    pub fn new(q: u64) -> Result<Self> {
+        Self::with_isa(q, Isa::detect())
+    }
+
+    /// Uses at most `best`. For tests and benchmarks.
+    ///
+    /// # Errors
+    /// [`Error::ModulusOutOfRange`].
+    pub fn with_isa(q: u64, best: Isa) -> Result<Self> {
+        if q < 3 || q.is_multiple_of(2) || q >> 62 != 0 {
+            return Err(Error::ModulusOutOfRange(q));
+        }
+        // q is odd, so floor((2^128 - 1) / q) = floor(2^128 / q).
+        let barrett = u128::MAX / u128::from(q);
+        let kernels = kernel::select(q, best);
+        let zero = Shoup { value: 0, quotient: 0 };
+        let mut m = Self {
+            q,
+            barrett: [barrett as u64, (barrett >> 64) as u64],
+            one: zero,
+            radix: zero,
+            kernels,
+        };
+        m.one = m.shoup(1);
+        m.radix = m.shoup(((1u128 << kernels.radix_bits) % u128::from(q)) as u64);
+        Ok(m)
+    }
+
+    /// The same modulus, with kernels whose input rows may hold words of `bits`
+    /// bits where [`Modulus::dot`], [`Modulus::scale`] and
+    /// [`Modulus::reduce_rows`] take words of other moduli.
+    #[must_use]
+    pub fn for_inputs_of(&self, bits: u32) -> Self {
+        let mut wide = *self;
+        if bits > self.kernels.radix_bits {
+            wide.kernels = kernel::widest(self.kernels);
+            wide.one = wide.shoup(1);
+            wide.radix = wide.shoup(((1u128 << 64) % u128::from(self.q)) as u64);
+        }
+        wide
+    }
+
+    /// `q`.
+    #[must_use]
+    pub fn value(&self) -> u64 {
+        self.q
+    }
+
+    /// Bits of `q`: the least `b` with `q < 2^b`.
+    #[must_use]
+    pub fn bits(&self) -> u32 {
+        64 - self.q.leading_zeros()
+    }
+
+    /// The kernels in use: `scalar`, `avx512ifma-48`, `-49`, `-50` or `avx512-62`.
+    #[must_use]
+    pub fn kernel_name(&self) -> &'static str {
+        self.kernels.name
+    }
+
+    pub(crate) fn kernels(&self) -> &'static KernelTable {
+        self.kernels
+    }
+
+    pub(crate) fn one(&self) -> Shoup {
+        self.one
+    }
+
+    pub(crate) fn radix(&self) -> Shoup {
+        self.radix
+    }
+
+    /// `a + b mod q`.
+    #[must_use]
+    pub fn add(&self, a: u64, b: u64) -> u64 {
+        debug_assert!(a < self.q && b < self.q);
+        let s = a + b;
+        s.min(s.wrapping_sub(self.q))
+    }
+
+    /// `a - b mod q`.
+    #[must_use]
+    pub fn sub(&self, a: u64, b: u64) -> u64 {
+        debug_assert!(a < self.q && b < self.q);
+        let d = a.wrapping_sub(b);
+        d.min(d.wrapping_add(self.q))
+    }
+
+    /// `-a mod q`.
+    #[must_use]
+    pub fn neg(&self, a: u64) -> u64 {
+        self.sub(0, a)
+    }
+
+    /// `a * b mod q`.
+    #[must_use]
+    pub fn mul(&self, a: u64, b: u64) -> u64 {
+        debug_assert!(a < self.q && b < self.q);
+        self.reduce_u128(u128::from(a) * u128::from(b))
+    }
+
+    /// `a mod q` for any `a`.
+    #[must_use]
+    pub fn reduce(&self, a: u64) -> u64 {
+        self.reduce_u128(u128::from(a))
+    }
+
+    /// `a mod q` for any `a`.
+    ///
+    /// Barrett: the quotient estimate is the high half of `a * floor(2^128 / q)`
+    /// less at most 1, so one conditional subtraction follows.
+    #[must_use]
+    pub fn reduce_u128(&self, a: u128) -> u64 {
+        let (a0, a1) = (a & u128::from(u64::MAX), a >> 64);
+        let (b0, b1) = (u128::from(self.barrett[0]), u128::from(self.barrett[1]));
+        let low = (a0 * b0) >> 64;
+        let mid0 = a0 * b1 + low;
+        let mid1 = a1 * b0 + (mid0 & u128::from(u64::MAX));
+        let quotient = a1 * b1 + (mid0 >> 64) + (mid1 >> 64);
+        let r = (a as u64).wrapping_sub((quotient as u64).wrapping_mul(self.q));
+        r.min(r.wrapping_sub(self.q))
+    }
+
+    /// `a mod q` for a signed `a`.
+    #[must_use]
+    pub fn reduce_i64(&self, a: i64) -> u64 {
+        let r = self.reduce(a.unsigned_abs());
+        let mask = ((a >> 63) as u64) & u64::from(r != 0).wrapping_neg();
+        (r ^ mask).wrapping_add(mask & (self.q + 1))
+    }
+
+    /// `a mod q` for a signed `a`.
+    #[must_use]
+    pub fn reduce_i128(&self, a: i128) -> u64 {
+        let r = self.reduce_u128(a.unsigned_abs());
+        if a < 0 { self.neg(r) } else { r }
+    }
+
+    /// The representative of `a` in `(-q/2, q/2)`.
+    #[must_use]
+    pub fn centered(&self, a: u64) -> i64 {
+        debug_assert!(a < self.q);
+        let high = ((self.q / 2).wrapping_sub(a) as i64) >> 63;
+        a as i64 - (self.q as i64 & high)
+    }
+
+    /// `a^e mod q`. Time depends on `e`.
+    #[must_use]
+    pub fn pow(&self, a: u64, e: u64) -> u64 {
+        let mut result = 1;
+        for bit in (0..64 - e.leading_zeros()).rev() {
+            result = self.mul(result, result);
+            if e >> bit & 1 == 1 {
+                result = self.mul(result, a);
+            }
+        }
+        result
+    }
+
+    /// `a^-1 mod q` for a prime `q` and `a != 0`.
+    #[must_use]
+    pub fn inv(&self, a: u64) -> u64 {
+        debug_assert!(a != 0);
+        self.pow(a, self.q - 2)
+    }
+
+    /// Prepares the factor `w mod q` for [`Modulus::scale`].
+    #[must_use]
+    pub fn shoup(&self, w: u64) -> Shoup {
+        let value = self.reduce(w);
+        Shoup { value, quotient: self.quotient(value) >> (64 - self.kernels.radix_bits) }
+    }
+
+    /// `floor(w * 2^64 / q)`, from the reciprocal and one correction.
+    pub(crate) fn quotient(&self, w: u64) -> u64 {
+        debug_assert!(w < self.q);
+        let [low, high] = self.barrett.map(u128::from);
+        let estimate = (u128::from(w) * high + ((u128::from(w) * low) >> 64)) as u64;
+        let remainder = 0u64.wrapping_sub(estimate.wrapping_mul(self.q));
+        estimate + u64::from(remainder >= self.q)
+    }
+
+    /// `out = a + b`.
+    pub fn add_rows(&self, out: &mut [u64], a: &[u64], b: &[u64]) {
+        assert!(out.len() == a.len() && out.len() == b.len());
+        // SAFETY: lengths are equal; `kernels` came from `select`, which checked the CPU.
+        unsafe { (self.kernels.add)(self, out.as_mut_ptr(), a.as_ptr(), b.as_ptr(), out.len()) }
+    }
+
+    /// `a += b`.
+    pub fn add_assign(&self, a: &mut [u64], b: &[u64]) {
+        assert_eq!(a.len(), b.len());
+        let p = a.as_mut_ptr();
+        // SAFETY: as in `add_rows`; kernels read word `i` of every input before writing it.
+        unsafe { (self.kernels.add)(self, p, p, b.as_ptr(), a.len()) }
+    }
+
+    /// `out = a - b`.
+    pub fn sub_rows(&self, out: &mut [u64], a: &[u64], b: &[u64]) {
+        assert!(out.len() == a.len() && out.len() == b.len());
+        // SAFETY: as in `add_rows`.
+        unsafe { (self.kernels.sub)(self, out.as_mut_ptr(), a.as_ptr(), b.as_ptr(), out.len()) }
+    }
+
+    /// `a -= b`.
+    pub fn sub_assign(&self, a: &mut [u64], b: &[u64]) {
+        assert_eq!(a.len(), b.len());
+        let p = a.as_mut_ptr();
+        // SAFETY: as in `add_assign`.
+        unsafe { (self.kernels.sub)(self, p, p, b.as_ptr(), a.len()) }
+    }
+
+    /// `a = -a`.
+    pub fn neg_assign(&self, a: &mut [u64]) {
+        for x in a {
+            *x = self.neg(*x);
+        }
+    }
+
+    /// `out = a * b`, word by word.
+    pub fn mul_rows(&self, out: &mut [u64], a: &[u64], b: &[u64]) {
+        self.mul_sum(out, &[a], &[b]);
+    }
+
+    /// `a *= b`, word by word.
+    pub fn mul_assign(&self, a: &mut [u64], b: &[u64]) {
+        assert_eq!(a.len(), b.len());
+        let p = a.as_mut_ptr();
+        // SAFETY: as in `add_assign`.
+        unsafe { (self.kernels.mul_sum)(self, p, &[p.cast_const()], &[b.as_ptr()], a.len()) }
+    }
+
+    /// `out[x] = sum_i a[i][x] * b[i][x]`, with one reduction for up to 15 terms.
+    pub fn mul_sum(&self, out: &mut [u64], a: &[&[u64]], b: &[&[u64]]) {
+        assert_eq!(a.len(), b.len());
+        let a = pointers(a, out.len());
+        let b = pointers(b, out.len());
+        // SAFETY: `pointers` checked the lengths; the rest as in `add_rows`.
+        unsafe { (self.kernels.mul_sum)(self, out.as_mut_ptr(), &a, &b, out.len()) }
+    }
+
+    /// `out[x] = sum_i a[i][x] * c[i]`, with one reduction for up to 15 terms.
+    ///
+    /// The words of `a` need not be residues of `q`: below `2^52` if `q < 2^50`,
+    /// below `2^62` otherwise. The constants are in `[0, q)`.
+    pub fn dot(&self, out: &mut [u64], a: &[&[u64]], c: &[u64]) {
+        assert_eq!(a.len(), c.len());
+        debug_assert!(c.iter().all(|&c| c < self.q));
+        let a = pointers(a, out.len());
+        // SAFETY: as in `mul_sum`.
+        unsafe { (self.kernels.dot)(self, out.as_mut_ptr(), &a, c, out.len()) }
+    }
+
+    /// `out = a * w`. The words of `a` are below `2^52` if `q < 2^50`, else any.
+    pub fn scale(&self, out: &mut [u64], a: &[u64], w: Shoup) {
+        assert_eq!(out.len(), a.len());
+        // SAFETY: as in `add_rows`.
+        unsafe { (self.kernels.scale)(self, out.as_mut_ptr(), a.as_ptr(), w, out.len()) }
+    }
+
+    /// `a *= w`.
+    pub fn scale_assign(&self, a: &mut [u64], w: Shoup) {
+        let p = a.as_mut_ptr();
+        // SAFETY: as in `add_assign`.
+        unsafe { (self.kernels.scale)(self, p, p, w, a.len()) }
+    }
+
+    /// `out = a mod q`, for words as in [`Modulus::scale`].
+    pub fn reduce_rows(&self, out: &mut [u64], a: &[u64]) {
+        self.scale(out, a, self.one);
+    }
+
+    /// `out += a * w`.
+    pub fn scale_add(&self, out: &mut [u64], a: &[u64], w: Shoup) {
+        assert_eq!(out.len(), a.len());
+        // SAFETY: as in `add_rows`.
+        unsafe { (self.kernels.scale_add)(self, out.as_mut_ptr(), a.as_ptr(), w, out.len()) }
+    }
+
+    /// `out = (a - b) * w`.
+    pub fn sub_scale(&self, out: &mut [u64], a: &[u64], b: &[u64], w: Shoup) {
+        assert!(out.len() == a.len() && out.len() == b.len());
+        let (o, a, b) = (out.as_mut_ptr(), a.as_ptr(), b.as_ptr());
+        // SAFETY: as in `add_rows`.
+        unsafe { (self.kernels.sub_scale)(self, o, a, b, w, out.len()) }
+    }
+
+    /// `b = (a - b) * w`.
+    pub fn sub_scale_from(&self, b: &mut [u64], a: &[u64], w: Shoup) {
+        assert_eq!(a.len(), b.len());
+        let p = b.as_mut_ptr();
+        // SAFETY: as in `add_assign`.
+        unsafe { (self.kernels.sub_scale)(self, p, a.as_ptr(), p, w, b.len()) }
+    }
+
+    /// `a += c` in every word.
+    pub fn add_constant(&self, a: &mut [u64], c: u64) {
+        for x in a {
+            *x = self.add(*x, c);
+        }
+    }
+}
+
+fn pointers(rows: &[&[u64]], len: usize) -> Vec<*const u64> {
+    rows.iter()
+        .map(|row| {
+            assert_eq!(row.len(), len);
+            row.as_ptr()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn moduli() -> impl Strategy<Value = u64> {
+        prop_oneof![Just(3), Just((1 << 50) - 27), Just((1 << 62) - 57), 1u64..1 << 61]
+            .prop_map(|q| q.max(3) | 1)
+    }
+
+    proptest! {
+        #[test]
+        fn scalar_operations_equal_wide_integers(q in moduli(), x: u64, y: u64, z: u128, s: i64) {
+            let m = Modulus::new(q).unwrap();
+            let (a, b, w) = (x % q, y % q, u128::from(q));
+            prop_assert_eq!(u128::from(m.add(a, b)), (u128::from(a) + u128::from(b)) % w);
+            prop_assert_eq!(u128::from(m.sub(a, b)), (u128::from(a) + w - u128::from(b)) % w);
+            prop_assert_eq!(u128::from(m.mul(a, b)), u128::from(a) * u128::from(b) % w);
+            prop_assert_eq!(u128::from(m.reduce_u128(z)), z % w);
+            prop_assert_eq!(m.reduce(x), x % q);
+            prop_assert_eq!(i128::from(m.reduce_i64(s)), i128::from(s).rem_euclid(w as i128));
+            prop_assert_eq!(m.reduce_i64(m.centered(a)), a);
+            prop_assert!(m.centered(a).unsigned_abs() <= q / 2);
+        }
+    }
+
+    #[test]
+    fn extremes_reduce() {
+        for q in [3, 5, (1 << 50) - 27, (1 << 62) - 57] {
+            let m = Modulus::new(q).unwrap();
+            for a in [0, 1, u128::from(q) - 1, u128::from(q), u128::MAX - 1, u128::MAX] {
+                assert_eq!(u128::from(m.reduce_u128(a)), a % u128::from(q));
+            }
+            assert_eq!(m.reduce_i64(i64::MIN), i128::from(i64::MIN).rem_euclid(q.into()) as u64);
+            assert_eq!(m.reduce_i128(-1), q - 1);
+        }
+    }
+
+    #[test]
+    fn out_of_range_moduli_are_refused() {
+        for q in [0, 1, 2, 4, 1 << 62, u64::MAX] {
+            assert_eq!(Modulus::new(q).unwrap_err(), Error::ModulusOutOfRange(q));
+        }
+    }
+
+    #[test]
+    fn powers_and_inverses() {
+        let m = Modulus::new(1_000_003).unwrap();
+        assert_eq!(m.pow(2, 10), 1024);
+        assert_eq!(m.pow(5, 0), 1);
+        assert_eq!(m.mul(m.inv(12345), 12345), 1);
+    }
+}

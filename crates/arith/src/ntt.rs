@@ -1,0 +1,276 @@
+use crate::{
+    Error, Isa, Modulus, Result,
+    kernel::{self, BLOCK, KernelTable},
+};
+
+/// Negacyclic transform of rows modulo one prime, for `Z_q[X]/(X^N + 1)`.
+///
+/// Forward: coefficients in order to evaluations `a(psi^e)` at the odd powers
+/// of a primitive `2N`-th root of unity `psi`. The evaluation at
+/// `e = 2 rev(i) + 1`, with `rev` the reversal of `log_n` bits, is at place `i`
+/// for `N < 2^11`; from there on each block of 2,048 places, seen as 8 rows of
+/// 256, is stored transposed, so that vector kernels need not undo it.
+/// [`NttTable::exponent`] is the map. Inverse undoes it, `1/N` included.
+/// Both work in place, canonical to canonical.
+///
+/// Reference: [LN16](https://eprint.iacr.org/2016/504), Algorithms 1 and 2.
+pub struct NttTable {
+    modulus: Modulus,
+    log_n: u32,
+    kernels: &'static KernelTable,
+    /// Laid out by the kernels, for the kernels.
+    forward: Vec<u64>,
+    inverse: Vec<u64>,
+}
+
+impl core::fmt::Debug for NttTable {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "NttTable({:?}, 2^{})", self.modulus, self.log_n)
+    }
+}
+
+impl NttTable {
+    /// Tables from the least primitive `2N`-th root of unity, with the kernels
+    /// of `modulus` where they cover `log_n`.
+    ///
+    /// # Errors
+    /// [`Error::DegreeOutOfRange`]; [`Error::NoRootOfUnity`].
+    pub fn new(modulus: Modulus, log_n: u32) -> Result<Self> {
+        if !(4..=17).contains(&log_n) {
+            return Err(Error::DegreeOutOfRange(log_n));
+        }
+        let psi = least_root(&modulus, log_n + 1)?;
+        let n = 1usize << log_n;
+        let kernels = match modulus.kernels() {
+            table if log_n >= table.min_log_n => table,
+            _ => &kernel::SCALAR,
+        };
+        let powers = |root: u64| {
+            let mut table = vec![0; n];
+            let mut power = 1;
+            for k in 0..n {
+                table[reverse(k, log_n)] = power;
+                power = modulus.mul(power, root);
+            }
+            table
+        };
+        let forward = powers(psi);
+        let mut inverse = powers(modulus.inv(psi));
+        // Node 0 has no butterfly: the place holds 1/N.
+        inverse[0] = modulus.inv(n as u64 % modulus.value());
+        let forward = (kernels.twiddles)(&modulus, log_n, &forward);
+        let inverse = (kernels.twiddles)(&modulus, log_n, &inverse);
+        Ok(Self { modulus, log_n, kernels, forward, inverse })
+    }
+
+    /// Uses at most `best`. For tests and benchmarks.
+    ///
+    /// # Errors
+    /// As [`Modulus::new`] and [`NttTable::new`].
+    pub fn with_isa(q: u64, log_n: u32, best: Isa) -> Result<Self> {
+        Self::new(Modulus::with_isa(q, best)?, log_n)
+    }
+
+    /// The modulus.
+    #[must_use]
+    pub fn modulus(&self) -> &Modulus {
+        &self.modulus
+    }
+
+    /// `log2(N)`.
+    #[must_use]
+    pub fn log_n(&self) -> u32 {
+        self.log_n
+    }
+
+    pub(crate) fn forward_twiddles(&self) -> &[u64] {
+        &self.forward
+    }
+
+    pub(crate) fn inverse_twiddles(&self) -> &[u64] {
+        &self.inverse
+    }
+
+    /// Coefficients to evaluations.
+    pub fn forward(&self, row: &mut [u64]) {
+        assert_eq!(row.len(), 1 << self.log_n);
+        // SAFETY: the length is N; the modulus' table came from `select`.
+        unsafe { (self.kernels.ntt_forward)(self, row.as_mut_ptr()) }
+    }
+
+    /// Evaluations to coefficients.
+    pub fn inverse(&self, row: &mut [u64]) {
+        assert_eq!(row.len(), 1 << self.log_n);
+        // SAFETY: as in `forward`.
+        unsafe { (self.kernels.ntt_inverse)(self, row.as_mut_ptr()) }
+    }
+
+    /// The odd exponent `e` whose evaluation `a(psi^e)` is at `place`.
+    #[must_use]
+    pub fn exponent(log_n: u32, place: usize) -> usize {
+        2 * reverse(unblock(log_n, place), log_n) + 1
+    }
+
+    /// Where the evaluation at the odd exponent `e` is: undoes
+    /// [`NttTable::exponent`].
+    #[must_use]
+    pub fn place(log_n: u32, e: usize) -> usize {
+        debug_assert!(e % 2 == 1 && e < 2 << log_n);
+        let i = reverse(e / 2, log_n);
+        if 1 << log_n < BLOCK { i } else { i / BLOCK * BLOCK + i % 256 * 8 + i % BLOCK / 256 }
+    }
+}
+
+/// The row-major index of a place in a transposed block.
+fn unblock(log_n: u32, place: usize) -> usize {
+    if 1 << log_n < BLOCK {
+        return place;
+    }
+    place / BLOCK * BLOCK + place % 8 * 256 + place % BLOCK / 8
+}
+
+fn reverse(i: usize, bits: u32) -> usize {
+    i.reverse_bits() >> (usize::BITS - bits)
+}
+
+/// The least primitive `2^log_order`-th root of unity.
+fn least_root(m: &Modulus, log_order: u32) -> Result<u64> {
+    let q = m.value();
+    let error = Error::NoRootOfUnity { q, log_2n: log_order };
+    if q % (1 << log_order) != 1 || !crate::is_prime(q) {
+        return Err(error);
+    }
+    let root = (2..q)
+        .map(|x| m.pow(x, (q - 1) >> log_order))
+        .find(|&root| m.pow(root, 1 << (log_order - 1)) == q - 1)
+        .ok_or(error)?;
+    // The primitive roots are the odd powers of any one of them.
+    let square = m.mul(root, root);
+    let powers = core::iter::successors(Some(root), |&x| Some(m.mul(x, square)));
+    Ok(powers.take(1 << (log_order - 1)).fold(root, u64::min))
+}
+
+/// The action of `X -> X^g` on evaluations: one permutation for all moduli.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Permutation {
+    /// `out[x] = a[source[x]]`; every entry is below the length.
+    source: Vec<u32>,
+}
+
+impl Permutation {
+    /// Evaluations of `a(X^g)` from those of `a(X)`, for an odd `g`.
+    #[must_use]
+    pub fn galois(log_n: u32, g: usize) -> Self {
+        debug_assert!(g % 2 == 1);
+        let mask = (2 << log_n) - 1;
+        let source = (0..1 << log_n)
+            .map(|x| NttTable::place(log_n, NttTable::exponent(log_n, x) * g & mask) as u32)
+            .collect();
+        Self { source }
+    }
+
+    /// `out[x] = a[source(x)]`.
+    pub fn apply(&self, out: &mut [u64], a: &[u64]) {
+        assert!(out.len() == self.source.len() && a.len() == self.source.len());
+        for (out, &from) in out.iter_mut().zip(&self.source) {
+            // SAFETY: `place` is below N = a.len().
+            *out = unsafe { *a.get_unchecked(from as usize) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::previous_prime;
+
+    fn table(log_n: u32, bits: u32) -> NttTable {
+        let q = previous_prime(1 << bits, 2 << log_n).unwrap();
+        NttTable::new(Modulus::new(q).unwrap(), log_n).unwrap()
+    }
+
+    fn poly(n: usize, q: u64, seed: u64) -> Vec<u64> {
+        let step = |s: &mut u64| {
+            *s = s.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            Some((*s >> 2) % q)
+        };
+        let mut state = seed;
+        core::iter::from_fn(|| step(&mut state)).take(n).collect()
+    }
+
+    fn schoolbook(m: &Modulus, a: &[u64], b: &[u64]) -> Vec<u64> {
+        let n = a.len();
+        let mut c = vec![0; n];
+        for i in 0..n {
+            for j in 0..n {
+                let p = m.mul(a[i], b[j]);
+                let k = (i + j) % n;
+                c[k] = if i + j < n { m.add(c[k], p) } else { m.sub(c[k], p) };
+            }
+        }
+        c
+    }
+
+    #[test]
+    fn products_equal_schoolbook() {
+        for (log_n, bits) in [(4, 20), (5, 50), (8, 61), (11, 48), (11, 49), (11, 50), (12, 61)] {
+            let t = table(log_n, bits);
+            let m = t.modulus();
+            let (a, b) = (poly(1 << log_n, m.value(), 1), poly(1 << log_n, m.value(), 2));
+            let expected = schoolbook(m, &a, &b);
+            let (mut x, mut y) = (a, b);
+            t.forward(&mut x);
+            t.forward(&mut y);
+            m.mul_assign(&mut x, &y);
+            t.inverse(&mut x);
+            assert_eq!(x, expected, "2^{log_n}, {bits} bits");
+        }
+    }
+
+    #[test]
+    fn evaluations_are_where_the_map_says() {
+        for log_n in [4, 10, 11, 13] {
+            let t = table(log_n, 45);
+            let m = t.modulus();
+            let a = poly(1 << log_n, m.value(), 3);
+            let mut x = a.clone();
+            t.forward(&mut x);
+            let psi = least_root(m, log_n + 1).unwrap();
+            for place in [0, 1, 7, (1 << log_n) - 1] {
+                let e = NttTable::exponent(log_n, place);
+                assert_eq!(NttTable::place(log_n, e), place);
+                let at = m.pow(psi, e as u64);
+                let value = a.iter().rev().fold(0, |s, &c| m.add(m.mul(s, at), c));
+                assert_eq!(x[place], value);
+            }
+        }
+    }
+
+    #[test]
+    fn permutation_is_the_automorphism() {
+        for (log_n, g) in [(4, 5), (11, 25), (12, 8191)] {
+            let t = table(log_n, 40);
+            let (m, n) = (t.modulus(), 1usize << log_n);
+            let a = poly(n, m.value(), 4);
+            let mut image = vec![0; n];
+            for (i, &c) in a.iter().enumerate() {
+                let k = i * g % (2 * n);
+                image[k % n] = if k < n { c } else { m.neg(c) };
+            }
+            let mut x = a;
+            t.forward(&mut x);
+            t.forward(&mut image);
+            let mut y = vec![0; n];
+            Permutation::galois(log_n, g).apply(&mut y, &x);
+            assert_eq!(y, image);
+        }
+    }
+
+    #[test]
+    fn wrong_moduli_and_degrees_are_refused() {
+        let m = Modulus::new((1 << 50) - 27).unwrap();
+        assert!(matches!(NttTable::new(m, 10), Err(Error::NoRootOfUnity { log_2n: 11, .. })));
+        assert_eq!(NttTable::new(m, 3).unwrap_err(), Error::DegreeOutOfRange(3));
+        assert_eq!(NttTable::new(m, 18).unwrap_err(), Error::DegreeOutOfRange(18));
+    }
+}

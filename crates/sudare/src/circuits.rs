@@ -1,0 +1,9 @@
+//! Circuits: written once against [`Ops`], run by any evaluator.
+//!
+//! A circuit is first *planned* from clear data. The plan knows depth, keys and
+//! cost before a key exists; running it is the last step.
+
+mod ops;
+
+pub use crate::ckks::{Chain, Complex};
+pub use ops::Ops;

@@ -1,0 +1,102 @@
+use crate::{
+    Result,
+    ckks::{self, Chain, Complex, Scale},
+    rlwe::{GaloisElement, Level},
+};
+
+/// What a circuit may ask of an evaluator.
+///
+/// Implemented by [`crate::ckks::Evaluator`] and by [`super::sim::Evaluator`],
+/// which runs any circuit on clear values with level and scale. Circuits never
+/// ask for more.
+pub trait Ops: Sync {
+    /// A ciphertext, wherever it lives.
+    type Ct: Clone + Send + Sync;
+
+    /// `log2(N)`.
+    fn log_n(&self) -> u32;
+    /// What rescaling from each level divides by; see [`Chain`].
+    fn chain(&self) -> &Chain;
+    /// Level of `a`.
+    fn level(&self, a: &Self::Ct) -> Level;
+    /// Scale of `a`.
+    fn scale(&self, a: &Self::Ct) -> Scale;
+    /// The same integer plaintext read at another scale: its values change by
+    /// the ratio of the scales. Free of cost.
+    fn with_scale(&self, a: &Self::Ct, scale: Scale) -> Result<Self::Ct>;
+    /// Sum. Levels align downwards; scales must match.
+    fn add(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct>;
+    /// Difference, as [`Ops::add`].
+    fn sub(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct>;
+    /// Relinearised product at scale `scale(a) scale(b)`, not rescaled.
+    fn mul(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct>;
+    /// Relinearised product, rescaled.
+    fn mul_rescale(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct>;
+    /// Sum with a constant in every slot.
+    fn add_const(&self, a: &Self::Ct, c: Complex<f64>) -> Result<Self::Ct>;
+    /// Product with a constant in every slot, encoded at `scale`; not rescaled.
+    fn mul_const(&self, a: &Self::Ct, c: Complex<f64>, scale: Scale) -> Result<Self::Ct>;
+    /// One level down, dividing values and scale alike.
+    fn rescale_assign(&self, a: &mut Self::Ct) -> Result<()>;
+    /// Down to `level`, forgetting primes; values and scale stay.
+    fn drop_to(&self, a: &mut Self::Ct, level: Level) -> Result<()>;
+    /// `X -> X^g`, under the same key again.
+    fn automorphism(&self, a: &Self::Ct, g: GaloisElement) -> Result<Self::Ct>;
+
+    /// Slot `i` of the result is slot `i + k` of `a`.
+    fn rotate(&self, a: &Self::Ct, k: i64) -> Result<Self::Ct> {
+        self.automorphism(a, GaloisElement::rotation(self.log_n(), k))
+    }
+
+    /// The complex conjugate of every slot.
+    fn conjugate(&self, a: &Self::Ct) -> Result<Self::Ct> {
+        self.automorphism(a, GaloisElement::conjugation(self.log_n()))
+    }
+}
+
+impl Ops for ckks::Evaluator {
+    type Ct = ckks::Ciphertext;
+
+    fn log_n(&self) -> u32 {
+        self.params().log_n()
+    }
+    fn chain(&self) -> &Chain {
+        self.params().chain()
+    }
+    fn level(&self, a: &Self::Ct) -> Level {
+        a.level()
+    }
+    fn scale(&self, a: &Self::Ct) -> Scale {
+        a.scale()
+    }
+    fn with_scale(&self, a: &Self::Ct, scale: Scale) -> Result<Self::Ct> {
+        self.with_scale(a, scale)
+    }
+    fn add(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
+        self.add(a, b)
+    }
+    fn sub(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
+        self.sub(a, b)
+    }
+    fn mul(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
+        self.mul(a, b)
+    }
+    fn mul_rescale(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
+        self.mul_rescale(a, b)
+    }
+    fn add_const(&self, a: &Self::Ct, c: Complex<f64>) -> Result<Self::Ct> {
+        self.add_const(a, c)
+    }
+    fn mul_const(&self, a: &Self::Ct, c: Complex<f64>, scale: Scale) -> Result<Self::Ct> {
+        self.mul_const(a, c, scale)
+    }
+    fn rescale_assign(&self, a: &mut Self::Ct) -> Result<()> {
+        self.rescale_assign(a)
+    }
+    fn drop_to(&self, a: &mut Self::Ct, level: Level) -> Result<()> {
+        self.drop_to_assign(a, level)
+    }
+    fn automorphism(&self, a: &Self::Ct, g: GaloisElement) -> Result<Self::Ct> {
+        self.automorphism(a, g)
+    }
+}

@@ -1,0 +1,22 @@
+//! CKKS: approximate arithmetic on vectors of complex or real slots.
+//!
+//! References: [CKKS17](https://eprint.iacr.org/2016/421) for the scheme,
+//! [CHKKS18](https://eprint.iacr.org/2018/931) for its RNS variant,
+//! [KPP20](https://eprint.iacr.org/2020/1118) for exact scales.
+
+mod chain;
+mod ciphertext;
+mod encode;
+mod encrypt;
+mod evaluator;
+mod params;
+mod scale;
+
+pub use chain::Chain;
+pub use ciphertext::{Ciphertext, Plaintext};
+pub use encode::Encoder;
+pub use encrypt::{Decryptor, Encryptor};
+pub use evaluator::{Evaluator, Hoisted};
+pub use params::{Params, Spec};
+pub use scale::Scale;
+pub use sudare_arith::fft::Complex;

@@ -1,0 +1,82 @@
+use super::Scale;
+use crate::{
+    ring::{Eval, RnsPoly},
+    rlwe::{self, KeyId, Level, ParamsId},
+};
+
+/// An encoded vector.
+#[derive(Clone)]
+pub struct Plaintext {
+    pub(crate) poly: RnsPoly<Eval>,
+    pub(crate) level: Level,
+    pub(crate) scale: Scale,
+    pub(crate) log_slots: u32,
+    pub(crate) params: ParamsId,
+}
+
+impl Plaintext {
+    /// The level it was encoded at.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    /// Its scale.
+    #[must_use]
+    pub fn scale(&self) -> Scale {
+        self.scale
+    }
+
+    /// Its slots, a power of two; they repeat to fill `N / 2`.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        1 << self.log_slots
+    }
+}
+
+/// An encrypted vector: an RLWE ciphertext with its scale and number of slots.
+#[derive(Clone)]
+pub struct Ciphertext {
+    pub(crate) inner: rlwe::Ciphertext,
+    pub(crate) scale: Scale,
+    pub(crate) log_slots: u32,
+}
+
+impl Ciphertext {
+    /// How many more rescalings it can take.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        self.inner.level
+    }
+
+    /// Its scale.
+    #[must_use]
+    pub fn scale(&self) -> Scale {
+        self.scale
+    }
+
+    /// Its slots, a power of two; they repeat to fill `N / 2`.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        1 << self.log_slots
+    }
+
+    /// The parameters it was made under.
+    #[must_use]
+    pub fn params_id(&self) -> ParamsId {
+        self.inner.params
+    }
+
+    /// The secret key that opens it.
+    #[must_use]
+    pub fn key_id(&self) -> KeyId {
+        self.inner.key
+    }
+}
+
+impl core::fmt::Debug for Ciphertext {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let (level, scale, slots) = (self.level(), self.scale, self.slots());
+        write!(f, "Ciphertext(level {level}, scale {scale}, {slots} slots)")
+    }
+}

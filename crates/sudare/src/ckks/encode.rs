@@ -1,0 +1,267 @@
+use super::{Complex, Params, Plaintext, Scale};
+use crate::{
+    Error, Result,
+    ring::{Coeff, LimbSet, RnsPoly},
+    rlwe::Level,
+};
+use sudare_arith::{
+    Modulus,
+    dd::Dd,
+    fft::{Real, SpecialFft},
+    par,
+};
+use zeroize::Zeroize;
+
+/// Vectors to plaintexts and back.
+#[derive(Debug, Clone)]
+pub struct Encoder {
+    params: Params,
+}
+
+impl Encoder {
+    /// An encoder.
+    #[must_use]
+    pub fn new(params: &Params) -> Self {
+        Self { params: params.clone() }
+    }
+
+    /// Encodes complex values at `level` and `scale`, in as many slots as the next
+    /// power of two; what is left is 0.
+    ///
+    /// The plaintext is the rounded polynomial whose values at the roots of the
+    /// orbit of 5 are `scale` times the slots. Fewer slots than `N / 2` repeat
+    /// (sparse packing).
+    ///
+    /// # Errors
+    /// [`Error::NotFinite`]; [`Error::TooManySlots`]; [`Error::ValueTooLarge`] if a
+    /// coefficient does not fit half the modulus; [`Error::LevelOutOfRange`];
+    /// [`Error::ScaleOutOfRange`].
+    pub fn encode(&self, values: &[Complex<f64>], level: Level, scale: Scale) -> Result<Plaintext> {
+        self.encode_slots(values.iter().copied(), values.len(), level, scale)
+    }
+
+    /// Encodes real values, as [`Encoder::encode`].
+    ///
+    /// # Errors
+    /// As [`Encoder::encode`].
+    pub fn encode_real(&self, values: &[f64], level: Level, scale: Scale) -> Result<Plaintext> {
+        let complex = values.iter().map(|&re| Complex { re, im: 0.0 });
+        self.encode_slots(complex, values.len(), level, scale)
+    }
+
+    fn encode_slots(
+        &self,
+        values: impl Iterator<Item = Complex<f64>> + Clone,
+        count: usize,
+        level: Level,
+        scale: Scale,
+    ) -> Result<Plaintext> {
+        if level > self.params.top() {
+            return Err(Error::LevelOutOfRange { found: level, max: self.params.top() });
+        }
+        let log2_q = self.params.chain().log2_q(level);
+        if !scale.is_valid() || scale.log2() > log2_q {
+            let log2_scale = scale.log2();
+            return Err(Error::ScaleOutOfRange { op: "encode", log2_scale, log2_q });
+        }
+        let slots = count.max(1).next_power_of_two();
+        if slots > self.params.max_slots() {
+            return Err(Error::TooManySlots { found: count, slots: self.params.max_slots() });
+        }
+        let bad = |v: &Complex<f64>| !(v.re.is_finite() && v.im.is_finite());
+        if let Some((index, v)) = values.clone().enumerate().find(|(_, v)| bad(v)) {
+            let value = if v.im == 0.0 { v.re.to_string() } else { format!("{} + {}i", v.re, v.im) };
+            return Err(Error::NotFinite { index, value });
+        }
+        let coeffs = if self.params.needs_dd(scale) {
+            let to_dd = |v: Complex<f64>| Complex { re: Dd::from(v.re), im: Dd::from(v.im) };
+            coefficients(self.params.fft_dd(), values.map(to_dd), slots, scale)
+        } else {
+            coefficients(self.params.fft(), values, slots, scale)
+        };
+        let mut coeffs = coeffs.ok_or(Error::ValueTooLarge {
+            index: 0,
+            needed_bits: 127.0,
+            available_bits: log2_q - 1.0,
+        })?;
+        let largest = coeffs.iter().map(|c| c.unsigned_abs()).max().unwrap_or(0);
+        let index = coeffs.iter().position(|c| c.unsigned_abs() == largest).unwrap_or(0);
+        let (needed_bits, available_bits) = ((largest as f64).log2(), log2_q - 1.0);
+        if needed_bits >= available_bits {
+            coeffs.zeroize();
+            return Err(Error::ValueTooLarge { index, needed_bits, available_bits });
+        }
+        let limbs = self.params.rlwe().limbs(level);
+        let poly = self.reduce(&coeffs, slots, limbs, largest);
+        coeffs.zeroize();
+        Ok(Plaintext {
+            poly: self.params.rlwe().basis().into_eval(poly),
+            level,
+            scale,
+            log_slots: slots.ilog2(),
+            params: self.params.rlwe().id(),
+        })
+    }
+
+    /// Residues of `2 slots` integers below `largest`, spread over the ring.
+    fn reduce(
+        &self,
+        coeffs: &[i128],
+        slots: usize,
+        limbs: LimbSet,
+        largest: u128,
+    ) -> RnsPoly<Coeff> {
+        let basis = self.params.rlwe().basis();
+        let gap = self.params.max_slots() / slots;
+        let mut poly: RnsPoly<Coeff> = basis.zero_secret(limbs);
+        // Small integers become non-negative words that the row kernels reduce.
+        let bits = if largest < 1 << 51 { 52 } else { 64 };
+        let fits = largest < 1 << 63;
+        let mut words = basis.pool().take_secret(if fits { coeffs.len() } else { 0 });
+        let offset = 1u64 << (bits - 1);
+        for (word, &c) in words.iter_mut().zip(coeffs) {
+            *word = (c as u64).wrapping_add(offset);
+        }
+        par::for_each(basis.tables(limbs).zip(poly.rows_mut()), |(table, row)| {
+            let m = table.modulus();
+            if !fits {
+                for (x, &c) in row.iter_mut().step_by(gap).zip(coeffs) {
+                    *x = m.reduce_i128(c);
+                }
+                return;
+            }
+            let m: Modulus = m.for_inputs_of(bits);
+            let minus = m.neg(m.reduce(offset));
+            if gap == 1 {
+                m.reduce_rows(row, &words);
+                m.add_constant(row, minus);
+            } else {
+                for (x, &word) in row.iter_mut().step_by(gap).zip(words.iter()) {
+                    *x = m.add(m.reduce(word), minus);
+                }
+            }
+        });
+        poly
+    }
+
+    /// The values of a plaintext, without any rounding: for the holder of the
+    /// secret key only, see `SECURITY.md`.
+    ///
+    /// # Errors
+    /// [`Error::ParamsMismatch`].
+    pub fn decode(&self, a: &Plaintext) -> Result<Vec<Complex<f64>>> {
+        self.params.rlwe().check_id("plaintext", a.params)?;
+        let slots = a.slots();
+        if self.params.needs_dd(a.scale) {
+            let values = self.decode_with(a, self.params.fft_dd());
+            Ok(values[..slots]
+                .iter()
+                .map(|v| Complex { re: v.re.to_f64(), im: v.im.to_f64() })
+                .collect())
+        } else {
+            Ok(self.decode_with(a, self.params.fft()))
+        }
+    }
+
+    /// The real parts of [`Encoder::decode`].
+    ///
+    /// # Errors
+    /// As [`Encoder::decode`].
+    pub fn decode_real(&self, a: &Plaintext) -> Result<Vec<f64>> {
+        Ok(self.decode(a)?.into_iter().map(|v| v.re).collect())
+    }
+
+    fn decode_with<T: Scaled>(&self, a: &Plaintext, fft: &SpecialFft<T>) -> Vec<Complex<T>> {
+        let basis = self.params.rlwe().basis();
+        let poly = basis.into_coeff(a.poly.clone());
+        let slots = a.slots();
+        let gap = self.params.max_slots() / slots;
+        let reader = MixedRadix::new(basis.tables(poly.limbs()).map(|t| *t.modulus()).collect());
+        let rows: Vec<&[u64]> = poly.rows().collect();
+        let unscale = Dd::ONE / a.scale.to_dd();
+        let at = |k: usize| T::from_dd(reader.read(&rows, k * gap) * unscale);
+        let mut values: Vec<Complex<T>> =
+            (0..slots).map(|k| Complex { re: at(k), im: at(k + slots) }).collect();
+        fft.forward(&mut values);
+        values
+    }
+}
+
+/// Rounding to integer coefficients.
+trait Scaled: Real {
+    /// `round(self * scale)`, if that has at most 126 bits.
+    fn scaled(self, scale: Scale) -> Option<i128>;
+}
+
+impl Scaled for f64 {
+    fn scaled(self, scale: Scale) -> Option<i128> {
+        let x = (self * scale.to_f64()).round_ties_even();
+        (x.abs() < 126f64.exp2()).then_some(x as i128)
+    }
+}
+
+impl Scaled for Dd {
+    fn scaled(self, scale: Scale) -> Option<i128> {
+        (self * scale.to_dd()).round_i128().filter(|x| x.unsigned_abs() >> 126 == 0)
+    }
+}
+
+/// The `2 slots` integer coefficients of `values` at `scale`, or nothing if one is
+/// larger than 126 bits.
+fn coefficients<T: Scaled>(
+    fft: &SpecialFft<T>,
+    values: impl Iterator<Item = Complex<T>>,
+    slots: usize,
+    scale: Scale,
+) -> Option<Vec<i128>> {
+    let mut values: Vec<Complex<T>> = values.collect();
+    values.resize(slots, Complex { re: T::ZERO, im: T::ZERO });
+    fft.inverse(&mut values);
+    let halves = values.iter().map(|v| v.re).chain(values.iter().map(|v| v.im));
+    halves.map(|x| x.scaled(scale)).collect()
+}
+
+/// Reads residues as the integer in `(-Q/2, Q/2)`, by balanced mixed-radix digits
+/// `x = d_0 + d_1 q_0 + d_2 q_0 q_1 + …`.
+struct MixedRadix {
+    moduli: Vec<Modulus>,
+    /// `(q_0 … q_{i-1})^-1 mod q_i`, and `q_j mod q_i` for `j < i`.
+    inverse: Vec<u64>,
+    reduced: Vec<Vec<u64>>,
+}
+
+impl MixedRadix {
+    fn new(moduli: Vec<Modulus>) -> Self {
+        let reduced: Vec<Vec<u64>> = moduli
+            .iter()
+            .enumerate()
+            .map(|(i, m)| moduli[..i].iter().map(|q| m.reduce(q.value())).collect())
+            .collect();
+        let inverse = moduli
+            .iter()
+            .zip(&reduced)
+            .map(|(m, lower)| m.inv(lower.iter().fold(1, |product, &q| m.mul(product, q))))
+            .collect();
+        Self { moduli, inverse, reduced }
+    }
+
+    fn read(&self, rows: &[&[u64]], k: usize) -> Dd {
+        let mut digits = [0i64; 8];
+        let mut value = Dd::ZERO;
+        let mut weight = Dd::ONE;
+        for (i, m) in self.moduli.iter().enumerate() {
+            // The part below, by Horner's rule from the highest digit.
+            let mut below = 0;
+            for j in (0..i.min(digits.len())).rev() {
+                below = m.add(m.mul(below, self.reduced[i][j]), m.reduce_i64(digits[j]));
+            }
+            let digit = m.centered(m.mul(m.sub(rows[i][k], below), self.inverse[i]));
+            if let Some(slot) = digits.get_mut(i) {
+                *slot = digit;
+            }
+            value = value + Dd::from(digit) * weight;
+            weight = weight * Dd::from(m.value());
+        }
+        value
+    }
+}

@@ -1,0 +1,159 @@
+use super::{Ciphertext, Params, Plaintext};
+use crate::{
+    Error, Result,
+    ring::LimbSet,
+    rlwe::{self, KeyId, Level, PublicKey, SecretKey},
+};
+use std::sync::Arc;
+use sudare_arith::{
+    par,
+    prng::{Seed, Stream},
+    sample,
+};
+use zeroize::Zeroizing;
+
+/// Encrypts under a public key.
+#[derive(Clone)]
+pub struct Encryptor {
+    params: Params,
+    key: Arc<PublicKey>,
+}
+
+impl Encryptor {
+    /// An encryptor that holds `key`.
+    ///
+    /// # Errors
+    /// [`Error::ParamsMismatch`].
+    pub fn new(params: &Params, key: Arc<PublicKey>) -> Result<Self> {
+        params.rlwe().check_id("public key", key.params)?;
+        Ok(Self { params: params.clone(), key })
+    }
+
+    /// The key pair.
+    #[must_use]
+    pub fn key_id(&self) -> KeyId {
+        self.key.id
+    }
+
+    /// A fresh encryption, with randomness of the operating system:
+    /// `v (b, a) + (e_0 + m, e_1)`, with a ternary `v` and binomial errors.
+    ///
+    /// # Errors
+    /// [`Error::ParamsMismatch`]; [`Error::Arith`] if the system gives no
+    /// randomness.
+    pub fn encrypt(&self, a: &Plaintext) -> Result<Ciphertext> {
+        self.encrypt_with(a, &Seed::random()?)
+    }
+
+    /// As [`Encryptor::encrypt`], with randomness that follows from `seed`: whoever
+    /// knows it can decrypt. For known-answer tests.
+    ///
+    /// # Errors
+    /// [`Error::ParamsMismatch`].
+    pub fn encrypt_with(&self, a: &Plaintext, seed: &Seed) -> Result<Ciphertext> {
+        let params = self.params.rlwe();
+        params.check_id("plaintext", a.params)?;
+        let basis = params.basis();
+        let limbs = params.limbs(a.level);
+        let small = |label: &str, fill: fn(&mut Stream, &mut [i8])| {
+            let mut coeffs = Zeroizing::new(vec![0i8; basis.n()]);
+            fill(&mut Stream::new(seed, label, 0), &mut coeffs);
+            basis.from_small(&coeffs, limbs, true)
+        };
+        let v = small("encryption, v", sample::ternary);
+        let mut polys = [
+            small("encryption, e0", sample::cbd21),
+            small("encryption, e1", sample::cbd21),
+        ];
+        basis.add_assign(&mut polys[0], &a.poly);
+        for (out, key) in polys.iter_mut().zip(&self.key.zero) {
+            let product = basis.mul_sum(limbs, &[&v], &[key]);
+            basis.add_assign(out, &product);
+        }
+        let polys = polys.map(|poly| basis.restricted(&poly, limbs.q()));
+        let (params, key) = (params.id(), self.key.id);
+        Ok(Ciphertext {
+            inner: rlwe::Ciphertext { polys, level: a.level, params, key },
+            scale: a.scale,
+            log_slots: a.log_slots,
+        })
+    }
+}
+
+/// Decrypts. Not `Clone`; a server has none.
+pub struct Decryptor {
+    params: Params,
+    key: SecretKey,
+}
+
+/// Room above the scale, in bits, that decryption keeps for the integer part of
+/// values and the sign.
+const MESSAGE_BITS: f64 = 48.0;
+
+impl Decryptor {
+    /// A decryptor that holds `key`.
+    ///
+    /// # Errors
+    /// [`Error::ParamsMismatch`].
+    pub fn new(params: &Params, key: SecretKey) -> Result<Self> {
+        params.rlwe().check_id("secret key", key.params.id())?;
+        Ok(Self { params: params.clone(), key })
+    }
+
+    /// The key pair.
+    #[must_use]
+    pub fn key_id(&self) -> KeyId {
+        self.key.id
+    }
+
+    /// `c_0 + c_1 s`, at the lowest level whose modulus holds values of 47 bits
+    /// before the point at this scale; at the level of `a` if none does.
+    ///
+    /// # Errors
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    pub fn decrypt(&self, a: &Ciphertext) -> Result<Plaintext> {
+        let params = self.params.rlwe();
+        params.check_id("ciphertext", a.params_id())?;
+        if a.key_id() != self.key.id {
+            let (found, expected) = (a.key_id(), self.key.id);
+            return Err(Error::KeyMismatch { what: "ciphertext", found, expected });
+        }
+        let enough = |level: &Level| params.log2_q(*level) >= a.scale.log2() + MESSAGE_BITS;
+        let level = (0..a.level().0).map(Level).find(enough).unwrap_or(a.level());
+        let basis = params.basis();
+        let limbs: LimbSet = params.limbs(level);
+        let [c0, c1] = &a.inner.polys;
+        let mut poly = basis.zero_secret(limbs);
+        par::for_each(
+            poly.rows_mut().zip(c0.rows().zip(c1.rows()).zip(self.key.s.rows())).enumerate(),
+            |(i, (out, ((c0, c1), s)))| {
+                let m = basis.modulus(limbs, i);
+                m.mul_rows(out, c1, s);
+                m.add_assign(out, c0);
+            },
+        );
+        let (scale, log_slots) = (a.scale, a.log_slots);
+        Ok(Plaintext { poly, level, scale, log_slots, params: params.id() })
+    }
+
+    /// The noise of `a`: `log2` of the standard deviation of the coefficients of
+    /// what it decrypts to less `expected`. For tests and diagnostics; the result
+    /// depends on the secret key.
+    ///
+    /// # Errors
+    /// As [`Decryptor::decrypt`]; [`Error::LevelOutOfRange`] if `expected` was
+    /// encoded below the level that decryption reads.
+    pub fn measure_noise(&self, a: &Ciphertext, expected: &Plaintext) -> Result<f64> {
+        let mut found = self.decrypt(a)?;
+        self.params.rlwe().check_id("plaintext", expected.params)?;
+        if expected.level < found.level {
+            return Err(Error::LevelOutOfRange { found: found.level, max: expected.level });
+        }
+        let basis = self.params.rlwe().basis();
+        basis.sub_assign(&mut found.poly, &expected.poly);
+        let difference = basis.into_coeff(found.poly);
+        let m = basis.modulus(difference.limbs(), 0);
+        let squares = difference.row(0).iter().map(|&x| (m.centered(x) as f64).powi(2));
+        Ok((squares.sum::<f64>() / basis.n() as f64).sqrt().log2())
+    }
+}

@@ -1,0 +1,534 @@
+use super::{Ciphertext, Complex, Encoder, Params, Plaintext, Scale};
+use crate::{
+    Error, Result,
+    ring::{Eval, LimbSet, RnsPoly},
+    rlwe::{self, Digits, Down, EvaluationKeys, GaloisElement, KeySwitcher, Level},
+};
+use std::sync::Arc;
+
+/// Computes on ciphertexts. `Send + Sync`: share one by reference.
+///
+/// Plain verbs return a new ciphertext; `_assign` overwrites the first operand.
+/// Operands of different levels are brought to the lower one, which is exact;
+/// different scales are an error, see [`Evaluator::match_scale`].
+#[derive(Clone)]
+pub struct Evaluator {
+    params: Params,
+    encoder: Encoder,
+    switcher: KeySwitcher,
+}
+
+/// A ciphertext with the digits of its second polynomial: what hoisted rotations
+/// share.
+pub struct Hoisted<'a> {
+    ciphertext: &'a Ciphertext,
+    digits: Digits,
+}
+
+impl Evaluator {
+    /// An evaluator that holds `keys`.
+    ///
+    /// # Errors
+    /// [`Error::ParamsMismatch`].
+    pub fn new(params: &Params, keys: Arc<EvaluationKeys>) -> Result<Self> {
+        Ok(Self {
+            params: params.clone(),
+            encoder: Encoder::new(params),
+            switcher: KeySwitcher::new(params.rlwe(), keys)?,
+        })
+    }
+
+    /// The parameters.
+    #[must_use]
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// The keys.
+    #[must_use]
+    pub fn keys(&self) -> &Arc<EvaluationKeys> {
+        self.switcher.keys()
+    }
+
+    /// An encoder for the same parameters.
+    #[must_use]
+    pub fn encoder(&self) -> &Encoder {
+        &self.encoder
+    }
+
+    fn check(&self, a: &Ciphertext) -> Result<()> {
+        self.params.rlwe().check_id("ciphertext", a.params_id())?;
+        if a.key_id() != self.keys().id {
+            let (found, expected) = (a.key_id(), self.keys().id);
+            return Err(Error::KeyMismatch { what: "ciphertext", found, expected });
+        }
+        Ok(())
+    }
+
+    fn check_pair(&self, op: &'static str, a: &Ciphertext, b: &Ciphertext) -> Result<Level> {
+        self.check(a)?;
+        self.check(b)?;
+        if a.log_slots != b.log_slots {
+            return Err(Error::SlotMismatch { op, found: b.slots(), expected: a.slots() });
+        }
+        Ok(a.level().min(b.level()))
+    }
+
+    fn check_plain(&self, op: &'static str, a: &Ciphertext, b: &Plaintext) -> Result<Level> {
+        self.check(a)?;
+        self.params.rlwe().check_id("plaintext", b.params)?;
+        if a.log_slots != b.log_slots {
+            return Err(Error::SlotMismatch { op, found: b.slots(), expected: a.slots() });
+        }
+        Ok(a.level().min(b.level))
+    }
+
+    /// The scale of a product, if the modulus holds it.
+    fn product_scale(&self, op: &'static str, a: Scale, b: Scale, level: Level) -> Result<Scale> {
+        let scale = a * b;
+        let log2_q = self.params.chain().log2_q(level);
+        if !scale.is_valid() || scale.log2() + 1.0 > log2_q {
+            return Err(Error::ScaleOutOfRange { op, log2_scale: scale.log2(), log2_q });
+        }
+        Ok(scale)
+    }
+
+    fn limbs(&self, level: Level) -> LimbSet {
+        self.params.rlwe().limbs(level)
+    }
+
+    fn wrap(&self, like: &Ciphertext, polys: [RnsPoly<Eval>; 2], level: Level, scale: Scale) -> Ciphertext {
+        let (params, key) = (like.params_id(), like.key_id());
+        Ciphertext {
+            inner: rlwe::Ciphertext { polys, level, params, key },
+            scale,
+            log_slots: like.log_slots,
+        }
+    }
+
+    /// Slotwise sum.
+    ///
+    /// | level | scale | keys | cost |
+    /// |---|---|---|---|
+    /// | `min(a, b)` | equal | none | 2 row sums a limb |
+    ///
+    /// # Errors
+    /// [`Error::ScaleMismatch`]; [`Error::SlotMismatch`]; [`Error::ParamsMismatch`];
+    /// [`Error::KeyMismatch`].
+    pub fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
+        let level = self.check_pair("add", a, b)?;
+        match_scales("add", a.scale, b.scale)?;
+        let basis = self.params.rlwe().basis();
+        let polys = core::array::from_fn(|i| {
+            basis.add(self.limbs(level), &a.inner.polys[i], &b.inner.polys[i])
+        });
+        Ok(self.wrap(a, polys, level, a.scale))
+    }
+
+    /// `a += b`, as [`Evaluator::add`].
+    ///
+    /// # Errors
+    /// As [`Evaluator::add`].
+    pub fn add_assign(&self, a: &mut Ciphertext, b: &Ciphertext) -> Result<()> {
+        let level = self.check_pair("add", a, b)?;
+        match_scales("add", a.scale, b.scale)?;
+        self.truncate(a, level);
+        let basis = self.params.rlwe().basis();
+        for (x, y) in a.inner.polys.iter_mut().zip(&b.inner.polys) {
+            basis.add_assign(x, y);
+        }
+        Ok(())
+    }
+
+    /// Slotwise difference, as [`Evaluator::add`].
+    ///
+    /// # Errors
+    /// As [`Evaluator::add`].
+    pub fn sub(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
+        let level = self.check_pair("subtract", a, b)?;
+        match_scales("subtract", a.scale, b.scale)?;
+        let basis = self.params.rlwe().basis();
+        let polys = core::array::from_fn(|i| {
+            basis.sub(self.limbs(level), &a.inner.polys[i], &b.inner.polys[i])
+        });
+        Ok(self.wrap(a, polys, level, a.scale))
+    }
+
+    /// Slotwise negation.
+    ///
+    /// # Errors
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    pub fn neg(&self, a: &Ciphertext) -> Result<Ciphertext> {
+        self.check(a)?;
+        let mut out = a.clone();
+        for poly in &mut out.inner.polys {
+            self.params.rlwe().basis().neg_assign(poly);
+        }
+        Ok(out)
+    }
+
+    /// Sum with a plaintext of the same scale.
+    ///
+    /// # Errors
+    /// As [`Evaluator::add`].
+    pub fn add_plain(&self, a: &Ciphertext, b: &Plaintext) -> Result<Ciphertext> {
+        let level = self.check_plain("add", a, b)?;
+        match_scales("add", a.scale, b.scale)?;
+        let mut out = a.clone();
+        self.truncate(&mut out, level);
+        self.params.rlwe().basis().add_assign(&mut out.inner.polys[0], &b.poly);
+        Ok(out)
+    }
+
+    /// Product with a plaintext; not rescaled.
+    ///
+    /// | level | scale | keys | cost |
+    /// |---|---|---|---|
+    /// | `min(a, b)` | `a b` | none | 2 row products a limb |
+    ///
+    /// # Errors
+    /// [`Error::ScaleOutOfRange`]; [`Error::SlotMismatch`];
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    pub fn mul_plain(&self, a: &Ciphertext, b: &Plaintext) -> Result<Ciphertext> {
+        let level = self.check_plain("multiply", a, b)?;
+        let scale = self.product_scale("multiply", a.scale, b.scale, level)?;
+        let basis = self.params.rlwe().basis();
+        let polys = core::array::from_fn(|i| {
+            basis.mul_sum(self.limbs(level), &[&a.inner.polys[i]], &[&b.poly])
+        });
+        Ok(self.wrap(a, polys, level, scale))
+    }
+
+    /// Sum with a constant in every slot.
+    ///
+    /// # Errors
+    /// [`Error::NotFinite`]; [`Error::ValueTooLarge`]; [`Error::ParamsMismatch`];
+    /// [`Error::KeyMismatch`].
+    pub fn add_const(&self, a: &Ciphertext, c: Complex<f64>) -> Result<Ciphertext> {
+        self.check(a)?;
+        if c.im != 0.0 {
+            return self.add_plain(a, &self.constant(a, c, a.scale)?);
+        }
+        let integer = self.integer(c.re, a.scale, a.level())?;
+        let mut out = a.clone();
+        let (basis, limbs) = (self.params.rlwe().basis(), self.limbs(a.level()));
+        for (i, row) in out.inner.polys[0].rows_mut().enumerate() {
+            let m = basis.modulus(limbs, i);
+            m.add_constant(row, m.reduce_i128(integer));
+        }
+        Ok(out)
+    }
+
+    /// Product with a constant in every slot, encoded at `scale`: a real one as the
+    /// integer `round(c scale)`; not rescaled.
+    ///
+    /// | level | scale | keys | cost |
+    /// |---|---|---|---|
+    /// | `a` | `a scale` | none | 2 row products a limb |
+    ///
+    /// # Errors
+    /// [`Error::NotFinite`]; [`Error::ValueTooLarge`]; [`Error::ScaleOutOfRange`];
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    pub fn mul_const(&self, a: &Ciphertext, c: Complex<f64>, scale: Scale) -> Result<Ciphertext> {
+        self.check(a)?;
+        if c.im != 0.0 {
+            return self.mul_plain(a, &self.constant(a, c, scale)?);
+        }
+        let level = a.level();
+        let product = self.product_scale("multiply", a.scale, scale, level)?;
+        let integer = self.integer(c.re, scale, level)?;
+        let mut out = a.clone();
+        let (basis, limbs) = (self.params.rlwe().basis(), self.limbs(level));
+        for poly in &mut out.inner.polys {
+            basis.scale_assign(poly, |i| basis.modulus(limbs, i).reduce_i128(integer));
+        }
+        out.scale = product;
+        Ok(out)
+    }
+
+    /// `round(c scale)`, if that fits half the modulus.
+    fn integer(&self, c: f64, scale: Scale, level: Level) -> Result<i128> {
+        if !c.is_finite() {
+            return Err(Error::NotFinite { index: 0, value: c.to_string() });
+        }
+        let product = scale.to_dd() * sudare_arith::dd::Dd::from(c);
+        let (needed_bits, available_bits) =
+            (product.to_f64().abs().log2(), self.params.chain().log2_q(level) - 1.0);
+        product
+            .round_i128()
+            .filter(|_| needed_bits < available_bits)
+            .ok_or(Error::ValueTooLarge { index: 0, needed_bits, available_bits })
+    }
+
+    fn constant(&self, a: &Ciphertext, c: Complex<f64>, scale: Scale) -> Result<Plaintext> {
+        let mut plain = self.encoder.encode(&[c], a.level(), scale)?;
+        plain.log_slots = a.log_slots;
+        Ok(plain)
+    }
+
+    /// Slotwise product, relinearised, not rescaled.
+    ///
+    /// | level | scale | keys | cost |
+    /// |---|---|---|---|
+    /// | `min(a, b)` | `a b` | relinearisation | 1 key switch |
+    ///
+    /// # Errors
+    /// [`Error::MissingRelinearizationKey`]; [`Error::ScaleOutOfRange`];
+    /// [`Error::SlotMismatch`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    pub fn mul(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
+        let level = self.check_pair("multiply", a, b)?;
+        let scale = self.product_scale("multiply", a.scale, b.scale, level)?;
+        let key = self.switcher.relinearization_key(level)?;
+        let [mut d0, mut d1, d2] = self.tensor(a, b, level);
+        let basis = self.params.rlwe().basis();
+        let switched = self.switcher.switch(&d2, level, key);
+        let [k0, k1] = self.switcher.divide(switched, level, Down::Special);
+        basis.add_assign(&mut d0, &k0);
+        basis.add_assign(&mut d1, &k1);
+        Ok(self.wrap(a, [d0, d1], level, scale))
+    }
+
+    /// Slotwise product, relinearised and rescaled: one division by `P` and the
+    /// primes of the level, so that the rescaling costs nothing.
+    ///
+    /// | level | scale | keys | cost |
+    /// |---|---|---|---|
+    /// | `min(a, b) - 1` | `a b / divisor` | relinearisation | 1 key switch |
+    ///
+    /// # Errors
+    /// [`Error::LevelExhausted`] at level 0; else as [`Evaluator::mul`].
+    pub fn mul_rescale(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
+        let level = self.check_pair("multiply", a, b)?;
+        let next = below("multiply and rescale", level)?;
+        let scale = self.product_scale("multiply", a.scale, b.scale, level)?;
+        let key = self.switcher.relinearization_key(level)?;
+        let [d0, d1, d2] = self.tensor(a, b, level);
+        let mut switched = self.switcher.switch(&d2, level, key);
+        self.switcher.add_raised(&mut switched[0], &d0);
+        self.switcher.add_raised(&mut switched[1], &d1);
+        let polys = self.switcher.divide(switched, level, Down::SpecialAndLevel);
+        Ok(self.wrap(a, polys, next, scale / self.params.chain().divisor(level)))
+    }
+
+    /// `a_0 b_0`, `a_0 b_1 + a_1 b_0`, `a_1 b_1`.
+    fn tensor(&self, a: &Ciphertext, b: &Ciphertext, level: Level) -> [RnsPoly<Eval>; 3] {
+        let (basis, limbs) = (self.params.rlwe().basis(), self.limbs(level));
+        let ([a0, a1], [b0, b1]) = (&a.inner.polys, &b.inner.polys);
+        [
+            basis.mul_sum(limbs, &[a0], &[b0]),
+            basis.mul_sum(limbs, &[a0, a1], &[b1, b0]),
+            basis.mul_sum(limbs, &[a1], &[b1]),
+        ]
+    }
+
+    /// Divides by the primes of the level, rounding.
+    ///
+    /// | level | scale | keys | cost |
+    /// |---|---|---|---|
+    /// | `- 1` | `/ divisor` | none | 2 transforms a limb |
+    ///
+    /// Reference: [CHKKS18](https://eprint.iacr.org/2018/931), section 4. Deviation:
+    /// the division rounds to the nearest.
+    ///
+    /// # Errors
+    /// [`Error::LevelExhausted`] at level 0; [`Error::ParamsMismatch`];
+    /// [`Error::KeyMismatch`].
+    pub fn rescale(&self, a: &Ciphertext) -> Result<Ciphertext> {
+        let mut out = a.clone();
+        self.rescale_assign(&mut out)?;
+        Ok(out)
+    }
+
+    /// As [`Evaluator::rescale`], in place.
+    ///
+    /// # Errors
+    /// As [`Evaluator::rescale`].
+    pub fn rescale_assign(&self, a: &mut Ciphertext) -> Result<()> {
+        self.check(a)?;
+        let level = a.level();
+        let next = below("rescale", level)?;
+        let rlwe = self.params.rlwe();
+        let basis = rlwe.basis();
+        let polys = core::mem::replace(
+            &mut a.inner.polys,
+            core::array::from_fn(|_| basis.take(LimbSet::chain(0))),
+        );
+        a.inner.polys = rlwe.rescale(level).divide(basis, polys);
+        a.inner.level = next;
+        a.scale = a.scale / self.params.chain().divisor(level);
+        Ok(())
+    }
+
+    /// As [`Evaluator::drop_to`], in place.
+    ///
+    /// # Errors
+    /// As [`Evaluator::drop_to`].
+    pub fn drop_to_assign(&self, a: &mut Ciphertext, level: Level) -> Result<()> {
+        self.check(a)?;
+        if level > a.level() {
+            return Err(Error::LevelOutOfRange { found: level, max: a.level() });
+        }
+        self.truncate(a, level);
+        Ok(())
+    }
+
+    fn truncate(&self, a: &mut Ciphertext, level: Level) {
+        let q = self.limbs(level).q();
+        for poly in &mut a.inner.polys {
+            poly.truncate(q);
+        }
+        a.inner.level = level;
+    }
+
+    /// Down to `level`, forgetting primes: values and scale stay.
+    ///
+    /// # Errors
+    /// [`Error::LevelOutOfRange`] if `level` is above that of `a`.
+    pub fn drop_to(&self, a: &Ciphertext, level: Level) -> Result<Ciphertext> {
+        self.check(a)?;
+        if level > a.level() {
+            return Err(Error::LevelOutOfRange { found: level, max: a.level() });
+        }
+        let (basis, q) = (self.params.rlwe().basis(), self.limbs(level).q());
+        let polys = core::array::from_fn(|i| basis.restricted(&a.inner.polys[i], q));
+        Ok(self.wrap(a, polys, level, a.scale))
+    }
+
+    /// Brings `a` to `level` with exactly the scale asked for, by a product with 1
+    /// and a rescaling: `level` must be below that of `a`.
+    ///
+    /// # Errors
+    /// [`Error::LevelExhausted`]; [`Error::ScaleOutOfRange`] if the factor needed is
+    /// below 1.
+    pub fn match_scale(&self, a: &Ciphertext, level: Level, scale: Scale) -> Result<Ciphertext> {
+        if level >= a.level() {
+            let op = "match_scale";
+            return Err(Error::LevelExhausted { op, needed: level.0 + 1, level: a.level() });
+        }
+        let above = Level(level.0 + 1);
+        let factor = scale * self.params.chain().divisor(above) / a.scale;
+        if factor.to_f64() < 1.0 {
+            let log2_q = self.params.chain().log2_q(above);
+            let log2_scale = factor.log2();
+            return Err(Error::ScaleOutOfRange { op: "match_scale", log2_scale, log2_q });
+        }
+        let dropped = self.drop_to(a, above)?;
+        let mut out = self.mul_const(&dropped, Complex { re: 1.0, im: 0.0 }, factor)?;
+        self.rescale_assign(&mut out)?;
+        out.scale = scale;
+        Ok(out)
+    }
+
+    /// The same integer plaintext read at another scale.
+    ///
+    /// # Errors
+    /// [`Error::ScaleOutOfRange`] for a scale that is not a positive number.
+    pub fn with_scale(&self, a: &Ciphertext, scale: Scale) -> Result<Ciphertext> {
+        self.check(a)?;
+        if !scale.is_valid() {
+            let log2_q = self.params.chain().log2_q(a.level());
+            let log2_scale = scale.log2();
+            return Err(Error::ScaleOutOfRange { op: "with_scale", log2_scale, log2_q });
+        }
+        let mut out = a.clone();
+        out.scale = scale;
+        Ok(out)
+    }
+
+    /// Slot `i` of the result is slot `i + k` of `a`: a left rotation by `k`.
+    ///
+    /// | level | scale | keys | cost |
+    /// |---|---|---|---|
+    /// | `a` | `a` | rotation by `k` | 1 key switch |
+    ///
+    /// # Errors
+    /// [`Error::MissingGaloisKey`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    pub fn rotate(&self, a: &Ciphertext, k: i64) -> Result<Ciphertext> {
+        self.automorphism(a, GaloisElement::rotation(self.params.log_n(), self.shortest(a, k)))
+    }
+
+    /// Rotations repeat with the number of slots.
+    fn shortest(&self, a: &Ciphertext, k: i64) -> i64 {
+        let slots = 1i64 << a.log_slots;
+        let k = k.rem_euclid(slots);
+        let log_n = self.params.log_n();
+        let has = |k: i64| {
+            self.keys().galois.contains_key(&GaloisElement::rotation(log_n, k))
+        };
+        if k != 0 && !has(k) && has(k - slots) { k - slots } else { k }
+    }
+
+    /// The complex conjugate of every slot.
+    ///
+    /// # Errors
+    /// As [`Evaluator::rotate`].
+    pub fn conjugate(&self, a: &Ciphertext) -> Result<Ciphertext> {
+        self.automorphism(a, GaloisElement::conjugation(self.params.log_n()))
+    }
+
+    /// `X -> X^g`, under the same key again.
+    ///
+    /// # Errors
+    /// As [`Evaluator::rotate`].
+    pub fn automorphism(&self, a: &Ciphertext, g: GaloisElement) -> Result<Ciphertext> {
+        self.check(a)?;
+        if g.0 == 1 {
+            return Ok(a.clone());
+        }
+        let key = self.switcher.galois_key(g, a.level())?;
+        let switched = self.switcher.switch(&a.inner.polys[1], a.level(), &key.key);
+        Ok(self.finish_automorphism(a, switched, &key.permutation))
+    }
+
+    fn finish_automorphism(
+        &self,
+        a: &Ciphertext,
+        switched: [RnsPoly<Eval>; 2],
+        permutation: &sudare_arith::Permutation,
+    ) -> Ciphertext {
+        let basis = self.params.rlwe().basis();
+        let [mut k0, k1] = self.switcher.divide(switched, a.level(), Down::Special);
+        basis.add_assign(&mut k0, &a.inner.polys[0]);
+        let polys = [k0, k1].map(|poly| basis.automorphism(&poly, permutation));
+        self.wrap(a, polys, a.level(), a.scale)
+    }
+
+    /// Prepares several rotations of `a`: its digits are cut and raised once.
+    ///
+    /// # Errors
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    pub fn hoist<'a>(&self, a: &'a Ciphertext) -> Result<Hoisted<'a>> {
+        self.check(a)?;
+        Ok(Hoisted { ciphertext: a, digits: self.switcher.digits(&a.inner.polys[1], a.level()) })
+    }
+
+    /// As [`Evaluator::rotate`] of the ciphertext that was hoisted. The result is
+    /// the same, bit for bit.
+    ///
+    /// # Errors
+    /// As [`Evaluator::rotate`].
+    pub fn rotate_hoisted(&self, a: &Hoisted<'_>, k: i64) -> Result<Ciphertext> {
+        let ciphertext = a.ciphertext;
+        let k = self.shortest(ciphertext, k);
+        if k == 0 {
+            return Ok(ciphertext.clone());
+        }
+        let g = GaloisElement::rotation(self.params.log_n(), k);
+        let key = self.switcher.galois_key(g, ciphertext.level())?;
+        let product = self.switcher.product(&a.digits, &key.key);
+        Ok(self.finish_automorphism(ciphertext, product, &key.permutation))
+    }
+}
+
+/// The level below, if there is one.
+fn below(op: &'static str, level: Level) -> Result<Level> {
+    level.0.checked_sub(1).map(Level).ok_or(Error::LevelExhausted { op, needed: 1, level })
+}
+
+fn match_scales(op: &'static str, a: Scale, b: Scale) -> Result<()> {
+    if a.matches(b) {
+        Ok(())
+    } else {
+        Err(Error::ScaleMismatch { op, left: a.log2(), right: b.log2() })
+    }
+}

@@ -1,0 +1,295 @@
+use super::{Chain, Scale};
+use crate::{
+    Error, Result,
+    rlwe::{self, Level, SecretDistribution},
+};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use sudare_arith::{
+    fft::SpecialFft,
+    dd::Dd,
+    next_prime, previous_prime,
+};
+
+/// Parameters as a user writes them: public fields, no invariants.
+///
+/// Sizes are `log2` and need not be whole. The primes are chosen by
+/// [`Params::new`]: the same specification always gives the same ones.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// `log2(N)`, 4 to 17.
+    pub log_n: u32,
+    /// Sizes of the primes of each level, level 0 first. A level may hold several.
+    pub q_bits: Vec<Vec<f64>>,
+    /// Sizes of the special primes.
+    pub p_bits: Vec<f64>,
+    /// `log2` of the default scale.
+    pub log2_scale: f64,
+    /// Distribution of the secret key.
+    #[serde(default = "uniform_ternary")]
+    pub secret: SecretDistribution,
+    /// Accept parameters of less than 128 bits of security.
+    #[serde(default)]
+    pub insecure: bool,
+}
+
+fn uniform_ternary() -> SecretDistribution {
+    SecretDistribution::UniformTernary
+}
+
+impl Spec {
+    /// A chain of one prime a level: a base prime, `levels` primes of the size of
+    /// the scale, and special primes.
+    #[must_use]
+    pub fn uniform(
+        log_n: u32,
+        base_bits: f64,
+        levels: usize,
+        log2_scale: f64,
+        p_bits: Vec<f64>,
+    ) -> Self {
+        let mut q_bits = vec![vec![base_bits]];
+        q_bits.resize(levels + 1, vec![log2_scale]);
+        Self {
+            log_n,
+            q_bits,
+            p_bits,
+            log2_scale,
+            secret: SecretDistribution::UniformTernary,
+            insecure: false,
+        }
+    }
+}
+
+/// Bits of security below which parameters must say `insecure`.
+const SECURITY_BITS: f64 = 128.0;
+
+/// Scales above this size are encoded in double-double arithmetic, since doubles
+/// hold 53 bits of a coefficient and the transform loses some.
+const MAX_LOG2_SCALE_F64: f64 = 45.0;
+
+/// Checked parameters. Cheap to clone.
+#[derive(Clone)]
+pub struct Params(Arc<Inner>);
+
+struct Inner {
+    rlwe: rlwe::Params,
+    spec: Spec,
+    chain: Chain,
+    /// Default scale at each level.
+    scales: Vec<Scale>,
+    fft: SpecialFft<f64>,
+    fft_dd: std::sync::OnceLock<SpecialFft<Dd>>,
+}
+
+impl Params {
+    /// Finds primes, checks security and builds tables.
+    ///
+    /// Special primes and the base prime are the largest of at most their sizes.
+    /// The primes of a level of the size of the scale are the nearest to
+    /// `scale(l)^2 / 2^log2_scale`, so that the default scales, which follow
+    /// `scale(l - 1) = scale(l)^2 / divisor(l)`, stay next to `2^log2_scale`. Other
+    /// levels take the primes nearest to their sizes.
+    ///
+    /// # Errors
+    /// [`Error::InvalidSpec`] for sizes out of range or too few primes of a size;
+    /// [`Error::Insecure`] below 128 bits, unless the specification says so.
+    pub fn new(spec: Spec) -> Result<Self> {
+        check_sizes(&spec)?;
+        let (q, p) = choose_primes(&spec)?;
+        let rlwe = rlwe::Params::new(rlwe::Spec {
+            log_n: spec.log_n,
+            q: q.clone(),
+            p,
+            secret: spec.secret,
+            security_bits: (!spec.insecure).then_some(SECURITY_BITS),
+        })?;
+        let divisors: Vec<Scale> = q[1..].iter().map(|level| product(level)).collect();
+        let mut scales = vec![Scale::from_log2(spec.log2_scale)];
+        for (divisor, bits) in divisors.iter().zip(&spec.q_bits[1..]).rev() {
+            let scale = scales[scales.len() - 1];
+            let follows = is_scale_level(&spec, bits);
+            scales.push(if follows { scale * scale / *divisor } else { scale });
+        }
+        scales.reverse();
+        let log2_q = (0..q.len()).map(|l| rlwe.log2_q(Level(l as u32))).collect();
+        Ok(Self(Arc::new(Inner {
+            chain: Chain::new(divisors, log2_q),
+            scales,
+            fft: SpecialFft::new(spec.log_n - 1),
+            fft_dd: std::sync::OnceLock::new(),
+            rlwe,
+            spec,
+        })))
+    }
+
+    /// The specification.
+    #[must_use]
+    pub fn spec(&self) -> &Spec {
+        &self.0.spec
+    }
+
+    /// What all schemes share.
+    #[must_use]
+    pub fn rlwe(&self) -> &rlwe::Params {
+        &self.0.rlwe
+    }
+
+    /// `log2(N)`.
+    #[must_use]
+    pub fn log_n(&self) -> u32 {
+        self.0.spec.log_n
+    }
+
+    /// Most slots of a plaintext, `N / 2`.
+    #[must_use]
+    pub fn max_slots(&self) -> usize {
+        1 << (self.log_n() - 1)
+    }
+
+    /// The highest level.
+    #[must_use]
+    pub fn top(&self) -> Level {
+        self.0.rlwe.top()
+    }
+
+    /// What rescaling divides by, and the modulus, at each level.
+    #[must_use]
+    pub fn chain(&self) -> &Chain {
+        &self.0.chain
+    }
+
+    /// The default scale at `level`: at the top `2^log2_scale`, and below what
+    /// squaring and rescaling makes of it.
+    #[must_use]
+    pub fn scale_at(&self, level: Level) -> Scale {
+        self.0.scales[level.index()]
+    }
+
+    pub(super) fn fft(&self) -> &SpecialFft<f64> {
+        &self.0.fft
+    }
+
+    pub(super) fn fft_dd(&self) -> &SpecialFft<Dd> {
+        self.0.fft_dd.get_or_init(|| SpecialFft::new(self.log_n() - 1))
+    }
+
+    /// Whether plaintexts of `scale` need double-double arithmetic.
+    pub(super) fn needs_dd(&self, scale: Scale) -> bool {
+        scale.log2() > MAX_LOG2_SCALE_F64
+    }
+}
+
+impl core::fmt::Debug for Params {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Params").field("id", &self.0.rlwe.id()).field("spec", self.spec()).finish()
+    }
+}
+
+fn product(primes: &[u64]) -> Scale {
+    primes.iter().fold(Scale::from_u64(1), |product, &q| product * Scale::from_u64(q))
+}
+
+/// Whether rescaling at a level of these sizes divides by about one scale.
+fn is_scale_level(spec: &Spec, bits: &[f64]) -> bool {
+    (bits.iter().sum::<f64>() - spec.log2_scale).abs() < 0.5
+}
+
+fn check_sizes(spec: &Spec) -> Result<()> {
+    let invalid = |field, problem: String| Err(Error::InvalidSpec { field, problem });
+    if !(4..=17).contains(&spec.log_n) {
+        return invalid("log_n", format!("{} is out of range: 4 to 17 are supported", spec.log_n));
+    }
+    if spec.q_bits.is_empty() || spec.q_bits.iter().any(Vec::is_empty) {
+        return invalid("q_bits", "every level needs the size of at least one prime".into());
+    }
+    let least = f64::from(spec.log_n + 2);
+    let sizes = || spec.q_bits.iter().flatten().chain(&spec.p_bits);
+    if let Some(bits) = sizes().find(|bits| !(least..=61.5).contains(*bits)) {
+        return invalid(
+            "q_bits",
+            format!("a prime of {bits} bits is out of range: {least} to 61.5 in this ring"),
+        );
+    }
+    if !(1.0..=120.0).contains(&spec.log2_scale) {
+        return invalid("log2_scale", format!("{} is not within 1 to 120", spec.log2_scale));
+    }
+    Ok(())
+}
+
+/// Primes `1 mod 2N`, each taken once.
+struct Supply {
+    step: u64,
+    used: Vec<u64>,
+}
+
+impl Supply {
+    /// The largest free prime below `2^bits`.
+    fn below(&mut self, bits: f64) -> Result<u64> {
+        let mut end = bits.exp2() as u64;
+        loop {
+            let prime = previous_prime(end, self.step).ok_or_else(|| none_left(bits))?;
+            if (prime as f64).log2() < bits - 1.0 {
+                return Err(none_left(bits));
+            }
+            if !self.used.contains(&prime) {
+                self.used.push(prime);
+                return Ok(prime);
+            }
+            end = prime;
+        }
+    }
+
+    /// The free prime nearest to `target`.
+    fn nearest(&mut self, target: f64) -> Result<u64> {
+        let (mut down, mut up) = (target as u64, target as u64);
+        loop {
+            let below = previous_prime(down, self.step);
+            let above = next_prime(up + 1, self.step);
+            let distance = |p: Option<u64>| p.map_or(f64::INFINITY, |p| (p as f64 - target).abs());
+            let nearer = if distance(below) <= distance(above) { below } else { above };
+            let prime = nearer
+                .filter(|&p| ((p as f64).log2() - target.log2()).abs() < 1.0)
+                .ok_or_else(|| none_left(target.log2()))?;
+            if !self.used.contains(&prime) {
+                self.used.push(prime);
+                return Ok(prime);
+            }
+            if nearer == below { down = prime } else { up = prime }
+        }
+    }
+}
+
+fn none_left(bits: f64) -> Error {
+    Error::InvalidSpec {
+        field: "q_bits",
+        problem: format!("there are not enough primes of {bits:.1} bits for this ring"),
+    }
+}
+
+fn choose_primes(spec: &Spec) -> Result<(Vec<Vec<u64>>, Vec<u64>)> {
+    let mut supply = Supply { step: 2 << spec.log_n, used: Vec::new() };
+    let p = spec.p_bits.iter().map(|&bits| supply.below(bits)).collect::<Result<_>>()?;
+    let mut q = vec![Vec::new(); spec.q_bits.len()];
+    q[0] = spec.q_bits[0].iter().map(|&bits| supply.below(bits)).collect::<Result<_>>()?;
+    let goal = spec.log2_scale.exp2();
+    let mut scale = goal;
+    for (level, bits) in spec.q_bits.iter().enumerate().skip(1).rev() {
+        let follows = is_scale_level(spec, bits);
+        let target = if follows { scale * (scale / goal) } else { bits.iter().sum::<f64>().exp2() };
+        // All primes but the last have their sizes; the last makes the product.
+        let (last, first) = bits.split_last().ok_or_else(|| none_left(0.0))?;
+        let mut primes: Vec<u64> =
+            first.iter().map(|&bits| supply.nearest(bits.exp2())).collect::<Result<_>>()?;
+        let others: f64 = primes.iter().map(|&p| p as f64).product();
+        debug_assert!(*last > 0.0);
+        primes.push(supply.nearest(target / others)?);
+        let divisor: f64 = primes.iter().map(|&p| p as f64).product();
+        if follows {
+            scale *= scale / divisor;
+        }
+        q[level] = primes;
+    }
+    Ok((q, p))
+}

@@ -1,0 +1,132 @@
+use core::fmt;
+use serde::{Deserialize, Serialize};
+use sudare_arith::dd::Dd;
+
+/// A plaintext scale: the positive factor between values and integer
+/// plaintexts, to about 100 bits.
+///
+/// Scales are exact as far as computation goes: multiplying multiplies them,
+/// rescaling divides by the primes dropped, and sums need equal ones.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(from = "(f64, f64)", into = "(f64, f64)")]
+pub struct Scale(Dd);
+
+impl Scale {
+    /// Relative difference up to which scales count as equal: far above the
+    /// rounding of this type, far below the precision of any plaintext.
+    pub const TOLERANCE: f64 = 1.0 / (1u64 << 60) as f64;
+
+    /// `2^bits`.
+    #[must_use]
+    pub fn from_log2(bits: f64) -> Self {
+        let whole = bits.floor();
+        Self(Dd::from(whole.exp2()) * Dd::from((bits - whole).exp2()))
+    }
+
+    /// The scale `x`.
+    #[must_use]
+    pub fn from_f64(x: f64) -> Self {
+        Self(Dd::from(x))
+    }
+
+    /// The scale `x`, exactly.
+    #[must_use]
+    pub fn from_u64(x: u64) -> Self {
+        Self(Dd::from(x))
+    }
+
+    /// As a double-double number.
+    #[must_use]
+    pub fn to_dd(self) -> Dd {
+        self.0
+    }
+
+    /// The nearest double.
+    #[must_use]
+    pub fn to_f64(self) -> f64 {
+        self.0.to_f64()
+    }
+
+    /// `log2` of the scale; NaN if it is not positive.
+    #[must_use]
+    pub fn log2(self) -> f64 {
+        self.to_f64().log2()
+    }
+
+    /// Whether it is a finite positive normal number.
+    #[must_use]
+    pub fn is_valid(self) -> bool {
+        self.to_f64().is_normal() && self.to_f64() > 0.0
+    }
+
+    /// Whether the two count as equal.
+    #[must_use]
+    pub fn matches(self, other: Self) -> bool {
+        let difference = (self.0 - other.0).to_f64().abs();
+        difference <= Self::TOLERANCE * self.to_f64().abs()
+    }
+}
+
+impl core::ops::Mul for Scale {
+    type Output = Self;
+    fn mul(self, other: Self) -> Self {
+        Self(self.0 * other.0)
+    }
+}
+
+impl core::ops::Div for Scale {
+    type Output = Self;
+    fn div(self, other: Self) -> Self {
+        Self(self.0 / other.0)
+    }
+}
+
+impl From<(f64, f64)> for Scale {
+    fn from((hi, lo): (f64, f64)) -> Self {
+        Self(Dd::from_sum(hi, lo))
+    }
+}
+
+impl From<Scale> for (f64, f64) {
+    fn from(scale: Scale) -> Self {
+        (scale.0.hi(), scale.0.lo())
+    }
+}
+
+impl fmt::Debug for Scale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "2^{:.6}", self.log2())
+    }
+}
+
+impl fmt::Display for Scale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_and_quotients_stay_equal() {
+        let scale = Scale::from_log2(40.3);
+        let prime = Scale::from_u64((1 << 45) - 229_375);
+        let mut there = scale;
+        for _ in 0..50 {
+            there = there * prime / prime;
+        }
+        assert!(there.matches(scale));
+        assert!(!(there * Scale::from_f64(1.0 + 1e-15)).matches(scale));
+        assert!((scale.log2() - 40.3).abs() < 1e-12);
+    }
+
+    #[test]
+    fn only_positive_normal_scales_are_valid() {
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, f64::MIN_POSITIVE / 2.0] {
+            assert!(!Scale::from_f64(bad).is_valid());
+        }
+        assert!(Scale::from_f64(1.0).is_valid());
+    }
+}

@@ -1,0 +1,163 @@
+use crate::rlwe::{GaloisElement, KeyId, Level, ParamsId};
+
+/// What a caller of this crate can get wrong, with what was found, what was
+/// needed and what to do.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A table or a stream could not be made.
+    #[error(transparent)]
+    Arith(#[from] sudare_arith::Error),
+    /// A parameter is out of its range.
+    #[error("{field}: {problem}")]
+    InvalidSpec {
+        /// The field of the specification.
+        field: &'static str,
+        /// What is wrong with it, and what would be right.
+        problem: String,
+    },
+    /// A key would be insecure for its secret.
+    #[error(
+        "{what} has {security_bits:.1} bits of security at N = 2^{log_n} and log2 of the modulus \
+         {log2_qp:.1}; {needed:.0} are needed, so at most {limit:.0} bits of modulus: use a \
+         larger ring or a shorter chain, or write `insecure` into the parameters"
+    )]
+    Insecure {
+        /// The object priced.
+        what: String,
+        /// `log2(N)`.
+        log_n: u32,
+        /// Its modulus.
+        log2_qp: f64,
+        /// Its estimated security.
+        security_bits: f64,
+        /// The security asked for.
+        needed: f64,
+        /// The largest modulus with that security.
+        limit: f64,
+    },
+    /// Two objects come from different parameters.
+    #[error("this {what} belongs to parameters {found}, the operation to {expected}: use objects made under the same parameters")]
+    ParamsMismatch {
+        /// The object.
+        what: &'static str,
+        /// Its parameters.
+        found: ParamsId,
+        /// Those needed.
+        expected: ParamsId,
+    },
+    /// Two objects come from different secret keys.
+    #[error("this {what} belongs to key {found}, the operation to key {expected}: use objects of the same key pair")]
+    KeyMismatch {
+        /// The object.
+        what: &'static str,
+        /// Its key.
+        found: KeyId,
+        /// The key needed.
+        expected: KeyId,
+    },
+    /// The circuit is deeper than the ciphertext allows.
+    #[error("{op} needs {needed} more level(s), the ciphertext is at level {level}: choose parameters with more levels, or bootstrap first")]
+    LevelExhausted {
+        /// The operation.
+        op: &'static str,
+        /// Levels it consumes.
+        needed: u32,
+        /// Level of the operand.
+        level: Level,
+    },
+    /// A level outside the chain, or above that of the operand.
+    #[error("level {found} is out of range: at most {max} here")]
+    LevelOutOfRange {
+        /// The level asked for.
+        found: Level,
+        /// The largest possible.
+        max: Level,
+    },
+    /// Scales differ by more than rounding.
+    #[error("{op}: scales 2^{left:.6} and 2^{right:.6} differ: bring one to the other with match_scale")]
+    ScaleMismatch {
+        /// The operation.
+        op: &'static str,
+        /// `log2` of one scale.
+        left: f64,
+        /// `log2` of the other.
+        right: f64,
+    },
+    /// A scale that is not a positive number, or that the modulus cannot hold.
+    #[error("{op}: a scale of 2^{log2_scale:.2} does not fit a modulus of {log2_q:.1} bits at this level: rescale first, or use a lower scale")]
+    ScaleOutOfRange {
+        /// The operation.
+        op: &'static str,
+        /// `log2` of the scale; NaN if it is not a positive number.
+        log2_scale: f64,
+        /// `log2` of the modulus.
+        log2_q: f64,
+    },
+    /// More values than slots.
+    #[error("{found} values do not fit {slots} slots: use several ciphertexts or a larger ring")]
+    TooManySlots {
+        /// Values given.
+        found: usize,
+        /// Slots there are.
+        slots: usize,
+    },
+    /// Different numbers of slots, or a number that is not a power of two.
+    #[error("{op}: {found} slots, {expected} needed")]
+    SlotMismatch {
+        /// The operation.
+        op: &'static str,
+        /// Slots found.
+        found: usize,
+        /// Slots needed.
+        expected: usize,
+    },
+    /// A value that is NaN or infinite.
+    #[error("value {index} is {value}: only finite numbers can be encoded")]
+    NotFinite {
+        /// Its place.
+        index: usize,
+        /// As printed.
+        value: String,
+    },
+    /// A value too large for its scale and level.
+    #[error("value {index} needs {needed_bits:.0} bits at this scale, the modulus has {available_bits:.0}: scale the data down, or encode at a lower scale or higher level")]
+    ValueTooLarge {
+        /// Its place.
+        index: usize,
+        /// Bits of the scaled value.
+        needed_bits: f64,
+        /// Bits of the modulus, less the sign.
+        available_bits: f64,
+    },
+    /// Relinearisation lacks its key.
+    #[error("no relinearisation key for level {level}: add `relinearize` at that level to the KeyRequest")]
+    MissingRelinearizationKey {
+        /// Level at which it was needed.
+        level: Level,
+    },
+    /// A rotation, conjugation or trace lacks its key.
+    #[error("no Galois key for element {element} ({rotation}) at level {level}: add it to the KeyRequest")]
+    MissingGaloisKey {
+        /// The element.
+        element: GaloisElement,
+        /// The rotation it stands for, in words.
+        rotation: String,
+        /// Level at which it was needed.
+        level: Level,
+    },
+    /// A circuit was given something that it cannot do.
+    #[error("{0}")]
+    Circuit(String),
+    /// Bytes that are not a valid object.
+    #[error("not a valid {what}: {problem}")]
+    Malformed {
+        /// The object expected.
+        what: &'static str,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// This crate's results.
+pub type Result<T> = core::result::Result<T, Error>;

@@ -1,0 +1,18 @@
+//! Polynomials of `Z_Q[X]/(X^N + 1)` in residue number system (RNS) form.
+//!
+//! Operations assume operands that a scheme has checked; shapes are asserted in
+//! debug builds. Results are exact integers with a stated definition, so that
+//! they are the same on every machine.
+
+mod basis;
+mod convert;
+mod poly;
+
+pub use basis::{LimbSet, RnsBasis};
+pub(crate) use convert::columns;
+pub use convert::{BaseConverter, Divider};
+pub use poly::{Coeff, Eval, Repr, RnsPoly};
+
+/// Words of a row that are worked on at a time where many rows meet: a few
+/// dozen such pieces fit the second cache.
+pub(crate) const TILE: usize = 1 << 10;

@@ -1,0 +1,280 @@
+use super::{Coeff, Eval, Repr, RnsPoly, TILE};
+use crate::Result;
+use std::sync::Arc;
+use sudare_arith::{Modulus, NttTable, Permutation, mem::Pool, par::{self, Tile}};
+
+/// Primes carried: the first `q` of the chain and the first `p` special ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LimbSet {
+    q: u16,
+    p: u16,
+}
+
+impl LimbSet {
+    /// The first `q` primes of the chain.
+    #[must_use]
+    pub fn chain(q: usize) -> Self {
+        Self { q: q as u16, p: 0 }
+    }
+
+    /// These and the first `p` special primes.
+    #[must_use]
+    pub fn with_special(self, p: usize) -> Self {
+        Self { p: p as u16, ..self }
+    }
+
+    /// Chain primes.
+    #[must_use]
+    pub fn q(self) -> usize {
+        self.q.into()
+    }
+
+    /// Special primes.
+    #[must_use]
+    pub fn p(self) -> usize {
+        self.p.into()
+    }
+
+    /// All primes.
+    #[must_use]
+    pub fn count(self) -> usize {
+        self.q() + self.p()
+    }
+}
+
+/// The words of `a` in a tile.
+fn piece<R: Repr>(a: &RnsPoly<R>, tile: Tile, len: usize) -> &[u64] {
+    &a.row(tile.row)[tile.start..][..len]
+}
+
+/// Free memory that a basis keeps for reuse.
+const POOL_BYTES: usize = 4 << 30;
+
+/// Every prime of a parameter set with its tables, each built once.
+///
+/// A level is a view ([`LimbSet`]), never a second copy of the tables.
+pub struct RnsBasis {
+    log_n: u32,
+    q: Vec<NttTable>,
+    p: Vec<NttTable>,
+    pool: Arc<Pool>,
+}
+
+impl RnsBasis {
+    /// Tables for chain primes `q` and special primes `p`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Arith`] if one of them is not a prime `1 mod 2N` below `2^62`.
+    pub fn new(log_n: u32, q: &[u64], p: &[u64]) -> Result<Self> {
+        let table = |&prime: &u64| NttTable::new(Modulus::new(prime)?, log_n);
+        Ok(Self {
+            log_n,
+            q: par::try_map(q, table)?,
+            p: par::try_map(p, table)?,
+            pool: Pool::new(POOL_BYTES),
+        })
+    }
+
+    /// `log2(N)`.
+    #[must_use]
+    pub fn log_n(&self) -> u32 {
+        self.log_n
+    }
+
+    /// `N`.
+    #[must_use]
+    pub fn n(&self) -> usize {
+        1 << self.log_n
+    }
+
+    /// All primes.
+    #[must_use]
+    pub fn all(&self) -> LimbSet {
+        LimbSet::chain(self.q.len()).with_special(self.p.len())
+    }
+
+    /// Where buffers come from.
+    #[must_use]
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    /// Tables of the `i`-th prime of `limbs`.
+    #[must_use]
+    pub fn table(&self, limbs: LimbSet, i: usize) -> &NttTable {
+        if i < limbs.q() { &self.q[i] } else { &self.p[i - limbs.q()] }
+    }
+
+    /// The `i`-th prime of `limbs`.
+    #[must_use]
+    pub fn modulus(&self, limbs: LimbSet, i: usize) -> &Modulus {
+        self.table(limbs, i).modulus()
+    }
+
+    /// Tables of the primes of `limbs`, in order.
+    pub fn tables(&self, limbs: LimbSet) -> impl ExactSizeIterator<Item = &NttTable> {
+        (0..limbs.count()).map(move |i| self.table(limbs, i))
+    }
+
+    /// `log2` of the product of the primes of `limbs`.
+    #[must_use]
+    pub fn log2_product(&self, limbs: LimbSet) -> f64 {
+        self.tables(limbs).map(|t| (t.modulus().value() as f64).log2()).sum()
+    }
+
+    /// A polynomial of unspecified contents.
+    #[must_use]
+    pub fn take<R: Repr>(&self, limbs: LimbSet) -> RnsPoly<R> {
+        RnsPoly::new(limbs, self.n(), self.pool.take(limbs.count() * self.n()))
+    }
+
+    /// Zero.
+    #[must_use]
+    pub fn zero<R: Repr>(&self, limbs: LimbSet) -> RnsPoly<R> {
+        RnsPoly::new(limbs, self.n(), self.pool.take_zeroed(limbs.count() * self.n()))
+    }
+
+    /// Zero, wiped when dropped.
+    #[must_use]
+    pub fn zero_secret<R: Repr>(&self, limbs: LimbSet) -> RnsPoly<R> {
+        RnsPoly::new(limbs, self.n(), self.pool.take_secret(limbs.count() * self.n()))
+    }
+
+    /// The first limbs of `a`: `q` of the chain and no special ones.
+    #[must_use]
+    pub fn restricted<R: Repr>(&self, a: &RnsPoly<R>, q: usize) -> RnsPoly<R> {
+        let mut out = self.take(LimbSet::chain(q));
+        for (out, row) in out.rows_mut().zip(a.rows()) {
+            out.copy_from_slice(row);
+        }
+        out
+    }
+
+    /// Transforms every limb.
+    #[must_use]
+    pub fn into_eval(&self, mut a: RnsPoly<Coeff>) -> RnsPoly<Eval> {
+        let limbs = a.limbs();
+        par::for_each(self.tables(limbs).zip(a.rows_mut()), |(t, row)| t.forward(row));
+        a.cast()
+    }
+
+    /// Transforms every limb back.
+    #[must_use]
+    pub fn into_coeff(&self, mut a: RnsPoly<Eval>) -> RnsPoly<Coeff> {
+        let limbs = a.limbs();
+        par::for_each(self.tables(limbs).zip(a.rows_mut()), |(t, row)| t.inverse(row));
+        a.cast()
+    }
+
+    /// Runs `f(modulus, out, a)` on matching tiles of the limbs of `out` and of
+    /// the first limbs of `a`, which has the same kind of primes.
+    fn zip_rows<R: Repr>(
+        &self,
+        out: &mut RnsPoly<R>,
+        a: &RnsPoly<R>,
+        f: impl Fn(&Modulus, &mut [u64], &[u64]) + Send + Sync,
+    ) {
+        let limbs = out.limbs();
+        debug_assert!(a.limbs() == limbs || (limbs.p() == 0 && limbs.q() <= a.limbs().q()));
+        par::for_tiles(out.words_mut(), self.n(), 8 * TILE, |tile, part| {
+            let other = piece(a, tile, part.len());
+            f(self.modulus(limbs, tile.row), part, other);
+        });
+    }
+
+    /// `a += b`. Where `b` has more chain primes they are ignored.
+    pub fn add_assign<R: Repr>(&self, a: &mut RnsPoly<R>, b: &RnsPoly<R>) {
+        self.zip_rows(a, b, |m, x, y| m.add_assign(x, y));
+    }
+
+    /// `a -= b`, likewise.
+    pub fn sub_assign<R: Repr>(&self, a: &mut RnsPoly<R>, b: &RnsPoly<R>) {
+        self.zip_rows(a, b, |m, x, y| m.sub_assign(x, y));
+    }
+
+    /// `a *= b`, likewise.
+    pub fn mul_assign(&self, a: &mut RnsPoly<Eval>, b: &RnsPoly<Eval>) {
+        self.zip_rows(a, b, |m, x, y| m.mul_assign(x, y));
+    }
+
+    /// `a = -a`.
+    pub fn neg_assign<R: Repr>(&self, a: &mut RnsPoly<R>) {
+        let limbs = a.limbs();
+        par::for_tiles(a.words_mut(), self.n(), 8 * TILE, |tile, part| {
+            self.modulus(limbs, tile.row).neg_assign(part);
+        });
+    }
+
+    /// `a + b` on the primes of `limbs`.
+    #[must_use]
+    pub fn add<R: Repr>(&self, limbs: LimbSet, a: &RnsPoly<R>, b: &RnsPoly<R>) -> RnsPoly<R> {
+        let mut out = self.take(limbs);
+        par::for_tiles(out.words_mut(), self.n(), 8 * TILE, |tile, part| {
+            let len = part.len();
+            self.modulus(limbs, tile.row).add_rows(part, piece(a, tile, len), piece(b, tile, len));
+        });
+        out
+    }
+
+    /// `a - b` on the primes of `limbs`.
+    #[must_use]
+    pub fn sub<R: Repr>(&self, limbs: LimbSet, a: &RnsPoly<R>, b: &RnsPoly<R>) -> RnsPoly<R> {
+        let mut out = self.take(limbs);
+        par::for_tiles(out.words_mut(), self.n(), 8 * TILE, |tile, part| {
+            let len = part.len();
+            self.modulus(limbs, tile.row).sub_rows(part, piece(a, tile, len), piece(b, tile, len));
+        });
+        out
+    }
+
+    /// `sum_i a[i] * b[i]` on the primes of `limbs`.
+    #[must_use]
+    pub fn mul_sum(
+        &self,
+        limbs: LimbSet,
+        a: &[&RnsPoly<Eval>],
+        b: &[&RnsPoly<Eval>],
+    ) -> RnsPoly<Eval> {
+        let mut out = self.take(limbs);
+        par::for_tiles(out.words_mut(), self.n(), 8 * TILE, |tile, part| {
+            let x: Vec<&[u64]> = a.iter().map(|a| piece(a, tile, part.len())).collect();
+            let y: Vec<&[u64]> = b.iter().map(|b| piece(b, tile, part.len())).collect();
+            self.modulus(limbs, tile.row).mul_sum(part, &x, &y);
+        });
+        out
+    }
+
+    /// Multiplies each limb by its own factor, `factor(i)` modulo the `i`-th prime.
+    pub fn scale_assign<R: Repr>(&self, a: &mut RnsPoly<R>, factor: impl Fn(usize) -> u64 + Sync) {
+        let limbs = a.limbs();
+        par::for_tiles(a.words_mut(), self.n(), 8 * TILE, |tile, part| {
+            let m = self.modulus(limbs, tile.row);
+            m.scale_assign(part, m.shoup(factor(tile.row)));
+        });
+    }
+
+    /// `a(X^g)`, for the permutation of `g`.
+    #[must_use]
+    pub fn automorphism(&self, a: &RnsPoly<Eval>, g: &Permutation) -> RnsPoly<Eval> {
+        let mut out = self.take(a.limbs());
+        par::for_each(out.rows_mut().zip(a.rows()), |(out, row)| g.apply(out, row));
+        out
+    }
+
+    /// The polynomial with these small coefficients, secret if asked.
+    #[must_use]
+    pub fn from_small(&self, coeffs: &[i8], limbs: LimbSet, secret: bool) -> RnsPoly<Eval> {
+        debug_assert_eq!(coeffs.len(), self.n());
+        let mut out: RnsPoly<Coeff> =
+            if secret { self.zero_secret(limbs) } else { self.take(limbs) };
+        par::for_each(self.tables(limbs).zip(out.rows_mut()), |(t, row)| {
+            let q = t.modulus().value();
+            for (x, &c) in row.iter_mut().zip(coeffs) {
+                let c = i64::from(c);
+                *x = (c + ((c >> 63) & q as i64)) as u64;
+            }
+            t.forward(row);
+        });
+        out.cast()
+    }
+}

@@ -1,0 +1,249 @@
+//! Exact change of basis.
+
+use super::{Eval, LimbSet, RnsBasis, RnsPoly, TILE};
+use sudare_arith::{Modulus, Shoup, par};
+
+/// From residues modulo the primes `q_i` of a set, with product `Q`, to residues
+/// modulo other primes.
+///
+/// With `y_i = a (Q / q_i)^-1 mod q_i`, the integer `a` in `[0, Q)` is
+/// `sum_i y_i Q / q_i - v Q` with `v = floor(sum_i y_i / q_i)`. Without the last
+/// term the result is `a + v Q`, `0 <= v < #primes`: enough to raise digits.
+/// With `v` rounded to the nearest instead, it is the representative of `a` in
+/// `(-Q/2, Q/2)`: what exact division needs.
+///
+/// Reference: [HPS18](https://eprint.iacr.org/2018/117), section 2, with `v` in
+/// fixed point and exact arithmetic where that is undecided.
+pub struct BaseConverter {
+    /// `(Q / q_i)^-1 mod q_i`.
+    inverse: Vec<Shoup>,
+    /// `q_i`, and the reciprocal that [`BaseConverter::quotients`] uses.
+    fractions: Vec<Fraction>,
+    targets: Vec<Target>,
+}
+
+struct Fraction {
+    q: u64,
+    /// `y << shift` fills 62 bits.
+    shift: u32,
+    /// `floor(2^(64 + 57) / (q << shift))`.
+    reciprocal: u64,
+}
+
+struct Target {
+    /// The target prime with kernels that take residues of every source prime.
+    modulus: Modulus,
+    /// `Q / q_i` for each source prime, then `-Q`.
+    factors: Vec<u64>,
+}
+
+/// Fractional bits of the sums in [`BaseConverter::quotients`].
+const FRACTION_BITS: u32 = 57;
+
+impl BaseConverter {
+    /// From the primes `from` to each of `to`.
+    #[must_use]
+    pub fn new(from: &[Modulus], to: &[Modulus]) -> Self {
+        let product_but = |skip: usize, m: &Modulus| {
+            let others = from.iter().enumerate().filter(|(i, _)| *i != skip);
+            others.fold(1, |product, (_, q)| m.mul(product, m.reduce(q.value())))
+        };
+        let widest = from.iter().map(Modulus::bits).max().unwrap_or(0);
+        let target = |m: &Modulus| {
+            let mut factors: Vec<u64> = (0..from.len()).map(|i| product_but(i, m)).collect();
+            factors.push(m.neg(product_but(from.len(), m)));
+            Target { modulus: m.for_inputs_of(widest), factors }
+        };
+        let fraction = |m: &Modulus| {
+            let (q, shift) = (m.value(), 62 - m.bits());
+            let reciprocal = (1u128 << (64 + FRACTION_BITS)) / (u128::from(q) << shift);
+            Fraction { q, shift, reciprocal: reciprocal as u64 }
+        };
+        Self {
+            inverse: from
+                .iter()
+                .enumerate()
+                .map(|(i, m)| m.shoup(m.inv(product_but(i, m))))
+                .collect(),
+            fractions: from.iter().map(fraction).collect(),
+            targets: to.iter().map(target).collect(),
+        }
+    }
+
+    /// The factor that turns the residue modulo the `i`-th source prime into `y_i`.
+    #[must_use]
+    pub fn inverse(&self, i: usize) -> Shoup {
+        self.inverse[i]
+    }
+
+    /// `sum_i y_i Q / q_i` modulo the `k`-th target, less `v Q` if `y` ends with
+    /// a row of `v`.
+    pub fn convert(&self, k: usize, y: &[&[u64]], out: &mut [u64]) {
+        let target = &self.targets[k];
+        target.modulus.dot(out, y, &target.factors[..y.len()]);
+    }
+
+    /// `v = round(sum_i y_i / q_i)` in each column of `y`, exactly.
+    ///
+    /// The sum is underestimated by less than two units of `2^-57` a term, so
+    /// rounding is decided unless it lies that near to a half.
+    pub fn quotients(&self, y: &[&[u64]], out: &mut [u64]) {
+        const HALF: u64 = 1 << (FRACTION_BITS - 1);
+        out.fill(HALF);
+        for (f, row) in self.fractions.iter().zip(y) {
+            for (sum, &y) in out.iter_mut().zip(*row) {
+                *sum += ((u128::from(y << f.shift) * u128::from(f.reciprocal)) >> 64) as u64;
+            }
+        }
+        let slack = 2 * self.fractions.len() as u64;
+        for (x, sum) in out.iter_mut().enumerate() {
+            let v = *sum >> FRACTION_BITS;
+            *sum = if (*sum + slack) >> FRACTION_BITS == v {
+                v
+            } else {
+                self.decide(v, y.iter().map(|row| row[x]))
+            };
+        }
+    }
+
+    /// `v` or `v + 1`, whichever rounds `sum_i y_i / q_i`: the latter if
+    /// `2 sum_i y_i Q / q_i >= (2 v + 1) Q`.
+    #[cold]
+    fn decide(&self, v: u64, y: impl Iterator<Item = u64>) -> u64 {
+        let product_but = |skip: usize| {
+            let others = self.fractions.iter().enumerate().filter(|(i, _)| *i != skip);
+            others.fold(vec![1], |product, (_, f)| scaled(product, f.q))
+        };
+        let left = y.enumerate().fold(Vec::new(), |sum, (i, y)| {
+            added(sum, scaled(product_but(i), 2 * y))
+        });
+        let right = scaled(product_but(self.fractions.len()), 2 * v + 1);
+        let len = left.len().max(right.len());
+        let word = |x: &[u64], i: usize| x.get(i).copied().unwrap_or(0);
+        let order = (0..len).rev().map(|i| word(&left, i).cmp(&word(&right, i)));
+        v + u64::from(order.fold(core::cmp::Ordering::Equal, core::cmp::Ordering::then).is_ge())
+    }
+}
+
+/// `a * w`, little-endian words.
+fn scaled(mut a: Vec<u64>, w: u64) -> Vec<u64> {
+    let mut carry = 0u128;
+    for x in &mut a {
+        carry += u128::from(*x) * u128::from(w);
+        *x = carry as u64;
+        carry >>= 64;
+    }
+    a.push(carry as u64);
+    a
+}
+
+/// `a + b`, little-endian words.
+fn added(mut a: Vec<u64>, b: Vec<u64>) -> Vec<u64> {
+    a.resize(a.len().max(b.len()) + 1, 0);
+    let mut carry = false;
+    for (i, x) in a.iter_mut().enumerate() {
+        let (sum, over) = x.overflowing_add(b.get(i).copied().unwrap_or(0));
+        let (sum, more) = sum.overflowing_add(carry.into());
+        *x = sum;
+        carry = over || more;
+    }
+    a
+}
+
+/// Division by the product `D` of some primes with exact rounding: `round(a / D)`
+/// modulo the primes that stay.
+pub struct Divider {
+    /// Limbs before; the divisor is made of the last chain primes and all special
+    /// primes of these.
+    before: LimbSet,
+    /// Chain primes after.
+    after: usize,
+    converter: BaseConverter,
+    /// `D^-1` modulo each prime that stays.
+    inverse: Vec<Shoup>,
+}
+
+impl Divider {
+    /// From `before` to its first `after` chain primes.
+    #[must_use]
+    pub fn new(basis: &RnsBasis, before: LimbSet, after: usize) -> Self {
+        let moduli: Vec<Modulus> = basis.tables(before).map(|t| *t.modulus()).collect();
+        let (to, from) = moduli.split_at(after);
+        let inverse = to.iter().map(|m| {
+            let product = from.iter().fold(1, |product, q| m.mul(product, m.reduce(q.value())));
+            m.shoup(m.inv(product))
+        });
+        Self {
+            before,
+            after,
+            inverse: inverse.collect(),
+            converter: BaseConverter::new(from, to),
+        }
+    }
+
+    /// `round(a / D)` of each of `polys`. If `polys` have fewer chain primes than
+    /// this was made for, the divisor is the special primes alone.
+    ///
+    /// Per polynomial: a transform for each prime of the divisor and each that
+    /// stays.
+    #[must_use]
+    pub fn divide<const K: usize>(
+        &self,
+        basis: &RnsBasis,
+        mut polys: [RnsPoly<Eval>; K],
+    ) -> [RnsPoly<Eval>; K] {
+        let limbs = polys[0].limbs();
+        debug_assert!(limbs == self.before || self.after == self.before.q());
+        let after = self.after.min(limbs.q());
+        let divisor = limbs.count() - after;
+        // y_i in place of the residues that go.
+        par::for_each(
+            polys.iter_mut().flat_map(|poly| poly.rows_mut().enumerate().skip(after)),
+            |(i, row)| {
+                let table = basis.table(limbs, i);
+                table.inverse(row);
+                table.modulus().scale_assign(row, self.converter.inverse(i - after));
+            },
+        );
+        let mut out: [RnsPoly<Eval>; K] =
+            core::array::from_fn(|_| basis.take(LimbSet::chain(after)));
+        par::for_each(
+            out.iter_mut().zip(&polys).flat_map(|(out, poly)| {
+                columns(out.rows_mut(), TILE).map(move |(start, parts)| (poly, start, parts))
+            }),
+            |(poly, start, parts)| {
+                let mut quotients = [0; TILE];
+                let len = parts.first().map_or(0, |part| part.len());
+                let mut y: Vec<&[u64]> =
+                    (0..divisor).map(|i| &poly.row(after + i)[start..][..len]).collect();
+                self.converter.quotients(&y, &mut quotients[..len]);
+                y.push(&quotients[..len]);
+                for (k, part) in parts.into_iter().enumerate() {
+                    self.converter.convert(k, &y, part);
+                }
+            },
+        );
+        par::for_each(
+            out.iter_mut().zip(&polys).flat_map(|(out, poly)| {
+                out.rows_mut().zip(poly.rows()).enumerate()
+            }),
+            |(i, (out, row))| {
+                let table = basis.table(limbs, i);
+                table.forward(out);
+                table.modulus().sub_scale_from(out, row, self.inverse[i]);
+            },
+        );
+        out
+    }
+}
+
+/// Cuts rows into pieces of `width` words and groups the pieces by place:
+/// `(first word, pieces)`.
+pub(crate) fn columns<'a>(
+    rows: impl Iterator<Item = &'a mut [u64]>,
+    width: usize,
+) -> impl Iterator<Item = (usize, Vec<&'a mut [u64]>)> {
+    let mut pieces: Vec<_> = rows.map(|row| row.chunks_mut(width)).collect();
+    let count = pieces.first().map_or(0, ExactSizeIterator::len);
+    (0..count).map(move |k| (k * width, pieces.iter_mut().filter_map(Iterator::next).collect()))
+}

@@ -1,0 +1,20 @@
+//! Keys, ciphertexts and key switching, common to all schemes.
+
+mod ciphertext;
+mod ids;
+mod keygen;
+mod keys;
+
+mod params;
+mod security;
+
+mod switch;
+
+pub use ciphertext::Ciphertext;
+pub use ids::{GaloisElement, KeyId, Level, ParamsId};
+pub use keygen::KeyGenerator;
+pub use keys::{EvaluationKeys, KeyRequest, PublicKey, SecretKey, SwitchingKey};
+pub use params::{Params, PricedKey, Spec};
+pub use security::{SecretDistribution, max_log2_qp, security_bits};
+pub(crate) use switch::Down;
+pub use switch::{Digits, KeySwitcher};

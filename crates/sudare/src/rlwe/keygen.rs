@@ -1,0 +1,234 @@
+use super::{
+    EvaluationKeys, GaloisElement, KeyId, KeyRequest, Level, Params, PublicKey,
+    SecretDistribution, SecretKey, SwitchingKey, keys::GaloisKey,
+};
+use crate::{
+    Error, Result,
+    ring::{Eval, LimbSet, RnsPoly},
+};
+use sudare_arith::{Permutation, par, prng::Seed, prng::Stream, sample};
+use zeroize::Zeroizing;
+
+/// Makes keys, each from fresh randomness of the operating system.
+///
+/// Every uniform half comes from its own public seed, every secret and every
+/// error from its own secret one; see `docs/notes/randomness.md`.
+pub struct KeyGenerator {
+    params: Params,
+    /// Root of all secret seeds of this generator.
+    secret: Seed,
+    /// Root of all public seeds. Nothing secret is derived from it.
+    public: Seed,
+    made: u64,
+}
+
+impl KeyGenerator {
+    /// A generator with fresh randomness.
+    ///
+    /// # Errors
+    /// [`Error::Arith`] if the operating system gives none.
+    pub fn new(params: &Params) -> Result<Self> {
+        Ok(Self::from_seed(params, &Seed::random()?))
+    }
+
+    /// A generator whose keys follow from `seed`: whoever knows the seed knows
+    /// the keys. For known-answer tests.
+    #[must_use]
+    pub fn from_seed(params: &Params, seed: &Seed) -> Self {
+        Self {
+            params: params.clone(),
+            secret: seed.derive("key generator, secret", 0),
+            public: seed.derive("key generator, public", 0),
+            made: 0,
+        }
+    }
+
+    /// Seeds for the next object: secret and public.
+    fn next_seeds(&mut self) -> (Seed, Seed) {
+        self.made += 1;
+        (self.secret.derive("object", self.made), self.public.derive("object", self.made))
+    }
+
+    /// A fresh secret key.
+    ///
+    /// # Errors
+    /// [`Error::Arith`] if the weight of a sparse secret does not fit the ring.
+    pub fn secret_key(&mut self) -> Result<SecretKey> {
+        let (secret, public) = self.next_seeds();
+        let mut coeffs = Zeroizing::new(vec![0; self.params.basis().n()]);
+        let mut stream = Stream::new(&secret, "secret key", 0);
+        match self.params.spec().secret {
+            SecretDistribution::UniformTernary => sample::ternary(&mut stream, &mut coeffs),
+            SecretDistribution::FixedWeight { h } => {
+                sample::fixed_weight(&mut stream, h as usize, &mut coeffs)?;
+            }
+        }
+        let id = KeyId(Stream::new(&public, "key id", 0).next_u64());
+        Ok(SecretKey::from_coeffs(&self.params, id, coeffs))
+    }
+
+    /// A public key for `sk`.
+    ///
+    /// # Errors
+    /// [`Error::ParamsMismatch`].
+    pub fn public_key(&mut self, sk: &SecretKey) -> Result<PublicKey> {
+        self.params.check_id("secret key", sk.params.id())?;
+        let limbs = self.params.limbs(self.params.top());
+        let (secret, seed) = self.next_seeds();
+        let zero = encrypt_zero(&self.params, sk, limbs, &secret, &seed, 0);
+        Ok(PublicKey { params: self.params.id(), id: sk.id, seed, zero })
+    }
+
+    /// Every key of `request`, and no other.
+    ///
+    /// # Errors
+    /// [`Error::ParamsMismatch`]; [`Error::LevelOutOfRange`];
+    /// [`Error::InvalidSpec`] for a Galois element that is even or too large;
+    /// [`Error::Insecure`] if a key's modulus is too large for the secret.
+    pub fn evaluation_keys(
+        &mut self,
+        sk: &SecretKey,
+        request: &KeyRequest,
+    ) -> Result<EvaluationKeys> {
+        self.evaluation_keys_with(sk, request, |_| {})
+    }
+
+    /// As [`KeyGenerator::evaluation_keys`], calling `progress` with the number of
+    /// keys made after each.
+    ///
+    /// # Errors
+    /// As [`KeyGenerator::evaluation_keys`].
+    pub fn evaluation_keys_with(
+        &mut self,
+        sk: &SecretKey,
+        request: &KeyRequest,
+        mut progress: impl FnMut(usize),
+    ) -> Result<EvaluationKeys> {
+        self.params.check_id("secret key", sk.params.id())?;
+        let log_n = self.params.log_n();
+        for &level in request.relinearize.iter().chain(request.galois.values()) {
+            if level > self.params.top() {
+                return Err(Error::LevelOutOfRange { found: level, max: self.params.top() });
+            }
+            self.params.check_price("an evaluation key", self.params.log2_qp(level))?;
+        }
+        if let Some(g) = request.galois.keys().find(|g| g.0 % 2 == 0 || g.0 >> (log_n + 1) != 0) {
+            return Err(Error::InvalidSpec {
+                field: "galois",
+                problem: format!("{g} is not an odd number below 2N = {}", 2u64 << log_n),
+            });
+        }
+        let mut made = 0;
+        let mut count = || {
+            made += 1;
+            progress(made);
+        };
+        let relinearize = request.relinearize.map(|level| {
+            let basis = self.params.basis();
+            let square = basis.mul_sum(self.params.key_limbs(level), &[&sk.s], &[&sk.s]);
+            let key = self.switching_key(sk, &square, level);
+            count();
+            key
+        });
+        let mut galois = std::collections::BTreeMap::new();
+        for (&g, &level) in &request.galois {
+            let key = self.galois_key(sk, g, level);
+            galois.insert(g, key);
+            count();
+        }
+        Ok(EvaluationKeys { params: self.params.id(), id: sk.id, relinearize, galois })
+    }
+
+    /// From `s` to `s(X^(1/g))`, so that the permutation of `g` afterwards ends
+    /// under `s`: the digits of a hoisted automorphism are not permuted.
+    fn galois_key(&mut self, sk: &SecretKey, g: GaloisElement, level: Level) -> GaloisKey {
+        let log_n = self.params.log_n();
+        let inverse = Permutation::galois(log_n, g.inverse(log_n).0 as usize);
+        let image = SecretKey {
+            params: sk.params.clone(),
+            id: sk.id,
+            coeffs: Zeroizing::new(Vec::new()),
+            s: self.params.basis().automorphism(&sk.s, &inverse),
+        };
+        GaloisKey {
+            key: self.switching_key(&image, &sk.s, level),
+            permutation: Permutation::galois(log_n, g.0 as usize),
+        }
+    }
+
+    /// Encryptions under `to` of `P from` on one digit after the other.
+    fn switching_key(
+        &mut self,
+        to: &SecretKey,
+        from: &RnsPoly<Eval>,
+        level: Level,
+    ) -> SwitchingKey {
+        let (secret, seed) = self.next_seeds();
+        let params = &self.params;
+        let (basis, limbs) = (params.basis(), params.key_limbs(level));
+        let (q, alpha) = (limbs.q(), params.alpha());
+        let digits = (0..params.digits(level)).map(|digit| {
+            let mut pair = encrypt_zero(params, to, limbs, &secret, &seed, digit as u64);
+            let owned = digit * alpha..q.min((digit + 1) * alpha);
+            for (i, row) in pair[0].rows_mut().enumerate().take(owned.end).skip(owned.start) {
+                let m = basis.modulus(limbs, i);
+                let special = (q..limbs.count())
+                    .fold(1, |p, k| m.mul(p, m.reduce(basis.modulus(limbs, k).value())));
+                m.scale_add(row, from.row(i), m.shoup(special));
+            }
+            pair
+        });
+        let digits = digits.collect();
+        SwitchingKey { level, seed, digits }
+    }
+}
+
+impl SecretKey {
+    pub(crate) fn from_coeffs(params: &Params, id: KeyId, coeffs: Zeroizing<Vec<i8>>) -> Self {
+        let s = params.basis().from_small(&coeffs, params.basis().all(), true);
+        Self { params: params.clone(), id, coeffs, s }
+    }
+}
+
+/// `(-a s + e, a)` modulo the primes of `limbs`, with `a` from the public seed.
+fn encrypt_zero(
+    params: &Params,
+    sk: &SecretKey,
+    limbs: LimbSet,
+    secret: &Seed,
+    public: &Seed,
+    index: u64,
+) -> [RnsPoly<Eval>; 2] {
+    let basis = params.basis();
+    let a = expand(params, limbs, public, index);
+    let mut error = Zeroizing::new(vec![0; basis.n()]);
+    sample::cbd21(&mut Stream::new(secret, "error", index), &mut error);
+    let mut b = basis.from_small(&error, limbs, true);
+    let chain = sk.s.limbs().q();
+    par::for_each(b.rows_mut().zip(a.rows()).enumerate(), |(i, (b, a))| {
+        // The secret has every prime of the chain.
+        let k = if i < limbs.q() { i } else { chain + i - limbs.q() };
+        let m = basis.modulus(limbs, i);
+        let mut product = basis.pool().take_secret(a.len());
+        m.mul_rows(&mut product, a, sk.s.row(k));
+        m.sub_assign(b, &product);
+    });
+    let mut published = basis.take(limbs);
+    for (out, row) in published.rows_mut().zip(b.rows()) {
+        out.copy_from_slice(row);
+    }
+    [published, a]
+}
+
+/// The uniform half number `index` of a public seed.
+pub(crate) fn expand(params: &Params, limbs: LimbSet, seed: &Seed, index: u64) -> RnsPoly<Eval> {
+    let basis = params.basis();
+    let mut a = basis.take(limbs);
+    par::for_each(a.rows_mut().enumerate(), |(i, row)| {
+        // A prime's stream does not depend on the level of the key.
+        let prime = basis.modulus(limbs, i).value();
+        let mut stream = Stream::new(&seed.derive("uniform", index), "prime", prime);
+        sample::uniform(prime, &mut stream, row);
+    });
+    a
+}

@@ -1,0 +1,325 @@
+use super::{Level, ParamsId, SecretDistribution, max_log2_qp, security_bits};
+use crate::{
+    Error, Result,
+    ring::{BaseConverter, Divider, LimbSet, RnsBasis},
+};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use sudare_arith::Modulus;
+
+/// Parameters as a scheme writes them: the primes themselves.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Spec {
+    /// `log2(N)`, 4 to 17.
+    pub log_n: u32,
+    /// The primes of each level, from level 0 on: at level `l` the modulus is the
+    /// product of entries `0..=l`.
+    pub q: Vec<Vec<u64>>,
+    /// Special primes.
+    pub p: Vec<u64>,
+    /// Distribution of the secret.
+    pub secret: SecretDistribution,
+    /// Security in bits that every key must have. `None` accepts any: the caller
+    /// has written `insecure`.
+    pub security_bits: Option<f64>,
+}
+
+/// Most primes of a chain, and most special primes.
+const MAX_PRIMES: usize = 128;
+
+/// Checked, immutable parameters. Cheap to clone.
+#[derive(Clone)]
+pub struct Params(Arc<Inner>);
+
+struct Inner {
+    id: ParamsId,
+    spec: Spec,
+    basis: RnsBasis,
+    /// Chain primes at each level.
+    limbs_at: Vec<usize>,
+    /// Chain primes per key-switching digit.
+    alpha: usize,
+    /// By number of chain primes less one: raises the digit that ends there.
+    raise: Vec<BaseConverter>,
+    /// Division by the special primes, from any level.
+    mod_down: Divider,
+    /// By level less one: division by the primes of the level.
+    rescale: Vec<Divider>,
+    /// By level less one: division by the primes of the level and the special ones.
+    rescale_down: Vec<Divider>,
+}
+
+/// What a published key costs an attacker.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PricedKey {
+    /// The object, such as `evaluation keys`.
+    pub what: String,
+    /// `log2` of its modulus.
+    pub log2_q: f64,
+    /// Estimated security in bits.
+    pub security_bits: f64,
+}
+
+impl Params {
+    /// Checks the specification, prices the keys and builds every table.
+    ///
+    /// # Errors
+    /// [`Error::InvalidSpec`]; [`Error::Insecure`] unless the specification
+    /// accepts any security; [`Error::Arith`] for a number that is not a prime
+    /// `1 mod 2N` below `2^62`.
+    pub fn new(spec: Spec) -> Result<Self> {
+        check_shape(&spec)?;
+        let log2 = |primes: &[u64]| primes.iter().map(|&p| (p as f64).log2()).sum::<f64>();
+        let chain: Vec<u64> = spec.q.concat();
+        let log2_qp = log2(&chain) + log2(&spec.p);
+        price(&spec, "the evaluation keys at the top level", log2_qp)?;
+        let alpha = digit_width(&chain, log2(&spec.p))?;
+        let basis = RnsBasis::new(spec.log_n, &chain, &spec.p)?;
+        let all = basis.all();
+        let limbs_at: Vec<usize> = spec
+            .q
+            .iter()
+            .scan(0, |total, level| {
+                *total += level.len();
+                Some(*total)
+            })
+            .collect();
+        let moduli: Vec<Modulus> = basis.tables(all).map(|t| *t.modulus()).collect();
+        let raise = (1..=chain.len())
+            .map(|end| BaseConverter::new(&moduli[(end - 1) / alpha * alpha..end], &moduli))
+            .collect();
+        let special = |q: usize| LimbSet::chain(q).with_special(all.p());
+        let levels = || limbs_at.windows(2).map(|pair| (pair[1], pair[0]));
+        Ok(Self(Arc::new(Inner {
+            id: fingerprint(&spec)?,
+            alpha,
+            raise,
+            mod_down: Divider::new(&basis, all, all.q()),
+            rescale: levels()
+                .map(|(from, to)| Divider::new(&basis, LimbSet::chain(from), to))
+                .collect(),
+            rescale_down: levels().map(|(from, to)| Divider::new(&basis, special(from), to)).collect(),
+            limbs_at,
+            basis,
+            spec,
+        })))
+    }
+
+    /// The specification.
+    #[must_use]
+    pub fn spec(&self) -> &Spec {
+        &self.0.spec
+    }
+
+    /// Fingerprint of the specification.
+    #[must_use]
+    pub fn id(&self) -> ParamsId {
+        self.0.id
+    }
+
+    /// Every prime with its tables.
+    #[must_use]
+    pub fn basis(&self) -> &RnsBasis {
+        &self.0.basis
+    }
+
+    /// `log2(N)`.
+    #[must_use]
+    pub fn log_n(&self) -> u32 {
+        self.0.basis.log_n()
+    }
+
+    /// The highest level.
+    #[must_use]
+    pub fn top(&self) -> Level {
+        Level(self.0.limbs_at.len() as u32 - 1)
+    }
+
+    /// The chain primes at `level`.
+    #[must_use]
+    pub fn limbs(&self, level: Level) -> LimbSet {
+        LimbSet::chain(self.0.limbs_at[level.index()])
+    }
+
+    /// These and the special primes.
+    #[must_use]
+    pub fn key_limbs(&self, level: Level) -> LimbSet {
+        self.limbs(level).with_special(self.0.basis.all().p())
+    }
+
+    /// Chain primes per key-switching digit, `alpha`.
+    #[must_use]
+    pub fn alpha(&self) -> usize {
+        self.0.alpha
+    }
+
+    /// Key-switching digits at `level`, `dnum`.
+    #[must_use]
+    pub fn digits(&self, level: Level) -> usize {
+        self.limbs(level).q().div_ceil(self.0.alpha)
+    }
+
+    /// `log2` of the modulus at `level`.
+    #[must_use]
+    pub fn log2_q(&self, level: Level) -> f64 {
+        self.0.basis.log2_product(self.limbs(level))
+    }
+
+    /// `log2` of the modulus of a key at `level`: chain and special primes.
+    #[must_use]
+    pub fn log2_qp(&self, level: Level) -> f64 {
+        self.0.basis.log2_product(self.key_limbs(level))
+    }
+
+    /// `log2` of the product of the special primes.
+    #[must_use]
+    pub fn log2_p(&self) -> f64 {
+        self.log2_qp(Level(0)) - self.log2_q(Level(0))
+    }
+
+    /// The primes dropped by rescaling from `level >= 1`.
+    #[must_use]
+    pub fn primes_of(&self, level: Level) -> &[u64] {
+        &self.0.spec.q[level.index()]
+    }
+
+    /// The price of each kind of key that these parameters publish.
+    #[must_use]
+    pub fn priced_keys(&self) -> Vec<PricedKey> {
+        let price = |what: &str, log2_q: f64| PricedKey {
+            what: what.into(),
+            log2_q,
+            security_bits: security_bits(self.log_n(), self.0.spec.secret, log2_q),
+        };
+        vec![
+            price("public key and ciphertexts", self.log2_q(self.top())),
+            price("evaluation keys", self.log2_qp(self.top())),
+        ]
+    }
+
+    /// The least security of any key that these parameters publish, in bits.
+    #[must_use]
+    pub fn security_bits(&self) -> f64 {
+        self.priced_keys().iter().map(|key| key.security_bits).fold(f64::INFINITY, f64::min)
+    }
+
+    /// Bytes of a switching key at `level` in memory, its seed expanded.
+    #[must_use]
+    pub fn switching_key_bytes(&self, level: Level) -> u64 {
+        let words = 2 * self.digits(level) * self.key_limbs(level).count() << self.log_n();
+        8 * words as u64
+    }
+
+    /// Refuses a key of modulus `2^log2_q` that would be less secure than asked.
+    pub(super) fn check_price(&self, what: &str, log2_q: f64) -> Result<()> {
+        price(&self.0.spec, what, log2_q)
+    }
+
+    pub(crate) fn check_id(&self, what: &'static str, found: ParamsId) -> Result<()> {
+        let expected = self.id();
+        if found == expected {
+            Ok(())
+        } else {
+            Err(Error::ParamsMismatch { what, found, expected })
+        }
+    }
+
+    /// Raises the digit that ends with the `end`-th chain prime.
+    pub(super) fn raise(&self, end: usize) -> &BaseConverter {
+        &self.0.raise[end - 1]
+    }
+
+    pub(super) fn mod_down(&self) -> &Divider {
+        &self.0.mod_down
+    }
+
+    pub(crate) fn rescale(&self, level: Level) -> &Divider {
+        &self.0.rescale[level.index() - 1]
+    }
+
+    pub(super) fn rescale_down(&self, level: Level) -> &Divider {
+        &self.0.rescale_down[level.index() - 1]
+    }
+}
+
+impl core::fmt::Debug for Params {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Params").field("id", &self.id()).field("spec", self.spec()).finish()
+    }
+}
+
+impl PartialEq for Params {
+    fn eq(&self, other: &Self) -> bool {
+        self.id() == other.id()
+    }
+}
+
+fn check_shape(spec: &Spec) -> Result<()> {
+    let invalid = |field, problem: String| Err(Error::InvalidSpec { field, problem });
+    if !(4..=17).contains(&spec.log_n) {
+        return invalid("log_n", format!("{} is out of range: 4 to 17 are supported", spec.log_n));
+    }
+    if spec.q.is_empty() || spec.q.iter().any(Vec::is_empty) {
+        return invalid("q", "every level needs at least one prime".into());
+    }
+    let primes: usize = spec.q.iter().map(Vec::len).sum();
+    if primes > MAX_PRIMES || spec.p.len() > MAX_PRIMES {
+        return invalid("q", format!("{primes} primes are too many: at most {MAX_PRIMES}"));
+    }
+    if spec.p.is_empty() {
+        return invalid("p", "at least one special prime is needed".into());
+    }
+    let mut all: Vec<u64> = spec.q.concat();
+    all.extend(&spec.p);
+    all.sort_unstable();
+    if let Some(pair) = all.windows(2).find(|pair| pair[0] == pair[1]) {
+        return invalid("q", format!("the prime {} is there twice", pair[0]));
+    }
+    if let SecretDistribution::FixedWeight { h } = spec.secret
+        && (h == 0 || h > 1 << spec.log_n)
+    {
+        return invalid("secret", format!("a weight of {h} does not fit 2^{}", spec.log_n));
+    }
+    Ok(())
+}
+
+fn price(spec: &Spec, what: &str, log2_qp: f64) -> Result<()> {
+    let Some(needed) = spec.security_bits else { return Ok(()) };
+    let found = security_bits(spec.log_n, spec.secret, log2_qp);
+    if found >= needed {
+        return Ok(());
+    }
+    Err(Error::Insecure {
+        what: what.into(),
+        log_n: spec.log_n,
+        log2_qp,
+        security_bits: found,
+        needed,
+        limit: max_log2_qp(spec.log_n, spec.secret, needed),
+    })
+}
+
+/// The most chain primes per digit such that no digit exceeds the product of the
+/// special primes, which bounds the noise of key switching.
+fn digit_width(chain: &[u64], log2_p: f64) -> Result<usize> {
+    let fits = |alpha: &usize| {
+        chain.chunks(*alpha).all(|digit| {
+            digit.iter().map(|&q| (q as f64).log2()).sum::<f64>() <= log2_p
+        })
+    };
+    (1..=chain.len()).rev().find(fits).ok_or_else(|| Error::InvalidSpec {
+        field: "p",
+        problem: format!(
+            "the special primes have {log2_p:.1} bits together, less than the largest prime of the chain"
+        ),
+    })
+}
+
+fn fingerprint(spec: &Spec) -> Result<ParamsId> {
+    let bytes = postcard::to_allocvec(spec)
+        .map_err(|e| Error::Malformed { what: "specification", problem: e.to_string() })?;
+    let hash = blake3::derive_key("sudare v1 parameter id", &bytes);
+    let mut word = [0; 8];
+    word.copy_from_slice(&hash[..8]);
+    Ok(ParamsId(u64::from_le_bytes(word)))
+}

@@ -1,0 +1,167 @@
+//! CKKS as a user calls it, at real ring sizes.
+#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
+
+use std::sync::Arc;
+use sudare::{
+    Error,
+    ckks::{Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Spec},
+    rlwe::{GaloisElement, KeyGenerator, KeyRequest, Level, SecretDistribution},
+};
+
+struct Session {
+    params: Params,
+    encoder: Encoder,
+    encryptor: Encryptor,
+    evaluator: Evaluator,
+    decryptor: Decryptor,
+}
+
+fn session(spec: Spec, rotations: &[i64]) -> Session {
+    let params = Params::new(spec).unwrap();
+    let mut keygen = KeyGenerator::new(params.rlwe()).unwrap();
+    let secret = keygen.secret_key().unwrap();
+    let public = Arc::new(keygen.public_key(&secret).unwrap());
+    let top = params.top();
+    let request = KeyRequest::new()
+        .relinearize(top)
+        .rotations(params.log_n(), rotations.iter().copied(), top)
+        .automorphism(GaloisElement::conjugation(params.log_n()), top);
+    let keys = Arc::new(keygen.evaluation_keys(&secret, &request).unwrap());
+    Session {
+        encoder: Encoder::new(&params),
+        encryptor: Encryptor::new(&params, public).unwrap(),
+        evaluator: Evaluator::new(&params, keys).unwrap(),
+        decryptor: Decryptor::new(&params, secret).unwrap(),
+        params,
+    }
+}
+
+fn values(slots: usize, salt: f64) -> Vec<Complex<f64>> {
+    (0..slots)
+        .map(|i| i as f64)
+        .map(|i| Complex { re: (i * 0.7 + salt).sin(), im: (i * 0.3 - salt).cos() })
+        .collect()
+}
+
+impl Session {
+    fn encrypt(&self, values: &[Complex<f64>]) -> Ciphertext {
+        let top = self.params.top();
+        let plain = self.encoder.encode(values, top, self.params.scale_at(top)).unwrap();
+        self.encryptor.encrypt(&plain).unwrap()
+    }
+
+    /// `-log2` of the largest slot error.
+    fn precision(&self, a: &Ciphertext, expected: &[Complex<f64>]) -> f64 {
+        let found = self.encoder.decode(&self.decryptor.decrypt(a).unwrap()).unwrap();
+        assert_eq!(found.len(), expected.len());
+        let errors = found.iter().zip(expected).map(|(x, y)| (x.re - y.re).hypot(x.im - y.im));
+        -errors.fold(0.0, f64::max).log2()
+    }
+}
+
+/// Chains of each kind, with the bits of precision that every operation keeps.
+fn chains() -> Vec<(Spec, f64)> {
+    let sparse = Spec {
+        secret: SecretDistribution::FixedWeight { h: 64 },
+        insecure: true,
+        ..Spec::uniform(13, 50.0, 2, 40.0, vec![48.0])
+    };
+    let wide = Spec { insecure: true, ..Spec::uniform(13, 61.0, 3, 55.0, vec![61.0, 61.0]) };
+    let mut pairs = Spec { insecure: true, ..Spec::uniform(13, 50.0, 3, 54.0, vec![49.0, 49.0]) };
+    for level in &mut pairs.q_bits[1..] {
+        *level = vec![29.0, 25.0];
+    }
+    vec![
+        (Spec::uniform(13, 48.0, 2, 40.0, vec![48.0]), 18.0),
+        (Spec::uniform(14, 50.0, 6, 40.0, vec![48.0, 48.0]), 20.0),
+        (sparse, 20.0),
+        (wide, 35.0),
+        (pairs, 34.0),
+    ]
+}
+
+#[test]
+fn arithmetic_decrypts_to_the_clear_result() {
+    for (spec, bits) in chains() {
+        let s = session(spec.clone(), &[1, 5, -3]);
+        for slots in [s.params.max_slots(), 64, 1] {
+            let (x, y) = (values(slots, 0.1), values(slots, 1.3));
+            let (a, b) = (s.encrypt(&x), s.encrypt(&y));
+            let zip = |f: fn(Complex<f64>, Complex<f64>) -> Complex<f64>| -> Vec<_> {
+                x.iter().zip(&y).map(|(&x, &y)| f(x, y)).collect()
+            };
+            let ev = &s.evaluator;
+            let check = |name: &str, ct: &Ciphertext, expected: &[Complex<f64>]| {
+                let found = s.precision(ct, expected);
+                assert!(found > bits, "{name}: {found:.1} bits, {slots} slots, {spec:?}");
+            };
+            check("fresh", &a, &x);
+            check("add", &ev.add(&a, &b).unwrap(), &zip(|x, y| x + y));
+            check("sub", &ev.sub(&a, &b).unwrap(), &zip(|x, y| x - y));
+            check("mul", &ev.mul(&a, &b).unwrap(), &zip(|x, y| x * y));
+            let product = ev.mul_rescale(&a, &b).unwrap();
+            assert_eq!(product.level(), Level(s.params.top().0 - 1));
+            assert!(product.scale().matches(s.params.scale_at(product.level())));
+            check("mul_rescale", &product, &zip(|x, y| x * y));
+            let slow = ev.rescale(&ev.mul(&a, &b).unwrap()).unwrap();
+            check("mul, rescale", &slow, &zip(|x, y| x * y));
+            let conjugate: Vec<_> = x.iter().map(|v| v.conj()).collect();
+            check("conjugate", &ev.conjugate(&a).unwrap(), &conjugate);
+            let hoisted = ev.hoist(&a).unwrap();
+            for k in [0i64, 1, 5, -3] {
+                let mut expected = x.clone();
+                expected.rotate_left(k.rem_euclid(slots as i64) as usize);
+                if slots >= 64 {
+                    check("rotate", &ev.rotate(&a, k).unwrap(), &expected);
+                    check("rotate_hoisted", &ev.rotate_hoisted(&hoisted, k).unwrap(), &expected);
+                }
+            }
+            let c = Complex { re: 0.75, im: 0.0 };
+            let top = s.params.scale_at(s.params.top());
+            let expected: Vec<_> = x.iter().map(|&v| v * c).collect();
+            check("mul_const", &ev.mul_const(&a, c, top).unwrap(), &expected);
+            let i = Complex { re: -0.5, im: 2.0 };
+            let expected: Vec<_> = x.iter().map(|&v| v * i).collect();
+            check("mul_const complex", &ev.mul_const(&a, i, top).unwrap(), &expected);
+            let expected: Vec<_> = x.iter().map(|&v| v + i).collect();
+            check("add_const", &ev.add_const(&a, i).unwrap(), &expected);
+            let target = s.params.scale_at(Level(0));
+            let matched = ev.match_scale(&a, Level(0), target).unwrap();
+            assert!(matched.scale().matches(target));
+            check("match_scale", &matched, &x);
+        }
+    }
+}
+
+#[test]
+fn misuse_is_a_typed_error() {
+    let (spec, _) = chains().swap_remove(0);
+    let s = session(spec.clone(), &[1]);
+    let other = session(spec, &[1]);
+    let x = values(s.params.max_slots(), 0.0);
+    let (a, b) = (s.encrypt(&x), other.encrypt(&x));
+    let ev = &s.evaluator;
+    assert!(matches!(ev.add(&a, &b), Err(Error::KeyMismatch { .. })));
+    assert!(matches!(s.decryptor.decrypt(&b), Err(Error::KeyMismatch { .. })));
+    assert!(matches!(ev.rotate(&a, 2), Err(Error::MissingGaloisKey { .. })));
+    let product = ev.mul(&a, &a).unwrap();
+    assert!(matches!(ev.add(&a, &product), Err(Error::ScaleMismatch { .. })));
+    assert!(matches!(ev.mul(&product, &product), Err(Error::ScaleOutOfRange { .. })));
+    let bottom = ev.drop_to(&a, Level(0)).unwrap();
+    assert!(matches!(ev.rescale(&bottom), Err(Error::LevelExhausted { .. })));
+    assert!(matches!(ev.drop_to(&bottom, Level(1)), Err(Error::LevelOutOfRange { .. })));
+    let few = s.encrypt(&x[..8]);
+    assert!(matches!(ev.add(&a, &few), Err(Error::SlotMismatch { .. })));
+    let scale = s.params.scale_at(Level(0));
+    let nan = s.encoder.encode_real(&[1.0, f64::NAN], Level(0), scale);
+    assert!(matches!(nan, Err(Error::NotFinite { index: 1, .. })));
+    let large = s.encoder.encode_real(&[1e300], Level(0), scale);
+    assert!(matches!(large, Err(Error::ValueTooLarge { .. })));
+    let many = s.encoder.encode(&vec![Complex::default(); x.len() + 1], Level(0), scale);
+    assert!(matches!(many, Err(Error::TooManySlots { .. })));
+    let insecure = Params::new(Spec::uniform(13, 48.0, 5, 40.0, vec![48.0]));
+    assert!(matches!(insecure, Err(Error::Insecure { .. })));
+    let small = session(Spec::uniform(12, 40.0, 0, 30.0, vec![40.0]), &[]);
+    let c = small.encrypt(&x[..8]);
+    assert!(matches!(ev.add(&a, &c), Err(Error::ParamsMismatch { .. })));
+}
