@@ -9,7 +9,9 @@ pub enum Error {
     #[error("ring degree 2^{0} is out of range: 2^4 to 2^17 are supported")]
     DegreeOutOfRange(u32),
     /// `q` is not a prime with `q = 1 mod 2N`.
-    #[error("no primitive 2^{log_2n}-th root of unity modulo {q}: a prime q = 1 mod 2^{log_2n} is needed")]
+    #[error(
+        "no primitive 2^{log_2n}-th root of unity modulo {q}: a prime q = 1 mod 2^{log_2n} is needed"
+    )]
     NoRootOfUnity {
         /// The modulus.
         q: u64,

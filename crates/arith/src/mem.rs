@@ -79,9 +79,7 @@ impl Deref for Buf {
     fn deref(&self) -> &[u64] {
         match &self.block {
             // SAFETY: the block's words are initialised and owned by `self`.
-            Some(block) => unsafe {
-                core::slice::from_raw_parts(block.start.as_ptr(), block.len)
-            },
+            Some(block) => unsafe { core::slice::from_raw_parts(block.start.as_ptr(), block.len) },
             None => &[],
         }
     }

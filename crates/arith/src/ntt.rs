@@ -164,7 +164,7 @@ impl Permutation {
         debug_assert!(g % 2 == 1);
         let mask = (2 << log_n) - 1;
         let source = (0..1 << log_n)
-            .map(|x| NttTable::place(log_n, NttTable::exponent(log_n, x) * g & mask) as u32)
+            .map(|x| NttTable::place(log_n, (NttTable::exponent(log_n, x) * g) & mask) as u32)
             .collect();
         Self { source }
     }

@@ -37,7 +37,9 @@ pub enum Error {
         limit: f64,
     },
     /// Two objects come from different parameters.
-    #[error("this {what} belongs to parameters {found}, the operation to {expected}: use objects made under the same parameters")]
+    #[error(
+        "this {what} belongs to parameters {found}, the operation to {expected}: use objects made under the same parameters"
+    )]
     ParamsMismatch {
         /// The object.
         what: &'static str,
@@ -47,7 +49,9 @@ pub enum Error {
         expected: ParamsId,
     },
     /// Two objects come from different secret keys.
-    #[error("this {what} belongs to key {found}, the operation to key {expected}: use objects of the same key pair")]
+    #[error(
+        "this {what} belongs to key {found}, the operation to key {expected}: use objects of the same key pair"
+    )]
     KeyMismatch {
         /// The object.
         what: &'static str,
@@ -57,7 +61,9 @@ pub enum Error {
         expected: KeyId,
     },
     /// The circuit is deeper than the ciphertext allows.
-    #[error("{op} needs {needed} more level(s), the ciphertext is at level {level}: choose parameters with more levels, or bootstrap first")]
+    #[error(
+        "{op} needs {needed} more level(s), the ciphertext is at level {level}: choose parameters with more levels, or bootstrap first"
+    )]
     LevelExhausted {
         /// The operation.
         op: &'static str,
@@ -75,7 +81,9 @@ pub enum Error {
         max: Level,
     },
     /// Scales differ by more than rounding.
-    #[error("{op}: scales 2^{left:.6} and 2^{right:.6} differ: bring one to the other with match_scale")]
+    #[error(
+        "{op}: scales 2^{left:.6} and 2^{right:.6} differ: bring one to the other with match_scale"
+    )]
     ScaleMismatch {
         /// The operation.
         op: &'static str,
@@ -85,7 +93,9 @@ pub enum Error {
         right: f64,
     },
     /// A scale that is not a positive number, or that the modulus cannot hold.
-    #[error("{op}: a scale of 2^{log2_scale:.2} does not fit a modulus of {log2_q:.1} bits at this level: rescale first, or use a lower scale")]
+    #[error(
+        "{op}: a scale of 2^{log2_scale:.2} does not fit a modulus of {log2_q:.1} bits at this level: rescale first, or use a lower scale"
+    )]
     ScaleOutOfRange {
         /// The operation.
         op: &'static str,
@@ -121,7 +131,9 @@ pub enum Error {
         value: String,
     },
     /// A value too large for its scale and level.
-    #[error("value {index} needs {needed_bits:.0} bits at this scale, the modulus has {available_bits:.0}: scale the data down, or encode at a lower scale or higher level")]
+    #[error(
+        "value {index} needs {needed_bits:.0} bits at this scale, the modulus has {available_bits:.0}: scale the data down, or encode at a lower scale or higher level"
+    )]
     ValueTooLarge {
         /// Its place.
         index: usize,
@@ -131,13 +143,17 @@ pub enum Error {
         available_bits: f64,
     },
     /// Relinearisation lacks its key.
-    #[error("no relinearisation key for level {level}: add `relinearize` at that level to the KeyRequest")]
+    #[error(
+        "no relinearisation key for level {level}: add `relinearize` at that level to the KeyRequest"
+    )]
     MissingRelinearizationKey {
         /// Level at which it was needed.
         level: Level,
     },
     /// A rotation, conjugation or trace lacks its key.
-    #[error("no Galois key for element {element} ({rotation}) at level {level}: add it to the KeyRequest")]
+    #[error(
+        "no Galois key for element {element} ({rotation}) at level {level}: add it to the KeyRequest"
+    )]
     MissingGaloisKey {
         /// The element.
         element: GaloisElement,

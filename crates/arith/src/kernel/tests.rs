@@ -104,7 +104,8 @@ fn sums_of_any_number_of_terms_reduce_once() {
                 let top = if q < 1 << 50 { (1 << 52) - 1 } else { (1 << 62) - 1 };
                 let wide: Vec<Vec<u64>> =
                     a.iter().map(|row| row[1..].iter().copied().chain([top]).collect()).collect();
-                let c: Vec<u64> = (0..terms).map(|k| if k % 3 == 0 { q - 1 } else { k % q }).collect();
+                let c: Vec<u64> =
+                    (0..terms).map(|k| if k % 3 == 0 { q - 1 } else { k % q }).collect();
                 let a: Vec<&[u64]> = a.iter().map(Vec::as_slice).collect();
                 let b: Vec<&[u64]> = b.iter().map(Vec::as_slice).collect();
                 let wide: Vec<&[u64]> = wide.iter().map(Vec::as_slice).collect();
@@ -129,9 +130,8 @@ fn transforms_are_the_same_on_every_table() {
         let list = if log_n < 14 { primes(log_n) } else { primes(log_n).split_off(6) };
         for q in list {
             let reference = NttTable::with_isa(q, log_n, Isa::Scalar).unwrap();
-            for (case, row) in [residues(q, 1 << log_n, 5), vec![q - 1; 1 << log_n]]
-                .into_iter()
-                .enumerate()
+            for (case, row) in
+                [residues(q, 1 << log_n, 5), vec![q - 1; 1 << log_n]].into_iter().enumerate()
             {
                 let mut expected = row.clone();
                 reference.forward(&mut expected);

@@ -70,7 +70,8 @@ impl Encoder {
         }
         let bad = |v: &Complex<f64>| !(v.re.is_finite() && v.im.is_finite());
         if let Some((index, v)) = values.clone().enumerate().find(|(_, v)| bad(v)) {
-            let value = if v.im == 0.0 { v.re.to_string() } else { format!("{} + {}i", v.re, v.im) };
+            let value =
+                if v.im == 0.0 { v.re.to_string() } else { format!("{} + {}i", v.re, v.im) };
             return Err(Error::NotFinite { index, value });
         }
         let coeffs = if self.params.needs_dd(scale) {
@@ -259,8 +260,8 @@ impl MixedRadix {
             if let Some(slot) = digits.get_mut(i) {
                 *slot = digit;
             }
-            value = value + Dd::from(digit) * weight;
-            weight = weight * Dd::from(m.value());
+            value += Dd::from(digit) * weight;
+            weight *= Dd::from(m.value());
         }
         value
     }

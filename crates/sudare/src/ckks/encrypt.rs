@@ -61,10 +61,8 @@ impl Encryptor {
             basis.from_small(&coeffs, limbs, true)
         };
         let v = small("encryption, v", sample::ternary);
-        let mut polys = [
-            small("encryption, e0", sample::cbd21),
-            small("encryption, e1", sample::cbd21),
-        ];
+        let mut polys =
+            [small("encryption, e0", sample::cbd21), small("encryption, e1", sample::cbd21)];
         basis.add_assign(&mut polys[0], &a.poly);
         for (out, key) in polys.iter_mut().zip(&self.key.zero) {
             let product = basis.mul_sum(limbs, &[&v], &[key]);

@@ -97,7 +97,13 @@ impl Evaluator {
         self.params.rlwe().limbs(level)
     }
 
-    fn wrap(&self, like: &Ciphertext, polys: [RnsPoly<Eval>; 2], level: Level, scale: Scale) -> Ciphertext {
+    fn wrap(
+        &self,
+        like: &Ciphertext,
+        polys: [RnsPoly<Eval>; 2],
+        level: Level,
+        scale: Scale,
+    ) -> Ciphertext {
         let (params, key) = (like.params_id(), like.key_id());
         Ciphertext {
             inner: rlwe::Ciphertext { polys, level, params, key },
@@ -254,10 +260,11 @@ impl Evaluator {
         let product = scale.to_dd() * sudare_arith::dd::Dd::from(c);
         let (needed_bits, available_bits) =
             (product.to_f64().abs().log2(), self.params.chain().log2_q(level) - 1.0);
-        product
-            .round_i128()
-            .filter(|_| needed_bits < available_bits)
-            .ok_or(Error::ValueTooLarge { index: 0, needed_bits, available_bits })
+        product.round_i128().filter(|_| needed_bits < available_bits).ok_or(Error::ValueTooLarge {
+            index: 0,
+            needed_bits,
+            available_bits,
+        })
     }
 
     fn constant(&self, a: &Ciphertext, c: Complex<f64>, scale: Scale) -> Result<Plaintext> {
@@ -452,9 +459,7 @@ impl Evaluator {
         let slots = 1i64 << a.log_slots;
         let k = k.rem_euclid(slots);
         let log_n = self.params.log_n();
-        let has = |k: i64| {
-            self.keys().galois.contains_key(&GaloisElement::rotation(log_n, k))
-        };
+        let has = |k: i64| self.keys().galois.contains_key(&GaloisElement::rotation(log_n, k));
         if k != 0 && !has(k) && has(k - slots) { k - slots } else { k }
     }
 

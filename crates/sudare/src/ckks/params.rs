@@ -5,11 +5,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use sudare_arith::{
-    fft::SpecialFft,
-    dd::Dd,
-    next_prime, previous_prime,
-};
+use sudare_arith::{dd::Dd, fft::SpecialFft, next_prime, previous_prime};
 
 /// Parameters as a user writes them: public fields, no invariants.
 ///

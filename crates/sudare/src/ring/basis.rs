@@ -1,7 +1,11 @@
 use super::{Coeff, Eval, Repr, RnsPoly, TILE};
 use crate::Result;
 use std::sync::Arc;
-use sudare_arith::{Modulus, NttTable, Permutation, mem::Pool, par::{self, Tile}};
+use sudare_arith::{
+    Modulus, NttTable, Permutation,
+    mem::Pool,
+    par::{self, Tile},
+};
 
 /// Primes carried: the first `q` of the chain and the first `p` special ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

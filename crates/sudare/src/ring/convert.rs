@@ -114,9 +114,8 @@ impl BaseConverter {
             let others = self.fractions.iter().enumerate().filter(|(i, _)| *i != skip);
             others.fold(vec![1], |product, (_, f)| scaled(product, f.q))
         };
-        let left = y.enumerate().fold(Vec::new(), |sum, (i, y)| {
-            added(sum, scaled(product_but(i), 2 * y))
-        });
+        let left =
+            y.enumerate().fold(Vec::new(), |sum, (i, y)| added(sum, scaled(product_but(i), 2 * y)));
         let right = scaled(product_but(self.fractions.len()), 2 * v + 1);
         let len = left.len().max(right.len());
         let word = |x: &[u64], i: usize| x.get(i).copied().unwrap_or(0);
@@ -173,12 +172,7 @@ impl Divider {
             let product = from.iter().fold(1, |product, q| m.mul(product, m.reduce(q.value())));
             m.shoup(m.inv(product))
         });
-        Self {
-            before,
-            after,
-            inverse: inverse.collect(),
-            converter: BaseConverter::new(from, to),
-        }
+        Self { before, after, inverse: inverse.collect(), converter: BaseConverter::new(from, to) }
     }
 
     /// `round(a / D)` of each of `polys`. If `polys` have fewer chain primes than
@@ -224,9 +218,9 @@ impl Divider {
             },
         );
         par::for_each(
-            out.iter_mut().zip(&polys).flat_map(|(out, poly)| {
-                out.rows_mut().zip(poly.rows()).enumerate()
-            }),
+            out.iter_mut()
+                .zip(&polys)
+                .flat_map(|(out, poly)| out.rows_mut().zip(poly.rows()).enumerate()),
             |(i, (out, row))| {
                 let table = basis.table(limbs, i);
                 table.forward(out);

@@ -95,8 +95,7 @@ impl<R: Repr> Clone for RnsPoly<R> {
     fn clone(&self) -> Self {
         let words = self.limbs.count() * self.n;
         let pool = self.buf.pool();
-        let mut buf =
-            if self.buf.is_secret() { pool.take_secret(words) } else { pool.take(words) };
+        let mut buf = if self.buf.is_secret() { pool.take_secret(words) } else { pool.take(words) };
         buf.copy_from_slice(&self.buf[..words]);
         Self { limbs: self.limbs, n: self.n, buf, repr: PhantomData }
     }

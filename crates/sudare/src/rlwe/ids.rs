@@ -48,8 +48,7 @@ impl GaloisElement {
         // Units modulo 2^k: five Newton steps double the right bits from 3 on.
         let mut inverse = self.0;
         for _ in 0..5 {
-            inverse =
-                inverse.wrapping_mul(2u32.wrapping_sub(self.0.wrapping_mul(inverse)));
+            inverse = inverse.wrapping_mul(2u32.wrapping_sub(self.0.wrapping_mul(inverse)));
         }
         Self(inverse & ((2 << log_n) - 1))
     }

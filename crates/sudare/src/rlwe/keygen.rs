@@ -1,6 +1,6 @@
 use super::{
-    EvaluationKeys, GaloisElement, KeyId, KeyRequest, Level, Params, PublicKey,
-    SecretDistribution, SecretKey, SwitchingKey, keys::GaloisKey,
+    EvaluationKeys, GaloisElement, KeyId, KeyRequest, Level, Params, PublicKey, SecretDistribution,
+    SecretKey, SwitchingKey, keys::GaloisKey,
 };
 use crate::{
     Error, Result,
@@ -64,7 +64,7 @@ impl KeyGenerator {
             }
         }
         let id = KeyId(Stream::new(&public, "key id", 0).next_u64());
-        Ok(SecretKey::from_coeffs(&self.params, id, coeffs))
+        Ok(SecretKey::from_coeffs(&self.params, id, &coeffs))
     }
 
     /// A public key for `sk`.
@@ -147,7 +147,6 @@ impl KeyGenerator {
         let image = SecretKey {
             params: sk.params.clone(),
             id: sk.id,
-            coeffs: Zeroizing::new(Vec::new()),
             s: self.params.basis().automorphism(&sk.s, &inverse),
         };
         GaloisKey {
@@ -184,9 +183,9 @@ impl KeyGenerator {
 }
 
 impl SecretKey {
-    pub(crate) fn from_coeffs(params: &Params, id: KeyId, coeffs: Zeroizing<Vec<i8>>) -> Self {
-        let s = params.basis().from_small(&coeffs, params.basis().all(), true);
-        Self { params: params.clone(), id, coeffs, s }
+    fn from_coeffs(params: &Params, id: KeyId, coeffs: &[i8]) -> Self {
+        let s = params.basis().from_small(coeffs, params.basis().all(), true);
+        Self { params: params.clone(), id, s }
     }
 }
 

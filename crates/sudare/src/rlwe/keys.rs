@@ -2,15 +2,12 @@ use super::{GaloisElement, KeyId, Level, Params, ParamsId};
 use crate::ring::{Eval, RnsPoly};
 use std::collections::BTreeMap;
 use sudare_arith::{Permutation, prng::Seed};
-use zeroize::Zeroizing;
 
 /// A secret key: wiped when dropped; neither `Clone` nor printable.
 pub struct SecretKey {
     pub(crate) params: Params,
     pub(crate) id: KeyId,
-    /// Coefficients in `{-1, 0, 1}`.
-    pub(crate) coeffs: Zeroizing<Vec<i8>>,
-    /// The same, modulo every prime.
+    /// Modulo every prime.
     pub(crate) s: RnsPoly<Eval>,
 }
 
@@ -55,6 +52,12 @@ impl PublicKey {
     pub fn params_id(&self) -> ParamsId {
         self.params
     }
+
+    /// The public seed of its uniform half.
+    #[must_use]
+    pub fn seed(&self) -> &Seed {
+        &self.seed
+    }
 }
 
 /// The keys that a circuit needs. Circuits write it, the key owner fulfils it.
@@ -93,12 +96,7 @@ impl KeyRequest {
 
     /// Adds rotations by each of `steps` at `level` and below.
     #[must_use]
-    pub fn rotations(
-        self,
-        log_n: u32,
-        steps: impl IntoIterator<Item = i64>,
-        level: Level,
-    ) -> Self {
+    pub fn rotations(self, log_n: u32, steps: impl IntoIterator<Item = i64>, level: Level) -> Self {
         steps
             .into_iter()
             .map(|k| GaloisElement::rotation(log_n, k))
@@ -149,6 +147,12 @@ impl SwitchingKey {
     #[must_use]
     pub fn level(&self) -> Level {
         self.level
+    }
+
+    /// The public seed of its uniform halves.
+    #[must_use]
+    pub fn seed(&self) -> &Seed {
+        &self.seed
     }
 }
 

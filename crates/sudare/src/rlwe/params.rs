@@ -98,7 +98,9 @@ impl Params {
             rescale: levels()
                 .map(|(from, to)| Divider::new(&basis, LimbSet::chain(from), to))
                 .collect(),
-            rescale_down: levels().map(|(from, to)| Divider::new(&basis, special(from), to)).collect(),
+            rescale_down: levels()
+                .map(|(from, to)| Divider::new(&basis, special(from), to))
+                .collect(),
             limbs_at,
             basis,
             spec,
@@ -206,7 +208,7 @@ impl Params {
     /// Bytes of a switching key at `level` in memory, its seed expanded.
     #[must_use]
     pub fn switching_key_bytes(&self, level: Level) -> u64 {
-        let words = 2 * self.digits(level) * self.key_limbs(level).count() << self.log_n();
+        let words = (2 * self.digits(level) * self.key_limbs(level).count()) << self.log_n();
         8 * words as u64
     }
 
@@ -303,9 +305,9 @@ fn price(spec: &Spec, what: &str, log2_qp: f64) -> Result<()> {
 /// special primes, which bounds the noise of key switching.
 fn digit_width(chain: &[u64], log2_p: f64) -> Result<usize> {
     let fits = |alpha: &usize| {
-        chain.chunks(*alpha).all(|digit| {
-            digit.iter().map(|&q| (q as f64).log2()).sum::<f64>() <= log2_p
-        })
+        chain
+            .chunks(*alpha)
+            .all(|digit| digit.iter().map(|&q| (q as f64).log2()).sum::<f64>() <= log2_p)
     };
     (1..=chain.len()).rev().find(fits).ok_or_else(|| Error::InvalidSpec {
         field: "p",

@@ -70,9 +70,8 @@ impl KeySwitcher {
         self.keys.galois.get(&element).filter(|key| key.key.level >= level).ok_or_else(|| {
             let log_n = self.params.log_n();
             let slots = 1i64 << (log_n - 1);
-            let rotation = (0..slots)
-                .find(|&k| GaloisElement::rotation(log_n, k) == element)
-                .map_or_else(
+            let rotation =
+                (0..slots).find(|&k| GaloisElement::rotation(log_n, k) == element).map_or_else(
                     || "with conjugation".to_owned(),
                     |k| format!("rotation by {}", if k > slots / 2 { k - slots } else { k }),
                 );

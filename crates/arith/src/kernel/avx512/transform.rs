@@ -121,7 +121,7 @@ unsafe fn forward_layer<L: Lanes, T: Tree, const R: usize, const BLOCKS: usize>(
     }
     let half = R / BLOCKS / 2;
     // Values drift by q a layer from the middle of the range.
-    let refresh = BLOCKS.ilog2() % (L::LIMIT / 2 - 1) == 0;
+    let refresh = BLOCKS.ilog2().is_multiple_of(L::LIMIT / 2 - 1);
     for block in 0..BLOCKS {
         // SAFETY: the caller's.
         unsafe {
@@ -156,15 +156,15 @@ unsafe fn forward_sweep<L: Lanes, T: Tree, const R: usize, const LAST: bool>(
             // SAFETY: the caller's.
             unsafe {
                 let mut v = [_mm512_setzero_si512(); R];
-                for k in 0..R {
-                    v[k] = from.load(at(k));
+                for (k, v) in v.iter_mut().enumerate() {
+                    *v = from.load(at(k));
                 }
                 forward_layer::<L, T, R, 1>(lanes, tree, node, &mut v);
                 forward_layer::<L, T, R, 2>(lanes, tree, node, &mut v);
                 forward_layer::<L, T, R, 4>(lanes, tree, node, &mut v);
                 forward_layer::<L, T, R, 8>(lanes, tree, node, &mut v);
-                for k in 0..R {
-                    to.store(at(k), if LAST { lanes.fold(lanes.reduce(v[k])) } else { v[k] });
+                for (k, v) in v.into_iter().enumerate() {
+                    to.store(at(k), if LAST { lanes.fold(lanes.reduce(v)) } else { v });
                 }
             }
         }
@@ -290,20 +290,20 @@ unsafe fn inverse_sweep<L: Lanes, T: Tree, const R: usize, const SCALE: bool>(
             unsafe {
                 let mut v = [_mm512_setzero_si512(); R];
                 let mut bound = [2; R];
-                for k in 0..R {
-                    v[k] = from.load(at(k));
+                for (k, v) in v.iter_mut().enumerate() {
+                    *v = from.load(at(k));
                 }
                 inverse_layer::<L, T, R, 8>(lanes, tree, node, &mut v, &mut bound);
                 inverse_layer::<L, T, R, 4>(lanes, tree, node, &mut v, &mut bound);
                 inverse_layer::<L, T, R, 2>(lanes, tree, node, &mut v, &mut bound);
                 inverse_layer::<L, T, R, 1>(lanes, tree, node, &mut v, &mut bound);
-                for k in 0..R {
+                for (k, v) in v.into_iter().enumerate() {
                     let value = if SCALE {
-                        lanes.fold(lanes.mul_lazy(v[k], scale))
+                        lanes.fold(lanes.mul_lazy(v, scale))
                     } else if bound[k] > 2 {
-                        lanes.reduce(v[k])
+                        lanes.reduce(v)
                     } else {
-                        v[k]
+                        v
                     };
                     to.store(at(k), value);
                 }
@@ -335,9 +335,15 @@ unsafe fn inverse_layers<L: Lanes, T: Tree, const SCALE: bool>(
             let b = blocks;
             if k + 1 < sweeps {
                 match radix {
-                    2 => inverse_sweep::<L, T, 4, false>(lanes, tree, b, count, source, near, scale),
-                    3 => inverse_sweep::<L, T, 8, false>(lanes, tree, b, count, source, near, scale),
-                    _ => inverse_sweep::<L, T, 16, false>(lanes, tree, b, count, source, near, scale),
+                    2 => {
+                        inverse_sweep::<L, T, 4, false>(lanes, tree, b, count, source, near, scale)
+                    }
+                    3 => {
+                        inverse_sweep::<L, T, 8, false>(lanes, tree, b, count, source, near, scale)
+                    }
+                    _ => {
+                        inverse_sweep::<L, T, 16, false>(lanes, tree, b, count, source, near, scale)
+                    }
                 }
             } else {
                 match radix {

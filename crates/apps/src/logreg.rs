@@ -1,0 +1,3 @@
+//! Logistic regression by Nesterov's accelerated gradient.
+
+pub mod reference;
