@@ -201,9 +201,9 @@ mod tests {
     fn schoolbook(m: &Modulus, a: &[u64], b: &[u64]) -> Vec<u64> {
         let n = a.len();
         let mut c = vec![0; n];
-        for i in 0..n {
-            for j in 0..n {
-                let p = m.mul(a[i], b[j]);
+        for (i, &x) in a.iter().enumerate() {
+            for (j, &y) in b.iter().enumerate() {
+                let p = m.mul(x, y);
                 let k = (i + j) % n;
                 c[k] = if i + j < n { m.add(c[k], p) } else { m.sub(c[k], p) };
             }

@@ -4,6 +4,9 @@
 //! cost before a key exists; running it is the last step.
 
 mod ops;
+mod polynomial;
+pub mod sim;
 
 pub use crate::ckks::{Chain, Complex};
 pub use ops::Ops;
+pub use polynomial::{Basis, Polynomial, PolynomialPlan};

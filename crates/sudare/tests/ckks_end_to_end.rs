@@ -64,17 +64,18 @@ fn chains() -> Vec<(Spec, f64)> {
     let sparse = Spec {
         secret: SecretDistribution::FixedWeight { h: 64 },
         insecure: true,
-        ..Spec::uniform(13, 50.0, 2, 40.0, vec![48.0])
+        ..Spec::uniform(13, 50.0, 2, 40.0, vec![50.0])
     };
     let wide = Spec { insecure: true, ..Spec::uniform(13, 61.0, 3, 55.0, vec![61.0, 61.0]) };
     let mut pairs = Spec { insecure: true, ..Spec::uniform(13, 50.0, 3, 54.0, vec![49.0, 49.0]) };
+    pairs.q_bits[0] = vec![35.0, 30.0];
     for level in &mut pairs.q_bits[1..] {
         *level = vec![29.0, 25.0];
     }
     vec![
         (Spec::uniform(13, 48.0, 2, 40.0, vec![48.0]), 18.0),
-        (Spec::uniform(14, 50.0, 6, 40.0, vec![48.0, 48.0]), 20.0),
-        (sparse, 20.0),
+        (Spec::uniform(14, 50.0, 6, 40.0, vec![48.0, 48.0]), 18.0),
+        (sparse, 18.0),
         (wide, 35.0),
         (pairs, 34.0),
     ]

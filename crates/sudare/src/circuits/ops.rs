@@ -6,9 +6,8 @@ use crate::{
 
 /// What a circuit may ask of an evaluator.
 ///
-/// Implemented by [`crate::ckks::Evaluator`] and by [`super::sim::Evaluator`],
-/// which runs any circuit on clear values with level and scale. Circuits never
-/// ask for more.
+/// Implemented by [`crate::ckks::Evaluator`] and by [`super::sim::Evaluator`], which
+/// runs any circuit on clear values. Circuits never ask for more.
 pub trait Ops: Sync {
     /// A ciphertext, wherever it lives.
     type Ct: Clone + Send + Sync;

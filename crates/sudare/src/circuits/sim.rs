@@ -1,0 +1,564 @@
+//! An evaluator on clear slots, to dry-run circuits.
+//!
+//! It refuses what the encrypted evaluator refuses, counts what that would
+//! compute and records the keys it would use, so one run of a circuit gives its
+//! depth, cost and exact [`KeyRequest`] before any key exists.
+
+use super::Ops;
+use crate::{
+    Error, Result,
+    ckks::{Chain, Complex, Scale},
+    rlwe::{GaloisElement, KeyRequest, Level},
+};
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+/// Variance of the coefficients of fresh errors.
+const ERROR_VARIANCE: f64 = 10.5;
+
+/// Slots in the clear, with all that is public about a ciphertext.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ciphertext {
+    /// The values, a power of two of them, repeated to fill `N / 2`.
+    pub slots: Vec<Complex<f64>>,
+    /// The level.
+    pub level: Level,
+    /// The scale.
+    pub scale: Scale,
+    /// `log2` of the standard deviation of the error of a slot that encryption
+    /// would have caused. An estimate: it treats all errors as independent, all
+    /// slots as of their root mean square, and the secret as uniform ternary.
+    pub noise_log2: f64,
+    /// Bits left between the largest scaled value met so far, sign included, and
+    /// the modulus that held it. Negative: decryption would give noise.
+    pub headroom_bits: f64,
+}
+
+/// What a circuit has cost so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Products of two ciphertexts, relinearised.
+    pub products: u64,
+    /// Products of a ciphertext with a constant.
+    pub constant_products: u64,
+    /// Rescalings, those within products included.
+    pub rescalings: u64,
+    /// Automorphisms other than the identity.
+    pub automorphisms: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    products: AtomicU64,
+    constant_products: AtomicU64,
+    rescalings: AtomicU64,
+    automorphisms: AtomicU64,
+}
+
+/// [`Ops`] on clear slots.
+#[derive(Debug)]
+pub struct Evaluator {
+    log_n: u32,
+    chain: Chain,
+    counters: Counters,
+    keys: Mutex<KeyRequest>,
+}
+
+impl Evaluator {
+    /// For rings of dimension `N = 2^log_n`, `3 <= log_n <= 30`, and a chain.
+    #[must_use]
+    pub fn new(log_n: u32, chain: Chain) -> Self {
+        debug_assert!((3..=30).contains(&log_n));
+        Self { log_n, chain, counters: Counters::default(), keys: Mutex::default() }
+    }
+
+    /// What a fresh public-key encryption of `slots` would be; zeros fill them up
+    /// to a power of two.
+    ///
+    /// # Errors
+    /// [`Error::LevelOutOfRange`], [`Error::ScaleOutOfRange`],
+    /// [`Error::TooManySlots`] for more than `N/2`, [`Error::NotFinite`],
+    /// [`Error::ValueTooLarge`] for a slot that the modulus cannot hold.
+    pub fn encrypt(
+        &self,
+        slots: &[Complex<f64>],
+        level: Level,
+        scale: Scale,
+    ) -> Result<Ciphertext> {
+        if level > self.chain.top() {
+            return Err(Error::LevelOutOfRange { found: level, max: self.chain.top() });
+        }
+        let log2_q = self.chain.log2_q(level);
+        if !scale.is_valid() || scale.log2() > log2_q {
+            return Err(Error::ScaleOutOfRange { op: "encode", log2_scale: scale.log2(), log2_q });
+        }
+        let most = 1usize << (self.log_n - 1);
+        let mut slots = slots.to_vec();
+        if slots.len() > most {
+            return Err(Error::TooManySlots { found: slots.len(), slots: most });
+        }
+        slots.resize(slots.len().next_power_of_two(), Complex::new(0.0, 0.0));
+        for (index, &slot) in slots.iter().enumerate() {
+            self.check_integer(index, slot, scale, level)?;
+        }
+        // v e + e_0 + e_1 s: two of three terms are sums of N products.
+        let n = self.dimension();
+        let noise = (ERROR_VARIANCE * n * (4.0 * n / 3.0 + 1.0)).sqrt() / scale.to_f64();
+        Ok(self.ciphertext(slots, level, scale, noise, f64::INFINITY))
+    }
+
+    /// The values, without any error.
+    #[must_use]
+    pub fn decrypt(&self, a: &Ciphertext) -> Vec<Complex<f64>> {
+        a.slots.clone()
+    }
+
+    /// What has been computed since this evaluator was made.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        Counts {
+            products: self.counters.products.load(Relaxed),
+            constant_products: self.counters.constant_products.load(Relaxed),
+            rescalings: self.counters.rescalings.load(Relaxed),
+            automorphisms: self.counters.automorphisms.load(Relaxed),
+        }
+    }
+
+    /// The keys used since this evaluator was made, each at the highest level at
+    /// which it was used.
+    #[must_use]
+    pub fn used_keys(&self) -> KeyRequest {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn use_keys(&self, request: KeyRequest) {
+        *self.keys.lock().unwrap_or_else(PoisonError::into_inner) |= request;
+    }
+
+    fn dimension(&self) -> f64 {
+        f64::from(self.log_n).exp2()
+    }
+
+    /// Standard deviation of a slot's error from rounding both parts of a
+    /// ciphertext: coefficients `(1 + 2N/3) / 12 ~ N/18` in variance, slots `N`
+    /// times that.
+    fn rounding(&self, scale: Scale) -> f64 {
+        self.dimension() / 18f64.sqrt() / scale.to_f64()
+    }
+
+    /// The scale of a product, if the modulus holds it.
+    fn product_scale(&self, a: Scale, b: Scale, level: Level) -> Result<Scale> {
+        let (scale, log2_q) = (a * b, self.chain.log2_q(level));
+        if scale.is_valid() && scale.log2() + 1.0 <= log2_q {
+            return Ok(scale);
+        }
+        Err(Error::ScaleOutOfRange { op: "multiply", log2_scale: scale.log2(), log2_q })
+    }
+
+    /// Whether `a scale` is a number that the modulus and 128 bits hold.
+    fn check_integer(
+        &self,
+        index: usize,
+        a: Complex<f64>,
+        scale: Scale,
+        level: Level,
+    ) -> Result<()> {
+        if !(a.re.is_finite() && a.im.is_finite()) {
+            let value = match a.im {
+                0.0 => a.re.to_string(),
+                im => format!("{} + {im}i", a.re),
+            };
+            return Err(Error::NotFinite { index, value });
+        }
+        let needed_bits = modulus(a).log2() + scale.log2();
+        let available_bits = self.chain.log2_q(level) - 1.0;
+        if needed_bits < available_bits.min(127.0) {
+            return Ok(());
+        }
+        Err(Error::ValueTooLarge { index, needed_bits, available_bits })
+    }
+
+    fn ciphertext(
+        &self,
+        slots: Vec<Complex<f64>>,
+        level: Level,
+        scale: Scale,
+        noise: f64,
+        headroom_bits: f64,
+    ) -> Ciphertext {
+        let largest = slots.iter().fold(0.0, |most, &slot| modulus(slot).max(most));
+        let available_bits = self.chain.log2_q(level) - 1.0;
+        let headroom_bits = headroom_bits.min(available_bits - largest.log2() - scale.log2());
+        Ciphertext { slots, level, scale, noise_log2: noise.log2(), headroom_bits }
+    }
+
+    fn sum(
+        &self,
+        op: &'static str,
+        a: &Ciphertext,
+        b: &Ciphertext,
+        sum: impl Fn(Complex<f64>, Complex<f64>) -> Complex<f64>,
+    ) -> Result<Ciphertext> {
+        same_slots(op, a, b)?;
+        if !a.scale.matches(b.scale) {
+            return Err(Error::ScaleMismatch { op, left: a.scale.log2(), right: b.scale.log2() });
+        }
+        let slots = a.slots.iter().zip(&b.slots).map(|(&a, &b)| sum(a, b)).collect();
+        let noise = a.noise().hypot(b.noise());
+        let headroom_bits = a.headroom_bits.min(b.headroom_bits);
+        Ok(self.ciphertext(slots, a.level.min(b.level), a.scale, noise, headroom_bits))
+    }
+}
+
+impl Ciphertext {
+    fn noise(&self) -> f64 {
+        self.noise_log2.exp2()
+    }
+
+    /// Root mean square of the slots.
+    fn magnitude(&self) -> f64 {
+        let squares: f64 = self.slots.iter().map(|z| z.re * z.re + z.im * z.im).sum();
+        (squares / self.slots.len() as f64).sqrt()
+    }
+}
+
+impl Ops for Evaluator {
+    type Ct = Ciphertext;
+
+    fn log_n(&self) -> u32 {
+        self.log_n
+    }
+
+    fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
+    fn level(&self, a: &Ciphertext) -> Level {
+        a.level
+    }
+
+    fn scale(&self, a: &Ciphertext) -> Scale {
+        a.scale
+    }
+
+    fn with_scale(&self, a: &Ciphertext, scale: Scale) -> Result<Ciphertext> {
+        if !scale.is_valid() {
+            let (log2_scale, log2_q) = (scale.log2(), self.chain.log2_q(a.level));
+            return Err(Error::ScaleOutOfRange { op: "with_scale", log2_scale, log2_q });
+        }
+        let ratio = (a.scale / scale).to_f64();
+        let slots = a.slots.iter().map(|&z| times(z, Complex::new(ratio, 0.0))).collect();
+        Ok(self.ciphertext(slots, a.level, scale, a.noise() * ratio, a.headroom_bits))
+    }
+
+    fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
+        self.sum("add", a, b, |a, b| a + b)
+    }
+
+    fn sub(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
+        self.sum("subtract", a, b, |a, b| a - b)
+    }
+
+    fn mul(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
+        same_slots("multiply", a, b)?;
+        let level = a.level.min(b.level);
+        let scale = self.product_scale(a.scale, b.scale, level)?;
+        let slots = a.slots.iter().zip(&b.slots).map(|(&a, &b)| times(a, b)).collect();
+        let noise = (a.magnitude() * b.noise())
+            .hypot(a.noise() * b.magnitude())
+            .hypot(a.noise() * b.noise())
+            .hypot(self.rounding(scale));
+        self.counters.products.fetch_add(1, Relaxed);
+        self.use_keys(KeyRequest::new().relinearize(level));
+        let headroom_bits = a.headroom_bits.min(b.headroom_bits);
+        Ok(self.ciphertext(slots, level, scale, noise, headroom_bits))
+    }
+
+    fn mul_rescale(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
+        let level = a.level.min(b.level);
+        if level == Level(0) {
+            let op = "multiply and rescale";
+            return Err(Error::LevelExhausted { op, needed: 1, level });
+        }
+        let mut product = self.mul(a, b)?;
+        self.rescale_assign(&mut product)?;
+        Ok(product)
+    }
+
+    fn add_const(&self, a: &Ciphertext, c: Complex<f64>) -> Result<Ciphertext> {
+        self.check_integer(0, c, a.scale, a.level)?;
+        let slots = a.slots.iter().map(|&z| z + c).collect();
+        let noise = a.noise().hypot(encoding(a.scale));
+        Ok(self.ciphertext(slots, a.level, a.scale, noise, a.headroom_bits))
+    }
+
+    fn mul_const(&self, a: &Ciphertext, c: Complex<f64>, scale: Scale) -> Result<Ciphertext> {
+        let product = self.product_scale(a.scale, scale, a.level)?;
+        self.check_integer(0, c, scale, a.level)?;
+        let slots = a.slots.iter().map(|&z| times(z, c)).collect();
+        let noise = (a.noise() * modulus(c)).hypot(a.magnitude() * encoding(scale));
+        self.counters.constant_products.fetch_add(1, Relaxed);
+        Ok(self.ciphertext(slots, a.level, product, noise, a.headroom_bits))
+    }
+
+    fn rescale_assign(&self, a: &mut Ciphertext) -> Result<()> {
+        if a.level == Level(0) {
+            return Err(Error::LevelExhausted { op: "rescale", needed: 1, level: a.level });
+        }
+        let scale = a.scale / self.chain.divisor(a.level);
+        let noise = a.noise().hypot(self.rounding(scale));
+        let (slots, level) = (core::mem::take(&mut a.slots), Level(a.level.0 - 1));
+        *a = self.ciphertext(slots, level, scale, noise, a.headroom_bits);
+        self.counters.rescalings.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    fn drop_to(&self, a: &mut Ciphertext, level: Level) -> Result<()> {
+        if level > a.level {
+            return Err(Error::LevelOutOfRange { found: level, max: a.level });
+        }
+        let slots = core::mem::take(&mut a.slots);
+        *a = self.ciphertext(slots, level, a.scale, a.noise(), a.headroom_bits);
+        Ok(())
+    }
+
+    fn automorphism(&self, a: &Ciphertext, g: GaloisElement) -> Result<Ciphertext> {
+        let (k, conjugates) = slot_action(self.log_n, g).ok_or_else(|| {
+            Error::Circuit(format!(
+                "automorphism X -> X^{g}: an odd exponent below 2N = 2^{} is needed; make it \
+                 with GaloisElement::rotation or ::conjugation",
+                self.log_n + 1
+            ))
+        })?;
+        if g == GaloisElement(1) {
+            return Ok(a.clone());
+        }
+        let mut slots = a.slots.clone();
+        slots.rotate_left(k % a.slots.len());
+        if conjugates {
+            slots.iter_mut().for_each(|z| z.im = -z.im);
+        }
+        let noise = a.noise().hypot(self.rounding(a.scale));
+        self.counters.automorphisms.fetch_add(1, Relaxed);
+        self.use_keys(KeyRequest::new().automorphism(g, a.level));
+        Ok(self.ciphertext(slots, a.level, a.scale, noise, a.headroom_bits))
+    }
+}
+
+/// `k < N/2` and whether it conjugates, for `g = 5^k` or `-5^k mod 2N`.
+fn slot_action(log_n: u32, g: GaloisElement) -> Option<(usize, bool)> {
+    let (g, modulus) = (u64::from(g.0), 2u64 << log_n);
+    if g % 2 == 0 || g >= modulus {
+        return None;
+    }
+    // Powers of 5 are the units that are 1 modulo 4.
+    let conjugates = g % 4 == 3;
+    let rotation = if conjugates { modulus - g } else { g };
+    // power = 5^k agrees with it below bit i + 2, and 5^(2^i) = 1 + 2^(i+2) mod 2^(i+3).
+    let (mut k, mut power, mut base) = (0, 1, 5);
+    for i in 0..log_n - 1 {
+        if ((power ^ rotation) >> (i + 2)) & 1 == 1 {
+            k |= 1 << i;
+            power = power * base % modulus;
+        }
+        base = base * base % modulus;
+    }
+    Some((k, conjugates))
+}
+
+fn times(a: Complex<f64>, b: Complex<f64>) -> Complex<f64> {
+    Complex::new(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re)
+}
+
+fn modulus(a: Complex<f64>) -> f64 {
+    a.re.hypot(a.im)
+}
+
+/// Standard deviation of rounding a constant to an integer.
+fn encoding(scale: Scale) -> f64 {
+    1.0 / 12f64.sqrt() / scale.to_f64()
+}
+
+fn same_slots(op: &'static str, a: &Ciphertext, b: &Ciphertext) -> Result<()> {
+    if a.slots.len() == b.slots.len() {
+        return Ok(());
+    }
+    Err(Error::SlotMismatch { op, found: b.slots.len(), expected: a.slots.len() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG_N: u32 = 5;
+
+    fn scale() -> Scale {
+        Scale::from_log2(40.0)
+    }
+
+    fn evaluator() -> Evaluator {
+        let divisors = [(1 << 40) - 87, (1 << 40) + 15, (1 << 40) - 167].map(Scale::from_u64);
+        Evaluator::new(LOG_N, Chain::new(divisors.to_vec(), vec![60.0, 100.0, 140.0, 180.0]))
+    }
+
+    fn encrypt(e: &Evaluator, level: u32) -> Ciphertext {
+        let slots: Vec<_> = (0..16).map(|i| Complex::new(f64::from(i), 1.0)).collect();
+        e.encrypt(&slots, Level(level), scale()).unwrap()
+    }
+
+    /// Applies `X -> X^g` to the polynomial with the given slots by brute force:
+    /// slot `j` is the value at `zeta^(5^j)`, so the result's is that at `zeta^(g 5^j)`.
+    fn by_definition(slots: &[Complex<f64>], g: u32) -> Vec<Complex<f64>> {
+        let modulus = 2u64 << LOG_N;
+        let exponents: Vec<u64> = (0..slots.len())
+            .scan(1, |power, _| {
+                let this = *power;
+                *power = *power * 5 % modulus;
+                Some(this)
+            })
+            .collect();
+        let value = |exponent: u64| {
+            let place = |e: u64| exponents.iter().position(|&x| x == e);
+            match place(exponent) {
+                Some(j) => slots[j],
+                None => slots[place(modulus - exponent).unwrap()].conj(),
+            }
+        };
+        exponents.iter().map(|&e| value(e * u64::from(g) % modulus)).collect()
+    }
+
+    #[test]
+    fn every_automorphism_moves_slots_as_defined() {
+        let e = evaluator();
+        let a = encrypt(&e, 2);
+        for g in (1..2 << LOG_N).step_by(2) {
+            let moved = e.automorphism(&a, GaloisElement(g)).unwrap();
+            assert_eq!(moved.slots, by_definition(&a.slots, g), "{g}");
+        }
+        for g in [0, 2, (2 << LOG_N) + 1] {
+            assert!(matches!(e.automorphism(&a, GaloisElement(g)), Err(Error::Circuit(_))));
+        }
+        assert_eq!(e.rotate(&a, -3).unwrap().slots[3], a.slots[0]);
+        assert_eq!(e.rotate(&a, 16).unwrap(), a);
+        assert_eq!(e.conjugate(&a).unwrap().slots[7], a.slots[7].conj());
+    }
+
+    #[test]
+    fn sparse_slots_are_periodic() {
+        let e = evaluator();
+        let slots = [1.0, 2.0, 3.0, 4.0].map(|x| Complex::new(x, 0.0));
+        let a = e.encrypt(&slots[..3], Level(1), scale()).unwrap();
+        assert_eq!(a.slots.len(), 4);
+        assert_eq!(e.rotate(&a, 5).unwrap().slots, e.rotate(&a, 1).unwrap().slots);
+    }
+
+    #[test]
+    fn refuses_what_encryption_refuses() {
+        let e = evaluator();
+        let (a, low) = (encrypt(&e, 3), encrypt(&e, 0));
+        let other = e.with_scale(&a, scale() * Scale::from_f64(1.0 + 1e-15)).unwrap();
+        assert!(matches!(e.add(&a, &other), Err(Error::ScaleMismatch { op: "add", .. })));
+        assert!(matches!(e.sub(&a, &other), Err(Error::ScaleMismatch { op: "subtract", .. })));
+        assert_eq!(e.add(&a, &low).unwrap().level, Level(0));
+        assert!(matches!(e.mul(&low, &low), Err(Error::ScaleOutOfRange { op: "multiply", .. })));
+        assert_eq!(
+            e.mul_rescale(&a, &low),
+            Err(Error::LevelExhausted { op: "multiply and rescale", needed: 1, level: Level(0) })
+        );
+        assert_eq!(
+            e.rescale_assign(&mut low.clone()),
+            Err(Error::LevelExhausted { op: "rescale", needed: 1, level: Level(0) })
+        );
+        assert_eq!(
+            e.drop_to(&mut low.clone(), Level(1)),
+            Err(Error::LevelOutOfRange { found: Level(1), max: Level(0) })
+        );
+        for scale in [0.0, f64::NAN, f64::INFINITY, -1.0].map(Scale::from_f64) {
+            assert!(matches!(e.with_scale(&a, scale), Err(Error::ScaleOutOfRange { .. })));
+            let one = Complex::new(1.0, 0.0);
+            assert!(matches!(e.mul_const(&a, one, scale), Err(Error::ScaleOutOfRange { .. })));
+        }
+        let nan = Complex::new(0.0, f64::NAN);
+        assert!(matches!(e.add_const(&a, nan), Err(Error::NotFinite { .. })));
+        assert!(matches!(e.mul_const(&a, nan, scale()), Err(Error::NotFinite { .. })));
+
+        let encrypt = |n, x, level| e.encrypt(&vec![Complex::new(x, 0.0); n], level, scale());
+        assert_eq!(encrypt(32, 0.0, Level(0)), Err(Error::TooManySlots { found: 32, slots: 16 }));
+        assert!(matches!(encrypt(2, 0.0, Level(4)), Err(Error::LevelOutOfRange { .. })));
+        assert!(matches!(encrypt(2, f64::NAN, Level(0)), Err(Error::NotFinite { .. })));
+        assert!(matches!(encrypt(2, 1e6, Level(0)), Err(Error::ValueTooLarge { .. })));
+        let million = Complex::new(1e6, 0.0);
+        assert!(matches!(e.add_const(&low, million), Err(Error::ValueTooLarge { .. })));
+        let huge = Complex::new(1e27, 0.0);
+        assert!(matches!(e.mul_const(&a, huge, scale()), Err(Error::ValueTooLarge { .. })));
+        let too_large = Scale::from_log2(100.0);
+        let refused = e.encrypt(&[], Level(0), too_large);
+        assert!(matches!(refused, Err(Error::ScaleOutOfRange { op: "encode", .. })));
+        let few = encrypt(2, 1.0, Level(3)).unwrap();
+        assert!(matches!(e.add(&a, &few), Err(Error::SlotMismatch { .. })));
+        assert!(matches!(e.mul(&a, &few), Err(Error::SlotMismatch { .. })));
+    }
+
+    #[test]
+    fn counts_and_records() {
+        let e = evaluator();
+        let (high, a) = (encrypt(&e, 3), encrypt(&e, 2));
+        assert_eq!(e.used_keys(), KeyRequest::default());
+        e.mul(&a, &high).unwrap();
+        e.mul_rescale(&a, &a).unwrap();
+        assert_eq!(e.used_keys().relinearize, Some(Level(2)));
+        e.rotate(&a, 1).unwrap();
+        e.rotate(&high, 1).unwrap();
+        e.rotate(&a, 1).unwrap();
+        e.rotate(&a, 0).unwrap();
+        e.conjugate(&a).unwrap();
+        e.mul_const(&a, Complex::new(2.0, 0.0), scale()).unwrap();
+        assert_eq!(
+            e.counts(),
+            Counts { products: 2, constant_products: 1, rescalings: 1, automorphisms: 4 }
+        );
+        let elements = [
+            (GaloisElement::rotation(LOG_N, 1), Level(3)),
+            (GaloisElement::conjugation(LOG_N), Level(2)),
+        ];
+        assert_eq!(e.used_keys().galois, elements.into());
+    }
+
+    #[test]
+    fn scales_are_exact_and_values_are_kept() {
+        let e = evaluator();
+        let a = encrypt(&e, 3);
+        let mut b = e.mul_const(&a, Complex::new(0.0, 3.0), e.chain().divisor(Level(3))).unwrap();
+        e.rescale_assign(&mut b).unwrap();
+        assert!(b.scale.matches(a.scale));
+        assert_eq!(b.level, Level(2));
+        assert_eq!(b.slots[5], Complex::new(-3.0, 15.0));
+        let halved = e.with_scale(&a, scale() * Scale::from_f64(2.0)).unwrap();
+        assert_eq!(halved.slots[6], Complex::new(3.0, 0.5));
+        assert!((halved.noise_log2 - a.noise_log2 + 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn noise_and_headroom_are_tracked() {
+        let e = evaluator();
+        let a = encrypt(&e, 3);
+        // N = 32: sqrt(10.5 * 32 * (4 * 32 / 3 + 1)) / 2^40.
+        let fresh = (10.5 * 32.0 * 131.0 / 3.0f64).sqrt().log2() - 40.0;
+        assert!((a.noise_log2 - fresh).abs() < 1e-9);
+        let squared = e.mul_rescale(&a, &a).unwrap();
+        assert!(squared.noise_log2 > a.noise_log2 + 3.0);
+        // The largest slot is 15 + i.
+        let largest = 226f64.sqrt().log2();
+        assert!((a.headroom_bits - (179.0 - 40.0 - largest)).abs() < 1e-9);
+        let mut low = a.clone();
+        e.drop_to(&mut low, Level(0)).unwrap();
+        assert!((low.headroom_bits - (59.0 - 40.0 - largest)).abs() < 1e-9);
+        let large = Complex::new(5e5, 0.0);
+        let doubled = e.add_const(&e.add_const(&low, large).unwrap(), large).unwrap();
+        assert!(doubled.headroom_bits < 0.0);
+        let back = e.sub(&doubled, &doubled).unwrap();
+        assert!(back.headroom_bits < 0.0);
+    }
+}
