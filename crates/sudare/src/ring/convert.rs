@@ -217,16 +217,19 @@ impl Divider {
                 }
             },
         );
-        par::for_each(
-            out.iter_mut()
-                .zip(&polys)
-                .flat_map(|(out, poly)| out.rows_mut().zip(poly.rows()).enumerate()),
-            |(i, (out, row))| {
-                let table = basis.table(limbs, i);
+        // The tables of a limb serve all polynomials while they are in cache.
+        let mut rows: Vec<_> =
+            out.iter_mut().zip(&polys).map(|(out, poly)| out.rows_mut().zip(poly.rows())).collect();
+        let by_limb =
+            (0..after).map(|i| (i, rows.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>()));
+        par::for_each(by_limb, |(i, rows)| {
+            let table = basis.table(limbs, i);
+            for (out, row) in rows {
                 table.forward(out);
                 table.modulus().sub_scale_from(out, row, self.inverse[i]);
-            },
-        );
+            }
+        });
+        drop(rows);
         out
     }
 }

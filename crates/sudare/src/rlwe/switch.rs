@@ -130,13 +130,15 @@ impl KeySwitcher {
     /// prime of `QP` that is not its own.
     pub(crate) fn digits(&self, c: &RnsPoly<Eval>, level: Level) -> Digits {
         let mut digits = self.raise(c, level);
-        par::for_each(
-            digits
-                .iter_mut()
-                .enumerate()
-                .flat_map(|(d, poly)| poly.rows_mut().enumerate().map(move |(i, row)| (d, i, row))),
-            |(d, i, row)| self.finish_row(c, level, d, i, row),
-        );
+        let mut rows: Vec<_> = digits.iter_mut().map(RnsPoly::rows_mut).collect();
+        let by_limb = (0..self.params.key_limbs(level).count())
+            .map(|i| (i, rows.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>()));
+        par::for_each(by_limb, |(i, rows)| {
+            for (digit, row) in rows.into_iter().enumerate() {
+                self.finish_row(c, level, digit, i, row);
+            }
+        });
+        drop(rows);
         let polys = digits.into_iter().map(RnsPoly::assume_eval).collect();
         Digits { level, polys }
     }
@@ -196,10 +198,17 @@ impl KeySwitcher {
         let m = self.params.basis().modulus(limbs, i);
         let key_q = self.params.limbs(key.level).q();
         let k = if i < limbs.q() { i } else { key_q + i - limbs.q() };
-        for (half, out) in [first, second].into_iter().enumerate() {
-            let rows: Vec<&[u64]> =
-                key.digits.iter().take(digits.len()).map(|pair| pair[half].row(k)).collect();
-            m.mul_sum(out, digits, &rows);
+        let keys: [Vec<&[u64]>; 2] = core::array::from_fn(|half| {
+            key.digits.iter().take(digits.len()).map(|pair| pair[half].row(k)).collect()
+        });
+        // Both halves of a tile in turn, while the digits are in the first cache.
+        let tiles = first.chunks_mut(TILE).zip(second.chunks_mut(TILE));
+        for (start, (first, second)) in tiles.enumerate().map(|(t, pair)| (t * TILE, pair)) {
+            let end = start + first.len();
+            let digits = cut(digits, start, end);
+            let [a, b] = [cut(&keys[0], start, end), cut(&keys[1], start, end)];
+            m.mul_sum(first, &digits, &a);
+            m.mul_sum(second, &digits, &b);
         }
     }
 
@@ -229,4 +238,9 @@ impl KeySwitcher {
             m.scale_add(out, row, m.shoup(special));
         });
     }
+}
+
+/// Words `start..end` of each row.
+fn cut<'a>(rows: &[&'a [u64]], start: usize, end: usize) -> Vec<&'a [u64]> {
+    rows.iter().map(|row| &row[start..end]).collect()
 }
