@@ -96,9 +96,13 @@ pub(crate) struct KernelTable {
     pub scale_add: unsafe fn(&Modulus, *mut u64, *const u64, Shoup, usize),
     /// `out = (a - b) * w`.
     pub sub_scale: unsafe fn(&Modulus, *mut u64, *const u64, *const u64, Shoup, usize),
-    /// Forward and inverse transforms of `N` words for `log_n >= min_log_n`.
-    pub ntt_forward: unsafe fn(&NttTable, *mut u64),
-    pub ntt_inverse: unsafe fn(&NttTable, *mut u64),
+    /// `out += c`.
+    pub add_constant: unsafe fn(&Modulus, *mut u64, u64, usize),
+    /// `out = a mod q` for signed `|a| < q`.
+    pub lift: unsafe fn(&Modulus, *mut u64, *const i8, usize),
+    /// Forward and inverse transforms of rows of `N` words for `log_n >= min_log_n`.
+    pub ntt_forward: unsafe fn(&NttTable, &[*mut u64]),
+    pub ntt_inverse: unsafe fn(&NttTable, &[*mut u64]),
     pub min_log_n: u32,
     /// Lays out the powers `psi^rev(k)`, or their inverses, as the transforms
     /// of this table read them.

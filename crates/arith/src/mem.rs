@@ -30,6 +30,8 @@ impl Block {
     fn layout(len: usize) -> Layout {
         let bytes = len.max(1).saturating_mul(8);
         let align = if bytes >= HUGE_BYTES { HUGE_BYTES } else { 64 };
+        // Whole huge pages: a part of one would be made of small ones.
+        let bytes = bytes.checked_next_multiple_of(align).unwrap_or(bytes);
         // A size that overflows is refused by the allocator below.
         Layout::from_size_align(bytes, align)
             .unwrap_or_else(|_| handle_alloc_error(Layout::new::<u64>()))
@@ -102,6 +104,13 @@ impl Buf {
     #[must_use]
     pub fn pool(&self) -> &Arc<Pool> {
         &self.home
+    }
+
+    /// The same buffer, to be wiped when dropped.
+    #[must_use]
+    pub fn into_secret(mut self) -> Self {
+        self.secret = true;
+        self
     }
 
     /// Whether it is wiped when dropped.
@@ -177,9 +186,7 @@ impl Pool {
     /// decryptions.
     #[must_use]
     pub fn take_secret(self: &Arc<Self>, len: usize) -> Buf {
-        let mut buf = self.take_zeroed(len);
-        buf.secret = true;
-        buf
+        self.take_zeroed(len).into_secret()
     }
 
     /// Buffers taken so far that had to be allocated.

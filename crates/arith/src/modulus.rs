@@ -352,9 +352,17 @@ impl Modulus {
 
     /// `a += c` in every word.
     pub fn add_constant(&self, a: &mut [u64], c: u64) {
-        for x in a {
-            *x = self.add(*x, c);
-        }
+        debug_assert!(c < self.q);
+        // SAFETY: as in `add_rows`.
+        unsafe { (self.kernels.add_constant)(self, a.as_mut_ptr(), c, a.len()) }
+    }
+
+    /// `out = a mod q` for signed numbers with `|a| < q`.
+    pub fn lift(&self, out: &mut [u64], a: &[i8]) {
+        assert_eq!(out.len(), a.len());
+        debug_assert!(a.iter().all(|a| u64::from(a.unsigned_abs()) < self.q));
+        // SAFETY: as in `add_rows`.
+        unsafe { (self.kernels.lift)(self, out.as_mut_ptr(), a.as_ptr(), out.len()) }
     }
 }
 

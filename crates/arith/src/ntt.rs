@@ -93,16 +93,33 @@ impl NttTable {
 
     /// Coefficients to evaluations.
     pub fn forward(&self, row: &mut [u64]) {
-        assert_eq!(row.len(), 1 << self.log_n);
-        // SAFETY: the length is N; the modulus' table came from `select`.
-        unsafe { (self.kernels.ntt_forward)(self, row.as_mut_ptr()) }
+        self.forward_rows(&mut [row]);
     }
 
     /// Evaluations to coefficients.
     pub fn inverse(&self, row: &mut [u64]) {
-        assert_eq!(row.len(), 1 << self.log_n);
-        // SAFETY: as in `forward`.
-        unsafe { (self.kernels.ntt_inverse)(self, row.as_mut_ptr()) }
+        self.inverse_rows(&mut [row]);
+    }
+
+    /// [`NttTable::forward`] of each of `rows`, which share the reading of the
+    /// table.
+    pub fn forward_rows(&self, rows: &mut [&mut [u64]]) {
+        // SAFETY: the lengths are N; the modulus' table came from `select`.
+        unsafe { (self.kernels.ntt_forward)(self, &self.pointers(rows)) }
+    }
+
+    /// [`NttTable::inverse`] of each of `rows`, likewise.
+    pub fn inverse_rows(&self, rows: &mut [&mut [u64]]) {
+        // SAFETY: as in `forward_rows`.
+        unsafe { (self.kernels.ntt_inverse)(self, &self.pointers(rows)) }
+    }
+
+    fn pointers(&self, rows: &mut [&mut [u64]]) -> Vec<*mut u64> {
+        let pointer = |row: &mut &mut [u64]| {
+            assert_eq!(row.len(), 1 << self.log_n);
+            row.as_mut_ptr()
+        };
+        rows.iter_mut().map(pointer).collect()
     }
 
     /// The odd exponent `e` whose evaluation `a(psi^e)` is at `place`.

@@ -9,8 +9,8 @@ mod convert;
 mod poly;
 
 pub use basis::{LimbSet, RnsBasis};
-pub(crate) use convert::columns;
 pub use convert::{BaseConverter, Divider};
+pub(crate) use convert::{Dividend, columns};
 pub use poly::{Coeff, Eval, Repr, RnsPoly};
 
 /// Words of a row that are worked on at a time where many rows meet: a few

@@ -16,5 +16,5 @@ pub use keygen::KeyGenerator;
 pub use keys::{EvaluationKeys, KeyRequest, PublicKey, SecretKey, SwitchingKey};
 pub use params::{Params, PricedKey, Spec};
 pub use security::{SecretDistribution, max_log2_qp, security_bits};
-pub(crate) use switch::Down;
 pub use switch::{Digits, KeySwitcher};
+pub(crate) use switch::{Down, Operand};

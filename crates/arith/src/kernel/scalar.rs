@@ -14,6 +14,8 @@ pub(crate) static SCALAR: KernelTable = KernelTable {
     scale,
     scale_add,
     sub_scale,
+    add_constant,
+    lift,
     ntt_forward,
     ntt_inverse,
     min_log_n: 4,
@@ -113,6 +115,23 @@ unsafe fn sub_scale(
     }
 }
 
+unsafe fn add_constant(m: &Modulus, out: *mut u64, c: u64, len: usize) {
+    for i in 0..len {
+        // SAFETY: the table's contract.
+        unsafe { *out.add(i) = m.add(*out.add(i), c) }
+    }
+}
+
+unsafe fn lift(m: &Modulus, out: *mut u64, a: *const i8, len: usize) {
+    for i in 0..len {
+        // SAFETY: the table's contract.
+        let a = unsafe { i64::from(*a.add(i)) } as u64;
+        // Negative numbers are the larger ones before q is added.
+        // SAFETY: the table's contract.
+        unsafe { *out.add(i) = a.min(a.wrapping_add(m.value())) }
+    }
+}
+
 /// Pairs `w, floor(w * 2^64 / q)` in the order of `powers`.
 fn twiddles(m: &Modulus, _log_n: u32, powers: &[u64]) -> Vec<u64> {
     powers.iter().flat_map(|&w| [w, m.quotient(w)]).collect()
@@ -125,10 +144,15 @@ fn twiddle(table: &[u64], k: usize) -> Shoup {
 
 /// Cooley-Tukey butterflies on `[0, 4q)`; node `m + i` of the twiddle tree is
 /// block `i` of the layer with `m` blocks.
-unsafe fn ntt_forward(t: &NttTable, row: *mut u64) {
-    let (q, n) = (t.modulus().value(), 1usize << t.log_n());
-    // SAFETY: the table's contract.
-    let row = unsafe { slice::from_raw_parts_mut(row, n) };
+unsafe fn ntt_forward(t: &NttTable, rows: &[*mut u64]) {
+    for row in rows {
+        // SAFETY: the table's contract.
+        forward_row(t, unsafe { slice::from_raw_parts_mut(*row, 1 << t.log_n()) });
+    }
+}
+
+fn forward_row(t: &NttTable, row: &mut [u64]) {
+    let (q, n) = (t.modulus().value(), row.len());
     let (mut blocks, mut half) = (1, n / 2);
     while half > 0 {
         for i in 0..blocks {
@@ -151,10 +175,15 @@ unsafe fn ntt_forward(t: &NttTable, row: *mut u64) {
 }
 
 /// Gentleman-Sande butterflies on `[0, 2q)`, undoing [`ntt_forward`].
-unsafe fn ntt_inverse(t: &NttTable, row: *mut u64) {
-    let (q, n) = (t.modulus().value(), 1usize << t.log_n());
-    // SAFETY: the table's contract.
-    let row = unsafe { slice::from_raw_parts_mut(row, n) };
+unsafe fn ntt_inverse(t: &NttTable, rows: &[*mut u64]) {
+    for row in rows {
+        // SAFETY: the table's contract.
+        inverse_row(t, unsafe { slice::from_raw_parts_mut(*row, 1 << t.log_n()) });
+    }
+}
+
+fn inverse_row(t: &NttTable, row: &mut [u64]) {
+    let (q, n) = (t.modulus().value(), row.len());
     interleave(row, BLOCK / ROW);
     let (mut blocks, mut half) = (n / 2, 1);
     while blocks > 0 {

@@ -73,6 +73,16 @@ fn row_kernels_equal_wide_integers() {
                 let mut out = a.clone();
                 m.neg_assign(&mut out);
                 check("neg", &out, &|a, _, _| w - a);
+                let mut out = a.clone();
+                m.add_constant(&mut out, q - 1);
+                check("add_constant", &out, &|a, _, _| a + w - 1);
+                let reach = (q - 1).min(127) as i64;
+                let small: Vec<i8> =
+                    c.iter().map(|&c| (c as i64 % (2 * reach + 1) - reach) as i8).collect();
+                m.lift(&mut out, &small);
+                for (x, s) in out.iter().zip(small) {
+                    assert_eq!(i128::from(*x), i128::from(s).rem_euclid(w as i128), "lift {q}");
+                }
                 for s in [0, 1, q - 1, q / 3] {
                     let (f, s) = (m.shoup(s), u128::from(s));
                     m.scale(&mut out, &a, f);
@@ -141,8 +151,11 @@ fn transforms_are_the_same_on_every_table() {
                     let mut x = row.clone();
                     t.forward(&mut x);
                     assert!(x == expected, "forward 2^{log_n} mod {q} on {isa:?}, case {case}");
-                    t.inverse(&mut x);
+                    let (mut y, mut z) = (x.clone(), row.clone());
+                    t.inverse_rows(&mut [&mut x, &mut y]);
                     assert!(x == row, "inverse 2^{log_n} mod {q} on {isa:?}, case {case}");
+                    t.forward_rows(&mut [&mut z, &mut y]);
+                    assert!(y == expected && z == expected, "rows together, 2^{log_n} mod {q}");
                 }
             }
         }

@@ -4,13 +4,15 @@ use crate::{
     ring::{Coeff, LimbSet, RnsPoly},
     rlwe::Level,
 };
+use std::sync::Arc;
 use sudare_arith::{
     Modulus,
     dd::Dd,
     fft::{Real, SpecialFft},
+    mem::{Buf, Pool},
     par,
 };
-use zeroize::Zeroize;
+use zeroize::Zeroizing;
 
 /// Vectors to plaintexts and back.
 #[derive(Debug, Clone)]
@@ -74,27 +76,22 @@ impl Encoder {
                 if v.im == 0.0 { v.re.to_string() } else { format!("{} + {}i", v.re, v.im) };
             return Err(Error::NotFinite { index, value });
         }
-        let coeffs = if self.params.needs_dd(scale) {
+        let pool = self.params.rlwe().basis().pool();
+        let (coeffs, largest) = if self.params.needs_dd(scale) {
             let to_dd = |v: Complex<f64>| Complex { re: Dd::from(v.re), im: Dd::from(v.im) };
-            coefficients(self.params.fft_dd(), values.map(to_dd), slots, scale)
+            coefficients(self.params.fft_dd(), values.clone().map(to_dd), slots, scale, pool)
         } else {
-            coefficients(self.params.fft(), values, slots, scale)
+            coefficients(self.params.fft(), values.clone(), slots, scale, pool)
         };
-        let mut coeffs = coeffs.ok_or(Error::ValueTooLarge {
-            index: 0,
-            needed_bits: 127.0,
-            available_bits: log2_q - 1.0,
-        })?;
-        let largest = coeffs.iter().map(|c| c.unsigned_abs()).max().unwrap_or(0);
-        let index = coeffs.iter().position(|c| c.unsigned_abs() == largest).unwrap_or(0);
-        let (needed_bits, available_bits) = ((largest as f64).log2(), log2_q - 1.0);
-        if needed_bits >= available_bits {
-            coeffs.zeroize();
+        let (needed_bits, available_bits) = (largest.log2(), log2_q - 1.0);
+        let Some(coeffs) = coeffs.filter(|_| needed_bits < available_bits) else {
+            let size = |v: &Complex<f64>| v.re.hypot(v.im);
+            let by_size = |(_, a): &(usize, _), (_, b): &(usize, _)| size(a).total_cmp(&size(b));
+            let index = values.enumerate().max_by(by_size).map_or(0, |(index, _)| index);
             return Err(Error::ValueTooLarge { index, needed_bits, available_bits });
-        }
+        };
         let limbs = self.params.rlwe().limbs(level);
-        let poly = self.reduce(&coeffs, slots, limbs, largest);
-        coeffs.zeroize();
+        let poly = self.reduce(&coeffs, slots, limbs);
         Ok(Plaintext {
             poly: self.params.rlwe().basis().into_eval(poly),
             level,
@@ -104,41 +101,33 @@ impl Encoder {
         })
     }
 
-    /// Residues of `2 slots` integers below `largest`, spread over the ring.
-    fn reduce(
-        &self,
-        coeffs: &[i128],
-        slots: usize,
-        limbs: LimbSet,
-        largest: u128,
-    ) -> RnsPoly<Coeff> {
+    /// Residues of `2 slots` integers, spread over the ring.
+    fn reduce(&self, coeffs: &Integers, slots: usize, limbs: LimbSet) -> RnsPoly<Coeff> {
         let basis = self.params.rlwe().basis();
         let gap = self.params.max_slots() / slots;
-        let mut poly: RnsPoly<Coeff> = basis.zero_secret(limbs);
-        // Small integers become non-negative words that the row kernels reduce.
-        let bits = if largest < 1 << 51 { 52 } else { 64 };
-        let fits = largest < 1 << 63;
-        let mut words = basis.pool().take_secret(if fits { coeffs.len() } else { 0 });
-        let offset = 1u64 << (bits - 1);
-        for (word, &c) in words.iter_mut().zip(coeffs) {
-            *word = (c as u64).wrapping_add(offset);
-        }
+        let mut poly: RnsPoly<Coeff> = match gap {
+            1 => basis.take_secret(limbs),
+            _ => basis.zero_secret(limbs),
+        };
         par::for_each(basis.tables(limbs).zip(poly.rows_mut()), |(table, row)| {
             let m = table.modulus();
-            if !fits {
-                for (x, &c) in row.iter_mut().step_by(gap).zip(coeffs) {
-                    *x = m.reduce_i128(c);
+            match coeffs {
+                Integers::Wide(coeffs) => {
+                    for (x, &c) in row.iter_mut().step_by(gap).zip(coeffs.iter()) {
+                        *x = m.reduce_i128(c);
+                    }
                 }
-                return;
-            }
-            let m: Modulus = m.for_inputs_of(bits);
-            let minus = m.neg(m.reduce(offset));
-            if gap == 1 {
-                m.reduce_rows(row, &words);
-                m.add_constant(row, minus);
-            } else {
-                for (x, &word) in row.iter_mut().step_by(gap).zip(words.iter()) {
-                    *x = m.add(m.reduce(word), minus);
+                Integers::Words { words, bits } => {
+                    let m = m.for_inputs_of(*bits);
+                    let minus = m.neg(m.reduce(1 << (bits - 1)));
+                    if gap == 1 {
+                        m.reduce_rows(row, words);
+                        m.add_constant(row, minus);
+                    } else {
+                        for (x, &word) in row.iter_mut().step_by(gap).zip(words.iter()) {
+                            *x = m.add(m.reduce(word), minus);
+                        }
+                    }
                 }
             }
         });
@@ -188,38 +177,92 @@ impl Encoder {
     }
 }
 
-/// Rounding to integer coefficients.
+/// Integer coefficients, wiped when dropped.
+enum Integers {
+    /// Words `c + 2^(bits - 1)` below `2^bits`, which the row kernels reduce.
+    Words { words: Buf, bits: u32 },
+    /// Of at most 126 bits.
+    Wide(Zeroizing<Vec<i128>>),
+}
+
+/// Rounding to the nearest integer coefficient.
 trait Scaled: Real {
+    /// `self * scale`, for sizes.
+    fn approximately(self, scale: f64) -> f64;
+    /// `round(self * scale)`, at most `2^62` in size.
+    fn narrow(self, scale: Scale) -> i64;
     /// `round(self * scale)`, if that has at most 126 bits.
-    fn scaled(self, scale: Scale) -> Option<i128>;
+    fn wide(self, scale: Scale) -> Option<i128>;
 }
 
 impl Scaled for f64 {
-    fn scaled(self, scale: Scale) -> Option<i128> {
+    fn approximately(self, scale: f64) -> f64 {
+        self * scale
+    }
+
+    fn narrow(self, scale: Scale) -> i64 {
+        nearest(self * scale.to_f64())
+    }
+
+    fn wide(self, scale: Scale) -> Option<i128> {
         let x = (self * scale.to_f64()).round_ties_even();
         (x.abs() < 126f64.exp2()).then_some(x as i128)
     }
 }
 
 impl Scaled for Dd {
-    fn scaled(self, scale: Scale) -> Option<i128> {
+    fn approximately(self, scale: f64) -> f64 {
+        self.hi() * scale
+    }
+
+    fn narrow(self, scale: Scale) -> i64 {
+        let x = self * scale.to_dd();
+        let whole = nearest(x.hi());
+        whole + nearest((x.hi() - whole as f64) + x.lo())
+    }
+
+    fn wide(self, scale: Scale) -> Option<i128> {
         (self * scale.to_dd()).round_i128().filter(|x| x.unsigned_abs() >> 126 == 0)
     }
 }
 
+/// `x` rounded to the nearest, a half away from zero, for `|x| < 2^62`.
+fn nearest(x: f64) -> i64 {
+    // The largest number below a half: adding a half itself can round up.
+    const ALMOST_HALF: f64 = 0.5 - f64::EPSILON / 4.0;
+    (x + ALMOST_HALF.copysign(x)) as i64
+}
+
 /// The `2 slots` integer coefficients of `values` at `scale`, or nothing if one is
-/// larger than 126 bits.
+/// larger than 126 bits; and the size of the largest.
 fn coefficients<T: Scaled>(
     fft: &SpecialFft<T>,
     values: impl Iterator<Item = Complex<T>>,
     slots: usize,
     scale: Scale,
-) -> Option<Vec<i128>> {
+    pool: &Arc<Pool>,
+) -> (Option<Integers>, f64) {
     let mut values: Vec<Complex<T>> = values.collect();
     values.resize(slots, Complex { re: T::ZERO, im: T::ZERO });
     fft.inverse(&mut values);
-    let halves = values.iter().map(|v| v.re).chain(values.iter().map(|v| v.im));
-    halves.map(|x| x.scaled(scale)).collect()
+    let factor = scale.to_f64();
+    let largest = values.iter().fold(0f64, |largest, v| {
+        let size = |x: T| x.approximately(factor).abs();
+        largest.max(size(v.re)).max(size(v.im))
+    });
+    let halves = || values.iter().map(|v| v.re).chain(values.iter().map(|v| v.im));
+    let coeffs = if largest < 61f64.exp2() {
+        let bits = if largest < 50f64.exp2() { 52 } else { 64 };
+        let mut words = pool.take(2 * slots).into_secret();
+        for (word, x) in words.iter_mut().zip(halves()) {
+            *word = (x.narrow(scale) as u64).wrapping_add(1 << (bits - 1));
+        }
+        Some(Integers::Words { words, bits })
+    } else {
+        let wide: Option<Vec<i128>> = halves().map(|x| x.wide(scale)).collect();
+        wide.map(|wide| Integers::Wide(Zeroizing::new(wide)))
+    };
+    (coeffs, largest)
 }
 
 /// Reads residues as the integer in `(-Q/2, Q/2)`, by balanced mixed-radix digits

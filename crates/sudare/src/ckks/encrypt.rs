@@ -1,7 +1,7 @@
 use super::{Ciphertext, Params, Plaintext};
 use crate::{
     Error, Result,
-    ring::LimbSet,
+    ring::{LimbSet, TILE},
     rlwe::{self, KeyId, Level, PublicKey, SecretKey},
 };
 use std::sync::Arc;
@@ -58,17 +58,32 @@ impl Encryptor {
         let small = |label: &str, fill: fn(&mut Stream, &mut [i8])| {
             let mut coeffs = Zeroizing::new(vec![0i8; basis.n()]);
             fill(&mut Stream::new(seed, label, 0), &mut coeffs);
-            basis.from_small(&coeffs, limbs, true)
+            coeffs
         };
         let v = small("encryption, v", sample::ternary);
-        let mut polys =
+        let errors =
             [small("encryption, e0", sample::cbd21), small("encryption, e1", sample::cbd21)];
-        basis.add_assign(&mut polys[0], &a.poly);
-        for (out, key) in polys.iter_mut().zip(&self.key.zero) {
-            let product = basis.mul_sum(limbs, &[&v], &[key]);
-            basis.add_assign(out, &product);
-        }
-        let polys = polys.map(|poly| basis.restricted(&poly, limbs.q()));
+        let mut polys = [basis.take(limbs), basis.take(limbs)];
+        let [c0, c1] = &mut polys;
+        let rows = c0.rows_mut().zip(c1.rows_mut()).zip(a.poly.rows());
+        par::for_each(rows.enumerate(), |(i, ((c0, c1), message))| {
+            let (table, m) = (basis.table(limbs, i), basis.modulus(limbs, i));
+            let mut v_row = basis.pool().take(basis.n()).into_secret();
+            m.lift(&mut v_row, &v);
+            m.lift(c0, &errors[0]);
+            m.lift(c1, &errors[1]);
+            table.forward_rows(&mut [&mut v_row, c0, c1]);
+            m.add_assign(c0, message);
+            let mut product = [0; TILE];
+            for (out, key) in [c0, c1].into_iter().zip(&self.key.zero) {
+                let parts = v_row.chunks(TILE).zip(key.row(i).chunks(TILE));
+                for (out, (v, key)) in out.chunks_mut(TILE).zip(parts) {
+                    let product = &mut product[..out.len()];
+                    m.mul_rows(product, v, key);
+                    m.add_assign(out, product);
+                }
+            }
+        });
         let (params, key) = (params.id(), self.key.id);
         Ok(Ciphertext {
             inner: rlwe::Ciphertext { polys, level: a.level, params, key },
@@ -121,7 +136,7 @@ impl Decryptor {
         let basis = params.basis();
         let limbs: LimbSet = params.limbs(level);
         let [c0, c1] = &a.inner.polys;
-        let mut poly = basis.zero_secret(limbs);
+        let mut poly = basis.take_secret(limbs);
         par::for_each(
             poly.rows_mut().zip(c0.rows().zip(c1.rows()).zip(self.key.s.rows())).enumerate(),
             |(i, (out, ((c0, c1), s)))| {

@@ -2,7 +2,7 @@ use super::{Ciphertext, Complex, Encoder, Params, Plaintext, Scale};
 use crate::{
     Error, Result,
     ring::{Eval, LimbSet, RnsPoly},
-    rlwe::{self, Digits, Down, EvaluationKeys, GaloisElement, KeySwitcher, Level},
+    rlwe::{self, Digits, Down, EvaluationKeys, GaloisElement, KeySwitcher, Level, Operand},
 };
 use std::sync::Arc;
 
@@ -286,13 +286,9 @@ impl Evaluator {
         let level = self.check_pair("multiply", a, b)?;
         let scale = self.product_scale("multiply", a.scale, b.scale, level)?;
         let key = self.switcher.relinearization_key(level)?;
-        let [mut d0, mut d1, d2] = self.tensor(a, b, level);
-        let basis = self.params.rlwe().basis();
-        let switched = self.switcher.switch(&d2, level, key);
-        let [k0, k1] = self.switcher.divide(switched, level, Down::Special);
-        basis.add_assign(&mut d0, &k0);
-        basis.add_assign(&mut d1, &k1);
-        Ok(self.wrap(a, [d0, d1], level, scale))
+        let operand = Operand::Product(&a.inner.polys, &b.inner.polys);
+        let polys = self.switcher.switch(operand, level, key, Down::Special, None);
+        Ok(self.wrap(a, polys, level, scale))
     }
 
     /// Slotwise product, relinearised and rescaled: one division by `P` and the
@@ -309,23 +305,9 @@ impl Evaluator {
         let next = below("multiply and rescale", level)?;
         let scale = self.product_scale("multiply", a.scale, b.scale, level)?;
         let key = self.switcher.relinearization_key(level)?;
-        let [d0, d1, d2] = self.tensor(a, b, level);
-        let mut switched = self.switcher.switch(&d2, level, key);
-        self.switcher.add_raised(&mut switched[0], &d0);
-        self.switcher.add_raised(&mut switched[1], &d1);
-        let polys = self.switcher.divide(switched, level, Down::SpecialAndLevel);
+        let operand = Operand::Product(&a.inner.polys, &b.inner.polys);
+        let polys = self.switcher.switch(operand, level, key, Down::SpecialAndLevel, None);
         Ok(self.wrap(a, polys, next, scale / self.params.chain().divisor(level)))
-    }
-
-    /// `a_0 b_0`, `a_0 b_1 + a_1 b_0`, `a_1 b_1`.
-    fn tensor(&self, a: &Ciphertext, b: &Ciphertext, level: Level) -> [RnsPoly<Eval>; 3] {
-        let (basis, limbs) = (self.params.rlwe().basis(), self.limbs(level));
-        let ([a0, a1], [b0, b1]) = (&a.inner.polys, &b.inner.polys);
-        [
-            basis.mul_sum(limbs, &[a0], &[b0]),
-            basis.mul_sum(limbs, &[a0, a1], &[b1, b0]),
-            basis.mul_sum(limbs, &[a1], &[b1]),
-        ]
     }
 
     /// Divides by the primes of the level, rounding.
@@ -355,12 +337,7 @@ impl Evaluator {
         let level = a.level();
         let next = below("rescale", level)?;
         let rlwe = self.params.rlwe();
-        let basis = rlwe.basis();
-        let polys = core::mem::replace(
-            &mut a.inner.polys,
-            core::array::from_fn(|_| basis.take(LimbSet::chain(0))),
-        );
-        a.inner.polys = rlwe.rescale(level).divide(basis, polys);
+        a.inner.polys = rlwe.rescale(level).divide(rlwe.basis(), &a.inner.polys);
         a.inner.level = next;
         a.scale = a.scale / self.params.chain().divisor(level);
         Ok(())
@@ -481,21 +458,10 @@ impl Evaluator {
             return Ok(a.clone());
         }
         let key = self.switcher.galois_key(g, a.level())?;
-        let switched = self.switcher.switch(&a.inner.polys[1], a.level(), &key.key);
-        Ok(self.finish_automorphism(a, switched, &key.permutation))
-    }
-
-    fn finish_automorphism(
-        &self,
-        a: &Ciphertext,
-        switched: [RnsPoly<Eval>; 2],
-        permutation: &sudare_arith::Permutation,
-    ) -> Ciphertext {
-        let basis = self.params.rlwe().basis();
-        let [mut k0, k1] = self.switcher.divide(switched, a.level(), Down::Special);
-        basis.add_assign(&mut k0, &a.inner.polys[0]);
-        let polys = [k0, k1].map(|poly| basis.automorphism(&poly, permutation));
-        self.wrap(a, polys, a.level(), a.scale)
+        let operand = Operand::Ciphertext(&a.inner.polys);
+        let (key, g) = (&key.key, &key.permutation);
+        let polys = self.switcher.switch(operand, a.level(), key, Down::Special, Some(g));
+        Ok(self.wrap(a, polys, a.level(), a.scale))
     }
 
     /// Prepares several rotations of `a`: its digits are cut and raised once.
@@ -504,7 +470,8 @@ impl Evaluator {
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn hoist<'a>(&self, a: &'a Ciphertext) -> Result<Hoisted<'a>> {
         self.check(a)?;
-        Ok(Hoisted { ciphertext: a, digits: self.switcher.digits(&a.inner.polys[1], a.level()) })
+        let operand = Operand::Ciphertext(&a.inner.polys);
+        Ok(Hoisted { ciphertext: a, digits: self.switcher.digits(operand, a.level()) })
     }
 
     /// As [`Evaluator::rotate`] of the ciphertext that was hoisted. The result is
@@ -520,8 +487,10 @@ impl Evaluator {
         }
         let g = GaloisElement::rotation(self.params.log_n(), k);
         let key = self.switcher.galois_key(g, ciphertext.level())?;
-        let product = self.switcher.product(&a.digits, &key.key);
-        Ok(self.finish_automorphism(ciphertext, product, &key.permutation))
+        let operand = Operand::Ciphertext(&ciphertext.inner.polys);
+        let (key, g) = (&key.key, &key.permutation);
+        let polys = self.switcher.switch_hoisted(operand, &a.digits, key, Some(g));
+        Ok(self.wrap(ciphertext, polys, ciphertext.level(), ciphertext.scale))
     }
 }
 

@@ -138,6 +138,13 @@ impl RnsBasis {
         RnsPoly::new(limbs, self.n(), self.pool.take_zeroed(limbs.count() * self.n()))
     }
 
+    /// A polynomial of unspecified contents, wiped when dropped.
+    #[must_use]
+    pub fn take_secret<R: Repr>(&self, limbs: LimbSet) -> RnsPoly<R> {
+        let words = self.pool.take(limbs.count() * self.n()).into_secret();
+        RnsPoly::new(limbs, self.n(), words)
+    }
+
     /// Zero, wiped when dropped.
     #[must_use]
     pub fn zero_secret<R: Repr>(&self, limbs: LimbSet) -> RnsPoly<R> {
@@ -269,16 +276,12 @@ impl RnsBasis {
     #[must_use]
     pub fn from_small(&self, coeffs: &[i8], limbs: LimbSet, secret: bool) -> RnsPoly<Eval> {
         debug_assert_eq!(coeffs.len(), self.n());
-        let mut out: RnsPoly<Coeff> =
-            if secret { self.zero_secret(limbs) } else { self.take(limbs) };
+        let mut out: RnsPoly<Eval> =
+            if secret { self.take_secret(limbs) } else { self.take(limbs) };
         par::for_each(self.tables(limbs).zip(out.rows_mut()), |(t, row)| {
-            let q = t.modulus().value();
-            for (x, &c) in row.iter_mut().zip(coeffs) {
-                let c = i64::from(c);
-                *x = (c + ((c >> 63) & q as i64)) as u64;
-            }
+            t.modulus().lift(row, coeffs);
             t.forward(row);
         });
-        out.cast()
+        out
     }
 }

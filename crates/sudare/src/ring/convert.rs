@@ -1,7 +1,7 @@
 //! Exact change of basis.
 
-use super::{Eval, LimbSet, RnsBasis, RnsPoly, TILE};
-use sudare_arith::{Modulus, Shoup, par};
+use super::{Coeff, Eval, LimbSet, RnsBasis, RnsPoly, TILE};
+use sudare_arith::{Modulus, Permutation, Shoup, mem::Buf, par};
 
 /// From residues modulo the primes `q_i` of a set, with product `Q`, to residues
 /// modulo other primes.
@@ -162,6 +162,28 @@ pub struct Divider {
     inverse: Vec<Shoup>,
 }
 
+/// One limb of two polynomials to be divided, made while it is in cache.
+pub(crate) trait Dividend: Send {
+    /// Called once, before [`Dividend::write`].
+    fn prepare(&mut self);
+    /// Writes the evaluations from `start` on of both.
+    fn write(&self, start: usize, out: [&mut [u64]; 2]);
+}
+
+/// Rows that exist.
+struct Rows<'a>([&'a [u64]; 2]);
+
+impl Dividend for Rows<'_> {
+    fn prepare(&mut self) {}
+
+    fn write(&self, start: usize, out: [&mut [u64]; 2]) {
+        for (out, row) in out.into_iter().zip(self.0) {
+            let len = out.len();
+            out.copy_from_slice(&row[start..][..len]);
+        }
+    }
+}
+
 impl Divider {
     /// From `before` to its first `after` chain primes.
     #[must_use]
@@ -175,61 +197,116 @@ impl Divider {
         Self { before, after, inverse: inverse.collect(), converter: BaseConverter::new(from, to) }
     }
 
-    /// `round(a / D)` of each of `polys`. If `polys` have fewer chain primes than
-    /// this was made for, the divisor is the special primes alone.
+    /// `round(a / D)` of both polynomials.
+    #[must_use]
+    pub fn divide(&self, basis: &RnsBasis, polys: &[RnsPoly<Eval>; 2]) -> [RnsPoly<Eval>; 2] {
+        let [a, b] = polys;
+        let limbs = a.limbs();
+        self.run(basis, limbs, a.rows().zip(b.rows()).map(|(a, b)| Rows([a, b])).collect(), None)
+    }
+
+    /// `round(a / D)` of both polynomials with the given limbs, then permuted. If
+    /// there are fewer chain primes than this was made for, the divisor is the
+    /// special primes alone.
     ///
     /// Per polynomial: a transform for each prime of the divisor and each that
-    /// stays.
-    #[must_use]
-    pub fn divide<const K: usize>(
+    /// stays. Every limb is written once and stays in cache meanwhile.
+    pub(crate) fn run<D: Dividend>(
         &self,
         basis: &RnsBasis,
-        mut polys: [RnsPoly<Eval>; K],
-    ) -> [RnsPoly<Eval>; K] {
-        let limbs = polys[0].limbs();
+        limbs: LimbSet,
+        mut dividends: Vec<D>,
+        permutation: Option<&Permutation>,
+    ) -> [RnsPoly<Eval>; 2] {
         debug_assert!(limbs == self.before || self.after == self.before.q());
-        let after = self.after.min(limbs.q());
-        let divisor = limbs.count() - after;
-        // y_i in place of the residues that go.
-        par::for_each(
-            polys.iter_mut().flat_map(|poly| poly.rows_mut().enumerate().skip(after)),
-            |(i, row)| {
-                let table = basis.table(limbs, i);
-                table.inverse(row);
-                table.modulus().scale_assign(row, self.converter.inverse(i - after));
-            },
-        );
-        let mut out: [RnsPoly<Eval>; K] =
-            core::array::from_fn(|_| basis.take(LimbSet::chain(after)));
-        par::for_each(
-            out.iter_mut().zip(&polys).flat_map(|(out, poly)| {
-                columns(out.rows_mut(), TILE).map(move |(start, parts)| (poly, start, parts))
-            }),
-            |(poly, start, parts)| {
-                let mut quotients = [0; TILE];
-                let len = parts.first().map_or(0, |part| part.len());
-                let mut y: Vec<&[u64]> =
-                    (0..divisor).map(|i| &poly.row(after + i)[start..][..len]).collect();
-                self.converter.quotients(&y, &mut quotients[..len]);
-                y.push(&quotients[..len]);
-                for (k, part) in parts.into_iter().enumerate() {
-                    self.converter.convert(k, &y, part);
-                }
-            },
-        );
-        // The tables of a limb serve all polynomials while they are in cache.
-        let mut rows: Vec<_> =
-            out.iter_mut().zip(&polys).map(|(out, poly)| out.rows_mut().zip(poly.rows())).collect();
-        let by_limb =
-            (0..after).map(|i| (i, rows.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>()));
-        par::for_each(by_limb, |(i, rows)| {
-            let table = basis.table(limbs, i);
-            for (out, row) in rows {
-                table.forward(out);
-                table.modulus().sub_scale_from(out, row, self.inverse[i]);
+        let (n, after) = (basis.n(), self.after.min(limbs.q()));
+        let going = dividends.split_off(after);
+        let mut remainders = [(); 2].map(|()| basis.pool().take(going.len() * n));
+        self.remainders(basis, limbs, going, &mut remainders);
+        let mut out = self.spread(basis, after, &remainders);
+        drop(remainders);
+
+        let mut permuted = permutation.map(|g| (g, out.each_ref().map(|a| basis.take(a.limbs()))));
+        let [first, second] = &mut out;
+        let mut targets: Vec<_> = match &mut permuted {
+            Some((g, [a, b])) => {
+                let g: &Permutation = g;
+                a.rows_mut().zip(b.rows_mut()).map(|pair| Some((g, pair))).collect()
+            }
+            None => (0..after).map(|_| None).collect(),
+        };
+        let jobs = first
+            .rows_mut()
+            .zip(second.rows_mut())
+            .zip(dividends)
+            .zip(targets.drain(..))
+            .enumerate();
+        par::for_each(jobs, |(i, (((first, second), mut dividend), target))| {
+            dividend.prepare();
+            let (table, w) = (basis.table(limbs, i), self.inverse[i]);
+            table.forward_rows(&mut [first, second]);
+            let mut value = [[0; TILE]; 2];
+            let tiles = first.chunks_mut(TILE).zip(second.chunks_mut(TILE)).enumerate();
+            for (t, (first, second)) in tiles {
+                let [a, b] = value.each_mut().map(|tile| &mut tile[..first.len()]);
+                dividend.write(t * TILE, [a, b]);
+                table.modulus().sub_scale_from(first, a, w);
+                table.modulus().sub_scale_from(second, b, w);
+            }
+            if let Some((g, (a, b))) = target {
+                g.apply(a, first);
+                g.apply(b, second);
             }
         });
-        drop(rows);
+        drop(targets);
+        match permuted {
+            Some((_, permuted)) => permuted,
+            None => out.map(RnsPoly::assume_eval),
+        }
+    }
+
+    /// The `y_i` of the primes that go, row after row.
+    fn remainders<D: Dividend>(
+        &self,
+        basis: &RnsBasis,
+        limbs: LimbSet,
+        going: Vec<D>,
+        out: &mut [Buf; 2],
+    ) {
+        let (n, after) = (basis.n(), limbs.count() - going.len());
+        let [first, second] = out;
+        let rows = first.chunks_exact_mut(n).zip(second.chunks_exact_mut(n));
+        par::for_each(rows.zip(going).enumerate(), |(i, ((first, second), mut dividend))| {
+            dividend.prepare();
+            let tiles = first.chunks_mut(TILE).zip(second.chunks_mut(TILE)).enumerate();
+            for (t, (first, second)) in tiles {
+                dividend.write(t * TILE, [first, second]);
+            }
+            let table = basis.table(limbs, after + i);
+            table.inverse_rows(&mut [first, second]);
+            for row in [first, second] {
+                table.modulus().scale_assign(row, self.converter.inverse(i));
+            }
+        });
+    }
+
+    /// The centred remainders modulo the primes that stay.
+    fn spread(&self, basis: &RnsBasis, after: usize, y: &[Buf; 2]) -> [RnsPoly<Coeff>; 2] {
+        let mut out = [(); 2].map(|()| basis.take(LimbSet::chain(after)));
+        let jobs = out.iter_mut().zip(y).flat_map(|(out, y)| {
+            columns(out.rows_mut(), TILE).map(move |(start, parts)| (y, start, parts))
+        });
+        par::for_each(jobs, |(y, start, parts)| {
+            let mut quotients = [0; TILE];
+            let len = parts.first().map_or(0, |part| part.len());
+            let mut y: Vec<&[u64]> =
+                y.chunks_exact(basis.n()).map(|row| &row[start..][..len]).collect();
+            self.converter.quotients(&y, &mut quotients[..len]);
+            y.push(&quotients[..len]);
+            for (k, part) in parts.into_iter().enumerate() {
+                self.converter.convert(k, &y, part);
+            }
+        });
         out
     }
 }

@@ -1,15 +1,18 @@
 use super::{EvaluationKeys, GaloisElement, Level, Params, SwitchingKey, keys::GaloisKey};
 use crate::{
     Error, Result,
-    ring::{Coeff, Eval, RnsPoly, TILE, columns},
+    ring::{Dividend, Eval, RnsPoly, TILE, columns},
 };
+use core::ops::Deref;
 use std::sync::Arc;
-use sudare_arith::par;
+use sudare_arith::{Modulus, NttTable, Permutation, Shoup, par};
 
 /// One polynomial cut into digits and raised to `QP`: the part of a key switch
 /// that does not depend on the key. Made once and used often, it is hoisting.
 pub struct Digits {
     level: Level,
+    /// The rows of the primes that a digit owns are unspecified: there it is the
+    /// polynomial itself.
     polys: Vec<RnsPoly<Eval>>,
 }
 
@@ -18,6 +21,47 @@ impl Digits {
     #[must_use]
     pub fn level(&self) -> Level {
         self.level
+    }
+}
+
+/// What a key switch is applied to: one polynomial is switched, what it is
+/// summed with is kept. Their rows are computed tile by tile where needed.
+#[derive(Clone, Copy)]
+pub(crate) enum Operand<'a> {
+    /// `c_0` is kept and `c_1` switched.
+    Ciphertext(&'a [RnsPoly<Eval>; 2]),
+    /// Of a product, `a_1 b_1` is switched, `a_0 b_0` and `a_0 b_1 + a_1 b_0` kept.
+    Product(&'a [RnsPoly<Eval>; 2], &'a [RnsPoly<Eval>; 2]),
+}
+
+impl<'a> Operand<'a> {
+    /// Evaluations modulo the `i`-th prime, from `start` on, of what is switched.
+    fn write_switched(self, m: &Modulus, i: usize, start: usize, out: &mut [u64]) {
+        let len = out.len();
+        let part = |poly: &'a RnsPoly<Eval>| &poly.row(i)[start..][..len];
+        match self {
+            Self::Ciphertext([_, c1]) => out.copy_from_slice(part(c1)),
+            Self::Product([_, a1], [_, b1]) => m.mul_rows(out, part(a1), part(b1)),
+        }
+    }
+
+    /// Adds `w` times what is kept to both halves.
+    fn add_kept(self, m: &Modulus, i: usize, start: usize, w: Shoup, out: [&mut [u64]; 2]) {
+        let [first, second] = out;
+        let len = first.len();
+        let part = |poly: &'a RnsPoly<Eval>| &poly.row(i)[start..][..len];
+        match self {
+            Self::Ciphertext([c0, _]) => m.scale_add(first, part(c0), w),
+            Self::Product([a0, a1], [b0, b1]) => {
+                let [a0, a1, b0, b1] = [a0, a1, b0, b1].map(part);
+                let mut product = [0; TILE];
+                let product = &mut product[..len];
+                m.mul_rows(product, a0, b0);
+                m.scale_add(first, product, w);
+                m.mul_sum(product, &[a0, a1], &[b1, b0]);
+                m.scale_add(second, product, w);
+            }
+        }
     }
 }
 
@@ -79,21 +123,92 @@ impl KeySwitcher {
         })
     }
 
-    /// The digits of `c` modulo `QP`, coefficients where they were computed and
-    /// unspecified where the digit owns the prime.
-    fn raise(&self, c: &RnsPoly<Eval>, level: Level) -> Vec<RnsPoly<Coeff>> {
+    /// Cuts what is switched of `operand` and raises the digits.
+    ///
+    /// Cost: a transform per prime of the chain and, for each digit, one per
+    /// prime of `QP` that is not its own.
+    pub(crate) fn digits(&self, operand: Operand<'_>, level: Level) -> Digits {
+        let mut polys = self.raise(operand, level);
+        par::for_each(self.by_limb(&mut polys, level), |(i, mut rows)| {
+            self.table(level, i).forward_rows(&mut rows);
+        });
+        Digits { level, polys }
+    }
+
+    /// Switches `operand` and divides: `round((P kept + <digits, key>) / D)` modulo
+    /// the primes that stay, then permuted.
+    pub(crate) fn switch(
+        &self,
+        operand: Operand<'_>,
+        level: Level,
+        key: &SwitchingKey,
+        down: Down,
+        permutation: Option<&Permutation>,
+    ) -> [RnsPoly<Eval>; 2] {
+        let mut digits = self.raise(operand, level);
+        let dividends = self
+            .by_limb(&mut digits, level)
+            .map(|(i, rows)| self.dividend(operand, Limb::Raised(rows), key, level, i))
+            .collect();
+        self.divide(level, down, dividends, permutation)
+    }
+
+    /// As [`KeySwitcher::switch`] with [`Down::Special`], from the digits of
+    /// `operand`.
+    pub(crate) fn switch_hoisted(
+        &self,
+        operand: Operand<'_>,
+        digits: &Digits,
+        key: &SwitchingKey,
+        permutation: Option<&Permutation>,
+    ) -> [RnsPoly<Eval>; 2] {
+        let level = digits.level;
+        let rows = |i| {
+            let others = digits.polys.iter().enumerate();
+            let owner = self.owner(level, i);
+            others.filter(|(d, _)| owner != Some(*d)).map(|(_, poly)| poly.row(i)).collect()
+        };
+        let dividends = (0..self.params.key_limbs(level).count())
+            .map(|i| self.dividend(operand, Limb::Ready(rows(i)), key, level, i))
+            .collect();
+        self.divide(level, Down::Special, dividends, permutation)
+    }
+
+    fn divide(
+        &self,
+        level: Level,
+        down: Down,
+        dividends: Vec<Product<'_>>,
+        permutation: Option<&Permutation>,
+    ) -> [RnsPoly<Eval>; 2] {
+        let divider = match down {
+            Down::Special => self.params.mod_down(),
+            Down::SpecialAndLevel => self.params.rescale_down(level),
+        };
+        divider.run(self.params.basis(), self.params.key_limbs(level), dividends, permutation)
+    }
+
+    fn table(&self, level: Level, i: usize) -> &NttTable {
+        self.params.basis().table(self.params.key_limbs(level), i)
+    }
+
+    /// The digits modulo `QP`: coefficients for now, nothing where a digit owns
+    /// the prime.
+    fn raise(&self, operand: Operand<'_>, level: Level) -> Vec<RnsPoly<Eval>> {
         let params = &self.params;
         let (basis, limbs) = (params.basis(), params.key_limbs(level));
         let (q, alpha, chain) = (limbs.q(), params.alpha(), basis.all().q());
-        let mut y: RnsPoly<Coeff> = basis.take(params.limbs(level));
-        par::for_each(y.rows_mut().zip(c.rows()).enumerate(), |(i, (y, row))| {
+        let mut y: RnsPoly<Eval> = basis.take(params.limbs(level));
+        par::for_each(y.rows_mut().enumerate(), |(i, row)| {
             let table = basis.table(limbs, i);
-            y.copy_from_slice(row);
-            table.inverse(y);
+            for (t, tile) in row.chunks_mut(TILE).enumerate() {
+                operand.write_switched(table.modulus(), i, t * TILE, tile);
+            }
+            table.inverse(row);
             let end = q.min((i / alpha + 1) * alpha);
-            table.modulus().scale_assign(y, params.raise(end).inverse(i % alpha));
+            table.modulus().scale_assign(row, params.raise(end).inverse(i % alpha));
         });
-        let mut digits: Vec<RnsPoly<Coeff>> =
+        let mut digits: Vec<RnsPoly<Eval>> =
             (0..params.digits(level)).map(|_| basis.take(limbs)).collect();
         let jobs = digits.iter_mut().enumerate().flat_map(|(digit, poly)| {
             columns(poly.rows_mut(), TILE).map(move |(start, parts)| (digit, start, parts))
@@ -114,133 +229,111 @@ impl KeySwitcher {
         digits
     }
 
-    /// Makes row `i` of a raised digit an evaluation.
-    fn finish_row(&self, c: &RnsPoly<Eval>, level: Level, digit: usize, i: usize, row: &mut [u64]) {
-        let limbs = self.params.key_limbs(level);
-        if i < limbs.q() && i / self.params.alpha() == digit {
-            row.copy_from_slice(c.row(i));
-        } else {
-            self.params.basis().table(limbs, i).forward(row);
-        }
+    /// The digit that owns the `i`-th prime, if it is one of the chain.
+    fn owner(&self, level: Level, i: usize) -> Option<usize> {
+        (i < self.params.limbs(level).q()).then(|| i / self.params.alpha())
     }
 
-    /// Cuts and raises `c`.
-    ///
-    /// Cost: a transform per prime of the chain and, for each digit, one per
-    /// prime of `QP` that is not its own.
-    pub(crate) fn digits(&self, c: &RnsPoly<Eval>, level: Level) -> Digits {
-        let mut digits = self.raise(c, level);
-        let mut rows: Vec<_> = digits.iter_mut().map(RnsPoly::rows_mut).collect();
-        let by_limb = (0..self.params.key_limbs(level).count())
-            .map(|i| (i, rows.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>()));
-        par::for_each(by_limb, |(i, rows)| {
-            for (digit, row) in rows.into_iter().enumerate() {
-                self.finish_row(c, level, digit, i, row);
-            }
-        });
-        drop(rows);
-        let polys = digits.into_iter().map(RnsPoly::assume_eval).collect();
-        Digits { level, polys }
-    }
-
-    /// `<digits, key>` modulo `QP`; sum as many as wanted, then divide.
-    pub(crate) fn product(&self, digits: &Digits, key: &SwitchingKey) -> [RnsPoly<Eval>; 2] {
-        let polys: Vec<&RnsPoly<Eval>> = digits.polys.iter().collect();
-        let limbs = self.params.key_limbs(digits.level);
-        let mut out = [self.params.basis().take(limbs), self.params.basis().take(limbs)];
-        let [first, second] = &mut out;
-        par::for_each(
-            first.rows_mut().zip(second.rows_mut()).enumerate(),
-            |(i, (first, second))| {
-                let rows: Vec<&[u64]> = polys.iter().map(|poly| poly.row(i)).collect();
-                self.multiply(&rows, key, digits.level, i, first, second);
-            },
-        );
-        out
-    }
-
-    /// `<digits of c, key>` modulo `QP`, limb by limb while rows are in cache.
-    pub(crate) fn switch(
+    /// The rows of raised digits limb by limb, without those that a digit owns.
+    fn by_limb<'a>(
         &self,
-        c: &RnsPoly<Eval>,
+        digits: &'a mut [RnsPoly<Eval>],
         level: Level,
-        key: &SwitchingKey,
-    ) -> [RnsPoly<Eval>; 2] {
-        let limbs = self.params.key_limbs(level);
-        let mut digits = self.raise(c, level);
-        let mut out = [self.params.basis().take(limbs), self.params.basis().take(limbs)];
-        let [first, second] = &mut out;
+    ) -> impl Iterator<Item = (usize, Vec<&'a mut [u64]>)> + use<'a, '_> {
         let mut rows: Vec<_> = digits.iter_mut().map(RnsPoly::rows_mut).collect();
-        let by_limb = (0..limbs.count())
-            .map(|_| rows.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>());
-        let jobs = by_limb.zip(first.rows_mut().zip(second.rows_mut())).enumerate();
-        par::for_each(jobs, |(i, (mut digits, (first, second)))| {
-            for (digit, row) in digits.iter_mut().enumerate() {
-                self.finish_row(c, level, digit, i, row);
-            }
-            let digits: Vec<&[u64]> = digits.iter().map(|row| &**row).collect();
-            self.multiply(&digits, key, level, i, first, second);
-        });
-        out
+        (0..self.params.key_limbs(level).count()).map(move |i| {
+            let owner = self.owner(level, i);
+            let row = |(digit, rows): (usize, &mut _)| {
+                Iterator::next(rows).filter(|_| owner != Some(digit))
+            };
+            (i, rows.iter_mut().enumerate().filter_map(row).collect())
+        })
     }
 
-    /// Row `i` of both halves of the product of digits and key.
-    fn multiply(
-        &self,
-        digits: &[&[u64]],
-        key: &SwitchingKey,
+    /// The `i`-th limb of the product of digits and key.
+    fn dividend<'a>(
+        &'a self,
+        operand: Operand<'a>,
+        digits: Limb<'a>,
+        key: &'a SwitchingKey,
         level: Level,
         i: usize,
-        first: &mut [u64],
-        second: &mut [u64],
-    ) {
+    ) -> Product<'a> {
         let limbs = self.params.key_limbs(level);
-        let m = self.params.basis().modulus(limbs, i);
-        let key_q = self.params.limbs(key.level).q();
-        let k = if i < limbs.q() { i } else { key_q + i - limbs.q() };
-        let keys: [Vec<&[u64]>; 2] = core::array::from_fn(|half| {
-            key.digits.iter().take(digits.len()).map(|pair| pair[half].row(k)).collect()
+        let table = self.table(level, i);
+        let m = table.modulus();
+        let k = if i < limbs.q() { i } else { self.params.limbs(key.level).q() + i - limbs.q() };
+        let count = self.params.digits(level);
+        let half = |half: usize| key.digits[..count].iter().map(|pair| pair[half].row(k)).collect();
+        let owner = self.owner(level, i).map(|digit| {
+            let special = (limbs.q()..limbs.count())
+                .fold(1, |p, k| m.mul(p, m.reduce(self.table(level, k).modulus().value())));
+            Owner { digit, limb: i, special: m.shoup(special) }
         });
-        // Both halves of a tile in turn, while the digits are in the first cache.
-        let tiles = first.chunks_mut(TILE).zip(second.chunks_mut(TILE));
-        for (start, (first, second)) in tiles.enumerate().map(|(t, pair)| (t * TILE, pair)) {
-            let end = start + first.len();
-            let digits = cut(digits, start, end);
-            let [a, b] = [cut(&keys[0], start, end), cut(&keys[1], start, end)];
-            m.mul_sum(first, &digits, &a);
-            m.mul_sum(second, &digits, &b);
-        }
-    }
-
-    /// `round(a / P)`, or by `P` and the primes of the level.
-    pub(crate) fn divide(
-        &self,
-        a: [RnsPoly<Eval>; 2],
-        level: Level,
-        down: Down,
-    ) -> [RnsPoly<Eval>; 2] {
-        let divider = match down {
-            Down::Special => self.params.mod_down(),
-            Down::SpecialAndLevel => self.params.rescale_down(level),
-        };
-        divider.divide(self.params.basis(), a)
-    }
-
-    /// `a += P b` on the primes of the chain.
-    pub(crate) fn add_raised(&self, a: &mut RnsPoly<Eval>, b: &RnsPoly<Eval>) {
-        let basis = self.params.basis();
-        let limbs = a.limbs();
-        let q = limbs.q();
-        par::for_each(a.rows_mut().take(q).zip(b.rows()).enumerate(), |(i, (out, row))| {
-            let m = basis.modulus(limbs, i);
-            let special = (q..limbs.count())
-                .fold(1, |p, k| m.mul(p, m.reduce(basis.modulus(limbs, k).value())));
-            m.scale_add(out, row, m.shoup(special));
-        });
+        Product { table, operand, digits, keys: [half(0), half(1)], owner }
     }
 }
 
-/// Words `start..end` of each row.
-fn cut<'a>(rows: &[&'a [u64]], start: usize, end: usize) -> Vec<&'a [u64]> {
-    rows.iter().map(|row| &row[start..end]).collect()
+/// Rows of the digits of one limb.
+enum Limb<'a> {
+    /// To be transformed; without the digit that owns the prime.
+    Raised(Vec<&'a mut [u64]>),
+    /// Transformed, likewise.
+    Ready(Vec<&'a [u64]>),
+}
+
+/// A limb of `P kept + <digits, key>`.
+struct Product<'a> {
+    table: &'a NttTable,
+    operand: Operand<'a>,
+    digits: Limb<'a>,
+    /// Of each half of the key, the row of each digit.
+    keys: [Vec<&'a [u64]>; 2],
+    owner: Option<Owner>,
+}
+
+/// For a prime of the chain.
+struct Owner {
+    /// The digit that owns the prime.
+    digit: usize,
+    limb: usize,
+    /// `P` modulo the prime.
+    special: Shoup,
+}
+
+impl Dividend for Product<'_> {
+    fn prepare(&mut self) {
+        if let Limb::Raised(rows) = &mut self.digits {
+            self.table.forward_rows(rows);
+        }
+    }
+
+    fn write(&self, start: usize, out: [&mut [u64]; 2]) {
+        let m = self.table.modulus();
+        let [first, second] = out;
+        let len = first.len();
+        let mut own = [0; TILE];
+        let own = &mut own[..len];
+        if let Some(owner) = &self.owner {
+            self.operand.write_switched(m, owner.limb, start, own);
+        }
+        let mut digits = match &self.digits {
+            Limb::Raised(rows) => cut(rows, start, len),
+            Limb::Ready(rows) => cut(rows, start, len),
+        };
+        if let Some(owner) = &self.owner {
+            digits.insert(owner.digit, own);
+        }
+        let [a, b] = self.keys.each_ref().map(|rows| cut(rows, start, len));
+        m.mul_sum(first, &digits, &a);
+        m.mul_sum(second, &digits, &b);
+        if let Some(owner) = &self.owner {
+            self.operand.add_kept(m, owner.limb, start, owner.special, [first, second]);
+        }
+    }
+}
+
+/// `len` words of each row from `start` on.
+fn cut<R: Deref<Target = [u64]>>(rows: &[R], start: usize, len: usize) -> Vec<&[u64]> {
+    rows.iter().map(|row| &row[start..][..len]).collect()
 }

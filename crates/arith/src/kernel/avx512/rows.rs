@@ -6,7 +6,10 @@ use crate::{
     Modulus, Shoup,
     kernel::{KernelTable, SCALAR, TERMS},
 };
-use core::arch::x86_64::{__m512i, _mm512_setzero_si512};
+use core::arch::x86_64::{
+    __m512i, _mm_loadl_epi64, _mm512_add_epi64, _mm512_cvtepi8_epi64, _mm512_min_epu64,
+    _mm512_setzero_si512,
+};
 
 pub(super) const fn table<L: Lanes>(name: &'static str) -> KernelTable {
     KernelTable {
@@ -19,6 +22,8 @@ pub(super) const fn table<L: Lanes>(name: &'static str) -> KernelTable {
         scale: scale::<L>,
         scale_add: scale_add::<L>,
         sub_scale: sub_scale::<L>,
+        add_constant: add_constant::<L>,
+        lift,
         ntt_forward: transform::forward::<L>,
         ntt_inverse: transform::inverse::<L>,
         min_log_n: transform::MIN_LOG_N,
@@ -188,5 +193,32 @@ unsafe fn sub_scale<L: Lanes>(
         }
         let w = scalar_factor(m, w);
         (SCALAR.sub_scale)(m, out.add(end), a.add(end), b.add(end), w, len - end);
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+unsafe fn add_constant<L: Lanes>(m: &Modulus, out: *mut u64, c: u64, len: usize) {
+    let end = full(len);
+    // SAFETY: the table's contract.
+    unsafe {
+        let (lanes, c_lanes) = (L::new(m), splat(c));
+        for i in (0..end).step_by(LANES) {
+            store(out.add(i), lanes.add(load(out.add(i)), c_lanes));
+        }
+        (SCALAR.add_constant)(m, out.add(end), c, len - end);
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+unsafe fn lift(m: &Modulus, out: *mut u64, a: *const i8, len: usize) {
+    let end = full(len);
+    // SAFETY: the table's contract.
+    unsafe {
+        let q = splat(m.value());
+        for i in (0..end).step_by(LANES) {
+            let v = _mm512_cvtepi8_epi64(_mm_loadl_epi64(a.add(i).cast()));
+            store(out.add(i), _mm512_min_epu64(v, _mm512_add_epi64(v, q)));
+        }
+        (SCALAR.lift)(m, out.add(end), a.add(end), len - end);
     }
 }

@@ -208,30 +208,34 @@ unsafe fn forward_layers<L: Lanes, T: Tree, const LAST: bool>(
 }
 
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-pub(super) unsafe fn forward<L: Lanes>(t: &NttTable, row: *mut u64) {
+pub(super) unsafe fn forward<L: Lanes>(t: &NttTable, rows: &[*mut u64]) {
     let lines = (1 << t.log_n()) / ROW;
     let twiddles = t.forward_twiddles().as_ptr();
     let mut buffer = Buffer([0; LANES * MAX_LINES]);
     let near = Strided { start: buffer.0.as_mut_ptr(), stride: LANES };
-    // SAFETY: `row` has N words; `twiddles` laid the table out for this code.
+    // SAFETY: rows have N words; `twiddles` laid the table out for this code.
     unsafe {
         let lanes = L::new(t.modulus());
-        for column in (0..ROW).step_by(LANES) {
-            let far = Strided { start: row.add(column), stride: ROW };
-            prefetch(Strided { start: row.wrapping_add(column + LANES), stride: ROW }, lines);
-            forward_layers::<L, _, false>(lanes, Columns(twiddles), lines, far, near, far);
+        for row in rows {
+            for column in (0..ROW).step_by(LANES) {
+                let far = Strided { start: row.add(column), stride: ROW };
+                prefetch(Strided { start: row.wrapping_add(column + LANES), ..far }, lines);
+                forward_layers::<L, _, false>(lanes, Columns(twiddles), lines, far, near, far);
+            }
         }
         for group in 0..lines / LANES {
-            let block = row.add(group * BLOCK);
-            for column in (0..ROW).step_by(LANES) {
-                transpose(
-                    Strided { start: block.add(column), stride: ROW },
-                    Strided { start: near.start.add(column * LANES), stride: LANES },
-                );
-            }
             let tree = Lines(twiddles.add(2 * lines + group * GROUP));
-            let out = Strided { start: block, stride: LANES };
-            forward_layers::<L, _, true>(lanes, tree, ROW, near, near, out);
+            for row in rows {
+                let block = row.add(group * BLOCK);
+                for column in (0..ROW).step_by(LANES) {
+                    transpose(
+                        Strided { start: block.add(column), stride: ROW },
+                        Strided { start: near.start.add(column * LANES), stride: LANES },
+                    );
+                }
+                let out = Strided { start: block, stride: LANES };
+                forward_layers::<L, _, true>(lanes, tree, ROW, near, near, out);
+            }
         }
     }
 }
@@ -358,31 +362,43 @@ unsafe fn inverse_layers<L: Lanes, T: Tree, const SCALE: bool>(
 }
 
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-pub(super) unsafe fn inverse<L: Lanes>(t: &NttTable, row: *mut u64) {
+pub(super) unsafe fn inverse<L: Lanes>(t: &NttTable, rows: &[*mut u64]) {
     let lines = (1 << t.log_n()) / ROW;
     let twiddles = t.inverse_twiddles().as_ptr();
     let mut buffer = Buffer([0; LANES * MAX_LINES]);
     let near = Strided { start: buffer.0.as_mut_ptr(), stride: LANES };
-    // SAFETY: `row` has N words; `twiddles` laid the table out for this code.
+    // SAFETY: rows have N words; `twiddles` laid the table out for this code.
     unsafe {
         let lanes = L::new(t.modulus());
         // The place of node 0 holds 1/N.
         let scale = Columns(twiddles).factor(0);
         for group in 0..lines / LANES {
             let tree = Lines(twiddles.add(2 * lines + group * GROUP));
-            let block = row.add(group * BLOCK);
-            let source = Strided { start: block, stride: LANES };
-            inverse_layers::<L, _, false>(lanes, tree, ROW, source, near, near, scale);
-            for column in (0..ROW).step_by(LANES) {
-                transpose(
-                    Strided { start: near.start.add(column * LANES), stride: LANES },
-                    Strided { start: block.add(column), stride: ROW },
-                );
+            for row in rows {
+                let block = row.add(group * BLOCK);
+                let source = Strided { start: block, stride: LANES };
+                inverse_layers::<L, _, false>(lanes, tree, ROW, source, near, near, scale);
+                for column in (0..ROW).step_by(LANES) {
+                    transpose(
+                        Strided { start: near.start.add(column * LANES), stride: LANES },
+                        Strided { start: block.add(column), stride: ROW },
+                    );
+                }
             }
         }
-        for column in (0..ROW).step_by(LANES) {
-            let far = Strided { start: row.add(column), stride: ROW };
-            inverse_layers::<L, _, true>(lanes, Columns(twiddles), lines, far, near, far, scale);
+        for row in rows {
+            for column in (0..ROW).step_by(LANES) {
+                let far = Strided { start: row.add(column), stride: ROW };
+                inverse_layers::<L, _, true>(
+                    lanes,
+                    Columns(twiddles),
+                    lines,
+                    far,
+                    near,
+                    far,
+                    scale,
+                );
+            }
         }
     }
 }
