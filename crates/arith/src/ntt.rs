@@ -23,6 +23,10 @@ pub struct NttTable {
     inverse: Vec<u64>,
 }
 
+/// Words of rows that are transformed together: half a usual second cache, the
+/// rest being for the table.
+const CACHED_WORDS: usize = 1 << 17;
+
 impl core::fmt::Debug for NttTable {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "NttTable({:?}, 2^{})", self.modulus, self.log_n)
@@ -104,14 +108,24 @@ impl NttTable {
     /// [`NttTable::forward`] of each of `rows`, which share the reading of the
     /// table.
     pub fn forward_rows(&self, rows: &mut [&mut [u64]]) {
-        // SAFETY: the lengths are N; the modulus' table came from `select`.
-        unsafe { (self.kernels.ntt_forward)(self, &self.pointers(rows)) }
+        for rows in rows.chunks_mut(self.rows_in_cache()) {
+            // SAFETY: the lengths are N; the modulus' table came from `select`.
+            unsafe { (self.kernels.ntt_forward)(self, &self.pointers(rows)) }
+        }
     }
 
     /// [`NttTable::inverse`] of each of `rows`, likewise.
     pub fn inverse_rows(&self, rows: &mut [&mut [u64]]) {
-        // SAFETY: as in `forward_rows`.
-        unsafe { (self.kernels.ntt_inverse)(self, &self.pointers(rows)) }
+        for rows in rows.chunks_mut(self.rows_in_cache()) {
+            // SAFETY: as in `forward_rows`.
+            unsafe { (self.kernels.ntt_inverse)(self, &self.pointers(rows)) }
+        }
+    }
+
+    /// How many rows to transform together, so that they stay in cache between
+    /// columns and lines.
+    fn rows_in_cache(&self) -> usize {
+        (CACHED_WORDS >> self.log_n).max(1)
     }
 
     fn pointers(&self, rows: &mut [&mut [u64]]) -> Vec<*mut u64> {

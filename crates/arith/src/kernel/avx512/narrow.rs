@@ -159,14 +159,19 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
     }
 
     /// The high part is below `15 * 2^50 / 4 + 15 < 2^52`: one factor of a
-    /// product may have 52 bits, the other is below `q`.
+    /// product may have 52 bits, the other is below `q`. The two parts reduce
+    /// to below `2q` each, together below `4q <= 2^52`.
     #[inline(always)]
     unsafe fn reduce_sum(self, sum: Sum) -> __m512i {
         // SAFETY: the caller's.
         unsafe {
-            let high = _mm512_add_epi64(sum.high, _mm512_srli_epi64::<52>(sum.low));
-            let high = self.fold(self.mul_lazy(high, self.radix));
-            self.add(high, self.fold(self.reduce(sum.low)))
+            let a = _mm512_add_epi64(sum.high, _mm512_srli_epi64::<52>(sum.low));
+            let h = _mm512_madd52hi_epu64(_mm512_setzero_si512(), a, self.radix.1);
+            let low = _mm512_madd52lo_epu64(self.reduce(sum.low), a, self.radix.0);
+            let r = _mm512_and_si512(_mm512_madd52lo_epu64(low, h, self.minus_q), self.mask);
+            let twice = _mm512_add_epi64(self.q, self.q);
+            let r = _mm512_min_epu64(r, _mm512_sub_epi64(r, twice));
+            _mm512_min_epu64(r, _mm512_sub_epi64(r, self.q))
         }
     }
 }
