@@ -11,6 +11,7 @@ mod encrypt;
 mod evaluator;
 mod params;
 mod scale;
+pub mod serial;
 
 pub use chain::Chain;
 pub use ciphertext::{Ciphertext, Plaintext};

@@ -1,4 +1,4 @@
-use crate::rlwe::{GaloisElement, KeyId, Level, ParamsId};
+use crate::rlwe::{GaloisElement, KeyId, Level, ParamsId, serial::Kind};
 
 /// What a caller of this crate can get wrong, with what was found, what was
 /// needed and what to do.
@@ -173,6 +173,56 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
+    /// A file of something else.
+    #[error("this file holds {found}; a file of {needed} is needed here")]
+    WrongKind {
+        /// What it holds.
+        found: Kind,
+        /// What is needed.
+        needed: Kind,
+    },
+    /// A file of a format that this release does not read.
+    #[error(
+        "this file has format version {found}, this release reads version {supported}: use the release that wrote it, or make the file again"
+    )]
+    UnsupportedVersion {
+        /// Its version.
+        found: u32,
+        /// The version read here.
+        supported: u32,
+    },
+    /// A file was changed after it was written.
+    #[error(
+        "section {section} of the file does not match its checksum: the file is damaged, copy or make it again"
+    )]
+    Checksum {
+        /// The section, 0 for the header.
+        section: u64,
+    },
+    /// A file ends too early.
+    #[error(
+        "the file ends after {found} bytes, {needed} are needed: it was cut short, copy or make it again"
+    )]
+    Truncated {
+        /// Bytes there are.
+        found: u64,
+        /// Bytes the file must have at least.
+        needed: u64,
+    },
+    /// Reading or writing failed.
+    #[error("reading or writing failed: {message}")]
+    Io {
+        /// How.
+        kind: std::io::ErrorKind,
+        /// The system's words.
+        message: String,
+    },
+}
+
+impl From<std::io::Error> for Error {
+    fn from(e: std::io::Error) -> Self {
+        Self::Io { kind: e.kind(), message: e.to_string() }
+    }
 }
 
 /// This crate's results.

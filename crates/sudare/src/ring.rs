@@ -7,6 +7,7 @@
 mod basis;
 mod convert;
 mod poly;
+pub(crate) mod serial;
 
 pub use basis::{LimbSet, RnsBasis};
 pub use convert::{BaseConverter, Divider};

@@ -4,16 +4,16 @@ mod ciphertext;
 mod ids;
 mod keygen;
 mod keys;
-
 mod params;
 mod security;
-
+pub mod serial;
 mod switch;
 
 pub use ciphertext::Ciphertext;
 pub use ids::{GaloisElement, KeyId, Level, ParamsId};
 pub use keygen::KeyGenerator;
 pub use keys::{EvaluationKeys, KeyRequest, PublicKey, SecretKey, SwitchingKey};
+pub(crate) use params::MAX_PRIMES;
 pub use params::{Params, PricedKey, Spec};
 pub use security::{SecretDistribution, max_log2_qp, security_bits};
 pub use switch::{Digits, KeySwitcher};

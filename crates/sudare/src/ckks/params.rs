@@ -200,6 +200,17 @@ fn check_sizes(spec: &Spec) -> Result<()> {
     if spec.q_bits.is_empty() || spec.q_bits.iter().any(Vec::is_empty) {
         return invalid("q_bits", "every level needs the size of at least one prime".into());
     }
+    let primes: usize = spec.q_bits.iter().map(Vec::len).sum();
+    if primes.max(spec.p_bits.len()) > rlwe::MAX_PRIMES {
+        return invalid(
+            "q_bits",
+            format!(
+                "{primes} primes and {} special ones: at most {} of each are supported",
+                spec.p_bits.len(),
+                rlwe::MAX_PRIMES
+            ),
+        );
+    }
     let least = f64::from(spec.log_n + 2);
     let sizes = || spec.q_bits.iter().flatten().chain(&spec.p_bits);
     if let Some(bits) = sizes().find(|bits| !(least..=61.5).contains(*bits)) {

@@ -3,7 +3,7 @@ use super::{
     SecretKey, SwitchingKey, keys::GaloisKey,
 };
 use crate::{
-    Error, Result,
+    Result,
     ring::{Eval, LimbSet, RnsPoly},
 };
 use sudare_arith::{Permutation, par, prng::Seed, prng::Stream, sample};
@@ -26,7 +26,7 @@ impl KeyGenerator {
     /// A generator with fresh randomness.
     ///
     /// # Errors
-    /// [`Error::Arith`] if the operating system gives none.
+    /// [`crate::Error::Arith`] if the operating system gives none.
     pub fn new(params: &Params) -> Result<Self> {
         Ok(Self::from_seed(params, &Seed::random()?))
     }
@@ -52,7 +52,7 @@ impl KeyGenerator {
     /// A fresh secret key.
     ///
     /// # Errors
-    /// [`Error::Arith`] if the weight of a sparse secret does not fit the ring.
+    /// [`crate::Error::Arith`] if the weight of a sparse secret does not fit the ring.
     pub fn secret_key(&mut self) -> Result<SecretKey> {
         let (secret, public) = self.next_seeds();
         let mut coeffs = Zeroizing::new(vec![0; self.params.basis().n()]);
@@ -64,13 +64,13 @@ impl KeyGenerator {
             }
         }
         let id = KeyId(Stream::new(&public, "key id", 0).next_u64());
-        Ok(SecretKey::from_coeffs(&self.params, id, &coeffs))
+        SecretKey::from_coeffs(&self.params, id, &coeffs)
     }
 
     /// A public key for `sk`.
     ///
     /// # Errors
-    /// [`Error::ParamsMismatch`].
+    /// [`crate::Error::ParamsMismatch`].
     pub fn public_key(&mut self, sk: &SecretKey) -> Result<PublicKey> {
         self.params.check_id("secret key", sk.params.id())?;
         let limbs = self.params.limbs(self.params.top());
@@ -82,9 +82,9 @@ impl KeyGenerator {
     /// Every key of `request`, and no other.
     ///
     /// # Errors
-    /// [`Error::ParamsMismatch`]; [`Error::LevelOutOfRange`];
-    /// [`Error::InvalidSpec`] for a Galois element that is even or too large;
-    /// [`Error::Insecure`] if a key's modulus is too large for the secret.
+    /// [`crate::Error::ParamsMismatch`]; [`crate::Error::LevelOutOfRange`];
+    /// [`crate::Error::InvalidSpec`] for a Galois element that is even or too large;
+    /// [`crate::Error::Insecure`] if a key's modulus is too large for the secret.
     pub fn evaluation_keys(
         &mut self,
         sk: &SecretKey,
@@ -105,19 +105,7 @@ impl KeyGenerator {
         mut progress: impl FnMut(usize),
     ) -> Result<EvaluationKeys> {
         self.params.check_id("secret key", sk.params.id())?;
-        let log_n = self.params.log_n();
-        for &level in request.relinearize.iter().chain(request.galois.values()) {
-            if level > self.params.top() {
-                return Err(Error::LevelOutOfRange { found: level, max: self.params.top() });
-            }
-            self.params.check_price("an evaluation key", self.params.log2_qp(level))?;
-        }
-        if let Some(g) = request.galois.keys().find(|g| g.0 % 2 == 0 || g.0 >> (log_n + 1) != 0) {
-            return Err(Error::InvalidSpec {
-                field: "galois",
-                problem: format!("{g} is not an odd number below 2N = {}", 2u64 << log_n),
-            });
-        }
+        request.check(&self.params)?;
         let mut made = 0;
         let mut count = || {
             made += 1;
@@ -179,13 +167,6 @@ impl KeyGenerator {
         });
         let digits = digits.collect();
         SwitchingKey { level, seed, digits }
-    }
-}
-
-impl SecretKey {
-    fn from_coeffs(params: &Params, id: KeyId, coeffs: &[i8]) -> Self {
-        let s = params.basis().from_small(coeffs, params.basis().all(), true);
-        Self { params: params.clone(), id, s }
     }
 }
 

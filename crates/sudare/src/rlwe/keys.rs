@@ -1,7 +1,11 @@
-use super::{GaloisElement, KeyId, Level, Params, ParamsId};
-use crate::ring::{Eval, RnsPoly};
+use super::{GaloisElement, KeyId, Level, Params, ParamsId, SecretDistribution};
+use crate::{
+    Error, Result,
+    ring::{Eval, RnsPoly},
+};
 use std::collections::BTreeMap;
 use sudare_arith::{Permutation, prng::Seed};
+use zeroize::Zeroizing;
 
 /// A secret key: wiped when dropped; neither `Clone` nor printable.
 pub struct SecretKey {
@@ -22,6 +26,41 @@ impl SecretKey {
     #[must_use]
     pub fn params(&self) -> &Params {
         &self.params
+    }
+
+    /// The key with these coefficients, if they are as the parameters say.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`].
+    pub(super) fn from_coeffs(params: &Params, id: KeyId, coeffs: &[i8]) -> Result<Self> {
+        let malformed = |problem: String| Err(Error::Malformed { what: "secret key", problem });
+        let n = params.basis().n();
+        if coeffs.len() != n {
+            return malformed(format!("it has {} coefficients, {n} are needed", coeffs.len()));
+        }
+        // Without branches on a coefficient.
+        let ternary = coeffs.iter().fold(true, |all, &c| all & (c.wrapping_add(1) as u8 <= 2));
+        if !ternary {
+            return malformed("a coefficient is not -1, 0 or 1".into());
+        }
+        let weight = coeffs.iter().map(|&c| u32::from(c as u8 & 1)).sum::<u32>();
+        if let SecretDistribution::FixedWeight { h } = params.spec().secret
+            && weight != h
+        {
+            return malformed(format!("its weight is not {h} as its parameters say"));
+        }
+        let s = params.basis().from_small(coeffs, params.basis().all(), true);
+        Ok(Self { params: params.clone(), id, s })
+    }
+
+    /// Its coefficients, each -1, 0 or 1.
+    pub(super) fn coeffs(&self) -> Zeroizing<Vec<i8>> {
+        let basis = self.params.basis();
+        let mut row = basis.pool().take_secret(basis.n());
+        row.copy_from_slice(self.s.row(0));
+        basis.table(self.s.limbs(), 0).inverse(&mut row);
+        // Of 0, 1 and q - 1, without a branch.
+        Zeroizing::new(row.iter().map(|&x| i8::from(x != 0) - 2 * i8::from(x > 1)).collect())
     }
 }
 
@@ -108,6 +147,22 @@ impl KeyRequest {
     #[must_use]
     pub fn count(&self) -> usize {
         self.galois.len() + usize::from(self.relinearize.is_some())
+    }
+
+    /// Refuses what the parameters have no keys for.
+    pub(super) fn check(&self, params: &Params) -> Result<()> {
+        for &level in self.relinearize.iter().chain(self.galois.values()) {
+            params.check_level(level)?;
+            params.check_price("an evaluation key", params.log2_qp(level))?;
+        }
+        let log_n = params.log_n();
+        match self.galois.keys().find(|g| g.0 % 2 == 0 || g.0 >> (log_n + 1) != 0) {
+            None => Ok(()),
+            Some(g) => Err(Error::InvalidSpec {
+                field: "galois",
+                problem: format!("{g} is not an odd number below 2N = {}", 2u64 << log_n),
+            }),
+        }
     }
 
     /// Bytes of the keys in memory.

@@ -25,7 +25,7 @@ pub struct Spec {
 }
 
 /// Most primes of a chain, and most special primes.
-const MAX_PRIMES: usize = 128;
+pub(crate) const MAX_PRIMES: usize = 128;
 
 /// Checked, immutable parameters. Cheap to clone.
 #[derive(Clone)]
@@ -224,6 +224,11 @@ impl Params {
         } else {
             Err(Error::ParamsMismatch { what, found, expected })
         }
+    }
+
+    pub(crate) fn check_level(&self, found: Level) -> Result<()> {
+        let max = self.top();
+        if found <= max { Ok(()) } else { Err(Error::LevelOutOfRange { found, max }) }
     }
 
     /// Raises the digit that ends with the `end`-th chain prime.

@@ -1,0 +1,322 @@
+//! Files of keys and ciphertexts. `docs/file-format.md` describes the format.
+//!
+//! Every file says which parameters and which key it belongs to. Uniform halves of
+//! keys are stored as their public seeds. Checksums find damage; they do not stop
+//! anyone from writing another valid file, so a file is as trustworthy as its
+//! source. Reading checks every length, number and residue before it is used.
+//!
+//! ```
+//! use sudare::{ckks::{Params, Spec, serial}, rlwe::KeyGenerator};
+//!
+//! # fn main() -> sudare::Result<()> {
+//! let params = Params::new(Spec { insecure: true, ..Spec::uniform(10, 40.0, 1, 30.0, vec![40.0]) })?;
+//! let mut keygen = KeyGenerator::new(params.rlwe())?;
+//! let secret = keygen.secret_key()?;
+//! let public = keygen.public_key(&secret)?;
+//!
+//! let mut file = Vec::new();
+//! let bytes = serial::write_public_key(&mut file, &params, &public, &serial::Label::default())?;
+//!
+//! let reader = serial::Reader::new(&file[..], bytes)?;
+//! assert_eq!(reader.info().key_id, secret.id());
+//! let params = reader.params()?;
+//! let public = reader.public_key(&params)?;
+//! assert_eq!(public.id(), secret.id());
+//! # Ok(())
+//! # }
+//! ```
+
+use super::{Ciphertext, Params, Scale, Spec};
+pub use crate::rlwe::serial::{FORMAT_VERSION, Kind, Label};
+use crate::{
+    Error, Result,
+    rlwe::{
+        EvaluationKeys, KeyId, KeyRequest, ParamsId, PublicKey, SecretKey,
+        serial::{Content, FileReader, FileWriter, Header, Preamble, Scheme, key_contents},
+    },
+};
+use serde::{Deserialize, Serialize};
+use std::io::{Read, Write};
+
+/// What the header says of a ciphertext beside its level.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Meta {
+    scale: Scale,
+    log_slots: u32,
+}
+
+impl Meta {
+    fn check(self, params: &Params) -> Result<()> {
+        let malformed = |problem: String| Err(Error::Malformed { what: "ciphertext", problem });
+        if !self.scale.is_valid() {
+            return malformed("its scale is not a positive number".into());
+        }
+        if self.log_slots >= params.log_n() {
+            let (found, slots) = (self.log_slots, params.max_slots());
+            return malformed(format!("it has 2^{found} slots, its parameters {slots}"));
+        }
+        Ok(())
+    }
+}
+
+/// What a file says about itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Info {
+    /// What it holds.
+    pub kind: Kind,
+    /// Version of its format.
+    pub format_version: u32,
+    /// Its parameters as written; [`Reader::params`] checks them.
+    pub spec: Spec,
+    /// Fingerprint of its parameters as written.
+    pub params_id: ParamsId,
+    /// The key pair that it belongs to.
+    pub key_id: KeyId,
+    /// What the application says.
+    pub label: Label,
+    /// Its size.
+    pub bytes: u64,
+    /// Keys or ciphertexts in it.
+    pub count: u64,
+}
+
+fn header(params: &Params, label: &Label, contents: Vec<Content<Meta>>) -> Header<Spec, Meta> {
+    Header::new(params.rlwe(), params.spec().clone(), label, contents)
+}
+
+fn preamble(kind: Kind, params: &Params, key: KeyId) -> Preamble {
+    Preamble { kind, params: params.rlwe().id(), key }
+}
+
+/// Writes a secret key, two bits a coefficient, and returns the bytes written.
+///
+/// Nothing that this crate leaves in memory tells the key; give the file itself,
+/// since a buffered writer keeps a copy.
+///
+/// # Errors
+/// [`Error::ParamsMismatch`]; [`Error::InvalidSpec`] for a label over 16 MiB;
+/// [`Error::Io`].
+pub fn write_secret_key(
+    out: &mut (impl Write + ?Sized),
+    params: &Params,
+    key: &SecretKey,
+    label: &Label,
+) -> Result<u64> {
+    params.rlwe().check_id(Kind::SecretKey.name(), key.params.id())?;
+    let header = header(params, label, vec![Content::SecretKey]);
+    let preamble = preamble(Kind::SecretKey, params, key.id);
+    let mut file = FileWriter::new(out, Scheme::Ckks, preamble, &header)?;
+    file.secret_key(key)?;
+    file.finish()
+}
+
+/// Writes a public key and returns the bytes written.
+///
+/// # Errors
+/// As [`write_secret_key`].
+pub fn write_public_key(
+    out: &mut (impl Write + ?Sized),
+    params: &Params,
+    key: &PublicKey,
+    label: &Label,
+) -> Result<u64> {
+    params.rlwe().check_id(Kind::PublicKey.name(), key.params)?;
+    let header = header(params, label, vec![Content::PublicKey]);
+    let preamble = preamble(Kind::PublicKey, params, key.id);
+    let mut file = FileWriter::new(out, Scheme::Ckks, preamble, &header)?;
+    file.public_key(params.rlwe(), key)?;
+    file.finish()
+}
+
+/// Writes evaluation keys, one section each, and returns the bytes written.
+///
+/// # Errors
+/// As [`write_secret_key`].
+pub fn write_evaluation_keys(
+    out: &mut (impl Write + ?Sized),
+    params: &Params,
+    keys: &EvaluationKeys,
+    label: &Label,
+) -> Result<u64> {
+    params.rlwe().check_id(Kind::EvaluationKeys.name(), keys.params)?;
+    let header = header(params, label, key_contents(&keys.fulfils()));
+    let preamble = preamble(Kind::EvaluationKeys, params, keys.id);
+    let mut file = FileWriter::new(out, Scheme::Ckks, preamble, &header)?;
+    file.evaluation_keys(params.rlwe(), keys)?;
+    file.finish()
+}
+
+/// Exactly the bytes that [`write_evaluation_keys`] writes for the keys of
+/// `request`. A level above the top counts as the top.
+#[must_use]
+pub fn evaluation_keys_bytes(params: &Params, request: &KeyRequest, label: &Label) -> u64 {
+    let mut request = request.clone();
+    for level in request.relinearize.iter_mut().chain(request.galois.values_mut()) {
+        *level = params.top().min(*level);
+    }
+    header(params, label, key_contents(&request)).total_bytes()
+}
+
+/// Writes ciphertexts of one key, in order, and returns the bytes written.
+///
+/// # Errors
+/// As [`write_secret_key`]; [`Error::KeyMismatch`] for ciphertexts of several
+/// keys; [`Error::InvalidSpec`] if there are none, or more than one file holds
+/// (about a million).
+pub fn write_ciphertexts(
+    out: &mut (impl Write + ?Sized),
+    params: &Params,
+    items: &[Ciphertext],
+    label: &Label,
+) -> Result<u64> {
+    let Some(key) = items.first().map(Ciphertext::key_id) else {
+        return Err(Error::InvalidSpec {
+            field: "ciphertexts",
+            problem: "there are none: a file needs at least one".into(),
+        });
+    };
+    let mut contents = Vec::with_capacity(items.len());
+    for item in items {
+        params.rlwe().check_id("ciphertext", item.params_id())?;
+        if item.key_id() != key {
+            let found = item.key_id();
+            return Err(Error::KeyMismatch { what: "ciphertext", found, expected: key });
+        }
+        let meta = Meta { scale: item.scale, log_slots: item.log_slots };
+        meta.check(params)?;
+        contents.push(Content::Ciphertext(item.level(), meta));
+    }
+    let header = header(params, label, contents);
+    let preamble = preamble(Kind::Ciphertexts, params, key);
+    let mut file = FileWriter::new(out, Scheme::Ckks, preamble, &header)?;
+    for item in items {
+        file.ciphertext(params.rlwe(), &item.inner)?;
+    }
+    file.finish()
+}
+
+/// A file whose header was read.
+pub struct Reader<R: Read> {
+    file: FileReader<R>,
+    header: Header<Spec, Meta>,
+    info: Info,
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads and checks the header of a file of `file_bytes`, at most 64 MiB of it.
+    /// Reading later takes no more memory than the object itself, and that only
+    /// once its size is known to follow from the parameters.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`]; [`Error::UnsupportedVersion`]; [`Error::Truncated`];
+    /// [`Error::Checksum`]; [`Error::Io`].
+    pub fn new(input: R, file_bytes: u64) -> Result<Self> {
+        let (file, preamble, header) =
+            FileReader::open::<Spec, Meta>(input, file_bytes, Scheme::Ckks)?;
+        let info = Info {
+            kind: preamble.kind,
+            format_version: FORMAT_VERSION,
+            spec: header.spec.clone(),
+            params_id: preamble.params,
+            key_id: preamble.key,
+            label: header.label.clone(),
+            bytes: file_bytes,
+            count: header.sections.len() as u64,
+        };
+        Ok(Self { file, header, info })
+    }
+
+    /// What the file says about itself.
+    #[must_use]
+    pub fn info(&self) -> &Info {
+        &self.info
+    }
+
+    /// The parameters of the file, built anew: seconds for the largest.
+    ///
+    /// # Errors
+    /// As [`Params::new`]; [`Error::ParamsMismatch`] if the fingerprint in the file
+    /// is not theirs.
+    pub fn params(&self) -> Result<Params> {
+        let params = Params::new(self.info.spec.clone())?;
+        params.rlwe().check_id("file", self.info.params_id)?;
+        Ok(params)
+    }
+
+    /// The secret key in the file.
+    ///
+    /// # Errors
+    /// [`Error::WrongKind`]; [`Error::ParamsMismatch`]; [`Error::Malformed`];
+    /// [`Error::Checksum`]; [`Error::Truncated`]; [`Error::Io`].
+    pub fn secret_key(mut self, params: &Params) -> Result<SecretKey> {
+        self.expect(Kind::SecretKey, params)?;
+        self.header.check_sizes(params.rlwe())?;
+        let key = self.file.secret_key(params.rlwe(), self.info.key_id)?;
+        self.file.finish()?;
+        Ok(key)
+    }
+
+    /// The public key in the file.
+    ///
+    /// # Errors
+    /// As [`Reader::secret_key`].
+    pub fn public_key(mut self, params: &Params) -> Result<PublicKey> {
+        self.expect(Kind::PublicKey, params)?;
+        self.header.check_sizes(params.rlwe())?;
+        let key = self.file.public_key(params.rlwe(), self.info.key_id)?;
+        self.file.finish()?;
+        Ok(key)
+    }
+
+    /// The evaluation keys in the file, their uniform halves expanded.
+    ///
+    /// # Errors
+    /// As [`Reader::secret_key`]; [`Error::LevelOutOfRange`];
+    /// [`Error::InvalidSpec`] for a Galois element that is even or too large.
+    pub fn evaluation_keys(mut self, params: &Params) -> Result<EvaluationKeys> {
+        self.expect(Kind::EvaluationKeys, params)?;
+        let request = self.header.key_request(params.rlwe())?;
+        self.header.check_sizes(params.rlwe())?;
+        let keys = self.file.evaluation_keys(params.rlwe(), self.info.key_id, &request)?;
+        self.file.finish()?;
+        Ok(keys)
+    }
+
+    /// The ciphertexts in the file, in order.
+    ///
+    /// # Errors
+    /// As [`Reader::secret_key`]; [`Error::LevelOutOfRange`].
+    pub fn ciphertexts(mut self, params: &Params) -> Result<Vec<Ciphertext>> {
+        self.expect(Kind::Ciphertexts, params)?;
+        let mut items = Vec::with_capacity(self.header.sections.len());
+        for section in &self.header.sections {
+            // The kind of every section was checked with the header.
+            if let Content::Ciphertext(level, meta) = section.content {
+                params.rlwe().check_level(level)?;
+                meta.check(params)?;
+                items.push((level, meta));
+            }
+        }
+        self.header.check_sizes(params.rlwe())?;
+        let read = |(level, meta): (_, Meta)| {
+            let inner = self.file.ciphertext(params.rlwe(), self.info.key_id, level)?;
+            Ok(Ciphertext { inner, scale: meta.scale, log_slots: meta.log_slots })
+        };
+        let items = items.into_iter().map(read).collect::<Result<Vec<_>>>()?;
+        self.file.finish()?;
+        Ok(items)
+    }
+
+    fn expect(&self, needed: Kind, params: &Params) -> Result<()> {
+        if self.info.kind != needed {
+            return Err(Error::WrongKind { found: self.info.kind, needed });
+        }
+        params.rlwe().check_id(needed.name(), self.info.params_id)
+    }
+}
+
+impl<R: Read> core::fmt::Debug for Reader<R> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Reader").field("info", &self.info).finish_non_exhaustive()
+    }
+}

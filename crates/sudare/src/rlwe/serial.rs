@@ -1,0 +1,657 @@
+//! What the files of all schemes share: their frame, and keys in it.
+//!
+//! The format is described in `docs/file-format.md`. Writers and readers stream:
+//! beside the object itself they hold the header and one packed row.
+
+use super::{
+    Ciphertext, EvaluationKeys, GaloisElement, KeyId, KeyRequest, Level, Params, ParamsId,
+    PublicKey, SecretKey, SwitchingKey, keygen::expand, keys::GaloisKey,
+};
+use crate::{
+    Error, Result,
+    ring::{
+        Eval, LimbSet, RnsPoly,
+        serial::{pack, unpack, word_bytes},
+    },
+};
+use blake3::Hasher;
+use core::fmt;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::io::{ErrorKind, Read, Write};
+use sudare_arith::{Permutation, prng::Seed};
+use zeroize::Zeroizing;
+
+/// The version of the format written and read here.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// A byte that is no text, so that nobody takes the file for one, the name, and a
+/// line end that a transfer in text mode would change.
+const MAGIC: [u8; 8] = *b"\x89sudare\n";
+const ALIGN: u64 = 64;
+const SEED_BYTES: usize = 32;
+const HASH_BYTES: u64 = blake3::OUT_LEN as u64;
+const PREAMBLE_BYTES: usize = 64;
+/// Limits on what is parsed before parameters are known.
+const MAX_HEADER_BYTES: u64 = 64 << 20;
+const MAX_SPEC_BYTES: usize = 64 << 10;
+const MAX_LABEL_BYTES: usize = 16 << 20;
+
+/// What a file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A secret key.
+    SecretKey,
+    /// A public key.
+    PublicKey,
+    /// Evaluation keys.
+    EvaluationKeys,
+    /// Ciphertexts.
+    Ciphertexts,
+}
+
+impl Kind {
+    const ALL: [Self; 4] =
+        [Self::SecretKey, Self::PublicKey, Self::EvaluationKeys, Self::Ciphertexts];
+
+    /// Its number in files.
+    fn code(self) -> u16 {
+        self as u16 + 1
+    }
+
+    /// As [`Kind`] is displayed.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SecretKey => "secret key",
+            Self::PublicKey => "public key",
+            Self::EvaluationKeys => "evaluation keys",
+            Self::Ciphertexts => "ciphertexts",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The scheme of a file, by its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    Ckks = 1,
+}
+
+/// What an application says about the content. This crate stores it and gives it
+/// back; together at most 16 MiB.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Label {
+    /// Name of the parameters or preset.
+    pub name: String,
+    /// What the content is, such as `table`.
+    pub content: String,
+    /// Anything else.
+    pub meta: Vec<u8>,
+}
+
+/// What a section holds. `M` is what a scheme says of a ciphertext beside its level.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Content<M> {
+    SecretKey,
+    PublicKey,
+    Relinearization(Level),
+    Galois(GaloisElement, Level),
+    Ciphertext(Level, M),
+}
+
+impl<M> Content<M> {
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Self::SecretKey => Kind::SecretKey,
+            Self::PublicKey => Kind::PublicKey,
+            Self::Relinearization(_) | Self::Galois(..) => Kind::EvaluationKeys,
+            Self::Ciphertext(..) => Kind::Ciphertexts,
+        }
+    }
+
+    /// Bytes of the section, without padding and checksum. Levels are in range.
+    fn bytes(&self, params: &Params) -> u64 {
+        let basis = params.basis();
+        let seed = SEED_BYTES as u64;
+        match *self {
+            Self::SecretKey => basis.n() as u64 / 4,
+            Self::PublicKey => seed + basis.packed_bytes(params.limbs(params.top())),
+            Self::Relinearization(level) | Self::Galois(_, level) => {
+                let digits = params.digits(level) as u64;
+                seed + digits * basis.packed_bytes(params.key_limbs(level))
+            }
+            Self::Ciphertext(level, _) => 2 * basis.packed_bytes(params.limbs(level)),
+        }
+    }
+}
+
+/// The sections of a request's keys, in the order of the file.
+pub(crate) fn key_contents<M>(request: &KeyRequest) -> Vec<Content<M>> {
+    let galois = request.galois.iter().map(|(&g, &level)| Content::Galois(g, level));
+    request.relinearize.map(Content::Relinearization).into_iter().chain(galois).collect()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Section<M> {
+    pub(crate) content: Content<M>,
+    /// Without padding and checksum.
+    bytes: u64,
+}
+
+/// The variable part of a header. `S` is a scheme's specification.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Header<S, M> {
+    pub(crate) spec: S,
+    pub(crate) label: Label,
+    pub(crate) sections: Vec<Section<M>>,
+}
+
+impl<S: Serialize + DeserializeOwned, M: Serialize + DeserializeOwned> Header<S, M> {
+    /// Levels are in range.
+    pub(crate) fn new(params: &Params, spec: S, label: &Label, contents: Vec<Content<M>>) -> Self {
+        let section = |content: Content<M>| Section { bytes: content.bytes(params), content };
+        let sections = contents.into_iter().map(section).collect();
+        Self { spec, label: label.clone(), sections }
+    }
+
+    fn encode(&self) -> Result<Vec<u8>> {
+        postcard::to_allocvec(&(&self.spec, &self.label, &self.sections)).map_err(malformed_header)
+    }
+
+    /// `count` sections, and nothing after them.
+    fn decode(bytes: &[u8], count: u64) -> Result<Self> {
+        // A value may take many times its encoding in memory: a part that must be
+        // small is shown no more bytes than it may have.
+        let (spec, rest) = decode_part::<S>(bytes, MAX_SPEC_BYTES)?;
+        let (label, rest) = decode_part::<Label>(rest, MAX_LABEL_BYTES)?;
+        let (claimed, _) = decode_part::<u64>(rest, rest.len())?;
+        if claimed != count {
+            return Err(malformed(format!("it lists {claimed} sections and has {count}")));
+        }
+        let (sections, rest) = decode_part(rest, rest.len())?;
+        match rest {
+            [] => Ok(Self { spec, label, sections }),
+            _ => Err(malformed("bytes follow the list of sections".into())),
+        }
+    }
+
+    /// Bytes of the file whose header has `header_bytes`, unless they overflow.
+    fn file_bytes(&self, header_bytes: u64) -> Option<u64> {
+        let header = (PREAMBLE_BYTES as u64).checked_add(header_bytes)?;
+        let contents = self.sections.iter().map(|section| section.bytes);
+        core::iter::once(header)
+            .chain(contents)
+            .try_fold(0u64, |sum, bytes| sum.checked_add(section_bytes(bytes)?))
+    }
+
+    /// Bytes of the file; more than any file if the header is too large for one.
+    pub(crate) fn total_bytes(&self) -> u64 {
+        let header = self.encode().map_or(u64::MAX, |bytes| bytes.len() as u64);
+        self.file_bytes(header).unwrap_or(u64::MAX)
+    }
+
+    /// Refuses sections whose sizes do not follow from the parameters and their
+    /// content, whose levels are in range.
+    pub(crate) fn check_sizes(&self, params: &Params) -> Result<()> {
+        for section in &self.sections {
+            let (found, needed) = (section.bytes, section.content.bytes(params));
+            if found != needed {
+                return Err(malformed(format!("a section has {found} bytes instead of {needed}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The request whose keys the sections are: in order, each once.
+    pub(crate) fn key_request(&self, params: &Params) -> Result<KeyRequest>
+    where
+        M: PartialEq,
+    {
+        let mut request = KeyRequest::new();
+        for section in &self.sections {
+            match section.content {
+                Content::Relinearization(level) => request.relinearize = Some(level),
+                Content::Galois(g, level) => {
+                    request.galois.insert(g, level);
+                }
+                _ => {}
+            }
+        }
+        request.check(params)?;
+        if key_contents(&request).iter().eq(self.sections.iter().map(|s| &s.content)) {
+            Ok(request)
+        } else {
+            Err(malformed("its keys are not in order, or one is there twice".into()))
+        }
+    }
+}
+
+/// Bytes of a section with padding and checksum, unless they overflow.
+fn section_bytes(content: u64) -> Option<u64> {
+    content.checked_add(HASH_BYTES)?.checked_next_multiple_of(ALIGN)
+}
+
+/// Zeros between `content` bytes of a section and its checksum.
+fn padding(content: u64) -> usize {
+    let over = (content + HASH_BYTES) % ALIGN;
+    ((ALIGN - over) % ALIGN) as usize
+}
+
+fn decode_part<T: DeserializeOwned>(bytes: &[u8], max: usize) -> Result<(T, &[u8])> {
+    let head = &bytes[..bytes.len().min(max)];
+    let (value, rest) = postcard::take_from_bytes(head).map_err(malformed_header)?;
+    Ok((value, &bytes[head.len() - rest.len()..]))
+}
+
+fn malformed(problem: String) -> Error {
+    Error::Malformed { what: "file", problem }
+}
+
+fn malformed_header(e: postcard::Error) -> Error {
+    malformed(format!("its header cannot be read: {e}"))
+}
+
+/// The fixed start of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Preamble {
+    pub(crate) kind: Kind,
+    pub(crate) params: ParamsId,
+    pub(crate) key: KeyId,
+}
+
+/// Writes a file section by section.
+pub(crate) struct FileWriter<'a, W: ?Sized> {
+    out: &'a mut W,
+    hasher: Zeroizing<Hasher>,
+    /// Checksum of the header, which the others start from.
+    header: [u8; HASH_BYTES as usize],
+    /// The number of the section being written.
+    section: u64,
+    written: u64,
+    total: u64,
+    row: Vec<u8>,
+}
+
+impl<'a, W: Write + ?Sized> FileWriter<'a, W> {
+    /// Writes the header.
+    pub(crate) fn new<S, M>(
+        out: &'a mut W,
+        scheme: Scheme,
+        preamble: Preamble,
+        header: &Header<S, M>,
+    ) -> Result<Self>
+    where
+        S: Serialize + DeserializeOwned,
+        M: Serialize + DeserializeOwned,
+    {
+        let label = &header.label;
+        let label_bytes = label.name.len() + label.content.len() + label.meta.len();
+        // Lengths take at most five bytes each.
+        if label_bytes + 15 > MAX_LABEL_BYTES {
+            return Err(Error::InvalidSpec {
+                field: "label",
+                problem: format!("{label_bytes} bytes are too many: at most 16 MiB less 15 fit"),
+            });
+        }
+        let encoded = header.encode()?;
+        let bytes = encoded.len() as u64;
+        let total =
+            header.file_bytes(bytes).filter(|_| bytes <= MAX_HEADER_BYTES).ok_or_else(|| {
+                let count = header.sections.len();
+                let problem = format!("{count} objects are too many for one file: use several");
+                Error::InvalidSpec { field: "file", problem }
+            })?;
+        let mut start = [0; PREAMBLE_BYTES];
+        start[..8].copy_from_slice(&MAGIC);
+        start[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        start[12..14].copy_from_slice(&(scheme as u16).to_le_bytes());
+        start[14..16].copy_from_slice(&preamble.kind.code().to_le_bytes());
+        let words =
+            [preamble.params.0, preamble.key.0, header.sections.len() as u64, total, bytes, 0];
+        for (place, word) in start[16..].chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        let mut writer = Self {
+            out,
+            hasher: Zeroizing::new(Hasher::new()),
+            header: [0; HASH_BYTES as usize],
+            section: 0,
+            written: 0,
+            total,
+            row: Vec::new(),
+        };
+        writer.put(&start)?;
+        writer.put(&encoded)?;
+        writer.end_section()?;
+        Ok(writer)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.hasher.update(bytes);
+        self.out.write_all(bytes)?;
+        self.written += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn end_section(&mut self) -> Result<()> {
+        let zeros = [0; ALIGN as usize];
+        self.put(&zeros[..padding(self.written)])?;
+        let hash = self.hasher.finalize();
+        self.out.write_all(hash.as_bytes())?;
+        self.written += HASH_BYTES;
+        if self.section == 0 {
+            self.header = *hash.as_bytes();
+        }
+        self.section += 1;
+        self.hasher = section_hasher(&self.header, self.section);
+        Ok(())
+    }
+
+    /// Flushes. The bytes written.
+    pub(crate) fn finish(self) -> Result<u64> {
+        debug_assert_eq!(self.written, self.total);
+        self.out.flush()?;
+        Ok(self.written)
+    }
+
+    fn put_poly(&mut self, params: &Params, limbs: LimbSet, a: &RnsPoly<Eval>) -> Result<()> {
+        let mut row = core::mem::take(&mut self.row);
+        for (table, words) in params.basis().tables(limbs).zip(a.rows()) {
+            row.resize(words.len() * word_bytes(table.modulus()), 0);
+            pack(words, &mut row);
+            self.put(&row)?;
+        }
+        self.row = row;
+        Ok(())
+    }
+
+    pub(crate) fn secret_key(&mut self, key: &SecretKey) -> Result<()> {
+        let coeffs = key.coeffs();
+        let code = |&c: &i8| c as u8 & 3;
+        let pack = |four: &[i8]| four.iter().rev().fold(0, |byte, c| byte << 2 | code(c));
+        let bytes = Zeroizing::new(coeffs.chunks_exact(4).map(pack).collect::<Vec<u8>>());
+        self.put(&bytes)?;
+        self.end_section()
+    }
+
+    pub(crate) fn public_key(&mut self, params: &Params, key: &PublicKey) -> Result<()> {
+        self.put(key.seed.as_bytes())?;
+        self.put_poly(params, params.limbs(params.top()), &key.zero[0])?;
+        self.end_section()
+    }
+
+    pub(crate) fn evaluation_keys(&mut self, params: &Params, keys: &EvaluationKeys) -> Result<()> {
+        let galois = keys.galois.values().map(|key| &key.key);
+        for key in keys.relinearize.iter().chain(galois) {
+            self.put(key.seed.as_bytes())?;
+            for digit in &key.digits {
+                self.put_poly(params, params.key_limbs(key.level), &digit[0])?;
+            }
+            self.end_section()?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn ciphertext(&mut self, params: &Params, a: &Ciphertext) -> Result<()> {
+        for poly in &a.polys {
+            self.put_poly(params, params.limbs(a.level), poly)?;
+        }
+        self.end_section()
+    }
+}
+
+fn section_hasher(header: &[u8], section: u64) -> Zeroizing<Hasher> {
+    let mut hasher = Zeroizing::new(Hasher::new());
+    hasher.update(header);
+    hasher.update(&section.to_le_bytes());
+    hasher
+}
+
+/// Reads a file section by section.
+pub(crate) struct FileReader<R> {
+    input: R,
+    file_bytes: u64,
+    hasher: Zeroizing<Hasher>,
+    header: [u8; HASH_BYTES as usize],
+    section: u64,
+    read: u64,
+    row: Vec<u8>,
+}
+
+impl<R: Read> FileReader<R> {
+    /// Reads the header of a file of `file_bytes`. What it claims is consistent in
+    /// itself and with that size, but not yet with any parameters.
+    pub(crate) fn open<S, M>(
+        input: R,
+        file_bytes: u64,
+        scheme: Scheme,
+    ) -> Result<(Self, Preamble, Header<S, M>)>
+    where
+        S: Serialize + DeserializeOwned,
+        M: Serialize + DeserializeOwned,
+    {
+        let mut file = Self {
+            input,
+            file_bytes,
+            hasher: Zeroizing::new(Hasher::new()),
+            header: [0; HASH_BYTES as usize],
+            section: 0,
+            read: 0,
+            row: Vec::new(),
+        };
+        let mut start = [0; PREAMBLE_BYTES];
+        file.take(&mut start)?;
+        let word = |at: usize, bytes: usize| {
+            start[at..at + bytes].iter().rev().fold(0, |word, &b| word << 8 | u64::from(b))
+        };
+        if start[..8] != MAGIC {
+            return Err(malformed("it is not a file of this library".into()));
+        }
+        let version = word(8, 4) as u32;
+        if version != FORMAT_VERSION {
+            let supported = FORMAT_VERSION;
+            return Err(Error::UnsupportedVersion { found: version, supported });
+        }
+        if word(12, 2) != scheme as u64 {
+            return Err(malformed(format!("scheme {} is not {scheme:?}", word(12, 2))));
+        }
+        let kind = Kind::ALL
+            .into_iter()
+            .find(|kind| u64::from(kind.code()) == word(14, 2))
+            .ok_or_else(|| malformed(format!("there is no kind {}", word(14, 2))))?;
+        let [params, key, count, total, header_bytes, zero] =
+            core::array::from_fn(|i| word(16 + 8 * i, 8));
+        if total > file_bytes {
+            return Err(Error::Truncated { found: file_bytes, needed: total });
+        }
+        if total < file_bytes {
+            let surplus = file_bytes - total;
+            return Err(malformed(format!("{surplus} bytes follow its end")));
+        }
+        if zero != 0 || header_bytes > MAX_HEADER_BYTES.min(total) || count > total / ALIGN {
+            return Err(malformed("its header has impossible sizes".into()));
+        }
+        // Grows with the bytes there are, whatever the header claims.
+        let mut encoded = Vec::new();
+        file.input.by_ref().take(header_bytes).read_to_end(&mut encoded)?;
+        file.hasher.update(&encoded);
+        file.read += encoded.len() as u64;
+        if (encoded.len() as u64) < header_bytes {
+            return Err(Error::Truncated { found: file.read, needed: total });
+        }
+        file.end_section()?;
+        let header = Header::<S, M>::decode(&encoded, count)?;
+        if header.encode()? != encoded {
+            return Err(malformed("its header is not in the one form that writers give it".into()));
+        }
+        if header.file_bytes(header_bytes) != Some(total) {
+            return Err(malformed(format!("its sections do not have {total} bytes together")));
+        }
+        if header.sections.iter().any(|section| section.content.kind() != kind) {
+            return Err(malformed(format!("a section does not belong to {kind}")));
+        }
+        if matches!(kind, Kind::SecretKey | Kind::PublicKey) && count != 1 {
+            return Err(malformed(format!("a file of a {kind} has one section, this {count}")));
+        }
+        Ok((file, Preamble { kind, params: ParamsId(params), key: KeyId(key) }, header))
+    }
+
+    fn take(&mut self, bytes: &mut [u8]) -> Result<()> {
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match self.input.read(&mut bytes[filled..]) {
+                Ok(0) => {
+                    let found = self.read + filled as u64;
+                    let needed = self.file_bytes.max(self.read + bytes.len() as u64);
+                    return Err(Error::Truncated { found, needed });
+                }
+                Ok(read) => filled += read,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        self.hasher.update(bytes);
+        self.read += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Checks padding and checksum.
+    fn end_section(&mut self) -> Result<()> {
+        let mut zeros = [0; ALIGN as usize];
+        let zeros = &mut zeros[..padding(self.read)];
+        self.take(zeros)?;
+        let hash = self.hasher.finalize();
+        let mut found = [0; HASH_BYTES as usize];
+        self.take(&mut found)?;
+        let section = self.section;
+        if hash != found {
+            return Err(Error::Checksum { section });
+        }
+        if zeros.iter().any(|&byte| byte != 0) {
+            return Err(malformed(format!("the padding of section {section} is not zero")));
+        }
+        if section == 0 {
+            self.header = found;
+        }
+        self.section += 1;
+        self.hasher = section_hasher(&self.header, self.section);
+        Ok(())
+    }
+
+    /// Refuses bytes after the last section.
+    pub(crate) fn finish(mut self) -> Result<()> {
+        let mut more = Vec::new();
+        self.input.by_ref().take(1).read_to_end(&mut more)?;
+        if more.is_empty() { Ok(()) } else { Err(malformed("bytes follow its end".into())) }
+    }
+
+    fn seed(&mut self) -> Result<Seed> {
+        let mut bytes = [0; SEED_BYTES];
+        self.take(&mut bytes)?;
+        Ok(Seed::from_bytes(bytes))
+    }
+
+    /// A polynomial, and whether its residues are below their primes.
+    fn poly(&mut self, params: &Params, limbs: LimbSet) -> Result<(RnsPoly<Eval>, bool)> {
+        let basis = params.basis();
+        let mut a = basis.take(limbs);
+        let mut valid = true;
+        let mut row = core::mem::take(&mut self.row);
+        for (table, words) in basis.tables(limbs).zip(a.rows_mut()) {
+            let m = table.modulus();
+            row.resize(words.len() * word_bytes(m), 0);
+            self.take(&mut row)?;
+            valid &= unpack(&row, m.value(), words);
+        }
+        self.row = row;
+        Ok((a, valid))
+    }
+
+    /// Ends the section of residues that are `valid`. Damage shows in its checksum
+    /// first.
+    fn end_polys(&mut self, valid: bool) -> Result<()> {
+        let section = self.section;
+        self.end_section()?;
+        if valid {
+            return Ok(());
+        }
+        Err(malformed(format!("a residue of section {section} is not below its prime")))
+    }
+
+    pub(crate) fn secret_key(&mut self, params: &Params, id: KeyId) -> Result<SecretKey> {
+        let n = params.basis().n();
+        let mut bytes = Zeroizing::new(vec![0; n / 4]);
+        self.take(&mut bytes)?;
+        self.end_section()?;
+        let mut coeffs = Zeroizing::new(vec![0; n]);
+        for (four, &byte) in coeffs.chunks_exact_mut(4).zip(bytes.iter()) {
+            for (k, c) in four.iter_mut().enumerate() {
+                // The two bits, as a signed number.
+                *c = ((byte >> (2 * k)) << 6) as i8 >> 6;
+            }
+        }
+        SecretKey::from_coeffs(params, id, &coeffs)
+    }
+
+    pub(crate) fn public_key(&mut self, params: &Params, id: KeyId) -> Result<PublicKey> {
+        let limbs = params.limbs(params.top());
+        let seed = self.seed()?;
+        let (b, valid) = self.poly(params, limbs)?;
+        self.end_polys(valid)?;
+        let a = expand(params, limbs, &seed, 0);
+        Ok(PublicKey { params: params.id(), id, seed, zero: [b, a] })
+    }
+
+    fn switching_key(&mut self, params: &Params, level: Level) -> Result<SwitchingKey> {
+        let limbs = params.key_limbs(level);
+        let seed = self.seed()?;
+        let mut halves = Vec::with_capacity(params.digits(level));
+        let mut valid = true;
+        for _ in 0..params.digits(level) {
+            let (b, fine) = self.poly(params, limbs)?;
+            valid &= fine;
+            halves.push(b);
+        }
+        self.end_polys(valid)?;
+        let digits = halves.into_iter().enumerate();
+        let digits = digits.map(|(i, b)| [b, expand(params, limbs, &seed, i as u64)]).collect();
+        Ok(SwitchingKey { level, seed, digits })
+    }
+
+    /// The keys of a request that [`Header::key_request`] returned.
+    pub(crate) fn evaluation_keys(
+        &mut self,
+        params: &Params,
+        id: KeyId,
+        request: &KeyRequest,
+    ) -> Result<EvaluationKeys> {
+        let relinearize =
+            request.relinearize.map(|level| self.switching_key(params, level)).transpose()?;
+        let mut galois = std::collections::BTreeMap::new();
+        for (&g, &level) in &request.galois {
+            let key = self.switching_key(params, level)?;
+            let permutation = Permutation::galois(params.log_n(), g.0 as usize);
+            galois.insert(g, GaloisKey { key, permutation });
+        }
+        Ok(EvaluationKeys { params: params.id(), id, relinearize, galois })
+    }
+
+    /// A ciphertext of a level in range.
+    pub(crate) fn ciphertext(
+        &mut self,
+        params: &Params,
+        key: KeyId,
+        level: Level,
+    ) -> Result<Ciphertext> {
+        let limbs = params.limbs(level);
+        let (c0, first) = self.poly(params, limbs)?;
+        let (c1, second) = self.poly(params, limbs)?;
+        self.end_polys(first & second)?;
+        Ok(Ciphertext { polys: [c0, c1], level, params: params.id(), key })
+    }
+}

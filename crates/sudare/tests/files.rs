@@ -1,0 +1,375 @@
+//! Files: what is written is what is read, and it works.
+#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
+
+mod common;
+
+use common::{Parts, Session, load, open, seed, session, specs, values};
+use std::{
+    io::{ErrorKind, Read, Write},
+    sync::Arc,
+};
+use sudare::{
+    Error,
+    ckks::{
+        Complex, Params, Scale, Spec,
+        serial::{self, Kind, Label, Reader},
+    },
+    rlwe::{GaloisElement, KeyGenerator, KeyRequest, Level, SecretDistribution},
+};
+use sudare_arith::{
+    prng::{Seed, Stream},
+    sample,
+};
+
+fn label() -> Label {
+    Label { name: "tiny".into(), content: "table, größer".into(), meta: (0..=255).collect() }
+}
+
+#[test]
+fn loaded_objects_are_written_as_the_same_bytes() {
+    for spec in specs(10) {
+        let s = session(spec);
+        let loaded = s.reloaded();
+        let label = label();
+        assert_eq!(loaded.secret_file(&label), s.secret_file(&label));
+        assert_eq!(loaded.public_file(&label), s.public_file(&label));
+        assert_eq!(loaded.keys_file(&label), s.keys_file(&label));
+        assert_eq!(loaded.keys.fulfils(), s.request);
+        let ev = s.evaluator();
+        let a = s.encrypt(s.params.max_slots(), s.params.top());
+        let product = ev.mul(&a, &a).unwrap();
+        let items =
+            [a, s.encrypt(1, Level(0)), s.encrypt(64, Level(1)), ev.rescale(&product).unwrap()];
+        let file = s.ciphertexts_file(&items, &label);
+        let read = open(&file).unwrap().ciphertexts(&s.params).unwrap();
+        assert_eq!(s.ciphertexts_file(&read, &label), file);
+        for (a, b) in items.iter().zip(&read) {
+            assert_eq!(
+                (a.level(), a.slots(), a.key_id(), a.params_id()),
+                (b.level(), b.slots(), b.key_id(), b.params_id())
+            );
+            assert_eq!(<(f64, f64)>::from(a.scale()), <(f64, f64)>::from(b.scale()));
+        }
+    }
+}
+
+#[test]
+fn loaded_keys_encrypt_evaluate_and_decrypt() {
+    for (spec, bits) in specs(11).into_iter().zip([18.0, 32.0, 30.0, 18.0]) {
+        let s = session(spec.clone());
+        let loaded = s.reloaded();
+        let slots = loaded.params.max_slots();
+        let x = values(slots);
+        // Encrypted with the loaded public key, sent through a file, used with the
+        // loaded evaluation keys, decrypted with the loaded secret key.
+        let fresh = loaded.encrypt(slots, loaded.params.top());
+        let file = loaded.ciphertexts_file(&[fresh], &Label::default());
+        let [a] = open(&file).unwrap().ciphertexts(&loaded.params).unwrap().try_into().unwrap();
+        let ev = loaded.evaluator();
+        let square = ev.mul_rescale(&a, &a).unwrap();
+        let turned = ev.rotate(&square, 1).unwrap();
+        let low = ev.drop_to(&turned, Level(0)).unwrap();
+        let conjugate = ev.conjugate(&low).unwrap();
+        let mut expected: Vec<Complex<f64>> = x.iter().map(|&x| (x * x).conj()).collect();
+        expected.rotate_left(1);
+        let found = loaded.precision(&conjugate, &expected);
+        assert!(found > bits, "{found:.1} bits with loaded keys, {spec:?}");
+        // The pairs fit each other across the file.
+        let found = s.precision(&conjugate, &expected);
+        assert!(found > bits, "{found:.1} bits with the original secret key, {spec:?}");
+    }
+}
+
+#[test]
+fn sizes_are_known_before_and_as_documented() {
+    for spec in specs(10) {
+        let s = session(spec);
+        let p = s.params.rlwe();
+        for label in [Label::default(), label()] {
+            let file = s.keys_file(&label);
+            let predicted = serial::evaluation_keys_bytes(&s.params, &s.request, &label);
+            assert_eq!(predicted, file.len() as u64);
+            let parts = Parts::of(&file);
+            assert_eq!(parts.seal(), file, "the frame is not as documented");
+        }
+        let packed = |primes: &[u64]| {
+            let bytes = |q: &u64| u64::from(u64::BITS - q.leading_zeros()).div_ceil(8) << 10;
+            primes.iter().map(bytes).sum::<u64>()
+        };
+        let chain = |level: usize| p.spec().q[..=level].concat();
+        let key = |level: usize| {
+            let digits = p.digits(Level(level as u32)) as u64;
+            32 + digits * (packed(&chain(level)) + packed(&p.spec().p))
+        };
+        let lengths = |file: &[u8]| {
+            Parts::of(file).sections.iter().map(|s| s.len() as u64).collect::<Vec<_>>()
+        };
+        let none = Label::default();
+        assert_eq!(lengths(&s.secret_file(&none)), [256]);
+        assert_eq!(lengths(&s.public_file(&none)), [32 + packed(&chain(2))]);
+        // Relinearisation, then 5, the conjugation 2N - 1 and the inverse of 125 in
+        // increasing order.
+        let inverse = GaloisElement::rotation(10, -3).0;
+        assert!(5 < inverse && inverse < 2047);
+        assert_eq!(lengths(&s.keys_file(&none)), [key(2), key(1), key(1), key(0)]);
+        let file = s.ciphertexts_file(&[s.encrypt(4, Level(1))], &none);
+        assert_eq!(lengths(&file), [2 * packed(&chain(1))]);
+    }
+}
+
+#[test]
+fn the_info_says_what_was_written() {
+    let spec = specs(10).swap_remove(2);
+    let s = session(spec.clone());
+    let label = label();
+    let items = vec![s.encrypt(8, Level(1)); 3];
+    let files = [
+        (Kind::SecretKey, 1, s.secret_file(&label)),
+        (Kind::PublicKey, 1, s.public_file(&label)),
+        (Kind::EvaluationKeys, 4, s.keys_file(&label)),
+        (Kind::Ciphertexts, 3, s.ciphertexts_file(&items, &label)),
+    ];
+    for (kind, count, file) in files {
+        let reader = open(&file).unwrap();
+        let info = reader.info();
+        assert_eq!((info.kind, info.count, info.bytes), (kind, count, file.len() as u64));
+        assert_eq!((info.format_version, &info.spec, &info.label), (1, &spec, &label));
+        assert_eq!((info.key_id, info.params_id), (s.secret.id(), s.params.rlwe().id()));
+        assert_eq!(reader.params().unwrap().rlwe(), s.params.rlwe());
+    }
+    assert_eq!(Kind::EvaluationKeys.to_string(), "evaluation keys");
+}
+
+#[test]
+fn coefficients_of_the_secret_are_its_file() {
+    for spec in specs(10) {
+        let s = session(spec.clone());
+        let parts = Parts::of(&s.secret_file(&Label::default()));
+        let codes: Vec<u8> =
+            (0..1024).map(|i| parts.sections[0][i / 4] >> (2 * (i % 4)) & 3).collect();
+        assert!(codes.iter().all(|&c| c != 2));
+        let weight = codes.iter().filter(|&&c| c != 0).count();
+        match spec.secret {
+            SecretDistribution::FixedWeight { h } => assert_eq!(weight, h as usize),
+            // 2/3 of 1024 within five standard deviations.
+            SecretDistribution::UniformTernary => assert!(weight.abs_diff(683) < 76),
+        }
+    }
+}
+
+fn mul(a: u64, b: u64, q: u64) -> u64 {
+    (u128::from(a) * u128::from(b) % u128::from(q)) as u64
+}
+
+fn pow(x: u64, e: u64, q: u64) -> u64 {
+    (0..64).rev().fold(1, |y, bit| {
+        let square = mul(y, y, q);
+        if e >> bit & 1 == 1 { mul(square, x, q) } else { square }
+    })
+}
+
+/// The powers of the least primitive `2n`-th root of unity modulo `q`.
+fn roots(n: usize, q: u64) -> Vec<u64> {
+    let order = 2 * n as u64;
+    let powers = |x: u64| {
+        std::iter::successors(Some(1), move |&y| Some(mul(x, y, q))).take(2 * n).collect::<Vec<_>>()
+    };
+    let mut candidates = (2..).map(|x| pow(x, (q - 1) / order, q));
+    let any = candidates.find(|&psi| pow(psi, order / 2, q) == q - 1).unwrap();
+    powers(powers(any).into_iter().skip(1).step_by(2).min().unwrap())
+}
+
+/// A public key from its file, opened with the secret key from its file, after
+/// docs/file-format.md and docs/notes/randomness.md: transforms by definition,
+/// nothing of the library but streams and sampling.
+#[test]
+fn a_public_key_means_what_the_documents_say() {
+    for log_n in [9, 11] {
+        let n = 1usize << log_n;
+        let s = session(specs(log_n).swap_remove(0));
+        let secret = Parts::of(&s.secret_file(&Label::default())).sections.remove(0);
+        let public = Parts::of(&s.public_file(&Label::default())).sections.remove(0);
+        let q = s.params.rlwe().spec().q[0][0];
+        let roots = roots(n, q);
+        let exponent = |k: usize| {
+            let u = if n < 2048 { k } else { k - k % 2048 + 256 * (k % 8) + k % 2048 / 8 };
+            2 * (u.reverse_bits() >> (usize::BITS - log_n)) + 1
+        };
+        let b = |k: usize| {
+            let bytes = &public[32 + 7 * k..][..7];
+            bytes.iter().rev().fold(0, |b, &byte| b << 8 | u64::from(byte))
+        };
+        let secret: Vec<u64> = (0..n)
+            .map(|i| [0, 1, u64::MAX, q - 1][usize::from(secret[i / 4] >> (2 * (i % 4)) & 3)])
+            .collect();
+        let seed = Seed::from_bytes(public[..32].try_into().unwrap());
+        let mut a = vec![0; n];
+        let mut stream = Stream::new(&seed.derive("uniform", 0), "prime", q);
+        sample::uniform(q, &mut stream, &mut a);
+        // b + a s is the error: at each point, then by coefficients.
+        let error = |k: usize| {
+            let point = |i: usize| roots[exponent(k) * i % (2 * n)];
+            let s = (0..n).fold(0, |sum, i| (sum + mul(secret[i], point(i), q)) % q);
+            (b(k) + mul(a[k], s, q)) % q
+        };
+        let error: Vec<u64> = (0..n).map(error).collect();
+        let n_inverse = pow(n as u64, q - 2, q);
+        let coefficient = |i: usize| {
+            let point = |k: usize| roots[(2 * n - exponent(k) * i % (2 * n)) % (2 * n)];
+            let sum = (0..n).fold(0, |sum, k| (sum + mul(error[k], point(k), q)) % q);
+            let c = mul(sum, n_inverse, q);
+            if c > q / 2 { -((q - c) as f64) } else { c as f64 }
+        };
+        let error: Vec<f64> = (0..n).map(coefficient).collect();
+        assert!(error.iter().all(|c| c.abs() <= 21.0));
+        // Variance 10.5, within about three standard deviations of its estimate.
+        let variance = error.iter().map(|c| c * c).sum::<f64>() / n as f64;
+        assert!((8.5..12.5).contains(&variance), "{variance}");
+    }
+}
+
+/// One byte at a time, as a slow pipe may, with interruptions.
+struct Slow<'a>(&'a [u8], bool);
+
+impl Read for Slow<'_> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        self.1 = !self.1;
+        if self.1 {
+            return Err(ErrorKind::Interrupted.into());
+        }
+        let len = out.len().min(1);
+        self.0.read(&mut out[..len])
+    }
+}
+
+/// Fails after some bytes.
+struct Full(usize);
+
+impl Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 = self.0.checked_sub(bytes.len()).ok_or(ErrorKind::StorageFull)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn any_stream_will_do_and_its_errors_arrive() {
+    let s = session(specs(10).swap_remove(0));
+    let file = s.public_file(&label());
+    let reader = Reader::new(Slow(&file, false), file.len() as u64).unwrap();
+    let public = Arc::new(reader.public_key(&s.params).unwrap());
+    let same = Session { public, ..s };
+    assert_eq!(same.public_file(&label()), file);
+    for room in [0, 100, file.len() - 1] {
+        let written =
+            serial::write_public_key(&mut Full(room), &same.params, &same.public, &label());
+        assert!(matches!(written, Err(Error::Io { kind: ErrorKind::StorageFull, .. })));
+    }
+    let out: &mut dyn Write = &mut Full(file.len());
+    let written = serial::write_public_key(out, &same.params, &same.public, &label());
+    assert_eq!(written, Ok(file.len() as u64));
+}
+
+#[test]
+fn files_of_other_kinds_parameters_and_keys_are_refused() {
+    let [narrow, wide, ..] = <[Spec; 4]>::try_from(specs(10)).unwrap();
+    let (s, other) = (session(narrow.clone()), session(wide));
+    let none = Label::default();
+    let file = s.secret_file(&none);
+    let found = open(&file).unwrap().public_key(&s.params);
+    let needed = Kind::PublicKey;
+    assert_eq!(found.err(), Some(Error::WrongKind { found: Kind::SecretKey, needed }));
+    let found = open(&file).unwrap().secret_key(&other.params);
+    assert!(matches!(found, Err(Error::ParamsMismatch { what: "secret key", .. })));
+    let mut out = Vec::new();
+    let written = serial::write_secret_key(&mut out, &other.params, &s.secret, &none);
+    assert!(matches!(written, Err(Error::ParamsMismatch { .. })));
+    let mut keygen = KeyGenerator::from_seed(s.params.rlwe(), &seed(9));
+    let stranger = keygen.secret_key().unwrap();
+    let public = Arc::new(keygen.public_key(&stranger).unwrap());
+    let a = s.encrypt(8, Level(1));
+    let items = [a, Session { public, ..s }.encrypt(8, Level(1))];
+    let params = Params::new(narrow).unwrap();
+    let written = serial::write_ciphertexts(&mut out, &params, &items, &none);
+    assert!(matches!(written, Err(Error::KeyMismatch { .. })));
+    let written = serial::write_ciphertexts(&mut out, &params, &[], &none);
+    assert!(matches!(written, Err(Error::InvalidSpec { field: "ciphertexts", .. })));
+    let large = Label { meta: vec![0; 16 << 20], ..Label::default() };
+    let written = serial::write_secret_key(&mut out, &params, &stranger, &large);
+    assert!(matches!(written, Err(Error::InvalidSpec { field: "label", .. })));
+    assert!(out.is_empty());
+}
+
+#[test]
+fn a_large_label_is_kept() {
+    let s = session(specs(10).swap_remove(0));
+    let meta: Vec<u8> = (0..(16 << 20) - 15).map(|i: u32| (i ^ i >> 8) as u8).collect();
+    let label = Label { meta, ..Label::default() };
+    let file = s.secret_file(&label);
+    assert_eq!(open(&file).unwrap().info().label, label);
+    load(&file).unwrap();
+}
+
+#[test]
+fn no_keys_are_a_file_too() {
+    let params = Params::new(specs(10).swap_remove(0)).unwrap();
+    let mut keygen = KeyGenerator::from_seed(params.rlwe(), &seed(1));
+    let secret = keygen.secret_key().unwrap();
+    let keys = keygen.evaluation_keys(&secret, &KeyRequest::new()).unwrap();
+    let mut file = Vec::new();
+    let none = Label::default();
+    let bytes = serial::write_evaluation_keys(&mut file, &params, &keys, &none).unwrap();
+    assert_eq!(bytes, serial::evaluation_keys_bytes(&params, &KeyRequest::new(), &none));
+    let loaded = open(&file).unwrap().evaluation_keys(&params).unwrap();
+    assert_eq!((loaded.fulfils().count(), loaded.id()), (0, secret.id()));
+}
+
+#[test]
+fn the_size_of_impossible_keys_is_that_of_the_largest() {
+    let params = Params::new(specs(10).swap_remove(0)).unwrap();
+    let none = Label::default();
+    let size = |level| {
+        let request = KeyRequest::new().relinearize(level);
+        serial::evaluation_keys_bytes(&params, &request, &none)
+    };
+    assert_eq!(size(Level(u32::MAX)), size(params.top()));
+}
+
+#[test]
+fn a_file_cannot_lower_the_security_asked_for() {
+    let s = session(specs(12).swap_remove(0));
+    let file = s.public_file(&Label::default());
+    let mut parts = Parts::of(&file);
+    parts.spec.insecure = false;
+    let found = open(&parts.seal()).unwrap().params();
+    assert!(matches!(found, Err(Error::Insecure { .. })), "{found:?}");
+    // The other way, the fingerprint tells.
+    let spec = Spec::uniform(12, 40.0, 0, 30.0, vec![40.0]);
+    let params = Params::new(spec).unwrap();
+    let mut keygen = KeyGenerator::from_seed(params.rlwe(), &seed(1));
+    let secret = keygen.secret_key().unwrap();
+    let mut file = Vec::new();
+    serial::write_secret_key(&mut file, &params, &secret, &Label::default()).unwrap();
+    let mut parts = Parts::of(&file);
+    parts.spec.insecure = true;
+    let found = open(&parts.seal()).unwrap().params();
+    assert!(matches!(found, Err(Error::ParamsMismatch { .. })), "{found:?}");
+}
+
+#[test]
+fn scales_keep_both_parts() {
+    let s = session(specs(10).swap_remove(0));
+    let third = Scale::from_f64(2f64.powi(40)) / Scale::from_f64(3.0);
+    let encoder = sudare::ckks::Encoder::new(&s.params);
+    let plain = encoder.encode(&values(8), Level(1), third).unwrap();
+    let encryptor = sudare::ckks::Encryptor::new(&s.params, Arc::clone(&s.public)).unwrap();
+    let file = s.ciphertexts_file(&[encryptor.encrypt(&plain).unwrap()], &Label::default());
+    let read = open(&file).unwrap().ciphertexts(&s.params).unwrap();
+    let (hi, lo) = read[0].scale().into();
+    assert!(lo != 0.0);
+    assert_eq!((hi, lo), third.into());
+}

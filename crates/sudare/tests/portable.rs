@@ -1,0 +1,45 @@
+//! The same bytes on every machine: other kernels and other numbers of threads.
+#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
+
+mod common;
+
+use common::digests;
+use std::process::Command;
+use sudare_arith::{Isa, par};
+
+const EXPECTED: &str = "SUDARE_TEST_EXPECTED_DIGESTS";
+
+fn all_digests() -> String {
+    digests().into_iter().map(|(name, hex)| format!("{name}: {hex}\n")).collect()
+}
+
+#[test]
+fn threads_do_not_matter() {
+    let one = par::with_threads(1, all_digests).unwrap();
+    for threads in [2, 3] {
+        assert_eq!(par::with_threads(threads, all_digests).unwrap(), one, "{threads} threads");
+    }
+}
+
+#[test]
+fn kernels_do_not_matter() {
+    let expected = all_digests();
+    for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+        // The instruction set is chosen once a process.
+        let run = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "digests_are_those_of_the_parent", "--ignored"])
+            .env("SUDARE_ISA", isa.name())
+            .env(EXPECTED, &expected)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&run.stdout);
+        assert!(run.status.success() && text.contains("1 passed"), "{}: {text}", isa.name());
+    }
+}
+
+#[test]
+#[ignore = "runs in a process of its own, started by kernels_do_not_matter"]
+fn digests_are_those_of_the_parent() {
+    assert_eq!(Isa::detect().name(), std::env::var("SUDARE_ISA").unwrap());
+    assert_eq!(all_digests(), std::env::var(EXPECTED).unwrap());
+}
