@@ -14,7 +14,7 @@ mod scalar;
 #[cfg(test)]
 mod tests;
 
-use crate::{Modulus, NttTable, Shoup};
+use crate::{Modulus, NttTable, Shoup, fraction::Fraction};
 use std::sync::LazyLock;
 
 pub(crate) use scalar::SCALAR;
@@ -100,6 +100,9 @@ pub(crate) struct KernelTable {
     pub add_constant: unsafe fn(&Modulus, *mut u64, u64, usize),
     /// `out = a mod q` for signed `|a| < q`.
     pub lift: unsafe fn(&Modulus, *mut u64, *const i8, usize),
+    /// `round(sum_i y_i / q_i)`, or [`UNDECIDED`](crate::fraction::UNDECIDED) where
+    /// that is within its precision of a half; whether all are decided.
+    pub round_sum: unsafe fn(&[Fraction], &[*const u64], *mut u64, usize) -> bool,
     /// Forward and inverse transforms of rows of `N` words for `log_n >= min_log_n`.
     pub ntt_forward: unsafe fn(&NttTable, &[*mut u64]),
     pub ntt_inverse: unsafe fn(&NttTable, &[*mut u64]),

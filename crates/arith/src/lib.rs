@@ -7,6 +7,7 @@
 pub mod dd;
 mod error;
 pub mod fft;
+mod fraction;
 mod kernel;
 pub mod mem;
 mod modulus;
@@ -17,6 +18,7 @@ pub mod prng;
 pub mod sample;
 
 pub use error::{Error, Result};
+pub use fraction::Fractions;
 pub use kernel::Isa;
 pub use modulus::{Modulus, Shoup};
 pub use ntt::{NttTable, Permutation};

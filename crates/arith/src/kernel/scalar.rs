@@ -1,7 +1,10 @@
 //! Portable kernels for any `q < 2^62`: the specification.
 
 use super::{BLOCK, KernelTable, ROW, TERMS};
-use crate::{Modulus, NttTable, Shoup};
+use crate::{
+    Modulus, NttTable, Shoup,
+    fraction::{Fraction, UNDECIDED},
+};
 use core::slice;
 
 pub(crate) static SCALAR: KernelTable = KernelTable {
@@ -16,6 +19,7 @@ pub(crate) static SCALAR: KernelTable = KernelTable {
     sub_scale,
     add_constant,
     lift,
+    round_sum,
     ntt_forward,
     ntt_inverse,
     min_log_n: 4,
@@ -130,6 +134,27 @@ unsafe fn lift(m: &Modulus, out: *mut u64, a: *const i8, len: usize) {
         // SAFETY: the table's contract.
         unsafe { *out.add(i) = a.min(a.wrapping_add(m.value())) }
     }
+}
+
+/// In units of `2^-57`: each term is underestimated by less than two of them.
+unsafe fn round_sum(fractions: &[Fraction], y: &[*const u64], out: *mut u64, len: usize) -> bool {
+    const BITS: u32 = 57;
+    let slack = 2 * fractions.len() as u64;
+    let mut decided = true;
+    for x in 0..len {
+        let mut sum = 1u64 << (BITS - 1);
+        for (f, y) in fractions.iter().zip(y) {
+            // SAFETY: the table's contract.
+            let y = unsafe { *y.add(x) } << f.shift;
+            sum += ((u128::from(y) * u128::from(f.reciprocal)) >> 64) as u64;
+        }
+        let v = sum >> BITS;
+        let sure = (sum + slack) >> BITS == v;
+        decided &= sure;
+        // SAFETY: the table's contract.
+        unsafe { *out.add(x) = if sure { v } else { UNDECIDED } }
+    }
+    decided
 }
 
 /// Pairs `w, floor(w * 2^64 / q)` in the order of `powers`.

@@ -1,7 +1,7 @@
 //! Exact change of basis.
 
 use super::{Coeff, Eval, LimbSet, RnsBasis, RnsPoly, TILE};
-use sudare_arith::{Modulus, Permutation, Shoup, mem::Buf, par};
+use sudare_arith::{Fractions, Modulus, Permutation, Shoup, mem::Buf, par};
 
 /// From residues modulo the primes `q_i` of a set, with product `Q`, to residues
 /// modulo other primes.
@@ -17,17 +17,8 @@ use sudare_arith::{Modulus, Permutation, Shoup, mem::Buf, par};
 pub struct BaseConverter {
     /// `(Q / q_i)^-1 mod q_i`.
     inverse: Vec<Shoup>,
-    /// `q_i`, and the reciprocal that [`BaseConverter::quotients`] uses.
-    fractions: Vec<Fraction>,
+    fractions: Fractions,
     targets: Vec<Target>,
-}
-
-struct Fraction {
-    q: u64,
-    /// `y << shift` fills 62 bits.
-    shift: u32,
-    /// `floor(2^(64 + 57) / (q << shift))`.
-    reciprocal: u64,
 }
 
 struct Target {
@@ -36,9 +27,6 @@ struct Target {
     /// `Q / q_i` for each source prime, then `-Q`.
     factors: Vec<u64>,
 }
-
-/// Fractional bits of the sums in [`BaseConverter::quotients`].
-const FRACTION_BITS: u32 = 57;
 
 impl BaseConverter {
     /// From the primes `from` to each of `to`.
@@ -54,18 +42,13 @@ impl BaseConverter {
             factors.push(m.neg(product_but(from.len(), m)));
             Target { modulus: m.for_inputs_of(widest), factors }
         };
-        let fraction = |m: &Modulus| {
-            let (q, shift) = (m.value(), 62 - m.bits());
-            let reciprocal = (1u128 << (64 + FRACTION_BITS)) / (u128::from(q) << shift);
-            Fraction { q, shift, reciprocal: reciprocal as u64 }
-        };
         Self {
             inverse: from
                 .iter()
                 .enumerate()
                 .map(|(i, m)| m.shoup(m.inv(product_but(i, m))))
                 .collect(),
-            fractions: from.iter().map(fraction).collect(),
+            fractions: Fractions::new(from),
             targets: to.iter().map(target).collect(),
         }
     }
@@ -84,69 +67,9 @@ impl BaseConverter {
     }
 
     /// `v = round(sum_i y_i / q_i)` in each column of `y`, exactly.
-    ///
-    /// The sum is underestimated by less than two units of `2^-57` a term, so
-    /// rounding is decided unless it lies that near to a half.
     pub fn quotients(&self, y: &[&[u64]], out: &mut [u64]) {
-        const HALF: u64 = 1 << (FRACTION_BITS - 1);
-        out.fill(HALF);
-        for (f, row) in self.fractions.iter().zip(y) {
-            for (sum, &y) in out.iter_mut().zip(*row) {
-                *sum += ((u128::from(y << f.shift) * u128::from(f.reciprocal)) >> 64) as u64;
-            }
-        }
-        let slack = 2 * self.fractions.len() as u64;
-        for (x, sum) in out.iter_mut().enumerate() {
-            let v = *sum >> FRACTION_BITS;
-            *sum = if (*sum + slack) >> FRACTION_BITS == v {
-                v
-            } else {
-                self.decide(v, y.iter().map(|row| row[x]))
-            };
-        }
+        self.fractions.round_sum(y, out);
     }
-
-    /// `v` or `v + 1`, whichever rounds `sum_i y_i / q_i`: the latter if
-    /// `2 sum_i y_i Q / q_i >= (2 v + 1) Q`.
-    #[cold]
-    fn decide(&self, v: u64, y: impl Iterator<Item = u64>) -> u64 {
-        let product_but = |skip: usize| {
-            let others = self.fractions.iter().enumerate().filter(|(i, _)| *i != skip);
-            others.fold(vec![1], |product, (_, f)| scaled(product, f.q))
-        };
-        let left =
-            y.enumerate().fold(Vec::new(), |sum, (i, y)| added(sum, scaled(product_but(i), 2 * y)));
-        let right = scaled(product_but(self.fractions.len()), 2 * v + 1);
-        let len = left.len().max(right.len());
-        let word = |x: &[u64], i: usize| x.get(i).copied().unwrap_or(0);
-        let order = (0..len).rev().map(|i| word(&left, i).cmp(&word(&right, i)));
-        v + u64::from(order.fold(core::cmp::Ordering::Equal, core::cmp::Ordering::then).is_ge())
-    }
-}
-
-/// `a * w`, little-endian words.
-fn scaled(mut a: Vec<u64>, w: u64) -> Vec<u64> {
-    let mut carry = 0u128;
-    for x in &mut a {
-        carry += u128::from(*x) * u128::from(w);
-        *x = carry as u64;
-        carry >>= 64;
-    }
-    a.push(carry as u64);
-    a
-}
-
-/// `a + b`, little-endian words.
-fn added(mut a: Vec<u64>, b: Vec<u64>) -> Vec<u64> {
-    a.resize(a.len().max(b.len()) + 1, 0);
-    let mut carry = false;
-    for (i, x) in a.iter_mut().enumerate() {
-        let (sum, over) = x.overflowing_add(b.get(i).copied().unwrap_or(0));
-        let (sum, more) = sum.overflowing_add(carry.into());
-        *x = sum;
-        carry = over || more;
-    }
-    a
 }
 
 /// Division by the product `D` of some primes with exact rounding: `round(a / D)`

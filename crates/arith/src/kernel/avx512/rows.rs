@@ -4,12 +4,10 @@
 use super::{Factor, LANES, Lanes, load, splat, store, transform};
 use crate::{
     Modulus, Shoup,
+    fraction::{Fraction, UNDECIDED},
     kernel::{KernelTable, SCALAR, TERMS},
 };
-use core::arch::x86_64::{
-    __m512i, _mm_loadl_epi64, _mm512_add_epi64, _mm512_cvtepi8_epi64, _mm512_min_epu64,
-    _mm512_setzero_si512,
-};
+use core::arch::x86_64::*;
 
 pub(super) const fn table<L: Lanes>(name: &'static str) -> KernelTable {
     KernelTable {
@@ -24,6 +22,7 @@ pub(super) const fn table<L: Lanes>(name: &'static str) -> KernelTable {
         sub_scale: sub_scale::<L>,
         add_constant: add_constant::<L>,
         lift,
+        round_sum,
         ntt_forward: transform::forward::<L>,
         ntt_inverse: transform::inverse::<L>,
         min_log_n: transform::MIN_LOG_N,
@@ -220,5 +219,34 @@ unsafe fn lift(m: &Modulus, out: *mut u64, a: *const i8, len: usize) {
             store(out.add(i), _mm512_min_epu64(v, _mm512_add_epi64(v, q)));
         }
         (SCALAR.lift)(m, out.add(end), a.add(end), len - end);
+    }
+}
+
+/// In units of `2^-51`: each term is underestimated by less than three of them,
+/// one each for the low bits of `y`, of the reciprocal and of the product.
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
+unsafe fn round_sum(fractions: &[Fraction], y: &[*const u64], out: *mut u64, len: usize) -> bool {
+    const BITS: u32 = 51;
+    let end = full(len);
+    // SAFETY: the table's contract.
+    unsafe {
+        let slack = splat(3 * fractions.len() as u64);
+        let undecided = splat(UNDECIDED);
+        let mut any = 0;
+        for x in (0..end).step_by(LANES) {
+            let mut sum = splat(1 << (BITS - 1));
+            for (f, row) in fractions.iter().zip(y) {
+                let y = _mm512_sllv_epi64(load(row.add(x)), splat(f.shift.into()));
+                let y = _mm512_srli_epi64::<10>(y);
+                sum = _mm512_madd52hi_epu64(sum, y, splat(f.reciprocal >> 8));
+            }
+            let v = _mm512_srli_epi64::<BITS>(sum);
+            let upper = _mm512_srli_epi64::<BITS>(_mm512_add_epi64(sum, slack));
+            let unsure = _mm512_cmpneq_epu64_mask(v, upper);
+            any |= unsure;
+            store(out.add(x), _mm512_mask_mov_epi64(v, unsure, undecided));
+        }
+        let rest = advance(y, end);
+        (SCALAR.round_sum)(fractions, &rest, out.add(end), len - end) && any == 0
     }
 }
