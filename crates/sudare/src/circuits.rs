@@ -6,7 +6,9 @@
 mod ops;
 mod polynomial;
 pub mod sim;
+mod sums;
 
 pub use crate::ckks::{Chain, Complex};
 pub use ops::Ops;
 pub use polynomial::{Basis, Polynomial, PolynomialPlan};
+pub use sums::InnerSum;

@@ -1,0 +1,174 @@
+//! Statistics of encrypted numbers.
+//!
+//! [`SlotPlan`] computes mean and variance of the numbers in one ciphertext, wholly
+//! under encryption. [`StatsPlan`] computes what the moments, covariances and
+//! correlations of a table's columns follow from: the server sums powers and products
+//! of scaled columns, the owner finishes with divisions and square roots in the clear.
+
+mod columns;
+mod slots;
+mod summary;
+
+pub use columns::{Job, StatsPlan};
+pub use slots::SlotPlan;
+pub use summary::{ColumnScaling, Statistics};
+
+/// Why statistics cannot be planned, computed or read.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StatsError {
+    /// What the engine refuses.
+    #[error(transparent)]
+    Engine(#[from] sudare::Error),
+    /// There are no rows or no columns.
+    #[error("found {rows} rows and {features} columns; statistics need at least one of each")]
+    Empty {
+        /// Rows found.
+        rows: usize,
+        /// Columns found.
+        features: usize,
+    },
+    /// More than is computed in one job.
+    #[error("found {found} {what}, but a job holds at most {limit}; split the table")]
+    TooLarge {
+        /// What was counted.
+        what: &'static str,
+        /// How many there are.
+        found: u128,
+        /// How many are allowed.
+        limit: u128,
+    },
+    /// The parameters have too few levels or too small a modulus for the sums.
+    #[error(
+        "{what} needs {levels} levels above one that holds sums of {rows} scaled rows, but no \
+         level of these parameters (log2 Q = {log2_q:.0}, scale 2^{log2_scale:.0}) has them: \
+         use the parameters made for the job"
+    )]
+    ParamsTooSmall {
+        /// The computation.
+        what: &'static str,
+        /// Levels that it consumes.
+        levels: u32,
+        /// Rows, those of padding included.
+        rows: u128,
+        /// `log2` of the modulus at the top.
+        log2_q: f64,
+        /// `log2` of the default scale.
+        log2_scale: f64,
+    },
+    /// Something has another shape than planned.
+    #[error("found {found} {what}, but the plan needs {needed}")]
+    Shape {
+        /// What was counted.
+        what: &'static str,
+        /// How many were given.
+        found: usize,
+        /// How many are needed.
+        needed: usize,
+    },
+    /// A value that scaling should have brought to `[-1, 1]`, or a sum of such, is
+    /// too large or not a number.
+    #[error(
+        "output {output}: a sum of {rows} scaled values is {found}, beyond what they can reach; \
+         decode with the scaling and the plan that the table was encrypted under"
+    )]
+    OutOfRange {
+        /// Index of the output.
+        output: usize,
+        /// Rows summed.
+        rows: usize,
+        /// The sum found.
+        found: f64,
+    },
+    /// A scaling with a centre or a half-range that no table has.
+    #[error(
+        "column {column} is scaled by centre {centre} and half-range {half_range}: both must be \
+         finite, and the half-range not negative"
+    )]
+    Scaling {
+        /// Index of the column.
+        column: usize,
+        /// Its centre.
+        centre: f64,
+        /// Its half-range.
+        half_range: f64,
+    },
+}
+
+/// Bits left free in a modulus above the largest sum, for errors.
+const ROOM_BITS: f64 = 0.1;
+
+/// Results of this module.
+pub type Result<T> = core::result::Result<T, StatsError>;
+
+#[cfg(test)]
+mod testkit {
+    use super::Statistics;
+    use crate::table::Table;
+
+    /// Statistics by definition: means first, then moments of the deviations.
+    pub fn two_passes(table: &Table) -> Statistics {
+        let n = table.rows() as f64;
+        let columns: Vec<Vec<f64>> =
+            (0..table.features()).map(|i| table.column(i).collect()).collect();
+        let mean: Vec<f64> = columns.iter().map(|c| c.iter().sum::<f64>() / n).collect();
+        let moment =
+            |i: usize, k: i32| columns[i].iter().map(|x| (x - mean[i]).powi(k)).sum::<f64>() / n;
+        let covariance = |i: usize, j: usize| {
+            let pairs = columns[i].iter().zip(&columns[j]);
+            pairs.map(|(x, y)| (x - mean[i]) * (y - mean[j])).sum::<f64>() / (n - 1.0)
+        };
+        let all = || 0..columns.len();
+        let matrix = |f: &dyn Fn(usize, usize) -> f64| -> Vec<Vec<f64>> {
+            all().map(|i| all().map(|j| f(i, j)).collect()).collect()
+        };
+        let variance: Vec<f64> = all().map(|i| covariance(i, i)).collect();
+        Statistics {
+            rows: table.rows(),
+            std_dev: variance.iter().map(|v| v.sqrt()).collect(),
+            skewness: all().map(|i| moment(i, 3) / moment(i, 2).powf(1.5)).collect(),
+            kurtosis: all().map(|i| moment(i, 4) / moment(i, 2).powi(2) - 3.0).collect(),
+            covariance: matrix(&covariance),
+            correlation: matrix(&|i, j| {
+                (moment(i, 2) * moment(j, 2)).sqrt().recip() * covariance(i, j) * (n - 1.0) / n
+            }),
+            variance,
+            mean,
+        }
+    }
+
+    /// Whether all agree within `tolerance`, relative to the standard deviations of
+    /// the columns where a statistic has their unit.
+    pub fn assert_close(found: &Statistics, expected: &Statistics, tolerance: f64) {
+        assert_eq!(found.rows, expected.rows);
+        let check = |what: &str, a: f64, b: f64, unit: f64| {
+            let same = a.is_nan() && b.is_nan() || (a - b).abs() <= tolerance * unit;
+            assert!(same, "{what}: {a}, expected {b}, unit {unit}");
+        };
+        for i in 0..expected.mean.len() {
+            let deviation = expected.std_dev[i];
+            // Of one row there is none; its mean is exact to rounding.
+            let unit = if deviation.is_nan() { expected.mean[i].abs() } else { deviation };
+            check("mean", found.mean[i], expected.mean[i], unit);
+            check("variance", found.variance[i], expected.variance[i], deviation.powi(2));
+            check("std_dev", found.std_dev[i], expected.std_dev[i], deviation);
+            check(
+                "skewness",
+                found.skewness[i],
+                expected.skewness[i],
+                1.0 + expected.skewness[i].abs(),
+            );
+            check(
+                "kurtosis",
+                found.kurtosis[i],
+                expected.kurtosis[i],
+                3.0 + expected.kurtosis[i].abs(),
+            );
+            for j in 0..expected.mean.len() {
+                let unit = deviation * expected.std_dev[j];
+                check("covariance", found.covariance[i][j], expected.covariance[i][j], unit);
+                check("correlation", found.correlation[i][j], expected.correlation[i][j], 1.0);
+            }
+        }
+    }
+}

@@ -1,0 +1,646 @@
+//! Power sums and products of the columns of a table, under encryption.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use serde::{Deserialize, Serialize};
+use sudare::{
+    circuits::{InnerSum, Ops, sim},
+    ckks::{Ciphertext, Complex, Encoder, Encryptor, Params, Scale, Spec},
+    rlwe::{KeyRequest, Level, SecretDistribution, max_log2_qp},
+};
+use sudare_arith::par;
+
+use super::{ColumnScaling, ROOM_BITS, Result, Statistics, StatsError, summary::PowerSums};
+use crate::table::Table;
+
+/// `log2` of the scale of [`StatsPlan::auto_params`]. Sums of up to `2^10` rows then
+/// fit a level 0 of one prime of the fast kernels; values carry 23 bits.
+const LOG2_SCALE: f64 = 38.0;
+
+/// Levels that fourth powers take.
+const DEPTH: u32 = 2;
+
+/// Most rows of a job.
+const MAX_ROWS: u128 = 1 << 24;
+/// Most columns of a job: their pairs grow with the square.
+const MAX_FEATURES: u128 = 1 << 8;
+/// Most cells of a job: a cell takes about 128 bytes of ciphertext.
+const MAX_CELLS: u128 = 1 << 26;
+
+/// The shape of the table, which is public.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// Number of rows.
+    pub rows: usize,
+    /// Number of columns, the target not counted.
+    pub features: usize,
+}
+
+impl Job {
+    /// The shape of `table`.
+    #[must_use]
+    pub fn of(table: &Table) -> Self {
+        Self { rows: table.rows(), features: table.features() }
+    }
+
+    fn check(self) -> Result<()> {
+        let Self { rows, features } = self;
+        if rows == 0 || features == 0 {
+            return Err(StatsError::Empty { rows, features });
+        }
+        let (rows, features) = (rows as u128, features as u128);
+        for (what, found, limit) in [
+            ("rows", rows, MAX_ROWS),
+            ("columns", features, MAX_FEATURES),
+            ("cells", rows * features, MAX_CELLS),
+        ] {
+            if found > limit {
+                return Err(StatsError::TooLarge { what, found, limit });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where values stand.
+///
+/// A column of at most as many rows as slots fills one block, of a power of two of
+/// slots; a ciphertext holds as many columns as blocks, a *group*. A longer column
+/// fills several ciphertexts, its *chunks*, and is a group of its own. Zeros fill up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Packing {
+    features: usize,
+    /// Slots of a column in one ciphertext.
+    block: usize,
+    /// Blocks of a ciphertext.
+    blocks: usize,
+    /// Ciphertexts of a column.
+    chunks: usize,
+}
+
+impl Packing {
+    fn new(job: Job, slots: usize) -> Self {
+        let block = job.rows.next_power_of_two().min(slots);
+        let chunks = job.rows.div_ceil(slots);
+        Self { features: job.features, block, blocks: slots / block, chunks }
+    }
+
+    /// Rows with those of padding.
+    fn padded_rows(&self) -> u128 {
+        self.block as u128 * self.chunks as u128
+    }
+
+    fn groups(&self) -> usize {
+        self.features.div_ceil(self.blocks)
+    }
+
+    /// Columns in `group`.
+    fn columns(&self, group: usize) -> usize {
+        self.blocks.min(self.features - group * self.blocks)
+    }
+
+    /// Column in block `block` of `group`, if there is one.
+    fn column(&self, group: usize, block: usize) -> Option<usize> {
+        (block < self.columns(group)).then_some(group * self.blocks + block)
+    }
+
+    /// Which products, `a` times `b` shifted by `shift` blocks, meet all pairs of
+    /// columns: within a group, a shift meets pairs of both distances
+    /// `shift` and `blocks - shift`; between groups every shift is needed, since `a`
+    /// is full.
+    fn is_needed(&self, a: usize, b: usize, shift: usize) -> bool {
+        a != b || (1..self.columns(b)).contains(&shift) && shift <= self.blocks / 2
+    }
+}
+
+/// What is computed together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Task {
+    /// The first four power sums of a group.
+    Powers { group: usize },
+    /// The products of groups `lefts` with group `right`, shifted by `shift` blocks.
+    Products { lefts: Vec<usize>, right: usize, shift: usize },
+}
+
+impl Task {
+    fn outputs(&self) -> usize {
+        match self {
+            Task::Powers { .. } => 4,
+            Task::Products { lefts, .. } => lefts.len(),
+        }
+    }
+}
+
+/// How to compute the statistics of a table of known shape: what the owner encrypts,
+/// what the server sums, and how the owner reads it.
+///
+/// The server computes `sum x, sum x^2, sum x^3, sum x^4` of every column and
+/// `sum x y` of every pair, of columns scaled to `[-1, 1]` ([`ColumnScaling`]). It
+/// takes two levels. A pair product of columns in the same ciphertext is one product
+/// with the ciphertext rotated by blocks, for all pairs of that distance at once.
+///
+/// Errors of decrypted sums are near `2^-23` of one scaled value times the square root
+/// of the rows under [`StatsPlan::auto_params`]: means, deviations and correlations
+/// keep 6 to 8 decimal digits of the half-range of their columns.
+///
+/// ```no_run
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::sync::Arc;
+/// use sudare::{ckks::{Decryptor, Encoder, Encryptor, Evaluator}, rlwe::KeyGenerator};
+/// use sudare_apps::{stats::{ColumnScaling, Job, StatsPlan}, table::Table};
+///
+/// let table = Table::bundled("lbw")?;
+/// let job = Job::of(&table);
+/// let params = StatsPlan::auto_params(&job)?;
+/// let plan = StatsPlan::new(&job, &params)?;
+/// let mut keygen = KeyGenerator::new(params.rlwe())?;
+/// let secret = keygen.secret_key()?;
+/// let public = Arc::new(keygen.public_key(&secret)?);
+/// let keys = Arc::new(keygen.evaluation_keys(&secret, plan.required_keys())?);
+///
+/// let scaling = ColumnScaling::of(&table);
+/// let encrypted = plan.encrypt(&Encryptor::new(&params, public)?, &table, &scaling, |_| {})?;
+///
+/// let sums = plan.run(&Evaluator::new(&params, keys)?, &encrypted, |_| {})?;
+///
+/// let (decryptor, encoder) = (Decryptor::new(&params, secret)?, Encoder::new(&params));
+/// let decode = |sum| encoder.decode_real(&decryptor.decrypt(sum)?);
+/// let slots = sums.iter().map(decode).collect::<Result<Vec<_>, _>>()?;
+/// println!("{:?}", plan.decode(&slots, &scaling)?.correlation);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct StatsPlan {
+    job: Job,
+    params: Params,
+    packing: Packing,
+    tasks: Vec<Task>,
+    sum: InnerSum,
+    /// Level of the results; values enter [`DEPTH`] levels above.
+    base: Level,
+    request: KeyRequest,
+}
+
+impl StatsPlan {
+    /// Plans the job for `params`, at the lowest levels that hold the sums.
+    ///
+    /// # Errors
+    /// [`StatsError::Empty`], [`StatsError::TooLarge`], [`StatsError::ParamsTooSmall`].
+    pub fn new(job: &Job, params: &Params) -> Result<Self> {
+        job.check()?;
+        let packing = Packing::new(*job, params.max_slots());
+        let mut plan = Self {
+            job: *job,
+            params: params.clone(),
+            tasks: tasks(&packing),
+            sum: InnerSum::new(params.log_n(), 1, packing.block)?,
+            packing,
+            base: Level(0),
+            request: KeyRequest::new(),
+        };
+        for base in 0..=params.top().0.saturating_sub(DEPTH) {
+            plan.base = Level(base);
+            if let Some(request) = plan.dry_run() {
+                plan.request = request;
+                return Ok(plan);
+            }
+        }
+        Err(StatsError::ParamsTooSmall {
+            what: "a table's statistics",
+            levels: DEPTH,
+            rows: packing.padded_rows(),
+            log2_q: params.chain().log2_q(params.top()),
+            log2_scale: params.spec().log2_scale,
+        })
+    }
+
+    /// The smallest ring and shortest chain for the job at 128 bits of security:
+    /// level 0 for sums of all rows, and two levels of 38 bits.
+    ///
+    /// # Errors
+    /// As [`StatsPlan::new`]; [`StatsError::Engine`] if no ring is large enough.
+    pub fn auto_params(job: &Job) -> Result<Params> {
+        job.check()?;
+        let secret = SecretDistribution::UniformTernary;
+        let spec = |log_n: u32| {
+            let rows = Packing::new(*job, 1 << (log_n - 1)).padded_rows();
+            // Scale, sum, sign, and room for errors and primes below their size.
+            let base_bits = LOG2_SCALE + (rows as f64).log2() + 1.0 + 2.0 * ROOM_BITS;
+            let base = if base_bits <= 50.0 { vec![50.0] } else { vec![base_bits / 2.0; 2] };
+            Spec {
+                log_n,
+                q_bits: vec![base, vec![LOG2_SCALE], vec![LOG2_SCALE]],
+                p_bits: vec![50.0],
+                log2_scale: LOG2_SCALE,
+                secret,
+                insecure: false,
+            }
+        };
+        let fits = |log_n: &u32| {
+            let spec = spec(*log_n);
+            let bits: f64 = spec.q_bits.iter().flatten().chain(&spec.p_bits).sum();
+            bits + ROOM_BITS <= max_log2_qp(*log_n, secret, 128.0)
+        };
+        let log_n = (10..17).find(fits).unwrap_or(17);
+        Ok(Params::new(spec(log_n))?)
+    }
+
+    /// The shape planned for.
+    #[must_use]
+    pub fn job(&self) -> Job {
+        self.job
+    }
+
+    /// The parameters planned for.
+    #[must_use]
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// Keys that the server needs.
+    #[must_use]
+    pub fn required_keys(&self) -> &KeyRequest {
+        &self.request
+    }
+
+    /// Level of the encrypted table.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        Level(self.base.0 + DEPTH)
+    }
+
+    /// Scale of the encrypted table.
+    #[must_use]
+    pub fn scale(&self) -> Scale {
+        self.params.scale_at(self.level())
+    }
+
+    /// Ciphertexts of the encrypted table.
+    #[must_use]
+    pub fn ciphertexts(&self) -> usize {
+        self.packing.groups() * self.packing.chunks
+    }
+
+    /// Ciphertexts of the result.
+    #[must_use]
+    pub fn outputs(&self) -> usize {
+        self.tasks.iter().map(Task::outputs).sum()
+    }
+
+    /// The table scaled and encrypted. `progress` learns the number of ciphertexts
+    /// done after each, from any thread.
+    ///
+    /// # Errors
+    /// [`StatsError::Shape`] if table or scaling is not of the planned shape,
+    /// [`StatsError::Engine`] if the encryptor has other parameters.
+    pub fn encrypt(
+        &self,
+        encryptor: &Encryptor,
+        table: &Table,
+        scaling: &ColumnScaling,
+        progress: impl Fn(usize) + Send + Sync,
+    ) -> Result<Vec<Ciphertext>> {
+        let Job { rows, features } = self.job;
+        check_shape("rows", table.rows(), rows)?;
+        check_shape("columns", table.features(), features)?;
+        check_shape("scaled columns", scaling.features(), features)?;
+        let encoder = Encoder::new(&self.params);
+        let done = AtomicUsize::new(0);
+        par::try_map(0..self.ciphertexts(), |index| {
+            let values = self.pack(table, scaling, index);
+            let plain = encoder.encode_real(&values, self.level(), self.scale())?;
+            let ciphertext = encryptor.encrypt(&plain)?;
+            progress(1 + done.fetch_add(1, Relaxed));
+            Ok(ciphertext)
+        })
+    }
+
+    /// The slots of ciphertext `index`.
+    fn pack(&self, table: &Table, scaling: &ColumnScaling, index: usize) -> Vec<f64> {
+        let Packing { block, blocks, chunks, features } = self.packing;
+        let (group, chunk) = (index / chunks, index % chunks);
+        let mut slots = vec![0.0; block * blocks];
+        for (place, slots) in slots.chunks_exact_mut(block).enumerate() {
+            let Some(column) = self.packing.column(group, place) else { break };
+            let cells = table.values()[column..].iter().step_by(features);
+            for (slot, &x) in slots.iter_mut().zip(cells.skip(chunk * block)) {
+                *slot = scaling.scaled(column, x);
+            }
+        }
+        slots
+    }
+
+    /// The sums, on the server. `progress` learns the number of outputs done, from any
+    /// thread.
+    ///
+    /// # Errors
+    /// [`StatsError::Shape`] for another number of ciphertexts than planned,
+    /// [`StatsError::Engine`] for what the evaluator refuses.
+    pub fn run<E: Ops>(
+        &self,
+        e: &E,
+        table: &[E::Ct],
+        progress: impl Fn(usize) + Send + Sync,
+    ) -> Result<Vec<E::Ct>> {
+        check_shape("ciphertexts", table.len(), self.ciphertexts())?;
+        let done = AtomicUsize::new(0);
+        let sums = par::try_map(&self.tasks, |task| {
+            let sums = self.sums(e, task, |index| &table[index])?;
+            progress(sums.len() + done.fetch_add(sums.len(), Relaxed));
+            Ok::<_, StatsError>(sums)
+        })?;
+        Ok(sums.into_iter().flatten().collect())
+    }
+
+    /// The sums of one task; `table` gives a ciphertext by its index.
+    fn sums<'a, E: Ops>(
+        &self,
+        e: &E,
+        task: &Task,
+        table: impl Fn(usize) -> &'a E::Ct,
+    ) -> sudare::Result<Vec<E::Ct>>
+    where
+        E::Ct: 'a,
+    {
+        let mut sums: Vec<E::Ct> = Vec::new();
+        for chunk in 0..self.packing.chunks {
+            let input = |group: usize, above_base: u32| {
+                let mut x = table(group * self.packing.chunks + chunk).clone();
+                e.drop_to(&mut x, Level(self.base.0 + above_base)).map(|()| x)
+            };
+            let terms = match task {
+                Task::Powers { group } => {
+                    let x2 = input(*group, 2)?;
+                    let mut square = e.mul_rescale(&x2, &x2)?;
+                    let cube = e.mul_rescale(&square, &input(*group, 1)?)?;
+                    let fourth = e.mul_rescale(&square, &square)?;
+                    e.drop_to(&mut square, self.base)?;
+                    vec![input(*group, 0)?, square, cube, fourth]
+                }
+                Task::Products { lefts, right, shift } => {
+                    let mut right = input(*right, 1)?;
+                    if *shift > 0 {
+                        right = e.rotate(&right, (shift * self.packing.block) as i64)?;
+                    }
+                    let product = |&left: &usize| e.mul_rescale(&input(left, 1)?, &right);
+                    lefts.iter().map(product).collect::<sudare::Result<_>>()?
+                }
+            };
+            if chunk == 0 {
+                sums = terms;
+            } else {
+                for (sum, term) in sums.iter_mut().zip(&terms) {
+                    *sum = e.add(sum, term)?;
+                }
+            }
+        }
+        sums.iter().map(|sum| self.sum.run(e, sum)).collect()
+    }
+
+    /// The keys that the job uses, if the modulus holds sums of rows that are all 1.
+    fn dry_run(&self) -> Option<KeyRequest> {
+        let e = sim::Evaluator::new(self.params.log_n(), self.params.chain().clone());
+        if self.level() > self.params.top() {
+            return None;
+        }
+        let x = e.encrypt(&[Complex::new(1.0, 0.0)], self.level(), self.scale()).ok()?;
+        let mut shifts = std::collections::BTreeSet::new();
+        for task in &self.tasks {
+            // Tasks of the same shift use the same keys and reach the same sums.
+            let task = match task {
+                Task::Powers { group: 0 } => task.clone(),
+                &Task::Products { right, shift, .. } if shifts.insert(shift) => {
+                    Task::Products { lefts: vec![right], right, shift }
+                }
+                _ => continue,
+            };
+            let sums = self.sums(&e, &task, |_| &x).ok()?;
+            if sums.iter().any(|sum| sum.headroom_bits < ROOM_BITS) {
+                return None;
+            }
+        }
+        Some(e.used_keys())
+    }
+
+    /// The statistics, from the slots of the decrypted outputs in their order and the
+    /// scaling that the table was encrypted under.
+    ///
+    /// # Errors
+    /// [`StatsError::Shape`] for another number of outputs, slots or columns than
+    /// planned, [`StatsError::OutOfRange`] for a sum that scaled values cannot have.
+    pub fn decode(&self, slots: &[Vec<f64>], scaling: &ColumnScaling) -> Result<Statistics> {
+        let Job { rows, features } = self.job;
+        let Packing { block, blocks, .. } = self.packing;
+        check_shape("outputs", slots.len(), self.outputs())?;
+        check_shape("scaled columns", scaling.features(), features)?;
+        for output in slots {
+            check_shape("slots", output.len(), block * blocks)?;
+        }
+        let read = |output: usize, place: usize| {
+            let found = slots[output][place * block];
+            // Errors of a hundredth are far beyond those of encryption.
+            if found.abs() <= 1.01 * rows as f64 {
+                Ok(found)
+            } else {
+                Err(StatsError::OutOfRange { output, rows, found })
+            }
+        };
+        let mut powers = vec![[0.0; 4]; features];
+        let mut products: Vec<Vec<f64>> = (0..features).rev().map(|n| vec![0.0; n]).collect();
+        let mut output = 0;
+        for task in &self.tasks {
+            match task {
+                &Task::Powers { group } => {
+                    for place in 0..self.packing.columns(group) {
+                        for (k, power) in powers[group * blocks + place].iter_mut().enumerate() {
+                            *power = read(output + k, place)?;
+                        }
+                    }
+                }
+                Task::Products { lefts, right, shift } => {
+                    for (k, &left) in lefts.iter().enumerate() {
+                        for place in 0..blocks {
+                            let i = self.packing.column(left, place);
+                            let j = self.packing.column(*right, (place + shift) % blocks);
+                            if let (Some(i), Some(j)) = (i, j) {
+                                let (low, high) = (i.min(j), i.max(j));
+                                products[low][high - low - 1] = read(output + k, place)?;
+                            }
+                        }
+                    }
+                }
+            }
+            output += task.outputs();
+        }
+        Ok(PowerSums { rows, powers, products }.statistics(scaling))
+    }
+}
+
+/// Powers of every group, then products of every pair of columns.
+fn tasks(packing: &Packing) -> Vec<Task> {
+    let groups = packing.groups();
+    let powers = (0..groups).map(|group| Task::Powers { group });
+    let products = (0..groups).flat_map(|right| {
+        (0..packing.blocks).filter_map(move |shift| {
+            let lefts: Vec<usize> =
+                (0..=right).filter(|&left| packing.is_needed(left, right, shift)).collect();
+            (!lefts.is_empty()).then_some(Task::Products { lefts, right, shift })
+        })
+    });
+    powers.chain(products).collect()
+}
+
+fn check_shape(what: &'static str, found: usize, needed: usize) -> Result<()> {
+    if found == needed { Ok(()) } else { Err(StatsError::Shape { what, found, needed }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::stats::testkit::{assert_close, two_passes};
+
+    /// A ring of so few slots that columns need several ciphertexts.
+    fn small_params(log_n: u32) -> Params {
+        let spec = Spec::uniform(log_n, 60.0, 2, 40.0, vec![60.0]);
+        Params::new(Spec { insecure: true, ..spec }).unwrap()
+    }
+
+    fn table(rows: usize, features: usize, values: Vec<f64>) -> Table {
+        let columns = (0..features).map(|i| format!("c{i}")).collect();
+        Table::new(columns, values[..rows * features].to_vec(), None).unwrap()
+    }
+
+    /// The plan's statistics of a table, on the simulator.
+    fn simulate(plan: &StatsPlan, table: &Table) -> Statistics {
+        let params = plan.params();
+        let e = sim::Evaluator::new(params.log_n(), params.chain().clone());
+        let scaling = ColumnScaling::of(table);
+        let encrypt = |index| {
+            let slots: Vec<_> =
+                plan.pack(table, &scaling, index).iter().map(|&x| Complex::new(x, 0.0)).collect();
+            e.encrypt(&slots, plan.level(), plan.scale()).unwrap()
+        };
+        let encrypted: Vec<_> = (0..plan.ciphertexts()).map(encrypt).collect();
+        let most = std::sync::Mutex::new(0);
+        let progress = |done: usize| {
+            let mut most = most.lock().unwrap();
+            *most = done.max(*most);
+        };
+        let sums = plan.run(&e, &encrypted, progress).unwrap();
+        assert_eq!(sums.len(), plan.outputs());
+        assert_eq!(most.into_inner().unwrap(), plan.outputs());
+        assert_eq!(&e.used_keys(), plan.required_keys());
+        assert!(sums.iter().all(|sum| sum.headroom_bits > 0.0));
+        let slots: Vec<Vec<f64>> =
+            sums.iter().map(|sum| sum.slots.iter().map(|z| z.re).collect()).collect();
+        plan.decode(&slots, &scaling).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn every_shape_equals_two_passes(
+            log_n in 4_u32..7,
+            rows in 1_usize..40,
+            features in 1_usize..10,
+            centre in -1e4_f64..1e4,
+            values in prop::collection::vec(-1.0..1.0, 400),
+        ) {
+            let values = values.iter().map(|x| centre + x).collect();
+            let table = table(rows, features, values);
+            let plan = StatsPlan::new(&Job::of(&table), &small_params(log_n)).unwrap();
+            assert_close(&simulate(&plan, &table), &two_passes(&table), 1e-6);
+        }
+    }
+
+    #[test]
+    fn constant_columns_and_single_rows_are_undefined_where_they_must_be() {
+        let constant = table(3, 2, vec![7.0, 1.0, 7.0, 2.0, 7.0, 4.0]);
+        let plan = StatsPlan::new(&Job::of(&constant), &small_params(5)).unwrap();
+        let found = simulate(&plan, &constant);
+        assert_eq!((found.mean[0], found.variance[0], found.covariance[0][1]), (7.0, 0.0, 0.0));
+        assert!(found.skewness[0].is_nan() && found.correlation[0][1].is_nan());
+        assert!(found.skewness[1] > 0.0);
+        let text = serde_json::to_string(&found).unwrap();
+        assert!(text.contains("null"));
+        let back: Statistics = serde_json::from_str(&text).unwrap();
+        assert_eq!(serde_json::to_string(&back).unwrap(), text);
+
+        let single = table(1, 2, vec![7.0, 1.0]);
+        let plan = StatsPlan::new(&Job::of(&single), &small_params(5)).unwrap();
+        let found = simulate(&plan, &single);
+        assert_eq!(found.mean, [7.0, 1.0]);
+        assert!(found.variance[0].is_nan() && found.kurtosis[0].is_nan());
+    }
+
+    #[test]
+    fn automatic_parameters_are_secure_and_enough() {
+        for (rows, features) in [(1, 1), (189, 9), (575, 8), (5000, 3), (1 << 24, 4)] {
+            let job = Job { rows, features };
+            let params = StatsPlan::auto_params(&job).unwrap();
+            assert!(params.rlwe().security_bits() >= 128.0);
+            assert_eq!(params.log_n(), 13);
+            let plan = StatsPlan::new(&job, &params).unwrap();
+            assert_eq!(plan.level(), params.top());
+        }
+    }
+
+    #[test]
+    fn shapes_are_counted_as_documented() {
+        let params = StatsPlan::auto_params(&Job { rows: 189, features: 9 }).unwrap();
+        let plan = StatsPlan::new(&Job { rows: 189, features: 9 }, &params).unwrap();
+        // 16 blocks of 256: one group, shifts 1 to 8.
+        assert_eq!((plan.ciphertexts(), plan.outputs()), (1, 4 + 8));
+        assert_eq!(plan.required_keys().count(), 1 + 8 + 8);
+        let params = StatsPlan::auto_params(&Job { rows: 10_000, features: 3 }).unwrap();
+        let plan = StatsPlan::new(&Job { rows: 10_000, features: 3 }, &params).unwrap();
+        assert_eq!((plan.ciphertexts(), plan.outputs()), (9, 3 * 4 + 3));
+    }
+
+    #[test]
+    fn impossible_jobs_are_refused() {
+        let job = |rows, features| Job { rows, features };
+        let params = small_params(5);
+        for (job, what) in
+            [(job(1 << 25, 1), "rows"), (job(1, 257), "columns"), (job(1 << 20, 200), "cells")]
+        {
+            let refused = StatsPlan::new(&job, &params).unwrap_err();
+            assert!(matches!(&refused, StatsError::TooLarge { what: w, .. } if *w == what));
+            assert_eq!(StatsPlan::auto_params(&job).unwrap_err(), refused);
+        }
+        assert!(matches!(StatsPlan::new(&job(0, 3), &params), Err(StatsError::Empty { .. })));
+        // 2^10 rows at a scale of 40 bits do not fit the 45 bits of level 0.
+        let shallow =
+            Params::new(Spec { insecure: true, ..Spec::uniform(5, 45.0, 2, 40.0, vec![50.0]) })
+                .unwrap();
+        assert!(matches!(
+            StatsPlan::new(&job(1 << 10, 1), &shallow),
+            Err(StatsError::ParamsTooSmall { levels: 2, .. })
+        ));
+        assert!(StatsPlan::new(&job(8, 1), &shallow).is_ok());
+
+        let plan = StatsPlan::new(&job(4, 2), &params).unwrap();
+        let e = sim::Evaluator::new(5, params.chain().clone());
+        assert!(matches!(
+            plan.run(&e, &[], |_| {}),
+            Err(StatsError::Shape { what: "ciphertexts", .. })
+        ));
+        let scaling = ColumnScaling::new(vec![(0.0, 1.0); 2]).unwrap();
+        let mut slots = vec![vec![0.0; 16]; plan.outputs()];
+        assert!(plan.decode(&slots, &scaling).is_ok());
+        slots[3][0] = 5.0;
+        assert!(matches!(
+            plan.decode(&slots, &scaling),
+            Err(StatsError::OutOfRange { output: 3, .. })
+        ));
+        slots[3][0] = f64::NAN;
+        assert!(matches!(plan.decode(&slots, &scaling), Err(StatsError::OutOfRange { .. })));
+        slots[3].pop();
+        assert!(matches!(plan.decode(&slots, &scaling), Err(StatsError::Shape { .. })));
+        let other = ColumnScaling::new(vec![(0.0, 1.0)]).unwrap();
+        assert!(matches!(plan.decode(&slots, &other), Err(StatsError::Shape { .. })));
+    }
+}

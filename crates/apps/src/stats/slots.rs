@@ -1,0 +1,258 @@
+//! Mean and variance of the slots of one ciphertext.
+
+use sudare::{
+    Error,
+    circuits::{InnerSum, Ops, sim},
+    ckks::{Complex, Params, Scale, Spec},
+    rlwe::{KeyRequest, Level, SecretDistribution},
+};
+
+use super::{ROOM_BITS, Result, StatsError};
+
+/// Mean and variance of `count` numbers in `[-1, 1]`, each number in a slot of one
+/// ciphertext, all under encryption.
+///
+/// The job is Table 3 of Cheon, Han, Kim, Kim, Song, "A full RNS variant of
+/// approximate homomorphic encryption" ([2018/931](https://eprint.iacr.org/2018/931)):
+/// partial sums by `log2(slots)` rotations. Deviations: dividing by `count` is reading
+/// the sum at a larger scale, and takes neither a product nor a level; rotations happen
+/// at the lowest level that holds the sum. So the mean costs rotations at level 0 only,
+/// the variance as many again at level 1 and two products.
+///
+/// Both results fill every slot. The variance is the population's, `E[x^2] - E[x]^2`,
+/// which divides by `count`. Its error is absolute, near `2^-24` under
+/// [`SlotPlan::spec`]: where the spread is small against the mean, few digits of it
+/// are left, so subtract a rough mean before encrypting, and scale to fill `[-1, 1]`.
+#[derive(Debug, Clone)]
+pub struct SlotPlan {
+    count: usize,
+    sum: InnerSum,
+    scale: Scale,
+    mean_level: Level,
+    level: Level,
+    mean_keys: KeyRequest,
+    variance_keys: KeyRequest,
+}
+
+impl SlotPlan {
+    /// The preset `stats-n14`: the smallest ring with `2^13` slots, with one level.
+    ///
+    /// Level 0 has 50 bits: sums of `2^13` numbers at a scale of 35 bits take 48 and a
+    /// sign. The 49 bits of level 1 make a squared sum fit likewise after rescaling.
+    #[must_use]
+    pub fn spec() -> Spec {
+        Spec {
+            log_n: 14,
+            q_bits: vec![vec![50.0], vec![49.0]],
+            p_bits: vec![50.0],
+            log2_scale: 35.0,
+            secret: SecretDistribution::UniformTernary,
+            insecure: false,
+        }
+    }
+
+    /// Plans for `count` numbers.
+    ///
+    /// # Errors
+    /// [`StatsError::Empty`], [`StatsError::Engine`] for more numbers than slots,
+    /// [`StatsError::ParamsTooSmall`].
+    pub fn new(count: usize, params: &Params) -> Result<Self> {
+        if count == 0 {
+            return Err(StatsError::Empty { rows: 0, features: 1 });
+        }
+        if count > params.max_slots() {
+            return Err(Error::TooManySlots { found: count, slots: params.max_slots() }.into());
+        }
+        let slots = count.next_power_of_two();
+        let sum = InnerSum::new(params.log_n(), 1, slots)?;
+        let (top, keys) = (params.top(), KeyRequest::new());
+        for level in (1..=top.0).map(Level) {
+            let scale = params.scale_at(level);
+            let plan = Self {
+                count,
+                sum: sum.clone(),
+                scale,
+                mean_level: level,
+                level,
+                mean_keys: keys.clone(),
+                variance_keys: keys.clone(),
+            };
+            let Some(variance_keys) = plan.dry_run(params, level, Self::variance) else { continue };
+            let mean = (0..=level.0).map(Level).find_map(|mean_level| {
+                let plan = Self { mean_level, ..plan.clone() };
+                Some((mean_level, plan.dry_run(params, mean_level, Self::mean)?))
+            });
+            if let Some((mean_level, mean_keys)) = mean {
+                return Ok(Self { mean_level, mean_keys, variance_keys, ..plan });
+            }
+        }
+        Err(StatsError::ParamsTooSmall {
+            what: "the variance",
+            levels: 1,
+            rows: slots as u128,
+            log2_q: params.chain().log2_q(top),
+            log2_scale: params.spec().log2_scale,
+        })
+    }
+
+    /// The keys used, if all slots may be 1.
+    fn dry_run(
+        &self,
+        params: &Params,
+        level: Level,
+        circuit: impl Fn(&Self, &sim::Evaluator, &sim::Ciphertext) -> Result<sim::Ciphertext>,
+    ) -> Option<KeyRequest> {
+        let e = sim::Evaluator::new(params.log_n(), params.chain().clone());
+        let x = e.encrypt(&[Complex::new(1.0, 0.0)], level, self.scale).ok()?;
+        let y = circuit(self, &e, &x).ok()?;
+        (y.headroom_bits >= ROOM_BITS).then(|| e.used_keys())
+    }
+
+    /// How many numbers there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Level at which to encrypt: what the variance needs.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    /// Level that suffices for the mean alone.
+    #[must_use]
+    pub fn mean_level(&self) -> Level {
+        self.mean_level
+    }
+
+    /// Scale at which to encrypt.
+    #[must_use]
+    pub fn scale(&self) -> Scale {
+        self.scale
+    }
+
+    /// Keys for the mean.
+    #[must_use]
+    pub fn mean_keys(&self) -> &KeyRequest {
+        &self.mean_keys
+    }
+
+    /// Keys for the variance; they serve the mean as well.
+    #[must_use]
+    pub fn variance_keys(&self) -> &KeyRequest {
+        &self.variance_keys
+    }
+
+    /// The mean in every slot, at [`SlotPlan::mean_level`].
+    ///
+    /// `x` holds the numbers in its first slots, zeros in others, and no more slots
+    /// than the next power of two.
+    ///
+    /// # Errors
+    /// [`StatsError::Engine`]: [`Error::ScaleMismatch`] if `x` has another scale than
+    /// planned, and what the evaluator refuses.
+    pub fn mean<E: Ops>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
+        self.check(e, x)?;
+        let mut x = x.clone();
+        e.drop_to(&mut x, self.mean_level)?;
+        Ok(self.average(e, &x)?)
+    }
+
+    /// The population variance in every slot, one level below [`SlotPlan::level`].
+    ///
+    /// # Errors
+    /// As [`SlotPlan::mean`].
+    pub fn variance<E: Ops>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
+        self.check(e, x)?;
+        let mut x = x.clone();
+        e.drop_to(&mut x, self.level)?;
+        let mean = self.average(e, &x)?;
+        let mean_square = e.mul_rescale(&mean, &mean)?;
+        // An integer factor that brings the squares to the scale of the square of the
+        // mean, once their sum is read as an average.
+        let raised = e.mul_const(&x, Complex::new(1.0, 0.0), self.divisor())?;
+        let squares = e.mul_rescale(&x, &raised)?;
+        Ok(e.sub(&self.average(e, &squares)?, &mean_square)?)
+    }
+
+    fn check<E: Ops>(&self, e: &E, x: &E::Ct) -> Result<()> {
+        let (left, right) = (e.scale(x).log2(), self.scale.log2());
+        if e.scale(x).matches(self.scale) {
+            Ok(())
+        } else {
+            Err(Error::ScaleMismatch { op: "statistics", left, right }.into())
+        }
+    }
+
+    fn divisor(&self) -> Scale {
+        Scale::from_u64(self.count as u64)
+    }
+
+    fn average<E: Ops>(&self, e: &E, x: &E::Ct) -> sudare::Result<E::Ct> {
+        let total = self.sum.run(e, x)?;
+        e.with_scale(&total, e.scale(&total) * self.divisor())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn simulated_mean_and_variance_equal_two_passes(
+            xs in prop::collection::vec(-1.0..1.0, 1..200),
+        ) {
+            let params = Params::new(SlotPlan::spec()).unwrap();
+            let plan = SlotPlan::new(xs.len(), &params).unwrap();
+            let e = sim::Evaluator::new(params.log_n(), params.chain().clone());
+            let slots: Vec<_> = xs.iter().map(|&x| Complex::new(x, 0.0)).collect();
+            let x = e.encrypt(&slots, plan.level(), plan.scale()).unwrap();
+            let n = xs.len() as f64;
+            let mean = xs.iter().sum::<f64>() / n;
+            let variance = xs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n;
+            let found = plan.mean(&e, &x).unwrap();
+            prop_assert_eq!(found.level, plan.mean_level());
+            prop_assert!(found.slots.iter().all(|z| (z.re - mean).abs() < 1e-13));
+            let found = plan.variance(&e, &x).unwrap();
+            prop_assert_eq!(found.level.0 + 1, plan.level().0);
+            prop_assert!(found.headroom_bits > 0.0);
+            prop_assert!(found.slots.iter().all(|z| (z.re - variance).abs() < 1e-13));
+            prop_assert_eq!(&e.used_keys(), plan.variance_keys());
+        }
+    }
+
+    #[test]
+    fn levels_are_the_lowest_that_hold_the_sums() {
+        let params = Params::new(SlotPlan::spec()).unwrap();
+        let plan = SlotPlan::new(1 << 13, &params).unwrap();
+        assert_eq!((plan.mean_level(), plan.level()), (Level(0), Level(1)));
+        assert_eq!(plan.mean_keys().count(), 13);
+        assert!(plan.mean_keys().galois.values().all(|&level| level == Level(0)));
+        // Level 0 of a common chain does not hold 2^13 numbers of 40 bits.
+        let params = Params::new(Spec::uniform(14, 50.0, 3, 40.0, vec![50.0])).unwrap();
+        let plan = SlotPlan::new(1 << 13, &params).unwrap();
+        assert_eq!((plan.mean_level(), plan.level()), (Level(1), Level(2)));
+    }
+
+    #[test]
+    fn impossible_wishes_are_refused() {
+        let params = Params::new(SlotPlan::spec()).unwrap();
+        assert!(matches!(SlotPlan::new(0, &params), Err(StatsError::Empty { .. })));
+        assert!(matches!(
+            SlotPlan::new((1 << 13) + 1, &params),
+            Err(StatsError::Engine(Error::TooManySlots { .. }))
+        ));
+        let flat = Params::new(Spec::uniform(14, 50.0, 0, 35.0, vec![50.0])).unwrap();
+        let refused = SlotPlan::new(1 << 13, &flat).unwrap_err();
+        assert!(matches!(refused, StatsError::ParamsTooSmall { levels: 1, .. }), "{refused}");
+        let plan = SlotPlan::new(4, &params).unwrap();
+        let e = sim::Evaluator::new(params.log_n(), params.chain().clone());
+        let x = e.encrypt(&[], Level(1), Scale::from_log2(30.0)).unwrap();
+        assert!(matches!(plan.mean(&e, &x), Err(StatsError::Engine(Error::ScaleMismatch { .. }))));
+    }
+}
