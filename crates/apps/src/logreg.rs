@@ -1,3 +1,50 @@
-//! Logistic regression by Nesterov's accelerated gradient.
+//! Logistic regression by Nesterov's accelerated gradient, in the clear and on encrypted rows.
+//!
+//! The owner of a table and a server proceed as follows; [`TrainPlan`] is made by both from the
+//! public [`Job`] and the parameters.
+//!
+//! | who | does |
+//! |---|---|
+//! | owner | [`TrainPlan::auto_params`], keys by [`TrainPlan::required_keys`], [`TrainPlan::encrypt`] |
+//! | server | [`TrainPlan::start`], [`TrainPlan::step`] until done, [`TrainPlan::model`] |
+//! | owner | decrypts, [`TrainPlan::decode`] |
+//!
+//! ```
+//! use std::sync::Arc;
+//! use sudare::{ckks, rlwe::KeyGenerator};
+//! use sudare_apps::{logreg::{Job, TrainPlan, TrainSpec}, table::Table};
+//!
+//! let table = Table::bundled("lbw")?;
+//! let spec = TrainSpec { iterations: 3, ..TrainSpec::default() };
+//! let job = Job { rows: table.rows(), features: table.features(), spec };
+//! let params = TrainPlan::auto_params(&job)?;
+//! let plan = TrainPlan::new(&job, &params)?;
+//!
+//! let mut keygen = KeyGenerator::new(params.rlwe())?;
+//! let secret = keygen.secret_key()?;
+//! let public = Arc::new(keygen.public_key(&secret)?);
+//! let keys = Arc::new(keygen.evaluation_keys(&secret, plan.required_keys())?);
+//! let data = plan.encrypt(&ckks::Encryptor::new(&params, public)?, &table, |_| ())?;
+//!
+//! // The server holds `keys` and `data` only.
+//! let evaluator = ckks::Evaluator::new(&params, keys)?;
+//! let mut training = plan.start(&evaluator, &data)?;
+//! while training.iteration < job.spec.iterations {
+//!     plan.step(&evaluator, &data, &mut training)?;
+//! }
+//! let model = plan.model(&training)?;
+//!
+//! let plain = ckks::Decryptor::new(&params, secret)?.decrypt(&model)?;
+//! let weights = plan.decode(&ckks::Encoder::new(&params).decode_real(&plain)?);
+//! assert_eq!(weights.len(), 1 + table.features());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+mod budget;
+mod plan;
 pub mod reference;
+mod train;
+
+pub use plan::{Job, TrainPlan};
+pub use reference::{LearningRate, SigmoidApprox, SigmoidDegree, TrainSpec};
+pub use train::Training;

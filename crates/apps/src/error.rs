@@ -1,0 +1,108 @@
+use crate::{logreg::reference::TrainError, table::TableError};
+
+/// Why a computation on an encrypted table is impossible.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The engine refused.
+    #[error(transparent)]
+    Engine(#[from] sudare::Error),
+    /// A table cannot be used.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// A training specification cannot be used.
+    #[error(transparent)]
+    Train(#[from] TrainError),
+    /// The modulus is too short for training.
+    #[error(
+        "{found} iterations need {needed} levels, more than the ring N = 2^{log_n} offers here; \
+         {fit} iterations fit: train that many, or choose parameters with more levels"
+    )]
+    TooManyIterations {
+        /// Iterations asked for.
+        found: u32,
+        /// Levels that they need.
+        needed: u64,
+        /// `log2(N)` of the ring.
+        log_n: u32,
+        /// Iterations that fit.
+        fit: u32,
+    },
+    /// A row does not fit a ciphertext.
+    #[error(
+        "{found} features do not fit a ciphertext of the ring N = 2^{log_n}, which holds rows of \
+         up to {fit}: choose a larger ring, or fewer features"
+    )]
+    TooManyFeatures {
+        /// Features asked for.
+        found: usize,
+        /// `log2(N)` of the ring.
+        log_n: u32,
+        /// Features that fit.
+        fit: usize,
+    },
+    /// The primes are too small for a useful result.
+    #[error(
+        "{what} would be off by about 2^-{found:.1}, but 2^-{needed:.0} is needed: choose larger \
+         primes, or parameters made for the job"
+    )]
+    Precision {
+        /// The quantity.
+        what: &'static str,
+        /// `-log2` of the expected error.
+        found: f64,
+        /// `-log2` of the largest tolerable error.
+        needed: f64,
+    },
+    /// A table is not the one that was planned for.
+    #[error(
+        "the table has {rows} rows and {features} features, but the plan is for {needed_rows} \
+         rows and {needed_features} features; make a plan for this table"
+    )]
+    TableShape {
+        /// Rows found.
+        rows: usize,
+        /// Features found.
+        features: usize,
+        /// Rows planned for.
+        needed_rows: usize,
+        /// Features planned for.
+        needed_features: usize,
+    },
+    /// Something encrypted, or an evaluator, is not what was planned for.
+    #[error("{what}: found {found}, but the plan needs {needed}; use what was made for this plan")]
+    NotAsPlanned {
+        /// The quantity.
+        what: &'static str,
+        /// As found.
+        found: String,
+        /// As needed.
+        needed: String,
+    },
+    /// All iterations are done.
+    #[error("all {iterations} iterations are done; take the model, or plan for more iterations")]
+    Finished {
+        /// Iterations planned.
+        iterations: u32,
+    },
+    /// A note is too long.
+    #[error("a note of {found} bytes is too long: at most {max} bytes can be encrypted")]
+    NoteTooLong {
+        /// Bytes given.
+        found: usize,
+        /// Most bytes.
+        max: usize,
+    },
+    /// Ciphertexts do not decrypt to a note.
+    #[error(
+        "this is no intact note: {problem}; decrypt the ciphertexts of one note, in order, with \
+         the key pair they were made for"
+    )]
+    DamagedNote {
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// This crate's results.
+pub type Result<T> = core::result::Result<T, Error>;

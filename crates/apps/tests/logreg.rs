@@ -1,0 +1,389 @@
+//! Encrypted logistic regression against its clear twin.
+#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
+
+use proptest::prelude::*;
+use std::sync::Arc;
+use sudare::{
+    circuits::sim,
+    ckks::{Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Spec},
+    rlwe::{KeyGenerator, Level, SecretDistribution, max_log2_qp},
+};
+use sudare_apps::{
+    Error,
+    logreg::{
+        Job, LearningRate, SigmoidApprox, SigmoidDegree, TrainPlan, TrainSpec, Training, reference,
+    },
+    metrics,
+    table::{Scaling, Table, TableError},
+};
+
+fn job(table: &Table, spec: TrainSpec) -> Job {
+    Job { rows: table.rows(), features: table.features(), spec }
+}
+
+fn clear(table: &Table, spec: &TrainSpec) -> Vec<f64> {
+    reference::train(&Scaling::max_abs(table).signed_rows(table).unwrap(), spec).unwrap()
+}
+
+fn planned(table: &Table, spec: TrainSpec) -> TrainPlan {
+    let job = job(table, spec);
+    TrainPlan::new(&job, &TrainPlan::auto_params(&job).unwrap()).unwrap()
+}
+
+/// The weights by training on the simulator, with its evaluator and the model's headroom in bits.
+fn simulate(plan: &TrainPlan, table: &Table) -> (Vec<f64>, sim::Evaluator, f64) {
+    let e = sim::Evaluator::new(plan.params().log_n(), plan.params().chain().clone());
+    let (level, scale) = plan.input();
+    let complex = |slots: Vec<f64>| -> Vec<_> {
+        slots.into_iter().map(|re| Complex { re, im: 0.0 }).collect()
+    };
+    let packed = plan.pack(table).unwrap().map(complex);
+    let data: Vec<_> = packed.map(|slots| e.encrypt(&slots, level, scale).unwrap()).collect();
+    assert_eq!(data.len(), plan.ciphertexts());
+    let mut training = plan.start(&e, &data).unwrap();
+    while training.iteration < plan.job().spec.iterations {
+        plan.step(&e, &data, &mut training).unwrap();
+    }
+    let refused = plan.step(&e, &data, &mut training);
+    assert_eq!(refused, Err(Error::Finished { iterations: plan.job().spec.iterations }));
+    let model = plan.model(&training).unwrap();
+    let slots: Vec<f64> = e.decrypt(&model).iter().map(|z| z.re).collect();
+    (plan.decode(&slots), e, model.headroom_bits)
+}
+
+struct Parties {
+    plan: TrainPlan,
+    encryptor: Encryptor,
+    evaluator: Evaluator,
+    decryptor: Decryptor,
+}
+
+impl Parties {
+    fn new(job: &Job, params: &Params) -> Self {
+        let plan = TrainPlan::new(job, params).unwrap();
+        let mut keygen = KeyGenerator::new(params.rlwe()).unwrap();
+        let secret = keygen.secret_key().unwrap();
+        let public = Arc::new(keygen.public_key(&secret).unwrap());
+        let keys = Arc::new(keygen.evaluation_keys(&secret, plan.required_keys()).unwrap());
+        Self {
+            encryptor: Encryptor::new(params, public).unwrap(),
+            evaluator: Evaluator::new(params, keys).unwrap(),
+            decryptor: Decryptor::new(params, secret).unwrap(),
+            plan,
+        }
+    }
+
+    fn weights(&self, training: &Training) -> Vec<f64> {
+        let plain = self.decryptor.decrypt(&self.plan.model(training).unwrap()).unwrap();
+        self.plan.decode(&Encoder::new(self.plan.params()).decode_real(&plain).unwrap())
+    }
+
+    fn finish(&self, data: &[Ciphertext], training: &mut Training) {
+        while training.iteration < self.plan.job().spec.iterations {
+            self.plan.step(&self.evaluator, data, training).unwrap();
+        }
+    }
+}
+
+/// The largest error, as a part of the largest weight.
+fn error(found: &[f64], expected: &[f64]) -> f64 {
+    let largest = expected.iter().fold(0.0, |most: f64, w| most.max(w.abs()));
+    let errors = found.iter().zip(expected).map(|(a, b)| (a - b).abs());
+    errors.fold(0.0, f64::max) / largest
+}
+
+fn scores(table: &Table, w: &[f64]) -> Vec<f64> {
+    let rows = Scaling::max_abs(table).design_rows(table).unwrap();
+    rows.iter().map(|x| x.iter().zip(w).map(|(x, w)| x * w).sum()).collect()
+}
+
+/// Small primes, for evaluations that need no security.
+fn toy(levels: usize, bits: f64) -> Params {
+    let spec = Spec::uniform(9, bits + 12.0, levels, bits, vec![bits + 13.0]);
+    Params::new(Spec { insecure: true, ..spec }).unwrap()
+}
+
+fn small_table() -> Table {
+    let values = (0..36_u32).map(|i| f64::from(i * i % 13) - 4.0).collect();
+    let labels = (0..12_u32).map(|i| i * i % 5 > 1).collect();
+    let columns = ["a", "b", "c"].map(String::from).to_vec();
+    Table::new(columns, values, Some(("y".into(), labels))).unwrap()
+}
+
+#[test]
+fn plans_compute_the_twin_exactly() {
+    for name in Table::BUNDLED {
+        let table = Table::bundled(name).unwrap();
+        for degree in [SigmoidDegree::Three, SigmoidDegree::Five, SigmoidDegree::Seven] {
+            let sigmoid = SigmoidApprox { degree, ..SigmoidApprox::default() };
+            let spec = TrainSpec { sigmoid, ..TrainSpec::default() };
+            let plan = planned(&table, spec);
+            let (w, e, headroom_bits) = simulate(&plan, &table);
+            let found = error(&w, &clear(&table, &spec));
+            assert!(found < 1e-9, "{name} {degree:?}: {found:e}");
+            assert!(headroom_bits > 1.0, "{name} {degree:?}: {headroom_bits}");
+            assert_eq!(e.used_keys(), *plan.required_keys());
+        }
+    }
+}
+
+#[test]
+fn five_iterations_take_nine_levels_of_the_ring_of_dimension_2_14() {
+    let limit = max_log2_qp(14, SecretDistribution::UniformTernary, 128.0);
+    for (name, ciphertexts) in [("lbw", 1), ("uis", 3)] {
+        let table = Table::bundled(name).unwrap();
+        let plan = planned(&table, TrainSpec::default());
+        let params = plan.params();
+        assert_eq!((params.log_n(), params.top()), (14, Level(9)));
+        assert_eq!(plan.ciphertexts(), ciphertexts);
+        assert!(params.rlwe().log2_qp(params.top()) <= limit);
+        assert!(params.rlwe().security_bits() >= 128.0);
+        assert!(plan.required_keys().bytes(params.rlwe()) < 300_000_000);
+        // 5 rotations and 4 products for each ciphertext, and 8 rotations for the sum, which is
+        // all that the first two iterations take.
+        let (_, e, _) = simulate(&plan, &table);
+        let counts = e.counts();
+        assert_eq!(counts.products, 3 * 4 * ciphertexts as u64);
+        assert_eq!(counts.automorphisms, 3 * 5 * ciphertexts as u64 + 4 * 8);
+    }
+}
+
+fn encrypted_training_equals_the_twin(name: &str) {
+    let table = Table::bundled(name).unwrap();
+    let spec = TrainSpec::default();
+    let job = job(&table, spec);
+    let parties = Parties::new(&job, &TrainPlan::auto_params(&job).unwrap());
+    let data = parties.plan.encrypt(&parties.encryptor, &table, |_| ()).unwrap();
+    let mut training = parties.plan.start(&parties.evaluator, &data).unwrap();
+    assert_eq!(training.iteration, 2);
+    parties.plan.step(&parties.evaluator, &data, &mut training).unwrap();
+    let paused = training.clone();
+    parties.finish(&data, &mut training);
+    let (w, expected) = (parties.weights(&training), clear(&table, &spec));
+    let found = error(&w, &expected);
+    assert!(found < 2f64.powi(-12), "2^{}", found.log2());
+
+    let (scores, expected, labels) =
+        (scores(&table, &w), scores(&table, &expected), table.labels().unwrap());
+    let accuracy = |scores: &[f64]| metrics::accuracy(scores, labels).unwrap();
+    assert_eq!(accuracy(&scores), accuracy(&expected));
+    // Scores nearer to each other than the error may change places.
+    let auc = |scores: &[f64]| metrics::auc(scores, labels).unwrap();
+    assert!((auc(&scores) - auc(&expected)).abs() < 3e-4);
+
+    let plan = &parties.plan;
+    let mut resumed = plan.resume(paused.iteration, paused.state).unwrap();
+    parties.finish(&data, &mut resumed);
+    assert_eq!(parties.weights(&resumed), w);
+}
+
+#[test]
+fn encrypted_training_on_lbw_equals_the_twin() {
+    encrypted_training_equals_the_twin("lbw");
+}
+
+#[test]
+fn encrypted_training_on_uis_equals_the_twin() {
+    encrypted_training_equals_the_twin("uis");
+}
+
+/// All degrees, several ciphertexts, on a chain that was not made for the job.
+#[test]
+fn any_chain_of_enough_levels_serves() {
+    let table = small_table();
+    for degree in [SigmoidDegree::Three, SigmoidDegree::Five, SigmoidDegree::Seven] {
+        let spec = TrainSpec {
+            iterations: 4,
+            learning_rate: LearningRate::Constant(1.0),
+            sigmoid: SigmoidApprox { degree, range: 4.0 },
+        };
+        let plan = TrainPlan::new(&job(&table, spec), &toy(9, 40.0)).unwrap();
+        let (w, ..) = simulate(&plan, &table);
+        assert!(error(&w, &clear(&table, &spec)) < 1e-9);
+        let parties = Parties::new(&job(&table, spec), &toy(9, 40.0));
+        let data = parties.plan.encrypt(&parties.encryptor, &table, |_| ()).unwrap();
+        let mut training = parties.plan.start(&parties.evaluator, &data).unwrap();
+        parties.finish(&data, &mut training);
+        let found = error(&parties.weights(&training), &clear(&table, &spec));
+        assert!(found < 2f64.powi(-12), "{degree:?}: 2^{}", found.log2());
+    }
+}
+
+#[test]
+fn the_first_iterations_take_no_level() {
+    let table = small_table();
+    for iterations in 1..=2 {
+        let spec = TrainSpec { iterations, ..TrainSpec::default() };
+        let parties = Parties::new(&job(&table, spec), &toy(0, 33.0));
+        assert_eq!(parties.plan.required_keys().relinearize, None);
+        let data = parties.plan.encrypt(&parties.encryptor, &table, |_| ()).unwrap();
+        let training = parties.plan.start(&parties.evaluator, &data).unwrap();
+        assert_eq!(training.iteration, iterations);
+        let found = error(&parties.weights(&training), &clear(&table, &spec));
+        assert!(found < 2f64.powi(-10), "2^{}", found.log2());
+    }
+}
+
+#[test]
+fn long_training_gets_a_larger_ring() {
+    let table = small_table();
+    let spec = |iterations| TrainSpec {
+        iterations,
+        learning_rate: LearningRate::Constant(0.5),
+        ..TrainSpec::default()
+    };
+    let mut last = 0;
+    for iterations in [1, 3, 5, 9, 16] {
+        let plan = planned(&table, spec(iterations));
+        assert!(plan.params().log_n() >= last);
+        last = plan.params().log_n();
+        let (w, ..) = simulate(&plan, &table);
+        assert!(error(&w, &clear(&table, &spec(iterations))) < 1e-9);
+    }
+    assert!(last > 14);
+}
+
+#[test]
+fn too_many_iterations_are_refused_with_what_fits() {
+    let table = small_table();
+    let job = |iterations| job(&table, TrainSpec { iterations, ..TrainSpec::default() });
+    let refused = TrainPlan::new(&job(6), &toy(9, 40.0)).unwrap_err();
+    assert_eq!(refused, Error::TooManyIterations { found: 6, needed: 12, log_n: 9, fit: 5 });
+    assert!(refused.to_string().contains("5 iterations fit"), "{refused}");
+    for found in [60, u32::MAX] {
+        let refused = TrainPlan::auto_params(&job(found)).unwrap_err();
+        let needed = 3 * u64::from(found - 2);
+        let Error::TooManyIterations { fit, .. } = refused else { panic!("{refused}") };
+        assert_eq!(refused, Error::TooManyIterations { found, needed, log_n: 17, fit });
+        assert!((20..60).contains(&fit), "{fit}");
+    }
+}
+
+#[test]
+fn impossible_jobs_are_refused() {
+    let good = Job { rows: 10, features: 3, spec: TrainSpec::default() };
+    let refuse = |job: Job| TrainPlan::new(&job, &toy(9, 40.0)).unwrap_err();
+    assert!(matches!(refuse(Job { rows: 0, ..good }), Error::Train(_)));
+    assert!(matches!(refuse(Job { features: 0, ..good }), Error::Train(_)));
+    let bad = TrainSpec { iterations: 0, ..good.spec };
+    assert!(matches!(refuse(Job { spec: bad, ..good }), Error::Train(_)));
+    for rate in [f64::MIN_POSITIVE, 5e-324, 1e308] {
+        let learning_rate = LearningRate::Constant(rate);
+        let job = Job { spec: TrainSpec { learning_rate, ..good.spec }, ..good };
+        assert!(matches!(refuse(job), Error::Precision { .. }), "{rate:e}");
+        let refused = TrainPlan::auto_params(&Job { rows: usize::MAX, ..job }).unwrap_err();
+        assert!(matches!(refused, Error::TooManyIterations { .. }), "{refused}");
+    }
+    let wide = |features| Job { features, ..good };
+    for found in [128, usize::MAX] {
+        let refused = Error::TooManyFeatures { found, log_n: 9, fit: 127 };
+        assert_eq!(refuse(wide(found)), refused);
+    }
+    assert!(TrainPlan::new(&wide(127), &toy(9, 40.0)).is_ok());
+    let huge = TrainPlan::auto_params(&wide(usize::MAX)).unwrap_err();
+    assert!(matches!(huge, Error::TooManyFeatures { log_n: 17, fit: 32767, .. }), "{huge}");
+    let refused = TrainPlan::new(&good, &toy(9, 22.0)).unwrap_err();
+    assert!(matches!(refused, Error::Precision { .. }), "{refused}");
+}
+
+#[test]
+fn large_tables_can_be_planned() {
+    for (rows, features) in [(422_108, 200), (1 << 30, 20), (usize::MAX, 3)] {
+        let spec = TrainSpec { iterations: 4, ..TrainSpec::default() };
+        let job = Job { rows, features, spec };
+        let plan = TrainPlan::new(&job, &TrainPlan::auto_params(&job).unwrap()).unwrap();
+        assert!(plan.ciphertexts() > rows / plan.params().max_slots());
+    }
+}
+
+#[test]
+fn what_was_not_planned_is_refused() {
+    let table = small_table();
+    let spec = TrainSpec { iterations: 4, ..TrainSpec::default() };
+    let parties = Parties::new(&job(&table, spec), &toy(7, 40.0));
+    let (plan, ev) = (&parties.plan, &parties.evaluator);
+    let other = Table::bundled("lbw").unwrap();
+    assert_eq!(
+        plan.encrypt(&parties.encryptor, &other, |_| ()).unwrap_err(),
+        Error::TableShape { rows: 189, features: 9, needed_rows: 12, needed_features: 3 }
+    );
+    let unlabelled = Table::new(table.columns().to_vec(), table.values().to_vec(), None).unwrap();
+    let refused = plan.encrypt(&parties.encryptor, &unlabelled, |_| ()).unwrap_err();
+    assert_eq!(refused, Error::Table(TableError::NoTarget));
+
+    let data = plan.encrypt(&parties.encryptor, &table, |_| ()).unwrap();
+    let planned = |result: sudare_apps::Result<Training>| match result {
+        Err(Error::NotAsPlanned { what, .. }) => what,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(planned(plan.start(ev, &[])), "ciphertexts of the table");
+    let low = ev.drop_to(&data[0], Level(1)).unwrap();
+    assert_eq!(planned(plan.start(ev, &[low])), "level of the encrypted table");
+    let coarse = ev.with_scale(&data[0], sudare::ckks::Scale::from_log2(20.0)).unwrap();
+    assert_eq!(planned(plan.start(ev, &[coarse])), "scale of the encrypted table");
+    let elsewhere = Parties::new(&job(&table, spec), &toy(8, 40.0));
+    let foreign = plan.start(&elsewhere.evaluator, &data);
+    assert_eq!(planned(foreign), "the evaluator's parameters");
+
+    let training = plan.start(ev, &data).unwrap();
+    let state = training.state.clone();
+    assert_eq!(planned(plan.resume(1, state.clone())), "iterations done");
+    assert_eq!(planned(plan.resume(5, state.clone())), "iterations done");
+    let short = plan.resume(2, state[..2].to_vec());
+    assert_eq!(planned(short), "ciphertexts of the training's state");
+    let mut late = plan.resume(3, state.clone()).unwrap();
+    let step = plan.step(ev, &data, &mut late).map(|()| late);
+    assert_eq!(planned(step), "level of the training's state");
+    let swapped = vec![state[0].clone(), state[2].clone(), state[1].clone()];
+    let mut swapped = plan.resume(2, swapped).unwrap();
+    let step = plan.step(ev, &data, &mut swapped).map(|()| swapped);
+    assert_eq!(planned(step), "scale of the training's state");
+    let empty = Training::<Ciphertext> { iteration: 2, state: vec![] };
+    assert!(matches!(plan.model(&empty), Err(Error::NotAsPlanned { .. })));
+}
+
+#[test]
+fn progress_counts_ciphertexts() {
+    let table = Table::bundled("lbw").unwrap();
+    let spec = TrainSpec { iterations: 2, ..TrainSpec::default() };
+    let parties = Parties::new(&job(&table, spec), &toy(0, 35.0));
+    let calls = std::cell::RefCell::new(vec![]);
+    let data = parties.plan.encrypt(&parties.encryptor, &table, |n| calls.borrow_mut().push(n));
+    // 8 blocks of 32 slots in a ciphertext.
+    assert_eq!(data.unwrap().len(), 24);
+    assert_eq!(*calls.borrow(), (1..=24).collect::<Vec<_>>());
+}
+
+#[test]
+fn jobs_survive_serialisation() {
+    let job = Job { rows: 189, features: 9, spec: TrainSpec::default() };
+    let text = serde_json::to_string(&job).unwrap();
+    assert_eq!(serde_json::from_str::<Job>(&text).unwrap(), job);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn plans_compute_the_twin_on_any_table(
+        features in 1_usize..9,
+        values in prop::collection::vec(-1.0..1.0_f64, 9..200),
+        rate in 0.1..2.0_f64,
+        iterations in 1_u32..6,
+        degree in prop::sample::select(vec![3_u32, 5, 7]),
+    ) {
+        let rows = values.len() / features;
+        let columns = (0..features).map(|i| format!("x{i}")).collect();
+        let labels = values.iter().take(rows).map(|&x| x > 0.1).collect();
+        let values = values[..rows * features].to_vec();
+        let table = Table::new(columns, values, Some(("y".into(), labels))).unwrap();
+        let spec = TrainSpec {
+            iterations,
+            learning_rate: LearningRate::Constant(rate),
+            sigmoid: SigmoidApprox { degree: SigmoidDegree::try_from(degree).unwrap(), range: 6.0 },
+        };
+        let plan = TrainPlan::new(&job(&table, spec), &toy(12, 45.0)).unwrap();
+        let (w, ..) = simulate(&plan, &table);
+        prop_assert!(error(&w, &clear(&table, &spec)) < 1e-9);
+    }
+}
