@@ -89,7 +89,7 @@ impl Modulus {
     #[must_use]
     pub fn for_inputs_of(&self, bits: u32) -> Self {
         let mut wide = *self;
-        if bits > self.kernels.radix_bits {
+        if self.kernels.radix_bits < 64 && bits > 52.min(100 - self.bits()) {
             wide.kernels = kernel::widest(self.kernels);
             wide.one = wide.shoup(1);
             wide.radix = wide.shoup(((1u128 << 64) % u128::from(self.q)) as u64);
@@ -298,8 +298,9 @@ impl Modulus {
 
     /// `out[x] = sum_i a[i][x] * c[i]`, with one reduction for up to 15 terms.
     ///
-    /// The words of `a` need not be residues of `q`: below `2^52` if `q < 2^50`,
-    /// below `2^62` otherwise. The constants are in `[0, q)`.
+    /// The words of `a` need not be residues of `q`: if `q < 2^50` has `b` bits, they
+    /// have at most 52 and at most `100 - b`, otherwise at most 62. The constants are in
+    /// `[0, q)`.
     pub fn dot(&self, out: &mut [u64], a: &[&[u64]], c: &[u64]) {
         assert_eq!(a.len(), c.len());
         debug_assert!(c.iter().all(|&c| c < self.q));

@@ -136,9 +136,9 @@ unsafe fn lift(m: &Modulus, out: *mut u64, a: *const i8, len: usize) {
     }
 }
 
-/// In units of `2^-57`: each term is underestimated by less than two of them.
+/// In units of `2^-55`: each term is underestimated by less than two of them.
 unsafe fn round_sum(fractions: &[Fraction], y: &[*const u64], out: *mut u64, len: usize) -> bool {
-    const BITS: u32 = 57;
+    const BITS: u32 = 55;
     let slack = 2 * fractions.len() as u64;
     let mut decided = true;
     for x in 0..len {
@@ -146,7 +146,7 @@ unsafe fn round_sum(fractions: &[Fraction], y: &[*const u64], out: *mut u64, len
         for (f, y) in fractions.iter().zip(y) {
             // SAFETY: the table's contract.
             let y = unsafe { *y.add(x) } << f.shift;
-            sum += ((u128::from(y) * u128::from(f.reciprocal)) >> 64) as u64;
+            sum += ((u128::from(y) * u128::from(f.reciprocal)) >> 66) as u64;
         }
         let v = sum >> BITS;
         let sure = (sum + slack) >> BITS == v;

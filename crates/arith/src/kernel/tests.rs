@@ -110,12 +110,14 @@ fn sums_of_any_number_of_terms_reduce_once() {
                 let len = 19;
                 let a: Vec<_> = (0..terms).map(|k| residues(q, len, k)).collect();
                 let b: Vec<_> = (0..terms).map(|k| residues(q, len, 100 + k)).collect();
-                // All words of the last column are as large as they can be.
-                let top = if q < 1 << 50 { (1 << 52) - 1 } else { (1 << 62) - 1 };
-                let wide: Vec<Vec<u64>> =
-                    a.iter().map(|row| row[1..].iter().copied().chain([top]).collect()).collect();
+                // All words of the first and last column, of a vector and of what is left,
+                // are as large as they can be.
+                let bits = if q < 1 << 50 { 52.min(100 - m.bits()) } else { 62 };
+                let top = (1 << bits) - 1;
+                let widened = |row: &Vec<u64>| [&[top], &row[2..], &[top]].concat();
+                let wide: Vec<Vec<u64>> = a.iter().map(widened).collect();
                 let c: Vec<u64> =
-                    (0..terms).map(|k| if k % 3 == 0 { q - 1 } else { k % q }).collect();
+                    (0..terms).map(|k| if k % 7 < 6 { q - 1 } else { k % q }).collect();
                 let a: Vec<&[u64]> = a.iter().map(Vec::as_slice).collect();
                 let b: Vec<&[u64]> = b.iter().map(Vec::as_slice).collect();
                 let wide: Vec<&[u64]> = wide.iter().map(Vec::as_slice).collect();

@@ -493,8 +493,9 @@ impl PolynomialPlan {
                 right: self.scale.log2(),
             });
         }
-        let consumed = (self.output_level.0 + 1..=self.level.0).map(Level);
-        if !consumed.zip(&self.divisors).all(|(level, d)| e.chain().divisor(level).matches(*d)) {
+        let mut consumed = (self.output_level.0 + 1..=self.level.0).map(Level).zip(&self.divisors);
+        let known = |level| level <= e.chain().top();
+        if !consumed.all(|(level, d)| known(level) && e.chain().divisor(level).matches(*d)) {
             return Err(Error::Circuit(
                 "polynomial: planned for other primes than the evaluator has: plan with the \
                  chain of that evaluator"

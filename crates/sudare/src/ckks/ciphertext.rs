@@ -32,6 +32,12 @@ impl Plaintext {
     pub fn slots(&self) -> usize {
         1 << self.log_slots
     }
+
+    /// Its polynomial, modulo the primes of its level.
+    #[must_use]
+    pub fn poly(&self) -> &RnsPoly<Eval> {
+        &self.poly
+    }
 }
 
 /// An encrypted vector: an RLWE ciphertext with its scale and number of slots.
@@ -71,6 +77,12 @@ impl Ciphertext {
     #[must_use]
     pub fn key_id(&self) -> KeyId {
         self.inner.key
+    }
+
+    /// `c_0` and `c_1`, modulo the primes of its level.
+    #[must_use]
+    pub fn polys(&self) -> &[RnsPoly<Eval>; 2] {
+        &self.inner.polys
     }
 }
 

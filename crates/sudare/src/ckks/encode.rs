@@ -85,9 +85,9 @@ impl Encoder {
         };
         let (needed_bits, available_bits) = (largest.log2(), log2_q - 1.0);
         let Some(coeffs) = coeffs.filter(|_| needed_bits < available_bits) else {
-            let size = |v: &Complex<f64>| v.re.hypot(v.im);
-            let by_size = |(_, a): &(usize, _), (_, b): &(usize, _)| size(a).total_cmp(&size(b));
-            let index = values.enumerate().max_by(by_size).map_or(0, |(index, _)| index);
+            let size = |v: &Complex<f64>| v.re.abs().max(v.im.abs());
+            let larger = |a: (usize, f64), (i, v)| if size(&v) > a.1 { (i, size(&v)) } else { a };
+            let index = values.enumerate().fold((0, 0.0), larger).0;
             return Err(Error::ValueTooLarge { index, needed_bits, available_bits });
         };
         let limbs = self.params.rlwe().limbs(level);
@@ -118,7 +118,8 @@ impl Encoder {
                     }
                 }
                 Integers::Words { words, bits } => {
-                    let m = m.for_inputs_of(*bits);
+                    // Any modulus reduces words of 52 bits.
+                    let m: Modulus = if *bits > 52 { m.for_inputs_of(*bits) } else { *m };
                     let minus = m.neg(m.reduce(1 << (bits - 1)));
                     if gap == 1 {
                         m.reduce_rows(row, words);
@@ -166,10 +167,11 @@ impl Encoder {
         let poly = basis.into_coeff(a.poly.clone());
         let slots = a.slots();
         let gap = self.params.max_slots() / slots;
-        let reader = MixedRadix::new(basis.tables(poly.limbs()).map(|t| *t.modulus()).collect());
+        let mut reader =
+            MixedRadix::new(basis.tables(poly.limbs()).map(|t| *t.modulus()).collect());
         let rows: Vec<&[u64]> = poly.rows().collect();
         let unscale = Dd::ONE / a.scale.to_dd();
-        let at = |k: usize| T::from_dd(reader.read(&rows, k * gap) * unscale);
+        let mut at = |k: usize| T::from_dd(reader.read(&rows, k * gap) * unscale);
         let mut values: Vec<Complex<T>> =
             (0..slots).map(|k| Complex { re: at(k), im: at(k + slots) }).collect();
         fft.forward(&mut values);
@@ -267,15 +269,16 @@ fn coefficients<T: Scaled>(
 
 /// Reads residues as the integer in `(-Q/2, Q/2)`, by balanced mixed-radix digits
 /// `x = d_0 + d_1 q_0 + d_2 q_0 q_1 + …`.
-struct MixedRadix {
+pub(super) struct MixedRadix {
     moduli: Vec<Modulus>,
     /// `(q_0 … q_{i-1})^-1 mod q_i`, and `q_j mod q_i` for `j < i`.
     inverse: Vec<u64>,
     reduced: Vec<Vec<u64>>,
+    digits: Zeroizing<Vec<i64>>,
 }
 
 impl MixedRadix {
-    fn new(moduli: Vec<Modulus>) -> Self {
+    pub(super) fn new(moduli: Vec<Modulus>) -> Self {
         let reduced: Vec<Vec<u64>> = moduli
             .iter()
             .enumerate()
@@ -286,23 +289,25 @@ impl MixedRadix {
             .zip(&reduced)
             .map(|(m, lower)| m.inv(lower.iter().fold(1, |product, &q| m.mul(product, q))))
             .collect();
-        Self { moduli, inverse, reduced }
+        let digits = Zeroizing::new(Vec::with_capacity(moduli.len()));
+        Self { moduli, inverse, reduced, digits }
     }
 
-    fn read(&self, rows: &[&[u64]], k: usize) -> Dd {
-        let mut digits = [0i64; 8];
+    /// The integer whose residues are in column `k` of `rows`, to 106 bits.
+    pub(super) fn read(&mut self, rows: &[&[u64]], k: usize) -> Dd {
+        self.digits.clear();
         let mut value = Dd::ZERO;
         let mut weight = Dd::ONE;
         for (i, m) in self.moduli.iter().enumerate() {
             // The part below, by Horner's rule from the highest digit.
-            let mut below = 0;
-            for j in (0..i.min(digits.len())).rev() {
-                below = m.add(m.mul(below, self.reduced[i][j]), m.reduce_i64(digits[j]));
-            }
+            let below = self
+                .digits
+                .iter()
+                .zip(&self.reduced[i])
+                .rev()
+                .fold(0, |below, (&d, &q)| m.add(m.mul(below, q), m.reduce_i64(d)));
             let digit = m.centered(m.mul(m.sub(rows[i][k], below), self.inverse[i]));
-            if let Some(slot) = digits.get_mut(i) {
-                *slot = digit;
-            }
+            self.digits.push(digit);
             value += Dd::from(digit) * weight;
             weight *= Dd::from(m.value());
         }

@@ -1,4 +1,4 @@
-use super::{Ciphertext, Params, Plaintext};
+use super::{Ciphertext, Params, Plaintext, encode::MixedRadix};
 use crate::{
     Error, Result,
     ring::{LimbSet, TILE},
@@ -165,8 +165,10 @@ impl Decryptor {
         let basis = self.params.rlwe().basis();
         basis.sub_assign(&mut found.poly, &expected.poly);
         let difference = basis.into_coeff(found.poly);
-        let m = basis.modulus(difference.limbs(), 0);
-        let squares = difference.row(0).iter().map(|&x| (m.centered(x) as f64).powi(2));
+        let limbs = difference.limbs();
+        let mut reader = MixedRadix::new(basis.tables(limbs).map(|t| *t.modulus()).collect());
+        let rows: Vec<&[u64]> = difference.rows().collect();
+        let squares = (0..basis.n()).map(|k| reader.read(&rows, k).to_f64().powi(2));
         Ok((squares.sum::<f64>() / basis.n() as f64).sqrt().log2())
     }
 }

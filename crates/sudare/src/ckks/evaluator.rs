@@ -386,8 +386,8 @@ impl Evaluator {
     /// below 1.
     pub fn match_scale(&self, a: &Ciphertext, level: Level, scale: Scale) -> Result<Ciphertext> {
         if level >= a.level() {
-            let op = "match_scale";
-            return Err(Error::LevelExhausted { op, needed: level.0 + 1, level: a.level() });
+            let (op, needed) = ("match_scale", (level.0 - a.level().0).saturating_add(1));
+            return Err(Error::LevelExhausted { op, needed, level: a.level() });
         }
         let above = Level(level.0 + 1);
         let factor = scale * self.params.chain().divisor(above) / a.scale;
@@ -481,6 +481,7 @@ impl Evaluator {
     /// As [`Evaluator::rotate`].
     pub fn rotate_hoisted(&self, a: &Hoisted<'_>, k: i64) -> Result<Ciphertext> {
         let ciphertext = a.ciphertext;
+        self.check(ciphertext)?;
         let k = self.shortest(ciphertext, k);
         if k == 0 {
             return Ok(ciphertext.clone());

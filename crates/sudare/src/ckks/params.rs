@@ -1,7 +1,7 @@
 use super::{Chain, Scale};
 use crate::{
     Error, Result,
-    rlwe::{self, Level, SecretDistribution},
+    rlwe::{self, Level, MAX_PRIMES, SecretDistribution},
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -200,24 +200,18 @@ fn check_sizes(spec: &Spec) -> Result<()> {
     if spec.q_bits.is_empty() || spec.q_bits.iter().any(Vec::is_empty) {
         return invalid("q_bits", "every level needs the size of at least one prime".into());
     }
-    let primes: usize = spec.q_bits.iter().map(Vec::len).sum();
-    if primes.max(spec.p_bits.len()) > rlwe::MAX_PRIMES {
-        return invalid(
-            "q_bits",
-            format!(
-                "{primes} primes and {} special ones: at most {} of each are supported",
-                spec.p_bits.len(),
-                rlwe::MAX_PRIMES
-            ),
-        );
-    }
     let least = f64::from(spec.log_n + 2);
-    let sizes = || spec.q_bits.iter().flatten().chain(&spec.p_bits);
-    if let Some(bits) = sizes().find(|bits| !(least..=61.5).contains(*bits)) {
-        return invalid(
-            "q_bits",
-            format!("a prime of {bits} bits is out of range: {least} to 61.5 in this ring"),
-        );
+    for (field, sizes) in [("q_bits", spec.q_bits.concat()), ("p_bits", spec.p_bits.clone())] {
+        if sizes.len() > MAX_PRIMES {
+            let count = sizes.len();
+            return invalid(field, format!("{count} primes are too many: at most {MAX_PRIMES}"));
+        }
+        if let Some(bits) = sizes.iter().find(|bits| !(least..=61.5).contains(*bits)) {
+            return invalid(
+                field,
+                format!("a prime of {bits} bits is out of range: {least} to 61.5 in this ring"),
+            );
+        }
     }
     if !(1.0..=120.0).contains(&spec.log2_scale) {
         return invalid("log2_scale", format!("{} is not within 1 to 120", spec.log2_scale));

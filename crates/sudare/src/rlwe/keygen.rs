@@ -113,7 +113,7 @@ impl KeyGenerator {
         };
         let relinearize = request.relinearize.map(|level| {
             let basis = self.params.basis();
-            let square = basis.mul_sum(self.params.key_limbs(level), &[&sk.s], &[&sk.s]);
+            let square = basis.mul_sum(self.params.limbs(level), &[&sk.s], &[&sk.s]);
             let key = self.switching_key(sk, &square, level);
             count();
             key

@@ -24,7 +24,8 @@ pub struct Spec {
     pub security_bits: Option<f64>,
 }
 
-/// Most primes of a chain, and most special primes.
+/// Most primes of a chain, and most special primes; a division by both kinds is
+/// by at most 255, which is what base conversion has room for.
 pub(crate) const MAX_PRIMES: usize = 128;
 
 /// Checked, immutable parameters. Cheap to clone.
@@ -269,9 +270,10 @@ fn check_shape(spec: &Spec) -> Result<()> {
     if spec.q.is_empty() || spec.q.iter().any(Vec::is_empty) {
         return invalid("q", "every level needs at least one prime".into());
     }
-    let primes: usize = spec.q.iter().map(Vec::len).sum();
-    if primes > MAX_PRIMES || spec.p.len() > MAX_PRIMES {
-        return invalid("q", format!("{primes} primes are too many: at most {MAX_PRIMES}"));
+    for (field, count) in [("q", spec.q.iter().map(Vec::len).sum()), ("p", spec.p.len())] {
+        if count > MAX_PRIMES {
+            return invalid(field, format!("{count} primes are too many: at most {MAX_PRIMES}"));
+        }
     }
     if spec.p.is_empty() {
         return invalid("p", "at least one special prime is needed".into());

@@ -158,9 +158,9 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
         }
     }
 
-    /// The high part is below `15 * 2^50 / 4 + 15 < 2^52`: one factor of a
-    /// product may have 52 bits, the other is below `q`. The two parts reduce
-    /// to below `2q` each, together below `4q <= 2^52`.
+    /// The high part is below `15 * 2^48 + 30 < 2^52`: the factors of a product
+    /// have at most 100 bits together. The two parts reduce to below `2q` each,
+    /// together below `4q <= 2^52`.
     #[inline(always)]
     unsafe fn reduce_sum(self, sum: Sum) -> __m512i {
         // SAFETY: the caller's.

@@ -1,0 +1,205 @@
+use super::{Level, Params, SecretDistribution};
+
+/// Variance of the binomial errors of keys and encryptions.
+const ERROR_VARIANCE: f64 = 10.5;
+
+/// Variance of a uniform ternary coefficient.
+const TERNARY_VARIANCE: f64 = 2.0 / 3.0;
+
+/// Variance of what rounding to an integer adds.
+const ROUNDING_VARIANCE: f64 = 1.0 / 12.0;
+
+/// The size of an error polynomial: `log2` of the standard deviation of its
+/// coefficients.
+///
+/// Predictions propagate variances: errors count as centred and independent of each
+/// other and of what they are multiplied by, and a product of polynomials sums `N`
+/// products of coefficients. Levels and parameters are those of the operation; a
+/// level above the top of the chain counts as the top.
+///
+/// In the `N / 2` slots of CKKS the standard deviation is `sqrt(N)` times as large,
+/// divided by the scale. Slots of root mean square `r` have coefficients of root
+/// mean square `r scale / sqrt(N)`, sparsely packed or not.
+///
+/// Reference: [CHKKS18](https://eprint.iacr.org/2018/931), appendix A, which bounds
+/// the same terms in the canonical embedding. Deviations: variances of coefficients
+/// instead of bounds; several digits a key switch, see
+/// `docs/notes/keyswitch-noise.md`; divisions that round exactly.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Noise(f64);
+
+impl Noise {
+    /// No error.
+    pub const NONE: Self = Self(f64::NEG_INFINITY);
+
+    /// An error of standard deviation `2^log2_sd`.
+    #[must_use]
+    pub fn from_log2_sd(log2_sd: f64) -> Self {
+        Self(log2_sd)
+    }
+
+    fn from_variance(variance: f64) -> Self {
+        Self(variance.log2() / 2.0)
+    }
+
+    /// `log2` of the standard deviation of a coefficient.
+    #[must_use]
+    pub fn log2_sd(self) -> f64 {
+        self.0
+    }
+
+    /// Rounding a plaintext to integers.
+    #[must_use]
+    pub fn encoding() -> Self {
+        Self::from_variance(ROUNDING_VARIANCE)
+    }
+
+    /// A fresh encryption under a public key: `v e + e_0 + e_1 s`.
+    #[must_use]
+    pub fn fresh(params: &Params) -> Self {
+        let weights = degree(params) * TERNARY_VARIANCE + secret_weight(params);
+        Self::from_variance(ERROR_VARIANCE * (1.0 + weights))
+    }
+
+    /// Rounding both polynomials of a ciphertext: `t_0 + t_1 s`.
+    #[must_use]
+    pub fn rounding(params: &Params) -> Self {
+        Self::from_variance(ROUNDING_VARIANCE * (1.0 + secret_weight(params)))
+    }
+
+    /// What a key switch at `level` adds: relinearisation or an automorphism.
+    ///
+    /// `sum_j d_j e_j / P` over the digits, and the rounding of the division by `P`.
+    /// The digit `d_j` of `k` primes with product `D_j` is the sum of `k` values that
+    /// are uniform in `[0, D_j)`, so its mean square is `D_j^2 (k^2 / 4 + k / 12)`.
+    #[must_use]
+    pub fn key_switch(params: &Params, level: Level) -> Self {
+        let limbs = params.limbs(level.min(params.top()));
+        let log2_p = params.log2_p();
+        let log2_prime = |i: usize| (params.basis().modulus(limbs, i).value() as f64).log2();
+        (0..limbs.q()).step_by(params.alpha()).fold(Self::rounding(params), |sum, start| {
+            let owned = start..limbs.q().min(start + params.alpha());
+            let k = owned.len() as f64;
+            let mean_square = k * k / 4.0 + k / 12.0;
+            let log2_ratio = owned.map(log2_prime).sum::<f64>() - log2_p;
+            let unit = Self::from_variance(degree(params) * ERROR_VARIANCE * mean_square);
+            sum + unit.scaled(log2_ratio)
+        })
+    }
+
+    /// This error in a ciphertext that is rescaled from `level >= 1`.
+    #[must_use]
+    pub fn rescaled(self, params: &Params, level: Level) -> Self {
+        let primes = params.primes_of(level.min(params.top()));
+        let log2_divisor = primes.iter().map(|&q| (q as f64).log2()).sum::<f64>();
+        self.scaled(-log2_divisor) + Self::rounding(params)
+    }
+
+    /// This error times an integer or any other factor of size `2^log2_factor`.
+    #[must_use]
+    pub fn scaled(self, log2_factor: f64) -> Self {
+        Self(self.0 + log2_factor)
+    }
+
+    /// This error times an independent polynomial whose coefficients have root mean
+    /// square `2^log2_rms`.
+    #[must_use]
+    pub fn times(self, params: &Params, log2_rms: f64) -> Self {
+        self.scaled(log2_rms + f64::from(params.log_n()) / 2.0)
+    }
+
+    /// Error of the product of messages `a` and `b` with independent errors, each given
+    /// by `log2` of the root mean square of its coefficients and its error:
+    /// `m_a e_b + m_b e_a + e_a e_b`.
+    ///
+    /// A plaintext operand has the error [`Noise::encoding`]. Relinearisation adds
+    /// [`Noise::key_switch`].
+    #[must_use]
+    pub fn product(params: &Params, a: (f64, Self), b: (f64, Self)) -> Self {
+        a.1.times(params, b.0) + b.1.times(params, a.0) + a.1.times(params, b.1.0)
+    }
+
+    /// As [`Noise::product`], of a message and itself: `2 m e + e^2`.
+    #[must_use]
+    pub fn square(self, params: &Params, log2_rms: f64) -> Self {
+        self.times(params, log2_rms + 1.0) + self.times(params, self.0 + 0.5)
+    }
+}
+
+/// The sum of two independent errors.
+impl core::ops::Add for Noise {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        let (high, low) = (self.0.max(other.0), self.0.min(other.0));
+        if low == f64::NEG_INFINITY {
+            return Self(high);
+        }
+        Self(high + (2.0 * (low - high)).exp2().ln_1p() / core::f64::consts::LN_2 / 2.0)
+    }
+}
+
+fn degree(params: &Params) -> f64 {
+    params.basis().n() as f64
+}
+
+/// Expected sum of the squares of the secret's coefficients.
+fn secret_weight(params: &Params) -> f64 {
+    match params.spec().secret {
+        SecretDistribution::UniformTernary => degree(params) * TERNARY_VARIANCE,
+        SecretDistribution::FixedWeight { h } => f64::from(h),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params() -> Params {
+        Params::new(super::super::Spec {
+            log_n: 4,
+            q: vec![vec![97], vec![193, 257], vec![353]],
+            p: vec![12289],
+            secret: SecretDistribution::FixedWeight { h: 7 },
+            security_bits: None,
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn sums_add_variances() {
+        let sd = |noise: Noise| noise.log2_sd().exp2();
+        let [three, four] = [3.0f64, 4.0].map(|x| Noise::from_log2_sd(x.log2()));
+        assert!((sd(three + four) - 5.0).abs() < 1e-12);
+        assert_eq!(three + Noise::NONE, three);
+        assert_eq!(Noise::NONE + Noise::NONE, Noise::NONE);
+        let huge = Noise::from_log2_sd(5000.0);
+        assert!((huge + huge).log2_sd() - 5000.5 < 1e-9);
+    }
+
+    #[test]
+    fn formulas_at_one_small_ring() {
+        let p = params();
+        let close = |noise: Noise, variance: f64| {
+            assert!(
+                (noise.log2_sd() - variance.log2() / 2.0).abs() < 1e-9,
+                "{noise:?}, {variance}"
+            );
+        };
+        let rounding = 8.0 / 12.0;
+        close(Noise::rounding(&p), rounding);
+        close(Noise::fresh(&p), 10.5 * (1.0 + 32.0 / 3.0 + 7.0));
+        // P = 12289 holds one prime, so digits have one each: 1/4 + 1/12 = 1/3.
+        assert_eq!(p.alpha(), 1);
+        let squares = |primes: &[f64]| primes.iter().map(|q| (q / 12289.0).powi(2)).sum::<f64>();
+        let unit = 16.0 * 10.5 / 3.0;
+        close(Noise::key_switch(&p, Level(0)), rounding + unit * squares(&[97.0]));
+        let top = squares(&[97.0, 193.0, 257.0, 353.0]);
+        close(Noise::key_switch(&p, Level(2)), rounding + unit * top);
+        assert_eq!(Noise::key_switch(&p, Level(9)), Noise::key_switch(&p, Level(2)));
+        let e = Noise::from_log2_sd(10.0);
+        close(e.rescaled(&p, Level(1)), rounding + (1024.0f64 / (193.0 * 257.0)).powi(2));
+        // sd 2^10 on one side, none on the other; messages of 2^5 and 2^6.
+        close(Noise::product(&p, (5.0, e), (6.0, Noise::NONE)), 16.0 * 2f64.powi(32));
+        close(e.square(&p, 5.0), 16.0 * (2f64.powi(32) + 2f64.powi(41)));
+    }
+}

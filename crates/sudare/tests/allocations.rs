@@ -1,0 +1,104 @@
+//! A steady workload takes nothing new from the pool.
+#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
+
+use std::sync::Arc;
+use sudare::{
+    ckks::{Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Spec},
+    rlwe::{GaloisElement, KeyGenerator, KeyRequest, Level},
+};
+use sudare_arith::par;
+
+struct Session {
+    params: Params,
+    encoder: Encoder,
+    encryptor: Encryptor,
+    evaluator: Evaluator,
+    decryptor: Decryptor,
+}
+
+fn session() -> Session {
+    let spec = Spec { insecure: true, ..Spec::uniform(12, 50.0, 3, 40.0, vec![48.0, 48.0]) };
+    let params = Params::new(spec).unwrap();
+    let (log_n, top) = (params.log_n(), params.top());
+    let mut keygen = KeyGenerator::new(params.rlwe()).unwrap();
+    let secret = keygen.secret_key().unwrap();
+    let public = Arc::new(keygen.public_key(&secret).unwrap());
+    let request = KeyRequest::new()
+        .relinearize(top)
+        .rotations(log_n, [1, 5], top)
+        .automorphism(GaloisElement::conjugation(log_n), top);
+    let keys = Arc::new(keygen.evaluation_keys(&secret, &request).unwrap());
+    Session {
+        encoder: Encoder::new(&params),
+        encryptor: Encryptor::new(&params, public).unwrap(),
+        evaluator: Evaluator::new(&params, keys).unwrap(),
+        decryptor: Decryptor::new(&params, secret).unwrap(),
+        params,
+    }
+}
+
+impl Session {
+    /// Buffers that the second and third of three runs had to allocate, after a first
+    /// that had to as well.
+    fn after_the_first<T>(&self, what: &str, work: impl Fn() -> T) {
+        let pool = self.params.rlwe().basis().pool();
+        pool.trim();
+        let counts = [0; 3].map(|_| {
+            let before = pool.allocations();
+            drop(work());
+            pool.allocations() - before
+        });
+        assert!(counts[0] > 0, "{what}: the count does not see it");
+        assert_eq!(counts[1..], [0, 0], "{what}");
+    }
+
+    fn encrypt(&self) -> Ciphertext {
+        let top = self.params.top();
+        let plain = self.encoder.encode_real(&[0.5; 64], top, self.params.scale_at(top)).unwrap();
+        self.encryptor.encrypt(&plain).unwrap()
+    }
+}
+
+#[test]
+fn operations_reuse_their_buffers() {
+    let s = session();
+    let (a, ev) = (s.encrypt(), &s.evaluator);
+    let low = ev.drop_to(&a, Level(1)).unwrap();
+    let plain = s.encoder.encode_real(&[0.25; 64], a.level(), a.scale()).unwrap();
+    let half = Complex { re: 0.5, im: 0.0 };
+    for threads in [1, 2] {
+        par::with_threads(threads, || {
+            s.after_the_first("add", || ev.add(&a, &a).unwrap());
+            s.after_the_first("mul", || ev.mul(&a, &a).unwrap());
+            s.after_the_first("mul_rescale", || ev.mul_rescale(&a, &a).unwrap());
+            s.after_the_first("mul_rescale below", || ev.mul_rescale(&low, &a).unwrap());
+            s.after_the_first("rescale", || ev.rescale(&a).unwrap());
+            s.after_the_first("rotate", || ev.rotate(&a, 1).unwrap());
+            s.after_the_first("rotate below", || ev.rotate(&low, 5).unwrap());
+            s.after_the_first("conjugate", || ev.conjugate(&a).unwrap());
+            s.after_the_first("hoisted rotations", || {
+                let hoisted = ev.hoist(&a).unwrap();
+                [1, 5].map(|k| ev.rotate_hoisted(&hoisted, k).unwrap())
+            });
+            s.after_the_first("mul_plain", || ev.mul_plain(&a, &plain).unwrap());
+            s.after_the_first("mul_const", || ev.mul_const(&a, half, a.scale()).unwrap());
+            s.after_the_first("encrypt", || s.encrypt());
+            s.after_the_first("decrypt", || s.decryptor.decrypt(&a).unwrap());
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn a_circuit_of_several_levels_reuses_its_buffers() {
+    let s = session();
+    let (a, ev) = (s.encrypt(), &s.evaluator);
+    s.after_the_first("circuit", || {
+        let mut x = a.clone();
+        while x.level() > Level(0) {
+            x = ev.mul_rescale(&x, &ev.rotate(&x, 1).unwrap()).unwrap();
+            x = ev.add(&x, &ev.conjugate(&x).unwrap()).unwrap();
+        }
+        x
+    });
+}

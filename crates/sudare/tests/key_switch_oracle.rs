@@ -1,0 +1,278 @@
+//! Key switching against polynomials over the integers, in small rings: what a
+//! product or a rotation decrypts to is the exact result on the decryptions of its
+//! operands, and a noise of the predicted size.
+#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
+
+mod oracle;
+
+use num_bigint::BigInt;
+use oracle::{automorphism, centred, lift_eval, moduli, negacyclic, product, to_f64};
+use std::sync::Arc;
+use sudare::{
+    ckks::{Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Spec},
+    rlwe::{GaloisElement, KeyGenerator, KeyRequest, Level, Noise},
+};
+use sudare_arith::prng::Seed;
+
+struct Session {
+    params: Params,
+    encryptor: Encryptor,
+    evaluator: Evaluator,
+    decryptor: Decryptor,
+}
+
+fn seed(label: &str, index: u64) -> Seed {
+    Seed::from_bytes([6; 32]).derive(label, index)
+}
+
+/// Keys for relinearisation at `relinearize` and every rotation and the conjugation
+/// at `galois`.
+fn session(spec: &Spec, key: u64, relinearize: Level, galois: Level) -> Session {
+    let params = Params::new(spec.clone()).unwrap();
+    let log_n = params.log_n();
+    let mut keygen = KeyGenerator::from_seed(params.rlwe(), &seed("keys", key));
+    let secret = keygen.secret_key().unwrap();
+    let public = Arc::new(keygen.public_key(&secret).unwrap());
+    let request = KeyRequest::new()
+        .relinearize(relinearize)
+        .rotations(log_n, 0..params.max_slots() as i64, galois)
+        .automorphism(GaloisElement::conjugation(log_n), galois);
+    let keys = Arc::new(keygen.evaluation_keys(&secret, &request).unwrap());
+    assert_eq!(keys.fulfils(), request);
+    Session {
+        encryptor: Encryptor::new(&params, public).unwrap(),
+        evaluator: Evaluator::new(&params, keys).unwrap(),
+        decryptor: Decryptor::new(&params, secret).unwrap(),
+        params,
+    }
+}
+
+fn spec(log_n: u32, q_bits: &[&[f64]], p_bits: &[f64], log2_scale: f64) -> Spec {
+    Spec {
+        q_bits: q_bits.iter().map(|level| level.to_vec()).collect(),
+        insecure: true,
+        ..Spec::uniform(log_n, 0.0, 0, log2_scale, p_bits.to_vec())
+    }
+}
+
+/// One to five digits, digits of one to five primes, several primes a level, and
+/// levels that end within a digit; primes of all sizes in one chain.
+fn specs() -> Vec<(Spec, usize)> {
+    let mixed: &[&[f64]] = &[&[61.0], &[30.0, 45.0], &[48.0], &[50.0], &[55.0]];
+    let even: &[&[f64]] = &[&[48.0], &[48.0], &[48.0], &[48.0]];
+    vec![
+        (spec(5, even, &[48.5], 40.0), 4),
+        (spec(6, even, &[49.0, 48.0], 40.0), 2),
+        (spec(5, even, &[49.0, 48.0, 48.0, 48.0], 40.0), 1),
+        (spec(6, even, &[49.0, 49.0, 48.0], 40.0), 2),
+        (spec(5, mixed, &[61.5], 40.0), 6),
+        (spec(6, mixed, &[61.0, 50.0], 40.0), 3),
+        (spec(5, mixed, &[61.0, 61.0, 61.0], 40.0), 2),
+    ]
+}
+
+impl Session {
+    fn encrypt(&self, salt: u64) -> Ciphertext {
+        let values: Vec<_> = (0..self.params.max_slots() as u64)
+            .map(|i| (i * i + 3 * salt * i + salt) as f64)
+            .map(|x| Complex { re: x.sin(), im: (2.0 * x).cos() })
+            .collect();
+        let top = self.params.top();
+        let scale = self.params.scale_at(top);
+        let plain = Encoder::new(&self.params).encode(&values, top, scale).unwrap();
+        self.encryptor.encrypt_with(&plain, &seed("encryption", salt)).unwrap()
+    }
+
+    /// The decryption as integers, and the modulus that it is read at.
+    fn open(&self, a: &Ciphertext) -> (Vec<BigInt>, BigInt) {
+        let basis = self.params.rlwe().basis();
+        let plain = self.decryptor.decrypt(a).unwrap();
+        let q = product(&moduli(basis, plain.poly().limbs()));
+        (lift_eval(basis, plain.poly()), q)
+    }
+
+    /// `a` less the `expected` integers.
+    fn error(&self, a: &Ciphertext, expected: &[BigInt]) -> Vec<f64> {
+        let (found, q) = self.open(a);
+        found.iter().zip(expected).map(|(x, y)| to_f64(&centred(&(x - y), &q))).collect()
+    }
+
+    /// No key switch adds more than this: digits are below `k D`, errors at most 21,
+    /// and each of two roundings is at most a half.
+    fn bound(&self, level: Level) -> f64 {
+        let params = self.params.rlwe();
+        let (limbs, n) = (params.limbs(level), params.basis().n() as f64);
+        let chain = moduli(params.basis(), limbs);
+        let digits = chain.chunks(params.alpha()).map(|digit| {
+            let log2_d: f64 = digit.iter().map(|&q| (q as f64).log2()).sum();
+            digit.len() as f64 * (log2_d - params.log2_p()).exp2()
+        });
+        n * 21.0 * digits.sum::<f64>() + (1.0 + n) / 2.0
+    }
+}
+
+/// Errors of many operations: their root mean square is the prediction within
+/// three quarters of a bit, and none is above the bound.
+struct Errors {
+    what: String,
+    predicted: Noise,
+    bound: f64,
+    squares: f64,
+    count: usize,
+}
+
+impl Errors {
+    fn new(what: String, s: &Session, level: Level) -> Self {
+        let predicted = Noise::key_switch(s.params.rlwe(), level);
+        Self { what, predicted, bound: s.bound(level), squares: 0.0, count: 0 }
+    }
+
+    fn add(&mut self, errors: &[f64]) {
+        for e in errors {
+            assert!(e.abs() <= self.bound, "{}: {e} is above {}", self.what, self.bound);
+            self.squares += e * e;
+        }
+        self.count += errors.len();
+    }
+
+    fn check(&self) {
+        let measured = (self.squares / self.count as f64).log2() / 2.0;
+        let predicted = self.predicted.log2_sd();
+        assert!(
+            (measured - predicted).abs() <= 0.75,
+            "{}: 2^{measured:.2} measured, 2^{predicted:.2} predicted",
+            self.what
+        );
+    }
+}
+
+#[test]
+fn products_are_exact_up_to_the_noise_of_one_key_switch() {
+    for (spec, digits) in specs() {
+        let top = Level(spec.q_bits.len() as u32 - 1);
+        // At the top with a key of the top, and below with keys of two levels.
+        for (level, key_level) in [(top, top), (Level(2), top), (Level(1), Level(1))] {
+            let mut errors = None;
+            for key in 0..12 {
+                let s = session(&spec, key, key_level, Level(0));
+                assert_eq!(s.params.rlwe().digits(top), digits, "{spec:?}");
+                let what = format!("product at level {level} of {spec:?}");
+                let errors = errors.get_or_insert_with(|| Errors::new(what, &s, level));
+                let ev = &s.evaluator;
+                let [a, b] = [1, 2].map(|salt| ev.drop_to(&s.encrypt(salt), level).unwrap());
+                let expected = negacyclic(&s.open(&a).0, &s.open(&b).0);
+                errors.add(&s.error(&ev.mul(&a, &b).unwrap(), &expected));
+                let square = negacyclic(&s.open(&a).0, &s.open(&a).0);
+                errors.add(&s.error(&ev.mul(&a, &a).unwrap(), &square));
+            }
+            errors.unwrap().check();
+        }
+    }
+}
+
+#[test]
+fn rotations_are_exact_up_to_the_noise_of_one_key_switch() {
+    for (spec, _) in specs() {
+        let top = Level(spec.q_bits.len() as u32 - 1);
+        for (level, key_level) in [(top, top), (Level(2), top), (Level(1), Level(1))] {
+            let s = session(&spec, 20, Level(0), key_level);
+            let log_n = s.params.log_n();
+            let mut errors =
+                Errors::new(format!("rotation at level {level} of {spec:?}"), &s, level);
+            let a = s.evaluator.drop_to(&s.encrypt(3), level).unwrap();
+            let (plain, _) = s.open(&a);
+            for k in 1..s.params.max_slots() as i64 {
+                let g = GaloisElement::rotation(log_n, k);
+                let rotated = s.evaluator.rotate(&a, k).unwrap();
+                errors.add(&s.error(&rotated, &automorphism(&plain, g.0 as usize)));
+            }
+            let conjugate = s.evaluator.conjugate(&a).unwrap();
+            let expected = automorphism(&plain, (2 << log_n) - 1);
+            errors.add(&s.error(&conjugate, &expected));
+            errors.check();
+        }
+    }
+}
+
+fn same(a: &Ciphertext, b: &Ciphertext) -> bool {
+    a.level() == b.level()
+        && a.scale().matches(b.scale())
+        && a.polys().iter().zip(b.polys()).all(|(a, b)| a.rows().eq(b.rows()))
+}
+
+#[test]
+fn hoisted_rotations_are_the_same_bit_for_bit() {
+    for (spec, _) in specs() {
+        let top = Level(spec.q_bits.len() as u32 - 1);
+        let s = session(&spec, 30, Level(0), top);
+        for level in (0..=top.0).map(Level) {
+            let a = s.evaluator.drop_to(&s.encrypt(4), level).unwrap();
+            let hoisted = s.evaluator.hoist(&a).unwrap();
+            for k in 0..s.params.max_slots() as i64 {
+                let plain = s.evaluator.rotate(&a, k).unwrap();
+                assert!(same(&plain, &s.evaluator.rotate_hoisted(&hoisted, k).unwrap()));
+            }
+        }
+    }
+}
+
+#[test]
+fn results_do_not_depend_on_threads() {
+    let (spec, _) = specs().swap_remove(4);
+    let top = Level(4);
+    let run = |threads| {
+        sudare_arith::par::with_threads(threads, || {
+            let s = session(&spec, 31, top, top);
+            let (a, b) = (s.encrypt(1), s.encrypt(2));
+            let product = s.evaluator.mul_rescale(&a, &b).unwrap();
+            s.evaluator.rotate(&product, 3).unwrap()
+        })
+        .unwrap()
+    };
+    let alone = run(1);
+    assert!(same(&alone, &run(2)) && same(&alone, &run(3)));
+}
+
+#[test]
+fn a_fused_rescaling_is_the_same_bit_for_bit() {
+    // Were it not the same near ties, primes of 8 bits would show it.
+    let tiny = spec(4, &[&[50.0], &[8.0], &[8.0]], &[51.0], 8.0);
+    for (spec, runs) in specs().into_iter().map(|(spec, _)| (spec, 2)).chain([(tiny, 100)]) {
+        let top = Level(spec.q_bits.len() as u32 - 1);
+        let s = session(&spec, 40, top, Level(0));
+        for (level, salt) in (1..=top.0).flat_map(|l| (0..runs).map(move |salt| (Level(l), salt))) {
+            let [a, b] = [salt, salt + 1000]
+                .map(|salt| s.evaluator.drop_to(&s.encrypt(salt), level).unwrap());
+            let slow = s.evaluator.rescale(&s.evaluator.mul(&a, &b).unwrap()).unwrap();
+            let fused = s.evaluator.mul_rescale(&a, &b).unwrap();
+            assert!(same(&slow, &fused), "level {level} of {spec:?}");
+            // Both divide the product of integers by the primes of the level.
+            let divisor = product(s.params.rlwe().primes_of(level));
+            let exact = negacyclic(&s.open(&a).0, &s.open(&b).0);
+            let exact: Vec<BigInt> = exact.iter().map(|x| oracle::rounded(x, &divisor)).collect();
+            let bound = s.bound(level) + 1.0;
+            assert!(s.error(&fused, &exact).iter().all(|e| e.abs() <= bound));
+        }
+    }
+}
+
+#[test]
+fn rescaling_is_an_exact_division_of_both_polynomials() {
+    for (spec, _) in specs() {
+        let top = Level(spec.q_bits.len() as u32 - 1);
+        let s = session(&spec, 50, Level(0), Level(0));
+        let basis = s.params.rlwe().basis();
+        for level in (1..=top.0).map(Level) {
+            let a = s.evaluator.drop_to(&s.encrypt(7), level).unwrap();
+            let divided = s.evaluator.rescale(&a).unwrap();
+            assert_eq!(divided.level(), Level(level.0 - 1));
+            let divisor = product(s.params.rlwe().primes_of(level));
+            let q = product(&moduli(basis, s.params.rlwe().limbs(divided.level())));
+            for (a, divided) in a.polys().iter().zip(divided.polys()) {
+                for (a, found) in lift_eval(basis, a).iter().zip(lift_eval(basis, divided)) {
+                    assert_eq!(found, centred(&oracle::rounded(a, &divisor), &q));
+                }
+            }
+        }
+    }
+}

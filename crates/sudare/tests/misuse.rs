@@ -1,0 +1,525 @@
+//! What a caller can get wrong is a typed error that says what to do.
+#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
+
+use std::sync::{Arc, LazyLock};
+use sudare::{
+    Error,
+    circuits::Polynomial,
+    ckks::{
+        Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Plaintext, Scale,
+        Spec,
+    },
+    rlwe::{self, GaloisElement, KeyGenerator, KeyRequest, Level, SecretDistribution},
+};
+
+const TOP: Level = Level(3);
+/// Level of the key of the rotation by 3.
+const LOW: Level = Level(1);
+
+struct Session {
+    params: Params,
+    encoder: Encoder,
+    encryptor: Encryptor,
+    evaluator: Evaluator,
+    decryptor: Decryptor,
+}
+
+fn small(levels: usize) -> Spec {
+    Spec { insecure: true, ..Spec::uniform(6, 50.0, levels, 40.0, vec![50.0, 41.0]) }
+}
+
+fn session(spec: Spec, request: &KeyRequest) -> Session {
+    let params = Params::new(spec).unwrap();
+    let mut keygen = KeyGenerator::new(params.rlwe()).unwrap();
+    let secret = keygen.secret_key().unwrap();
+    let public = Arc::new(keygen.public_key(&secret).unwrap());
+    let keys = Arc::new(keygen.evaluation_keys(&secret, request).unwrap());
+    Session {
+        encoder: Encoder::new(&params),
+        encryptor: Encryptor::new(&params, public).unwrap(),
+        evaluator: Evaluator::new(&params, keys).unwrap(),
+        decryptor: Decryptor::new(&params, secret).unwrap(),
+        params,
+    }
+}
+
+fn request() -> KeyRequest {
+    KeyRequest::new().relinearize(TOP).rotations(6, [1], TOP).rotations(6, [3], LOW)
+}
+
+/// Keys of the same kinds under the same parameters, and others with two levels.
+static ALICE: LazyLock<Session> = LazyLock::new(|| session(small(3), &request()));
+static BOB: LazyLock<Session> = LazyLock::new(|| session(small(3), &request()));
+static OTHER: LazyLock<Session> =
+    LazyLock::new(|| session(small(2), &KeyRequest::new().relinearize(Level(2))));
+
+impl Session {
+    fn encode_at(&self, values: &[f64], level: Level) -> Plaintext {
+        self.encoder.encode_real(values, level, self.params.scale_at(level)).unwrap()
+    }
+
+    fn encode(&self, values: &[f64]) -> Plaintext {
+        self.encode_at(values, self.params.top())
+    }
+
+    fn encrypt(&self, values: &[f64]) -> Ciphertext {
+        self.encryptor.encrypt(&self.encode(values)).unwrap()
+    }
+}
+
+const VALUES: [f64; 32] = [0.5; 32];
+
+/// The operation failed with exactly this error, whose message has these words.
+#[track_caller]
+fn refused<T>(result: Result<T, Error>, expected: Error, words: &[&str]) {
+    let found = result.err().unwrap();
+    assert_eq!(found, expected);
+    says(&found, words);
+}
+
+#[track_caller]
+fn says(error: &Error, words: &[&str]) {
+    let message = error.to_string();
+    for word in words {
+        assert!(message.contains(word), "`{message}` does not say `{word}`");
+    }
+}
+
+#[test]
+fn objects_of_another_key() {
+    let (s, other) = (&*ALICE, &*BOB);
+    let (a, b) = (s.encrypt(&VALUES), other.encrypt(&VALUES));
+    let ev = &s.evaluator;
+    let error = || Error::KeyMismatch {
+        what: "ciphertext",
+        found: other.decryptor.key_id(),
+        expected: s.decryptor.key_id(),
+    };
+    let words = ["ciphertext", "use objects of the same key pair"];
+    refused(s.decryptor.decrypt(&b), error(), &words);
+    refused(s.decryptor.measure_noise(&b, &s.encode(&VALUES)), error(), &words);
+    refused(ev.add(&a, &b), error(), &words);
+    refused(ev.add(&b, &a), error(), &words);
+    refused(ev.add_assign(&mut a.clone(), &b), error(), &words);
+    refused(ev.sub(&a, &b), error(), &words);
+    refused(ev.mul(&a, &b), error(), &words);
+    refused(ev.mul_rescale(&b, &b), error(), &words);
+    refused(ev.neg(&b), error(), &words);
+    refused(ev.add_plain(&b, &s.encode(&VALUES)), error(), &words);
+    refused(ev.mul_plain(&b, &s.encode(&VALUES)), error(), &words);
+    refused(ev.add_const(&b, Complex::default()), error(), &words);
+    refused(ev.mul_const(&b, Complex::default(), b.scale()), error(), &words);
+    refused(ev.rescale(&b), error(), &words);
+    refused(ev.drop_to(&b, LOW), error(), &words);
+    refused(ev.drop_to_assign(&mut b.clone(), LOW), error(), &words);
+    refused(ev.match_scale(&b, LOW, b.scale()), error(), &words);
+    refused(ev.with_scale(&b, b.scale()), error(), &words);
+    refused(ev.rotate(&b, 1), error(), &words);
+    refused(ev.conjugate(&b), error(), &words);
+    refused(ev.hoist(&b), error(), &words);
+    // Also if another evaluator hoisted it.
+    let hoisted = other.evaluator.hoist(&b).unwrap();
+    refused(ev.rotate_hoisted(&hoisted, 1), error(), &words);
+    refused(ev.rotate_hoisted(&hoisted, 0), error(), &words);
+}
+
+#[test]
+fn objects_of_other_parameters() {
+    let (s, other) = (&*ALICE, &*OTHER);
+    let (a, b) = (s.encrypt(&VALUES), other.encrypt(&VALUES));
+    let ev = &s.evaluator;
+    let error = |what| Error::ParamsMismatch {
+        what,
+        found: other.params.rlwe().id(),
+        expected: s.params.rlwe().id(),
+    };
+    let words = ["use objects made under the same parameters"];
+    refused(ev.add(&a, &b), error("ciphertext"), &words);
+    refused(ev.mul_rescale(&b, &a), error("ciphertext"), &words);
+    refused(ev.rotate(&b, 1), error("ciphertext"), &words);
+    refused(s.decryptor.decrypt(&b), error("ciphertext"), &words);
+    refused(ev.add_plain(&a, &other.encode(&VALUES)), error("plaintext"), &words);
+    refused(ev.mul_plain(&a, &other.encode(&VALUES)), error("plaintext"), &words);
+    refused(s.encryptor.encrypt(&other.encode(&VALUES)), error("plaintext"), &words);
+    refused(s.encoder.decode(&other.encode(&VALUES)), error("plaintext"), &words);
+    let noise = s.decryptor.measure_noise(&a, &other.encode(&VALUES));
+    refused(noise, error("plaintext"), &words);
+    let hoisted = other.evaluator.hoist(&b).unwrap();
+    refused(ev.rotate_hoisted(&hoisted, 1), error("ciphertext"), &words);
+
+    let mut keygen = KeyGenerator::new(other.params.rlwe()).unwrap();
+    let secret = keygen.secret_key().unwrap();
+    let public = Arc::new(keygen.public_key(&secret).unwrap());
+    let keys = Arc::new(keygen.evaluation_keys(&secret, &KeyRequest::new()).unwrap());
+    refused(Encryptor::new(&s.params, public), error("public key"), &words);
+    refused(Evaluator::new(&s.params, keys), error("evaluation key"), &words);
+    let mut ours = KeyGenerator::new(s.params.rlwe()).unwrap();
+    refused(ours.public_key(&secret), error("secret key"), &words);
+    refused(ours.evaluation_keys(&secret, &KeyRequest::new()), error("secret key"), &words);
+    refused(Decryptor::new(&s.params, secret), error("secret key"), &words);
+}
+
+#[test]
+fn keys_that_are_missing() {
+    let s = &*ALICE;
+    let a = s.encrypt(&VALUES);
+    let galois = |k, rotation: &str, level| Error::MissingGaloisKey {
+        element: GaloisElement::rotation(6, k),
+        rotation: rotation.into(),
+        level,
+    };
+    let words = ["add it to the KeyRequest"];
+    let ev = &s.evaluator;
+    refused(ev.rotate(&a, 2), galois(2, "rotation by 2", TOP), &words);
+    refused(ev.rotate(&a, -1), galois(-1, "rotation by -1", TOP), &words);
+    let hoisted = ev.hoist(&a).unwrap();
+    refused(ev.rotate_hoisted(&hoisted, 2), galois(2, "rotation by 2", TOP), &words);
+    let element = GaloisElement::conjugation(6);
+    let rotation = "with conjugation".into();
+    let error = Error::MissingGaloisKey { element, rotation, level: TOP };
+    refused(ev.conjugate(&a), error, &["with conjugation", "level 3", "KeyRequest"]);
+    // There is a key for 3, but for a lower level.
+    let error = galois(3, "rotation by 3", TOP);
+    refused(ev.rotate(&a, 3), error, &["rotation by 3", "at level 3"]);
+    assert!(ev.rotate(&ev.drop_to(&a, LOW).unwrap(), 3).is_ok());
+
+    let bare = session(small(3), &KeyRequest::new());
+    let b = bare.encrypt(&VALUES);
+    let error = || Error::MissingRelinearizationKey { level: TOP };
+    let words = ["level 3", "add `relinearize`", "KeyRequest"];
+    refused(bare.evaluator.mul(&b, &b), error(), &words);
+    refused(bare.evaluator.mul_rescale(&b, &b), error(), &words);
+    let low = session(small(3), &KeyRequest::new().relinearize(LOW));
+    let c = low.encrypt(&VALUES);
+    refused(low.evaluator.mul(&c, &c), error(), &words);
+    assert!(low.evaluator.mul(&low.evaluator.drop_to(&c, LOW).unwrap(), &c).is_ok());
+}
+
+#[test]
+fn key_requests_out_of_range() {
+    let s = &*ALICE;
+    let mut keygen = KeyGenerator::new(s.params.rlwe()).unwrap();
+    let secret = keygen.secret_key().unwrap();
+    let mut make = |request: &KeyRequest| keygen.evaluation_keys(&secret, request);
+    let above = Error::LevelOutOfRange { found: Level(4), max: TOP };
+    refused(make(&KeyRequest::new().relinearize(Level(4))), above.clone(), &["at most 3"]);
+    refused(make(&KeyRequest::new().rotations(6, [1], Level(4))), above, &["at most 3"]);
+    for element in [2, 128, 129, u32::MAX] {
+        let request = KeyRequest::new().automorphism(GaloisElement(element), TOP);
+        let problem = format!("{element} is not an odd number below 2N = 128");
+        refused(make(&request), Error::InvalidSpec { field: "galois", problem }, &["odd"]);
+    }
+}
+
+#[test]
+fn levels_that_are_not_there() {
+    let s = &*ALICE;
+    let ev = &s.evaluator;
+    let a = s.encrypt(&VALUES);
+    let bottom = ev.drop_to(&a, Level(0)).unwrap();
+    let exhausted = |op, needed, level| Error::LevelExhausted { op, needed, level };
+    let words = ["1 more level", "choose parameters with more levels, or bootstrap"];
+    refused(ev.rescale(&bottom), exhausted("rescale", 1, Level(0)), &words);
+    let fused = ev.mul_rescale(&a, &bottom);
+    refused(fused, exhausted("multiply and rescale", 1, Level(0)), &words);
+    let matched = ev.match_scale(&bottom, Level(0), a.scale());
+    refused(matched, exhausted("match_scale", 1, Level(0)), &words);
+    // Levels are counted from where the operand is.
+    let matched = ev.match_scale(&a, TOP, a.scale());
+    refused(matched, exhausted("match_scale", 1, TOP), &words);
+    let higher = ev.match_scale(&ev.drop_to(&a, LOW).unwrap(), Level(2), a.scale());
+    refused(higher, exhausted("match_scale", 2, LOW), &["2 more level"]);
+    refused(
+        ev.match_scale(&bottom, Level(u32::MAX), a.scale()),
+        exhausted("match_scale", u32::MAX, Level(0)),
+        &["more levels"],
+    );
+
+    let out_of_range = |found, max| Error::LevelOutOfRange { found, max };
+    refused(ev.drop_to(&bottom, LOW), out_of_range(LOW, Level(0)), &["at most 0"]);
+    let mut assigned = bottom.clone();
+    refused(ev.drop_to_assign(&mut assigned, LOW), out_of_range(LOW, Level(0)), &["at most 0"]);
+    let plain = s.encoder.encode_real(&VALUES, Level(9), a.scale());
+    refused(plain, out_of_range(Level(9), TOP), &["level 9", "at most 3"]);
+    let low = s.encode_at(&VALUES, Level(0));
+    let noise = s.decryptor.measure_noise(&a, &low);
+    refused(noise, out_of_range(Level(1), Level(0)), &["out of range"]);
+}
+
+#[test]
+fn scales_that_do_not_fit() {
+    let s = &*ALICE;
+    let ev = &s.evaluator;
+    let a = s.encrypt(&VALUES);
+    let product = ev.mul(&a, &a).unwrap();
+    let mismatch = |op, left: &Ciphertext, right: &Ciphertext| Error::ScaleMismatch {
+        op,
+        left: left.scale().log2(),
+        right: right.scale().log2(),
+    };
+    let words = ["2^40.000000", "2^80.000000", "match_scale"];
+    refused(ev.add(&a, &product), mismatch("add", &a, &product), &words);
+    refused(ev.add_assign(&mut a.clone(), &product), mismatch("add", &a, &product), &words);
+    refused(ev.sub(&product, &a), mismatch("subtract", &product, &a), &words);
+    refused(ev.add_plain(&product, &s.encode(&VALUES)), mismatch("add", &product, &a), &words);
+
+    let q = |level: Level| s.params.chain().log2_q(level);
+    let range = |op, log2_scale, level| Error::ScaleOutOfRange { op, log2_scale, log2_q: q(level) };
+    let words = ["modulus", "rescale first, or use a lower scale"];
+    let low = ev.drop_to(&product, LOW).unwrap();
+    let twice = product.scale() * product.scale();
+    refused(ev.mul(&low, &low), range("multiply", twice.log2(), LOW), &words);
+    refused(ev.mul_rescale(&low, &low), range("multiply", twice.log2(), LOW), &words);
+    let plain = s.encoder.encode_real(&VALUES, LOW, product.scale()).unwrap();
+    refused(ev.mul_plain(&low, &plain), range("multiply", twice.log2(), LOW), &words);
+    let one = Complex { re: 1.0, im: 0.0 };
+    let constant = ev.mul_const(&low, one, product.scale());
+    refused(constant, range("multiply", twice.log2(), LOW), &words);
+    let huge = Scale::from_log2(60.0);
+    refused(
+        s.encoder.encode_real(&VALUES, Level(0), huge),
+        range("encode", 60.0, Level(0)),
+        &words,
+    );
+    let factor = Scale::from_log2(20.0) * s.params.chain().divisor(LOW) / product.scale();
+    assert!(factor.log2() < 0.0);
+    let matched = ev.match_scale(&product, Level(0), Scale::from_log2(20.0));
+    refused(matched, range("match_scale", factor.log2(), LOW), &["match_scale"]);
+
+    for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let bad = Scale::from_f64(bad);
+        let errors = [
+            s.encoder.encode_real(&VALUES, TOP, bad).err().unwrap(),
+            ev.with_scale(&a, bad).err().unwrap(),
+            ev.mul_const(&a, one, bad).err().unwrap(),
+            ev.match_scale(&a, LOW, bad).err().unwrap(),
+        ];
+        for error in errors {
+            assert!(matches!(error, Error::ScaleOutOfRange { .. }), "{bad:?}: {error}");
+        }
+    }
+}
+
+#[test]
+fn values_that_do_not_fit() {
+    let s = &*ALICE;
+    let ev = &s.evaluator;
+    let (a, scale) = (s.encrypt(&VALUES), s.params.scale_at(Level(0)));
+    let many = Error::TooManySlots { found: 33, slots: 32 };
+    refused(
+        s.encoder.encode_real(&[0.0; 33], TOP, scale),
+        many,
+        &["33", "32", "use several ciphertexts or a larger ring"],
+    );
+    let not_finite = |index, value: &str| Error::NotFinite { index, value: value.into() };
+    let words = ["only finite numbers"];
+    for (value, text) in [(f64::NAN, "NaN"), (f64::INFINITY, "inf"), (f64::NEG_INFINITY, "-inf")] {
+        let found = s.encoder.encode_real(&[1.0, 2.0, value], TOP, scale);
+        refused(found, not_finite(2, text), &words);
+        let found = s.encoder.encode(&[Complex { re: 1.0, im: value }], TOP, scale);
+        says(&found.err().unwrap(), &["value 0", text]);
+        let c = Complex { re: value, im: 0.0 };
+        refused(ev.add_const(&a, c), not_finite(0, text), &words);
+        refused(ev.mul_const(&a, c, scale), not_finite(0, text), &words);
+        let c = Complex { re: 1.0, im: value };
+        assert!(matches!(ev.add_const(&a, c), Err(Error::NotFinite { index: 0, .. })));
+        assert!(matches!(ev.mul_const(&a, c, scale), Err(Error::NotFinite { index: 0, .. })));
+    }
+
+    // The error names the value, not a coefficient.
+    let words = ["value 5", "scale the data down, or encode at a lower scale or higher level"];
+    for large in [1e6, -1e6, 1e20, 1e300, f64::MAX] {
+        let mut values = [0.25; 32];
+        values[5] = large;
+        let found = s.encoder.encode_real(&values, Level(0), scale).err().unwrap();
+        assert!(matches!(found, Error::ValueTooLarge { index: 5, .. }), "{large}: {found}");
+        says(&found, &words);
+    }
+    let bottom = ev.drop_to(&a, Level(0)).unwrap();
+    let unit = Scale::from_log2(5.0);
+    for (re, im) in [(1e6, 0.0), (-1e300, 0.0), (0.0, 1e6), (1.0, f64::MAX)] {
+        let c = Complex { re, im };
+        let sum = ev.add_const(&bottom, c);
+        assert!(matches!(sum, Err(Error::ValueTooLarge { index: 0, .. })), "{c:?}");
+        // Half the modulus has 49 bits: 2^44 times 2^5 is too large, and 2^20 is not.
+        let product = ev.mul_const(&bottom, c, unit);
+        assert_eq!(product.is_ok(), re.abs().max(im) < 44f64.exp2(), "{c:?}");
+    }
+    // What does fit is decoded: at the edge of the modulus, and after ten small primes.
+    let largest = 0.98 * (s.params.chain().log2_q(Level(0)) - 1.0 - scale.log2()).exp2();
+    let plain = s.encoder.encode_real(&[largest], Level(0), scale).unwrap();
+    assert!((s.encoder.decode_real(&plain).unwrap()[0] / largest - 1.0).abs() < 1e-9);
+    let many = Spec { log_n: 4, q_bits: vec![vec![13.0; 10]], ..small(0) };
+    let spec = Spec { log2_scale: 60.0, p_bits: vec![40.0], ..many };
+    let s = session(spec, &KeyRequest::new());
+    let large = 46f64.exp2();
+    let plain = s.encode(&[large, -3.0 * large, 1.0, 0.0]);
+    let opened = s.decryptor.decrypt(&s.encryptor.encrypt(&plain).unwrap()).unwrap();
+    for plain in [plain, opened] {
+        let found = s.encoder.decode_real(&plain).unwrap();
+        assert!((found[1] / large + 3.0).abs() < 1e-6, "{found:?}");
+    }
+}
+
+#[test]
+fn slots_that_differ() {
+    let s = &*ALICE;
+    let ev = &s.evaluator;
+    let (a, b) = (s.encrypt(&VALUES), s.encrypt(&VALUES[..4]));
+    let error = |op| Error::SlotMismatch { op, found: 4, expected: 32 };
+    let words = ["4 slots", "32 needed"];
+    refused(ev.add(&a, &b), error("add"), &words);
+    refused(ev.sub(&a, &b), error("subtract"), &words);
+    refused(ev.mul(&a, &b), error("multiply"), &words);
+    refused(ev.mul_rescale(&a, &b), error("multiply"), &words);
+    refused(ev.add_plain(&a, &s.encode(&VALUES[..4])), error("add"), &words);
+    refused(ev.mul_plain(&a, &s.encode(&VALUES[..4])), error("multiply"), &words);
+}
+
+#[test]
+fn parameters_that_are_insecure() {
+    let spec = Spec { insecure: false, ..Spec::uniform(13, 50.0, 5, 40.0, vec![50.0]) };
+    let error = Params::new(spec.clone()).unwrap_err();
+    assert!(matches!(
+        error,
+        Error::Insecure { log_n: 13, security_bits, needed: 128.0, limit, .. }
+            if security_bits < 128.0 && limit < 250.0
+    ));
+    says(&error, &["2^13", "larger ring or a shorter chain", "`insecure`"]);
+    let accepted = Params::new(Spec { insecure: true, ..spec }).unwrap();
+    assert!(accepted.rlwe().security_bits() < 128.0);
+    // The secret counts.
+    let dense = Spec::uniform(13, 50.0, 2, 40.0, vec![50.0]);
+    assert!(Params::new(dense.clone()).is_ok());
+    let sparse = Spec { secret: SecretDistribution::FixedWeight { h: 32 }, ..dense };
+    assert!(matches!(Params::new(sparse), Err(Error::Insecure { .. })));
+}
+
+/// The field that the specification is refused for, and why.
+#[track_caller]
+fn invalid(spec: Spec) -> (&'static str, String) {
+    let error = Params::new(spec).unwrap_err();
+    let invalid = match &error {
+        Error::InvalidSpec { field, problem } => Some((*field, problem.clone())),
+        _ => None,
+    };
+    invalid.ok_or(error).unwrap()
+}
+
+#[test]
+fn specifications_out_of_range() {
+    for log_n in [0, 3, 18, 64, u32::MAX] {
+        let (field, problem) = invalid(Spec { log_n, ..small(1) });
+        assert_eq!(field, "log_n");
+        assert!(problem.contains("4 to 17"), "{problem}");
+    }
+    for bits in [0.0, 7.9, 61.6, 1e9, -3.0, f64::NAN, f64::INFINITY] {
+        let (field, problem) = invalid(Spec { q_bits: vec![vec![50.0], vec![bits]], ..small(1) });
+        assert_eq!(field, "q_bits");
+        assert!(problem.contains("8 to 61.5"), "{problem}");
+        let (field, problem) = invalid(Spec { p_bits: vec![50.0, bits], ..small(1) });
+        assert_eq!(field, "p_bits");
+        assert!(problem.contains("8 to 61.5"), "{problem}");
+    }
+    for q_bits in [vec![], vec![vec![]], vec![vec![50.0], vec![]]] {
+        assert_eq!(invalid(Spec { q_bits, ..small(1) }).0, "q_bits");
+    }
+    for log2_scale in [0.0, 121.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert_eq!(invalid(Spec { log2_scale, ..small(1) }).0, "log2_scale");
+    }
+    let (field, problem) = invalid(Spec { p_bits: vec![], ..small(1) });
+    assert_eq!(field, "p");
+    assert!(problem.contains("at least one special prime"), "{problem}");
+    let (field, problem) = invalid(Spec { p_bits: vec![30.0], ..small(1) });
+    assert_eq!(field, "p");
+    assert!(problem.contains("less than the largest prime"), "{problem}");
+    for h in [0, 65, u32::MAX] {
+        let secret = SecretDistribution::FixedWeight { h };
+        let (field, problem) = invalid(Spec { secret, ..small(1) });
+        assert_eq!(field, "secret");
+        assert!(problem.contains("does not fit 2^6"), "{problem}");
+    }
+    // More primes of a size than there are, and more than are supported.
+    let (field, problem) = invalid(Spec { q_bits: vec![vec![9.0; 30]], ..small(1) });
+    assert_eq!(field, "q_bits");
+    assert!(problem.contains("not enough primes"), "{problem}");
+    for count in [129, 100_000] {
+        let (field, problem) = invalid(small(count));
+        assert_eq!(field, "q_bits");
+        assert!(problem.contains("at most 128"), "{problem}");
+        let (field, problem) = invalid(Spec { p_bits: vec![50.0; count], ..small(1) });
+        assert_eq!(field, "p_bits");
+        assert!(problem.contains("at most 128"), "{problem}");
+    }
+}
+
+#[test]
+fn primes_that_are_none() {
+    let spec = |q: Vec<Vec<u64>>, p: Vec<u64>| rlwe::Spec {
+        log_n: 4,
+        q,
+        p,
+        secret: SecretDistribution::UniformTernary,
+        security_bits: None,
+    };
+    let found = |q, p| rlwe::Params::new(spec(q, p)).unwrap_err();
+    assert!(rlwe::Params::new(spec(vec![vec![97], vec![193]], vec![257])).is_ok());
+    let twice = found(vec![vec![97], vec![97]], vec![257]);
+    assert!(matches!(twice, Error::InvalidSpec { field: "q", .. }));
+    says(&twice, &["97 is there twice"]);
+    assert!(matches!(found(vec![vec![97]], vec![97]), Error::InvalidSpec { .. }));
+    // Composite, not 1 modulo 2N, even, and out of range.
+    for (bad, word) in [(33, "root of unity"), (101, "1 mod 2^5"), (98, "odd"), (0, "odd")] {
+        let error = found(vec![vec![bad]], vec![257]);
+        assert!(matches!(error, Error::Arith(_)), "{bad}: {error:?}");
+        says(&error, &[word]);
+    }
+    for bad in [1 << 62, u64::MAX] {
+        assert!(matches!(found(vec![vec![97]], vec![bad]), Error::Arith(_)));
+    }
+    let many = found(vec![vec![97]], vec![257; 129]);
+    says(&many, &["p: 129 primes", "at most 128"]);
+}
+
+#[test]
+fn polynomials_and_plans() {
+    let words = ["interval", "two finite ends are needed, the lower first"];
+    for (a, b) in [(1.0, 1.0), (1.0, -1.0), (f64::NAN, 1.0), (0.0, f64::INFINITY)] {
+        let problem = format!(
+            "polynomial: interval from {a} to {b}: two finite ends are needed, the lower first"
+        );
+        let error = || Error::Circuit(problem.clone());
+        refused(Polynomial::chebyshev(f64::exp, a..b, 5), error(), &words);
+        refused(Polynomial::least_squares(f64::exp, a..b, 5), error(), &words);
+        refused(Polynomial::chebyshev_series(vec![1.0], a..b), error(), &words);
+    }
+    for radius in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let found = Polynomial::taylor(vec![1.0, 1.0], radius);
+        assert!(matches!(found, Err(Error::Circuit(_))));
+    }
+    let error = Error::NotFinite { index: 1, value: "NaN".into() };
+    refused(Polynomial::monomial(vec![0.0, f64::NAN]), error, &["only finite"]);
+
+    let s = &*ALICE;
+    let (chain, scale) = (s.params.chain(), s.params.scale_at(TOP));
+    let deep = Polynomial::monomial(vec![0.1; 17]).unwrap().plan(chain, TOP, scale, scale);
+    let error = Error::LevelExhausted { op: "polynomial", needed: 5, level: TOP };
+    refused(deep, error, &["5 more level", "ciphertext is at level 3"]);
+    let square = Polynomial::monomial(vec![0.0, 0.0, 1.0]).unwrap();
+    let above = square.plan(chain, Level(4), scale, scale);
+    refused(above, Error::LevelOutOfRange { found: Level(4), max: TOP }, &["at most 3"]);
+    let plan = square.plan(chain, TOP, scale, scale).unwrap();
+    let a = s.encrypt(&VALUES);
+    let low = s.evaluator.drop_to(&a, LOW).unwrap();
+    let error = Error::LevelOutOfRange { found: TOP, max: LOW };
+    refused(plan.run(&s.evaluator, &low), error, &["level 3"]);
+    let read = s.evaluator.with_scale(&a, Scale::from_log2(39.0)).unwrap();
+    let error = Error::ScaleMismatch { op: "polynomial", left: 39.0, right: 40.0 };
+    refused(plan.run(&s.evaluator, &read), error, &["match_scale"]);
+    // An evaluator with fewer levels than the plan and its ciphertext.
+    let line = Polynomial::monomial(vec![0.0, 0.5]).unwrap();
+    for plan in [plan, line.plan(chain, TOP, scale, scale).unwrap()] {
+        let found = plan.run(&OTHER.evaluator, &a).err().unwrap();
+        says(&found, &["plan with the chain of that evaluator"]);
+    }
+}
