@@ -10,6 +10,7 @@ mod encode;
 mod encrypt;
 mod evaluator;
 mod params;
+mod presets;
 mod scale;
 pub mod serial;
 
@@ -19,5 +20,6 @@ pub use encode::Encoder;
 pub use encrypt::{Decryptor, Encryptor};
 pub use evaluator::{Evaluator, Hoisted};
 pub use params::{Params, Spec};
+pub use presets::{Preset, preset, presets};
 pub use scale::Scale;
 pub use sudare_arith::fft::Complex;

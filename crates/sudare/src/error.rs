@@ -16,6 +16,14 @@ pub enum Error {
         /// What is wrong with it, and what would be right.
         problem: String,
     },
+    /// No preset has this name.
+    #[error("there is no preset {name:?}: the presets are {known}")]
+    UnknownPreset {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
     /// A key would be insecure for its secret.
     #[error(
         "{what} has {security_bits:.1} bits of security at N = 2^{log_n} and log2 of the modulus \

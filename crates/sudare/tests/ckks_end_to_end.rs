@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use sudare::{
     Error,
-    ckks::{Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Spec},
+    ckks::{Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Scale, Spec},
     rlwe::{GaloisElement, KeyGenerator, KeyRequest, Level, SecretDistribution},
 };
 
@@ -130,6 +130,26 @@ fn arithmetic_decrypts_to_the_clear_result() {
             let matched = ev.match_scale(&a, Level(0), target).unwrap();
             assert!(matched.scale().matches(target));
             check("match_scale", &matched, &x);
+        }
+    }
+}
+
+/// Moduli beyond the range of doubles.
+#[test]
+fn plaintexts_of_long_chains_decode() {
+    let chain = Spec::uniform(10, 50.0, 27, 45.0, vec![50.0]);
+    let params = Params::new(Spec { insecure: true, ..chain }).unwrap();
+    assert!(params.rlwe().log2_q(params.top()) > 1100.0);
+    let encoder = Encoder::new(&params);
+    let mut x = values(params.max_slots(), 0.4);
+    x[3] = Complex { re: -1e9, im: 3e8 };
+    for level in [27, 20, 5, 1].map(Level) {
+        for log2_scale in [45.0, 60.0] {
+            let plain = encoder.encode(&x, level, Scale::from_log2(log2_scale)).unwrap();
+            let found = encoder.decode(&plain).unwrap();
+            let errors = found.iter().zip(&x).map(|(x, y)| (x.re - y.re).hypot(x.im - y.im));
+            // A NaN is no small error.
+            assert!(errors.clone().all(|e| e < 1e-5), "{level:?} {log2_scale}");
         }
     }
 }

@@ -1,4 +1,4 @@
-use super::{Complex, Params, Plaintext, Scale};
+use super::{Complex, Params, Plaintext, Scale, encrypt::MESSAGE_BITS};
 use crate::{
     Error, Result,
     ring::{Coeff, LimbSet, RnsPoly},
@@ -13,6 +13,9 @@ use sudare_arith::{
     par,
 };
 use zeroize::Zeroizing;
+
+/// Coefficients that are encoded have fewer bits than this, the sign included.
+const ENCODED_BITS: f64 = 128.0;
 
 /// Vectors to plaintexts and back.
 #[derive(Debug, Clone)]
@@ -163,8 +166,14 @@ impl Encoder {
     }
 
     fn decode_with<T: Scaled>(&self, a: &Plaintext, fft: &SpecialFft<T>) -> Vec<Complex<T>> {
-        let basis = self.params.rlwe().basis();
-        let poly = basis.into_coeff(a.poly.clone());
+        let rlwe = self.params.rlwe();
+        let basis = rlwe.basis();
+        // Coefficients are far below the moduli of high levels, which doubles could not
+        // hold: those encoded by their type, those decrypted by the choice of level.
+        let enough_bits = (a.scale.log2() + MESSAGE_BITS).max(ENCODED_BITS);
+        let enough = |level: &Level| rlwe.log2_q(*level) >= enough_bits;
+        let level = (0..a.level.0).map(Level).find(enough).unwrap_or(a.level);
+        let poly = basis.into_coeff(basis.restricted(&a.poly, rlwe.limbs(level).q()));
         let slots = a.slots();
         let gap = self.params.max_slots() / slots;
         let mut reader =

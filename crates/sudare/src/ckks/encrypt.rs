@@ -101,7 +101,7 @@ pub struct Decryptor {
 
 /// Room above the scale, in bits, that decryption keeps for the integer part of
 /// values and the sign.
-const MESSAGE_BITS: f64 = 48.0;
+pub(super) const MESSAGE_BITS: f64 = 48.0;
 
 impl Decryptor {
     /// A decryptor that holds `key`.

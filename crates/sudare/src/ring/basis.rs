@@ -151,10 +151,11 @@ impl RnsBasis {
         RnsPoly::new(limbs, self.n(), self.pool.take_secret(limbs.count() * self.n()))
     }
 
-    /// The first limbs of `a`: `q` of the chain and no special ones.
+    /// The first limbs of `a`: `q` of the chain and no special ones. Secret if `a` is.
     #[must_use]
     pub fn restricted<R: Repr>(&self, a: &RnsPoly<R>, q: usize) -> RnsPoly<R> {
-        let mut out = self.take(LimbSet::chain(q));
+        let limbs = LimbSet::chain(q);
+        let mut out = if a.is_secret() { self.take_secret(limbs) } else { self.take(limbs) };
         for (out, row) in out.rows_mut().zip(a.rows()) {
             out.copy_from_slice(row);
         }

@@ -78,6 +78,12 @@ impl<R: Repr> RnsPoly<R> {
         self.limbs = LimbSet::chain(q);
     }
 
+    /// Whether it is wiped when dropped.
+    #[must_use]
+    pub fn is_secret(&self) -> bool {
+        self.buf.is_secret()
+    }
+
     pub(super) fn cast<S: Repr>(self) -> RnsPoly<S> {
         RnsPoly { limbs: self.limbs, n: self.n, buf: self.buf, repr: PhantomData }
     }

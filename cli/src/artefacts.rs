@@ -1,0 +1,354 @@
+//! What the files of the three roles say beside keys and ciphertexts.
+
+use crate::{
+    error::{Error, Result},
+    files::{self, Access},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    fmt,
+    fs::File,
+    io::BufReader,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+use sudare::{
+    ckks::{
+        Ciphertext, Params,
+        serial::{Info, Kind, Label, Reader},
+    },
+    rlwe::{EvaluationKeys, KeyId, KeyRequest, PublicKey, SecretKey},
+};
+use sudare_apps::{
+    logreg::{self, TrainPlan},
+    stats::{self, ColumnScaling, StatsPlan},
+    table::{Scaling, Table},
+};
+
+/// What keys are made for: the public part of a computation.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub enum Job {
+    /// Logistic regression.
+    Train(logreg::Job),
+    /// Statistics of columns.
+    Stats(stats::Job),
+}
+
+/// A job as the command line names it, such as `train:189x9`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Purpose {
+    /// Training, not statistics.
+    pub train: bool,
+    pub rows: usize,
+    pub features: usize,
+}
+
+impl FromStr for Purpose {
+    type Err = String;
+
+    fn from_str(text: &str) -> core::result::Result<Self, String> {
+        let help = "write train:ROWSxFEATURES or stats:ROWSxFEATURES, such as train:189x9, where \
+                    the target does not count as a feature";
+        let (what, shape) = text.split_once(':').ok_or(help)?;
+        let train = match what {
+            "train" => true,
+            "stats" => false,
+            other => {
+                return Err(format!("{other:?} is not a job that keys can be made for; {help}"));
+            }
+        };
+        let (rows, features) = shape.split_once('x').ok_or(help)?;
+        let count = |text: &str| text.parse::<usize>().ok().filter(|&count| count > 0);
+        match (count(rows), count(features)) {
+            (Some(rows), Some(features)) => Ok(Self { train, rows, features }),
+            _ => Err(help.into()),
+        }
+    }
+}
+
+impl fmt::Display for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (rows, features) = self.shape();
+        match self {
+            Self::Train(job) => {
+                write!(f, "train:{rows}x{features}, {} iterations", job.spec.iterations)
+            }
+            Self::Stats(_) => write!(f, "stats:{rows}x{features}"),
+        }
+    }
+}
+
+impl Job {
+    /// Rows and features of the table.
+    pub fn shape(&self) -> (usize, usize) {
+        match self {
+            Self::Train(job) => (job.rows, job.features),
+            Self::Stats(job) => (job.rows, job.features),
+        }
+    }
+
+    /// The smallest secure parameters.
+    pub fn auto_params(&self) -> Result<Params> {
+        Ok(match self {
+            Self::Train(job) => TrainPlan::auto_params(job)?,
+            Self::Stats(job) => StatsPlan::auto_params(job)?,
+        })
+    }
+
+    /// How to do it under `params`.
+    pub fn plan(&self, params: &Params) -> Result<Plan> {
+        let (rows, features) = self.shape();
+        if rows.checked_mul(features).is_none_or(|cells| cells > Table::DEFAULT_MAX_CELLS) {
+            return Err(Error::Usage(format!(
+                "a table of {rows} rows and {features} features is too large: at most {} cells",
+                Table::DEFAULT_MAX_CELLS
+            )));
+        }
+        Ok(match self {
+            Self::Train(job) => Plan::Train(TrainPlan::new(job, params)?),
+            Self::Stats(job) => Plan::Stats(StatsPlan::new(job, params)?),
+        })
+    }
+}
+
+/// A job planned for parameters.
+pub enum Plan {
+    Train(TrainPlan),
+    Stats(StatsPlan),
+}
+
+impl Plan {
+    /// Keys that the server needs.
+    pub fn required_keys(&self) -> &KeyRequest {
+        match self {
+            Self::Train(plan) => plan.required_keys(),
+            Self::Stats(plan) => plan.required_keys(),
+        }
+    }
+
+    /// Ciphertexts of the encrypted table.
+    pub fn ciphertexts(&self) -> usize {
+        match self {
+            Self::Train(plan) => plan.ciphertexts(),
+            Self::Stats(plan) => plan.ciphertexts(),
+        }
+    }
+}
+
+/// What a file holds, as its label says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    Keys,
+    Table,
+    Model,
+    Statistics,
+    Checkpoint,
+}
+
+impl Content {
+    const ALL: [Self; 5] =
+        [Self::Keys, Self::Table, Self::Model, Self::Statistics, Self::Checkpoint];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Keys => "keys",
+            Self::Table => "table",
+            Self::Model => "model",
+            Self::Statistics => "statistics",
+            Self::Checkpoint => "checkpoint",
+        }
+    }
+}
+
+/// What the label of a file carries.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Meta {
+    pub job: Job,
+    /// Ciphertexts of the note, the last ones of the file.
+    pub note: u32,
+    /// Iterations done, for models and checkpoints.
+    pub iterations: u32,
+    /// Digest of the encrypted table that a checkpoint belongs to.
+    pub table: [u8; 32],
+}
+
+/// Of the encoding of [`Meta`].
+const META_VERSION: u8 = 1;
+
+impl Meta {
+    pub fn of(job: Job) -> Self {
+        Self { job, note: 0, iterations: 0, table: [0; 32] }
+    }
+
+    /// A label with this.
+    pub fn label(&self, params: &str, content: Content) -> Result<Label> {
+        let meta = postcard::to_extend(self, vec![META_VERSION])
+            .map_err(|error| Error::Bug(error.to_string()))?;
+        Ok(Label { name: params.into(), content: content.name().into(), meta })
+    }
+
+    /// What `label` carries, if it is of this program.
+    pub fn read(label: &Label) -> Option<(Content, Self)> {
+        let content = Content::ALL.into_iter().find(|content| content.name() == label.content)?;
+        let (&META_VERSION, bytes) = label.meta.split_first()? else { return None };
+        match postcard::take_from_bytes(bytes) {
+            Ok((meta, [])) => Some((content, meta)),
+            _ => None,
+        }
+    }
+}
+
+/// What the owner of a table wants back with a result, and nobody else may know.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Note {
+    /// Names of the features.
+    pub columns: Vec<String>,
+    pub scaling: NoteScaling,
+}
+
+/// How features were scaled.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoteScaling {
+    Train { target: String, divisors: Scaling },
+    Stats(ColumnScaling),
+}
+
+/// An open file of keys or ciphertexts, its header read.
+pub struct Opened {
+    path: PathBuf,
+    reader: Reader<BufReader<File>>,
+}
+
+impl Opened {
+    /// Opens a file that must hold `kind`.
+    pub fn open(path: &Path, kind: Kind) -> Result<Self> {
+        let opened =
+            Self::any(path, if kind == Kind::SecretKey { Access::Owner } else { Access::Shared })?;
+        let found = opened.info().kind;
+        if found == kind {
+            Ok(opened)
+        } else {
+            Err(Error::in_file(path)(sudare::Error::WrongKind { found, needed: kind }))
+        }
+    }
+
+    /// Opens a file of any kind.
+    pub fn any(path: &Path, access: Access) -> Result<Self> {
+        let (file, bytes) = files::open(path, access)?;
+        let reader = Reader::new(file, bytes).map_err(Error::in_file(path))?;
+        Ok(Self { path: path.into(), reader })
+    }
+
+    pub fn info(&self) -> &Info {
+        self.reader.info()
+    }
+
+    /// What the label carries; its content must be one of `contents`.
+    pub fn meta(&self, contents: &[Content]) -> Result<(Content, Meta)> {
+        let path = self.path.display();
+        let label = &self.info().label;
+        let needed = || {
+            let names: Vec<&str> = contents.iter().map(|content| content.name()).collect();
+            names.join(" or ")
+        };
+        match Meta::read(label) {
+            Some((content, meta)) if contents.contains(&content) => Ok((content, meta)),
+            Some((content, _)) => Err(Error::Usage(format!(
+                "{path} holds {}, but {} is needed here: name another file",
+                content.name(),
+                needed()
+            ))),
+            None => Err(Error::Usage(format!(
+                "{path} does not say what it is for, but {} of this program is needed here: make \
+                 it with `sudare keygen` and `sudare encrypt` of this version",
+                needed()
+            ))),
+        }
+    }
+
+    pub fn params(&self) -> Result<Params> {
+        self.reader.params().map_err(Error::in_file(&self.path))
+    }
+
+    /// Refuses this file unless it belongs to the parameters and the key of `other`.
+    pub fn expect_same_key(&self, other: &Self) -> Result<()> {
+        let (info, needed) = (self.info(), other.info());
+        let what = info.kind.name();
+        let (found, expected) = (info.params_id, needed.params_id);
+        if found != expected {
+            let source = sudare::Error::ParamsMismatch { what, found, expected };
+            return Err(Error::in_file(&self.path)(source));
+        }
+        let (found, expected): (KeyId, KeyId) = (info.key_id, needed.key_id);
+        if found != expected {
+            let source = sudare::Error::KeyMismatch { what, found, expected };
+            return Err(Error::in_file(&self.path)(source));
+        }
+        Ok(())
+    }
+
+    pub fn secret_key(self, params: &Params) -> Result<SecretKey> {
+        self.reader.secret_key(params).map_err(Error::in_file(&self.path))
+    }
+
+    pub fn public_key(self, params: &Params) -> Result<PublicKey> {
+        self.reader.public_key(params).map_err(Error::in_file(&self.path))
+    }
+
+    pub fn evaluation_keys(self, params: &Params) -> Result<EvaluationKeys> {
+        self.reader.evaluation_keys(params).map_err(Error::in_file(&self.path))
+    }
+
+    /// The ciphertexts, of which the last `note` are apart.
+    pub fn ciphertexts(self, params: &Params, note: u32) -> Result<Parts> {
+        let mut content = self.reader.ciphertexts(params).map_err(Error::in_file(&self.path))?;
+        let at = content.len().checked_sub(note as usize).ok_or_else(|| Error::File {
+            path: self.path.clone(),
+            source: sudare::Error::Malformed {
+                what: "file",
+                problem: format!("it lists {note} ciphertexts of a note and has {}", content.len()),
+            },
+        })?;
+        let note = content.split_off(at);
+        Ok(Parts { content, note })
+    }
+}
+
+/// The ciphertexts of a file.
+pub struct Parts {
+    pub content: Vec<Ciphertext>,
+    pub note: Vec<Ciphertext>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sudare_apps::logreg::TrainSpec;
+
+    #[test]
+    fn purposes_are_read() {
+        let purpose = |train| Ok(Purpose { train, rows: 189, features: 9 });
+        assert_eq!("train:189x9".parse(), purpose(true));
+        assert_eq!("stats:189x9".parse(), purpose(false));
+        let refused: core::result::Result<Purpose, _> = "bootstrap:1x1".parse();
+        assert!(refused.unwrap_err().contains("\"bootstrap\" is not a job"));
+    }
+
+    #[test]
+    fn labels_carry_the_job() {
+        let spec = TrainSpec::default();
+        let job = Job::Train(logreg::Job { rows: 189, features: 9, spec });
+        let meta = Meta { note: 2, iterations: 5, table: [3; 32], ..Meta::of(job) };
+        let label = meta.label("n14", Content::Model).unwrap();
+        assert_eq!(Meta::read(&label), Some((Content::Model, meta)));
+        for bad in [
+            Label { content: "song".into(), ..label.clone() },
+            Label { meta: label.meta[1..].to_vec(), ..label.clone() },
+            Label { meta: [&label.meta[..], &[0]].concat(), ..label.clone() },
+            Label::default(),
+        ] {
+            assert_eq!(Meta::read(&bad), None);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The commands, one file each: its arguments, its result and what makes it.
+
+pub mod bench;
+pub mod decrypt;
+pub mod demo;
+pub mod doctor;
+pub mod encrypt;
+pub mod evaluate;
+pub mod info;
+pub mod keygen;
+pub mod params;
+pub mod predict;
+pub mod selftest;
+pub mod server;
+pub mod stats;
+pub mod train;
+
+use crate::{
+    args::{Args, Command},
+    error::Result,
+    output::Output,
+};
+use clap::CommandFactory;
+
+/// Does what `command` says.
+pub fn run(command: &Command, output: Output) -> Result<()> {
+    match command {
+        Command::Demo(args) => demo::run(args, output),
+        Command::Params(args) => params::run(args, output),
+        Command::Keygen(args) => keygen::run(args, output),
+        Command::Encrypt(args) => encrypt::run(args, output),
+        Command::Stats(args) => stats::run(args, output),
+        Command::Train(args) => train::run(args, output),
+        Command::Decrypt(args) => decrypt::run(args, output),
+        Command::Predict(args) => predict::run(args, output),
+        Command::Evaluate(args) => evaluate::run(args, output),
+        Command::Info(args) => info::run(args, output),
+        Command::Bench(args) => bench::run(args, output),
+        Command::Selftest(args) => selftest::run(args, output),
+        Command::Doctor(args) => doctor::run(args, output),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Args::command(), "sudare", &mut script);
+            output.write_text(&String::from_utf8_lossy(&script))
+        }
+    }
+}

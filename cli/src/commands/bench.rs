@@ -1,0 +1,533 @@
+use crate::{
+    error::{Error, Result},
+    output::{self, Output},
+    progress::Progress,
+};
+use clap::ValueEnum;
+use serde::Serialize;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use sudare::{
+    ckks::{
+        self, Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Plaintext,
+        Scale,
+    },
+    rlwe::{GaloisElement, KeyGenerator, KeyRequest, Level},
+};
+use sudare_arith::{
+    Isa, NttTable, par,
+    prng::{Seed, Stream},
+};
+
+/// Time operations on fresh inputs and check their results
+///
+/// A run is repeated until it takes two milliseconds; times are per operation. A
+/// wrong result ends the command with status 1.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: sudare bench mul_rescale rotate --params n15 --threads 1 --json")]
+pub struct Args {
+    /// Operations; all if left out
+    #[arg(value_name = "OP")]
+    ops: Vec<Op>,
+    /// Parameter set
+    #[arg(long, value_name = "NAME")]
+    params: String,
+    /// Level of the operands; the highest if left out
+    #[arg(long, value_name = "L")]
+    level: Option<u32>,
+    /// Timed runs of each operation, after a warm-up
+    #[arg(long, value_name = "R", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    runs: u32,
+}
+
+/// An operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum Op {
+    /// Transform of one limb, the largest prime of at most 50 bits
+    NttForward,
+    /// Inverse transform of the same limb
+    NttInverse,
+    /// Complex slots to a plaintext
+    Encode,
+    /// Plaintext to complex slots
+    Decode,
+    /// Encryption under a public key
+    Encrypt,
+    /// Decryption to a plaintext
+    Decrypt,
+    /// Sum of two ciphertexts
+    Add,
+    /// Product with a constant
+    MulConst,
+    /// Product with a plaintext
+    MulPlain,
+    /// Product, relinearised
+    Mul,
+    /// Product, relinearised and rescaled
+    MulRescale,
+    /// Division by the primes of the level
+    Rescale,
+    /// Rotation by one
+    Rotate,
+    /// Complex conjugate
+    Conjugate,
+    /// Rotations by 1 to 8 of one ciphertext
+    #[value(name = "rotate_hoisted_8")]
+    RotateHoisted8,
+    /// Key switch of an automorphism that rotates and conjugates
+    Keyswitch,
+}
+
+impl Op {
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+/// One benchmark line.
+#[derive(Serialize)]
+struct Line {
+    op: String,
+    params: String,
+    level: u32,
+    threads: usize,
+    isa: &'static str,
+    median_ms: f64,
+    min_ms: f64,
+    runs: u32,
+    /// `-log2` of the largest error of a slot; nothing for exact operations.
+    precision_bits: Option<f64>,
+    /// Of the key that the operation reads, else of the object that it makes.
+    bytes: u64,
+}
+
+/// Bits that results may lose of the scale, besides `log2(N)`: half of that for the
+/// norm of the noise and the rest for its size.
+const NOISE_BITS: f64 = 10.0;
+/// A run lasts at least this long.
+const RUN: Duration = Duration::from_millis(2);
+const HOISTED: i64 = 8;
+
+pub fn run(args: &Args, output: Output) -> Result<()> {
+    let preset = ckks::preset(&args.params)?;
+    let params = Params::new(preset.spec)?;
+    let level = Level(args.level.unwrap_or(params.top().0));
+    if level > params.top() {
+        return Err(sudare::Error::LevelOutOfRange { found: level, max: params.top() }.into());
+    }
+    let ops = if args.ops.is_empty() { Op::value_variants() } else { &args.ops };
+    let session = Session::new(&params, level, ops)?;
+    let mut lines = Vec::new();
+    for (done, &op) in ops.iter().enumerate() {
+        let measured = {
+            let progress = Progress::new(format!("Timing {}", op.name()), ops.len());
+            progress.set(done);
+            session.measure(op, args.runs)?
+        };
+        let line = Line {
+            op: op.name(),
+            params: preset.name.clone(),
+            level: level.0,
+            threads: par::threads(),
+            isa: Isa::detect().name(),
+            median_ms: measured.time.median_ms,
+            min_ms: measured.time.min_ms,
+            runs: args.runs,
+            precision_bits: measured.precision_bits,
+            bytes: measured.bytes,
+        };
+        session.check(&line)?;
+        if output.json {
+            output.write(&line, |_| String::new())?;
+        }
+        lines.push(line);
+    }
+    if output.json { Ok(()) } else { output.write_text(&text(&lines)) }
+}
+
+fn text(lines: &[Line]) -> String {
+    let rows: Vec<Vec<String>> = lines
+        .iter()
+        .map(|line| {
+            vec![
+                line.op.clone(),
+                format!("{:.4}", line.median_ms),
+                format!("{:.4}", line.min_ms),
+                line.precision_bits.map_or_else(|| "exact".into(), |bits| format!("{bits:.1}")),
+                output::bytes(line.bytes),
+            ]
+        })
+        .collect();
+    let head = lines.first().map_or_else(String::new, |line| {
+        format!(
+            "{}, level {}, {} thread(s), {}, {} runs\n",
+            line.params, line.level, line.threads, line.isa, line.runs
+        )
+    });
+    head + &output::table(&["op", "median ms", "min ms", "precision bits", "touches"], &rows)
+}
+
+struct Time {
+    median_ms: f64,
+    min_ms: f64,
+}
+
+struct Measured {
+    time: Time,
+    precision_bits: Option<f64>,
+    bytes: u64,
+}
+
+/// Times `work`, and returns the result of the last run.
+fn time<T>(runs: u32, mut work: impl FnMut() -> Result<T>) -> Result<(Time, T)> {
+    let start = Instant::now();
+    let mut last = work()?;
+    let once = start.elapsed().max(Duration::from_nanos(1));
+    let repeats = RUN.as_nanos().div_ceil(once.as_nanos()).clamp(1, 100_000) as u32;
+    let mut times = Vec::new();
+    for _ in 0..runs {
+        let start = Instant::now();
+        for _ in 0..repeats {
+            last = work()?;
+        }
+        times.push(start.elapsed().as_secs_f64() * 1e3 / f64::from(repeats));
+    }
+    times.sort_by(f64::total_cmp);
+    let (middle, even) = (times.len() / 2, times.len().is_multiple_of(2));
+    let median_ms = if even { (times[middle - 1] + times[middle]) / 2.0 } else { times[middle] };
+    Ok((Time { median_ms, min_ms: times[0] }, last))
+}
+
+/// Keys for the operations asked for, and fresh operands.
+struct Session {
+    params: Params,
+    level: Level,
+    scale: Scale,
+    seed: Seed,
+    encoder: Encoder,
+    encryptor: Encryptor,
+    evaluator: Evaluator,
+    decryptor: Decryptor,
+    x: Vec<Complex<f64>>,
+    y: Vec<Complex<f64>>,
+}
+
+impl Session {
+    fn new(params: &Params, level: Level, ops: &[Op]) -> Result<Self> {
+        let log_n = params.log_n();
+        let mut request = KeyRequest::new();
+        for op in ops {
+            request = match op {
+                Op::Mul | Op::MulRescale => request.relinearize(level),
+                Op::Rotate => request.rotations(log_n, [1], level),
+                Op::RotateHoisted8 => request.rotations(log_n, 1..=HOISTED, level),
+                Op::Conjugate => request.automorphism(GaloisElement::conjugation(log_n), level),
+                Op::Keyswitch => request.automorphism(mixed(log_n), level),
+                _ => request,
+            };
+        }
+        let mut generator = KeyGenerator::new(params.rlwe())?;
+        let secret = generator.secret_key()?;
+        let public = Arc::new(generator.public_key(&secret)?);
+        let keys = {
+            let progress = Progress::new("Making keys", request.count());
+            generator.evaluation_keys_with(&secret, &request, |made| progress.set(made))?
+        };
+        let seed = Seed::random().map_err(sudare::Error::from)?;
+        let slots = params.max_slots();
+        Ok(Self {
+            params: params.clone(),
+            level,
+            scale: params.scale_at(level),
+            encoder: Encoder::new(params),
+            encryptor: Encryptor::new(params, public)?,
+            evaluator: Evaluator::new(params, Arc::new(keys))?,
+            decryptor: Decryptor::new(params, secret)?,
+            x: uniform(&seed, "x", slots),
+            y: uniform(&seed, "y", slots),
+            seed,
+        })
+    }
+
+    fn measure(&self, op: Op, runs: u32) -> Result<Measured> {
+        let (encoder, evaluator) = (&self.encoder, &self.evaluator);
+        let half = Complex { re: 0.5, im: 0.0 };
+        let rotated = |k: i64| -> Vec<Complex<f64>> {
+            let mut slots = self.x.clone();
+            slots.rotate_left(k as usize);
+            slots
+        };
+        let conjugate = |slots: Vec<Complex<f64>>| slots.into_iter().map(|v| v.conj()).collect();
+        let products = || self.x.iter().zip(&self.y).map(|(&x, &y)| x * y).collect();
+        match op {
+            Op::NttForward | Op::NttInverse => self.transform(op == Op::NttInverse, runs),
+            Op::Encode => {
+                let (time, plain) =
+                    time(runs, || Ok(encoder.encode(&self.x, self.level, self.scale)?))?;
+                self.measured(time, &encoder.decode(&plain)?, &self.x, self.poly_bytes())
+            }
+            Op::Decode => {
+                let plain = self.plain(&self.x)?;
+                let (time, slots) = time(runs, || Ok(encoder.decode(&plain)?))?;
+                self.measured(time, &slots, &self.x, self.poly_bytes())
+            }
+            Op::Encrypt => {
+                let plain = self.plain(&self.x)?;
+                self.ciphertext(runs, &self.x, || Ok(self.encryptor.encrypt(&plain)?))
+            }
+            Op::Decrypt => {
+                let a = self.encrypted(&self.x)?;
+                let (time, plain) = time(runs, || Ok(self.decryptor.decrypt(&a)?))?;
+                self.measured(time, &encoder.decode(&plain)?, &self.x, 2 * self.poly_bytes())
+            }
+            Op::Add => {
+                let (a, b) = (self.encrypted(&self.x)?, self.encrypted(&self.y)?);
+                let sums: Vec<_> = self.x.iter().zip(&self.y).map(|(&x, &y)| x + y).collect();
+                self.ciphertext(runs, &sums, || Ok(evaluator.add(&a, &b)?))
+            }
+            Op::MulConst => {
+                let a = self.encrypted(&self.x)?;
+                let expected: Vec<_> = self.x.iter().map(|&x| x * half).collect();
+                self.ciphertext(runs, &expected, || Ok(evaluator.mul_const(&a, half, self.scale)?))
+            }
+            Op::MulPlain => {
+                let (a, b) = (self.encrypted(&self.x)?, self.plain(&self.y)?);
+                let expected: Vec<_> = products();
+                self.ciphertext(runs, &expected, || Ok(evaluator.mul_plain(&a, &b)?))
+            }
+            Op::Mul | Op::MulRescale => {
+                let (a, b) = (self.encrypted(&self.x)?, self.encrypted(&self.y)?);
+                let expected: Vec<_> = products();
+                self.with_key(runs, &expected, || {
+                    Ok(match op {
+                        Op::Mul => evaluator.mul(&a, &b)?,
+                        _ => evaluator.mul_rescale(&a, &b)?,
+                    })
+                })
+            }
+            Op::Rescale => {
+                let product =
+                    evaluator.mul_plain(&self.encrypted(&self.x)?, &self.plain(&self.y)?)?;
+                let expected: Vec<_> = products();
+                self.ciphertext(runs, &expected, || Ok(evaluator.rescale(&product)?))
+            }
+            Op::Rotate => {
+                let a = self.encrypted(&self.x)?;
+                self.with_key(runs, &rotated(1), || Ok(evaluator.rotate(&a, 1)?))
+            }
+            Op::Conjugate => {
+                let a = self.encrypted(&self.x)?;
+                let expected: Vec<_> = conjugate(self.x.clone());
+                self.with_key(runs, &expected, || Ok(evaluator.conjugate(&a)?))
+            }
+            Op::Keyswitch => {
+                let a = self.encrypted(&self.x)?;
+                let g = mixed(self.params.log_n());
+                let expected: Vec<_> = conjugate(rotated(1));
+                self.with_key(runs, &expected, || Ok(evaluator.automorphism(&a, g)?))
+            }
+            Op::RotateHoisted8 => {
+                let a = self.encrypted(&self.x)?;
+                let (time, all) = time(runs, || {
+                    let hoisted = evaluator.hoist(&a)?;
+                    let rotation = |k| evaluator.rotate_hoisted(&hoisted, k);
+                    Ok((1..=HOISTED).map(rotation).collect::<sudare::Result<Vec<_>>>()?)
+                })?;
+                let mut precision_bits = f64::INFINITY;
+                for (k, found) in (1..).zip(&all) {
+                    let bits = precision(&self.opened(found)?, &rotated(k));
+                    precision_bits = precision_bits.min(bits);
+                }
+                let bytes = HOISTED as u64 * self.key_bytes();
+                Ok(Measured { time, precision_bits: Some(precision_bits), bytes })
+            }
+        }
+    }
+
+    /// Of a wrong result nobody needs the speed.
+    fn check(&self, line: &Line) -> Result<()> {
+        let needed = self.scale.log2() - f64::from(self.params.log_n()) - NOISE_BITS;
+        match line.precision_bits {
+            Some(bits) if bits.is_nan() || bits < needed => Err(Error::WrongResult(format!(
+                "{} has {bits:.1} bits of precision at level {}, {needed:.1} are expected",
+                line.op, line.level
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn plain(&self, slots: &[Complex<f64>]) -> Result<Plaintext> {
+        Ok(self.encoder.encode(slots, self.level, self.scale)?)
+    }
+
+    fn encrypted(&self, slots: &[Complex<f64>]) -> Result<Ciphertext> {
+        Ok(self.encryptor.encrypt(&self.plain(slots)?)?)
+    }
+
+    fn opened(&self, a: &Ciphertext) -> Result<Vec<Complex<f64>>> {
+        Ok(self.encoder.decode(&self.decryptor.decrypt(a)?)?)
+    }
+
+    fn ciphertext(
+        &self,
+        runs: u32,
+        expected: &[Complex<f64>],
+        work: impl FnMut() -> Result<Ciphertext>,
+    ) -> Result<Measured> {
+        let (time, a) = time(runs, work)?;
+        self.measured(time, &self.opened(&a)?, expected, 2 * self.poly_bytes())
+    }
+
+    /// As [`Session::ciphertext`], counting the key's bytes.
+    fn with_key(
+        &self,
+        runs: u32,
+        expected: &[Complex<f64>],
+        work: impl FnMut() -> Result<Ciphertext>,
+    ) -> Result<Measured> {
+        Ok(Measured { bytes: self.key_bytes(), ..self.ciphertext(runs, expected, work)? })
+    }
+
+    fn measured(
+        &self,
+        time: Time,
+        found: &[Complex<f64>],
+        expected: &[Complex<f64>],
+        bytes: u64,
+    ) -> Result<Measured> {
+        Ok(Measured { time, precision_bits: Some(precision(found, expected)), bytes })
+    }
+
+    fn poly_bytes(&self) -> u64 {
+        8 * ((self.params.rlwe().limbs(self.level).q() as u64) << self.params.log_n())
+    }
+
+    fn key_bytes(&self) -> u64 {
+        self.params.rlwe().switching_key_bytes(self.level)
+    }
+
+    /// One limb, in place. Forward is checked by Horner's rule, inverse by what it
+    /// came from.
+    fn transform(&self, inverse: bool, runs: u32) -> Result<Measured> {
+        let basis = self.params.rlwe().basis();
+        let narrow = basis.tables(basis.all()).filter(|t| t.modulus().bits() <= 50);
+        let table = narrow
+            .max_by_key(|table| table.modulus().value())
+            .unwrap_or_else(|| basis.table(basis.all(), 0));
+        let mut stream = Stream::new(&self.seed, "row", 0);
+        let row: Vec<u64> =
+            (0..basis.n()).map(|_| table.modulus().reduce(stream.next_u64())).collect();
+        let mut work = row.clone();
+        let (time, ()) = time(runs, || {
+            if inverse {
+                table.inverse(&mut work)
+            } else {
+                table.forward(&mut work)
+            }
+            Ok(())
+        })?;
+        let mut evaluations = row.clone();
+        table.forward(&mut evaluations);
+        let places = (0..16).map(|_| stream.next_u64() as usize % basis.n());
+        let wrong =
+            places.filter(|&place| evaluations[place] != horner(table, &row, place)).count();
+        table.inverse(&mut evaluations);
+        if wrong > 0 || evaluations != row {
+            let what = format!("transform modulo {}", table.modulus().value());
+            return Err(Error::WrongResult(what));
+        }
+        Ok(Measured { time, precision_bits: None, bytes: 8 * basis.n() as u64 })
+    }
+}
+
+/// Rotates by one and conjugates.
+fn mixed(log_n: u32) -> GaloisElement {
+    GaloisElement((2 << log_n) - GaloisElement::rotation(log_n, 1).0)
+}
+
+/// The value of the polynomial `row` at the root that `place` stands for.
+pub fn horner(table: &NttTable, row: &[u64], place: usize) -> u64 {
+    let (m, log_n) = (table.modulus(), table.log_n());
+    // The polynomial X has the root itself as value.
+    let mut x = vec![0; row.len()];
+    x[1] = 1;
+    table.forward(&mut x);
+    let psi = x[NttTable::place(log_n, 1)];
+    let root = m.pow(psi, NttTable::exponent(log_n, place) as u64);
+    row.iter().rev().fold(0, |sum, &c| m.add(m.mul(sum, root), c))
+}
+
+/// Complex numbers with parts in [-1, 1).
+fn uniform(seed: &Seed, label: &str, count: usize) -> Vec<Complex<f64>> {
+    let mut stream = Stream::new(seed, label, 0);
+    let mut part = || (stream.next_u64() >> 11) as f64 / (1u64 << 52) as f64 - 1.0;
+    (0..count).map(|_| Complex { re: part(), im: part() }).collect()
+}
+
+/// `-log2` of the largest error.
+pub fn precision(found: &[Complex<f64>], expected: &[Complex<f64>]) -> f64 {
+    if found.len() != expected.len() {
+        return f64::NAN;
+    }
+    let errors = found.iter().zip(expected).map(|(x, y)| (x.re - y.re).hypot(x.im - y.im));
+    // A NaN is the worst error.
+    let worst = errors.fold(0.0f64, |worst, e| if e > worst || e.is_nan() { e } else { worst });
+    if worst == 0.0 { -f64::MIN_POSITIVE.log2() } else { -worst.log2() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn precision_is_that_of_the_worst_slot() {
+        let slots = |parts: &[f64]| -> Vec<Complex<f64>> {
+            parts.iter().map(|&re| Complex { re, im: 0.0 }).collect()
+        };
+        assert_eq!(precision(&slots(&[1.0, 2.25]), &slots(&[1.0625, 2.0])), 2.0);
+        assert!(precision(&slots(&[1.0, f64::NAN, 2.0]), &slots(&[1.0, 2.0, 2.0])).is_nan());
+        assert!(precision(&slots(&[1.0]), &slots(&[1.0, 2.0])).is_nan());
+        assert!(precision(&slots(&[1.0]), &slots(&[1.0])) > 100.0);
+    }
+
+    #[test]
+    fn short_work_is_repeated_and_the_warm_up_is_not_timed() {
+        let mut calls = 0;
+        let (time, last) = time(4, || {
+            calls += 1;
+            if calls == 1 {
+                std::thread::sleep(RUN);
+            }
+            Ok(calls)
+        })
+        .unwrap();
+        assert_eq!((calls, last), (5, 5));
+        assert!(time.min_ms <= time.median_ms && time.median_ms < 1.0);
+    }
+
+    #[test]
+    fn a_wrong_result_is_an_error() {
+        let params = Params::new(ckks::preset("n13").unwrap().spec).unwrap();
+        let session = Session::new(&params, Level(1), &[Op::Add]).unwrap();
+        let line = |precision_bits| Line {
+            op: "add".into(),
+            params: "n13".into(),
+            level: 1,
+            threads: 1,
+            isa: "scalar",
+            median_ms: 1.0,
+            min_ms: 1.0,
+            runs: 1,
+            precision_bits,
+            bytes: 1,
+        };
+        assert!(session.check(&line(Some(18.0))).is_ok());
+        assert!(session.check(&line(None)).is_ok());
+        for bits in [12.0, -3.0, f64::NAN] {
+            assert_eq!(session.check(&line(Some(bits))).unwrap_err().exit_code(), 1);
+        }
+    }
+}

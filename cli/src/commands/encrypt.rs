@@ -1,0 +1,159 @@
+use crate::{
+    artefacts::{Content, Job, Meta, Note, NoteScaling, Opened, Plan},
+    error::{Error, Result},
+    files::{self, Access, NewFile},
+    output::{self, Output, say},
+    progress::Progress,
+};
+use serde::Serialize;
+use std::{path::PathBuf, sync::Arc, time::Instant};
+use sudare::ckks::{
+    Ciphertext, Encryptor, Params,
+    serial::{self, Kind},
+};
+use sudare_apps::{
+    note,
+    stats::ColumnScaling,
+    table::{Scaling, Table},
+};
+
+/// Encrypt a table under a public key
+///
+/// The names and ranges of the columns travel encrypted with it. The numbers of rows
+/// and columns are public.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example: sudare encrypt --public keys/public.key --data births.csv --target low -o births.ct"
+)]
+pub struct Args {
+    /// Public key
+    #[arg(long, value_name = "FILE")]
+    public: PathBuf,
+    /// CSV file of numbers whose first line names the columns
+    #[arg(long, value_name = "T.csv")]
+    data: PathBuf,
+    /// Column of 0 and 1 to learn
+    #[arg(long, value_name = "COL")]
+    target: Option<String>,
+    /// The encrypted table
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Replace an existing file
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    rows: usize,
+    features: usize,
+    ciphertexts: usize,
+    bytes: u64,
+    seconds: f64,
+    path: PathBuf,
+}
+
+pub fn run(args: &Args, output: Output) -> Result<()> {
+    let start = Instant::now();
+    files::check_free(&args.output, args.force)?;
+    let key = Opened::open(&args.public, Kind::PublicKey)?;
+    let (_, meta) = key.meta(&[Content::Keys])?;
+    let table = read_table(args, &meta.job)?;
+    let params = key.params()?;
+    let bits = params.rlwe().security_bits();
+    if params.spec().insecure {
+        say(format_args!("warning: this key has {bits:.1} bits of security only"));
+    }
+    let name = key.info().label.name.clone();
+    let plan = meta.job.plan(&params)?;
+    let encryptor = Encryptor::new(&params, Arc::new(key.public_key(&params)?))?;
+    let (mut items, notes) = encrypt(&plan, &params, &encryptor, &table)?;
+    let label =
+        Meta { note: notes.len() as u32, ..Meta::of(meta.job) }.label(&name, Content::Table)?;
+    items.extend(notes);
+
+    let mut file = NewFile::create(&args.output, Access::Shared, args.force)?;
+    let bytes = serial::write_ciphertexts(&mut file, &params, &items, &label)
+        .map_err(Error::in_file(&args.output))?;
+    file.finish()?;
+    let report = Report {
+        rows: table.rows(),
+        features: table.features(),
+        ciphertexts: items.len(),
+        bytes,
+        seconds: start.elapsed().as_secs_f64(),
+        path: args.output.clone(),
+    };
+    output.write(&report, |report| {
+        format!(
+            "{}: {} rows and {} features in {} ciphertexts, {}, {:.1} s\n",
+            report.path.display(),
+            report.rows,
+            report.features,
+            report.ciphertexts,
+            output::bytes(report.bytes),
+            report.seconds
+        )
+    })
+}
+
+/// The table, if the job can be done with it.
+fn read_table(args: &Args, job: &Job) -> Result<Table> {
+    if args.data.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet")) {
+        return Err(Error::Usage(format!(
+            "{} is a Parquet file, which this version does not read: save the table as CSV",
+            args.data.display()
+        )));
+    }
+    if matches!(job, Job::Train(_)) && args.target.is_none() {
+        return Err(Error::Usage(
+            "these keys are for training, which needs labels: name the column of 0 and 1 with \
+             --target"
+                .into(),
+        ));
+    }
+    let table = Table::read_csv(&args.data, args.target.as_deref())?;
+    let found = (table.rows(), table.features());
+    let (rows, features) = job.shape();
+    if found != (rows, features) {
+        return Err(Error::Usage(format!(
+            "{} has {} rows and {} features besides the target, the keys are for {job}: give that \
+             table, or make keys with --for {}:{}x{}",
+            args.data.display(),
+            found.0,
+            found.1,
+            if matches!(job, Job::Train(_)) { "train" } else { "stats" },
+            found.0,
+            found.1
+        )));
+    }
+    if matches!(job, Job::Train(_)) {
+        table.check_for_training()?;
+    }
+    Ok(table)
+}
+
+/// The ciphertexts of a table, and those of its note.
+pub fn encrypt(
+    plan: &Plan,
+    params: &Params,
+    encryptor: &Encryptor,
+    table: &Table,
+) -> Result<(Vec<Ciphertext>, Vec<Ciphertext>)> {
+    let progress = Progress::new("Encrypting", plan.ciphertexts());
+    let (items, scaling) = match plan {
+        Plan::Train(plan) => {
+            let items = plan.encrypt(encryptor, table, |done| progress.set(done))?;
+            let target = table.target().unwrap_or_default().to_owned();
+            (items, NoteScaling::Train { target, divisors: Scaling::max_abs(table) })
+        }
+        Plan::Stats(plan) => {
+            let scaling = ColumnScaling::of(table);
+            let items = plan.encrypt(encryptor, table, &scaling, |done| progress.set(done))?;
+            (items, NoteScaling::Stats(scaling))
+        }
+    };
+    let note = Note { columns: table.columns().to_vec(), scaling };
+    let note = serde_json::to_vec(&note).map_err(|error| Error::Bug(error.to_string()))?;
+    Ok((items, note::encrypt(encryptor, params, &note)?))
+}

@@ -1,0 +1,210 @@
+use crate::{
+    artefacts::{Content, Job, Meta, Purpose},
+    error::{Error, Result},
+    files::{self, Access, NewFile},
+    machine,
+    output::{self, Output, say},
+    progress::Progress,
+};
+use serde::Serialize;
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+use sudare::{
+    ckks::{self, Params, serial},
+    rlwe::KeyGenerator,
+};
+use sudare_apps::{
+    logreg::{self, LearningRate, TrainSpec},
+    stats,
+};
+
+/// Make the keys that one job needs: a secret, a public and an evaluation key file
+///
+/// The secret key stays with the owner of the data, the evaluation key goes to the
+/// server. What the job is stands in the files, so that the later steps know.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    sudare keygen --params auto --for train:189x9 --out keys\n  \
+    sudare keygen --params n14 --for stats:1000x12 --out keys")]
+pub struct Args {
+    /// Parameter set, or auto for the smallest secure ring for the job
+    #[arg(long, value_name = "NAME|auto")]
+    params: String,
+    /// The job: train:ROWSxFEATURES or stats:ROWSxFEATURES; the target does not count
+    #[arg(long = "for", value_name = "JOB")]
+    purpose: Purpose,
+    /// Iterations of training
+    #[arg(long, value_name = "K", default_value_t = 5)]
+    iterations: u32,
+    /// First step size of training; step t takes R / t
+    #[arg(long, value_name = "R", default_value_t = 10.0, allow_negative_numbers = true)]
+    learning_rate: f64,
+    /// Folder for the files, made if it does not exist
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Accept a parameter set of less than 128 bits of security
+    #[arg(long)]
+    insecure: bool,
+    /// Replace existing files; what an old secret key encrypted is then lost
+    #[arg(long)]
+    force: bool,
+}
+
+/// The files of a folder of keys.
+const FILES: [&str; 3] = ["secret.key", "public.key", "evaluation.key"];
+
+#[derive(Serialize)]
+struct Report {
+    params: String,
+    log_n: u32,
+    security_bits: f64,
+    job: String,
+    key_id: String,
+    keys: usize,
+    secret_key_bytes: u64,
+    public_key_bytes: u64,
+    evaluation_key_bytes: u64,
+    seconds: f64,
+    out: PathBuf,
+}
+
+/// The job that the arguments name, its specification not yet checked.
+pub fn job(purpose: Purpose, iterations: u32, learning_rate: f64) -> Job {
+    let Purpose { train, rows, features } = purpose;
+    if train {
+        let learning_rate = LearningRate::Decaying { initial: learning_rate };
+        let spec = TrainSpec { iterations, learning_rate, ..TrainSpec::default() };
+        Job::Train(logreg::Job { rows, features, spec })
+    } else {
+        Job::Stats(stats::Job { rows, features })
+    }
+}
+
+/// The parameters named, or the smallest for the job.
+fn params(args: &Args, job: &Job) -> Result<Params> {
+    if args.params == "auto" {
+        return job.auto_params();
+    }
+    let preset = ckks::preset(&args.params)?;
+    let insecure = preset.spec.insecure;
+    let params = Params::new(preset.spec)?;
+    let bits = params.rlwe().security_bits();
+    if insecure && !args.insecure {
+        return Err(Error::Usage(format!(
+            "{} has {bits:.1} bits of security, 128 are needed: choose another set, or write \
+             --insecure for a reproduction with data that anyone may read",
+            preset.name
+        )));
+    }
+    Ok(params)
+}
+
+pub fn run(args: &Args, output: Output) -> Result<()> {
+    let [secret_path, public_path, evaluation_path] = FILES.map(|name| args.out.join(name));
+    if args.out.exists() {
+        for path in [&secret_path, &public_path, &evaluation_path] {
+            files::check_free(path, args.force)?;
+        }
+    }
+    let job = job(args.purpose, args.iterations, args.learning_rate);
+    let params = params(args, &job)?;
+    let plan = job.plan(&params)?;
+    let request = plan.required_keys();
+    let label = Meta::of(job).label(&args.params, Content::Keys)?;
+    let evaluation_bytes = serial::evaluation_keys_bytes(&params, request, &label);
+    check_memory(request.bytes(params.rlwe()))?;
+    say(format_args!(
+        "{job}: N = 2^{}, {} levels, {:.0} bits of security; {} keys, {} in {}",
+        params.log_n(),
+        params.top(),
+        params.rlwe().security_bits(),
+        request.count(),
+        output::bytes(evaluation_bytes),
+        evaluation_path.display(),
+    ));
+
+    fs::create_dir_all(&args.out).map_err(|e| Error::io("make the folder", &args.out, e))?;
+    let start = Instant::now();
+    let mut generator = KeyGenerator::new(params.rlwe())?;
+    let secret = generator.secret_key()?;
+    let public = generator.public_key(&secret)?;
+    let keys = {
+        let progress = Progress::new("Making keys", request.count());
+        generator.evaluation_keys_with(&secret, request, |made| progress.set(made))?
+    };
+
+    // All files are complete before the first one gets its name.
+    let (secret_file, secret_key_bytes) = write(&secret_path, Access::Owner, args.force, |file| {
+        serial::write_secret_key(file, &params, &secret, &label)
+    })?;
+    let (public_file, public_key_bytes) =
+        write(&public_path, Access::Shared, args.force, |file| {
+            serial::write_public_key(file, &params, &public, &label)
+        })?;
+    let (evaluation_file, evaluation_key_bytes) =
+        write(&evaluation_path, Access::Shared, args.force, |file| {
+            serial::write_evaluation_keys(file, &params, &keys, &label)
+        })?;
+    for file in [secret_file, public_file, evaluation_file] {
+        file.finish()?;
+    }
+
+    let report = Report {
+        params: args.params.clone(),
+        log_n: params.log_n(),
+        security_bits: params.rlwe().security_bits(),
+        job: job.to_string(),
+        key_id: secret.id().to_string(),
+        keys: request.count(),
+        secret_key_bytes,
+        public_key_bytes,
+        evaluation_key_bytes,
+        seconds: start.elapsed().as_secs_f64(),
+        out: args.out.clone(),
+    };
+    output.write(&report, text)
+}
+
+fn text(report: &Report) -> String {
+    let file = |name: &str, bytes| {
+        format!("{} ({})", report.out.join(name).display(), output::bytes(bytes))
+    };
+    let [secret, public, evaluation] = FILES;
+    output::fields(&[
+        ("for you alone", file(secret, report.secret_key_bytes)),
+        ("to encrypt", file(public, report.public_key_bytes)),
+        ("for the server", file(evaluation, report.evaluation_key_bytes)),
+        ("key", report.key_id.clone()),
+        ("time", format!("{:.1} s", report.seconds)),
+    ])
+}
+
+/// Begins a file and fills it.
+fn write(
+    path: &Path,
+    access: Access,
+    force: bool,
+    fill: impl FnOnce(&mut NewFile) -> sudare::Result<u64>,
+) -> Result<(NewFile, u64)> {
+    let mut file = NewFile::create(path, access, force)?;
+    let bytes = fill(&mut file).map_err(Error::in_file(path))?;
+    file.flush().map_err(|e| Error::io("write", path, e))?;
+    Ok((file, bytes))
+}
+
+/// Refuses keys that the machine cannot hold.
+fn check_memory(needed: u64) -> Result<()> {
+    match machine::memory_bytes() {
+        Some(found) if needed > found => Err(Error::Usage(format!(
+            "the keys need {} of memory, this machine has {}: choose a smaller ring or job, or a \
+             larger machine",
+            output::bytes(needed),
+            output::bytes(found)
+        ))),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,96 @@
+//! What the commands of the server share: it holds evaluation keys and ciphertexts.
+
+use crate::{
+    artefacts::{Content, Meta, Opened, Parts, Plan},
+    error::{Error, Result},
+    files::{self, Access, NewFile},
+};
+use std::{path::PathBuf, sync::Arc};
+use sudare::ckks::{
+    Ciphertext, Evaluator, Params,
+    serial::{self, Kind},
+};
+
+/// Files that a computation reads and writes.
+#[derive(Debug, clap::Args)]
+pub struct Files {
+    /// Evaluation key
+    #[arg(long, value_name = "FILE")]
+    pub evaluation_key: PathBuf,
+    /// Encrypted table
+    #[arg(short, long, value_name = "FILE")]
+    pub input: PathBuf,
+    /// Encrypted result
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Replace an existing file
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// A server ready to compute.
+pub struct Session {
+    pub params: Params,
+    pub plan: Plan,
+    pub evaluator: Evaluator,
+    pub meta: Meta,
+    pub table: Parts,
+    /// Name of the parameters.
+    name: String,
+}
+
+impl Session {
+    /// Reads keys and table; they must belong together.
+    pub fn open(files: &Files) -> Result<Self> {
+        files::check_free(&files.output, files.force)?;
+        let keys = Opened::open(&files.evaluation_key, Kind::EvaluationKeys)?;
+        let (_, made_for) = keys.meta(&[Content::Keys])?;
+        let table = Opened::open(&files.input, Kind::Ciphertexts)?;
+        let (_, meta) = table.meta(&[Content::Table])?;
+        table.expect_same_key(&keys)?;
+        if made_for.job != meta.job {
+            return Err(Error::Usage(format!(
+                "{} was encrypted for {}, the keys of {} are for {}: use files of one job",
+                files.input.display(),
+                meta.job,
+                files.evaluation_key.display(),
+                made_for.job
+            )));
+        }
+        let name = keys.info().label.name.clone();
+        let params = keys.params()?;
+        let plan = meta.job.plan(&params)?;
+        let table = table.ciphertexts(&params, meta.note)?;
+        let evaluator = Evaluator::new(&params, Arc::new(keys.evaluation_keys(&params)?))?;
+        Ok(Self { params, plan, evaluator, meta, table, name })
+    }
+
+    /// Writes a result with the note of the table; returns its bytes.
+    pub fn write(
+        &self,
+        files: &Files,
+        mut result: Vec<Ciphertext>,
+        meta: &Meta,
+        content: Content,
+    ) -> Result<u64> {
+        result.extend(self.table.note.iter().cloned());
+        self.write_to(&files.output, &result, meta, content, files.force)
+    }
+
+    /// Writes ciphertexts as they are.
+    pub fn write_to(
+        &self,
+        path: &std::path::Path,
+        items: &[Ciphertext],
+        meta: &Meta,
+        content: Content,
+        overwrite: bool,
+    ) -> Result<u64> {
+        let label = meta.label(&self.name, content)?;
+        let mut file = NewFile::create(path, Access::Shared, overwrite)?;
+        let bytes = serial::write_ciphertexts(&mut file, &self.params, items, &label)
+            .map_err(Error::in_file(path))?;
+        file.finish()?;
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,67 @@
+use super::server;
+use crate::{
+    artefacts::{Content, Job, Meta, Plan},
+    error::{Error, Result},
+    machine,
+    output::{self, Output},
+    progress::Progress,
+};
+use serde::Serialize;
+use std::{path::PathBuf, time::Instant};
+
+/// Compute statistics of the columns of an encrypted table
+///
+/// Mean, variance, standard deviation, skewness, kurtosis, covariance and correlation;
+/// the owner reads them with `sudare decrypt`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example: sudare stats --evaluation-key evaluation.key -i table.ct -o statistics.ct"
+)]
+pub struct Args {
+    #[command(flatten)]
+    files: server::Files,
+}
+
+#[derive(Serialize)]
+struct Report {
+    rows: usize,
+    features: usize,
+    ciphertexts: usize,
+    bytes: u64,
+    seconds: f64,
+    peak_rss_bytes: Option<u64>,
+    path: PathBuf,
+}
+
+pub fn run(args: &Args, output: Output) -> Result<()> {
+    let server = server::Session::open(&args.files)?;
+    let job = server.meta.job;
+    let Plan::Stats(plan) = &server.plan else {
+        return Err(Error::Usage(format!(
+            "{} was encrypted for {job}: use `sudare train`, or make keys with --for stats:…",
+            args.files.input.display()
+        )));
+    };
+    let start = Instant::now();
+    let results = {
+        let progress = Progress::new("Computing", plan.outputs());
+        plan.run(&server.evaluator, &server.table.content, |done| progress.set(done))?
+    };
+    let seconds = start.elapsed().as_secs_f64();
+    let meta = Meta { note: server.meta.note, ..Meta::of(Job::Stats(plan.job())) };
+    let ciphertexts = results.len();
+    let bytes = server.write(&args.files, results, &meta, Content::Statistics)?;
+    let (rows, features) = job.shape();
+    let path = args.files.output.clone();
+    let peak_rss_bytes = machine::peak_rss_bytes();
+    let report = Report { rows, features, ciphertexts, bytes, seconds, peak_rss_bytes, path };
+    output.write(&report, |report| {
+        format!(
+            "{}: statistics of {} columns, {}, {:.1} s\n",
+            report.path.display(),
+            report.features,
+            output::bytes(report.bytes),
+            report.seconds
+        )
+    })
+}

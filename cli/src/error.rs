@@ -1,0 +1,167 @@
+//! Everything that ends a command early.
+
+use std::{
+    fmt::Debug,
+    io,
+    path::{Path, PathBuf},
+};
+use sudare_apps::{
+    logreg::reference::TrainError, metrics::MetricError, stats::StatsError, table::TableError,
+};
+
+/// What went wrong, for people; [`Error::kind`] and [`Error::exit_code`] are for
+/// programs.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The library refused something.
+    #[error(transparent)]
+    Library(#[from] sudare::Error),
+    /// The library refused a file.
+    #[error("{}: {source}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: sudare::Error,
+    },
+    /// A table cannot be used.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// A computation on tables is impossible.
+    #[error(transparent)]
+    Apps(#[from] sudare_apps::Error),
+    /// Statistics are impossible.
+    #[error(transparent)]
+    Stats(#[from] StatsError),
+    /// Training in the clear is impossible.
+    #[error(transparent)]
+    Train(#[from] TrainError),
+    /// A file of results that this program did not write.
+    #[error("{} is no {what}: {problem}", .path.display())]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// What it should be.
+        what: &'static str,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A metric is undefined.
+    #[error(transparent)]
+    Metric(#[from] MetricError),
+    /// Arguments that do not go together, or with the files.
+    #[error("{0}")]
+    Usage(String),
+    /// The operating system refused something.
+    #[error("cannot {action} {}: {source}", .path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A file would be overwritten.
+    #[error(
+        "{} exists: choose another name, or write --force to replace it for good", .path.display()
+    )]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The folder of a new file does not exist.
+    #[error("cannot write {}: there is no folder {}, make it first", .path.display(), .folder.display())]
+    NoFolder {
+        /// The file.
+        path: PathBuf,
+        /// Its folder.
+        folder: PathBuf,
+    },
+    /// A folder or a device where a file is needed.
+    #[error("{} is not a regular file, but one is needed here", .path.display())]
+    NotAFile {
+        /// What was named.
+        path: PathBuf,
+    },
+    /// A measured or tested operation gave a wrong result.
+    #[error("wrong result: {0}; please report this with the output of `sudare doctor`")]
+    WrongResult(String),
+    /// Something that cannot happen did.
+    #[error("{0}; this is a bug, please report it with the output of `sudare doctor`")]
+    Bug(String),
+    /// Nobody reads the result.
+    #[error("cannot write the result: {0}")]
+    Stdout(io::Error),
+}
+
+/// Results of commands.
+pub type Result<T> = core::result::Result<T, Error>;
+
+/// A bug, or a wrong result.
+pub const BUG: u8 = 1;
+/// The user's mistake.
+pub const MISTAKE: u8 = 2;
+
+impl Error {
+    /// The operating system refused to `action` the file at `path`.
+    pub fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Io { action, path: path.into(), source }
+    }
+
+    /// `source` is about the file at `path`.
+    pub fn in_file(path: &Path) -> impl Fn(sudare::Error) -> Self {
+        move |source| Self::File { path: path.into(), source }
+    }
+
+    /// Exit status of the process.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::WrongResult(_) | Self::Bug(_) => BUG,
+            Self::Stdout(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+            _ => MISTAKE,
+        }
+    }
+
+    /// A stable word for the error: the name of its variant.
+    pub fn kind(&self) -> String {
+        match self {
+            Self::Library(error) => variant(error),
+            Self::File { source, .. } => variant(source),
+            Self::Table(error) => variant(error),
+            Self::Apps(sudare_apps::Error::Engine(error))
+            | Self::Stats(StatsError::Engine(error)) => variant(error),
+            Self::Apps(sudare_apps::Error::Table(error)) => variant(error),
+            Self::Apps(sudare_apps::Error::Train(error)) | Self::Train(error) => variant(error),
+            Self::Apps(error) => variant(error),
+            Self::Stats(error) => variant(error),
+            Self::Metric(error) => variant(error),
+            _ => variant(self),
+        }
+    }
+}
+
+/// The leading word of the debug form.
+fn variant(error: &impl Debug) -> String {
+    let text = format!("{error:?}");
+    text.chars().take_while(char::is_ascii_alphanumeric).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_and_codes() {
+        let library = || sudare::Error::UnknownPreset { name: "x".into(), known: String::new() };
+        assert_eq!(Error::from(library()).kind(), "UnknownPreset");
+        let in_file = Error::in_file(Path::new("a.ct"))(library());
+        assert_eq!((in_file.kind().as_str(), in_file.exit_code()), ("UnknownPreset", 2));
+        assert!(in_file.to_string().starts_with("a.ct: "));
+        assert_eq!(Error::Bug("x".into()).exit_code(), 1);
+        assert_eq!(Error::Usage("x".into()).kind(), "Usage");
+        let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
+        assert_eq!(Error::Stdout(gone()).exit_code(), 0);
+        assert_eq!(Error::io("read", Path::new("a"), gone()).exit_code(), 2);
+    }
+}

@@ -1,0 +1,45 @@
+//! What the operating system says about this machine and process.
+
+use std::fs;
+
+/// Threads that the system offers this process.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Memory of the machine in bytes, where `/proc` tells.
+pub fn memory_bytes() -> Option<u64> {
+    kib_field(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")
+}
+
+/// The most memory that this process has had, in bytes, where `/proc` tells.
+pub fn peak_rss_bytes() -> Option<u64> {
+    kib_field(&fs::read_to_string("/proc/self/status").ok()?, "VmHWM:")
+}
+
+/// When the system backs large buffers by huge pages: `always`, `madvise` or
+/// `never`, where `/sys` tells.
+pub fn huge_pages() -> Option<String> {
+    let text = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").ok()?;
+    let (_, rest) = text.split_once('[')?;
+    Some(rest.split_once(']')?.0.to_owned())
+}
+
+fn kib_field(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(1024 * line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_kibibytes() {
+        let text = "Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t 1 kB\n";
+        assert_eq!(kib_field(text, "VmHWM:"), Some(2 << 20));
+        assert_eq!(kib_field(text, "VmSwap:"), None);
+        assert_eq!(kib_field("VmHWM: many", "VmHWM:"), None);
+        assert!(cores() >= 1);
+    }
+}

@@ -1,0 +1,70 @@
+//! Computing on encrypted tables from the command line.
+
+mod args;
+mod artefacts;
+mod commands;
+mod error;
+mod files;
+mod machine;
+mod model;
+mod output;
+mod progress;
+
+use args::Args;
+use clap::Parser;
+use error::{BUG, Error, MISTAKE};
+use output::{Output, say};
+use serde_json::json;
+use std::{
+    panic::{self, AssertUnwindSafe},
+    process::ExitCode,
+};
+use sudare_arith::par;
+
+fn main() -> ExitCode {
+    files::clean_up_on_interrupt();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return usage(&error),
+    };
+    let outcome = panic::catch_unwind(AssertUnwindSafe(|| run(&args)));
+    let error = match outcome {
+        Ok(Ok(())) => return ExitCode::SUCCESS,
+        Ok(Err(error)) => error,
+        Err(_) => Error::Bug("the program stopped in the middle of its work".into()),
+    };
+    if error.exit_code() != 0 {
+        say(format_args!("error: {error}"));
+        if args.json {
+            report(&error.to_string(), &error.kind(), error.exit_code());
+        }
+    }
+    ExitCode::from(error.exit_code())
+}
+
+fn run(args: &Args) -> error::Result<()> {
+    let output = Output { json: args.json };
+    match args.threads {
+        None => commands::run(&args.command, output),
+        Some(threads) => par::with_threads(threads.into(), || commands::run(&args.command, output))
+            .map_err(sudare::Error::from)?,
+    }
+}
+
+/// What the argument parser has to say: help and version on standard output, else
+/// the user's mistake.
+fn usage(error: &clap::Error) -> ExitCode {
+    let mistake = error.use_stderr();
+    if error.print().is_err() {
+        return ExitCode::from(BUG);
+    }
+    if mistake && std::env::args_os().any(|arg| arg == "--json") {
+        let text = error.to_string();
+        report(text.lines().next().unwrap_or_default(), "Usage", MISTAKE);
+    }
+    if mistake { ExitCode::from(MISTAKE) } else { ExitCode::SUCCESS }
+}
+
+fn report(message: &str, kind: &str, exit_code: u8) {
+    say(json!({ "error": message, "kind": kind, "exit_code": exit_code }));
+}

@@ -1,0 +1,171 @@
+//! Decrypted results, as files for their owner.
+
+use crate::{
+    error::{Error, Result},
+    files::{self, Access},
+};
+use serde::{Deserialize, Serialize};
+use std::{io::Read, path::Path};
+use sudare_apps::{
+    stats::Statistics,
+    table::{Scaling, Table, TableError},
+};
+
+/// A decrypted model of logistic regression: `sigmoid(weights . (1, x / divisors))` is
+/// the probability that the target is 1.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    pub kind: ModelKind,
+    /// The intercept, then one for each column.
+    pub weights: Vec<f64>,
+    pub columns: Vec<String>,
+    pub target: String,
+    pub divisors: Scaling,
+    pub iterations: u32,
+    /// Rows that it was trained on.
+    pub rows: usize,
+}
+
+/// Says what the file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ModelKind {
+    #[serde(rename = "logistic regression")]
+    LogisticRegression,
+}
+
+/// Largest model file.
+const MAX_BYTES: u64 = 64 << 20;
+
+impl Model {
+    /// Reads the file that `sudare decrypt` wrote.
+    pub fn read(path: &Path) -> Result<Self> {
+        let bad = |problem: String| Error::Parse {
+            path: path.into(),
+            what: "model",
+            problem: format!("{problem}; name the JSON file that `sudare decrypt` made of a model"),
+        };
+        let (file, bytes) = files::open(path, Access::Shared)?;
+        if bytes > MAX_BYTES {
+            return Err(bad(format!("it has {bytes} bytes, a model at most {MAX_BYTES}")));
+        }
+        let mut text = Vec::new();
+        file.take(MAX_BYTES).read_to_end(&mut text).map_err(|e| Error::io("read", path, e))?;
+        if text.starts_with(b"\x89sudare") {
+            return Err(bad("it is encrypted, decrypt it first".into()));
+        }
+        let model: Self = serde_json::from_slice(&text).map_err(|error| bad(error.to_string()))?;
+        let (weights, features) = (model.weights.len(), model.columns.len());
+        if weights != features + 1 || model.divisors.features() != features {
+            let divisors = model.divisors.features();
+            return Err(bad(format!(
+                "{features} columns need {} weights and {features} divisors, found {weights} and \
+                 {divisors}",
+                features + 1
+            )));
+        }
+        Ok(model)
+    }
+
+    /// Reads a table that has this model's columns in any order and, if `target` or the
+    /// model's target is among its columns, labels.
+    pub fn read_table(&self, path: &Path, target: Option<&str>) -> Result<Table> {
+        match target {
+            Some(target) => Ok(Table::read_csv(path, Some(target))?),
+            None => match Table::read_csv(path, Some(&self.target)) {
+                Err(TableError::UnknownTarget { .. }) => Ok(Table::read_csv(path, None)?),
+                other => Ok(other?),
+            },
+        }
+    }
+
+    /// `weights . (1, x / divisors)` of every row: above 0 where the model says 1.
+    pub fn scores(&self, table: &Table) -> Result<Vec<f64>> {
+        let names = table.columns();
+        let places: Vec<usize> = self
+            .columns
+            .iter()
+            .map(|name| names.iter().position(|other| other == name))
+            .collect::<Option<_>>()
+            .filter(|places: &Vec<usize>| places.len() == names.len())
+            .ok_or_else(|| {
+                Error::Usage(format!(
+                    "the table has the columns {}, but the model was trained on {}: give a table \
+                     with exactly these",
+                    names.join(", "),
+                    self.columns.join(", ")
+                ))
+            })?;
+        let score = |row: &[f64]| {
+            let x: Vec<f64> = places.iter().map(|&place| row[place]).collect();
+            let design = self.divisors.design_row(&x)?;
+            Ok(design.iter().zip(&self.weights).map(|(x, w)| x * w).sum())
+        };
+        table.iter_rows().map(score).collect()
+    }
+
+    /// One line per weight.
+    pub fn to_csv(&self) -> Result<String> {
+        let divisors = self.divisors.divisors().iter().map(f64::to_string);
+        let names = core::iter::once("(intercept)").chain(self.columns.iter().map(String::as_str));
+        let rows = names
+            .zip(&self.weights)
+            .zip(core::iter::once("1".to_owned()).chain(divisors))
+            .map(|((name, weight), divisor)| vec![name.to_owned(), weight.to_string(), divisor]);
+        csv_text(&["column", "weight", "divisor"].map(str::to_owned), rows)
+    }
+}
+
+/// Decrypted statistics with the names of their columns.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NamedStatistics {
+    pub kind: &'static str,
+    pub columns: Vec<String>,
+    #[serde(flatten)]
+    pub statistics: Statistics,
+}
+
+impl NamedStatistics {
+    /// One line per column, the matrices to the right.
+    pub fn to_csv(&self) -> Result<String> {
+        let Statistics {
+            mean, variance, std_dev, skewness, kurtosis, covariance, correlation, ..
+        } = &self.statistics;
+        let of_columns: [(&str, &[f64]); 5] = [
+            ("mean", mean),
+            ("variance", variance),
+            ("std_dev", std_dev),
+            ("skewness", skewness),
+            ("kurtosis", kurtosis),
+        ];
+        let of_pairs: [(&str, &[Vec<f64>]); 2] =
+            [("covariance", covariance), ("correlation", correlation)];
+        let mut head = vec!["column".to_owned()];
+        head.extend(of_columns.map(|(name, _)| name.to_owned()));
+        for (name, _) in of_pairs {
+            head.extend(self.columns.iter().map(|column| format!("{name} {column}")));
+        }
+        let cell = |x: &f64| if x.is_nan() { String::new() } else { x.to_string() };
+        let rows = self.columns.iter().enumerate().map(|(i, column)| {
+            let mut line = vec![column.clone()];
+            line.extend(of_columns.iter().filter_map(|(_, values)| values.get(i)).map(cell));
+            for (_, matrix) in of_pairs {
+                line.extend(matrix.get(i).into_iter().flatten().map(cell));
+            }
+            line
+        });
+        csv_text(&head, rows)
+    }
+}
+
+/// Comma-separated text.
+pub fn csv_text(head: &[String], rows: impl IntoIterator<Item = Vec<String>>) -> Result<String> {
+    let bug = |error: String| Error::Bug(error);
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(head).map_err(|error| bug(error.to_string()))?;
+    for row in rows {
+        writer.write_record(row).map_err(|error| bug(error.to_string()))?;
+    }
+    let bytes = writer.into_inner().map_err(|error| bug(error.to_string()))?;
+    String::from_utf8(bytes).map_err(|error| bug(error.to_string()))
+}

@@ -1,0 +1,67 @@
+//! How far a long step is: a bar on a terminal, now and then a line elsewhere.
+
+use crate::output::say;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::{
+    io::{self, IsTerminal},
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// Steps shorter than this print no line.
+const QUIET: Duration = Duration::from_secs(2);
+/// Time between two lines of one step.
+const BETWEEN: Duration = Duration::from_secs(10);
+
+/// The progress of one step; gone from the terminal when dropped.
+pub struct Progress {
+    what: String,
+    total: u64,
+    bar: Option<ProgressBar>,
+    next_line: Mutex<Instant>,
+}
+
+impl Progress {
+    /// A step of `total` parts; 0 if that is not known.
+    pub fn new(what: impl Into<String>, total: usize) -> Self {
+        let (what, total) = (what.into(), total as u64);
+        let bar = io::stderr().is_terminal().then(|| {
+            let target = ProgressDrawTarget::stderr();
+            let bar = ProgressBar::with_draw_target((total > 0).then_some(total), target);
+            let template = if total > 0 {
+                "{msg} {bar:30} {pos}/{len} {elapsed} (left {eta})"
+            } else {
+                "{spinner} {msg} {elapsed}"
+            };
+            if let Ok(style) = ProgressStyle::with_template(template) {
+                bar.set_style(style);
+            }
+            bar.set_message(what.clone());
+            bar.enable_steady_tick(Duration::from_millis(200));
+            bar
+        });
+        Self { what, total, bar, next_line: Mutex::new(Instant::now() + QUIET) }
+    }
+
+    /// `done` parts are complete. From any thread, in any order.
+    pub fn set(&self, done: usize) {
+        let done = done as u64;
+        if let Some(bar) = &self.bar {
+            bar.set_position(done.max(bar.position()));
+            return;
+        }
+        let mut next_line = self.next_line.lock().unwrap_or_else(PoisonError::into_inner);
+        if Instant::now() >= *next_line && done < self.total {
+            say(format_args!("{}: {done} of {}", self.what, self.total));
+            *next_line = Instant::now() + BETWEEN;
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! Bad input: status 2, a message that says what was found and what to do, and no
+//! file left behind.
+#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
+
+mod common;
+
+use common::{names, sudare_at};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::LazyLock,
+};
+use sudare::ckks::serial::{self, Label, Reader};
+use tempfile::TempDir;
+
+/// A folder with keys and files of a small training and of statistics, made once.
+static FIXTURE: LazyLock<PathBuf> = LazyLock::new(|| {
+    let at = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bad_input");
+    let _ = fs::remove_dir_all(&at);
+    fs::create_dir_all(&at).unwrap();
+    let make = |line: &str| {
+        sudare_at(&at, line).ok();
+    };
+    fs::write(at.join("t.csv"), table(20)).unwrap();
+    for keys in ["a", "b"] {
+        make(&format!("keygen --params auto --for train:20x2 --iterations 3 --out {keys}"));
+        let out = format!("{keys}.ct");
+        make(&format!("encrypt --public {keys}/public.key --data t.csv --target y -o {out}"));
+    }
+    make("train --evaluation-key a/evaluation.key -i a.ct -o model.ct");
+    make("decrypt --secret a/secret.key -i model.ct -o model.json");
+    make("keygen --params auto --for stats:20x2 --out s");
+    make("encrypt --public s/public.key --data t.csv --target y -o s.ct");
+    at
+});
+
+/// A table that a model can be trained on.
+fn table(rows: usize) -> String {
+    let line =
+        |i: usize| format!("{},{},{}\n", i % 7, (i * i) % 5, usize::from(i.is_multiple_of(3)));
+    "u,v,y\n".to_owned() + &(0..rows).map(line).collect::<String>()
+}
+
+/// A folder with a copy of the fixture's files.
+fn folder() -> TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    copy_all(&FIXTURE, copy.path());
+    copy
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    for name in names(from) {
+        let (source, target) = (from.join(&name), to.join(&name));
+        if source.is_dir() {
+            fs::create_dir(&target).unwrap();
+            copy_all(&source, &target);
+        } else {
+            fs::copy(source, target).unwrap();
+        }
+    }
+}
+
+/// Every file below `folder` with its size.
+fn contents(folder: &Path) -> Vec<(PathBuf, u64)> {
+    let mut all = Vec::new();
+    for name in names(folder) {
+        let path = folder.join(name);
+        if path.is_dir() {
+            all.extend(contents(&path));
+        } else {
+            let size = fs::metadata(&path).unwrap().len();
+            all.push((path, size));
+        }
+    }
+    all
+}
+
+/// `line` is the user's mistake, says all of `parts`, and leaves `folder` as it is.
+fn refused(folder: &Path, line: &str, parts: &[&str]) {
+    let before = contents(folder);
+    sudare_at(folder, line).mistake(parts);
+    assert_eq!(contents(folder), before, "{line}");
+}
+
+const TRAIN: &str = "train --evaluation-key a/evaluation.key -i a.ct -o out.ct";
+const ENCRYPT: &str = "encrypt --public a/public.key --data bad.csv --target y -o out.ct";
+const DECRYPT: &str = "decrypt --secret a/secret.key -i model.ct -o out.json";
+
+#[test]
+fn keys_of_another_pair_or_other_parameters() {
+    let folder = folder();
+    let at = folder.path();
+    let line = "decrypt --secret b/secret.key -i model.ct -o out.json";
+    refused(at, line, &["model.ct", "belongs to key", "same key pair"]);
+    let line = "train --evaluation-key b/evaluation.key -i a.ct -o out.ct";
+    refused(at, line, &["a.ct", "belongs to key", "same key pair"]);
+    let line = "decrypt --secret s/secret.key -i model.ct -o out.json";
+    refused(at, line, &["model.ct", "belongs to parameters", "same parameters"]);
+    let line = "stats --evaluation-key s/evaluation.key -i a.ct -o out.ct";
+    refused(at, line, &["a.ct", "belongs to parameters"]);
+}
+
+#[test]
+fn files_of_another_kind() {
+    let folder = folder();
+    let at = folder.path();
+    let line = "decrypt --secret a/public.key -i model.ct";
+    refused(at, line, &["a/public.key", "public key", "secret key is needed"]);
+    let line = "train --evaluation-key a/secret.key -i a.ct -o out.ct";
+    refused(at, line, &["a/secret.key", "secret key", "evaluation keys is needed"]);
+    let line = "train --evaluation-key a/evaluation.key -i model.ct -o out.ct";
+    refused(at, line, &["model.ct", "holds model", "table is needed"]);
+    refused(at, "decrypt --secret a/secret.key -i a.ct", &["holds table", "model or statistics"]);
+    refused(at, "info t.csv", &["t.csv", "not a valid"]);
+    refused(at, "info nothing.ct", &["cannot read nothing.ct"]);
+    refused(at, "info a", &["a is not a regular file"]);
+    let line = "train --evaluation-key s/evaluation.key -i s.ct -o out.ct";
+    refused(at, line, &["stats:20x2", "sudare stats", "train:"]);
+    let line = "stats --evaluation-key a/evaluation.key -i a.ct -o out.ct";
+    refused(at, line, &["train:20x2", "sudare train", "stats:"]);
+}
+
+#[test]
+fn tables_that_cannot_be_used() {
+    let folder = folder();
+    let at = folder.path();
+    let good = table(20);
+    let replaced = |row: usize, line: &str| -> String {
+        let lines = good.lines().enumerate();
+        lines
+            .map(|(i, old)| if i == row { format!("{line}\n") } else { format!("{old}\n") })
+            .collect()
+    };
+    let with_column = |name: &str, cell: &str| -> String {
+        let lines = good.lines().enumerate();
+        lines.map(|(i, old)| format!("{},{old}\n", if i == 0 { name } else { cell })).collect()
+    };
+    let constant: String = good
+        .lines()
+        .enumerate()
+        .map(|(i, line)| {
+            let (_, rest) = line.split_once(',').unwrap();
+            if i == 0 { format!("u,{rest}\n") } else { format!("4,{rest}\n") }
+        })
+        .collect();
+    for (text, parts) in [
+        (replaced(3, "1,yes,0"), &["line 4", "\"v\"", "\"yes\""][..]),
+        (replaced(3, "1,,0"), &["line 4", "\"v\"", "empty"]),
+        (replaced(3, "1,2"), &["line 4", "2 cells", "3 columns"]),
+        (replaced(3, "NaN,2,0"), &["line 4", "\"u\"", "finite"]),
+        (replaced(3, "inf,2,0"), &["line 4", "\"u\"", "finite"]),
+        (replaced(3, "1,2,7"), &["line 4", "\"y\"", "0 or 1"]),
+        (constant, &["\"u\"", "4", "in every row"]),
+        (with_column("w", "1"), &["20 rows and 3 features", "train:20x2", "--for train:20x3"]),
+        (table(19), &["19 rows and 2 features", "train:20x2", "--for train:19x2"]),
+        (good.replace("u,v,y", "u,v,z"), &["\"y\"", "u, v, z"]),
+        (String::new(), &["0 rows"]),
+    ] {
+        fs::write(at.join("bad.csv"), text).unwrap();
+        refused(at, ENCRYPT, parts);
+    }
+    fs::write(at.join("bad.csv"), &good).unwrap();
+    refused(at, &ENCRYPT.replace("--target y", ""), &["needs labels", "--target"]);
+    refused(at, &ENCRYPT.replace("bad.csv", "bad.parquet"), &["Parquet", "CSV"]);
+    refused(at, &ENCRYPT.replace("bad.csv", "none.csv"), &["none.csv"]);
+    fs::write(at.join("bad.csv"), [0x50, 0xff, 0xfe, 0x0a]).unwrap();
+    refused(at, ENCRYPT, &["UTF-8"]);
+}
+
+#[test]
+fn damaged_files() {
+    let folder = folder();
+    let at = folder.path();
+    let commands = [
+        ("a/secret.key", DECRYPT),
+        ("model.ct", DECRYPT),
+        ("a/evaluation.key", TRAIN),
+        ("a.ct", TRAIN),
+    ];
+    for (name, line) in commands {
+        let whole = fs::read(at.join(name)).unwrap();
+        let len = whole.len();
+        let try_bytes = |bytes: &[u8], parts: &[&str]| {
+            fs::write(at.join(name), bytes).unwrap();
+            refused(at, line, parts);
+        };
+        for keep in [0, 10, 63, 100, len / 2, len - 1] {
+            try_bytes(&whole[..keep], &[name]);
+        }
+        for place in [0, 9, 14, 20, 28, 34, 45, 52, 70, 200, len / 2, len - 1] {
+            let mut bytes = whole.clone();
+            bytes[place] ^= 0x10;
+            try_bytes(&bytes, &[]);
+        }
+        let mut longer = whole.clone();
+        longer.extend([0; 64]);
+        try_bytes(&longer, &[name]);
+        // Claims of sections, of bytes of the file and of its header.
+        for field in [32, 40, 48] {
+            for claim in [u64::MAX, 1 << 62, 1 << 40, 1 << 25] {
+                let mut bytes = whole.clone();
+                bytes[field..field + 8].copy_from_slice(&claim.to_le_bytes());
+                try_bytes(&bytes, &[name]);
+            }
+        }
+        fs::write(at.join(name), whole).unwrap();
+    }
+    sudare_at(at, TRAIN).ok();
+}
+
+/// Valid files whose labels claim too much, or nothing that this program knows.
+#[test]
+fn false_labels() {
+    let folder = folder();
+    let at = folder.path();
+    let read = |name: &str| {
+        let bytes = fs::read(at.join(name)).unwrap();
+        let reader = Reader::new(&bytes[..], bytes.len() as u64).unwrap();
+        let (label, params) = (reader.info().label.clone(), reader.params().unwrap());
+        (bytes, label, params)
+    };
+    let (key_bytes, key_label, params) = read("s/evaluation.key");
+    let (table_bytes, table_label, _) = read("s.ct");
+    let relabel = |keys: &Label, table: &Label| {
+        let reader = Reader::new(&key_bytes[..], key_bytes.len() as u64).unwrap();
+        let mut file = Vec::new();
+        let object = reader.evaluation_keys(&params).unwrap();
+        serial::write_evaluation_keys(&mut file, &params, &object, keys).unwrap();
+        fs::write(at.join("s/evaluation.key"), &file).unwrap();
+        let reader = Reader::new(&table_bytes[..], table_bytes.len() as u64).unwrap();
+        let mut file = Vec::new();
+        let items = reader.ciphertexts(&params).unwrap();
+        serial::write_ciphertexts(&mut file, &params, &items, table).unwrap();
+        fs::write(at.join("s.ct"), &file).unwrap();
+    };
+    // Version 1; statistics; rows and features; no note, no iterations, no digest.
+    let claim = |rows: usize, features: usize, note: u32| {
+        let mut meta = vec![1, 1];
+        meta = postcard::to_extend(&(rows, features, note, 0u32, [0u8; 32]), meta).unwrap();
+        meta
+    };
+    let with = |label: &Label, meta: Vec<u8>| Label { meta, ..label.clone() };
+    assert_eq!(key_label.meta, claim(20, 2, 0));
+    let line = "stats --evaluation-key s/evaluation.key -i s.ct -o out.ct";
+    for (rows, features) in [(usize::MAX, usize::MAX), (1 << 40, 1), (1 << 24, 1 << 3), (0, 0)] {
+        let (keys, table) = (claim(rows, features, 0), claim(rows, features, 1));
+        relabel(&with(&key_label, keys), &with(&table_label, table));
+        refused(at, line, &[]);
+    }
+    relabel(&key_label, &with(&table_label, claim(20, 2, u32::MAX)));
+    refused(at, line, &["s.ct", "ciphertexts of a note"]);
+    relabel(&key_label, &with(&table_label, claim(21, 2, 1)));
+    refused(at, line, &["stats:21x2", "stats:20x2", "one job"]);
+    for meta in [vec![], vec![9, 9], claim(20, 2, 1)[..20].to_vec()] {
+        relabel(&key_label, &with(&table_label, meta));
+        refused(at, line, &["s.ct does not say what it is for"]);
+    }
+    relabel(&key_label, &table_label);
+    sudare_at(at, line).ok();
+    // A result without its note.
+    let bytes = fs::read(at.join("out.ct")).unwrap();
+    let reader = Reader::new(&bytes[..], bytes.len() as u64).unwrap();
+    let label = with(&reader.info().label, claim(20, 2, 0));
+    let items = reader.ciphertexts(&params).unwrap();
+    let mut file = Vec::new();
+    serial::write_ciphertexts(&mut file, &params, &items, &label).unwrap();
+    fs::write(at.join("out.ct"), file).unwrap();
+    refused(at, "decrypt --secret s/secret.key -i out.ct -o out.json", &["no intact note"]);
+}
+
+#[test]
+fn existing_files_are_kept() {
+    let folder = folder();
+    let at = folder.path();
+    let secret = fs::read(at.join("a/secret.key")).unwrap();
+    let keygen = "keygen --params auto --for stats:20x2 --out a";
+    refused(at, keygen, &["secret.key exists", "--force"]);
+    fs::remove_file(at.join("a/public.key")).unwrap();
+    fs::remove_file(at.join("a/evaluation.key")).unwrap();
+    refused(at, keygen, &["secret.key exists", "--force"]);
+    assert!(fs::read(at.join("a/secret.key")).unwrap() == secret);
+    sudare_at(at, &format!("{keygen} --force")).ok();
+    assert!(fs::read(at.join("a/secret.key")).unwrap() != secret);
+
+    let line = "encrypt --public s/public.key --data t.csv --target y -o s.ct";
+    refused(at, line, &["s.ct exists", "--force"]);
+    let line = "stats --evaluation-key s/evaluation.key -i s.ct -o model.json";
+    refused(at, line, &["model.json exists", "--force"]);
+    let line = "predict --model model.json --data t.csv -o t.csv";
+    refused(at, line, &["t.csv exists", "--force"]);
+    let line = "stats --evaluation-key s/evaluation.key -i s.ct -o none/out.ct";
+    refused(at, line, &["no folder none"]);
+    let line = "stats --evaluation-key s/evaluation.key -i s.ct -o a --force";
+    refused(at, line, &["a is not a regular file"]);
+}
+
+#[test]
+fn keys_that_cannot_be_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let keygen =
+        |params: &str, job: &str| format!("keygen --params {params} --for {job} --out keys");
+    refused(at, &keygen("n99", "train:20x2"), &["n99", "n13", "n16-d24"]);
+    let line = keygen("fullrns-stats", "stats:20x2");
+    refused(at, &line, &["fullrns-stats", "bits of security", "128", "--insecure"]);
+    refused(at, &keygen("n13", "train:189x9 --iterations 9"), &["9 iterations", "levels"]);
+    refused(at, &keygen("auto", "train:189x9 --iterations 500"), &["500 iterations", "fit"]);
+    refused(at, &keygen("auto", "train:189x9 --iterations 0"), &["0 iterations"]);
+    refused(at, &keygen("auto", "train:189x9 --learning-rate -1"), &["learning rate is -1"]);
+    refused(at, &keygen("auto", "train:189x9 --learning-rate 0"), &["learning rate is 0"]);
+    refused(at, &keygen("auto", "train:189x99999999"), &["99999999"]);
+    refused(at, &keygen("auto", "stats:99999999999x3"), &["99999999999"]);
+    for job in ["train", "train:9", "train:0x3", "train:3x0", "fly:3x3", "stats:-1x2", "train:axb"]
+    {
+        refused(at, &keygen("auto", job), &["ROWSxFEATURES"]);
+    }
+    assert!(names(at).is_empty());
+}
+
+#[test]
+fn trainings_that_were_not_planned() {
+    let folder = folder();
+    let at = folder.path();
+    let with = |more: &str| format!("{TRAIN} {more}");
+    refused(at, &with("--iterations 9"), &["9 iterations", "for 3", "--iterations 9"]);
+    refused(at, &with("--iterations 1"), &["at least 2"]);
+    refused(at, &with("--learning-rate 3"), &["rate of 3", "for 10"]);
+    refused(at, &with("--batch 10"), &["batches of 10 rows", "all 20 rows"]);
+    refused(at, &with("--resume"), &["--checkpoint"]);
+    sudare_at(at, &with("--batch 20 --learning-rate 10 --checkpoint state")).ok();
+    // The state belongs to one encrypted table.
+    let line = "encrypt --public a/public.key --data t.csv --target y -o again.ct";
+    sudare_at(at, line).ok();
+    let line = "train --evaluation-key a/evaluation.key -i again.ct -o new.ct --checkpoint state";
+    refused(at, line, &["training.ct exists", "--force"]);
+    refused(at, &format!("{line} --resume"), &["training.ct", "another encrypted table"]);
+}
+
+#[test]
+fn models_that_cannot_be_read() {
+    let folder = folder();
+    let at = folder.path();
+    let line = "evaluate --model m.json --data t.csv";
+    fs::copy(at.join("model.ct"), at.join("m.json")).unwrap();
+    refused(at, line, &["m.json", "encrypted", "decrypt it first"]);
+    let good = fs::read_to_string(at.join("model.json")).unwrap();
+    for (bad, part) in [
+        ("{", "EOF"),
+        ("[1, 2]", "sudare decrypt"),
+        (good.replace("\"y\"", "7").as_str(), "string"),
+        (good.replace("logistic regression", "statistics").as_str(), "logistic regression"),
+        (good.replacen("    \"u\",\n", "", 1).as_str(), "1 columns need 2 weights"),
+    ] {
+        assert_ne!(bad, good);
+        fs::write(at.join("m.json"), bad).unwrap();
+        refused(at, line, &["m.json is no model", part]);
+    }
+    let line = "predict --model model.json --data bad.csv -o out.csv";
+    fs::write(at.join("bad.csv"), "u,w\n1,2\n").unwrap();
+    refused(at, line, &["u, w", "u, v"]);
+    fs::write(at.join("bad.csv"), "u,v,w\n1,2,3\n").unwrap();
+    refused(at, line, &["u, v, w"]);
+    fs::write(at.join("bad.csv"), "u,v\n1,2\n").unwrap();
+    refused(at, "evaluate --model model.json --data bad.csv", &["\"y\""]);
+    fs::write(at.join("bad.csv"), "u,v,y\n1,2,1\n").unwrap();
+    refused(at, "evaluate --model model.json --data bad.csv", &["both classes"]);
+    refused(at, "demo --data t.csv", &["--target"]);
+}

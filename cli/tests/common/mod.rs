@@ -1,0 +1,82 @@
+//! Runs the binary and reads what it says.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use serde_json::Value;
+use std::{
+    ffi::OsStr,
+    path::Path,
+    process::{Command, Output},
+};
+
+/// Bundled tables.
+pub const LBW: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/apps/data/lbw.csv");
+pub const UIS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/apps/data/uis.csv");
+
+/// What a run of `sudare` left.
+pub struct Run {
+    pub status: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Runs `sudare` in `folder`.
+pub fn sudare_in(folder: &Path, args: &[impl AsRef<OsStr>]) -> Run {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sudare"));
+    let Output { status, stdout, stderr } =
+        command.current_dir(folder).args(args).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Run { status: status.code(), stdout: text(stdout), stderr: text(stderr) }
+}
+
+/// Runs `sudare` with a line of arguments that hold no blanks.
+pub fn sudare(line: &str) -> Run {
+    sudare_at(Path::new("."), line)
+}
+
+/// As [`sudare`], in `folder`.
+pub fn sudare_at(folder: &Path, line: &str) -> Run {
+    sudare_in(folder, &line.split_whitespace().collect::<Vec<_>>())
+}
+
+impl Run {
+    /// The one JSON object on standard output of a run that went well.
+    pub fn json(&self) -> Value {
+        self.ok();
+        assert_eq!(self.stdout.lines().count(), 1, "{}", self.stdout);
+        serde_json::from_str(&self.stdout).unwrap()
+    }
+
+    /// A run that went well.
+    pub fn ok(&self) -> &Self {
+        assert_eq!(self.status, Some(0), "{}\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// A mistake of the user: status 2, nothing on standard output, and a message
+    /// that has every one of `parts`.
+    pub fn mistake(&self, parts: &[&str]) -> &Self {
+        assert_eq!(self.status, Some(2), "{}\n{}", self.stdout, self.stderr);
+        assert_eq!(self.stdout, "");
+        for part in parts {
+            assert!(self.stderr.contains(part), "{part:?} is not in {:?}", self.stderr);
+        }
+        self
+    }
+}
+
+/// Asserts that `object` has every one of `names`, none of them null.
+pub fn assert_fields(object: &Value, names: &[&str]) {
+    for name in names {
+        assert!(object.get(name).is_some_and(|value| !value.is_null()), "{name} in {object}");
+    }
+}
+
+/// Names in a folder, sorted.
+pub fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,274 @@
+//! Owner, server and owner again, each in a folder of its own.
+#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
+
+mod common;
+
+use common::{LBW, UIS, assert_fields, names, sudare, sudare_at};
+use serde_json::Value;
+use std::{fs, path::Path};
+use sudare_apps::{
+    logreg::{TrainSpec, reference},
+    metrics,
+    table::{Scaling, Table},
+};
+
+fn numbers(value: &Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
+}
+
+fn max_abs(values: impl IntoIterator<Item = f64>) -> f64 {
+    values.into_iter().fold(0.0, |largest, x| f64::max(largest, x.abs()))
+}
+
+/// Puts only what a server may have into its folder.
+fn hand_over(owner: &Path, server: &Path) {
+    fs::copy(owner.join("keys/evaluation.key"), server.join("evaluation.key")).unwrap();
+    fs::copy(owner.join("table.ct"), server.join("table.ct")).unwrap();
+}
+
+#[test]
+fn a_model_trained_by_the_server_is_that_of_training_in_the_clear() {
+    let (owner, server) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (owner, server) = (owner.path(), server.path());
+    fs::copy(LBW, owner.join("lbw.csv")).unwrap();
+
+    let line = "keygen --params auto --for train:189x9 --out keys --json";
+    let keygen = sudare_at(owner, line).json();
+    assert_fields(&keygen, &["evaluation_key_bytes", "keys", "seconds"]);
+    assert!(keygen["security_bits"].as_f64().unwrap() >= 128.0);
+    assert_eq!(names(&owner.join("keys")), ["evaluation.key", "public.key", "secret.key"]);
+    let size = fs::metadata(owner.join("keys/evaluation.key")).unwrap().len();
+    assert_eq!(keygen["evaluation_key_bytes"].as_u64(), Some(size));
+
+    let line = "encrypt --public keys/public.key --data lbw.csv --target y -o table.ct --json";
+    let encrypted = sudare_at(owner, line).json();
+    assert_fields(&encrypted, &["rows", "features", "ciphertexts", "bytes", "seconds"]);
+    assert_eq!((encrypted["rows"].as_u64(), encrypted["features"].as_u64()), (Some(189), Some(9)));
+    let size = fs::metadata(owner.join("table.ct")).unwrap().len();
+    assert_eq!(encrypted["bytes"].as_u64(), Some(size));
+
+    hand_over(owner, server);
+    let line = "train --evaluation-key evaluation.key -i table.ct -o model.ct --json";
+    let trained = sudare_at(server, line).json();
+    assert_fields(&trained, &["iterations", "bootstraps", "seconds", "seconds_per_iteration"]);
+    assert_eq!(trained["iterations"].as_u64(), Some(5));
+    assert_eq!(cfg!(target_os = "linux"), trained["peak_rss_bytes"].is_u64());
+    let bytes = fs::read(server.join("model.ct")).unwrap();
+    assert!(!bytes.windows(3).any(|part| part == b"lwt"), "a column name is readable");
+
+    // Interrupted after three iterations and resumed, the result is the same file.
+    let line = "train --evaluation-key evaluation.key -i table.ct -o part.ct --checkpoint state";
+    sudare_at(server, &format!("{line} --iterations 3")).ok();
+    let line = line.replace("part.ct", "resumed.ct");
+    let resumed = sudare_at(server, &format!("{line} --resume --json")).json();
+    assert_eq!((resumed["resumed_after"].as_u64(), &resumed["iterations"]), (Some(3), &5.into()));
+    assert!(fs::read(server.join("resumed.ct")).unwrap() == bytes);
+
+    fs::copy(server.join("model.ct"), owner.join("model.ct")).unwrap();
+    let shown = sudare_at(owner, "decrypt --secret keys/secret.key -i model.ct --json").json();
+    let line = "decrypt --secret keys/secret.key -i model.ct -o model.json --json";
+    let written = sudare_at(owner, line).json();
+    assert_fields(&written, &["path"]);
+    let model: Value =
+        serde_json::from_str(&fs::read_to_string(owner.join("model.json")).unwrap()).unwrap();
+    assert_eq!(model, shown["values"]);
+
+    let table = Table::bundled("lbw").unwrap();
+    let scaling = Scaling::max_abs(&table);
+    let rows = scaling.signed_rows(&table).unwrap();
+    let expected = reference::train(&rows, &TrainSpec::default()).unwrap();
+    let weights = numbers(&model["weights"]);
+    assert_eq!(weights.len(), 10);
+    let error = max_abs(weights.iter().zip(&expected).map(|(a, b)| a - b));
+    assert!(error <= max_abs(expected.iter().copied()) / 1024.0, "{error}");
+    assert_eq!(numbers(&model["divisors"]), scaling.divisors());
+    assert_eq!(model["target"], "y");
+    assert_eq!(model["columns"].as_array().unwrap().len(), 9);
+
+    sudare_at(owner, "decrypt --secret keys/secret.key -i model.ct -o model.csv").ok();
+    let csv = fs::read_to_string(owner.join("model.csv")).unwrap();
+    let second: f64 = csv.lines().nth(2).unwrap().split(',').nth(1).unwrap().parse().unwrap();
+    assert!(csv.starts_with("column,weight,divisor\n(intercept),"), "{csv}");
+    assert!((second - weights[1]).abs() < 1e-12);
+
+    let design = scaling.design_rows(&table).unwrap();
+    let scores: Vec<f64> =
+        design.iter().map(|x| x.iter().zip(&weights).map(|(x, w)| x * w).sum()).collect();
+    let labels = table.labels().unwrap();
+    let line = "evaluate --model model.json --data lbw.csv --target y --json";
+    let quality = sudare_at(owner, line).json();
+    let expect = |name: &str, value: f64| {
+        assert!((quality[name].as_f64().unwrap() - value).abs() < 1e-12, "{name}: {quality}");
+    };
+    expect("accuracy", metrics::accuracy(&scores, labels).unwrap());
+    expect("auc", metrics::auc(&scores, labels).unwrap());
+    expect("ks", metrics::ks(&scores, labels).unwrap());
+
+    let line = "predict --model model.json --data lbw.csv --json";
+    let predicted = sudare_at(owner, line).json();
+    assert_eq!(predicted["accuracy"], quality["accuracy"]);
+    assert_eq!(predicted["auc"], quality["auc"]);
+    let found = numbers(&predicted["scores"]);
+    assert!(max_abs(found.iter().zip(&scores).map(|(a, b)| a - b)) < 1e-12);
+    let line = "predict --model model.json --data lbw.csv -o scores.csv";
+    assert!(sudare_at(owner, line).ok().stdout.contains("189 rows scored, accuracy"));
+    let csv = fs::read_to_string(owner.join("scores.csv")).unwrap();
+    assert_eq!((csv.lines().next(), csv.lines().count()), (Some("score,probability"), 190));
+}
+
+#[test]
+fn rows_are_scored_by_the_names_of_their_columns() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let model = r#"{"kind":"logistic regression","weights":[1.0,2.0,-4.0],"columns":["a","b"],
+        "target":"y","divisors":[2.0,8.0],"iterations":5,"rows":9}"#;
+    fs::write(folder.join("m.json"), model).unwrap();
+    fs::write(folder.join("t.csv"), "b,a\n8,2\n0,6\n").unwrap();
+    let predicted = sudare_at(folder, "predict --model m.json --data t.csv --json").json();
+    assert_eq!(numbers(&predicted["scores"]), [-1.0, 7.0]);
+    assert!(predicted["accuracy"].is_null() && predicted["auc"].is_null());
+    let probabilities = numbers(&predicted["probabilities"]);
+    assert!((probabilities[0] - 1.0 / (1.0 + 1f64.exp())).abs() < 1e-15);
+    fs::write(folder.join("t.csv"), "y,b,a\n0,8,2\n0,0,6\n").unwrap();
+    let predicted = sudare_at(folder, "predict --model m.json --data t.csv --json").json();
+    assert_eq!(predicted["accuracy"].as_f64(), Some(0.5));
+    assert!(predicted["auc"].is_null());
+}
+
+#[test]
+fn statistics_of_the_server_are_those_of_the_table() {
+    let (owner, server) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (owner, server) = (owner.path(), server.path());
+    fs::copy(UIS, owner.join("uis.csv")).unwrap();
+    sudare_at(owner, "keygen --params auto --for stats:575x8 --out keys").ok();
+    sudare_at(owner, "encrypt --public keys/public.key --data uis.csv --target y -o table.ct").ok();
+    hand_over(owner, server);
+    let line = "stats --evaluation-key evaluation.key -i table.ct -o statistics.ct --json";
+    assert_fields(&sudare_at(server, line).json(), &["seconds"]);
+    fs::copy(server.join("statistics.ct"), owner.join("statistics.ct")).unwrap();
+    let line = "decrypt --secret keys/secret.key -i statistics.ct --json";
+    let values = &sudare_at(owner, line).json()["values"];
+
+    let table = Table::bundled("uis").unwrap();
+    let n = table.rows() as f64;
+    let columns: Vec<Vec<f64>> = (0..8).map(|j| table.column(j).collect()).collect();
+    let mean = |x: &[f64]| x.iter().sum::<f64>() / n;
+    let moment = |x: &[f64], k: i32| x.iter().map(|v| (v - mean(x)).powi(k)).sum::<f64>() / n;
+    let close = |name: &str, found: f64, expected: f64| {
+        let error = (found - expected).abs() / expected.abs().max(1.0);
+        assert!(error < 1e-4, "{name}: {found} is not {expected}");
+    };
+    let of = |name: &str, j: usize| values[name][j].as_f64().unwrap();
+    for (j, x) in columns.iter().enumerate() {
+        let variance = moment(x, 2) * n / (n - 1.0);
+        close("mean", of("mean", j), mean(x));
+        close("variance", of("variance", j), variance);
+        close("std_dev", of("std_dev", j), variance.sqrt());
+        close("skewness", of("skewness", j), moment(x, 3) / moment(x, 2).powf(1.5));
+        close("kurtosis", of("kurtosis", j), moment(x, 4) / moment(x, 2).powi(2) - 3.0);
+        for (i, y) in columns.iter().enumerate() {
+            let product: f64 =
+                x.iter().zip(y).map(|(a, b)| (a - mean(x)) * (b - mean(y))).sum::<f64>();
+            let pair = |name: &str| values[name][i][j].as_f64().unwrap();
+            close("covariance", pair("covariance"), product / (n - 1.0));
+            let spread = (moment(x, 2) * moment(y, 2)).sqrt();
+            close("correlation", pair("correlation"), product / n / spread);
+        }
+    }
+
+    sudare_at(owner, "decrypt --secret keys/secret.key -i statistics.ct -o s.csv").ok();
+    let csv = fs::read_to_string(owner.join("s.csv")).unwrap();
+    assert_eq!(csv.lines().count(), 9);
+    let cells = csv.lines().map(|line| line.split(',').count()).collect::<Vec<_>>();
+    assert!(cells.iter().all(|&count| count == 1 + 5 + 2 * 8), "{cells:?}");
+}
+
+#[test]
+fn the_demo_runs_all_roles() {
+    let fields = [
+        "dataset",
+        "rows",
+        "features",
+        "iterations",
+        "accuracy",
+        "auc",
+        "plain_accuracy",
+        "plain_auc",
+        "max_abs_weight_error",
+        "keygen_s",
+        "encrypt_s",
+        "train_s",
+        "decrypt_s",
+        "evaluation_key_bytes",
+        "security_bits",
+    ];
+    let lbw = sudare("demo --json").json();
+    assert_fields(&lbw, &fields);
+    assert_eq!(
+        (&lbw["dataset"], &lbw["rows"], &lbw["features"]),
+        (&"lbw".into(), &189.into(), &9.into())
+    );
+    assert_eq!(lbw["accuracy"], lbw["plain_accuracy"]);
+    assert!(lbw["security_bits"].as_f64().unwrap() >= 128.0);
+    assert!(lbw["max_abs_weight_error"].as_f64().unwrap() < 1e-3);
+    assert!(lbw.get("peak_rss_bytes").is_some());
+    let uis = sudare(&format!("demo --data {UIS} --target y --iterations 3 --json")).json();
+    assert_fields(&uis, &fields);
+    assert_eq!((&uis["rows"], &uis["iterations"]), (&575.into(), &3.into()));
+    assert!(sudare("demo").ok().stdout.contains("AUC"));
+}
+
+#[test]
+fn files_explain_themselves() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    sudare_at(folder, "keygen --params n14 --for stats:189x9 --out keys").ok();
+    sudare_at(folder, &format!("encrypt --public keys/public.key --data {LBW} --target y -o t.ct"))
+        .ok();
+    let fields = ["kind", "format_version", "params", "key_id", "bytes", "security_bits"];
+    let mut keys = Vec::new();
+    for (file, kind) in [
+        ("keys/secret.key", "secret key"),
+        ("keys/public.key", "public key"),
+        ("keys/evaluation.key", "evaluation keys"),
+        ("t.ct", "ciphertexts"),
+    ] {
+        let info = sudare_at(folder, &format!("info {file} --json")).json();
+        assert_fields(&info, &fields);
+        assert_eq!((&info["kind"], &info["params"]), (&kind.into(), &"n14".into()));
+        assert!(info["security_bits"].as_f64().unwrap() >= 128.0);
+        assert_eq!(info["job"], "stats:189x9");
+        let size = fs::metadata(folder.join(file)).unwrap().len();
+        assert_eq!(info["bytes"].as_u64(), Some(size));
+        keys.push(info["key_id"].clone());
+        assert!(sudare_at(folder, &format!("info {file}")).ok().stdout.contains(kind));
+    }
+    assert!(keys.iter().all(|key| *key == keys[0]), "{keys:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn only_the_owner_may_read_secrets() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    sudare_at(folder, "keygen --params auto --for stats:50x2 --out keys").ok();
+    let mode = |name: &str| fs::metadata(folder.join(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode("keys/secret.key"), 0o600);
+    assert_ne!(mode("keys/public.key"), 0o600);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_with_status_130() {
+    use std::process::{Command, Stdio};
+    let mut running = Command::new(env!("CARGO_BIN_EXE_sudare"))
+        .args(["bench", "add", "--params", "n13", "--runs", "1000000", "--json"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let pid = running.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert_eq!(running.wait().unwrap().code(), Some(130));
+}

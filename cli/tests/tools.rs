@@ -1,0 +1,170 @@
+//! The commands that need no key files.
+#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
+
+mod common;
+
+use common::{assert_fields, sudare};
+use serde_json::Value;
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    let help = sudare("--help");
+    let listed: Vec<&str> = help
+        .ok()
+        .stdout
+        .lines()
+        .skip_while(|line| !line.starts_with("Commands:"))
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .collect();
+    assert!(listed.len() >= 5, "{listed:?}");
+    for command in listed {
+        let help = sudare(&format!("{command} --help"));
+        assert!(help.ok().stdout.contains("Example"), "{command}");
+        assert!(help.stdout.contains(&format!("sudare {command}")), "{command}");
+    }
+}
+
+#[test]
+fn parameters_are_listed_and_explained() {
+    let list = sudare("params --json").json();
+    let presets = list["presets"].as_array().unwrap();
+    for name in ["n13", "n16-d24", "bench-n15-q610", "fullrns-logreg", "trace-k5-l9"] {
+        assert!(presets.iter().any(|preset| preset["name"] == name), "{name}");
+    }
+    let n14 = sudare("params n14 --json").json();
+    assert_fields(
+        &n14,
+        &[
+            "name",
+            "log_n",
+            "log_q",
+            "log_p",
+            "log_qp",
+            "secret",
+            "security_bits",
+            "levels",
+            "slots",
+            "log2_scale",
+            "source",
+            "dnum",
+        ],
+    );
+    assert_eq!((n14["log_n"].as_u64(), n14["dnum"].as_u64()), (Some(14), Some(4)));
+    assert!(n14["security_bits"].as_f64().unwrap() >= 128.0);
+    // The list prices the sizes as written, the explanation the primes found.
+    for preset in presets.iter().filter(|preset| preset["log_n"].as_u64() < Some(16)) {
+        let name = preset["name"].as_str().unwrap();
+        let exact = sudare(&format!("params {name} --json")).json();
+        for field in ["log_qp", "security_bits"] {
+            let difference = preset[field].as_f64().unwrap() - exact[field].as_f64().unwrap();
+            assert!(difference.abs() < 0.1, "{name} {field}: {difference}");
+        }
+    }
+    assert!(sudare("params fullrns-5").ok().stdout.contains("for reproduction only"));
+}
+
+#[test]
+fn mistakes_have_status_2_and_say_what_there_is() {
+    sudare("params n99").mistake(&["n99", "n16-d24"]);
+    sudare("bench rotate --params n99").mistake(&["n99", "n16-d24"]);
+    sudare("bench spin --params n13").mistake(&["spin", "rotate"]);
+    sudare("bench rotate").mistake(&["--params"]);
+    sudare("bench add --params n13 --level 9").mistake(&["level 9", "at most 3"]);
+    sudare("bench mul_rescale --params n13 --level 0").mistake(&["level"]);
+    sudare("bench add --params n13 --runs 0").mistake(&["runs"]);
+    sudare("doctor --threads 0").mistake(&["1 to 1024"]);
+    sudare("doctor --threads 99999").mistake(&["1 to 1024"]);
+    sudare("fly").mistake(&["fly"]);
+}
+
+#[test]
+fn mistakes_are_objects_for_programs() {
+    for (line, kind) in [("params n99 --json", "UnknownPreset"), ("fly --json", "Usage")] {
+        let run = sudare(line);
+        let last = run.mistake(&[]).stderr.lines().last().unwrap();
+        let object: Value = serde_json::from_str(last).unwrap();
+        assert_eq!((object["kind"].as_str(), object["exit_code"].as_u64()), (Some(kind), Some(2)));
+        assert_fields(&object, &["error"]);
+    }
+}
+
+#[test]
+fn doctor_describes_the_machine() {
+    let report = sudare("doctor --json --threads 1").json();
+    assert_fields(&report, &["isa", "cores", "version", "kernels"]);
+    assert_eq!(report["threads"].as_u64(), Some(1));
+    if cfg!(target_os = "linux") {
+        assert_fields(&report, &["memory_bytes"]);
+    }
+    let kernels = report["kernels"].as_array().unwrap();
+    assert_eq!(kernels.len(), 7);
+}
+
+#[test]
+fn the_selftest_passes() {
+    let report = sudare("selftest --json").json();
+    assert_fields(&report, &["passed", "failed", "isa"]);
+    assert_eq!(report["failed"].as_u64(), Some(0));
+    assert!(report["passed"].as_u64().unwrap() >= 17);
+}
+
+#[test]
+fn benchmarks_print_one_checked_line_per_operation() {
+    let run = sudare("bench --params n13 --runs 2 --threads 1 --json");
+    let lines: Vec<Value> =
+        run.ok().stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let ops: Vec<&str> = lines.iter().map(|line| line["op"].as_str().unwrap()).collect();
+    assert_eq!(
+        ops,
+        [
+            "ntt_forward",
+            "ntt_inverse",
+            "encode",
+            "decode",
+            "encrypt",
+            "decrypt",
+            "add",
+            "mul_const",
+            "mul_plain",
+            "mul",
+            "mul_rescale",
+            "rescale",
+            "rotate",
+            "conjugate",
+            "rotate_hoisted_8",
+            "keyswitch",
+        ]
+    );
+    for line in &lines {
+        assert_fields(
+            line,
+            &["op", "params", "level", "threads", "isa", "median_ms", "min_ms", "runs", "bytes"],
+        );
+        assert!(line["min_ms"].as_f64().unwrap() > 0.0);
+        assert!(line["median_ms"].as_f64() >= line["min_ms"].as_f64());
+        let exact = line["op"].as_str().unwrap().starts_with("ntt");
+        assert_eq!(line["precision_bits"].is_null(), exact, "{line}");
+        assert!(exact || line["precision_bits"].as_f64().unwrap() > 17.0, "{line}");
+    }
+}
+
+#[test]
+fn benchmarks_run_at_lower_levels() {
+    let run = sudare("bench mul rotate --params n13 --level 1 --runs 1 --json");
+    for line in run.ok().stdout.lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(line["level"].as_u64(), Some(1));
+    }
+}
+
+#[test]
+fn completions_name_the_commands() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = sudare(&format!("completions {shell}"));
+        assert!(script.ok().stdout.contains("selftest"), "{shell}");
+    }
+}
