@@ -13,13 +13,13 @@ const EXPECTED: [(&str, &str); 11] = [
     ("evaluation keys", "74d04eb08d5b6c5d7b123127ece874b931e7ee5cc49a8e94ef4bb0eaf659aa9d"),
     ("ciphertext", "6d4933c4f8ca6f79ed96657ae6fcd48d41876e4bdda321c1059b969ad390c0cf"),
     ("sparse ciphertext", "bead2a8af7b9a491cb626c0a327f4ff44f21e48c1e4b9921f5579aae2d4103e2"),
-    ("rotation", "8ba5435f1c1cdcdaea3b175f63e917963fec03f12ba10c962dfb2029c9873b4b"),
-    ("hoisted rotation", "bb632bf7c14ecaebb7b603364d8a5c6eee21d954b4c8f7e4a617719a700100b3"),
-    ("conjugation", "0983ef04f4af1d2afa8a6a10a4fd0e410834d9de7781e078737698bd9552149b"),
-    ("rescaled product", "b809cb6e295eda6c52a2f7be712fbd2a6c2a4e0941340dfcee9367869fb43fb8"),
+    ("rotation", "1fc93ba1205edacac5f3fde90f729039907df1d64c0c5e6ff95bfaaa12c1e5ae"),
+    ("hoisted rotation", "ca539af5a384bfa1c2bf0ff4f1859300c92d0d8b88d1a6c46932c37fc8f84e47"),
+    ("conjugation", "40239ca4be18b32ae87ea2a567c5d1997d2cbb2347d404f2abbcab3dc616f0f8"),
+    ("rescaled product", "f6b2d0e4945eed24e10cd8524f39e8a5ba6b427cb9ef7e98da4a1ee58e27d5d4"),
     // Rounding once or twice differs with probability about 2^-55 a coefficient.
-    ("fused product", "b809cb6e295eda6c52a2f7be712fbd2a6c2a4e0941340dfcee9367869fb43fb8"),
-    ("product", "0adaaa79d0ded1b8759081aabf5b8bdeffd514b8b3cbf2183b18c5a351a5a909"),
+    ("fused product", "f6b2d0e4945eed24e10cd8524f39e8a5ba6b427cb9ef7e98da4a1ee58e27d5d4"),
+    ("product", "7b31be9738d96414c22cde29652d6fdc136fa6d6aa31fa6cced2355826f62c6a"),
 ];
 
 #[test]

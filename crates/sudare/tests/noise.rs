@@ -209,7 +209,7 @@ fn rotations_at_every_level() {
             let dropped = s.evaluator.drop_to(&a, level).unwrap();
             let measured = rotation_noise(&s, &dropped);
             let what = format!("rotation at level {level}, {spec:?}");
-            assert_near(&what, measured, Noise::key_switch(params, level), 0.75);
+            assert_near(&what, measured, Noise::key_switch(params, level), 0.15);
         }
         // A key made for a lower level has the same noise there.
         let level = Level(1);
@@ -217,7 +217,7 @@ fn rotations_at_every_level() {
         let dropped = s.evaluator.drop_to(&a, level).unwrap();
         let measured = rotation_noise(&s, &dropped);
         let what = format!("rotation with a key of level {level}, {spec:?}");
-        assert_near(&what, measured, Noise::key_switch(params, level), 0.75);
+        assert_near(&what, measured, Noise::key_switch(params, level), 0.15);
     }
 }
 

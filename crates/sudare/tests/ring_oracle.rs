@@ -260,7 +260,7 @@ fn near_half(q: &BigInt) -> Vec<BigInt> {
 }
 
 #[test]
-fn base_conversion_differs_by_a_small_multiple_or_not_at_all() {
+fn base_conversion_keeps_the_integer_next_to_zero() {
     let log_n = 4;
     let sizes: Vec<Vec<u32>> = vec![
         vec![30],
@@ -291,34 +291,12 @@ fn base_conversion_differs_by_a_small_multiple_or_not_at_all() {
         a.push(modulo(&-others.sum::<BigInt>(), &q));
         let converter = BaseConverter::new(&from, &to);
         let y = prepared(&converter, &from, &a);
-        let mut y: Vec<&[u64]> = y.iter().map(Vec::as_slice).collect();
-        // What the residues stand for, from the definition of y.
-        let raised: Vec<BigInt> = (0..a.len())
-            .map(|x| y.iter().zip(&from).map(|(row, m)| &q / m.value() * row[x]).sum())
-            .collect();
-        for (raised, a) in raised.iter().zip(&a) {
-            let u: BigInt = (raised - a) / &q;
-            assert_eq!(*raised, a + &u * &q);
-            assert!(u >= BigInt::ZERO && u < BigInt::from(from.len()), "{u} of {}", from.len());
-        }
-        let mut out = vec![0; a.len()];
-        for (k, m) in to.iter().enumerate() {
-            converter.convert(k, &y, &mut out);
-            for (x, raised) in out.iter().zip(&raised) {
-                assert_eq!(*x, oracle::residue(raised, m.value()), "{} primes", from.len());
-            }
-        }
-        let mut quotients = vec![9; a.len()];
-        converter.quotients(&y, &mut quotients);
-        for (x, v) in quotients.iter().enumerate() {
-            let expected = (&raised[x] - centred(&a[x], &q)) / &q;
-            assert_eq!(BigInt::from(*v), expected, "{} primes, a = {}", from.len(), a[x]);
-        }
-        y.push(&quotients);
-        for (k, m) in to.iter().enumerate() {
-            converter.convert(k, &y, &mut out);
+        let mut out = vec![vec![0; a.len()]; to.len()];
+        let rows = out.iter_mut().map(Vec::as_mut_slice).enumerate();
+        converter.convert(y.iter().map(Vec::as_slice), rows);
+        for (m, out) in to.iter().zip(&out) {
             for (x, a) in out.iter().zip(&a) {
-                assert_eq!(*x, oracle::residue(&centred(a, &q), m.value()));
+                assert_eq!(*x, oracle::residue(&centred(a, &q), m.value()), "{}", from.len());
             }
         }
     }

@@ -6,11 +6,8 @@ use sudare_arith::{Fractions, Modulus, Permutation, Shoup, mem::Buf, par};
 /// From residues modulo the primes `q_i` of a set, with product `Q`, to residues
 /// modulo other primes.
 ///
-/// With `y_i = a (Q / q_i)^-1 mod q_i`, the integer `a` in `[0, Q)` is
-/// `sum_i y_i Q / q_i - v Q` with `v = floor(sum_i y_i / q_i)`. Without the last
-/// term the result is `a + v Q`, `0 <= v < #primes`: enough to raise digits.
-/// With `v` rounded to the nearest instead, it is the representative of `a` in
-/// `(-Q/2, Q/2)`: what exact division needs.
+/// With `y_i = a (Q / q_i)^-1 mod q_i`, the representative of `a` in `(-Q/2, Q/2)` is
+/// `sum_i y_i Q / q_i - v Q`, where `v` is `sum_i y_i / q_i` rounded to the nearest.
 ///
 /// Reference: [HPS18](https://eprint.iacr.org/2018/117), section 2, with `v` in
 /// fixed point and exact arithmetic where that is undecided.
@@ -59,16 +56,22 @@ impl BaseConverter {
         self.inverse[i]
     }
 
-    /// `sum_i y_i Q / q_i` modulo the `k`-th target, less `v Q` if `y` ends with
-    /// a row of `v`.
-    pub fn convert(&self, k: usize, y: &[&[u64]], out: &mut [u64]) {
-        let target = &self.targets[k];
-        target.modulus.dot(out, y, &target.factors[..y.len()]);
-    }
-
-    /// `v = round(sum_i y_i / q_i)` in each column of `y`, exactly.
-    pub fn quotients(&self, y: &[&[u64]], out: &mut [u64]) {
-        self.fractions.round_sum(y, out);
+    /// From the rows `y_i` to rows `(k, out)`, the residues modulo the `k`-th target of
+    /// the representatives next to zero. Rows have at most [`TILE`] words.
+    pub fn convert<'a>(
+        &self,
+        y: impl IntoIterator<Item = &'a [u64]>,
+        out: impl IntoIterator<Item = (usize, &'a mut [u64])>,
+    ) {
+        let mut quotients = [0; TILE];
+        let mut y: Vec<&[u64]> = y.into_iter().collect();
+        let quotients = &mut quotients[..y.first().map_or(0, |row| row.len())];
+        self.fractions.round_sum(&y, quotients);
+        y.push(quotients);
+        for (k, out) in out {
+            let target = &self.targets[k];
+            target.modulus.dot(out, &y, &target.factors);
+        }
     }
 }
 
@@ -220,15 +223,9 @@ impl Divider {
             columns(out.rows_mut(), TILE).map(move |(start, parts)| (y, start, parts))
         });
         par::for_each(jobs, |(y, start, parts)| {
-            let mut quotients = [0; TILE];
             let len = parts.first().map_or(0, |part| part.len());
-            let mut y: Vec<&[u64]> =
-                y.chunks_exact(basis.n()).map(|row| &row[start..][..len]).collect();
-            self.converter.quotients(&y, &mut quotients[..len]);
-            y.push(&quotients[..len]);
-            for (k, part) in parts.into_iter().enumerate() {
-                self.converter.convert(k, &y, part);
-            }
+            let y = y.chunks_exact(basis.n()).map(|row| &row[start..][..len]);
+            self.converter.convert(y, parts.into_iter().enumerate());
         });
         out
     }

@@ -70,8 +70,7 @@ impl Noise {
     /// What a key switch at `level` adds: relinearisation or an automorphism.
     ///
     /// `sum_j d_j e_j / P` over the digits, and the rounding of the division by `P`.
-    /// The digit `d_j` of `k` primes with product `D_j` is the sum of `k` values that
-    /// are uniform in `[0, D_j)`, so its mean square is `D_j^2 (k^2 / 4 + k / 12)`.
+    /// The digit `d_j` of primes with product `D_j` is uniform in `(-D_j/2, D_j/2)`.
     #[must_use]
     pub fn key_switch(params: &Params, level: Level) -> Self {
         let limbs = params.limbs(level.min(params.top()));
@@ -79,10 +78,8 @@ impl Noise {
         let log2_prime = |i: usize| (params.basis().modulus(limbs, i).value() as f64).log2();
         (0..limbs.q()).step_by(params.alpha()).fold(Self::rounding(params), |sum, start| {
             let owned = start..limbs.q().min(start + params.alpha());
-            let k = owned.len() as f64;
-            let mean_square = k * k / 4.0 + k / 12.0;
             let log2_ratio = owned.map(log2_prime).sum::<f64>() - log2_p;
-            let unit = Self::from_variance(degree(params) * ERROR_VARIANCE * mean_square);
+            let unit = Self::from_variance(degree(params) * ERROR_VARIANCE / 12.0);
             sum + unit.scaled(log2_ratio)
         })
     }
@@ -188,10 +185,10 @@ mod tests {
         let rounding = 8.0 / 12.0;
         close(Noise::rounding(&p), rounding);
         close(Noise::fresh(&p), 10.5 * (1.0 + 32.0 / 3.0 + 7.0));
-        // P = 12289 holds one prime, so digits have one each: 1/4 + 1/12 = 1/3.
+        // P = 12289 holds one prime, so digits have one each.
         assert_eq!(p.alpha(), 1);
         let squares = |primes: &[f64]| primes.iter().map(|q| (q / 12289.0).powi(2)).sum::<f64>();
-        let unit = 16.0 * 10.5 / 3.0;
+        let unit = 16.0 * 10.5 / 12.0;
         close(Noise::key_switch(&p, Level(0)), rounding + unit * squares(&[97.0]));
         let top = squares(&[97.0, 193.0, 257.0, 353.0]);
         close(Noise::key_switch(&p, Level(2)), rounding + unit * top);

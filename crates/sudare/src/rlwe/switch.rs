@@ -69,8 +69,8 @@ impl<'a> Operand<'a> {
 ///
 /// References: [HK20](https://eprint.iacr.org/2019/688) for the method,
 /// [BMTH21](https://eprint.iacr.org/2020/1203) for hoisting. Deviation: digits are
-/// raised without correcting the quotient, which adds to each digit less than
-/// `alpha` times its modulus; division by `P` rounds exactly.
+/// raised exactly, to the representatives next to zero, and division by `P` rounds
+/// exactly; see `docs/notes/keyswitch-noise.md` for what that is worth.
 #[derive(Clone)]
 pub struct KeySwitcher {
     params: Params,
@@ -217,14 +217,11 @@ impl KeySwitcher {
             let owned = digit * alpha..q.min((digit + 1) * alpha);
             let converter = params.raise(owned.end);
             let len = parts.first().map_or(0, |part| part.len());
-            let y: Vec<&[u64]> = owned.clone().map(|i| &y.row(i)[start..][..len]).collect();
-            for (i, part) in parts.into_iter().enumerate() {
-                if !owned.contains(&i) {
-                    // Converters have targets for every prime of the chain.
-                    let target = if i < q { i } else { chain + i - q };
-                    converter.convert(target, &y, part);
-                }
-            }
+            let y = owned.clone().map(|i| &y.row(i)[start..][..len]);
+            // Converters have targets for every prime of the chain.
+            let target = |i| if i < q { i } else { chain + i - q };
+            let others = parts.into_iter().enumerate().filter(|(i, _)| !owned.contains(i));
+            converter.convert(y, others.map(|(i, part)| (target(i), part)));
         });
         digits
     }
