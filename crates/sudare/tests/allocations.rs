@@ -38,8 +38,8 @@ fn session() -> Session {
 }
 
 impl Session {
-    /// Buffers that the second and third of three runs had to allocate, after a first
-    /// that had to as well.
+    /// Runs `work` three times, of which only the first allocates: one scratch buffer
+    /// for each further thread may come later, when that thread first takes part.
     fn after_the_first<T>(&self, what: &str, work: impl Fn() -> T) {
         let pool = self.params.rlwe().basis().pool();
         pool.trim();
@@ -49,7 +49,8 @@ impl Session {
             pool.allocations() - before
         });
         assert!(counts[0] > 0, "{what}: the count does not see it");
-        assert_eq!(counts[1..], [0, 0], "{what}");
+        let later = counts[1] + counts[2];
+        assert!(later < par::threads() as u64, "{what}: {counts:?}");
     }
 
     fn encrypt(&self) -> Ciphertext {
@@ -93,12 +94,13 @@ fn operations_reuse_their_buffers() {
 fn a_circuit_of_several_levels_reuses_its_buffers() {
     let s = session();
     let (a, ev) = (s.encrypt(), &s.evaluator);
-    s.after_the_first("circuit", || {
+    let circuit = || {
         let mut x = a.clone();
         while x.level() > Level(0) {
             x = ev.mul_rescale(&x, &ev.rotate(&x, 1).unwrap()).unwrap();
             x = ev.add(&x, &ev.conjugate(&x).unwrap()).unwrap();
         }
         x
-    });
+    };
+    par::with_threads(1, || s.after_the_first("circuit", circuit)).unwrap();
 }
