@@ -420,36 +420,24 @@ unsafe fn prefetch(from: Strided, count: usize) {
 unsafe fn transpose(from: Strided, to: Strided) {
     // SAFETY: the caller's.
     unsafe {
-        let v: [__m512i; 8] = [
-            from.load(0),
-            from.load(1),
-            from.load(2),
-            from.load(3),
-            from.load(4),
-            from.load(5),
-            from.load(6),
-            from.load(7),
-        ];
-        // Pairs of words, then pairs of 128-bit quarters, then halves.
-        let a = [
-            _mm512_unpacklo_epi64(v[0], v[1]),
-            _mm512_unpackhi_epi64(v[0], v[1]),
-            _mm512_unpacklo_epi64(v[2], v[3]),
-            _mm512_unpackhi_epi64(v[2], v[3]),
-            _mm512_unpacklo_epi64(v[4], v[5]),
-            _mm512_unpackhi_epi64(v[4], v[5]),
-            _mm512_unpacklo_epi64(v[6], v[7]),
-            _mm512_unpackhi_epi64(v[6], v[7]),
-        ];
-        for odd in 0..2 {
-            let low = _mm512_shuffle_i64x2::<0x88>(a[odd], a[odd + 2]);
-            let high = _mm512_shuffle_i64x2::<0xdd>(a[odd], a[odd + 2]);
-            let low1 = _mm512_shuffle_i64x2::<0x88>(a[odd + 4], a[odd + 6]);
-            let high1 = _mm512_shuffle_i64x2::<0xdd>(a[odd + 4], a[odd + 6]);
-            to.store(odd, _mm512_shuffle_i64x2::<0x88>(low, low1));
-            to.store(odd + 2, _mm512_shuffle_i64x2::<0x88>(high, high1));
-            to.store(odd + 4, _mm512_shuffle_i64x2::<0xdd>(low, low1));
-            to.store(odd + 6, _mm512_shuffle_i64x2::<0xdd>(high, high1));
+        // Halves of lines two apart, joined as they are loaded: that is not work
+        // for the one port that shuffles.
+        let half = |line: usize, k: usize| {
+            _mm256_loadu_si256(from.start.add(line * from.stride + 4 * k).cast())
+        };
+        let joined = |line: usize, k: usize| {
+            let low = _mm512_castsi256_si512(half(line, k));
+            _mm512_inserti64x4::<1>(low, half(line + 2, k))
+        };
+        for k in 0..2 {
+            let (a, b) = (joined(0, k), joined(1, k));
+            let (c, d) = (joined(4, k), joined(5, k));
+            let even = (_mm512_unpacklo_epi64(a, b), _mm512_unpacklo_epi64(c, d));
+            let odd = (_mm512_unpackhi_epi64(a, b), _mm512_unpackhi_epi64(c, d));
+            to.store(4 * k, _mm512_shuffle_i64x2::<0x88>(even.0, even.1));
+            to.store(4 * k + 1, _mm512_shuffle_i64x2::<0x88>(odd.0, odd.1));
+            to.store(4 * k + 2, _mm512_shuffle_i64x2::<0xdd>(even.0, even.1));
+            to.store(4 * k + 3, _mm512_shuffle_i64x2::<0xdd>(odd.0, odd.1));
         }
     }
 }
