@@ -153,6 +153,23 @@ fn benchmarks_print_one_checked_line_per_operation() {
 }
 
 #[test]
+fn functions_and_statistics_are_timed_and_checked() {
+    for (line, needed_bits) in [
+        ("inverse exp sigmoid --params functions-n14", 32.0),
+        ("mean variance --params stats-n14", 20.0),
+        ("inverse exp sigmoid --params fullrns-functions", 32.0),
+        ("mean variance --params fullrns-stats", 20.0),
+    ] {
+        let run = sudare(&format!("bench {line} --runs 1 --json"));
+        for line in run.ok().stdout.lines() {
+            let line: Value = serde_json::from_str(line).unwrap();
+            assert!(line["precision_bits"].as_f64().unwrap() > needed_bits, "{line}");
+        }
+    }
+    sudare("bench inverse --params n13").mistake(&["level"]);
+}
+
+#[test]
 fn benchmarks_run_at_lower_levels() {
     let run = sudare("bench mul rotate --params n13 --level 1 --runs 1 --json");
     for line in run.ok().stdout.lines() {

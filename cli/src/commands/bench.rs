@@ -1,8 +1,11 @@
+mod circuit;
+
 use crate::{
     error::{Error, Result},
     output::{self, Output},
     progress::Progress,
 };
+use circuit::Circuit;
 use clap::ValueEnum;
 use serde::Serialize;
 use std::{
@@ -23,12 +26,17 @@ use sudare_arith::{
 
 /// Time operations on fresh inputs and check their results
 ///
+/// Functions and statistics, which have parameter sets of their own, run only if named.
+///
 /// A run is repeated until it takes two milliseconds; times are per operation. A
 /// wrong result ends the command with status 1.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: sudare bench mul_rescale rotate --params n15 --threads 1 --json")]
+#[command(
+    after_help = "Example: sudare bench mul_rescale rotate --params n15 --threads 1 --json\n\
+                        Example: sudare bench inverse exp sigmoid --params functions-n14"
+)]
 pub struct Args {
-    /// Operations; all if left out
+    /// Operations; all of the scheme if left out
     #[arg(value_name = "OP")]
     ops: Vec<Op>,
     /// Parameter set
@@ -79,9 +87,24 @@ enum Op {
     RotateHoisted8,
     /// Key switch of an automorphism that rotates and conjugates
     Keyswitch,
+    /// 1/x on [1/2, 3/2] of every slot, degree 15
+    Inverse,
+    /// Exponential on [-1, 1] of every slot, degree 7
+    Exp,
+    /// Sigmoid on [-4, 4] of every slot, degree 7
+    Sigmoid,
+    /// Mean of all slots
+    Mean,
+    /// Variance of all slots
+    Variance,
 }
 
 impl Op {
+    /// Whether it is made of operations of the scheme.
+    fn is_circuit(self) -> bool {
+        matches!(self, Self::Inverse | Self::Exp | Self::Sigmoid | Self::Mean | Self::Variance)
+    }
+
     fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
@@ -118,7 +141,11 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     if level > params.top() {
         return Err(sudare::Error::LevelOutOfRange { found: level, max: params.top() }.into());
     }
-    let ops = if args.ops.is_empty() { Op::value_variants() } else { &args.ops };
+    let ops = match &args.ops[..] {
+        [] => Op::value_variants().iter().copied().filter(|&op| !op.is_circuit()).collect(),
+        ops => ops.to_vec(),
+    };
+    let ops = &ops[..];
     let session = Session::new(&params, level, ops)?;
     let mut lines = Vec::new();
     for (done, &op) in ops.iter().enumerate() {
@@ -130,7 +157,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         let line = Line {
             op: op.name(),
             params: preset.name.clone(),
-            level: level.0,
+            level: measured.level.0,
             threads: par::threads(),
             isa: Isa::detect().name(),
             median_ms: measured.time.median_ms,
@@ -177,6 +204,7 @@ struct Time {
 
 struct Measured {
     time: Time,
+    level: Level,
     precision_bits: Option<f64>,
     bytes: u64,
 }
@@ -228,6 +256,9 @@ impl Session {
                 Op::Keyswitch => request.automorphism(mixed(log_n), level),
                 _ => request,
             };
+            if op.is_circuit() {
+                request |= Circuit::new(*op, params)?.required_keys();
+            }
         }
         let mut generator = KeyGenerator::new(params.rlwe())?;
         let secret = generator.secret_key()?;
@@ -342,7 +373,16 @@ impl Session {
                     precision_bits = precision_bits.min(bits);
                 }
                 let bytes = HOISTED as u64 * self.key_bytes();
-                Ok(Measured { time, precision_bits: Some(precision_bits), bytes })
+                let level = self.level;
+                Ok(Measured { time, level, precision_bits: Some(precision_bits), bytes })
+            }
+            Op::Inverse | Op::Exp | Op::Sigmoid | Op::Mean | Op::Variance => {
+                let circuit = Circuit::new(op, &self.params)?;
+                let (slots, expected) = circuit.example(&self.x);
+                let plain = encoder.encode_real(&slots, circuit.level(), circuit.scale())?;
+                let a = self.encryptor.encrypt(&plain)?;
+                let found = self.with_key(runs, &expected, || circuit.run(evaluator, &a))?;
+                Ok(Measured { level: circuit.level(), ..found })
             }
         }
     }
@@ -398,7 +438,8 @@ impl Session {
         expected: &[Complex<f64>],
         bytes: u64,
     ) -> Result<Measured> {
-        Ok(Measured { time, precision_bits: Some(precision(found, expected)), bytes })
+        let precision_bits = Some(precision(found, expected));
+        Ok(Measured { time, level: self.level, precision_bits, bytes })
     }
 
     fn poly_bytes(&self) -> u64 {
@@ -439,7 +480,8 @@ impl Session {
             let what = format!("transform modulo {}", table.modulus().value());
             return Err(Error::WrongResult(what));
         }
-        Ok(Measured { time, precision_bits: None, bytes: 8 * basis.n() as u64 })
+        let bytes = 8 * basis.n() as u64;
+        Ok(Measured { time, level: self.level, precision_bits: None, bytes })
     }
 }
 

@@ -8,8 +8,8 @@
 //!
 //! Two errors add up. That of the *approximation* is [`Function::max_error`], known
 //! in the clear. That of the *evaluation*, the difference between the decrypted slots
-//! and the polynomial, stays below `2^-32` for these three under [`spec`]: a ciphertext
-//! starts one level above the polynomial and is rescaled first, which divides the noise
+//! and the polynomial, stays below `2^-32` for these three under the
+//! preset `functions-n14`: a ciphertext starts one level above the polynomial and is rescaled first, which divides the noise
 //! of encryption away, so that only roundings are left.
 
 use core::ops::Range;
@@ -17,8 +17,8 @@ use core::ops::Range;
 use sudare::{
     Error, Result,
     circuits::{Ops, Polynomial, PolynomialPlan, sim},
-    ckks::{Chain, Complex, Params, Scale, Spec},
-    rlwe::{KeyRequest, Level, SecretDistribution},
+    ckks::{Chain, Complex, Params, Scale},
+    rlwe::{KeyRequest, Level},
 };
 
 /// Bits of scale that a result may lack before it is left at a higher level.
@@ -26,27 +26,6 @@ const MAX_LOST_BITS: f64 = 2.0;
 
 /// Points at which errors and bounds are taken.
 const SAMPLES: usize = 10_001;
-
-/// The preset `functions-n14`: the smallest ring with `2^13` slots, and four levels
-/// of 49.8 bits, as many as degree 15 needs.
-///
-/// Each level is one prime within the fast kernels' 50 bits; the 24-bit level on top
-/// is only rescaled away. Two special primes make two digits of four levels. 373 bits
-/// of modulus are within the 430 that leave 128 bits of security.
-#[must_use]
-pub fn spec() -> Spec {
-    let mut q_bits = vec![vec![50.0]];
-    q_bits.resize(5, vec![49.8]);
-    q_bits.push(vec![24.0]);
-    Spec {
-        log_n: 14,
-        q_bits,
-        p_bits: vec![50.0, 50.0],
-        log2_scale: 49.8,
-        secret: SecretDistribution::UniformTernary,
-        insecure: false,
-    }
-}
 
 /// The functions of the paper's Table 2 in its order and of its degrees: the inverse
 /// on `[1/2, 3/2]` (degree 15), the exponential on `[-1, 1]` (7) and the sigmoid on
@@ -176,27 +155,28 @@ impl Function {
     }
 
     /// Levels that evaluation takes, `ceil(log2(degree + 1))`; the ciphertext starts
-    /// one above.
+    /// one above if the chain has one more.
     #[must_use]
     pub fn depth(&self) -> u32 {
         usize::BITS - self.degree().leading_zeros()
     }
 
     /// Fixes level and scale for a ciphertext of `params`: it starts one level above
-    /// the depth, so that no prime is carried that is not needed, and ends at level 0
-    /// with the largest scale, up to the default, at which that holds the values. If
-    /// this is over two bits below the default and the chain has levels to spare, it
-    /// ends above.
+    /// the depth, or at the depth if the chain is no longer, so that no prime is carried
+    /// that is not needed, and ends at level 0 with the largest scale, up to the default,
+    /// at which that holds the values. If this is over two bits below the default and
+    /// the chain has levels to spare, it ends above.
     ///
     /// # Errors
     /// [`Error::LevelExhausted`] if the chain has too few levels, and what
     /// [`Polynomial::plan`] refuses.
     pub fn plan(&self, params: &Params) -> Result<FunctionPlan> {
         let (depth, chain) = (self.depth(), params.chain());
-        let Some(highest) = params.top().0.checked_sub(depth + 1) else {
+        let Some(spare) = params.top().0.checked_sub(depth) else {
             let op = "function";
-            return Err(Error::LevelExhausted { op, needed: depth + 1, level: params.top() });
+            return Err(Error::LevelExhausted { op, needed: depth, level: params.top() });
         };
+        let highest = spare.saturating_sub(1);
         let Range { start, end } = self.interval();
         let step = (end - start) / (SAMPLES - 1) as f64;
         let values = (0..SAMPLES).map(|i| self.polynomial.evaluate(start + step * i as f64).abs());
@@ -208,27 +188,33 @@ impl Function {
         let base = (0..highest).find(|level| lost_bits(level) <= MAX_LOST_BITS).unwrap_or(highest);
         let lost_bits = lost_bits(&base).max(0.0);
         let out = params.scale_at(Level(base)) * Scale::from_log2(-lost_bits);
-        let level = Level(base + depth);
+        let start_level = Level(base + depth);
         // The variable on [-1, 1] has the default scale of its level, or what ends at
         // `out`.
         let radius = Scale::from_f64(end / 2.0 - start / 2.0);
         let (input, form) = match &self.inverse {
             None => {
-                let input = params.scale_at(level) / radius;
-                let plan = self.polynomial.plan(chain, level, input, out)?;
+                let input = params.scale_at(start_level) / radius;
+                let plan = self.polynomial.plan(chain, start_level, input, out)?;
                 (input, Form::Polynomial(Box::new(plan)))
             }
             Some(form) => {
-                (form.input_scale(chain, level, out) / radius, Form::Inverse(form.clone()))
+                (form.input_scale(chain, start_level, out) / radius, Form::Inverse(form.clone()))
             }
         };
-        let above = Level(level.0 + 1);
-        let scale = input * chain.divisor(above);
-        let plan = FunctionPlan { level: above, scale, output_level: Level(base), input, form };
+        let output_level = Level(base);
+        let (level, scale) = match spare {
+            0 => (start_level, input),
+            _ => {
+                let above = Level(start_level.0 + 1);
+                (above, input * chain.divisor(above))
+            }
+        };
+        let plan = FunctionPlan { level, scale, start_level, output_level, input, form };
         // Refused here rather than by the server.
         let e = sim::Evaluator::new(params.log_n(), chain.clone());
         let ends = [start, end].map(|x| Complex::new(x, 0.0));
-        plan.run(&e, &e.encrypt(&ends, above, scale)?)?;
+        plan.run(&e, &e.encrypt(&ends, level, scale)?)?;
         Ok(plan)
     }
 }
@@ -238,8 +224,10 @@ impl Function {
 pub struct FunctionPlan {
     level: Level,
     scale: Scale,
+    /// The level of the first product; a ciphertext from above is rescaled to it.
+    start_level: Level,
     output_level: Level,
-    /// The scale after the first rescaling.
+    /// The scale there.
     input: Scale,
     form: Form,
 }
@@ -274,7 +262,7 @@ impl FunctionPlan {
     pub fn required_keys(&self) -> KeyRequest {
         match &self.form {
             Form::Polynomial(plan) => plan.required_keys().clone(),
-            Form::Inverse(_) => KeyRequest::new().relinearize(Level(self.level.0 - 1)),
+            Form::Inverse(_) => KeyRequest::new().relinearize(self.start_level),
         }
     }
 
@@ -304,7 +292,9 @@ impl FunctionPlan {
         }
         let mut x = x.clone();
         e.drop_to(&mut x, self.level)?;
-        e.rescale_assign(&mut x)?;
+        if self.level > self.start_level {
+            e.rescale_assign(&mut x)?;
+        }
         match &self.form {
             Form::Polynomial(plan) => plan.run(e, &e.with_scale(&x, self.input)?),
             Form::Inverse(form) => form.run(e, &x),
@@ -416,7 +406,7 @@ mod tests {
 
     #[test]
     fn the_simulator_agrees_with_the_polynomials() {
-        let params = Params::new(spec()).unwrap();
+        let params = Params::new(sudare::ckks::preset("functions-n14").unwrap().spec).unwrap();
         let mut functions = table_2().unwrap().to_vec();
         functions.push(inverse(1e3..1.1e4, 3).unwrap());
         functions.push(inverse(2.0..2.5, 2).unwrap());
@@ -454,10 +444,10 @@ mod tests {
         }
         assert!(matches!(exp(0.0..f64::INFINITY, 7), Err(Error::Circuit(_))));
         assert!(matches!(exp(0.0..1e4, 7), Err(Error::NotFinite { .. })));
-        let params = Params::new(spec()).unwrap();
+        let params = Params::new(sudare::ckks::preset("functions-n14").unwrap().spec).unwrap();
         let deep = sigmoid(-8.0..8.0, 63).unwrap();
         let refused = deep.plan(&params).unwrap_err();
-        assert!(matches!(refused, Error::LevelExhausted { needed: 7, .. }), "{refused}");
+        assert!(matches!(refused, Error::LevelExhausted { needed: 6, .. }), "{refused}");
         let plan = table_2().unwrap()[1].plan(&params).unwrap();
         let e = sim::Evaluator::new(params.log_n(), params.chain().clone());
         let low = e.encrypt(&[], Level(1), params.scale_at(Level(1))).unwrap();

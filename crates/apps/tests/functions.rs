@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 use sudare::{
-    ckks::{Decryptor, Encoder, Encryptor, Evaluator, Params},
+    ckks::{self, Decryptor, Encoder, Encryptor, Evaluator, Params},
     rlwe::{KeyGenerator, KeyRequest},
 };
 use sudare_apps::functions;
 
 #[test]
 fn functions_of_8192_slots_have_32_bits_of_precision() {
-    let params = Params::new(functions::spec()).unwrap();
+    let params = Params::new(ckks::preset("functions-n14").unwrap().spec).unwrap();
     assert!(params.rlwe().security_bits() >= 128.0);
     assert_eq!(params.max_slots(), 1 << 13);
     let fs = functions::table_2().unwrap();

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use sudare::{
-    ckks::{Ciphertext, Decryptor, Encoder, Encryptor, Evaluator, Params},
+    ckks::{self, Ciphertext, Decryptor, Encoder, Encryptor, Evaluator, Params},
     rlwe::{KeyGenerator, KeyRequest, Level},
 };
 use sudare_apps::{
@@ -40,7 +40,7 @@ impl Session {
 
 #[test]
 fn mean_and_variance_of_8192_numbers() {
-    let params = Params::new(SlotPlan::spec()).unwrap();
+    let params = Params::new(ckks::preset("stats-n14").unwrap().spec).unwrap();
     let plan = SlotPlan::new(1 << 13, &params).unwrap();
     let s = Session::new(&params, plan.variance_keys());
     let xs: Vec<f64> = (0..1 << 13).map(|i| (f64::from(i) * 0.37).sin().powi(3) + 0.05).collect();
@@ -71,7 +71,7 @@ fn mean_and_variance_of_8192_numbers() {
 /// All slots at the ends of the interval: the sums that fill the modulus.
 #[test]
 fn extreme_numbers_do_not_overflow() {
-    let params = Params::new(SlotPlan::spec()).unwrap();
+    let params = Params::new(ckks::preset("stats-n14").unwrap().spec).unwrap();
     let plan = SlotPlan::new(1 << 13, &params).unwrap();
     let s = Session::new(&params, plan.variance_keys());
     for (ends, mean, variance) in [([1.0, 1.0], 1.0, 0.0), ([-1.0, 1.0], 0.0, 1.0)] {

@@ -3,8 +3,8 @@
 use sudare::{
     Error,
     circuits::{InnerSum, Ops, sim},
-    ckks::{Complex, Params, Scale, Spec},
-    rlwe::{KeyRequest, Level, SecretDistribution},
+    ckks::{Complex, Params, Scale},
+    rlwe::{KeyRequest, Level},
 };
 
 use super::{ROOM_BITS, Result, StatsError};
@@ -20,8 +20,8 @@ use super::{ROOM_BITS, Result, StatsError};
 /// the variance as many again at level 1 and two products.
 ///
 /// Both results fill every slot. The variance is the population's, `E[x^2] - E[x]^2`,
-/// which divides by `count`. Its error is absolute, near `2^-24` under
-/// [`SlotPlan::spec`]: where the spread is small against the mean, few digits of it
+/// which divides by `count`. Its error is absolute, near `2^-24` under the preset
+/// `stats-n14`: where the spread is small against the mean, few digits of it
 /// are left, so subtract a rough mean before encrypting, and scale to fill `[-1, 1]`.
 #[derive(Debug, Clone)]
 pub struct SlotPlan {
@@ -35,22 +35,6 @@ pub struct SlotPlan {
 }
 
 impl SlotPlan {
-    /// The preset `stats-n14`: the smallest ring with `2^13` slots, with one level.
-    ///
-    /// Level 0 has 50 bits: sums of `2^13` numbers at a scale of 35 bits take 48 and a
-    /// sign. The 49 bits of level 1 make a squared sum fit likewise after rescaling.
-    #[must_use]
-    pub fn spec() -> Spec {
-        Spec {
-            log_n: 14,
-            q_bits: vec![vec![50.0], vec![49.0]],
-            p_bits: vec![50.0],
-            log2_scale: 35.0,
-            secret: SecretDistribution::UniformTernary,
-            insecure: false,
-        }
-    }
-
     /// Plans for `count` numbers.
     ///
     /// # Errors
@@ -207,7 +191,7 @@ mod tests {
         fn simulated_mean_and_variance_equal_two_passes(
             xs in prop::collection::vec(-1.0..1.0, 1..200),
         ) {
-            let params = Params::new(SlotPlan::spec()).unwrap();
+            let params = Params::new(sudare::ckks::preset("stats-n14").unwrap().spec).unwrap();
             let plan = SlotPlan::new(xs.len(), &params).unwrap();
             let e = sim::Evaluator::new(params.log_n(), params.chain().clone());
             let slots: Vec<_> = xs.iter().map(|&x| Complex::new(x, 0.0)).collect();
@@ -228,26 +212,27 @@ mod tests {
 
     #[test]
     fn levels_are_the_lowest_that_hold_the_sums() {
-        let params = Params::new(SlotPlan::spec()).unwrap();
+        let params = Params::new(sudare::ckks::preset("stats-n14").unwrap().spec).unwrap();
         let plan = SlotPlan::new(1 << 13, &params).unwrap();
         assert_eq!((plan.mean_level(), plan.level()), (Level(0), Level(1)));
         assert_eq!(plan.mean_keys().count(), 13);
         assert!(plan.mean_keys().galois.values().all(|&level| level == Level(0)));
         // Level 0 of a common chain does not hold 2^13 numbers of 40 bits.
-        let params = Params::new(Spec::uniform(14, 50.0, 3, 40.0, vec![50.0])).unwrap();
+        let params =
+            Params::new(sudare::ckks::Spec::uniform(14, 50.0, 3, 40.0, vec![50.0])).unwrap();
         let plan = SlotPlan::new(1 << 13, &params).unwrap();
         assert_eq!((plan.mean_level(), plan.level()), (Level(1), Level(2)));
     }
 
     #[test]
     fn impossible_wishes_are_refused() {
-        let params = Params::new(SlotPlan::spec()).unwrap();
+        let params = Params::new(sudare::ckks::preset("stats-n14").unwrap().spec).unwrap();
         assert!(matches!(SlotPlan::new(0, &params), Err(StatsError::Empty { .. })));
         assert!(matches!(
             SlotPlan::new((1 << 13) + 1, &params),
             Err(StatsError::Engine(Error::TooManySlots { .. }))
         ));
-        let flat = Params::new(Spec::uniform(14, 50.0, 0, 35.0, vec![50.0])).unwrap();
+        let flat = Params::new(sudare::ckks::Spec::uniform(14, 50.0, 0, 35.0, vec![50.0])).unwrap();
         let refused = SlotPlan::new(1 << 13, &flat).unwrap_err();
         assert!(matches!(refused, StatsError::ParamsTooSmall { levels: 1, .. }), "{refused}");
         let plan = SlotPlan::new(4, &params).unwrap();

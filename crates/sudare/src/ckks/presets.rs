@@ -55,6 +55,7 @@ pub fn presets() -> Vec<Preset> {
             spec: Spec::uniform(15, 48.0, 12, 46.8, vec![48.0; 5]),
         },
     ];
+    all.extend([functions(), stats()]);
     for (name, log_n, levels, log2_scale, table) in [
         ("5", 15, 5, 55.0, "Table 1, L = 5"),
         ("10", 15, 10, 55.0, "Table 1, L = 10"),
@@ -83,6 +84,35 @@ fn leveled(log_n: u32, base_bits: f64, levels: usize, p_bits: Vec<f64>) -> Prese
                  Encryption\" (ePrint 2024/463), Table 5.2: the largest modulus at 128 bits"
             .into(),
         spec: Spec::uniform(log_n, base_bits, levels, 40.0, p_bits),
+    }
+}
+
+/// The smallest ring with `2^13` slots and four levels of 49.8 bits, as many as a
+/// polynomial of degree 15 needs, each one prime of the fast kernels. The 24 bits on top
+/// are rescaled away first, and the noise of encryption with them.
+fn functions() -> Preset {
+    let mut spec = Spec::uniform(14, 50.0, 4, 49.8, vec![50.0; 2]);
+    spec.q_bits.push(vec![24.0]);
+    Preset {
+        name: "functions-n14".into(),
+        summary: "inverse, exponential and sigmoid of 2^13 slots to 32 bits; 128 bits".into(),
+        source: "sized for the functions of fullrns-functions".into(),
+        spec,
+    }
+}
+
+/// The smallest ring with `2^13` slots. Level 0 has 50 bits: sums of `2^13` numbers at a
+/// scale of 35 bits take 48 and a sign. The 49 bits of level 1 make a squared sum fit
+/// likewise after rescaling.
+fn stats() -> Preset {
+    Preset {
+        name: "stats-n14".into(),
+        summary: "mean and variance of 2^13 numbers; 128 bits".into(),
+        source: "sized for the statistics of fullrns-stats".into(),
+        spec: Spec {
+            q_bits: vec![vec![50.0], vec![49.0]],
+            ..Spec::uniform(14, 50.0, 0, 35.0, vec![50.0])
+        },
     }
 }
 
@@ -201,6 +231,16 @@ mod tests {
             [("n16-d24", 16, 24, 4, 1128.0), ("bench-n15-q610", 15, 12, 3, 610.0)]
         {
             let params = assert_shape(name, log_n, levels, dnum, log2_q);
+            assert!(params.rlwe().security_bits() >= 128.0);
+        }
+    }
+
+    #[test]
+    fn job_sets_are_small_and_secure() {
+        for (name, levels, dnum, log2_q) in
+            [("functions-n14", 5, 3, 273.0), ("stats-n14", 1, 2, 99.0)]
+        {
+            let params = assert_shape(name, 14, levels, dnum, log2_q);
             assert!(params.rlwe().security_bits() >= 128.0);
         }
     }
