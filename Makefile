@@ -1,11 +1,39 @@
-.PHONY: test lint
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-full lint bench bench-peers
 
-## Runs every test.
+# Of the programs that are run; `test` shares its build with `make test`.
+PROFILE := release
+# Parameter sets that `make bench` times.
+SETS := n15 n16-d24 fullrns-5 fullrns-10 fullrns-15
+
+SUDARE = cargo run --locked --profile $(PROFILE) --package sudare-cli --
+
+## make demo         train on encrypted data, all roles in one process
+demo:
+	$(SUDARE) demo
+
+## make test         run every test but those at full ring size
 test:
 	cargo test --workspace --locked
 
-## Format, lints and documentation, warnings as errors.
+## make test-full    run every test, optimised; minutes, and 5 GiB of memory
+test-full:
+	cargo test --workspace --locked --release -- --include-ignored
+	$(SUDARE) selftest
+
+## make lint         check format, lints and documentation; warnings are errors
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+## make bench        time operations; choose sets with SETS="n13 n14"
+bench:
+	set -e; for set in $(SETS); do $(SUDARE) bench --params $$set; done
+
+## make bench-peers  compare with other libraries; needs python3 and go, tens of minutes
+bench-peers:
+	python3 benches/peers/run.py
+
+help:
+	@sed -n 's/^## //p' Makefile

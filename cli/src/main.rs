@@ -1,4 +1,5 @@
 //! Computing on encrypted tables from the command line.
+#![forbid(unsafe_code)]
 
 mod args;
 mod artefacts;

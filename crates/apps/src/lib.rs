@@ -1,4 +1,18 @@
 //! Statistics and logistic regression on encrypted tables.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`table`] | tables of numbers, from CSV or bundled, and their scaling |
+//! | [`stats`] | means, variances, moments, covariances and correlations |
+//! | [`logreg`] | logistic regression by accelerated gradient, encrypted and in the clear |
+//! | [`functions`] | inverse, exponential and sigmoid of encrypted slots |
+//! | [`metrics`] | accuracy, AUC and KS of scores |
+//! | [`note`] | bytes that travel encrypted with a table |
+//!
+//! Owner and server make the same plan from public facts. The owner encrypts by it, the
+//! server runs it with evaluation keys only, the owner decrypts and decodes; [`logreg`] and
+//! [`stats::StatsPlan`] show all of it.
+#![forbid(unsafe_code)]
 
 mod error;
 pub mod functions;

@@ -1,8 +1,16 @@
 //! Word-level modular arithmetic, transforms, aligned memory, random streams
 //! and threads.
 //!
-//! Works on rows of `u64` residues; knows nothing of RNS, RLWE or encryption.
-//! All `unsafe` of the library is in this crate.
+//! | part | what it holds |
+//! |---|---|
+//! | [`Modulus`], [`NttTable`] | arithmetic on rows of `u64` residues and negacyclic transforms, on the kernels that the CPU offers ([`Isa`]) |
+//! | [`Fractions`], [`dd`], [`fft`] | rounding of sums of fractions, double-double arithmetic, the transform of CKKS encoding |
+//! | [`prng`], [`sample`] | seeds and counter-mode streams, samplers |
+//! | [`mem`], [`par`] | pooled aligned buffers, threads |
+//! | [`is_prime`], [`next_prime`], [`previous_prime`] | primes of a given form |
+//!
+//! Knows nothing of RNS, RLWE or encryption. Every kernel gives the same bits; results do
+//! not depend on threads. All `unsafe` of the library is in this crate.
 
 pub mod dd;
 mod error;

@@ -1,8 +1,48 @@
-//! Homomorphic encryption from ring learning with errors.
+//! Homomorphic encryption from ring learning with errors: computing on encrypted
+//! numbers without the key that decrypts them.
 //!
-//! Layers, each using only those before it: [`ring`], [`rlwe`], [`ckks`],
-//! [`circuits`]. The traits of [`circuits::Ops`] are what schemes implement and
-//! circuits use.
+//! | layer | what it holds |
+//! |---|---|
+//! | [`ring`] | polynomials in residue number system form, base conversion, exact division |
+//! | [`rlwe`] | parameters and their price, keys, key requests, key switching, noise |
+//! | [`ckks`] | scales and slots: encoding, encryption, the evaluator, named parameters, files |
+//! | [`circuits`] | computations planned before a key exists, for any [`circuits::Ops`] |
+//!
+//! Each uses only those before it. Who encrypts needs a [`ckks::Encoder`] and a
+//! [`ckks::Encryptor`], who computes a [`ckks::Evaluator`] with the
+//! [`rlwe::EvaluationKeys`] that a [`rlwe::KeyRequest`] asked for, and only the owner
+//! a [`ckks::Decryptor`]:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use sudare::{ckks, circuits::InnerSum, rlwe::KeyGenerator};
+//!
+//! # fn main() -> sudare::Result<()> {
+//! let params = ckks::Params::new(ckks::preset("n13")?.spec)?;
+//! let top = params.top();
+//! // Depth and keys of a circuit are known before any key is.
+//! let sum = InnerSum::new(params.log_n(), 1, 4)?;
+//! let mut keygen = KeyGenerator::new(params.rlwe())?;
+//! let secret = keygen.secret_key()?;
+//! let public = Arc::new(keygen.public_key(&secret)?);
+//! let keys = Arc::new(keygen.evaluation_keys(&secret, &sum.required_keys(top))?);
+//!
+//! let encoder = ckks::Encoder::new(&params);
+//! let plain = encoder.encode_real(&[1.0, 2.5, -4.0, 8.0], top, params.scale_at(top))?;
+//! let encrypted = ckks::Encryptor::new(&params, public)?.encrypt(&plain)?;
+//!
+//! let result = sum.run(&ckks::Evaluator::new(&params, keys)?, &encrypted)?;
+//!
+//! let decrypted = ckks::Decryptor::new(&params, secret)?.decrypt(&result)?;
+//! assert!((encoder.decode_real(&decrypted)?[0] - 7.5).abs() < 1e-3);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Parameters under 128 bits of security are refused unless they say `insecure`, every
+//! error names what was found and what was needed, and results are the same bits on
+//! every instruction set and number of threads. A decrypted value is for the owner of the
+//! key alone; see `SECURITY.md`.
 #![forbid(unsafe_code)]
 
 pub mod circuits;
@@ -12,3 +52,8 @@ pub mod ring;
 pub mod rlwe;
 
 pub use error::{Error, Result};
+
+/// The program in the README compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

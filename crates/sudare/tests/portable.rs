@@ -40,6 +40,8 @@ fn kernels_do_not_matter() {
 #[test]
 #[ignore = "runs in a process of its own, started by kernels_do_not_matter"]
 fn digests_are_those_of_the_parent() {
+    // Without a parent, as under --include-ignored, there is nothing to compare with.
+    let Ok(expected) = std::env::var(EXPECTED) else { return };
     assert_eq!(Isa::detect().name(), std::env::var("SUDARE_ISA").unwrap());
-    assert_eq!(all_digests(), std::env::var(EXPECTED).unwrap());
+    assert_eq!(all_digests(), expected);
 }
