@@ -274,7 +274,7 @@ impl Opened {
     /// Refuses this file unless it belongs to the parameters and the key of `other`.
     pub fn expect_same_key(&self, other: &Self) -> Result<()> {
         let (info, needed) = (self.info(), other.info());
-        let what = info.kind.name();
+        let what = "file";
         let (found, expected) = (info.params_id, needed.params_id);
         if found != expected {
             let source = sudare::Error::ParamsMismatch { what, found, expected };

@@ -27,6 +27,14 @@ pub enum Error {
     /// A table cannot be used.
     #[error(transparent)]
     Table(#[from] TableError),
+    /// A table in a file cannot be used.
+    #[error("{}: {source}", .path.display())]
+    TableFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: TableError,
+    },
     /// A computation on tables is impossible.
     #[error(transparent)]
     Apps(#[from] sudare_apps::Error),
@@ -79,7 +87,7 @@ pub enum Error {
         folder: PathBuf,
     },
     /// A folder or a device where a file is needed.
-    #[error("{} is not a regular file, but one is needed here", .path.display())]
+    #[error("{} is not a regular file, but one is needed here: name a file", .path.display())]
     NotAFile {
         /// What was named.
         path: PathBuf,
@@ -114,6 +122,15 @@ impl Error {
         move |source| Self::File { path: path.into(), source }
     }
 
+    /// `source` is about the table in the file at `path`.
+    pub fn in_table(path: &Path) -> impl Fn(TableError) -> Self {
+        move |source| match source {
+            // It names the file itself.
+            TableError::Read { .. } => Self::Table(source),
+            _ => Self::TableFile { path: path.into(), source },
+        }
+    }
+
     /// Exit status of the process.
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -128,7 +145,7 @@ impl Error {
         match self {
             Self::Library(error) => variant(error),
             Self::File { source, .. } => variant(source),
-            Self::Table(error) => variant(error),
+            Self::Table(error) | Self::TableFile { source: error, .. } => variant(error),
             Self::Apps(sudare_apps::Error::Engine(error))
             | Self::Stats(StatsError::Engine(error)) => variant(error),
             Self::Apps(sudare_apps::Error::Table(error)) => variant(error),

@@ -8,6 +8,7 @@ use std::{
     process,
     sync::{Mutex, MutexGuard, PoisonError},
 };
+use sudare_apps::table::Table;
 
 /// Files being written, removed when the user interrupts.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -97,9 +98,34 @@ impl NewFile {
         }
         let mut files = unfinished();
         check_free(&self.path, self.overwrite)?;
-        fs::rename(&self.temporary, &self.path).map_err(io)?;
+        if self.overwrite {
+            fs::rename(&self.temporary, &self.path).map_err(io)?;
+        } else {
+            rename_if_free(&self.temporary, &self.path).map_err(|error| match error.kind() {
+                io::ErrorKind::AlreadyExists => Error::Exists { path: self.path.clone() },
+                _ => io(error),
+            })?;
+        }
         files.retain(|path| *path != self.temporary);
         Ok(())
+    }
+
+    /// The name that it will get.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Renames a file unless the name is taken, whatever other processes do meanwhile; where the file
+/// system has no links, without that guarantee.
+fn rename_if_free(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::hard_link(from, to) {
+        Ok(()) => {
+            let _ = fs::remove_file(from);
+            Ok(())
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+        Err(_) => fs::rename(from, to),
     }
 }
 
@@ -133,13 +159,16 @@ pub fn write_text(path: &Path, text: &str, overwrite: bool) -> Result<()> {
     file.finish()
 }
 
-/// Refuses a name that is taken, before work is done for it.
+/// Refuses a name that is taken, before work is done for it. Folders and devices are never
+/// replaced.
 ///
 /// # Errors
-/// [`Error::Exists`]; [`Error::NotAFile`].
+/// [`Error::Exists`]; [`Error::NotAFile`]; [`Error::NoFolder`].
 pub fn check_free(path: &Path, overwrite: bool) -> Result<()> {
     match fs::symlink_metadata(path) {
-        Ok(found) if found.is_dir() => Err(Error::NotAFile { path: path.into() }),
+        Ok(_) if fs::metadata(path).is_ok_and(|found| !found.is_file()) => {
+            Err(Error::NotAFile { path: path.into() })
+        }
         Ok(_) if !overwrite => Err(Error::Exists { path: path.into() }),
         Ok(_) => Ok(()),
         Err(_) => match path.parent() {
@@ -157,12 +186,28 @@ pub fn check_free(path: &Path, overwrite: bool) -> Result<()> {
 /// # Errors
 /// [`Error::Io`]; [`Error::NotAFile`] for anything but a regular file.
 pub fn open(path: &Path, access: Access) -> Result<(BufReader<File>, u64)> {
-    let file = File::open(path).map_err(|e| Error::io("read", path, e))?;
-    let metadata = file.metadata().map_err(|e| Error::io("read", path, e))?;
-    if !metadata.is_file() {
+    let io = |error| Error::io("read", path, error);
+    // Opening a pipe would wait for its writer.
+    if !fs::metadata(path).map_err(io)?.is_file() {
         return Err(Error::NotAFile { path: path.into() });
     }
+    let file = File::open(path).map_err(io)?;
+    let metadata = file.metadata().map_err(io)?;
     Ok((BufReader::with_capacity(access.buffer_bytes(), file), metadata.len()))
+}
+
+/// Reads a table.
+///
+/// # Errors
+/// [`Error::Usage`] for a Parquet file; [`Error::Table`].
+pub fn read_table(path: &Path, target: Option<&str>) -> Result<Table> {
+    if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet")) {
+        return Err(Error::Usage(format!(
+            "{} is a Parquet file, which this version does not read: save the table as CSV",
+            path.display()
+        )));
+    }
+    Table::read_csv(path, target).map_err(Error::in_table(path))
 }
 
 /// The BLAKE3 digest of a file.
@@ -223,6 +268,21 @@ mod tests {
         assert_eq!(names(folder.path()), ["secret.key"]);
     }
 
+    /// Another process may take the name after the last look.
+    #[test]
+    fn a_name_taken_at_the_last_moment_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let [new, taken, free] = ["new", "taken", "free"].map(|name| folder.path().join(name));
+        fs::write(&new, "new").unwrap();
+        fs::write(&taken, "old").unwrap();
+        let error = rename_if_free(&new, &taken).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_to_string(&taken).unwrap(), "old");
+        rename_if_free(&new, &free).unwrap();
+        assert_eq!(fs::read_to_string(&free).unwrap(), "new");
+        assert_eq!(names(folder.path()), ["free", "taken"]);
+    }
+
     #[test]
     fn places_that_hold_no_file() {
         let folder = tempfile::tempdir().unwrap();
@@ -232,6 +292,11 @@ mod tests {
         assert!(matches!(open(folder, Access::Shared), Err(Error::NotAFile { .. })));
         assert!(matches!(open(&folder.join("a"), Access::Shared), Err(Error::Io { .. })));
         assert!(check_free(Path::new("a name without a folder"), false).is_ok());
+        #[cfg(unix)]
+        for overwrite in [false, true] {
+            let refused = check_free(Path::new("/dev/null"), overwrite);
+            assert!(matches!(refused, Err(Error::NotAFile { .. })));
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ mod progress;
 
 use args::Args;
 use clap::Parser;
-use error::{BUG, Error, MISTAKE};
+use error::{Error, MISTAKE};
 use output::{Output, say};
 use serde_json::json;
 use std::{
@@ -55,15 +55,22 @@ fn run(args: &Args) -> error::Result<()> {
 /// What the argument parser has to say: help and version on standard output, else
 /// the user's mistake.
 fn usage(error: &clap::Error) -> ExitCode {
-    let mistake = error.use_stderr();
-    if error.print().is_err() {
-        return ExitCode::from(BUG);
+    let printed = error.print();
+    if !error.use_stderr() {
+        let code = printed.map_or_else(|error| Error::Stdout(error).exit_code(), |()| 0);
+        return ExitCode::from(code);
     }
-    if mistake && std::env::args_os().any(|arg| arg == "--json") {
-        let text = error.to_string();
-        report(text.lines().next().unwrap_or_default(), "Usage", MISTAKE);
+    if std::env::args_os().any(|arg| arg == "--json") {
+        report(&first_paragraph(&error.to_string()), "Usage", MISTAKE);
     }
-    if mistake { ExitCode::from(MISTAKE) } else { ExitCode::SUCCESS }
+    ExitCode::from(MISTAKE)
+}
+
+/// What the argument parser says is wrong, on one line, without advice on its use.
+fn first_paragraph(text: &str) -> String {
+    let lines = text.lines().map(str::trim).take_while(|line| !line.is_empty());
+    let line = lines.collect::<Vec<_>>().join(" ");
+    line.strip_prefix("error: ").map_or(line.clone(), str::to_owned)
 }
 
 fn report(message: &str, kind: &str, exit_code: u8) {

@@ -64,18 +64,24 @@ impl Model {
                 features + 1
             )));
         }
+        let mut names: Vec<&String> = model.columns.iter().collect();
+        names.sort_unstable();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(bad(format!("two columns are named {:?}", pair[0])));
+        }
         Ok(model)
     }
 
     /// Reads a table that has this model's columns in any order and, if `target` or the
     /// model's target is among its columns, labels.
     pub fn read_table(&self, path: &Path, target: Option<&str>) -> Result<Table> {
-        match target {
-            Some(target) => Ok(Table::read_csv(path, Some(target))?),
-            None => match Table::read_csv(path, Some(&self.target)) {
-                Err(TableError::UnknownTarget { .. }) => Ok(Table::read_csv(path, None)?),
-                other => Ok(other?),
-            },
+        match files::read_table(path, Some(target.unwrap_or(&self.target))) {
+            Err(Error::TableFile { source: TableError::UnknownTarget { .. }, .. })
+                if target.is_none() =>
+            {
+                files::read_table(path, None)
+            }
+            other => other,
         }
     }
 
@@ -96,12 +102,20 @@ impl Model {
                     self.columns.join(", ")
                 ))
             })?;
-        let score = |row: &[f64]| {
+        let score = |(number, row): (usize, &[f64])| {
             let x: Vec<f64> = places.iter().map(|&place| row[place]).collect();
             let design = self.divisors.design_row(&x)?;
-            Ok(design.iter().zip(&self.weights).map(|(x, w)| x * w).sum())
+            let score: f64 = design.iter().zip(&self.weights).map(|(x, w)| x * w).sum();
+            if score.is_finite() {
+                return Ok(score);
+            }
+            Err(Error::Usage(format!(
+                "the score of row {} is {score}, but scores must be finite: check the model's \
+                 weights and the sizes of the row's values",
+                number + 1
+            )))
         };
-        table.iter_rows().map(score).collect()
+        table.iter_rows().enumerate().map(score).collect()
     }
 
     /// One line per weight.

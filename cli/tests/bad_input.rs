@@ -8,9 +8,17 @@ use common::{names, sudare_at};
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::LazyLock,
+    sync::{Arc, LazyLock},
 };
-use sudare::ckks::serial::{self, Label, Reader};
+use sudare::{
+    ckks::{
+        Encoder, Encryptor, Evaluator, Scale,
+        serial::{self, Label, Reader},
+    },
+    rlwe::{KeyGenerator, KeyRequest, Level},
+};
+use sudare_apps::note;
+use sudare_arith::prng::Seed;
 use tempfile::TempDir;
 
 /// A folder with keys and files of a small training and of statistics, made once.
@@ -65,11 +73,11 @@ fn contents(folder: &Path) -> Vec<(PathBuf, u64)> {
     let mut all = Vec::new();
     for name in names(folder) {
         let path = folder.join(name);
-        if path.is_dir() {
+        let found = fs::symlink_metadata(&path).unwrap();
+        if found.is_dir() {
             all.extend(contents(&path));
         } else {
-            let size = fs::metadata(&path).unwrap().len();
-            all.push((path, size));
+            all.push((path, found.len()));
         }
     }
     all
@@ -268,6 +276,86 @@ fn false_labels() {
     refused(at, "decrypt --secret s/secret.key -i out.ct -o out.json", &["no intact note"]);
 }
 
+/// Keys and tables that say they are for the job, but are not.
+#[test]
+fn keys_and_tables_that_do_not_suffice() {
+    let folder = folder();
+    let at = folder.path();
+    let open =
+        |name: &str| Reader::new(fs::File::open(at.join(name)).unwrap(), size(at, name)).unwrap();
+    let reader = open("a/evaluation.key");
+    let (label, params) = (reader.info().label.clone(), reader.params().unwrap());
+    let whole = reader.evaluation_keys(&params).unwrap().fulfils();
+    let secret = open("a/secret.key").secret_key(&params).unwrap();
+    let mut generator = KeyGenerator::from_seed(params.rlwe(), &Seed::from_bytes([1; 32]));
+    let mut without_rotations = whole.clone();
+    without_rotations.galois.clear();
+    let mut too_low = whole.clone();
+    too_low.relinearize = Some(Level(0));
+    for (request, part) in [
+        (without_rotations, "no Galois key"),
+        (too_low, "no relinearisation key"),
+        (KeyRequest::new(), "no Galois key"),
+    ] {
+        let keys = generator.evaluation_keys(&secret, &request).unwrap();
+        let mut file = Vec::new();
+        serial::write_evaluation_keys(&mut file, &params, &keys, &label).unwrap();
+        fs::write(at.join("short.key"), file).unwrap();
+        let line = TRAIN.replace("a/evaluation.key", "short.key");
+        refused(at, &line, &[part, "level", "KeyRequest"]);
+    }
+
+    let reader = open("a.ct");
+    let label = reader.info().label.clone();
+    let items = reader.ciphertexts(&params).unwrap();
+    let keys = open("a/evaluation.key").evaluation_keys(&params).unwrap();
+    let evaluator = Evaluator::new(&params, Arc::new(keys)).unwrap();
+    let low = evaluator.drop_to(&items[0], Level(0)).unwrap();
+    let scale = items[0].scale() * Scale::from_f64(2.0);
+    let scaled = evaluator.with_scale(&items[0], scale).unwrap();
+    for (first, part) in
+        [(low, "level of the encrypted table"), (scaled, "scale of the encrypted table")]
+    {
+        let items = [&[first], &items[1..]].concat();
+        let mut file = Vec::new();
+        serial::write_ciphertexts(&mut file, &params, &items, &label).unwrap();
+        fs::write(at.join("bad.ct"), file).unwrap();
+        refused(at, &TRAIN.replace("a.ct", "bad.ct"), &[part, "found", "needs"]);
+    }
+}
+
+/// Anyone with the public key can make one.
+#[test]
+fn results_that_are_none() {
+    let folder = folder();
+    let at = folder.path();
+    let open =
+        |name: &str| Reader::new(fs::File::open(at.join(name)).unwrap(), size(at, name)).unwrap();
+    let reader = open("model.ct");
+    let (label, params) = (reader.info().label.clone(), reader.params().unwrap());
+    let items = reader.ciphertexts(&params).unwrap();
+    let public = Arc::new(open("a/public.key").public_key(&params).unwrap());
+    let encryptor = Encryptor::new(&params, public).unwrap();
+    let encoder = Encoder::new(&params);
+    let plain = encoder.encode_real(&[0.5], Level(0), items[0].scale()).unwrap();
+    let short = encryptor.encrypt(&plain).unwrap();
+    let text = r#"{"columns":["u"],"scaling":{"train":{"target":"y","divisors":[1.0]}}}"#;
+    let other = note::encrypt(&encryptor, &params, text.as_bytes()).unwrap();
+    for (items, part) in [
+        ([&[short], &items[1..]].concat(), "fewer slots than a model"),
+        ([&items[..1], &other[..]].concat(), "note is of another table"),
+    ] {
+        let mut file = Vec::new();
+        serial::write_ciphertexts(&mut file, &params, &items, &label).unwrap();
+        fs::write(at.join("model.ct"), file).unwrap();
+        refused(at, DECRYPT, &["model.ct is no result", part, "compute it again"]);
+    }
+}
+
+fn size(folder: &Path, name: &str) -> u64 {
+    fs::metadata(folder.join(name)).unwrap().len()
+}
+
 #[test]
 fn existing_files_are_kept() {
     let folder = folder();
@@ -355,6 +443,14 @@ fn models_that_cannot_be_read() {
         fs::write(at.join("m.json"), bad).unwrap();
         refused(at, line, &["m.json is no model", part]);
     }
+    let twice = good.replace("    \"u\",\n    \"v\"\n", "    \"u\",\n    \"u\"\n");
+    fs::write(at.join("m.json"), &twice).unwrap();
+    assert_ne!(twice, good);
+    refused(at, line, &["m.json is no model", "two columns are named \"u\""]);
+    let mut model: serde_json::Value = serde_json::from_str(&good).unwrap();
+    model["weights"] = serde_json::json!([1e308, 1e308, 1e308]);
+    fs::write(at.join("m.json"), model.to_string()).unwrap();
+    refused(at, "predict --model m.json --data t.csv", &["the score of row", "finite"]);
     let line = "predict --model model.json --data bad.csv -o out.csv";
     fs::write(at.join("bad.csv"), "u,w\n1,2\n").unwrap();
     refused(at, line, &["u, w", "u, v"]);
@@ -365,4 +461,100 @@ fn models_that_cannot_be_read() {
     fs::write(at.join("bad.csv"), "u,v,y\n1,2,1\n").unwrap();
     refused(at, "evaluate --model model.json --data bad.csv", &["both classes"]);
     refused(at, "demo --data t.csv", &["--target"]);
+}
+
+/// Never replaced, read without an end, or waited for.
+#[cfg(unix)]
+#[test]
+fn pipes_and_devices() {
+    let folder = folder();
+    let at = folder.path();
+    let made = std::process::Command::new("mkfifo").arg(at.join("pipe")).status().unwrap();
+    assert!(made.success());
+    for name in ["pipe", "/dev/null", "/dev/zero", "a"] {
+        let part = format!("{name} is not a regular file");
+        for line in [
+            format!("info {name}"),
+            format!("predict --model {name} --data t.csv"),
+            format!("train --evaluation-key {name} -i a.ct -o out.ct"),
+            format!("predict --model model.json --data t.csv -o {name} --force"),
+            format!("train --evaluation-key a/evaluation.key -i a.ct -o {name} --force"),
+        ] {
+            sudare_at(at, &line).mistake(&[&part]);
+        }
+        let part = format!("cannot read {name}: it is not a regular file");
+        for line in [
+            format!("predict --model model.json --data {name}"),
+            format!("encrypt --public a/public.key --data {name} --target y -o out.ct"),
+        ] {
+            sudare_at(at, &line).mistake(&[&part]);
+        }
+    }
+}
+
+/// Known before hours of work.
+#[cfg(unix)]
+#[test]
+fn results_that_cannot_be_written() {
+    let folder = folder();
+    let at = folder.path();
+    let long = "x".repeat(255);
+    let line = TRAIN.replace("out.ct", &long) + " --checkpoint state";
+    refused(at, &line, &["cannot create", "name too long"]);
+    assert!(!at.join("state").exists());
+    let stats = "stats --evaluation-key s/evaluation.key -i s.ct -o";
+    refused(at, &format!("{stats} {long}"), &["cannot create", "name too long"]);
+    let line = "keygen --params auto --for stats:20x2 --out t.csv";
+    refused(at, line, &["no folder t.csv"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_to_a_secret_key_is_a_secret_key() {
+    let folder = folder();
+    let at = folder.path();
+    fs::create_dir(at.join("linked")).unwrap();
+    let link = |to: &str| {
+        let _ = fs::remove_file(at.join("linked/secret.key"));
+        std::os::unix::fs::symlink(to, at.join("linked/secret.key")).unwrap();
+    };
+    let keygen = "keygen --params auto --for stats:20x2 --out linked";
+    for to in ["../a/secret.key", "../nowhere"] {
+        link(to);
+        refused(at, keygen, &["linked/secret.key exists", "--force"]);
+    }
+    link("../a/secret.key");
+    let secret = fs::read(at.join("a/secret.key")).unwrap();
+    sudare_at(at, &format!("{keygen} --force")).ok();
+    assert!(fs::read(at.join("a/secret.key")).unwrap() == secret);
+}
+
+/// A program that reads only standard error's last line learns what is wrong.
+#[test]
+fn mistakes_as_json() {
+    let folder = folder();
+    let at = folder.path();
+    for (line, kind, parts) in [
+        ("keygen --params n13", "Usage", &["required arguments", "--for <JOB>", "--out <DIR>"][..]),
+        ("fly", "Usage", &["unrecognized subcommand 'fly'"]),
+        ("--threads 0 doctor", "Usage", &["'0'", "from 1 to 1024"]),
+        ("params n99", "UnknownPreset", &["n99", "n13"]),
+        ("info t.csv", "Malformed", &["t.csv"]),
+        (
+            "encrypt --public a/public.key --data t.csv --target u -o o.ct",
+            "TargetNotBinary",
+            &["t.csv: line 4", "\"u\""],
+        ),
+        ("decrypt --secret b/secret.key -i model.ct", "KeyMismatch", &["model.ct"]),
+        ("decrypt --secret a/public.key -i model.ct", "WrongKind", &["a/public.key"]),
+    ] {
+        let run = sudare_at(at, &format!("{line} --json"));
+        run.mistake(parts);
+        let last = run.stderr.lines().last().unwrap();
+        let error: serde_json::Value = serde_json::from_str(last).unwrap();
+        assert_eq!((&error["kind"], &error["exit_code"]), (&kind.into(), &2.into()), "{last}");
+        let message = error["error"].as_str().unwrap();
+        assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+        assert!(!message.starts_with("error"), "{message}");
+    }
 }

@@ -272,3 +272,49 @@ fn an_interrupt_ends_with_status_130() {
     assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
     assert_eq!(running.wait().unwrap().code(), Some(130));
 }
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_key_generation_leaves_no_file() {
+    use std::{
+        process::{Command, Stdio},
+        time::{Duration, Instant},
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let keys = folder.path().join("keys");
+    let mut running = Command::new(env!("CARGO_BIN_EXE_sudare"))
+        .args(["keygen", "--params", "n16", "--for", "train:5000x100", "--threads", "1", "--out"])
+        .arg(&keys)
+        .stderr(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    while !keys.is_dir() || names(&keys).len() < 3 {
+        assert!(start.elapsed() < Duration::from_secs(120));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(names(&keys).iter().all(|name| name.ends_with(".part")));
+    let pid = running.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert_eq!(running.wait().unwrap().code(), Some(130));
+    assert!(names(&keys).is_empty());
+}
+
+/// As in `sudare params | head -1`.
+#[cfg(unix)]
+#[test]
+fn nobody_has_to_read_the_result() {
+    use std::process::{Command, Stdio};
+    for line in ["--help", "params", "params --json", "keygen --help", "doctor"] {
+        let mut running = Command::new(env!("CARGO_BIN_EXE_sudare"))
+            .args(line.split_whitespace())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(running.stdout.take());
+        let output = running.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), output.stderr), (Some(0), vec![]), "{line}");
+    }
+}

@@ -138,9 +138,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let preset = ckks::preset(&args.params)?;
     let params = Params::new(preset.spec)?;
     let level = Level(args.level.unwrap_or(params.top().0));
-    if level > params.top() {
-        return Err(sudare::Error::LevelOutOfRange { found: level, max: params.top() }.into());
-    }
+    params.rlwe().check_level(level)?;
     let ops = match &args.ops[..] {
         [] => Op::value_variants().iter().copied().filter(|&op| !op.is_circuit()).collect(),
         ops => ops.to_vec(),

@@ -110,9 +110,16 @@ fn decrypt(
             let [slots] = &slots[..] else {
                 return Err(malformed("a model is one ciphertext"));
             };
+            let (weights, features) = (plan.decode(slots), plan.job().features);
+            if weights.len() != features + 1 {
+                return Err(malformed("its ciphertext has fewer slots than a model"));
+            }
+            if note.columns.len() != features || divisors.features() != features {
+                return Err(malformed("its note is of another table"));
+            }
             Ok(Values::Model(Model {
                 kind: ModelKind::LogisticRegression,
-                weights: plan.decode(slots),
+                weights,
                 columns: note.columns,
                 target,
                 divisors,
@@ -121,6 +128,9 @@ fn decrypt(
             }))
         }
         (Plan::Stats(plan), NoteScaling::Stats(scaling)) => {
+            if note.columns.len() != plan.job().features {
+                return Err(malformed("its note is of another table"));
+            }
             Ok(Values::Statistics(NamedStatistics {
                 kind: "statistics",
                 columns: note.columns,

@@ -2,7 +2,7 @@ use super::encrypt::encrypt;
 use crate::{
     artefacts::{Content, Meta, Plan, Purpose},
     error::{Error, Result},
-    machine,
+    files, machine,
     output::{self, Output, say},
     progress::Progress,
 };
@@ -72,7 +72,9 @@ const TOLERANCE: f64 = 1.0 / 1024.0;
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
     let (dataset, table) = match &args.data {
-        Some(path) => (path.display().to_string(), Table::read_csv(path, args.target.as_deref())?),
+        Some(path) => {
+            (path.display().to_string(), files::read_table(path, args.target.as_deref())?)
+        }
         None => ("lbw".into(), Table::bundled("lbw")?),
     };
     table.check_for_training()?;
@@ -86,7 +88,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     };
     let request = plan.required_keys();
     let label = Meta::of(job).label("auto", Content::Keys)?;
-    let evaluation_key_bytes = serial::evaluation_keys_bytes(&params, request, &label);
+    let evaluation_key_bytes = serial::evaluation_keys_bytes(&params, request, &label)?;
     say(format_args!(
         "{dataset}: {rows} rows, {features} features; N = 2^{}, {} levels, {:.0} bits of security, \
          {} evaluation keys ({})",

@@ -67,12 +67,12 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let name = key.info().label.name.clone();
     let plan = meta.job.plan(&params)?;
     let encryptor = Encryptor::new(&params, Arc::new(key.public_key(&params)?))?;
+    let mut file = NewFile::create(&args.output, Access::Shared, args.force)?;
     let (mut items, notes) = encrypt(&plan, &params, &encryptor, &table)?;
     let label =
         Meta { note: notes.len() as u32, ..Meta::of(meta.job) }.label(&name, Content::Table)?;
     items.extend(notes);
 
-    let mut file = NewFile::create(&args.output, Access::Shared, args.force)?;
     let bytes = serial::write_ciphertexts(&mut file, &params, &items, &label)
         .map_err(Error::in_file(&args.output))?;
     file.finish()?;
@@ -99,12 +99,6 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
 
 /// The table, if the job can be done with it.
 fn read_table(args: &Args, job: &Job) -> Result<Table> {
-    if args.data.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet")) {
-        return Err(Error::Usage(format!(
-            "{} is a Parquet file, which this version does not read: save the table as CSV",
-            args.data.display()
-        )));
-    }
     if matches!(job, Job::Train(_)) && args.target.is_none() {
         return Err(Error::Usage(
             "these keys are for training, which needs labels: name the column of 0 and 1 with \
@@ -112,7 +106,7 @@ fn read_table(args: &Args, job: &Job) -> Result<Table> {
                 .into(),
         ));
     }
-    let table = Table::read_csv(&args.data, args.target.as_deref())?;
+    let table = files::read_table(&args.data, args.target.as_deref())?;
     let found = (table.rows(), table.features());
     let (rows, features) = job.shape();
     if found != (rows, features) {
@@ -128,7 +122,7 @@ fn read_table(args: &Args, job: &Job) -> Result<Table> {
         )));
     }
     if matches!(job, Job::Train(_)) {
-        table.check_for_training()?;
+        table.check_for_training().map_err(Error::in_table(&args.data))?;
     }
     Ok(table)
 }

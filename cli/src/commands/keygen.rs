@@ -7,12 +7,7 @@ use crate::{
     progress::Progress,
 };
 use serde::Serialize;
-use std::{
-    fs,
-    io::Write,
-    path::{Path, PathBuf},
-    time::Instant,
-};
+use std::{fs, path::PathBuf, time::Instant};
 use sudare::{
     ckks::{self, Params, serial},
     rlwe::KeyGenerator,
@@ -115,8 +110,8 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let plan = job.plan(&params)?;
     let request = plan.required_keys();
     let label = Meta::of(job).label(&args.params, Content::Keys)?;
-    let evaluation_bytes = serial::evaluation_keys_bytes(&params, request, &label);
-    check_memory(request.bytes(params.rlwe()))?;
+    let evaluation_bytes = serial::evaluation_keys_bytes(&params, request, &label)?;
+    check_memory(request.bytes(params.rlwe())?)?;
     say(format_args!(
         "{job}: N = 2^{}, {} levels, {:.0} bits of security; {} keys, {} in {}",
         params.log_n(),
@@ -128,6 +123,9 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     ));
 
     fs::create_dir_all(&args.out).map_err(|e| Error::io("make the folder", &args.out, e))?;
+    let mut secret_file = NewFile::create(&secret_path, Access::Owner, args.force)?;
+    let mut public_file = NewFile::create(&public_path, Access::Shared, args.force)?;
+    let mut evaluation_file = NewFile::create(&evaluation_path, Access::Shared, args.force)?;
     let start = Instant::now();
     let mut generator = KeyGenerator::new(params.rlwe())?;
     let secret = generator.secret_key()?;
@@ -138,17 +136,13 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     };
 
     // All files are complete before the first one gets its name.
-    let (secret_file, secret_key_bytes) = write(&secret_path, Access::Owner, args.force, |file| {
-        serial::write_secret_key(file, &params, &secret, &label)
-    })?;
-    let (public_file, public_key_bytes) =
-        write(&public_path, Access::Shared, args.force, |file| {
-            serial::write_public_key(file, &params, &public, &label)
-        })?;
-    let (evaluation_file, evaluation_key_bytes) =
-        write(&evaluation_path, Access::Shared, args.force, |file| {
-            serial::write_evaluation_keys(file, &params, &keys, &label)
-        })?;
+    let secret_key_bytes = serial::write_secret_key(&mut secret_file, &params, &secret, &label)
+        .map_err(Error::in_file(&secret_path))?;
+    let public_key_bytes = serial::write_public_key(&mut public_file, &params, &public, &label)
+        .map_err(Error::in_file(&public_path))?;
+    let evaluation_key_bytes =
+        serial::write_evaluation_keys(&mut evaluation_file, &params, &keys, &label)
+            .map_err(Error::in_file(&evaluation_path))?;
     for file in [secret_file, public_file, evaluation_file] {
         file.finish()?;
     }
@@ -181,19 +175,6 @@ fn text(report: &Report) -> String {
         ("key", report.key_id.clone()),
         ("time", format!("{:.1} s", report.seconds)),
     ])
-}
-
-/// Begins a file and fills it.
-fn write(
-    path: &Path,
-    access: Access,
-    force: bool,
-    fill: impl FnOnce(&mut NewFile) -> sudare::Result<u64>,
-) -> Result<(NewFile, u64)> {
-    let mut file = NewFile::create(path, access, force)?;
-    let bytes = fill(&mut file).map_err(Error::in_file(path))?;
-    file.flush().map_err(|e| Error::io("write", path, e))?;
-    Ok((file, bytes))
 }
 
 /// Refuses keys that the machine cannot hold.

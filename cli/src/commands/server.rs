@@ -40,8 +40,9 @@ pub struct Session {
 }
 
 impl Session {
-    /// Reads keys and table; they must belong together.
-    pub fn open(files: &Files) -> Result<Self> {
+    /// Reads keys and table, which must belong together, and begins the file of the result, so
+    /// that no work is done that cannot be written.
+    pub fn open(files: &Files) -> Result<(Self, NewFile)> {
         files::check_free(&files.output, files.force)?;
         let keys = Opened::open(&files.evaluation_key, Kind::EvaluationKeys)?;
         let (_, made_for) = keys.meta(&[Content::Keys])?;
@@ -60,36 +61,35 @@ impl Session {
         let name = keys.info().label.name.clone();
         let params = keys.params()?;
         let plan = meta.job.plan(&params)?;
+        let output = NewFile::create(&files.output, Access::Shared, files.force)?;
         let table = table.ciphertexts(&params, meta.note)?;
         let evaluator = Evaluator::new(&params, Arc::new(keys.evaluation_keys(&params)?))?;
-        Ok(Self { params, plan, evaluator, meta, table, name })
+        Ok((Self { params, plan, evaluator, meta, table, name }, output))
     }
 
     /// Writes a result with the note of the table; returns its bytes.
-    pub fn write(
+    pub fn write_result(
         &self,
-        files: &Files,
+        file: NewFile,
         mut result: Vec<Ciphertext>,
         meta: &Meta,
         content: Content,
     ) -> Result<u64> {
         result.extend(self.table.note.iter().cloned());
-        self.write_to(&files.output, &result, meta, content, files.force)
+        self.write(file, &result, meta, content)
     }
 
-    /// Writes ciphertexts as they are.
-    pub fn write_to(
+    /// Writes ciphertexts as they are; returns the bytes.
+    pub fn write(
         &self,
-        path: &std::path::Path,
+        mut file: NewFile,
         items: &[Ciphertext],
         meta: &Meta,
         content: Content,
-        overwrite: bool,
     ) -> Result<u64> {
         let label = meta.label(&self.name, content)?;
-        let mut file = NewFile::create(path, Access::Shared, overwrite)?;
         let bytes = serial::write_ciphertexts(&mut file, &self.params, items, &label)
-            .map_err(Error::in_file(path))?;
+            .map_err(Error::in_file(file.path()))?;
         file.finish()?;
         Ok(bytes)
     }

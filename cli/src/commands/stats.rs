@@ -34,7 +34,7 @@ struct Report {
 }
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
-    let server = server::Session::open(&args.files)?;
+    let (server, file) = server::Session::open(&args.files)?;
     let job = server.meta.job;
     let Plan::Stats(plan) = &server.plan else {
         return Err(Error::Usage(format!(
@@ -50,7 +50,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let seconds = start.elapsed().as_secs_f64();
     let meta = Meta { note: server.meta.note, ..Meta::of(Job::Stats(plan.job())) };
     let ciphertexts = results.len();
-    let bytes = server.write(&args.files, results, &meta, Content::Statistics)?;
+    let bytes = server.write_result(file, results, &meta, Content::Statistics)?;
     let (rows, features) = job.shape();
     let path = args.files.output.clone();
     let peak_rss_bytes = machine::peak_rss_bytes();

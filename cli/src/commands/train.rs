@@ -2,7 +2,8 @@ use super::server;
 use crate::{
     artefacts::{Content, Meta, Opened, Plan},
     error::{Error, Result},
-    files, machine,
+    files::{self, Access, NewFile},
+    machine,
     output::{self, Output, say},
     progress::Progress,
 };
@@ -55,7 +56,7 @@ struct Report {
 }
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
-    let server = server::Session::open(&args.files)?;
+    let (server, file) = server::Session::open(&args.files)?;
     let Plan::Train(plan) = &server.plan else {
         return Err(Error::Usage(format!(
             "{} was encrypted for {}: use `sudare stats`, or make keys with --for train:…",
@@ -101,7 +102,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let seconds = start.elapsed().as_secs_f64();
     let model = plan.model(&training)?;
     let meta = Meta { iterations: training.iteration, ..server.meta.clone() };
-    let bytes = server.write(&args.files, vec![model], &meta, Content::Model)?;
+    let bytes = server.write_result(file, vec![model], &meta, Content::Model)?;
 
     let done = training.iteration - resumed_after;
     let report = Report {
@@ -206,7 +207,8 @@ impl Checkpoint {
             table: self.digest,
             ..Meta::of(server.meta.job)
         };
-        server.write_to(&self.path, &training.state, &meta, Content::Checkpoint, true)?;
+        let file = NewFile::create(&self.path, Access::Shared, true)?;
+        server.write(file, &training.state, &meta, Content::Checkpoint)?;
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -264,8 +264,13 @@ impl Table {
     pub fn read_csv(path: impl AsRef<Path>, target: Option<&str>) -> Result<Self, TableError> {
         let path = path.as_ref();
         let name = path.display().to_string();
-        let file = File::open(path).map_err(|error| read_error(&name, &error))?;
-        parse(file, &name, target, Self::DEFAULT_MAX_CELLS)
+        let failed = |error| read_error(&name, &error);
+        // A pipe may never end, and what it holds is not bounded by a size.
+        if !fs::metadata(path).map_err(failed)?.is_file() {
+            let problem = "it is not a regular file, save the table as one";
+            return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, problem)));
+        }
+        parse(File::open(path).map_err(failed)?, &name, target, Self::DEFAULT_MAX_CELLS)
     }
 
     /// Reads comma-separated text as [`Table::read_csv`] does, with at most `max_cells` cells, the
@@ -388,13 +393,13 @@ impl Table {
         let target = self.target.as_ref().ok_or(TableError::NoTarget)?;
         let first = target.labels[0];
         if target.labels.iter().all(|&label| label == first) {
-            let column = target.name.clone();
+            let column = excerpt(&target.name);
             return Err(TableError::ConstantTarget { column, value: first.into() });
         }
         for (index, name) in self.columns.iter().enumerate() {
             let value = self.values[index];
             if self.column(index).all(|other| other == value) {
-                return Err(TableError::ConstantFeature { column: name.clone(), value });
+                return Err(TableError::ConstantFeature { column: excerpt(name), value });
             }
         }
         Ok(())
@@ -589,7 +594,7 @@ fn parse(
             } else {
                 return Err(TableError::TargetNotBinary {
                     place: Place::Line(line),
-                    column: columns[index].clone(),
+                    column: excerpt(&columns[index]),
                     found: value,
                 });
             }
@@ -635,17 +640,20 @@ fn check_names<'a>(columns: impl Iterator<Item = &'a String>) -> Result<(), Tabl
 
 fn number(cell: &[u8], line: u64, index: usize, column: &str) -> Result<f64, TableError> {
     let text = utf8(cell, line, index)?;
-    let place = Place::Line(line);
-    if text.is_empty() {
-        return Err(TableError::Gap { place, column: column.to_owned() });
+    let parsed = text.parse::<f64>();
+    if let Ok(value) = parsed
+        && value.is_finite()
+    {
+        return Ok(value);
     }
-    match text.parse::<f64>() {
-        Ok(value) if value.is_finite() => Ok(value),
-        Ok(_) => {
-            Err(TableError::NotFinite { place, column: column.to_owned(), found: excerpt(text) })
-        }
-        Err(_) => Err(TableError::Text { place, column: column.to_owned(), found: excerpt(text) }),
-    }
+    let (place, column, found) = (Place::Line(line), excerpt(column), excerpt(text));
+    Err(if text.is_empty() {
+        TableError::Gap { place, column }
+    } else if parsed.is_ok() {
+        TableError::NotFinite { place, column, found }
+    } else {
+        TableError::Text { place, column, found }
+    })
 }
 
 fn utf8(cell: &[u8], line: u64, index: usize) -> Result<&str, TableError> {
@@ -899,6 +907,15 @@ mod tests {
                 assert_eq!(name, missing);
             }
             other => panic!("{other:?}"),
+        }
+        for place in [".", "/dev/zero"] {
+            match Table::read_csv(place, None) {
+                Err(TableError::Read { name, message, .. }) => {
+                    assert_eq!(name, place);
+                    assert!(message.contains("regular file") || !Path::new(place).exists());
+                }
+                other => panic!("{other:?}"),
+            }
         }
         struct Broken;
         impl Read for Broken {

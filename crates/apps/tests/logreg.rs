@@ -138,7 +138,7 @@ fn five_iterations_take_nine_levels_of_the_ring_of_dimension_2_14() {
         assert_eq!(plan.ciphertexts(), ciphertexts);
         assert!(params.rlwe().log2_qp(params.top()) <= limit);
         assert!(params.rlwe().security_bits() >= 128.0);
-        assert!(plan.required_keys().bytes(params.rlwe()) < 300_000_000);
+        assert!(plan.required_keys().bytes(params.rlwe()).unwrap() < 300_000_000);
         // 5 rotations and 4 products for each ciphertext, and 8 rotations for the sum, which is
         // all that the first two iterations take.
         let (_, e, _) = simulate(&plan, &table);

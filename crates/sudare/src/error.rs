@@ -81,7 +81,9 @@ pub enum Error {
         level: Level,
     },
     /// A level outside the chain, or above that of the operand.
-    #[error("level {found} is out of range: at most {max} here")]
+    #[error(
+        "level {found} is out of range: at most {max} here; name a lower one, or use parameters with more levels"
+    )]
     LevelOutOfRange {
         /// The level asked for.
         found: Level,
@@ -121,7 +123,7 @@ pub enum Error {
         slots: usize,
     },
     /// Different numbers of slots, or a number that is not a power of two.
-    #[error("{op}: {found} slots, {expected} needed")]
+    #[error("{op}: {found} slots, {expected} needed: encode as many values, filling up with zeros")]
     SlotMismatch {
         /// The operation.
         op: &'static str,
@@ -174,7 +176,7 @@ pub enum Error {
     #[error("{0}")]
     Circuit(String),
     /// Bytes that are not a valid object.
-    #[error("not a valid {what}: {problem}")]
+    #[error("not a valid {what}: {problem}; use one that this library wrote, undamaged")]
     Malformed {
         /// The object expected.
         what: &'static str,
@@ -182,7 +184,7 @@ pub enum Error {
         problem: String,
     },
     /// A file of something else.
-    #[error("this file holds {found}; a file of {needed} is needed here")]
+    #[error("this is a file of kind {found}, one of kind {needed} is needed here: name that one")]
     WrongKind {
         /// What it holds.
         found: Kind,

@@ -344,6 +344,25 @@ fn impossible_residues_and_coefficients_are_refused() {
     assert!(found.is_err());
 }
 
+/// Tables for 256 primes of the largest ring take a gigabyte.
+#[test]
+fn parameters_too_large_for_their_file_are_not_built() {
+    let s = tiny();
+    for file in files(&s) {
+        let large = forged(&file, |p| {
+            let secret = p.spec.secret;
+            p.spec = Spec::uniform(17, 60.0, 127, 50.0, vec![60.0; 128]);
+            (p.spec.secret, p.spec.insecure) = (secret, true);
+        });
+        match open(&large).unwrap().params() {
+            Err(Error::Malformed { problem, .. }) => {
+                assert!(problem.contains("its parameters need"), "{problem}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 #[test]
 fn impossible_specifications_are_refused() {
     let s = tiny();
@@ -379,6 +398,9 @@ fn impossible_specifications_are_refused() {
         let found = with(change);
         assert!(matches!(found, Err(Error::InvalidSpec { .. })), "{i}: {found:?}");
     }
+    // Security is not told of a ring that does not exist.
+    let ring = forged(&file, |p| p.spec.log_n = u32::MAX);
+    assert!(matches!(open(&ring), Err(Error::InvalidSpec { field: "log_n", .. })));
     // No more than 64 KiB are taken for a specification.
     let found = with(&|s| s.q_bits = vec![Vec::new(); 1 << 20]);
     assert!(matches!(found, Err(Error::Malformed { .. })), "{found:?}");

@@ -88,7 +88,7 @@ fn sizes_are_known_before_and_as_documented() {
         for label in [Label::default(), label()] {
             let file = s.keys_file(&label);
             let predicted = serial::evaluation_keys_bytes(&s.params, &s.request, &label);
-            assert_eq!(predicted, file.len() as u64);
+            assert_eq!(predicted, Ok(file.len() as u64));
             let parts = Parts::of(&file);
             assert_eq!(parts.seal(), file, "the frame is not as documented");
         }
@@ -284,7 +284,7 @@ fn files_of_other_kinds_parameters_and_keys_are_refused() {
     let needed = Kind::PublicKey;
     assert_eq!(found.err(), Some(Error::WrongKind { found: Kind::SecretKey, needed }));
     let found = open(&file).unwrap().secret_key(&other.params);
-    assert!(matches!(found, Err(Error::ParamsMismatch { what: "secret key", .. })));
+    assert!(matches!(found, Err(Error::ParamsMismatch { what: "file", .. })));
     let mut out = Vec::new();
     let written = serial::write_secret_key(&mut out, &other.params, &s.secret, &none);
     assert!(matches!(written, Err(Error::ParamsMismatch { .. })));
@@ -323,20 +323,29 @@ fn no_keys_are_a_file_too() {
     let mut file = Vec::new();
     let none = Label::default();
     let bytes = serial::write_evaluation_keys(&mut file, &params, &keys, &none).unwrap();
-    assert_eq!(bytes, serial::evaluation_keys_bytes(&params, &KeyRequest::new(), &none));
+    assert_eq!(serial::evaluation_keys_bytes(&params, &KeyRequest::new(), &none), Ok(bytes));
     let loaded = open(&file).unwrap().evaluation_keys(&params).unwrap();
     assert_eq!((loaded.fulfils().count(), loaded.id()), (0, secret.id()));
 }
 
 #[test]
-fn the_size_of_impossible_keys_is_that_of_the_largest() {
+fn impossible_keys_have_no_size() {
     let params = Params::new(specs(10).swap_remove(0)).unwrap();
-    let none = Label::default();
-    let size = |level| {
-        let request = KeyRequest::new().relinearize(level);
-        serial::evaluation_keys_bytes(&params, &request, &none)
+    let refused = |request: KeyRequest, expected: Error| {
+        let label = Label::default();
+        let in_file = serial::evaluation_keys_bytes(&params, &request, &label);
+        assert_eq!(in_file, Err(expected.clone()));
+        assert_eq!(request.bytes(params.rlwe()), Err(expected));
     };
-    assert_eq!(size(Level(u32::MAX)), size(params.top()));
+    for found in [Level(params.top().0 + 1), Level(u32::MAX)] {
+        let error = Error::LevelOutOfRange { found, max: params.top() };
+        assert_eq!(params.rlwe().check_level(found), Err(error.clone()));
+        refused(KeyRequest::new().relinearize(found), error.clone());
+        refused(KeyRequest::new().rotations(10, [1], found), error);
+    }
+    let even = KeyRequest::new().automorphism(GaloisElement(2), Level(0));
+    let problem = "2 is not an odd number below 2N = 2048".into();
+    refused(even, Error::InvalidSpec { field: "galois", problem });
 }
 
 #[test]

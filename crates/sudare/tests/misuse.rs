@@ -523,3 +523,27 @@ fn polynomials_and_plans() {
         says(&found, &["plan with the chain of that evaluator"]);
     }
 }
+
+/// Rotations repeat with the slots, so a key that is too low does not hide another.
+#[test]
+fn rotations_take_any_key_that_does() {
+    let keys = |far: i64| KeyRequest::new().rotations(6, [1], LOW).rotations(6, [far], TOP);
+    for far in [1 + 4, 1 + 12, 1 - 4] {
+        let s = session(small(3), &keys(far));
+        let a = s.encrypt(&[1.0, 2.0, 3.0, 4.0]);
+        let hoisted = s.evaluator.hoist(&a).unwrap();
+        for k in [1, -3, 5] {
+            for b in [s.evaluator.rotate(&a, k), s.evaluator.rotate_hoisted(&hoisted, k)] {
+                let slots = s.decryptor.decrypt(&b.unwrap()).unwrap();
+                let slots = s.encoder.decode_real(&slots).unwrap();
+                let errors = slots.iter().zip([2.0, 3.0, 4.0, 1.0]).map(|(x, y)| (x - y).abs());
+                assert!(errors.fold(0.0, f64::max) < 1e-6, "{slots:?}");
+            }
+        }
+        assert!(s.evaluator.rotate(&s.evaluator.drop_to(&a, LOW).unwrap(), 1).is_ok());
+        let element = GaloisElement::rotation(6, 2);
+        let error =
+            Error::MissingGaloisKey { element, rotation: "rotation by 2".into(), level: TOP };
+        refused(s.evaluator.rotate(&a, 2), error, &["rotation by 2", "KeyRequest"]);
+    }
+}

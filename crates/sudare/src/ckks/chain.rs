@@ -25,12 +25,18 @@ impl Chain {
     }
 
     /// What rescaling from `level >= 1` divides by.
+    ///
+    /// # Panics
+    /// If `level` is 0 or above the top.
     #[must_use]
     pub fn divisor(&self, level: Level) -> Scale {
         self.divisors[level.index() - 1]
     }
 
     /// `log2` of the modulus at `level`.
+    ///
+    /// # Panics
+    /// If `level` is above the top.
     #[must_use]
     pub fn log2_q(&self, level: Level) -> f64 {
         self.log2_q[level.index()]

@@ -367,7 +367,8 @@ impl Evaluator {
     /// Down to `level`, forgetting primes: values and scale stay.
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`] if `level` is above that of `a`.
+    /// [`Error::LevelOutOfRange`] if `level` is above that of `a`;
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn drop_to(&self, a: &Ciphertext, level: Level) -> Result<Ciphertext> {
         self.check(a)?;
         if level > a.level() {
@@ -383,7 +384,7 @@ impl Evaluator {
     ///
     /// # Errors
     /// [`Error::LevelExhausted`]; [`Error::ScaleOutOfRange`] if the factor needed is
-    /// below 1.
+    /// below 1; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn match_scale(&self, a: &Ciphertext, level: Level, scale: Scale) -> Result<Ciphertext> {
         if level >= a.level() {
             let (op, needed) = ("match_scale", (level.0 - a.level().0).saturating_add(1));
@@ -406,7 +407,8 @@ impl Evaluator {
     /// The same integer plaintext read at another scale.
     ///
     /// # Errors
-    /// [`Error::ScaleOutOfRange`] for a scale that is not a positive number.
+    /// [`Error::ScaleOutOfRange`] for a scale that is not a positive number;
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn with_scale(&self, a: &Ciphertext, scale: Scale) -> Result<Ciphertext> {
         self.check(a)?;
         if !scale.is_valid() {
@@ -428,16 +430,23 @@ impl Evaluator {
     /// # Errors
     /// [`Error::MissingGaloisKey`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn rotate(&self, a: &Ciphertext, k: i64) -> Result<Ciphertext> {
-        self.automorphism(a, GaloisElement::rotation(self.params.log_n(), self.shortest(a, k)))
+        self.automorphism(a, self.rotation(a, k))
     }
 
-    /// Rotations repeat with the number of slots.
-    fn shortest(&self, a: &Ciphertext, k: i64) -> i64 {
-        let slots = 1i64 << a.log_slots;
-        let k = k.rem_euclid(slots);
+    /// The element to rotate `a` by `k` with. Rotations repeat with the number of
+    /// slots: of those equal to the one by `k`, one that has a key for the level of
+    /// `a`, if there is any.
+    fn rotation(&self, a: &Ciphertext, k: i64) -> GaloisElement {
         let log_n = self.params.log_n();
-        let has = |k: i64| self.keys().galois.contains_key(&GaloisElement::rotation(log_n, k));
-        if k != 0 && !has(k) && has(k - slots) { k - slots } else { k }
+        let slots = 1i64 << a.log_slots;
+        let first = k.rem_euclid(slots);
+        let keys = &self.keys().galois;
+        let usable = |g: &GaloisElement| keys.get(g).is_some_and(|key| key.key.level >= a.level());
+        (first..1 << (log_n - 1))
+            .step_by(1 << a.log_slots)
+            .map(|k| GaloisElement::rotation(log_n, k))
+            .find(|g| g.0 == 1 || usable(g))
+            .unwrap_or_else(|| GaloisElement::rotation(log_n, first))
     }
 
     /// The complex conjugate of every slot.
@@ -482,11 +491,10 @@ impl Evaluator {
     pub fn rotate_hoisted(&self, a: &Hoisted<'_>, k: i64) -> Result<Ciphertext> {
         let ciphertext = a.ciphertext;
         self.check(ciphertext)?;
-        let k = self.shortest(ciphertext, k);
-        if k == 0 {
+        let g = self.rotation(ciphertext, k);
+        if g.0 == 1 {
             return Ok(ciphertext.clone());
         }
-        let g = GaloisElement::rotation(self.params.log_n(), k);
         let key = self.switcher.galois_key(g, ciphertext.level())?;
         let operand = Operand::Ciphertext(&ciphertext.inner.polys);
         let (key, g) = (&key.key, &key.permutation);

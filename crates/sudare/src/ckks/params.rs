@@ -158,6 +158,9 @@ impl Params {
 
     /// The default scale at `level`: at the top `2^log2_scale`, and below what
     /// squaring and rescaling makes of it.
+    ///
+    /// # Panics
+    /// If `level` is above the top, which [`rlwe::Params::check_level`] refuses.
     #[must_use]
     pub fn scale_at(&self, level: Level) -> Scale {
         self.0.scales[level.index()]
@@ -192,7 +195,8 @@ fn is_scale_level(spec: &Spec, bits: &[f64]) -> bool {
     (bits.iter().sum::<f64>() - spec.log2_scale).abs() < 0.5
 }
 
-fn check_sizes(spec: &Spec) -> Result<()> {
+/// Refuses sizes out of range, without a search for primes.
+pub(super) fn check_sizes(spec: &Spec) -> Result<()> {
     let invalid = |field, problem: String| Err(Error::InvalidSpec { field, problem });
     if !(4..=17).contains(&spec.log_n) {
         return invalid("log_n", format!("{} is out of range: 4 to 17 are supported", spec.log_n));

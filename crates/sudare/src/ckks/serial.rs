@@ -26,7 +26,7 @@
 //! # }
 //! ```
 
-use super::{Ciphertext, Params, Scale, Spec};
+use super::{Ciphertext, Params, Scale, Spec, params::check_sizes};
 pub use crate::rlwe::serial::{FORMAT_VERSION, Kind, Label};
 use crate::{
     Error, Result,
@@ -147,14 +147,13 @@ pub fn write_evaluation_keys(
 }
 
 /// Exactly the bytes that [`write_evaluation_keys`] writes for the keys of
-/// `request`. A level above the top counts as the top.
-#[must_use]
-pub fn evaluation_keys_bytes(params: &Params, request: &KeyRequest, label: &Label) -> u64 {
-    let mut request = request.clone();
-    for level in request.relinearize.iter_mut().chain(request.galois.values_mut()) {
-        *level = params.top().min(*level);
-    }
-    header(params, label, key_contents(&request)).total_bytes()
+/// `request`.
+///
+/// # Errors
+/// As [`KeyRequest::bytes`].
+pub fn evaluation_keys_bytes(params: &Params, request: &KeyRequest, label: &Label) -> Result<u64> {
+    request.check(params.rlwe())?;
+    Ok(header(params, label, key_contents(request)).total_bytes())
 }
 
 /// Writes ciphertexts of one key, in order, and returns the bytes written.
@@ -209,10 +208,12 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// [`Error::Malformed`]; [`Error::UnsupportedVersion`]; [`Error::Truncated`];
-    /// [`Error::Checksum`]; [`Error::Io`].
+    /// [`Error::Checksum`]; [`Error::InvalidSpec`] for parameters out of range;
+    /// [`Error::Io`].
     pub fn new(input: R, file_bytes: u64) -> Result<Self> {
         let (file, preamble, header) =
             FileReader::open::<Spec, Meta>(input, file_bytes, Scheme::Ckks)?;
+        check_sizes(&header.spec)?;
         let info = Info {
             kind: preamble.kind,
             format_version: FORMAT_VERSION,
@@ -236,8 +237,12 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// As [`Params::new`]; [`Error::ParamsMismatch`] if the fingerprint in the file
-    /// is not theirs.
+    /// is not theirs; [`Error::Malformed`] if the file is too small for an object of
+    /// theirs, before memory is taken.
     pub fn params(&self) -> Result<Params> {
+        let spec = &self.info.spec;
+        let chain: Vec<usize> = spec.q_bits.iter().map(Vec::len).collect();
+        self.header.check_room(spec.log_n, &chain, spec.p_bits.len())?;
         let params = Params::new(self.info.spec.clone())?;
         params.rlwe().check_id("file", self.info.params_id)?;
         Ok(params)
@@ -311,7 +316,7 @@ impl<R: Read> Reader<R> {
         if self.info.kind != needed {
             return Err(Error::WrongKind { found: self.info.kind, needed });
         }
-        params.rlwe().check_id(needed.name(), self.info.params_id)
+        params.rlwe().check_id("file", self.info.params_id)
     }
 }
 

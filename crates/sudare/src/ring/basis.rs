@@ -265,10 +265,11 @@ impl RnsBasis {
         });
     }
 
-    /// `a(X^g)`, for the permutation of `g`.
+    /// `a(X^g)`, for the permutation of `g`. Secret if `a` is.
     #[must_use]
     pub fn automorphism(&self, a: &RnsPoly<Eval>, g: &Permutation) -> RnsPoly<Eval> {
-        let mut out = self.take(a.limbs());
+        let limbs = a.limbs();
+        let mut out = if a.is_secret() { self.take_secret(limbs) } else { self.take(limbs) };
         par::for_each(out.rows_mut().zip(a.rows()), |(out, row)| g.apply(out, row));
         out
     }

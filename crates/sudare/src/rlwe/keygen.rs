@@ -113,7 +113,8 @@ impl KeyGenerator {
         };
         let relinearize = request.relinearize.map(|level| {
             let basis = self.params.basis();
-            let square = basis.mul_sum(self.params.limbs(level), &[&sk.s], &[&sk.s]);
+            let mut square = basis.restricted(&sk.s, self.params.limbs(level).q());
+            basis.mul_assign(&mut square, &sk.s);
             let key = self.switching_key(sk, &square, level);
             count();
             key
@@ -143,13 +144,14 @@ impl KeyGenerator {
         }
     }
 
-    /// Encryptions under `to` of `P from` on one digit after the other.
+    /// Encryptions under `to` of `P from`, which is secret, on one digit after the other.
     fn switching_key(
         &mut self,
         to: &SecretKey,
         from: &RnsPoly<Eval>,
         level: Level,
     ) -> SwitchingKey {
+        debug_assert!(to.s.is_secret() && from.is_secret());
         let (secret, seed) = self.next_seeds();
         let params = &self.params;
         let (basis, limbs) = (params.basis(), params.key_limbs(level));

@@ -150,7 +150,7 @@ impl KeyRequest {
     }
 
     /// Refuses what the parameters have no keys for.
-    pub(super) fn check(&self, params: &Params) -> Result<()> {
+    pub(crate) fn check(&self, params: &Params) -> Result<()> {
         for &level in self.relinearize.iter().chain(self.galois.values()) {
             params.check_level(level)?;
             params.check_price("an evaluation key", params.log2_qp(level))?;
@@ -166,10 +166,15 @@ impl KeyRequest {
     }
 
     /// Bytes of the keys in memory.
-    #[must_use]
-    pub fn bytes(&self, params: &Params) -> u64 {
+    ///
+    /// # Errors
+    /// What [`KeyGenerator::evaluation_keys`](super::KeyGenerator::evaluation_keys)
+    /// refuses: [`Error::LevelOutOfRange`]; [`Error::InvalidSpec`] for a Galois element
+    /// that is even or too large; [`Error::Insecure`].
+    pub fn bytes(&self, params: &Params) -> Result<u64> {
+        self.check(params)?;
         let levels = self.relinearize.iter().chain(self.galois.values());
-        levels.map(|&level| params.switching_key_bytes(level)).sum()
+        Ok(levels.map(|&level| params.switching_key_bytes(level)).sum())
     }
 }
 

@@ -138,13 +138,28 @@ impl Params {
         Level(self.0.limbs_at.len() as u32 - 1)
     }
 
+    /// Refuses a level above the top; for levels that a user names.
+    ///
+    /// # Errors
+    /// [`Error::LevelOutOfRange`].
+    pub fn check_level(&self, level: Level) -> Result<()> {
+        let (found, max) = (level, self.top());
+        if found <= max { Ok(()) } else { Err(Error::LevelOutOfRange { found, max }) }
+    }
+
     /// The chain primes at `level`.
+    ///
+    /// # Panics
+    /// If `level` is above the top, which [`Params::check_level`] refuses.
     #[must_use]
     pub fn limbs(&self, level: Level) -> LimbSet {
         LimbSet::chain(self.0.limbs_at[level.index()])
     }
 
     /// These and the special primes.
+    ///
+    /// # Panics
+    /// If `level` is above the top, which [`Params::check_level`] refuses.
     #[must_use]
     pub fn key_limbs(&self, level: Level) -> LimbSet {
         self.limbs(level).with_special(self.0.basis.all().p())
@@ -157,18 +172,27 @@ impl Params {
     }
 
     /// Key-switching digits at `level`, `dnum`.
+    ///
+    /// # Panics
+    /// If `level` is above the top, which [`Params::check_level`] refuses.
     #[must_use]
     pub fn digits(&self, level: Level) -> usize {
         self.limbs(level).q().div_ceil(self.0.alpha)
     }
 
     /// `log2` of the modulus at `level`.
+    ///
+    /// # Panics
+    /// If `level` is above the top, which [`Params::check_level`] refuses.
     #[must_use]
     pub fn log2_q(&self, level: Level) -> f64 {
         self.0.basis.log2_product(self.limbs(level))
     }
 
     /// `log2` of the modulus of a key at `level`: chain and special primes.
+    ///
+    /// # Panics
+    /// If `level` is above the top, which [`Params::check_level`] refuses.
     #[must_use]
     pub fn log2_qp(&self, level: Level) -> f64 {
         self.0.basis.log2_product(self.key_limbs(level))
@@ -181,6 +205,9 @@ impl Params {
     }
 
     /// The primes dropped by rescaling from `level >= 1`.
+    ///
+    /// # Panics
+    /// If `level` is above the top, which [`Params::check_level`] refuses.
     #[must_use]
     pub fn primes_of(&self, level: Level) -> &[u64] {
         &self.0.spec.q[level.index()]
@@ -207,6 +234,9 @@ impl Params {
     }
 
     /// Bytes of a switching key at `level` in memory, its seed expanded.
+    ///
+    /// # Panics
+    /// If `level` is above the top, which [`Params::check_level`] refuses.
     #[must_use]
     pub fn switching_key_bytes(&self, level: Level) -> u64 {
         let words = (2 * self.digits(level) * self.key_limbs(level).count()) << self.log_n();
@@ -225,11 +255,6 @@ impl Params {
         } else {
             Err(Error::ParamsMismatch { what, found, expected })
         }
-    }
-
-    pub(crate) fn check_level(&self, found: Level) -> Result<()> {
-        let max = self.top();
-        if found <= max { Ok(()) } else { Err(Error::LevelOutOfRange { found, max }) }
     }
 
     /// Raises the digit that ends with the `end`-th chain prime.

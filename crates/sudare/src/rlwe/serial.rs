@@ -207,6 +207,33 @@ impl<S: Serialize + DeserializeOwned, M: Serialize + DeserializeOwned> Header<S,
         Ok(())
     }
 
+    /// Refuses sections that no parameters of this ring, with `chain[l]` primes at
+    /// level `l` and `special` ones, could have: they are too small for residues
+    /// modulo primes above `2N`.
+    pub(crate) fn check_room(&self, log_n: u32, chain: &[usize], special: usize) -> Result<()> {
+        let row = u64::from((log_n + 2).div_ceil(8)) << log_n;
+        let rows = |primes: usize| row.saturating_mul(primes as u64);
+        let up_to =
+            |level: Level| chain.iter().take(level.index().saturating_add(1)).sum::<usize>();
+        for section in &self.sections {
+            let least = match section.content {
+                Content::SecretKey => 1 << log_n >> 2,
+                Content::PublicKey => rows(chain.iter().sum()),
+                Content::Relinearization(level) | Content::Galois(_, level) => {
+                    rows(up_to(level) + special)
+                }
+                Content::Ciphertext(level, _) => rows(2 * up_to(level)),
+            };
+            let found = section.bytes;
+            if found < least {
+                return Err(malformed(format!(
+                    "a section has {found} bytes, its parameters need {least} or more"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// The request whose keys the sections are: in order, each once.
     pub(crate) fn key_request(&self, params: &Params) -> Result<KeyRequest>
     where
