@@ -57,7 +57,7 @@ impl BaseConverter {
     }
 
     /// From the rows `y_i` to rows `(k, out)`, the residues modulo the `k`-th target of
-    /// the representatives next to zero. Rows have at most [`TILE`] words.
+    /// the representatives next to zero. Rows have at most 1,024 words.
     pub fn convert<'a>(
         &self,
         y: impl IntoIterator<Item = &'a [u64]>,
