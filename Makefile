@@ -16,9 +16,9 @@ demo:
 test:
 	cargo test --workspace --locked
 
-## make test-full    run every test, optimised; minutes, and 5 GiB of memory
+## make test-full    run every test; minutes, and 5 GiB of memory
 test-full:
-	cargo test --workspace --locked --release -- --include-ignored
+	cargo test --workspace --locked -- --include-ignored
 	$(SUDARE) selftest
 
 ## make lint         check format, lints and documentation; warnings are errors

@@ -164,7 +164,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             precision_bits: measured.precision_bits,
             bytes: measured.bytes,
         };
-        session.check(&line)?;
+        session.check(&line, measured.log2_scale)?;
         if output.json {
             output.write(&line, |_| String::new())?;
         }
@@ -203,6 +203,8 @@ struct Time {
 struct Measured {
     time: Time,
     level: Level,
+    /// Of the result.
+    log2_scale: f64,
     precision_bits: Option<f64>,
     bytes: u64,
 }
@@ -371,8 +373,8 @@ impl Session {
                     precision_bits = precision_bits.min(bits);
                 }
                 let bytes = HOISTED as u64 * self.key_bytes();
-                let level = self.level;
-                Ok(Measured { time, level, precision_bits: Some(precision_bits), bytes })
+                let precision_bits = Some(precision_bits);
+                Ok(Measured { precision_bits, ..self.exact(time, bytes) })
             }
             Op::Inverse | Op::Exp | Op::Sigmoid | Op::Mean | Op::Variance => {
                 let circuit = Circuit::new(op, &self.params)?;
@@ -386,8 +388,9 @@ impl Session {
     }
 
     /// Of a wrong result nobody needs the speed.
-    fn check(&self, line: &Line) -> Result<()> {
-        let needed = self.scale.log2() - f64::from(self.params.log_n()) - NOISE_BITS;
+    fn check(&self, line: &Line, log2_scale: f64) -> Result<()> {
+        let needed =
+            self.scale.log2().min(log2_scale) - f64::from(self.params.log_n()) - NOISE_BITS;
         match line.precision_bits {
             Some(bits) if bits.is_nan() || bits < needed => Err(Error::WrongResult(format!(
                 "{} has {bits:.1} bits of precision at level {}, {needed:.1} are expected",
@@ -416,7 +419,8 @@ impl Session {
         work: impl FnMut() -> Result<Ciphertext>,
     ) -> Result<Measured> {
         let (time, a) = time(runs, work)?;
-        self.measured(time, &self.opened(&a)?, expected, 2 * self.poly_bytes())
+        let measured = self.measured(time, &self.opened(&a)?, expected, 2 * self.poly_bytes())?;
+        Ok(Measured { log2_scale: a.scale().log2(), ..measured })
     }
 
     /// As [`Session::ciphertext`], counting the key's bytes.
@@ -437,7 +441,12 @@ impl Session {
         bytes: u64,
     ) -> Result<Measured> {
         let precision_bits = Some(precision(found, expected));
-        Ok(Measured { time, level: self.level, precision_bits, bytes })
+        Ok(Measured { precision_bits, ..self.exact(time, bytes) })
+    }
+
+    fn exact(&self, time: Time, bytes: u64) -> Measured {
+        let (level, log2_scale) = (self.level, self.scale.log2());
+        Measured { time, level, log2_scale, precision_bits: None, bytes }
     }
 
     fn poly_bytes(&self) -> u64 {
@@ -479,7 +488,7 @@ impl Session {
             return Err(Error::WrongResult(what));
         }
         let bytes = 8 * basis.n() as u64;
-        Ok(Measured { time, level: self.level, precision_bits: None, bytes })
+        Ok(self.exact(time, bytes))
     }
 }
 
@@ -564,10 +573,12 @@ mod tests {
             precision_bits,
             bytes: 1,
         };
-        assert!(session.check(&line(Some(18.0))).is_ok());
-        assert!(session.check(&line(None)).is_ok());
+        assert!(session.check(&line(Some(18.0)), 40.0).is_ok());
+        assert!(session.check(&line(None), 40.0).is_ok());
+        // A result of a smaller scale has fewer bits.
+        assert!(session.check(&line(Some(3.0)), 25.0).is_ok());
         for bits in [12.0, -3.0, f64::NAN] {
-            assert_eq!(session.check(&line(Some(bits))).unwrap_err().exit_code(), 1);
+            assert_eq!(session.check(&line(Some(bits)), 40.0).unwrap_err().exit_code(), 1);
         }
     }
 }
