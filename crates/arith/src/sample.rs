@@ -57,6 +57,9 @@ fn ternary_of(word: u64) -> i8 {
     ((u128::from(word) * 3) >> 64) as i8 - 1
 }
 
+/// Variance of the values of [`cbd21`].
+pub const CBD21_VARIANCE: f64 = 10.5;
+
 /// Centred binomial values from 21 pairs of coins, in constant time: mean 0, variance 10.5,
 /// standard deviation 3.24, `|x| <= 21`.
 ///

@@ -22,6 +22,7 @@ use super::{
 };
 use sudare::ckks::{Chain, Scale};
 use sudare::rlwe::Level;
+use sudare_arith::sample::CBD21_VARIANCE;
 
 /// Weights stay below this in absolute value, or below the learning rate if that is larger.
 const LARGEST_WEIGHT: f64 = 16.0;
@@ -87,7 +88,7 @@ impl Sigmoid {
 /// `log2` of the standard deviation of integer errors in a slot.
 #[derive(Debug, Clone, Copy)]
 struct Errors {
-    /// Of a fresh encryption under a public key, `v e + e_0 + e_1 s` with error variance 10.5.
+    /// Of a fresh encryption under a public key, `v e + e_0 + e_1 s`.
     fresh: f64,
     /// Of rounding both parts of a ciphertext under a uniform ternary secret: `N / 18` in
     /// coefficients, `N` times that in slots.
@@ -98,7 +99,7 @@ impl Errors {
     fn new(log_n: u32) -> Self {
         let log_n = f64::from(log_n);
         Self {
-            fresh: log_n + (10.5 * 4.0 / 3.0_f64).log2() / 2.0,
+            fresh: log_n + (CBD21_VARIANCE * 4.0 / 3.0).log2() / 2.0,
             rounding: log_n - 18f64.log2() / 2.0,
         }
     }

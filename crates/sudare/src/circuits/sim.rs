@@ -14,9 +14,7 @@ use std::sync::{
     Mutex, PoisonError,
     atomic::{AtomicU64, Ordering::Relaxed},
 };
-
-/// Variance of the coefficients of fresh errors.
-const ERROR_VARIANCE: f64 = 10.5;
+use sudare_arith::sample::CBD21_VARIANCE;
 
 /// Slots in the clear, with all that is public about a ciphertext.
 #[derive(Debug, Clone, PartialEq)]
@@ -105,7 +103,7 @@ impl Evaluator {
         }
         // v e + e_0 + e_1 s: two of three terms are sums of N products.
         let n = self.dimension();
-        let noise = (ERROR_VARIANCE * n * (4.0 * n / 3.0 + 1.0)).sqrt() / scale.to_f64();
+        let noise = (CBD21_VARIANCE * n * (4.0 * n / 3.0 + 1.0)).sqrt() / scale.to_f64();
         Ok(self.ciphertext(slots, level, scale, noise, f64::INFINITY))
     }
 

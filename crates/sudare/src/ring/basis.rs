@@ -44,6 +44,12 @@ impl LimbSet {
     pub fn count(self) -> usize {
         self.q() + self.p()
     }
+
+    /// Where the `i`-th of these primes is in a set that includes them.
+    #[must_use]
+    pub fn place(self, i: usize, within: Self) -> usize {
+        if i < self.q() { i } else { within.q() + i - self.q() }
+    }
 }
 
 /// The words of `a` in a tile.

@@ -155,15 +155,11 @@ impl KeyGenerator {
         let (secret, seed) = self.next_seeds();
         let params = &self.params;
         let (basis, limbs) = (params.basis(), params.key_limbs(level));
-        let (q, alpha) = (limbs.q(), params.alpha());
         let digits = (0..params.digits(level)).map(|digit| {
             let mut pair = encrypt_zero(params, to, limbs, &secret, &seed, digit as u64);
-            let owned = digit * alpha..q.min((digit + 1) * alpha);
-            for (i, row) in pair[0].rows_mut().enumerate().take(owned.end).skip(owned.start) {
+            for i in params.owned(level, digit) {
                 let m = basis.modulus(limbs, i);
-                let special = (q..limbs.count())
-                    .fold(1, |p, k| m.mul(p, m.reduce(basis.modulus(limbs, k).value())));
-                m.scale_add(row, from.row(i), m.shoup(special));
+                m.scale_add(pair[0].row_mut(i), from.row(i), params.special(i));
             }
             pair
         });
@@ -186,13 +182,10 @@ fn encrypt_zero(
     let mut error = Zeroizing::new(vec![0; basis.n()]);
     sample::cbd21(&mut Stream::new(secret, "error", index), &mut error);
     let mut b = basis.from_small(&error, limbs, true);
-    let chain = sk.s.limbs().q();
     par::for_each(b.rows_mut().zip(a.rows()).enumerate(), |(i, (b, a))| {
-        // The secret has every prime of the chain.
-        let k = if i < limbs.q() { i } else { chain + i - limbs.q() };
         let m = basis.modulus(limbs, i);
         let mut product = basis.pool().take_secret(a.len());
-        m.mul_rows(&mut product, a, sk.s.row(k));
+        m.mul_rows(&mut product, a, sk.s.row(limbs.place(i, sk.s.limbs())));
         m.sub_assign(b, &product);
     });
     let mut published = basis.take(limbs);

@@ -1,7 +1,5 @@
 use super::{Level, Params, SecretDistribution};
-
-/// Variance of the binomial errors of keys and encryptions.
-const ERROR_VARIANCE: f64 = 10.5;
+use sudare_arith::sample::CBD21_VARIANCE as ERROR_VARIANCE;
 
 /// Variance of a uniform ternary coefficient.
 const TERNARY_VARIANCE: f64 = 2.0 / 3.0;
@@ -73,12 +71,12 @@ impl Noise {
     /// The digit `d_j` of primes with product `D_j` is uniform in `(-D_j/2, D_j/2)`.
     #[must_use]
     pub fn key_switch(params: &Params, level: Level) -> Self {
-        let limbs = params.limbs(level.min(params.top()));
+        let level = level.min(params.top());
+        let limbs = params.limbs(level);
         let log2_p = params.log2_p();
         let log2_prime = |i: usize| (params.basis().modulus(limbs, i).value() as f64).log2();
-        (0..limbs.q()).step_by(params.alpha()).fold(Self::rounding(params), |sum, start| {
-            let owned = start..limbs.q().min(start + params.alpha());
-            let log2_ratio = owned.map(log2_prime).sum::<f64>() - log2_p;
+        (0..params.digits(level)).fold(Self::rounding(params), |sum, digit| {
+            let log2_ratio = params.owned(level, digit).map(log2_prime).sum::<f64>() - log2_p;
             let unit = Self::from_variance(degree(params) * ERROR_VARIANCE / 12.0);
             sum + unit.scaled(log2_ratio)
         })

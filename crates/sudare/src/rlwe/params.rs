@@ -3,9 +3,10 @@ use crate::{
     Error, Result,
     ring::{BaseConverter, Divider, LimbSet, RnsBasis},
 };
+use core::ops::Range;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use sudare_arith::Modulus;
+use sudare_arith::{Modulus, Shoup};
 
 /// Parameters as a scheme writes them: the primes themselves.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,6 +41,8 @@ struct Inner {
     limbs_at: Vec<usize>,
     /// Chain primes per key-switching digit.
     alpha: usize,
+    /// The product of the special primes, modulo each prime of the chain.
+    special: Vec<Shoup>,
     /// By number of chain primes less one: raises the digit that ends there.
     raise: Vec<BaseConverter>,
     /// Division by the special primes, from any level.
@@ -86,21 +89,30 @@ impl Params {
             })
             .collect();
         let moduli: Vec<Modulus> = basis.tables(all).map(|t| *t.modulus()).collect();
+        let (chain_moduli, special_moduli) = moduli.split_at(chain.len());
+        let special = chain_moduli
+            .iter()
+            .map(|m| {
+                let product = special_moduli.iter().fold(1, |p, k| m.mul(p, m.reduce(k.value())));
+                m.shoup(product)
+            })
+            .collect();
         let raise = (1..=chain.len())
             .map(|end| BaseConverter::new(&moduli[(end - 1) / alpha * alpha..end], &moduli))
             .collect();
-        let special = |q: usize| LimbSet::chain(q).with_special(all.p());
+        let with_special = |q: usize| LimbSet::chain(q).with_special(all.p());
         let levels = || limbs_at.windows(2).map(|pair| (pair[1], pair[0]));
         Ok(Self(Arc::new(Inner {
             id: fingerprint(&spec)?,
             alpha,
+            special,
             raise,
             mod_down: Divider::new(&basis, all, all.q()),
             rescale: levels()
                 .map(|(from, to)| Divider::new(&basis, LimbSet::chain(from), to))
                 .collect(),
             rescale_down: levels()
-                .map(|(from, to)| Divider::new(&basis, special(from), to))
+                .map(|(from, to)| Divider::new(&basis, with_special(from), to))
                 .collect(),
             limbs_at,
             basis,
@@ -178,6 +190,17 @@ impl Params {
     #[must_use]
     pub fn digits(&self, level: Level) -> usize {
         self.limbs(level).q().div_ceil(self.0.alpha)
+    }
+
+    /// The chain primes that the `digit`-th digit owns at `level`.
+    pub(super) fn owned(&self, level: Level, digit: usize) -> Range<usize> {
+        let start = digit * self.0.alpha;
+        start..self.limbs(level).q().min(start + self.0.alpha)
+    }
+
+    /// The product of the special primes modulo the `i`-th prime of the chain.
+    pub(super) fn special(&self, i: usize) -> Shoup {
+        self.0.special[i]
     }
 
     /// `log2` of the modulus at `level`.

@@ -197,7 +197,6 @@ impl KeySwitcher {
     fn raise(&self, operand: Operand<'_>, level: Level) -> Vec<RnsPoly<Eval>> {
         let params = &self.params;
         let (basis, limbs) = (params.basis(), params.key_limbs(level));
-        let (q, alpha, chain) = (limbs.q(), params.alpha(), basis.all().q());
         let mut y: RnsPoly<Eval> = basis.take(params.limbs(level));
         par::for_each(y.rows_mut().enumerate(), |(i, row)| {
             let table = basis.table(limbs, i);
@@ -205,8 +204,9 @@ impl KeySwitcher {
                 operand.write_switched(table.modulus(), i, t * TILE, tile);
             }
             table.inverse(row);
-            let end = q.min((i / alpha + 1) * alpha);
-            table.modulus().scale_assign(row, params.raise(end).inverse(i % alpha));
+            let owned = params.owned(level, i / params.alpha());
+            let factor = params.raise(owned.end).inverse(i - owned.start);
+            table.modulus().scale_assign(row, factor);
         });
         let mut digits: Vec<RnsPoly<Eval>> =
             (0..params.digits(level)).map(|_| basis.take(limbs)).collect();
@@ -214,12 +214,12 @@ impl KeySwitcher {
             columns(poly.rows_mut(), TILE).map(move |(start, parts)| (digit, start, parts))
         });
         par::for_each(jobs, |(digit, start, parts)| {
-            let owned = digit * alpha..q.min((digit + 1) * alpha);
+            let owned = params.owned(level, digit);
             let converter = params.raise(owned.end);
             let len = parts.first().map_or(0, |part| part.len());
             let y = owned.clone().map(|i| &y.row(i)[start..][..len]);
             // Converters have targets for every prime of the chain.
-            let target = |i| if i < q { i } else { chain + i - q };
+            let target = |i| limbs.place(i, basis.all());
             let others = parts.into_iter().enumerate().filter(|(i, _)| !owned.contains(i));
             converter.convert(y, others.map(|(i, part)| (target(i), part)));
         });
@@ -258,15 +258,11 @@ impl KeySwitcher {
     ) -> Product<'a> {
         let limbs = self.params.key_limbs(level);
         let table = self.table(level, i);
-        let m = table.modulus();
-        let k = if i < limbs.q() { i } else { self.params.limbs(key.level).q() + i - limbs.q() };
+        let k = limbs.place(i, self.params.key_limbs(key.level));
         let count = self.params.digits(level);
         let half = |half: usize| key.digits[..count].iter().map(|pair| pair[half].row(k)).collect();
-        let owner = self.owner(level, i).map(|digit| {
-            let special = (limbs.q()..limbs.count())
-                .fold(1, |p, k| m.mul(p, m.reduce(self.table(level, k).modulus().value())));
-            Owner { digit, limb: i, special: m.shoup(special) }
-        });
+        let special = |digit| Owner { digit, limb: i, special: self.params.special(i) };
+        let owner = self.owner(level, i).map(special);
         Product { table, operand, digits, keys: [half(0), half(1)], owner }
     }
 }
