@@ -1,9 +1,13 @@
 //! Table 2's functions on encrypted slots.
+#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-use std::sync::Arc;
+#[path = "../../sudare/tests/session/mod.rs"]
+mod session;
+
+use session::Session;
 use sudare::{
-    ckks::{self, Decryptor, Encoder, Encryptor, Evaluator, Params},
-    rlwe::{KeyGenerator, KeyRequest},
+    ckks::{self, Params},
+    rlwe::KeyRequest,
 };
 use sudare_apps::functions;
 
@@ -18,25 +22,18 @@ fn functions_of_8192_slots_have_32_bits_of_precision() {
     for plan in &plans {
         request |= plan.required_keys();
     }
-    let mut keygen = KeyGenerator::new(params.rlwe()).unwrap();
-    let secret = keygen.secret_key().unwrap();
-    let public = Arc::new(keygen.public_key(&secret).unwrap());
-    let keys = Arc::new(keygen.evaluation_keys(&secret, &request).unwrap());
-    let encoder = Encoder::new(&params);
-    let encryptor = Encryptor::new(&params, public).unwrap();
-    let evaluator = Evaluator::new(&params, keys).unwrap();
-    let decryptor = Decryptor::new(&params, secret).unwrap();
+    let s = Session::new(params, &request);
     for (f, plan) in fs.iter().zip(&plans) {
         let interval = f.interval();
-        let last = (params.max_slots() - 1) as f64;
-        let xs: Vec<f64> = (0..params.max_slots())
+        let last = (s.params.max_slots() - 1) as f64;
+        let xs: Vec<f64> = (0..s.params.max_slots())
             .map(|i| interval.start + (interval.end - interval.start) * (i as f64 / last))
             .collect();
-        let plain = encoder.encode_real(&xs, plan.level(), plan.scale()).unwrap();
-        let x = encryptor.encrypt(&plain).unwrap();
-        let y = plan.run(&evaluator, &x).unwrap();
+        let plain = s.encoder.encode_real(&xs, plan.level(), plan.scale()).unwrap();
+        let x = s.encryptor.encrypt(&plain).unwrap();
+        let y = plan.run(&s.evaluator, &x).unwrap();
         assert_eq!(y.level(), plan.output_level());
-        let found = encoder.decode_real(&decryptor.decrypt(&y).unwrap()).unwrap();
+        let found = s.encoder.decode_real(&s.decryptor.decrypt(&y).unwrap()).unwrap();
         let largest = |expected: &dyn Fn(f64) -> f64| {
             let errors = xs.iter().zip(&found).map(|(&x, y)| (expected(x) - y).abs());
             errors.fold(0.0, f64::max)

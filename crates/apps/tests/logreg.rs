@@ -1,12 +1,15 @@
 //! Encrypted logistic regression against its clear twin.
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
+#[path = "../../sudare/tests/session/mod.rs"]
+mod session;
+
 use proptest::prelude::*;
-use std::sync::Arc;
+use session::Session;
 use sudare::{
     circuits::sim,
-    ckks::{Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Spec},
-    rlwe::{KeyGenerator, Level, SecretDistribution, max_log2_qp},
+    ckks::{Ciphertext, Complex, Params, Spec},
+    rlwe::{Level, SecretDistribution, max_log2_qp},
 };
 use sudare_apps::{
     Error,
@@ -53,29 +56,25 @@ fn simulate(plan: &TrainPlan, table: &Table) -> (Vec<f64>, sim::Evaluator, f64) 
 
 struct Parties {
     plan: TrainPlan,
-    encryptor: Encryptor,
-    evaluator: Evaluator,
-    decryptor: Decryptor,
+    session: Session,
+}
+
+impl core::ops::Deref for Parties {
+    type Target = Session;
+    fn deref(&self) -> &Session {
+        &self.session
+    }
 }
 
 impl Parties {
     fn new(job: &Job, params: &Params) -> Self {
         let plan = TrainPlan::new(job, params).unwrap();
-        let mut keygen = KeyGenerator::new(params.rlwe()).unwrap();
-        let secret = keygen.secret_key().unwrap();
-        let public = Arc::new(keygen.public_key(&secret).unwrap());
-        let keys = Arc::new(keygen.evaluation_keys(&secret, plan.required_keys()).unwrap());
-        Self {
-            encryptor: Encryptor::new(params, public).unwrap(),
-            evaluator: Evaluator::new(params, keys).unwrap(),
-            decryptor: Decryptor::new(params, secret).unwrap(),
-            plan,
-        }
+        Self { session: Session::new(params.clone(), plan.required_keys()), plan }
     }
 
     fn weights(&self, training: &Training) -> Vec<f64> {
         let plain = self.decryptor.decrypt(&self.plan.model(training).unwrap()).unwrap();
-        self.plan.decode(&Encoder::new(self.plan.params()).decode_real(&plain).unwrap())
+        self.plan.decode(&self.encoder.decode_real(&plain).unwrap())
     }
 
     fn finish(&self, data: &[Ciphertext], training: &mut Training) {

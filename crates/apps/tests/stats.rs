@@ -1,38 +1,25 @@
 //! Statistics under encryption, at real ring sizes.
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-use std::sync::Arc;
+#[path = "../../sudare/tests/session/mod.rs"]
+mod session;
+
+use session::Session;
 use sudare::{
-    ckks::{self, Ciphertext, Decryptor, Encoder, Encryptor, Evaluator, Params},
-    rlwe::{KeyGenerator, KeyRequest, Level},
+    ckks::{self, Ciphertext, Params},
+    rlwe::{KeyRequest, Level},
 };
 use sudare_apps::{
     stats::{ColumnScaling, Job, SlotPlan, Statistics, StatsPlan},
     table::Table,
 };
 
-struct Session {
-    encoder: Encoder,
-    encryptor: Encryptor,
-    evaluator: Evaluator,
-    decryptor: Decryptor,
+fn session(params: &Params, request: &KeyRequest) -> Session {
+    assert!(params.rlwe().security_bits() >= 128.0);
+    Session::new(params.clone(), request)
 }
 
 impl Session {
-    fn new(params: &Params, request: &KeyRequest) -> Self {
-        assert!(params.rlwe().security_bits() >= 128.0);
-        let mut keygen = KeyGenerator::new(params.rlwe()).unwrap();
-        let secret = keygen.secret_key().unwrap();
-        let public = Arc::new(keygen.public_key(&secret).unwrap());
-        let keys = Arc::new(keygen.evaluation_keys(&secret, request).unwrap());
-        Self {
-            encoder: Encoder::new(params),
-            encryptor: Encryptor::new(params, public).unwrap(),
-            evaluator: Evaluator::new(params, keys).unwrap(),
-            decryptor: Decryptor::new(params, secret).unwrap(),
-        }
-    }
-
     fn decrypt(&self, a: &Ciphertext) -> Vec<f64> {
         self.encoder.decode_real(&self.decryptor.decrypt(a).unwrap()).unwrap()
     }
@@ -42,7 +29,7 @@ impl Session {
 fn mean_and_variance_of_8192_numbers() {
     let params = Params::new(ckks::preset("stats-n14").unwrap().spec).unwrap();
     let plan = SlotPlan::new(1 << 13, &params).unwrap();
-    let s = Session::new(&params, plan.variance_keys());
+    let s = session(&params, plan.variance_keys());
     let xs: Vec<f64> = (0..1 << 13).map(|i| (f64::from(i) * 0.37).sin().powi(3) + 0.05).collect();
     let xs: Vec<f64> = xs.iter().map(|x| x / 1.05).collect();
     let n = xs.len() as f64;
@@ -73,7 +60,7 @@ fn mean_and_variance_of_8192_numbers() {
 fn extreme_numbers_do_not_overflow() {
     let params = Params::new(ckks::preset("stats-n14").unwrap().spec).unwrap();
     let plan = SlotPlan::new(1 << 13, &params).unwrap();
-    let s = Session::new(&params, plan.variance_keys());
+    let s = session(&params, plan.variance_keys());
     for (ends, mean, variance) in [([1.0, 1.0], 1.0, 0.0), ([-1.0, 1.0], 0.0, 1.0)] {
         let xs = ends.repeat(1 << 12);
         let plain = s.encoder.encode_real(&xs, plan.level(), plan.scale()).unwrap();
@@ -91,7 +78,7 @@ fn encrypted(table: &Table) -> Statistics {
     let job = Job::of(table);
     let params = StatsPlan::auto_params(&job).unwrap();
     let plan = StatsPlan::new(&job, &params).unwrap();
-    let s = Session::new(&params, plan.required_keys());
+    let s = session(&params, plan.required_keys());
     let scaling = ColumnScaling::of(table);
     let data = plan.encrypt(&s.encryptor, table, &scaling, |_| {}).unwrap();
     assert_eq!(data.len(), plan.ciphertexts());

@@ -1,40 +1,24 @@
 //! A steady workload takes nothing new from the pool.
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-use std::sync::Arc;
+mod session;
+
+use session::Session;
 use sudare::{
-    ckks::{Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Spec},
-    rlwe::{GaloisElement, KeyGenerator, KeyRequest, Level},
+    ckks::{Ciphertext, Complex, Params, Spec},
+    rlwe::{GaloisElement, KeyRequest, Level},
 };
 use sudare_arith::par;
-
-struct Session {
-    params: Params,
-    encoder: Encoder,
-    encryptor: Encryptor,
-    evaluator: Evaluator,
-    decryptor: Decryptor,
-}
 
 fn session() -> Session {
     let spec = Spec { insecure: true, ..Spec::uniform(12, 50.0, 3, 40.0, vec![48.0, 48.0]) };
     let params = Params::new(spec).unwrap();
     let (log_n, top) = (params.log_n(), params.top());
-    let mut keygen = KeyGenerator::new(params.rlwe()).unwrap();
-    let secret = keygen.secret_key().unwrap();
-    let public = Arc::new(keygen.public_key(&secret).unwrap());
     let request = KeyRequest::new()
         .relinearize(top)
         .rotations(log_n, [1, 5], top)
         .automorphism(GaloisElement::conjugation(log_n), top);
-    let keys = Arc::new(keygen.evaluation_keys(&secret, &request).unwrap());
-    Session {
-        encoder: Encoder::new(&params),
-        encryptor: Encryptor::new(&params, public).unwrap(),
-        evaluator: Evaluator::new(&params, keys).unwrap(),
-        decryptor: Decryptor::new(&params, secret).unwrap(),
-        params,
-    }
+    Session::new(params, &request)
 }
 
 impl Session {

@@ -1,39 +1,23 @@
 //! CKKS as a user calls it, at real ring sizes.
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-use std::sync::Arc;
+mod session;
+
+use session::Session;
 use sudare::{
     Error,
-    ckks::{Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Scale, Spec},
-    rlwe::{GaloisElement, KeyGenerator, KeyRequest, Level, SecretDistribution},
+    ckks::{Ciphertext, Complex, Encoder, Params, Scale, Spec},
+    rlwe::{GaloisElement, KeyRequest, Level, SecretDistribution},
 };
-
-struct Session {
-    params: Params,
-    encoder: Encoder,
-    encryptor: Encryptor,
-    evaluator: Evaluator,
-    decryptor: Decryptor,
-}
 
 fn session(spec: Spec, rotations: &[i64]) -> Session {
     let params = Params::new(spec).unwrap();
-    let mut keygen = KeyGenerator::new(params.rlwe()).unwrap();
-    let secret = keygen.secret_key().unwrap();
-    let public = Arc::new(keygen.public_key(&secret).unwrap());
     let top = params.top();
     let request = KeyRequest::new()
         .relinearize(top)
         .rotations(params.log_n(), rotations.iter().copied(), top)
         .automorphism(GaloisElement::conjugation(params.log_n()), top);
-    let keys = Arc::new(keygen.evaluation_keys(&secret, &request).unwrap());
-    Session {
-        encoder: Encoder::new(&params),
-        encryptor: Encryptor::new(&params, public).unwrap(),
-        evaluator: Evaluator::new(&params, keys).unwrap(),
-        decryptor: Decryptor::new(&params, secret).unwrap(),
-        params,
-    }
+    Session::new(params, &request)
 }
 
 fn values(slots: usize, salt: f64) -> Vec<Complex<f64>> {

@@ -17,7 +17,7 @@ const EXPECTED: [(&str, &str); 11] = [
     ("hoisted rotation", "ca539af5a384bfa1c2bf0ff4f1859300c92d0d8b88d1a6c46932c37fc8f84e47"),
     ("conjugation", "40239ca4be18b32ae87ea2a567c5d1997d2cbb2347d404f2abbcab3dc616f0f8"),
     ("rescaled product", "f6b2d0e4945eed24e10cd8524f39e8a5ba6b427cb9ef7e98da4a1ee58e27d5d4"),
-    // Rounding once or twice differs with probability about 2^-55 a coefficient.
+    // Rounding once or twice is the same, see docs/notes/keyswitch-noise.md.
     ("fused product", "f6b2d0e4945eed24e10cd8524f39e8a5ba6b427cb9ef7e98da4a1ee58e27d5d4"),
     ("product", "7b31be9738d96414c22cde29652d6fdc136fa6d6aa31fa6cced2355826f62c6a"),
 ];

@@ -4,22 +4,16 @@
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
 mod oracle;
+mod session;
 
 use num_bigint::BigInt;
 use oracle::{automorphism, centred, lift_eval, moduli, negacyclic, product, to_f64};
-use std::sync::Arc;
+use session::Session;
 use sudare::{
-    ckks::{Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Spec},
-    rlwe::{GaloisElement, KeyGenerator, KeyRequest, Level, Noise},
+    ckks::{Ciphertext, Complex, Params, Spec},
+    rlwe::{GaloisElement, KeyRequest, Level, Noise},
 };
 use sudare_arith::prng::Seed;
-
-struct Session {
-    params: Params,
-    encryptor: Encryptor,
-    evaluator: Evaluator,
-    decryptor: Decryptor,
-}
 
 fn seed(label: &str, index: u64) -> Seed {
     Seed::from_bytes([6; 32]).derive(label, index)
@@ -30,21 +24,11 @@ fn seed(label: &str, index: u64) -> Seed {
 fn session(spec: &Spec, key: u64, relinearize: Level, galois: Level) -> Session {
     let params = Params::new(spec.clone()).unwrap();
     let log_n = params.log_n();
-    let mut keygen = KeyGenerator::from_seed(params.rlwe(), &seed("keys", key));
-    let secret = keygen.secret_key().unwrap();
-    let public = Arc::new(keygen.public_key(&secret).unwrap());
     let request = KeyRequest::new()
         .relinearize(relinearize)
         .rotations(log_n, 0..params.max_slots() as i64, galois)
         .automorphism(GaloisElement::conjugation(log_n), galois);
-    let keys = Arc::new(keygen.evaluation_keys(&secret, &request).unwrap());
-    assert_eq!(keys.fulfils(), request);
-    Session {
-        encryptor: Encryptor::new(&params, public).unwrap(),
-        evaluator: Evaluator::new(&params, keys).unwrap(),
-        decryptor: Decryptor::new(&params, secret).unwrap(),
-        params,
-    }
+    Session::from_seed(params, &seed("keys", key), &request)
 }
 
 fn spec(log_n: u32, q_bits: &[&[f64]], p_bits: &[f64], log2_scale: f64) -> Spec {
@@ -79,7 +63,7 @@ impl Session {
             .collect();
         let top = self.params.top();
         let scale = self.params.scale_at(top);
-        let plain = Encoder::new(&self.params).encode(&values, top, scale).unwrap();
+        let plain = self.encoder.encode(&values, top, scale).unwrap();
         self.encryptor.encrypt_with(&plain, &seed("encryption", salt)).unwrap()
     }
 

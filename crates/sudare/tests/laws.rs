@@ -1,56 +1,51 @@
 //! Decryption is a homomorphism: the laws of slots hold for ciphertexts.
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
+mod session;
+
 use proptest::prelude::*;
-use std::sync::{Arc, LazyLock};
+use session::Session;
+use std::sync::LazyLock;
 use sudare::{
     Result,
-    ckks::{Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Scale, Spec},
-    rlwe::{GaloisElement, KeyGenerator, KeyRequest, Level, SecretDistribution},
+    ckks::{Ciphertext, Complex, Params, Scale, Spec},
+    rlwe::{GaloisElement, KeyRequest, Level, SecretDistribution},
 };
 
 type Slots = Vec<Complex<f64>>;
 
-struct Session {
-    params: Params,
-    encoder: Encoder,
-    encryptor: Encryptor,
-    evaluator: Evaluator,
-    decryptor: Decryptor,
+struct Case {
+    session: Session,
     /// Slot errors allowed.
     tolerance: f64,
 }
 
-impl core::fmt::Debug for Session {
+impl core::ops::Deref for Case {
+    type Target = Session;
+    fn deref(&self) -> &Session {
+        &self.session
+    }
+}
+
+impl core::fmt::Debug for Case {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         self.params.fmt(f)
     }
 }
 
-fn session(spec: Spec, bits: i32) -> Session {
+fn case(spec: Spec, bits: i32) -> Case {
     let params = Params::new(Spec { insecure: true, ..spec }).unwrap();
     let (log_n, top) = (params.log_n(), params.top());
-    let mut keygen = KeyGenerator::new(params.rlwe()).unwrap();
-    let secret = keygen.secret_key().unwrap();
-    let public = Arc::new(keygen.public_key(&secret).unwrap());
     let request = KeyRequest::new()
         .relinearize(top)
         .rotations(log_n, 0..params.max_slots() as i64, top)
         .automorphism(GaloisElement::conjugation(log_n), top);
-    let keys = Arc::new(keygen.evaluation_keys(&secret, &request).unwrap());
-    Session {
-        encoder: Encoder::new(&params),
-        encryptor: Encryptor::new(&params, public).unwrap(),
-        evaluator: Evaluator::new(&params, keys).unwrap(),
-        decryptor: Decryptor::new(&params, secret).unwrap(),
-        tolerance: 2f64.powi(-bits),
-        params,
-    }
+    Case { session: Session::new(params, &request), tolerance: 2f64.powi(-bits) }
 }
 
 /// One prime a level and two digits; scales that need double-double encoding; two
 /// primes a level, a sparse secret and one digit; the smallest ring.
-static SESSIONS: LazyLock<Vec<Session>> = LazyLock::new(|| {
+static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
     let wide = Spec::uniform(5, 61.0, 4, 55.0, vec![61.0]);
     let mut pairs = Spec {
         secret: SecretDistribution::FixedWeight { h: 16 },
@@ -60,10 +55,10 @@ static SESSIONS: LazyLock<Vec<Session>> = LazyLock::new(|| {
         *level = vec![26.0, 24.0];
     }
     vec![
-        session(Spec::uniform(6, 50.0, 4, 40.0, vec![48.0, 60.0]), 22),
-        session(wide, 36),
-        session(pairs, 31),
-        session(Spec::uniform(4, 45.0, 4, 38.0, vec![45.0, 45.0]), 22),
+        case(Spec::uniform(6, 50.0, 4, 40.0, vec![48.0, 60.0]), 22),
+        case(wide, 36),
+        case(pairs, 31),
+        case(Spec::uniform(4, 45.0, 4, 38.0, vec![45.0, 45.0]), 22),
     ]
 });
 
@@ -88,7 +83,7 @@ fn same(a: &Ciphertext, b: &Ciphertext) -> bool {
         && a.polys().iter().zip(b.polys()).all(|(a, b)| a.rows().eq(b.rows()))
 }
 
-impl Session {
+impl Case {
     fn encrypt_at(&self, values: &Slots, level: Level) -> Ciphertext {
         let plain = self.encoder.encode(values, level, self.params.scale_at(level)).unwrap();
         self.encryptor.encrypt(&plain).unwrap()
@@ -140,10 +135,10 @@ fn complex() -> impl Strategy<Value = Complex<f64>> {
     (-1.0..1.0, -1.0..1.0).prop_map(|(re, im)| Complex { re, im })
 }
 
-/// A session, and three vectors of as many slots, from one to all.
-fn operands() -> impl Strategy<Value = (&'static Session, [Slots; 3])> {
-    (0..SESSIONS.len(), 0.0..1.0).prop_flat_map(|(i, size): (usize, f64)| {
-        let s = &SESSIONS[i];
+/// A case, and three vectors of as many slots, from one to all.
+fn operands() -> impl Strategy<Value = (&'static Case, [Slots; 3])> {
+    (0..CASES.len(), 0.0..1.0).prop_flat_map(|(i, size): (usize, f64)| {
+        let s = &CASES[i];
         let log_slots = (f64::from(s.params.log_n()) * size) as u32;
         let slots = || prop::collection::vec(complex(), 1 << log_slots);
         [slots(), slots(), slots()].prop_map(move |values| (s, values))

@@ -1,14 +1,14 @@
 //! What a caller can get wrong is a typed error that says what to do.
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
+mod session;
+
+use session::Session;
 use std::sync::{Arc, LazyLock};
 use sudare::{
     Error,
     circuits::Polynomial,
-    ckks::{
-        Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Plaintext, Scale,
-        Spec,
-    },
+    ckks::{Ciphertext, Complex, Decryptor, Encryptor, Evaluator, Params, Plaintext, Scale, Spec},
     rlwe::{self, GaloisElement, KeyGenerator, KeyRequest, Level, SecretDistribution},
 };
 
@@ -16,31 +16,12 @@ const TOP: Level = Level(3);
 /// Level of the key of the rotation by 3.
 const LOW: Level = Level(1);
 
-struct Session {
-    params: Params,
-    encoder: Encoder,
-    encryptor: Encryptor,
-    evaluator: Evaluator,
-    decryptor: Decryptor,
-}
-
 fn small(levels: usize) -> Spec {
     Spec { insecure: true, ..Spec::uniform(6, 50.0, levels, 40.0, vec![50.0, 41.0]) }
 }
 
 fn session(spec: Spec, request: &KeyRequest) -> Session {
-    let params = Params::new(spec).unwrap();
-    let mut keygen = KeyGenerator::new(params.rlwe()).unwrap();
-    let secret = keygen.secret_key().unwrap();
-    let public = Arc::new(keygen.public_key(&secret).unwrap());
-    let keys = Arc::new(keygen.evaluation_keys(&secret, request).unwrap());
-    Session {
-        encoder: Encoder::new(&params),
-        encryptor: Encryptor::new(&params, public).unwrap(),
-        evaluator: Evaluator::new(&params, keys).unwrap(),
-        decryptor: Decryptor::new(&params, secret).unwrap(),
-        params,
-    }
+    Session::new(Params::new(spec).unwrap(), request)
 }
 
 fn request() -> KeyRequest {

@@ -1,27 +1,18 @@
 //! Measured noise against its prediction, from both sides.
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-use std::sync::Arc;
+mod session;
+
+use session::Session;
 use sudare::{
-    ckks::{
-        Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Plaintext, Scale,
-        Spec,
-    },
+    ckks::{Ciphertext, Complex, Params, Plaintext, Scale, Spec},
     ring::{Eval, RnsPoly},
-    rlwe::{GaloisElement, KeyGenerator, KeyRequest, Level, Noise, SecretDistribution},
+    rlwe::{GaloisElement, KeyRequest, Level, Noise, SecretDistribution},
 };
 use sudare_arith::{Permutation, prng::Seed};
 
 /// Rotations, each with a key of its own, that key-switching noise is averaged over.
 const STEPS: [i64; 6] = [1, 2, -1, 7, 100, 333];
-
-struct Session {
-    params: Params,
-    encoder: Encoder,
-    encryptor: Encryptor,
-    evaluator: Evaluator,
-    decryptor: Decryptor,
-}
 
 /// Everything follows from one seed, so that a test always sees the same noise.
 fn seed(label: &str, index: u64) -> Seed {
@@ -30,20 +21,10 @@ fn seed(label: &str, index: u64) -> Seed {
 
 fn session(spec: Spec, key_level: impl Fn(Level) -> Level) -> Session {
     let params = Params::new(spec).unwrap();
-    let mut keygen = KeyGenerator::from_seed(params.rlwe(), &seed("keys", 0));
-    let secret = keygen.secret_key().unwrap();
-    let public = Arc::new(keygen.public_key(&secret).unwrap());
     let level = key_level(params.top());
     let request =
         KeyRequest::new().relinearize(params.top()).rotations(params.log_n(), STEPS, level);
-    let keys = Arc::new(keygen.evaluation_keys(&secret, &request).unwrap());
-    Session {
-        encoder: Encoder::new(&params),
-        encryptor: Encryptor::new(&params, public).unwrap(),
-        evaluator: Evaluator::new(&params, keys).unwrap(),
-        decryptor: Decryptor::new(&params, secret).unwrap(),
-        params,
-    }
+    Session::from_seed(params, &seed("keys", 0), &request)
 }
 
 fn dense(log_n: u32, base: f64, levels: usize, scale: f64, p: &[f64]) -> Spec {
