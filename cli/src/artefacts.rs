@@ -2,7 +2,7 @@
 
 use crate::{
     error::{Error, Result},
-    files::{self, Access},
+    files::{self, Access, NewFile},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -15,7 +15,7 @@ use std::{
 use sudare::{
     ckks::{
         Ciphertext, Params,
-        serial::{Info, Kind, Label, Reader},
+        serial::{self, Info, Kind, Label, Reader},
     },
     rlwe::{EvaluationKeys, KeyId, KeyRequest, PublicKey, SecretKey},
 };
@@ -313,6 +313,19 @@ impl Opened {
         let note = content.split_off(at);
         Ok(Parts { content, note })
     }
+}
+
+/// Writes ciphertexts and gives the file its name; returns its bytes.
+pub fn write_ciphertexts(
+    mut file: NewFile,
+    params: &Params,
+    items: &[Ciphertext],
+    label: &Label,
+) -> Result<u64> {
+    let bytes = serial::write_ciphertexts(&mut file, params, items, label)
+        .map_err(Error::in_file(file.path()))?;
+    file.finish()?;
+    Ok(bytes)
 }
 
 /// The ciphertexts of a file.

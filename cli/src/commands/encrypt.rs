@@ -1,5 +1,5 @@
 use crate::{
-    artefacts::{Content, Job, Meta, Note, NoteScaling, Opened, Plan},
+    artefacts::{self, Content, Job, Meta, Note, NoteScaling, Opened, Plan},
     error::{Error, Result},
     files::{self, Access, NewFile},
     output::{self, Output, say},
@@ -7,10 +7,7 @@ use crate::{
 };
 use serde::Serialize;
 use std::{path::PathBuf, sync::Arc, time::Instant};
-use sudare::ckks::{
-    Ciphertext, Encryptor, Params,
-    serial::{self, Kind},
-};
+use sudare::ckks::{Ciphertext, Encryptor, Params, serial::Kind};
 use sudare_apps::{
     note,
     stats::ColumnScaling,
@@ -67,15 +64,13 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let name = key.info().label.name.clone();
     let plan = meta.job.plan(&params)?;
     let encryptor = Encryptor::new(&params, Arc::new(key.public_key(&params)?))?;
-    let mut file = NewFile::create(&args.output, Access::Shared, args.force)?;
+    let file = NewFile::create(&args.output, Access::Shared, args.force)?;
     let (mut items, notes) = encrypt(&plan, &params, &encryptor, &table)?;
     let label =
         Meta { note: notes.len() as u32, ..Meta::of(meta.job) }.label(&name, Content::Table)?;
     items.extend(notes);
 
-    let bytes = serial::write_ciphertexts(&mut file, &params, &items, &label)
-        .map_err(Error::in_file(&args.output))?;
-    file.finish()?;
+    let bytes = artefacts::write_ciphertexts(file, &params, &items, &label)?;
     let report = Report {
         rows: table.rows(),
         features: table.features(),

@@ -1,15 +1,12 @@
 //! What the commands of the server share: it holds evaluation keys and ciphertexts.
 
 use crate::{
-    artefacts::{Content, Meta, Opened, Parts, Plan},
+    artefacts::{self, Content, Meta, Opened, Parts, Plan},
     error::{Error, Result},
     files::{self, Access, NewFile},
 };
 use std::{path::PathBuf, sync::Arc};
-use sudare::ckks::{
-    Ciphertext, Evaluator, Params,
-    serial::{self, Kind},
-};
+use sudare::ckks::{Ciphertext, Evaluator, Params, serial::Kind};
 
 /// Files that a computation reads and writes.
 #[derive(Debug, clap::Args)]
@@ -82,15 +79,12 @@ impl Session {
     /// Writes ciphertexts as they are; returns the bytes.
     pub fn write(
         &self,
-        mut file: NewFile,
+        file: NewFile,
         items: &[Ciphertext],
         meta: &Meta,
         content: Content,
     ) -> Result<u64> {
         let label = meta.label(&self.name, content)?;
-        let bytes = serial::write_ciphertexts(&mut file, &self.params, items, &label)
-            .map_err(Error::in_file(file.path()))?;
-        file.finish()?;
-        Ok(bytes)
+        artefacts::write_ciphertexts(file, &self.params, items, &label)
     }
 }
