@@ -151,6 +151,11 @@ impl RnsBasis {
         RnsPoly::new(limbs, self.n(), words)
     }
 
+    /// As [`RnsBasis::take_secret`] if `secret`, else as [`RnsBasis::take`].
+    fn take_as<R: Repr>(&self, secret: bool, limbs: LimbSet) -> RnsPoly<R> {
+        if secret { self.take_secret(limbs) } else { self.take(limbs) }
+    }
+
     /// Zero, wiped when dropped.
     #[must_use]
     pub fn zero_secret<R: Repr>(&self, limbs: LimbSet) -> RnsPoly<R> {
@@ -160,8 +165,7 @@ impl RnsBasis {
     /// The first limbs of `a`: `q` of the chain and no special ones. Secret if `a` is.
     #[must_use]
     pub fn restricted<R: Repr>(&self, a: &RnsPoly<R>, q: usize) -> RnsPoly<R> {
-        let limbs = LimbSet::chain(q);
-        let mut out = if a.is_secret() { self.take_secret(limbs) } else { self.take(limbs) };
+        let mut out = self.take_as(a.is_secret(), LimbSet::chain(q));
         for (out, row) in out.rows_mut().zip(a.rows()) {
             out.copy_from_slice(row);
         }
@@ -274,8 +278,7 @@ impl RnsBasis {
     /// `a(X^g)`, for the permutation of `g`. Secret if `a` is.
     #[must_use]
     pub fn automorphism(&self, a: &RnsPoly<Eval>, g: &Permutation) -> RnsPoly<Eval> {
-        let limbs = a.limbs();
-        let mut out = if a.is_secret() { self.take_secret(limbs) } else { self.take(limbs) };
+        let mut out = self.take_as(a.is_secret(), a.limbs());
         par::for_each(out.rows_mut().zip(a.rows()), |(out, row)| g.apply(out, row));
         out
     }
@@ -284,8 +287,7 @@ impl RnsBasis {
     #[must_use]
     pub fn from_small(&self, coeffs: &[i8], limbs: LimbSet, secret: bool) -> RnsPoly<Eval> {
         debug_assert_eq!(coeffs.len(), self.n());
-        let mut out: RnsPoly<Eval> =
-            if secret { self.take_secret(limbs) } else { self.take(limbs) };
+        let mut out: RnsPoly<Eval> = self.take_as(secret, limbs);
         par::for_each(self.tables(limbs).zip(out.rows_mut()), |(t, row)| {
             t.modulus().lift(row, coeffs);
             t.forward(row);
