@@ -136,6 +136,38 @@ fn sums_of_any_number_of_terms_reduce_once() {
     }
 }
 
+/// Words and constants next to their bounds, where both parts of an accumulator reduce
+/// to nearly twice the modulus.
+#[test]
+fn sums_of_the_largest_terms_are_canonical() {
+    let len = 1 << 12;
+    let words = |salt: u64, below: u64| {
+        let mut row = vec![0; len];
+        Stream::new(&Seed::from_bytes([8; 32]), "large terms", salt).fill(&mut row);
+        row.into_iter().map(|x| below - 1 - (x >> 8) % (below >> 3)).collect::<Vec<_>>()
+    };
+    // Primes all over their range: next to powers of two, reciprocals are nearly whole.
+    let spread = (1..30u64).map(|k| previous_prime((30 + k) << 43, 32).unwrap());
+    for q in primes(4).into_iter().filter(|&q| q >> 40 != 0).chain(spread) {
+        for isa in available() {
+            let m = Modulus::with_isa(q, isa).unwrap();
+            let bits = if q < 1 << 50 { 52.min(100 - m.bits()) } else { 62 };
+            for terms in [1, 2, 7, 15] {
+                let a: Vec<_> = (0..terms).map(|k| words(k, 1 << bits)).collect();
+                let a: Vec<&[u64]> = a.iter().map(Vec::as_slice).collect();
+                let c = &words(99, q)[..terms as usize];
+                let mut out = vec![0; len];
+                m.dot(&mut out, &a, c);
+                for (x, found) in out.into_iter().enumerate() {
+                    let product = |(a, &c): (&&[u64], &u64)| u128::from(a[x]) * u128::from(c);
+                    let sum: u128 = a.iter().zip(c).map(product).sum();
+                    assert_eq!(u128::from(found), sum % u128::from(q), "{q} {isa:?} {terms}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn transforms_are_the_same_on_every_table() {
     for log_n in 4..=17 {
