@@ -3,12 +3,14 @@
 //! A circuit is first *planned* from clear data. The plan knows depth, keys and
 //! cost before a key exists; running it is the last step.
 
+mod linear;
 mod ops;
 mod polynomial;
 pub mod sim;
 mod sums;
 
 pub use crate::ckks::{Chain, Complex};
+pub use linear::LinearTransform;
 pub use ops::Ops;
 pub use polynomial::{Basis, Polynomial, PolynomialPlan};
 pub use sums::InnerSum;
