@@ -182,6 +182,9 @@ fn least_root(m: &Modulus, log_order: u32) -> Result<u64> {
 }
 
 /// The action of `X -> X^g` on evaluations: one permutation for all moduli.
+///
+/// Rows fall into blocks of [`Permutation::block_words`], and each block of the result
+/// has all its words from one block of the argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permutation {
     /// `out[x] = a[source[x]]`; every entry is below the length.
@@ -206,6 +209,29 @@ impl Permutation {
         for (out, &from) in out.iter_mut().zip(&self.source) {
             // SAFETY: `place` is below N = a.len().
             *out = unsafe { *a.get_unchecked(from as usize) };
+        }
+    }
+
+    /// Words in a block: 2,048, or all of a shorter row.
+    #[must_use]
+    pub fn block_words(log_n: u32) -> usize {
+        BLOCK.min(1 << log_n)
+    }
+
+    /// The block of the argument from which the words of `block` come.
+    #[must_use]
+    pub fn source_block(&self, block: usize) -> usize {
+        let words = self.source.len().min(BLOCK);
+        self.source[block * words] as usize / words
+    }
+
+    /// The words of `block` of the result, from those of its source block.
+    pub fn apply_block(&self, block: usize, out: &mut [u64], a: &[u64]) {
+        let words = self.source.len().min(BLOCK);
+        assert!(out.len() == words && a.len() == words);
+        for (out, &from) in out.iter_mut().zip(&self.source[block * words..][..words]) {
+            // SAFETY: a remainder modulo `words`, a power of two, is below a.len().
+            *out = unsafe { *a.get_unchecked(from as usize & (words - 1)) };
         }
     }
 }
@@ -292,7 +318,15 @@ mod tests {
             t.forward(&mut x);
             t.forward(&mut image);
             let mut y = vec![0; n];
-            Permutation::galois(log_n, g).apply(&mut y, &x);
+            let permutation = Permutation::galois(log_n, g);
+            permutation.apply(&mut y, &x);
+            assert_eq!(y, image);
+            y.fill(0);
+            let words = Permutation::block_words(log_n);
+            for (block, out) in y.chunks_mut(words).enumerate() {
+                let source = permutation.source_block(block) * words;
+                permutation.apply_block(block, out, &x[source..][..words]);
+            }
             assert_eq!(y, image);
         }
     }

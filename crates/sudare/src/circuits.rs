@@ -10,7 +10,7 @@ pub mod sim;
 mod sums;
 
 pub use crate::ckks::{Chain, Complex};
-pub use linear::LinearTransform;
+pub use linear::{LinearPlan, LinearTransform};
 pub use ops::Ops;
 pub use polynomial::{Basis, Polynomial, PolynomialPlan};
 pub use sums::InnerSum;

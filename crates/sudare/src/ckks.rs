@@ -13,6 +13,7 @@ mod params;
 mod presets;
 mod scale;
 pub mod serial;
+mod transform;
 
 pub use chain::Chain;
 pub use ciphertext::{Ciphertext, Plaintext};
@@ -23,3 +24,4 @@ pub use params::{Params, Spec};
 pub use presets::{Preset, preset, presets};
 pub use scale::Scale;
 pub use sudare_arith::fft::Complex;
+pub use transform::Weights;

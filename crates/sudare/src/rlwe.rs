@@ -1,6 +1,7 @@
 //! Keys, ciphertexts and key switching, common to all schemes.
 
 mod ciphertext;
+mod combine;
 mod ids;
 mod keygen;
 mod keys;
@@ -11,6 +12,7 @@ pub mod serial;
 mod switch;
 
 pub use ciphertext::Ciphertext;
+pub(crate) use combine::Combination;
 pub use ids::{GaloisElement, KeyId, Level, ParamsId};
 pub use keygen::KeyGenerator;
 pub use keys::{EvaluationKeys, KeyRequest, PublicKey, SecretKey, SwitchingKey};

@@ -317,7 +317,7 @@ fn check_division(basis: &RnsBasis, divider: &Divider, before: LimbSet, after: u
     let a = near_ties(&q, &divisor, basis.n());
     let b = integers(&q, basis.n(), 13);
     let found =
-        divider.divide(basis, &[reduce_eval(basis, before, &a), reduce_eval(basis, before, &b)]);
+        divider.divide(basis, [&reduce_eval(basis, before, &a), &reduce_eval(basis, before, &b)]);
     for (found, a) in found.iter().zip([&a, &b]) {
         assert_eq!(found.limbs(), LimbSet::chain(after));
         assert!(canonical(basis, found));

@@ -1,4 +1,9 @@
-use crate::{Error, Result, ckks::Complex};
+use super::Ops;
+use crate::{
+    Error, Result,
+    ckks::{Chain, Complex, Scale},
+    rlwe::{KeyRequest, Level},
+};
 use std::collections::BTreeMap;
 
 /// A square matrix over the slots, by its diagonals that are not zero.
@@ -92,6 +97,206 @@ impl LinearTransform {
     }
 }
 
+/// How to apply a [`LinearTransform`] to ciphertexts of one level and scale: by baby and
+/// giant steps.
+///
+/// With the offsets of the diagonals at `start + (j baby + b) stride`, the product is
+/// `sum_j rotate(sum_b w_jb rotate(x, start + b stride), j baby stride)`, where `w_jb` is
+/// the diagonal rotated back by what the giant steps rotate.
+///
+/// Reference: [BMTH21](https://eprint.iacr.org/2020/1203), section 4.
+#[derive(Debug, Clone)]
+pub struct LinearPlan {
+    transform: LinearTransform,
+    steps: Steps,
+    level: Level,
+    scale: Scale,
+    weight_scale: Scale,
+    output_scale: Scale,
+    request: KeyRequest,
+}
+
+/// Offsets `start + t stride` for `t < baby giant`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Steps {
+    start: usize,
+    stride: usize,
+    baby: usize,
+    giant: usize,
+}
+
+/// A giant step costs about as much as three baby steps: a decomposition and a division
+/// beside the product with a key.
+const GIANT_COST: usize = 3;
+
+impl Steps {
+    /// For offsets below `slots`, in ascending order.
+    fn of(offsets: &[usize], slots: usize) -> Self {
+        // The offsets on a circle: they start after the widest gap.
+        let gap = |i: usize| {
+            let next = offsets.get(i + 1).map_or_else(|| offsets[0] + slots, |&next| next);
+            next - offsets[i]
+        };
+        let last = (0..offsets.len()).max_by_key(|&i| gap(i)).unwrap_or(0);
+        let start = offsets.get(last + 1).or(offsets.first()).copied().unwrap_or(0);
+        let distance = |&offset: &usize| (offset + slots - start) % slots;
+        let stride = match offsets.iter().map(distance).fold(0, gcd) {
+            0 => slots,
+            stride => stride,
+        };
+        let count = offsets.iter().map(distance).max().unwrap_or(0) / stride + 1;
+        let cost = |baby: &usize| baby + GIANT_COST * count.div_ceil(*baby);
+        let baby = (1..=count).min_by_key(cost).unwrap_or(1);
+        Self { start, stride, baby, giant: count.div_ceil(baby) }
+    }
+
+    fn baby_offsets(self, slots: usize) -> impl Iterator<Item = usize> {
+        (0..self.baby).map(move |b| (self.start + b * self.stride) % slots)
+    }
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+impl LinearTransform {
+    /// Fixes how to apply it to ciphertexts of the given level and scale so that the result,
+    /// one level down, has scale `out`: that of the weights is what is left.
+    ///
+    /// # Errors
+    /// [`Error::LevelOutOfRange`] for a level beyond the chain; [`Error::LevelExhausted`] at
+    /// level 0; [`Error::ScaleOutOfRange`] if the scale of the weights is below 1 or the
+    /// product does not fit the modulus; [`Error::Circuit`] for a matrix that is zero or has
+    /// more rows than the ring has slots.
+    pub fn plan(
+        &self,
+        log_n: u32,
+        chain: &Chain,
+        level: Level,
+        scale: Scale,
+        out: Scale,
+    ) -> Result<LinearPlan> {
+        const OP: &str = "linear transform";
+        if level > chain.top() {
+            return Err(Error::LevelOutOfRange { found: level, max: chain.top() });
+        }
+        if level == Level(0) {
+            return Err(Error::LevelExhausted { op: OP, needed: 1, level });
+        }
+        if self.log_slots >= log_n || self.diagonals.is_empty() {
+            return Err(Error::Circuit(format!(
+                "linear transform: {} rows and {} diagonals; 1 to {} rows and a diagonal that \
+                 is not zero are needed in a ring of degree 2^{log_n}",
+                1u64 << self.log_slots,
+                self.diagonals.len(),
+                1u64 << log_n.saturating_sub(1),
+            )));
+        }
+        let product = out * chain.divisor(level);
+        let weight_scale = product / scale;
+        let log2_q = chain.log2_q(level);
+        for scale in [product, weight_scale] {
+            if !scale.is_valid() || scale.log2() < 0.0 || scale.log2() + 1.0 > log2_q {
+                let log2_scale = scale.log2();
+                return Err(Error::ScaleOutOfRange { op: OP, log2_scale, log2_q });
+            }
+        }
+        let slots = 1 << self.log_slots;
+        let offsets: Vec<usize> = self.diagonals.keys().copied().collect();
+        let steps = Steps::of(&offsets, slots);
+        let giant = (steps.giant > 1).then_some((steps.baby * steps.stride) % slots);
+        let rotations = steps.baby_offsets(slots).chain(giant).map(|k| k as i64);
+        let request = KeyRequest::new().rotations(log_n, rotations, level);
+        let transform = self.clone();
+        Ok(LinearPlan { transform, steps, level, scale, weight_scale, output_scale: out, request })
+    }
+}
+
+impl LinearPlan {
+    /// The matrix.
+    #[must_use]
+    pub fn transform(&self) -> &LinearTransform {
+        &self.transform
+    }
+
+    /// The level of the inputs.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    /// Level of the result, one below that of the inputs.
+    #[must_use]
+    pub fn output_level(&self) -> Level {
+        Level(self.level.0 - 1)
+    }
+
+    /// Scale of the result.
+    #[must_use]
+    pub fn output_scale(&self) -> Scale {
+        self.output_scale
+    }
+
+    /// The scale at which the diagonals are encoded.
+    #[must_use]
+    pub fn weight_scale(&self) -> Scale {
+        self.weight_scale
+    }
+
+    /// Keys needed.
+    #[must_use]
+    pub fn required_keys(&self) -> &KeyRequest {
+        &self.request
+    }
+
+    /// Encoded diagonals that an evaluator keeps.
+    #[must_use]
+    pub fn weights(&self) -> usize {
+        self.transform.diagonals.len()
+    }
+
+    /// Rotations of the baby steps and of the giant step, in slots.
+    pub(super) fn rotations(&self) -> (Vec<i64>, i64) {
+        let slots = 1 << self.transform.log_slots;
+        let baby = self.steps.baby_offsets(slots).map(|k| k as i64).collect();
+        (baby, (self.steps.baby * self.steps.stride % slots) as i64)
+    }
+
+    /// How many giant steps there are, that by 0 included.
+    pub(super) fn stages(&self) -> usize {
+        self.steps.giant
+    }
+
+    /// `w_jb`, none if it is zero.
+    pub(super) fn weight(&self, j: usize, b: usize) -> Option<Vec<Complex<f64>>> {
+        let slots = 1 << self.transform.log_slots;
+        let turned = j * self.steps.baby * self.steps.stride % slots;
+        let offset = (self.steps.start + turned + b * self.steps.stride) % slots;
+        let mut diagonal = self.transform.diagonals.get(&offset)?.clone();
+        diagonal.rotate_right(turned);
+        Some(diagonal)
+    }
+
+    /// Applies a matrix that `e` prepared from this plan to ciphertexts of its scale, at its
+    /// level or above.
+    ///
+    /// # Errors
+    /// [`Error::ScaleMismatch`] if one has another scale than planned, and what the evaluator
+    /// refuses.
+    pub fn run<E: Ops>(&self, e: &E, matrix: &E::Matrix, x: &[&E::Ct]) -> Result<Vec<E::Ct>> {
+        for x in x {
+            if !e.scale(x).matches(self.scale) {
+                return Err(Error::ScaleMismatch {
+                    op: "linear transform",
+                    left: e.scale(x).log2(),
+                    right: self.scale.log2(),
+                });
+            }
+        }
+        e.transform(x, matrix)
+    }
+}
+
 fn times(a: Complex<f64>, b: Complex<f64>) -> Complex<f64> {
     Complex::new(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re)
 }
@@ -133,6 +338,23 @@ mod tests {
             let half = Complex::new(0.0, 0.5);
             let scaled: Vec<_> = a.apply(&x).into_iter().map(|z| times(z, half)).collect();
             assert_eq!(a.scaled(half).apply(&x), scaled);
+        }
+    }
+
+    #[test]
+    fn steps_reach_every_offset_and_no_more_than_needed() {
+        let slots = 64;
+        let cases: [(&[usize], Steps); 5] = [
+            (&[0], Steps { start: 0, stride: 64, baby: 1, giant: 1 }),
+            (&[5], Steps { start: 5, stride: 64, baby: 1, giant: 1 }),
+            (&[0, 3], Steps { start: 0, stride: 3, baby: 2, giant: 1 }),
+            // From -3 to 3.
+            (&[0, 1, 2, 3, 61, 62, 63], Steps { start: 61, stride: 1, baby: 4, giant: 2 }),
+            // From -24 to 24 in steps of 8.
+            (&[0, 8, 16, 24, 40, 48, 56], Steps { start: 40, stride: 8, baby: 4, giant: 2 }),
+        ];
+        for (offsets, expected) in cases {
+            assert_eq!(Steps::of(offsets, slots), expected, "{offsets:?}");
         }
     }
 

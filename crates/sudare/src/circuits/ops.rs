@@ -1,3 +1,4 @@
+use super::LinearPlan;
 use crate::{
     Result,
     ckks::{self, Chain, Complex, Scale},
@@ -11,6 +12,8 @@ use crate::{
 pub trait Ops: Sync {
     /// A ciphertext, wherever it lives.
     type Ct: Clone + Send + Sync;
+    /// A matrix that is ready to be applied.
+    type Matrix: Send + Sync;
 
     /// `log2(N)`.
     fn log_n(&self) -> u32;
@@ -42,6 +45,12 @@ pub trait Ops: Sync {
     /// `X -> X^g`, under the same key again.
     fn automorphism(&self, a: &Self::Ct, g: GaloisElement) -> Result<Self::Ct>;
 
+    /// Encodes the matrix of a plan where this evaluator can reach it.
+    fn prepare(&self, plan: &LinearPlan) -> Result<Self::Matrix>;
+    /// The product of a matrix with the slots of each of `inputs`, rescaled. Inputs above the
+    /// level of the matrix are brought to it.
+    fn transform(&self, inputs: &[&Self::Ct], matrix: &Self::Matrix) -> Result<Vec<Self::Ct>>;
+
     /// Slot `i` of the result is slot `i + k` of `a`.
     fn rotate(&self, a: &Self::Ct, k: i64) -> Result<Self::Ct> {
         self.automorphism(a, GaloisElement::rotation(self.log_n(), k))
@@ -55,6 +64,7 @@ pub trait Ops: Sync {
 
 impl Ops for ckks::Evaluator {
     type Ct = ckks::Ciphertext;
+    type Matrix = ckks::Weights;
 
     fn log_n(&self) -> u32 {
         self.params().log_n()
@@ -97,5 +107,20 @@ impl Ops for ckks::Evaluator {
     }
     fn automorphism(&self, a: &Self::Ct, g: GaloisElement) -> Result<Self::Ct> {
         self.automorphism(a, g)
+    }
+    fn prepare(&self, plan: &LinearPlan) -> Result<Self::Matrix> {
+        let (baby, giant) = plan.rotations();
+        let log_slots = plan.transform().log_slots();
+        self.encode_weights(
+            plan.level(),
+            log_slots,
+            plan.weight_scale(),
+            (&baby, giant),
+            plan.stages(),
+            |j, b| plan.weight(j, b),
+        )
+    }
+    fn transform(&self, inputs: &[&Self::Ct], matrix: &Self::Matrix) -> Result<Vec<Self::Ct>> {
+        self.transform(inputs, matrix)
     }
 }

@@ -4,7 +4,7 @@
 //! compute and records the keys it would use, so one run of a circuit gives its
 //! depth, cost and exact [`KeyRequest`] before any key exists.
 
-use super::Ops;
+use super::{LinearPlan, Ops};
 use crate::{
     Error, Result,
     ckks::{Chain, Complex, Scale},
@@ -217,13 +217,14 @@ impl Ciphertext {
 
     /// Root mean square of the slots.
     fn magnitude(&self) -> f64 {
-        let squares: f64 = self.slots.iter().map(|z| z.re * z.re + z.im * z.im).sum();
+        let squares: f64 = self.slots.iter().map(|&z| norm(z)).sum();
         (squares / self.slots.len() as f64).sqrt()
     }
 }
 
 impl Ops for Evaluator {
     type Ct = Ciphertext;
+    type Matrix = LinearPlan;
 
     fn log_n(&self) -> u32 {
         self.log_n
@@ -343,6 +344,39 @@ impl Ops for Evaluator {
         self.use_keys(KeyRequest::new().automorphism(g, a.level));
         Ok(self.ciphertext(slots, a.level, a.scale, noise, a.headroom_bits))
     }
+
+    fn prepare(&self, plan: &LinearPlan) -> Result<LinearPlan> {
+        Ok(plan.clone())
+    }
+
+    fn transform(&self, inputs: &[&Ciphertext], plan: &LinearPlan) -> Result<Vec<Ciphertext>> {
+        const OP: &str = "linear transform";
+        let (matrix, level) = (plan.transform(), plan.level());
+        let rows = 1usize << matrix.log_slots();
+        let squares: f64 = matrix.diagonals().values().flatten().map(|&z| norm(z)).sum();
+        let entries = matrix.diagonals().len() as f64;
+        let apply = |a: &&Ciphertext| {
+            if a.level < level {
+                return Err(Error::LevelOutOfRange { found: level, max: a.level });
+            }
+            if a.slots.len() != rows {
+                return Err(Error::SlotMismatch { op: OP, found: a.slots.len(), expected: rows });
+            }
+            let scale = self.product_scale(a.scale, plan.weight_scale(), level)?;
+            // Each weight is off by the rounding of N coefficients.
+            let encoding = encoding(plan.weight_scale()) * (entries * self.dimension()).sqrt();
+            let noise = (a.noise() * (squares / rows as f64).sqrt())
+                .hypot(a.magnitude() * encoding)
+                .hypot(self.rounding(scale));
+            let slots = matrix.apply(&a.slots);
+            let mut product = self.ciphertext(slots, level, scale, noise, a.headroom_bits);
+            self.rescale_assign(&mut product)?;
+            self.counters.automorphisms.fetch_add(plan.required_keys().count() as u64, Relaxed);
+            Ok(product)
+        };
+        self.use_keys(plan.required_keys().clone());
+        inputs.iter().map(apply).collect()
+    }
 }
 
 /// `k < N/2` and whether it conjugates, for `g = 5^k` or `-5^k mod 2N`.
@@ -372,6 +406,10 @@ fn times(a: Complex<f64>, b: Complex<f64>) -> Complex<f64> {
 
 fn modulus(a: Complex<f64>) -> f64 {
     a.re.hypot(a.im)
+}
+
+fn norm(a: Complex<f64>) -> f64 {
+    a.re * a.re + a.im * a.im
 }
 
 /// Standard deviation of rounding a constant to an integer.

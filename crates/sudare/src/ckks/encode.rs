@@ -1,7 +1,7 @@
 use super::{Complex, Params, Plaintext, Scale, encrypt::MESSAGE_BITS};
 use crate::{
     Error, Result,
-    ring::{Coeff, LimbSet, RnsPoly},
+    ring::{Coeff, Eval, LimbSet, RnsPoly},
     rlwe::Level,
 };
 use std::sync::Arc;
@@ -64,6 +64,27 @@ impl Encoder {
         if level > self.params.top() {
             return Err(Error::LevelOutOfRange { found: level, max: self.params.top() });
         }
+        let slots = count.max(1).next_power_of_two();
+        let limbs = self.params.rlwe().limbs(level);
+        Ok(Plaintext {
+            poly: self.polynomial(values, count, level, limbs, scale)?,
+            level,
+            scale,
+            log_slots: slots.ilog2(),
+            params: self.params.rlwe().id(),
+        })
+    }
+
+    /// The polynomial of these values modulo the primes of `limbs`, with coefficients
+    /// that the modulus of `level` holds.
+    pub(super) fn polynomial(
+        &self,
+        values: impl Iterator<Item = Complex<f64>> + Clone,
+        count: usize,
+        level: Level,
+        limbs: LimbSet,
+        scale: Scale,
+    ) -> Result<RnsPoly<Eval>> {
         let log2_q = self.params.chain().log2_q(level);
         if !scale.is_valid() || scale.log2() > log2_q {
             let log2_scale = scale.log2();
@@ -93,15 +114,7 @@ impl Encoder {
             let index = values.enumerate().fold((0, 0.0), larger).0;
             return Err(Error::ValueTooLarge { index, needed_bits, available_bits });
         };
-        let limbs = self.params.rlwe().limbs(level);
-        let poly = self.reduce(&coeffs, slots, limbs);
-        Ok(Plaintext {
-            poly: self.params.rlwe().basis().into_eval(poly),
-            level,
-            scale,
-            log_slots: slots.ilog2(),
-            params: self.params.rlwe().id(),
-        })
+        Ok(self.params.rlwe().basis().into_eval(self.reduce(&coeffs, slots, limbs)))
     }
 
     /// Residues of `2 slots` integers, spread over the ring.

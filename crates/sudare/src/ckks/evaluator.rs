@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub struct Evaluator {
     params: Params,
     encoder: Encoder,
-    switcher: KeySwitcher,
+    pub(super) switcher: KeySwitcher,
 }
 
 /// A ciphertext with the digits of its second polynomial: what hoisted rotations
@@ -56,7 +56,7 @@ impl Evaluator {
         &self.encoder
     }
 
-    fn check(&self, a: &Ciphertext) -> Result<()> {
+    pub(super) fn check(&self, a: &Ciphertext) -> Result<()> {
         self.params.rlwe().check_id("ciphertext", a.params_id())?;
         if a.key_id() != self.keys().id {
             let (found, expected) = (a.key_id(), self.keys().id);
@@ -84,7 +84,13 @@ impl Evaluator {
     }
 
     /// The scale of a product, if the modulus holds it.
-    fn product_scale(&self, op: &'static str, a: Scale, b: Scale, level: Level) -> Result<Scale> {
+    pub(super) fn product_scale(
+        &self,
+        op: &'static str,
+        a: Scale,
+        b: Scale,
+        level: Level,
+    ) -> Result<Scale> {
         let scale = a * b;
         let log2_q = self.params.chain().log2_q(level);
         if !scale.is_valid() || scale.log2() + 1.0 > log2_q {
@@ -97,7 +103,7 @@ impl Evaluator {
         self.params.rlwe().limbs(level)
     }
 
-    fn wrap(
+    pub(super) fn wrap(
         &self,
         like: &Ciphertext,
         polys: [RnsPoly<Eval>; 2],
@@ -337,7 +343,7 @@ impl Evaluator {
         let level = a.level();
         let next = below("rescale", level)?;
         let rlwe = self.params.rlwe();
-        a.inner.polys = rlwe.rescale(level).divide(rlwe.basis(), &a.inner.polys);
+        a.inner.polys = rlwe.rescale(level).divide(rlwe.basis(), a.inner.polys.each_ref());
         a.inner.level = next;
         a.scale = a.scale / self.params.chain().divisor(level);
         Ok(())
@@ -504,7 +510,7 @@ impl Evaluator {
 }
 
 /// The level below, if there is one.
-fn below(op: &'static str, level: Level) -> Result<Level> {
+pub(super) fn below(op: &'static str, level: Level) -> Result<Level> {
     level.0.checked_sub(1).map(Level).ok_or(Error::LevelExhausted { op, needed: 1, level })
 }
 

@@ -88,21 +88,21 @@ pub struct Divider {
     inverse: Vec<Shoup>,
 }
 
-/// One limb of two polynomials to be divided, made while it is in cache.
-pub(crate) trait Dividend: Send {
+/// One limb of `P` polynomials to be divided, made while it is in cache.
+pub(crate) trait Dividend<const P: usize>: Send {
     /// Called once, before [`Dividend::write`].
     fn prepare(&mut self);
-    /// Writes the evaluations from `start` on of both.
-    fn write(&self, start: usize, out: [&mut [u64]; 2]);
+    /// Writes the evaluations from `start` on of each.
+    fn write(&self, start: usize, out: [&mut [u64]; P]);
 }
 
 /// Rows that exist.
-struct Rows<'a>([&'a [u64]; 2]);
+struct Rows<'a, const P: usize>([&'a [u64]; P]);
 
-impl Dividend for Rows<'_> {
+impl<const P: usize> Dividend<P> for Rows<'_, P> {
     fn prepare(&mut self) {}
 
-    fn write(&self, start: usize, out: [&mut [u64]; 2]) {
+    fn write(&self, start: usize, out: [&mut [u64]; P]) {
         for (out, row) in out.into_iter().zip(self.0) {
             let len = out.len();
             out.copy_from_slice(&row[start..][..len]);
@@ -123,65 +123,68 @@ impl Divider {
         Self { before, after, inverse: inverse.collect(), converter: BaseConverter::new(from, to) }
     }
 
-    /// `round(a / D)` of both polynomials.
+    /// `round(a / D)` of each polynomial; all have the same limbs.
     #[must_use]
-    pub fn divide(&self, basis: &RnsBasis, polys: &[RnsPoly<Eval>; 2]) -> [RnsPoly<Eval>; 2] {
-        let [a, b] = polys;
-        let limbs = a.limbs();
-        self.run(basis, limbs, a.rows().zip(b.rows()).map(|(a, b)| Rows([a, b])).collect(), None)
+    pub fn divide<const P: usize>(
+        &self,
+        basis: &RnsBasis,
+        polys: [&RnsPoly<Eval>; P],
+    ) -> [RnsPoly<Eval>; P] {
+        let limbs = polys.first().map_or(self.before, |a| a.limbs());
+        let rows = (0..limbs.count()).map(|i| Rows(polys.map(|a| a.row(i))));
+        self.run(basis, limbs, rows.collect(), None)
     }
 
-    /// `round(a / D)` of both polynomials with the given limbs, then permuted. If
+    /// `round(a / D)` of polynomials with the given limbs, then permuted. If
     /// there are fewer chain primes than this was made for, the divisor is the
     /// special primes alone.
     ///
     /// Per polynomial: a transform for each prime of the divisor and each that
     /// stays. Every limb is written once and stays in cache meanwhile.
-    pub(crate) fn run<D: Dividend>(
+    pub(crate) fn run<const P: usize, D: Dividend<P>>(
         &self,
         basis: &RnsBasis,
         limbs: LimbSet,
         mut dividends: Vec<D>,
         permutation: Option<&Permutation>,
-    ) -> [RnsPoly<Eval>; 2] {
+    ) -> [RnsPoly<Eval>; P] {
         debug_assert!(limbs == self.before || self.after == self.before.q());
         let (n, after) = (basis.n(), self.after.min(limbs.q()));
         let going = dividends.split_off(after);
-        let mut remainders = [(); 2].map(|()| basis.pool().take(going.len() * n));
+        let mut remainders = [(); P].map(|()| basis.pool().take(going.len() * n));
         self.remainders(basis, limbs, going, &mut remainders);
         let mut out = self.spread(basis, after, &remainders);
         drop(remainders);
 
-        let mut permuted = permutation.map(|g| (g, out.each_ref().map(|a| basis.take(a.limbs()))));
-        let [first, second] = &mut out;
+        let mut permuted =
+            permutation.map(|g| (g, [(); P].map(|()| basis.take(LimbSet::chain(after)))));
         let mut targets: Vec<_> = match &mut permuted {
-            Some((g, [a, b])) => {
+            Some((g, polys)) => {
                 let g: &Permutation = g;
-                a.rows_mut().zip(b.rows_mut()).map(|pair| Some((g, pair))).collect()
+                by_limb(polys.each_mut().map(RnsPoly::rows_mut))
+                    .map(|rows| Some((g, rows)))
+                    .collect()
             }
             None => (0..after).map(|_| None).collect(),
         };
-        let jobs = first
-            .rows_mut()
-            .zip(second.rows_mut())
-            .zip(dividends)
-            .zip(targets.drain(..))
-            .enumerate();
-        par::for_each(jobs, |(i, (((first, second), mut dividend), target))| {
+        let rows = by_limb(out.each_mut().map(RnsPoly::rows_mut));
+        let jobs = rows.zip(dividends).zip(targets.drain(..)).enumerate();
+        par::for_each(jobs, |(i, ((mut rows, mut dividend), target))| {
             dividend.prepare();
             let (table, w) = (basis.table(limbs, i), self.inverse[i]);
-            table.forward_rows(&mut [first, second]);
-            let mut value = [[0; TILE]; 2];
-            let tiles = first.chunks_mut(TILE).zip(second.chunks_mut(TILE)).enumerate();
-            for (t, (first, second)) in tiles {
-                let [a, b] = value.each_mut().map(|tile| &mut tile[..first.len()]);
-                dividend.write(t * TILE, [a, b]);
-                table.modulus().sub_scale_from(first, a, w);
-                table.modulus().sub_scale_from(second, b, w);
+            table.forward_rows(&mut rows);
+            let mut values = [[0; TILE]; P];
+            for start in (0..n).step_by(TILE) {
+                let len = TILE.min(n - start);
+                dividend.write(start, values.each_mut().map(|tile| &mut tile[..len]));
+                for (row, value) in rows.iter_mut().zip(&values) {
+                    table.modulus().sub_scale_from(&mut row[start..][..len], &value[..len], w);
+                }
             }
-            if let Some((g, (a, b))) = target {
-                g.apply(a, first);
-                g.apply(b, second);
+            if let Some((g, targets)) = target {
+                for (target, row) in targets.into_iter().zip(rows) {
+                    g.apply(target, row);
+                }
             }
         });
         drop(targets);
@@ -192,33 +195,37 @@ impl Divider {
     }
 
     /// The `y_i` of the primes that go, row after row.
-    fn remainders<D: Dividend>(
+    fn remainders<const P: usize, D: Dividend<P>>(
         &self,
         basis: &RnsBasis,
         limbs: LimbSet,
         going: Vec<D>,
-        out: &mut [Buf; 2],
+        out: &mut [Buf; P],
     ) {
         let (n, after) = (basis.n(), limbs.count() - going.len());
-        let [first, second] = out;
-        let rows = first.chunks_exact_mut(n).zip(second.chunks_exact_mut(n));
-        par::for_each(rows.zip(going).enumerate(), |(i, ((first, second), mut dividend))| {
+        let rows = by_limb(out.each_mut().map(|buf| buf.chunks_exact_mut(n)));
+        par::for_each(rows.zip(going).enumerate(), |(i, (mut rows, mut dividend))| {
             dividend.prepare();
-            let tiles = first.chunks_mut(TILE).zip(second.chunks_mut(TILE)).enumerate();
-            for (t, (first, second)) in tiles {
-                dividend.write(t * TILE, [first, second]);
+            for start in (0..n).step_by(TILE) {
+                let len = TILE.min(n - start);
+                dividend.write(start, rows.each_mut().map(|row| &mut row[start..][..len]));
             }
             let table = basis.table(limbs, after + i);
-            table.inverse_rows(&mut [first, second]);
-            for row in [first, second] {
+            table.inverse_rows(&mut rows);
+            for row in rows {
                 table.modulus().scale_assign(row, self.converter.inverse(i));
             }
         });
     }
 
     /// The centred remainders modulo the primes that stay.
-    fn spread(&self, basis: &RnsBasis, after: usize, y: &[Buf; 2]) -> [RnsPoly<Coeff>; 2] {
-        let mut out = [(); 2].map(|()| basis.take(LimbSet::chain(after)));
+    fn spread<const P: usize>(
+        &self,
+        basis: &RnsBasis,
+        after: usize,
+        y: &[Buf; P],
+    ) -> [RnsPoly<Coeff>; P] {
+        let mut out = [(); P].map(|()| basis.take(LimbSet::chain(after)));
         let jobs = out.iter_mut().zip(y).flat_map(|(out, y)| {
             columns(out.rows_mut(), TILE).map(move |(start, parts)| (y, start, parts))
         });
@@ -229,6 +236,16 @@ impl Divider {
         });
         out
     }
+}
+
+/// The rows of several polynomials limb by limb.
+fn by_limb<'a, const P: usize>(
+    mut polys: [impl Iterator<Item = &'a mut [u64]>; P],
+) -> impl Iterator<Item = [&'a mut [u64]; P]> {
+    core::iter::from_fn(move || {
+        let rows: Vec<_> = polys.iter_mut().map_while(Iterator::next).collect();
+        rows.try_into().ok()
+    })
 }
 
 /// Cuts rows into pieces of `width` words and groups the pieces by place:

@@ -1,7 +1,7 @@
 use super::{EvaluationKeys, GaloisElement, Level, Params, SwitchingKey, keys::GaloisKey};
 use crate::{
     Error, Result,
-    ring::{Dividend, Eval, RnsPoly, TILE, columns},
+    ring::{Dividend, Divider, Eval, RnsPoly, TILE, columns},
 };
 use core::ops::Deref;
 use std::sync::Arc;
@@ -30,6 +30,8 @@ impl Digits {
 pub(crate) enum Operand<'a> {
     /// `c_0` is kept and `c_1` switched.
     Ciphertext(&'a [RnsPoly<Eval>; 2]),
+    /// Switched, and nothing kept.
+    Alone(&'a RnsPoly<Eval>),
     /// Of a product, `a_1 b_1` is switched, `a_0 b_0` and `a_0 b_1 + a_1 b_0` kept.
     Product(&'a [RnsPoly<Eval>; 2], &'a [RnsPoly<Eval>; 2]),
 }
@@ -40,7 +42,7 @@ impl<'a> Operand<'a> {
         let len = out.len();
         let part = |poly: &'a RnsPoly<Eval>| &poly.row(i)[start..][..len];
         match self {
-            Self::Ciphertext([_, c1]) => out.copy_from_slice(part(c1)),
+            Self::Ciphertext([_, c]) | Self::Alone(c) => out.copy_from_slice(part(c)),
             Self::Product([_, a1], [_, b1]) => m.mul_rows(out, part(a1), part(b1)),
         }
     }
@@ -52,6 +54,7 @@ impl<'a> Operand<'a> {
         let part = |poly: &'a RnsPoly<Eval>| &poly.row(i)[start..][..len];
         match self {
             Self::Ciphertext([c0, _]) => m.scale_add(first, part(c0), w),
+            Self::Alone(_) => {}
             Self::Product([a0, a1], [b0, b1]) => {
                 let [a0, a1, b0, b1] = [a0, a1, b0, b1].map(part);
                 let mut product = [0; TILE];
@@ -100,6 +103,10 @@ impl KeySwitcher {
     #[must_use]
     pub fn keys(&self) -> &Arc<EvaluationKeys> {
         &self.keys
+    }
+
+    pub(super) fn params(&self) -> &Params {
+        &self.params
     }
 
     pub(crate) fn relinearization_key(&self, level: Level) -> Result<&SwitchingKey> {
@@ -163,13 +170,8 @@ impl KeySwitcher {
         permutation: Option<&Permutation>,
     ) -> [RnsPoly<Eval>; 2] {
         let level = digits.level;
-        let rows = |i| {
-            let others = digits.polys.iter().enumerate();
-            let owner = self.owner(level, i);
-            others.filter(|(d, _)| owner != Some(*d)).map(|(_, poly)| poly.row(i)).collect()
-        };
         let dividends = (0..self.params.key_limbs(level).count())
-            .map(|i| self.dividend(operand, Limb::Ready(rows(i)), key, level, i))
+            .map(|i| self.dividend(operand, Limb::Ready(self.ready(digits, i)), key, level, i))
             .collect();
         self.divide(level, Down::Special, dividends, permutation)
     }
@@ -181,11 +183,22 @@ impl KeySwitcher {
         dividends: Vec<Product<'_>>,
         permutation: Option<&Permutation>,
     ) -> [RnsPoly<Eval>; 2] {
-        let divider = match down {
+        let limbs = self.params.key_limbs(level);
+        self.divider(level, down).run(self.params.basis(), limbs, dividends, permutation)
+    }
+
+    pub(super) fn divider(&self, level: Level, down: Down) -> &Divider {
+        match down {
             Down::Special => self.params.mod_down(),
             Down::SpecialAndLevel => self.params.rescale_down(level),
-        };
-        divider.run(self.params.basis(), self.params.key_limbs(level), dividends, permutation)
+        }
+    }
+
+    /// The `i`-th rows of the digits that do not own the prime.
+    pub(super) fn ready<'a>(&self, digits: &'a Digits, i: usize) -> Vec<&'a [u64]> {
+        let owner = self.owner(digits.level, i);
+        let others = digits.polys.iter().enumerate().filter(|(d, _)| owner != Some(*d));
+        others.map(|(_, poly)| poly.row(i)).collect()
     }
 
     fn table(&self, level: Level, i: usize) -> &NttTable {
@@ -194,7 +207,7 @@ impl KeySwitcher {
 
     /// The digits modulo `QP`: coefficients for now, nothing where a digit owns
     /// the prime.
-    fn raise(&self, operand: Operand<'_>, level: Level) -> Vec<RnsPoly<Eval>> {
+    pub(super) fn raise(&self, operand: Operand<'_>, level: Level) -> Vec<RnsPoly<Eval>> {
         let params = &self.params;
         let (basis, limbs) = (params.basis(), params.key_limbs(level));
         let mut y: RnsPoly<Eval> = basis.take(params.limbs(level));
@@ -232,7 +245,7 @@ impl KeySwitcher {
     }
 
     /// The rows of raised digits limb by limb, without those that a digit owns.
-    fn by_limb<'a>(
+    pub(super) fn by_limb<'a>(
         &self,
         digits: &'a mut [RnsPoly<Eval>],
         level: Level,
@@ -248,7 +261,7 @@ impl KeySwitcher {
     }
 
     /// The `i`-th limb of the product of digits and key.
-    fn dividend<'a>(
+    pub(super) fn dividend<'a>(
         &'a self,
         operand: Operand<'a>,
         digits: Limb<'a>,
@@ -268,7 +281,7 @@ impl KeySwitcher {
 }
 
 /// Rows of the digits of one limb.
-enum Limb<'a> {
+pub(super) enum Limb<'a> {
     /// To be transformed; without the digit that owns the prime.
     Raised(Vec<&'a mut [u64]>),
     /// Transformed, likewise.
@@ -276,7 +289,7 @@ enum Limb<'a> {
 }
 
 /// A limb of `P kept + <digits, key>`.
-struct Product<'a> {
+pub(super) struct Product<'a> {
     table: &'a NttTable,
     operand: Operand<'a>,
     digits: Limb<'a>,
@@ -294,7 +307,7 @@ struct Owner {
     special: Shoup,
 }
 
-impl Dividend for Product<'_> {
+impl Dividend<2> for Product<'_> {
     fn prepare(&mut self) {
         if let Limb::Raised(rows) = &mut self.digits {
             self.table.forward_rows(rows);

@@ -1,0 +1,172 @@
+//! Matrices of slots, against their products in the clear.
+#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
+
+mod session;
+
+use session::Session;
+use std::{collections::BTreeMap, sync::Arc};
+use sudare::{
+    Error,
+    circuits::{Complex, LinearPlan, LinearTransform, Ops, sim},
+    ckks::{Ciphertext, Evaluator, Params, Spec},
+    rlwe::{KeyGenerator, KeyRequest, Level},
+};
+use sudare_arith::{par, prng::Seed};
+
+const LOG_N: u32 = 12;
+
+fn params() -> Params {
+    let spec = Spec::uniform(LOG_N, 50.0, 3, 45.0, vec![50.0; 2]);
+    Params::new(Spec { insecure: true, ..spec }).unwrap()
+}
+
+fn values(slots: usize, salt: f64) -> Vec<Complex<f64>> {
+    let value = |i: f64| Complex { re: (i * 0.7 + salt).sin(), im: (i * 0.3 - salt).cos() };
+    (0..slots).map(|i| value(i as f64)).collect()
+}
+
+/// Diagonals of unlike entries at these offsets, negative ones from the end.
+fn matrix(log_slots: u32, offsets: &[i64]) -> LinearTransform {
+    let slots = 1i64 << log_slots;
+    let diagonal =
+        |&k: &i64| (k.rem_euclid(slots) as usize, values(1 << log_slots, 1.7 * k as f64));
+    LinearTransform::new(log_slots, offsets.iter().map(diagonal).collect()).unwrap()
+}
+
+fn plan(params: &Params, matrix: &LinearTransform, level: Level) -> LinearPlan {
+    let (from, to) = (params.scale_at(level), params.scale_at(Level(level.0 - 1)));
+    matrix.plan(LOG_N, params.chain(), level, from, to).unwrap()
+}
+
+fn encrypt(s: &Session, values: &[Complex<f64>], level: Level) -> Ciphertext {
+    let plain = s.encoder.encode(values, level, s.params.scale_at(level)).unwrap();
+    s.encryptor.encrypt(&plain).unwrap()
+}
+
+fn precision(s: &Session, a: &Ciphertext, expected: &[Complex<f64>]) -> f64 {
+    let found = s.encoder.decode(&s.decryptor.decrypt(a).unwrap()).unwrap();
+    assert_eq!(found.len(), expected.len());
+    let errors = found.iter().zip(expected).map(|(x, y)| (x.re - y.re).hypot(x.im - y.im));
+    -errors.fold(0.0, f64::max).log2()
+}
+
+/// From one diagonal to more than the terms that are summed with one reduction, in one
+/// stage and in several, with gaps, around 0 and in full.
+fn shapes() -> Vec<(u32, Vec<i64>)> {
+    let full = LOG_N - 1;
+    vec![
+        (full, vec![0]),
+        (full, vec![7]),
+        (full, vec![0, 1, 3]),
+        (full, (-7..8).map(|k| 64 * k).collect()),
+        (full, (0..40).collect()),
+        (full, vec![-30, -2, 5, 31]),
+        (4, (0..16).collect()),
+        (1, vec![0, 1]),
+        (0, vec![0]),
+    ]
+}
+
+#[test]
+fn products_are_those_in_the_clear() {
+    let params = params();
+    for (log_slots, offsets) in shapes() {
+        let matrix = matrix(log_slots, &offsets);
+        for level in [params.top(), Level(1)] {
+            let plan = plan(&params, &matrix, level);
+            let s = Session::new(params.clone(), plan.required_keys());
+            let slots = 1 << log_slots;
+            let inputs = [values(slots, 0.5), values(slots, -3.0)];
+            let encrypted = inputs.each_ref().map(|x| encrypt(&s, x, params.top()));
+            let encrypted = encrypted.map(|x| s.evaluator.drop_to(&x, level).unwrap());
+            // The scale of the level, which dropping does not give exactly.
+            let scale = params.scale_at(level);
+            let encrypted = encrypted.map(|x| s.evaluator.with_scale(&x, scale).unwrap());
+            let weights = s.evaluator.prepare(&plan).unwrap();
+            let found = plan.run(&s.evaluator, &weights, &encrypted.each_ref()).unwrap();
+            for (found, x) in found.iter().zip(&inputs) {
+                assert_eq!(found.level(), plan.output_level());
+                assert!(found.scale().matches(plan.output_scale()));
+                let bits = precision(&s, found, &matrix.apply(x));
+                let terms = (offsets.len() as f64).log2();
+                assert!(bits > 23.0 - terms, "{log_slots} {offsets:?} {level}: {bits} bits");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_simulator_uses_the_same_keys_and_gives_the_same_values() {
+    let params = params();
+    let top = params.top();
+    for (log_slots, offsets) in shapes() {
+        let matrix = matrix(log_slots, &offsets);
+        let plan = plan(&params, &matrix, top);
+        let e = sim::Evaluator::new(LOG_N, params.chain().clone());
+        let x = values(1 << log_slots, 0.1);
+        let a = e.encrypt(&x, top, params.scale_at(top)).unwrap();
+        let found = plan.run(&e, &e.prepare(&plan).unwrap(), &[&a]).unwrap().remove(0);
+        assert_eq!(e.used_keys(), *plan.required_keys());
+        assert_eq!(e.decrypt(&found), matrix.apply(&x));
+        assert_eq!(
+            (found.level, found.scale.matches(plan.output_scale())),
+            (plan.output_level(), true)
+        );
+    }
+}
+
+#[test]
+fn bits_do_not_depend_on_threads_or_company() {
+    let params = params();
+    let matrix = matrix(LOG_N - 1, &(-9..10).collect::<Vec<_>>());
+    let plan = plan(&params, &matrix, params.top());
+    let s = Session::from_seed(params.clone(), &Seed::from_bytes([3; 32]), plan.required_keys());
+    let [x, y] = [0.0, 1.0].map(|salt| encrypt(&s, &values(1 << (LOG_N - 1), salt), params.top()));
+    let weights = s.evaluator.prepare(&plan).unwrap();
+    let run = |threads, inputs: &[&Ciphertext]| {
+        let results = par::with_threads(threads, || s.evaluator.transform(inputs, &weights));
+        results.unwrap().unwrap()
+    };
+    let rows = |a: &Ciphertext| a.polys().each_ref().map(|p| p.rows().flatten().copied().collect());
+    let together = run(2, &[&x, &y]);
+    for (input, together) in [x, y].iter().zip(&together) {
+        let alone: [Vec<u64>; 2] = rows(&run(1, &[input])[0]);
+        assert_eq!(alone, rows(together));
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let params = params();
+    let (top, chain) = (params.top(), params.chain());
+    let (from, to) = (params.scale_at(top), params.scale_at(Level(top.0 - 1)));
+    let matrix = matrix(3, &[0, 1, 2]);
+    let plan_at = |level, from, to| matrix.plan(LOG_N, chain, level, from, to);
+    assert!(matches!(plan_at(Level(9), from, to), Err(Error::LevelOutOfRange { .. })));
+    assert!(matches!(plan_at(Level(0), from, to), Err(Error::LevelExhausted { .. })));
+    let tiny = sudare::ckks::Scale::from_log2(-20.0);
+    assert!(matches!(plan_at(top, from, tiny), Err(Error::ScaleOutOfRange { .. })));
+    assert!(matches!(matrix.plan(3, chain, top, from, to), Err(Error::Circuit(_))));
+    let zero = LinearTransform::new(3, BTreeMap::new()).unwrap();
+    assert!(matches!(zero.plan(LOG_N, chain, top, from, to), Err(Error::Circuit(_))));
+
+    let plan = plan_at(top, from, to).unwrap();
+    let s = Session::new(params.clone(), plan.required_keys());
+    let weights = s.evaluator.prepare(&plan).unwrap();
+    let run = |e: &Evaluator, x: &Ciphertext| plan.run(e, &weights, &[x]).map(|_| ());
+    let x = encrypt(&s, &values(8, 0.0), top);
+    assert_eq!(run(&s.evaluator, &x), Ok(()));
+    let low = s.evaluator.drop_to(&x, Level(1)).unwrap();
+    let low = s.evaluator.with_scale(&low, from).unwrap();
+    assert!(matches!(run(&s.evaluator, &low), Err(Error::LevelOutOfRange { .. })));
+    let long = encrypt(&s, &values(16, 0.0), top);
+    assert!(matches!(run(&s.evaluator, &long), Err(Error::SlotMismatch { .. })));
+    let other = s.evaluator.with_scale(&x, to * to).unwrap();
+    assert!(matches!(run(&s.evaluator, &other), Err(Error::ScaleMismatch { .. })));
+
+    let mut keygen = KeyGenerator::new(params.rlwe()).unwrap();
+    let secret = keygen.secret_key().unwrap();
+    let none = Arc::new(keygen.evaluation_keys(&secret, &KeyRequest::new()).unwrap());
+    let without = Evaluator::new(&params, none).unwrap();
+    assert!(matches!(run(&without, &x), Err(Error::KeyMismatch { .. })));
+}
