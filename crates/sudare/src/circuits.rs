@@ -3,6 +3,7 @@
 //! A circuit is first *planned* from clear data. The plan knows depth, keys and
 //! cost before a key exists; running it is the last step.
 
+pub mod dft;
 mod linear;
 mod ops;
 mod polynomial;

@@ -248,7 +248,7 @@ impl Ops for Evaluator {
             return Err(Error::ScaleOutOfRange { op: "with_scale", log2_scale, log2_q });
         }
         let ratio = (a.scale / scale).to_f64();
-        let slots = a.slots.iter().map(|&z| times(z, Complex::new(ratio, 0.0))).collect();
+        let slots = a.slots.iter().map(|&z| z * Complex::new(ratio, 0.0)).collect();
         Ok(self.ciphertext(slots, a.level, scale, a.noise() * ratio, a.headroom_bits))
     }
 
@@ -264,7 +264,7 @@ impl Ops for Evaluator {
         same_slots("multiply", a, b)?;
         let level = a.level.min(b.level);
         let scale = self.product_scale(a.scale, b.scale, level)?;
-        let slots = a.slots.iter().zip(&b.slots).map(|(&a, &b)| times(a, b)).collect();
+        let slots = a.slots.iter().zip(&b.slots).map(|(&a, &b)| a * b).collect();
         let noise = (a.magnitude() * b.noise())
             .hypot(a.noise() * b.magnitude())
             .hypot(a.noise() * b.noise())
@@ -296,7 +296,7 @@ impl Ops for Evaluator {
     fn mul_const(&self, a: &Ciphertext, c: Complex<f64>, scale: Scale) -> Result<Ciphertext> {
         let product = self.product_scale(a.scale, scale, a.level)?;
         self.check_integer(0, c, scale, a.level)?;
-        let slots = a.slots.iter().map(|&z| times(z, c)).collect();
+        let slots = a.slots.iter().map(|&z| z * c).collect();
         let noise = (a.noise() * modulus(c)).hypot(a.magnitude() * encoding(scale));
         self.counters.constant_products.fetch_add(1, Relaxed);
         Ok(self.ciphertext(slots, a.level, product, noise, a.headroom_bits))
@@ -398,10 +398,6 @@ fn slot_action(log_n: u32, g: GaloisElement) -> Option<(usize, bool)> {
         base = base * base % modulus;
     }
     Some((k, conjugates))
-}
-
-fn times(a: Complex<f64>, b: Complex<f64>) -> Complex<f64> {
-    Complex::new(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re)
 }
 
 fn modulus(a: Complex<f64>) -> f64 {
