@@ -172,6 +172,16 @@ pub enum Error {
         /// Level at which it was needed.
         level: Level,
     },
+    /// The keys to and from an ephemeral secret do not reach the level.
+    #[error(
+        "no keys to raise to level {level}: those there raise to level {found}; ask for a higher one in the KeyRequest"
+    )]
+    MissingRaisingKey {
+        /// The level asked for.
+        level: Level,
+        /// The highest level that the keys raise to.
+        found: Level,
+    },
     /// A circuit was given something that it cannot do.
     #[error("{0}")]
     Circuit(String),

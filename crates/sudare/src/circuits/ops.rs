@@ -44,6 +44,9 @@ pub trait Ops: Sync {
     fn drop_to(&self, a: &mut Self::Ct, level: Level) -> Result<()>;
     /// `X -> X^g`, under the same key again.
     fn automorphism(&self, a: &Self::Ct, g: GaloisElement) -> Result<Self::Ct>;
+    /// From level 0, to which a higher one is dropped first, up to level `to`: the
+    /// polynomial `m` becomes `m + q_0 I`. Scale and number of slots stay.
+    fn mod_raise(&self, a: &Self::Ct, to: Level) -> Result<Self::Ct>;
 
     /// Encodes the matrix of a plan where this evaluator can reach it.
     fn prepare(&self, plan: &LinearPlan) -> Result<Self::Matrix>;
@@ -122,5 +125,8 @@ impl Ops for ckks::Evaluator {
     }
     fn transform(&self, inputs: &[&Self::Ct], matrix: &Self::Matrix) -> Result<Vec<Self::Ct>> {
         self.transform(inputs, matrix)
+    }
+    fn mod_raise(&self, a: &Self::Ct, to: Level) -> Result<Self::Ct> {
+        self.mod_raise(a, to)
     }
 }

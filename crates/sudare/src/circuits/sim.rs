@@ -8,7 +8,7 @@ use super::{LinearPlan, Ops};
 use crate::{
     Error, Result,
     ckks::{Chain, Complex, Scale},
-    rlwe::{GaloisElement, KeyRequest, Level},
+    rlwe::{GaloisElement, KeyRequest, Level, Raise},
 };
 use std::sync::{
     Mutex, PoisonError,
@@ -45,6 +45,8 @@ pub struct Counts {
     pub rescalings: u64,
     /// Automorphisms other than the identity.
     pub automorphisms: u64,
+    /// Raisings from level 0.
+    pub raisings: u64,
 }
 
 #[derive(Debug, Default)]
@@ -53,6 +55,7 @@ struct Counters {
     constant_products: AtomicU64,
     rescalings: AtomicU64,
     automorphisms: AtomicU64,
+    raisings: AtomicU64,
 }
 
 /// [`Ops`] on clear slots.
@@ -60,6 +63,8 @@ struct Counters {
 pub struct Evaluator {
     log_n: u32,
     chain: Chain,
+    /// Weight of the ephemeral secret that raising goes through, if it does.
+    ephemeral_weight: Option<u32>,
     counters: Counters,
     keys: Mutex<KeyRequest>,
 }
@@ -69,7 +74,15 @@ impl Evaluator {
     #[must_use]
     pub fn new(log_n: u32, chain: Chain) -> Self {
         debug_assert!((3..=30).contains(&log_n));
-        Self { log_n, chain, counters: Counters::default(), keys: Mutex::default() }
+        let (counters, keys) = (Counters::default(), Mutex::default());
+        Self { log_n, chain, ephemeral_weight: None, counters, keys }
+    }
+
+    /// The same, raising through an ephemeral secret of this weight: raising then uses
+    /// keys to it and back, see [`Raise`].
+    #[must_use]
+    pub fn with_ephemeral_secret(self, weight: u32) -> Self {
+        Self { ephemeral_weight: Some(weight), ..self }
     }
 
     /// What a fresh public-key encryption of `slots` would be; zeros fill them up
@@ -121,6 +134,7 @@ impl Evaluator {
             constant_products: self.counters.constant_products.load(Relaxed),
             rescalings: self.counters.rescalings.load(Relaxed),
             automorphisms: self.counters.automorphisms.load(Relaxed),
+            raisings: self.counters.raisings.load(Relaxed),
         }
     }
 
@@ -377,6 +391,25 @@ impl Ops for Evaluator {
         self.use_keys(plan.required_keys().clone());
         inputs.iter().map(apply).collect()
     }
+
+    /// The slots stay those of `m`, as if `I` were zero: what of `I` a circuit does not
+    /// remove, and the room that `q_0 I` takes, do not show here.
+    fn mod_raise(&self, a: &Ciphertext, to: Level) -> Result<Ciphertext> {
+        let max = self.chain.top();
+        if to > max {
+            return Err(Error::LevelOutOfRange { found: to, max });
+        }
+        let mut low = a.clone();
+        self.drop_to(&mut low, Level(0))?;
+        let mut noise = low.noise();
+        if let Some(weight) = self.ephemeral_weight {
+            // The rounding under the sparse secret is small beside that under the main one.
+            noise = noise.hypot(self.rounding(low.scale));
+            self.use_keys(KeyRequest::new().raise(Raise { level: to, weight }));
+        }
+        self.counters.raisings.fetch_add(1, Relaxed);
+        Ok(self.ciphertext(low.slots, to, low.scale, noise, low.headroom_bits))
+    }
 }
 
 /// `k < N/2` and whether it conjugates, for `g = 5^k` or `-5^k mod 2N`.
@@ -549,7 +582,13 @@ mod tests {
         e.mul_const(&a, Complex::new(2.0, 0.0), scale()).unwrap();
         assert_eq!(
             e.counts(),
-            Counts { products: 2, constant_products: 1, rescalings: 1, automorphisms: 4 }
+            Counts {
+                products: 2,
+                constant_products: 1,
+                rescalings: 1,
+                automorphisms: 4,
+                raisings: 0
+            }
         );
         let elements = [
             (GaloisElement::rotation(LOG_N, 1), Level(3)),

@@ -427,6 +427,28 @@ impl Evaluator {
         Ok(out)
     }
 
+    /// The ciphertext modulo `q_0`, lifted to every prime up to level `to`: the polynomial
+    /// `m` that it holds becomes `m + q_0 I` for a small polynomial `I`, so the slots are
+    /// no longer the values until a circuit has removed `q_0 I`. Primes of `a` above level
+    /// 0 are ignored, which is exact.
+    ///
+    /// Through an ephemeral secret of weight `h` if the keys have one, and then
+    /// `|I| <= (h + 1) / 2`; see [`rlwe::Raise`]. Otherwise under the main secret, whose
+    /// weight takes the place of `h`.
+    ///
+    /// | level | scale | keys | cost |
+    /// |---|---|---|---|
+    /// | `to` | `a` | to and from an ephemeral secret, or none | 4 transforms a limb and 1 key switch at level 0; without keys 2 transforms a limb |
+    ///
+    /// # Errors
+    /// [`Error::LevelOutOfRange`]; [`Error::MissingRaisingKey`] if the keys are for lower
+    /// levels; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    pub fn mod_raise(&self, a: &Ciphertext, to: Level) -> Result<Ciphertext> {
+        self.check(a)?;
+        let polys = self.switcher.mod_raise(&a.inner.polys, to)?;
+        Ok(self.wrap(a, polys, to, a.scale))
+    }
+
     /// Slot `i` of the result is slot `i + k` of `a`: a left rotation by `k`.
     ///
     /// | level | scale | keys | cost |

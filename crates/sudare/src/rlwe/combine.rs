@@ -1,7 +1,7 @@
 use super::{
-    Down, KeySwitcher, Level, Operand,
+    Digits, Down, KeySwitcher, Level, Operand,
     keys::GaloisKey,
-    switch::{Limb, Product},
+    switch::{Cut, Limb, Product},
 };
 use crate::ring::{Dividend, Eval, RnsPoly, TILE};
 use sudare_arith::{Modulus, Permutation, Shoup, par};
@@ -41,31 +41,34 @@ impl KeySwitcher {
         combination: &Combination<'_>,
         down: Down,
     ) -> Vec<[RnsPoly<Eval>; 2]> {
+        debug_assert!(combination.giant.is_some() || combination.weights.len() < 2);
+        let cut = self.cut(level);
+        let basis = cut.params.basis();
+        let digits: Vec<_> =
+            inputs.iter().map(|c| self.digits(Operand::Ciphertext(c), level)).collect();
+        let stages = cut.baby_steps(inputs, &digits, combination);
+        drop(digits);
         let finish = |stages: Vec<Raised>| {
-            debug_assert!(combination.giant.is_some() || stages.len() < 2);
             let sum = stages.into_iter().rev().reduce(|sum, next| match combination.giant {
-                Some(giant) => self.giant_step(&sum, level, giant, next),
+                Some(giant) => cut.giant_step(&sum, giant, next),
                 None => next,
             });
-            let params = self.params();
-            let zero = || [(); 2].map(|()| params.basis().zero(params.key_limbs(level)));
-            let sum = sum.unwrap_or_else(zero);
-            self.divider(level, down).divide(params.basis(), sum.each_ref())
+            let sum = sum.unwrap_or_else(|| [(); 2].map(|()| basis.zero(cut.limbs())));
+            cut.divider(down).divide(basis, sum.each_ref())
         };
-        self.baby_steps(inputs, level, combination).into_iter().map(finish).collect()
+        stages.into_iter().map(finish).collect()
     }
+}
 
+impl Cut<'_> {
     /// For each input and stage `j` the sum `sum_b weights[j][b] h_b(c)`.
-    fn baby_steps<'a>(
-        &'a self,
+    fn baby_steps(
+        self,
         inputs: &[&[RnsPoly<Eval>; 2]],
-        level: Level,
-        combination: &Combination<'a>,
+        digits: &[Digits],
+        combination: &Combination<'_>,
     ) -> Vec<Vec<Raised>> {
-        let params = self.params();
-        let (basis, limbs) = (params.basis(), params.key_limbs(level));
-        let operands: Vec<_> = inputs.iter().map(|c| Operand::Ciphertext(c)).collect();
-        let digits: Vec<_> = operands.iter().map(|&c| self.digits(c, level)).collect();
+        let (basis, limbs) = (self.params.basis(), self.limbs());
         let stages = combination.weights.len();
         let raised = || (0..stages).map(|_| [(); 2].map(|()| basis.take(limbs))).collect();
         let mut sums: Vec<Vec<Raised>> = inputs.iter().map(|_| raised()).collect();
@@ -73,39 +76,34 @@ impl KeySwitcher {
             by_limb(&mut sums, limbs.count()).into_iter().enumerate(),
             |(i, mut sums)| {
                 let m = basis.modulus(limbs, i);
-                let special = (i < limbs.q()).then(|| params.special(i));
-                let sources: Vec<Vec<Source<'_>>> = (operands.iter().zip(&digits).zip(inputs))
-                    .map(|((&operand, digits), &c)| {
-                        let steps = combination.baby.iter().copied();
-                        let source = |step: Option<&'a GaloisKey>| match step {
-                            None => Source::Identity { c, i, special },
-                            Some(GaloisKey { key, permutation }) => {
-                                let rows = Limb::Ready(self.ready(digits, i));
-                                let product = self.dividend(operand, rows, key, level, i);
-                                Source::Switched { product, permutation }
-                            }
-                        };
-                        steps.map(source).collect()
+                let images: Vec<Vec<Image<'_>>> = (inputs.iter().zip(digits))
+                    .map(|(c, digits)| {
+                        combination
+                            .baby
+                            .iter()
+                            .map(|&step| self.image(c, digits, step, i))
+                            .collect()
                     })
                     .collect();
                 let words = Permutation::block_words(basis.log_n());
-                let mut images = vec![0; 2 * words * combination.baby.len()];
-                let mut scratch = vec![0; 2 * words];
-                for block in 0..basis.n() / words {
-                    for (sources, sums) in sources.iter().zip(&mut sums) {
-                        for (source, image) in sources.iter().zip(images.chunks_mut(2 * words)) {
-                            source.write(m, block, &mut scratch, image);
+                let mut blocks = vec![0; 2 * words * combination.baby.len()];
+                for start in (0..basis.n()).step_by(words) {
+                    for (images, sums) in images.iter().zip(&mut sums) {
+                        for (image, block) in images.iter().zip(blocks.chunks_mut(2 * words)) {
+                            let (first, second) = block.split_at_mut(words);
+                            image.write(m, start, [first, second]);
                         }
-                        let place = block * words..(block + 1) * words;
                         for (sum, weights) in sums.iter_mut().zip(combination.weights) {
                             for (half, sum) in sum.iter_mut().enumerate() {
-                                let (images, weights): (Vec<&[u64]>, Vec<&[u64]>) =
-                                    (images.chunks(words).skip(half).step_by(2).zip(weights))
-                                        .filter_map(|(image, weight)| {
-                                            Some((image, &weight.as_ref()?.row(i)[place.clone()]))
-                                        })
-                                        .unzip();
-                                m.mul_sum(&mut sum[place.clone()], &images, &weights);
+                                let blocks = blocks.chunks(words).skip(half).step_by(2);
+                                let (mut a, mut b) = (Vec::new(), Vec::new());
+                                for (block, weight) in blocks.zip(weights) {
+                                    if let Some(weight) = weight {
+                                        a.push(block);
+                                        b.push(&weight.row(i)[start..][..words]);
+                                    }
+                                }
+                                m.mul_sum(&mut sum[start..][..words], &a, &b);
                             }
                         }
                     }
@@ -115,42 +113,56 @@ impl KeySwitcher {
         sums
     }
 
+    /// The `i`-th limb of the image of a ciphertext under a baby step.
+    fn image<'b>(
+        self,
+        c: &'b [RnsPoly<Eval>; 2],
+        digits: &'b Digits,
+        step: Option<&'b GaloisKey>,
+        i: usize,
+    ) -> Image<'b>
+    where
+        Self: 'b,
+    {
+        match step {
+            None => {
+                let chain = (i < self.limbs().q()).then(|| self.gadget.special(i));
+                Image::Same(chain.map(|special| (c.each_ref().map(|poly| poly.row(i)), special)))
+            }
+            Some(GaloisKey { key, permutation }) => {
+                let rows = self.ready(digits, i);
+                let product = self.dividend(Operand::Ciphertext(c), rows, key, i);
+                Image::Switched { product, permutation }
+            }
+        }
+    }
+
     /// `next + g(sum)` modulo `QP`: the first half of `sum` stays undivided.
-    fn giant_step(
-        &self,
-        sum: &Raised,
-        level: Level,
-        giant: &GaloisKey,
-        mut next: Raised,
-    ) -> Raised {
-        let params = self.params();
-        let (basis, limbs) = (params.basis(), params.key_limbs(level));
+    fn giant_step(self, sum: &Raised, giant: &GaloisKey, mut next: Raised) -> Raised {
+        let (basis, limbs) = (self.params.basis(), self.limbs());
         let [kept, switched] = sum;
-        let [switched] = self.divider(level, Down::Special).divide(basis, [switched]);
+        let [switched] = self.divider(Down::Special).divide(basis, [switched]);
         let operand = Operand::Alone(&switched);
-        let mut digits = self.raise(operand, level);
+        let mut digits = self.lift(operand);
         let [first, second] = &mut next;
-        let jobs = self.by_limb(&mut digits, level).zip(first.rows_mut().zip(second.rows_mut()));
+        let jobs = self.by_limb(&mut digits).zip(first.rows_mut().zip(second.rows_mut()));
         par::for_each(jobs, |((i, rows), (first, second))| {
             let m = basis.modulus(limbs, i);
-            let mut product = self.dividend(operand, Limb::Raised(rows), &giant.key, level, i);
+            let mut product = self.dividend(operand, Limb::Lifted(rows), &giant.key, i);
             product.prepare();
-            let source = Source::Switched { product, permutation: &giant.permutation };
+            let permutation = &giant.permutation;
+            let image = Image::Switched { product, permutation };
             let words = Permutation::block_words(basis.log_n());
-            let (mut scratch, mut image) = (vec![0; 2 * words], vec![0; 2 * words]);
-            let mut kept_image = vec![0; words];
-            let blocks = first.chunks_mut(words).zip(second.chunks_mut(words));
-            for (block, (first, second)) in blocks.enumerate() {
-                source.write(m, block, &mut scratch, &mut image);
-                let from = giant.permutation.source_block(block) * words;
-                giant.permutation.apply_block(
-                    block,
-                    &mut kept_image,
-                    &kept.row(i)[from..][..words],
-                );
-                m.add_assign(first, &kept_image);
-                m.add_assign(first, &image[..words]);
-                m.add_assign(second, &image[words..]);
+            let mut blocks = [(); 3].map(|()| vec![0; words]);
+            let [a, b, c] = &mut blocks;
+            let halves = first.chunks_mut(words).zip(second.chunks_mut(words));
+            for (block, (first, second)) in halves.enumerate() {
+                image.write(m, block * words, [a, b]);
+                let source = permutation.source_block(block) * words;
+                permutation.apply_block(block, c, &kept.row(i)[source..][..words]);
+                m.add_assign(first, c);
+                m.add_assign(first, a);
+                m.add_assign(second, b);
             }
         });
         next
@@ -158,33 +170,35 @@ impl KeySwitcher {
 }
 
 /// One limb of an image of a ciphertext, modulo `QP`.
-enum Source<'a> {
-    /// `P` times the ciphertext, which is zero modulo the special primes.
-    Identity { c: &'a [RnsPoly<Eval>; 2], i: usize, special: Option<Shoup> },
+enum Image<'a> {
+    /// `P` times the ciphertext; None modulo the special primes, where that is zero.
+    Same(Option<([&'a [u64]; 2], Shoup)>),
     /// Switched, then permuted.
     Switched { product: Product<'a>, permutation: &'a Permutation },
 }
 
-impl Source<'_> {
-    /// Writes a block of both halves, one after the other.
-    fn write(&self, m: &Modulus, block: usize, scratch: &mut [u64], out: &mut [u64]) {
-        let words = out.len() / 2;
+impl Image<'_> {
+    /// Writes a block of evaluations from `start` on of both halves.
+    fn write(&self, m: &Modulus, start: usize, out: [&mut [u64]; 2]) {
         match self {
-            Self::Identity { c, i, special: Some(special) } => {
-                for (out, poly) in out.chunks_mut(words).zip(*c) {
-                    m.scale(out, &poly.row(*i)[block * words..][..words], *special);
+            Self::Same(Some((rows, special))) => {
+                for (out, row) in out.into_iter().zip(rows) {
+                    let len = out.len();
+                    m.scale(out, &row[start..][..len], *special);
                 }
             }
-            Self::Identity { special: None, .. } => out.fill(0),
+            Self::Same(None) => out.into_iter().for_each(|out| out.fill(0)),
             Self::Switched { product, permutation } => {
+                let words = out[0].len();
+                let block = start / words;
                 let source = permutation.source_block(block) * words;
-                let (first, second) = scratch.split_at_mut(words);
-                let tiles = first.chunks_mut(TILE).zip(second.chunks_mut(TILE)).enumerate();
-                for (t, (first, second)) in tiles {
-                    product.write(source + t * TILE, [first, second]);
+                let mut values = [[0; 2 * TILE]; 2];
+                for tile in (0..words).step_by(TILE) {
+                    let end = words.min(tile + TILE);
+                    product.write(source + tile, values.each_mut().map(|v| &mut v[tile..end]));
                 }
-                for (out, value) in out.chunks_mut(words).zip(scratch.chunks(words)) {
-                    permutation.apply_block(block, out, value);
+                for (out, value) in out.into_iter().zip(&values) {
+                    permutation.apply_block(block, out, &value[..words]);
                 }
             }
         }

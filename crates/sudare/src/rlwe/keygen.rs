@@ -1,11 +1,14 @@
 use super::{
-    EvaluationKeys, GaloisElement, KeyId, KeyRequest, Level, Params, PublicKey, SecretDistribution,
-    SecretKey, SwitchingKey, keys::GaloisKey,
+    EvaluationKeys, GaloisElement, KeyId, KeyRequest, Level, Params, PublicKey, Raise,
+    SecretDistribution, SecretKey, SwitchingKey,
+    gadget::Gadget,
+    keys::{GaloisKey, RaisingKeys},
 };
 use crate::{
     Result,
     ring::{Eval, LimbSet, RnsPoly},
 };
+use core::ops::Range;
 use sudare_arith::{Permutation, par, prng::Seed, prng::Stream, sample};
 use zeroize::Zeroizing;
 
@@ -75,7 +78,7 @@ impl KeyGenerator {
         self.params.check_id("secret key", sk.params.id())?;
         let limbs = self.params.limbs(self.params.top());
         let (secret, seed) = self.next_seeds();
-        let zero = encrypt_zero(&self.params, sk, limbs, &secret, &seed, 0);
+        let zero = encrypt_zero(&self.params, &sk.s, limbs, &secret, &seed, 0);
         Ok(PublicKey { params: self.params.id(), id: sk.id, seed, zero })
     }
 
@@ -83,8 +86,10 @@ impl KeyGenerator {
     ///
     /// # Errors
     /// [`crate::Error::ParamsMismatch`]; [`crate::Error::LevelOutOfRange`];
-    /// [`crate::Error::InvalidSpec`] for a Galois element that is even or too large;
-    /// [`crate::Error::Insecure`] if a key's modulus is too large for the secret.
+    /// [`crate::Error::InvalidSpec`] for a Galois element that is even or too large, the
+    /// weight of an ephemeral secret, or special primes below the modulus of level 0
+    /// where there is one; [`crate::Error::Insecure`] if a key's modulus is too large for
+    /// its secret.
     pub fn evaluation_keys(
         &mut self,
         sk: &SecretKey,
@@ -115,7 +120,7 @@ impl KeyGenerator {
             let basis = self.params.basis();
             let mut square = basis.restricted(&sk.s, self.params.limbs(level).q());
             basis.mul_assign(&mut square, &sk.s);
-            let key = self.switching_key(sk, &square, level);
+            let key = self.switching_key(&sk.s, &square, level);
             count();
             key
         });
@@ -125,7 +130,15 @@ impl KeyGenerator {
             galois.insert(g, key);
             count();
         }
-        Ok(EvaluationKeys { params: self.params.id(), id: sk.id, relinearize, galois })
+        let raise = match request.raise {
+            Some(raise) => {
+                let keys = self.raising_keys(sk, raise)?;
+                count();
+                Some(keys)
+            }
+            None => None,
+        };
+        Ok(EvaluationKeys { params: self.params.id(), id: sk.id, relinearize, galois, raise })
     }
 
     /// From `s` to `s(X^(1/g))`, so that the permutation of `g` afterwards ends
@@ -133,33 +146,66 @@ impl KeyGenerator {
     fn galois_key(&mut self, sk: &SecretKey, g: GaloisElement, level: Level) -> GaloisKey {
         let log_n = self.params.log_n();
         let inverse = Permutation::galois(log_n, g.inverse(log_n).0 as usize);
-        let image = SecretKey {
-            params: sk.params.clone(),
-            id: sk.id,
-            s: self.params.basis().automorphism(&sk.s, &inverse),
-        };
+        let image = self.params.basis().automorphism(&sk.s, &inverse);
         GaloisKey {
             key: self.switching_key(&image, &sk.s, level),
             permutation: Permutation::galois(log_n, g.0 as usize),
         }
     }
 
-    /// Encryptions under `to` of `P from`, which is secret, on one digit after the other.
+    /// Through an ephemeral secret, which nothing keeps.
+    fn raising_keys(&mut self, sk: &SecretKey, raise: Raise) -> Result<RaisingKeys> {
+        let (secret, _) = self.next_seeds();
+        let params = self.params.clone();
+        let mut coeffs = Zeroizing::new(vec![0; params.basis().n()]);
+        let mut stream = Stream::new(&secret, "ephemeral secret", 0);
+        sample::fixed_weight(&mut stream, raise.weight as usize, &mut coeffs)?;
+        let [_, limbs] = raise.limbs(&params);
+        let sparse = params.basis().from_small(&coeffs, limbs, true);
+        // A lifted polynomial is the same modulo every prime: one digit owns them all.
+        let mut key = |to, from, level| {
+            let digit = [0..params.limbs(level).q()];
+            self.switching_key_by(params.raising(), to, from, level, digit)
+        };
+        Ok(RaisingKeys {
+            weight: raise.weight,
+            to_sparse: key(&sparse, &sk.s, Level(0)),
+            to_dense: key(&sk.s, &sparse, raise.level),
+        })
+    }
+
+    /// For any polynomial of `level`.
     fn switching_key(
         &mut self,
-        to: &SecretKey,
+        to: &RnsPoly<Eval>,
         from: &RnsPoly<Eval>,
         level: Level,
     ) -> SwitchingKey {
-        debug_assert!(to.s.is_secret() && from.is_secret());
+        let params = self.params.clone();
+        let gadget = params.gadget();
+        let digits = gadget.digits(params.limbs(level).q());
+        self.switching_key_by(gadget, to, from, level, digits)
+    }
+
+    /// For each digit an encryption under `to` of `P from`, which is secret, modulo the
+    /// primes that the digit owns, and of 0 modulo the others.
+    fn switching_key_by(
+        &mut self,
+        gadget: &Gadget,
+        to: &RnsPoly<Eval>,
+        from: &RnsPoly<Eval>,
+        level: Level,
+        digits: impl IntoIterator<Item = Range<usize>>,
+    ) -> SwitchingKey {
+        debug_assert!(to.is_secret() && from.is_secret());
         let (secret, seed) = self.next_seeds();
         let params = &self.params;
-        let (basis, limbs) = (params.basis(), params.key_limbs(level));
-        let digits = (0..params.digits(level)).map(|digit| {
+        let (basis, limbs) = (params.basis(), gadget.limbs(params.limbs(level).q()));
+        let digits = digits.into_iter().enumerate().map(|(digit, owned)| {
             let mut pair = encrypt_zero(params, to, limbs, &secret, &seed, digit as u64);
-            for i in params.owned(level, digit) {
+            for i in owned {
                 let m = basis.modulus(limbs, i);
-                m.scale_add(pair[0].row_mut(i), from.row(i), params.special(i));
+                m.scale_add(pair[0].row_mut(i), from.row(i), gadget.special(i));
             }
             pair
         });
@@ -171,7 +217,7 @@ impl KeyGenerator {
 /// `(-a s + e, a)` modulo the primes of `limbs`, with `a` from the public seed.
 fn encrypt_zero(
     params: &Params,
-    sk: &SecretKey,
+    s: &RnsPoly<Eval>,
     limbs: LimbSet,
     secret: &Seed,
     public: &Seed,
@@ -185,7 +231,7 @@ fn encrypt_zero(
     par::for_each(b.rows_mut().zip(a.rows()).enumerate(), |(i, (b, a))| {
         let m = basis.modulus(limbs, i);
         let mut product = basis.pool().take_secret(a.len());
-        m.mul_rows(&mut product, a, sk.s.row(limbs.place(i, sk.s.limbs())));
+        m.mul_rows(&mut product, a, s.row(limbs.place(i, s.limbs())));
         m.sub_assign(b, &product);
     });
     let mut published = basis.take(limbs);

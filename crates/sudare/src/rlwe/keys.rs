@@ -1,7 +1,9 @@
-use super::{GaloisElement, KeyId, Level, Params, ParamsId, SecretDistribution};
+use super::{
+    GaloisElement, KeyId, Level, Params, ParamsId, PricedKey, SecretDistribution, security_bits,
+};
 use crate::{
     Error, Result,
-    ring::{Eval, RnsPoly},
+    ring::{Eval, LimbSet, RnsPoly},
 };
 use std::collections::BTreeMap;
 use sudare_arith::{Permutation, prng::Seed};
@@ -99,16 +101,77 @@ impl PublicKey {
     }
 }
 
+/// Raising from level 0 through an ephemeral sparse secret.
+///
+/// A polynomial `c_0 + c_1 s` modulo `q_0`, lifted to a larger modulus, is `m + q_0 I`,
+/// and `I` is the smaller the sparser the secret is: `|I| <= (weight + 1) / 2`. A main
+/// secret so sparse would have to be sparse at the modulus of the whole chain. So the
+/// ciphertext is switched to an ephemeral secret, lifted, and switched back. The key to
+/// the ephemeral secret has a modulus of `q_0` and a few special primes only.
+///
+/// Reference: [BTH22](https://eprint.iacr.org/2022/024), section 3.2. Deviation: both
+/// keys have one digit, and no more special primes than exceed `q_0` together, since
+/// what is switched back has coefficients below `q_0 / 2`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Raise {
+    /// The highest level that is raised to.
+    pub level: Level,
+    /// Nonzero coefficients of the ephemeral secret.
+    pub weight: u32,
+}
+
+impl Raise {
+    /// Keeps `I` within 16, and within 14 but for a chance of 2^-62 a ciphertext.
+    pub const DEFAULT_WEIGHT: u32 = 32;
+
+    /// To `level`, through a secret of weight [`Raise::DEFAULT_WEIGHT`].
+    #[must_use]
+    pub fn to(level: Level) -> Self {
+        Self { level, weight: Self::DEFAULT_WEIGHT }
+    }
+
+    /// What serves both.
+    fn merged(self, other: Self) -> Self {
+        Self { level: self.level.max(other.level), weight: self.weight.min(other.weight) }
+    }
+
+    /// Primes of the key to the ephemeral secret and of the one back.
+    pub(super) fn limbs(self, params: &Params) -> [LimbSet; 2] {
+        [Level(0), self.level].map(|level| params.raising().limbs(params.limbs(level).q()))
+    }
+
+    fn check(self, params: &Params) -> Result<()> {
+        params.check_level(self.level)?;
+        let (n, log2_q0) = (params.basis().n(), params.log2_q(Level(0)));
+        if self.weight == 0 || self.weight as usize > n {
+            let problem = format!("a weight of {} is not within 1 to N = {n}", self.weight);
+            return Err(Error::InvalidSpec { field: "raise", problem });
+        }
+        let log2_p = params.log2_p();
+        if log2_p < log2_q0 {
+            let problem = format!(
+                "the special primes have {log2_p:.1} bits together, raising through an \
+                 ephemeral secret needs the {log2_q0:.1} bits of level 0"
+            );
+            return Err(Error::InvalidSpec { field: "p", problem });
+        }
+        Ok(())
+    }
+}
+
 /// The keys that a circuit needs. Circuits write it, the key owner fulfils it.
 ///
 /// Requests merge with `|=`; each key keeps the highest level asked for, so that
-/// none is larger than needed.
+/// none is larger than needed. Of two weights of an ephemeral secret the smaller is
+/// kept: what was planned for the larger `I` works with the smaller one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeyRequest {
     /// Highest level at which something is relinearised.
     pub relinearize: Option<Level>,
     /// Each Galois element with the highest level at which it acts.
     pub galois: BTreeMap<GaloisElement, Level>,
+    /// Raising through an ephemeral secret. Without it, raising is under the main one.
+    pub raise: Option<Raise>,
 }
 
 impl KeyRequest {
@@ -143,17 +206,68 @@ impl KeyRequest {
             .fold(self, |request, g| request.automorphism(g, level))
     }
 
-    /// Number of keys.
+    /// Adds raising through an ephemeral secret.
+    #[must_use]
+    pub fn raise(mut self, raise: Raise) -> Self {
+        self.raise = Some(self.raise.map_or(raise, |own| own.merged(raise)));
+        self
+    }
+
+    /// Number of keys; those to an ephemeral secret and back count as one.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.galois.len() + usize::from(self.relinearize.is_some())
+        let single = [self.relinearize.is_some(), self.raise.is_some()];
+        self.galois.len() + single.into_iter().map(usize::from).sum::<usize>()
+    }
+
+    /// Each kind of key with its secret and the `log2` of its modulus. Levels are in
+    /// range.
+    fn moduli(&self, params: &Params) -> Vec<(String, SecretDistribution, f64)> {
+        let main = params.spec().secret;
+        let highest = self.relinearize.iter().chain(self.galois.values()).max();
+        let switching =
+            highest.map(|&level| ("evaluation keys".into(), main, params.log2_qp(level)));
+        let raising = self.raise.map(|raise| {
+            let h = raise.weight;
+            let [to, from] = raise.limbs(params).map(|limbs| params.basis().log2_product(limbs));
+            let sparse = SecretDistribution::FixedWeight { h };
+            [
+                (format!("key to an ephemeral secret of weight {h}"), sparse, to),
+                ("key from the ephemeral secret".into(), main, from),
+            ]
+        });
+        switching.into_iter().chain(raising.into_iter().flatten()).collect()
+    }
+
+    /// What each kind of key asked for costs an attacker, whether or not that is enough.
+    ///
+    /// # Errors
+    /// As [`KeyRequest::bytes`], but for [`Error::Insecure`].
+    pub fn priced_keys(&self, params: &Params) -> Result<Vec<PricedKey>> {
+        self.check_shape(params)?;
+        let price = |(what, secret, log2_q)| PricedKey {
+            what,
+            log2_q,
+            security_bits: security_bits(params.log_n(), secret, log2_q),
+        };
+        Ok(self.moduli(params).into_iter().map(price).collect())
     }
 
     /// Refuses what the parameters have no keys for.
     pub(crate) fn check(&self, params: &Params) -> Result<()> {
+        self.check_shape(params)?;
+        for (what, secret, log2_q) in self.moduli(params) {
+            params.check_price(&format!("the {what}"), secret, log2_q)?;
+        }
+        Ok(())
+    }
+
+    fn check_shape(&self, params: &Params) -> Result<()> {
         for &level in self.relinearize.iter().chain(self.galois.values()) {
             params.check_level(level)?;
-            params.check_price("an evaluation key", params.log2_qp(level))?;
+        }
+        if let Some(raise) = self.raise {
+            raise.check(params)?;
         }
         let log_n = params.log_n();
         match self.galois.keys().find(|g| g.0 % 2 == 0 || g.0 >> (log_n + 1) != 0) {
@@ -170,11 +284,15 @@ impl KeyRequest {
     /// # Errors
     /// What [`KeyGenerator::evaluation_keys`](super::KeyGenerator::evaluation_keys)
     /// refuses: [`Error::LevelOutOfRange`]; [`Error::InvalidSpec`] for a Galois element
-    /// that is even or too large; [`Error::Insecure`].
+    /// that is even or too large, the weight of an ephemeral secret, or special primes
+    /// below the modulus of level 0 where there is one; [`Error::Insecure`].
     pub fn bytes(&self, params: &Params) -> Result<u64> {
         self.check(params)?;
         let levels = self.relinearize.iter().chain(self.galois.values());
-        Ok(levels.map(|&level| params.switching_key_bytes(level)).sum())
+        let switching: u64 = levels.map(|&level| params.switching_key_bytes(level)).sum();
+        let rows = |raise: Raise| raise.limbs(params).map(|limbs| 2 * limbs.count() as u64);
+        let rows: u64 = self.raise.into_iter().flat_map(rows).sum();
+        Ok(switching + (rows * 8 << params.log_n()))
     }
 }
 
@@ -185,6 +303,9 @@ impl core::ops::BitOrAssign<&KeyRequest> for KeyRequest {
             let highest = self.galois.entry(g).or_insert(level);
             *highest = level.max(*highest);
         }
+        if let Some(raise) = other.raise {
+            *self = core::mem::take(self).raise(raise);
+        }
     }
 }
 
@@ -194,7 +315,8 @@ impl core::ops::BitOrAssign for KeyRequest {
     }
 }
 
-/// One encryption modulo `QP` per digit of the secret it switches from.
+/// One encryption modulo `QP` per digit of the secret it switches from; `P` is the
+/// product of the special primes that it has.
 pub struct SwitchingKey {
     pub(crate) level: Level,
     /// From which the second halves are expanded.
@@ -214,6 +336,18 @@ impl SwitchingKey {
     pub fn seed(&self) -> &Seed {
         &self.seed
     }
+
+    /// Its primes.
+    pub(super) fn limbs(&self) -> LimbSet {
+        self.digits.first().map_or(LimbSet::chain(0), |[b, _]| b.limbs())
+    }
+}
+
+/// Keys to an ephemeral secret, at level 0, and back.
+pub(crate) struct RaisingKeys {
+    pub(crate) weight: u32,
+    pub(crate) to_sparse: SwitchingKey,
+    pub(crate) to_dense: SwitchingKey,
 }
 
 /// A switching key with the permutation that follows it.
@@ -228,6 +362,7 @@ pub struct EvaluationKeys {
     pub(crate) id: KeyId,
     pub(crate) relinearize: Option<SwitchingKey>,
     pub(crate) galois: BTreeMap<GaloisElement, GaloisKey>,
+    pub(crate) raise: Option<RaisingKeys>,
 }
 
 impl EvaluationKeys {
@@ -249,6 +384,10 @@ impl EvaluationKeys {
         KeyRequest {
             relinearize: self.relinearize.as_ref().map(SwitchingKey::level),
             galois: self.galois.iter().map(|(&g, key)| (g, key.key.level)).collect(),
+            raise: self
+                .raise
+                .as_ref()
+                .map(|keys| Raise { level: keys.to_dense.level, weight: keys.weight }),
         }
     }
 }

@@ -75,11 +75,25 @@ impl Noise {
         let limbs = params.limbs(level);
         let log2_p = params.log2_p();
         let log2_prime = |i: usize| (params.basis().modulus(limbs, i).value() as f64).log2();
-        (0..params.digits(level)).fold(Self::rounding(params), |sum, digit| {
-            let log2_ratio = params.owned(level, digit).map(log2_prime).sum::<f64>() - log2_p;
+        params.gadget().digits(limbs.q()).fold(Self::rounding(params), |sum, owned| {
+            let log2_ratio = owned.map(log2_prime).sum::<f64>() - log2_p;
             let unit = Self::from_variance(degree(params) * ERROR_VARIANCE / 12.0);
             sum + unit.scaled(log2_ratio)
         })
+    }
+
+    /// What raising a ciphertext through an ephemeral secret of this weight adds to
+    /// `m + q_0 I`: a key switch of one digit before it and one after.
+    ///
+    /// The digit is uniform in `(-q_0/2, q_0/2)`; only the roundings differ, by the secret
+    /// that they meet.
+    #[must_use]
+    pub fn mod_raise(params: &Params, weight: u32) -> Self {
+        let special = params.basis().log2_product(params.raising().limbs(0));
+        let log2_ratio = params.log2_q(Level(0)) - special;
+        let switch = Self::from_variance(degree(params) * ERROR_VARIANCE / 12.0).scaled(log2_ratio);
+        let sparse = Self::from_variance(ROUNDING_VARIANCE * (1.0 + f64::from(weight)));
+        switch + sparse + switch + Self::rounding(params)
     }
 
     /// This error in a ciphertext that is rescaled from `level >= 1`.

@@ -1,12 +1,10 @@
-use super::{Level, ParamsId, SecretDistribution, max_log2_qp, security_bits};
+use super::{Level, ParamsId, SecretDistribution, gadget::Gadget, max_log2_qp, security_bits};
 use crate::{
     Error, Result,
-    ring::{BaseConverter, Divider, LimbSet, RnsBasis},
+    ring::{Divider, LimbSet, RnsBasis},
 };
-use core::ops::Range;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use sudare_arith::{Modulus, Shoup};
 
 /// Parameters as a scheme writes them: the primes themselves.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,14 +37,10 @@ struct Inner {
     basis: RnsBasis,
     /// Chain primes at each level.
     limbs_at: Vec<usize>,
-    /// Chain primes per key-switching digit.
-    alpha: usize,
-    /// The product of the special primes, modulo each prime of the chain.
-    special: Vec<Shoup>,
-    /// By number of chain primes less one: raises the digit that ends there.
-    raise: Vec<BaseConverter>,
-    /// Division by the special primes, from any level.
-    mod_down: Divider,
+    /// For key switching at any level.
+    gadget: Gadget,
+    /// For switching to and from an ephemeral secret: level 0 is one digit.
+    raising: Gadget,
     /// By level less one: division by the primes of the level.
     rescale: Vec<Divider>,
     /// By level less one: division by the primes of the level and the special ones.
@@ -76,7 +70,7 @@ impl Params {
         let log2 = |primes: &[u64]| primes.iter().map(|&p| (p as f64).log2()).sum::<f64>();
         let chain: Vec<u64> = spec.q.concat();
         let log2_qp = log2(&chain) + log2(&spec.p);
-        price(&spec, "the evaluation keys at the top level", log2_qp)?;
+        price(&spec, "the evaluation keys at the top level", spec.secret, log2_qp)?;
         let alpha = digit_width(&chain, log2(&spec.p))?;
         let basis = RnsBasis::new(spec.log_n, &chain, &spec.p)?;
         let all = basis.all();
@@ -88,26 +82,15 @@ impl Params {
                 Some(*total)
             })
             .collect();
-        let moduli: Vec<Modulus> = basis.tables(all).map(|t| *t.modulus()).collect();
-        let (chain_moduli, special_moduli) = moduli.split_at(chain.len());
-        let special = chain_moduli
-            .iter()
-            .map(|m| {
-                let product = special_moduli.iter().fold(1, |p, k| m.mul(p, m.reduce(k.value())));
-                m.shoup(product)
-            })
-            .collect();
-        let raise = (1..=chain.len())
-            .map(|end| BaseConverter::new(&moduli[(end - 1) / alpha * alpha..end], &moduli))
-            .collect();
+        let log2_q0 = log2(&spec.q[0]);
+        let covers = |&count: &usize| log2(&spec.p[..count]) >= log2_q0;
+        let p = (1..=spec.p.len()).find(covers).unwrap_or(spec.p.len());
         let with_special = |q: usize| LimbSet::chain(q).with_special(all.p());
         let levels = || limbs_at.windows(2).map(|pair| (pair[1], pair[0]));
         Ok(Self(Arc::new(Inner {
             id: fingerprint(&spec)?,
-            alpha,
-            special,
-            raise,
-            mod_down: Divider::new(&basis, all, all.q()),
+            gadget: Gadget::new(&basis, all.q(), alpha, all.p()),
+            raising: Gadget::new(&basis, limbs_at[0], limbs_at[0], p),
             rescale: levels()
                 .map(|(from, to)| Divider::new(&basis, LimbSet::chain(from), to))
                 .collect(),
@@ -174,13 +157,13 @@ impl Params {
     /// If `level` is above the top, which [`Params::check_level`] refuses.
     #[must_use]
     pub fn key_limbs(&self, level: Level) -> LimbSet {
-        self.limbs(level).with_special(self.0.basis.all().p())
+        self.0.gadget.limbs(self.limbs(level).q())
     }
 
     /// Chain primes per key-switching digit, `alpha`.
     #[must_use]
     pub fn alpha(&self) -> usize {
-        self.0.alpha
+        self.0.gadget.alpha()
     }
 
     /// Key-switching digits at `level`, `dnum`.
@@ -189,18 +172,18 @@ impl Params {
     /// If `level` is above the top, which [`Params::check_level`] refuses.
     #[must_use]
     pub fn digits(&self, level: Level) -> usize {
-        self.limbs(level).q().div_ceil(self.0.alpha)
+        self.0.gadget.digits(self.limbs(level).q()).len()
     }
 
-    /// The chain primes that the `digit`-th digit owns at `level`.
-    pub(super) fn owned(&self, level: Level, digit: usize) -> Range<usize> {
-        let start = digit * self.0.alpha;
-        start..self.limbs(level).q().min(start + self.0.alpha)
+    /// For key switching at any level.
+    pub(super) fn gadget(&self) -> &Gadget {
+        &self.0.gadget
     }
 
-    /// The product of the special primes modulo the `i`-th prime of the chain.
-    pub(super) fn special(&self, i: usize) -> Shoup {
-        self.0.special[i]
+    /// For switching to and from an ephemeral secret around raising: level 0 is one
+    /// digit, and there are as few special primes as exceed it together, or all.
+    pub(super) fn raising(&self) -> &Gadget {
+        &self.0.raising
     }
 
     /// `log2` of the modulus at `level`.
@@ -267,8 +250,13 @@ impl Params {
     }
 
     /// Refuses a key of modulus `2^log2_q` that would be less secure than asked.
-    pub(super) fn check_price(&self, what: &str, log2_q: f64) -> Result<()> {
-        price(&self.0.spec, what, log2_q)
+    pub(super) fn check_price(
+        &self,
+        what: &str,
+        secret: SecretDistribution,
+        log2_q: f64,
+    ) -> Result<()> {
+        price(&self.0.spec, what, secret, log2_q)
     }
 
     pub(crate) fn check_id(&self, what: &'static str, found: ParamsId) -> Result<()> {
@@ -278,15 +266,6 @@ impl Params {
         } else {
             Err(Error::ParamsMismatch { what, found, expected })
         }
-    }
-
-    /// Raises the digit that ends with the `end`-th chain prime.
-    pub(super) fn raise(&self, end: usize) -> &BaseConverter {
-        &self.0.raise[end - 1]
-    }
-
-    pub(super) fn mod_down(&self) -> &Divider {
-        &self.0.mod_down
     }
 
     pub(crate) fn rescale(&self, level: Level) -> &Divider {
@@ -340,9 +319,9 @@ fn check_shape(spec: &Spec) -> Result<()> {
     Ok(())
 }
 
-fn price(spec: &Spec, what: &str, log2_qp: f64) -> Result<()> {
+fn price(spec: &Spec, what: &str, secret: SecretDistribution, log2_qp: f64) -> Result<()> {
     let Some(needed) = spec.security_bits else { return Ok(()) };
-    let found = security_bits(spec.log_n, spec.secret, log2_qp);
+    let found = security_bits(spec.log_n, secret, log2_qp);
     if found >= needed {
         return Ok(());
     }
@@ -352,7 +331,7 @@ fn price(spec: &Spec, what: &str, log2_qp: f64) -> Result<()> {
         log2_qp,
         security_bits: found,
         needed,
-        limit: max_log2_qp(spec.log_n, spec.secret, needed),
+        limit: max_log2_qp(spec.log_n, secret, needed),
     })
 }
 

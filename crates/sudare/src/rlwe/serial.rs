@@ -5,7 +5,9 @@
 
 use super::{
     Ciphertext, EvaluationKeys, GaloisElement, KeyId, KeyRequest, Level, Params, ParamsId,
-    PublicKey, SecretKey, SwitchingKey, keygen::expand, keys::GaloisKey,
+    PublicKey, Raise, SecretKey, SwitchingKey,
+    keygen::expand,
+    keys::{GaloisKey, RaisingKeys},
 };
 use crate::{
     Error, Result,
@@ -102,6 +104,7 @@ pub(crate) enum Content<M> {
     Relinearization(Level),
     Galois(GaloisElement, Level),
     Ciphertext(Level, M),
+    Raising(Level, u32),
 }
 
 impl<M> Content<M> {
@@ -109,7 +112,7 @@ impl<M> Content<M> {
         match self {
             Self::SecretKey => Kind::SecretKey,
             Self::PublicKey => Kind::PublicKey,
-            Self::Relinearization(_) | Self::Galois(..) => Kind::EvaluationKeys,
+            Self::Relinearization(_) | Self::Galois(..) | Self::Raising(..) => Kind::EvaluationKeys,
             Self::Ciphertext(..) => Kind::Ciphertexts,
         }
     }
@@ -126,6 +129,10 @@ impl<M> Content<M> {
                 seed + digits * basis.packed_bytes(params.key_limbs(level))
             }
             Self::Ciphertext(level, _) => 2 * basis.packed_bytes(params.limbs(level)),
+            Self::Raising(level, weight) => {
+                let keys = Raise { level, weight }.limbs(params);
+                keys.map(|limbs| seed + basis.packed_bytes(limbs)).iter().sum()
+            }
         }
     }
 }
@@ -133,7 +140,14 @@ impl<M> Content<M> {
 /// The sections of a request's keys, in the order of the file.
 pub(crate) fn key_contents<M>(request: &KeyRequest) -> Vec<Content<M>> {
     let galois = request.galois.iter().map(|(&g, &level)| Content::Galois(g, level));
-    request.relinearize.map(Content::Relinearization).into_iter().chain(galois).collect()
+    let raise = request.raise.map(|raise| Content::Raising(raise.level, raise.weight));
+    request
+        .relinearize
+        .map(Content::Relinearization)
+        .into_iter()
+        .chain(galois)
+        .chain(raise)
+        .collect()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -223,6 +237,8 @@ impl<S: Serialize + DeserializeOwned, M: Serialize + DeserializeOwned> Header<S,
                     rows(up_to(level) + special)
                 }
                 Content::Ciphertext(level, _) => rows(2 * up_to(level)),
+                // Each key has a special prime or more.
+                Content::Raising(level, _) => rows(up_to(Level(0)) + up_to(level) + 2),
             };
             let found = section.bytes;
             if found < least {
@@ -246,6 +262,7 @@ impl<S: Serialize + DeserializeOwned, M: Serialize + DeserializeOwned> Header<S,
                 Content::Galois(g, level) => {
                     request.galois.insert(g, level);
                 }
+                Content::Raising(level, weight) => request.raise = Some(Raise { level, weight }),
                 _ => {}
             }
         }
@@ -415,13 +432,20 @@ impl<'a, W: Write + ?Sized> FileWriter<'a, W> {
     pub(crate) fn evaluation_keys(&mut self, params: &Params, keys: &EvaluationKeys) -> Result<()> {
         let galois = keys.galois.values().map(|key| &key.key);
         for key in keys.relinearize.iter().chain(galois) {
-            self.put(key.seed.as_bytes())?;
-            for digit in &key.digits {
-                self.put_poly(params, params.key_limbs(key.level), &digit[0])?;
-            }
+            self.put_switching_key(params, key)?;
+            self.end_section()?;
+        }
+        if let Some(keys) = &keys.raise {
+            self.put_switching_key(params, &keys.to_sparse)?;
+            self.put_switching_key(params, &keys.to_dense)?;
             self.end_section()?;
         }
         Ok(())
+    }
+
+    fn put_switching_key(&mut self, params: &Params, key: &SwitchingKey) -> Result<()> {
+        self.put(key.seed.as_bytes())?;
+        key.digits.iter().try_for_each(|[b, _]| self.put_poly(params, key.limbs(), b))
     }
 
     pub(crate) fn ciphertext(&mut self, params: &Params, a: &Ciphertext) -> Result<()> {
@@ -437,6 +461,27 @@ fn section_hasher(header: &[u8], section: u64) -> Zeroizing<Hasher> {
     hasher.update(header);
     hasher.update(&section.to_le_bytes());
     hasher
+}
+
+/// A switching key whose section is not yet known to be undamaged.
+struct UncheckedKey {
+    level: Level,
+    seed: Seed,
+    /// Of each digit.
+    halves: Vec<RnsPoly<Eval>>,
+    /// Whether residues are below their primes.
+    valid: bool,
+}
+
+impl UncheckedKey {
+    fn expand(self, params: &Params) -> SwitchingKey {
+        let pair = |(i, b): (usize, RnsPoly<Eval>)| {
+            let a = expand(params, b.limbs(), &self.seed, i as u64);
+            [b, a]
+        };
+        let digits = self.halves.into_iter().enumerate().map(pair).collect();
+        SwitchingKey { level: self.level, seed: self.seed, digits }
+    }
 }
 
 /// Reads a file section by section.
@@ -634,20 +679,41 @@ impl<R: Read> FileReader<R> {
         Ok(PublicKey { params: params.id(), id, seed, zero: [b, a] })
     }
 
-    fn switching_key(&mut self, params: &Params, level: Level) -> Result<SwitchingKey> {
-        let limbs = params.key_limbs(level);
+    /// A switching key at any place of its section.
+    fn part(
+        &mut self,
+        params: &Params,
+        level: Level,
+        limbs: LimbSet,
+        digits: usize,
+    ) -> Result<UncheckedKey> {
         let seed = self.seed()?;
-        let mut halves = Vec::with_capacity(params.digits(level));
+        let mut halves = Vec::with_capacity(digits);
         let mut valid = true;
-        for _ in 0..params.digits(level) {
+        for _ in 0..digits {
             let (b, fine) = self.poly(params, limbs)?;
             valid &= fine;
             halves.push(b);
         }
-        self.end_polys(valid)?;
-        let digits = halves.into_iter().enumerate();
-        let digits = digits.map(|(i, b)| [b, expand(params, limbs, &seed, i as u64)]).collect();
-        Ok(SwitchingKey { level, seed, digits })
+        Ok(UncheckedKey { level, seed, halves, valid })
+    }
+
+    fn switching_key(&mut self, params: &Params, level: Level) -> Result<SwitchingKey> {
+        let key = self.part(params, level, params.key_limbs(level), params.digits(level))?;
+        self.end_polys(key.valid)?;
+        Ok(key.expand(params))
+    }
+
+    fn raising_keys(&mut self, params: &Params, raise: Raise) -> Result<RaisingKeys> {
+        let [to_sparse, to_dense] = raise.limbs(params);
+        let to_sparse = self.part(params, Level(0), to_sparse, 1)?;
+        let to_dense = self.part(params, raise.level, to_dense, 1)?;
+        self.end_polys(to_sparse.valid & to_dense.valid)?;
+        Ok(RaisingKeys {
+            weight: raise.weight,
+            to_sparse: to_sparse.expand(params),
+            to_dense: to_dense.expand(params),
+        })
     }
 
     /// The keys of a request that [`Header::key_request`] returned.
@@ -665,7 +731,8 @@ impl<R: Read> FileReader<R> {
             let permutation = Permutation::galois(params.log_n(), g.0 as usize);
             galois.insert(g, GaloisKey { key, permutation });
         }
-        Ok(EvaluationKeys { params: params.id(), id, relinearize, galois })
+        let raise = request.raise.map(|raise| self.raising_keys(params, raise)).transpose()?;
+        Ok(EvaluationKeys { params: params.id(), id, relinearize, galois, raise })
     }
 
     /// A ciphertext of a level in range.

@@ -1,13 +1,15 @@
-use super::{EvaluationKeys, GaloisElement, Level, Params, SwitchingKey, keys::GaloisKey};
+use super::{
+    EvaluationKeys, GaloisElement, Level, Params, SwitchingKey, gadget::Gadget, keys::GaloisKey,
+};
 use crate::{
     Error, Result,
-    ring::{Dividend, Divider, Eval, RnsPoly, TILE, columns},
+    ring::{Coeff, Dividend, Divider, Eval, LimbSet, RnsPoly, TILE, columns},
 };
-use core::ops::Deref;
+use core::ops::{Deref, Range};
 use std::sync::Arc;
 use sudare_arith::{Modulus, NttTable, Permutation, Shoup, par};
 
-/// One polynomial cut into digits and raised to `QP`: the part of a key switch
+/// One polynomial cut into digits and lifted to `QP`: the part of a key switch
 /// that does not depend on the key. Made once and used often, it is hoisting.
 pub struct Digits {
     level: Level,
@@ -72,7 +74,7 @@ impl<'a> Operand<'a> {
 ///
 /// References: [HK20](https://eprint.iacr.org/2019/688) for the method,
 /// [BMTH21](https://eprint.iacr.org/2020/1203) for hoisting. Deviation: digits are
-/// raised exactly, to the representatives next to zero, and division by `P` rounds
+/// lifted exactly, to the representatives next to zero, and division by `P` rounds
 /// exactly; see `docs/notes/keyswitch-noise.md` for what that is worth.
 #[derive(Clone)]
 pub struct KeySwitcher {
@@ -105,10 +107,6 @@ impl KeySwitcher {
         &self.keys
     }
 
-    pub(super) fn params(&self) -> &Params {
-        &self.params
-    }
-
     pub(crate) fn relinearization_key(&self, level: Level) -> Result<&SwitchingKey> {
         self.keys
             .relinearize
@@ -130,14 +128,15 @@ impl KeySwitcher {
         })
     }
 
-    /// Cuts what is switched of `operand` and raises the digits.
+    /// Cuts what is switched of `operand` and lifts the digits.
     ///
     /// Cost: a transform per prime of the chain and, for each digit, one per
     /// prime of `QP` that is not its own.
     pub(crate) fn digits(&self, operand: Operand<'_>, level: Level) -> Digits {
-        let mut polys = self.raise(operand, level);
-        par::for_each(self.by_limb(&mut polys, level), |(i, mut rows)| {
-            self.table(level, i).forward_rows(&mut rows);
+        let cut = self.cut(level);
+        let mut polys = cut.lift(operand);
+        par::for_each(cut.by_limb(&mut polys), |(i, mut rows)| {
+            cut.table(i).forward_rows(&mut rows);
         });
         Digits { level, polys }
     }
@@ -152,12 +151,7 @@ impl KeySwitcher {
         down: Down,
         permutation: Option<&Permutation>,
     ) -> [RnsPoly<Eval>; 2] {
-        let mut digits = self.raise(operand, level);
-        let dividends = self
-            .by_limb(&mut digits, level)
-            .map(|(i, rows)| self.dividend(operand, Limb::Raised(rows), key, level, i))
-            .collect();
-        self.divide(level, down, dividends, permutation)
+        self.cut(level).switch(operand, key, down, permutation)
     }
 
     /// As [`KeySwitcher::switch`] with [`Down::Special`], from the digits of
@@ -169,66 +163,167 @@ impl KeySwitcher {
         key: &SwitchingKey,
         permutation: Option<&Permutation>,
     ) -> [RnsPoly<Eval>; 2] {
-        let level = digits.level;
-        let dividends = (0..self.params.key_limbs(level).count())
-            .map(|i| self.dividend(operand, Limb::Ready(self.ready(digits, i)), key, level, i))
+        let cut = self.cut(digits.level);
+        let dividends = (0..cut.limbs().count())
+            .map(|i| cut.dividend(operand, cut.ready(digits, i), key, i))
             .collect();
-        self.divide(level, Down::Special, dividends, permutation)
+        cut.divide(Down::Special, dividends, permutation)
+    }
+
+    /// Lifts the residues of a ciphertext modulo `q_0`, as they are next to zero, to every
+    /// prime up to level `to`: `m` becomes `m + q_0 I`. If there are keys to an ephemeral
+    /// secret, `I` is that of the ciphertext switched to it.
+    ///
+    /// Primes of `a` above level 0 are not read. Cost: a transform for each prime up to
+    /// `to` and each polynomial; with keys twice as many, and a key switch at level 0.
+    ///
+    /// # Errors
+    /// [`Error::LevelOutOfRange`]; [`Error::MissingRaisingKey`] if there are keys, but for
+    /// lower levels.
+    pub(crate) fn mod_raise(
+        &self,
+        a: &[RnsPoly<Eval>; 2],
+        to: Level,
+    ) -> Result<[RnsPoly<Eval>; 2]> {
+        self.params.check_level(to)?;
+        let (basis, chain) = (self.params.basis(), self.params.limbs(to));
+        let Some(keys) = &self.keys.raise else {
+            return Ok(self.lift_residues(a, [chain; 2]).map(|poly| basis.into_eval(poly)));
+        };
+        let key = &keys.to_dense;
+        if key.level < to {
+            return Err(Error::MissingRaisingKey { level: to, found: key.level });
+        }
+        let gadget = self.params.raising();
+        let limbs = gadget.limbs(chain.q());
+        let cut = Cut { params: &self.params, gadget, level: Level(0) };
+        let sparse = cut.switch(Operand::Ciphertext(a), &keys.to_sparse, Down::Special, None);
+        let [mut c0, mut c1] = self.lift_residues(&sparse, [chain, limbs]);
+        drop(sparse);
+        let mut kept = c0.rows_mut().enumerate().map(|(i, row)| (row, gadget.special(i)));
+        let dividends = c1.rows_mut().enumerate().map(|(i, switched)| {
+            let k = limbs.place(i, key.limbs());
+            let keys = key.digits[0].each_ref().map(|half| half.row(k));
+            Lifted { table: basis.table(limbs, i), kept: kept.next(), switched, keys }
+        });
+        Ok(gadget.mod_down().run(basis, limbs, dividends.collect(), None))
+    }
+
+    /// The representatives next to zero of `a` modulo `q_0`, modulo the primes of `limbs`.
+    fn lift_residues(&self, a: &[RnsPoly<Eval>; 2], limbs: [LimbSet; 2]) -> [RnsPoly<Coeff>; 2] {
+        let (basis, level0) = (self.params.basis(), self.params.limbs(Level(0)));
+        let converter = self.params.raising().lift(level0.q());
+        let mut y: [RnsPoly<Coeff>; 2] = [(); 2].map(|()| basis.take(level0));
+        let rows = y.iter_mut().zip(a).flat_map(|(y, a)| y.rows_mut().zip(a.rows()).enumerate());
+        par::for_each(rows, |(i, (y, row))| {
+            let table = basis.table(level0, i);
+            y.copy_from_slice(row);
+            table.inverse(y);
+            table.modulus().scale_assign(y, converter.inverse(i));
+        });
+        let mut out = limbs.map(|limbs| basis.take(limbs));
+        let tiles = out.iter_mut().zip(&y).flat_map(|(out, y)| {
+            let limbs = out.limbs();
+            columns(out.rows_mut(), TILE).map(move |(start, parts)| (limbs, y, start, parts))
+        });
+        par::for_each(tiles, |(limbs, y, start, parts)| {
+            let len = parts.first().map_or(0, |part| part.len());
+            let y = y.rows().map(|row| &row[start..][..len]);
+            let target = |i| limbs.place(i, basis.all());
+            let parts = parts.into_iter().enumerate().map(|(i, part)| (target(i), part));
+            converter.convert(y, parts);
+        });
+        out
+    }
+
+    pub(super) fn cut(&self, level: Level) -> Cut<'_> {
+        Cut { params: &self.params, gadget: self.params.gadget(), level }
+    }
+}
+
+/// Polynomials of a level, cut by a gadget.
+#[derive(Clone, Copy)]
+pub(super) struct Cut<'a> {
+    pub(super) params: &'a Params,
+    pub(super) gadget: &'a Gadget,
+    level: Level,
+}
+
+impl<'a> Cut<'a> {
+    /// The primes of the level and the special ones.
+    pub(super) fn limbs(self) -> LimbSet {
+        self.gadget.limbs(self.params.limbs(self.level).q())
+    }
+
+    fn digits(self) -> impl ExactSizeIterator<Item = Range<usize>> + use<> {
+        self.gadget.digits(self.limbs().q())
+    }
+
+    /// As [`KeySwitcher::switch`].
+    fn switch(
+        self,
+        operand: Operand<'_>,
+        key: &SwitchingKey,
+        down: Down,
+        permutation: Option<&Permutation>,
+    ) -> [RnsPoly<Eval>; 2] {
+        let mut digits = self.lift(operand);
+        let dividends = self
+            .by_limb(&mut digits)
+            .map(|(i, rows)| self.dividend(operand, Limb::Lifted(rows), key, i))
+            .collect();
+        self.divide(down, dividends, permutation)
     }
 
     fn divide(
-        &self,
-        level: Level,
+        self,
         down: Down,
         dividends: Vec<Product<'_>>,
         permutation: Option<&Permutation>,
     ) -> [RnsPoly<Eval>; 2] {
-        let limbs = self.params.key_limbs(level);
-        self.divider(level, down).run(self.params.basis(), limbs, dividends, permutation)
+        self.divider(down).run(self.params.basis(), self.limbs(), dividends, permutation)
     }
 
-    pub(super) fn divider(&self, level: Level, down: Down) -> &Divider {
+    pub(super) fn divider(self, down: Down) -> &'a Divider {
         match down {
-            Down::Special => self.params.mod_down(),
-            Down::SpecialAndLevel => self.params.rescale_down(level),
+            Down::Special => self.gadget.mod_down(),
+            Down::SpecialAndLevel => self.params.rescale_down(self.level),
         }
     }
 
-    /// The `i`-th rows of the digits that do not own the prime.
-    pub(super) fn ready<'a>(&self, digits: &'a Digits, i: usize) -> Vec<&'a [u64]> {
-        let owner = self.owner(digits.level, i);
+    /// The `i`-th limb of transformed digits.
+    pub(super) fn ready(self, digits: &Digits, i: usize) -> Limb<'_> {
+        let owner = self.owner(i);
         let others = digits.polys.iter().enumerate().filter(|(d, _)| owner != Some(*d));
-        others.map(|(_, poly)| poly.row(i)).collect()
+        Limb::Ready(others.map(|(_, poly)| poly.row(i)).collect())
     }
 
-    fn table(&self, level: Level, i: usize) -> &NttTable {
-        self.params.basis().table(self.params.key_limbs(level), i)
+    fn table(self, i: usize) -> &'a NttTable {
+        self.params.basis().table(self.limbs(), i)
     }
 
     /// The digits modulo `QP`: coefficients for now, nothing where a digit owns
     /// the prime.
-    pub(super) fn raise(&self, operand: Operand<'_>, level: Level) -> Vec<RnsPoly<Eval>> {
-        let params = &self.params;
-        let (basis, limbs) = (params.basis(), params.key_limbs(level));
-        let mut y: RnsPoly<Eval> = basis.take(params.limbs(level));
+    pub(super) fn lift(self, operand: Operand<'_>) -> Vec<RnsPoly<Eval>> {
+        let (basis, limbs) = (self.params.basis(), self.limbs());
+        let mut y: RnsPoly<Eval> = basis.take(LimbSet::chain(limbs.q()));
         par::for_each(y.rows_mut().enumerate(), |(i, row)| {
             let table = basis.table(limbs, i);
             for (t, tile) in row.chunks_mut(TILE).enumerate() {
                 operand.write_switched(table.modulus(), i, t * TILE, tile);
             }
             table.inverse(row);
-            let owned = params.owned(level, i / params.alpha());
-            let factor = params.raise(owned.end).inverse(i - owned.start);
+            let start = i - i % self.gadget.alpha();
+            let end = limbs.q().min(start + self.gadget.alpha());
+            let factor = self.gadget.lift(end).inverse(i - start);
             table.modulus().scale_assign(row, factor);
         });
-        let mut digits: Vec<RnsPoly<Eval>> =
-            (0..params.digits(level)).map(|_| basis.take(limbs)).collect();
-        let jobs = digits.iter_mut().enumerate().flat_map(|(digit, poly)| {
-            columns(poly.rows_mut(), TILE).map(move |(start, parts)| (digit, start, parts))
+        let mut digits: Vec<RnsPoly<Eval>> = self.digits().map(|_| basis.take(limbs)).collect();
+        let jobs = digits.iter_mut().zip(self.digits()).flat_map(|(poly, owned)| {
+            columns(poly.rows_mut(), TILE).map(move |(start, parts)| (owned.clone(), start, parts))
         });
-        par::for_each(jobs, |(digit, start, parts)| {
-            let owned = params.owned(level, digit);
-            let converter = params.raise(owned.end);
+        par::for_each(jobs, |(owned, start, parts)| {
+            let converter = self.gadget.lift(owned.end);
             let len = parts.first().map_or(0, |part| part.len());
             let y = owned.clone().map(|i| &y.row(i)[start..][..len]);
             // Converters have targets for every prime of the chain.
@@ -240,19 +335,18 @@ impl KeySwitcher {
     }
 
     /// The digit that owns the `i`-th prime, if it is one of the chain.
-    fn owner(&self, level: Level, i: usize) -> Option<usize> {
-        (i < self.params.limbs(level).q()).then(|| i / self.params.alpha())
+    fn owner(self, i: usize) -> Option<usize> {
+        (i < self.limbs().q()).then(|| i / self.gadget.alpha())
     }
 
-    /// The rows of raised digits limb by limb, without those that a digit owns.
-    pub(super) fn by_limb<'a>(
-        &self,
-        digits: &'a mut [RnsPoly<Eval>],
-        level: Level,
-    ) -> impl Iterator<Item = (usize, Vec<&'a mut [u64]>)> + use<'a, '_> {
+    /// The rows of lifted digits limb by limb, without those that a digit owns.
+    pub(super) fn by_limb<'b>(
+        self,
+        digits: &'b mut [RnsPoly<Eval>],
+    ) -> impl Iterator<Item = (usize, Vec<&'b mut [u64]>)> + use<'a, 'b> {
         let mut rows: Vec<_> = digits.iter_mut().map(RnsPoly::rows_mut).collect();
-        (0..self.params.key_limbs(level).count()).map(move |i| {
-            let owner = self.owner(level, i);
+        (0..self.limbs().count()).map(move |i| {
+            let owner = self.owner(i);
             let row = |(digit, rows): (usize, &mut _)| {
                 Iterator::next(rows).filter(|_| owner != Some(digit))
             };
@@ -261,29 +355,29 @@ impl KeySwitcher {
     }
 
     /// The `i`-th limb of the product of digits and key.
-    pub(super) fn dividend<'a>(
-        &'a self,
-        operand: Operand<'a>,
-        digits: Limb<'a>,
-        key: &'a SwitchingKey,
-        level: Level,
+    pub(super) fn dividend<'b>(
+        self,
+        operand: Operand<'b>,
+        digits: Limb<'b>,
+        key: &'b SwitchingKey,
         i: usize,
-    ) -> Product<'a> {
-        let limbs = self.params.key_limbs(level);
-        let table = self.table(level, i);
-        let k = limbs.place(i, self.params.key_limbs(key.level));
-        let count = self.params.digits(level);
-        let half = |half: usize| key.digits[..count].iter().map(|pair| pair[half].row(k)).collect();
-        let special = |digit| Owner { digit, limb: i, special: self.params.special(i) };
-        let owner = self.owner(level, i).map(special);
-        Product { table, operand, digits, keys: [half(0), half(1)], owner }
+    ) -> Product<'b>
+    where
+        'a: 'b,
+    {
+        let k = self.limbs().place(i, key.limbs());
+        let pairs = &key.digits[..self.digits().len()];
+        let half = |half: usize| pairs.iter().map(|pair| pair[half].row(k)).collect();
+        let special = |digit| Owner { digit, limb: i, special: self.gadget.special(i) };
+        let owner = self.owner(i).map(special);
+        Product { table: self.table(i), operand, digits, keys: [half(0), half(1)], owner }
     }
 }
 
 /// Rows of the digits of one limb.
 pub(super) enum Limb<'a> {
     /// To be transformed; without the digit that owns the prime.
-    Raised(Vec<&'a mut [u64]>),
+    Lifted(Vec<&'a mut [u64]>),
     /// Transformed, likewise.
     Ready(Vec<&'a [u64]>),
 }
@@ -309,7 +403,7 @@ struct Owner {
 
 impl Dividend<2> for Product<'_> {
     fn prepare(&mut self) {
-        if let Limb::Raised(rows) = &mut self.digits {
+        if let Limb::Lifted(rows) = &mut self.digits {
             self.table.forward_rows(rows);
         }
     }
@@ -324,7 +418,7 @@ impl Dividend<2> for Product<'_> {
             self.operand.write_switched(m, owner.limb, start, own);
         }
         let mut digits = match &self.digits {
-            Limb::Raised(rows) => cut(rows, start, len),
+            Limb::Lifted(rows) => cut(rows, start, len),
             Limb::Ready(rows) => cut(rows, start, len),
         };
         if let Some(owner) = &self.owner {
@@ -335,6 +429,38 @@ impl Dividend<2> for Product<'_> {
         m.mul_sum(second, &digits, &b);
         if let Some(owner) = &self.owner {
             self.operand.add_kept(m, owner.limb, start, owner.special, [first, second]);
+        }
+    }
+}
+
+/// A limb of `P kept + switched key`, for lifted polynomials: one digit that owns no prime.
+struct Lifted<'a> {
+    table: &'a NttTable,
+    /// With `P` modulo the prime, for a prime of the chain.
+    kept: Option<(&'a mut [u64], Shoup)>,
+    switched: &'a mut [u64],
+    /// Of each half of the key.
+    keys: [&'a [u64]; 2],
+}
+
+impl Dividend<2> for Lifted<'_> {
+    fn prepare(&mut self) {
+        match &mut self.kept {
+            Some((kept, _)) => self.table.forward_rows(&mut [kept, self.switched]),
+            None => self.table.forward(self.switched),
+        }
+    }
+
+    fn write(&self, start: usize, out: [&mut [u64]; 2]) {
+        let m = self.table.modulus();
+        let [first, second] = out;
+        let len = first.len();
+        let switched = &self.switched[start..][..len];
+        let [a, b] = self.keys.map(|key| &key[start..][..len]);
+        m.mul_rows(first, switched, a);
+        m.mul_rows(second, switched, b);
+        if let Some((kept, special)) = &self.kept {
+            m.scale_add(first, &kept[start..][..len], *special);
         }
     }
 }
