@@ -6,7 +6,7 @@ mod session;
 use session::Session;
 use sudare::{
     ckks::{Ciphertext, Complex, Params, Spec},
-    rlwe::{GaloisElement, KeyRequest, Level},
+    rlwe::{GaloisElement, KeyRequest, Level, Raise},
 };
 use sudare_arith::par;
 
@@ -17,7 +17,8 @@ fn session() -> Session {
     let request = KeyRequest::new()
         .relinearize(top)
         .rotations(log_n, [1, 5], top)
-        .automorphism(GaloisElement::conjugation(log_n), top);
+        .automorphism(GaloisElement::conjugation(log_n), top)
+        .raise(Raise::to(top));
     Session::new(params, &request)
 }
 
@@ -69,6 +70,7 @@ fn operations_reuse_their_buffers() {
                 let hoisted = ev.hoist(&a).unwrap();
                 [1, 5].map(|k| ev.rotate_hoisted(&hoisted, k).unwrap())
             });
+            s.after_the_first("mod_raise", || ev.mod_raise(&low, a.level()).unwrap());
             s.after_the_first("mul_plain", || ev.mul_plain(&a, &plain).unwrap());
             s.after_the_first("mul_const", || ev.mul_const(&a, half, a.scale()).unwrap());
             s.after_the_first("encrypt", || s.encrypt());

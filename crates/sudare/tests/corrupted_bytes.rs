@@ -255,7 +255,8 @@ fn impossible_contents_are_refused() {
         p.sections.clear();
     };
     assert_malformed(&s, &forged(&public, none), "one section");
-    // Relinearisation, then 5 and the inverse of 125 at level 1, then 63 at level 0.
+    // Relinearisation, then 5 and the inverse of 125 at level 1, then 63 at level 0, then
+    // raising to level 1 through a weight of 7.
     assert_malformed(&s, &forged(&keys, two), "not in order");
     let entry = |at: usize, content: Content| move |p: &mut Parts| p.table[at].0 = content;
     assert_malformed(&s, &forged(&keys, entry(2, Content::Galois(5, 1))), "not in order");
@@ -268,6 +269,26 @@ fn impossible_contents_are_refused() {
         let found = refusal(&s, &file, file.len() as u64);
         assert!(matches!(found, Error::InvalidSpec { field: "galois", .. }), "{found:?}");
     }
+    let raising = |level, weight| forged(&keys, entry(4, Content::Raising { level, weight }));
+    assert_eq!(Parts::of(&keys).table[4].0, Content::Raising { level: 1, weight: 7 });
+    assert_malformed(&s, &raising(0, 7), "bytes instead of");
+    let twice = forged(&keys, |p| {
+        p.table.push(p.table[4]);
+        p.sections.push(p.sections[4].clone());
+    });
+    assert_malformed(&s, &twice, "not in order");
+    let early = entry(3, Content::Raising { level: 1, weight: 7 });
+    assert_malformed(&s, &forged(&keys, early), "not in order");
+    assert_malformed(
+        &s,
+        &forged(&ciphertexts, entry(1, Content::Raising { level: 1, weight: 7 })),
+        "does not belong",
+    );
+    for weight in [0, 33, u32::MAX] {
+        let file = raising(1, weight);
+        let found = refusal(&s, &file, file.len() as u64);
+        assert!(matches!(found, Error::InvalidSpec { field: "raise", .. }), "{found:?}");
+    }
     for level in [2, 1 << 20, u32::MAX] {
         let galois = entry(1, Content::Galois(5, level));
         let relinearization = entry(0, Content::Relinearization(level));
@@ -276,6 +297,7 @@ fn impossible_contents_are_refused() {
         for file in [
             forged(&keys, galois),
             forged(&keys, relinearization),
+            raising(level, 7),
             forged(&ciphertexts, ciphertext),
         ] {
             let found = refusal(&s, &file, file.len() as u64);
@@ -309,18 +331,22 @@ fn impossible_residues_and_coefficients_are_refused() {
     let [secret, public, keys, ciphertexts] = files(&s);
     let p = s.params.rlwe().spec();
     // The first residue of each content, and the last of rows and polynomials.
-    for (file, at, q) in [
-        (&public, 32, p.q[0][0]),
-        (&keys, 32, p.q[0][0]),
-        (&keys, 32 + 63 * 4, p.q[1][0]),
-        (&ciphertexts, 0, p.q[0][0]),
-        (&ciphertexts, (32 + 31) * 4, p.q[1][0]),
-        (&ciphertexts, (64 + 63) * 4, p.q[1][0]),
-        (&keys, 32 + (96 + 95) * 4, p.p[0]),
+    for (file, section, at, q) in [
+        (&public, 0, 32, p.q[0][0]),
+        (&keys, 0, 32, p.q[0][0]),
+        (&keys, 0, 32 + 63 * 4, p.q[1][0]),
+        (&ciphertexts, 0, 0, p.q[0][0]),
+        (&ciphertexts, 0, (32 + 31) * 4, p.q[1][0]),
+        (&ciphertexts, 0, (64 + 63) * 4, p.q[1][0]),
+        (&keys, 0, 32 + (96 + 95) * 4, p.p[0]),
+        (&keys, 4, 32, p.q[0][0]),
+        (&keys, 4, 32 + 63 * 4, p.p[0]),
+        (&keys, 4, 64 + 64 * 4, p.q[0][0]),
+        (&keys, 4, 64 + (64 + 95) * 4, p.p[0]),
     ] {
         for (value, valid) in [(q - 1, true), (q, false), (u64::from(u32::MAX), false)] {
             let bytes = (value as u32).to_le_bytes();
-            let file = forged(file, |p| p.sections[0][at..at + 4].copy_from_slice(&bytes));
+            let file = forged(file, |p| p.sections[section][at..at + 4].copy_from_slice(&bytes));
             let found = load(&file);
             assert_eq!(found.is_ok(), valid, "{found:?}");
             if let Err(found) = found {

@@ -111,7 +111,12 @@ fn sizes_are_known_before_and_as_documented() {
         // increasing order.
         let inverse = GaloisElement::rotation(10, -3).0;
         assert!(5 < inverse && inverse < 2047);
-        assert_eq!(lengths(&s.keys_file(&none)), [key(2), key(1), key(1), key(0)]);
+        // Then the two keys for raising, with as few special primes as exceed level 0.
+        let product = |primes: &[u64]| primes.iter().map(|&q| q as f64).product::<f64>();
+        let special = (1..).map(|k| &p.spec().p[..k]).find(|&p| product(p) > product(&chain(0)));
+        let special = packed(special.unwrap());
+        let raising = 64 + packed(&chain(0)) + packed(&chain(1)) + 2 * special;
+        assert_eq!(lengths(&s.keys_file(&none)), [key(2), key(1), key(1), key(0), raising]);
         let file = s.ciphertexts_file(&[s.encrypt(4, Level(1))], &none);
         assert_eq!(lengths(&file), [2 * packed(&chain(1))]);
     }
@@ -126,7 +131,7 @@ fn the_info_says_what_was_written() {
     let files = [
         (Kind::SecretKey, 1, s.secret_file(&label)),
         (Kind::PublicKey, 1, s.public_file(&label)),
-        (Kind::EvaluationKeys, 4, s.keys_file(&label)),
+        (Kind::EvaluationKeys, 5, s.keys_file(&label)),
         (Kind::Ciphertexts, 3, s.ciphertexts_file(&items, &label)),
     ];
     for (kind, count, file) in files {

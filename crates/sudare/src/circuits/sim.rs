@@ -598,6 +598,27 @@ mod tests {
     }
 
     #[test]
+    fn raising_keeps_values_and_records_its_keys() {
+        let e = evaluator();
+        let a = encrypt(&e, 2);
+        let raised = e.mod_raise(&a, Level(3)).unwrap();
+        assert_eq!((raised.level, &raised.slots), (Level(3), &a.slots));
+        assert!(raised.scale.matches(a.scale));
+        assert_eq!(raised.noise_log2, a.noise_log2);
+        // What level 0 had is what counts.
+        assert!((raised.headroom_bits - (59.0 - 40.0 - 226f64.sqrt().log2())).abs() < 1e-9);
+        assert_eq!(e.used_keys(), KeyRequest::new());
+        let above = Error::LevelOutOfRange { found: Level(4), max: Level(3) };
+        assert_eq!(e.mod_raise(&a, Level(4)), Err(above));
+
+        let e = evaluator().with_ephemeral_secret(48);
+        let raised = e.mod_raise(&e.mod_raise(&a, Level(1)).unwrap(), Level(2)).unwrap();
+        assert!(raised.noise_log2 > a.noise_log2);
+        assert_eq!(e.used_keys().raise, Some(Raise { level: Level(2), weight: 48 }));
+        assert_eq!(e.counts().raisings, 2);
+    }
+
+    #[test]
     fn scales_are_exact_and_values_are_kept() {
         let e = evaluator();
         let a = encrypt(&e, 3);

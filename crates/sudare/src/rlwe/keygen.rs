@@ -253,3 +253,80 @@ pub(crate) fn expand(params: &Params, limbs: LimbSet, seed: &Seed, index: u64) -
     });
     a
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params() -> Params {
+        Params::new(super::super::Spec {
+            log_n: 7,
+            q: vec![vec![12289], vec![13313]],
+            p: vec![15361, 18433],
+            secret: SecretDistribution::UniformTernary,
+            security_bits: None,
+        })
+        .unwrap()
+    }
+
+    /// A row that some free buffer of the pool holds.
+    fn is_left(params: &Params, row: &[u64]) -> bool {
+        let (pool, basis) = (params.basis().pool(), params.basis());
+        let mut taken = Vec::new();
+        for rows in 1..=basis.all().count() {
+            let before = pool.allocations();
+            while pool.allocations() == before {
+                taken.push(pool.take(rows * basis.n()));
+            }
+        }
+        taken.iter().any(|buf| buf.windows(row.len()).any(|words| words == row))
+    }
+
+    #[test]
+    fn the_ephemeral_secret_is_what_the_notes_say_and_is_wiped() {
+        let (params, root) = (params(), Seed::from_bytes([4; 32]));
+        let raise = Raise { level: Level(1), weight: 40 };
+        let mut keygen = KeyGenerator::from_seed(&params, &root);
+        let secret = keygen.secret_key().unwrap();
+        let request = KeyRequest::new().raise(raise);
+        let keys = keygen.evaluation_keys(&secret, &request).unwrap();
+
+        // The second object of the generator.
+        let seed = root.derive("key generator, secret", 0).derive("object", 2);
+        let mut coeffs = vec![0; 128];
+        let mut stream = Stream::new(&seed, "ephemeral secret", 0);
+        sample::fixed_weight(&mut stream, 40, &mut coeffs).unwrap();
+        let elsewhere = self::params();
+        let basis = elsewhere.basis();
+        let sparse = basis.from_small(&coeffs, basis.all(), false);
+
+        // b + a s - P s' is an error, under the secret of each key.
+        let raising = keys.raise.as_ref().unwrap();
+        for (key, s, from) in
+            [(&raising.to_sparse, &sparse, &secret.s), (&raising.to_dense, &secret.s, &sparse)]
+        {
+            let [[b, a]] = &key.digits[..] else { panic!() };
+            let limbs = key.limbs();
+            assert_eq!((limbs.p(), key.digits.len()), (1, 1));
+            for i in 0..limbs.count() {
+                let (table, k) = (basis.table(limbs, i), limbs.place(i, basis.all()));
+                let m = table.modulus();
+                let special = if i < limbs.q() { m.reduce(15361) } else { 0 };
+                let mut error: Vec<u64> = (0..128)
+                    .map(|j| {
+                        let sum = m.add(b.row(i)[j], m.mul(a.row(i)[j], s.row(k)[j]));
+                        m.sub(sum, m.mul(special, from.row(k)[j]))
+                    })
+                    .collect();
+                table.inverse(&mut error);
+                assert!(error.iter().all(|&e| m.centered(e).abs() <= 21));
+            }
+        }
+
+        let rows: Vec<&[u64]> = sparse.rows().collect();
+        assert!(rows.iter().all(|row| !is_left(&params, row)));
+        // It would be found.
+        drop(params.basis().from_small(&coeffs, params.basis().all(), false));
+        assert!(is_left(&params, rows[0]));
+    }
+}

@@ -109,7 +109,7 @@ impl PublicKey {
 /// ciphertext is switched to an ephemeral secret, lifted, and switched back. The key to
 /// the ephemeral secret has a modulus of `q_0` and a few special primes only.
 ///
-/// Reference: [BTH22](https://eprint.iacr.org/2022/024), section 3.2. Deviation: both
+/// Reference: [BTH22](https://eprint.iacr.org/2022/024). Deviation: both
 /// keys have one digit, and no more special primes than exceed `q_0` together, since
 /// what is switched back has coefficients below `q_0 / 2`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -121,7 +121,8 @@ pub struct Raise {
 }
 
 impl Raise {
-    /// Keeps `I` within 16, and within 14 but for a chance of 2^-62 a ciphertext.
+    /// Keeps `|I|` at 16 or less, and at 14 or less but for a chance of 2^-81 a ciphertext
+    /// of 2^16 coefficients.
     pub const DEFAULT_WEIGHT: u32 = 32;
 
     /// To `level`, through a secret of weight [`Raise::DEFAULT_WEIGHT`].

@@ -10,7 +10,7 @@ use sudare::{
         serial::{self, Label, Reader},
     },
     rlwe::{
-        EvaluationKeys, GaloisElement, KeyGenerator, KeyRequest, Level, PublicKey,
+        EvaluationKeys, GaloisElement, KeyGenerator, KeyRequest, Level, PublicKey, Raise,
         SecretDistribution, SecretKey,
     },
 };
@@ -44,16 +44,26 @@ pub fn seed(byte: u8) -> Seed {
     Seed::from_bytes([byte; 32])
 }
 
+/// With keys of every kind.
 pub fn session(spec: Spec) -> Session {
+    session_with(spec, |log_n, top| {
+        switching_keys(log_n, top).raise(Raise { level: Level(1), weight: 7 })
+    })
+}
+
+fn switching_keys(log_n: u32, top: Level) -> KeyRequest {
+    KeyRequest::new()
+        .relinearize(top)
+        .rotations(log_n, [1, -3], Level(1))
+        .automorphism(GaloisElement::conjugation(log_n), Level(0))
+}
+
+fn session_with(spec: Spec, request: impl Fn(u32, Level) -> KeyRequest) -> Session {
     let params = Params::new(spec).unwrap();
-    let (log_n, top) = (params.log_n(), params.top());
+    let request = request(params.log_n(), params.top());
     let mut keygen = KeyGenerator::from_seed(params.rlwe(), &seed(1));
     let secret = keygen.secret_key().unwrap();
     let public = Arc::new(keygen.public_key(&secret).unwrap());
-    let request = KeyRequest::new()
-        .relinearize(top)
-        .rotations(log_n, [1, -3], Level(1))
-        .automorphism(GaloisElement::conjugation(log_n), Level(0));
     let keys = Arc::new(keygen.evaluation_keys(&secret, &request).unwrap());
     Session { params, secret, public, keys, request }
 }
@@ -138,14 +148,16 @@ pub fn open(file: &[u8]) -> Result<Reader<&[u8]>> {
 /// Files of keys, ciphertexts and results of operations from fixed seeds, on a chain
 /// with primes for every width of kernels and a level of two primes.
 pub fn artefacts() -> Vec<(&'static str, Vec<u8>)> {
-    let s = session(Spec {
+    let spec = Spec {
         log_n: 12,
         q_bits: vec![vec![60.0], vec![49.0], vec![48.0], vec![55.0], vec![29.0, 26.0]],
         p_bits: vec![61.0, 61.0],
         log2_scale: 48.0,
         secret: SecretDistribution::UniformTernary,
         insecure: true,
-    });
+    };
+    let s = session_with(spec.clone(), switching_keys);
+    let raising = session_with(spec, |_, top| KeyRequest::new().raise(Raise::to(top)));
     let none = Label::default();
     let mut files = vec![
         ("secret key", s.secret_file(&none)),
@@ -178,8 +190,11 @@ pub fn artefacts() -> Vec<(&'static str, Vec<u8>)> {
         ("rescaled product", rescaled),
         ("fused product", ev.mul_rescale(&a, &b).unwrap()),
         ("product", product),
+        ("lifted ciphertext", ev.mod_raise(&a, s.params.top()).unwrap()),
+        ("raised ciphertext", raising.evaluator().mod_raise(&a, s.params.top()).unwrap()),
     ];
     files.extend(results.map(|(name, a)| (name, s.ciphertexts_file(&[a], &none))));
+    files.push(("raising keys", raising.keys_file(&none)));
     files
 }
 
@@ -236,6 +251,7 @@ pub enum Content {
     Relinearization(u32),
     Galois(u32, u32),
     Ciphertext { level: u32, scale: (f64, f64), log_slots: u32 },
+    Raising { level: u32, weight: u32 },
 }
 
 impl Parts {
