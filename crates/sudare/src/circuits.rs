@@ -4,7 +4,9 @@
 //! cost before a key exists; running it is the last step.
 
 pub mod dft;
+mod input;
 mod linear;
+mod lock_step;
 mod ops;
 mod polynomial;
 pub mod sim;
@@ -12,6 +14,7 @@ mod sums;
 
 pub use crate::ckks::{Chain, Complex};
 pub use linear::{LinearPlan, LinearTransform};
+pub use lock_step::LockStep;
 pub use ops::Ops;
 pub use polynomial::{Basis, Polynomial, PolynomialPlan};
 pub use sums::InnerSum;

@@ -83,7 +83,7 @@ fn products_are_those_in_the_clear() {
             let scale = params.scale_at(level);
             let encrypted = encrypted.map(|x| s.evaluator.with_scale(&x, scale).unwrap());
             let weights = s.evaluator.prepare(&plan).unwrap();
-            let found = plan.run(&s.evaluator, &weights, &encrypted.each_ref()).unwrap();
+            let found = encrypted.map(|x| plan.run(&s.evaluator, &weights, &x).unwrap());
             for (found, x) in found.iter().zip(&inputs) {
                 assert_eq!(found.level(), plan.output_level());
                 assert!(found.scale().matches(plan.output_scale()));
@@ -105,7 +105,7 @@ fn the_simulator_uses_the_same_keys_and_gives_the_same_values() {
         let e = sim::Evaluator::new(LOG_N, params.chain().clone());
         let x = values(1 << log_slots, 0.1);
         let a = e.encrypt(&x, top, params.scale_at(top)).unwrap();
-        let found = plan.run(&e, &e.prepare(&plan).unwrap(), &[&a]).unwrap().remove(0);
+        let found = plan.run(&e, &e.prepare(&plan).unwrap(), &a).unwrap();
         assert_eq!(e.used_keys(), *plan.required_keys());
         assert_eq!(e.decrypt(&found), matrix.apply(&x));
         assert_eq!(
@@ -124,7 +124,7 @@ fn bits_do_not_depend_on_threads_or_company() {
     let [x, y] = [0.0, 1.0].map(|salt| encrypt(&s, &values(1 << (LOG_N - 1), salt), params.top()));
     let weights = s.evaluator.prepare(&plan).unwrap();
     let run = |threads, inputs: &[&Ciphertext]| {
-        let results = par::with_threads(threads, || s.evaluator.transform(inputs, &weights));
+        let results = par::with_threads(threads, || s.evaluator.transform_many(inputs, &weights));
         results.unwrap().unwrap()
     };
     let rows = |a: &Ciphertext| a.polys().each_ref().map(|p| p.rows().flatten().copied().collect());
@@ -153,7 +153,7 @@ fn what_cannot_be_is_refused() {
     let plan = plan_at(top, from, to).unwrap();
     let s = Session::new(params.clone(), plan.required_keys());
     let weights = s.evaluator.prepare(&plan).unwrap();
-    let run = |e: &Evaluator, x: &Ciphertext| plan.run(e, &weights, &[x]).map(|_| ());
+    let run = |e: &Evaluator, x: &Ciphertext| plan.run(e, &weights, x).map(|_| ());
     let x = encrypt(&s, &values(8, 0.0), top);
     assert_eq!(run(&s.evaluator, &x), Ok(()));
     let low = s.evaluator.drop_to(&x, Level(1)).unwrap();

@@ -325,21 +325,17 @@ impl LinearPlan {
         Some(diagonal)
     }
 
-    /// Applies a matrix that `e` prepared from this plan to ciphertexts of its scale, at its
+    /// Applies a matrix that `e` prepared from this plan to a ciphertext of its scale, at its
     /// level or above.
     ///
     /// # Errors
-    /// [`Error::ScaleMismatch`] if one has another scale than planned, and what the evaluator
+    /// [`Error::ScaleMismatch`] if `x` has another scale than planned, and what the evaluator
     /// refuses.
-    pub fn run<E: Ops>(&self, e: &E, matrix: &E::Matrix, x: &[&E::Ct]) -> Result<Vec<E::Ct>> {
-        for x in x {
-            if !e.scale(x).matches(self.scale) {
-                return Err(Error::ScaleMismatch {
-                    op: "linear transform",
-                    left: e.scale(x).log2(),
-                    right: self.scale.log2(),
-                });
-            }
+    pub fn run<E: Ops>(&self, e: &E, matrix: &E::Matrix, x: &E::Ct) -> Result<E::Ct> {
+        let (found, planned) = (e.scale(x), self.scale);
+        if !found.matches(planned) {
+            let (left, right) = (found.log2(), planned.log2());
+            return Err(Error::ScaleMismatch { op: "linear transform", left, right });
         }
         e.transform(x, matrix)
     }

@@ -26,6 +26,9 @@ pub trait Ops: Sync {
     /// The same integer plaintext read at another scale: its values change by
     /// the ratio of the scales. Free of cost.
     fn with_scale(&self, a: &Self::Ct, scale: Scale) -> Result<Self::Ct>;
+    /// Read as `2^log_slots` slots: of more, values repeat; of fewer, they must have
+    /// repeated. Free of cost.
+    fn with_log_slots(&self, a: &Self::Ct, log_slots: u32) -> Result<Self::Ct>;
     /// Sum. Levels align downwards; scales must match.
     fn add(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct>;
     /// Difference, as [`Ops::add`].
@@ -34,6 +37,15 @@ pub trait Ops: Sync {
     fn mul(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct>;
     /// Relinearised product, rescaled.
     fn mul_rescale(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct>;
+    /// [`Ops::mul`] of each pair. An evaluator can compute them in one pass over the
+    /// relinearisation key.
+    fn mul_many(&self, pairs: &[(&Self::Ct, &Self::Ct)]) -> Result<Vec<Self::Ct>> {
+        pairs.iter().map(|(a, b)| self.mul(a, b)).collect()
+    }
+    /// [`Ops::mul_rescale`] of each pair, as [`Ops::mul_many`].
+    fn mul_rescale_many(&self, pairs: &[(&Self::Ct, &Self::Ct)]) -> Result<Vec<Self::Ct>> {
+        pairs.iter().map(|(a, b)| self.mul_rescale(a, b)).collect()
+    }
     /// Sum with a constant in every slot.
     fn add_const(&self, a: &Self::Ct, c: Complex<f64>) -> Result<Self::Ct>;
     /// Product with a constant in every slot, encoded at `scale`; not rescaled.
@@ -50,9 +62,14 @@ pub trait Ops: Sync {
 
     /// Encodes the matrix of a plan where this evaluator can reach it.
     fn prepare(&self, plan: &LinearPlan) -> Result<Self::Matrix>;
-    /// The product of a matrix with the slots of each of `inputs`, rescaled. Inputs above the
-    /// level of the matrix are brought to it.
-    fn transform(&self, inputs: &[&Self::Ct], matrix: &Self::Matrix) -> Result<Vec<Self::Ct>>;
+    /// The product of a matrix with the slots, rescaled. A ciphertext above the level of the
+    /// matrix is brought to it.
+    fn transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct>;
+    /// [`Ops::transform`] of each. An evaluator can compute them in one pass over keys and
+    /// matrix.
+    fn transform_many(&self, xs: &[&Self::Ct], matrix: &Self::Matrix) -> Result<Vec<Self::Ct>> {
+        xs.iter().map(|a| self.transform(a, matrix)).collect()
+    }
 
     /// Slot `i` of the result is slot `i + k` of `a`.
     fn rotate(&self, a: &Self::Ct, k: i64) -> Result<Self::Ct> {
@@ -83,6 +100,9 @@ impl Ops for ckks::Evaluator {
     }
     fn with_scale(&self, a: &Self::Ct, scale: Scale) -> Result<Self::Ct> {
         self.with_scale(a, scale)
+    }
+    fn with_log_slots(&self, a: &Self::Ct, log_slots: u32) -> Result<Self::Ct> {
+        self.with_log_slots(a, log_slots)
     }
     fn add(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
         self.add(a, b)
@@ -123,8 +143,11 @@ impl Ops for ckks::Evaluator {
             |j, b| plan.weight(j, b),
         )
     }
-    fn transform(&self, inputs: &[&Self::Ct], matrix: &Self::Matrix) -> Result<Vec<Self::Ct>> {
-        self.transform(inputs, matrix)
+    fn transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct> {
+        self.transform(a, matrix)
+    }
+    fn transform_many(&self, xs: &[&Self::Ct], matrix: &Self::Matrix) -> Result<Vec<Self::Ct>> {
+        self.transform_many(xs, matrix)
     }
     fn mod_raise(&self, a: &Self::Ct, to: Level) -> Result<Self::Ct> {
         self.mod_raise(a, to)

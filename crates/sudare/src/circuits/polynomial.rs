@@ -10,17 +10,17 @@
 //! result downwards and each constant is encoded at the scale that its term
 //! lacks, so that sums only ever meet equal scales.
 
-use super::Ops;
+use super::{
+    LockStep, Ops,
+    input::{Input, at},
+};
 use crate::{
     Error, Result,
     ckks::{Chain, Complex, Scale},
     rlwe::{KeyRequest, Level},
 };
 use core::{f64::consts::PI, ops::Range};
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet, HashMap},
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Coefficients of an approximation below this part of the largest are rounding
 /// errors of the functions approximated.
@@ -277,6 +277,18 @@ impl Polynomial {
         scale: Scale,
         out: Scale,
     ) -> Result<PolynomialPlan> {
+        self.plan_to(chain, level, scale, |_| Ok(out))
+    }
+
+    /// As [`Polynomial::plan`], with the scale of the result chosen once its level
+    /// is known.
+    pub(super) fn plan_to(
+        &self,
+        chain: &Chain,
+        level: Level,
+        scale: Scale,
+        out: impl FnOnce(Level) -> Result<Scale>,
+    ) -> Result<PolynomialPlan> {
         if level > chain.top() {
             return Err(Error::LevelOutOfRange { found: level, max: chain.top() });
         }
@@ -287,11 +299,12 @@ impl Polynomial {
         let start = self.variable(chain, level, scale, depth, &layout.powers)?;
         let powers = plan_powers(&layout.powers, chain, &start)?;
         self.check_values(chain, &powers)?;
+        let output_level = Level(start.level.0 - depth);
+        let out = out(output_level)?;
         let root = match degree {
             0 => None,
-            _ => Some(plan_node(layout.root, chain, &powers, Level(start.level.0 - depth), out)?),
+            _ => Some(plan_node(layout.root, chain, &powers, output_level, out)?),
         };
-        let output_level = Level(start.level.0 - depth);
         check_scale(chain, output_level, out)?;
         let products = powers.len() - 1 + root.as_ref().map_or(0, Node::products);
         let highest = powers[1..]
@@ -301,10 +314,8 @@ impl Polynomial {
             .max();
         Ok(PolynomialPlan {
             chebyshev: self.basis != Basis::Monomial,
-            level,
-            scale,
+            input: Input::new("polynomial", chain, level, scale, output_level),
             constant: self.coeffs[0],
-            divisors: (output_level.0 + 1..=level.0).map(|l| chain.divisor(Level(l))).collect(),
             output_level,
             output_scale: out,
             request: KeyRequest { relinearize: highest.map(Level), ..KeyRequest::new() },
@@ -383,12 +394,9 @@ impl Polynomial {
 #[derive(Debug, Clone)]
 pub struct PolynomialPlan {
     chebyshev: bool,
-    level: Level,
-    scale: Scale,
+    input: Input,
     /// The value of a polynomial of degree 0.
     constant: f64,
-    /// Of the levels consumed, lowest first.
-    divisors: Vec<Scale>,
     output_level: Level,
     output_scale: Scale,
     request: KeyRequest,
@@ -443,7 +451,7 @@ impl PolynomialPlan {
     /// Levels consumed.
     #[must_use]
     pub fn depth(&self) -> u32 {
-        self.level.0 - self.output_level.0
+        self.input.depth()
     }
 
     /// Level of the result.
@@ -483,26 +491,7 @@ impl PolynomialPlan {
     /// [`Error::Circuit`] if the evaluator has another chain than planned for, and
     /// what the evaluator refuses.
     pub fn run<E: Ops>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
-        if e.level(x) < self.level {
-            return Err(Error::LevelOutOfRange { found: self.level, max: e.level(x) });
-        }
-        if !e.scale(x).matches(self.scale) {
-            return Err(Error::ScaleMismatch {
-                op: "polynomial",
-                left: e.scale(x).log2(),
-                right: self.scale.log2(),
-            });
-        }
-        let mut consumed = (self.output_level.0 + 1..=self.level.0).map(Level).zip(&self.divisors);
-        let known = |level| level <= e.chain().top();
-        if !consumed.all(|(level, d)| known(level) && e.chain().divisor(level).matches(*d)) {
-            return Err(Error::Circuit(
-                "polynomial: planned for other primes than the evaluator has: plan with the \
-                 chain of that evaluator"
-                    .into(),
-            ));
-        }
-        let x = at(e, x, self.level)?;
+        let x = self.input.accept(e, x)?;
         let Some(root) = &self.root else {
             let zero = e.with_scale(&e.sub(&x, &x)?, self.output_scale)?;
             return e.add_const(&zero, real(self.constant));
@@ -513,6 +502,15 @@ impl PolynomialPlan {
             powers.insert(power.n, value);
         }
         root.evaluate(e, &powers)
+    }
+
+    /// As [`PolynomialPlan::run`] of each of `xs`, in lock step: see [`LockStep`].
+    ///
+    /// # Errors
+    /// As [`PolynomialPlan::run`], and [`Error::ScaleMismatch`] if the scales of
+    /// `xs` differ.
+    pub fn run_many<E: Ops>(&self, e: &E, xs: &[E::Ct]) -> Result<Vec<E::Ct>> {
+        LockStep::new(e).run(xs, |e, x| self.run(e, x))
     }
 }
 
@@ -591,16 +589,6 @@ impl Node {
         let below = self.quotients.iter().filter_map(|(quotient, _)| quotient.highest_product());
         below.chain((!self.quotients.is_empty()).then_some(self.level.0 + 1)).max()
     }
-}
-
-/// The value at a level at or below its own.
-fn at<'a, E: Ops>(e: &E, a: &'a E::Ct, level: Level) -> Result<Cow<'a, E::Ct>> {
-    if e.level(a) == level {
-        return Ok(Cow::Borrowed(a));
-    }
-    let mut a = a.clone();
-    e.drop_to(&mut a, level)?;
-    Ok(Cow::Owned(a))
 }
 
 fn real(c: f64) -> Complex<f64> {
@@ -1107,6 +1095,21 @@ mod tests {
                 assert!(odd <= dense && even < dense, "{degree}: {dense}, {odd}, {even}");
                 assert!(odd < dense || degree < 31, "{degree}: {dense}, {odd}");
             }
+        }
+    }
+
+    #[test]
+    fn even_series_cost_one_product_more_than_series_in_its_square() {
+        for half in [5, 13, 14, 15, 16, 31] {
+            let coeffs = random(1, half + 1);
+            let mut even = vec![0.0; 2 * half + 1];
+            even.iter_mut().step_by(2).zip(&coeffs).for_each(|(e, &c)| *e = c);
+            let [dense, even] = [coeffs, even].map(|coeffs| {
+                let p = Polynomial::chebyshev_series(coeffs, -1.0..1.0).unwrap();
+                verify(&p, TOP, scale(), scale())
+            });
+            assert!(even.products() <= dense.products() + 1, "{half}");
+            assert_eq!(even.depth(), dense.depth() + 1);
         }
     }
 

@@ -266,6 +266,16 @@ impl Ops for Evaluator {
         Ok(self.ciphertext(slots, a.level, scale, a.noise() * ratio, a.headroom_bits))
     }
 
+    fn with_log_slots(&self, a: &Ciphertext, log_slots: u32) -> Result<Ciphertext> {
+        let (count, most) = (1usize.checked_shl(log_slots), 1usize << (self.log_n - 1));
+        let found = count.unwrap_or(usize::MAX);
+        if found > most {
+            return Err(Error::TooManySlots { found, slots: most });
+        }
+        let slots = a.slots.iter().copied().cycle().take(found).collect();
+        Ok(Ciphertext { slots, ..a.clone() })
+    }
+
     fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
         self.sum("add", a, b, |a, b| a + b)
     }
@@ -363,33 +373,28 @@ impl Ops for Evaluator {
         Ok(plan.clone())
     }
 
-    fn transform(&self, inputs: &[&Ciphertext], plan: &LinearPlan) -> Result<Vec<Ciphertext>> {
-        const OP: &str = "linear transform";
+    fn transform(&self, a: &Ciphertext, plan: &LinearPlan) -> Result<Ciphertext> {
         let (matrix, level) = (plan.transform(), plan.level());
-        let rows = 1usize << matrix.log_slots();
+        if a.level < level {
+            return Err(Error::LevelOutOfRange { found: level, max: a.level });
+        }
+        let (found, expected) = (a.slots.len(), 1usize << matrix.log_slots());
+        if found != expected {
+            return Err(Error::SlotMismatch { op: "linear transform", found, expected });
+        }
+        let scale = self.product_scale(a.scale, plan.weight_scale(), level)?;
         let squares: f64 = matrix.diagonals().values().flatten().map(|&z| norm(z)).sum();
-        let entries = matrix.diagonals().len() as f64;
-        let apply = |a: &&Ciphertext| {
-            if a.level < level {
-                return Err(Error::LevelOutOfRange { found: level, max: a.level });
-            }
-            if a.slots.len() != rows {
-                return Err(Error::SlotMismatch { op: OP, found: a.slots.len(), expected: rows });
-            }
-            let scale = self.product_scale(a.scale, plan.weight_scale(), level)?;
-            // Each weight is off by the rounding of N coefficients.
-            let encoding = encoding(plan.weight_scale()) * (entries * self.dimension()).sqrt();
-            let noise = (a.noise() * (squares / rows as f64).sqrt())
-                .hypot(a.magnitude() * encoding)
-                .hypot(self.rounding(scale));
-            let slots = matrix.apply(&a.slots);
-            let mut product = self.ciphertext(slots, level, scale, noise, a.headroom_bits);
-            self.rescale_assign(&mut product)?;
-            self.counters.automorphisms.fetch_add(plan.required_keys().count() as u64, Relaxed);
-            Ok(product)
-        };
+        // Each weight is off by the rounding of N coefficients.
+        let weights = plan.weights() as f64 * self.dimension();
+        let noise = (a.noise() * (squares / expected as f64).sqrt())
+            .hypot(a.magnitude() * encoding(plan.weight_scale()) * weights.sqrt())
+            .hypot(self.rounding(scale));
+        let slots = matrix.apply(&a.slots);
+        let mut product = self.ciphertext(slots, level, scale, noise, a.headroom_bits);
+        self.rescale_assign(&mut product)?;
+        self.counters.automorphisms.fetch_add(plan.required_keys().count() as u64, Relaxed);
         self.use_keys(plan.required_keys().clone());
-        inputs.iter().map(apply).collect()
+        Ok(product)
     }
 
     /// The slots stay those of `m`, as if `I` were zero: what of `I` a circuit does not

@@ -449,6 +449,20 @@ impl Evaluator {
         Ok(self.wrap(a, polys, to, a.scale))
     }
 
+    /// The same plaintext read as `2^log_slots` slots. Read as more slots, the values of `a`
+    /// repeat; fewer are right only for values that do, which is the caller's to know.
+    ///
+    /// # Errors
+    /// [`Error::TooManySlots`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    pub fn with_log_slots(&self, a: &Ciphertext, log_slots: u32) -> Result<Ciphertext> {
+        self.check(a)?;
+        if log_slots >= self.params.log_n() {
+            let found = 1usize.checked_shl(log_slots).unwrap_or(usize::MAX);
+            return Err(Error::TooManySlots { found, slots: self.params.max_slots() });
+        }
+        Ok(Ciphertext { log_slots, ..a.clone() })
+    }
+
     /// Slot `i` of the result is slot `i + k` of `a`: a left rotation by `k`.
     ///
     /// | level | scale | keys | cost |

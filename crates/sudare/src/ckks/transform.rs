@@ -68,19 +68,30 @@ impl Evaluator {
         })
     }
 
-    /// The sum of rotations of each of `inputs`, rescaled. All of them share one pass over
-    /// keys and weights.
+    /// The sum of rotations of `a`, rescaled.
     ///
-    /// | level | scale | keys | cost of each |
+    /// | level | scale | keys | cost |
     /// |---|---|---|---|
     /// | `weights - 1` | `a weights / divisor` | every step at the level of the weights | 1 decomposition, a key product a baby step, a key switch a stage but one |
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`] for an input below the level of the weights, inputs above
-    /// are brought to it; [`Error::LevelExhausted`]; [`Error::SlotMismatch`];
+    /// [`Error::LevelOutOfRange`] for a ciphertext below the level of the weights, one above
+    /// is brought to it; [`Error::LevelExhausted`]; [`Error::SlotMismatch`];
     /// [`Error::MissingGaloisKey`]; [`Error::ScaleOutOfRange`]; [`Error::ParamsMismatch`];
     /// [`Error::KeyMismatch`].
-    pub fn transform(&self, inputs: &[&Ciphertext], weights: &Weights) -> Result<Vec<Ciphertext>> {
+    pub fn transform(&self, a: &Ciphertext, weights: &Weights) -> Result<Ciphertext> {
+        Ok(self.transform_many(&[a], weights)?.remove(0))
+    }
+
+    /// [`Evaluator::transform`] of each of `inputs`, in one pass over keys and weights.
+    ///
+    /// # Errors
+    /// As [`Evaluator::transform`].
+    pub fn transform_many(
+        &self,
+        inputs: &[&Ciphertext],
+        weights: &Weights,
+    ) -> Result<Vec<Ciphertext>> {
         const OP: &str = "linear transform";
         let level = weights.level;
         self.params().rlwe().check_id("weights", weights.params)?;

@@ -1,0 +1,77 @@
+//! What a plan takes for granted of the ciphertext that it is run on.
+
+use super::Ops;
+use crate::{
+    Error, Result,
+    ckks::{Chain, Scale},
+    rlwe::Level,
+};
+use std::borrow::Cow;
+
+/// The level and scale that a circuit is planned for, and the levels it consumes.
+#[derive(Debug, Clone)]
+pub(super) struct Input {
+    /// The name of the circuit in errors.
+    op: &'static str,
+    level: Level,
+    scale: Scale,
+    /// Of the levels consumed, highest first.
+    divisors: Vec<Scale>,
+}
+
+impl Input {
+    /// For a circuit that goes from `level` down to `end`.
+    pub(super) fn new(
+        op: &'static str,
+        chain: &Chain,
+        level: Level,
+        scale: Scale,
+        end: Level,
+    ) -> Self {
+        let consumed = (end.0 + 1..=level.0).rev().map(Level);
+        Self { op, level, scale, divisors: consumed.map(|level| chain.divisor(level)).collect() }
+    }
+
+    /// Number of levels consumed.
+    pub(super) fn depth(&self) -> u32 {
+        self.divisors.len() as u32
+    }
+
+    /// `x` at the planned level, if it is what was planned for.
+    ///
+    /// # Errors
+    /// [`Error::LevelOutOfRange`] below the planned level, [`Error::ScaleMismatch`],
+    /// [`Error::Circuit`] for an evaluator with another chain.
+    pub(super) fn accept<'a, E: Ops>(&self, e: &E, x: &'a E::Ct) -> Result<Cow<'a, E::Ct>> {
+        if e.level(x) < self.level {
+            return Err(Error::LevelOutOfRange { found: self.level, max: e.level(x) });
+        }
+        if !e.scale(x).matches(self.scale) {
+            return Err(Error::ScaleMismatch {
+                op: self.op,
+                left: e.scale(x).log2(),
+                right: self.scale.log2(),
+            });
+        }
+        let mut consumed = (1..=self.level.0).rev().map(Level).zip(&self.divisors);
+        let known = |level| level <= e.chain().top();
+        if !consumed.all(|(level, d)| known(level) && e.chain().divisor(level).matches(*d)) {
+            return Err(Error::Circuit(format!(
+                "{}: planned for other primes than the evaluator has: plan with the chain of \
+                 that evaluator",
+                self.op
+            )));
+        }
+        at(e, x, self.level)
+    }
+}
+
+/// The value at a level at or below its own.
+pub(super) fn at<'a, E: Ops>(e: &E, a: &'a E::Ct, level: Level) -> Result<Cow<'a, E::Ct>> {
+    if e.level(a) == level {
+        return Ok(Cow::Borrowed(a));
+    }
+    let mut a = a.clone();
+    e.drop_to(&mut a, level)?;
+    Ok(Cow::Owned(a))
+}

@@ -1,0 +1,172 @@
+use super::{LinearPlan, Ops};
+use crate::{
+    Error, Result,
+    ckks::{Chain, Complex, Scale},
+    rlwe::{GaloisElement, Level},
+};
+
+/// Runs one circuit on several ciphertexts at once, operation by operation.
+///
+/// It is an evaluator whose ciphertexts are vectors, all of one length, with the
+/// same level and scale throughout. Products reach the evaluator inside together,
+/// by [`Ops::mul_many`] and [`Ops::mul_rescale_many`], where they can share the
+/// reading of a key. The results are those of one run after the other.
+///
+/// ```
+/// use sudare::ckks::{Chain, Complex, Scale};
+/// use sudare::circuits::{InnerSum, LockStep, sim};
+/// use sudare::rlwe::Level;
+///
+/// let e = sim::Evaluator::new(4, Chain::new(vec![], vec![50.0]));
+/// let encrypt = |re| e.encrypt(&[Complex::new(re, 0.0)], Level(0), Scale::from_log2(30.0));
+/// let sum = InnerSum::new(4, 1, 8)?;
+/// let sums = LockStep::new(&e).run(&[encrypt(1.0)?, encrypt(2.0)?], |e, x| sum.run(e, x))?;
+/// assert_eq!((sums[0].slots[0].re, sums[1].slots[0].re), (8.0, 16.0));
+/// # Ok::<(), sudare::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct LockStep<'e, E>(&'e E);
+
+impl<'e, E: Ops> LockStep<'e, E> {
+    /// On ciphertexts of `e`.
+    #[must_use]
+    pub fn new(e: &'e E) -> Self {
+        Self(e)
+    }
+
+    /// Applies `circuit` to `xs`, of which those at higher levels are brought to the
+    /// lowest first; no ciphertexts give no results.
+    ///
+    /// # Errors
+    /// [`Error::ScaleMismatch`] if scales differ, and those of the circuit.
+    pub fn run(
+        &self,
+        xs: &[E::Ct],
+        circuit: impl FnOnce(&Self, &Vec<E::Ct>) -> Result<Vec<E::Ct>>,
+    ) -> Result<Vec<E::Ct>> {
+        let e = self.0;
+        let Some(level) = xs.iter().map(|x| e.level(x)).min() else { return Ok(Vec::new()) };
+        let mut xs = xs.to_vec();
+        let scale = self.scale(&xs);
+        for x in &mut xs {
+            if !e.scale(x).matches(scale) {
+                let (left, right) = (scale.log2(), e.scale(x).log2());
+                return Err(Error::ScaleMismatch { op: "lock step", left, right });
+            }
+            if e.level(x) != level {
+                e.drop_to(x, level)?;
+            }
+        }
+        circuit(self, &xs)
+    }
+
+    fn each(&self, a: &[E::Ct], f: impl Fn(&E, &E::Ct) -> Result<E::Ct>) -> Result<Vec<E::Ct>> {
+        a.iter().map(|a| f(self.0, a)).collect()
+    }
+}
+
+/// The ciphertexts of two vectors, side by side.
+fn pairs<'a, C>(a: &'a [C], b: &'a [C]) -> Vec<(&'a C, &'a C)> {
+    a.iter().zip(b).collect()
+}
+
+impl<E: Ops> Ops for LockStep<'_, E> {
+    /// One or more.
+    type Ct = Vec<E::Ct>;
+    type Matrix = E::Matrix;
+
+    fn log_n(&self) -> u32 {
+        self.0.log_n()
+    }
+    fn chain(&self) -> &Chain {
+        self.0.chain()
+    }
+    fn level(&self, a: &Self::Ct) -> Level {
+        a.first().map_or(Level(0), |a| self.0.level(a))
+    }
+    fn scale(&self, a: &Self::Ct) -> Scale {
+        a.first().map_or(Scale::from_f64(1.0), |a| self.0.scale(a))
+    }
+    fn with_scale(&self, a: &Self::Ct, scale: Scale) -> Result<Self::Ct> {
+        self.each(a, |e, a| e.with_scale(a, scale))
+    }
+    fn with_log_slots(&self, a: &Self::Ct, log_slots: u32) -> Result<Self::Ct> {
+        self.each(a, |e, a| e.with_log_slots(a, log_slots))
+    }
+    fn add(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
+        a.iter().zip(b).map(|(a, b)| self.0.add(a, b)).collect()
+    }
+    fn sub(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
+        a.iter().zip(b).map(|(a, b)| self.0.sub(a, b)).collect()
+    }
+    fn mul(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
+        self.0.mul_many(&pairs(a, b))
+    }
+    fn mul_rescale(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
+        self.0.mul_rescale_many(&pairs(a, b))
+    }
+    fn add_const(&self, a: &Self::Ct, c: Complex<f64>) -> Result<Self::Ct> {
+        self.each(a, |e, a| e.add_const(a, c))
+    }
+    fn mul_const(&self, a: &Self::Ct, c: Complex<f64>, scale: Scale) -> Result<Self::Ct> {
+        self.each(a, |e, a| e.mul_const(a, c, scale))
+    }
+    fn rescale_assign(&self, a: &mut Self::Ct) -> Result<()> {
+        a.iter_mut().try_for_each(|a| self.0.rescale_assign(a))
+    }
+    fn drop_to(&self, a: &mut Self::Ct, level: Level) -> Result<()> {
+        a.iter_mut().try_for_each(|a| self.0.drop_to(a, level))
+    }
+    fn automorphism(&self, a: &Self::Ct, g: GaloisElement) -> Result<Self::Ct> {
+        self.each(a, |e, a| e.automorphism(a, g))
+    }
+    fn prepare(&self, plan: &LinearPlan) -> Result<Self::Matrix> {
+        self.0.prepare(plan)
+    }
+    fn transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct> {
+        self.0.transform_many(&a.iter().collect::<Vec<_>>(), matrix)
+    }
+    fn mod_raise(&self, a: &Self::Ct, to: Level) -> Result<Self::Ct> {
+        self.each(a, |e, a| e.mod_raise(a, to))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::circuits::{Polynomial, sim};
+
+    fn evaluator() -> sim::Evaluator {
+        let log2_q = (0..8).map(|level| 60.0 + 40.0 * f64::from(level)).collect();
+        sim::Evaluator::new(5, Chain::new(vec![Scale::from_log2(40.0); 7], log2_q))
+    }
+
+    #[test]
+    fn results_are_those_of_single_runs() {
+        let e = evaluator();
+        let scale = Scale::from_log2(40.0);
+        let plan = Polynomial::chebyshev(f64::exp, -1.0..1.0, 9).unwrap();
+        let plan = plan.plan(e.chain(), Level(6), scale, scale).unwrap();
+        let xs: Vec<_> = [(0.5, 7), (-0.25, 6), (1.0, 7)]
+            .map(|(re, level)| e.encrypt(&[Complex::new(re, 0.0)], Level(level), scale).unwrap())
+            .to_vec();
+        let singles: Vec<_> = xs.iter().map(|x| plan.run(&e, x).unwrap()).collect();
+        assert_eq!(e.counts().products, 3 * plan.products() as u64);
+        assert_eq!(plan.run_many(&e, &xs).unwrap(), singles);
+        assert_eq!(e.counts().products, 6 * plan.products() as u64);
+        assert_eq!(plan.run_many(&e, &[]), Ok(vec![]));
+    }
+
+    #[test]
+    fn unequal_scales_and_low_levels_are_refused() {
+        let e = evaluator();
+        let scale = Scale::from_log2(40.0);
+        let plan = Polynomial::monomial(vec![0.0, 0.0, 1.0]).unwrap();
+        let plan = plan.plan(e.chain(), Level(3), scale, scale).unwrap();
+        let encrypt = |level, bits| e.encrypt(&[], Level(level), Scale::from_log2(bits)).unwrap();
+        let found = plan.run_many(&e, &[encrypt(3, 40.0), encrypt(3, 39.0)]);
+        assert_eq!(found, Err(Error::ScaleMismatch { op: "lock step", left: 40.0, right: 39.0 }));
+        let found = plan.run_many(&e, &[encrypt(3, 40.0), encrypt(2, 40.0)]);
+        assert_eq!(found, Err(Error::LevelOutOfRange { found: Level(3), max: Level(2) }));
+    }
+}
