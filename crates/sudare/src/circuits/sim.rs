@@ -313,7 +313,7 @@ impl Ops for Evaluator {
     fn add_const(&self, a: &Ciphertext, c: Complex<f64>) -> Result<Ciphertext> {
         self.check_integer(0, c, a.scale, a.level)?;
         let slots = a.slots.iter().map(|&z| z + c).collect();
-        let noise = a.noise().hypot(encoding(a.scale));
+        let noise = a.noise().hypot(encoding(c, a.scale));
         Ok(self.ciphertext(slots, a.level, a.scale, noise, a.headroom_bits))
     }
 
@@ -321,7 +321,7 @@ impl Ops for Evaluator {
         let product = self.product_scale(a.scale, scale, a.level)?;
         self.check_integer(0, c, scale, a.level)?;
         let slots = a.slots.iter().map(|&z| z * c).collect();
-        let noise = (a.noise() * modulus(c)).hypot(a.magnitude() * encoding(scale));
+        let noise = (a.noise() * modulus(c)).hypot(a.magnitude() * encoding(c, scale));
         self.counters.constant_products.fetch_add(1, Relaxed);
         Ok(self.ciphertext(slots, a.level, product, noise, a.headroom_bits))
     }
@@ -385,9 +385,9 @@ impl Ops for Evaluator {
         let scale = self.product_scale(a.scale, plan.weight_scale(), level)?;
         let squares: f64 = matrix.diagonals().values().flatten().map(|&z| norm(z)).sum();
         // Each weight is off by the rounding of N coefficients.
-        let weights = plan.weights() as f64 * self.dimension();
+        let rounded = (plan.weights() as f64 * self.dimension() / 12.0).sqrt();
         let noise = (a.noise() * (squares / expected as f64).sqrt())
-            .hypot(a.magnitude() * encoding(plan.weight_scale()) * weights.sqrt())
+            .hypot(a.magnitude() * rounded / plan.weight_scale().to_f64())
             .hypot(self.rounding(scale));
         let slots = matrix.apply(&a.slots);
         let mut product = self.ciphertext(slots, level, scale, noise, a.headroom_bits);
@@ -446,9 +446,12 @@ fn norm(a: Complex<f64>) -> f64 {
     a.re * a.re + a.im * a.im
 }
 
-/// Standard deviation of rounding a constant to an integer.
-fn encoding(scale: Scale) -> f64 {
-    1.0 / 12f64.sqrt() / scale.to_f64()
+/// Standard deviation of rounding both parts of a constant to integers; none if
+/// they are integers.
+fn encoding(c: Complex<f64>, scale: Scale) -> f64 {
+    let scale = scale.to_f64();
+    let exact = |part: f64| (part * scale).fract() == 0.0 && (part * scale).abs() < 53f64.exp2();
+    if exact(c.re) && exact(c.im) { 0.0 } else { 1.0 / 12f64.sqrt() / scale }
 }
 
 fn same_slots(op: &'static str, a: &Ciphertext, b: &Ciphertext) -> Result<()> {
@@ -646,6 +649,8 @@ mod tests {
         assert!((a.noise_log2 - fresh).abs() < 1e-9);
         let squared = e.mul_rescale(&a, &a).unwrap();
         assert!(squared.noise_log2 > a.noise_log2 + 3.0);
+        let turned = e.mul_const(&a, Complex::new(0.0, 1.0), Scale::from_u64(1)).unwrap();
+        assert_eq!((turned.noise_log2, turned.scale), (a.noise_log2, a.scale));
         // The largest slot is 15 + i.
         let largest = 226f64.sqrt().log2();
         assert!((a.headroom_bits - (179.0 - 40.0 - largest)).abs() < 1e-9);
