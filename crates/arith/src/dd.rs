@@ -327,6 +327,27 @@ impl Dd {
             _ => (-cos, sin),
         }
     }
+
+    /// `asin(x) / 2π`, in turns, within `[-1/4, 1/4]` and with a relative error below
+    /// `2^-97`; NaN for `|x| > 1`.
+    #[must_use]
+    pub fn asin_turns(self) -> Self {
+        let magnitude = self.abs();
+        if magnitude > Self::ONE || !self.is_finite() {
+            return Self::from(f64::NAN);
+        }
+        if magnitude.hi > std::f64::consts::FRAC_1_SQRT_2 {
+            let cos = ((Self::ONE - magnitude) * (Self::ONE + magnitude)).sqrt();
+            let turns = Self::from(0.25) - cos.asin_turns();
+            return if self.hi < 0.0 { -turns } else { turns };
+        }
+        // Newton's method for sin 2πy = x; each step squares the error, below 2^-3 at first.
+        let turn = Self::PI.mul_pow2(1);
+        (0..6).fold(self / turn, |y, _| {
+            let (sin, cos) = y.sin_cos_turns();
+            y + (self - sin) / (cos * turn)
+        })
+    }
 }
 
 impl From<f64> for Dd {
@@ -575,6 +596,18 @@ mod tests {
         }
 
         #[test]
+        fn arcsine(x in prop_oneof![number(-1..0), number(-30..-1), number(-300..-30)]) {
+            check_asin(x);
+        }
+
+        /// Next to the ends of its domain.
+        #[test]
+        fn arcsine_near_one(x in number(-90..-2)) {
+            check_asin(Dd::ONE - x.abs());
+            check_asin(x.abs() - Dd::ONE);
+        }
+
+        #[test]
         fn sine_and_cosine(x in prop_oneof![number(-20..1), number(-3..60)]) {
             check_sin_cos(x);
         }
@@ -666,6 +699,44 @@ mod tests {
         for (got, exact) in [(got_sin, sin), (got_cos, cos)] {
             let error = magnitude(&((big(got) >> (POINT - BITS)) - exact));
             assert!(error < BigInt::from(1) << (BITS - 102), "sin or cos of {x:?} turns");
+        }
+    }
+
+    /// `sin` of the result by its Taylor series with 600 bits; the derivative takes
+    /// the error in `x` to one in the result.
+    fn check_asin(x: Dd) {
+        const BITS: u32 = 600;
+        let got = x.asin_turns();
+        assert!(got.abs() <= Dd::from(0.25));
+        let angle: BigInt = (big(got) * 2 * pi(BITS)) >> POINT;
+        let (mut sin, mut cos) = (BigInt::ZERO, BigInt::ZERO);
+        let mut term = BigInt::from(1) << BITS;
+        for k in 0u32..120 {
+            match k % 4 {
+                0 => cos += &term,
+                1 => sin += &term,
+                2 => cos -= &term,
+                _ => sin -= &term,
+            }
+            term = ((term * &angle) >> BITS) / (k + 1);
+        }
+        let error = magnitude(&((big(x) >> (POINT - BITS)) - sin));
+        // 2^-97 of the angle, times the cosine, and the curvature at quarter turns.
+        let allowed: BigInt = ((magnitude(&angle) * magnitude(&cos)) >> (BITS + 97))
+            + (BigInt::from(1) << (BITS - 190))
+            + (magnitude(&angle) >> 190);
+        assert!(error <= allowed, "asin of {x:?}");
+    }
+
+    #[test]
+    fn arcsine_of_exact_values_and_beyond() {
+        assert_eq!(Dd::ZERO.asin_turns(), Dd::ZERO);
+        assert_eq!(Dd::ONE.asin_turns(), Dd::from(0.25));
+        assert_eq!((-Dd::ONE).asin_turns(), Dd::from(-0.25));
+        let error = Dd::from(0.5).asin_turns() - Dd::ONE / Dd::from(12);
+        assert!(error.abs() < Dd::ONE.mul_pow2(-100));
+        for x in [1.0 + f64::EPSILON, -2.0, f64::INFINITY, f64::NAN] {
+            assert!(Dd::from(x).asin_turns().to_f64().is_nan());
         }
     }
 
