@@ -3,16 +3,20 @@
 //! A circuit is first *planned* from clear data. The plan knows depth, keys and
 //! cost before a key exists; running it is the last step.
 
+mod approximations;
+pub mod bootstrap;
 pub mod dft;
 mod input;
 mod linear;
 mod lock_step;
+pub mod minimax;
 mod ops;
 mod polynomial;
 pub mod sim;
 mod sums;
 
 pub use crate::ckks::{Chain, Complex};
+pub use approximations::{ScaledCosine, TaylorExponential, inverse_sine};
 pub use linear::{LinearPlan, LinearTransform};
 pub use lock_step::LockStep;
 pub use ops::Ops;

@@ -1,0 +1,367 @@
+//! The functions that replace the reduction modulo `q0` in bootstrapping, and their
+//! polynomials.
+//!
+//! The variable is `x = I + m`, in multiples of `q0`: an integer `|I| <= K` that is to
+//! vanish, and a message `|m| <= 2^-log2_ratio`. `sin(2πx) / 2π` is `m` up to its cube.
+
+use super::{
+    Polynomial,
+    minimax::{Approximation, Domain, Parity},
+};
+use crate::{Error, Result};
+use core::{f64::consts::TAU, ops::Range};
+use sudare_arith::dd::Dd;
+
+/// `cos(2πt / 2^r)` of `t = x - 1/4`, from which `r` double angles `y -> 2y^2 - 1` make
+/// `sin(2πx)`.
+///
+/// The cosine and double angles are those of Han, Ki, "Better bootstrapping for
+/// approximate homomorphic encryption" ([2019/688](https://eprint.iacr.org/2019/688)),
+/// its polynomial on the union of intervals that of Lee et al.
+/// ([2020/552](https://eprint.iacr.org/2020/552)). The intervals `I - 1/4 ± 2^-log2_ratio`
+/// are mirrored, so that the polynomial is even and evaluated with half the products.
+///
+/// ```
+/// use sudare::circuits::ScaledCosine;
+///
+/// let cosine = ScaledCosine::new(14, 3, 8)?;
+/// let found = cosine.minimax_within(2f64.powi(-36))?;
+/// let x = -9.0 + 0.003;
+/// let mut y = found.polynomial.evaluate(x - 0.25);
+/// for _ in 0..cosine.double_angles() {
+///     y = 2.0 * y * y - 1.0;
+/// }
+/// let error = y - (2.0 * core::f64::consts::PI * x).sin();
+/// assert!(error.abs() <= 1.01 * cosine.gain() * found.max_error);
+/// # Ok::<(), sudare::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScaledCosine {
+    double_angles: u32,
+    gain: f64,
+    domain: Domain,
+}
+
+impl ScaledCosine {
+    /// For integers up to `max_integer` in magnitude, `double_angles` and messages up to
+    /// `2^-log2_ratio`.
+    ///
+    /// # Errors
+    /// [`Error::Circuit`] for a `max_integer` above 1024, `double_angles` above 16 or a
+    /// `log2_ratio` not from 3 to 32.
+    pub fn new(max_integer: u32, double_angles: u32, log2_ratio: u32) -> Result<Self> {
+        check_ratio(log2_ratio)?;
+        if max_integer > 1024 || double_angles > 16 {
+            return Err(Error::Circuit(format!(
+                "scaled cosine for integers up to {max_integer} with {double_angles} double \
+                 angles: at most 1024 and 16 are possible"
+            )));
+        }
+        let message = Dd::ONE.mul_pow2(-(log2_ratio as i32)).to_f64();
+        let bound = i64::from(max_integer);
+        let interval =
+            |i: i64| Range { start: i as f64 - 0.25 - message, end: i as f64 - 0.25 + message };
+        let intervals: Vec<_> = (-bound..=bound).map(interval).collect();
+        let radius = bound as f64 + 0.25 + message;
+        let domain = Domain::new(&intervals, radius, Parity::Even)?;
+        let nearest = Dd::from(0.25 - message).mul_pow2(-(double_angles as i32));
+        let gain = Dd::ONE.mul_pow2(double_angles as i32) / nearest.sin_cos_turns().0;
+        Ok(Self { double_angles, gain: gain.to_f64(), domain })
+    }
+
+    /// The number of double angles, `r`.
+    #[must_use]
+    pub fn double_angles(&self) -> u32 {
+        self.double_angles
+    }
+
+    /// Half-width of the interval of `t`, `K + 1/4 + 2^-log2_ratio`.
+    #[must_use]
+    pub fn radius(&self) -> f64 {
+        self.domain.radius()
+    }
+
+    /// A bound of what double angles make of a small error of the cosine: they multiply it
+    /// by `2^r sin(2πt) / sin(2πt / 2^r)`, at most
+    /// `2^r / sin(2π (1/4 - 2^-log2_ratio) / 2^r)`.
+    #[must_use]
+    pub fn gain(&self) -> f64 {
+        self.gain
+    }
+
+    /// The even polynomial of at most this degree that is nearest to the cosine on the
+    /// union.
+    ///
+    /// # Errors
+    /// Those of [`Approximation::minimax`].
+    pub fn minimax(&self, degree: usize) -> Result<Approximation> {
+        Approximation::minimax(|t| self.cosine(t), &self.domain, degree)
+    }
+
+    /// The even polynomial of least degree whose error is at most `max_error`, before the
+    /// double angles.
+    ///
+    /// # Errors
+    /// Those of [`Approximation::minimax_within`].
+    pub fn minimax_within(&self, max_error: f64) -> Result<Approximation> {
+        Approximation::minimax_within(|t| self.cosine(t), &self.domain, max_error)
+    }
+
+    /// Interpolation in the Chebyshev nodes of `[-radius, radius]`: with coefficients that
+    /// decay, and valid between the intervals too.
+    ///
+    /// # Errors
+    /// Those of [`Approximation::chebyshev`].
+    pub fn chebyshev(&self, degree: usize) -> Result<Approximation> {
+        Approximation::chebyshev(|t| self.cosine(t), &self.domain, degree)
+    }
+
+    fn cosine(&self, t: Dd) -> Dd {
+        t.mul_pow2(-(self.double_angles as i32)).sin_cos_turns().1
+    }
+}
+
+/// The odd polynomial of at most this degree that is nearest to `asin(y) / 2π` for
+/// `|y| <= sin(2π 2^-log2_ratio)`; its values, messages, reach `2^-log2_ratio`.
+///
+/// The correction of the sine of Lee et al.
+/// ([2020/552](https://eprint.iacr.org/2020/552), section 4).
+///
+/// # Errors
+/// [`Error::Circuit`] for a `log2_ratio` not from 3 to 32, and those of
+/// [`Approximation::minimax`].
+pub fn inverse_sine(degree: usize, log2_ratio: u32) -> Result<Approximation> {
+    check_ratio(log2_ratio)?;
+    let reach = Dd::ONE.mul_pow2(-(log2_ratio as i32)).sin_cos_turns().0.to_f64().next_up();
+    let domain = Domain::new(&[-reach..reach], reach, Parity::Odd)?;
+    Approximation::minimax(Dd::asin_turns, &domain, degree)
+}
+
+/// `exp(2πix)` as `r` squarings of the Taylor polynomial of `exp(2πix / 2^r)`: Cheon, Han,
+/// Kim, Kim, Song, "Bootstrapping for approximate homomorphic encryption"
+/// ([2018/153](https://eprint.iacr.org/2018/153)). Its imaginary part is `sin(2πx)`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaylorExponential {
+    polynomial: Polynomial,
+    squarings: u32,
+}
+
+impl TaylorExponential {
+    /// For `|x| <= radius`.
+    ///
+    /// # Errors
+    /// [`Error::Circuit`] for a degree not from 1 to 64, more than 32 squarings, or a
+    /// radius that is not positive and finite.
+    pub fn new(degree: usize, squarings: u32, radius: f64) -> Result<Self> {
+        if !(1..=64).contains(&degree) || squarings > 32 {
+            return Err(Error::Circuit(format!(
+                "exponential of degree {degree} with {squarings} squarings: a degree from 1 to 64 \
+                 and at most 32 squarings are needed"
+            )));
+        }
+        let slope = Dd::PI.mul_pow2(1 - squarings as i32);
+        let mut term = Dd::ONE;
+        let mut coeffs = vec![1.0];
+        for k in 1..=degree {
+            term *= slope / Dd::from(k as u64);
+            coeffs.push(term.to_f64());
+        }
+        Ok(Self { polynomial: Polynomial::taylor(coeffs, radius)?, squarings })
+    }
+
+    /// `sum (2π / 2^r)^k / k! z^k` in `z = ix`, for `|z| <= radius`.
+    #[must_use]
+    pub fn polynomial(&self) -> &Polynomial {
+        &self.polynomial
+    }
+
+    /// The number of squarings, `r`.
+    #[must_use]
+    pub fn squarings(&self) -> u32 {
+        self.squarings
+    }
+
+    /// A bound of `|p(ix)^(2^r) - exp(2πix)|` for `|x| <= radius`, `(1 + e)^(2^r) - 1` with
+    /// `e = (2π radius / 2^r)^(d+1) / (d+1)!` that of the Taylor polynomial of degree `d`
+    /// on the imaginary axis; infinite if it exceeds the range of an `f64`.
+    #[must_use]
+    pub fn error_bound(&self) -> f64 {
+        let angle = self.polynomial.interval().end * TAU / f64::from(self.squarings).exp2();
+        let terms = self.polynomial.degree() + 1;
+        let taylor = (1..=terms).fold(1.0, |term, k| term * angle / k as f64);
+        (0..self.squarings).fold(taylor, |e, _| e * (2.0 + e))
+    }
+}
+
+fn check_ratio(log2_ratio: u32) -> Result<()> {
+    if (3..=32).contains(&log2_ratio) {
+        return Ok(());
+    }
+    Err(Error::Circuit(format!(
+        "modular reduction of messages up to 2^-{log2_ratio} of the modulus: from 2^-32 to 2^-3 \
+         are possible"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ckks::Complex;
+
+    fn union(k: i32, log2_ratio: i32) -> impl Iterator<Item = f64> {
+        let message = 2f64.powi(-log2_ratio);
+        let part =
+            move |i: i32| (-50..=50).map(move |s| f64::from(i) + message * f64::from(s) / 50.0);
+        (-k..=k).flat_map(part)
+    }
+
+    #[test]
+    fn double_angles_give_the_sine() {
+        for (k, r, log2_ratio) in [(14, 3, 8), (12, 2, 5), (5, 0, 3), (19, 4, 10)] {
+            let cosine = ScaledCosine::new(k, r, log2_ratio).unwrap();
+            let found = cosine.minimax_within(2f64.powi(-30)).unwrap();
+            assert!(found.polynomial.coeffs().iter().skip(1).step_by(2).all(|&c| c == 0.0));
+            let (mut plain, mut doubled) = (0f64, 0f64);
+            for x in union(k as i32, log2_ratio as i32) {
+                let t = x - 0.25;
+                assert!(t.abs() <= cosine.radius());
+                let mut y = found.polynomial.evaluate(t);
+                plain = plain.max((y - (TAU * t / 2f64.powi(r as i32)).cos()).abs());
+                for _ in 0..r {
+                    y = 2.0 * y * y - 1.0;
+                }
+                doubled = doubled.max((y - (TAU * x).sin()).abs());
+            }
+            assert!(plain <= found.max_error + 1e-14 && plain > 0.9 * found.max_error);
+            let bound = cosine.gain() * found.max_error;
+            assert!(
+                doubled <= 1.001 * bound + 1e-13 && doubled > bound / 50.0,
+                "{doubled:e} {bound:e}"
+            );
+        }
+    }
+
+    /// The union costs no more than the whole interval, and parity no more than all terms.
+    #[test]
+    fn degrees_against_other_fits() {
+        let cosine = ScaledCosine::new(14, 3, 8).unwrap();
+        for degree in [20, 26, 32] {
+            let best = cosine.minimax(degree).unwrap().max_error;
+            let interpolated = cosine.chebyshev(degree).unwrap();
+            assert!(best < interpolated.max_error);
+            let all = Domain::new(&cosine_intervals(14, 8), cosine.radius(), Parity::Any).unwrap();
+            let free = Approximation::minimax(|t| cosine.cosine(t), &all, degree).unwrap();
+            assert!(free.max_error <= best * (1.0 + 1e-6));
+        }
+    }
+
+    fn cosine_intervals(k: i32, log2_ratio: i32) -> Vec<Range<f64>> {
+        let e = 2f64.powi(-log2_ratio);
+        (-k..=k).map(|i| f64::from(i) - 0.25 - e..f64::from(i) - 0.25 + e).collect()
+    }
+
+    #[test]
+    #[ignore = "prints a table"]
+    fn table() {
+        for (k, r) in [(14, 3), (14, 2), (14, 4), (19, 3), (12, 3)] {
+            let cosine = ScaledCosine::new(k, r, 8).unwrap();
+            for log2_error in [-30, -36, -40] {
+                let start = std::time::Instant::now();
+                let even = cosine.minimax_within(2f64.powi(log2_error)).unwrap();
+                let time = start.elapsed();
+                let all = Domain::new(&cosine_intervals(k as i32, 8), cosine.radius(), Parity::Any)
+                    .unwrap();
+                let any = Approximation::minimax_within(
+                    |t| cosine.cosine(t),
+                    &all,
+                    2f64.powi(log2_error),
+                );
+                let cheb = (0..200)
+                    .step_by(2)
+                    .find(|&d| cosine.chebyshev(d).unwrap().max_error <= 2f64.powi(log2_error));
+                let big = |a: &Approximation| {
+                    a.polynomial.coeffs().iter().fold(0f64, |m, c| m.max(c.abs()))
+                };
+                let any = any.map(|a| (a.polynomial.degree(), a.max_error.log2(), big(&a)));
+                eprintln!(
+                    "K={k} r={r} gain 2^{:.2} target {log2_error}: even {} 2^{:.2} max coeff {:.2e}; any {any:?}; chebyshev {cheb:?}; {time:?}",
+                    cosine.gain().log2(),
+                    even.polynomial.degree(),
+                    even.max_error.log2(),
+                    big(&even),
+                );
+            }
+        }
+        for log2_ratio in [3, 4, 5, 6, 8, 10] {
+            let bits: Vec<_> = [1, 3, 5, 7]
+                .map(|d| {
+                    inverse_sine(d, log2_ratio).unwrap().max_error.log2() + f64::from(log2_ratio)
+                })
+                .to_vec();
+            eprintln!("asin ratio {log2_ratio}: {bits:?}");
+        }
+    }
+
+    /// The sine is undone to the published term: `asin(y) = y + y^3/6 + 3y^5/40 + ...`,
+    /// whose first missing one shrinks by `2^-(d+1)` as Chebyshev polynomials do.
+    #[test]
+    fn inverse_sine_undoes_the_sine() {
+        // Coefficients of y^3, y^5, y^7 and y^9 of asin.
+        let next = [1.0 / 6.0, 3.0 / 40.0, 15.0 / 336.0, 105.0 / 3456.0];
+        for log2_ratio in [5, 8] {
+            let reach = (TAU * 2f64.powi(-log2_ratio)).sin();
+            for (degree, next) in [1, 3, 5, 7].into_iter().zip(next) {
+                let found = inverse_sine(degree, log2_ratio as u32).unwrap();
+                let estimate =
+                    next * reach.powi(degree as i32 + 2) / 2f64.powi(degree as i32 + 1) / TAU;
+                if estimate > 1e-17 {
+                    assert!(
+                        (found.max_error / estimate - 1.0).abs() < 0.1,
+                        "{degree} {log2_ratio}"
+                    );
+                }
+                for m in union(0, log2_ratio) {
+                    let back = found.polynomial.evaluate((TAU * m).sin());
+                    assert!((back - m).abs() <= found.max_error + 1e-17, "{degree} {log2_ratio}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn taylor_exponential_by_squaring() {
+        for (degree, squarings, radius) in [(7, 6, 12.25), (3, 8, 5.0), (7, 10, 20.0)] {
+            let exp = TaylorExponential::new(degree, squarings, radius).unwrap();
+            let times = |a: Complex<f64>, b: Complex<f64>| {
+                Complex::new(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re)
+            };
+            let mut most = 0f64;
+            for i in -1000..=1000 {
+                let x = radius * f64::from(i) / 1000.0;
+                let mut y = Complex::new(0.0, 0.0);
+                for &c in exp.polynomial().coeffs().iter().rev() {
+                    y = times(y, Complex::new(0.0, x)) + Complex::new(c, 0.0);
+                }
+                for _ in 0..exp.squarings() {
+                    y = times(y, y);
+                }
+                most = most.max((y.re - (TAU * x).cos()).hypot(y.im - (TAU * x).sin()));
+            }
+            let bound = exp.error_bound();
+            assert!(most <= bound + 1e-11 && most > bound / 2.0 - 1e-11, "{most:e} {bound:e}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        for (k, r, ratio) in [(1025, 3, 8), (14, 17, 8), (14, 3, 2), (14, 3, 33)] {
+            assert!(matches!(ScaledCosine::new(k, r, ratio), Err(Error::Circuit(_))));
+        }
+        assert!(inverse_sine(0, 8).is_err());
+        assert!(inverse_sine(3, 2).is_err());
+        for (degree, squarings, radius) in [(0, 3, 1.0), (65, 3, 1.0), (7, 33, 1.0), (7, 3, 0.0)] {
+            assert!(TaylorExponential::new(degree, squarings, radius).is_err());
+        }
+        assert_eq!(TaylorExponential::new(64, 0, 1e200).unwrap().error_bound(), f64::INFINITY);
+    }
+}

@@ -1,0 +1,5 @@
+//! Bootstrapping of CKKS ciphertexts.
+
+mod failure;
+
+pub use failure::log2_failure;

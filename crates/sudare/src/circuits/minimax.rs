@@ -1,0 +1,792 @@
+//! Approximation of functions by polynomials on unions of closed intervals, in the
+//! clear and in double-double arithmetic.
+//!
+//! The best uniform approximation is found by the improved multi-interval Remez
+//! algorithm of Lee, Lee, Lee, Kim, No, "High-precision bootstrapping of RNS-CKKS
+//! homomorphic encryption using optimal minimax polynomial approximation and inverse
+//! sine function" ([2020/552](https://eprint.iacr.org/2020/552)): of all local extremes
+//! of the error, those with alternating signs and a large sum of magnitudes become the
+//! next reference (its algorithm 3). Deviations: the polynomial of a reference is held in
+//! barycentric form, as in Pachón, Trefethen, "Barycentric-Remez algorithms for best
+//! polynomial approximation in the chebfun system", BIT 49, 2009, instead of solving a
+//! linear system; even and odd functions are approximated in the square of the variable
+//! on half the domain.
+
+use super::Polynomial;
+use crate::{Error, Result};
+use core::ops::Range;
+use sudare_arith::dd::Dd;
+
+/// Highest degree of an approximation.
+pub const MAX_DEGREE: usize = 510;
+
+/// Largest number of intervals.
+const MAX_INTERVALS: usize = 4096;
+
+const MAX_ITERATIONS: usize = 100;
+
+/// Relative distance of the largest error from the least possible at which to stop.
+const TOLERANCE: f64 = 1e-7;
+
+/// Errors below this part of the function are lost when coefficients become `f64`.
+const NEGLIGIBLE: f64 = 1.0 / (1u64 << 60) as f64;
+
+/// Pieces between neighbouring reference points in the search for extremes.
+const PIECES: usize = 10;
+
+/// The same for the error that is reported.
+const FINAL_PIECES: usize = 32;
+
+/// Which terms an approximation has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parity {
+    /// All terms.
+    Any,
+    /// The even ones. The function is read at positive arguments only.
+    Even,
+    /// The odd ones. The function is read at positive arguments only.
+    Odd,
+}
+
+/// A union of closed intervals within `[-radius, radius]`, on which to approximate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Domain {
+    /// Disjoint and ascending; those of magnitudes, if there is a parity.
+    intervals: Vec<(f64, f64)>,
+    radius: f64,
+    parity: Parity,
+}
+
+impl Domain {
+    /// The union of `intervals`, which may overlap and have any order; with a parity, of
+    /// their mirror images too. Approximations are Chebyshev series on
+    /// `[-radius, radius]`.
+    ///
+    /// # Errors
+    /// [`Error::Circuit`] for no interval or more than 4096, for one that is empty,
+    /// inverted, not finite or not within `[-radius, radius]`.
+    pub fn new(intervals: &[Range<f64>], radius: f64, parity: Parity) -> Result<Self> {
+        if intervals.is_empty() || intervals.len() > MAX_INTERVALS {
+            return Err(Error::Circuit(format!(
+                "approximation on {} intervals: from 1 to {MAX_INTERVALS} are needed",
+                intervals.len()
+            )));
+        }
+        let mut parts = Vec::with_capacity(intervals.len());
+        for &Range { start, end } in intervals {
+            if !(start < end && -radius <= start && end <= radius && radius.is_finite()) {
+                return Err(Error::Circuit(format!(
+                    "approximation on [{start}, {end}] within [-{radius}, {radius}]: the lower \
+                     end must come first, and both within a finite radius"
+                )));
+            }
+            parts.push(match parity {
+                Parity::Any => (start, end),
+                _ if start >= 0.0 => (start, end),
+                _ if end <= 0.0 => (-end, -start),
+                _ => (0.0, end.max(-start)),
+            });
+        }
+        parts.sort_by(|x, y| x.0.total_cmp(&y.0));
+        let mut intervals: Vec<(f64, f64)> = Vec::new();
+        for (start, end) in parts {
+            match intervals.last_mut() {
+                Some(last) if start <= last.1 => last.1 = last.1.max(end),
+                _ => intervals.push((start, end)),
+            }
+        }
+        Ok(Self { intervals, radius, parity })
+    }
+
+    /// Half-width of the interval whose Chebyshev polynomials are used.
+    #[must_use]
+    pub fn radius(&self) -> f64 {
+        self.radius
+    }
+
+    /// Number of free coefficients less one: the degree in [`Self::variable`].
+    fn inner_degree(&self, degree: usize) -> Result<usize> {
+        if degree > MAX_DEGREE {
+            return Err(Error::Circuit(format!(
+                "approximation of degree {degree}: at most {MAX_DEGREE} is possible; shorten the \
+                 domain or accept a larger error"
+            )));
+        }
+        match self.parity {
+            Parity::Any => Ok(degree),
+            Parity::Even => Ok(degree / 2),
+            Parity::Odd if degree == 0 => {
+                Err(Error::Circuit("odd approximation of degree 0: at least 1 is needed".into()))
+            }
+            Parity::Odd => Ok((degree - 1) / 2),
+        }
+    }
+
+    /// `x / radius`, or its `T_2` if there is a parity.
+    fn variable(&self, x: Dd) -> Dd {
+        let t = x / Dd::from(self.radius);
+        match self.parity {
+            Parity::Any => t,
+            _ => (t * t).mul_pow2(1) - Dd::ONE,
+        }
+    }
+
+    /// What multiplies the polynomial in [`Self::variable`].
+    fn factor(&self, x: Dd) -> Dd {
+        match self.parity {
+            Parity::Odd => x / Dd::from(self.radius),
+            _ => Dd::ONE,
+        }
+    }
+
+    /// The Chebyshev coefficients in `x / radius` from those in [`Self::variable`].
+    fn expand(&self, inner: &[Dd]) -> Vec<Dd> {
+        let term = |k: usize| inner.get(k).copied().unwrap_or(Dd::ZERO);
+        let between = |n: usize| {
+            let k = n / 2;
+            match (self.parity, n % 2) {
+                (Parity::Even, 0) => term(k),
+                // t T_2k(t) = (T_(2k+1) + T_(2k-1)) / 2, and t T_0 = T_1.
+                (Parity::Odd, 1) if k == 0 => term(0) + term(1).mul_pow2(-1),
+                (Parity::Odd, 1) => (term(k) + term(k + 1)).mul_pow2(-1),
+                _ => Dd::ZERO,
+            }
+        };
+        match self.parity {
+            Parity::Any => inner.to_vec(),
+            _ => (0..2 * inner.len()).map(between).collect(),
+        }
+    }
+
+    /// `count` interior points, spread over the measure of the domain like Chebyshev nodes.
+    fn spread(&self, count: usize) -> Vec<f64> {
+        let measure: f64 = self.intervals.iter().map(|(a, b)| b - a).sum();
+        let mut points = Vec::with_capacity(count);
+        let (mut before, mut current) = (0.0, 0);
+        for k in 0..count {
+            let at = measure * (0.5 - 0.5 * node(k, count).to_f64());
+            while current + 1 < self.intervals.len() {
+                let (a, b) = self.intervals[current];
+                if at < before + (b - a) {
+                    break;
+                }
+                before += b - a;
+                current += 1;
+            }
+            let (a, b) = self.intervals[current];
+            points.push((a + (at - before)).clamp(a, b));
+        }
+        points
+    }
+
+    /// The local extremes of `error`, ascending, at least one an interval. It is searched
+    /// at `pieces` points between neighbours among `marks` and the ends of intervals.
+    fn extremes(&self, error: impl Fn(f64) -> f64, marks: &[f64], pieces: usize) -> Vec<Extreme> {
+        let mut found = Vec::new();
+        let mut marks = marks.iter().copied().peekable();
+        for &(a, b) in &self.intervals {
+            let mut ends = vec![a];
+            while let Some(mark) = marks.next_if(|&mark| mark <= b) {
+                if a < mark && mark < b {
+                    ends.push(mark);
+                }
+            }
+            ends.push(b);
+            let mut points = vec![a];
+            for pair in ends.windows(2) {
+                let step = (pair[1] - pair[0]) / pieces as f64;
+                points.extend((1..pieces).map(|i| pair[0] + i as f64 * step));
+                points.push(pair[1]);
+            }
+            let values: Vec<f64> = points.iter().map(|&x| error(x)).collect();
+            for (i, &value) in values.iter().enumerate() {
+                let size = |j: usize| values[j] * value.signum();
+                let (left, right) = (i.saturating_sub(1), (i + 1).min(values.len() - 1));
+                if size(i) >= size(left) && size(i) >= size(right) {
+                    let start = Extreme { x: points[i], error: value };
+                    found.push(refine(&error, start, points[left], points[right]));
+                }
+            }
+        }
+        found
+    }
+}
+
+/// A point of the domain and `f - p` there.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Extreme {
+    x: f64,
+    error: f64,
+}
+
+impl Extreme {
+    fn size(&self) -> f64 {
+        self.error.abs()
+    }
+}
+
+/// A polynomial approximation of a function.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Approximation {
+    /// The approximation, a Chebyshev series on `[-radius, radius]`.
+    pub polynomial: Polynomial,
+    /// The largest `|f - p|` on the domain, of the polynomial with its coefficients
+    /// rounded to `f64` as they are, evaluated in double-double arithmetic.
+    pub max_error: f64,
+}
+
+impl Approximation {
+    /// The polynomial of at most this degree with the smallest largest error, to one part
+    /// in `10^7` of it and the rounding of the coefficients to `f64`.
+    ///
+    /// `f` should have a relative error well below that of the result; it is read on the
+    /// domain only.
+    ///
+    /// # Errors
+    /// [`Error::Circuit`] for a degree above [`MAX_DEGREE`], for odd terms of degree 0, or
+    /// if 100 exchanges do not reach that precision or meet a value that is not finite.
+    ///
+    /// ```
+    /// use sudare::circuits::minimax::{Approximation, Domain, Parity};
+    ///
+    /// // The best even quadratic for |x| on [-1, 1] is x^2 + 1/8.
+    /// let domain = Domain::new(&[-1.0..1.0], 1.0, Parity::Even)?;
+    /// let found = Approximation::minimax(|x| x.abs(), &domain, 2)?;
+    /// assert!((found.max_error - 0.125).abs() < 1e-7);
+    /// assert!((found.polynomial.evaluate(0.0) - 0.125).abs() < 1e-7);
+    /// # Ok::<(), sudare::Error>(())
+    /// ```
+    pub fn minimax(f: impl Fn(Dd) -> Dd, domain: &Domain, degree: usize) -> Result<Self> {
+        let inner_degree = domain.inner_degree(degree)?;
+        let mut reference = domain.spread(inner_degree + 2);
+        for _ in 0..MAX_ITERATIONS {
+            let trial = Levelled::through(&f, domain, &reference);
+            let error = |x: f64| trial.error(&f, domain, Dd::from(x)).to_f64();
+            let extremes = domain.extremes(error, &reference, PIECES);
+            let most = extremes.iter().map(Extreme::size).fold(0.0, f64::max);
+            let finite = extremes.iter().all(|e| e.error.is_finite());
+            if !finite || !trial.level.is_finite() {
+                return Err(Error::Circuit(format!(
+                    "approximation of degree {degree}: a value of the function or of the \
+                     polynomial is not finite; lower the degree, or check the function on the \
+                     whole domain"
+                )));
+            }
+            let done = most <= trial.level.abs().to_f64() * (1.0 + TOLERANCE);
+            if done || most <= NEGLIGIBLE * trial.largest {
+                let inner = chebyshev_coefficients(inner_degree + 1, |u| trial.at_variable(u));
+                return Self::rounded(f, domain, &inner, &reference);
+            }
+            let next = exchange(extremes, reference.len());
+            if next.len() < reference.len() {
+                break;
+            }
+            reference = next;
+        }
+        Err(Error::Circuit(format!(
+            "approximation of degree {degree}: the exchange of reference points did not converge; \
+             change the degree or widen the intervals"
+        )))
+    }
+
+    /// The [`minimax`](Self::minimax) approximation of least degree whose error is at most
+    /// `max_error`.
+    ///
+    /// # Errors
+    /// [`Error::Circuit`] if none of a degree up to [`MAX_DEGREE`] has, and those of
+    /// [`minimax`](Self::minimax).
+    pub fn minimax_within(f: impl Fn(Dd) -> Dd, domain: &Domain, max_error: f64) -> Result<Self> {
+        let (first, step) = match domain.parity {
+            Parity::Any => (0, 1),
+            Parity::Even => (0, 2),
+            Parity::Odd => (1, 2),
+        };
+        let most = (MAX_DEGREE - first) / step;
+        let fit = |index: usize| Self::minimax(&f, domain, first + step * index);
+        // Errors do not grow with the degree: double the index, then halve the gap.
+        let (mut low, mut high) = (0, 0);
+        let mut best = loop {
+            let found = fit(high)?;
+            if found.max_error <= max_error {
+                break found;
+            }
+            if high == most {
+                return Err(Error::Circuit(format!(
+                    "approximation within {max_error:e}: degree {MAX_DEGREE} reaches {:e}; accept \
+                     a larger error or shorten the domain",
+                    found.max_error
+                )));
+            }
+            low = high + 1;
+            high = (2 * high + 4).min(most);
+        };
+        while low < high {
+            let middle = low.midpoint(high);
+            let found = fit(middle)?;
+            if found.max_error <= max_error {
+                (best, high) = (found, middle);
+            } else {
+                low = middle + 1;
+            }
+        }
+        Ok(best)
+    }
+
+    /// Interpolation in the Chebyshev nodes of all of `[-radius, radius]`, where `f` must
+    /// be defined; the error is that on the domain.
+    ///
+    /// # Errors
+    /// [`Error::Circuit`] for a degree above [`MAX_DEGREE`] or odd terms of degree 0,
+    /// [`Error::NotFinite`] if `f` is not finite at a node.
+    pub fn chebyshev(f: impl Fn(Dd) -> Dd, domain: &Domain, degree: usize) -> Result<Self> {
+        let count = domain.inner_degree(degree)? + 1;
+        let radius = Dd::from(domain.radius);
+        let inner = chebyshev_coefficients(count, |u| {
+            let t = match domain.parity {
+                Parity::Any => u,
+                _ => ((Dd::ONE + u).mul_pow2(-1)).sqrt(),
+            };
+            f(t * radius) / domain.factor(t * radius)
+        });
+        Self::rounded(f, domain, &inner, &[])
+    }
+
+    fn rounded(f: impl Fn(Dd) -> Dd, domain: &Domain, inner: &[Dd], marks: &[f64]) -> Result<Self> {
+        let coeffs = domain.expand(inner).into_iter().map(Dd::to_f64).collect();
+        let radius = domain.radius;
+        let polynomial = Polynomial::chebyshev_series(coeffs, -radius..radius)?;
+        let error = |x: f64| {
+            let x = Dd::from(x);
+            (f(x) - clenshaw(polynomial.coeffs(), x / Dd::from(radius))).to_f64()
+        };
+        let spread = domain.spread(polynomial.degree() + 2);
+        let marks = if marks.is_empty() { &spread } else { marks };
+        let extremes = domain.extremes(error, marks, FINAL_PIECES);
+        let max_error = extremes.iter().map(Extreme::size).fold(0.0, f64::max);
+        Ok(Self { polynomial, max_error })
+    }
+}
+
+/// The polynomial `p` of a reference: `f - p` is `level` there in magnitude, with
+/// alternating signs.
+struct Levelled {
+    /// [`Domain::variable`] of the reference points, ascending.
+    nodes: Vec<Dd>,
+    /// `p / factor` there.
+    values: Vec<Dd>,
+    /// Barycentric weights.
+    weights: Vec<Dd>,
+    level: Dd,
+    /// The largest `|f|` on the reference.
+    largest: f64,
+}
+
+impl Levelled {
+    fn through(f: impl Fn(Dd) -> Dd, domain: &Domain, reference: &[f64]) -> Self {
+        let points: Vec<Dd> = reference.iter().map(|&x| Dd::from(x)).collect();
+        let nodes: Vec<Dd> = points.iter().map(|&x| domain.variable(x)).collect();
+        let factors: Vec<Dd> = points.iter().map(|&x| domain.factor(x)).collect();
+        let exact: Vec<Dd> = points.iter().map(|&x| f(x)).collect();
+        // Differences are doubled, which keeps products of many near 1.
+        let weight = |i: usize| {
+            let others = (0..nodes.len()).filter(|&j| j != i);
+            Dd::ONE / others.fold(Dd::ONE, |w, j| w * (nodes[i] - nodes[j]).mul_pow2(1))
+        };
+        let weights: Vec<Dd> = (0..nodes.len()).map(weight).collect();
+        // The divided difference of p / factor over all nodes, of which there is one more
+        // than it has coefficients, vanishes.
+        let (mut above, mut below) = (Dd::ZERO, Dd::ZERO);
+        for i in 0..nodes.len() {
+            above += weights[i] * exact[i] / factors[i];
+            below += alternate(i, weights[i] / factors[i]);
+        }
+        let level = above / below;
+        let value = |i: usize| (exact[i] - alternate(i, level)) / factors[i];
+        let values = (0..nodes.len()).map(value).collect();
+        let largest = exact.iter().map(|y| y.abs().to_f64()).fold(0.0, f64::max);
+        Self { nodes, values, weights, level, largest }
+    }
+
+    /// `p / factor`, by the second barycentric formula.
+    fn at_variable(&self, u: Dd) -> Dd {
+        let (mut above, mut below) = (Dd::ZERO, Dd::ZERO);
+        for ((&node, &value), &weight) in self.nodes.iter().zip(&self.values).zip(&self.weights) {
+            if u == node {
+                return value;
+            }
+            let part = weight / (u - node);
+            above += part * value;
+            below += part;
+        }
+        above / below
+    }
+
+    fn error(&self, f: impl Fn(Dd) -> Dd, domain: &Domain, x: Dd) -> Dd {
+        f(x) - domain.factor(x) * self.at_variable(domain.variable(x))
+    }
+}
+
+/// `y` for even `i`, `-y` for odd.
+fn alternate(i: usize, y: Dd) -> Dd {
+    if i.is_multiple_of(2) { y } else { -y }
+}
+
+/// `count` of the extremes with alternating errors, fewer if there are not as many:
+/// algorithm 3 of 2020/552.
+fn exchange(extremes: Vec<Extreme>, count: usize) -> Vec<f64> {
+    let mut kept: Vec<Extreme> = Vec::with_capacity(extremes.len());
+    for extreme in extremes {
+        match kept.last_mut() {
+            Some(last) if last.error.signum() == extreme.error.signum() => {
+                if extreme.size() > last.size() {
+                    *last = extreme;
+                }
+            }
+            _ => kept.push(extreme),
+        }
+    }
+    while kept.len() > count {
+        let last = kept.len() - 1;
+        let first_is_smaller = kept[0].size() <= kept[last].size();
+        let pair = |i: usize| (i, kept[i].size() + kept[(i + 1) % kept.len()].size());
+        // Both ends together are a pair when two are too many.
+        let pairs = if kept.len() == count + 2 { kept.len() } else { last };
+        let smallest = (0..pairs).map(pair).min_by(|x, y| x.1.total_cmp(&y.1));
+        match smallest {
+            _ if kept.len() == count + 1 => {
+                kept.remove(if first_is_smaller { 0 } else { last });
+            }
+            Some((i, _)) if i == last => {
+                kept.remove(last);
+                kept.remove(0);
+            }
+            Some((0, _)) if kept.len() > count + 2 => {
+                kept.remove(0);
+            }
+            Some((i, _)) if i + 1 == last && kept.len() > count + 2 => {
+                kept.remove(last);
+            }
+            Some((i, _)) => {
+                kept.drain(i..i + 2);
+            }
+            None => break,
+        }
+    }
+    kept.into_iter().map(|e| e.x).collect()
+}
+
+/// The extreme of `error` next to `start` within `[left, right]`, by golden sections.
+fn refine(error: impl Fn(f64) -> f64, start: Extreme, left: f64, right: f64) -> Extreme {
+    const STEPS: usize = 24;
+    const GOLDEN: f64 = 0.618_033_988_749_894_8;
+    let sign = start.error.signum();
+    let at = |x: f64| Extreme { x, error: error(x) };
+    let larger = |a: &Extreme, b: &Extreme| a.error * sign > b.error * sign;
+    let (mut left, mut right) = (left, right);
+    let mut low = at(right - GOLDEN * (right - left));
+    let mut high = at(left + GOLDEN * (right - left));
+    for _ in 0..STEPS {
+        if larger(&low, &high) {
+            right = high.x;
+            high = low;
+            low = at(right - GOLDEN * (right - left));
+        } else {
+            left = low.x;
+            low = high;
+            high = at(left + GOLDEN * (right - left));
+        }
+    }
+    [low, high].into_iter().fold(start, |best, e| if larger(&e, &best) { e } else { best })
+}
+
+/// Chebyshev node `k` of `count`, descending.
+fn node(k: usize, count: usize) -> Dd {
+    (Dd::from((2 * k + 1) as u64) / Dd::from(4 * count as u64)).sin_cos_turns().1
+}
+
+/// Chebyshev coefficients of the polynomial of degree below `count` that equals `f` at the
+/// nodes.
+fn chebyshev_coefficients(count: usize, f: impl Fn(Dd) -> Dd) -> Vec<Dd> {
+    let values: Vec<Dd> = (0..count).map(|k| f(node(k, count))).collect();
+    let circle = 4 * count;
+    let cos: Vec<Dd> = (0..circle)
+        .map(|i| (Dd::from(i as u64) / Dd::from(circle as u64)).sin_cos_turns().1)
+        .collect();
+    let coefficient = |n: usize| {
+        let sum = values
+            .iter()
+            .enumerate()
+            .fold(Dd::ZERO, |sum, (k, &y)| sum + y * cos[n * (2 * k + 1) % circle]);
+        let mean = sum / Dd::from(count as u64);
+        if n == 0 { mean } else { mean.mul_pow2(1) }
+    };
+    (0..count).map(coefficient).collect()
+}
+
+/// `sum coeffs[n] T_n(t)`.
+fn clenshaw(coeffs: &[f64], t: Dd) -> Dd {
+    let (mut current, mut next) = (Dd::ZERO, Dd::ZERO);
+    for &c in coeffs.iter().skip(1).rev() {
+        (current, next) = (Dd::from(c) + (t * current).mul_pow2(1) - next, current);
+    }
+    Dd::from(coeffs.first().copied().unwrap_or(0.0)) + t * current - next
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exp(x: Dd) -> Dd {
+        (1..40).rev().fold(Dd::ONE, |sum, k| Dd::ONE + x * sum / Dd::from(k))
+    }
+
+    fn best(f: impl Fn(Dd) -> Dd, intervals: &[Range<f64>], parity: Parity, degree: usize) -> f64 {
+        let reach = |i: &Range<f64>| i.start.abs().max(i.end.abs());
+        let radius = intervals.iter().map(reach).fold(0.0, f64::max);
+        let domain = Domain::new(intervals, radius, parity).unwrap();
+        let found = Approximation::minimax(&f, &domain, degree).unwrap();
+        check_error(&f, intervals, &found);
+        assert!(found.polynomial.degree() <= degree);
+        found.max_error
+    }
+
+    /// The reported error is that of equidistant points, evaluated in plain `f64`.
+    fn check_error(f: impl Fn(Dd) -> Dd, intervals: &[Range<f64>], found: &Approximation) {
+        const STEPS: usize = 4000;
+        let mut most = 0f64;
+        for interval in intervals {
+            for i in 0..=STEPS {
+                let part = i as f64 / STEPS as f64;
+                let x = interval.start * (1.0 - part) + interval.end * part;
+                most = most.max((f(Dd::from(x)).to_f64() - found.polynomial.evaluate(x)).abs());
+            }
+        }
+        let largest: f64 = found.polynomial.coeffs().iter().map(|c| c.abs()).sum();
+        assert!(
+            most <= (1.0 + 1e-9) * found.max_error + 1e-14 * largest,
+            "{most} {}",
+            found.max_error
+        );
+        assert!(most >= 0.99 * found.max_error - 1e-14 * largest, "{most} {}", found.max_error);
+    }
+
+    fn assert_near(found: f64, exact: f64, relative: f64) {
+        assert!((found / exact - 1.0).abs() < relative, "found {found:e}, exact {exact:e}");
+    }
+
+    /// `2^-n x^(n + 1)` deviates least from lower degrees by `2^-n T_(n+1)`.
+    #[test]
+    fn powers_leave_chebyshev_polynomials() {
+        for n in [0, 1, 2, 7, 20] {
+            let f = |x: Dd| x.powi(n + 1);
+            assert_near(best(f, &[-1.0..1.0], Parity::Any, n as usize), 0.5f64.powi(n), 2e-7);
+        }
+    }
+
+    /// With `T` a cubic that takes three intervals onto `[-1, 1]`, `T_k(T(x))` deviates
+    /// least from zero on them, and so `T^k` from lower degrees by `2^(1-k)`.
+    #[test]
+    fn inverse_images_of_a_polynomial() {
+        let cubic = |x: f64| 4.0 * x * x * x - 5.0 * x + 0.25;
+        let crossing = |level: f64, mut low: f64, mut high: f64| {
+            for _ in 0..200 {
+                let middle = low.midpoint(high);
+                let inside = (cubic(middle) < level) == (cubic(low) < level);
+                *(if inside { &mut low } else { &mut high }) = middle;
+            }
+            low
+        };
+        // The cubic turns at +-sqrt(5/12), where it is 2.4 and -1.9.
+        let turn = (5.0f64 / 12.0).sqrt();
+        let mut intervals = Vec::new();
+        for (low, high) in [(-2.0, -turn), (-turn, turn), (turn, 2.0)] {
+            let ends = [-1.0, 1.0].map(|level| crossing(level, low, high));
+            intervals.push(ends[0].min(ends[1])..ends[0].max(ends[1]));
+        }
+        assert!(intervals.windows(2).all(|pair| pair[0].end < pair[1].start));
+        let exact = |x: Dd| Dd::from(4) * x * x * x - Dd::from(5) * x + Dd::from(0.25);
+        for k in [1, 2, 5, 9] {
+            let degree = 3 * k as usize - 1;
+            let found = best(|x| exact(x).powi(k), &intervals, Parity::Any, degree);
+            assert_near(found, 0.5f64.powi(k - 1), 1e-6);
+        }
+    }
+
+    /// On `[-1, -a]` and `[a, 1]`, `x^2m` deviates least from lower degrees by
+    /// `2 ((1 - a^2) / 4)^m`, as `u^m` on `[a^2, 1]` does.
+    #[test]
+    fn two_symmetric_intervals() {
+        let a = 0.25;
+        for m in [1, 3, 8] {
+            let exact = 2.0 * ((1.0 - a * a) / 4.0f64).powi(m);
+            let f = |x: Dd| x.powi(2 * m);
+            let degree = 2 * m as usize - 1;
+            assert_near(best(f, &[a..1.0], Parity::Even, degree), exact, 2e-7);
+            assert_near(best(f, &[-1.0..-a, a..1.0], Parity::Any, degree), exact, 2e-7);
+        }
+    }
+
+    /// Best lines: `e^x` on `[-1, 1]` has the slope `sinh 1`; the sign on
+    /// `[-1, -a]` and `[a, 1]` the error `(1 - a) / (1 + a)`.
+    #[test]
+    fn lines() {
+        let slope = 1f64.sinh();
+        let exact = ((-1f64).exp() + slope * slope.ln()) / 2.0;
+        assert_near(best(exp, &[-1.0..1.0], Parity::Any, 1), exact, 2e-7);
+        assert_near(exact, 0.2787, 1e-3);
+        assert_near(best(|_| Dd::ONE, &[0.5..1.0], Parity::Odd, 1), 1.0 / 3.0, 2e-7);
+    }
+
+    /// Published errors for `e^x` on `[-1, 1]`: 4.50e-2, 5.53e-3 and 5.47e-4 for degrees 2
+    /// to 4 (Powell, "Approximation theory and methods", has them to three digits).
+    #[test]
+    fn exponential() {
+        for (degree, exact) in [(2, 4.502e-2), (3, 5.528e-3), (4, 5.467e-4)] {
+            assert_near(best(exp, &[-1.0..1.0], Parity::Any, degree), exact, 1e-3);
+        }
+        // Bernstein: 2^n (n+1)! E_n tends to 1.
+        let mut factorial = 1.0;
+        for n in 1..=12 {
+            factorial *= f64::from(n + 1);
+            let bound = 1.0 / (2f64.powi(n) * factorial);
+            let found = best(exp, &[-1.0..1.0], Parity::Any, n as usize);
+            assert!(found > bound && found < bound * (1.0 + 1.0 / f64::from(n)), "{n}: {found:e}");
+        }
+    }
+
+    /// `2n E_2n(|x|)` tends to 0.28016 94990 23869 (Varga, Carpenter, "On the Bernstein
+    /// conjecture in approximation theory", Constr. Approx. 1, 1985), with an expansion in
+    /// `n^-2`.
+    #[test]
+    fn absolute_value() {
+        let scaled =
+            |n: usize| 2.0 * n as f64 * best(|x| x.abs(), &[-1.0..1.0], Parity::Even, 2 * n);
+        let (s, m, l) = (scaled(10), scaled(20), scaled(40));
+        let once = [(4.0 * m - s) / 3.0, (4.0 * l - m) / 3.0];
+        assert_near((16.0 * once[1] - once[0]) / 15.0, 0.280_169_499_023_869, 3e-7);
+    }
+
+    #[test]
+    fn parity_loses_nothing_on_symmetric_domains() {
+        let cos = |x: Dd| x.sin_cos_turns().1;
+        let sin = |x: Dd| x.sin_cos_turns().0;
+        let both = [-1.5..-1.25, -0.5..0.5, 1.25..1.5];
+        for degree in [5, 8, 13] {
+            for parity in [Parity::Even, Parity::Odd] {
+                let f = |x| if parity == Parity::Even { cos(x) } else { sin(x) };
+                let whole = best(f, &both, Parity::Any, degree);
+                assert_near(best(f, &both, parity, degree), whole, 1e-6);
+                let domain = Domain::new(&both[1..], 1.5, parity).unwrap();
+                let found = Approximation::minimax(f, &domain, degree).unwrap();
+                assert_near(found.max_error, whole, 1e-6);
+                let odd = usize::from(parity == Parity::Even);
+                assert!(found.polynomial.coeffs().iter().skip(odd).step_by(2).all(|&c| c == 0.0));
+            }
+        }
+    }
+
+    /// The error has the same magnitude, with alternating signs, at one point more than
+    /// there are coefficients.
+    #[test]
+    fn errors_equioscillate() {
+        let intervals = [-1.0..-0.9, -0.5..-0.1, 0.3..0.35, 0.8..1.0];
+        let domain = Domain::new(&intervals, 1.0, Parity::Any).unwrap();
+        for degree in [3, 6, 12, 17] {
+            let found = Approximation::minimax(exp, &domain, degree.min(12)).unwrap();
+            let mut signs = Vec::new();
+            for interval in &intervals {
+                for i in 0..=20_000 {
+                    let part = f64::from(i) / 20_000.0;
+                    let x = interval.start * (1.0 - part) + interval.end * part;
+                    let error = x.exp() - found.polynomial.evaluate(x);
+                    if error.abs() > 0.98 * found.max_error && signs.last() != Some(&(error > 0.0))
+                    {
+                        signs.push(error > 0.0);
+                    }
+                }
+            }
+            assert!(signs.len() >= degree.min(12) + 2, "degree {degree}: {}", signs.len());
+        }
+    }
+
+    #[test]
+    fn never_worse_than_interpolation() {
+        let f = |x: Dd| Dd::ONE / (Dd::ONE + Dd::from(25) * x * x);
+        for parity in [Parity::Any, Parity::Even] {
+            let domain = Domain::new(&[-1.0..-0.7, -0.2..0.3, 0.7..1.0], 1.0, parity).unwrap();
+            for degree in [4, 16, 40] {
+                let best = Approximation::minimax(f, &domain, degree).unwrap();
+                let other = Approximation::chebyshev(f, &domain, degree).unwrap();
+                assert!(best.max_error < other.max_error);
+            }
+        }
+        let sin = |x: Dd| x.sin_cos_turns().0;
+        let domain = Domain::new(&[0.0..1.0], 1.0, Parity::Odd).unwrap();
+        let interpolated = Approximation::chebyshev(sin, &domain, 21).unwrap();
+        check_error(sin, &[-1.0..1.0], &interpolated);
+        let plain =
+            Polynomial::chebyshev(|x| (2.0 * core::f64::consts::PI * x).sin(), -1.0..1.0, 21);
+        for (a, b) in interpolated.polynomial.coeffs().iter().zip(plain.unwrap().coeffs()) {
+            assert!((a - b).abs() < 1e-14);
+        }
+    }
+
+    #[test]
+    fn least_degree_within_an_error() {
+        let domain = Domain::new(&[-1.0..1.0], 1.0, Parity::Any).unwrap();
+        for max_error in [2.0, 0.3, 1e-3, 1e-9, 1e-13] {
+            let found = Approximation::minimax_within(exp, &domain, max_error).unwrap();
+            assert!(found.max_error <= max_error);
+            if let Some(below) = found.polynomial.degree().checked_sub(1) {
+                assert!(Approximation::minimax(exp, &domain, below).unwrap().max_error > max_error);
+            }
+        }
+        let step = |x: Dd| if x < Dd::ZERO { Dd::ZERO } else { Dd::ONE };
+        let gap = Domain::new(&[-1.0..-1e-4, 1e-4..1.0], 1.0, Parity::Any).unwrap();
+        assert!(matches!(
+            Approximation::minimax_within(step, &gap, 1e-9),
+            Err(Error::Circuit(m)) if m.contains("accept")
+        ));
+    }
+
+    /// Polynomials come back as they are, whatever degree is allowed.
+    #[test]
+    fn polynomials_are_exact() {
+        let domain = Domain::new(&[-2.0..-1.0, 0.5..3.0], 3.0, Parity::Any).unwrap();
+        for degree in [3, 4, 9, 30] {
+            let f = |x: Dd| x * x * x - x.mul_pow2(1) + Dd::from(0.5);
+            let found = Approximation::minimax(f, &domain, degree).unwrap();
+            assert!(found.max_error < 1e-14);
+            assert!((found.polynomial.evaluate(2.5) - 11.125).abs() < 1e-13);
+            assert!(
+                Approximation::minimax(|_| Dd::ZERO, &domain, degree).unwrap().max_error < 1e-300
+            );
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let nan = f64::NAN;
+        for bad in [&[][..], &[1.0..1.0], &[1.0..0.5], &[0.0..2.0], &[-1.5..0.0], &[nan..1.0]] {
+            assert!(matches!(Domain::new(bad, 1.0, Parity::Any), Err(Error::Circuit(_))));
+        }
+        for radius in [nan, f64::INFINITY, -1.0, 0.0] {
+            assert!(Domain::new(&[0.0..1.0], radius, Parity::Any).is_err());
+        }
+        let odd = Domain::new(&[-1.0..1.0], 1.0, Parity::Odd).unwrap();
+        assert!(Approximation::minimax(|x| x, &odd, 0).is_err());
+        assert!(Approximation::minimax(|x| x, &odd, MAX_DEGREE + 1).is_err());
+        let any = Domain::new(&[-1.0..1.0], 1.0, Parity::Any).unwrap();
+        assert!(Approximation::minimax(|x| (x - Dd::from(0.1)).sqrt(), &any, 4).is_err());
+        assert!(Approximation::chebyshev(|_| Dd::from(nan), &any, 4).is_err());
+    }
+
+    #[test]
+    fn overlaps_are_joined() {
+        let one = Domain::new(&[-1.0..1.0], 1.0, Parity::Any).unwrap();
+        let many = Domain::new(&[0.5..1.0, -1.0..0.1, 0.0..0.5, 0.2..0.3], 1.0, Parity::Any);
+        assert_eq!(many.unwrap(), one);
+        let half = Domain::new(&[-1.0..-0.5, 0.25..0.5], 1.0, Parity::Even).unwrap();
+        assert_eq!(half, Domain::new(&[0.25..1.0], 1.0, Parity::Even).unwrap());
+    }
+}
