@@ -125,7 +125,7 @@ impl ScaledCosine {
 /// `|y| <= sin(2π 2^-log2_ratio)`; its values, messages, reach `2^-log2_ratio`.
 ///
 /// The correction of the sine of Lee et al.
-/// ([2020/552](https://eprint.iacr.org/2020/552), section 4).
+/// ([2020/552](https://eprint.iacr.org/2020/552)).
 ///
 /// # Errors
 /// [`Error::Circuit`] for a `log2_ratio` not from 3 to 32, and those of
@@ -260,45 +260,42 @@ mod tests {
         (-k..=k).map(|i| f64::from(i) - 0.25 - e..f64::from(i) - 0.25 + e).collect()
     }
 
+    /// Degrees for errors of `2^-30`, `2^-36` and `2^-40`, and that none is larger than of
+    /// interpolation on the whole interval.
     #[test]
-    #[ignore = "prints a table"]
-    fn table() {
-        for (k, r) in [(14, 3), (14, 2), (14, 4), (19, 3), (12, 3)] {
+    fn degrees_of_bootstrapping() {
+        for (k, r, degrees) in [
+            (12, 3, [24, 28, 28]),
+            (14, 2, [42, 44, 46]),
+            (14, 3, [28, 30, 32]),
+            (14, 4, [18, 20, 22]),
+            (19, 3, [32, 36, 38]),
+        ] {
             let cosine = ScaledCosine::new(k, r, 8).unwrap();
-            for log2_error in [-30, -36, -40] {
-                let start = std::time::Instant::now();
-                let even = cosine.minimax_within(2f64.powi(log2_error)).unwrap();
-                let time = start.elapsed();
-                let all = Domain::new(&cosine_intervals(k as i32, 8), cosine.radius(), Parity::Any)
-                    .unwrap();
-                let any = Approximation::minimax_within(
-                    |t| cosine.cosine(t),
-                    &all,
-                    2f64.powi(log2_error),
-                );
-                let cheb = (0..200)
-                    .step_by(2)
-                    .find(|&d| cosine.chebyshev(d).unwrap().max_error <= 2f64.powi(log2_error));
-                let big = |a: &Approximation| {
-                    a.polynomial.coeffs().iter().fold(0f64, |m, c| m.max(c.abs()))
-                };
-                let any = any.map(|a| (a.polynomial.degree(), a.max_error.log2(), big(&a)));
-                eprintln!(
-                    "K={k} r={r} gain 2^{:.2} target {log2_error}: even {} 2^{:.2} max coeff {:.2e}; any {any:?}; chebyshev {cheb:?}; {time:?}",
-                    cosine.gain().log2(),
-                    even.polynomial.degree(),
-                    even.max_error.log2(),
-                    big(&even),
-                );
+            for (log2_error, degree) in [-30, -36, -40].into_iter().zip(degrees) {
+                let error = 2f64.powi(log2_error);
+                let found = cosine.minimax_within(error).unwrap();
+                assert_eq!(found.polynomial.degree(), degree);
+                assert!(cosine.chebyshev(degree - 2).unwrap().max_error > error);
+                assert!(found.polynomial.coeffs().iter().all(|c| c.abs() < 1.0));
             }
         }
-        for log2_ratio in [3, 4, 5, 6, 8, 10] {
-            let bits: Vec<_> = [1, 3, 5, 7]
-                .map(|d| {
-                    inverse_sine(d, log2_ratio).unwrap().max_error.log2() + f64::from(log2_ratio)
-                })
-                .to_vec();
-            eprintln!("asin ratio {log2_ratio}: {bits:?}");
+    }
+
+    /// Smaller messages need no higher degree, down to intervals of few `f64`s.
+    #[test]
+    fn narrow_intervals() {
+        for degree in [30, 40, 62] {
+            let error = |log2_ratio| {
+                let cosine = ScaledCosine::new(14, 2, log2_ratio).unwrap();
+                cosine.minimax(degree).unwrap().max_error
+            };
+            let rounding = 2f64.powi(-50);
+            let errors = [3, 5, 8, 20, 32].map(error);
+            assert!(
+                errors.windows(2).all(|e| e[1] <= e[0] * (1.0 + 1e-6) + rounding),
+                "{errors:?}"
+            );
         }
     }
 
