@@ -542,8 +542,7 @@ impl Power {
             return e.mul_rescale(&x, &y);
         }
         if a == b {
-            let product = e.mul_rescale(&x, &y)?;
-            return e.add_const(&e.add(&product, &product)?, real(-1.0));
+            return double_angle(e, &x);
         }
         let product = e.mul(&x, &y)?;
         let difference = at(e, &powers[&(a - b)], level)?;
@@ -591,7 +590,14 @@ impl Node {
     }
 }
 
-fn real(c: f64) -> Complex<f64> {
+/// `2 x^2 - 1`, one level down: `T_(2n)` from `T_n`, the cosine of the double angle.
+/// The operand is doubled, not the product, so that its rounding error is not.
+pub(super) fn double_angle<E: Ops>(e: &E, x: &E::Ct) -> Result<E::Ct> {
+    let square = e.mul_rescale(&e.add(x, x)?, x)?;
+    e.add_const(&square, real(-1.0))
+}
+
+pub(super) fn real(c: f64) -> Complex<f64> {
     Complex::new(c, 0.0)
 }
 
@@ -870,7 +876,7 @@ fn check_scale(chain: &Chain, level: Level, scale: Scale) -> Result<()> {
 
 /// `ceil(log2(n + 1))`: the number of binary digits, the least depth of a
 /// polynomial of degree `n`.
-fn bits(n: usize) -> u32 {
+pub(super) fn bits(n: usize) -> u32 {
     usize::BITS - n.leading_zeros()
 }
 
