@@ -6,6 +6,7 @@
 mod approximations;
 pub mod bootstrap;
 pub mod dft;
+mod eval_mod;
 mod input;
 mod linear;
 mod lock_step;
@@ -17,6 +18,7 @@ mod sums;
 
 pub use crate::ckks::{Chain, Complex};
 pub use approximations::{ScaledCosine, TaylorExponential, inverse_sine};
+pub use eval_mod::{EvalModPlan, EvalModSpec, ModMethod};
 pub use linear::{LinearPlan, LinearTransform};
 pub use lock_step::LockStep;
 pub use ops::Ops;

@@ -53,6 +53,12 @@ impl Scale {
         self.to_f64().log2()
     }
 
+    /// The scale whose square this is; NaN if it is not positive.
+    #[must_use]
+    pub fn sqrt(self) -> Self {
+        Self(self.0.sqrt())
+    }
+
     /// Whether it is a finite positive normal number.
     #[must_use]
     pub fn is_valid(self) -> bool {
@@ -118,6 +124,7 @@ mod tests {
             there = there * prime / prime;
         }
         assert!(there.matches(scale));
+        assert!((scale.sqrt() * scale.sqrt()).matches(scale));
         assert!(!(there * Scale::from_f64(1.0 + 1e-15)).matches(scale));
         assert!((scale.log2() - 40.3).abs() < 1e-12);
     }

@@ -1,0 +1,711 @@
+//! Reduction of encrypted numbers modulo 1, near integers: the step of CKKS
+//! bootstrapping that removes multiples of the modulus.
+//!
+//! Near the integers, `sin(2 pi x) / 2 pi` is the distance of `x` to the nearest one,
+//! up to a cubic error that an inverse sine removes. The sine is a polynomial of the
+//! angle divided by `2^r`, followed by `r` doublings of the angle.
+
+use super::{
+    LockStep, Ops,
+    input::Input,
+    polynomial::{Polynomial, PolynomialPlan, bits, double_angle, real},
+};
+use crate::{
+    Error, Result,
+    ckks::{Chain, Complex, Scale},
+    rlwe::{GaloisElement, KeyRequest, Level},
+};
+use core::f64::consts::TAU;
+
+const OP: &str = "modular reduction";
+
+/// Scales below this many bits leave nothing of a value but rounding errors.
+const MIN_LOG2_SCALE: f64 = 20.0;
+
+/// Bits by which the scale of the highest power of a Taylor polynomial may differ
+/// from the prime products before a level is spent on bringing its variable to
+/// `[-1, 1]`.
+const DRIFT_BITS: f64 = 8.0;
+
+/// How to reduce modulo 1 the values `I + 2^-log2_ratio m`, `I` an integer of at most
+/// `k` and `m` real of at most 1, both in absolute value: the result is `m`.
+///
+/// ```
+/// use sudare::ckks::{Chain, Complex, Scale};
+/// use sudare::circuits::{EvalModSpec, ModMethod, sim};
+/// use sudare::rlwe::Level;
+///
+/// let spec = EvalModSpec {
+///     k: 14,
+///     log2_ratio: 8.0,
+///     method: ModMethod::Cosine { degree: 30, double_angles: 3 },
+///     inverse_sine: None,
+/// };
+/// let log2_q: Vec<_> = (0..10).map(|level| 50.0 + 50.0 * f64::from(level)).collect();
+/// let chain = Chain::new(vec![Scale::from_log2(50.0); 9], log2_q);
+/// let scale = Scale::from_log2(50.0 - spec.bound().log2());
+/// let plan = spec.plan(&chain, Level(9), scale, Scale::from_log2(38.0))?;
+/// assert_eq!((plan.depth(), plan.products()), (8, 12));
+/// assert!(plan.max_error() < 1.1e-4);
+///
+/// let e = sim::Evaluator::new(12, chain);
+/// let x = Complex { re: -13.0 + 0.75 / 256.0, im: 0.0 };
+/// let m = plan.run(&e, &e.encrypt(&[x], Level(9), scale)?)?;
+/// assert!((m.slots[0].re - 0.75).abs() < plan.max_error() + 1e-9);
+/// # Ok::<(), sudare::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct EvalModSpec {
+    /// The largest `|I|`, at most 4096.
+    pub k: u32,
+    /// `-log2` of the largest distance to an integer, 2 to 40.
+    pub log2_ratio: f64,
+    /// How the sine is computed.
+    pub method: ModMethod,
+    /// Degree of the polynomial for the inverse sine, odd and at most 63. Without, the
+    /// result is that of the sine: off by up to `(2 pi 2^-log2_ratio)^2 / 6`.
+    pub inverse_sine: Option<usize>,
+}
+
+/// How to compute `sin(2 pi x)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModMethod {
+    /// `cos(2 pi t / 2^r)` for `t = x - 1/4` as an even polynomial, then `r` times
+    /// `y -> 2 y^2 - 1`.
+    ///
+    /// Source: Han, Ki, "Better bootstrapping for approximate homomorphic
+    /// encryption" ([2019/688](https://eprint.iacr.org/2019/688)). Deviation: the
+    /// polynomial interpolates at the Chebyshev nodes of the whole interval, not near
+    /// integers only, which keeps it even and costs a somewhat higher degree.
+    Cosine {
+        /// Degree of the polynomial, 2 to 511; an odd one counts as the even one below.
+        degree: usize,
+        /// `r`, at most 16.
+        double_angles: u32,
+    },
+    /// The imaginary part of `exp(2 pi i x)`: a Taylor polynomial of
+    /// `exp(2 pi i x / 2^r)`, then `r` squarings, then a conjugation.
+    ///
+    /// Source: Akimoto, Sakuma, "Speed-up of RNS type approximate homomorphic
+    /// encryption by parallel processing: bootstrapping in less than 1 ms", section
+    /// 3.1, steps 3 and 4 (EvalExp, ImgExt), with `r = 8` in section 5. Deviation: the
+    /// polynomial is evaluated in the least depth, and the divisions by 2 and `2 pi`
+    /// are readings of the same plaintext at another scale.
+    Exponential {
+        /// Degree of the polynomial, 1 to 511.
+        degree: usize,
+        /// `r`, at most 32.
+        squarings: u32,
+    },
+}
+
+impl ModMethod {
+    fn doublings(self) -> u32 {
+        match self {
+            Self::Cosine { double_angles: r, .. } | Self::Exponential { squarings: r, .. } => r,
+        }
+    }
+
+    /// How many times the sine it gives.
+    fn sines(self) -> f64 {
+        match self {
+            Self::Cosine { .. } => 1.0,
+            Self::Exponential { .. } => 2.0,
+        }
+    }
+}
+
+impl EvalModSpec {
+    /// The half-width `B` of the interval of the polynomial's variable.
+    ///
+    /// Inputs whose scale is the prime product of their level divided by `B` need no
+    /// level for bringing that variable to `[-1, 1]`: their plaintext is that of
+    /// `x / B` at the scale of the prime product.
+    #[must_use]
+    pub fn bound(&self) -> f64 {
+        let reach = f64::from(self.k) + (-self.log2_ratio).exp2();
+        match self.method {
+            ModMethod::Cosine { .. } => reach + 0.25,
+            ModMethod::Exponential { .. } => reach,
+        }
+    }
+
+    /// Levels needed, at the input scale of [`EvalModSpec::bound`]: one for each
+    /// binary digit of a polynomial's degree, and one for each doubling of the angle.
+    ///
+    /// # Errors
+    /// [`Error::Circuit`] for a field out of its range; [`Error::NotFinite`] if a
+    /// Taylor coefficient is, for too few squarings.
+    pub fn depth(&self) -> Result<u32> {
+        Ok(self.curves()?.depth())
+    }
+
+    /// Fixes how to reduce ciphertexts of the given level and scale so that the result
+    /// has scale `out`.
+    ///
+    /// Scales are fixed from the result upwards: a doubling of the angle at a level of
+    /// prime product `q` takes scale `s` to `s^2 / q`, and without an inverse sine the
+    /// last scale is `out 2^log2_ratio / 2 pi`. With primes near `2^50`, `out = 2^38`
+    /// and a ratio of `2^8`, it is `2^43.3`, and those before are above `2^46`. With
+    /// an inverse sine, it is that at which sines fill the primes of their level.
+    ///
+    /// # Errors
+    /// As [`EvalModSpec::depth`]; [`Error::Circuit`] for a scale within that leaves no
+    /// precision, [`Error::LevelOutOfRange`] for a level beyond the chain,
+    /// [`Error::LevelExhausted`] if the depth exceeds it, [`Error::ScaleOutOfRange`] if a scale within is not positive and finite or does
+    /// not fit the modulus.
+    pub fn plan(
+        &self,
+        chain: &Chain,
+        level: Level,
+        scale: Scale,
+        out: Scale,
+    ) -> Result<EvalModPlan> {
+        let curves = self.curves()?;
+        if level > chain.top() {
+            return Err(Error::LevelOutOfRange { found: level, max: chain.top() });
+        }
+        let needs = |needed| match needed <= level.0 {
+            true => Ok(()),
+            false => Err(Error::LevelExhausted { op: OP, needed, level }),
+        };
+        needs(curves.depth())?;
+        let doublings = self.method.doublings();
+        let sine_scale = |end: Level| match &curves.inverse {
+            Some(_) => chain.divisor(end) / Scale::from_f64(self.sine_radius()),
+            None => out * Scale::from_log2(self.log2_ratio) / Scale::from_f64(TAU),
+        };
+        let first = |angle_level: Level| {
+            needs(level.0 - angle_level.0 + curves.depth_after())?;
+            let end = Level(angle_level.0 - doublings);
+            let scale = sine_scale(end) / Scale::from_f64(self.method.sines());
+            scale_before_doublings(chain, end, scale, doublings)
+        };
+        let (variable, polynomial) = match self.method {
+            ModMethod::Cosine { .. } => {
+                (None, curves.polynomial.plan_to(chain, level, scale, first)?)
+            }
+            ModMethod::Exponential { .. } => {
+                let degree = curves.polynomial.degree();
+                let variable = Variable::plan(chain, level, scale, self.bound(), degree)?;
+                let (level, scale) = (variable.level, variable.scale);
+                (Some(variable), curves.polynomial.plan_to(chain, level, scale, first)?)
+            }
+        };
+        let sine_level = Level(polynomial.output_level().0 - doublings);
+        let (sine_scale, inverse) = match &curves.inverse {
+            Some(inverse) => {
+                let scale = sine_scale(sine_level);
+                (scale, Some(inverse.plan(chain, sine_level, scale, out)?))
+            }
+            None => (out, None),
+        };
+        let output_level = inverse.as_ref().map_or(sine_level, PolynomialPlan::output_level);
+        let input = Input::new(OP, chain, level, scale, output_level);
+        Ok(EvalModPlan {
+            curves,
+            input,
+            variable,
+            polynomial,
+            sine_level,
+            sine_scale,
+            inverse,
+            output_level,
+            output_scale: out,
+        })
+    }
+
+    /// The largest `|sin(2 pi x)|`.
+    fn sine_radius(&self) -> f64 {
+        (TAU * (-self.log2_ratio).exp2()).sin()
+    }
+
+    /// The polynomials in the clear.
+    fn curves(&self) -> Result<Curves> {
+        let within = |name: &str, found: f64, least: f64, most: f64| {
+            if (least..=most).contains(&found) {
+                return Ok(());
+            }
+            Err(Error::Circuit(format!("{OP}: {name} {found}: choose it from {least} to {most}")))
+        };
+        within("k", f64::from(self.k), 0.0, 4096.0)?;
+        within("log2_ratio", self.log2_ratio, 2.0, 40.0)?;
+        let bound = self.bound();
+        let polynomial = match self.method {
+            ModMethod::Cosine { degree, double_angles } => {
+                within("degree", degree as f64, 2.0, 511.0)?;
+                within("double_angles", f64::from(double_angles), 0.0, 16.0)?;
+                let turns = bound / f64::from(double_angles).exp2();
+                let cosine = |t: f64| (TAU * turns * t).cos();
+                let even = Polynomial::chebyshev(cosine, -1.0..1.0, degree & !1)?;
+                let interval = 0.25 - bound..0.25 + bound;
+                Polynomial::chebyshev_series(even.coeffs().to_vec(), interval)?
+            }
+            ModMethod::Exponential { degree, squarings } => {
+                within("degree", degree as f64, 1.0, 511.0)?;
+                within("squarings", f64::from(squarings), 0.0, 32.0)?;
+                let radius = TAU * bound / f64::from(squarings).exp2();
+                let next = |term: &mut f64, n: usize| {
+                    let this = *term;
+                    *term *= radius / (n + 1) as f64;
+                    Some(this)
+                };
+                let terms = (0..=degree).scan(1.0, next).collect();
+                Polynomial::monomial(terms)?
+            }
+        };
+        let inverse = match self.inverse_sine {
+            Some(degree) => {
+                if degree % 2 == 0 || degree > 63 {
+                    return Err(Error::Circuit(format!(
+                        "{OP}: degree {degree} of the inverse sine: choose an odd one up to 63"
+                    )));
+                }
+                let (radius, factor) = (self.sine_radius(), self.log2_ratio.exp2() / TAU);
+                let inverse = |s: f64| s.asin() * factor;
+                Some(Polynomial::chebyshev(inverse, -radius..radius, degree)?)
+            }
+            None => None,
+        };
+        Ok(Curves { spec: *self, polynomial, inverse })
+    }
+}
+
+/// The functions of a specification, in the clear.
+#[derive(Debug, Clone)]
+struct Curves {
+    spec: EvalModSpec,
+    /// In `x` for the cosine; in `v` for the exponential, `i v B = i x`.
+    polynomial: Polynomial,
+    /// From sines to results.
+    inverse: Option<Polynomial>,
+}
+
+impl Curves {
+    fn depth(&self) -> u32 {
+        bits(self.polynomial.degree()) + self.depth_after()
+    }
+
+    /// Of what follows the first polynomial.
+    fn depth_after(&self) -> u32 {
+        self.spec.method.doublings() + self.inverse.as_ref().map_or(0, |p| bits(p.degree()))
+    }
+
+    fn evaluate(&self, x: f64) -> f64 {
+        let doublings = 0..self.spec.method.doublings();
+        let sine = match self.spec.method {
+            ModMethod::Cosine { .. } => {
+                let start = self.polynomial.evaluate(x);
+                doublings.fold(start, |y, _| 2.0 * y * y - 1.0)
+            }
+            ModMethod::Exponential { .. } => {
+                let v = Complex::new(0.0, x / self.spec.bound());
+                let coeffs = self.polynomial.coeffs().iter().rev();
+                let start = coeffs.fold(real(0.0), |sum, &c| sum * v + real(c));
+                doublings.fold(start, |z, _| z * z).im
+            }
+        };
+        match &self.inverse {
+            Some(inverse) => inverse.evaluate(sine),
+            None => sine * self.spec.log2_ratio.exp2() / TAU,
+        }
+    }
+}
+
+/// The scale before the first of some doublings that end at level `end` with `scale`.
+fn scale_before_doublings(
+    chain: &Chain,
+    end: Level,
+    mut scale: Scale,
+    doublings: u32,
+) -> Result<Scale> {
+    check_scale(chain, end, scale, 1.0)?;
+    for above in (end.0 + 1..).map(Level).take(doublings as usize) {
+        scale = (scale * chain.divisor(above)).sqrt();
+        check_scale(chain, above, scale, 2.0)?;
+    }
+    Ok(scale)
+}
+
+/// Whether `power` ciphertexts of this scale leave precision and fit the modulus
+/// when multiplied.
+fn check_scale(chain: &Chain, level: Level, scale: Scale, power: f64) -> Result<()> {
+    let (log2_scale, log2_q) = (scale.log2(), chain.log2_q(level));
+    if !scale.is_valid() || power * log2_scale + 1.0 > log2_q {
+        return Err(Error::ScaleOutOfRange { op: OP, log2_scale: power * log2_scale, log2_q });
+    }
+    if log2_scale < MIN_LOG2_SCALE {
+        return Err(Error::Circuit(format!(
+            "{OP}: the result would need a scale of 2^{log2_scale:.1} at level {level}, at least \
+             2^{MIN_LOG2_SCALE} is needed for any precision: ask for a larger scale of the \
+             result, or use larger primes"
+        )));
+    }
+    Ok(())
+}
+
+/// How to reach `x / B` for a polynomial that cannot change its variable.
+#[derive(Debug, Clone)]
+struct Variable {
+    /// If that takes a level.
+    division: Option<Box<PolynomialPlan>>,
+    level: Level,
+    scale: Scale,
+}
+
+impl Variable {
+    fn plan(chain: &Chain, level: Level, scale: Scale, bound: f64, degree: usize) -> Result<Self> {
+        let read = scale * Scale::from_f64(bound);
+        let highest_power = f64::from(bits(degree) - 1).exp2();
+        let drift = (read / chain.divisor(level)).log2() * highest_power;
+        if drift.abs() <= DRIFT_BITS {
+            return Ok(Self { division: None, level, scale: read });
+        }
+        let divide = Polynomial::monomial(vec![0.0, 1.0 / bound])?;
+        let below = |level: Level| match level.0 {
+            0 => Err(Error::LevelExhausted { op: OP, needed: 1, level }),
+            _ => Ok(chain.divisor(level)),
+        };
+        let division = Box::new(divide.plan_to(chain, level, scale, below)?);
+        let (level, scale) = (division.output_level(), division.output_scale());
+        Ok(Self { division: Some(division), level, scale })
+    }
+
+    fn reach<E: Ops>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
+        match &self.division {
+            Some(division) => division.run(e, x),
+            None => e.with_scale(x, self.scale),
+        }
+    }
+}
+
+/// How to reduce ciphertexts of one level and scale; see [`EvalModSpec::plan`].
+#[derive(Debug, Clone)]
+pub struct EvalModPlan {
+    curves: Curves,
+    input: Input,
+    /// For the exponential.
+    variable: Option<Variable>,
+    /// Up to the first doubling of the angle.
+    polynomial: PolynomialPlan,
+    sine_level: Level,
+    /// At which the sine is read: for the inverse sine, else as the result.
+    sine_scale: Scale,
+    inverse: Option<PolynomialPlan>,
+    output_level: Level,
+    output_scale: Scale,
+}
+
+impl EvalModPlan {
+    /// What it was planned from.
+    #[must_use]
+    pub fn spec(&self) -> &EvalModSpec {
+        &self.curves.spec
+    }
+
+    /// Levels consumed.
+    #[must_use]
+    pub fn depth(&self) -> u32 {
+        self.input.depth()
+    }
+
+    /// Level of the result.
+    #[must_use]
+    pub fn output_level(&self) -> Level {
+        self.output_level
+    }
+
+    /// Scale of the result.
+    #[must_use]
+    pub fn output_scale(&self) -> Scale {
+        self.output_scale
+    }
+
+    /// Keys needed in the ring of dimension `2^log_n`: to relinearise at the level of
+    /// the first product and, for [`ModMethod::Exponential`], to conjugate after the
+    /// last squaring.
+    #[must_use]
+    pub fn required_keys(&self, log_n: u32) -> KeyRequest {
+        let mut request = self.polynomial.required_keys().clone();
+        if self.spec().method.doublings() > 0 {
+            request = request.relinearize(self.polynomial.output_level());
+        }
+        if self.variable.is_some() {
+            request = request.automorphism(GaloisElement::conjugation(log_n), self.sine_level);
+        }
+        if let Some(inverse) = &self.inverse {
+            request |= inverse.required_keys();
+        }
+        request
+    }
+
+    /// Number of products of two ciphertexts.
+    #[must_use]
+    pub fn products(&self) -> usize {
+        let inverse = self.inverse.as_ref().map_or(0, PolynomialPlan::products);
+        self.polynomial.products() + self.spec().method.doublings() as usize + inverse
+    }
+
+    /// What it computes from `x`, in the clear.
+    #[must_use]
+    pub fn evaluate(&self, x: f64) -> f64 {
+        self.curves.evaluate(x)
+    }
+
+    /// The largest error of a result in the clear, among 65 equidistant `m` beside
+    /// each integer; infinite if a value within is not finite.
+    #[must_use]
+    pub fn max_error(&self) -> f64 {
+        let k = f64::from(self.spec().k);
+        let width = (-self.spec().log2_ratio).exp2();
+        let integers = (0..=2 * self.spec().k).map(|i| f64::from(i) - k);
+        let distances = (0..=64).map(|j| f64::from(j) / 32.0 - 1.0);
+        integers
+            .flat_map(|i| distances.clone().map(move |m| (i, m)))
+            .map(|(i, m)| (self.evaluate(i + m * width) - m).abs())
+            .map(|error| if error.is_nan() { f64::INFINITY } else { error })
+            .fold(0.0, f64::max)
+    }
+
+    /// Reduces every slot of `x`, which is real and near an integer. Drops `x` to the
+    /// planned level first if it is above.
+    ///
+    /// # Errors
+    /// [`Error::LevelOutOfRange`] if `x` is below the planned level,
+    /// [`Error::ScaleMismatch`] if it has another scale than planned,
+    /// [`Error::Circuit`] if the evaluator has another chain than planned for, and
+    /// what the evaluator refuses.
+    pub fn run<E: Ops>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
+        let x = self.input.accept(e, x)?;
+        let sine = match &self.variable {
+            None => self.double(self.polynomial.run(e, &x)?, |y| double_angle(e, y))?,
+            Some(variable) => {
+                let turn =
+                    |a: &E::Ct, im| e.mul_const(a, Complex::new(0.0, im), Scale::from_u64(1));
+                let angle = turn(&variable.reach(e, &x)?, 1.0)?;
+                let z = self.polynomial.run(e, &angle)?;
+                let z = self.double(z, |z| e.mul_rescale(z, z))?;
+                turn(&e.sub(&z, &e.conjugate(&z)?)?, -1.0)?
+            }
+        };
+        let sine = e.with_scale(&sine, self.sine_scale)?;
+        match &self.inverse {
+            Some(inverse) => inverse.run(e, &sine),
+            None => Ok(sine),
+        }
+    }
+
+    /// As [`EvalModPlan::run`] of each of `xs`, in lock step: see [`LockStep`].
+    ///
+    /// # Errors
+    /// As [`EvalModPlan::run`], and [`Error::ScaleMismatch`] if the scales of `xs`
+    /// differ.
+    pub fn run_many<E: Ops>(&self, e: &E, xs: &[E::Ct]) -> Result<Vec<E::Ct>> {
+        LockStep::new(e).run(xs, |e, x| self.run(e, x))
+    }
+
+    fn double<C>(&self, start: C, step: impl Fn(&C) -> Result<C>) -> Result<C> {
+        (0..self.spec().method.doublings()).try_fold(start, |y, _| step(&y))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::circuits::sim;
+
+    const LOG_N: u32 = 12;
+    const TOP: Level = Level(24);
+
+    /// Upwards: 48 bits, 3 levels of 33, 5 of 38, 16 of 50, distinct.
+    fn chain() -> Chain {
+        let sizes = [(33, 3), (38, 5), (50, 16)].map(|(bits, count)| vec![bits; count]).concat();
+        let prime = |(i, bits): (u64, &u32)| (1u64 << bits) - ((i * 7919 % 31 + 1) << (bits - 15));
+        let divisors: Vec<_> = (0..).zip(&sizes).map(prime).map(Scale::from_u64).collect();
+        let mut log2_q = vec![48.0];
+        for divisor in &divisors {
+            log2_q.push(log2_q[log2_q.len() - 1] + divisor.log2());
+        }
+        Chain::new(divisors, log2_q)
+    }
+
+    fn cosine(degree: usize, double_angles: u32) -> EvalModSpec {
+        let method = ModMethod::Cosine { degree, double_angles };
+        EvalModSpec { k: 14, log2_ratio: 8.0, method, inverse_sine: None }
+    }
+
+    fn exponential(degree: usize, squarings: u32) -> EvalModSpec {
+        let method = ModMethod::Exponential { degree, squarings };
+        EvalModSpec { method, ..cosine(2, 0) }
+    }
+
+    /// The scale at which the change of variable is free.
+    fn scale(spec: &EvalModSpec, level: Level) -> Scale {
+        chain().divisor(level) / Scale::from_f64(spec.bound())
+    }
+
+    fn out() -> Scale {
+        Scale::from_log2(38.0)
+    }
+
+    /// Inputs beside every integer and their results.
+    fn inputs(spec: &EvalModSpec) -> (Vec<Complex<f64>>, Vec<f64>) {
+        let k = f64::from(spec.k);
+        (0..=2 * spec.k)
+            .flat_map(|i| (0..7).map(move |j| (f64::from(i) - k, f64::from(j) / 3.0 - 1.0)))
+            .map(|(i, m)| (real(i + m * (-spec.log2_ratio).exp2()), m))
+            .unzip()
+    }
+
+    /// Runs the reduction beside every integer and compares all that its plan promises.
+    fn verify(spec: &EvalModSpec, level: Level, scale: Scale) -> (EvalModPlan, f64) {
+        let plan = spec.plan(&chain(), level, scale, out()).unwrap();
+        let e = sim::Evaluator::new(LOG_N, chain());
+        let (slots, expected) = inputs(spec);
+        let y = plan.run(&e, &e.encrypt(&slots, level, scale).unwrap()).unwrap();
+        // Doubles keep 52 bits of the angle; doublings multiply what is lost.
+        let rounding = 1e-15 * (f64::from(spec.method.doublings()) + spec.log2_ratio + 3.0).exp2();
+        let mut worst: f64 = 0.0;
+        for ((x, m), y) in slots.iter().zip(&expected).zip(&y.slots) {
+            assert!((y.re - plan.evaluate(x.re)).abs() < rounding && y.im.abs() < rounding);
+            worst = worst.max((y.re - m).abs());
+        }
+        assert!(worst < plan.max_error() + rounding, "{spec:?}: {worst:e}");
+        assert!(worst > plan.max_error() / 2.0 - rounding, "{spec:?}: {worst:e}");
+        assert!(y.scale.matches(out()) && plan.output_scale().matches(out()));
+        assert_eq!(y.level, plan.output_level());
+        assert_eq!(y.level.0 + plan.depth(), level.0);
+        assert_eq!(e.counts().products, plan.products() as u64);
+        assert_eq!(e.used_keys(), plan.required_keys(LOG_N));
+        assert!(y.headroom_bits > 0.0);
+        (plan, y.noise_log2)
+    }
+
+    #[test]
+    fn sines_are_off_by_their_cubic_term_only() {
+        for (spec, products, bits) in [
+            (cosine(26, 3), 11, 17.0),
+            (cosine(28, 3), 11, 22.0),
+            (cosine(30, 3), 12, 27.0),
+            (cosine(22, 4), 11, 29.0),
+            (exponential(7, 8), 13, 15.0),
+            (exponential(15, 6), 14, 25.0),
+        ] {
+            let (plan, noise_log2) = verify(&spec, TOP, scale(&spec, TOP));
+            assert_eq!((plan.depth(), plan.products()), (spec.depth().unwrap(), products));
+            let angle = TAU / 256.0;
+            let error = (plan.max_error() - (1.0 - angle.sin() / angle)).abs();
+            assert!(error.log2() < -bits, "{spec:?}: {error:e}");
+            assert!(noise_log2 < -24.0, "{spec:?}: {noise_log2}");
+        }
+    }
+
+    #[test]
+    fn inverse_sines_remove_the_cubic_term() {
+        for (degree, bits) in [(3, 28.0), (5, 37.0)] {
+            for spec in [cosine(44, 3), exponential(20, 6)] {
+                let spec = EvalModSpec { inverse_sine: Some(degree), ..spec };
+                let (plan, noise_log2) = verify(&spec, TOP, scale(&spec, TOP));
+                assert_eq!(plan.depth(), spec.depth().unwrap());
+                assert!(plan.max_error().log2() < -bits, "{spec:?}: {:e}", plan.max_error());
+                assert!(noise_log2 < -24.0, "{spec:?}: {noise_log2}");
+            }
+        }
+        let spec = EvalModSpec { inverse_sine: Some(7), log2_ratio: 4.0, ..cosine(44, 3) };
+        let (plan, _) = verify(&spec, TOP, scale(&spec, TOP));
+        assert!(plan.max_error().log2() < -22.0, "{:e}", plan.max_error());
+    }
+
+    #[test]
+    fn depth_counts_digits_of_degrees_and_doublings() {
+        let inverse = |spec, degree| EvalModSpec { inverse_sine: Some(degree), ..spec };
+        for (spec, depth) in [
+            (cosine(30, 3), 5 + 3),
+            (cosine(31, 3), 5 + 3),
+            (cosine(32, 3), 6 + 3),
+            (inverse(cosine(30, 2), 3), 5 + 2 + 2),
+            (inverse(cosine(30, 0), 1), 5 + 1),
+            (exponential(7, 8), 3 + 8),
+            (inverse(exponential(8, 7), 5), 4 + 7 + 3),
+        ] {
+            assert_eq!(spec.depth(), Ok(depth));
+            let plan = |level, scale| spec.plan(&chain(), level, scale, out());
+            assert_eq!(plan(TOP, scale(&spec, TOP)).unwrap().depth(), depth, "{spec:?}");
+            // A variable read at a scale far from the primes takes a level first.
+            let (spread, _) = verify(&spec, TOP, Scale::from_log2(38.0));
+            assert_eq!(spread.depth(), depth + 1, "{spec:?}");
+            let level = Level(depth - 1);
+            let exhausted = Error::LevelExhausted { op: OP, needed: depth, level };
+            assert_eq!(plan(level, Scale::from_log2(30.0)).unwrap_err(), exhausted);
+        }
+    }
+
+    #[test]
+    fn results_in_lock_step_are_those_of_single_runs() {
+        let e = sim::Evaluator::new(LOG_N, chain());
+        let spec = EvalModSpec { inverse_sine: Some(3), ..exponential(7, 8) };
+        let scale = scale(&spec, TOP);
+        let plan = spec.plan(&chain(), TOP, scale, out()).unwrap();
+        let xs: Vec<_> = [3.001, -7.0].map(|x| e.encrypt(&[real(x)], TOP, scale).unwrap()).to_vec();
+        let singles: Vec<_> = xs.iter().map(|x| plan.run(&e, x).unwrap()).collect();
+        assert_eq!(plan.run_many(&e, &xs).unwrap(), singles);
+    }
+
+    #[test]
+    fn refuses_other_levels_scales_and_primes_than_planned() {
+        let spec = cosine(26, 3);
+        let (level, scale) = (Level(23), scale(&spec, Level(23)));
+        let plan = spec.plan(&chain(), level, scale, out()).unwrap();
+        let e = sim::Evaluator::new(LOG_N, chain());
+        let encrypt = |level, scale| e.encrypt(&[real(1.0)], level, scale).unwrap();
+        let higher = plan.run(&e, &encrypt(TOP, scale)).unwrap();
+        assert_eq!(higher.level, Level(15));
+        let found = plan.run(&e, &encrypt(Level(22), scale));
+        assert_eq!(found, Err(Error::LevelOutOfRange { found: level, max: Level(22) }));
+        let found = plan.run(&e, &encrypt(level, Scale::from_log2(46.0)));
+        assert!(matches!(found, Err(Error::ScaleMismatch { op: OP, .. })));
+        let log2_q = (0..=24).map(|level| 50.0 + 50.0 * f64::from(level)).collect();
+        let foreign = Chain::new(vec![Scale::from_log2(50.0); 24], log2_q);
+        let foreign = sim::Evaluator::new(LOG_N, foreign);
+        let x = foreign.encrypt(&[real(1.0)], level, scale).unwrap();
+        assert!(matches!(plan.run(&foreign, &x), Err(Error::Circuit(_))));
+    }
+
+    #[test]
+    fn refuses_absurd_scales_and_specifications() {
+        let spec = cosine(30, 3);
+        let plan = |log2_out: f64| {
+            let out = Scale::from_log2(log2_out);
+            spec.plan(&chain(), TOP, scale(&spec, TOP), out).map(|_| ())
+        };
+        assert_eq!(plan(38.0), Ok(()));
+        assert!(matches!(plan(10.0), Err(Error::Circuit(_))));
+        assert!(matches!(plan(-300.0), Err(Error::Circuit(_))));
+        assert!(matches!(plan(800.0), Err(Error::ScaleOutOfRange { .. })));
+        assert!(matches!(plan(f64::NAN), Err(Error::ScaleOutOfRange { .. })));
+        let found = spec.plan(&chain(), Level(25), out(), out()).map(|_| ());
+        assert_eq!(found, Err(Error::LevelOutOfRange { found: Level(25), max: TOP }));
+        for bad in [
+            cosine(1, 3),
+            cosine(512, 3),
+            cosine(usize::MAX, 3),
+            cosine(30, 17),
+            exponential(0, 8),
+            exponential(512, 8),
+            exponential(7, 33),
+            EvalModSpec { k: 4097, ..spec },
+            EvalModSpec { log2_ratio: 1.9, ..spec },
+            EvalModSpec { log2_ratio: 41.0, ..spec },
+            EvalModSpec { log2_ratio: f64::NAN, ..spec },
+            EvalModSpec { inverse_sine: Some(0), ..spec },
+            EvalModSpec { inverse_sine: Some(4), ..spec },
+            EvalModSpec { inverse_sine: Some(65), ..spec },
+        ] {
+            assert!(matches!(bad.depth(), Err(Error::Circuit(_))), "{bad:?}");
+            let found = bad.plan(&chain(), TOP, out(), out());
+            assert!(matches!(found, Err(Error::Circuit(_))), "{bad:?}");
+        }
+        let wild = EvalModSpec { k: 4096, ..exponential(511, 0) };
+        assert!(matches!(wild.depth(), Err(Error::NotFinite { .. })));
+    }
+}
