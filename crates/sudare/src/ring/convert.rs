@@ -73,6 +73,26 @@ impl BaseConverter {
             target.modulus.dot(out, &y, &target.factors);
         }
     }
+
+    /// As [`BaseConverter::convert`] of whole polynomials, from the `y_i` row after row; the
+    /// `i`-th prime of `limbs` is target number `target(limbs, i)`.
+    pub(crate) fn spread<const P: usize>(
+        &self,
+        y: &[Buf; P],
+        out: &mut [RnsPoly<Coeff>; P],
+        target: impl Fn(LimbSet, usize) -> usize + Send + Sync,
+    ) {
+        let jobs = out.iter_mut().zip(y).flat_map(|(out, y)| {
+            let (n, limbs) = (out.n(), out.limbs());
+            columns(out.rows_mut(), TILE).map(move |(start, parts)| (y, n, limbs, start, parts))
+        });
+        par::for_each(jobs, |(y, n, limbs, start, parts)| {
+            let len = parts.first().map_or(0, |part| part.len());
+            let y = y.chunks_exact(n).map(|row| &row[start..][..len]);
+            let parts = parts.into_iter().enumerate();
+            self.convert(y, parts.map(|(i, part)| (target(limbs, i), part)));
+        });
+    }
 }
 
 /// Division by the product `D` of some primes with exact rounding: `round(a / D)`
@@ -153,7 +173,8 @@ impl Divider {
         let going = dividends.split_off(after);
         let mut remainders = [(); P].map(|()| basis.pool().take(going.len() * n));
         self.remainders(basis, limbs, going, &mut remainders);
-        let mut out = self.spread(basis, after, &remainders);
+        let mut out = [(); P].map(|()| basis.take(LimbSet::chain(after)));
+        self.converter.spread(&remainders, &mut out, |_, i| i);
         drop(remainders);
 
         let mut permuted =
@@ -216,25 +237,6 @@ impl Divider {
                 table.modulus().scale_assign(row, self.converter.inverse(i));
             }
         });
-    }
-
-    /// The centred remainders modulo the primes that stay.
-    fn spread<const P: usize>(
-        &self,
-        basis: &RnsBasis,
-        after: usize,
-        y: &[Buf; P],
-    ) -> [RnsPoly<Coeff>; P] {
-        let mut out = [(); P].map(|()| basis.take(LimbSet::chain(after)));
-        let jobs = out.iter_mut().zip(y).flat_map(|(out, y)| {
-            columns(out.rows_mut(), TILE).map(move |(start, parts)| (y, start, parts))
-        });
-        par::for_each(jobs, |(y, start, parts)| {
-            let len = parts.first().map_or(0, |part| part.len());
-            let y = y.chunks_exact(basis.n()).map(|row| &row[start..][..len]);
-            self.converter.convert(y, parts.into_iter().enumerate());
-        });
-        out
     }
 }
 

@@ -164,8 +164,8 @@ impl KeyGenerator {
         let sparse = params.basis().from_small(&coeffs, limbs, true);
         // A lifted polynomial is the same modulo every prime: one digit owns them all.
         let mut key = |to, from, level| {
-            let digit = [0..params.limbs(level).q()];
-            self.switching_key_by(params.raising(), to, from, level, digit)
+            let digit = 0..params.limbs(level).q();
+            self.switching_key_by(params.raising(), to, from, level, Some(digit))
         };
         Ok(RaisingKeys {
             weight: raise.weight,

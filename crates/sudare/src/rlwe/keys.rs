@@ -293,7 +293,7 @@ impl KeyRequest {
         let switching: u64 = levels.map(|&level| params.switching_key_bytes(level)).sum();
         let rows = |raise: Raise| raise.limbs(params).map(|limbs| 2 * limbs.count() as u64);
         let rows: u64 = self.raise.into_iter().flat_map(rows).sum();
-        Ok(switching + (rows * 8 << params.log_n()))
+        Ok(switching + ((8 * rows) << params.log_n()))
     }
 }
 

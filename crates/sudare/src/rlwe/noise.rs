@@ -205,6 +205,8 @@ mod tests {
         let top = squares(&[97.0, 193.0, 257.0, 353.0]);
         close(Noise::key_switch(&p, Level(2)), rounding + unit * top);
         assert_eq!(Noise::key_switch(&p, Level(9)), Noise::key_switch(&p, Level(2)));
+        let raised = 9.0 / 12.0 + rounding + 2.0 * unit * squares(&[97.0]);
+        close(Noise::mod_raise(&p, 8), raised);
         let e = Noise::from_log2_sd(10.0);
         close(e.rescaled(&p, Level(1)), rounding + (1024.0f64 / (193.0 * 257.0)).powi(2));
         // sd 2^10 on one side, none on the other; messages of 2^5 and 2^6.

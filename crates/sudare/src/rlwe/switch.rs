@@ -213,8 +213,11 @@ impl KeySwitcher {
     fn lift_residues(&self, a: &[RnsPoly<Eval>; 2], limbs: [LimbSet; 2]) -> [RnsPoly<Coeff>; 2] {
         let (basis, level0) = (self.params.basis(), self.params.limbs(Level(0)));
         let converter = self.params.raising().lift(level0.q());
-        let mut y: [RnsPoly<Coeff>; 2] = [(); 2].map(|()| basis.take(level0));
-        let rows = y.iter_mut().zip(a).flat_map(|(y, a)| y.rows_mut().zip(a.rows()).enumerate());
+        let mut y = [(); 2].map(|()| basis.pool().take(level0.q() * basis.n()));
+        let rows = y
+            .iter_mut()
+            .zip(a)
+            .flat_map(|(y, a)| y.chunks_exact_mut(basis.n()).zip(a.rows()).enumerate());
         par::for_each(rows, |(i, (y, row))| {
             let table = basis.table(level0, i);
             y.copy_from_slice(row);
@@ -222,17 +225,7 @@ impl KeySwitcher {
             table.modulus().scale_assign(y, converter.inverse(i));
         });
         let mut out = limbs.map(|limbs| basis.take(limbs));
-        let tiles = out.iter_mut().zip(&y).flat_map(|(out, y)| {
-            let limbs = out.limbs();
-            columns(out.rows_mut(), TILE).map(move |(start, parts)| (limbs, y, start, parts))
-        });
-        par::for_each(tiles, |(limbs, y, start, parts)| {
-            let len = parts.first().map_or(0, |part| part.len());
-            let y = y.rows().map(|row| &row[start..][..len]);
-            let target = |i| limbs.place(i, basis.all());
-            let parts = parts.into_iter().enumerate().map(|(i, part)| (target(i), part));
-            converter.convert(y, parts);
-        });
+        converter.spread(&y, &mut out, |limbs, i| limbs.place(i, basis.all()));
         out
     }
 
