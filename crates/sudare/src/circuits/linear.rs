@@ -50,6 +50,15 @@ impl LinearTransform {
         Ok(Self { log_slots, diagonals })
     }
 
+    /// The identity matrix of `2^log_slots` rows, at most as many as the largest ring has
+    /// slots.
+    #[must_use]
+    pub fn identity(log_slots: u32) -> Self {
+        debug_assert!(log_slots <= MAX_LOG_SLOTS);
+        let ones = vec![Complex::new(1.0, 0.0); 1 << log_slots];
+        Self { log_slots, diagonals: BTreeMap::from([(0, ones)]) }
+    }
+
     /// `log2` of the number of rows.
     #[must_use]
     pub fn log_slots(&self) -> u32 {
