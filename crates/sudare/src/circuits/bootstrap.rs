@@ -48,6 +48,19 @@ pub enum Values {
     Real,
 }
 
+/// What has been done to a ciphertext, in one order or the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// Slots are in the coefficients.
+    SlotsToCoeffs,
+    /// The modulus is that of the top level.
+    ModRaise,
+    /// Coefficients are in the slots.
+    CoeffsToSlots,
+    /// Integer parts are gone.
+    EvalMod,
+}
+
 /// How to bootstrap: independent choices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BootstrapSpec {
@@ -399,19 +412,38 @@ impl<E: Ops> Bootstrapper<E> {
     /// # Errors
     /// As [`Bootstrapper::run`].
     pub fn run_many(&self, e: &E, xs: &[E::Ct]) -> Result<Vec<E::Ct>> {
-        let inputs: Vec<E::Ct> =
-            xs.iter().map(|a| self.plan.accept(e, a)).collect::<Result<_>>()?;
-        LockStep::new(e).run(&inputs, |many, xs| {
+        self.run_with(e, xs, |_| {})
+    }
+
+    /// As [`Bootstrapper::run_many`], calling `progress` after each stage.
+    ///
+    /// # Errors
+    /// As [`Bootstrapper::run`].
+    pub fn run_with(
+        &self,
+        e: &E,
+        xs: &[E::Ct],
+        mut progress: impl FnMut(Stage),
+    ) -> Result<Vec<E::Ct>> {
+        let accepted: Vec<_> = xs.iter().map(|a| self.plan.accept(e, a)).collect::<Result<_>>()?;
+        LockStep::new(e).run(&accepted, |many, xs| {
+            let slots_first = self.plan.spec.order == Order::SlotsToCoeffsFirst;
             let mut x = xs.clone();
-            if self.plan.spec.order == Order::SlotsToCoeffsFirst {
-                x = self.slots_to_coeffs(many, &x)?;
+            if slots_first {
+                x = self.slots_to_coeffs(many, x)?;
+                progress(Stage::SlotsToCoeffs);
             }
-            let x = self.coeffs_to_slots(many, &self.mod_raise(many, &x)?)?;
-            let x = self.join(many, self.eval_mod(e, many, x)?)?;
-            match self.plan.spec.order {
-                Order::SlotsToCoeffsFirst => Ok(x),
-                Order::CoeffsToSlotsFirst => self.slots_to_coeffs(many, &x),
+            x = self.mod_raise(many, x)?;
+            progress(Stage::ModRaise);
+            x = self.coeffs_to_slots(many, x)?;
+            progress(Stage::CoeffsToSlots);
+            x = self.eval_mod(e, many, x)?;
+            progress(Stage::EvalMod);
+            if !slots_first {
+                x = self.slots_to_coeffs(many, x)?;
+                progress(Stage::SlotsToCoeffs);
             }
+            Ok(x)
         })
     }
 }
@@ -444,12 +476,11 @@ impl BootstrapPlan {
 
 /// The stages, each on several ciphertexts in lock step.
 impl<E: Ops> Bootstrapper<E> {
-    fn slots_to_coeffs(&self, e: &LockStep<'_, E>, x: &Vec<E::Ct>) -> Result<Vec<E::Ct>> {
+    fn slots_to_coeffs(&self, e: &LockStep<'_, E>, mut x: Vec<E::Ct>) -> Result<Vec<E::Ct>> {
         let plan = &self.plan;
-        let mut x = match &plan.correction {
-            Some(correction) => correction.run(e, x)?,
-            None => x.clone(),
-        };
+        if let Some(correction) = &plan.correction {
+            x = correction.run(e, &x)?;
+        }
         let halved = plan.spec.order == Order::CoeffsToSlotsFirst && plan.spec.halves(plan.log_n);
         for (i, (plan, matrix)) in plan.to_coeffs.iter().zip(&self.to_coeffs).enumerate() {
             x = plan.run(e, matrix, &x)?;
@@ -460,15 +491,15 @@ impl<E: Ops> Bootstrapper<E> {
         Ok(x)
     }
 
-    /// `m` to `m + q_0 I`, read as `x = m / q_0 + I`.
-    fn mod_raise(&self, e: &LockStep<'_, E>, x: &Vec<E::Ct>) -> Result<Vec<E::Ct>> {
-        e.with_scale(&e.mod_raise(x, self.plan.top)?, self.plan.base)
+    /// `m` to `m + q_0 I`, read as `m / q_0 + I`.
+    fn mod_raise(&self, e: &LockStep<'_, E>, x: Vec<E::Ct>) -> Result<Vec<E::Ct>> {
+        e.with_scale(&e.mod_raise(&x, self.plan.top)?, self.plan.base)
     }
 
-    /// The coefficients in the slots, still as complex numbers or as halves.
-    fn coeffs_to_slots(&self, e: &LockStep<'_, E>, x: &Vec<E::Ct>) -> Result<Vec<E::Ct>> {
+    /// Coefficients in the slots, as complex numbers or, for few slots, as halves of a vector
+    /// whose real part they are.
+    fn coeffs_to_slots(&self, e: &LockStep<'_, E>, mut x: Vec<E::Ct>) -> Result<Vec<E::Ct>> {
         let plan = &self.plan;
-        let mut x = x.clone();
         for &k in &plan.sub_sum {
             x = e.add(&x, &e.rotate(&x, k)?)?;
         }
@@ -482,36 +513,29 @@ impl<E: Ops> Bootstrapper<E> {
         Ok(x)
     }
 
-    /// Reduces real and imaginary parts modulo 1.
+    /// Real and imaginary parts reduced modulo 1, and complex numbers again unless
+    /// SlotsToCoeffs makes them.
     fn eval_mod(&self, e: &E, many: &LockStep<'_, E>, x: Vec<E::Ct>) -> Result<Vec<E::Ct>> {
         let plan = &self.plan;
-        let minus_i = Complex::new(0.0, -1.0);
-        let conjugate = many.conjugate(&x)?;
-        let real = many.add(&x, &conjugate)?;
-        let count = real.len();
-        let mut parts = real;
         let separate = plan.spec.values == Values::Complex && !plan.spec.halves(plan.log_n);
+        let (i, one) = (Complex::new(0.0, 1.0), Scale::from_u64(1));
+        let conjugate = many.conjugate(&x)?;
+        let mut parts = many.add(&x, &conjugate)?;
+        let count = parts.len();
         if separate {
-            let imaginary = many.sub(&x, &conjugate)?;
-            parts.extend(many.mul_const(&imaginary, minus_i, Scale::from_u64(1))?);
+            parts.extend(many.mul_const(&many.sub(&x, &conjugate)?, i.conj(), one)?);
         }
-        drop(x);
-        drop(conjugate);
+        drop((x, conjugate));
         let mut real = plan.eval_mod.run_many(e, &parts)?;
         let imaginary = real.split_off(count);
         if separate {
-            let imaginary = many.mul_const(&imaginary, minus_i.conj(), Scale::from_u64(1))?;
-            real = many.add(&real, &imaginary)?;
+            real = many.add(&real, &many.mul_const(&imaginary, i, one)?)?;
         }
         // Messages at level 0 may be smaller than the reduction expects.
         let scale = many.scale(&real) / plan.spare;
-        many.with_scale(&real, scale)
-    }
-
-    /// Complex slots from real and imaginary halves, where no other matrix makes them.
-    fn join(&self, e: &LockStep<'_, E>, x: Vec<E::Ct>) -> Result<Vec<E::Ct>> {
-        match self.plan.join.as_ref().zip(self.join.as_ref()) {
-            Some((plan, matrix)) => self.fold_halves(e, &plan.run(e, matrix, &x)?),
+        let x = many.with_scale(&real, scale)?;
+        match plan.join.as_ref().zip(self.join.as_ref()) {
+            Some((plan, matrix)) => self.fold_halves(many, &plan.run(many, matrix, &x)?),
             None => Ok(x),
         }
     }
