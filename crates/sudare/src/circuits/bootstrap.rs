@@ -18,6 +18,7 @@
 
 mod correction;
 mod failure;
+mod presets;
 
 use super::{EvalModPlan, EvalModSpec, LinearPlan, LinearTransform, LockStep, Ops, dft};
 use crate::{
@@ -27,6 +28,7 @@ use crate::{
 };
 use correction::Correction;
 pub use failure::log2_failure;
+pub use presets::{BootstrapPreset, preset, presets};
 
 const OP: &str = "bootstrapping";
 
@@ -111,13 +113,33 @@ pub struct BootstrapPlan {
 }
 
 impl BootstrapSpec {
-    /// Fixes levels and scales in a parameter set.
+    /// The same for `2^log_slots` slots: as many factors of the maps, or one a layer if there
+    /// are fewer layers.
+    #[must_use]
+    pub fn with_log_slots(&self, log_slots: u32) -> Self {
+        let split = |factors: &[u32]| {
+            let count = (factors.len() as u32).min(log_slots).max(1);
+            let parts =
+                (0..count).rev().map(|i| log_slots * (i + 1) / count - log_slots * i / count);
+            parts.filter(|&layers| layers > 0).collect()
+        };
+        Self {
+            log_slots,
+            coeffs_to_slots: split(&self.coeffs_to_slots),
+            slots_to_coeffs: split(&self.slots_to_coeffs),
+            ..self.clone()
+        }
+    }
+
+    /// Fixes levels and scales in a parameter set, raising to level `top`. Slots are the
+    /// fresher the higher it is, and bootstrapping takes the longer.
     ///
     /// # Errors
-    /// [`Error::LevelExhausted`] if the chain is too short; [`Error::ScaleOutOfRange`] and
+    /// [`Error::LevelOutOfRange`]; [`Error::LevelExhausted`] if the chain is too short; [`Error::ScaleOutOfRange`] and
     /// [`Error::Circuit`] for parts that do not fit each other or the chain.
-    pub fn plan(&self, params: &Params) -> Result<BootstrapPlan> {
-        let (log_n, chain, top) = (params.log_n(), params.chain(), params.top());
+    pub fn plan(&self, params: &Params, top: Level) -> Result<BootstrapPlan> {
+        params.rlwe().check_level(top)?;
+        let (log_n, chain) = (params.log_n(), params.chain());
         let invalid = |problem: &str| Err(Error::Circuit(format!("{OP}: {problem}")));
         if self.log_slots >= log_n {
             return invalid(&format!("2^{} slots do not fit degree 2^{log_n}", self.log_slots));

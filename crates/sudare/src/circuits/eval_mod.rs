@@ -6,7 +6,7 @@
 //! angle divided by `2^r`, followed by `r` doublings of the angle.
 
 use super::{
-    LockStep, Ops,
+    LockStep, Ops, ScaledCosine,
     input::Input,
     polynomial::{Polynomial, PolynomialPlan, bits, double_angle, real},
 };
@@ -56,9 +56,9 @@ const DRIFT_BITS: f64 = 8.0;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EvalModSpec {
-    /// The largest `|I|`, at most 4096.
+    /// The largest `|I|`, at most 1024.
     pub k: u32,
-    /// `-log2` of the largest distance to an integer, 2 to 40.
+    /// `-log2` of the largest distance to an integer, 3 to 32.
     pub log2_ratio: f64,
     /// How the sine is computed.
     pub method: ModMethod,
@@ -73,12 +73,12 @@ pub enum ModMethod {
     /// `cos(2 pi t / 2^r)` for `t = x - 1/4` as an even polynomial, then `r` times
     /// `y -> 2 y^2 - 1`.
     ///
-    /// Source: Han, Ki, "Better bootstrapping for approximate homomorphic
-    /// encryption" ([2019/688](https://eprint.iacr.org/2019/688)). Deviation: the
-    /// polynomial interpolates at the Chebyshev nodes of the whole interval, not near
-    /// integers only, which keeps it even and costs a somewhat higher degree.
+    /// Sources: Han, Ki, "Better bootstrapping for approximate homomorphic
+    /// encryption" ([2019/688](https://eprint.iacr.org/2019/688)) for the cosine and the
+    /// doublings, Lee et al. ([2020/552](https://eprint.iacr.org/2020/552)) for the
+    /// polynomial; see [`ScaledCosine`].
     Cosine {
-        /// Degree of the polynomial, 2 to 511; an odd one counts as the even one below.
+        /// Degree of the polynomial, 2 to 254; an odd one counts as the even one below.
         degree: usize,
         /// `r`, at most 16.
         double_angles: u32,
@@ -228,18 +228,19 @@ impl EvalModSpec {
             }
             Err(Error::Circuit(format!("{OP}: {name} {found}: choose it from {least} to {most}")))
         };
-        within("k", f64::from(self.k), 0.0, 4096.0)?;
-        within("log2_ratio", self.log2_ratio, 2.0, 40.0)?;
+        within("k", f64::from(self.k), 0.0, 1024.0)?;
+        within("log2_ratio", self.log2_ratio, 3.0, 32.0)?;
         let bound = self.bound();
         let polynomial = match self.method {
             ModMethod::Cosine { degree, double_angles } => {
-                within("degree", degree as f64, 2.0, 511.0)?;
+                within("degree", degree as f64, 2.0, 254.0)?;
                 within("double_angles", f64::from(double_angles), 0.0, 16.0)?;
-                let turns = bound / f64::from(double_angles).exp2();
-                let cosine = |t: f64| (TAU * turns * t).cos();
-                let even = Polynomial::chebyshev(cosine, -1.0..1.0, degree & !1)?;
-                let interval = 0.25 - bound..0.25 + bound;
-                Polynomial::chebyshev_series(even.coeffs().to_vec(), interval)?
+                // At the ratio below: on intervals that include those asked for.
+                let ratio = self.log2_ratio.floor() as u32;
+                let cosine = ScaledCosine::new(self.k, double_angles, ratio)?;
+                let even = cosine.minimax(degree & !1)?.polynomial;
+                let radius = cosine.radius();
+                Polynomial::chebyshev_series(even.coeffs().to_vec(), 0.25 - radius..0.25 + radius)?
             }
             ModMethod::Exponential { degree, squarings } => {
                 within("degree", degree as f64, 1.0, 511.0)?;
@@ -705,7 +706,7 @@ mod tests {
             let found = bad.plan(&chain(), TOP, out(), out());
             assert!(matches!(found, Err(Error::Circuit(_))), "{bad:?}");
         }
-        let wild = EvalModSpec { k: 4096, ..exponential(511, 0) };
+        let wild = EvalModSpec { k: 1024, ..exponential(511, 0) };
         assert!(matches!(wild.depth(), Err(Error::NotFinite { .. })));
     }
 }

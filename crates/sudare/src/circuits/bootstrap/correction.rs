@@ -14,7 +14,6 @@ use core::f64::consts::TAU;
 /// levels; the small coefficient is a reading at another scale.
 #[derive(Debug, Clone)]
 pub(super) struct Correction {
-    coefficient: f64,
     real: bool,
     level: Level,
     /// Of the cubic term and the message when they are added.
@@ -49,7 +48,7 @@ impl Correction {
         }
         let unit_scale = sum_scale / scale;
         let output_scale = sum_scale / chain.divisor(below);
-        Ok(Self { coefficient, real, level, sum_scale, unit_scale, output_scale })
+        Ok(Self { real, level, sum_scale, unit_scale, output_scale })
     }
 
     pub(super) fn output_level(&self) -> Level {

@@ -1,0 +1,108 @@
+//! Named sets for bootstrapping: parameters with a way to bootstrap in them.
+
+use super::{BootstrapSpec, Order, Values};
+use crate::{
+    Error, Result,
+    circuits::{EvalModSpec, ModMethod},
+    ckks::{Preset, Spec},
+    rlwe::Raise,
+};
+
+/// A named parameter set with a way to bootstrap in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BootstrapPreset {
+    /// Its name, source and parameters.
+    pub preset: Preset,
+    /// How to bootstrap with all slots of the ring.
+    pub bootstrap: BootstrapSpec,
+}
+
+/// The set named `name`.
+///
+/// # Errors
+/// [`Error::UnknownPreset`], which lists the names there are.
+pub fn preset(name: &str) -> Result<BootstrapPreset> {
+    let all = presets();
+    let known = all.iter().map(|set| set.preset.name.as_str()).collect::<Vec<_>>().join(", ");
+    all.into_iter()
+        .find(|set| set.preset.name == name)
+        .ok_or_else(|| Error::UnknownPreset { name: name.chars().take(40).collect(), known })
+}
+
+/// Every named set.
+#[must_use]
+pub fn presets() -> Vec<BootstrapPreset> {
+    vec![complex(), real()]
+}
+
+/// Primes of each part of a chain, from the bottom.
+struct Chain {
+    log_n: u32,
+    /// Of messages at every level but those of the upper matrices and the reduction.
+    log2_scale: f64,
+    usable: usize,
+    /// Of the upper matrices and the reduction.
+    high_bits: f64,
+    p_bits: Vec<f64>,
+}
+
+impl Chain {
+    fn spec(&self, bootstrap: &BootstrapSpec) -> Spec {
+        let reduction = &bootstrap.eval_mod;
+        let base_bits = self.log2_scale + reduction.log2_ratio;
+        let low = bootstrap.slots_to_coeffs.len() + 2 * usize::from(bootstrap.correction);
+        let high = bootstrap.coeffs_to_slots.len() + reduction.depth().unwrap_or(0) as usize;
+        let mut q_bits = vec![vec![base_bits]];
+        q_bits.extend(vec![vec![self.log2_scale]; low + self.usable]);
+        q_bits.extend(vec![vec![self.high_bits]; high]);
+        Spec {
+            q_bits,
+            ..Spec::uniform(self.log_n, base_bits, 0, self.log2_scale, self.p_bits.clone())
+        }
+    }
+}
+
+/// Messages are corrected for the sine, so they may be as large as `2^-7` of `q_0`; the
+/// reduction then loses 14 bits of its scale to rounding under a dense secret, 4 to the
+/// size of `I` and 5 to the doublings of the angle, and one prime a level is enough for 20.
+fn complex() -> BootstrapPreset {
+    let bootstrap = BootstrapSpec {
+        log_slots: 15,
+        order: Order::SlotsToCoeffsFirst,
+        values: Values::Complex,
+        ephemeral_weight: Some(Raise::DEFAULT_WEIGHT),
+        coeffs_to_slots: vec![4, 4, 4, 3],
+        slots_to_coeffs: vec![5, 5, 5],
+        eval_mod: EvalModSpec {
+            k: 14,
+            log2_ratio: 7.0,
+            method: ModMethod::Cosine { degree: 28, double_angles: 3 },
+            inverse_sine: None,
+        },
+        correction: true,
+    };
+    let chain =
+        Chain { log_n: 16, log2_scale: 37.0, usable: 14, high_bits: 49.6, p_bits: vec![49.65; 8] };
+    BootstrapPreset {
+        preset: Preset {
+            name: "n16-boot".into(),
+            summary: "bootstrapping of 2^15 complex slots, 20 bits, 14 levels of 37 bits; 128 bits"
+                .into(),
+            source: "sized for 20 bits of precision in the largest modulus at 128 bits".into(),
+            spec: chain.spec(&bootstrap),
+        },
+        bootstrap,
+    }
+}
+
+fn real() -> BootstrapPreset {
+    let set = complex();
+    BootstrapPreset {
+        preset: Preset {
+            name: "n16-boot-real".into(),
+            summary: "bootstrapping of 2^15 real slots with one reduction; 128 bits".into(),
+            ..set.preset
+        },
+        bootstrap: BootstrapSpec { values: Values::Real, ..set.bootstrap },
+    }
+}
