@@ -72,6 +72,8 @@ fn advise_huge(_: *mut u64, _: Layout) {}
 pub struct Buf {
     /// `None` only while dropping.
     block: Option<Block>,
+    /// Words asked for, at most those of the block.
+    len: usize,
     home: Arc<Pool>,
     secret: bool,
 }
@@ -80,8 +82,9 @@ impl Deref for Buf {
     type Target = [u64];
     fn deref(&self) -> &[u64] {
         match &self.block {
-            // SAFETY: the block's words are initialised and owned by `self`.
-            Some(block) => unsafe { core::slice::from_raw_parts(block.start.as_ptr(), block.len) },
+            // SAFETY: the block's words are initialised and owned by `self`, and it has at
+            // least `len` of them.
+            Some(block) => unsafe { core::slice::from_raw_parts(block.start.as_ptr(), self.len) },
             None => &[],
         }
     }
@@ -92,7 +95,7 @@ impl DerefMut for Buf {
         match &mut self.block {
             // SAFETY: as in `deref`; `self` is borrowed exclusively.
             Some(block) => unsafe {
-                core::slice::from_raw_parts_mut(block.start.as_ptr(), block.len)
+                core::slice::from_raw_parts_mut(block.start.as_ptr(), self.len)
             },
             None => &mut [],
         }
@@ -163,7 +166,9 @@ impl Pool {
     pub fn take(self: &Arc<Self>, len: usize) -> Buf {
         let recycled = {
             let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-            let block = free.by_len.get_mut(&len).and_then(Vec::pop);
+            // The smallest that has room, unless that is far too large.
+            let mut fitting = free.by_len.range_mut(len..=len.saturating_mul(2));
+            let block = fitting.find_map(|(_, blocks)| blocks.pop());
             free.words -= block.as_ref().map_or(0, |block| block.len);
             block
         };
@@ -171,7 +176,7 @@ impl Pool {
             self.allocations.fetch_add(1, Ordering::Relaxed);
             Block::new(len)
         });
-        Buf { block: Some(block), home: Arc::clone(self), secret: false }
+        Buf { block: Some(block), len, home: Arc::clone(self), secret: false }
     }
 
     /// `len` zero words.

@@ -1,5 +1,6 @@
 use super::LimbSet;
 use core::marker::PhantomData;
+use std::sync::Arc;
 use sudare_arith::mem::Buf;
 
 /// How limbs are to be read: [`Coeff`] or [`Eval`]. Sealed.
@@ -24,18 +25,20 @@ mod sealed {
 
 /// A polynomial: one buffer, limb-major, chain primes before special primes.
 ///
-/// Residues are canonical between calls.
+/// Residues are canonical between calls. A clone shares the buffer until one of both
+/// is written to.
+#[derive(Clone)]
 pub struct RnsPoly<R: Repr> {
     limbs: LimbSet,
     n: usize,
-    buf: Buf,
+    buf: Arc<Buf>,
     repr: PhantomData<R>,
 }
 
 impl<R: Repr> RnsPoly<R> {
     pub(super) fn new(limbs: LimbSet, n: usize, buf: Buf) -> Self {
         debug_assert!(buf.len() >= limbs.count() * n);
-        Self { limbs, n, buf, repr: PhantomData }
+        Self { limbs, n, buf: Arc::new(buf), repr: PhantomData }
     }
 
     /// The primes carried.
@@ -58,7 +61,8 @@ impl<R: Repr> RnsPoly<R> {
     /// Residues modulo the `i`-th of them.
     #[must_use]
     pub fn row_mut(&mut self, i: usize) -> &mut [u64] {
-        &mut self.buf[i * self.n..][..self.n]
+        let n = self.n;
+        &mut self.words_mut()[i * n..][..n]
     }
 
     /// All rows, in order.
@@ -68,13 +72,26 @@ impl<R: Repr> RnsPoly<R> {
 
     /// All rows, in order.
     pub fn rows_mut(&mut self) -> impl ExactSizeIterator<Item = &mut [u64]> {
-        self.buf.chunks_exact_mut(self.n).take(self.limbs.count())
+        let n = self.n;
+        self.words_mut().chunks_exact_mut(n)
     }
 
     /// The words of all rows.
     #[must_use]
     pub fn words_mut(&mut self) -> &mut [u64] {
-        &mut self.buf[..self.limbs.count() * self.n]
+        let words = self.limbs.count() * self.n;
+        if Arc::get_mut(&mut self.buf).is_none() {
+            // A buffer of the same pool, wiped on drop if this one is.
+            let pool = self.buf.pool();
+            let mut own = match self.buf.is_secret() {
+                true => pool.take_secret(words),
+                false => pool.take(words),
+            };
+            own[..words].copy_from_slice(&self.buf[..words]);
+            self.buf = Arc::new(own);
+        }
+        // Nobody else has the buffer now.
+        Arc::get_mut(&mut self.buf).map_or(&mut [], |buf| &mut buf[..words])
     }
 
     /// Forgets all chain primes but the first `q`, and the special primes.
@@ -98,16 +115,5 @@ impl RnsPoly<Coeff> {
     /// For one whose rows were transformed one by one.
     pub(crate) fn assume_eval(self) -> RnsPoly<Eval> {
         self.cast()
-    }
-}
-
-/// A copy in a buffer of the same pool, wiped on drop if this one is.
-impl<R: Repr> Clone for RnsPoly<R> {
-    fn clone(&self) -> Self {
-        let words = self.limbs.count() * self.n;
-        let pool = self.buf.pool();
-        let mut buf = if self.buf.is_secret() { pool.take_secret(words) } else { pool.take(words) };
-        buf.copy_from_slice(&self.buf[..words]);
-        Self { limbs: self.limbs, n: self.n, buf, repr: PhantomData }
     }
 }
