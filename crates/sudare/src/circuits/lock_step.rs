@@ -111,6 +111,11 @@ impl<E: Ops> Ops for LockStep<'_, E> {
     fn mul_const(&self, a: &Self::Ct, c: Complex<f64>, scale: Scale) -> Result<Self::Ct> {
         self.each(a, |e, a| e.mul_const(a, c, scale))
     }
+    fn mul_const_sum(&self, terms: &[(&Self::Ct, f64, Scale)]) -> Result<Self::Ct> {
+        let count = terms.iter().map(|(a, ..)| a.len()).min().unwrap_or(0);
+        let of = |k| terms.iter().map(|(a, c, scale)| (&a[k], *c, *scale)).collect::<Vec<_>>();
+        (0..count).map(|k| self.0.mul_const_sum(&of(k))).collect()
+    }
     fn rescale_assign(&self, a: &mut Self::Ct) -> Result<()> {
         a.iter_mut().try_for_each(|a| self.0.rescale_assign(a))
     }

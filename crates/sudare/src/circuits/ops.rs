@@ -1,6 +1,6 @@
 use super::LinearPlan;
 use crate::{
-    Result,
+    Error, Result,
     ckks::{self, Chain, Complex, Scale},
     rlwe::{GaloisElement, Level},
 };
@@ -50,6 +50,15 @@ pub trait Ops: Sync {
     fn add_const(&self, a: &Self::Ct, c: Complex<f64>) -> Result<Self::Ct>;
     /// Product with a constant in every slot, encoded at `scale`; not rescaled.
     fn mul_const(&self, a: &Self::Ct, c: Complex<f64>, scale: Scale) -> Result<Self::Ct>;
+    /// The sum of products with real constants in every slot, each encoded at its scale so
+    /// that all products have the same; not rescaled. Levels align downwards.
+    fn mul_const_sum(&self, terms: &[(&Self::Ct, f64, Scale)]) -> Result<Self::Ct> {
+        let product = |(a, c, scale): &(&Self::Ct, f64, Scale)| {
+            self.mul_const(a, Complex::new(*c, 0.0), *scale)
+        };
+        let sum = terms.iter().map(product).reduce(|sum, next| self.add(&sum?, &next?));
+        sum.unwrap_or_else(|| Err(Error::Circuit("sum of products: no terms".into())))
+    }
     /// One level down, dividing values and scale alike.
     fn rescale_assign(&self, a: &mut Self::Ct) -> Result<()>;
     /// Down to `level`, forgetting primes; values and scale stay.
@@ -121,6 +130,15 @@ impl Ops for ckks::Evaluator {
     }
     fn mul_const(&self, a: &Self::Ct, c: Complex<f64>, scale: Scale) -> Result<Self::Ct> {
         self.mul_const(a, c, scale)
+    }
+    fn mul_many(&self, pairs: &[(&Self::Ct, &Self::Ct)]) -> Result<Vec<Self::Ct>> {
+        self.mul_many(pairs)
+    }
+    fn mul_rescale_many(&self, pairs: &[(&Self::Ct, &Self::Ct)]) -> Result<Vec<Self::Ct>> {
+        self.mul_rescale_many(pairs)
+    }
+    fn mul_const_sum(&self, terms: &[(&Self::Ct, f64, Scale)]) -> Result<Self::Ct> {
+        self.mul_const_sum(terms)
     }
     fn rescale_assign(&self, a: &mut Self::Ct) -> Result<()> {
         self.rescale_assign(a)

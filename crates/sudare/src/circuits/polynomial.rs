@@ -562,14 +562,18 @@ impl Node {
                 e.mul_rescale(&quotient.evaluate(e, powers)?, &*at(e, &powers[n], level)?)?
             }
             (terms, quotients) => {
-                let terms = terms.iter().map(|term| {
-                    let power = at(e, &powers[&term.n], level)?;
-                    e.mul_const(&power, real(term.coefficient), term.scale)
-                });
-                let products = quotients.iter().map(|(quotient, n)| {
-                    e.mul(&quotient.evaluate(e, powers)?, &*at(e, &powers[n], level)?)
-                });
-                let sum = terms.chain(products).reduce(|sum, next| e.add(&sum?, &next?));
+                let powers_at = |n| at(e, &powers[n], level);
+                let of_terms: Vec<_> =
+                    terms.iter().map(|term| powers_at(&term.n)).collect::<Result<_>>()?;
+                let of_terms: Vec<_> = (of_terms.iter().zip(terms))
+                    .map(|(power, term)| (&**power, term.coefficient, term.scale))
+                    .collect();
+                let linear = (!of_terms.is_empty()).then(|| e.mul_const_sum(&of_terms));
+                let products = quotients
+                    .iter()
+                    .map(|(quotient, n)| e.mul(&quotient.evaluate(e, powers)?, &*powers_at(n)?));
+                let sum = linear.into_iter().chain(products);
+                let sum = sum.reduce(|sum, next| e.add(&sum?, &next?));
                 let empty = || Error::Circuit("polynomial: a plan with an empty sum".into());
                 let mut sum = sum.ok_or_else(empty)??;
                 e.rescale_assign(&mut sum)?;

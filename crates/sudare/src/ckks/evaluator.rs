@@ -258,6 +258,42 @@ impl Evaluator {
         Ok(out)
     }
 
+    /// The sum of products with real constants, `sum_i c_i a_i`, each encoded at its scale
+    /// so that all products have the same; not rescaled.
+    ///
+    /// | level | scale | keys | cost |
+    /// |---|---|---|---|
+    /// | the lowest | `a_i scale_i` | none | 2 row products a limb and term, in one pass |
+    ///
+    /// # Errors
+    /// As [`Evaluator::mul_const`]; [`Error::ScaleMismatch`]; [`Error::SlotMismatch`];
+    /// [`Error::Circuit`] without terms.
+    pub fn mul_const_sum(&self, terms: &[(&Ciphertext, f64, Scale)]) -> Result<Ciphertext> {
+        const OP: &str = "sum of products";
+        let Some(&(first, _, first_scale)) = terms.first() else {
+            return Err(Error::Circuit(format!("{OP}: at least one term is needed")));
+        };
+        let mut level = first.level();
+        for (a, ..) in terms {
+            level = level.min(self.check_pair(OP, first, a)?);
+        }
+        let scale = self.product_scale(OP, first.scale, first_scale, level)?;
+        let mut integers = Vec::with_capacity(terms.len());
+        for &(a, c, own) in terms {
+            match_scales(OP, scale, a.scale * own)?;
+            integers.push(self.integer(c, own, level)?);
+        }
+        let (basis, limbs) = (self.params.rlwe().basis(), self.limbs(level));
+        let polys = core::array::from_fn(|half| {
+            let rows: Vec<_> = terms.iter().map(|(a, ..)| &a.inner.polys[half]).collect();
+            basis.dot(limbs, &rows, |i| {
+                let m = basis.modulus(limbs, i);
+                integers.iter().map(|&c| m.reduce_i128(c)).collect()
+            })
+        });
+        Ok(self.wrap(first, polys, level, scale))
+    }
+
     /// `round(c scale)`, if that fits half the modulus.
     fn integer(&self, c: f64, scale: Scale, level: Level) -> Result<i128> {
         if !c.is_finite() {
@@ -289,12 +325,7 @@ impl Evaluator {
     /// [`Error::MissingRelinearizationKey`]; [`Error::ScaleOutOfRange`];
     /// [`Error::SlotMismatch`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn mul(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
-        let level = self.check_pair("multiply", a, b)?;
-        let scale = self.product_scale("multiply", a.scale, b.scale, level)?;
-        let key = self.switcher.relinearization_key(level)?;
-        let operand = Operand::Product(&a.inner.polys, &b.inner.polys);
-        let polys = self.switcher.switch(operand, level, key, Down::Special, None);
-        Ok(self.wrap(a, polys, level, scale))
+        self.product("multiply", a, b)?.relinearize(self, Down::Special)
     }
 
     /// Slotwise product, relinearised and rescaled: one division by `P` and the
@@ -307,13 +338,65 @@ impl Evaluator {
     /// # Errors
     /// [`Error::LevelExhausted`] at level 0; else as [`Evaluator::mul`].
     pub fn mul_rescale(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
-        let level = self.check_pair("multiply", a, b)?;
-        let next = below("multiply and rescale", level)?;
-        let scale = self.product_scale("multiply", a.scale, b.scale, level)?;
-        let key = self.switcher.relinearization_key(level)?;
-        let operand = Operand::Product(&a.inner.polys, &b.inner.polys);
-        let polys = self.switcher.switch(operand, level, key, Down::SpecialAndLevel, None);
-        Ok(self.wrap(a, polys, next, scale / self.params.chain().divisor(level)))
+        self.product("multiply and rescale", a, b)?.relinearize(self, Down::SpecialAndLevel)
+    }
+
+    /// [`Evaluator::mul`] of each pair; two at a time share the reading of the key.
+    ///
+    /// # Errors
+    /// As [`Evaluator::mul`].
+    pub fn mul_many(&self, pairs: &[(&Ciphertext, &Ciphertext)]) -> Result<Vec<Ciphertext>> {
+        self.products("multiply", pairs, Down::Special)
+    }
+
+    /// [`Evaluator::mul_rescale`] of each pair, as [`Evaluator::mul_many`].
+    ///
+    /// # Errors
+    /// As [`Evaluator::mul_rescale`].
+    pub fn mul_rescale_many(
+        &self,
+        pairs: &[(&Ciphertext, &Ciphertext)],
+    ) -> Result<Vec<Ciphertext>> {
+        self.products("multiply and rescale", pairs, Down::SpecialAndLevel)
+    }
+
+    fn products(
+        &self,
+        op: &'static str,
+        pairs: &[(&Ciphertext, &Ciphertext)],
+        down: Down,
+    ) -> Result<Vec<Ciphertext>> {
+        let mut out = Vec::with_capacity(pairs.len());
+        for pair in pairs.chunks(2) {
+            match *pair {
+                [(a, b), (c, d)] => {
+                    let (first, second) = (self.product(op, a, b)?, self.product(op, c, d)?);
+                    if first.level == second.level {
+                        out.extend(Product::relinearize_pair([first, second], self, down)?);
+                    } else {
+                        out.push(first.relinearize(self, down)?);
+                        out.push(second.relinearize(self, down)?);
+                    }
+                }
+                _ => {
+                    for (a, b) in pair {
+                        out.push(self.product(op, a, b)?.relinearize(self, down)?);
+                    }
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    fn product<'a>(
+        &self,
+        op: &'static str,
+        a: &'a Ciphertext,
+        b: &'a Ciphertext,
+    ) -> Result<Product<'a>> {
+        let level = self.check_pair(op, a, b)?;
+        let scale = self.product_scale(op, a.scale, b.scale, level)?;
+        Ok(Product { op, factors: [a, b], level, scale })
     }
 
     /// Divides by the primes of the level, rounding.
@@ -542,6 +625,53 @@ impl Evaluator {
         let (key, g) = (&key.key, &key.permutation);
         let polys = self.switcher.switch_hoisted(operand, &a.digits, key, Some(g));
         Ok(self.wrap(ciphertext, polys, ciphertext.level(), ciphertext.scale))
+    }
+}
+
+/// A product that is still to be computed.
+struct Product<'a> {
+    op: &'static str,
+    factors: [&'a Ciphertext; 2],
+    level: Level,
+    scale: Scale,
+}
+
+impl<'a> Product<'a> {
+    fn operand(&self) -> Operand<'a> {
+        let [a, b] = self.factors;
+        Operand::Product(&a.inner.polys, &b.inner.polys)
+    }
+
+    /// Level and scale after the division.
+    fn target(&self, e: &Evaluator, down: Down) -> Result<(Level, Scale)> {
+        match down {
+            Down::Special => Ok((self.level, self.scale)),
+            Down::SpecialAndLevel => {
+                let divisor = |_| e.params.chain().divisor(self.level);
+                below(self.op, self.level).map(|next| (next, self.scale / divisor(next)))
+            }
+        }
+    }
+
+    fn relinearize(self, e: &Evaluator, down: Down) -> Result<Ciphertext> {
+        let (level, scale) = self.target(e, down)?;
+        let key = e.switcher.relinearization_key(self.level)?;
+        let polys = e.switcher.switch(self.operand(), self.level, key, down, None);
+        Ok(e.wrap(self.factors[0], polys, level, scale))
+    }
+
+    /// Both of one level.
+    fn relinearize_pair(pair: [Self; 2], e: &Evaluator, down: Down) -> Result<[Ciphertext; 2]> {
+        let [first, second] = &pair;
+        let (level, scale) = first.target(e, down)?;
+        let scales = [scale, second.target(e, down)?.1];
+        let key = e.switcher.relinearization_key(first.level)?;
+        let operands = [first.operand(), second.operand()];
+        let [a, b] = e.switcher.switch_pair(operands, first.level, key, down);
+        Ok([
+            e.wrap(first.factors[0], a, level, scales[0]),
+            e.wrap(second.factors[0], b, level, scales[1]),
+        ])
     }
 }
 

@@ -266,6 +266,24 @@ impl RnsBasis {
         out
     }
 
+    /// `sum_i factors[i] a[i]` on the primes of `limbs`, with factors of its own for each
+    /// prime: `factors(i)` modulo the `i`-th.
+    #[must_use]
+    pub fn dot<R: Repr>(
+        &self,
+        limbs: LimbSet,
+        a: &[&RnsPoly<R>],
+        factors: impl Fn(usize) -> Vec<u64>,
+    ) -> RnsPoly<R> {
+        let mut out = self.take(limbs);
+        let factors: Vec<Vec<u64>> = (0..limbs.count()).map(factors).collect();
+        par::for_tiles(out.words_mut(), self.n(), 8 * TILE, |tile, part| {
+            let x: Vec<&[u64]> = a.iter().map(|a| piece(a, tile, part.len())).collect();
+            self.modulus(limbs, tile.row).dot(part, &x, &factors[tile.row]);
+        });
+        out
+    }
+
     /// Multiplies each limb by its own factor, `factor(i)` modulo the `i`-th prime.
     pub fn scale_assign<R: Repr>(&self, a: &mut RnsPoly<R>, factor: impl Fn(usize) -> u64 + Sync) {
         let limbs = a.limbs();

@@ -154,6 +154,29 @@ impl KeySwitcher {
         self.cut(level).switch(operand, key, down, permutation)
     }
 
+    /// As [`KeySwitcher::switch`] of both, in one pass over the key.
+    pub(crate) fn switch_pair(
+        &self,
+        operands: [Operand<'_>; 2],
+        level: Level,
+        key: &SwitchingKey,
+        down: Down,
+    ) -> [[RnsPoly<Eval>; 2]; 2] {
+        let cut = self.cut(level);
+        let [mut first, mut second] = operands.map(|operand| cut.lift(operand));
+        let pairs = cut.by_limb(&mut first).zip(cut.by_limb(&mut second));
+        let dividends = pairs.map(|((i, first), (_, second))| {
+            let [a, b] = operands;
+            Pair(
+                [(a, first), (b, second)]
+                    .map(|(operand, rows)| cut.dividend(operand, Limb::Lifted(rows), key, i)),
+            )
+        });
+        let (basis, limbs) = (cut.params.basis(), cut.limbs());
+        let [a, b, c, d] = cut.divider(down).run(basis, limbs, dividends.collect(), None);
+        [[a, b], [c, d]]
+    }
+
     /// As [`KeySwitcher::switch`] with [`Down::Special`], from the digits of
     /// `operand`.
     pub(crate) fn switch_hoisted(
@@ -455,6 +478,20 @@ impl Dividend<2> for Lifted<'_> {
         if let Some((kept, special)) = &self.kept {
             m.scale_add(first, &kept[start..][..len], *special);
         }
+    }
+}
+
+/// The same limb of two products with one key.
+struct Pair<'a>([Product<'a>; 2]);
+
+impl Dividend<4> for Pair<'_> {
+    fn prepare(&mut self) {
+        self.0.iter_mut().for_each(Product::prepare);
+    }
+
+    fn write(&self, start: usize, [a, b, c, d]: [&mut [u64]; 4]) {
+        self.0[0].write(start, [a, b]);
+        self.0[1].write(start, [c, d]);
     }
 }
 
