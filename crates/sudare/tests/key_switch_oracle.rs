@@ -87,8 +87,8 @@ impl Session {
         let params = self.params.rlwe();
         let (limbs, n) = (params.limbs(level), params.basis().n() as f64);
         let chain = moduli(params.basis(), limbs);
-        let digits = chain.chunks(params.alpha()).map(|digit| {
-            let log2_d: f64 = digit.iter().map(|&q| (q as f64).log2()).sum();
+        let digits = params.digit_primes(level).into_iter().map(|owned| {
+            let log2_d: f64 = chain[owned].iter().map(|&q| (q as f64).log2()).sum();
             (log2_d - params.log2_p()).exp2() / 2.0
         });
         n * 21.0 * digits.sum::<f64>() + (1.0 + n) / 2.0

@@ -325,7 +325,7 @@ impl Evaluator {
     /// [`Error::MissingRelinearizationKey`]; [`Error::ScaleOutOfRange`];
     /// [`Error::SlotMismatch`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn mul(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
-        self.product("multiply", a, b)?.relinearize(self, Down::Special)
+        self.product(a, b, Down::Special)?.relinearize(self)
     }
 
     /// Slotwise product, relinearised and rescaled: one division by `P` and the
@@ -338,7 +338,7 @@ impl Evaluator {
     /// # Errors
     /// [`Error::LevelExhausted`] at level 0; else as [`Evaluator::mul`].
     pub fn mul_rescale(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
-        self.product("multiply and rescale", a, b)?.relinearize(self, Down::SpecialAndLevel)
+        self.product(a, b, Down::SpecialAndLevel)?.relinearize(self)
     }
 
     /// [`Evaluator::mul`] of each pair; two at a time share the reading of the key.
@@ -346,7 +346,7 @@ impl Evaluator {
     /// # Errors
     /// As [`Evaluator::mul`].
     pub fn mul_many(&self, pairs: &[(&Ciphertext, &Ciphertext)]) -> Result<Vec<Ciphertext>> {
-        self.products("multiply", pairs, Down::Special)
+        self.products(pairs, Down::Special)
     }
 
     /// [`Evaluator::mul_rescale`] of each pair, as [`Evaluator::mul_many`].
@@ -357,30 +357,25 @@ impl Evaluator {
         &self,
         pairs: &[(&Ciphertext, &Ciphertext)],
     ) -> Result<Vec<Ciphertext>> {
-        self.products("multiply and rescale", pairs, Down::SpecialAndLevel)
+        self.products(pairs, Down::SpecialAndLevel)
     }
 
     fn products(
         &self,
-        op: &'static str,
         pairs: &[(&Ciphertext, &Ciphertext)],
         down: Down,
     ) -> Result<Vec<Ciphertext>> {
+        let product = |&(a, b): &(_, _)| self.product(a, b, down);
         let mut out = Vec::with_capacity(pairs.len());
         for pair in pairs.chunks(2) {
-            match *pair {
-                [(a, b), (c, d)] => {
-                    let (first, second) = (self.product(op, a, b)?, self.product(op, c, d)?);
-                    if first.level == second.level {
-                        out.extend(Product::relinearize_pair([first, second], self, down)?);
-                    } else {
-                        out.push(first.relinearize(self, down)?);
-                        out.push(second.relinearize(self, down)?);
-                    }
+            let mut products: Vec<_> = pair.iter().map(product).collect::<Result<_>>()?;
+            match products.pop().zip(products.pop()) {
+                Some((second, first)) if first.level == second.level => {
+                    out.extend(Product::relinearize_pair([first, second], self)?);
                 }
                 _ => {
-                    for (a, b) in pair {
-                        out.push(self.product(op, a, b)?.relinearize(self, down)?);
+                    for product in pair.iter().map(product) {
+                        out.push(product?.relinearize(self)?);
                     }
                 }
             }
@@ -388,15 +383,18 @@ impl Evaluator {
         Ok(out)
     }
 
-    fn product<'a>(
-        &self,
-        op: &'static str,
-        a: &'a Ciphertext,
-        b: &'a Ciphertext,
-    ) -> Result<Product<'a>> {
-        let level = self.check_pair(op, a, b)?;
-        let scale = self.product_scale(op, a.scale, b.scale, level)?;
-        Ok(Product { op, factors: [a, b], level, scale })
+    fn product<'a>(&self, a: &'a Ciphertext, b: &'a Ciphertext, down: Down) -> Result<Product<'a>> {
+        let level = self.check_pair("multiply", a, b)?;
+        let after = match down {
+            Down::Special => level,
+            Down::SpecialAndLevel => below("multiply and rescale", level)?,
+        };
+        let product = self.product_scale("multiply", a.scale, b.scale, level)?;
+        let scale = match down {
+            Down::Special => product,
+            Down::SpecialAndLevel => product / self.params.chain().divisor(level),
+        };
+        Ok(Product { factors: [a, b], level, down, after, scale })
     }
 
     /// Divides by the primes of the level, rounding.
@@ -630,9 +628,11 @@ impl Evaluator {
 
 /// A product that is still to be computed.
 struct Product<'a> {
-    op: &'static str,
     factors: [&'a Ciphertext; 2],
     level: Level,
+    down: Down,
+    /// Level and scale of the result.
+    after: Level,
     scale: Scale,
 }
 
@@ -642,36 +642,23 @@ impl<'a> Product<'a> {
         Operand::Product(&a.inner.polys, &b.inner.polys)
     }
 
-    /// Level and scale after the division.
-    fn target(&self, e: &Evaluator, down: Down) -> Result<(Level, Scale)> {
-        match down {
-            Down::Special => Ok((self.level, self.scale)),
-            Down::SpecialAndLevel => {
-                let divisor = |_| e.params.chain().divisor(self.level);
-                below(self.op, self.level).map(|next| (next, self.scale / divisor(next)))
-            }
-        }
+    fn wrap(&self, e: &Evaluator, polys: [RnsPoly<Eval>; 2]) -> Ciphertext {
+        e.wrap(self.factors[0], polys, self.after, self.scale)
     }
 
-    fn relinearize(self, e: &Evaluator, down: Down) -> Result<Ciphertext> {
-        let (level, scale) = self.target(e, down)?;
+    fn relinearize(self, e: &Evaluator) -> Result<Ciphertext> {
         let key = e.switcher.relinearization_key(self.level)?;
-        let polys = e.switcher.switch(self.operand(), self.level, key, down, None);
-        Ok(e.wrap(self.factors[0], polys, level, scale))
+        let polys = e.switcher.switch(self.operand(), self.level, key, self.down, None);
+        Ok(self.wrap(e, polys))
     }
 
     /// Both of one level.
-    fn relinearize_pair(pair: [Self; 2], e: &Evaluator, down: Down) -> Result<[Ciphertext; 2]> {
-        let [first, second] = &pair;
-        let (level, scale) = first.target(e, down)?;
-        let scales = [scale, second.target(e, down)?.1];
-        let key = e.switcher.relinearization_key(first.level)?;
-        let operands = [first.operand(), second.operand()];
-        let [a, b] = e.switcher.switch_pair(operands, first.level, key, down);
-        Ok([
-            e.wrap(first.factors[0], a, level, scales[0]),
-            e.wrap(second.factors[0], b, level, scales[1]),
-        ])
+    fn relinearize_pair([a, b]: [Self; 2], e: &Evaluator) -> Result<[Ciphertext; 2]> {
+        debug_assert!(a.level == b.level && a.down == b.down);
+        let key = e.switcher.relinearization_key(a.level)?;
+        let operands = [a.operand(), b.operand()];
+        let [first, second] = e.switcher.switch_pair(operands, a.level, key, a.down);
+        Ok([a.wrap(e, first), b.wrap(e, second)])
     }
 }
 

@@ -198,7 +198,8 @@ mod tests {
         assert!(params.rlwe().security_bits() >= 128.0);
         assert_eq!(params.spec().log2_scale, 40.0);
         assert!(base_bits(&params) > 45.9);
-        let largest_digit = base_bits(&params) + 40.0 * (params.rlwe().alpha() - 1) as f64;
+        let widest = params.rlwe().digit_primes(params.top())[0].len();
+        let largest_digit = base_bits(&params) + 40.0 * (widest - 1) as f64;
         assert!(params.rlwe().log2_p() > largest_digit + 1.5, "{name}");
         let scale = params.scale_at(Level(0)).log2();
         assert!((scale - 40.0).abs() < 0.01, "{name}: 2^{scale}");

@@ -9,8 +9,10 @@ use sudare_arith::Shoup;
 pub(super) struct Gadget {
     /// Special primes, the first of the basis.
     p: usize,
-    /// Chain primes per digit.
-    alpha: usize,
+    /// Where each digit starts, and the end of the last.
+    bounds: Vec<usize>,
+    /// The digit that each chain prime belongs to.
+    owners: Vec<usize>,
     /// The product `P` of the special primes, modulo each prime of the chain.
     special: Vec<Shoup>,
     /// By number of chain primes less one: from the primes of the digit that ends there
@@ -21,9 +23,8 @@ pub(super) struct Gadget {
 }
 
 impl Gadget {
-    /// Digits of `alpha` primes, cut of polynomials with at most `q` chain primes, and
-    /// the first `p` special primes.
-    pub(super) fn new(basis: &RnsBasis, q: usize, alpha: usize, p: usize) -> Self {
+    /// Digits of as many chain primes as `widths` says, and the first `p` special primes.
+    pub(super) fn new(basis: &RnsBasis, widths: &[usize], p: usize) -> Self {
         let all = basis.all();
         let moduli: Vec<_> = basis.tables(all).map(|t| *t.modulus()).collect();
         let (chain, special) = moduli.split_at(all.q());
@@ -31,20 +32,35 @@ impl Gadget {
             let product = special[..p].iter().fold(1, |p, k| m.mul(p, m.reduce(k.value())));
             m.shoup(product)
         };
+        let bounds: Vec<usize> = core::iter::once(0)
+            .chain(widths.iter().scan(0, |end, width| {
+                *end += width;
+                Some(*end)
+            }))
+            .collect();
+        let widths = widths.iter().enumerate();
+        let owners: Vec<usize> =
+            widths.flat_map(|(digit, &width)| core::iter::repeat_n(digit, width)).collect();
+        let lift =
+            |(i, &digit): (usize, &usize)| BaseConverter::new(&moduli[bounds[digit]..=i], &moduli);
         Self {
             p,
-            alpha,
             special: chain.iter().map(special_mod).collect(),
-            lift: (1..=q)
-                .map(|end| BaseConverter::new(&moduli[(end - 1) / alpha * alpha..end], &moduli))
-                .collect(),
+            lift: owners.iter().enumerate().map(lift).collect(),
             mod_down: Divider::new(basis, LimbSet::chain(all.q()).with_special(p), all.q()),
+            bounds,
+            owners,
         }
     }
 
-    /// Chain primes per digit.
-    pub(super) fn alpha(&self) -> usize {
-        self.alpha
+    /// The digit that the `i`-th chain prime belongs to.
+    pub(super) fn owner(&self, i: usize) -> usize {
+        self.owners[i]
+    }
+
+    /// The chain primes of a digit in polynomials with `q` chain primes.
+    pub(super) fn owned(&self, digit: usize, q: usize) -> Range<usize> {
+        self.bounds[digit]..q.min(self.bounds[digit + 1])
     }
 
     /// The first `q` chain primes and the special ones: the primes of a key.
@@ -52,10 +68,9 @@ impl Gadget {
         LimbSet::chain(q).with_special(self.p)
     }
 
-    /// The chain primes that each digit of a polynomial with `q` chain primes owns.
-    pub(super) fn digits(&self, q: usize) -> impl ExactSizeIterator<Item = Range<usize>> + use<> {
-        let alpha = self.alpha;
-        (0..q.div_ceil(alpha)).map(move |digit| digit * alpha..q.min((digit + 1) * alpha))
+    /// The chain primes that each digit of a polynomial with `q >= 1` chain primes owns.
+    pub(super) fn digits(&self, q: usize) -> impl ExactSizeIterator<Item = Range<usize>> {
+        (0..self.owner(q - 1) + 1).map(move |digit| self.owned(digit, q))
     }
 
     /// Lifts the digit that ends with the `end`-th chain prime to every prime.

@@ -3,6 +3,7 @@ use crate::{
     Error, Result,
     ring::{Divider, LimbSet, RnsBasis},
 };
+use core::ops::Range;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -71,7 +72,7 @@ impl Params {
         let chain: Vec<u64> = spec.q.concat();
         let log2_qp = log2(&chain) + log2(&spec.p);
         price(&spec, "the evaluation keys at the top level", spec.secret, log2_qp)?;
-        let alpha = digit_width(&chain, log2(&spec.p))?;
+        let widths = digit_widths(&chain, log2(&spec.p))?;
         let basis = RnsBasis::new(spec.log_n, &chain, &spec.p)?;
         let all = basis.all();
         let limbs_at: Vec<usize> = spec
@@ -89,8 +90,8 @@ impl Params {
         let levels = || limbs_at.windows(2).map(|pair| (pair[1], pair[0]));
         Ok(Self(Arc::new(Inner {
             id: fingerprint(&spec)?,
-            gadget: Gadget::new(&basis, all.q(), alpha, all.p()),
-            raising: Gadget::new(&basis, limbs_at[0], limbs_at[0], p),
+            gadget: Gadget::new(&basis, &widths, all.p()),
+            raising: Gadget::new(&basis, &limbs_at[..1], p),
             rescale: levels()
                 .map(|(from, to)| Divider::new(&basis, LimbSet::chain(from), to))
                 .collect(),
@@ -160,10 +161,14 @@ impl Params {
         self.0.gadget.limbs(self.limbs(level).q())
     }
 
-    /// Chain primes per key-switching digit, `alpha`.
+    /// The chain primes of each key-switching digit at `level`. There are `dnum` digits of
+    /// `alpha` primes where all primes have about one size.
+    ///
+    /// # Panics
+    /// If `level` is above the top, which [`Params::check_level`] refuses.
     #[must_use]
-    pub fn alpha(&self) -> usize {
-        self.0.gadget.alpha()
+    pub fn digit_primes(&self, level: Level) -> Vec<Range<usize>> {
+        self.0.gadget.digits(self.limbs(level).q()).collect()
     }
 
     /// Key-switching digits at `level`, `dnum`.
@@ -335,20 +340,34 @@ fn price(spec: &Spec, what: &str, secret: SecretDistribution, log2_qp: f64) -> R
     })
 }
 
-/// The most chain primes per digit such that no digit exceeds the product of the
-/// special primes, which bounds the noise of key switching.
-fn digit_width(chain: &[u64], log2_p: f64) -> Result<usize> {
-    let fits = |alpha: &usize| {
-        chain
-            .chunks(*alpha)
-            .all(|digit| digit.iter().map(|&q| (q as f64).log2()).sum::<f64>() <= log2_p)
-    };
-    (1..=chain.len()).rev().find(fits).ok_or_else(|| Error::InvalidSpec {
-        field: "p",
-        problem: format!(
-            "the special primes have {log2_p:.1} bits together, less than the largest prime of the chain"
-        ),
-    })
+/// Chain primes per digit, from the bottom as many as the product of the special primes
+/// covers: that bounds the noise of key switching.
+fn digit_widths(chain: &[u64], log2_p: f64) -> Result<Vec<usize>> {
+    let mut widths: Vec<usize> = Vec::new();
+    let mut bits = f64::INFINITY;
+    for &q in chain {
+        let log2_q = (q as f64).log2();
+        if log2_q > log2_p {
+            return Err(Error::InvalidSpec {
+                field: "p",
+                problem: format!(
+                    "the special primes have {log2_p:.1} bits together, less than the largest \
+                     prime of the chain"
+                ),
+            });
+        }
+        match widths.last_mut() {
+            Some(width) if bits + log2_q <= log2_p => {
+                *width += 1;
+                bits += log2_q;
+            }
+            _ => {
+                widths.push(1);
+                bits = log2_q;
+            }
+        }
+    }
+    Ok(widths)
 }
 
 fn fingerprint(spec: &Spec) -> Result<ParamsId> {

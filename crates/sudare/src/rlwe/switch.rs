@@ -271,7 +271,7 @@ impl<'a> Cut<'a> {
         self.gadget.limbs(self.params.limbs(self.level).q())
     }
 
-    fn digits(self) -> impl ExactSizeIterator<Item = Range<usize>> + use<> {
+    fn digits(self) -> impl ExactSizeIterator<Item = Range<usize>> + use<'a> {
         self.gadget.digits(self.limbs().q())
     }
 
@@ -329,9 +329,8 @@ impl<'a> Cut<'a> {
                 operand.write_switched(table.modulus(), i, t * TILE, tile);
             }
             table.inverse(row);
-            let start = i - i % self.gadget.alpha();
-            let end = limbs.q().min(start + self.gadget.alpha());
-            let factor = self.gadget.lift(end).inverse(i - start);
+            let owned = self.gadget.owned(self.gadget.owner(i), limbs.q());
+            let factor = self.gadget.lift(owned.end).inverse(i - owned.start);
             table.modulus().scale_assign(row, factor);
         });
         let mut digits: Vec<RnsPoly<Eval>> = self.digits().map(|_| basis.take(limbs)).collect();
@@ -352,7 +351,7 @@ impl<'a> Cut<'a> {
 
     /// The digit that owns the `i`-th prime, if it is one of the chain.
     fn owner(self, i: usize) -> Option<usize> {
-        (i < self.limbs().q()).then(|| i / self.gadget.alpha())
+        (i < self.limbs().q()).then(|| self.gadget.owner(i))
     }
 
     /// The rows of lifted digits limb by limb, without those that a digit owns.
