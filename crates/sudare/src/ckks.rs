@@ -24,4 +24,4 @@ pub use params::{Params, Spec};
 pub use presets::{Preset, preset, presets};
 pub use scale::Scale;
 pub use sudare_arith::fft::Complex;
-pub use transform::Weights;
+pub use transform::{RotationSum, Weights};

@@ -1,7 +1,7 @@
 use super::Ops;
 use crate::{
     Error, Result,
-    ckks::{Chain, Complex, Scale},
+    ckks::{Chain, Complex, RotationSum, Scale},
     rlwe::{KeyRequest, Level},
 };
 use std::collections::BTreeMap;
@@ -170,6 +170,7 @@ pub struct LinearPlan {
     scale: Scale,
     weight_scale: Scale,
     output_scale: Scale,
+    raised: bool,
     request: KeyRequest,
 }
 
@@ -187,8 +188,9 @@ struct Steps {
 const GIANT_COST: usize = 3;
 
 impl Steps {
-    /// For offsets below `slots`, in ascending order.
-    fn of(offsets: &[usize], slots: usize) -> Self {
+    /// For offsets below `slots`, in ascending order; with baby steps alone if giant steps
+    /// are not wanted.
+    fn of(offsets: &[usize], slots: usize, giants: bool) -> Self {
         // The offsets on a circle: they start after the widest gap.
         let gap = |i: usize| {
             let next = offsets.get(i + 1).map_or_else(|| offsets[0] + slots, |&next| next);
@@ -203,7 +205,7 @@ impl Steps {
         };
         let count = offsets.iter().map(distance).max().unwrap_or(0) / stride + 1;
         let cost = |baby: &usize| baby + GIANT_COST * count.div_ceil(*baby);
-        let baby = (1..=count).min_by_key(cost).unwrap_or(1);
+        let baby = if giants { (1..=count).min_by_key(cost).unwrap_or(1) } else { count };
         Self { start, stride, baby, giant: count.div_ceil(baby) }
     }
 
@@ -233,6 +235,33 @@ impl LinearTransform {
         scale: Scale,
         out: Scale,
     ) -> Result<LinearPlan> {
+        self.plan_for(log_n, chain, level, [scale, out], false)
+    }
+
+    /// As [`LinearTransform::plan`], for ciphertexts that are raised from level 0 to `level`
+    /// through an ephemeral secret. All steps are baby steps, which cost little there.
+    ///
+    /// # Errors
+    /// As [`LinearTransform::plan`].
+    pub fn plan_raised(
+        &self,
+        log_n: u32,
+        chain: &Chain,
+        level: Level,
+        scale: Scale,
+        out: Scale,
+    ) -> Result<LinearPlan> {
+        self.plan_for(log_n, chain, level, [scale, out], true)
+    }
+
+    fn plan_for(
+        &self,
+        log_n: u32,
+        chain: &Chain,
+        level: Level,
+        [scale, out]: [Scale; 2],
+        raised: bool,
+    ) -> Result<LinearPlan> {
         const OP: &str = "linear transform";
         if level > chain.top() {
             return Err(Error::LevelOutOfRange { found: level, max: chain.top() });
@@ -260,12 +289,24 @@ impl LinearTransform {
         }
         let slots = 1 << self.log_slots;
         let offsets: Vec<usize> = self.diagonals.keys().copied().collect();
-        let steps = Steps::of(&offsets, slots);
+        let steps = Steps::of(&offsets, slots, !raised);
         let giant = (steps.giant > 1).then_some((steps.baby * steps.stride) % slots);
         let rotations = steps.baby_offsets(slots).chain(giant).map(|k| k as i64);
-        let request = KeyRequest::new().rotations(log_n, rotations, level);
-        let transform = self.clone();
-        Ok(LinearPlan { transform, steps, level, scale, weight_scale, output_scale: out, request })
+        let request = match raised {
+            true => KeyRequest::new().raised_rotations(log_n, rotations),
+            false => KeyRequest::new().rotations(log_n, rotations, level),
+        };
+        let (transform, output_scale) = (self.clone(), out);
+        Ok(LinearPlan {
+            transform,
+            steps,
+            level,
+            scale,
+            weight_scale,
+            output_scale,
+            raised,
+            request,
+        })
     }
 }
 
@@ -312,16 +353,25 @@ impl LinearPlan {
         self.transform.diagonals.len()
     }
 
-    /// Rotations of the baby steps and of the giant step, in slots.
-    pub(super) fn rotations(&self) -> (Vec<i64>, i64) {
-        let slots = 1 << self.transform.log_slots;
-        let baby = self.steps.baby_offsets(slots).map(|k| k as i64).collect();
-        (baby, (self.steps.baby * self.steps.stride % slots) as i64)
+    /// Whether it is for ciphertexts that are raised to its level.
+    #[must_use]
+    pub fn is_raised(&self) -> bool {
+        self.raised
     }
 
-    /// How many giant steps there are, that by 0 included.
-    pub(super) fn stages(&self) -> usize {
-        self.steps.giant
+    /// The rotations that it sums.
+    #[must_use]
+    pub fn rotation_sum(&self) -> RotationSum {
+        let slots = 1 << self.transform.log_slots;
+        RotationSum {
+            level: self.level,
+            log_slots: self.transform.log_slots,
+            scale: self.weight_scale,
+            baby: self.steps.baby_offsets(slots).map(|k| k as i64).collect(),
+            giant: (self.steps.baby * self.steps.stride % slots) as i64,
+            stages: self.steps.giant,
+            raised: self.raised,
+        }
     }
 
     /// `w_jb`, none if it is zero.
@@ -403,7 +453,10 @@ mod tests {
             (&[0, 8, 16, 24, 40, 48, 56], Steps { start: 40, stride: 8, baby: 4, giant: 2 }),
         ];
         for (offsets, expected) in cases {
-            assert_eq!(Steps::of(offsets, slots), expected, "{offsets:?}");
+            assert_eq!(Steps::of(offsets, slots, true), expected, "{offsets:?}");
+            let Steps { start, stride, baby, giant } = Steps::of(offsets, slots, false);
+            assert_eq!((start, stride, giant), (expected.start, expected.stride, 1));
+            assert!(baby <= expected.baby * expected.giant);
         }
     }
 

@@ -79,6 +79,10 @@ pub trait Ops: Sync {
     fn transform_many(&self, xs: &[&Self::Ct], matrix: &Self::Matrix) -> Result<Vec<Self::Ct>> {
         xs.iter().map(|a| self.transform(a, matrix)).collect()
     }
+    /// [`Ops::mod_raise`] to the level of a matrix planned for that
+    /// ([`LinearTransform::plan_raised`](super::LinearTransform::plan_raised)), and
+    /// [`Ops::transform`], of each.
+    fn raise_transform_many(&self, xs: &[&Self::Ct], m: &Self::Matrix) -> Result<Vec<Self::Ct>>;
 
     /// Slot `i` of the result is slot `i + k` of `a`.
     fn rotate(&self, a: &Self::Ct, k: i64) -> Result<Self::Ct> {
@@ -150,16 +154,10 @@ impl Ops for ckks::Evaluator {
         self.automorphism(a, g)
     }
     fn prepare(&self, plan: &LinearPlan) -> Result<Self::Matrix> {
-        let (baby, giant) = plan.rotations();
-        let log_slots = plan.transform().log_slots();
-        self.encode_weights(
-            plan.level(),
-            log_slots,
-            plan.weight_scale(),
-            (&baby, giant),
-            plan.stages(),
-            |j, b| plan.weight(j, b),
-        )
+        self.encode_weights(plan.rotation_sum(), |j, b| plan.weight(j, b))
+    }
+    fn raise_transform_many(&self, xs: &[&Self::Ct], m: &Self::Matrix) -> Result<Vec<Self::Ct>> {
+        self.raise_transform_many(xs, m)
     }
     fn transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct> {
         self.transform(a, matrix)

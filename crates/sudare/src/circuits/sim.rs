@@ -397,6 +397,11 @@ impl Ops for Evaluator {
         Ok(product)
     }
 
+    fn raise_transform_many(&self, xs: &[&Ciphertext], m: &LinearPlan) -> Result<Vec<Ciphertext>> {
+        let raise = |x: &&Ciphertext| self.transform(&self.mod_raise(x, m.level())?, m);
+        xs.iter().map(raise).collect()
+    }
+
     /// The slots stay those of `m`, as if `I` were zero: what of `I` a circuit does not
     /// remove, and the room that `q_0 I` takes, do not show here.
     fn mod_raise(&self, a: &Ciphertext, to: Level) -> Result<Ciphertext> {

@@ -5,67 +5,86 @@ use crate::{
     rlwe::{Combination, Down, GaloisElement, Level, ParamsId},
 };
 
-/// Encoded weights of a sum of rotations in two stages: with the rotations by `b` of the
-/// baby steps and by `g`, `sum_j rotate^j(sum_b w_jb rotate(x, b), g)`.
+const OP: &str = "linear transform";
+
+/// A sum of rotations in two stages: with the rotations by `b` of the baby steps and by
+/// `g`, `sum_j rotate^j(sum_b w_jb rotate(x, b), g)`.
+#[derive(Debug, Clone)]
+pub struct RotationSum {
+    /// Level of the ciphertexts.
+    pub level: Level,
+    /// `log2` of their slots.
+    pub log_slots: u32,
+    /// Scale of the weights.
+    pub scale: Scale,
+    /// Rotations of the baby steps, in slots.
+    pub baby: Vec<i64>,
+    /// That of the giant step, in slots.
+    pub giant: i64,
+    /// Values of `j`: `stages - 1` giant steps.
+    pub stages: usize,
+    /// Whether ciphertexts come from level 0 and are raised to this one, see
+    /// [`Evaluator::raise_transform_many`]. There is one stage then.
+    pub raised: bool,
+}
+
+/// The encoded weights of a [`RotationSum`].
 ///
-/// Weights are held modulo the primes of a key, special ones included, so that results
-/// are divided once: at level `l` each takes `N` words for every such prime.
+/// They are held modulo the primes of a key, special ones included, so that results are
+/// divided once: each takes `N` words for every such prime.
 pub struct Weights {
     params: ParamsId,
-    level: Level,
-    log_slots: u32,
-    scale: Scale,
+    sum: RotationSum,
     baby: Vec<GaloisElement>,
     giant: GaloisElement,
     weights: Vec<Vec<Option<RnsPoly<Eval>>>>,
 }
 
 impl Weights {
-    /// The level of the ciphertexts it is for.
+    /// What they are for.
     #[must_use]
-    pub fn level(&self) -> Level {
-        self.level
+    pub fn sum(&self) -> &RotationSum {
+        &self.sum
     }
 }
 
 impl Evaluator {
-    /// Encodes the weights of a sum of rotations for ciphertexts of `2^log_slots` slots at
-    /// `level`: `weight(j, b)` is `w_jb` for the `b`-th baby step in each of `stages`
-    /// stages, none if it is zero.
+    /// Encodes the weights of a sum of rotations: `weight(j, b)` is `w_jb` for the `b`-th
+    /// baby step, none if it is zero.
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`]; what [`Encoder::encode`](super::Encoder::encode) refuses.
+    /// [`Error::LevelOutOfRange`]; [`Error::Circuit`] for several stages of what is raised;
+    /// what [`Encoder::encode`](super::Encoder::encode) refuses.
     pub fn encode_weights(
         &self,
-        level: Level,
-        log_slots: u32,
-        scale: Scale,
-        (baby, giant): (&[i64], i64),
-        stages: usize,
+        sum: RotationSum,
         weight: impl Fn(usize, usize) -> Option<Vec<Complex<f64>>>,
     ) -> Result<Weights> {
         let rlwe = self.params().rlwe();
-        rlwe.check_level(level)?;
-        let limbs = rlwe.key_limbs(level);
+        rlwe.check_level(sum.level)?;
+        if sum.raised && sum.stages > 1 {
+            return Err(Error::Circuit(format!(
+                "{OP}: {} stages of what is raised; one is possible",
+                sum.stages
+            )));
+        }
+        let limbs = match sum.raised {
+            true => rlwe.raising_limbs(sum.level),
+            false => rlwe.key_limbs(sum.level),
+        };
+        let slots = 1 << sum.log_slots;
         let encode = |values: Vec<Complex<f64>>| {
-            if values.len() != 1 << log_slots {
-                let (op, expected) = ("encode weights", 1 << log_slots);
-                return Err(Error::SlotMismatch { op, found: values.len(), expected });
+            if values.len() != slots {
+                return Err(Error::SlotMismatch { op: OP, found: values.len(), expected: slots });
             }
             let values = values.iter().copied();
-            self.encoder().polynomial(values, 1 << log_slots, level, limbs, scale)
+            self.encoder().polynomial(values, slots, sum.level, limbs, sum.scale)
         };
-        let row = |j| (0..baby.len()).map(|b| weight(j, b).map(encode).transpose()).collect();
-        let log_n = self.params().log_n();
-        Ok(Weights {
-            params: rlwe.id(),
-            level,
-            log_slots,
-            scale,
-            baby: baby.iter().map(|&k| GaloisElement::rotation(log_n, k)).collect(),
-            giant: GaloisElement::rotation(log_n, giant),
-            weights: (0..stages).map(row).collect::<Result<_>>()?,
-        })
+        let row = |j| (0..sum.baby.len()).map(|b| weight(j, b).map(encode).transpose()).collect();
+        let weights = (0..sum.stages).map(row).collect::<Result<_>>()?;
+        let rotation = |k| GaloisElement::rotation(self.params().log_n(), k);
+        let baby = sum.baby.iter().map(|&k| rotation(k)).collect();
+        Ok(Weights { params: rlwe.id(), baby, giant: rotation(sum.giant), weights, sum })
     }
 
     /// The sum of rotations of `a`, rescaled.
@@ -92,23 +111,7 @@ impl Evaluator {
         inputs: &[&Ciphertext],
         weights: &Weights,
     ) -> Result<Vec<Ciphertext>> {
-        const OP: &str = "linear transform";
-        let level = weights.level;
-        self.params().rlwe().check_id("weights", weights.params)?;
-        let next = below(OP, level)?;
-        let mut scales = Vec::with_capacity(inputs.len());
-        for input in inputs {
-            self.check(input)?;
-            if input.level() < level {
-                return Err(Error::LevelOutOfRange { found: level, max: input.level() });
-            }
-            if input.log_slots != weights.log_slots {
-                let (found, expected) = (input.slots(), 1 << weights.log_slots);
-                return Err(Error::SlotMismatch { op: OP, found, expected });
-            }
-            let scale = self.product_scale(OP, input.scale, weights.scale, level)?;
-            scales.push(scale / self.params().chain().divisor(level));
-        }
+        let (level, scales) = self.check_transform(inputs, weights, false)?;
         let key = |g: GaloisElement| match g.0 {
             1 => Ok(None),
             _ => self.switcher.galois_key(g, level).map(Some),
@@ -120,6 +123,67 @@ impl Evaluator {
         };
         let polys: Vec<_> = inputs.iter().map(|input| &input.inner.polys).collect();
         let results = self.switcher.combine(&polys, level, &combination, Down::SpecialAndLevel);
+        self.wrap_all(inputs, results, level, scales)
+    }
+
+    /// [`Evaluator::mod_raise`] and then [`Evaluator::transform`], of each of `inputs`, by
+    /// keys of one digit: what is raised through an ephemeral secret is small.
+    ///
+    /// | level | scale | keys | cost of each |
+    /// |---|---|---|---|
+    /// | `weights - 1` | `a weights / divisor` | raising, and every step of what is raised | 1 key switch at level 0, 4 transforms a limb, a product with a key of one digit a step |
+    ///
+    /// # Errors
+    /// [`Error::MissingRaisingKey`]; else as [`Evaluator::transform`].
+    pub fn raise_transform_many(
+        &self,
+        inputs: &[&Ciphertext],
+        weights: &Weights,
+    ) -> Result<Vec<Ciphertext>> {
+        let (level, scales) = self.check_transform(inputs, weights, true)?;
+        let polys: Vec<_> = inputs.iter().map(|input| &input.inner.polys).collect();
+        let (steps, rows) = (&weights.baby, &weights.weights);
+        let results = self.switcher.combine_raised(&polys, level, steps, rows)?;
+        self.wrap_all(inputs, results, level, scales)
+    }
+
+    /// The level of the weights, and the scales of results.
+    fn check_transform(
+        &self,
+        inputs: &[&Ciphertext],
+        weights: &Weights,
+        raised: bool,
+    ) -> Result<(Level, Vec<Scale>)> {
+        let (sum, level) = (&weights.sum, weights.sum.level);
+        self.params().rlwe().check_id("weights", weights.params)?;
+        if sum.raised != raised {
+            let found = if raised { "not for what is raised" } else { "for what is raised" };
+            return Err(Error::Circuit(format!("{OP}: the weights are {found}")));
+        }
+        below(OP, level)?;
+        let scale = |input: &&Ciphertext| {
+            self.check(input)?;
+            if input.level() < level && !raised {
+                return Err(Error::LevelOutOfRange { found: level, max: input.level() });
+            }
+            if input.log_slots != sum.log_slots {
+                let (found, expected) = (input.slots(), 1 << sum.log_slots);
+                return Err(Error::SlotMismatch { op: OP, found, expected });
+            }
+            let product = self.product_scale(OP, input.scale, sum.scale, level)?;
+            Ok(product / self.params().chain().divisor(level))
+        };
+        Ok((level, inputs.iter().map(scale).collect::<Result<_>>()?))
+    }
+
+    fn wrap_all(
+        &self,
+        inputs: &[&Ciphertext],
+        results: Vec<[RnsPoly<Eval>; 2]>,
+        level: Level,
+        scales: Vec<Scale>,
+    ) -> Result<Vec<Ciphertext>> {
+        let next = below(OP, level)?;
         let wrapped = results.into_iter().zip(inputs).zip(scales);
         Ok(wrapped.map(|((polys, input), scale)| self.wrap(input, polys, next, scale)).collect())
     }

@@ -1,9 +1,12 @@
 use super::{
-    Digits, Down, KeySwitcher, Level, Operand,
+    Digits, Down, GaloisElement, KeySwitcher, Level, Operand,
     keys::GaloisKey,
-    switch::{Cut, Limb, Product},
+    switch::{Cut, Limb, Product, lifted_product},
 };
-use crate::ring::{Dividend, Eval, RnsPoly, TILE};
+use crate::{
+    Error, Result,
+    ring::{Dividend, Divider, Eval, LimbSet, RnsBasis, RnsPoly, TILE},
+};
 use sudare_arith::{Modulus, Permutation, Shoup, par};
 
 /// A sum of automorphisms in two stages: `sum_j g^j(sum_b weights[j][b] h_b(c))`, with
@@ -46,7 +49,11 @@ impl KeySwitcher {
         let basis = cut.params.basis();
         let digits: Vec<_> =
             inputs.iter().map(|c| self.digits(Operand::Ciphertext(c), level)).collect();
-        let stages = cut.baby_steps(inputs, &digits, combination);
+        let stages =
+            weighted_sums(basis, cut.limbs(), inputs.len(), combination.weights, |k, i| {
+                let image = |&step: &Option<_>| cut.image(inputs[k], &digits[k], step, i);
+                combination.baby.iter().map(image).collect()
+            });
         drop(digits);
         let finish = |stages: Vec<Raised>| {
             let sum = stages.into_iter().rev().reduce(|sum, next| match combination.giant {
@@ -58,61 +65,110 @@ impl KeySwitcher {
         };
         stages.into_iter().map(finish).collect()
     }
+
+    /// What [`KeySwitcher::combine`] does in one stage with ciphertexts raised to level `to`,
+    /// divided by the primes of the level. The second polynomial of a ciphertext that was
+    /// lifted is small, so it is its own only digit, and each image comes back from the
+    /// ephemeral secret by a key of its own. Weights have the limbs of such a key.
+    ///
+    /// Cost per ciphertext: a key switch at level 0, a transform of both polynomials, a
+    /// product with a key of one digit for each step, and the division.
+    ///
+    /// Reference: Yan, Zeng, Song, Wang ([2025/1298](https://eprint.iacr.org/2025/1298)),
+    /// aggregated key switching.
+    ///
+    /// # Errors
+    /// [`Error::MissingRaisingKey`] if there are no keys, or for lower levels only;
+    /// [`Error::MissingGaloisKey`].
+    pub(crate) fn combine_raised(
+        &self,
+        inputs: &[&[RnsPoly<Eval>; 2]],
+        to: Level,
+        steps: &[GaloisElement],
+        weights: &[Vec<Option<RnsPoly<Eval>>>],
+    ) -> Result<Vec<[RnsPoly<Eval>; 2]>> {
+        let params = self.cut(to).params;
+        params.check_level(to)?;
+        let missing = Error::MissingRaisingKey { level: to, found: Level(0) };
+        let keys = self.raising_keys(to)?.ok_or(missing)?;
+        let back: Vec<_> = steps
+            .iter()
+            .map(|g| match g.0 {
+                1 => Ok((&keys.to_dense, None)),
+                _ => keys
+                    .images
+                    .get(g)
+                    .map(|image| (&image.key, Some(&image.permutation)))
+                    .ok_or_else(|| self.missing_galois_key(*g, to)),
+            })
+            .collect::<Result<_>>()?;
+        let (basis, chain) = (params.basis(), params.limbs(to));
+        let limbs = params.raising().limbs(chain.q());
+        let lifted: Vec<Raised> = inputs
+            .iter()
+            .map(|a| self.lift_under_sparse(a, keys, to).map(|poly| basis.into_eval(poly)))
+            .collect();
+        let sums = weighted_sums(basis, limbs, inputs.len(), weights, |k, i| {
+            let image = |&(key, permutation): &(_, _)| {
+                let product = lifted_product(params, limbs, &lifted[k], key, i);
+                Image::Switched { product, permutation }
+            };
+            back.iter().map(image).collect()
+        });
+        drop(lifted);
+        let below = params.limbs(Level(to.0.saturating_sub(1)));
+        let divider = Divider::new(basis, limbs, below.q());
+        let finish = |mut stages: Vec<Raised>| {
+            let zero = || [(); 2].map(|()| basis.zero(limbs));
+            divider.divide(basis, stages.pop().unwrap_or_else(zero).each_ref())
+        };
+        Ok(sums.into_iter().map(finish).collect())
+    }
+}
+
+/// For each of `count` inputs and each row `w` of weights the sum `sum_b w_b h_b`, with
+/// `images(k, i)` the `i`-th limbs of the images of input `k`.
+fn weighted_sums<'b>(
+    basis: &RnsBasis,
+    limbs: LimbSet,
+    count: usize,
+    weights: &[Vec<Option<RnsPoly<Eval>>>],
+    images: impl Fn(usize, usize) -> Vec<Image<'b>> + Send + Sync,
+) -> Vec<Vec<Raised>> {
+    let raised = || weights.iter().map(|_| [(); 2].map(|()| basis.take(limbs))).collect();
+    let mut sums: Vec<Vec<Raised>> = (0..count).map(|_| raised()).collect();
+    par::for_each(by_limb(&mut sums, limbs.count()).into_iter().enumerate(), |(i, mut sums)| {
+        let m = basis.modulus(limbs, i);
+        let images: Vec<Vec<Image<'_>>> = (0..count).map(|k| images(k, i)).collect();
+        let words = Permutation::block_words(basis.log_n());
+        let most = images.iter().map(Vec::len).max().unwrap_or(0);
+        let mut blocks = vec![0; 2 * words * most];
+        for start in (0..basis.n()).step_by(words) {
+            for (images, sums) in images.iter().zip(&mut sums) {
+                for (image, block) in images.iter().zip(blocks.chunks_mut(2 * words)) {
+                    let (first, second) = block.split_at_mut(words);
+                    image.write(m, start, [first, second]);
+                }
+                for (sum, weights) in sums.iter_mut().zip(weights) {
+                    for (half, sum) in sum.iter_mut().enumerate() {
+                        let blocks = blocks.chunks(words).skip(half).step_by(2);
+                        let (mut a, mut b) = (Vec::new(), Vec::new());
+                        for (block, weight) in blocks.zip(weights) {
+                            if let Some(weight) = weight {
+                                a.push(block);
+                                b.push(&weight.row(i)[start..][..words]);
+                            }
+                        }
+                        m.mul_sum(&mut sum[start..][..words], &a, &b);
+                    }
+                }
+            }
+        }
+    });
+    sums
 }
 
 impl Cut<'_> {
-    /// For each input and stage `j` the sum `sum_b weights[j][b] h_b(c)`.
-    fn baby_steps(
-        self,
-        inputs: &[&[RnsPoly<Eval>; 2]],
-        digits: &[Digits],
-        combination: &Combination<'_>,
-    ) -> Vec<Vec<Raised>> {
-        let (basis, limbs) = (self.params.basis(), self.limbs());
-        let stages = combination.weights.len();
-        let raised = || (0..stages).map(|_| [(); 2].map(|()| basis.take(limbs))).collect();
-        let mut sums: Vec<Vec<Raised>> = inputs.iter().map(|_| raised()).collect();
-        par::for_each(
-            by_limb(&mut sums, limbs.count()).into_iter().enumerate(),
-            |(i, mut sums)| {
-                let m = basis.modulus(limbs, i);
-                let images: Vec<Vec<Image<'_>>> = (inputs.iter().zip(digits))
-                    .map(|(c, digits)| {
-                        combination
-                            .baby
-                            .iter()
-                            .map(|&step| self.image(c, digits, step, i))
-                            .collect()
-                    })
-                    .collect();
-                let words = Permutation::block_words(basis.log_n());
-                let mut blocks = vec![0; 2 * words * combination.baby.len()];
-                for start in (0..basis.n()).step_by(words) {
-                    for (images, sums) in images.iter().zip(&mut sums) {
-                        for (image, block) in images.iter().zip(blocks.chunks_mut(2 * words)) {
-                            let (first, second) = block.split_at_mut(words);
-                            image.write(m, start, [first, second]);
-                        }
-                        for (sum, weights) in sums.iter_mut().zip(combination.weights) {
-                            for (half, sum) in sum.iter_mut().enumerate() {
-                                let blocks = blocks.chunks(words).skip(half).step_by(2);
-                                let (mut a, mut b) = (Vec::new(), Vec::new());
-                                for (block, weight) in blocks.zip(weights) {
-                                    if let Some(weight) = weight {
-                                        a.push(block);
-                                        b.push(&weight.row(i)[start..][..words]);
-                                    }
-                                }
-                                m.mul_sum(&mut sum[start..][..words], &a, &b);
-                            }
-                        }
-                    }
-                }
-            },
-        );
-        sums
-    }
-
     /// The `i`-th limb of the image of a ciphertext under a baby step.
     fn image<'b>(
         self,
@@ -132,7 +188,7 @@ impl Cut<'_> {
             Some(GaloisKey { key, permutation }) => {
                 let rows = self.ready(digits, i);
                 let product = self.dividend(Operand::Ciphertext(c), rows, key, i);
-                Image::Switched { product, permutation }
+                Image::Switched { product, permutation: Some(permutation) }
             }
         }
     }
@@ -151,7 +207,7 @@ impl Cut<'_> {
             let mut product = self.dividend(operand, Limb::Lifted(rows), &giant.key, i);
             product.prepare();
             let permutation = &giant.permutation;
-            let image = Image::Switched { product, permutation };
+            let image = Image::Switched { product, permutation: Some(permutation) };
             let words = Permutation::block_words(basis.log_n());
             let mut blocks = [(); 3].map(|()| vec![0; words]);
             let [a, b, c] = &mut blocks;
@@ -173,8 +229,8 @@ impl Cut<'_> {
 enum Image<'a> {
     /// `P` times the ciphertext; None modulo the special primes, where that is zero.
     Same(Option<([&'a [u64]; 2], Shoup)>),
-    /// Switched, then permuted.
-    Switched { product: Product<'a>, permutation: &'a Permutation },
+    /// Switched, then permuted unless it is the identity.
+    Switched { product: Product<'a>, permutation: Option<&'a Permutation> },
 }
 
 impl Image<'_> {
@@ -188,7 +244,14 @@ impl Image<'_> {
                 }
             }
             Self::Same(None) => out.into_iter().for_each(|out| out.fill(0)),
-            Self::Switched { product, permutation } => {
+            Self::Switched { product, permutation: None } => {
+                let [first, second] = out;
+                let tiles = first.chunks_mut(TILE).zip(second.chunks_mut(TILE)).enumerate();
+                for (t, (first, second)) in tiles {
+                    product.write(start + t * TILE, [first, second]);
+                }
+            }
+            Self::Switched { product, permutation: Some(permutation) } => {
                 let words = out[0].len();
                 let block = start / words;
                 let source = permutation.source_block(block) * words;

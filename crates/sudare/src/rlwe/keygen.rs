@@ -9,6 +9,7 @@ use crate::{
     ring::{Eval, LimbSet, RnsPoly},
 };
 use core::ops::Range;
+use std::collections::BTreeSet;
 use sudare_arith::{Permutation, par, prng::Seed, prng::Stream, sample};
 use zeroize::Zeroizing;
 
@@ -132,8 +133,7 @@ impl KeyGenerator {
         }
         let raise = match request.raise {
             Some(raise) => {
-                let keys = self.raising_keys(sk, raise)?;
-                count();
+                let keys = self.raising_keys(sk, raise, &request.raised, &mut count)?;
                 Some(keys)
             }
             None => None,
@@ -154,7 +154,13 @@ impl KeyGenerator {
     }
 
     /// Through an ephemeral secret, which nothing keeps.
-    fn raising_keys(&mut self, sk: &SecretKey, raise: Raise) -> Result<RaisingKeys> {
+    fn raising_keys(
+        &mut self,
+        sk: &SecretKey,
+        raise: Raise,
+        raised: &BTreeSet<GaloisElement>,
+        mut count: impl FnMut(),
+    ) -> Result<RaisingKeys> {
         let (secret, _) = self.next_seeds();
         let params = self.params.clone();
         let mut coeffs = Zeroizing::new(vec![0; params.basis().n()]);
@@ -163,15 +169,23 @@ impl KeyGenerator {
         let [_, limbs] = raise.limbs(&params);
         let sparse = params.basis().from_small(&coeffs, limbs, true);
         // A lifted polynomial is the same modulo every prime: one digit owns them all.
-        let mut key = |to, from, level| {
+        let mut key = |to: &RnsPoly<Eval>, from: &RnsPoly<Eval>, level: Level| {
             let digit = 0..params.limbs(level).q();
             self.switching_key_by(params.raising(), to, from, level, Some(digit))
         };
-        Ok(RaisingKeys {
-            weight: raise.weight,
-            to_sparse: key(&sparse, &sk.s, Level(0)),
-            to_dense: key(&sk.s, &sparse, raise.level),
-        })
+        let (to_sparse, to_dense) =
+            (key(&sparse, &sk.s, Level(0)), key(&sk.s, &sparse, raise.level));
+        count();
+        let log_n = params.log_n();
+        let image = |&g: &GaloisElement| {
+            // As in `galois_key`.
+            let inverse = Permutation::galois(log_n, g.inverse(log_n).0 as usize);
+            let key = key(&params.basis().automorphism(&sk.s, &inverse), &sparse, raise.level);
+            count();
+            (g, GaloisKey { key, permutation: Permutation::galois(log_n, g.0 as usize) })
+        };
+        let images = raised.iter().map(image).collect();
+        Ok(RaisingKeys { weight: raise.weight, to_sparse, to_dense, images })
     }
 
     /// For any polynomial of `level`.

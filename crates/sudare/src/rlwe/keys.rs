@@ -5,7 +5,7 @@ use crate::{
     Error, Result,
     ring::{Eval, LimbSet, RnsPoly},
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use sudare_arith::{Permutation, prng::Seed};
 use zeroize::Zeroizing;
 
@@ -173,6 +173,9 @@ pub struct KeyRequest {
     pub galois: BTreeMap<GaloisElement, Level>,
     /// Raising through an ephemeral secret. Without it, raising is under the main one.
     pub raise: Option<Raise>,
+    /// Galois elements that act on what is raised through the ephemeral secret, on the way
+    /// back from it. Such keys have one digit.
+    pub raised: BTreeSet<GaloisElement>,
 }
 
 impl KeyRequest {
@@ -214,11 +217,19 @@ impl KeyRequest {
         self
     }
 
+    /// Adds rotations by each of `steps` of what is raised through the ephemeral secret.
+    #[must_use]
+    pub fn raised_rotations(mut self, log_n: u32, steps: impl IntoIterator<Item = i64>) -> Self {
+        let elements = steps.into_iter().map(|k| GaloisElement::rotation(log_n, k));
+        self.raised.extend(elements.filter(|g| g.0 != 1));
+        self
+    }
+
     /// Number of keys; those to an ephemeral secret and back count as one.
     #[must_use]
     pub fn count(&self) -> usize {
         let single = [self.relinearize.is_some(), self.raise.is_some()];
-        self.galois.len() + single.into_iter().map(usize::from).sum::<usize>()
+        self.galois.len() + self.raised.len() + single.into_iter().map(usize::from).sum::<usize>()
     }
 
     /// Each kind of key with its secret and the `log2` of its modulus. Levels are in
@@ -269,9 +280,21 @@ impl KeyRequest {
         }
         if let Some(raise) = self.raise {
             raise.check(params)?;
+        } else if !self.raised.is_empty() {
+            return Err(Error::InvalidSpec {
+                field: "raised",
+                problem: "automorphisms of what is raised need raising through an ephemeral \
+                          secret"
+                    .into(),
+            });
         }
         let log_n = params.log_n();
-        match self.galois.keys().find(|g| g.0 % 2 == 0 || g.0 >> (log_n + 1) != 0) {
+        match self
+            .galois
+            .keys()
+            .chain(&self.raised)
+            .find(|g| g.0 % 2 == 0 || g.0 >> (log_n + 1) != 0)
+        {
             None => Ok(()),
             Some(g) => Err(Error::InvalidSpec {
                 field: "galois",
@@ -292,7 +315,12 @@ impl KeyRequest {
         let levels = self.relinearize.iter().chain(self.galois.values());
         let switching: u64 = levels.map(|&level| params.switching_key_bytes(level)).sum();
         let rows = |raise: Raise| raise.limbs(params).map(|limbs| 2 * limbs.count() as u64);
-        let rows: u64 = self.raise.into_iter().flat_map(rows).sum();
+        let raised = |raise: Raise| {
+            let [_, back] = raise.limbs(params);
+            2 * (back.count() * self.raised.len()) as u64
+        };
+        let rows: u64 = self.raise.into_iter().map(raised).sum::<u64>()
+            + self.raise.into_iter().flat_map(rows).sum::<u64>();
         Ok(switching + ((8 * rows) << params.log_n()))
     }
 }
@@ -307,6 +335,7 @@ impl core::ops::BitOrAssign<&KeyRequest> for KeyRequest {
         if let Some(raise) = other.raise {
             *self = core::mem::take(self).raise(raise);
         }
+        self.raised.extend(&other.raised);
     }
 }
 
@@ -349,6 +378,8 @@ pub(crate) struct RaisingKeys {
     pub(crate) weight: u32,
     pub(crate) to_sparse: SwitchingKey,
     pub(crate) to_dense: SwitchingKey,
+    /// Back from images of the ephemeral secret.
+    pub(crate) images: BTreeMap<GaloisElement, GaloisKey>,
 }
 
 /// A switching key with the permutation that follows it.
@@ -389,6 +420,7 @@ impl EvaluationKeys {
                 .raise
                 .as_ref()
                 .map(|keys| Raise { level: keys.to_dense.level, weight: keys.weight }),
+            raised: self.raise.iter().flat_map(|keys| keys.images.keys().copied()).collect(),
         }
     }
 }

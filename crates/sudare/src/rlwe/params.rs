@@ -161,6 +161,16 @@ impl Params {
         self.0.gadget.limbs(self.limbs(level).q())
     }
 
+    /// The primes of a key back from an ephemeral secret: those of the chain at `level` and
+    /// as many special ones as exceed level 0 together.
+    ///
+    /// # Panics
+    /// If `level` is above the top, which [`Params::check_level`] refuses.
+    #[must_use]
+    pub fn raising_limbs(&self, level: Level) -> LimbSet {
+        self.0.raising.limbs(self.limbs(level).q())
+    }
+
     /// The chain primes of each key-switching digit at `level`. There are `dnum` digits of
     /// `alpha` primes where all primes have about one size.
     ///

@@ -19,7 +19,10 @@ use crate::{
 use blake3::Hasher;
 use core::fmt;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use std::io::{ErrorKind, Read, Write};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::{ErrorKind, Read, Write},
+};
 use sudare_arith::{Permutation, prng::Seed};
 use zeroize::Zeroizing;
 
@@ -105,6 +108,7 @@ pub(crate) enum Content<M> {
     Galois(GaloisElement, Level),
     Ciphertext(Level, M),
     Raising(Level, u32),
+    Raised(GaloisElement, Level),
 }
 
 impl<M> Content<M> {
@@ -112,7 +116,9 @@ impl<M> Content<M> {
         match self {
             Self::SecretKey => Kind::SecretKey,
             Self::PublicKey => Kind::PublicKey,
-            Self::Relinearization(_) | Self::Galois(..) | Self::Raising(..) => Kind::EvaluationKeys,
+            Self::Relinearization(_) | Self::Galois(..) | Self::Raising(..) | Self::Raised(..) => {
+                Kind::EvaluationKeys
+            }
             Self::Ciphertext(..) => Kind::Ciphertexts,
         }
     }
@@ -133,6 +139,9 @@ impl<M> Content<M> {
                 let keys = Raise { level, weight }.limbs(params);
                 keys.map(|limbs| seed + basis.packed_bytes(limbs)).iter().sum()
             }
+            Self::Raised(_, level) => {
+                seed + basis.packed_bytes(params.raising().limbs(params.limbs(level).q()))
+            }
         }
     }
 }
@@ -141,12 +150,17 @@ impl<M> Content<M> {
 pub(crate) fn key_contents<M>(request: &KeyRequest) -> Vec<Content<M>> {
     let galois = request.galois.iter().map(|(&g, &level)| Content::Galois(g, level));
     let raise = request.raise.map(|raise| Content::Raising(raise.level, raise.weight));
+    let raised = request
+        .raise
+        .into_iter()
+        .flat_map(|raise| request.raised.iter().map(move |&g| Content::Raised(g, raise.level)));
     request
         .relinearize
         .map(Content::Relinearization)
         .into_iter()
         .chain(galois)
         .chain(raise)
+        .chain(raised)
         .collect()
 }
 
@@ -239,6 +253,7 @@ impl<S: Serialize + DeserializeOwned, M: Serialize + DeserializeOwned> Header<S,
                 Content::Ciphertext(level, _) => rows(2 * up_to(level)),
                 // Each key has a special prime or more.
                 Content::Raising(level, _) => rows(up_to(Level(0)) + up_to(level) + 2),
+                Content::Raised(_, level) => rows(up_to(level) + 1),
             };
             let found = section.bytes;
             if found < least {
@@ -263,6 +278,9 @@ impl<S: Serialize + DeserializeOwned, M: Serialize + DeserializeOwned> Header<S,
                     request.galois.insert(g, level);
                 }
                 Content::Raising(level, weight) => request.raise = Some(Raise { level, weight }),
+                Content::Raised(g, _) => {
+                    request.raised.insert(g);
+                }
                 _ => {}
             }
         }
@@ -439,6 +457,10 @@ impl<'a, W: Write + ?Sized> FileWriter<'a, W> {
             self.put_switching_key(params, &keys.to_sparse)?;
             self.put_switching_key(params, &keys.to_dense)?;
             self.end_section()?;
+            for image in keys.images.values() {
+                self.put_switching_key(params, &image.key)?;
+                self.end_section()?;
+            }
         }
         Ok(())
     }
@@ -704,16 +726,25 @@ impl<R: Read> FileReader<R> {
         Ok(key.expand(params))
     }
 
-    fn raising_keys(&mut self, params: &Params, raise: Raise) -> Result<RaisingKeys> {
-        let [to_sparse, to_dense] = raise.limbs(params);
+    fn raising_keys(
+        &mut self,
+        params: &Params,
+        raise: Raise,
+        raised: &BTreeSet<GaloisElement>,
+    ) -> Result<RaisingKeys> {
+        let [to_sparse, back] = raise.limbs(params);
         let to_sparse = self.part(params, Level(0), to_sparse, 1)?;
-        let to_dense = self.part(params, raise.level, to_dense, 1)?;
+        let to_dense = self.part(params, raise.level, back, 1)?;
         self.end_polys(to_sparse.valid & to_dense.valid)?;
-        Ok(RaisingKeys {
-            weight: raise.weight,
-            to_sparse: to_sparse.expand(params),
-            to_dense: to_dense.expand(params),
-        })
+        let (to_sparse, to_dense) = (to_sparse.expand(params), to_dense.expand(params));
+        let mut images = BTreeMap::new();
+        for &g in raised {
+            let key = self.part(params, raise.level, back, 1)?;
+            self.end_polys(key.valid)?;
+            let permutation = Permutation::galois(params.log_n(), g.0 as usize);
+            images.insert(g, GaloisKey { key: key.expand(params), permutation });
+        }
+        Ok(RaisingKeys { weight: raise.weight, to_sparse, to_dense, images })
     }
 
     /// The keys of a request that [`Header::key_request`] returned.
@@ -725,13 +756,15 @@ impl<R: Read> FileReader<R> {
     ) -> Result<EvaluationKeys> {
         let relinearize =
             request.relinearize.map(|level| self.switching_key(params, level)).transpose()?;
-        let mut galois = std::collections::BTreeMap::new();
+        let mut galois = BTreeMap::new();
         for (&g, &level) in &request.galois {
             let key = self.switching_key(params, level)?;
             let permutation = Permutation::galois(params.log_n(), g.0 as usize);
             galois.insert(g, GaloisKey { key, permutation });
         }
-        let raise = request.raise.map(|raise| self.raising_keys(params, raise)).transpose()?;
+        let raise = (request.raise)
+            .map(|raise| self.raising_keys(params, raise, &request.raised))
+            .transpose()?;
         Ok(EvaluationKeys { params: params.id(), id, relinearize, galois, raise })
     }
 

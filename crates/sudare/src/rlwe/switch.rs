@@ -1,5 +1,7 @@
 use super::{
-    EvaluationKeys, GaloisElement, Level, Params, SwitchingKey, gadget::Gadget, keys::GaloisKey,
+    EvaluationKeys, GaloisElement, Level, Params, SwitchingKey,
+    gadget::Gadget,
+    keys::{GaloisKey, RaisingKeys},
 };
 use crate::{
     Error, Result,
@@ -116,16 +118,19 @@ impl KeySwitcher {
     }
 
     pub(crate) fn galois_key(&self, element: GaloisElement, level: Level) -> Result<&GaloisKey> {
-        self.keys.galois.get(&element).filter(|key| key.key.level >= level).ok_or_else(|| {
-            let log_n = self.params.log_n();
-            let slots = 1i64 << (log_n - 1);
-            let rotation =
-                (0..slots).find(|&k| GaloisElement::rotation(log_n, k) == element).map_or_else(
-                    || "with conjugation".to_owned(),
-                    |k| format!("rotation by {}", if k > slots / 2 { k - slots } else { k }),
-                );
-            Error::MissingGaloisKey { element, rotation, level }
-        })
+        let key = self.keys.galois.get(&element).filter(|key| key.key.level >= level);
+        key.ok_or_else(|| self.missing_galois_key(element, level))
+    }
+
+    pub(super) fn missing_galois_key(&self, element: GaloisElement, level: Level) -> Error {
+        let log_n = self.params.log_n();
+        let slots = 1i64 << (log_n - 1);
+        let rotation =
+            (0..slots).find(|&k| GaloisElement::rotation(log_n, k) == element).map_or_else(
+                || "with conjugation".to_owned(),
+                |k| format!("rotation by {}", if k > slots / 2 { k - slots } else { k }),
+            );
+        Error::MissingGaloisKey { element, rotation, level }
     }
 
     /// Cuts what is switched of `operand` and lifts the digits.
@@ -210,19 +215,13 @@ impl KeySwitcher {
     ) -> Result<[RnsPoly<Eval>; 2]> {
         self.params.check_level(to)?;
         let (basis, chain) = (self.params.basis(), self.params.limbs(to));
-        let Some(keys) = &self.keys.raise else {
+        let Some(keys) = self.raising_keys(to)? else {
             return Ok(self.lift_residues(a, [chain; 2]).map(|poly| basis.into_eval(poly)));
         };
         let key = &keys.to_dense;
-        if key.level < to {
-            return Err(Error::MissingRaisingKey { level: to, found: key.level });
-        }
         let gadget = self.params.raising();
         let limbs = gadget.limbs(chain.q());
-        let cut = Cut { params: &self.params, gadget, level: Level(0) };
-        let sparse = cut.switch(Operand::Ciphertext(a), &keys.to_sparse, Down::Special, None);
-        let [mut c0, mut c1] = self.lift_residues(&sparse, [chain, limbs]);
-        drop(sparse);
+        let [mut c0, mut c1] = self.lift_under_sparse(a, keys, to);
         let mut kept = c0.rows_mut().enumerate().map(|(i, row)| (row, gadget.special(i)));
         let dividends = c1.rows_mut().enumerate().map(|(i, switched)| {
             let k = limbs.place(i, key.limbs());
@@ -230,6 +229,30 @@ impl KeySwitcher {
             Lifted { table: basis.table(limbs, i), kept: kept.next(), switched, keys }
         });
         Ok(gadget.mod_down().run(basis, limbs, dividends.collect(), None))
+    }
+
+    /// Both polynomials of `a` switched to the ephemeral secret and lifted: the first to the
+    /// chain primes of level `to`, the second to those of a key back as well.
+    pub(super) fn lift_under_sparse(
+        &self,
+        a: &[RnsPoly<Eval>; 2],
+        keys: &RaisingKeys,
+        to: Level,
+    ) -> [RnsPoly<Coeff>; 2] {
+        let (gadget, chain) = (self.params.raising(), self.params.limbs(to));
+        let cut = Cut { params: &self.params, gadget, level: Level(0) };
+        let sparse = cut.switch(Operand::Ciphertext(a), &keys.to_sparse, Down::Special, None);
+        self.lift_residues(&sparse, [chain, gadget.limbs(chain.q())])
+    }
+
+    /// The keys to the ephemeral secret and back from level `to`.
+    pub(super) fn raising_keys(&self, to: Level) -> Result<Option<&RaisingKeys>> {
+        match &self.keys.raise {
+            Some(keys) if keys.to_dense.level < to => {
+                Err(Error::MissingRaisingKey { level: to, found: keys.to_dense.level })
+            }
+            keys => Ok(keys.as_ref()),
+        }
     }
 
     /// The representatives next to zero of `a` modulo `q_0`, modulo the primes of `limbs`.
@@ -383,9 +406,31 @@ impl<'a> Cut<'a> {
         let k = self.limbs().place(i, key.limbs());
         let pairs = &key.digits[..self.digits().len()];
         let half = |half: usize| pairs.iter().map(|pair| pair[half].row(k)).collect();
-        let special = |digit| Owner { digit, limb: i, special: self.gadget.special(i) };
-        let owner = self.owner(i).map(special);
+        let owner = self.owner(i).map(|digit| Owner {
+            digit: Some(digit),
+            limb: i,
+            special: self.gadget.special(i),
+        });
         Product { table: self.table(i), operand, digits, keys: [half(0), half(1)], owner }
+    }
+}
+
+/// The `i`-th limb of the product of a lifted ciphertext with a key of one digit.
+pub(super) fn lifted_product<'a>(
+    params: &'a Params,
+    limbs: LimbSet,
+    c: &'a [RnsPoly<Eval>; 2],
+    key: &'a SwitchingKey,
+    i: usize,
+) -> Product<'a> {
+    let k = limbs.place(i, key.limbs());
+    let special = |i| Owner { digit: None, limb: i, special: params.raising().special(i) };
+    Product {
+        table: params.basis().table(limbs, i),
+        operand: Operand::Ciphertext(c),
+        digits: Limb::Ready(vec![c[1].row(i)]),
+        keys: [0, 1].map(|half| key.digits.iter().map(|pair| pair[half].row(k)).collect()),
+        owner: (i < limbs.q()).then(|| special(i)),
     }
 }
 
@@ -409,8 +454,8 @@ pub(super) struct Product<'a> {
 
 /// For a prime of the chain.
 struct Owner {
-    /// The digit that owns the prime.
-    digit: usize,
+    /// The digit that owns the prime, if its row is not among those of the digits.
+    digit: Option<usize>,
     limb: usize,
     /// `P` modulo the prime.
     special: Shoup,
@@ -429,15 +474,13 @@ impl Dividend<2> for Product<'_> {
         let len = first.len();
         let mut own = [0; TILE];
         let own = &mut own[..len];
-        if let Some(owner) = &self.owner {
-            self.operand.write_switched(m, owner.limb, start, own);
-        }
         let mut digits = match &self.digits {
             Limb::Lifted(rows) => cut(rows, start, len),
             Limb::Ready(rows) => cut(rows, start, len),
         };
-        if let Some(owner) = &self.owner {
-            digits.insert(owner.digit, own);
+        if let Some(Owner { digit: Some(digit), limb, .. }) = self.owner {
+            self.operand.write_switched(m, limb, start, own);
+            digits.insert(digit, own);
         }
         let [a, b] = self.keys.each_ref().map(|rows| cut(rows, start, len));
         m.mul_sum(first, &digits, &a);
