@@ -182,6 +182,18 @@ pub enum Error {
         /// The highest level that the keys raise to.
         found: Level,
     },
+    /// The keys do not raise through an ephemeral secret as sparse as a circuit relies on.
+    #[error(
+        "raising through an ephemeral secret of weight {needed} at most is needed, the keys have {}: \
+         make them from the KeyRequest of the plan",
+        .found.map_or("none".into(), |weight| format!("one of weight {weight}"))
+    )]
+    EphemeralSecretMismatch {
+        /// Its weight, if there is one.
+        found: Option<u32>,
+        /// The largest possible.
+        needed: u32,
+    },
     /// A circuit was given something that it cannot do.
     #[error("{0}")]
     Circuit(String),

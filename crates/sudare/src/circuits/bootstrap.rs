@@ -35,7 +35,8 @@ const OP: &str = "bootstrapping";
 /// Which of the two maps between slots and coefficients comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// CoeffsToSlots after raising and SlotsToCoeffs at the end: inputs may be at level 0.
+    /// CoeffsToSlots after raising and SlotsToCoeffs at the end: inputs may be at level 0,
+    /// or at level 1 with a [`Refinement`].
     CoeffsToSlotsFirst,
     /// SlotsToCoeffs at the lowest levels, before raising, where it costs little.
     SlotsToCoeffsFirst,
@@ -46,7 +47,9 @@ pub enum Order {
 pub enum Values {
     /// Complex numbers with real and imaginary parts of at most 1.
     Complex,
-    /// Real numbers of at most 1; imaginary parts are lost. One reduction instead of two.
+    /// Real numbers of at most 1. One reduction instead of two. Imaginary parts are lost;
+    /// with [`Order::CoeffsToSlotsFirst`] they must be as small as noise, and their size is
+    /// added to the errors.
     Real,
 }
 
@@ -63,6 +66,25 @@ pub enum Stage {
     EvalMod,
 }
 
+/// Further bootstrappings that make a result more precise than a single one can.
+///
+/// What a result lacks of its input is itself bootstrapped, `2^gain_bits` times as large,
+/// and added; each round adds that many bits. They are computed one level above the input
+/// of a single bootstrapping, whose messages, `2^-log2_ratio` of `q_0`, have a smaller scale:
+/// the scale there is what limits the precision, with that of the levels that use the
+/// result. Each round takes the time of a bootstrapping; levels and keys stay the same.
+///
+/// Source: Bae, Cheon, Cho, Kim, Kim, "META-BTS: bootstrapping precision beyond the limit"
+/// ([2022/1167](https://eprint.iacr.org/2022/1167)). Deviation: no modulus is set aside
+/// for the differences, since a usable level above the input holds them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Refinement {
+    /// Bootstrappings after the first, 1 to 8.
+    pub rounds: u32,
+    /// `-log2` of the largest error of one bootstrapping, or less, 1 to 40.
+    pub gain_bits: u32,
+}
+
 /// How to bootstrap: independent choices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BootstrapSpec {
@@ -73,7 +95,7 @@ pub struct BootstrapSpec {
     /// What slots hold.
     pub values: Values,
     /// Weight of the ephemeral secret through which the modulus is raised; None raises
-    /// under the main secret.
+    /// with whatever secret the keys raise through, by default the main one.
     pub ephemeral_weight: Option<u32>,
     /// Layers of each factor of CoeffsToSlots, see [`dft::coeffs_to_slots`]; their sum is
     /// `log_slots`.
@@ -86,6 +108,8 @@ pub struct BootstrapSpec {
     /// Whether messages are bent before raising so that the sine straightens them, which
     /// takes two of the lowest levels. With [`Order::SlotsToCoeffsFirst`] only.
     pub correction: bool,
+    /// More precision, for more time. Inputs are one level higher then.
+    pub refinement: Option<Refinement>,
 }
 
 /// Levels, scales and keys of a [`BootstrapSpec`] for one parameter set.
@@ -95,6 +119,7 @@ pub struct BootstrapPlan {
     log_n: u32,
     input_level: Level,
     input_scale: Scale,
+    refinement: Option<Rounds>,
     correction: Option<Correction>,
     to_coeffs: Vec<LinearPlan>,
     top: Level,
@@ -110,6 +135,18 @@ pub struct BootstrapPlan {
     join: Option<LinearPlan>,
     output_level: Level,
     request: KeyRequest,
+}
+
+/// A [`Refinement`] in a chain.
+#[derive(Debug, Clone, Copy)]
+struct Rounds {
+    count: u32,
+    /// How many times as large each round bootstraps what is lacking.
+    gain: f64,
+    /// Of the input of a single bootstrapping: `factor` times the input scale, divided by
+    /// the primes of the input level.
+    scale: Scale,
+    factor: f64,
 }
 
 impl BootstrapSpec {
@@ -158,34 +195,44 @@ impl BootstrapSpec {
         };
         let halves = self.halves(log_n);
 
+        let mut to_coeffs = self.matrices(&self.slots_to_coeffs, dft::slots_to_coeffs)?;
+
         // Before raising.
-        let steps = self.slots_to_coeffs.len();
+        let steps = to_coeffs.len();
         let low = if slots_first { steps + 2 * usize::from(self.correction) } else { 0 };
-        needs(low, top)?;
-        let input_level = Level(low as u32);
+        let input_level = low + usize::from(self.refinement.is_some());
+        needs(input_level, top)?;
+        let input_level = Level(input_level as u32);
         let input_scale = params.scale_at(input_level);
-        let message_scale = match self.order {
-            Order::SlotsToCoeffsFirst => base / Scale::from_log2(self.eval_mod.log2_ratio),
-            Order::CoeffsToSlotsFirst => input_scale,
+        let largest = base / Scale::from_log2(self.eval_mod.log2_ratio);
+        let rounds = |refinement: &Refinement| {
+            refinement.rounds(chain.divisor(input_level), input_scale, largest)
         };
-        let spare_bits = (base / message_scale).log2() - self.eval_mod.log2_ratio;
-        if spare_bits < -1e-6 {
+        let refinement = self.refinement.as_ref().map(rounds).transpose()?;
+        let single = (Level(low as u32), refinement.map_or(input_scale, |rounds| rounds.scale));
+        // What the reduction gives is the message divided by this.
+        let (message_scale, spare) = match self.order {
+            Order::SlotsToCoeffsFirst => (largest, Scale::from_u64(1)),
+            Order::CoeffsToSlotsFirst => (single.1, largest / single.1),
+        };
+        if spare.to_f64() < 1.0 - 1e-6 {
             return invalid(&format!(
-                "messages at level 0 are 2^{:.2} below q_0, the reduction is for 2^{:.2}",
-                spare_bits + self.eval_mod.log2_ratio,
+                "messages at level 0 are 2^{:.2} below q_0, the reduction is for 2^{:.2}: use a \
+                 larger prime there, or a smaller ratio",
+                (base / message_scale).log2(),
                 self.eval_mod.log2_ratio
             ));
         }
         let correction = match self.correction {
             true => {
                 let (real, ratio) = (self.values == Values::Real, self.eval_mod.log2_ratio);
-                Some(Correction::plan(chain, input_level, input_scale, ratio, real)?)
+                Some(Correction::plan(chain, single.0, single.1, ratio, real)?)
             }
             false => None,
         };
 
         // After raising.
-        let mut to_slots = dft::coeffs_to_slots(self.log_slots, &self.coeffs_to_slots)?;
+        let mut to_slots = self.matrices(&self.coeffs_to_slots, dft::coeffs_to_slots)?;
         let gap = (log_n - 1 - self.log_slots) as i32;
         if let Some(first) = to_slots.first_mut() {
             // Half of the sum with the conjugate, and one of the terms of SubSum.
@@ -201,13 +248,14 @@ impl BootstrapSpec {
         let reduced = needs(depth as usize, high)?;
         let ends = if slots_first { usize::from(halves) } else { steps };
         let output_level = needs(ends, reduced)?;
-        let result_scale = |level: Level| params.scale_at(level);
-        // What the reduction gives is the message times 2^spare_bits.
-        let spare = Scale::from_log2(spare_bits);
+        // Below, a result could not be bootstrapped again. What is lacking is computed at the
+        // input level, a rescaling above it.
+        needs(input_level.index() + usize::from(refinement.is_some()), output_level)?;
+        let gains = refinement.map_or(1.0, |rounds| rounds.gain.powi(rounds.count as i32));
+        let result_scale = |level: Level| params.scale_at(level) / Scale::from_f64(gains);
         let out = result_scale(reduced) * spare;
         let eval_mod = self.eval_mod.plan(chain, high, reduction_scale, out)?;
 
-        let mut to_coeffs = dft::slots_to_coeffs(self.log_slots, &self.slots_to_coeffs)?;
         let mut join = None;
         if halves {
             let same = LinearTransform::identity(self.log_slots).of_halves();
@@ -227,11 +275,16 @@ impl BootstrapSpec {
             Order::SlotsToCoeffsFirst => {
                 let (level, scale) = match &correction {
                     Some(correction) => (correction.output_level(), correction.output_scale()),
-                    None => (input_level, input_scale),
+                    None => single,
                 };
                 plan_all(&to_coeffs, log_n, chain, level, scale, |_| message_scale)?
             }
             Order::CoeffsToSlotsFirst => {
+                if self.mirrors()
+                    && let Some(first) = to_coeffs.first_mut()
+                {
+                    *first = first.after(&halved_constant(self.log_slots)?);
+                }
                 let from = result_scale(reduced);
                 plan_all(&to_coeffs, log_n, chain, reduced, from, result_scale)?
             }
@@ -243,6 +296,7 @@ impl BootstrapSpec {
             log_n,
             input_level,
             input_scale,
+            refinement,
             correction,
             to_coeffs,
             top,
@@ -259,10 +313,70 @@ impl BootstrapSpec {
         Ok(plan)
     }
 
+    /// The factors of a map, at least one: scales change there.
+    fn matrices(
+        &self,
+        layers: &[u32],
+        map: fn(u32, &[u32]) -> Result<Vec<LinearTransform>>,
+    ) -> Result<Vec<LinearTransform>> {
+        let mut factors = map(self.log_slots, layers)?;
+        if factors.is_empty() {
+            factors.push(LinearTransform::identity(self.log_slots));
+        }
+        Ok(factors)
+    }
+
+    /// Whether half of the coefficients are reduced, which give those of real slots.
+    fn mirrors(&self) -> bool {
+        self.order == Order::CoeffsToSlotsFirst && self.values == Values::Real
+    }
+
     /// Whether real and imaginary parts are reduced side by side in one ciphertext.
     fn halves(&self, log_n: u32) -> bool {
         self.values == Values::Complex && self.log_slots + 1 < log_n
     }
+}
+
+impl Refinement {
+    /// For inputs of `scale` at a level of prime product `divisor`, and single bootstrappings
+    /// of messages at a scale of at most `largest`.
+    fn rounds(self, divisor: Scale, scale: Scale, largest: Scale) -> Result<Rounds> {
+        let within = |name: &str, found: u32, most: u32| match (1..=most).contains(&found) {
+            true => Ok(()),
+            false => Err(Error::Circuit(format!(
+                "{OP}: {name} {found} of a refinement: choose it from 1 to {most}"
+            ))),
+        };
+        within("rounds", self.rounds, 8)?;
+        within("gain_bits", self.gain_bits, 40)?;
+        let gain = f64::from(self.gain_bits).exp2();
+        let factor = (largest * divisor / scale).to_f64().floor();
+        let total_bits = f64::from(self.rounds * self.gain_bits);
+        if !(factor >= 1.0 && factor.log2() + total_bits <= divisor.log2() + 1.0) {
+            return Err(Error::Circuit(format!(
+                "{OP}: a refinement by {total_bits} bits from a scale of 2^{:.2} to one of \
+                 2^{:.2} at most, by primes of {:.2} bits: the scales must differ by that much, \
+                 and by less than the primes of the input level",
+                scale.log2(),
+                largest.log2(),
+                divisor.log2()
+            )));
+        }
+        let single = scale * Scale::from_f64(factor) / divisor;
+        Ok(Rounds { count: self.rounds, gain, scale: single, factor })
+    }
+}
+
+/// Halves the first of `2^log_slots` coefficients.
+///
+/// Real slots are those of a polynomial with `c_(2n-k) = -c_k`, `2n` being its length. So
+/// its value is twice the real part of that of its lower half with half of `c_0`.
+fn halved_constant(log_slots: u32) -> Result<LinearTransform> {
+    let mut factors = vec![Complex::new(1.0, 0.0); 1 << log_slots];
+    if let Some(constant) = factors.first_mut() {
+        constant.re = 0.5;
+    }
+    LinearTransform::new(log_slots, [(0, factors)].into())
 }
 
 /// Plans of matrices that follow each other, from `level` and `scale` on; `out` is the scale
@@ -423,8 +537,11 @@ impl<E: Ops> Bootstrapper<E> {
     ///
     /// # Errors
     /// [`Error::LevelExhausted`] for a ciphertext below the input level;
-    /// [`Error::ScaleMismatch`] for one at the input level with another scale;
-    /// [`Error::SlotMismatch`]; what the evaluator refuses, such as a missing key.
+    /// [`Error::ScaleMismatch`] for one at the input level with another scale, or above it
+    /// with one that is too large to be brought down, such as that of a product before it
+    /// is rescaled; [`Error::SlotMismatch`]; [`Error::EphemeralSecretMismatch`] for keys
+    /// without the ephemeral secret that was planned; what the evaluator refuses, such as a
+    /// missing key.
     pub fn run(&self, e: &E, a: &E::Ct) -> Result<E::Ct> {
         Ok(self.run_many(e, core::slice::from_ref(a))?.remove(0))
     }
@@ -437,7 +554,8 @@ impl<E: Ops> Bootstrapper<E> {
         self.run_with(e, xs, |_| {})
     }
 
-    /// As [`Bootstrapper::run_many`], calling `progress` after each stage.
+    /// As [`Bootstrapper::run_many`], calling `progress` after each stage; with a
+    /// [`Refinement`] all stages come again in each round.
     ///
     /// # Errors
     /// As [`Bootstrapper::run`].
@@ -448,51 +566,113 @@ impl<E: Ops> Bootstrapper<E> {
         mut progress: impl FnMut(Stage),
     ) -> Result<Vec<E::Ct>> {
         let accepted: Vec<_> = xs.iter().map(|a| self.plan.accept(e, a)).collect::<Result<_>>()?;
-        LockStep::new(e).run(&accepted, |many, xs| {
-            let slots_first = self.plan.spec.order == Order::SlotsToCoeffsFirst;
-            let mut x = xs.clone();
-            if slots_first {
-                x = self.slots_to_coeffs(many, x)?;
-                progress(Stage::SlotsToCoeffs);
-            }
-            x = self.mod_raise(many, x)?;
-            progress(Stage::ModRaise);
-            x = self.coeffs_to_slots(many, x)?;
-            progress(Stage::CoeffsToSlots);
-            x = self.eval_mod(e, many, x)?;
-            progress(Stage::EvalMod);
-            if !slots_first {
-                x = self.slots_to_coeffs(many, x)?;
-                progress(Stage::SlotsToCoeffs);
-            }
-            Ok(x)
+        LockStep::new(e).run(&accepted, |many, xs| match self.plan.refinement {
+            None => self.once(e, many, xs.clone(), &mut progress),
+            Some(rounds) => self.refined(e, many, xs, rounds, &mut progress),
         })
     }
+
+    /// A single bootstrapping, and what it lacks in as many rounds as planned.
+    fn refined(
+        &self,
+        e: &E,
+        many: &LockStep<'_, E>,
+        xs: &Vec<E::Ct>,
+        rounds: Rounds,
+        progress: &mut impl FnMut(Stage),
+    ) -> Result<Vec<E::Ct>> {
+        let plan = &self.plan;
+        let one = Complex::new(1.0, 0.0);
+        // An input of `size` times the input scale, at the scale of a single bootstrapping.
+        let single = |x: &Vec<E::Ct>, size: f64| {
+            let x = many.with_scale(x, plan.input_scale * Scale::from_f64(size))?;
+            let mut x = many.mul_const(&x, one, Scale::from_f64(rounds.factor / size))?;
+            many.rescale_assign(&mut x)?;
+            many.with_scale(&x, rounds.scale)
+        };
+        let mut result = self.once(e, many, single(xs, 1.0)?, progress)?;
+        for round in 1..=rounds.count {
+            let lowered = lower(many, &result, plan.input_level, plan.input_scale)?;
+            let mut lacking = many.sub(xs, &lowered)?;
+            let mut size = rounds.gain.powi(-(round as i32));
+            if plan.spec.mirrors() {
+                lacking = many.add(&lacking, &many.conjugate(&lacking)?)?;
+                size *= 2.0;
+            }
+            let part = self.once(e, many, single(&lacking, size)?, progress)?;
+            result = many.mul_const(&result, one, Scale::from_f64(rounds.gain))?;
+            let scale = many.scale(&result);
+            result = many.add(&result, &many.with_scale(&part, scale)?)?;
+        }
+        Ok(result)
+    }
+
+    fn once(
+        &self,
+        e: &E,
+        many: &LockStep<'_, E>,
+        mut x: Vec<E::Ct>,
+        progress: &mut impl FnMut(Stage),
+    ) -> Result<Vec<E::Ct>> {
+        let slots_first = self.plan.spec.order == Order::SlotsToCoeffsFirst;
+        if slots_first {
+            x = self.slots_to_coeffs(many, x)?;
+            progress(Stage::SlotsToCoeffs);
+        }
+        x = self.mod_raise(many, x)?;
+        progress(Stage::ModRaise);
+        x = self.coeffs_to_slots(many, x)?;
+        progress(Stage::CoeffsToSlots);
+        x = self.eval_mod(e, many, x)?;
+        progress(Stage::EvalMod);
+        if !slots_first {
+            x = self.slots_to_coeffs(many, x)?;
+            progress(Stage::SlotsToCoeffs);
+        }
+        Ok(x)
+    }
+}
+
+/// The least factor, in bits, for a product with 1 that changes a scale: it is rounded to
+/// an integer.
+const MIN_FACTOR_BITS: f64 = 20.0;
+
+/// From a higher level down to `level` and `scale`, by a product with 1 at the scale that is
+/// lacking.
+fn lower<E: Ops>(e: &E, a: &E::Ct, level: Level, scale: Scale) -> Result<E::Ct> {
+    let above = Level(level.0 + 1);
+    let lacking = scale * e.chain().divisor(above) / e.scale(a);
+    if lacking.log2() < MIN_FACTOR_BITS {
+        let (left, right) = (e.scale(a).log2(), scale.log2());
+        return Err(Error::ScaleMismatch { op: OP, left, right });
+    }
+    let mut a = a.clone();
+    e.drop_to(&mut a, above)?;
+    let mut a = e.mul_const(&a, Complex::new(1.0, 0.0), lacking)?;
+    e.rescale_assign(&mut a)?;
+    e.with_scale(&a, scale)
 }
 
 impl BootstrapPlan {
     /// Brings an input to the input level and scale.
     fn accept<E: Ops>(&self, e: &E, a: &E::Ct) -> Result<E::Ct> {
         let (level, scale) = (e.level(a), e.scale(a));
-        let above = Level(self.input_level.0 + 1);
+        let (found, expected) = (e.log_slots(a), self.spec.log_slots);
+        if found != expected {
+            let (found, expected) = (1 << found, 1 << expected);
+            return Err(Error::SlotMismatch { op: OP, found, expected });
+        }
         if level < self.input_level {
             let needed = self.input_level.0;
             return Err(Error::LevelExhausted { op: OP, needed, level });
         }
-        let mut a = a.clone();
-        if level == self.input_level {
-            if scale.matches(self.input_scale) {
-                return Ok(a);
-            }
-            let (left, right) = (scale.log2(), self.input_scale.log2());
-            return Err(Error::ScaleMismatch { op: OP, left, right });
+        if level > self.input_level {
+            return lower(e, a, self.input_level, self.input_scale);
         }
-        // A product with 1 at the scale that is lacking.
-        e.drop_to(&mut a, above)?;
-        let lacking = self.input_scale * e.chain().divisor(above) / scale;
-        let mut a = e.mul_const(&a, Complex::new(1.0, 0.0), lacking)?;
-        e.rescale_assign(&mut a)?;
-        e.with_scale(&a, self.input_scale)
+        if scale.matches(self.input_scale) {
+            return Ok(a.clone());
+        }
+        Err(Error::ScaleMismatch { op: OP, left: scale.log2(), right: self.input_scale.log2() })
     }
 }
 
@@ -510,12 +690,13 @@ impl<E: Ops> Bootstrapper<E> {
                 x = self.fold_halves(e, &x)?;
             }
         }
-        Ok(x)
+        if plan.spec.mirrors() { e.add(&x, &e.conjugate(&x)?) } else { Ok(x) }
     }
 
     /// `m` to `m + q_0 I`, read as `m / q_0 + I`.
     fn mod_raise(&self, e: &LockStep<'_, E>, x: Vec<E::Ct>) -> Result<Vec<E::Ct>> {
-        e.with_scale(&e.mod_raise(&x, self.plan.top)?, self.plan.base)
+        let raised = e.mod_raise(&x, self.plan.top, self.plan.spec.ephemeral_weight)?;
+        e.with_scale(&raised, self.plan.base)
     }
 
     /// Coefficients in the slots, as complex numbers or, for few slots, as halves of a vector

@@ -2,7 +2,7 @@ use super::Ops;
 use crate::{
     Error, Result,
     ckks::{Chain, Complex, RotationSum, Scale},
-    rlwe::{KeyRequest, Level},
+    rlwe::{KeyRequest, Level, Raise},
 };
 use std::collections::BTreeMap;
 
@@ -170,7 +170,8 @@ pub struct LinearPlan {
     scale: Scale,
     weight_scale: Scale,
     output_scale: Scale,
-    raised: bool,
+    /// Of ciphertexts that are raised: the largest weight of the ephemeral secret.
+    ephemeral_weight: Option<u32>,
     request: KeyRequest,
 }
 
@@ -235,11 +236,12 @@ impl LinearTransform {
         scale: Scale,
         out: Scale,
     ) -> Result<LinearPlan> {
-        self.plan_for(log_n, chain, level, [scale, out], false)
+        self.plan_for(log_n, chain, level, [scale, out], None)
     }
 
     /// As [`LinearTransform::plan`], for ciphertexts that are raised from level 0 to `level`
-    /// through an ephemeral secret. All steps are baby steps, which cost little there.
+    /// through an ephemeral secret of at most the given weight. All steps are baby steps,
+    /// which cost little there.
     ///
     /// # Errors
     /// As [`LinearTransform::plan`].
@@ -248,10 +250,10 @@ impl LinearTransform {
         log_n: u32,
         chain: &Chain,
         level: Level,
-        scale: Scale,
-        out: Scale,
+        [scale, out]: [Scale; 2],
+        ephemeral_weight: u32,
     ) -> Result<LinearPlan> {
-        self.plan_for(log_n, chain, level, [scale, out], true)
+        self.plan_for(log_n, chain, level, [scale, out], Some(ephemeral_weight))
     }
 
     fn plan_for(
@@ -260,7 +262,7 @@ impl LinearTransform {
         chain: &Chain,
         level: Level,
         [scale, out]: [Scale; 2],
-        raised: bool,
+        ephemeral_weight: Option<u32>,
     ) -> Result<LinearPlan> {
         const OP: &str = "linear transform";
         if level > chain.top() {
@@ -289,12 +291,14 @@ impl LinearTransform {
         }
         let slots = 1 << self.log_slots;
         let offsets: Vec<usize> = self.diagonals.keys().copied().collect();
-        let steps = Steps::of(&offsets, slots, !raised);
+        let steps = Steps::of(&offsets, slots, ephemeral_weight.is_none());
         let giant = (steps.giant > 1).then_some((steps.baby * steps.stride) % slots);
         let rotations = steps.baby_offsets(slots).chain(giant).map(|k| k as i64);
-        let request = match raised {
-            true => KeyRequest::new().raised_rotations(log_n, rotations),
-            false => KeyRequest::new().rotations(log_n, rotations, level),
+        let request = match ephemeral_weight {
+            Some(weight) => {
+                KeyRequest::new().raise(Raise { level, weight }).raised_rotations(log_n, rotations)
+            }
+            None => KeyRequest::new().rotations(log_n, rotations, level),
         };
         let (transform, output_scale) = (self.clone(), out);
         Ok(LinearPlan {
@@ -304,7 +308,7 @@ impl LinearTransform {
             scale,
             weight_scale,
             output_scale,
-            raised,
+            ephemeral_weight,
             request,
         })
     }
@@ -353,10 +357,11 @@ impl LinearPlan {
         self.transform.diagonals.len()
     }
 
-    /// Whether it is for ciphertexts that are raised to its level.
+    /// For ciphertexts that are raised to its level, the largest weight of the ephemeral
+    /// secret.
     #[must_use]
-    pub fn is_raised(&self) -> bool {
-        self.raised
+    pub fn ephemeral_weight(&self) -> Option<u32> {
+        self.ephemeral_weight
     }
 
     /// The rotations that it sums.
@@ -370,7 +375,7 @@ impl LinearPlan {
             baby: self.steps.baby_offsets(slots).map(|k| k as i64).collect(),
             giant: (self.steps.baby * self.steps.stride % slots) as i64,
             stages: self.steps.giant,
-            raised: self.raised,
+            ephemeral_weight: self.ephemeral_weight,
         }
     }
 

@@ -84,6 +84,9 @@ impl<E: Ops> Ops for LockStep<'_, E> {
     fn level(&self, a: &Self::Ct) -> Level {
         a.first().map_or(Level(0), |a| self.0.level(a))
     }
+    fn log_slots(&self, a: &Self::Ct) -> u32 {
+        a.first().map_or(0, |a| self.0.log_slots(a))
+    }
     fn scale(&self, a: &Self::Ct) -> Scale {
         a.first().map_or(Scale::from_f64(1.0), |a| self.0.scale(a))
     }
@@ -135,8 +138,13 @@ impl<E: Ops> Ops for LockStep<'_, E> {
         let raise = |x: &&Self::Ct| self.0.raise_transform_many(&x.iter().collect::<Vec<_>>(), m);
         xs.iter().map(raise).collect()
     }
-    fn mod_raise(&self, a: &Self::Ct, to: Level) -> Result<Self::Ct> {
-        self.each(a, |e, a| e.mod_raise(a, to))
+    fn mod_raise(
+        &self,
+        a: &Self::Ct,
+        to: Level,
+        ephemeral_weight: Option<u32>,
+    ) -> Result<Self::Ct> {
+        self.each(a, |e, a| e.mod_raise(a, to, ephemeral_weight))
     }
 }
 

@@ -21,6 +21,8 @@ pub trait Ops: Sync {
     fn chain(&self) -> &Chain;
     /// Level of `a`.
     fn level(&self, a: &Self::Ct) -> Level;
+    /// `log2` of the number of slots of `a`.
+    fn log_slots(&self, a: &Self::Ct) -> u32;
     /// Scale of `a`.
     fn scale(&self, a: &Self::Ct) -> Scale;
     /// The same integer plaintext read at another scale: its values change by
@@ -66,8 +68,11 @@ pub trait Ops: Sync {
     /// `X -> X^g`, under the same key again.
     fn automorphism(&self, a: &Self::Ct, g: GaloisElement) -> Result<Self::Ct>;
     /// From level 0, to which a higher one is dropped first, up to level `to`: the
-    /// polynomial `m` becomes `m + q_0 I`. Scale and number of slots stay.
-    fn mod_raise(&self, a: &Self::Ct, to: Level) -> Result<Self::Ct>;
+    /// polynomial `m` becomes `m + q_0 I`. Scale and number of slots stay. A circuit that
+    /// relies on a small `I` names the largest weight that an ephemeral secret may have, and
+    /// there must be one.
+    fn mod_raise(&self, a: &Self::Ct, to: Level, ephemeral_weight: Option<u32>)
+    -> Result<Self::Ct>;
 
     /// Encodes the matrix of a plan where this evaluator can reach it.
     fn prepare(&self, plan: &LinearPlan) -> Result<Self::Matrix>;
@@ -107,6 +112,9 @@ impl Ops for ckks::Evaluator {
     }
     fn level(&self, a: &Self::Ct) -> Level {
         a.level()
+    }
+    fn log_slots(&self, a: &Self::Ct) -> u32 {
+        a.log_slots
     }
     fn scale(&self, a: &Self::Ct) -> Scale {
         a.scale()
@@ -157,6 +165,8 @@ impl Ops for ckks::Evaluator {
         self.encode_weights(plan.rotation_sum(), |j, b| plan.weight(j, b))
     }
     fn raise_transform_many(&self, xs: &[&Self::Ct], m: &Self::Matrix) -> Result<Vec<Self::Ct>> {
+        let found = self.keys().raise.as_ref().map(|keys| keys.weight);
+        check_secret(m.sum().ephemeral_weight, found)?;
         self.raise_transform_many(xs, m)
     }
     fn transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct> {
@@ -165,7 +175,23 @@ impl Ops for ckks::Evaluator {
     fn transform_many(&self, xs: &[&Self::Ct], matrix: &Self::Matrix) -> Result<Vec<Self::Ct>> {
         self.transform_many(xs, matrix)
     }
-    fn mod_raise(&self, a: &Self::Ct, to: Level) -> Result<Self::Ct> {
+    fn mod_raise(
+        &self,
+        a: &Self::Ct,
+        to: Level,
+        ephemeral_weight: Option<u32>,
+    ) -> Result<Self::Ct> {
+        check_secret(ephemeral_weight, self.keys().raise.as_ref().map(|keys| keys.weight))?;
         self.mod_raise(a, to)
+    }
+}
+
+/// Whether raising is through an ephemeral secret as sparse as a circuit needs.
+pub(super) fn check_secret(needed: Option<u32>, found: Option<u32>) -> Result<()> {
+    match needed {
+        Some(needed) if found.is_none_or(|found| found > needed) => {
+            Err(Error::EphemeralSecretMismatch { found, needed })
+        }
+        _ => Ok(()),
     }
 }

@@ -4,7 +4,7 @@
 //! compute and records the keys it would use, so one run of a circuit gives its
 //! depth, cost and exact [`KeyRequest`] before any key exists.
 
-use super::{LinearPlan, Ops};
+use super::{LinearPlan, Ops, ops::check_secret};
 use crate::{
     Error, Result,
     ckks::{Chain, Complex, Scale},
@@ -252,6 +252,10 @@ impl Ops for Evaluator {
         a.level
     }
 
+    fn log_slots(&self, a: &Ciphertext) -> u32 {
+        a.slots.len().ilog2()
+    }
+
     fn scale(&self, a: &Ciphertext) -> Scale {
         a.scale
     }
@@ -398,13 +402,21 @@ impl Ops for Evaluator {
     }
 
     fn raise_transform_many(&self, xs: &[&Ciphertext], m: &LinearPlan) -> Result<Vec<Ciphertext>> {
-        let raise = |x: &&Ciphertext| self.transform(&self.mod_raise(x, m.level())?, m);
+        let raise = |x: &&Ciphertext| {
+            self.transform(&self.mod_raise(x, m.level(), m.ephemeral_weight())?, m)
+        };
         xs.iter().map(raise).collect()
     }
 
     /// The slots stay those of `m`, as if `I` were zero: what of `I` a circuit does not
     /// remove, and the room that `q_0 I` takes, do not show here.
-    fn mod_raise(&self, a: &Ciphertext, to: Level) -> Result<Ciphertext> {
+    fn mod_raise(
+        &self,
+        a: &Ciphertext,
+        to: Level,
+        ephemeral_weight: Option<u32>,
+    ) -> Result<Ciphertext> {
+        check_secret(ephemeral_weight, self.ephemeral_weight)?;
         let max = self.chain.top();
         if to > max {
             return Err(Error::LevelOutOfRange { found: to, max });
@@ -614,7 +626,7 @@ mod tests {
     fn raising_keeps_values_and_records_its_keys() {
         let e = evaluator();
         let a = encrypt(&e, 2);
-        let raised = e.mod_raise(&a, Level(3)).unwrap();
+        let raised = e.mod_raise(&a, Level(3), None).unwrap();
         assert_eq!((raised.level, &raised.slots), (Level(3), &a.slots));
         assert!(raised.scale.matches(a.scale));
         assert_eq!(raised.noise_log2, a.noise_log2);
@@ -622,10 +634,16 @@ mod tests {
         assert!((raised.headroom_bits - (59.0 - 40.0 - 226f64.sqrt().log2())).abs() < 1e-9);
         assert_eq!(e.used_keys(), KeyRequest::new());
         let above = Error::LevelOutOfRange { found: Level(4), max: Level(3) };
-        assert_eq!(e.mod_raise(&a, Level(4)), Err(above));
+        assert_eq!(e.mod_raise(&a, Level(4), None), Err(above));
+
+        let none = Error::EphemeralSecretMismatch { found: None, needed: 48 };
+        assert_eq!(e.mod_raise(&a, Level(3), Some(48)), Err(none));
 
         let e = evaluator().with_ephemeral_secret(48);
-        let raised = e.mod_raise(&e.mod_raise(&a, Level(1)).unwrap(), Level(2)).unwrap();
+        let denser = Error::EphemeralSecretMismatch { found: Some(48), needed: 47 };
+        assert_eq!(e.mod_raise(&a, Level(3), Some(47)), Err(denser));
+        let raised = e.mod_raise(&a, Level(1), Some(48)).unwrap();
+        let raised = e.mod_raise(&raised, Level(2), None).unwrap();
         assert!(raised.noise_log2 > a.noise_log2);
         assert_eq!(e.used_keys().raise, Some(Raise { level: Level(2), weight: 48 }));
         assert_eq!(e.counts().raisings, 2);

@@ -23,9 +23,9 @@ pub struct RotationSum {
     pub giant: i64,
     /// Values of `j`: `stages - 1` giant steps.
     pub stages: usize,
-    /// Whether ciphertexts come from level 0 and are raised to this one, see
-    /// [`Evaluator::raise_transform_many`]. There is one stage then.
-    pub raised: bool,
+    /// The largest weight of the ephemeral secret, if ciphertexts come from level 0 and are
+    /// raised to this one: see [`Evaluator::raise_transform_many`]. There is one stage then.
+    pub ephemeral_weight: Option<u32>,
 }
 
 /// The encoded weights of a [`RotationSum`].
@@ -62,15 +62,15 @@ impl Evaluator {
     ) -> Result<Weights> {
         let rlwe = self.params().rlwe();
         rlwe.check_level(sum.level)?;
-        if sum.raised && sum.stages > 1 {
+        if sum.ephemeral_weight.is_some() && sum.stages > 1 {
             return Err(Error::Circuit(format!(
                 "{OP}: {} stages of what is raised; one is possible",
                 sum.stages
             )));
         }
-        let limbs = match sum.raised {
-            true => rlwe.raising_limbs(sum.level),
-            false => rlwe.key_limbs(sum.level),
+        let limbs = match sum.ephemeral_weight {
+            Some(_) => rlwe.raising_limbs(sum.level),
+            None => rlwe.key_limbs(sum.level),
         };
         let slots = 1 << sum.log_slots;
         let encode = |values: Vec<Complex<f64>>| {
@@ -156,7 +156,7 @@ impl Evaluator {
     ) -> Result<(Level, Vec<Scale>)> {
         let (sum, level) = (&weights.sum, weights.sum.level);
         self.params().rlwe().check_id("weights", weights.params)?;
-        if sum.raised != raised {
+        if sum.ephemeral_weight.is_some() != raised {
             let found = if raised { "not for what is raised" } else { "for what is raised" };
             return Err(Error::Circuit(format!("{OP}: the weights are {found}")));
         }

@@ -80,6 +80,7 @@ fn complex() -> BootstrapPreset {
             inverse_sine: None,
         },
         correction: true,
+        refinement: None,
     };
     let chain =
         Chain { log_n: 16, log2_scale: 37.0, usable: 14, high_bits: 49.6, p_bits: vec![49.65; 8] };
