@@ -243,7 +243,9 @@ impl BootstrapSpec {
         }
         let high = needs(to_slots.len(), top)?;
         let reduction_scale = chain.divisor(high) / Scale::from_f64(self.eval_mod.bound());
-        let to_slots = plan_all(&to_slots, log_n, chain, top, base, |_| reduction_scale)?;
+        // Nothing comes between raising and the first matrix where slots fill the ring.
+        let raised = self.ephemeral_weight.filter(|_| gap == 0);
+        let to_slots = plan_all(&to_slots, log_n, chain, (top, base), raised, |_| reduction_scale)?;
         let depth = self.eval_mod.depth()?;
         let reduced = needs(depth as usize, high)?;
         let ends = if slots_first { usize::from(halves) } else { steps };
@@ -277,7 +279,7 @@ impl BootstrapSpec {
                     Some(correction) => (correction.output_level(), correction.output_scale()),
                     None => single,
                 };
-                plan_all(&to_coeffs, log_n, chain, level, scale, |_| message_scale)?
+                plan_all(&to_coeffs, log_n, chain, (level, scale), None, |_| message_scale)?
             }
             Order::CoeffsToSlotsFirst => {
                 if self.mirrors()
@@ -286,7 +288,7 @@ impl BootstrapSpec {
                     *first = first.after(&halved_constant(self.log_slots)?);
                 }
                 let from = result_scale(reduced);
-                plan_all(&to_coeffs, log_n, chain, reduced, from, result_scale)?
+                plan_all(&to_coeffs, log_n, chain, (reduced, from), None, result_scale)?
             }
         };
 
@@ -385,8 +387,8 @@ fn plan_all(
     matrices: &[LinearTransform],
     log_n: u32,
     chain: &Chain,
-    level: Level,
-    scale: Scale,
+    (level, scale): (Level, Scale),
+    raised: Option<u32>,
     out: impl Fn(Level) -> Scale,
 ) -> Result<Vec<LinearPlan>> {
     let count = matrices.len() as u32;
@@ -400,7 +402,11 @@ fn plan_all(
     for (i, matrix) in matrices.iter().enumerate() {
         let last = i + 1 == matrices.len();
         let to = if last { out } else { from * Scale::from_log2(step) };
-        plans.push(matrix.plan(log_n, chain, Level(level.0 - i as u32), from, to)?);
+        let at = Level(level.0 - i as u32);
+        plans.push(match raised.filter(|_| i == 0) {
+            Some(weight) => matrix.plan_raised(log_n, chain, at, [from, to], weight)?,
+            None => matrix.plan(log_n, chain, at, from, to)?,
+        });
         from = to;
     }
     Ok(plans)
@@ -453,7 +459,10 @@ impl BootstrapPlan {
     pub fn matrix_bytes(&self, params: &Params) -> u64 {
         let row_bytes = 8u64 << self.log_n;
         let bytes = |plan: &LinearPlan| {
-            let limbs = params.rlwe().key_limbs(plan.level()).count() as u64;
+            let limbs = match plan.ephemeral_weight() {
+                Some(_) => params.rlwe().raising_limbs(plan.level()).count() as u64,
+                None => params.rlwe().key_limbs(plan.level()).count() as u64,
+            };
             plan.weights() as u64 * limbs * row_bytes
         };
         self.matrices().map(bytes).sum()
@@ -693,10 +702,16 @@ impl<E: Ops> Bootstrapper<E> {
         if plan.spec.mirrors() { e.add(&x, &e.conjugate(&x)?) } else { Ok(x) }
     }
 
-    /// `m` to `m + q_0 I`, read as `m / q_0 + I`.
+    /// `m` to `m + q_0 I`, read as `m / q_0 + I`, in the slots that the first matrix gives if
+    /// it comes with raising.
     fn mod_raise(&self, e: &LockStep<'_, E>, x: Vec<E::Ct>) -> Result<Vec<E::Ct>> {
-        let raised = e.mod_raise(&x, self.plan.top, self.plan.spec.ephemeral_weight)?;
-        e.with_scale(&raised, self.plan.base)
+        let x = e.with_scale(&x, self.plan.base)?;
+        match self.plan.to_slots.first().zip(self.to_slots.first()) {
+            Some((first, matrix)) if first.ephemeral_weight().is_some() => {
+                Ok(e.raise_transform_many(&[&x], matrix)?.remove(0))
+            }
+            _ => e.mod_raise(&x, self.plan.top, self.plan.spec.ephemeral_weight),
+        }
     }
 
     /// Coefficients in the slots, as complex numbers or, for few slots, as halves of a vector
@@ -711,7 +726,9 @@ impl<E: Ops> Bootstrapper<E> {
             if i == last && plan.spec.halves(plan.log_n) {
                 x = e.with_log_slots(&x, plan.spec.log_slots + 1)?;
             }
-            x = factor.run(e, matrix, &x)?;
+            if factor.ephemeral_weight().is_none() {
+                x = factor.run(e, matrix, &x)?;
+            }
         }
         Ok(x)
     }
