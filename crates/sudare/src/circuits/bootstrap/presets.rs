@@ -15,6 +15,9 @@ pub struct BootstrapPreset {
     pub preset: Preset,
     /// How to bootstrap with all slots of the ring.
     pub bootstrap: BootstrapSpec,
+    /// `-log2` of the mean error of a slot, of values whose parts are uniform in [-1, 1]:
+    /// what was measured.
+    pub precision_bits: f64,
 }
 
 /// The set named `name`.
@@ -93,6 +96,7 @@ fn complex() -> BootstrapPreset {
             spec: chain.spec(&bootstrap),
         },
         bootstrap,
+        precision_bits: 22.0,
     }
 }
 
@@ -105,5 +109,6 @@ fn real() -> BootstrapPreset {
             ..set.preset
         },
         bootstrap: BootstrapSpec { values: Values::Real, ..set.bootstrap },
+        ..set
     }
 }
