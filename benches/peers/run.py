@@ -26,6 +26,7 @@ TRANSFORMS = ("ntt_forward", "ntt_inverse")
 CKKS_OPS = (
     "encode", "encrypt", "decrypt", "add", "mul_plain", "mul_rescale", "rotate", "rotate_hoisted_8",
 )
+BOOTSTRAP = ("bootstrap",)
 # Operations that a peer reports in a second form, compared with the same operation of sudare.
 VARIANTS = {"ntt_inverse": ("ntt_inverse_normalized",)}
 # Largest relative difference of log Q between two sets that count as the same size.
@@ -46,6 +47,11 @@ CASES = (
     *(Case("tfhe-ntt", f"n{log_n}", f"n{log_n}", TRANSFORMS) for log_n in range(13, 17)),
     Case("lattigo", "bench-n15-q610", "n15-q610", CKKS_OPS),
     Case("lattigo", "n16-d24", "n16-d24", TRANSFORMS + CKKS_OPS),
+)
+# With --bootstrap, instead of the others: each takes minutes and up to 15 GB of memory.
+BOOTSTRAP_CASES = (
+    Case("lattigo", "n16-boot", "n16qp1767h32768h32", BOOTSTRAP),
+    Case("lattigo", "n15-boot", "n15qp880h16384h32", BOOTSTRAP),
 )
 
 
@@ -160,6 +166,29 @@ class Row:
         ]
 
 
+    def bootstrap_cells(self) -> list[str]:
+        low, high = min(self.ratios), max(self.ratios)
+
+        def both(value) -> str:
+            return f"{value(self.sudare)} / {value(self.peer)}"
+
+        def last(field: str, unit: float, form: str):
+            return lambda lines: format(lines[-1][field] / unit, form)
+
+        return [
+            self.case.sudare_params, self.case.peer_params, str(self.threads),
+            f"{self.sudare_ms / 1e3:.2f} / {self.peer_ms / 1e3:.2f}",
+            f"{median(self.ratios):.2f}", f"{low:.2f}–{high:.2f}", both(precision),
+            both(lambda lines: f"{min(line['worst_precision_bits'] for line in lines):.1f}"),
+            both(last("levels_left", 1, ".0f")), both(last("key_bytes", 1 << 30, ".1f")),
+            both(last("keygen_s", 1, ".0f")),
+        ]
+
+
+BOOTSTRAP_HEADINGS = [
+    "sudare", "peer", "threads", "seconds", "peer / sudare", "range", "precision bits",
+    "worst slot", "levels left", "keys GiB", "keys s",
+]
 HEADINGS = [
     "op", "params", "threads", "sudare ms", "peer", "peer ms", "peer / sudare", "range",
     "precision bits",
@@ -210,7 +239,8 @@ def size_warnings(row: Row, described: dict | None) -> list[str]:
     warnings = []
     if "log_n" in ours and "log_n" in peer and ours["log_n"] != peer["log_n"]:
         warnings.append(f"{where}: log N is {ours['log_n']} and {peer['log_n']}")
-    if row.case.peer == "tfhe-ntt":
+    # Bootstrapping sets are each side's own way to the same end.
+    if row.case.peer == "tfhe-ntt" or row.case in BOOTSTRAP_CASES:
         return warnings
     if "log_q" in ours and "log_q" in peer:
         if abs(ours["log_q"] - peer["log_q"]) > LOG_Q_TOLERANCE * peer["log_q"]:
@@ -291,6 +321,13 @@ def text_table(headings: list[str], table: list[list[str]]) -> str:
     )
 
 
+def results(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
+    """Headings and cells of the comparison."""
+    if all(row.case in BOOTSTRAP_CASES for row in rows):
+        return BOOTSTRAP_HEADINGS, [row.bootstrap_cells() for row in rows]
+    return HEADINGS, [row.cells() for row in rows]
+
+
 def report(rows: list[Row], described: dict, notes: list[str], options: argparse.Namespace) -> str:
     now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
     pinned = "pinned with taskset" if shutil.which("taskset") else "not pinned (no taskset)"
@@ -305,10 +342,11 @@ def report(rows: list[Row], described: dict, notes: list[str], options: argparse
         f" {pinned}",
         "- Times are medians over the rounds. The ratio is the median of the ratios of each round (above 1:"
         " sudare is faster), with their range.",
-        "- Precision is that of the worst slot, sudare / peer, the least over the rounds.",
+        "- Precision is that of the worst slot, of bootstrapping that of the mean error, sudare /"
+        " peer, the least over the rounds.",
         *(f"- {note}" for note in notes),
         "",
-        *markdown_table(HEADINGS, [row.cells() for row in rows]),
+        *markdown_table(*results(rows)),
         "",
         "## Parameter sets",
         "",
@@ -331,9 +369,19 @@ def positive_list(text: str) -> list[int]:
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=positive, default=5, help="rounds in turn (default 5)")
-    parser.add_argument("--runs", type=positive, default=7, help="timed runs per round (default 7)")
-    parser.add_argument("--threads", type=positive_list, default=[1, 2], help="thread counts (default 1,2)")
+    parser.add_argument(
+        "--bootstrap", action="store_true",
+        help="compare bootstrapping instead: minutes a round, and 15 GB of memory",
+    )
+    parser.add_argument(
+        "--rounds", type=positive, help="rounds in turn (default 5; with --bootstrap 2)"
+    )
+    parser.add_argument(
+        "--runs", type=positive, help="timed runs per round (default 7; with --bootstrap 3)"
+    )
+    parser.add_argument(
+        "--threads", type=positive_list, help="thread counts (default 1,2; with --bootstrap 1)"
+    )
     parser.add_argument("--only", metavar="OPS", help="operations, comma-separated")
     parser.add_argument("--peers", metavar="NAMES", help="peers, comma-separated: lattigo, tfhe-ntt")
     parser.add_argument("--sudare", type=Path, metavar="PATH", help="a built sudare; otherwise it is built")
@@ -341,13 +389,18 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all lines as JSON lines")
     options = parser.parse_args()
 
-    known = {op for case in CASES for op in case.ops}
+    options.cases = BOOTSTRAP_CASES if options.bootstrap else CASES
+    options.rounds = options.rounds or (2 if options.bootstrap else 5)
+    options.runs = options.runs or (3 if options.bootstrap else 7)
+    options.threads = options.threads or ([1] if options.bootstrap else [1, 2])
+    known = {op for case in options.cases for op in case.ops}
     options.only = set(options.only.split(",")) if options.only else known
     if unknown := options.only - known:
         parser.error(f"--only {','.join(sorted(unknown))}: there are {', '.join(sorted(known))}")
-    options.peers = set(options.peers.split(",")) if options.peers else set(BUILDERS)
-    if unknown := options.peers - set(BUILDERS):
-        parser.error(f"--peers {','.join(sorted(unknown))}: there are {', '.join(BUILDERS)}")
+    peers = {case.peer for case in options.cases}
+    options.peers = set(options.peers.split(",")) if options.peers else peers
+    if unknown := options.peers - peers:
+        parser.error(f"--peers {','.join(sorted(unknown))}: there are {', '.join(sorted(peers))}")
     if options.sudare and not options.sudare.is_file():
         parser.error(f"--sudare {options.sudare}: no such file")
     return options
@@ -376,7 +429,11 @@ class Comparison:
 
     def measure(self, threads: int, processors: list[int]) -> None:
         """All rounds with one thread count."""
-        cases = [case for case in CASES if case.peer in self.programs and self.chosen_ops(case)]
+        cases = [
+            case
+            for case in self.options.cases
+            if case.peer in self.programs and self.chosen_ops(case) and self.has_set(case)
+        ]
         for turn in range(1, self.options.rounds + 1):
             for case in list(cases):
                 say(
@@ -392,6 +449,13 @@ class Comparison:
                         for key, row in self.rows.items()
                         if (row.case, row.threads) != (case, threads)
                     }
+
+    def has_set(self, case: Case) -> bool:
+        """Whether sudare has the set of a case; says so if not."""
+        found = describe_params(self.sudare, case.sudare_params) is not None
+        if not found:
+            self.note(f"{case.peer_params} skipped: sudare has no set {case.sudare_params}")
+        return found
 
     def chosen_ops(self, case: Case) -> list[str]:
         return [op for op in case.ops if op in self.options.only]
@@ -453,7 +517,7 @@ def main() -> int:
     for row in rows:
         for warning in size_warnings(row, described[row.case.sudare_params]):
             comparison.note(warning)
-    print(text_table(HEADINGS, [row.cells() for row in rows]))
+    print(text_table(*results(rows)))
     if options.write:
         options.write.write_text(report(rows, described, comparison.notes, options))
     return 1 if comparison.failed else 0

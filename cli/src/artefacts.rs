@@ -32,72 +32,77 @@ pub enum Job {
     Train(logreg::Job),
     /// Statistics of columns.
     Stats(stats::Job),
+    /// Refreshing ciphertexts, as the parameter set that the label names has it.
+    Bootstrap,
 }
 
 /// A job as the command line names it, such as `train:189x9`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Purpose {
-    /// Training, not statistics.
-    pub train: bool,
-    pub rows: usize,
-    pub features: usize,
+pub enum Purpose {
+    Train { rows: usize, features: usize },
+    Stats { rows: usize, features: usize },
+    Bootstrap,
 }
 
 impl FromStr for Purpose {
     type Err = String;
 
     fn from_str(text: &str) -> core::result::Result<Self, String> {
-        let help = "write train:ROWSxFEATURES or stats:ROWSxFEATURES, such as train:189x9, where \
-                    the target does not count as a feature";
+        let help = "write train:ROWSxFEATURES, stats:ROWSxFEATURES or bootstrap, such as \
+                    train:189x9, where the target does not count as a feature";
+        if text == "bootstrap" {
+            return Ok(Self::Bootstrap);
+        }
         let (what, shape) = text.split_once(':').ok_or(help)?;
-        let train = match what {
-            "train" => true,
-            "stats" => false,
-            other => {
-                return Err(format!("{other:?} is not a job that keys can be made for; {help}"));
-            }
-        };
         let (rows, features) = shape.split_once('x').ok_or(help)?;
         let count = |text: &str| text.parse::<usize>().ok().filter(|&count| count > 0);
-        match (count(rows), count(features)) {
-            (Some(rows), Some(features)) => Ok(Self { train, rows, features }),
-            _ => Err(help.into()),
+        match (what, count(rows), count(features)) {
+            ("train", Some(rows), Some(features)) => Ok(Self::Train { rows, features }),
+            ("stats", Some(rows), Some(features)) => Ok(Self::Stats { rows, features }),
+            ("train" | "stats", _, _) => Err(help.into()),
+            _ => Err(format!("{what:?} is not a job for tables; {help}")),
         }
     }
 }
 
 impl fmt::Display for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (rows, features) = self.shape();
         match self {
             Self::Train(job) => {
-                write!(f, "train:{rows}x{features}, {} iterations", job.spec.iterations)
+                let iterations = job.spec.iterations;
+                write!(f, "train:{}x{}, {iterations} iterations", job.rows, job.features)
             }
-            Self::Stats(_) => write!(f, "stats:{rows}x{features}"),
+            Self::Stats(job) => write!(f, "stats:{}x{}", job.rows, job.features),
+            Self::Bootstrap => write!(f, "bootstrap"),
         }
     }
 }
 
 impl Job {
     /// Rows and features of the table.
-    pub fn shape(&self) -> (usize, usize) {
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the job has none.
+    pub fn shape(&self) -> Result<(usize, usize)> {
         match self {
-            Self::Train(job) => (job.rows, job.features),
-            Self::Stats(job) => (job.rows, job.features),
+            Self::Train(job) => Ok((job.rows, job.features)),
+            Self::Stats(job) => Ok((job.rows, job.features)),
+            Self::Bootstrap => Err(no_table()),
         }
     }
 
-    /// The smallest secure parameters.
+    /// The smallest secure parameters for the table.
     pub fn auto_params(&self) -> Result<Params> {
         Ok(match self {
             Self::Train(job) => TrainPlan::auto_params(job)?,
             Self::Stats(job) => StatsPlan::auto_params(job)?,
+            Self::Bootstrap => return Err(no_table()),
         })
     }
 
-    /// How to do it under `params`.
+    /// What to do with the table under `params`.
     pub fn plan(&self, params: &Params) -> Result<Plan> {
-        let (rows, features) = self.shape();
+        let (rows, features) = self.shape()?;
         if rows.checked_mul(features).is_none_or(|cells| cells > Table::DEFAULT_MAX_CELLS) {
             return Err(Error::Usage(format!(
                 "a table of {rows} rows and {features} features is too large: at most {} cells",
@@ -107,11 +112,20 @@ impl Job {
         Ok(match self {
             Self::Train(job) => Plan::Train(TrainPlan::new(job, params)?),
             Self::Stats(job) => Plan::Stats(StatsPlan::new(job, params)?),
+            Self::Bootstrap => return Err(no_table()),
         })
     }
 }
 
-/// A job planned for parameters.
+fn no_table() -> Error {
+    Error::Usage(
+        "these keys are for bootstrapping, a table is needed here: make keys with \
+         --for train:ROWSxFEATURES or --for stats:ROWSxFEATURES"
+            .into(),
+    )
+}
+
+/// A job on a table, planned for parameters.
 pub enum Plan {
     Train(TrainPlan),
     Stats(StatsPlan),
@@ -288,6 +302,10 @@ impl Opened {
         Ok(())
     }
 
+    pub fn key_request(&self, params: &Params) -> Result<KeyRequest> {
+        self.reader.key_request(params).map_err(Error::in_file(&self.path))
+    }
+
     pub fn secret_key(self, params: &Params) -> Result<SecretKey> {
         self.reader.secret_key(params).map_err(Error::in_file(&self.path))
     }
@@ -341,11 +359,16 @@ mod tests {
 
     #[test]
     fn purposes_are_read() {
-        let purpose = |train| Ok(Purpose { train, rows: 189, features: 9 });
-        assert_eq!("train:189x9".parse(), purpose(true));
-        assert_eq!("stats:189x9".parse(), purpose(false));
+        let (rows, features) = (189, 9);
+        assert_eq!("train:189x9".parse(), Ok(Purpose::Train { rows, features }));
+        assert_eq!("stats:189x9".parse(), Ok(Purpose::Stats { rows, features }));
+        assert_eq!("bootstrap".parse(), Ok(Purpose::Bootstrap));
+        for text in ["train", "train:0x9", "train:9", "stats:x", "bootstrap:"] {
+            let refused: core::result::Result<Purpose, _> = text.parse();
+            assert!(refused.unwrap_err().contains("stats:ROWSxFEATURES or bootstrap"), "{text}");
+        }
         let refused: core::result::Result<Purpose, _> = "bootstrap:1x1".parse();
-        assert!(refused.unwrap_err().contains("\"bootstrap\" is not a job"));
+        assert!(refused.unwrap_err().contains("\"bootstrap\" is not a job for tables"));
     }
 
     #[test]
@@ -355,6 +378,9 @@ mod tests {
         let meta = Meta { note: 2, iterations: 5, table: [3; 32], ..Meta::of(job) };
         let label = meta.label("n14", Content::Model).unwrap();
         assert_eq!(Meta::read(&label), Some((Content::Model, meta)));
+        let label_of = |job| Meta::of(job).label("n16-boot", Content::Keys).unwrap();
+        let bootstrap = Meta::of(Job::Bootstrap);
+        assert_eq!(Meta::read(&label_of(Job::Bootstrap)), Some((Content::Keys, bootstrap)));
         for bad in [
             Label { content: "song".into(), ..label.clone() },
             Label { meta: label.meta[1..].to_vec(), ..label.clone() },

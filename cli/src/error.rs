@@ -1,5 +1,6 @@
 //! Everything that ends a command early.
 
+use crate::output;
 use std::{
     fmt::Debug,
     io,
@@ -60,6 +61,30 @@ pub enum Error {
     /// Arguments that do not go together, or with the files.
     #[error("{0}")]
     Usage(String),
+    /// A parameter set without a way to bootstrap, where one is needed.
+    #[error("{name} has no bootstrapping: choose one of {known}")]
+    NoBootstrapping {
+        /// The set.
+        name: String,
+        /// The sets that have it.
+        known: String,
+    },
+    /// More memory is needed than is free.
+    #[error(
+        "{what} need {} of memory, {} are available: {advice}",
+        output::bytes(*.needed),
+        output::bytes(*.available)
+    )]
+    Memory {
+        /// What would be made, in the plural.
+        what: &'static str,
+        /// Bytes of it.
+        needed: u64,
+        /// Bytes that the system can give.
+        available: u64,
+        /// What to do.
+        advice: &'static str,
+    },
     /// The operating system refused something.
     #[error("cannot {action} {}: {source}", .path.display())]
     Io {

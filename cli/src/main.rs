@@ -10,6 +10,7 @@ mod machine;
 mod model;
 mod output;
 mod progress;
+mod sets;
 
 use args::Args;
 use clap::Parser;

@@ -391,6 +391,9 @@ fn keys_that_cannot_be_made() {
     refused(at, &keygen("n99", "train:20x2"), &["n99", "n13", "n16-d24"]);
     let line = keygen("fullrns-stats", "stats:20x2");
     refused(at, &line, &["fullrns-stats", "bits of security", "128", "--insecure"]);
+    refused(at, &keygen("n14", "bootstrap"), &["n14 has no bootstrapping", "n16-boot"]);
+    refused(at, &keygen("n99", "bootstrap"), &["n99", "n16-boot"]);
+    refused(at, &keygen("n14", "bootstrap:9x9"), &["not a job for tables"]);
     refused(at, &keygen("n13", "train:189x9 --iterations 9"), &["9 iterations", "levels"]);
     refused(at, &keygen("auto", "train:189x9 --iterations 500"), &["500 iterations", "fit"]);
     refused(at, &keygen("auto", "train:189x9 --iterations 0"), &["0 iterations"]);

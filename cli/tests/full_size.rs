@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::sudare;
+use common::{assert_fields, sudare, sudare_at};
 use serde_json::Value;
 use std::sync::{Mutex, PoisonError};
 
@@ -42,4 +42,70 @@ fn training_is_right_in_a_ring_of_2_16() {
     let report = sudare("demo --iterations 12 --json").json();
     assert_eq!((&report["log_n"], &report["iterations"]), (&16.into(), &12.into()));
     assert_eq!(report["accuracy"], report["plain_accuracy"]);
+}
+
+/// A wrong result ends the benchmark with status 1.
+#[test]
+#[ignore = "minutes at full ring size, and 10 GiB of memory"]
+fn bootstrapping_is_right_and_timed_by_stages() {
+    let _alone = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
+    let set = sudare("params n16-boot --json").json();
+    let run = sudare("bench bootstrap --params n16-boot --runs 1 --json");
+    let lines: Vec<Value> =
+        run.ok().stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let ops: Vec<&str> = lines.iter().map(|line| line["op"].as_str().unwrap()).collect();
+    assert_eq!(ops, ["bootstrap", "slots_to_coeffs", "mod_raise", "coeffs_to_slots", "eval_mod"]);
+    for line in &lines {
+        assert_fields(
+            line,
+            &[
+                "params",
+                "level",
+                "threads",
+                "isa",
+                "median_ms",
+                "min_ms",
+                "runs",
+                "bytes",
+                "log_slots",
+                "ciphertexts",
+                "levels_left",
+                "amortised_ms",
+                "key_bytes",
+                "matrix_bytes",
+                "keygen_s",
+                "prepare_s",
+            ],
+        );
+    }
+    let time = |line: &Value| line["median_ms"].as_f64().unwrap();
+    let stages: f64 = lines[1..].iter().map(time).sum();
+    assert!((stages - time(&lines[0])).abs() < 1e-3 * stages, "{stages}");
+    let (whole, bits) = (&lines[0], |field: &str| lines[0][field].as_f64().unwrap());
+    assert!((bits("precision_bits") - set["precision_bits"].as_f64().unwrap()).abs() < 1.5);
+    assert!(bits("worst_precision_bits") < bits("precision_bits"));
+    assert_eq!(whole["levels_left"], set["levels_after"]);
+    assert_eq!(whole["key_bytes"], set["evaluation_key_memory_bytes"]);
+    assert_eq!(whole["matrix_bytes"], set["matrix_bytes"]);
+}
+
+#[test]
+#[ignore = "minutes at full ring size, 7 GiB of memory and 4 GiB of disk"]
+fn keys_for_bootstrapping_are_written_and_explained() {
+    let _alone = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tempfile::tempdir().unwrap();
+    let set = sudare("params n16-boot --json").json();
+    let line = "keygen --params n16-boot --for bootstrap --out keys --json";
+    let keygen = sudare_at(folder.path(), line).json();
+    assert_eq!((&keygen["params"], &keygen["job"]), (&"n16-boot".into(), &"bootstrap".into()));
+    assert_eq!(keygen["keys"], set["evaluation_keys"]);
+    let info = sudare_at(folder.path(), "info keys/evaluation.key --json").json();
+    assert_eq!((&info["job"], &info["raising"]["level"]), (&"bootstrap".into(), &set["levels"]));
+    assert_eq!(info["raising"]["ephemeral_weight"], set["ephemeral_weight"]);
+    // All keys of the set but the public one.
+    assert_eq!(info["keys"].as_array().unwrap()[..], set["keys"].as_array().unwrap()[1..]);
+    assert_eq!(info["memory_bytes"], set["evaluation_key_memory_bytes"]);
+    assert_eq!(info["security_bits"], set["security_bits"]);
+    let line = "encrypt --public keys/public.key --data t.csv -o t.ct";
+    sudare_at(folder.path(), line).mistake(&["for bootstrapping", "--for train"]);
 }

@@ -225,6 +225,9 @@ fn files_explain_themselves() {
     sudare_at(folder, "keygen --params n14 --for stats:189x9 --out keys").ok();
     sudare_at(folder, &format!("encrypt --public keys/public.key --data {LBW} --target y -o t.ct"))
         .ok();
+    let evaluation = sudare_at(folder, "info keys/evaluation.key --json").json();
+    assert_fields(&evaluation, &["relinearization_level", "memory_bytes", "keys"]);
+    assert!(evaluation["automorphisms"].as_u64() > Some(0) && evaluation["raising"].is_null());
     let fields = ["kind", "format_version", "params", "key_id", "bytes", "security_bits"];
     let mut keys = Vec::new();
     for (file, kind) in [
@@ -240,6 +243,7 @@ fn files_explain_themselves() {
         assert_eq!(info["job"], "stats:189x9");
         let size = fs::metadata(folder.join(file)).unwrap().len();
         assert_eq!(info["bytes"].as_u64(), Some(size));
+        assert_eq!(info.get("keys").is_some(), kind == "evaluation keys");
         keys.push(info["key_id"].clone());
         assert!(sudare_at(folder, &format!("info {file}")).ok().stdout.contains(kind));
     }

@@ -68,6 +68,72 @@ fn parameters_are_listed_and_explained() {
 }
 
 #[test]
+fn bootstrapping_sets_are_listed_and_explained() {
+    let list = sudare("params --json").json();
+    let listed = |name: &str| {
+        let sets = list["presets"].as_array().unwrap();
+        sets.iter().find(|set| set["name"] == name).unwrap().clone()
+    };
+    assert!(listed("n16").get("precision_bits").is_none());
+    let leveled = sudare("params n13 --json").json();
+    assert!(leveled.get("levels_after").is_none());
+    for (name, values) in [("n16-boot", "complex"), ("n16-boot-real", "real")] {
+        let set = sudare(&format!("params {name} --json")).json();
+        assert_eq!(set["precision_bits"], listed(name)["precision_bits"]);
+        assert_fields(
+            &set,
+            &[
+                "name",
+                "log_n",
+                "log_q",
+                "log_p",
+                "log_qp",
+                "secret",
+                "security_bits",
+                "levels",
+                "slots",
+                "log2_scale",
+                "source",
+                "levels_after",
+                "precision_bits",
+                "log2_failure",
+                "evaluation_key_bytes",
+                "evaluation_key_memory_bytes",
+                "matrix_bytes",
+                "order",
+                "k",
+                "degree",
+                "coeffs_to_slots",
+                "slots_to_coeffs",
+            ],
+        );
+        assert_eq!((&set["values"], &set["ephemeral_weight"]), (&values.into(), &32.into()));
+        // Every key, the two through which the modulus is raised among them.
+        let keys = set["keys"].as_array().unwrap();
+        let bits = |key: &Value| key["security_bits"].as_f64().unwrap();
+        let named =
+            |what: &str| keys.iter().any(|key| key["what"].as_str().unwrap().contains(what));
+        assert!(named("public key") && named("evaluation keys"), "{keys:?}");
+        assert!(named("to an ephemeral secret") && named("from the ephemeral"), "{keys:?}");
+        let least = keys.iter().map(bits).fold(f64::INFINITY, f64::min);
+        assert_eq!(set["security_bits"].as_f64(), Some(least));
+        assert!(least >= 128.0 && set["log2_failure"].as_f64().unwrap() < -40.0);
+        // Levels are spent by the stages and left for use.
+        let number = |field: &str| set[field].as_u64().unwrap();
+        assert_eq!(number("output_level") - number("input_level"), number("levels_after"));
+        assert!(number("output_level") < number("levels"));
+        let layers = |field: &str| {
+            let layers = set[field].as_array().unwrap().iter();
+            layers.map(|layers| layers.as_u64().unwrap()).sum::<u64>()
+        };
+        assert_eq!(layers("coeffs_to_slots"), number("log_slots"));
+        assert_eq!(layers("slots_to_coeffs"), number("log_slots"));
+        let text = sudare(&format!("params {name}"));
+        assert!(text.ok().stdout.contains("an ephemeral secret of weight 32"), "{}", text.stdout);
+    }
+}
+
+#[test]
 fn mistakes_have_status_2_and_say_what_there_is() {
     sudare("params n99").mistake(&["n99", "n16-d24"]);
     sudare("bench rotate --params n99").mistake(&["n99", "n16-d24"]);
@@ -76,6 +142,19 @@ fn mistakes_have_status_2_and_say_what_there_is() {
     sudare("bench add --params n13 --level 9").mistake(&["level 9", "at most 3"]);
     sudare("bench mul_rescale --params n13 --level 0").mistake(&["level"]);
     sudare("bench add --params n13 --runs 0").mistake(&["runs"]);
+    sudare("bench bootstrap").mistake(&["--params"]);
+    sudare("bench bootstrap --params n16").mistake(&["n16 has no bootstrapping", "n16-boot"]);
+    sudare("bench bootstrap --params n99").mistake(&["n99", "n16-boot", "n13"]);
+    sudare("bench bootstrap --params n16-boot --log-slots 0").mistake(&["1 to 15"]);
+    sudare("bench bootstrap --params n16-boot --log-slots 5..x").mistake(&["5..15"]);
+    sudare("bench bootstrap --params n16-boot --level 3").mistake(&["--level"]);
+    sudare("bench add --params n13 --log-slots 5").mistake(&["--log-slots is for"]);
+    sudare("bench add --params n13 --radix 4").mistake(&["--radix is for"]);
+    sudare("bench add --params n13 --ciphertexts 2").mistake(&["--ciphertexts"]);
+    sudare("bench dft --radix 3").mistake(&["a power of two"]);
+    sudare("bench dft --log-slots 3,4").mistake(&["one number of slots"]);
+    sudare("bench dft --log-slots 12 --radix 2 --params n13").mistake(&["level"]);
+    sudare("bench dft --log-slots 13 --params n13").mistake(&["8192 rows"]);
     sudare("doctor --threads 0").mistake(&["1 to 1024"]);
     sudare("doctor --threads 99999").mistake(&["1 to 1024"]);
     sudare("fly").mistake(&["fly"]);
@@ -167,6 +246,29 @@ fn functions_and_statistics_are_timed_and_checked() {
         }
     }
     sudare("bench inverse --params n13").mistake(&["level"]);
+}
+
+#[test]
+fn transforms_are_timed_and_checked() {
+    // Two factors take two levels, which the smallest set has.
+    let run = sudare("bench dft --log-slots 8 --radix 16 --runs 1 --json").json();
+    assert_fields(&run, &["op", "level", "median_ms", "min_ms", "runs", "precision_bits", "bytes"]);
+    assert_eq!((&run["params"], &run["log_slots"]), (&"n13".into(), &8.into()));
+    assert!(run["precision_bits"].as_f64().unwrap() > 17.0, "{run}");
+    let run = sudare("bench linear_transform --params n13 --level 2 --runs 1 --json").json();
+    assert_eq!((&run["level"], &run["log_slots"]), (&2.into(), &12.into()));
+    assert!(run["precision_bits"].as_f64().unwrap() > 17.0, "{run}");
+}
+
+/// Before any key is made, so in no time at full size.
+#[cfg(target_os = "linux")]
+#[test]
+fn bootstrapping_that_does_not_fit_in_memory_is_refused() {
+    let line = "bench bootstrap --params n16-boot --log-slots 2,15 --ciphertexts 1000000 --json";
+    let run = sudare(line);
+    run.mistake(&["2^2 slots", "2^15 slots", "keys of", "matrices of", "are available", "--force"]);
+    let last: Value = serde_json::from_str(run.stderr.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["kind"], &last["exit_code"]), (&"Memory".into(), &2.into()));
 }
 
 #[test]

@@ -456,7 +456,7 @@ func usageError(format string, arguments ...any) {
 }
 
 func main() {
-	paramsFlag := flag.String("params", "n15-q610", "parameter set: n15-q610 (n15), n16-d24 (n16), fullrns-5, fullrns-10, fullrns-15")
+	paramsFlag := flag.String("params", "n15-q610", "parameter set: n15-q610 (n15), n16-d24 (n16), fullrns-5, fullrns-10, fullrns-15; with -ops bootstrap n16qp1767h32768h32, n15qp880h16384h32")
 	opsFlag := flag.String("ops", strings.Join(allOps, ","), "operations, comma-separated")
 	runs := flag.Int("runs", 5, "timed runs per operation, after a warm-up")
 	threads := flag.Int("threads", 1, "GOMAXPROCS; the library itself is single-threaded")
@@ -467,6 +467,16 @@ func main() {
 	if full, ok := aliases[name]; ok {
 		name = full
 	}
+	if *runs < 1 || *threads < 1 {
+		usageError("-runs and -threads must be at least 1")
+	}
+	if _, ok := bootstrapSets[name]; ok {
+		if *opsFlag != "bootstrap" {
+			usageError("the set %s is for -ops bootstrap only", name)
+		}
+		runtime.GOMAXPROCS(*threads)
+		exit(runBootstrap(name, *runs, *threads, *encodeBits))
+	}
 	if _, ok := parameterSets[name]; !ok {
 		usageError("unknown parameter set %q; -help lists them", *paramsFlag)
 	}
@@ -476,12 +486,15 @@ func main() {
 			usageError("unknown operation %q; there are %s", op, strings.Join(allOps, ", "))
 		}
 	}
-	if *runs < 1 || *threads < 1 {
-		usageError("-runs and -threads must be at least 1")
-	}
 	runtime.GOMAXPROCS(*threads)
-	if err := run(name, ops, *runs, *threads, *encodeBits); err != nil {
+	exit(run(name, ops, *runs, *threads, *encodeBits))
+}
+
+// exit ends the program with status 1 for an error and 0 otherwise.
+func exit(err error) {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "sudare-peer-lattigo:", err)
 		os.Exit(1)
 	}
+	os.Exit(0)
 }

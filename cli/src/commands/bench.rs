@@ -1,14 +1,19 @@
+mod bootstrap;
 mod circuit;
+mod matrices;
 
 use crate::{
     error::{Error, Result},
     output::{self, Output},
     progress::Progress,
+    sets::Set,
 };
 use circuit::Circuit;
 use clap::ValueEnum;
+use matrices::{Matrices, Radix};
 use serde::Serialize;
 use std::{
+    num::NonZeroU32,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -26,28 +31,62 @@ use sudare_arith::{
 
 /// Time operations on fresh inputs and check their results
 ///
-/// Functions and statistics, which have parameter sets of their own, run only if named.
+/// Functions, statistics, transforms of the slots and bootstrapping, which need parameter sets of
+/// their own or much memory, run only if named.
 ///
 /// A run is repeated until it takes two milliseconds; times are per operation. A
 /// wrong result ends the command with status 1.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example: sudare bench mul_rescale rotate --params n15 --threads 1 --json\n\
-                        Example: sudare bench inverse exp sigmoid --params functions-n14"
-)]
+#[command(after_help = "Examples:\n  \
+    sudare bench mul_rescale rotate --params n15 --threads 1 --json\n  \
+    sudare bench inverse exp sigmoid --params functions-n14\n  \
+    sudare bench dft --log-slots 13 --radix 4\n  \
+    sudare bench bootstrap --params n16-boot --log-slots 5..15 --runs 3")]
 pub struct Args {
     /// Operations; all of the scheme if left out
     #[arg(value_name = "OP")]
     ops: Vec<Op>,
-    /// Parameter set
+    /// Parameter set; for dft alone the smallest leveled one if left out
     #[arg(long, value_name = "NAME")]
-    params: String,
+    params: Option<String>,
     /// Level of the operands; the highest if left out
     #[arg(long, value_name = "L")]
     level: Option<u32>,
     /// Timed runs of each operation, after a warm-up
     #[arg(long, value_name = "R", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     runs: u32,
+    /// log2 of the slots of dft or bootstrap, such as 15, or several: 5,10,15 or 5..15 with both
+    /// ends; all slots of the ring if left out
+    #[arg(long, value_name = "K")]
+    log_slots: Option<LogSlots>,
+    /// Values that each factor of dft combines, a power of two; 4 if left out
+    #[arg(long, value_name = "R")]
+    radix: Option<Radix>,
+    /// Ciphertexts that are bootstrapped together; 1 if left out
+    #[arg(long, value_name = "M")]
+    ciphertexts: Option<NonZeroU32>,
+    /// Bootstrap even if keys and matrices seem not to fit in memory
+    #[arg(long)]
+    force: bool,
+}
+
+/// Numbers of slots, as their `log2`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct LogSlots(Vec<u32>);
+
+impl core::str::FromStr for LogSlots {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> core::result::Result<Self, Self::Err> {
+        let count = |text: &str| text.parse::<u32>().ok().filter(|&k| k <= MAX_LOG_SLOTS);
+        let all = match text.split_once("..") {
+            Some((first, last)) => count(first).zip(count(last)).map(|(a, b)| (a..=b).collect()),
+            None => text.split(',').map(count).collect::<Option<Vec<u32>>>(),
+        };
+        let all = all.filter(|all| !all.is_empty());
+        all.map(Self)
+            .ok_or("a number from 0 to 16, a list such as 5,10 or a range such as 5..15 is needed")
+    }
 }
 
 /// An operation.
@@ -97,10 +136,21 @@ enum Op {
     Mean,
     /// Variance of all slots
     Variance,
+    /// Product with a matrix of 32 diagonals on all slots
+    LinearTransform,
+    /// Discrete Fourier transform of the slots, over the square root of their number
+    Dft,
+    /// Back to a level for more products, and its stages
+    Bootstrap,
 }
 
 impl Op {
-    /// Whether it is made of operations of the scheme.
+    /// Whether it is one operation of the scheme, and runs if nothing is named.
+    fn is_basic(self) -> bool {
+        !(self.is_circuit() || matches!(self, Self::LinearTransform | Self::Dft | Self::Bootstrap))
+    }
+
+    /// Whether it has levels and a scale of its own.
     fn is_circuit(self) -> bool {
         matches!(self, Self::Inverse | Self::Exp | Self::Sigmoid | Self::Mean | Self::Variance)
     }
@@ -125,6 +175,9 @@ struct Line {
     precision_bits: Option<f64>,
     /// Of the key that the operation reads, else of the object that it makes.
     bytes: u64,
+    /// `log2` of the number of slots, where not all are used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log_slots: Option<u32>,
 }
 
 /// Bits that results may lose of the scale, besides `log2(N)`: half of that for the
@@ -133,18 +186,87 @@ const NOISE_BITS: f64 = 10.0;
 /// A run lasts at least this long.
 const RUN: Duration = Duration::from_millis(2);
 const HOISTED: i64 = 8;
+/// Half the degree of the largest ring.
+const MAX_LOG_SLOTS: u32 = 16;
+/// Of dft if nothing is said.
+const DFT_LOG_SLOTS: u32 = 13;
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
-    let preset = ckks::preset(&args.params)?;
+    let mut ops = match &args.ops[..] {
+        [] => Op::value_variants().iter().copied().filter(|&op| op.is_basic()).collect(),
+        ops => ops.to_vec(),
+    };
+    check_options(args, &ops)?;
+    let bootstrap = ops.contains(&Op::Bootstrap);
+    ops.retain(|&op| op != Op::Bootstrap);
+    if !ops.is_empty() {
+        operations(args, &ops, output)?;
+    }
+    if bootstrap {
+        let set = Set::bootstrapping(args.params.as_deref().unwrap_or_default())?;
+        let options = bootstrap::Options {
+            log_slots: args.log_slots.as_ref().map_or(&[], |LogSlots(all)| all),
+            ciphertexts: args.ciphertexts.map_or(1, |count| count.get() as usize),
+            runs: args.runs,
+            force: args.force,
+        };
+        bootstrap::run(&set, &options, output)?;
+    }
+    Ok(())
+}
+
+/// Refuses options that no operation named uses.
+fn check_options(args: &Args, ops: &[Op]) -> Result<()> {
+    let usage = |problem: &str| Err(Error::Usage(problem.into()));
+    let [dft, bootstrap] = [Op::Dft, Op::Bootstrap].map(|op| ops.contains(&op));
+    if args.params.is_none() && ops.iter().any(|&op| op != Op::Dft) {
+        return usage("name a parameter set with --params; `sudare params` lists them");
+    }
+    if args.log_slots.is_some() && !(dft || bootstrap) {
+        return usage("--log-slots is for dft and bootstrap: leave it out");
+    }
+    if dft && args.log_slots.as_ref().is_some_and(|LogSlots(all)| all.len() > 1) {
+        return usage("dft takes one number of slots: write --log-slots K");
+    }
+    if args.radix.is_some() && !dft {
+        return usage("--radix is for dft: leave it out");
+    }
+    if (args.ciphertexts.is_some() || args.force) && !bootstrap {
+        return usage("--ciphertexts and --force are for bootstrap: leave them out");
+    }
+    if args.level.is_some() && bootstrap {
+        return usage("bootstrap takes ciphertexts at its input level: leave --level out");
+    }
+    Ok(())
+}
+
+/// All operations but bootstrapping, under one key pair.
+fn operations(args: &Args, ops: &[Op], output: Output) -> Result<()> {
+    let radix = args.radix.unwrap_or_default();
+    let log_slots = args.log_slots.as_ref().and_then(|LogSlots(all)| all.first().copied());
+    let preset = match &args.params {
+        Some(name) => Set::named(name)?.into_preset(),
+        None => {
+            let log_slots = log_slots.unwrap_or(DFT_LOG_SLOTS);
+            matrices::smallest(radix.layers(log_slots).len(), log_slots)?
+        }
+    };
     let params = Params::new(preset.spec)?;
     let level = Level(args.level.unwrap_or(params.top().0));
     params.rlwe().check_level(level)?;
-    let ops = match &args.ops[..] {
-        [] => Op::value_variants().iter().copied().filter(|&op| !op.is_circuit()).collect(),
-        ops => ops.to_vec(),
-    };
-    let ops = &ops[..];
-    let session = Session::new(&params, level, ops)?;
+    let mut transforms = Vec::new();
+    for &op in ops {
+        let matrices = match op {
+            Op::LinearTransform => Matrices::random(&params, level)?,
+            Op::Dft => {
+                let all = if args.params.is_some() { params.log_n() - 1 } else { DFT_LOG_SLOTS };
+                Matrices::dft(&params, level, log_slots.unwrap_or(all), radix)?
+            }
+            _ => continue,
+        };
+        transforms.push((op, matrices));
+    }
+    let session = Session::new(&params, level, ops, transforms)?;
     let mut lines = Vec::new();
     for (done, &op) in ops.iter().enumerate() {
         let measured = {
@@ -163,6 +285,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             runs: args.runs,
             precision_bits: measured.precision_bits,
             bytes: measured.bytes,
+            log_slots: measured.log_slots,
         };
         session.check(&line, measured.log2_scale)?;
         if output.json {
@@ -207,6 +330,7 @@ struct Measured {
     log2_scale: f64,
     precision_bits: Option<f64>,
     bytes: u64,
+    log_slots: Option<u32>,
 }
 
 /// Times `work`, and returns the result of the last run.
@@ -223,10 +347,15 @@ fn time<T>(runs: u32, mut work: impl FnMut() -> Result<T>) -> Result<(Time, T)> 
         }
         times.push(start.elapsed().as_secs_f64() * 1e3 / f64::from(repeats));
     }
+    Ok((summary(times), last))
+}
+
+/// Of the milliseconds of one run or more.
+fn summary(mut times: Vec<f64>) -> Time {
     times.sort_by(f64::total_cmp);
     let (middle, even) = (times.len() / 2, times.len().is_multiple_of(2));
     let median_ms = if even { (times[middle - 1] + times[middle]) / 2.0 } else { times[middle] };
-    Ok((Time { median_ms, min_ms: times[0] }, last))
+    Time { median_ms, min_ms: times[0] }
 }
 
 /// Keys for the operations asked for, and fresh operands.
@@ -241,10 +370,16 @@ struct Session {
     decryptor: Decryptor,
     x: Vec<Complex<f64>>,
     y: Vec<Complex<f64>>,
+    transforms: Vec<(Op, Matrices)>,
 }
 
 impl Session {
-    fn new(params: &Params, level: Level, ops: &[Op]) -> Result<Self> {
+    fn new(
+        params: &Params,
+        level: Level,
+        ops: &[Op],
+        transforms: Vec<(Op, Matrices)>,
+    ) -> Result<Self> {
         let log_n = params.log_n();
         let mut request = KeyRequest::new();
         for op in ops {
@@ -259,6 +394,9 @@ impl Session {
             if op.is_circuit() {
                 request |= Circuit::new(*op, params)?.required_keys();
             }
+        }
+        for (_, matrices) in &transforms {
+            request |= matrices.required_keys();
         }
         let mut generator = KeyGenerator::new(params.rlwe())?;
         let secret = generator.secret_key()?;
@@ -280,6 +418,7 @@ impl Session {
             x: uniform(&seed, "x", slots),
             y: uniform(&seed, "y", slots),
             seed,
+            transforms,
         })
     }
 
@@ -384,7 +523,20 @@ impl Session {
                 let found = self.with_key(runs, &expected, || circuit.run(evaluator, &a))?;
                 Ok(Measured { level: circuit.level(), ..found })
             }
+            Op::LinearTransform | Op::Dft | Op::Bootstrap => self.matrices(op, runs),
         }
+    }
+
+    fn matrices(&self, op: Op, runs: u32) -> Result<Measured> {
+        let Some((_, matrices)) = self.transforms.iter().find(|(known, _)| *known == op) else {
+            return Err(Error::Bug(format!("{} has no matrices", op.name())));
+        };
+        let slots = &self.x[..1 << matrices.log_slots()];
+        let (a, prepared) = (self.encrypted(slots)?, matrices.prepare(&self.evaluator)?);
+        let run = || matrices.run(&self.evaluator, &prepared, &a);
+        let found = self.ciphertext(runs, &matrices.apply(slots), run)?;
+        let bytes = matrices.required_keys().bytes(self.params.rlwe())?;
+        Ok(Measured { bytes, log_slots: Some(matrices.log_slots()), ..found })
     }
 
     /// Of a wrong result nobody needs the speed.
@@ -446,7 +598,7 @@ impl Session {
 
     fn exact(&self, time: Time, bytes: u64) -> Measured {
         let (level, log2_scale) = (self.level, self.scale.log2());
-        Measured { time, level, log2_scale, precision_bits: None, bytes }
+        Measured { time, level, log2_scale, precision_bits: None, bytes, log_slots: None }
     }
 
     fn poly_bytes(&self) -> u64 {
@@ -543,6 +695,17 @@ mod tests {
     }
 
     #[test]
+    fn numbers_of_slots_are_lists_and_ranges() {
+        let read = |text: &str| text.parse::<LogSlots>().map(|LogSlots(all)| all);
+        assert_eq!(read("15"), Ok(vec![15]));
+        assert_eq!(read("5,10,15"), Ok(vec![5, 10, 15]));
+        assert_eq!(read("3..5"), Ok(vec![3, 4, 5]));
+        for bad in ["", "5,", "5..", "5..3", "17", "5...7", "1,2..3", "-1"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn short_work_is_repeated_and_the_warm_up_is_not_timed() {
         let mut calls = 0;
         let (time, last) = time(4, || {
@@ -560,7 +723,7 @@ mod tests {
     #[test]
     fn a_wrong_result_is_an_error() {
         let params = Params::new(ckks::preset("n13").unwrap().spec).unwrap();
-        let session = Session::new(&params, Level(1), &[Op::Add]).unwrap();
+        let session = Session::new(&params, Level(1), &[Op::Add], Vec::new()).unwrap();
         let line = |precision_bits| Line {
             op: "add".into(),
             params: "n13".into(),
@@ -572,6 +735,7 @@ mod tests {
             runs: 1,
             precision_bits,
             bytes: 1,
+            log_slots: None,
         };
         assert!(session.check(&line(Some(18.0)), 40.0).is_ok());
         assert!(session.check(&line(None), 40.0).is_ok());

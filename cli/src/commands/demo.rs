@@ -79,7 +79,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     };
     table.check_for_training()?;
     let (rows, features) = (table.rows(), table.features());
-    let purpose = Purpose { train: true, rows, features };
+    let purpose = Purpose::Train { rows, features };
     let job = super::keygen::job(purpose, args.iterations, args.learning_rate);
     let params = job.auto_params()?;
     let plan = job.plan(&params)?;

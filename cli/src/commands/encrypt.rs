@@ -94,6 +94,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
 
 /// The table, if the job can be done with it.
 fn read_table(args: &Args, job: &Job) -> Result<Table> {
+    let (rows, features) = job.shape()?;
     if matches!(job, Job::Train(_)) && args.target.is_none() {
         return Err(Error::Usage(
             "these keys are for training, which needs labels: name the column of 0 and 1 with \
@@ -103,7 +104,6 @@ fn read_table(args: &Args, job: &Job) -> Result<Table> {
     }
     let table = files::read_table(&args.data, args.target.as_deref())?;
     let found = (table.rows(), table.features());
-    let (rows, features) = job.shape();
     if found != (rows, features) {
         return Err(Error::Usage(format!(
             "{} has {} rows and {} features besides the target, the keys are for {job}: give that \

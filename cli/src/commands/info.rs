@@ -1,4 +1,4 @@
-use super::params::secret_name;
+use super::params::{least_security, secret_name};
 use crate::{
     artefacts::{Meta, Opened},
     error::Result,
@@ -7,7 +7,10 @@ use crate::{
 };
 use serde::Serialize;
 use std::path::PathBuf;
-use sudare::rlwe;
+use sudare::{
+    ckks::serial::Kind,
+    rlwe::{self, Level, PricedKey},
+};
 
 /// Explain a file of keys or ciphertexts; no secret is needed
 #[derive(Debug, clap::Args)]
@@ -36,6 +39,43 @@ struct Report {
     insecure: bool,
     job: Option<String>,
     iterations: Option<u32>,
+    #[serde(flatten)]
+    evaluation: Option<Evaluation>,
+}
+
+/// What evaluation keys can do.
+#[derive(Serialize)]
+struct Evaluation {
+    /// Highest level of relinearisation.
+    relinearization_level: Option<u32>,
+    /// Rotations and conjugations.
+    automorphisms: usize,
+    raising: Option<Raising>,
+    memory_bytes: u64,
+    keys: Vec<PricedKey>,
+}
+
+/// Keys to an ephemeral secret and back.
+#[derive(Serialize)]
+struct Raising {
+    level: u32,
+    ephemeral_weight: u32,
+}
+
+impl Evaluation {
+    fn of(file: &Opened) -> Result<Self> {
+        let params = file.params()?;
+        let request = file.key_request(&params)?;
+        Ok(Self {
+            relinearization_level: request.relinearize.map(|Level(level)| level),
+            automorphisms: request.galois.len(),
+            raising: request
+                .raise
+                .map(|raise| Raising { level: raise.level.0, ephemeral_weight: raise.weight }),
+            memory_bytes: request.bytes(params.rlwe())?,
+            keys: request.priced_keys(params.rlwe())?,
+        })
+    }
 }
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
@@ -44,6 +84,12 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let info = file.info();
     let spec = &info.spec;
     let log_qp = spec.q_bits.iter().flatten().chain(&spec.p_bits).sum();
+    let evaluation = match info.kind {
+        Kind::EvaluationKeys => Some(Evaluation::of(&file)?),
+        _ => None,
+    };
+    let least = evaluation.as_ref().map_or(f64::INFINITY, |keys| least_security(&keys.keys));
+    let security_bits = rlwe::security_bits(spec.log_n, spec.secret, log_qp).min(least);
     let meta = Meta::read(&info.label).map(|(_, meta)| meta);
     let report = Report {
         kind: info.kind.name(),
@@ -59,10 +105,11 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         levels: spec.q_bits.len().saturating_sub(1),
         log2_scale: spec.log2_scale,
         secret: secret_name(spec.secret),
-        security_bits: rlwe::security_bits(spec.log_n, spec.secret, log_qp),
+        security_bits,
         insecure: spec.insecure,
         job: meta.as_ref().map(|meta| meta.job.to_string()),
         iterations: meta.map(|meta| meta.iterations).filter(|&done| done > 0),
+        evaluation,
     };
     output.write(&report, text)
 }
@@ -94,5 +141,30 @@ fn text(report: &Report) -> String {
     if let Some(iterations) = report.iterations {
         rows.push(("iterations", iterations.to_string()));
     }
+    if let Some(evaluation) = &report.evaluation {
+        rows.extend(evaluation_rows(evaluation));
+    }
     output::fields(&rows)
+}
+
+fn evaluation_rows(keys: &Evaluation) -> Vec<(&'static str, String)> {
+    let none = || "none".to_owned();
+    let relinearization = |level| format!("up to level {level}");
+    let raising = |raising: &Raising| {
+        format!(
+            "to level {}, through an ephemeral secret of weight {}",
+            raising.level, raising.ephemeral_weight
+        )
+    };
+    let price = |key: &PricedKey| {
+        format!("{} {:.1} bits (modulus 2^{:.1})", key.what, key.security_bits, key.log2_q)
+    };
+    let prices: Vec<String> = keys.keys.iter().map(price).collect();
+    vec![
+        ("products", keys.relinearization_level.map_or_else(none, relinearization)),
+        ("automorphisms", keys.automorphisms.to_string()),
+        ("raising", keys.raising.as_ref().map_or_else(none, raising)),
+        ("prices", prices.join(", ")),
+        ("memory", output::bytes(keys.memory_bytes)),
+    ]
 }

@@ -1,3 +1,4 @@
+use super::params::{least_security, priced_keys};
 use crate::{
     artefacts::{Content, Job, Meta, Purpose},
     error::{Error, Result},
@@ -5,12 +6,14 @@ use crate::{
     machine,
     output::{self, Output, say},
     progress::Progress,
+    sets::Set,
 };
 use serde::Serialize;
 use std::{fs, path::PathBuf, time::Instant};
 use sudare::{
-    ckks::{self, Params, serial},
-    rlwe::KeyGenerator,
+    circuits::bootstrap::BootstrapPreset,
+    ckks::{Params, Preset, serial},
+    rlwe::{KeyGenerator, KeyRequest},
 };
 use sudare_apps::{
     logreg::{self, LearningRate, TrainSpec},
@@ -24,12 +27,14 @@ use sudare_apps::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     sudare keygen --params auto --for train:189x9 --out keys\n  \
-    sudare keygen --params n14 --for stats:1000x12 --out keys")]
+    sudare keygen --params n14 --for stats:1000x12 --out keys\n  \
+    sudare keygen --params n16-boot --for bootstrap --out keys")]
 pub struct Args {
     /// Parameter set, or auto for the smallest secure ring for the job
     #[arg(long, value_name = "NAME|auto")]
     params: String,
-    /// The job: train:ROWSxFEATURES or stats:ROWSxFEATURES; the target does not count
+    /// The job: train:ROWSxFEATURES or stats:ROWSxFEATURES, where the target does not count, or
+    /// bootstrap
     #[arg(long = "for", value_name = "JOB")]
     purpose: Purpose,
     /// Iterations of training
@@ -69,26 +74,49 @@ struct Report {
 
 /// The job that the arguments name, its specification not yet checked.
 pub fn job(purpose: Purpose, iterations: u32, learning_rate: f64) -> Job {
-    let Purpose { train, rows, features } = purpose;
-    if train {
-        let learning_rate = LearningRate::Decaying { initial: learning_rate };
-        let spec = TrainSpec { iterations, learning_rate, ..TrainSpec::default() };
-        Job::Train(logreg::Job { rows, features, spec })
-    } else {
-        Job::Stats(stats::Job { rows, features })
+    match purpose {
+        Purpose::Train { rows, features } => {
+            let learning_rate = LearningRate::Decaying { initial: learning_rate };
+            let spec = TrainSpec { iterations, learning_rate, ..TrainSpec::default() };
+            Job::Train(logreg::Job { rows, features, spec })
+        }
+        Purpose::Stats { rows, features } => Job::Stats(stats::Job { rows, features }),
+        Purpose::Bootstrap => Job::Bootstrap,
     }
 }
 
-/// The parameters named, or the smallest for the job.
-fn params(args: &Args, job: &Job) -> Result<Params> {
-    if args.params == "auto" {
-        return job.auto_params();
+/// The name of the parameters, the parameters named or the smallest for the job, and its keys.
+fn planned(args: &Args, job: &Job) -> Result<(String, Params, KeyRequest)> {
+    let auto = args.params == "auto";
+    if *job == Job::Bootstrap {
+        let set = if auto { smallest()? } else { Set::bootstrapping(&args.params)? };
+        let params = accepted(args, &set.preset)?;
+        let plan = set.bootstrap.plan(&params, params.top())?;
+        return Ok((set.preset.name, params, plan.required_keys().clone()));
     }
-    let preset = ckks::preset(&args.params)?;
-    let insecure = preset.spec.insecure;
-    let params = Params::new(preset.spec)?;
+    let params = match auto {
+        true => job.auto_params()?,
+        false => accepted(args, Set::named(&args.params)?.preset())?,
+    };
+    let request = job.plan(&params)?.required_keys().clone();
+    Ok((args.params.clone(), params, request))
+}
+
+/// The first secure set with bootstrapping in the smallest ring.
+fn smallest() -> Result<Box<BootstrapPreset>> {
+    let sets = Set::all().filter_map(|set| match set {
+        Set::Bootstrapping(set) if !set.preset.spec.insecure => Some(set),
+        _ => None,
+    });
+    sets.min_by_key(|set| set.preset.spec.log_n)
+        .ok_or_else(|| Error::Bug("there is no secure set with bootstrapping".into()))
+}
+
+/// The parameters of a set, if the user accepts its security.
+fn accepted(args: &Args, preset: &Preset) -> Result<Params> {
+    let params = Params::new(preset.spec.clone())?;
     let bits = params.rlwe().security_bits();
-    if insecure && !args.insecure {
+    if preset.spec.insecure && !args.insecure {
         return Err(Error::Usage(format!(
             "{} has {bits:.1} bits of security, 128 are needed: choose another set, or write \
              --insecure for a reproduction with data that anyone may read",
@@ -106,21 +134,23 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         }
     }
     let job = job(args.purpose, args.iterations, args.learning_rate);
-    let params = params(args, &job)?;
-    let plan = job.plan(&params)?;
-    let request = plan.required_keys();
-    let label = Meta::of(job).label(&args.params, Content::Keys)?;
-    let evaluation_bytes = serial::evaluation_keys_bytes(&params, request, &label)?;
-    check_memory(request.bytes(params.rlwe())?)?;
+    let (name, params, request) = planned(args, &job)?;
+    let label = Meta::of(job).label(&name, Content::Keys)?;
+    let evaluation_bytes = serial::evaluation_keys_bytes(&params, &request, &label)?;
+    let memory_bytes = request.bytes(params.rlwe())?;
+    let security_bits = least_security(&priced_keys(&params, &request)?);
     say(format_args!(
-        "{job}: N = 2^{}, {} levels, {:.0} bits of security; {} keys, {} in {}",
+        "{job}: {name}, N = 2^{}, {} levels, {security_bits:.0} bits of security; {} keys, {} in \
+         memory, {} in {}",
         params.log_n(),
         params.top(),
-        params.rlwe().security_bits(),
         request.count(),
+        output::bytes(memory_bytes),
         output::bytes(evaluation_bytes),
         evaluation_path.display(),
     ));
+    let advice = "choose a smaller ring or job, or a larger machine";
+    machine::check_memory("the keys", memory_bytes, advice)?;
 
     fs::create_dir_all(&args.out).map_err(|e| Error::io("make the folder", &args.out, e))?;
     let mut secret_file = NewFile::create(&secret_path, Access::Owner, args.force)?;
@@ -132,7 +162,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let public = generator.public_key(&secret)?;
     let keys = {
         let progress = Progress::new("Making keys", request.count());
-        generator.evaluation_keys_with(&secret, request, |made| progress.set(made))?
+        generator.evaluation_keys_with(&secret, &request, |made| progress.set(made))?
     };
 
     // All files are complete before the first one gets its name.
@@ -148,9 +178,9 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     }
 
     let report = Report {
-        params: args.params.clone(),
+        params: name,
         log_n: params.log_n(),
-        security_bits: params.rlwe().security_bits(),
+        security_bits,
         job: job.to_string(),
         key_id: secret.id().to_string(),
         keys: request.count(),
@@ -175,17 +205,4 @@ fn text(report: &Report) -> String {
         ("key", report.key_id.clone()),
         ("time", format!("{:.1} s", report.seconds)),
     ])
-}
-
-/// Refuses keys that the machine cannot hold.
-fn check_memory(needed: u64) -> Result<()> {
-    match machine::memory_bytes() {
-        Some(found) if needed > found => Err(Error::Usage(format!(
-            "the keys need {} of memory, this machine has {}: choose a smaller ring or job, or a \
-             larger machine",
-            output::bytes(needed),
-            output::bytes(found)
-        ))),
-        _ => Ok(()),
-    }
 }

@@ -1,16 +1,26 @@
 use crate::{
     error::Result,
     output::{self, Output},
+    sets::Set,
 };
 use serde::Serialize;
 use sudare::{
-    ckks::{self, Params, Preset, Spec},
-    rlwe::{self, PricedKey, SecretDistribution},
+    circuits::{
+        ModMethod,
+        bootstrap::{BootstrapPlan, BootstrapPreset, Order, Values},
+    },
+    ckks::{
+        Params, Spec,
+        serial::{self, Label},
+    },
+    rlwe::{self, KeyRequest, PricedKey, SecretDistribution},
 };
 
 /// List parameter sets, or explain one
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  sudare params\n  sudare params n15 --json")]
+#[command(
+    after_help = "Examples:\n  sudare params\n  sudare params n15 --json\n  sudare params n16-boot"
+)]
 pub struct Args {
     /// The set to explain; all are listed if left out
     name: Option<String>,
@@ -38,6 +48,36 @@ struct Explained {
     p_bits: Vec<f64>,
     ciphertext_bytes: u64,
     switching_key_bytes: u64,
+    #[serde(flatten)]
+    bootstrapping: Option<Bootstrapping>,
+}
+
+/// How a set bootstraps.
+#[derive(Serialize)]
+struct Bootstrapping {
+    levels_after: u32,
+    precision_bits: f64,
+    log2_failure: f64,
+    evaluation_keys: usize,
+    evaluation_key_bytes: u64,
+    evaluation_key_memory_bytes: u64,
+    matrix_bytes: u64,
+    order: &'static str,
+    values: &'static str,
+    ephemeral_weight: Option<u32>,
+    k: u32,
+    log2_ratio: f64,
+    method: &'static str,
+    degree: usize,
+    /// Of the angle.
+    doublings: u32,
+    inverse_sine_degree: Option<usize>,
+    correction: bool,
+    coeffs_to_slots: Vec<u32>,
+    slots_to_coeffs: Vec<u32>,
+    log_slots: u32,
+    input_level: u32,
+    output_level: u32,
 }
 
 /// One line of the list: sizes as the specification says them.
@@ -50,6 +90,9 @@ struct Listed {
     log2_scale: f64,
     log_qp: f64,
     security_bits: f64,
+    /// Of bootstrapping, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    precision_bits: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -59,19 +102,17 @@ struct List {
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
     match &args.name {
-        Some(name) => {
-            let preset = ckks::preset(name)?;
-            let params = Params::new(preset.spec.clone())?;
-            output.write(&explain(preset, &params), text)
-        }
-        None => {
-            let presets = ckks::presets().into_iter().map(list).collect();
-            output.write(&List { presets }, list_text)
-        }
+        Some(name) => output.write(&explain(Set::named(name)?)?, text),
+        None => output.write(&List { presets: Set::all().map(list).collect() }, list_text),
     }
 }
 
-fn list(preset: Preset) -> Listed {
+fn list(set: Set) -> Listed {
+    let precision_bits = match &set {
+        Set::Leveled(_) => None,
+        Set::Bootstrapping(set) => Some(set.precision_bits),
+    };
+    let preset = set.into_preset();
     let Spec { log_n, secret, log2_scale, .. } = preset.spec;
     let bits = preset.spec.q_bits.iter().flatten().chain(&preset.spec.p_bits);
     let log_qp = bits.sum();
@@ -83,6 +124,7 @@ fn list(preset: Preset) -> Listed {
         log2_scale,
         log_qp,
         security_bits: rlwe::security_bits(log_n, secret, log_qp),
+        precision_bits,
     }
 }
 
@@ -91,6 +133,7 @@ fn list_text(list: &List) -> String {
         .presets
         .iter()
         .map(|set| {
+            let bootstrapping = set.precision_bits.map(|bits| format!("to {bits:.0} bits"));
             vec![
                 set.name.clone(),
                 set.log_n.to_string(),
@@ -98,11 +141,12 @@ fn list_text(list: &List) -> String {
                 set.log2_scale.to_string(),
                 format!("{:.0}", set.log_qp),
                 format!("{:.0}", set.security_bits),
+                bootstrapping.unwrap_or_default(),
             ]
         })
         .collect();
-    output::table(&["name", "log N", "levels", "log scale", "log QP", "security"], &rows)
-        + "\nsudare params NAME explains one.\n"
+    let head = ["name", "log N", "levels", "log scale", "log QP", "security", "bootstrapping"];
+    output::table(&head, &rows) + "\nsudare params NAME explains one.\n"
 }
 
 /// How a secret is drawn, in words.
@@ -113,11 +157,36 @@ pub fn secret_name(secret: SecretDistribution) -> String {
     }
 }
 
-fn explain(preset: Preset, params: &Params) -> Explained {
-    let rlwe = params.rlwe();
-    let top = params.top();
+/// The price of every kind of key that is published under the parameters, those of a request
+/// included.
+pub fn priced_keys(params: &Params, request: &KeyRequest) -> Result<Vec<PricedKey>> {
+    let mut keys = params.rlwe().priced_keys();
+    for key in request.priced_keys(params.rlwe())? {
+        // Switching keys at the highest level are there already.
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    Ok(keys)
+}
+
+/// The security of the weakest key, in bits.
+pub fn least_security(keys: &[PricedKey]) -> f64 {
+    keys.iter().map(|key| key.security_bits).fold(f64::INFINITY, f64::min)
+}
+
+fn explain(set: Set) -> Result<Explained> {
+    let params = Params::new(set.preset().spec.clone())?;
+    let (mut keys, mut bootstrapping) = (params.rlwe().priced_keys(), None);
+    if let Set::Bootstrapping(set) = &set {
+        let plan = set.bootstrap.plan(&params, params.top())?;
+        keys = priced_keys(&params, plan.required_keys())?;
+        bootstrapping = Some(explain_bootstrapping(set, &params, &plan)?);
+    }
+    let preset = set.into_preset();
+    let (rlwe, top) = (params.rlwe(), params.top());
     let ciphertext_words = (2 * rlwe.limbs(top).q()) << params.log_n();
-    Explained {
+    Ok(Explained {
         name: preset.name,
         summary: preset.summary,
         source: preset.source,
@@ -126,9 +195,9 @@ fn explain(preset: Preset, params: &Params) -> Explained {
         log_p: rlwe.log2_p(),
         log_qp: rlwe.log2_qp(top),
         secret: secret_name(preset.spec.secret),
-        security_bits: rlwe.security_bits(),
+        security_bits: least_security(&keys),
         insecure: preset.spec.insecure,
-        keys: rlwe.priced_keys(),
+        keys,
         levels: top.0,
         slots: params.max_slots(),
         log2_scale: preset.spec.log2_scale,
@@ -137,7 +206,56 @@ fn explain(preset: Preset, params: &Params) -> Explained {
         p_bits: preset.spec.p_bits,
         ciphertext_bytes: 8 * ciphertext_words as u64,
         switching_key_bytes: rlwe.switching_key_bytes(top),
-    }
+        bootstrapping,
+    })
+}
+
+fn explain_bootstrapping(
+    set: &BootstrapPreset,
+    params: &Params,
+    plan: &BootstrapPlan,
+) -> Result<Bootstrapping> {
+    let (spec, request) = (&set.bootstrap, plan.required_keys());
+    let reduction = &spec.eval_mod;
+    let (method, degree, doublings) = match reduction.method {
+        ModMethod::Cosine { degree, double_angles } => ("cosine", degree, double_angles),
+        ModMethod::Exponential { degree, squarings } => ("exponential", degree, squarings),
+    };
+    let weight = match params.spec().secret {
+        // Of the coefficients two thirds are nonzero on average, and never three quarters.
+        SecretDistribution::UniformTernary => (3 << params.log_n()) / 4,
+        SecretDistribution::FixedWeight { h } => h,
+    };
+    Ok(Bootstrapping {
+        levels_after: plan.usable_levels(),
+        precision_bits: set.precision_bits,
+        log2_failure: plan.log2_failure(weight),
+        evaluation_keys: request.count(),
+        evaluation_key_bytes: serial::evaluation_keys_bytes(params, request, &Label::default())?,
+        evaluation_key_memory_bytes: request.bytes(params.rlwe())?,
+        matrix_bytes: plan.matrix_bytes(params),
+        order: match spec.order {
+            Order::CoeffsToSlotsFirst => "coeffs_to_slots first",
+            Order::SlotsToCoeffsFirst => "slots_to_coeffs first",
+        },
+        values: match spec.values {
+            Values::Complex => "complex",
+            Values::Real => "real",
+        },
+        ephemeral_weight: spec.ephemeral_weight,
+        k: reduction.k,
+        log2_ratio: reduction.log2_ratio,
+        method,
+        degree,
+        doublings,
+        inverse_sine_degree: reduction.inverse_sine,
+        correction: spec.correction,
+        coeffs_to_slots: spec.coeffs_to_slots.clone(),
+        slots_to_coeffs: spec.slots_to_coeffs.clone(),
+        log_slots: spec.log_slots,
+        input_level: plan.input_level().0,
+        output_level: plan.output_level().0,
+    })
 }
 
 fn text(set: &Explained) -> String {
@@ -149,7 +267,7 @@ fn text(set: &Explained) -> String {
     let price = |key: &PricedKey| format!("{} {:.1} bits", key.what, key.security_bits);
     let prices: Vec<String> = set.keys.iter().map(price).collect();
     let mark = if set.insecure { "; for reproduction only" } else { "" };
-    output::fields(&[
+    let mut rows = vec![
         ("name", set.name.clone()),
         ("what", set.summary.clone()),
         ("source", set.source.clone()),
@@ -163,5 +281,63 @@ fn text(set: &Explained) -> String {
         ("security", format!("{:.1} bits: {}{mark}", set.security_bits, prices.join(", "))),
         ("ciphertext", output::bytes(set.ciphertext_bytes)),
         ("switching key", format!("{} in memory", output::bytes(set.switching_key_bytes))),
-    ])
+    ];
+    if let Some(bootstrapping) = &set.bootstrapping {
+        rows.extend(bootstrapping_rows(bootstrapping));
+    }
+    output::fields(&rows)
+}
+
+fn bootstrapping_rows(set: &Bootstrapping) -> Vec<(&'static str, String)> {
+    let factors = |layers: &[u32]| {
+        let layers: Vec<String> = layers.iter().map(u32::to_string).collect();
+        format!("{} factors of {} layers", layers.len(), layers.join(", "))
+    };
+    let through = match set.ephemeral_weight {
+        Some(weight) => format!("an ephemeral secret of weight {weight}"),
+        None => "the main secret".into(),
+    };
+    let inverse =
+        set.inverse_sine_degree.map(|degree| format!(", inverse sine of degree {degree}"));
+    let correction = if set.correction { ", messages corrected for the sine before" } else { "" };
+    vec![
+        (
+            "bootstrapping",
+            format!(
+                "2^{} {} slots to {:.1} bits, from level {} to {}: {} levels to use",
+                set.log_slots,
+                set.values,
+                set.precision_bits,
+                set.input_level,
+                set.output_level,
+                set.levels_after
+            ),
+        ),
+        ("order", set.order.into()),
+        ("raising", format!("through {through}, |I| <= {}", set.k)),
+        ("failure", format!("2^{:.1} a ciphertext", set.log2_failure)),
+        (
+            "reduction",
+            format!(
+                "{} of degree {}, {} doublings, ratio 2^{}{}{correction}",
+                set.method,
+                set.degree,
+                set.doublings,
+                set.log2_ratio,
+                inverse.unwrap_or_default()
+            ),
+        ),
+        ("CoeffsToSlots", factors(&set.coeffs_to_slots)),
+        ("SlotsToCoeffs", factors(&set.slots_to_coeffs)),
+        (
+            "its keys",
+            format!(
+                "{} keys, {} in memory, {} in a file",
+                set.evaluation_keys,
+                output::bytes(set.evaluation_key_memory_bytes),
+                output::bytes(set.evaluation_key_bytes)
+            ),
+        ),
+        ("its matrices", format!("{} in memory", output::bytes(set.matrix_bytes))),
+    ]
 }

@@ -51,7 +51,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let meta = Meta { note: server.meta.note, ..Meta::of(Job::Stats(plan.job())) };
     let ciphertexts = results.len();
     let bytes = server.write_result(file, results, &meta, Content::Statistics)?;
-    let (rows, features) = job.shape();
+    let (rows, features) = (plan.job().rows, plan.job().features);
     let path = args.files.output.clone();
     let peak_rss_bytes = machine::peak_rss_bytes();
     let report = Report { rows, features, ciphertexts, bytes, seconds, peak_rss_bytes, path };

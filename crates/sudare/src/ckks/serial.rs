@@ -273,14 +273,23 @@ impl<R: Read> Reader<R> {
         Ok(key)
     }
 
+    /// What the evaluation keys in the file can do, from the header alone.
+    ///
+    /// # Errors
+    /// [`Error::WrongKind`]; [`Error::ParamsMismatch`]; [`Error::Malformed`]; what
+    /// [`KeyRequest::bytes`] refuses.
+    pub fn key_request(&self, params: &Params) -> Result<KeyRequest> {
+        self.expect(Kind::EvaluationKeys, params)?;
+        self.header.key_request(params.rlwe())
+    }
+
     /// The evaluation keys in the file, their uniform halves expanded.
     ///
     /// # Errors
     /// As [`Reader::secret_key`]; [`Error::LevelOutOfRange`];
     /// [`Error::InvalidSpec`] for a Galois element that is even or too large.
     pub fn evaluation_keys(mut self, params: &Params) -> Result<EvaluationKeys> {
-        self.expect(Kind::EvaluationKeys, params)?;
-        let request = self.header.key_request(params.rlwe())?;
+        let request = self.key_request(params)?;
         self.header.check_sizes(params.rlwe())?;
         let keys = self.file.evaluation_keys(params.rlwe(), self.info.key_id, &request)?;
         self.file.finish()?;

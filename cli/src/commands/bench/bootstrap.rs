@@ -1,0 +1,475 @@
+use super::{Line, Time, summary, uniform};
+use crate::{
+    error::{Error, Result},
+    machine,
+    output::{self, Output, say},
+    progress::Progress,
+};
+use serde::Serialize;
+use std::{ops::RangeInclusive, sync::Arc, time::Instant};
+use sudare::{
+    circuits::bootstrap::{
+        BootstrapPlan, BootstrapPreset, BootstrapSpec, Bootstrapper, Order, Stage, Values,
+    },
+    ckks::{Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params},
+    rlwe::{KeyGenerator, Level},
+};
+use sudare_arith::{Isa, par, prng::Seed};
+
+/// What to time, beside the parameter set.
+pub(super) struct Options<'a> {
+    /// `log2` of the numbers of slots, one after the other; all slots if there are none.
+    pub log_slots: &'a [u32],
+    /// Ciphertexts that are refreshed together.
+    pub ciphertexts: usize,
+    pub runs: u32,
+    /// Go on where memory seems too small.
+    pub force: bool,
+}
+
+/// Bits that the worst slot may be below the mean that the set states.
+const WORST_BITS: f64 = 6.0;
+/// Ciphertexts at the highest level that one being refreshed takes the memory of: both parts of
+/// it, powers and digits.
+const WORKING_CIPHERTEXTS: u64 = 32;
+
+/// One line: the whole, or a stage.
+#[derive(Serialize)]
+struct Bootstrapped {
+    #[serde(flatten)]
+    line: Line,
+    /// Of the worst slot of all runs.
+    worst_precision_bits: Option<f64>,
+    ciphertexts: usize,
+    levels_left: u32,
+    /// Time per ciphertext and slot.
+    amortised_ms: f64,
+    key_bytes: u64,
+    matrix_bytes: u64,
+    keygen_s: f64,
+    prepare_s: f64,
+    peak_rss_bytes: Option<u64>,
+}
+
+/// Bootstrapping of one number of slots, planned.
+struct Case {
+    params: Params,
+    plan: BootstrapPlan,
+    top: Level,
+    key_bytes: u64,
+    matrix_bytes: u64,
+    needed_bytes: u64,
+}
+
+pub(super) fn run(set: &BootstrapPreset, options: &Options<'_>, output: Output) -> Result<()> {
+    let full = [set.bootstrap.log_slots];
+    let log_slots = if options.log_slots.is_empty() { &full } else { options.log_slots };
+    let mut cases = Vec::new();
+    for &log_slots in log_slots {
+        let case = Case::new(set, log_slots, options.ciphertexts)?;
+        say(format_args!(
+            "{}, 2^{log_slots} slots, {} ciphertext(s): {} keys of {}, matrices of {}, about {} of \
+             memory in all",
+            set.preset.name,
+            options.ciphertexts,
+            case.plan.required_keys().count(),
+            output::bytes(case.key_bytes),
+            output::bytes(case.matrix_bytes),
+            output::bytes(case.needed_bytes),
+        ));
+        cases.push(case);
+    }
+    for case in &cases {
+        let advice = "take fewer ciphertexts, a smaller set or a larger machine, or write --force \
+                      to try nevertheless";
+        let checked = machine::check_memory("keys, matrices and work", case.needed_bytes, advice);
+        match checked {
+            Err(error) if options.force => say(format_args!("warning: {error}")),
+            checked => checked?,
+        }
+    }
+    for case in cases {
+        let lines = case.measure(set, options)?;
+        if output.json {
+            for line in &lines {
+                output.write(line, |_| String::new())?;
+            }
+        } else {
+            output.write_text(&text(&lines))?;
+        }
+    }
+    Ok(())
+}
+
+/// The plan for `2^log_slots` slots, and the level that it raises to.
+///
+/// Fewer slots may take fewer factors of the maps. The modulus is raised to the lowest level from
+/// which as many levels are left as with all slots, but by no more than the missing factors of
+/// CoeffsToSlots, so that the reduction stays at levels of its size.
+fn plan_slots(
+    set: &BootstrapPreset,
+    params: &Params,
+    log_slots: u32,
+) -> Result<(BootstrapPlan, Level)> {
+    let (spec, top) = (&set.bootstrap, params.top());
+    if log_slots == spec.log_slots {
+        return Ok((spec.plan(params, top)?, top));
+    }
+    let usable = spec.plan(params, top)?.usable_levels();
+    let fewer = spec.with_log_slots(log_slots);
+    let factors = |spec: &BootstrapSpec| spec.coeffs_to_slots.len();
+    let spared = factors(spec).saturating_sub(factors(&fewer)) as u32;
+    let plan = fewer.plan(params, top)?;
+    match plan.usable_levels().saturating_sub(usable).min(spared) {
+        0 => Ok((plan, top)),
+        spared => {
+            let top = Level(top.0 - spared);
+            Ok((fewer.plan(params, top)?, top))
+        }
+    }
+}
+
+impl Case {
+    fn new(set: &BootstrapPreset, log_slots: u32, ciphertexts: usize) -> Result<Self> {
+        // Each case has parameters of its own, and with them memory that goes when it ends.
+        let params = Params::new(set.preset.spec.clone())?;
+        let range: RangeInclusive<u32> = 1..=params.log_n() - 1;
+        if !range.contains(&log_slots) {
+            return Err(Error::Usage(format!(
+                "{} has no 2^{log_slots} slots: --log-slots may be {} to {}",
+                set.preset.name,
+                range.start(),
+                range.end()
+            )));
+        }
+        let (plan, top) = plan_slots(set, &params, log_slots)?;
+        let key_bytes = plan.required_keys().bytes(params.rlwe())?;
+        let matrix_bytes = plan.matrix_bytes(&params);
+        let working = (ciphertexts as u64)
+            .saturating_mul(WORKING_CIPHERTEXTS * ciphertext_bytes(&params, top));
+        let needed_bytes = key_bytes.saturating_add(matrix_bytes).saturating_add(working);
+        Ok(Self { params, plan, top, key_bytes, matrix_bytes, needed_bytes })
+    }
+
+    /// The line of the whole and of its stages, every result checked.
+    fn measure(self, set: &BootstrapPreset, options: &Options<'_>) -> Result<Vec<Bootstrapped>> {
+        let (keygen_s, session) = timed(|| Session::new(&self))?;
+        let (prepare_s, bootstrapper) = timed(|| {
+            let _progress = Progress::new("Preparing matrices", 0);
+            Ok(self.plan.prepare(&session.evaluator)?)
+        })?;
+
+        let stages = stages(self.plan.spec().order);
+        let mut whole = Vec::new();
+        let mut times = vec![Vec::new(); stages.len()];
+        let mut errors = Errors::default();
+        {
+            let progress =
+                Progress::new("Bootstrapping", (options.runs as usize + 1) * stages.len());
+            // The first run is the warm-up.
+            for run in 0..=options.runs {
+                let inputs = session.inputs(run, options.ciphertexts)?;
+                let done = run as usize * stages.len();
+                let marks = self.once(&session, &bootstrapper, &inputs, &mut errors, |stage| {
+                    progress.set(done + stage);
+                })?;
+                check(set, &self.plan, &errors)?;
+                if run > 0 {
+                    whole.push(marks.iter().sum());
+                    for (times, mark) in times.iter_mut().zip(marks) {
+                        times.push(mark);
+                    }
+                }
+            }
+        }
+
+        let slots = (options.ciphertexts << self.plan.spec().log_slots) as f64;
+        let line =
+            |op: &str, level: Level, time: Time, bytes, bits: Option<[f64; 2]>| Bootstrapped {
+                worst_precision_bits: bits.map(|[_, worst]| worst),
+                ciphertexts: options.ciphertexts,
+                levels_left: self.plan.usable_levels(),
+                amortised_ms: time.median_ms / slots,
+                key_bytes: self.key_bytes,
+                matrix_bytes: self.matrix_bytes,
+                keygen_s,
+                prepare_s,
+                peak_rss_bytes: machine::peak_rss_bytes(),
+                line: Line {
+                    op: op.into(),
+                    params: set.preset.name.clone(),
+                    level: level.0,
+                    threads: par::threads(),
+                    isa: Isa::detect().name(),
+                    median_ms: time.median_ms,
+                    min_ms: time.min_ms,
+                    runs: options.runs,
+                    precision_bits: bits.map(|[mean, _]| mean),
+                    bytes,
+                    log_slots: Some(self.plan.spec().log_slots),
+                },
+            };
+        let bits = Some([errors.mean_bits(), errors.worst_bits()]);
+        let input = self.plan.input_level();
+        let mut lines = vec![line("bootstrap", input, summary(whole), self.key_bytes, bits)];
+        for (stage, times) in stages.into_iter().zip(times) {
+            let level = self.level(stage);
+            let bytes = options.ciphertexts as u64 * ciphertext_bytes(&self.params, level);
+            lines.push(line(name(stage), level, summary(times), bytes, None));
+        }
+        Ok(lines)
+    }
+
+    /// One run, its errors added to `errors`: the milliseconds of each stage.
+    fn once(
+        &self,
+        session: &Session,
+        bootstrapper: &Bootstrapper<Evaluator>,
+        inputs: &[Ciphertext],
+        errors: &mut Errors,
+        progress: impl Fn(usize),
+    ) -> Result<Vec<f64>> {
+        let expected: Vec<_> =
+            inputs.iter().map(|input| session.opened(input)).collect::<Result<_>>()?;
+        let (mut marks, mut last) = (Vec::new(), Instant::now());
+        let refreshed = bootstrapper.run_with(&session.evaluator, inputs, |_| {
+            marks.push(last.elapsed().as_secs_f64() * 1e3);
+            last = Instant::now();
+            progress(marks.len());
+        })?;
+        for (refreshed, expected) in refreshed.iter().zip(&expected) {
+            errors.add(&session.opened(refreshed)?, expected);
+        }
+        Ok(marks)
+    }
+
+    /// Level of the operands of a stage.
+    fn level(&self, stage: Stage) -> Level {
+        let spec = self.plan.spec();
+        match (stage, spec.order) {
+            (Stage::SlotsToCoeffs, Order::SlotsToCoeffsFirst) => self.plan.input_level(),
+            (Stage::SlotsToCoeffs, Order::CoeffsToSlotsFirst) => {
+                self.plan.eval_mod().output_level()
+            }
+            (Stage::ModRaise, _) => Level(0),
+            (Stage::CoeffsToSlots, _) => self.top,
+            (Stage::EvalMod, _) => Level(self.top.0 - spec.coeffs_to_slots.len() as u32),
+        }
+    }
+}
+
+fn stages(order: Order) -> [Stage; 4] {
+    use Stage::{CoeffsToSlots, EvalMod, ModRaise, SlotsToCoeffs};
+    match order {
+        Order::SlotsToCoeffsFirst => [SlotsToCoeffs, ModRaise, CoeffsToSlots, EvalMod],
+        Order::CoeffsToSlotsFirst => [ModRaise, CoeffsToSlots, EvalMod, SlotsToCoeffs],
+    }
+}
+
+fn name(stage: Stage) -> &'static str {
+    match stage {
+        Stage::SlotsToCoeffs => "slots_to_coeffs",
+        Stage::ModRaise => "mod_raise",
+        Stage::CoeffsToSlots => "coeffs_to_slots",
+        Stage::EvalMod => "eval_mod",
+    }
+}
+
+fn ciphertext_bytes(params: &Params, level: Level) -> u64 {
+    16 * ((params.rlwe().limbs(level).q() as u64) << params.log_n())
+}
+
+fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<(f64, T)> {
+    let start = Instant::now();
+    let done = work()?;
+    Ok((start.elapsed().as_secs_f64(), done))
+}
+
+/// Of a wrong result nobody needs the speed.
+fn check(set: &BootstrapPreset, plan: &BootstrapPlan, errors: &Errors) -> Result<()> {
+    let (worst, needed) = (errors.worst_bits(), set.precision_bits - WORST_BITS);
+    if worst >= needed {
+        return Ok(());
+    }
+    Err(Error::WrongResult(format!(
+        "bootstrapping of 2^{} slots with {} has {worst:.1} bits of precision in the worst slot, \
+         {needed:.1} are expected",
+        plan.spec().log_slots,
+        set.preset.name
+    )))
+}
+
+/// Distances of results from the values they should have.
+#[derive(Default)]
+struct Errors {
+    sum: f64,
+    worst: f64,
+    count: usize,
+}
+
+impl Errors {
+    fn add(&mut self, found: &[Complex<f64>], expected: &[Complex<f64>]) {
+        if found.len() != expected.len() {
+            self.worst = f64::NAN;
+        }
+        for (x, y) in found.iter().zip(expected) {
+            let error = (x.re - y.re).hypot(x.im - y.im);
+            self.sum += error;
+            // A NaN is the worst error.
+            if error > self.worst || error.is_nan() {
+                self.worst = error;
+            }
+        }
+        self.count += found.len();
+    }
+
+    /// `-log2` of the mean.
+    fn mean_bits(&self) -> f64 {
+        -(self.sum / self.count as f64).log2()
+    }
+
+    fn worst_bits(&self) -> f64 {
+        -self.worst.log2()
+    }
+}
+
+/// Keys, and what the owner needs to make inputs and open results.
+struct Session {
+    seed: Seed,
+    level: Level,
+    plan: BootstrapPlan,
+    encoder: Encoder,
+    encryptor: Encryptor,
+    evaluator: Evaluator,
+    decryptor: Decryptor,
+}
+
+impl Session {
+    fn new(case: &Case) -> Result<Self> {
+        let (params, plan) = (&case.params, case.plan.clone());
+        let mut generator = KeyGenerator::new(params.rlwe())?;
+        let secret = generator.secret_key()?;
+        let public = Arc::new(generator.public_key(&secret)?);
+        let request = plan.required_keys();
+        let keys = {
+            let progress = Progress::new("Making keys", request.count());
+            generator.evaluation_keys_with(&secret, request, |made| progress.set(made))?
+        };
+        Ok(Self {
+            seed: Seed::random().map_err(sudare::Error::from)?,
+            level: plan.input_level(),
+            encoder: Encoder::new(params),
+            encryptor: Encryptor::new(params, public)?,
+            evaluator: Evaluator::new(params, Arc::new(keys))?,
+            decryptor: Decryptor::new(params, secret)?,
+            plan,
+        })
+    }
+
+    /// Fresh random slots, encrypted.
+    fn inputs(&self, run: u32, count: usize) -> Result<Vec<Ciphertext>> {
+        let spec = self.plan.spec();
+        let encrypted = |i| {
+            let label = format!("run {run}, ciphertext {i}");
+            let mut slots = uniform(&self.seed, &label, 1 << spec.log_slots);
+            if spec.values == Values::Real {
+                slots.iter_mut().for_each(|slot| slot.im = 0.0);
+            }
+            let plain = self.encoder.encode(&slots, self.level, self.plan.input_scale())?;
+            Ok(self.encryptor.encrypt(&plain)?)
+        };
+        (0..count).map(encrypted).collect()
+    }
+
+    /// The slots of a ciphertext, as far as bootstrapping keeps them.
+    fn opened(&self, a: &Ciphertext) -> Result<Vec<Complex<f64>>> {
+        let mut slots = self.encoder.decode(&self.decryptor.decrypt(a)?)?;
+        if self.plan.spec().values == Values::Real {
+            slots.iter_mut().for_each(|slot| slot.im = 0.0);
+        }
+        Ok(slots)
+    }
+}
+
+fn text(lines: &[Bootstrapped]) -> String {
+    let Some(whole) = lines.first() else { return String::new() };
+    let rows: Vec<Vec<String>> = lines
+        .iter()
+        .map(|stage| {
+            vec![
+                stage.line.op.clone(),
+                stage.line.level.to_string(),
+                format!("{:.1}", stage.line.median_ms),
+                format!("{:.1}", stage.line.min_ms),
+                format!("{:.5}", stage.amortised_ms),
+            ]
+        })
+        .collect();
+    let bits = |bits: Option<f64>| bits.map_or_else(|| "?".into(), |bits| format!("{bits:.1}"));
+    let peak = whole.peak_rss_bytes.map(|peak| format!(", at most {} in use", output::bytes(peak)));
+    format!(
+        "{}, 2^{} slots, {} ciphertext(s), {} thread(s), {}, {} runs\n{}{} bits of precision, {} \
+         in the worst slot; {} levels left\nkeys {} in {:.1} s, matrices {} in {:.1} s{}\n",
+        whole.line.params,
+        whole.line.log_slots.unwrap_or_default(),
+        whole.ciphertexts,
+        whole.line.threads,
+        whole.line.isa,
+        whole.line.runs,
+        output::table(&["op", "level", "median ms", "min ms", "ms per slot"], &rows),
+        bits(whole.line.precision_bits),
+        bits(whole.worst_precision_bits),
+        whole.levels_left,
+        output::bytes(whole.key_bytes),
+        whole.keygen_s,
+        output::bytes(whole.matrix_bytes),
+        whole.prepare_s,
+        peak.unwrap_or_default()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sudare::circuits::bootstrap;
+
+    #[test]
+    fn errors_have_a_mean_and_a_worst() {
+        let slots = |parts: &[f64]| -> Vec<Complex<f64>> {
+            parts.iter().map(|&re| Complex { re, im: 0.0 }).collect()
+        };
+        let mut errors = Errors::default();
+        errors.add(&slots(&[1.0, 1.125]), &slots(&[1.0, 1.0]));
+        errors.add(&slots(&[1.125, 0.75]), &slots(&[1.0, 1.0]));
+        assert_eq!((errors.mean_bits(), errors.worst_bits()), (3.0, 2.0));
+        let set = bootstrap::preset("n16-boot").unwrap();
+        let params = Params::new(set.preset.spec.clone()).unwrap();
+        let (plan, _) = plan_slots(&set, &params, 5).unwrap();
+        let tiny = |error| Errors { sum: error, worst: error, count: 1 };
+        assert!(check(&set, &plan, &tiny((-20f64).exp2())).is_ok());
+        for wrong in [0.1, f64::NAN] {
+            assert_eq!(check(&set, &plan, &tiny(wrong)).unwrap_err().exit_code(), 1);
+        }
+        errors.add(&slots(&[1.0]), &slots(&[]));
+        assert!(check(&set, &plan, &errors).is_err());
+    }
+
+    #[test]
+    fn fewer_slots_are_raised_no_higher_than_they_need() {
+        let set = bootstrap::preset("n16-boot").unwrap();
+        let params = Params::new(set.preset.spec.clone()).unwrap();
+        let (full, top) = plan_slots(&set, &params, 15).unwrap();
+        assert_eq!(top, params.top());
+        for log_slots in [1, 2, 5] {
+            let (plan, lower) = plan_slots(&set, &params, log_slots).unwrap();
+            let left = |top: Level| {
+                let spec = set.bootstrap.with_log_slots(log_slots);
+                spec.plan(&params, top).map_or(0, |plan| plan.usable_levels())
+            };
+            assert!(plan.usable_levels() >= left(top).min(full.usable_levels()), "{log_slots}");
+            assert!(
+                lower <= top && plan.eval_mod().output_level() >= full.eval_mod().output_level()
+            );
+        }
+    }
+}
