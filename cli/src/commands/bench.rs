@@ -19,8 +19,7 @@ use std::{
 };
 use sudare::{
     ckks::{
-        self, Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Plaintext,
-        Scale,
+        Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Plaintext, Scale,
     },
     rlwe::{GaloisElement, KeyGenerator, KeyRequest, Level},
 };
@@ -682,6 +681,7 @@ pub fn precision(found: &[Complex<f64>], expected: &[Complex<f64>]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sudare::ckks;
 
     #[test]
     fn precision_is_that_of_the_worst_slot() {
