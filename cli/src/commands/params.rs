@@ -133,7 +133,7 @@ fn list_text(list: &List) -> String {
         .presets
         .iter()
         .map(|set| {
-            let bootstrapping = set.precision_bits.map(|bits| format!("to {bits:.0} bits"));
+            let bootstrapping = set.precision_bits.map(|bits| format!("to {bits:.1} bits"));
             vec![
                 set.name.clone(),
                 set.log_n.to_string(),

@@ -30,8 +30,8 @@ pub(super) struct Options<'a> {
 /// Bits that the worst slot may be below the mean that the set states.
 const WORST_BITS: f64 = 6.0;
 /// Ciphertexts at the highest level that one being refreshed takes the memory of: both parts of
-/// it, powers and digits.
-const WORKING_CIPHERTEXTS: u64 = 32;
+/// it, powers and digits; 58 were measured.
+const WORKING_CIPHERTEXTS: u64 = 64;
 
 /// One line: the whole, or a stage.
 #[derive(Serialize)]

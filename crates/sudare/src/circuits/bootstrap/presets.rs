@@ -96,7 +96,7 @@ fn complex() -> BootstrapPreset {
             spec: chain.spec(&bootstrap),
         },
         bootstrap,
-        precision_bits: 22.0,
+        precision_bits: 21.5,
     }
 }
 
@@ -109,6 +109,6 @@ fn real() -> BootstrapPreset {
             ..set.preset
         },
         bootstrap: BootstrapSpec { values: Values::Real, ..set.bootstrap },
-        ..set
+        precision_bits: 22.5,
     }
 }
