@@ -123,6 +123,9 @@ def run_lines(command: list[str], processors: list[int]) -> list[dict]:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     except OSError as error:
         raise ProgramFailed(f"{command[0]}: {error}") from error
+    if done.returncode < 0:
+        signal = -done.returncode
+        raise ProgramFailed(f"ended by signal {signal}; 9 is also what a lack of memory sends")
     if done.returncode != 0:
         raise ProgramFailed(f"exit status {done.returncode}: {last_line(done.stderr)}")
     try:

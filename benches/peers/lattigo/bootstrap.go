@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -13,6 +14,10 @@ import (
 	"github.com/tuneinsight/lattigo/v6/core/rlwe"
 	"github.com/tuneinsight/lattigo/v6/schemes/ckks"
 )
+
+// gcPercent is how far garbage may grow beyond what is in use. Keys are nearly all of the memory; with the
+// default of 100 the collector would wait for as much again.
+const gcPercent = 10
 
 // worstBits is how many bits the worst slot may be below the mean precision that the library states.
 const worstBits = 6
@@ -75,6 +80,7 @@ func (e *bootstrapErrors) add(got, want []complex128) error {
 }
 
 func runBootstrap(name string, runs, threads int, encodeBits uint) error {
+	debug.SetGCPercent(gcPercent)
 	set := bootstrapSets[name]
 	params, err := ckks.NewParametersFromLiteral(set.scheme)
 	if err != nil {
