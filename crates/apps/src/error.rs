@@ -54,6 +54,17 @@ pub enum Error {
         /// `-log2` of the largest tolerable error.
         needed: f64,
     },
+    /// Training leads to weights that an encrypted training has no room for.
+    #[error(
+        "a weight or its momentum reaches {found:.1}, but at most {most:.1} can be trained under \
+         encryption: lower the learning rate"
+    )]
+    WeightsTooLarge {
+        /// The largest absolute value.
+        found: f64,
+        /// The largest that is possible.
+        most: f64,
+    },
     /// A table is not the one that was planned for.
     #[error(
         "the table has {rows} rows and {features} features, but the plan is for {needed_rows} \

@@ -43,6 +43,7 @@
 mod budget;
 mod plan;
 pub mod reference;
+mod refresh;
 mod train;
 
 pub use plan::{Job, TrainPlan};

@@ -35,7 +35,7 @@ fn planned(table: &Table, spec: TrainSpec) -> TrainPlan {
 
 /// The weights by training on the simulator, with its evaluator and the model's headroom in bits.
 fn simulate(plan: &TrainPlan, table: &Table) -> (Vec<f64>, sim::Evaluator, f64) {
-    let e = sim::Evaluator::new(plan.params().log_n(), plan.params().chain().clone());
+    let e = plan.simulator();
     let (level, scale) = plan.input();
     let complex = |slots: Vec<f64>| -> Vec<_> {
         slots.into_iter().map(|re| Complex { re, im: 0.0 }).collect()
@@ -240,6 +240,86 @@ fn long_training_gets_a_larger_ring() {
         assert!(error(&w, &clear(&table, &spec(iterations))) < 1e-9);
     }
     assert!(last > 14);
+}
+
+fn thirty() -> (Table, TrainSpec) {
+    (Table::bundled("lbw").unwrap(), TrainSpec { iterations: 30, ..TrainSpec::default() })
+}
+
+/// The chain for the job in a ring of another dimension, of no security.
+fn in_ring(job: &Job, log_n: u32) -> Params {
+    let spec = TrainPlan::auto_params(job).unwrap().spec().clone();
+    Params::new(Spec { log_n, insecure: true, ..spec }).unwrap()
+}
+
+#[test]
+fn thirty_iterations_are_bootstrapped_in_a_ring_of_dimension_2_15() {
+    for name in Table::BUNDLED {
+        let (_, spec) = thirty();
+        let table = Table::bundled(name).unwrap();
+        let plan = planned(&table, spec);
+        let params = plan.params();
+        assert_eq!(params.log_n(), 15);
+        assert!(params.rlwe().security_bits() >= 128.0);
+        assert!(plan.required_keys().bytes(params.rlwe()).unwrap() < 1_000_000_000);
+        let rounds = (plan.input().0.0 - 3) / 3;
+        assert_eq!(plan.bootstraps(30), 28u32.div_ceil(rounds) - 1);
+        assert_eq!((plan.bootstraps(2 + rounds), plan.bootstraps(3 + rounds)), (0, 1));
+
+        let (w, e, headroom_bits) = simulate(&plan, &table);
+        assert_eq!(e.counts().raisings, u64::from(plan.bootstraps(30)));
+        assert_eq!(e.used_keys(), *plan.required_keys());
+        // The sine's error of weights far below their bound.
+        let found = error(&w, &clear(&table, &spec));
+        assert!(found < 2f64.powi(-13), "{name}: 2^{}", found.log2());
+        assert!(headroom_bits > 1.0, "{name}: {headroom_bits}");
+    }
+}
+
+/// As in the ring that is proposed, for the same chain in a smaller one.
+#[test]
+fn bootstrapped_training_equals_the_twin() {
+    let (table, spec) = thirty();
+    bootstrapped_training_equals_the_twin_in(&table, spec, 11);
+}
+
+#[test]
+#[ignore = "minutes at full ring size"]
+fn bootstrapped_training_equals_the_twin_at_full_size() {
+    let (table, spec) = thirty();
+    bootstrapped_training_equals_the_twin_in(&table, spec, 15);
+}
+
+fn bootstrapped_training_equals_the_twin_in(table: &Table, spec: TrainSpec, log_n: u32) {
+    let job = job(table, spec);
+    let parties = Parties::new(&job, &in_ring(&job, log_n));
+    let plan = &parties.plan;
+    assert!(plan.bootstraps(spec.iterations) > 1);
+    let data = plan.encrypt(&parties.encryptor, table, |_| ()).unwrap();
+    let mut training = plan.start(&parties.evaluator, &data).unwrap();
+    let mut paused = None;
+    while training.iteration < spec.iterations {
+        if training.iteration + 2 == spec.iterations {
+            paused = Some(training.clone());
+        }
+        plan.step(&parties.evaluator, &data, &mut training).unwrap();
+        let so_far = TrainSpec { iterations: training.iteration, ..spec };
+        let found = error(&parties.weights(&training), &clear(table, &so_far));
+        println!("{}: 2^{:.1}", training.iteration, found.log2());
+        assert!(found < 2f64.powi(-10), "{}: 2^{}", training.iteration, found.log2());
+    }
+    let (w, expected) = (parties.weights(&training), clear(table, &spec));
+    let (scores, expected) = (scores(table, &w), scores(table, &expected));
+    let labels = table.labels().unwrap();
+    let accuracy = |scores: &[f64]| metrics::accuracy(scores, labels).unwrap();
+    assert_eq!(accuracy(&scores), accuracy(&expected));
+    let auc = |scores: &[f64]| metrics::auc(scores, labels).unwrap();
+    assert!((auc(&scores) - auc(&expected)).abs() < 3e-4);
+
+    let paused = paused.unwrap();
+    let mut resumed = plan.resume(paused.iteration, paused.state).unwrap();
+    parties.finish(&data, &mut resumed);
+    assert_eq!(parties.weights(&resumed), w);
 }
 
 #[test]

@@ -15,17 +15,21 @@
 //! with one level more for degrees 5 and 7. Errors of `t`, `a` and `y` are independent in each row
 //! and averaged by the sum; those of the sum itself are not, so weights have the larger scale.
 //! The scale of the next `v` is fixed in advance and `s_z'` chosen to reach it exactly.
+//!
+//! Iterations with products come in segments, each on the same levels: one segment if nothing
+//! is bootstrapped, else those between two bootstrappings.
 
 use super::{
     plan::Layout,
     reference::{SigmoidApprox, Step, TrainError},
 };
+use core::ops::Range;
 use sudare::ckks::{Chain, Scale};
 use sudare::rlwe::Level;
 use sudare_arith::sample::CBD21_VARIANCE;
 
 /// Weights stay below this in absolute value, or below the learning rate if that is larger.
-const LARGEST_WEIGHT: f64 = 16.0;
+pub(super) const LARGEST_WEIGHT: f64 = 16.0;
 
 /// Averaging over rows makes errors smaller by this factor at most, as `log2`: products of errors
 /// are not averaged.
@@ -105,9 +109,18 @@ impl Errors {
     }
 }
 
+/// `log2` of the standard deviation that rescaling adds to a slot.
+pub(super) fn rounding_bits(log_n: u32) -> f64 {
+    Errors::new(log_n).rounding
+}
+
 /// Iterations that multiply ciphertexts: all but the first two.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Round {
+    /// Level and scale of `v` as the last iteration left it.
+    pub arrival: (Level, Scale),
+    /// Whether the weights are bootstrapped first.
+    pub refresh: bool,
     /// Level of `v` before; the weights after are [`Sigmoid::levels`] below.
     pub level: Level,
     /// Scale of `v` before.
@@ -128,9 +141,19 @@ pub(super) struct Scales {
     pub data: Scale,
     /// Of the sum of all rows when read as the weights after the first iterations.
     pub start: Scale,
+    /// Of the weights that the first round takes.
+    pub first: Scale,
     pub rounds: Vec<Round>,
     /// `-log2` of the error expected to dominate.
     pub precision_bits: f64,
+}
+
+/// `log2` of scales that a precision asks for.
+struct Wanted {
+    data: f64,
+    weights: f64,
+    /// Of what is computed for each row.
+    row: f64,
 }
 
 /// What decides about errors and scales of a job in a ring.
@@ -140,6 +163,16 @@ pub(super) struct Budget<'a> {
     /// One per iteration, at least one.
     pub schedule: &'a [Step],
     pub log_n: u32,
+    pub segments: Segments,
+}
+
+/// On which levels rounds are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Segments {
+    /// All rounds one after the other, ending at level 0.
+    One,
+    /// From level `top` on, so many rounds at most, and again.
+    Many { top: Level, rounds: usize },
 }
 
 impl Budget<'_> {
@@ -152,9 +185,14 @@ impl Budget<'_> {
         self.schedule[self.schedule.len().min(2) - 1].gamma
     }
 
+    /// Weights stay below this in absolute value.
+    pub fn largest_weight(&self) -> f64 {
+        LARGEST_WEIGHT.max(self.first_gamma())
+    }
+
     /// Bits at level 0 above the scale of the weights, for their values and signs.
     fn headroom_bits(&self) -> f64 {
-        1.0 + LARGEST_WEIGHT.max(self.first_gamma()).log2()
+        1.0 + self.largest_weight().log2()
     }
 
     fn full(&self) -> &[Step] {
@@ -179,6 +217,11 @@ impl Budget<'_> {
     /// Factor between the scales of the next weights and the next `v`, which has none if last.
     fn momentum_factor(&self, k: usize) -> f64 {
         if self.is_last(k) { 1.0 } else { 1.0 - self.full()[k].eta }
+    }
+
+    /// Factor between the scales of the sum of full iteration `k` and the next `v`.
+    fn read_of(&self, k: usize) -> f64 {
+        self.read_factor(&self.full()[k]) / self.momentum_factor(k)
     }
 
     /// Growth of independent errors by the sums over a row's slots.
@@ -212,31 +255,54 @@ impl Budget<'_> {
         self.share(self.sum_of_gammas(), 0.5)
     }
 
+    /// `log2` of scales such that no single error is above `2^-precision_bits`.
+    fn wanted(&self, precision_bits: f64) -> Wanted {
+        let errors = Errors::new(self.log_n);
+        let largest = self.full().iter().map(|step| step.gamma).fold(0.0, f64::max);
+        Wanted {
+            data: errors.fresh + self.data_share() + precision_bits,
+            weights: errors.rounding + self.sum_share() + precision_bits,
+            row: errors.rounding + self.share(largest, self.sigmoid.size) + precision_bits,
+        }
+    }
+
+    /// Sizes of the primes of a round, from the bottom, that takes `v` at a scale and reads the
+    /// sum over rows at one `read` times as large.
+    fn round_bits(&self, wanted: &Wanted, v: f64, read: f64) -> Vec<Vec<f64>> {
+        let &Wanted { data, weights, row } = wanted;
+        let (window, range) = (self.window_bits(), self.sigmoid.range.log2());
+        // Primes are then close enough to the sizes asked for, and enough of them.
+        let least = f64::from(self.log_n) + 10.0;
+        let inner = v + data + range - row - window;
+        let last = 2.0 * row + read.log2() - weights;
+        let mut levels = vec![split(last.max(least))];
+        levels.extend((3..self.sigmoid.levels()).map(|_| split(row.max(least))));
+        levels.push(split((row + 2.0 * window).max(least)));
+        levels.push(split(inner.max(least)));
+        levels
+    }
+
+    /// Sizes of the primes of a segment of `rounds` rounds, from the bottom, that serve every
+    /// segment, and `log2` of the scale of the weights that it takes and leaves.
+    pub fn segment_bits(&self, rounds: usize, precision_bits: f64) -> (Vec<Vec<f64>>, f64) {
+        let wanted = self.wanted(precision_bits);
+        let read = (0..self.full().len()).map(|k| self.read_of(k)).fold(0.0, f64::max);
+        let round = self.round_bits(&wanted, wanted.weights, read);
+        (core::iter::repeat_n(round, rounds).flatten().collect(), wanted.weights)
+    }
+
     /// Sizes of the primes of each level such that no single error is above `2^-precision_bits`.
     pub fn prime_bits(&self, precision_bits: f64) -> Vec<Vec<f64>> {
-        let errors = Errors::new(self.log_n);
-        let data = errors.fresh + self.data_share() + precision_bits;
-        let weights = errors.rounding + self.sum_share() + precision_bits;
-        let start = data + self.start_factor().log2();
+        let wanted = self.wanted(precision_bits);
+        let start = wanted.data + self.start_factor().log2();
         let full = self.full();
         if full.is_empty() {
             return vec![split(start + self.headroom_bits())];
         }
-        let largest = full.iter().map(|step| step.gamma).fold(0.0, f64::max);
-        let row = errors.rounding + self.share(largest, self.sigmoid.size) + precision_bits;
-        let (window, range) = (self.window_bits(), self.sigmoid.range.log2());
-        // Primes are then close enough to the sizes asked for, and enough of them.
-        let least = f64::from(self.log_n) + 10.0;
-        let mut levels = vec![split(weights + self.headroom_bits())];
-        for (k, step) in full.iter().enumerate().rev() {
-            let v = if k == 0 { start } else { weights };
-            let read = (self.read_factor(step) / self.momentum_factor(k)).log2();
-            let inner = (v + data + range - row - window).max(least);
-            let last = (2.0 * row + read - weights).max(least);
-            levels.push(split(last));
-            levels.extend((3..self.sigmoid.levels()).map(|_| split(row.max(least))));
-            levels.push(split((row + 2.0 * window).max(least)));
-            levels.push(split(inner));
+        let mut levels = vec![split(wanted.weights + self.headroom_bits())];
+        for k in (0..full.len()).rev() {
+            let v = if k == 0 { start } else { wanted.weights };
+            levels.extend(self.round_bits(&wanted, v, self.read_of(k)));
         }
         levels
     }
@@ -246,41 +312,97 @@ impl Budget<'_> {
         self.sigmoid.levels() * self.full().len() as u32
     }
 
-    /// The level of `v` before full iteration `k`.
-    fn level(&self, k: usize) -> u32 {
-        self.depth() - self.sigmoid.levels() * k as u32
+    /// Rounds of a segment, at most.
+    fn segment(&self) -> usize {
+        match self.segments {
+            Segments::One => self.full().len(),
+            Segments::Many { rounds, .. } => rounds,
+        }
     }
 
-    /// Scales for a chain with at least [`Budget::depth`] levels: in each iteration, `t` and `a`
-    /// share what the primes offer, from the last iteration, whose result must fit level 0,
-    /// upwards.
-    pub fn scales(&self, chain: &Chain) -> Scales {
-        let (full, factor) = (self.full(), Scale::from_f64(self.start_factor()));
-        let weights = chain.log2_q(Level(0)) - self.headroom_bits();
-        // Scales of the weights, `offset - part log2(data)`, the last first. The scale of `data`
-        // follows from the weights that are the sum of all rows.
-        let mut targets = vec![(weights, 0.0)];
-        let mut next = (weights, 0.0);
-        for k in (0..full.len()).rev() {
+    /// The level of `v` before full iteration `k`.
+    fn level(&self, k: usize) -> u32 {
+        let top = match self.segments {
+            Segments::One => self.depth(),
+            Segments::Many { top, .. } => top.0,
+        };
+        top - self.sigmoid.levels() * (k % self.segment()) as u32
+    }
+
+    /// Scales of `v` before full iterations that end with one of `log2` `end`, as numbers `a` and
+    /// `b` of `log2(v) = a - b log2(data)`: in each iteration, `t` and `a` share what the primes
+    /// offer, from the last upwards.
+    fn targets(&self, chain: &Chain, iterations: Range<usize>, end: f64) -> Vec<(f64, f64)> {
+        let mut next = (end, 0.0);
+        let above = iterations.rev().map(|k| {
             let offset = self.offset(chain, k, next.0);
             next = (offset, 1.0 + next.1 / f64::from(self.sigmoid.degree));
-            targets.push(next);
-        }
-        let (offset, part) = next;
+            next
+        });
+        let mut targets: Vec<_> = above.collect();
+        targets.reverse();
+        targets
+    }
+
+    /// Scales for a chain with at least [`Budget::depth`] levels and a single segment, whose
+    /// result must fit level 0. The scale of the rows follows from the weights that are their
+    /// sum.
+    pub fn scales(&self, chain: &Chain) -> Scales {
+        let factor = Scale::from_f64(self.start_factor());
+        let weights = chain.log2_q(Level(0)) - self.headroom_bits();
+        let mut targets = self.targets(chain, 0..self.full().len(), weights);
+        targets.push((weights, 0.0));
+        let (offset, part) = targets[0];
         let log2_data = (offset - factor.log2()) / (1.0 + part);
         let data = Scale::from_log2(log2_data);
         let start = data * factor;
+        let mut scales = targets.iter().map(|(a, b)| Scale::from_log2(a - b * log2_data));
+        // Not rounded once more.
+        scales.next();
+        self.chained(chain, data, start, core::iter::once(start).chain(scales).collect())
+    }
+
+    /// Scales for segments that all begin with weights of scale `v` and leave momentum of that
+    /// scale. The scale of the rows is between those that suit each segment best.
+    pub fn segment_scales(&self, chain: &Chain, v: Scale) -> Scales {
+        let (count, segment, end) = (self.full().len(), self.segment(), v.log2());
+        let starts = (0..count).step_by(segment);
+        let targets: Vec<_> =
+            starts.map(|k| self.targets(chain, k..count.min(k + segment), end)).collect();
+        let best = |targets: &Vec<(f64, f64)>| targets.first().map(|(a, b)| (a - end) / b);
+        let (low, high) = targets
+            .iter()
+            .filter_map(best)
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (x.min(low), x.max(high)));
+        let log2_data = 0.5 * (low + high);
+        let within = |targets: &Vec<(f64, f64)>| -> Vec<_> {
+            let inner = targets.iter().skip(1).map(|(a, b)| Scale::from_log2(a - b * log2_data));
+            core::iter::once(v).chain(inner).collect()
+        };
+        let mut scales: Vec<_> = targets.iter().flat_map(within).collect();
+        scales.push(v);
+        let data = Scale::from_log2(log2_data);
+        self.chained(chain, data, data * Scale::from_f64(self.start_factor()), scales)
+    }
+
+    /// Rounds from the scales of `v` before each and after the last.
+    fn chained(&self, chain: &Chain, data: Scale, start: Scale, v: Vec<Scale>) -> Scales {
+        let first = v[0];
         let mut precision_bits = self.start_precision_bits(data);
-        let mut v = start;
-        let mut rounds = Vec::with_capacity(full.len());
-        for (k, (offset, part)) in targets.iter().rev().skip(1).enumerate() {
-            let target = Scale::from_log2(offset - part * log2_data);
-            let (round, bits) = self.round(chain, k, data, v, target);
+        let mut arrival = (Level(0), first);
+        let mut rounds = Vec::with_capacity(v.len() - 1);
+        for (k, v) in v.windows(2).enumerate() {
+            let (round, bits) = self.round(chain, k, data, (v[0], v[1]));
             precision_bits = least([precision_bits, bits]);
-            rounds.push(round);
-            v = target;
+            let left = Level(round.level.0 - self.sigmoid.levels());
+            let refresh = k > 0 && k % self.segment() == 0;
+            if !refresh {
+                arrival = (round.level, round.scale);
+            }
+            rounds.push(Round { arrival, refresh, ..round });
+            arrival = (left, v[1]);
         }
-        Scales { data, start, rounds, precision_bits }
+        Scales { data, start, first, rounds, precision_bits }
     }
 
     /// The scale of `v` before full iteration `k` times that of the rows, if the scale after it is
@@ -292,7 +414,7 @@ impl Budget<'_> {
         let squares = f64::from(self.sigmoid.degree - 1) / 2.0;
         let squared_squares = if levels == 4 { (squares - 1.0) * prime(2) } else { 0.0 };
         let t = next + prime(levels - 1) + squares * prime(1) + squared_squares
-            - (self.read_factor(&self.full()[k]) / self.momentum_factor(k)).log2()
+            - self.read_of(k).log2()
             + self.window_bits();
         t / f64::from(self.sigmoid.degree) + prime(0) - self.sigmoid.range.log2()
     }
@@ -303,7 +425,13 @@ impl Budget<'_> {
 
     /// Full iteration `k`, that takes `v` at one scale to the next, with rows of scale `data`; and
     /// `-log2` of the largest single error that it adds.
-    fn round(&self, chain: &Chain, k: usize, data: Scale, v: Scale, next: Scale) -> (Round, f64) {
+    fn round(
+        &self,
+        chain: &Chain,
+        k: usize,
+        data: Scale,
+        (v, next): (Scale, Scale),
+    ) -> (Round, f64) {
         let (top, step) = (self.level(k), self.full()[k]);
         let prime = |below: u32| chain.divisor(Level(top - below));
         let read = Scale::from_f64(self.read_factor(&step));
@@ -336,7 +464,8 @@ impl Budget<'_> {
             (weights * last / (data * start)).log2(),
         ];
         let level = Level(top);
-        let round = Round { level, scale: v, step, last: self.is_last(k), lift, read };
+        let (arrival, refresh, last) = ((level, v), false, self.is_last(k));
+        let round = Round { arrival, refresh, level, scale: v, step, last, lift, read };
         (round, least(precision_bits))
     }
 }

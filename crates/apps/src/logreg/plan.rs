@@ -1,12 +1,13 @@
 use super::{
-    budget::{Budget, Scales, Sigmoid},
-    reference::{TrainError, TrainSpec, schedule},
+    budget::{Budget, Scales, Segments, Sigmoid},
+    reference::{Step, TrainError, TrainSpec, schedule},
+    refresh::{self, Refresh},
 };
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use sudare::{
     circuits::sim,
-    ckks::{Chain, Complex, Params, Scale, Spec},
+    ckks::{Complex, Params, Scale, Spec},
     rlwe::{KeyRequest, Level, SecretDistribution, max_log2_qp},
 };
 
@@ -23,8 +24,8 @@ const LEAST_PRECISION_BITS: f64 = 13.0;
 /// Rings in which parameters are proposed.
 const LOG_N: core::ops::RangeInclusive<u32> = 10..=17;
 
-/// More iterations than any chain of at most 128 primes can take.
-const MOST_ITERATIONS: u32 = 64;
+/// Most iterations of a plan.
+const MOST_ITERATIONS: u32 = 1000;
 
 /// What is public about a training: the shape of the table, and how to train.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -98,10 +99,12 @@ fn powers_of_two(start: i64, end: i64) -> impl Iterator<Item = i64> {
 /// A [`Job`] laid out for parameters: how rows are encrypted, which keys the server needs, and
 /// every scale of the computation. It holds nothing secret.
 ///
-/// Training computes what [`super::reference::train`] does, without bootstrapping. The first two
-/// iterations are a sum of all rows; each one after takes 3 levels at degree 3 of the sigmoid and
-/// 4 at degrees 5 and 7. Weights must stay below 16 in absolute value, or below the learning rate
-/// of the second iteration if that is larger: nobody can see on the server if they do not.
+/// Training computes what [`super::reference::train`] does. The first two iterations are a sum of
+/// all rows; each one after takes 3 levels at degree 3 of the sigmoid and 4 at degrees 5 and 7.
+/// When these run out, weights and momentum are bootstrapped, together. Weights must stay below 16
+/// in absolute value, or below the learning rate of the second iteration if that is larger: nobody
+/// can see on the server if they do not, so [`TrainPlan::encrypt`] refuses tables with which they
+/// do not.
 ///
 /// Key switches: `log2(blocks)` for the sum of all rows and as many in each iteration, and
 /// `log2(block) + 4` for each ciphertext and iteration at degree 3, where a block takes the slots
@@ -121,33 +124,66 @@ pub struct TrainPlan {
     pub(super) scales: Scales,
     /// Of encrypted rows.
     pub(super) level: Level,
+    /// How weights are bootstrapped, if they are.
+    pub(super) refresh: Option<Refresh>,
+    /// What weights and momentum must not exceed in absolute value.
+    pub(super) largest_weight: f64,
     keys: KeyRequest,
 }
 
 impl TrainPlan {
-    /// Plans a job for parameters, of which it uses the lowest levels.
+    /// Plans a job for parameters: on their lowest levels, or, if it needs more than there are,
+    /// with bootstrapping on all of them.
     ///
     /// # Errors
     /// [`Error::Train`] for a bad specification or an empty table; [`Error::TooManyFeatures`];
-    /// [`Error::TooManyIterations`], which names the number that fits; [`Error::Precision`] if the
-    /// primes are too small to come within 2^-10 of training in the clear; [`Error::Engine`] if a
-    /// value would not fit the modulus.
+    /// [`Error::TooManyIterations`] if they do not fit the levels, which have no room for
+    /// bootstrapping either, or are more than 1000: it names the number that fits;
+    /// [`Error::Precision`] if the primes are too small to come within 2^-10 of training in the
+    /// clear; [`Error::Engine`] if a value would not fit the modulus.
     pub fn new(job: &Job, params: &Params) -> Result<Self> {
         let log_n = params.log_n();
-        let (layout, sigmoid) = check(job, log_n)?;
-        let (top, levels) = (params.top().0, sigmoid.levels());
+        let parts = Parts::new(job, log_n)?;
+        let (top, levels) = (params.top().0, parts.sigmoid.levels());
         let full = job.spec.iterations.saturating_sub(2);
-        if full > top / levels {
-            return Err(Error::TooManyIterations {
-                found: job.spec.iterations,
-                needed: u64::from(full) * u64::from(levels),
-                log_n,
-                fit: 2 + top / levels,
-            });
+        let refuse = |fit: u32| Error::TooManyIterations {
+            found: job.spec.iterations,
+            needed: u64::from(full) * u64::from(levels),
+            log_n,
+            fit: fit.min(MOST_ITERATIONS),
+        };
+        if job.spec.iterations > MOST_ITERATIONS {
+            let fit = Job { spec: TrainSpec { iterations: MOST_ITERATIONS, ..job.spec }, ..*job };
+            return Err(refuse(match Self::new(&fit, params) {
+                Err(Error::TooManyIterations { fit, .. }) => fit,
+                _ => MOST_ITERATIONS,
+            }));
         }
         let schedule = schedule(&job.spec);
-        let budget = Budget { layout: &layout, sigmoid: &sigmoid, schedule: &schedule, log_n };
-        let (level, scales) = (Level(budget.depth()), budget.scales(params.chain()));
+        let largest_weight = parts.budget(&schedule, Segments::One).largest_weight();
+        let (refresh, level, scales) = if full <= top / levels {
+            let budget = parts.budget(&schedule, Segments::One);
+            (None, Level(budget.depth()), budget.scales(params.chain()))
+        } else {
+            let short = refuse(2 + top / levels);
+            let refresh = match Refresh::plan(params, &parts.layout, largest_weight) {
+                Err(
+                    sudare::Error::LevelExhausted { .. }
+                    | sudare::Error::ScaleOutOfRange { .. }
+                    | sudare::Error::Circuit(_),
+                ) => return Err(short),
+                other => other?,
+            };
+            let rounds = (refresh.usable_levels() / levels) as usize;
+            if rounds == 0 {
+                return Err(short);
+            }
+            let top = refresh.output_level();
+            let budget = parts.budget(&schedule, Segments::Many { top, rounds });
+            let scales = budget.segment_scales(params.chain(), refresh.output_scale());
+            // The sum of all rows is brought to the scale of refreshed weights.
+            (Some(refresh), Level(top.0 + 1), scales)
+        };
         if scales.precision_bits.is_nan() || scales.precision_bits < LEAST_PRECISION_BITS {
             return Err(Error::Precision {
                 what: "a trained weight",
@@ -155,15 +191,27 @@ impl TrainPlan {
                 needed: LEAST_PRECISION_BITS,
             });
         }
+        let Parts { layout, sigmoid, .. } = parts;
         let keys = KeyRequest::new();
         let params = params.clone();
-        let mut plan = Self { job: *job, params, layout, sigmoid, scales, level, keys };
+        let mut plan = Self {
+            job: *job,
+            params,
+            layout,
+            sigmoid,
+            scales,
+            level,
+            refresh,
+            largest_weight,
+            keys,
+        };
         plan.keys = plan.dry_run()?;
         Ok(plan)
     }
 
-    /// Parameters in the smallest ring that is secure at 128 bits with a uniform ternary secret
-    /// and a modulus long enough for the job.
+    /// Parameters, secure at 128 bits with a uniform ternary secret, in which the job is done in
+    /// the least time by an estimate: those of the smallest ring with levels for all iterations,
+    /// or some for bootstrapping.
     ///
     /// # Errors
     /// [`Error::Train`]; [`Error::TooManyFeatures`] and [`Error::TooManyIterations`] if even the
@@ -171,24 +219,25 @@ impl TrainPlan {
     /// [`Error::Engine`] if there are too few primes.
     pub fn auto_params(job: &Job) -> Result<Params> {
         let largest = *LOG_N.end();
-        let (_, sigmoid) = check(job, largest)?;
-        if job.spec.iterations <= MOST_ITERATIONS {
-            for log_n in LOG_N {
-                if let Some(spec) = propose(job, log_n)? {
-                    return Ok(Params::new(spec)?);
-                }
-            }
+        let sigmoid = Parts::new(job, largest)?.sigmoid;
+        if let Some(spec) = propose(job)? {
+            return Ok(Params::new(spec)?);
         }
-        let fits = |&iterations: &u32| {
+        let fits = |iterations: u32| {
             let job = Job { spec: TrainSpec { iterations, ..job.spec }, ..*job };
-            propose(&job, largest).is_ok_and(|spec| spec.is_some())
+            propose(&job).is_ok_and(|spec| spec.is_some())
         };
         let found = job.spec.iterations;
+        let (mut fit, mut above) = (0, found.min(MOST_ITERATIONS + 1));
+        while above - fit > 1 {
+            let middle = fit + (above - fit) / 2;
+            *(if fits(middle) { &mut fit } else { &mut above }) = middle;
+        }
         Err(Error::TooManyIterations {
             found,
             needed: u64::from(found.saturating_sub(2)) * u64::from(sigmoid.levels()),
             log_n: largest,
-            fit: (1..found.min(MOST_ITERATIONS)).rev().find(fits).unwrap_or(0),
+            fit,
         })
     }
 
@@ -222,11 +271,31 @@ impl TrainPlan {
         (self.level, self.scales.data)
     }
 
+    /// Bootstrappings in the first so many iterations.
+    #[must_use]
+    pub fn bootstraps(&self, iterations: u32) -> u32 {
+        let rounds = self.scales.rounds.iter().take(iterations.saturating_sub(2) as usize);
+        rounds.map(|round| u32::from(round.refresh)).sum()
+    }
+
+    /// The evaluator on clear values for this plan, which records the keys that it uses.
+    #[must_use]
+    pub fn simulator(&self) -> sim::Evaluator {
+        let e = sim::Evaluator::new(self.params.log_n(), self.params.chain().clone());
+        match &self.refresh {
+            Some(refresh) => e.with_ephemeral_secret(refresh.ephemeral_weight()),
+            None => e,
+        }
+    }
+
     /// Trains on zeros, to learn which keys are used where.
     fn dry_run(&self) -> Result<KeyRequest> {
-        let chain: Chain = self.params.chain().clone();
-        let e = sim::Evaluator::new(self.params.log_n(), chain);
-        let zeros = e.encrypt(&[Complex::default()], self.level, self.scales.data)?;
+        let e = self.simulator();
+        let slots = match &self.refresh {
+            Some(_) => self.layout.slots(),
+            None => 1,
+        };
+        let zeros = e.encrypt(&vec![Complex::default(); slots], self.level, self.scales.data)?;
         let data = vec![zeros; self.layout.ciphertexts.min(2)];
         let mut training = self.sum_rows(&e, &data)?;
         while training.iteration < self.job.spec.iterations {
@@ -236,34 +305,136 @@ impl TrainPlan {
     }
 }
 
-fn check(job: &Job, log_n: u32) -> Result<(Layout, Sigmoid)> {
-    job.spec.check()?;
-    Ok((Layout::new(job, log_n)?, Sigmoid::new(&job.spec.sigmoid)?))
+/// What a ring decides about a job.
+struct Parts {
+    log_n: u32,
+    layout: Layout,
+    sigmoid: Sigmoid,
 }
 
-/// Parameters for a job in a ring, if they are secure there.
-fn propose(job: &Job, log_n: u32) -> Result<Option<Spec>> {
-    let (layout, sigmoid) = match check(job, log_n) {
-        Err(Error::TooManyFeatures { .. }) => return Ok(None),
-        other => other?,
-    };
+impl Parts {
+    fn new(job: &Job, log_n: u32) -> Result<Self> {
+        job.spec.check()?;
+        let (layout, sigmoid) = (Layout::new(job, log_n)?, Sigmoid::new(&job.spec.sigmoid)?);
+        Ok(Self { log_n, layout, sigmoid })
+    }
+
+    fn budget<'a>(&'a self, schedule: &'a [Step], segments: Segments) -> Budget<'a> {
+        let Self { log_n, layout, sigmoid } = self;
+        Budget { layout, sigmoid, schedule, log_n: *log_n, segments }
+    }
+
+    /// Key switches of an iteration.
+    fn key_switches(&self) -> f64 {
+        let row = f64::from(self.layout.block.ilog2() + 1 + self.sigmoid.levels());
+        row * self.layout.ciphertexts as f64 + f64::from(self.layout.blocks.ilog2())
+    }
+}
+
+/// A proposed chain, and what training on it costs, in transforms of a limb of dimension 1.
+type Proposal = (f64, Spec);
+
+/// The cheapest parameters for a job, if there are any.
+fn propose(job: &Job) -> Result<Option<Spec>> {
+    if job.spec.iterations > MOST_ITERATIONS {
+        return Ok(None);
+    }
     let schedule = schedule(&job.spec);
-    let budget = Budget { layout: &layout, sigmoid: &sigmoid, schedule: &schedule, log_n };
-    let q_bits = budget.prime_bits(PROPOSED_PRECISION_BITS);
-    let limit = max_log2_qp(log_n, SecretDistribution::UniformTernary, SECURITY_BITS);
-    Ok(special_primes(&q_bits.concat(), limit).map(|p_bits| Spec {
-        log_n,
-        log2_scale: PROPOSED_PRECISION_BITS + f64::from(log_n),
-        q_bits,
-        p_bits,
-        secret: SecretDistribution::UniformTernary,
-        insecure: false,
-    }))
+    let mut best: Option<Proposal> = None;
+    let mut leveled = false;
+    for log_n in LOG_N {
+        let parts = match Parts::new(job, log_n) {
+            Err(Error::TooManyFeatures { .. }) => continue,
+            other => other?,
+        };
+        if !leveled && let Some(proposal) = propose_levels(&parts, &schedule) {
+            best = cheaper(best, proposal);
+            leveled = true;
+        }
+        for rounds in 1..schedule.len() {
+            match propose_bootstrapping(&parts, &schedule, rounds) {
+                Some(proposal) => best = cheaper(best, proposal),
+                None => break,
+            }
+        }
+    }
+    Ok(best.map(|(_, spec)| spec))
 }
 
-/// Sizes of special primes for the fastest key switching at the top level of a chain, if the
-/// modulus with them can stay below `2^limit`.
-fn special_primes(q_bits: &[f64], limit: f64) -> Option<Vec<f64>> {
+fn cheaper(best: Option<Proposal>, other: Proposal) -> Option<Proposal> {
+    match best {
+        Some(best) if best.0 <= other.0 => Some(best),
+        _ => Some(other),
+    }
+}
+
+/// With a level for every step of every iteration.
+fn propose_levels(parts: &Parts, schedule: &[Step]) -> Option<Proposal> {
+    let budget = parts.budget(schedule, Segments::One);
+    let chain = PrimeSizes {
+        log_n: parts.log_n,
+        q_bits: budget.prime_bits(PROPOSED_PRECISION_BITS),
+        log2_scale: PROPOSED_PRECISION_BITS + f64::from(parts.log_n),
+    };
+    let (levels, top) = (parts.sigmoid.levels() as usize, budget.depth() as usize);
+    let used = (1..=top).rev().step_by(levels).map(|level| (parts.key_switches(), level));
+    chain.propose(used)
+}
+
+/// With bootstrapping after every so many iterations.
+fn propose_bootstrapping(parts: &Parts, schedule: &[Step], rounds: usize) -> Option<Proposal> {
+    let &Parts { log_n, ref layout, ref sigmoid } = parts;
+    let budget = parts.budget(schedule, Segments::One);
+    let (segment, weights) = budget.segment_bits(rounds, PROPOSED_PRECISION_BITS);
+    let largest = budget.largest_weight();
+    let rounding = super::budget::rounding_bits(log_n);
+    let sizes = refresh::Sizes::new(layout, log_n, rounding, weights, largest);
+    let single = |bits: Vec<f64>| bits.into_iter().map(|bits| vec![bits]);
+    let above = sizes.low.len() - 1 + segment.len();
+    let q_bits: Vec<_> = single(sizes.low).chain(segment).chain(single(sizes.high)).collect();
+    let (levels, full) = (sigmoid.levels() as usize, schedule.len().saturating_sub(2));
+    // Such a chain would be planned without bootstrapping.
+    if full * levels < q_bits.len() {
+        return None;
+    }
+    let top = q_bits.len() - 1;
+    let switches = f64::from(refresh::key_switches(layout, log_n));
+    let bootstraps = core::iter::repeat_n((switches, top), full.div_ceil(rounds) - 1);
+    let rounds = (0..full).map(|k| (parts.key_switches(), above - levels * (k % rounds)));
+    let chain = PrimeSizes { log_n, q_bits, log2_scale: sizes.log2_scale };
+    chain.propose(rounds.chain(bootstraps))
+}
+
+/// A chain without special primes.
+struct PrimeSizes {
+    log_n: u32,
+    q_bits: Vec<Vec<f64>>,
+    log2_scale: f64,
+}
+
+impl PrimeSizes {
+    /// The whole chain, if it is secure, and what a number of key switches at each of some levels
+    /// cost.
+    fn propose(self, used: impl Iterator<Item = (f64, usize)>) -> Option<Proposal> {
+        let Self { log_n, q_bits, log2_scale } = self;
+        let limit = max_log2_qp(log_n, SecretDistribution::UniformTernary, SECURITY_BITS);
+        let (alpha, p_bits) = special_primes(&q_bits.concat(), limit)?;
+        let limbs = |level: usize| q_bits[..=level].iter().map(Vec::len).sum::<usize>();
+        let transforms: f64 = used
+            .map(|(count, level)| {
+                let limbs = limbs(level);
+                count * ((limbs + p_bits.len()) * (limbs.div_ceil(alpha) + 2)) as f64
+            })
+            .sum();
+        let cost = transforms * f64::from(log_n) * f64::from(log_n).exp2();
+        let secret = SecretDistribution::UniformTernary;
+        Some((cost, Spec { log_n, log2_scale, q_bits, p_bits, secret, insecure: false }))
+    }
+}
+
+/// Primes of a digit, and sizes of special primes, for the fastest key switching at the top level
+/// of a chain, if the modulus with them can stay below `2^limit`.
+fn special_primes(q_bits: &[f64], limit: f64) -> Option<(usize, Vec<f64>)> {
     /// Above the product of a digit's primes: keeps what key switching adds below rounding errors.
     const MARGIN_BITS: f64 = 4.0;
     /// Special primes up to this size have the fastest kernels.
@@ -281,8 +452,8 @@ fn special_primes(q_bits: &[f64], limit: f64) -> Option<Vec<f64>> {
             let count = (log2_p / PRIME_BITS).ceil();
             // Transforms: raising each digit, and dividing two polynomials by P.
             let cost = (q_bits.len() + count as usize) * (q_bits.len().div_ceil(alpha) + 2);
-            (cost, vec![log2_p / count; count as usize])
+            (cost, alpha, vec![log2_p / count; count as usize])
         })
-        .min_by_key(|&(cost, _)| cost)
-        .map(|(_, p_bits)| p_bits)
+        .min_by_key(|&(cost, ..)| cost)
+        .map(|(_, alpha, p_bits)| (alpha, p_bits))
 }

@@ -1,4 +1,8 @@
-use super::{budget::Round, plan::TrainPlan};
+use super::{
+    budget::Round,
+    plan::{Layout, TrainPlan},
+    reference,
+};
 use crate::{
     Error, Result,
     table::{Scaling, Table},
@@ -49,15 +53,19 @@ impl TrainPlan {
     /// Encrypts a table for its owner. `progress` is told the number of ciphertexts made.
     ///
     /// # Errors
-    /// As [`TrainPlan::pack`]; [`Error::Engine`] if the encryptor has other parameters.
+    /// As [`TrainPlan::pack`]; [`Error::WeightsTooLarge`] if training on this table would exceed
+    /// what the plan allows, as training in the clear finds out; [`Error::Train`] if that
+    /// diverges; [`Error::Engine`] if the encryptor has other parameters.
     pub fn encrypt(
         &self,
         encryptor: &Encryptor,
         table: &Table,
         progress: impl Fn(usize),
     ) -> Result<Vec<Ciphertext>> {
+        let packed = self.pack(table)?;
+        self.check_weights(table)?;
         let encoder = Encoder::new(&self.params);
-        self.pack(table)?
+        packed
             .enumerate()
             .map(|(i, slots)| {
                 let plain = encoder.encode_real(&slots, self.level, self.scales.data)?;
@@ -109,8 +117,8 @@ impl TrainPlan {
         self.iterate(ev, data, t)
     }
 
-    /// The encrypted weights: in each block of slots, the intercept and the weights of the
-    /// features in order, and zeros. Those of an unfinished training are the weights so far.
+    /// The encrypted weights: each block of slots begins with the intercept and the weights of the
+    /// features in order. Those of an unfinished training are the weights so far.
     ///
     /// # Errors
     /// [`Error::NotAsPlanned`] if the state is empty.
@@ -122,10 +130,15 @@ impl TrainPlan {
 
     /// The weights, intercept first, in the slots of a decrypted model: for features divided by
     /// the divisors of [`Scaling::max_abs`] of the table, as [`super::reference::train`] returns
-    /// them.
+    /// them. Blocks hold the same weights with errors of their own, so their mean is taken.
     #[must_use]
     pub fn decode(&self, plaintext_slots: &[f64]) -> Vec<f64> {
-        plaintext_slots.iter().copied().take(self.layout.entries).collect()
+        let Layout { entries, block, .. } = self.layout;
+        let mean = |entry| {
+            let copies = plaintext_slots.iter().skip(entry).step_by(block);
+            copies.clone().sum::<f64>() / copies.count() as f64
+        };
+        (0..entries.min(plaintext_slots.len())).map(mean).collect()
     }
 
     /// The sum of all rows, read as the weights after one or two iterations.
@@ -138,7 +151,11 @@ impl TrainPlan {
             sum = e.add(&sum, ciphertext)?;
         }
         let sum = add_rotations(e, sum, self.layout.block_sums())?;
-        let weights = e.with_scale(&sum, self.scales.start)?;
+        let mut weights = e.with_scale(&sum, self.scales.start)?;
+        if let Some(refresh) = &self.refresh {
+            let (level, scale) = (refresh.output_level(), self.scales.first);
+            weights = combine(e, [(&weights, 1.0)], level, scale)?;
+        }
         let iteration = self.job.spec.iterations.min(2);
         let state = match self.state_len(iteration) {
             1 => vec![weights],
@@ -157,6 +174,13 @@ impl TrainPlan {
         let (Some(round), [w, v, rows]) = (self.round(t.iteration), &t.state[..]) else {
             return Err(Error::Finished { iterations });
         };
+        let refreshed = match &self.refresh {
+            Some(refresh) if round.refresh => {
+                Some(refresh.run(e, [w, v], self.layout.slots().ilog2())?)
+            }
+            _ => None,
+        };
+        let [w, v] = refreshed.as_ref().map_or([w, v], |[w, v]| [w, v]);
         let slope = self.slope_sum(e, round, data, v)?;
         let weights_scale = e.scale(&slope) * round.read;
         let slope = e.with_scale(&slope, weights_scale)?;
@@ -174,7 +198,7 @@ impl TrainPlan {
             let factor = Scale::from_f64(1.0 - eta);
             let ahead = e.with_scale(&next, weights_scale / factor)?;
             let behind = combine(e, [(w, eta)], level, weights_scale / factor)?;
-            vec![next, e.add(&ahead, &behind)?, at(e, rows, level)?.into_owned()]
+            vec![next, e.add(&ahead, &behind)?, rows.clone()]
         };
         *t = Training { iteration: t.iteration + 1, state };
         Ok(())
@@ -260,10 +284,24 @@ impl TrainPlan {
             return Err(Error::Finished { iterations: self.job.spec.iterations });
         };
         expect("ciphertexts of the training's state", t.state.len(), self.state_len(t.iteration))?;
-        t.state.iter().try_for_each(|ciphertext| {
-            expect("level of the training's state", e.level(ciphertext), round.level)
-        })?;
-        expect_scale("scale of the training's state", e.scale(&t.state[1]), round.scale)
+        let (level, scale) = round.arrival;
+        for (ciphertext, level) in t.state.iter().zip([level, level, self.level]) {
+            expect("level of the training's state", e.level(ciphertext), level)?;
+        }
+        expect_scale("scale of the training's state", e.scale(&t.state[1]), scale)
+    }
+
+    /// Refuses a table whose training leads to weights that the plan has no room for.
+    fn check_weights(&self, table: &Table) -> Result<()> {
+        let z = Scaling::max_abs(table).signed_rows(table)?;
+        let ranges = reference::ranges(&z, &self.job.spec)?;
+        // Before the third iteration, the weights after one are not computed.
+        let weights = ranges.max_abs_weight.iter().skip(1);
+        let found = weights.chain(&ranges.max_abs_momentum).copied().fold(0.0, f64::max);
+        if found > self.largest_weight {
+            return Err(Error::WeightsTooLarge { found, most: self.largest_weight });
+        }
+        Ok(())
     }
 }
 

@@ -1,0 +1,183 @@
+//! Bootstrapping of the weights and the momentum of a training, together.
+//!
+//! Both are a few numbers that repeat in every block of slots, and their second half of a block
+//! is free: side by side they fill one block, and one bootstrapping with as many slots as a
+//! block refreshes them. That also averages errors over all blocks.
+
+use super::plan::Layout;
+use sudare::{
+    circuits::{
+        EvalModSpec, LinearTransform, ModMethod, Ops,
+        bootstrap::{BootstrapPlan, BootstrapSpec, Order, Values},
+    },
+    ckks::{Complex, Params, Scale},
+    rlwe::{Level, Raise},
+};
+
+/// `-log2` of the error of one slot that proposed primes allow, for weights of 1. The average
+/// over blocks is smaller.
+const PRECISION_BITS: f64 = 14.0;
+
+/// Layers of a factor of the maps between slots and coefficients: fewer levels are worth more
+/// diagonals of so few slots.
+const LAYERS: u32 = 5;
+
+/// `-log2` of the part of `q_0` that the largest weight takes. The sine is off by up to
+/// `(2 pi 2^-8)^2 / 6 = 2^-13.3` of a weight at the bound, and by the square of its part of the
+/// bound less for smaller ones.
+const LOG2_RATIO: f64 = 8.0;
+
+const EVAL_MOD: EvalModSpec = EvalModSpec {
+    k: 14,
+    log2_ratio: LOG2_RATIO,
+    method: ModMethod::Cosine { degree: 28, double_angles: 3 },
+    inverse_sine: None,
+};
+
+/// Levels of [`EVAL_MOD`]: 5 for the polynomial, 3 for the doublings.
+const EVAL_MOD_LEVELS: u32 = 8;
+
+/// The most that rounding loses of the scale of the reduction, beside its standard deviation: 4
+/// bits to the size of `I`, 5 to the doublings of the angle.
+const REDUCTION_LOSS_BITS: f64 = 9.0;
+
+/// How to refresh weights.
+#[derive(Debug, Clone)]
+pub(super) struct Refresh {
+    plan: BootstrapPlan,
+    log_slots: u32,
+    /// Slots of half a block.
+    half: usize,
+    /// Weights are divided by this.
+    largest: Scale,
+    /// Of refreshed weights.
+    scale: Scale,
+}
+
+fn spec(layout: &Layout) -> BootstrapSpec {
+    let log_slots = layout.block.ilog2();
+    let factors = vec![1; log_slots.div_ceil(LAYERS) as usize];
+    let any = BootstrapSpec {
+        log_slots,
+        order: Order::SlotsToCoeffsFirst,
+        values: Values::Real,
+        ephemeral_weight: Some(Raise::DEFAULT_WEIGHT),
+        coeffs_to_slots: factors.clone(),
+        slots_to_coeffs: factors,
+        eval_mod: EVAL_MOD,
+        correction: false,
+    };
+    any.with_log_slots(log_slots)
+}
+
+/// Sizes of primes, and the default scale, for bootstrapping around the levels of a segment.
+pub(super) struct Sizes {
+    /// From level 0 to that of which refreshed weights must not fall below.
+    pub low: Vec<f64>,
+    /// Above the levels of a segment.
+    pub high: Vec<f64>,
+    /// Of the refreshed block.
+    pub log2_scale: f64,
+}
+
+impl Sizes {
+    /// For weights of this scale, of at most `largest`, in the ring of dimension `2^log_n`;
+    /// `rounding` is `log2` of what rescaling adds to a slot.
+    pub fn new(layout: &Layout, log_n: u32, rounding: f64, weights: f64, largest: f64) -> Self {
+        let factors = layout.block.ilog2().div_ceil(LAYERS) as usize;
+        let log2_scale = weights + largest.log2();
+        let needed = PRECISION_BITS + largest.log2();
+        // In coefficients, rounding is smaller than in slots by the root of the dimension.
+        let message = needed + rounding - f64::from(log_n) / 2.0 + 4.0;
+        // Entries of matrices are roots of unity, encoded with about half the ring's bits of error.
+        let matrix = needed + f64::from(log_n) / 2.0 + 2.0;
+        let drop = (log2_scale - message) / factors as f64;
+        let mut low = vec![message + LOG2_RATIO];
+        low.extend(vec![matrix + drop; factors]);
+        low.push(matrix);
+        let high = rounding + REDUCTION_LOSS_BITS + LOG2_RATIO + needed;
+        Self { low, high: vec![high; factors + EVAL_MOD_LEVELS as usize], log2_scale }
+    }
+}
+
+/// Key switches of a bootstrapping, about: those of the projection, of baby and giant steps, and
+/// of the reduction.
+pub(super) fn key_switches(layout: &Layout, log_n: u32) -> u32 {
+    let log_slots = layout.block.ilog2();
+    log_n.saturating_sub(1 + log_slots) + 12 * log_slots.div_ceil(LAYERS) + 14
+}
+
+impl Refresh {
+    /// With the whole chain of the parameters, for weights of at most `largest`.
+    pub fn plan(params: &Params, layout: &Layout, largest: f64) -> sudare::Result<Self> {
+        let spec = spec(layout);
+        let (log_slots, half) = (spec.log_slots, layout.block / 2);
+        let plan = spec.plan(params, params.top())?;
+        let largest = Scale::from_f64(largest);
+        let scale = params.scale_at(plan.output_level()) / largest;
+        Ok(Self { plan, log_slots, half, largest, scale })
+    }
+
+    /// Weight of the ephemeral secret.
+    pub fn ephemeral_weight(&self) -> u32 {
+        Raise::DEFAULT_WEIGHT
+    }
+
+    /// Level of refreshed weights.
+    pub fn output_level(&self) -> Level {
+        self.plan.output_level()
+    }
+
+    /// Scale of refreshed weights.
+    pub fn output_scale(&self) -> Scale {
+        self.scale
+    }
+
+    /// Levels between refreshed weights and the lowest that can be refreshed again.
+    pub fn usable_levels(&self) -> u32 {
+        self.plan.usable_levels().saturating_sub(1)
+    }
+
+    /// The weights and the momentum, refreshed. What the second halves of blocks hold then is
+    /// of no meaning.
+    pub fn run<E: Ops>(
+        &self,
+        e: &E,
+        [w, v]: [&E::Ct; 2],
+        log_slots: u32,
+    ) -> sudare::Result<[E::Ct; 2]> {
+        let half = self.half as i64;
+        let momentum = self.masked(e, v, 0)?;
+        let weights = self.masked(e, &e.rotate(w, -half)?, self.half)?;
+        let block = e.add(&momentum, &weights)?;
+        let refreshed = self.plan.prepare(e)?.run(e, &block)?;
+        let v = e.with_log_slots(&e.with_scale(&refreshed, self.scale)?, log_slots)?;
+        Ok([e.rotate(&v, -half)?, v])
+    }
+
+    /// As many slots of each block as half of it has from `start`, as parts of the largest
+    /// weight, at the level and scale that a bootstrapping takes.
+    fn masked<E: Ops>(&self, e: &E, a: &E::Ct, start: usize) -> sudare::Result<E::Ct> {
+        let level = Level(self.plan.input_level().0 + 1);
+        let mut a = e.with_log_slots(a, self.log_slots)?;
+        a = e.with_scale(&a, e.scale(&a) * self.largest)?;
+        let kept = start..start + self.half;
+        let entry = |slot| if kept.contains(&slot) { 1.0 } else { 0.0 };
+        let mask = (0..2 * self.half).map(|slot| Complex::new(entry(slot), 0.0)).collect();
+        let mask = LinearTransform::new(self.log_slots, [(0, mask)].into())?;
+        let (from, to) = (e.scale(&a), self.plan.input_scale());
+        let mask = e.prepare(&mask.plan(e.log_n(), e.chain(), level, from, to)?)?;
+        let masked = e.transform(&a, &mask)?;
+        e.with_scale(&masked, to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reduction_has_its_levels() {
+        assert_eq!(EVAL_MOD.depth().unwrap(), EVAL_MOD_LEVELS);
+    }
+}
