@@ -140,6 +140,14 @@ impl Plan {
         }
     }
 
+    /// Bootstrappings of the whole computation.
+    pub fn bootstraps(&self) -> u32 {
+        match self {
+            Self::Train(plan) => plan.bootstraps(plan.job().spec.iterations),
+            Self::Stats(_) => 0,
+        }
+    }
+
     /// Ciphertexts of the encrypted table.
     pub fn ciphertexts(&self) -> usize {
         match self {

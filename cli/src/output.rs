@@ -37,6 +37,11 @@ pub fn say(message: impl core::fmt::Display) {
     let _ = writeln!(io::stderr().lock(), "{message}");
 }
 
+/// A clause about bootstrappings, if there are any.
+pub fn bootstraps(count: u32) -> String {
+    if count == 0 { String::new() } else { format!(", {count} bootstrappings") }
+}
+
 /// A number of bytes for people.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];

@@ -109,3 +109,15 @@ fn keys_for_bootstrapping_are_written_and_explained() {
     let line = "encrypt --public keys/public.key --data t.csv -o t.ct";
     sudare_at(folder.path(), line).mistake(&["for bootstrapping", "--for train"]);
 }
+
+/// An error of a weight above 2^-10 of the largest ends the demonstration with status 1.
+#[test]
+#[ignore = "minutes at full ring size"]
+fn thirty_iterations_are_bootstrapped() {
+    let _alone = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
+    let report = sudare("demo --iterations 30 --json").json();
+    assert_eq!(report["iterations"], 30);
+    assert!(report["bootstraps"].as_u64() > Some(0));
+    assert!(report["security_bits"].as_f64() >= Some(128.0));
+    assert_eq!(report["accuracy"], report["plain_accuracy"]);
+}

@@ -35,7 +35,7 @@ pub struct Args {
     /// Column of 0 and 1 to learn
     #[arg(long, value_name = "COL", requires = "data")]
     target: Option<String>,
-    /// Iterations of training
+    /// Iterations of training; bootstrapped when that takes less time than more levels
     #[arg(long, value_name = "K", default_value_t = 5)]
     iterations: u32,
     /// First step size of training; step t takes R / t
@@ -49,6 +49,7 @@ struct Report {
     rows: usize,
     features: usize,
     iterations: u32,
+    bootstraps: u32,
     accuracy: f64,
     auc: f64,
     plain_accuracy: f64,
@@ -91,12 +92,13 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let evaluation_key_bytes = serial::evaluation_keys_bytes(&params, request, &label)?;
     say(format_args!(
         "{dataset}: {rows} rows, {features} features; N = 2^{}, {} levels, {:.0} bits of security, \
-         {} evaluation keys ({})",
+         {} evaluation keys ({}){}",
         params.log_n(),
         params.top(),
         params.rlwe().security_bits(),
         request.count(),
-        output::bytes(evaluation_key_bytes)
+        output::bytes(evaluation_key_bytes),
+        output::bootstraps(training_plan.bootstraps(args.iterations)),
     ));
 
     let start = Instant::now();
@@ -155,6 +157,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         rows,
         features,
         iterations: args.iterations,
+        bootstraps: training_plan.bootstraps(args.iterations),
         accuracy: metrics::accuracy(&encrypted_scores, labels)?,
         auc: metrics::auc(&encrypted_scores, labels)?,
         plain_accuracy: metrics::accuracy(&plain_scores, labels)?,

@@ -37,7 +37,7 @@ pub struct Args {
     /// bootstrap
     #[arg(long = "for", value_name = "JOB")]
     purpose: Purpose,
-    /// Iterations of training
+    /// Iterations of training; bootstrapped when that takes less time than more levels
     #[arg(long, value_name = "K", default_value_t = 5)]
     iterations: u32,
     /// First step size of training; step t takes R / t
@@ -85,21 +85,32 @@ pub fn job(purpose: Purpose, iterations: u32, learning_rate: f64) -> Job {
     }
 }
 
+/// What keys are made for.
+struct Planned {
+    name: String,
+    params: Params,
+    request: KeyRequest,
+    /// Bootstrappings in a training.
+    bootstraps: u32,
+}
+
 /// The name of the parameters, the parameters named or the smallest for the job, and its keys.
-fn planned(args: &Args, job: &Job) -> Result<(String, Params, KeyRequest)> {
+fn planned(args: &Args, job: &Job) -> Result<Planned> {
     let auto = args.params == "auto";
     if *job == Job::Bootstrap {
         let set = if auto { smallest()? } else { Set::bootstrapping(&args.params)? };
         let params = accepted(args, &set.preset)?;
         let plan = set.bootstrap.plan(&params, params.top())?;
-        return Ok((set.preset.name, params, plan.required_keys().clone()));
+        let request = plan.required_keys().clone();
+        return Ok(Planned { name: set.preset.name, params, request, bootstraps: 0 });
     }
     let params = match auto {
         true => job.auto_params()?,
         false => accepted(args, Set::named(&args.params)?.preset())?,
     };
-    let request = job.plan(&params)?.required_keys().clone();
-    Ok((args.params.clone(), params, request))
+    let plan = job.plan(&params)?;
+    let (request, bootstraps) = (plan.required_keys().clone(), plan.bootstraps());
+    Ok(Planned { name: args.params.clone(), params, request, bootstraps })
 }
 
 /// The first secure set with bootstrapping in the smallest ring.
@@ -134,16 +145,17 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         }
     }
     let job = job(args.purpose, args.iterations, args.learning_rate);
-    let (name, params, request) = planned(args, &job)?;
+    let Planned { name, params, request, bootstraps } = planned(args, &job)?;
     let label = Meta::of(job).label(&name, Content::Keys)?;
     let evaluation_bytes = serial::evaluation_keys_bytes(&params, &request, &label)?;
     let memory_bytes = request.bytes(params.rlwe())?;
     let security_bits = least_security(&priced_keys(&params, &request)?);
     say(format_args!(
-        "{job}: {name}, N = 2^{}, {} levels, {security_bits:.0} bits of security; {} keys, {} in \
-         memory, {} in {}",
+        "{job}: {name}, N = 2^{}, {} levels, {security_bits:.0} bits of security{}; {} keys, {} \
+         in memory, {} in {}",
         params.log_n(),
         params.top(),
+        output::bootstraps(bootstraps),
         request.count(),
         output::bytes(memory_bytes),
         output::bytes(evaluation_bytes),

@@ -18,7 +18,8 @@ use sudare_apps::logreg::{LearningRate, TrainPlan, Training};
 
 /// Train a logistic regression on an encrypted table
 ///
-/// The step sizes and the number of iterations are those that the keys were made for.
+/// The step sizes and the number of iterations are those that the keys were made for. Weights
+/// are bootstrapped when levels run out.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: sudare train --evaluation-key evaluation.key -i table.ct -o model.ct --checkpoint state --resume"
@@ -108,7 +109,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let report = Report {
         iterations: training.iteration,
         resumed_after,
-        bootstraps: 0,
+        bootstraps: plan.bootstraps(training.iteration) - plan.bootstraps(resumed_after),
         seconds,
         seconds_per_iteration: seconds / f64::from(done.max(1)),
         peak_rss_bytes: machine::peak_rss_bytes(),
@@ -117,9 +118,10 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     };
     output.write(&report, |report| {
         format!(
-            "{}: model after {} iterations, {}, {:.1} s\n",
+            "{}: model after {} iterations{}, {}, {:.1} s\n",
             report.path.display(),
             report.iterations,
+            output::bootstraps(report.bootstraps),
             output::bytes(report.bytes),
             report.seconds
         )

@@ -476,7 +476,7 @@ fn least<const K: usize>(numbers: [f64; K]) -> f64 {
 }
 
 /// A level of this many bits, as primes of at most 60, if a modulus can hold them at all.
-fn split(bits: f64) -> Vec<f64> {
+pub(super) fn split(bits: f64) -> Vec<f64> {
     let primes = (bits / 60.0).ceil().clamp(1.0, 128.0);
     vec![bits / primes; primes as usize]
 }

@@ -1,5 +1,5 @@
 use super::{
-    budget::{Budget, Scales, Segments, Sigmoid},
+    budget::{Budget, Scales, Segments, Sigmoid, rounding_bits},
     reference::{Step, TrainError, TrainSpec, schedule},
     refresh::{self, Refresh},
 };
@@ -161,36 +161,14 @@ impl TrainPlan {
         }
         let schedule = schedule(&job.spec);
         let largest_weight = parts.budget(&schedule, Segments::One).largest_weight();
-        let (refresh, level, scales) = if full <= top / levels {
+        let Course { refresh, level, scales } = if full <= top / levels {
             let budget = parts.budget(&schedule, Segments::One);
-            (None, Level(budget.depth()), budget.scales(params.chain()))
+            Course::new(None, Level(budget.depth()), budget.scales(params.chain()))?
         } else {
-            let short = refuse(2 + top / levels);
-            let refresh = match Refresh::plan(params, &parts.layout, largest_weight) {
-                Err(
-                    sudare::Error::LevelExhausted { .. }
-                    | sudare::Error::ScaleOutOfRange { .. }
-                    | sudare::Error::Circuit(_),
-                ) => return Err(short),
-                other => other?,
-            };
-            let rounds = (refresh.usable_levels() / levels) as usize;
-            if rounds == 0 {
-                return Err(short);
-            }
-            let top = refresh.output_level();
-            let budget = parts.budget(&schedule, Segments::Many { top, rounds });
-            let scales = budget.segment_scales(params.chain(), refresh.output_scale());
-            // The sum of all rows is brought to the scale of refreshed weights.
-            (Some(refresh), Level(top.0 + 1), scales)
+            parts
+                .segments(&schedule, params, largest_weight)?
+                .ok_or_else(|| refuse(2 + top / levels))?
         };
-        if scales.precision_bits.is_nan() || scales.precision_bits < LEAST_PRECISION_BITS {
-            return Err(Error::Precision {
-                what: "a trained weight",
-                found: scales.precision_bits,
-                needed: LEAST_PRECISION_BITS,
-            });
-        }
         let Parts { layout, sigmoid, .. } = parts;
         let keys = KeyRequest::new();
         let params = params.clone();
@@ -305,6 +283,24 @@ impl TrainPlan {
     }
 }
 
+/// What the levels of a chain are used for.
+struct Course {
+    refresh: Option<Refresh>,
+    /// Of encrypted rows.
+    level: Level,
+    scales: Scales,
+}
+
+impl Course {
+    fn new(refresh: Option<Refresh>, level: Level, scales: Scales) -> Result<Self> {
+        let (found, needed) = (scales.precision_bits, LEAST_PRECISION_BITS);
+        if found.is_nan() || found < needed {
+            return Err(Error::Precision { what: "a trained weight", found, needed });
+        }
+        Ok(Self { refresh, level, scales })
+    }
+}
+
 /// What a ring decides about a job.
 struct Parts {
     log_n: u32,
@@ -322,6 +318,38 @@ impl Parts {
     fn budget<'a>(&'a self, schedule: &'a [Step], segments: Segments) -> Budget<'a> {
         let Self { log_n, layout, sigmoid } = self;
         Budget { layout, sigmoid, schedule, log_n: *log_n, segments }
+    }
+
+    /// With bootstrapping that raises to the highest level at which what it leaves of the
+    /// chain suits the weights; none if no level leaves enough. A set made for more than this may have its large
+    /// primes further down than they are needed.
+    fn segments(
+        &self,
+        schedule: &[Step],
+        params: &Params,
+        largest_weight: f64,
+    ) -> Result<Option<Course>> {
+        let mut refused = None;
+        for raised in (0..=params.top().0).rev().map(Level) {
+            let refresh = match Refresh::plan(params, raised, &self.layout, largest_weight) {
+                Err(sudare::Error::LevelExhausted { .. }) => break,
+                Err(sudare::Error::ScaleOutOfRange { .. } | sudare::Error::Circuit(_)) => continue,
+                other => other?,
+            };
+            let top = refresh.output_level();
+            let rounds = (refresh.usable_levels() / self.sigmoid.levels()) as usize;
+            if rounds == 0 {
+                break;
+            }
+            let budget = self.budget(schedule, Segments::Many { top, rounds });
+            let scales = budget.segment_scales(params.chain(), refresh.output_scale());
+            // The sum of all rows is brought to the scale of refreshed weights.
+            match Course::new(Some(refresh), Level(top.0 + 1), scales) {
+                Ok(course) => return Ok(Some(course)),
+                Err(error) => refused = refused.or(Some(error)),
+            }
+        }
+        refused.map_or(Ok(None), Err)
     }
 
     /// Key switches of an iteration.
@@ -387,11 +415,10 @@ fn propose_bootstrapping(parts: &Parts, schedule: &[Step], rounds: usize) -> Opt
     let budget = parts.budget(schedule, Segments::One);
     let (segment, weights) = budget.segment_bits(rounds, PROPOSED_PRECISION_BITS);
     let largest = budget.largest_weight();
-    let rounding = super::budget::rounding_bits(log_n);
+    let rounding = rounding_bits(log_n);
     let sizes = refresh::Sizes::new(layout, log_n, rounding, weights, largest);
-    let single = |bits: Vec<f64>| bits.into_iter().map(|bits| vec![bits]);
     let above = sizes.low.len() - 1 + segment.len();
-    let q_bits: Vec<_> = single(sizes.low).chain(segment).chain(single(sizes.high)).collect();
+    let q_bits = [sizes.low, segment, sizes.high].concat();
     let (levels, full) = (sigmoid.levels() as usize, schedule.len().saturating_sub(2));
     // Such a chain would be planned without bootstrapping.
     if full * levels < q_bits.len() {

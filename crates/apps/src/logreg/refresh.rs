@@ -4,7 +4,7 @@
 //! is free: side by side they fill one block, and one bootstrapping with as many slots as a
 //! block refreshes them. That also averages errors over all blocks.
 
-use super::plan::Layout;
+use super::{budget::split, plan::Layout};
 use sudare::{
     circuits::{
         EvalModSpec, LinearTransform, ModMethod, Ops,
@@ -16,7 +16,7 @@ use sudare::{
 
 /// `-log2` of the error of one slot that proposed primes allow, for weights of 1. The average
 /// over blocks is smaller.
-const PRECISION_BITS: f64 = 14.0;
+const PRECISION_BITS: f64 = 15.0;
 
 /// Layers of a factor of the maps between slots and coefficients: fewer levels are worth more
 /// diagonals of so few slots.
@@ -37,8 +37,8 @@ const EVAL_MOD: EvalModSpec = EvalModSpec {
 /// Levels of [`EVAL_MOD`]: 5 for the polynomial, 3 for the doublings.
 const EVAL_MOD_LEVELS: u32 = 8;
 
-/// The most that rounding loses of the scale of the reduction, beside its standard deviation: 4
-/// bits to the size of `I`, 5 to the doublings of the angle.
+/// What the reduction loses of its scale beside the rounding of a slot: 4 bits to the size of `I`, 5
+/// to the doublings of the angle.
 const REDUCTION_LOSS_BITS: f64 = 9.0;
 
 /// How to refresh weights.
@@ -66,16 +66,17 @@ fn spec(layout: &Layout) -> BootstrapSpec {
         slots_to_coeffs: factors,
         eval_mod: EVAL_MOD,
         correction: false,
+        refinement: None,
     };
     any.with_log_slots(log_slots)
 }
 
 /// Sizes of primes, and the default scale, for bootstrapping around the levels of a segment.
 pub(super) struct Sizes {
-    /// From level 0 to that of which refreshed weights must not fall below.
-    pub low: Vec<f64>,
+    /// From level 0 to the lowest from which weights can be refreshed.
+    pub low: Vec<Vec<f64>>,
     /// Above the levels of a segment.
-    pub high: Vec<f64>,
+    pub high: Vec<Vec<f64>>,
     /// Of the refreshed block.
     pub log2_scale: f64,
 }
@@ -89,13 +90,13 @@ impl Sizes {
         let needed = PRECISION_BITS + largest.log2();
         // In coefficients, rounding is smaller than in slots by the root of the dimension.
         let message = needed + rounding - f64::from(log_n) / 2.0 + 4.0;
-        // Entries of matrices are roots of unity, encoded with about half the ring's bits of error.
+        // Encoding is off by the root of the dimension in a slot.
         let matrix = needed + f64::from(log_n) / 2.0 + 2.0;
         let drop = (log2_scale - message) / factors as f64;
-        let mut low = vec![message + LOG2_RATIO];
-        low.extend(vec![matrix + drop; factors]);
-        low.push(matrix);
-        let high = rounding + REDUCTION_LOSS_BITS + LOG2_RATIO + needed;
+        let mut low = vec![split(message + LOG2_RATIO)];
+        low.extend(vec![split(matrix + drop); factors]);
+        low.push(split(matrix));
+        let high = split(rounding + REDUCTION_LOSS_BITS + LOG2_RATIO + needed);
         Self { low, high: vec![high; factors + EVAL_MOD_LEVELS as usize], log2_scale }
     }
 }
@@ -108,11 +109,16 @@ pub(super) fn key_switches(layout: &Layout, log_n: u32) -> u32 {
 }
 
 impl Refresh {
-    /// With the whole chain of the parameters, for weights of at most `largest`.
-    pub fn plan(params: &Params, layout: &Layout, largest: f64) -> sudare::Result<Self> {
+    /// Raising to level `top`, for weights of at most `largest`.
+    pub fn plan(
+        params: &Params,
+        top: Level,
+        layout: &Layout,
+        largest: f64,
+    ) -> sudare::Result<Self> {
         let spec = spec(layout);
         let (log_slots, half) = (spec.log_slots, layout.block / 2);
-        let plan = spec.plan(params, params.top())?;
+        let plan = spec.plan(params, top)?;
         let largest = Scale::from_f64(largest);
         let scale = params.scale_at(plan.output_level()) / largest;
         Ok(Self { plan, log_slots, half, largest, scale })
