@@ -125,7 +125,7 @@ pub struct TrainPlan {
     /// Of encrypted rows.
     pub(super) level: Level,
     /// How weights are bootstrapped, if they are.
-    pub(super) refresh: Option<Refresh>,
+    pub(super) refresh: Option<Box<Refresh>>,
     /// What weights and momentum must not exceed in absolute value.
     pub(super) largest_weight: f64,
     keys: KeyRequest,
@@ -285,14 +285,14 @@ impl TrainPlan {
 
 /// What the levels of a chain are used for.
 struct Course {
-    refresh: Option<Refresh>,
+    refresh: Option<Box<Refresh>>,
     /// Of encrypted rows.
     level: Level,
     scales: Scales,
 }
 
 impl Course {
-    fn new(refresh: Option<Refresh>, level: Level, scales: Scales) -> Result<Self> {
+    fn new(refresh: Option<Box<Refresh>>, level: Level, scales: Scales) -> Result<Self> {
         let (found, needed) = (scales.precision_bits, LEAST_PRECISION_BITS);
         if found.is_nan() || found < needed {
             return Err(Error::Precision { what: "a trained weight", found, needed });
@@ -320,9 +320,9 @@ impl Parts {
         Budget { layout, sigmoid, schedule, log_n: *log_n, segments }
     }
 
-    /// With bootstrapping that raises to the highest level at which what it leaves of the
-    /// chain suits the weights; none if no level leaves enough. A set made for more than this may have its large
-    /// primes further down than they are needed.
+    /// With bootstrapping that raises to the highest level at which what it leaves of the chain
+    /// suits the weights; none if no level leaves enough. A set made for bootstrapping of more slots
+    /// has its large primes further down than they are needed here.
     fn segments(
         &self,
         schedule: &[Step],
@@ -344,7 +344,7 @@ impl Parts {
             let budget = self.budget(schedule, Segments::Many { top, rounds });
             let scales = budget.segment_scales(params.chain(), refresh.output_scale());
             // The sum of all rows is brought to the scale of refreshed weights.
-            match Course::new(Some(refresh), Level(top.0 + 1), scales) {
+            match Course::new(Some(Box::new(refresh)), Level(top.0 + 1), scales) {
                 Ok(course) => return Ok(Some(course)),
                 Err(error) => refused = refused.or(Some(error)),
             }
