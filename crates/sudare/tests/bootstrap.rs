@@ -11,7 +11,7 @@ use sudare::{
         Complex, EvalModSpec, ModMethod,
         bootstrap::{
             BootstrapPlan, BootstrapSpec, Bootstrapper, Order, Refinement, Stage, Values,
-            log2_failure,
+            log2_failure, preset, presets,
         },
         sim,
     },
@@ -200,7 +200,8 @@ fn the_simulator_uses_the_planned_keys() {
     for (order, values, way, _) in PRECISIONS {
         for log_slots in LOG_SLOTS {
             let spec = spec(order, values, way, log_slots);
-            for refinement in [None, Some(Refinement { rounds: 2, gain_bits: 8 })] {
+            let rounds = Some(Refinement { rounds: 2, gain_bits: 8 });
+            for refinement in [None, rounds].into_iter().take(1 + usize::from(log_slots == 4)) {
                 let spec = BootstrapSpec { refinement, ..spec.clone() };
                 let params = params_for(&spec, SecretDistribution::UniformTernary);
                 let plan = spec.plan(&params, params.top()).unwrap();
@@ -556,7 +557,9 @@ fn rounds_add_their_gain() {
         for level in [s.plan.input_level(), s.plan.output_level()] {
             let a = s.encrypt(level, 3);
             let mut stages = 0;
-            let runs = s.bootstrapper.run_with(&s.session.evaluator, &[a.clone()], |_| stages += 1);
+            let runs =
+                s.bootstrapper
+                    .run_with(&s.session.evaluator, core::slice::from_ref(&a), |_| stages += 1);
             let b = runs.unwrap().remove(0);
             assert_eq!((b.level(), stages), (s.plan.output_level(), 4 * (rounds + 1)), "{name}");
             assert!(b.scale().matches(s.session.params.scale_at(b.level())), "{name}");
@@ -564,4 +567,30 @@ fn rounds_add_their_gain() {
             assert!(most > expected - 0.6, "{name}: {most:.2} bits, mean {mean:.2}");
         }
     }
+}
+
+/// Every named set fits its ring at full size, and has its precision in a small one.
+#[test]
+fn named_sets() {
+    for (name, usable, least_bits) in
+        [("n16-boot", 14, 20.0), ("n16-boot-real", 14, 20.0), ("n16-boot-high", 8, 40.0)]
+    {
+        let set = preset(name).unwrap();
+        let params = Params::new(set.preset.spec.clone()).unwrap();
+        let plan = set.bootstrap.plan(&params, params.top()).unwrap();
+        assert_eq!(plan.usable_levels(), usable, "{name}");
+        assert!(plan.log2_failure(0) < -60.0, "{name}: {}", plan.log2_failure(0));
+        let bytes = plan.required_keys().bytes(params.rlwe()).unwrap() + plan.matrix_bytes(&params);
+        assert!(bytes < 12 << 30, "{name}: {bytes} bytes");
+
+        let small = Spec { log_n: 11, insecure: true, ..set.preset.spec };
+        let params = Params::new(small).unwrap();
+        let s = Setup::with(&set.bootstrap.with_log_slots(10), params);
+        assert_eq!(s.plan.usable_levels(), usable, "{name}");
+        let a = s.encrypt(s.plan.input_level(), 1);
+        let (mean, most) = s.bits(&s.run(&a), &a);
+        assert!(most > least_bits, "{name}: {most:.2} bits, mean {mean:.2}");
+    }
+    assert_eq!(presets().len(), 3);
+    assert!(matches!(preset("n15-boot"), Err(Error::UnknownPreset { .. })));
 }

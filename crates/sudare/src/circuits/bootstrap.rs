@@ -19,6 +19,8 @@
 mod correction;
 mod failure;
 mod presets;
+#[cfg(test)]
+mod tests;
 
 use super::{EvalModPlan, EvalModSpec, LinearPlan, LinearTransform, LockStep, Ops, dft};
 use crate::{
@@ -37,6 +39,9 @@ const OP: &str = "bootstrapping";
 pub enum Order {
     /// CoeffsToSlots after raising and SlotsToCoeffs at the end: inputs may be at level 0,
     /// or at level 1 with a [`Refinement`].
+    ///
+    /// What the errors of all coefficients have in common adds up in slot 0, 1.3 times the
+    /// number of slots as large: a minimax cosine needs a higher degree for many slots.
     CoeffsToSlotsFirst,
     /// SlotsToCoeffs at the lowest levels, before raising, where it costs little.
     SlotsToCoeffsFirst,
@@ -74,9 +79,8 @@ pub enum Stage {
 /// the scale there is what limits the precision, with that of the levels that use the
 /// result. Each round takes the time of a bootstrapping; levels and keys stay the same.
 ///
-/// Source: Bae, Cheon, Cho, Kim, Kim, "META-BTS: bootstrapping precision beyond the limit"
-/// ([2022/1167](https://eprint.iacr.org/2022/1167)). Deviation: no modulus is set aside
-/// for the differences, since a usable level above the input holds them.
+/// Reference: Bae, Cheon, Cho, Kim, Kim, "META-BTS: bootstrapping precision beyond the
+/// limit" ([2022/1167](https://eprint.iacr.org/2022/1167)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Refinement {
     /// Bootstrappings after the first, 1 to 8.

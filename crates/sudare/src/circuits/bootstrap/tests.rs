@@ -1,0 +1,217 @@
+//! Stages on encrypted data, against integers: coefficients come from decryptions by
+//! residues, not by the transforms under test.
+
+use super::*;
+use crate::{
+    circuits::{ModMethod, dft::bit_reversed},
+    ckks::{Ciphertext, Decryptor, Encoder, Encryptor, Evaluator, Spec},
+    rlwe::KeyGenerator,
+};
+use std::sync::Arc;
+use sudare_arith::prng::Seed;
+
+const LOG_N: u32 = 10;
+const RATIO: f64 = 7.0;
+
+struct Setup {
+    params: Params,
+    bootstrapper: Bootstrapper<Evaluator>,
+    evaluator: Evaluator,
+    encryptor: Encryptor,
+    decryptor: Decryptor,
+    encoder: Encoder,
+}
+
+impl Setup {
+    fn new(order: Order, values: Values, log_slots: u32) -> Self {
+        let spec = BootstrapSpec {
+            log_slots: LOG_N - 1,
+            order,
+            values,
+            ephemeral_weight: Some(32),
+            coeffs_to_slots: vec![3, 3, 3],
+            slots_to_coeffs: vec![5, 4],
+            eval_mod: EvalModSpec {
+                k: 14,
+                log2_ratio: RATIO,
+                method: ModMethod::Cosine { degree: 28, double_angles: 3 },
+                inverse_sine: None,
+            },
+            correction: false,
+            refinement: None,
+        }
+        .with_log_slots(log_slots);
+        let q_bits = [(44.0, 1), (37.0, 4), (49.6, 11)];
+        let q_bits = q_bits.map(|(bits, count)| vec![vec![bits]; count]).concat();
+        let uniform = Spec::uniform(LOG_N, 0.0, 0, 37.0, vec![49.65; 6]);
+        let params = Params::new(Spec { q_bits, insecure: true, ..uniform }).unwrap();
+        let plan = spec.plan(&params, params.top()).unwrap();
+        let mut keygen = KeyGenerator::from_seed(params.rlwe(), &Seed::from_bytes([4; 32]));
+        let secret = keygen.secret_key().unwrap();
+        let public = Arc::new(keygen.public_key(&secret).unwrap());
+        let keys = keygen.evaluation_keys(&secret, plan.required_keys()).unwrap();
+        let evaluator = Evaluator::new(&params, Arc::new(keys)).unwrap();
+        Self {
+            bootstrapper: plan.prepare(&evaluator).unwrap(),
+            encoder: Encoder::new(&params),
+            encryptor: Encryptor::new(&params, public).unwrap(),
+            decryptor: Decryptor::new(&params, secret).unwrap(),
+            evaluator,
+            params,
+        }
+    }
+
+    /// Slots and their encryption at the input level.
+    fn input(&self) -> (Vec<Complex<f64>>, Ciphertext) {
+        let plan = self.bootstrapper.plan();
+        let imaginary = if plan.spec.values == Values::Real { 0.0 } else { 1.0 };
+        let slots: Vec<_> = (0..1 << plan.spec.log_slots)
+            .map(f64::from)
+            .map(|i| Complex::new((i * 1.7).sin(), imaginary * (i * 0.9 + 1.0).cos()))
+            .collect();
+        let plain = self.encoder.encode(&slots, plan.input_level(), plan.input_scale()).unwrap();
+        (slots, self.encryptor.encrypt_with(&plain, &Seed::from_bytes([5; 32])).unwrap())
+    }
+
+    fn decode(&self, a: &Ciphertext) -> Vec<Complex<f64>> {
+        self.encoder.decode(&self.decryptor.decrypt(a).unwrap()).unwrap()
+    }
+
+    /// The coefficients of the plaintext that slots use, next to zero; they must be below
+    /// half the product of two primes.
+    fn coeffs(&self, a: &Ciphertext) -> Vec<i128> {
+        let low = self.evaluator.drop_to(a, a.level().min(Level(1))).unwrap();
+        let plain = self.decryptor.decrypt(&low).unwrap();
+        let (basis, limbs) = (self.params.rlwe().basis(), plain.poly().limbs());
+        let rows: Vec<(i128, Vec<u64>)> = (0..limbs.count())
+            .map(|i| {
+                let mut row = plain.poly().row(i).to_vec();
+                basis.table(limbs, i).inverse(&mut row);
+                (i128::from(basis.modulus(limbs, i).value()), row)
+            })
+            .collect();
+        let (q0, first) = &rows[0];
+        let used = 2usize << self.bootstrapper.plan().spec.log_slots;
+        let step = basis.n() / used;
+        let combined = |i: usize| match rows.get(1) {
+            None => (i128::from(first[i]), *q0),
+            Some((q1, second)) => {
+                let (low, high) = (i128::from(first[i]), i128::from(second[i]));
+                let inverse = power(*q0 % q1, q1 - 2, *q1);
+                let digit = (high - low).rem_euclid(*q1) * inverse % q1;
+                (low + q0 * digit, q0 * q1)
+            }
+        };
+        let centred = |(x, q): (i128, i128)| if 2 * x > q { x - q } else { x };
+        (0..used).map(|i| centred(combined(i * step))).collect()
+    }
+
+    /// As the slots that coefficients go to: `c_k + i c_(k+n)` in bit-reversed places.
+    fn paired(&self, coeffs: &[i128], scale: f64) -> Vec<Complex<f64>> {
+        let log_slots = self.bootstrapper.plan().spec.log_slots;
+        let part = |i: usize| coeffs[i] as f64 / scale;
+        (0..1usize << log_slots)
+            .map(|place| bit_reversed(log_slots, place))
+            .map(|k| Complex::new(part(k), part(k + (1 << log_slots))))
+            .collect()
+    }
+
+    fn q0(&self) -> f64 {
+        self.params.rlwe().primes_of(Level(0))[0] as f64
+    }
+}
+
+fn power(base: i128, exponent: i128, modulus: i128) -> i128 {
+    let bits = (0..64).rev().map(|bit| exponent >> bit & 1 == 1);
+    bits.fold(1, |x, bit| {
+        let square = x * x % modulus;
+        if bit { square * base % modulus } else { square }
+    })
+}
+
+fn assert_close(found: &[Complex<f64>], expected: &[Complex<f64>], least_bits: f64) {
+    assert_eq!(found.len(), expected.len());
+    let errors = found.iter().zip(expected).map(|(x, y)| (x.re - y.re).hypot(x.im - y.im));
+    let bits = -errors.fold(0.0, f64::max).log2();
+    assert!(bits > least_bits, "{bits:.1} bits, {least_bits} needed");
+}
+
+/// Full and sparse slots, complex and real.
+fn setups(order: Order) -> [Setup; 3] {
+    [(Values::Complex, 9), (Values::Complex, 4), (Values::Real, 9)]
+        .map(|(values, log_slots)| Setup::new(order, values, log_slots))
+}
+
+#[test]
+fn slots_to_coeffs_puts_slots_into_coefficients() {
+    for s in setups(Order::SlotsToCoeffsFirst) {
+        let (slots, a) = s.input();
+        let many = LockStep::new(&s.evaluator);
+        let moved = s.bootstrapper.slots_to_coeffs(&many, vec![a]).unwrap().remove(0);
+        assert_eq!(moved.level(), Level(0));
+        let scale = s.q0() / RATIO.exp2();
+        assert!((moved.scale().to_f64() / scale - 1.0).abs() < 1e-12);
+        assert_close(&s.paired(&s.coeffs(&moved), scale), &slots, 23.5);
+    }
+}
+
+/// What is in the slots after CoeffsToSlots is the raised polynomial, `m + q_0 I`, and what
+/// EvalMod leaves is `m`.
+#[test]
+fn the_raised_polynomial_comes_to_the_slots_and_loses_its_integers() {
+    for order in [Order::SlotsToCoeffsFirst, Order::CoeffsToSlotsFirst] {
+        for s in setups(order) {
+            let plan = s.bootstrapper.plan();
+            let many = LockStep::new(&s.evaluator);
+            let (slots, a) = s.input();
+            let low = match order {
+                Order::SlotsToCoeffsFirst => s.bootstrapper.slots_to_coeffs(&many, vec![a]),
+                Order::CoeffsToSlotsFirst => Ok(vec![a]),
+            };
+            let raised = s.bootstrapper.mod_raise(&many, low.unwrap()).unwrap();
+            assert_eq!(raised[0].level(), s.params.top());
+            let quotients = s.paired(&s.coeffs(&raised[0]), s.q0());
+
+            let moved = s.bootstrapper.coeffs_to_slots(&many, raised).unwrap();
+            let halves = s.decode(&moved[0]);
+            let count = quotients.len();
+            let found: Vec<_> = match halves.len() == count {
+                true => halves.iter().map(|z| Complex::new(2.0 * z.re, 2.0 * z.im)).collect(),
+                false => (0..count)
+                    .map(|i| Complex::new(2.0 * halves[i].re, 2.0 * halves[i + count].re))
+                    .collect(),
+            };
+            assert_close(&found, &quotients, 28.0);
+
+            let parts = found.iter().flat_map(|z| [z.re, z.im]);
+            assert!(parts.clone().all(|x| x.round().abs() <= 14.0));
+            assert!(parts.clone().any(|x| x.round().abs() >= 3.0));
+            assert!(parts.clone().all(|x| (x - x.round()).abs() < (0.01 - RATIO).exp2()));
+
+            let reduced = s.bootstrapper.eval_mod(&s.evaluator, &many, moved).unwrap();
+            let real = plan.spec.values == Values::Real;
+            let sine = |x: f64| plan.eval_mod().evaluate(x);
+            let expected =
+                |z: &Complex<f64>| Complex::new(sine(z.re), if real { 0.0 } else { sine(z.im) });
+            let expected: Vec<_> = quotients.iter().map(expected).collect();
+            let after = s.decode(&reduced[0]);
+            let after = if after.len() == count {
+                after
+            } else {
+                (0..count).map(|i| Complex::new(after[i].re, after[i + count].re)).collect()
+            };
+            assert_close(&after, &expected, 22.5);
+            if order == Order::SlotsToCoeffsFirst {
+                // The cubic error of the sine is all that is left.
+                assert_close(&after, &slots, 10.7);
+            }
+        }
+    }
+}
+
+#[test]
+fn few_slots_are_projected_to_their_subring() {
+    let s = Setup::new(Order::SlotsToCoeffsFirst, Values::Complex, 4);
+    let steps: Vec<i64> = (0..5).map(|i| 16 << i).collect();
+    assert_eq!(s.bootstrapper.plan().sub_sum, steps);
+}
