@@ -35,7 +35,7 @@ pub fn preset(name: &str) -> Result<BootstrapPreset> {
 /// Every named set.
 #[must_use]
 pub fn presets() -> Vec<BootstrapPreset> {
-    vec![complex(), real(), high()]
+    vec![complex(), real(), fast(), small_ring(), high()]
 }
 
 /// Primes of each part of a chain, from the bottom.
@@ -147,5 +147,76 @@ fn high() -> BootstrapPreset {
             spec: chain.spec(&bootstrap),
         },
         bootstrap,
+        precision_bits: 41.0,
+    }
+}
+
+/// Without a correction: the sine is off by 15 bits in the mean at messages of `2^-8` of
+/// `q_0`. Few bits in all leave many to the special primes, and with these few digits.
+fn fast() -> BootstrapPreset {
+    let set = complex();
+    let bootstrap = BootstrapSpec {
+        coeffs_to_slots: vec![5, 5, 5],
+        eval_mod: EvalModSpec {
+            log2_ratio: 8.0,
+            method: ModMethod::Cosine { degree: 24, double_angles: 3 },
+            ..set.bootstrap.eval_mod
+        },
+        correction: false,
+        ..set.bootstrap
+    };
+    let chain = Chain {
+        log_n: 16,
+        single_bits: 30.0,
+        reserved_bits: None,
+        usable_bits: vec![30.0],
+        usable: 8,
+        high_bits: 42.0,
+        p_bits: vec![42.3; 12],
+    };
+    BootstrapPreset {
+        preset: Preset {
+            name: "n16-boot-fast".into(),
+            summary: "bootstrapping of 2^15 complex slots, 12 bits, 8 levels of 30 bits; 128 bits"
+                .into(),
+            source: "sized for 12 bits of precision in the least time".into(),
+            spec: chain.spec(&bootstrap),
+        },
+        bootstrap,
+        precision_bits: 13.0,
+    }
+}
+
+/// Two factors a map instead of more save levels, and messages of `2^-9.5` of `q_0` the
+/// correction: the modulus of the ring has room for little else.
+fn small_ring() -> BootstrapPreset {
+    let set = complex();
+    let bootstrap = BootstrapSpec {
+        log_slots: 14,
+        coeffs_to_slots: vec![7, 7],
+        slots_to_coeffs: vec![7, 7],
+        eval_mod: EvalModSpec { log2_ratio: 9.5, ..set.bootstrap.eval_mod },
+        correction: false,
+        ..set.bootstrap
+    };
+    let chain = Chain {
+        log_n: 15,
+        single_bits: 34.0,
+        reserved_bits: None,
+        usable_bits: vec![34.0],
+        usable: 4,
+        high_bits: 47.5,
+        p_bits: vec![47.55; 3],
+    };
+    BootstrapPreset {
+        preset: Preset {
+            name: "n15-boot".into(),
+            summary: "bootstrapping of 2^14 complex slots, 17 bits, 4 levels of 34 bits; 128 bits"
+                .into(),
+            source: "sized for 17 bits of precision in the largest modulus at 128 bits".into(),
+            spec: chain.spec(&bootstrap),
+        },
+        bootstrap,
+        precision_bits: 17.8,
     }
 }
