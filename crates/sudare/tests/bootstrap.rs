@@ -226,6 +226,7 @@ fn every_key_is_needed() {
     for spec in [
         spec(Order::SlotsToCoeffsFirst, Values::Complex, 1, 4),
         spec(Order::CoeffsToSlotsFirst, Values::Real, 4, 3),
+        spec(Order::SlotsToCoeffsFirst, Values::Complex, 3, LOG_N - 1),
     ] {
         let s = Setup::new(&spec);
         let a = s.encrypt(s.plan.input_level(), 1);
@@ -255,7 +256,19 @@ fn every_key_is_needed() {
             let error = fails(&KeyRequest { relinearize: level, ..all.clone() });
             assert!(matches!(error, Error::MissingRelinearizationKey { .. }), "{error}");
         }
-        let raise = |raise| fails(&KeyRequest { raise, ..all.clone() });
+        for &g in &all.raised {
+            let mut request = all.clone();
+            request.raised.remove(&g);
+            let error = fails(&request);
+            assert!(
+                matches!(error, Error::MissingGaloisKey { element, .. } if element == g),
+                "{error}"
+            );
+        }
+        let raise = |raise: Option<Raise>| {
+            let raised = raise.iter().flat_map(|_| all.raised.clone()).collect();
+            fails(&KeyRequest { raise, raised, ..all.clone() })
+        };
         let none = Error::EphemeralSecretMismatch { found: None, needed: 32 };
         assert_eq!(raise(None), none);
         assert!(none.to_string().contains("KeyRequest"), "{none}");
