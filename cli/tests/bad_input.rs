@@ -395,7 +395,11 @@ fn keys_that_cannot_be_made() {
     refused(at, &keygen("n99", "bootstrap"), &["n99", "n16-boot"]);
     refused(at, &keygen("n14", "bootstrap:9x9"), &["not a job for tables"]);
     refused(at, &keygen("n13", "train:189x9 --iterations 9"), &["9 iterations", "levels"]);
-    refused(at, &keygen("auto", "train:189x9 --iterations 500"), &["500 iterations", "fit"]);
+    refused(
+        at,
+        &keygen("auto", "train:189x9 --iterations 2000"),
+        &["2000 iterations", "1000 iterations fit"],
+    );
     refused(at, &keygen("auto", "train:189x9 --iterations 0"), &["0 iterations"]);
     refused(at, &keygen("auto", "train:189x9 --learning-rate -1"), &["learning rate is -1"]);
     refused(at, &keygen("auto", "train:189x9 --learning-rate 0"), &["learning rate is 0"]);
