@@ -99,6 +99,7 @@ fn keys_for_bootstrapping_are_written_and_explained() {
     let keygen = sudare_at(folder.path(), line).json();
     assert_eq!((&keygen["params"], &keygen["job"]), (&"n16-boot".into(), &"bootstrap".into()));
     assert_eq!(keygen["keys"], set["evaluation_keys"]);
+    assert_eq!(keygen["evaluation_key_bytes"], set["evaluation_key_bytes"]);
     let info = sudare_at(folder.path(), "info keys/evaluation.key --json").json();
     assert_eq!((&info["job"], &info["raising"]["level"]), (&"bootstrap".into(), &set["levels"]));
     assert_eq!(info["raising"]["ephemeral_weight"], set["ephemeral_weight"]);

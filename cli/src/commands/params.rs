@@ -1,4 +1,5 @@
 use crate::{
+    artefacts::{Content, Job, Meta},
     error::Result,
     output::{self, Output},
     sets::Set,
@@ -9,10 +10,7 @@ use sudare::{
         ModMethod,
         bootstrap::{BootstrapPlan, BootstrapPreset, Order, Values},
     },
-    ckks::{
-        Params, Spec,
-        serial::{self, Label},
-    },
+    ckks::{Params, Spec, serial},
     rlwe::{self, KeyRequest, PricedKey, SecretDistribution},
 };
 
@@ -221,6 +219,7 @@ fn explain_bootstrapping(
         ModMethod::Cosine { degree, double_angles } => ("cosine", degree, double_angles),
         ModMethod::Exponential { degree, squarings } => ("exponential", degree, squarings),
     };
+    let label = Meta::of(Job::Bootstrap).label(&set.preset.name, Content::Keys)?;
     let weight = match params.spec().secret {
         // Of the coefficients two thirds are nonzero on average, and never three quarters.
         SecretDistribution::UniformTernary => (3 << params.log_n()) / 4,
@@ -231,7 +230,7 @@ fn explain_bootstrapping(
         precision_bits: set.precision_bits,
         log2_failure: plan.log2_failure(weight),
         evaluation_keys: request.count(),
-        evaluation_key_bytes: serial::evaluation_keys_bytes(params, request, &Label::default())?,
+        evaluation_key_bytes: serial::evaluation_keys_bytes(params, request, &label)?,
         evaluation_key_memory_bytes: request.bytes(params.rlwe())?,
         matrix_bytes: plan.matrix_bytes(params),
         order: match spec.order {
