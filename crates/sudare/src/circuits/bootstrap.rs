@@ -19,6 +19,7 @@
 mod correction;
 mod failure;
 mod presets;
+mod reproductions;
 #[cfg(test)]
 mod tests;
 

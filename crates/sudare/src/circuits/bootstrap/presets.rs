@@ -1,6 +1,6 @@
 //! Named sets for bootstrapping: parameters with a way to bootstrap in them.
 
-use super::{BootstrapSpec, Order, Refinement, Values};
+use super::{BootstrapSpec, Order, Refinement, Values, reproductions::reproductions};
 use crate::{
     Error, Result,
     circuits::{EvalModSpec, ModMethod},
@@ -35,7 +35,9 @@ pub fn preset(name: &str) -> Result<BootstrapPreset> {
 /// Every named set.
 #[must_use]
 pub fn presets() -> Vec<BootstrapPreset> {
-    vec![complex(), real(), fast(), small_ring(), high()]
+    let mut all = vec![complex(), real(), fast(), small_ring(), high()];
+    all.extend(reproductions());
+    all
 }
 
 /// Primes of each part of a chain, from the bottom.

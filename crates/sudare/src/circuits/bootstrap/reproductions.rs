@@ -1,0 +1,252 @@
+//! Sets of publications, as near to what they print as one pipeline allows.
+//!
+//! All bootstrap under a sparse main secret, CoeffsToSlots first, as the publications do.
+//! They print the size of `Q` and not that of the special primes, which are chosen here.
+//! Sizes of slots follow from the plan: a coefficient may be as large as
+//! `q_0 / (scale 2^log2_ratio)`, the integer bits that "Bootstrapping on SEAL" prints.
+
+use super::{BootstrapPreset, BootstrapSpec, Order, Values};
+use crate::{
+    circuits::{EvalModSpec, ModMethod},
+    ckks::{Preset, Spec},
+    rlwe::SecretDistribution,
+};
+
+/// A little less than the largest size of primes that the fast kernels take.
+const FAST_BITS: f64 = 49.9;
+
+/// `log2` of how much the special primes exceed the largest digit: key switching then adds
+/// less than rounding does under a sparse secret.
+const MARGIN_BITS: f64 = 10.0;
+
+pub(super) fn reproductions() -> Vec<BootstrapPreset> {
+    let mut all = vec![full_rns(), thesis()];
+    all.extend(SEAL.iter().zip(1..).map(|(set, number)| set.preset(number)));
+    all
+}
+
+/// Primes of each part of a chain, from the bottom.
+struct Chain {
+    base_bits: f64,
+    /// Of messages, and of every level that does not belong to the reduction or what is
+    /// before it.
+    log2_scale: f64,
+    /// Levels of that size, those of SlotsToCoeffs included.
+    low: usize,
+    /// Of the reduction after its first polynomial.
+    middle_bits: f64,
+    /// Of that polynomial and CoeffsToSlots.
+    high_bits: f64,
+    /// Of key switching.
+    digits: usize,
+    /// Nonzero coefficients of the secret.
+    h: u32,
+}
+
+impl Chain {
+    const LOG_N: u32 = 16;
+
+    fn spec(self, bootstrap: &BootstrapSpec) -> Spec {
+        let mut spec =
+            Spec::uniform(Self::LOG_N, self.base_bits, self.low, self.log2_scale, Vec::new());
+        let (middle, high) = upper_levels(bootstrap);
+        spec.q_bits.extend(vec![vec![self.middle_bits]; middle]);
+        spec.q_bits.extend(vec![vec![self.high_bits]; high]);
+        let chain = spec.q_bits.concat();
+        let digits = chain.chunks(chain.len().div_ceil(self.digits));
+        let largest = digits.map(|digit| digit.iter().sum()).fold(0.0, f64::max);
+        let p = (largest + MARGIN_BITS) / FAST_BITS;
+        Spec {
+            p_bits: vec![p / p.ceil() * FAST_BITS; p.ceil() as usize],
+            secret: SecretDistribution::FixedWeight { h: self.h },
+            insecure: true,
+            ..spec
+        }
+    }
+}
+
+/// Levels of the reduction after its first polynomial, and of that and CoeffsToSlots.
+fn upper_levels(bootstrap: &BootstrapSpec) -> (usize, usize) {
+    let reduction = &bootstrap.eval_mod;
+    let (ModMethod::Cosine { degree, .. } | ModMethod::Exponential { degree, .. }) =
+        reduction.method;
+    let polynomial = degree.ilog2() as usize + 1;
+    let depth = reduction.depth().unwrap_or(0) as usize;
+    (depth.saturating_sub(polynomial), polynomial + bootstrap.coeffs_to_slots.len())
+}
+
+/// All slots, complex, CoeffsToSlots first, no ephemeral secret.
+fn bootstrap(to_slots: &[u32], to_coeffs: &[u32], eval_mod: EvalModSpec) -> BootstrapSpec {
+    BootstrapSpec {
+        log_slots: Chain::LOG_N - 1,
+        order: Order::CoeffsToSlotsFirst,
+        values: Values::Complex,
+        ephemeral_weight: None,
+        coeffs_to_slots: to_slots.to_vec(),
+        slots_to_coeffs: to_coeffs.to_vec(),
+        eval_mod,
+        correction: false,
+        refinement: None,
+    }
+}
+
+/// Section 5: `q_0` of 61 bits, 32 levels of 55, `h = 64`, `r = 8` squarings, radix 8. The
+/// degree of the exponential's polynomial is that of the HEAAN library that the paper
+/// follows, 7. The special primes keep the 80 bits of security that the paper asks for.
+fn full_rns() -> BootstrapPreset {
+    let eval_mod = EvalModSpec {
+        k: 22,
+        log2_ratio: 6.0,
+        method: ModMethod::Exponential { degree: 7, squarings: 8 },
+        inverse_sine: None,
+    };
+    let bootstrap = bootstrap(&[3; 5], &[3; 5], eval_mod);
+    let (middle, high) = upper_levels(&bootstrap);
+    let chain = Chain {
+        base_bits: 61.0,
+        log2_scale: 55.0,
+        low: 32 - middle - high,
+        middle_bits: 55.0,
+        high_bits: 55.0,
+        digits: 7,
+        h: 64,
+    };
+    BootstrapPreset {
+        preset: Preset {
+            name: "fullrns-boot".into(),
+            summary: "reproduction: bootstrapping of 2^15 complex slots by an exponential, 32 \
+                      levels of 55 bits, h = 64; 80 bits"
+                .into(),
+            source: "Akimoto, Sakuma, \"Speed-up of RNS type approximate homomorphic encryption \
+                     by parallel processing: bootstrapping in less than 1 ms\" (in Japanese), \
+                     section 5 and Tables 1 and 2"
+                .into(),
+            spec: chain.spec(&bootstrap),
+        },
+        bootstrap,
+        precision_bits: 0.0,
+    }
+}
+
+/// Section 4.3.3: `q_0` of 41 bits, `log2 Q` 1240, scale `2^31`, `h = 64`, `r = 7`, radix
+/// 32. Levels of CoeffsToSlots and the reduction have 45 bits instead of the scale's 31:
+/// with primes, a level is of one size from above, and 31 bits lose the angle.
+fn thesis() -> BootstrapPreset {
+    let eval_mod = EvalModSpec {
+        k: 22,
+        log2_ratio: 9.9,
+        method: ModMethod::Exponential { degree: 15, squarings: 7 },
+        inverse_sine: None,
+    };
+    let bootstrap = bootstrap(&[5; 3], &[5; 3], eval_mod);
+    let (base_bits, log2_scale, high_bits) = (41.0, 31.0, 45.0);
+    let (middle, high) = upper_levels(&bootstrap);
+    let upper_bits = (middle + high) as f64 * high_bits;
+    let chain = Chain {
+        base_bits,
+        log2_scale,
+        low: ((1240.0 - base_bits - upper_bits) / log2_scale) as usize,
+        middle_bits: high_bits,
+        high_bits,
+        digits: 4,
+        h: 64,
+    };
+    BootstrapPreset {
+        preset: Preset {
+            name: "thesis-boot".into(),
+            summary: "reproduction: bootstrapping of 2^15 complex slots by an exponential, log2 Q \
+                      1240, h = 64; under 128 bits"
+                .into(),
+            source: "Han, doctoral thesis on bootstrapping methods (Seoul National University), \
+                     section 4.3.3 and Table 4.2"
+                .into(),
+            spec: chain.spec(&bootstrap),
+        },
+        bootstrap,
+        precision_bits: 0.0,
+    }
+}
+
+/// A line of Table 1 of "Bootstrapping on SEAL".
+struct Seal {
+    log2_q: f64,
+    log2_scale: f64,
+    /// `-log2` of the half-width of each interval of the cosine.
+    log2_ratio: f64,
+    h: u32,
+    precision_bits: f64,
+}
+
+impl Seal {
+    /// `q_0` of each.
+    const BASE_BITS: f64 = 60.0;
+    const HIGH_BITS: f64 = 54.6;
+}
+
+#[rustfmt::skip]
+const SEAL: [Seal; 12] = [
+    Seal { log2_q: 1560.0, log2_scale: 40.0, log2_ratio: 3.0, h: 64, precision_bits: 0.0 },
+    Seal { log2_q: 1550.0, log2_scale: 49.9, log2_ratio: 6.0, h: 64, precision_bits: 0.0 },
+    Seal { log2_q: 1535.0, log2_scale: 55.0, log2_ratio: 5.0, h: 64, precision_bits: 0.0 },
+    Seal { log2_q: 1740.0, log2_scale: 40.0, log2_ratio: 3.0, h: 96, precision_bits: 0.0 },
+    Seal { log2_q: 1760.0, log2_scale: 49.9, log2_ratio: 6.0, h: 96, precision_bits: 0.0 },
+    Seal { log2_q: 1760.0, log2_scale: 55.0, log2_ratio: 5.0, h: 96, precision_bits: 0.0 },
+    Seal { log2_q: 1740.0, log2_scale: 40.0, log2_ratio: 3.0, h: 128, precision_bits: 0.0 },
+    Seal { log2_q: 1760.0, log2_scale: 49.9, log2_ratio: 6.0, h: 128, precision_bits: 0.0 },
+    Seal { log2_q: 1760.0, log2_scale: 55.0, log2_ratio: 5.0, h: 128, precision_bits: 0.0 },
+    Seal { log2_q: 1760.0, log2_scale: 40.0, log2_ratio: 3.0, h: 192, precision_bits: 0.0 },
+    Seal { log2_q: 1770.0, log2_scale: 49.9, log2_ratio: 6.0, h: 192, precision_bits: 0.0 },
+    Seal { log2_q: 1765.0, log2_scale: 55.0, log2_ratio: 5.0, h: 192, precision_bits: 0.0 },
+];
+
+impl Seal {
+    fn preset(&self, number: u32) -> BootstrapPreset {
+        // The least that fails with probability 2^-60.
+        let (k, degree, double_angles) = match self.h {
+            64 => (22, 30, 4),
+            96 => (28, 26, 5),
+            128 => (32, 28, 5),
+            _ => (40, 30, 5),
+        };
+        let eval_mod = EvalModSpec {
+            k,
+            log2_ratio: self.log2_ratio,
+            method: ModMethod::Cosine { degree, double_angles },
+            inverse_sine: Some(match self.log2_ratio {
+                ..4.0 => 15,
+                ..6.0 => 7,
+                _ => 5,
+            }),
+        };
+        let bootstrap = bootstrap(&[4, 4, 4, 3], &[3, 4, 4, 4], eval_mod);
+        let (middle, high) = upper_levels(&bootstrap);
+        let upper_bits = middle as f64 * FAST_BITS + high as f64 * Self::HIGH_BITS;
+        let low = (self.log2_q - Self::BASE_BITS - upper_bits) / self.log2_scale;
+        let chain = Chain {
+            base_bits: Self::BASE_BITS,
+            log2_scale: self.log2_scale,
+            low: low as usize,
+            middle_bits: FAST_BITS,
+            high_bits: Self::HIGH_BITS,
+            digits: 4,
+            h: self.h,
+        };
+        BootstrapPreset {
+            preset: Preset {
+                name: format!("seal-boot-{number}"),
+                summary: format!(
+                    "reproduction: bootstrapping of 2^15 complex slots by a cosine and an \
+                     inverse sine, scale 2^{:.0}, h = {}; under 128 bits",
+                    self.log2_scale, self.h
+                ),
+                source: format!(
+                    "Kang, Kim, Lee, Lee, No, \"Bootstrapping on SEAL\", Tables 1 and 2, No. \
+                     {number}"
+                ),
+                spec: chain.spec(&bootstrap),
+            },
+            bootstrap,
+            precision_bits: self.precision_bits,
+        }
+    }
+}
