@@ -1,6 +1,7 @@
 mod bootstrap;
 mod circuit;
 mod matrices;
+mod published;
 
 use crate::{
     error::{Error, Result},

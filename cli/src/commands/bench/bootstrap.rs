@@ -1,4 +1,8 @@
-use super::{Line, Time, summary, uniform};
+use super::{
+    Line, Time,
+    published::{Published, published},
+    summary, uniform,
+};
 use crate::{
     error::{Error, Result},
     machine,
@@ -42,8 +46,14 @@ struct Bootstrapped {
     worst_precision_bits: Option<f64>,
     ciphertexts: usize,
     levels_left: u32,
+    /// `log2` of the size of slots.
+    integer_bits: u32,
+    /// The median.
+    seconds: f64,
     /// Time per ciphertext and slot.
     amortised_ms: f64,
+    /// What a publication prints of the same, of the whole only.
+    published: Option<Published>,
     key_bytes: u64,
     matrix_bytes: u64,
     keygen_s: f64,
@@ -59,6 +69,7 @@ struct Case {
     key_bytes: u64,
     matrix_bytes: u64,
     needed_bytes: u64,
+    published: Option<Published>,
 }
 
 pub(super) fn run(set: &BootstrapPreset, options: &Options<'_>, output: Output) -> Result<()> {
@@ -148,7 +159,13 @@ impl Case {
         let working = (ciphertexts as u64)
             .saturating_mul(WORKING_CIPHERTEXTS * ciphertext_bytes(&params, top));
         let needed_bytes = key_bytes.saturating_add(matrix_bytes).saturating_add(working);
-        Ok(Self { params, plan, top, key_bytes, matrix_bytes, needed_bytes })
+        let published = published(&set.preset.name, log_slots);
+        Ok(Self { params, plan, top, key_bytes, matrix_bytes, needed_bytes, published })
+    }
+
+    /// `log2` of the size of slots: that of the publication, if there is one.
+    fn integer_bits(&self) -> u32 {
+        self.published.map_or(0, |row| row.integer_bits)
     }
 
     /// The line of the whole and of its stages, every result checked.
@@ -189,7 +206,10 @@ impl Case {
                 worst_precision_bits: bits.map(|[_, worst]| worst),
                 ciphertexts: options.ciphertexts,
                 levels_left: self.plan.usable_levels(),
+                integer_bits: self.integer_bits(),
+                seconds: time.median_ms / 1e3,
                 amortised_ms: time.median_ms / slots,
+                published: self.published.filter(|_| op == "bootstrap"),
                 key_bytes: self.key_bytes,
                 matrix_bytes: self.matrix_bytes,
                 keygen_s,
@@ -337,6 +357,8 @@ impl Errors {
 struct Session {
     seed: Seed,
     level: Level,
+    /// Of slots.
+    size: f64,
     plan: BootstrapPlan,
     encoder: Encoder,
     encryptor: Encryptor,
@@ -358,6 +380,7 @@ impl Session {
         Ok(Self {
             seed: Seed::random().map_err(sudare::Error::from)?,
             level: plan.input_level(),
+            size: f64::from(case.integer_bits()).exp2(),
             encoder: Encoder::new(params),
             encryptor: Encryptor::new(params, public)?,
             evaluator: Evaluator::new(params, Arc::new(keys))?,
@@ -372,8 +395,9 @@ impl Session {
         let encrypted = |i| {
             let label = format!("run {run}, ciphertext {i}");
             let mut slots = uniform(&self.seed, &label, 1 << spec.log_slots);
-            if spec.values == Values::Real {
-                slots.iter_mut().for_each(|slot| slot.im = 0.0);
+            for slot in &mut slots {
+                let im = if spec.values == Values::Real { 0.0 } else { slot.im };
+                *slot = Complex { re: slot.re * self.size, im: im * self.size };
             }
             let plain = self.encoder.encode(&slots, self.level, self.plan.input_scale())?;
             Ok(self.encryptor.encrypt(&plain)?)
@@ -407,9 +431,15 @@ fn text(lines: &[Bootstrapped]) -> String {
         .collect();
     let bits = |bits: Option<f64>| bits.map_or_else(|| "?".into(), |bits| format!("{bits:.1}"));
     let peak = whole.peak_rss_bytes.map(|peak| format!(", at most {} in use", output::bytes(peak)));
+    let printed = whole.published.map(|row| {
+        format!(
+            "{}: {} bits of precision; {} levels left; {:.1} s, {} thread(s)\n",
+            row.table, row.precision_bits, row.levels_left, row.seconds, row.threads
+        )
+    });
     format!(
         "{}, 2^{} slots, {} ciphertext(s), {} thread(s), {}, {} runs\n{}{} bits of precision, {} \
-         in the worst slot; {} levels left\nkeys {} in {:.1} s, matrices {} in {:.1} s{}\n",
+         in the worst slot; {} levels left\n{}keys {} in {:.1} s, matrices {} in {:.1} s{}\n",
         whole.line.params,
         whole.line.log_slots.unwrap_or_default(),
         whole.ciphertexts,
@@ -420,6 +450,7 @@ fn text(lines: &[Bootstrapped]) -> String {
         bits(whole.line.precision_bits),
         bits(whole.worst_precision_bits),
         whole.levels_left,
+        printed.unwrap_or_default(),
         output::bytes(whole.key_bytes),
         whole.keygen_s,
         output::bytes(whole.matrix_bytes),

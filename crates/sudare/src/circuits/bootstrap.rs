@@ -436,6 +436,13 @@ impl BootstrapPlan {
         self.input_scale
     }
 
+    /// `log2` of the largest slot in magnitude: 0, or as much more as `q_0` exceeds the scale of
+    /// level 0 beyond the reduction's ratio.
+    #[must_use]
+    pub fn log2_bound(&self) -> f64 {
+        self.spare.log2()
+    }
+
     /// Level of the result.
     #[must_use]
     pub fn output_level(&self) -> Level {
@@ -547,7 +554,8 @@ impl<E: Ops> Bootstrapper<E> {
     }
 
     /// Refreshes `a`, from any level at or above the input level to the output level, with
-    /// the default scale there. Slots above 1 in magnitude give wrong results.
+    /// the default scale there. Slots that exceed [`BootstrapPlan::log2_bound`] in magnitude
+    /// give wrong results.
     ///
     /// # Errors
     /// [`Error::LevelExhausted`] for a ciphertext below the input level;

@@ -15,8 +15,8 @@ pub struct BootstrapPreset {
     pub preset: Preset,
     /// How to bootstrap with all slots of the ring.
     pub bootstrap: BootstrapSpec,
-    /// `-log2` of the mean error of a slot, of values whose parts are uniform in [-1, 1]:
-    /// what was measured.
+    /// `-log2` of the mean error of a slot, of values whose parts are uniform in [-1, 1] or, for
+    /// a reproduction, of the size that its source has: what was measured.
     pub precision_bits: f64,
 }
 

@@ -124,7 +124,7 @@ fn full_rns() -> BootstrapPreset {
             spec: chain.spec(&bootstrap),
         },
         bootstrap,
-        precision_bits: 0.0,
+        precision_bits: 20.7,
     }
 }
 
@@ -163,7 +163,7 @@ fn thesis() -> BootstrapPreset {
             spec: chain.spec(&bootstrap),
         },
         bootstrap,
-        precision_bits: 0.0,
+        precision_bits: 12.2,
     }
 }
 
@@ -185,18 +185,18 @@ impl Seal {
 
 #[rustfmt::skip]
 const SEAL: [Seal; 12] = [
-    Seal { log2_q: 1560.0, log2_scale: 40.0, log2_ratio: 3.0, h: 64, precision_bits: 0.0 },
-    Seal { log2_q: 1550.0, log2_scale: 49.9, log2_ratio: 6.0, h: 64, precision_bits: 0.0 },
-    Seal { log2_q: 1535.0, log2_scale: 55.0, log2_ratio: 5.0, h: 64, precision_bits: 0.0 },
-    Seal { log2_q: 1740.0, log2_scale: 40.0, log2_ratio: 3.0, h: 96, precision_bits: 0.0 },
-    Seal { log2_q: 1760.0, log2_scale: 49.9, log2_ratio: 6.0, h: 96, precision_bits: 0.0 },
-    Seal { log2_q: 1760.0, log2_scale: 55.0, log2_ratio: 5.0, h: 96, precision_bits: 0.0 },
-    Seal { log2_q: 1740.0, log2_scale: 40.0, log2_ratio: 3.0, h: 128, precision_bits: 0.0 },
-    Seal { log2_q: 1760.0, log2_scale: 49.9, log2_ratio: 6.0, h: 128, precision_bits: 0.0 },
-    Seal { log2_q: 1760.0, log2_scale: 55.0, log2_ratio: 5.0, h: 128, precision_bits: 0.0 },
-    Seal { log2_q: 1760.0, log2_scale: 40.0, log2_ratio: 3.0, h: 192, precision_bits: 0.0 },
-    Seal { log2_q: 1770.0, log2_scale: 49.9, log2_ratio: 6.0, h: 192, precision_bits: 0.0 },
-    Seal { log2_q: 1765.0, log2_scale: 55.0, log2_ratio: 5.0, h: 192, precision_bits: 0.0 },
+    Seal { log2_q: 1560.0, log2_scale: 40.0, log2_ratio: 3.0, h: 64, precision_bits: 8.1 },
+    Seal { log2_q: 1550.0, log2_scale: 49.9, log2_ratio: 6.0, h: 64, precision_bits: 18.2 },
+    Seal { log2_q: 1535.0, log2_scale: 55.0, log2_ratio: 5.0, h: 64, precision_bits: 23.3 },
+    Seal { log2_q: 1740.0, log2_scale: 40.0, log2_ratio: 3.0, h: 96, precision_bits: 6.9 },
+    Seal { log2_q: 1760.0, log2_scale: 49.9, log2_ratio: 6.0, h: 96, precision_bits: 16.1 },
+    Seal { log2_q: 1760.0, log2_scale: 55.0, log2_ratio: 5.0, h: 96, precision_bits: 21.2 },
+    Seal { log2_q: 1740.0, log2_scale: 40.0, log2_ratio: 3.0, h: 128, precision_bits: 6.9 },
+    Seal { log2_q: 1760.0, log2_scale: 49.9, log2_ratio: 6.0, h: 128, precision_bits: 15.9 },
+    Seal { log2_q: 1760.0, log2_scale: 55.0, log2_ratio: 5.0, h: 128, precision_bits: 21.1 },
+    Seal { log2_q: 1760.0, log2_scale: 40.0, log2_ratio: 3.0, h: 192, precision_bits: 6.6 },
+    Seal { log2_q: 1770.0, log2_scale: 49.9, log2_ratio: 6.0, h: 192, precision_bits: 15.7 },
+    Seal { log2_q: 1765.0, log2_scale: 55.0, log2_ratio: 5.0, h: 192, precision_bits: 20.8 },
 ];
 
 impl Seal {
@@ -204,7 +204,7 @@ impl Seal {
         // The least that fails with probability 2^-60.
         let (k, degree, double_angles) = match self.h {
             64 => (22, 30, 4),
-            96 => (28, 26, 5),
+            96 => (27, 26, 5),
             128 => (32, 28, 5),
             _ => (40, 30, 5),
         };
@@ -247,6 +247,75 @@ impl Seal {
             },
             bootstrap,
             precision_bits: self.precision_bits,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        circuits::bootstrap::{BootstrapPlan, log2_failure},
+        ckks::Params,
+        rlwe::Level,
+    };
+
+    fn planned(set: &BootstrapPreset) -> (Params, BootstrapPlan) {
+        let params = Params::new(set.preset.spec.clone()).unwrap();
+        let plan = set.bootstrap.plan(&params, params.top()).unwrap();
+        (params, plan)
+    }
+
+    fn weight(set: &BootstrapPreset) -> u32 {
+        match set.preset.spec.secret {
+            SecretDistribution::FixedWeight { h } => h,
+            SecretDistribution::UniformTernary => 0,
+        }
+    }
+
+    #[test]
+    fn no_set_is_for_use_and_none_fails_often() {
+        for set in reproductions() {
+            let name = &set.preset.name;
+            let (params, plan) = planned(&set);
+            let bits = params.rlwe().security_bits();
+            assert!(set.preset.spec.insecure && bits > 75.0 && bits < 128.0, "{name}: {bits}");
+            let (h, k) = (weight(&set), set.bootstrap.eval_mod.k);
+            assert!(plan.log2_failure(h) < -60.0, "{name}");
+            assert!(log2_failure(h, k - 1, 1 << 16) > -60.0, "{name}");
+        }
+    }
+
+    /// Section 5 of the paper: levels, sizes and 80 bits of security; table 1: level 7.
+    #[test]
+    fn full_rns_is_the_papers() {
+        let (params, plan) = planned(&full_rns());
+        assert_eq!((params.log_n(), params.top()), (16, Level(32)));
+        assert!((params.rlwe().log2_q(params.top()) - (61.0 + 32.0 * 55.0)).abs() < 0.1);
+        assert!(params.rlwe().security_bits() > 80.0);
+        assert!(plan.usable_levels() >= 7);
+    }
+
+    #[test]
+    fn thesis_is_within_its_modulus() {
+        let (params, plan) = planned(&thesis());
+        let log2_q = params.rlwe().log2_q(params.top());
+        assert!(log2_q <= 1240.0 && log2_q > 1240.0 - 31.0, "{log2_q}");
+        assert!(plan.usable_levels() >= 14);
+    }
+
+    /// `log2 Q` less what does not fill a level, and messages of the integer bits printed.
+    #[test]
+    fn seal_sets_are_those_of_table_1() {
+        for (row, number) in SEAL.iter().zip(1..) {
+            let (params, plan) = planned(&row.preset(number));
+            let log2_q = params.rlwe().log2_q(params.top());
+            let lacks = row.log2_q - log2_q;
+            assert!((0.0..row.log2_scale).contains(&lacks), "{number}: {log2_q}");
+            assert!((params.rlwe().log2_q(Level(0)) - 60.0).abs() < 0.01);
+            let integer_bits = [17.0, 4.1, 0.0][(number as usize - 1) % 3];
+            assert!((plan.log2_bound() - integer_bits).abs() < 0.01, "{number}");
+            assert_eq!(plan.input_level(), Level(0));
         }
     }
 }
