@@ -44,9 +44,9 @@ pub fn presets() -> Vec<Preset> {
         leveled(16, 50.0, 33, vec![47.1; 8]),
         Preset {
             name: "n16-d24".into(),
-            summary: "24 levels of 45 bits, dnum 4; 128 bits".into(),
+            summary: "24 levels of 45 bits, dnum 3; 128 bits".into(),
             source: "sized for comparisons with other libraries".into(),
-            spec: Spec::uniform(16, 48.0, 24, 45.0, vec![48.0; 8]),
+            spec: Spec::uniform(16, 48.0, 24, 45.0, vec![48.0; 9]),
         },
         Preset {
             name: "bench-n15-q610".into(),
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn benchmark_sets_have_their_sizes() {
         for (name, log_n, levels, dnum, log2_q) in
-            [("n16-d24", 16, 24, 4, 1128.0), ("bench-n15-q610", 15, 12, 3, 610.0)]
+            [("n16-d24", 16, 24, 3, 1128.0), ("bench-n15-q610", 15, 12, 3, 610.0)]
         {
             let params = assert_shape(name, log_n, levels, dnum, log2_q);
             assert!(params.rlwe().security_bits() >= 128.0);
