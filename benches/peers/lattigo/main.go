@@ -64,7 +64,7 @@ var parameterSets = map[string]ckks.ParametersLiteral{
 		LogN: 15, LogQ: chain(60, 55, 10), LogP: repeat(61, 4), LogDefaultScale: 55, Xs: uniformTernary,
 	},
 	"n16-d24": {
-		LogN: 16, LogQ: chain(60, 45, 24), LogP: repeat(61, 8), LogDefaultScale: 45, Xs: uniformTernary,
+		LogN: 16, LogQ: chain(60, 45, 24), LogP: repeat(61, 9), LogDefaultScale: 45, Xs: uniformTernary,
 	},
 	"fullrns-5": {
 		LogN: 15, LogQ: chain(60, 55, 5), LogP: repeat(61, 6), LogDefaultScale: 55, Xs: sparseTernary,
