@@ -32,7 +32,7 @@ bench:
 	set -e; for set in $(SETS); do $(SUDARE) bench --params $$set; done
 
 ## make bench-peers  compare with other libraries; needs python3 and go, tens of minutes;
-##                   PEERS=--bootstrap compares bootstrapping, with 15 GB of memory
+##                   PEERS=--bootstrap compares bootstrapping, with 17 GB of memory
 bench-peers:
 	python3 benches/peers/run.py $(PEERS)
 

@@ -48,7 +48,7 @@ CASES = (
     Case("lattigo", "bench-n15-q610", "n15-q610", CKKS_OPS),
     Case("lattigo", "n16-d24", "n16-d24", TRANSFORMS + CKKS_OPS),
 )
-# With --bootstrap, instead of the others: each takes minutes and up to 15 GB of memory.
+# With --bootstrap, instead of the others: each takes minutes and up to 17 GB of memory.
 BOOTSTRAP_CASES = (
     Case("lattigo", "n16-boot", "n16qp1767h32768h32", BOOTSTRAP),
     Case("lattigo", "n15-boot", "n15qp880h16384h32", BOOTSTRAP),
@@ -374,7 +374,7 @@ def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--bootstrap", action="store_true",
-        help="compare bootstrapping instead: minutes a round, and 15 GB of memory",
+        help="compare bootstrapping instead: minutes a round, and 17 GB of memory",
     )
     parser.add_argument(
         "--rounds", type=positive, help="rounds in turn (default 5; with --bootstrap 2)"

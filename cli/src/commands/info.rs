@@ -1,4 +1,4 @@
-use super::params::{least_security, secret_name};
+use super::params::{least_security, prices, secret_name};
 use crate::{
     artefacts::{Meta, Opened},
     error::Result,
@@ -156,15 +156,11 @@ fn evaluation_rows(keys: &Evaluation) -> Vec<(&'static str, String)> {
             raising.level, raising.ephemeral_weight
         )
     };
-    let price = |key: &PricedKey| {
-        format!("{} {:.1} bits (modulus 2^{:.1})", key.what, key.security_bits, key.log2_q)
-    };
-    let prices: Vec<String> = keys.keys.iter().map(price).collect();
     vec![
         ("products", keys.relinearization_level.map_or_else(none, relinearization)),
         ("automorphisms", keys.automorphisms.to_string()),
         ("raising", keys.raising.as_ref().map_or_else(none, raising)),
-        ("prices", prices.join(", ")),
+        ("prices", prices(&keys.keys)),
         ("memory", output::bytes(keys.memory_bytes)),
     ]
 }

@@ -173,6 +173,14 @@ pub fn least_security(keys: &[PricedKey]) -> f64 {
     keys.iter().map(|key| key.security_bits).fold(f64::INFINITY, f64::min)
 }
 
+/// What each key costs an attacker, in words.
+pub fn prices(keys: &[PricedKey]) -> String {
+    let price = |key: &PricedKey| {
+        format!("{} {:.1} bits (modulus 2^{:.1})", key.what, key.security_bits, key.log2_q)
+    };
+    keys.iter().map(price).collect::<Vec<_>>().join(", ")
+}
+
 fn explain(set: Set) -> Result<Explained> {
     let params = Params::new(set.preset().spec.clone())?;
     let (mut keys, mut bootstrapping) = (params.rlwe().priced_keys(), None);
@@ -263,8 +271,6 @@ fn text(set: &Explained) -> String {
         run.map(|run| format!("{} x {}", run.len(), run[0])).collect::<Vec<_>>().join(" + ")
     };
     let chain: Vec<f64> = set.q_bits.concat();
-    let price = |key: &PricedKey| format!("{} {:.1} bits", key.what, key.security_bits);
-    let prices: Vec<String> = set.keys.iter().map(price).collect();
     let mark = if set.insecure { "; for reproduction only" } else { "" };
     let mut rows = vec![
         ("name", set.name.clone()),
@@ -277,7 +283,7 @@ fn text(set: &Explained) -> String {
         ("log2 QP", format!("{:.1}", set.log_qp)),
         ("digits", format!("{} (dnum)", set.dnum)),
         ("secret", set.secret.clone()),
-        ("security", format!("{:.1} bits: {}{mark}", set.security_bits, prices.join(", "))),
+        ("security", format!("{:.1} bits: {}{mark}", set.security_bits, prices(&set.keys))),
         ("ciphertext", output::bytes(set.ciphertext_bytes)),
         ("switching key", format!("{} in memory", output::bytes(set.switching_key_bytes))),
     ];
