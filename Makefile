@@ -12,11 +12,11 @@ SUDARE = cargo run --locked --profile $(PROFILE) --package sudare-cli --
 demo:
 	$(SUDARE) demo
 
-## make test         run every test but those at full ring size
+## make test         run every test but most of those at full ring size; 10 GiB of memory
 test:
 	cargo test --workspace --locked
 
-## make test-full    run every test; minutes, and 5 GiB of memory
+## make test-full    run every test; half an hour, and 16 GiB of memory
 test-full:
 	cargo test --workspace --locked -- --include-ignored
 	$(SUDARE) selftest

@@ -46,7 +46,6 @@ fn training_is_right_in_a_ring_of_2_16() {
 
 /// A wrong result ends the benchmark with status 1.
 #[test]
-#[ignore = "minutes at full ring size, and 10 GiB of memory"]
 fn bootstrapping_is_right_and_timed_by_stages() {
     let _alone = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
     let set = sudare("params n16-boot --json").json();
