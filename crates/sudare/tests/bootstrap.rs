@@ -4,6 +4,7 @@
 mod session;
 
 use session::Session;
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use sudare::{
     Error,
@@ -585,9 +586,13 @@ fn rounds_add_their_gain() {
 /// Every named set fits its ring at full size, and has its precision in a small one.
 #[test]
 fn named_sets() {
-    for (name, usable, least_bits) in
-        [("n16-boot", 14, 20.0), ("n16-boot-real", 14, 20.0), ("n16-boot-high", 8, 40.0)]
-    {
+    for (name, usable, least_bits) in [
+        ("n16-boot", 14, 20.0),
+        ("n16-boot-real", 14, 20.0),
+        ("n16-boot-fast", 8, 12.0),
+        ("n15-boot", 4, 15.0),
+        ("n16-boot-high", 8, 40.0),
+    ] {
         let set = preset(name).unwrap();
         let params = Params::new(set.preset.spec.clone()).unwrap();
         let plan = set.bootstrap.plan(&params, params.top()).unwrap();
@@ -604,6 +609,8 @@ fn named_sets() {
         let (mean, most) = s.bits(&s.run(&a), &a);
         assert!(most > least_bits, "{name}: {most:.2} bits, mean {mean:.2}");
     }
-    assert_eq!(presets().len(), 3);
-    assert!(matches!(preset("n15-boot"), Err(Error::UnknownPreset { .. })));
+    let names = presets().into_iter().map(|set| set.preset.name);
+    assert!(names.clone().all(|name| preset(&name).unwrap().preset.name == name));
+    assert_eq!(names.collect::<BTreeSet<_>>().len(), presets().len());
+    assert!(matches!(preset("n17-boot"), Err(Error::UnknownPreset { .. })));
 }

@@ -170,3 +170,57 @@ fn misuse_is_a_typed_error() {
     let c = small.encrypt(&x[..8]);
     assert!(matches!(ev.add(&a, &c), Err(Error::ParamsMismatch { .. })));
 }
+
+#[test]
+fn products_together_are_those_alone() {
+    let (spec, _) = chains().swap_remove(0);
+    let s = session(spec, &[]);
+    let e = &s.evaluator;
+    let inputs: Vec<Ciphertext> =
+        (0..3).map(|salt| s.encrypt(&values(32, f64::from(salt)))).collect();
+    let low = e.drop_to(&inputs[2], Level(1)).unwrap();
+    let [a, b, c] = [&inputs[0], &inputs[1], &inputs[2]];
+    let words = |a: &Ciphertext| -> Vec<u64> {
+        a.polys().iter().flat_map(|poly| poly.rows().flatten().copied()).collect()
+    };
+    // An odd number, and a pair at unequal levels.
+    for pairs in [vec![(a, b), (b, c), (c, c)], vec![(a, b), (c, &low)], vec![]] {
+        let together = e.mul_many(&pairs).unwrap();
+        let rescaled = e.mul_rescale_many(&pairs).unwrap();
+        assert_eq!((together.len(), rescaled.len()), (pairs.len(), pairs.len()));
+        for (((x, y), product), rescaled) in pairs.iter().zip(&together).zip(&rescaled) {
+            let (alone, down) = (e.mul(x, y).unwrap(), e.mul_rescale(x, y).unwrap());
+            assert_eq!(words(product), words(&alone));
+            assert_eq!(words(rescaled), words(&down));
+            assert_eq!((product.level(), rescaled.level()), (alone.level(), down.level()));
+            assert!(product.scale().matches(alone.scale()));
+            assert!(rescaled.scale().matches(down.scale()));
+        }
+    }
+}
+
+#[test]
+fn sums_of_products_with_constants_are_those_of_single_ones() {
+    let (spec, _) = chains().swap_remove(0);
+    let s = session(spec, &[]);
+    let e = &s.evaluator;
+    let (a, b) = (s.encrypt(&values(32, 0.0)), s.encrypt(&values(32, 1.0)));
+    let b = e.drop_to(&b, Level(1)).unwrap();
+    let scale = Scale::from_log2(30.0);
+    let terms = [(&a, 0.75, scale), (&b, -3.0, scale), (&a, 1e-3, scale)];
+    let found = e.mul_const_sum(&terms).unwrap();
+    let single = terms.map(|(x, c, scale)| {
+        let x = e.drop_to(x, Level(1)).unwrap();
+        e.mul_const(&x, Complex { re: c, im: 0.0 }, scale).unwrap()
+    });
+    let [x, y, z] = &single;
+    let expected = e.add(&e.add(x, y).unwrap(), z).unwrap();
+    for (found, expected) in found.polys().iter().zip(expected.polys()) {
+        assert!(found.rows().eq(expected.rows()));
+    }
+    assert!(found.level() == Level(1) && found.scale().matches(expected.scale()));
+
+    let other = [(&a, 1.0, scale), (&b, 1.0, scale * scale)];
+    assert!(matches!(e.mul_const_sum(&other), Err(Error::ScaleMismatch { .. })));
+    assert!(matches!(e.mul_const_sum(&[]), Err(Error::Circuit(_))));
+}

@@ -219,6 +219,6 @@ fn small_ring() -> BootstrapPreset {
             spec: chain.spec(&bootstrap),
         },
         bootstrap,
-        precision_bits: 17.8,
+        precision_bits: 17.2,
     }
 }
