@@ -1,6 +1,7 @@
 use crate::{
     Error, Isa, Modulus, Result,
     kernel::{self, BLOCK, KernelTable},
+    mem::{Buf, Pool},
 };
 
 /// Negacyclic transform of rows modulo one prime, for `Z_q[X]/(X^N + 1)`.
@@ -18,14 +19,10 @@ pub struct NttTable {
     modulus: Modulus,
     log_n: u32,
     kernels: &'static KernelTable,
-    /// Laid out by the kernels, for the kernels.
-    forward: Vec<u64>,
-    inverse: Vec<u64>,
+    /// Laid out by the kernels, for the kernels; aligned.
+    forward: Buf,
+    inverse: Buf,
 }
-
-/// Words of rows that are transformed together: half a usual second cache, the
-/// rest being for the table.
-const CACHED_WORDS: usize = 1 << 17;
 
 impl core::fmt::Debug for NttTable {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -62,8 +59,13 @@ impl NttTable {
         let mut inverse = powers(modulus.inv(psi));
         // Node 0 has no butterfly: the place holds 1/N.
         inverse[0] = modulus.inv(n as u64 % modulus.value());
-        let forward = (kernels.twiddles)(&modulus, log_n, &forward);
-        let inverse = (kernels.twiddles)(&modulus, log_n, &inverse);
+        let aligned = |powers: &[u64]| {
+            let table = (kernels.twiddles)(&modulus, log_n, powers);
+            let mut aligned = Pool::new(0).take(table.len());
+            aligned.copy_from_slice(&table);
+            aligned
+        };
+        let (forward, inverse) = (aligned(&forward), aligned(&inverse));
         Ok(Self { modulus, log_n, kernels, forward, inverse })
     }
 
@@ -105,27 +107,17 @@ impl NttTable {
         self.inverse_rows(&mut [row]);
     }
 
-    /// [`NttTable::forward`] of each of `rows`, which share the reading of the
-    /// table.
+    /// [`NttTable::forward`] of each of `rows`; the next is fetched while one is
+    /// transformed.
     pub fn forward_rows(&self, rows: &mut [&mut [u64]]) {
-        for rows in rows.chunks_mut(self.rows_in_cache()) {
-            // SAFETY: the lengths are N; the modulus' table came from `select`.
-            unsafe { (self.kernels.ntt_forward)(self, &self.pointers(rows)) }
-        }
+        // SAFETY: the lengths are N; the modulus' table came from `select`.
+        unsafe { (self.kernels.ntt_forward)(self, &self.pointers(rows)) }
     }
 
     /// [`NttTable::inverse`] of each of `rows`, likewise.
     pub fn inverse_rows(&self, rows: &mut [&mut [u64]]) {
-        for rows in rows.chunks_mut(self.rows_in_cache()) {
-            // SAFETY: as in `forward_rows`.
-            unsafe { (self.kernels.ntt_inverse)(self, &self.pointers(rows)) }
-        }
-    }
-
-    /// How many rows to transform together, so that they stay in cache between
-    /// columns and lines.
-    fn rows_in_cache(&self) -> usize {
-        (CACHED_WORDS >> self.log_n).max(1)
+        // SAFETY: as in `forward_rows`.
+        unsafe { (self.kernels.ntt_inverse)(self, &self.pointers(rows)) }
     }
 
     fn pointers(&self, rows: &mut [&mut [u64]]) -> Vec<*mut u64> {

@@ -74,14 +74,14 @@ trait Lanes: Copy {
     type Sum: Copy;
 
     unsafe fn new(m: &crate::Modulus) -> Self;
-    /// `(x + w y, x - w y)`. The outputs are within `q` of `x`, which is first
-    /// brought to the middle of the range if `REFRESH`.
-    unsafe fn forward<const REFRESH: bool>(
-        self,
-        x: __m512i,
-        y: __m512i,
-        w: Factor,
-    ) -> (__m512i, __m512i);
+    /// Any value that a transform can hold, in the middle of the range: below
+    /// `(LIMIT / 2 + 1) q` and not below `(LIMIT / 2 - 1) q`, or below `2q` if `LIMIT` is 4.
+    unsafe fn centre(self, a: __m512i) -> __m512i;
+    /// `a w` in the middle of the range, likewise.
+    unsafe fn mul_centred(self, a: __m512i, w: Factor) -> __m512i;
+    /// `(x + w y, x - w y)`. The outputs are within `q` of `x`; if `LIMIT` is 4,
+    /// `x` must be in the middle of the range.
+    unsafe fn forward(self, x: __m512i, y: __m512i, w: Factor) -> (__m512i, __m512i);
     /// `(x + y, (x - y) w)` for inputs below `LIMIT / 2 * q`; the second output
     /// is below `2q`.
     unsafe fn inverse(self, x: __m512i, y: __m512i, w: Factor) -> (__m512i, __m512i);

@@ -60,20 +60,27 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
     }
 
     #[inline(always)]
-    unsafe fn forward<const REFRESH: bool>(
-        self,
-        x: __m512i,
-        y: __m512i,
-        w: Factor,
-    ) -> (__m512i, __m512i) {
+    unsafe fn centre(self, a: __m512i) -> __m512i {
         // SAFETY: the caller's.
         unsafe {
-            let x = if REFRESH {
-                let h = _mm512_madd52hi_epu64(_mm512_setzero_si512(), x, self.one);
-                _mm512_madd52lo_epu64(_mm512_add_epi64(x, self.raise), h, self.minus_q)
-            } else {
-                x
-            };
+            let h = _mm512_madd52hi_epu64(_mm512_setzero_si512(), a, self.one);
+            _mm512_madd52lo_epu64(_mm512_add_epi64(a, self.raise), h, self.minus_q)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn mul_centred(self, a: __m512i, w: Factor) -> __m512i {
+        // SAFETY: the caller's.
+        unsafe {
+            let h = _mm512_madd52hi_epu64(_mm512_setzero_si512(), a, w.1);
+            _mm512_madd52lo_epu64(_mm512_madd52lo_epu64(self.raise, a, w.0), h, self.minus_q)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn forward(self, x: __m512i, y: __m512i, w: Factor) -> (__m512i, __m512i) {
+        // SAFETY: the caller's.
+        unsafe {
             let h = _mm512_madd52hi_epu64(splat(1), y, w.1);
             let sum = _mm512_madd52lo_epu64(_mm512_madd52lo_epu64(x, y, w.0), h, self.minus_q);
             (sum, _mm512_sub_epi64(_mm512_add_epi64(x, x), sum))

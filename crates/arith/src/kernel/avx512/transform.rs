@@ -6,6 +6,14 @@
 //! a lane is a line; the result stays transposed, which is the order that
 //! [`NttTable`] documents. Layers are done up to four at a time in registers.
 //! The inverse is the mirror image.
+//!
+//! Factors are most of what a transform reads if each node of the tree has its own:
+//! two rows' worth. Line `l` is a polynomial modulo `X^256 - a^256` with
+//! `a = psi^(1 + 2 rev(l))`, and its first layers, [`split`] of them, leave
+//! polynomials modulo `X^m - (a b)^m` with `b` a power of the 256th root of unity
+//! `psi^(2N/256)`. With `X = a Y`, which multiplies coefficient `j` by the *twist*
+//! `a^j`, the layers that remain have the same factors in all lines. So a line has
+//! factors of its own for few nodes and `m - 1` twists: 30 in place of 255.
 
 use super::{Factor, LANES, Lanes, load, splat, store};
 use crate::{
@@ -15,31 +23,63 @@ use crate::{
 use core::arch::x86_64::*;
 
 pub(super) const MIN_LOG_N: u32 = 11;
+/// Layers of a line.
+const LAYERS: u32 = ROW.ilog2();
 /// Lines of the largest ring.
 const MAX_LINES: usize = 1 << (17 - 8);
-/// Words of the twiddles of one group of eight lines: a factor in eight lanes
-/// for each node of the tree of eight layers.
-const GROUP: usize = 2 * LANES * ROW;
 
 /// A buffer of vectors for one group of columns or lines.
 #[repr(align(64))]
 struct Buffer<const WORDS: usize>([u64; WORDS]);
 
-/// The first `N / 256` twiddles as pairs of words for the columns, then those
-/// of each group of eight lines as pairs of vectors, by node.
+/// Nodes, with node 0, of the layers of a line that have factors of its own: as many
+/// layers as one sweep does.
+const fn split<L: Lanes>() -> usize {
+    1 << sweep_radix(LAYERS, L::LOG_RADIX, 0)
+}
+
+/// Words of a factor in eight lanes.
+const PAIR: usize = 2 * LANES;
+
+/// Pairs of words by node for the layers of the columns, the same for the shared layers
+/// of the lines, then pairs of vectors for each group of eight lines: factors by node and
+/// twists by coefficient. Node 0 of the columns holds what ends the inverse, `1/N`; there
+/// is no other node 0.
 pub(super) fn twiddles<L: Lanes>(m: &Modulus, log_n: u32, powers: &[u64]) -> Vec<u64> {
     let lines = (1 << log_n) / ROW;
     let quotient = |w| m.quotient(w) >> (64 - L::RADIX_BITS);
-    let mut table: Vec<u64> = powers[..lines].iter().flat_map(|&w| [w, quotient(w)]).collect();
+    let pair = |w| [w, quotient(w)];
+    // Node `2^t + i` of the tree of a line is node `line 2^t + i` of the layer with
+    // `lines 2^t` blocks.
+    let own = |node: usize, line: usize| {
+        let layer = 1 << node.ilog2();
+        powers[lines * layer + line * layer + node - layer]
+    };
+    // Exponents of `psi` are `rev(i)`, without what the line adds.
+    let shared = |node: usize| match node - (1 << node.ilog2()) {
+        0 => 1,
+        i => powers[i],
+    };
+    // `1/N` is in the factor of the inverse's last layer already, for the half that has one.
+    let column = |node: usize| match node {
+        1 => m.mul(powers[0], powers[1]),
+        node => powers[node],
+    };
+    let mut table: Vec<u64> = (0..lines).map(column).flat_map(pair).collect();
+    table.extend([0; 2]);
+    table.extend((1..ROW).map(shared).flat_map(pair));
+    let twists = ROW / split::<L>();
     for first in (0..lines).step_by(LANES) {
-        table.extend([0; 2 * LANES]);
-        for node in 1..ROW {
-            // Node `2^t + i` of the tree of a line is node `line 2^t + i` of
-            // the layer with `lines 2^t` blocks.
-            let layer = 1 << node.ilog2();
-            let power = |lane| powers[lines * layer + (first + lane) * layer + node - layer];
-            table.extend((0..LANES).map(power));
-            table.extend((0..LANES).map(|lane| quotient(power(lane))));
+        let group = first..first + LANES;
+        table.extend([0; PAIR]);
+        for node in 1..split::<L>() {
+            table.extend(group.clone().map(|line| own(node, line)));
+            table.extend(group.clone().map(|line| quotient(own(node, line))));
+        }
+        for j in 0..twists {
+            let twist = |line| m.pow(own(ROW / 2, line), j as u64);
+            table.extend(group.clone().map(twist));
+            table.extend(group.clone().map(|line| quotient(twist(line))));
         }
     }
     table
@@ -54,9 +94,9 @@ trait Tree: Copy {
 
 /// The same factor in all lanes.
 #[derive(Clone, Copy)]
-struct Columns(*const u64);
+struct Same(*const u64);
 
-impl Tree for Columns {
+impl Tree for Same {
     #[inline(always)]
     unsafe fn factor(self, node: usize) -> Factor {
         // SAFETY: the table has a pair for each node.
@@ -66,15 +106,38 @@ impl Tree for Columns {
 
 /// A factor for each lane.
 #[derive(Clone, Copy)]
-struct Lines(*const u64);
+struct Own(*const u64);
 
-impl Tree for Lines {
+impl Tree for Own {
     #[inline(always)]
     unsafe fn factor(self, node: usize) -> Factor {
         // SAFETY: the table has a pair of vectors for each node.
         unsafe {
-            let p = self.0.add(2 * LANES * node);
+            let p = self.0.add(PAIR * node);
             (load(p), load(p.add(LANES)))
+        }
+    }
+}
+
+/// The factors of a group of eight lines.
+#[derive(Clone, Copy)]
+struct Group {
+    own: Own,
+    twists: Own,
+    shared: Same,
+}
+
+impl Group {
+    /// # Safety
+    /// `table` is as [`twiddles`] makes it for `L` and at least `8 (group + 1)` lines.
+    #[inline(always)]
+    unsafe fn new<L: Lanes>(table: *const u64, lines: usize, group: usize) -> Self {
+        let words = PAIR * (split::<L>() + ROW / split::<L>());
+        // SAFETY: the caller's.
+        unsafe {
+            let shared = table.add(2 * lines);
+            let own = shared.add(2 * ROW + group * words);
+            Self { own: Own(own), twists: Own(own.add(PAIR * split::<L>())), shared: Same(shared) }
         }
     }
 }
@@ -103,51 +166,97 @@ impl Strided {
 /// `log2` of the radix of sweep `k` of `layers` layers: as few sweeps as radix
 /// `2^max` allows, as even as can be, larger ones first.
 #[inline(always)]
-fn sweep_radix(layers: u32, max: u32, k: u32) -> u32 {
+const fn sweep_radix(layers: u32, max: u32, k: u32) -> u32 {
     let sweeps = layers.div_ceil(max);
-    layers / sweeps + u32::from(k < layers % sweeps)
+    layers / sweeps + if k < layers % sweeps { 1 } else { 0 }
 }
 
-/// One forward layer of `BLOCKS` blocks on `R` vectors below node `node`.
+/// Blocks of the first layer of sweep `k` of a line.
+#[inline(always)]
+const fn blocks_above<L: Lanes>(k: u32) -> usize {
+    let (mut i, mut blocks) = (0, 1);
+    while i < k {
+        blocks <<= sweep_radix(LAYERS, L::LOG_RADIX, i);
+        i += 1;
+    }
+    blocks
+}
+
+/// What a sweep does besides its layers. Forward, values are twisted before and made
+/// canonical after; inverse, they are twisted or scaled after.
+type Extra = u8;
+const PLAIN: Extra = 0;
+const TWIST: Extra = 1;
+/// Canonical outputs; of the inverse, times `1/N`.
+const LAST: Extra = 2;
+const TWIST_LAST: Extra = TWIST | LAST;
+
+/// Where one sweep starts and what it reads and writes.
+#[derive(Clone, Copy)]
+struct Sweep {
+    /// Blocks of its first layer, or last of the inverse.
+    blocks: usize,
+    /// Vectors.
+    count: usize,
+    from: Strided,
+    to: Strided,
+    /// Half a block to ask for meanwhile.
+    ahead: Option<*mut u64>,
+}
+
+impl Sweep {
+    /// Asks for the share of iteration `i` of half a block: words that are asked for all
+    /// at once come no sooner, and computation waits.
+    #[inline(always)]
+    unsafe fn ask<const R: usize>(self, i: usize) {
+        if let Some(block) = self.ahead {
+            for k in 0..R / 2 {
+                // SAFETY: the caller's.
+                unsafe { prefetch(block.wrapping_add((i * R / 2 + k) * LANES)) }
+            }
+        }
+    }
+}
+
+/// One forward layer of `BLOCKS` blocks on `R` vectors below node `node`. If `centred`,
+/// the vectors are in the middle of the range before the first layer.
 #[inline(always)]
 unsafe fn forward_layer<L: Lanes, T: Tree, const R: usize, const BLOCKS: usize>(
     lanes: L,
     tree: T,
     node: usize,
     v: &mut [__m512i; R],
+    centred: bool,
 ) {
     if BLOCKS >= R {
         return;
     }
     let half = R / BLOCKS / 2;
     // Values drift by q a layer from the middle of the range.
-    let refresh = BLOCKS.ilog2().is_multiple_of(L::LIMIT / 2 - 1);
+    let drifted = BLOCKS.ilog2().is_multiple_of(L::LIMIT / 2 - 1);
+    let centre = drifted && !(BLOCKS == 1 && centred);
     for block in 0..BLOCKS {
         // SAFETY: the caller's.
         unsafe {
             let w = tree.factor(node * BLOCKS + block);
             for i in 2 * half * block..2 * half * block + half {
-                (v[i], v[i + half]) = if refresh {
-                    lanes.forward::<true>(v[i], v[i + half], w)
-                } else {
-                    lanes.forward::<false>(v[i], v[i + half], w)
-                };
+                let x = if centre { lanes.centre(v[i]) } else { v[i] };
+                (v[i], v[i + half]) = lanes.forward(x, v[i + half], w);
             }
         }
     }
 }
 
-/// `log2(R)` forward layers on all of `count` vectors, starting with the layer
-/// of `blocks` blocks. Outputs are canonical if `LAST`.
+/// `log2(R)` forward layers on all vectors.
 #[inline(always)]
-unsafe fn forward_sweep<L: Lanes, T: Tree, const R: usize, const LAST: bool>(
+unsafe fn forward_sweep<L: Lanes, T: Tree, const R: usize, const EXTRA: Extra>(
     lanes: L,
     tree: T,
-    blocks: usize,
-    count: usize,
-    from: Strided,
-    to: Strided,
+    twists: Own,
+    sweep: Sweep,
 ) {
+    let Sweep { blocks, count, from, to, .. } = sweep;
+    let twist = EXTRA & TWIST != 0;
     let apart = count / blocks / R;
     for block in 0..blocks {
         for offset in 0..apart {
@@ -158,52 +267,97 @@ unsafe fn forward_sweep<L: Lanes, T: Tree, const R: usize, const LAST: bool>(
                 let mut v = [_mm512_setzero_si512(); R];
                 for (k, v) in v.iter_mut().enumerate() {
                     *v = from.load(at(k));
+                    if twist {
+                        *v = lanes.mul_centred(*v, twists.factor(k * apart + offset));
+                    }
                 }
-                forward_layer::<L, T, R, 1>(lanes, tree, node, &mut v);
-                forward_layer::<L, T, R, 2>(lanes, tree, node, &mut v);
-                forward_layer::<L, T, R, 4>(lanes, tree, node, &mut v);
-                forward_layer::<L, T, R, 8>(lanes, tree, node, &mut v);
+                forward_layer::<L, T, R, 1>(lanes, tree, node, &mut v, twist);
+                forward_layer::<L, T, R, 2>(lanes, tree, node, &mut v, twist);
+                forward_layer::<L, T, R, 4>(lanes, tree, node, &mut v, twist);
+                forward_layer::<L, T, R, 8>(lanes, tree, node, &mut v, twist);
                 for (k, v) in v.into_iter().enumerate() {
-                    to.store(at(k), if LAST { lanes.fold(lanes.reduce(v)) } else { v });
+                    let last = EXTRA & LAST != 0;
+                    to.store(at(k), if last { lanes.fold(lanes.reduce(v)) } else { v });
                 }
+                sweep.ask::<R>(block * apart + offset);
             }
         }
     }
 }
 
-/// All layers of a tree on `count` vectors, by way of the buffer `near`.
+/// [`forward_sweep`] of `log_radix` layers.
 #[inline(always)]
-unsafe fn forward_layers<L: Lanes, T: Tree, const LAST: bool>(
+unsafe fn forward_radix<L: Lanes, T: Tree, const EXTRA: Extra>(
+    log_radix: u32,
     lanes: L,
     tree: T,
-    count: usize,
-    from: Strided,
-    near: Strided,
-    to: Strided,
+    twists: Own,
+    sweep: Sweep,
 ) {
-    let layers = count.ilog2();
+    // SAFETY: the caller's.
+    unsafe {
+        match log_radix {
+            2 => forward_sweep::<L, T, 4, EXTRA>(lanes, tree, twists, sweep),
+            3 => forward_sweep::<L, T, 8, EXTRA>(lanes, tree, twists, sweep),
+            _ => forward_sweep::<L, T, 16, EXTRA>(lanes, tree, twists, sweep),
+        }
+    }
+}
+
+/// All layers of eight columns of `lines` lines.
+#[inline(always)]
+unsafe fn forward_columns<L: Lanes>(
+    lanes: L,
+    tree: Same,
+    lines: usize,
+    far: Strided,
+    near: Strided,
+) {
+    let layers = lines.ilog2();
     let sweeps = layers.div_ceil(L::LOG_RADIX);
     let mut blocks = 1;
     for k in 0..sweeps {
-        let source = if k == 0 { from } else { near };
-        let radix = sweep_radix(layers, L::LOG_RADIX, k);
-        // SAFETY: the caller's.
-        unsafe {
-            if k + 1 < sweeps {
-                match radix {
-                    2 => forward_sweep::<L, T, 4, false>(lanes, tree, blocks, count, source, near),
-                    3 => forward_sweep::<L, T, 8, false>(lanes, tree, blocks, count, source, near),
-                    _ => forward_sweep::<L, T, 16, false>(lanes, tree, blocks, count, source, near),
-                }
-            } else {
-                match radix {
-                    2 => forward_sweep::<L, T, 4, LAST>(lanes, tree, blocks, count, source, to),
-                    3 => forward_sweep::<L, T, 8, LAST>(lanes, tree, blocks, count, source, to),
-                    _ => forward_sweep::<L, T, 16, LAST>(lanes, tree, blocks, count, source, to),
-                }
-            }
+        let log_radix = sweep_radix(layers, L::LOG_RADIX, k);
+        let from = if k == 0 { far } else { near };
+        let to = if k + 1 == sweeps { far } else { near };
+        let sweep = Sweep { blocks, count: lines, from, to, ahead: None };
+        // SAFETY: the caller's; columns have no twists.
+        unsafe { forward_radix::<L, Same, PLAIN>(log_radix, lanes, tree, Own(tree.0), sweep) };
+        blocks <<= log_radix;
+    }
+}
+
+/// Sweep `K` of eight lines, if there is one.
+#[inline(always)]
+unsafe fn forward_lines<L: Lanes, const K: u32>(
+    lanes: L,
+    Group { own, twists, shared }: Group,
+    near: Strided,
+    out: Strided,
+    ahead: Option<*mut u64>,
+) {
+    let sweeps = LAYERS.div_ceil(L::LOG_RADIX);
+    if K >= sweeps {
+        return;
+    }
+    let last = K + 1 == sweeps;
+    let sweep = Sweep {
+        blocks: blocks_above::<L>(K),
+        count: ROW,
+        from: near,
+        to: if last { out } else { near },
+        ahead: ahead.filter(|_| K < 2).map(|block| block.wrapping_add(K as usize * BLOCK / 2)),
+    };
+    let r = sweep_radix(LAYERS, L::LOG_RADIX, K);
+    // SAFETY: the caller's.
+    unsafe {
+        match (K, last) {
+            (0, _) => forward_radix::<L, _, PLAIN>(r, lanes, own, twists, sweep),
+            (1, true) => forward_radix::<L, _, TWIST_LAST>(r, lanes, shared, twists, sweep),
+            (1, false) => forward_radix::<L, _, TWIST>(r, lanes, shared, twists, sweep),
+            (_, true) => forward_radix::<L, _, LAST>(r, lanes, shared, twists, sweep),
+            (_, false) => forward_radix::<L, _, PLAIN>(r, lanes, shared, twists, sweep),
         }
-        blocks <<= radix;
     }
 }
 
@@ -216,16 +370,15 @@ pub(super) unsafe fn forward<L: Lanes>(t: &NttTable, rows: &[*mut u64]) {
     // SAFETY: rows have N words; `twiddles` laid the table out for this code.
     unsafe {
         let lanes = L::new(t.modulus());
-        for row in rows {
-            prefetch(*row, lines * ROW);
+        for (k, row) in rows.iter().enumerate() {
+            if k == 0 {
+                (0..lines * ROW).step_by(LANES).for_each(|i| prefetch(row.add(i)));
+            }
             for column in (0..ROW).step_by(LANES) {
                 let far = Strided { start: row.add(column), stride: ROW };
-                forward_layers::<L, _, false>(lanes, Columns(twiddles), lines, far, near, far);
+                forward_columns(lanes, Same(twiddles), lines, far, near);
             }
-        }
-        for group in 0..lines / LANES {
-            let tree = Lines(twiddles.add(2 * lines + group * GROUP));
-            for row in rows {
+            for group in 0..lines / LANES {
                 let block = row.add(group * BLOCK);
                 for column in (0..ROW).step_by(LANES) {
                     transpose(
@@ -234,7 +387,12 @@ pub(super) unsafe fn forward<L: Lanes>(t: &NttTable, rows: &[*mut u64]) {
                     );
                 }
                 let out = Strided { start: block, stride: LANES };
-                forward_layers::<L, _, true>(lanes, tree, ROW, near, near, out);
+                let ahead = rows.get(k + 1).map(|row| row.add(group * BLOCK));
+                let group = Group::new::<L>(twiddles, lines, group);
+                forward_lines::<L, 0>(lanes, group, near, out, ahead);
+                forward_lines::<L, 1>(lanes, group, near, out, ahead);
+                forward_lines::<L, 2>(lanes, group, near, out, ahead);
+                forward_lines::<L, 3>(lanes, group, near, out, ahead);
             }
         }
     }
@@ -273,19 +431,16 @@ unsafe fn inverse_layer<L: Lanes, T: Tree, const R: usize, const BLOCKS: usize>(
     }
 }
 
-/// `log2(R)` inverse layers on all of `count` vectors, ending with the layer of
-/// `blocks` blocks. Inputs are below `2q`, and so are outputs; with `SCALE` they
-/// are multiplied by `scale` and canonical.
+/// `log2(R)` inverse layers on all vectors. Inputs are below `2q`, and so are outputs
+/// that are not the last.
 #[inline(always)]
-unsafe fn inverse_sweep<L: Lanes, T: Tree, const R: usize, const SCALE: bool>(
+unsafe fn inverse_sweep<L: Lanes, T: Tree, const R: usize, const EXTRA: Extra>(
     lanes: L,
     tree: T,
-    blocks: usize,
-    count: usize,
-    from: Strided,
-    to: Strided,
-    scale: Factor,
+    twists: Own,
+    sweep: Sweep,
 ) {
+    let Sweep { blocks, count, from, to, .. } = sweep;
     let apart = count / blocks / R;
     for block in 0..blocks {
         for offset in 0..apart {
@@ -302,62 +457,101 @@ unsafe fn inverse_sweep<L: Lanes, T: Tree, const R: usize, const SCALE: bool>(
                 inverse_layer::<L, T, R, 4>(lanes, tree, node, &mut v, &mut bound);
                 inverse_layer::<L, T, R, 2>(lanes, tree, node, &mut v, &mut bound);
                 inverse_layer::<L, T, R, 1>(lanes, tree, node, &mut v, &mut bound);
-                for (k, v) in v.into_iter().enumerate() {
-                    let value = if SCALE {
-                        lanes.fold(lanes.mul_lazy(v, scale))
+                for (k, mut v) in v.into_iter().enumerate() {
+                    if EXTRA & TWIST != 0 {
+                        v = lanes.mul_lazy(v, twists.factor(k * apart + offset));
+                    } else if EXTRA & LAST != 0 && k < R / 2 {
+                        // The other half's factor holds 1/N.
+                        v = lanes.mul_lazy(v, tree.factor(0));
                     } else if bound[k] > 2 {
-                        lanes.reduce(v)
-                    } else {
-                        v
-                    };
-                    to.store(at(k), value);
+                        v = lanes.reduce(v);
+                    }
+                    to.store(at(k), if EXTRA & LAST != 0 { lanes.fold(v) } else { v });
                 }
+                sweep.ask::<R>(block * apart + offset);
             }
         }
     }
 }
 
-/// All layers of a tree on `count` vectors, by way of the buffer `near`.
+/// [`inverse_sweep`] of `log_radix` layers.
 #[inline(always)]
-unsafe fn inverse_layers<L: Lanes, T: Tree, const SCALE: bool>(
+unsafe fn inverse_radix<L: Lanes, T: Tree, const EXTRA: Extra>(
+    log_radix: u32,
     lanes: L,
     tree: T,
-    count: usize,
-    from: Strided,
-    near: Strided,
-    to: Strided,
-    scale: Factor,
+    twists: Own,
+    sweep: Sweep,
 ) {
-    let layers = count.ilog2();
+    // SAFETY: the caller's.
+    unsafe {
+        match log_radix {
+            2 => inverse_sweep::<L, T, 4, EXTRA>(lanes, tree, twists, sweep),
+            3 => inverse_sweep::<L, T, 8, EXTRA>(lanes, tree, twists, sweep),
+            _ => inverse_sweep::<L, T, 16, EXTRA>(lanes, tree, twists, sweep),
+        }
+    }
+}
+
+/// Sweep `K` of eight lines, if there is one; the inverse does the last first.
+#[inline(always)]
+unsafe fn inverse_lines<L: Lanes, const K: u32>(
+    lanes: L,
+    Group { own, twists, shared }: Group,
+    block: Strided,
+    near: Strided,
+    ahead: Option<*mut u64>,
+) {
+    let sweeps = LAYERS.div_ceil(L::LOG_RADIX);
+    if K >= sweeps {
+        return;
+    }
+    let done = sweeps - 1 - K;
+    let sweep = Sweep {
+        blocks: blocks_above::<L>(K),
+        count: ROW,
+        from: if done == 0 { block } else { near },
+        to: near,
+        ahead: ahead.filter(|_| done < 2).map(|a| a.wrapping_add(done as usize * BLOCK / 2)),
+    };
+    let r = sweep_radix(LAYERS, L::LOG_RADIX, K);
+    // SAFETY: the caller's.
+    unsafe {
+        match K {
+            0 => inverse_radix::<L, _, PLAIN>(r, lanes, own, twists, sweep),
+            1 => inverse_radix::<L, _, TWIST>(r, lanes, shared, twists, sweep),
+            _ => inverse_radix::<L, _, PLAIN>(r, lanes, shared, twists, sweep),
+        }
+    }
+}
+
+/// All layers of eight columns of `lines` lines.
+#[inline(always)]
+unsafe fn inverse_columns<L: Lanes>(
+    lanes: L,
+    tree: Same,
+    lines: usize,
+    far: Strided,
+    near: Strided,
+) {
+    let layers = lines.ilog2();
     let sweeps = layers.div_ceil(L::LOG_RADIX);
-    let mut blocks = count;
-    for k in 0..sweeps {
-        let source = if k == 0 { from } else { near };
-        let radix = sweep_radix(layers, L::LOG_RADIX, sweeps - 1 - k);
-        blocks >>= radix;
+    let mut sweep = Sweep { blocks: lines, count: lines, from: far, to: near, ahead: None };
+    // Columns have no twists.
+    let twists = Own(tree.0);
+    for k in (0..sweeps).rev() {
+        let r = sweep_radix(layers, L::LOG_RADIX, k);
+        sweep.blocks >>= r;
         // SAFETY: the caller's.
         unsafe {
-            let b = blocks;
-            if k + 1 < sweeps {
-                match radix {
-                    2 => {
-                        inverse_sweep::<L, T, 4, false>(lanes, tree, b, count, source, near, scale)
-                    }
-                    3 => {
-                        inverse_sweep::<L, T, 8, false>(lanes, tree, b, count, source, near, scale)
-                    }
-                    _ => {
-                        inverse_sweep::<L, T, 16, false>(lanes, tree, b, count, source, near, scale)
-                    }
-                }
+            if k > 0 {
+                inverse_radix::<L, _, PLAIN>(r, lanes, tree, twists, sweep);
             } else {
-                match radix {
-                    2 => inverse_sweep::<L, T, 4, SCALE>(lanes, tree, b, count, source, to, scale),
-                    3 => inverse_sweep::<L, T, 8, SCALE>(lanes, tree, b, count, source, to, scale),
-                    _ => inverse_sweep::<L, T, 16, SCALE>(lanes, tree, b, count, source, to, scale),
-                }
+                let sweep = Sweep { to: far, ..sweep };
+                inverse_radix::<L, _, LAST>(r, lanes, tree, twists, sweep);
             }
         }
+        sweep.from = near;
     }
 }
 
@@ -370,14 +564,19 @@ pub(super) unsafe fn inverse<L: Lanes>(t: &NttTable, rows: &[*mut u64]) {
     // SAFETY: rows have N words; `twiddles` laid the table out for this code.
     unsafe {
         let lanes = L::new(t.modulus());
-        // The place of node 0 holds 1/N.
-        let scale = Columns(twiddles).factor(0);
-        for group in 0..lines / LANES {
-            let tree = Lines(twiddles.add(2 * lines + group * GROUP));
-            for row in rows {
+        for (k, row) in rows.iter().enumerate() {
+            for group in 0..lines / LANES {
                 let block = row.add(group * BLOCK);
+                let ahead = match rows.get(k + 1) {
+                    _ if group + 1 < lines / LANES => Some(block.add(BLOCK)),
+                    next => next.copied(),
+                };
                 let source = Strided { start: block, stride: LANES };
-                inverse_layers::<L, _, false>(lanes, tree, ROW, source, near, near, scale);
+                let group = Group::new::<L>(twiddles, lines, group);
+                inverse_lines::<L, 3>(lanes, group, source, near, ahead);
+                inverse_lines::<L, 2>(lanes, group, source, near, ahead);
+                inverse_lines::<L, 1>(lanes, group, source, near, ahead);
+                inverse_lines::<L, 0>(lanes, group, source, near, ahead);
                 for column in (0..ROW).step_by(LANES) {
                     transpose(
                         Strided { start: near.start.add(column * LANES), stride: LANES },
@@ -385,32 +584,19 @@ pub(super) unsafe fn inverse<L: Lanes>(t: &NttTable, rows: &[*mut u64]) {
                     );
                 }
             }
-        }
-        for row in rows {
             for column in (0..ROW).step_by(LANES) {
                 let far = Strided { start: row.add(column), stride: ROW };
-                inverse_layers::<L, _, true>(
-                    lanes,
-                    Columns(twiddles),
-                    lines,
-                    far,
-                    near,
-                    far,
-                    scale,
-                );
+                inverse_columns(lanes, Same(twiddles), lines, far, near);
             }
         }
     }
 }
 
-/// Asks for words in the second cache, in order: memory is several times slower where
-/// columns meet it a vector at a time.
+/// Asks for eight words in the second cache.
 #[inline(always)]
-unsafe fn prefetch(row: *const u64, words: usize) {
-    for i in (0..words).step_by(LANES) {
-        // SAFETY: a prefetch never faults.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(row.wrapping_add(i).cast()) };
-    }
+unsafe fn prefetch(words: *mut u64) {
+    // SAFETY: a prefetch never faults; the caller's.
+    unsafe { _mm_prefetch::<_MM_HINT_T1>(words.cast()) };
 }
 
 /// Transposes eight vectors.

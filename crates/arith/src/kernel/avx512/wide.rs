@@ -73,15 +73,21 @@ impl Lanes for Wide {
     }
 
     #[inline(always)]
-    unsafe fn forward<const REFRESH: bool>(
-        self,
-        x: __m512i,
-        y: __m512i,
-        w: Factor,
-    ) -> (__m512i, __m512i) {
+    unsafe fn centre(self, a: __m512i) -> __m512i {
+        // SAFETY: the caller's.
+        unsafe { self.reduce(a) }
+    }
+
+    #[inline(always)]
+    unsafe fn mul_centred(self, a: __m512i, w: Factor) -> __m512i {
+        // SAFETY: the caller's.
+        unsafe { self.mul_lazy(a, w) }
+    }
+
+    #[inline(always)]
+    unsafe fn forward(self, x: __m512i, y: __m512i, w: Factor) -> (__m512i, __m512i) {
         // SAFETY: the caller's.
         unsafe {
-            let x = fold(x, self.twice);
             let t = self.mul_lazy(y, w);
             (_mm512_add_epi64(x, t), _mm512_sub_epi64(_mm512_add_epi64(x, self.twice), t))
         }
