@@ -76,29 +76,72 @@ unsafe fn sub<L: Lanes>(m: &Modulus, out: *mut u64, a: *const u64, b: *const u64
     }
 }
 
-/// `sum_t a(t) * b(t)` over `terms` vectors, canonical.
+/// Vectors of a sum of products that are computed side by side: a sum alone would wait for
+/// its own last product.
+const ABREAST: usize = 4;
+
+/// `sum_t a(t, v) * b(t, v)` over `terms` vectors for each `v`, canonical.
 #[inline(always)]
-unsafe fn sum_of_products<L: Lanes>(
+unsafe fn sums_of_products<L: Lanes, const V: usize>(
     lanes: L,
     terms: usize,
-    a: impl Fn(usize) -> __m512i,
-    b: impl Fn(usize) -> __m512i,
-) -> __m512i {
+    a: impl Fn(usize, usize) -> __m512i,
+    b: impl Fn(usize, usize) -> __m512i,
+) -> [__m512i; V] {
     // SAFETY: the caller's.
     unsafe {
-        let mut total = _mm512_setzero_si512();
+        let mut totals = [_mm512_setzero_si512(); V];
         let mut start = 0;
         while start < terms {
             let end = terms.min(start + TERMS);
-            let mut sum = L::empty_sum();
+            let mut sums = [L::empty_sum(); V];
             for t in start..end {
-                sum = L::accumulate(sum, a(t), b(t));
+                for (v, sum) in sums.iter_mut().enumerate() {
+                    *sum = L::accumulate(*sum, a(t, v), b(t, v));
+                }
             }
-            let part = lanes.reduce_sum(sum);
-            total = if start == 0 { part } else { lanes.add(total, part) };
+            for (total, sum) in totals.iter_mut().zip(sums) {
+                let part = lanes.reduce_sum(sum);
+                *total = if start == 0 { part } else { lanes.add(*total, part) };
+            }
             start = end;
         }
-        total
+        totals
+    }
+}
+
+/// Writes sums of `terms` products of the vectors that `a` and `b` have at each place.
+#[inline(always)]
+unsafe fn write_sums<L: Lanes>(
+    lanes: L,
+    out: *mut u64,
+    terms: usize,
+    a: impl Fn(usize, usize) -> __m512i,
+    b: impl Fn(usize, usize) -> __m512i,
+    end: usize,
+) {
+    let mut i = 0;
+    // SAFETY: the caller's.
+    unsafe {
+        while i < end {
+            let at = |v: usize| i + v * LANES;
+            if i + ABREAST * LANES <= end {
+                let sums = sums_of_products::<L, ABREAST>(
+                    lanes,
+                    terms,
+                    |t, v| a(t, at(v)),
+                    |t, v| b(t, at(v)),
+                );
+                for (v, sum) in sums.into_iter().enumerate() {
+                    store(out.add(at(v)), sum);
+                }
+                i += ABREAST * LANES;
+            } else {
+                let [sum] = sums_of_products::<L, 1>(lanes, terms, |t, _| a(t, i), |t, _| b(t, i));
+                store(out.add(i), sum);
+                i += LANES;
+            }
+        }
     }
 }
 
@@ -114,11 +157,8 @@ unsafe fn mul_sum<L: Lanes>(
     // SAFETY: the table's contract.
     unsafe {
         let lanes = L::new(m);
-        for i in (0..end).step_by(LANES) {
-            let at = |rows: &[*const u64], t: usize| load(rows.get_unchecked(t).add(i));
-            let total = sum_of_products(lanes, a.len(), |t| at(a, t), |t| at(b, t));
-            store(out.add(i), total);
-        }
+        let at = |rows: &[*const u64], t: usize, i: usize| load(rows.get_unchecked(t).add(i));
+        write_sums(lanes, out, a.len(), |t, i| at(a, t, i), |t, i| at(b, t, i), end);
         if end < len {
             (SCALAR.mul_sum)(m, out.add(end), &advance(a, end), &advance(b, end), len - end);
         }
@@ -131,15 +171,8 @@ unsafe fn dot<L: Lanes>(m: &Modulus, out: *mut u64, a: &[*const u64], c: &[u64],
     // SAFETY: the table's contract.
     unsafe {
         let lanes = L::new(m);
-        for i in (0..end).step_by(LANES) {
-            let total = sum_of_products(
-                lanes,
-                a.len(),
-                |t| load(a.get_unchecked(t).add(i)),
-                |t| splat(*c.get_unchecked(t)),
-            );
-            store(out.add(i), total);
-        }
+        let at = |t: usize, i: usize| load(a.get_unchecked(t).add(i));
+        write_sums(lanes, out, a.len(), at, |t, _| splat(*c.get_unchecked(t)), end);
         if end < len {
             (SCALAR.dot)(m, out.add(end), &advance(a, end), c, len - end);
         }
