@@ -103,9 +103,11 @@ pub(crate) struct KernelTable {
     /// `round(sum_i y_i / q_i)`, or [`UNDECIDED`](crate::fraction::UNDECIDED) where
     /// that is within its precision of a half; whether all are decided.
     pub round_sum: unsafe fn(&[Fraction], &[*const u64], *mut u64, usize) -> bool,
-    /// Forward and inverse transforms of rows of `N` words for `log_n >= min_log_n`.
+    /// Forward transforms of rows of `N` words for `log_n >= min_log_n`.
     pub ntt_forward: unsafe fn(&NttTable, &[*mut u64]),
-    pub ntt_inverse: unsafe fn(&NttTable, &[*mut u64]),
+    /// Inverse transforms times a factor, of each first row to the second, which may be the
+    /// same.
+    pub ntt_inverse: unsafe fn(&NttTable, &[(*const u64, *mut u64)], Shoup),
     pub min_log_n: u32,
     /// Lays out the powers `psi^rev(k)`, or their inverses, as the transforms
     /// of this table read them.

@@ -1,5 +1,5 @@
 use crate::{
-    Error, Isa, Modulus, Result,
+    Error, Isa, Modulus, Result, Shoup,
     kernel::{self, BLOCK, KernelTable},
     mem::{Buf, Pool},
 };
@@ -102,30 +102,39 @@ impl NttTable {
         self.forward_rows(&mut [row]);
     }
 
-    /// Evaluations to coefficients.
-    pub fn inverse(&self, row: &mut [u64]) {
-        self.inverse_rows(&mut [row]);
-    }
-
     /// [`NttTable::forward`] of each of `rows`; the next is fetched while one is
     /// transformed.
     pub fn forward_rows(&self, rows: &mut [&mut [u64]]) {
+        let rows: Vec<*mut u64> = rows.iter_mut().map(|row| self.start(row)).collect();
         // SAFETY: the lengths are N; the modulus' table came from `select`.
-        unsafe { (self.kernels.ntt_forward)(self, &self.pointers(rows)) }
+        unsafe { (self.kernels.ntt_forward)(self, &rows) }
     }
 
-    /// [`NttTable::inverse`] of each of `rows`, likewise.
-    pub fn inverse_rows(&self, rows: &mut [&mut [u64]]) {
+    /// Evaluations to coefficients.
+    pub fn inverse(&self, row: &mut [u64]) {
+        self.inverse_scaled(&mut [row], self.modulus.shoup(1));
+    }
+
+    /// Coefficients times `w` of each of `rows`; the next is fetched while one is
+    /// transformed.
+    pub fn inverse_scaled(&self, rows: &mut [&mut [u64]], w: Shoup) {
+        let in_place = |row: *mut u64| (row.cast_const(), row);
+        let rows: Vec<_> = rows.iter_mut().map(|row| in_place(self.start(row))).collect();
         // SAFETY: as in `forward_rows`.
-        unsafe { (self.kernels.ntt_inverse)(self, &self.pointers(rows)) }
+        unsafe { (self.kernels.ntt_inverse)(self, &rows, w) }
     }
 
-    fn pointers(&self, rows: &mut [&mut [u64]]) -> Vec<*mut u64> {
-        let pointer = |row: &mut &mut [u64]| {
-            assert_eq!(row.len(), 1 << self.log_n);
-            row.as_mut_ptr()
-        };
-        rows.iter_mut().map(pointer).collect()
+    /// Coefficients times `w` of `evaluations`, to another row.
+    pub fn inverse_into(&self, out: &mut [u64], evaluations: &[u64], w: Shoup) {
+        assert_eq!(out.len(), evaluations.len());
+        let rows = [(evaluations.as_ptr(), self.start(out))];
+        // SAFETY: as in `forward_rows`.
+        unsafe { (self.kernels.ntt_inverse)(self, &rows, w) }
+    }
+
+    fn start(&self, row: &mut [u64]) -> *mut u64 {
+        assert_eq!(row.len(), 1 << self.log_n);
+        row.as_mut_ptr()
     }
 
     /// The odd exponent `e` whose evaluation `a(psi^e)` is at `place`.

@@ -200,14 +200,19 @@ fn forward_row(t: &NttTable, row: &mut [u64]) {
 }
 
 /// Gentleman-Sande butterflies on `[0, 2q)`, undoing [`ntt_forward`].
-unsafe fn ntt_inverse(t: &NttTable, rows: &[*mut u64]) {
-    for row in rows {
+unsafe fn ntt_inverse(t: &NttTable, rows: &[(*const u64, *mut u64)], scale: Shoup) {
+    for &(source, row) in rows {
+        let n = 1 << t.log_n();
         // SAFETY: the table's contract.
-        inverse_row(t, unsafe { slice::from_raw_parts_mut(*row, 1 << t.log_n()) });
+        let row = unsafe {
+            core::ptr::copy(source, row, n);
+            slice::from_raw_parts_mut(row, n)
+        };
+        inverse_row(t, row, scale);
     }
 }
 
-fn inverse_row(t: &NttTable, row: &mut [u64]) {
+fn inverse_row(t: &NttTable, row: &mut [u64], scale: Shoup) {
     let (q, n) = (t.modulus().value(), row.len());
     interleave(row, BLOCK / ROW);
     let (mut blocks, mut half) = (n / 2, 1);
@@ -224,7 +229,9 @@ fn inverse_row(t: &NttTable, row: &mut [u64]) {
         blocks /= 2;
         half *= 2;
     }
-    let scale = twiddle(t.inverse_twiddles(), 0);
+    let m = t.modulus();
+    let value = m.mul(twiddle(t.inverse_twiddles(), 0).value, scale.value);
+    let scale = Shoup { value, quotient: m.quotient(value) };
     for x in row.iter_mut() {
         *x = fold(mul_lazy(q, *x, scale), q);
     }

@@ -186,8 +186,17 @@ fn transforms_are_the_same_on_every_table() {
                     t.forward(&mut x);
                     assert!(x == expected, "forward 2^{log_n} mod {q} on {isa:?}, case {case}");
                     let (mut y, mut z) = (x.clone(), row.clone());
-                    t.inverse_rows(&mut [&mut x, &mut y]);
+                    let w = t.modulus().shoup(q - 2);
+                    let scaled: Vec<u64> = row.iter().map(|&x| t.modulus().mul(x, q - 2)).collect();
+                    let mut far = vec![0; row.len()];
+                    t.inverse_into(&mut far, &x, w);
+                    assert!(far == scaled, "scaled inverse 2^{log_n} mod {q} on {isa:?}");
+                    t.inverse(&mut x);
                     assert!(x == row, "inverse 2^{log_n} mod {q} on {isa:?}, case {case}");
+                    x.copy_from_slice(&expected);
+                    t.inverse_scaled(&mut [&mut x, &mut y], w);
+                    assert!(x == scaled && y == scaled, "inverses together, 2^{log_n} mod {q}");
+                    y.copy_from_slice(&row);
                     t.forward_rows(&mut [&mut z, &mut y]);
                     assert!(y == expected && z == expected, "rows together, 2^{log_n} mod {q}");
                 }

@@ -232,10 +232,7 @@ impl Divider {
                 dividend.write(start, rows.each_mut().map(|row| &mut row[start..][..len]));
             }
             let table = basis.table(limbs, after + i);
-            table.inverse_rows(&mut rows);
-            for row in rows {
-                table.modulus().scale_assign(row, self.converter.inverse(i));
-            }
+            table.inverse_scaled(&mut rows, self.converter.inverse(i));
         });
     }
 }

@@ -266,9 +266,7 @@ impl KeySwitcher {
             .flat_map(|(y, a)| y.chunks_exact_mut(basis.n()).zip(a.rows()).enumerate());
         par::for_each(rows, |(i, (y, row))| {
             let table = basis.table(level0, i);
-            y.copy_from_slice(row);
-            table.inverse(y);
-            table.modulus().scale_assign(y, converter.inverse(i));
+            table.inverse_into(y, row, converter.inverse(i));
         });
         let mut out = limbs.map(|limbs| basis.take(limbs));
         converter.spread(&y, &mut out, |limbs, i| limbs.place(i, basis.all()));
@@ -348,13 +346,19 @@ impl<'a> Cut<'a> {
         let mut y: RnsPoly<Eval> = basis.take(LimbSet::chain(limbs.q()));
         par::for_each(y.rows_mut().enumerate(), |(i, row)| {
             let table = basis.table(limbs, i);
-            for (t, tile) in row.chunks_mut(TILE).enumerate() {
-                operand.write_switched(table.modulus(), i, t * TILE, tile);
-            }
-            table.inverse(row);
             let owned = self.gadget.owned(self.gadget.owner(i), limbs.q());
             let factor = self.gadget.lift(owned.end).inverse(i - owned.start);
-            table.modulus().scale_assign(row, factor);
+            match operand {
+                Operand::Ciphertext([_, c]) | Operand::Alone(c) => {
+                    table.inverse_into(row, c.row(i), factor);
+                }
+                Operand::Product(..) => {
+                    for (t, tile) in row.chunks_mut(TILE).enumerate() {
+                        operand.write_switched(table.modulus(), i, t * TILE, tile);
+                    }
+                    table.inverse_scaled(&mut [row], factor);
+                }
+            }
         });
         let mut digits: Vec<RnsPoly<Eval>> = self.digits().map(|_| basis.take(limbs)).collect();
         let jobs = digits.iter_mut().zip(self.digits()).flat_map(|(poly, owned)| {

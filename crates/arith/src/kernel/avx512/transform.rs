@@ -17,7 +17,7 @@
 
 use super::{Factor, LANES, Lanes, load, splat, store};
 use crate::{
-    Modulus, NttTable,
+    Modulus, NttTable, Shoup,
     kernel::{BLOCK, ROW},
 };
 use core::arch::x86_64::*;
@@ -25,6 +25,8 @@ use core::arch::x86_64::*;
 pub(super) const MIN_LOG_N: u32 = 11;
 /// Layers of a line.
 const LAYERS: u32 = ROW.ilog2();
+/// `log2` of the largest radix of a sweep.
+const MAX_LOG_RADIX: u32 = 4;
 /// Lines of the largest ring.
 const MAX_LINES: usize = 1 << (17 - 8);
 
@@ -41,13 +43,16 @@ const fn split<L: Lanes>() -> usize {
 /// Words of a factor in eight lanes.
 const PAIR: usize = 2 * LANES;
 
+fn quotient<L: Lanes>(m: &Modulus, w: u64) -> u64 {
+    m.quotient(w) >> (64 - L::RADIX_BITS)
+}
+
 /// Pairs of words by node for the layers of the columns, the same for the shared layers
 /// of the lines, then pairs of vectors for each group of eight lines: factors by node and
-/// twists by coefficient. Node 0 of the columns holds what ends the inverse, `1/N`; there
-/// is no other node 0.
+/// twists by coefficient. Node 0 of the columns holds `1/N`; there is no other node 0.
 pub(super) fn twiddles<L: Lanes>(m: &Modulus, log_n: u32, powers: &[u64]) -> Vec<u64> {
     let lines = (1 << log_n) / ROW;
-    let quotient = |w| m.quotient(w) >> (64 - L::RADIX_BITS);
+    let quotient = |w| quotient::<L>(m, w);
     let pair = |w| [w, quotient(w)];
     // Node `2^t + i` of the tree of a line is node `line 2^t + i` of the layer with
     // `lines 2^t` blocks.
@@ -60,12 +65,7 @@ pub(super) fn twiddles<L: Lanes>(m: &Modulus, log_n: u32, powers: &[u64]) -> Vec
         0 => 1,
         i => powers[i],
     };
-    // `1/N` is in the factor of the inverse's last layer already, for the half that has one.
-    let column = |node: usize| match node {
-        1 => m.mul(powers[0], powers[1]),
-        node => powers[node],
-    };
-    let mut table: Vec<u64> = (0..lines).map(column).flat_map(pair).collect();
+    let mut table: Vec<u64> = powers[..lines].iter().copied().flat_map(pair).collect();
     table.extend([0; 2]);
     table.extend((1..ROW).map(shared).flat_map(pair));
     let twists = ROW / split::<L>();
@@ -183,11 +183,12 @@ const fn blocks_above<L: Lanes>(k: u32) -> usize {
 }
 
 /// What a sweep does besides its layers. Forward, values are twisted before and made
-/// canonical after; inverse, they are twisted or scaled after.
+/// canonical after; inverse, they are twisted after, or made canonical.
 type Extra = u8;
 const PLAIN: Extra = 0;
 const TWIST: Extra = 1;
-/// Canonical outputs; of the inverse, times `1/N`.
+/// Canonical outputs; of the inverse, times the factor that node 0 holds, which for half of
+/// them is in that of node 1.
 const LAST: Extra = 2;
 const TWIST_LAST: Extra = TWIST | LAST;
 
@@ -461,7 +462,6 @@ unsafe fn inverse_sweep<L: Lanes, T: Tree, const R: usize, const EXTRA: Extra>(
                     if EXTRA & TWIST != 0 {
                         v = lanes.mul_lazy(v, twists.factor(k * apart + offset));
                     } else if EXTRA & LAST != 0 && k < R / 2 {
-                        // The other half's factor holds 1/N.
                         v = lanes.mul_lazy(v, tree.factor(0));
                     } else if bound[k] > 2 {
                         v = lanes.reduce(v);
@@ -525,11 +525,12 @@ unsafe fn inverse_lines<L: Lanes, const K: u32>(
     }
 }
 
-/// All layers of eight columns of `lines` lines.
+/// All layers of eight columns of `lines` lines, with `top` for the last sweep.
 #[inline(always)]
 unsafe fn inverse_columns<L: Lanes>(
     lanes: L,
     tree: Same,
+    top: Same,
     lines: usize,
     far: Strided,
     near: Strided,
@@ -548,7 +549,7 @@ unsafe fn inverse_columns<L: Lanes>(
                 inverse_radix::<L, _, PLAIN>(r, lanes, tree, twists, sweep);
             } else {
                 let sweep = Sweep { to: far, ..sweep };
-                inverse_radix::<L, _, LAST>(r, lanes, tree, twists, sweep);
+                inverse_radix::<L, _, LAST>(r, lanes, top, twists, sweep);
             }
         }
         sweep.from = near;
@@ -556,37 +557,52 @@ unsafe fn inverse_columns<L: Lanes>(
 }
 
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-pub(super) unsafe fn inverse<L: Lanes>(t: &NttTable, rows: &[*mut u64]) {
+pub(super) unsafe fn inverse<L: Lanes>(
+    t: &NttTable,
+    rows: &[(*const u64, *mut u64)],
+    scale: Shoup,
+) {
+    let m = t.modulus();
     let lines = (1 << t.log_n()) / ROW;
-    let twiddles = t.inverse_twiddles().as_ptr();
+    let twiddles = t.inverse_twiddles();
+    let mut top = [0; 2 << MAX_LOG_RADIX];
+    top.copy_from_slice(&twiddles[..2 << MAX_LOG_RADIX]);
+    top[0] = m.mul(twiddles[0], scale.value);
+    top[2] = m.mul(twiddles[2], top[0]);
+    for node in top.chunks_exact_mut(2).take(2) {
+        node[1] = quotient::<L>(m, node[0]);
+    }
+    let twiddles = twiddles.as_ptr();
     let mut buffer = Buffer([0; LANES * MAX_LINES]);
     let near = Strided { start: buffer.0.as_mut_ptr(), stride: LANES };
-    // SAFETY: rows have N words; `twiddles` laid the table out for this code.
+    // SAFETY: rows have N words; `twiddles` laid the table out for this code. Sources are
+    // only read.
     unsafe {
-        let lanes = L::new(t.modulus());
-        for (k, row) in rows.iter().enumerate() {
+        let lanes = L::new(m);
+        for (k, (source, row)) in rows.iter().enumerate() {
             for group in 0..lines / LANES {
-                let block = row.add(group * BLOCK);
+                let block = source.add(group * BLOCK).cast_mut();
                 let ahead = match rows.get(k + 1) {
                     _ if group + 1 < lines / LANES => Some(block.add(BLOCK)),
-                    next => next.copied(),
+                    next => next.map(|(source, _)| source.cast_mut()),
                 };
-                let source = Strided { start: block, stride: LANES };
+                let from = Strided { start: block, stride: LANES };
+                let out = row.add(group * BLOCK);
                 let group = Group::new::<L>(twiddles, lines, group);
-                inverse_lines::<L, 3>(lanes, group, source, near, ahead);
-                inverse_lines::<L, 2>(lanes, group, source, near, ahead);
-                inverse_lines::<L, 1>(lanes, group, source, near, ahead);
-                inverse_lines::<L, 0>(lanes, group, source, near, ahead);
+                inverse_lines::<L, 3>(lanes, group, from, near, ahead);
+                inverse_lines::<L, 2>(lanes, group, from, near, ahead);
+                inverse_lines::<L, 1>(lanes, group, from, near, ahead);
+                inverse_lines::<L, 0>(lanes, group, from, near, ahead);
                 for column in (0..ROW).step_by(LANES) {
                     transpose(
                         Strided { start: near.start.add(column * LANES), stride: LANES },
-                        Strided { start: block.add(column), stride: ROW },
+                        Strided { start: out.add(column), stride: ROW },
                     );
                 }
             }
             for column in (0..ROW).step_by(LANES) {
                 let far = Strided { start: row.add(column), stride: ROW };
-                inverse_columns(lanes, Same(twiddles), lines, far, near);
+                inverse_columns(lanes, Same(twiddles), Same(top.as_ptr()), lines, far, near);
             }
         }
     }
