@@ -38,9 +38,13 @@ fn plan(params: &Params, matrix: &LinearTransform, level: Level) -> LinearPlan {
     matrix.plan(LOG_N, params.chain(), level, from, to).unwrap()
 }
 
-fn encrypt(s: &Session, values: &[Complex<f64>], level: Level) -> Ciphertext {
+fn session(params: &Params, plan: &LinearPlan) -> Session {
+    Session::from_seed(params.clone(), &Seed::from_bytes([3; 32]), plan.required_keys())
+}
+
+fn encrypt(s: &Session, values: &[Complex<f64>], level: Level, seed: u8) -> Ciphertext {
     let plain = s.encoder.encode(values, level, s.params.scale_at(level)).unwrap();
-    s.encryptor.encrypt(&plain).unwrap()
+    s.encryptor.encrypt_with(&plain, &Seed::from_bytes([seed; 32])).unwrap()
 }
 
 fn precision(s: &Session, a: &Ciphertext, expected: &[Complex<f64>]) -> f64 {
@@ -74,10 +78,11 @@ fn products_are_those_in_the_clear() {
         let matrix = matrix(log_slots, &offsets);
         for level in [params.top(), Level(1)] {
             let plan = plan(&params, &matrix, level);
-            let s = Session::new(params.clone(), plan.required_keys());
+            let s = session(&params, &plan);
             let slots = 1 << log_slots;
             let inputs = [values(slots, 0.5), values(slots, -3.0)];
-            let encrypted = inputs.each_ref().map(|x| encrypt(&s, x, params.top()));
+            let [x, y] = &inputs;
+            let encrypted = [(x, 4), (y, 5)].map(|(x, seed)| encrypt(&s, x, params.top(), seed));
             let encrypted = encrypted.map(|x| s.evaluator.drop_to(&x, level).unwrap());
             // The scale of the level, which dropping does not give exactly.
             let scale = params.scale_at(level);
@@ -120,8 +125,9 @@ fn bits_do_not_depend_on_threads_or_company() {
     let params = params();
     let matrix = matrix(LOG_N - 1, &(-9..10).collect::<Vec<_>>());
     let plan = plan(&params, &matrix, params.top());
-    let s = Session::from_seed(params.clone(), &Seed::from_bytes([3; 32]), plan.required_keys());
-    let [x, y] = [0.0, 1.0].map(|salt| encrypt(&s, &values(1 << (LOG_N - 1), salt), params.top()));
+    let s = session(&params, &plan);
+    let [x, y] = [(0.0, 4), (1.0, 5)]
+        .map(|(salt, seed)| encrypt(&s, &values(1 << (LOG_N - 1), salt), params.top(), seed));
     let weights = s.evaluator.prepare(&plan).unwrap();
     let run = |threads, inputs: &[&Ciphertext]| {
         let results = par::with_threads(threads, || s.evaluator.transform_many(inputs, &weights));
@@ -151,15 +157,15 @@ fn what_cannot_be_is_refused() {
     assert!(matches!(zero.plan(LOG_N, chain, top, from, to), Err(Error::Circuit(_))));
 
     let plan = plan_at(top, from, to).unwrap();
-    let s = Session::new(params.clone(), plan.required_keys());
+    let s = session(&params, &plan);
     let weights = s.evaluator.prepare(&plan).unwrap();
     let run = |e: &Evaluator, x: &Ciphertext| plan.run(e, &weights, x).map(|_| ());
-    let x = encrypt(&s, &values(8, 0.0), top);
+    let x = encrypt(&s, &values(8, 0.0), top, 4);
     assert_eq!(run(&s.evaluator, &x), Ok(()));
     let low = s.evaluator.drop_to(&x, Level(1)).unwrap();
     let low = s.evaluator.with_scale(&low, from).unwrap();
     assert!(matches!(run(&s.evaluator, &low), Err(Error::LevelOutOfRange { .. })));
-    let long = encrypt(&s, &values(16, 0.0), top);
+    let long = encrypt(&s, &values(16, 0.0), top, 4);
     assert!(matches!(run(&s.evaluator, &long), Err(Error::SlotMismatch { .. })));
     let other = s.evaluator.with_scale(&x, to * to).unwrap();
     assert!(matches!(run(&s.evaluator, &other), Err(Error::ScaleMismatch { .. })));
