@@ -679,13 +679,11 @@ mod tests {
         assert!((Dd::from(10).log2().lo() - 1.661617516973592e-16).abs() < 1e-30);
     }
 
-    /// Taylor series with 300 bits.
-    fn check_sin_cos(x: Dd) {
-        const BITS: u32 = 300;
-        let turns = big(x) & ((BigInt::from(1) << POINT) - 1);
-        let angle: BigInt = (turns * 2 * pi(BITS)) >> POINT;
+    /// An angle of up to a turn and its sine and cosine, times `2^bits`, by Taylor series.
+    fn sin_cos(turns: BigInt, bits: u32) -> (BigInt, BigInt, BigInt) {
+        let angle: BigInt = (turns * 2 * pi(bits)) >> POINT;
         let (mut sin, mut cos) = (BigInt::ZERO, BigInt::ZERO);
-        let mut term = BigInt::from(1) << BITS;
+        let mut term = BigInt::from(1) << bits;
         for k in 0u32..120 {
             match k % 4 {
                 0 => cos += &term,
@@ -693,8 +691,15 @@ mod tests {
                 2 => cos -= &term,
                 _ => sin -= &term,
             }
-            term = ((term * &angle) >> BITS) / (k + 1);
+            term = ((term * &angle) >> bits) / (k + 1);
         }
+        (angle, sin, cos)
+    }
+
+    fn check_sin_cos(x: Dd) {
+        const BITS: u32 = 300;
+        let turns = big(x) & ((BigInt::from(1) << POINT) - 1);
+        let (_, sin, cos) = sin_cos(turns, BITS);
         let (got_sin, got_cos) = x.sin_cos_turns();
         for (got, exact) in [(got_sin, sin), (got_cos, cos)] {
             let error = magnitude(&((big(got) >> (POINT - BITS)) - exact));
@@ -702,24 +707,12 @@ mod tests {
         }
     }
 
-    /// `sin` of the result by its Taylor series with 600 bits; the derivative takes
-    /// the error in `x` to one in the result.
+    /// The sine of the result; the derivative takes the error in `x` to one in the result.
     fn check_asin(x: Dd) {
         const BITS: u32 = 600;
         let got = x.asin_turns();
         assert!(got.abs() <= Dd::from(0.25));
-        let angle: BigInt = (big(got) * 2 * pi(BITS)) >> POINT;
-        let (mut sin, mut cos) = (BigInt::ZERO, BigInt::ZERO);
-        let mut term = BigInt::from(1) << BITS;
-        for k in 0u32..120 {
-            match k % 4 {
-                0 => cos += &term,
-                1 => sin += &term,
-                2 => cos -= &term,
-                _ => sin -= &term,
-            }
-            term = ((term * &angle) >> BITS) / (k + 1);
-        }
+        let (angle, sin, cos) = sin_cos(big(got), BITS);
         let error = magnitude(&((big(x) >> (POINT - BITS)) - sin));
         // 2^-97 of the angle, times the cosine, and the curvature at quarter turns.
         let allowed: BigInt = ((magnitude(&angle) * magnitude(&cos)) >> (BITS + 97))
