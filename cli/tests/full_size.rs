@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{assert_fields, sudare, sudare_at};
+use common::{BENCH_FIELDS, assert_fields, sudare, sudare_at};
 use serde_json::Value;
 use std::sync::{Mutex, PoisonError};
 
@@ -55,17 +55,10 @@ fn bootstrapping_is_right_and_timed_by_stages() {
     let ops: Vec<&str> = lines.iter().map(|line| line["op"].as_str().unwrap()).collect();
     assert_eq!(ops, ["bootstrap", "slots_to_coeffs", "mod_raise", "coeffs_to_slots", "eval_mod"]);
     for line in &lines {
+        assert_fields(line, &BENCH_FIELDS);
         assert_fields(
             line,
             &[
-                "params",
-                "level",
-                "threads",
-                "isa",
-                "median_ms",
-                "min_ms",
-                "runs",
-                "bytes",
                 "log_slots",
                 "ciphertexts",
                 "levels_left",

@@ -3,8 +3,24 @@
 
 mod common;
 
-use common::{assert_fields, sudare};
+use common::{BENCH_FIELDS, assert_fields, sudare};
 use serde_json::Value;
+
+/// Fields of every parameter set.
+const PARAMS_FIELDS: [&str; 12] = [
+    "name",
+    "log_n",
+    "log_q",
+    "log_p",
+    "log_qp",
+    "secret",
+    "security_bits",
+    "levels",
+    "slots",
+    "log2_scale",
+    "source",
+    "dnum",
+];
 
 #[test]
 fn every_command_has_help_with_an_example() {
@@ -36,23 +52,7 @@ fn parameters_are_listed_and_explained() {
         assert!(presets.iter().any(|preset| preset["name"] == name), "{name}");
     }
     let n14 = sudare("params n14 --json").json();
-    assert_fields(
-        &n14,
-        &[
-            "name",
-            "log_n",
-            "log_q",
-            "log_p",
-            "log_qp",
-            "secret",
-            "security_bits",
-            "levels",
-            "slots",
-            "log2_scale",
-            "source",
-            "dnum",
-        ],
-    );
+    assert_fields(&n14, &PARAMS_FIELDS);
     assert_eq!((n14["log_n"].as_u64(), n14["dnum"].as_u64()), (Some(14), Some(4)));
     assert!(n14["security_bits"].as_f64().unwrap() >= 128.0);
     // The list prices the sizes as written, the explanation the primes found.
@@ -80,20 +80,10 @@ fn bootstrapping_sets_are_listed_and_explained() {
     for (name, values) in [("n16-boot", "complex"), ("n16-boot-real", "real")] {
         let set = sudare(&format!("params {name} --json")).json();
         assert_eq!(set["precision_bits"], listed(name)["precision_bits"]);
+        assert_fields(&set, &PARAMS_FIELDS);
         assert_fields(
             &set,
             &[
-                "name",
-                "log_n",
-                "log_q",
-                "log_p",
-                "log_qp",
-                "secret",
-                "security_bits",
-                "levels",
-                "slots",
-                "log2_scale",
-                "source",
                 "levels_after",
                 "precision_bits",
                 "log2_failure",
@@ -219,10 +209,7 @@ fn benchmarks_print_one_checked_line_per_operation() {
         ]
     );
     for line in &lines {
-        assert_fields(
-            line,
-            &["op", "params", "level", "threads", "isa", "median_ms", "min_ms", "runs", "bytes"],
-        );
+        assert_fields(line, &BENCH_FIELDS);
         assert!(line["min_ms"].as_f64().unwrap() > 0.0);
         assert!(line["median_ms"].as_f64() >= line["min_ms"].as_f64());
         let exact = line["op"].as_str().unwrap().starts_with("ntt");
@@ -252,7 +239,7 @@ fn functions_and_statistics_are_timed_and_checked() {
 fn transforms_are_timed_and_checked() {
     // Two factors take two levels, which the smallest set has.
     let run = sudare("bench dft --log-slots 8 --radix 16 --runs 1 --json").json();
-    assert_fields(&run, &["op", "level", "median_ms", "min_ms", "runs", "precision_bits", "bytes"]);
+    assert_fields(&run, &BENCH_FIELDS);
     assert_eq!((&run["params"], &run["log_slots"]), (&"n13".into(), &8.into()));
     assert!(run["precision_bits"].as_f64().unwrap() > 17.0, "{run}");
     let run = sudare("bench linear_transform --params n13 --level 2 --runs 1 --json").json();

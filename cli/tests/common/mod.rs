@@ -12,6 +12,10 @@ use std::{
 pub const LBW: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/apps/data/lbw.csv");
 pub const UIS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/apps/data/uis.csv");
 
+/// Fields of every timing; `precision_bits` is null where results are exact.
+pub const BENCH_FIELDS: [&str; 9] =
+    ["op", "params", "level", "threads", "isa", "median_ms", "min_ms", "runs", "bytes"];
+
 /// What a run of `sudare` left.
 pub struct Run {
     pub status: Option<i32>,
