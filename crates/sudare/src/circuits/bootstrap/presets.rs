@@ -40,14 +40,38 @@ pub fn presets() -> Vec<BootstrapPreset> {
     all
 }
 
-/// Primes of each part of a chain, from the bottom.
+impl BootstrapPreset {
+    pub(super) fn new(
+        name: &str,
+        summary: &str,
+        source: &str,
+        spec: Spec,
+        bootstrap: BootstrapSpec,
+        precision_bits: f64,
+    ) -> Self {
+        let (name, summary, source) = (name.into(), summary.into(), source.into());
+        Self { preset: Preset { name, summary, source, spec }, bootstrap, precision_bits }
+    }
+}
+
+/// A specification for slots that fill the ring, without special primes: sizes of the primes
+/// of a level and how many such levels, from the bottom.
+pub(super) fn full_ring(
+    bootstrap: &BootstrapSpec,
+    log2_scale: f64,
+    levels: &[(&[f64], usize)],
+) -> Spec {
+    let q_bits = levels.iter().flat_map(|&(bits, count)| vec![bits.to_vec(); count]).collect();
+    Spec { q_bits, ..Spec::uniform(bootstrap.log_slots + 1, 0.0, 0, log2_scale, Vec::new()) }
+}
+
+/// Sizes of primes in each part of a chain, from the bottom.
 struct Chain {
-    log_n: u32,
     /// Of messages before they are raised.
     single_bits: f64,
     /// Between the scale of usable levels and that one, for a refinement.
     reserved_bits: Option<f64>,
-    /// Sizes of the primes of a usable level, together the scale there.
+    /// Of each prime of a usable level, together the scale there.
     usable_bits: Vec<f64>,
     usable: usize,
     /// Of the upper matrices and the reduction.
@@ -56,17 +80,19 @@ struct Chain {
 }
 
 impl Chain {
-    fn spec(&self, bootstrap: &BootstrapSpec) -> Spec {
+    fn spec(self, bootstrap: &BootstrapSpec) -> Spec {
         let reduction = &bootstrap.eval_mod;
         let low = bootstrap.slots_to_coeffs.len() + 2 * usize::from(bootstrap.correction);
         let high = bootstrap.coeffs_to_slots.len() + reduction.depth().unwrap_or(0) as usize;
-        let mut q_bits = vec![vec![self.single_bits + reduction.log2_ratio]];
-        q_bits.extend(vec![vec![self.single_bits]; low]);
-        q_bits.extend(self.reserved_bits.map(|bits| vec![bits]));
-        q_bits.extend(vec![self.usable_bits.clone(); self.usable]);
-        q_bits.extend(vec![vec![self.high_bits]; high]);
-        let log2_scale = self.usable_bits.iter().sum();
-        Spec { q_bits, ..Spec::uniform(self.log_n, 0.0, 0, log2_scale, self.p_bits.clone()) }
+        let levels = [
+            (&[self.single_bits + reduction.log2_ratio][..], 1),
+            (&[self.single_bits], low),
+            (self.reserved_bits.as_slice(), self.reserved_bits.iter().len()),
+            (&self.usable_bits, self.usable),
+            (&[self.high_bits], high),
+        ];
+        let spec = full_ring(bootstrap, self.usable_bits.iter().sum(), &levels);
+        Spec { p_bits: self.p_bits, ..spec }
     }
 }
 
@@ -91,7 +117,6 @@ fn complex() -> BootstrapPreset {
         refinement: None,
     };
     let chain = Chain {
-        log_n: 16,
         single_bits: 37.0,
         reserved_bits: None,
         usable_bits: vec![37.0],
@@ -99,30 +124,26 @@ fn complex() -> BootstrapPreset {
         high_bits: 49.6,
         p_bits: vec![49.65; 8],
     };
-    BootstrapPreset {
-        preset: Preset {
-            name: "n16-boot".into(),
-            summary: "bootstrapping of 2^15 complex slots, 20 bits, 14 levels of 37 bits; 128 bits"
-                .into(),
-            source: "sized for 20 bits of precision in the largest modulus at 128 bits".into(),
-            spec: chain.spec(&bootstrap),
-        },
+    BootstrapPreset::new(
+        "n16-boot",
+        "bootstrapping of 2^15 complex slots, 20 bits, 14 levels of 37 bits; 128 bits",
+        "sized for 20 bits of precision in the largest modulus at 128 bits",
+        chain.spec(&bootstrap),
         bootstrap,
-        precision_bits: 21.5,
-    }
+        21.5,
+    )
 }
 
 fn real() -> BootstrapPreset {
     let set = complex();
-    BootstrapPreset {
-        preset: Preset {
-            name: "n16-boot-real".into(),
-            summary: "bootstrapping of 2^15 real slots with one reduction; 128 bits".into(),
-            ..set.preset
-        },
-        bootstrap: BootstrapSpec { values: Values::Real, ..set.bootstrap },
-        precision_bits: 22.5,
-    }
+    BootstrapPreset::new(
+        "n16-boot-real",
+        "bootstrapping of 2^15 real slots with one reduction; 128 bits",
+        &set.preset.source,
+        set.preset.spec,
+        BootstrapSpec { values: Values::Real, ..set.bootstrap },
+        22.5,
+    )
 }
 
 /// The first bootstrapping leaves errors near `2^-19` at most, 22 bits in the mean, and one
@@ -132,7 +153,6 @@ fn high() -> BootstrapPreset {
     let refinement = Some(Refinement { rounds: 1, gain_bits: 19 });
     let bootstrap = BootstrapSpec { refinement, ..complex().bootstrap };
     let chain = Chain {
-        log_n: 16,
         single_bits: 38.5,
         reserved_bits: Some(19.585),
         usable_bits: vec![29.0; 2],
@@ -140,17 +160,14 @@ fn high() -> BootstrapPreset {
         high_bits: 49.95,
         p_bits: vec![49.97; 8],
     };
-    BootstrapPreset {
-        preset: Preset {
-            name: "n16-boot-high".into(),
-            summary: "bootstrapping of 2^15 complex slots, 40 bits, 8 levels of 58 bits; 128 bits"
-                .into(),
-            source: "sized for 40 bits of precision in the largest modulus at 128 bits".into(),
-            spec: chain.spec(&bootstrap),
-        },
+    BootstrapPreset::new(
+        "n16-boot-high",
+        "bootstrapping of 2^15 complex slots, 40 bits, 8 levels of 58 bits; 128 bits",
+        "sized for 40 bits of precision in the largest modulus at 128 bits",
+        chain.spec(&bootstrap),
         bootstrap,
-        precision_bits: 41.0,
-    }
+        41.0,
+    )
 }
 
 /// Without a correction: the sine is off by 15 bits in the mean at messages of `2^-8` of
@@ -168,7 +185,6 @@ fn fast() -> BootstrapPreset {
         ..set.bootstrap
     };
     let chain = Chain {
-        log_n: 16,
         single_bits: 30.0,
         reserved_bits: None,
         usable_bits: vec![30.0],
@@ -176,17 +192,14 @@ fn fast() -> BootstrapPreset {
         high_bits: 42.0,
         p_bits: vec![42.3; 12],
     };
-    BootstrapPreset {
-        preset: Preset {
-            name: "n16-boot-fast".into(),
-            summary: "bootstrapping of 2^15 complex slots, 12 bits, 8 levels of 30 bits; 128 bits"
-                .into(),
-            source: "sized for 12 bits of precision in the least time".into(),
-            spec: chain.spec(&bootstrap),
-        },
+    BootstrapPreset::new(
+        "n16-boot-fast",
+        "bootstrapping of 2^15 complex slots, 12 bits, 8 levels of 30 bits; 128 bits",
+        "sized for 12 bits of precision in the least time",
+        chain.spec(&bootstrap),
         bootstrap,
-        precision_bits: 13.0,
-    }
+        13.0,
+    )
 }
 
 /// Two factors a map instead of more save levels, and messages of `2^-9.5` of `q_0` the
@@ -202,7 +215,6 @@ fn small_ring() -> BootstrapPreset {
         ..set.bootstrap
     };
     let chain = Chain {
-        log_n: 15,
         single_bits: 34.0,
         reserved_bits: None,
         usable_bits: vec![34.0],
@@ -210,15 +222,12 @@ fn small_ring() -> BootstrapPreset {
         high_bits: 47.5,
         p_bits: vec![47.55; 3],
     };
-    BootstrapPreset {
-        preset: Preset {
-            name: "n15-boot".into(),
-            summary: "bootstrapping of 2^14 complex slots, 17 bits, 4 levels of 34 bits; 128 bits"
-                .into(),
-            source: "sized for 17 bits of precision in the largest modulus at 128 bits".into(),
-            spec: chain.spec(&bootstrap),
-        },
+    BootstrapPreset::new(
+        "n15-boot",
+        "bootstrapping of 2^14 complex slots, 17 bits, 4 levels of 34 bits; 128 bits",
+        "sized for 17 bits of precision in the largest modulus at 128 bits",
+        chain.spec(&bootstrap),
         bootstrap,
-        precision_bits: 17.2,
-    }
+        17.2,
+    )
 }

@@ -5,10 +5,10 @@
 //! Sizes of slots follow from the plan: a coefficient may be as large as
 //! `q_0 / (scale 2^log2_ratio)`, the integer bits that "Bootstrapping on SEAL" prints.
 
-use super::{BootstrapPreset, BootstrapSpec, Order, Values};
+use super::{BootstrapPreset, BootstrapSpec, Order, Values, presets::full_ring};
 use crate::{
     circuits::{EvalModSpec, ModMethod},
-    ckks::{Preset, Spec},
+    ckks::Spec,
     rlwe::SecretDistribution,
 };
 
@@ -25,7 +25,7 @@ pub(super) fn reproductions() -> Vec<BootstrapPreset> {
     all
 }
 
-/// Primes of each part of a chain, from the bottom.
+/// Sizes of primes in each part of a chain, from the bottom.
 struct Chain {
     base_bits: f64,
     /// Of messages, and of every level that does not belong to the reduction or what is
@@ -44,14 +44,15 @@ struct Chain {
 }
 
 impl Chain {
-    const LOG_N: u32 = 16;
-
     fn spec(self, bootstrap: &BootstrapSpec) -> Spec {
-        let mut spec =
-            Spec::uniform(Self::LOG_N, self.base_bits, self.low, self.log2_scale, Vec::new());
         let (middle, high) = upper_levels(bootstrap);
-        spec.q_bits.extend(vec![vec![self.middle_bits]; middle]);
-        spec.q_bits.extend(vec![vec![self.high_bits]; high]);
+        let levels = [
+            (&[self.base_bits][..], 1),
+            (&[self.log2_scale], self.low),
+            (&[self.middle_bits], middle),
+            (&[self.high_bits], high),
+        ];
+        let spec = full_ring(bootstrap, self.log2_scale, &levels);
         let chain = spec.q_bits.concat();
         let digits = chain.chunks(chain.len().div_ceil(self.digits));
         let largest = digits.map(|digit| digit.iter().sum()).fold(0.0, f64::max);
@@ -78,7 +79,7 @@ fn upper_levels(bootstrap: &BootstrapSpec) -> (usize, usize) {
 /// All slots, complex, CoeffsToSlots first, no ephemeral secret.
 fn bootstrap(to_slots: &[u32], to_coeffs: &[u32], eval_mod: EvalModSpec) -> BootstrapSpec {
     BootstrapSpec {
-        log_slots: Chain::LOG_N - 1,
+        log_slots: 15,
         order: Order::CoeffsToSlotsFirst,
         values: Values::Complex,
         ephemeral_weight: None,
@@ -111,21 +112,17 @@ fn full_rns() -> BootstrapPreset {
         digits: 7,
         h: 64,
     };
-    BootstrapPreset {
-        preset: Preset {
-            name: "fullrns-boot".into(),
-            summary: "reproduction: bootstrapping of 2^15 complex slots by an exponential, 32 \
-                      levels of 55 bits, h = 64; 80 bits"
-                .into(),
-            source: "Akimoto, Sakuma, \"Speed-up of RNS type approximate homomorphic encryption \
-                     by parallel processing: bootstrapping in less than 1 ms\" (in Japanese), \
-                     section 5 and Tables 1 and 2"
-                .into(),
-            spec: chain.spec(&bootstrap),
-        },
+    BootstrapPreset::new(
+        "fullrns-boot",
+        "reproduction: bootstrapping of 2^15 complex slots by an exponential, 32 \
+         levels of 55 bits, h = 64; 80 bits",
+        "Akimoto, Sakuma, \"Speed-up of RNS type approximate homomorphic encryption \
+         by parallel processing: bootstrapping in less than 1 ms\" (in Japanese), \
+         section 5 and Tables 1 and 2",
+        chain.spec(&bootstrap),
         bootstrap,
-        precision_bits: 20.7,
-    }
+        20.7,
+    )
 }
 
 /// Section 4.3.3: `q_0` of 41 bits, `log2 Q` 1240, scale `2^31`, `h = 64`, `r = 7`, radix
@@ -151,20 +148,16 @@ fn thesis() -> BootstrapPreset {
         digits: 4,
         h: 64,
     };
-    BootstrapPreset {
-        preset: Preset {
-            name: "thesis-boot".into(),
-            summary: "reproduction: bootstrapping of 2^15 complex slots by an exponential, log2 Q \
-                      1240, h = 64; under 128 bits"
-                .into(),
-            source: "Han, doctoral thesis on bootstrapping methods (Seoul National University), \
-                     section 4.3.3 and Table 4.2"
-                .into(),
-            spec: chain.spec(&bootstrap),
-        },
+    BootstrapPreset::new(
+        "thesis-boot",
+        "reproduction: bootstrapping of 2^15 complex slots by an exponential, log2 Q \
+         1240, h = 64; under 128 bits",
+        "Han, doctoral thesis on bootstrapping methods (Seoul National University), \
+         section 4.3.3 and Table 4.2",
+        chain.spec(&bootstrap),
         bootstrap,
-        precision_bits: 12.2,
-    }
+        12.2,
+    )
 }
 
 /// A line of Table 1 of "Bootstrapping on SEAL".
@@ -231,23 +224,21 @@ impl Seal {
             digits: 4,
             h: self.h,
         };
-        BootstrapPreset {
-            preset: Preset {
-                name: format!("seal-boot-{number}"),
-                summary: format!(
-                    "reproduction: bootstrapping of 2^15 complex slots by a cosine and an \
-                     inverse sine, scale 2^{:.0}, h = {}; under 128 bits",
-                    self.log2_scale, self.h
-                ),
-                source: format!(
-                    "Kang, Kim, Lee, Lee, No, \"Bootstrapping on SEAL\", Tables 1 and 2, No. \
-                     {number}"
-                ),
-                spec: chain.spec(&bootstrap),
-            },
+        let summary = format!(
+            "reproduction: bootstrapping of 2^15 complex slots by a cosine and an inverse sine, \
+             scale 2^{:.0}, h = {}; under 128 bits",
+            self.log2_scale, self.h
+        );
+        BootstrapPreset::new(
+            &format!("seal-boot-{number}"),
+            &summary,
+            &format!(
+                "Kang, Kim, Lee, Lee, No, \"Bootstrapping on SEAL\", Tables 1 and 2, No. {number}"
+            ),
+            chain.spec(&bootstrap),
             bootstrap,
-            precision_bits: self.precision_bits,
-        }
+            self.precision_bits,
+        )
     }
 }
 
