@@ -17,7 +17,7 @@ pub mod sim;
 mod sums;
 
 pub use crate::ckks::{Chain, Complex};
-pub use approximations::{ScaledCosine, TaylorExponential, inverse_sine};
+pub use approximations::ScaledCosine;
 pub use eval_mod::{EvalModPlan, EvalModSpec, ModMethod};
 pub use linear::{LinearPlan, LinearTransform};
 pub use lock_step::LockStep;

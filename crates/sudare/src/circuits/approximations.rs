@@ -121,76 +121,39 @@ impl ScaledCosine {
     }
 }
 
-/// The odd polynomial of at most this degree that is nearest to `asin(y) / 2π` for
-/// `|y| <= sin(2π 2^-log2_ratio)`; its values, messages, reach `2^-log2_ratio`.
+/// The largest `|sin(2πx)|`.
+pub(super) fn sine_radius(log2_ratio: f64) -> f64 {
+    (TAU * (-log2_ratio).exp2()).sin()
+}
+
+/// `2^log2_ratio asin(y) / 2π` on the sines, interpolated in the Chebyshev nodes: messages as
+/// multiples of the largest one. Odd.
 ///
 /// The correction of the sine of Lee et al.
 /// ([2020/552](https://eprint.iacr.org/2020/552)).
 ///
 /// # Errors
-/// [`Error::Circuit`] for a `log2_ratio` not from 3 to 32, and those of
-/// [`Approximation::minimax`].
-pub fn inverse_sine(degree: usize, log2_ratio: u32) -> Result<Approximation> {
-    check_ratio(log2_ratio)?;
-    let reach = Dd::ONE.mul_pow2(-(log2_ratio as i32)).sin_cos_turns().0.to_f64().next_up();
-    let domain = Domain::new(&[-reach..reach], reach, Parity::Odd)?;
-    Approximation::minimax(Dd::asin_turns, &domain, degree)
+/// Those of [`Polynomial::chebyshev`].
+pub(super) fn inverse_sine(degree: usize, log2_ratio: f64) -> Result<Polynomial> {
+    let (radius, factor) = (sine_radius(log2_ratio), log2_ratio.exp2() / TAU);
+    Polynomial::chebyshev(|y: f64| y.asin() * factor, -radius..radius, degree)
 }
 
-/// `exp(2πix)` as `r` squarings of the Taylor polynomial of `exp(2πix / 2^r)`: Cheon, Han,
-/// Kim, Kim, Song, "Bootstrapping for approximate homomorphic encryption"
-/// ([2018/153](https://eprint.iacr.org/2018/153)). Its imaginary part is `sin(2πx)`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TaylorExponential {
-    polynomial: Polynomial,
-    squarings: u32,
-}
-
-impl TaylorExponential {
-    /// For `|x| <= radius`.
-    ///
-    /// # Errors
-    /// [`Error::Circuit`] for a degree not from 1 to 64, more than 32 squarings, or a
-    /// radius that is not positive and finite.
-    pub fn new(degree: usize, squarings: u32, radius: f64) -> Result<Self> {
-        if !(1..=64).contains(&degree) || squarings > 32 {
-            return Err(Error::Circuit(format!(
-                "exponential of degree {degree} with {squarings} squarings: a degree from 1 to 64 \
-                 and at most 32 squarings are needed"
-            )));
-        }
-        let slope = Dd::PI.mul_pow2(1 - squarings as i32);
-        let mut term = Dd::ONE;
-        let mut coeffs = vec![1.0];
-        for k in 1..=degree {
-            term *= slope / Dd::from(k as u64);
-            coeffs.push(term.to_f64());
-        }
-        Ok(Self { polynomial: Polynomial::taylor(coeffs, radius)?, squarings })
-    }
-
-    /// `sum (2π / 2^r)^k / k! z^k` in `z = ix`, for `|z| <= radius`.
-    #[must_use]
-    pub fn polynomial(&self) -> &Polynomial {
-        &self.polynomial
-    }
-
-    /// The number of squarings, `r`.
-    #[must_use]
-    pub fn squarings(&self) -> u32 {
-        self.squarings
-    }
-
-    /// A bound of `|p(ix)^(2^r) - exp(2πix)|` for `|x| <= radius`, `(1 + e)^(2^r) - 1` with
-    /// `e = (2π radius / 2^r)^(d+1) / (d+1)!` that of the Taylor polynomial of degree `d`
-    /// on the imaginary axis; infinite if it exceeds the range of an `f64`.
-    #[must_use]
-    pub fn error_bound(&self) -> f64 {
-        let angle = self.polynomial.interval().end * TAU / f64::from(self.squarings).exp2();
-        let terms = self.polynomial.degree() + 1;
-        let taylor = (1..=terms).fold(1.0, |term, k| term * angle / k as f64);
-        (0..self.squarings).fold(taylor, |e, _| e * (2.0 + e))
-    }
+/// The Taylor polynomial in `iv` of `exp(2πix / 2^r)` for `x = radius v`, from which `r`
+/// squarings make `exp(2πix)`, with the imaginary part `sin(2πx)`: Cheon, Han, Kim, Kim,
+/// Song, "Bootstrapping for approximate homomorphic encryption"
+/// ([2018/153](https://eprint.iacr.org/2018/153)).
+///
+/// # Errors
+/// Those of [`Polynomial::monomial`].
+pub(super) fn exponential(degree: usize, squarings: u32, radius: f64) -> Result<Polynomial> {
+    let angle = TAU * radius / f64::from(squarings).exp2();
+    let next = |term: &mut f64, n: usize| {
+        let this = *term;
+        *term *= angle / (n + 1) as f64;
+        Some(this)
+    };
+    Polynomial::monomial((0..=degree).scan(1.0, next).collect())
 }
 
 fn check_ratio(log2_ratio: u32) -> Result<()> {
@@ -300,51 +263,46 @@ mod tests {
     }
 
     /// The sine is undone to the published term: `asin(y) = y + y^3/6 + 3y^5/40 + ...`,
-    /// whose first missing one shrinks by `2^-(d+1)` as Chebyshev polynomials do.
+    /// whose first missing one shrinks by `2^-d` as interpolated.
     #[test]
     fn inverse_sine_undoes_the_sine() {
         // Coefficients of y^3, y^5, y^7 and y^9 of asin.
         let next = [1.0 / 6.0, 3.0 / 40.0, 15.0 / 336.0, 105.0 / 3456.0];
         for log2_ratio in [5, 8] {
-            let reach = (TAU * 2f64.powi(-log2_ratio)).sin();
+            let largest = 2f64.powi(-log2_ratio);
+            let reach = (TAU * largest).sin();
             for (degree, next) in [1, 3, 5, 7].into_iter().zip(next) {
-                let found = inverse_sine(degree, log2_ratio as u32).unwrap();
-                let estimate =
-                    next * reach.powi(degree as i32 + 2) / 2f64.powi(degree as i32 + 1) / TAU;
-                if estimate > 1e-17 {
-                    assert!(
-                        (found.max_error / estimate - 1.0).abs() < 0.1,
-                        "{degree} {log2_ratio}"
-                    );
-                }
-                for m in union(0, log2_ratio) {
-                    let back = found.polynomial.evaluate((TAU * m).sin());
-                    assert!((back - m).abs() <= found.max_error + 1e-17, "{degree} {log2_ratio}");
-                }
+                let found = inverse_sine(degree, f64::from(log2_ratio)).unwrap();
+                assert!(found.coeffs().iter().step_by(2).all(|&c| c == 0.0));
+                let error = |m: f64| found.evaluate((TAU * m).sin()) - m / largest;
+                let most = union(0, log2_ratio).map(|m| error(m).abs()).fold(0.0, f64::max);
+                let degree = degree as i32;
+                let estimate = next * reach.powi(degree + 2) / 2f64.powi(degree) / TAU / largest;
+                let off = (most / estimate - 1.0).abs();
+                assert!(off < 0.1 || most < 1e-14, "{degree} {log2_ratio}: {most:e}");
             }
         }
     }
 
+    /// Off by at most `(1 + e)^(2^r) - 1`, `e` being the first missing term.
     #[test]
-    fn taylor_exponential_by_squaring() {
+    fn exponential_by_squaring() {
         for (degree, squarings, radius) in [(7, 6, 12.25), (3, 8, 5.0), (7, 10, 20.0)] {
-            let exp = TaylorExponential::new(degree, squarings, radius).unwrap();
-            let times = |a: Complex<f64>, b: Complex<f64>| {
-                Complex::new(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re)
-            };
+            let found = exponential(degree, squarings, radius).unwrap();
             let mut most = 0f64;
             for i in -1000..=1000 {
-                let x = radius * f64::from(i) / 1000.0;
-                let mut y = Complex::new(0.0, 0.0);
-                for &c in exp.polynomial().coeffs().iter().rev() {
-                    y = times(y, Complex::new(0.0, x)) + Complex::new(c, 0.0);
-                }
-                for _ in 0..exp.squarings() {
-                    y = times(y, y);
-                }
-                most = most.max((y.re - (TAU * x).cos()).hypot(y.im - (TAU * x).sin()));
+                let v = f64::from(i) / 1000.0;
+                let coeffs = found.coeffs().iter().rev();
+                let start = coeffs.fold(Complex::new(0.0, 0.0), |y, &c| {
+                    y * Complex::new(0.0, v) + Complex::new(c, 0.0)
+                });
+                let y = (0..squarings).fold(start, |y, _| y * y);
+                let angle = TAU * radius * v;
+                most = most.max((y.re - angle.cos()).hypot(y.im - angle.sin()));
             }
-            let bound = exp.error_bound();
+            let angle = TAU * radius / 2f64.powi(squarings as i32);
+            let term = (1..=degree + 1).fold(1.0, |term, k| term * angle / k as f64);
+            let bound = (0..squarings).fold(term, |e, _| e * (2.0 + e));
             assert!(most <= bound + 1e-11 && most > bound / 2.0 - 1e-11, "{most:e} {bound:e}");
         }
     }
@@ -354,11 +312,5 @@ mod tests {
         for (k, r, ratio) in [(1025, 3, 8), (14, 17, 8), (14, 3, 2), (14, 3, 33)] {
             assert!(matches!(ScaledCosine::new(k, r, ratio), Err(Error::Circuit(_))));
         }
-        assert!(inverse_sine(0, 8).is_err());
-        assert!(inverse_sine(3, 2).is_err());
-        for (degree, squarings, radius) in [(0, 3, 1.0), (65, 3, 1.0), (7, 33, 1.0), (7, 3, 0.0)] {
-            assert!(TaylorExponential::new(degree, squarings, radius).is_err());
-        }
-        assert_eq!(TaylorExponential::new(64, 0, 1e200).unwrap().error_bound(), f64::INFINITY);
     }
 }

@@ -7,6 +7,7 @@
 
 use super::{
     LockStep, Ops, ScaledCosine,
+    approximations::{exponential, inverse_sine, sine_radius},
     input::Input,
     polynomial::{Polynomial, PolynomialPlan, bits, double_angle, real},
 };
@@ -172,7 +173,7 @@ impl EvalModSpec {
         needs(curves.depth())?;
         let doublings = self.method.doublings();
         let sine_scale = |end: Level| match &curves.inverse {
-            Some(_) => chain.divisor(end) / Scale::from_f64(self.sine_radius()),
+            Some(_) => chain.divisor(end) / Scale::from_f64(sine_radius(self.log2_ratio)),
             None => out * Scale::from_log2(self.log2_ratio) / Scale::from_f64(TAU),
         };
         let first = |angle_level: Level| {
@@ -215,11 +216,6 @@ impl EvalModSpec {
         })
     }
 
-    /// The largest `|sin(2 pi x)|`.
-    fn sine_radius(&self) -> f64 {
-        (TAU * (-self.log2_ratio).exp2()).sin()
-    }
-
     /// The polynomials in the clear.
     fn curves(&self) -> Result<Curves> {
         let within = |name: &str, found: f64, least: f64, most: f64| {
@@ -230,7 +226,6 @@ impl EvalModSpec {
         };
         within("k", f64::from(self.k), 0.0, 1024.0)?;
         within("log2_ratio", self.log2_ratio, 3.0, 32.0)?;
-        let bound = self.bound();
         let polynomial = match self.method {
             ModMethod::Cosine { degree, double_angles } => {
                 within("degree", degree as f64, 2.0, 254.0)?;
@@ -245,14 +240,7 @@ impl EvalModSpec {
             ModMethod::Exponential { degree, squarings } => {
                 within("degree", degree as f64, 1.0, 511.0)?;
                 within("squarings", f64::from(squarings), 0.0, 32.0)?;
-                let radius = TAU * bound / f64::from(squarings).exp2();
-                let next = |term: &mut f64, n: usize| {
-                    let this = *term;
-                    *term *= radius / (n + 1) as f64;
-                    Some(this)
-                };
-                let terms = (0..=degree).scan(1.0, next).collect();
-                Polynomial::monomial(terms)?
+                exponential(degree, squarings, self.bound())?
             }
         };
         let inverse = match self.inverse_sine {
@@ -262,9 +250,7 @@ impl EvalModSpec {
                         "{OP}: degree {degree} of the inverse sine: choose an odd one up to 63"
                     )));
                 }
-                let (radius, factor) = (self.sine_radius(), self.log2_ratio.exp2() / TAU);
-                let inverse = |s: f64| s.asin() * factor;
-                Some(Polynomial::chebyshev(inverse, -radius..radius, degree)?)
+                Some(inverse_sine(degree, self.log2_ratio)?)
             }
             None => None,
         };
