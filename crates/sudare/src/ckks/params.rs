@@ -230,14 +230,14 @@ struct Supply {
 }
 
 impl Supply {
-    /// The largest free prime below `2^bits`.
+    /// The largest free prime below `2^bits`, and above half of that.
     fn below(&mut self, bits: f64) -> Result<u64> {
-        let mut end = bits.exp2() as u64;
+        let mut end = power_of_two(bits) as u64;
+        let least = end / 2;
         loop {
-            let prime = previous_prime(end, self.step).ok_or_else(|| none_left(bits))?;
-            if (prime as f64).log2() < bits - 1.0 {
-                return Err(none_left(bits));
-            }
+            let prime = previous_prime(end, self.step)
+                .filter(|&prime| prime > least)
+                .ok_or_else(|| none_left(bits))?;
             if !self.used.contains(&prime) {
                 self.used.push(prime);
                 return Ok(prime);
@@ -246,7 +246,7 @@ impl Supply {
         }
     }
 
-    /// The free prime nearest to `target`.
+    /// The free prime nearest to `target`, between half and twice that.
     fn nearest(&mut self, target: f64) -> Result<u64> {
         let (mut down, mut up) = (target as u64, target as u64);
         loop {
@@ -255,7 +255,7 @@ impl Supply {
             let distance = |p: Option<u64>| p.map_or(f64::INFINITY, |p| (p as f64 - target).abs());
             let nearer = if distance(below) <= distance(above) { below } else { above };
             let prime = nearer
-                .filter(|&p| ((p as f64).log2() - target.log2()).abs() < 1.0)
+                .filter(|&p| (target / 2.0..target * 2.0).contains(&(p as f64)))
                 .ok_or_else(|| none_left(target.log2()))?;
             if !self.used.contains(&prime) {
                 self.used.push(prime);
@@ -264,6 +264,11 @@ impl Supply {
             if nearer == below { down = prime } else { up = prime }
         }
     }
+}
+
+/// The same on every platform, as primes must be.
+fn power_of_two(bits: f64) -> f64 {
+    Scale::from_log2(bits).to_f64()
 }
 
 fn none_left(bits: f64) -> Error {
@@ -278,15 +283,15 @@ fn choose_primes(spec: &Spec) -> Result<(Vec<Vec<u64>>, Vec<u64>)> {
     let p = spec.p_bits.iter().map(|&bits| supply.below(bits)).collect::<Result<_>>()?;
     let mut q = vec![Vec::new(); spec.q_bits.len()];
     q[0] = spec.q_bits[0].iter().map(|&bits| supply.below(bits)).collect::<Result<_>>()?;
-    let goal = spec.log2_scale.exp2();
+    let goal = power_of_two(spec.log2_scale);
     let mut scale = goal;
     for (level, bits) in spec.q_bits.iter().enumerate().skip(1).rev() {
         let follows = is_scale_level(spec, bits);
-        let target = if follows { scale * (scale / goal) } else { bits.iter().sum::<f64>().exp2() };
+        let target = if follows { scale * (scale / goal) } else { power_of_two(bits.iter().sum()) };
         // All primes but the last have their sizes; the last makes the product.
         let (last, first) = bits.split_last().ok_or_else(|| none_left(0.0))?;
         let mut primes: Vec<u64> =
-            first.iter().map(|&bits| supply.nearest(bits.exp2())).collect::<Result<_>>()?;
+            first.iter().map(|&bits| supply.nearest(power_of_two(bits))).collect::<Result<_>>()?;
         let others: f64 = primes.iter().map(|&p| p as f64).product();
         debug_assert!(*last > 0.0);
         primes.push(supply.nearest(target / others)?);
@@ -297,4 +302,44 @@ fn choose_primes(spec: &Spec) -> Result<(Vec<Vec<u64>>, Vec<u64>)> {
         q[level] = primes;
     }
     Ok((q, p))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sudare_arith::is_prime;
+
+    /// Every prime `1 mod 32` below `2^16`, the ring being of degree 16.
+    fn all() -> Vec<u64> {
+        (1..1 << 16).step_by(32).filter(|&n| is_prime(n)).collect()
+    }
+
+    fn supply() -> Supply {
+        Supply { step: 32, used: Vec::new() }
+    }
+
+    #[test]
+    fn primes_below_are_the_largest_until_half_the_size() {
+        // 2^12.5 is 5792.6.
+        for (bits, size) in [(12.0, 4096), (12.5, 5793), (16.0, 1 << 16)] {
+            let mut supply = supply();
+            let found: Vec<_> = core::iter::from_fn(|| supply.below(bits).ok()).collect();
+            let expected = all().into_iter().rev().filter(|&p| p < size && 2 * p > size);
+            assert_eq!(found, expected.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn nearest_primes_come_by_their_distance() {
+        for target in [4096.0, 5792.6, 12_345.25] {
+            let mut expected = all();
+            let distance = |p: &u64| (*p as f64 - target).abs();
+            expected.retain(|&p| 2.0 * p as f64 > target && (p as f64) < 2.0 * target);
+            expected.sort_by(|p, q| distance(p).total_cmp(&distance(q)));
+            let mut supply = supply();
+            for prime in &expected[..20] {
+                assert_eq!(supply.nearest(target), Ok(*prime));
+            }
+        }
+    }
 }

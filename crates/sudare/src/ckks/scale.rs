@@ -16,11 +16,26 @@ impl Scale {
     /// rounding of this type, far below the precision of any plaintext.
     pub const TOLERANCE: f64 = 1.0 / (1u64 << 60) as f64;
 
-    /// `2^bits`.
+    /// `2^bits` to the nearest double, the same on every platform; NaN for `bits` that are not
+    /// finite.
     #[must_use]
     pub fn from_log2(bits: f64) -> Self {
+        if !bits.is_finite() {
+            return Self(Dd::from(f64::NAN));
+        }
         let whole = bits.floor();
-        Self(Dd::from(whole.exp2()) * Dd::from((bits - whole).exp2()))
+        // The last bits of `f64::exp2` are up to the platform, those of square roots are not:
+        // the `i`-th binary digit of the fraction stands for the `i`-fold square root of 2.
+        let mut digits = ((bits - whole) * 2.0 * (1u64 << 63) as f64) as u64;
+        let (mut power, mut root) = (Dd::ONE, Dd::from(2));
+        while digits != 0 {
+            root = root.sqrt();
+            if digits >> 63 == 1 {
+                power *= root;
+            }
+            digits <<= 1;
+        }
+        Self(Dd::from(power.to_f64()).mul_pow2(whole as i32))
     }
 
     /// The scale `x`.
@@ -114,6 +129,7 @@ impl fmt::Display for Scale {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use num_bigint::BigInt;
 
     #[test]
     fn products_and_quotients_stay_equal() {
@@ -127,6 +143,26 @@ mod tests {
         assert!((scale.sqrt() * scale.sqrt()).matches(scale));
         assert!(!(there * Scale::from_f64(1.0 + 1e-15)).matches(scale));
         assert!((scale.log2() - 40.3).abs() < 1e-12);
+    }
+
+    /// A power of 64 is one of 2 in integers; half a unit on either side is beyond it.
+    #[test]
+    fn powers_of_two_are_the_nearest_doubles() {
+        for n in 0..64u32 {
+            let x = Scale::from_log2(52.0 + f64::from(n) / 64.0).to_f64();
+            let exact = BigInt::from(1) << (64 * 53 + n);
+            // Twice as large, so that half a unit is an integer.
+            let [below, above] = [-1i64, 1].map(|half| BigInt::from(2 * x as i64 + half).pow(64));
+            assert!(below <= exact && exact <= above, "{n}");
+        }
+        for bits in [-1022, -1, 0, 1, 62, 120, 1023] {
+            let exact = f64::from_bits(((bits + 1023) as u64) << 52);
+            assert_eq!(Scale::from_log2(bits as f64), Scale::from_f64(exact));
+        }
+        assert_eq!(Scale::from_log2(-1e-20), Scale::from_f64(1.0));
+        for bits in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300, -1e300] {
+            assert!(!Scale::from_log2(bits).is_valid(), "{bits}");
+        }
     }
 
     #[test]
