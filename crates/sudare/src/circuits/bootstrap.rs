@@ -18,19 +18,21 @@
 
 mod correction;
 mod failure;
+mod outline;
 mod presets;
 mod reproductions;
 #[cfg(test)]
 mod tests;
 
-use super::{EvalModPlan, EvalModSpec, LinearPlan, LinearTransform, LockStep, Ops, dft};
+use super::{EvalModPlan, EvalModSpec, LinearPlan, LockStep, Ops};
 use crate::{
     Error, Result,
-    ckks::{Chain, Complex, Params, Scale},
+    ckks::{Complex, Params, Scale},
     rlwe::{GaloisElement, KeyRequest, Level, Raise},
 };
 use correction::Correction;
 pub use failure::log2_failure;
+use outline::{Outline, Rounds};
 pub use presets::{BootstrapPreset, preset, presets};
 
 const OP: &str = "bootstrapping";
@@ -102,8 +104,8 @@ pub struct BootstrapSpec {
     /// Weight of the ephemeral secret through which the modulus is raised; None raises
     /// with whatever secret the keys raise through, by default the main one.
     pub ephemeral_weight: Option<u32>,
-    /// Layers of each factor of CoeffsToSlots, see [`dft::coeffs_to_slots`]; their sum is
-    /// `log_slots`.
+    /// Layers of each factor of CoeffsToSlots, see
+    /// [`coeffs_to_slots`](super::dft::coeffs_to_slots); their sum is `log_slots`.
     pub coeffs_to_slots: Vec<u32>,
     /// Layers of each factor of SlotsToCoeffs, likewise.
     pub slots_to_coeffs: Vec<u32>,
@@ -142,18 +144,6 @@ pub struct BootstrapPlan {
     request: KeyRequest,
 }
 
-/// A [`Refinement`] in a chain.
-#[derive(Debug, Clone, Copy)]
-struct Rounds {
-    count: u32,
-    /// How many times as large each round bootstraps what is lacking.
-    gain: f64,
-    /// Of the input of a single bootstrapping: `factor` times the input scale, divided by
-    /// the primes of the input level.
-    scale: Scale,
-    factor: f64,
-}
-
 impl BootstrapSpec {
     /// The same for `2^log_slots` slots: as many factors of the maps, or one a layer if there
     /// are fewer layers.
@@ -177,160 +167,33 @@ impl BootstrapSpec {
     /// fresher the higher it is, and bootstrapping takes the longer.
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`]; [`Error::LevelExhausted`] if the chain is too short; [`Error::ScaleOutOfRange`] and
-    /// [`Error::Circuit`] for parts that do not fit each other or the chain.
+    /// [`Error::LevelOutOfRange`]; [`Error::LevelExhausted`] if the chain is too short;
+    /// [`Error::ScaleOutOfRange`] and [`Error::Circuit`] for parts that do not fit each other
+    /// or the chain.
     pub fn plan(&self, params: &Params, top: Level) -> Result<BootstrapPlan> {
-        params.rlwe().check_level(top)?;
-        let (log_n, chain) = (params.log_n(), params.chain());
-        let invalid = |problem: &str| Err(Error::Circuit(format!("{OP}: {problem}")));
-        if self.log_slots >= log_n {
-            return invalid(&format!("2^{} slots do not fit degree 2^{log_n}", self.log_slots));
-        }
-        let slots_first = self.order == Order::SlotsToCoeffsFirst;
-        if self.correction && !slots_first {
-            return invalid(
-                "the correction of the sine comes before raising, so SlotsToCoeffs must",
-            );
-        }
-        let base = params.rlwe().primes_of(Level(0)).iter();
-        let base = base.fold(Scale::from_u64(1), |q, &prime| q * Scale::from_u64(prime));
-        let needs = |needed: usize, level: Level| match level.0.checked_sub(needed as u32) {
-            Some(level) => Ok(Level(level)),
-            None => Err(Error::LevelExhausted { op: OP, needed: needed as u32, level }),
-        };
-        let halves = self.halves(log_n);
-
-        let mut to_coeffs = self.matrices(&self.slots_to_coeffs, dft::slots_to_coeffs)?;
-
-        // Before raising.
-        let steps = to_coeffs.len();
-        let low = if slots_first { steps + 2 * usize::from(self.correction) } else { 0 };
-        let input_level = low + usize::from(self.refinement.is_some());
-        needs(input_level, top)?;
-        let input_level = Level(input_level as u32);
-        let input_scale = params.scale_at(input_level);
-        let largest = base / Scale::from_log2(self.eval_mod.log2_ratio);
-        let rounds = |refinement: &Refinement| {
-            refinement.rounds(chain.divisor(input_level), input_scale, largest)
-        };
-        let refinement = self.refinement.as_ref().map(rounds).transpose()?;
-        let single = (Level(low as u32), refinement.map_or(input_scale, |rounds| rounds.scale));
-        // What the reduction gives is the message divided by this.
-        let (message_scale, spare) = match self.order {
-            Order::SlotsToCoeffsFirst => (largest, Scale::from_u64(1)),
-            Order::CoeffsToSlotsFirst => (single.1, largest / single.1),
-        };
-        if spare.to_f64() < 1.0 - 1e-6 {
-            return invalid(&format!(
-                "messages at level 0 are 2^{:.2} below q_0, the reduction is for 2^{:.2}: use a \
-                 larger prime there, or a smaller ratio",
-                (base / message_scale).log2(),
-                self.eval_mod.log2_ratio
-            ));
-        }
-        let correction = match self.correction {
-            true => {
-                let (real, ratio) = (self.values == Values::Real, self.eval_mod.log2_ratio);
-                Some(Correction::plan(chain, single.0, single.1, ratio, real)?)
-            }
-            false => None,
-        };
-
-        // After raising.
-        let mut to_slots = self.matrices(&self.coeffs_to_slots, dft::coeffs_to_slots)?;
-        let gap = (log_n - 1 - self.log_slots) as i32;
-        if let Some(first) = to_slots.first_mut() {
-            // Half of the sum with the conjugate, and one of the terms of SubSum.
-            *first = first.clone().scaled(Complex::new(0.5 * (-f64::from(gap)).exp2(), 0.0));
-        }
-        if halves && let Some(last) = to_slots.last_mut() {
-            *last = last.to_halves();
-        }
-        let high = needs(to_slots.len(), top)?;
-        let reduction_scale = chain.divisor(high) / Scale::from_f64(self.eval_mod.bound());
-        // Nothing comes between raising and the first matrix where slots fill the ring.
-        let raised = self.ephemeral_weight.filter(|_| gap == 0);
-        let to_slots = plan_all(&to_slots, log_n, chain, (top, base), raised, |_| reduction_scale)?;
-        let depth = self.eval_mod.depth()?;
-        let reduced = needs(depth as usize, high)?;
-        let ends = if slots_first { usize::from(halves) } else { steps };
-        let output_level = needs(ends, reduced)?;
-        // Below, a result could not be bootstrapped again. What is lacking is computed at the
-        // input level, a rescaling above it.
-        needs(input_level.index() + usize::from(refinement.is_some()), output_level)?;
-        let gains = refinement.map_or(1.0, |rounds| rounds.gain.powi(rounds.count as i32));
-        let result_scale = |level: Level| params.scale_at(level) / Scale::from_f64(gains);
-        let out = result_scale(reduced) * spare;
-        let eval_mod = self.eval_mod.plan(chain, high, reduction_scale, out)?;
-
-        let mut join = None;
-        if halves {
-            let same = LinearTransform::identity(self.log_slots).of_halves();
-            match self.order {
-                Order::CoeffsToSlotsFirst => {
-                    if let Some(first) = to_coeffs.first_mut() {
-                        *first = first.of_halves();
-                    }
-                }
-                Order::SlotsToCoeffsFirst => {
-                    let (from, to) = (result_scale(reduced), result_scale(output_level));
-                    join = Some(same.plan(log_n, chain, reduced, from, to)?);
-                }
-            }
-        }
-        let to_coeffs = match self.order {
-            Order::SlotsToCoeffsFirst => {
-                let (level, scale) = match &correction {
-                    Some(correction) => (correction.output_level(), correction.output_scale()),
-                    None => single,
-                };
-                plan_all(&to_coeffs, log_n, chain, (level, scale), None, |_| message_scale)?
-            }
-            Order::CoeffsToSlotsFirst => {
-                if self.mirrors()
-                    && let Some(first) = to_coeffs.first_mut()
-                {
-                    *first = first.after(&halved_constant(self.log_slots)?);
-                }
-                let from = result_scale(reduced);
-                plan_all(&to_coeffs, log_n, chain, (reduced, from), None, result_scale)?
-            }
-        };
-
-        let slots = 1i64 << self.log_slots;
+        let outline = Outline::new(self, params, top)?;
+        let correction = outline.correction()?;
+        let to_coeffs = outline.to_coeffs(correction.as_ref())?;
         let mut plan = BootstrapPlan {
             spec: self.clone(),
-            log_n,
-            input_level,
-            input_scale,
-            refinement,
+            log_n: params.log_n(),
+            input_level: outline.input_level,
+            input_scale: outline.input_scale,
+            refinement: outline.refinement,
             correction,
             to_coeffs,
             top,
-            base,
-            sub_sum: (0..gap).map(|i| slots << i).collect(),
-            to_slots,
-            eval_mod,
-            spare,
-            join,
-            output_level,
+            base: outline.base,
+            sub_sum: outline.sub_sum(),
+            to_slots: outline.to_slots()?,
+            eval_mod: outline.eval_mod()?,
+            spare: outline.spare,
+            join: outline.join()?,
+            output_level: outline.output_level,
             request: KeyRequest::new(),
         };
-        plan.request = plan.keys(high);
+        plan.request = plan.keys(outline.high);
         Ok(plan)
-    }
-
-    /// The factors of a map, at least one: scales change there.
-    fn matrices(
-        &self,
-        layers: &[u32],
-        map: fn(u32, &[u32]) -> Result<Vec<LinearTransform>>,
-    ) -> Result<Vec<LinearTransform>> {
-        let mut factors = map(self.log_slots, layers)?;
-        if factors.is_empty() {
-            factors.push(LinearTransform::identity(self.log_slots));
-        }
-        Ok(factors)
     }
 
     /// Whether half of the coefficients are reduced, which give those of real slots.
@@ -342,79 +205,6 @@ impl BootstrapSpec {
     fn halves(&self, log_n: u32) -> bool {
         self.values == Values::Complex && self.log_slots + 1 < log_n
     }
-}
-
-impl Refinement {
-    /// For inputs of `scale` at a level of prime product `divisor`, and single bootstrappings
-    /// of messages at a scale of at most `largest`.
-    fn rounds(self, divisor: Scale, scale: Scale, largest: Scale) -> Result<Rounds> {
-        let within = |name: &str, found: u32, most: u32| match (1..=most).contains(&found) {
-            true => Ok(()),
-            false => Err(Error::Circuit(format!(
-                "{OP}: {name} {found} of a refinement: choose it from 1 to {most}"
-            ))),
-        };
-        within("rounds", self.rounds, 8)?;
-        within("gain_bits", self.gain_bits, 40)?;
-        let gain = f64::from(self.gain_bits).exp2();
-        let factor = (largest * divisor / scale).to_f64().floor();
-        let total_bits = f64::from(self.rounds * self.gain_bits);
-        if !(factor >= 1.0 && factor.log2() + total_bits <= divisor.log2() + 1.0) {
-            return Err(Error::Circuit(format!(
-                "{OP}: a refinement by {total_bits} bits from a scale of 2^{:.2} to one of \
-                 2^{:.2} at most, by primes of {:.2} bits: the scales must differ by that much, \
-                 and by less than the primes of the input level",
-                scale.log2(),
-                largest.log2(),
-                divisor.log2()
-            )));
-        }
-        let single = scale * Scale::from_f64(factor) / divisor;
-        Ok(Rounds { count: self.rounds, gain, scale: single, factor })
-    }
-}
-
-/// Halves the first of `2^log_slots` coefficients.
-///
-/// Real slots are those of a polynomial with `c_(2n-k) = -c_k`, `2n` being its length. So
-/// its value is twice the real part of that of its lower half with half of `c_0`.
-fn halved_constant(log_slots: u32) -> Result<LinearTransform> {
-    let mut factors = vec![Complex::new(1.0, 0.0); 1 << log_slots];
-    if let Some(constant) = factors.first_mut() {
-        constant.re = 0.5;
-    }
-    LinearTransform::new(log_slots, [(0, factors)].into())
-}
-
-/// Plans of matrices that follow each other, from `level` and `scale` on; `out` is the scale
-/// of the last result by its level. Those in between change theirs evenly.
-fn plan_all(
-    matrices: &[LinearTransform],
-    log_n: u32,
-    chain: &Chain,
-    (level, scale): (Level, Scale),
-    raised: Option<u32>,
-    out: impl Fn(Level) -> Scale,
-) -> Result<Vec<LinearPlan>> {
-    let count = matrices.len() as u32;
-    let Some(end) = level.0.checked_sub(count).map(Level) else {
-        return Err(Error::LevelExhausted { op: OP, needed: count, level });
-    };
-    let out = out(end);
-    let step = (out / scale).log2() / f64::from(count.max(1));
-    let mut from = scale;
-    let mut plans = Vec::with_capacity(matrices.len());
-    for (i, matrix) in matrices.iter().enumerate() {
-        let last = i + 1 == matrices.len();
-        let to = if last { out } else { from * Scale::from_log2(step) };
-        let at = Level(level.0 - i as u32);
-        plans.push(match raised.filter(|_| i == 0) {
-            Some(weight) => matrix.plan_raised(log_n, chain, at, [from, to], weight)?,
-            None => matrix.plan(log_n, chain, at, from, to)?,
-        });
-        from = to;
-    }
-    Ok(plans)
 }
 
 impl BootstrapPlan {
@@ -604,13 +394,10 @@ impl<E: Ops> Bootstrapper<E> {
         progress: &mut impl FnMut(Stage),
     ) -> Result<Vec<E::Ct>> {
         let plan = &self.plan;
-        let one = Complex::new(1.0, 0.0);
-        // An input of `size` times the input scale, at the scale of a single bootstrapping.
+        // An input of `size` times the input scale, as that of a single bootstrapping.
         let single = |x: &Vec<E::Ct>, size: f64| {
             let x = many.with_scale(x, plan.input_scale * Scale::from_f64(size))?;
-            let mut x = many.mul_const(&x, one, Scale::from_f64(rounds.factor / size))?;
-            many.rescale_assign(&mut x)?;
-            many.with_scale(&x, rounds.scale)
+            many.match_scale(&x, rounds.level, rounds.scale)
         };
         let mut result = self.once(e, many, single(xs, 1.0)?, progress)?;
         for round in 1..=rounds.count {
@@ -622,7 +409,8 @@ impl<E: Ops> Bootstrapper<E> {
                 size *= 2.0;
             }
             let part = self.once(e, many, single(&lacking, size)?, progress)?;
-            result = many.mul_const(&result, one, Scale::from_f64(rounds.gain))?;
+            let gain = Scale::from_f64(rounds.gain);
+            result = many.mul_const(&result, Complex::new(1.0, 0.0), gain)?;
             let scale = many.scale(&result);
             result = many.add(&result, &many.with_scale(&part, scale)?)?;
         }
@@ -659,20 +447,14 @@ impl<E: Ops> Bootstrapper<E> {
 /// an integer.
 const MIN_FACTOR_BITS: f64 = 20.0;
 
-/// From a higher level down to `level` and `scale`, by a product with 1 at the scale that is
-/// lacking.
+/// [`Ops::match_scale`], for scales that leave a factor of some precision.
 fn lower<E: Ops>(e: &E, a: &E::Ct, level: Level, scale: Scale) -> Result<E::Ct> {
-    let above = Level(level.0 + 1);
-    let lacking = scale * e.chain().divisor(above) / e.scale(a);
-    if lacking.log2() < MIN_FACTOR_BITS {
+    let factor = scale * e.chain().divisor(Level(level.0 + 1)) / e.scale(a);
+    if factor.log2() < MIN_FACTOR_BITS {
         let (left, right) = (e.scale(a).log2(), scale.log2());
         return Err(Error::ScaleMismatch { op: OP, left, right });
     }
-    let mut a = a.clone();
-    e.drop_to(&mut a, above)?;
-    let mut a = e.mul_const(&a, Complex::new(1.0, 0.0), lacking)?;
-    e.rescale_assign(&mut a)?;
-    e.with_scale(&a, scale)
+    e.match_scale(a, level, scale)
 }
 
 impl BootstrapPlan {

@@ -153,8 +153,8 @@ impl EvalModSpec {
     /// # Errors
     /// As [`EvalModSpec::depth`]; [`Error::Circuit`] for a scale within that leaves no
     /// precision, [`Error::LevelOutOfRange`] for a level beyond the chain,
-    /// [`Error::LevelExhausted`] if the depth exceeds it, [`Error::ScaleOutOfRange`] if a scale within is not positive and finite or does
-    /// not fit the modulus.
+    /// [`Error::LevelExhausted`] if the depth exceeds it, [`Error::ScaleOutOfRange`] if a
+    /// scale within is not positive and finite or does not fit the modulus.
     pub fn plan(
         &self,
         chain: &Chain,

@@ -125,6 +125,9 @@ impl<E: Ops> Ops for LockStep<'_, E> {
     fn drop_to(&self, a: &mut Self::Ct, level: Level) -> Result<()> {
         a.iter_mut().try_for_each(|a| self.0.drop_to(a, level))
     }
+    fn match_scale(&self, a: &Self::Ct, level: Level, scale: Scale) -> Result<Self::Ct> {
+        self.each(a, |e, a| e.match_scale(a, level, scale))
+    }
     fn automorphism(&self, a: &Self::Ct, g: GaloisElement) -> Result<Self::Ct> {
         self.each(a, |e, a| e.automorphism(a, g))
     }

@@ -65,6 +65,17 @@ pub trait Ops: Sync {
     fn rescale_assign(&self, a: &mut Self::Ct) -> Result<()>;
     /// Down to `level`, forgetting primes; values and scale stay.
     fn drop_to(&self, a: &mut Self::Ct, level: Level) -> Result<()>;
+    /// Down to `level`, below that of `a`, with exactly the scale asked for, by a product
+    /// with 1 at the scale that is lacking and a rescaling.
+    fn match_scale(&self, a: &Self::Ct, level: Level, scale: Scale) -> Result<Self::Ct> {
+        let above = Level(level.0 + 1);
+        let mut a = a.clone();
+        self.drop_to(&mut a, above)?;
+        let factor = scale * self.chain().divisor(above) / self.scale(&a);
+        let mut a = self.mul_const(&a, Complex::new(1.0, 0.0), factor)?;
+        self.rescale_assign(&mut a)?;
+        self.with_scale(&a, scale)
+    }
     /// `X -> X^g`, under the same key again.
     fn automorphism(&self, a: &Self::Ct, g: GaloisElement) -> Result<Self::Ct>;
     /// From level 0, to which a higher one is dropped first, up to level `to`: the
@@ -157,6 +168,9 @@ impl Ops for ckks::Evaluator {
     }
     fn drop_to(&self, a: &mut Self::Ct, level: Level) -> Result<()> {
         self.drop_to_assign(a, level)
+    }
+    fn match_scale(&self, a: &Self::Ct, level: Level, scale: Scale) -> Result<Self::Ct> {
+        self.match_scale(a, level, scale)
     }
     fn automorphism(&self, a: &Self::Ct, g: GaloisElement) -> Result<Self::Ct> {
         self.automorphism(a, g)

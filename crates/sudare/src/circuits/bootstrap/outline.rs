@@ -1,0 +1,311 @@
+//! Levels and scales of the stages, fixed before the stages themselves.
+
+use super::{BootstrapSpec, OP, Order, Refinement, Values, correction::Correction};
+use crate::{
+    Error, Result,
+    circuits::{EvalModPlan, LinearPlan, LinearTransform, dft},
+    ckks::{Chain, Complex, Params, Scale},
+    rlwe::Level,
+};
+
+/// Where the stages of a [`BootstrapSpec`] meet in a chain.
+pub(super) struct Outline<'a> {
+    spec: &'a BootstrapSpec,
+    params: &'a Params,
+    top: Level,
+    /// `q_0`, the scale of the raised plaintext.
+    pub base: Scale,
+    pub input_level: Level,
+    pub input_scale: Scale,
+    pub refinement: Option<Rounds>,
+    /// Of messages when they are raised. The reduction gives what is read at this scale.
+    message_scale: Scale,
+    /// How many times the message the reduction gives.
+    pub spare: Scale,
+    /// Level of the reduction.
+    pub high: Level,
+    /// Level of its result.
+    reduced: Level,
+    pub output_level: Level,
+}
+
+/// A [`Refinement`] in a chain.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rounds {
+    pub count: u32,
+    /// How many times as large each round bootstraps what is lacking.
+    pub gain: f64,
+    /// Of the input of a single bootstrapping.
+    pub level: Level,
+    /// Of the same: the input scale times an integer, divided by the primes of the input level.
+    pub scale: Scale,
+}
+
+impl<'a> Outline<'a> {
+    pub(super) fn new(spec: &'a BootstrapSpec, params: &'a Params, top: Level) -> Result<Self> {
+        params.rlwe().check_level(top)?;
+        check_parts(spec, params.log_n())?;
+        let base = params.rlwe().primes_of(Level(0)).iter();
+        let base = base.fold(Scale::from_u64(1), |q, &prime| q * Scale::from_u64(prime));
+        // The largest messages that the reduction is for.
+        let largest = base / Scale::from_log2(spec.eval_mod.log2_ratio);
+
+        let [to_slots, to_coeffs] =
+            [&spec.coeffs_to_slots, &spec.slots_to_coeffs].map(|layers| layers.len().max(1));
+        let (low, last) = match spec.order {
+            Order::SlotsToCoeffsFirst => (
+                to_coeffs + 2 * usize::from(spec.correction),
+                usize::from(spec.halves(params.log_n())),
+            ),
+            Order::CoeffsToSlotsFirst => (0, to_coeffs),
+        };
+        let single = Level(low as u32);
+        let input_level = Level(single.0 + u32::from(spec.refinement.is_some()));
+        below(top, input_level.index())?;
+        let high = below(top, to_slots)?;
+        let reduced = below(high, spec.eval_mod.depth()? as usize)?;
+        let output_level = below(reduced, last)?;
+        // Below, a result could not be bootstrapped again. What is lacking is computed at the
+        // input level, a rescaling above it.
+        below(output_level, input_level.index() + usize::from(spec.refinement.is_some()))?;
+
+        let input_scale = params.scale_at(input_level);
+        let rounds = |refinement: Refinement| {
+            let divisor = params.chain().divisor(input_level);
+            refinement.rounds(single, divisor, input_scale, largest)
+        };
+        let refinement = spec.refinement.map(rounds).transpose()?;
+        let single_scale = refinement.map_or(input_scale, |rounds| rounds.scale);
+        let (message_scale, spare) = match spec.order {
+            Order::SlotsToCoeffsFirst => (largest, Scale::from_u64(1)),
+            Order::CoeffsToSlotsFirst => (single_scale, largest / single_scale),
+        };
+        if spare.to_f64() < 1.0 - 1e-6 {
+            return Err(Error::Circuit(format!(
+                "{OP}: messages at level 0 are 2^{:.2} below q_0, the reduction is for 2^{:.2}: \
+                 use a larger prime there, or a smaller ratio",
+                (base / message_scale).log2(),
+                spec.eval_mod.log2_ratio
+            )));
+        }
+        Ok(Self {
+            spec,
+            params,
+            top,
+            base,
+            input_level,
+            input_scale,
+            refinement,
+            message_scale,
+            spare,
+            high,
+            reduced,
+            output_level,
+        })
+    }
+
+    /// Level and scale of the input of a single bootstrapping.
+    fn single(&self) -> (Level, Scale) {
+        match &self.refinement {
+            Some(rounds) => (rounds.level, rounds.scale),
+            None => (self.input_level, self.input_scale),
+        }
+    }
+
+    /// Scale of a result of the reduction or what follows it, which a refinement multiplies.
+    fn result_scale(&self, level: Level) -> Scale {
+        let gains = self.refinement.map_or(1.0, |rounds| rounds.gain.powi(rounds.count as i32));
+        self.params.scale_at(level) / Scale::from_f64(gains)
+    }
+
+    /// Scale of the input of the reduction.
+    fn reduction_scale(&self) -> Scale {
+        self.chain().divisor(self.high) / Scale::from_f64(self.spec.eval_mod.bound())
+    }
+
+    fn chain(&self) -> &'a Chain {
+        self.params.chain()
+    }
+
+    fn halves(&self) -> bool {
+        self.spec.halves(self.params.log_n())
+    }
+
+    /// `log2` of how many times the slots fit the ring.
+    fn log_gap(&self) -> u32 {
+        self.params.log_n() - 1 - self.spec.log_slots
+    }
+
+    /// The rotations of SubSum.
+    pub(super) fn sub_sum(&self) -> Vec<i64> {
+        (0..self.log_gap()).map(|i| 1 << (self.spec.log_slots + i)).collect()
+    }
+
+    pub(super) fn correction(&self) -> Result<Option<Correction>> {
+        if !self.spec.correction {
+            return Ok(None);
+        }
+        let (level, scale) = self.single();
+        let (ratio, real) = (self.spec.eval_mod.log2_ratio, self.spec.values == Values::Real);
+        Correction::plan(self.chain(), level, scale, ratio, real).map(Some)
+    }
+
+    /// CoeffsToSlots.
+    pub(super) fn to_slots(&self) -> Result<Vec<LinearPlan>> {
+        let spec = self.spec;
+        let mut matrices = self.matrices(&spec.coeffs_to_slots, dft::coeffs_to_slots)?;
+        if let Some(first) = matrices.first_mut() {
+            // Half of the sum with the conjugate, and one of the terms of SubSum.
+            let part = 0.5 * (-f64::from(self.log_gap())).exp2();
+            *first = first.clone().scaled(Complex::new(part, 0.0));
+        }
+        if self.halves()
+            && let Some(last) = matrices.last_mut()
+        {
+            *last = last.to_halves();
+        }
+        // Nothing comes between raising and the first matrix where slots fill the ring.
+        let raised = spec.ephemeral_weight.filter(|_| self.log_gap() == 0);
+        let out = self.reduction_scale();
+        self.plan_all(&matrices, (self.top, self.base), raised, |_| out)
+    }
+
+    pub(super) fn eval_mod(&self) -> Result<EvalModPlan> {
+        let out = self.result_scale(self.reduced) * self.spare;
+        self.spec.eval_mod.plan(self.chain(), self.high, self.reduction_scale(), out)
+    }
+
+    /// The matrix from real and imaginary halves to complex slots, unless SlotsToCoeffs does
+    /// that.
+    pub(super) fn join(&self) -> Result<Option<LinearPlan>> {
+        if !self.halves() || self.spec.order == Order::CoeffsToSlotsFirst {
+            return Ok(None);
+        }
+        let (from, to) = (self.result_scale(self.reduced), self.result_scale(self.output_level));
+        let matrix = LinearTransform::identity(self.spec.log_slots).of_halves();
+        matrix.plan(self.params.log_n(), self.chain(), self.reduced, from, to).map(Some)
+    }
+
+    /// SlotsToCoeffs.
+    pub(super) fn to_coeffs(&self, correction: Option<&Correction>) -> Result<Vec<LinearPlan>> {
+        let spec = self.spec;
+        let mut matrices = self.matrices(&spec.slots_to_coeffs, dft::slots_to_coeffs)?;
+        if spec.order == Order::SlotsToCoeffsFirst {
+            let from = correction.map_or(self.single(), |correction| {
+                (correction.output_level(), correction.output_scale())
+            });
+            return self.plan_all(&matrices, from, None, |_| self.message_scale);
+        }
+        if let Some(first) = matrices.first_mut() {
+            if self.halves() {
+                *first = first.of_halves();
+            }
+            if spec.mirrors() {
+                *first = first.after(&halved_constant(spec.log_slots)?);
+            }
+        }
+        let from = (self.reduced, self.result_scale(self.reduced));
+        self.plan_all(&matrices, from, None, |level| self.result_scale(level))
+    }
+
+    /// The factors of a map, at least one: scales change there.
+    fn matrices(
+        &self,
+        layers: &[u32],
+        map: fn(u32, &[u32]) -> Result<Vec<LinearTransform>>,
+    ) -> Result<Vec<LinearTransform>> {
+        let mut factors = map(self.spec.log_slots, layers)?;
+        if factors.is_empty() {
+            factors.push(LinearTransform::identity(self.spec.log_slots));
+        }
+        Ok(factors)
+    }
+
+    /// Plans of matrices that follow each other, from `level` and `scale` on; `out` is the
+    /// scale of the last result by its level. Those in between change theirs evenly.
+    fn plan_all(
+        &self,
+        matrices: &[LinearTransform],
+        (level, scale): (Level, Scale),
+        raised: Option<u32>,
+        out: impl Fn(Level) -> Scale,
+    ) -> Result<Vec<LinearPlan>> {
+        let (log_n, chain) = (self.params.log_n(), self.chain());
+        let out = out(below(level, matrices.len())?);
+        let step = (out / scale).log2() / matrices.len().max(1) as f64;
+        let mut from = scale;
+        let mut plans = Vec::with_capacity(matrices.len());
+        for (i, matrix) in matrices.iter().enumerate() {
+            let last = i + 1 == matrices.len();
+            let to = if last { out } else { from * Scale::from_log2(step) };
+            let at = Level(level.0 - i as u32);
+            plans.push(match raised.filter(|_| i == 0) {
+                Some(weight) => matrix.plan_raised(log_n, chain, at, [from, to], weight)?,
+                None => matrix.plan(log_n, chain, at, from, to)?,
+            });
+            from = to;
+        }
+        Ok(plans)
+    }
+}
+
+/// Refuses parts that do not fit each other or the ring.
+fn check_parts(spec: &BootstrapSpec, log_n: u32) -> Result<()> {
+    let problem = if spec.log_slots >= log_n {
+        format!("2^{} slots do not fit degree 2^{log_n}", spec.log_slots)
+    } else if spec.correction && spec.order == Order::CoeffsToSlotsFirst {
+        "the correction of the sine comes before raising, so SlotsToCoeffs must".into()
+    } else {
+        return Ok(());
+    };
+    Err(Error::Circuit(format!("{OP}: {problem}")))
+}
+
+/// So many levels down.
+fn below(level: Level, count: usize) -> Result<Level> {
+    let needed = count as u32;
+    let left = level.0.checked_sub(needed).map(Level);
+    left.ok_or(Error::LevelExhausted { op: OP, needed, level })
+}
+
+impl Refinement {
+    /// For inputs of `scale` a level of prime product `divisor` above `level`, and single
+    /// bootstrappings there of messages at a scale of at most `largest`.
+    fn rounds(self, level: Level, divisor: Scale, scale: Scale, largest: Scale) -> Result<Rounds> {
+        let within = |name: &str, found: u32, most: u32| match (1..=most).contains(&found) {
+            true => Ok(()),
+            false => Err(Error::Circuit(format!(
+                "{OP}: {name} {found} of a refinement: choose it from 1 to {most}"
+            ))),
+        };
+        within("rounds", self.rounds, 8)?;
+        within("gain_bits", self.gain_bits, 40)?;
+        let gain = f64::from(self.gain_bits).exp2();
+        let factor = (largest * divisor / scale).to_f64().floor();
+        let total_bits = f64::from(self.rounds * self.gain_bits);
+        if !(factor >= 1.0 && factor.log2() + total_bits <= divisor.log2() + 1.0) {
+            return Err(Error::Circuit(format!(
+                "{OP}: a refinement by {total_bits} bits from a scale of 2^{:.2} to one of \
+                 2^{:.2} at most, by primes of {:.2} bits: the scales must differ by that much, \
+                 and by less than the primes of the input level",
+                scale.log2(),
+                largest.log2(),
+                divisor.log2()
+            )));
+        }
+        let scale = scale * Scale::from_f64(factor) / divisor;
+        Ok(Rounds { count: self.rounds, gain, level, scale })
+    }
+}
+
+/// Halves the first of `2^log_slots` coefficients.
+///
+/// Real slots are those of a polynomial with `c_(2n-k) = -c_k`, `2n` being its length. So
+/// its value is twice the real part of that of its lower half with half of `c_0`.
+fn halved_constant(log_slots: u32) -> Result<LinearTransform> {
+    let mut factors = vec![Complex::new(1.0, 0.0); 1 << log_slots];
+    if let Some(constant) = factors.first_mut() {
+        constant.re = 0.5;
+    }
+    LinearTransform::new(log_slots, [(0, factors)].into())
+}
