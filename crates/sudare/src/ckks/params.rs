@@ -16,7 +16,8 @@ use sudare_arith::{dd::Dd, fft::SpecialFft, next_prime, previous_prime};
 pub struct Spec {
     /// `log2(N)`, 4 to 17.
     pub log_n: u32,
-    /// Sizes of the primes of each level, level 0 first. A level may hold several.
+    /// Sizes of the primes of each level, level 0 first. A level may hold several, of 720 bits
+    /// together at most.
     pub q_bits: Vec<Vec<f64>>,
     /// Sizes of the special primes.
     pub p_bits: Vec<f64>,
@@ -64,6 +65,9 @@ const SECURITY_BITS: f64 = 128.0;
 /// Scales above this size are encoded in double-double arithmetic, since doubles
 /// hold 53 bits of a coefficient and the transform loses some.
 const MAX_LOG2_SCALE_F64: f64 = 45.0;
+
+/// Most bits of a level: what rescaling divides by is a double with room for a scale.
+const MAX_LEVEL_BITS: f64 = 720.0;
 
 /// Checked parameters. Cheap to clone.
 #[derive(Clone)]
@@ -217,6 +221,13 @@ pub(super) fn check_sizes(spec: &Spec) -> Result<()> {
             );
         }
     }
+    let level_bits = spec.q_bits.iter().map(|level| level.iter().sum::<f64>());
+    if let Some((level, bits)) = level_bits.enumerate().find(|(_, bits)| *bits > MAX_LEVEL_BITS) {
+        return invalid(
+            "q_bits",
+            format!("level {level} has {bits} bits: give it at most {MAX_LEVEL_BITS}"),
+        );
+    }
     if !(1.0..=120.0).contains(&spec.log2_scale) {
         return invalid("log2_scale", format!("{} is not within 1 to 120", spec.log2_scale));
     }
@@ -326,6 +337,19 @@ mod tests {
             let found: Vec<_> = core::iter::from_fn(|| supply.below(bits).ok()).collect();
             let expected = all().into_iter().rev().filter(|&p| p < size && 2 * p > size);
             assert_eq!(found, expected.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn levels_beyond_the_range_of_scales_are_refused() {
+        let params = |count| {
+            let q_bits = vec![vec![60.0], vec![60.0; count]];
+            let spec = Spec::uniform(10, 0.0, 0, 40.0, vec![61.0; 2]);
+            Params::new(Spec { q_bits, insecure: true, ..spec }).map(|params| params.top())
+        };
+        assert_eq!(params(12), Ok(Level(1)));
+        for count in [13, 17, 18, 40] {
+            assert!(matches!(params(count), Err(Error::InvalidSpec { field: "q_bits", .. })));
         }
     }
 
