@@ -104,10 +104,8 @@ impl KeySwitcher {
             .collect::<Result<_>>()?;
         let (basis, chain) = (params.basis(), params.limbs(to));
         let limbs = params.raising().limbs(chain.q());
-        let lifted: Vec<Raised> = inputs
-            .iter()
-            .map(|a| self.lift_under_sparse(a, keys, to).map(|poly| basis.into_eval(poly)))
-            .collect();
+        let lifted: Vec<Raised> =
+            inputs.iter().map(|a| self.lift_under_sparse(a, keys, to)).collect();
         let sums = weighted_sums(basis, limbs, inputs.len(), weights, |k, i| {
             let image = |&(key, permutation): &(_, _)| {
                 let product = lifted_product(params, limbs, &lifted[k], key, i);

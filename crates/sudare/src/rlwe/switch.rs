@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    ring::{Coeff, Dividend, Divider, Eval, LimbSet, RnsPoly, TILE, columns},
+    ring::{Dividend, Divider, Eval, LimbSet, RnsPoly, TILE, columns},
 };
 use core::ops::{Deref, Range};
 use std::sync::Arc;
@@ -216,19 +216,15 @@ impl KeySwitcher {
         self.params.check_level(to)?;
         let (basis, chain) = (self.params.basis(), self.params.limbs(to));
         let Some(keys) = self.raising_keys(to)? else {
-            return Ok(self.lift_residues(a, [chain; 2]).map(|poly| basis.into_eval(poly)));
+            return Ok(self.lift_residues(a, [chain; 2]));
         };
-        let key = &keys.to_dense;
         let gadget = self.params.raising();
         let limbs = gadget.limbs(chain.q());
-        let [mut c0, mut c1] = self.lift_under_sparse(a, keys, to);
-        let mut kept = c0.rows_mut().enumerate().map(|(i, row)| (row, gadget.special(i)));
-        let dividends = c1.rows_mut().enumerate().map(|(i, switched)| {
-            let k = limbs.place(i, key.limbs());
-            let keys = key.digits[0].each_ref().map(|half| half.row(k));
-            Lifted { table: basis.table(limbs, i), kept: kept.next(), switched, keys }
-        });
-        Ok(gadget.mod_down().run(basis, limbs, dividends.collect(), None))
+        let lifted = self.lift_under_sparse(a, keys, to);
+        let dividends = (0..limbs.count())
+            .map(|i| lifted_product(&self.params, limbs, &lifted, &keys.to_dense, i))
+            .collect();
+        Ok(gadget.mod_down().run(basis, limbs, dividends, None))
     }
 
     /// Both polynomials of `a` switched to the ephemeral secret and lifted: the first to the
@@ -238,7 +234,7 @@ impl KeySwitcher {
         a: &[RnsPoly<Eval>; 2],
         keys: &RaisingKeys,
         to: Level,
-    ) -> [RnsPoly<Coeff>; 2] {
+    ) -> [RnsPoly<Eval>; 2] {
         let (gadget, chain) = (self.params.raising(), self.params.limbs(to));
         let cut = Cut { params: &self.params, gadget, level: Level(0) };
         let sparse = cut.switch(Operand::Ciphertext(a), &keys.to_sparse, Down::Special, None);
@@ -256,7 +252,7 @@ impl KeySwitcher {
     }
 
     /// The representatives next to zero of `a` modulo `q_0`, modulo the primes of `limbs`.
-    fn lift_residues(&self, a: &[RnsPoly<Eval>; 2], limbs: [LimbSet; 2]) -> [RnsPoly<Coeff>; 2] {
+    fn lift_residues(&self, a: &[RnsPoly<Eval>; 2], limbs: [LimbSet; 2]) -> [RnsPoly<Eval>; 2] {
         let (basis, level0) = (self.params.basis(), self.params.limbs(Level(0)));
         let converter = self.params.raising().lift(level0.q());
         let mut y = [(); 2].map(|()| basis.pool().take(level0.q() * basis.n()));
@@ -270,7 +266,7 @@ impl KeySwitcher {
         });
         let mut out = limbs.map(|limbs| basis.take(limbs));
         converter.spread(&y, &mut out, |limbs, i| limbs.place(i, basis.all()));
-        out
+        out.map(|poly| basis.into_eval(poly))
     }
 
     pub(super) fn cut(&self, level: Level) -> Cut<'_> {
@@ -491,38 +487,6 @@ impl Dividend<2> for Product<'_> {
         m.mul_sum(second, &digits, &b);
         if let Some(owner) = &self.owner {
             self.operand.add_kept(m, owner.limb, start, owner.special, [first, second]);
-        }
-    }
-}
-
-/// A limb of `P kept + switched key`, for lifted polynomials: one digit that owns no prime.
-struct Lifted<'a> {
-    table: &'a NttTable,
-    /// With `P` modulo the prime, for a prime of the chain.
-    kept: Option<(&'a mut [u64], Shoup)>,
-    switched: &'a mut [u64],
-    /// Of each half of the key.
-    keys: [&'a [u64]; 2],
-}
-
-impl Dividend<2> for Lifted<'_> {
-    fn prepare(&mut self) {
-        match &mut self.kept {
-            Some((kept, _)) => self.table.forward_rows(&mut [kept, self.switched]),
-            None => self.table.forward(self.switched),
-        }
-    }
-
-    fn write(&self, start: usize, out: [&mut [u64]; 2]) {
-        let m = self.table.modulus();
-        let [first, second] = out;
-        let len = first.len();
-        let switched = &self.switched[start..][..len];
-        let [a, b] = self.keys.map(|key| &key[start..][..len]);
-        m.mul_rows(first, switched, a);
-        m.mul_rows(second, switched, b);
-        if let Some((kept, special)) = &self.kept {
-            m.scale_add(first, &kept[start..][..len], *special);
         }
     }
 }
