@@ -503,7 +503,7 @@ impl<E: Ops> Bootstrapper<E> {
         let x = e.with_scale(&x, self.plan.base)?;
         match self.plan.to_slots.first().zip(self.to_slots.first()) {
             Some((first, matrix)) if first.ephemeral_weight().is_some() => {
-                Ok(e.raise_transform_many(&[&x], matrix)?.remove(0))
+                e.raise_transform(&x, matrix)
             }
             _ => e.mod_raise(&x, self.plan.top, self.plan.spec.ephemeral_weight),
         }

@@ -137,9 +137,8 @@ impl<E: Ops> Ops for LockStep<'_, E> {
     fn transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct> {
         self.0.transform_many(&a.iter().collect::<Vec<_>>(), matrix)
     }
-    fn raise_transform_many(&self, xs: &[&Self::Ct], m: &Self::Matrix) -> Result<Vec<Self::Ct>> {
-        let raise = |x: &&Self::Ct| self.0.raise_transform_many(&x.iter().collect::<Vec<_>>(), m);
-        xs.iter().map(raise).collect()
+    fn raise_transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct> {
+        self.0.raise_transform_many(&a.iter().collect::<Vec<_>>(), matrix)
     }
     fn mod_raise(
         &self,

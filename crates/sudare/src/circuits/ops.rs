@@ -97,8 +97,16 @@ pub trait Ops: Sync {
     }
     /// [`Ops::mod_raise`] to the level of a matrix planned for that
     /// ([`LinearTransform::plan_raised`](super::LinearTransform::plan_raised)), and
-    /// [`Ops::transform`], of each.
-    fn raise_transform_many(&self, xs: &[&Self::Ct], m: &Self::Matrix) -> Result<Vec<Self::Ct>>;
+    /// [`Ops::transform`].
+    fn raise_transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct>;
+    /// [`Ops::raise_transform`] of each, as [`Ops::transform_many`].
+    fn raise_transform_many(
+        &self,
+        xs: &[&Self::Ct],
+        matrix: &Self::Matrix,
+    ) -> Result<Vec<Self::Ct>> {
+        xs.iter().map(|a| self.raise_transform(a, matrix)).collect()
+    }
 
     /// Slot `i` of the result is slot `i + k` of `a`.
     fn rotate(&self, a: &Self::Ct, k: i64) -> Result<Self::Ct> {
@@ -178,26 +186,33 @@ impl Ops for ckks::Evaluator {
     fn prepare(&self, plan: &LinearPlan) -> Result<Self::Matrix> {
         self.encode_weights(plan.rotation_sum(), |j, b| plan.weight(j, b))
     }
-    fn raise_transform_many(&self, xs: &[&Self::Ct], m: &Self::Matrix) -> Result<Vec<Self::Ct>> {
-        let found = self.keys().raise.as_ref().map(|keys| keys.weight);
-        check_secret(m.sum().ephemeral_weight, found)?;
-        self.raise_transform_many(xs, m)
-    }
     fn transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct> {
         self.transform(a, matrix)
     }
     fn transform_many(&self, xs: &[&Self::Ct], matrix: &Self::Matrix) -> Result<Vec<Self::Ct>> {
         self.transform_many(xs, matrix)
     }
-    fn mod_raise(
+    fn raise_transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct> {
+        check_secret(matrix.sum().ephemeral_weight, ephemeral_weight(self))?;
+        self.raise_transform(a, matrix)
+    }
+    fn raise_transform_many(
         &self,
-        a: &Self::Ct,
-        to: Level,
-        ephemeral_weight: Option<u32>,
-    ) -> Result<Self::Ct> {
-        check_secret(ephemeral_weight, self.keys().raise.as_ref().map(|keys| keys.weight))?;
+        xs: &[&Self::Ct],
+        matrix: &Self::Matrix,
+    ) -> Result<Vec<Self::Ct>> {
+        check_secret(matrix.sum().ephemeral_weight, ephemeral_weight(self))?;
+        self.raise_transform_many(xs, matrix)
+    }
+    fn mod_raise(&self, a: &Self::Ct, to: Level, weight: Option<u32>) -> Result<Self::Ct> {
+        check_secret(weight, ephemeral_weight(self))?;
         self.mod_raise(a, to)
     }
+}
+
+/// Of the secret that the keys raise through.
+fn ephemeral_weight(e: &ckks::Evaluator) -> Option<u32> {
+    e.keys().raise.as_ref().map(|keys| keys.weight)
 }
 
 /// Whether raising is through an ephemeral secret as sparse as a circuit needs.

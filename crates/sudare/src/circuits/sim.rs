@@ -401,11 +401,8 @@ impl Ops for Evaluator {
         Ok(product)
     }
 
-    fn raise_transform_many(&self, xs: &[&Ciphertext], m: &LinearPlan) -> Result<Vec<Ciphertext>> {
-        let raise = |x: &&Ciphertext| {
-            self.transform(&self.mod_raise(x, m.level(), m.ephemeral_weight())?, m)
-        };
-        xs.iter().map(raise).collect()
+    fn raise_transform(&self, a: &Ciphertext, plan: &LinearPlan) -> Result<Ciphertext> {
+        self.transform(&self.mod_raise(a, plan.level(), plan.ephemeral_weight())?, plan)
     }
 
     /// The slots stay those of `m`, as if `I` were zero: what of `I` a circuit does not

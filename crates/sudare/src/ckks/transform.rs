@@ -24,7 +24,7 @@ pub struct RotationSum {
     /// Values of `j`: `stages - 1` giant steps.
     pub stages: usize,
     /// The largest weight of the ephemeral secret, if ciphertexts come from level 0 and are
-    /// raised to this one: see [`Evaluator::raise_transform_many`]. There is one stage then.
+    /// raised to this one: see [`Evaluator::raise_transform`]. There is one stage then.
     pub ephemeral_weight: Option<u32>,
 }
 
@@ -126,15 +126,23 @@ impl Evaluator {
         self.wrap_all(inputs, results, level, scales)
     }
 
-    /// [`Evaluator::mod_raise`] and then [`Evaluator::transform`], of each of `inputs`, by
-    /// keys of one digit: what is raised through an ephemeral secret is small.
+    /// [`Evaluator::mod_raise`] and then [`Evaluator::transform`], by keys of one digit: what
+    /// is raised through an ephemeral secret is small.
     ///
-    /// | level | scale | keys | cost of each |
+    /// | level | scale | keys | cost |
     /// |---|---|---|---|
     /// | `weights - 1` | `a weights / divisor` | raising, and every step of what is raised | 1 key switch at level 0, 4 transforms a limb, a product with a key of one digit a step |
     ///
     /// # Errors
     /// [`Error::MissingRaisingKey`]; else as [`Evaluator::transform`].
+    pub fn raise_transform(&self, a: &Ciphertext, weights: &Weights) -> Result<Ciphertext> {
+        Ok(self.raise_transform_many(&[a], weights)?.remove(0))
+    }
+
+    /// [`Evaluator::raise_transform`] of each of `inputs`, in one pass over keys and weights.
+    ///
+    /// # Errors
+    /// As [`Evaluator::raise_transform`].
     pub fn raise_transform_many(
         &self,
         inputs: &[&Ciphertext],
