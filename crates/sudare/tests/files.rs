@@ -3,7 +3,9 @@
 
 mod common;
 
-use common::{Parts, Session, load, open, seed, session, specs, values};
+use common::{
+    Content, Parts, Session, load, open, seed, session, session_with_low_keys, specs, values,
+};
 use std::{
     io::{ErrorKind, Read, Write},
     sync::Arc,
@@ -120,6 +122,44 @@ fn sizes_are_known_before_and_as_documented() {
         let file = s.ciphertexts_file(&[s.encrypt(4, Level(1))], &none);
         assert_eq!(lengths(&file), [2 * packed(&chain(1))]);
     }
+}
+
+/// Levels 0 and 1 have low keys with one and with two special primes.
+#[test]
+fn low_keys_come_back_and_work() {
+    let spec = Spec::uniform(10, 48.0, 2, 40.0, vec![50.0; 3]);
+    let s = session_with_low_keys(Spec { insecure: true, ..spec });
+    let label = label();
+    let file = s.keys_file(&label);
+    let predicted = serial::evaluation_keys_bytes(&s.params, &s.request, &label);
+    assert_eq!(predicted, Ok(file.len() as u64));
+    let parts = Parts::of(&file);
+    assert_eq!(parts.seal(), file, "the frame is not as documented");
+    let low: Vec<_> = parts.table[4..].iter().map(|(content, _)| *content).collect();
+    let expected = [0, 1].map(|level| {
+        let galois = [5, 25].map(|g| Content::LowGalois(g, level));
+        [Content::LowRelinearization(level), galois[0], galois[1]]
+    });
+    assert_eq!(low, expected.concat());
+    let lengths: Vec<_> = parts.sections[4..].iter().map(Vec::len).collect();
+    // Primes of 48 and 50 bits take seven bytes, those of 40 bits five or six.
+    let [q0, q1] = [0, 1].map(|l| s.params.rlwe().primes_of(Level(l))[0].ilog2() as usize / 8 + 1);
+    let expected = [q0 + 7, q0 + q1 + 2 * 7].map(|bytes| [32 + (bytes << 10); 3]);
+    assert_eq!(lengths, expected.concat());
+
+    let loaded = s.reloaded();
+    assert_eq!(loaded.keys_file(&label), file);
+    assert_eq!(loaded.keys.fulfils(), s.request);
+    let slots = loaded.params.max_slots();
+    let ev = loaded.evaluator();
+    let a = loaded.encrypt(slots, loaded.params.top());
+    let low = ev.mul_rescale(&ev.drop_to(&a, Level(1)).unwrap(), &a).unwrap();
+    assert_eq!(low.level(), Level(0));
+    let turned = ev.rotate(&low, 2).unwrap();
+    let mut expected: Vec<_> = values(slots).iter().map(|&x| x * x).collect();
+    expected.rotate_left(2);
+    let found = s.precision(&turned, &expected);
+    assert!(found > 18.0, "{found:.1} bits");
 }
 
 #[test]

@@ -7,7 +7,7 @@
 
 mod common;
 
-const EXPECTED: [(&str, &str); 14] = [
+const EXPECTED: [(&str, &str); 15] = [
     ("secret key", "e267f5c8dde6aff2e19bc619479b2df2f78b6e279da57852be461c44189c0219"),
     ("public key", "d9a45f00298d705d0332db036e2fd3534c455ea57d36c8f062066de9fb7f13e4"),
     ("evaluation keys", "74d04eb08d5b6c5d7b123127ece874b931e7ee5cc49a8e94ef4bb0eaf659aa9d"),
@@ -23,6 +23,7 @@ const EXPECTED: [(&str, &str); 14] = [
     ("lifted ciphertext", "437d9b37e619e43cb1bb1a93711f3a074110a885de59708763b14d880ce1feac"),
     ("raised ciphertext", "9f595761111e85ff1131cfbc1d3dc63f16ef164fc7db1647429220df0d5ae7dd"),
     ("raising keys", "6ac1c5ad0ecfaf7989c38f249c5ce8a270b966ea04f8585480eb700629fada65"),
+    ("low keys", "7c2681ef7f072a7b0157ec6eae688cdef2bf8383eec1e3c43ea92ecf344544bc"),
 ];
 
 #[test]

@@ -13,7 +13,7 @@ use sudare::{
     ckks::{Ciphertext, Complex, Params, Spec},
     rlwe::{GaloisElement, KeyRequest, Level, Noise},
 };
-use sudare_arith::prng::Seed;
+use sudare_arith::{par, prng::Seed};
 
 fn seed(label: &str, index: u64) -> Seed {
     Seed::from_bytes([6; 32]).derive(label, index)
@@ -23,12 +23,16 @@ fn seed(label: &str, index: u64) -> Seed {
 /// at `galois`.
 fn session(spec: &Spec, key: u64, relinearize: Level, galois: Level) -> Session {
     let params = Params::new(spec.clone()).unwrap();
+    let request = request(&params, relinearize, galois);
+    Session::from_seed(params, &seed("keys", key), &request)
+}
+
+fn request(params: &Params, relinearize: Level, galois: Level) -> KeyRequest {
     let log_n = params.log_n();
-    let request = KeyRequest::new()
+    KeyRequest::new()
         .relinearize(relinearize)
         .rotations(log_n, 0..params.max_slots() as i64, galois)
-        .automorphism(GaloisElement::conjugation(log_n), galois);
-    Session::from_seed(params, &seed("keys", key), &request)
+        .automorphism(GaloisElement::conjugation(log_n), galois)
 }
 
 fn spec(log_n: u32, q_bits: &[&[f64]], p_bits: &[f64], log2_scale: f64) -> Spec {
@@ -84,12 +88,17 @@ impl Session {
     /// No key switch adds more than this: digits are below `D / 2`, errors at most 21,
     /// and each of two roundings is at most a half.
     fn bound(&self, level: Level) -> f64 {
+        self.bound_with(level, self.params.rlwe().log2_p())
+    }
+
+    /// With special primes of this product.
+    fn bound_with(&self, level: Level, log2_p: f64) -> f64 {
         let params = self.params.rlwe();
         let (limbs, n) = (params.limbs(level), params.basis().n() as f64);
         let chain = moduli(params.basis(), limbs);
         let digits = params.digit_primes(level).into_iter().map(|owned| {
             let log2_d: f64 = chain[owned].iter().map(|&q| (q as f64).log2()).sum();
-            (log2_d - params.log2_p()).exp2() / 2.0
+            (log2_d - log2_p).exp2() / 2.0
         });
         n * 21.0 * digits.sum::<f64>() + (1.0 + n) / 2.0
     }
@@ -205,7 +214,7 @@ fn results_do_not_depend_on_threads() {
     let (spec, _) = specs().swap_remove(4);
     let top = Level(4);
     let run = |threads| {
-        sudare_arith::par::with_threads(threads, || {
+        par::with_threads(threads, || {
             let s = session(&spec, 31, top, top);
             let (a, b) = (s.encrypt(1), s.encrypt(2));
             let product = s.evaluator.mul_rescale(&a, &b).unwrap();
@@ -259,4 +268,86 @@ fn rescaling_is_an_exact_division_of_both_polynomials() {
             }
         }
     }
+}
+
+/// Low keys at every level that they are for, alone and beside others.
+#[test]
+fn low_keys_are_exact_up_to_their_noise() {
+    let mut tiers = 0;
+    for (spec, _) in specs() {
+        let params = Params::new(spec.clone()).unwrap();
+        let (rlwe, top) = (params.rlwe(), params.top());
+        let Some(tier) = (0..=top.0).rev().map(Level).find(|&l| rlwe.low_limbs(l).is_some()) else {
+            continue;
+        };
+        tiers += 1;
+        let limbs = rlwe.low_limbs(tier).unwrap();
+        let log2_p = rlwe.basis().log2_product(limbs) - rlwe.log2_q(tier);
+        assert!(limbs.p() < spec.p_bits.len() && log2_p >= rlwe.log2_q(tier));
+        let low = request(&params, tier, tier).into_low(rlwe);
+        for level in (0..=tier.0).map(Level) {
+            let predicted = Noise::low_key_switch(rlwe, level, tier);
+            let mut errors = None;
+            for key in 0..12 {
+                let mut keys = low.clone();
+                if key % 2 == 1 {
+                    keys |= request(&params, top, top);
+                }
+                let s = Session::from_seed(params.clone(), &seed("keys", key), &keys);
+                let errors = errors.get_or_insert_with(|| {
+                    let what = format!("level {level} of {tier}, {spec:?}");
+                    let bound = s.bound_with(level, log2_p);
+                    Errors { what, predicted, bound, squares: 0.0, count: 0 }
+                });
+                let ev = &s.evaluator;
+                // At a scale whose square every level holds.
+                let [a, b] = [1, 2].map(|salt| {
+                    let a = ev.drop_to(&s.encrypt(salt), level).unwrap();
+                    ev.with_scale(&a, sudare::ckks::Scale::from_log2(10.0)).unwrap()
+                });
+                let (plain, other) = (s.open(&a).0, s.open(&b).0);
+                let product = ev.mul(&a, &b).unwrap();
+                errors.add(&s.error(&product, &negacyclic(&plain, &other)));
+                let [pair, again] = ev.mul_many(&[(&a, &b); 2]).unwrap().try_into().unwrap();
+                assert!(same(&product, &pair) && same(&product, &again));
+                if level > Level(0) {
+                    let fused = ev.mul_rescale(&a, &b).unwrap();
+                    assert!(same(&ev.rescale(&product).unwrap(), &fused));
+                }
+                let hoisted = ev.hoist(&a).unwrap();
+                for k in 1..params.max_slots() as i64 {
+                    let g = GaloisElement::rotation(params.log_n(), k);
+                    let rotated = ev.rotate(&a, k).unwrap();
+                    errors.add(&s.error(&rotated, &automorphism(&plain, g.0 as usize)));
+                    assert!(same(&rotated, &ev.rotate_hoisted(&hoisted, k).unwrap()));
+                }
+            }
+            errors.unwrap().check();
+        }
+    }
+    assert!(tiers >= 3);
+}
+
+/// Low keys change nothing above their level.
+#[test]
+fn other_levels_are_the_same_with_low_keys() {
+    let (spec, _) = specs().swap_remove(2);
+    let params = Params::new(spec.clone()).unwrap();
+    let top = params.top();
+    let mut keys = request(&params, top, top);
+    let plain = Session::from_seed(params.clone(), &seed("keys", 60), &keys);
+    keys |= request(&params, Level(1), Level(1)).into_low(params.rlwe());
+    let s = Session::from_seed(params.clone(), &seed("keys", 60), &keys);
+    for level in (0..=top.0).map(Level) {
+        let results = [&plain, &s].map(|s| {
+            let a = s.evaluator.drop_to(&s.encrypt(1), level).unwrap();
+            s.evaluator.rotate(&a, 3).unwrap()
+        });
+        assert_eq!(same(&results[0], &results[1]), level > Level(1), "{level}");
+    }
+    let low = |threads| {
+        let low = s.evaluator.drop_to(&s.encrypt(1), Level(1)).unwrap();
+        par::with_threads(threads, || s.evaluator.mul_rescale(&low, &low).unwrap()).unwrap()
+    };
+    assert!(same(&low(1), &low(2)));
 }

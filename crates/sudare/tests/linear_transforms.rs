@@ -176,3 +176,78 @@ fn what_cannot_be_is_refused() {
     let without = Evaluator::new(&params, none).unwrap();
     assert!(matches!(run(&without, &x), Err(Error::KeyMismatch { .. })));
 }
+
+/// With low keys of two and three special primes at levels 1 and 2, and none above.
+fn params_with_low_keys() -> Params {
+    let spec = Spec::uniform(LOG_N, 48.0, 3, 45.0, vec![50.0; 4]);
+    Params::new(Spec { insecure: true, ..spec }).unwrap()
+}
+
+#[test]
+fn low_keys_give_the_same_products() {
+    let params = params_with_low_keys();
+    for (log_slots, offsets) in shapes() {
+        let matrix = matrix(log_slots, &offsets);
+        for (level, tier) in [(1, 1), (2, 2), (1, 2)].map(|(l, t)| (Level(l), Level(t))) {
+            let plan = plan(&params, &matrix, level);
+            let at_tier = KeyRequest {
+                galois: plan.required_keys().galois.keys().map(|&g| (g, tier)).collect(),
+                ..KeyRequest::new()
+            };
+            let low = at_tier.into_low(params.rlwe());
+            assert!(low.galois.is_empty());
+            let e = sim::Evaluator::new(LOG_N, params.chain().clone()).with_low_keys(&low);
+            let x = values(1 << log_slots, 0.5);
+            let scale = params.scale_at(level);
+            plan.run(&e, &plan, &e.encrypt(&x, level, scale).unwrap()).unwrap();
+            assert_eq!(e.used_keys(), low);
+
+            // Beside others of the same rotations for the top.
+            let rotations = plan.required_keys().galois.keys().map(|&g| (g, params.top()));
+            let both = KeyRequest { galois: rotations.collect(), ..low };
+            let s = Session::new(params.clone(), &both);
+            let a = encrypt(&s, &x, level);
+            let weights = s.evaluator.prepare(&plan).unwrap();
+            let found = plan.run(&s.evaluator, &weights, &a).unwrap();
+            assert_eq!(found.level(), plan.output_level());
+            let bits = precision(&s, &found, &matrix.apply(&x));
+            let terms = (offsets.len() as f64).log2();
+            assert!(bits > 26.0 - terms, "{log_slots} {offsets:?} {level} {tier}: {bits} bits");
+        }
+    }
+}
+
+#[test]
+fn steps_take_their_keys_from_one_place() {
+    let params = params_with_low_keys();
+    let (log_n, level) = (LOG_N, Level(2));
+    let plan = plan(&params, &matrix(4, &[0, 1, 2]), level);
+    let rotations = |steps: &[i64]| KeyRequest::new().rotations(log_n, steps.to_vec(), level);
+    let low = |steps: &[i64]| rotations(steps).into_low(params.rlwe());
+    let with = |requests: [KeyRequest; 2]| {
+        let mut keys = KeyRequest::new();
+        requests.into_iter().for_each(|request| keys |= request);
+        Session::from_seed(params.clone(), &Seed::from_bytes([7; 32]), &keys)
+    };
+    let (none, both) = (KeyRequest::new(), [1, 2]);
+    let run = |s: &Session, prepared: &Session| {
+        let weights = prepared.evaluator.prepare(&plan).unwrap();
+        let a = encrypt(s, &values(16, 0.0), level);
+        plan.run(&s.evaluator, &weights, &a).map(|_| ())
+    };
+    let missing = |k: i64, tier| {
+        let element = sudare::rlwe::GaloisElement::rotation(log_n, k);
+        Err(Error::MissingGaloisKey { element, rotation: format!("rotation by {k}"), level, tier })
+    };
+    let (ordinary, lower) = (with([rotations(&both), none.clone()]), with([low(&both), none]));
+    assert_eq!(run(&ordinary, &ordinary), Ok(()));
+    assert_eq!(run(&lower, &lower), Ok(()));
+    assert_eq!(run(&ordinary, &lower), missing(1, Some(level)));
+    assert_eq!(run(&lower, &ordinary), missing(1, None));
+    let mixed = with([low(&[1]), rotations(&[2])]);
+    assert_eq!(run(&mixed, &mixed), missing(1, None));
+    let most = with([low(&[1]), KeyRequest::new().rotations(log_n, [1, 2], Level(1))]);
+    assert_eq!(run(&most, &most), missing(2, Some(level)));
+    let text = missing(2, Some(level)).unwrap_err().to_string();
+    assert!(text.contains("among the low keys for level 2"), "{text}");
+}

@@ -9,7 +9,7 @@ use sudare::{
     Error,
     circuits::Polynomial,
     ckks::{Ciphertext, Complex, Decryptor, Encryptor, Evaluator, Params, Plaintext, Scale, Spec},
-    rlwe::{self, GaloisElement, KeyGenerator, KeyRequest, Level, SecretDistribution},
+    rlwe::{self, GaloisElement, KeyGenerator, KeyRequest, Level, LowKeys, SecretDistribution},
 };
 
 const TOP: Level = Level(3);
@@ -148,6 +148,7 @@ fn keys_that_are_missing() {
         element: GaloisElement::rotation(6, k),
         rotation: rotation.into(),
         level,
+        tier: None,
     };
     let words = ["add it to the KeyRequest"];
     let ev = &s.evaluator;
@@ -157,7 +158,7 @@ fn keys_that_are_missing() {
     refused(ev.rotate_hoisted(&hoisted, 2), galois(2, "rotation by 2", TOP), &words);
     let element = GaloisElement::conjugation(6);
     let rotation = "with conjugation".into();
-    let error = Error::MissingGaloisKey { element, rotation, level: TOP };
+    let error = Error::MissingGaloisKey { element, rotation, level: TOP, tier: None };
     refused(ev.conjugate(&a), error, &["with conjugation", "level 3", "KeyRequest"]);
     // There is a key for 3, but for a lower level.
     let error = galois(3, "rotation by 3", TOP);
@@ -174,6 +175,50 @@ fn keys_that_are_missing() {
     let c = low.encrypt(&VALUES);
     refused(low.evaluator.mul(&c, &c), error(), &words);
     assert!(low.evaluator.mul(&low.evaluator.drop_to(&c, LOW).unwrap(), &c).is_ok());
+}
+
+/// Levels 0 to 2 have low keys, the top has none.
+#[test]
+fn low_keys_above_their_level() {
+    let spec = Spec { p_bits: vec![50.0; 4], ..small(3) };
+    let params = Params::new(spec.clone()).unwrap();
+    let request = KeyRequest::new().relinearize(LOW).rotations(6, [1], LOW);
+    let s = session(spec, &request.clone().into_low(params.rlwe()));
+    assert_eq!(s.evaluator.keys().fulfils().low.len(), 1);
+    let a = s.encrypt(&VALUES);
+    for level in [TOP, Level(2)] {
+        let (a, ev) = (s.evaluator.drop_to(&a, level).unwrap(), &s.evaluator);
+        let words = [&*format!("level {level}"), "KeyRequest"];
+        refused(ev.mul(&a, &a), Error::MissingRelinearizationKey { level }, &words);
+        refused(ev.mul_many(&[(&a, &a)]), Error::MissingRelinearizationKey { level }, &words);
+        let (element, rotation) = (GaloisElement::rotation(6, 1), "rotation by 1".to_owned());
+        let missing =
+            || Error::MissingGaloisKey { element, rotation: rotation.clone(), level, tier: None };
+        refused(ev.rotate(&a, 1), missing(), &words);
+        refused(ev.rotate_hoisted(&ev.hoist(&a).unwrap(), 1), missing(), &words);
+    }
+    for level in [LOW, Level(0)] {
+        let a = s.evaluator.drop_to(&a, level).unwrap();
+        assert!(s.evaluator.mul(&a, &a).is_ok() || level == Level(0));
+        assert!(s.evaluator.rotate(&a, 1).is_ok());
+    }
+
+    let mut keygen = KeyGenerator::new(params.rlwe()).unwrap();
+    let secret = keygen.secret_key().unwrap();
+    let mut make = |level, keys: &LowKeys| {
+        let request = KeyRequest { low: [(level, keys.clone())].into(), ..KeyRequest::new() };
+        assert!(request.bytes(params.rlwe()).is_err());
+        keygen.evaluation_keys(&secret, &request).map(drop).unwrap_err()
+    };
+    let relinearize = LowKeys { relinearize: true, ..LowKeys::default() };
+    says(&make(TOP, &relinearize), &["level 3 has no low keys", "170.0 bits"]);
+    assert_eq!(make(Level(4), &relinearize), Error::LevelOutOfRange { found: Level(4), max: TOP });
+    says(&make(LOW, &LowKeys::default()), &["no key in those for level 1"]);
+    let even = LowKeys { galois: [GaloisElement(2)].into(), ..LowKeys::default() };
+    says(&make(LOW, &even), &["2 is not an odd number"]);
+    // Where there are no low keys the others are asked for.
+    let top = KeyRequest::new().relinearize(TOP).rotations(6, [1], Level(9));
+    assert_eq!(top.clone().into_low(params.rlwe()), top);
 }
 
 #[test]
@@ -523,8 +568,8 @@ fn rotations_take_any_key_that_does() {
         }
         assert!(s.evaluator.rotate(&s.evaluator.drop_to(&a, LOW).unwrap(), 1).is_ok());
         let element = GaloisElement::rotation(6, 2);
-        let error =
-            Error::MissingGaloisKey { element, rotation: "rotation by 2".into(), level: TOP };
+        let rotation = "rotation by 2".into();
+        let error = Error::MissingGaloisKey { element, rotation, level: TOP, tier: None };
         refused(s.evaluator.rotate(&a, 2), error, &["rotation by 2", "KeyRequest"]);
     }
 }

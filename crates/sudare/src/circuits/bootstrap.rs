@@ -28,7 +28,7 @@ use super::{EvalModPlan, EvalModSpec, LinearPlan, LockStep, Ops};
 use crate::{
     Error, Result,
     ckks::{Complex, Params, Scale},
-    rlwe::{GaloisElement, KeyRequest, Level, Raise},
+    rlwe::{self, GaloisElement, KeyRequest, Level, Raise},
 };
 use correction::Correction;
 pub use failure::log2_failure;
@@ -192,7 +192,7 @@ impl BootstrapSpec {
             output_level: outline.output_level,
             request: KeyRequest::new(),
         };
-        plan.request = plan.keys(outline.high);
+        plan.request = plan.keys(params.rlwe(), outline.high);
         Ok(plan)
     }
 
@@ -261,11 +261,12 @@ impl BootstrapPlan {
     pub fn matrix_bytes(&self, params: &Params) -> u64 {
         let row_bytes = 8u64 << self.log_n;
         let bytes = |plan: &LinearPlan| {
+            let (level, keys) = (plan.level(), plan.required_keys());
             let limbs = match plan.ephemeral_weight() {
-                Some(_) => params.rlwe().raising_limbs(plan.level()).count() as u64,
-                None => params.rlwe().key_limbs(plan.level()).count() as u64,
+                Some(_) => params.rlwe().raising_limbs(level),
+                None => params.rlwe().tier_limbs(self.request.tier(level, keys), level),
             };
-            plan.weights() as u64 * limbs * row_bytes
+            (plan.weights() * limbs.count()) as u64 * row_bytes
         };
         self.matrices().map(bytes).sum()
     }
@@ -285,13 +286,21 @@ impl BootstrapPlan {
         log2_failure(h, self.spec.eval_mod.k, 2 << self.spec.log_slots)
     }
 
-    /// The keys of every stage; the reduction is at level `high`.
-    fn keys(&self, high: Level) -> KeyRequest {
+    /// The keys of every stage; the reduction is at level `high`. Before raising, levels are
+    /// low.
+    fn keys(&self, params: &rlwe::Params, high: Level) -> KeyRequest {
+        let before = |keys: KeyRequest| match self.spec.order {
+            Order::SlotsToCoeffsFirst => keys.into_low(params),
+            Order::CoeffsToSlotsFirst => keys,
+        };
         let mut request = self.eval_mod.required_keys(self.log_n);
         if let Some(correction) = &self.correction {
-            request |= correction.required_keys(self.log_n);
+            request |= before(correction.required_keys(self.log_n));
         }
-        for plan in self.matrices() {
+        for plan in &self.to_coeffs {
+            request |= before(plan.required_keys().clone());
+        }
+        for plan in self.to_slots.iter().chain(&self.join) {
             request |= plan.required_keys();
         }
         request = request

@@ -65,6 +65,8 @@ pub struct Evaluator {
     chain: Chain,
     /// Weight of the ephemeral secret that raising goes through, if it does.
     ephemeral_weight: Option<u32>,
+    /// Low keys that there are.
+    low: KeyRequest,
     counters: Counters,
     keys: Mutex<KeyRequest>,
 }
@@ -74,8 +76,8 @@ impl Evaluator {
     #[must_use]
     pub fn new(log_n: u32, chain: Chain) -> Self {
         debug_assert!((3..=30).contains(&log_n));
-        let (counters, keys) = (Counters::default(), Mutex::default());
-        Self { log_n, chain, ephemeral_weight: None, counters, keys }
+        let (low, counters, keys) = (KeyRequest::new(), Counters::default(), Mutex::default());
+        Self { log_n, chain, ephemeral_weight: None, low, counters, keys }
     }
 
     /// The same, raising through an ephemeral secret of this weight: raising then uses
@@ -83,6 +85,13 @@ impl Evaluator {
     #[must_use]
     pub fn with_ephemeral_secret(self, weight: u32) -> Self {
         Self { ephemeral_weight: Some(weight), ..self }
+    }
+
+    /// The same with the low keys of a request: operations use them where the encrypted
+    /// evaluator would, see [`KeyRequest::into_low`].
+    #[must_use]
+    pub fn with_low_keys(self, keys: &KeyRequest) -> Self {
+        Self { low: KeyRequest { low: keys.low.clone(), ..KeyRequest::new() }, ..self }
     }
 
     /// What a fresh public-key encryption of `slots` would be; zeros fill them up
@@ -147,6 +156,14 @@ impl Evaluator {
 
     fn use_keys(&self, request: KeyRequest) {
         *self.keys.lock().unwrap_or_else(PoisonError::into_inner) |= request;
+    }
+
+    /// The keys that an operation at `level` needs, low ones if there are.
+    fn use_keys_at(&self, level: Level, needed: KeyRequest) {
+        self.use_keys(match self.low.tier(level, &needed) {
+            Some(tier) => needed.moved_to_low(|_| Some(tier)),
+            None => needed,
+        });
     }
 
     fn dimension(&self) -> f64 {
@@ -298,7 +315,7 @@ impl Ops for Evaluator {
             .hypot(a.noise() * b.noise())
             .hypot(self.rounding(scale));
         self.counters.products.fetch_add(1, Relaxed);
-        self.use_keys(KeyRequest::new().relinearize(level));
+        self.use_keys_at(level, KeyRequest::new().relinearize(level));
         let headroom_bits = a.headroom_bits.min(b.headroom_bits);
         Ok(self.ciphertext(slots, level, scale, noise, headroom_bits))
     }
@@ -369,7 +386,7 @@ impl Ops for Evaluator {
         }
         let noise = a.noise().hypot(self.rounding(a.scale));
         self.counters.automorphisms.fetch_add(1, Relaxed);
-        self.use_keys(KeyRequest::new().automorphism(g, a.level));
+        self.use_keys_at(a.level, KeyRequest::new().automorphism(g, a.level));
         Ok(self.ciphertext(slots, a.level, a.scale, noise, a.headroom_bits))
     }
 
@@ -397,7 +414,7 @@ impl Ops for Evaluator {
         let mut product = self.ciphertext(slots, level, scale, noise, a.headroom_bits);
         self.rescale_assign(&mut product)?;
         self.counters.automorphisms.fetch_add(plan.required_keys().count() as u64, Relaxed);
-        self.use_keys(plan.required_keys().clone());
+        self.use_keys_at(level, plan.required_keys().clone());
         Ok(product)
     }
 

@@ -563,8 +563,7 @@ impl Evaluator {
         let log_n = self.params.log_n();
         let slots = 1i64 << a.log_slots;
         let first = k.rem_euclid(slots);
-        let keys = &self.keys().galois;
-        let usable = |g: &GaloisElement| keys.get(g).is_some_and(|key| key.key.level >= a.level());
+        let usable = |g: &GaloisElement| self.keys().reaches(*g, a.level());
         (first..1 << (log_n - 1))
             .step_by(1 << a.log_slots)
             .map(|k| GaloisElement::rotation(log_n, k))
@@ -603,7 +602,8 @@ impl Evaluator {
     pub fn hoist<'a>(&self, a: &'a Ciphertext) -> Result<Hoisted<'a>> {
         self.check(a)?;
         let operand = Operand::Ciphertext(&a.inner.polys);
-        Ok(Hoisted { ciphertext: a, digits: self.switcher.digits(operand, a.level()) })
+        let special = self.params.rlwe().key_limbs(a.level()).p();
+        Ok(Hoisted { ciphertext: a, digits: self.switcher.digits(operand, a.level(), special) })
     }
 
     /// As [`Evaluator::rotate`] of the ciphertext that was hoisted. The result is

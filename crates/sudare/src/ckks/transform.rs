@@ -31,12 +31,15 @@ pub struct RotationSum {
 /// The encoded weights of a [`RotationSum`].
 ///
 /// They are held modulo the primes of a key, special ones included, so that results are
-/// divided once: each takes `N` words for every such prime.
+/// divided once: each takes `N` words for every such prime. If the evaluator has low keys for
+/// every step ([`KeyRequest::into_low`](crate::rlwe::KeyRequest::into_low)), these are fewer.
 pub struct Weights {
     params: ParamsId,
     sum: RotationSum,
     baby: Vec<GaloisElement>,
     giant: GaloisElement,
+    /// The level of the low keys that they are applied with, if any.
+    tier: Option<Level>,
     weights: Vec<Vec<Option<RnsPoly<Eval>>>>,
 }
 
@@ -49,8 +52,8 @@ impl Weights {
 }
 
 impl Evaluator {
-    /// Encodes the weights of a sum of rotations: `weight(j, b)` is `w_jb` for the `b`-th
-    /// baby step, none if it is zero.
+    /// Encodes the weights of a sum of rotations, for the keys of this evaluator:
+    /// `weight(j, b)` is `w_jb` for the `b`-th baby step, none if it is zero.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`]; [`Error::Circuit`] for several stages of what is raised;
@@ -68,9 +71,17 @@ impl Evaluator {
                 sum.stages
             )));
         }
-        let limbs = match sum.ephemeral_weight {
-            Some(_) => rlwe.raising_limbs(sum.level),
-            None => rlwe.key_limbs(sum.level),
+        let rotation = |k| GaloisElement::rotation(self.params().log_n(), k);
+        let baby: Vec<_> = sum.baby.iter().map(|&k| rotation(k)).collect();
+        let giant = rotation(sum.giant);
+        let (tier, limbs) = match sum.ephemeral_weight {
+            Some(_) => (None, rlwe.raising_limbs(sum.level)),
+            None => {
+                let mut steps = baby.clone();
+                steps.extend((sum.stages > 1).then_some(giant));
+                let tier = self.keys().tier(sum.level, &steps);
+                (tier, rlwe.tier_limbs(tier, sum.level))
+            }
         };
         let slots = 1 << sum.log_slots;
         let encode = |values: Vec<Complex<f64>>| {
@@ -82,9 +93,7 @@ impl Evaluator {
         };
         let row = |j| (0..sum.baby.len()).map(|b| weight(j, b).map(encode).transpose()).collect();
         let weights = (0..sum.stages).map(row).collect::<Result<_>>()?;
-        let rotation = |k| GaloisElement::rotation(self.params().log_n(), k);
-        let baby = sum.baby.iter().map(|&k| rotation(k)).collect();
-        Ok(Weights { params: rlwe.id(), baby, giant: rotation(sum.giant), weights, sum })
+        Ok(Weights { params: rlwe.id(), baby, giant, tier, weights, sum })
     }
 
     /// The sum of rotations of `a`, rescaled.
@@ -114,9 +123,10 @@ impl Evaluator {
         let (level, scales) = self.check_transform(inputs, weights, false)?;
         let key = |g: GaloisElement| match g.0 {
             1 => Ok(None),
-            _ => self.switcher.galois_key(g, level).map(Some),
+            _ => self.switcher.galois_key_of(weights.tier, g, level).map(Some),
         };
         let combination = Combination {
+            special: self.params().rlwe().tier_limbs(weights.tier, level).p(),
             baby: weights.baby.iter().map(|&g| key(g)).collect::<Result<_>>()?,
             giant: if weights.weights.len() > 1 { key(weights.giant)? } else { None },
             weights: &weights.weights,

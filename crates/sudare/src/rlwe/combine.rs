@@ -12,11 +12,13 @@ use sudare_arith::{Modulus, Permutation, Shoup, par};
 /// A sum of automorphisms in two stages: `sum_j g^j(sum_b weights[j][b] h_b(c))`, with
 /// the baby steps `h_b` and the giant step `g`.
 pub(crate) struct Combination<'a> {
+    /// Special primes of the keys.
+    pub(crate) special: usize,
     /// None is the identity.
     pub(crate) baby: Vec<Option<&'a GaloisKey>>,
     /// Must be there if there are several stages.
     pub(crate) giant: Option<&'a GaloisKey>,
-    /// With the limbs of a key at the level of the ciphertexts; none is zero.
+    /// With the limbs of the keys at the level of the ciphertexts; none is zero.
     pub(crate) weights: &'a [Vec<Option<RnsPoly<Eval>>>],
 }
 
@@ -45,10 +47,11 @@ impl KeySwitcher {
         down: Down,
     ) -> Vec<[RnsPoly<Eval>; 2]> {
         debug_assert!(combination.giant.is_some() || combination.weights.len() < 2);
-        let cut = self.cut(level);
+        let special = combination.special;
+        let cut = self.cut(level, special);
         let basis = cut.params.basis();
         let digits: Vec<_> =
-            inputs.iter().map(|c| self.digits(Operand::Ciphertext(c), level)).collect();
+            inputs.iter().map(|c| self.digits(Operand::Ciphertext(c), level, special)).collect();
         let stages =
             weighted_sums(basis, cut.limbs(), inputs.len(), combination.weights, |k, i| {
                 let image = |&step: &Option<_>| cut.image(inputs[k], &digits[k], step, i);
@@ -87,7 +90,7 @@ impl KeySwitcher {
         steps: &[GaloisElement],
         weights: &[Vec<Option<RnsPoly<Eval>>>],
     ) -> Result<Vec<[RnsPoly<Eval>; 2]>> {
-        let params = self.cut(to).params;
+        let params = self.params();
         params.check_level(to)?;
         let missing = Error::MissingRaisingKey { level: to, found: Level(0) };
         let keys = self.raising_keys(to)?.ok_or(missing)?;
@@ -99,11 +102,10 @@ impl KeySwitcher {
                     .images
                     .get(g)
                     .map(|image| (&image.key, Some(&image.permutation)))
-                    .ok_or_else(|| self.missing_galois_key(*g, to)),
+                    .ok_or_else(|| self.missing_galois_key(None, *g, to)),
             })
             .collect::<Result<_>>()?;
-        let (basis, chain) = (params.basis(), params.limbs(to));
-        let limbs = params.raising().limbs(chain.q());
+        let (basis, limbs) = (params.basis(), params.raising_limbs(to));
         let lifted: Vec<Raised> =
             inputs.iter().map(|a| self.lift_under_sparse(a, keys, to)).collect();
         let sums = weighted_sums(basis, limbs, inputs.len(), weights, |k, i| {

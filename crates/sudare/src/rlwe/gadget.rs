@@ -1,3 +1,4 @@
+use super::Level;
 use crate::ring::{BaseConverter, Divider, LimbSet, RnsBasis};
 use core::ops::Range;
 use sudare_arith::Shoup;
@@ -20,11 +21,14 @@ pub(super) struct Gadget {
     lift: Vec<BaseConverter>,
     /// Division by `P`, from any number of chain primes.
     mod_down: Divider,
+    /// By level less one: division by `P` and the primes of the level.
+    rescale_down: Vec<Divider>,
 }
 
 impl Gadget {
-    /// Digits of as many chain primes as `widths` says, and the first `p` special primes.
-    pub(super) fn new(basis: &RnsBasis, widths: &[usize], p: usize) -> Self {
+    /// Digits of as many chain primes as `widths` says, and the first `p` special primes,
+    /// for levels of as many chain primes as `limbs_at` says.
+    pub(super) fn new(basis: &RnsBasis, limbs_at: &[usize], widths: &[usize], p: usize) -> Self {
         let all = basis.all();
         let moduli: Vec<_> = basis.tables(all).map(|t| *t.modulus()).collect();
         let (chain, special) = moduli.split_at(all.q());
@@ -48,6 +52,10 @@ impl Gadget {
             special: chain.iter().map(special_mod).collect(),
             lift: owners.iter().enumerate().map(lift).collect(),
             mod_down: Divider::new(basis, LimbSet::chain(all.q()).with_special(p), all.q()),
+            rescale_down: limbs_at
+                .windows(2)
+                .map(|pair| Divider::new(basis, LimbSet::chain(pair[1]).with_special(p), pair[0]))
+                .collect(),
             bounds,
             owners,
         }
@@ -86,5 +94,10 @@ impl Gadget {
     /// Division by `P`.
     pub(super) fn mod_down(&self) -> &Divider {
         &self.mod_down
+    }
+
+    /// Division by `P` and the primes of `level >= 1`.
+    pub(super) fn rescale_down(&self, level: Level) -> &Divider {
+        &self.rescale_down[level.index() - 1]
     }
 }

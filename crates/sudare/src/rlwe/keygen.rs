@@ -2,14 +2,14 @@ use super::{
     EvaluationKeys, GaloisElement, KeyId, KeyRequest, Level, Params, PublicKey, Raise,
     SecretDistribution, SecretKey, SwitchingKey,
     gadget::Gadget,
-    keys::{GaloisKey, RaisingKeys},
+    keys::{GaloisKey, LowSwitchingKeys, RaisingKeys},
 };
 use crate::{
     Result,
     ring::{Eval, LimbSet, RnsPoly},
 };
 use core::ops::Range;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use sudare_arith::{Permutation, par, prng::Seed, prng::Stream, sample};
 use zeroize::Zeroizing;
 
@@ -118,17 +118,13 @@ impl KeyGenerator {
             progress(made);
         };
         let relinearize = request.relinearize.map(|level| {
-            let basis = self.params.basis();
-            let mut square = basis.restricted(&sk.s, self.params.limbs(level).q());
-            basis.mul_assign(&mut square, &sk.s);
-            let key = self.switching_key(&sk.s, &square, level);
+            let key = self.relinearization_key(sk, level, self.params.key_limbs(level));
             count();
             key
         });
-        let mut galois = std::collections::BTreeMap::new();
+        let mut galois = BTreeMap::new();
         for (&g, &level) in &request.galois {
-            let key = self.galois_key(sk, g, level);
-            galois.insert(g, key);
+            galois.insert(g, self.galois_key(sk, g, level, self.params.key_limbs(level)));
             count();
         }
         let raise = match request.raise {
@@ -138,17 +134,50 @@ impl KeyGenerator {
             }
             None => None,
         };
-        Ok(EvaluationKeys { params: self.params.id(), id: sk.id, relinearize, galois, raise })
+        let mut low = BTreeMap::new();
+        for (&level, keys) in &request.low {
+            let limbs = self.params.tier_limbs(Some(level), level);
+            let mut made = LowSwitchingKeys::default();
+            if keys.relinearize {
+                made.relinearize = Some(self.relinearization_key(sk, level, limbs));
+                count();
+            }
+            for &g in &keys.galois {
+                made.galois.insert(g, self.galois_key(sk, g, level, limbs));
+                count();
+            }
+            low.insert(level, made);
+        }
+        Ok(EvaluationKeys { params: self.params.id(), id: sk.id, relinearize, galois, raise, low })
+    }
+
+    /// From the square of the secret.
+    fn relinearization_key(
+        &mut self,
+        sk: &SecretKey,
+        level: Level,
+        limbs: LimbSet,
+    ) -> SwitchingKey {
+        let basis = self.params.basis();
+        let mut square = basis.restricted(&sk.s, self.params.limbs(level).q());
+        basis.mul_assign(&mut square, &sk.s);
+        self.switching_key(&sk.s, &square, level, limbs)
     }
 
     /// From `s` to `s(X^(1/g))`, so that the permutation of `g` afterwards ends
     /// under `s`: the digits of a hoisted automorphism are not permuted.
-    fn galois_key(&mut self, sk: &SecretKey, g: GaloisElement, level: Level) -> GaloisKey {
+    fn galois_key(
+        &mut self,
+        sk: &SecretKey,
+        g: GaloisElement,
+        level: Level,
+        limbs: LimbSet,
+    ) -> GaloisKey {
         let log_n = self.params.log_n();
         let inverse = Permutation::galois(log_n, g.inverse(log_n).0 as usize);
         let image = self.params.basis().automorphism(&sk.s, &inverse);
         GaloisKey {
-            key: self.switching_key(&image, &sk.s, level),
+            key: self.switching_key(&image, &sk.s, level, limbs),
             permutation: Permutation::galois(log_n, g.0 as usize),
         }
     }
@@ -188,16 +217,17 @@ impl KeyGenerator {
         Ok(RaisingKeys { weight: raise.weight, to_sparse, to_dense, images })
     }
 
-    /// For any polynomial of `level`.
+    /// Modulo the primes of `limbs`, for any polynomial of `level`.
     fn switching_key(
         &mut self,
         to: &RnsPoly<Eval>,
         from: &RnsPoly<Eval>,
         level: Level,
+        limbs: LimbSet,
     ) -> SwitchingKey {
         let params = self.params.clone();
-        let gadget = params.gadget();
-        let digits = gadget.digits(params.limbs(level).q());
+        let gadget = params.gadget(limbs.p());
+        let digits = gadget.digits(limbs.q());
         self.switching_key_by(gadget, to, from, level, digits)
     }
 

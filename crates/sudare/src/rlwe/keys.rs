@@ -176,6 +176,17 @@ pub struct KeyRequest {
     /// Galois elements that act on what is raised through the ephemeral secret, on the way
     /// back from it. Such keys have one digit.
     pub raised: BTreeSet<GaloisElement>,
+    /// Low keys by level, see [`KeyRequest::into_low`].
+    pub low: BTreeMap<Level, LowKeys>,
+}
+
+/// What low keys for one level are asked for, in a [`KeyRequest`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LowKeys {
+    /// Whether something is relinearised.
+    pub relinearize: bool,
+    /// Galois elements that act.
+    pub galois: BTreeSet<GaloisElement>,
 }
 
 impl KeyRequest {
@@ -225,11 +236,55 @@ impl KeyRequest {
         self
     }
 
+    /// The same with low keys instead of keys for relinearisation and automorphisms, where
+    /// the parameters have them ([`Params::low_limbs`]).
+    ///
+    /// A low key is for the level that it is asked for and those below. It has one digit, and
+    /// as few special primes as exceed the modulus of that level together: at the lowest
+    /// levels of a long chain it takes a fraction of the memory and time of a key that serves
+    /// the top as well, next to which it may be there for the same automorphism. An operation
+    /// uses the low keys for the lowest level at or above its own that has all it needs, and
+    /// else the others.
+    #[must_use]
+    pub fn into_low(self, params: &Params) -> Self {
+        let has = |level: Level| level <= params.top() && params.low_limbs(level).is_some();
+        self.moved_to_low(|level| has(level).then_some(level))
+    }
+
+    /// The same with low keys for a level given by that of each key, where there is one.
+    pub(crate) fn moved_to_low(mut self, tier: impl Fn(Level) -> Option<Level>) -> Self {
+        if let Some(tier) = self.relinearize.and_then(&tier) {
+            self.relinearize = None;
+            self.low.entry(tier).or_default().relinearize = true;
+        }
+        self.galois.retain(|&g, &mut level| match tier(level) {
+            Some(tier) => {
+                self.low.entry(tier).or_default().galois.insert(g);
+                false
+            }
+            None => true,
+        });
+        self
+    }
+
+    /// The level of the low keys for an operation at `level` that needs the keys of `needed`,
+    /// if not others.
+    pub(crate) fn tier(&self, level: Level, needed: &Self) -> Option<Level> {
+        let has = |keys: &LowKeys| {
+            (keys.relinearize || needed.relinearize.is_none())
+                && needed.galois.keys().all(|g| keys.galois.contains(g))
+        };
+        self.low.range(level..).find(|(_, keys)| has(keys)).map(|(&tier, _)| tier)
+    }
+
     /// Number of keys; those to an ephemeral secret and back count as one.
     #[must_use]
     pub fn count(&self) -> usize {
+        let low = self.low.values();
+        let low: usize = low.map(|keys| usize::from(keys.relinearize) + keys.galois.len()).sum();
         let single = [self.relinearize.is_some(), self.raise.is_some()];
-        self.galois.len() + self.raised.len() + single.into_iter().map(usize::from).sum::<usize>()
+        let single: usize = single.into_iter().map(usize::from).sum();
+        self.galois.len() + self.raised.len() + single + low
     }
 
     /// Each kind of key with its secret and the `log2` of its modulus. Levels are in
@@ -239,6 +294,9 @@ impl KeyRequest {
         let highest = self.relinearize.iter().chain(self.galois.values()).max();
         let switching =
             highest.map(|&level| ("evaluation keys".into(), main, params.log2_qp(level)));
+        let low = self.low.keys().filter_map(|&level| params.low_limbs(level));
+        let low = low.map(|limbs| params.basis().log2_product(limbs)).reduce(f64::max);
+        let low = low.map(|log2_q| ("low evaluation keys".into(), main, log2_q));
         let raising = self.raise.map(|raise| {
             let h = raise.weight;
             let [to, from] = raise.limbs(params).map(|limbs| params.basis().log2_product(limbs));
@@ -248,7 +306,7 @@ impl KeyRequest {
                 ("key from the ephemeral secret".into(), main, from),
             ]
         });
-        switching.into_iter().chain(raising.into_iter().flatten()).collect()
+        switching.into_iter().chain(low).chain(raising.into_iter().flatten()).collect()
     }
 
     /// What each kind of key asked for costs an attacker, whether or not that is enough.
@@ -275,8 +333,21 @@ impl KeyRequest {
     }
 
     fn check_shape(&self, params: &Params) -> Result<()> {
-        for &level in self.relinearize.iter().chain(self.galois.values()) {
+        for &level in self.relinearize.iter().chain(self.galois.values()).chain(self.low.keys()) {
             params.check_level(level)?;
+        }
+        for (&level, keys) in &self.low {
+            let invalid = |problem| Err(Error::InvalidSpec { field: "low", problem });
+            if params.low_limbs(level).is_none() {
+                return invalid(format!(
+                    "level {level} has no low keys, as fewer special primes than all do not \
+                     exceed its modulus of {:.1} bits: ask for others, as into_low does",
+                    params.log2_q(level)
+                ));
+            }
+            if *keys == LowKeys::default() {
+                return invalid(format!("there is no key in those for level {level}"));
+            }
         }
         if let Some(raise) = self.raise {
             raise.check(params)?;
@@ -293,6 +364,7 @@ impl KeyRequest {
             .galois
             .keys()
             .chain(&self.raised)
+            .chain(self.low.values().flat_map(|keys| &keys.galois))
             .find(|g| g.0 % 2 == 0 || g.0 >> (log_n + 1) != 0)
         {
             None => Ok(()),
@@ -319,8 +391,13 @@ impl KeyRequest {
             let [_, back] = raise.limbs(params);
             2 * (back.count() * self.raised.len()) as u64
         };
+        let low = |(&level, keys): (&Level, &LowKeys)| {
+            let keys = keys.galois.len() + usize::from(keys.relinearize);
+            params.low_limbs(level).map_or(0, |limbs| 2 * (limbs.count() * keys) as u64)
+        };
         let rows: u64 = self.raise.into_iter().map(raised).sum::<u64>()
-            + self.raise.into_iter().flat_map(rows).sum::<u64>();
+            + self.raise.into_iter().flat_map(rows).sum::<u64>()
+            + self.low.iter().map(low).sum::<u64>();
         Ok(switching + ((8 * rows) << params.log_n()))
     }
 }
@@ -336,6 +413,11 @@ impl core::ops::BitOrAssign<&KeyRequest> for KeyRequest {
             *self = core::mem::take(self).raise(raise);
         }
         self.raised.extend(&other.raised);
+        for (&level, keys) in &other.low {
+            let low = self.low.entry(level).or_default();
+            low.relinearize |= keys.relinearize;
+            low.galois.extend(&keys.galois);
+        }
     }
 }
 
@@ -395,9 +477,56 @@ pub struct EvaluationKeys {
     pub(crate) relinearize: Option<SwitchingKey>,
     pub(crate) galois: BTreeMap<GaloisElement, GaloisKey>,
     pub(crate) raise: Option<RaisingKeys>,
+    pub(crate) low: BTreeMap<Level, LowSwitchingKeys>,
+}
+
+/// Low keys for one level.
+#[derive(Default)]
+pub(crate) struct LowSwitchingKeys {
+    pub(crate) relinearize: Option<SwitchingKey>,
+    pub(crate) galois: BTreeMap<GaloisElement, GaloisKey>,
 }
 
 impl EvaluationKeys {
+    /// The key that relinearises at `level`.
+    pub(super) fn relinearization_key(&self, level: Level) -> Option<&SwitchingKey> {
+        let low = self.low.range(level..).find_map(|(_, keys)| keys.relinearize.as_ref());
+        low.or(self.relinearize.as_ref().filter(|key| key.level >= level))
+    }
+
+    /// The key for `g` at `level`, among the low keys for `tier` or among the others.
+    pub(super) fn galois_key(
+        &self,
+        tier: Option<Level>,
+        g: GaloisElement,
+        level: Level,
+    ) -> Option<&GaloisKey> {
+        let keys = match &tier {
+            Some(tier) => &self.low.get(tier)?.galois,
+            None => &self.galois,
+        };
+        keys.get(&g).filter(|key| key.key.level >= level)
+    }
+
+    /// Whether there is a key for `g` at `level`.
+    pub(crate) fn reaches(&self, g: GaloisElement, level: Level) -> bool {
+        self.galois_key(self.tier(level, &[g]), g, level).is_some()
+    }
+
+    /// The level of the low keys for an operation at `level` that needs those of `elements`,
+    /// if not the others, as [`KeyRequest::into_low`] says. Where none has all, those that
+    /// lack the fewest.
+    pub(crate) fn tier(&self, level: Level, elements: &[GaloisElement]) -> Option<Level> {
+        let lacks = |tier: &Option<Level>| {
+            let missing =
+                |g: &&GaloisElement| g.0 != 1 && self.galois_key(*tier, **g, level).is_none();
+            elements.iter().filter(missing).count()
+        };
+        let tiers = || self.low.range(level..).map(|(&tier, _)| Some(tier)).chain([None]);
+        let complete = tiers().find(|tier| lacks(tier) == 0);
+        complete.or_else(|| tiers().rev().min_by_key(lacks)).flatten()
+    }
+
     /// The secret key that they belong to.
     #[must_use]
     pub fn id(&self) -> KeyId {
@@ -421,6 +550,16 @@ impl EvaluationKeys {
                 .as_ref()
                 .map(|keys| Raise { level: keys.to_dense.level, weight: keys.weight }),
             raised: self.raise.iter().flat_map(|keys| keys.images.keys().copied()).collect(),
+            low: self.low.iter().map(|(&level, keys)| (level, keys.fulfils())).collect(),
+        }
+    }
+}
+
+impl LowSwitchingKeys {
+    fn fulfils(&self) -> LowKeys {
+        LowKeys {
+            relinearize: self.relinearize.is_some(),
+            galois: self.galois.keys().copied().collect(),
         }
     }
 }

@@ -73,13 +73,28 @@ impl Noise {
     pub fn key_switch(params: &Params, level: Level) -> Self {
         let level = level.min(params.top());
         let limbs = params.limbs(level);
-        let log2_p = params.log2_p();
         let log2_prime = |i: usize| (params.basis().modulus(limbs, i).value() as f64).log2();
-        params.gadget().digits(limbs.q()).fold(Self::rounding(params), |sum, owned| {
-            let log2_ratio = owned.map(log2_prime).sum::<f64>() - log2_p;
-            let unit = Self::from_variance(degree(params) * ERROR_VARIANCE / 12.0);
-            sum + unit.scaled(log2_ratio)
+        params.digit_primes(level).into_iter().fold(Self::rounding(params), |sum, owned| {
+            sum + Self::digit(params, owned.map(log2_prime).sum::<f64>() - params.log2_p())
         })
+    }
+
+    /// As [`Noise::key_switch`], by a low key for the level `tier` if it has such keys: one
+    /// digit, and fewer special primes.
+    #[must_use]
+    pub fn low_key_switch(params: &Params, level: Level, tier: Level) -> Self {
+        match params.low_limbs(tier.min(params.top())) {
+            None => Self::key_switch(params, level),
+            Some(limbs) => {
+                let log2_ratio = params.log2_q(level.min(tier)) - params.log2_special(limbs.p());
+                Self::digit(params, log2_ratio) + Self::rounding(params)
+            }
+        }
+    }
+
+    /// `d e / P` for a digit `d` uniform in `(-D/2, D/2)` with `D / P = 2^log2_ratio`.
+    fn digit(params: &Params, log2_ratio: f64) -> Self {
+        Self::from_variance(degree(params) * ERROR_VARIANCE / 12.0).scaled(log2_ratio)
     }
 
     /// What raising a ciphertext through an ephemeral secret of this weight adds to
@@ -89,9 +104,8 @@ impl Noise {
     /// that they meet.
     #[must_use]
     pub fn mod_raise(params: &Params, weight: u32) -> Self {
-        let special = params.basis().log2_product(params.raising().limbs(0));
-        let log2_ratio = params.log2_q(Level(0)) - special;
-        let switch = Self::from_variance(degree(params) * ERROR_VARIANCE / 12.0).scaled(log2_ratio);
+        let special = params.log2_special(params.raising_limbs(Level(0)).p());
+        let switch = Self::digit(params, params.log2_q(Level(0)) - special);
         let sparse = Self::from_variance(ROUNDING_VARIANCE * (1.0 + f64::from(weight)));
         switch + sparse + switch + Self::rounding(params)
     }

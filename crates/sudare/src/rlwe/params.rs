@@ -1,11 +1,11 @@
 use super::{Level, ParamsId, SecretDistribution, gadget::Gadget, max_log2_qp, security_bits};
 use crate::{
     Error, Result,
-    ring::{Divider, LimbSet, RnsBasis},
+    ring::{BaseConverter, Divider, LimbSet, RnsBasis},
 };
 use core::ops::Range;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Parameters as a scheme writes them: the primes themselves.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,12 +40,13 @@ struct Inner {
     limbs_at: Vec<usize>,
     /// For key switching at any level.
     gadget: Gadget,
-    /// For switching to and from an ephemeral secret: level 0 is one digit.
-    raising: Gadget,
+    /// By number of special primes less one, for fewer than all: for the levels that they
+    /// exceed together, each of one digit. Made when they are first used.
+    low: Vec<OnceLock<Gadget>>,
+    /// From the primes of level 0 to every prime.
+    lift: BaseConverter,
     /// By level less one: division by the primes of the level.
     rescale: Vec<Divider>,
-    /// By level less one: division by the primes of the level and the special ones.
-    rescale_down: Vec<Divider>,
 }
 
 /// What a published key costs an attacker.
@@ -68,7 +69,6 @@ impl Params {
     /// `1 mod 2N` below `2^62`.
     pub fn new(spec: Spec) -> Result<Self> {
         check_shape(&spec)?;
-        let log2 = |primes: &[u64]| primes.iter().map(|&p| (p as f64).log2()).sum::<f64>();
         let chain: Vec<u64> = spec.q.concat();
         let log2_qp = log2(&chain) + log2(&spec.p);
         price(&spec, "the evaluation keys at the top level", spec.secret, log2_qp)?;
@@ -83,20 +83,15 @@ impl Params {
                 Some(*total)
             })
             .collect();
-        let log2_q0 = log2(&spec.q[0]);
-        let covers = |&count: &usize| log2(&spec.p[..count]) >= log2_q0;
-        let p = (1..=spec.p.len()).find(covers).unwrap_or(spec.p.len());
-        let with_special = |q: usize| LimbSet::chain(q).with_special(all.p());
-        let levels = || limbs_at.windows(2).map(|pair| (pair[1], pair[0]));
+        let moduli: Vec<_> = basis.tables(all).map(|table| *table.modulus()).collect();
         Ok(Self(Arc::new(Inner {
             id: fingerprint(&spec)?,
-            gadget: Gadget::new(&basis, &widths, all.p()),
-            raising: Gadget::new(&basis, &limbs_at[..1], p),
-            rescale: levels()
-                .map(|(from, to)| Divider::new(&basis, LimbSet::chain(from), to))
-                .collect(),
-            rescale_down: levels()
-                .map(|(from, to)| Divider::new(&basis, with_special(from), to))
+            gadget: Gadget::new(&basis, &limbs_at, &widths, all.p()),
+            low: (1..all.p()).map(|_| OnceLock::new()).collect(),
+            lift: BaseConverter::new(&moduli[..limbs_at[0]], &moduli),
+            rescale: limbs_at
+                .windows(2)
+                .map(|pair| Divider::new(&basis, LimbSet::chain(pair[1]), pair[0]))
                 .collect(),
             limbs_at,
             basis,
@@ -168,7 +163,32 @@ impl Params {
     /// If `level` is above the top, which [`Params::check_level`] refuses.
     #[must_use]
     pub fn raising_limbs(&self, level: Level) -> LimbSet {
-        self.0.raising.limbs(self.limbs(level).q())
+        self.tier_limbs(Some(Level(0)), level)
+    }
+
+    /// The primes of a low key for `level`, see [`KeyRequest::into_low`](super::KeyRequest::into_low):
+    /// those of the chain there and as few special ones as exceed these together. None if
+    /// that takes all.
+    ///
+    /// # Panics
+    /// If `level` is above the top, which [`Params::check_level`] refuses.
+    #[must_use]
+    pub fn low_limbs(&self, level: Level) -> Option<LimbSet> {
+        let p = (1..self.0.spec.p.len()).find(|&p| self.covers(p, level))?;
+        Some(self.limbs(level).with_special(p))
+    }
+
+    /// Whether the first `p` special primes exceed the modulus of `level` together.
+    fn covers(&self, p: usize, level: Level) -> bool {
+        let spec = &self.0.spec;
+        log2(&spec.p[..p]) >= log2(&spec.q[..=level.index()].concat())
+    }
+
+    /// The chain primes at `level` and the special primes of low keys for `tier`, or of
+    /// others.
+    pub(crate) fn tier_limbs(&self, tier: Option<Level>, level: Level) -> LimbSet {
+        let low = tier.and_then(|tier| self.low_limbs(tier));
+        self.limbs(level).with_special(low.map_or(self.0.spec.p.len(), LimbSet::p))
     }
 
     /// The chain primes of each key-switching digit at `level`. There are `dnum` digits of
@@ -190,15 +210,27 @@ impl Params {
         self.0.gadget.digits(self.limbs(level).q()).len()
     }
 
-    /// For key switching at any level.
-    pub(super) fn gadget(&self) -> &Gadget {
-        &self.0.gadget
+    /// For key switching with the first `p` special primes: at any level with all of them,
+    /// else at levels that they exceed together.
+    pub(super) fn gadget(&self, p: usize) -> &Gadget {
+        let Inner { basis, limbs_at, gadget, low, .. } = &*self.0;
+        let make = || {
+            let levels = (0..limbs_at.len()).take_while(|&l| self.covers(p, Level(l as u32)));
+            let limbs_at = &limbs_at[..levels.count()];
+            let one_digit = &limbs_at[limbs_at.len().saturating_sub(1)..];
+            Gadget::new(basis, limbs_at, one_digit, p)
+        };
+        low.get(p.wrapping_sub(1)).map_or(gadget, |low| low.get_or_init(make))
     }
 
-    /// For switching to and from an ephemeral secret around raising: level 0 is one
-    /// digit, and there are as few special primes as exceed it together, or all.
+    /// For switching to and from an ephemeral secret around raising.
     pub(super) fn raising(&self) -> &Gadget {
-        &self.0.raising
+        self.gadget(self.raising_limbs(Level(0)).p())
+    }
+
+    /// From the primes of level 0 to every prime.
+    pub(super) fn lift(&self) -> &BaseConverter {
+        &self.0.lift
     }
 
     /// `log2` of the modulus at `level`.
@@ -222,7 +254,12 @@ impl Params {
     /// `log2` of the product of the special primes.
     #[must_use]
     pub fn log2_p(&self) -> f64 {
-        self.log2_qp(Level(0)) - self.log2_q(Level(0))
+        self.log2_special(self.0.spec.p.len())
+    }
+
+    /// `log2` of the product of the first `p` special primes.
+    pub(super) fn log2_special(&self, p: usize) -> f64 {
+        self.0.basis.log2_product(LimbSet::chain(0).with_special(p))
     }
 
     /// The primes dropped by rescaling from `level >= 1`.
@@ -286,10 +323,6 @@ impl Params {
     pub(crate) fn rescale(&self, level: Level) -> &Divider {
         &self.0.rescale[level.index() - 1]
     }
-
-    pub(super) fn rescale_down(&self, level: Level) -> &Divider {
-        &self.0.rescale_down[level.index() - 1]
-    }
 }
 
 impl core::fmt::Debug for Params {
@@ -302,6 +335,11 @@ impl PartialEq for Params {
     fn eq(&self, other: &Self) -> bool {
         self.id() == other.id()
     }
+}
+
+/// Of the product of `primes`.
+fn log2(primes: &[u64]) -> f64 {
+    primes.iter().map(|&p| (p as f64).log2()).sum()
 }
 
 fn check_shape(spec: &Spec) -> Result<()> {

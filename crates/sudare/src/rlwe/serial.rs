@@ -7,7 +7,7 @@ use super::{
     Ciphertext, EvaluationKeys, GaloisElement, KeyId, KeyRequest, Level, Params, ParamsId,
     PublicKey, Raise, SecretKey, SwitchingKey,
     keygen::expand,
-    keys::{GaloisKey, RaisingKeys},
+    keys::{GaloisKey, LowSwitchingKeys, RaisingKeys},
 };
 use crate::{
     Error, Result,
@@ -109,6 +109,8 @@ pub(crate) enum Content<M> {
     Ciphertext(Level, M),
     Raising(Level, u32),
     Raised(GaloisElement, Level),
+    LowRelinearization(Level),
+    LowGalois(GaloisElement, Level),
 }
 
 impl<M> Content<M> {
@@ -116,9 +118,12 @@ impl<M> Content<M> {
         match self {
             Self::SecretKey => Kind::SecretKey,
             Self::PublicKey => Kind::PublicKey,
-            Self::Relinearization(_) | Self::Galois(..) | Self::Raising(..) | Self::Raised(..) => {
-                Kind::EvaluationKeys
-            }
+            Self::Relinearization(_)
+            | Self::Galois(..)
+            | Self::Raising(..)
+            | Self::Raised(..)
+            | Self::LowRelinearization(_)
+            | Self::LowGalois(..) => Kind::EvaluationKeys,
             Self::Ciphertext(..) => Kind::Ciphertexts,
         }
     }
@@ -131,16 +136,17 @@ impl<M> Content<M> {
             Self::SecretKey => basis.n() as u64 / 4,
             Self::PublicKey => seed + basis.packed_bytes(params.limbs(params.top())),
             Self::Relinearization(level) | Self::Galois(_, level) => {
-                let digits = params.digits(level) as u64;
-                seed + digits * basis.packed_bytes(params.key_limbs(level))
+                let limbs = params.key_limbs(level);
+                seed + params.digits(level) as u64 * basis.packed_bytes(limbs)
             }
             Self::Ciphertext(level, _) => 2 * basis.packed_bytes(params.limbs(level)),
             Self::Raising(level, weight) => {
                 let keys = Raise { level, weight }.limbs(params);
                 keys.map(|limbs| seed + basis.packed_bytes(limbs)).iter().sum()
             }
-            Self::Raised(_, level) => {
-                seed + basis.packed_bytes(params.raising().limbs(params.limbs(level).q()))
+            Self::Raised(_, level) => seed + basis.packed_bytes(params.raising_limbs(level)),
+            Self::LowRelinearization(level) | Self::LowGalois(_, level) => {
+                seed + basis.packed_bytes(params.tier_limbs(Some(level), level))
             }
         }
     }
@@ -154,6 +160,11 @@ pub(crate) fn key_contents<M>(request: &KeyRequest) -> Vec<Content<M>> {
         .raise
         .into_iter()
         .flat_map(|raise| request.raised.iter().map(move |&g| Content::Raised(g, raise.level)));
+    let low = request.low.iter().flat_map(|(&level, keys)| {
+        let relinearize = keys.relinearize.then_some(Content::LowRelinearization(level));
+        let galois = keys.galois.iter().map(move |&g| Content::LowGalois(g, level));
+        relinearize.into_iter().chain(galois)
+    });
     request
         .relinearize
         .map(Content::Relinearization)
@@ -161,6 +172,7 @@ pub(crate) fn key_contents<M>(request: &KeyRequest) -> Vec<Content<M>> {
         .chain(galois)
         .chain(raise)
         .chain(raised)
+        .chain(low)
         .collect()
 }
 
@@ -253,7 +265,9 @@ impl<S: Serialize + DeserializeOwned, M: Serialize + DeserializeOwned> Header<S,
                 Content::Ciphertext(level, _) => rows(2 * up_to(level)),
                 // Each key has a special prime or more.
                 Content::Raising(level, _) => rows(up_to(Level(0)) + up_to(level) + 2),
-                Content::Raised(_, level) => rows(up_to(level) + 1),
+                Content::Raised(_, level)
+                | Content::LowRelinearization(level)
+                | Content::LowGalois(_, level) => rows(up_to(level) + 1),
             };
             let found = section.bytes;
             if found < least {
@@ -280,6 +294,12 @@ impl<S: Serialize + DeserializeOwned, M: Serialize + DeserializeOwned> Header<S,
                 Content::Raising(level, weight) => request.raise = Some(Raise { level, weight }),
                 Content::Raised(g, _) => {
                     request.raised.insert(g);
+                }
+                Content::LowRelinearization(level) => {
+                    request.low.entry(level).or_default().relinearize = true;
+                }
+                Content::LowGalois(g, level) => {
+                    request.low.entry(level).or_default().galois.insert(g);
                 }
                 _ => {}
             }
@@ -459,6 +479,13 @@ impl<'a, W: Write + ?Sized> FileWriter<'a, W> {
             self.end_section()?;
             for image in keys.images.values() {
                 self.put_switching_key(params, &image.key)?;
+                self.end_section()?;
+            }
+        }
+        for keys in keys.low.values() {
+            let galois = keys.galois.values().map(|key| &key.key);
+            for key in keys.relinearize.iter().chain(galois) {
+                self.put_switching_key(params, key)?;
                 self.end_section()?;
             }
         }
@@ -720,10 +747,28 @@ impl<R: Read> FileReader<R> {
         Ok(UncheckedKey { level, seed, halves, valid })
     }
 
-    fn switching_key(&mut self, params: &Params, level: Level) -> Result<SwitchingKey> {
-        let key = self.part(params, level, params.key_limbs(level), params.digits(level))?;
+    fn switching_key(
+        &mut self,
+        params: &Params,
+        level: Level,
+        limbs: LimbSet,
+    ) -> Result<SwitchingKey> {
+        // A low key has one digit.
+        let digits = if limbs == params.key_limbs(level) { params.digits(level) } else { 1 };
+        let key = self.part(params, level, limbs, digits)?;
         self.end_polys(key.valid)?;
         Ok(key.expand(params))
+    }
+
+    fn galois_key(
+        &mut self,
+        params: &Params,
+        g: GaloisElement,
+        level: Level,
+        limbs: LimbSet,
+    ) -> Result<GaloisKey> {
+        let key = self.switching_key(params, level, limbs)?;
+        Ok(GaloisKey { key, permutation: Permutation::galois(params.log_n(), g.0 as usize) })
     }
 
     fn raising_keys(
@@ -754,18 +799,30 @@ impl<R: Read> FileReader<R> {
         id: KeyId,
         request: &KeyRequest,
     ) -> Result<EvaluationKeys> {
-        let relinearize =
-            request.relinearize.map(|level| self.switching_key(params, level)).transpose()?;
+        let relinearize = request
+            .relinearize
+            .map(|level| self.switching_key(params, level, params.key_limbs(level)))
+            .transpose()?;
         let mut galois = BTreeMap::new();
         for (&g, &level) in &request.galois {
-            let key = self.switching_key(params, level)?;
-            let permutation = Permutation::galois(params.log_n(), g.0 as usize);
-            galois.insert(g, GaloisKey { key, permutation });
+            galois.insert(g, self.galois_key(params, g, level, params.key_limbs(level))?);
         }
         let raise = (request.raise)
             .map(|raise| self.raising_keys(params, raise, &request.raised))
             .transpose()?;
-        Ok(EvaluationKeys { params: params.id(), id, relinearize, galois, raise })
+        let mut low = BTreeMap::new();
+        for (&level, keys) in &request.low {
+            let limbs = params.tier_limbs(Some(level), level);
+            let mut read = LowSwitchingKeys::default();
+            if keys.relinearize {
+                read.relinearize = Some(self.switching_key(params, level, limbs)?);
+            }
+            for &g in &keys.galois {
+                read.galois.insert(g, self.galois_key(params, g, level, limbs)?);
+            }
+            low.insert(level, read);
+        }
+        Ok(EvaluationKeys { params: params.id(), id, relinearize, galois, raise, low })
     }
 
     /// A ciphertext of a level in range.

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use sudare_arith::{Modulus, NttTable, Permutation, Shoup, par};
 
 /// One polynomial cut into digits and lifted to `QP`: the part of a key switch
-/// that does not depend on the key. Made once and used often, it is hoisting.
+/// that does not depend on the key. Made once and used often, it is hoisting. Digits with
+/// all special primes suit low keys as well: there is one, the same with any of them.
 pub struct Digits {
     level: Level,
     /// The rows of the primes that a digit owns are unspecified: there it is the
@@ -103,6 +104,10 @@ impl KeySwitcher {
         Ok(Self { params: params.clone(), keys })
     }
 
+    pub(super) fn params(&self) -> &Params {
+        &self.params
+    }
+
     /// The keys.
     #[must_use]
     pub fn keys(&self) -> &Arc<EvaluationKeys> {
@@ -110,19 +115,32 @@ impl KeySwitcher {
     }
 
     pub(crate) fn relinearization_key(&self, level: Level) -> Result<&SwitchingKey> {
-        self.keys
-            .relinearize
-            .as_ref()
-            .filter(|key| key.level >= level)
-            .ok_or(Error::MissingRelinearizationKey { level })
+        let key = self.keys.relinearization_key(level);
+        key.ok_or(Error::MissingRelinearizationKey { level })
     }
 
     pub(crate) fn galois_key(&self, element: GaloisElement, level: Level) -> Result<&GaloisKey> {
-        let key = self.keys.galois.get(&element).filter(|key| key.key.level >= level);
-        key.ok_or_else(|| self.missing_galois_key(element, level))
+        let tier = self.keys.tier(level, &[element]);
+        self.galois_key_of(tier, element, level)
     }
 
-    pub(super) fn missing_galois_key(&self, element: GaloisElement, level: Level) -> Error {
+    /// Of the low keys for `tier`, or of keys for every level.
+    pub(crate) fn galois_key_of(
+        &self,
+        tier: Option<Level>,
+        element: GaloisElement,
+        level: Level,
+    ) -> Result<&GaloisKey> {
+        let key = self.keys.galois_key(tier, element, level);
+        key.ok_or_else(|| self.missing_galois_key(tier, element, level))
+    }
+
+    pub(super) fn missing_galois_key(
+        &self,
+        tier: Option<Level>,
+        element: GaloisElement,
+        level: Level,
+    ) -> Error {
         let log_n = self.params.log_n();
         let slots = 1i64 << (log_n - 1);
         let rotation =
@@ -130,15 +148,16 @@ impl KeySwitcher {
                 || "with conjugation".to_owned(),
                 |k| format!("rotation by {}", if k > slots / 2 { k - slots } else { k }),
             );
-        Error::MissingGaloisKey { element, rotation, level }
+        Error::MissingGaloisKey { element, rotation, level, tier }
     }
 
-    /// Cuts what is switched of `operand` and lifts the digits.
+    /// Cuts what is switched of `operand` and lifts the digits, for keys with the first
+    /// `special` special primes.
     ///
     /// Cost: a transform per prime of the chain and, for each digit, one per
     /// prime of `QP` that is not its own.
-    pub(crate) fn digits(&self, operand: Operand<'_>, level: Level) -> Digits {
-        let cut = self.cut(level);
+    pub(crate) fn digits(&self, operand: Operand<'_>, level: Level, special: usize) -> Digits {
+        let cut = self.cut(level, special);
         let mut polys = cut.lift(operand);
         par::for_each(cut.by_limb(&mut polys), |(i, mut rows)| {
             cut.table(i).forward_rows(&mut rows);
@@ -156,7 +175,7 @@ impl KeySwitcher {
         down: Down,
         permutation: Option<&Permutation>,
     ) -> [RnsPoly<Eval>; 2] {
-        self.cut(level).switch(operand, key, down, permutation)
+        self.cut(level, key.limbs().p()).switch(operand, key, down, permutation)
     }
 
     /// As [`KeySwitcher::switch`] of both, in one pass over the key.
@@ -167,7 +186,7 @@ impl KeySwitcher {
         key: &SwitchingKey,
         down: Down,
     ) -> [[RnsPoly<Eval>; 2]; 2] {
-        let cut = self.cut(level);
+        let cut = self.cut(level, key.limbs().p());
         let [mut first, mut second] = operands.map(|operand| cut.lift(operand));
         let pairs = cut.by_limb(&mut first).zip(cut.by_limb(&mut second));
         let dividends = pairs.map(|((i, first), (_, second))| {
@@ -191,7 +210,7 @@ impl KeySwitcher {
         key: &SwitchingKey,
         permutation: Option<&Permutation>,
     ) -> [RnsPoly<Eval>; 2] {
-        let cut = self.cut(digits.level);
+        let cut = self.cut(digits.level, key.limbs().p());
         let dividends = (0..cut.limbs().count())
             .map(|i| cut.dividend(operand, cut.ready(digits, i), key, i))
             .collect();
@@ -218,13 +237,12 @@ impl KeySwitcher {
         let Some(keys) = self.raising_keys(to)? else {
             return Ok(self.lift_residues(a, [chain; 2]));
         };
-        let gadget = self.params.raising();
-        let limbs = gadget.limbs(chain.q());
+        let limbs = self.params.raising_limbs(to);
         let lifted = self.lift_under_sparse(a, keys, to);
         let dividends = (0..limbs.count())
             .map(|i| lifted_product(&self.params, limbs, &lifted, &keys.to_dense, i))
             .collect();
-        Ok(gadget.mod_down().run(basis, limbs, dividends, None))
+        Ok(self.params.raising().mod_down().run(basis, limbs, dividends, None))
     }
 
     /// Both polynomials of `a` switched to the ephemeral secret and lifted: the first to the
@@ -235,10 +253,9 @@ impl KeySwitcher {
         keys: &RaisingKeys,
         to: Level,
     ) -> [RnsPoly<Eval>; 2] {
-        let (gadget, chain) = (self.params.raising(), self.params.limbs(to));
-        let cut = Cut { params: &self.params, gadget, level: Level(0) };
-        let sparse = cut.switch(Operand::Ciphertext(a), &keys.to_sparse, Down::Special, None);
-        self.lift_residues(&sparse, [chain, gadget.limbs(chain.q())])
+        let operand = Operand::Ciphertext(a);
+        let sparse = self.switch(operand, Level(0), &keys.to_sparse, Down::Special, None);
+        self.lift_residues(&sparse, [self.params.limbs(to), self.params.raising_limbs(to)])
     }
 
     /// The keys to the ephemeral secret and back from level `to`.
@@ -254,7 +271,7 @@ impl KeySwitcher {
     /// The representatives next to zero of `a` modulo `q_0`, modulo the primes of `limbs`.
     fn lift_residues(&self, a: &[RnsPoly<Eval>; 2], limbs: [LimbSet; 2]) -> [RnsPoly<Eval>; 2] {
         let (basis, level0) = (self.params.basis(), self.params.limbs(Level(0)));
-        let converter = self.params.raising().lift(level0.q());
+        let converter = self.params.lift();
         let mut y = [(); 2].map(|()| basis.pool().take(level0.q() * basis.n()));
         let rows = y
             .iter_mut()
@@ -269,8 +286,9 @@ impl KeySwitcher {
         out.map(|poly| basis.into_eval(poly))
     }
 
-    pub(super) fn cut(&self, level: Level) -> Cut<'_> {
-        Cut { params: &self.params, gadget: self.params.gadget(), level }
+    /// By the digits of keys with the first `special` special primes.
+    pub(super) fn cut(&self, level: Level, special: usize) -> Cut<'_> {
+        Cut { params: &self.params, gadget: self.params.gadget(special), level }
     }
 }
 
@@ -320,7 +338,7 @@ impl<'a> Cut<'a> {
     pub(super) fn divider(self, down: Down) -> &'a Divider {
         match down {
             Down::Special => self.gadget.mod_down(),
-            Down::SpecialAndLevel => self.params.rescale_down(self.level),
+            Down::SpecialAndLevel => self.gadget.rescale_down(self.level),
         }
     }
 
@@ -328,7 +346,8 @@ impl<'a> Cut<'a> {
     pub(super) fn ready(self, digits: &Digits, i: usize) -> Limb<'_> {
         let owner = self.owner(i);
         let others = digits.polys.iter().enumerate().filter(|(d, _)| owner != Some(*d));
-        Limb::Ready(others.map(|(_, poly)| poly.row(i)).collect())
+        let row = |poly: &'_ RnsPoly<Eval>| self.limbs().place(i, poly.limbs());
+        Limb::Ready(others.map(|(_, poly)| poly.row(row(poly))).collect())
     }
 
     fn table(self, i: usize) -> &'a NttTable {

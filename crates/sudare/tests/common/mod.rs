@@ -58,6 +58,19 @@ fn switching_keys(log_n: u32, top: Level) -> KeyRequest {
         .automorphism(GaloisElement::conjugation(log_n), Level(0))
 }
 
+/// With the switching keys of [`session`], and low ones where there are any.
+pub fn session_with_low_keys(spec: Spec) -> Session {
+    let params = Params::new(spec.clone()).unwrap();
+    session_with(spec, |log_n, top| {
+        let mut keys = switching_keys(log_n, top);
+        for level in [Level(0), Level(1)] {
+            let low = KeyRequest::new().relinearize(level).rotations(log_n, [1, 2], level);
+            keys |= low.into_low(params.rlwe());
+        }
+        keys
+    })
+}
+
 fn session_with(spec: Spec, request: impl Fn(u32, Level) -> KeyRequest) -> Session {
     let params = Params::new(spec).unwrap();
     let request = request(params.log_n(), params.top());
@@ -157,6 +170,7 @@ pub fn artefacts() -> Vec<(&'static str, Vec<u8>)> {
         insecure: true,
     };
     let s = session_with(spec.clone(), switching_keys);
+    let with_low = session_with_low_keys(spec.clone());
     let raising = session_with(spec, |_, top| KeyRequest::new().raise(Raise::to(top)));
     let none = Label::default();
     let mut files = vec![
@@ -195,6 +209,7 @@ pub fn artefacts() -> Vec<(&'static str, Vec<u8>)> {
     ];
     files.extend(results.map(|(name, a)| (name, s.ciphertexts_file(&[a], &none))));
     files.push(("raising keys", raising.keys_file(&none)));
+    files.push(("low keys", with_low.keys_file(&none)));
     files
 }
 
@@ -252,6 +267,9 @@ pub enum Content {
     Galois(u32, u32),
     Ciphertext { level: u32, scale: (f64, f64), log_slots: u32 },
     Raising { level: u32, weight: u32 },
+    Raised(u32, u32),
+    LowRelinearization(u32),
+    LowGalois(u32, u32),
 }
 
 impl Parts {
