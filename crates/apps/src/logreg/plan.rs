@@ -261,7 +261,9 @@ impl TrainPlan {
     pub fn simulator(&self) -> sim::Evaluator {
         let e = sim::Evaluator::new(self.params.log_n(), self.params.chain().clone());
         match &self.refresh {
-            Some(refresh) => e.with_ephemeral_secret(refresh.ephemeral_weight()),
+            Some(refresh) => e
+                .with_ephemeral_secret(refresh.ephemeral_weight())
+                .with_low_keys(refresh.required_keys()),
             None => e,
         }
     }

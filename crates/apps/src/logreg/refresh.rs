@@ -11,7 +11,7 @@ use sudare::{
         bootstrap::{BootstrapPlan, BootstrapSpec, Order, Values},
     },
     ckks::{Complex, Params, Scale},
-    rlwe::{Level, Raise},
+    rlwe::{KeyRequest, Level, Raise},
 };
 
 /// `-log2` of the error of one slot that proposed primes allow, for weights of 1. The average
@@ -127,6 +127,11 @@ impl Refresh {
     /// Weight of the ephemeral secret.
     pub fn ephemeral_weight(&self) -> u32 {
         Raise::DEFAULT_WEIGHT
+    }
+
+    /// Keys needed.
+    pub fn required_keys(&self) -> &KeyRequest {
+        self.plan.required_keys()
     }
 
     /// Level of refreshed weights.

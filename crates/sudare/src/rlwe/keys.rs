@@ -189,6 +189,14 @@ pub struct LowKeys {
     pub galois: BTreeSet<GaloisElement>,
 }
 
+impl LowKeys {
+    /// Number of keys.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        usize::from(self.relinearize) + self.galois.len()
+    }
+}
+
 impl KeyRequest {
     /// Nothing.
     #[must_use]
@@ -280,10 +288,9 @@ impl KeyRequest {
     /// Number of keys; those to an ephemeral secret and back count as one.
     #[must_use]
     pub fn count(&self) -> usize {
-        let low = self.low.values();
-        let low: usize = low.map(|keys| usize::from(keys.relinearize) + keys.galois.len()).sum();
         let single = [self.relinearize.is_some(), self.raise.is_some()];
         let single: usize = single.into_iter().map(usize::from).sum();
+        let low: usize = self.low.values().map(LowKeys::count).sum();
         self.galois.len() + self.raised.len() + single + low
     }
 
@@ -345,7 +352,7 @@ impl KeyRequest {
                     params.log2_q(level)
                 ));
             }
-            if *keys == LowKeys::default() {
+            if keys.count() == 0 {
                 return invalid(format!("there is no key in those for level {level}"));
             }
         }
@@ -392,8 +399,7 @@ impl KeyRequest {
             2 * (back.count() * self.raised.len()) as u64
         };
         let low = |(&level, keys): (&Level, &LowKeys)| {
-            let keys = keys.galois.len() + usize::from(keys.relinearize);
-            params.low_limbs(level).map_or(0, |limbs| 2 * (limbs.count() * keys) as u64)
+            params.low_limbs(level).map_or(0, |limbs| 2 * (limbs.count() * keys.count()) as u64)
         };
         let rows: u64 = self.raise.into_iter().map(raised).sum::<u64>()
             + self.raise.into_iter().flat_map(rows).sum::<u64>()
