@@ -206,7 +206,7 @@ fn low_keys_give_the_same_products() {
             let rotations = plan.required_keys().galois.keys().map(|&g| (g, params.top()));
             let both = KeyRequest { galois: rotations.collect(), ..low };
             let s = Session::new(params.clone(), &both);
-            let a = encrypt(&s, &x, level);
+            let a = encrypt(&s, &x, level, 1);
             let weights = s.evaluator.prepare(&plan).unwrap();
             let found = plan.run(&s.evaluator, &weights, &a).unwrap();
             assert_eq!(found.level(), plan.output_level());
@@ -232,7 +232,7 @@ fn steps_take_their_keys_from_one_place() {
     let (none, both) = (KeyRequest::new(), [1, 2]);
     let run = |s: &Session, prepared: &Session| {
         let weights = prepared.evaluator.prepare(&plan).unwrap();
-        let a = encrypt(s, &values(16, 0.0), level);
+        let a = encrypt(s, &values(16, 0.0), level, 1);
         plan.run(&s.evaluator, &weights, &a).map(|_| ())
     };
     let missing = |k: i64, tier| {
