@@ -24,7 +24,7 @@ pub(crate) use scalar::SCALAR;
 pub enum Isa {
     /// Portable Rust; the reference.
     Scalar,
-    /// AVX-512 F, DQ, VL and IFMA.
+    /// AVX-512 F, DQ, VL, IFMA and VBMI, which came together with IFMA.
     Avx512Ifma,
 }
 
@@ -58,6 +58,7 @@ impl Isa {
                     && is_x86_feature_detected!("avx512dq")
                     && is_x86_feature_detected!("avx512vl")
                     && is_x86_feature_detected!("avx512ifma")
+                    && is_x86_feature_detected!("avx512vbmi")
             }
             #[cfg(not(target_arch = "x86_64"))]
             Self::Avx512Ifma => false,
@@ -88,6 +89,12 @@ pub(crate) struct KernelTable {
     pub sub: unsafe fn(&Modulus, *mut u64, *const u64, *const u64, usize),
     /// `out[x] = sum_i a[i][x] * b[i][x]`.
     pub mul_sum: unsafe fn(&Modulus, *mut u64, &[*const u64], &[*const u64], usize),
+    /// `out[x] = sum_i a[i][x] * b[i][x]` for packed `b`; see [`Modulus::pack`].
+    pub mul_sum_packed: unsafe fn(&Modulus, *mut u64, &[*const u64], &[*const u8], usize),
+    /// The low bytes of each word.
+    pub pack: unsafe fn(&Modulus, *mut u8, *const u64, usize),
+    /// Undoes `pack`; whether all words are below `q`.
+    pub unpack: unsafe fn(&Modulus, *mut u64, *const u8, usize) -> bool,
     /// `out[x] = sum_i a[i][x] * c[i]`.
     pub dot: unsafe fn(&Modulus, *mut u64, &[*const u64], &[u64], usize),
     /// `out = a * w`.

@@ -109,6 +109,21 @@ impl Buf {
         &self.home
     }
 
+    /// The bytes of its words.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        // SAFETY: initialised words are initialised bytes, borrowed as `self` is.
+        unsafe { core::slice::from_raw_parts(self.as_ptr().cast(), size_of_val(&**self)) }
+    }
+
+    /// The bytes of its words.
+    #[must_use]
+    pub fn as_bytes_mut(&mut self) -> &mut [u8] {
+        let len = size_of_val(&**self);
+        // SAFETY: as in `as_bytes`; any bytes are words, and `self` is borrowed exclusively.
+        unsafe { core::slice::from_raw_parts_mut(self.as_mut_ptr().cast(), len) }
+    }
+
     /// The same buffer, to be wiped when dropped.
     #[must_use]
     pub fn into_secret(mut self) -> Self {
@@ -234,6 +249,14 @@ mod tests {
         pool.trim();
         drop(pool.take(1000));
         assert_eq!(pool.allocations(), before + 1);
+    }
+
+    #[test]
+    fn bytes_are_those_of_the_words() {
+        let mut buf = Pool::new(0).take(2);
+        buf.as_bytes_mut().copy_from_slice(&core::array::from_fn::<u8, 16, _>(|k| k as u8));
+        assert_eq!(buf[1].to_ne_bytes(), [8, 9, 10, 11, 12, 13, 14, 15]);
+        assert_eq!(buf.as_bytes()[..8], buf[0].to_ne_bytes());
     }
 
     #[test]

@@ -296,6 +296,48 @@ impl Modulus {
         unsafe { (self.kernels.mul_sum)(self, out.as_mut_ptr(), &a, &b, out.len()) }
     }
 
+    /// Bytes of a packed residue: `ceil(bits(q) / 8)`, 1 to 8.
+    #[must_use]
+    pub fn packed_bytes(&self) -> usize {
+        self.bits().div_ceil(8) as usize
+    }
+
+    /// Packs residues: of each the low [`Modulus::packed_bytes`], little endian, one after
+    /// the other. `out` has room for exactly these.
+    pub fn pack(&self, out: &mut [u8], a: &[u64]) {
+        assert_eq!(out.len(), self.packed_bytes() * a.len());
+        debug_assert!(a.iter().all(|&a| a < self.q));
+        // SAFETY: `out` has the bytes of as many words as `a`; the rest as in `add_rows`.
+        unsafe { (self.kernels.pack)(self, out.as_mut_ptr(), a.as_ptr(), a.len()) }
+    }
+
+    /// Undoes [`Modulus::pack`]. Whether all words are in `[0, q)`, as they are unless
+    /// the bytes came from elsewhere.
+    #[must_use]
+    pub fn unpack(&self, out: &mut [u64], a: &[u8]) -> bool {
+        assert_eq!(a.len(), self.packed_bytes() * out.len());
+        // SAFETY: `a` has the bytes of as many words as `out`; the rest as in `add_rows`.
+        unsafe { (self.kernels.unpack)(self, out.as_mut_ptr(), a.as_ptr(), out.len()) }
+    }
+
+    /// Whether all packed words are in `[0, q)`.
+    #[must_use]
+    pub fn are_residues(&self, a: &[u8]) -> bool {
+        let mut words = [0; 512];
+        let width = self.packed_bytes();
+        let mut tiles = a.chunks(words.len() * width);
+        tiles.all(|tile| self.unpack(&mut words[..tile.len() / width], tile))
+    }
+
+    /// [`Modulus::mul_sum`] with packed `b`.
+    pub fn mul_sum_packed(&self, out: &mut [u64], a: &[&[u64]], b: &[&[u8]]) {
+        assert_eq!(a.len(), b.len());
+        let a = pointers(a, out.len());
+        let b = pointers(b, self.packed_bytes() * out.len());
+        // SAFETY: as in `mul_sum`; rows of `b` have the bytes of as many words as `out`.
+        unsafe { (self.kernels.mul_sum_packed)(self, out.as_mut_ptr(), &a, &b, out.len()) }
+    }
+
     /// `out[x] = sum_i a[i][x] * c[i]`, with one reduction for up to 15 terms.
     ///
     /// The words of `a` need not be residues of `q`: if `q < 2^50` has `b` bits, they
@@ -367,7 +409,7 @@ impl Modulus {
     }
 }
 
-fn pointers(rows: &[&[u64]], len: usize) -> Vec<*const u64> {
+fn pointers<T>(rows: &[&[T]], len: usize) -> Vec<*const T> {
     rows.iter()
         .map(|row| {
             assert_eq!(row.len(), len);

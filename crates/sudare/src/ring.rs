@@ -6,12 +6,13 @@
 
 mod basis;
 mod convert;
+mod packed;
 mod poly;
-pub(crate) mod serial;
 
 pub use basis::{LimbSet, RnsBasis};
 pub use convert::{BaseConverter, Divider};
 pub(crate) use convert::{Dividend, columns};
+pub use packed::{PackedPolys, Packer};
 pub use poly::{Coeff, Eval, Repr, RnsPoly};
 
 /// Words of a row that are worked on at a time where many rows meet: a few

@@ -13,7 +13,7 @@ pub mod serial;
 mod switch;
 
 pub use ciphertext::Ciphertext;
-pub(crate) use combine::Combination;
+pub(crate) use combine::{Combination, StageWeights};
 pub use ids::{GaloisElement, KeyId, Level, ParamsId};
 pub use keygen::KeyGenerator;
 pub use keys::{EvaluationKeys, KeyRequest, LowKeys, PublicKey, Raise, SecretKey, SwitchingKey};

@@ -88,6 +88,9 @@ fn products_are_those_in_the_clear() {
             let scale = params.scale_at(level);
             let encrypted = encrypted.map(|x| s.evaluator.with_scale(&x, scale).unwrap());
             let weights = s.evaluator.prepare(&plan).unwrap();
+            let rlwe = s.params.rlwe();
+            let row = rlwe.basis().packed_bytes(rlwe.key_limbs(plan.level()));
+            assert_eq!(weights.bytes(), plan.weights() as u64 * row);
             let found = encrypted.map(|x| plan.run(&s.evaluator, &weights, &x).unwrap());
             for (found, x) in found.iter().zip(&inputs) {
                 assert_eq!(found.level(), plan.output_level());

@@ -202,10 +202,13 @@ fn requests_merge_and_count() {
     assert_eq!(request, request.clone().raise(Raise::to(Level(0))));
     assert_eq!(request.count(), 2);
     let params = Params::new(specs(6).swap_remove(0)).unwrap();
-    // Of 2 + 2 primes below and 4 + 2 above, each row of 64 words of eight bytes, beside
-    // a Galois key of two digits and three primes.
-    let raising = 2 * (2 + 4);
-    assert_eq!(request.bytes(params.rlwe()), Ok((raising + 2 * 2 * 3) * 64 * 8));
+    // Two halves of 64 residues modulo two primes below and four above, beside a Galois key
+    // of two digits and three primes.
+    let bytes = |prime: u64| u64::from((u64::BITS - prime.leading_zeros()).div_ceil(8));
+    let spec = params.rlwe().spec();
+    let [q0, q1, q2, p] = [spec.q[0][0], spec.q[1][0], spec.q[2][0], spec.p[0]].map(bytes);
+    let raising = (q0 + p) + (q0 + q1 + q2 + p);
+    assert_eq!(request.bytes(params.rlwe()), Ok(2 * 64 * (raising + 2 * (q0 + q1 + p))));
 }
 
 fn secure(log_n: u32, base: f64, levels: usize, p: &[f64]) -> Params {

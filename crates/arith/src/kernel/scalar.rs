@@ -13,6 +13,9 @@ pub(crate) static SCALAR: KernelTable = KernelTable {
     add,
     sub,
     mul_sum,
+    mul_sum_packed,
+    pack,
+    unpack,
     dot,
     scale,
     scale_add,
@@ -25,6 +28,22 @@ pub(crate) static SCALAR: KernelTable = KernelTable {
     min_log_n: 4,
     twiddles,
 };
+
+/// A function of the bytes of a packed word, for those of the modulus.
+macro_rules! by_width {
+    ($m:expr, $f:ident($($arg:expr),*)) => {
+        match $m.packed_bytes() {
+            1 => $f::<1>($($arg),*),
+            2 => $f::<2>($($arg),*),
+            3 => $f::<3>($($arg),*),
+            4 => $f::<4>($($arg),*),
+            5 => $f::<5>($($arg),*),
+            6 => $f::<6>($($arg),*),
+            7 => $f::<7>($($arg),*),
+            _ => $f::<8>($($arg),*),
+        }
+    };
+}
 
 /// `a * w mod q` in `[0, 2q)`, for any `a`.
 #[inline(always)]
@@ -54,6 +73,42 @@ unsafe fn sub(m: &Modulus, out: *mut u64, a: *const u64, b: *const u64, len: usi
 }
 
 unsafe fn mul_sum(m: &Modulus, out: *mut u64, a: &[*const u64], b: &[*const u64], len: usize) {
+    // SAFETY: the table's contract.
+    unsafe { sum_of_products(m, out, a, b, len, |b, x| *b.add(x)) }
+}
+
+unsafe fn mul_sum_packed(
+    m: &Modulus,
+    out: *mut u64,
+    a: &[*const u64],
+    b: &[*const u8],
+    len: usize,
+) {
+    // SAFETY: the table's contract.
+    unsafe { by_width!(m, mul_sum_of(m, out, a, b, len)) }
+}
+
+unsafe fn mul_sum_of<const WIDTH: usize>(
+    m: &Modulus,
+    out: *mut u64,
+    a: &[*const u64],
+    b: &[*const u8],
+    len: usize,
+) {
+    // SAFETY: the table's contract.
+    unsafe { sum_of_products(m, out, a, b, len, |b, x| packed_word::<WIDTH>(b, x)) }
+}
+
+/// With `read(b[i], x)` the word `x` of the row `b[i]`.
+#[inline(always)]
+unsafe fn sum_of_products<T>(
+    m: &Modulus,
+    out: *mut u64,
+    a: &[*const u64],
+    b: &[*const T],
+    len: usize,
+    read: impl Fn(*const T, usize) -> u64,
+) {
     for x in 0..len {
         let mut total = 0;
         for (a, b) in a.chunks(TERMS).zip(b.chunks(TERMS)) {
@@ -61,13 +116,58 @@ unsafe fn mul_sum(m: &Modulus, out: *mut u64, a: &[*const u64], b: &[*const u64]
             let sum: u128 = a
                 .iter()
                 .zip(b)
-                .map(|(a, b)| unsafe { u128::from(*a.add(x)) * u128::from(*b.add(x)) })
+                .map(|(a, &b)| unsafe { u128::from(*a.add(x)) * u128::from(read(b, x)) })
                 .sum();
             total = m.add(total, m.reduce_u128(sum));
         }
         // SAFETY: the table's contract.
         unsafe { *out.add(x) = total }
     }
+}
+
+/// # Safety
+/// There are `x + 1` packed words at `p`.
+#[inline(always)]
+unsafe fn packed_word<const WIDTH: usize>(p: *const u8, x: usize) -> u64 {
+    let mut word = [0; 8];
+    // SAFETY: the caller's.
+    let bytes = unsafe { p.add(WIDTH * x).cast::<[u8; WIDTH]>().read() };
+    word[..WIDTH].copy_from_slice(&bytes);
+    u64::from_le_bytes(word)
+}
+
+unsafe fn pack(m: &Modulus, out: *mut u8, a: *const u64, len: usize) {
+    // SAFETY: the table's contract.
+    unsafe { by_width!(m, pack_as(out, a, len)) }
+}
+
+unsafe fn pack_as<const WIDTH: usize>(out: *mut u8, a: *const u64, len: usize) {
+    for x in 0..len {
+        // SAFETY: the table's contract.
+        let word = unsafe { (*a.add(x)).to_le_bytes() };
+        for (k, byte) in word[..WIDTH].iter().enumerate() {
+            // SAFETY: the table's contract.
+            unsafe { *out.add(WIDTH * x + k) = *byte }
+        }
+    }
+}
+
+unsafe fn unpack(m: &Modulus, out: *mut u64, a: *const u8, len: usize) -> bool {
+    // SAFETY: the table's contract.
+    unsafe { by_width!(m, unpack_as(m.value(), out, a, len)) }
+}
+
+unsafe fn unpack_as<const WIDTH: usize>(q: u64, out: *mut u64, a: *const u8, len: usize) -> bool {
+    let mut below = true;
+    for x in 0..len {
+        // SAFETY: the table's contract.
+        unsafe {
+            let word = packed_word::<WIDTH>(a, x);
+            *out.add(x) = word;
+            below &= word < q;
+        }
+    }
+    below
 }
 
 unsafe fn dot(m: &Modulus, out: *mut u64, a: &[*const u64], c: &[u64], len: usize) {

@@ -136,6 +136,80 @@ fn sums_of_any_number_of_terms_reduce_once() {
     }
 }
 
+/// Moduli of every number of bytes, the smallest, the largest and one in between.
+fn moduli_of_every_width() -> impl Iterator<Item = u64> {
+    (1..=8u32).flat_map(|bytes| {
+        let low = if bytes == 1 { 3 } else { (1 << (8 * (bytes - 1))) + 1 };
+        let high = (1u64 << (8 * bytes).min(62)) - 1;
+        [low, (low + (high - low) / 3) | 1, high]
+    })
+}
+
+#[test]
+fn packed_words_are_the_low_bytes_in_order() {
+    for q in moduli_of_every_width() {
+        for (isa, len) in available().flat_map(|isa| LENGTHS.map(|len| (isa, len))) {
+            let m = Modulus::with_isa(q, isa).unwrap();
+            let width = m.packed_bytes();
+            assert!(u128::from(q) < 1 << (8 * width) && q >> (8 * (width - 1)) != 0);
+            let words = residues(q, len, len as u64);
+            // At any place in memory, and nothing around is touched.
+            let mut bytes = vec![0xaa; width * len + 9];
+            m.pack(&mut bytes[5..][..width * len], &words);
+            for (k, &byte) in bytes.iter().enumerate() {
+                let expected = match k.checked_sub(5).filter(|&k| k < width * len) {
+                    Some(k) => (words[k / width] >> (8 * (k % width)) & 0xff) as u8,
+                    None => 0xaa,
+                };
+                assert_eq!(byte, expected, "byte {k} of {len} words modulo {q} on {isa:?}");
+            }
+            let mut out = vec![9; len];
+            assert!(m.unpack(&mut out, &bytes[5..][..width * len]));
+            assert_eq!(out, words, "{q} on {isa:?}");
+            assert!(m.are_residues(&bytes[5..][..width * len]));
+            // Any word that is not a residue is found.
+            for at in 0..len {
+                let mut bytes = bytes[5..][..width * len].to_vec();
+                bytes[width * at..][..width].copy_from_slice(&q.to_le_bytes()[..width]);
+                assert!(!m.unpack(&mut out, &bytes), "{q} at {at} of {len} on {isa:?}");
+                assert!(!m.are_residues(&bytes));
+            }
+        }
+    }
+}
+
+#[test]
+fn sums_of_products_with_packed_words_equal_wide_integers() {
+    for q in moduli_of_every_width().chain(primes(4)) {
+        for (isa, len) in available().flat_map(|isa| LENGTHS.map(|len| (isa, len))) {
+            let m = Modulus::with_isa(q, isa).unwrap();
+            for terms in [0, 1, 4, 15, 16, 31] {
+                let rows = |salt: u64| (0..terms).map(move |k| residues(q, len, salt + k));
+                let (a, b): (Vec<_>, Vec<_>) = (rows(0).collect(), rows(100).collect());
+                let packed: Vec<Vec<u8>> = b
+                    .iter()
+                    .map(|words| {
+                        let mut bytes = vec![0; m.packed_bytes() * len];
+                        m.pack(&mut bytes, words);
+                        bytes
+                    })
+                    .collect();
+                let pairs: Vec<&[u64]> = a.iter().map(Vec::as_slice).collect();
+                let packed: Vec<&[u8]> = packed.iter().map(Vec::as_slice).collect();
+                let mut out = vec![9; len];
+                m.mul_sum_packed(&mut out, &pairs, &packed);
+                for x in 0..len {
+                    let product = |(a, b): (&Vec<u64>, &Vec<u64>)| {
+                        u128::from(a[x]) * u128::from(b[x]) % u128::from(q)
+                    };
+                    let sum: u128 = a.iter().zip(&b).map(product).sum();
+                    assert_eq!(u128::from(out[x]), sum % u128::from(q), "{q} {isa:?} {terms}");
+                }
+            }
+        }
+    }
+}
+
 /// Words and constants next to their bounds, where both parts of an accumulator reduce
 /// to nearly twice the modulus.
 #[test]

@@ -259,14 +259,13 @@ impl BootstrapPlan {
     /// Bytes of the matrices that an evaluator of `params` prepares.
     #[must_use]
     pub fn matrix_bytes(&self, params: &Params) -> u64 {
-        let row_bytes = 8u64 << self.log_n;
         let bytes = |plan: &LinearPlan| {
             let (level, keys) = (plan.level(), plan.required_keys());
             let limbs = match plan.ephemeral_weight() {
                 Some(_) => params.rlwe().raising_limbs(level),
                 None => params.rlwe().tier_limbs(self.request.tier(level, keys), level),
             };
-            (plan.weights() * limbs.count()) as u64 * row_bytes
+            plan.weights() as u64 * params.rlwe().basis().packed_bytes(limbs)
         };
         self.matrices().map(bytes).sum()
     }

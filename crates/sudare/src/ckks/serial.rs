@@ -142,7 +142,7 @@ pub fn write_evaluation_keys(
     let header = header(params, label, key_contents(&keys.fulfils()));
     let preamble = preamble(Kind::EvaluationKeys, params, keys.id);
     let mut file = FileWriter::new(out, Scheme::Ckks, preamble, &header)?;
-    file.evaluation_keys(params.rlwe(), keys)?;
+    file.evaluation_keys(keys)?;
     file.finish()
 }
 

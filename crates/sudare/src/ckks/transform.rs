@@ -2,7 +2,7 @@ use super::{Ciphertext, Complex, Evaluator, Scale, evaluator::below};
 use crate::{
     Error, Result,
     ring::{Eval, RnsPoly},
-    rlwe::{Combination, Down, GaloisElement, Level, ParamsId},
+    rlwe::{Combination, Down, GaloisElement, Level, ParamsId, StageWeights},
 };
 
 const OP: &str = "linear transform";
@@ -31,8 +31,9 @@ pub struct RotationSum {
 /// The encoded weights of a [`RotationSum`].
 ///
 /// They are held modulo the primes of a key, special ones included, so that results are
-/// divided once: each takes `N` words for every such prime. If the evaluator has low keys for
-/// every step ([`KeyRequest::into_low`](crate::rlwe::KeyRequest::into_low)), these are fewer.
+/// divided once: each takes `N` residues for every such prime. If the evaluator has low keys
+/// for every step ([`KeyRequest::into_low`](crate::rlwe::KeyRequest::into_low)), these are
+/// fewer.
 pub struct Weights {
     params: ParamsId,
     sum: RotationSum,
@@ -40,7 +41,7 @@ pub struct Weights {
     giant: GaloisElement,
     /// The level of the low keys that they are applied with, if any.
     tier: Option<Level>,
-    weights: Vec<Vec<Option<RnsPoly<Eval>>>>,
+    stages: Vec<StageWeights>,
 }
 
 impl Weights {
@@ -48,6 +49,12 @@ impl Weights {
     #[must_use]
     pub fn sum(&self) -> &RotationSum {
         &self.sum
+    }
+
+    /// Bytes of memory that they take.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.stages.iter().map(|stage| stage.polys.bytes().len() as u64).sum()
     }
 }
 
@@ -91,9 +98,17 @@ impl Evaluator {
             let values = values.iter().copied();
             self.encoder().polynomial(values, slots, sum.level, limbs, sum.scale)
         };
-        let row = |j| (0..sum.baby.len()).map(|b| weight(j, b).map(encode).transpose()).collect();
-        let weights = (0..sum.stages).map(row).collect::<Result<_>>()?;
-        Ok(Weights { params: rlwe.id(), baby, giant, tier, weights, sum })
+        let stage = |j| {
+            let weight = |b| weight(j, b).map(|values| (b, values));
+            let (steps, values): (Vec<_>, Vec<_>) = (0..sum.baby.len()).filter_map(weight).unzip();
+            let mut packer = rlwe.basis().packer(limbs, steps.len());
+            for values in values {
+                packer.push(&encode(values)?);
+            }
+            Ok(StageWeights { steps, polys: packer.finish() })
+        };
+        let stages = (0..sum.stages).map(stage).collect::<Result<_>>()?;
+        Ok(Weights { params: rlwe.id(), baby, giant, tier, stages, sum })
     }
 
     /// The sum of rotations of `a`, rescaled.
@@ -128,8 +143,8 @@ impl Evaluator {
         let combination = Combination {
             special: self.params().rlwe().tier_limbs(weights.tier, level).p(),
             baby: weights.baby.iter().map(|&g| key(g)).collect::<Result<_>>()?,
-            giant: if weights.weights.len() > 1 { key(weights.giant)? } else { None },
-            weights: &weights.weights,
+            giant: if weights.stages.len() > 1 { key(weights.giant)? } else { None },
+            weights: &weights.stages,
         };
         let polys: Vec<_> = inputs.iter().map(|input| &input.inner.polys).collect();
         let results = self.switcher.combine(&polys, level, &combination, Down::SpecialAndLevel);
@@ -160,8 +175,8 @@ impl Evaluator {
     ) -> Result<Vec<Ciphertext>> {
         let (level, scales) = self.check_transform(inputs, weights, true)?;
         let polys: Vec<_> = inputs.iter().map(|input| &input.inner.polys).collect();
-        let (steps, rows) = (&weights.baby, &weights.weights);
-        let results = self.switcher.combine_raised(&polys, level, steps, rows)?;
+        let (steps, stages) = (&weights.baby, &weights.stages);
+        let results = self.switcher.combine_raised(&polys, level, steps, stages)?;
         self.wrap_all(inputs, results, level, scales)
     }
 

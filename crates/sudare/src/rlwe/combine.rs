@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    ring::{Dividend, Divider, Eval, LimbSet, RnsBasis, RnsPoly, TILE},
+    ring::{Dividend, Divider, Eval, LimbSet, PackedPolys, RnsBasis, RnsPoly, TILE},
 };
 use sudare_arith::{Modulus, Permutation, Shoup, par};
 
@@ -18,8 +18,15 @@ pub(crate) struct Combination<'a> {
     pub(crate) baby: Vec<Option<&'a GaloisKey>>,
     /// Must be there if there are several stages.
     pub(crate) giant: Option<&'a GaloisKey>,
-    /// With the limbs of the keys at the level of the ciphertexts; none is zero.
-    pub(crate) weights: &'a [Vec<Option<RnsPoly<Eval>>>],
+    /// With the limbs of the keys at the level of the ciphertexts.
+    pub(crate) weights: &'a [StageWeights],
+}
+
+/// The weights of one stage that are not zero.
+pub(crate) struct StageWeights {
+    /// The number of the baby step of each.
+    pub(crate) steps: Vec<usize>,
+    pub(crate) polys: PackedPolys,
 }
 
 /// Two polynomials modulo `QP`, to be divided by `P`.
@@ -88,7 +95,7 @@ impl KeySwitcher {
         inputs: &[&[RnsPoly<Eval>; 2]],
         to: Level,
         steps: &[GaloisElement],
-        weights: &[Vec<Option<RnsPoly<Eval>>>],
+        weights: &[StageWeights],
     ) -> Result<Vec<[RnsPoly<Eval>; 2]>> {
         let params = self.params();
         params.check_level(to)?;
@@ -132,13 +139,14 @@ fn weighted_sums<'b>(
     basis: &RnsBasis,
     limbs: LimbSet,
     count: usize,
-    weights: &[Vec<Option<RnsPoly<Eval>>>],
+    weights: &[StageWeights],
     images: impl Fn(usize, usize) -> Vec<Image<'b>> + Send + Sync,
 ) -> Vec<Vec<Raised>> {
     let raised = || weights.iter().map(|_| [(); 2].map(|()| basis.take(limbs))).collect();
     let mut sums: Vec<Vec<Raised>> = (0..count).map(|_| raised()).collect();
     par::for_each(by_limb(&mut sums, limbs.count()).into_iter().enumerate(), |(i, mut sums)| {
         let m = basis.modulus(limbs, i);
+        let width = m.packed_bytes();
         let images: Vec<Vec<Image<'_>>> = (0..count).map(|k| images(k, i)).collect();
         let words = Permutation::block_words(basis.log_n());
         let most = images.iter().map(Vec::len).max().unwrap_or(0);
@@ -149,17 +157,14 @@ fn weighted_sums<'b>(
                     let (first, second) = block.split_at_mut(words);
                     image.write(m, start, [first, second]);
                 }
-                for (sum, weights) in sums.iter_mut().zip(weights) {
+                for (sum, StageWeights { steps, polys }) in sums.iter_mut().zip(weights) {
+                    let weights: Vec<&[u8]> = (0..steps.len())
+                        .map(|k| &polys.row(k, i)[width * start..][..width * words])
+                        .collect();
                     for (half, sum) in sum.iter_mut().enumerate() {
-                        let blocks = blocks.chunks(words).skip(half).step_by(2);
-                        let (mut a, mut b) = (Vec::new(), Vec::new());
-                        for (block, weight) in blocks.zip(weights) {
-                            if let Some(weight) = weight {
-                                a.push(block);
-                                b.push(&weight.row(i)[start..][..words]);
-                            }
-                        }
-                        m.mul_sum(&mut sum[start..][..words], &a, &b);
+                        let block = |&step: &usize| &blocks[(2 * step + half) * words..][..words];
+                        let blocks: Vec<&[u64]> = steps.iter().map(block).collect();
+                        m.mul_sum_packed(&mut sum[start..][..words], &blocks, &weights);
                     }
                 }
             }

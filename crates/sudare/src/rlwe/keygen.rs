@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Result,
-    ring::{Eval, LimbSet, RnsPoly},
+    ring::{Eval, LimbSet, Packer, RnsPoly},
 };
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
@@ -200,7 +200,7 @@ impl KeyGenerator {
         // A lifted polynomial is the same modulo every prime: one digit owns them all.
         let mut key = |to: &RnsPoly<Eval>, from: &RnsPoly<Eval>, level: Level| {
             let digit = 0..params.limbs(level).q();
-            self.switching_key_by(params.raising(), to, from, level, Some(digit))
+            self.switching_key_by(params.raising(), to, from, level, core::iter::once(digit))
         };
         let (to_sparse, to_dense) =
             (key(&sparse, &sk.s, Level(0)), key(&sk.s, &sparse, raise.level));
@@ -239,22 +239,22 @@ impl KeyGenerator {
         to: &RnsPoly<Eval>,
         from: &RnsPoly<Eval>,
         level: Level,
-        digits: impl IntoIterator<Item = Range<usize>>,
+        digits: impl ExactSizeIterator<Item = Range<usize>>,
     ) -> SwitchingKey {
         debug_assert!(to.is_secret() && from.is_secret());
         let (secret, seed) = self.next_seeds();
         let params = &self.params;
         let (basis, limbs) = (params.basis(), gadget.limbs(params.limbs(level).q()));
-        let digits = digits.into_iter().enumerate().map(|(digit, owned)| {
+        let mut packers = [(); 2].map(|()| basis.packer(limbs, digits.len()));
+        for (digit, owned) in digits.enumerate() {
             let mut pair = encrypt_zero(params, to, limbs, &secret, &seed, digit as u64);
             for i in owned {
                 let m = basis.modulus(limbs, i);
                 m.scale_add(pair[0].row_mut(i), from.row(i), gadget.special(i));
             }
-            pair
-        });
-        let digits = digits.collect();
-        SwitchingKey { level, seed, digits }
+            packers.iter_mut().zip(&pair).for_each(|(packer, half)| packer.push(half));
+        }
+        SwitchingKey { level, seed, halves: packers.map(Packer::finish) }
     }
 }
 
@@ -349,16 +349,20 @@ mod tests {
         for (key, s, from) in
             [(&raising.to_sparse, &sparse, &secret.s), (&raising.to_dense, &secret.s, &sparse)]
         {
-            let [[b, a]] = &key.digits[..] else { panic!() };
             let limbs = key.limbs();
-            assert_eq!((limbs.p(), key.digits.len()), (1, 1));
+            assert!(limbs.p() == 1 && key.halves.iter().all(|half| half.count() == 1));
             for i in 0..limbs.count() {
                 let (table, k) = (basis.table(limbs, i), limbs.place(i, basis.all()));
                 let m = table.modulus();
                 let special = if i < limbs.q() { m.reduce(15361) } else { 0 };
+                let [b, a] = key.halves.each_ref().map(|half| {
+                    let mut row = [0; 128];
+                    assert!(m.unpack(&mut row, half.row(0, i)));
+                    row
+                });
                 let mut error: Vec<u64> = (0..128)
                     .map(|j| {
-                        let sum = m.add(b.row(i)[j], m.mul(a.row(i)[j], s.row(k)[j]));
+                        let sum = m.add(b[j], m.mul(a[j], s.row(k)[j]));
                         m.sub(sum, m.mul(special, from.row(k)[j]))
                     })
                     .collect();

@@ -3,7 +3,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    ring::{Eval, LimbSet, RnsPoly},
+    ring::{Eval, LimbSet, PackedPolys, RnsPoly},
 };
 use std::collections::{BTreeMap, BTreeSet};
 use sudare_arith::{Permutation, prng::Seed};
@@ -393,18 +393,15 @@ impl KeyRequest {
         self.check(params)?;
         let levels = self.relinearize.iter().chain(self.galois.values());
         let switching: u64 = levels.map(|&level| params.switching_key_bytes(level)).sum();
-        let rows = |raise: Raise| raise.limbs(params).map(|limbs| 2 * limbs.count() as u64);
-        let raised = |raise: Raise| {
-            let [_, back] = raise.limbs(params);
-            2 * (back.count() * self.raised.len()) as u64
-        };
+        let packed = |limbs| 2 * params.basis().packed_bytes(limbs);
+        let raising = self.raise.map_or(0, |raise| {
+            let [to, back] = raise.limbs(params).map(packed);
+            to + back * (1 + self.raised.len() as u64)
+        });
         let low = |(&level, keys): (&Level, &LowKeys)| {
-            params.low_limbs(level).map_or(0, |limbs| 2 * (limbs.count() * keys.count()) as u64)
+            params.low_limbs(level).map_or(0, packed) * keys.count() as u64
         };
-        let rows: u64 = self.raise.into_iter().map(raised).sum::<u64>()
-            + self.raise.into_iter().flat_map(rows).sum::<u64>()
-            + self.low.iter().map(low).sum::<u64>();
-        Ok(switching + ((8 * rows) << params.log_n()))
+        Ok(switching + raising + self.low.iter().map(low).sum::<u64>())
     }
 }
 
@@ -439,7 +436,8 @@ pub struct SwitchingKey {
     pub(crate) level: Level,
     /// From which the second halves are expanded.
     pub(crate) seed: Seed,
-    pub(crate) digits: Vec<[RnsPoly<Eval>; 2]>,
+    /// The first and the second halves of all digits.
+    pub(crate) halves: [PackedPolys; 2],
 }
 
 impl SwitchingKey {
@@ -455,9 +453,19 @@ impl SwitchingKey {
         &self.seed
     }
 
+    /// Packed rows modulo the `i`-th of its primes, of each half those of the first digits.
+    pub(super) fn rows(&self, digits: usize, i: usize) -> [Vec<&[u8]>; 2] {
+        self.halves.each_ref().map(|half| (0..digits).map(|digit| half.row(digit, i)).collect())
+    }
+
+    /// Bytes of memory that it takes.
+    fn bytes(&self) -> u64 {
+        self.halves.iter().map(|half| half.bytes().len() as u64).sum()
+    }
+
     /// Its primes.
     pub(super) fn limbs(&self) -> LimbSet {
-        self.digits.first().map_or(LimbSet::chain(0), |[b, _]| b.limbs())
+        self.halves[0].limbs()
     }
 }
 
@@ -558,6 +566,25 @@ impl EvaluationKeys {
             raised: self.raise.iter().flat_map(|keys| keys.images.keys().copied()).collect(),
             low: self.low.iter().map(|(&level, keys)| (level, keys.fulfils())).collect(),
         }
+    }
+
+    /// Bytes of memory that they take.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.switching_keys().map(SwitchingKey::bytes).sum()
+    }
+
+    /// All of them, in the order of files.
+    pub(super) fn switching_keys(&self) -> impl Iterator<Item = &SwitchingKey> {
+        let raising = self.raise.iter().flat_map(|keys| {
+            let images = keys.images.values().map(|image| &image.key);
+            [&keys.to_sparse, &keys.to_dense].into_iter().chain(images)
+        });
+        let galois = self.galois.values().map(|key| &key.key);
+        let low = self.low.values().flat_map(|keys| {
+            keys.relinearize.iter().chain(keys.galois.values().map(|key| &key.key))
+        });
+        self.relinearize.iter().chain(galois).chain(raising).chain(low)
     }
 }
 

@@ -297,8 +297,7 @@ impl Params {
     /// If `level` is above the top, which [`Params::check_level`] refuses.
     #[must_use]
     pub fn switching_key_bytes(&self, level: Level) -> u64 {
-        let words = (2 * self.digits(level) * self.key_limbs(level).count()) << self.log_n();
-        8 * words as u64
+        2 * self.digits(level) as u64 * self.basis().packed_bytes(self.key_limbs(level))
     }
 
     /// Refuses a key of modulus `2^log2_q` that would be less secure than asked.

@@ -11,10 +11,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    ring::{
-        Eval, LimbSet, RnsPoly,
-        serial::{pack, unpack, word_bytes},
-    },
+    ring::{Eval, LimbSet, PackedPolys, RnsPoly},
 };
 use blake3::Hasher;
 use core::fmt;
@@ -444,8 +441,9 @@ impl<'a, W: Write + ?Sized> FileWriter<'a, W> {
     fn put_poly(&mut self, params: &Params, limbs: LimbSet, a: &RnsPoly<Eval>) -> Result<()> {
         let mut row = core::mem::take(&mut self.row);
         for (table, words) in params.basis().tables(limbs).zip(a.rows()) {
-            row.resize(words.len() * word_bytes(table.modulus()), 0);
-            pack(words, &mut row);
+            let m = table.modulus();
+            row.resize(words.len() * m.packed_bytes(), 0);
+            m.pack(&mut row, words);
             self.put(&row)?;
         }
         self.row = row;
@@ -467,34 +465,34 @@ impl<'a, W: Write + ?Sized> FileWriter<'a, W> {
         self.end_section()
     }
 
-    pub(crate) fn evaluation_keys(&mut self, params: &Params, keys: &EvaluationKeys) -> Result<()> {
+    pub(crate) fn evaluation_keys(&mut self, keys: &EvaluationKeys) -> Result<()> {
         let galois = keys.galois.values().map(|key| &key.key);
         for key in keys.relinearize.iter().chain(galois) {
-            self.put_switching_key(params, key)?;
+            self.put_switching_key(key)?;
             self.end_section()?;
         }
         if let Some(keys) = &keys.raise {
-            self.put_switching_key(params, &keys.to_sparse)?;
-            self.put_switching_key(params, &keys.to_dense)?;
+            self.put_switching_key(&keys.to_sparse)?;
+            self.put_switching_key(&keys.to_dense)?;
             self.end_section()?;
             for image in keys.images.values() {
-                self.put_switching_key(params, &image.key)?;
+                self.put_switching_key(&image.key)?;
                 self.end_section()?;
             }
         }
         for keys in keys.low.values() {
             let galois = keys.galois.values().map(|key| &key.key);
             for key in keys.relinearize.iter().chain(galois) {
-                self.put_switching_key(params, key)?;
+                self.put_switching_key(key)?;
                 self.end_section()?;
             }
         }
         Ok(())
     }
 
-    fn put_switching_key(&mut self, params: &Params, key: &SwitchingKey) -> Result<()> {
+    fn put_switching_key(&mut self, key: &SwitchingKey) -> Result<()> {
         self.put(key.seed.as_bytes())?;
-        key.digits.iter().try_for_each(|[b, _]| self.put_poly(params, key.limbs(), b))
+        self.put(key.halves[0].bytes())
     }
 
     pub(crate) fn ciphertext(&mut self, params: &Params, a: &Ciphertext) -> Result<()> {
@@ -516,20 +514,19 @@ fn section_hasher(header: &[u8], section: u64) -> Zeroizing<Hasher> {
 struct UncheckedKey {
     level: Level,
     seed: Seed,
-    /// Of each digit.
-    halves: Vec<RnsPoly<Eval>>,
+    /// The first halves.
+    half: PackedPolys,
     /// Whether residues are below their primes.
     valid: bool,
 }
 
 impl UncheckedKey {
     fn expand(self, params: &Params) -> SwitchingKey {
-        let pair = |(i, b): (usize, RnsPoly<Eval>)| {
-            let a = expand(params, b.limbs(), &self.seed, i as u64);
-            [b, a]
-        };
-        let digits = self.halves.into_iter().enumerate().map(pair).collect();
-        SwitchingKey { level: self.level, seed: self.seed, digits }
+        let Self { level, seed, half: first, .. } = self;
+        let (limbs, count) = (first.limbs(), first.count());
+        let mut packer = params.basis().packer(limbs, count);
+        (0..count as u64).for_each(|i| packer.push(&expand(params, limbs, &seed, i)));
+        SwitchingKey { level, seed, halves: [first, packer.finish()] }
     }
 }
 
@@ -685,9 +682,9 @@ impl<R: Read> FileReader<R> {
         let mut row = core::mem::take(&mut self.row);
         for (table, words) in basis.tables(limbs).zip(a.rows_mut()) {
             let m = table.modulus();
-            row.resize(words.len() * word_bytes(m), 0);
+            row.resize(words.len() * m.packed_bytes(), 0);
             self.take(&mut row)?;
-            valid &= unpack(&row, m.value(), words);
+            valid &= m.unpack(words, &row);
         }
         self.row = row;
         Ok((a, valid))
@@ -737,14 +734,15 @@ impl<R: Read> FileReader<R> {
         digits: usize,
     ) -> Result<UncheckedKey> {
         let seed = self.seed()?;
-        let mut halves = Vec::with_capacity(digits);
+        let mut packer = params.basis().packer(limbs, digits);
         let mut valid = true;
         for _ in 0..digits {
-            let (b, fine) = self.poly(params, limbs)?;
-            valid &= fine;
-            halves.push(b);
+            for (m, row) in packer.next_rows() {
+                self.take(row)?;
+                valid &= m.are_residues(row);
+            }
         }
-        Ok(UncheckedKey { level, seed, halves, valid })
+        Ok(UncheckedKey { level, seed, half: packer.finish(), valid })
     }
 
     fn switching_key(

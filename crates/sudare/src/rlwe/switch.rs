@@ -423,14 +423,13 @@ impl<'a> Cut<'a> {
         'a: 'b,
     {
         let k = self.limbs().place(i, key.limbs());
-        let pairs = &key.digits[..self.digits().len()];
-        let half = |half: usize| pairs.iter().map(|pair| pair[half].row(k)).collect();
         let owner = self.owner(i).map(|digit| Owner {
             digit: Some(digit),
             limb: i,
             special: self.gadget.special(i),
         });
-        Product { table: self.table(i), operand, digits, keys: [half(0), half(1)], owner }
+        let keys = key.rows(self.digits().len(), k);
+        Product { table: self.table(i), operand, digits, keys, owner }
     }
 }
 
@@ -448,7 +447,7 @@ pub(super) fn lifted_product<'a>(
         table: params.basis().table(limbs, i),
         operand: Operand::Ciphertext(c),
         digits: Limb::Ready(vec![c[1].row(i)]),
-        keys: [0, 1].map(|half| key.digits.iter().map(|pair| pair[half].row(k)).collect()),
+        keys: key.rows(1, k),
         owner: (i < limbs.q()).then(|| special(i)),
     }
 }
@@ -466,8 +465,8 @@ pub(super) struct Product<'a> {
     table: &'a NttTable,
     operand: Operand<'a>,
     digits: Limb<'a>,
-    /// Of each half of the key, the row of each digit.
-    keys: [Vec<&'a [u64]>; 2],
+    /// Of each half of the key, the packed row of each digit.
+    keys: [Vec<&'a [u8]>; 2],
     owner: Option<Owner>,
 }
 
@@ -501,9 +500,10 @@ impl Dividend<2> for Product<'_> {
             self.operand.write_switched(m, limb, start, own);
             digits.insert(digit, own);
         }
-        let [a, b] = self.keys.each_ref().map(|rows| cut(rows, start, len));
-        m.mul_sum(first, &digits, &a);
-        m.mul_sum(second, &digits, &b);
+        let width = m.packed_bytes();
+        let [a, b] = self.keys.each_ref().map(|rows| cut(rows, width * start, width * len));
+        m.mul_sum_packed(first, &digits, &a);
+        m.mul_sum_packed(second, &digits, &b);
         if let Some(owner) = &self.owner {
             self.operand.add_kept(m, owner.limb, start, owner.special, [first, second]);
         }
@@ -524,7 +524,7 @@ impl Dividend<4> for Pair<'_> {
     }
 }
 
-/// `len` words of each row from `start` on.
-fn cut<R: Deref<Target = [u64]>>(rows: &[R], start: usize, len: usize) -> Vec<&[u64]> {
+/// `len` items of each row from `start` on.
+fn cut<T, R: Deref<Target = [T]>>(rows: &[R], start: usize, len: usize) -> Vec<&[T]> {
     rows.iter().map(|row| &row[start..][..len]).collect()
 }

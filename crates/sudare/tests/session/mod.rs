@@ -34,6 +34,7 @@ impl Session {
         let public = Arc::new(keygen.public_key(&secret).unwrap());
         let keys = Arc::new(keygen.evaluation_keys(&secret, request).unwrap());
         assert_eq!(keys.fulfils(), *request);
+        assert_eq!(Ok(keys.bytes()), request.bytes(params.rlwe()));
         Self {
             encoder: Encoder::new(&params),
             encryptor: Encryptor::new(&params, public).unwrap(),

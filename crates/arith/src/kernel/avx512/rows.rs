@@ -16,6 +16,9 @@ pub(super) const fn table<L: Lanes>(name: &'static str) -> KernelTable {
         add: add::<L>,
         sub: sub::<L>,
         mul_sum: mul_sum::<L>,
+        mul_sum_packed: mul_sum_packed::<L>,
+        pack,
+        unpack,
         dot: dot::<L>,
         scale: scale::<L>,
         scale_add: scale_add::<L>,
@@ -162,6 +165,120 @@ unsafe fn mul_sum<L: Lanes>(
         if end < len {
             (SCALAR.mul_sum)(m, out.add(end), &advance(a, end), &advance(b, end), len - end);
         }
+    }
+}
+
+/// How far ahead packed rows are asked for. Sums of products read several of them, which
+/// come from memory, a tile at a time.
+const AHEAD_BYTES: usize = 1 << 10;
+
+/// Moves eight words between a vector and the bytes of their packed form.
+#[derive(Clone, Copy)]
+struct Packing {
+    /// The eightfold of them is where the packed form ends.
+    width: usize,
+    /// Where each byte of a vector is in the packed form.
+    spread: __m512i,
+    /// Bytes of a vector that are there.
+    kept: __mmask64,
+    /// Where each packed byte is in a vector.
+    gather: __m512i,
+    /// Eight packed words, eight bytes at a time.
+    whole: __mmask8,
+}
+
+impl Packing {
+    /// # Safety
+    /// The CPU has AVX-512.
+    #[inline(always)]
+    unsafe fn new(m: &Modulus) -> Self {
+        let width = m.packed_bytes();
+        let spread: [u8; 64] = core::array::from_fn(|k| (k / 8 * width + k % 8) as u8);
+        let gather: [u8; 64] = core::array::from_fn(|k| (k / width * 8 + k % width) as u8);
+        Self {
+            width,
+            // SAFETY: the caller's; the arrays have the bytes of a vector.
+            spread: unsafe { _mm512_loadu_si512(spread.as_ptr().cast()) },
+            kept: (0xff >> (8 - width)) * 0x0101_0101_0101_0101,
+            // SAFETY: as above.
+            gather: unsafe { _mm512_loadu_si512(gather.as_ptr().cast()) },
+            whole: 0xff >> (8 - width),
+        }
+    }
+
+    /// # Safety
+    /// There are eight packed words at `p`; the CPU has AVX-512 and VBMI.
+    #[inline(always)]
+    unsafe fn load(self, p: *const u8) -> __m512i {
+        // SAFETY: the caller's; bytes beyond the packed words are not read, and asking for
+        // them is allowed at any address.
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(p.wrapping_add(AHEAD_BYTES).cast());
+            let bytes = _mm512_maskz_loadu_epi64(self.whole, p.cast());
+            _mm512_maskz_permutexvar_epi8(self.kept, self.spread, bytes)
+        }
+    }
+
+    /// # Safety
+    /// There is room for eight packed words at `p`; the CPU has AVX-512 and VBMI.
+    #[inline(always)]
+    unsafe fn store(self, p: *mut u8, words: __m512i) {
+        // SAFETY: the caller's; bytes beyond the packed words are not written.
+        unsafe {
+            let bytes = _mm512_permutexvar_epi8(self.gather, words);
+            _mm512_mask_storeu_epi64(p.cast(), self.whole, bytes);
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma,avx512vbmi")]
+unsafe fn mul_sum_packed<L: Lanes>(
+    m: &Modulus,
+    out: *mut u64,
+    a: &[*const u64],
+    b: &[*const u8],
+    len: usize,
+) {
+    let end = full(len);
+    // SAFETY: the table's contract.
+    unsafe {
+        let (lanes, packing) = (L::new(m), Packing::new(m));
+        let word = |t: usize, i: usize| load(a.get_unchecked(t).add(i));
+        let packed = |t: usize, i: usize| packing.load(b.get_unchecked(t).add(i * packing.width));
+        write_sums(lanes, out, a.len(), word, packed, end);
+        if end < len {
+            let rest: Vec<_> = b.iter().map(|p| p.wrapping_add(end * packing.width)).collect();
+            (SCALAR.mul_sum_packed)(m, out.add(end), &advance(a, end), &rest, len - end);
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma,avx512vbmi")]
+unsafe fn pack(m: &Modulus, out: *mut u8, a: *const u64, len: usize) {
+    let end = full(len);
+    // SAFETY: the table's contract.
+    unsafe {
+        let packing = Packing::new(m);
+        for i in (0..end).step_by(LANES) {
+            packing.store(out.add(i * packing.width), load(a.add(i)));
+        }
+        (SCALAR.pack)(m, out.add(end * packing.width), a.add(end), len - end);
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma,avx512vbmi")]
+unsafe fn unpack(m: &Modulus, out: *mut u64, a: *const u8, len: usize) -> bool {
+    let end = full(len);
+    // SAFETY: the table's contract.
+    unsafe {
+        let (packing, q) = (Packing::new(m), splat(m.value()));
+        let mut above = 0;
+        for i in (0..end).step_by(LANES) {
+            let words = packing.load(a.add(i * packing.width));
+            above |= _mm512_cmpge_epu64_mask(words, q);
+            store(out.add(i), words);
+        }
+        (SCALAR.unpack)(m, out.add(end), a.add(end * packing.width), len - end) && above == 0
     }
 }
 

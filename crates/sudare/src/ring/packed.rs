@@ -1,0 +1,136 @@
+use super::{Eval, LimbSet, RnsBasis, RnsPoly};
+use std::sync::Arc;
+use sudare_arith::{Modulus, mem::Buf, par};
+
+/// Polynomials modulo the same primes, only read, each residue in as few whole bytes as
+/// its prime needs: poly by poly, row by row, as in files.
+///
+/// What is large and read from memory each time it is used, keys and matrices, is read
+/// faster so, and unpacked on the way by [`Modulus::mul_sum_packed`].
+pub struct PackedPolys {
+    limbs: LimbSet,
+    /// Bytes before each row, and those of a polynomial.
+    starts: Vec<usize>,
+    buf: Arc<Buf>,
+    count: usize,
+}
+
+impl PackedPolys {
+    /// The primes of each.
+    #[must_use]
+    pub fn limbs(&self) -> LimbSet {
+        self.limbs
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Packed residues of the polynomial `k` modulo the `i`-th prime.
+    #[must_use]
+    pub fn row(&self, k: usize, i: usize) -> &[u8] {
+        let poly = k * self.poly_bytes();
+        &self.bytes()[poly + self.starts[i]..poly + self.starts[i + 1]]
+    }
+
+    /// All rows.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.buf.as_bytes()[..self.count * self.poly_bytes()]
+    }
+
+    fn poly_bytes(&self) -> usize {
+        self.starts[self.limbs.count()]
+    }
+}
+
+/// Fills [`PackedPolys`], one after the other.
+pub struct Packer<'a> {
+    basis: &'a RnsBasis,
+    limbs: LimbSet,
+    starts: Vec<usize>,
+    buf: Buf,
+    count: usize,
+}
+
+impl<'a> Packer<'a> {
+    /// The modulus and the row of each prime of the next polynomial; rows must be filled.
+    pub fn next_rows(&mut self) -> impl Iterator<Item = (&'a Modulus, &mut [u8])> {
+        let poly_bytes = self.starts[self.limbs.count()];
+        let mut rest = &mut self.buf.as_bytes_mut()[self.count * poly_bytes..];
+        self.count += 1;
+        let rows = self.starts.windows(2).map(move |pair| {
+            let (row, after) = core::mem::take(&mut rest).split_at_mut(pair[1] - pair[0]);
+            rest = after;
+            row
+        });
+        self.basis.tables(self.limbs).map(|table| table.modulus()).zip(rows)
+    }
+
+    /// Packs the next polynomial.
+    pub fn push(&mut self, poly: &RnsPoly<Eval>) {
+        debug_assert_eq!(poly.limbs(), self.limbs);
+        par::for_each(self.next_rows().zip(poly.rows()), |((m, out), row)| m.pack(out, row));
+    }
+
+    /// What was packed.
+    #[must_use]
+    pub fn finish(self) -> PackedPolys {
+        let Self { limbs, starts, buf, count, .. } = self;
+        PackedPolys { limbs, starts, buf: Arc::new(buf), count }
+    }
+}
+
+impl RnsBasis {
+    /// Bytes of a packed polynomial.
+    #[must_use]
+    pub fn packed_bytes(&self, limbs: LimbSet) -> u64 {
+        let residue: usize = self.tables(limbs).map(|t| t.modulus().packed_bytes()).sum();
+        (residue as u64) << self.log_n()
+    }
+
+    /// For up to `count` polynomials modulo the primes of `limbs`.
+    #[must_use]
+    pub fn packer(&self, limbs: LimbSet, count: usize) -> Packer<'_> {
+        let row = |t: &sudare_arith::NttTable| t.modulus().packed_bytes() << self.log_n();
+        let ends = self.tables(limbs).scan(0, |end, table| {
+            *end += row(table);
+            Some(*end)
+        });
+        let starts: Vec<usize> = core::iter::once(0).chain(ends).collect();
+        let words = (count * starts[limbs.count()]).div_ceil(8);
+        Packer { basis: self, limbs, starts, buf: self.pool().take(words), count: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_the_bytes_of_their_primes() {
+        let basis = RnsBasis::new(5, &[193, 65_537], &[257]).unwrap();
+        assert_eq!(basis.packed_bytes(LimbSet::chain(1)), 32);
+        assert_eq!(basis.packed_bytes(basis.all()), 32 * (1 + 3 + 2));
+        let poly = |k: u64| {
+            let mut poly: RnsPoly<Eval> = basis.take(basis.all());
+            for (i, row) in poly.rows_mut().enumerate() {
+                row.iter_mut().zip(0..).for_each(|(x, j)| *x = (j + 40 * k + 60 * i as u64) % 193);
+            }
+            poly
+        };
+        let mut packer = basis.packer(basis.all(), 3);
+        (0..2).for_each(|k| packer.push(&poly(k)));
+        let packed = packer.finish();
+        assert_eq!((packed.count(), packed.bytes().len()), (2, 2 * 32 * 6));
+        let mut out = vec![0; 32];
+        for k in 0..2 {
+            for i in 0..3 {
+                assert!(basis.modulus(basis.all(), i).unpack(&mut out, packed.row(k, i)));
+                assert_eq!(out, poly(k as u64).row(i));
+            }
+        }
+    }
+}
