@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::{
     fmt,
     fs::File,
-    io::BufReader,
+    io::{BufReader, Cursor, Read},
     path::{Path, PathBuf},
     str::FromStr,
 };
@@ -24,6 +24,7 @@ use sudare_apps::{
     stats::{self, ColumnScaling, StatsPlan},
     table::{Scaling, Table},
 };
+use sudare_arith::mem::Mapping;
 
 /// What keys are made for: the public part of a computation.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -237,22 +238,25 @@ pub enum NoteScaling {
 }
 
 /// An open file of keys or ciphertexts, its header read.
-pub struct Opened {
+pub struct Opened<R: Read = BufReader<File>> {
     path: PathBuf,
-    reader: Reader<BufReader<File>>,
+    reader: Reader<R>,
+}
+
+impl Opened<Cursor<Mapping>> {
+    /// Opens a file of evaluation keys that stay in it.
+    pub fn mapped(path: &Path) -> Result<Self> {
+        let (file, _) = files::open(path, Access::Shared)?;
+        let reader = Reader::mapped(file.get_ref()).map_err(Error::in_file(path))?;
+        Self { path: path.into(), reader }.expect(Kind::EvaluationKeys)
+    }
 }
 
 impl Opened {
     /// Opens a file that must hold `kind`.
     pub fn open(path: &Path, kind: Kind) -> Result<Self> {
-        let opened =
-            Self::any(path, if kind == Kind::SecretKey { Access::Owner } else { Access::Shared })?;
-        let found = opened.info().kind;
-        if found == kind {
-            Ok(opened)
-        } else {
-            Err(Error::in_file(path)(sudare::Error::WrongKind { found, needed: kind }))
-        }
+        let access = if kind == Kind::SecretKey { Access::Owner } else { Access::Shared };
+        Self::any(path, access)?.expect(kind)
     }
 
     /// Opens a file of any kind.
@@ -260,6 +264,17 @@ impl Opened {
         let (file, bytes) = files::open(path, access)?;
         let reader = Reader::new(file, bytes).map_err(Error::in_file(path))?;
         Ok(Self { path: path.into(), reader })
+    }
+}
+
+impl<R: Read> Opened<R> {
+    fn expect(self, needed: Kind) -> Result<Self> {
+        let found = self.info().kind;
+        if found == needed {
+            Ok(self)
+        } else {
+            Err(Error::in_file(&self.path)(sudare::Error::WrongKind { found, needed }))
+        }
     }
 
     pub fn info(&self) -> &Info {
@@ -294,7 +309,7 @@ impl Opened {
     }
 
     /// Refuses this file unless it belongs to the parameters and the key of `other`.
-    pub fn expect_same_key(&self, other: &Self) -> Result<()> {
+    pub fn expect_same_key(&self, other: &Opened<impl Read>) -> Result<()> {
         let (info, needed) = (self.info(), other.info());
         let what = "file";
         let (found, expected) = (info.params_id, needed.params_id);
@@ -322,8 +337,8 @@ impl Opened {
         self.reader.public_key(params).map_err(Error::in_file(&self.path))
     }
 
-    pub fn evaluation_keys(self, params: &Params) -> Result<EvaluationKeys> {
-        self.reader.evaluation_keys(params).map_err(Error::in_file(&self.path))
+    pub fn evaluation_keys(self, params: &Params, small: bool) -> Result<EvaluationKeys> {
+        self.reader.small_keys(small).evaluation_keys(params).map_err(Error::in_file(&self.path))
     }
 
     /// The ciphertexts, of which the last `note` are apart.

@@ -64,6 +64,13 @@ fn a_model_trained_by_the_server_is_that_of_training_in_the_clear() {
     assert_eq!((resumed["resumed_after"].as_u64(), &resumed["iterations"]), (Some(3), &5.into()));
     assert!(fs::read(server.join("resumed.ct")).unwrap() == bytes);
 
+    // Wherever the keys are and however much of them.
+    for options in ["--map-keys", "--small-keys", "--map-keys --small-keys"] {
+        let line = "train --evaluation-key evaluation.key -i table.ct -o again.ct --force";
+        sudare_at(server, &format!("{line} {options}")).ok();
+        assert!(fs::read(server.join("again.ct")).unwrap() == bytes, "{options}");
+    }
+
     fs::copy(server.join("model.ct"), owner.join("model.ct")).unwrap();
     let shown = sudare_at(owner, "decrypt --secret keys/secret.key -i model.ct --json").json();
     let line = "decrypt --secret keys/secret.key -i model.ct -o model.json --json";

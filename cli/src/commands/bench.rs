@@ -65,6 +65,9 @@ pub struct Args {
     /// Ciphertexts that are bootstrapped together; 1 if left out
     #[arg(long, value_name = "M")]
     ciphertexts: Option<NonZeroU32>,
+    /// Keep half of the keys for bootstrapping and compute the other when it is needed
+    #[arg(long)]
+    small_keys: bool,
     /// Bootstrap even if keys and matrices seem not to fit in memory
     #[arg(long)]
     force: bool,
@@ -207,6 +210,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         let options = bootstrap::Options {
             log_slots: args.log_slots.as_ref().map_or(&[], |LogSlots(all)| all),
             ciphertexts: args.ciphertexts.map_or(1, |count| count.get() as usize),
+            small_keys: args.small_keys,
             runs: args.runs,
             force: args.force,
         };
@@ -231,8 +235,8 @@ fn check_options(args: &Args, ops: &[Op]) -> Result<()> {
     if args.radix.is_some() && !dft {
         return usage("--radix is for dft: leave it out");
     }
-    if (args.ciphertexts.is_some() || args.force) && !bootstrap {
-        return usage("--ciphertexts and --force are for bootstrap: leave them out");
+    if (args.ciphertexts.is_some() || args.small_keys || args.force) && !bootstrap {
+        return usage("--ciphertexts, --small-keys and --force are for bootstrap: leave them out");
     }
     if args.level.is_some() && bootstrap {
         return usage("bootstrap takes ciphertexts at its input level: leave --level out");

@@ -162,14 +162,15 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         evaluation_path.display(),
     ));
     let advice = "choose a smaller ring or job, or a larger machine";
-    machine::check_memory("the keys", memory_bytes, advice)?;
+    // Half of them is enough to write them.
+    machine::check_memory("the keys", request.small_bytes(params.rlwe())?, advice)?;
 
     fs::create_dir_all(&args.out).map_err(|e| Error::io("make the folder", &args.out, e))?;
     let mut secret_file = NewFile::create(&secret_path, Access::Owner, args.force)?;
     let mut public_file = NewFile::create(&public_path, Access::Shared, args.force)?;
     let mut evaluation_file = NewFile::create(&evaluation_path, Access::Shared, args.force)?;
     let start = Instant::now();
-    let mut generator = KeyGenerator::new(params.rlwe())?;
+    let mut generator = KeyGenerator::new(params.rlwe())?.small_keys(true);
     let secret = generator.secret_key()?;
     let public = generator.public_key(&secret)?;
     let keys = {

@@ -5,7 +5,7 @@ use crate::{
     error::{Error, Result},
     files::{self, Access, NewFile},
 };
-use std::{path::PathBuf, sync::Arc};
+use std::{io::Read, path::PathBuf, sync::Arc};
 use sudare::ckks::{Ciphertext, Evaluator, Params, serial::Kind};
 
 /// Files that a computation reads and writes.
@@ -20,6 +20,13 @@ pub struct Files {
     /// Encrypted result
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
+    /// Leave the evaluation key in its file, which must not change meanwhile, and read it there
+    #[arg(long)]
+    pub map_keys: bool,
+    /// Keep half of the evaluation key and compute the other when it is needed: half the memory
+    /// for a fifth more time
+    #[arg(long)]
+    pub small_keys: bool,
     /// Replace an existing file
     #[arg(long)]
     pub force: bool,
@@ -41,7 +48,14 @@ impl Session {
     /// that no work is done that cannot be written.
     pub fn open(files: &Files) -> Result<(Self, NewFile)> {
         files::check_free(&files.output, files.force)?;
-        let keys = Opened::open(&files.evaluation_key, Kind::EvaluationKeys)?;
+        if files.map_keys {
+            Self::with(files, Opened::mapped(&files.evaluation_key)?)
+        } else {
+            Self::with(files, Opened::open(&files.evaluation_key, Kind::EvaluationKeys)?)
+        }
+    }
+
+    fn with<R: Read>(files: &Files, keys: Opened<R>) -> Result<(Self, NewFile)> {
         let (_, made_for) = keys.meta(&[Content::Keys])?;
         let table = Opened::open(&files.input, Kind::Ciphertexts)?;
         let (_, meta) = table.meta(&[Content::Table])?;
@@ -60,7 +74,8 @@ impl Session {
         let plan = meta.job.plan(&params)?;
         let output = NewFile::create(&files.output, Access::Shared, files.force)?;
         let table = table.ciphertexts(&params, meta.note)?;
-        let evaluator = Evaluator::new(&params, Arc::new(keys.evaluation_keys(&params)?))?;
+        let keys = keys.evaluation_keys(&params, files.small_keys)?;
+        let evaluator = Evaluator::new(&params, Arc::new(keys))?;
         Ok((Self { params, plan, evaluator, meta, table, name }, output))
     }
 

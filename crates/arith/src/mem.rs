@@ -1,13 +1,16 @@
-//! 64-byte-aligned buffers of words that go back to a pool when dropped.
+//! 64-byte-aligned buffers of words that go back to a pool when dropped, and bytes of files
+//! that are read where they are used.
 
 use core::{
-    ops::{Deref, DerefMut},
+    ops::{Deref, DerefMut, Range},
     ptr::NonNull,
     sync::atomic::{AtomicU64, Ordering},
 };
 use std::{
     alloc::{Layout, alloc, dealloc, handle_alloc_error},
     collections::BTreeMap,
+    fs::File,
+    io,
     sync::{Arc, Mutex, PoisonError},
 };
 use zeroize::Zeroize;
@@ -229,6 +232,81 @@ impl Pool {
     }
 }
 
+/// A file in the address space: its bytes are read from it, or from the system's cache of
+/// it, when they are used. Clones share it.
+///
+/// The file must not be changed or cut as long as it is mapped. Nothing can prevent that or
+/// find it out: what is read then may be old bytes or new ones, and reading beyond the end of
+/// a file that was cut ends the process (`SIGBUS`). To replace a file, rename another to its
+/// name: the mapping keeps the old one.
+#[derive(Clone)]
+pub struct Mapping(Arc<memmap2::Mmap>);
+
+impl Mapping {
+    /// The whole of a file.
+    ///
+    /// # Errors
+    /// Those of the system: a pipe cannot be mapped, for example.
+    pub fn new(file: &File) -> io::Result<Self> {
+        // SAFETY: the mapping is private to this process and only read. That nobody changes
+        // the file meanwhile is asked of callers above; should somebody do, bytes are taken
+        // for nothing but numbers, whatever they are.
+        unsafe { memmap2::Mmap::map(file) }.map(|map| Self(Arc::new(map)))
+    }
+
+    /// Bytes of the file, if it has them all.
+    #[must_use]
+    pub fn slice(&self, range: Range<usize>) -> Option<Bytes> {
+        self.get(range.clone())?;
+        Some(Bytes(Source::Mapping(self.clone(), range)))
+    }
+}
+
+impl Deref for Mapping {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl AsRef<[u8]> for Mapping {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+/// Bytes that are only read, of a buffer or of a file.
+pub struct Bytes(Source);
+
+enum Source {
+    Buf(Buf),
+    Mapping(Mapping, Range<usize>),
+}
+
+impl Bytes {
+    /// Whether they are those of a file.
+    #[must_use]
+    pub fn is_mapped(&self) -> bool {
+        matches!(self.0, Source::Mapping(..))
+    }
+}
+
+impl From<Buf> for Bytes {
+    fn from(buf: Buf) -> Self {
+        Self(Source::Buf(buf))
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Source::Buf(buf) => buf.as_bytes(),
+            Source::Mapping(mapping, range) => &mapping[range.clone()],
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -257,6 +335,21 @@ mod tests {
         buf.as_bytes_mut().copy_from_slice(&core::array::from_fn::<u8, 16, _>(|k| k as u8));
         assert_eq!(buf[1].to_ne_bytes(), [8, 9, 10, 11, 12, 13, 14, 15]);
         assert_eq!(buf.as_bytes()[..8], buf[0].to_ne_bytes());
+    }
+
+    #[test]
+    fn a_mapping_is_the_file_it_was_made_of() {
+        let path = std::env::temp_dir().join(format!("sudare-mapping-{}", std::process::id()));
+        let content: Vec<u8> = (0..10_000).map(|k| (k % 251) as u8).collect();
+        std::fs::write(&path, &content).unwrap();
+        let mapping = Mapping::new(&File::open(&path).unwrap()).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(*mapping, content);
+        let bytes = mapping.slice(5000..9000).unwrap();
+        assert!(bytes.is_mapped() && *bytes == content[5000..9000]);
+        assert!(mapping.slice(5000..10_001).is_none());
+        let (from, to) = (3, 2);
+        assert!(mapping.slice(from..to).is_none());
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod keygen;
 mod keys;
 mod noise;
 mod params;
+mod rows;
 mod security;
 pub mod serial;
 mod switch;

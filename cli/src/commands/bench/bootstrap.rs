@@ -27,6 +27,7 @@ pub(super) struct Options<'a> {
     /// Ciphertexts that are refreshed together.
     pub ciphertexts: usize,
     pub runs: u32,
+    pub small_keys: bool,
     /// Go on where memory seems too small.
     pub force: bool,
 }
@@ -77,7 +78,7 @@ pub(super) fn run(set: &BootstrapPreset, options: &Options<'_>, output: Output) 
     let log_slots = if options.log_slots.is_empty() { &full } else { options.log_slots };
     let mut cases = Vec::new();
     for &log_slots in log_slots {
-        let case = Case::new(set, log_slots, options.ciphertexts)?;
+        let case = Case::new(set, log_slots, options)?;
         say(format_args!(
             "{}, 2^{log_slots} slots, {} ciphertext(s): {} keys of {}, matrices of {}, about {} of \
              memory in all",
@@ -141,7 +142,7 @@ fn plan_slots(
 }
 
 impl Case {
-    fn new(set: &BootstrapPreset, log_slots: u32, ciphertexts: usize) -> Result<Self> {
+    fn new(set: &BootstrapPreset, log_slots: u32, options: &Options<'_>) -> Result<Self> {
         // Each case has parameters of its own, and with them memory that goes when it ends.
         let params = Params::new(set.preset.spec.clone())?;
         let range: RangeInclusive<u32> = 1..=params.log_n() - 1;
@@ -154,9 +155,11 @@ impl Case {
             )));
         }
         let (plan, top) = plan_slots(set, &params, log_slots)?;
-        let key_bytes = plan.required_keys().bytes(params.rlwe())?;
+        let (request, rlwe) = (plan.required_keys(), params.rlwe());
+        let key_bytes =
+            if options.small_keys { request.small_bytes(rlwe) } else { request.bytes(rlwe) }?;
         let matrix_bytes = plan.matrix_bytes(&params);
-        let working = (ciphertexts as u64)
+        let working = (options.ciphertexts as u64)
             .saturating_mul(WORKING_CIPHERTEXTS * ciphertext_bytes(&params, top));
         let needed_bytes = key_bytes.saturating_add(matrix_bytes).saturating_add(working);
         let published = published(&set.preset.name, log_slots);
@@ -170,7 +173,7 @@ impl Case {
 
     /// The line of the whole and of its stages, every result checked.
     fn measure(self, set: &BootstrapPreset, options: &Options<'_>) -> Result<Vec<Bootstrapped>> {
-        let (keygen_s, session) = timed(|| Session::new(&self))?;
+        let (keygen_s, session) = timed(|| Session::new(&self, options.small_keys))?;
         let (prepare_s, bootstrapper) = timed(|| {
             let _progress = Progress::new("Preparing matrices", 0);
             Ok(self.plan.prepare(&session.evaluator)?)
@@ -367,9 +370,9 @@ struct Session {
 }
 
 impl Session {
-    fn new(case: &Case) -> Result<Self> {
+    fn new(case: &Case, small_keys: bool) -> Result<Self> {
         let (params, plan) = (&case.params, case.plan.clone());
-        let mut generator = KeyGenerator::new(params.rlwe())?;
+        let mut generator = KeyGenerator::new(params.rlwe())?.small_keys(small_keys);
         let secret = generator.secret_key()?;
         let public = Arc::new(generator.public_key(&secret)?);
         let request = plan.required_keys();

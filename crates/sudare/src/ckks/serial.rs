@@ -36,7 +36,11 @@ use crate::{
     },
 };
 use serde::{Deserialize, Serialize};
-use std::io::{Read, Write};
+use std::{
+    fs::File,
+    io::{Cursor, Read, Write},
+};
+use sudare_arith::mem::Mapping;
 
 /// What the header says of a ciphertext beside its level.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -201,6 +205,27 @@ pub struct Reader<R: Read> {
     info: Info,
 }
 
+impl Reader<Cursor<Mapping>> {
+    /// As [`Reader::new`], of a file whose evaluation keys stay in it: their first halves are
+    /// read from it whenever they are used, and take no memory but what the system spares to
+    /// cache the file.
+    ///
+    /// Everything is checked when the keys are opened, as without mapping. Thereafter the file
+    /// must stay as it is: if it is overwritten, results are wrong, and if it is cut, the
+    /// process ends (see [`Mapping`]). Renaming another file to its name, as `sudare` does,
+    /// harms nothing.
+    ///
+    /// # Errors
+    /// As [`Reader::new`]; [`Error::Io`] if the system does not map it.
+    pub fn mapped(file: &File) -> Result<Self> {
+        let mapping = Mapping::new(file)?;
+        let bytes = mapping.len() as u64;
+        let mut reader = Self::new(Cursor::new(mapping.clone()), bytes)?;
+        reader.file.mapping = Some(mapping);
+        Ok(reader)
+    }
+}
+
 impl<R: Read> Reader<R> {
     /// Reads and checks the header of a file of `file_bytes`, at most 64 MiB of it.
     /// Reading later takes no more memory than the object itself, and that only
@@ -225,6 +250,13 @@ impl<R: Read> Reader<R> {
             count: header.sections.len() as u64,
         };
         Ok(Self { file, header, info })
+    }
+
+    /// The same reader, whose evaluation keys are whole or small: see [`EvaluationKeys`].
+    #[must_use]
+    pub fn small_keys(mut self, small: bool) -> Self {
+        self.file.small_keys = small;
+        self
     }
 
     /// What the file says about itself.
@@ -283,7 +315,8 @@ impl<R: Read> Reader<R> {
         self.header.key_request(params.rlwe())
     }
 
-    /// The evaluation keys in the file, their uniform halves expanded.
+    /// The evaluation keys in the file, their uniform halves expanded unless they are to be
+    /// small.
     ///
     /// # Errors
     /// As [`Reader::secret_key`]; [`Error::LevelOutOfRange`];

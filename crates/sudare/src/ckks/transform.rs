@@ -54,7 +54,7 @@ impl Weights {
     /// Bytes of memory that they take.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.stages.iter().map(|stage| stage.polys.bytes().len() as u64).sum()
+        self.stages.iter().map(|stage| stage.polys.memory_bytes()).sum()
     }
 }
 

@@ -1,6 +1,9 @@
 use super::{Eval, LimbSet, RnsBasis, RnsPoly};
-use std::sync::Arc;
-use sudare_arith::{Modulus, mem::Buf, par};
+use sudare_arith::{
+    Modulus,
+    mem::{Buf, Bytes},
+    par,
+};
 
 /// Polynomials modulo the same primes, only read, each residue in as few whole bytes as
 /// its prime needs: poly by poly, row by row, as in files.
@@ -11,7 +14,7 @@ pub struct PackedPolys {
     limbs: LimbSet,
     /// Bytes before each row, and those of a polynomial.
     starts: Vec<usize>,
-    buf: Arc<Buf>,
+    bytes: Bytes,
     count: usize,
 }
 
@@ -38,7 +41,13 @@ impl PackedPolys {
     /// All rows.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        &self.buf.as_bytes()[..self.count * self.poly_bytes()]
+        &self.bytes[..self.count * self.poly_bytes()]
+    }
+
+    /// Bytes of memory that they take: none in a file.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        if self.bytes.is_mapped() { 0 } else { self.bytes().len() as u64 }
     }
 
     fn poly_bytes(&self) -> usize {
@@ -79,7 +88,7 @@ impl<'a> Packer<'a> {
     #[must_use]
     pub fn finish(self) -> PackedPolys {
         let Self { limbs, starts, buf, count, .. } = self;
-        PackedPolys { limbs, starts, buf: Arc::new(buf), count }
+        PackedPolys { limbs, starts, bytes: buf.into(), count }
     }
 }
 
@@ -94,14 +103,26 @@ impl RnsBasis {
     /// For up to `count` polynomials modulo the primes of `limbs`.
     #[must_use]
     pub fn packer(&self, limbs: LimbSet, count: usize) -> Packer<'_> {
+        let starts = self.packed_starts(limbs);
+        let words = (count * starts[limbs.count()]).div_ceil(8);
+        Packer { basis: self, limbs, starts, buf: self.pool().take(words), count: 0 }
+    }
+
+    /// Those that `bytes` are, modulo the primes of `limbs`. Residues are below their primes.
+    #[must_use]
+    pub fn packed(&self, limbs: LimbSet, bytes: Bytes) -> PackedPolys {
+        let starts = self.packed_starts(limbs);
+        let count = bytes.len() / starts[limbs.count()];
+        PackedPolys { limbs, starts, bytes, count }
+    }
+
+    fn packed_starts(&self, limbs: LimbSet) -> Vec<usize> {
         let row = |t: &sudare_arith::NttTable| t.modulus().packed_bytes() << self.log_n();
         let ends = self.tables(limbs).scan(0, |end, table| {
             *end += row(table);
             Some(*end)
         });
-        let starts: Vec<usize> = core::iter::once(0).chain(ends).collect();
-        let words = (count * starts[limbs.count()]).div_ceil(8);
-        Packer { basis: self, limbs, starts, buf: self.pool().take(words), count: 0 }
+        core::iter::once(0).chain(ends).collect()
     }
 }
 

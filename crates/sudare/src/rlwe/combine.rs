@@ -1,6 +1,7 @@
 use super::{
-    Digits, Down, GaloisElement, KeySwitcher, Level, Operand,
+    Digits, Down, GaloisElement, KeySwitcher, Level, Operand, SwitchingKey,
     keys::GaloisKey,
+    rows::KeyRows,
     switch::{Cut, Limb, Product, lifted_product},
 };
 use crate::{
@@ -59,11 +60,14 @@ impl KeySwitcher {
         let basis = cut.params.basis();
         let digits: Vec<_> =
             inputs.iter().map(|c| self.digits(Operand::Ciphertext(c), level, special)).collect();
-        let stages =
-            weighted_sums(basis, cut.limbs(), inputs.len(), combination.weights, |k, i| {
-                let image = |&step: &Option<_>| cut.image(inputs[k], &digits[k], step, i);
-                combination.baby.iter().map(image).collect()
-            });
+        let stages = weighted_sums(
+            basis,
+            cut.limbs(),
+            inputs.len(),
+            combination.weights,
+            |i| combination.baby.iter().map(|&step| cut.step(step, i)).collect(),
+            |k, i, step: &Option<_>| cut.image(inputs[k], &digits[k], step.clone(), i),
+        );
         drop(digits);
         let finish = |stages: Vec<Raised>| {
             let sum = stages.into_iter().rev().reduce(|sum, next| match combination.giant {
@@ -115,13 +119,23 @@ impl KeySwitcher {
         let (basis, limbs) = (params.basis(), params.raising_limbs(to));
         let lifted: Vec<Raised> =
             inputs.iter().map(|a| self.lift_under_sparse(a, keys, to)).collect();
-        let sums = weighted_sums(basis, limbs, inputs.len(), weights, |k, i| {
-            let image = |&(key, permutation): &(_, _)| {
-                let product = lifted_product(params, limbs, &lifted[k], key, i);
-                Image::Switched { product, permutation }
-            };
-            back.iter().map(image).collect()
-        });
+        let sums = weighted_sums(
+            basis,
+            limbs,
+            inputs.len(),
+            weights,
+            |i| {
+                let place = |key: &SwitchingKey| limbs.place(i, key.limbs());
+                let rows = back.iter().map(|&(key, permutation)| {
+                    (key.rows(params, 1, place(key)).prepared(), permutation)
+                });
+                rows.collect()
+            },
+            |k, i, (rows, permutation): &(KeyRows<'_>, _)| {
+                let product = lifted_product(params, limbs, &lifted[k], rows.clone(), i);
+                Image::Switched { product, permutation: *permutation }
+            },
+        );
         drop(lifted);
         let below = params.limbs(Level(to.0.saturating_sub(1)));
         let divider = Divider::new(basis, limbs, below.q());
@@ -134,20 +148,24 @@ impl KeySwitcher {
 }
 
 /// For each of `count` inputs and each row `w` of weights the sum `sum_b w_b h_b`, with
-/// `images(k, i)` the `i`-th limbs of the images of input `k`.
-fn weighted_sums<'b>(
+/// `image(k, i, step)` the `i`-th limb of an image of input `k`, by each of `steps(i)`, which
+/// all inputs share.
+fn weighted_sums<'b, S>(
     basis: &RnsBasis,
     limbs: LimbSet,
     count: usize,
     weights: &[StageWeights],
-    images: impl Fn(usize, usize) -> Vec<Image<'b>> + Send + Sync,
+    steps: impl Fn(usize) -> Vec<S> + Send + Sync,
+    image: impl Fn(usize, usize, &S) -> Image<'b> + Send + Sync,
 ) -> Vec<Vec<Raised>> {
     let raised = || weights.iter().map(|_| [(); 2].map(|()| basis.take(limbs))).collect();
     let mut sums: Vec<Vec<Raised>> = (0..count).map(|_| raised()).collect();
     par::for_each(by_limb(&mut sums, limbs.count()).into_iter().enumerate(), |(i, mut sums)| {
         let m = basis.modulus(limbs, i);
         let width = m.packed_bytes();
-        let images: Vec<Vec<Image<'_>>> = (0..count).map(|k| images(k, i)).collect();
+        let steps = steps(i);
+        let images = |k| steps.iter().map(|step| image(k, i, step)).collect();
+        let images: Vec<Vec<Image<'_>>> = (0..count).map(images).collect();
         let words = Permutation::block_words(basis.log_n());
         let most = images.iter().map(Vec::len).max().unwrap_or(0);
         let mut blocks = vec![0; 2 * words * most];
@@ -174,12 +192,24 @@ fn weighted_sums<'b>(
 }
 
 impl Cut<'_> {
+    /// Rows of the key of a baby step modulo the `i`-th prime, for all ciphertexts.
+    fn step<'b>(
+        self,
+        step: Option<&'b GaloisKey>,
+        i: usize,
+    ) -> Option<(KeyRows<'b>, &'b Permutation)>
+    where
+        Self: 'b,
+    {
+        step.map(|GaloisKey { key, permutation }| (self.rows(key, i).prepared(), permutation))
+    }
+
     /// The `i`-th limb of the image of a ciphertext under a baby step.
     fn image<'b>(
         self,
         c: &'b [RnsPoly<Eval>; 2],
         digits: &'b Digits,
-        step: Option<&'b GaloisKey>,
+        step: Option<(KeyRows<'b>, &'b Permutation)>,
         i: usize,
     ) -> Image<'b>
     where
@@ -190,9 +220,9 @@ impl Cut<'_> {
                 let chain = (i < self.limbs().q()).then(|| self.gadget.special(i));
                 Image::Same(chain.map(|special| (c.each_ref().map(|poly| poly.row(i)), special)))
             }
-            Some(GaloisKey { key, permutation }) => {
+            Some((keys, permutation)) => {
                 let rows = self.ready(digits, i);
-                let product = self.dividend(Operand::Ciphertext(c), rows, key, i);
+                let product = self.product(Operand::Ciphertext(c), rows, keys, i);
                 Image::Switched { product, permutation: Some(permutation) }
             }
         }

@@ -10,7 +10,7 @@ use crate::{
 };
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
-use sudare_arith::{Permutation, par, prng::Seed, prng::Stream, sample};
+use sudare_arith::{Modulus, Permutation, par, prng::Seed, prng::Stream, sample};
 use zeroize::Zeroizing;
 
 /// Makes keys, each from fresh randomness of the operating system.
@@ -24,6 +24,7 @@ pub struct KeyGenerator {
     /// Root of all public seeds. Nothing secret is derived from it.
     public: Seed,
     made: u64,
+    small_keys: bool,
 }
 
 impl KeyGenerator {
@@ -44,7 +45,15 @@ impl KeyGenerator {
             secret: seed.derive("key generator, secret", 0),
             public: seed.derive("key generator, public", 0),
             made: 0,
+            small_keys: false,
         }
+    }
+
+    /// The same generator, whose evaluation keys are whole or small: see [`EvaluationKeys`].
+    /// Those that are only written to a file need not be whole.
+    #[must_use]
+    pub fn small_keys(self, small: bool) -> Self {
+        Self { small_keys: small, ..self }
     }
 
     /// Seeds for the next object: secret and public.
@@ -176,10 +185,9 @@ impl KeyGenerator {
         let log_n = self.params.log_n();
         let inverse = Permutation::galois(log_n, g.inverse(log_n).0 as usize);
         let image = self.params.basis().automorphism(&sk.s, &inverse);
-        GaloisKey {
-            key: self.switching_key(&image, &sk.s, level, limbs),
-            permutation: Permutation::galois(log_n, g.0 as usize),
-        }
+        let mut key = self.switching_key(&image, &sk.s, level, limbs);
+        key.forget_second_if(self.small_keys);
+        GaloisKey { key, permutation: Permutation::galois(log_n, g.0 as usize) }
     }
 
     /// Through an ephemeral secret, which nothing keeps.
@@ -199,8 +207,10 @@ impl KeyGenerator {
         let sparse = params.basis().from_small(&coeffs, limbs, true);
         // A lifted polynomial is the same modulo every prime: one digit owns them all.
         let mut key = |to: &RnsPoly<Eval>, from: &RnsPoly<Eval>, level: Level| {
-            let digit = 0..params.limbs(level).q();
-            self.switching_key_by(params.raising(), to, from, level, core::iter::once(digit))
+            let digits = core::iter::once(0..params.limbs(level).q());
+            let mut key = self.switching_key_by(params.raising(), to, from, level, digits);
+            key.forget_second_if(self.small_keys);
+            key
         };
         let (to_sparse, to_dense) =
             (key(&sparse, &sk.s, Level(0)), key(&sk.s, &sparse, raise.level));
@@ -254,7 +264,8 @@ impl KeyGenerator {
             }
             packers.iter_mut().zip(&pair).for_each(|(packer, half)| packer.push(half));
         }
-        SwitchingKey { level, seed, halves: packers.map(Packer::finish) }
+        let [first, second] = packers.map(Packer::finish);
+        SwitchingKey { level, seed, first, second: Some(second) }
     }
 }
 
@@ -290,12 +301,16 @@ pub(crate) fn expand(params: &Params, limbs: LimbSet, seed: &Seed, index: u64) -
     let basis = params.basis();
     let mut a = basis.take(limbs);
     par::for_each(a.rows_mut().enumerate(), |(i, row)| {
-        // A prime's stream does not depend on the level of the key.
-        let prime = basis.modulus(limbs, i).value();
-        let mut stream = Stream::new(&seed.derive("uniform", index), "prime", prime);
-        sample::uniform(prime, &mut stream, row);
+        expand_row(basis.modulus(limbs, i), seed, index, row);
     });
     a
+}
+
+/// Its row modulo one prime.
+pub(super) fn expand_row(m: &Modulus, seed: &Seed, index: u64, row: &mut [u64]) {
+    // A prime's stream does not depend on the level of the key.
+    let mut stream = Stream::new(&seed.derive("uniform", index), "prime", m.value());
+    sample::uniform(m.value(), &mut stream, row);
 }
 
 #[cfg(test)]
@@ -350,12 +365,13 @@ mod tests {
             [(&raising.to_sparse, &sparse, &secret.s), (&raising.to_dense, &secret.s, &sparse)]
         {
             let limbs = key.limbs();
-            assert!(limbs.p() == 1 && key.halves.iter().all(|half| half.count() == 1));
+            let halves = [&key.first, key.second.as_ref().unwrap()];
+            assert!(limbs.p() == 1 && halves.iter().all(|half| half.count() == 1));
             for i in 0..limbs.count() {
                 let (table, k) = (basis.table(limbs, i), limbs.place(i, basis.all()));
                 let m = table.modulus();
                 let special = if i < limbs.q() { m.reduce(15361) } else { 0 };
-                let [b, a] = key.halves.each_ref().map(|half| {
+                let [b, a] = halves.map(|half| {
                     let mut row = [0; 128];
                     assert!(m.unpack(&mut row, half.row(0, i)));
                     row

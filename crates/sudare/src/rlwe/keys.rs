@@ -382,7 +382,7 @@ impl KeyRequest {
         }
     }
 
-    /// Bytes of the keys in memory.
+    /// Bytes of whole keys in memory.
     ///
     /// # Errors
     /// What [`KeyGenerator::evaluation_keys`](super::KeyGenerator::evaluation_keys)
@@ -402,6 +402,15 @@ impl KeyRequest {
             params.low_limbs(level).map_or(0, packed) * keys.count() as u64
         };
         Ok(switching + raising + self.low.iter().map(low).sum::<u64>())
+    }
+
+    /// Bytes of small keys in memory: see [`EvaluationKeys`].
+    ///
+    /// # Errors
+    /// As [`KeyRequest::bytes`].
+    pub fn small_bytes(&self, params: &Params) -> Result<u64> {
+        let relinearize = self.relinearize.map_or(0, |level| params.switching_key_bytes(level));
+        Ok(self.bytes(params)?.midpoint(relinearize))
     }
 }
 
@@ -436,8 +445,10 @@ pub struct SwitchingKey {
     pub(crate) level: Level,
     /// From which the second halves are expanded.
     pub(crate) seed: Seed,
-    /// The first and the second halves of all digits.
-    pub(crate) halves: [PackedPolys; 2],
+    /// The first halves of all digits.
+    pub(super) first: PackedPolys,
+    /// The second ones, unless they are to be expanded when they are used.
+    pub(super) second: Option<PackedPolys>,
 }
 
 impl SwitchingKey {
@@ -453,19 +464,23 @@ impl SwitchingKey {
         &self.seed
     }
 
-    /// Packed rows modulo the `i`-th of its primes, of each half those of the first digits.
-    pub(super) fn rows(&self, digits: usize, i: usize) -> [Vec<&[u8]>; 2] {
-        self.halves.each_ref().map(|half| (0..digits).map(|digit| half.row(digit, i)).collect())
+    /// Makes it small.
+    pub(super) fn forget_second_if(&mut self, small: bool) {
+        self.second = self.second.take().filter(|_| !small);
     }
 
     /// Bytes of memory that it takes.
     fn bytes(&self) -> u64 {
-        self.halves.iter().map(|half| half.bytes().len() as u64).sum()
+        [Some(&self.first), self.second.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(PackedPolys::memory_bytes)
+            .sum()
     }
 
     /// Its primes.
     pub(super) fn limbs(&self) -> LimbSet {
-        self.halves[0].limbs()
+        self.first.limbs()
     }
 }
 
@@ -485,6 +500,13 @@ pub(crate) struct GaloisKey {
 }
 
 /// Public keys of an evaluator.
+///
+/// Half of a key is uniform and follows from its seed. Keys hold both halves, which is
+/// fastest, unless a generator
+/// ([`KeyGenerator::small_keys`](super::KeyGenerator::small_keys)) or a reader was asked for
+/// small ones: then only the relinearisation key is whole, and the uniform half of every other
+/// is expanded, row by row, each time it is used. The first halves of keys that a reader maps
+/// stay in the file. All give the same bits.
 pub struct EvaluationKeys {
     pub(crate) params: ParamsId,
     pub(crate) id: KeyId,

@@ -20,7 +20,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io::{ErrorKind, Read, Write},
 };
-use sudare_arith::{Permutation, prng::Seed};
+use sudare_arith::{Permutation, mem::Mapping, prng::Seed};
 use zeroize::Zeroizing;
 
 /// The version of the format written and read here.
@@ -492,7 +492,7 @@ impl<'a, W: Write + ?Sized> FileWriter<'a, W> {
 
     fn put_switching_key(&mut self, key: &SwitchingKey) -> Result<()> {
         self.put(key.seed.as_bytes())?;
-        self.put(key.halves[0].bytes())
+        self.put(key.first.bytes())
     }
 
     pub(crate) fn ciphertext(&mut self, params: &Params, a: &Ciphertext) -> Result<()> {
@@ -514,19 +514,23 @@ fn section_hasher(header: &[u8], section: u64) -> Zeroizing<Hasher> {
 struct UncheckedKey {
     level: Level,
     seed: Seed,
-    /// The first halves.
-    half: PackedPolys,
+    first: PackedPolys,
     /// Whether residues are below their primes.
     valid: bool,
 }
 
 impl UncheckedKey {
-    fn expand(self, params: &Params) -> SwitchingKey {
-        let Self { level, seed, half: first, .. } = self;
-        let (limbs, count) = (first.limbs(), first.count());
-        let mut packer = params.basis().packer(limbs, count);
-        (0..count as u64).for_each(|i| packer.push(&expand(params, limbs, &seed, i)));
-        SwitchingKey { level, seed, halves: [first, packer.finish()] }
+    /// With its second halves, unless it is to be small.
+    fn finish(self, params: &Params, small: bool) -> SwitchingKey {
+        let Self { level, seed, first, .. } = self;
+        let second = (!small).then(|| {
+            let mut packer = params.basis().packer(first.limbs(), first.count());
+            for digit in 0..first.count() {
+                packer.push(&expand(params, first.limbs(), &seed, digit as u64));
+            }
+            packer.finish()
+        });
+        SwitchingKey { level, seed, first, second }
     }
 }
 
@@ -539,6 +543,10 @@ pub(crate) struct FileReader<R> {
     section: u64,
     read: u64,
     row: Vec<u8>,
+    /// Of the same file: keys stay in it.
+    pub(crate) mapping: Option<Mapping>,
+    /// Whether evaluation keys are small.
+    pub(crate) small_keys: bool,
 }
 
 impl<R: Read> FileReader<R> {
@@ -561,6 +569,8 @@ impl<R: Read> FileReader<R> {
             section: 0,
             read: 0,
             row: Vec::new(),
+            mapping: None,
+            small_keys: false,
         };
         let mut start = [0; PREAMBLE_BYTES];
         file.take(&mut start)?;
@@ -733,16 +743,34 @@ impl<R: Read> FileReader<R> {
         limbs: LimbSet,
         digits: usize,
     ) -> Result<UncheckedKey> {
-        let seed = self.seed()?;
-        let mut packer = params.basis().packer(limbs, digits);
+        let (seed, basis) = (self.seed()?, params.basis());
         let mut valid = true;
-        for _ in 0..digits {
-            for (m, row) in packer.next_rows() {
-                self.take(row)?;
-                valid &= m.are_residues(row);
+        let first = match self.mapping.clone() {
+            None => {
+                let mut packer = basis.packer(limbs, digits);
+                for _ in 0..digits {
+                    for (m, row) in packer.next_rows() {
+                        self.take(row)?;
+                        valid &= m.are_residues(row);
+                    }
+                }
+                packer.finish()
             }
-        }
-        Ok(UncheckedKey { level, seed, half: packer.finish(), valid })
+            Some(mapping) => {
+                let start = self.read as usize;
+                let mut row = core::mem::take(&mut self.row);
+                for table in (0..digits).flat_map(|_| basis.tables(limbs)) {
+                    row.resize(table.modulus().packed_bytes() << basis.log_n(), 0);
+                    self.take(&mut row)?;
+                    valid &= table.modulus().are_residues(&row);
+                }
+                self.row = row;
+                let (found, needed) = (mapping.len() as u64, self.read);
+                let bytes = mapping.slice(start..needed as usize);
+                basis.packed(limbs, bytes.ok_or(Error::Truncated { found, needed })?)
+            }
+        };
+        Ok(UncheckedKey { level, seed, first, valid })
     }
 
     fn switching_key(
@@ -750,12 +778,13 @@ impl<R: Read> FileReader<R> {
         params: &Params,
         level: Level,
         limbs: LimbSet,
+        small: bool,
     ) -> Result<SwitchingKey> {
         // A low key has one digit.
         let digits = if limbs == params.key_limbs(level) { params.digits(level) } else { 1 };
         let key = self.part(params, level, limbs, digits)?;
         self.end_polys(key.valid)?;
-        Ok(key.expand(params))
+        Ok(key.finish(params, small))
     }
 
     fn galois_key(
@@ -765,7 +794,7 @@ impl<R: Read> FileReader<R> {
         level: Level,
         limbs: LimbSet,
     ) -> Result<GaloisKey> {
-        let key = self.switching_key(params, level, limbs)?;
+        let key = self.switching_key(params, level, limbs, self.small_keys)?;
         Ok(GaloisKey { key, permutation: Permutation::galois(params.log_n(), g.0 as usize) })
     }
 
@@ -779,13 +808,14 @@ impl<R: Read> FileReader<R> {
         let to_sparse = self.part(params, Level(0), to_sparse, 1)?;
         let to_dense = self.part(params, raise.level, back, 1)?;
         self.end_polys(to_sparse.valid & to_dense.valid)?;
-        let (to_sparse, to_dense) = (to_sparse.expand(params), to_dense.expand(params));
+        let small = self.small_keys;
+        let [to_sparse, to_dense] = [to_sparse, to_dense].map(|key| key.finish(params, small));
         let mut images = BTreeMap::new();
         for &g in raised {
             let key = self.part(params, raise.level, back, 1)?;
             self.end_polys(key.valid)?;
             let permutation = Permutation::galois(params.log_n(), g.0 as usize);
-            images.insert(g, GaloisKey { key: key.expand(params), permutation });
+            images.insert(g, GaloisKey { key: key.finish(params, small), permutation });
         }
         Ok(RaisingKeys { weight: raise.weight, to_sparse, to_dense, images })
     }
@@ -799,7 +829,7 @@ impl<R: Read> FileReader<R> {
     ) -> Result<EvaluationKeys> {
         let relinearize = request
             .relinearize
-            .map(|level| self.switching_key(params, level, params.key_limbs(level)))
+            .map(|level| self.switching_key(params, level, params.key_limbs(level), false))
             .transpose()?;
         let mut galois = BTreeMap::new();
         for (&g, &level) in &request.galois {
@@ -813,7 +843,7 @@ impl<R: Read> FileReader<R> {
             let limbs = params.tier_limbs(Some(level), level);
             let mut read = LowSwitchingKeys::default();
             if keys.relinearize {
-                read.relinearize = Some(self.switching_key(params, level, limbs)?);
+                read.relinearize = Some(self.switching_key(params, level, limbs, false)?);
             }
             for &g in &keys.galois {
                 read.galois.insert(g, self.galois_key(params, g, level, limbs)?);

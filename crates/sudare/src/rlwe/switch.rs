@@ -2,6 +2,7 @@ use super::{
     EvaluationKeys, GaloisElement, Level, Params, SwitchingKey,
     gadget::Gadget,
     keys::{GaloisKey, RaisingKeys},
+    rows::KeyRows,
 };
 use crate::{
     Error, Result,
@@ -239,8 +240,12 @@ impl KeySwitcher {
         };
         let limbs = self.params.raising_limbs(to);
         let lifted = self.lift_under_sparse(a, keys, to);
+        let key = &keys.to_dense;
         let dividends = (0..limbs.count())
-            .map(|i| lifted_product(&self.params, limbs, &lifted, &keys.to_dense, i))
+            .map(|i| {
+                let rows = key.rows(&self.params, 1, limbs.place(i, key.limbs()));
+                lifted_product(&self.params, limbs, &lifted, rows, i)
+            })
             .collect();
         Ok(self.params.raising().mod_down().run(basis, limbs, dividends, None))
     }
@@ -422,13 +427,33 @@ impl<'a> Cut<'a> {
     where
         'a: 'b,
     {
-        let k = self.limbs().place(i, key.limbs());
+        self.product(operand, digits, self.rows(key, i), i)
+    }
+
+    /// Rows of a key modulo the `i`-th prime.
+    pub(super) fn rows<'b>(self, key: &'b SwitchingKey, i: usize) -> KeyRows<'b>
+    where
+        'a: 'b,
+    {
+        key.rows(self.params, self.digits().len(), self.limbs().place(i, key.limbs()))
+    }
+
+    /// As [`Cut::dividend`], with rows of the key.
+    pub(super) fn product<'b>(
+        self,
+        operand: Operand<'b>,
+        digits: Limb<'b>,
+        keys: KeyRows<'b>,
+        i: usize,
+    ) -> Product<'b>
+    where
+        'a: 'b,
+    {
         let owner = self.owner(i).map(|digit| Owner {
             digit: Some(digit),
             limb: i,
             special: self.gadget.special(i),
         });
-        let keys = key.rows(self.digits().len(), k);
         Product { table: self.table(i), operand, digits, keys, owner }
     }
 }
@@ -438,16 +463,15 @@ pub(super) fn lifted_product<'a>(
     params: &'a Params,
     limbs: LimbSet,
     c: &'a [RnsPoly<Eval>; 2],
-    key: &'a SwitchingKey,
+    keys: KeyRows<'a>,
     i: usize,
 ) -> Product<'a> {
-    let k = limbs.place(i, key.limbs());
     let special = |i| Owner { digit: None, limb: i, special: params.raising().special(i) };
     Product {
         table: params.basis().table(limbs, i),
         operand: Operand::Ciphertext(c),
         digits: Limb::Ready(vec![c[1].row(i)]),
-        keys: key.rows(1, k),
+        keys,
         owner: (i < limbs.q()).then(|| special(i)),
     }
 }
@@ -465,8 +489,7 @@ pub(super) struct Product<'a> {
     table: &'a NttTable,
     operand: Operand<'a>,
     digits: Limb<'a>,
-    /// Of each half of the key, the packed row of each digit.
-    keys: [Vec<&'a [u8]>; 2],
+    keys: KeyRows<'a>,
     owner: Option<Owner>,
 }
 
@@ -484,6 +507,7 @@ impl Dividend<2> for Product<'_> {
         if let Limb::Lifted(rows) = &mut self.digits {
             self.table.forward_rows(rows);
         }
+        self.keys.prepare();
     }
 
     fn write(&self, start: usize, out: [&mut [u64]; 2]) {
@@ -500,10 +524,7 @@ impl Dividend<2> for Product<'_> {
             self.operand.write_switched(m, limb, start, own);
             digits.insert(digit, own);
         }
-        let width = m.packed_bytes();
-        let [a, b] = self.keys.each_ref().map(|rows| cut(rows, width * start, width * len));
-        m.mul_sum_packed(first, &digits, &a);
-        m.mul_sum_packed(second, &digits, &b);
+        self.keys.multiply(&digits, start, [first, second]);
         if let Some(owner) = &self.owner {
             self.operand.add_kept(m, owner.limb, start, owner.special, [first, second]);
         }
@@ -524,7 +545,7 @@ impl Dividend<4> for Pair<'_> {
     }
 }
 
-/// `len` items of each row from `start` on.
-fn cut<T, R: Deref<Target = [T]>>(rows: &[R], start: usize, len: usize) -> Vec<&[T]> {
+/// `len` words of each row from `start` on.
+fn cut<R: Deref<Target = [u64]>>(rows: &[R], start: usize, len: usize) -> Vec<&[u64]> {
     rows.iter().map(|row| &row[start..][..len]).collect()
 }
