@@ -183,8 +183,12 @@ fn low_keys_above_their_level() {
     let spec = Spec { p_bits: vec![50.0; 4], ..small(3) };
     let params = Params::new(spec.clone()).unwrap();
     let request = KeyRequest::new().relinearize(LOW).rotations(6, [1], LOW);
-    let s = session(spec, &request.clone().into_low(params.rlwe()));
-    assert_eq!(s.evaluator.keys().fulfils().low.len(), 1);
+    let low = request.into_low(params.rlwe());
+    // Two primes of the chain and two special ones, priced at their own modulus.
+    assert_eq!((low.count(), low.bytes(params.rlwe())), (2, Ok(2 * 2 * 4 * 8 * 64)));
+    let [price] = low.priced_keys(params.rlwe()).unwrap().try_into().unwrap();
+    assert!(price.what.contains("low") && (price.log2_q - 190.0).abs() < 0.1, "{price:?}");
+    let s = session(spec, &low);
     let a = s.encrypt(&VALUES);
     for level in [TOP, Level(2)] {
         let (a, ev) = (s.evaluator.drop_to(&a, level).unwrap(), &s.evaluator);
