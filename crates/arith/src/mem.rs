@@ -185,7 +185,7 @@ impl Pool {
         let recycled = {
             let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
             // The smallest that has room, unless that is far too large.
-            let mut fitting = free.by_len.range_mut(len..=len.saturating_mul(2));
+            let mut fitting = free.by_len.range_mut(len..=len.saturating_mul(4));
             let block = fitting.find_map(|(_, blocks)| blocks.pop());
             free.words -= block.as_ref().map_or(0, |block| block.len);
             block

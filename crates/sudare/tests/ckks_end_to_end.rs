@@ -200,6 +200,34 @@ fn products_together_are_those_alone() {
 }
 
 #[test]
+fn products_take_a_summand_in_one_division() {
+    let (spec, _) = chains().swap_remove(0);
+    let s = session(spec, &[]);
+    let e = &s.evaluator;
+    let [a, b] = [0.0, 1.0].map(|salt| s.encrypt(&values(32, salt)));
+    let lacking = s.params.scale_at(a.level());
+    let c = e.mul_const(&b, Complex { re: -3.0, im: 0.0 }, lacking).unwrap();
+    let low = e.drop_to(&c, Level(1)).unwrap();
+    let expected: Vec<_> = (values(32, 0.0).iter().zip(values(32, 1.0)))
+        .map(|(&x, y)| x * y + y * Complex { re: -3.0, im: 0.0 })
+        .collect();
+    let terms = [(&a, &b, &c), (&a, &b, &low), (&b, &a, &c)];
+    let together = e.mul_add_rescale_many(&terms).unwrap();
+    let separate = e.rescale(&e.add(&e.mul(&a, &b).unwrap(), &c).unwrap()).unwrap();
+    for ((x, y, z), found) in terms.into_iter().zip(&together) {
+        let alone = e.mul_add_rescale(x, y, z).unwrap();
+        let mut polys = alone.polys().iter().zip(found.polys());
+        assert!(polys.all(|(a, b)| a.rows().eq(b.rows())));
+        assert_eq!(found.level(), Level(z.level().0 - 1));
+        assert!(found.scale().matches(separate.scale()));
+        // No less precise than two divisions.
+        assert!(s.precision(found, &expected) > s.precision(&separate, &expected) - 1.0);
+    }
+    let unequal = e.mul_add_rescale(&a, &b, &a);
+    assert!(matches!(unequal, Err(Error::ScaleMismatch { op: "multiply and add", .. })));
+}
+
+#[test]
 fn sums_of_products_with_constants_are_those_of_single_ones() {
     let (spec, _) = chains().swap_remove(0);
     let s = session(spec, &[]);

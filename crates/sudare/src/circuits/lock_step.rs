@@ -9,8 +9,7 @@ use crate::{
 ///
 /// It is an evaluator whose ciphertexts are vectors, all of one length, with the
 /// same level and scale throughout. Products reach the evaluator inside together,
-/// by [`Ops::mul_many`] and [`Ops::mul_rescale_many`], where they can share the
-/// reading of a key. The results are those of one run after the other.
+/// by [`Ops::mul_many`] and its like, where they can share the reading of a key. The results are those of one run after the other.
 ///
 /// ```
 /// use sudare::ckks::{Chain, Complex, Scale};
@@ -107,6 +106,10 @@ impl<E: Ops> Ops for LockStep<'_, E> {
     }
     fn mul_rescale(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
         self.0.mul_rescale_many(&pairs(a, b))
+    }
+    fn mul_add_rescale(&self, a: &Self::Ct, b: &Self::Ct, c: &Self::Ct) -> Result<Self::Ct> {
+        let terms: Vec<_> = a.iter().zip(b).zip(c).map(|((a, b), c)| (a, b, c)).collect();
+        self.0.mul_add_rescale_many(&terms)
     }
     fn add_const(&self, a: &Self::Ct, c: Complex<f64>) -> Result<Self::Ct> {
         self.each(a, |e, a| e.add_const(a, c))

@@ -48,6 +48,19 @@ pub trait Ops: Sync {
     fn mul_rescale_many(&self, pairs: &[(&Self::Ct, &Self::Ct)]) -> Result<Vec<Self::Ct>> {
         pairs.iter().map(|(a, b)| self.mul_rescale(a, b)).collect()
     }
+    /// `a b + c`, rescaled, for `c` at the scale `scale(a) scale(b)`.
+    fn mul_add_rescale(&self, a: &Self::Ct, b: &Self::Ct, c: &Self::Ct) -> Result<Self::Ct> {
+        let mut sum = self.add(&self.mul(a, b)?, c)?;
+        self.rescale_assign(&mut sum)?;
+        Ok(sum)
+    }
+    /// [`Ops::mul_add_rescale`] of each `(a, b, c)`, as [`Ops::mul_many`].
+    fn mul_add_rescale_many(
+        &self,
+        terms: &[(&Self::Ct, &Self::Ct, &Self::Ct)],
+    ) -> Result<Vec<Self::Ct>> {
+        terms.iter().map(|(a, b, c)| self.mul_add_rescale(a, b, c)).collect()
+    }
     /// Sum with a constant in every slot.
     fn add_const(&self, a: &Self::Ct, c: Complex<f64>) -> Result<Self::Ct>;
     /// Product with a constant in every slot, encoded at `scale`; not rescaled.
@@ -167,6 +180,15 @@ impl Ops for ckks::Evaluator {
     }
     fn mul_rescale_many(&self, pairs: &[(&Self::Ct, &Self::Ct)]) -> Result<Vec<Self::Ct>> {
         self.mul_rescale_many(pairs)
+    }
+    fn mul_add_rescale(&self, a: &Self::Ct, b: &Self::Ct, c: &Self::Ct) -> Result<Self::Ct> {
+        self.mul_add_rescale(a, b, c)
+    }
+    fn mul_add_rescale_many(
+        &self,
+        terms: &[(&Self::Ct, &Self::Ct, &Self::Ct)],
+    ) -> Result<Vec<Self::Ct>> {
+        self.mul_add_rescale_many(terms)
     }
     fn mul_const_sum(&self, terms: &[(&Self::Ct, f64, Scale)]) -> Result<Self::Ct> {
         self.mul_const_sum(terms)

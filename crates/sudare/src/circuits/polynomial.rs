@@ -544,40 +544,45 @@ impl Power {
         if a == b {
             return double_angle(e, &x);
         }
-        let product = e.mul(&x, &y)?;
         let difference = at(e, &powers[&(a - b)], level)?;
-        let lacking = e.scale(&product) / e.scale(&difference);
-        let difference = e.mul_const(&difference, real(1.0), lacking)?;
-        let mut power = e.sub(&e.add(&product, &product)?, &difference)?;
-        e.rescale_assign(&mut power)?;
-        Ok(power)
+        let lacking = e.scale(&x) * e.scale(&y) / e.scale(&difference);
+        let minus = e.mul_const(&difference, real(-1.0), lacking)?;
+        e.mul_add_rescale(&e.add(&x, &x)?, &y, &minus)
     }
 }
 
 impl Node {
     fn evaluate<E: Ops>(&self, e: &E, powers: &BTreeMap<usize, E::Ct>) -> Result<E::Ct> {
         let level = Level(self.level.0 + 1);
-        let sum = match (&self.terms[..], &self.quotients[..]) {
-            ([], [(quotient, n)]) => {
-                e.mul_rescale(&quotient.evaluate(e, powers)?, &*at(e, &powers[n], level)?)?
-            }
-            (terms, quotients) => {
-                let powers_at = |n| at(e, &powers[n], level);
-                let of_terms: Vec<_> =
-                    terms.iter().map(|term| powers_at(&term.n)).collect::<Result<_>>()?;
-                let of_terms: Vec<_> = (of_terms.iter().zip(terms))
-                    .map(|(power, term)| (&**power, term.coefficient, term.scale))
-                    .collect();
-                let linear = (!of_terms.is_empty()).then(|| e.mul_const_sum(&of_terms));
-                let products = quotients
-                    .iter()
-                    .map(|(quotient, n)| e.mul(&quotient.evaluate(e, powers)?, &*powers_at(n)?));
-                let sum = linear.into_iter().chain(products);
-                let sum = sum.reduce(|sum, next| e.add(&sum?, &next?));
-                let empty = || Error::Circuit("polynomial: a plan with an empty sum".into());
-                let mut sum = sum.ok_or_else(empty)??;
+        let powers_at = |n: usize| at(e, &powers[&n], level);
+        let of_terms: Vec<_> =
+            self.terms.iter().map(|term| powers_at(term.n)).collect::<Result<_>>()?;
+        let of_terms: Vec<_> = (of_terms.iter().zip(&self.terms))
+            .map(|(power, term)| (&**power, term.coefficient, term.scale))
+            .collect();
+        let linear = (!of_terms.is_empty()).then(|| e.mul_const_sum(&of_terms));
+        let factors = |(quotient, n): &(Node, usize)| -> Result<_> {
+            Ok((quotient.evaluate(e, powers)?, powers_at(*n)?))
+        };
+        let (last, others) = match self.quotients.split_last() {
+            Some((last, others)) => (Some(last), others),
+            None => (None, &self.quotients[..]),
+        };
+        let products = others.iter().map(|other| {
+            let (quotient, power) = factors(other)?;
+            e.mul(&quotient, &*power)
+        });
+        let sum = linear.into_iter().chain(products).reduce(|sum, next| e.add(&sum?, &next?));
+        let sum = sum.transpose()?;
+        let sum = match (last.map(factors).transpose()?, sum) {
+            (Some((quotient, power)), None) => e.mul_rescale(&quotient, &*power)?,
+            (Some((quotient, power)), Some(sum)) => e.mul_add_rescale(&quotient, &*power, &sum)?,
+            (None, Some(mut sum)) => {
                 e.rescale_assign(&mut sum)?;
                 sum
+            }
+            (None, None) => {
+                return Err(Error::Circuit("polynomial: a plan with an empty sum".into()));
             }
         };
         if self.constant == 0.0 { Ok(sum) } else { e.add_const(&sum, real(self.constant)) }

@@ -222,13 +222,10 @@ impl Evaluator {
             return self.add_plain(a, &self.constant(a, c, a.scale)?);
         }
         let integer = self.integer(c.re, a.scale, a.level())?;
-        let mut out = a.clone();
-        let (basis, limbs) = (self.params.rlwe().basis(), self.limbs(a.level()));
-        for (i, row) in out.inner.polys[0].rows_mut().enumerate() {
-            let m = basis.modulus(limbs, i);
-            m.add_constant(row, m.reduce_i128(integer));
-        }
-        Ok(out)
+        let basis = self.params.rlwe().basis();
+        let [c0, c1] = &a.inner.polys;
+        let c0 = basis.add_constant(c0, |m| m.reduce_i128(integer));
+        Ok(self.wrap(a, [c0, c1.clone()], a.level(), a.scale))
     }
 
     /// Product with a constant in every slot, encoded at `scale`: a real one as the
@@ -325,7 +322,7 @@ impl Evaluator {
     /// [`Error::MissingRelinearizationKey`]; [`Error::ScaleOutOfRange`];
     /// [`Error::SlotMismatch`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn mul(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
-        self.product(a, b, Down::Special)?.relinearize(self)
+        self.product(a, b, None, Down::Special)?.relinearize(self)
     }
 
     /// Slotwise product, relinearised and rescaled: one division by `P` and the
@@ -338,7 +335,7 @@ impl Evaluator {
     /// # Errors
     /// [`Error::LevelExhausted`] at level 0; else as [`Evaluator::mul`].
     pub fn mul_rescale(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
-        self.product(a, b, Down::SpecialAndLevel)?.relinearize(self)
+        self.product(a, b, None, Down::SpecialAndLevel)?.relinearize(self)
     }
 
     /// [`Evaluator::mul`] of each pair; two at a time share the reading of the key.
@@ -346,7 +343,7 @@ impl Evaluator {
     /// # Errors
     /// As [`Evaluator::mul`].
     pub fn mul_many(&self, pairs: &[(&Ciphertext, &Ciphertext)]) -> Result<Vec<Ciphertext>> {
-        self.products(pairs, Down::Special)
+        self.products(pairs.iter().map(|&(a, b)| self.product(a, b, None, Down::Special)))
     }
 
     /// [`Evaluator::mul_rescale`] of each pair, as [`Evaluator::mul_many`].
@@ -357,44 +354,79 @@ impl Evaluator {
         &self,
         pairs: &[(&Ciphertext, &Ciphertext)],
     ) -> Result<Vec<Ciphertext>> {
-        self.products(pairs, Down::SpecialAndLevel)
+        let down = Down::SpecialAndLevel;
+        self.products(pairs.iter().map(|&(a, b)| self.product(a, b, None, down)))
     }
 
-    fn products(
+    /// `a b + c` for `c` at the scale `a b`, rescaled: one division for both.
+    ///
+    /// | level | scale | keys | cost |
+    /// |---|---|---|---|
+    /// | `min(a, b, c) - 1` | `c / divisor` | relinearisation | 1 key switch |
+    ///
+    /// # Errors
+    /// As [`Evaluator::mul_rescale`], and [`Error::ScaleMismatch`].
+    pub fn mul_add_rescale(
         &self,
-        pairs: &[(&Ciphertext, &Ciphertext)],
-        down: Down,
+        a: &Ciphertext,
+        b: &Ciphertext,
+        c: &Ciphertext,
+    ) -> Result<Ciphertext> {
+        self.product(a, b, Some(c), Down::SpecialAndLevel)?.relinearize(self)
+    }
+
+    /// [`Evaluator::mul_add_rescale`] of each `(a, b, c)`, as [`Evaluator::mul_many`].
+    ///
+    /// # Errors
+    /// As [`Evaluator::mul_add_rescale`].
+    pub fn mul_add_rescale_many(
+        &self,
+        terms: &[(&Ciphertext, &Ciphertext, &Ciphertext)],
     ) -> Result<Vec<Ciphertext>> {
-        let product = |&(a, b): &(_, _)| self.product(a, b, down);
-        let mut out = Vec::with_capacity(pairs.len());
-        for pair in pairs.chunks(2) {
-            let mut products: Vec<_> = pair.iter().map(product).collect::<Result<_>>()?;
-            match products.pop().zip(products.pop()) {
-                Some((second, first)) if first.level == second.level => {
-                    out.extend(Product::relinearize_pair([first, second], self)?);
-                }
-                _ => {
-                    for product in pair.iter().map(product) {
-                        out.push(product?.relinearize(self)?);
-                    }
-                }
+        let down = Down::SpecialAndLevel;
+        self.products(terms.iter().map(|&(a, b, c)| self.product(a, b, Some(c), down)))
+    }
+
+    /// Two at a time if they have one level.
+    fn products<'a>(
+        &self,
+        products: impl Iterator<Item = Result<Product<'a>>>,
+    ) -> Result<Vec<Ciphertext>> {
+        let mut out = Vec::new();
+        let mut products = products.collect::<Result<Vec<_>>>()?.into_iter().peekable();
+        while let Some(first) = products.next() {
+            match products.next_if(|second| second.level == first.level) {
+                Some(second) => out.extend(Product::relinearize_pair([first, second], self)?),
+                None => out.push(first.relinearize(self)?),
             }
         }
         Ok(out)
     }
 
-    fn product<'a>(&self, a: &'a Ciphertext, b: &'a Ciphertext, down: Down) -> Result<Product<'a>> {
-        let level = self.check_pair("multiply", a, b)?;
+    fn product<'a>(
+        &self,
+        a: &'a Ciphertext,
+        b: &'a Ciphertext,
+        addend: Option<&'a Ciphertext>,
+        down: Down,
+    ) -> Result<Product<'a>> {
+        let mut level = self.check_pair("multiply", a, b)?;
+        if let Some(c) = addend {
+            level = level.min(self.check_pair("multiply and add", a, c)?);
+        }
         let after = match down {
             Down::Special => level,
             Down::SpecialAndLevel => below("multiply and rescale", level)?,
         };
         let product = self.product_scale("multiply", a.scale, b.scale, level)?;
+        if let Some(c) = addend {
+            match_scales("multiply and add", product, c.scale)?;
+        }
         let scale = match down {
             Down::Special => product,
             Down::SpecialAndLevel => product / self.params.chain().divisor(level),
         };
-        Ok(Product { factors: [a, b], level, down, after, scale })
+        Ok(Product { factors: [a, b], addend, level, down, after, scale })
     }
 
     /// Divides by the primes of the level, rounding.
@@ -629,6 +661,7 @@ impl Evaluator {
 /// A product that is still to be computed.
 struct Product<'a> {
     factors: [&'a Ciphertext; 2],
+    addend: Option<&'a Ciphertext>,
     level: Level,
     down: Down,
     /// Level and scale of the result.
@@ -638,8 +671,10 @@ struct Product<'a> {
 
 impl<'a> Product<'a> {
     fn operand(&self) -> Operand<'a> {
-        let [a, b] = self.factors;
-        Operand::Product(&a.inner.polys, &b.inner.polys)
+        Operand::Product {
+            factors: self.factors.map(|a| &a.inner.polys),
+            addend: self.addend.map(|c| &c.inner.polys),
+        }
     }
 
     fn wrap(&self, e: &Evaluator, polys: [RnsPoly<Eval>; 2]) -> Ciphertext {

@@ -238,6 +238,23 @@ impl RnsBasis {
         out
     }
 
+    /// `a` with a constant added, `c(m)` modulo each prime `m`.
+    #[must_use]
+    pub fn add_constant(
+        &self,
+        a: &RnsPoly<Eval>,
+        c: impl Fn(&Modulus) -> u64 + Send + Sync,
+    ) -> RnsPoly<Eval> {
+        let limbs = a.limbs();
+        let mut out = self.take(limbs);
+        par::for_tiles(out.words_mut(), self.n(), 8 * TILE, |tile, part| {
+            let m = self.modulus(limbs, tile.row);
+            part.copy_from_slice(piece(a, tile, part.len()));
+            m.add_constant(part, c(m));
+        });
+        out
+    }
+
     /// `a - b` on the primes of `limbs`.
     #[must_use]
     pub fn sub<R: Repr>(&self, limbs: LimbSet, a: &RnsPoly<R>, b: &RnsPoly<R>) -> RnsPoly<R> {

@@ -38,8 +38,9 @@ pub(crate) enum Operand<'a> {
     Ciphertext(&'a [RnsPoly<Eval>; 2]),
     /// Switched, and nothing kept.
     Alone(&'a RnsPoly<Eval>),
-    /// Of a product, `a_1 b_1` is switched, `a_0 b_0` and `a_0 b_1 + a_1 b_0` kept.
-    Product(&'a [RnsPoly<Eval>; 2], &'a [RnsPoly<Eval>; 2]),
+    /// Of a product, `a_1 b_1` is switched, `a_0 b_0` and `a_0 b_1 + a_1 b_0` kept, with a
+    /// ciphertext that is added if there is one.
+    Product { factors: [&'a [RnsPoly<Eval>; 2]; 2], addend: Option<&'a [RnsPoly<Eval>; 2]> },
 }
 
 impl<'a> Operand<'a> {
@@ -49,7 +50,9 @@ impl<'a> Operand<'a> {
         let part = |poly: &'a RnsPoly<Eval>| &poly.row(i)[start..][..len];
         match self {
             Self::Ciphertext([_, c]) | Self::Alone(c) => out.copy_from_slice(part(c)),
-            Self::Product([_, a1], [_, b1]) => m.mul_rows(out, part(a1), part(b1)),
+            Self::Product { factors: [[_, a1], [_, b1]], .. } => {
+                m.mul_rows(out, part(a1), part(b1));
+            }
         }
     }
 
@@ -61,14 +64,20 @@ impl<'a> Operand<'a> {
         match self {
             Self::Ciphertext([c0, _]) => m.scale_add(first, part(c0), w),
             Self::Alone(_) => {}
-            Self::Product([a0, a1], [b0, b1]) => {
+            Self::Product { factors: [[a0, a1], [b0, b1]], addend } => {
                 let [a0, a1, b0, b1] = [a0, a1, b0, b1].map(part);
                 let mut product = [0; TILE];
                 let product = &mut product[..len];
+                let keep = |product: &mut [u64], half: usize, out: &mut [u64]| {
+                    if let Some(c) = addend {
+                        m.add_assign(product, part(&c[half]));
+                    }
+                    m.scale_add(out, product, w);
+                };
                 m.mul_rows(product, a0, b0);
-                m.scale_add(first, product, w);
+                keep(product, 0, first);
                 m.mul_sum(product, &[a0, a1], &[b1, b0]);
-                m.scale_add(second, product, w);
+                keep(product, 1, second);
             }
         }
     }
@@ -372,7 +381,7 @@ impl<'a> Cut<'a> {
                 Operand::Ciphertext([_, c]) | Operand::Alone(c) => {
                     table.inverse_into(row, c.row(i), factor);
                 }
-                Operand::Product(..) => {
+                Operand::Product { .. } => {
                     for (t, tile) in row.chunks_mut(TILE).enumerate() {
                         operand.write_switched(table.modulus(), i, t * TILE, tile);
                     }
