@@ -14,7 +14,7 @@ pub mod minimax;
 mod ops;
 mod polynomial;
 pub mod sim;
-mod sums;
+mod trace;
 
 pub use crate::ckks::{Chain, Complex};
 pub use approximations::ScaledCosine;
@@ -23,4 +23,4 @@ pub use linear::{LinearPlan, LinearTransform};
 pub use lock_step::LockStep;
 pub use ops::Ops;
 pub use polynomial::{Basis, Polynomial, PolynomialPlan};
-pub use sums::InnerSum;
+pub use trace::{Trace, TraceCost, TracePlan};

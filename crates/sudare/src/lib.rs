@@ -15,13 +15,13 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use sudare::{ckks, circuits::InnerSum, rlwe::KeyGenerator};
+//! use sudare::{ckks, circuits::Trace, rlwe::KeyGenerator};
 //!
 //! # fn main() -> sudare::Result<()> {
 //! let params = ckks::Params::new(ckks::preset("n13")?.spec)?;
 //! let top = params.top();
 //! // Depth and keys of a circuit are known before any key is.
-//! let sum = InnerSum::new(params.log_n(), 1, 4)?;
+//! let sum = Trace::inner_sum(params.log_n(), 1, 4)?.doubling();
 //! let mut keygen = KeyGenerator::new(params.rlwe())?;
 //! let secret = keygen.secret_key()?;
 //! let public = Arc::new(keygen.public_key(&secret)?);

@@ -4,6 +4,7 @@ mod ciphertext;
 mod combine;
 mod gadget;
 mod ids;
+mod images;
 mod keygen;
 mod keys;
 mod noise;

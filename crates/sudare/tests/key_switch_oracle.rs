@@ -10,6 +10,7 @@ use num_bigint::BigInt;
 use oracle::{automorphism, centred, lift_eval, moduli, negacyclic, product, to_f64};
 use session::Session;
 use sudare::{
+    Error,
     ckks::{Ciphertext, Complex, Params, Spec},
     rlwe::{GaloisElement, KeyRequest, Level, Noise},
 };
@@ -209,6 +210,68 @@ fn hoisted_rotations_are_the_same_bit_for_bit() {
     }
 }
 
+/// Each group adds the noise of a key switch for each of its images and multiplies what there
+/// was by their number.
+#[test]
+fn sums_of_images_are_exact_up_to_the_noise_of_their_key_switches() {
+    let rotations = |log_n, steps: &[i64]| -> Vec<_> {
+        steps.iter().map(|&k| GaloisElement::rotation(log_n, k)).collect()
+    };
+    for (spec, _) in specs() {
+        let top = Level(spec.q_bits.len() as u32 - 1);
+        let s = session(&spec, 60, Level(0), top);
+        let log_n = s.params.log_n();
+        let conjugates = [GaloisElement(1), GaloisElement::conjugation(log_n)];
+        let (pair, triple) = (rotations(log_n, &[3, 5]), rotations(log_n, &[-1, 0, 2]));
+        let many = rotations(log_n, &[0, 1, 2, 3, 4, 5, 6, 7]);
+        let cases: [&[&[GaloisElement]]; 6] = [
+            &[],
+            &[&many[1..2]],
+            &[&conjugates],
+            &[&pair, &triple],
+            &[&many, &conjugates, &pair[1..]],
+            &[&[GaloisElement(1); 2], &triple],
+        ];
+        for level in (0..=top.0).map(Level) {
+            let a = s.evaluator.drop_to(&s.encrypt(3), level).unwrap();
+            for groups in cases {
+                let (mut plain, mut bound) = (s.open(&a).0, 1.0);
+                for group in groups {
+                    let mut sum = vec![BigInt::from(0); plain.len()];
+                    for g in *group {
+                        let image = automorphism(&plain, g.0 as usize);
+                        sum.iter_mut().zip(image).for_each(|(sum, x)| *sum += x);
+                    }
+                    plain = sum;
+                    bound = group.len() as f64 * (bound + s.bound(level));
+                }
+                let found = s.evaluator.sum_images(&a, groups).unwrap();
+                assert_eq!(found.level(), level);
+                assert!(found.scale().matches(a.scale()));
+                let errors = s.error(&found, &plain);
+                assert!(errors.iter().all(|e| e.abs() <= bound), "level {level} of {spec:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn sums_of_images_are_refused_without_their_keys() {
+    let (spec, _) = specs().swap_remove(0);
+    let s = session(&spec, 61, Level(0), Level(1));
+    let (low, high) = (s.evaluator.drop_to(&s.encrypt(1), Level(1)).unwrap(), s.encrypt(1));
+    let group = [GaloisElement(1), GaloisElement::rotation(s.params.log_n(), 3)];
+    assert!(s.evaluator.sum_images(&low, &[&group]).is_ok());
+    let missing = s.evaluator.sum_images(&high, &[&group[..1], &group]).err().unwrap();
+    assert!(matches!(missing, Error::MissingGaloisKey { element, level: Level(3), .. }
+        if element == group[1]));
+    let empty = s.evaluator.sum_images(&low, &[&group, &[]]).err().unwrap();
+    assert!(matches!(empty, Error::Circuit(_)));
+    let other = session(&spec, 62, Level(0), Level(1));
+    let foreign = other.evaluator.sum_images(&low, &[&group]).err().unwrap();
+    assert!(matches!(foreign, Error::KeyMismatch { .. }));
+}
+
 #[test]
 fn results_do_not_depend_on_threads() {
     let (spec, _) = specs().swap_remove(4);
@@ -218,7 +281,9 @@ fn results_do_not_depend_on_threads() {
             let s = session(&spec, 31, top, top);
             let (a, b) = (s.encrypt(1), s.encrypt(2));
             let product = s.evaluator.mul_rescale(&a, &b).unwrap();
-            s.evaluator.rotate(&product, 3).unwrap()
+            let group = [0, 1, 2, 3].map(|k| GaloisElement::rotation(s.params.log_n(), k));
+            let sum = s.evaluator.sum_images(&product, &[&group, &group[1..2]]).unwrap();
+            s.evaluator.rotate(&sum, 3).unwrap()
         })
         .unwrap()
     };

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use serde::{Deserialize, Serialize};
 use sudare::{
-    circuits::{InnerSum, Ops, sim},
+    circuits::{Ops, Trace, TracePlan, sim},
     ckks::{Ciphertext, Complex, Encoder, Encryptor, Params, Scale, Spec},
     rlwe::{KeyRequest, Level, SecretDistribution, max_log2_qp},
 };
@@ -177,7 +177,7 @@ pub struct StatsPlan {
     params: Params,
     packing: Packing,
     tasks: Vec<Task>,
-    sum: InnerSum,
+    sum: TracePlan,
     /// Level of the results; values enter [`DEPTH`] levels above.
     base: Level,
     request: KeyRequest,
@@ -195,7 +195,7 @@ impl StatsPlan {
             job: *job,
             params: params.clone(),
             tasks: tasks(&packing),
-            sum: InnerSum::new(params.log_n(), 1, packing.block)?,
+            sum: Trace::inner_sum(params.log_n(), 1, packing.block)?.doubling(),
             packing,
             base: Level(0),
             request: KeyRequest::new(),

@@ -2,7 +2,7 @@
 
 use sudare::{
     Error,
-    circuits::{InnerSum, Ops, sim},
+    circuits::{Ops, Trace, TracePlan, sim},
     ckks::{Complex, Params, Scale},
     rlwe::{KeyRequest, Level},
 };
@@ -26,7 +26,7 @@ use super::{ROOM_BITS, Result, StatsError};
 #[derive(Debug, Clone)]
 pub struct SlotPlan {
     count: usize,
-    sum: InnerSum,
+    sum: TracePlan,
     scale: Scale,
     mean_level: Level,
     level: Level,
@@ -48,7 +48,7 @@ impl SlotPlan {
             return Err(Error::TooManySlots { found: count, slots: params.max_slots() }.into());
         }
         let slots = count.next_power_of_two();
-        let sum = InnerSum::new(params.log_n(), 1, slots)?;
+        let sum = Trace::inner_sum(params.log_n(), 1, slots)?.doubling();
         let (top, keys) = (params.top(), KeyRequest::new());
         for level in (1..=top.0).map(Level) {
             let scale = params.scale_at(level);

@@ -13,12 +13,12 @@ use crate::{
 ///
 /// ```
 /// use sudare::ckks::{Chain, Complex, Scale};
-/// use sudare::circuits::{InnerSum, LockStep, sim};
+/// use sudare::circuits::{LockStep, Trace, sim};
 /// use sudare::rlwe::Level;
 ///
 /// let e = sim::Evaluator::new(4, Chain::new(vec![], vec![50.0]));
 /// let encrypt = |re| e.encrypt(&[Complex::new(re, 0.0)], Level(0), Scale::from_log2(30.0));
-/// let sum = InnerSum::new(4, 1, 8)?;
+/// let sum = Trace::inner_sum(4, 1, 8)?.doubling();
 /// let sums = LockStep::new(&e).run(&[encrypt(1.0)?, encrypt(2.0)?], |e, x| sum.run(e, x))?;
 /// assert_eq!((sums[0].slots[0].re, sums[1].slots[0].re), (8.0, 16.0));
 /// # Ok::<(), sudare::Error>(())
@@ -133,6 +133,9 @@ impl<E: Ops> Ops for LockStep<'_, E> {
     }
     fn automorphism(&self, a: &Self::Ct, g: GaloisElement) -> Result<Self::Ct> {
         self.each(a, |e, a| e.automorphism(a, g))
+    }
+    fn sum_images(&self, a: &Self::Ct, groups: &[&[GaloisElement]]) -> Result<Self::Ct> {
+        self.each(a, |e, a| e.sum_images(a, groups))
     }
     fn prepare(&self, plan: &LinearPlan) -> Result<Self::Matrix> {
         self.0.prepare(plan)

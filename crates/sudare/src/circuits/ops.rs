@@ -91,6 +91,16 @@ pub trait Ops: Sync {
     }
     /// `X -> X^g`, under the same key again.
     fn automorphism(&self, a: &Self::Ct, g: GaloisElement) -> Result<Self::Ct>;
+    /// For each group in turn, the sum of the images of `a` under its automorphisms, of which
+    /// one may be the identity. An evaluator can share one decomposition and one division
+    /// among a group.
+    fn sum_images(&self, a: &Self::Ct, groups: &[&[GaloisElement]]) -> Result<Self::Ct> {
+        groups.iter().try_fold(a.clone(), |a, group| {
+            let images = group.iter().map(|&g| self.automorphism(&a, g));
+            let sum = images.reduce(|sum, next| self.add(&sum?, &next?));
+            sum.unwrap_or_else(|| Err(Error::Circuit("sum of images: a group of none".into())))
+        })
+    }
     /// From level 0, to which a higher one is dropped first, up to level `to`: the
     /// polynomial `m` becomes `m + q_0 I`. Scale and number of slots stay. A circuit that
     /// relies on a small `I` names the largest weight that an ephemeral secret may have, and
@@ -204,6 +214,9 @@ impl Ops for ckks::Evaluator {
     }
     fn automorphism(&self, a: &Self::Ct, g: GaloisElement) -> Result<Self::Ct> {
         self.automorphism(a, g)
+    }
+    fn sum_images(&self, a: &Self::Ct, groups: &[&[GaloisElement]]) -> Result<Self::Ct> {
+        self.sum_images(a, groups)
     }
     fn prepare(&self, plan: &LinearPlan) -> Result<Self::Matrix> {
         self.encode_weights(plan.rotation_sum(), |j, b| plan.weight(j, b))

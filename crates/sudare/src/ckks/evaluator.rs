@@ -627,6 +627,34 @@ impl Evaluator {
         Ok(self.wrap(a, polys, a.level(), a.scale))
     }
 
+    /// For each group in turn, the sum of the images of `a` under its automorphisms, of which
+    /// one may be the identity, under the same key again.
+    ///
+    /// | level | scale | keys | cost |
+    /// |---|---|---|---|
+    /// | `a` | `a` | every automorphism | a group: 1 decomposition, a key product an image, 1 division |
+    ///
+    /// Reference: Ishimaki, Yamana, "Faster homomorphic trace-type function evaluation" (IEEE
+    /// Access 9, 2021), Algorithm 5.
+    ///
+    /// # Errors
+    /// [`Error::Circuit`] for an empty group; [`Error::MissingGaloisKey`];
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    pub fn sum_images(&self, a: &Ciphertext, groups: &[&[GaloisElement]]) -> Result<Ciphertext> {
+        self.check(a)?;
+        let key = |&g: &GaloisElement| match g.0 {
+            1 => Ok(None),
+            _ => self.switcher.galois_key(g, a.level()).map(Some),
+        };
+        let group = |group: &&[GaloisElement]| match group.is_empty() {
+            true => Err(Error::Circuit("sum of images: a group of none".into())),
+            false => group.iter().map(key).collect(),
+        };
+        let groups: Vec<_> = groups.iter().map(group).collect::<Result<_>>()?;
+        let polys = self.switcher.sum_images(&a.inner.polys, a.level(), &groups);
+        Ok(self.wrap(a, polys, a.level(), a.scale))
+    }
+
     /// Prepares several rotations of `a`: its digits are cut and raised once.
     ///
     /// # Errors

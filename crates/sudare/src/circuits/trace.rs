@@ -1,0 +1,570 @@
+//! Trace-type functions: sums of the images of a ciphertext under automorphisms.
+//!
+//! A [`Trace`] says which images are summed, a [`TracePlan`] in which groups. The sum over
+//! `m n` images is that over `m` of that over `n`, so `2^M` images take `M` groups of one
+//! rotation each (repeated doubling), or `h` larger ones (unrolling). An image costs a
+//! product with a key of its own, a group a decomposition and a division however many images
+//! it has ([`Ops::sum_images`]): fewer groups are faster until their keys cost more than the
+//! groups saved, see [`TraceCost`].
+//!
+//! No sum uses a level or changes the scale. Values grow by up to the number of images, for
+//! which the modulus must have room. Images are the cheaper the fewer primes are left, so drop
+//! to the lowest level with that room first.
+//!
+//! Reference: Ishimaki, Yamana, "Faster homomorphic trace-type function evaluation" (IEEE
+//! Access 9, 2021), Algorithm 5. Deviation: numbers of images are any, not powers of two only.
+//!
+//! ```
+//! use sudare::ckks::{Chain, Complex, Scale};
+//! use sudare::circuits::{Trace, sim};
+//! use sudare::rlwe::Level;
+//!
+//! let e = sim::Evaluator::new(4, Chain::new(vec![], vec![50.0]));
+//! let slots: Vec<_> = (0..8).map(|i| Complex::new(f64::from(i), 0.0)).collect();
+//! let x = e.encrypt(&slots, Level(0), Scale::from_log2(30.0))?;
+//! let rows = Trace::inner_sum(4, 2, 4)?.doubling();
+//! let y = rows.run(&e, &x)?;
+//! assert_eq!((y.slots[0].re, y.slots[1].re), (0.0 + 2.0 + 4.0 + 6.0, 1.0 + 3.0 + 5.0 + 7.0));
+//! assert_eq!(e.used_keys(), rows.required_keys(Level(0)));
+//! # Ok::<(), sudare::Error>(())
+//! ```
+
+use super::Ops;
+use crate::{
+    Error, Result,
+    rlwe::{GaloisElement, KeyRequest, Level, Params},
+};
+use std::collections::BTreeMap;
+
+const OP: &str = "trace";
+
+/// Most images of one group: their keys cost far more than the groups they save.
+const MOST_IMAGES: usize = 1 << 8;
+
+/// Which images of a ciphertext are summed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trace {
+    log_n: u32,
+    /// Slots between images.
+    step: i64,
+    /// Rotations, the identity among them.
+    count: usize,
+    /// Whether the conjugates of all of them are summed as well.
+    conjugates: bool,
+}
+
+impl Trace {
+    /// The sum of `count >= 1` batches of `batch >= 1` slots in the ring of dimension
+    /// `2^log_n`: slot `i` of the result is `sum_(j < count) x[i + j batch]`, indices modulo
+    /// the number of slots.
+    ///
+    /// If `batch * count` is the number of slots of the ciphertext, each batch of the result
+    /// is the same sum: it comes out replicated. Otherwise only slots `i` for which
+    /// `i .. i + batch * count` is one group of the data hold a sum of that group; the others
+    /// mix neighbours.
+    ///
+    /// # Errors
+    /// [`Error::Circuit`] if a number is 0 or the batches exceed `N/2` slots.
+    pub fn inner_sum(log_n: u32, batch: usize, count: usize) -> Result<Self> {
+        let slots = 1usize.checked_shl(log_n.saturating_sub(1)).unwrap_or(0);
+        let fits = batch.checked_mul(count).is_some_and(|total| (1..=slots).contains(&total));
+        if !fits {
+            return Err(Error::Circuit(format!(
+                "{OP}: {count} batches of {batch} slots, of {slots} slots in the ring: at least \
+                 one batch of one slot is needed, and at most all slots"
+            )));
+        }
+        Ok(Self { log_n, step: batch as i64, count, conjugates: false })
+    }
+
+    /// The first batch of `batch` slots in each of the first `count` batches, if the other
+    /// slots that these are read from are zero: slot `i` of the result is
+    /// `sum_(j < count) x[i - j batch]`.
+    ///
+    /// # Errors
+    /// As [`Trace::inner_sum`].
+    pub fn replicate(log_n: u32, batch: usize, count: usize) -> Result<Self> {
+        let sum = Self::inner_sum(log_n, batch, count)?;
+        Ok(Self { step: -sum.step, ..sum })
+    }
+
+    /// The trace from the ring to that of `2^log_slots` slots: `2^(log_n - 1 - log_slots)`
+    /// times the projection to the coefficients of the smaller ring, known as SubSum.
+    ///
+    /// # Errors
+    /// [`Error::Circuit`] for more slots than the ring has.
+    pub fn to_slots(log_n: u32, log_slots: u32) -> Result<Self> {
+        match log_n.checked_sub(1).and_then(|all| all.checked_sub(log_slots)) {
+            Some(gap) => Self::inner_sum(log_n, 1 << log_slots, 1 << gap),
+            None => Err(Error::Circuit(format!(
+                "{OP}: to 2^{log_slots} slots of a ring of degree 2^{log_n}: at most half the \
+                 degree is possible"
+            ))),
+        }
+    }
+
+    /// The sum of all images: `N` times the constant coefficient of the polynomial, twice the
+    /// real part of the sum of all slots.
+    ///
+    /// # Errors
+    /// [`Error::Circuit`] for a ring without slots.
+    pub fn field(log_n: u32) -> Result<Self> {
+        Ok(Self { conjugates: true, ..Self::to_slots(log_n, 0)? })
+    }
+
+    /// How many images are summed.
+    #[must_use]
+    pub fn images(&self) -> usize {
+        self.count << u32::from(self.conjugates)
+    }
+
+    /// Repeated doubling: the fewest keys, one for each doubling and one more for each further
+    /// binary digit 1 of the number of images.
+    #[must_use]
+    pub fn doubling(&self) -> TracePlan {
+        let doublings = self.count.checked_ilog2().unwrap_or(0) as usize;
+        self.plan(&Split { factors: vec![2; doublings], conjugates_merged: false })
+    }
+
+    /// In `groups` groups, with as few keys as that takes: for `2^M` images groups of
+    /// `M / groups` doublings, rounded up or down.
+    ///
+    /// # Errors
+    /// [`Error::Circuit`] if there is no such plan: for more groups than doublings, or if a
+    /// group had more than 256 images.
+    pub fn unrolled(&self, groups: usize) -> Result<TracePlan> {
+        // Of plans with equally many keys, one that adds no input.
+        let keys = |group: GroupShape| group.keys as f64 + 1e-3 * f64::from(u8::from(group.ends));
+        match self.cheapest(groups, &mut Search::new(&keys)) {
+            Some((_, split)) => Ok(self.plan(&split)),
+            None => Err(Error::Circuit(format!(
+                "{OP}: {} images cannot be summed in {groups} groups: from 1 to as many groups \
+                 as doublings are possible, of at most {MOST_IMAGES} images each",
+                self.images()
+            ))),
+        }
+    }
+
+    /// The groups of least time for ciphertexts at `level`, by [`TraceCost::nanoseconds`].
+    ///
+    /// # Errors
+    /// [`Error::LevelOutOfRange`].
+    pub fn fastest(&self, params: &Params, level: Level) -> Result<TracePlan> {
+        params.check_level(level)?;
+        let nanoseconds = |group| TraceCost::of_group(params, level, group).nanoseconds();
+        let mut search = Search::new(&nanoseconds);
+        let most = self.images().checked_ilog2().unwrap_or(0) as usize;
+        let splits = (0..=most).filter_map(|groups| self.cheapest(groups, &mut search));
+        let best = splits.min_by(|(a, _), (b, _)| a.total_cmp(b));
+        Ok(best.map_or_else(|| self.doubling(), |(_, split)| self.plan(&split)))
+    }
+
+    /// The best of so many groups, with its cost.
+    fn cheapest(&self, groups: usize, search: &mut Search<'_>) -> Option<(f64, Split)> {
+        if !self.conjugates {
+            let (cost, factors) = search.factors(self.count, groups, true)?;
+            return Some((cost, Split { factors, conjugates_merged: false }));
+        }
+        let rest = groups.checked_sub(1)?;
+        let alone = search.factors(self.count, rest, false).map(|(cost, factors)| {
+            let last = (search.cost)(GroupShape { keys: 1, ends: true });
+            (cost + last, Split { factors, conjugates_merged: false })
+        });
+        let merged = |factor: usize| {
+            let divides = self.count.is_multiple_of(factor) && 2 * factor <= MOST_IMAGES;
+            let (cost, mut factors) =
+                divides.then(|| search.factors(self.count / factor, rest, false)).flatten()?;
+            let last = (search.cost)(GroupShape { keys: 2 * factor - 1, ends: true });
+            factors.push(factor);
+            Some((cost + last, Split { factors, conjugates_merged: true }))
+        };
+        let all = (2..=self.count.min(MOST_IMAGES)).filter_map(merged).chain(alone);
+        all.min_by(|(a, _), (b, _)| a.total_cmp(b))
+    }
+
+    fn plan(&self, split: &Split) -> TracePlan {
+        let mut groups = Vec::with_capacity(split.factors.len() + 1);
+        let mut count = self.count;
+        for &factor in split.factors.iter().rev() {
+            let (inner, rest) = (count / factor, count % factor);
+            let rotations = (0..factor).map(|j| ((rest + j * inner) as i64) * self.step);
+            let images = rotations.map(|k| GaloisElement::rotation(self.log_n, k)).collect();
+            groups.push(Group { images, adds_input: rest > 0 });
+            count = inner;
+        }
+        debug_assert_eq!(count, 1);
+        groups.reverse();
+        if self.conjugates {
+            let identity = GaloisElement::rotation(self.log_n, 0);
+            if !split.conjugates_merged {
+                groups.push(Group { images: vec![identity], adds_input: false });
+            }
+            if let Some(last) = groups.last_mut() {
+                let conjugate = |g: &GaloisElement| GaloisElement((2 << self.log_n) - g.0);
+                last.images.extend(last.images.iter().map(conjugate).collect::<Vec<_>>());
+            }
+        }
+        TracePlan { log_n: self.log_n, groups }
+    }
+}
+
+/// How a number of rotations is split: in each group, applied in this order, the sum `S_n` over
+/// `n` becomes that over `factor n`, or over `factor n + 1` by adding the input.
+struct Split {
+    factors: Vec<usize>,
+    /// Whether the last group has the conjugates, which else are a group of their own.
+    conjugates_merged: bool,
+}
+
+/// What the cost of a group depends on.
+#[derive(Debug, Clone, Copy)]
+struct GroupShape {
+    keys: usize,
+    /// Whether both polynomials are divided: the whole ends, or the input is added.
+    ends: bool,
+}
+
+/// The cheapest factors of numbers of rotations, found once each.
+struct Search<'a> {
+    cost: &'a dyn Fn(GroupShape) -> f64,
+    known: BTreeMap<(usize, usize, bool), Option<(f64, Vec<usize>)>>,
+}
+
+impl<'a> Search<'a> {
+    fn new(cost: &'a dyn Fn(GroupShape) -> f64) -> Self {
+        Self { cost, known: BTreeMap::new() }
+    }
+
+    /// For `count` rotations in so many groups, which are the last ones or not.
+    fn factors(&mut self, count: usize, groups: usize, last: bool) -> Option<(f64, Vec<usize>)> {
+        if groups == 0 {
+            return (count == 1).then(|| (0.0, Vec::new()));
+        }
+        // Every group doubles the number of images or more.
+        if count >> groups == 0 {
+            return None;
+        }
+        if let Some(known) = self.known.get(&(count, groups, last)) {
+            return known.clone();
+        }
+        let mut best: Option<(f64, Vec<usize>)> = None;
+        for factor in (2..=count.min(MOST_IMAGES)).filter(|factor| count % factor < 2) {
+            let adds_input = count % factor == 1;
+            let keys = factor - usize::from(!adds_input);
+            let Some((cost, mut factors)) = self.factors(count / factor, groups - 1, false) else {
+                continue;
+            };
+            let cost = cost + (self.cost)(GroupShape { keys, ends: adds_input || last });
+            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                factors.push(factor);
+                best = Some((cost, factors));
+            }
+        }
+        self.known.insert((count, groups, last), best.clone());
+        best
+    }
+}
+
+/// A [`Trace`] in groups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TracePlan {
+    log_n: u32,
+    groups: Vec<Group>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Group {
+    /// Of what the groups before it give.
+    images: Vec<GaloisElement>,
+    /// Whether the input of the whole is added to their sum.
+    adds_input: bool,
+}
+
+impl TracePlan {
+    /// Images of each group, the identity among them if it is one.
+    #[must_use]
+    pub fn groups(&self) -> Vec<usize> {
+        self.groups.iter().map(|group| group.images.len()).collect()
+    }
+
+    /// Keys for sums at `level` and below.
+    #[must_use]
+    pub fn required_keys(&self, level: Level) -> KeyRequest {
+        let images = self.groups.iter().flat_map(|group| &group.images);
+        let images = images.filter(|g| g.0 != 1);
+        images.fold(KeyRequest::new(), |request, &g| request.automorphism(g, level))
+    }
+
+    /// What a sum at `level` takes.
+    ///
+    /// # Errors
+    /// [`Error::LevelOutOfRange`].
+    pub fn cost(&self, params: &Params, level: Level) -> Result<TraceCost> {
+        params.check_level(level)?;
+        let mut cost = TraceCost { log_n: params.log_n(), ..TraceCost::default() };
+        for (i, group) in self.groups.iter().enumerate() {
+            let keys = group.images.iter().filter(|g| g.0 != 1).count();
+            let ends = group.adds_input || i + 1 == self.groups.len();
+            let group = GroupShape { keys, ends };
+            cost = cost.plus(TraceCost::of_group(params, level, group));
+        }
+        Ok(cost)
+    }
+
+    /// The sum, at the level and the scale of `x`.
+    ///
+    /// # Errors
+    /// [`Error::Circuit`] if the evaluator has another ring than planned for, and what the
+    /// evaluator refuses.
+    pub fn run<E: Ops>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
+        if e.log_n() != self.log_n {
+            return Err(Error::Circuit(format!(
+                "{OP}: planned for N = 2^{}, the evaluator has 2^{}: plan for the ring of the \
+                 evaluator",
+                self.log_n,
+                e.log_n()
+            )));
+        }
+        let mut sum = x.clone();
+        for groups in self.groups.split_inclusive(|group| group.adds_input) {
+            let images: Vec<&[_]> = groups.iter().map(|group| &group.images[..]).collect();
+            sum = e.sum_images(&sum, &images)?;
+            if groups.last().is_some_and(|group| group.adds_input) {
+                sum = e.add(&sum, x)?;
+            }
+        }
+        Ok(sum)
+    }
+}
+
+/// Work of a sum of images, in rows of `N` words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TraceCost {
+    log_n: u32,
+    /// Transforms.
+    pub transforms: u64,
+    /// Products of rows with constants, in changes of basis.
+    pub conversions: u64,
+    /// Rows of images that are summed.
+    pub images: u64,
+    /// Bytes of the keys that are read.
+    pub key_bytes: u64,
+}
+
+impl TraceCost {
+    /// A group of one decomposition and one division, or of two if it divides both
+    /// polynomials.
+    fn of_group(params: &Params, level: Level, group: GroupShape) -> Self {
+        let (limbs, digits) = (params.key_limbs(level), params.digit_primes(level));
+        let (q, p, all) = (limbs.q() as u64, limbs.p() as u64, limbs.count() as u64);
+        let lifted = digits.iter().map(|owned| all - owned.len() as u64);
+        let raised = digits.iter().map(|owned| (owned.len() as u64) * (all - owned.len() as u64));
+        let divisions = 1 + u64::from(group.ends);
+        let keys = group.keys as u64;
+        Self {
+            log_n: params.log_n(),
+            transforms: q + lifted.sum::<u64>() + divisions * all,
+            conversions: raised.sum::<u64>() + divisions * p * q,
+            images: 2 * all * keys,
+            key_bytes: keys * params.switching_key_bytes(level),
+        }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            log_n: self.log_n,
+            transforms: self.transforms + other.transforms,
+            conversions: self.conversions + other.conversions,
+            images: self.images + other.images,
+            key_bytes: self.key_bytes + other.key_bytes,
+        }
+    }
+
+    /// The time that this takes on one thread of a machine like that of `docs/performance.md`,
+    /// good for comparing one plan with another.
+    #[must_use]
+    pub fn nanoseconds(&self) -> f64 {
+        let words = f64::from(self.log_n).exp2();
+        let rows = 0.12 * f64::from(self.log_n) * self.transforms as f64
+            + 0.15 * self.conversions as f64
+            + 0.6 * self.images as f64;
+        words * rows + 0.06 * self.key_bytes as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        circuits::sim,
+        ckks::{self, Chain, Complex, Scale},
+    };
+
+    const LOG_N: u32 = 6;
+    const SLOTS: usize = 32;
+
+    fn evaluator() -> sim::Evaluator {
+        sim::Evaluator::new(LOG_N, Chain::new(vec![], vec![60.0]))
+    }
+
+    fn encrypted(e: &sim::Evaluator, slots: usize) -> sim::Ciphertext {
+        let slots: Vec<_> =
+            (0..slots).map(|i| Complex::new((i * i % 37) as f64, i as f64)).collect();
+        e.encrypt(&slots, Level(0), Scale::from_log2(30.0)).unwrap()
+    }
+
+    fn zero() -> Complex<f64> {
+        Complex::new(0.0, 0.0)
+    }
+
+    fn params() -> ckks::Params {
+        let spec = ckks::Spec::uniform(LOG_N, 50.0, 3, 40.0, vec![48.0, 48.0]);
+        ckks::Params::new(ckks::Spec { insecure: true, ..spec }).unwrap()
+    }
+
+    /// Repeated doubling, any possible number of groups and the automatic choice.
+    fn plans(trace: &Trace) -> Vec<TracePlan> {
+        let unrolled = (1..=LOG_N as usize).filter_map(|groups| trace.unrolled(groups).ok());
+        let fastest = trace.fastest(params().rlwe(), Level(1)).unwrap();
+        unrolled.chain([trace.doubling(), fastest]).collect()
+    }
+
+    /// Runs every plan and checks slots, keys, level and scale.
+    fn assert_sums(trace: &Trace, expected: impl Fn(&[Complex<f64>], usize) -> Complex<f64>) {
+        for plan in plans(trace) {
+            let e = evaluator();
+            let x = encrypted(&e, SLOTS);
+            let found = plan.run(&e, &x).unwrap();
+            for i in 0..SLOTS {
+                assert_eq!(found.slots[i], expected(&x.slots, i), "{trace:?}, {plan:?}, slot {i}");
+            }
+            assert_eq!((found.level, found.scale), (x.level, x.scale));
+            assert_eq!(e.used_keys(), plan.required_keys(Level(0)));
+            let images = plan.groups.iter().flat_map(|group| &group.images);
+            let automorphisms = images.filter(|g| g.0 != 1).count() as u64;
+            assert_eq!(e.counts().automorphisms, automorphisms);
+        }
+    }
+
+    #[test]
+    fn inner_sums_equal_the_definition_for_every_shape() {
+        for batch in 1..=SLOTS {
+            for count in 1..=SLOTS / batch {
+                let sum = Trace::inner_sum(LOG_N, batch, count).unwrap();
+                assert_sums(&sum, |x, i| {
+                    let terms = (0..count).map(|j| x[(i + j * batch) % SLOTS]);
+                    terms.fold(zero(), |sum, z| sum + z)
+                });
+                let keys = sum.doubling().required_keys(Level(0)).count();
+                let least = count.ilog2() + count.count_ones() - 1;
+                assert!(keys <= least as usize, "{count} batches of {batch}");
+            }
+        }
+    }
+
+    #[test]
+    fn batches_are_replicated_to_the_right() {
+        for (batch, count) in [(1, 32), (4, 8), (4, 5), (3, 7), (32, 1)] {
+            let copies = Trace::replicate(LOG_N, batch, count).unwrap();
+            assert_sums(&copies, |x, i| {
+                let terms = (0..count).map(|j| x[(i + SLOTS * batch - j * batch) % SLOTS]);
+                terms.fold(zero(), |sum, z| sum + z)
+            });
+            let e = evaluator();
+            let slots: Vec<_> = (0..batch).map(|i| Complex::new(i as f64 + 1.0, 0.0)).collect();
+            let mut padded = slots.clone();
+            padded.resize(SLOTS, zero());
+            let x = e.encrypt(&padded, Level(0), Scale::from_log2(30.0)).unwrap();
+            let copies = copies.doubling().run(&e, &x).unwrap();
+            for i in 0..batch * count {
+                assert_eq!(copies.slots[i], slots[i % batch]);
+            }
+        }
+    }
+
+    #[test]
+    fn traces_to_few_slots_and_of_the_field_equal_their_definitions() {
+        for log_slots in 0..LOG_N {
+            let slots = 1 << log_slots;
+            let trace = Trace::to_slots(LOG_N, log_slots).unwrap();
+            assert_eq!(trace.images(), SLOTS >> log_slots);
+            assert_sums(&trace, |x, i| {
+                x.iter().skip(i % slots).step_by(slots).fold(zero(), |sum, &z| sum + z)
+            });
+        }
+        let field = Trace::field(LOG_N).unwrap();
+        assert_eq!(field.images(), 2 * SLOTS);
+        assert_sums(&field, |x, _| x.iter().fold(zero(), |sum, &z| sum + z + z.conj()));
+    }
+
+    #[test]
+    fn unrolled_groups_are_even() {
+        let groups = |trace: Trace, count| trace.unrolled(count).unwrap().groups();
+        let all = Trace::to_slots(16, 0).unwrap();
+        assert_eq!(groups(all, 15), [2; 15]);
+        assert_eq!(groups(all, 5), [8; 5]);
+        let mut uneven = groups(all, 8);
+        uneven.sort_unstable();
+        assert_eq!(uneven, [2, 4, 4, 4, 4, 4, 4, 4]);
+        let field = Trace::field(15).unwrap();
+        assert_eq!(field.unrolled(5).unwrap().groups(), [8; 5]);
+        let keys = field.unrolled(2).unwrap().required_keys(Level(0)).count();
+        assert_eq!(keys, 255 + 127);
+        for (trace, count) in [(all, 0), (all, 1), (all, 16), (field, 16)] {
+            assert!(matches!(trace.unrolled(count), Err(Error::Circuit(_))), "{count}");
+        }
+        let one = Trace::inner_sum(4, 3, 1).unwrap();
+        assert_eq!(one.unrolled(0).unwrap().groups(), [0; 0]);
+        assert!(one.unrolled(1).is_err());
+    }
+
+    #[test]
+    fn the_fastest_plan_costs_the_least_of_all() {
+        let params = params();
+        for count in 1..=SLOTS {
+            let trace = Trace::inner_sum(LOG_N, 1, count).unwrap();
+            for level in (0..4).map(Level) {
+                let cost = |plan: &TracePlan| plan.cost(params.rlwe(), level).unwrap();
+                let least = cost(&trace.fastest(params.rlwe(), level).unwrap()).nanoseconds();
+                for plan in plans(&trace) {
+                    assert!(least <= cost(&plan).nanoseconds() * (1.0 + 1e-9), "{plan:?}");
+                }
+            }
+        }
+        let trace = Trace::field(LOG_N).unwrap();
+        let above = Err(Error::LevelOutOfRange { found: Level(4), max: Level(3) });
+        assert_eq!(trace.fastest(params.rlwe(), Level(4)), above);
+    }
+
+    /// Three groups at level 1: a digit of two primes, raised to two more; transforms of both
+    /// primes, of the digit at the others and of divisions of one polynomial, two at the end.
+    #[test]
+    fn costs_are_those_of_the_groups() {
+        let params = params();
+        let plan = Trace::inner_sum(LOG_N, 1, 32).unwrap().unrolled(3).unwrap();
+        let mut groups = plan.groups();
+        groups.sort_unstable();
+        assert_eq!(groups, [2, 4, 4]);
+        let cost = plan.cost(params.rlwe(), Level(1)).unwrap();
+        assert_eq!(cost.transforms, 3 * (2 + 2 + 4) + 4);
+        assert_eq!(cost.conversions, 3 * (4 + 4) + 4);
+        assert_eq!(cost.images, 2 * 4 * 7);
+        assert_eq!(cost.key_bytes, plan.required_keys(Level(1)).bytes(params.rlwe()).unwrap());
+    }
+
+    #[test]
+    fn refuses_empty_and_oversized_sums_and_other_rings() {
+        for (batch, count) in [(0, 1), (1, 0), (1, 33), (33, 1), (usize::MAX, 2)] {
+            assert!(matches!(Trace::inner_sum(LOG_N, batch, count), Err(Error::Circuit(_))));
+            assert!(matches!(Trace::replicate(LOG_N, batch, count), Err(Error::Circuit(_))));
+        }
+        assert!(matches!(Trace::inner_sum(0, 1, 2), Err(Error::Circuit(_))));
+        for (log_n, log_slots) in [(LOG_N, LOG_N), (0, 0), (6, u32::MAX)] {
+            assert!(matches!(Trace::to_slots(log_n, log_slots), Err(Error::Circuit(_))));
+        }
+        let e = evaluator();
+        let x = encrypted(&e, 1);
+        let other = Trace::inner_sum(LOG_N + 1, 1, 2).unwrap().doubling();
+        assert!(matches!(other.run(&e, &x), Err(Error::Circuit(_))));
+    }
+}

@@ -1,0 +1,151 @@
+use super::{
+    Down, KeySwitcher, Level, Operand,
+    keys::GaloisKey,
+    switch::{Cut, Limb},
+};
+use crate::ring::{Dividend, Eval, RnsPoly, TILE};
+use sudare_arith::{NttTable, Permutation, mem::Buf, par};
+
+impl KeySwitcher {
+    /// For each group in turn, the sum of the images of the ciphertext under its keys; None
+    /// is the identity. Divided by `P`.
+    ///
+    /// Products with keys are summed modulo `QP`. After a group the second polynomial alone
+    /// is divided, which the next decomposition needs; the first stays undivided to the end.
+    /// Cost of a group: a decomposition, a product with each key, a division of one
+    /// polynomial; and that of another at the end.
+    ///
+    /// Reference: Ishimaki, Yamana, "Faster homomorphic trace-type function evaluation" (IEEE
+    /// Access 9, 2021), Algorithms 4 and 5. Deviation: there both polynomials are divided
+    /// after each group.
+    pub(crate) fn sum_images(
+        &self,
+        a: &[RnsPoly<Eval>; 2],
+        level: Level,
+        groups: &[Vec<Option<&GaloisKey>>],
+    ) -> [RnsPoly<Eval>; 2] {
+        let cut = self.cut(level);
+        let basis = cut.params.basis();
+        let [kept, switched] = a;
+        let start = (cut.raised(kept), basis.restricted(switched, cut.limbs().q()));
+        let (kept, switched) = groups
+            .iter()
+            .fold(start, |(kept, switched), group| cut.sum_group(&kept, &switched, group));
+        let [kept] = cut.divider(Down::Special).divide(basis, [&kept]);
+        [kept, switched]
+    }
+}
+
+impl Cut<'_> {
+    /// `P` times a polynomial, modulo `QP`.
+    fn raised(self, a: &RnsPoly<Eval>) -> RnsPoly<Eval> {
+        let (basis, limbs) = (self.params.basis(), self.limbs());
+        let mut out = basis.take(limbs);
+        par::for_each(out.rows_mut().enumerate(), |(i, row)| match i < limbs.q() {
+            true => basis.modulus(limbs, i).scale(row, a.row(i), self.gadget.special(i)),
+            false => row.fill(0),
+        });
+        out
+    }
+
+    /// The sum of the images of a ciphertext: its first polynomial is `P` times as large and
+    /// modulo `QP`, before and after.
+    fn sum_group(
+        self,
+        kept: &RnsPoly<Eval>,
+        switched: &RnsPoly<Eval>,
+        keys: &[Option<&GaloisKey>],
+    ) -> (RnsPoly<Eval>, RnsPoly<Eval>) {
+        let (basis, limbs) = (self.params.basis(), self.limbs());
+        let mut digits = self.lift(Operand::Alone(switched));
+        let mut first = basis.take(limbs);
+        let jobs = self.by_limb(&mut digits).zip(first.rows_mut());
+        let sums = jobs.map(|((i, digits), first)| ImageSum {
+            cut: self,
+            i,
+            table: basis.table(limbs, i),
+            digits,
+            kept: kept.row(i),
+            switched,
+            keys,
+            first,
+            second: None,
+        });
+        let divider = self.divider(Down::Special);
+        let [second] = divider.run(basis, limbs, sums.collect(), None);
+        (first, second)
+    }
+}
+
+/// One limb of a sum of images: the first half is kept, the second divided.
+struct ImageSum<'a> {
+    cut: Cut<'a>,
+    i: usize,
+    table: &'a NttTable,
+    /// Lifted, to be transformed.
+    digits: Vec<&'a mut [u64]>,
+    kept: &'a [u64],
+    switched: &'a RnsPoly<Eval>,
+    keys: &'a [Option<&'a GaloisKey>],
+    first: &'a mut [u64],
+    /// Once prepared.
+    second: Option<Buf>,
+}
+
+impl Dividend<1> for ImageSum<'_> {
+    fn prepare(&mut self) {
+        self.table.forward_rows(&mut self.digits);
+        let Self { cut, i, kept, switched, .. } = *self;
+        let m = self.table.modulus();
+        let chain = i < cut.limbs().q();
+        let digits: Vec<&[u64]> = self.digits.iter().map(|row| &**row).collect();
+        let images: Vec<_> = self
+            .keys
+            .iter()
+            .flatten()
+            .map(|GaloisKey { key, permutation }| {
+                let digits = Limb::Ready(digits.clone());
+                (cut.dividend(Operand::Alone(switched), digits, key, i), permutation)
+            })
+            .collect();
+        let identities = self.keys.len() - images.len();
+        let basis = cut.params.basis();
+        let mut sum = basis.pool().take(basis.n());
+        let words = Permutation::block_words(basis.log_n());
+        let mut scratch = vec![0; 3 * words];
+        let (products, image) = scratch.split_at_mut(2 * words);
+        let halves = self.first.chunks_mut(words).zip(sum.chunks_mut(words));
+        for (block, (first, second)) in halves.enumerate() {
+            let start = block * words;
+            first.fill(0);
+            second.fill(0);
+            for _ in 0..identities {
+                m.add_assign(first, &kept[start..][..words]);
+                if chain {
+                    m.scale_add(second, &switched.row(i)[start..][..words], cut.gadget.special(i));
+                }
+            }
+            for (product, permutation) in &images {
+                let source = permutation.source_block(block) * words;
+                let (a, b) = products.split_at_mut(words);
+                let tiles = a.chunks_mut(TILE).zip(b.chunks_mut(TILE)).enumerate();
+                for (t, (a, b)) in tiles {
+                    product.write(source + t * TILE, [a, b]);
+                }
+                m.add_assign(a, &kept[source..][..words]);
+                permutation.apply_block(block, image, a);
+                m.add_assign(first, image);
+                permutation.apply_block(block, image, b);
+                m.add_assign(second, image);
+            }
+        }
+        self.second = Some(sum);
+    }
+
+    fn write(&self, start: usize, [out]: [&mut [u64]; 1]) {
+        if let Some(second) = &self.second {
+            let len = out.len();
+            out.copy_from_slice(&second[start..][..len]);
+        }
+    }
+}
