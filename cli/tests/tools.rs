@@ -145,6 +145,12 @@ fn mistakes_have_status_2_and_say_what_there_is() {
     sudare("bench dft --log-slots 3,4").mistake(&["one number of slots"]);
     sudare("bench dft --log-slots 12 --radix 2 --params n13").mistake(&["level"]);
     sudare("bench dft --log-slots 13 --params n13").mistake(&["8192 rows"]);
+    sudare("bench add --params n13 --level 1,2").mistake(&["several levels are for trace"]);
+    sudare("bench add --params n13 --m 2").mistake(&["are for trace"]);
+    sudare("bench trace --params n13").mistake(&["leave --params out"]);
+    sudare("bench trace --m 16 --level 1 --special 1").mistake(&["1 to 15"]);
+    sudare("bench trace --m 2 --level 1 --special 2").mistake(&["trace-k2-l1", "trace-k1-l1"]);
+    sudare("bench trace --m 2 --h 3").mistake(&["h <= M"]);
     sudare("doctor --threads 0").mistake(&["1 to 1024"]);
     sudare("doctor --threads 99999").mistake(&["1 to 1024"]);
     sudare("fly").mistake(&["fly"]);
@@ -245,6 +251,30 @@ fn transforms_are_timed_and_checked() {
     let run = sudare("bench linear_transform --params n13 --level 2 --runs 1 --json").json();
     assert_eq!((&run["level"], &run["log_slots"]), (&2.into(), &12.into()));
     assert!(run["precision_bits"].as_f64().unwrap() > 17.0, "{run}");
+}
+
+#[test]
+fn traces_are_timed_and_checked_beside_published_ones() {
+    let run = sudare("bench trace --m 3,2 --level 1 --special 10 --h 1..2 --runs 1 --json");
+    let lines: Vec<Value> =
+        run.ok().stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let groups = |line: &Value| line["groups"].to_string();
+    assert_eq!(lines.iter().map(groups).collect::<Vec<_>>(), ["[8]", "[4,2]", "[4]", "[2,2]"]);
+    for line in &lines {
+        assert_eq!(line["params"], "trace-k10-l1");
+        assert!(line["precision_bits"].as_f64().unwrap() > 13.0, "{line}");
+        assert!(line["expected_ms"].as_f64().unwrap() > 0.0 && line["chosen"].is_boolean());
+        assert_eq!(line["published"].is_null(), line["m"] == 3, "{line}");
+    }
+}
+
+#[test]
+fn fused_products_and_sums_are_timed_and_checked() {
+    let run = sudare("bench fma --runs 1 --json");
+    let lines: Vec<Value> =
+        run.ok().stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 6 * 15);
+    assert_eq!(lines[89]["published_fused_us"].as_f64(), Some(475.72));
 }
 
 /// Before any key is made, so in no time at full size.

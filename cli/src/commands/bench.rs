@@ -1,7 +1,9 @@
 mod bootstrap;
 mod circuit;
+mod fma;
 mod matrices;
 mod published;
+mod trace;
 
 use crate::{
     error::{Error, Result},
@@ -41,7 +43,8 @@ use sudare_arith::{
     sudare bench mul_rescale rotate --params n15 --threads 1 --json\n  \
     sudare bench inverse exp sigmoid --params functions-n14\n  \
     sudare bench dft --log-slots 13 --radix 4\n  \
-    sudare bench bootstrap --params n16-boot --log-slots 5..15 --runs 3")]
+    sudare bench bootstrap --params n16-boot --log-slots 5..15 --runs 3\n  \
+    sudare bench trace --m 15 --level 9 --special 1,5,10 --h 4..15 --threads 1")]
 pub struct Args {
     /// Operations; all of the scheme if left out
     #[arg(value_name = "OP")]
@@ -49,19 +52,28 @@ pub struct Args {
     /// Parameter set; for dft alone the smallest leveled one if left out
     #[arg(long, value_name = "NAME")]
     params: Option<String>,
-    /// Level of the operands; the highest if left out
+    /// Level of the operands, the highest if left out; for trace one or several, such as 1,4,9
     #[arg(long, value_name = "L")]
-    level: Option<u32>,
+    level: Option<Numbers>,
     /// Timed runs of each operation, after a warm-up
     #[arg(long, value_name = "R", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     runs: u32,
     /// log2 of the slots of dft or bootstrap, such as 15, or several: 5,10,15 or 5..15 with both
     /// ends; all slots of the ring if left out
     #[arg(long, value_name = "K")]
-    log_slots: Option<LogSlots>,
+    log_slots: Option<Numbers>,
     /// Values that each factor of dft combines, a power of two; 4 if left out
     #[arg(long, value_name = "R")]
     radix: Option<Radix>,
+    /// log2 of the images that trace sums, such as 2,7,15, or log2 of the ring for all of them
+    #[arg(long, value_name = "M")]
+    m: Option<Numbers>,
+    /// Special primes of the parameter sets of trace, such as 1,5,10
+    #[arg(long, value_name = "K")]
+    special: Option<Numbers>,
+    /// Groups in which trace sums, such as 1..15; all numbers if left out
+    #[arg(long, value_name = "H")]
+    h: Option<Numbers>,
     /// Ciphertexts that are bootstrapped together; 1 if left out
     #[arg(long, value_name = "M")]
     ciphertexts: Option<NonZeroU32>,
@@ -73,22 +85,29 @@ pub struct Args {
     force: bool,
 }
 
-/// Numbers of slots, as their `log2`.
+/// Small numbers: a list or a range.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct LogSlots(Vec<u32>);
+struct Numbers(Vec<u32>);
 
-impl core::str::FromStr for LogSlots {
+impl core::str::FromStr for Numbers {
     type Err = &'static str;
 
     fn from_str(text: &str) -> core::result::Result<Self, Self::Err> {
-        let count = |text: &str| text.parse::<u32>().ok().filter(|&k| k <= MAX_LOG_SLOTS);
+        let number = |text: &str| text.parse::<u32>().ok().filter(|&k| k <= MAX_NUMBER);
         let all = match text.split_once("..") {
-            Some((first, last)) => count(first).zip(count(last)).map(|(a, b)| (a..=b).collect()),
-            None => text.split(',').map(count).collect::<Option<Vec<u32>>>(),
+            Some((first, last)) => number(first).zip(number(last)).map(|(a, b)| (a..=b).collect()),
+            None => text.split(',').map(number).collect::<Option<Vec<u32>>>(),
         };
         let all = all.filter(|all| !all.is_empty());
         all.map(Self)
-            .ok_or("a number from 0 to 16, a list such as 5,10 or a range such as 5..15 is needed")
+            .ok_or("a number from 0 to 127, a list such as 5,10 or a range such as 5..15 is needed")
+    }
+}
+
+impl Numbers {
+    /// The only one, if there is only one.
+    fn single(&self) -> Option<u32> {
+        if let [number] = self.0[..] { Some(number) } else { None }
     }
 }
 
@@ -143,6 +162,10 @@ enum Op {
     LinearTransform,
     /// Discrete Fourier transform of the slots, over the square root of their number
     Dft,
+    /// Sums of 2^M images in h groups, beside those of a thesis
+    Trace,
+    /// a b + c of rows modulo primes of 60 bits, beside those of the same thesis
+    Fma,
     /// Back to a level for more products, and its stages
     Bootstrap,
 }
@@ -150,7 +173,12 @@ enum Op {
 impl Op {
     /// Whether it is one operation of the scheme, and runs if nothing is named.
     fn is_basic(self) -> bool {
-        !(self.is_circuit() || matches!(self, Self::LinearTransform | Self::Dft | Self::Bootstrap))
+        !(self.is_circuit() || self.is_table() || matches!(self, Self::LinearTransform | Self::Dft))
+    }
+
+    /// Whether it has parameter sets and lines of its own.
+    fn is_table(self) -> bool {
+        matches!(self, Self::Trace | Self::Fma | Self::Bootstrap)
     }
 
     /// Whether it has levels and a scale of its own.
@@ -189,8 +217,8 @@ const NOISE_BITS: f64 = 10.0;
 /// A run lasts at least this long.
 const RUN: Duration = Duration::from_millis(2);
 const HOISTED: i64 = 8;
-/// Half the degree of the largest ring.
-const MAX_LOG_SLOTS: u32 = 16;
+/// Of lists and ranges.
+const MAX_NUMBER: u32 = 127;
 /// Of dft if nothing is said.
 const DFT_LOG_SLOTS: u32 = 13;
 
@@ -200,15 +228,31 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         ops => ops.to_vec(),
     };
     check_options(args, &ops)?;
-    let bootstrap = ops.contains(&Op::Bootstrap);
-    ops.retain(|&op| op != Op::Bootstrap);
+    let [trace, fma, bootstrap] = [Op::Trace, Op::Fma, Op::Bootstrap].map(|op| ops.contains(&op));
+    ops.retain(|&op| !op.is_table());
     if !ops.is_empty() {
         operations(args, &ops, output)?;
+    }
+    let list = |numbers: &'_ Option<Numbers>| {
+        numbers.as_ref().map_or_else(Vec::new, |Numbers(all)| all.clone())
+    };
+    if trace {
+        let options = trace::Options {
+            m: list(&args.m),
+            levels: list(&args.level),
+            special: list(&args.special),
+            h: list(&args.h),
+            runs: args.runs,
+        };
+        trace::run(&options, output)?;
+    }
+    if fma {
+        fma::run(args.runs, output)?;
     }
     if bootstrap {
         let set = Set::bootstrapping(args.params.as_deref().unwrap_or_default())?;
         let options = bootstrap::Options {
-            log_slots: args.log_slots.as_ref().map_or(&[], |LogSlots(all)| all),
+            log_slots: args.log_slots.as_ref().map_or(&[], |Numbers(all)| all),
             ciphertexts: args.ciphertexts.map_or(1, |count| count.get() as usize),
             small_keys: args.small_keys,
             runs: args.runs,
@@ -222,14 +266,30 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
 /// Refuses options that no operation named uses.
 fn check_options(args: &Args, ops: &[Op]) -> Result<()> {
     let usage = |problem: &str| Err(Error::Usage(problem.into()));
-    let [dft, bootstrap] = [Op::Dft, Op::Bootstrap].map(|op| ops.contains(&op));
-    if args.params.is_none() && ops.iter().any(|&op| op != Op::Dft) {
+    let [dft, trace, bootstrap] = [Op::Dft, Op::Trace, Op::Bootstrap].map(|op| ops.contains(&op));
+    let free = |op: &Op| matches!(op, Op::Dft | Op::Trace | Op::Fma);
+    if args.params.is_none() && !ops.iter().all(free) {
         return usage("name a parameter set with --params; `sudare params` lists them");
     }
     if args.log_slots.is_some() && !(dft || bootstrap) {
         return usage("--log-slots is for dft and bootstrap: leave it out");
     }
-    if dft && args.log_slots.as_ref().is_some_and(|LogSlots(all)| all.len() > 1) {
+    if !trace && (args.m.is_some() || args.special.is_some() || args.h.is_some()) {
+        return usage("--m, --special and --h are for trace: leave them out");
+    }
+    let several =
+        |numbers: &Option<Numbers>| numbers.as_ref().is_some_and(|n| n.single().is_none());
+    if !trace && several(&args.level) {
+        return usage("several levels are for trace: write --level L");
+    }
+    let own = |op: &Op| matches!(op, Op::Trace | Op::Fma);
+    if trace && !ops.iter().all(own) {
+        return usage("trace has parameter sets of its own: time other operations on their own");
+    }
+    if args.params.is_some() && !ops.is_empty() && ops.iter().all(own) {
+        return usage("trace and fma have parameters of their own: leave --params out");
+    }
+    if dft && several(&args.log_slots) {
         return usage("dft takes one number of slots: write --log-slots K");
     }
     if args.radix.is_some() && !dft {
@@ -247,7 +307,7 @@ fn check_options(args: &Args, ops: &[Op]) -> Result<()> {
 /// All operations but bootstrapping, under one key pair.
 fn operations(args: &Args, ops: &[Op], output: Output) -> Result<()> {
     let radix = args.radix.unwrap_or_default();
-    let log_slots = args.log_slots.as_ref().and_then(|LogSlots(all)| all.first().copied());
+    let log_slots = args.log_slots.as_ref().and_then(Numbers::single);
     let preset = match &args.params {
         Some(name) => Set::named(name)?.into_preset(),
         None => {
@@ -256,7 +316,7 @@ fn operations(args: &Args, ops: &[Op], output: Output) -> Result<()> {
         }
     };
     let params = Params::new(preset.spec)?;
-    let level = Level(args.level.unwrap_or(params.top().0));
+    let level = Level(args.level.as_ref().and_then(Numbers::single).unwrap_or(params.top().0));
     params.rlwe().check_level(level)?;
     let mut transforms = Vec::new();
     for &op in ops {
@@ -527,7 +587,9 @@ impl Session {
                 let found = self.with_key(runs, &expected, || circuit.run(evaluator, &a))?;
                 Ok(Measured { level: circuit.level(), ..found })
             }
-            Op::LinearTransform | Op::Dft | Op::Bootstrap => self.matrices(op, runs),
+            Op::LinearTransform | Op::Dft | Op::Trace | Op::Fma | Op::Bootstrap => {
+                self.matrices(op, runs)
+            }
         }
     }
 
@@ -700,12 +762,12 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_slots_are_lists_and_ranges() {
-        let read = |text: &str| text.parse::<LogSlots>().map(|LogSlots(all)| all);
+    fn numbers_are_lists_and_ranges() {
+        let read = |text: &str| text.parse::<Numbers>().map(|Numbers(all)| all);
         assert_eq!(read("15"), Ok(vec![15]));
         assert_eq!(read("5,10,15"), Ok(vec![5, 10, 15]));
         assert_eq!(read("3..5"), Ok(vec![3, 4, 5]));
-        for bad in ["", "5,", "5..", "5..3", "17", "5...7", "1,2..3", "-1"] {
+        for bad in ["", "5,", "5..", "5..3", "128", "5...7", "1,2..3", "-1"] {
             assert!(read(bad).is_err(), "{bad}");
         }
     }

@@ -133,8 +133,7 @@ impl Trace {
     /// [`Error::Circuit`] if there is no such plan: for more groups than doublings, or if a
     /// group had more than 256 images.
     pub fn unrolled(&self, groups: usize) -> Result<TracePlan> {
-        // Of plans with equally many keys, one that adds no input.
-        let keys = |group: GroupShape| group.keys as f64 + 1e-3 * f64::from(u8::from(group.ends));
+        let keys = |group: GroupShape| group.keys as f64;
         match self.cheapest(groups, &mut Search::new(&keys)) {
             Some((_, split)) => Ok(self.plan(&split)),
             None => Err(Error::Circuit(format!(
@@ -224,10 +223,13 @@ struct GroupShape {
     ends: bool,
 }
 
+/// Factors of a [`Split`] with their cost.
+type Priced = (f64, Vec<usize>);
+
 /// The cheapest factors of numbers of rotations, found once each.
 struct Search<'a> {
     cost: &'a dyn Fn(GroupShape) -> f64,
-    known: BTreeMap<(usize, usize, bool), Option<(f64, Vec<usize>)>>,
+    known: BTreeMap<(usize, usize, bool), Option<Priced>>,
 }
 
 impl<'a> Search<'a> {
@@ -236,7 +238,7 @@ impl<'a> Search<'a> {
     }
 
     /// For `count` rotations in so many groups, which are the last ones or not.
-    fn factors(&mut self, count: usize, groups: usize, last: bool) -> Option<(f64, Vec<usize>)> {
+    fn factors(&mut self, count: usize, groups: usize, last: bool) -> Option<Priced> {
         if groups == 0 {
             return (count == 1).then(|| (0.0, Vec::new()));
         }
@@ -247,8 +249,11 @@ impl<'a> Search<'a> {
         if let Some(known) = self.known.get(&(count, groups, last)) {
             return known.clone();
         }
-        let mut best: Option<(f64, Vec<usize>)> = None;
-        for factor in (2..=count.min(MOST_IMAGES)).filter(|factor| count % factor < 2) {
+        let mut best: Option<Priced> = None;
+        // Of equally cheap factors, one that divides.
+        let leaving = |rest| move |factor: &usize| count % factor == rest;
+        let all = || 2..=count.min(MOST_IMAGES);
+        for factor in all().filter(leaving(0)).chain(all().filter(leaving(1))) {
             let adds_input = count % factor == 1;
             let keys = factor - usize::from(!adds_input);
             let Some((cost, mut factors)) = self.factors(count / factor, groups - 1, false) else {
@@ -387,8 +392,8 @@ impl TraceCost {
         let words = f64::from(self.log_n).exp2();
         let rows = 0.12 * f64::from(self.log_n) * self.transforms as f64
             + 0.15 * self.conversions as f64
-            + 0.6 * self.images as f64;
-        words * rows + 0.06 * self.key_bytes as f64
+            + 0.5 * self.images as f64;
+        words * rows + 0.05 * self.key_bytes as f64
     }
 }
 

@@ -1,0 +1,172 @@
+mod published;
+
+use super::{Time, time};
+use crate::{
+    error::{Error, Result},
+    output::{self, Output},
+};
+use published::published;
+use serde::Serialize;
+use std::ops::RangeInclusive;
+use sudare_arith::{
+    Isa, Modulus, previous_prime,
+    prng::{Seed, Stream},
+};
+
+const LOG_N: RangeInclusive<u32> = 10..=15;
+const LIMBS: RangeInclusive<u32> = 1..=15;
+const PRIME_BITS: u32 = 60;
+/// Words that stay in the first cache between the product and the sum.
+const TILE: usize = 1024;
+
+/// One line: `a b + c` of rows modulo so many primes.
+#[derive(Serialize)]
+struct Fused {
+    op: &'static str,
+    log_n: u32,
+    limbs: u32,
+    prime_bits: u32,
+    threads: usize,
+    isa: &'static str,
+    median_ms: f64,
+    min_ms: f64,
+    runs: u32,
+    bytes: u64,
+    /// Inoue, Table 5.2: a product and then a sum, and both fused.
+    published_multiply_add_us: Option<f64>,
+    published_fused_us: Option<f64>,
+}
+
+pub(super) fn run(runs: u32, output: Output) -> Result<()> {
+    let mut lines = Vec::new();
+    for log_n in LOG_N {
+        for limbs in LIMBS {
+            let line = measure(log_n, limbs, runs)?;
+            if output.json {
+                output.write(&line, |_| String::new())?;
+            }
+            lines.push(line);
+        }
+    }
+    if output.json { Ok(()) } else { output.write_text(&text(&lines)) }
+}
+
+fn measure(log_n: u32, limbs: u32, runs: u32) -> Result<Fused> {
+    let moduli = moduli(log_n, limbs)?;
+    let n = 1usize << log_n;
+    let seed = Seed::random().map_err(sudare::Error::from)?;
+    let random = |label| -> Vec<Vec<u64>> {
+        let mut stream = Stream::new(&seed, label, 0);
+        let row = |m: &Modulus| (0..n).map(|_| m.reduce(stream.next_u64())).collect();
+        moduli.iter().map(row).collect()
+    };
+    let [a, b, c] = ["a", "b", "c"].map(random);
+    let mut work = a.clone();
+    let (Time { median_ms, min_ms }, ()) = time(runs, || {
+        for (m, ((a, b), c)) in moduli.iter().zip(work.iter_mut().zip(&b).zip(&c)) {
+            multiply_add(m, a, b, c);
+        }
+        Ok(())
+    })?;
+    let mut once = a.clone();
+    for (i, m) in moduli.iter().enumerate() {
+        multiply_add(m, &mut once[i], &b[i], &c[i]);
+        let q = u128::from(m.value());
+        let wrong = (0..n).any(|x| {
+            let exact = u128::from(a[i][x]) * u128::from(b[i][x]) + u128::from(c[i][x]);
+            u128::from(once[i][x]) != exact % q
+        });
+        if wrong {
+            return Err(Error::WrongResult(format!("fma modulo {q}")));
+        }
+    }
+    let published = published(log_n, limbs);
+    Ok(Fused {
+        op: "fma",
+        log_n,
+        limbs,
+        prime_bits: PRIME_BITS,
+        threads: 1,
+        isa: Isa::detect().name(),
+        median_ms,
+        min_ms,
+        runs,
+        bytes: 8 * 3 * (u64::from(limbs) << log_n),
+        published_multiply_add_us: published.map(|[us, _]| us),
+        published_fused_us: published.map(|[_, us]| us),
+    })
+}
+
+/// `a = a b + c`, in pieces.
+fn multiply_add(m: &Modulus, a: &mut [u64], b: &[u64], c: &[u64]) {
+    for (a, (b, c)) in a.chunks_mut(TILE).zip(b.chunks(TILE).zip(c.chunks(TILE))) {
+        m.mul_assign(a, b);
+        m.add_assign(a, c);
+    }
+}
+
+fn moduli(log_n: u32, limbs: u32) -> Result<Vec<Modulus>> {
+    let mut below = 1 << PRIME_BITS;
+    let mut moduli = Vec::new();
+    for _ in 0..limbs {
+        let Some(prime) = previous_prime(below, 2 << log_n) else {
+            return Err(Error::Bug(format!("too few primes of {PRIME_BITS} bits")));
+        };
+        moduli.push(Modulus::new(prime).map_err(sudare::Error::from)?);
+        below = prime;
+    }
+    Ok(moduli)
+}
+
+fn text(lines: &[Fused]) -> String {
+    let us = |us: Option<f64>| us.map_or_else(String::new, |us| format!("{us:.2}"));
+    let rows: Vec<Vec<String>> = lines
+        .iter()
+        .map(|line| {
+            let found = 1e3 * line.median_ms;
+            vec![
+                line.log_n.to_string(),
+                line.limbs.to_string(),
+                format!("{found:.2}"),
+                us(line.published_multiply_add_us),
+                us(line.published_fused_us),
+                us(line.published_fused_us.map(|us| us / found)),
+                output::bytes(line.bytes),
+            ]
+        })
+        .collect();
+    let head = lines.first().map_or_else(String::new, |line| {
+        format!(
+            "a b + c modulo primes of {PRIME_BITS} bits, 1 thread, {}, {} runs; printed: Inoue, \
+             Table 5.2\n",
+            line.isa, line.runs
+        )
+    });
+    let titles = ["log N", "limbs", "us", "multiply, add us", "fused us", "times", "touches"];
+    head + &output::table(&titles, &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_size_has_a_printed_time() {
+        for log_n in LOG_N {
+            for limbs in LIMBS {
+                assert!(published(log_n, limbs).is_some());
+            }
+        }
+        assert_eq!(published(15, 15), Some([539.31, 475.72]));
+        assert_eq!(published(12, 11), Some([40.34, 39.76]));
+        for (log_n, limbs) in [(9, 1), (16, 1), (10, 0), (10, 16)] {
+            assert_eq!(published(log_n, limbs), None);
+        }
+    }
+
+    #[test]
+    fn results_are_checked() {
+        let line = measure(11, 2, 1).unwrap();
+        assert!(line.min_ms > 0.0 && text(&[line]).contains("3.57"));
+    }
+}

@@ -1,0 +1,270 @@
+mod published;
+
+use super::{Line, NOISE_BITS, Time, precision, time, uniform};
+use crate::{
+    error::{Error, Result},
+    machine,
+    output::{self, Output, say},
+    progress::Progress,
+};
+use published::{Published, published};
+use serde::Serialize;
+use std::{cmp::Ordering, sync::Arc};
+use sudare::{
+    circuits::{Trace, TracePlan},
+    ckks::{self, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params},
+    rlwe::KeyGenerator,
+};
+use sudare_arith::{Isa, par, prng::Seed};
+
+/// What to time; everything where a list is empty.
+pub(super) struct Options {
+    /// `log2` of the numbers of images.
+    pub m: Vec<u32>,
+    /// Levels, each a parameter set of its own.
+    pub levels: Vec<u32>,
+    /// Numbers of special primes, likewise.
+    pub special: Vec<u32>,
+    /// Numbers of groups.
+    pub h: Vec<u32>,
+    pub runs: u32,
+}
+
+const M: [u32; 3] = [2, 7, 15];
+const LEVELS: [u32; 3] = [1, 4, 9];
+const SPECIAL: [u32; 3] = [1, 5, 10];
+/// Beside the keys.
+const WORKING_BYTES: u64 = 512 << 20;
+
+/// One line: a number of images in a number of groups.
+#[derive(Serialize)]
+struct Traced {
+    #[serde(flatten)]
+    line: Line,
+    special: u32,
+    /// `log2` of the number of images.
+    m: u32,
+    h: u32,
+    /// Images of each group.
+    groups: Vec<usize>,
+    /// Whether these groups are those chosen by their cost.
+    chosen: bool,
+    /// What the choice expects.
+    expected_ms: f64,
+    published: Option<Published>,
+}
+
+pub(super) fn run(options: &Options, output: Output) -> Result<()> {
+    let all = |chosen: &[u32], grid: &[u32]| match chosen.is_empty() {
+        true => grid.to_vec(),
+        false => chosen.to_vec(),
+    };
+    let mut lines = Vec::new();
+    for &special in &all(&options.special, &SPECIAL) {
+        for &level in &all(&options.levels, &LEVELS) {
+            let session = Session::new(special, level)?;
+            for &m in &all(&options.m, &M) {
+                for h in all(&options.h, &(1..=m).collect::<Vec<_>>()) {
+                    let Some(plan) = session.plan(m, h)? else { continue };
+                    let traced = session.measure(&plan, m, options.runs)?;
+                    if output.json {
+                        output.write(&traced, |_| String::new())?;
+                    }
+                    lines.push(traced);
+                }
+            }
+        }
+    }
+    if lines.is_empty() {
+        return Err(Error::Usage("no sum of 2^M images in h <= M groups is left to time".into()));
+    }
+    if output.json { Ok(()) } else { output.write_text(&text(&lines)) }
+}
+
+/// One parameter set.
+struct Session {
+    name: String,
+    params: Params,
+    special: u32,
+}
+
+impl Session {
+    fn new(special: u32, level: u32) -> Result<Self> {
+        let name = format!("trace-k{special}-l{level}");
+        Ok(Self { params: Params::new(ckks::preset(&name)?.spec)?, name, special })
+    }
+
+    /// All images for `m = log2(N)`, else rotations by one.
+    fn trace(&self, m: u32) -> Result<Trace> {
+        let log_n = self.params.log_n();
+        match m.cmp(&log_n) {
+            Ordering::Less => Ok(Trace::inner_sum(log_n, 1, 1 << m)?),
+            Ordering::Equal => Ok(Trace::field(log_n)?),
+            Ordering::Greater => {
+                Err(Error::Usage(format!("a ring has 2^{log_n} images: --m may be 1 to {log_n}")))
+            }
+        }
+    }
+
+    /// None for more groups than doublings, for too many images a group, and for keys that
+    /// memory does not hold.
+    fn plan(&self, m: u32, h: u32) -> Result<Option<TracePlan>> {
+        let Ok(plan) = self.trace(m)?.unrolled(h as usize) else { return Ok(None) };
+        let keys = plan.required_keys(self.params.top()).bytes(self.params.rlwe())?;
+        let needed = keys.saturating_add(WORKING_BYTES);
+        match machine::check_memory("keys", needed, "take more groups") {
+            Ok(()) => Ok(Some(plan)),
+            Err(error) => {
+                say(format_args!("{}, 2^{m} images in {h} groups left out: {error}", self.name));
+                Ok(None)
+            }
+        }
+    }
+
+    fn measure(&self, plan: &TracePlan, m: u32, runs: u32) -> Result<Traced> {
+        let (params, level) = (&self.params, self.params.top());
+        let request = plan.required_keys(level);
+        let mut generator = KeyGenerator::new(params.rlwe())?;
+        let secret = generator.secret_key()?;
+        let public = Arc::new(generator.public_key(&secret)?);
+        let keys = {
+            let progress = Progress::new("Making keys", request.count());
+            generator.evaluation_keys_with(&secret, &request, |made| progress.set(made))?
+        };
+        let (encoder, evaluator) = (Encoder::new(params), Evaluator::new(params, Arc::new(keys))?);
+        let seed = Seed::random().map_err(sudare::Error::from)?;
+        let x = uniform(&seed, "x", params.max_slots());
+        let a = Encryptor::new(params, public)?.encrypt(&encoder.encode(
+            &x,
+            level,
+            params.scale_at(level),
+        )?)?;
+        let (Time { median_ms, min_ms }, sum) = time(runs, || Ok(plan.run(&evaluator, &a)?))?;
+        let found = encoder.decode(&Decryptor::new(params, secret)?.decrypt(&sum)?)?;
+        let bits = precision(&found, &sums(&x, m));
+        // Errors of images are independent.
+        let needed = params.scale_at(level).log2()
+            - f64::from(params.log_n())
+            - NOISE_BITS
+            - f64::from(m) / 2.0;
+        if bits.is_nan() || bits < needed {
+            return Err(Error::WrongResult(format!(
+                "a sum of 2^{m} images has {bits:.1} bits of precision with {}, {needed:.1} are \
+                 expected",
+                self.name
+            )));
+        }
+        let groups = plan.groups();
+        let threads = par::threads();
+        let h = groups.len() as u32;
+        Ok(Traced {
+            line: Line {
+                op: "trace".into(),
+                params: self.name.clone(),
+                level: level.0,
+                threads,
+                isa: Isa::detect().name(),
+                median_ms,
+                min_ms,
+                runs,
+                precision_bits: Some(bits),
+                bytes: request.bytes(params.rlwe())?,
+                log_slots: None,
+            },
+            special: self.special,
+            m,
+            h,
+            chosen: self.trace(m)?.fastest(params.rlwe(), level)?.groups() == groups,
+            expected_ms: plan.cost(params.rlwe(), level)?.nanoseconds() / 1e6,
+            groups,
+            published: published(m, h, self.special, level.0, threads),
+        })
+    }
+}
+
+/// Of `2^m` rotations of all slots; and of the conjugates, if that is twice as many.
+fn sums(x: &[Complex<f64>], m: u32) -> Vec<Complex<f64>> {
+    let images = 1 << m;
+    if images > x.len() {
+        let twice = 2.0 * x.iter().map(|z| z.re).sum::<f64>();
+        return vec![Complex { re: twice, im: 0.0 }; x.len()];
+    }
+    let mut sum = x[..images].iter().fold(Complex { re: 0.0, im: 0.0 }, |sum, &z| sum + z);
+    let mut sums = Vec::with_capacity(x.len());
+    for (i, &first) in x.iter().enumerate() {
+        sums.push(sum);
+        sum = sum - first + x[(i + images) % x.len()];
+    }
+    sums
+}
+
+fn text(lines: &[Traced]) -> String {
+    let rows: Vec<Vec<String>> = lines
+        .iter()
+        .map(|traced| {
+            let line = &traced.line;
+            let milliseconds =
+                |ms: Option<f64>| ms.map_or_else(String::new, |ms| format!("{ms:.1}"));
+            let avx512_ms = traced.published.map(|entry| entry.avx512_ms);
+            vec![
+                format!("{}{}", traced.h, if traced.chosen { " *" } else { "" }),
+                traced.m.to_string(),
+                line.level.to_string(),
+                traced.special.to_string(),
+                format!("{:.2}", line.median_ms),
+                format!("{:.2}", line.min_ms),
+                milliseconds(traced.published.map(|entry| entry.normal_ms)),
+                milliseconds(avx512_ms),
+                avx512_ms.map_or_else(String::new, |ms| format!("{:.1}", ms / line.median_ms)),
+                output::bytes(line.bytes),
+            ]
+        })
+        .collect();
+    let titles = [
+        "h",
+        "M",
+        "level",
+        "special",
+        "median ms",
+        "min ms",
+        "printed ms",
+        "AVX-512",
+        "times",
+        "keys",
+    ];
+    let head = lines.first().map_or_else(String::new, |traced| {
+        let printed = traced.published.map_or(1, |entry| entry.threads);
+        format!(
+            "sums of 2^M images in h groups, * as chosen by their cost, {} thread(s), {}, {} runs; \
+             printed: Inoue, Tables 5.3 to 5.5 and 5.9 to 5.11, {printed} thread(s)\n",
+            traced.line.threads, traced.line.isa, traced.line.runs
+        )
+    });
+    head + &output::table(&titles, &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_those_of_the_next_slots() {
+        let x: Vec<_> = (0..8).map(|i| Complex { re: f64::from(i), im: 1.0 }).collect();
+        let found = sums(&x, 1);
+        assert_eq!((found[0].re, found[0].im, found[7].re), (1.0, 2.0, 7.0));
+        assert!(sums(&x, 3).iter().all(|z| (z.re, z.im) == (28.0, 8.0)));
+        assert!(sums(&x, 4).iter().all(|z| (z.re, z.im) == (56.0, 0.0)));
+    }
+
+    #[test]
+    fn a_small_sum_is_measured_beside_its_publication() {
+        let session = Session::new(1, 1).unwrap();
+        assert!(session.plan(2, 3).unwrap().is_none());
+        assert!(session.trace(16).is_err());
+        let plan = session.plan(2, 2).unwrap().unwrap();
+        let traced = session.measure(&plan, 2, 1).unwrap();
+        assert_eq!((traced.h, &traced.groups[..]), (2, &[2, 2][..]));
+        assert!(traced.published.is_some() && traced.expected_ms > 0.0);
+        assert!(text(&[traced]).contains("AVX-512"));
+    }
+}
