@@ -632,7 +632,7 @@ impl Evaluator {
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
-    /// | `a` | `a` | every automorphism | a group: 1 decomposition, a key product an image, 1 division |
+    /// | `a` | `a` | every automorphism, all low or none | a group: 1 decomposition, a key product an image, 1 division |
     ///
     /// Reference: Ishimaki, Yamana, "Faster homomorphic trace-type function evaluation" (IEEE
     /// Access 9, 2021), Algorithm 5.
@@ -642,17 +642,20 @@ impl Evaluator {
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn sum_images(&self, a: &Ciphertext, groups: &[&[GaloisElement]]) -> Result<Ciphertext> {
         self.check(a)?;
+        let level = a.level();
+        let tier = self.keys().tier(level, &groups.concat());
+        let special = self.params.rlwe().tier_limbs(tier, level).p();
         let key = |&g: &GaloisElement| match g.0 {
             1 => Ok(None),
-            _ => self.switcher.galois_key(g, a.level()).map(Some),
+            _ => self.switcher.galois_key_of(tier, g, level).map(Some),
         };
         let group = |group: &&[GaloisElement]| match group.is_empty() {
             true => Err(Error::Circuit("sum of images: a group of none".into())),
             false => group.iter().map(key).collect(),
         };
         let groups: Vec<_> = groups.iter().map(group).collect::<Result<_>>()?;
-        let polys = self.switcher.sum_images(&a.inner.polys, a.level(), &groups);
-        Ok(self.wrap(a, polys, a.level(), a.scale))
+        let polys = self.switcher.sum_images(&a.inner.polys, level, special, &groups);
+        Ok(self.wrap(a, polys, level, a.scale))
     }
 
     /// Prepares several rotations of `a`: its digits are cut and raised once.

@@ -8,7 +8,7 @@ use sudare_arith::{NttTable, Permutation, mem::Buf, par};
 
 impl KeySwitcher {
     /// For each group in turn, the sum of the images of the ciphertext under its keys; None
-    /// is the identity. Divided by `P`.
+    /// is the identity. Divided by `P`, the first `special` special primes of the keys.
     ///
     /// Products with keys are summed modulo `QP`. After a group the second polynomial alone
     /// is divided, which the next decomposition needs; the first stays undivided to the end.
@@ -22,9 +22,10 @@ impl KeySwitcher {
         &self,
         a: &[RnsPoly<Eval>; 2],
         level: Level,
+        special: usize,
         groups: &[Vec<Option<&GaloisKey>>],
     ) -> [RnsPoly<Eval>; 2] {
-        let cut = self.cut(level);
+        let cut = self.cut(level, special);
         let basis = cut.params.basis();
         let [kept, switched] = a;
         let start = (cut.raised(kept), basis.restricted(switched, cut.limbs().q()));
@@ -105,7 +106,9 @@ impl Dividend<1> for ImageSum<'_> {
             .flatten()
             .map(|GaloisKey { key, permutation }| {
                 let digits = Limb::Ready(digits.clone());
-                (cut.dividend(Operand::Alone(switched), digits, key, i), permutation)
+                let mut product = cut.dividend(Operand::Alone(switched), digits, key, i);
+                product.prepare();
+                (product, permutation)
             })
             .collect();
         let identities = self.keys.len() - images.len();
