@@ -142,6 +142,37 @@ pub(crate) fn widest(table: &KernelTable) -> &'static KernelTable {
     &SCALAR
 }
 
+/// Writes whole blocks of the ChaCha20 key stream with the words of `state`, from block
+/// `state[12]` on, and counts them there; returns how many of `words` it wrote. Less than all,
+/// or nothing, where this is not faster than the cipher.
+pub(crate) fn key_stream(state: &mut [u32; 16], words: &mut [u64]) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if Isa::detect() == Isa::Avx512Ifma {
+        // SAFETY: the CPU has the set.
+        return unsafe { avx512::stream::key_stream(state, words) };
+    }
+    let _ = (state, words);
+    0
+}
+
+/// Moves the words that are below `q` once masked to the front, in order; returns how many
+/// there are. What is behind them is unspecified.
+pub(crate) fn compact(q: u64, mask: u64, words: &mut [u64], isa: Isa) -> usize {
+    let (mut accepted, mut start) = (0, 0);
+    #[cfg(target_arch = "x86_64")]
+    if isa == Isa::Avx512Ifma && isa.is_available() {
+        // SAFETY: the CPU has the set.
+        (accepted, start) = unsafe { avx512::stream::compact(q, mask, words) };
+    }
+    let _ = isa;
+    for i in start..words.len() {
+        let word = words[i] & mask;
+        words[accepted] = word;
+        accepted += usize::from(word < q);
+    }
+    accepted
+}
+
 /// Terms of a sum of products that fit the accumulators of every table.
 const TERMS: usize = 15;
 

@@ -15,15 +15,15 @@
 //! Seeds, keys and buffered words are wiped when dropped. Copies that a move, a register spill or
 //! the hash and cipher implementations leave on the stack are out of reach.
 
-use core::fmt;
+use core::{fmt, iter::zip};
 
 use chacha20::{
     ChaCha20,
-    cipher::{KeyIvInit, StreamCipher},
+    cipher::{KeyIvInit, StreamCipher, StreamCipherSeek},
 };
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-use crate::{Error, Result};
+use crate::{Error, Result, kernel};
 
 const STREAM_CONTEXT: &str = "sudare v1 stream";
 const SEED_CONTEXT: &str = "sudare v1 seed";
@@ -119,7 +119,7 @@ fn derive_key(context: &str, parts: &[&[u8]], key: &mut [u8; 32]) {
 /// # Panics
 /// Reads panic at the end of the sequence, just short of 256 GiB.
 pub struct Stream {
-    cipher: ChaCha20,
+    key_stream: KeyStream,
     buffer: [u64; BUFFER_WORDS],
     /// Words of `buffer` already read.
     used: usize,
@@ -134,7 +134,7 @@ impl Stream {
         let mut nonce = [0; 12];
         nonce[..8].copy_from_slice(&index.to_le_bytes());
         Self {
-            cipher: ChaCha20::new((&*key).into(), (&nonce).into()),
+            key_stream: KeyStream::new(&key, &nonce),
             buffer: [0; BUFFER_WORDS],
             used: BUFFER_WORDS,
         }
@@ -148,10 +148,10 @@ impl Stream {
 
         let (body, tail) = rest.split_at_mut(rest.len() / BUFFER_WORDS * BUFFER_WORDS);
         for chunk in body.chunks_mut(CHUNK_WORDS) {
-            key_stream(&mut self.cipher, chunk);
+            self.key_stream.write(chunk);
         }
         if !tail.is_empty() {
-            key_stream(&mut self.cipher, &mut self.buffer);
+            self.key_stream.write(&mut self.buffer);
             tail.copy_from_slice(&self.buffer[..tail.len()]);
             self.used = tail.len();
         }
@@ -160,7 +160,7 @@ impl Stream {
     /// The next word.
     pub fn next_u64(&mut self) -> u64 {
         if self.used == BUFFER_WORDS {
-            key_stream(&mut self.cipher, &mut self.buffer);
+            self.key_stream.write(&mut self.buffer);
             self.used = 0;
         }
         let word = self.buffer[self.used];
@@ -171,9 +171,6 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // The cipher wipes its key only with its feature `zeroize`.
-        const fn wipes_itself<T: ZeroizeOnDrop>() {}
-        const { wipes_itself::<ChaCha20>() };
         self.buffer.zeroize();
     }
 }
@@ -186,18 +183,53 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// Overwrites `words`, whole cipher blocks, with the next of the key stream.
-fn key_stream(cipher: &mut ChaCha20, words: &mut [u64]) {
-    debug_assert_eq!(words.len() % 8, 0);
-    words.fill(0);
-    // SAFETY: the bytes are exactly those of `words`, borrowed exclusively for as long as they
-    // are; `u8` has alignment 1, and every pattern of bytes is a valid `u64`.
-    let bytes = unsafe {
-        core::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<u8>(), size_of_val(words))
-    };
-    cipher.apply_keystream(bytes);
-    for word in words {
-        *word = u64::from_le(*word);
+/// ChaCha20 with the kernels of this CPU, and the cipher for what they leave.
+struct KeyStream {
+    cipher: ChaCha20,
+    /// Of the next block, as RFC 8439, section 2.3 has it.
+    state: [u32; 16],
+}
+
+impl KeyStream {
+    fn new(key: &[u8; 32], nonce: &[u8; 12]) -> Self {
+        let mut state = [0; 16];
+        let parts = b"expand 32-byte k".chunks(4).chain(key.chunks(4)).chain([&[0; 4][..]]);
+        for (word, part) in zip(&mut state, parts.chain(nonce.chunks(4))) {
+            *word = part.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte));
+        }
+        Self { cipher: ChaCha20::new(key.into(), nonce.into()), state }
+    }
+
+    /// Overwrites `words`, whole blocks, with the next of the key stream.
+    fn write(&mut self, words: &mut [u64]) {
+        debug_assert_eq!(words.len() % 8, 0);
+        let written = kernel::key_stream(&mut self.state, words);
+        let words = &mut words[written..];
+        if words.is_empty() {
+            return;
+        }
+        self.cipher.seek(64 * u64::from(self.state[12]));
+        words.fill(0);
+        // SAFETY: the bytes are exactly those of `words`, borrowed exclusively for as long as
+        // they are; `u8` has alignment 1, and every pattern of bytes is a valid `u64`.
+        let bytes = unsafe {
+            core::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<u8>(), size_of_val(words))
+        };
+        // Panics where the counter would overflow.
+        self.cipher.apply_keystream(bytes);
+        self.state[12] += (words.len() / 8) as u32;
+        for word in words {
+            *word = u64::from_le(*word);
+        }
+    }
+}
+
+impl Drop for KeyStream {
+    fn drop(&mut self) {
+        // The cipher wipes its key only with its feature `zeroize`.
+        const fn wipes_itself<T: ZeroizeOnDrop>() {}
+        const { wipes_itself::<ChaCha20>() };
+        self.state.zeroize();
     }
 }
 
@@ -279,6 +311,26 @@ mod tests {
         material.extend(b"errors");
         let derived = seed().derive("errors", index);
         assert_eq!(*derived.as_bytes(), blake3::derive_key("sudare v1 seed", &material));
+    }
+
+    #[test]
+    fn blocks_are_right_up_to_the_last_ones() {
+        let nonce = core::array::from_fn(|i| i as u8);
+        for start in [0, 1, u32::MAX - 40, u32::MAX - 33, u32::MAX - 32] {
+            let mut stream = KeyStream::new(seed().as_bytes(), &nonce);
+            stream.state[12] = start;
+            let mut words = vec![0; 32 * 8];
+            // Blocks that kernels take, and others between.
+            let (first, second) = words.split_at_mut(3 * 8);
+            stream.write(first);
+            stream.write(second);
+            for (i, block) in words.chunks(8).enumerate() {
+                let expected = chacha20_block(seed().as_bytes(), start + i as u32, &nonce);
+                let found: Vec<u8> = block.iter().flat_map(|word| word.to_le_bytes()).collect();
+                assert_eq!(found, expected, "block {i} from {start}");
+            }
+            assert_eq!(stream.state[12], start + 32);
+        }
     }
 
     #[test]
@@ -394,13 +446,15 @@ mod tests {
         let (bytes, before, after) = unsafe {
             stream.assume_init_mut().next_u64();
             let buffer = &raw const (*stream.as_ptr()).buffer;
-            let before = ptr::read_volatile(buffer);
+            let state = &raw const (*stream.as_ptr()).key_stream.state;
+            let read = || (ptr::read_volatile(buffer), ptr::read_volatile(state));
+            let before = read();
             seed.assume_init_drop();
             stream.assume_init_drop();
-            (ptr::read_volatile(&raw const (*seed.as_ptr()).0), before, ptr::read_volatile(buffer))
+            (ptr::read_volatile(&raw const (*seed.as_ptr()).0), before, read())
         };
         assert_eq!(bytes, [0; 32]);
-        assert_ne!(before, [0; BUFFER_WORDS]);
-        assert_eq!(after, [0; BUFFER_WORDS]);
+        assert!(before.0 != [0; BUFFER_WORDS] && before.1 != [0; 16]);
+        assert_eq!(after, ([0; BUFFER_WORDS], [0; 16]));
     }
 }

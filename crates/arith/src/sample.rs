@@ -10,7 +10,7 @@ use core::iter::zip;
 
 use zeroize::Zeroizing;
 
-use crate::{Error, Result, prng::Stream};
+use crate::{Error, Isa, Result, kernel, prng::Stream};
 
 /// Words drawn at a time: 4 KiB, a small part of the L1 cache. No result depends on it.
 const BLOCK_WORDS: usize = 512;
@@ -30,20 +30,9 @@ pub fn uniform(q: u64, stream: &mut Stream, out: &mut [u64]) {
         let len = rest.len().min(BLOCK_WORDS);
         let block = &mut rest[..len];
         stream.fill(block);
-        let accepted = compact(q, mask, block);
+        let accepted = kernel::compact(q, mask, block, Isa::detect());
         rest = &mut rest[accepted..];
     }
-}
-
-/// Moves the masked words below `q` to the front, in order; returns how many there are.
-fn compact(q: u64, mask: u64, words: &mut [u64]) -> usize {
-    let mut accepted = 0;
-    for i in 0..words.len() {
-        let word = words[i] & mask;
-        words[accepted] = word;
-        accepted += usize::from(word < q);
-    }
-    accepted
 }
 
 /// Uniform values in `{-1, 0, 1}`, in constant time.

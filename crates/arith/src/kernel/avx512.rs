@@ -6,6 +6,7 @@
 
 mod narrow;
 mod rows;
+pub(super) mod stream;
 mod transform;
 mod wide;
 

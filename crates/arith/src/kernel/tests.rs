@@ -243,6 +243,27 @@ fn sums_of_the_largest_terms_are_canonical() {
 }
 
 #[test]
+fn rejection_keeps_the_words_below_in_order() {
+    let mut words = [0; 200];
+    for (q, len) in [1u64, 3, 1 << 37, (1 << 37) + 1, (1 << 61) + 3]
+        .into_iter()
+        .flat_map(|q| [0, 1, 7, 8, 9, 64, 200].map(|len| (q, len)))
+    {
+        let mask = q.next_power_of_two() - 1;
+        Stream::new(&Seed::from_bytes([6; 32]), "rejection", q).fill(&mut words);
+        words[0] = q;
+        words[7] = q - 1;
+        let expected: Vec<u64> =
+            words[..len].iter().map(|word| word & mask).filter(|&word| word < q).collect();
+        for isa in available() {
+            let mut words = words;
+            let accepted = super::compact(q, mask, &mut words[..len], isa);
+            assert_eq!(words[..accepted], expected, "{len} words below {q} on {isa:?}");
+        }
+    }
+}
+
+#[test]
 fn transforms_are_the_same_on_every_table() {
     for log_n in 4..=17 {
         let list = if log_n < 14 { primes(log_n) } else { primes(log_n).split_off(6) };
