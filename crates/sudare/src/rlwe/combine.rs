@@ -65,12 +65,14 @@ impl KeySwitcher {
             cut.limbs(),
             inputs.len(),
             combination.weights,
-            |i| combination.baby.iter().map(|&step| cut.step(step, i)).collect(),
-            |k, i, step: &Option<_>| cut.image(inputs[k], &digits[k], step.clone(), i),
+            |i| combination.baby.iter().map(|step| step.map(|key| cut.step(key, i))).collect(),
+            |k, i, step| cut.image(inputs[k], &digits[k], step, i),
         );
         drop(digits);
+        let giant: Option<Vec<_>> =
+            combination.giant.map(|giant| par::map(0..cut.limbs().count(), |i| cut.step(giant, i)));
         let finish = |stages: Vec<Raised>| {
-            let sum = stages.into_iter().rev().reduce(|sum, next| match combination.giant {
+            let sum = stages.into_iter().rev().reduce(|sum, next| match &giant {
                 Some(giant) => cut.giant_step(&sum, giant, next),
                 None => next,
             });
@@ -192,16 +194,12 @@ fn weighted_sums<'b, S>(
 }
 
 impl Cut<'_> {
-    /// Rows of the key of a baby step modulo the `i`-th prime, for all ciphertexts.
-    fn step<'b>(
-        self,
-        step: Option<&'b GaloisKey>,
-        i: usize,
-    ) -> Option<(KeyRows<'b>, &'b Permutation)>
+    /// Rows of the key of a step modulo the `i`-th prime, for all ciphertexts and stages.
+    fn step<'b>(self, step: &'b GaloisKey, i: usize) -> Step<'b>
     where
         Self: 'b,
     {
-        step.map(|GaloisKey { key, permutation }| (self.rows(key, i).prepared(), permutation))
+        Step { rows: self.rows(&step.key, i).prepared(), permutation: &step.permutation }
     }
 
     /// The `i`-th limb of the image of a ciphertext under a baby step.
@@ -209,7 +207,7 @@ impl Cut<'_> {
         self,
         c: &'b [RnsPoly<Eval>; 2],
         digits: &'b Digits,
-        step: Option<(KeyRows<'b>, &'b Permutation)>,
+        step: &Option<Step<'b>>,
         i: usize,
     ) -> Image<'b>
     where
@@ -220,16 +218,16 @@ impl Cut<'_> {
                 let chain = (i < self.limbs().q()).then(|| self.gadget.special(i));
                 Image::Same(chain.map(|special| (c.each_ref().map(|poly| poly.row(i)), special)))
             }
-            Some((keys, permutation)) => {
-                let rows = self.ready(digits, i);
-                let product = self.product(Operand::Ciphertext(c), rows, keys, i);
+            Some(Step { rows, permutation }) => {
+                let digits = self.ready(digits, i);
+                let product = self.product(Operand::Ciphertext(c), digits, rows.clone(), i);
                 Image::Switched { product, permutation: Some(permutation) }
             }
         }
     }
 
     /// `next + g(sum)` modulo `QP`: the first half of `sum` stays undivided.
-    fn giant_step(self, sum: &Raised, giant: &GaloisKey, mut next: Raised) -> Raised {
+    fn giant_step(self, sum: &Raised, giant: &[Step<'_>], mut next: Raised) -> Raised {
         let (basis, limbs) = (self.params.basis(), self.limbs());
         let [kept, switched] = sum;
         let [switched] = self.divider(Down::Special).divide(basis, [switched]);
@@ -239,9 +237,9 @@ impl Cut<'_> {
         let jobs = self.by_limb(&mut digits).zip(first.rows_mut().zip(second.rows_mut()));
         par::for_each(jobs, |((i, rows), (first, second))| {
             let m = basis.modulus(limbs, i);
-            let mut product = self.dividend(operand, Limb::Lifted(rows), &giant.key, i);
+            let Step { rows: keys, permutation } = giant[i].clone();
+            let mut product = self.product(operand, Limb::Lifted(rows), keys, i);
             product.prepare();
-            let permutation = &giant.permutation;
             let image = Image::Switched { product, permutation: Some(permutation) };
             let words = Permutation::block_words(basis.log_n());
             let mut blocks = [(); 3].map(|()| vec![0; words]);
@@ -258,6 +256,13 @@ impl Cut<'_> {
         });
         next
     }
+}
+
+/// One limb of the key of a step.
+#[derive(Clone)]
+struct Step<'a> {
+    rows: KeyRows<'a>,
+    permutation: &'a Permutation,
 }
 
 /// One limb of an image of a ciphertext, modulo `QP`.
