@@ -409,8 +409,14 @@ impl KeyRequest {
     /// # Errors
     /// As [`KeyRequest::bytes`].
     pub fn small_bytes(&self, params: &Params) -> Result<u64> {
-        let relinearize = self.relinearize.map_or(0, |level| params.switching_key_bytes(level));
-        Ok(self.bytes(params)?.midpoint(relinearize))
+        let whole = Self {
+            relinearize: self.relinearize,
+            low: (self.low.iter().filter(|(_, keys)| keys.relinearize))
+                .map(|(&level, _)| (level, LowKeys { relinearize: true, ..LowKeys::default() }))
+                .collect(),
+            ..Self::default()
+        };
+        Ok(self.bytes(params)?.midpoint(whole.bytes(params)?))
     }
 }
 
