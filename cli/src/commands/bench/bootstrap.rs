@@ -12,9 +12,7 @@ use crate::{
 use serde::Serialize;
 use std::{ops::RangeInclusive, sync::Arc, time::Instant};
 use sudare::{
-    circuits::bootstrap::{
-        BootstrapPlan, BootstrapPreset, BootstrapSpec, Bootstrapper, Order, Stage, Values,
-    },
+    circuits::bootstrap::{BootstrapPlan, BootstrapPreset, Bootstrapper, Order, Stage, Values},
     ckks::{Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params},
     rlwe::{KeyGenerator, Level},
 };
@@ -66,7 +64,6 @@ struct Bootstrapped {
 struct Case {
     params: Params,
     plan: BootstrapPlan,
-    top: Level,
     key_bytes: u64,
     matrix_bytes: u64,
     needed_bytes: u64,
@@ -113,34 +110,6 @@ pub(super) fn run(set: &BootstrapPreset, options: &Options<'_>, output: Output) 
     Ok(())
 }
 
-/// The plan for `2^log_slots` slots, and the level that it raises to.
-///
-/// Fewer slots may take fewer factors of the maps. The modulus is raised to the lowest level from
-/// which as many levels are left as with all slots, but by no more than the missing factors of
-/// CoeffsToSlots, so that the reduction stays at levels of its size.
-fn plan_slots(
-    set: &BootstrapPreset,
-    params: &Params,
-    log_slots: u32,
-) -> Result<(BootstrapPlan, Level)> {
-    let (spec, top) = (&set.bootstrap, params.top());
-    if log_slots == spec.log_slots {
-        return Ok((spec.plan(params, top)?, top));
-    }
-    let usable = spec.plan(params, top)?.usable_levels();
-    let fewer = spec.with_log_slots(log_slots);
-    let factors = |spec: &BootstrapSpec| spec.coeffs_to_slots.len();
-    let spared = factors(spec).saturating_sub(factors(&fewer)) as u32;
-    let plan = fewer.plan(params, top)?;
-    match plan.usable_levels().saturating_sub(usable).min(spared) {
-        0 => Ok((plan, top)),
-        spared => {
-            let top = Level(top.0 - spared);
-            Ok((fewer.plan(params, top)?, top))
-        }
-    }
-}
-
 impl Case {
     fn new(set: &BootstrapPreset, log_slots: u32, options: &Options<'_>) -> Result<Self> {
         // Each case has parameters of its own, and with them memory that goes when it ends.
@@ -154,16 +123,16 @@ impl Case {
                 range.end()
             )));
         }
-        let (plan, top) = plan_slots(set, &params, log_slots)?;
+        let plan = set.plan(&params, log_slots)?;
         let (request, rlwe) = (plan.required_keys(), params.rlwe());
         let key_bytes =
             if options.small_keys { request.small_bytes(rlwe) } else { request.bytes(rlwe) }?;
         let matrix_bytes = plan.matrix_bytes(&params);
         let working = (options.ciphertexts as u64)
-            .saturating_mul(WORKING_CIPHERTEXTS * ciphertext_bytes(&params, top));
+            .saturating_mul(WORKING_CIPHERTEXTS * ciphertext_bytes(&params, plan.top()));
         let needed_bytes = key_bytes.saturating_add(matrix_bytes).saturating_add(working);
         let published = published(&set.preset.name, log_slots);
-        Ok(Self { params, plan, top, key_bytes, matrix_bytes, needed_bytes, published })
+        Ok(Self { params, plan, key_bytes, matrix_bytes, needed_bytes, published })
     }
 
     /// `log2` of the size of slots: that of the publication, if there is one.
@@ -275,8 +244,8 @@ impl Case {
                 self.plan.eval_mod().output_level()
             }
             (Stage::ModRaise, _) => Level(0),
-            (Stage::CoeffsToSlots, _) => self.top,
-            (Stage::EvalMod, _) => Level(self.top.0 - spec.coeffs_to_slots.len() as u32),
+            (Stage::CoeffsToSlots, _) => self.plan.top(),
+            (Stage::EvalMod, _) => Level(self.plan.top().0 - spec.coeffs_to_slots.len() as u32),
         }
     }
 }
@@ -478,7 +447,7 @@ mod tests {
         assert_eq!((errors.mean_bits(), errors.worst_bits()), (3.0, 2.0));
         let set = bootstrap::preset("n16-boot").unwrap();
         let params = Params::new(set.preset.spec.clone()).unwrap();
-        let (plan, _) = plan_slots(&set, &params, 5).unwrap();
+        let plan = set.plan(&params, 5).unwrap();
         let tiny = |error| Errors { sum: error, worst: error, count: 1 };
         assert!(check(&set, &plan, &tiny((-20f64).exp2())).is_ok());
         for wrong in [0.1, f64::NAN] {
@@ -486,24 +455,5 @@ mod tests {
         }
         errors.add(&slots(&[1.0]), &slots(&[]));
         assert!(check(&set, &plan, &errors).is_err());
-    }
-
-    #[test]
-    fn fewer_slots_are_raised_no_higher_than_they_need() {
-        let set = bootstrap::preset("n16-boot").unwrap();
-        let params = Params::new(set.preset.spec.clone()).unwrap();
-        let (full, top) = plan_slots(&set, &params, 15).unwrap();
-        assert_eq!(top, params.top());
-        for log_slots in [1, 2, 5] {
-            let (plan, lower) = plan_slots(&set, &params, log_slots).unwrap();
-            let left = |top: Level| {
-                let spec = set.bootstrap.with_log_slots(log_slots);
-                spec.plan(&params, top).map_or(0, |plan| plan.usable_levels())
-            };
-            assert!(plan.usable_levels() >= left(top).min(full.usable_levels()), "{log_slots}");
-            assert!(
-                lower <= top && plan.eval_mod().output_level() >= full.eval_mod().output_level()
-            );
-        }
     }
 }

@@ -8,8 +8,7 @@
 //! |---|---|
 //! | SlotsToCoeffs | puts slots into coefficients, a matrix |
 //! | ModRaise | reads residues modulo `q_0` modulo the whole chain; through an ephemeral sparse secret `I` is small |
-//! | SubSum | for few slots: projects to the subring that they live in |
-//! | CoeffsToSlots | puts coefficients into slots, the inverse matrix |
+//! | CoeffsToSlots | puts coefficients into slots, the inverse matrix; for few slots SubSum, after its first factor, projects to the subring that they live in |
 //! | EvalMod | removes the integer part, see [`EvalModSpec`] |
 //!
 //! [`BootstrapSpec`] is a choice of independent parts; its plan fixes levels, scales and
@@ -24,7 +23,7 @@ mod reproductions;
 #[cfg(test)]
 mod tests;
 
-use super::{EvalModPlan, EvalModSpec, LinearPlan, LockStep, Ops};
+use super::{EvalModPlan, EvalModSpec, LinearPlan, LockStep, Ops, TracePlan};
 use crate::{
     Error, Result,
     ckks::{Complex, Params, Scale},
@@ -132,9 +131,10 @@ pub struct BootstrapPlan {
     top: Level,
     /// `q_0`, the scale of the raised plaintext.
     base: Scale,
-    /// Rotations that, with the identity, project to the subring of the slots.
-    sub_sum: Vec<i64>,
     to_slots: Vec<LinearPlan>,
+    /// Factors of `to_slots` that come before SubSum.
+    before_sub_sum: usize,
+    sub_sum: TracePlan,
     eval_mod: EvalModPlan,
     /// How many times the message the reduction gives.
     spare: Scale,
@@ -145,12 +145,13 @@ pub struct BootstrapPlan {
 }
 
 impl BootstrapSpec {
-    /// The same for `2^log_slots` slots: as many factors of the maps, or one a layer if there
-    /// are fewer layers.
+    /// The same for `2^log_slots` slots: as few factors of the maps as have no more layers than
+    /// the largest has now.
     #[must_use]
     pub fn with_log_slots(&self, log_slots: u32) -> Self {
         let split = |factors: &[u32]| {
-            let count = (factors.len() as u32).min(log_slots).max(1);
+            let largest = factors.iter().copied().max().unwrap_or(log_slots).max(1);
+            let count = log_slots.div_ceil(largest).max(1);
             let parts =
                 (0..count).rev().map(|i| log_slots * (i + 1) / count - log_slots * i / count);
             parts.filter(|&layers| layers > 0).collect()
@@ -184,8 +185,9 @@ impl BootstrapSpec {
             to_coeffs,
             top,
             base: outline.base,
-            sub_sum: outline.sub_sum(),
             to_slots: outline.to_slots()?,
+            before_sub_sum: outline.before_sub_sum(),
+            sub_sum: outline.sub_sum()?,
             eval_mod: outline.eval_mod()?,
             spare: outline.spare,
             join: outline.join()?,
@@ -231,6 +233,12 @@ impl BootstrapPlan {
     #[must_use]
     pub fn log2_bound(&self) -> f64 {
         self.spare.log2()
+    }
+
+    /// The level that is raised to.
+    #[must_use]
+    pub fn top(&self) -> Level {
+        self.top
     }
 
     /// Level of the result.
@@ -302,9 +310,8 @@ impl BootstrapPlan {
         for plan in self.to_slots.iter().chain(&self.join) {
             request |= plan.required_keys();
         }
-        request = request
-            .rotations(self.log_n, self.sub_sum.iter().copied(), self.top)
-            .automorphism(GaloisElement::conjugation(self.log_n), high);
+        request = request.automorphism(GaloisElement::conjugation(self.log_n), high);
+        request |= self.sub_sum.required_keys(Level(self.top.0 - self.before_sub_sum as u32));
         if self.spec.halves(self.log_n) {
             let joined = match self.spec.order {
                 Order::SlotsToCoeffsFirst => self.output_level,
@@ -521,11 +528,11 @@ impl<E: Ops> Bootstrapper<E> {
     /// whose real part they are.
     fn coeffs_to_slots(&self, e: &LockStep<'_, E>, mut x: Vec<E::Ct>) -> Result<Vec<E::Ct>> {
         let plan = &self.plan;
-        for &k in &plan.sub_sum {
-            x = e.add(&x, &e.rotate(&x, k)?)?;
-        }
         let last = plan.to_slots.len().saturating_sub(1);
         for (i, (factor, matrix)) in plan.to_slots.iter().zip(&self.to_slots).enumerate() {
+            if i == plan.before_sub_sum {
+                x = plan.sub_sum.run(e, &x)?;
+            }
             if i == last && plan.spec.halves(plan.log_n) {
                 x = e.with_log_slots(&x, plan.spec.log_slots + 1)?;
             }

@@ -58,15 +58,16 @@ impl KeySwitcher {
         let special = combination.special;
         let cut = self.cut(level, special);
         let basis = cut.params.basis();
-        let digits: Vec<_> =
-            inputs.iter().map(|c| self.digits(Operand::Ciphertext(c), level, special)).collect();
+        let switches = combination.baby.iter().any(Option::is_some);
+        let cut_up = |c| switches.then(|| self.digits(Operand::Ciphertext(c), level, special));
+        let digits: Vec<_> = inputs.iter().map(|&c| cut_up(c)).collect();
         let stages = weighted_sums(
             basis,
             cut.limbs(),
             inputs.len(),
             combination.weights,
             |i| combination.baby.iter().map(|step| step.map(|key| cut.step(key, i))).collect(),
-            |k, i, step| cut.image(inputs[k], &digits[k], step, i),
+            |k, i, step| cut.image(inputs[k], digits[k].as_ref(), step.as_ref(), i),
         );
         drop(digits);
         let giant: Option<Vec<_>> =
@@ -202,23 +203,24 @@ impl Cut<'_> {
         Step { rows: self.rows(&step.key, i).prepared(), permutation: &step.permutation }
     }
 
-    /// The `i`-th limb of the image of a ciphertext under a baby step.
+    /// The `i`-th limb of the image of a ciphertext under a baby step; its digits are there if
+    /// any step needs them.
     fn image<'b>(
         self,
         c: &'b [RnsPoly<Eval>; 2],
-        digits: &'b Digits,
-        step: &Option<Step<'b>>,
+        digits: Option<&'b Digits>,
+        step: Option<&Step<'b>>,
         i: usize,
     ) -> Image<'b>
     where
         Self: 'b,
     {
-        match step {
+        match step.zip(digits) {
             None => {
                 let chain = (i < self.limbs().q()).then(|| self.gadget.special(i));
                 Image::Same(chain.map(|special| (c.each_ref().map(|poly| poly.row(i)), special)))
             }
-            Some(Step { rows, permutation }) => {
+            Some((Step { rows, permutation }, digits)) => {
                 let digits = self.ready(digits, i);
                 let product = self.product(Operand::Ciphertext(c), digits, rows.clone(), i);
                 Image::Switched { product, permutation: Some(permutation) }

@@ -3,7 +3,7 @@
 use super::{BootstrapSpec, OP, Order, Refinement, Values, correction::Correction};
 use crate::{
     Error, Result,
-    circuits::{EvalModPlan, LinearPlan, LinearTransform, dft},
+    circuits::{EvalModPlan, LinearPlan, LinearTransform, Trace, TracePlan, dft},
     ckks::{Chain, Complex, Params, Scale},
     rlwe::Level,
 };
@@ -25,7 +25,7 @@ pub(super) struct Outline<'a> {
     /// Level of the reduction.
     pub high: Level,
     /// Level of its result.
-    reduced: Level,
+    pub reduced: Level,
     pub output_level: Level,
 }
 
@@ -104,6 +104,11 @@ impl<'a> Outline<'a> {
         })
     }
 
+    /// Between two bootstrappings.
+    pub(super) fn usable_levels(&self) -> u32 {
+        self.output_level.0.saturating_sub(self.input_level.0)
+    }
+
     /// Level and scale of the input of a single bootstrapping.
     fn single(&self) -> (Level, Scale) {
         match &self.refinement {
@@ -136,9 +141,17 @@ impl<'a> Outline<'a> {
         self.params.log_n() - 1 - self.spec.log_slots
     }
 
-    /// The rotations of SubSum.
-    pub(super) fn sub_sum(&self) -> Vec<i64> {
-        (0..self.log_gap()).map(|i| 1 << (self.spec.log_slots + i)).collect()
+    /// How many factors of CoeffsToSlots come before SubSum, which commutes with them all: the
+    /// first one comes with raising, but what the last one rounds would be summed.
+    pub(super) fn before_sub_sum(&self) -> usize {
+        usize::from(self.log_gap() == 0 || self.spec.coeffs_to_slots.len() > 1)
+    }
+
+    /// SubSum, which projects to the subring of the slots.
+    pub(super) fn sub_sum(&self) -> Result<TracePlan> {
+        let level = below(self.top, self.before_sub_sum())?;
+        let trace = Trace::to_slots(self.params.log_n(), self.spec.log_slots)?;
+        trace.fastest(self.params.rlwe(), level)
     }
 
     pub(super) fn correction(&self) -> Result<Option<Correction>> {
@@ -164,10 +177,12 @@ impl<'a> Outline<'a> {
         {
             *last = last.to_halves();
         }
-        // Nothing comes between raising and the first matrix where slots fill the ring.
-        let raised = spec.ephemeral_weight.filter(|_| self.log_gap() == 0);
+        let first = self.before_sub_sum() > 0;
+        let raised = spec.ephemeral_weight.filter(|_| first);
+        // SubSum adds what the first matrix has rounded in each of its terms.
+        let room_bits = if first { f64::from(self.log_gap()) / 2.0 } else { 0.0 };
         let out = self.reduction_scale();
-        self.plan_all(&matrices, (self.top, self.base), raised, |_| out)
+        self.plan_all(&matrices, (self.top, self.base), raised, room_bits, |_| out)
     }
 
     pub(super) fn eval_mod(&self) -> Result<EvalModPlan> {
@@ -194,7 +209,7 @@ impl<'a> Outline<'a> {
             let from = correction.map_or(self.single(), |correction| {
                 (correction.output_level(), correction.output_scale())
             });
-            return self.plan_all(&matrices, from, None, |_| self.message_scale);
+            return self.plan_all(&matrices, from, None, 0.0, |_| self.message_scale);
         }
         if let Some(first) = matrices.first_mut() {
             if self.halves() {
@@ -205,7 +220,7 @@ impl<'a> Outline<'a> {
             }
         }
         let from = (self.reduced, self.result_scale(self.reduced));
-        self.plan_all(&matrices, from, None, |level| self.result_scale(level))
+        self.plan_all(&matrices, from, None, 0.0, |level| self.result_scale(level))
     }
 
     /// The factors of a map, at least one: scales change there.
@@ -222,12 +237,14 @@ impl<'a> Outline<'a> {
     }
 
     /// Plans of matrices that follow each other, from `level` and `scale` on; `out` is the
-    /// scale of the last result by its level. Those in between change theirs evenly.
+    /// scale of the last result by its level. Those in between change theirs evenly, but for
+    /// `room_bits` more of the first.
     fn plan_all(
         &self,
         matrices: &[LinearTransform],
         (level, scale): (Level, Scale),
         raised: Option<u32>,
+        room_bits: f64,
         out: impl Fn(Level) -> Scale,
     ) -> Result<Vec<LinearPlan>> {
         let (log_n, chain) = (self.params.log_n(), self.chain());
@@ -237,7 +254,12 @@ impl<'a> Outline<'a> {
         let mut plans = Vec::with_capacity(matrices.len());
         for (i, matrix) in matrices.iter().enumerate() {
             let last = i + 1 == matrices.len();
-            let to = if last { out } else { from * Scale::from_log2(step) };
+            let even = scale * Scale::from_log2(step * (i + 1) as f64);
+            let to = match i {
+                _ if last => out,
+                0 => even * Scale::from_log2(room_bits),
+                _ => even,
+            };
             let at = Level(level.0 - i as u32);
             plans.push(match raised.filter(|_| i == 0) {
                 Some(weight) => matrix.plan_raised(log_n, chain, at, [from, to], weight)?,

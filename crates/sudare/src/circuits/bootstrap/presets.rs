@@ -1,11 +1,14 @@
 //! Named sets for bootstrapping: parameters with a way to bootstrap in them.
 
-use super::{BootstrapSpec, Order, Refinement, Values, reproductions::reproductions};
+use super::{
+    BootstrapPlan, BootstrapSpec, Order, Refinement, Values, outline::Outline,
+    reproductions::reproductions,
+};
 use crate::{
     Error, Result,
     circuits::{EvalModSpec, ModMethod},
-    ckks::{Preset, Spec},
-    rlwe::Raise,
+    ckks::{Params, Preset, Spec},
+    rlwe::{Level, Raise},
 };
 
 /// A named parameter set with a way to bootstrap in it.
@@ -41,6 +44,26 @@ pub fn presets() -> Vec<BootstrapPreset> {
 }
 
 impl BootstrapPreset {
+    /// The plan for `2^log_slots` slots in the parameters of the set.
+    ///
+    /// Fewer slots may take fewer factors of the maps. The modulus is raised no higher than for
+    /// as many levels as all slots leave, and for a reduction at levels of its size.
+    ///
+    /// # Errors
+    /// As [`BootstrapSpec::plan`].
+    pub fn plan(&self, params: &Params, log_slots: u32) -> Result<BootstrapPlan> {
+        let top = params.top();
+        if log_slots == self.bootstrap.log_slots {
+            return self.bootstrap.plan(params, top);
+        }
+        let fewer = self.bootstrap.with_log_slots(log_slots);
+        let [all, few] =
+            [Outline::new(&self.bootstrap, params, top)?, Outline::new(&fewer, params, top)?];
+        let usable = few.usable_levels().saturating_sub(all.usable_levels());
+        let spared = usable.min(few.reduced.0.saturating_sub(all.reduced.0));
+        fewer.plan(params, Level(top.0 - spared))
+    }
+
     pub(super) fn new(
         name: &str,
         summary: &str,

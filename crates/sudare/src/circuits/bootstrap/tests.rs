@@ -214,6 +214,38 @@ fn the_raised_polynomial_comes_to_the_slots_and_loses_its_integers() {
 #[test]
 fn few_slots_are_projected_to_their_subring() {
     let s = Setup::new(Order::SlotsToCoeffsFirst, Values::Complex, 4);
-    let steps: Vec<i64> = (0..5).map(|i| 16 << i).collect();
-    assert_eq!(s.bootstrapper.plan().sub_sum, steps);
+    let plan = s.bootstrapper.plan();
+    assert_eq!(plan.sub_sum.groups().iter().product::<usize>(), 32);
+    // After the first of two factors.
+    assert_eq!(plan.before_sub_sum, 1);
+    let level = Level(plan.top().0 - 1);
+    let keys = plan.sub_sum.required_keys(level);
+    let rotations = KeyRequest::new().rotations(LOG_N, (1..32).map(|i| 16 * i), level);
+    assert!(keys.galois.iter().all(|key| rotations.galois.iter().any(|other| other == key)));
+    let needed = &plan.required_keys().galois;
+    assert!(keys.galois.iter().all(|(g, &level)| needed.get(g).is_some_and(|&l| l >= level)));
+}
+
+#[test]
+fn fewer_slots_take_fewer_factors_and_are_raised_no_higher_than_they_need() {
+    let set = preset("n16-boot").unwrap();
+    let params = Params::new(set.preset.spec.clone()).unwrap();
+    let full = set.plan(&params, 15).unwrap();
+    assert_eq!((full.top(), full.spec()), (params.top(), &set.bootstrap));
+    let shape = |log_slots| {
+        let BootstrapSpec { coeffs_to_slots, slots_to_coeffs, .. } =
+            set.bootstrap.with_log_slots(log_slots);
+        [coeffs_to_slots, slots_to_coeffs]
+    };
+    assert_eq!(shape(15), [vec![4, 4, 4, 3], vec![5, 5, 5]]);
+    assert_eq!(shape(8), [vec![4, 4], vec![4, 4]]);
+    assert_eq!(shape(9), [vec![3, 3, 3], vec![5, 4]]);
+    assert_eq!(shape(1), [vec![1], vec![1]]);
+    for (log_slots, spared) in [(1, 3), (5, 2), (8, 2), (14, 0)] {
+        let plan = set.plan(&params, log_slots).unwrap();
+        assert_eq!(plan.top().0 + spared, params.top().0, "{log_slots}");
+        let lost = u32::from(log_slots == 14);
+        assert!(plan.usable_levels() + lost >= full.usable_levels(), "{log_slots}");
+        assert!(plan.eval_mod().output_level() >= full.eval_mod().output_level());
+    }
 }
