@@ -18,3 +18,12 @@ pub use poly::{Coeff, Eval, Repr, RnsPoly};
 /// Words of a row that are worked on at a time where many rows meet: a few
 /// dozen such pieces fit the second cache.
 pub(crate) const TILE: usize = 1 << 10;
+
+/// Room for a tile, aligned to vectors.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+pub(crate) struct Tile(pub(crate) [u64; TILE]);
+
+impl Tile {
+    pub(crate) const ZERO: Self = Self([0; TILE]);
+}

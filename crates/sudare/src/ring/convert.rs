@@ -1,6 +1,6 @@
 //! Exact change of basis.
 
-use super::{Coeff, Eval, LimbSet, RnsBasis, RnsPoly, TILE};
+use super::{Coeff, Eval, LimbSet, RnsBasis, RnsPoly, TILE, Tile};
 use sudare_arith::{Fractions, Modulus, Permutation, Shoup, mem::Buf, par};
 
 /// From residues modulo the primes `q_i` of a set, with product `Q`, to residues
@@ -63,9 +63,9 @@ impl BaseConverter {
         y: impl IntoIterator<Item = &'a [u64]>,
         out: impl IntoIterator<Item = (usize, &'a mut [u64])>,
     ) {
-        let mut quotients = [0; TILE];
+        let mut quotients = Tile::ZERO;
         let mut y: Vec<&[u64]> = y.into_iter().collect();
-        let quotients = &mut quotients[..y.first().map_or(0, |row| row.len())];
+        let quotients = &mut quotients.0[..y.first().map_or(0, |row| row.len())];
         self.fractions.round_sum(&y, quotients);
         y.push(quotients);
         for (k, out) in out {
@@ -194,12 +194,12 @@ impl Divider {
             dividend.prepare();
             let (table, w) = (basis.table(limbs, i), self.inverse[i]);
             table.forward_rows(&mut rows);
-            let mut values = [[0; TILE]; P];
+            let mut values = [Tile::ZERO; P];
             for start in (0..n).step_by(TILE) {
                 let len = TILE.min(n - start);
-                dividend.write(start, values.each_mut().map(|tile| &mut tile[..len]));
+                dividend.write(start, values.each_mut().map(|tile| &mut tile.0[..len]));
                 for (row, value) in rows.iter_mut().zip(&values) {
-                    table.modulus().sub_scale_from(&mut row[start..][..len], &value[..len], w);
+                    table.modulus().sub_scale_from(&mut row[start..][..len], &value.0[..len], w);
                 }
             }
             if let Some((g, targets)) = target {

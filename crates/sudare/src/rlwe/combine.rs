@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    ring::{Dividend, Divider, Eval, LimbSet, PackedPolys, RnsBasis, RnsPoly, TILE},
+    ring::{Dividend, Divider, Eval, LimbSet, PackedPolys, RnsBasis, RnsPoly},
 };
 use sudare_arith::{Modulus, Permutation, Shoup, par};
 
@@ -171,12 +171,13 @@ fn weighted_sums<'b, S>(
         let images: Vec<Vec<Image<'_>>> = (0..count).map(images).collect();
         let words = Permutation::block_words(basis.log_n());
         let most = images.iter().map(Vec::len).max().unwrap_or(0);
-        let mut blocks = vec![0; 2 * words * most];
+        let mut blocks = basis.pool().take(2 * words * (most + 1));
+        let (scratch, blocks) = blocks.split_at_mut(2 * words);
         for start in (0..basis.n()).step_by(words) {
             for (images, sums) in images.iter().zip(&mut sums) {
                 for (image, block) in images.iter().zip(blocks.chunks_mut(2 * words)) {
                     let (first, second) = block.split_at_mut(words);
-                    image.write(m, start, [first, second]);
+                    image.write(m, start, scratch, [first, second]);
                 }
                 for (sum, StageWeights { steps, polys }) in sums.iter_mut().zip(weights) {
                     let weights: Vec<&[u8]> = (0..steps.len())
@@ -244,11 +245,13 @@ impl Cut<'_> {
             product.prepare();
             let image = Image::Switched { product, permutation: Some(permutation) };
             let words = Permutation::block_words(basis.log_n());
-            let mut blocks = [(); 3].map(|()| vec![0; words]);
-            let [a, b, c] = &mut blocks;
+            let mut blocks = basis.pool().take(5 * words);
+            let (scratch, blocks) = blocks.split_at_mut(2 * words);
+            let (a, rest) = blocks.split_at_mut(words);
+            let (b, c) = rest.split_at_mut(words);
             let halves = first.chunks_mut(words).zip(second.chunks_mut(words));
             for (block, (first, second)) in halves.enumerate() {
-                image.write(m, block * words, [a, b]);
+                image.write(m, block * words, scratch, [a, b]);
                 let source = permutation.source_block(block) * words;
                 permutation.apply_block(block, c, &kept.row(i)[source..][..words]);
                 m.add_assign(first, c);
@@ -276,8 +279,8 @@ enum Image<'a> {
 }
 
 impl Image<'_> {
-    /// Writes a block of evaluations from `start` on of both halves.
-    fn write(&self, m: &Modulus, start: usize, out: [&mut [u64]; 2]) {
+    /// Writes a block of evaluations from `start` on of both halves, with room for as much.
+    fn write(&self, m: &Modulus, start: usize, scratch: &mut [u64], out: [&mut [u64]; 2]) {
         match self {
             Self::Same(Some((rows, special))) => {
                 for (out, row) in out.into_iter().zip(rows) {
@@ -287,23 +290,16 @@ impl Image<'_> {
             }
             Self::Same(None) => out.into_iter().for_each(|out| out.fill(0)),
             Self::Switched { product, permutation: None } => {
-                let [first, second] = out;
-                let tiles = first.chunks_mut(TILE).zip(second.chunks_mut(TILE)).enumerate();
-                for (t, (first, second)) in tiles {
-                    product.write(start + t * TILE, [first, second]);
-                }
+                product.write_tiles(start, out);
             }
             Self::Switched { product, permutation: Some(permutation) } => {
                 let words = out[0].len();
                 let block = start / words;
                 let source = permutation.source_block(block) * words;
-                let mut values = [[0; 2 * TILE]; 2];
-                for tile in (0..words).step_by(TILE) {
-                    let end = words.min(tile + TILE);
-                    product.write(source + tile, values.each_mut().map(|v| &mut v[tile..end]));
-                }
-                for (out, value) in out.into_iter().zip(&values) {
-                    permutation.apply_block(block, out, &value[..words]);
+                let (first, second) = scratch.split_at_mut(words);
+                product.write_tiles(source, [first, second]);
+                for (out, value) in out.into_iter().zip([&*first, &*second]) {
+                    permutation.apply_block(block, out, value);
                 }
             }
         }

@@ -3,7 +3,7 @@ use super::{
     keys::GaloisKey,
     switch::{Cut, Limb},
 };
-use crate::ring::{Dividend, Eval, RnsPoly, TILE};
+use crate::ring::{Dividend, Eval, RnsPoly};
 use sudare_arith::{NttTable, Permutation, mem::Buf, par};
 
 impl KeySwitcher {
@@ -115,7 +115,7 @@ impl Dividend<1> for ImageSum<'_> {
         let basis = cut.params.basis();
         let mut sum = basis.pool().take(basis.n());
         let words = Permutation::block_words(basis.log_n());
-        let mut scratch = vec![0; 3 * words];
+        let mut scratch = basis.pool().take(3 * words);
         let (products, image) = scratch.split_at_mut(2 * words);
         let halves = self.first.chunks_mut(words).zip(sum.chunks_mut(words));
         for (block, (first, second)) in halves.enumerate() {
@@ -131,10 +131,7 @@ impl Dividend<1> for ImageSum<'_> {
             for (product, permutation) in &images {
                 let source = permutation.source_block(block) * words;
                 let (a, b) = products.split_at_mut(words);
-                let tiles = a.chunks_mut(TILE).zip(b.chunks_mut(TILE)).enumerate();
-                for (t, (a, b)) in tiles {
-                    product.write(source + t * TILE, [a, b]);
-                }
+                product.write_tiles(source, [&mut *a, &mut *b]);
                 m.add_assign(a, &kept[source..][..words]);
                 permutation.apply_block(block, image, a);
                 m.add_assign(first, image);

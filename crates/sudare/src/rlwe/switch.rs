@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    ring::{Dividend, Divider, Eval, LimbSet, RnsPoly, TILE, columns},
+    ring::{Dividend, Divider, Eval, LimbSet, RnsPoly, TILE, Tile, columns},
 };
 use core::ops::{Deref, Range};
 use std::sync::Arc;
@@ -44,15 +44,20 @@ pub(crate) enum Operand<'a> {
 }
 
 impl<'a> Operand<'a> {
-    /// Evaluations modulo the `i`-th prime, from `start` on, of what is switched.
-    fn write_switched(self, m: &Modulus, i: usize, start: usize, out: &mut [u64]) {
-        let len = out.len();
-        let part = |poly: &'a RnsPoly<Eval>| &poly.row(i)[start..][..len];
+    /// The polynomial that is switched, if it is there.
+    fn switched(self) -> Option<&'a RnsPoly<Eval>> {
         match self {
-            Self::Ciphertext([_, c]) | Self::Alone(c) => out.copy_from_slice(part(c)),
-            Self::Product { factors: [[_, a1], [_, b1]], .. } => {
-                m.mul_rows(out, part(a1), part(b1));
-            }
+            Self::Ciphertext([_, c]) | Self::Alone(c) => Some(c),
+            Self::Product { .. } => None,
+        }
+    }
+
+    /// Where what is switched is a product: its evaluations modulo the `i`-th prime, from
+    /// `start` on.
+    fn write_switched(self, m: &Modulus, i: usize, start: usize, out: &mut [u64]) {
+        if let Self::Product { factors: [[_, a1], [_, b1]], .. } = self {
+            let len = out.len();
+            m.mul_rows(out, &a1.row(i)[start..][..len], &b1.row(i)[start..][..len]);
         }
     }
 
@@ -66,8 +71,8 @@ impl<'a> Operand<'a> {
             Self::Alone(_) => {}
             Self::Product { factors: [[a0, a1], [b0, b1]], addend } => {
                 let [a0, a1, b0, b1] = [a0, a1, b0, b1].map(part);
-                let mut product = [0; TILE];
-                let product = &mut product[..len];
+                let mut product = Tile::ZERO;
+                let product = &mut product.0[..len];
                 let keep = |product: &mut [u64], half: usize, out: &mut [u64]| {
                     if let Some(c) = addend {
                         m.add_assign(product, part(&c[half]));
@@ -377,11 +382,9 @@ impl<'a> Cut<'a> {
             let table = basis.table(limbs, i);
             let owned = self.gadget.owned(self.gadget.owner(i), limbs.q());
             let factor = self.gadget.lift(owned.end).inverse(i - owned.start);
-            match operand {
-                Operand::Ciphertext([_, c]) | Operand::Alone(c) => {
-                    table.inverse_into(row, c.row(i), factor);
-                }
-                Operand::Product { .. } => {
+            match operand.switched() {
+                Some(c) => table.inverse_into(row, c.row(i), factor),
+                None => {
                     for (t, tile) in row.chunks_mut(TILE).enumerate() {
                         operand.write_switched(table.modulus(), i, t * TILE, tile);
                     }
@@ -511,6 +514,16 @@ struct Owner {
     special: Shoup,
 }
 
+impl Product<'_> {
+    /// [`Dividend::write`] of any length, tile by tile.
+    pub(super) fn write_tiles(&self, start: usize, [first, second]: [&mut [u64]; 2]) {
+        let tiles = first.chunks_mut(TILE).zip(second.chunks_mut(TILE)).enumerate();
+        for (t, (first, second)) in tiles {
+            self.write(start + t * TILE, [first, second]);
+        }
+    }
+}
+
 impl Dividend<2> for Product<'_> {
     fn prepare(&mut self) {
         if let Limb::Lifted(rows) = &mut self.digits {
@@ -523,14 +536,20 @@ impl Dividend<2> for Product<'_> {
         let m = self.table.modulus();
         let [first, second] = out;
         let len = first.len();
-        let mut own = [0; TILE];
-        let own = &mut own[..len];
+        let mut own;
         let mut digits = match &self.digits {
             Limb::Lifted(rows) => cut(rows, start, len),
             Limb::Ready(rows) => cut(rows, start, len),
         };
         if let Some(Owner { digit: Some(digit), limb, .. }) = self.owner {
-            self.operand.write_switched(m, limb, start, own);
+            let own = match self.operand.switched() {
+                Some(c) => &c.row(limb)[start..][..len],
+                None => {
+                    own = Tile::ZERO;
+                    self.operand.write_switched(m, limb, start, &mut own.0[..len]);
+                    &own.0[..len]
+                }
+            };
             digits.insert(digit, own);
         }
         self.keys.multiply(&digits, start, [first, second]);
