@@ -198,7 +198,6 @@ fn high() -> BootstrapPreset {
 fn fast() -> BootstrapPreset {
     let set = complex();
     let bootstrap = BootstrapSpec {
-        coeffs_to_slots: vec![5, 5, 5],
         eval_mod: EvalModSpec {
             log2_ratio: 8.0,
             method: ModMethod::Cosine { degree: 24, double_angles: 3 },
