@@ -55,20 +55,18 @@ pub(super) struct Refresh {
 }
 
 fn spec(layout: &Layout) -> BootstrapSpec {
-    let log_slots = layout.block.ilog2();
-    let factors = vec![1; log_slots.div_ceil(LAYERS) as usize];
-    let any = BootstrapSpec {
-        log_slots,
+    let factor = BootstrapSpec {
+        log_slots: LAYERS,
         order: Order::SlotsToCoeffsFirst,
         values: Values::Real,
         ephemeral_weight: Some(Raise::DEFAULT_WEIGHT),
-        coeffs_to_slots: factors.clone(),
-        slots_to_coeffs: factors,
+        coeffs_to_slots: vec![LAYERS],
+        slots_to_coeffs: vec![LAYERS],
         eval_mod: EVAL_MOD,
         correction: false,
         refinement: None,
     };
-    any.with_log_slots(log_slots)
+    factor.with_log_slots(layout.block.ilog2())
 }
 
 /// Sizes of primes, and the default scale, for bootstrapping around the levels of a segment.

@@ -146,20 +146,27 @@ pub struct BootstrapPlan {
 
 impl BootstrapSpec {
     /// The same for `2^log_slots` slots: as few factors of the maps as have no more layers than
-    /// the largest has now.
+    /// the largest has now. With a [`Refinement`], whose input level has primes of its own,
+    /// SlotsToCoeffs keeps as many factors as it has layers for.
     #[must_use]
     pub fn with_log_slots(&self, log_slots: u32) -> Self {
-        let split = |factors: &[u32]| {
-            let largest = factors.iter().copied().max().unwrap_or(log_slots).max(1);
-            let count = log_slots.div_ceil(largest).max(1);
+        let fewest = |factors: &[u32]| {
+            let largest = factors.iter().copied().max().unwrap_or(log_slots);
+            log_slots.div_ceil(largest.max(1))
+        };
+        let split = |count: u32| {
             let parts =
                 (0..count).rev().map(|i| log_slots * (i + 1) / count - log_slots * i / count);
-            parts.filter(|&layers| layers > 0).collect()
+            parts.collect()
+        };
+        let to_coeffs = match self.refinement {
+            Some(_) => log_slots.min(self.slots_to_coeffs.len() as u32),
+            None => fewest(&self.slots_to_coeffs),
         };
         Self {
             log_slots,
-            coeffs_to_slots: split(&self.coeffs_to_slots),
-            slots_to_coeffs: split(&self.slots_to_coeffs),
+            coeffs_to_slots: split(fewest(&self.coeffs_to_slots)),
+            slots_to_coeffs: split(to_coeffs),
             ..self.clone()
         }
     }
