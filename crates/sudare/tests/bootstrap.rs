@@ -152,30 +152,30 @@ fn spec(order: Order, values: Values, way: usize, log_slots: u32) -> BootstrapSp
     spec
 }
 
-/// `-log2` of the largest error that each choice has, for each number of [`LOG_SLOTS`]. The
-/// sine alone leaves 11.3 bits of messages of 1. With CoeffsToSlots first, messages are
-/// smaller for many slots, errors of all coefficients add up in the slots, and those that the
-/// cosine has in common most of all.
+/// `-log2` of the largest error that each choice has in 16 slots or more, for each number of
+/// [`LOG_SLOTS`]. The sine alone leaves 11.3 bits of messages of 1. With CoeffsToSlots first,
+/// messages are smaller for many slots, errors of all coefficients add up in the slots, and
+/// those that the cosine has in common most of all.
 #[rustfmt::skip]
 const PRECISIONS: [(Order, Values, usize, [f64; 5]); 18] = [
-    (Order::SlotsToCoeffsFirst, Values::Complex, 0, [10.9, 10.9, 11.6, 14.5, 21.6]),
-    (Order::SlotsToCoeffsFirst, Values::Complex, 1, [20.8, 20.8, 21.4, 24.1, 24.4]),
-    (Order::SlotsToCoeffsFirst, Values::Complex, 2, [23.0, 23.2, 23.4, 24.3, 26.2]),
-    (Order::SlotsToCoeffsFirst, Values::Complex, 3, [10.9, 10.9, 11.6, 14.5, 21.5]),
-    (Order::SlotsToCoeffsFirst, Values::Complex, 4, [23.9, 23.7, 24.1, 26.9, 27.7]),
-    (Order::SlotsToCoeffsFirst, Values::Real, 0, [11.3, 11.3, 13.0, 21.8, 29.3]),
-    (Order::SlotsToCoeffsFirst, Values::Real, 1, [21.0, 21.1, 23.2, 24.4, 26.5]),
-    (Order::SlotsToCoeffsFirst, Values::Real, 2, [23.3, 23.4, 23.7, 24.5, 26.7]),
-    (Order::SlotsToCoeffsFirst, Values::Real, 3, [11.3, 11.3, 13.0, 21.5, 26.3]),
-    (Order::SlotsToCoeffsFirst, Values::Real, 4, [24.1, 24.2, 24.7, 27.7, 29.0]),
-    (Order::CoeffsToSlotsFirst, Values::Complex, 0, [17.1, 18.0, 14.9, 16.0, 21.6]),
-    (Order::CoeffsToSlotsFirst, Values::Complex, 2, [17.1, 18.0, 22.1, 23.9, 24.4]),
-    (Order::CoeffsToSlotsFirst, Values::Complex, 3, [19.0, 18.0, 14.9, 16.0, 21.5]),
-    (Order::CoeffsToSlotsFirst, Values::Complex, 4, [21.8, 22.0, 24.7, 25.8, 27.5]),
-    (Order::CoeffsToSlotsFirst, Values::Real, 0, [17.3, 18.5, 18.2, 23.0, 25.5]),
-    (Order::CoeffsToSlotsFirst, Values::Real, 2, [17.2, 18.4, 21.3, 23.6, 26.5]),
-    (Order::CoeffsToSlotsFirst, Values::Real, 3, [19.9, 19.0, 18.3, 24.0, 26.3]),
-    (Order::CoeffsToSlotsFirst, Values::Real, 4, [21.2, 21.8, 24.9, 27.6, 29.2]),
+    (Order::SlotsToCoeffsFirst, Values::Complex, 0, [10.9, 10.9, 11.5, 11.4, 11.4]),
+    (Order::SlotsToCoeffsFirst, Values::Complex, 1, [20.7, 20.8, 21.4, 21.3, 21.5]),
+    (Order::SlotsToCoeffsFirst, Values::Complex, 2, [23.0, 23.2, 23.4, 23.5, 23.5]),
+    (Order::SlotsToCoeffsFirst, Values::Complex, 3, [10.9, 10.9, 11.5, 11.4, 11.4]),
+    (Order::SlotsToCoeffsFirst, Values::Complex, 4, [23.9, 23.9, 24.1, 24.1, 24.5]),
+    (Order::SlotsToCoeffsFirst, Values::Real, 0, [11.3, 11.3, 13.0, 11.8, 11.8]),
+    (Order::SlotsToCoeffsFirst, Values::Real, 1, [21.0, 21.1, 23.2, 22.1, 22.0]),
+    (Order::SlotsToCoeffsFirst, Values::Real, 2, [23.4, 23.4, 24.1, 23.7, 24.4]),
+    (Order::SlotsToCoeffsFirst, Values::Real, 3, [11.3, 11.3, 13.0, 11.8, 11.8]),
+    (Order::SlotsToCoeffsFirst, Values::Real, 4, [24.2, 24.2, 24.7, 24.7, 24.6]),
+    (Order::CoeffsToSlotsFirst, Values::Complex, 0, [17.1, 17.9, 14.9, 11.7, 11.4]),
+    (Order::CoeffsToSlotsFirst, Values::Complex, 2, [17.1, 17.9, 22.0, 23.2, 23.5]),
+    (Order::CoeffsToSlotsFirst, Values::Complex, 3, [19.1, 17.9, 14.9, 11.7, 11.4]),
+    (Order::CoeffsToSlotsFirst, Values::Complex, 4, [21.7, 22.1, 24.8, 24.3, 24.4]),
+    (Order::CoeffsToSlotsFirst, Values::Real, 0, [17.2, 18.6, 18.4, 13.0, 11.8]),
+    (Order::CoeffsToSlotsFirst, Values::Real, 2, [17.3, 18.3, 22.2, 23.8, 23.5]),
+    (Order::CoeffsToSlotsFirst, Values::Real, 3, [19.9, 19.1, 18.3, 13.0, 11.8]),
+    (Order::CoeffsToSlotsFirst, Values::Real, 4, [21.2, 22.2, 24.6, 24.6, 24.6]),
 ];
 
 #[test]
@@ -185,12 +185,17 @@ fn every_choice_gives_its_input_back() {
             let s = Setup::new(&spec(order, values, way, log_slots));
             let name = format!("{order:?} {values:?} {:?} 2^{log_slots}", WAYS[way]);
             assert_eq!(s.plan.usable_levels(), s.plan.output_level().0 - s.plan.input_level().0);
-            let a = s.encrypt(s.plan.input_level(), 1);
-            let b = s.run(&a);
-            assert_eq!(b.level(), s.plan.output_level(), "{name}");
-            assert!(b.scale().matches(s.session.params.scale_at(b.level())), "{name}");
-            let (mean, most) = s.bits(&b, &a);
-            assert!(most > expected - 0.6, "{name}: {most:.2} bits, mean {mean:.2}");
+            // The error of one slot says little.
+            let inputs = 1..=(16 >> log_slots).max(1);
+            let least = inputs.fold(f64::INFINITY, |least, seed| {
+                let a = s.encrypt(s.plan.input_level(), seed);
+                let b = s.run(&a);
+                assert_eq!(b.level(), s.plan.output_level(), "{name}");
+                assert!(b.scale().matches(s.session.params.scale_at(b.level())), "{name}");
+                let (_, most) = s.bits(&b, &a);
+                least.min(most)
+            });
+            assert!(least > expected - 0.6, "{name}: {least:.2} bits");
         }
     }
 }
