@@ -386,14 +386,14 @@ impl TraceCost {
     }
 
     /// The time that this takes on one thread of the machine of `docs/performance.md`, good
-    /// for comparing one plan with another: weights were fitted to sums of `2^15` images in 5 to
-    /// 15 groups at `N = 2^15` with 1, 5 and 10 special primes.
+    /// for comparing one plan with another. Weights were fitted to sums of `2^15` images in 5 to
+    /// 15 groups at `N = 2^15`.
     #[must_use]
     pub fn nanoseconds(&self) -> f64 {
         let words = f64::from(self.log_n).exp2();
         let per_word = 0.2 * f64::from(self.log_n) * self.transforms as f64
             + 0.25 * self.conversions as f64
-            + 1.1 * self.images as f64;
+            + 1.6 * self.images as f64;
         words * per_word + 0.08 * self.key_bytes as f64
     }
 }
