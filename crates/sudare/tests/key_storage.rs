@@ -93,8 +93,10 @@ fn all_keys_give_the_same_bits() {
     ];
     let (all, half) = (request.bytes(rlwe).unwrap(), request.small_bytes(rlwe).unwrap());
     let sizes = [half, all, half, all / 2, half - all / 2];
-    // All but the relinearisation key have no second halves.
-    let relinearize = rlwe.switching_key_bytes(request.relinearize.unwrap());
+    // All but the relinearisation keys have no second halves.
+    let low = request.low.iter().filter(|(_, keys)| keys.relinearize);
+    let low = low.map(|(&level, _)| 2 * rlwe.basis().packed_bytes(rlwe.low_limbs(level).unwrap()));
+    let relinearize = rlwe.switching_key_bytes(request.relinearize.unwrap()) + low.sum::<u64>();
     assert_eq!((whole.bytes(), half), (all, (all + relinearize) / 2));
 
     let encoder = Encoder::new(&params);
