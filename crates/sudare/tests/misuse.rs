@@ -184,8 +184,9 @@ fn low_keys_above_their_level() {
     let params = Params::new(spec.clone()).unwrap();
     let request = KeyRequest::new().relinearize(LOW).rotations(6, [1], LOW);
     let low = request.into_low(params.rlwe());
-    // Two primes of the chain and two special ones, priced at their own modulus.
-    assert_eq!((low.count(), low.bytes(params.rlwe())), (2, Ok(2 * 2 * 4 * 8 * 64)));
+    // Two primes of the chain, of six bytes, and two special ones, of seven; priced at their
+    // own modulus.
+    assert_eq!((low.count(), low.bytes(params.rlwe())), (2, Ok(2 * 2 * (6 + 6 + 7 + 7) * 64)));
     let [price] = low.priced_keys(params.rlwe()).unwrap().try_into().unwrap();
     assert!(price.what.contains("low") && (price.log2_q - 190.0).abs() < 0.1, "{price:?}");
     let s = session(spec, &low);
