@@ -9,7 +9,8 @@ use crate::{
 ///
 /// It is an evaluator whose ciphertexts are vectors, all of one length, with the
 /// same level and scale throughout. Products reach the evaluator inside together,
-/// by [`Ops::mul_many`] and its like, where they can share the reading of a key. The results are those of one run after the other.
+/// by [`Ops::mul_many`] and its like, where they can share the reading of a key. The
+/// results are those of one run after the other.
 ///
 /// ```
 /// use sudare::ckks::{Chain, Complex, Scale};

@@ -49,7 +49,7 @@ fn scalar_factor(m: &Modulus, w: Shoup) -> Shoup {
     Shoup { value: w.value, quotient: m.quotient(w.value) }
 }
 
-fn advance(rows: &[*const u64], by: usize) -> Vec<*const u64> {
+fn advance<T>(rows: &[*const T], by: usize) -> Vec<*const T> {
     rows.iter().map(|p| p.wrapping_add(by)).collect()
 }
 
@@ -247,8 +247,8 @@ unsafe fn mul_sum_packed<L: Lanes>(
         let packed = |t: usize, i: usize| packing.load(b.get_unchecked(t).add(i * packing.width));
         write_sums(lanes, out, a.len(), word, packed, end);
         if end < len {
-            let rest: Vec<_> = b.iter().map(|p| p.wrapping_add(end * packing.width)).collect();
-            (SCALAR.mul_sum_packed)(m, out.add(end), &advance(a, end), &rest, len - end);
+            let b = advance(b, end * packing.width);
+            (SCALAR.mul_sum_packed)(m, out.add(end), &advance(a, end), &b, len - end);
         }
     }
 }

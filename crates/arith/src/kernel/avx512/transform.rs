@@ -371,10 +371,10 @@ pub(super) unsafe fn forward<L: Lanes>(t: &NttTable, rows: &[*mut u64]) {
     // SAFETY: rows have N words; `twiddles` laid the table out for this code.
     unsafe {
         let lanes = L::new(t.modulus());
+        if let Some(row) = rows.first() {
+            (0..lines * ROW).step_by(LANES).for_each(|i| prefetch(row.add(i)));
+        }
         for (k, row) in rows.iter().enumerate() {
-            if k == 0 {
-                (0..lines * ROW).step_by(LANES).for_each(|i| prefetch(row.add(i)));
-            }
             for column in (0..ROW).step_by(LANES) {
                 let far = Strided { start: row.add(column), stride: ROW };
                 forward_columns(lanes, Same(twiddles), lines, far, near);
