@@ -231,7 +231,7 @@ impl Cut<'_> {
 
     /// `next + g(sum)` modulo `QP`: the first half of `sum` stays undivided.
     fn giant_step(self, sum: &Raised, giant: &[Step<'_>], mut next: Raised) -> Raised {
-        let (basis, limbs) = (self.params.basis(), self.limbs());
+        let basis = self.params.basis();
         let [kept, switched] = sum;
         let [switched] = self.divider(Down::Special).divide(basis, [switched]);
         let operand = Operand::Alone(&switched);
@@ -239,24 +239,14 @@ impl Cut<'_> {
         let [first, second] = &mut next;
         let jobs = self.by_limb(&mut digits).zip(first.rows_mut().zip(second.rows_mut()));
         par::for_each(jobs, |((i, rows), (first, second))| {
-            let m = basis.modulus(limbs, i);
             let Step { rows: keys, permutation } = giant[i].clone();
             let mut product = self.product(operand, Limb::Lifted(rows), keys, i);
             product.prepare();
-            let image = Image::Switched { product, permutation: Some(permutation) };
             let words = Permutation::block_words(basis.log_n());
-            let mut blocks = basis.pool().take(5 * words);
-            let (scratch, blocks) = blocks.split_at_mut(2 * words);
-            let (a, rest) = blocks.split_at_mut(words);
-            let (b, c) = rest.split_at_mut(words);
+            let mut scratch = basis.pool().take(3 * words);
             let halves = first.chunks_mut(words).zip(second.chunks_mut(words));
             for (block, (first, second)) in halves.enumerate() {
-                image.write(m, block * words, scratch, [a, b]);
-                let source = permutation.source_block(block) * words;
-                permutation.apply_block(block, c, &kept.row(i)[source..][..words]);
-                m.add_assign(first, c);
-                m.add_assign(first, a);
-                m.add_assign(second, b);
+                product.add_image(permutation, kept.row(i), block, &mut scratch, [first, second]);
             }
         });
         next

@@ -116,7 +116,6 @@ impl Dividend<1> for ImageSum<'_> {
         let mut sum = basis.pool().take(basis.n());
         let words = Permutation::block_words(basis.log_n());
         let mut scratch = basis.pool().take(3 * words);
-        let (products, image) = scratch.split_at_mut(2 * words);
         let halves = self.first.chunks_mut(words).zip(sum.chunks_mut(words));
         for (block, (first, second)) in halves.enumerate() {
             let start = block * words;
@@ -129,14 +128,13 @@ impl Dividend<1> for ImageSum<'_> {
                 }
             }
             for (product, permutation) in &images {
-                let source = permutation.source_block(block) * words;
-                let (a, b) = products.split_at_mut(words);
-                product.write_tiles(source, [&mut *a, &mut *b]);
-                m.add_assign(a, &kept[source..][..words]);
-                permutation.apply_block(block, image, a);
-                m.add_assign(first, image);
-                permutation.apply_block(block, image, b);
-                m.add_assign(second, image);
+                product.add_image(
+                    permutation,
+                    kept,
+                    block,
+                    &mut scratch,
+                    [&mut *first, &mut *second],
+                );
             }
         }
         self.second = Some(sum);

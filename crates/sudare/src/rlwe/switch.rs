@@ -522,6 +522,29 @@ impl Product<'_> {
             self.write(start + t * TILE, [first, second]);
         }
     }
+
+    /// Adds a block of the image, under what follows the key, of the product with the row `kept`
+    /// added to its first half. Needs room for three blocks.
+    pub(super) fn add_image(
+        &self,
+        permutation: &Permutation,
+        kept: &[u64],
+        block: usize,
+        scratch: &mut [u64],
+        [first, second]: [&mut [u64]; 2],
+    ) {
+        let m = self.table.modulus();
+        let words = first.len();
+        let source = permutation.source_block(block) * words;
+        let (a, rest) = scratch.split_at_mut(words);
+        let (b, image) = rest.split_at_mut(words);
+        self.write_tiles(source, [&mut *a, &mut *b]);
+        m.add_assign(a, &kept[source..][..words]);
+        for (half, sum) in [(&*a, first), (&*b, second)] {
+            permutation.apply_block(block, image, half);
+            m.add_assign(sum, image);
+        }
+    }
 }
 
 impl Dividend<2> for Product<'_> {
