@@ -170,7 +170,7 @@ impl KeyGenerator {
         let basis = self.params.basis();
         let mut square = basis.restricted(&sk.s, self.params.limbs(level).q());
         basis.mul_assign(&mut square, &sk.s);
-        self.switching_key(&sk.s, &square, level, limbs)
+        self.switching_key(&sk.s, &square, level, limbs, false)
     }
 
     /// From `s` to `s(X^(1/g))`, so that the permutation of `g` afterwards ends
@@ -185,8 +185,7 @@ impl KeyGenerator {
         let log_n = self.params.log_n();
         let inverse = Permutation::galois(log_n, g.inverse(log_n).0 as usize);
         let image = self.params.basis().automorphism(&sk.s, &inverse);
-        let mut key = self.switching_key(&image, &sk.s, level, limbs);
-        key.forget_second_if(self.small_keys);
+        let key = self.switching_key(&image, &sk.s, level, limbs, self.small_keys);
         GaloisKey { key, permutation: Permutation::galois(log_n, g.0 as usize) }
     }
 
@@ -208,9 +207,7 @@ impl KeyGenerator {
         // A lifted polynomial is the same modulo every prime: one digit owns them all.
         let mut key = |to: &RnsPoly<Eval>, from: &RnsPoly<Eval>, level: Level| {
             let digits = core::iter::once(0..params.limbs(level).q());
-            let mut key = self.switching_key_by(params.raising(), to, from, level, digits);
-            key.forget_second_if(self.small_keys);
-            key
+            self.switching_key_by(params.raising(), to, from, level, digits, self.small_keys)
         };
         let (to_sparse, to_dense) =
             (key(&sparse, &sk.s, Level(0)), key(&sk.s, &sparse, raise.level));
@@ -234,11 +231,12 @@ impl KeyGenerator {
         from: &RnsPoly<Eval>,
         level: Level,
         limbs: LimbSet,
+        small: bool,
     ) -> SwitchingKey {
         let params = self.params.clone();
         let gadget = params.gadget(limbs.p());
         let digits = gadget.digits(limbs.q());
-        self.switching_key_by(gadget, to, from, level, digits)
+        self.switching_key_by(gadget, to, from, level, digits, small)
     }
 
     /// For each digit an encryption under `to` of `P from`, which is secret, modulo the
@@ -250,22 +248,27 @@ impl KeyGenerator {
         from: &RnsPoly<Eval>,
         level: Level,
         digits: impl ExactSizeIterator<Item = Range<usize>>,
+        small: bool,
     ) -> SwitchingKey {
         debug_assert!(to.is_secret() && from.is_secret());
         let (secret, seed) = self.next_seeds();
         let params = &self.params;
         let (basis, limbs) = (params.basis(), gadget.limbs(params.limbs(level).q()));
-        let mut packers = [(); 2].map(|()| basis.packer(limbs, digits.len()));
+        let mut first = basis.packer(limbs, digits.len());
+        let mut second = (!small).then(|| basis.packer(limbs, digits.len()));
         for (digit, owned) in digits.enumerate() {
-            let mut pair = encrypt_zero(params, to, limbs, &secret, &seed, digit as u64);
+            let [mut b, a] = encrypt_zero(params, to, limbs, &secret, &seed, digit as u64);
             for i in owned {
                 let m = basis.modulus(limbs, i);
-                m.scale_add(pair[0].row_mut(i), from.row(i), gadget.special(i));
+                m.scale_add(b.row_mut(i), from.row(i), gadget.special(i));
             }
-            packers.iter_mut().zip(&pair).for_each(|(packer, half)| packer.push(half));
+            first.push(&b);
+            if let Some(second) = &mut second {
+                second.push(&a);
+            }
         }
-        let [first, second] = packers.map(Packer::finish);
-        SwitchingKey { level, seed, first, second: Some(second) }
+        let (first, second) = (first.finish(), second.map(Packer::finish));
+        SwitchingKey { level, seed, first, second }
     }
 }
 

@@ -470,11 +470,6 @@ impl SwitchingKey {
         &self.seed
     }
 
-    /// Makes it small.
-    pub(super) fn forget_second_if(&mut self, small: bool) {
-        self.second = self.second.take().filter(|_| !small);
-    }
-
     /// Bytes of memory that it takes.
     fn bytes(&self) -> u64 {
         [Some(&self.first), self.second.as_ref()]
@@ -599,20 +594,22 @@ impl EvaluationKeys {
     /// Bytes of memory that they take.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.switching_keys().map(SwitchingKey::bytes).sum()
+        self.sections().flatten().map(SwitchingKey::bytes).sum()
     }
 
-    /// All of them, in the order of files.
-    pub(super) fn switching_keys(&self) -> impl Iterator<Item = &SwitchingKey> {
+    /// All of them by the sections of files, in their order: the keys to an ephemeral secret and
+    /// back share one.
+    pub(super) fn sections(&self) -> impl Iterator<Item = Vec<&SwitchingKey>> {
+        let single = self.relinearize.iter().chain(self.galois.values().map(|key| &key.key));
         let raising = self.raise.iter().flat_map(|keys| {
-            let images = keys.images.values().map(|image| &image.key);
-            [&keys.to_sparse, &keys.to_dense].into_iter().chain(images)
+            let images = keys.images.values().map(|image| vec![&image.key]);
+            core::iter::once(vec![&keys.to_sparse, &keys.to_dense]).chain(images)
         });
-        let galois = self.galois.values().map(|key| &key.key);
         let low = self.low.values().flat_map(|keys| {
             keys.relinearize.iter().chain(keys.galois.values().map(|key| &key.key))
         });
-        self.relinearize.iter().chain(galois).chain(raising).chain(low)
+        let alone = |key| vec![key];
+        single.map(alone).chain(raising).chain(low.map(alone))
     }
 }
 

@@ -466,26 +466,11 @@ impl<'a, W: Write + ?Sized> FileWriter<'a, W> {
     }
 
     pub(crate) fn evaluation_keys(&mut self, keys: &EvaluationKeys) -> Result<()> {
-        let galois = keys.galois.values().map(|key| &key.key);
-        for key in keys.relinearize.iter().chain(galois) {
-            self.put_switching_key(key)?;
-            self.end_section()?;
-        }
-        if let Some(keys) = &keys.raise {
-            self.put_switching_key(&keys.to_sparse)?;
-            self.put_switching_key(&keys.to_dense)?;
-            self.end_section()?;
-            for image in keys.images.values() {
-                self.put_switching_key(&image.key)?;
-                self.end_section()?;
-            }
-        }
-        for keys in keys.low.values() {
-            let galois = keys.galois.values().map(|key| &key.key);
-            for key in keys.relinearize.iter().chain(galois) {
+        for section in keys.sections() {
+            for key in section {
                 self.put_switching_key(key)?;
-                self.end_section()?;
             }
+            self.end_section()?;
         }
         Ok(())
     }
