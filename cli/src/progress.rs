@@ -7,6 +7,7 @@ use std::{
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
+use sudare::rlwe::{EvaluationKeys, KeyGenerator, KeyRequest, SecretKey};
 
 /// Steps shorter than this print no line.
 const QUIET: Duration = Duration::from_secs(2);
@@ -64,4 +65,18 @@ impl Drop for Progress {
             bar.finish_and_clear();
         }
     }
+}
+
+/// Makes evaluation keys under a bar that says `what`.
+///
+/// # Errors
+/// As [`KeyGenerator::evaluation_keys`].
+pub fn evaluation_keys(
+    what: &str,
+    generator: &mut KeyGenerator,
+    secret: &SecretKey,
+    request: &KeyRequest,
+) -> sudare::Result<EvaluationKeys> {
+    let progress = Progress::new(what, request.count());
+    generator.evaluation_keys_with(secret, request, |made| progress.set(made))
 }

@@ -8,7 +8,7 @@ mod trace;
 use crate::{
     error::{Error, Result},
     output::{self, Output},
-    progress::Progress,
+    progress::{self, Progress},
     sets::Set,
 };
 use circuit::Circuit;
@@ -465,10 +465,7 @@ impl Session {
         let mut generator = KeyGenerator::new(params.rlwe())?;
         let secret = generator.secret_key()?;
         let public = Arc::new(generator.public_key(&secret)?);
-        let keys = {
-            let progress = Progress::new("Making keys", request.count());
-            generator.evaluation_keys_with(&secret, &request, |made| progress.set(made))?
-        };
+        let keys = progress::evaluation_keys("Making keys", &mut generator, &secret, &request)?;
         let seed = Seed::random().map_err(sudare::Error::from)?;
         let slots = params.max_slots();
         Ok(Self {

@@ -4,7 +4,7 @@ use crate::{
     error::{Error, Result},
     files, machine,
     output::{self, Output, say},
-    progress::Progress,
+    progress::{self, Progress},
 };
 use serde::Serialize;
 use std::{path::PathBuf, sync::Arc, time::Instant};
@@ -105,10 +105,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let mut generator = KeyGenerator::new(params.rlwe())?;
     let secret = generator.secret_key()?;
     let public = Arc::new(generator.public_key(&secret)?);
-    let keys = {
-        let progress = Progress::new("Owner: making keys", request.count());
-        generator.evaluation_keys_with(&secret, request, |made| progress.set(made))?
-    };
+    let keys = progress::evaluation_keys("Owner: making keys", &mut generator, &secret, request)?;
     let keygen_s = start.elapsed().as_secs_f64();
 
     let start = Instant::now();

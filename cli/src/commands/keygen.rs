@@ -5,7 +5,7 @@ use crate::{
     files::{self, Access, NewFile},
     machine,
     output::{self, Output, say},
-    progress::Progress,
+    progress,
     sets::Set,
 };
 use serde::Serialize;
@@ -173,10 +173,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let mut generator = KeyGenerator::new(params.rlwe())?.small_keys(true);
     let secret = generator.secret_key()?;
     let public = generator.public_key(&secret)?;
-    let keys = {
-        let progress = Progress::new("Making keys", request.count());
-        generator.evaluation_keys_with(&secret, &request, |made| progress.set(made))?
-    };
+    let keys = progress::evaluation_keys("Making keys", &mut generator, &secret, &request)?;
 
     // All files are complete before the first one gets its name.
     let secret_key_bytes = serial::write_secret_key(&mut secret_file, &params, &secret, &label)

@@ -7,7 +7,7 @@ use crate::{
     error::{Error, Result},
     machine,
     output::{self, Output, say},
-    progress::Progress,
+    progress::{self, Progress},
 };
 use serde::Serialize;
 use std::{ops::RangeInclusive, sync::Arc, time::Instant};
@@ -345,10 +345,7 @@ impl Session {
         let secret = generator.secret_key()?;
         let public = Arc::new(generator.public_key(&secret)?);
         let request = plan.required_keys();
-        let keys = {
-            let progress = Progress::new("Making keys", request.count());
-            generator.evaluation_keys_with(&secret, request, |made| progress.set(made))?
-        };
+        let keys = progress::evaluation_keys("Making keys", &mut generator, &secret, request)?;
         Ok(Self {
             seed: Seed::random().map_err(sudare::Error::from)?,
             level: plan.input_level(),

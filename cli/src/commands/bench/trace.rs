@@ -5,7 +5,7 @@ use crate::{
     error::{Error, Result},
     machine,
     output::{self, Output, say},
-    progress::Progress,
+    progress,
 };
 use published::{Published, published};
 use serde::Serialize;
@@ -127,10 +127,7 @@ impl Session {
         let mut generator = KeyGenerator::new(params.rlwe())?;
         let secret = generator.secret_key()?;
         let public = Arc::new(generator.public_key(&secret)?);
-        let keys = {
-            let progress = Progress::new("Making keys", request.count());
-            generator.evaluation_keys_with(&secret, &request, |made| progress.set(made))?
-        };
+        let keys = progress::evaluation_keys("Making keys", &mut generator, &secret, &request)?;
         let (encoder, evaluator) = (Encoder::new(params), Evaluator::new(params, Arc::new(keys))?);
         let seed = Seed::random().map_err(sudare::Error::from)?;
         let x = uniform(&seed, "x", params.max_slots());
