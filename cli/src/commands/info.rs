@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use sudare::{
     ckks::serial::Kind,
-    rlwe::{self, Level, LowKeys, PricedKey},
+    rlwe::{self, FittedKeys, Level, PricedKey},
 };
 
 /// Explain a file of keys or ciphertexts; no secret is needed
@@ -51,7 +51,7 @@ struct Evaluation {
     /// Rotations and conjugations.
     automorphisms: usize,
     /// Keys for the lowest levels alone.
-    low_keys: usize,
+    fitted_keys: usize,
     raising: Option<Raising>,
     memory_bytes: u64,
     keys: Vec<PricedKey>,
@@ -71,7 +71,7 @@ impl Evaluation {
         Ok(Self {
             relinearization_level: request.relinearize.map(|Level(level)| level),
             automorphisms: request.galois.len(),
-            low_keys: request.low.values().map(LowKeys::count).sum(),
+            fitted_keys: request.fitted.values().map(FittedKeys::count).sum(),
             raising: request
                 .raise
                 .map(|raise| Raising { level: raise.level.0, ephemeral_weight: raise.weight }),
@@ -162,7 +162,7 @@ fn evaluation_rows(keys: &Evaluation) -> Vec<(&'static str, String)> {
     vec![
         ("products", keys.relinearization_level.map_or_else(none, relinearization)),
         ("automorphisms", keys.automorphisms.to_string()),
-        ("low keys", keys.low_keys.to_string()),
+        ("fitted keys", keys.fitted_keys.to_string()),
         ("raising", keys.raising.as_ref().map_or_else(none, raising)),
         ("prices", prices(&keys.keys)),
         ("memory", output::bytes(keys.memory_bytes)),

@@ -44,6 +44,7 @@ struct Explained {
     dnum: usize,
     q_bits: Vec<Vec<f64>>,
     p_bits: Vec<f64>,
+    fitted_p_bits: Vec<f64>,
     ciphertext_bytes: u64,
     switching_key_bytes: u64,
     #[serde(flatten)]
@@ -210,6 +211,7 @@ fn explain(set: Set) -> Result<Explained> {
         dnum: rlwe.digits(top),
         q_bits: preset.spec.q_bits,
         p_bits: preset.spec.p_bits,
+        fitted_p_bits: preset.spec.fitted_p_bits,
         ciphertext_bytes: 8 * ciphertext_words as u64,
         switching_key_bytes: rlwe.switching_key_bytes(top),
         bootstrapping,
@@ -271,6 +273,10 @@ fn text(set: &Explained) -> String {
         run.map(|run| format!("{} x {}", run.len(), run[0])).collect::<Vec<_>>().join(" + ")
     };
     let chain: Vec<f64> = set.q_bits.concat();
+    let fitted = match set.fitted_p_bits.is_empty() {
+        true => String::new(),
+        false => format!("; {} bits more for fitted keys", sizes(&set.fitted_p_bits)),
+    };
     let mark = if set.insecure { "; for reproduction only" } else { "" };
     let mut rows = vec![
         ("name", set.name.clone()),
@@ -279,7 +285,7 @@ fn text(set: &Explained) -> String {
         ("ring", format!("N = 2^{}, {} slots", set.log_n, set.slots)),
         ("levels", format!("{} at a scale of 2^{}", set.levels, set.log2_scale)),
         ("log2 Q", format!("{:.1} = {} bits", set.log_q, sizes(&chain))),
-        ("log2 P", format!("{:.1} = {} bits", set.log_p, sizes(&set.p_bits))),
+        ("log2 P", format!("{:.1} = {} bits{fitted}", set.log_p, sizes(&set.p_bits))),
         ("log2 QP", format!("{:.1}", set.log_qp)),
         ("digits", format!("{} (dnum)", set.dnum)),
         ("secret", set.secret.clone()),

@@ -163,7 +163,7 @@ pub enum Error {
     /// A rotation, conjugation or trace lacks its key.
     #[error(
         "no Galois key for element {element} ({rotation}) at level {level}{}: add it to the KeyRequest",
-        .tier.map_or(String::new(), |tier| format!(" among the low keys for level {tier}"))
+        .tier.map_or(String::new(), |tier| format!(" among the fitted keys for level {tier}"))
     )]
     MissingGaloisKey {
         /// The element.
@@ -172,7 +172,7 @@ pub enum Error {
         rotation: String,
         /// Level at which it was needed.
         level: Level,
-        /// The level of the low keys that the operation uses, if any.
+        /// The level of the fitted keys that the operation uses, if any.
         tier: Option<Level>,
     },
     /// The keys to and from an ephemeral secret do not reach the level.

@@ -18,7 +18,7 @@ pub use ciphertext::Ciphertext;
 pub(crate) use combine::{Combination, StageWeights};
 pub use ids::{GaloisElement, KeyId, Level, ParamsId};
 pub use keygen::KeyGenerator;
-pub use keys::{EvaluationKeys, KeyRequest, LowKeys, PublicKey, Raise, SecretKey, SwitchingKey};
+pub use keys::{EvaluationKeys, FittedKeys, KeyRequest, PublicKey, Raise, SecretKey, SwitchingKey};
 pub use noise::Noise;
 pub(crate) use params::MAX_PRIMES;
 pub use params::{Params, PricedKey, Spec};

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{
-    Content, Parts, Session, load, load_with, open, seal, session, session_with_low_keys,
+    Content, Parts, Session, load, load_with, open, seal, session, session_with_fitted_keys,
 };
 use proptest::prelude::*;
 use sudare::{
@@ -328,39 +328,43 @@ fn impossible_contents_are_refused() {
 }
 
 #[test]
-fn impossible_low_keys_are_refused() {
+fn impossible_fitted_keys_are_refused() {
     let spec = Spec::uniform(5, 30.0, 1, 25.0, vec![31.0; 2]);
-    let s = session_with_low_keys(Spec { insecure: true, ..spec });
+    let s = session_with_fitted_keys(Spec { insecure: true, ..spec });
     let keys = s.keys_file(&Label::default());
     let entry = |at: usize, content: Content| forged(&keys, |p| p.table[at].0 = content);
     let table: Vec<_> = Parts::of(&keys).table.iter().map(|(content, _)| *content).collect();
-    let low = [Content::LowRelinearization(0), Content::LowGalois(5, 0), Content::LowGalois(25, 0)];
+    let fitted = [
+        Content::FittedRelinearization(0),
+        Content::FittedGalois(5, 0),
+        Content::FittedGalois(25, 0),
+    ];
     // Level 1 takes both special primes: its keys are among the others.
-    assert_eq!(table[5..], low);
-    assert_malformed(&s, &entry(5, Content::LowGalois(63, 0)), "not in order");
-    assert_malformed(&s, &entry(6, Content::LowGalois(25, 0)), "not in order");
-    assert_malformed(&s, &entry(6, Content::LowRelinearization(0)), "not in order");
-    let not_low = forged(&keys, |p| {
+    assert_eq!(table[5..], fitted);
+    assert_malformed(&s, &entry(5, Content::FittedGalois(63, 0)), "not in order");
+    assert_malformed(&s, &entry(6, Content::FittedGalois(25, 0)), "not in order");
+    assert_malformed(&s, &entry(6, Content::FittedRelinearization(0)), "not in order");
+    let not_fitted = forged(&keys, |p| {
         p.table = vec![(Content::Relinearization(0), p.table[5].1)];
         p.sections = vec![p.sections[5].clone()];
     });
-    assert_malformed(&s, &not_low, "bytes instead of");
+    assert_malformed(&s, &not_fitted, "bytes instead of");
     let ciphertexts = s.ciphertexts_file(&[s.encrypt(2, Level(0))], &Label::default());
     let entry_of = |content| forged(&ciphertexts, |p| p.table[0].0 = content);
-    for content in [Content::LowRelinearization(0), Content::LowGalois(5, 0)] {
+    for content in [Content::FittedRelinearization(0), Content::FittedGalois(5, 0)] {
         assert_malformed(&s, &entry_of(content), "does not belong");
     }
     for (at, content, field) in [
-        (5, Content::LowRelinearization(1), "low"),
-        (6, Content::LowGalois(5, 1), "low"),
-        (6, Content::LowGalois(4, 0), "galois"),
+        (5, Content::FittedRelinearization(1), "fitted"),
+        (6, Content::FittedGalois(5, 1), "fitted"),
+        (6, Content::FittedGalois(4, 0), "galois"),
         (6, Content::Raised(5, 1), "raised"),
     ] {
         let file = entry(at, content);
         let found = refusal(&s, &file, file.len() as u64);
         assert!(matches!(found, Error::InvalidSpec { field: f, .. } if f == field), "{found:?}");
     }
-    let file = entry(6, Content::LowGalois(5, 2));
+    let file = entry(6, Content::FittedGalois(5, 2));
     let found = refusal(&s, &file, file.len() as u64);
     assert_eq!(found, Error::LevelOutOfRange { found: Level(2), max: Level(1) });
 }

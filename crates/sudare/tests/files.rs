@@ -4,7 +4,7 @@
 mod common;
 
 use common::{
-    Content, Parts, Session, load, open, seed, session, session_with_low_keys, specs, values,
+    Content, Parts, Session, load, open, seed, session, session_with_fitted_keys, specs, values,
 };
 use std::{
     io::{ErrorKind, Read, Write},
@@ -124,23 +124,23 @@ fn sizes_are_known_before_and_as_documented() {
     }
 }
 
-/// Levels 0 and 1 have low keys with one and with two special primes.
+/// Levels 0 and 1 have fitted keys with one and with two special primes.
 #[test]
-fn low_keys_come_back_and_work() {
+fn fitted_keys_come_back_and_work() {
     let spec = Spec::uniform(10, 48.0, 2, 40.0, vec![50.0; 3]);
-    let s = session_with_low_keys(Spec { insecure: true, ..spec });
+    let s = session_with_fitted_keys(Spec { insecure: true, ..spec });
     let label = label();
     let file = s.keys_file(&label);
     let predicted = serial::evaluation_keys_bytes(&s.params, &s.request, &label);
     assert_eq!(predicted, Ok(file.len() as u64));
     let parts = Parts::of(&file);
     assert_eq!(parts.seal(), file, "the frame is not as documented");
-    let low: Vec<_> = parts.table[4..].iter().map(|(content, _)| *content).collect();
+    let fitted: Vec<_> = parts.table[4..].iter().map(|(content, _)| *content).collect();
     let expected = [0, 1].map(|level| {
-        let galois = [5, 25].map(|g| Content::LowGalois(g, level));
-        [Content::LowRelinearization(level), galois[0], galois[1]]
+        let galois = [5, 25].map(|g| Content::FittedGalois(g, level));
+        [Content::FittedRelinearization(level), galois[0], galois[1]]
     });
-    assert_eq!(low, expected.concat());
+    assert_eq!(fitted, expected.concat());
     let lengths: Vec<_> = parts.sections[4..].iter().map(Vec::len).collect();
     // Primes of 48 and 50 bits take seven bytes, those of 40 bits five or six.
     let [q0, q1] = [0, 1].map(|l| s.params.rlwe().primes_of(Level(l))[0].ilog2() as usize / 8 + 1);

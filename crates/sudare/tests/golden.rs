@@ -8,22 +8,22 @@
 mod common;
 
 const EXPECTED: [(&str, &str); 15] = [
-    ("secret key", "e267f5c8dde6aff2e19bc619479b2df2f78b6e279da57852be461c44189c0219"),
-    ("public key", "d9a45f00298d705d0332db036e2fd3534c455ea57d36c8f062066de9fb7f13e4"),
-    ("evaluation keys", "74d04eb08d5b6c5d7b123127ece874b931e7ee5cc49a8e94ef4bb0eaf659aa9d"),
-    ("ciphertext", "6d4933c4f8ca6f79ed96657ae6fcd48d41876e4bdda321c1059b969ad390c0cf"),
-    ("sparse ciphertext", "bead2a8af7b9a491cb626c0a327f4ff44f21e48c1e4b9921f5579aae2d4103e2"),
-    ("rotation", "1fc93ba1205edacac5f3fde90f729039907df1d64c0c5e6ff95bfaaa12c1e5ae"),
-    ("hoisted rotation", "ca539af5a384bfa1c2bf0ff4f1859300c92d0d8b88d1a6c46932c37fc8f84e47"),
-    ("conjugation", "40239ca4be18b32ae87ea2a567c5d1997d2cbb2347d404f2abbcab3dc616f0f8"),
-    ("rescaled product", "f6b2d0e4945eed24e10cd8524f39e8a5ba6b427cb9ef7e98da4a1ee58e27d5d4"),
+    ("secret key", "13dca36909ac27aa862e1a6884b274b73d66658b628ac7f4177839ad8229de56"),
+    ("public key", "bdbc5d9aa0075b515a757dfebec923c1170536d6cc037c56f02eb8de647959f3"),
+    ("evaluation keys", "aa5957bc2a1a92ee9a961fe070f917b1bcb64a893e8efb45993019a477448628"),
+    ("ciphertext", "f6e1244b414c9aaa20bbd0a12732863803d45fa9440473d0af7648eefc268414"),
+    ("sparse ciphertext", "e8f85d4f01994a8cc2d152362384a43e93df72dd29ff6fdf2a6014d68293a231"),
+    ("rotation", "4afe655027ba0b0a3f14537f7de8c1c632239e5919d823f3c89e42a1539c2f48"),
+    ("hoisted rotation", "85ebed7f506722925cbf529ab6de9927d94c18e8a0306a8a319c3c07c1775d24"),
+    ("conjugation", "ae1b2400a3e1a0cae47992702795ae26ddbf7ebf35faf8e734fb58e4aa82ef95"),
+    ("rescaled product", "d1369fcb1841303cc9985e4ec29e91daa80fac0856aee9de591a56845719c5b1"),
     // Rounding once or twice is the same, see docs/notes/keyswitch-noise.md.
-    ("fused product", "f6b2d0e4945eed24e10cd8524f39e8a5ba6b427cb9ef7e98da4a1ee58e27d5d4"),
-    ("product", "7b31be9738d96414c22cde29652d6fdc136fa6d6aa31fa6cced2355826f62c6a"),
-    ("lifted ciphertext", "437d9b37e619e43cb1bb1a93711f3a074110a885de59708763b14d880ce1feac"),
-    ("raised ciphertext", "9f595761111e85ff1131cfbc1d3dc63f16ef164fc7db1647429220df0d5ae7dd"),
-    ("raising keys", "6ac1c5ad0ecfaf7989c38f249c5ce8a270b966ea04f8585480eb700629fada65"),
-    ("low keys", "7c2681ef7f072a7b0157ec6eae688cdef2bf8383eec1e3c43ea92ecf344544bc"),
+    ("fused product", "d1369fcb1841303cc9985e4ec29e91daa80fac0856aee9de591a56845719c5b1"),
+    ("product", "3fec6b6b2b9b2c87421f7d1874425352630651b61a48ac2dcef67d5776a46cb6"),
+    ("lifted ciphertext", "4f7ac25caa60489f8e2ab4ec95de375589c9489e4deef2ed4d8ed2ee16fb7b9f"),
+    ("raised ciphertext", "452d75dc815d7f86d1cddebb536d5a6d6ec2395156665f4d5a846f07c46ffc39"),
+    ("raising keys", "d37cca98b1bb6e728ae32bec14862d075d4fb284e4efe47b31bfa91b38bdab5a"),
+    ("fitted keys", "1612eb07f065dba025fa7e647f497ec6935def5e5bd580499c83c37e34f4158e"),
 ];
 
 #[test]

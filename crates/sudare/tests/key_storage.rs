@@ -16,7 +16,7 @@ use sudare::{
         Ciphertext, Encoder, Encryptor, Evaluator, Params, Spec,
         serial::{self, Label, Reader},
     },
-    rlwe::{EvaluationKeys, GaloisElement, KeyGenerator, KeyRequest},
+    rlwe::{EvaluationKeys, KeyGenerator, KeyRequest},
 };
 use sudare_arith::{par, prng::Seed};
 
@@ -68,7 +68,8 @@ fn file(params: &Params, keys: &EvaluationKeys) -> Vec<u8> {
 fn all_keys_give_the_same_bits() {
     let (params, plan) = setup();
     let rlwe = params.rlwe();
-    let request = plan.required_keys();
+    let (level, rotation) = (plan.input_level(), 3);
+    let request = &plan.required_keys().clone().rotations(10, [rotation], level);
     let make = |mut keygen: KeyGenerator| {
         let secret = keygen.secret_key().unwrap();
         let public = Arc::new(keygen.public_key(&secret).unwrap());
@@ -94,29 +95,26 @@ fn all_keys_give_the_same_bits() {
     let (all, half) = (request.bytes(rlwe).unwrap(), request.small_bytes(rlwe).unwrap());
     let sizes = [half, all, half, all / 2, half - all / 2];
     // All but the relinearisation keys have no second halves.
-    let low = request.low.iter().filter(|(_, keys)| keys.relinearize);
-    let low = low.map(|(&level, _)| 2 * rlwe.basis().packed_bytes(rlwe.low_limbs(level).unwrap()));
-    let relinearize = rlwe.switching_key_bytes(request.relinearize.unwrap()) + low.sum::<u64>();
+    let fitted = request.fitted.iter().filter(|(_, keys)| keys.relinearize);
+    let limbs = (fitted.map(|(&level, _)| rlwe.fitted_limbs(level).unwrap()))
+        .chain(request.relinearize.map(|level| rlwe.key_limbs(level)));
+    let bytes = |limbs| rlwe.digit_primes_of(limbs).len() as u64 * rlwe.basis().packed_bytes(limbs);
+    let relinearize = limbs.map(|limbs| 2 * bytes(limbs)).sum::<u64>();
     assert_eq!((whole.bytes(), half), (all, (all + relinearize) / 2));
 
     let encoder = Encoder::new(&params);
     let encryptor = Encryptor::new(&params, public).unwrap();
-    let level = plan.input_level();
     let inputs = [1.0, 2.0].map(|salt| {
         let values: Vec<f64> = (0..512).map(|i| (f64::from(i) * salt).sin()).collect();
         let plain = encoder.encode_real(&values, level, params.scale_at(level)).unwrap();
         encryptor.encrypt_with(&plain, &seed("encryption")).unwrap()
     });
-    let keyed = |&k: &i64| request.galois.get(&GaloisElement::rotation(10, k));
-    let rotation = (1..512).find(|k| keyed(k).is_some()).unwrap();
-    let rotated_at = keyed(&rotation).copied().unwrap().min(level);
     let run = |keys: EvaluationKeys| {
         let evaluator = Evaluator::new(&params, Arc::new(keys)).unwrap();
         let bootstrapper = plan.prepare(&evaluator).unwrap();
         // In pairs, with hoisted rotations beside.
         let mut out: Vec<Ciphertext> = bootstrapper.run_many(&evaluator, &inputs).unwrap();
-        let low = evaluator.drop_to(&inputs[0], rotated_at).unwrap();
-        let hoisted = evaluator.hoist(&low).unwrap();
+        let hoisted = evaluator.hoist(&inputs[0]).unwrap();
         out.push(evaluator.rotate_hoisted(&hoisted, rotation).unwrap());
         let mut file = Vec::new();
         for item in &out {

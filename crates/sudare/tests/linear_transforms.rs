@@ -180,15 +180,15 @@ fn what_cannot_be_is_refused() {
     assert!(matches!(run(&without, &x), Err(Error::KeyMismatch { .. })));
 }
 
-/// With low keys of two and three special primes at levels 1 and 2, and none above.
-fn params_with_low_keys() -> Params {
+/// With fitted keys of two and three special primes at levels 1 and 2, and none above.
+fn params_with_fitted_keys() -> Params {
     let spec = Spec::uniform(LOG_N, 48.0, 3, 45.0, vec![50.0; 4]);
     Params::new(Spec { insecure: true, ..spec }).unwrap()
 }
 
 #[test]
-fn low_keys_give_the_same_products() {
-    let params = params_with_low_keys();
+fn fitted_keys_give_the_same_products() {
+    let params = params_with_fitted_keys();
     for (log_slots, offsets) in shapes() {
         let matrix = matrix(log_slots, &offsets);
         for (level, tier) in [(1, 1), (2, 2), (1, 2)].map(|(l, t)| (Level(l), Level(t))) {
@@ -197,17 +197,17 @@ fn low_keys_give_the_same_products() {
                 galois: plan.required_keys().galois.keys().map(|&g| (g, tier)).collect(),
                 ..KeyRequest::new()
             };
-            let low = at_tier.into_low(params.rlwe());
-            assert!(low.galois.is_empty());
-            let e = sim::Evaluator::new(LOG_N, params.chain().clone()).with_low_keys(&low);
+            let fitted = at_tier.into_fitted(params.rlwe());
+            assert!(fitted.galois.is_empty());
+            let e = sim::Evaluator::new(LOG_N, params.chain().clone()).with_fitted_keys(&fitted);
             let x = values(1 << log_slots, 0.5);
             let scale = params.scale_at(level);
             plan.run(&e, &plan, &e.encrypt(&x, level, scale).unwrap()).unwrap();
-            assert_eq!(e.used_keys(), low);
+            assert_eq!(e.used_keys(), fitted);
 
             // Beside others of the same rotations for the top.
             let rotations = plan.required_keys().galois.keys().map(|&g| (g, params.top()));
-            let both = KeyRequest { galois: rotations.collect(), ..low };
+            let both = KeyRequest { galois: rotations.collect(), ..fitted };
             let s = Session::new(params.clone(), &both);
             let a = encrypt(&s, &x, level, 1);
             let weights = s.evaluator.prepare(&plan).unwrap();
@@ -222,11 +222,11 @@ fn low_keys_give_the_same_products() {
 
 #[test]
 fn steps_take_their_keys_from_one_place() {
-    let params = params_with_low_keys();
+    let params = params_with_fitted_keys();
     let (log_n, level) = (LOG_N, Level(2));
     let plan = plan(&params, &matrix(4, &[0, 1, 2]), level);
     let rotations = |steps: &[i64]| KeyRequest::new().rotations(log_n, steps.to_vec(), level);
-    let low = |steps: &[i64]| rotations(steps).into_low(params.rlwe());
+    let low = |steps: &[i64]| rotations(steps).into_fitted(params.rlwe());
     let with = |requests: [KeyRequest; 2]| {
         let mut keys = KeyRequest::new();
         requests.into_iter().for_each(|request| keys |= request);
@@ -252,5 +252,5 @@ fn steps_take_their_keys_from_one_place() {
     let most = with([low(&[1]), KeyRequest::new().rotations(log_n, [1, 2], Level(1))]);
     assert_eq!(run(&most, &most), missing(2, Some(level)));
     let text = missing(2, Some(level)).unwrap_err().to_string();
-    assert!(text.contains("among the low keys for level 2"), "{text}");
+    assert!(text.contains("among the fitted keys for level 2"), "{text}");
 }

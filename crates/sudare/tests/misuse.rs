@@ -9,7 +9,7 @@ use sudare::{
     Error,
     circuits::Polynomial,
     ckks::{Ciphertext, Complex, Decryptor, Encryptor, Evaluator, Params, Plaintext, Scale, Spec},
-    rlwe::{self, GaloisElement, KeyGenerator, KeyRequest, Level, LowKeys, SecretDistribution},
+    rlwe::{self, FittedKeys, GaloisElement, KeyGenerator, KeyRequest, Level, SecretDistribution},
 };
 
 const TOP: Level = Level(3);
@@ -177,19 +177,22 @@ fn keys_that_are_missing() {
     assert!(low.evaluator.mul(&low.evaluator.drop_to(&c, LOW).unwrap(), &c).is_ok());
 }
 
-/// Levels 0 to 2 have low keys, the top has none.
+/// Levels 0 to 2 have fitted keys, the top has none.
 #[test]
-fn low_keys_above_their_level() {
+fn fitted_keys_above_their_level() {
     let spec = Spec { p_bits: vec![50.0; 4], ..small(3) };
     let params = Params::new(spec.clone()).unwrap();
     let request = KeyRequest::new().relinearize(LOW).rotations(6, [1], LOW);
-    let low = request.into_low(params.rlwe());
+    let fitted = request.into_fitted(params.rlwe());
     // Two primes of the chain, of six bytes, and two special ones, of seven; priced at their
     // own modulus.
-    assert_eq!((low.count(), low.bytes(params.rlwe())), (2, Ok(2 * 2 * (6 + 6 + 7 + 7) * 64)));
-    let [price] = low.priced_keys(params.rlwe()).unwrap().try_into().unwrap();
-    assert!(price.what.contains("low") && (price.log2_q - 190.0).abs() < 0.1, "{price:?}");
-    let s = session(spec, &low);
+    assert_eq!(
+        (fitted.count(), fitted.bytes(params.rlwe())),
+        (2, Ok(2 * 2 * (6 + 6 + 7 + 7) * 64))
+    );
+    let [price] = fitted.priced_keys(params.rlwe()).unwrap().try_into().unwrap();
+    assert!(price.what.contains("fitted") && (price.log2_q - 190.0).abs() < 0.1, "{price:?}");
+    let s = session(spec, &fitted);
     let a = s.encrypt(&VALUES);
     for level in [TOP, Level(2)] {
         let (a, ev) = (s.evaluator.drop_to(&a, level).unwrap(), &s.evaluator);
@@ -210,20 +213,20 @@ fn low_keys_above_their_level() {
 
     let mut keygen = KeyGenerator::new(params.rlwe()).unwrap();
     let secret = keygen.secret_key().unwrap();
-    let mut make = |level, keys: &LowKeys| {
-        let request = KeyRequest { low: [(level, keys.clone())].into(), ..KeyRequest::new() };
+    let mut make = |level, keys: &FittedKeys| {
+        let request = KeyRequest { fitted: [(level, keys.clone())].into(), ..KeyRequest::new() };
         assert!(request.bytes(params.rlwe()).is_err());
         keygen.evaluation_keys(&secret, &request).map(drop).unwrap_err()
     };
-    let relinearize = LowKeys { relinearize: true, ..LowKeys::default() };
-    says(&make(TOP, &relinearize), &["level 3 has no low keys", "170.0 bits"]);
+    let relinearize = FittedKeys { relinearize: true, ..FittedKeys::default() };
+    says(&make(TOP, &relinearize), &["level 3 has no fitted keys", "into_fitted"]);
     assert_eq!(make(Level(4), &relinearize), Error::LevelOutOfRange { found: Level(4), max: TOP });
-    says(&make(LOW, &LowKeys::default()), &["no key in those for level 1"]);
-    let even = LowKeys { galois: [GaloisElement(2)].into(), ..LowKeys::default() };
+    says(&make(LOW, &FittedKeys::default()), &["no key in those for level 1"]);
+    let even = FittedKeys { galois: [GaloisElement(2)].into(), ..FittedKeys::default() };
     says(&make(LOW, &even), &["2 is not an odd number"]);
-    // Where there are no low keys the others are asked for.
+    // Where there are no fitted keys the others are asked for.
     let top = KeyRequest::new().relinearize(TOP).rotations(6, [1], Level(9));
-    assert_eq!(top.clone().into_low(params.rlwe()), top);
+    assert_eq!(top.clone().into_fitted(params.rlwe()), top);
 }
 
 #[test]
@@ -490,6 +493,7 @@ fn primes_that_are_none() {
         log_n: 4,
         q,
         p,
+        fitted_p: vec![],
         secret: SecretDistribution::UniformTernary,
         security_bits: None,
     };

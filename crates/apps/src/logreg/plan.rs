@@ -263,7 +263,7 @@ impl TrainPlan {
         match &self.refresh {
             Some(refresh) => e
                 .with_ephemeral_secret(refresh.ephemeral_weight())
-                .with_low_keys(refresh.required_keys()),
+                .with_fitted_keys(refresh.required_keys()),
             None => e,
         }
     }
@@ -457,7 +457,18 @@ impl PrimeSizes {
             .sum();
         let cost = transforms * f64::from(log_n) * f64::from(log_n).exp2();
         let secret = SecretDistribution::UniformTernary;
-        Some((cost, Spec { log_n, log2_scale, q_bits, p_bits, secret, insecure: false }))
+        Some((
+            cost,
+            Spec {
+                log_n,
+                log2_scale,
+                q_bits,
+                p_bits,
+                fitted_p_bits: Vec::new(),
+                secret,
+                insecure: false,
+            },
+        ))
     }
 }
 

@@ -233,6 +233,7 @@ impl StatsPlan {
                 log_n,
                 q_bits: vec![base, vec![LOG2_SCALE], vec![LOG2_SCALE]],
                 p_bits: vec![50.0],
+                fitted_p_bits: Vec::new(),
                 log2_scale: LOG2_SCALE,
                 secret,
                 insecure: false,

@@ -300,32 +300,34 @@ impl BootstrapPlan {
         log2_failure(h, self.spec.eval_mod.k, 2 << self.spec.log_slots)
     }
 
-    /// The keys of every stage; the reduction is at level `high`. Before raising, levels are
-    /// low.
+    /// The keys of every stage; the reduction is at level `high`. They are fitted to their
+    /// levels, unless coefficients come to slots first, as in published sets.
     fn keys(&self, params: &rlwe::Params, high: Level) -> KeyRequest {
-        let before = |keys: KeyRequest| match self.spec.order {
-            Order::SlotsToCoeffsFirst => keys.into_low(params),
-            Order::CoeffsToSlotsFirst => keys,
-        };
-        let mut request = self.eval_mod.required_keys(self.log_n);
-        if let Some(correction) = &self.correction {
-            request |= before(correction.required_keys(self.log_n));
-        }
-        for plan in &self.to_coeffs {
-            request |= before(plan.required_keys().clone());
-        }
-        for plan in self.to_slots.iter().chain(&self.join) {
-            request |= plan.required_keys();
-        }
-        request = request.automorphism(GaloisElement::conjugation(self.log_n), high);
-        request |= self.sub_sum.required_keys(Level(self.top.0 - self.before_sub_sum as u32));
+        let conjugation = GaloisElement::conjugation(self.log_n);
+        let summed = Level(self.top.0 - self.before_sub_sum as u32);
+        let mut stages = vec![
+            self.eval_mod.required_keys(self.log_n),
+            KeyRequest::new().automorphism(conjugation, high),
+            self.sub_sum.required_keys(summed),
+        ];
+        stages.extend(self.correction.iter().map(|plan| plan.required_keys(self.log_n)));
+        let matrices = self.to_coeffs.iter().chain(&self.to_slots).chain(&self.join);
+        stages.extend(matrices.map(|plan| plan.required_keys().clone()));
         if self.spec.halves(self.log_n) {
             let joined = match self.spec.order {
                 Order::SlotsToCoeffsFirst => self.output_level,
                 Order::CoeffsToSlotsFirst => Level(self.eval_mod.output_level().0 - 1),
             };
-            request = request.rotations(self.log_n, [1 << self.spec.log_slots], joined);
+            let steps = [1 << self.spec.log_slots];
+            stages.push(KeyRequest::new().rotations(self.log_n, steps, joined));
         }
+        let request = match self.spec.order {
+            Order::SlotsToCoeffsFirst => KeyRequest::fitted_to(stages, params),
+            Order::CoeffsToSlotsFirst => stages.iter().fold(KeyRequest::new(), |mut all, keys| {
+                all |= keys;
+                all
+            }),
+        };
         match self.spec.ephemeral_weight {
             Some(weight) => request.raise(Raise { level: self.top, weight }),
             None => request,

@@ -65,8 +65,8 @@ pub struct Evaluator {
     chain: Chain,
     /// Weight of the ephemeral secret that raising goes through, if it does.
     ephemeral_weight: Option<u32>,
-    /// Low keys that there are.
-    low: KeyRequest,
+    /// Fitted keys that there are.
+    fitted: KeyRequest,
     counters: Counters,
     keys: Mutex<KeyRequest>,
 }
@@ -76,8 +76,8 @@ impl Evaluator {
     #[must_use]
     pub fn new(log_n: u32, chain: Chain) -> Self {
         debug_assert!((3..=30).contains(&log_n));
-        let (low, counters, keys) = (KeyRequest::new(), Counters::default(), Mutex::default());
-        Self { log_n, chain, ephemeral_weight: None, low, counters, keys }
+        let (fitted, counters, keys) = Default::default();
+        Self { log_n, chain, ephemeral_weight: None, fitted, counters, keys }
     }
 
     /// The same, raising through an ephemeral secret of this weight: raising then uses
@@ -87,11 +87,11 @@ impl Evaluator {
         Self { ephemeral_weight: Some(weight), ..self }
     }
 
-    /// The same with the low keys of a request: operations use them where the encrypted
-    /// evaluator would, see [`KeyRequest::into_low`].
+    /// The same with the fitted keys of a request: operations use them where the encrypted
+    /// evaluator would, see [`KeyRequest::into_fitted`].
     #[must_use]
-    pub fn with_low_keys(self, keys: &KeyRequest) -> Self {
-        Self { low: KeyRequest { low: keys.low.clone(), ..KeyRequest::new() }, ..self }
+    pub fn with_fitted_keys(self, keys: &KeyRequest) -> Self {
+        Self { fitted: KeyRequest { fitted: keys.fitted.clone(), ..KeyRequest::new() }, ..self }
     }
 
     /// What a fresh public-key encryption of `slots` would be; zeros fill them up
@@ -158,10 +158,10 @@ impl Evaluator {
         *self.keys.lock().unwrap_or_else(PoisonError::into_inner) |= request;
     }
 
-    /// The keys that an operation at `level` needs, low ones if there are.
+    /// The keys that an operation at `level` needs, fitted ones if there are.
     fn use_keys_at(&self, level: Level, needed: KeyRequest) {
-        self.use_keys(match self.low.tier(level, &needed) {
-            Some(tier) => needed.moved_to_low(|_| Some(tier)),
+        self.use_keys(match self.fitted.tier(level, &needed) {
+            Some(tier) => needed.moved_to_fitted(|_| Some(tier)),
             None => needed,
         });
     }

@@ -632,7 +632,7 @@ impl Evaluator {
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
-    /// | `a` | `a` | every automorphism, all low or none | a group: 1 decomposition, a key product an image, 1 division |
+    /// | `a` | `a` | every automorphism, all fitted alike or none | a group: 1 decomposition, a key product an image, 1 division |
     ///
     /// Reference: Ishimaki, Yamana, "Faster homomorphic trace-type function evaluation" (IEEE
     /// Access 9, 2021), Algorithm 5.
@@ -658,7 +658,8 @@ impl Evaluator {
         Ok(self.wrap(a, polys, level, a.scale))
     }
 
-    /// Prepares several rotations of `a`: its digits are cut and raised once.
+    /// Prepares several rotations of `a`: its digits are cut and raised once, for keys that are
+    /// not fitted. Rotations by fitted keys gain nothing.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].

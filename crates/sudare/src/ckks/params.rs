@@ -21,6 +21,10 @@ pub struct Spec {
     pub q_bits: Vec<Vec<f64>>,
     /// Sizes of the special primes.
     pub p_bits: Vec<f64>,
+    /// Sizes of further special primes, for fitted keys below the top, whose modulus has room
+    /// for them: see [`KeyRequest::into_fitted`](crate::rlwe::KeyRequest::into_fitted).
+    #[serde(default)]
+    pub fitted_p_bits: Vec<f64>,
     /// `log2` of the default scale.
     pub log2_scale: f64,
     /// Distribution of the secret key.
@@ -52,6 +56,7 @@ impl Spec {
             log_n,
             q_bits,
             p_bits,
+            fitted_p_bits: Vec::new(),
             log2_scale,
             secret: SecretDistribution::UniformTernary,
             insecure: false,
@@ -97,11 +102,13 @@ impl Params {
     /// [`Error::Insecure`] below 128 bits, unless the specification says so.
     pub fn new(spec: Spec) -> Result<Self> {
         check_sizes(&spec)?;
-        let (q, p) = choose_primes(&spec)?;
+        let (q, mut p) = choose_primes(&spec)?;
+        let fitted_p = p.split_off(spec.p_bits.len());
         let rlwe = rlwe::Params::new(rlwe::Spec {
             log_n: spec.log_n,
             q: q.clone(),
             p,
+            fitted_p,
             secret: spec.secret,
             security_bits: (!spec.insecure).then_some(SECURITY_BITS),
         })?;
@@ -209,7 +216,8 @@ pub(super) fn check_sizes(spec: &Spec) -> Result<()> {
         return invalid("q_bits", "every level needs the size of at least one prime".into());
     }
     let least = f64::from(spec.log_n + 2);
-    for (field, sizes) in [("q_bits", spec.q_bits.concat()), ("p_bits", spec.p_bits.clone())] {
+    let special = [&spec.p_bits[..], &spec.fitted_p_bits].concat();
+    for (field, sizes) in [("q_bits", spec.q_bits.concat()), ("p_bits", special)] {
         if sizes.len() > MAX_PRIMES {
             let count = sizes.len();
             return invalid(field, format!("{count} primes are too many: at most {MAX_PRIMES}"));
@@ -289,9 +297,11 @@ fn none_left(bits: f64) -> Error {
     }
 }
 
+/// The primes of each level, and all special ones.
 fn choose_primes(spec: &Spec) -> Result<(Vec<Vec<u64>>, Vec<u64>)> {
     let mut supply = Supply { step: 2 << spec.log_n, used: Vec::new() };
-    let p = spec.p_bits.iter().map(|&bits| supply.below(bits)).collect::<Result<_>>()?;
+    let special = spec.p_bits.iter().chain(&spec.fitted_p_bits);
+    let p = special.map(|&bits| supply.below(bits)).collect::<Result<_>>()?;
     let mut q = vec![Vec::new(); spec.q_bits.len()];
     q[0] = spec.q_bits[0].iter().map(|&bits| supply.below(bits)).collect::<Result<_>>()?;
     let goal = power_of_two(spec.log2_scale);

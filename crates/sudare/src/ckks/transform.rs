@@ -31,15 +31,15 @@ pub struct RotationSum {
 /// The encoded weights of a [`RotationSum`].
 ///
 /// They are held modulo the primes of a key, special ones included, so that results are
-/// divided once: each takes `N` residues for every such prime. If the evaluator has low keys
-/// for every step ([`KeyRequest::into_low`](crate::rlwe::KeyRequest::into_low)), these are
+/// divided once: each takes `N` residues for every such prime. If the evaluator has fitted keys
+/// for every step ([`KeyRequest::into_fitted`](crate::rlwe::KeyRequest::into_fitted)), these are
 /// fewer.
 pub struct Weights {
     params: ParamsId,
     sum: RotationSum,
     baby: Vec<GaloisElement>,
     giant: GaloisElement,
-    /// The level of the low keys that they are applied with, if any.
+    /// The level of the fitted keys that they are applied with, if any.
     tier: Option<Level>,
     stages: Vec<StageWeights>,
 }

@@ -2,7 +2,7 @@ use super::{
     EvaluationKeys, GaloisElement, KeyId, KeyRequest, Level, Params, PublicKey, Raise,
     SecretDistribution, SecretKey, SwitchingKey,
     gadget::Gadget,
-    keys::{GaloisKey, LowSwitchingKeys, RaisingKeys},
+    keys::{FittedSwitchingKeys, GaloisKey, RaisingKeys},
 };
 use crate::{
     Result,
@@ -143,10 +143,10 @@ impl KeyGenerator {
             }
             None => None,
         };
-        let mut low = BTreeMap::new();
-        for (&level, keys) in &request.low {
+        let mut fitted = BTreeMap::new();
+        for (&level, keys) in &request.fitted {
             let limbs = self.params.tier_limbs(Some(level), level);
-            let mut made = LowSwitchingKeys::default();
+            let mut made = FittedSwitchingKeys::default();
             if keys.relinearize {
                 made.relinearize = Some(self.relinearization_key(sk, level, limbs));
                 count();
@@ -155,9 +155,16 @@ impl KeyGenerator {
                 made.galois.insert(g, self.galois_key(sk, g, level, limbs));
                 count();
             }
-            low.insert(level, made);
+            fitted.insert(level, made);
         }
-        Ok(EvaluationKeys { params: self.params.id(), id: sk.id, relinearize, galois, raise, low })
+        Ok(EvaluationKeys {
+            params: self.params.id(),
+            id: sk.id,
+            relinearize,
+            galois,
+            raise,
+            fitted,
+        })
     }
 
     /// From the square of the secret.
@@ -325,6 +332,7 @@ mod tests {
             log_n: 7,
             q: vec![vec![12289], vec![13313]],
             p: vec![15361, 18433],
+            fitted_p: vec![],
             secret: SecretDistribution::UniformTernary,
             security_bits: None,
         })

@@ -176,20 +176,20 @@ pub struct KeyRequest {
     /// Galois elements that act on what is raised through the ephemeral secret, on the way
     /// back from it. Such keys have one digit.
     pub raised: BTreeSet<GaloisElement>,
-    /// Low keys by level, see [`KeyRequest::into_low`].
-    pub low: BTreeMap<Level, LowKeys>,
+    /// Fitted keys by level, see [`KeyRequest::into_fitted`].
+    pub fitted: BTreeMap<Level, FittedKeys>,
 }
 
-/// What low keys for one level are asked for, in a [`KeyRequest`].
+/// What fitted keys for one level are asked for, in a [`KeyRequest`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LowKeys {
+pub struct FittedKeys {
     /// Whether something is relinearised.
     pub relinearize: bool,
     /// Galois elements that act.
     pub galois: BTreeSet<GaloisElement>,
 }
 
-impl LowKeys {
+impl FittedKeys {
     /// Number of keys.
     #[must_use]
     pub fn count(&self) -> usize {
@@ -244,30 +244,51 @@ impl KeyRequest {
         self
     }
 
-    /// The same with low keys instead of keys for relinearisation and automorphisms, where
-    /// the parameters have them ([`Params::low_limbs`]).
+    /// The same with fitted keys instead of keys for relinearisation and automorphisms, where
+    /// the parameters have them ([`Params::fitted_limbs`]).
     ///
-    /// A low key is for the level that it is asked for and those below. It has one digit, and
-    /// as few special primes as exceed the modulus of that level together: at the lowest
-    /// levels of a long chain it takes a fraction of the memory and time of a key that serves
-    /// the top as well, next to which it may be there for the same automorphism. An operation
-    /// uses the low keys for the lowest level at or above its own that has all it needs, and
-    /// else the others.
+    /// A fitted key is for the level that it is asked for and those below, with as many
+    /// special primes as make a key switch at that level cheapest: next to a key that serves
+    /// the top, which may be there for the same automorphism, fewer at the lowest levels,
+    /// and in the middle more, where the modulus of a key has room for them, so that there
+    /// are fewer digits. An operation uses the fitted keys for the lowest level at or above
+    /// its own that has all it needs, and else the others.
     #[must_use]
-    pub fn into_low(self, params: &Params) -> Self {
-        let has = |level: Level| level <= params.top() && params.low_limbs(level).is_some();
-        self.moved_to_low(|level| has(level).then_some(level))
+    pub fn into_fitted(self, params: &Params) -> Self {
+        let has = |level: Level| level <= params.top() && params.fitted_limbs(level).is_some();
+        self.moved_to_fitted(|level| has(level).then_some(level))
     }
 
-    /// The same with low keys for a level given by that of each key, where there is one.
-    pub(crate) fn moved_to_low(mut self, tier: impl Fn(Level) -> Option<Level>) -> Self {
+    /// The keys of several stages, each fitted to its level. A stage without fitted keys shares
+    /// those of another that has all it needs.
+    pub(crate) fn fitted_to(stages: Vec<Self>, params: &Params) -> Self {
+        let mut request = Self::new();
+        let mut others = Vec::new();
+        for stage in stages {
+            let mut keys = stage.into_fitted(params);
+            request |= Self { fitted: core::mem::take(&mut keys.fitted), ..Self::new() };
+            others.push(keys);
+        }
+        others
+            .retain(|keys| keys.highest().is_none_or(|level| request.tier(level, keys).is_none()));
+        others.iter().for_each(|keys| request |= keys);
+        request
+    }
+
+    /// The highest level of keys that are not fitted.
+    fn highest(&self) -> Option<Level> {
+        self.relinearize.iter().chain(self.galois.values()).max().copied()
+    }
+
+    /// The same with fitted keys for a level given by that of each key, where there is one.
+    pub(crate) fn moved_to_fitted(mut self, tier: impl Fn(Level) -> Option<Level>) -> Self {
         if let Some(tier) = self.relinearize.and_then(&tier) {
             self.relinearize = None;
-            self.low.entry(tier).or_default().relinearize = true;
+            self.fitted.entry(tier).or_default().relinearize = true;
         }
         self.galois.retain(|&g, &mut level| match tier(level) {
             Some(tier) => {
-                self.low.entry(tier).or_default().galois.insert(g);
+                self.fitted.entry(tier).or_default().galois.insert(g);
                 false
             }
             None => true,
@@ -275,14 +296,14 @@ impl KeyRequest {
         self
     }
 
-    /// The level of the low keys for an operation at `level` that needs the keys of `needed`,
+    /// The level of the fitted keys for an operation at `level` that needs the keys of `needed`,
     /// if not others.
     pub(crate) fn tier(&self, level: Level, needed: &Self) -> Option<Level> {
-        let has = |keys: &LowKeys| {
+        let has = |keys: &FittedKeys| {
             (keys.relinearize || needed.relinearize.is_none())
                 && needed.galois.keys().all(|g| keys.galois.contains(g))
         };
-        self.low.range(level..).find(|(_, keys)| has(keys)).map(|(&tier, _)| tier)
+        self.fitted.range(level..).find(|(_, keys)| has(keys)).map(|(&tier, _)| tier)
     }
 
     /// Number of keys; those to an ephemeral secret and back count as one.
@@ -290,20 +311,19 @@ impl KeyRequest {
     pub fn count(&self) -> usize {
         let single = [self.relinearize.is_some(), self.raise.is_some()];
         let single: usize = single.into_iter().map(usize::from).sum();
-        let low: usize = self.low.values().map(LowKeys::count).sum();
-        self.galois.len() + self.raised.len() + single + low
+        let fitted: usize = self.fitted.values().map(FittedKeys::count).sum();
+        self.galois.len() + self.raised.len() + single + fitted
     }
 
     /// Each kind of key with its secret and the `log2` of its modulus. Levels are in
     /// range.
     fn moduli(&self, params: &Params) -> Vec<(String, SecretDistribution, f64)> {
         let main = params.spec().secret;
-        let highest = self.relinearize.iter().chain(self.galois.values()).max();
         let switching =
-            highest.map(|&level| ("evaluation keys".into(), main, params.log2_qp(level)));
-        let low = self.low.keys().filter_map(|&level| params.low_limbs(level));
-        let low = low.map(|limbs| params.basis().log2_product(limbs)).reduce(f64::max);
-        let low = low.map(|log2_q| ("low evaluation keys".into(), main, log2_q));
+            self.highest().map(|level| ("evaluation keys".into(), main, params.log2_qp(level)));
+        let fitted = self.fitted.keys().filter_map(|&level| params.fitted_limbs(level));
+        let fitted = fitted.map(|limbs| params.basis().log2_product(limbs)).reduce(f64::max);
+        let fitted = fitted.map(|log2_q| ("fitted evaluation keys".into(), main, log2_q));
         let raising = self.raise.map(|raise| {
             let h = raise.weight;
             let [to, from] = raise.limbs(params).map(|limbs| params.basis().log2_product(limbs));
@@ -313,7 +333,7 @@ impl KeyRequest {
                 ("key from the ephemeral secret".into(), main, from),
             ]
         });
-        switching.into_iter().chain(low).chain(raising.into_iter().flatten()).collect()
+        switching.into_iter().chain(fitted).chain(raising.into_iter().flatten()).collect()
     }
 
     /// What each kind of key asked for costs an attacker, whether or not that is enough.
@@ -340,16 +360,16 @@ impl KeyRequest {
     }
 
     fn check_shape(&self, params: &Params) -> Result<()> {
-        for &level in self.relinearize.iter().chain(self.galois.values()).chain(self.low.keys()) {
+        for &level in self.relinearize.iter().chain(self.galois.values()).chain(self.fitted.keys())
+        {
             params.check_level(level)?;
         }
-        for (&level, keys) in &self.low {
-            let invalid = |problem| Err(Error::InvalidSpec { field: "low", problem });
-            if params.low_limbs(level).is_none() {
+        for (&level, keys) in &self.fitted {
+            let invalid = |problem| Err(Error::InvalidSpec { field: "fitted", problem });
+            if params.fitted_limbs(level).is_none() {
                 return invalid(format!(
-                    "level {level} has no low keys, as fewer special primes than all do not \
-                     exceed its modulus of {:.1} bits: ask for others, as into_low does",
-                    params.log2_q(level)
+                    "level {level} has no fitted keys, as they would be like others: ask for \
+                     those, as into_fitted does"
                 ));
             }
             if keys.count() == 0 {
@@ -371,7 +391,7 @@ impl KeyRequest {
             .galois
             .keys()
             .chain(&self.raised)
-            .chain(self.low.values().flat_map(|keys| &keys.galois))
+            .chain(self.fitted.values().flat_map(|keys| &keys.galois))
             .find(|g| g.0 % 2 == 0 || g.0 >> (log_n + 1) != 0)
         {
             None => Ok(()),
@@ -398,10 +418,11 @@ impl KeyRequest {
             let [to, back] = raise.limbs(params).map(packed);
             to + back * (1 + self.raised.len() as u64)
         });
-        let low = |(&level, keys): (&Level, &LowKeys)| {
-            params.low_limbs(level).map_or(0, packed) * keys.count() as u64
+        let fitted = |(&level, keys): (&Level, &FittedKeys)| {
+            let limbs = params.tier_limbs(Some(level), level);
+            2 * params.half_key_bytes(limbs) * keys.count() as u64
         };
-        Ok(switching + raising + self.low.iter().map(low).sum::<u64>())
+        Ok(switching + raising + self.fitted.iter().map(fitted).sum::<u64>())
     }
 
     /// Bytes of small keys in memory: see [`EvaluationKeys`].
@@ -411,8 +432,10 @@ impl KeyRequest {
     pub fn small_bytes(&self, params: &Params) -> Result<u64> {
         let whole = Self {
             relinearize: self.relinearize,
-            low: (self.low.iter().filter(|(_, keys)| keys.relinearize))
-                .map(|(&level, _)| (level, LowKeys { relinearize: true, ..LowKeys::default() }))
+            fitted: (self.fitted.iter().filter(|(_, keys)| keys.relinearize))
+                .map(|(&level, _)| {
+                    (level, FittedKeys { relinearize: true, ..FittedKeys::default() })
+                })
                 .collect(),
             ..Self::default()
         };
@@ -431,10 +454,10 @@ impl core::ops::BitOrAssign<&KeyRequest> for KeyRequest {
             *self = core::mem::take(self).raise(raise);
         }
         self.raised.extend(&other.raised);
-        for (&level, keys) in &other.low {
-            let low = self.low.entry(level).or_default();
-            low.relinearize |= keys.relinearize;
-            low.galois.extend(&keys.galois);
+        for (&level, keys) in &other.fitted {
+            let fitted = self.fitted.entry(level).or_default();
+            fitted.relinearize |= keys.relinearize;
+            fitted.galois.extend(&keys.galois);
         }
     }
 }
@@ -514,12 +537,12 @@ pub struct EvaluationKeys {
     pub(crate) relinearize: Option<SwitchingKey>,
     pub(crate) galois: BTreeMap<GaloisElement, GaloisKey>,
     pub(crate) raise: Option<RaisingKeys>,
-    pub(crate) low: BTreeMap<Level, LowSwitchingKeys>,
+    pub(crate) fitted: BTreeMap<Level, FittedSwitchingKeys>,
 }
 
-/// Low keys for one level.
+/// Fitted keys for one level.
 #[derive(Default)]
-pub(crate) struct LowSwitchingKeys {
+pub(crate) struct FittedSwitchingKeys {
     pub(crate) relinearize: Option<SwitchingKey>,
     pub(crate) galois: BTreeMap<GaloisElement, GaloisKey>,
 }
@@ -527,11 +550,11 @@ pub(crate) struct LowSwitchingKeys {
 impl EvaluationKeys {
     /// The key that relinearises at `level`.
     pub(super) fn relinearization_key(&self, level: Level) -> Option<&SwitchingKey> {
-        let low = self.low.range(level..).find_map(|(_, keys)| keys.relinearize.as_ref());
-        low.or(self.relinearize.as_ref().filter(|key| key.level >= level))
+        let fitted = self.fitted.range(level..).find_map(|(_, keys)| keys.relinearize.as_ref());
+        fitted.or(self.relinearize.as_ref().filter(|key| key.level >= level))
     }
 
-    /// The key for `g` at `level`, among the low keys for `tier` or among the others.
+    /// The key for `g` at `level`, among the fitted keys for `tier` or among the others.
     pub(super) fn galois_key(
         &self,
         tier: Option<Level>,
@@ -539,7 +562,7 @@ impl EvaluationKeys {
         level: Level,
     ) -> Option<&GaloisKey> {
         let keys = match &tier {
-            Some(tier) => &self.low.get(tier)?.galois,
+            Some(tier) => &self.fitted.get(tier)?.galois,
             None => &self.galois,
         };
         keys.get(&g).filter(|key| key.key.level >= level)
@@ -550,8 +573,8 @@ impl EvaluationKeys {
         self.galois_key(self.tier(level, &[g]), g, level).is_some()
     }
 
-    /// The level of the low keys for an operation at `level` that needs those of `elements`,
-    /// if not the others, as [`KeyRequest::into_low`] says. Where none has all, those that
+    /// The level of the fitted keys for an operation at `level` that needs those of `elements`,
+    /// if not the others, as [`KeyRequest::into_fitted`] says. Where none has all, those that
     /// lack the fewest.
     pub(crate) fn tier(&self, level: Level, elements: &[GaloisElement]) -> Option<Level> {
         let lacks = |tier: &Option<Level>| {
@@ -559,7 +582,7 @@ impl EvaluationKeys {
                 |g: &&GaloisElement| g.0 != 1 && self.galois_key(*tier, **g, level).is_none();
             elements.iter().filter(missing).count()
         };
-        let tiers = || self.low.range(level..).map(|(&tier, _)| Some(tier)).chain([None]);
+        let tiers = || self.fitted.range(level..).map(|(&tier, _)| Some(tier)).chain([None]);
         let complete = tiers().find(|tier| lacks(tier) == 0);
         complete.or_else(|| tiers().rev().min_by_key(lacks)).flatten()
     }
@@ -587,7 +610,7 @@ impl EvaluationKeys {
                 .as_ref()
                 .map(|keys| Raise { level: keys.to_dense.level, weight: keys.weight }),
             raised: self.raise.iter().flat_map(|keys| keys.images.keys().copied()).collect(),
-            low: self.low.iter().map(|(&level, keys)| (level, keys.fulfils())).collect(),
+            fitted: self.fitted.iter().map(|(&level, keys)| (level, keys.fulfils())).collect(),
         }
     }
 
@@ -605,17 +628,17 @@ impl EvaluationKeys {
             let images = keys.images.values().map(|image| vec![&image.key]);
             core::iter::once(vec![&keys.to_sparse, &keys.to_dense]).chain(images)
         });
-        let low = self.low.values().flat_map(|keys| {
+        let fitted = self.fitted.values().flat_map(|keys| {
             keys.relinearize.iter().chain(keys.galois.values().map(|key| &key.key))
         });
         let alone = |key| vec![key];
-        single.map(alone).chain(raising).chain(low.map(alone))
+        single.map(alone).chain(raising).chain(fitted.map(alone))
     }
 }
 
-impl LowSwitchingKeys {
-    fn fulfils(&self) -> LowKeys {
-        LowKeys {
+impl FittedSwitchingKeys {
+    fn fulfils(&self) -> FittedKeys {
+        FittedKeys {
             relinearize: self.relinearize.is_some(),
             galois: self.galois.keys().copied().collect(),
         }

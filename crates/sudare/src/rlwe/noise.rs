@@ -1,4 +1,5 @@
 use super::{Level, Params, SecretDistribution};
+use crate::ring::LimbSet;
 use sudare_arith::sample::CBD21_VARIANCE as ERROR_VARIANCE;
 
 /// Variance of a uniform ternary coefficient.
@@ -71,25 +72,22 @@ impl Noise {
     /// The digit `d_j` of primes with product `D_j` is uniform in `(-D_j/2, D_j/2)`.
     #[must_use]
     pub fn key_switch(params: &Params, level: Level) -> Self {
-        let level = level.min(params.top());
-        let limbs = params.limbs(level);
-        let log2_prime = |i: usize| (params.basis().modulus(limbs, i).value() as f64).log2();
-        params.digit_primes(level).into_iter().fold(Self::rounding(params), |sum, owned| {
-            sum + Self::digit(params, owned.map(log2_prime).sum::<f64>() - params.log2_p())
-        })
+        Self::switch(params, params.key_limbs(level.min(params.top())))
     }
 
-    /// As [`Noise::key_switch`], by a low key for the level `tier` if it has such keys: one
-    /// digit, and fewer special primes.
+    /// As [`Noise::key_switch`], by a fitted key for the level `tier`.
     #[must_use]
-    pub fn low_key_switch(params: &Params, level: Level, tier: Level) -> Self {
-        match params.low_limbs(tier.min(params.top())) {
-            None => Self::key_switch(params, level),
-            Some(limbs) => {
-                let log2_ratio = params.log2_q(level.min(tier)) - params.log2_special(limbs.p());
-                Self::digit(params, log2_ratio) + Self::rounding(params)
-            }
-        }
+    pub fn fitted_key_switch(params: &Params, level: Level, tier: Level) -> Self {
+        let tier = tier.min(params.top());
+        Self::switch(params, params.tier_limbs(Some(tier), level.min(tier)))
+    }
+
+    fn switch(params: &Params, limbs: LimbSet) -> Self {
+        let log2_prime = |i: usize| (params.basis().modulus(limbs, i).value() as f64).log2();
+        let log2_p = params.log2_special(limbs.p());
+        params.digit_primes_of(limbs).into_iter().fold(Self::rounding(params), |sum, owned| {
+            sum + Self::digit(params, owned.map(log2_prime).sum::<f64>() - log2_p)
+        })
     }
 
     /// `d e / P` for a digit `d` uniform in `(-D/2, D/2)` with `D / P = 2^log2_ratio`.
@@ -182,6 +180,7 @@ mod tests {
             log_n: 4,
             q: vec![vec![97], vec![193, 257], vec![353]],
             p: vec![12289],
+            fitted_p: vec![],
             secret: SecretDistribution::FixedWeight { h: 7 },
             security_bits: None,
         })

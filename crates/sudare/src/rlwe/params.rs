@@ -17,6 +17,10 @@ pub struct Spec {
     pub q: Vec<Vec<u64>>,
     /// Special primes.
     pub p: Vec<u64>,
+    /// Further special primes, for fitted keys
+    /// ([`KeyRequest::into_fitted`](super::KeyRequest::into_fitted)) below the top, whose
+    /// modulus has room for them.
+    pub fitted_p: Vec<u64>,
     /// Distribution of the secret.
     pub secret: SecretDistribution,
     /// Security in bits that every key must have. `None` accepts any: the caller
@@ -38,11 +42,11 @@ struct Inner {
     basis: RnsBasis,
     /// Chain primes at each level.
     limbs_at: Vec<usize>,
-    /// For key switching at any level.
-    gadget: Gadget,
-    /// By number of special primes less one, for fewer than all: for the levels that they
-    /// exceed together, each of one digit. Made when they are first used.
-    low: Vec<OnceLock<Gadget>>,
+    /// Special primes of fitted keys, by level.
+    fitted: Vec<usize>,
+    /// By number of special primes less one: for key switching at the levels whose primes they
+    /// cover. Made when they are first used.
+    gadgets: Vec<OnceLock<Gadget>>,
     /// From the primes of level 0 to every prime.
     lift: BaseConverter,
     /// By level less one: division by the primes of the level.
@@ -72,9 +76,18 @@ impl Params {
         let chain: Vec<u64> = spec.q.concat();
         let log2_qp = log2(&chain) + log2(&spec.p);
         price(&spec, "the evaluation keys at the top level", spec.secret, log2_qp)?;
-        let widths = digit_widths(&chain, log2(&spec.p))?;
-        let basis = RnsBasis::new(spec.log_n, &chain, &spec.p)?;
-        let all = basis.all();
+        let log2_p = log2(&spec.p);
+        if digit_widths(&chain, log2_p).iter().sum::<usize>() < chain.len() {
+            return Err(Error::InvalidSpec {
+                field: "p",
+                problem: format!(
+                    "the special primes have {log2_p:.1} bits together, less than the largest \
+                     prime of the chain"
+                ),
+            });
+        }
+        let special = [&spec.p[..], &spec.fitted_p].concat();
+        let basis = RnsBasis::new(spec.log_n, &chain, &special)?;
         let limbs_at: Vec<usize> = spec
             .q
             .iter()
@@ -83,11 +96,11 @@ impl Params {
                 Some(*total)
             })
             .collect();
-        let moduli: Vec<_> = basis.tables(all).map(|table| *table.modulus()).collect();
+        let moduli: Vec<_> = basis.tables(basis.all()).map(|table| *table.modulus()).collect();
         Ok(Self(Arc::new(Inner {
             id: fingerprint(&spec)?,
-            gadget: Gadget::new(&basis, &limbs_at, &widths, all.p()),
-            low: (1..all.p()).map(|_| OnceLock::new()).collect(),
+            fitted: limbs_at.iter().map(|&q| fitted_special(&spec, &chain[..q])).collect(),
+            gadgets: special.iter().map(|_| OnceLock::new()).collect(),
             lift: BaseConverter::new(&moduli[..limbs_at[0]], &moduli),
             rescale: limbs_at
                 .windows(2)
@@ -147,48 +160,45 @@ impl Params {
         LimbSet::chain(self.0.limbs_at[level.index()])
     }
 
-    /// These and the special primes.
+    /// These and the special primes of keys that are not fitted.
     ///
     /// # Panics
     /// If `level` is above the top, which [`Params::check_level`] refuses.
     #[must_use]
     pub fn key_limbs(&self, level: Level) -> LimbSet {
-        self.0.gadget.limbs(self.limbs(level).q())
+        self.limbs(level).with_special(self.0.spec.p.len())
     }
 
     /// The primes of a key back from an ephemeral secret: those of the chain at `level` and
-    /// as many special ones as exceed level 0 together.
+    /// as few special ones as exceed level 0 together.
     ///
     /// # Panics
     /// If `level` is above the top, which [`Params::check_level`] refuses.
     #[must_use]
     pub fn raising_limbs(&self, level: Level) -> LimbSet {
-        self.tier_limbs(Some(Level(0)), level)
+        let spec = &self.0.spec;
+        let exceed = |&p: &usize| log2(&spec.p[..p]) >= log2(&spec.q[0]);
+        let p = (1..spec.p.len()).find(exceed).unwrap_or(spec.p.len());
+        self.limbs(level).with_special(p)
     }
 
-    /// The primes of a low key for `level`, see [`KeyRequest::into_low`](super::KeyRequest::into_low):
-    /// those of the chain there and as few special ones as exceed these together. None if
-    /// that takes all.
+    /// The primes of a fitted key for `level`, see
+    /// [`KeyRequest::into_fitted`](super::KeyRequest::into_fitted): those of the chain there and
+    /// as many special ones as make a key switch cheapest. None if other keys have as many.
     ///
     /// # Panics
     /// If `level` is above the top, which [`Params::check_level`] refuses.
     #[must_use]
-    pub fn low_limbs(&self, level: Level) -> Option<LimbSet> {
-        let p = (1..self.0.spec.p.len()).find(|&p| self.covers(p, level))?;
-        Some(self.limbs(level).with_special(p))
+    pub fn fitted_limbs(&self, level: Level) -> Option<LimbSet> {
+        let p = self.0.fitted[level.index()];
+        (p != self.0.spec.p.len()).then(|| self.limbs(level).with_special(p))
     }
 
-    /// Whether the first `p` special primes exceed the modulus of `level` together.
-    fn covers(&self, p: usize, level: Level) -> bool {
-        let spec = &self.0.spec;
-        log2(&spec.p[..p]) >= log2(&spec.q[..=level.index()].concat())
-    }
-
-    /// The chain primes at `level` and the special primes of low keys for `tier`, or of
+    /// The chain primes at `level` and the special primes of fitted keys for `tier`, or of
     /// others.
     pub(crate) fn tier_limbs(&self, tier: Option<Level>, level: Level) -> LimbSet {
-        let low = tier.and_then(|tier| self.low_limbs(tier));
-        self.limbs(level).with_special(low.map_or(self.0.spec.p.len(), LimbSet::p))
+        let p = tier.map_or(self.0.spec.p.len(), |tier| self.0.fitted[tier.index()]);
+        self.limbs(level).with_special(p)
     }
 
     /// The chain primes of each key-switching digit at `level`. There are `dnum` digits of
@@ -198,7 +208,14 @@ impl Params {
     /// If `level` is above the top, which [`Params::check_level`] refuses.
     #[must_use]
     pub fn digit_primes(&self, level: Level) -> Vec<Range<usize>> {
-        self.0.gadget.digits(self.limbs(level).q()).collect()
+        self.digit_primes_of(self.key_limbs(level))
+    }
+
+    /// Those of keys with these primes, which [`Params::key_limbs`] or
+    /// [`Params::fitted_limbs`] returned.
+    #[must_use]
+    pub fn digit_primes_of(&self, limbs: LimbSet) -> Vec<Range<usize>> {
+        self.gadget(limbs.p()).digits(limbs.q()).collect()
     }
 
     /// Key-switching digits at `level`, `dnum`.
@@ -207,20 +224,20 @@ impl Params {
     /// If `level` is above the top, which [`Params::check_level`] refuses.
     #[must_use]
     pub fn digits(&self, level: Level) -> usize {
-        self.0.gadget.digits(self.limbs(level).q()).len()
+        self.digit_primes(level).len()
     }
 
-    /// For key switching with the first `p` special primes: at any level with all of them,
-    /// else at levels that they exceed together.
+    /// For key switching with the first `p` special primes, `1 <= p`, at levels whose primes
+    /// they cover.
     pub(super) fn gadget(&self, p: usize) -> &Gadget {
-        let Inner { basis, limbs_at, gadget, low, .. } = &*self.0;
-        let make = || {
-            let levels = (0..limbs_at.len()).take_while(|&l| self.covers(p, Level(l as u32)));
-            let limbs_at = &limbs_at[..levels.count()];
-            let one_digit = &limbs_at[limbs_at.len().saturating_sub(1)..];
-            Gadget::new(basis, limbs_at, one_digit, p)
-        };
-        low.get(p.wrapping_sub(1)).map_or(gadget, |low| low.get_or_init(make))
+        let Inner { basis, limbs_at, spec, gadgets, .. } = &*self.0;
+        gadgets[p - 1].get_or_init(|| {
+            let special = spec.p.iter().chain(&spec.fitted_p).copied().take(p);
+            let widths = digit_widths(&spec.q.concat(), log2(&special.collect::<Vec<_>>()));
+            let covered = widths.iter().sum();
+            let levels = limbs_at.partition_point(|&q| q <= covered);
+            Gadget::new(basis, &limbs_at[..levels], &widths, p)
+        })
     }
 
     /// For switching to and from an ephemeral secret around raising.
@@ -257,7 +274,7 @@ impl Params {
         self.log2_special(self.0.spec.p.len())
     }
 
-    /// `log2` of the product of the first `p` special primes.
+    /// `log2` of the product of the first `p` special primes, fitted ones included.
     pub(super) fn log2_special(&self, p: usize) -> f64 {
         self.0.basis.log2_product(LimbSet::chain(0).with_special(p))
     }
@@ -297,7 +314,12 @@ impl Params {
     /// If `level` is above the top, which [`Params::check_level`] refuses.
     #[must_use]
     pub fn switching_key_bytes(&self, level: Level) -> u64 {
-        2 * self.digits(level) as u64 * self.basis().packed_bytes(self.key_limbs(level))
+        2 * self.half_key_bytes(self.key_limbs(level))
+    }
+
+    /// Bytes of one half of a switching key with these primes.
+    pub(super) fn half_key_bytes(&self, limbs: LimbSet) -> u64 {
+        self.digit_primes_of(limbs).len() as u64 * self.basis().packed_bytes(limbs)
     }
 
     /// Refuses a key of modulus `2^log2_q` that would be less secure than asked.
@@ -349,7 +371,8 @@ fn check_shape(spec: &Spec) -> Result<()> {
     if spec.q.is_empty() || spec.q.iter().any(Vec::is_empty) {
         return invalid("q", "every level needs at least one prime".into());
     }
-    for (field, count) in [("q", spec.q.iter().map(Vec::len).sum()), ("p", spec.p.len())] {
+    let special = spec.p.len() + spec.fitted_p.len();
+    for (field, count) in [("q", spec.q.iter().map(Vec::len).sum()), ("p", special)] {
         if count > MAX_PRIMES {
             return invalid(field, format!("{count} primes are too many: at most {MAX_PRIMES}"));
         }
@@ -358,7 +381,7 @@ fn check_shape(spec: &Spec) -> Result<()> {
         return invalid("p", "at least one special prime is needed".into());
     }
     let mut all: Vec<u64> = spec.q.concat();
-    all.extend(&spec.p);
+    all.extend(spec.p.iter().chain(&spec.fitted_p));
     all.sort_unstable();
     if let Some(pair) = all.windows(2).find(|pair| pair[0] == pair[1]) {
         return invalid("q", format!("the prime {} is there twice", pair[0]));
@@ -388,22 +411,13 @@ fn price(spec: &Spec, what: &str, secret: SecretDistribution, log2_qp: f64) -> R
 }
 
 /// Chain primes per digit, from the bottom as many as the product of the special primes
-/// covers: that bounds the noise of key switching.
-fn digit_widths(chain: &[u64], log2_p: f64) -> Result<Vec<usize>> {
+/// covers: that bounds the noise of key switching. Ends before a prime that it does not cover.
+fn digit_widths(chain: &[u64], log2_p: f64) -> Vec<usize> {
     let mut widths: Vec<usize> = Vec::new();
     let mut bits = f64::INFINITY;
-    for &q in chain {
-        let log2_q = (q as f64).log2();
-        if log2_q > log2_p {
-            return Err(Error::InvalidSpec {
-                field: "p",
-                problem: format!(
-                    "the special primes have {log2_p:.1} bits together, less than the largest \
-                     prime of the chain"
-                ),
-            });
-        }
+    for log2_q in chain.iter().map(|&q| (q as f64).log2()) {
         match widths.last_mut() {
+            _ if log2_q > log2_p => break,
             Some(width) if bits + log2_q <= log2_p => {
                 *width += 1;
                 bits += log2_q;
@@ -414,7 +428,25 @@ fn digit_widths(chain: &[u64], log2_p: f64) -> Result<Vec<usize>> {
             }
         }
     }
-    Ok(widths)
+    widths
+}
+
+/// The number of special primes with which a key switch of a polynomial modulo `chain` costs
+/// least, the fewest of these; all of `p` if no key would be secure.
+///
+/// With `d` digits that is `d + 2` transforms and `2 d` products with rows of the key for each
+/// prime; a product costs a third of a transform.
+fn fitted_special(spec: &Spec, chain: &[u64]) -> usize {
+    let special = [&spec.p[..], &spec.fitted_p].concat();
+    let cost = |&p: &usize| {
+        let log2_p = log2(&special[..p]);
+        let widths = digit_widths(chain, log2_p);
+        let secure = price(spec, "", spec.secret, log2(chain) + log2_p).is_ok();
+        let covered = widths.iter().sum::<usize>() == chain.len();
+        (secure && covered).then(|| (chain.len() + p) * (3 * (widths.len() + 2) + 2 * widths.len()))
+    };
+    let costs = (1..=special.len()).filter_map(|p| cost(&p).map(|cost| (cost, p)));
+    costs.min().map_or(spec.p.len(), |(_, p)| p)
 }
 
 fn fingerprint(spec: &Spec) -> Result<ParamsId> {

@@ -7,7 +7,7 @@ use super::{
     Ciphertext, EvaluationKeys, GaloisElement, KeyId, KeyRequest, Level, Params, ParamsId,
     PublicKey, Raise, SecretKey, SwitchingKey,
     keygen::expand,
-    keys::{GaloisKey, LowSwitchingKeys, RaisingKeys},
+    keys::{FittedSwitchingKeys, GaloisKey, RaisingKeys},
 };
 use crate::{
     Error, Result,
@@ -106,8 +106,8 @@ pub(crate) enum Content<M> {
     Ciphertext(Level, M),
     Raising(Level, u32),
     Raised(GaloisElement, Level),
-    LowRelinearization(Level),
-    LowGalois(GaloisElement, Level),
+    FittedRelinearization(Level),
+    FittedGalois(GaloisElement, Level),
 }
 
 impl<M> Content<M> {
@@ -119,8 +119,8 @@ impl<M> Content<M> {
             | Self::Galois(..)
             | Self::Raising(..)
             | Self::Raised(..)
-            | Self::LowRelinearization(_)
-            | Self::LowGalois(..) => Kind::EvaluationKeys,
+            | Self::FittedRelinearization(_)
+            | Self::FittedGalois(..) => Kind::EvaluationKeys,
             Self::Ciphertext(..) => Kind::Ciphertexts,
         }
     }
@@ -133,8 +133,7 @@ impl<M> Content<M> {
             Self::SecretKey => basis.n() as u64 / 4,
             Self::PublicKey => seed + basis.packed_bytes(params.limbs(params.top())),
             Self::Relinearization(level) | Self::Galois(_, level) => {
-                let limbs = params.key_limbs(level);
-                seed + params.digits(level) as u64 * basis.packed_bytes(limbs)
+                seed + params.half_key_bytes(params.key_limbs(level))
             }
             Self::Ciphertext(level, _) => 2 * basis.packed_bytes(params.limbs(level)),
             Self::Raising(level, weight) => {
@@ -142,8 +141,8 @@ impl<M> Content<M> {
                 keys.map(|limbs| seed + basis.packed_bytes(limbs)).iter().sum()
             }
             Self::Raised(_, level) => seed + basis.packed_bytes(params.raising_limbs(level)),
-            Self::LowRelinearization(level) | Self::LowGalois(_, level) => {
-                seed + basis.packed_bytes(params.tier_limbs(Some(level), level))
+            Self::FittedRelinearization(level) | Self::FittedGalois(_, level) => {
+                seed + params.half_key_bytes(params.tier_limbs(Some(level), level))
             }
         }
     }
@@ -157,9 +156,9 @@ pub(crate) fn key_contents<M>(request: &KeyRequest) -> Vec<Content<M>> {
         .raise
         .into_iter()
         .flat_map(|raise| request.raised.iter().map(move |&g| Content::Raised(g, raise.level)));
-    let low = request.low.iter().flat_map(|(&level, keys)| {
-        let relinearize = keys.relinearize.then_some(Content::LowRelinearization(level));
-        let galois = keys.galois.iter().map(move |&g| Content::LowGalois(g, level));
+    let fitted = request.fitted.iter().flat_map(|(&level, keys)| {
+        let relinearize = keys.relinearize.then_some(Content::FittedRelinearization(level));
+        let galois = keys.galois.iter().map(move |&g| Content::FittedGalois(g, level));
         relinearize.into_iter().chain(galois)
     });
     request
@@ -169,7 +168,7 @@ pub(crate) fn key_contents<M>(request: &KeyRequest) -> Vec<Content<M>> {
         .chain(galois)
         .chain(raise)
         .chain(raised)
-        .chain(low)
+        .chain(fitted)
         .collect()
 }
 
@@ -263,8 +262,8 @@ impl<S: Serialize + DeserializeOwned, M: Serialize + DeserializeOwned> Header<S,
                 // Each key has a special prime or more.
                 Content::Raising(level, _) => rows(up_to(Level(0)) + up_to(level) + 2),
                 Content::Raised(_, level)
-                | Content::LowRelinearization(level)
-                | Content::LowGalois(_, level) => rows(up_to(level) + 1),
+                | Content::FittedRelinearization(level)
+                | Content::FittedGalois(_, level) => rows(up_to(level) + 1),
             };
             let found = section.bytes;
             if found < least {
@@ -292,11 +291,11 @@ impl<S: Serialize + DeserializeOwned, M: Serialize + DeserializeOwned> Header<S,
                 Content::Raised(g, _) => {
                     request.raised.insert(g);
                 }
-                Content::LowRelinearization(level) => {
-                    request.low.entry(level).or_default().relinearize = true;
+                Content::FittedRelinearization(level) => {
+                    request.fitted.entry(level).or_default().relinearize = true;
                 }
-                Content::LowGalois(g, level) => {
-                    request.low.entry(level).or_default().galois.insert(g);
+                Content::FittedGalois(g, level) => {
+                    request.fitted.entry(level).or_default().galois.insert(g);
                 }
                 _ => {}
             }
@@ -765,8 +764,7 @@ impl<R: Read> FileReader<R> {
         limbs: LimbSet,
         small: bool,
     ) -> Result<SwitchingKey> {
-        // A low key has one digit.
-        let digits = if limbs == params.key_limbs(level) { params.digits(level) } else { 1 };
+        let digits = params.digit_primes_of(limbs).len();
         let key = self.part(params, level, limbs, digits)?;
         self.end_polys(key.valid)?;
         Ok(key.finish(params, small))
@@ -823,19 +821,19 @@ impl<R: Read> FileReader<R> {
         let raise = (request.raise)
             .map(|raise| self.raising_keys(params, raise, &request.raised))
             .transpose()?;
-        let mut low = BTreeMap::new();
-        for (&level, keys) in &request.low {
+        let mut fitted = BTreeMap::new();
+        for (&level, keys) in &request.fitted {
             let limbs = params.tier_limbs(Some(level), level);
-            let mut read = LowSwitchingKeys::default();
+            let mut read = FittedSwitchingKeys::default();
             if keys.relinearize {
                 read.relinearize = Some(self.switching_key(params, level, limbs, false)?);
             }
             for &g in &keys.galois {
                 read.galois.insert(g, self.galois_key(params, g, level, limbs)?);
             }
-            low.insert(level, read);
+            fitted.insert(level, read);
         }
-        Ok(EvaluationKeys { params: params.id(), id, relinearize, galois, raise, low })
+        Ok(EvaluationKeys { params: params.id(), id, relinearize, galois, raise, fitted })
     }
 
     /// A ciphertext of a level in range.

@@ -13,10 +13,11 @@ use std::sync::Arc;
 use sudare_arith::{Modulus, NttTable, Permutation, Shoup, par};
 
 /// One polynomial cut into digits and lifted to `QP`: the part of a key switch
-/// that does not depend on the key. Made once and used often, it is hoisting. Digits with
-/// all special primes suit low keys as well: there is one, the same with any of them.
+/// that does not depend on the key. Made once and used often, it is hoisting.
 pub struct Digits {
     level: Level,
+    /// Special primes of the keys that they are for.
+    special: usize,
     /// The rows of the primes that a digit owns are unspecified: there it is the
     /// polynomial itself.
     polys: Vec<RnsPoly<Eval>>,
@@ -139,7 +140,7 @@ impl KeySwitcher {
         self.galois_key_of(tier, element, level)
     }
 
-    /// Of the low keys for `tier`, or of keys for every level.
+    /// Of the fitted keys for `tier`, or of keys for every level.
     pub(crate) fn galois_key_of(
         &self,
         tier: Option<Level>,
@@ -177,7 +178,7 @@ impl KeySwitcher {
         par::for_each(cut.by_limb(&mut polys), |(i, mut rows)| {
             cut.table(i).forward_rows(&mut rows);
         });
-        Digits { level, polys }
+        Digits { level, special, polys }
     }
 
     /// Switches `operand` and divides: `round((P kept + <digits, key>) / D)` modulo
@@ -217,7 +218,7 @@ impl KeySwitcher {
     }
 
     /// As [`KeySwitcher::switch`] with [`Down::Special`], from the digits of
-    /// `operand`.
+    /// `operand` if they are for such a key.
     pub(crate) fn switch_hoisted(
         &self,
         operand: Operand<'_>,
@@ -226,6 +227,9 @@ impl KeySwitcher {
         permutation: Option<&Permutation>,
     ) -> [RnsPoly<Eval>; 2] {
         let cut = self.cut(digits.level, key.limbs().p());
+        if digits.special != key.limbs().p() {
+            return cut.switch(operand, key, Down::Special, permutation);
+        }
         let dividends = (0..cut.limbs().count())
             .map(|i| cut.dividend(operand, cut.ready(digits, i), key, i))
             .collect();

@@ -59,13 +59,13 @@ fn switching_keys(log_n: u32, top: Level) -> KeyRequest {
 }
 
 /// With the switching keys of [`session`], and low ones where there are any.
-pub fn session_with_low_keys(spec: Spec) -> Session {
+pub fn session_with_fitted_keys(spec: Spec) -> Session {
     let params = Params::new(spec.clone()).unwrap();
     session_with(spec, |log_n, top| {
         let mut keys = switching_keys(log_n, top);
         for level in [Level(0), Level(1)] {
             let low = KeyRequest::new().relinearize(level).rotations(log_n, [1, 2], level);
-            keys |= low.into_low(params.rlwe());
+            keys |= low.into_fitted(params.rlwe());
         }
         keys
     })
@@ -165,12 +165,13 @@ pub fn artefacts() -> Vec<(&'static str, Vec<u8>)> {
         log_n: 12,
         q_bits: vec![vec![60.0], vec![49.0], vec![48.0], vec![55.0], vec![29.0, 26.0]],
         p_bits: vec![61.0, 61.0],
+        fitted_p_bits: vec![],
         log2_scale: 48.0,
         secret: SecretDistribution::UniformTernary,
         insecure: true,
     };
     let s = session_with(spec.clone(), switching_keys);
-    let with_low = session_with_low_keys(spec.clone());
+    let with_low = session_with_fitted_keys(spec.clone());
     let raising = session_with(spec, |_, top| KeyRequest::new().raise(Raise::to(top)));
     let none = Label::default();
     let mut files = vec![
@@ -209,7 +210,7 @@ pub fn artefacts() -> Vec<(&'static str, Vec<u8>)> {
     ];
     files.extend(results.map(|(name, a)| (name, s.ciphertexts_file(&[a], &none))));
     files.push(("raising keys", raising.keys_file(&none)));
-    files.push(("low keys", with_low.keys_file(&none)));
+    files.push(("fitted keys", with_low.keys_file(&none)));
     files
 }
 
@@ -268,8 +269,8 @@ pub enum Content {
     Ciphertext { level: u32, scale: (f64, f64), log_slots: u32 },
     Raising { level: u32, weight: u32 },
     Raised(u32, u32),
-    LowRelinearization(u32),
-    LowGalois(u32, u32),
+    FittedRelinearization(u32),
+    FittedGalois(u32, u32),
 }
 
 impl Parts {

@@ -100,6 +100,9 @@ struct Chain {
     /// Of the upper matrices and the reduction.
     high_bits: f64,
     p_bits: Vec<f64>,
+    /// Of special primes for which keys have room after the first matrix, whose own come from
+    /// raising.
+    fitted_p_bits: Vec<f64>,
 }
 
 impl Chain {
@@ -115,7 +118,7 @@ impl Chain {
             (&[self.high_bits], high),
         ];
         let spec = full_ring(bootstrap, self.usable_bits.iter().sum(), &levels);
-        Spec { p_bits: self.p_bits, ..spec }
+        Spec { p_bits: self.p_bits, fitted_p_bits: self.fitted_p_bits, ..spec }
     }
 }
 
@@ -146,6 +149,7 @@ fn complex() -> BootstrapPreset {
         usable: 14,
         high_bits: 49.6,
         p_bits: vec![49.65; 8],
+        fitted_p_bits: vec![49.65; 4],
     };
     BootstrapPreset::new(
         "n16-boot",
@@ -182,6 +186,7 @@ fn high() -> BootstrapPreset {
         usable: 8,
         high_bits: 49.95,
         p_bits: vec![49.97; 8],
+        fitted_p_bits: vec![49.97; 4],
     };
     BootstrapPreset::new(
         "n16-boot-high",
@@ -194,7 +199,7 @@ fn high() -> BootstrapPreset {
 }
 
 /// Without a correction: the sine is off by 15 bits in the mean at messages of `2^-8` of
-/// `q_0`. Few bits in all leave many to the special primes, and with these few digits.
+/// `q_0`. Few bits in all leave many to the special primes of fitted keys, which have one digit.
 fn fast() -> BootstrapPreset {
     let set = complex();
     let bootstrap = BootstrapSpec {
@@ -212,7 +217,8 @@ fn fast() -> BootstrapPreset {
         usable_bits: vec![30.0],
         usable: 8,
         high_bits: 42.0,
-        p_bits: vec![42.3; 12],
+        p_bits: vec![49.6; 9],
+        fitted_p_bits: vec![49.6; 8],
     };
     BootstrapPreset::new(
         "n16-boot-fast",
@@ -243,6 +249,7 @@ fn small_ring() -> BootstrapPreset {
         usable: 4,
         high_bits: 47.5,
         p_bits: vec![47.55; 3],
+        fitted_p_bits: vec![47.55; 2],
     };
     BootstrapPreset::new(
         "n15-boot",

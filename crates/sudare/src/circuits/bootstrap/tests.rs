@@ -222,8 +222,8 @@ fn few_slots_are_projected_to_their_subring() {
     let keys = plan.sub_sum.required_keys(level);
     let rotations = KeyRequest::new().rotations(LOG_N, (1..32).map(|i| 16 * i), level);
     assert!(keys.galois.iter().all(|key| rotations.galois.iter().any(|other| other == key)));
-    let needed = &plan.required_keys().galois;
-    assert!(keys.galois.iter().all(|(g, &level)| needed.get(g).is_some_and(|&l| l >= level)));
+    let needed = &plan.required_keys().fitted[&level].galois;
+    assert!(keys.galois.iter().all(|(g, &at)| needed.contains(g) && at == level));
 }
 
 #[test]
