@@ -67,6 +67,22 @@ fn parameters_are_listed_and_explained() {
     assert!(sudare("params fullrns-5").ok().stdout.contains("for reproduction only"));
 }
 
+/// Published limits of 128 bits: ePrint 2024/463, Table 5.2, and ePrint 2026/279.
+#[test]
+fn keys_of_any_library_are_priced() {
+    for (sizes, secret) in [
+        ("--log-n 15 --log-qp 868", "uniform ternary"),
+        ("--log-n 16 --log-qp 345 --weight 32", "ternary of weight 32"),
+    ] {
+        let price = sudare(&format!("params {sizes} --json")).json();
+        assert!((price["security_bits"].as_f64().unwrap() - 128.0).abs() < 0.1, "{price}");
+        assert_eq!(price["secret"], secret);
+        assert!(sudare(&format!("params {sizes}")).ok().stdout.contains("128.0 bits"));
+    }
+    sudare("params --log-n 15").mistake(&["--log-qp"]);
+    sudare("params n15 --log-n 15 --log-qp 868").mistake(&["NAME"]);
+}
+
 #[test]
 fn bootstrapping_sets_are_listed_and_explained() {
     let list = sudare("params --json").json();

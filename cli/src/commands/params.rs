@@ -14,14 +14,34 @@ use sudare::{
     rlwe::{self, KeyRequest, PricedKey, SecretDistribution},
 };
 
-/// List parameter sets, or explain one
+/// List parameter sets, explain one, or price a modulus
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  sudare params\n  sudare params n15 --json\n  sudare params n16-boot"
+    after_help = "Examples:\n  sudare params\n  sudare params n15 --json\n  sudare params n16-boot\n  \
+                  sudare params --log-n 15 --log-qp 881"
 )]
 pub struct Args {
     /// The set to explain; all are listed if left out
     name: Option<String>,
+    /// Price keys of any library in a ring of this log2 of the degree
+    #[arg(long, value_name = "LOG_N", requires = "log_qp", conflicts_with = "name")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=63))]
+    log_n: Option<u32>,
+    /// log2 of the modulus of the keys, special primes included
+    #[arg(long, value_name = "BITS", requires = "log_n")]
+    log_qp: Option<f64>,
+    /// Nonzero coefficients of the ternary secret; uniform if left out
+    #[arg(long, value_name = "H", requires = "log_n")]
+    weight: Option<u32>,
+}
+
+/// The security of a modulus.
+#[derive(Serialize)]
+struct Price {
+    log_n: u32,
+    log_qp: f64,
+    secret: String,
+    security_bits: f64,
 }
 
 /// One set, its primes found.
@@ -100,10 +120,29 @@ struct List {
 }
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
+    if let (Some(log_n), Some(log_qp)) = (args.log_n, args.log_qp) {
+        return output.write(&price(log_n, log_qp, args.weight), price_text);
+    }
     match &args.name {
         Some(name) => output.write(&explain(Set::named(name)?)?, text),
         None => output.write(&List { presets: Set::all().map(list).collect() }, list_text),
     }
+}
+
+fn price(log_n: u32, log_qp: f64, weight: Option<u32>) -> Price {
+    let secret = weight
+        .map_or(SecretDistribution::UniformTernary, |h| SecretDistribution::FixedWeight { h });
+    let security_bits = rlwe::security_bits(log_n, secret, log_qp);
+    Price { log_n, log_qp, secret: secret_name(secret), security_bits }
+}
+
+fn price_text(price: &Price) -> String {
+    output::fields(&[
+        ("ring", format!("N = 2^{}", price.log_n)),
+        ("log2 QP", format!("{:.1}", price.log_qp)),
+        ("secret", price.secret.clone()),
+        ("security", format!("{:.1} bits", price.security_bits)),
+    ])
 }
 
 fn list(set: Set) -> Listed {
