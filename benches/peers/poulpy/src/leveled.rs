@@ -151,7 +151,7 @@ pub fn run(set: &Set, ops: &[String], runs: usize) -> Result<()> {
              \"log_q\":{},\"log_p\":{},\"dnum\":{DIGITS},{}}}",
             times.fields(op, set.name),
             set.log2_q / set.scale_bits - 1,
-            2 * 8 * layout.size() << set.log_n,
+            (2 * 8 * layout.size()) << set.log_n,
             set.log_n,
             set.log2_q,
             tensor.k().as_usize() - set.log2_q,
