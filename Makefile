@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full lint bench bench-peers
+.PHONY: help demo test test-full test-peers lint bench bench-peers
 
 # Of the programs that are run; `test` shares its build with `make test`.
 PROFILE := release
@@ -31,10 +31,14 @@ lint:
 bench:
 	set -e; for set in $(SETS); do $(SUDARE) bench --params $$set; done
 
-## make bench-peers  compare with other libraries; needs python3 and go, tens of minutes;
-##                   PEERS=--bootstrap compares bootstrapping, with 17 GB of memory
+## make bench-peers  compare with other libraries and write docs/benchmarks.md; 40 minutes and
+##                   16 GiB of memory; PEERS=--plan says what is run, PEERS=--help how to choose
 bench-peers:
 	python3 benches/peers/run.py $(PEERS)
+
+## make test-peers   test that comparison, without running it; needs python3
+test-peers:
+	python3 -m unittest discover --start-directory benches/peers
 
 help:
 	@sed -n 's/^## //p' Makefile

@@ -54,9 +54,12 @@ type bootstrapLine struct {
 	LogSlots           int     `json:"log_slots"`
 	Ciphertexts        int     `json:"ciphertexts"`
 	LevelsLeft         int     `json:"levels_left"`
-	KeyBytes           int     `json:"key_bytes"`
-	KeygenS            float64 `json:"keygen_s"`
-	PrepareS           float64 `json:"prepare_s"`
+	ScaleBits          int     `json:"scale_bits"`
+	// ResidualBits is log2 of the modulus of a refreshed ciphertext, all of which can be used.
+	ResidualBits float64 `json:"residual_bits"`
+	KeyBytes     int     `json:"key_bytes"`
+	KeygenS      float64 `json:"keygen_s"`
+	PrepareS     float64 `json:"prepare_s"`
 }
 
 // bootstrapErrors are the distances of results from the values they should have.
@@ -77,6 +80,27 @@ func (e *bootstrapErrors) add(got, want []complex128) error {
 	}
 	e.count += len(got)
 	return nil
+}
+
+// bootstrapKeys are the evaluation keys and the one to the ephemeral secret, which is published modulo
+// the lowest prime and one special prime.
+func bootstrapKeys(params bootstrapping.Parameters) []key {
+	ring := params.BootstrappingParameters
+	// In one ring the secret is that of the ciphertexts, whatever the parameters of bootstrapping say.
+	keys := []key{evaluationKeys(ring.Parameters, params.ResidualParameters.Xs())}
+	if weight := params.EphemeralSecretWeight; weight > 0 {
+		modulus := []uint64{ring.Q()[0], ring.P()[0]}
+		keys = append(keys, key{"key to the ephemeral secret", rounded(log2Product(modulus)), weight})
+	}
+	return keys
+}
+
+func log2Product(primes []uint64) float64 {
+	sum := 0.0
+	for _, prime := range primes {
+		sum += math.Log2(float64(prime))
+	}
+	return sum
 }
 
 func runBootstrap(name string, runs, threads int, encodeBits uint) error {
@@ -153,11 +177,14 @@ func runBootstrap(name string, runs, threads int, encodeBits uint) error {
 			Bytes: keys.BinarySize(), Library: "lattigo", Version: libraryVersion(), LogN: ring.LogN(),
 			LogQ: rounded(ring.LogQ()), LogP: rounded(ring.LogP()),
 			Dnum: ring.BaseRNSDecompositionVectorSize(ring.MaxLevelQ(), ring.MaxLevelP()),
+			Keys: bootstrapKeys(bootParams),
 		},
 		WorstPrecisionBits: rounded(-math.Log2(distances.worst)),
 		LogSlots:           bootParams.LogMaxSlots(),
 		Ciphertexts:        1,
 		LevelsLeft:         evaluator.OutputLevel(),
+		ScaleBits:          params.LogDefaultScale(),
+		ResidualBits:       rounded(log2Product(params.Q()[:evaluator.OutputLevel()+1])),
 		KeyBytes:           keys.BinarySize(),
 		KeygenS:            keygen.Seconds(),
 		PrepareS:           prepare.Seconds(),

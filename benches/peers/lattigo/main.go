@@ -97,6 +97,25 @@ type line struct {
 	LogQ          float64  `json:"log_q"`
 	LogP          float64  `json:"log_p"`
 	Dnum          int      `json:"dnum"`
+	Keys          []key    `json:"keys"`
+}
+
+// key is a kind of published key, to be priced by the caller: log2 of its modulus, and the weight of
+// its ternary secret, 0 for a uniform one.
+type key struct {
+	What   string  `json:"what"`
+	Log2Q  float64 `json:"log2_q"`
+	Weight int     `json:"weight,omitempty"`
+}
+
+// evaluationKeys are those of params under a secret of the given distribution. A weight of N/2, a
+// little below the average of a uniform secret, counts as uniform.
+func evaluationKeys(params rlwe.Parameters, secret ring.DistributionParameters) key {
+	weight := 0
+	if ternary, ok := secret.(ring.Ternary); ok && 2*ternary.H < params.N() {
+		weight = ternary.H
+	}
+	return key{What: "evaluation keys", Log2Q: rounded(params.LogQP()), Weight: weight}
 }
 
 // measurement is an operation with what it needs before and after its timing.
@@ -438,6 +457,7 @@ func run(name string, ops []string, runs, threads int, encodeBits uint) error {
 			Runs: runs, Bytes: m.bytes, Library: "lattigo", Version: libraryVersion(), LogN: params.LogN(),
 			LogQ: rounded(params.LogQ()), LogP: rounded(params.LogP()),
 			Dnum: params.BaseRNSDecompositionVectorSize(params.MaxLevelQ(), params.MaxLevelP()),
+			Keys: []key{evaluationKeys(params.Parameters, params.Xs())},
 		}
 		if !math.IsInf(precision, 1) {
 			precision = rounded(precision)

@@ -1,0 +1,114 @@
+"""What is compared: parameter sets of sudare and those of its peers, by part.
+
+Seconds and memory are those of one run of a program with the default options, on a processor with
+AVX-512 IFMA that does nothing else. They announce what is to come; memory also decides whether a
+program is started at all.
+"""
+
+from dataclasses import dataclass
+
+SUDARE = "sudare"
+
+TRANSFORMS = ("ntt_forward", "ntt_inverse")
+SWITCHES = ("mul_rescale", "rotate")
+CKKS_OPS = (
+    "encode", "encrypt", "decrypt", "add", "mul_plain", *SWITCHES, "rotate_hoisted_8",
+)
+BOOTSTRAP = ("bootstrap",)
+# Operations that a peer reports in a second form, compared with the same operation of sudare.
+VARIANTS = {"ntt_inverse": ("ntt_inverse_normalized",)}
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A library with one of its parameter sets."""
+
+    library: str
+    params: str
+    ops: tuple[str, ...]
+    seconds: float
+    gib: float = 1
+    # The most threads that the library, as it is compared, runs on.
+    max_threads: int | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """sudare and the peers that it is compared with at one size, run in turn."""
+
+    part: str
+    ours: Entrant
+    peers: tuple[Entrant, ...]
+
+    @property
+    def entrants(self) -> tuple[Entrant, ...]:
+        return (self.ours, *self.peers)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Cases that are reported in one table."""
+
+    title: str
+    # Rounds in turn, and timed runs of an operation in each.
+    rounds: int
+    runs: int
+
+
+PARTS = {
+    "transforms": Part("Transforms of one limb", 3, 7),
+    "leveled": Part("Operations of CKKS", 3, 7),
+    "bootstrapping": Part("Bootstrapping", 2, 3),
+}
+
+
+def _transforms(log_n: int) -> Case:
+    ours = Entrant(SUDARE, f"n{log_n}", TRANSFORMS, 3)
+    return Case("transforms", ours, (Entrant("tfhe-ntt", f"n{log_n}", TRANSFORMS, 2),))
+
+
+CASES = (
+    *map(_transforms, range(13, 17)),
+    Case(
+        "leveled",
+        Entrant(SUDARE, "bench-n15-q610", CKKS_OPS, 10),
+        (
+            Entrant("lattigo", "n15-q610", CKKS_OPS, 15),
+            Entrant("openfhe", "n15-q610", SWITCHES, 15),
+            Entrant("poulpy", "n15-q610", SWITCHES, 10, max_threads=1),
+        ),
+    ),
+    Case(
+        "leveled",
+        Entrant(SUDARE, "n16-d24", TRANSFORMS + CKKS_OPS, 20, 3),
+        (
+            Entrant("lattigo", "n16-d24", TRANSFORMS + CKKS_OPS, 45, 3),
+            Entrant("openfhe", "n16-d24", SWITCHES, 45, 3),
+            Entrant("poulpy", "n16-d24", SWITCHES, 15, 2, max_threads=1),
+        ),
+    ),
+    Case(
+        "bootstrapping",
+        Entrant(SUDARE, "n15-boot", BOOTSTRAP, 30, 8),
+        (
+            Entrant("lattigo", "n15qp880h16384h32", BOOTSTRAP, 75, 13),
+            Entrant("poulpy", "n15_d35_k180_p18_c2s", BOOTSTRAP, 110, 16, max_threads=1),
+        ),
+    ),
+    Case(
+        "bootstrapping",
+        Entrant(SUDARE, "n16-boot", BOOTSTRAP, 45, 10),
+        (
+            Entrant("lattigo", "n16qp1767h32768h32", BOOTSTRAP, 150, 16),
+            Entrant("openfhe", "n16-stc-first", BOOTSTRAP, 180, 15),
+            Entrant("poulpy", "n16_d35_k685_p19_s2c_ffr_ci", BOOTSTRAP, 170, 14, max_threads=1),
+        ),
+    ),
+)
+
+PEERS = tuple(dict.fromkeys(peer.library for case in CASES for peer in case.peers))
+
+
+def in_turn(entrant: Entrant, ops: tuple[str, ...]) -> tuple[str, ...]:
+    """The operations of an entrant among those that are asked for."""
+    return tuple(op for op in entrant.ops if op in ops)

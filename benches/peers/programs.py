@@ -1,0 +1,273 @@
+"""Building and running the programs that are compared."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from cases import SUDARE, VARIANTS, Entrant
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+BUILD_DIR = ROOT / "target" / "peers"
+
+# Silence on the terminal is broken this often, in seconds.
+HEARTBEAT = 30
+# No program takes as long; one that does hangs.
+LONGEST = 3600
+# Of the wheel that OpenFHE has.
+OPENFHE_PYTHON = "python3.10"
+
+
+class BuildFailed(Exception):
+    """A program cannot be built here; the message says why."""
+
+
+class ProgramFailed(Exception):
+    """A benchmark program ended with an error or printed something unexpected."""
+
+
+def say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
+
+
+def last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "no message"
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+def gib(size: float) -> str:
+    return f"{size / (1 << 30):.1f}"
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a program ended."""
+
+    status: int
+    stdout: str
+    stderr: str
+    seconds: float
+    # The most memory that it had at once.
+    peak_bytes: int
+
+
+def run(command: list[str], label: str, cwd: Path | None = None, env: dict | None = None) -> Finished:
+    """Runs a program to its end, saying now and then that it still runs.
+
+    Raises OSError if it cannot be started.
+    """
+    with tempfile.TemporaryFile("w+") as stdout, tempfile.TemporaryFile("w+") as stderr:
+        start = spoken = time.monotonic()
+        child = subprocess.Popen(command, stdout=stdout, stderr=stderr, cwd=cwd, env=env)
+        try:
+            while True:
+                ended, status, usage = os.wait4(child.pid, os.WNOHANG)
+                now = time.monotonic()
+                if ended:
+                    child.returncode = os.waitstatus_to_exitcode(status)
+                    break
+                if now - start > LONGEST:
+                    child.kill()
+                elif now - spoken >= HEARTBEAT:
+                    memory = gib(resident(child.pid))
+                    say(f"  {label}: {duration(now - start)} so far, {memory} GiB")
+                    spoken = now
+                time.sleep(0.1)
+        except BaseException:
+            child.kill()
+            child.wait()
+            raise
+        for stream in (stdout, stderr):
+            stream.seek(0)
+        unit = 1 if sys.platform == "darwin" else 1024
+        peak = usage.ru_maxrss * unit
+        return Finished(child.returncode, stdout.read(), stderr.read(), now - start, peak)
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory that a process has now; 0 where that cannot be said."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def available_bytes() -> int | None:
+    """Memory that a program can have now, or None where that cannot be said."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) << 10
+    except (OSError, ValueError, IndexError):
+        pass
+    return None
+
+
+def _build(command: list[str], cwd: Path, env: dict | None = None) -> None:
+    tool = shutil.which(command[0])
+    if tool is None:
+        raise BuildFailed(f"{command[0]} is not installed")
+    what = " ".join([Path(command[0]).name, *command[1:2]])
+    say(f"building in {cwd.relative_to(ROOT.parent)}/ ({what}), minutes the first time")
+    done = run([tool, *command[1:]], what, cwd, env)
+    if done.status != 0:
+        raise BuildFailed(f"{what} failed in {cwd.name}/: {build_error(done.stderr)}")
+
+
+def build_error(text: str) -> str:
+    """The line of a failed build that says most: the first error, or the last line."""
+    errors = [line.strip() for line in text.splitlines() if line.strip().startswith("error")]
+    return errors[0] if errors else last_line(text)
+
+
+def build_sudare() -> list[str]:
+    _build(["cargo", "build", "--release", "--locked", "--bin", "sudare"], ROOT)
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    return [str(target / "release" / "sudare")]
+
+
+def build_lattigo() -> list[str]:
+    program = str(BUILD_DIR / "sudare-peer-lattigo")
+    _build(["go", "build", "-mod=readonly", "-o", program, "."], HERE / "lattigo")
+    return [program]
+
+
+def build_ntt() -> list[str]:
+    target = BUILD_DIR / "ntt"
+    _build(["cargo", "build", "--release", "--locked", "--target-dir", str(target)], HERE / "ntt")
+    return [str(target / "release" / "sudare-peer-ntt")]
+
+
+def build_poulpy() -> list[str]:
+    target = BUILD_DIR / "poulpy"
+    # The folder says which compiler and which instructions it needs.
+    overriding = ("RUSTUP_TOOLCHAIN", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS")
+    env = {name: value for name, value in os.environ.items() if name not in overriding}
+    command = ["cargo", "build", "--release", "--locked", "--target-dir", str(target)]
+    _build(command, HERE / "poulpy", env)
+    return [str(target / "release" / "sudare-peer-poulpy")]
+
+
+def build_openfhe() -> list[str]:
+    """A virtual environment with the wheel."""
+    folder = BUILD_DIR / "openfhe"
+    python = str(folder / "bin" / "python")
+    if not imports_openfhe(python):
+        _build([openfhe_python(), "-m", "venv", "--clear", str(folder)], HERE / "openfhe")
+        _build([python, "-m", "pip", "install", "-r", "requirements.txt"], HERE / "openfhe")
+        if not imports_openfhe(python):
+            raise BuildFailed("the wheel of OpenFHE cannot be imported")
+    return [python, str(HERE / "openfhe" / "bench.py")]
+
+
+def imports_openfhe(python: str) -> bool:
+    try:
+        return run([python, "-c", "import openfhe"], "import openfhe").status == 0
+    except OSError:
+        return False
+
+
+def openfhe_python() -> str:
+    found = [shutil.which(OPENFHE_PYTHON)]
+    found += map(str, Path.home().glob(f".pyenv/versions/3.10.*/bin/{OPENFHE_PYTHON}"))
+    for candidate in filter(None, found):
+        # What stands in the path may be a stand-in for a version that is not installed.
+        if run([candidate, "--version"], candidate).status == 0:
+            return candidate
+    raise BuildFailed(f"{OPENFHE_PYTHON} is not installed, and the wheel is for no other version")
+
+
+BUILDERS = {
+    SUDARE: build_sudare,
+    "lattigo": build_lattigo,
+    "openfhe": build_openfhe,
+    "poulpy": build_poulpy,
+    "tfhe-ntt": build_ntt,
+}
+
+
+def command(
+    program: list[str], entrant: Entrant, ops: tuple[str, ...], threads: int, runs: int
+) -> list[str]:
+    """How a program is asked for operations; each speaks the same JSON lines."""
+    common = ["--threads", str(threads), "--runs", str(runs)]
+    if entrant.library == SUDARE:
+        return [*program, "bench", *ops, "--params", entrant.params, *common, "--json"]
+    if entrant.library == "tfhe-ntt":
+        names = [name for op in ops for name in (op, *VARIANTS.get(op, ()))]
+        return [*program, "--log-n", entrant.params.removeprefix("n"), "--ops", ",".join(names), *common]
+    return [*program, "--params", entrant.params, "--ops", ",".join(ops), *common]
+
+
+def parse_lines(stdout: str) -> list[dict]:
+    """The benchmark lines of a program's output."""
+    try:
+        lines = [json.loads(text) for text in stdout.splitlines() if text.strip()]
+        for line in lines:
+            if not (float(line["median_ms"]) > 0 and line["op"]):
+                raise ValueError(f"not a benchmark line: {line}")
+    except (ValueError, KeyError, TypeError) as error:
+        raise ProgramFailed(f"output is not benchmark lines: {error!r}") from error
+    return lines
+
+
+def run_lines(command: list[str], label: str, processors: list[int]) -> tuple[list[dict], Finished]:
+    """Runs one program pinned to `processors`; its benchmark lines, and how it ended."""
+    if taskset := shutil.which("taskset"):
+        command = [taskset, "-c", ",".join(map(str, processors)), *command]
+    try:
+        done = run(command, label)
+    except OSError as error:
+        raise ProgramFailed(f"{command[0]}: {error}") from error
+    if done.status < 0:
+        signal = -done.status
+        raise ProgramFailed(f"ended by signal {signal}; 9 is also what a lack of memory sends")
+    if done.status != 0:
+        raise ProgramFailed(f"exit status {done.status}: {last_line(done.stderr)}")
+    return parse_lines(done.stdout), done
+
+
+class Pricer:
+    """Sizes and security by `sudare params`, each asked for once."""
+
+    def __init__(self, program: list[str]) -> None:
+        self._program = program
+        self._answers: dict[tuple[str, ...], dict | None] = {}
+
+    def _ask(self, *arguments: str) -> dict | None:
+        if arguments not in self._answers:
+            command = [*self._program, "params", *arguments, "--json"]
+            try:
+                done = subprocess.run(command, capture_output=True, text=True)
+                answer = json.loads(done.stdout) if done.returncode == 0 else None
+            except (OSError, ValueError):
+                answer = None
+            self._answers[arguments] = answer if isinstance(answer, dict) else None
+        return self._answers[arguments]
+
+    def describe(self, name: str) -> dict | None:
+        """What is known of a set of sudare, or None if there is none of that name."""
+        return self._ask(name)
+
+    def security_bits(self, log_n: int, keys: list[dict]) -> float | None:
+        """Security of the weakest of the published keys of a peer, or None if one has no price."""
+        prices = []
+        for key in keys:
+            size = ["--log-n", str(log_n), "--log-qp", str(key["log2_q"])]
+            weight = ["--weight", str(key["weight"])] if key.get("weight") else []
+            answer = self._ask(*size, *weight)
+            if answer is None:
+                return None
+            prices.append(answer["security_bits"])
+        return min(prices, default=None)
