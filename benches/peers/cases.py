@@ -89,19 +89,19 @@ CASES = (
     ),
     Case(
         "bootstrapping",
-        Entrant(SUDARE, "n15-boot", BOOTSTRAP, 30, 8),
+        Entrant(SUDARE, "n15-boot", BOOTSTRAP, 15, 6),
         (
             Entrant("lattigo", "n15qp880h16384h32", BOOTSTRAP, 75, 13),
-            Entrant("poulpy", "n15_d35_k180_p18_c2s", BOOTSTRAP, 110, 16, max_threads=1),
+            Entrant("poulpy", "n15_d35_k180_p18_c2s", BOOTSTRAP, 110, 13, max_threads=1),
         ),
     ),
     Case(
         "bootstrapping",
-        Entrant(SUDARE, "n16-boot", BOOTSTRAP, 45, 10),
+        Entrant(SUDARE, "n16-boot", BOOTSTRAP, 35, 8),
         (
             Entrant("lattigo", "n16qp1767h32768h32", BOOTSTRAP, 150, 16),
-            Entrant("openfhe", "n16-stc-first", BOOTSTRAP, 180, 15),
-            Entrant("poulpy", "n16_d35_k685_p19_s2c_ffr_ci", BOOTSTRAP, 170, 14, max_threads=1),
+            Entrant("openfhe", "n16-stc-first", BOOTSTRAP, 180, 16),
+            Entrant("poulpy", "n16_d35_k685_p19_s2c_ffr_ci", BOOTSTRAP, 190, 15, max_threads=1),
         ),
     ),
 )

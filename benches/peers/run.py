@@ -158,16 +158,12 @@ class Comparison:
         # What is left out from some point on: a library or an entrant.
         self.dropped: set[str | Entrant] = set()
         BUILD_DIR.mkdir(parents=True, exist_ok=True)
-        if options.resume:
-            earlier = load_records(RECORDS)
-            self.records = [r for r in earlier if r["revision"] == revision]
-            if len(self.records) < len(earlier):
-                say(f"{len(earlier) - len(self.records)} records of other revisions left out")
-        else:
-            self.records = []
-            if RECORDS.exists():
-                RECORDS.replace(RECORDS.with_suffix(".old.jsonl"))
-        RECORDS.write_text("".join(json.dumps(record) + "\n" for record in self.records))
+        if not options.resume and RECORDS.exists():
+            RECORDS.replace(RECORDS.with_suffix(".old.jsonl"))
+        earlier = load_records(RECORDS)
+        self.records = [r for r in earlier if r["revision"] == revision]
+        if len(self.records) < len(earlier):
+            say(f"{len(earlier) - len(self.records)} records of other revisions left out")
 
     def note(self, message: str) -> None:
         if message not in self.notes:
@@ -228,8 +224,9 @@ class Comparison:
         record = turn.key(self.revision)
         record |= {"seconds": done.seconds, "peak_bytes": done.peak_bytes, "lines": lines}
         self.records.append(record)
+        # A line that was cut off must not take this one with it.
         with RECORDS.open("a") as file:
-            file.write(json.dumps(record) + "\n")
+            file.write("\n" + json.dumps(record) + "\n")
 
     def drop(self, turn: Turn, why: str) -> None:
         """Leaves a program out of what is to come, and says why in the report."""
