@@ -13,6 +13,8 @@ mod avx512;
 mod scalar;
 #[cfg(test)]
 mod tests;
+#[cfg(target_arch = "x86_64")]
+mod vector;
 
 use crate::{Modulus, NttTable, Shoup, fraction::Fraction};
 use std::sync::LazyLock;
@@ -83,8 +85,11 @@ impl Isa {
 /// an input, but may not overlap one otherwise.
 pub(crate) struct KernelTable {
     pub name: &'static str,
-    /// Shoup quotients are `floor(w * 2^radix_bits / q)`.
+    /// [`Modulus::radix`] is `2^radix_bits mod q`.
     pub radix_bits: u32,
+    /// A table of the same instruction set for words of any length, where this one wants
+    /// words below `2^52`, and below `2^100 / q` in a dot product.
+    pub wide: Option<&'static KernelTable>,
     pub add: unsafe fn(&Modulus, *mut u64, *const u64, *const u64, usize),
     pub sub: unsafe fn(&Modulus, *mut u64, *const u64, *const u64, usize),
     /// `out[x] = sum_i a[i][x] * b[i][x]`.
@@ -132,16 +137,6 @@ pub(crate) fn select(q: u64, best: Isa) -> &'static KernelTable {
     &SCALAR
 }
 
-/// A table for any `q < 2^62` and the same instruction set as `table`.
-pub(crate) fn widest(table: &KernelTable) -> &'static KernelTable {
-    #[cfg(target_arch = "x86_64")]
-    if table.radix_bits < 64 {
-        return avx512::table(u64::MAX >> 2);
-    }
-    let _ = table;
-    &SCALAR
-}
-
 /// Writes whole blocks of the ChaCha20 key stream with the words of `state`, from block
 /// `state[12]` on, and counts them there; returns how many of `words` it wrote. Less than all,
 /// or nothing, where this is not faster than the cipher.
@@ -173,7 +168,7 @@ pub(crate) fn compact(q: u64, mask: u64, words: &mut [u64], isa: Isa) -> usize {
     accepted
 }
 
-/// Terms of a sum of products that fit the accumulators of every table.
+/// Terms of a sum of products below `2^124` that fit 128 bits.
 const TERMS: usize = 15;
 
 /// Evaluations are stored in blocks of this many words once `N` allows it; see
@@ -181,3 +176,8 @@ const TERMS: usize = 15;
 pub(crate) const BLOCK: usize = 8 * ROW;
 /// Rows of a block are this long before they are interleaved.
 const ROW: usize = 256;
+
+/// How far ahead packed rows are asked for. Sums of products read several of them, which
+/// come from memory, a tile at a time.
+#[cfg(target_arch = "x86_64")]
+const AHEAD_BYTES: usize = 1 << 10;

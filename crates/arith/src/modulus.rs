@@ -5,7 +5,7 @@ use crate::{
 
 /// A fixed factor with the quotient that makes multiplication by it cheap.
 ///
-/// `quotient = floor(value * 2^r / q)`, with `r` of the modulus' kernels.
+/// `quotient = floor(value * 2^64 / q)`.
 /// Made by [`Modulus::shoup`]; of use with that modulus only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shoup {
@@ -79,8 +79,13 @@ impl Modulus {
             kernels,
         };
         m.one = m.shoup(1);
-        m.radix = m.shoup(((1u128 << kernels.radix_bits) % u128::from(q)) as u64);
-        Ok(m)
+        Ok(m.with_kernels(kernels))
+    }
+
+    fn with_kernels(mut self, kernels: &'static KernelTable) -> Self {
+        self.kernels = kernels;
+        self.radix = self.shoup(((1u128 << kernels.radix_bits) % u128::from(self.q)) as u64);
+        self
     }
 
     /// The same modulus, with kernels whose input rows may hold words of `bits`
@@ -88,13 +93,10 @@ impl Modulus {
     /// [`Modulus::reduce_rows`] take words of other moduli.
     #[must_use]
     pub fn for_inputs_of(&self, bits: u32) -> Self {
-        let mut wide = *self;
-        if self.kernels.radix_bits < 64 && bits > 52.min(100 - self.bits()) {
-            wide.kernels = kernel::widest(self.kernels);
-            wide.one = wide.shoup(1);
-            wide.radix = wide.shoup(((1u128 << 64) % u128::from(self.q)) as u64);
+        match self.kernels.wide {
+            Some(kernels) if bits > 52.min(100 - self.bits()) => self.with_kernels(kernels),
+            _ => *self,
         }
-        wide
     }
 
     /// `q`.
@@ -225,7 +227,7 @@ impl Modulus {
     #[must_use]
     pub fn shoup(&self, w: u64) -> Shoup {
         let value = self.reduce(w);
-        Shoup { value, quotient: self.quotient(value) >> (64 - self.kernels.radix_bits) }
+        Shoup { value, quotient: self.quotient(value) }
     }
 
     /// `floor(w * 2^64 / q)`, from the reciprocal and one correction.

@@ -1,26 +1,31 @@
 //! Kernels for AVX-512 with IFMA, on vectors of eight words.
 //!
-//! [`Lanes`] is the arithmetic of one range of moduli: [`narrow`] below `2^50`
-//! with the 52-bit multiply-add, [`wide`] above with 64-bit products. The row
-//! kernels ([`rows`]) and the transforms ([`transform`]) are written once on it.
+//! [`narrow`] is the arithmetic below `2^50` with the 52-bit multiply-add, [`wide`] that
+//! above with 64-bit products.
 
 mod narrow;
 mod rows;
 pub(super) mod stream;
-mod transform;
 mod wide;
 
-use super::KernelTable;
-use core::arch::x86_64::{__m512i, _mm512_loadu_si512, _mm512_set1_epi64, _mm512_storeu_si512};
+use super::{
+    KernelTable,
+    vector::{Lanes, Strided, Vector, entry_points, transform},
+};
+use crate::{Modulus, NttTable, Shoup};
+use core::arch::x86_64::*;
 use narrow::Narrow;
 use wide::Wide;
 
 /// The table for `q`.
 pub(super) fn table(q: u64) -> &'static KernelTable {
-    static BELOW_48: KernelTable = rows::table::<Narrow<16>>("avx512ifma-48");
-    static BELOW_49: KernelTable = rows::table::<Narrow<8>>("avx512ifma-49");
-    static BELOW_50: KernelTable = rows::table::<Narrow<4>>("avx512ifma-50");
-    static BELOW_62: KernelTable = rows::table::<Wide>("avx512-62");
+    static BELOW_48: KernelTable = narrow::<16>("avx512ifma-48");
+    static BELOW_49: KernelTable = narrow::<8>("avx512ifma-49");
+    static BELOW_50: KernelTable = narrow::<4>("avx512ifma-50");
+    static BELOW_62: KernelTable = kernels::<Wide>("avx512-62");
+    const fn narrow<const LIMIT: u32>(name: &'static str) -> KernelTable {
+        KernelTable { radix_bits: 52, wide: Some(&BELOW_62), ..kernels::<Narrow<LIMIT>>(name) }
+    }
     match u64::BITS - q.leading_zeros() {
         ..=48 => &BELOW_48,
         49 => &BELOW_49,
@@ -29,8 +34,38 @@ pub(super) fn table(q: u64) -> &'static KernelTable {
     }
 }
 
+const fn kernels<L: Lanes<V = __m512i>>(name: &'static str) -> KernelTable {
+    KernelTable {
+        name,
+        radix_bits: 64,
+        wide: None,
+        add: add::<L>,
+        sub: sub::<L>,
+        mul_sum: mul_sum::<L>,
+        mul_sum_packed: rows::mul_sum_packed::<L>,
+        pack: rows::pack,
+        unpack: rows::unpack,
+        dot: dot::<L>,
+        scale: scale::<L>,
+        scale_add: scale_add::<L>,
+        sub_scale: sub_scale::<L>,
+        add_constant: add_constant::<L>,
+        lift: rows::lift,
+        round_sum: rows::round_sum,
+        ntt_forward: forward::<L>,
+        ntt_inverse: inverse::<L>,
+        min_log_n: transform::MIN_LOG_N,
+        twiddles: transform::twiddles::<L>,
+    }
+}
+
+entry_points!("avx512f,avx512dq,avx512vl,avx512ifma");
+
 /// Words of a vector.
 const LANES: usize = 8;
+
+/// Vectors of a factor: its value and its quotient.
+type Factor = (__m512i, __m512i);
 
 /// # Safety
 /// `p` points to eight readable words; the CPU has AVX-512.
@@ -56,51 +91,50 @@ unsafe fn splat(x: u64) -> __m512i {
     unsafe { _mm512_set1_epi64(x as i64) }
 }
 
-/// Vectors of a Shoup factor: its value and its quotient.
-type Factor = (__m512i, __m512i);
+impl Vector for __m512i {
+    const LANES: usize = LANES;
 
-/// Arithmetic of one range of moduli.
-///
-/// # Safety
-/// Every function: only on a CPU with AVX-512 F, DQ, VL and IFMA. They are
-/// inlined into functions compiled for these.
-trait Lanes: Copy {
-    /// Values inside a transform are below `LIMIT * q`.
-    const LIMIT: u32;
-    /// Shoup quotients are `floor(w * 2^RADIX_BITS / q)`.
-    const RADIX_BITS: u32;
-    /// Layers done at a time in registers: 2, 3 or 4.
-    const LOG_RADIX: u32;
-    /// A sum of up to 15 products.
-    type Sum: Copy;
+    #[inline(always)]
+    unsafe fn splat(word: u64) -> Self {
+        // SAFETY: the caller's.
+        unsafe { splat(word) }
+    }
 
-    unsafe fn new(m: &crate::Modulus) -> Self;
-    /// Any value that a transform can hold, in the middle of the range: below
-    /// `(LIMIT / 2 + 1) q` and not below `(LIMIT / 2 - 1) q`, or below `2q` if `LIMIT` is 4.
-    unsafe fn centre(self, a: __m512i) -> __m512i;
-    /// `a w` in the middle of the range, likewise.
-    unsafe fn mul_centred(self, a: __m512i, w: Factor) -> __m512i;
-    /// `(x + w y, x - w y)`. The outputs are within `q` of `x`; if `LIMIT` is 4,
-    /// `x` must be in the middle of the range.
-    unsafe fn forward(self, x: __m512i, y: __m512i, w: Factor) -> (__m512i, __m512i);
-    /// `(x + y, (x - y) w)` for inputs below `LIMIT / 2 * q`; the second output
-    /// is below `2q`.
-    unsafe fn inverse(self, x: __m512i, y: __m512i, w: Factor) -> (__m512i, __m512i);
-    /// `a w`, below `2q`, for any value that a transform can hold.
-    unsafe fn mul_lazy(self, a: __m512i, w: Factor) -> __m512i;
-    /// Any value that a transform can hold, to below `2q`.
-    unsafe fn reduce(self, a: __m512i) -> __m512i;
-    /// `[0, 2q)` to `[0, q)`.
-    unsafe fn fold(self, a: __m512i) -> __m512i;
-    /// `a + b` for canonical `a` and `b`.
-    unsafe fn add(self, a: __m512i, b: __m512i) -> __m512i;
-    /// `a - b`, likewise.
-    unsafe fn sub(self, a: __m512i, b: __m512i) -> __m512i;
-    /// `a - b + q`, likewise.
-    unsafe fn sub_lazy(self, a: __m512i, b: __m512i) -> __m512i;
+    #[inline(always)]
+    unsafe fn load(p: *const u64) -> Self {
+        // SAFETY: the caller's.
+        unsafe { load(p) }
+    }
 
-    unsafe fn empty_sum() -> Self::Sum;
-    unsafe fn accumulate(sum: Self::Sum, a: __m512i, b: __m512i) -> Self::Sum;
-    /// Canonical.
-    unsafe fn reduce_sum(self, sum: Self::Sum) -> __m512i;
+    #[inline(always)]
+    unsafe fn store(self, p: *mut u64) {
+        // SAFETY: the caller's.
+        unsafe { store(p, self) }
+    }
+
+    #[inline(always)]
+    unsafe fn transpose(from: Strided, to: Strided) {
+        // SAFETY: the caller's.
+        unsafe {
+            // Halves of lines two apart, joined as they are loaded: that is not work
+            // for the one port that shuffles.
+            let half = |line: usize, k: usize| {
+                _mm256_loadu_si256(from.start.add(line * from.stride + 4 * k).cast())
+            };
+            let joined = |line: usize, k: usize| {
+                let low = _mm512_castsi256_si512(half(line, k));
+                _mm512_inserti64x4::<1>(low, half(line + 2, k))
+            };
+            for k in 0..2 {
+                let (a, b) = (joined(0, k), joined(1, k));
+                let (c, d) = (joined(4, k), joined(5, k));
+                let even = (_mm512_unpacklo_epi64(a, b), _mm512_unpacklo_epi64(c, d));
+                let odd = (_mm512_unpackhi_epi64(a, b), _mm512_unpackhi_epi64(c, d));
+                _mm512_shuffle_i64x2::<0x88>(even.0, even.1).store(to.row(4 * k));
+                _mm512_shuffle_i64x2::<0x88>(odd.0, odd.1).store(to.row(4 * k + 1));
+                _mm512_shuffle_i64x2::<0xdd>(even.0, even.1).store(to.row(4 * k + 2));
+                _mm512_shuffle_i64x2::<0xdd>(odd.0, odd.1).store(to.row(4 * k + 3));
+            }
+        }
+    }
 }

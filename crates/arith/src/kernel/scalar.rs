@@ -10,6 +10,7 @@ use core::slice;
 pub(crate) static SCALAR: KernelTable = KernelTable {
     name: "scalar",
     radix_bits: 64,
+    wide: None,
     add,
     sub,
     mul_sum,

@@ -8,8 +8,11 @@
 //! the quotient: a value in `[-q, q)`. So a transform's values drift by less
 //! than `q` a layer, and are reduced once in `LIMIT / 2 - 1` layers.
 
-use super::{Factor, Lanes, splat};
-use crate::Modulus;
+use super::{Factor, splat};
+use crate::{
+    Modulus, Shoup,
+    kernel::{TERMS, vector::Lanes},
+};
 use core::arch::x86_64::*;
 
 /// Arithmetic for `LIMIT * q <= 2^52`.
@@ -37,10 +40,21 @@ pub(super) struct Sum {
 }
 
 impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
-    const LIMIT: u32 = LIMIT;
-    const RADIX_BITS: u32 = 52;
-    const LOG_RADIX: u32 = 4;
+    type V = __m512i;
     type Sum = Sum;
+
+    const LIMIT: u32 = LIMIT;
+    const LOG_RADIX: u32 = 4;
+    const TERMS: usize = TERMS;
+    const CONVERTS: bool = false;
+
+    fn factor(_: &Modulus, w: Shoup) -> [u64; 2] {
+        [w.value, w.quotient >> 12]
+    }
+
+    fn residue(_: &Modulus, first: u64) -> u64 {
+        first
+    }
 
     #[inline(always)]
     unsafe fn new(m: &Modulus) -> Self {
@@ -50,13 +64,18 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
             Self {
                 q: splat(q),
                 minus_q: splat((1 << 52) - q),
-                one: splat(m.one().quotient),
+                one: splat(m.one().quotient >> 12),
                 raise: splat(u64::from(LIMIT / 2 - 1) * q),
                 half: splat(u64::from(LIMIT / 2) * q),
-                radix: (splat(m.radix().value), splat(m.radix().quotient)),
+                radix: (splat(m.radix().value), splat(m.radix().quotient >> 12)),
                 mask: splat((1 << 52) - 1),
             }
         }
+    }
+
+    #[inline(always)]
+    unsafe fn value(words: __m512i) -> __m512i {
+        words
     }
 
     #[inline(always)]

@@ -1,176 +1,24 @@
-//! Row kernels on any [`Lanes`]. What is left of a row after its last full
-//! vector goes to the scalar kernels.
+//! Row kernels that need instructions of AVX-512: packed words, signed bytes and sums of
+//! fractions.
 
-use super::{Factor, LANES, Lanes, load, splat, store, transform};
+use super::{LANES, load, splat, store};
 use crate::{
-    Modulus, Shoup,
+    Modulus,
     fraction::{Fraction, UNDECIDED},
-    kernel::{KernelTable, SCALAR, TERMS},
+    kernel::{
+        AHEAD_BYTES, SCALAR,
+        vector::{
+            Lanes,
+            rows::{advance, write_sums},
+        },
+    },
 };
 use core::arch::x86_64::*;
-
-pub(super) const fn table<L: Lanes>(name: &'static str) -> KernelTable {
-    KernelTable {
-        name,
-        radix_bits: L::RADIX_BITS,
-        add: add::<L>,
-        sub: sub::<L>,
-        mul_sum: mul_sum::<L>,
-        mul_sum_packed: mul_sum_packed::<L>,
-        pack,
-        unpack,
-        dot: dot::<L>,
-        scale: scale::<L>,
-        scale_add: scale_add::<L>,
-        sub_scale: sub_scale::<L>,
-        add_constant: add_constant::<L>,
-        lift,
-        round_sum,
-        ntt_forward: transform::forward::<L>,
-        ntt_inverse: transform::inverse::<L>,
-        min_log_n: transform::MIN_LOG_N,
-        twiddles: transform::twiddles::<L>,
-    }
-}
 
 /// Words in full vectors.
 fn full(len: usize) -> usize {
     len / LANES * LANES
 }
-
-#[inline(always)]
-unsafe fn factor(w: Shoup) -> Factor {
-    // SAFETY: the caller's.
-    unsafe { (splat(w.value), splat(w.quotient)) }
-}
-
-/// The same factor with the radix of the scalar kernels.
-fn scalar_factor(m: &Modulus, w: Shoup) -> Shoup {
-    Shoup { value: w.value, quotient: m.quotient(w.value) }
-}
-
-fn advance<T>(rows: &[*const T], by: usize) -> Vec<*const T> {
-    rows.iter().map(|p| p.wrapping_add(by)).collect()
-}
-
-#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-unsafe fn add<L: Lanes>(m: &Modulus, out: *mut u64, a: *const u64, b: *const u64, len: usize) {
-    let end = full(len);
-    // SAFETY: the table's contract.
-    unsafe {
-        let lanes = L::new(m);
-        for i in (0..end).step_by(LANES) {
-            store(out.add(i), lanes.add(load(a.add(i)), load(b.add(i))));
-        }
-        (SCALAR.add)(m, out.add(end), a.add(end), b.add(end), len - end);
-    }
-}
-
-#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-unsafe fn sub<L: Lanes>(m: &Modulus, out: *mut u64, a: *const u64, b: *const u64, len: usize) {
-    let end = full(len);
-    // SAFETY: the table's contract.
-    unsafe {
-        let lanes = L::new(m);
-        for i in (0..end).step_by(LANES) {
-            store(out.add(i), lanes.sub(load(a.add(i)), load(b.add(i))));
-        }
-        (SCALAR.sub)(m, out.add(end), a.add(end), b.add(end), len - end);
-    }
-}
-
-/// Vectors of a sum of products that are computed side by side: a sum alone would wait for
-/// its own last product.
-const ABREAST: usize = 4;
-
-/// `sum_t a(t, v) * b(t, v)` over `terms` vectors for each `v`, canonical.
-#[inline(always)]
-unsafe fn sums_of_products<L: Lanes, const V: usize>(
-    lanes: L,
-    terms: usize,
-    a: impl Fn(usize, usize) -> __m512i,
-    b: impl Fn(usize, usize) -> __m512i,
-) -> [__m512i; V] {
-    // SAFETY: the caller's.
-    unsafe {
-        let mut totals = [_mm512_setzero_si512(); V];
-        let mut start = 0;
-        while start < terms {
-            let end = terms.min(start + TERMS);
-            let mut sums = [L::empty_sum(); V];
-            for t in start..end {
-                for (v, sum) in sums.iter_mut().enumerate() {
-                    *sum = L::accumulate(*sum, a(t, v), b(t, v));
-                }
-            }
-            for (total, sum) in totals.iter_mut().zip(sums) {
-                let part = lanes.reduce_sum(sum);
-                *total = if start == 0 { part } else { lanes.add(*total, part) };
-            }
-            start = end;
-        }
-        totals
-    }
-}
-
-/// Writes sums of `terms` products of the vectors that `a` and `b` have at each place.
-#[inline(always)]
-unsafe fn write_sums<L: Lanes>(
-    lanes: L,
-    out: *mut u64,
-    terms: usize,
-    a: impl Fn(usize, usize) -> __m512i,
-    b: impl Fn(usize, usize) -> __m512i,
-    end: usize,
-) {
-    let mut i = 0;
-    // SAFETY: the caller's.
-    unsafe {
-        while i < end {
-            let at = |v: usize| i + v * LANES;
-            if i + ABREAST * LANES <= end {
-                let sums = sums_of_products::<L, ABREAST>(
-                    lanes,
-                    terms,
-                    |t, v| a(t, at(v)),
-                    |t, v| b(t, at(v)),
-                );
-                for (v, sum) in sums.into_iter().enumerate() {
-                    store(out.add(at(v)), sum);
-                }
-                i += ABREAST * LANES;
-            } else {
-                let [sum] = sums_of_products::<L, 1>(lanes, terms, |t, _| a(t, i), |t, _| b(t, i));
-                store(out.add(i), sum);
-                i += LANES;
-            }
-        }
-    }
-}
-
-#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-unsafe fn mul_sum<L: Lanes>(
-    m: &Modulus,
-    out: *mut u64,
-    a: &[*const u64],
-    b: &[*const u64],
-    len: usize,
-) {
-    let end = full(len);
-    // SAFETY: the table's contract.
-    unsafe {
-        let lanes = L::new(m);
-        let at = |rows: &[*const u64], t: usize, i: usize| load(rows.get_unchecked(t).add(i));
-        write_sums(lanes, out, a.len(), |t, i| at(a, t, i), |t, i| at(b, t, i), end);
-        if end < len {
-            (SCALAR.mul_sum)(m, out.add(end), &advance(a, end), &advance(b, end), len - end);
-        }
-    }
-}
-
-/// How far ahead packed rows are asked for. Sums of products read several of them, which
-/// come from memory, a tile at a time.
-const AHEAD_BYTES: usize = 1 << 10;
 
 /// Moves eight words between a vector and the bytes of their packed form.
 #[derive(Clone, Copy)]
@@ -232,7 +80,7 @@ impl Packing {
 }
 
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma,avx512vbmi")]
-unsafe fn mul_sum_packed<L: Lanes>(
+pub(super) unsafe fn mul_sum_packed<L: Lanes<V = __m512i>>(
     m: &Modulus,
     out: *mut u64,
     a: &[*const u64],
@@ -254,7 +102,7 @@ unsafe fn mul_sum_packed<L: Lanes>(
 }
 
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma,avx512vbmi")]
-unsafe fn pack(m: &Modulus, out: *mut u8, a: *const u64, len: usize) {
+pub(super) unsafe fn pack(m: &Modulus, out: *mut u8, a: *const u64, len: usize) {
     let end = full(len);
     // SAFETY: the table's contract.
     unsafe {
@@ -267,7 +115,7 @@ unsafe fn pack(m: &Modulus, out: *mut u8, a: *const u64, len: usize) {
 }
 
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma,avx512vbmi")]
-unsafe fn unpack(m: &Modulus, out: *mut u64, a: *const u8, len: usize) -> bool {
+pub(super) unsafe fn unpack(m: &Modulus, out: *mut u64, a: *const u8, len: usize) -> bool {
     let end = full(len);
     // SAFETY: the table's contract.
     unsafe {
@@ -283,83 +131,7 @@ unsafe fn unpack(m: &Modulus, out: *mut u64, a: *const u8, len: usize) -> bool {
 }
 
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-unsafe fn dot<L: Lanes>(m: &Modulus, out: *mut u64, a: &[*const u64], c: &[u64], len: usize) {
-    let end = full(len);
-    // SAFETY: the table's contract.
-    unsafe {
-        let lanes = L::new(m);
-        let at = |t: usize, i: usize| load(a.get_unchecked(t).add(i));
-        write_sums(lanes, out, a.len(), at, |t, _| splat(*c.get_unchecked(t)), end);
-        if end < len {
-            (SCALAR.dot)(m, out.add(end), &advance(a, end), c, len - end);
-        }
-    }
-}
-
-#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-unsafe fn scale<L: Lanes>(m: &Modulus, out: *mut u64, a: *const u64, w: Shoup, len: usize) {
-    let end = full(len);
-    // SAFETY: the table's contract.
-    unsafe {
-        let (lanes, v) = (L::new(m), factor(w));
-        for i in (0..end).step_by(LANES) {
-            store(out.add(i), lanes.fold(lanes.mul_lazy(load(a.add(i)), v)));
-        }
-        (SCALAR.scale)(m, out.add(end), a.add(end), scalar_factor(m, w), len - end);
-    }
-}
-
-#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-unsafe fn scale_add<L: Lanes>(m: &Modulus, out: *mut u64, a: *const u64, w: Shoup, len: usize) {
-    let end = full(len);
-    // SAFETY: the table's contract.
-    unsafe {
-        let (lanes, v) = (L::new(m), factor(w));
-        for i in (0..end).step_by(LANES) {
-            let product = lanes.fold(lanes.mul_lazy(load(a.add(i)), v));
-            store(out.add(i), lanes.add(load(out.add(i)), product));
-        }
-        (SCALAR.scale_add)(m, out.add(end), a.add(end), scalar_factor(m, w), len - end);
-    }
-}
-
-#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-unsafe fn sub_scale<L: Lanes>(
-    m: &Modulus,
-    out: *mut u64,
-    a: *const u64,
-    b: *const u64,
-    w: Shoup,
-    len: usize,
-) {
-    let end = full(len);
-    // SAFETY: the table's contract.
-    unsafe {
-        let (lanes, v) = (L::new(m), factor(w));
-        for i in (0..end).step_by(LANES) {
-            let difference = lanes.sub_lazy(load(a.add(i)), load(b.add(i)));
-            store(out.add(i), lanes.fold(lanes.mul_lazy(difference, v)));
-        }
-        let w = scalar_factor(m, w);
-        (SCALAR.sub_scale)(m, out.add(end), a.add(end), b.add(end), w, len - end);
-    }
-}
-
-#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-unsafe fn add_constant<L: Lanes>(m: &Modulus, out: *mut u64, c: u64, len: usize) {
-    let end = full(len);
-    // SAFETY: the table's contract.
-    unsafe {
-        let (lanes, c_lanes) = (L::new(m), splat(c));
-        for i in (0..end).step_by(LANES) {
-            store(out.add(i), lanes.add(load(out.add(i)), c_lanes));
-        }
-        (SCALAR.add_constant)(m, out.add(end), c, len - end);
-    }
-}
-
-#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-unsafe fn lift(m: &Modulus, out: *mut u64, a: *const i8, len: usize) {
+pub(super) unsafe fn lift(m: &Modulus, out: *mut u64, a: *const i8, len: usize) {
     let end = full(len);
     // SAFETY: the table's contract.
     unsafe {
@@ -375,7 +147,12 @@ unsafe fn lift(m: &Modulus, out: *mut u64, a: *const i8, len: usize) {
 /// In units of `2^-51`: each term is underestimated by less than three of them,
 /// one each for the low bits of `y`, of the reciprocal and of the product.
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-unsafe fn round_sum(fractions: &[Fraction], y: &[*const u64], out: *mut u64, len: usize) -> bool {
+pub(super) unsafe fn round_sum(
+    fractions: &[Fraction],
+    y: &[*const u64],
+    out: *mut u64,
+    len: usize,
+) -> bool {
     const BITS: u32 = 51;
     let end = full(len);
     // SAFETY: the table's contract.

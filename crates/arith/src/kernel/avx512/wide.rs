@@ -4,8 +4,11 @@
 //! come from the 52-bit multiply-add on operands cut in two: seven multiply-adds
 //! a term, and one reduction of the 128-bit sum.
 
-use super::{Factor, Lanes, splat};
-use crate::Modulus;
+use super::{Factor, splat};
+use crate::{
+    Modulus, Shoup,
+    kernel::{TERMS, vector::Lanes},
+};
 use core::arch::x86_64::*;
 
 /// Arithmetic on values below `4q`.
@@ -53,10 +56,21 @@ unsafe fn fold(a: __m512i, m: __m512i) -> __m512i {
 }
 
 impl Lanes for Wide {
-    const LIMIT: u32 = 4;
-    const RADIX_BITS: u32 = 64;
-    const LOG_RADIX: u32 = 3;
+    type V = __m512i;
     type Sum = Sum;
+
+    const LIMIT: u32 = 4;
+    const LOG_RADIX: u32 = 3;
+    const TERMS: usize = TERMS;
+    const CONVERTS: bool = false;
+
+    fn factor(_: &Modulus, w: Shoup) -> [u64; 2] {
+        [w.value, w.quotient]
+    }
+
+    fn residue(_: &Modulus, first: u64) -> u64 {
+        first
+    }
 
     #[inline(always)]
     unsafe fn new(m: &Modulus) -> Self {
@@ -70,6 +84,11 @@ impl Lanes for Wide {
                 radix: (splat(m.radix().value), splat(m.radix().quotient)),
             }
         }
+    }
+
+    #[inline(always)]
+    unsafe fn value(words: __m512i) -> __m512i {
+        words
     }
 
     #[inline(always)]

@@ -4,7 +4,8 @@
 //! lines run on eight adjacent columns at a time, gathered in a buffer. Then the
 //! lines: the last eight layers run on eight lines at a time, transposed so that
 //! a lane is a line; the result stays transposed, which is the order that
-//! [`NttTable`] documents. Layers are done up to four at a time in registers.
+//! [`NttTable`] documents. Where a vector has fewer than eight words, what is done to eight
+//! is done part by part. Layers are done up to four at a time in registers.
 //! The inverse is the mirror image.
 //!
 //! Factors are most of what a transform reads if each node of the tree has its own:
@@ -15,14 +16,14 @@
 //! `a^j`, the layers that remain have the same factors in all lines. So a line has
 //! factors of its own for few nodes and `m - 1` twists: 30 in place of 255.
 
-use super::{Factor, LANES, Lanes, load, splat, store};
+use super::{Factor, Lanes, Strided, Vector};
 use crate::{
     Modulus, NttTable, Shoup,
     kernel::{BLOCK, ROW},
 };
 use core::arch::x86_64::*;
 
-pub(super) const MIN_LOG_N: u32 = 11;
+pub const MIN_LOG_N: u32 = 11;
 /// Layers of a line.
 const LAYERS: u32 = ROW.ilog2();
 /// `log2` of the largest radix of a sweep.
@@ -30,7 +31,10 @@ const MAX_LOG_RADIX: u32 = 4;
 /// Lines of the largest ring.
 const MAX_LINES: usize = 1 << (17 - 8);
 
-/// A buffer of vectors for one group of columns or lines.
+/// Columns or lines done together: the words of a cache line.
+const WIDTH: usize = 8;
+
+/// A buffer for one group of columns or lines.
 #[repr(align(64))]
 struct Buffer<const WORDS: usize>([u64; WORDS]);
 
@@ -40,20 +44,15 @@ const fn split<L: Lanes>() -> usize {
     1 << sweep_radix(LAYERS, L::LOG_RADIX, 0)
 }
 
-/// Words of a factor in eight lanes.
-const PAIR: usize = 2 * LANES;
-
-fn quotient<L: Lanes>(m: &Modulus, w: u64) -> u64 {
-    m.quotient(w) >> (64 - L::RADIX_BITS)
-}
+/// Words of the factors of eight lines.
+const PAIR: usize = 2 * WIDTH;
 
 /// Pairs of words by node for the layers of the columns, the same for the shared layers
-/// of the lines, then pairs of vectors for each group of eight lines: factors by node and
+/// of the lines, then eight pairs, first words first, for each group of eight lines: factors by node and
 /// twists by coefficient. Node 0 of the columns holds `1/N`; there is no other node 0.
-pub(super) fn twiddles<L: Lanes>(m: &Modulus, log_n: u32, powers: &[u64]) -> Vec<u64> {
+pub fn twiddles<L: Lanes>(m: &Modulus, log_n: u32, powers: &[u64]) -> Vec<u64> {
     let lines = (1 << log_n) / ROW;
-    let quotient = |w| quotient::<L>(m, w);
-    let pair = |w| [w, quotient(w)];
+    let pair = |w| L::factor(m, m.shoup(w));
     // Node `2^t + i` of the tree of a line is node `line 2^t + i` of the layer with
     // `lines 2^t` blocks.
     let own = |node: usize, line: usize| {
@@ -69,18 +68,14 @@ pub(super) fn twiddles<L: Lanes>(m: &Modulus, log_n: u32, powers: &[u64]) -> Vec
     table.extend([0; 2]);
     table.extend((1..ROW).map(shared).flat_map(pair));
     let twists = ROW / split::<L>();
-    for first in (0..lines).step_by(LANES) {
-        let group = first..first + LANES;
-        table.extend([0; PAIR]);
-        for node in 1..split::<L>() {
-            table.extend(group.clone().map(|line| own(node, line)));
-            table.extend(group.clone().map(|line| quotient(own(node, line))));
-        }
-        for j in 0..twists {
-            let twist = |line| m.pow(own(ROW / 2, line), j as u64);
-            table.extend(group.clone().map(twist));
-            table.extend(group.clone().map(|line| quotient(twist(line))));
-        }
+    for first in (0..lines).step_by(WIDTH) {
+        let mut pairs = |w: &dyn Fn(usize) -> u64| {
+            let pairs: [_; WIDTH] = core::array::from_fn(|k| pair(w(first + k)));
+            (0..2).for_each(|word| table.extend(pairs.map(|pair| pair[word])));
+        };
+        pairs(&|_| 0);
+        (1..split::<L>()).for_each(|node| pairs(&|line| own(node, line)));
+        (0..twists as u64).for_each(|j| pairs(&|line| m.pow(own(ROW / 2, line), j)));
     }
     table
 }
@@ -89,7 +84,10 @@ pub(super) fn twiddles<L: Lanes>(m: &Modulus, log_n: u32, powers: &[u64]) -> Vec
 trait Tree: Copy {
     /// # Safety
     /// `node` is a node of the tree; as for [`Lanes`].
-    unsafe fn factor(self, node: usize) -> Factor;
+    unsafe fn factor<L: Lanes>(self, node: usize) -> Factor<L>;
+
+    /// That of the lanes from this one on.
+    fn lanes_from(self, lane: usize) -> Self;
 }
 
 /// The same factor in all lanes.
@@ -98,9 +96,17 @@ struct Same(*const u64);
 
 impl Tree for Same {
     #[inline(always)]
-    unsafe fn factor(self, node: usize) -> Factor {
+    unsafe fn factor<L: Lanes>(self, node: usize) -> Factor<L> {
         // SAFETY: the table has a pair for each node.
-        unsafe { (splat(*self.0.add(2 * node)), splat(*self.0.add(2 * node + 1))) }
+        unsafe {
+            let p = self.0.add(2 * node);
+            (L::V::splat(*p), L::V::splat(*p.add(1)))
+        }
+    }
+
+    #[inline(always)]
+    fn lanes_from(self, _: usize) -> Self {
+        self
     }
 }
 
@@ -110,12 +116,17 @@ struct Own(*const u64);
 
 impl Tree for Own {
     #[inline(always)]
-    unsafe fn factor(self, node: usize) -> Factor {
-        // SAFETY: the table has a pair of vectors for each node.
+    unsafe fn factor<L: Lanes>(self, node: usize) -> Factor<L> {
+        // SAFETY: the table has eight pairs for each node.
         unsafe {
             let p = self.0.add(PAIR * node);
-            (load(p), load(p.add(LANES)))
+            (L::V::load(p), L::V::load(p.add(WIDTH)))
         }
+    }
+
+    #[inline(always)]
+    fn lanes_from(self, lane: usize) -> Self {
+        Self(self.0.wrapping_add(lane))
     }
 }
 
@@ -139,27 +150,6 @@ impl Group {
             let own = shared.add(2 * ROW + group * words);
             Self { own: Own(own), twists: Own(own.add(PAIR * split::<L>())), shared: Same(shared) }
         }
-    }
-}
-
-/// Vectors at a fixed distance, in words.
-#[derive(Clone, Copy)]
-struct Strided {
-    start: *mut u64,
-    stride: usize,
-}
-
-impl Strided {
-    #[inline(always)]
-    unsafe fn load(self, i: usize) -> __m512i {
-        // SAFETY: the caller's.
-        unsafe { load(self.start.add(i * self.stride)) }
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, i: usize, v: __m512i) {
-        // SAFETY: the caller's.
-        unsafe { store(self.start.add(i * self.stride), v) }
     }
 }
 
@@ -191,13 +181,16 @@ const TWIST: Extra = 1;
 /// them is in that of node 1.
 const LAST: Extra = 2;
 const TWIST_LAST: Extra = TWIST | LAST;
+/// Inputs are words, where those are not values.
+const FIRST: Extra = 4;
+const FIRST_TWIST: Extra = FIRST | TWIST;
 
 /// Where one sweep starts and what it reads and writes.
 #[derive(Clone, Copy)]
 struct Sweep {
     /// Blocks of its first layer, or last of the inverse.
     blocks: usize,
-    /// Vectors.
+    /// Rows of eight words.
     count: usize,
     from: Strided,
     to: Strided,
@@ -213,7 +206,7 @@ impl Sweep {
         if let Some(block) = self.ahead {
             for k in 0..R / 2 {
                 // SAFETY: the caller's.
-                unsafe { prefetch(block.wrapping_add((i * R / 2 + k) * LANES)) }
+                unsafe { prefetch(block.wrapping_add((i * R / 2 + k) * WIDTH)) }
             }
         }
     }
@@ -226,7 +219,7 @@ unsafe fn forward_layer<L: Lanes, T: Tree, const R: usize, const BLOCKS: usize>(
     lanes: L,
     tree: T,
     node: usize,
-    v: &mut [__m512i; R],
+    v: &mut [L::V; R],
     centred: bool,
 ) {
     if BLOCKS >= R {
@@ -239,7 +232,7 @@ unsafe fn forward_layer<L: Lanes, T: Tree, const R: usize, const BLOCKS: usize>(
     for block in 0..BLOCKS {
         // SAFETY: the caller's.
         unsafe {
-            let w = tree.factor(node * BLOCKS + block);
+            let w = tree.factor::<L>(node * BLOCKS + block);
             for i in 2 * half * block..2 * half * block + half {
                 let x = if centre { lanes.centre(v[i]) } else { v[i] };
                 (v[i], v[i + half]) = lanes.forward(x, v[i + half], w);
@@ -257,31 +250,40 @@ unsafe fn forward_sweep<L: Lanes, T: Tree, const R: usize, const EXTRA: Extra>(
     sweep: Sweep,
 ) {
     let Sweep { blocks, count, from, to, .. } = sweep;
-    let twist = EXTRA & TWIST != 0;
+    let (twist, first, last) = (EXTRA & TWIST != 0, EXTRA & FIRST != 0, EXTRA & LAST != 0);
     let apart = count / blocks / R;
     for block in 0..blocks {
         for offset in 0..apart {
             let at = |k: usize| block * (count / blocks) + k * apart + offset;
             let node = blocks + block;
-            // SAFETY: the caller's.
-            unsafe {
-                let mut v = [_mm512_setzero_si512(); R];
-                for (k, v) in v.iter_mut().enumerate() {
-                    *v = from.load(at(k));
-                    if twist {
-                        *v = lanes.mul_centred(*v, twists.factor(k * apart + offset));
+            for lane in (0..WIDTH).step_by(L::V::LANES) {
+                let (tree, twists) = (tree.lanes_from(lane), twists.lanes_from(lane));
+                // SAFETY: the caller's.
+                unsafe {
+                    let mut v = [L::V::splat(0); R];
+                    for (k, v) in v.iter_mut().enumerate() {
+                        *v = L::V::load(from.row(at(k)).add(lane));
+                        if first {
+                            *v = L::value(*v);
+                        }
+                        if twist {
+                            *v = lanes.mul_centred(*v, twists.factor::<L>(k * apart + offset));
+                        }
+                    }
+                    // Words below q, where they are converted, are near the middle of the range.
+                    let centred = twist || first;
+                    forward_layer::<L, T, R, 1>(lanes, tree, node, &mut v, centred);
+                    forward_layer::<L, T, R, 2>(lanes, tree, node, &mut v, centred);
+                    forward_layer::<L, T, R, 4>(lanes, tree, node, &mut v, centred);
+                    forward_layer::<L, T, R, 8>(lanes, tree, node, &mut v, centred);
+                    for (k, v) in v.into_iter().enumerate() {
+                        let v = if last { lanes.fold(lanes.reduce(v)) } else { v };
+                        v.store(to.row(at(k)).add(lane));
                     }
                 }
-                forward_layer::<L, T, R, 1>(lanes, tree, node, &mut v, twist);
-                forward_layer::<L, T, R, 2>(lanes, tree, node, &mut v, twist);
-                forward_layer::<L, T, R, 4>(lanes, tree, node, &mut v, twist);
-                forward_layer::<L, T, R, 8>(lanes, tree, node, &mut v, twist);
-                for (k, v) in v.into_iter().enumerate() {
-                    let last = EXTRA & LAST != 0;
-                    to.store(at(k), if last { lanes.fold(lanes.reduce(v)) } else { v });
-                }
-                sweep.ask::<R>(block * apart + offset);
             }
+            // SAFETY: the caller's.
+            unsafe { sweep.ask::<R>(block * apart + offset) }
         }
     }
 }
@@ -323,7 +325,13 @@ unsafe fn forward_columns<L: Lanes>(
         let to = if k + 1 == sweeps { far } else { near };
         let sweep = Sweep { blocks, count: lines, from, to, ahead: None };
         // SAFETY: the caller's; columns have no twists.
-        unsafe { forward_radix::<L, Same, PLAIN>(log_radix, lanes, tree, Own(tree.0), sweep) };
+        unsafe {
+            if L::CONVERTS && k == 0 {
+                forward_radix::<L, _, FIRST>(log_radix, lanes, tree, Own(tree.0), sweep);
+            } else {
+                forward_radix::<L, _, PLAIN>(log_radix, lanes, tree, Own(tree.0), sweep);
+            }
+        }
         blocks <<= log_radix;
     }
 }
@@ -362,32 +370,32 @@ unsafe fn forward_lines<L: Lanes, const K: u32>(
     }
 }
 
-#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-pub(super) unsafe fn forward<L: Lanes>(t: &NttTable, rows: &[*mut u64]) {
+#[inline(always)]
+pub unsafe fn forward<L: Lanes>(t: &NttTable, rows: &[*mut u64]) {
     let lines = (1 << t.log_n()) / ROW;
     let twiddles = t.forward_twiddles().as_ptr();
-    let mut buffer = Buffer([0; LANES * MAX_LINES]);
-    let near = Strided { start: buffer.0.as_mut_ptr(), stride: LANES };
+    let mut buffer = Buffer([0; WIDTH * MAX_LINES]);
+    let near = Strided { start: buffer.0.as_mut_ptr(), stride: WIDTH };
     // SAFETY: rows have N words; `twiddles` laid the table out for this code.
     unsafe {
         let lanes = L::new(t.modulus());
         if let Some(row) = rows.first() {
-            (0..lines * ROW).step_by(LANES).for_each(|i| prefetch(row.add(i)));
+            (0..lines * ROW).step_by(WIDTH).for_each(|i| prefetch(row.add(i)));
         }
         for (k, row) in rows.iter().enumerate() {
-            for column in (0..ROW).step_by(LANES) {
+            for column in (0..ROW).step_by(WIDTH) {
                 let far = Strided { start: row.add(column), stride: ROW };
                 forward_columns(lanes, Same(twiddles), lines, far, near);
             }
-            for group in 0..lines / LANES {
+            for group in 0..lines / WIDTH {
                 let block = row.add(group * BLOCK);
-                for column in (0..ROW).step_by(LANES) {
-                    transpose(
+                for column in (0..ROW).step_by(WIDTH) {
+                    L::V::transpose(
                         Strided { start: block.add(column), stride: ROW },
-                        Strided { start: near.start.add(column * LANES), stride: LANES },
+                        Strided { start: near.start.add(column * WIDTH), stride: WIDTH },
                     );
                 }
-                let out = Strided { start: block, stride: LANES };
+                let out = Strided { start: block, stride: WIDTH };
                 let ahead = rows.get(k + 1).map(|row| row.add(group * BLOCK));
                 let group = Group::new::<L>(twiddles, lines, group);
                 forward_lines::<L, 0>(lanes, group, near, out, ahead);
@@ -400,14 +408,14 @@ pub(super) unsafe fn forward<L: Lanes>(t: &NttTable, rows: &[*mut u64]) {
 }
 
 /// One inverse layer of `BLOCKS` blocks on `R` vectors below node `node`.
-/// `bound[i] * q` bounds `v[i]`.
+/// Each has its width.
 #[inline(always)]
 unsafe fn inverse_layer<L: Lanes, T: Tree, const R: usize, const BLOCKS: usize>(
     lanes: L,
     tree: T,
     node: usize,
-    v: &mut [__m512i; R],
-    bound: &mut [u32; R],
+    v: &mut [L::V; R],
+    width: &mut [u32; R],
 ) {
     if BLOCKS >= R {
         return;
@@ -416,23 +424,23 @@ unsafe fn inverse_layer<L: Lanes, T: Tree, const R: usize, const BLOCKS: usize>(
     for block in 0..BLOCKS {
         // SAFETY: the caller's.
         unsafe {
-            let w = tree.factor(node * BLOCKS + block);
+            let w = tree.factor::<L>(node * BLOCKS + block);
             for i in 2 * half * block..2 * half * block + half {
                 for k in [i, i + half] {
-                    if bound[k] > L::LIMIT / 2 {
+                    if width[k] > L::LIMIT / 2 {
                         v[k] = lanes.reduce(v[k]);
-                        bound[k] = 2;
+                        width[k] = 2;
                     }
                 }
                 (v[i], v[i + half]) = lanes.inverse(v[i], v[i + half], w);
-                bound[i] += bound[i + half];
-                bound[i + half] = 2;
+                width[i] += width[i + half];
+                width[i + half] = 2;
             }
         }
     }
 }
 
-/// `log2(R)` inverse layers on all vectors. Inputs are below `2q`, and so are outputs
+/// `log2(R)` inverse layers on all vectors. Inputs have width 2, and so have outputs
 /// that are not the last.
 #[inline(always)]
 unsafe fn inverse_sweep<L: Lanes, T: Tree, const R: usize, const EXTRA: Extra>(
@@ -442,34 +450,43 @@ unsafe fn inverse_sweep<L: Lanes, T: Tree, const R: usize, const EXTRA: Extra>(
     sweep: Sweep,
 ) {
     let Sweep { blocks, count, from, to, .. } = sweep;
+    let (twist, first, last) = (EXTRA & TWIST != 0, EXTRA & FIRST != 0, EXTRA & LAST != 0);
     let apart = count / blocks / R;
     for block in 0..blocks {
         for offset in 0..apart {
             let at = |k: usize| block * (count / blocks) + k * apart + offset;
             let node = blocks + block;
-            // SAFETY: the caller's.
-            unsafe {
-                let mut v = [_mm512_setzero_si512(); R];
-                let mut bound = [2; R];
-                for (k, v) in v.iter_mut().enumerate() {
-                    *v = from.load(at(k));
-                }
-                inverse_layer::<L, T, R, 8>(lanes, tree, node, &mut v, &mut bound);
-                inverse_layer::<L, T, R, 4>(lanes, tree, node, &mut v, &mut bound);
-                inverse_layer::<L, T, R, 2>(lanes, tree, node, &mut v, &mut bound);
-                inverse_layer::<L, T, R, 1>(lanes, tree, node, &mut v, &mut bound);
-                for (k, mut v) in v.into_iter().enumerate() {
-                    if EXTRA & TWIST != 0 {
-                        v = lanes.mul_lazy(v, twists.factor(k * apart + offset));
-                    } else if EXTRA & LAST != 0 && k < R / 2 {
-                        v = lanes.mul_lazy(v, tree.factor(0));
-                    } else if bound[k] > 2 {
-                        v = lanes.reduce(v);
+            for lane in (0..WIDTH).step_by(L::V::LANES) {
+                let (tree, twists) = (tree.lanes_from(lane), twists.lanes_from(lane));
+                // SAFETY: the caller's.
+                unsafe {
+                    let mut v = [L::V::splat(0); R];
+                    let mut width = [2; R];
+                    for (k, v) in v.iter_mut().enumerate() {
+                        *v = L::V::load(from.row(at(k)).add(lane));
+                        if first {
+                            *v = L::value(*v);
+                        }
                     }
-                    to.store(at(k), if EXTRA & LAST != 0 { lanes.fold(v) } else { v });
+                    inverse_layer::<L, T, R, 8>(lanes, tree, node, &mut v, &mut width);
+                    inverse_layer::<L, T, R, 4>(lanes, tree, node, &mut v, &mut width);
+                    inverse_layer::<L, T, R, 2>(lanes, tree, node, &mut v, &mut width);
+                    inverse_layer::<L, T, R, 1>(lanes, tree, node, &mut v, &mut width);
+                    for (k, mut v) in v.into_iter().enumerate() {
+                        if twist {
+                            v = lanes.mul_lazy(v, twists.factor::<L>(k * apart + offset));
+                        } else if last && k < R / 2 {
+                            v = lanes.mul_lazy(v, tree.factor::<L>(0));
+                        } else if width[k] > 2 {
+                            v = lanes.reduce(v);
+                        }
+                        let v = if last { lanes.fold(v) } else { v };
+                        v.store(to.row(at(k)).add(lane));
+                    }
                 }
-                sweep.ask::<R>(block * apart + offset);
             }
+            // SAFETY: the caller's.
+            unsafe { sweep.ask::<R>(block * apart + offset) }
         }
     }
 }
@@ -517,10 +534,12 @@ unsafe fn inverse_lines<L: Lanes, const K: u32>(
     let r = sweep_radix(LAYERS, L::LOG_RADIX, K);
     // SAFETY: the caller's.
     unsafe {
-        match K {
-            0 => inverse_radix::<L, _, PLAIN>(r, lanes, own, twists, sweep),
-            1 => inverse_radix::<L, _, TWIST>(r, lanes, shared, twists, sweep),
-            _ => inverse_radix::<L, _, PLAIN>(r, lanes, shared, twists, sweep),
+        match (K, L::CONVERTS && done == 0) {
+            (0, _) => inverse_radix::<L, _, PLAIN>(r, lanes, own, twists, sweep),
+            (1, true) => inverse_radix::<L, _, FIRST_TWIST>(r, lanes, shared, twists, sweep),
+            (1, false) => inverse_radix::<L, _, TWIST>(r, lanes, shared, twists, sweep),
+            (_, true) => inverse_radix::<L, _, FIRST>(r, lanes, shared, twists, sweep),
+            (_, false) => inverse_radix::<L, _, PLAIN>(r, lanes, shared, twists, sweep),
         }
     }
 }
@@ -556,51 +575,47 @@ unsafe fn inverse_columns<L: Lanes>(
     }
 }
 
-#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
-pub(super) unsafe fn inverse<L: Lanes>(
-    t: &NttTable,
-    rows: &[(*const u64, *mut u64)],
-    scale: Shoup,
-) {
+#[inline(always)]
+pub unsafe fn inverse<L: Lanes>(t: &NttTable, rows: &[(*const u64, *mut u64)], scale: Shoup) {
     let m = t.modulus();
     let lines = (1 << t.log_n()) / ROW;
     let twiddles = t.inverse_twiddles();
     let mut top = [0; 2 << MAX_LOG_RADIX];
     top.copy_from_slice(&twiddles[..2 << MAX_LOG_RADIX]);
-    top[0] = m.mul(twiddles[0], scale.value);
-    top[2] = m.mul(twiddles[2], top[0]);
-    for node in top.chunks_exact_mut(2).take(2) {
-        node[1] = quotient::<L>(m, node[0]);
-    }
+    // 1/N and the factor of the last layer, which takes what half of the words get.
+    let scale = m.mul(L::residue(m, twiddles[0]), scale.value);
+    let root = m.mul(L::residue(m, twiddles[2]), scale);
+    top[..2].copy_from_slice(&L::factor(m, m.shoup(scale)));
+    top[2..4].copy_from_slice(&L::factor(m, m.shoup(root)));
     let twiddles = twiddles.as_ptr();
-    let mut buffer = Buffer([0; LANES * MAX_LINES]);
-    let near = Strided { start: buffer.0.as_mut_ptr(), stride: LANES };
+    let mut buffer = Buffer([0; WIDTH * MAX_LINES]);
+    let near = Strided { start: buffer.0.as_mut_ptr(), stride: WIDTH };
     // SAFETY: rows have N words; `twiddles` laid the table out for this code. Sources are
     // only read.
     unsafe {
         let lanes = L::new(m);
         for (k, (source, row)) in rows.iter().enumerate() {
-            for group in 0..lines / LANES {
+            for group in 0..lines / WIDTH {
                 let block = source.add(group * BLOCK).cast_mut();
                 let ahead = match rows.get(k + 1) {
-                    _ if group + 1 < lines / LANES => Some(block.add(BLOCK)),
+                    _ if group + 1 < lines / WIDTH => Some(block.add(BLOCK)),
                     next => next.map(|(source, _)| source.cast_mut()),
                 };
-                let from = Strided { start: block, stride: LANES };
+                let from = Strided { start: block, stride: WIDTH };
                 let out = row.add(group * BLOCK);
                 let group = Group::new::<L>(twiddles, lines, group);
                 inverse_lines::<L, 3>(lanes, group, from, near, ahead);
                 inverse_lines::<L, 2>(lanes, group, from, near, ahead);
                 inverse_lines::<L, 1>(lanes, group, from, near, ahead);
                 inverse_lines::<L, 0>(lanes, group, from, near, ahead);
-                for column in (0..ROW).step_by(LANES) {
-                    transpose(
-                        Strided { start: near.start.add(column * LANES), stride: LANES },
+                for column in (0..ROW).step_by(WIDTH) {
+                    L::V::transpose(
+                        Strided { start: near.start.add(column * WIDTH), stride: WIDTH },
                         Strided { start: out.add(column), stride: ROW },
                     );
                 }
             }
-            for column in (0..ROW).step_by(LANES) {
+            for column in (0..ROW).step_by(WIDTH) {
                 let far = Strided { start: row.add(column), stride: ROW };
                 inverse_columns(lanes, Same(twiddles), Same(top.as_ptr()), lines, far, near);
             }
@@ -613,31 +628,4 @@ pub(super) unsafe fn inverse<L: Lanes>(
 unsafe fn prefetch(words: *mut u64) {
     // SAFETY: a prefetch never faults; the caller's.
     unsafe { _mm_prefetch::<_MM_HINT_T1>(words.cast()) };
-}
-
-/// Transposes eight vectors.
-#[inline(always)]
-unsafe fn transpose(from: Strided, to: Strided) {
-    // SAFETY: the caller's.
-    unsafe {
-        // Halves of lines two apart, joined as they are loaded: that is not work
-        // for the one port that shuffles.
-        let half = |line: usize, k: usize| {
-            _mm256_loadu_si256(from.start.add(line * from.stride + 4 * k).cast())
-        };
-        let joined = |line: usize, k: usize| {
-            let low = _mm512_castsi256_si512(half(line, k));
-            _mm512_inserti64x4::<1>(low, half(line + 2, k))
-        };
-        for k in 0..2 {
-            let (a, b) = (joined(0, k), joined(1, k));
-            let (c, d) = (joined(4, k), joined(5, k));
-            let even = (_mm512_unpacklo_epi64(a, b), _mm512_unpacklo_epi64(c, d));
-            let odd = (_mm512_unpackhi_epi64(a, b), _mm512_unpackhi_epi64(c, d));
-            to.store(4 * k, _mm512_shuffle_i64x2::<0x88>(even.0, even.1));
-            to.store(4 * k + 1, _mm512_shuffle_i64x2::<0x88>(odd.0, odd.1));
-            to.store(4 * k + 2, _mm512_shuffle_i64x2::<0xdd>(even.0, even.1));
-            to.store(4 * k + 3, _mm512_shuffle_i64x2::<0xdd>(odd.0, odd.1));
-        }
-    }
 }

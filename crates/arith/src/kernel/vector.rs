@@ -1,0 +1,147 @@
+//! Kernels written once for vectors of any width and kind.
+//!
+//! [`Lanes`] is the arithmetic of one instruction set and range of moduli. The row kernels
+//! ([`rows`]) and the transforms ([`transform`]) are functions of it; [`entry_points`]
+//! compiles them for an instruction set.
+
+pub(super) mod rows;
+pub(super) mod transform;
+
+use crate::{Modulus, Shoup};
+
+/// Vectors of a factor, in the two words that [`Lanes::factor`] makes of it.
+pub(super) type Factor<L> = (<L as Lanes>::V, <L as Lanes>::V);
+
+/// A vector of words; any bits are valid.
+///
+/// # Safety
+/// Every function: only on a CPU with the instruction set. They are inlined into functions
+/// compiled for it.
+pub(super) trait Vector: Copy {
+    /// Words; divides 8.
+    const LANES: usize;
+
+    unsafe fn splat(word: u64) -> Self;
+    /// The words at `p`, which need not be aligned.
+    unsafe fn load(p: *const u64) -> Self;
+    unsafe fn store(self, p: *mut u64);
+    /// Transposes eight rows of eight words.
+    unsafe fn transpose(from: Strided, to: Strided);
+}
+
+/// Rows at a fixed distance, in words.
+#[derive(Clone, Copy)]
+pub(super) struct Strided {
+    pub start: *mut u64,
+    pub stride: usize,
+}
+
+impl Strided {
+    /// # Safety
+    /// There are `i + 1` rows.
+    #[inline(always)]
+    pub unsafe fn row(self, i: usize) -> *mut u64 {
+        // SAFETY: the caller's.
+        unsafe { self.start.add(i * self.stride) }
+    }
+}
+
+/// Arithmetic of one range of moduli.
+///
+/// Vectors hold words, as they are in memory, or values, which stand for residues inside a
+/// kernel and may be of another kind. Values have a *width*: those of width `k` are in an
+/// interval of length `k q`, which is `[0, k q)` or `[-k q / 2, k q / 2]`.
+///
+/// # Safety
+/// As for [`Vector`].
+pub(super) trait Lanes: Copy {
+    type V: Vector;
+    /// A sum of up to `TERMS` products.
+    type Sum: Copy;
+
+    /// The largest width of values inside a transform.
+    const LIMIT: u32;
+    /// Layers of a transform done at a time in registers: 2, 3 or 4.
+    const LOG_RADIX: u32;
+    /// Products that a sum holds.
+    const TERMS: usize;
+    /// Whether words are other bits than their values, of width 2.
+    const CONVERTS: bool;
+
+    /// A factor as vectors hold it: two words, of which the first determines it.
+    fn factor(m: &Modulus, w: Shoup) -> [u64; 2];
+    /// The residue of a factor with this first word.
+    fn residue(m: &Modulus, first: u64) -> u64;
+
+    unsafe fn new(m: &Modulus) -> Self;
+
+    /// The values of words below `2^52`, or of any if factors have 64-bit quotients.
+    unsafe fn value(words: Self::V) -> Self::V;
+    /// The words in `[0, q)` of values of width 2.
+    unsafe fn fold(self, a: Self::V) -> Self::V;
+
+    /// Any value that a transform can hold, to width 2.
+    unsafe fn reduce(self, a: Self::V) -> Self::V;
+    /// Any value that a transform can hold, to within `q` of the middle of its range, or to
+    /// width 2 if `LIMIT` is 4.
+    unsafe fn centre(self, a: Self::V) -> Self::V;
+    /// `a w` of width 2, for the value of any word or any value that a transform can hold.
+    unsafe fn mul_lazy(self, a: Self::V, w: Factor<Self>) -> Self::V;
+    /// `a w` where [`Lanes::centre`] leaves values.
+    unsafe fn mul_centred(self, a: Self::V, w: Factor<Self>) -> Self::V;
+    /// `(x + w y, x - w y)`. The outputs are within `q` of `x`; if `LIMIT` is 4, `x` must be
+    /// where [`Lanes::centre`] leaves values.
+    unsafe fn forward(self, x: Self::V, y: Self::V, w: Factor<Self>) -> (Self::V, Self::V);
+    /// `(x + y, (x - y) w)` for inputs of width `LIMIT / 2`; the second output has width 2.
+    unsafe fn inverse(self, x: Self::V, y: Self::V, w: Factor<Self>) -> (Self::V, Self::V);
+
+    /// `a + b` for words in `[0, q)`.
+    unsafe fn add(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a - b`, likewise.
+    unsafe fn sub(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a - b + q`, likewise.
+    unsafe fn sub_lazy(self, a: Self::V, b: Self::V) -> Self::V;
+
+    unsafe fn empty_sum() -> Self::Sum;
+    /// Adds the products of words, which are as [`Modulus::dot`](crate::Modulus::dot) wants
+    /// them.
+    unsafe fn accumulate(sum: Self::Sum, a: Self::V, b: Self::V) -> Self::Sum;
+    /// Words in `[0, q)`.
+    unsafe fn reduce_sum(self, sum: Self::Sum) -> Self::V;
+}
+
+/// Defines the row kernels and transforms of a [`KernelTable`](crate::kernel::KernelTable)
+/// for any [`Lanes`], compiled for the CPU features `$features`.
+macro_rules! entry_points {
+    ($features:literal) => {
+        $crate::kernel::vector::entry_points! {
+            $features, $crate::kernel::vector::rows;
+            add(m: &Modulus, out: *mut u64, a: *const u64, b: *const u64, len: usize);
+            sub(m: &Modulus, out: *mut u64, a: *const u64, b: *const u64, len: usize);
+            mul_sum(m: &Modulus, out: *mut u64, a: &[*const u64], b: &[*const u64], len: usize);
+            dot(m: &Modulus, out: *mut u64, a: &[*const u64], c: &[u64], len: usize);
+            scale(m: &Modulus, out: *mut u64, a: *const u64, w: Shoup, len: usize);
+            scale_add(m: &Modulus, out: *mut u64, a: *const u64, w: Shoup, len: usize);
+            sub_scale(
+                m: &Modulus, out: *mut u64, a: *const u64, b: *const u64, w: Shoup, len: usize
+            );
+            add_constant(m: &Modulus, out: *mut u64, c: u64, len: usize);
+        }
+        $crate::kernel::vector::entry_points! {
+            $features, $crate::kernel::vector::transform;
+            forward(t: &NttTable, rows: &[*mut u64]);
+            inverse(t: &NttTable, rows: &[(*const u64, *mut u64)], scale: Shoup);
+        }
+    };
+    ($features:literal, $module:path; $($name:ident($($arg:ident: $type:ty),*);)*) => {
+        $(
+            #[target_feature(enable = $features)]
+            unsafe fn $name<L: Lanes>($($arg: $type),*) {
+                use $module as kernels;
+                // SAFETY: the table's contract.
+                unsafe { kernels::$name::<L>($($arg),*) }
+            }
+        )*
+    };
+}
+pub(super) use entry_points;
