@@ -12,7 +12,7 @@ pub struct Fractions {
 
 /// `1 / q` in fixed point.
 pub(crate) struct Fraction {
-    q: u64,
+    pub q: u64,
     /// `q << shift` and `y << shift` fill 62 bits.
     pub shift: u32,
     /// `floor(2^121 / (q << shift))`, of 60 bits.

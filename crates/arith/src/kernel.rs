@@ -9,6 +9,8 @@
 //! leave a kernel.
 
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 mod scalar;
 #[cfg(test)]
@@ -26,25 +28,25 @@ pub(crate) use scalar::SCALAR;
 pub enum Isa {
     /// Portable Rust; the reference.
     Scalar,
+    /// AVX2 and FMA.
+    Avx2,
     /// AVX-512 F, DQ, VL, IFMA and VBMI, which came together with IFMA.
     Avx512Ifma,
 }
 
 impl Isa {
     /// Every set, worst to best.
-    pub const ALL: [Self; 2] = [Self::Scalar, Self::Avx512Ifma];
+    pub const ALL: [Self; 3] = [Self::Scalar, Self::Avx2, Self::Avx512Ifma];
 
     /// The best set this CPU offers, lowered by the environment variable
-    /// `SUDARE_ISA` if that is `scalar`, `avx2` (which has no kernels of its own
-    /// and means `scalar`) or `avx512ifma`. Read once per process.
+    /// `SUDARE_ISA` if that is the [name](Isa::name) of a set. Read once per process.
     #[must_use]
     pub fn detect() -> Self {
         static BEST: LazyLock<Isa> = LazyLock::new(|| {
-            let cap = match std::env::var("SUDARE_ISA").as_deref() {
-                Ok("scalar" | "avx2") => Isa::Scalar,
-                _ => Isa::Avx512Ifma,
-            };
-            if Isa::Avx512Ifma.is_available() { cap } else { Isa::Scalar }
+            let name = std::env::var("SUDARE_ISA").unwrap_or_default();
+            let cap = Isa::ALL.into_iter().find(|isa| isa.name() == name);
+            let allowed = |isa: &Isa| isa.is_available() && cap.is_none_or(|cap| *isa <= cap);
+            Isa::ALL.into_iter().rev().find(allowed).unwrap_or(Isa::Scalar)
         });
         *BEST
     }
@@ -55,6 +57,8 @@ impl Isa {
         match self {
             Self::Scalar => true,
             #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+            #[cfg(target_arch = "x86_64")]
             Self::Avx512Ifma => {
                 is_x86_feature_detected!("avx512f")
                     && is_x86_feature_detected!("avx512dq")
@@ -63,7 +67,7 @@ impl Isa {
                     && is_x86_feature_detected!("avx512vbmi")
             }
             #[cfg(not(target_arch = "x86_64"))]
-            Self::Avx512Ifma => false,
+            Self::Avx2 | Self::Avx512Ifma => false,
         }
     }
 
@@ -72,6 +76,7 @@ impl Isa {
     pub fn name(self) -> &'static str {
         match self {
             Self::Scalar => "scalar",
+            Self::Avx2 => "avx2",
             Self::Avx512Ifma => "avx512ifma",
         }
     }
@@ -130,8 +135,14 @@ pub(crate) struct KernelTable {
 /// chain may therefore use different tables.
 pub(crate) fn select(q: u64, best: Isa) -> &'static KernelTable {
     #[cfg(target_arch = "x86_64")]
-    if best == Isa::Avx512Ifma && best.is_available() {
-        return avx512::table(q);
+    {
+        let usable = |isa: Isa| isa <= best && isa.is_available();
+        if usable(Isa::Avx512Ifma) {
+            return avx512::table(q);
+        }
+        if usable(Isa::Avx2) && q >> 50 == 0 {
+            return &avx2::BELOW_50;
+        }
     }
     let _ = (q, best);
     &SCALAR

@@ -106,7 +106,7 @@ fn sums_of_any_number_of_terms_reduce_once() {
     for q in primes(4).into_iter().chain([3, (1 << 50) - 27, (1 << 62) - 57]) {
         for isa in available() {
             let m = Modulus::with_isa(q, isa).unwrap();
-            for terms in [0, 1, 2, 14, 15, 16, 30, 31, 47] {
+            for terms in [0, 1, 2, 7, 8, 9, 14, 15, 16, 30, 31, 47] {
                 let len = 19;
                 let a: Vec<_> = (0..terms).map(|k| residues(q, len, k)).collect();
                 let b: Vec<_> = (0..terms).map(|k| residues(q, len, 100 + k)).collect();
@@ -183,7 +183,7 @@ fn sums_of_products_with_packed_words_equal_wide_integers() {
     for q in moduli_of_every_width().chain(primes(4)) {
         for (isa, len) in available().flat_map(|isa| LENGTHS.map(|len| (isa, len))) {
             let m = Modulus::with_isa(q, isa).unwrap();
-            for terms in [0, 1, 4, 15, 16, 31] {
+            for terms in [0, 1, 4, 8, 9, 15, 16, 31] {
                 let rows = |salt: u64| (0..terms).map(move |k| residues(q, len, salt + k));
                 let (a, b): (Vec<_>, Vec<_>) = (rows(0).collect(), rows(100).collect());
                 let packed: Vec<Vec<u8>> = b
@@ -226,16 +226,19 @@ fn sums_of_the_largest_terms_are_canonical() {
         for isa in available() {
             let m = Modulus::with_isa(q, isa).unwrap();
             let bits = if q < 1 << 50 { 52.min(100 - m.bits()) } else { 62 };
-            for terms in [1, 2, 7, 15] {
-                let a: Vec<_> = (0..terms).map(|k| words(k, 1 << bits)).collect();
+            for terms in [1, 2, 7, 8, 15] {
+                let mut a: Vec<_> = (0..terms).map(|k| words(k, 1 << bits)).collect();
+                a.iter_mut().for_each(|row| row[0] = (1 << bits) - 1);
                 let a: Vec<&[u64]> = a.iter().map(Vec::as_slice).collect();
-                let c = &words(99, q)[..terms as usize];
-                let mut out = vec![0; len];
-                m.dot(&mut out, &a, c);
-                for (x, found) in out.into_iter().enumerate() {
-                    let product = |(a, &c): (&&[u64], &u64)| u128::from(a[x]) * u128::from(c);
-                    let sum: u128 = a.iter().zip(c).map(product).sum();
-                    assert_eq!(u128::from(found), sum % u128::from(q), "{q} {isa:?} {terms}");
+                for c in [words(99, q), vec![q - 1; len]] {
+                    let c = &c[..terms as usize];
+                    let mut out = vec![0; len];
+                    m.dot(&mut out, &a, c);
+                    for (x, found) in out.into_iter().enumerate() {
+                        let product = |(a, &c): (&&[u64], &u64)| u128::from(a[x]) * u128::from(c);
+                        let sum: u128 = a.iter().zip(c).map(product).sum();
+                        assert_eq!(u128::from(found), sum % u128::from(q), "{q} {isa:?} {terms}");
+                    }
                 }
             }
         }

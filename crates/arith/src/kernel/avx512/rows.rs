@@ -9,16 +9,11 @@ use crate::{
         AHEAD_BYTES, SCALAR,
         vector::{
             Lanes,
-            rows::{advance, write_sums},
+            rows::{advance, full, write_sums},
         },
     },
 };
 use core::arch::x86_64::*;
-
-/// Words in full vectors.
-fn full(len: usize) -> usize {
-    len / LANES * LANES
-}
 
 /// Moves eight words between a vector and the bytes of their packed form.
 #[derive(Clone, Copy)]
@@ -87,7 +82,7 @@ pub(super) unsafe fn mul_sum_packed<L: Lanes<V = __m512i>>(
     b: &[*const u8],
     len: usize,
 ) {
-    let end = full(len);
+    let end = full::<__m512i>(len);
     // SAFETY: the table's contract.
     unsafe {
         let (lanes, packing) = (L::new(m), Packing::new(m));
@@ -103,7 +98,7 @@ pub(super) unsafe fn mul_sum_packed<L: Lanes<V = __m512i>>(
 
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma,avx512vbmi")]
 pub(super) unsafe fn pack(m: &Modulus, out: *mut u8, a: *const u64, len: usize) {
-    let end = full(len);
+    let end = full::<__m512i>(len);
     // SAFETY: the table's contract.
     unsafe {
         let packing = Packing::new(m);
@@ -116,7 +111,7 @@ pub(super) unsafe fn pack(m: &Modulus, out: *mut u8, a: *const u64, len: usize) 
 
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma,avx512vbmi")]
 pub(super) unsafe fn unpack(m: &Modulus, out: *mut u64, a: *const u8, len: usize) -> bool {
-    let end = full(len);
+    let end = full::<__m512i>(len);
     // SAFETY: the table's contract.
     unsafe {
         let (packing, q) = (Packing::new(m), splat(m.value()));
@@ -132,7 +127,7 @@ pub(super) unsafe fn unpack(m: &Modulus, out: *mut u64, a: *const u8, len: usize
 
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
 pub(super) unsafe fn lift(m: &Modulus, out: *mut u64, a: *const i8, len: usize) {
-    let end = full(len);
+    let end = full::<__m512i>(len);
     // SAFETY: the table's contract.
     unsafe {
         let q = splat(m.value());
@@ -154,7 +149,7 @@ pub(super) unsafe fn round_sum(
     len: usize,
 ) -> bool {
     const BITS: u32 = 51;
-    let end = full(len);
+    let end = full::<__m512i>(len);
     // SAFETY: the table's contract.
     unsafe {
         let slack = splat(3 * fractions.len() as u64);

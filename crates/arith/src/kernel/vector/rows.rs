@@ -5,8 +5,8 @@ use super::{Factor, Lanes, Vector};
 use crate::{Modulus, Shoup, kernel::SCALAR};
 
 /// Words in full vectors.
-pub fn full<L: Lanes>(len: usize) -> usize {
-    len / L::V::LANES * L::V::LANES
+pub fn full<V: Vector>(len: usize) -> usize {
+    len / V::LANES * V::LANES
 }
 
 pub fn advance<T>(rows: &[*const T], by: usize) -> Vec<*const T> {
@@ -22,7 +22,7 @@ unsafe fn factor<L: Lanes>(m: &Modulus, w: Shoup) -> Factor<L> {
 
 #[inline(always)]
 pub unsafe fn add<L: Lanes>(m: &Modulus, out: *mut u64, a: *const u64, b: *const u64, len: usize) {
-    let end = full::<L>(len);
+    let end = full::<L::V>(len);
     // SAFETY: the table's contract.
     unsafe {
         let lanes = L::new(m);
@@ -35,7 +35,7 @@ pub unsafe fn add<L: Lanes>(m: &Modulus, out: *mut u64, a: *const u64, b: *const
 
 #[inline(always)]
 pub unsafe fn sub<L: Lanes>(m: &Modulus, out: *mut u64, a: *const u64, b: *const u64, len: usize) {
-    let end = full::<L>(len);
+    let end = full::<L::V>(len);
     // SAFETY: the table's contract.
     unsafe {
         let lanes = L::new(m);
@@ -123,7 +123,7 @@ pub unsafe fn mul_sum<L: Lanes>(
     b: &[*const u64],
     len: usize,
 ) {
-    let end = full::<L>(len);
+    let end = full::<L::V>(len);
     // SAFETY: the table's contract.
     unsafe {
         let lanes = L::new(m);
@@ -137,7 +137,7 @@ pub unsafe fn mul_sum<L: Lanes>(
 
 #[inline(always)]
 pub unsafe fn dot<L: Lanes>(m: &Modulus, out: *mut u64, a: &[*const u64], c: &[u64], len: usize) {
-    let end = full::<L>(len);
+    let end = full::<L::V>(len);
     // SAFETY: the table's contract.
     unsafe {
         let lanes = L::new(m);
@@ -151,7 +151,7 @@ pub unsafe fn dot<L: Lanes>(m: &Modulus, out: *mut u64, a: &[*const u64], c: &[u
 
 #[inline(always)]
 pub unsafe fn scale<L: Lanes>(m: &Modulus, out: *mut u64, a: *const u64, w: Shoup, len: usize) {
-    let end = full::<L>(len);
+    let end = full::<L::V>(len);
     // SAFETY: the table's contract.
     unsafe {
         let (lanes, v) = (L::new(m), factor::<L>(m, w));
@@ -164,7 +164,7 @@ pub unsafe fn scale<L: Lanes>(m: &Modulus, out: *mut u64, a: *const u64, w: Shou
 
 #[inline(always)]
 pub unsafe fn scale_add<L: Lanes>(m: &Modulus, out: *mut u64, a: *const u64, w: Shoup, len: usize) {
-    let end = full::<L>(len);
+    let end = full::<L::V>(len);
     // SAFETY: the table's contract.
     unsafe {
         let (lanes, v) = (L::new(m), factor::<L>(m, w));
@@ -185,7 +185,7 @@ pub unsafe fn sub_scale<L: Lanes>(
     w: Shoup,
     len: usize,
 ) {
-    let end = full::<L>(len);
+    let end = full::<L::V>(len);
     // SAFETY: the table's contract.
     unsafe {
         let (lanes, v) = (L::new(m), factor::<L>(m, w));
@@ -199,7 +199,7 @@ pub unsafe fn sub_scale<L: Lanes>(
 
 #[inline(always)]
 pub unsafe fn add_constant<L: Lanes>(m: &Modulus, out: *mut u64, c: u64, len: usize) {
-    let end = full::<L>(len);
+    let end = full::<L::V>(len);
     // SAFETY: the table's contract.
     unsafe {
         let (lanes, c_lanes) = (L::new(m), L::V::splat(c));
