@@ -92,8 +92,8 @@ pub(crate) struct KernelTable {
     pub name: &'static str,
     /// [`Modulus::radix`] is `2^radix_bits mod q`.
     pub radix_bits: u32,
-    /// A table of the same instruction set for words of any length, where this one wants
-    /// words below `2^52`, and below `2^100 / q` in a dot product.
+    /// A table for words of any length, where this one wants words below `2^52`, and below
+    /// `2^100 / q` in a dot product.
     pub wide: Option<&'static KernelTable>,
     pub add: unsafe fn(&Modulus, *mut u64, *const u64, *const u64, usize),
     pub sub: unsafe fn(&Modulus, *mut u64, *const u64, *const u64, usize),

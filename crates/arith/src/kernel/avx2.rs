@@ -187,7 +187,7 @@ impl Lanes for Double {
     type Sum = Sum;
 
     const LIMIT: u32 = 8;
-    const LOG_RADIX: u32 = 3;
+    const LOG_RADIX: u32 = 2;
     const TERMS: usize = 8;
     const CONVERTS: bool = true;
 

@@ -25,7 +25,7 @@ pub(super) trait Vector: Copy {
     /// The words at `p`, which need not be aligned.
     unsafe fn load(p: *const u64) -> Self;
     unsafe fn store(self, p: *mut u64);
-    /// Transposes eight rows of eight words.
+    /// Transposes eight rows of eight words, which do not overlap.
     unsafe fn transpose(from: Strided, to: Strided);
 }
 
@@ -61,11 +61,12 @@ pub(super) trait Lanes: Copy {
 
     /// The largest width of values inside a transform.
     const LIMIT: u32;
-    /// Layers of a transform done at a time in registers: 2, 3 or 4.
+    /// Layers of a line done at a time in registers, 2, 3 or 4; of a column, at least 3.
     const LOG_RADIX: u32;
     /// Products that a sum holds.
     const TERMS: usize;
-    /// Whether words are other bits than their values, of width 2.
+    /// Whether values have other bits than their words; those of words in `[0, q)` then have
+    /// width 2.
     const CONVERTS: bool;
 
     /// A factor as vectors hold it: two words, of which the first determines it.
@@ -75,7 +76,7 @@ pub(super) trait Lanes: Copy {
 
     unsafe fn new(m: &Modulus) -> Self;
 
-    /// The values of words below `2^52`, or of any if factors have 64-bit quotients.
+    /// The values of words, which are below `2^52` where the table has a wide one.
     unsafe fn value(words: Self::V) -> Self::V;
     /// The words in `[0, q)` of values of width 2.
     unsafe fn fold(self, a: Self::V) -> Self::V;

@@ -4,9 +4,8 @@
 //! lines run on eight adjacent columns at a time, gathered in a buffer. Then the
 //! lines: the last eight layers run on eight lines at a time, transposed so that
 //! a lane is a line; the result stays transposed, which is the order that
-//! [`NttTable`] documents. Where a vector has fewer than eight words, what is done to eight
-//! is done part by part. Layers are done up to four at a time in registers.
-//! The inverse is the mirror image.
+//! [`NttTable`] documents. Shorter vectors do eight columns or lines part by part.
+//! Layers are done up to four at a time in registers. The inverse is the mirror image.
 //!
 //! Factors are most of what a transform reads if each node of the tree has its own:
 //! two rows' worth. Line `l` is a polynomial modulo `X^256 - a^256` with
@@ -14,7 +13,8 @@
 //! polynomials modulo `X^m - (a b)^m` with `b` a power of the 256th root of unity
 //! `psi^(2N/256)`. With `X = a Y`, which multiplies coefficient `j` by the *twist*
 //! `a^j`, the layers that remain have the same factors in all lines. So a line has
-//! factors of its own for few nodes and `m - 1` twists: 30 in place of 255.
+//! factors of its own for few nodes and `m - 1` twists: 30 in place of 255 if a sweep does
+//! four layers.
 
 use super::{Factor, Lanes, Strided, Vector};
 use crate::{
@@ -48,8 +48,9 @@ const fn split<L: Lanes>() -> usize {
 const PAIR: usize = 2 * WIDTH;
 
 /// Pairs of words by node for the layers of the columns, the same for the shared layers
-/// of the lines, then eight pairs, first words first, for each group of eight lines: factors by node and
-/// twists by coefficient. Node 0 of the columns holds `1/N`; there is no other node 0.
+/// of the lines, then eight pairs, first words first, for each group of eight lines: factors
+/// by node and twists by coefficient. Node 0 of the columns holds `1/N`; there is no other
+/// node 0.
 pub fn twiddles<L: Lanes>(m: &Modulus, log_n: u32, powers: &[u64]) -> Vec<u64> {
     let lines = (1 << log_n) / ROW;
     let pair = |w| L::factor(m, m.shoup(w));
@@ -159,6 +160,13 @@ impl Group {
 const fn sweep_radix(layers: u32, max: u32, k: u32) -> u32 {
     let sweeps = layers.div_ceil(max);
     layers / sweeps + if k < layers % sweeps { 1 } else { 0 }
+}
+
+/// The largest radix of a column, whose layers may be odd in number: sweeps of two would
+/// leave one alone.
+#[inline(always)]
+fn column_log_radix<L: Lanes>() -> u32 {
+    L::LOG_RADIX.max(3)
 }
 
 /// Blocks of the first layer of sweep `k` of a line.
@@ -317,10 +325,10 @@ unsafe fn forward_columns<L: Lanes>(
     near: Strided,
 ) {
     let layers = lines.ilog2();
-    let sweeps = layers.div_ceil(L::LOG_RADIX);
+    let sweeps = layers.div_ceil(column_log_radix::<L>());
     let mut blocks = 1;
     for k in 0..sweeps {
-        let log_radix = sweep_radix(layers, L::LOG_RADIX, k);
+        let log_radix = sweep_radix(layers, column_log_radix::<L>(), k);
         let from = if k == 0 { far } else { near };
         let to = if k + 1 == sweeps { far } else { near };
         let sweep = Sweep { blocks, count: lines, from, to, ahead: None };
@@ -555,12 +563,12 @@ unsafe fn inverse_columns<L: Lanes>(
     near: Strided,
 ) {
     let layers = lines.ilog2();
-    let sweeps = layers.div_ceil(L::LOG_RADIX);
+    let sweeps = layers.div_ceil(column_log_radix::<L>());
     let mut sweep = Sweep { blocks: lines, count: lines, from: far, to: near, ahead: None };
     // Columns have no twists.
     let twists = Own(tree.0);
     for k in (0..sweeps).rev() {
-        let r = sweep_radix(layers, L::LOG_RADIX, k);
+        let r = sweep_radix(layers, column_log_radix::<L>(), k);
         sweep.blocks >>= r;
         // SAFETY: the caller's.
         unsafe {
