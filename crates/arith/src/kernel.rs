@@ -82,6 +82,9 @@ impl Isa {
     }
 }
 
+/// Rows of words.
+pub(crate) type Rows<'a> = &'a [*const u64];
+
 /// Row kernels for one instruction set and range of moduli.
 ///
 /// # Safety
@@ -99,8 +102,8 @@ pub(crate) struct KernelTable {
     pub sub: unsafe fn(&Modulus, *mut u64, *const u64, *const u64, usize),
     /// `out[x] = sum_i a[i][x] * b[i][x]`.
     pub mul_sum: unsafe fn(&Modulus, *mut u64, &[*const u64], &[*const u64], usize),
-    /// `out[x] = sum_i a[i][x] * b[i][x]` for packed `b`; see [`Modulus::pack`].
-    pub mul_sum_packed: unsafe fn(&Modulus, *mut u64, &[*const u64], &[*const u8], usize),
+    /// `out[k][x] = sum_i a[k][i][x] * b[i][x]` for packed `b`; see [`Modulus::pack`].
+    pub mul_sum_packed: unsafe fn(&Modulus, &[*mut u64], &[Rows<'_>], &[*const u8], usize),
     /// The low bytes of each word.
     pub pack: unsafe fn(&Modulus, *mut u8, *const u64, usize),
     /// Undoes `pack`; whether all words are below `q`.

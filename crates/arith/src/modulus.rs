@@ -337,7 +337,18 @@ impl Modulus {
         let a = pointers(a, out.len());
         let b = pointers(b, self.packed_bytes() * out.len());
         // SAFETY: as in `mul_sum`; rows of `b` have the bytes of as many words as `out`.
-        unsafe { (self.kernels.mul_sum_packed)(self, out.as_mut_ptr(), &a, &b, out.len()) }
+        unsafe { (self.kernels.mul_sum_packed)(self, &[out.as_mut_ptr()], &[&a], &b, out.len()) }
+    }
+
+    /// [`Modulus::mul_sum_packed`] of two `a` with one `b`, in one reading of it.
+    pub fn mul_sums_packed(&self, out: [&mut [u64]; 2], a: [&[&[u64]]; 2], b: &[&[u8]]) {
+        let len = out[0].len();
+        assert!(out[1].len() == len && a.iter().all(|a| a.len() == b.len()));
+        let a = a.map(|a| pointers(a, len));
+        let b = pointers(b, self.packed_bytes() * len);
+        let out = out.map(<[u64]>::as_mut_ptr);
+        // SAFETY: as in `mul_sum_packed`; both outputs have `len` words.
+        unsafe { (self.kernels.mul_sum_packed)(self, &out, &a.each_ref().map(|a| &a[..]), &b, len) }
     }
 
     /// `out[x] = sum_i a[i][x] * c[i]`, with one reduction for up to 15 terms.

@@ -374,24 +374,26 @@ impl Packing {
 #[target_feature(enable = "avx2,fma")]
 unsafe fn mul_sum_packed(
     m: &Modulus,
-    out: *mut u64,
-    a: &[*const u64],
+    out: &[*mut u64],
+    a: &[&[*const u64]],
     b: &[*const u8],
     len: usize,
 ) {
     let width = m.packed_bytes();
     let end = if width < 4 { 0 } else { full::<__m256i>(len) };
-    // SAFETY: the table's contract; below 2^50 words have at most seven bytes.
-    unsafe {
-        if end > 0 {
-            let (lanes, packing) = (Double::new(m), Packing::new(width));
-            let word = |t: usize, i: usize| __m256i::load(a.get_unchecked(t).add(i));
-            let packed = |t: usize, i: usize| packing.load(b.get_unchecked(t).add(i * width));
-            write_sums(lanes, out, a.len(), word, packed, end);
-        }
-        if end < len {
-            let b = advance(b, end * width);
-            (SCALAR.mul_sum_packed)(m, out.add(end), &advance(a, end), &b, len - end);
+    for (&out, a) in out.iter().zip(a) {
+        // SAFETY: the table's contract; below 2^50 words have at most seven bytes.
+        unsafe {
+            if end > 0 {
+                let (lanes, packing) = (Double::new(m), Packing::new(width));
+                let word = |_, t: usize, i: usize| __m256i::load(a.get_unchecked(t).add(i));
+                let packed = |t: usize, i: usize| packing.load(b.get_unchecked(t).add(i * width));
+                write_sums(lanes, [out], a.len(), word, packed, end);
+            }
+            if end < len {
+                let (a, b) = (advance(a, end), advance(b, end * width));
+                (SCALAR.mul_sum_packed)(m, &[out.add(end)], &[&a], &b, len - end);
+            }
         }
     }
 }

@@ -80,13 +80,15 @@ unsafe fn mul_sum(m: &Modulus, out: *mut u64, a: &[*const u64], b: &[*const u64]
 
 unsafe fn mul_sum_packed(
     m: &Modulus,
-    out: *mut u64,
-    a: &[*const u64],
+    out: &[*mut u64],
+    a: &[&[*const u64]],
     b: &[*const u8],
     len: usize,
 ) {
-    // SAFETY: the table's contract.
-    unsafe { by_width!(m, mul_sum_of(m, out, a, b, len)) }
+    for (&out, a) in out.iter().zip(a) {
+        // SAFETY: the table's contract.
+        unsafe { by_width!(m, mul_sum_of(m, out, a, b, len)) }
+    }
 }
 
 unsafe fn mul_sum_of<const WIDTH: usize>(

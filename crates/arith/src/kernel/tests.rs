@@ -196,14 +196,20 @@ fn sums_of_products_with_packed_words_equal_wide_integers() {
                     .collect();
                 let pairs: Vec<&[u64]> = a.iter().map(Vec::as_slice).collect();
                 let packed: Vec<&[u8]> = packed.iter().map(Vec::as_slice).collect();
-                let mut out = vec![9; len];
-                m.mul_sum_packed(&mut out, &pairs, &packed);
-                for x in 0..len {
-                    let product = |(a, b): (&Vec<u64>, &Vec<u64>)| {
-                        u128::from(a[x]) * u128::from(b[x]) % u128::from(q)
-                    };
-                    let sum: u128 = a.iter().zip(&b).map(product).sum();
-                    assert_eq!(u128::from(out[x]), sum % u128::from(q), "{q} {isa:?} {terms}");
+                // Alone, and beside another sum with the same packed words.
+                let others: Vec<&[u64]> = pairs.iter().rev().copied().collect();
+                let mut out = [(); 3].map(|()| vec![9; len]);
+                let [alone, first, second] = &mut out;
+                m.mul_sum_packed(alone, &pairs, &packed);
+                m.mul_sums_packed([first, second], [&pairs, &others], &packed);
+                for (out, a) in out.iter().zip([&pairs, &pairs, &others]) {
+                    for x in 0..len {
+                        let product = |(a, b): (&&[u64], &Vec<u64>)| {
+                            u128::from(a[x]) * u128::from(b[x]) % u128::from(q)
+                        };
+                        let sum: u128 = a.iter().zip(&b).map(product).sum();
+                        assert_eq!(u128::from(out[x]), sum % u128::from(q), "{q} {isa:?} {terms}");
+                    }
                 }
             }
         }

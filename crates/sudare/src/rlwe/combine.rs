@@ -179,15 +179,18 @@ fn weighted_sums<'b, S>(
                     let (first, second) = block.split_at_mut(words);
                     image.write(m, start, scratch, [first, second]);
                 }
-                for (sum, StageWeights { steps, polys }) in sums.iter_mut().zip(weights) {
+                for ([first, second], weights) in sums.iter_mut().zip(weights) {
+                    let StageWeights { steps, polys } = weights;
                     let weights: Vec<&[u8]> = (0..steps.len())
                         .map(|k| &polys.row(k, i)[width * start..][..width * words])
                         .collect();
-                    for (half, sum) in sum.iter_mut().enumerate() {
+                    let half = |half: usize| -> Vec<&[u64]> {
                         let block = |&step: &usize| &blocks[(2 * step + half) * words..][..words];
-                        let blocks: Vec<&[u64]> = steps.iter().map(block).collect();
-                        m.mul_sum_packed(&mut sum[start..][..words], &blocks, &weights);
-                    }
+                        steps.iter().map(block).collect()
+                    };
+                    let images = [0, 1].map(half);
+                    let sums = [first, second].map(|sum| &mut sum[start..][..words]);
+                    m.mul_sums_packed(sums, images.each_ref().map(|rows| &rows[..]), &weights);
                 }
             }
         }

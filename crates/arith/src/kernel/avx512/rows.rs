@@ -77,8 +77,31 @@ impl Packing {
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma,avx512vbmi")]
 pub(super) unsafe fn mul_sum_packed<L: Lanes<V = __m512i>>(
     m: &Modulus,
-    out: *mut u64,
-    a: &[*const u64],
+    out: &[*mut u64],
+    a: &[&[*const u64]],
+    b: &[*const u8],
+    len: usize,
+) {
+    for (out, a) in out.chunks(2).zip(a.chunks(2)) {
+        // SAFETY: the table's contract.
+        unsafe {
+            match (out, a) {
+                (&[first, second], &[a0, a1]) => {
+                    mul_sums_packed::<L, 2>(m, [first, second], [a0, a1], b, len);
+                }
+                (&[out], &[a]) => mul_sums_packed::<L, 1>(m, [out], [a], b, len),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Unpacks each word once for all sums.
+#[inline(always)]
+unsafe fn mul_sums_packed<L: Lanes<V = __m512i>, const SUMS: usize>(
+    m: &Modulus,
+    out: [*mut u64; SUMS],
+    a: [&[*const u64]; SUMS],
     b: &[*const u8],
     len: usize,
 ) {
@@ -86,12 +109,15 @@ pub(super) unsafe fn mul_sum_packed<L: Lanes<V = __m512i>>(
     // SAFETY: the table's contract.
     unsafe {
         let (lanes, packing) = (L::new(m), Packing::new(m));
-        let word = |t: usize, i: usize| load(a.get_unchecked(t).add(i));
+        let word = |k: usize, t: usize, i: usize| load(a[k].get_unchecked(t).add(i));
         let packed = |t: usize, i: usize| packing.load(b.get_unchecked(t).add(i * packing.width));
-        write_sums(lanes, out, a.len(), word, packed, end);
+        write_sums(lanes, out, b.len(), word, packed, end);
         if end < len {
             let b = advance(b, end * packing.width);
-            (SCALAR.mul_sum_packed)(m, out.add(end), &advance(a, end), &b, len - end);
+            for (out, a) in out.into_iter().zip(a) {
+                let a = advance(a, end);
+                (SCALAR.mul_sum_packed)(m, &[out.add(end)], &[&a], &b, len - end);
+            }
         }
     }
 }

@@ -50,27 +50,30 @@ pub unsafe fn sub<L: Lanes>(m: &Modulus, out: *mut u64, a: *const u64, b: *const
 /// its own last product.
 const ABREAST: usize = 4;
 
-/// `sum_t a(t, v) * b(t, v)` over `terms` vectors for each `v`, canonical.
+/// `sum_t a(k, t, v) * b(t, v)` over `terms` vectors for each `k` and `v`, canonical.
 #[inline(always)]
-unsafe fn sums_of_products<L: Lanes, const V: usize>(
+unsafe fn sums_of_products<L: Lanes, const SUMS: usize, const V: usize>(
     lanes: L,
     terms: usize,
-    a: impl Fn(usize, usize) -> L::V,
+    a: impl Fn(usize, usize, usize) -> L::V,
     b: impl Fn(usize, usize) -> L::V,
-) -> [L::V; V] {
+) -> [[L::V; V]; SUMS] {
     // SAFETY: the caller's.
     unsafe {
-        let mut totals = [L::V::splat(0); V];
+        let mut totals = [[L::V::splat(0); V]; SUMS];
         let mut start = 0;
         while start < terms {
             let end = terms.min(start + L::TERMS);
-            let mut sums = [L::empty_sum(); V];
+            let mut sums = [[L::empty_sum(); V]; SUMS];
             for t in start..end {
-                for (v, sum) in sums.iter_mut().enumerate() {
-                    *sum = L::accumulate(*sum, a(t, v), b(t, v));
+                for v in 0..V {
+                    let b = b(t, v);
+                    for (k, sums) in sums.iter_mut().enumerate() {
+                        sums[v] = L::accumulate(sums[v], a(k, t, v), b);
+                    }
                 }
             }
-            for (total, sum) in totals.iter_mut().zip(sums) {
+            for (total, &sum) in totals.as_flattened_mut().iter_mut().zip(sums.as_flattened()) {
                 let part = lanes.reduce_sum(sum);
                 *total = if start == 0 { part } else { lanes.add(*total, part) };
             }
@@ -80,13 +83,14 @@ unsafe fn sums_of_products<L: Lanes, const V: usize>(
     }
 }
 
-/// Writes sums of `terms` products of the vectors that `a` and `b` have at each place.
+/// Writes sums of `terms` products of the vectors that `a(k, ..)`, for the `k`-th output, and
+/// `b` have at each place.
 #[inline(always)]
-pub unsafe fn write_sums<L: Lanes>(
+pub unsafe fn write_sums<L: Lanes, const SUMS: usize>(
     lanes: L,
-    out: *mut u64,
+    out: [*mut u64; SUMS],
     terms: usize,
-    a: impl Fn(usize, usize) -> L::V,
+    a: impl Fn(usize, usize, usize) -> L::V,
     b: impl Fn(usize, usize) -> L::V,
     end: usize,
 ) {
@@ -96,19 +100,24 @@ pub unsafe fn write_sums<L: Lanes>(
         while i < end {
             let at = |v: usize| i + v * L::V::LANES;
             if i + ABREAST * L::V::LANES <= end {
-                let sums = sums_of_products::<L, ABREAST>(
+                let sums = sums_of_products::<L, SUMS, ABREAST>(
                     lanes,
                     terms,
-                    |t, v| a(t, at(v)),
+                    |k, t, v| a(k, t, at(v)),
                     |t, v| b(t, at(v)),
                 );
-                for (v, sum) in sums.into_iter().enumerate() {
-                    sum.store(out.add(at(v)));
+                for (out, sums) in out.into_iter().zip(sums) {
+                    for (v, sum) in sums.into_iter().enumerate() {
+                        sum.store(out.add(at(v)));
+                    }
                 }
                 i += ABREAST * L::V::LANES;
             } else {
-                let [sum] = sums_of_products::<L, 1>(lanes, terms, |t, _| a(t, i), |t, _| b(t, i));
-                sum.store(out.add(i));
+                let a = |k, t, _| a(k, t, i);
+                let sums = sums_of_products::<L, SUMS, 1>(lanes, terms, a, |t, _| b(t, i));
+                for (out, [sum]) in out.into_iter().zip(sums) {
+                    sum.store(out.add(i));
+                }
                 i += L::V::LANES;
             }
         }
@@ -128,7 +137,7 @@ pub unsafe fn mul_sum<L: Lanes>(
     unsafe {
         let lanes = L::new(m);
         let at = |rows: &[*const u64], t: usize, i: usize| L::V::load(rows.get_unchecked(t).add(i));
-        write_sums(lanes, out, a.len(), |t, i| at(a, t, i), |t, i| at(b, t, i), end);
+        write_sums(lanes, [out], a.len(), |_, t, i| at(a, t, i), |t, i| at(b, t, i), end);
         if end < len {
             (SCALAR.mul_sum)(m, out.add(end), &advance(a, end), &advance(b, end), len - end);
         }
@@ -141,8 +150,8 @@ pub unsafe fn dot<L: Lanes>(m: &Modulus, out: *mut u64, a: &[*const u64], c: &[u
     // SAFETY: the table's contract.
     unsafe {
         let lanes = L::new(m);
-        let at = |t: usize, i: usize| L::V::load(a.get_unchecked(t).add(i));
-        write_sums(lanes, out, a.len(), at, |t, _| L::V::splat(*c.get_unchecked(t)), end);
+        let at = |_, t: usize, i: usize| L::V::load(a.get_unchecked(t).add(i));
+        write_sums(lanes, [out], a.len(), at, |t, _| L::V::splat(*c.get_unchecked(t)), end);
         if end < len {
             (SCALAR.dot)(m, out.add(end), &advance(a, end), c, len - end);
         }
