@@ -5,6 +5,8 @@
 PROFILE := release
 # Parameter sets that `make bench` times.
 SETS := n15 n16-d24 fullrns-5 fullrns-10 fullrns-15
+# Timed runs of each operation.
+RUNS := 10
 
 SUDARE = cargo run --locked --profile $(PROFILE) --package sudare-cli --
 
@@ -27,9 +29,9 @@ lint:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 
-## make bench        time operations; choose sets with SETS="n13 n14"
+## make bench        time operations; choose with SETS="n13 n14" RUNS=3
 bench:
-	set -e; for set in $(SETS); do $(SUDARE) bench --params $$set; done
+	set -e; for set in $(SETS); do $(SUDARE) bench --params $$set --runs $(RUNS); done
 
 ## make bench-peers  compare with other libraries and write docs/benchmarks.md; 40 minutes and
 ##                   16 GiB of memory; PEERS=--plan says what is run, PEERS=--help how to choose
