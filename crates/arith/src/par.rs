@@ -3,8 +3,48 @@
 //! There is no thread parameter anywhere: work runs on the ambient rayon pool,
 //! so callers choose with [`with_threads`]. Results never depend on it. Without
 //! the feature `parallel`, and on one thread, everything is a plain loop.
+//!
+//! An operation on polynomials in RNS form is a grid of limbs and coefficients. Its loops
+//! say which of both they run over, [`for_limbs`] and within it [`Within`], or
+//! [`for_tiles`], and the [`Strategy`] of the pool says which of them fork.
 
 use crate::{Error, Result};
+#[cfg(feature = "parallel")]
+use core::cell::Cell;
+
+/// How the grid of limbs and coefficients of an operation is cut into jobs.
+///
+/// Reference: Akimoto, Sakuma, "Speed-up of RNS type approximate homomorphic encryption by
+/// parallel processing" (in Japanese), section 4, where all but the first are from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Strategy {
+    /// By limbs as long as there is one for each thread, and the limbs that are left by
+    /// coefficients as well; sums and products by both at once.
+    #[default]
+    Own,
+    /// Limb after limb, each by blocks of coefficients; a transform, which mixes them, runs on
+    /// one thread.
+    Coefficients,
+    /// A limb is one job, whatever is done with it.
+    Limbs,
+    /// By both: each transform of a limb is a job, and each block of its coefficients.
+    Both,
+}
+
+#[cfg(feature = "parallel")]
+thread_local! {
+    /// That of the pool to which the thread belongs.
+    static STRATEGY: Cell<Strategy> = const { Cell::new(Strategy::Own) };
+}
+
+/// How grids are cut here.
+#[must_use]
+pub fn strategy() -> Strategy {
+    #[cfg(feature = "parallel")]
+    return STRATEGY.get();
+    #[cfg(not(feature = "parallel"))]
+    Strategy::Own
+}
 
 /// Below this many words a loop is not worth a fork.
 const FORK_WORDS: usize = 1 << 14;
@@ -58,6 +98,69 @@ pub fn join<A: Send, B: Send>(
     (a(), b())
 }
 
+/// Which loops within the job of a limb fork.
+#[derive(Debug, Clone, Copy)]
+pub struct Within {
+    rows: bool,
+    blocks: bool,
+}
+
+impl Within {
+    /// The job is a plain loop.
+    const NOTHING: Self = Self { rows: false, blocks: false };
+    const ALL: Self = Self { rows: true, blocks: true };
+
+    /// Runs `f` on all of `rows`, or on each alone.
+    pub fn for_rows(self, rows: &mut [&mut [u64]], f: impl Fn(&mut [&mut [u64]]) + Send + Sync) {
+        if self.rows { for_each(rows.chunks_mut(1), f) } else { f(rows) }
+    }
+
+    /// Runs `f` once on every block of coefficients, with room that `init` makes for as many
+    /// as one thread does in turn.
+    pub fn for_blocks<T: Send, S>(
+        self,
+        blocks: impl Iterator<Item = T>,
+        init: impl Fn() -> S + Send + Sync,
+        f: impl Fn(&mut S, T) + Send + Sync,
+    ) {
+        #[cfg(feature = "parallel")]
+        if self.blocks {
+            use rayon::prelude::*;
+            let blocks: Vec<T> = blocks.collect();
+            blocks.into_par_iter().for_each_init(init, f);
+            return;
+        }
+        let mut room = init();
+        blocks.for_each(|block| f(&mut room, block));
+    }
+}
+
+/// Runs `f` once on every limb's share of some work, which may itself fork as it is told.
+///
+/// Where threads would wait for the last limbs, since their number is no multiple of that of
+/// threads, these fork within.
+pub fn for_limbs<T: Send>(limbs: impl IntoIterator<Item = T>, f: impl Fn(Within, T) + Send + Sync) {
+    let threads = threads();
+    if threads == 1 {
+        return limbs.into_iter().for_each(|limb| f(Within::NOTHING, limb));
+    }
+    match strategy() {
+        Strategy::Own => {
+            let limbs: Vec<T> = limbs.into_iter().collect();
+            let whole = limbs.len() - limbs.len() % threads;
+            for_each(limbs.into_iter().enumerate(), |(i, limb)| {
+                f(if i < whole { Within::NOTHING } else { Within::ALL }, limb);
+            });
+        }
+        Strategy::Coefficients => {
+            let within = Within { rows: false, blocks: true };
+            limbs.into_iter().for_each(|limb| f(within, limb));
+        }
+        Strategy::Limbs => for_each(limbs, |limb| f(Within::NOTHING, limb)),
+        Strategy::Both => for_each(limbs, |limb| f(Within::ALL, limb)),
+    }
+}
+
 /// A part of one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tile {
@@ -69,23 +172,28 @@ pub struct Tile {
 
 /// Runs `f` once on every tile of at most `tile` words of each row of `stride`
 /// words, in parallel if the whole is worth a fork.
-pub fn for_tiles(
-    words: &mut [u64],
+pub fn for_tiles<'a>(
+    words: &'a mut [u64],
     stride: usize,
     tile: usize,
     f: impl Fn(Tile, &mut [u64]) + Send + Sync,
 ) {
     let fork = words.len() >= FORK_WORDS;
-    let tiles = words.chunks_exact_mut(stride).enumerate().flat_map(|(row, words)| {
-        words
-            .chunks_mut(tile)
-            .enumerate()
-            .map(move |(k, part)| (Tile { row, start: k * tile }, part))
-    });
-    if fork {
-        for_each(tiles, |(tile, part)| f(tile, part));
-    } else {
-        tiles.for_each(|(tile, part)| f(tile, part));
+    let rows = words.chunks_exact_mut(stride).enumerate();
+    let tiles = move |(row, words): (usize, &'a mut [u64])| {
+        let parts = words.chunks_mut(tile).enumerate();
+        parts.map(move |(k, part)| (Tile { row, start: k * tile }, part))
+    };
+    let work = |(tile, part): (Tile, &mut [u64])| f(tile, part);
+    if !fork {
+        return rows.flat_map(tiles).for_each(work);
+    }
+    match strategy() {
+        Strategy::Own | Strategy::Both => {
+            for_each(rows.flat_map(tiles), work);
+        }
+        Strategy::Coefficients => rows.for_each(|row| for_each(tiles(row), work)),
+        Strategy::Limbs => for_each(rows, |row| tiles(row).for_each(work)),
     }
 }
 
@@ -103,16 +211,35 @@ pub fn threads() -> usize {
 /// # Errors
 /// [`Error::Threads`] if `n` is 0 or the system has no threads to give.
 pub fn with_threads<T: Send>(n: usize, f: impl FnOnce() -> T + Send) -> Result<T> {
+    with_strategy(n, Strategy::Own, f)
+}
+
+/// As [`with_threads`], with grids cut otherwise than the engine would. For benchmarks and
+/// tests.
+///
+/// # Errors
+/// As [`with_threads`].
+pub fn with_strategy<T: Send>(
+    n: usize,
+    strategy: Strategy,
+    f: impl FnOnce() -> T + Send,
+) -> Result<T> {
     if n == 0 {
         return Err(Error::Threads(n));
     }
     #[cfg(feature = "parallel")]
     {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(n).build();
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(n)
+            .start_handler(move |_| STRATEGY.set(strategy))
+            .build();
         pool.map(|pool| pool.install(f)).map_err(|_| Error::Threads(n))
     }
     #[cfg(not(feature = "parallel"))]
-    Ok(f())
+    {
+        let _ = strategy;
+        Ok(f())
+    }
 }
 
 #[cfg(test)]
@@ -139,5 +266,65 @@ mod tests {
         assert_eq!(with_threads(0, || ()), Err(Error::Threads(0)));
         assert_eq!(join(|| 1, || 2), (1, 2));
         assert_eq!(try_map(0..9, |x| if x == 5 { Err(x) } else { Ok(x) }), Err(5));
+    }
+    const STRATEGIES: [Strategy; 4] =
+        [Strategy::Own, Strategy::Coefficients, Strategy::Limbs, Strategy::Both];
+
+    #[test]
+    fn every_part_of_every_limb_is_visited_once_under_any_strategy() {
+        for (n, strategy) in [1, 2, 3].into_iter().flat_map(|n| STRATEGIES.map(|s| (n, s))) {
+            let mut limbs = vec![vec![0u64; 1 << 12]; 5];
+            let mut words = vec![0u64; 5 << 12];
+            with_strategy(n, strategy, || {
+                for_limbs(limbs.iter_mut().enumerate(), |within, (i, limb)| {
+                    let (first, second) = limb.split_at_mut(1 << 11);
+                    within.for_rows(&mut [first, second], |rows| {
+                        rows.iter_mut().for_each(|row| row.iter_mut().for_each(|x| *x += 1));
+                    });
+                    let blocks = limb.chunks_mut(100).enumerate();
+                    within.for_blocks(
+                        blocks,
+                        || 0,
+                        |done, (k, block)| {
+                            *done += 1;
+                            assert!(*done <= 41);
+                            block.iter_mut().for_each(|x| *x += (i * 1000 + k) as u64);
+                        },
+                    );
+                });
+                for_tiles(&mut words, 1 << 12, 100, |tile, part| {
+                    part.iter_mut().for_each(|x| *x += (tile.row * 1000 + tile.start / 100) as u64);
+                });
+            })
+            .unwrap();
+            for ((i, limb), words) in limbs.iter().enumerate().zip(words.chunks(1 << 12)) {
+                let expected = |k: usize| (i * 1000 + k / 100) as u64;
+                assert!(limb.iter().enumerate().all(|(k, &x)| x == expected(k) + 1));
+                assert!(words.iter().enumerate().all(|(k, &x)| x == expected(k)));
+            }
+        }
+    }
+
+    #[cfg(feature = "parallel")]
+    #[test]
+    fn limbs_left_over_fork_within() {
+        let forks = |n, strategy, limbs: usize| {
+            with_strategy(n, strategy, || {
+                let found = std::sync::Mutex::new(vec![None; limbs]);
+                for_limbs(0..limbs, |Within { rows, blocks }, i| {
+                    found.lock().unwrap()[i] = Some((rows, blocks));
+                });
+                found.into_inner().unwrap().into_iter().map(Option::unwrap).collect::<Vec<_>>()
+            })
+            .unwrap()
+        };
+        let (no, yes) = ((false, false), (true, true));
+        assert_eq!(forks(2, Strategy::Own, 3), [no, no, yes]);
+        assert_eq!(forks(2, Strategy::Own, 4), [no; 4]);
+        assert_eq!(forks(4, Strategy::Own, 2), [yes; 2]);
+        assert_eq!(forks(1, Strategy::Both, 3), [no; 3]);
+        assert_eq!(forks(2, Strategy::Both, 3), [yes; 3]);
+        assert_eq!(forks(2, Strategy::Limbs, 3), [no; 3]);
+        assert_eq!(forks(2, Strategy::Coefficients, 3), [(false, true); 3]);
     }
 }

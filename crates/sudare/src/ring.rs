@@ -11,7 +11,7 @@ mod poly;
 
 pub use basis::{LimbSet, RnsBasis};
 pub use convert::{BaseConverter, Divider};
-pub(crate) use convert::{Dividend, columns};
+pub(crate) use convert::{Dividend, columns, convert_rows, cut};
 pub use packed::{PackedPolys, Packer};
 pub use poly::{Coeff, Eval, Repr, RnsPoly};
 

@@ -5,7 +5,10 @@ mod common;
 
 use common::digests;
 use std::process::Command;
-use sudare_arith::{Isa, par};
+use sudare_arith::{
+    Isa,
+    par::{self, Strategy},
+};
 
 const EXPECTED: &str = "SUDARE_TEST_EXPECTED_DIGESTS";
 
@@ -18,6 +21,10 @@ fn threads_do_not_matter() {
     let one = par::with_threads(1, all_digests).unwrap();
     for threads in [2, 3] {
         assert_eq!(par::with_threads(threads, all_digests).unwrap(), one, "{threads} threads");
+    }
+    for strategy in [Strategy::Coefficients, Strategy::Limbs, Strategy::Both] {
+        let found = par::with_strategy(2, strategy, all_digests).unwrap();
+        assert_eq!(found, one, "{strategy:?}");
     }
 }
 

@@ -246,13 +246,10 @@ impl Evaluator {
         let level = a.level();
         let product = self.product_scale("multiply", a.scale, scale, level)?;
         let integer = self.integer(c.re, scale, level)?;
-        let mut out = a.clone();
         let (basis, limbs) = (self.params.rlwe().basis(), self.limbs(level));
-        for poly in &mut out.inner.polys {
-            basis.scale_assign(poly, |i| basis.modulus(limbs, i).reduce_i128(integer));
-        }
-        out.scale = product;
-        Ok(out)
+        let factor = |i| basis.modulus(limbs, i).reduce_i128(integer);
+        let polys = a.inner.polys.each_ref().map(|poly| basis.scale(poly, factor));
+        Ok(self.wrap(a, polys, level, product))
     }
 
     /// The sum of products with real constants, `sum_i c_i a_i`, each encoded at its scale

@@ -1,4 +1,4 @@
-use super::{Coeff, Eval, Repr, RnsPoly, TILE};
+use super::{Coeff, Eval, Repr, RnsPoly, TILE, convert::permute};
 use crate::Result;
 use std::sync::Arc;
 use sudare_arith::{
@@ -176,7 +176,7 @@ impl RnsBasis {
     #[must_use]
     pub fn into_eval(&self, mut a: RnsPoly<Coeff>) -> RnsPoly<Eval> {
         let limbs = a.limbs();
-        par::for_each(self.tables(limbs).zip(a.rows_mut()), |(t, row)| t.forward(row));
+        par::for_limbs(self.tables(limbs).zip(a.rows_mut()), |_, (t, row)| t.forward(row));
         a.cast()
     }
 
@@ -184,7 +184,7 @@ impl RnsBasis {
     #[must_use]
     pub fn into_coeff(&self, mut a: RnsPoly<Eval>) -> RnsPoly<Coeff> {
         let limbs = a.limbs();
-        par::for_each(self.tables(limbs).zip(a.rows_mut()), |(t, row)| t.inverse(row));
+        par::for_limbs(self.tables(limbs).zip(a.rows_mut()), |_, (t, row)| t.inverse(row));
         a.cast()
     }
 
@@ -301,20 +301,29 @@ impl RnsBasis {
         out
     }
 
-    /// Multiplies each limb by its own factor, `factor(i)` modulo the `i`-th prime.
-    pub fn scale_assign<R: Repr>(&self, a: &mut RnsPoly<R>, factor: impl Fn(usize) -> u64 + Sync) {
+    /// `a` with each limb multiplied by its own factor, `factor(i)` modulo the `i`-th prime.
+    #[must_use]
+    pub fn scale<R: Repr>(
+        &self,
+        a: &RnsPoly<R>,
+        factor: impl Fn(usize) -> u64 + Sync,
+    ) -> RnsPoly<R> {
         let limbs = a.limbs();
-        par::for_tiles(a.words_mut(), self.n(), 8 * TILE, |tile, part| {
+        let mut out = self.take_as(a.is_secret(), limbs);
+        par::for_tiles(out.words_mut(), self.n(), 8 * TILE, |tile, part| {
             let m = self.modulus(limbs, tile.row);
-            m.scale_assign(part, m.shoup(factor(tile.row)));
+            m.scale(part, piece(a, tile, part.len()), m.shoup(factor(tile.row)));
         });
+        out
     }
 
     /// `a(X^g)`, for the permutation of `g`. Secret if `a` is.
     #[must_use]
     pub fn automorphism(&self, a: &RnsPoly<Eval>, g: &Permutation) -> RnsPoly<Eval> {
         let mut out = self.take_as(a.is_secret(), a.limbs());
-        par::for_each(out.rows_mut().zip(a.rows()), |(out, row)| g.apply(out, row));
+        par::for_limbs(out.rows_mut().zip(a.rows()), |within, (out, row)| {
+            permute(within, g, out, row);
+        });
         out
     }
 

@@ -1,7 +1,13 @@
 //! Exact change of basis.
 
-use super::{Coeff, Eval, LimbSet, RnsBasis, RnsPoly, TILE, Tile};
-use sudare_arith::{Fractions, Modulus, Permutation, Shoup, mem::Buf, par};
+use super::{Eval, LimbSet, RnsBasis, RnsPoly, TILE, Tile};
+use core::ops::Deref;
+use std::sync::Arc;
+use sudare_arith::{
+    Fractions, Modulus, Permutation, Shoup,
+    mem::{Buf, Pool},
+    par::{self, Strategy, Within},
+};
 
 /// From residues modulo the primes `q_i` of a set, with product `Q`, to residues
 /// modulo other primes.
@@ -74,25 +80,92 @@ impl BaseConverter {
         }
     }
 
-    /// As [`BaseConverter::convert`] of whole polynomials, from the `y_i` row after row; the
-    /// `i`-th prime of `limbs` is target number `target(limbs, i)`.
-    pub(crate) fn spread<const P: usize>(
-        &self,
-        y: &[Buf; P],
-        out: &mut [RnsPoly<Coeff>; P],
-        target: impl Fn(LimbSet, usize) -> usize + Send + Sync,
-    ) {
-        let jobs = out.iter_mut().zip(y).flat_map(|(out, y)| {
-            let (n, limbs) = (out.n(), out.limbs());
-            columns(out.rows_mut(), TILE).map(move |(start, parts)| (y, n, limbs, start, parts))
-        });
-        par::for_each(jobs, |(y, n, limbs, start, parts)| {
-            let len = parts.first().map_or(0, |part| part.len());
-            let y = y.chunks_exact(n).map(|row| &row[start..][..len]);
-            let parts = parts.into_iter().enumerate();
-            self.convert(y, parts.map(|(i, part)| (target(limbs, i), part)));
-        });
+    /// [`BaseConverter::convert`] of whole rows to the targets with the numbers `targets`.
+    pub(crate) fn rows<'a>(&'a self, y: Vec<&'a [u64]>, targets: Vec<usize>) -> RowConverter<'a> {
+        RowConverter { converter: self, y, targets }
     }
+}
+
+/// Converts whole rows.
+pub(crate) struct RowConverter<'a> {
+    converter: &'a BaseConverter,
+    y: Vec<&'a [u64]>,
+    /// Numbers of the targets.
+    targets: Vec<usize>,
+}
+
+impl RowConverter<'_> {
+    /// The tiles from `start` on, to `out`.
+    fn columns(&self, start: usize, out: Vec<&mut [u64]>) {
+        let len = out.first().map_or(0, |part| part.len());
+        let y = self.y.iter().map(|row| &row[start..][..len]);
+        self.converter.convert(y, self.targets.iter().copied().zip(out));
+    }
+
+    /// The rounded sums of fractions of all columns.
+    fn quotients(&self, pool: &Arc<Pool>) -> Buf {
+        let n = self.y.first().map_or(0, |row| row.len());
+        let mut out = pool.take(n);
+        for (start, tile) in (0..n).step_by(TILE).zip(out[..n].chunks_mut(TILE)) {
+            self.converter.fractions.round_sum(&cut(&self.y, start, tile.len()), tile);
+        }
+        out
+    }
+
+    /// The target `self.targets[k]`.
+    fn target(&self, k: usize, quotients: &[u64], out: &mut [u64]) {
+        let Target { modulus, factors } = &self.converter.targets[self.targets[k]];
+        for (t, tile) in out.chunks_mut(TILE).enumerate() {
+            let (start, len) = (t * TILE, tile.len());
+            let mut y = cut(&self.y, start, len);
+            y.push(&quotients[start..][..len]);
+            modulus.dot(tile, &y, factors);
+        }
+    }
+}
+
+/// Fills the rows beside each converter, which are as many as it has targets. They are cut by
+/// coefficients, since each needs all residues of the source; targets are jobs only under
+/// [`Strategy::Limbs`].
+pub(crate) fn convert_rows(pool: &Arc<Pool>, rows: Vec<(RowConverter<'_>, Vec<&mut [u64]>)>) {
+    let (converters, rows): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
+    if par::strategy() != Strategy::Limbs {
+        let jobs = converters.iter().zip(rows).flat_map(|(converter, rows)| {
+            columns(rows.into_iter(), TILE).map(move |(start, parts)| (converter, start, parts))
+        });
+        return par::for_each(jobs, |(converter, start, parts)| converter.columns(start, parts));
+    }
+    let quotients = par::map(&converters, |converter| converter.quotients(pool));
+    let jobs = converters.iter().zip(&quotients).zip(rows).flat_map(|(source, rows)| {
+        rows.into_iter().enumerate().map(move |(k, row)| (source, k, row))
+    });
+    par::for_each(jobs, |((converter, quotients), k, row)| converter.target(k, quotients, row));
+}
+
+/// `len` words of each row from `start` on.
+pub(crate) fn cut<R: Deref<Target = [u64]>>(rows: &[R], start: usize, len: usize) -> Vec<&[u64]> {
+    rows.iter().map(|row| &row[start..][..len]).collect()
+}
+
+/// The image of `row` under an automorphism.
+pub(super) fn permute(within: Within, g: &Permutation, out: &mut [u64], row: &[u64]) {
+    let words = Permutation::block_words(out.len().ilog2());
+    within.for_blocks(
+        out.chunks_mut(words).enumerate(),
+        || (),
+        |(), (block, out)| {
+            g.apply_block(block, out, &row[g.source_block(block) * words..][..words]);
+        },
+    );
+}
+
+/// Tiles of rows of the same length, `(first word, pieces)`.
+fn tiles<const P: usize>(rows: [&mut [u64]; P]) -> impl Iterator<Item = (usize, [&mut [u64]; P])> {
+    let n = rows.first().map_or(0, |row| row.len());
+    let mut pieces = rows.map(|row| row.chunks_mut(TILE));
+    (0..n)
+        .step_by(TILE)
+        .map(move |start| (start, pieces.each_mut().map(|row| row.next().unwrap_or_default())))
 }
 
 /// Division by the product `D` of some primes with exact rounding: `round(a / D)`
@@ -109,9 +182,9 @@ pub struct Divider {
 }
 
 /// One limb of `P` polynomials to be divided, made while it is in cache.
-pub(crate) trait Dividend<const P: usize>: Send {
+pub(crate) trait Dividend<const P: usize>: Send + Sync {
     /// Called once, before [`Dividend::write`].
-    fn prepare(&mut self);
+    fn prepare(&mut self, within: Within);
     /// Writes the evaluations from `start` on of each.
     fn write(&self, start: usize, out: [&mut [u64]; P]);
 }
@@ -120,7 +193,7 @@ pub(crate) trait Dividend<const P: usize>: Send {
 struct Rows<'a, const P: usize>([&'a [u64]; P]);
 
 impl<const P: usize> Dividend<P> for Rows<'_, P> {
-    fn prepare(&mut self) {}
+    fn prepare(&mut self, _: Within) {}
 
     fn write(&self, start: usize, out: [&mut [u64]; P]) {
         for (out, row) in out.into_iter().zip(self.0) {
@@ -174,7 +247,11 @@ impl Divider {
         let mut remainders = [(); P].map(|()| basis.pool().take(going.len() * n));
         self.remainders(basis, limbs, going, &mut remainders);
         let mut out = [(); P].map(|()| basis.take(LimbSet::chain(after)));
-        self.converter.spread(&remainders, &mut out, |_, i| i);
+        let conversions = remainders.iter().zip(&mut out).map(|(y, out)| {
+            let converter = self.converter.rows(y.chunks_exact(n).collect(), (0..after).collect());
+            (converter, out.rows_mut().collect())
+        });
+        convert_rows(basis.pool(), conversions.collect());
         drop(remainders);
 
         let mut permuted =
@@ -190,21 +267,25 @@ impl Divider {
         };
         let rows = by_limb(out.each_mut().map(RnsPoly::rows_mut));
         let jobs = rows.zip(dividends).zip(targets.drain(..)).enumerate();
-        par::for_each(jobs, |(i, ((mut rows, mut dividend), target))| {
-            dividend.prepare();
+        par::for_limbs(jobs, |within, (i, ((mut rows, mut dividend), target))| {
+            dividend.prepare(within);
             let (table, w) = (basis.table(limbs, i), self.inverse[i]);
-            table.forward_rows(&mut rows);
-            let mut values = [Tile::ZERO; P];
-            for start in (0..n).step_by(TILE) {
-                let len = TILE.min(n - start);
-                dividend.write(start, values.each_mut().map(|tile| &mut tile.0[..len]));
-                for (row, value) in rows.iter_mut().zip(&values) {
-                    table.modulus().sub_scale_from(&mut row[start..][..len], &value.0[..len], w);
-                }
-            }
+            within.for_rows(&mut rows, |rows| table.forward_rows(rows));
+            let blocks = tiles(rows.each_mut().map(|row| &mut **row));
+            within.for_blocks(
+                blocks,
+                || [Tile::ZERO; P],
+                |values, (start, rows)| {
+                    let len = rows[0].len();
+                    dividend.write(start, values.each_mut().map(|tile| &mut tile.0[..len]));
+                    for (row, value) in rows.into_iter().zip(values) {
+                        table.modulus().sub_scale_from(row, &value.0[..len], w);
+                    }
+                },
+            );
             if let Some((g, targets)) = target {
                 for (target, row) in targets.into_iter().zip(rows) {
-                    g.apply(target, row);
+                    permute(within, g, target, row);
                 }
             }
         });
@@ -225,14 +306,12 @@ impl Divider {
     ) {
         let (n, after) = (basis.n(), limbs.count() - going.len());
         let rows = by_limb(out.each_mut().map(|buf| buf.chunks_exact_mut(n)));
-        par::for_each(rows.zip(going).enumerate(), |(i, (mut rows, mut dividend))| {
-            dividend.prepare();
-            for start in (0..n).step_by(TILE) {
-                let len = TILE.min(n - start);
-                dividend.write(start, rows.each_mut().map(|row| &mut row[start..][..len]));
-            }
-            let table = basis.table(limbs, after + i);
-            table.inverse_scaled(&mut rows, self.converter.inverse(i));
+        par::for_limbs(rows.zip(going).enumerate(), |within, (i, (mut rows, mut dividend))| {
+            dividend.prepare(within);
+            let blocks = tiles(rows.each_mut().map(|row| &mut **row));
+            within.for_blocks(blocks, || (), |(), (start, rows)| dividend.write(start, rows));
+            let (table, w) = (basis.table(limbs, after + i), self.converter.inverse(i));
+            within.for_rows(&mut rows, |rows| table.inverse_scaled(rows, w));
         });
     }
 }

@@ -47,11 +47,6 @@ impl<R: Repr> RnsPoly<R> {
         self.limbs
     }
 
-    /// Coefficients, `N`.
-    pub(super) fn n(&self) -> usize {
-        self.n
-    }
-
     /// Residues modulo the `i`-th of them.
     #[must_use]
     pub fn row(&self, i: usize) -> &[u64] {

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    ring::{Dividend, Divider, Eval, LimbSet, PackedPolys, RnsBasis, RnsPoly},
+    ring::{Dividend, Divider, Eval, LimbSet, PackedPolys, RnsBasis, RnsPoly, columns},
 };
 use sudare_arith::{Modulus, Permutation, Shoup, par};
 
@@ -32,9 +32,6 @@ pub(crate) struct StageWeights {
 
 /// Two polynomials modulo `QP`, to be divided by `P`.
 type Raised = [RnsPoly<Eval>; 2];
-
-/// One limb of them.
-type RaisedLimb<'a> = [&'a mut [u64]; 2];
 
 impl KeySwitcher {
     /// The combination of each of several ciphertexts, divided by `P` and, if asked, by
@@ -163,38 +160,42 @@ fn weighted_sums<'b, S>(
 ) -> Vec<Vec<Raised>> {
     let raised = || weights.iter().map(|_| [(); 2].map(|()| basis.take(limbs))).collect();
     let mut sums: Vec<Vec<Raised>> = (0..count).map(|_| raised()).collect();
-    par::for_each(by_limb(&mut sums, limbs.count()).into_iter().enumerate(), |(i, mut sums)| {
-        let m = basis.modulus(limbs, i);
-        let width = m.packed_bytes();
-        let steps = steps(i);
-        let images = |k| steps.iter().map(|step| image(k, i, step)).collect();
-        let images: Vec<Vec<Image<'_>>> = (0..count).map(images).collect();
-        let words = Permutation::block_words(basis.log_n());
-        let most = images.iter().map(Vec::len).max().unwrap_or(0);
-        let mut blocks = basis.pool().take(2 * words * (most + 1));
-        let (scratch, blocks) = blocks.split_at_mut(2 * words);
-        for start in (0..basis.n()).step_by(words) {
-            for (images, sums) in images.iter().zip(&mut sums) {
-                for (image, block) in images.iter().zip(blocks.chunks_mut(2 * words)) {
-                    let (first, second) = block.split_at_mut(words);
-                    image.write(m, start, scratch, [first, second]);
+    par::for_limbs(
+        by_limb(&mut sums, limbs.count()).into_iter().enumerate(),
+        |within, (i, sums)| {
+            let m = basis.modulus(limbs, i);
+            let width = m.packed_bytes();
+            let steps = steps(i);
+            let images = |k| steps.iter().map(|step| image(k, i, step)).collect();
+            let images: Vec<Vec<Image<'_>>> = (0..count).map(images).collect();
+            let words = Permutation::block_words(basis.log_n());
+            let most = images.iter().map(Vec::len).max().unwrap_or(0);
+            let room = || basis.pool().take(2 * words * (most + 1));
+            within.for_blocks(columns(sums.into_iter(), words), room, |room, (start, mut sums)| {
+                let (scratch, blocks) = room.split_at_mut(2 * words);
+                for (images, sums) in images.iter().zip(sums.chunks_mut(2 * weights.len())) {
+                    for (image, block) in images.iter().zip(blocks.chunks_mut(2 * words)) {
+                        let (first, second) = block.split_at_mut(words);
+                        image.write(m, start, scratch, [first, second]);
+                    }
+                    for (sum, StageWeights { steps, polys }) in
+                        sums.as_chunks_mut().0.iter_mut().zip(weights)
+                    {
+                        let weights: Vec<&[u8]> = (0..steps.len())
+                            .map(|k| &polys.row(k, i)[width * start..][..width * words])
+                            .collect();
+                        let half = |half: usize| -> Vec<&[u64]> {
+                            let block =
+                                |&step: &usize| &blocks[(2 * step + half) * words..][..words];
+                            steps.iter().map(block).collect()
+                        };
+                        let [a, b] = [0, 1].map(half);
+                        m.mul_sums_packed(sum.each_mut().map(|sum| &mut **sum), [&a, &b], &weights);
+                    }
                 }
-                for ([first, second], weights) in sums.iter_mut().zip(weights) {
-                    let StageWeights { steps, polys } = weights;
-                    let weights: Vec<&[u8]> = (0..steps.len())
-                        .map(|k| &polys.row(k, i)[width * start..][..width * words])
-                        .collect();
-                    let half = |half: usize| -> Vec<&[u64]> {
-                        let block = |&step: &usize| &blocks[(2 * step + half) * words..][..words];
-                        steps.iter().map(block).collect()
-                    };
-                    let images = [0, 1].map(half);
-                    let sums = [first, second].map(|sum| &mut sum[start..][..words]);
-                    m.mul_sums_packed(sums, images.each_ref().map(|rows| &rows[..]), &weights);
-                }
-            }
-        }
-    });
+            });
+        },
+    );
     sums
 }
 
@@ -241,16 +242,16 @@ impl Cut<'_> {
         let mut digits = self.lift(operand);
         let [first, second] = &mut next;
         let jobs = self.by_limb(&mut digits).zip(first.rows_mut().zip(second.rows_mut()));
-        par::for_each(jobs, |((i, rows), (first, second))| {
+        par::for_limbs(jobs, |within, ((i, rows), (first, second))| {
             let Step { rows: keys, permutation } = giant[i].clone();
             let mut product = self.product(operand, Limb::Lifted(rows), keys, i);
-            product.prepare();
+            product.prepare(within);
             let words = Permutation::block_words(basis.log_n());
-            let mut scratch = basis.pool().take(3 * words);
-            let halves = first.chunks_mut(words).zip(second.chunks_mut(words));
-            for (block, (first, second)) in halves.enumerate() {
-                product.add_image(permutation, kept.row(i), block, &mut scratch, [first, second]);
-            }
+            let halves = first.chunks_mut(words).zip(second.chunks_mut(words)).enumerate();
+            let room = || basis.pool().take(3 * words);
+            within.for_blocks(halves, room, |scratch, (block, (first, second))| {
+                product.add_image(permutation, kept.row(i), block, scratch, [first, second]);
+            });
         });
         next
     }
@@ -299,15 +300,12 @@ impl Image<'_> {
     }
 }
 
-/// Their rows, limb by limb.
-fn by_limb(sums: &mut [Vec<Raised>], limbs: usize) -> Vec<Vec<Vec<RaisedLimb<'_>>>> {
-    let mut out: Vec<Vec<Vec<RaisedLimb<'_>>>> =
-        (0..limbs).map(|_| sums.iter().map(|_| Vec::new()).collect()).collect();
-    for (k, stages) in sums.iter_mut().enumerate() {
-        for [first, second] in stages {
-            for (limb, rows) in out.iter_mut().zip(first.rows_mut().zip(second.rows_mut())) {
-                limb[k].push(rows.into());
-            }
+/// Their rows, limb by limb: for each input and each stage both halves.
+fn by_limb(sums: &mut [Vec<Raised>], limbs: usize) -> Vec<Vec<&mut [u64]>> {
+    let mut out: Vec<Vec<&mut [u64]>> = (0..limbs).map(|_| Vec::new()).collect();
+    for poly in sums.iter_mut().flatten().flatten() {
+        for (limb, row) in out.iter_mut().zip(poly.rows_mut()) {
+            limb.push(row);
         }
     }
     out

@@ -4,7 +4,11 @@ use super::{
     switch::{Cut, Limb},
 };
 use crate::ring::{Dividend, Eval, RnsPoly};
-use sudare_arith::{NttTable, Permutation, mem::Buf, par};
+use sudare_arith::{
+    NttTable, Permutation,
+    mem::Buf,
+    par::{self, Within},
+};
 
 impl KeySwitcher {
     /// For each group in turn, the sum of the images of the ciphertext under its keys; None
@@ -42,7 +46,7 @@ impl Cut<'_> {
     fn raised(self, a: &RnsPoly<Eval>) -> RnsPoly<Eval> {
         let (basis, limbs) = (self.params.basis(), self.limbs());
         let mut out = basis.take(limbs);
-        par::for_each(out.rows_mut().enumerate(), |(i, row)| match i < limbs.q() {
+        par::for_limbs(out.rows_mut().enumerate(), |_, (i, row)| match i < limbs.q() {
             true => basis.modulus(limbs, i).scale(row, a.row(i), self.gadget.special(i)),
             false => row.fill(0),
         });
@@ -94,8 +98,8 @@ struct ImageSum<'a> {
 }
 
 impl Dividend<1> for ImageSum<'_> {
-    fn prepare(&mut self) {
-        self.table.forward_rows(&mut self.digits);
+    fn prepare(&mut self, within: Within) {
+        within.for_rows(&mut self.digits, |rows| self.table.forward_rows(rows));
         let Self { cut, i, kept, switched, .. } = *self;
         let m = self.table.modulus();
         let chain = i < cut.limbs().q();
@@ -107,7 +111,7 @@ impl Dividend<1> for ImageSum<'_> {
             .map(|GaloisKey { key, permutation }| {
                 let digits = Limb::Ready(digits.clone());
                 let mut product = cut.dividend(Operand::Alone(switched), digits, key, i);
-                product.prepare();
+                product.prepare(within);
                 (product, permutation)
             })
             .collect();
@@ -115,9 +119,9 @@ impl Dividend<1> for ImageSum<'_> {
         let basis = cut.params.basis();
         let mut sum = basis.pool().take(basis.n());
         let words = Permutation::block_words(basis.log_n());
-        let mut scratch = basis.pool().take(3 * words);
-        let halves = self.first.chunks_mut(words).zip(sum.chunks_mut(words));
-        for (block, (first, second)) in halves.enumerate() {
+        let halves = self.first.chunks_mut(words).zip(sum.chunks_mut(words)).enumerate();
+        let room = || basis.pool().take(3 * words);
+        within.for_blocks(halves, room, |scratch, (block, (first, second))| {
             let start = block * words;
             first.fill(0);
             second.fill(0);
@@ -128,15 +132,9 @@ impl Dividend<1> for ImageSum<'_> {
                 }
             }
             for (product, permutation) in &images {
-                product.add_image(
-                    permutation,
-                    kept,
-                    block,
-                    &mut scratch,
-                    [&mut *first, &mut *second],
-                );
+                product.add_image(permutation, kept, block, scratch, [&mut *first, &mut *second]);
             }
-        }
+        });
         self.second = Some(sum);
     }
 

@@ -6,11 +6,14 @@ use super::{
 };
 use crate::{
     Error, Result,
-    ring::{Dividend, Divider, Eval, LimbSet, RnsPoly, TILE, Tile, columns},
+    ring::{Dividend, Divider, Eval, LimbSet, RnsPoly, TILE, Tile, convert_rows, cut},
 };
-use core::ops::{Deref, Range};
+use core::ops::Range;
 use std::sync::Arc;
-use sudare_arith::{Modulus, NttTable, Permutation, Shoup, par};
+use sudare_arith::{
+    Modulus, NttTable, Permutation, Shoup,
+    par::{self, Within},
+};
 
 /// One polynomial cut into digits and lifted to `QP`: the part of a key switch
 /// that does not depend on the key. Made once and used often, it is hoisting.
@@ -175,8 +178,8 @@ impl KeySwitcher {
     pub(crate) fn digits(&self, operand: Operand<'_>, level: Level, special: usize) -> Digits {
         let cut = self.cut(level, special);
         let mut polys = cut.lift(operand);
-        par::for_each(cut.by_limb(&mut polys), |(i, mut rows)| {
-            cut.table(i).forward_rows(&mut rows);
+        par::for_limbs(cut.by_limb(&mut polys), |within, (i, mut rows)| {
+            within.for_rows(&mut rows, |rows| cut.table(i).forward_rows(rows));
         });
         Digits { level, special, polys }
     }
@@ -300,12 +303,18 @@ impl KeySwitcher {
             .iter_mut()
             .zip(a)
             .flat_map(|(y, a)| y.chunks_exact_mut(basis.n()).zip(a.rows()).enumerate());
-        par::for_each(rows, |(i, (y, row))| {
+        par::for_limbs(rows, |_, (i, (y, row))| {
             let table = basis.table(level0, i);
             table.inverse_into(y, row, converter.inverse(i));
         });
         let mut out = limbs.map(|limbs| basis.take(limbs));
-        converter.spread(&y, &mut out, |limbs, i| limbs.place(i, basis.all()));
+        let conversions = y.iter().zip(&mut out).map(|(y, out)| {
+            let limbs = out.limbs();
+            let targets = (0..limbs.count()).map(|i| limbs.place(i, basis.all()));
+            let converter = converter.rows(y.chunks_exact(basis.n()).collect(), targets.collect());
+            (converter, out.rows_mut().collect())
+        });
+        convert_rows(basis.pool(), conversions.collect());
         out.map(|poly| basis.into_eval(poly))
     }
 
@@ -382,33 +391,36 @@ impl<'a> Cut<'a> {
     pub(super) fn lift(self, operand: Operand<'_>) -> Vec<RnsPoly<Eval>> {
         let (basis, limbs) = (self.params.basis(), self.limbs());
         let mut y: RnsPoly<Eval> = basis.take(LimbSet::chain(limbs.q()));
-        par::for_each(y.rows_mut().enumerate(), |(i, row)| {
+        par::for_limbs(y.rows_mut().enumerate(), |within, (i, row)| {
             let table = basis.table(limbs, i);
             let owned = self.gadget.owned(self.gadget.owner(i), limbs.q());
             let factor = self.gadget.lift(owned.end).inverse(i - owned.start);
             match operand.switched() {
                 Some(c) => table.inverse_into(row, c.row(i), factor),
                 None => {
-                    for (t, tile) in row.chunks_mut(TILE).enumerate() {
-                        operand.write_switched(table.modulus(), i, t * TILE, tile);
-                    }
+                    let m = table.modulus();
+                    within.for_blocks(
+                        row.chunks_mut(TILE).enumerate(),
+                        || (),
+                        |(), (t, tile)| {
+                            operand.write_switched(m, i, t * TILE, tile);
+                        },
+                    );
                     table.inverse_scaled(&mut [row], factor);
                 }
             }
         });
         let mut digits: Vec<RnsPoly<Eval>> = self.digits().map(|_| basis.take(limbs)).collect();
-        let jobs = digits.iter_mut().zip(self.digits()).flat_map(|(poly, owned)| {
-            columns(poly.rows_mut(), TILE).map(move |(start, parts)| (owned.clone(), start, parts))
-        });
-        par::for_each(jobs, |(owned, start, parts)| {
-            let converter = self.gadget.lift(owned.end);
-            let len = parts.first().map_or(0, |part| part.len());
-            let y = owned.clone().map(|i| &y.row(i)[start..][..len]);
+        let conversions = digits.iter_mut().zip(self.digits()).map(|(poly, owned)| {
             // Converters have targets for every prime of the chain.
-            let target = |i| limbs.place(i, basis.all());
-            let others = parts.into_iter().enumerate().filter(|(i, _)| !owned.contains(i));
-            converter.convert(y, others.map(|(i, part)| (target(i), part)));
+            let others = (0..limbs.count()).filter(|i| !owned.contains(i));
+            let targets = others.map(|i| limbs.place(i, basis.all())).collect();
+            let converter = self.gadget.lift(owned.end);
+            let rows = poly.rows_mut().enumerate().filter(|(i, _)| !owned.contains(i));
+            let rows = rows.map(|(_, row)| row).collect();
+            (converter.rows(owned.clone().map(|i| y.row(i)).collect(), targets), rows)
         });
+        convert_rows(basis.pool(), conversions.collect());
         digits
     }
 
@@ -552,9 +564,9 @@ impl Product<'_> {
 }
 
 impl Dividend<2> for Product<'_> {
-    fn prepare(&mut self) {
+    fn prepare(&mut self, within: Within) {
         if let Limb::Lifted(rows) = &mut self.digits {
-            self.table.forward_rows(rows);
+            within.for_rows(rows, |rows| self.table.forward_rows(rows));
         }
         self.keys.prepare();
     }
@@ -590,17 +602,12 @@ impl Dividend<2> for Product<'_> {
 struct Pair<'a>([Product<'a>; 2]);
 
 impl Dividend<4> for Pair<'_> {
-    fn prepare(&mut self) {
-        self.0.iter_mut().for_each(Product::prepare);
+    fn prepare(&mut self, within: Within) {
+        self.0.iter_mut().for_each(|product| product.prepare(within));
     }
 
     fn write(&self, start: usize, [a, b, c, d]: [&mut [u64]; 4]) {
         self.0[0].write(start, [a, b]);
         self.0[1].write(start, [c, d]);
     }
-}
-
-/// `len` words of each row from `start` on.
-fn cut<R: Deref<Target = [u64]>>(rows: &[R], start: usize, len: usize) -> Vec<&[u64]> {
-    rows.iter().map(|row| &row[start..][..len]).collect()
 }
