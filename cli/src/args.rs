@@ -19,7 +19,8 @@ pub struct Args {
     /// Print one JSON object, or JSON lines, on standard output
     #[arg(long, global = true)]
     pub json: bool,
-    /// Threads to work on; as many as there are processors if left out
+    /// Threads to work on, as many as there are processors if left out; several numbers, such as
+    /// 1,2, for bench strategies
     #[arg(long, global = true, value_name = "N")]
     pub threads: Option<Threads>,
     #[command(subcommand)]
@@ -52,21 +53,24 @@ pub enum Command {
     },
 }
 
-/// A number of threads, 1 to 1024.
-#[derive(Debug, Clone, Copy)]
-pub struct Threads(NonZeroU16);
+/// Numbers of threads, 1 to 1024 each.
+#[derive(Debug, Clone)]
+pub struct Threads(Vec<NonZeroU16>);
 
 impl core::str::FromStr for Threads {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let count = text.parse::<NonZeroU16>().ok().filter(|count| count.get() <= 1024);
-        count.map(Self).ok_or("a whole number from 1 to 1024 is needed")
+        let number =
+            |text: &str| text.parse::<NonZeroU16>().ok().filter(|count| count.get() <= 1024);
+        let all = text.split(',').map(number).collect::<Option<_>>();
+        all.map(Self).ok_or("a whole number from 1 to 1024 is needed")
     }
 }
 
-impl From<Threads> for usize {
-    fn from(threads: Threads) -> Self {
-        threads.0.get().into()
+impl Threads {
+    /// All of them.
+    pub fn counts(&self) -> Vec<usize> {
+        self.0.iter().map(|&count| count.get().into()).collect()
     }
 }

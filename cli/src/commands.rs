@@ -22,8 +22,8 @@ use crate::{
 };
 use clap::CommandFactory;
 
-/// Does what `command` says.
-pub fn run(command: &Command, output: Output) -> Result<()> {
+/// Does what `command` says; `threads` are those asked for.
+pub fn run(command: &Command, threads: &[usize], output: Output) -> Result<()> {
     match command {
         Command::Demo(args) => demo::run(args, output),
         Command::Params(args) => params::run(args, output),
@@ -35,7 +35,7 @@ pub fn run(command: &Command, output: Output) -> Result<()> {
         Command::Predict(args) => predict::run(args, output),
         Command::Evaluate(args) => evaluate::run(args, output),
         Command::Info(args) => info::run(args, output),
-        Command::Bench(args) => bench::run(args, output),
+        Command::Bench(args) => bench::run(args, threads, output),
         Command::Selftest(args) => selftest::run(args, output),
         Command::Doctor(args) => doctor::run(args, output),
         Command::Completions { shell } => {

@@ -12,7 +12,7 @@ mod output;
 mod progress;
 mod sets;
 
-use args::Args;
+use args::{Args, Command, Threads};
 use clap::Parser;
 use error::{Error, MISTAKE};
 use output::{Output, say};
@@ -46,10 +46,15 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> error::Result<()> {
     let output = Output { json: args.json };
-    match args.threads {
-        None => commands::run(&args.command, output),
-        Some(threads) => par::with_threads(threads.into(), || commands::run(&args.command, output))
-            .map_err(sudare::Error::from)?,
+    let threads = args.threads.as_ref().map_or_else(Vec::new, Threads::counts);
+    let work = || commands::run(&args.command, &threads, output);
+    match threads[..] {
+        [] => work(),
+        [count] => par::with_threads(count, work).map_err(sudare::Error::from)?,
+        _ if matches!(&args.command, Command::Bench(bench) if bench.compares_threads()) => work(),
+        _ => Err(Error::Usage(
+            "several numbers of threads are for `bench strategies`: write --threads N".into(),
+        )),
     }
 }
 

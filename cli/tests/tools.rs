@@ -162,6 +162,11 @@ fn mistakes_have_status_2_and_say_what_there_is() {
     sudare("bench dft --log-slots 12 --radix 2 --params n13").mistake(&["level"]);
     sudare("bench dft --log-slots 13 --params n13").mistake(&["8192 rows"]);
     sudare("bench add --params n13 --level 1,2").mistake(&["several levels are for trace"]);
+    sudare("bench add --params n13 --op add").mistake(&["--op is for strategies"]);
+    sudare("bench add --params n13 --threads 1,2").mistake(&["bench strategies", "--threads N"]);
+    sudare("bench strategies add --params n13").mistake(&["on their own"]);
+    sudare("bench strategies --params n13 --levels 0..2").mistake(&["from level 1 on"]);
+    sudare("bench strategies --params n13 --levels 4").mistake(&["level 4", "at most 3"]);
     sudare("bench add --params n13 --m 2").mistake(&["are for trace"]);
     sudare("bench trace --params n13").mistake(&["leave --params out"]);
     sudare("bench trace --m 16 --level 1 --special 1").mistake(&["1 to 15"]);
@@ -169,6 +174,7 @@ fn mistakes_have_status_2_and_say_what_there_is() {
     sudare("bench trace --m 2 --h 3").mistake(&["h <= M"]);
     sudare("doctor --threads 0").mistake(&["1 to 1024"]);
     sudare("doctor --threads 99999").mistake(&["1 to 1024"]);
+    sudare("doctor --threads 1,").mistake(&["1 to 1024"]);
     sudare("fly").mistake(&["fly"]);
 }
 
@@ -282,6 +288,45 @@ fn traces_are_timed_and_checked_beside_published_ones() {
         assert!(line["expected_ms"].as_f64().unwrap() > 0.0 && line["chosen"].is_boolean());
         assert_eq!(line["published"].is_null(), line["m"] == 3, "{line}");
     }
+}
+
+#[test]
+fn strategies_give_the_same_results_and_are_timed_in_turn() {
+    let run = sudare("bench strategies --params n13 --levels 1,3 --threads 1,3 --runs 1 --json");
+    let lines: Vec<Value> =
+        run.ok().stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let key = |line: &Value| {
+        let op = line["op"].as_str().unwrap().to_owned();
+        (op, line["level"].as_u64().unwrap(), line["threads"].as_u64().unwrap())
+    };
+    let expected = ["add", "cmult", "mult", "rescale", "rotate"].into_iter().flat_map(|op| {
+        [(1, 1), (1, 3), (3, 1), (3, 3)].map(|(level, threads)| (op.to_owned(), level, threads))
+    });
+    assert_eq!(lines.iter().map(key).collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    // A different result of one strategy is an error; here the threads are compared.
+    for pair in lines.chunks(2) {
+        assert_eq!(pair[0]["digest"], pair[1]["digest"]);
+    }
+    let mut digests: Vec<&str> =
+        lines.iter().map(|line| line["digest"].as_str().unwrap()).collect();
+    digests.sort_unstable();
+    digests.dedup();
+    assert_eq!(digests.len(), lines.len() / 2);
+    for line in &lines {
+        assert_fields(line, &BENCH_FIELDS);
+        assert!(line["precision_bits"].as_f64().unwrap() > 17.0, "{line}");
+        let ratios = ["coefficients", "limbs", "both"].map(|name| {
+            let times = &line["strategies"][name];
+            assert!(times["median_ms"].as_f64() >= times["min_ms"].as_f64(), "{line}");
+            times["ratio"].as_f64().unwrap()
+        });
+        let worst = line["ratio"].as_f64().unwrap();
+        assert!(ratios.contains(&worst) && ratios.iter().all(|&ratio| ratio <= worst), "{line}");
+        assert_eq!(line["slower"], worst > 1.05, "{line}");
+        assert!(line["published"]["ms"].is_null());
+    }
+    let one = sudare("bench strategies --params n13 --op rotate --level 1 --threads 2 --runs 1");
+    assert_eq!(one.ok().stdout.matches("rotate").count(), 1, "{}", one.stdout);
 }
 
 #[test]

@@ -3,6 +3,7 @@ mod circuit;
 mod fma;
 mod matrices;
 mod published;
+mod strategies;
 mod trace;
 
 use crate::{
@@ -44,16 +45,19 @@ use sudare_arith::{
     sudare bench inverse exp sigmoid --params functions-n14\n  \
     sudare bench dft --log-slots 13 --radix 4\n  \
     sudare bench bootstrap --params n16-boot --log-slots 5..15 --runs 3\n  \
-    sudare bench trace --m 15 --level 9 --special 1,5,10 --h 4..15 --threads 1")]
+    sudare bench trace --m 15 --level 9 --special 1,5,10 --h 4..15 --threads 1\n  \
+    sudare bench strategies --op mult,rotate --levels 1..32 --threads 1,2 --json")]
 pub struct Args {
     /// Operations; all of the scheme if left out
     #[arg(value_name = "OP")]
     ops: Vec<Op>,
-    /// Parameter set; for dft alone the smallest leveled one if left out
+    /// Parameter set; if left out, for dft alone the smallest leveled one, for strategies that of
+    /// the paper
     #[arg(long, value_name = "NAME")]
     params: Option<String>,
-    /// Level of the operands, the highest if left out; for trace one or several, such as 1,4,9
-    #[arg(long, value_name = "L")]
+    /// Level of the operands, the highest if left out; for trace and strategies one or several,
+    /// such as 1,4,9 or 1..32
+    #[arg(long, visible_alias = "levels", value_name = "L")]
     level: Option<Numbers>,
     /// Timed runs of each operation, after a warm-up
     #[arg(long, value_name = "R", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -74,6 +78,9 @@ pub struct Args {
     /// Groups in which trace sums, such as 1..15; all numbers if left out
     #[arg(long, value_name = "H")]
     h: Option<Numbers>,
+    /// Operations of strategies; all if left out
+    #[arg(long, value_name = "OP", value_delimiter = ',')]
+    op: Vec<strategies::Op>,
     /// Ciphertexts that are bootstrapped together; 1 if left out
     #[arg(long, value_name = "M")]
     ciphertexts: Option<NonZeroU32>,
@@ -166,6 +173,10 @@ enum Op {
     Trace,
     /// a b + c of rows modulo primes of 60 bits, beside those of the same thesis
     Fma,
+    /// Operations with their limbs and coefficients cut over threads as in a paper, beside the
+    /// engine's own way: transforms on one thread and all else by coefficients, a job a limb, or
+    /// both
+    Strategies,
     /// Back to a level for more products, and its stages
     Bootstrap,
 }
@@ -178,7 +189,7 @@ impl Op {
 
     /// Whether it has parameter sets and lines of its own.
     fn is_table(self) -> bool {
-        matches!(self, Self::Trace | Self::Fma | Self::Bootstrap)
+        matches!(self, Self::Trace | Self::Fma | Self::Strategies | Self::Bootstrap)
     }
 
     /// Whether it has levels and a scale of its own.
@@ -222,13 +233,22 @@ const MAX_NUMBER: u32 = 127;
 /// Of dft if nothing is said.
 const DFT_LOG_SLOTS: u32 = 13;
 
-pub fn run(args: &Args, output: Output) -> Result<()> {
+impl Args {
+    /// Whether several numbers of threads can be compared.
+    pub fn compares_threads(&self) -> bool {
+        self.ops == [Op::Strategies]
+    }
+}
+
+/// Runs on the ambient threads; `threads` are those asked for.
+pub fn run(args: &Args, threads: &[usize], output: Output) -> Result<()> {
     let mut ops = match &args.ops[..] {
         [] => Op::value_variants().iter().copied().filter(|&op| op.is_basic()).collect(),
         ops => ops.to_vec(),
     };
     check_options(args, &ops)?;
-    let [trace, fma, bootstrap] = [Op::Trace, Op::Fma, Op::Bootstrap].map(|op| ops.contains(&op));
+    let [trace, fma, strategies, bootstrap] =
+        [Op::Trace, Op::Fma, Op::Strategies, Op::Bootstrap].map(|op| ops.contains(&op));
     ops.retain(|&op| !op.is_table());
     if !ops.is_empty() {
         operations(args, &ops, output)?;
@@ -249,6 +269,16 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     if fma {
         fma::run(args.runs, output)?;
     }
+    if strategies {
+        let options = strategies::Options {
+            params: args.params.as_deref(),
+            ops: args.op.clone(),
+            levels: list(&args.level),
+            threads: threads.to_vec(),
+            runs: args.runs,
+        };
+        strategies::run(&options, output)?;
+    }
     if bootstrap {
         let set = Set::bootstrapping(args.params.as_deref().unwrap_or_default())?;
         let options = bootstrap::Options {
@@ -267,7 +297,14 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
 fn check_options(args: &Args, ops: &[Op]) -> Result<()> {
     let usage = |problem: &str| Err(Error::Usage(problem.into()));
     let [dft, trace, bootstrap] = [Op::Dft, Op::Trace, Op::Bootstrap].map(|op| ops.contains(&op));
-    let free = |op: &Op| matches!(op, Op::Dft | Op::Trace | Op::Fma);
+    let strategies = ops.contains(&Op::Strategies);
+    if strategies && ops.len() > 1 {
+        return usage("strategies have lines of their own: time other operations on their own");
+    }
+    if !(strategies || args.op.is_empty()) {
+        return usage("--op is for strategies: name operations without it");
+    }
+    let free = |op: &Op| matches!(op, Op::Dft | Op::Trace | Op::Fma | Op::Strategies);
     if args.params.is_none() && !ops.iter().all(free) {
         return usage("name a parameter set with --params; `sudare params` lists them");
     }
@@ -279,8 +316,8 @@ fn check_options(args: &Args, ops: &[Op]) -> Result<()> {
     }
     let several =
         |numbers: &Option<Numbers>| numbers.as_ref().is_some_and(|n| n.single().is_none());
-    if !trace && several(&args.level) {
-        return usage("several levels are for trace: write --level L");
+    if !(trace || strategies) && several(&args.level) {
+        return usage("several levels are for trace and strategies: write --level L");
     }
     let own = |op: &Op| matches!(op, Op::Trace | Op::Fma);
     if trace && !ops.iter().all(own) {
@@ -584,9 +621,12 @@ impl Session {
                 let found = self.with_key(runs, &expected, || circuit.run(evaluator, &a))?;
                 Ok(Measured { level: circuit.level(), ..found })
             }
-            Op::LinearTransform | Op::Dft | Op::Trace | Op::Fma | Op::Bootstrap => {
-                self.matrices(op, runs)
-            }
+            Op::LinearTransform
+            | Op::Dft
+            | Op::Trace
+            | Op::Fma
+            | Op::Strategies
+            | Op::Bootstrap => self.matrices(op, runs),
         }
     }
 

@@ -51,8 +51,13 @@ const FORK_WORDS: usize = 1 << 14;
 
 /// Runs `f` once on every item, in parallel if there are threads.
 pub fn for_each<T: Send>(items: impl IntoIterator<Item = T>, f: impl Fn(T) + Send + Sync) {
+    spread(true, items, f);
+}
+
+/// As [`for_each`], in order on this thread if it is not to `fork`.
+fn spread<T: Send>(fork: bool, items: impl IntoIterator<Item = T>, f: impl Fn(T) + Send + Sync) {
     #[cfg(feature = "parallel")]
-    if rayon::current_num_threads() > 1 {
+    if fork && rayon::current_num_threads() > 1 {
         use rayon::prelude::*;
         let items: Vec<T> = items.into_iter().collect();
         items.into_par_iter().with_max_len(1).for_each(f);
@@ -140,25 +145,21 @@ impl Within {
 /// Where threads would wait for the last limbs, since their number is no multiple of that of
 /// threads, these fork within.
 pub fn for_limbs<T: Send>(limbs: impl IntoIterator<Item = T>, f: impl Fn(Within, T) + Send + Sync) {
+    let limbs = limbs.into_iter();
     let threads = threads();
     if threads == 1 {
-        return limbs.into_iter().for_each(|limb| f(Within::NOTHING, limb));
+        return limbs.for_each(|limb| f(Within::NOTHING, limb));
     }
-    match strategy() {
-        Strategy::Own => {
-            let limbs: Vec<T> = limbs.into_iter().collect();
-            let whole = limbs.len() - limbs.len() % threads;
-            for_each(limbs.into_iter().enumerate(), |(i, limb)| {
-                f(if i < whole { Within::NOTHING } else { Within::ALL }, limb);
-            });
-        }
-        Strategy::Coefficients => {
-            let within = Within { rows: false, blocks: true };
-            limbs.into_iter().for_each(|limb| f(within, limb));
-        }
-        Strategy::Limbs => for_each(limbs, |limb| f(Within::NOTHING, limb)),
-        Strategy::Both => for_each(limbs, |limb| f(Within::ALL, limb)),
-    }
+    let limbs: Vec<T> = limbs.collect();
+    let (fork, whole, within) = match strategy() {
+        Strategy::Own => (true, limbs.len() - limbs.len() % threads, Within::ALL),
+        Strategy::Coefficients => (false, 0, Within { rows: false, blocks: true }),
+        Strategy::Limbs => (true, limbs.len(), Within::NOTHING),
+        Strategy::Both => (true, 0, Within::ALL),
+    };
+    spread(fork, limbs.into_iter().enumerate(), |(i, limb)| {
+        f(if i < whole { Within::NOTHING } else { within }, limb);
+    });
 }
 
 /// A part of one row.
@@ -172,28 +173,28 @@ pub struct Tile {
 
 /// Runs `f` once on every tile of at most `tile` words of each row of `stride`
 /// words, in parallel if the whole is worth a fork.
-pub fn for_tiles<'a>(
-    words: &'a mut [u64],
+pub fn for_tiles(
+    words: &mut [u64],
     stride: usize,
     tile: usize,
     f: impl Fn(Tile, &mut [u64]) + Send + Sync,
 ) {
-    let fork = words.len() >= FORK_WORDS;
-    let rows = words.chunks_exact_mut(stride).enumerate();
-    let tiles = move |(row, words): (usize, &'a mut [u64])| {
-        let parts = words.chunks_mut(tile).enumerate();
-        parts.map(move |(k, part)| (Tile { row, start: k * tile }, part))
+    let (fork, all) = (words.len() >= FORK_WORDS, (words.len() / stride).max(1));
+    // Rows that fork together, and words of a job.
+    let (rows, job) = match strategy() {
+        Strategy::Own | Strategy::Both => (all, tile),
+        Strategy::Coefficients => (1, tile),
+        Strategy::Limbs => (all, stride),
     };
-    let work = |(tile, part): (Tile, &mut [u64])| f(tile, part);
-    if !fork {
-        return rows.flat_map(tiles).for_each(work);
-    }
-    match strategy() {
-        Strategy::Own | Strategy::Both => {
-            for_each(rows.flat_map(tiles), work);
-        }
-        Strategy::Coefficients => rows.for_each(|row| for_each(tiles(row), work)),
-        Strategy::Limbs => for_each(rows, |row| tiles(row).for_each(work)),
+    for (first, words) in (0..).step_by(rows).zip(words.chunks_mut(rows * stride)) {
+        let jobs = (first..).zip(words.chunks_exact_mut(stride)).flat_map(|(row, words)| {
+            (0..).step_by(job).zip(words.chunks_mut(job)).map(move |at| (row, at))
+        });
+        spread(fork, jobs, |(row, (start, words))| {
+            for (start, part) in (start..).step_by(tile).zip(words.chunks_mut(tile)) {
+                f(Tile { row, start }, part);
+            }
+        });
     }
 }
 
