@@ -56,12 +56,14 @@ pub fn for_each<T: Send>(items: impl IntoIterator<Item = T>, f: impl Fn(T) + Sen
 
 /// As [`for_each`], in order on this thread if it is not to `fork`.
 fn spread<T: Send>(fork: bool, items: impl IntoIterator<Item = T>, f: impl Fn(T) + Send + Sync) {
-    #[cfg(feature = "parallel")]
-    if fork && rayon::current_num_threads() > 1 {
-        use rayon::prelude::*;
-        let items: Vec<T> = items.into_iter().collect();
-        items.into_par_iter().with_max_len(1).for_each(f);
-        return;
+    if fork && threads() > 1 {
+        #[cfg(feature = "parallel")]
+        {
+            use rayon::prelude::*;
+            let items: Vec<T> = items.into_iter().collect();
+            items.into_par_iter().with_max_len(1).for_each(f);
+            return;
+        }
     }
     items.into_iter().for_each(f);
 }
@@ -128,12 +130,14 @@ impl Within {
         init: impl Fn() -> S + Send + Sync,
         f: impl Fn(&mut S, T) + Send + Sync,
     ) {
-        #[cfg(feature = "parallel")]
         if self.blocks {
-            use rayon::prelude::*;
-            let blocks: Vec<T> = blocks.collect();
-            blocks.into_par_iter().for_each_init(init, f);
-            return;
+            #[cfg(feature = "parallel")]
+            {
+                use rayon::prelude::*;
+                let blocks: Vec<T> = blocks.collect();
+                blocks.into_par_iter().for_each_init(init, f);
+                return;
+            }
         }
         let mut room = init();
         blocks.for_each(|block| f(&mut room, block));
@@ -268,6 +272,7 @@ mod tests {
         assert_eq!(join(|| 1, || 2), (1, 2));
         assert_eq!(try_map(0..9, |x| if x == 5 { Err(x) } else { Ok(x) }), Err(5));
     }
+
     const STRATEGIES: [Strategy; 4] =
         [Strategy::Own, Strategy::Coefficients, Strategy::Limbs, Strategy::Both];
 
