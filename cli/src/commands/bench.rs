@@ -3,6 +3,7 @@ mod circuit;
 mod fma;
 mod matrices;
 mod published;
+mod rates;
 mod strategies;
 mod trace;
 
@@ -87,6 +88,10 @@ pub struct Args {
     /// Keep half of the keys for bootstrapping and compute the other when it is needed
     #[arg(long)]
     small_keys: bool,
+    /// Count what each stage of bootstrapping does, and compare the time that this machine should
+    /// take for it with the time measured
+    #[arg(long)]
+    profile: bool,
     /// Bootstrap even if keys and matrices seem not to fit in memory
     #[arg(long)]
     force: bool,
@@ -285,6 +290,7 @@ pub fn run(args: &Args, threads: &[usize], output: Output) -> Result<()> {
             log_slots: args.log_slots.as_ref().map_or(&[], |Numbers(all)| all),
             ciphertexts: args.ciphertexts.map_or(1, |count| count.get() as usize),
             small_keys: args.small_keys,
+            profile: args.profile,
             runs: args.runs,
             force: args.force,
         };
@@ -332,8 +338,14 @@ fn check_options(args: &Args, ops: &[Op]) -> Result<()> {
     if args.radix.is_some() && !dft {
         return usage("--radix is for dft: leave it out");
     }
-    if (args.ciphertexts.is_some() || args.small_keys || args.force) && !bootstrap {
-        return usage("--ciphertexts, --small-keys and --force are for bootstrap: leave them out");
+    let own = [args.ciphertexts.is_some(), args.small_keys, args.profile, args.force];
+    if own.contains(&true) && !bootstrap {
+        return usage(
+            "--ciphertexts, --small-keys, --profile and --force are for bootstrap: leave them out",
+        );
+    }
+    if args.profile && args.small_keys {
+        return usage("--profile knows what whole keys cost: leave --small-keys out");
     }
     if args.level.is_some() && bootstrap {
         return usage("bootstrap takes ciphertexts at its input level: leave --level out");

@@ -5,6 +5,7 @@
 
 mod approximations;
 pub mod bootstrap;
+pub mod cost;
 pub mod dft;
 mod eval_mod;
 mod input;

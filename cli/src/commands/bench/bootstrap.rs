@@ -1,7 +1,7 @@
 use super::{
     Line, Time,
     published::{Published, published},
-    summary, uniform,
+    rates, summary, uniform,
 };
 use crate::{
     error::{Error, Result},
@@ -12,7 +12,10 @@ use crate::{
 use serde::Serialize;
 use std::{ops::RangeInclusive, sync::Arc, time::Instant};
 use sudare::{
-    circuits::bootstrap::{BootstrapPlan, BootstrapPreset, Bootstrapper, Order, Stage, Values},
+    circuits::{
+        bootstrap::{BootstrapPlan, BootstrapPreset, Bootstrapper, Order, Stage, Values},
+        cost::{Rates, Work},
+    },
     ckks::{Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params},
     rlwe::{KeyGenerator, Level},
 };
@@ -26,12 +29,16 @@ pub(super) struct Options<'a> {
     pub ciphertexts: usize,
     pub runs: u32,
     pub small_keys: bool,
+    /// Whether to say what each stage should take.
+    pub profile: bool,
     /// Go on where memory seems too small.
     pub force: bool,
 }
 
 /// Bits that the worst slot may be below the mean that the set states.
 const WORST_BITS: f64 = 6.0;
+/// How far a prediction may be from what is measured, as a part of that.
+const TOLERANCE: f64 = 0.25;
 /// Ciphertexts at the highest level that one being refreshed takes the memory of: both parts of
 /// it, powers and digits; 58 were measured.
 const WORKING_CIPHERTEXTS: u64 = 64;
@@ -58,6 +65,34 @@ struct Bootstrapped {
     keygen_s: f64,
     prepare_s: f64,
     peak_rss_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<Profile>,
+}
+
+/// What a stage does and should take.
+#[derive(Clone, Copy, Serialize)]
+struct Profile {
+    #[serde(flatten)]
+    work: Work,
+    predicted_ms: f64,
+    /// Of what was measured.
+    predicted_ratio: f64,
+    /// Of this machine, for the whole only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rates: Option<Rates>,
+}
+
+impl Profile {
+    fn new(work: Work, rates: Rates, measured_ms: f64) -> Self {
+        let predicted_ms = 1e3 * work.seconds(&rates);
+        Self { work, predicted_ms, predicted_ratio: predicted_ms / measured_ms, rates: None }
+    }
+
+    /// Whether the prediction is off by more than it should be, either way.
+    fn is_off(&self) -> bool {
+        let ratio = self.predicted_ratio;
+        !(1.0 - TOLERANCE..=1.0 + TOLERANCE).contains(&ratio)
+    }
 }
 
 /// Bootstrapping of one number of slots, planned.
@@ -130,7 +165,9 @@ impl Case {
         let matrix_bytes = plan.matrix_bytes(&params);
         let working = (options.ciphertexts as u64)
             .saturating_mul(WORKING_CIPHERTEXTS * ciphertext_bytes(&params, plan.top()));
-        let needed_bytes = key_bytes.saturating_add(matrix_bytes).saturating_add(working);
+        let rates = if options.profile { rates::WORKING_BYTES } else { 0 };
+        let needed_bytes =
+            [matrix_bytes, working, rates].into_iter().fold(key_bytes, u64::saturating_add);
         let published = published(&set.preset.name, log_slots);
         Ok(Self { params, plan, key_bytes, matrix_bytes, needed_bytes, published })
     }
@@ -149,6 +186,8 @@ impl Case {
         })?;
 
         let stages = stages(self.plan.spec().order);
+        // Just before what they are compared with: machines have their phases.
+        let rates = options.profile.then(|| rates::measure(self.params.rlwe().basis()));
         let mut whole = Vec::new();
         let mut times = vec![Vec::new(); stages.len()];
         let mut errors = Errors::default();
@@ -187,6 +226,7 @@ impl Case {
                 keygen_s,
                 prepare_s,
                 peak_rss_bytes: machine::peak_rss_bytes(),
+                profile: None,
                 line: Line {
                     op: op.into(),
                     params: set.preset.name.clone(),
@@ -209,7 +249,26 @@ impl Case {
             let bytes = options.ciphertexts as u64 * ciphertext_bytes(&self.params, level);
             lines.push(line(name(stage), level, summary(times), bytes, None));
         }
+        if let Some(rates) = rates {
+            self.profile(&mut lines, options.ciphertexts, rates)?;
+        }
         Ok(lines)
+    }
+
+    /// Adds to the lines of the whole and of its stages what they should take. With a refinement
+    /// stages are those of the first round, as they are measured.
+    fn profile(&self, lines: &mut [Bootstrapped], ciphertexts: usize, rates: Rates) -> Result<()> {
+        let stages: Vec<Work> =
+            self.plan.work(&self.params, ciphertexts)?.into_iter().map(|(_, work)| work).collect();
+        let mut whole = Work::default();
+        stages.iter().for_each(|&work| whole += work);
+        for (line, work) in lines.iter_mut().zip(core::iter::once(whole).chain(stages)) {
+            line.profile = Some(Profile::new(work, rates, line.line.median_ms));
+        }
+        if let Some(profile) = lines.first_mut().and_then(|line| line.profile.as_mut()) {
+            profile.rates = Some(rates);
+        }
+        Ok(())
     }
 
     /// One run, its errors added to `errors`: the milliseconds of each stage.
@@ -408,7 +467,7 @@ fn text(lines: &[Bootstrapped]) -> String {
     });
     format!(
         "{}, 2^{} slots, {} ciphertext(s), {} thread(s), {}, {} runs\n{}{} bits of precision, {} \
-         in the worst slot; {} levels left\n{}keys {} in {:.1} s, matrices {} in {:.1} s{}\n",
+         in the worst slot; {} levels left\n{}keys {} in {:.1} s, matrices {} in {:.1} s{}\n{}",
         whole.line.params,
         whole.line.log_slots.unwrap_or_default(),
         whole.ciphertexts,
@@ -424,7 +483,56 @@ fn text(lines: &[Bootstrapped]) -> String {
         whole.keygen_s,
         output::bytes(whole.matrix_bytes),
         whole.prepare_s,
-        peak.unwrap_or_default()
+        peak.unwrap_or_default(),
+        profile_text(lines)
+    )
+}
+
+/// What was counted and predicted, if it was asked for.
+fn profile_text(lines: &[Bootstrapped]) -> String {
+    let whole = lines.first().and_then(|line| line.profile);
+    let Some(rates) = whole.and_then(|profile| profile.rates) else { return String::new() };
+    let row = |stage: &Bootstrapped| {
+        let Profile { work, predicted_ms, predicted_ratio, .. } = stage.profile?;
+        let note = if stage.profile?.is_off() { "more than 25 % off" } else { "" };
+        Some(vec![
+            stage.line.op.clone(),
+            work.transforms().to_string(),
+            format!("{:.0}", work.streamed_products as f64 / 1e6),
+            format!("{:.0}", work.cached_products as f64 / 1e6),
+            output::bytes(work.key_bytes),
+            output::bytes(work.matrix_bytes),
+            format!("{predicted_ms:.1}"),
+            format!("{:.1}", stage.line.median_ms),
+            format!("{predicted_ratio:.2}"),
+            note.into(),
+        ])
+    };
+    let titles = [
+        "op",
+        "transforms",
+        "1e6 products from memory",
+        "in cache",
+        "keys read",
+        "matrices read",
+        "predicted ms",
+        "measured ms",
+        "ratio",
+        "",
+    ];
+    format!(
+        "{}one at a time: {:.0} us a transform up to 50 bits{}, {:.2} ns a product from memory and \
+         {:.2} in cache, {:.2} ns a residue permuted, {:.1} GB/s of rows\n",
+        output::table(&titles, &lines.iter().filter_map(row).collect::<Vec<_>>()),
+        rates.narrow_transform_ns / 1e3,
+        match rates.wide_transform_ns {
+            0.0 => String::new(),
+            ns => format!(", {:.0} above", ns / 1e3),
+        },
+        rates.streamed_product_ns,
+        rates.cached_product_ns,
+        rates.permuted_ns,
+        1.0 / rates.row_byte_ns
     )
 }
 

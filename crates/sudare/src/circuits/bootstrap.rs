@@ -23,7 +23,10 @@ mod reproductions;
 #[cfg(test)]
 mod tests;
 
-use super::{EvalModPlan, EvalModSpec, LinearPlan, LockStep, Ops, TracePlan};
+use super::{
+    EvalModPlan, EvalModSpec, LinearPlan, LockStep, Ops, TracePlan,
+    cost::{self, Work},
+};
 use crate::{
     Error, Result,
     ckks::{Complex, Params, Scale},
@@ -283,6 +286,25 @@ impl BootstrapPlan {
             plan.weights() as u64 * params.rlwe().basis().packed_bytes(limbs)
         };
         self.matrices().map(bytes).sum()
+    }
+
+    /// What each stage does to refresh `count` ciphertexts together, at the input level and with
+    /// whole keys, in the order in which they are done. With a [`Refinement`] all stages come
+    /// again in each round.
+    ///
+    /// # Errors
+    /// What the evaluator refuses: for other parameters than it was planned for.
+    pub fn work(&self, params: &Params, count: usize) -> Result<Vec<(Stage, Work)>> {
+        let e = cost::Evaluator::new(params, &self.request);
+        let zeros = vec![Complex::new(0.0, 0.0); 1 << self.spec.log_slots];
+        let input = e.slots().encrypt(&zeros, self.input_level, self.input_scale)?;
+        let (mut stages, mut before) = (Vec::new(), Work::default());
+        self.prepare(&e)?.run_with(&e, &vec![input; count], |stage| {
+            let done = e.work();
+            stages.push((stage, done - before));
+            before = done;
+        })?;
+        Ok(stages)
     }
 
     /// The reduction modulo 1.

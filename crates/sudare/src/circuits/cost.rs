@@ -1,0 +1,594 @@
+//! An evaluator that says what circuits cost before any key exists.
+//!
+//! It runs a circuit on clear slots as [`sim`] does and adds up the [`Work`] that
+//! [`crate::ckks::Evaluator`] would do with given keys. With the [`Rates`] of a machine
+//! that is a time.
+
+use super::{LinearPlan, Ops, sim};
+use crate::{
+    Result,
+    ckks::{self, Chain, Complex, Scale},
+    ring::LimbSet,
+    rlwe::{GaloisElement, KeyRequest, Level, Params},
+};
+use core::ops::{AddAssign, Sub};
+use serde::Serialize;
+use std::sync::{Mutex, PoisonError};
+
+/// Bits of the largest primes with the fast kernels of machines that have any.
+const NARROW_BITS: u32 = 50;
+
+/// What an evaluator does, by what limits it. A row is `N` residues modulo one prime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Work {
+    /// Rows transformed, in either direction, modulo primes of at most 50 bits.
+    pub narrow_transforms: u64,
+    /// The same modulo wider primes.
+    pub wide_transforms: u64,
+    /// Residues of keys and matrices that come from memory, packed, and are multiplied and
+    /// summed. The rate includes the reading.
+    pub streamed_products: u64,
+    /// Products of residues in cache that are summed: changes of basis, products with
+    /// constants and between ciphertexts, and what keys and matrices are multiplied with again
+    /// once they are there.
+    pub cached_products: u64,
+    /// Residues moved by automorphisms.
+    pub permuted: u64,
+    /// Bytes of keys read for the streamed products.
+    pub key_bytes: u64,
+    /// Bytes of matrices read for them.
+    pub matrix_bytes: u64,
+    /// Bytes of rows of ciphertexts and digits, eight a residue, read and written beside the
+    /// transforms.
+    pub row_bytes: u64,
+}
+
+/// What work costs on a machine, in nanoseconds, with as many threads as will do it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Rates {
+    /// Of a row in [`Work::narrow_transforms`], which comes from memory.
+    pub narrow_transform_ns: f64,
+    /// Of a row in [`Work::wide_transforms`].
+    pub wide_transform_ns: f64,
+    /// Of a residue in [`Work::streamed_products`].
+    pub streamed_product_ns: f64,
+    /// Of a residue in [`Work::cached_products`].
+    pub cached_product_ns: f64,
+    /// Of a residue in [`Work::permuted`].
+    pub permuted_ns: f64,
+    /// Of a byte in [`Work::row_bytes`].
+    pub row_byte_ns: f64,
+}
+
+impl Work {
+    /// Rows transformed.
+    #[must_use]
+    pub fn transforms(&self) -> u64 {
+        self.narrow_transforms + self.wide_transforms
+    }
+
+    /// Residues multiplied and summed.
+    #[must_use]
+    pub fn products(&self) -> u64 {
+        self.streamed_products + self.cached_products
+    }
+
+    /// The time that it takes, if each kind takes as long as alone.
+    #[must_use]
+    pub fn seconds(&self, rates: &Rates) -> f64 {
+        let parts = [
+            (self.narrow_transforms, rates.narrow_transform_ns),
+            (self.wide_transforms, rates.wide_transform_ns),
+            (self.streamed_products, rates.streamed_product_ns),
+            (self.cached_products, rates.cached_product_ns),
+            (self.permuted, rates.permuted_ns),
+            (self.row_bytes, rates.row_byte_ns),
+        ];
+        // Nothing of a kind takes no time at any rate.
+        let parts = parts.into_iter().filter(|&(count, _)| count > 0);
+        1e-9 * parts.map(|(count, ns)| count as f64 * ns).sum::<f64>()
+    }
+
+    /// Both, field by field.
+    fn zip(self, other: Self, f: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            narrow_transforms: f(self.narrow_transforms, other.narrow_transforms),
+            wide_transforms: f(self.wide_transforms, other.wide_transforms),
+            streamed_products: f(self.streamed_products, other.streamed_products),
+            cached_products: f(self.cached_products, other.cached_products),
+            permuted: f(self.permuted, other.permuted),
+            key_bytes: f(self.key_bytes, other.key_bytes),
+            matrix_bytes: f(self.matrix_bytes, other.matrix_bytes),
+            row_bytes: f(self.row_bytes, other.row_bytes),
+        }
+    }
+}
+
+impl AddAssign for Work {
+    fn add_assign(&mut self, other: Self) {
+        *self = self.zip(other, |a, b| a + b);
+    }
+}
+
+/// What was done since an earlier count.
+impl Sub for Work {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        self.zip(earlier, u64::saturating_sub)
+    }
+}
+
+/// What a key switch is applied to, as the switcher tells operands apart.
+#[derive(Debug, Clone, Copy)]
+enum Operand {
+    /// One polynomial is switched, the other kept.
+    Ciphertext,
+    /// A polynomial without another.
+    Alone,
+    /// A product that is computed on the way, with a ciphertext added or not.
+    Product { adds: bool },
+}
+
+/// Adds up what the layers below an evaluator do.
+struct Ledger<'a> {
+    params: &'a Params,
+    work: Work,
+}
+
+impl Ledger<'_> {
+    fn residues(&self, rows: usize) -> u64 {
+        (rows as u64) << self.params.log_n()
+    }
+
+    fn cached_products(&mut self, rows: usize) {
+        self.work.cached_products += self.residues(rows);
+    }
+
+    fn permutes(&mut self, rows: usize) {
+        self.work.permuted += self.residues(rows);
+    }
+
+    /// Reads or writes rows.
+    fn moves(&mut self, rows: usize) {
+        self.work.row_bytes += 8 * self.residues(rows);
+    }
+
+    /// `count(i)` rows modulo the `i`-th prime.
+    fn transforms(&mut self, limbs: LimbSet, count: impl Fn(usize) -> usize) {
+        for i in 0..limbs.count() {
+            let narrow = self.params.basis().modulus(limbs, i).bits() <= NARROW_BITS;
+            let transforms = match narrow {
+                true => &mut self.work.narrow_transforms,
+                false => &mut self.work.wide_transforms,
+            };
+            *transforms += count(i) as u64;
+        }
+    }
+
+    /// From rows modulo `from` primes to rows modulo `to` others: a sum of fractions, and for
+    /// each a sum of one term more.
+    fn converts(&mut self, from: usize, to: usize) {
+        self.cached_products(from + (from + 1) * to);
+        self.moves(from + to);
+    }
+
+    /// Cuts a polynomial modulo the chain primes of `limbs` and lifts and transforms digits.
+    fn cuts(&mut self, limbs: LimbSet, operand: Operand) {
+        let (q, all) = (limbs.q(), limbs.count());
+        if let Operand::Product { .. } = operand {
+            self.cached_products(q);
+            self.moves(2 * q);
+        }
+        self.moves(q);
+        let digits = self.params.digit_primes_of(limbs);
+        for owned in &digits {
+            self.converts(owned.len(), all - owned.len());
+        }
+        // Backwards for primes of the chain, forwards wherever a digit was lifted to.
+        let owned = |i| usize::from(i < q);
+        self.transforms(limbs, |i| owned(i) + digits.len() - owned(i));
+    }
+
+    /// Products of the digits of `count` polynomials with one key.
+    fn multiplies_key(&mut self, limbs: LimbSet, digits: usize, count: usize) {
+        let residues = self.residues(2 * digits * limbs.count());
+        self.work.streamed_products += residues;
+        self.work.cached_products += (count as u64 - 1) * residues;
+        self.work.key_bytes += 2 * digits as u64 * self.params.basis().packed_bytes(limbs);
+    }
+
+    /// Sums with what is kept, modulo the `q` primes of the chain.
+    fn keeps(&mut self, q: usize, operand: Operand) {
+        let (products, rows) = match operand {
+            Operand::Ciphertext => (1, 2),
+            Operand::Alone => (0, 1),
+            // The digit that owns a prime is a product again, so are both that are kept, one of
+            // them of two terms; each is summed with a factor.
+            Operand::Product { adds } => {
+                let added = 2 * usize::from(adds);
+                (1 + 1 + 2 + 2 + added, 4 + added)
+            }
+        };
+        self.cached_products(products * q);
+        self.moves(rows * q);
+    }
+
+    /// Divides `count` polynomials modulo `limbs` by all primes but the first `after`.
+    fn divides(&mut self, limbs: LimbSet, after: usize, count: usize) {
+        self.transforms(limbs, |_| count);
+        for _ in 0..count {
+            self.converts(limbs.count() - after, after);
+            self.cached_products(after);
+        }
+    }
+
+    /// A whole key switch of `count` operands with one key.
+    fn switches(&mut self, limbs: LimbSet, operand: Operand, after: usize, count: usize) {
+        let digits = self.params.digit_primes_of(limbs).len();
+        self.multiplies_key(limbs, digits, count);
+        for _ in 0..count {
+            self.cuts(limbs, operand);
+            self.keeps(limbs.q(), operand);
+            self.divides(limbs, after, 2);
+        }
+    }
+
+    fn rescales(&mut self, level: Level) {
+        let limbs = self.params.limbs(level);
+        self.moves(2 * limbs.q());
+        self.divides(limbs, self.after(level), 2);
+    }
+
+    /// Chain primes one level down.
+    fn after(&self, level: Level) -> usize {
+        level.0.checked_sub(1).map_or(0, |below| self.params.limbs(Level(below)).q())
+    }
+
+    /// The sums of products of the images of `count` ciphertexts with the weights of a matrix.
+    fn multiplies_matrix(&mut self, limbs: LimbSet, plan: &LinearPlan, count: usize) {
+        let (weights, stages) = (plan.weights(), plan.rotation_sum().stages);
+        let residues = self.residues(weights * limbs.count());
+        // For both polynomials.
+        self.work.streamed_products += residues;
+        self.work.cached_products += (2 * count as u64 - 1) * residues;
+        self.work.matrix_bytes += weights as u64 * self.params.basis().packed_bytes(limbs);
+        self.moves(2 * count * stages * limbs.count());
+    }
+
+    fn transforms_slots(&mut self, limbs: LimbSet, plan: &LinearPlan, count: usize) {
+        let sum = plan.rotation_sum();
+        let (q, all) = (limbs.q(), limbs.count());
+        let digits = self.params.digit_primes_of(limbs).len();
+        let turns = sum.baby.iter().filter(|&&k| k != 0).count();
+        for _ in 0..turns {
+            self.multiplies_key(limbs, digits, count);
+        }
+        self.multiplies_matrix(limbs, plan, count);
+        for _ in 0..count {
+            if turns > 0 {
+                self.cuts(limbs, Operand::Ciphertext);
+            }
+            for &k in &sum.baby {
+                match k {
+                    0 => {
+                        self.cached_products(2 * q);
+                        self.moves(2 * q);
+                    }
+                    _ => {
+                        self.keeps(q, Operand::Ciphertext);
+                        self.permutes(2 * all);
+                    }
+                }
+            }
+            for _ in 1..sum.stages {
+                self.moves(all);
+                self.divides(limbs, q, 1);
+                self.cuts(limbs, Operand::Alone);
+                self.multiplies_key(limbs, digits, 1);
+                self.keeps(q, Operand::Alone);
+                self.permutes(2 * all);
+                // What is kept is read, both sums are read and written.
+                self.moves(5 * all);
+            }
+            self.moves(2 * all);
+            self.divides(limbs, self.after(plan.level()), 2);
+        }
+    }
+
+    /// Both polynomials modulo the primes of level 0, lifted.
+    fn lifts_residues(&mut self, to: [LimbSet; 2]) {
+        let low = self.params.limbs(Level(0));
+        self.transforms(low, |_| 2);
+        for limbs in to {
+            self.converts(low.q(), limbs.count());
+            self.transforms(limbs, |_| 1);
+        }
+    }
+
+    /// To an ephemeral secret and up to level `to`, there with the primes of a key back.
+    fn lifts_under_sparse(&mut self, to: Level) {
+        let low = self.params.raising_limbs(Level(0));
+        self.switches(low, Operand::Ciphertext, low.q(), 1);
+        self.lifts_residues([self.params.limbs(to), self.params.raising_limbs(to)]);
+    }
+
+    fn raises(&mut self, to: Level, through_ephemeral: bool) {
+        if !through_ephemeral {
+            return self.lifts_residues([self.params.limbs(to); 2]);
+        }
+        let limbs = self.params.raising_limbs(to);
+        self.lifts_under_sparse(to);
+        self.multiplies_key(limbs, 1, 1);
+        self.keeps(limbs.q(), Operand::Ciphertext);
+        self.divides(limbs, limbs.q(), 2);
+    }
+
+    fn raises_and_transforms(&mut self, plan: &LinearPlan, count: usize) {
+        let limbs = self.params.raising_limbs(plan.level());
+        let steps = plan.rotation_sum().baby;
+        for _ in &steps {
+            self.multiplies_key(limbs, 1, count);
+        }
+        self.multiplies_matrix(limbs, plan, count);
+        for _ in 0..count {
+            self.lifts_under_sparse(plan.level());
+            for &k in &steps {
+                self.keeps(limbs.q(), Operand::Ciphertext);
+                self.permutes(2 * limbs.count() * usize::from(k != 0));
+            }
+            self.moves(2 * limbs.count());
+            self.divides(limbs, self.after(plan.level()), 2);
+        }
+    }
+
+    fn sums_images(&mut self, limbs: LimbSet, groups: &[&[GaloisElement]]) {
+        let (q, all) = (limbs.q(), limbs.count());
+        let digits = self.params.digit_primes_of(limbs).len();
+        self.cached_products(q);
+        self.moves(q + all);
+        for group in groups {
+            self.cuts(limbs, Operand::Alone);
+            for g in *group {
+                if g.0 == 1 {
+                    self.cached_products(q);
+                    self.moves(q + all);
+                } else {
+                    self.multiplies_key(limbs, digits, 1);
+                    self.keeps(q, Operand::Alone);
+                    self.permutes(2 * all);
+                    self.moves(all);
+                }
+            }
+            // Both sums are written, and one is read again.
+            self.moves(3 * all);
+            self.divides(limbs, q, 1);
+        }
+        self.moves(all);
+        self.divides(limbs, q, 1);
+    }
+}
+
+/// [`Ops`] on clear slots, adding up [`Work`].
+#[derive(Debug)]
+pub struct Evaluator {
+    params: Params,
+    keys: KeyRequest,
+    slots: sim::Evaluator,
+    work: Mutex<Work>,
+}
+
+impl Evaluator {
+    /// For these parameters and the whole keys of a request.
+    #[must_use]
+    pub fn new(params: &ckks::Params, keys: &KeyRequest) -> Self {
+        let slots = sim::Evaluator::new(params.log_n(), params.chain().clone());
+        let slots = slots.with_fitted_keys(keys);
+        Self {
+            params: params.rlwe().clone(),
+            slots: match keys.raise {
+                Some(raise) => slots.with_ephemeral_secret(raise.weight),
+                None => slots,
+            },
+            keys: keys.clone(),
+            work: Mutex::default(),
+        }
+    }
+
+    /// The evaluator on clear slots inside, which makes ciphertexts and knows the keys used.
+    #[must_use]
+    pub fn slots(&self) -> &sim::Evaluator {
+        &self.slots
+    }
+
+    /// What has been done since this evaluator was made.
+    #[must_use]
+    pub fn work(&self) -> Work {
+        *self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add_work(&self, f: impl FnOnce(&mut Ledger<'_>)) {
+        let mut ledger = Ledger { params: &self.params, work: Work::default() };
+        f(&mut ledger);
+        *self.work.lock().unwrap_or_else(PoisonError::into_inner) += ledger.work;
+    }
+
+    /// The primes of the keys that an operation at `level` uses.
+    fn limbs(&self, level: Level, needed: &KeyRequest) -> LimbSet {
+        self.params.tier_limbs(self.keys.tier(level, needed), level)
+    }
+
+    /// Products at these levels; two in a row at one level share the reading of the key.
+    fn add_products(&self, levels: impl Iterator<Item = Level>, rescales: bool, adds: bool) {
+        let mut levels = levels.peekable();
+        while let Some(level) = levels.next() {
+            let count = 1 + usize::from(levels.next_if_eq(&level).is_some());
+            let limbs = self.limbs(level, &KeyRequest::new().relinearize(level));
+            self.add_work(|ledger| {
+                let after = if rescales { ledger.after(level) } else { limbs.q() };
+                ledger.switches(limbs, Operand::Product { adds }, after, count);
+            });
+        }
+    }
+
+    /// Reads `read` ciphertexts at `level` for each that is written, and multiplies `terms`.
+    fn add_rows(&self, level: Level, read: usize, terms: usize) {
+        self.add_work(|ledger| {
+            let rows = 2 * ledger.params.limbs(level).q();
+            ledger.cached_products(terms * rows);
+            ledger.moves((read + 1) * rows);
+        });
+    }
+}
+
+impl Ops for Evaluator {
+    type Ct = sim::Ciphertext;
+    type Matrix = LinearPlan;
+
+    fn log_n(&self) -> u32 {
+        self.slots.log_n()
+    }
+    fn chain(&self) -> &Chain {
+        self.slots.chain()
+    }
+    fn level(&self, a: &Self::Ct) -> Level {
+        self.slots.level(a)
+    }
+    fn log_slots(&self, a: &Self::Ct) -> u32 {
+        self.slots.log_slots(a)
+    }
+    fn scale(&self, a: &Self::Ct) -> Scale {
+        self.slots.scale(a)
+    }
+    fn with_scale(&self, a: &Self::Ct, scale: Scale) -> Result<Self::Ct> {
+        self.slots.with_scale(a, scale)
+    }
+    fn with_log_slots(&self, a: &Self::Ct, log_slots: u32) -> Result<Self::Ct> {
+        self.slots.with_log_slots(a, log_slots)
+    }
+    fn add(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
+        let sum = self.slots.add(a, b)?;
+        self.add_rows(sum.level, 2, 0);
+        Ok(sum)
+    }
+    fn sub(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
+        let difference = self.slots.sub(a, b)?;
+        self.add_rows(difference.level, 2, 0);
+        Ok(difference)
+    }
+    fn mul(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
+        Ok(self.mul_many(&[(a, b)])?.remove(0))
+    }
+    fn mul_rescale(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
+        Ok(self.mul_rescale_many(&[(a, b)])?.remove(0))
+    }
+    fn mul_many(&self, pairs: &[(&Self::Ct, &Self::Ct)]) -> Result<Vec<Self::Ct>> {
+        let products = self.slots.mul_many(pairs)?;
+        self.add_products(products.iter().map(|product| product.level), false, false);
+        Ok(products)
+    }
+    fn mul_rescale_many(&self, pairs: &[(&Self::Ct, &Self::Ct)]) -> Result<Vec<Self::Ct>> {
+        let products = self.slots.mul_rescale_many(pairs)?;
+        self.add_products(products.iter().map(above), true, false);
+        Ok(products)
+    }
+    fn mul_add_rescale(&self, a: &Self::Ct, b: &Self::Ct, c: &Self::Ct) -> Result<Self::Ct> {
+        Ok(self.mul_add_rescale_many(&[(a, b, c)])?.remove(0))
+    }
+    fn mul_add_rescale_many(
+        &self,
+        terms: &[(&Self::Ct, &Self::Ct, &Self::Ct)],
+    ) -> Result<Vec<Self::Ct>> {
+        let sums = self.slots.mul_add_rescale_many(terms)?;
+        self.add_products(sums.iter().map(above), true, true);
+        Ok(sums)
+    }
+    fn add_const(&self, a: &Self::Ct, c: Complex<f64>) -> Result<Self::Ct> {
+        let sum = self.slots.add_const(a, c)?;
+        self.add_rows(sum.level, 1, 0);
+        Ok(sum)
+    }
+    /// A constant that is not real is a polynomial, which is transformed.
+    fn mul_const(&self, a: &Self::Ct, c: Complex<f64>, scale: Scale) -> Result<Self::Ct> {
+        let product = self.slots.mul_const(a, c, scale)?;
+        self.add_rows(product.level, 1, 1);
+        if c.im == 0.0 {
+            // A copy is multiplied.
+            self.add_rows(product.level, 1, 0);
+        } else {
+            self.add_work(|ledger| {
+                let limbs = ledger.params.limbs(product.level);
+                ledger.transforms(limbs, |_| 1);
+            });
+        }
+        Ok(product)
+    }
+    fn mul_const_sum(&self, terms: &[(&Self::Ct, f64, Scale)]) -> Result<Self::Ct> {
+        let sum = self.slots.mul_const_sum(terms)?;
+        self.add_rows(sum.level, terms.len(), terms.len());
+        Ok(sum)
+    }
+    fn rescale_assign(&self, a: &mut Self::Ct) -> Result<()> {
+        let level = a.level;
+        self.slots.rescale_assign(a)?;
+        self.add_work(|ledger| ledger.rescales(level));
+        Ok(())
+    }
+    fn drop_to(&self, a: &mut Self::Ct, level: Level) -> Result<()> {
+        self.slots.drop_to(a, level)
+    }
+    fn automorphism(&self, a: &Self::Ct, g: GaloisElement) -> Result<Self::Ct> {
+        let image = self.slots.automorphism(a, g)?;
+        if g.0 != 1 {
+            let limbs = self.limbs(a.level, &KeyRequest::new().automorphism(g, a.level));
+            self.add_work(|ledger| {
+                ledger.switches(limbs, Operand::Ciphertext, limbs.q(), 1);
+                ledger.permutes(2 * limbs.q());
+            });
+        }
+        Ok(image)
+    }
+    fn sum_images(&self, a: &Self::Ct, groups: &[&[GaloisElement]]) -> Result<Self::Ct> {
+        let sum = self.slots.sum_images(a, groups)?;
+        let elements = groups.iter().copied().flatten().filter(|g| g.0 != 1);
+        let needed = elements.fold(KeyRequest::new(), |all, &g| all.automorphism(g, a.level));
+        let limbs = self.limbs(a.level, &needed);
+        self.add_work(|ledger| ledger.sums_images(limbs, groups));
+        Ok(sum)
+    }
+    fn mod_raise(&self, a: &Self::Ct, to: Level, weight: Option<u32>) -> Result<Self::Ct> {
+        let raised = self.slots.mod_raise(a, to, weight)?;
+        self.add_work(|ledger| ledger.raises(to, self.keys.raise.is_some()));
+        Ok(raised)
+    }
+    fn prepare(&self, plan: &LinearPlan) -> Result<LinearPlan> {
+        self.slots.prepare(plan)
+    }
+    fn transform(&self, a: &Self::Ct, plan: &LinearPlan) -> Result<Self::Ct> {
+        Ok(self.transform_many(&[a], plan)?.remove(0))
+    }
+    fn transform_many(&self, xs: &[&Self::Ct], plan: &LinearPlan) -> Result<Vec<Self::Ct>> {
+        let products = self.slots.transform_many(xs, plan)?;
+        if xs.is_empty() {
+            return Ok(products);
+        }
+        let limbs = self.limbs(plan.level(), plan.required_keys());
+        self.add_work(|ledger| ledger.transforms_slots(limbs, plan, xs.len()));
+        Ok(products)
+    }
+    fn raise_transform(&self, a: &Self::Ct, plan: &LinearPlan) -> Result<Self::Ct> {
+        Ok(self.raise_transform_many(&[a], plan)?.remove(0))
+    }
+    fn raise_transform_many(&self, xs: &[&Self::Ct], plan: &LinearPlan) -> Result<Vec<Self::Ct>> {
+        let products = self.slots.raise_transform_many(xs, plan)?;
+        if !xs.is_empty() {
+            self.add_work(|ledger| ledger.raises_and_transforms(plan, xs.len()));
+        }
+        Ok(products)
+    }
+}
+
+/// The level that `a` was rescaled from.
+fn above(a: &sim::Ciphertext) -> Level {
+    Level(a.level.0 + 1)
+}
