@@ -14,9 +14,13 @@ use crate::{
 use core::ops::{AddAssign, Sub};
 use serde::Serialize;
 use std::sync::{Mutex, PoisonError};
+use sudare_arith::Permutation;
 
 /// Bits of the largest primes with the fast kernels of machines that have any.
 const NARROW_BITS: u32 = 50;
+
+/// Of one core, about.
+const SECOND_CACHE_BYTES: u64 = 2 << 20;
 
 /// What an evaluator does, by what limits it. A row is `N` residues modulo one prime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -245,15 +249,23 @@ impl Ledger<'_> {
         level.0.checked_sub(1).map_or(0, |below| self.params.limbs(Level(below)).q())
     }
 
-    /// The sums of products of the images of `count` ciphertexts with the weights of a matrix.
+    /// The sums of products of the images of `count` ciphertexts with the weights of a matrix,
+    /// for both polynomials. Images are there block by block; the second polynomial finds the
+    /// weights in cache unless the images alone fill it, which then come from memory, too.
     fn multiplies_matrix(&mut self, limbs: LimbSet, plan: &LinearPlan, count: usize) {
-        let (weights, stages) = (plan.weights(), plan.rotation_sum().stages);
-        let residues = self.residues(weights * limbs.count());
-        // For both polynomials.
-        self.work.streamed_products += residues;
-        self.work.cached_products += (2 * count as u64 - 1) * residues;
-        self.work.matrix_bytes += weights as u64 * self.params.basis().packed_bytes(limbs);
-        self.moves(2 * count * stages * limbs.count());
+        let (weights, sum, all) = (plan.weights(), plan.rotation_sum(), limbs.count());
+        let block = 8 * Permutation::block_words(self.params.log_n()) as u64;
+        let spills = 2 * sum.baby.len() as u64 * block > SECOND_CACHE_BYTES;
+        let readings = if spills { 2 * count as u64 } else { 1 };
+        let residues = self.residues(weights * all);
+        self.work.streamed_products += readings * residues;
+        self.work.cached_products += (2 * count as u64 - readings) * residues;
+        let bytes = weights as u64 * self.params.basis().packed_bytes(limbs);
+        self.work.matrix_bytes += readings * bytes;
+        self.moves(2 * count * sum.stages * all);
+        if spills {
+            self.moves(2 * count * (sum.baby.len() + weights) * all);
+        }
     }
 
     fn transforms_slots(&mut self, limbs: LimbSet, plan: &LinearPlan, count: usize) {
@@ -591,4 +603,152 @@ impl Ops for Evaluator {
 /// The level that `a` was rescaled from.
 fn above(a: &sim::Ciphertext) -> Level {
     Level(a.level.0 + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{circuits::LinearTransform, rlwe::KeyGenerator};
+    use std::sync::Arc;
+
+    const LOG_N: u32 = 6;
+    const N: u64 = 1 << LOG_N;
+    /// Chain primes, special ones and digits at the top.
+    const Q: u64 = 4;
+    const P: u64 = 2;
+    const DIGITS: u64 = 2;
+
+    fn params() -> ckks::Params {
+        let spec = ckks::Spec::uniform(LOG_N, 50.0, 3, 40.0, vec![48.0, 48.0]);
+        ckks::Params::new(ckks::Spec { insecure: true, ..spec }).unwrap()
+    }
+
+    /// The work of a circuit on a ciphertext at the top.
+    fn work<T>(
+        params: &ckks::Params,
+        keys: &KeyRequest,
+        circuit: impl FnOnce(&Evaluator, &sim::Ciphertext) -> Result<T>,
+    ) -> Work {
+        let e = Evaluator::new(params, keys);
+        let (top, slots) = (params.top(), vec![Complex::new(0.5, 0.0); params.max_slots()]);
+        let x = e.slots().encrypt(&slots, top, params.scale_at(top)).unwrap();
+        circuit(&e, &x).unwrap();
+        e.work()
+    }
+
+    /// Transforms of a key switch with a division: of every prime back, of every digit to the
+    /// primes that it lacks, of the divisor back and of what stays forth, for two polynomials.
+    fn switch_transforms(q: u64, p: u64, digits: u64) -> u64 {
+        q + (digits * (q + p) - q) + 2 * p + 2 * q
+    }
+
+    #[test]
+    fn a_product_costs_what_its_key_switch_does() {
+        let params = params();
+        let key_bytes = params.rlwe().switching_key_bytes(params.top());
+        let keys = KeyRequest::new();
+        let product = work(&params, &keys, |e, x| e.mul_rescale(x, x));
+        assert_eq!(product.transforms(), switch_transforms(Q, P, DIGITS));
+        assert_eq!(product.streamed_products, 2 * DIGITS * (Q + P) * N);
+        assert_eq!((product.key_bytes, product.matrix_bytes), (key_bytes, 0));
+        // Digits of two primes each: fractions, four primes of sums of three terms. Division by
+        // three primes of two polynomials: fractions, three primes of sums of four, differences.
+        let conversions = 2 * (2 + 4 * 3) + 2 * (3 + 3 * 4 + 3);
+        // What is switched, twice, and what is kept, 1 and 2 terms, each with a factor.
+        let tensor = (2 + 3 + 2) * Q;
+        assert_eq!(product.cached_products, (conversions + tensor) * N);
+        assert_eq!(product.permuted, 0);
+
+        // The rescaling costs a division of its own where it does not come with the product.
+        let separate = work(&params, &keys, |e, x| {
+            let mut product = e.mul(x, x)?;
+            e.rescale_assign(&mut product)
+        });
+        assert_eq!(separate.transforms(), product.transforms() + 2 * Q);
+
+        let pair = work(&params, &keys, |e, x| e.mul_rescale_many(&[(x, x), (x, x)]));
+        assert_eq!(pair.transforms(), 2 * product.transforms());
+        assert_eq!(pair.products(), 2 * product.products());
+        assert_eq!(pair.key_bytes, key_bytes);
+    }
+
+    /// What `docs/performance.md` counts in one product of this set.
+    #[test]
+    fn a_product_at_610_bits_takes_90_transforms() {
+        let params = ckks::Params::new(ckks::preset("bench-n15-q610").unwrap().spec).unwrap();
+        let product = work(&params, &KeyRequest::new(), |e, x| e.mul_rescale(x, x));
+        assert_eq!((product.narrow_transforms, product.wide_transforms), (90, 0));
+    }
+
+    #[test]
+    fn a_rotation_is_a_key_switch_and_a_permutation() {
+        let params = params();
+        let rotation = work(&params, &KeyRequest::new(), |e, x| e.rotate(x, 3));
+        assert_eq!(rotation.transforms(), switch_transforms(Q, P, DIGITS));
+        assert_eq!(rotation.permuted, 2 * Q * N);
+        assert_eq!(rotation.key_bytes, params.rlwe().switching_key_bytes(params.top()));
+        let identity = work(&params, &KeyRequest::new(), |e, x| e.rotate(x, 0));
+        assert_eq!(identity, Work::default());
+    }
+
+    /// Each key and each weight is read once, whatever the keys are.
+    #[test]
+    fn a_matrix_reads_what_an_evaluator_holds() {
+        let spec = ckks::Spec::uniform(LOG_N, 50.0, 3, 40.0, vec![48.0; 2]);
+        let spec = ckks::Spec { insecure: true, fitted_p_bits: vec![48.0; 2], ..spec };
+        let params = ckks::Params::new(spec).unwrap();
+        let (rlwe, top) = (params.rlwe(), params.top());
+        let slots = params.max_slots();
+        let diagonal = |k: usize| (k, vec![Complex::new(0.5, k as f64); slots]);
+        let matrix = LinearTransform::new(LOG_N - 1, (0..7).map(diagonal).collect()).unwrap();
+        let (scale, out) = (params.scale_at(top), params.scale_at(Level(top.0 - 1)));
+        let plan = matrix.plan(LOG_N, params.chain(), top, scale, out).unwrap();
+        let stages = plan.rotation_sum().stages as u64;
+        assert!(stages > 1);
+        for fitted in [false, true] {
+            let mut request = plan.required_keys().clone();
+            if fitted {
+                request = request.into_fitted(rlwe);
+                assert_eq!(request.fitted.len(), 1);
+            }
+            let work = work(&params, &request, |e, x| plan.run(e, &plan, x));
+            assert_eq!(work.key_bytes, request.bytes(rlwe).unwrap());
+            let mut generator = KeyGenerator::new(rlwe).unwrap();
+            let secret = generator.secret_key().unwrap();
+            let keys = generator.evaluation_keys(&secret, &request).unwrap();
+            let evaluator = ckks::Evaluator::new(&params, Arc::new(keys)).unwrap();
+            assert_eq!(work.matrix_bytes, evaluator.prepare(&plan).unwrap().bytes());
+
+            let limbs = if fitted { rlwe.fitted_limbs(top).unwrap() } else { rlwe.key_limbs(top) };
+            let (digits, all) = (rlwe.digit_primes_of(limbs).len() as u64, limbs.count() as u64);
+            // A decomposition a stage; a division of one polynomial between, of two at the end.
+            assert_eq!(work.transforms(), all * (digits * stages + (stages - 1) + 2));
+            assert_eq!(work.permuted, 2 * all * N * request.count() as u64);
+        }
+    }
+
+    #[test]
+    fn work_becomes_time() {
+        let rates = Rates {
+            narrow_transform_ns: 100.0,
+            wide_transform_ns: 0.0,
+            streamed_product_ns: 10.0,
+            cached_product_ns: 2.0,
+            permuted_ns: 3.0,
+            row_byte_ns: 0.5,
+        };
+        let work = Work {
+            narrow_transforms: 1,
+            streamed_products: 2,
+            cached_products: 3,
+            permuted: 4,
+            row_bytes: 8,
+            key_bytes: 1000,
+            ..Work::default()
+        };
+        assert!((work.seconds(&rates) - 142e-9).abs() < 1e-18);
+        let mut twice = work;
+        twice += work;
+        assert_eq!(twice - work, work);
+    }
 }

@@ -249,3 +249,34 @@ fn fewer_slots_take_fewer_factors_and_are_raised_no_higher_than_they_need() {
         assert!(plan.eval_mod().output_level() >= full.eval_mod().output_level());
     }
 }
+
+/// Every matrix is read once; raising with the first one takes a key switch at level 0, the
+/// transforms of both polynomials at the primes that they are raised to and a division.
+#[test]
+fn work_is_that_of_the_plan() {
+    let Setup { params, bootstrapper, .. } =
+        Setup::new(Order::SlotsToCoeffsFirst, Values::Complex, LOG_N - 1);
+    let (plan, rlwe) = (bootstrapper.plan(), params.rlwe());
+    let work = plan.work(&params, 1).unwrap();
+    let stages: Vec<Stage> = work.iter().map(|&(stage, _)| stage).collect();
+    use Stage::{CoeffsToSlots, EvalMod, ModRaise, SlotsToCoeffs};
+    assert_eq!(stages, [SlotsToCoeffs, ModRaise, CoeffsToSlots, EvalMod]);
+    let matrix_bytes: u64 = work.iter().map(|(_, work)| work.matrix_bytes).sum();
+    assert_eq!(matrix_bytes, plan.matrix_bytes(&params));
+
+    let [low, raised] = [Level(0), plan.top()].map(|level| rlwe.raising_limbs(level).count());
+    let q = rlwe.limbs(plan.top()).q();
+    // One digit at level 0, whose primes both polynomials are lifted from.
+    let transforms = (1 + 2) * low + 2 * rlwe.limbs(Level(0)).q() + q + raised + 2 * raised;
+    assert_eq!(work[1].1.transforms(), transforms as u64);
+    let keys = plan.required_keys();
+    let raising =
+        KeyRequest { raise: keys.raise, raised: keys.raised.clone(), ..KeyRequest::new() };
+    assert_eq!(work[1].1.key_bytes, raising.bytes(rlwe).unwrap());
+
+    let twice = plan.work(&params, 2).unwrap();
+    for ((_, one), (stage, two)) in work.iter().zip(&twice) {
+        assert_eq!(two.transforms(), 2 * one.transforms(), "{stage:?}");
+        assert_eq!(two.matrix_bytes, one.matrix_bytes, "{stage:?}");
+    }
+}
