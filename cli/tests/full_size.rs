@@ -49,7 +49,7 @@ fn training_is_right_in_a_ring_of_2_16() {
 fn bootstrapping_is_right_and_timed_by_stages() {
     let _alone = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
     let set = sudare("params n16-boot --json").json();
-    let run = sudare("bench bootstrap --params n16-boot --runs 1 --json");
+    let run = sudare("bench bootstrap --params n16-boot --runs 1 --profile --json");
     let lines: Vec<Value> =
         run.ok().stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let ops: Vec<&str> = lines.iter().map(|line| line["op"].as_str().unwrap()).collect();
@@ -73,12 +73,50 @@ fn bootstrapping_is_right_and_timed_by_stages() {
     let time = |line: &Value| line["median_ms"].as_f64().unwrap();
     let stages: f64 = lines[1..].iter().map(time).sum();
     assert!((stages - time(&lines[0])).abs() < 1e-3 * stages, "{stages}");
+    assert_profiles(&lines);
     let (whole, bits) = (&lines[0], |field: &str| lines[0][field].as_f64().unwrap());
     assert!((bits("precision_bits") - set["precision_bits"].as_f64().unwrap()).abs() < 1.5);
     assert!(bits("worst_precision_bits") < bits("precision_bits"));
     assert_eq!(whole["levels_left"], set["levels_after"]);
     assert_eq!(whole["key_bytes"], set["evaluation_key_memory_bytes"]);
     assert_eq!(whole["matrix_bytes"], set["matrix_bytes"]);
+}
+
+/// Counts of the whole are the sums of those of stages, and times of the right size even if the
+/// machine has other work.
+fn assert_profiles(lines: &[Value]) {
+    let counts = [
+        "narrow_transforms",
+        "wide_transforms",
+        "streamed_products",
+        "cached_products",
+        "permuted",
+        "key_bytes",
+        "matrix_bytes",
+        "row_bytes",
+    ];
+    for name in counts {
+        let count = |line: &Value| line["profile"][name].as_u64().unwrap();
+        assert_eq!(count(&lines[0]), lines[1..].iter().map(count).sum::<u64>(), "{name}");
+    }
+    // Each matrix is read once.
+    assert_eq!(lines[0]["profile"]["matrix_bytes"], lines[0]["matrix_bytes"]);
+    for line in lines {
+        let (profile, number) = (&line["profile"], |value: &Value| value.as_f64().unwrap());
+        let ratio = number(&profile["predicted_ms"]) / number(&line["median_ms"]);
+        assert!((number(&profile["predicted_ratio"]) - ratio).abs() < 1e-9, "{line}");
+        assert!((0.2..5.0).contains(&ratio), "{line}");
+    }
+    let rates = [
+        "narrow_transform_ns",
+        "wide_transform_ns",
+        "streamed_product_ns",
+        "cached_product_ns",
+        "permuted_ns",
+        "row_byte_ns",
+    ];
+    assert_fields(&lines[0]["profile"]["rates"], &rates);
+    assert!(lines[1]["profile"]["rates"].is_null());
 }
 
 #[test]

@@ -154,6 +154,8 @@ fn mistakes_have_status_2_and_say_what_there_is() {
     sudare("bench bootstrap --params n16-boot --log-slots 0").mistake(&["1 to 15"]);
     sudare("bench bootstrap --params n16-boot --log-slots 5..x").mistake(&["5..15"]);
     sudare("bench bootstrap --params n16-boot --level 3").mistake(&["--level"]);
+    sudare("bench mul --params n13 --profile").mistake(&["--profile", "bootstrap"]);
+    sudare("bench bootstrap --params n16-boot --profile --small-keys").mistake(&["--small-keys"]);
     sudare("bench add --params n13 --log-slots 5").mistake(&["--log-slots is for"]);
     sudare("bench add --params n13 --radix 4").mistake(&["--radix is for"]);
     sudare("bench add --params n13 --ciphertexts 2").mistake(&["--ciphertexts"]);

@@ -24,4 +24,4 @@ pub use linear::{LinearPlan, LinearTransform};
 pub use lock_step::LockStep;
 pub use ops::Ops;
 pub use polynomial::{Basis, Polynomial, PolynomialPlan};
-pub use trace::{Trace, TraceCost, TracePlan};
+pub use trace::{Trace, TracePlan};

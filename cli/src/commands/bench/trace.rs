@@ -11,7 +11,7 @@ use published::{Published, published};
 use serde::Serialize;
 use std::{cmp::Ordering, sync::Arc};
 use sudare::{
-    circuits::{Trace, TracePlan},
+    circuits::{Trace, TracePlan, cost::Rates},
     ckks::{self, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params},
     rlwe::KeyGenerator,
 };
@@ -154,6 +154,7 @@ impl Session {
         let groups = plan.groups();
         let threads = par::threads();
         let h = groups.len() as u32;
+        let reference = Rates::reference(params.log_n());
         Ok(Traced {
             line: Line {
                 op: "trace".into(),
@@ -172,7 +173,7 @@ impl Session {
             m,
             h,
             chosen: self.trace(m)?.fastest(params.rlwe(), level)?.groups() == groups,
-            expected_ms: plan.cost(params.rlwe(), level)?.nanoseconds() / 1e6,
+            expected_ms: 1e3 * plan.work(params.rlwe(), level)?.seconds(&reference),
             groups,
             published: published(m, h, self.special, level.0, threads),
         })

@@ -64,6 +64,23 @@ pub struct Rates {
     pub row_byte_ns: f64,
 }
 
+impl Rates {
+    /// About those of one thread of the machine of `docs/performance.md` in rings of degree
+    /// `2^log_n`: good for comparing one plan with another.
+    #[must_use]
+    pub fn reference(log_n: u32) -> Self {
+        let row = f64::from(log_n) * f64::from(log_n).exp2();
+        Self {
+            narrow_transform_ns: 0.14 * row,
+            wide_transform_ns: 0.35 * row,
+            streamed_product_ns: 0.5,
+            cached_product_ns: 0.2,
+            permuted_ns: 0.4,
+            row_byte_ns: 1.0 / 16.0,
+        }
+    }
+}
+
 impl Work {
     /// Rows transformed.
     #[must_use]
@@ -354,30 +371,66 @@ impl Ledger<'_> {
         }
     }
 
-    fn sums_images(&mut self, limbs: LimbSet, groups: &[&[GaloisElement]]) {
+    /// A group of a sum of images, with `keys` and once with the identity or not.
+    fn sums_group(&mut self, limbs: LimbSet, keys: usize, identity: bool) {
         let (q, all) = (limbs.q(), limbs.count());
         let digits = self.params.digit_primes_of(limbs).len();
-        self.cached_products(q);
-        self.moves(q + all);
-        for group in groups {
-            self.cuts(limbs, Operand::Alone);
-            for g in *group {
-                if g.0 == 1 {
-                    self.cached_products(q);
-                    self.moves(q + all);
-                } else {
-                    self.multiplies_key(limbs, digits, 1);
-                    self.keeps(q, Operand::Alone);
-                    self.permutes(2 * all);
-                    self.moves(all);
-                }
-            }
-            // Both sums are written, and one is read again.
-            self.moves(3 * all);
-            self.divides(limbs, q, 1);
+        self.cuts(limbs, Operand::Alone);
+        for _ in 0..keys {
+            self.multiplies_key(limbs, digits, 1);
+            self.keeps(q, Operand::Alone);
+            self.permutes(2 * all);
+            self.moves(all);
         }
-        self.moves(all);
+        if identity {
+            self.cached_products(q);
+            self.moves(q + all);
+        }
+        // Both sums are written, and one is read again.
+        self.moves(3 * all);
         self.divides(limbs, q, 1);
+    }
+
+    /// Before the first group and after the last: the polynomial that stays undivided between.
+    fn raises_and_divides_kept(&mut self, limbs: LimbSet) {
+        let (q, all) = (limbs.q(), limbs.count());
+        self.cached_products(q);
+        self.moves(q + 2 * all);
+        self.divides(limbs, q, 1);
+    }
+
+    fn adds(&mut self, level: Level) {
+        self.moves(3 * 2 * self.params.limbs(level).q());
+    }
+}
+
+/// A group of a sum of images that is divided into groups.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ImageGroup {
+    pub images: usize,
+    /// Whether the input of the whole is added. If not, one of the images is the identity.
+    pub adds_input: bool,
+    /// Whether it is the last group.
+    pub last: bool,
+}
+
+impl ImageGroup {
+    pub(super) fn keys(self) -> usize {
+        self.images - usize::from(!self.adds_input)
+    }
+
+    /// With keys that are not fitted.
+    pub(super) fn work(self, params: &Params, level: Level) -> Work {
+        let mut ledger = Ledger { params, work: Work::default() };
+        let limbs = params.key_limbs(level);
+        ledger.sums_group(limbs, self.keys(), !self.adds_input);
+        if self.adds_input || self.last {
+            ledger.raises_and_divides_kept(limbs);
+        }
+        if self.adds_input {
+            ledger.adds(level);
+        }
+        ledger.work
     }
 }
 
@@ -480,12 +533,12 @@ impl Ops for Evaluator {
     }
     fn add(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
         let sum = self.slots.add(a, b)?;
-        self.add_rows(sum.level, 2, 0);
+        self.add_work(|ledger| ledger.adds(sum.level));
         Ok(sum)
     }
     fn sub(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
         let difference = self.slots.sub(a, b)?;
-        self.add_rows(difference.level, 2, 0);
+        self.add_work(|ledger| ledger.adds(difference.level));
         Ok(difference)
     }
     fn mul(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
@@ -524,10 +577,7 @@ impl Ops for Evaluator {
     fn mul_const(&self, a: &Self::Ct, c: Complex<f64>, scale: Scale) -> Result<Self::Ct> {
         let product = self.slots.mul_const(a, c, scale)?;
         self.add_rows(product.level, 1, 1);
-        if c.im == 0.0 {
-            // A copy is multiplied.
-            self.add_rows(product.level, 1, 0);
-        } else {
+        if c.im != 0.0 {
             self.add_work(|ledger| {
                 let limbs = ledger.params.limbs(product.level);
                 ledger.transforms(limbs, |_| 1);
@@ -565,7 +615,13 @@ impl Ops for Evaluator {
         let elements = groups.iter().copied().flatten().filter(|g| g.0 != 1);
         let needed = elements.fold(KeyRequest::new(), |all, &g| all.automorphism(g, a.level));
         let limbs = self.limbs(a.level, &needed);
-        self.add_work(|ledger| ledger.sums_images(limbs, groups));
+        self.add_work(|ledger| {
+            for group in groups {
+                let keys = group.iter().filter(|g| g.0 != 1).count();
+                ledger.sums_group(limbs, keys, keys < group.len());
+            }
+            ledger.raises_and_divides_kept(limbs);
+        });
         Ok(sum)
     }
     fn mod_raise(&self, a: &Self::Ct, to: Level, weight: Option<u32>) -> Result<Self::Ct> {

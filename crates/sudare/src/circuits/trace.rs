@@ -5,7 +5,7 @@
 //! rotation each (repeated doubling), or `h` larger ones (unrolling). An image costs a
 //! product with a key of its own, a group a decomposition and a division however many images
 //! it has ([`Ops::sum_images`]): fewer groups are faster until their keys cost more than the
-//! groups saved, see [`TraceCost`].
+//! groups saved, see [`TracePlan::work`].
 //!
 //! No sum uses a level or changes the scale. Values grow by up to the number of images, for
 //! which the modulus must have room. Images are the cheaper the fewer primes are left, so drop
@@ -29,7 +29,10 @@
 //! # Ok::<(), sudare::Error>(())
 //! ```
 
-use super::Ops;
+use super::{
+    Ops,
+    cost::{ImageGroup, Rates, Work},
+};
 use crate::{
     Error, Result,
     rlwe::{GaloisElement, KeyRequest, Level, Params},
@@ -133,7 +136,7 @@ impl Trace {
     /// [`Error::Circuit`] if there is no such plan: for more groups than doublings, or if a
     /// group had more than 256 images.
     pub fn unrolled(&self, groups: usize) -> Result<TracePlan> {
-        let keys = |group: GroupShape| group.keys as f64;
+        let keys = |group: ImageGroup| group.keys() as f64;
         match self.cheapest(groups, &mut Search::new(&keys)) {
             Some((_, split)) => Ok(self.plan(&split)),
             None => Err(Error::Circuit(format!(
@@ -144,14 +147,15 @@ impl Trace {
         }
     }
 
-    /// The groups of least time for ciphertexts at `level`, by [`TraceCost::nanoseconds`].
+    /// The groups of least time for ciphertexts at `level`, by [`Rates::reference`].
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`].
     pub fn fastest(&self, params: &Params, level: Level) -> Result<TracePlan> {
         params.check_level(level)?;
-        let nanoseconds = |group| TraceCost::of_group(params, level, group).nanoseconds();
-        let mut search = Search::new(&nanoseconds);
+        let rates = Rates::reference(params.log_n());
+        let seconds = |group: ImageGroup| group.work(params, level).seconds(&rates);
+        let mut search = Search::new(&seconds);
         let most = self.images().checked_ilog2().unwrap_or(0) as usize;
         let splits = (0..=most).filter_map(|groups| self.cheapest(groups, &mut search));
         let best = splits.min_by(|(a, _), (b, _)| a.total_cmp(b));
@@ -166,14 +170,15 @@ impl Trace {
         }
         let rest = groups.checked_sub(1)?;
         let alone = search.factors(self.count, rest, false).map(|(cost, factors)| {
-            let last = (search.cost)(GroupShape { keys: 1, ends: true });
+            let last = (search.cost)(ImageGroup { images: 2, adds_input: false, last: true });
             (cost + last, Split { factors, conjugates_merged: false })
         });
         let merged = |factor: usize| {
             let divides = self.count.is_multiple_of(factor) && 2 * factor <= MOST_IMAGES;
             let (cost, mut factors) =
                 divides.then(|| search.factors(self.count / factor, rest, false)).flatten()?;
-            let last = (search.cost)(GroupShape { keys: 2 * factor - 1, ends: true });
+            let last =
+                (search.cost)(ImageGroup { images: 2 * factor, adds_input: false, last: true });
             factors.push(factor);
             Some((cost + last, Split { factors, conjugates_merged: true }))
         };
@@ -215,25 +220,17 @@ struct Split {
     conjugates_merged: bool,
 }
 
-/// What the cost of a group depends on.
-#[derive(Debug, Clone, Copy)]
-struct GroupShape {
-    keys: usize,
-    /// Whether both polynomials are divided: the whole ends, or the input is added.
-    ends: bool,
-}
-
 /// Factors of a [`Split`] with their cost.
 type Priced = (f64, Vec<usize>);
 
 /// The cheapest factors of numbers of rotations, found once each.
 struct Search<'a> {
-    cost: &'a dyn Fn(GroupShape) -> f64,
+    cost: &'a dyn Fn(ImageGroup) -> f64,
     known: BTreeMap<(usize, usize, bool), Option<Priced>>,
 }
 
 impl<'a> Search<'a> {
-    fn new(cost: &'a dyn Fn(GroupShape) -> f64) -> Self {
+    fn new(cost: &'a dyn Fn(ImageGroup) -> f64) -> Self {
         Self { cost, known: BTreeMap::new() }
     }
 
@@ -255,11 +252,10 @@ impl<'a> Search<'a> {
         let all = || 2..=count.min(MOST_IMAGES);
         for factor in all().filter(leaving(0)).chain(all().filter(leaving(1))) {
             let adds_input = count % factor == 1;
-            let keys = factor - usize::from(!adds_input);
             let Some((cost, mut factors)) = self.factors(count / factor, groups - 1, false) else {
                 continue;
             };
-            let cost = cost + (self.cost)(GroupShape { keys, ends: adds_input || last });
+            let cost = cost + (self.cost)(ImageGroup { images: factor, adds_input, last });
             if best.as_ref().is_none_or(|(least, _)| cost < *least) {
                 factors.push(factor);
                 best = Some((cost, factors));
@@ -300,20 +296,19 @@ impl TracePlan {
         images.fold(KeyRequest::new(), |request, &g| request.automorphism(g, level))
     }
 
-    /// What a sum at `level` takes.
+    /// What a sum at `level` takes, with keys that are not fitted.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`].
-    pub fn cost(&self, params: &Params, level: Level) -> Result<TraceCost> {
+    pub fn work(&self, params: &Params, level: Level) -> Result<Work> {
         params.check_level(level)?;
-        let mut cost = TraceCost { log_n: params.log_n(), ..TraceCost::default() };
+        let mut work = Work::default();
         for (i, group) in self.groups.iter().enumerate() {
-            let keys = group.images.iter().filter(|g| g.0 != 1).count();
-            let ends = group.adds_input || i + 1 == self.groups.len();
-            let group = GroupShape { keys, ends };
-            cost = cost.plus(TraceCost::of_group(params, level, group));
+            let (images, adds_input) = (group.images.len(), group.adds_input);
+            let last = i + 1 == self.groups.len();
+            work += ImageGroup { images, adds_input, last }.work(params, level);
         }
-        Ok(cost)
+        Ok(work)
     }
 
     /// The sum, at the level and the scale of `x`.
@@ -342,67 +337,11 @@ impl TracePlan {
     }
 }
 
-/// Work of a sum of images, in rows of `N` words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TraceCost {
-    log_n: u32,
-    /// Transforms.
-    pub transforms: u64,
-    /// Products of rows with constants, in changes of basis.
-    pub conversions: u64,
-    /// Rows of images that are summed.
-    pub images: u64,
-    /// Bytes of the keys that are read.
-    pub key_bytes: u64,
-}
-
-impl TraceCost {
-    /// A group of one decomposition and one division, or of two if it divides both
-    /// polynomials.
-    fn of_group(params: &Params, level: Level, group: GroupShape) -> Self {
-        let (limbs, digits) = (params.key_limbs(level), params.digit_primes(level));
-        let (q, p, all) = (limbs.q() as u64, limbs.p() as u64, limbs.count() as u64);
-        let lifted = digits.iter().map(|owned| all - owned.len() as u64);
-        let raised = digits.iter().map(|owned| (owned.len() as u64) * (all - owned.len() as u64));
-        let divisions = 1 + u64::from(group.ends);
-        let keys = group.keys as u64;
-        Self {
-            log_n: params.log_n(),
-            transforms: q + lifted.sum::<u64>() + divisions * all,
-            conversions: raised.sum::<u64>() + divisions * p * q,
-            images: 2 * all * keys,
-            key_bytes: keys * params.switching_key_bytes(level),
-        }
-    }
-
-    fn plus(self, other: Self) -> Self {
-        Self {
-            log_n: self.log_n,
-            transforms: self.transforms + other.transforms,
-            conversions: self.conversions + other.conversions,
-            images: self.images + other.images,
-            key_bytes: self.key_bytes + other.key_bytes,
-        }
-    }
-
-    /// The time that this takes on one thread of the machine of `docs/performance.md`, good
-    /// for comparing one plan with another. Weights were fitted to sums of `2^15` images in 5 to
-    /// 15 groups at `N = 2^15`.
-    #[must_use]
-    pub fn nanoseconds(&self) -> f64 {
-        let words = f64::from(self.log_n).exp2();
-        let per_word = 0.2 * f64::from(self.log_n) * self.transforms as f64
-            + 0.25 * self.conversions as f64
-            + 1.6 * self.images as f64;
-        words * per_word + 0.08 * self.key_bytes as f64
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        circuits::sim,
+        circuits::{cost, sim},
         ckks::{self, Chain, Complex, Scale},
     };
 
@@ -530,10 +469,12 @@ mod tests {
         for count in 1..=SLOTS {
             let trace = Trace::inner_sum(LOG_N, 1, count).unwrap();
             for level in (0..4).map(Level) {
-                let cost = |plan: &TracePlan| plan.cost(params.rlwe(), level).unwrap();
-                let least = cost(&trace.fastest(params.rlwe(), level).unwrap()).nanoseconds();
+                let rates = Rates::reference(LOG_N);
+                let seconds =
+                    |plan: &TracePlan| plan.work(params.rlwe(), level).unwrap().seconds(&rates);
+                let least = seconds(&trace.fastest(params.rlwe(), level).unwrap());
                 for plan in plans(&trace) {
-                    assert!(least <= cost(&plan).nanoseconds() * (1.0 + 1e-9), "{plan:?}");
+                    assert!(least <= seconds(&plan) * (1.0 + 1e-9), "{plan:?}");
                 }
             }
         }
@@ -551,11 +492,25 @@ mod tests {
         let mut groups = plan.groups();
         groups.sort_unstable();
         assert_eq!(groups, [2, 4, 4]);
-        let cost = plan.cost(params.rlwe(), Level(1)).unwrap();
-        assert_eq!(cost.transforms, 3 * (2 + 2 + 4) + 4);
-        assert_eq!(cost.conversions, 3 * (4 + 4) + 4);
-        assert_eq!(cost.images, 2 * 4 * 7);
-        assert_eq!(cost.key_bytes, plan.required_keys(Level(1)).bytes(params.rlwe()).unwrap());
+        let work = plan.work(params.rlwe(), Level(1)).unwrap();
+        assert_eq!(work.transforms(), 3 * (2 + 2 + 4) + 4);
+        assert_eq!(work.permuted, (2 * 4 * 7) << LOG_N);
+        assert_eq!(work.key_bytes, plan.required_keys(Level(1)).bytes(params.rlwe()).unwrap());
+    }
+
+    #[test]
+    fn costs_are_those_of_an_evaluator_that_counts() {
+        let params = params();
+        let level = Level(1);
+        for trace in [11, 12, 32].map(|count| Trace::inner_sum(LOG_N, 1, count).unwrap()) {
+            for plan in plans(&trace) {
+                let e = cost::Evaluator::new(&params, &KeyRequest::new());
+                let zeros = vec![zero(); SLOTS];
+                let x = e.slots().encrypt(&zeros, level, params.scale_at(level)).unwrap();
+                plan.run(&e, &x).unwrap();
+                assert_eq!(e.work(), plan.work(params.rlwe(), level).unwrap(), "{plan:?}");
+            }
+        }
     }
 
     #[test]
