@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use sudare::{
     Error,
     circuits::{Complex, LinearPlan, LinearTransform, Ops, sim},
-    ckks::{Ciphertext, Evaluator, Params, Spec},
+    ckks::{Ciphertext, Evaluator, Params, RotationSum, Spec},
     rlwe::{KeyGenerator, KeyRequest, Level},
 };
 use sudare_arith::{par, prng::Seed};
@@ -178,6 +178,41 @@ fn what_cannot_be_is_refused() {
     let none = Arc::new(keygen.evaluation_keys(&secret, &KeyRequest::new()).unwrap());
     let without = Evaluator::new(&params, none).unwrap();
     assert!(matches!(run(&without, &x), Err(Error::KeyMismatch { .. })));
+}
+
+/// More than are kept in cache at a time; a stage without any of the first, and gaps.
+#[test]
+fn many_baby_steps_are_summed_in_groups() {
+    let params = params();
+    let (level, log_slots, giant) = (params.top(), LOG_N - 1, 70);
+    let weight = |stage: usize, step: usize| {
+        let there = if stage == 0 { step % 5 != 3 } else { step >= 40 };
+        there.then(|| values(1 << log_slots, (100 * stage + step) as f64))
+    };
+    let sum = RotationSum {
+        level,
+        log_slots,
+        scale: params.chain().divisor(level),
+        baby: (0..giant).collect(),
+        giant,
+        stages: 2,
+        ephemeral_weight: None,
+    };
+    let keys = KeyRequest::new().rotations(LOG_N, 1..=giant, level);
+    let s = Session::from_seed(params, &Seed::from_bytes([4; 32]), &keys);
+    let weights = s.evaluator.encode_weights(sum, weight).unwrap();
+    let x = values(1 << log_slots, 0.5);
+    let found = s.evaluator.transform(&encrypt(&s, &x, level, 1), &weights).unwrap();
+    let mut expected = vec![Complex { re: 0.0, im: 0.0 }; x.len()];
+    for (stage, step) in (0..2).flat_map(|stage| (0..giant as usize).map(move |b| (stage, b))) {
+        let Some(weights) = weight(stage, step) else { continue };
+        for (i, out) in expected.iter_mut().enumerate() {
+            let turned = i + stage * giant as usize;
+            *out = *out + weights[turned % x.len()] * x[(turned + step) % x.len()];
+        }
+    }
+    let bits = precision(&s, &found, &expected);
+    assert!(bits > 20.0, "{bits} bits");
 }
 
 /// With fitted keys of two and three special primes at levels 1 and 2, and none above.

@@ -14,13 +14,9 @@ use crate::{
 use core::ops::{AddAssign, Sub};
 use serde::Serialize;
 use std::sync::{Mutex, PoisonError};
-use sudare_arith::Permutation;
 
 /// Bits of the largest primes with the fast kernels of machines that have any.
 const NARROW_BITS: u32 = 50;
-
-/// Of one core, about.
-const SECOND_CACHE_BYTES: u64 = 2 << 20;
 
 /// What an evaluator does, by what limits it. A row is `N` residues modulo one prime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -271,18 +267,11 @@ impl Ledger<'_> {
     /// weights in cache unless the images alone fill it, which then come from memory, too.
     fn multiplies_matrix(&mut self, limbs: LimbSet, plan: &LinearPlan, count: usize) {
         let (weights, sum, all) = (plan.weights(), plan.rotation_sum(), limbs.count());
-        let block = 8 * Permutation::block_words(self.params.log_n()) as u64;
-        let spills = 2 * sum.baby.len() as u64 * block > SECOND_CACHE_BYTES;
-        let readings = if spills { 2 * count as u64 } else { 1 };
         let residues = self.residues(weights * all);
-        self.work.streamed_products += readings * residues;
-        self.work.cached_products += (2 * count as u64 - readings) * residues;
-        let bytes = weights as u64 * self.params.basis().packed_bytes(limbs);
-        self.work.matrix_bytes += readings * bytes;
+        self.work.streamed_products += residues;
+        self.work.cached_products += (2 * count as u64 - 1) * residues;
+        self.work.matrix_bytes += weights as u64 * self.params.basis().packed_bytes(limbs);
         self.moves(2 * count * sum.stages * all);
-        if spills {
-            self.moves(2 * count * (sum.baby.len() + weights) * all);
-        }
     }
 
     fn transforms_slots(&mut self, limbs: LimbSet, plan: &LinearPlan, count: usize) {

@@ -30,6 +30,53 @@ pub(crate) struct StageWeights {
     pub(crate) polys: PackedPolys,
 }
 
+/// Images of which a block at a time is kept in the second cache, a megabyte.
+const IMAGES: usize = 32;
+
+/// Where in a row.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    modulus: &'a Modulus,
+    /// Number of the prime.
+    limb: usize,
+    /// The first word.
+    start: usize,
+}
+
+impl StageWeights {
+    /// The part of a group of [`IMAGES`] images in a block of both sums: written for the first
+    /// group, else added. `blocks` has both halves of each image; needs room for two.
+    fn sum_group(
+        &self,
+        Place { modulus: m, limb, start }: Place<'_>,
+        group: usize,
+        blocks: &[u64],
+        scratch: &mut [u64],
+        sum: [&mut [u64]; 2],
+    ) {
+        let (words, width) = (sum[0].len(), m.packed_bytes());
+        let members = self.steps.iter().enumerate().filter(|(_, step)| **step / IMAGES == group);
+        let (weights, places): (Vec<&[u8]>, Vec<usize>) = members
+            .map(|(k, step)| {
+                let row = &self.polys.row(k, limb)[width * start..][..width * words];
+                (row, 2 * words * (step % IMAGES))
+            })
+            .unzip();
+        let half = |half: usize| -> Vec<&[u64]> {
+            places.iter().map(|place| &blocks[place + half * words..][..words]).collect()
+        };
+        let [a, b] = [0, 1].map(half);
+        if group == 0 {
+            return m.mul_sums_packed(sum, [&a, &b], &weights);
+        }
+        let (first, second) = scratch.split_at_mut(words);
+        m.mul_sums_packed([first, second], [&a, &b], &weights);
+        for (sum, part) in sum.into_iter().zip([&*first, &*second]) {
+            m.add_assign(sum, part);
+        }
+    }
+}
+
 /// Two polynomials modulo `QP`, to be divided by `P`.
 type Raised = [RnsPoly<Eval>; 2];
 
@@ -163,34 +210,27 @@ fn weighted_sums<'b, S>(
     par::for_limbs(
         by_limb(&mut sums, limbs.count()).into_iter().enumerate(),
         |within, (i, sums)| {
-            let m = basis.modulus(limbs, i);
-            let width = m.packed_bytes();
+            let modulus = basis.modulus(limbs, i);
             let steps = steps(i);
             let images = |k| steps.iter().map(|step| image(k, i, step)).collect();
             let images: Vec<Vec<Image<'_>>> = (0..count).map(images).collect();
             let words = Permutation::block_words(basis.log_n());
             let most = images.iter().map(Vec::len).max().unwrap_or(0);
-            let room = || basis.pool().take(2 * words * (most + 1));
+            let room = || basis.pool().take(2 * words * (most.min(IMAGES) + 1));
             within.for_blocks(columns(sums.into_iter(), words), room, |room, (start, mut sums)| {
                 let (scratch, blocks) = room.split_at_mut(2 * words);
+                let place = Place { modulus, limb: i, start };
                 for (images, sums) in images.iter().zip(sums.chunks_mut(2 * weights.len())) {
-                    for (image, block) in images.iter().zip(blocks.chunks_mut(2 * words)) {
-                        let (first, second) = block.split_at_mut(words);
-                        image.write(m, start, scratch, [first, second]);
-                    }
-                    for (sum, StageWeights { steps, polys }) in
-                        sums.as_chunks_mut().0.iter_mut().zip(weights)
-                    {
-                        let weights: Vec<&[u8]> = (0..steps.len())
-                            .map(|k| &polys.row(k, i)[width * start..][..width * words])
-                            .collect();
-                        let half = |half: usize| -> Vec<&[u64]> {
-                            let block =
-                                |&step: &usize| &blocks[(2 * step + half) * words..][..words];
-                            steps.iter().map(block).collect()
-                        };
-                        let [a, b] = [0, 1].map(half);
-                        m.mul_sums_packed(sum.each_mut().map(|sum| &mut **sum), [&a, &b], &weights);
+                    for group in 0..images.len().div_ceil(IMAGES).max(1) {
+                        let group_images = images.iter().skip(group * IMAGES).take(IMAGES);
+                        for (image, block) in group_images.zip(blocks.chunks_mut(2 * words)) {
+                            let (first, second) = block.split_at_mut(words);
+                            image.write(modulus, start, scratch, [first, second]);
+                        }
+                        for (sum, stage) in sums.as_chunks_mut().0.iter_mut().zip(weights) {
+                            let sum = sum.each_mut().map(|sum| &mut **sum);
+                            stage.sum_group(place, group, blocks, scratch, sum);
+                        }
                     }
                 }
             });
