@@ -2,6 +2,7 @@ mod bootstrap;
 mod circuit;
 mod fma;
 mod matrices;
+mod parties;
 mod published;
 mod rates;
 mod strategies;
@@ -10,23 +11,21 @@ mod trace;
 use crate::{
     error::{Error, Result},
     output::{self, Output},
-    progress::{self, Progress},
+    progress::Progress,
     sets::Set,
 };
 use circuit::Circuit;
 use clap::ValueEnum;
 use matrices::{Matrices, Radix};
+use parties::Parties;
 use serde::Serialize;
 use std::{
     num::NonZeroU32,
-    sync::Arc,
     time::{Duration, Instant},
 };
 use sudare::{
-    ckks::{
-        Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Plaintext, Scale,
-    },
-    rlwe::{GaloisElement, KeyGenerator, KeyRequest, Level},
+    ckks::{Ciphertext, Complex, Params, Plaintext, Scale},
+    rlwe::{GaloisElement, KeyRequest, Level},
 };
 use sudare_arith::{
     Isa, NttTable, par,
@@ -476,11 +475,7 @@ struct Session {
     params: Params,
     level: Level,
     scale: Scale,
-    seed: Seed,
-    encoder: Encoder,
-    encryptor: Encryptor,
-    evaluator: Evaluator,
-    decryptor: Decryptor,
+    parties: Parties,
     x: Vec<Complex<f64>>,
     y: Vec<Complex<f64>>,
     transforms: Vec<(Op, Matrices)>,
@@ -511,29 +506,21 @@ impl Session {
         for (_, matrices) in &transforms {
             request |= matrices.required_keys();
         }
-        let mut generator = KeyGenerator::new(params.rlwe())?;
-        let secret = generator.secret_key()?;
-        let public = Arc::new(generator.public_key(&secret)?);
-        let keys = progress::evaluation_keys("Making keys", &mut generator, &secret, &request)?;
-        let seed = Seed::random().map_err(sudare::Error::from)?;
+        let parties = Parties::new(params, &request)?;
         let slots = params.max_slots();
         Ok(Self {
             params: params.clone(),
             level,
             scale: params.scale_at(level),
-            encoder: Encoder::new(params),
-            encryptor: Encryptor::new(params, public)?,
-            evaluator: Evaluator::new(params, Arc::new(keys))?,
-            decryptor: Decryptor::new(params, secret)?,
-            x: uniform(&seed, "x", slots),
-            y: uniform(&seed, "y", slots),
-            seed,
+            x: parties.uniform("x", slots),
+            y: parties.uniform("y", slots),
+            parties,
             transforms,
         })
     }
 
     fn measure(&self, op: Op, runs: u32) -> Result<Measured> {
-        let (encoder, evaluator) = (&self.encoder, &self.evaluator);
+        let Parties { encoder, encryptor, evaluator, decryptor, .. } = &self.parties;
         let half = Complex { re: 0.5, im: 0.0 };
         let rotated = |k: i64| -> Vec<Complex<f64>> {
             let mut slots = self.x.clone();
@@ -556,11 +543,11 @@ impl Session {
             }
             Op::Encrypt => {
                 let plain = self.plain(&self.x)?;
-                self.ciphertext(runs, &self.x, || Ok(self.encryptor.encrypt(&plain)?))
+                self.ciphertext(runs, &self.x, || Ok(encryptor.encrypt(&plain)?))
             }
             Op::Decrypt => {
                 let a = self.encrypted(&self.x)?;
-                let (time, plain) = time(runs, || Ok(self.decryptor.decrypt(&a)?))?;
+                let (time, plain) = time(runs, || Ok(decryptor.decrypt(&a)?))?;
                 self.measured(time, &encoder.decode(&plain)?, &self.x, 2 * self.poly_bytes())
             }
             Op::Add => {
@@ -618,7 +605,7 @@ impl Session {
                 })?;
                 let mut precision_bits = f64::INFINITY;
                 for (k, found) in (1..).zip(&all) {
-                    let bits = precision(&self.opened(found)?, &rotated(k));
+                    let bits = precision(&self.parties.open(found)?, &rotated(k));
                     precision_bits = precision_bits.min(bits);
                 }
                 let bytes = HOISTED as u64 * self.key_bytes();
@@ -629,7 +616,7 @@ impl Session {
                 let circuit = Circuit::new(op, &self.params)?;
                 let (slots, expected) = circuit.example(&self.x);
                 let plain = encoder.encode_real(&slots, circuit.level(), circuit.scale())?;
-                let a = self.encryptor.encrypt(&plain)?;
+                let a = encryptor.encrypt(&plain)?;
                 let found = self.with_key(runs, &expected, || circuit.run(evaluator, &a))?;
                 Ok(Measured { level: circuit.level(), ..found })
             }
@@ -647,8 +634,9 @@ impl Session {
             return Err(Error::Bug(format!("{} has no matrices", op.name())));
         };
         let slots = &self.x[..1 << matrices.log_slots()];
-        let (a, prepared) = (self.encrypted(slots)?, matrices.prepare(&self.evaluator)?);
-        let run = || matrices.run(&self.evaluator, &prepared, &a);
+        let evaluator = &self.parties.evaluator;
+        let (a, prepared) = (self.encrypted(slots)?, matrices.prepare(evaluator)?);
+        let run = || matrices.run(evaluator, &prepared, &a);
         let found = self.ciphertext(runs, &matrices.apply(slots), run)?;
         let bytes = matrices.required_keys().bytes(self.params.rlwe())?;
         Ok(Measured { bytes, log_slots: Some(matrices.log_slots()), ..found })
@@ -668,15 +656,11 @@ impl Session {
     }
 
     fn plain(&self, slots: &[Complex<f64>]) -> Result<Plaintext> {
-        Ok(self.encoder.encode(slots, self.level, self.scale)?)
+        Ok(self.parties.encoder.encode(slots, self.level, self.scale)?)
     }
 
     fn encrypted(&self, slots: &[Complex<f64>]) -> Result<Ciphertext> {
-        Ok(self.encryptor.encrypt(&self.plain(slots)?)?)
-    }
-
-    fn opened(&self, a: &Ciphertext) -> Result<Vec<Complex<f64>>> {
-        Ok(self.encoder.decode(&self.decryptor.decrypt(a)?)?)
+        self.parties.encrypt(slots, self.level, self.scale)
     }
 
     fn ciphertext(
@@ -686,7 +670,8 @@ impl Session {
         work: impl FnMut() -> Result<Ciphertext>,
     ) -> Result<Measured> {
         let (time, a) = time(runs, work)?;
-        let measured = self.measured(time, &self.opened(&a)?, expected, 2 * self.poly_bytes())?;
+        let measured =
+            self.measured(time, &self.parties.open(&a)?, expected, 2 * self.poly_bytes())?;
         Ok(Measured { log2_scale: a.scale().log2(), ..measured })
     }
 
@@ -732,7 +717,7 @@ impl Session {
         let table = narrow
             .max_by_key(|table| table.modulus().value())
             .unwrap_or_else(|| basis.table(basis.all(), 0));
-        let mut stream = Stream::new(&self.seed, "row", 0);
+        let mut stream = self.parties.stream("row");
         let row: Vec<u64> =
             (0..basis.n()).map(|_| table.modulus().reduce(stream.next_u64())).collect();
         let mut work = row.clone();

@@ -1,25 +1,26 @@
 use super::{
     Line, Time,
+    parties::Parties,
     published::{Published, published},
-    rates, summary, uniform,
+    rates, summary,
 };
 use crate::{
     error::{Error, Result},
     machine,
     output::{self, Output, say},
-    progress::{self, Progress},
+    progress::Progress,
 };
 use serde::Serialize;
-use std::{ops::RangeInclusive, sync::Arc, time::Instant};
+use std::{ops::RangeInclusive, time::Instant};
 use sudare::{
     circuits::{
         bootstrap::{BootstrapPlan, BootstrapPreset, Bootstrapper, Order, Stage, Values},
         cost::{Rates, Work},
     },
-    ckks::{Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params},
-    rlwe::{KeyGenerator, Level},
+    ckks::{Ciphertext, Complex, Evaluator, Params},
+    rlwe::Level,
 };
-use sudare_arith::{Isa, par, prng::Seed};
+use sudare_arith::{Isa, par};
 
 /// What to time, beside the parameter set.
 pub(super) struct Options<'a> {
@@ -179,10 +180,12 @@ impl Case {
 
     /// The line of the whole and of its stages, every result checked.
     fn measure(self, set: &BootstrapPreset, options: &Options<'_>) -> Result<Vec<Bootstrapped>> {
-        let (keygen_s, session) = timed(|| Session::new(&self, options.small_keys))?;
+        let request = self.plan.required_keys();
+        let (keygen_s, parties) =
+            timed(|| Parties::with_small_keys(&self.params, request, options.small_keys))?;
         let (prepare_s, bootstrapper) = timed(|| {
             let _progress = Progress::new("Preparing matrices", 0);
-            Ok(self.plan.prepare(&session.evaluator)?)
+            Ok(self.plan.prepare(&parties.evaluator)?)
         })?;
 
         let stages = stages(self.plan.spec().order);
@@ -196,9 +199,9 @@ impl Case {
                 Progress::new("Bootstrapping", (options.runs as usize + 1) * stages.len());
             // The first run is the warm-up.
             for run in 0..=options.runs {
-                let inputs = session.inputs(run, options.ciphertexts)?;
+                let inputs = self.inputs(&parties, run, options.ciphertexts)?;
                 let done = run as usize * stages.len();
-                let marks = self.once(&session, &bootstrapper, &inputs, &mut errors, |stage| {
+                let marks = self.once(&parties, &bootstrapper, &inputs, &mut errors, |stage| {
                     progress.set(done + stage);
                 })?;
                 check(set, &self.plan, &errors)?;
@@ -274,24 +277,48 @@ impl Case {
     /// One run, its errors added to `errors`: the milliseconds of each stage.
     fn once(
         &self,
-        session: &Session,
+        parties: &Parties,
         bootstrapper: &Bootstrapper<Evaluator>,
         inputs: &[Ciphertext],
         errors: &mut Errors,
         progress: impl Fn(usize),
     ) -> Result<Vec<f64>> {
         let expected: Vec<_> =
-            inputs.iter().map(|input| session.opened(input)).collect::<Result<_>>()?;
+            inputs.iter().map(|input| self.opened(parties, input)).collect::<Result<_>>()?;
         let (mut marks, mut last) = (Vec::new(), Instant::now());
-        let refreshed = bootstrapper.run_with(&session.evaluator, inputs, |_| {
+        let refreshed = bootstrapper.run_with(&parties.evaluator, inputs, |_| {
             marks.push(last.elapsed().as_secs_f64() * 1e3);
             last = Instant::now();
             progress(marks.len());
         })?;
         for (refreshed, expected) in refreshed.iter().zip(&expected) {
-            errors.add(&session.opened(refreshed)?, expected);
+            errors.add(&self.opened(parties, refreshed)?, expected);
         }
         Ok(marks)
+    }
+
+    /// Fresh random slots, encrypted.
+    fn inputs(&self, parties: &Parties, run: u32, count: usize) -> Result<Vec<Ciphertext>> {
+        let (spec, size) = (self.plan.spec(), f64::from(self.integer_bits()).exp2());
+        let encrypted = |i| {
+            let mut slots =
+                parties.uniform(&format!("run {run}, ciphertext {i}"), 1 << spec.log_slots);
+            for slot in &mut slots {
+                let im = if spec.values == Values::Real { 0.0 } else { slot.im };
+                *slot = Complex { re: slot.re * size, im: im * size };
+            }
+            parties.encrypt(&slots, self.plan.input_level(), self.plan.input_scale())
+        };
+        (0..count).map(encrypted).collect()
+    }
+
+    /// The slots of a ciphertext, as far as bootstrapping keeps them.
+    fn opened(&self, parties: &Parties, a: &Ciphertext) -> Result<Vec<Complex<f64>>> {
+        let mut slots = parties.open(a)?;
+        if self.plan.spec().values == Values::Real {
+            slots.iter_mut().for_each(|slot| slot.im = 0.0);
+        }
+        Ok(slots)
     }
 
     /// Level of the operands of a stage.
@@ -381,65 +408,6 @@ impl Errors {
 
     fn worst_bits(&self) -> f64 {
         -self.worst.log2()
-    }
-}
-
-/// Keys, and what the owner needs to make inputs and open results.
-struct Session {
-    seed: Seed,
-    level: Level,
-    /// Of slots.
-    size: f64,
-    plan: BootstrapPlan,
-    encoder: Encoder,
-    encryptor: Encryptor,
-    evaluator: Evaluator,
-    decryptor: Decryptor,
-}
-
-impl Session {
-    fn new(case: &Case, small_keys: bool) -> Result<Self> {
-        let (params, plan) = (&case.params, case.plan.clone());
-        let mut generator = KeyGenerator::new(params.rlwe())?.small_keys(small_keys);
-        let secret = generator.secret_key()?;
-        let public = Arc::new(generator.public_key(&secret)?);
-        let request = plan.required_keys();
-        let keys = progress::evaluation_keys("Making keys", &mut generator, &secret, request)?;
-        Ok(Self {
-            seed: Seed::random().map_err(sudare::Error::from)?,
-            level: plan.input_level(),
-            size: f64::from(case.integer_bits()).exp2(),
-            encoder: Encoder::new(params),
-            encryptor: Encryptor::new(params, public)?,
-            evaluator: Evaluator::new(params, Arc::new(keys))?,
-            decryptor: Decryptor::new(params, secret)?,
-            plan,
-        })
-    }
-
-    /// Fresh random slots, encrypted.
-    fn inputs(&self, run: u32, count: usize) -> Result<Vec<Ciphertext>> {
-        let spec = self.plan.spec();
-        let encrypted = |i| {
-            let label = format!("run {run}, ciphertext {i}");
-            let mut slots = uniform(&self.seed, &label, 1 << spec.log_slots);
-            for slot in &mut slots {
-                let im = if spec.values == Values::Real { 0.0 } else { slot.im };
-                *slot = Complex { re: slot.re * self.size, im: im * self.size };
-            }
-            let plain = self.encoder.encode(&slots, self.level, self.plan.input_scale())?;
-            Ok(self.encryptor.encrypt(&plain)?)
-        };
-        (0..count).map(encrypted).collect()
-    }
-
-    /// The slots of a ciphertext, as far as bootstrapping keeps them.
-    fn opened(&self, a: &Ciphertext) -> Result<Vec<Complex<f64>>> {
-        let mut slots = self.encoder.decode(&self.decryptor.decrypt(a)?)?;
-        if self.plan.spec().values == Values::Real {
-            slots.iter_mut().for_each(|slot| slot.im = 0.0);
-        }
-        Ok(slots)
     }
 }
 

@@ -1,27 +1,21 @@
-use super::{Line, NOISE_BITS, Time, precision, summary, uniform};
+use super::{Line, NOISE_BITS, Time, parties::Parties, precision, summary};
 use crate::{
     error::{Error, Result},
     machine,
     output::{self, Output},
-    progress::{self, Progress},
+    progress::Progress,
     sets::Set,
 };
 use clap::ValueEnum;
 use serde::Serialize;
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 use sudare::{
-    ckks::{
-        Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Plaintext, Scale,
-    },
-    rlwe::{KeyGenerator, KeyRequest, Level},
+    ckks::{Ciphertext, Complex, Params, Scale},
+    rlwe::{KeyRequest, Level},
 };
 use sudare_arith::{
     Isa,
     par::{self, Strategy},
-    prng::Seed,
 };
 
 /// What to time; everything where a list is empty.
@@ -158,10 +152,7 @@ struct Session {
     name: String,
     params: Params,
     levels: Vec<Level>,
-    encoder: Encoder,
-    encryptor: Encryptor,
-    evaluator: Evaluator,
-    decryptor: Decryptor,
+    parties: Parties,
     x: Vec<Complex<f64>>,
     y: Vec<Complex<f64>>,
 }
@@ -183,21 +174,14 @@ impl Session {
         let request = KeyRequest::new().relinearize(top).rotations(params.log_n(), [1], top);
         let needed = request.bytes(params.rlwe())?.saturating_add(WORKING_BYTES);
         machine::check_memory("keys", needed, "take lower levels or a smaller set")?;
-        let mut generator = KeyGenerator::new(params.rlwe())?;
-        let secret = generator.secret_key()?;
-        let public = Arc::new(generator.public_key(&secret)?);
-        let keys = progress::evaluation_keys("Making keys", &mut generator, &secret, &request)?;
-        let seed = Seed::random().map_err(sudare::Error::from)?;
+        let parties = Parties::new(&params, &request)?;
         let slots = params.max_slots();
         Ok(Self {
             name: preset.name,
             levels,
-            encoder: Encoder::new(&params),
-            encryptor: Encryptor::new(&params, public)?,
-            evaluator: Evaluator::new(&params, Arc::new(keys))?,
-            decryptor: Decryptor::new(&params, secret)?,
-            x: uniform(&seed, "x", slots),
-            y: uniform(&seed, "y", slots),
+            x: parties.uniform("x", slots),
+            y: parties.uniform("y", slots),
+            parties,
             params,
         })
     }
@@ -216,19 +200,17 @@ struct Work<'a> {
 impl<'a> Work<'a> {
     fn new(session: &'a Session, op: Op, level: Level) -> Result<Self> {
         let scale = session.params.scale_at(level);
-        let plain = |slots: &[Complex<f64>]| -> Result<Plaintext> {
-            Ok(session.encoder.encode(slots, level, scale)?)
-        };
-        let [x, y] = [plain(&session.x)?, plain(&session.y)?];
-        let (mut a, b) = (session.encryptor.encrypt(&x)?, session.encryptor.encrypt(&y)?);
+        let Session { parties, x, y, .. } = session;
+        let [mut a, b] = [parties.encrypt(x, level, scale)?, parties.encrypt(y, level, scale)?];
         if op == Op::Rescale {
-            a = session.evaluator.mul_plain(&a, &y)?;
+            let factor = parties.encoder.encode(y, level, scale)?;
+            a = parties.evaluator.mul_plain(&a, &factor)?;
         }
         Ok(Self { session, op, level, scale, a, b })
     }
 
     fn run(&self) -> Result<Ciphertext> {
-        let (evaluator, Self { a, b, .. }) = (&self.session.evaluator, self);
+        let (evaluator, Self { a, b, .. }) = (&self.session.parties.evaluator, self);
         Ok(match self.op {
             Op::Add => evaluator.add(a, b)?,
             Op::Cmult => evaluator.mul_const(a, Complex { re: 0.5, im: 0.0 }, self.scale)?,
@@ -252,8 +234,8 @@ impl<'a> Work<'a> {
 
     /// Bits of precision of a result that is good enough.
     fn check(&self, found: &Ciphertext) -> Result<f64> {
-        let Session { params, encoder, decryptor, .. } = self.session;
-        let bits = precision(&encoder.decode(&decryptor.decrypt(found)?)?, &self.expected());
+        let Session { params, parties, .. } = self.session;
+        let bits = precision(&parties.open(found)?, &self.expected());
         let needed =
             self.scale.log2().min(found.scale().log2()) - f64::from(params.log_n()) - NOISE_BITS;
         if bits.is_nan() || bits < needed {

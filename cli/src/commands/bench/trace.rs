@@ -1,21 +1,19 @@
 mod published;
 
-use super::{Line, NOISE_BITS, Time, precision, time, uniform};
+use super::{Line, NOISE_BITS, Time, parties::Parties, precision, time};
 use crate::{
     error::{Error, Result},
     machine,
     output::{self, Output, say},
-    progress,
 };
 use published::{Published, published};
 use serde::Serialize;
-use std::{cmp::Ordering, sync::Arc};
+use std::cmp::Ordering;
 use sudare::{
     circuits::{Trace, TracePlan, cost::Rates},
-    ckks::{self, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params},
-    rlwe::KeyGenerator,
+    ckks::{self, Complex, Params},
 };
-use sudare_arith::{Isa, par, prng::Seed};
+use sudare_arith::{Isa, par};
 
 /// What to time; everything where a list is empty.
 pub(super) struct Options {
@@ -124,21 +122,12 @@ impl Session {
     fn measure(&self, plan: &TracePlan, m: u32, runs: u32) -> Result<Traced> {
         let (params, level) = (&self.params, self.params.top());
         let request = plan.required_keys(level);
-        let mut generator = KeyGenerator::new(params.rlwe())?;
-        let secret = generator.secret_key()?;
-        let public = Arc::new(generator.public_key(&secret)?);
-        let keys = progress::evaluation_keys("Making keys", &mut generator, &secret, &request)?;
-        let (encoder, evaluator) = (Encoder::new(params), Evaluator::new(params, Arc::new(keys))?);
-        let seed = Seed::random().map_err(sudare::Error::from)?;
-        let x = uniform(&seed, "x", params.max_slots());
-        let a = Encryptor::new(params, public)?.encrypt(&encoder.encode(
-            &x,
-            level,
-            params.scale_at(level),
-        )?)?;
-        let (Time { median_ms, min_ms }, sum) = time(runs, || Ok(plan.run(&evaluator, &a)?))?;
-        let found = encoder.decode(&Decryptor::new(params, secret)?.decrypt(&sum)?)?;
-        let bits = precision(&found, &sums(&x, m));
+        let parties = Parties::new(params, &request)?;
+        let x = parties.uniform("x", params.max_slots());
+        let a = parties.encrypt(&x, level, params.scale_at(level))?;
+        let (Time { median_ms, min_ms }, sum) =
+            time(runs, || Ok(plan.run(&parties.evaluator, &a)?))?;
+        let bits = precision(&parties.open(&sum)?, &sums(&x, m));
         // Errors of images are independent.
         let needed = params.scale_at(level).log2()
             - f64::from(params.log_n())

@@ -1,0 +1,90 @@
+use super::uniform;
+use crate::{error::Result, progress};
+use std::sync::Arc;
+use sudare::{
+    ckks::{Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Scale},
+    rlwe::{KeyGenerator, KeyRequest, Level},
+};
+use sudare_arith::prng::{Seed, Stream};
+
+/// Owner and server in one process, under fresh keys, with random inputs.
+pub(super) struct Parties {
+    pub encoder: Encoder,
+    pub encryptor: Encryptor,
+    pub evaluator: Evaluator,
+    pub decryptor: Decryptor,
+    seed: Seed,
+}
+
+impl Parties {
+    /// The server has the keys of `request`.
+    pub(super) fn new(params: &Params, request: &KeyRequest) -> Result<Self> {
+        Self::with_small_keys(params, request, false)
+    }
+
+    /// As [`Parties::new`]; if `small`, the server computes half of its keys when it needs them.
+    pub(super) fn with_small_keys(
+        params: &Params,
+        request: &KeyRequest,
+        small: bool,
+    ) -> Result<Self> {
+        let mut generator = KeyGenerator::new(params.rlwe())?.small_keys(small);
+        let secret = generator.secret_key()?;
+        let public = Arc::new(generator.public_key(&secret)?);
+        let keys = progress::evaluation_keys("Making keys", &mut generator, &secret, request)?;
+        Ok(Self {
+            encoder: Encoder::new(params),
+            encryptor: Encryptor::new(params, public)?,
+            evaluator: Evaluator::new(params, Arc::new(keys))?,
+            decryptor: Decryptor::new(params, secret)?,
+            seed: Seed::random().map_err(sudare::Error::from)?,
+        })
+    }
+
+    /// Random words, the same for the same label.
+    pub(super) fn stream(&self, label: &str) -> Stream {
+        Stream::new(&self.seed, label, 0)
+    }
+
+    /// Random complex numbers with parts in [-1, 1), the same for the same label.
+    pub(super) fn uniform(&self, label: &str, count: usize) -> Vec<Complex<f64>> {
+        uniform(&self.seed, label, count)
+    }
+
+    pub(super) fn encrypt(
+        &self,
+        slots: &[Complex<f64>],
+        level: Level,
+        scale: Scale,
+    ) -> Result<Ciphertext> {
+        Ok(self.encryptor.encrypt(&self.encoder.encode(slots, level, scale)?)?)
+    }
+
+    pub(super) fn open(&self, a: &Ciphertext) -> Result<Vec<Complex<f64>>> {
+        Ok(self.encoder.decode(&self.decryptor.decrypt(a)?)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::bench::precision;
+    use sudare::ckks;
+
+    #[test]
+    fn both_kinds_of_keys_open_what_they_encrypt() {
+        let params = Params::new(ckks::preset("n13").unwrap().spec).unwrap();
+        let (level, scale) = (Level(1), params.scale_at(Level(1)));
+        let request = KeyRequest::new().rotations(params.log_n(), [1], level);
+        for small in [false, true] {
+            let parties = Parties::with_small_keys(&params, &request, small).unwrap();
+            let mut slots = parties.uniform("x", params.max_slots());
+            assert_ne!(slots, parties.uniform("y", params.max_slots()));
+            let a = parties.encrypt(&slots, level, scale).unwrap();
+            let rotated = parties.evaluator.rotate(&a, 1).unwrap();
+            slots.rotate_left(1);
+            let bits = precision(&parties.open(&rotated).unwrap(), &slots);
+            assert!(bits > scale.log2() - 23.0, "{bits}");
+        }
+    }
+}
