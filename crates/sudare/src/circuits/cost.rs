@@ -263,8 +263,9 @@ impl Ledger<'_> {
     }
 
     /// The sums of products of the images of `count` ciphertexts with the weights of a matrix,
-    /// for both polynomials. Images are there block by block; the second polynomial finds the
-    /// weights in cache unless the images alone fill it, which then come from memory, too.
+    /// for both polynomials. Images are computed in cache, a block of a group of them at a time.
+    /// A weight comes from memory once: the second polynomial and the other ciphertexts find it
+    /// in cache.
     fn multiplies_matrix(&mut self, limbs: LimbSet, plan: &LinearPlan, count: usize) {
         let (weights, sum, all) = (plan.weights(), plan.rotation_sum(), limbs.count());
         let residues = self.residues(weights * all);
