@@ -6,7 +6,7 @@ use crate::commands::{
 };
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
-use std::num::NonZeroU16;
+use std::{num::NonZeroU16, ops::RangeInclusive};
 
 /// Computing on encrypted tables: statistics and logistic regression on data that
 /// the computing machine cannot read.
@@ -64,7 +64,9 @@ impl core::str::FromStr for Threads {
         let number =
             |text: &str| text.parse::<NonZeroU16>().ok().filter(|count| count.get() <= 1024);
         let all = text.split(',').map(number).collect::<Option<_>>();
-        all.map(Self).ok_or("a whole number from 1 to 1024 is needed")
+        all.map(Self).ok_or(
+            "a whole number from 1 to 1024 is needed, or for bench strategies several such as 1,2",
+        )
     }
 }
 
@@ -72,5 +74,40 @@ impl Threads {
     /// All of them.
     pub fn counts(&self) -> Vec<usize> {
         self.0.iter().map(|&count| count.get().into()).collect()
+    }
+}
+
+/// Reads a whole number, or says which ones there are.
+pub fn whole(
+    range: RangeInclusive<u32>,
+) -> impl Fn(&str) -> Result<u32, String> + Clone + Send + Sync {
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        let (first, last) = (range.start(), range.end());
+        number.ok_or_else(|| format!("a whole number from {first} to {last} is needed"))
+    }
+}
+
+/// Reads a number that is not infinite.
+pub fn finite(text: &str) -> Result<f64, &'static str> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite());
+    number.ok_or("a number such as 2.5 is needed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_out_of_range_are_told_the_range() {
+        let read = whole(1..=9);
+        assert_eq!((read("1"), read("9")), (Ok(1), Ok(9)));
+        for bad in ["0", "10", "-1", "1.5", "x", "", "99999999999"] {
+            assert_eq!(read(bad), Err("a whole number from 1 to 9 is needed".into()), "{bad}");
+        }
+        assert_eq!((finite("2.5"), finite("-1e3")), (Ok(2.5), Ok(-1e3)));
+        for bad in ["nan", "inf", "1e999", "x", ""] {
+            assert!(finite(bad).is_err(), "{bad}");
+        }
     }
 }

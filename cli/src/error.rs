@@ -111,6 +111,12 @@ pub enum Error {
         /// Its folder.
         folder: PathBuf,
     },
+    /// A file where a folder is needed.
+    #[error("{} is not a folder, but one is needed here: name a folder", .path.display())]
+    NotAFolder {
+        /// What was named.
+        path: PathBuf,
+    },
     /// A folder or a device where a file is needed.
     #[error("{} is not a regular file, but one is needed here: name a file", .path.display())]
     NotAFile {

@@ -163,7 +163,7 @@ pub fn write_text(path: &Path, text: &str, overwrite: bool) -> Result<()> {
 /// replaced.
 ///
 /// # Errors
-/// [`Error::Exists`]; [`Error::NotAFile`]; [`Error::NoFolder`].
+/// [`Error::Exists`]; [`Error::NotAFile`]; [`Error::NoFolder`]; [`Error::NotAFolder`].
 pub fn check_free(path: &Path, overwrite: bool) -> Result<()> {
     match fs::symlink_metadata(path) {
         Ok(_) if fs::metadata(path).is_ok_and(|found| !found.is_file()) => {
@@ -172,12 +172,28 @@ pub fn check_free(path: &Path, overwrite: bool) -> Result<()> {
         Ok(_) if !overwrite => Err(Error::Exists { path: path.into() }),
         Ok(_) => Ok(()),
         Err(_) => match path.parent() {
+            Some(folder) if folder.exists() && !folder.is_dir() => {
+                Err(Error::NotAFolder { path: folder.into() })
+            }
             Some(folder) if folder != Path::new("") && !folder.is_dir() => {
                 Err(Error::NoFolder { path: path.into(), folder: folder.into() })
             }
             _ => Ok(()),
         },
     }
+}
+
+/// Makes a folder and those above it, where they do not exist.
+///
+/// # Errors
+/// [`Error::NotAFolder`]; [`Error::Io`].
+pub fn make_folder(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).map_err(|error| {
+        match folder.ancestors().find(|part| part.exists() && !part.is_dir()) {
+            Some(part) => Error::NotAFolder { path: part.into() },
+            None => Error::io("make the folder", folder, error),
+        }
+    })
 }
 
 /// Opens a file for reading, without a buffer if its content is the user's alone;

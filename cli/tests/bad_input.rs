@@ -400,7 +400,11 @@ fn keys_that_cannot_be_made() {
         &keygen("auto", "train:189x9 --iterations 2000"),
         &["2000 iterations", "1000 iterations fit"],
     );
-    refused(at, &keygen("auto", "train:189x9 --iterations 0"), &["0 iterations"]);
+    for bad in ["0", "x"] {
+        let job = format!("train:189x9 --iterations {bad}");
+        refused(at, &keygen("auto", &job), &["--iterations", "a whole number from 1"]);
+    }
+    refused(at, &keygen("auto", "train:189x9 --learning-rate nan"), &["a number such as"]);
     refused(at, &keygen("auto", "train:189x9 --learning-rate -1"), &["learning rate is -1"]);
     refused(at, &keygen("auto", "train:189x9 --learning-rate 0"), &["learning rate is 0"]);
     refused(at, &keygen("auto", "train:189x99999999"), &["99999999"]);
@@ -410,6 +414,11 @@ fn keys_that_cannot_be_made() {
         refused(at, &keygen("auto", job), &["ROWSxFEATURES"]);
     }
     assert!(names(at).is_empty());
+    fs::write(at.join("file"), "").unwrap();
+    for out in ["file", "file/keys"] {
+        let line = keygen("auto", "train:20x2").replace("--out keys", &format!("--out {out}"));
+        refused(at, &line, &["file is not a folder", "name a folder"]);
+    }
 }
 
 #[test]
@@ -419,6 +428,13 @@ fn trainings_that_were_not_planned() {
     let with = |more: &str| format!("{TRAIN} {more}");
     refused(at, &with("--iterations 9"), &["9 iterations", "for 3", "--iterations 9"]);
     refused(at, &with("--iterations 1"), &["at least 2"]);
+    for bad in ["0", "-1", "x"] {
+        let more = format!("--iterations {bad}");
+        refused(at, &with(&more), &["--iterations", "a whole number from 1"]);
+    }
+    refused(at, &with("--learning-rate nan"), &["--learning-rate", "a number such as"]);
+    refused(at, &with("--batch x"), &["--batch", "a whole number from 1"]);
+    refused(at, &with("--checkpoint t.csv"), &["t.csv is not a folder", "name a folder"]);
     refused(at, &with("--learning-rate 3"), &["rate of 3", "for 10"]);
     refused(at, &with("--batch 10"), &["batches of 10 rows", "all 20 rows"]);
     refused(at, &with("--resume"), &["--checkpoint"]);
@@ -512,7 +528,7 @@ fn results_that_cannot_be_written() {
     let stats = "stats --evaluation-key s/evaluation.key -i s.ct -o";
     refused(at, &format!("{stats} {long}"), &["cannot create", "name too long"]);
     let line = "keygen --params auto --for stats:20x2 --out t.csv";
-    refused(at, line, &["no folder t.csv"]);
+    refused(at, line, &["t.csv is not a folder"]);
 }
 
 #[cfg(unix)]

@@ -80,6 +80,18 @@ fn keys_of_any_library_are_priced() {
         assert!(sudare(&format!("params {sizes}")).ok().stdout.contains("128.0 bits"));
     }
     sudare("params --log-n 15").mistake(&["--log-qp"]);
+    for (sizes, needed) in [
+        ("--log-n 0 --log-qp 400", "a whole number from 1 to 63"),
+        ("--log-n x --log-qp 400", "a whole number from 1 to 63"),
+        ("--log-n 15 --log-qp nan", "a number such as"),
+        ("--log-n 15 --log-qp x", "a number such as"),
+        ("--log-n 15 --log-qp 0", "must be above 0"),
+        ("--log-n 15 --log-qp -5", "a modulus of -5 bits"),
+        ("--log-n 15 --log-qp 400 --weight 0", "a whole number from 1"),
+        ("--log-n 15 --log-qp 400 --weight 32769", "--weight may be 1 to 2^15"),
+    ] {
+        sudare(&format!("params {sizes}")).mistake(&[needed]);
+    }
     sudare("params n15 --log-n 15 --log-qp 868").mistake(&["NAME"]);
 }
 
@@ -144,36 +156,64 @@ fn mistakes_have_status_2_and_say_what_there_is() {
     sudare("params n99").mistake(&["n99", "n16-d24"]);
     sudare("bench rotate --params n99").mistake(&["n99", "n16-d24"]);
     sudare("bench spin --params n13").mistake(&["spin", "rotate"]);
-    sudare("bench rotate").mistake(&["--params"]);
+    sudare("bench rotate").mistake(&["rotate needs a parameter set", "--params", "such as n15"]);
     sudare("bench add --params n13 --level 9").mistake(&["level 9", "at most 3"]);
-    sudare("bench mul_rescale --params n13 --level 0").mistake(&["level"]);
-    sudare("bench add --params n13 --runs 0").mistake(&["runs"]);
-    sudare("bench bootstrap").mistake(&["--params"]);
+    for op in ["mul_const", "mul_plain", "mul", "mul_rescale", "rescale"] {
+        let line = format!("bench add {op} --params n13 --level 0 --json");
+        sudare(&line).mistake(&[op, "at level 0", "--level 1"]);
+    }
+    for (option, needed) in [
+        ("--runs 0", "a whole number from 1 to 1000000"),
+        ("--runs x", "a whole number from 1 to 1000000"),
+        ("--ciphertexts 0", "a whole number from 1 to 4294967295"),
+        ("--level -1", "a number from 0 to 127"),
+        ("--level 3..1", "a rising range such as 5..15"),
+        ("--threads 0", "a whole number from 1 to 1024"),
+        ("--threads 1..4", "several such as 1,2"),
+    ] {
+        sudare(&format!("bench add --params n13 {option}")).mistake(&["invalid value", needed]);
+    }
+    sudare("bench bootstrap").mistake(&["bootstrap needs", "--params", "n16-boot"]);
     sudare("bench bootstrap --params n16").mistake(&["n16 has no bootstrapping", "n16-boot"]);
     sudare("bench bootstrap --params n99").mistake(&["n99", "n16-boot", "n13"]);
-    sudare("bench bootstrap --params n16-boot --log-slots 0").mistake(&["1 to 15"]);
+    sudare("bench bootstrap --params n16-boot --log-slots 0").mistake(&["2^0", "1 to 15"]);
     sudare("bench bootstrap --params n16-boot --log-slots 5..x").mistake(&["5..15"]);
     sudare("bench bootstrap --params n16-boot --level 3").mistake(&["--level"]);
-    sudare("bench mul --params n13 --profile").mistake(&["--profile", "bootstrap"]);
+    sudare("bench mul --params n13 --profile").mistake(&["--profile is for bootstrap: leave it"]);
     sudare("bench bootstrap --params n16-boot --profile --small-keys").mistake(&["--small-keys"]);
     sudare("bench add --params n13 --log-slots 5").mistake(&["--log-slots is for"]);
     sudare("bench add --params n13 --radix 4").mistake(&["--radix is for"]);
-    sudare("bench add --params n13 --ciphertexts 2").mistake(&["--ciphertexts"]);
+    sudare("bench add --params n13 --ciphertexts 2 --force")
+        .mistake(&["--ciphertexts and --force are for bootstrap: leave them out"]);
     sudare("bench dft --radix 3").mistake(&["a power of two"]);
     sudare("bench dft --log-slots 3,4").mistake(&["one number of slots"]);
-    sudare("bench dft --log-slots 12 --radix 2 --params n13").mistake(&["level"]);
-    sudare("bench dft --log-slots 13 --params n13").mistake(&["8192 rows"]);
+    sudare("bench dft --log-slots 12 --radix 2 --params n13").mistake(&["needs 12 ", "level 3"]);
+    sudare("bench linear_transform --params n13 --level 0").mistake(&["needs 1 ", "level 0"]);
+    sudare("bench dft --log-slots 13 --params n13").mistake(&["2^13 slots", "n13", "1 to 12"]);
+    sudare("bench dft --log-slots 127 --params n13").mistake(&["2^127 slots", "1 to 12"]);
+    sudare("bench dft --log-slots 0").mistake(&["2^0 slots", "1 to 12"]);
+    sudare("bench inverse --params functions-n14 --level 1").mistake(&["inverse", "--level out"]);
+    sudare("bench fma --level 1").mistake(&["fma", "leave --level out"]);
     sudare("bench add --params n13 --level 1,2").mistake(&["several levels are for trace"]);
     sudare("bench add --params n13 --op add").mistake(&["--op is for strategies"]);
     sudare("bench add --params n13 --threads 1,2").mistake(&["bench strategies", "--threads N"]);
     sudare("bench strategies add --params n13").mistake(&["on their own"]);
     sudare("bench strategies --params n13 --levels 0..2").mistake(&["from level 1 on"]);
     sudare("bench strategies --params n13 --levels 4").mistake(&["level 4", "at most 3"]);
-    sudare("bench add --params n13 --m 2").mistake(&["are for trace"]);
+    sudare("bench add --params n13 --m 2").mistake(&["--m is for trace: leave it out"]);
+    sudare("bench trace add").mistake(&["trace has parameter sets of its own"]);
     sudare("bench trace --params n13").mistake(&["leave --params out"]);
-    sudare("bench trace --m 16 --level 1 --special 1").mistake(&["1 to 15"]);
-    sudare("bench trace --m 2 --level 1 --special 2").mistake(&["trace-k2-l1", "trace-k1-l1"]);
-    sudare("bench trace --m 2 --h 3").mistake(&["h <= M"]);
+    for (sizes, parts) in [
+        ("--m 2,16 --level 1 --special 1", &["2^16 images", "1 to 15"]),
+        ("--m 2 --level 1,2 --special 1", &["level 2 with 1 special", "1, 4, 9"]),
+        ("--m 2 --level 1 --special 1,2", &["level 1 with 2 special", "1, 5, 10"]),
+    ] {
+        sudare(&format!("bench trace {sizes} --h 2 --runs 1 --json")).mistake(parts);
+    }
+    for sizes in ["--m 2 --h 3", "--m 2 --h 0", "--m 0"] {
+        let run = sudare(&format!("bench trace {sizes} --level 1 --special 1"));
+        run.mistake(&["--m must be at least 1", "--h from 1 to M"]);
+    }
     sudare("doctor --threads 0").mistake(&["1 to 1024"]);
     sudare("doctor --threads 99999").mistake(&["1 to 1024"]);
     sudare("doctor --threads 1,").mistake(&["1 to 1024"]);

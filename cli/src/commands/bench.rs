@@ -9,6 +9,7 @@ mod strategies;
 mod trace;
 
 use crate::{
+    args::whole,
     error::{Error, Result},
     output::{self, Output},
     progress::Progress,
@@ -19,10 +20,7 @@ use clap::ValueEnum;
 use matrices::{Matrices, Radix};
 use parties::Parties;
 use serde::Serialize;
-use std::{
-    num::NonZeroU32,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 use sudare::{
     ckks::{Ciphertext, Complex, Params, Plaintext, Scale},
     rlwe::{GaloisElement, KeyRequest, Level},
@@ -57,33 +55,34 @@ pub struct Args {
     params: Option<String>,
     /// Level of the operands, the highest if left out; for trace and strategies one or several,
     /// such as 1,4,9 or 1..32
-    #[arg(long, visible_alias = "levels", value_name = "L")]
+    #[arg(long, visible_alias = "levels", value_name = "L", allow_negative_numbers = true)]
     level: Option<Numbers>,
     /// Timed runs of each operation, after a warm-up
-    #[arg(long, value_name = "R", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "R", default_value_t = 10, allow_negative_numbers = true)]
+    #[arg(value_parser = whole(1..=1_000_000))]
     runs: u32,
     /// log2 of the slots of dft or bootstrap, such as 15, or several: 5,10,15 or 5..15 with both
     /// ends; all slots of the ring if left out
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", allow_negative_numbers = true)]
     log_slots: Option<Numbers>,
     /// Values that each factor of dft combines, a power of two; 4 if left out
     #[arg(long, value_name = "R")]
     radix: Option<Radix>,
     /// log2 of the images that trace sums, such as 2,7,15, or log2 of the ring for all of them
-    #[arg(long, value_name = "M")]
+    #[arg(long, value_name = "M", allow_negative_numbers = true)]
     m: Option<Numbers>,
     /// Special primes of the parameter sets of trace, such as 1,5,10
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", allow_negative_numbers = true)]
     special: Option<Numbers>,
     /// Groups in which trace sums, such as 1..15; all numbers if left out
-    #[arg(long, value_name = "H")]
+    #[arg(long, value_name = "H", allow_negative_numbers = true)]
     h: Option<Numbers>,
     /// Operations of strategies; all if left out
     #[arg(long, value_name = "OP", value_delimiter = ',')]
     op: Vec<strategies::Op>,
     /// Ciphertexts that are bootstrapped together; 1 if left out
-    #[arg(long, value_name = "M")]
-    ciphertexts: Option<NonZeroU32>,
+    #[arg(long, value_name = "M", value_parser = whole(1..=u32::MAX))]
+    ciphertexts: Option<u32>,
     /// Keep half of the keys for bootstrapping and compute the other when it is needed
     #[arg(long)]
     small_keys: bool,
@@ -110,8 +109,9 @@ impl core::str::FromStr for Numbers {
             None => text.split(',').map(number).collect::<Option<Vec<u32>>>(),
         };
         let all = all.filter(|all| !all.is_empty());
-        all.map(Self)
-            .ok_or("a number from 0 to 127, a list such as 5,10 or a range such as 5..15 is needed")
+        all.map(Self).ok_or(
+            "a number from 0 to 127, a list such as 5,10 or a rising range such as 5..15 is needed",
+        )
     }
 }
 
@@ -201,6 +201,14 @@ impl Op {
         matches!(self, Self::Inverse | Self::Exp | Self::Sigmoid | Self::Mean | Self::Variance)
     }
 
+    /// Whether its result has the product of two scales, or comes from one that has.
+    fn is_product(self) -> bool {
+        matches!(
+            self,
+            Self::MulConst | Self::MulPlain | Self::Mul | Self::MulRescale | Self::Rescale
+        )
+    }
+
     fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
@@ -287,7 +295,7 @@ pub fn run(args: &Args, threads: &[usize], output: Output) -> Result<()> {
         let set = Set::bootstrapping(args.params.as_deref().unwrap_or_default())?;
         let options = bootstrap::Options {
             log_slots: args.log_slots.as_ref().map_or(&[], |Numbers(all)| all),
-            ciphertexts: args.ciphertexts.map_or(1, |count| count.get() as usize),
+            ciphertexts: args.ciphertexts.unwrap_or(1) as usize,
             small_keys: args.small_keys,
             profile: args.profile,
             runs: args.runs,
@@ -298,50 +306,59 @@ pub fn run(args: &Args, threads: &[usize], output: Output) -> Result<()> {
     Ok(())
 }
 
-/// Refuses options that no operation named uses.
+/// Refuses options that no operation named uses, and operations that do not go together.
 fn check_options(args: &Args, ops: &[Op]) -> Result<()> {
     let usage = |problem: &str| Err(Error::Usage(problem.into()));
-    let [dft, trace, bootstrap] = [Op::Dft, Op::Trace, Op::Bootstrap].map(|op| ops.contains(&op));
-    let strategies = ops.contains(&Op::Strategies);
+    let [dft, trace, strategies, bootstrap] =
+        [Op::Dft, Op::Trace, Op::Strategies, Op::Bootstrap].map(|op| ops.contains(&op));
     if strategies && ops.len() > 1 {
         return usage("strategies have lines of their own: time other operations on their own");
+    }
+    let own_params = |op: &Op| matches!(op, Op::Trace | Op::Fma);
+    if trace && !ops.iter().all(own_params) {
+        return usage("trace has parameter sets of its own: time other operations on their own");
+    }
+    if args.params.is_some() && !ops.is_empty() && ops.iter().all(own_params) {
+        return usage("trace and fma have parameters of their own: leave --params out");
+    }
+    let has_default = |op: &Op| matches!(op, Op::Dft | Op::Trace | Op::Fma | Op::Strategies);
+    if let (None, Some(op)) = (&args.params, ops.iter().find(|op| !has_default(op))) {
+        let example = if bootstrap { "n16-boot" } else { "n15" };
+        return usage(&format!(
+            "{} needs a parameter set: name one with --params, such as {example}; `sudare params` \
+             lists them",
+            op.name()
+        ));
     }
     if !(strategies || args.op.is_empty()) {
         return usage("--op is for strategies: name operations without it");
     }
-    let free = |op: &Op| matches!(op, Op::Dft | Op::Trace | Op::Fma | Op::Strategies);
-    if args.params.is_none() && !ops.iter().all(free) {
-        return usage("name a parameter set with --params; `sudare params` lists them");
-    }
-    if args.log_slots.is_some() && !(dft || bootstrap) {
-        return usage("--log-slots is for dft and bootstrap: leave it out");
-    }
-    if !trace && (args.m.is_some() || args.special.is_some() || args.h.is_some()) {
-        return usage("--m, --special and --h are for trace: leave them out");
-    }
+    check_used(
+        dft || bootstrap,
+        "dft and bootstrap",
+        &[("--log-slots", args.log_slots.is_some())],
+    )?;
+    check_used(dft, "dft", &[("--radix", args.radix.is_some())])?;
+    let given = [
+        ("--m", args.m.is_some()),
+        ("--special", args.special.is_some()),
+        ("--h", args.h.is_some()),
+    ];
+    check_used(trace, "trace", &given)?;
+    let given = [
+        ("--ciphertexts", args.ciphertexts.is_some()),
+        ("--small-keys", args.small_keys),
+        ("--profile", args.profile),
+        ("--force", args.force),
+    ];
+    check_used(bootstrap, "bootstrap", &given)?;
     let several =
         |numbers: &Option<Numbers>| numbers.as_ref().is_some_and(|n| n.single().is_none());
     if !(trace || strategies) && several(&args.level) {
         return usage("several levels are for trace and strategies: write --level L");
     }
-    let own = |op: &Op| matches!(op, Op::Trace | Op::Fma);
-    if trace && !ops.iter().all(own) {
-        return usage("trace has parameter sets of its own: time other operations on their own");
-    }
-    if args.params.is_some() && !ops.is_empty() && ops.iter().all(own) {
-        return usage("trace and fma have parameters of their own: leave --params out");
-    }
     if dft && several(&args.log_slots) {
         return usage("dft takes one number of slots: write --log-slots K");
-    }
-    if args.radix.is_some() && !dft {
-        return usage("--radix is for dft: leave it out");
-    }
-    let own = [args.ciphertexts.is_some(), args.small_keys, args.profile, args.force];
-    if own.contains(&true) && !bootstrap {
-        return usage(
-            "--ciphertexts, --small-keys, --profile and --force are for bootstrap: leave them out",
-        );
     }
     if args.profile && args.small_keys {
         return usage("--profile knows what whole keys cost: leave --small-keys out");
@@ -349,7 +366,37 @@ fn check_options(args: &Args, ops: &[Op]) -> Result<()> {
     if args.level.is_some() && bootstrap {
         return usage("bootstrap takes ciphertexts at its input level: leave --level out");
     }
+    let own_level = |op: &Op| op.is_circuit() || *op == Op::Fma;
+    if let (Some(_), [op, ..]) = (&args.level, ops)
+        && ops.iter().all(own_level)
+    {
+        return usage(&format!("{} has a level of its own: leave --level out", op.name()));
+    }
     Ok(())
+}
+
+/// Refuses the options that are given, by name, unless what they are for is named.
+fn check_used(named: bool, users: &str, options: &[(&str, bool)]) -> Result<()> {
+    let given = options.iter().filter(|(_, given)| *given).map(|(name, _)| *name);
+    let given: Vec<&str> = given.collect();
+    if named || given.is_empty() {
+        return Ok(());
+    }
+    let (are, them) = if given.len() == 1 { ("is", "it") } else { ("are", "them") };
+    Err(Error::Usage(format!("{} {are} for {users}: leave {them} out", given.join(" and "))))
+}
+
+/// Refuses numbers of slots that a ring does not have, and one slot alone.
+fn check_log_slots(name: &str, log_n: u32, log_slots: u32) -> Result<()> {
+    let range = 1..=log_n - 1;
+    if range.contains(&log_slots) {
+        return Ok(());
+    }
+    Err(Error::Usage(format!(
+        "2^{log_slots} slots are not possible with {name}: --log-slots may be {} to {}",
+        range.start(),
+        range.end()
+    )))
 }
 
 /// All operations but bootstrapping, under one key pair.
@@ -366,13 +413,21 @@ fn operations(args: &Args, ops: &[Op], output: Output) -> Result<()> {
     let params = Params::new(preset.spec)?;
     let level = Level(args.level.as_ref().and_then(Numbers::single).unwrap_or(params.top().0));
     params.rlwe().check_level(level)?;
+    if let (Level(0), Some(op)) = (level, ops.iter().find(|op| op.is_product())) {
+        return Err(Error::Usage(format!(
+            "{} at level 0 has no level to rescale to: write --level 1 or higher",
+            op.name()
+        )));
+    }
     let mut transforms = Vec::new();
     for &op in ops {
         let matrices = match op {
             Op::LinearTransform => Matrices::random(&params, level)?,
             Op::Dft => {
                 let all = if args.params.is_some() { params.log_n() - 1 } else { DFT_LOG_SLOTS };
-                Matrices::dft(&params, level, log_slots.unwrap_or(all), radix)?
+                let log_slots = log_slots.unwrap_or(all);
+                check_log_slots(&preset.name, params.log_n(), log_slots)?;
+                Matrices::dft(&params, level, log_slots, radix)?
             }
             _ => continue,
         };

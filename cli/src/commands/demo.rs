@@ -1,5 +1,6 @@
 use super::encrypt::encrypt;
 use crate::{
+    args::{finite, whole},
     artefacts::{Content, Meta, Plan, Purpose},
     error::{Error, Result},
     files, machine,
@@ -36,10 +37,10 @@ pub struct Args {
     #[arg(long, value_name = "COL", requires = "data")]
     target: Option<String>,
     /// Iterations of training; bootstrapped when that takes less time than more levels
-    #[arg(long, value_name = "K", default_value_t = 5)]
+    #[arg(long, value_name = "K", default_value_t = 5, value_parser = whole(1..=u32::MAX))]
     iterations: u32,
     /// First step size of training; step t takes R / t
-    #[arg(long, value_name = "R", default_value_t = 10.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "R", default_value_t = 10.0, allow_negative_numbers = true, value_parser = finite)]
     learning_rate: f64,
 }
 

@@ -1,5 +1,6 @@
 use super::params::{least_security, priced_keys};
 use crate::{
+    args::{finite, whole},
     artefacts::{Content, Job, Meta, Purpose},
     error::{Error, Result},
     files::{self, Access, NewFile},
@@ -9,7 +10,7 @@ use crate::{
     sets::Set,
 };
 use serde::Serialize;
-use std::{fs, path::PathBuf, time::Instant};
+use std::{path::PathBuf, time::Instant};
 use sudare::{
     circuits::bootstrap::BootstrapPreset,
     ckks::{Params, Preset, serial},
@@ -38,10 +39,10 @@ pub struct Args {
     #[arg(long = "for", value_name = "JOB")]
     purpose: Purpose,
     /// Iterations of training; bootstrapped when that takes less time than more levels
-    #[arg(long, value_name = "K", default_value_t = 5)]
+    #[arg(long, value_name = "K", default_value_t = 5, value_parser = whole(1..=u32::MAX))]
     iterations: u32,
     /// First step size of training; step t takes R / t
-    #[arg(long, value_name = "R", default_value_t = 10.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "R", default_value_t = 10.0, allow_negative_numbers = true, value_parser = finite)]
     learning_rate: f64,
     /// Folder for the files, made if it does not exist
     #[arg(long, value_name = "DIR")]
@@ -165,7 +166,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     // Half of them is enough to write them.
     machine::check_memory("the keys", request.small_bytes(params.rlwe())?, advice)?;
 
-    fs::create_dir_all(&args.out).map_err(|e| Error::io("make the folder", &args.out, e))?;
+    files::make_folder(&args.out)?;
     let mut secret_file = NewFile::create(&secret_path, Access::Owner, args.force)?;
     let mut public_file = NewFile::create(&public_path, Access::Shared, args.force)?;
     let mut evaluation_file = NewFile::create(&evaluation_path, Access::Shared, args.force)?;

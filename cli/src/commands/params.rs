@@ -1,6 +1,7 @@
 use crate::{
+    args::{finite, whole},
     artefacts::{Content, Job, Meta},
-    error::Result,
+    error::{Error, Result},
     output::{self, Output},
     sets::Set,
 };
@@ -25,13 +26,14 @@ pub struct Args {
     name: Option<String>,
     /// Price keys of any library in a ring of this log2 of the degree
     #[arg(long, value_name = "LOG_N", requires = "log_qp", conflicts_with = "name")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=63))]
+    #[arg(value_parser = whole(1..=63))]
     log_n: Option<u32>,
     /// log2 of the modulus of the keys, special primes included
     #[arg(long, value_name = "BITS", requires = "log_n")]
+    #[arg(allow_negative_numbers = true, value_parser = finite)]
     log_qp: Option<f64>,
     /// Nonzero coefficients of the ternary secret; uniform if left out
-    #[arg(long, value_name = "H", requires = "log_n")]
+    #[arg(long, value_name = "H", requires = "log_n", value_parser = whole(1..=u32::MAX))]
     weight: Option<u32>,
 }
 
@@ -121,7 +123,7 @@ struct List {
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
     if let (Some(log_n), Some(log_qp)) = (args.log_n, args.log_qp) {
-        return output.write(&price(log_n, log_qp, args.weight), price_text);
+        return output.write(&price(log_n, log_qp, args.weight)?, price_text);
     }
     match &args.name {
         Some(name) => output.write(&explain(Set::named(name)?)?, text),
@@ -129,11 +131,22 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     }
 }
 
-fn price(log_n: u32, log_qp: f64, weight: Option<u32>) -> Price {
+fn price(log_n: u32, log_qp: f64, weight: Option<u32>) -> Result<Price> {
+    if log_qp <= 0.0 {
+        return Err(Error::Usage(format!(
+            "a modulus of {log_qp} bits is none: --log-qp must be above 0"
+        )));
+    }
+    if weight.is_some_and(|h| u64::from(h) > 1 << log_n) {
+        return Err(Error::Usage(format!(
+            "a secret in a ring of degree 2^{log_n} has 2^{log_n} coefficients: --weight may be 1 \
+             to 2^{log_n}"
+        )));
+    }
     let secret = weight
         .map_or(SecretDistribution::UniformTernary, |h| SecretDistribution::FixedWeight { h });
     let security_bits = rlwe::security_bits(log_n, secret, log_qp);
-    Price { log_n, log_qp, secret: secret_name(secret), security_bits }
+    Ok(Price { log_n, log_qp, secret: secret_name(secret), security_bits })
 }
 
 fn price_text(price: &Price) -> String {

@@ -1,5 +1,6 @@
 use super::server;
 use crate::{
+    args::{finite, whole},
     artefacts::{Content, Meta, Opened, Plan},
     error::{Error, Result},
     files::{self, Access, NewFile},
@@ -9,7 +10,6 @@ use crate::{
 };
 use serde::Serialize;
 use std::{
-    fs,
     path::{Path, PathBuf},
     time::Instant,
 };
@@ -28,14 +28,14 @@ pub struct Args {
     #[command(flatten)]
     files: server::Files,
     /// Iterations, at most as many as the keys were made for
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", allow_negative_numbers = true, value_parser = whole(1..=u32::MAX))]
     iterations: Option<u32>,
     /// First step size; only the one that the keys were made for
-    #[arg(long, value_name = "R", allow_negative_numbers = true)]
+    #[arg(long, value_name = "R", allow_negative_numbers = true, value_parser = finite)]
     learning_rate: Option<f64>,
     /// Rows of a batch; only all of them
-    #[arg(long, value_name = "B")]
-    batch: Option<usize>,
+    #[arg(long, value_name = "B", value_parser = whole(1..=u32::MAX))]
+    batch: Option<u32>,
     /// Folder for the state after each iteration, made if it does not exist
     #[arg(long, value_name = "DIR")]
     checkpoint: Option<PathBuf>,
@@ -158,7 +158,7 @@ fn check(args: &Args, plan: &TrainPlan) -> Result<u32> {
         }
     }
     match args.batch {
-        Some(batch) if batch != job.rows => usage(format!(
+        Some(batch) if batch as usize != job.rows => usage(format!(
             "batches of {batch} rows asked for, but this version trains on all {} rows in every \
              iteration: leave --batch out",
             job.rows
@@ -177,7 +177,7 @@ struct Checkpoint {
 impl Checkpoint {
     /// A training that is not resumed does not overwrite another's state unless forced.
     fn open(folder: &Path, args: &Args) -> Result<Self> {
-        fs::create_dir_all(folder).map_err(|e| Error::io("make the folder", folder, e))?;
+        files::make_folder(folder)?;
         let path = folder.join("training.ct");
         if !args.resume {
             files::check_free(&path, args.files.force)?;

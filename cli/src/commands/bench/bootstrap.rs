@@ -1,5 +1,5 @@
 use super::{
-    Line, Time,
+    Line, Time, check_log_slots,
     parties::Parties,
     published::{Published, published},
     rates, summary,
@@ -11,7 +11,7 @@ use crate::{
     progress::Progress,
 };
 use serde::Serialize;
-use std::{ops::RangeInclusive, time::Instant};
+use std::time::Instant;
 use sudare::{
     circuits::{
         bootstrap::{BootstrapPlan, BootstrapPreset, Bootstrapper, Order, Stage, Values},
@@ -150,15 +150,7 @@ impl Case {
     fn new(set: &BootstrapPreset, log_slots: u32, options: &Options<'_>) -> Result<Self> {
         // Each case has parameters of its own, and with them memory that goes when it ends.
         let params = Params::new(set.preset.spec.clone())?;
-        let range: RangeInclusive<u32> = 1..=params.log_n() - 1;
-        if !range.contains(&log_slots) {
-            return Err(Error::Usage(format!(
-                "{} has no 2^{log_slots} slots: --log-slots may be {} to {}",
-                set.preset.name,
-                range.start(),
-                range.end()
-            )));
-        }
+        check_log_slots(&set.preset.name, params.log_n(), log_slots)?;
         let plan = set.plan(&params, log_slots)?;
         let (request, rlwe) = (plan.required_keys(), params.rlwe());
         let key_bytes =

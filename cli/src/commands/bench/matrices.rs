@@ -96,18 +96,20 @@ impl Matrices {
 }
 
 /// From `level` on, at the default scale of each level.
+///
+/// # Errors
+/// [`sudare::Error::LevelExhausted`] if there are more matrices than levels.
 fn planned(matrices: &[LinearTransform], params: &Params, level: Level) -> Result<Vec<LinearPlan>> {
-    let levels = (0..=level.0).rev().map(Level);
+    let needed = matrices.len() as u32;
+    if needed > level.0 {
+        return Err(sudare::Error::LevelExhausted { op: "transform", needed, level }.into());
+    }
+    let levels = (1..=level.0).rev().map(Level);
     let plans = matrices.iter().zip(levels).map(|(matrix, level)| {
-        let (from, below) = (params.scale_at(level), Level(level.0.saturating_sub(1)));
+        let (from, below) = (params.scale_at(level), Level(level.0 - 1));
         matrix.plan(params.log_n(), params.chain(), level, from, params.scale_at(below))
     });
-    let plans = plans.collect::<sudare::Result<Vec<_>>>()?;
-    if plans.len() == matrices.len() {
-        return Ok(plans);
-    }
-    let (op, needed) = ("transform", matrices.len() as u32);
-    Err(sudare::Error::LevelExhausted { op, needed, level }.into())
+    Ok(plans.collect::<sudare::Result<_>>()?)
 }
 
 /// `sum_k x_k exp(2 pi i jk / n)` for every `j`; `n` is a power of two.

@@ -57,11 +57,17 @@ pub(super) fn run(options: &Options, output: Output) -> Result<()> {
         true => grid.to_vec(),
         false => chosen.to_vec(),
     };
+    let (specials, levels) = (all(&options.special, &SPECIAL), all(&options.levels, &LEVELS));
+    let all_m = all(&options.m, &M);
+    for &special in &specials {
+        levels.iter().try_for_each(|&level| check_set(special, level))?;
+    }
     let mut lines = Vec::new();
-    for &special in &all(&options.special, &SPECIAL) {
-        for &level in &all(&options.levels, &LEVELS) {
+    for &special in &specials {
+        for &level in &levels {
             let session = Session::new(special, level)?;
-            for &m in &all(&options.m, &M) {
+            all_m.iter().try_for_each(|&m| session.trace(m).map(drop))?;
+            for &m in &all_m {
                 for h in all(&options.h, &(1..=m).collect::<Vec<_>>()) {
                     let Some(plan) = session.plan(m, h)? else { continue };
                     let traced = session.measure(&plan, m, options.runs)?;
@@ -74,9 +80,27 @@ pub(super) fn run(options: &Options, output: Output) -> Result<()> {
         }
     }
     if lines.is_empty() {
-        return Err(Error::Usage("no sum of 2^M images in h <= M groups is left to time".into()));
+        return Err(Error::Usage(
+            "no sum of 2^M images in h groups is left to time: --m must be at least 1 and --h from 1 \
+             to M"
+                .into(),
+        ));
     }
     if output.json { Ok(()) } else { output.write_text(&text(&lines)) }
+}
+
+/// Refuses parameter sets that there are not, before any is timed.
+fn check_set(special: u32, level: u32) -> Result<()> {
+    if SPECIAL.contains(&special) && LEVELS.contains(&level) {
+        return Ok(());
+    }
+    let list = |all: &[u32]| all.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    Err(Error::Usage(format!(
+        "trace has no parameter set of level {level} with {special} special primes: --level may be \
+         {} and --special {}",
+        list(&LEVELS),
+        list(&SPECIAL)
+    )))
 }
 
 /// One parameter set.
@@ -98,9 +122,9 @@ impl Session {
         match m.cmp(&log_n) {
             Ordering::Less => Ok(Trace::inner_sum(log_n, 1, 1 << m)?),
             Ordering::Equal => Ok(Trace::field(log_n)?),
-            Ordering::Greater => {
-                Err(Error::Usage(format!("a ring has 2^{log_n} images: --m may be 1 to {log_n}")))
-            }
+            Ordering::Greater => Err(Error::Usage(format!(
+                "2^{m} images are more than the 2^{log_n} of the ring: --m may be 1 to {log_n}"
+            ))),
         }
     }
 
@@ -241,6 +265,14 @@ mod tests {
         assert_eq!((found[0].re, found[0].im, found[7].re), (1.0, 2.0, 7.0));
         assert!(sums(&x, 3).iter().all(|z| (z.re, z.im) == (28.0, 8.0)));
         assert!(sums(&x, 4).iter().all(|z| (z.re, z.im) == (56.0, 0.0)));
+    }
+
+    #[test]
+    fn every_set_has_a_name() {
+        let sets = SPECIAL.iter().flat_map(|k| LEVELS.map(|level| format!("trace-k{k}-l{level}")));
+        let known = ckks::presets().into_iter().map(|preset| preset.name);
+        let known = known.filter(|name| name.starts_with("trace-"));
+        assert_eq!(sets.collect::<Vec<_>>(), known.collect::<Vec<_>>());
     }
 
     #[test]
