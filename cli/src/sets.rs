@@ -1,6 +1,7 @@
 //! Parameter sets by name, those with bootstrapping among them.
 
 use crate::error::{Error, Result};
+use std::iter;
 use sudare::{
     circuits::bootstrap::{self, BootstrapPreset},
     ckks::{self, Preset},
@@ -15,10 +16,11 @@ pub enum Set {
 }
 
 impl Set {
-    /// Every set, those with bootstrapping last.
+    /// Every set, those with bootstrapping last, which take longer to make.
     pub fn all() -> impl Iterator<Item = Self> {
-        let bootstrapping = bootstrap::presets().into_iter().map(Box::new).map(Self::Bootstrapping);
-        ckks::presets().into_iter().map(Self::Leveled).chain(bootstrapping)
+        let bootstrapping = iter::once_with(bootstrap::presets).flatten();
+        let leveled = ckks::presets().into_iter().map(Self::Leveled);
+        leveled.chain(bootstrapping.map(Box::new).map(Self::Bootstrapping))
     }
 
     /// The set of this name.
