@@ -5,6 +5,7 @@ AVX-512 IFMA that does nothing else. They announce what is to come; memory also 
 program is started at all.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 SUDARE = "sudare"
@@ -109,6 +110,6 @@ CASES = (
 PEERS = tuple(dict.fromkeys(peer.library for case in CASES for peer in case.peers))
 
 
-def in_turn(entrant: Entrant, ops: tuple[str, ...]) -> tuple[str, ...]:
+def in_turn(entrant: Entrant, ops: Collection[str]) -> tuple[str, ...]:
     """The operations of an entrant among those that are asked for."""
     return tuple(op for op in entrant.ops if op in ops)

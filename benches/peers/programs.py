@@ -18,7 +18,7 @@ BUILD_DIR = ROOT / "target" / "peers"
 
 # Silence on the terminal is broken this often, in seconds.
 HEARTBEAT = 30
-# No program takes as long; one that does hangs.
+# No program takes as long, in seconds; one that does hangs and is stopped.
 LONGEST = 3600
 # Of the wheel that OpenFHE has.
 OPENFHE_PYTHON = "python3.10"
@@ -133,7 +133,8 @@ def build_error(text: str) -> str:
 
 def build_sudare() -> list[str]:
     _build(["cargo", "build", "--release", "--locked", "--bin", "sudare"], ROOT)
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    # Cargo takes a relative folder from where it runs.
+    target = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
     return [str(target / "release" / "sudare")]
 
 
@@ -219,6 +220,8 @@ def parse_lines(stdout: str) -> list[dict]:
                 raise ValueError(f"not a benchmark line: {line}")
     except (ValueError, KeyError, TypeError) as error:
         raise ProgramFailed(f"output is not benchmark lines: {error!r}") from error
+    if not lines:
+        raise ProgramFailed("no benchmark lines")
     return lines
 
 
@@ -230,6 +233,8 @@ def run_lines(command: list[str], label: str, processors: list[int]) -> tuple[li
         done = run(command, label)
     except OSError as error:
         raise ProgramFailed(f"{command[0]}: {error}") from error
+    if done.seconds > LONGEST:
+        raise ProgramFailed(f"stopped after {duration(LONGEST)}: no program takes as long")
     if done.status < 0:
         signal = -done.status
         raise ProgramFailed(f"ended by signal {signal}; 9 is also what a lack of memory sends")

@@ -124,29 +124,25 @@ BOOTSTRAP_HEADINGS = [
 def bootstrap_table(records: list[dict], case: Case, threads: int, pricer: Pricer) -> list[list[str]]:
     """sudare, then its peers at the same size."""
     found, table = of_case(records, case, threads), []
-    own = op_lines(of_entrant(found, case.ours), "bootstrap")
+    ratios = {row.peer: row.ratios for row in rows_of(records, case, threads)}
     for entrant in case.entrants:
-        theirs = of_entrant(found, entrant)
-        by_round = op_lines(theirs, "bootstrap")
-        if not by_round:
+        ran = of_entrant(found, entrant)
+        lines = list(op_lines(ran, "bootstrap").values())
+        if not lines:
             continue
-        lines = list(by_round.values())
         sizes = set_sizes(entrant, lines[0], pricer)
         seconds, slots = median_ms(lines) / 1e3, 1 << lines[0]["log_slots"]
         precision, residual = least(lines, "precision_bits"), residual_bits(entrant, lines[0], pricer)
         throughput = log2_throughput(slots, precision, residual, seconds) if residual else None
-        shared = sorted(own.keys() & by_round.keys())
-        ratios = [by_round[i]["median_ms"] / own[i]["median_ms"] for i in shared]
-        compared = entrant.library != SUDARE and ratios
         table.append([
             entrant.library, entrant.params, number(sizes["log_n"]), f"2^{lines[0]['log_slots']}",
             number(sizes["security_bits"], ".1f"), f"{seconds:.2f}",
-            *(spread(ratios) if compared else [NONE, NONE]),
+            *(spread(ratios[entrant]) if entrant in ratios else [NONE, NONE]),
             number(precision, ".1f"), number(least(lines, "worst_precision_bits"), ".1f"),
             number(lines[0].get("levels_left")), number(residual), number(throughput, ".1f"),
             gib(lines[0]["key_bytes"]) if lines[0].get("key_bytes") else NONE,
             number(lines[0].get("keygen_s")), number(lines[0].get("prepare_s")),
-            gib(max(record["peak_bytes"] for record in theirs)),
+            gib(max(record["peak_bytes"] for record in ran)),
         ])
     return table
 

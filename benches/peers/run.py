@@ -4,8 +4,8 @@
 Builds the programs, runs sudare and its peers one after the other for several rounds, pinned to the
 same processors, and reports parameters, security, precision, seconds, memory and ratios. What is
 finished is kept in target/peers/runs.jsonl, and --resume goes on from there. Exit status: 0; 1 when
-a program failed, gave a wrong result, or nothing could be compared; 2 for a mistake on the command
-line; 130 when interrupted.
+a program was left out because it could not be built, failed, gave a wrong result or had too little
+memory, or when nothing could be compared; 2 for a mistake on the command line; 130 when interrupted.
 """
 
 import argparse
@@ -122,8 +122,7 @@ def case_turns(
     ]
     if not peers:
         return []
-    wanted = {op for peer in peers for op in peer.ops}
-    ours = in_turn(case.ours, tuple(op for op in case.ours.ops if op in wanted))
+    ours = in_turn(case.ours, {op for peer in peers for op in peer.ops})
     return [Turn(case, case.ours, ours, threads, turn, runs), *peers]
 
 
@@ -170,6 +169,12 @@ class Comparison:
             self.notes.append(message)
             say(message)
 
+    def leave_out(self, what: str | Entrant, why: str) -> None:
+        """Leaves a library or an entrant out of what is to come, and says why in the report."""
+        self.failed = True
+        self.dropped.add(what)
+        self.note(why)
+
     def build(self, libraries: list[str]) -> None:
         """Builds programs; one that cannot be built is left out, but not sudare's."""
         for library in libraries:
@@ -181,8 +186,7 @@ class Comparison:
             except (BuildFailed, OSError) as error:
                 if library == SUDARE:
                     raise
-                self.dropped.add(library)
-                self.note(f"{library} skipped: {error}")
+                self.leave_out(library, f"{library} skipped: {error}")
 
     def is_dropped(self, turn: Turn) -> bool:
         """Whether a run is left out, as all of a case is without sudare."""
@@ -210,14 +214,15 @@ class Comparison:
     def run_turn(self, turn: Turn, processors: list[int]) -> None:
         available = available_bytes()
         if available is not None and available < turn.entrant.gib * 2**30:
-            self.drop(turn, f"needs {turn.entrant.gib:.0f} GiB, {available / 2**30:.1f} are available")
+            needed = f"needs {turn.entrant.gib:.0f} GiB, {available / 2**30:.1f} are available"
+            self.leave_out(turn.entrant, f"{turn}: left out from here on: {needed}")
             return
         program = self.programs[turn.entrant.library]
         asked = command(program, turn.entrant, turn.ops, turn.threads, turn.runs)
         try:
             lines, done = run_lines(asked, str(turn), processors)
         except ProgramFailed as error:
-            self.drop(turn, str(error))
+            self.leave_out(turn.entrant, f"{turn}: left out from here on: {error}")
             return
         if missing := set(turn.ops) - {line["op"] for line in lines}:
             self.note(f"{turn}: {', '.join(sorted(missing))} not reported")
@@ -227,12 +232,6 @@ class Comparison:
         # A line that was cut off must not take this one with it.
         with RECORDS.open("a") as file:
             file.write("\n" + json.dumps(record) + "\n")
-
-    def drop(self, turn: Turn, why: str) -> None:
-        """Leaves a program out of what is to come, and says why in the report."""
-        self.failed = True
-        self.dropped.add(turn.entrant)
-        self.note(f"{turn}: left out from here on: {why}")
 
 
 def positive(text: str) -> int:
@@ -321,8 +320,8 @@ def main() -> int:
     pricer = Pricer(comparison.programs[SUDARE])
     for case in dict.fromkeys(turn.case for turn in planned):
         if pricer.describe(case.ours.params) is None:
-            comparison.dropped.add(case.ours)
-            comparison.note(f"sudare has no set {case.ours.params}: it is not compared")
+            missing = f"sudare has no set {case.ours.params}: it is not compared"
+            comparison.leave_out(case.ours, missing)
     comparison.run(planned, available_processors())
 
     records = comparison.records

@@ -121,7 +121,7 @@ class Programs(unittest.TestCase):
     def test_benchmark_lines(self):
         line = {"op": "rotate", "median_ms": 1.5}
         self.assertEqual(programs.parse_lines(json.dumps(line) + "\n\n"), [line])
-        for bad in ["no JSON", '{"op": "rotate"}', '{"op": "rotate", "median_ms": 0}', "[1]"]:
+        for bad in ["", "no JSON", '{"op": "rotate"}', '{"op": "rotate", "median_ms": 0}', "[1]"]:
             with self.assertRaises(ProgramFailed):
                 programs.parse_lines(bad)
 
@@ -140,6 +140,11 @@ class Programs(unittest.TestCase):
             python("import os; os.kill(os.getpid(), 9)")
         with self.assertRaises(ProgramFailed):
             programs.run_lines(["/no/such/program"], "test", [0])
+
+    def test_a_program_that_hangs_is_stopped(self):
+        with mock.patch.object(programs, "LONGEST", 0.2):
+            with self.assertRaisesRegex(ProgramFailed, "stopped after"):
+                programs.run_lines([sys.executable, "-c", "import time; time.sleep(60)"], "test", [0])
 
     def test_errors_of_builds(self):
         text = "   Compiling x\nerror: feature `enable-ifma` requires AVX512-IFMA\n  --> y\nerror: gave up"
@@ -272,6 +277,19 @@ class Resuming(unittest.TestCase):
         self.assertEqual(ran.count("poulpy"), 4)
         self.assertTrue(comparison.failed)
         self.assertIn("no memory", comparison.notes[0])
+
+    def test_a_peer_that_cannot_be_built_is_left_out_and_named(self):
+        comparison, planned = self.comparison("--rounds", "1")
+
+        def fail():
+            raise programs.BuildFailed("no compiler")
+
+        builders = {name: lambda: ["program"] for name in programs.BUILDERS}
+        with mock.patch.dict(run.BUILDERS, builders | {"lattigo": fail}):
+            comparison.build([SUDARE, "lattigo", "poulpy"])
+        self.assertEqual(comparison.notes, ["lattigo skipped: no compiler"])
+        self.assertTrue(comparison.failed)
+        self.assertNotIn("lattigo", self.go(comparison, planned))
 
     def test_nothing_runs_beside_a_failing_sudare(self):
         comparison, planned = self.comparison("--rounds", "2")
