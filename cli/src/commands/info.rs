@@ -86,7 +86,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let file = Opened::any(&args.file, Access::Owner)?;
     let info = file.info();
     let spec = &info.spec;
-    let log_qp = spec.q_bits.iter().flatten().chain(&spec.p_bits).sum();
+    let log_qp = spec.log2_qp();
     let evaluation = match info.kind {
         Kind::EvaluationKeys => Some(Evaluation::of(&file)?),
         _ => None,

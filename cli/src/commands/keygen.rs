@@ -101,7 +101,7 @@ fn planned(args: &Args, job: &Job) -> Result<Planned> {
     if *job == Job::Bootstrap {
         let set = if auto { smallest()? } else { Set::bootstrapping(&args.params)? };
         let params = accepted(args, &set.preset)?;
-        let plan = set.bootstrap.plan(&params, params.top())?;
+        let plan = set.bootstrap.plan(&params, params.raised_top())?;
         let request = plan.required_keys().clone();
         return Ok(Planned { name: set.preset.name, params, request, bootstraps: 0 });
     }

@@ -11,7 +11,7 @@ use sudare::{
         ModMethod,
         bootstrap::{BootstrapPlan, BootstrapPreset, Order, Values},
     },
-    ckks::{Params, Spec, serial},
+    ckks::{Params, RaisedSpec, Spec, serial},
     rlwe::{self, KeyRequest, PricedKey, SecretDistribution},
 };
 
@@ -65,6 +65,7 @@ struct Explained {
     log2_scale: f64,
     dnum: usize,
     q_bits: Vec<Vec<f64>>,
+    raised: Option<RaisedSpec>,
     p_bits: Vec<f64>,
     fitted_p_bits: Vec<f64>,
     ciphertext_bytes: u64,
@@ -165,8 +166,7 @@ fn list(set: Set) -> Listed {
     };
     let preset = set.into_preset();
     let Spec { log_n, secret, log2_scale, .. } = preset.spec;
-    let bits = preset.spec.q_bits.iter().flatten().chain(&preset.spec.p_bits);
-    let log_qp = bits.sum();
+    let log_qp = preset.spec.log2_qp();
     Listed {
         name: preset.name,
         summary: preset.summary,
@@ -238,7 +238,7 @@ fn explain(set: Set) -> Result<Explained> {
     let params = Params::new(set.preset().spec.clone())?;
     let (mut keys, mut bootstrapping) = (params.rlwe().priced_keys(), None);
     if let Set::Bootstrapping(set) = &set {
-        let plan = set.bootstrap.plan(&params, params.top())?;
+        let plan = set.bootstrap.plan(&params, params.raised_top())?;
         keys = priced_keys(&params, plan.required_keys())?;
         bootstrapping = Some(explain_bootstrapping(set, &params, &plan)?);
     }
@@ -252,7 +252,7 @@ fn explain(set: Set) -> Result<Explained> {
         log_n: params.log_n(),
         log_q: rlwe.log2_q(top),
         log_p: rlwe.log2_p(),
-        log_qp: rlwe.log2_qp(top),
+        log_qp: keys.iter().map(|key| key.log2_q).fold(0.0, f64::max),
         secret: secret_name(preset.spec.secret),
         security_bits: least_security(&keys),
         insecure: preset.spec.insecure,
@@ -262,6 +262,7 @@ fn explain(set: Set) -> Result<Explained> {
         log2_scale: preset.spec.log2_scale,
         dnum: rlwe.digits(top),
         q_bits: preset.spec.q_bits,
+        raised: preset.spec.raised,
         p_bits: preset.spec.p_bits,
         fitted_p_bits: preset.spec.fitted_p_bits,
         ciphertext_bytes: 8 * ciphertext_words as u64,
@@ -322,7 +323,10 @@ fn explain_bootstrapping(
 fn text(set: &Explained) -> String {
     let sizes = |bits: &[f64]| {
         let run = bits.chunk_by(|a, b| a == b);
-        run.map(|run| format!("{} x {}", run.len(), run[0])).collect::<Vec<_>>().join(" + ")
+        let rounded = |bits: f64| (1e4 * bits).round() / 1e4;
+        run.map(|run| format!("{} x {}", run.len(), rounded(run[0])))
+            .collect::<Vec<_>>()
+            .join(" + ")
     };
     let chain: Vec<f64> = set.q_bits.concat();
     let fitted = match set.fitted_p_bits.is_empty() {
@@ -338,13 +342,23 @@ fn text(set: &Explained) -> String {
         ("levels", format!("{} at a scale of 2^{}", set.levels, set.log2_scale)),
         ("log2 Q", format!("{:.1} = {} bits", set.log_q, sizes(&chain))),
         ("log2 P", format!("{:.1} = {} bits{fitted}", set.log_p, sizes(&set.p_bits))),
-        ("log2 QP", format!("{:.1}", set.log_qp)),
+        ("log2 QP", format!("{:.1} at most", set.log_qp)),
         ("digits", format!("{} (dnum)", set.dnum)),
         ("secret", set.secret.clone()),
         ("security", format!("{:.1} bits: {}{mark}", set.security_bits, prices(&set.keys))),
         ("ciphertext", output::bytes(set.ciphertext_bytes)),
         ("switching key", format!("{} in memory", output::bytes(set.switching_key_bytes))),
     ];
+    if let Some(RaisedSpec { base_bits, levels_bits }) = &set.raised {
+        let levels = format!(
+            "{} above level {}, of {} bits on {} in place of those of log2 Q",
+            levels_bits.len(),
+            set.levels,
+            sizes(&levels_bits.concat()),
+            sizes(base_bits)
+        );
+        rows.insert(6, ("raised levels", levels));
+    }
     if let Some(bootstrapping) = &set.bootstrapping {
         rows.extend(bootstrapping_rows(bootstrapping));
     }

@@ -301,7 +301,7 @@ fn a_named_set_is_bootstrapped_with_the_levels_that_it_has() {
     let params = Params::new(bootstrap::preset("n16-boot").unwrap().preset.spec).unwrap();
     let plan = TrainPlan::new(&job(&table, spec), &params).unwrap();
     // Level 19 is the highest below the large primes; 2 levels lead to the next bootstrapping.
-    assert_eq!((plan.input().0, plan.bootstraps(30)), (Level(20), 5));
+    assert_eq!((plan.input().0, plan.bootstraps(30)), (Level(19), 5));
     let (w, ..) = simulate(&plan, &table);
     assert!(error(&w, &clear(&table, &spec)) < 2f64.powi(-13));
 }

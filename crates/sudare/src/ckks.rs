@@ -20,7 +20,7 @@ pub use ciphertext::{Ciphertext, Plaintext};
 pub use encode::Encoder;
 pub use encrypt::{Decryptor, Encryptor};
 pub use evaluator::{Evaluator, Hoisted};
-pub use params::{Params, Spec};
+pub use params::{Params, RaisedSpec, Spec};
 pub use presets::{Preset, preset, presets};
 pub use scale::Scale;
 pub use sudare_arith::fft::Complex;

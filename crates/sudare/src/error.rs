@@ -90,6 +90,18 @@ pub enum Error {
         /// The largest possible.
         max: Level,
     },
+    /// Ciphertexts of the chain and above its top do not have primes in common.
+    #[error(
+        "level {found} has other primes than level {needed}, as levels above {top} do: rescale to level {top} first"
+    )]
+    RaisedLevel {
+        /// Level of the operand.
+        found: Level,
+        /// The level that it would be brought to.
+        needed: Level,
+        /// The top of the chain.
+        top: Level,
+    },
     /// Scales differ by more than rounding.
     #[error(
         "{op}: scales 2^{left:.6} and 2^{right:.6} differ: bring one to the other with match_scale"

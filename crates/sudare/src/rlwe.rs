@@ -21,7 +21,7 @@ pub use keygen::KeyGenerator;
 pub use keys::{EvaluationKeys, FittedKeys, KeyRequest, PublicKey, Raise, SecretKey, SwitchingKey};
 pub use noise::Noise;
 pub(crate) use params::MAX_PRIMES;
-pub use params::{Params, PricedKey, Spec};
+pub use params::{Params, PricedKey, RaisedChain, Spec};
 pub use security::{SecretDistribution, max_log2_qp, security_bits};
 pub use switch::{Digits, KeySwitcher};
 pub(crate) use switch::{Down, Operand};

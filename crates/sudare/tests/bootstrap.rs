@@ -92,7 +92,7 @@ impl Setup {
     }
 
     fn with(spec: &BootstrapSpec, params: Params) -> Self {
-        let plan = spec.plan(&params, params.top()).unwrap();
+        let plan = spec.plan(&params, params.raised_top()).unwrap();
         let session = Session::from_seed(params, &seed("keys", 0), plan.required_keys());
         let bootstrapper = plan.prepare(&session.evaluator).unwrap();
         Self { plan, session, bootstrapper }
@@ -210,7 +210,7 @@ fn the_simulator_uses_the_planned_keys() {
             for refinement in [None, rounds].into_iter().take(1 + usize::from(log_slots == 4)) {
                 let spec = BootstrapSpec { refinement, ..spec.clone() };
                 let params = params_for(&spec, SecretDistribution::UniformTernary);
-                let plan = spec.plan(&params, params.top()).unwrap();
+                let plan = spec.plan(&params, params.raised_top()).unwrap();
                 let e = sim::Evaluator::new(LOG_N, params.chain().clone());
                 let e = e.with_ephemeral_secret(32).with_fitted_keys(plan.required_keys());
                 let x = random(values, 1 << log_slots, 1);
@@ -304,7 +304,7 @@ fn every_key_is_needed() {
         let none = Error::EphemeralSecretMismatch { found: None, needed: 32 };
         assert_eq!(raise(None), none);
         assert!(none.to_string().contains("KeyRequest"), "{none}");
-        let top = s.session.params.top();
+        let top = s.session.params.raised_top();
         let denser = Error::EphemeralSecretMismatch { found: Some(33), needed: 32 };
         assert_eq!(raise(Some(Raise { level: top, weight: 33 })), denser);
         let low = Level(top.0 - 1);
@@ -341,7 +341,7 @@ static SMALL: LazyLock<Setup> = LazyLock::new(|| Setup::new(&standard(4)));
 #[test]
 fn inputs_may_be_at_any_level_from_the_input_level_on() {
     let s = &*SMALL;
-    let highest = s.session.params.top();
+    let highest = s.session.params.raised_top();
     for level in (s.plan.input_level().0..=highest.0).map(Level) {
         let a = s.encrypt(level, u64::from(level.0));
         let (_, most) = s.bits(&s.run(&a), &a);
@@ -395,7 +395,7 @@ fn a_second_run_takes_nothing_from_the_pool() {
 fn a_hundred_in_a_row() {
     let spec = standard(4);
     let params = params_for(&spec, SecretDistribution::UniformTernary);
-    let plan = spec.plan(&params, params.top()).unwrap();
+    let plan = spec.plan(&params, params.raised_top()).unwrap();
     let request = plan.required_keys().clone().rotations(LOG_N, [1], plan.output_level());
     let session = Session::from_seed(params, &seed("keys", 0), &request);
     let bootstrapper = plan.prepare(&session.evaluator).unwrap();
@@ -538,7 +538,7 @@ fn other_numbers_of_slots_are_refused_in_both_orders() {
 fn plans_that_do_not_fit_are_refused() {
     let good = standard(4);
     let params = params_for(&good, SecretDistribution::UniformTernary);
-    let top = params.top();
+    let top = params.raised_top();
     let plan = |spec: &BootstrapSpec| spec.plan(&params, top).map(drop).unwrap_err();
     let edit = |change: fn(&mut BootstrapSpec)| {
         let mut spec = good.clone();
@@ -627,15 +627,17 @@ fn named_sets() {
     ] {
         let set = preset(name).unwrap();
         let params = Params::new(set.preset.spec.clone()).unwrap();
-        let plan = set.bootstrap.plan(&params, params.top()).unwrap();
+        let plan = set.bootstrap.plan(&params, params.raised_top()).unwrap();
         assert_eq!(plan.usable_levels(), usable, "{name}");
         assert!(plan.log2_failure(0) < -60.0, "{name}: {}", plan.log2_failure(0));
         let bytes = plan.required_keys().bytes(params.rlwe()).unwrap() + plan.matrix_bytes(&params);
         assert!(bytes < 12 << 30, "{name}: {bytes} bytes");
 
-        let small = Spec { log_n: 11, insecure: true, ..set.preset.spec };
-        let params = Params::new(small).unwrap();
-        let s = Setup::with(&set.bootstrap.with_log_slots(10), params);
+        let fewer = set.bootstrap.with_log_slots(10);
+        let mut small = Spec { log_n: 11, insecure: true, ..set.preset.spec };
+        let levels = fewer.coeffs_to_slots.len() + fewer.eval_mod.depth().unwrap() as usize;
+        small.raised.as_mut().unwrap().levels_bits.truncate(levels);
+        let s = Setup::with(&fewer, Params::new(small).unwrap());
         assert!(s.plan.usable_levels() >= usable, "{name}");
         let a = s.encrypt(s.plan.input_level(), 1);
         let (mean, most) = s.bits(&s.run(&a), &a);

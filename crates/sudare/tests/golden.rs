@@ -8,22 +8,22 @@
 mod common;
 
 const EXPECTED: [(&str, &str); 15] = [
-    ("secret key", "13dca36909ac27aa862e1a6884b274b73d66658b628ac7f4177839ad8229de56"),
-    ("public key", "bdbc5d9aa0075b515a757dfebec923c1170536d6cc037c56f02eb8de647959f3"),
-    ("evaluation keys", "aa5957bc2a1a92ee9a961fe070f917b1bcb64a893e8efb45993019a477448628"),
-    ("ciphertext", "f6e1244b414c9aaa20bbd0a12732863803d45fa9440473d0af7648eefc268414"),
-    ("sparse ciphertext", "e8f85d4f01994a8cc2d152362384a43e93df72dd29ff6fdf2a6014d68293a231"),
-    ("rotation", "4afe655027ba0b0a3f14537f7de8c1c632239e5919d823f3c89e42a1539c2f48"),
-    ("hoisted rotation", "85ebed7f506722925cbf529ab6de9927d94c18e8a0306a8a319c3c07c1775d24"),
-    ("conjugation", "ae1b2400a3e1a0cae47992702795ae26ddbf7ebf35faf8e734fb58e4aa82ef95"),
-    ("rescaled product", "d1369fcb1841303cc9985e4ec29e91daa80fac0856aee9de591a56845719c5b1"),
+    ("secret key", "eb042213ecfa6f668b347ad602a8f1c5ccfd80908883e7b610b6d941862542ed"),
+    ("public key", "49f5b7938dd21fc24874ce2db530f25767b5f633f6c516db27ebe7ffb37d4a5c"),
+    ("evaluation keys", "ee09b687bf198789b915157a6887b8342ee697b2eae84396f6c5fc01f549bb9f"),
+    ("ciphertext", "3a0f782319d6cccd261c59a2360a322d1bf851df819d0ffd7ce9d6f6b0372bd1"),
+    ("sparse ciphertext", "f847c5dae948ab10737e98a5917bc0999c8f2a946bbbdd1bbb74fee94cbe7466"),
+    ("rotation", "3f01defcc5b55b4d199ac24b79c6c475b24eedf36bced8c1dda20cc4faba5855"),
+    ("hoisted rotation", "3cd3985b9d9e4428ad0bf44cc355aaa38247a2d18fbcd08d2b47041f1af4e6dc"),
+    ("conjugation", "2988784d841d58f169cc0b66ab72c6fbf33c52bf7823449ff65d2aa62e882b66"),
+    ("rescaled product", "7a32c3b50fed5efaa3b00828a677a1fccfe312e57342a1012f16b825c371d0c0"),
     // Rounding once or twice is the same, see docs/notes/keyswitch-noise.md.
-    ("fused product", "d1369fcb1841303cc9985e4ec29e91daa80fac0856aee9de591a56845719c5b1"),
-    ("product", "3fec6b6b2b9b2c87421f7d1874425352630651b61a48ac2dcef67d5776a46cb6"),
-    ("lifted ciphertext", "4f7ac25caa60489f8e2ab4ec95de375589c9489e4deef2ed4d8ed2ee16fb7b9f"),
-    ("raised ciphertext", "452d75dc815d7f86d1cddebb536d5a6d6ec2395156665f4d5a846f07c46ffc39"),
-    ("raising keys", "d37cca98b1bb6e728ae32bec14862d075d4fb284e4efe47b31bfa91b38bdab5a"),
-    ("fitted keys", "1612eb07f065dba025fa7e647f497ec6935def5e5bd580499c83c37e34f4158e"),
+    ("fused product", "7a32c3b50fed5efaa3b00828a677a1fccfe312e57342a1012f16b825c371d0c0"),
+    ("product", "ff8e17a7fc861a00b257a2bb2fd3b8155f15b3efe80658796f7f3b1425597f1e"),
+    ("lifted ciphertext", "48eac334a5bd7ffe20333ad384d609fc9a25e829f30a11e29640eae611bf7b09"),
+    ("raised ciphertext", "1c6ffa44789e1b7e922015cbd04ca6c3bdff2c14e3123b862e38b446b8df6676"),
+    ("raising keys", "7cbe6529704b174c8d10a676fa25e3afacec3c2437b8232bb457208e593ca9dd"),
+    ("fitted keys", "d515126d186151b644ec997fc1da4cae38ef910f175ba543e36ff6dfe40cbc35"),
 ];
 
 #[test]

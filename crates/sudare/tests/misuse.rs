@@ -493,6 +493,7 @@ fn primes_that_are_none() {
         log_n: 4,
         q,
         p,
+        raised: None,
         fitted_p: vec![],
         secret: SecretDistribution::UniformTernary,
         security_bits: None,

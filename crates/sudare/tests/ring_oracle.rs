@@ -31,7 +31,8 @@ fn places(n: usize) -> Vec<usize> {
 
 fn sets() -> Vec<LimbSet> {
     let all = LimbSet::chain(CHAIN.len()).with_special(SPECIAL.len());
-    vec![LimbSet::chain(1), LimbSet::chain(4), LimbSet::chain(2).with_special(2), all]
+    let upper = LimbSet::range(2..5).with_special(1);
+    vec![LimbSet::chain(1), LimbSet::chain(4), LimbSet::chain(2).with_special(2), upper, all]
 }
 
 fn assert_congruent(found: &[BigInt], expected: &[BigInt], q: &BigInt, what: &str) {
@@ -88,9 +89,9 @@ fn sums_equal_integers() {
 
 #[test]
 fn lower_levels_are_the_first_limbs() {
-    for log_n in [4, 12] {
+    for (log_n, start) in [(4, 0), (12, 0), (5, 1)] {
         let basis = mixed(log_n);
-        let (high, low) = (LimbSet::chain(6), LimbSet::chain(3));
+        let (high, low) = (LimbSet::range(start..6), LimbSet::range(start..start + 3));
         let (big, small) = (product(&moduli(&basis, high)), product(&moduli(&basis, low)));
         let [a, b] = [3, 4].map(|salt| integers(&big, basis.n(), salt));
         let [x, y] = [&a, &b].map(|a| reduce_eval(&basis, high, a));
@@ -99,7 +100,7 @@ fn lower_levels_are_the_first_limbs() {
             assert_eq!(found.limbs(), low);
             assert_congruent(&lift_eval(&basis, found), expected, &small, what);
         };
-        let restricted = basis.restricted(&x, 3);
+        let restricted = basis.restricted(&x, low);
         check(&restricted, &a, "restricted");
         let mut truncated = x.clone();
         truncated.truncate(3);
@@ -300,31 +301,27 @@ fn base_conversion_keeps_the_integer_next_to_zero() {
     }
 }
 
-/// Integers in `[0, q)` on both sides of the ties of division by `d`.
-fn near_ties(q: &BigInt, d: &BigInt, len: usize) -> Vec<BigInt> {
-    let multiples = integers(&(q / d), len, 12);
-    let offsets = near_half(d);
-    let tie = |(k, multiple): (usize, &BigInt)| multiple * d + &offsets[k % offsets.len()];
-    multiples.iter().enumerate().map(tie).collect()
+/// Integers in `[0, q)` on both sides of the ties of multiplication by `to / q`.
+fn near_ties(q: &BigInt, to: &BigInt, len: usize) -> Vec<BigInt> {
+    let tie = |(k, below): (usize, &BigInt)| q * (2 * below + 1) / (2 * to) + k % 4 - 1;
+    integers(to, len, 12).iter().enumerate().map(tie).collect()
 }
 
-fn check_division(basis: &RnsBasis, divider: &Divider, before: LimbSet, after: usize) {
-    let all = moduli(basis, before);
-    let (kept, divisor) = (product(&all[..after]), product(&all[after..]));
-    let q = &kept * &divisor;
-    let a = near_ties(&q, &divisor, basis.n());
+fn check_division(basis: &RnsBasis, divider: &Divider, before: LimbSet, after: LimbSet) {
+    let [q, to] = [before, after].map(|limbs| product(&moduli(basis, limbs)));
+    let a = near_ties(&q, &to, basis.n());
     let b = integers(&q, basis.n(), 13);
     let found =
         divider.divide(basis, [&reduce_eval(basis, before, &a), &reduce_eval(basis, before, &b)]);
     for (found, a) in found.iter().zip([&a, &b]) {
-        assert_eq!(found.limbs(), LimbSet::chain(after));
+        assert_eq!(found.limbs(), after);
         assert!(canonical(basis, found));
-        let expected: Vec<BigInt> = a.iter().map(|a| rounded(a, &divisor)).collect();
-        let what = format!("{before:?} to {after}");
-        assert_congruent(&lift_eval(basis, found), &expected, &kept, &what);
+        let expected: Vec<BigInt> = a.iter().map(|a| rounded(&(a * &to), &q)).collect();
+        let what = format!("{before:?} to {after:?}");
+        assert_congruent(&lift_eval(basis, found), &expected, &to, &what);
         // The choice of a negative representative changes nothing.
-        let below: Vec<BigInt> = a.iter().map(|a| rounded(&(a - &q), &divisor)).collect();
-        assert_congruent(&expected, &below, &kept, "other representative");
+        let below: Vec<BigInt> = a.iter().map(|a| rounded(&((a - &q) * &to), &q)).collect();
+        assert_congruent(&expected, &below, &to, "other representative");
     }
 }
 
@@ -334,20 +331,26 @@ fn division_rounds_to_the_nearest_everywhere() {
         let basis = mixed(log_n);
         let all = basis.all();
         for (before, after) in [
-            (LimbSet::chain(7), 6),
-            (LimbSet::chain(7), 5),
-            (LimbSet::chain(2), 1),
-            (LimbSet::chain(4).with_special(3), 3),
-            (LimbSet::chain(7).with_special(1), 1),
-            (all, 6),
-            (all, 1),
+            (LimbSet::chain(7), LimbSet::chain(6)),
+            (LimbSet::chain(7), LimbSet::chain(5)),
+            (LimbSet::chain(2), LimbSet::chain(1)),
+            (LimbSet::chain(4).with_special(3), LimbSet::chain(3)),
+            (LimbSet::chain(7).with_special(1), LimbSet::chain(1)),
+            (all, LimbSet::chain(6)),
+            (all, LimbSet::chain(1)),
+            (LimbSet::range(2..6).with_special(1), LimbSet::range(2..4)),
+            // To primes that were not there: fewer, more, of a product as large or larger.
+            (LimbSet::range(2..5), LimbSet::chain(2)),
+            (LimbSet::range(3..7).with_special(3), LimbSet::chain(3)),
+            (LimbSet::range(4..5), LimbSet::chain(2)),
+            (LimbSet::range(5..7), LimbSet::chain(5)),
         ] {
             check_division(&basis, &Divider::new(&basis, before, after), before, after);
         }
         // One made for the whole chain divides by the special primes at every level.
-        let divider = Divider::new(&basis, all, all.q());
-        for q in 1..=all.q() {
-            check_division(&basis, &divider, LimbSet::chain(q).with_special(all.p()), q);
+        let divider = Divider::new(&basis, all, LimbSet::chain(all.q()));
+        for limbs in (1..=all.q()).map(LimbSet::chain) {
+            check_division(&basis, &divider, limbs.with_special(all.p()), limbs);
         }
     }
 }

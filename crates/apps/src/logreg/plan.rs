@@ -332,13 +332,17 @@ impl Parts {
         largest_weight: f64,
     ) -> Result<Option<Course>> {
         let mut refused = None;
-        for raised in (0..=params.top().0).rev().map(Level) {
+        for raised in (0..=params.raised_top().0).rev().map(Level) {
             let refresh = match Refresh::plan(params, raised, &self.layout, largest_weight) {
                 Err(sudare::Error::LevelExhausted { .. }) => break,
                 Err(sudare::Error::ScaleOutOfRange { .. } | sudare::Error::Circuit(_)) => continue,
                 other => other?,
             };
             let top = refresh.output_level();
+            if top >= params.top() {
+                // There is no level for the sum.
+                continue;
+            }
             let rounds = (refresh.usable_levels() / self.sigmoid.levels()) as usize;
             if rounds == 0 {
                 break;
@@ -464,6 +468,7 @@ impl PrimeSizes {
                 log2_scale,
                 q_bits,
                 p_bits,
+                raised: None,
                 fitted_p_bits: Vec::new(),
                 secret,
                 insecure: false,

@@ -233,6 +233,7 @@ impl StatsPlan {
                 log_n,
                 q_bits: vec![base, vec![LOG2_SCALE], vec![LOG2_SCALE]],
                 p_bits: vec![50.0],
+                raised: None,
                 fitted_p_bits: Vec::new(),
                 log2_scale: LOG2_SCALE,
                 secret,
@@ -241,8 +242,7 @@ impl StatsPlan {
         };
         let fits = |log_n: &u32| {
             let spec = spec(*log_n);
-            let bits: f64 = spec.q_bits.iter().flatten().chain(&spec.p_bits).sum();
-            bits + ROOM_BITS <= max_log2_qp(*log_n, secret, 128.0)
+            spec.log2_qp() + ROOM_BITS <= max_log2_qp(*log_n, secret, 128.0)
         };
         let log_n = (10..17).find(fits).unwrap_or(17);
         Ok(Params::new(spec(log_n))?)

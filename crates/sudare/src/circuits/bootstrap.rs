@@ -180,9 +180,10 @@ impl BootstrapSpec {
     /// # Errors
     /// [`Error::LevelOutOfRange`]; [`Error::LevelExhausted`] if the chain is too short;
     /// [`Error::ScaleOutOfRange`] and [`Error::Circuit`] for parts that do not fit each other
-    /// or the chain.
+    /// or the chain, or a result above its top.
     pub fn plan(&self, params: &Params, top: Level) -> Result<BootstrapPlan> {
         let outline = Outline::new(self, params, top)?;
+        outline.check_output()?;
         let correction = outline.correction()?;
         let to_coeffs = outline.to_coeffs(correction.as_ref())?;
         let mut plan = BootstrapPlan {
@@ -281,7 +282,10 @@ impl BootstrapPlan {
             let (level, keys) = (plan.level(), plan.required_keys());
             let limbs = match plan.ephemeral_weight() {
                 Some(_) => params.rlwe().raising_limbs(level),
-                None => params.rlwe().tier_limbs(self.request.tier(level, keys), level),
+                None => {
+                    let above = params.rlwe().levels_above(level);
+                    params.rlwe().tier_limbs(self.request.tier(above, keys), level)
+                }
             };
             plan.weights() as u64 * params.rlwe().basis().packed_bytes(limbs)
         };
@@ -332,6 +336,10 @@ impl BootstrapPlan {
             KeyRequest::new().automorphism(conjugation, high),
             self.sub_sum.required_keys(summed),
         ];
+        // The reduction multiplies again and again: it has keys of its own for some levels.
+        let lowest = Level(self.eval_mod.output_level().0 + 1);
+        let reduction = params.tiers(lowest..=high).into_iter();
+        stages.extend(reduction.map(|level| KeyRequest::new().relinearize(level)));
         stages.extend(self.correction.iter().map(|plan| plan.required_keys(self.log_n)));
         let matrices = self.to_coeffs.iter().chain(&self.to_slots).chain(&self.join);
         stages.extend(matrices.map(|plan| plan.required_keys().clone()));

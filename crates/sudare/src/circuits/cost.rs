@@ -470,7 +470,8 @@ impl Evaluator {
 
     /// The primes of the keys that an operation at `level` uses.
     fn limbs(&self, level: Level, needed: &KeyRequest) -> LimbSet {
-        self.params.tier_limbs(self.keys.tier(level, needed), level)
+        let tier = self.keys.tier(self.params.levels_above(level), needed);
+        self.params.tier_limbs(tier, level)
     }
 
     /// Products at these levels; two in a row at one level share the reading of the key.

@@ -163,9 +163,7 @@ impl EvalModSpec {
         out: Scale,
     ) -> Result<EvalModPlan> {
         let curves = self.curves()?;
-        if level > chain.top() {
-            return Err(Error::LevelOutOfRange { found: level, max: chain.top() });
-        }
+        chain.check_level(level)?;
         let needs = |needed| match needed <= level.0 {
             true => Ok(()),
             false => Err(Error::LevelExhausted { op: OP, needed, level }),

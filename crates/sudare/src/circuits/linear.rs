@@ -265,9 +265,7 @@ impl LinearTransform {
         ephemeral_weight: Option<u32>,
     ) -> Result<LinearPlan> {
         const OP: &str = "linear transform";
-        if level > chain.top() {
-            return Err(Error::LevelOutOfRange { found: level, max: chain.top() });
-        }
+        chain.check_level(level)?;
         if level == Level(0) {
             return Err(Error::LevelExhausted { op: OP, needed: 1, level });
         }

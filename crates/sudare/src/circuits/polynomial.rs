@@ -289,9 +289,7 @@ impl Polynomial {
         scale: Scale,
         out: impl FnOnce(Level) -> Result<Scale>,
     ) -> Result<PolynomialPlan> {
-        if level > chain.top() {
-            return Err(Error::LevelOutOfRange { found: level, max: chain.top() });
-        }
+        chain.check_level(level)?;
         check_scale(chain, level, scale)?;
         let degree = self.degree();
         let depth = bits(degree);

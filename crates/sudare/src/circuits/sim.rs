@@ -107,9 +107,7 @@ impl Evaluator {
         level: Level,
         scale: Scale,
     ) -> Result<Ciphertext> {
-        if level > self.chain.top() {
-            return Err(Error::LevelOutOfRange { found: level, max: self.chain.top() });
-        }
+        self.chain.check_level(level)?;
         let log2_q = self.chain.log2_q(level);
         if !scale.is_valid() || scale.log2() > log2_q {
             return Err(Error::ScaleOutOfRange { op: "encode", log2_scale: scale.log2(), log2_q });
@@ -160,7 +158,7 @@ impl Evaluator {
 
     /// The keys that an operation at `level` needs, fitted ones if there are.
     fn use_keys_at(&self, level: Level, needed: KeyRequest) {
-        self.use_keys(match self.fitted.tier(level, &needed) {
+        self.use_keys(match self.fitted.tier(self.chain.levels_above(level), &needed) {
             Some(tier) => needed.moved_to_fitted(|_| Some(tier)),
             None => needed,
         });
@@ -237,7 +235,8 @@ impl Evaluator {
         let slots = a.slots.iter().zip(&b.slots).map(|(&a, &b)| sum(a, b)).collect();
         let noise = a.noise().hypot(b.noise());
         let headroom_bits = a.headroom_bits.min(b.headroom_bits);
-        Ok(self.ciphertext(slots, a.level.min(b.level), a.scale, noise, headroom_bits))
+        let level = self.chain.lower(a.level, b.level)?;
+        Ok(self.ciphertext(slots, level, a.scale, noise, headroom_bits))
     }
 }
 
@@ -307,7 +306,7 @@ impl Ops for Evaluator {
 
     fn mul(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
         same_slots("multiply", a, b)?;
-        let level = a.level.min(b.level);
+        let level = self.chain.lower(a.level, b.level)?;
         let scale = self.product_scale(a.scale, b.scale, level)?;
         let slots = a.slots.iter().zip(&b.slots).map(|(&a, &b)| a * b).collect();
         let noise = (a.magnitude() * b.noise())
@@ -363,6 +362,7 @@ impl Ops for Evaluator {
         if level > a.level {
             return Err(Error::LevelOutOfRange { found: level, max: a.level });
         }
+        self.chain.lower(a.level, level)?;
         let slots = core::mem::take(&mut a.slots);
         *a = self.ciphertext(slots, level, a.scale, a.noise(), a.headroom_bits);
         Ok(())
@@ -431,10 +431,7 @@ impl Ops for Evaluator {
         ephemeral_weight: Option<u32>,
     ) -> Result<Ciphertext> {
         check_secret(ephemeral_weight, self.ephemeral_weight)?;
-        let max = self.chain.top();
-        if to > max {
-            return Err(Error::LevelOutOfRange { found: to, max });
-        }
+        self.chain.check_level(to)?;
         let mut low = a.clone();
         self.drop_to(&mut low, Level(0))?;
         let mut noise = low.noise();

@@ -61,9 +61,7 @@ impl Encoder {
         level: Level,
         scale: Scale,
     ) -> Result<Plaintext> {
-        if level > self.params.top() {
-            return Err(Error::LevelOutOfRange { found: level, max: self.params.top() });
-        }
+        self.params.rlwe().check_level(level)?;
         let slots = count.max(1).next_power_of_two();
         let limbs = self.params.rlwe().limbs(level);
         Ok(Plaintext {
@@ -185,8 +183,8 @@ impl Encoder {
         // hold: those encoded by their type, those decrypted by the choice of level.
         let enough_bits = (a.scale.log2() + MESSAGE_BITS).max(ENCODED_BITS);
         let enough = |level: &Level| rlwe.log2_q(*level) >= enough_bits;
-        let level = (0..a.level.0).map(Level).find(enough).unwrap_or(a.level);
-        let poly = basis.into_coeff(basis.restricted(&a.poly, rlwe.limbs(level).q()));
+        let level = rlwe.levels_below(a.level).find(enough).unwrap_or(a.level);
+        let poly = basis.into_coeff(basis.restricted(&a.poly, rlwe.limbs(level)));
         let slots = a.slots();
         let gap = self.params.max_slots() / slots;
         let mut reader =

@@ -39,8 +39,8 @@ impl Encryptor {
     /// `v (b, a) + (e_0 + m, e_1)`, with a ternary `v` and binomial errors.
     ///
     /// # Errors
-    /// [`Error::ParamsMismatch`]; [`Error::Arith`] if the system gives no
-    /// randomness.
+    /// [`Error::ParamsMismatch`]; [`Error::LevelOutOfRange`] above the top of the chain;
+    /// [`Error::Arith`] if the system gives no randomness.
     pub fn encrypt(&self, a: &Plaintext) -> Result<Ciphertext> {
         self.encrypt_with(a, &Seed::random()?)
     }
@@ -49,10 +49,11 @@ impl Encryptor {
     /// knows it can decrypt. For known-answer tests.
     ///
     /// # Errors
-    /// [`Error::ParamsMismatch`].
+    /// [`Error::ParamsMismatch`]; [`Error::LevelOutOfRange`].
     pub fn encrypt_with(&self, a: &Plaintext, seed: &Seed) -> Result<Ciphertext> {
         let params = self.params.rlwe();
         params.check_id("plaintext", a.params)?;
+        params.check_chain_level(a.level)?;
         let basis = params.basis();
         let limbs = params.limbs(a.level);
         let small = |label: &str, fill: fn(&mut Stream, &mut [i8])| {
@@ -132,16 +133,17 @@ impl Decryptor {
             return Err(Error::KeyMismatch { what: "ciphertext", found, expected });
         }
         let enough = |level: &Level| params.log2_q(*level) >= a.scale.log2() + MESSAGE_BITS;
-        let level = (0..a.level().0).map(Level).find(enough).unwrap_or(a.level());
+        let level = params.levels_below(a.level()).find(enough).unwrap_or(a.level());
         let basis = params.basis();
         let limbs: LimbSet = params.limbs(level);
         let [c0, c1] = &a.inner.polys;
         let mut poly = basis.take_secret(limbs);
+        let s = &self.key.s;
         par::for_each(
-            poly.rows_mut().zip(c0.rows().zip(c1.rows()).zip(self.key.s.rows())).enumerate(),
-            |(i, (out, ((c0, c1), s)))| {
+            poly.rows_mut().zip(c0.rows().zip(c1.rows())).enumerate(),
+            |(i, (out, (c0, c1)))| {
                 let m = basis.modulus(limbs, i);
-                m.mul_rows(out, c1, s);
+                m.mul_rows(out, c1, s.row(limbs.place(i, s.limbs())));
                 m.add_assign(out, c0);
             },
         );
@@ -162,6 +164,7 @@ impl Decryptor {
         if expected.level < found.level {
             return Err(Error::LevelOutOfRange { found: found.level, max: expected.level });
         }
+        self.params.chain().lower(expected.level, found.level)?;
         let basis = self.params.rlwe().basis();
         basis.sub_assign(&mut found.poly, &expected.poly);
         let difference = basis.into_coeff(found.poly);

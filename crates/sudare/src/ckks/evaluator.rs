@@ -9,8 +9,9 @@ use std::sync::Arc;
 /// Computes on ciphertexts. `Send + Sync`: share one by reference.
 ///
 /// Plain verbs return a new ciphertext; `_assign` overwrites the first operand.
-/// Operands of different levels are brought to the lower one, which is exact;
-/// different scales are an error, see [`Evaluator::match_scale`].
+/// Operands of different levels are brought to the lower one, which is exact, but not from
+/// above the top of the chain to below ([`Error::RaisedLevel`]); different scales are an error,
+/// see [`Evaluator::match_scale`].
 #[derive(Clone)]
 pub struct Evaluator {
     params: Params,
@@ -71,7 +72,7 @@ impl Evaluator {
         if a.log_slots != b.log_slots {
             return Err(Error::SlotMismatch { op, found: b.slots(), expected: a.slots() });
         }
-        Ok(a.level().min(b.level()))
+        self.params.chain().lower(a.level(), b.level())
     }
 
     fn check_plain(&self, op: &'static str, a: &Ciphertext, b: &Plaintext) -> Result<Level> {
@@ -80,7 +81,7 @@ impl Evaluator {
         if a.log_slots != b.log_slots {
             return Err(Error::SlotMismatch { op, found: b.slots(), expected: a.slots() });
         }
-        Ok(a.level().min(b.level))
+        self.params.chain().lower(a.level(), b.level)
     }
 
     /// The scale of a product, if the modulus holds it.
@@ -269,7 +270,8 @@ impl Evaluator {
         };
         let mut level = first.level();
         for (a, ..) in terms {
-            level = level.min(self.check_pair(OP, first, a)?);
+            let common = self.check_pair(OP, first, a)?;
+            level = self.params.chain().lower(level, common)?;
         }
         let scale = self.product_scale(OP, first.scale, first_scale, level)?;
         let mut integers = Vec::with_capacity(terms.len());
@@ -409,7 +411,8 @@ impl Evaluator {
     ) -> Result<Product<'a>> {
         let mut level = self.check_pair("multiply", a, b)?;
         if let Some(c) = addend {
-            level = level.min(self.check_pair("multiply and add", a, c)?);
+            let common = self.check_pair("multiply and add", a, c)?;
+            level = self.params.chain().lower(level, common)?;
         }
         let after = match down {
             Down::Special => level,
@@ -464,12 +467,17 @@ impl Evaluator {
     /// # Errors
     /// As [`Evaluator::drop_to`].
     pub fn drop_to_assign(&self, a: &mut Ciphertext, level: Level) -> Result<()> {
+        self.check_drop(a, level)?;
+        self.truncate(a, level);
+        Ok(())
+    }
+
+    fn check_drop(&self, a: &Ciphertext, level: Level) -> Result<()> {
         self.check(a)?;
         if level > a.level() {
             return Err(Error::LevelOutOfRange { found: level, max: a.level() });
         }
-        self.truncate(a, level);
-        Ok(())
+        self.params.chain().lower(a.level(), level).map(|_| ())
     }
 
     fn truncate(&self, a: &mut Ciphertext, level: Level) {
@@ -483,15 +491,12 @@ impl Evaluator {
     /// Down to `level`, forgetting primes: values and scale stay.
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`] if `level` is above that of `a`;
+    /// [`Error::LevelOutOfRange`] if `level` is above that of `a`; [`Error::RaisedLevel`];
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn drop_to(&self, a: &Ciphertext, level: Level) -> Result<Ciphertext> {
-        self.check(a)?;
-        if level > a.level() {
-            return Err(Error::LevelOutOfRange { found: level, max: a.level() });
-        }
-        let (basis, q) = (self.params.rlwe().basis(), self.limbs(level).q());
-        let polys = core::array::from_fn(|i| basis.restricted(&a.inner.polys[i], q));
+        self.check_drop(a, level)?;
+        let (basis, limbs) = (self.params.rlwe().basis(), self.limbs(level));
+        let polys = core::array::from_fn(|i| basis.restricted(&a.inner.polys[i], limbs));
         Ok(self.wrap(a, polys, level, a.scale))
     }
 
@@ -554,7 +559,7 @@ impl Evaluator {
     /// [`Error::LevelOutOfRange`]; [`Error::MissingRaisingKey`] if the keys are for lower
     /// levels; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn mod_raise(&self, a: &Ciphertext, to: Level) -> Result<Ciphertext> {
-        self.check(a)?;
+        self.check_drop(a, Level(0))?;
         let polys = self.switcher.mod_raise(&a.inner.polys, to)?;
         Ok(self.wrap(a, polys, to, a.scale))
     }
@@ -592,7 +597,8 @@ impl Evaluator {
         let log_n = self.params.log_n();
         let slots = 1i64 << a.log_slots;
         let first = k.rem_euclid(slots);
-        let usable = |g: &GaloisElement| self.keys().reaches(*g, a.level());
+        let params = self.params.rlwe();
+        let usable = |g: &GaloisElement| self.keys().reaches(params, *g, a.level());
         (first..1 << (log_n - 1))
             .step_by(1 << a.log_slots)
             .map(|k| GaloisElement::rotation(log_n, k))
@@ -640,7 +646,7 @@ impl Evaluator {
     pub fn sum_images(&self, a: &Ciphertext, groups: &[&[GaloisElement]]) -> Result<Ciphertext> {
         self.check(a)?;
         let level = a.level();
-        let tier = self.keys().tier(level, &groups.concat());
+        let tier = self.keys().tier(self.params.rlwe(), level, &groups.concat());
         let special = self.params.rlwe().tier_limbs(tier, level).p();
         let key = |&g: &GaloisElement| match g.0 {
             1 => Ok(None),

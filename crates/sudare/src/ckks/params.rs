@@ -1,7 +1,7 @@
 use super::{Chain, Scale};
 use crate::{
     Error, Result,
-    rlwe::{self, Level, MAX_PRIMES, SecretDistribution},
+    rlwe::{self, Level, MAX_PRIMES, RaisedChain, SecretDistribution},
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -19,6 +19,9 @@ pub struct Spec {
     /// Sizes of the primes of each level, level 0 first. A level may hold several, of 720 bits
     /// together at most.
     pub q_bits: Vec<Vec<f64>>,
+    /// Sizes for levels above these, see [`rlwe::RaisedChain`].
+    #[serde(default)]
+    pub raised: Option<RaisedSpec>,
     /// Sizes of the special primes.
     pub p_bits: Vec<f64>,
     /// Sizes of further special primes, for fitted keys below the top, whose modulus has room
@@ -33,6 +36,17 @@ pub struct Spec {
     /// Accept parameters of less than 128 bits of security.
     #[serde(default)]
     pub insecure: bool,
+}
+
+/// Sizes of the primes of a [`rlwe::RaisedChain`], in bits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RaisedSpec {
+    /// Of those in place of the chain, together as many as the chain has, to half a bit: the
+    /// last is chosen so that the products are as near as can be.
+    pub base_bits: Vec<f64>,
+    /// Of the primes of each level, as in [`Spec::q_bits`].
+    pub levels_bits: Vec<Vec<f64>>,
 }
 
 fn uniform_ternary() -> SecretDistribution {
@@ -55,12 +69,23 @@ impl Spec {
         Self {
             log_n,
             q_bits,
+            raised: None,
             p_bits,
             fitted_p_bits: Vec::new(),
             log2_scale,
             secret: SecretDistribution::UniformTernary,
             insecure: false,
         }
+    }
+
+    /// `log2` of the modulus at the highest level, raised ones included, times that of the special
+    /// primes for all keys, from the sizes asked for.
+    #[must_use]
+    pub fn log2_qp(&self) -> f64 {
+        let level = |bits: &Vec<f64>| bits.iter().sum::<f64>();
+        let raised = self.raised.iter().flat_map(|raised| &raised.levels_bits).map(level);
+        let chain: f64 = self.q_bits.iter().map(level).chain(raised).sum();
+        chain + self.p_bits.iter().sum::<f64>()
     }
 }
 
@@ -95,24 +120,17 @@ impl Params {
     /// The primes of a level of the size of the scale are the nearest to
     /// `scale(l)^2 / 2^log2_scale`, so that the default scales, which follow
     /// `scale(l - 1) = scale(l)^2 / divisor(l)`, stay next to `2^log2_scale`. Other
-    /// levels take the primes nearest to their sizes.
+    /// levels take the primes nearest to their sizes. The default scale of raised levels is
+    /// that of the top.
     ///
     /// # Errors
     /// [`Error::InvalidSpec`] for sizes out of range or too few primes of a size;
     /// [`Error::Insecure`] below 128 bits, unless the specification says so.
     pub fn new(spec: Spec) -> Result<Self> {
         check_sizes(&spec)?;
-        let (q, mut p) = choose_primes(&spec)?;
+        let Primes { q, raised, mut p } = choose_primes(&spec)?;
         let fitted_p = p.split_off(spec.p_bits.len());
-        let rlwe = rlwe::Params::new(rlwe::Spec {
-            log_n: spec.log_n,
-            q: q.clone(),
-            p,
-            fitted_p,
-            secret: spec.secret,
-            security_bits: (!spec.insecure).then_some(SECURITY_BITS),
-        })?;
-        let divisors: Vec<Scale> = q[1..].iter().map(|level| product(level)).collect();
+        let mut divisors: Vec<Scale> = q[1..].iter().map(|level| product(level)).collect();
         let mut scales = vec![Scale::from_log2(spec.log2_scale)];
         for (divisor, bits) in divisors.iter().zip(&spec.q_bits[1..]).rev() {
             let scale = scales[scales.len() - 1];
@@ -120,9 +138,26 @@ impl Params {
             scales.push(if follows { scale * scale / *divisor } else { scale });
         }
         scales.reverse();
-        let log2_q = (0..q.len()).map(|l| rlwe.log2_q(Level(l as u32))).collect();
+        if let Some(RaisedChain { base, levels }) = &raised {
+            let exchanged = quotient(base, &q.concat());
+            for (i, level) in levels.iter().enumerate() {
+                let divisor = product(level);
+                divisors.push(if i == 0 { divisor * exchanged } else { divisor });
+                scales.push(Scale::from_log2(spec.log2_scale));
+            }
+        }
+        let rlwe = rlwe::Params::new(rlwe::Spec {
+            log_n: spec.log_n,
+            q,
+            raised,
+            p,
+            fitted_p,
+            secret: spec.secret,
+            security_bits: (!spec.insecure).then_some(SECURITY_BITS),
+        })?;
+        let log2_q = (0..scales.len()).map(|l| rlwe.log2_q(Level(l as u32))).collect();
         Ok(Self(Arc::new(Inner {
-            chain: Chain::new(divisors, log2_q),
+            chain: Chain::new(divisors, log2_q).raised_above(rlwe.top()),
             scales,
             fft: SpecialFft::new(spec.log_n - 1),
             fft_dd: std::sync::OnceLock::new(),
@@ -155,10 +190,17 @@ impl Params {
         1 << (self.log_n() - 1)
     }
 
-    /// The highest level.
+    /// The highest level of the chain: that of fresh ciphertexts.
     #[must_use]
     pub fn top(&self) -> Level {
         self.0.rlwe.top()
+    }
+
+    /// The highest level that ciphertexts are raised to: the top, or above it by a
+    /// [`RaisedSpec`].
+    #[must_use]
+    pub fn raised_top(&self) -> Level {
+        self.0.rlwe.raised_top()
     }
 
     /// What rescaling divides by, and the modulus, at each level.
@@ -167,11 +209,11 @@ impl Params {
         &self.0.chain
     }
 
-    /// The default scale at `level`: at the top `2^log2_scale`, and below what
+    /// The default scale at `level`: at the top and above `2^log2_scale`, and below what
     /// squaring and rescaling makes of it.
     ///
     /// # Panics
-    /// If `level` is above the top, which [`rlwe::Params::check_level`] refuses.
+    /// If `level` is too high, which [`rlwe::Params::check_level`] refuses.
     #[must_use]
     pub fn scale_at(&self, level: Level) -> Scale {
         self.0.scales[level.index()]
@@ -201,6 +243,25 @@ fn product(primes: &[u64]) -> Scale {
     primes.iter().fold(Scale::from_u64(1), |product, &q| product * Scale::from_u64(q))
 }
 
+/// Of products of about the same size, which may be beyond the range of scales.
+fn quotient(mut above: &[u64], mut below: &[u64]) -> Scale {
+    let mut quotient = Scale::from_u64(1);
+    loop {
+        let large = quotient.to_f64() > 1.0;
+        quotient = match (above, below) {
+            (_, [prime, rest @ ..]) if large || above.is_empty() => {
+                below = rest;
+                quotient / Scale::from_u64(*prime)
+            }
+            ([prime, rest @ ..], _) => {
+                above = rest;
+                quotient * Scale::from_u64(*prime)
+            }
+            ([], _) => return quotient,
+        };
+    }
+}
+
 /// Whether rescaling at a level of these sizes divides by about one scale.
 fn is_scale_level(spec: &Spec, bits: &[f64]) -> bool {
     (bits.iter().sum::<f64>() - spec.log2_scale).abs() < 0.5
@@ -215,9 +276,32 @@ pub(super) fn check_sizes(spec: &Spec) -> Result<()> {
     if spec.q_bits.is_empty() || spec.q_bits.iter().any(Vec::is_empty) {
         return invalid("q_bits", "every level needs the size of at least one prime".into());
     }
+    if let Some(RaisedSpec { base_bits, levels_bits }) = &spec.raised {
+        if levels_bits.is_empty() || levels_bits.iter().any(Vec::is_empty) {
+            let problem = "one level or more, each of one prime or more, are needed";
+            return invalid("raised", problem.into());
+        }
+        let base: f64 = base_bits.iter().sum();
+        let chain: f64 = spec.q_bits.iter().flatten().sum();
+        // Not so for NaN either.
+        if !((base - chain).abs() <= 0.5) {
+            return invalid(
+                "raised",
+                format!(
+                    "base_bits are {base:.2} bits together and the chain, q_bits, {chain:.2}: \
+                     choose sizes of the same sum, to half a bit"
+                ),
+            );
+        }
+    }
     let least = f64::from(spec.log_n + 2);
     let special = [&spec.p_bits[..], &spec.fitted_p_bits].concat();
-    for (field, sizes) in [("q_bits", spec.q_bits.concat()), ("p_bits", special)] {
+    let raised = spec
+        .raised
+        .iter()
+        .flat_map(|raised| raised.base_bits.iter().chain(raised.levels_bits.iter().flatten()));
+    let chain = spec.q_bits.iter().flatten().chain(raised).copied().collect();
+    for (field, sizes) in [("q_bits", chain), ("p_bits", special)] {
         if sizes.len() > MAX_PRIMES {
             let count = sizes.len();
             return invalid(field, format!("{count} primes are too many: at most {MAX_PRIMES}"));
@@ -229,7 +313,9 @@ pub(super) fn check_sizes(spec: &Spec) -> Result<()> {
             );
         }
     }
-    let level_bits = spec.q_bits.iter().map(|level| level.iter().sum::<f64>());
+    let levels = spec.q_bits.iter();
+    let levels = levels.chain(spec.raised.iter().flat_map(|raised| &raised.levels_bits));
+    let level_bits = levels.map(|level| level.iter().sum::<f64>());
     if let Some((level, bits)) = level_bits.enumerate().find(|(_, bits)| *bits > MAX_LEVEL_BITS) {
         return invalid(
             "q_bits",
@@ -283,6 +369,15 @@ impl Supply {
             if nearer == below { down = prime } else { up = prime }
         }
     }
+
+    /// Primes of these sizes, but for the last, which is the one nearest to `last(others)`.
+    fn several(&mut self, bits: &[f64], last: impl Fn(&[u64]) -> f64) -> Result<Vec<u64>> {
+        let (_, first) = bits.split_last().ok_or_else(|| none_left(0.0))?;
+        let mut primes: Vec<u64> =
+            first.iter().map(|&bits| self.nearest(power_of_two(bits))).collect::<Result<_>>()?;
+        primes.push(self.nearest(last(&primes))?);
+        Ok(primes)
+    }
 }
 
 /// The same on every platform, as primes must be.
@@ -297,8 +392,15 @@ fn none_left(bits: f64) -> Error {
     }
 }
 
-/// The primes of each level, and all special ones.
-fn choose_primes(spec: &Spec) -> Result<(Vec<Vec<u64>>, Vec<u64>)> {
+struct Primes {
+    /// Of each level.
+    q: Vec<Vec<u64>>,
+    raised: Option<RaisedChain>,
+    /// All special ones.
+    p: Vec<u64>,
+}
+
+fn choose_primes(spec: &Spec) -> Result<Primes> {
     let mut supply = Supply { step: 2 << spec.log_n, used: Vec::new() };
     let special = spec.p_bits.iter().chain(&spec.fitted_p_bits);
     let p = special.map(|&bits| supply.below(bits)).collect::<Result<_>>()?;
@@ -309,20 +411,23 @@ fn choose_primes(spec: &Spec) -> Result<(Vec<Vec<u64>>, Vec<u64>)> {
     for (level, bits) in spec.q_bits.iter().enumerate().skip(1).rev() {
         let follows = is_scale_level(spec, bits);
         let target = if follows { scale * (scale / goal) } else { power_of_two(bits.iter().sum()) };
-        // All primes but the last have their sizes; the last makes the product.
-        let (last, first) = bits.split_last().ok_or_else(|| none_left(0.0))?;
-        let mut primes: Vec<u64> =
-            first.iter().map(|&bits| supply.nearest(power_of_two(bits))).collect::<Result<_>>()?;
-        let others: f64 = primes.iter().map(|&p| p as f64).product();
-        debug_assert!(*last > 0.0);
-        primes.push(supply.nearest(target / others)?);
-        let divisor: f64 = primes.iter().map(|&p| p as f64).product();
+        q[level] = supply.several(bits, |others| target / product(others).to_f64())?;
         if follows {
-            scale *= scale / divisor;
+            scale *= scale / product(&q[level]).to_f64();
         }
-        q[level] = primes;
     }
-    Ok((q, p))
+    let raised = |spec: &RaisedSpec| -> Result<RaisedChain> {
+        let chain = q.concat();
+        let base = |others: &[u64]| quotient(&chain, others).to_f64();
+        let base = supply.several(&spec.base_bits, base)?;
+        let level = |bits: &Vec<f64>| {
+            let target = power_of_two(bits.iter().sum());
+            supply.several(bits, |others| target / product(others).to_f64())
+        };
+        Ok(RaisedChain { base, levels: spec.levels_bits.iter().map(level).collect::<Result<_>>()? })
+    };
+    let raised = spec.raised.as_ref().map(raised).transpose()?;
+    Ok(Primes { q, raised, p })
 }
 
 #[cfg(test)]

@@ -273,8 +273,18 @@ impl<R: Read> Reader<R> {
     /// theirs, before memory is taken.
     pub fn params(&self) -> Result<Params> {
         let spec = &self.info.spec;
-        let chain: Vec<usize> = spec.q_bits.iter().map(Vec::len).collect();
-        self.header.check_room(spec.log_n, &chain, spec.p_bits.len())?;
+        let sums = |first: usize, levels: &[Vec<f64>]| -> Vec<usize> {
+            let sums = levels.iter().scan(first, |sum, level| {
+                *sum += level.len();
+                Some(*sum)
+            });
+            sums.collect()
+        };
+        let mut primes = sums(0, &spec.q_bits);
+        let fresh = primes.last().copied().unwrap_or(0);
+        let raised = spec.raised.iter();
+        primes.extend(raised.flat_map(|raised| sums(raised.base_bits.len(), &raised.levels_bits)));
+        self.header.check_room(spec.log_n, &primes, fresh, spec.p_bits.len())?;
         let params = Params::new(self.info.spec.clone())?;
         params.rlwe().check_id("file", self.info.params_id)?;
         Ok(params)

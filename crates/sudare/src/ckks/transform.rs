@@ -86,7 +86,7 @@ impl Evaluator {
             None => {
                 let mut steps = baby.clone();
                 steps.extend((sum.stages > 1).then_some(giant));
-                let tier = self.keys().tier(sum.level, &steps);
+                let tier = self.keys().tier(rlwe, sum.level, &steps);
                 (tier, rlwe.tier_limbs(tier, sum.level))
             }
         };

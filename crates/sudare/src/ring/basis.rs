@@ -1,5 +1,6 @@
 use super::{Coeff, Eval, Repr, RnsPoly, TILE, convert::permute};
 use crate::Result;
+use core::ops::Range;
 use std::sync::Arc;
 use sudare_arith::{
     Modulus, NttTable, Permutation,
@@ -7,9 +8,11 @@ use sudare_arith::{
     par::{self, Tile},
 };
 
-/// Primes carried: the first `q` of the chain and the first `p` special ones.
+/// Primes carried: `q` of the chain that follow each other and the first `p` special ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LimbSet {
+    /// Number of the first.
+    start: u16,
     q: u16,
     p: u16,
 }
@@ -18,13 +21,31 @@ impl LimbSet {
     /// The first `q` primes of the chain.
     #[must_use]
     pub fn chain(q: usize) -> Self {
-        Self { q: q as u16, p: 0 }
+        Self::range(0..q)
+    }
+
+    /// The primes of the chain with these numbers.
+    #[must_use]
+    pub fn range(q: Range<usize>) -> Self {
+        Self { start: q.start as u16, q: q.len() as u16, p: 0 }
+    }
+
+    /// The first `q` of these primes, which are of the chain.
+    #[must_use]
+    pub fn first(self, q: usize) -> Self {
+        Self { q: q as u16, p: 0, ..self }
     }
 
     /// These and the first `p` special primes.
     #[must_use]
     pub fn with_special(self, p: usize) -> Self {
         Self { p: p as u16, ..self }
+    }
+
+    /// Number of the first chain prime.
+    #[must_use]
+    pub fn start(self) -> usize {
+        self.start.into()
     }
 
     /// Chain primes.
@@ -48,13 +69,13 @@ impl LimbSet {
     /// Where the `i`-th of these primes is in a set that includes them.
     #[must_use]
     pub fn place(self, i: usize, within: Self) -> usize {
-        if i < self.q() { i } else { within.q() + i - self.q() }
+        if i < self.q() { self.start() + i - within.start() } else { within.q() + i - self.q() }
     }
 }
 
-/// The words of `a` in a tile.
-fn piece<R: Repr>(a: &RnsPoly<R>, tile: Tile, len: usize) -> &[u64] {
-    &a.row(tile.row)[tile.start..][..len]
+/// The words of `a`, whose primes include `limbs`, in a tile of a polynomial modulo these.
+fn piece<R: Repr>(a: &RnsPoly<R>, limbs: LimbSet, tile: Tile, len: usize) -> &[u64] {
+    &a.row(limbs.place(tile.row, a.limbs()))[tile.start..][..len]
 }
 
 /// Free memory that a basis keeps for reuse.
@@ -112,7 +133,7 @@ impl RnsBasis {
     /// Tables of the `i`-th prime of `limbs`.
     #[must_use]
     pub fn table(&self, limbs: LimbSet, i: usize) -> &NttTable {
-        if i < limbs.q() { &self.q[i] } else { &self.p[i - limbs.q()] }
+        if i < limbs.q() { &self.q[limbs.start() + i] } else { &self.p[i - limbs.q()] }
     }
 
     /// The `i`-th prime of `limbs`.
@@ -162,12 +183,12 @@ impl RnsBasis {
         RnsPoly::new(limbs, self.n(), self.pool.take_secret(limbs.count() * self.n()))
     }
 
-    /// The first limbs of `a`: `q` of the chain and no special ones. Secret if `a` is.
+    /// The limbs of `a` for the primes of `limbs`, which its own include. Secret if `a` is.
     #[must_use]
-    pub fn restricted<R: Repr>(&self, a: &RnsPoly<R>, q: usize) -> RnsPoly<R> {
-        let mut out = self.take_as(a.is_secret(), LimbSet::chain(q));
-        for (out, row) in out.rows_mut().zip(a.rows()) {
-            out.copy_from_slice(row);
+    pub fn restricted<R: Repr>(&self, a: &RnsPoly<R>, limbs: LimbSet) -> RnsPoly<R> {
+        let mut out = self.take_as(a.is_secret(), limbs);
+        for (i, out) in out.rows_mut().enumerate() {
+            out.copy_from_slice(a.row(limbs.place(i, a.limbs())));
         }
         out
     }
@@ -189,7 +210,7 @@ impl RnsBasis {
     }
 
     /// Runs `f(modulus, out, a)` on matching tiles of the limbs of `out` and of
-    /// the first limbs of `a`, which has the same kind of primes.
+    /// those of `a` for the same primes.
     fn zip_rows<R: Repr>(
         &self,
         out: &mut RnsPoly<R>,
@@ -197,14 +218,13 @@ impl RnsBasis {
         f: impl Fn(&Modulus, &mut [u64], &[u64]) + Send + Sync,
     ) {
         let limbs = out.limbs();
-        debug_assert!(a.limbs() == limbs || (limbs.p() == 0 && limbs.q() <= a.limbs().q()));
         par::for_tiles(out.words_mut(), self.n(), 8 * TILE, |tile, part| {
-            let other = piece(a, tile, part.len());
+            let other = piece(a, limbs, tile, part.len());
             f(self.modulus(limbs, tile.row), part, other);
         });
     }
 
-    /// `a += b`. Where `b` has more chain primes they are ignored.
+    /// `a += b`. Where `b` has more primes they are ignored.
     pub fn add_assign<R: Repr>(&self, a: &mut RnsPoly<R>, b: &RnsPoly<R>) {
         self.zip_rows(a, b, |m, x, y| m.add_assign(x, y));
     }
@@ -233,7 +253,11 @@ impl RnsBasis {
         let mut out = self.take(limbs);
         par::for_tiles(out.words_mut(), self.n(), 8 * TILE, |tile, part| {
             let len = part.len();
-            self.modulus(limbs, tile.row).add_rows(part, piece(a, tile, len), piece(b, tile, len));
+            self.modulus(limbs, tile.row).add_rows(
+                part,
+                piece(a, limbs, tile, len),
+                piece(b, limbs, tile, len),
+            );
         });
         out
     }
@@ -249,7 +273,7 @@ impl RnsBasis {
         let mut out = self.take(limbs);
         par::for_tiles(out.words_mut(), self.n(), 8 * TILE, |tile, part| {
             let m = self.modulus(limbs, tile.row);
-            part.copy_from_slice(piece(a, tile, part.len()));
+            part.copy_from_slice(piece(a, limbs, tile, part.len()));
             m.add_constant(part, c(m));
         });
         out
@@ -261,7 +285,11 @@ impl RnsBasis {
         let mut out = self.take(limbs);
         par::for_tiles(out.words_mut(), self.n(), 8 * TILE, |tile, part| {
             let len = part.len();
-            self.modulus(limbs, tile.row).sub_rows(part, piece(a, tile, len), piece(b, tile, len));
+            self.modulus(limbs, tile.row).sub_rows(
+                part,
+                piece(a, limbs, tile, len),
+                piece(b, limbs, tile, len),
+            );
         });
         out
     }
@@ -276,8 +304,8 @@ impl RnsBasis {
     ) -> RnsPoly<Eval> {
         let mut out = self.take(limbs);
         par::for_tiles(out.words_mut(), self.n(), 8 * TILE, |tile, part| {
-            let x: Vec<&[u64]> = a.iter().map(|a| piece(a, tile, part.len())).collect();
-            let y: Vec<&[u64]> = b.iter().map(|b| piece(b, tile, part.len())).collect();
+            let x: Vec<&[u64]> = a.iter().map(|a| piece(a, limbs, tile, part.len())).collect();
+            let y: Vec<&[u64]> = b.iter().map(|b| piece(b, limbs, tile, part.len())).collect();
             self.modulus(limbs, tile.row).mul_sum(part, &x, &y);
         });
         out
@@ -295,7 +323,7 @@ impl RnsBasis {
         let mut out = self.take(limbs);
         let factors: Vec<Vec<u64>> = (0..limbs.count()).map(factors).collect();
         par::for_tiles(out.words_mut(), self.n(), 8 * TILE, |tile, part| {
-            let x: Vec<&[u64]> = a.iter().map(|a| piece(a, tile, part.len())).collect();
+            let x: Vec<&[u64]> = a.iter().map(|a| piece(a, limbs, tile, part.len())).collect();
             self.modulus(limbs, tile.row).dot(part, &x, &factors[tile.row]);
         });
         out
@@ -312,7 +340,7 @@ impl RnsBasis {
         let mut out = self.take_as(a.is_secret(), limbs);
         par::for_tiles(out.words_mut(), self.n(), 8 * TILE, |tile, part| {
             let m = self.modulus(limbs, tile.row);
-            m.scale(part, piece(a, tile, part.len()), m.shoup(factor(tile.row)));
+            m.scale(part, piece(a, limbs, tile, part.len()), m.shoup(factor(tile.row)));
         });
         out
     }

@@ -168,16 +168,21 @@ fn tiles<const P: usize>(rows: [&mut [u64]; P]) -> impl Iterator<Item = (usize, 
         .map(move |start| (start, pieces.each_mut().map(|row| row.next().unwrap_or_default())))
 }
 
-/// Division by the product `D` of some primes with exact rounding: `round(a / D)`
-/// modulo the primes that stay.
+/// Change of modulus with exact rounding: of `a` modulo the product `B` of some primes to
+/// `round(a A / B)` modulo the product `A` of others.
+///
+/// Either the primes after are the first of the chain primes before: then that is a division by
+/// the product of those that go. Or none of them stays.
 pub struct Divider {
-    /// Limbs before; the divisor is made of the last chain primes and all special
-    /// primes of these.
     before: LimbSet,
-    /// Chain primes after.
-    after: usize,
+    /// Chain primes.
+    after: LimbSet,
+    /// From the primes that go.
     converter: BaseConverter,
-    /// `D^-1` modulo each prime that stays.
+    /// What turns a residue modulo each of them into that of the remainder, as the converter
+    /// takes it.
+    remainder: Vec<Shoup>,
+    /// By each prime after: the inverse of the product of those that go.
     inverse: Vec<Shoup>,
 }
 
@@ -204,19 +209,35 @@ impl<const P: usize> Dividend<P> for Rows<'_, P> {
 }
 
 impl Divider {
-    /// From `before` to its first `after` chain primes.
+    /// From `before` to chain primes `after`: the first of these, or others.
     #[must_use]
-    pub fn new(basis: &RnsBasis, before: LimbSet, after: usize) -> Self {
-        let moduli: Vec<Modulus> = basis.tables(before).map(|t| *t.modulus()).collect();
-        let (to, from) = moduli.split_at(after);
-        let inverse = to.iter().map(|m| {
-            let product = from.iter().fold(1, |product, q| m.mul(product, m.reduce(q.value())));
-            m.shoup(m.inv(product))
+    pub fn new(basis: &RnsBasis, before: LimbSet, after: LimbSet) -> Self {
+        let moduli = |limbs| basis.tables(limbs).map(|t| *t.modulus()).collect::<Vec<Modulus>>();
+        let product_mod = |primes: &[Modulus], m: &Modulus| {
+            primes.iter().fold(1, |product, q| m.mul(product, m.reduce(q.value())))
+        };
+        let kept = if after.start() == before.start() { after.q() } else { 0 };
+        let (from, to) = (moduli(before).split_off(kept), moduli(after));
+        let converter = BaseConverter::new(&from, &to);
+        let remainder = from.iter().enumerate().map(|(i, m)| {
+            let factor = product_mod(&to[kept..], m);
+            m.shoup(m.mul(factor, converter.inverse(i).value()))
         });
-        Self { before, after, inverse: inverse.collect(), converter: BaseConverter::new(from, to) }
+        let inverse = to.iter().map(|m| m.shoup(m.inv(product_mod(&from, m))));
+        let (remainder, inverse) = (remainder.collect(), inverse.collect());
+        Self { before, after, converter, remainder, inverse }
     }
 
-    /// `round(a / D)` of each polynomial; all have the same limbs.
+    /// Of polynomials modulo `limbs`: how many primes stay, and those after.
+    fn outcome(&self, limbs: LimbSet) -> (usize, LimbSet) {
+        if self.after.start() != self.before.start() {
+            return (0, self.after);
+        }
+        let kept = self.after.q().min(limbs.q());
+        (kept, limbs.first(kept))
+    }
+
+    /// `round(a A / B)` of each polynomial; all have the same limbs.
     #[must_use]
     pub fn divide<const P: usize>(
         &self,
@@ -228,12 +249,11 @@ impl Divider {
         self.run(basis, limbs, rows.collect(), None)
     }
 
-    /// `round(a / D)` of polynomials with the given limbs, then permuted. If
-    /// there are fewer chain primes than this was made for, the divisor is the
-    /// special primes alone.
+    /// `round(a A / B)` of polynomials with the given limbs, then permuted. There may be fewer
+    /// chain primes than this was made for if all of them stay.
     ///
-    /// Per polynomial: a transform for each prime of the divisor and each that
-    /// stays. Every limb is written once and stays in cache meanwhile.
+    /// Per polynomial: a transform for each prime that goes and each that is there
+    /// afterwards. Every limb is written once and stays in cache meanwhile.
     pub(crate) fn run<const P: usize, D: Dividend<P>>(
         &self,
         basis: &RnsBasis,
@@ -241,21 +261,21 @@ impl Divider {
         mut dividends: Vec<D>,
         permutation: Option<&Permutation>,
     ) -> [RnsPoly<Eval>; P] {
-        debug_assert!(limbs == self.before || self.after == self.before.q());
-        let (n, after) = (basis.n(), self.after.min(limbs.q()));
-        let going = dividends.split_off(after);
+        debug_assert!(limbs == self.before || self.after == self.before.first(self.before.q()));
+        let (n, (kept, after)) = (basis.n(), self.outcome(limbs));
+        let going = dividends.split_off(kept);
         let mut remainders = [(); P].map(|()| basis.pool().take(going.len() * n));
         self.remainders(basis, limbs, going, &mut remainders);
-        let mut out = [(); P].map(|()| basis.take(LimbSet::chain(after)));
+        let mut out = [(); P].map(|()| basis.take(after));
         let conversions = remainders.iter().zip(&mut out).map(|(y, out)| {
-            let converter = self.converter.rows(y.chunks_exact(n).collect(), (0..after).collect());
+            let targets = (0..after.q()).collect();
+            let converter = self.converter.rows(y.chunks_exact(n).collect(), targets);
             (converter, out.rows_mut().collect())
         });
         convert_rows(basis.pool(), conversions.collect());
         drop(remainders);
 
-        let mut permuted =
-            permutation.map(|g| (g, [(); P].map(|()| basis.take(LimbSet::chain(after)))));
+        let mut permuted = permutation.map(|g| (g, [(); P].map(|()| basis.take(after))));
         let mut targets: Vec<_> = match &mut permuted {
             Some((g, polys)) => {
                 let g: &Permutation = g;
@@ -263,13 +283,16 @@ impl Divider {
                     .map(|rows| Some((g, rows)))
                     .collect()
             }
-            None => (0..after).map(|_| None).collect(),
+            None => (0..after.q()).map(|_| None).collect(),
         };
         let rows = by_limb(out.each_mut().map(RnsPoly::rows_mut));
+        let dividends = dividends.into_iter().map(Some).chain(core::iter::repeat_with(|| None));
         let jobs = rows.zip(dividends).zip(targets.drain(..)).enumerate();
         par::for_limbs(jobs, |within, (i, ((mut rows, mut dividend), target))| {
-            dividend.prepare(within);
-            let (table, w) = (basis.table(limbs, i), self.inverse[i]);
+            if let Some(dividend) = &mut dividend {
+                dividend.prepare(within);
+            }
+            let (table, w) = (basis.table(after, i), self.inverse[i]);
             within.for_rows(&mut rows, |rows| table.forward_rows(rows));
             let blocks = tiles(rows.each_mut().map(|row| &mut **row));
             within.for_blocks(
@@ -277,7 +300,10 @@ impl Divider {
                 || [Tile::ZERO; P],
                 |values, (start, rows)| {
                     let len = rows[0].len();
-                    dividend.write(start, values.each_mut().map(|tile| &mut tile.0[..len]));
+                    // Modulo a prime that was not there before, all is remainder.
+                    if let Some(dividend) = &dividend {
+                        dividend.write(start, values.each_mut().map(|tile| &mut tile.0[..len]));
+                    }
                     for (row, value) in rows.into_iter().zip(values) {
                         table.modulus().sub_scale_from(row, &value.0[..len], w);
                     }
@@ -296,7 +322,7 @@ impl Divider {
         }
     }
 
-    /// The `y_i` of the primes that go, row after row.
+    /// The remainders modulo the primes that go, row after row.
     fn remainders<const P: usize, D: Dividend<P>>(
         &self,
         basis: &RnsBasis,
@@ -304,13 +330,13 @@ impl Divider {
         going: Vec<D>,
         out: &mut [Buf; P],
     ) {
-        let (n, after) = (basis.n(), limbs.count() - going.len());
+        let (n, kept) = (basis.n(), limbs.count() - going.len());
         let rows = by_limb(out.each_mut().map(|buf| buf.chunks_exact_mut(n)));
         par::for_limbs(rows.zip(going).enumerate(), |within, (i, (mut rows, mut dividend))| {
             dividend.prepare(within);
             let blocks = tiles(rows.each_mut().map(|row| &mut **row));
             within.for_blocks(blocks, || (), |(), (start, rows)| dividend.write(start, rows));
-            let (table, w) = (basis.table(limbs, after + i), self.converter.inverse(i));
+            let (table, w) = (basis.table(limbs, kept + i), self.remainder[i]);
             within.for_rows(&mut rows, |rows| table.inverse_scaled(rows, w));
         });
     }

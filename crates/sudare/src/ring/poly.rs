@@ -92,7 +92,7 @@ impl<R: Repr> RnsPoly<R> {
     /// Forgets all chain primes but the first `q`, and the special primes.
     pub fn truncate(&mut self, q: usize) {
         debug_assert!(q <= self.limbs.q());
-        self.limbs = LimbSet::chain(q);
+        self.limbs = self.limbs.first(q);
     }
 
     /// Whether it is wiped when dropped.

@@ -184,8 +184,7 @@ impl KeySwitcher {
             },
         );
         drop(lifted);
-        let below = params.limbs(Level(to.0.saturating_sub(1)));
-        let divider = Divider::new(basis, limbs, below.q());
+        let divider = Divider::new(basis, limbs, params.limbs(Level(to.0.saturating_sub(1))));
         let finish = |mut stages: Vec<Raised>| {
             let zero = || [(); 2].map(|()| basis.zero(limbs));
             divider.divide(basis, stages.pop().unwrap_or_else(zero).each_ref())

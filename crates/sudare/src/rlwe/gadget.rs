@@ -3,13 +3,15 @@ use crate::ring::{BaseConverter, Divider, LimbSet, RnsBasis};
 use core::ops::Range;
 use sudare_arith::Shoup;
 
-/// How polynomials are cut into digits for key switching, and the special primes that
-/// the product of digits and key is divided by.
+/// How polynomials of one section of levels are cut into digits for key switching, and the
+/// special primes that the product of digits and key is divided by.
 ///
-/// Numbers of chain primes say where in the chain a polynomial is.
+/// Chain primes count from the first of the section.
 pub(super) struct Gadget {
     /// Special primes, the first of the basis.
     p: usize,
+    /// Chain primes of the section.
+    chain: LimbSet,
     /// Where each digit starts, and the end of the last.
     bounds: Vec<usize>,
     /// The digit that each chain prime belongs to.
@@ -21,19 +23,29 @@ pub(super) struct Gadget {
     lift: Vec<BaseConverter>,
     /// Division by `P`, from any number of chain primes.
     mod_down: Divider,
-    /// By level less one: division by `P` and the primes of the level.
+    /// The lowest level that can be rescaled to.
+    lowest: Level,
+    /// By level above the lowest, less one: division by `P` and the primes of the level.
     rescale_down: Vec<Divider>,
 }
 
 impl Gadget {
-    /// Digits of as many chain primes as `widths` says, and the first `p` special primes,
-    /// for levels of as many chain primes as `limbs_at` says.
-    pub(super) fn new(basis: &RnsBasis, limbs_at: &[usize], widths: &[usize], p: usize) -> Self {
+    /// Digits of as many primes of `chain`, a section's, as `widths` says, and the first `p`
+    /// special primes. `levels` are the chain primes of levels from `lowest` on that can be
+    /// rescaled, and of one below.
+    pub(super) fn new(
+        basis: &RnsBasis,
+        chain: LimbSet,
+        (lowest, levels): (Level, &[LimbSet]),
+        widths: &[usize],
+        p: usize,
+    ) -> Self {
         let all = basis.all();
         let moduli: Vec<_> = basis.tables(all).map(|t| *t.modulus()).collect();
-        let (chain, special) = moduli.split_at(all.q());
+        let own = &moduli[chain.start()..][..chain.q()];
+        let special = &moduli[all.q()..][..p];
         let special_mod = |m: &sudare_arith::Modulus| {
-            let product = special[..p].iter().fold(1, |p, k| m.mul(p, m.reduce(k.value())));
+            let product = special.iter().fold(1, |p, k| m.mul(p, m.reduce(k.value())));
             m.shoup(product)
         };
         let bounds: Vec<usize> = core::iter::once(0)
@@ -46,15 +58,17 @@ impl Gadget {
         let owners: Vec<usize> =
             widths.flat_map(|(digit, &width)| core::iter::repeat_n(digit, width)).collect();
         let lift =
-            |(i, &digit): (usize, &usize)| BaseConverter::new(&moduli[bounds[digit]..=i], &moduli);
+            |(i, &digit): (usize, &usize)| BaseConverter::new(&own[bounds[digit]..=i], &moduli);
         Self {
             p,
-            special: chain.iter().map(special_mod).collect(),
+            chain,
+            special: own.iter().map(special_mod).collect(),
             lift: owners.iter().enumerate().map(lift).collect(),
-            mod_down: Divider::new(basis, LimbSet::chain(all.q()).with_special(p), all.q()),
-            rescale_down: limbs_at
+            mod_down: Divider::new(basis, chain.with_special(p), chain),
+            lowest,
+            rescale_down: levels
                 .windows(2)
-                .map(|pair| Divider::new(basis, LimbSet::chain(pair[1]).with_special(p), pair[0]))
+                .map(|pair| Divider::new(basis, pair[1].with_special(p), pair[0]))
                 .collect(),
             bounds,
             owners,
@@ -73,7 +87,7 @@ impl Gadget {
 
     /// The first `q` chain primes and the special ones: the primes of a key.
     pub(super) fn limbs(&self, q: usize) -> LimbSet {
-        LimbSet::chain(q).with_special(self.p)
+        self.chain.first(q).with_special(self.p)
     }
 
     /// The chain primes that each digit of a polynomial with `q >= 1` chain primes owns.
@@ -96,8 +110,8 @@ impl Gadget {
         &self.mod_down
     }
 
-    /// Division by `P` and the primes of `level >= 1`.
+    /// Division by `P` and the primes of `level`, above the lowest.
     pub(super) fn rescale_down(&self, level: Level) -> &Divider {
-        &self.rescale_down[level.index() - 1]
+        &self.rescale_down[level.index() - self.lowest.index() - 1]
     }
 }

@@ -32,7 +32,8 @@ impl KeySwitcher {
         let cut = self.cut(level, special);
         let basis = cut.params.basis();
         let [kept, switched] = a;
-        let start = (cut.raised(kept), basis.restricted(switched, cut.limbs().q()));
+        let start =
+            (cut.raised(kept), basis.restricted(switched, cut.limbs().first(cut.limbs().q())));
         let (kept, switched) = groups
             .iter()
             .fold(start, |(kept, switched), group| cut.sum_group(&kept, &switched, group));

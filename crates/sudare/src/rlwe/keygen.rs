@@ -175,7 +175,7 @@ impl KeyGenerator {
         limbs: LimbSet,
     ) -> SwitchingKey {
         let basis = self.params.basis();
-        let mut square = basis.restricted(&sk.s, self.params.limbs(level).q());
+        let mut square = basis.restricted(&sk.s, self.params.limbs(level));
         basis.mul_assign(&mut square, &sk.s);
         self.switching_key(&sk.s, &square, level, limbs, false)
     }
@@ -209,12 +209,12 @@ impl KeyGenerator {
         let mut coeffs = Zeroizing::new(vec![0; params.basis().n()]);
         let mut stream = Stream::new(&secret, "ephemeral secret", 0);
         sample::fixed_weight(&mut stream, raise.weight as usize, &mut coeffs)?;
-        let [_, limbs] = raise.limbs(&params);
-        let sparse = params.basis().from_small(&coeffs, limbs, true);
+        let sparse = params.basis().from_small(&coeffs, params.basis().all(), true);
         // A lifted polynomial is the same modulo every prime: one digit owns them all.
         let mut key = |to: &RnsPoly<Eval>, from: &RnsPoly<Eval>, level: Level| {
             let digits = core::iter::once(0..params.limbs(level).q());
-            self.switching_key_by(params.raising(), to, from, level, digits, self.small_keys)
+            let gadget = params.gadget(params.raising_limbs(level));
+            self.switching_key_by(gadget, to, from, level, digits, self.small_keys)
         };
         let (to_sparse, to_dense) =
             (key(&sparse, &sk.s, Level(0)), key(&sk.s, &sparse, raise.level));
@@ -241,7 +241,7 @@ impl KeyGenerator {
         small: bool,
     ) -> SwitchingKey {
         let params = self.params.clone();
-        let gadget = params.gadget(limbs.p());
+        let gadget = params.gadget(limbs);
         let digits = gadget.digits(limbs.q());
         self.switching_key_by(gadget, to, from, level, digits, small)
     }
@@ -267,7 +267,8 @@ impl KeyGenerator {
             let [mut b, a] = encrypt_zero(params, to, limbs, &secret, &seed, digit as u64);
             for i in owned {
                 let m = basis.modulus(limbs, i);
-                m.scale_add(b.row_mut(i), from.row(i), gadget.special(i));
+                let row = from.row(limbs.place(i, from.limbs()));
+                m.scale_add(b.row_mut(i), row, gadget.special(i));
             }
             first.push(&b);
             if let Some(second) = &mut second {
@@ -332,6 +333,7 @@ mod tests {
             log_n: 7,
             q: vec![vec![12289], vec![13313]],
             p: vec![15361, 18433],
+            raised: None,
             fitted_p: vec![],
             secret: SecretDistribution::UniformTernary,
             security_bits: None,

@@ -5,6 +5,7 @@ use crate::{
     Error, Result,
     ring::{Eval, LimbSet, PackedPolys, RnsPoly},
 };
+use core::ops::RangeInclusive;
 use std::collections::{BTreeMap, BTreeSet};
 use sudare_arith::{Permutation, prng::Seed};
 use zeroize::Zeroizing;
@@ -138,7 +139,7 @@ impl Raise {
 
     /// Primes of the key to the ephemeral secret and of the one back.
     pub(super) fn limbs(self, params: &Params) -> [LimbSet; 2] {
-        [Level(0), self.level].map(|level| params.raising().limbs(params.limbs(level).q()))
+        [Level(0), self.level].map(|level| params.raising_limbs(level))
     }
 
     fn check(self, params: &Params) -> Result<()> {
@@ -255,7 +256,8 @@ impl KeyRequest {
     /// its own that has all it needs, and else the others.
     #[must_use]
     pub fn into_fitted(self, params: &Params) -> Self {
-        let has = |level: Level| level <= params.top() && params.fitted_limbs(level).is_some();
+        let has =
+            |level: Level| level <= params.raised_top() && params.fitted_limbs(level).is_some();
         self.moved_to_fitted(|level| has(level).then_some(level))
     }
 
@@ -269,8 +271,10 @@ impl KeyRequest {
             request |= Self { fitted: core::mem::take(&mut keys.fitted), ..Self::new() };
             others.push(keys);
         }
-        others
-            .retain(|keys| keys.highest().is_none_or(|level| request.tier(level, keys).is_none()));
+        others.retain(|keys| {
+            keys.highest()
+                .is_none_or(|level| request.tier(params.levels_above(level), keys).is_none())
+        });
         others.iter().for_each(|keys| request |= keys);
         request
     }
@@ -296,14 +300,14 @@ impl KeyRequest {
         self
     }
 
-    /// The level of the fitted keys for an operation at `level` that needs the keys of `needed`,
-    /// if not others.
-    pub(crate) fn tier(&self, level: Level, needed: &Self) -> Option<Level> {
+    /// The level of the fitted keys for an operation that needs the keys of `needed`, if not
+    /// others, where those for any of `levels` serve.
+    pub(crate) fn tier(&self, levels: RangeInclusive<Level>, needed: &Self) -> Option<Level> {
         let has = |keys: &FittedKeys| {
             (keys.relinearize || needed.relinearize.is_none())
                 && needed.galois.keys().all(|g| keys.galois.contains(g))
         };
-        self.fitted.range(level..).find(|(_, keys)| has(keys)).map(|(&tier, _)| tier)
+        self.fitted.range(levels).find(|(_, keys)| has(keys)).map(|(&tier, _)| tier)
     }
 
     /// Number of keys; those to an ephemeral secret and back count as one.
@@ -360,11 +364,11 @@ impl KeyRequest {
     }
 
     fn check_shape(&self, params: &Params) -> Result<()> {
-        for &level in self.relinearize.iter().chain(self.galois.values()).chain(self.fitted.keys())
-        {
-            params.check_level(level)?;
+        for &level in self.relinearize.iter().chain(self.galois.values()) {
+            params.check_chain_level(level)?;
         }
         for (&level, keys) in &self.fitted {
+            params.check_level(level)?;
             let invalid = |problem| Err(Error::InvalidSpec { field: "fitted", problem });
             if params.fitted_limbs(level).is_none() {
                 return invalid(format!(
@@ -549,8 +553,13 @@ pub(crate) struct FittedSwitchingKeys {
 
 impl EvaluationKeys {
     /// The key that relinearises at `level`.
-    pub(super) fn relinearization_key(&self, level: Level) -> Option<&SwitchingKey> {
-        let fitted = self.fitted.range(level..).find_map(|(_, keys)| keys.relinearize.as_ref());
+    pub(super) fn relinearization_key(
+        &self,
+        params: &Params,
+        level: Level,
+    ) -> Option<&SwitchingKey> {
+        let mut above = self.fitted.range(params.levels_above(level));
+        let fitted = above.find_map(|(_, keys)| keys.relinearize.as_ref());
         fitted.or(self.relinearize.as_ref().filter(|key| key.level >= level))
     }
 
@@ -569,20 +578,26 @@ impl EvaluationKeys {
     }
 
     /// Whether there is a key for `g` at `level`.
-    pub(crate) fn reaches(&self, g: GaloisElement, level: Level) -> bool {
-        self.galois_key(self.tier(level, &[g]), g, level).is_some()
+    pub(crate) fn reaches(&self, params: &Params, g: GaloisElement, level: Level) -> bool {
+        self.galois_key(self.tier(params, level, &[g]), g, level).is_some()
     }
 
     /// The level of the fitted keys for an operation at `level` that needs those of `elements`,
     /// if not the others, as [`KeyRequest::into_fitted`] says. Where none has all, those that
     /// lack the fewest.
-    pub(crate) fn tier(&self, level: Level, elements: &[GaloisElement]) -> Option<Level> {
+    pub(crate) fn tier(
+        &self,
+        params: &Params,
+        level: Level,
+        elements: &[GaloisElement],
+    ) -> Option<Level> {
         let lacks = |tier: &Option<Level>| {
             let missing =
                 |g: &&GaloisElement| g.0 != 1 && self.galois_key(*tier, **g, level).is_none();
             elements.iter().filter(missing).count()
         };
-        let tiers = || self.fitted.range(level..).map(|(&tier, _)| Some(tier)).chain([None]);
+        let above = || self.fitted.range(params.levels_above(level));
+        let tiers = || above().map(|(&tier, _)| Some(tier)).chain([None]);
         let complete = tiers().find(|tier| lacks(tier) == 0);
         complete.or_else(|| tiers().rev().min_by_key(lacks)).flatten()
     }

@@ -72,13 +72,13 @@ impl Noise {
     /// The digit `d_j` of primes with product `D_j` is uniform in `(-D_j/2, D_j/2)`.
     #[must_use]
     pub fn key_switch(params: &Params, level: Level) -> Self {
-        Self::switch(params, params.key_limbs(level.min(params.top())))
+        Self::switch(params, params.key_limbs(level.min(params.raised_top())))
     }
 
     /// As [`Noise::key_switch`], by a fitted key for the level `tier`.
     #[must_use]
     pub fn fitted_key_switch(params: &Params, level: Level, tier: Level) -> Self {
-        let tier = tier.min(params.top());
+        let tier = tier.min(params.raised_top());
         Self::switch(params, params.tier_limbs(Some(tier), level.min(tier)))
     }
 
@@ -111,9 +111,9 @@ impl Noise {
     /// This error in a ciphertext that is rescaled from `level >= 1`.
     #[must_use]
     pub fn rescaled(self, params: &Params, level: Level) -> Self {
-        let primes = params.primes_of(level.min(params.top()));
-        let log2_divisor = primes.iter().map(|&q| (q as f64).log2()).sum::<f64>();
-        self.scaled(-log2_divisor) + Self::rounding(params)
+        let level = level.min(params.raised_top());
+        let below = Level(level.0.saturating_sub(1));
+        self.scaled(params.log2_q(below) - params.log2_q(level)) + Self::rounding(params)
     }
 
     /// This error times an integer or any other factor of size `2^log2_factor`.
@@ -180,6 +180,7 @@ mod tests {
             log_n: 4,
             q: vec![vec![97], vec![193, 257], vec![353]],
             p: vec![12289],
+            raised: None,
             fitted_p: vec![],
             secret: SecretDistribution::FixedWeight { h: 7 },
             security_bits: None,

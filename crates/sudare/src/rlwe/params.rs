@@ -3,7 +3,7 @@ use crate::{
     Error, Result,
     ring::{BaseConverter, Divider, LimbSet, RnsBasis},
 };
-use core::ops::Range;
+use core::ops::{Range, RangeInclusive};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, OnceLock};
 
@@ -15,6 +15,8 @@ pub struct Spec {
     /// The primes of each level, from level 0 on: at level `l` the modulus is the
     /// product of entries `0..=l`.
     pub q: Vec<Vec<u64>>,
+    /// Levels above these, of other primes.
+    pub raised: Option<RaisedChain>,
     /// Special primes.
     pub p: Vec<u64>,
     /// Further special primes, for fitted keys
@@ -26,6 +28,21 @@ pub struct Spec {
     /// Security in bits that every key must have. `None` accepts any: the caller
     /// has written `insecure`.
     pub security_bits: Option<f64>,
+}
+
+/// Levels above the top of the chain, of primes of their own, for ciphertexts that are raised.
+///
+/// The modulus of such a level is the product of `base`, which is in place of all primes of the
+/// chain, and of the primes of this level and the raised ones below. A chain of many small primes
+/// may so have few large ones in its place where most of the time of bootstrapping goes.
+/// Rescaling from the lowest raised level to the top of the chain changes from the ones to the
+/// others: it multiplies by the modulus of the top and divides, rounding, by that of the level.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RaisedChain {
+    /// In place of the primes of the chain.
+    pub base: Vec<u64>,
+    /// The primes of each level above the top, from the lowest on.
+    pub levels: Vec<Vec<u64>>,
 }
 
 /// Most primes of a chain, and most special primes; a division by both kinds is
@@ -41,12 +58,12 @@ struct Inner {
     spec: Spec,
     basis: RnsBasis,
     /// Chain primes at each level.
-    limbs_at: Vec<usize>,
+    limbs_at: Vec<LimbSet>,
     /// Special primes of fitted keys, by level.
     fitted: Vec<usize>,
-    /// By number of special primes less one: for key switching at the levels whose primes they
-    /// cover. Made when they are first used.
-    gadgets: Vec<OnceLock<Gadget>>,
+    /// Of the chain and of raised levels, by number of special primes less one: for key
+    /// switching at the levels whose primes they cover. Made when they are first used.
+    gadgets: [Vec<OnceLock<Gadget>>; 2],
     /// From the primes of level 0 to every prime.
     lift: BaseConverter,
     /// By level less one: division by the primes of the level.
@@ -73,38 +90,37 @@ impl Params {
     /// `1 mod 2N` below `2^62`.
     pub fn new(spec: Spec) -> Result<Self> {
         check_shape(&spec)?;
-        let chain: Vec<u64> = spec.q.concat();
-        let log2_qp = log2(&chain) + log2(&spec.p);
-        price(&spec, "the evaluation keys at the top level", spec.secret, log2_qp)?;
+        let (primes, limbs_at) = (chain_primes(&spec), level_limbs(&spec));
+        let of = |limbs: &LimbSet| &primes[limbs.start()..][..limbs.q()];
         let log2_p = log2(&spec.p);
-        if digit_widths(&chain, log2_p).iter().sum::<usize>() < chain.len() {
-            return Err(Error::InvalidSpec {
-                field: "p",
-                problem: format!(
-                    "the special primes have {log2_p:.1} bits together, less than the largest \
-                     prime of the chain"
-                ),
-            });
+        let highest = limbs_at.last().filter(|_| spec.raised.is_some());
+        for (what, limbs) in [
+            ("the evaluation keys at the top level", limbs_at.get(spec.q.len() - 1)),
+            ("the evaluation keys at the highest raised level", highest),
+        ] {
+            let Some(chain) = limbs.map(of) else { continue };
+            price(&spec, what, spec.secret, log2(chain) + log2_p)?;
+            if digit_widths(chain, log2_p).iter().sum::<usize>() < chain.len() {
+                return Err(Error::InvalidSpec {
+                    field: "p",
+                    problem: format!(
+                        "the special primes have {log2_p:.1} bits together, less than the \
+                         largest prime of the chain"
+                    ),
+                });
+            }
         }
-        let special = [&spec.p[..], &spec.fitted_p].concat();
-        let basis = RnsBasis::new(spec.log_n, &chain, &special)?;
-        let limbs_at: Vec<usize> = spec
-            .q
-            .iter()
-            .scan(0, |total, level| {
-                *total += level.len();
-                Some(*total)
-            })
-            .collect();
+        let special = special_primes(&spec);
+        let basis = RnsBasis::new(spec.log_n, &primes, &special)?;
         let moduli: Vec<_> = basis.tables(basis.all()).map(|table| *table.modulus()).collect();
         Ok(Self(Arc::new(Inner {
             id: fingerprint(&spec)?,
-            fitted: limbs_at.iter().map(|&q| fitted_special(&spec, &chain[..q])).collect(),
-            gadgets: special.iter().map(|_| OnceLock::new()).collect(),
-            lift: BaseConverter::new(&moduli[..limbs_at[0]], &moduli),
+            fitted: limbs_at.iter().map(|limbs| fitted_special(&spec, of(limbs))).collect(),
+            gadgets: [(); 2].map(|()| special.iter().map(|_| OnceLock::new()).collect()),
+            lift: BaseConverter::new(&moduli[..limbs_at[0].q()], &moduli),
             rescale: limbs_at
                 .windows(2)
-                .map(|pair| Divider::new(&basis, LimbSet::chain(pair[1]), pair[0]))
+                .map(|pair| Divider::new(&basis, pair[1], pair[0]))
                 .collect(),
             limbs_at,
             basis,
@@ -136,34 +152,65 @@ impl Params {
         self.0.basis.log_n()
     }
 
-    /// The highest level.
+    /// The highest level of the chain: that of fresh ciphertexts.
     #[must_use]
     pub fn top(&self) -> Level {
+        Level(self.0.spec.q.len() as u32 - 1)
+    }
+
+    /// The highest level that there is: of the [`RaisedChain`], or the top without one.
+    #[must_use]
+    pub fn raised_top(&self) -> Level {
         Level(self.0.limbs_at.len() as u32 - 1)
     }
 
-    /// Refuses a level above the top; for levels that a user names.
+    /// Whether `level` is above the top, where there are other primes.
+    #[must_use]
+    pub fn is_raised(&self, level: Level) -> bool {
+        level > self.top()
+    }
+
+    /// The levels from `level` up whose keys can be used at `level`: they have all its primes.
+    pub(crate) fn levels_above(&self, level: Level) -> RangeInclusive<Level> {
+        level..=if self.is_raised(level) { self.raised_top() } else { self.top() }
+    }
+
+    /// The levels that a ciphertext at `level` is brought to by forgetting primes, from the
+    /// lowest to `level`.
+    pub(crate) fn levels_below(&self, level: Level) -> impl Iterator<Item = Level> + use<> {
+        let lowest = if self.is_raised(level) { self.top().0 + 1 } else { 0 };
+        (lowest..=level.0).map(Level)
+    }
+
+    /// Refuses a level that is higher than any; for levels that a user names.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`].
     pub fn check_level(&self, level: Level) -> Result<()> {
-        let (found, max) = (level, self.top());
-        if found <= max { Ok(()) } else { Err(Error::LevelOutOfRange { found, max }) }
+        at_most(level, self.raised_top())
+    }
+
+    /// Refuses a raised level, too.
+    ///
+    /// # Errors
+    /// [`Error::LevelOutOfRange`].
+    pub fn check_chain_level(&self, level: Level) -> Result<()> {
+        at_most(level, self.top())
     }
 
     /// The chain primes at `level`.
     ///
     /// # Panics
-    /// If `level` is above the top, which [`Params::check_level`] refuses.
+    /// If `level` is too high, which [`Params::check_level`] refuses.
     #[must_use]
     pub fn limbs(&self, level: Level) -> LimbSet {
-        LimbSet::chain(self.0.limbs_at[level.index()])
+        self.0.limbs_at[level.index()]
     }
 
     /// These and the special primes of keys that are not fitted.
     ///
     /// # Panics
-    /// If `level` is above the top, which [`Params::check_level`] refuses.
+    /// If `level` is too high, which [`Params::check_level`] refuses.
     #[must_use]
     pub fn key_limbs(&self, level: Level) -> LimbSet {
         self.limbs(level).with_special(self.0.spec.p.len())
@@ -173,7 +220,7 @@ impl Params {
     /// as few special ones as exceed level 0 together.
     ///
     /// # Panics
-    /// If `level` is above the top, which [`Params::check_level`] refuses.
+    /// If `level` is too high, which [`Params::check_level`] refuses.
     #[must_use]
     pub fn raising_limbs(&self, level: Level) -> LimbSet {
         let spec = &self.0.spec;
@@ -184,14 +231,16 @@ impl Params {
 
     /// The primes of a fitted key for `level`, see
     /// [`KeyRequest::into_fitted`](super::KeyRequest::into_fitted): those of the chain there and
-    /// as many special ones as make a key switch cheapest. None if other keys have as many.
+    /// as many special ones as make a key switch cheapest. None if other keys have as many and
+    /// there are others, which is not so at raised levels.
     ///
     /// # Panics
-    /// If `level` is above the top, which [`Params::check_level`] refuses.
+    /// If `level` is too high, which [`Params::check_level`] refuses.
     #[must_use]
     pub fn fitted_limbs(&self, level: Level) -> Option<LimbSet> {
         let p = self.0.fitted[level.index()];
-        (p != self.0.spec.p.len()).then(|| self.limbs(level).with_special(p))
+        let differs = p != self.0.spec.p.len() || self.is_raised(level);
+        differs.then(|| self.limbs(level).with_special(p))
     }
 
     /// The chain primes at `level` and the special primes of fitted keys for `tier`, or of
@@ -201,11 +250,28 @@ impl Params {
         self.limbs(level).with_special(p)
     }
 
+    /// Those of `levels` at which fitted keys of their own make a key switch cheaper by a
+    /// twentieth than those for the next one higher up, and the highest.
+    pub(crate) fn tiers(&self, levels: RangeInclusive<Level>) -> Vec<Level> {
+        let cost = |level, tier| {
+            let limbs = self.tier_limbs(Some(tier), level);
+            switch_cost(limbs.count(), self.digit_primes_of(limbs).len())
+        };
+        let mut tiers = vec![*levels.end()];
+        for level in (levels.start().0..levels.end().0).rev().map(Level) {
+            let above = tiers.last().copied().unwrap_or(level);
+            if 20 * cost(level, level) <= 19 * cost(level, above) {
+                tiers.push(level);
+            }
+        }
+        tiers
+    }
+
     /// The chain primes of each key-switching digit at `level`. There are `dnum` digits of
     /// `alpha` primes where all primes have about one size.
     ///
     /// # Panics
-    /// If `level` is above the top, which [`Params::check_level`] refuses.
+    /// If `level` is too high, which [`Params::check_level`] refuses.
     #[must_use]
     pub fn digit_primes(&self, level: Level) -> Vec<Range<usize>> {
         self.digit_primes_of(self.key_limbs(level))
@@ -215,34 +281,34 @@ impl Params {
     /// [`Params::fitted_limbs`] returned.
     #[must_use]
     pub fn digit_primes_of(&self, limbs: LimbSet) -> Vec<Range<usize>> {
-        self.gadget(limbs.p()).digits(limbs.q()).collect()
+        self.gadget(limbs).digits(limbs.q()).collect()
     }
 
     /// Key-switching digits at `level`, `dnum`.
     ///
     /// # Panics
-    /// If `level` is above the top, which [`Params::check_level`] refuses.
+    /// If `level` is too high, which [`Params::check_level`] refuses.
     #[must_use]
     pub fn digits(&self, level: Level) -> usize {
         self.digit_primes(level).len()
     }
 
-    /// For key switching with the first `p` special primes, `1 <= p`, at levels whose primes
-    /// they cover.
-    pub(super) fn gadget(&self, p: usize) -> &Gadget {
+    /// For key switching with the special primes of `limbs`, at least one, at those levels of
+    /// the section that has the chain primes of `limbs` whose primes the special ones cover.
+    pub(super) fn gadget(&self, limbs: LimbSet) -> &Gadget {
         let Inner { basis, limbs_at, spec, gadgets, .. } = &*self.0;
-        gadgets[p - 1].get_or_init(|| {
-            let special = spec.p.iter().chain(&spec.fitted_p).copied().take(p);
-            let widths = digit_widths(&spec.q.concat(), log2(&special.collect::<Vec<_>>()));
+        let (raised, p) = (limbs.start() > 0, limbs.p());
+        gadgets[usize::from(raised)][p - 1].get_or_init(|| {
+            let top = self.top();
+            let (lowest, highest) = if raised { (top, self.raised_top()) } else { (Level(0), top) };
+            let chain = self.limbs(highest);
+            let primes = &chain_primes(spec)[chain.start()..][..chain.q()];
+            let widths = digit_widths(primes, log2(&special_primes(spec)[..p]));
             let covered = widths.iter().sum();
-            let levels = limbs_at.partition_point(|&q| q <= covered);
-            Gadget::new(basis, &limbs_at[..levels], &widths, p)
+            let levels = &limbs_at[lowest.index()..=highest.index()];
+            let end = 1 + levels[1..].partition_point(|limbs| limbs.q() <= covered);
+            Gadget::new(basis, chain, (lowest, &levels[..end]), &widths, p)
         })
-    }
-
-    /// For switching to and from an ephemeral secret around raising.
-    pub(super) fn raising(&self) -> &Gadget {
-        self.gadget(self.raising_limbs(Level(0)).p())
     }
 
     /// From the primes of level 0 to every prime.
@@ -253,7 +319,7 @@ impl Params {
     /// `log2` of the modulus at `level`.
     ///
     /// # Panics
-    /// If `level` is above the top, which [`Params::check_level`] refuses.
+    /// If `level` is too high, which [`Params::check_level`] refuses.
     #[must_use]
     pub fn log2_q(&self, level: Level) -> f64 {
         self.0.basis.log2_product(self.limbs(level))
@@ -262,7 +328,7 @@ impl Params {
     /// `log2` of the modulus of a key at `level`: chain and special primes.
     ///
     /// # Panics
-    /// If `level` is above the top, which [`Params::check_level`] refuses.
+    /// If `level` is too high, which [`Params::check_level`] refuses.
     #[must_use]
     pub fn log2_qp(&self, level: Level) -> f64 {
         self.0.basis.log2_product(self.key_limbs(level))
@@ -279,10 +345,10 @@ impl Params {
         self.0.basis.log2_product(LimbSet::chain(0).with_special(p))
     }
 
-    /// The primes dropped by rescaling from `level >= 1`.
+    /// The primes of a level of the chain that those below do not have.
     ///
     /// # Panics
-    /// If `level` is above the top, which [`Params::check_level`] refuses.
+    /// If `level` is too high, which [`Params::check_chain_level`] refuses.
     #[must_use]
     pub fn primes_of(&self, level: Level) -> &[u64] {
         &self.0.spec.q[level.index()]
@@ -296,10 +362,16 @@ impl Params {
             log2_q,
             security_bits: security_bits(self.log_n(), self.0.spec.secret, log2_q),
         };
-        vec![
+        let mut keys = vec![
             price("public key and ciphertexts", self.log2_q(self.top())),
             price("evaluation keys", self.log2_qp(self.top())),
-        ]
+        ];
+        let highest = self.raised_top();
+        if self.is_raised(highest) {
+            let limbs = self.tier_limbs(Some(highest), highest);
+            keys.push(price("raised evaluation keys", self.basis().log2_product(limbs)));
+        }
+        keys
     }
 
     /// The least security of any key that these parameters publish, in bits.
@@ -311,7 +383,7 @@ impl Params {
     /// Bytes of a switching key at `level` in memory, its seed expanded.
     ///
     /// # Panics
-    /// If `level` is above the top, which [`Params::check_level`] refuses.
+    /// If `level` is too high, which [`Params::check_level`] refuses.
     #[must_use]
     pub fn switching_key_bytes(&self, level: Level) -> u64 {
         2 * self.half_key_bytes(self.key_limbs(level))
@@ -363,6 +435,40 @@ fn log2(primes: &[u64]) -> f64 {
     primes.iter().map(|&p| (p as f64).log2()).sum()
 }
 
+/// All primes of levels: of the chain, then of raised levels.
+fn chain_primes(spec: &Spec) -> Vec<u64> {
+    let raised = spec.raised.iter();
+    let raised = raised.flat_map(|raised| raised.base.iter().chain(raised.levels.iter().flatten()));
+    spec.q.iter().flatten().chain(raised).copied().collect()
+}
+
+/// Which of them each level has.
+fn level_limbs(spec: &Spec) -> Vec<LimbSet> {
+    let ends = |first: usize, levels: &[Vec<u64>]| -> Vec<usize> {
+        let ends = levels.iter().scan(first, |end, primes| {
+            *end += primes.len();
+            Some(*end)
+        });
+        ends.collect()
+    };
+    let mut limbs: Vec<_> = ends(0, &spec.q).into_iter().map(LimbSet::chain).collect();
+    if let (Some(raised), Some(&top)) = (&spec.raised, limbs.last()) {
+        let (start, base) = (top.q(), raised.base.len());
+        let ends = ends(start + base, &raised.levels);
+        limbs.extend(ends.into_iter().map(|end| LimbSet::range(start..end)));
+    }
+    limbs
+}
+
+/// Those of all keys, then those of fitted ones.
+fn special_primes(spec: &Spec) -> Vec<u64> {
+    [&spec.p[..], &spec.fitted_p].concat()
+}
+
+fn at_most(found: Level, max: Level) -> Result<()> {
+    if found <= max { Ok(()) } else { Err(Error::LevelOutOfRange { found, max }) }
+}
+
 fn check_shape(spec: &Spec) -> Result<()> {
     let invalid = |field, problem: String| Err(Error::InvalidSpec { field, problem });
     if !(4..=17).contains(&spec.log_n) {
@@ -371,8 +477,16 @@ fn check_shape(spec: &Spec) -> Result<()> {
     if spec.q.is_empty() || spec.q.iter().any(Vec::is_empty) {
         return invalid("q", "every level needs at least one prime".into());
     }
-    let special = spec.p.len() + spec.fitted_p.len();
-    for (field, count) in [("q", spec.q.iter().map(Vec::len).sum()), ("p", special)] {
+    if let Some(raised) = &spec.raised
+        && (raised.base.is_empty()
+            || raised.levels.is_empty()
+            || raised.levels.iter().any(Vec::is_empty))
+    {
+        let problem = "the base needs at least one prime, and so does each of one level or more";
+        return invalid("raised", problem.into());
+    }
+    let (chain, special) = (chain_primes(spec), special_primes(spec));
+    for (field, count) in [("q", chain.len()), ("p", special.len())] {
         if count > MAX_PRIMES {
             return invalid(field, format!("{count} primes are too many: at most {MAX_PRIMES}"));
         }
@@ -380,8 +494,7 @@ fn check_shape(spec: &Spec) -> Result<()> {
     if spec.p.is_empty() {
         return invalid("p", "at least one special prime is needed".into());
     }
-    let mut all: Vec<u64> = spec.q.concat();
-    all.extend(spec.p.iter().chain(&spec.fitted_p));
+    let mut all = [chain, special].concat();
     all.sort_unstable();
     if let Some(pair) = all.windows(2).find(|pair| pair[0] == pair[1]) {
         return invalid("q", format!("the prime {} is there twice", pair[0]));
@@ -431,19 +544,22 @@ fn digit_widths(chain: &[u64], log2_p: f64) -> Vec<usize> {
     widths
 }
 
+/// What a key switch costs for each of its primes: with `d` digits that is `d + 2` transforms
+/// and `2 d` products with rows of the key; a product costs a third of a transform.
+fn switch_cost(primes: usize, digits: usize) -> usize {
+    primes * (3 * (digits + 2) + 2 * digits)
+}
+
 /// The number of special primes with which a key switch of a polynomial modulo `chain` costs
 /// least, the fewest of these; all of `p` if no key would be secure.
-///
-/// With `d` digits that is `d + 2` transforms and `2 d` products with rows of the key for each
-/// prime; a product costs a third of a transform.
 fn fitted_special(spec: &Spec, chain: &[u64]) -> usize {
-    let special = [&spec.p[..], &spec.fitted_p].concat();
+    let special = special_primes(spec);
     let cost = |&p: &usize| {
         let log2_p = log2(&special[..p]);
         let widths = digit_widths(chain, log2_p);
         let secure = price(spec, "", spec.secret, log2(chain) + log2_p).is_ok();
         let covered = widths.iter().sum::<usize>() == chain.len();
-        (secure && covered).then(|| (chain.len() + p) * (3 * (widths.len() + 2) + 2 * widths.len()))
+        (secure && covered).then(|| switch_cost(chain.len() + p, widths.len()))
     };
     let costs = (1..=special.len()).filter_map(|p| cost(&p).map(|cost| (cost, p)));
     costs.min().map_or(spec.p.len(), |(_, p)| p)

@@ -243,18 +243,24 @@ impl<S: Serialize + DeserializeOwned, M: Serialize + DeserializeOwned> Header<S,
         Ok(())
     }
 
-    /// Refuses sections that no parameters of this ring, with `chain[l]` primes at
-    /// level `l` and `special` ones, could have: they are too small for residues
-    /// modulo primes above `2N`.
-    pub(crate) fn check_room(&self, log_n: u32, chain: &[usize], special: usize) -> Result<()> {
+    /// Refuses sections that no parameters of this ring, with `primes[l]` primes at level `l`,
+    /// `fresh` at the top of the chain and `special` ones, could have: they are too small for
+    /// residues modulo primes above `2N`.
+    pub(crate) fn check_room(
+        &self,
+        log_n: u32,
+        primes: &[usize],
+        fresh: usize,
+        special: usize,
+    ) -> Result<()> {
         let row = u64::from((log_n + 2).div_ceil(8)) << log_n;
         let rows = |primes: usize| row.saturating_mul(primes as u64);
         let up_to =
-            |level: Level| chain.iter().take(level.index().saturating_add(1)).sum::<usize>();
+            |level: Level| primes.get(level.index()).or(primes.last()).copied().unwrap_or(0);
         for section in &self.sections {
             let least = match section.content {
                 Content::SecretKey => 1 << log_n >> 2,
-                Content::PublicKey => rows(chain.iter().sum()),
+                Content::PublicKey => rows(fresh),
                 Content::Relinearization(level) | Content::Galois(_, level) => {
                     rows(up_to(level) + special)
                 }

@@ -134,12 +134,12 @@ impl KeySwitcher {
     }
 
     pub(crate) fn relinearization_key(&self, level: Level) -> Result<&SwitchingKey> {
-        let key = self.keys.relinearization_key(level);
+        let key = self.keys.relinearization_key(&self.params, level);
         key.ok_or(Error::MissingRelinearizationKey { level })
     }
 
     pub(crate) fn galois_key(&self, element: GaloisElement, level: Level) -> Result<&GaloisKey> {
-        let tier = self.keys.tier(level, &[element]);
+        let tier = self.keys.tier(&self.params, level, &[element]);
         self.galois_key_of(tier, element, level)
     }
 
@@ -268,7 +268,7 @@ impl KeySwitcher {
                 lifted_product(&self.params, limbs, &lifted, rows, i)
             })
             .collect();
-        Ok(self.params.raising().mod_down().run(basis, limbs, dividends, None))
+        Ok(self.params.gadget(limbs).mod_down().run(basis, limbs, dividends, None))
     }
 
     /// Both polynomials of `a` switched to the ephemeral secret and lifted: the first to the
@@ -287,7 +287,7 @@ impl KeySwitcher {
     /// The keys to the ephemeral secret and back from level `to`.
     pub(super) fn raising_keys(&self, to: Level) -> Result<Option<&RaisingKeys>> {
         match &self.keys.raise {
-            Some(keys) if keys.to_dense.level < to => {
+            Some(keys) if !self.params.levels_above(to).contains(&keys.to_dense.level) => {
                 Err(Error::MissingRaisingKey { level: to, found: keys.to_dense.level })
             }
             keys => Ok(keys.as_ref()),
@@ -320,7 +320,8 @@ impl KeySwitcher {
 
     /// By the digits of keys with the first `special` special primes.
     pub(super) fn cut(&self, level: Level, special: usize) -> Cut<'_> {
-        Cut { params: &self.params, gadget: self.params.gadget(special), level }
+        let limbs = self.params.limbs(level).with_special(special);
+        Cut { params: &self.params, gadget: self.params.gadget(limbs), level }
     }
 }
 
@@ -390,7 +391,7 @@ impl<'a> Cut<'a> {
     /// the prime.
     pub(super) fn lift(self, operand: Operand<'_>) -> Vec<RnsPoly<Eval>> {
         let (basis, limbs) = (self.params.basis(), self.limbs());
-        let mut y: RnsPoly<Eval> = basis.take(LimbSet::chain(limbs.q()));
+        let mut y: RnsPoly<Eval> = basis.take(limbs.first(limbs.q()));
         par::for_limbs(y.rows_mut().enumerate(), |within, (i, row)| {
             let table = basis.table(limbs, i);
             let owned = self.gadget.owned(self.gadget.owner(i), limbs.q());
@@ -494,7 +495,7 @@ pub(super) fn lifted_product<'a>(
     keys: KeyRows<'a>,
     i: usize,
 ) -> Product<'a> {
-    let special = |i| Owner { digit: None, limb: i, special: params.raising().special(i) };
+    let special = |i| Owner { digit: None, limb: i, special: params.gadget(limbs).special(i) };
     Product {
         table: params.basis().table(limbs, i),
         operand: Operand::Ciphertext(c),

@@ -164,6 +164,7 @@ pub fn artefacts() -> Vec<(&'static str, Vec<u8>)> {
     let spec = Spec {
         log_n: 12,
         q_bits: vec![vec![60.0], vec![49.0], vec![48.0], vec![55.0], vec![29.0, 26.0]],
+        raised: None,
         p_bits: vec![61.0, 61.0],
         fitted_p_bits: vec![],
         log2_scale: 48.0,

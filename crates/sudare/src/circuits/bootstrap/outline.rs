@@ -104,6 +104,20 @@ impl<'a> Outline<'a> {
         })
     }
 
+    /// Refuses a result above the top of the chain.
+    pub(super) fn check_output(&self) -> Result<()> {
+        let (found, most) = (self.output_level, self.params.top());
+        if found <= most {
+            return Ok(());
+        }
+        Err(Error::Circuit(format!(
+            "{OP}: raised to level {}, the result has level {found}, whose primes are not those \
+             of levels up to {most}: raise by {} less",
+            self.top,
+            found.0 - most.0
+        )))
+    }
+
     /// Between two bootstrappings.
     pub(super) fn usable_levels(&self) -> u32 {
         self.output_level.0.saturating_sub(self.input_level.0)

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     Error, Result,
     circuits::{EvalModSpec, ModMethod},
-    ckks::{Params, Preset, Spec},
+    ckks::{Params, Preset, RaisedSpec, Spec},
     rlwe::{Level, Raise},
 };
 
@@ -52,7 +52,7 @@ impl BootstrapPreset {
     /// # Errors
     /// As [`BootstrapSpec::plan`].
     pub fn plan(&self, params: &Params, log_slots: u32) -> Result<BootstrapPlan> {
-        let top = params.top();
+        let top = params.raised_top();
         if log_slots == self.bootstrap.log_slots {
             return self.bootstrap.plan(params, top);
         }
@@ -99,6 +99,8 @@ struct Chain {
     usable: usize,
     /// Of the upper matrices and the reduction.
     high_bits: f64,
+    /// Most of those that are there in place of all lower ones.
+    base_bits: f64,
     p_bits: Vec<f64>,
     /// Of special primes for which keys have room after the first matrix, whose own come from
     /// raising.
@@ -115,10 +117,16 @@ impl Chain {
             (&[self.single_bits], low),
             (self.reserved_bits.as_slice(), self.reserved_bits.iter().len()),
             (&self.usable_bits, self.usable),
-            (&[self.high_bits], high),
         ];
         let spec = full_ring(bootstrap, self.usable_bits.iter().sum(), &levels);
-        Spec { p_bits: self.p_bits, fitted_p_bits: self.fitted_p_bits, ..spec }
+        let chain_bits: f64 = spec.q_bits.iter().flatten().sum();
+        let base = (chain_bits / self.base_bits).ceil();
+        let raised = RaisedSpec {
+            base_bits: vec![chain_bits / base; base as usize],
+            levels_bits: vec![vec![self.high_bits]; high],
+        };
+        let (p_bits, fitted_p_bits) = (self.p_bits, self.fitted_p_bits);
+        Spec { raised: Some(raised), p_bits, fitted_p_bits, ..spec }
     }
 }
 
@@ -148,8 +156,9 @@ fn complex() -> BootstrapPreset {
         usable_bits: vec![37.0],
         usable: 14,
         high_bits: 49.6,
-        p_bits: vec![49.65; 8],
-        fitted_p_bits: vec![49.65; 4],
+        base_bits: 49.95,
+        p_bits: vec![49.85; 8],
+        fitted_p_bits: vec![49.85; 4],
     };
     BootstrapPreset::new(
         "n16-boot",
@@ -185,6 +194,7 @@ fn high() -> BootstrapPreset {
         usable_bits: vec![29.0; 2],
         usable: 8,
         high_bits: 49.95,
+        base_bits: 49.95,
         p_bits: vec![49.97; 8],
         fitted_p_bits: vec![49.97; 4],
     };
@@ -217,6 +227,7 @@ fn fast() -> BootstrapPreset {
         usable_bits: vec![30.0],
         usable: 8,
         high_bits: 42.0,
+        base_bits: 49.95,
         p_bits: vec![49.6; 9],
         fitted_p_bits: vec![49.6; 8],
     };
@@ -230,13 +241,13 @@ fn fast() -> BootstrapPreset {
     )
 }
 
-/// Two factors a map instead of more save levels, and messages of `2^-9.5` of `q_0` the
-/// correction: the modulus of the ring has room for little else.
+/// Fewer factors of the maps save levels, and messages of `2^-9.5` of `q_0` the correction: the
+/// modulus of the ring has room for little else.
 fn small_ring() -> BootstrapPreset {
     let set = complex();
     let bootstrap = BootstrapSpec {
         log_slots: 14,
-        coeffs_to_slots: vec![7, 7],
+        coeffs_to_slots: vec![5, 4, 5],
         slots_to_coeffs: vec![7, 7],
         eval_mod: EvalModSpec { log2_ratio: 9.5, ..set.bootstrap.eval_mod },
         correction: false,
@@ -248,8 +259,9 @@ fn small_ring() -> BootstrapPreset {
         usable_bits: vec![34.0],
         usable: 4,
         high_bits: 47.5,
-        p_bits: vec![47.55; 3],
-        fitted_p_bits: vec![47.55; 2],
+        base_bits: 49.95,
+        p_bits: vec![48.0; 2],
+        fitted_p_bits: vec![48.0; 4],
     };
     BootstrapPreset::new(
         "n15-boot",
