@@ -404,7 +404,9 @@ pub unsafe fn forward<L: Lanes>(t: &NttTable, rows: &[*mut u64]) {
                     );
                 }
                 let out = Strided { start: block, stride: WIDTH };
-                let ahead = rows.get(k + 1).map(|row| row.add(group * BLOCK));
+                // After the last comes what follows the first: the next limb of its polynomial.
+                let next = rows.get(k + 1).copied().unwrap_or(rows[0].wrapping_add(lines * ROW));
+                let ahead = Some(next.wrapping_add(group * BLOCK));
                 let group = Group::new::<L>(twiddles, lines, group);
                 forward_lines::<L, 0>(lanes, group, near, out, ahead);
                 forward_lines::<L, 1>(lanes, group, near, out, ahead);
