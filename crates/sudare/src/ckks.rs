@@ -19,7 +19,7 @@ pub use chain::Chain;
 pub use ciphertext::{Ciphertext, Plaintext};
 pub use encode::Encoder;
 pub use encrypt::{Decryptor, Encryptor};
-pub use evaluator::{Evaluator, Hoisted};
+pub use evaluator::{Evaluator, Hoisted, ProductSum};
 pub use params::{Params, RaisedSpec, Spec};
 pub use presets::{Preset, preset, presets};
 pub use scale::Scale;

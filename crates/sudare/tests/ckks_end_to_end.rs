@@ -6,7 +6,7 @@ mod session;
 use session::Session;
 use sudare::{
     Error,
-    ckks::{Ciphertext, Complex, Encoder, Params, Scale, Spec},
+    ckks::{Ciphertext, Complex, Encoder, Params, ProductSum, Scale, Spec},
     rlwe::{GaloisElement, KeyRequest, Level, SecretDistribution},
 };
 
@@ -211,11 +211,12 @@ fn products_take_a_summand_in_one_division() {
     let expected: Vec<_> = (values(32, 0.0).iter().zip(values(32, 1.0)))
         .map(|(&x, y)| x * y + y * Complex { re: -3.0, im: 0.0 })
         .collect();
+    let sum = |x, y, z| ProductSum { products: vec![(x, y)], addend: Some(z) };
     let terms = [(&a, &b, &c), (&a, &b, &low), (&b, &a, &c)];
-    let together = e.mul_add_rescale_many(&terms).unwrap();
+    let together = e.mul_sum_rescale_many(&terms.map(|(x, y, z)| sum(x, y, z))).unwrap();
     let separate = e.rescale(&e.add(&e.mul(&a, &b).unwrap(), &c).unwrap()).unwrap();
     for ((x, y, z), found) in terms.into_iter().zip(&together) {
-        let alone = e.mul_add_rescale(x, y, z).unwrap();
+        let alone = e.mul_sum_rescale(&sum(x, y, z)).unwrap();
         let mut polys = alone.polys().iter().zip(found.polys());
         assert!(polys.all(|(a, b)| a.rows().eq(b.rows())));
         let down = e.rescale(z).unwrap();
@@ -223,8 +224,58 @@ fn products_take_a_summand_in_one_division() {
         // No less precise than two divisions.
         assert!(s.precision(found, &expected) > s.precision(&separate, &expected) - 1.0);
     }
-    let unequal = e.mul_add_rescale(&a, &b, &a);
-    assert!(matches!(unequal, Err(Error::ScaleMismatch { op: "multiply and add", .. })));
+    let unequal = e.mul_sum_rescale(&sum(&a, &b, &a));
+    assert!(matches!(unequal, Err(Error::ScaleMismatch { op: "sum of products", .. })));
+}
+
+#[test]
+fn sums_of_products_are_relinearised_once() {
+    for (spec, _) in chains() {
+        let s = session(spec, &[]);
+        let e = &s.evaluator;
+        let inputs: Vec<Ciphertext> =
+            (0..4).map(|salt| s.encrypt(&values(32, f64::from(salt)))).collect();
+        let [a, b, c, d] = [&inputs[0], &inputs[1], &inputs[2], &inputs[3]];
+        let lacking = s.params.scale_at(a.level());
+        let addend = e.mul_const(d, Complex { re: 2.0, im: 0.0 }, lacking).unwrap();
+        let low = e.drop_to(c, Level(1)).unwrap();
+        let slots = |k: usize| values(32, k as f64);
+        for (products, addend, places) in [
+            (vec![(a, b), (c, d)], None, vec![(0, 1), (2, 3)]),
+            (vec![(a, a), (b, c), (d, &low)], Some(&addend), vec![(0, 0), (1, 2), (3, 2)]),
+        ] {
+            let sum = ProductSum { products, addend };
+            let found = e.mul_sum_rescale(&sum).unwrap();
+            let terms = places.iter().map(|&(i, j)| (slots(i), slots(j)));
+            let mut expected = vec![Complex { re: 0.0, im: 0.0 }; 32];
+            for (x, y) in terms {
+                for ((total, x), y) in expected.iter_mut().zip(x).zip(y) {
+                    *total = *total + x * y;
+                }
+            }
+            if addend.is_some() {
+                for (total, z) in expected.iter_mut().zip(slots(3)) {
+                    *total = *total + z * Complex { re: 2.0, im: 0.0 };
+                }
+            }
+            let products = sum.products.iter().map(|(x, y)| e.mul(x, y).unwrap());
+            let separate = products
+                .chain(addend.cloned())
+                .reduce(|sum, next| e.add(&sum, &next).unwrap())
+                .map(|sum| e.rescale(&sum).unwrap())
+                .unwrap();
+            assert!(found.level() == separate.level());
+            assert!(found.scale().matches(separate.scale()));
+            assert!(s.precision(&found, &expected) > s.precision(&separate, &expected) - 1.0);
+            // Two in one pass over the key, or one after the other.
+            let pair = e.mul_sum_rescale_many(&[sum.clone(), sum]).unwrap();
+            for twin in pair {
+                assert!(twin.polys().iter().zip(found.polys()).all(|(x, y)| x.rows().eq(y.rows())));
+            }
+        }
+        let none = e.mul_sum_rescale(&ProductSum { products: vec![], addend: Some(a) });
+        assert!(matches!(none, Err(Error::Circuit(_))));
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@
 use super::{LinearPlan, Ops, sim};
 use crate::{
     Result,
-    ckks::{self, Chain, Complex, Scale},
+    ckks::{self, Chain, Complex, ProductSum, Scale},
     ring::LimbSet,
     rlwe::{GaloisElement, KeyRequest, Level, Params},
 };
@@ -145,6 +145,8 @@ enum Operand {
     Alone,
     /// A product that is computed on the way, with a ciphertext added or not.
     Product { adds: bool },
+    /// Two polynomials are kept and a third is switched.
+    Tensor,
 }
 
 /// Adds up what the layers below an evaluator do.
@@ -220,6 +222,7 @@ impl Ledger<'_> {
         let (products, rows) = match operand {
             Operand::Ciphertext => (1, 2),
             Operand::Alone => (0, 1),
+            Operand::Tensor => (2, 3),
             // The digit that owns a prime is a product again, so are both that are kept, one of
             // them of two terms; each is summed with a factor.
             Operand::Product { adds } => {
@@ -249,6 +252,13 @@ impl Ledger<'_> {
             self.keeps(limbs.q(), operand);
             self.divides(limbs, after, 2);
         }
+    }
+
+    /// What `products` are together before relinearisation, with a ciphertext added or not.
+    fn tensors(&mut self, q: usize, products: usize, adds: bool) {
+        let added = 2 * usize::from(adds);
+        self.cached_products(4 * products * q);
+        self.moves((8 * products + 3 + 3 * added) * q);
     }
 
     fn rescales(&mut self, level: Level) {
@@ -474,15 +484,20 @@ impl Evaluator {
         self.params.tier_limbs(tier, level)
     }
 
-    /// Products at these levels; two in a row at one level share the reading of the key.
-    fn add_products(&self, levels: impl Iterator<Item = Level>, rescales: bool, adds: bool) {
-        let mut levels = levels.peekable();
-        while let Some(level) = levels.next() {
-            let count = 1 + usize::from(levels.next_if_eq(&level).is_some());
+    /// Sums of so many products, with a ciphertext added or not, at these levels; two in a row at
+    /// one level share the reading of the key.
+    fn add_products(&self, sums: impl Iterator<Item = (Level, usize, bool)>, rescales: bool) {
+        let mut sums = sums.peekable();
+        while let Some((level, products, adds)) = sums.next() {
+            let count = 1 + usize::from(sums.next_if(|second| second.0 == level).is_some());
             let limbs = self.limbs(level, &KeyRequest::new().relinearize(level));
             self.add_work(|ledger| {
                 let after = if rescales { ledger.after(level) } else { limbs.q() };
-                ledger.switches(limbs, Operand::Product { adds }, after, count);
+                if products == 1 {
+                    return ledger.switches(limbs, Operand::Product { adds }, after, count);
+                }
+                (0..count).for_each(|_| ledger.tensors(limbs.q(), products, adds));
+                ledger.switches(limbs, Operand::Tensor, after, count);
             });
         }
     }
@@ -540,24 +555,25 @@ impl Ops for Evaluator {
     }
     fn mul_many(&self, pairs: &[(&Self::Ct, &Self::Ct)]) -> Result<Vec<Self::Ct>> {
         let products = self.slots.mul_many(pairs)?;
-        self.add_products(products.iter().map(|product| product.level), false, false);
+        self.add_products(products.iter().map(|product| (product.level, 1, false)), false);
         Ok(products)
     }
     fn mul_rescale_many(&self, pairs: &[(&Self::Ct, &Self::Ct)]) -> Result<Vec<Self::Ct>> {
         let products = self.slots.mul_rescale_many(pairs)?;
-        self.add_products(products.iter().map(above), true, false);
+        self.add_products(products.iter().map(|product| (above(product), 1, false)), true);
         Ok(products)
     }
-    fn mul_add_rescale(&self, a: &Self::Ct, b: &Self::Ct, c: &Self::Ct) -> Result<Self::Ct> {
-        Ok(self.mul_add_rescale_many(&[(a, b, c)])?.remove(0))
+    fn mul_sum_rescale(&self, sum: &ProductSum<'_, Self::Ct>) -> Result<Self::Ct> {
+        Ok(self.mul_sum_rescale_many(core::slice::from_ref(sum))?.remove(0))
     }
-    fn mul_add_rescale_many(
-        &self,
-        terms: &[(&Self::Ct, &Self::Ct, &Self::Ct)],
-    ) -> Result<Vec<Self::Ct>> {
-        let sums = self.slots.mul_add_rescale_many(terms)?;
-        self.add_products(sums.iter().map(above), true, true);
-        Ok(sums)
+    fn mul_sum_rescale_many(&self, sums: &[ProductSum<'_, Self::Ct>]) -> Result<Vec<Self::Ct>> {
+        let results = self.slots.mul_sum_rescale_many(sums)?;
+        let parts = results
+            .iter()
+            .zip(sums)
+            .map(|(result, sum)| (above(result), sum.products.len(), sum.addend.is_some()));
+        self.add_products(parts, true);
+        Ok(results)
     }
     fn add_const(&self, a: &Self::Ct, c: Complex<f64>) -> Result<Self::Ct> {
         let sum = self.slots.add_const(a, c)?;

@@ -1,7 +1,7 @@
 use super::{LinearPlan, Ops};
 use crate::{
     Error, Result,
-    ckks::{Chain, Complex, Scale},
+    ckks::{Chain, Complex, ProductSum, Scale},
     rlwe::{GaloisElement, Level},
 };
 
@@ -108,9 +108,13 @@ impl<E: Ops> Ops for LockStep<'_, E> {
     fn mul_rescale(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
         self.0.mul_rescale_many(&pairs(a, b))
     }
-    fn mul_add_rescale(&self, a: &Self::Ct, b: &Self::Ct, c: &Self::Ct) -> Result<Self::Ct> {
-        let terms: Vec<_> = a.iter().zip(b).zip(c).map(|((a, b), c)| (a, b, c)).collect();
-        self.0.mul_add_rescale_many(&terms)
+    fn mul_sum_rescale(&self, sum: &ProductSum<'_, Self::Ct>) -> Result<Self::Ct> {
+        let count = sum.products.iter().map(|(a, _)| a.len()).min().unwrap_or(0);
+        let of = |k: usize| ProductSum {
+            products: sum.products.iter().map(|(a, b)| (&a[k], &b[k])).collect(),
+            addend: sum.addend.map(|c| &c[k]),
+        };
+        self.0.mul_sum_rescale_many(&(0..count).map(of).collect::<Vec<_>>())
     }
     fn add_const(&self, a: &Self::Ct, c: Complex<f64>) -> Result<Self::Ct> {
         self.each(a, |e, a| e.add_const(a, c))

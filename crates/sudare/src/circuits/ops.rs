@@ -1,7 +1,7 @@
 use super::LinearPlan;
 use crate::{
     Error, Result,
-    ckks::{self, Chain, Complex, Scale},
+    ckks::{self, Chain, Complex, ProductSum, Scale},
     rlwe::{GaloisElement, Level},
 };
 
@@ -48,18 +48,21 @@ pub trait Ops: Sync {
     fn mul_rescale_many(&self, pairs: &[(&Self::Ct, &Self::Ct)]) -> Result<Vec<Self::Ct>> {
         pairs.iter().map(|(a, b)| self.mul_rescale(a, b)).collect()
     }
-    /// `a b + c`, rescaled, for `c` at the scale `scale(a) scale(b)`.
-    fn mul_add_rescale(&self, a: &Self::Ct, b: &Self::Ct, c: &Self::Ct) -> Result<Self::Ct> {
-        let mut sum = self.add(&self.mul(a, b)?, c)?;
-        self.rescale_assign(&mut sum)?;
-        Ok(sum)
+    /// A sum of products, all at one scale, relinearised and rescaled. An evaluator can
+    /// relinearise all of them together.
+    fn mul_sum_rescale(&self, sum: &ProductSum<'_, Self::Ct>) -> Result<Self::Ct> {
+        let products = sum.products.iter().map(|(a, b)| self.mul(a, b));
+        let total = products
+            .chain(sum.addend.map(|c| Ok(c.clone())))
+            .reduce(|total, next| self.add(&total?, &next?));
+        let mut total =
+            total.unwrap_or_else(|| Err(Error::Circuit("sum of products: none".into())))?;
+        self.rescale_assign(&mut total)?;
+        Ok(total)
     }
-    /// [`Ops::mul_add_rescale`] of each `(a, b, c)`, as [`Ops::mul_many`].
-    fn mul_add_rescale_many(
-        &self,
-        terms: &[(&Self::Ct, &Self::Ct, &Self::Ct)],
-    ) -> Result<Vec<Self::Ct>> {
-        terms.iter().map(|(a, b, c)| self.mul_add_rescale(a, b, c)).collect()
+    /// [`Ops::mul_sum_rescale`] of each, as [`Ops::mul_many`].
+    fn mul_sum_rescale_many(&self, sums: &[ProductSum<'_, Self::Ct>]) -> Result<Vec<Self::Ct>> {
+        sums.iter().map(|sum| self.mul_sum_rescale(sum)).collect()
     }
     /// Sum with a constant in every slot.
     fn add_const(&self, a: &Self::Ct, c: Complex<f64>) -> Result<Self::Ct>;
@@ -191,14 +194,11 @@ impl Ops for ckks::Evaluator {
     fn mul_rescale_many(&self, pairs: &[(&Self::Ct, &Self::Ct)]) -> Result<Vec<Self::Ct>> {
         self.mul_rescale_many(pairs)
     }
-    fn mul_add_rescale(&self, a: &Self::Ct, b: &Self::Ct, c: &Self::Ct) -> Result<Self::Ct> {
-        self.mul_add_rescale(a, b, c)
+    fn mul_sum_rescale(&self, sum: &ProductSum<'_, Self::Ct>) -> Result<Self::Ct> {
+        self.mul_sum_rescale(sum)
     }
-    fn mul_add_rescale_many(
-        &self,
-        terms: &[(&Self::Ct, &Self::Ct, &Self::Ct)],
-    ) -> Result<Vec<Self::Ct>> {
-        self.mul_add_rescale_many(terms)
+    fn mul_sum_rescale_many(&self, sums: &[ProductSum<'_, Self::Ct>]) -> Result<Vec<Self::Ct>> {
+        self.mul_sum_rescale_many(sums)
     }
     fn mul_const_sum(&self, terms: &[(&Self::Ct, f64, Scale)]) -> Result<Self::Ct> {
         self.mul_const_sum(terms)

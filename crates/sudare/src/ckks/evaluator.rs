@@ -321,7 +321,7 @@ impl Evaluator {
     /// [`Error::MissingRelinearizationKey`]; [`Error::ScaleOutOfRange`];
     /// [`Error::SlotMismatch`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn mul(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
-        self.product(a, b, None, Down::Special)?.relinearize(self)
+        self.product(a, b, Down::Special)?.relinearize(self)
     }
 
     /// Slotwise product, relinearised and rescaled: one division by `P` and the
@@ -334,7 +334,7 @@ impl Evaluator {
     /// # Errors
     /// [`Error::LevelExhausted`] at level 0; else as [`Evaluator::mul`].
     pub fn mul_rescale(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
-        self.product(a, b, None, Down::SpecialAndLevel)?.relinearize(self)
+        self.product(a, b, Down::SpecialAndLevel)?.relinearize(self)
     }
 
     /// [`Evaluator::mul`] of each pair; two at a time share the reading of the key.
@@ -342,7 +342,7 @@ impl Evaluator {
     /// # Errors
     /// As [`Evaluator::mul`].
     pub fn mul_many(&self, pairs: &[(&Ciphertext, &Ciphertext)]) -> Result<Vec<Ciphertext>> {
-        self.products(pairs.iter().map(|&(a, b)| self.product(a, b, None, Down::Special)))
+        self.products(pairs.iter().map(|&(a, b)| self.product(a, b, Down::Special)))
     }
 
     /// [`Evaluator::mul_rescale`] of each pair, as [`Evaluator::mul_many`].
@@ -354,36 +354,32 @@ impl Evaluator {
         pairs: &[(&Ciphertext, &Ciphertext)],
     ) -> Result<Vec<Ciphertext>> {
         let down = Down::SpecialAndLevel;
-        self.products(pairs.iter().map(|&(a, b)| self.product(a, b, None, down)))
+        self.products(pairs.iter().map(|&(a, b)| self.product(a, b, down)))
     }
 
-    /// `a b + c` for `c` at the scale `a b`, rescaled: one division for both.
+    /// A sum of products, all at one scale, relinearised together and rescaled: one key switch
+    /// and one division for all.
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
-    /// | `min(a, b, c) - 1` | `c / divisor` | relinearisation | 1 key switch |
+    /// | the lowest, `- 1` | `a_i b_i / divisor` | relinearisation | 1 key switch, 8 row products a limb and product if there are several |
     ///
     /// # Errors
-    /// As [`Evaluator::mul_rescale`], and [`Error::ScaleMismatch`].
-    pub fn mul_add_rescale(
-        &self,
-        a: &Ciphertext,
-        b: &Ciphertext,
-        c: &Ciphertext,
-    ) -> Result<Ciphertext> {
-        self.product(a, b, Some(c), Down::SpecialAndLevel)?.relinearize(self)
+    /// As [`Evaluator::mul_rescale`]; [`Error::ScaleMismatch`]; [`Error::Circuit`] without
+    /// products.
+    pub fn mul_sum_rescale(&self, sum: &ProductSum<'_, Ciphertext>) -> Result<Ciphertext> {
+        self.product_sum(sum)?.relinearize(self)
     }
 
-    /// [`Evaluator::mul_add_rescale`] of each `(a, b, c)`, as [`Evaluator::mul_many`].
+    /// [`Evaluator::mul_sum_rescale`] of each, as [`Evaluator::mul_many`].
     ///
     /// # Errors
-    /// As [`Evaluator::mul_add_rescale`].
-    pub fn mul_add_rescale_many(
+    /// As [`Evaluator::mul_sum_rescale`].
+    pub fn mul_sum_rescale_many(
         &self,
-        terms: &[(&Ciphertext, &Ciphertext, &Ciphertext)],
+        sums: &[ProductSum<'_, Ciphertext>],
     ) -> Result<Vec<Ciphertext>> {
-        let down = Down::SpecialAndLevel;
-        self.products(terms.iter().map(|&(a, b, c)| self.product(a, b, Some(c), down)))
+        self.products(sums.iter().map(|sum| self.product_sum(sum)))
     }
 
     /// Two at a time if they have one level.
@@ -402,31 +398,48 @@ impl Evaluator {
         Ok(out)
     }
 
-    fn product<'a>(
-        &self,
-        a: &'a Ciphertext,
-        b: &'a Ciphertext,
-        addend: Option<&'a Ciphertext>,
-        down: Down,
-    ) -> Result<Product<'a>> {
-        let mut level = self.check_pair("multiply", a, b)?;
-        if let Some(c) = addend {
-            let common = self.check_pair("multiply and add", a, c)?;
-            level = self.params.chain().lower(level, common)?;
-        }
+    fn product<'a>(&self, a: &'a Ciphertext, b: &'a Ciphertext, down: Down) -> Result<Product<'a>> {
+        let level = self.check_pair("multiply", a, b)?;
         let after = match down {
             Down::Special => level,
             Down::SpecialAndLevel => below("multiply and rescale", level)?,
         };
         let product = self.product_scale("multiply", a.scale, b.scale, level)?;
-        if let Some(c) = addend {
-            match_scales("multiply and add", product, c.scale)?;
-        }
         let scale = match down {
             Down::Special => product,
             Down::SpecialAndLevel => product / self.params.chain().divisor(level),
         };
-        Ok(Product { factors: [a, b], addend, level, down, after, scale })
+        Ok(Product { factors: vec![[a, b]], addend: None, level, down, after, scale })
+    }
+
+    fn product_sum<'a>(&self, sum: &ProductSum<'a, Ciphertext>) -> Result<Product<'a>> {
+        const OP: &str = "sum of products";
+        let Some(&(first, _)) = sum.products.first() else {
+            return Err(Error::Circuit(format!("{OP}: at least one product is needed")));
+        };
+        let factors = sum.products.iter().flat_map(|&(a, b)| [a, b]);
+        let mut level = first.level();
+        for c in factors.chain(sum.addend) {
+            let common = self.check_pair(OP, first, c)?;
+            level = self.params.chain().lower(level, common)?;
+        }
+        let after = below(OP, level)?;
+        let mut scales = Vec::with_capacity(sum.products.len());
+        for (a, b) in &sum.products {
+            scales.push(self.product_scale(OP, a.scale, b.scale, level)?);
+        }
+        let product = first.scale * sum.products[0].1.scale;
+        for scale in scales.into_iter().chain(sum.addend.map(|c| c.scale)) {
+            match_scales(OP, product, scale)?;
+        }
+        Ok(Product {
+            factors: sum.products.iter().map(|&(a, b)| [a, b]).collect(),
+            addend: sum.addend,
+            level,
+            down: Down::SpecialAndLevel,
+            after,
+            scale: product / self.params.chain().divisor(level),
+        })
     }
 
     /// Divides by the primes of the level, rounding.
@@ -693,9 +706,18 @@ impl Evaluator {
     }
 }
 
-/// A product that is still to be computed.
+/// `sum_i a_i b_i + c`, of ciphertexts.
+#[derive(Debug, Clone)]
+pub struct ProductSum<'a, C> {
+    /// The `(a_i, b_i)`, one or more.
+    pub products: Vec<(&'a C, &'a C)>,
+    /// `c`, at the scale of the products.
+    pub addend: Option<&'a C>,
+}
+
+/// A sum of products that is still to be computed.
 struct Product<'a> {
-    factors: [&'a Ciphertext; 2],
+    factors: Vec<[&'a Ciphertext; 2]>,
     addend: Option<&'a Ciphertext>,
     level: Level,
     down: Down,
@@ -705,28 +727,55 @@ struct Product<'a> {
 }
 
 impl<'a> Product<'a> {
-    fn operand(&self) -> Operand<'a> {
-        Operand::Product {
-            factors: self.factors.map(|a| &a.inner.polys),
-            addend: self.addend.map(|c| &c.inner.polys),
+    /// What several products are before relinearisation; a single one is computed on the way.
+    fn tensor(&self, e: &Evaluator) -> Option<[RnsPoly<Eval>; 3]> {
+        if self.factors.len() == 1 {
+            return None;
+        }
+        let (basis, limbs) = (e.params.rlwe().basis(), e.limbs(self.level));
+        let halves = |factor: usize, half: usize| -> Vec<&RnsPoly<Eval>> {
+            self.factors.iter().map(|pair| &pair[factor].inner.polys[half]).collect()
+        };
+        let [a0, a1] = [0, 1].map(|half| halves(0, half));
+        let [b0, b1] = [0, 1].map(|half| halves(1, half));
+        let mut c0 = basis.mul_sum(limbs, &a0, &b0);
+        let c2 = basis.mul_sum(limbs, &a1, &b1);
+        let mut c1 = basis.mul_sum(limbs, &[a0, a1].concat(), &[b1, b0].concat());
+        if let Some(addend) = self.addend {
+            let [first, second] = &addend.inner.polys;
+            basis.add_assign(&mut c0, first);
+            basis.add_assign(&mut c1, second);
+        }
+        Some([c0, c1, c2])
+    }
+
+    fn operand<'b>(&'b self, tensor: Option<&'b [RnsPoly<Eval>; 3]>) -> Operand<'b> {
+        match tensor {
+            Some(tensor) => Operand::Tensor(tensor),
+            None => Operand::Product {
+                factors: self.factors[0].map(|a| &a.inner.polys),
+                addend: self.addend.map(|c| &c.inner.polys),
+            },
         }
     }
 
     fn wrap(&self, e: &Evaluator, polys: [RnsPoly<Eval>; 2]) -> Ciphertext {
-        e.wrap(self.factors[0], polys, self.after, self.scale)
+        e.wrap(self.factors[0][0], polys, self.after, self.scale)
     }
 
     fn relinearize(self, e: &Evaluator) -> Result<Ciphertext> {
         let key = e.switcher.relinearization_key(self.level)?;
-        let polys = e.switcher.switch(self.operand(), self.level, key, self.down, None);
-        Ok(self.wrap(e, polys))
+        let tensor = self.tensor(e);
+        let operand = self.operand(tensor.as_ref());
+        Ok(self.wrap(e, e.switcher.switch(operand, self.level, key, self.down, None)))
     }
 
     /// Both of one level.
     fn relinearize_pair([a, b]: [Self; 2], e: &Evaluator) -> Result<[Ciphertext; 2]> {
         debug_assert!(a.level == b.level && a.down == b.down);
         let key = e.switcher.relinearization_key(a.level)?;
-        let operands = [a.operand(), b.operand()];
+        let tensors = [&a, &b].map(|product| product.tensor(e));
+        let operands = [a.operand(tensors[0].as_ref()), b.operand(tensors[1].as_ref())];
         let [first, second] = e.switcher.switch_pair(operands, a.level, key, a.down);
         Ok([a.wrap(e, first), b.wrap(e, second)])
     }

@@ -45,13 +45,15 @@ pub(crate) enum Operand<'a> {
     /// Of a product, `a_1 b_1` is switched, `a_0 b_0` and `a_0 b_1 + a_1 b_0` kept, with a
     /// ciphertext that is added if there is one.
     Product { factors: [&'a [RnsPoly<Eval>; 2]; 2], addend: Option<&'a [RnsPoly<Eval>; 2]> },
+    /// `c_0` and `c_1` are kept and `c_2` is switched.
+    Tensor(&'a [RnsPoly<Eval>; 3]),
 }
 
 impl<'a> Operand<'a> {
     /// The polynomial that is switched, if it is there.
     fn switched(self) -> Option<&'a RnsPoly<Eval>> {
         match self {
-            Self::Ciphertext([_, c]) | Self::Alone(c) => Some(c),
+            Self::Ciphertext([_, c]) | Self::Alone(c) | Self::Tensor([.., c]) => Some(c),
             Self::Product { .. } => None,
         }
     }
@@ -73,6 +75,10 @@ impl<'a> Operand<'a> {
         match self {
             Self::Ciphertext([c0, _]) => m.scale_add(first, part(c0), w),
             Self::Alone(_) => {}
+            Self::Tensor([c0, c1, _]) => {
+                m.scale_add(first, part(c0), w);
+                m.scale_add(second, part(c1), w);
+            }
             Self::Product { factors: [[a0, a1], [b0, b1]], addend } => {
                 let [a0, a1, b0, b1] = [a0, a1, b0, b1].map(part);
                 let mut product = Tile::ZERO;
