@@ -6,12 +6,13 @@
 mod oracle;
 mod session;
 
+use core::cmp::Ordering;
 use num_bigint::BigInt;
 use oracle::{automorphism, centred, lift_eval, moduli, negacyclic, product, to_f64};
 use session::Session;
 use sudare::{
     Error,
-    ckks::{Ciphertext, Complex, Params, Spec},
+    ckks::{Ciphertext, Complex, Params, RaisedSpec, Spec},
     ring::LimbSet,
     rlwe::{GaloisElement, KeyRequest, Level, Noise},
 };
@@ -35,6 +36,28 @@ fn request(params: &Params, relinearize: Level, galois: Level) -> KeyRequest {
         .relinearize(relinearize)
         .rotations(log_n, 0..params.max_slots() as i64, galois)
         .automorphism(GaloisElement::conjugation(log_n), galois)
+}
+
+/// Fitted keys for the highest raised level, if there are any, and others for the top.
+fn every_key(params: &Params) -> KeyRequest {
+    let (top, raised) = (params.top(), params.raised_top());
+    let mut keys = request(params, top, top);
+    if raised > top {
+        keys |= request(params, raised, raised).into_fitted(params.rlwe());
+    }
+    keys
+}
+
+/// The primes of the keys of [`every_key`] that are used at `level`.
+fn used_limbs(params: &Params, level: Level) -> LimbSet {
+    let rlwe = params.rlwe();
+    match rlwe.is_raised(level) {
+        true => {
+            let special = rlwe.fitted_limbs(params.raised_top()).unwrap().p();
+            rlwe.limbs(level).with_special(special)
+        }
+        false => rlwe.key_limbs(level),
+    }
 }
 
 fn spec(log_n: u32, q_bits: &[&[f64]], p_bits: &[f64], log2_scale: f64) -> Spec {
@@ -68,7 +91,55 @@ fn specs() -> Vec<(Spec, usize)> {
     ]
 }
 
+fn with_raised(spec: Spec, base_bits: &[f64], levels_bits: &[&[f64]]) -> Spec {
+    let levels_bits = levels_bits.iter().map(|level| level.to_vec()).collect();
+    Spec { raised: Some(RaisedSpec { base_bits: base_bits.to_vec(), levels_bits }), ..spec }
+}
+
+/// Fewer and more primes in place of the chain's, larger and smaller ones, over a chain of one
+/// level, too; raised levels of one prime and of two; fitted keys of more and of fewer special
+/// primes than others have, and of as many.
+fn raised_specs() -> Vec<Spec> {
+    let small: &[&[f64]] = &[&[48.0], &[30.0], &[30.0], &[30.0]];
+    let large: &[&[f64]] = &[&[60.0], &[55.0], &[55.0]];
+    let one: &[&[f64]] = &[&[50.0, 42.0]];
+    vec![
+        with_raised(spec(5, small, &[49.0], 30.0), &[46.0; 3], &[&[48.0], &[48.0], &[45.0]]),
+        with_raised(spec(6, large, &[61.0, 60.0], 50.0), &[34.0; 5], &[&[30.0, 25.0], &[56.0]]),
+        with_raised(spec(5, one, &[61.0, 50.0, 50.0, 50.0, 50.0], 30.0), &[60.0, 32.0], &[&[40.0]]),
+        with_raised(
+            with_fitted(spec(6, small, &[50.0, 50.0], 30.0), &[50.0; 3]),
+            &[46.0; 3],
+            &[&[48.0], &[24.0, 26.0]],
+        ),
+    ]
+}
+
+fn levels(params: &Params) -> impl Iterator<Item = Level> + use<> {
+    (0..=params.raised_top().0).map(Level)
+}
+
+/// The modulus at `level`.
+fn modulus(params: &Params, level: Level) -> BigInt {
+    product(&moduli(params.rlwe().basis(), params.rlwe().limbs(level)))
+}
+
+/// What rescaling from `level` makes of integers modulo its modulus.
+fn rescaled(params: &Params, level: Level, a: &[BigInt]) -> Vec<BigInt> {
+    let [before, after] = [level, Level(level.0 - 1)].map(|level| modulus(params, level));
+    let one = |x: &BigInt| oracle::rounded(&(centred(x, &before) * &after), &before);
+    a.iter().map(one).collect()
+}
+
 impl Session {
+    /// At any level: above the top a message modulo `q_0`, raised.
+    fn at(&self, salt: u64, level: Level) -> Ciphertext {
+        match self.params.rlwe().is_raised(level) {
+            true => self.evaluator.mod_raise(&self.encrypt(salt), level).unwrap(),
+            false => self.evaluator.drop_to(&self.encrypt(salt), level).unwrap(),
+        }
+    }
+
     fn encrypt(&self, salt: u64) -> Ciphertext {
         let values: Vec<_> = (0..self.params.max_slots() as u64)
             .map(|i| (i * i + 3 * salt * i + salt) as f64)
@@ -86,6 +157,13 @@ impl Session {
         let plain = self.decryptor.decrypt(a).unwrap();
         let q = product(&moduli(basis, plain.poly().limbs()));
         (lift_eval(basis, plain.poly()), q)
+    }
+
+    /// As [`Session::open`], as integers that are small beside the modulus that they are read at.
+    fn open_at(&self, a: &Ciphertext) -> Vec<BigInt> {
+        let (plain, q) = self.open(a);
+        assert!(plain.iter().all(|x| x * 4 < q && x * 4 > -q.clone()));
+        plain
     }
 
     /// `a` less the `expected` integers.
@@ -225,9 +303,9 @@ fn sums_of_images_are_exact_up_to_the_noise_of_their_key_switches() {
     let rotations = |log_n, steps: &[i64]| -> Vec<_> {
         steps.iter().map(|&k| GaloisElement::rotation(log_n, k)).collect()
     };
-    for (spec, _) in specs() {
-        let top = Level(spec.q_bits.len() as u32 - 1);
-        let s = session(&spec, 60, Level(0), top);
+    for spec in specs().into_iter().map(|(spec, _)| spec).chain(raised_specs()) {
+        let params = Params::new(spec.clone()).unwrap();
+        let s = Session::from_seed(params.clone(), &seed("keys", 60), &every_key(&params));
         let log_n = s.params.log_n();
         let conjugates = [GaloisElement(1), GaloisElement::conjugation(log_n)];
         let (pair, triple) = (rotations(log_n, &[3, 5]), rotations(log_n, &[-1, 0, 2]));
@@ -240,8 +318,9 @@ fn sums_of_images_are_exact_up_to_the_noise_of_their_key_switches() {
             &[&many, &conjugates, &pair[1..]],
             &[&[GaloisElement(1); 2], &triple],
         ];
-        for level in (0..=top.0).map(Level) {
-            let a = s.evaluator.drop_to(&s.encrypt(3), level).unwrap();
+        for level in levels(&params) {
+            let a = s.at(3, level);
+            let one_switch = s.bound_with(used_limbs(&params, level));
             for groups in cases {
                 let (mut plain, mut bound) = (s.open(&a).0, 1.0);
                 for group in groups {
@@ -251,7 +330,7 @@ fn sums_of_images_are_exact_up_to_the_noise_of_their_key_switches() {
                         sum.iter_mut().zip(image).for_each(|(sum, x)| *sum += x);
                     }
                     plain = sum;
-                    bound = group.len() as f64 * (bound + s.bound(level));
+                    bound = group.len() as f64 * (bound + one_switch);
                 }
                 let found = s.evaluator.sum_images(&a, groups).unwrap();
                 assert_eq!(found.level(), level);
@@ -303,103 +382,147 @@ fn results_do_not_depend_on_threads() {
 fn a_fused_rescaling_is_the_same_bit_for_bit() {
     // Were it not the same near ties, primes of 8 bits would show it.
     let tiny = spec(4, &[&[50.0], &[8.0], &[8.0]], &[51.0], 8.0);
-    for (spec, runs) in specs().into_iter().map(|(spec, _)| (spec, 2)).chain([(tiny, 100)]) {
-        let top = Level(spec.q_bits.len() as u32 - 1);
-        let s = session(&spec, 40, top, Level(0));
-        for (level, salt) in (1..=top.0).flat_map(|l| (0..runs).map(move |salt| (Level(l), salt))) {
-            let [a, b] = [salt, salt + 1000]
-                .map(|salt| s.evaluator.drop_to(&s.encrypt(salt), level).unwrap());
+    let all = specs().into_iter().map(|(spec, _)| spec).chain(raised_specs());
+    for (spec, runs) in all.map(|spec| (spec, 2)).chain([(tiny, 100)]) {
+        let params = Params::new(spec.clone()).unwrap();
+        let s = Session::from_seed(params.clone(), &seed("keys", 40), &every_key(&params));
+        for (level, salt) in
+            levels(&params).skip(1).flat_map(|l| (0..runs).map(move |salt| (l, salt)))
+        {
+            let [a, b] = [salt, salt + 1000].map(|salt| s.at(salt, level));
             let slow = s.evaluator.rescale(&s.evaluator.mul(&a, &b).unwrap()).unwrap();
             let fused = s.evaluator.mul_rescale(&a, &b).unwrap();
             assert!(same(&slow, &fused), "level {level} of {spec:?}");
-            // Both divide the product of integers by the primes of the level.
-            let divisor = product(s.params.rlwe().primes_of(level));
+            let pair = s.evaluator.mul_rescale_many(&[(&a, &b); 2]).unwrap();
+            assert!(pair.iter().all(|one| same(one, &fused)));
+            // Both divide the product of integers by the primes of the level, or change them.
             let exact = negacyclic(&s.open(&a).0, &s.open(&b).0);
-            let exact: Vec<BigInt> = exact.iter().map(|x| oracle::rounded(x, &divisor)).collect();
-            let bound = s.bound(level) + 1.0;
-            assert!(s.error(&fused, &exact).iter().all(|e| e.abs() <= bound));
+            let expected = rescaled(&params, level, &exact);
+            let bound = s.bound_with(used_limbs(&params, level)) + 1.0;
+            assert!(s.error(&fused, &expected).iter().all(|e| e.abs() <= bound));
+            let sum = s.evaluator.mul(&b, &b).unwrap();
+            let fused = s.evaluator.mul_add_rescale(&a, &b, &sum).unwrap();
+            let slow = s.evaluator.add(&s.evaluator.mul(&a, &b).unwrap(), &sum).unwrap();
+            let slow = s.evaluator.rescale(&slow).unwrap();
+            let square = negacyclic(&s.open(&b).0, &s.open(&b).0);
+            let exact: Vec<_> = exact.iter().zip(square).map(|(x, y)| x + y).collect();
+            let expected = rescaled(&params, level, &exact);
+            for found in [slow, fused] {
+                assert!(s.error(&found, &expected).iter().all(|e| e.abs() <= 2.0 * bound));
+            }
         }
     }
 }
 
 #[test]
 fn rescaling_is_an_exact_division_of_both_polynomials() {
-    for (spec, _) in specs() {
-        let top = Level(spec.q_bits.len() as u32 - 1);
+    for spec in specs().into_iter().map(|(spec, _)| spec).chain(raised_specs()) {
         let s = session(&spec, 50, Level(0), Level(0));
         let basis = s.params.rlwe().basis();
-        for level in (1..=top.0).map(Level) {
-            let a = s.evaluator.drop_to(&s.encrypt(7), level).unwrap();
+        for level in levels(&s.params).skip(1) {
+            let a = s.at(7, level);
             let divided = s.evaluator.rescale(&a).unwrap();
             assert_eq!(divided.level(), Level(level.0 - 1));
-            let divisor = product(s.params.rlwe().primes_of(level));
-            let q = product(&moduli(basis, s.params.rlwe().limbs(divided.level())));
+            let q = modulus(&s.params, divided.level());
             for (a, divided) in a.polys().iter().zip(divided.polys()) {
-                for (a, found) in lift_eval(basis, a).iter().zip(lift_eval(basis, divided)) {
-                    assert_eq!(found, centred(&oracle::rounded(a, &divisor), &q));
+                assert_eq!(divided.limbs(), s.params.rlwe().limbs(Level(level.0 - 1)));
+                let expected = rescaled(&s.params, level, &lift_eval(basis, a));
+                for (expected, found) in expected.iter().zip(lift_eval(basis, divided)) {
+                    assert_eq!(found, centred(expected, &q));
                 }
             }
+            // What it decrypts to is off by the roundings of both polynomials, and its scale
+            // is divided by what the modulus is.
+            let expected = rescaled(&s.params, level, &s.open_at(&a));
+            let most = 1.0 + basis.n() as f64 / 2.0;
+            assert!(s.error(&divided, &expected).iter().all(|e| e.abs() <= most));
+            let quotient = to_f64(&modulus(&s.params, level)) / to_f64(&q);
+            let ratio = (a.scale() / divided.scale()).to_f64() / quotient;
+            assert!((ratio - 1.0).abs() < 1e-12, "level {level} of {spec:?}");
         }
     }
 }
 
-/// Fitted keys at every level that they are for, alone and beside others.
+/// Fitted keys for `tier` at `level`, alone and beside others for the top.
+fn check_tier(params: &Params, tier: Level, level: Level) {
+    let (rlwe, top) = (params.rlwe(), params.top());
+    let special = rlwe.fitted_limbs(tier).unwrap().p();
+    let fitted = request(params, tier, tier).into_fitted(rlwe);
+    let mut errors = Errors {
+        what: format!("level {level} of {tier}, {:?}", params.spec()),
+        predicted: Noise::fitted_key_switch(rlwe, level, tier),
+        bound: 0.0,
+        squares: 0.0,
+        count: 0,
+    };
+    for key in 0..12 {
+        let mut keys = fitted.clone();
+        if key % 2 == 1 {
+            keys |= request(params, top, top);
+        }
+        let s = Session::from_seed(params.clone(), &seed("keys", key), &keys);
+        errors.bound = s.bound_with(rlwe.limbs(level).with_special(special));
+        let ev = &s.evaluator;
+        // At a scale whose square every level holds.
+        let [a, b] = [1, 2].map(|salt| {
+            ev.with_scale(&s.at(salt, level), sudare::ckks::Scale::from_log2(10.0)).unwrap()
+        });
+        let (plain, other) = (s.open(&a).0, s.open(&b).0);
+        let product = ev.mul(&a, &b).unwrap();
+        errors.add(&s.error(&product, &negacyclic(&plain, &other)));
+        let [pair, again] = ev.mul_many(&[(&a, &b); 2]).unwrap().try_into().unwrap();
+        assert!(same(&product, &pair) && same(&product, &again));
+        if level > Level(0) {
+            let fused = ev.mul_rescale(&a, &b).unwrap();
+            assert!(same(&ev.rescale(&product).unwrap(), &fused));
+        }
+        let hoisted = ev.hoist(&a).unwrap();
+        for k in 1..params.max_slots() as i64 {
+            let g = GaloisElement::rotation(params.log_n(), k);
+            let rotated = ev.rotate(&a, k).unwrap();
+            assert_eq!((rotated.level(), rotated.polys()[0].limbs()), (level, rlwe.limbs(level)));
+            errors.add(&s.error(&rotated, &automorphism(&plain, g.0 as usize)));
+            assert!(same(&rotated, &ev.rotate_hoisted(&hoisted, k).unwrap()));
+        }
+    }
+    errors.check();
+}
+
+/// Fitted keys at every level that they are for.
 #[test]
 fn fitted_keys_are_exact_up_to_their_noise() {
     let mut digits = Vec::new();
     for (spec, _) in specs() {
         let params = Params::new(spec.clone()).unwrap();
-        let (rlwe, top) = (params.rlwe(), params.top());
-        let Some(tier) = (0..=top.0).rev().map(Level).find(|&l| rlwe.fitted_limbs(l).is_some())
-        else {
+        let rlwe = params.rlwe();
+        let Some(tier) = levels(&params).filter(|&l| rlwe.fitted_limbs(l).is_some()).last() else {
             continue;
         };
         let limbs = rlwe.fitted_limbs(tier).unwrap();
         assert_ne!(limbs.p(), spec.p_bits.len());
         digits.push((rlwe.digits(tier), rlwe.digit_primes_of(limbs).len()));
-        let fitted = request(&params, tier, tier).into_fitted(rlwe);
-        for level in (0..=tier.0).map(Level) {
-            let predicted = Noise::fitted_key_switch(rlwe, level, tier);
-            let mut errors = None;
-            for key in 0..12 {
-                let mut keys = fitted.clone();
-                if key % 2 == 1 {
-                    keys |= request(&params, top, top);
-                }
-                let s = Session::from_seed(params.clone(), &seed("keys", key), &keys);
-                let errors = errors.get_or_insert_with(|| {
-                    let what = format!("level {level} of {tier}, {spec:?}");
-                    let bound = s.bound_with(rlwe.limbs(level).with_special(limbs.p()));
-                    Errors { what, predicted, bound, squares: 0.0, count: 0 }
-                });
-                let ev = &s.evaluator;
-                // At a scale whose square every level holds.
-                let [a, b] = [1, 2].map(|salt| {
-                    let a = ev.drop_to(&s.encrypt(salt), level).unwrap();
-                    ev.with_scale(&a, sudare::ckks::Scale::from_log2(10.0)).unwrap()
-                });
-                let (plain, other) = (s.open(&a).0, s.open(&b).0);
-                let product = ev.mul(&a, &b).unwrap();
-                errors.add(&s.error(&product, &negacyclic(&plain, &other)));
-                let [pair, again] = ev.mul_many(&[(&a, &b); 2]).unwrap().try_into().unwrap();
-                assert!(same(&product, &pair) && same(&product, &again));
-                if level > Level(0) {
-                    let fused = ev.mul_rescale(&a, &b).unwrap();
-                    assert!(same(&ev.rescale(&product).unwrap(), &fused));
-                }
-                let hoisted = ev.hoist(&a).unwrap();
-                for k in 1..params.max_slots() as i64 {
-                    let g = GaloisElement::rotation(params.log_n(), k);
-                    let rotated = ev.rotate(&a, k).unwrap();
-                    errors.add(&s.error(&rotated, &automorphism(&plain, g.0 as usize)));
-                    assert!(same(&rotated, &ev.rotate_hoisted(&hoisted, k).unwrap()));
-                }
-            }
-            errors.unwrap().check();
-        }
+        (0..=tier.0).for_each(|level| check_tier(&params, tier, Level(level)));
     }
     // Fewer special primes with as few digits, and more with fewer.
     assert!(digits.contains(&(1, 1)) && digits.contains(&(4, 2)), "{digits:?}");
+}
+
+/// Raised levels have keys of their own: of each of them and of those above.
+#[test]
+fn keys_of_raised_levels_are_exact_up_to_their_noise() {
+    let mut special = Vec::new();
+    for spec in raised_specs() {
+        let params = Params::new(spec.clone()).unwrap();
+        let (rlwe, lowest) = (params.rlwe(), params.top().0 + 1);
+        for tier in lowest..=params.raised_top().0 {
+            let p = rlwe.fitted_limbs(Level(tier)).unwrap().p();
+            special.push(p.cmp(&spec.p_bits.len()));
+            (lowest..=tier).for_each(|level| check_tier(&params, Level(tier), Level(level)));
+        }
+    }
+    for order in [Ordering::Less, Ordering::Equal, Ordering::Greater] {
+        assert!(special.contains(&order), "{special:?}");
+    }
 }
 
 /// Fitted keys change nothing above their level.

@@ -11,7 +11,7 @@ use oracle::{centred, lift_eval, moduli, product, rounded, to_f64};
 use session::Session;
 use sudare::{
     Error,
-    ckks::{Ciphertext, Complex, Params, Spec},
+    ckks::{Ciphertext, Complex, Params, RaisedSpec, Spec},
     rlwe::{KeyGenerator, KeyRequest, Level, Noise, Raise, SecretDistribution},
 };
 use sudare_arith::prng::Seed;
@@ -29,7 +29,7 @@ fn spec(log_n: u32, q_bits: &[&[f64]], p_bits: &[f64]) -> Spec {
 }
 
 /// Level 0 of one, two and three primes of all widths; as many special primes as that
-/// needs and more; main digits of one prime and of several.
+/// needs and more; main digits of one prime and of several; levels above the top.
 fn specs(log_n: u32) -> Vec<Spec> {
     let sparse = SecretDistribution::FixedWeight { h: 20 };
     vec![
@@ -38,7 +38,28 @@ fn specs(log_n: u32) -> Vec<Spec> {
         spec(log_n, &[&[30.0, 25.0], &[55.0], &[29.0, 25.0]], &[40.0, 40.0, 40.0]),
         spec(log_n, &[&[61.0], &[55.0]], &[61.0, 61.0]),
         Spec { secret: sparse, ..spec(log_n, &[&[20.0, 25.0, 30.0], &[40.0]], &[50.0, 50.0]) },
+        with_raised(
+            spec(log_n, &[&[48.0], &[40.0], &[40.0]], &[49.0, 49.0]),
+            &[32.0; 4],
+            &[&[48.0], &[45.0]],
+        ),
+        with_raised(
+            spec(log_n, &[&[30.0, 25.0], &[30.0]], &[60.0, 50.0]),
+            &[57.0, 28.0],
+            &[&[25.0, 30.0]],
+        ),
     ]
+}
+
+fn with_raised(spec: Spec, base_bits: &[f64], levels_bits: &[&[f64]]) -> Spec {
+    let levels_bits = levels_bits.iter().map(|level| level.to_vec()).collect();
+    Spec { raised: Some(RaisedSpec { base_bits: base_bits.to_vec(), levels_bits }), ..spec }
+}
+
+/// The highest level of the chain and the highest of all.
+fn tops(spec: &Spec) -> [Level; 2] {
+    let raised = spec.raised.iter().map(|raised| raised.levels_bits.len()).sum::<usize>();
+    [0, raised].map(|above| Level((spec.q_bits.len() + above) as u32 - 1))
 }
 
 fn session(spec: &Spec, key: u64, request: &KeyRequest) -> Session {
@@ -88,8 +109,10 @@ fn mean_square(values: &[f64]) -> f64 {
 fn without_keys_residues_are_those_of_the_centred_lift() {
     for spec in specs(5) {
         let s = session(&spec, 0, &KeyRequest::new());
-        let (basis, top) = (s.params.rlwe().basis(), s.params.top());
-        for (from, to) in [(Level(0), top), (top, top), (Level(1), Level(1)), (top, Level(0))] {
+        let (basis, [top, highest]) = (s.params.rlwe().basis(), tops(&spec));
+        let cases = [(Level(0), top), (top, top), (Level(1), Level(1)), (top, Level(0))];
+        let raised = (top.0 + 1..=highest.0).map(|to| (Level(to % 2), Level(to)));
+        for (from, to) in cases.into_iter().chain(raised) {
             let a = s.encrypt(1, from);
             let raised = s.evaluator.mod_raise(&a, to).unwrap();
             assert_eq!(raised.level(), to);
@@ -100,7 +123,7 @@ fn without_keys_residues_are_those_of_the_centred_lift() {
             }
         }
         // Of the secret's weight, and no error.
-        let (quotients, errors) = s.raise(&s.encrypt(2, top), top);
+        let (quotients, errors) = s.raise(&s.encrypt(2, top), highest);
         let weight = match spec.secret {
             SecretDistribution::FixedWeight { h } => f64::from(h),
             SecretDistribution::UniformTernary => 32.0,
@@ -114,9 +137,12 @@ fn without_keys_residues_are_those_of_the_centred_lift() {
 fn an_ephemeral_secret_bounds_the_multiple_of_q0() {
     for spec in specs(6) {
         for (key, weight) in [(0, 1), (1, 4), (2, 9)] {
-            let top = Level(spec.q_bits.len() as u32 - 1);
-            let s = session(&spec, key, &through(weight, top));
-            for (from, to) in [(Level(0), top), (top, top), (Level(1), Level(1))] {
+            let [top, highest] = tops(&spec);
+            let s = session(&spec, key, &through(weight, highest));
+            let chain = [(Level(0), top), (top, top), (Level(1), Level(1))];
+            let raised = (top.0 + 1..=highest.0).map(|to| (Level(0), Level(to)));
+            let chain = chain.into_iter().filter(|_| top == highest);
+            for (from, to) in chain.chain(raised) {
                 let (quotients, errors) = s.raise(&s.encrypt(key, from), to);
                 let most = f64::from(weight + 1) / 2.0;
                 assert!(quotients.iter().all(|i| i.abs() <= most), "{weight}: {quotients:?}");
@@ -135,7 +161,7 @@ fn an_ephemeral_secret_bounds_the_multiple_of_q0() {
 #[test]
 fn the_noise_is_as_predicted() {
     for spec in specs(10) {
-        let top = Level(spec.q_bits.len() as u32 - 1);
+        let [_, top] = tops(&spec);
         let squares = (0..4).map(|key| {
             let s = session(&spec, key, &through(32, top));
             mean_square(&s.raise(&s.encrypt(key, Level(0)), top).1)
@@ -179,7 +205,7 @@ fn same(a: &Ciphertext, b: &Ciphertext) -> bool {
 
 #[test]
 fn a_key_for_a_lower_level_raises_to_it_alone() {
-    for spec in specs(5) {
+    for spec in specs(5).into_iter().filter(|spec| spec.raised.is_none()) {
         let s = session(&spec, 3, &through(7, Level(0)));
         let a = s.encrypt(3, Level(1));
         let error = Error::MissingRaisingKey { level: Level(1), found: Level(0) };
@@ -209,6 +235,41 @@ fn requests_merge_and_count() {
     let [q0, q1, q2, p] = [spec.q[0][0], spec.q[1][0], spec.q[2][0], spec.p[0]].map(bytes);
     let raising = (q0 + p) + (q0 + q1 + q2 + p);
     assert_eq!(request.bytes(params.rlwe()), Ok(2 * 64 * (raising + 2 * (q0 + q1 + p))));
+}
+
+/// The keys back have the primes of one section of levels.
+#[test]
+fn a_key_raises_to_levels_of_its_own_primes() {
+    let spec = specs(5).swap_remove(5);
+    let [top, highest] = tops(&spec);
+    let above = Level(top.0 + 1);
+    let s = session(&spec, 3, &through(7, highest));
+    let a = s.encrypt(3, Level(1));
+    for to in 0..=top.0 {
+        let error = Error::MissingRaisingKey { level: Level(to), found: highest };
+        assert_eq!(s.evaluator.mod_raise(&a, Level(to)).unwrap_err(), error);
+    }
+    let low = session(&spec, 3, &through(7, above));
+    let [lower, higher] = [&low, &s].map(|s| s.evaluator.mod_raise(&a, above).unwrap());
+    assert!(same(&lower, &higher));
+    let error = Error::MissingRaisingKey { level: highest, found: above };
+    assert_eq!(low.evaluator.mod_raise(&a, highest).unwrap_err(), error);
+    let chain = session(&spec, 3, &through(7, top));
+    for to in [above, highest] {
+        let error = Error::MissingRaisingKey { level: to, found: top };
+        assert_eq!(chain.evaluator.mod_raise(&a, to).unwrap_err(), error);
+    }
+    let max = highest;
+    for s in [&s, &chain] {
+        let found = Level(highest.0 + 1);
+        let error = Error::LevelOutOfRange { found, max };
+        assert_eq!(s.evaluator.mod_raise(&a, found).unwrap_err(), error);
+        // What is raised has none of the primes of level 0.
+        let (found, needed) = (above, Level(0));
+        let error = Error::RaisedLevel { found, needed, top };
+        let raised = low.evaluator.mod_raise(&a, above).unwrap();
+        assert_eq!(s.evaluator.mod_raise(&raised, highest).unwrap_err(), error);
+    }
 }
 
 fn secure(log_n: u32, base: f64, levels: usize, p: &[f64]) -> Params {

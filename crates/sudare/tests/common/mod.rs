@@ -46,34 +46,51 @@ pub fn seed(byte: u8) -> Seed {
 
 /// With keys of every kind.
 pub fn session(spec: Spec) -> Session {
-    session_with(spec, |log_n, top| {
-        switching_keys(log_n, top).raise(Raise { level: Level(1), weight: 7 })
-    })
+    session_with(spec, |params| switching_keys(params).raise(Raise { level: Level(1), weight: 7 }))
 }
 
-fn switching_keys(log_n: u32, top: Level) -> KeyRequest {
+fn switching_keys(params: &Params) -> KeyRequest {
+    let log_n = params.log_n();
     KeyRequest::new()
-        .relinearize(top)
+        .relinearize(params.top())
         .rotations(log_n, [1, -3], Level(1))
         .automorphism(GaloisElement::conjugation(log_n), Level(0))
 }
 
 /// With the switching keys of [`session`], and low ones where there are any.
 pub fn session_with_fitted_keys(spec: Spec) -> Session {
-    let params = Params::new(spec.clone()).unwrap();
-    session_with(spec, |log_n, top| {
-        let mut keys = switching_keys(log_n, top);
+    session_with(spec, |params| {
+        let mut keys = switching_keys(params);
         for level in [Level(0), Level(1)] {
-            let low = KeyRequest::new().relinearize(level).rotations(log_n, [1, 2], level);
-            keys |= low.into_fitted(params.rlwe());
+            keys |= fitted_keys(params, level);
         }
         keys
     })
 }
 
-fn session_with(spec: Spec, request: impl Fn(u32, Level) -> KeyRequest) -> Session {
+fn fitted_keys(params: &Params, level: Level) -> KeyRequest {
+    let keys = KeyRequest::new().relinearize(level).rotations(params.log_n(), [1, 2], level);
+    keys.into_fitted(params.rlwe())
+}
+
+/// With the switching keys of [`session`] and, for levels above the top, those of each level and
+/// for raising.
+pub fn session_with_raised_keys(spec: Spec) -> Session {
+    session_with(spec, |params| {
+        let (top, raised) = (params.top(), params.raised_top());
+        let mut keys = switching_keys(params)
+            .raise(Raise { level: raised, weight: 7 })
+            .raised_rotations(params.log_n(), [1, -3]);
+        for level in (top.0 + 1..=raised.0).map(Level) {
+            keys |= fitted_keys(params, level);
+        }
+        keys
+    })
+}
+
+pub fn session_with(spec: Spec, request: impl Fn(&Params) -> KeyRequest) -> Session {
     let params = Params::new(spec).unwrap();
-    let request = request(params.log_n(), params.top());
+    let request = request(&params);
     let mut keygen = KeyGenerator::from_seed(params.rlwe(), &seed(1));
     let secret = keygen.secret_key().unwrap();
     let public = Arc::new(keygen.public_key(&secret).unwrap());
@@ -86,6 +103,11 @@ pub fn values(slots: usize) -> Vec<Complex<f64>> {
 }
 
 impl Session {
+    /// [`Session::encrypt`], raised to `level`.
+    pub fn raised(&self, slots: usize, level: Level) -> Ciphertext {
+        self.evaluator().mod_raise(&self.encrypt(slots, Level(0)), level).unwrap()
+    }
+
     /// Of [`values`], at the default scale.
     pub fn encrypt(&self, slots: usize, level: Level) -> Ciphertext {
         let encoder = Encoder::new(&self.params);
@@ -173,7 +195,7 @@ pub fn artefacts() -> Vec<(&'static str, Vec<u8>)> {
     };
     let s = session_with(spec.clone(), switching_keys);
     let with_low = session_with_fitted_keys(spec.clone());
-    let raising = session_with(spec, |_, top| KeyRequest::new().raise(Raise::to(top)));
+    let raising = session_with(spec, |params| KeyRequest::new().raise(Raise::to(params.top())));
     let none = Label::default();
     let mut files = vec![
         ("secret key", s.secret_file(&none)),
