@@ -7,9 +7,15 @@ use session::Session;
 use std::sync::{Arc, LazyLock};
 use sudare::{
     Error,
-    circuits::Polynomial,
-    ckks::{Ciphertext, Complex, Decryptor, Encryptor, Evaluator, Params, Plaintext, Scale, Spec},
-    rlwe::{self, FittedKeys, GaloisElement, KeyGenerator, KeyRequest, Level, SecretDistribution},
+    circuits::{LinearTransform, LockStep, Ops, Polynomial, cost, sim},
+    ckks::{
+        Ciphertext, Complex, Decryptor, Encryptor, Evaluator, Params, Plaintext, RaisedSpec, Scale,
+        Spec,
+    },
+    rlwe::{
+        self, FittedKeys, GaloisElement, KeyGenerator, KeyRequest, Level, Noise, Raise,
+        RaisedChain, SecretDistribution,
+    },
 };
 
 const TOP: Level = Level(3);
@@ -581,5 +587,519 @@ fn rotations_take_any_key_that_does() {
         let rotation = "rotation by 2".into();
         let error = Error::MissingGaloisKey { element, rotation, level: TOP, tier: None };
         refused(s.evaluator.rotate(&a, 2), error, &["rotation by 2", "KeyRequest"]);
+    }
+}
+
+const LOWEST: Level = Level(4);
+const HIGHEST: Level = Level(5);
+/// [`VALUES`].
+const HALVES: [Complex<f64>; 32] = [Complex { re: 0.5, im: 0.0 }; 32];
+
+/// Two levels above the top.
+fn raised() -> Spec {
+    let raised = RaisedSpec { base_bits: vec![42.5; 4], levels_bits: vec![vec![45.0]; 2] };
+    Spec { raised: Some(raised), p_bits: vec![50.0; 3], ..small(3) }
+}
+
+/// Keys for relinearisation and the rotation by 1 at the top and at the lowest raised level; for
+/// the rotation by 2 at the lowest raised level alone, by 3 at the top alone, and by 4 fitted to
+/// level 1.
+static RAISED: LazyLock<Session> = LazyLock::new(|| {
+    let params = Params::new(raised()).unwrap();
+    let at = |level, steps: &[i64]| KeyRequest::new().rotations(6, steps.to_vec(), level);
+    let mut keys = at(TOP, &[1, 3]).relinearize(TOP);
+    keys |= at(LOWEST, &[1, 2]).relinearize(LOWEST).into_fitted(params.rlwe());
+    keys |= at(LOW, &[4]).into_fitted(params.rlwe());
+    assert_eq!(keys.fitted.keys().copied().collect::<Vec<_>>(), [LOW, LOWEST]);
+    Session::new(params, &keys)
+});
+
+/// What evaluators say of an operation.
+type Said = (String, Option<Error>);
+
+/// What an evaluator says of operations on ciphertexts of one scale at any two levels.
+fn across<E: Ops>(e: &E, xs: &[E::Ct], matrices: &[E::Matrix]) -> Vec<Said> {
+    let mut said = Vec::new();
+    let unit = Scale::from_log2(20.0);
+    let one = Complex { re: 1.0, im: 0.0 };
+    for a in xs {
+        for b in xs {
+            let square = e.mul(b, b).unwrap();
+            let other_scale = e.mul_const(a, one, unit).unwrap();
+            let run = LockStep::new(e).run(&[a.clone(), b.clone()], |_, x| Ok(x.clone()));
+            let errors = [
+                ("add", e.add(a, b).err()),
+                ("add, other scale", e.add(&other_scale, b).err()),
+                ("sub", e.sub(a, b).err()),
+                ("mul", e.mul(a, b).err()),
+                ("mul_rescale", e.mul_rescale(a, b).err()),
+                ("mul_many", e.mul_many(&[(a, a), (a, b)]).err()),
+                ("mul_rescale_many", e.mul_rescale_many(&[(a, b), (b, b)]).err()),
+                ("mul_add_rescale", e.mul_add_rescale(a, a, &square).err()),
+                ("mul_add_rescale of both", e.mul_add_rescale(a, b, &square).err()),
+                ("mul_const_sum", e.mul_const_sum(&[(a, 0.5, unit), (b, 0.25, unit)]).err()),
+                ("lock step", run.err()),
+            ];
+            let (x, y) = (e.level(a), e.level(b));
+            said.extend(errors.map(|(op, error)| (format!("{op} {x} {y}"), error)));
+        }
+        for (i, matrix) in matrices.iter().enumerate() {
+            let op = format!("transform {} {i}", e.level(a));
+            said.push((op.clone(), e.transform(a, matrix).err()));
+            said.push((op, e.transform_many(&[a, a], matrix).err()));
+        }
+        for to in [0, 1, 3, 4, 5, 6, u32::MAX].map(Level) {
+            let from = e.level(a);
+            said.push((format!("drop {from} {to}"), e.drop_to(&mut a.clone(), to).err()));
+            said.push((format!("raise {from} {to}"), e.mod_raise(a, to, None).err()));
+        }
+    }
+    said
+}
+
+/// Level 0 raised to `level`, or dropped to it from the top.
+fn at<E: Ops>(e: &E, fresh: &E::Ct, level: Level) -> E::Ct {
+    let mut a = fresh.clone();
+    if level > TOP {
+        a = e.mod_raise(&a, level, None).unwrap();
+    } else {
+        e.drop_to(&mut a, level).unwrap();
+    }
+    e.with_scale(&a, Scale::from_log2(30.0)).unwrap()
+}
+
+#[test]
+fn ciphertexts_without_primes_in_common() {
+    let params = Params::new(raised()).unwrap();
+    let scale = Scale::from_log2(30.0);
+    let diagonals = [(0, vec![Complex { re: 0.5, im: 0.0 }; 32]), (1, HALVES.to_vec())];
+    let matrix = LinearTransform::new(5, diagonals.into()).unwrap();
+    let levels = [LOW, TOP, LOWEST, HIGHEST];
+    let plans = levels.map(|l| matrix.plan(6, params.chain(), l, scale, scale).unwrap());
+    let mut keys = KeyRequest::new();
+    for (plan, level) in plans.iter().zip(levels) {
+        let own = plan.required_keys().clone().relinearize(level);
+        keys |= if level > TOP { own.into_fitted(params.rlwe()) } else { own };
+    }
+    let s = Session::new(params.clone(), &keys);
+    let ev = &s.evaluator;
+    let fresh = s.encrypt(&VALUES);
+    let xs = levels.map(|level| at(ev, &fresh, level));
+    let matrices = plans.each_ref().map(|plan| ev.prepare(plan).unwrap());
+    let said = across(ev, &xs, &matrices);
+
+    let level_of = |word: &str| Level(word.parse().unwrap());
+    for (op, error) in &said {
+        let words: Vec<_> = op.split(' ').collect();
+        let [.., x, y] = words[..] else { panic!("{op}") };
+        let (x, mut y) = (level_of(x), level_of(y));
+        let expected = match words[0] {
+            "raise" if x > TOP => Some((x, Level(0))),
+            "raise" => None,
+            "transform" | "drop" => {
+                if words[0] == "transform" {
+                    y = levels[y.index()];
+                }
+                (x > TOP && y <= TOP).then_some((x, y))
+            }
+            _ => ((x > TOP) != (y > TOP)).then_some((x.max(y), x.min(y))),
+        };
+        if let Some((found, needed)) = expected {
+            let expected = Error::RaisedLevel { found, needed, top: TOP };
+            assert_eq!(error.as_ref(), Some(&expected), "{op}");
+            let words = ["other primes", &*format!("rescale to level {TOP} first")];
+            says(&expected, &words);
+        } else if words[0] == "drop" || words[0] == "transform" {
+            let refused = Error::LevelOutOfRange { found: y, max: x };
+            assert_eq!(error.clone(), (y > x).then_some(refused), "{op}");
+        } else if words[0] == "raise" {
+            let refused = Error::LevelOutOfRange { found: y, max: HIGHEST };
+            assert_eq!(error.clone(), (y > HIGHEST).then_some(refused), "{op}");
+        } else if words[1] == "other" {
+            assert!(matches!(error, Some(Error::ScaleMismatch { .. })), "{op}: {error:?}");
+        } else {
+            assert_eq!(*error, None, "{op}");
+        }
+    }
+
+    // The simulators refuse the same.
+    let clear = sim::Evaluator::new(6, params.chain().clone());
+    let zeros = clear.encrypt(&HALVES, TOP, fresh.scale()).unwrap();
+    let xs = levels.map(|level| at(&clear, &zeros, level));
+    let kinds = |said: Vec<Said>| -> Vec<_> {
+        said.into_iter().map(|(op, e)| (op, e.as_ref().map(core::mem::discriminant))).collect()
+    };
+    assert_eq!(kinds(across(&clear, &xs, &plans)), kinds(said.clone()));
+    let work = cost::Evaluator::new(&params, &keys);
+    assert_eq!(kinds(across(&work, &xs, &plans)), kinds(said));
+}
+
+/// By the inherent methods, beside what [`Ops`] has.
+#[test]
+fn objects_without_primes_in_common() {
+    let s = &*RAISED;
+    let (ev, fresh) = (&s.evaluator, s.encrypt(&VALUES));
+    let [low, top, lowest, highest] = [LOW, TOP, LOWEST, HIGHEST].map(|l| at(ev, &fresh, l));
+    let raised = |found, needed| Error::RaisedLevel { found, needed, top: TOP };
+    let out = |found, max| Error::LevelOutOfRange { found, max };
+    let words = ["other primes", "rescale to level 3 first"];
+    refused(ev.add_assign(&mut top.clone(), &lowest), raised(LOWEST, TOP), &words);
+    refused(ev.add_assign(&mut highest.clone(), &low), raised(HIGHEST, LOW), &words);
+    for level in [LOW, TOP] {
+        let assigned = ev.drop_to_assign(&mut highest.clone(), level);
+        refused(assigned, raised(HIGHEST, level), &words);
+    }
+    let scale = top.scale();
+    for (a, other) in [(&top, LOWEST), (&low, HIGHEST), (&lowest, TOP), (&highest, Level(0))] {
+        let plain = s.encoder.encode_real(&VALUES, other, scale).unwrap();
+        assert_eq!(s.encoder.decode_real(&plain).unwrap().len(), 32);
+        let error = raised(a.level().max(other), a.level().min(other));
+        refused(ev.add_plain(a, &plain), error.clone(), &words);
+        refused(ev.mul_plain(a, &plain), error, &words);
+    }
+    let plain = |level| s.encoder.encode_real(&VALUES, level, scale).unwrap();
+    for level in [LOWEST, HIGHEST] {
+        refused(s.encryptor.encrypt(&plain(level)), out(level, TOP), &["at most 3"]);
+    }
+    // Decryption of the first reads level 1.
+    let noise = s.decryptor.measure_noise(&top, &plain(LOWEST));
+    refused(noise, raised(LOWEST, LOW), &words);
+    refused(s.decryptor.measure_noise(&lowest, &plain(TOP)), out(LOWEST, TOP), &["at most 3"]);
+    assert!(s.decryptor.measure_noise(&highest, &plain(LOWEST)).is_ok());
+    assert_eq!(s.encoder.encode_real(&VALUES, Level(6), scale).err(), Some(out(Level(6), HIGHEST)));
+
+    // Down to the top and no further, which is by its primes.
+    assert_eq!(ev.match_scale(&highest, TOP, scale).unwrap().level(), TOP);
+    assert_eq!(ev.match_scale(&highest, LOWEST, scale).unwrap().level(), LOWEST);
+    refused(ev.match_scale(&highest, LOW, scale), raised(HIGHEST, Level(2)), &words);
+    refused(ev.match_scale(&lowest, Level(0), scale), raised(LOWEST, LOW), &words);
+    let needs = |needed, level| Error::LevelExhausted { op: "match_scale", needed, level };
+    refused(ev.match_scale(&top, LOWEST, scale), needs(2, TOP), &["2 more level"]);
+    // Of parameters with more levels.
+    let foreign = OTHER.evaluator.match_scale(&lowest, TOP, scale).unwrap_err();
+    assert!(matches!(foreign, Error::ParamsMismatch { what: "ciphertext", .. }));
+}
+
+/// Raising reads the primes of level 0.
+#[test]
+fn what_is_raised_is_not_raised_again() {
+    let params = Params::new(raised()).unwrap();
+    let (scale, weight) = (Scale::from_log2(30.0), 8);
+    let matrix = LinearTransform::new(5, [(1, vec![Complex { re: 0.5, im: 0.0 }; 32])].into());
+    let matrix = matrix.unwrap();
+    let plan = matrix.plan_raised(6, params.chain(), HIGHEST, [scale; 2], weight).unwrap();
+    let s = Session::new(params.clone(), plan.required_keys());
+    let ev = &s.evaluator;
+    let clear = sim::Evaluator::new(6, params.chain().clone()).with_ephemeral_secret(weight);
+    let weights = ev.prepare(&plan).unwrap();
+    let fresh = s.encrypt(&VALUES);
+    let zeros = clear.encrypt(&HALVES, TOP, fresh.scale()).unwrap();
+    let low = ev.with_scale(&fresh, scale).unwrap();
+    let low_zeros = clear.with_scale(&zeros, scale).unwrap();
+    assert!(ev.raise_transform(&low, &weights).is_ok());
+    assert!(clear.raise_transform(&low_zeros, &plan).is_ok());
+    for level in [LOWEST, HIGHEST] {
+        let error = || Error::RaisedLevel { found: level, needed: Level(0), top: TOP };
+        let (a, b) = (at(ev, &fresh, level), at(&clear, &zeros, level));
+        refused(ev.raise_transform(&a, &weights), error(), &["rescale to level 3"]);
+        refused(ev.raise_transform_many(&[&low, &a], &weights), error(), &["level 0"]);
+        refused(clear.raise_transform(&b, &plan), error(), &["rescale to level 3"]);
+        refused(ev.mod_raise(&a, level), error(), &["rescale to level 3"]);
+        refused(clear.mod_raise(&b, level, None), error(), &["rescale to level 3"]);
+    }
+    // Keys for one section of levels are none for the other.
+    let chain =
+        Session::new(params.clone(), &KeyRequest::new().raise(Raise { level: TOP, weight }));
+    let missing = |level, found| Error::MissingRaisingKey { level, found };
+    let a = chain.encrypt(&VALUES);
+    for level in [LOWEST, HIGHEST] {
+        refused(chain.evaluator.mod_raise(&a, level), missing(level, TOP), &["to level 3"]);
+    }
+    let weights = chain.evaluator.prepare(&plan).unwrap();
+    let a = chain.evaluator.with_scale(&a, scale).unwrap();
+    let found = chain.evaluator.raise_transform(&a, &weights);
+    refused(found, missing(HIGHEST, TOP), &["to level 3"]);
+    for level in [LOW, TOP] {
+        refused(ev.mod_raise(&fresh, level), missing(level, HIGHEST), &["to level 5"]);
+    }
+}
+
+#[test]
+fn keys_of_the_other_levels_are_missing() {
+    let s = &*RAISED;
+    let (ev, fresh) = (&s.evaluator, s.encrypt(&VALUES));
+    let missing = |k, level, tier| Error::MissingGaloisKey {
+        element: GaloisElement::rotation(6, k),
+        rotation: format!("rotation by {k}"),
+        level,
+        tier,
+    };
+    let words = ["add it to the KeyRequest"];
+    for level in [LOW, TOP, LOWEST, HIGHEST] {
+        let a = at(ev, &fresh, level);
+        let hoisted = ev.hoist(&a).unwrap();
+        for (k, there) in [
+            (1, level <= LOWEST),
+            (2, level == LOWEST),
+            (3, level <= TOP),
+            (4, level <= LOW),
+            (5, false),
+        ] {
+            let group = [GaloisElement(1), GaloisElement::rotation(6, k)];
+            for found in [
+                ev.rotate(&a, k),
+                ev.rotate_hoisted(&hoisted, k),
+                ev.sum_images(&a, &[&group, &group[1..]]),
+            ] {
+                match there {
+                    true => assert_eq!(found.unwrap().level(), level),
+                    false => refused(found, missing(k, level, None), &words),
+                }
+            }
+        }
+        let products = [
+            ev.mul(&a, &a).err(),
+            ev.mul_rescale(&a, &a).err(),
+            ev.mul_many(&[(&a, &a); 3]).err(),
+            ev.mul_add_rescale(&a, &a, &ev.with_scale(&a, a.scale() * a.scale()).unwrap()).err(),
+        ];
+        let error = (level == HIGHEST).then_some(Error::MissingRelinearizationKey { level });
+        assert_eq!(products, [(); 4].map(|()| error.clone()));
+    }
+    // A rotation that only keys of the other section have.
+    let bare = |keys: KeyRequest| Session::new(s.params.clone(), &keys);
+    let at_level = |level| KeyRequest::new().relinearize(level).rotations(6, [1], level);
+    let above = bare(at_level(HIGHEST).into_fitted(s.params.rlwe()));
+    let below = bare(at_level(TOP));
+    for (s, has, lacks) in [(&above, LOWEST, TOP), (&below, TOP, LOWEST)] {
+        let a = s.encrypt(&VALUES);
+        let [has, a] = [has, lacks].map(|level| at(&s.evaluator, &a, level));
+        assert!(s.evaluator.rotate(&has, 1).is_ok() && s.evaluator.mul(&has, &has).is_ok());
+        refused(s.evaluator.rotate(&a, 1), missing(1, lacks, None), &words);
+        let error = Error::MissingRelinearizationKey { level: lacks };
+        refused(s.evaluator.mul(&a, &a), error, &["KeyRequest"]);
+    }
+}
+
+#[test]
+fn keys_of_raised_levels_are_fitted() {
+    let params = RAISED.params.clone();
+    let rlwe = params.rlwe();
+    let mut keygen = KeyGenerator::new(rlwe).unwrap();
+    let secret = keygen.secret_key().unwrap();
+    let mut make = |request: &KeyRequest| {
+        let found = keygen.evaluation_keys(&secret, request).map(drop);
+        assert_eq!(request.bytes(rlwe).err(), found.clone().err());
+        assert_eq!(request.priced_keys(rlwe).err(), found.clone().err());
+        found
+    };
+    let out = |found, max| Err(Error::LevelOutOfRange { found, max });
+    for level in [LOWEST, HIGHEST, Level(6), Level(u32::MAX)] {
+        let relinearize = KeyRequest::new().relinearize(level);
+        let rotation = KeyRequest::new().rotations(6, [1], level);
+        for request in [relinearize, rotation] {
+            assert_eq!(make(&request), out(level, TOP));
+            let fitted = request.clone().into_fitted(rlwe);
+            if level <= HIGHEST {
+                assert_eq!(fitted.fitted.keys().collect::<Vec<_>>(), [&level]);
+                assert_eq!(make(&fitted), Ok(()));
+            } else {
+                assert_eq!((&fitted, make(&fitted)), (&request, out(level, TOP)));
+            }
+        }
+    }
+    for found in [Level(6), Level(u32::MAX)] {
+        let keys = FittedKeys { relinearize: true, ..FittedKeys::default() };
+        let request = KeyRequest { fitted: [(found, keys)].into(), ..KeyRequest::new() };
+        assert_eq!(make(&request), out(found, HIGHEST));
+        assert_eq!(
+            make(&KeyRequest::new().raise(Raise { level: found, weight: 8 })),
+            out(found, HIGHEST)
+        );
+    }
+    let none =
+        KeyRequest { fitted: [(HIGHEST, FittedKeys::default())].into(), ..KeyRequest::new() };
+    says(&make(&none).unwrap_err(), &["no key in those for level 5"]);
+    for level in [LOWEST, HIGHEST] {
+        assert_eq!(rlwe.check_level(level), Ok(()));
+        assert_eq!(rlwe.check_chain_level(level), out(level, TOP));
+    }
+    assert_eq!(rlwe.check_level(Level(6)), out(Level(6), HIGHEST));
+}
+
+/// Predictions are numbers for levels and keys that do not go together, too.
+#[test]
+fn predictions_do_not_panic() {
+    // The key of the raised level has a special prime of 31 bits, level 0 a prime of 60.
+    let prime = |below: u64, skip: usize| {
+        let primes = (1..below).rev().filter(|n| n % 32 == 1 && sudare_arith::is_prime(*n));
+        primes.take(skip + 1).last().unwrap()
+    };
+    let narrow: Vec<u64> = (0..4).map(|skip| prime(1 << 31, skip)).collect();
+    let spec = rlwe::Spec {
+        log_n: 4,
+        q: vec![vec![prime(1 << 60, 0)]],
+        raised: Some(RaisedChain { base: vec![narrow[2]], levels: vec![vec![narrow[3]]] }),
+        p: vec![narrow[0], 97, narrow[1]],
+        fitted_p: vec![],
+        secret: SecretDistribution::UniformTernary,
+        security_bits: None,
+    };
+    let params = rlwe::Params::new(spec).unwrap();
+    assert_eq!(params.fitted_limbs(Level(1)).unwrap().p(), 1);
+    for params in [&params, RAISED.params.rlwe()] {
+        for level in [0, 1, 2, 3, 4, 5, 6, u32::MAX].map(Level) {
+            let mut all = vec![Noise::key_switch(params, level)];
+            all.push(Noise::fresh(params).rescaled(params, level));
+            for tier in [0, 1, 2, 3, 4, 5, 6, u32::MAX].map(Level) {
+                all.push(Noise::fitted_key_switch(params, level, tier));
+            }
+            assert!(all.iter().all(|noise| noise.log2_sd().is_finite()));
+        }
+    }
+}
+
+#[test]
+fn raised_levels_out_of_range() {
+    let good = raised();
+    let with = |change: &dyn Fn(&mut RaisedSpec)| {
+        let mut spec = good.clone();
+        change(spec.raised.as_mut().unwrap());
+        spec
+    };
+    let refused = |change: &dyn Fn(&mut RaisedSpec)| invalid(with(change));
+    assert_eq!(Params::new(good.clone()).unwrap().raised_top(), HIGHEST);
+    // The chain has 170 bits.
+    for base in [vec![], vec![42.5; 3], vec![42.5; 5], vec![50.0, 60.0, 60.51], vec![169.0]] {
+        let (field, problem) = refused(&|raised| raised.base_bits = base.clone());
+        assert_eq!(field, "raised");
+        assert!(problem.contains("170.00") && problem.contains("half a bit"), "{problem}");
+    }
+    for base in [vec![56.5; 3], vec![57.0, 57.0, 56.0], vec![42.5, 42.5, 42.5, 42.9]] {
+        assert!(Params::new(with(&|raised| raised.base_bits = base.clone())).is_ok(), "{base:?}");
+    }
+    for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -42.5] {
+        assert_eq!(refused(&|raised| raised.base_bits[1] = bad).0, "raised", "{bad}");
+        let (field, _) = refused(&|raised| raised.levels_bits[1][0] = bad);
+        assert_eq!(field, "q_bits", "{bad}");
+        let mut spec = good.clone();
+        spec.q_bits[2][0] = bad;
+        invalid(spec);
+    }
+    for levels in [vec![], vec![vec![]], vec![vec![45.0], vec![]]] {
+        let (field, problem) = refused(&|raised| raised.levels_bits = levels.clone());
+        assert_eq!(field, "raised");
+        assert!(problem.contains("one prime or more"), "{problem}");
+    }
+    // Sizes of single primes, as in the chain.
+    for bits in [7.9, 61.6, 1e9] {
+        let (field, problem) = refused(&|raised| raised.levels_bits[0] = vec![45.0, bits]);
+        assert_eq!(field, "q_bits");
+        assert!(problem.contains("8 to 61.5"), "{problem}");
+        let (_, problem) = refused(&|raised| raised.base_bits = vec![bits, 170.0 - bits]);
+        assert!(problem.contains("8 to 61.5") || problem.contains("half a bit"), "{problem}");
+    }
+    let (field, problem) = refused(&|raised| raised.levels_bits[1] = vec![60.0; 13]);
+    assert_eq!(field, "q_bits");
+    assert!(problem.contains("level 5 has 780 bits"), "{problem}");
+    // With those of the chain too many, in all ways.
+    for levels in [vec![vec![45.0]; 121], vec![vec![45.0]; 100_000], vec![vec![20.0; 36]; 4]] {
+        let (field, problem) = refused(&|raised| raised.levels_bits = levels.clone());
+        assert_eq!(field, "q_bits");
+        assert!(problem.contains("at most 128"), "{problem}");
+    }
+    let (field, problem) = refused(&|raised| raised.levels_bits = vec![vec![9.0; 30]]);
+    assert_eq!(field, "q_bits");
+    assert!(problem.contains("not enough primes"), "{problem}");
+    // Special primes that cover the primes of the chain, but not those above.
+    let spec = Spec { p_bits: vec![50.5], ..good.clone() };
+    let (field, problem) = invalid(Spec {
+        raised: Some(RaisedSpec {
+            base_bits: vec![57.0, 57.0, 56.0],
+            levels_bits: vec![vec![45.0]],
+        }),
+        ..spec.clone()
+    });
+    assert_eq!(field, "p");
+    assert!(problem.contains("less than the largest prime"), "{problem}");
+    assert!(Params::new(spec).is_ok());
+
+    // The modulus that counts is that of the highest level: 2^14 has room for 430 bits.
+    let chain = Spec::uniform(14, 50.0, 4, 50.0, vec![50.5]);
+    assert!(Params::new(chain.clone()).is_ok());
+    let raised =
+        |count| RaisedSpec { base_bits: vec![50.0; 5], levels_bits: vec![vec![50.0]; count] };
+    let with = |count| Spec { raised: Some(raised(count)), ..chain.clone() };
+    let params = Params::new(with(2)).unwrap();
+    let prices = params.rlwe().priced_keys();
+    assert!(params.rlwe().security_bits() >= 128.0 && prices.len() == 3);
+    assert!((prices[2].log2_q - 400.0).abs() < 1.0, "{prices:?}");
+    let error = Params::new(with(3)).unwrap_err();
+    assert!(matches!(&error, Error::Insecure { log_n: 14, log2_qp, .. } if *log2_qp > 440.0));
+    says(&error, &["raised level", "`insecure`"]);
+    let accepted = Params::new(Spec { insecure: true, ..with(3) }).unwrap();
+    assert!(accepted.rlwe().security_bits() < 128.0);
+}
+
+#[test]
+fn raised_primes_that_are_none() {
+    let spec = |base: Vec<u64>, levels: Vec<Vec<u64>>| rlwe::Spec {
+        log_n: 4,
+        q: vec![vec![97], vec![193]],
+        p: vec![257],
+        raised: Some(RaisedChain { base, levels }),
+        fitted_p: vec![12289],
+        secret: SecretDistribution::UniformTernary,
+        security_bits: None,
+    };
+    let found = |base, levels| rlwe::Params::new(spec(base, levels)).unwrap_err();
+    assert!(rlwe::Params::new(spec(vec![353], vec![vec![449]])).is_err());
+    let params = rlwe::Params::new(rlwe::Spec { p: vec![577], ..spec(vec![353], vec![vec![449]]) });
+    assert_eq!(params.unwrap().raised_top(), Level(2));
+    for (base, levels, twice) in [
+        (vec![97], vec![vec![449]], 97),
+        (vec![353], vec![vec![193]], 193),
+        (vec![353], vec![vec![353]], 353),
+        (vec![353, 353], vec![vec![449]], 353),
+        (vec![353], vec![vec![449, 449]], 449),
+        (vec![353], vec![vec![257]], 257),
+        (vec![12289], vec![vec![449]], 12289),
+    ] {
+        says(&found(base, levels), &[&format!("{twice} is there twice")]);
+    }
+    for (base, levels) in [
+        (vec![], vec![vec![449]]),
+        (vec![353], vec![]),
+        (vec![353], vec![vec![]]),
+        (vec![353], vec![vec![449], vec![]]),
+    ] {
+        let error = found(base, levels);
+        assert!(matches!(error, Error::InvalidSpec { field: "raised", .. }), "{error:?}");
+    }
+    for (bad, word) in [(33, "root of unity"), (101, "1 mod 2^5"), (98, "odd"), (0, "odd")] {
+        for (base, level) in [(bad, 449), (353, bad)] {
+            let spec = rlwe::Spec { p: vec![577], ..spec(vec![base], vec![vec![level]]) };
+            says(&rlwe::Params::new(spec).unwrap_err(), &[word]);
+        }
+    }
+    says(&found(vec![353; 126], vec![vec![449]]), &["q: 129 primes", "at most 128"]);
+}
+
+/// A polynomial whose powers lie on both sides of the top is refused, before or when it runs.
+#[test]
+fn polynomials_across_the_top() {
+    let s = &*RAISED;
+    let (chain, scale) = (s.params.chain(), Scale::from_log2(30.0));
+    let clear = sim::Evaluator::new(6, chain.clone());
+    let fresh = clear.encrypt(&HALVES, TOP, s.params.scale_at(TOP)).unwrap();
+    for degree in 1..8 {
+        let p = Polynomial::monomial(vec![0.1; degree + 1]).unwrap();
+        for level in [LOWEST, HIGHEST] {
+            let Ok(plan) = p.plan(chain, level, scale, scale) else { continue };
+            let found = plan.run(&clear, &at(&clear, &fresh, level));
+            let error = found.as_ref().err();
+            assert!(matches!(error, None | Some(Error::RaisedLevel { .. })), "{error:?}");
+            eprintln!("degree {degree} at {level}: {:?}", error);
+        }
     }
 }

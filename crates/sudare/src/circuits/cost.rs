@@ -234,17 +234,20 @@ impl Ledger<'_> {
         self.moves(rows * q);
     }
 
-    /// Divides `count` polynomials modulo `limbs` by all primes but the first `after`.
-    fn divides(&mut self, limbs: LimbSet, after: usize, count: usize) {
-        self.transforms(limbs, |_| count);
+    /// Brings `count` polynomials modulo `limbs` to the primes `after`: the first of these, or
+    /// others.
+    fn divides(&mut self, limbs: LimbSet, after: LimbSet, count: usize) {
+        let kept = if after.start() == limbs.start() { after.q() } else { 0 };
+        self.transforms(limbs, |i| count * usize::from(i >= kept));
+        self.transforms(after, |_| count);
         for _ in 0..count {
-            self.converts(limbs.count() - after, after);
-            self.cached_products(after);
+            self.converts(limbs.count() - kept, after.q());
+            self.cached_products(after.q());
         }
     }
 
     /// A whole key switch of `count` operands with one key.
-    fn switches(&mut self, limbs: LimbSet, operand: Operand, after: usize, count: usize) {
+    fn switches(&mut self, limbs: LimbSet, operand: Operand, after: LimbSet, count: usize) {
         let digits = self.params.digit_primes_of(limbs).len();
         self.multiplies_key(limbs, digits, count);
         for _ in 0..count {
@@ -267,9 +270,10 @@ impl Ledger<'_> {
         self.divides(limbs, self.after(level), 2);
     }
 
-    /// Chain primes one level down.
-    fn after(&self, level: Level) -> usize {
-        level.0.checked_sub(1).map_or(0, |below| self.params.limbs(Level(below)).q())
+    /// The primes one level down.
+    fn after(&self, level: Level) -> LimbSet {
+        let limbs = |below| self.params.limbs(Level(below));
+        level.0.checked_sub(1).map_or(LimbSet::chain(0), limbs)
     }
 
     /// The sums of products of the images of `count` ciphertexts with the weights of a matrix,
@@ -312,7 +316,7 @@ impl Ledger<'_> {
             }
             for _ in 1..sum.stages {
                 self.moves(all);
-                self.divides(limbs, q, 1);
+                self.divides(limbs, limbs.first(q), 1);
                 self.cuts(limbs, Operand::Alone);
                 self.multiplies_key(limbs, digits, 1);
                 self.keeps(q, Operand::Alone);
@@ -338,7 +342,7 @@ impl Ledger<'_> {
     /// To an ephemeral secret and up to level `to`, there with the primes of a key back.
     fn lifts_under_sparse(&mut self, to: Level) {
         let low = self.params.raising_limbs(Level(0));
-        self.switches(low, Operand::Ciphertext, low.q(), 1);
+        self.switches(low, Operand::Ciphertext, low.first(low.q()), 1);
         self.lifts_residues([self.params.limbs(to), self.params.raising_limbs(to)]);
     }
 
@@ -350,7 +354,7 @@ impl Ledger<'_> {
         self.lifts_under_sparse(to);
         self.multiplies_key(limbs, 1, 1);
         self.keeps(limbs.q(), Operand::Ciphertext);
-        self.divides(limbs, limbs.q(), 2);
+        self.divides(limbs, limbs.first(limbs.q()), 2);
     }
 
     fn raises_and_transforms(&mut self, plan: &LinearPlan, count: usize) {
@@ -388,7 +392,7 @@ impl Ledger<'_> {
         }
         // Both sums are written, and one is read again.
         self.moves(3 * all);
-        self.divides(limbs, q, 1);
+        self.divides(limbs, limbs.first(q), 1);
     }
 
     /// Before the first group and after the last: the polynomial that stays undivided between.
@@ -396,7 +400,7 @@ impl Ledger<'_> {
         let (q, all) = (limbs.q(), limbs.count());
         self.cached_products(q);
         self.moves(q + 2 * all);
-        self.divides(limbs, q, 1);
+        self.divides(limbs, limbs.first(q), 1);
     }
 
     fn adds(&mut self, level: Level) {
@@ -492,7 +496,7 @@ impl Evaluator {
             let count = 1 + usize::from(sums.next_if(|second| second.0 == level).is_some());
             let limbs = self.limbs(level, &KeyRequest::new().relinearize(level));
             self.add_work(|ledger| {
-                let after = if rescales { ledger.after(level) } else { limbs.q() };
+                let after = if rescales { ledger.after(level) } else { limbs.first(limbs.q()) };
                 if products == 1 {
                     return ledger.switches(limbs, Operand::Product { adds }, after, count);
                 }
@@ -611,7 +615,7 @@ impl Ops for Evaluator {
         if g.0 != 1 {
             let limbs = self.limbs(a.level, &KeyRequest::new().automorphism(g, a.level));
             self.add_work(|ledger| {
-                ledger.switches(limbs, Operand::Ciphertext, limbs.q(), 1);
+                ledger.switches(limbs, Operand::Ciphertext, limbs.first(limbs.q()), 1);
                 ledger.permutes(2 * limbs.q());
             });
         }

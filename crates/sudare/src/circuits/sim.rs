@@ -98,7 +98,7 @@ impl Evaluator {
     /// to a power of two.
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`], [`Error::ScaleOutOfRange`],
+    /// [`Error::LevelOutOfRange`] above the top of the chain, [`Error::ScaleOutOfRange`],
     /// [`Error::TooManySlots`] for more than `N/2`, [`Error::NotFinite`],
     /// [`Error::ValueTooLarge`] for a slot that the modulus cannot hold.
     pub fn encrypt(
@@ -107,7 +107,10 @@ impl Evaluator {
         level: Level,
         scale: Scale,
     ) -> Result<Ciphertext> {
-        self.chain.check_level(level)?;
+        let max = self.chain.top();
+        if level > max {
+            return Err(Error::LevelOutOfRange { found: level, max });
+        }
         let log2_q = self.chain.log2_q(level);
         if !scale.is_valid() || scale.log2() > log2_q {
             return Err(Error::ScaleOutOfRange { op: "encode", log2_scale: scale.log2(), log2_q });
@@ -229,13 +232,13 @@ impl Evaluator {
         sum: impl Fn(Complex<f64>, Complex<f64>) -> Complex<f64>,
     ) -> Result<Ciphertext> {
         same_slots(op, a, b)?;
+        let level = self.chain.lower(a.level, b.level)?;
         if !a.scale.matches(b.scale) {
             return Err(Error::ScaleMismatch { op, left: a.scale.log2(), right: b.scale.log2() });
         }
         let slots = a.slots.iter().zip(&b.slots).map(|(&a, &b)| sum(a, b)).collect();
         let noise = a.noise().hypot(b.noise());
         let headroom_bits = a.headroom_bits.min(b.headroom_bits);
-        let level = self.chain.lower(a.level, b.level)?;
         Ok(self.ciphertext(slots, level, a.scale, noise, headroom_bits))
     }
 }
@@ -320,7 +323,8 @@ impl Ops for Evaluator {
     }
 
     fn mul_rescale(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
-        let level = a.level.min(b.level);
+        same_slots("multiply", a, b)?;
+        let level = self.chain.lower(a.level, b.level)?;
         if level == Level(0) {
             let op = "multiply and rescale";
             return Err(Error::LevelExhausted { op, needed: 1, level });
@@ -399,6 +403,7 @@ impl Ops for Evaluator {
         if a.level < level {
             return Err(Error::LevelOutOfRange { found: level, max: a.level });
         }
+        self.chain.lower(a.level, level)?;
         let (found, expected) = (a.slots.len(), 1usize << matrix.log_slots());
         if found != expected {
             return Err(Error::SlotMismatch { op: "linear transform", found, expected });
@@ -431,9 +436,9 @@ impl Ops for Evaluator {
         ephemeral_weight: Option<u32>,
     ) -> Result<Ciphertext> {
         check_secret(ephemeral_weight, self.ephemeral_weight)?;
-        self.chain.check_level(to)?;
         let mut low = a.clone();
         self.drop_to(&mut low, Level(0))?;
+        self.chain.check_level(to)?;
         let mut noise = low.noise();
         if let Some(weight) = self.ephemeral_weight {
             // The rounding under the sparse secret is small beside that under the main one.

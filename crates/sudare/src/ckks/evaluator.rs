@@ -485,7 +485,7 @@ impl Evaluator {
         Ok(())
     }
 
-    fn check_drop(&self, a: &Ciphertext, level: Level) -> Result<()> {
+    pub(super) fn check_drop(&self, a: &Ciphertext, level: Level) -> Result<()> {
         self.check(a)?;
         if level > a.level() {
             return Err(Error::LevelOutOfRange { found: level, max: a.level() });
@@ -520,6 +520,7 @@ impl Evaluator {
     /// [`Error::LevelExhausted`]; [`Error::ScaleOutOfRange`] if the factor needed is
     /// below 1; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn match_scale(&self, a: &Ciphertext, level: Level, scale: Scale) -> Result<Ciphertext> {
+        self.check(a)?;
         if level >= a.level() {
             let (op, needed) = ("match_scale", (level.0 - a.level().0).saturating_add(1));
             return Err(Error::LevelExhausted { op, needed, level: a.level() });

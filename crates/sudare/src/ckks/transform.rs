@@ -119,8 +119,8 @@ impl Evaluator {
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`] for a ciphertext below the level of the weights, one above
-    /// is brought to it; [`Error::LevelExhausted`]; [`Error::SlotMismatch`];
-    /// [`Error::MissingGaloisKey`]; [`Error::ScaleOutOfRange`]; [`Error::ParamsMismatch`];
+    /// is brought to it; [`Error::RaisedLevel`]; [`Error::LevelExhausted`];
+    /// [`Error::SlotMismatch`]; [`Error::MissingGaloisKey`]; [`Error::ScaleOutOfRange`]; [`Error::ParamsMismatch`];
     /// [`Error::KeyMismatch`].
     pub fn transform(&self, a: &Ciphertext, weights: &Weights) -> Result<Ciphertext> {
         Ok(self.transform_many(&[a], weights)?.remove(0))
@@ -195,10 +195,7 @@ impl Evaluator {
         }
         below(OP, level)?;
         let scale = |input: &&Ciphertext| {
-            self.check(input)?;
-            if input.level() < level && !raised {
-                return Err(Error::LevelOutOfRange { found: level, max: input.level() });
-            }
+            self.check_drop(input, if raised { Level(0) } else { level })?;
             if input.log_slots != sum.log_slots {
                 let (found, expected) = (input.slots(), 1 << sum.log_slots);
                 return Err(Error::SlotMismatch { op: OP, found, expected });

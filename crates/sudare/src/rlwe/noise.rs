@@ -75,11 +75,13 @@ impl Noise {
         Self::switch(params, params.key_limbs(level.min(params.raised_top())))
     }
 
-    /// As [`Noise::key_switch`], by a fitted key for the level `tier`.
+    /// As [`Noise::key_switch`], by a fitted key for the level `tier`; a level that it is not
+    /// for counts as that.
     #[must_use]
     pub fn fitted_key_switch(params: &Params, level: Level, tier: Level) -> Self {
         let tier = tier.min(params.raised_top());
-        Self::switch(params, params.tier_limbs(Some(tier), level.min(tier)))
+        let level = if params.levels_above(level).contains(&tier) { level } else { tier };
+        Self::switch(params, params.tier_limbs(Some(tier), level))
     }
 
     fn switch(params: &Params, limbs: LimbSet) -> Self {
