@@ -5,15 +5,16 @@ mod common;
 
 use common::{
     Content, Parts, Session, load, load_with, open, seal, session, session_with_fitted_keys,
+    session_with_raised_keys,
 };
 use proptest::prelude::*;
 use sudare::{
     Error, Result,
     ckks::{
-        Params, Spec,
+        Params, RaisedSpec, Spec,
         serial::{Kind, Label, Reader},
     },
-    rlwe::{Level, SecretDistribution},
+    rlwe::{GaloisElement, Level, SecretDistribution},
 };
 
 fn tiny() -> Session {
@@ -21,10 +22,19 @@ fn tiny() -> Session {
     session(Spec { insecure: true, secret: SecretDistribution::FixedWeight { h: 9 }, ..spec })
 }
 
+/// With levels 2 and 3 above the top, keys of theirs and ciphertexts.
+fn tiny_raised() -> Session {
+    let raised = RaisedSpec { base_bits: vec![27.5; 2], levels_bits: vec![vec![25.0], vec![26.0]] };
+    let spec = Spec::uniform(5, 30.0, 1, 25.0, vec![31.0]);
+    session_with_raised_keys(Spec { insecure: true, raised: Some(raised), ..spec })
+}
+
 /// One file of each kind.
 fn files(s: &Session) -> [Vec<u8>; 4] {
     let label = Label { name: "tiny".into(), content: "test".into(), meta: vec![1, 2, 3] };
-    let items = [s.encrypt(16, Level(1)), s.encrypt(2, Level(0))];
+    let mut items = vec![s.encrypt(16, Level(1)), s.encrypt(2, Level(0))];
+    let raised = s.params.top().0 + 1..=s.params.raised_top().0;
+    items.extend(raised.map(|level| s.raised(2, Level(level))));
     [
         s.secret_file(&label),
         s.public_file(&label),
@@ -39,15 +49,17 @@ fn read(file: &[u8], file_bytes: u64, params: &Params) -> Result<()> {
 
 #[test]
 fn every_changed_bit_is_noticed() {
-    let s = tiny();
-    for mut file in files(&s) {
-        let bytes = file.len() as u64;
-        assert_eq!(read(&file, bytes, &s.params), Ok(()));
-        for at in 0..file.len() {
-            for bit in 0..8 {
-                file[at] ^= 1 << bit;
-                assert!(read(&file, bytes, &s.params).is_err(), "bit {bit} of byte {at}");
-                file[at] ^= 1 << bit;
+    for (s, raised) in [(tiny(), false), (tiny_raised(), true)] {
+        for mut file in files(&s) {
+            let bytes = file.len() as u64;
+            assert_eq!(read(&file, bytes, &s.params), Ok(()));
+            for at in 0..file.len() {
+                // Each in turn where there are many sections.
+                for bit in (0..8).filter(|bit| !raised || at % 8 == *bit) {
+                    file[at] ^= 1 << bit;
+                    assert!(read(&file, bytes, &s.params).is_err(), "bit {bit} of byte {at}");
+                    file[at] ^= 1 << bit;
+                }
             }
         }
     }
@@ -55,20 +67,22 @@ fn every_changed_bit_is_noticed() {
 
 #[test]
 fn damage_to_content_is_called_that() {
-    let s = tiny();
-    for file in files(&s) {
-        let first = file.len() - Parts::of(&file).sections.iter().map(|s| sealed(s)).sum::<usize>();
-        for at in first..file.len() {
-            let mut file = file.clone();
-            file[at] = !file[at];
-            let found = read(&file, file.len() as u64, &s.params);
-            assert!(matches!(found, Err(Error::Checksum { section: 1.. })), "{at}: {found:?}");
-        }
-        for at in 64..first {
-            let mut file = file.clone();
-            file[at] = !file[at];
-            let found = read(&file, file.len() as u64, &s.params);
-            assert_eq!(found, Err(Error::Checksum { section: 0 }), "{at}");
+    for (s, step) in [(tiny(), 1), (tiny_raised(), 7)] {
+        for file in files(&s) {
+            let first =
+                file.len() - Parts::of(&file).sections.iter().map(|s| sealed(s)).sum::<usize>();
+            for at in (first..file.len()).step_by(step) {
+                let mut file = file.clone();
+                file[at] = !file[at];
+                let found = read(&file, file.len() as u64, &s.params);
+                assert!(matches!(found, Err(Error::Checksum { section: 1.. })), "{at}: {found:?}");
+            }
+            for at in 64..first {
+                let mut file = file.clone();
+                file[at] = !file[at];
+                let found = read(&file, file.len() as u64, &s.params);
+                assert_eq!(found, Err(Error::Checksum { section: 0 }), "{at}");
+            }
         }
     }
 }
@@ -79,32 +93,34 @@ fn sealed(section: &[u8]) -> usize {
 
 #[test]
 fn a_file_cut_short_is_noticed_at_every_length() {
-    let s = tiny();
-    for file in files(&s) {
-        for len in 0..file.len() {
-            let needed = file.len() as u64;
-            // As a file of its own, and as a stream that ends early.
-            let short = read(&file[..len], len as u64, &s.params);
-            assert!(matches!(short, Err(Error::Truncated { .. })), "{len}: {short:?}");
-            let ended = read(&file[..len], needed, &s.params);
-            assert_eq!(ended, Err(Error::Truncated { found: len as u64, needed }), "{len}");
+    for (s, step) in [(tiny(), 1), (tiny_raised(), 7)] {
+        for file in files(&s) {
+            for len in (0..file.len()).step_by(step) {
+                let needed = file.len() as u64;
+                // As a file of its own, and as a stream that ends early.
+                let short = read(&file[..len], len as u64, &s.params);
+                assert!(matches!(short, Err(Error::Truncated { .. })), "{len}: {short:?}");
+                let ended = read(&file[..len], needed, &s.params);
+                assert_eq!(ended, Err(Error::Truncated { found: len as u64, needed }), "{len}");
+            }
         }
     }
 }
 
 #[test]
 fn nothing_may_follow() {
-    let s = tiny();
-    for file in files(&s) {
-        for more in [1, 64, 1000] {
-            let long = [&file[..], &vec![0; more]].concat();
-            for claimed in [file.len(), long.len()] {
-                let found = read(&long, claimed as u64, &s.params);
-                assert!(matches!(found, Err(Error::Malformed { .. })), "{found:?}");
+    for s in [tiny(), tiny_raised()] {
+        for file in files(&s) {
+            for more in [1, 64, 1000] {
+                let long = [&file[..], &vec![0; more]].concat();
+                for claimed in [file.len(), long.len()] {
+                    let found = read(&long, claimed as u64, &s.params);
+                    assert!(matches!(found, Err(Error::Malformed { .. })), "{found:?}");
+                }
             }
+            let twice = file.repeat(2);
+            assert!(load(&twice).is_err());
         }
-        let twice = file.repeat(2);
-        assert!(load(&twice).is_err());
     }
 }
 
@@ -157,22 +173,23 @@ fn assert_malformed(s: &Session, file: &[u8], part: &str) {
 
 #[test]
 fn impossible_preambles_are_refused() {
-    let s = tiny();
-    for file in files(&s) {
-        let found = refusal(&s, &forged(&file, |p| p.version = 2), file.len() as u64);
-        assert_eq!(found, Error::UnsupportedVersion { found: 2, supported: 1 });
-        assert_malformed(&s, &forged(&file, |p| p.scheme = 2), "scheme 2");
-        assert_malformed(&s, &forged(&file, |p| p.kind = 0), "no kind 0");
-        assert_malformed(&s, &forged(&file, |p| p.kind = 5), "no kind 5");
-        assert_malformed(&s, &forged(&file, |p| p.kind = p.kind % 4 + 1), "section");
-        assert_malformed(&s, &forged(&file, |p| p.zero = 1), "impossible sizes");
-        assert_malformed(&s, &forged(&file, |p| p.header_tail = vec![0]), "follow the list");
-        let found = refusal(&s, &forged(&file, |p| p.params_id += 1), file.len() as u64);
-        assert!(matches!(found, Error::ParamsMismatch { .. }));
-        assert!(matches!(
-            load(&forged(&file, |p| p.params_id += 1)),
-            Err(Error::ParamsMismatch { .. })
-        ));
+    for s in [tiny(), tiny_raised()] {
+        for file in files(&s) {
+            let found = refusal(&s, &forged(&file, |p| p.version = 2), file.len() as u64);
+            assert_eq!(found, Error::UnsupportedVersion { found: 2, supported: 1 });
+            assert_malformed(&s, &forged(&file, |p| p.scheme = 2), "scheme 2");
+            assert_malformed(&s, &forged(&file, |p| p.kind = 0), "no kind 0");
+            assert_malformed(&s, &forged(&file, |p| p.kind = 5), "no kind 5");
+            assert_malformed(&s, &forged(&file, |p| p.kind = p.kind % 4 + 1), "section");
+            assert_malformed(&s, &forged(&file, |p| p.zero = 1), "impossible sizes");
+            assert_malformed(&s, &forged(&file, |p| p.header_tail = vec![0]), "follow the list");
+            let found = refusal(&s, &forged(&file, |p| p.params_id += 1), file.len() as u64);
+            assert!(matches!(found, Error::ParamsMismatch { .. }));
+            assert!(matches!(
+                load(&forged(&file, |p| p.params_id += 1)),
+                Err(Error::ParamsMismatch { .. })
+            ));
+        }
     }
     for text in ["", "sudare", "PK\u{3}\u{4}", &"x".repeat(1000)] {
         assert!(open(text.as_bytes()).is_err());
@@ -184,37 +201,38 @@ const HUGE: [u64; 5] = [1 << 32, 1 << 40, 1 << 60, 1 << 63, u64::MAX];
 
 #[test]
 fn claims_of_size_are_not_believed() {
-    let s = tiny();
-    for file in files(&s) {
-        for huge in HUGE {
-            for claim in [Some(huge), None] {
-                let count = forged(&file, |p| (p.count, p.file_bytes) = (Some(huge), claim));
-                let header =
-                    forged(&file, |p| (p.header_bytes, p.file_bytes) = (Some(huge), claim));
-                let total = claim.unwrap_or(file.len() as u64);
-                refusal(&s, &count, total);
-                refusal(&s, &header, total);
+    for s in [tiny(), tiny_raised()] {
+        for file in files(&s) {
+            for huge in HUGE {
+                for claim in [Some(huge), None] {
+                    let count = forged(&file, |p| (p.count, p.file_bytes) = (Some(huge), claim));
+                    let header =
+                        forged(&file, |p| (p.header_bytes, p.file_bytes) = (Some(huge), claim));
+                    let total = claim.unwrap_or(file.len() as u64);
+                    refusal(&s, &count, total);
+                    refusal(&s, &header, total);
+                }
+                let total = forged(&file, |p| p.file_bytes = Some(huge));
+                refusal(&s, &total, huge);
+                refusal(&s, &total, file.len() as u64);
+                // A section of that size, with a file size that fits.
+                let content = Parts::of(&file).table[0].1;
+                let sealed = |bytes: u64| bytes.checked_add(32)?.checked_next_multiple_of(64);
+                let grown = sealed(huge).unwrap_or(0).wrapping_sub(sealed(content).unwrap());
+                let mut parts = Parts::of(&file);
+                parts.table[0].1 = huge;
+                let bytes = parts.seal().len() as u64;
+                let total = bytes.wrapping_add(grown);
+                parts.file_bytes = Some(total);
+                refusal(&s, &parts.seal(), total);
             }
-            let total = forged(&file, |p| p.file_bytes = Some(huge));
-            refusal(&s, &total, huge);
-            refusal(&s, &total, file.len() as u64);
-            // A section of that size, with a file size that fits.
-            let content = Parts::of(&file).table[0].1;
-            let sealed = |bytes: u64| bytes.checked_add(32)?.checked_next_multiple_of(64);
-            let grown = sealed(huge).unwrap_or(0).wrapping_sub(sealed(content).unwrap());
-            let mut parts = Parts::of(&file);
-            parts.table[0].1 = huge;
-            let bytes = parts.seal().len() as u64;
-            let total = bytes.wrapping_add(grown);
-            parts.file_bytes = Some(total);
-            refusal(&s, &parts.seal(), total);
+            // The largest header that is read, of a stream that ends.
+            let header = forged(&file, |p| {
+                (p.header_bytes, p.file_bytes) = (Some(64 << 20), Some(u64::MAX));
+            });
+            let found = refusal(&s, &header, u64::MAX);
+            assert!(matches!(found, Error::Truncated { .. }), "{found:?}");
         }
-        // The largest header that is read, of a stream that ends.
-        let header = forged(&file, |p| {
-            (p.header_bytes, p.file_bytes) = (Some(64 << 20), Some(u64::MAX));
-        });
-        let found = refusal(&s, &header, u64::MAX);
-        assert!(matches!(found, Error::Truncated { .. }), "{found:?}");
     }
 }
 
@@ -369,6 +387,182 @@ fn impossible_fitted_keys_are_refused() {
     assert_eq!(found, Error::LevelOutOfRange { found: Level(2), max: Level(1) });
 }
 
+/// Keys of a raised level are fitted, or for raising, and there are two such levels.
+#[test]
+fn impossible_raised_contents_are_refused() {
+    let s = tiny_raised();
+    let [_, public, keys, ciphertexts] = files(&s);
+    let table: Vec<_> = Parts::of(&keys).table.iter().map(|(content, _)| *content).collect();
+    let inverse = GaloisElement::rotation(5, -3).0;
+    let fitted = |level| {
+        [
+            Content::FittedRelinearization(level),
+            Content::FittedGalois(5, level),
+            Content::FittedGalois(25, level),
+        ]
+    };
+    let mut expected = vec![
+        Content::Raising { level: 3, weight: 7 },
+        Content::Raised(5, 3),
+        Content::Raised(inverse, 3),
+    ];
+    expected.extend(fitted(2).into_iter().chain(fitted(3)));
+    assert_eq!(table[4..], expected);
+    let entry = |at: usize, content: Content| forged(&keys, |p| p.table[at].0 = content);
+    // Sizes of one raised level are not those of the other, nor of the chain.
+    for (at, content, part) in [
+        (4, Content::Raising { level: 2, weight: 7 }, "not in order"),
+        (5, Content::Raised(5, 2), "not in order"),
+        (7, Content::FittedRelinearization(3), "not in order"),
+        (9, Content::FittedGalois(25, 3), "not in order"),
+        (10, Content::FittedRelinearization(2), "not in order"),
+        (12, Content::FittedGalois(61, 2), "not in order"),
+        (0, Content::Relinearization(0), "bytes instead of"),
+    ] {
+        assert_malformed(&s, &entry(at, content), part);
+    }
+    for raising in [1, 2] {
+        let level = forged(&keys, |p| {
+            p.table[4].0 = Content::Raising { level: raising, weight: 7 };
+            for at in [5, 6] {
+                let Content::Raised(g, _) = p.table[at].0 else { unreachable!() };
+                p.table[at].0 = Content::Raised(g, raising);
+            }
+        });
+        assert_malformed(&s, &level, "bytes instead of");
+    }
+    let refused = |file: Vec<u8>, found, max| {
+        let error = refusal(&s, &file, file.len() as u64);
+        assert_eq!(error, Error::LevelOutOfRange { found: Level(found), max: Level(max) });
+    };
+    // Those of all levels reach the top and no further.
+    for level in [2, 3, 4, u32::MAX] {
+        refused(entry(0, Content::Relinearization(level)), level, 1);
+        refused(entry(1, Content::Galois(5, level)), level, 1);
+    }
+    for level in [4, 1 << 20, u32::MAX] {
+        refused(entry(4, Content::Raising { level, weight: 7 }), level, 3);
+        refused(entry(11, Content::FittedGalois(5, level)), level, 3);
+        refused(entry(10, Content::FittedRelinearization(level)), level, 3);
+    }
+    let scale = (2f64.powi(25), 0.0);
+    let ciphertext = |at: usize, level| {
+        forged(&ciphertexts, |p| {
+            p.table[at].0 = Content::Ciphertext { level, scale, log_slots: 1 };
+        })
+    };
+    for (at, own) in [(0, 1), (1, 0), (2, 2), (3, 3)] {
+        for level in (0..4).filter(|&level| level != own) {
+            assert_malformed(&s, &ciphertext(at, level), "bytes instead of");
+        }
+        for level in [4, u32::MAX] {
+            refused(ciphertext(at, level), level, 3);
+        }
+    }
+    // The residues of a raised level are below its own primes.
+    let p = s.params.rlwe();
+    let [base, ..] = p.spec().raised.as_ref().unwrap().base[..] else { unreachable!() };
+    let last = p.spec().raised.as_ref().unwrap().levels[1][0];
+    let special = p.spec().p[0];
+    for (file, section, at, q) in [
+        (&ciphertexts, 2, 0, base),
+        (&ciphertexts, 3, (4 * 32 - 1) * 4, last),
+        (&keys, 10, 32, base),
+        (&keys, 10, 32 + (4 * 32 - 1) * 4, last),
+        (&keys, 4, 64 + (2 * 32 + 1) * 4, base),
+        (&keys, 5, 32 + (5 * 32 - 1) * 4, special),
+    ] {
+        for (value, valid) in [(q - 1, true), (q, false), (u64::from(u32::MAX), false)] {
+            let bytes = (value as u32).to_le_bytes();
+            let file = forged(file, |p| p.sections[section][at..at + 4].copy_from_slice(&bytes));
+            assert_eq!(load(&file).is_ok(), valid, "{section} {at} {value}");
+        }
+    }
+    // A public key has the primes of the top, as a ciphertext of the top has.
+    assert_eq!(Parts::of(&public).sections[0].len(), 32 + 2 * 32 * 4);
+}
+
+/// Many primes above the top do not make tables for a small file.
+#[test]
+fn raised_parameters_too_large_for_their_file_are_not_built() {
+    let s = tiny_raised();
+    let [_, _, keys, ciphertexts] = files(&s);
+    let large = |file: &[u8], contents: &dyn Fn(&mut Parts)| {
+        forged(file, |p| {
+            contents(p);
+            let raised =
+                RaisedSpec { base_bits: vec![55.0], levels_bits: vec![vec![50.0; 10]; 12] };
+            p.spec = Spec { log_n: 17, raised: Some(raised), ..p.spec.clone() };
+        })
+    };
+    let scale = (2f64.powi(25), 0.0);
+    let one = |content: Content| {
+        move |p: &mut Parts| {
+            p.table.truncate(1);
+            p.sections.truncate(1);
+            p.table[0].0 = content;
+        }
+    };
+    for level in [2, 13, 14, u32::MAX] {
+        let file = large(&ciphertexts, &one(Content::Ciphertext { level, scale, log_slots: 1 }));
+        let files = [
+            file,
+            large(&keys, &one(Content::FittedRelinearization(level))),
+            large(&keys, &one(Content::FittedGalois(5, level))),
+            large(&keys, &one(Content::Raising { level, weight: 7 })),
+            large(&keys, &one(Content::Raised(5, level))),
+            large(&keys, &one(Content::Relinearization(level))),
+        ];
+        for file in files {
+            match open(&file).unwrap().params() {
+                Err(Error::Malformed { problem, .. }) => {
+                    assert!(problem.contains("its parameters need"), "{problem}");
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn impossible_raised_specifications_are_refused() {
+    let s = tiny_raised();
+    let [file, ..] = files(&s);
+    let good = Parts::of(&file).spec;
+    let with = |change: &dyn Fn(&mut RaisedSpec)| {
+        let mut spec = good.clone();
+        change(spec.raised.as_mut().unwrap());
+        open(&forged(&file, |p| p.spec = spec)).and_then(|reader| reader.params().map(drop))
+    };
+    assert_eq!(with(&|_| {}), Ok(()));
+    let changes: [&dyn Fn(&mut RaisedSpec); 11] = [
+        &|r| r.base_bits.clear(),
+        &|r| r.levels_bits.clear(),
+        &|r| r.levels_bits[0].clear(),
+        &|r| r.base_bits[0] = f64::NAN,
+        &|r| r.base_bits[0] = f64::INFINITY,
+        &|r| r.base_bits[0] += 0.51,
+        &|r| r.levels_bits[1][0] = f64::NAN,
+        &|r| r.levels_bits[1][0] = 63.0,
+        &|r| r.levels_bits[1] = vec![60.0; 13],
+        &|r| r.levels_bits = vec![vec![20.0]; 3000],
+        &|r| r.base_bits = vec![55.0 / 3000.0; 3000],
+    ];
+    for (i, change) in changes.into_iter().enumerate() {
+        let found = with(change);
+        assert!(matches!(found, Err(Error::InvalidSpec { .. })), "{i}: {found:?}");
+    }
+    // No more than 64 KiB are taken for a specification.
+    let found = with(&|r| r.levels_bits = vec![Vec::new(); 1 << 20]);
+    assert!(matches!(found, Err(Error::Malformed { .. })), "{found:?}");
+    // Other primes, or none above the top, are other parameters.
+    let found = with(&|r| r.levels_bits[1][0] = 27.0);
+    assert!(matches!(found, Err(Error::ParamsMismatch { .. })), "{found:?}");
+    let none = forged(&file, |p| p.spec.raised = None);
+    let found = open(&none).unwrap().params();
+    assert!(matches!(found, Err(Error::ParamsMismatch { .. })), "{found:?}");
+}
+
 #[test]
 fn impossible_residues_and_coefficients_are_refused() {
     let s = tiny();
@@ -488,16 +682,17 @@ proptest! {
     #[test]
     fn mutated_headers_do_no_harm(
         kind in 0usize..4,
+        raised: bool,
         changes in prop::collection::vec((0.0..1.0f64, any::<u8>()), 1..4),
     ) {
         thread_local! {
-            static SESSION: (Session, [Vec<u8>; 4]) = {
-                let s = tiny();
+            static SESSIONS: [(Session, [Vec<u8>; 4]); 2] = [tiny(), tiny_raised()].map(|s| {
                 let files = files(&s);
                 (s, files)
-            };
+            });
         }
-        SESSION.with(|(s, files)| {
+        SESSIONS.with(|sessions| {
+            let (s, files) = &sessions[usize::from(raised)];
             let sections = Parts::of(&files[kind]).sections;
             let mut file = files[kind].clone();
             file.truncate(file.len() - sections.iter().map(|s| sealed(s)).sum::<usize>() - 32);

@@ -4,7 +4,8 @@
 mod common;
 
 use common::{
-    Content, Parts, Session, load, open, seed, session, session_with_fitted_keys, specs, values,
+    Content, Parts, Session, load, open, seed, session, session_with_fitted_keys,
+    session_with_raised_keys, specs, values,
 };
 use std::{
     io::{ErrorKind, Read, Write},
@@ -13,7 +14,7 @@ use std::{
 use sudare::{
     Error,
     ckks::{
-        Complex, Params, Scale, Spec,
+        Complex, Params, RaisedSpec, Scale, Spec,
         serial::{self, Kind, Label, Reader},
     },
     rlwe::{GaloisElement, KeyGenerator, KeyRequest, Level, SecretDistribution},
@@ -29,7 +30,7 @@ fn label() -> Label {
 
 #[test]
 fn loaded_objects_are_written_as_the_same_bytes() {
-    for spec in specs(10) {
+    for spec in specs(10).into_iter().chain([raised_spec(10)]) {
         let s = session(spec);
         let loaded = s.reloaded();
         let label = label();
@@ -160,6 +161,103 @@ fn fitted_keys_come_back_and_work() {
     expected.rotate_left(2);
     let found = s.precision(&turned, &expected);
     assert!(found > 18.0, "{found:.1} bits");
+}
+
+/// Of primes of every width, one of its levels of two.
+fn raised_spec(log_n: u32) -> Spec {
+    let raised = RaisedSpec {
+        base_bits: vec![56.0, 36.0, 36.0],
+        levels_bits: vec![vec![30.0, 25.0], vec![48.0]],
+    };
+    let spec = Spec::uniform(log_n, 48.0, 2, 40.0, vec![60.0, 50.0]);
+    Spec { insecure: true, raised: Some(raised), fitted_p_bits: vec![50.0], ..spec }
+}
+
+/// Parameters, ciphertexts and keys of levels above the top.
+#[test]
+fn raised_levels_come_back_and_work() {
+    let s = session_with_raised_keys(raised_spec(10));
+    let label = label();
+    let rlwe = s.params.rlwe();
+    let file = s.keys_file(&label);
+    let predicted = serial::evaluation_keys_bytes(&s.params, &s.request, &label);
+    assert_eq!(predicted, Ok(file.len() as u64));
+    let parts = Parts::of(&file);
+    assert_eq!(parts.seal(), file, "the frame is not as documented");
+    // Packed by the primes of the level: those of the base and of its own levels.
+    let spec = rlwe.spec().clone();
+    let above = spec.raised.clone().unwrap();
+    let primes = |level: usize| match level {
+        0..3 => spec.q[..=level].concat(),
+        _ => [above.base.clone(), above.levels[..level - 2].concat()].concat(),
+    };
+    let packed = |primes: &[u64]| {
+        let bytes = |q: &u64| (u64::from(u64::BITS - q.leading_zeros()).div_ceil(8) << 10) as usize;
+        primes.iter().map(bytes).sum::<usize>()
+    };
+    let special = [spec.p.clone(), spec.fitted_p.clone()].concat();
+    for (content, bytes) in &parts.table {
+        let expected = match *content {
+            Content::Raising { level, .. } => {
+                64 + packed(&primes(0))
+                    + packed(&primes(level as usize))
+                    + 2 * packed(&special[..1])
+            }
+            Content::Raised(_, level) => {
+                32 + packed(&primes(level as usize)) + packed(&special[..1])
+            }
+            Content::FittedRelinearization(level) | Content::FittedGalois(_, level) => {
+                let limbs = rlwe.fitted_limbs(Level(level)).unwrap();
+                let digits = rlwe.digit_primes_of(limbs).len();
+                let level = primes(level as usize);
+                32 + digits * (packed(&level) + packed(&special[..limbs.p()]))
+            }
+            _ => continue,
+        };
+        assert_eq!(*bytes, expected as u64, "{content:?}");
+    }
+    let items: Vec<_> = [(1024 / 2, 3), (16, 4), (1, 3)]
+        .map(|(slots, level)| s.raised(slots, Level(level)))
+        .into_iter()
+        .chain([s.encrypt(8, Level(2))])
+        .collect();
+    let sent = s.ciphertexts_file(&items, &label);
+    let lengths: Vec<_> = Parts::of(&sent).sections.iter().map(Vec::len).collect();
+    assert_eq!(lengths, [3, 4, 3, 2].map(|level| 2 * packed(&primes(level))));
+
+    let loaded = s.reloaded();
+    assert_eq!(loaded.params.spec(), s.params.spec());
+    assert_eq!((loaded.params.rlwe(), loaded.params.chain()), (rlwe, s.params.chain()));
+    assert_eq!(loaded.keys_file(&label), file);
+    assert_eq!(loaded.secret_file(&label), s.secret_file(&label));
+    assert_eq!(loaded.public_file(&label), s.public_file(&label));
+    assert_eq!(loaded.keys.fulfils(), s.request);
+    let read = open(&sent).unwrap().ciphertexts(&loaded.params).unwrap();
+    assert_eq!(loaded.ciphertexts_file(&read, &label), sent);
+    for (a, b) in items.iter().zip(&read) {
+        assert_eq!((a.level(), a.slots(), a.scale()), (b.level(), b.slots(), b.scale()));
+        assert!(a.polys().iter().zip(b.polys()).all(|(a, b)| a.rows().eq(b.rows())));
+    }
+    // The same bits by the keys that were read, whole and small.
+    let none = Label::default();
+    let small = {
+        let file = s.keys_file(&none);
+        let reader = Reader::new(&file[..], file.len() as u64).unwrap().small_keys(true);
+        let keys = Arc::new(reader.evaluation_keys(&loaded.params).unwrap());
+        assert!(keys.bytes() < loaded.keys.bytes());
+        sudare::ckks::Evaluator::new(&loaded.params, keys).unwrap()
+    };
+    let low = s.encrypt(16, Level(0));
+    let results = [s.evaluator(), loaded.evaluator(), small].map(|ev| {
+        let raised = ev.mod_raise(&low, Level(4)).unwrap();
+        let square = ev.mul_rescale(&raised, &raised).unwrap();
+        let turned = ev.rotate(&square, 1).unwrap();
+        let sum = ev.add(&turned, &square).unwrap();
+        let crossed = ev.mul_rescale(&sum, &ev.rotate(&sum, 2).unwrap()).unwrap();
+        assert_eq!(crossed.level(), s.params.top());
+        s.ciphertexts_file(&[raised, square, turned, crossed], &none)
+    });
+    assert!(results[0] == results[1] && results[0] == results[2]);
 }
 
 #[test]

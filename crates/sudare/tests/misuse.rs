@@ -1099,7 +1099,6 @@ fn polynomials_across_the_top() {
             let found = plan.run(&clear, &at(&clear, &fresh, level));
             let error = found.as_ref().err();
             assert!(matches!(error, None | Some(Error::RaisedLevel { .. })), "{error:?}");
-            eprintln!("degree {degree} at {level}: {:?}", error);
         }
     }
 }

@@ -5,9 +5,9 @@ mod session;
 
 use session::Session;
 use sudare::{
-    ckks::{Ciphertext, Complex, Params, Plaintext, Scale, Spec},
+    ckks::{Ciphertext, Complex, Params, Plaintext, RaisedSpec, Scale, Spec},
     ring::{Eval, RnsPoly},
-    rlwe::{GaloisElement, KeyRequest, Level, Noise, SecretDistribution},
+    rlwe::{GaloisElement, KeyRequest, Level, Noise, Raise, SecretDistribution},
 };
 use sudare_arith::{Permutation, prng::Seed};
 
@@ -199,6 +199,60 @@ fn rotations_at_every_level() {
         let measured = rotation_noise(&s, &dropped);
         let what = format!("rotation with a key of level {level}, {spec:?}");
         assert_near(&what, measured, Noise::key_switch(params, level), 0.15);
+    }
+}
+
+/// Above the top, by keys of the level and of one above, and what is left after the primes
+/// change.
+#[test]
+fn rotations_and_rescaling_at_raised_levels() {
+    let with = |spec: Spec, base_bits: Vec<f64>, levels_bits: Vec<Vec<f64>>| Spec {
+        raised: Some(RaisedSpec { base_bits, levels_bits }),
+        ..spec
+    };
+    let sparse = Spec {
+        secret: SecretDistribution::FixedWeight { h: 64 },
+        ..dense(13, 48.0, 3, 40.0, &[57.0])
+    };
+    for spec in [
+        with(dense(12, 48.0, 3, 40.0, &[50.0]), vec![42.0; 4], vec![vec![49.0], vec![48.0]]),
+        with(sparse, vec![56.0; 3], vec![vec![30.0, 25.0], vec![55.0]]),
+    ] {
+        let params = Params::new(spec.clone()).unwrap();
+        let (rlwe, top) = (params.rlwe(), params.top());
+        for (level, tier) in [(1, 1), (1, 2), (2, 2)].map(|(l, t)| (top.0 + l, top.0 + t)) {
+            let (level, tier) = (Level(level), Level(tier));
+            let keys = KeyRequest::new().rotations(params.log_n(), STEPS, tier).into_fitted(rlwe);
+            // What comes back from an ephemeral secret is uniform modulo every prime.
+            let keys = keys.raise(Raise::to(tier));
+            let s = Session::from_seed(params.clone(), &seed("keys", 0), &keys);
+            let fresh = s.encrypt(&s.values(1), 1);
+            let a = s.evaluator.mod_raise(&fresh, level).unwrap();
+            let what = format!("rotation at level {level} of {tier}, {spec:?}");
+            let predicted = Noise::fitted_key_switch(rlwe, level, tier);
+            assert_near(&what, rotation_noise(&s, &a), predicted, 0.15);
+            // The message is far below the modulus of the lowest raised level: multiplied by an
+            // integer near the quotient of moduli, it is what it was, and a rounding.
+            if level.0 == top.0 + 1 {
+                let divisor = params.chain().divisor(level);
+                let one = Complex { re: 1.0, im: 0.0 };
+                let product = s.evaluator.mul_const(&a, one, divisor).unwrap();
+                let crossed = s.evaluator.rescale(&product).unwrap();
+                assert_eq!((crossed.level(), rlwe.is_raised(level)), (top, true));
+                let found = s.encoder.decode(&s.decryptor.decrypt(&crossed).unwrap()).unwrap();
+                let expected = s.encoder.decode(&s.decryptor.decrypt(&a).unwrap()).unwrap();
+                let squares = found.iter().zip(&expected).map(|(x, y)| {
+                    let difference = *x - *y;
+                    difference.re * difference.re + difference.im * difference.im
+                });
+                let mean = squares.sum::<f64>() / found.len() as f64;
+                // Of slots to coefficients.
+                let measured =
+                    mean.log2() / 2.0 + crossed.scale().log2() - f64::from(params.log_n()) / 2.0;
+                let predicted = Noise::NONE.rescaled(rlwe, level);
+                assert_near(&format!("rescaling, {spec:?}"), measured, predicted, 0.15);
+            }
+        }
     }
 }
 

@@ -254,7 +254,7 @@ fn products_at_every_level_are_those_in_the_clear() {
                     true => (BigInt::from(1), BigInt::from(1)),
                     false => (below.clone(), q.clone()),
                 };
-                let scale = exact(found.scale()) * denominator << 300u32;
+                let scale = (exact(found.scale()) * denominator) << 300u32;
                 assert!(near(&scale, &(&before * numerator)), "{what} at level {level}");
             }
         }

@@ -818,4 +818,32 @@ mod tests {
         twice += work;
         assert_eq!(twice - work, work);
     }
+
+    /// To the top all primes before are transformed back and all after forth, of which there
+    /// may be more than before.
+    #[test]
+    fn a_change_of_primes_transforms_all() {
+        let spec = ckks::Spec::uniform(LOG_N, 40.0, 7, 40.0, vec![54.0]);
+        let raised =
+            ckks::RaisedSpec { base_bits: vec![320.0 / 6.0; 6], levels_bits: vec![vec![50.0]] };
+        let spec = ckks::Spec { insecure: true, raised: Some(raised), ..spec };
+        let params = ckks::Params::new(spec).unwrap();
+        let (rlwe, highest) = (params.rlwe(), params.raised_top());
+        assert_eq!((rlwe.limbs(highest).q(), rlwe.limbs(params.top()).q()), (7, 8));
+        let keys = KeyRequest::new().relinearize(highest).into_fitted(rlwe);
+        let digits = rlwe.digit_primes_of(rlwe.fitted_limbs(highest).unwrap()).len() as u64;
+        let work = |circuit: &dyn Fn(&Evaluator, &sim::Ciphertext)| {
+            let e = Evaluator::new(&params, &keys);
+            let slots = vec![Complex::new(0.5, 0.0); params.max_slots()];
+            let x = e.slots().encrypt(&slots, Level(0), Scale::from_log2(30.0)).unwrap();
+            let x = e.slots().mod_raise(&x, highest, None).unwrap();
+            circuit(&e, &x);
+            e.work()
+        };
+        let rescaled = work(&|e, x| e.rescale_assign(&mut x.clone()).unwrap());
+        assert_eq!(rescaled.transforms(), 2 * (7 + 8));
+        let product = work(&|e, x| drop(e.mul_rescale(x, x).unwrap()));
+        assert_eq!(product.transforms(), 7 + (digits * 8 - 7) + 2 * (8 + 8));
+        assert_eq!(product.key_bytes, keys.bytes(rlwe).unwrap());
+    }
 }

@@ -283,8 +283,9 @@ pub(super) fn check_sizes(spec: &Spec) -> Result<()> {
         }
         let base: f64 = base_bits.iter().sum();
         let chain: f64 = spec.q_bits.iter().flatten().sum();
-        // Not so for NaN either.
-        if !((base - chain).abs() <= 0.5) {
+        // Of NaN, too, this is not so.
+        let alike = (base - chain).abs() <= 0.5;
+        if !alike {
             return invalid(
                 "raised",
                 format!(
@@ -433,6 +434,7 @@ fn choose_primes(spec: &Spec) -> Result<Primes> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use num_bigint::BigInt;
     use sudare_arith::is_prime;
 
     /// Every prime `1 mod 32` below `2^16`, the ring being of degree 16.
@@ -480,5 +482,214 @@ mod tests {
                 assert_eq!(supply.nearest(target), Ok(*prime));
             }
         }
+    }
+
+    fn integer(primes: &[u64]) -> BigInt {
+        primes.iter().fold(BigInt::from(1), |product, &q| product * q)
+    }
+
+    /// Whether `scale denominator / numerator` is 1 up to `2^-bits`.
+    fn is_quotient(scale: Scale, numerator: &BigInt, denominator: &BigInt, bits: u32) -> bool {
+        // Times `2^1200`, exactly.
+        let part = |x: f64| {
+            let exponent = (x.to_bits() >> 52 & 0x7ff) as i32 - 1075 + 1200;
+            let mantissa = BigInt::from(x.to_bits() & ((1 << 52) - 1) | 1 << 52);
+            let size = mantissa << u32::try_from(exponent).unwrap();
+            match x {
+                0.0 => BigInt::ZERO,
+                _ if x < 0.0 => -size,
+                _ => size,
+            }
+        };
+        let (hi, lo) = scale.into();
+        let found = (part(hi) + part(lo)) * denominator;
+        let exact = numerator << 1200u32;
+        let difference = (found - &exact) << bits;
+        difference <= exact && -difference <= exact
+    }
+
+    /// Primes `1 mod 2^18`, the largest below these sizes.
+    fn primes(bits: &[f64]) -> Vec<u64> {
+        let mut supply = Supply { step: 1 << 18, used: Vec::new() };
+        bits.iter().map(|&bits| supply.below(bits).unwrap()).collect()
+    }
+
+    #[test]
+    fn quotients_of_products_beyond_the_range_of_doubles() {
+        let (few, many) = (primes(&[61.0; 2]), primes(&[60.0; 127]));
+        // Products of up to 7,620 bits, in as many primes and in far fewer or more.
+        let cases = [
+            (&few[..1], &many[..1]),
+            (&many[..64], &many[63..]),
+            (&many[..63], &many[64..]),
+            (&many[..34], &primes(&[51.0; 40])),
+            (&primes(&[30.0; 80]), &many[..40]),
+            (&many[..40], &primes(&[30.0; 80])),
+            (&many[..20], &many[..20]),
+            (&many[..1], &[]),
+        ];
+        for (above, below) in cases {
+            let found = quotient(above, below);
+            let (numerator, denominator) = (integer(above), integer(below));
+            assert!(is_quotient(found, &numerator, &denominator, 90), "{found:?}");
+            let found = quotient(below, above);
+            assert!(is_quotient(found, &denominator, &numerator, 90), "{found:?}");
+        }
+        assert_eq!(quotient(&[], &[]), Scale::from_u64(1));
+        // A base with one prime less than it needs is of about that size.
+        assert!(quotient(&many, &many[1..]).matches(Scale::from_u64(many[0])));
+    }
+
+    fn raised(log_n: u32, q_bits: &[f64], base_bits: &[f64], levels_bits: &[&[f64]]) -> Spec {
+        let levels_bits = levels_bits.iter().map(|level| level.to_vec()).collect();
+        Spec {
+            q_bits: q_bits.iter().map(|&bits| vec![bits]).collect(),
+            raised: Some(RaisedSpec { base_bits: base_bits.to_vec(), levels_bits }),
+            insecure: true,
+            ..Spec::uniform(log_n, 0.0, 0, 40.0, vec![61.0; 2])
+        }
+    }
+
+    fn raised_specs() -> Vec<Spec> {
+        let chain = [50.0, 40.0, 40.0, 30.0];
+        let long = [[60.0].as_slice(), &[37.0; 24]].concat();
+        vec![
+            raised(10, &chain, &[40.0; 4], &[&[45.0], &[40.0]]),
+            raised(10, &chain, &[53.5, 53.5, 53.0], &[&[30.0, 25.0]]),
+            raised(12, &chain, &[32.0; 5], &[&[61.0], &[24.0], &[40.0]]),
+            // To half a bit.
+            raised(10, &chain, &[60.0, 60.0, 40.5], &[&[45.0]]),
+            raised(10, &chain, &[60.0, 60.0, 39.5], &[&[45.0]]),
+            // Of 948 bits, and of 1,260.
+            raised(11, &long, &[948.0 / 19.0; 19], &[&[50.0], &[50.0], &[50.0]]),
+            raised(10, &[60.0; 21], &[45.0; 28], &[&[60.0; 12]]),
+        ]
+    }
+
+    /// The last prime is among the nearest `1 mod 2N`, whose distances are about
+    /// `N ln(2) bits` each way.
+    #[test]
+    fn the_base_is_as_large_as_the_chain() {
+        for spec in raised_specs() {
+            let Primes { q, raised, .. } = choose_primes(&spec).unwrap();
+            let base = raised.unwrap().base;
+            let sizes = &spec.raised.as_ref().unwrap().base_bits;
+            assert_eq!(base.len(), sizes.len());
+            for (i, (&prime, bits)) in base.iter().zip(sizes).enumerate() {
+                let most = if i + 1 == sizes.len() { 0.6 } else { 0.01 };
+                assert!(((prime as f64).log2() - bits).abs() < most, "{prime} of {bits} bits");
+            }
+            let (chain, product) = (integer(&q.concat()), integer(&base));
+            let last = *base.last().unwrap() as f64;
+            let spacing = (1u64 << spec.log_n) as f64 * last.ln();
+            // Gaps exceed ten times their mean once in e^10 cases.
+            let most = BigInt::from((10.0 * spacing) as u64);
+            let difference = (&chain - &product) * BigInt::from(last as u64);
+            assert!(difference <= &most * &chain && -difference <= most * &chain, "{spec:?}");
+            // No free prime is nearer.
+            let others = integer(&base[..base.len() - 1]);
+            let all: Vec<u64> = [q.concat(), base.clone()].concat();
+            let step = 2u64 << spec.log_n;
+            let distance = |prime: u64| {
+                let difference = &chain - &others * prime;
+                if difference < BigInt::ZERO { -difference } else { difference }
+            };
+            let mut nearest = base[base.len() - 1];
+            for next in [previous_prime, |from, step| next_prime(from + 1, step)] {
+                let mut prime = base[base.len() - 1];
+                while let Some(other) = next(prime, step) {
+                    prime = other;
+                    if !all.contains(&prime) {
+                        break;
+                    }
+                }
+                if distance(prime) < distance(nearest) {
+                    nearest = prime;
+                }
+            }
+            assert_eq!(nearest, base[base.len() - 1], "{spec:?}");
+        }
+    }
+
+    #[test]
+    fn divisors_are_the_quotients_of_moduli() {
+        for spec in raised_specs() {
+            let params = Params::new(spec.clone()).unwrap();
+            let rlwe::Spec { q, raised, .. } = params.rlwe().spec();
+            let RaisedChain { base, levels } = raised.clone().unwrap();
+            let mut moduli: Vec<BigInt> =
+                (0..q.len()).map(|l| integer(&q[..=l].concat())).collect();
+            moduli.extend(
+                (0..levels.len()).map(|l| integer(&base) * integer(&levels[..=l].concat())),
+            );
+            let (top, highest) = (params.top(), params.raised_top());
+            assert_eq!((top.index() + 1, highest.index() + 1), (q.len(), moduli.len()));
+            let chain = params.chain();
+            assert_eq!((chain.top(), chain.raised_top()), (top, highest));
+            for level in (1..=highest.0).map(Level) {
+                let [below, at] = [level.index() - 1, level.index()].map(|l| &moduli[l]);
+                assert!(is_quotient(chain.divisor(level), at, below, 90), "{level} of {spec:?}");
+                let bits = chain.log2_q(level) - chain.log2_q(Level(level.0 - 1));
+                assert!((chain.divisor(level).log2() - bits).abs() < 1e-9);
+                assert_eq!(chain.log2_q(level), params.rlwe().log2_q(level));
+            }
+            // Default scales follow each other by squares over divisors below the top, where
+            // levels are of their size, and are that of the top above.
+            let unit = Scale::from_log2(spec.log2_scale);
+            for level in (top.0..=highest.0).map(Level) {
+                assert_eq!(params.scale_at(level), unit);
+            }
+            for level in (1..=top.0).map(Level) {
+                let (scale, below) = (params.scale_at(level), params.scale_at(Level(level.0 - 1)));
+                let follows = is_scale_level(&spec, &spec.q_bits[level.index()]);
+                let expected = if follows { scale * scale / chain.divisor(level) } else { scale };
+                assert!(below.matches(expected));
+            }
+        }
+    }
+
+    #[test]
+    fn levels_have_primes_in_common_on_either_side_of_the_top() {
+        let params = Params::new(raised_specs().swap_remove(2)).unwrap();
+        let (chain, rlwe) = (params.chain(), params.rlwe());
+        let primes = |level| {
+            let limbs = rlwe.limbs(level);
+            let tables = rlwe.basis().tables(limbs);
+            tables.map(|table| table.modulus().value()).collect::<Vec<_>>()
+        };
+        let all = || (0..=params.raised_top().0).map(Level);
+        for (a, b) in all().flat_map(|a| all().map(move |b| (a, b))) {
+            let (low, high) = (primes(a.min(b)), primes(a.max(b)));
+            let common = high.starts_with(&low);
+            assert_eq!(common, !low.iter().any(|prime| !high.contains(prime)));
+            let error = Error::RaisedLevel { found: a.max(b), needed: a.min(b), top: params.top() };
+            assert_eq!(chain.lower(a, b), if common { Ok(a.min(b)) } else { Err(error) });
+            assert_eq!(chain.levels_above(a.min(b)).contains(&a.max(b)), common);
+            assert_eq!(rlwe.levels_above(a.min(b)).contains(&a.max(b)), common);
+            assert_eq!(rlwe.levels_below(a.max(b)).any(|l| l == a.min(b)), common);
+        }
+        let above = Level(params.raised_top().0 + 1);
+        assert_eq!(chain.check_level(above).unwrap_err(), rlwe.check_level(above).unwrap_err());
+    }
+
+    #[test]
+    fn bases_of_another_size_are_refused() {
+        let with =
+            |last: f64| raised(10, &[50.0, 40.0, 40.0, 30.0], &[60.0, 60.0, last], &[&[45.0]]);
+        for last in [39.49, 40.51, 38.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            let found = Params::new(with(last)).map(drop);
+            assert!(matches!(found, Err(Error::InvalidSpec { field: "raised", .. })), "{found:?}");
+        }
+        assert!(Params::new(with(40.49)).is_ok());
+        let mut nan = with(40.0);
+        nan.q_bits[1][0] = f64::NAN;
+        let found = Params::new(nan).map(drop);
+        assert!(matches!(found, Err(Error::InvalidSpec { .. })), "{found:?}");
+        // A last prime beyond the range that is left for it.
+        let tight = raised(10, &[50.0, 60.0], &[61.3, 48.3], &[&[45.0]]);
+        assert!(Params::new(tight).is_ok());
+        let large = raised(10, &[61.5, 61.5], &[61.3, 61.3], &[&[45.0]]);
+        let found = Params::new(large).map(drop);
+        assert!(!matches!(found, Err(Error::Arith(_))), "{found:?}");
     }
 }
