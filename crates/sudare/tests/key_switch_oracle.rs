@@ -12,7 +12,7 @@ use oracle::{automorphism, centred, lift_eval, moduli, negacyclic, product, to_f
 use session::Session;
 use sudare::{
     Error,
-    ckks::{Ciphertext, Complex, Params, RaisedSpec, Spec},
+    ckks::{Ciphertext, Complex, Params, ProductSum, RaisedSpec, Spec},
     ring::LimbSet,
     rlwe::{GaloisElement, KeyRequest, Level, Noise},
 };
@@ -401,7 +401,10 @@ fn a_fused_rescaling_is_the_same_bit_for_bit() {
             let bound = s.bound_with(used_limbs(&params, level)) + 1.0;
             assert!(s.error(&fused, &expected).iter().all(|e| e.abs() <= bound));
             let sum = s.evaluator.mul(&b, &b).unwrap();
-            let fused = s.evaluator.mul_add_rescale(&a, &b, &sum).unwrap();
+            let fused = s
+                .evaluator
+                .mul_sum_rescale(&ProductSum { products: vec![(&a, &b)], addend: Some(&sum) });
+            let fused = fused.unwrap();
             let slow = s.evaluator.add(&s.evaluator.mul(&a, &b).unwrap(), &sum).unwrap();
             let slow = s.evaluator.rescale(&slow).unwrap();
             let square = negacyclic(&s.open(&b).0, &s.open(&b).0);

@@ -9,8 +9,8 @@ use sudare::{
     Error,
     circuits::{LinearTransform, LockStep, Ops, Polynomial, cost, sim},
     ckks::{
-        Ciphertext, Complex, Decryptor, Encryptor, Evaluator, Params, Plaintext, RaisedSpec, Scale,
-        Spec,
+        Ciphertext, Complex, Decryptor, Encryptor, Evaluator, Params, Plaintext, ProductSum,
+        RaisedSpec, Scale, Spec,
     },
     rlwe::{
         self, FittedKeys, GaloisElement, KeyGenerator, KeyRequest, Level, Noise, Raise,
@@ -625,6 +625,7 @@ fn across<E: Ops>(e: &E, xs: &[E::Ct], matrices: &[E::Matrix]) -> Vec<Said> {
     for a in xs {
         for b in xs {
             let square = e.mul(b, b).unwrap();
+            let plus = |x, y, z| ProductSum { products: vec![(x, y)], addend: Some(z) };
             let other_scale = e.mul_const(a, one, unit).unwrap();
             let run = LockStep::new(e).run(&[a.clone(), b.clone()], |_, x| Ok(x.clone()));
             let errors = [
@@ -635,8 +636,8 @@ fn across<E: Ops>(e: &E, xs: &[E::Ct], matrices: &[E::Matrix]) -> Vec<Said> {
                 ("mul_rescale", e.mul_rescale(a, b).err()),
                 ("mul_many", e.mul_many(&[(a, a), (a, b)]).err()),
                 ("mul_rescale_many", e.mul_rescale_many(&[(a, b), (b, b)]).err()),
-                ("mul_add_rescale", e.mul_add_rescale(a, a, &square).err()),
-                ("mul_add_rescale of both", e.mul_add_rescale(a, b, &square).err()),
+                ("mul_sum_rescale", e.mul_sum_rescale(&plus(a, a, &square)).err()),
+                ("mul_sum_rescale of both", e.mul_sum_rescale(&plus(a, b, &square)).err()),
                 ("mul_const_sum", e.mul_const_sum(&[(a, 0.5, unit), (b, 0.25, unit)]).err()),
                 ("lock step", run.err()),
             ];
@@ -861,7 +862,7 @@ fn keys_of_the_other_levels_are_missing() {
             ev.mul(&a, &a).err(),
             ev.mul_rescale(&a, &a).err(),
             ev.mul_many(&[(&a, &a); 3]).err(),
-            ev.mul_add_rescale(&a, &a, &ev.with_scale(&a, a.scale() * a.scale()).unwrap()).err(),
+            ev.mul_sum_rescale(&ProductSum { products: vec![(&a, &a); 2], addend: None }).err(),
         ];
         let error = (level == HIGHEST).then_some(Error::MissingRelinearizationKey { level });
         assert_eq!(products, [(); 4].map(|()| error.clone()));

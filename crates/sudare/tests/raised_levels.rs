@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use sudare::{
     circuits::{LinearPlan, LinearTransform, Ops, sim},
     ckks::{
-        Ciphertext, Complex, Decryptor, Encoder, Evaluator, Params, RaisedSpec, Scale, Spec,
-        serial::Label,
+        Ciphertext, Complex, Decryptor, Encoder, Evaluator, Params, ProductSum, RaisedSpec, Scale,
+        Spec, serial::Label,
     },
     rlwe::{KeyRequest, Level, Raise},
 };
@@ -241,10 +241,13 @@ fn products_at_every_level_are_those_in_the_clear() {
             let products = zip(&x, &y, |x, y| x * y);
             let c = ev.mul(&b, &b).unwrap();
             let sums = zip(&products, &y, |xy, y| xy + y * y);
+            let with_addend = ProductSum { products: vec![(&a, &b)], addend: Some(&c) };
+            let of_two = ProductSum { products: vec![(&a, &b), (&b, &b)], addend: None };
             let found = [
                 ("mul", ev.mul(&a, &b).unwrap(), &products),
                 ("mul_rescale", ev.mul_rescale(&a, &b).unwrap(), &products),
-                ("mul_add_rescale", ev.mul_add_rescale(&a, &b, &c).unwrap(), &sums),
+                ("mul_sum_rescale", ev.mul_sum_rescale(&with_addend).unwrap(), &sums),
+                ("mul_sum_rescale of two", ev.mul_sum_rescale(&of_two).unwrap(), &sums),
             ];
             let before = exact(a.scale()) * exact(b.scale());
             let [q, below] = [level, Level(level.0 - 1)].map(|level| p.modulus(level));
