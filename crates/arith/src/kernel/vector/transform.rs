@@ -180,33 +180,125 @@ const fn blocks_above<L: Lanes>(k: u32) -> usize {
     blocks
 }
 
-/// What a sweep does besides its layers. Forward, values are twisted before and made
-/// canonical after; inverse, they are twisted after, or made canonical.
-type Extra = u8;
-const PLAIN: Extra = 0;
-const TWIST: Extra = 1;
-/// Canonical outputs; of the inverse, times the factor that node 0 holds, which for half of
-/// them is in that of node 1.
-const LAST: Extra = 2;
-const TWIST_LAST: Extra = TWIST | LAST;
-/// Inputs are words, where those are not values.
-const FIRST: Extra = 4;
-const FIRST_TWIST: Extra = FIRST | TWIST;
+/// Which of the two transforms; the layers of the inverse go backwards.
+type Direction = bool;
+const FORWARD: Direction = true;
+const INVERSE: Direction = false;
 
-/// Where one sweep starts and what it reads and writes.
+/// Some layers of eight columns or lines.
 #[derive(Clone, Copy)]
 struct Sweep {
-    /// Blocks of its first layer, or last of the inverse.
+    /// Layers: 2, 3 or 4.
+    log_radix: u32,
+    /// Blocks of the first layer, or last of the inverse.
     blocks: usize,
     /// Rows of eight words.
     count: usize,
     from: Strided,
     to: Strided,
+    /// By coefficient; values are multiplied by them before the layers, or after those of the
+    /// inverse.
+    twists: Option<Own>,
+    /// Inputs are words, where those are not values.
+    first: bool,
+    /// Canonical outputs; of the inverse, times the factor that node 0 holds, which for half
+    /// of them is in that of node 1.
+    last: bool,
     /// Half a block to ask for meanwhile.
     ahead: Option<*mut u64>,
 }
 
 impl Sweep {
+    /// From values to values and without twists; how many layers and blocks is left to say.
+    #[inline(always)]
+    fn plain(count: usize, from: Strided, to: Strided) -> Self {
+        let (first, last) = (false, false);
+        Self { log_radix: 0, blocks: 0, count, from, to, twists: None, first, last, ahead: None }
+    }
+
+    /// # Safety
+    /// Both places have `count` rows, `2^log_radix` for each block or a multiple, and `tree` and
+    /// `twists` have their factors. As for [`Lanes`].
+    #[inline(always)]
+    unsafe fn run<const D: Direction, L: Lanes>(self, lanes: L, tree: impl Tree) {
+        // SAFETY: the caller's.
+        unsafe {
+            match self.log_radix {
+                2 => self.of_radix::<D, L, _, 4>(lanes, tree),
+                3 => self.of_radix::<D, L, _, 8>(lanes, tree),
+                _ => self.of_radix::<D, L, _, 16>(lanes, tree),
+            }
+        }
+    }
+
+    /// [`Sweep::run`] of radix `R`.
+    #[inline(always)]
+    unsafe fn of_radix<const D: Direction, L: Lanes, T: Tree, const R: usize>(
+        self,
+        lanes: L,
+        tree: T,
+    ) {
+        let Self { blocks, count, from, to, first, last, .. } = self;
+        let apart = count / blocks / R;
+        for block in 0..blocks {
+            for offset in 0..apart {
+                let coefficient = |k: usize| k * apart + offset;
+                let at = |k: usize| block * (count / blocks) + coefficient(k);
+                let node = blocks + block;
+                for lane in (0..WIDTH).step_by(L::V::LANES) {
+                    let tree = tree.lanes_from(lane);
+                    let twists = self.twists.map(|twists| twists.lanes_from(lane));
+                    // SAFETY: the caller's.
+                    unsafe {
+                        let mut v = [L::V::splat(0); R];
+                        for (k, v) in v.iter_mut().enumerate() {
+                            *v = L::V::load(from.row(at(k)).add(lane));
+                            if first {
+                                *v = L::value(*v);
+                            }
+                            if let (FORWARD, Some(twists)) = (D, twists) {
+                                *v = lanes.mul_centred(*v, twists.factor::<L>(coefficient(k)));
+                            }
+                        }
+                        // Between the sweeps of the inverse values have width 2.
+                        let mut width = [2; R];
+                        if D == FORWARD {
+                            // Words below q, where they are converted, are near the middle of
+                            // the range.
+                            let centred = first || twists.is_some();
+                            forward_layer::<L, T, R, 1>(lanes, tree, node, &mut v, centred);
+                            forward_layer::<L, T, R, 2>(lanes, tree, node, &mut v, centred);
+                            forward_layer::<L, T, R, 4>(lanes, tree, node, &mut v, centred);
+                            forward_layer::<L, T, R, 8>(lanes, tree, node, &mut v, centred);
+                        } else {
+                            inverse_layer::<L, T, R, 8>(lanes, tree, node, &mut v, &mut width);
+                            inverse_layer::<L, T, R, 4>(lanes, tree, node, &mut v, &mut width);
+                            inverse_layer::<L, T, R, 2>(lanes, tree, node, &mut v, &mut width);
+                            inverse_layer::<L, T, R, 1>(lanes, tree, node, &mut v, &mut width);
+                        }
+                        for (k, mut v) in v.into_iter().enumerate() {
+                            if D == FORWARD {
+                                if last {
+                                    v = lanes.reduce(v);
+                                }
+                            } else if let Some(twists) = twists {
+                                v = lanes.mul_lazy(v, twists.factor::<L>(coefficient(k)));
+                            } else if last && k < R / 2 {
+                                v = lanes.mul_lazy(v, tree.factor::<L>(0));
+                            } else if width[k] > 2 {
+                                v = lanes.reduce(v);
+                            }
+                            let v = if last { lanes.fold(v) } else { v };
+                            v.store(to.row(at(k)).add(lane));
+                        }
+                    }
+                }
+                // SAFETY: the caller's.
+                unsafe { self.ask::<R>(block * apart + offset) }
+            }
+        }
+    }
+
     /// Asks for the share of iteration `i` of half a block: words that are asked for all
     /// at once come no sooner, and computation waits.
     #[inline(always)]
@@ -249,68 +341,35 @@ unsafe fn forward_layer<L: Lanes, T: Tree, const R: usize, const BLOCKS: usize>(
     }
 }
 
-/// `log2(R)` forward layers on all vectors.
+/// One inverse layer of `BLOCKS` blocks on `R` vectors below node `node`.
+/// Each has its width.
 #[inline(always)]
-unsafe fn forward_sweep<L: Lanes, T: Tree, const R: usize, const EXTRA: Extra>(
+unsafe fn inverse_layer<L: Lanes, T: Tree, const R: usize, const BLOCKS: usize>(
     lanes: L,
     tree: T,
-    twists: Own,
-    sweep: Sweep,
+    node: usize,
+    v: &mut [L::V; R],
+    width: &mut [u32; R],
 ) {
-    let Sweep { blocks, count, from, to, .. } = sweep;
-    let (twist, first, last) = (EXTRA & TWIST != 0, EXTRA & FIRST != 0, EXTRA & LAST != 0);
-    let apart = count / blocks / R;
-    for block in 0..blocks {
-        for offset in 0..apart {
-            let at = |k: usize| block * (count / blocks) + k * apart + offset;
-            let node = blocks + block;
-            for lane in (0..WIDTH).step_by(L::V::LANES) {
-                let (tree, twists) = (tree.lanes_from(lane), twists.lanes_from(lane));
-                // SAFETY: the caller's.
-                unsafe {
-                    let mut v = [L::V::splat(0); R];
-                    for (k, v) in v.iter_mut().enumerate() {
-                        *v = L::V::load(from.row(at(k)).add(lane));
-                        if first {
-                            *v = L::value(*v);
-                        }
-                        if twist {
-                            *v = lanes.mul_centred(*v, twists.factor::<L>(k * apart + offset));
-                        }
-                    }
-                    // Words below q, where they are converted, are near the middle of the range.
-                    let centred = twist || first;
-                    forward_layer::<L, T, R, 1>(lanes, tree, node, &mut v, centred);
-                    forward_layer::<L, T, R, 2>(lanes, tree, node, &mut v, centred);
-                    forward_layer::<L, T, R, 4>(lanes, tree, node, &mut v, centred);
-                    forward_layer::<L, T, R, 8>(lanes, tree, node, &mut v, centred);
-                    for (k, v) in v.into_iter().enumerate() {
-                        let v = if last { lanes.fold(lanes.reduce(v)) } else { v };
-                        v.store(to.row(at(k)).add(lane));
+    if BLOCKS >= R {
+        return;
+    }
+    let half = R / BLOCKS / 2;
+    for block in 0..BLOCKS {
+        // SAFETY: the caller's.
+        unsafe {
+            let w = tree.factor::<L>(node * BLOCKS + block);
+            for i in 2 * half * block..2 * half * block + half {
+                for k in [i, i + half] {
+                    if width[k] > L::LIMIT / 2 {
+                        v[k] = lanes.reduce(v[k]);
+                        width[k] = 2;
                     }
                 }
+                (v[i], v[i + half]) = lanes.inverse(v[i], v[i + half], w);
+                width[i] += width[i + half];
+                width[i + half] = 2;
             }
-            // SAFETY: the caller's.
-            unsafe { sweep.ask::<R>(block * apart + offset) }
-        }
-    }
-}
-
-/// [`forward_sweep`] of `log_radix` layers.
-#[inline(always)]
-unsafe fn forward_radix<L: Lanes, T: Tree, const EXTRA: Extra>(
-    log_radix: u32,
-    lanes: L,
-    tree: T,
-    twists: Own,
-    sweep: Sweep,
-) {
-    // SAFETY: the caller's.
-    unsafe {
-        match log_radix {
-            2 => forward_sweep::<L, T, 4, EXTRA>(lanes, tree, twists, sweep),
-            3 => forward_sweep::<L, T, 8, EXTRA>(lanes, tree, twists, sweep),
-            _ => forward_sweep::<L, T, 16, EXTRA>(lanes, tree, twists, sweep),
         }
     }
 }
@@ -331,49 +390,78 @@ unsafe fn forward_columns<L: Lanes>(
         let log_radix = sweep_radix(layers, column_log_radix::<L>(), k);
         let from = if k == 0 { far } else { near };
         let to = if k + 1 == sweeps { far } else { near };
-        let sweep = Sweep { blocks, count: lines, from, to, ahead: None };
-        // SAFETY: the caller's; columns have no twists.
+        let sweep = Sweep { log_radix, blocks, ..Sweep::plain(lines, from, to) };
+        // SAFETY: the caller's.
         unsafe {
             if L::CONVERTS && k == 0 {
-                forward_radix::<L, _, FIRST>(log_radix, lanes, tree, Own(tree.0), sweep);
+                Sweep { first: true, ..sweep }.run::<FORWARD, L>(lanes, tree);
             } else {
-                forward_radix::<L, _, PLAIN>(log_radix, lanes, tree, Own(tree.0), sweep);
+                sweep.run::<FORWARD, L>(lanes, tree);
             }
         }
         blocks <<= log_radix;
     }
 }
 
+/// All layers of eight columns of `lines` lines, with `top` for the last sweep.
+#[inline(always)]
+unsafe fn inverse_columns<L: Lanes>(
+    lanes: L,
+    tree: Same,
+    top: Same,
+    lines: usize,
+    far: Strided,
+    near: Strided,
+) {
+    let layers = lines.ilog2();
+    let sweeps = layers.div_ceil(column_log_radix::<L>());
+    let mut sweep = Sweep { blocks: lines, ..Sweep::plain(lines, far, near) };
+    for k in (0..sweeps).rev() {
+        sweep.log_radix = sweep_radix(layers, column_log_radix::<L>(), k);
+        sweep.blocks >>= sweep.log_radix;
+        // SAFETY: the caller's.
+        unsafe {
+            if k > 0 {
+                sweep.run::<INVERSE, L>(lanes, tree);
+            } else {
+                Sweep { to: far, last: true, ..sweep }.run::<INVERSE, L>(lanes, top);
+            }
+        }
+        sweep.from = near;
+    }
+}
+
 /// Sweep `K` of eight lines, if there is one.
 #[inline(always)]
-unsafe fn forward_lines<L: Lanes, const K: u32>(
+unsafe fn line_sweep<const D: Direction, L: Lanes, const K: u32>(
     lanes: L,
     Group { own, twists, shared }: Group,
     near: Strided,
-    out: Strided,
+    block: Strided,
     ahead: Option<*mut u64>,
 ) {
     let sweeps = LAYERS.div_ceil(L::LOG_RADIX);
     if K >= sweeps {
         return;
     }
-    let last = K + 1 == sweeps;
+    let done = if D == FORWARD { K } else { sweeps - 1 - K };
+    let end = K + 1 == sweeps;
+    let below = if end { block } else { near };
+    let (from, to) = if D == FORWARD { (near, below) } else { (below, near) };
     let sweep = Sweep {
+        log_radix: sweep_radix(LAYERS, L::LOG_RADIX, K),
         blocks: blocks_above::<L>(K),
-        count: ROW,
-        from: near,
-        to: if last { out } else { near },
-        ahead: ahead.filter(|_| K < 2).map(|block| block.wrapping_add(K as usize * BLOCK / 2)),
+        twists: (K == 1).then_some(twists),
+        first: D == INVERSE && end && L::CONVERTS,
+        last: D == FORWARD && end,
+        ahead: ahead.filter(|_| done < 2).map(|a| a.wrapping_add(done as usize * BLOCK / 2)),
+        ..Sweep::plain(ROW, from, to)
     };
-    let r = sweep_radix(LAYERS, L::LOG_RADIX, K);
     // SAFETY: the caller's.
     unsafe {
-        match (K, last) {
-            (0, _) => forward_radix::<L, _, PLAIN>(r, lanes, own, twists, sweep),
-            (1, true) => forward_radix::<L, _, TWIST_LAST>(r, lanes, shared, twists, sweep),
-            (1, false) => forward_radix::<L, _, TWIST>(r, lanes, shared, twists, sweep),
-            (_, true) => forward_radix::<L, _, LAST>(r, lanes, shared, twists, sweep),
-            (_, false) => forward_radix::<L, _, PLAIN>(r, lanes, shared, twists, sweep),
+        match K {
+            0 => sweep.run::<D, L>(lanes, own),
+            _ => sweep.run::<D, L>(lanes, shared),
         }
     }
 }
@@ -408,180 +496,12 @@ pub unsafe fn forward<L: Lanes>(t: &NttTable, rows: &[*mut u64]) {
                 let next = rows.get(k + 1).copied().unwrap_or(rows[0].wrapping_add(lines * ROW));
                 let ahead = Some(next.wrapping_add(group * BLOCK));
                 let group = Group::new::<L>(twiddles, lines, group);
-                forward_lines::<L, 0>(lanes, group, near, out, ahead);
-                forward_lines::<L, 1>(lanes, group, near, out, ahead);
-                forward_lines::<L, 2>(lanes, group, near, out, ahead);
-                forward_lines::<L, 3>(lanes, group, near, out, ahead);
+                line_sweep::<FORWARD, L, 0>(lanes, group, near, out, ahead);
+                line_sweep::<FORWARD, L, 1>(lanes, group, near, out, ahead);
+                line_sweep::<FORWARD, L, 2>(lanes, group, near, out, ahead);
+                line_sweep::<FORWARD, L, 3>(lanes, group, near, out, ahead);
             }
         }
-    }
-}
-
-/// One inverse layer of `BLOCKS` blocks on `R` vectors below node `node`.
-/// Each has its width.
-#[inline(always)]
-unsafe fn inverse_layer<L: Lanes, T: Tree, const R: usize, const BLOCKS: usize>(
-    lanes: L,
-    tree: T,
-    node: usize,
-    v: &mut [L::V; R],
-    width: &mut [u32; R],
-) {
-    if BLOCKS >= R {
-        return;
-    }
-    let half = R / BLOCKS / 2;
-    for block in 0..BLOCKS {
-        // SAFETY: the caller's.
-        unsafe {
-            let w = tree.factor::<L>(node * BLOCKS + block);
-            for i in 2 * half * block..2 * half * block + half {
-                for k in [i, i + half] {
-                    if width[k] > L::LIMIT / 2 {
-                        v[k] = lanes.reduce(v[k]);
-                        width[k] = 2;
-                    }
-                }
-                (v[i], v[i + half]) = lanes.inverse(v[i], v[i + half], w);
-                width[i] += width[i + half];
-                width[i + half] = 2;
-            }
-        }
-    }
-}
-
-/// `log2(R)` inverse layers on all vectors. Inputs have width 2, and so have outputs
-/// that are not the last.
-#[inline(always)]
-unsafe fn inverse_sweep<L: Lanes, T: Tree, const R: usize, const EXTRA: Extra>(
-    lanes: L,
-    tree: T,
-    twists: Own,
-    sweep: Sweep,
-) {
-    let Sweep { blocks, count, from, to, .. } = sweep;
-    let (twist, first, last) = (EXTRA & TWIST != 0, EXTRA & FIRST != 0, EXTRA & LAST != 0);
-    let apart = count / blocks / R;
-    for block in 0..blocks {
-        for offset in 0..apart {
-            let at = |k: usize| block * (count / blocks) + k * apart + offset;
-            let node = blocks + block;
-            for lane in (0..WIDTH).step_by(L::V::LANES) {
-                let (tree, twists) = (tree.lanes_from(lane), twists.lanes_from(lane));
-                // SAFETY: the caller's.
-                unsafe {
-                    let mut v = [L::V::splat(0); R];
-                    let mut width = [2; R];
-                    for (k, v) in v.iter_mut().enumerate() {
-                        *v = L::V::load(from.row(at(k)).add(lane));
-                        if first {
-                            *v = L::value(*v);
-                        }
-                    }
-                    inverse_layer::<L, T, R, 8>(lanes, tree, node, &mut v, &mut width);
-                    inverse_layer::<L, T, R, 4>(lanes, tree, node, &mut v, &mut width);
-                    inverse_layer::<L, T, R, 2>(lanes, tree, node, &mut v, &mut width);
-                    inverse_layer::<L, T, R, 1>(lanes, tree, node, &mut v, &mut width);
-                    for (k, mut v) in v.into_iter().enumerate() {
-                        if twist {
-                            v = lanes.mul_lazy(v, twists.factor::<L>(k * apart + offset));
-                        } else if last && k < R / 2 {
-                            v = lanes.mul_lazy(v, tree.factor::<L>(0));
-                        } else if width[k] > 2 {
-                            v = lanes.reduce(v);
-                        }
-                        let v = if last { lanes.fold(v) } else { v };
-                        v.store(to.row(at(k)).add(lane));
-                    }
-                }
-            }
-            // SAFETY: the caller's.
-            unsafe { sweep.ask::<R>(block * apart + offset) }
-        }
-    }
-}
-
-/// [`inverse_sweep`] of `log_radix` layers.
-#[inline(always)]
-unsafe fn inverse_radix<L: Lanes, T: Tree, const EXTRA: Extra>(
-    log_radix: u32,
-    lanes: L,
-    tree: T,
-    twists: Own,
-    sweep: Sweep,
-) {
-    // SAFETY: the caller's.
-    unsafe {
-        match log_radix {
-            2 => inverse_sweep::<L, T, 4, EXTRA>(lanes, tree, twists, sweep),
-            3 => inverse_sweep::<L, T, 8, EXTRA>(lanes, tree, twists, sweep),
-            _ => inverse_sweep::<L, T, 16, EXTRA>(lanes, tree, twists, sweep),
-        }
-    }
-}
-
-/// Sweep `K` of eight lines, if there is one; the inverse does the last first.
-#[inline(always)]
-unsafe fn inverse_lines<L: Lanes, const K: u32>(
-    lanes: L,
-    Group { own, twists, shared }: Group,
-    block: Strided,
-    near: Strided,
-    ahead: Option<*mut u64>,
-) {
-    let sweeps = LAYERS.div_ceil(L::LOG_RADIX);
-    if K >= sweeps {
-        return;
-    }
-    let done = sweeps - 1 - K;
-    let sweep = Sweep {
-        blocks: blocks_above::<L>(K),
-        count: ROW,
-        from: if done == 0 { block } else { near },
-        to: near,
-        ahead: ahead.filter(|_| done < 2).map(|a| a.wrapping_add(done as usize * BLOCK / 2)),
-    };
-    let r = sweep_radix(LAYERS, L::LOG_RADIX, K);
-    // SAFETY: the caller's.
-    unsafe {
-        match (K, L::CONVERTS && done == 0) {
-            (0, _) => inverse_radix::<L, _, PLAIN>(r, lanes, own, twists, sweep),
-            (1, true) => inverse_radix::<L, _, FIRST_TWIST>(r, lanes, shared, twists, sweep),
-            (1, false) => inverse_radix::<L, _, TWIST>(r, lanes, shared, twists, sweep),
-            (_, true) => inverse_radix::<L, _, FIRST>(r, lanes, shared, twists, sweep),
-            (_, false) => inverse_radix::<L, _, PLAIN>(r, lanes, shared, twists, sweep),
-        }
-    }
-}
-
-/// All layers of eight columns of `lines` lines, with `top` for the last sweep.
-#[inline(always)]
-unsafe fn inverse_columns<L: Lanes>(
-    lanes: L,
-    tree: Same,
-    top: Same,
-    lines: usize,
-    far: Strided,
-    near: Strided,
-) {
-    let layers = lines.ilog2();
-    let sweeps = layers.div_ceil(column_log_radix::<L>());
-    let mut sweep = Sweep { blocks: lines, count: lines, from: far, to: near, ahead: None };
-    // Columns have no twists.
-    let twists = Own(tree.0);
-    for k in (0..sweeps).rev() {
-        let r = sweep_radix(layers, column_log_radix::<L>(), k);
-        sweep.blocks >>= r;
-        // SAFETY: the caller's.
-        unsafe {
-            if k > 0 {
-                inverse_radix::<L, _, PLAIN>(r, lanes, tree, twists, sweep);
-            } else {
-                let sweep = Sweep { to: far, ..sweep };
-                inverse_radix::<L, _, LAST>(r, lanes, top, twists, sweep);
-            }
-        }
-        sweep.from = near;
     }
 }
 
@@ -614,10 +534,10 @@ pub unsafe fn inverse<L: Lanes>(t: &NttTable, rows: &[(*const u64, *mut u64)], s
                 let from = Strided { start: block, stride: WIDTH };
                 let out = row.add(group * BLOCK);
                 let group = Group::new::<L>(twiddles, lines, group);
-                inverse_lines::<L, 3>(lanes, group, from, near, ahead);
-                inverse_lines::<L, 2>(lanes, group, from, near, ahead);
-                inverse_lines::<L, 1>(lanes, group, from, near, ahead);
-                inverse_lines::<L, 0>(lanes, group, from, near, ahead);
+                line_sweep::<INVERSE, L, 3>(lanes, group, near, from, ahead);
+                line_sweep::<INVERSE, L, 2>(lanes, group, near, from, ahead);
+                line_sweep::<INVERSE, L, 1>(lanes, group, near, from, ahead);
+                line_sweep::<INVERSE, L, 0>(lanes, group, near, from, ahead);
                 for column in (0..ROW).step_by(WIDTH) {
                     L::V::transpose(
                         Strided { start: near.start.add(column * WIDTH), stride: WIDTH },
