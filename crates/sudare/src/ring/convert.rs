@@ -106,7 +106,7 @@ impl RowConverter<'_> {
     fn quotients(&self, pool: &Arc<Pool>) -> Buf {
         let n = self.y.first().map_or(0, |row| row.len());
         let mut out = pool.take(n);
-        for (start, tile) in (0..n).step_by(TILE).zip(out[..n].chunks_mut(TILE)) {
+        for (start, tile) in (0..).step_by(TILE).zip(out.chunks_mut(TILE)) {
             self.converter.fractions.round_sum(&cut(&self.y, start, tile.len()), tile);
         }
         out
@@ -252,8 +252,8 @@ impl Divider {
     /// `round(a A / B)` of polynomials with the given limbs, then permuted. There may be fewer
     /// chain primes than this was made for if all of them stay.
     ///
-    /// Per polynomial: a transform for each prime that goes and each that is there
-    /// afterwards. Every limb is written once and stays in cache meanwhile.
+    /// Per polynomial: a transform for each prime that goes and each that is there afterwards.
+    /// After the change of basis each limb is finished while it is in cache.
     pub(crate) fn run<const P: usize, D: Dividend<P>>(
         &self,
         basis: &RnsBasis,
@@ -276,7 +276,7 @@ impl Divider {
         drop(remainders);
 
         let mut permuted = permutation.map(|g| (g, [(); P].map(|()| basis.take(after))));
-        let mut targets: Vec<_> = match &mut permuted {
+        let targets: Vec<_> = match &mut permuted {
             Some((g, polys)) => {
                 let g: &Permutation = g;
                 by_limb(polys.each_mut().map(RnsPoly::rows_mut))
@@ -287,7 +287,7 @@ impl Divider {
         };
         let rows = by_limb(out.each_mut().map(RnsPoly::rows_mut));
         let dividends = dividends.into_iter().map(Some).chain(core::iter::repeat_with(|| None));
-        let jobs = rows.zip(dividends).zip(targets.drain(..)).enumerate();
+        let jobs = rows.zip(dividends).zip(targets).enumerate();
         par::for_limbs(jobs, |within, (i, ((mut rows, mut dividend), target))| {
             if let Some(dividend) = &mut dividend {
                 dividend.prepare(within);
@@ -315,7 +315,6 @@ impl Divider {
                 }
             }
         });
-        drop(targets);
         match permuted {
             Some((_, permuted)) => permuted,
             None => out.map(RnsPoly::assume_eval),

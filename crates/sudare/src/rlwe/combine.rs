@@ -214,8 +214,8 @@ fn weighted_sums<'b, S>(
             let images = |k| steps.iter().map(|step| image(k, i, step)).collect();
             let images: Vec<Vec<Image<'_>>> = (0..count).map(images).collect();
             let words = Permutation::block_words(basis.log_n());
-            let most = images.iter().map(Vec::len).max().unwrap_or(0);
-            let room = || basis.pool().take(2 * words * (most.min(IMAGES) + 1));
+            let most = steps.len().min(IMAGES);
+            let room = || basis.pool().take(2 * words * (most + 1));
             within.for_blocks(columns(sums.into_iter(), words), room, |room, (start, mut sums)| {
                 let (scratch, blocks) = room.split_at_mut(2 * words);
                 let place = Place { modulus, limb: i, start };
@@ -339,7 +339,7 @@ impl Image<'_> {
     }
 }
 
-/// Their rows, limb by limb: for each input and each stage both halves.
+/// The rows of sums, limb by limb: for each input and each stage both halves.
 fn by_limb(sums: &mut [Vec<Raised>], limbs: usize) -> Vec<Vec<&mut [u64]>> {
     let mut out: Vec<Vec<&mut [u64]>> = (0..limbs).map(|_| Vec::new()).collect();
     for poly in sums.iter_mut().flatten().flatten() {
