@@ -675,11 +675,16 @@ fn above(a: &sim::Ciphertext) -> Level {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{circuits::LinearTransform, rlwe::KeyGenerator};
+    use crate::{
+        circuits::LinearTransform,
+        rlwe::{KeyGenerator, Raise},
+    };
     use std::sync::Arc;
 
     const LOG_N: u32 = 6;
     const N: u64 = 1 << LOG_N;
+    /// Bytes of a row.
+    const ROW: u64 = 8 * N;
     /// Chain primes, special ones and digits at the top.
     const Q: u64 = 4;
     const P: u64 = 2;
@@ -707,6 +712,11 @@ mod tests {
     /// primes that it lacks, of the divisor back and of what stays forth, for two polynomials.
     fn switch_transforms(q: u64, p: u64, digits: u64) -> u64 {
         q + (digits * (q + p) - q) + 2 * p + 2 * q
+    }
+
+    /// Products of a change of basis: fractions, and a sum of one term more for each target.
+    fn conversion(from: u64, to: u64) -> u64 {
+        from + (from + 1) * to
     }
 
     #[test]
@@ -737,6 +747,63 @@ mod tests {
         assert_eq!(pair.transforms(), 2 * product.transforms());
         assert_eq!(pair.products(), 2 * product.products());
         assert_eq!(pair.key_bytes, key_bytes);
+
+        // The sum that is added comes with a factor, both polynomials of it.
+        let sum = |e: &Evaluator, x: &_| {
+            let c = e.mul(x, x)?;
+            let before = e.work();
+            e.mul_add_rescale(x, x, &c)?;
+            Ok(e.work() - before)
+        };
+        let mut difference = Work::default();
+        work(&params, &keys, |e, x| sum(e, x).map(|sum| difference = sum - product));
+        let added = Work { cached_products: 2 * Q * N, row_bytes: 2 * Q * ROW, ..Work::default() };
+        assert_eq!(difference, added);
+    }
+
+    /// Every row of every operand is read once and every row of the result written once.
+    #[test]
+    fn what_takes_no_key_costs_its_rows() {
+        let params = params();
+        let count = |circuit: &dyn Fn(&Evaluator, &sim::Ciphertext) -> Result<()>| {
+            work(&params, &KeyRequest::new(), circuit)
+        };
+        let rows = |rows: u64| Work { row_bytes: rows * 2 * Q * ROW, ..Work::default() };
+        let (scale, i) = (params.scale_at(params.top()), Complex::new(0.0, 1.0));
+        assert_eq!(count(&|e, x| e.add(x, x).map(drop)), rows(3));
+        assert_eq!(count(&|e, x| e.sub(x, x).map(drop)), rows(3));
+        assert_eq!(count(&|e, x| e.add_const(x, i).map(drop)), rows(2));
+        let real = count(&|e, x| e.mul_const(x, Complex::new(0.5, 0.0), scale).map(drop));
+        assert_eq!(real, Work { cached_products: 2 * Q * N, ..rows(2) });
+        let complex = count(&|e, x| e.mul_const(x, i, scale).map(drop));
+        assert_eq!((complex.transforms(), complex.products()), (Q, 2 * Q * N));
+        let sum = count(&|e, x| e.mul_const_sum(&[(x, 0.5, scale); 3]).map(drop));
+        assert_eq!(sum, Work { cached_products: 3 * 2 * Q * N, ..rows(4) });
+
+        // Both polynomials are read, their last rows lifted to the others and subtracted.
+        let rescaled = count(&|e, x| e.rescale_assign(&mut x.clone()));
+        assert_eq!(rescaled.transforms(), 2 * Q);
+        assert_eq!(rescaled.cached_products, 2 * (conversion(1, Q - 1) + Q - 1) * N);
+        assert_eq!(rescaled.row_bytes, rows(2).row_bytes);
+    }
+
+    #[test]
+    fn raising_through_an_ephemeral_secret_takes_both_its_keys() {
+        let params = params();
+        let (top, weight) = (params.top(), 8);
+        let direct = work(&params, &KeyRequest::new(), |e, x| e.mod_raise(x, top, None));
+        assert_eq!(direct.transforms(), 2 + 2 * Q);
+        assert_eq!((direct.streamed_products, direct.key_bytes), (0, 0));
+
+        let keys = KeyRequest::new().raise(Raise { level: top, weight });
+        let raised = work(&params, &keys, |e, x| e.mod_raise(x, top, Some(weight)));
+        // A switch at level 0, both polynomials lifted, one of them with the special primes of
+        // the key back, which divide two.
+        let transforms = switch_transforms(1, P, 1) + 2 + Q + (Q + P) + 2 * (Q + P);
+        assert_eq!(raised.transforms(), transforms);
+        assert_eq!(raised.streamed_products, 2 * (1 + P + Q + P) * N);
+        assert_eq!(raised.key_bytes, keys.bytes(params.rlwe()).unwrap());
+        assert_eq!(raised.permuted, 0);
     }
 
     /// What `docs/performance.md` counts in one product of this set.
@@ -753,6 +820,11 @@ mod tests {
         let rotation = work(&params, &KeyRequest::new(), |e, x| e.rotate(x, 3));
         assert_eq!(rotation.transforms(), switch_transforms(Q, P, DIGITS));
         assert_eq!(rotation.permuted, 2 * Q * N);
+        // Digits, what is kept, the division of both sums.
+        let cached = DIGITS * conversion(2, Q + P - 2) + Q + 2 * (conversion(P, Q) + Q);
+        assert_eq!(rotation.cached_products, cached * N);
+        let rows = Q + DIGITS * (Q + P) + 2 * Q + 2 * (Q + P);
+        assert_eq!(rotation.row_bytes, rows * ROW);
         assert_eq!(rotation.key_bytes, params.rlwe().switching_key_bytes(params.top()));
         let identity = work(&params, &KeyRequest::new(), |e, x| e.rotate(x, 0));
         assert_eq!(identity, Work::default());
@@ -791,6 +863,22 @@ mod tests {
             // A decomposition a stage; a division of one polynomial between, of two at the end.
             assert_eq!(work.transforms(), all * (digits * stages + (stages - 1) + 2));
             assert_eq!(work.permuted, 2 * all * N * request.count() as u64);
+            let weights = plan.weights() as u64;
+            let streamed = (2 * digits * request.count() as u64 + weights) * all * N;
+            assert_eq!(work.streamed_products, streamed);
+            // Weights again for the second polynomial; digits; the chain primes of what is kept,
+            // of one polynomial for each key of a baby step and of two for the identity;
+            // divisions of one polynomial between stages, of two at the end.
+            let (q, after) = (limbs.q() as u64, rlwe.limbs(Level(top.0 - 1)).q() as u64);
+            let lift = |owned: &core::ops::Range<usize>| {
+                conversion(owned.len() as u64, all - owned.len() as u64)
+            };
+            let lifts: u64 = rlwe.digit_primes_of(limbs).iter().map(lift).sum();
+            let divisions = (stages - 1) * (conversion(all - q, q) + q)
+                + 2 * (conversion(all - after, after) + after);
+            let kept = (request.count() as u64 - 1 + 2) * q;
+            let cached = weights * all + stages * lifts + kept + divisions;
+            assert_eq!(work.cached_products, cached * N);
         }
     }
 

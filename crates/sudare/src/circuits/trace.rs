@@ -495,6 +495,10 @@ mod tests {
         let work = plan.work(params.rlwe(), Level(1)).unwrap();
         assert_eq!(work.transforms(), 3 * (2 + 2 + 4) + 4);
         assert_eq!(work.permuted, (2 * 4 * 7) << LOG_N);
+        // A change of basis takes two fractions and two sums of three terms, a division two
+        // differences more; the identity and what is kept are multiplied by the divisor.
+        let (lift, division) = (2 + 2 * 3, 2 + 2 * 3 + 2);
+        assert_eq!(work.cached_products, (3 * (lift + 2 + division) + 2 + division) << LOG_N);
         assert_eq!(work.key_bytes, plan.required_keys(Level(1)).bytes(params.rlwe()).unwrap());
     }
 

@@ -273,6 +273,8 @@ fn work_is_that_of_the_plan() {
     let raising =
         KeyRequest { raise: keys.raise, raised: keys.raised.clone(), ..KeyRequest::new() };
     assert_eq!(work[1].1.key_bytes, raising.bytes(rlwe).unwrap());
+    // Both polynomials of each image.
+    assert_eq!(work[1].1.permuted, ((2 * raised * keys.raised.len()) << LOG_N) as u64);
 
     let twice = plan.work(&params, 2).unwrap();
     for ((_, one), (stage, two)) in work.iter().zip(&twice) {
