@@ -10,7 +10,7 @@ use sudare::{
 /// What `--params` names.
 pub enum Set {
     /// Parameters alone.
-    Leveled(Preset),
+    Leveled(Box<Preset>),
     /// Parameters with a way to bootstrap in them.
     Bootstrapping(Box<BootstrapPreset>),
 }
@@ -19,7 +19,7 @@ impl Set {
     /// Every set, those with bootstrapping last, which take longer to make.
     pub fn all() -> impl Iterator<Item = Self> {
         let bootstrapping = iter::once_with(bootstrap::presets).flatten();
-        let leveled = ckks::presets().into_iter().map(Self::Leveled);
+        let leveled = ckks::presets().into_iter().map(Box::new).map(Self::Leveled);
         leveled.chain(bootstrapping.map(Box::new).map(Self::Bootstrapping))
     }
 
@@ -61,7 +61,7 @@ impl Set {
     /// As [`Set::preset`].
     pub fn into_preset(self) -> Preset {
         match self {
-            Self::Leveled(preset) => preset,
+            Self::Leveled(preset) => *preset,
             Self::Bootstrapping(set) => set.preset,
         }
     }
