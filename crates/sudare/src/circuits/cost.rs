@@ -752,13 +752,21 @@ mod tests {
         let sum = |e: &Evaluator, x: &_| {
             let c = e.mul(x, x)?;
             let before = e.work();
-            e.mul_add_rescale(x, x, &c)?;
+            e.mul_sum_rescale(&ProductSum { products: vec![(x, x)], addend: Some(&c) })?;
             Ok(e.work() - before)
         };
         let mut difference = Work::default();
         work(&params, &keys, |e, x| sum(e, x).map(|sum| difference = sum - product));
         let added = Work { cached_products: 2 * Q * N, row_bytes: 2 * Q * ROW, ..Work::default() };
         assert_eq!(difference, added);
+
+        // Several products take one key switch. They are there before it, and both polynomials
+        // that are kept come with a factor.
+        let two = work(&params, &keys, |e, x| {
+            e.mul_sum_rescale(&ProductSum { products: vec![(x, x); 2], addend: None })
+        });
+        assert_eq!((two.transforms(), two.key_bytes), (product.transforms(), key_bytes));
+        assert_eq!(two.cached_products, (conversions + 2 * 4 * Q + 2 * Q) * N);
     }
 
     /// Every row of every operand is read once and every row of the result written once.
