@@ -16,7 +16,7 @@ use sudare::{
         },
         sim,
     },
-    ckks::{Ciphertext, Evaluator, Params, Scale, Spec},
+    ckks::{Ciphertext, Evaluator, Params, RaisedSpec, Scale, Spec},
     rlwe::{FittedKeys, KeyGenerator, KeyRequest, Level, Raise, SecretDistribution},
 };
 use sudare_arith::{
@@ -612,6 +612,30 @@ fn rounds_add_their_gain() {
             let (mean, most) = s.bits(&b, &a);
             assert!(most > expected - 0.6, "{name}: {most:.2} bits, mean {mean:.2}");
         }
+    }
+}
+
+/// The last doublings may be below the top of the chain: there are keys on both sides.
+#[test]
+fn the_reduction_may_cross_the_top() {
+    let spec = standard(LOG_N - 1);
+    let whole = params_for(&spec, SecretDistribution::UniformTernary).spec().clone();
+    let high = spec.coeffs_to_slots.len() + spec.eval_mod.depth().unwrap() as usize;
+    for below in [1, 2] {
+        let mut q_bits = whole.q_bits.clone();
+        q_bits.truncate(whole.q_bits.len() - high + below);
+        let chain: f64 = q_bits.iter().flatten().sum();
+        let base = (chain / 49.9).ceil();
+        let raised = RaisedSpec {
+            base_bits: vec![chain / base; base as usize],
+            levels_bits: vec![vec![49.6]; high - below],
+        };
+        let params = Spec { q_bits, raised: Some(raised), ..whole.clone() };
+        let s = Setup::with(&spec, Params::new(params).unwrap());
+        assert_eq!(s.plan.output_level().0 + below as u32, s.session.params.top().0);
+        let a = s.encrypt(s.plan.input_level(), 1);
+        let (mean, most) = s.bits(&s.run(&a), &a);
+        assert!(most > 20.0, "{below}: {most:.2} bits, mean {mean:.2}");
     }
 }
 

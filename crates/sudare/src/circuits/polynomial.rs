@@ -269,7 +269,8 @@ impl Polynomial {
     /// [`Error::LevelExhausted`] if the depth exceeds it,
     /// [`Error::ScaleOutOfRange`] if a scale within is not positive and finite or
     /// does not fit the modulus, [`Error::Circuit`] if a power of the monomial
-    /// basis does not fit it on the interval.
+    /// basis does not fit it on the interval, [`Error::RaisedLevel`] if products are on both
+    /// sides of the top of the chain.
     pub fn plan(
         &self,
         chain: &Chain,
@@ -298,6 +299,10 @@ impl Polynomial {
         let powers = plan_powers(&layout.powers, chain, &start)?;
         self.check_values(chain, &powers)?;
         let output_level = Level(start.level.0 - depth);
+        if depth > 0 {
+            // Powers are brought to the level of the last products.
+            chain.lower(start.level, Level(output_level.0 + 1))?;
+        }
         let out = out(output_level)?;
         let root = match degree {
             0 => None,

@@ -251,7 +251,7 @@ impl Params {
     }
 
     /// Those of `levels` at which fitted keys of their own make a key switch cheaper by a
-    /// twentieth than those for the next one higher up, and the highest.
+    /// twentieth than those for the next one higher up, or the only ones, and the highest.
     pub(crate) fn tiers(&self, levels: RangeInclusive<Level>) -> Vec<Level> {
         let cost = |level, tier| {
             let limbs = self.tier_limbs(Some(tier), level);
@@ -260,7 +260,8 @@ impl Params {
         let mut tiers = vec![*levels.end()];
         for level in (levels.start().0..levels.end().0).rev().map(Level) {
             let above = tiers.last().copied().unwrap_or(level);
-            if 20 * cost(level, level) <= 19 * cost(level, above) {
+            let serves = self.levels_above(level).contains(&above);
+            if !serves || 20 * cost(level, level) <= 19 * cost(level, above) {
                 tiers.push(level);
             }
         }
