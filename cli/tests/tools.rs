@@ -55,13 +55,15 @@ fn parameters_are_listed_and_explained() {
     assert_fields(&n14, &PARAMS_FIELDS);
     assert_eq!((n14["log_n"].as_u64(), n14["dnum"].as_u64()), (Some(14), Some(4)));
     assert!(n14["security_bits"].as_f64().unwrap() >= 128.0);
-    // The list prices the sizes as written, the explanation the primes found.
+    // The list prices the sizes as written, the explanation the primes found and fitted keys,
+    // which may be a little larger.
     for preset in presets.iter().filter(|preset| preset["log_n"].as_u64() < Some(16)) {
         let name = preset["name"].as_str().unwrap();
         let exact = sudare(&format!("params {name} --json")).json();
         for field in ["log_qp", "security_bits"] {
             let difference = preset[field].as_f64().unwrap() - exact[field].as_f64().unwrap();
-            assert!(difference.abs() < 0.1, "{name} {field}: {difference}");
+            let most = if preset.get("precision_bits").is_some() { 2.0 } else { 0.1 };
+            assert!(difference.abs() < most, "{name} {field}: {difference}");
         }
     }
     assert!(sudare("params fullrns-5").ok().stdout.contains("for reproduction only"));
