@@ -157,9 +157,12 @@ def residual_bits(entrant: Entrant, line: dict, pricer: Pricer) -> float | None:
 
 
 def set_sizes(entrant: Entrant, line: dict, pricer: Pricer) -> dict:
-    """Sizes of a set, its security by the tables of sudare whose ever it is."""
+    """Sizes of a set at its largest modulus; security is always by the tables of sudare."""
     if entrant.library == SUDARE:
         known = dict(pricer.describe(entrant.params) or {})
+        if raised := known.get("raised"):
+            known["log_q"] = sum(raised["base_bits"]) + sum(map(sum, raised["levels_bits"]))
+            known["log_p"] = known["log_qp"] - known["log_q"]
     else:
         known = dict(line)
         if line.get("keys"):

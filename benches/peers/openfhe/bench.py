@@ -31,7 +31,7 @@ import openfhe as fhe  # noqa: E402
 # The shortest time over which one run averages.
 MIN_RUN = 2e-3
 # Bits below the scale that the worst slot of a right result may be.
-MARGIN_BITS = 25
+MARGIN_BITS = 26
 # Bits that the worst slot of a bootstrapping must have.
 LEAST_BOOTSTRAP_BITS = 8
 # Of the ephemeral secret of SPARSE_ENCAPSULATED; the library switches to it modulo q_0 and one
