@@ -121,7 +121,7 @@ fn full_rns() -> BootstrapPreset {
          section 5 and Tables 1 and 2",
         chain.spec(&bootstrap),
         bootstrap,
-        20.7,
+        21.2,
     )
 }
 
