@@ -144,6 +144,20 @@ pub enum Error {
         /// Slots needed.
         expected: usize,
     },
+    /// Noise that hides the error of a result would also hide the digits asked for.
+    #[error(
+        "values to {bits} bits after the point can be shown if their errors are below \
+         2^{:.1}; they are known to be below 2^{:.1}: show fewer bits, or compute with more \
+         precision", .needed.log2(), .found.log2()
+    )]
+    TooLittlePrecision {
+        /// Bits after the binary point asked for.
+        bits: u32,
+        /// The bound of the error of a value.
+        found: f64,
+        /// The largest possible.
+        needed: f64,
+    },
     /// A value that is NaN or infinite.
     #[error("value {index} is {value}: only finite numbers can be encoded")]
     NotFinite {
