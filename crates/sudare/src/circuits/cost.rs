@@ -506,6 +506,14 @@ impl Evaluator {
         }
     }
 
+    /// Transforms a polynomial that is encoded at `level`.
+    fn add_encoding(&self, level: Level) {
+        self.add_work(|ledger| {
+            let limbs = ledger.params.limbs(level);
+            ledger.transforms(limbs, |_| 1);
+        });
+    }
+
     /// Reads `read` ciphertexts at `level` for each that is written, and multiplies `terms`.
     fn add_rows(&self, level: Level, read: usize, terms: usize) {
         self.add_work(|ledger| {
@@ -589,10 +597,7 @@ impl Ops for Evaluator {
         let product = self.slots.mul_const(a, c, scale)?;
         self.add_rows(product.level, 1, 1);
         if c.im != 0.0 {
-            self.add_work(|ledger| {
-                let limbs = ledger.params.limbs(product.level);
-                ledger.transforms(limbs, |_| 1);
-            });
+            self.add_encoding(product.level);
         }
         Ok(product)
     }
@@ -600,6 +605,25 @@ impl Ops for Evaluator {
         let sum = self.slots.mul_const_sum(terms)?;
         self.add_rows(sum.level, terms.len(), terms.len());
         Ok(sum)
+    }
+    fn add_plain(&self, a: &Self::Ct, values: &[Complex<f64>]) -> Result<Self::Ct> {
+        let sum = self.slots.add_plain(a, values)?;
+        self.add_encoding(sum.level);
+        self.add_rows(sum.level, 1, 0);
+        Ok(sum)
+    }
+    fn mul_plain_many(
+        &self,
+        xs: &[&Self::Ct],
+        values: &[Complex<f64>],
+        scale: Scale,
+    ) -> Result<Vec<Self::Ct>> {
+        let products = self.slots.mul_plain_many(xs, values, scale)?;
+        if let Some(level) = products.iter().map(|product| product.level).max() {
+            self.add_encoding(level);
+        }
+        products.iter().for_each(|product| self.add_rows(product.level, 1, 1));
+        Ok(products)
     }
     fn rescale_assign(&self, a: &mut Self::Ct) -> Result<()> {
         let level = a.level;
@@ -787,6 +811,13 @@ mod tests {
         assert_eq!((complex.transforms(), complex.products()), (Q, 2 * Q * N));
         let sum = count(&|e, x| e.mul_const_sum(&[(x, 0.5, scale); 3]).map(drop));
         assert_eq!(sum, Work { cached_products: 3 * 2 * Q * N, ..rows(4) });
+
+        let slots = vec![i; 1 << (LOG_N - 1)];
+        let sum = count(&|e, x| e.add_plain(x, &slots).map(drop));
+        assert_eq!((sum.transforms(), sum.row_bytes), (Q, rows(2).row_bytes));
+        let products = count(&|e, x| e.mul_plain_many(&[x; 3], &slots, scale).map(drop));
+        assert_eq!((products.transforms(), products.products()), (Q, 3 * 2 * Q * N));
+        assert_eq!(products.row_bytes, rows(6).row_bytes);
 
         // Both polynomials are read, their last rows lifted to the others and subtracted.
         let rescaled = count(&|e, x| e.rescale_assign(&mut x.clone()));

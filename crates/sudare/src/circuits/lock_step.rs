@@ -127,6 +127,19 @@ impl<E: Ops> Ops for LockStep<'_, E> {
         let of = |k| terms.iter().map(|(a, c, scale)| (&a[k], *c, *scale)).collect::<Vec<_>>();
         (0..count).map(|k| self.0.mul_const_sum(&of(k))).collect()
     }
+    fn add_plain(&self, a: &Self::Ct, values: &[Complex<f64>]) -> Result<Self::Ct> {
+        self.each(a, |e, a| e.add_plain(a, values))
+    }
+    fn mul_plain_many(
+        &self,
+        xs: &[&Self::Ct],
+        values: &[Complex<f64>],
+        scale: Scale,
+    ) -> Result<Vec<Self::Ct>> {
+        xs.iter()
+            .map(|a| self.0.mul_plain_many(&a.iter().collect::<Vec<_>>(), values, scale))
+            .collect()
+    }
     fn rescale_assign(&self, a: &mut Self::Ct) -> Result<()> {
         a.iter_mut().try_for_each(|a| self.0.rescale_assign(a))
     }

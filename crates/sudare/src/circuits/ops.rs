@@ -77,6 +77,19 @@ pub trait Ops: Sync {
         let sum = terms.iter().map(product).reduce(|sum, next| self.add(&sum?, &next?));
         sum.unwrap_or_else(|| Err(Error::Circuit("sum of products: no terms".into())))
     }
+    /// Sum with a vector of slots, as many as `a` has, encoded at the level and scale of `a`.
+    fn add_plain(&self, a: &Self::Ct, values: &[Complex<f64>]) -> Result<Self::Ct>;
+    /// Product with a vector of slots, as many as `a` has, encoded at `scale`; not rescaled.
+    fn mul_plain(&self, a: &Self::Ct, values: &[Complex<f64>], scale: Scale) -> Result<Self::Ct> {
+        Ok(self.mul_plain_many(&[a], values, scale)?.remove(0))
+    }
+    /// [`Ops::mul_plain`] of each with the same vector, which is encoded once.
+    fn mul_plain_many(
+        &self,
+        xs: &[&Self::Ct],
+        values: &[Complex<f64>],
+        scale: Scale,
+    ) -> Result<Vec<Self::Ct>>;
     /// One level down, dividing values and scale alike.
     fn rescale_assign(&self, a: &mut Self::Ct) -> Result<()>;
     /// Down to `level`, forgetting primes; values and scale stay.
@@ -203,6 +216,23 @@ impl Ops for ckks::Evaluator {
     fn mul_const_sum(&self, terms: &[(&Self::Ct, f64, Scale)]) -> Result<Self::Ct> {
         self.mul_const_sum(terms)
     }
+    fn add_plain(&self, a: &Self::Ct, values: &[Complex<f64>]) -> Result<Self::Ct> {
+        check_slots("add", values, a.slots())?;
+        self.add_plain(a, &self.encoder().encode(values, a.level(), a.scale())?)
+    }
+    fn mul_plain_many(
+        &self,
+        xs: &[&Self::Ct],
+        values: &[Complex<f64>],
+        scale: Scale,
+    ) -> Result<Vec<Self::Ct>> {
+        let Some(level) = xs.iter().map(|a| a.level()).max() else { return Ok(Vec::new()) };
+        for a in xs {
+            check_slots("multiply", values, a.slots())?;
+        }
+        let plain = self.encoder().encode(values, level, scale)?;
+        xs.iter().map(|a| self.mul_plain(a, &plain)).collect()
+    }
     fn rescale_assign(&self, a: &mut Self::Ct) -> Result<()> {
         self.rescale_assign(a)
     }
@@ -245,6 +275,14 @@ impl Ops for ckks::Evaluator {
     }
 }
 
+/// Whether there are as many values as slots.
+pub(super) fn check_slots(op: &'static str, values: &[Complex<f64>], slots: usize) -> Result<()> {
+    match values.len() {
+        found if found == slots => Ok(()),
+        found => Err(Error::SlotMismatch { op, found, expected: slots }),
+    }
+}
+
 /// Of the secret that the keys raise through.
 fn ephemeral_weight(e: &ckks::Evaluator) -> Option<u32> {
     e.keys().raise.as_ref().map(|keys| keys.weight)
@@ -257,5 +295,81 @@ pub(super) fn check_secret(needed: Option<u32>, found: Option<u32>) -> Result<()
             Err(Error::EphemeralSecretMismatch { found, needed })
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        circuits::sim,
+        ckks::{Decryptor, Encoder, Encryptor, Params, Spec},
+        rlwe::{KeyGenerator, KeyRequest},
+    };
+    use std::sync::Arc;
+
+    /// `a b`, `c b` and `a + b`, slot by slot.
+    fn results<E: Ops>(e: &E, a: &E::Ct, c: &E::Ct, b: &[Complex<f64>]) -> Result<Vec<E::Ct>> {
+        let mut results = e.mul_plain_many(&[a, c], b, e.chain().divisor(Level(1)))?;
+        results.iter_mut().try_for_each(|product| e.rescale_assign(product))?;
+        results.push(e.add_plain(a, b)?);
+        Ok(results)
+    }
+
+    #[test]
+    fn plain_operands_are_the_same_encrypted_and_in_the_clear() {
+        let spec = Spec::uniform(6, 50.0, 1, 40.0, vec![50.0]);
+        let params = Params::new(Spec { insecure: true, ..spec }).unwrap();
+        let mut keygen = KeyGenerator::new(params.rlwe()).unwrap();
+        let secret = keygen.secret_key().unwrap();
+        let public = Arc::new(keygen.public_key(&secret).unwrap());
+        let keys = Arc::new(keygen.evaluation_keys(&secret, &KeyRequest::new()).unwrap());
+        let encryptor = Encryptor::new(&params, public).unwrap();
+        let decryptor = Decryptor::new(&params, secret).unwrap();
+        let encoder = Encoder::new(&params);
+        let evaluator = ckks::Evaluator::new(&params, keys).unwrap();
+        let clear = sim::Evaluator::new(6, params.chain().clone());
+
+        let (top, scale) = (params.top(), params.scale_at(params.top()));
+        let vector = |f: fn(f64) -> f64| -> Vec<_> {
+            (0..8).map(|i| Complex::new(f(f64::from(i)), f(f64::from(i) + 0.5))).collect()
+        };
+        let [a, b, c] = [vector(f64::sin), vector(f64::cos), vector(f64::cbrt)];
+        let encrypt = |values: &Vec<_>| {
+            encryptor.encrypt(&encoder.encode(values, top, scale).unwrap()).unwrap()
+        };
+        let simulate = |values: &Vec<_>| clear.encrypt(values, top, scale).unwrap();
+        let found = results(&evaluator, &encrypt(&a), &encrypt(&c), &b).unwrap();
+        let expected = results(&clear, &simulate(&a), &simulate(&c), &b).unwrap();
+        assert_eq!(clear.counts().constant_products, 2);
+        assert_eq!(expected[0].slots[3], a[3] * b[3]);
+        assert_eq!(expected[1].slots[5], c[5] * b[5]);
+        assert_eq!(expected[2].slots[7], a[7] + b[7]);
+        for (found, expected) in found.iter().zip(&expected) {
+            assert_eq!((found.level(), found.scale()), (expected.level, expected.scale));
+            let slots = encoder.decode(&decryptor.decrypt(found).unwrap()).unwrap();
+            for (x, y) in slots.iter().zip(&expected.slots) {
+                let error = (x.re - y.re).hypot(x.im - y.im);
+                assert!(error < 8.0 * expected.noise_log2.exp2(), "{error:e}");
+            }
+        }
+
+        let mismatch = |op| Error::SlotMismatch { op, found: 4, expected: 8 };
+        let few = &b[..4];
+        let (x, y) = (encrypt(&a), simulate(&a));
+        assert_eq!(Ops::add_plain(&evaluator, &x, few).unwrap_err(), mismatch("add"));
+        assert_eq!(clear.add_plain(&y, few).unwrap_err(), mismatch("add"));
+        let product = Ops::mul_plain(&evaluator, &x, few, scale);
+        assert_eq!(product.unwrap_err(), mismatch("multiply"));
+        assert_eq!(clear.mul_plain(&y, few, scale).unwrap_err(), mismatch("multiply"));
+        let nan = vec![Complex::new(f64::NAN, 0.0); 8];
+        assert!(matches!(Ops::add_plain(&evaluator, &x, &nan), Err(Error::NotFinite { .. })));
+        assert!(matches!(clear.add_plain(&y, &nan), Err(Error::NotFinite { .. })));
+        let huge = vec![Complex::new(f64::MAX, 0.0); 8];
+        let refused = |found: Result<()>| {
+            assert!(matches!(found, Err(Error::ValueTooLarge { .. })), "{found:?}");
+        };
+        refused(Ops::mul_plain(&evaluator, &x, &huge, scale).map(drop));
+        refused(clear.mul_plain(&y, &huge, scale).map(drop));
     }
 }

@@ -4,7 +4,10 @@
 //! compute and records the keys it would use, so one run of a circuit gives its
 //! depth, cost and exact [`KeyRequest`] before any key exists.
 
-use super::{LinearPlan, Ops, ops::check_secret};
+use super::{
+    LinearPlan, Ops,
+    ops::{check_secret, check_slots},
+};
 use crate::{
     Error, Result,
     ckks::{Chain, Complex, Scale},
@@ -210,6 +213,17 @@ impl Evaluator {
         Err(Error::ValueTooLarge { index, needed_bits, available_bits })
     }
 
+    /// Whether a polynomial with these slots, whose coefficients are no larger, fits.
+    fn check_integers(&self, values: &[Complex<f64>], scale: Scale, level: Level) -> Result<()> {
+        let mut values = values.iter().enumerate();
+        values.try_for_each(|(index, &value)| self.check_integer(index, value, scale, level))
+    }
+
+    /// Standard deviation of a slot's error from rounding `N` coefficients.
+    fn encoding_of_slots(&self, scale: Scale) -> f64 {
+        (self.dimension() / 12.0).sqrt() / scale.to_f64()
+    }
+
     fn ciphertext(
         &self,
         slots: Vec<Complex<f64>>,
@@ -348,6 +362,35 @@ impl Ops for Evaluator {
         let noise = (a.noise() * modulus(c)).hypot(a.magnitude() * encoding(c, scale));
         self.counters.constant_products.fetch_add(1, Relaxed);
         Ok(self.ciphertext(slots, a.level, product, noise, a.headroom_bits))
+    }
+
+    fn add_plain(&self, a: &Ciphertext, values: &[Complex<f64>]) -> Result<Ciphertext> {
+        check_slots("add", values, a.slots.len())?;
+        self.check_integers(values, a.scale, a.level)?;
+        let slots = a.slots.iter().zip(values).map(|(&a, &b)| a + b).collect();
+        let noise = a.noise().hypot(self.encoding_of_slots(a.scale));
+        Ok(self.ciphertext(slots, a.level, a.scale, noise, a.headroom_bits))
+    }
+
+    fn mul_plain_many(
+        &self,
+        xs: &[&Ciphertext],
+        values: &[Complex<f64>],
+        scale: Scale,
+    ) -> Result<Vec<Ciphertext>> {
+        let squares: f64 = values.iter().map(|&z| norm(z)).sum();
+        let magnitude = (squares / values.len().max(1) as f64).sqrt();
+        let product = |a: &&Ciphertext| {
+            check_slots("multiply", values, a.slots.len())?;
+            let product = self.product_scale(a.scale, scale, a.level)?;
+            self.check_integers(values, scale, a.level)?;
+            let slots = a.slots.iter().zip(values).map(|(&a, &b)| a * b).collect();
+            let encoding = self.encoding_of_slots(scale);
+            let noise = (a.noise() * magnitude).hypot(a.magnitude() * encoding);
+            self.counters.constant_products.fetch_add(1, Relaxed);
+            Ok(self.ciphertext(slots, a.level, product, noise, a.headroom_bits))
+        };
+        xs.iter().map(product).collect()
     }
 
     fn rescale_assign(&self, a: &mut Ciphertext) -> Result<()> {
