@@ -1,4 +1,4 @@
-use crate::{logreg::reference::TrainError, table::TableError};
+use crate::{array::ArrayError, logreg::reference::TrainError, table::TableError};
 
 /// Why a computation on an encrypted table is impossible.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -10,6 +10,9 @@ pub enum Error {
     /// A table cannot be used.
     #[error(transparent)]
     Table(#[from] TableError),
+    /// An operation on arrays is impossible.
+    #[error(transparent)]
+    Array(#[from] ArrayError),
     /// A training specification cannot be used.
     #[error(transparent)]
     Train(#[from] TrainError),

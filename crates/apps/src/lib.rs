@@ -5,6 +5,7 @@
 //! | [`table`] | tables of numbers, from CSV or bundled, and their scaling |
 //! | [`stats`] | means, variances, moments, covariances and correlations |
 //! | [`logreg`] | logistic regression by accelerated gradient, encrypted and in the clear |
+//! | [`array`](mod@array) | encrypted arrays of any shape, computed with as by NumPy |
 //! | [`functions`] | inverse, exponential and sigmoid of encrypted slots |
 //! | [`metrics`] | accuracy, AUC and KS of scores |
 //! | [`note`] | bytes that travel encrypted with a table |
@@ -14,6 +15,7 @@
 //! [`stats::StatsPlan`] show all of it.
 #![forbid(unsafe_code)]
 
+pub mod array;
 mod error;
 pub mod functions;
 pub mod logreg;

@@ -1,0 +1,121 @@
+//! From plain arrays to encrypted ones and back, and the same in simulation.
+
+use sudare::{
+    Error,
+    circuits::{Complex, Ops, sim},
+    ckks::{self, Decryptor, Encoder, Encryptor, Params},
+    rlwe::Level,
+};
+use sudare_arith::par;
+
+use super::{Array, ArrayError, Layout, PlainArray, Result};
+
+const OP: &str = "encrypt";
+
+/// Encrypts an array in the blocks of `layout`, at `level` and its default scale.
+///
+/// # Errors
+/// [`ArrayError::Values`], [`ArrayError::NotFinite`]; [`ArrayError::Shapes`] for a layout of
+/// another shape; [`Error::ValueTooLarge`] for a value that level 0 has no room for at its
+/// default scale; [`Error::LevelOutOfRange`] and what encoding refuses.
+pub fn encrypt(
+    encryptor: &Encryptor,
+    params: &Params,
+    layout: &Layout,
+    values: &PlainArray,
+    level: Level,
+) -> Result<Array<ckks::Evaluator>> {
+    let encoder = Encoder::new(params);
+    encrypt_with(params, layout, values, level, |slots| {
+        encryptor.encrypt(&encoder.encode_real(&slots, level, params.scale_at(level))?)
+    })
+}
+
+/// The array that [`encrypt`] would give, in simulation; `evaluator` is that of the engine, or
+/// the one on clear slots inside a [`cost::Evaluator`](sudare::circuits::cost::Evaluator).
+///
+/// # Errors
+/// As [`encrypt`].
+pub fn simulate_encryption<E: Ops<Ct = sim::Ciphertext>>(
+    evaluator: &sim::Evaluator,
+    params: &Params,
+    layout: &Layout,
+    values: &PlainArray,
+    level: Level,
+) -> Result<Array<E>> {
+    encrypt_with(params, layout, values, level, |slots| {
+        let slots: Vec<_> = slots.into_iter().map(|x| Complex::new(x, 0.0)).collect();
+        evaluator.encrypt(&slots, level, params.scale_at(level))
+    })
+}
+
+fn encrypt_with<E: Ops>(
+    params: &Params,
+    layout: &Layout,
+    values: &PlainArray,
+    level: Level,
+    encrypt: impl Fn(Vec<f64>) -> sudare::Result<E::Ct> + Send + Sync,
+) -> Result<Array<E>> {
+    values.check(OP)?;
+    if values.shape != layout.shape() {
+        let (left, right) = (values.shape.clone(), layout.shape().to_vec());
+        return Err(ArrayError::Shapes { op: OP, left, right });
+    }
+    params.rlwe().check_chain_level(level)?;
+    if layout.log_slots() >= params.log_n() {
+        let found = layout.slots();
+        return Err(Error::TooManySlots { found, slots: params.max_slots() }.into());
+    }
+    let scale_bits = params.scale_at(Level(0)).log2();
+    let available_bits = params.chain().log2_q(Level(0)) - 1.0;
+    let most = (available_bits - scale_bits).exp2();
+    if let Some(index) = values.values.iter().position(|x| x.abs() >= most) {
+        let needed_bits = values.values[index].abs().log2() + scale_bits;
+        return Err(Error::ValueTooLarge { index, needed_bits, available_bits }.into());
+    }
+    let blocks = par::try_map(0..layout.blocks(), |block| {
+        encrypt(layout.scatter_block(&values.values, block)).map(std::sync::Arc::new)
+    })?;
+    let scale = params.scale_at(level);
+    let (layout, refreshed) = (layout.clone(), std::sync::Arc::default());
+    Ok(Array { layout, level, scale, blocks, padding_is_zero: true, refreshed })
+}
+
+/// Decrypts an array, without its padding.
+///
+/// # Errors
+/// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+pub fn decrypt(
+    decryptor: &Decryptor,
+    params: &Params,
+    array: &Array<ckks::Evaluator>,
+) -> Result<PlainArray> {
+    let encoder = Encoder::new(params);
+    let open =
+        |block: &std::sync::Arc<ckks::Ciphertext>| encoder.decode_real(&decryptor.decrypt(block)?);
+    let slots = par::try_map(&array.blocks, open)?;
+    Ok(PlainArray::new(array.shape(), array.layout.gather(&slots)))
+}
+
+/// The values that a simulated array holds.
+///
+/// # Errors
+/// [`ArrayError::Overflow`] for values that encryption would have lost.
+pub fn simulate_decryption<E: Ops<Ct = sim::Ciphertext>>(array: &Array<E>) -> Result<PlainArray> {
+    let room = array.blocks.iter().map(|block| block.headroom_bits).fold(f64::INFINITY, f64::min);
+    if room < 0.0 {
+        return Err(ArrayError::Overflow { excess_bits: -room });
+    }
+    let real = |block: &std::sync::Arc<sim::Ciphertext>| block.slots.iter().map(|z| z.re).collect();
+    let slots: Vec<Vec<f64>> = array.blocks.iter().map(real).collect();
+    Ok(PlainArray::new(array.shape(), array.layout.gather(&slots)))
+}
+
+impl<E: Ops<Ct = sim::Ciphertext>> Array<E> {
+    /// In simulation: `log2` of the standard deviation of the error of an element that encryption
+    /// would have caused, the largest of any block.
+    #[must_use]
+    pub fn noise_log2(&self) -> f64 {
+        self.blocks.iter().map(|block| block.noise_log2).fold(f64::NEG_INFINITY, f64::max)
+    }
+}

@@ -1,0 +1,444 @@
+//! Sums and products, element by element.
+
+use std::{collections::HashMap, sync::Arc};
+
+use sudare::{
+    circuits::{Complex, Ops, Polynomial, PolynomialPlan},
+    rlwe::Level,
+};
+use sudare_arith::par;
+
+use super::{
+    Array, ArrayError, Engine, Layout, PlainArray, Result,
+    engine::TOGETHER,
+    layout::{PADDING, broadcast_shape, c_strides},
+};
+
+/// Largest magnitude of a whole number that is a factor without a level.
+const MAX_WHOLE: f64 = (1u64 << 31) as f64;
+
+/// Two operands in one layout, block by block.
+struct Pair<E: Ops> {
+    layout: Layout,
+    level: Level,
+    a: Vec<Arc<E::Ct>>,
+    b: Vec<Arc<E::Ct>>,
+    /// For each padded axis, whether `a` and `b` are zero in its padding.
+    zero: Vec<[bool; 2]>,
+}
+
+impl<E: Ops> Pair<E> {
+    fn blocks(&self) -> impl Iterator<Item = (&E::Ct, &E::Ct)> {
+        self.a.iter().zip(&self.b).map(|(a, b)| (&**a, &**b))
+    }
+}
+
+/// Whether an operand is zero in the padding of an axis of the layout of the result.
+fn is_zero_beyond<E: Ops>(own: &Array<E>, axis: usize) -> bool {
+    own.padding_is_zero() && own.layout().shape()[axis] > 1
+}
+
+/// # Elementwise operations
+///
+/// Operands are broadcast as by NumPy. An encrypted one of one element along an axis is read
+/// along it for free; if the fields of two operands clash, one of them is moved first, by
+/// [`Engine::relayout`].
+///
+/// | operation | levels |
+/// |---|---|
+/// | sum, difference, negation, product with a whole number | 0 |
+/// | product, square, product with other plain numbers | 1 |
+/// | power `n` | `ceil(log2(n))` |
+/// | polynomial | its depth, see [`Polynomial::plan`] |
+impl<E: Ops> Engine<'_, E> {
+    /// `a + b`.
+    ///
+    /// # Errors
+    /// [`ArrayError::Shapes`]; [`ArrayError::LevelExhausted`]; what the evaluator refuses.
+    pub fn add(&self, a: &Array<E>, b: &Array<E>) -> Result<Array<E>> {
+        self.sum_of_two("add", a, b, E::add)
+    }
+
+    /// `a - b`.
+    ///
+    /// # Errors
+    /// As [`Engine::add`].
+    pub fn sub(&self, a: &Array<E>, b: &Array<E>) -> Result<Array<E>> {
+        self.sum_of_two("subtract", a, b, E::sub)
+    }
+
+    /// `a b`, element by element.
+    ///
+    /// # Errors
+    /// As [`Engine::add`].
+    pub fn mul(&self, a: &Array<E>, b: &Array<E>) -> Result<Array<E>> {
+        let pair = self.pair("multiply", a, b, 1)?;
+        let products = self.e.mul_rescale_many(&pair.blocks().collect::<Vec<_>>())?;
+        let zero = pair.zero.iter().all(|zero| zero.contains(&true));
+        let blocks = products.into_iter().map(Arc::new).collect();
+        Ok(self.array(pair.layout, Level(pair.level.0 - 1), blocks, zero))
+    }
+
+    /// `a^2`.
+    ///
+    /// # Errors
+    /// As [`Engine::add`].
+    pub fn square(&self, a: &Array<E>) -> Result<Array<E>> {
+        let a = self.ready("square", a, 1)?;
+        let pairs: Vec<_> = a.blocks().iter().map(|a| (&**a, &**a)).collect();
+        let blocks = self.e.mul_rescale_many(&pairs)?.into_iter().map(Arc::new).collect();
+        let level = Level(a.level().0 - 1);
+        Ok(self.array(a.layout().clone(), level, blocks, a.padding_is_zero()))
+    }
+
+    /// `a^n`, `n` at least 1.
+    ///
+    /// # Errors
+    /// [`ArrayError::Argument`] for `n = 0`; as [`Engine::add`].
+    pub fn powi(&self, a: &Array<E>, n: u32) -> Result<Array<E>> {
+        if n == 0 {
+            let problem = "power 0 is 1, whatever is encrypted: take a power from 1 on".into();
+            return Err(ArrayError::Argument { op: "power", problem });
+        }
+        self.power(a, n, &mut HashMap::new())
+    }
+
+    fn power(&self, a: &Array<E>, n: u32, known: &mut HashMap<u32, Array<E>>) -> Result<Array<E>> {
+        if n == 1 {
+            return Ok(a.clone());
+        }
+        if let Some(power) = known.get(&n) {
+            return Ok(power.clone());
+        }
+        let half = n.next_power_of_two() / 2;
+        let first = self.power(a, half, known)?;
+        let power = match n - half {
+            rest if rest == half => self.square(&first)?,
+            rest => self.mul(&first, &self.power(a, rest, known)?)?,
+        };
+        known.insert(n, power.clone());
+        Ok(power)
+    }
+
+    /// `-a`.
+    ///
+    /// # Errors
+    /// What the evaluator refuses.
+    pub fn neg(&self, a: &Array<E>) -> Result<Array<E>> {
+        self.mul_scalar(a, -1.0)
+    }
+
+    /// `a + c`.
+    ///
+    /// # Errors
+    /// [`ArrayError::NotFinite`]; what the evaluator refuses.
+    pub fn add_scalar(&self, a: &Array<E>, c: f64) -> Result<Array<E>> {
+        check_scalar("add", c)?;
+        self.add_where_not_padding(a, c)
+    }
+
+    /// `c a`: without a level for a whole `c` of at most `2^31`.
+    ///
+    /// # Errors
+    /// [`ArrayError::NotFinite`]; as [`Engine::add`].
+    pub fn mul_scalar(&self, a: &Array<E>, c: f64) -> Result<Array<E>> {
+        const OP: &str = "multiply by a number";
+        check_scalar(OP, c)?;
+        let (layout, zero) = (a.layout().clone(), a.padding_is_zero());
+        if c.fract() == 0.0 && c.abs() <= MAX_WHOLE {
+            let one = sudare::ckks::Scale::from_u64(1);
+            let factor = Complex::new(c, 0.0);
+            let blocks = self.each(a.blocks(), |block| self.e.mul_const(block, factor, one))?;
+            return Ok(self.array(layout, a.level(), blocks, zero));
+        }
+        let a = self.ready(OP, a, 1)?;
+        let blocks = self.times_constant(a.level(), a.blocks(), c)?;
+        Ok(self.array(layout, Level(a.level().0 - 1), blocks, zero))
+    }
+
+    /// `a + b` with a plain array.
+    ///
+    /// # Errors
+    /// [`ArrayError::Values`]; [`ArrayError::NotFinite`]; as [`Engine::add`].
+    pub fn add_plain(&self, a: &Array<E>, b: &PlainArray) -> Result<Array<E>> {
+        const OP: &str = "add";
+        b.check(OP)?;
+        if let [c] = b.values[..]
+            && b.shape.len() <= a.shape().len()
+        {
+            return self.add_scalar(a, c);
+        }
+        let (a, layout) = self.stretched(OP, a, &b.shape)?;
+        let padded = (0..layout.ndim()).filter(|&axis| layout.pads(axis));
+        let zero = { padded }.all(|axis| is_zero_beyond(&a, axis));
+        let sources = layout.sources(a.layout());
+        let blocks = self.by_vectors(&layout, b, |members, values| {
+            let values: Vec<_> = values.into_iter().map(|x| Complex::new(x, 0.0)).collect();
+            let sum = |&block: &usize| self.e.add_plain(&a.blocks()[sources[block]], &values);
+            Ok(par::try_map(members, |block| sum(block).map(Arc::new))?)
+        })?;
+        Ok(self.array(layout, a.level(), blocks, zero))
+    }
+
+    /// `a - b` with a plain array.
+    ///
+    /// # Errors
+    /// As [`Engine::add_plain`].
+    pub fn sub_plain(&self, a: &Array<E>, b: &PlainArray) -> Result<Array<E>> {
+        let values = b.values.iter().map(|x| -x).collect();
+        self.add_plain(a, &PlainArray { shape: b.shape.clone(), values })
+    }
+
+    /// `a b` with a plain array, element by element.
+    ///
+    /// # Errors
+    /// As [`Engine::add_plain`].
+    pub fn mul_plain(&self, a: &Array<E>, b: &PlainArray) -> Result<Array<E>> {
+        const OP: &str = "multiply by a plain array";
+        b.check(OP)?;
+        if let [c] = b.values[..]
+            && b.shape.len() <= a.shape().len()
+        {
+            return self.mul_scalar(a, c);
+        }
+        broadcast_shape(OP, a.shape(), &b.shape)?;
+        let (a, layout) = self.stretched(OP, &self.ready(OP, a, 1)?, &b.shape)?;
+        let sources = layout.sources(a.layout());
+        let blocks = self.by_vectors(&layout, b, |members, values| {
+            let of = |&block: &usize| &*a.blocks()[sources[block]];
+            self.times_vector(a.level(), &members.iter().map(of).collect::<Vec<_>>(), &values)
+        })?;
+        Ok(self.array(layout, Level(a.level().0 - 1), blocks, true))
+    }
+
+    /// `p` of every element, which lies in the interval of `p`.
+    ///
+    /// # Errors
+    /// As [`Engine::add`] and [`Polynomial::plan`].
+    pub fn polynomial(&self, a: &Array<E>, p: &Polynomial) -> Result<Array<E>> {
+        const OP: &str = "polynomial";
+        // What padding holds must lie in the interval, too.
+        let dirty = !a.padding_is_zero();
+        let (mut a, plan) = self.polynomial_input(OP, a, u32::from(dirty), p)?;
+        if dirty {
+            a = self.masked(&a, 1.0)?;
+        }
+        let interval = p.interval();
+        let inside = match interval.start <= 0.0 && 0.0 <= interval.end {
+            true => 0.0,
+            false => interval.start / 2.0 + interval.end / 2.0,
+        };
+        if a.layout().is_padded() && inside != 0.0 {
+            a = self.add_in_padding(&a, inside)?;
+        }
+        let mut blocks = Vec::with_capacity(a.blocks().len());
+        for part in a.blocks().chunks(TOGETHER) {
+            let part: Vec<_> = part.iter().map(|block| E::Ct::clone(block)).collect();
+            blocks.extend(plan.run_many(self.e, &part)?.into_iter().map(Arc::new));
+        }
+        let result = self.array(a.layout().clone(), plan.output_level(), blocks, true);
+        match p.evaluate(inside) {
+            value if a.layout().is_padded() && value != 0.0 => self.add_in_padding(&result, -value),
+            _ => Ok(result),
+        }
+    }
+
+    /// The array, bootstrapped if it must be, and the plan of `p` for it `before` levels further down.
+    fn polynomial_input(
+        &self,
+        op: &'static str,
+        a: &Array<E>,
+        before: u32,
+        p: &Polynomial,
+    ) -> Result<(Array<E>, PolynomialPlan)> {
+        let floor = self.lowest_level();
+        let fits = |a: &Array<E>| {
+            let level = a.level().0.checked_sub(before)?;
+            let plan = self.polynomial_plan(Level(level), p);
+            Some(plan).filter(|plan| plan.as_ref().is_ok_and(|p| p.output_level() >= floor))
+        };
+        if let Some(plan) = fits(a) {
+            return Ok((a.clone(), plan?));
+        }
+        // Of degree 2^k at most it takes k levels, and one where its variable is changed.
+        let highest = self.polynomial_plan(self.highest_level(), p)?;
+        let needed = before + highest.depth();
+        let a = self.ready(op, a, needed.max(a.level().0.saturating_sub(floor.0) + 1))?;
+        match fits(&a) {
+            Some(plan) => Ok((a, plan?)),
+            None => {
+                let left = a.level().0.saturating_sub(floor.0);
+                Err(ArrayError::LevelExhausted { op, needed, left })
+            }
+        }
+    }
+
+    /// To the default scale of the level where it ends.
+    fn polynomial_plan(&self, level: Level, p: &Polynomial) -> Result<PolynomialPlan> {
+        let (chain, scale) = (self.e.chain(), self.scale_at(level));
+        let plan = p.plan(chain, level, scale, scale)?;
+        Ok(p.plan(chain, level, scale, self.scale_at(plan.output_level()))?)
+    }
+
+    /// The same with padding that is zero, times `factor`, one level down.
+    pub(super) fn masked(&self, a: &Array<E>, factor: f64) -> Result<Array<E>> {
+        let layout = a.layout();
+        let mut blocks = vec![None; layout.blocks()];
+        for (_, members) in layout.alike(|_| false) {
+            let of = |&block: &usize| &*a.blocks()[block];
+            let own: Vec<_> = members.iter().map(of).collect();
+            let products = self.times_vector(a.level(), &own, &layout.fill(members[0], factor))?;
+            members
+                .iter()
+                .zip(products)
+                .for_each(|(&block, product)| blocks[block] = Some(product));
+        }
+        let blocks = blocks.into_iter().flatten().collect();
+        Ok(self.array(layout.clone(), Level(a.level().0 - 1), blocks, true))
+    }
+
+    /// Adds `c` to every element, and to padding only where that is not zero in any case.
+    fn add_where_not_padding(&self, a: &Array<E>, c: f64) -> Result<Array<E>> {
+        self.add_by_slot(a, c, |padding| if padding { 0.0 } else { c })
+    }
+
+    /// Adds `c` in the padding.
+    fn add_in_padding(&self, a: &Array<E>, c: f64) -> Result<Array<E>> {
+        self.add_by_slot(a, 0.0, |padding| if padding { c } else { 0.0 })
+    }
+
+    /// Adds `value` of whether it is padding to every slot, which is `c` where nothing is or where
+    /// it does not matter.
+    fn add_by_slot(&self, a: &Array<E>, c: f64, value: impl Fn(bool) -> f64) -> Result<Array<E>> {
+        let layout = a.layout();
+        let mut blocks = a.blocks().to_vec();
+        for (key, members) in layout.alike(|_| false) {
+            let plain = key.iter().all(|&last| last == 0) || !a.padding_is_zero();
+            let values: Vec<_> = match plain {
+                true => Vec::new(),
+                false => {
+                    let offsets = layout.offsets(members[0], &vec![0; layout.ndim()]);
+                    let slot = |offset| Complex::new(value(offset == PADDING), 0.0);
+                    offsets.into_iter().map(slot).collect()
+                }
+            };
+            let own: Vec<_> = members.iter().map(|&block| &a.blocks()[block]).collect();
+            let sums = par::try_map(own, |block| match plain {
+                true if c == 0.0 => Ok(Arc::clone(block)),
+                true => self.e.add_const(block, Complex::new(c, 0.0)).map(Arc::new),
+                false => self.e.add_plain(block, &values).map(Arc::new),
+            })?;
+            members.iter().zip(sums).for_each(|(&block, sum)| blocks[block] = sum);
+        }
+        Ok(self.array(layout.clone(), a.level(), blocks, a.padding_is_zero()))
+    }
+
+    fn sum_of_two(
+        &self,
+        op: &'static str,
+        a: &Array<E>,
+        b: &Array<E>,
+        f: impl Fn(&E, &E::Ct, &E::Ct) -> sudare::Result<E::Ct> + Send + Sync,
+    ) -> Result<Array<E>> {
+        let pair = self.pair(op, a, b, 0)?;
+        let sum = |(a, b)| f(self.e, a, b).map(Arc::new);
+        let blocks = par::try_map(pair.blocks(), sum)?;
+        let zero = pair.zero.iter().all(|zero| *zero == [true; 2]);
+        Ok(self.array(pair.layout, pair.level, blocks, zero))
+    }
+
+    /// Brings both to one level and one layout.
+    fn pair(&self, op: &'static str, a: &Array<E>, b: &Array<E>, needed: u32) -> Result<Pair<E>> {
+        let shape = broadcast_shape(op, a.shape(), b.shape())?;
+        let full = |x: &Array<E>| {
+            x.with_layout(x.layout().with_leading_axes(shape.len() - x.shape().len()))
+        };
+        let (mut a, mut b) = (full(a), full(b));
+        let layout = match a.layout().merged(b.layout(), &shape) {
+            Some(layout) => layout,
+            None => {
+                // The one of the higher level has one to lose; of equal ones, the smaller moves.
+                let size = |x: &Array<E>| (core::cmp::Reverse(x.level()), x.blocks().len());
+                let (still, moves) = if size(&a) < size(&b) { (&b, &mut a) } else { (&a, &mut b) };
+                let layout = self.stretched_layout(still.layout(), &shape);
+                let mut target = layout.clone();
+                for axis in 0..shape.len() {
+                    if moves.layout().shape()[axis] == 1 {
+                        target = target.with_axis(axis, 1, Default::default());
+                    }
+                }
+                *moves = self.relayout(&self.ready(op, moves, needed + 1)?, &target)?;
+                layout
+            }
+        };
+        let [a, b] = self.aligned(op, &a, &b, needed)?;
+        let log_slots = layout.log_slots();
+        let [a, b] = [self.widened(&a, log_slots)?, self.widened(&b, log_slots)?];
+        let padded = (0..layout.ndim()).filter(|&axis| layout.pads(axis));
+        let zero =
+            padded.map(|axis| [is_zero_beyond(&a, axis), is_zero_beyond(&b, axis)]).collect();
+        let of = |x: &Array<E>| -> Vec<_> {
+            let sources = layout.sources(x.layout());
+            sources.into_iter().map(|block| Arc::clone(&x.blocks()[block])).collect()
+        };
+        Ok(Pair { level: a.level(), a: of(&a), b: of(&b), zero, layout })
+    }
+
+    /// A layout broadcast to `shape`, new axes above all others.
+    fn stretched_layout(&self, own: &Layout, shape: &[usize]) -> Layout {
+        let mut layout = own.with_leading_axes(shape.len() - own.ndim());
+        for axis in (0..shape.len()).rev() {
+            if layout.shape()[axis] != shape[axis] {
+                layout = layout.stretched(axis, shape[axis], self.log_slots_max());
+            }
+        }
+        layout
+    }
+
+    /// `a` with as many axes and slots as its broadcast with a plain array of shape `other` has,
+    /// and the layout of that.
+    fn stretched(
+        &self,
+        op: &'static str,
+        a: &Array<E>,
+        other: &[usize],
+    ) -> Result<(Array<E>, Layout)> {
+        let shape = broadcast_shape(op, a.shape(), other)?;
+        let layout = self.stretched_layout(a.layout(), &shape);
+        let a = a.with_layout(a.layout().with_leading_axes(shape.len() - a.shape().len()));
+        Ok((self.widened(&a, layout.log_slots())?, layout))
+    }
+
+    /// `f` of the blocks that meet the same values of a plain array, and these, which are 0 in
+    /// the padding.
+    fn by_vectors(
+        &self,
+        layout: &Layout,
+        plain: &PlainArray,
+        f: impl Fn(&[usize], Vec<f64>) -> Result<Vec<Arc<E::Ct>>> + Send + Sync,
+    ) -> Result<Vec<Arc<E::Ct>>> {
+        let leading = layout.ndim() - plain.shape.len();
+        let mut strides = vec![0; leading];
+        let own = c_strides(&plain.shape);
+        strides
+            .extend(own.iter().zip(&plain.shape).map(|(&s, &size)| if size > 1 { s } else { 0 }));
+        let groups = layout.alike(|axis| strides[axis] != 0);
+        let results = par::try_map(groups.values(), |members| {
+            let offsets = layout.offsets(members[0], &strides);
+            let value = |offset| if offset == PADDING { 0.0 } else { plain.values[offset] };
+            f(members, offsets.into_iter().map(value).collect())
+        })?;
+        let mut blocks = vec![None; layout.blocks()];
+        for (members, results) in groups.values().zip(results) {
+            members.iter().zip(results).for_each(|(&block, result)| blocks[block] = Some(result));
+        }
+        Ok(blocks.into_iter().flatten().collect())
+    }
+}
+
+fn check_scalar(op: &'static str, c: f64) -> Result<()> {
+    match c.is_finite() {
+        true => Ok(()),
+        false => Err(ArrayError::NotFinite { op, index: 0, value: c.to_string() }),
+    }
+}

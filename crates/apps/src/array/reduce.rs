@@ -1,0 +1,193 @@
+//! Sums along axes.
+
+use std::sync::Arc;
+
+use sudare::{circuits::Ops, rlwe::Level};
+use sudare_arith::par;
+
+use super::{
+    Array, ArrayError, Engine, Result,
+    layout::{Layout, Tile},
+};
+
+/// # Reductions
+///
+/// Axes of the result that were summed have one element, or are left out unless `keepdims`; no axes
+/// named are all of them.
+///
+/// | operation | levels |
+/// |---|---|
+/// | sum over axes whose fields lie above those of all others | 0 |
+/// | sum over other axes | 1 |
+/// | mean | 1 |
+/// | variance | 3 |
+///
+/// One more is taken first where an axis that is summed has padding that is not zero, unless
+/// the sum has a level for its factor.
+///
+/// Fields above all others are the leading axes of a new array, and all axes that a block
+/// has nothing of but one element.
+impl<E: Ops> Engine<'_, E> {
+    /// The sum over `axes`.
+    ///
+    /// # Errors
+    /// [`ArrayError::Axis`]; [`ArrayError::LevelExhausted`]; what the evaluator refuses.
+    pub fn sum(&self, a: &Array<E>, axes: Option<&[usize]>, keepdims: bool) -> Result<Array<E>> {
+        let reduction = Reduction::new("sum", a, axes)?;
+        self.reduced(a, &reduction, 1.0).map(|sum| reduction.finished(sum, keepdims))
+    }
+
+    /// The mean over `axes`.
+    ///
+    /// # Errors
+    /// As [`Engine::sum`].
+    pub fn mean(&self, a: &Array<E>, axes: Option<&[usize]>, keepdims: bool) -> Result<Array<E>> {
+        let reduction = Reduction::new("mean", a, axes)?;
+        let factor = 1.0 / reduction.count as f64;
+        self.reduced(a, &reduction, factor).map(|sum| reduction.finished(sum, keepdims))
+    }
+
+    /// The variance over `axes`: the sum of squared differences to the mean over their number
+    /// less `ddof`.
+    ///
+    /// # Errors
+    /// [`ArrayError::Argument`] for a `ddof` of that number or more; as [`Engine::sum`].
+    pub fn var(
+        &self,
+        a: &Array<E>,
+        axes: Option<&[usize]>,
+        keepdims: bool,
+        ddof: usize,
+    ) -> Result<Array<E>> {
+        let reduction = Reduction::new("variance", a, axes)?;
+        let count = reduction.count;
+        let Some(freedom) = count.checked_sub(ddof).filter(|&freedom| freedom > 0) else {
+            let problem = format!("{count} values less {ddof} degrees of freedom: none is left");
+            return Err(ArrayError::Argument { op: reduction.op, problem });
+        };
+        let mean = self.reduced(a, &reduction, 1.0 / count as f64)?;
+        let squares = self.square(&self.sub(a, &mean)?)?;
+        let sum = self.reduced(&squares, &reduction, 1.0 / freedom as f64)?;
+        Ok(reduction.finished(sum, keepdims))
+    }
+
+    /// `factor` times the sum, with axes of one element.
+    fn reduced(&self, a: &Array<E>, reduction: &Reduction, factor: f64) -> Result<Array<E>> {
+        let layout = a.layout();
+        let live = |&axis: &usize| layout.shape()[axis] > 1;
+        let summed: Vec<usize> = reduction.axes.iter().copied().filter(live).collect();
+        let kept = (0..layout.ndim()).filter(|axis| !summed.contains(axis));
+        // Summing a field with none below it that is kept reaches over what is above, which has been
+        // summed before, in circles: the sum is in all slots.
+        let above = kept.map(|axis| layout.tile(axis).end()).max().unwrap_or(0);
+        let mut fields: Vec<Tile> = summed.iter().map(|&axis| layout.tile(axis)).collect();
+        fields.retain(|tile| tile.log > 0);
+        fields.sort_by_key(|tile| core::cmp::Reverse(tile.shift));
+        let inner: Vec<Tile> = fields.iter().copied().filter(|tile| tile.shift < above).collect();
+
+        let dirty = !a.padding_is_zero() && summed.iter().any(|&axis| layout.pads(axis));
+        let (masks, scales) = (u32::from(dirty), u32::from(!inner.is_empty()));
+        let scales_alone = u32::from(factor != 1.0 && masks + scales == 0);
+        let mut a = self.ready(reduction.op, a, masks + scales + scales_alone)?;
+        let mut factor = factor;
+        if dirty {
+            let first = if inner.is_empty() { core::mem::replace(&mut factor, 1.0) } else { 1.0 };
+            a = self.masked(&a, first)?;
+        }
+        let target = reduction
+            .axes
+            .iter()
+            .fold(layout.clone(), |layout, &axis| layout.with_axis(axis, 1, Tile::default()));
+        let groups = self.summands(&a, &target);
+        let blocks = par::try_map(groups, |blocks| {
+            let mut sum = self.total(&blocks)?;
+            for field in &fields {
+                sum = Arc::new(self.field_sum(&sum, field.shift, field.log)?);
+            }
+            sudare::Result::Ok(sum)
+        })?;
+        let sum = self.array(target, a.level(), blocks, a.padding_is_zero());
+        if !inner.is_empty() {
+            return self.spread(&sum, &inner, factor);
+        }
+        match factor == 1.0 {
+            true => Ok(sum),
+            false => {
+                let blocks = self.times_constant(sum.level(), sum.blocks(), factor)?;
+                let (layout, level) = (sum.layout().clone(), Level(sum.level().0 - 1));
+                Ok(self.array(layout, level, blocks, sum.padding_is_zero()))
+            }
+        }
+    }
+
+    /// The blocks of `a` that make each block of a layout of one element along some axes.
+    fn summands(&self, a: &Array<E>, target: &Layout) -> Vec<Vec<Arc<E::Ct>>> {
+        let mut groups = vec![Vec::new(); target.blocks()];
+        for (source, block) in a.layout().sources(target).into_iter().zip(a.blocks()) {
+            groups[source].push(Arc::clone(block));
+        }
+        groups
+    }
+
+    /// The sum of one block or more.
+    pub(super) fn total(&self, blocks: &[Arc<E::Ct>]) -> sudare::Result<Arc<E::Ct>> {
+        let mut blocks = blocks.iter().cloned();
+        let none = || sudare::Error::Circuit("sum of blocks: none".into());
+        let first = blocks.next().ok_or_else(none)?;
+        blocks.try_fold(first, |sum, block| self.e.add(&sum, &block).map(Arc::new))
+    }
+
+    /// Slots of index 0 along the fields, times `factor`, in all slots, one level down.
+    pub(super) fn spread(&self, a: &Array<E>, fields: &[Tile], factor: f64) -> Result<Array<E>> {
+        let first = |slot| fields.iter().all(|tile| tile.index(slot) == 0);
+        let slots = 0..a.layout().slots();
+        let mask: Vec<f64> = slots.map(|slot| if first(slot) { factor } else { 0.0 }).collect();
+        let blocks: Vec<_> = a.blocks().iter().map(|block| &**block).collect();
+        let masked = self.times_vector(a.level(), &blocks, &mask)?;
+        let blocks = self.each(&masked, |block| {
+            let mut fields = fields.iter();
+            let copy = |a: &E::Ct, field: &Tile| self.field_copy(a, field.shift, field.log);
+            match fields.next() {
+                None => Ok(block.clone()),
+                Some(field) => fields.try_fold(copy(block, field)?, |a, field| copy(&a, field)),
+            }
+        })?;
+        Ok(self.array(a.layout().clone(), Level(a.level().0 - 1), blocks, a.padding_is_zero()))
+    }
+}
+
+/// Axes that are summed.
+struct Reduction {
+    op: &'static str,
+    axes: Vec<usize>,
+    /// Elements that are summed.
+    count: usize,
+}
+
+impl Reduction {
+    fn new<E: Ops>(op: &'static str, a: &Array<E>, axes: Option<&[usize]>) -> Result<Self> {
+        let ndim = a.shape().len();
+        let axes = axes.map_or_else(|| (0..ndim).collect(), <[usize]>::to_vec);
+        check_axes(op, &axes, ndim)?;
+        let count = axes.iter().map(|&axis| a.shape()[axis]).product();
+        Ok(Self { op, axes, count })
+    }
+
+    fn finished<E: Ops>(&self, sum: Array<E>, keepdims: bool) -> Array<E> {
+        if keepdims {
+            return sum;
+        }
+        let layout = sum.layout().without_axes(|axis| self.axes.contains(&axis));
+        sum.with_layout(layout)
+    }
+}
+
+/// Refuses axes that there are not, or that come twice.
+pub(super) fn check_axes(op: &'static str, axes: &[usize], ndim: usize) -> Result<()> {
+    for (i, &axis) in axes.iter().enumerate() {
+        if axis >= ndim || axes[..i].contains(&axis) {
+            return Err(ArrayError::Axis { op, axis, ndim });
+        }
+    }
+    Ok(())
+}
