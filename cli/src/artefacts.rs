@@ -196,7 +196,7 @@ pub struct Meta {
 }
 
 /// Of the encoding of [`Meta`].
-const META_VERSION: u8 = 1;
+const META_VERSION: u8 = 2;
 
 impl Meta {
     pub fn of(job: Job) -> Self {

@@ -6,7 +6,7 @@
 //! | who | does |
 //! |---|---|
 //! | owner | [`TrainPlan::auto_params`], keys by [`TrainPlan::required_keys`], [`TrainPlan::encrypt`] |
-//! | server | [`TrainPlan::start`], [`TrainPlan::step`] until done, [`TrainPlan::model`] |
+//! | server | [`TrainPlan::start`], [`TrainPlan::step`] until done, each on its [`TrainPlan::batch`], [`TrainPlan::model`] |
 //! | owner | decrypts, [`TrainPlan::decode`] |
 //!
 //! ```
@@ -28,9 +28,9 @@
 //!
 //! // The server holds `keys` and `data` only.
 //! let evaluator = ckks::Evaluator::new(&params, keys)?;
-//! let mut training = plan.start(&evaluator, &data)?;
+//! let mut training = plan.start(&evaluator, &data[plan.batch(0)])?;
 //! while training.iteration < job.spec.iterations {
-//!     plan.step(&evaluator, &data, &mut training)?;
+//!     plan.step(&evaluator, &data[plan.batch(training.iteration)], &mut training)?;
 //! }
 //! let model = plan.model(&training)?;
 //!
@@ -47,5 +47,5 @@ mod refresh;
 mod train;
 
 pub use plan::{Job, TrainPlan};
-pub use reference::{LearningRate, SigmoidApprox, SigmoidDegree, TrainSpec};
+pub use reference::{Batches, LearningRate, SigmoidApprox, SigmoidDegree, TrainSpec};
 pub use train::Training;

@@ -7,6 +7,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use sudare_arith::prng::{Seed, Stream};
 
 /// Longest excerpt of a cell or name that an error message repeats, in characters.
 const MAX_EXCERPT: usize = 40;
@@ -384,6 +385,23 @@ impl Table {
         self.target.as_ref().map(|target| &target.labels[..]).ok_or(TableError::NoTarget)
     }
 
+    /// Brings the rows into an order that only who knows `seed` can tell, each as likely as any
+    /// other: for training in batches, whose order is public.
+    pub fn shuffle(&mut self, seed: &Seed) {
+        let mut stream = Stream::new(seed, "order of rows", 0);
+        let features = self.columns.len();
+        for last in (1..self.rows()).rev() {
+            let other = below(&mut stream, last as u64 + 1) as usize;
+            if other != last {
+                let (head, tail) = self.values.split_at_mut(last * features);
+                head[other * features..][..features].swap_with_slice(&mut tail[..features]);
+            }
+            if let Some(target) = &mut self.target {
+                target.labels.swap(last, other);
+            }
+        }
+    }
+
     /// Checks what training needs beyond a readable table.
     ///
     /// # Errors
@@ -625,6 +643,18 @@ fn header(record: &csv::ByteRecord, line: u64) -> Result<Vec<String>, TableError
     Ok(columns)
 }
 
+/// A number below `end`, which is positive, each equally likely.
+fn below(stream: &mut Stream, end: u64) -> u64 {
+    // The last incomplete run of `end` numbers would favour small ones.
+    let runs = u64::MAX - u64::MAX % end;
+    loop {
+        let number = stream.next_u64();
+        if number < runs {
+            return number % end;
+        }
+    }
+}
+
 fn check_names<'a>(columns: impl Iterator<Item = &'a String>) -> Result<(), TableError> {
     let mut seen = HashMap::new();
     for (index, column) in columns.enumerate() {
@@ -748,6 +778,38 @@ mod tests {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             self.0.read(&mut buffer[..1])
         }
+    }
+
+    /// Rows and labels stay together, all are there, and every place can be any row's.
+    #[test]
+    fn rows_are_shuffled() {
+        let rows = 5;
+        let table = {
+            let values = (0..rows).flat_map(|i| [i as f64, 10.0 * i as f64]).collect();
+            let labels = (0..rows).map(|i| i % 2 == 1).collect();
+            let columns = ["a", "b"].map(String::from).to_vec();
+            Table::new(columns, values, Some(("y".into(), labels))).unwrap()
+        };
+        let mut counts = vec![vec![0; rows]; rows];
+        for k in 0..200 {
+            let mut shuffled = table.clone();
+            let seed = Seed::from_bytes([k; 32]);
+            shuffled.shuffle(&seed);
+            let order: Vec<usize> = shuffled.column(0).map(|x| x as usize).collect();
+            for (place, (&row, x)) in order.iter().zip(shuffled.iter_rows()).enumerate() {
+                assert_eq!(x[1], 10.0 * x[0]);
+                assert_eq!(shuffled.labels().unwrap()[place], row % 2 == 1);
+                counts[place][row] += 1;
+            }
+            let mut sorted = order;
+            sorted.sort_unstable();
+            assert_eq!(sorted, (0..rows).collect::<Vec<_>>());
+            let mut again = table.clone();
+            again.shuffle(&seed);
+            assert_eq!(again, shuffled);
+        }
+        // 40 are expected, with a standard deviation below 6.
+        assert!(counts.iter().flatten().all(|count| (10..=70).contains(count)), "{counts:?}");
     }
 
     #[test]

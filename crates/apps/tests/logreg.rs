@@ -19,6 +19,7 @@ use sudare_apps::{
     metrics,
     table::{Scaling, Table, TableError},
 };
+use sudare_arith::prng::Seed;
 
 fn job(table: &Table, spec: TrainSpec) -> Job {
     Job { rows: table.rows(), features: table.features(), spec }
@@ -43,11 +44,11 @@ fn simulate(plan: &TrainPlan, table: &Table) -> (Vec<f64>, sim::Evaluator, f64) 
     let packed = plan.pack(table).unwrap().map(complex);
     let data: Vec<_> = packed.map(|slots| e.encrypt(&slots, level, scale).unwrap()).collect();
     assert_eq!(data.len(), plan.ciphertexts());
-    let mut training = plan.start(&e, &data).unwrap();
+    let mut training = plan.start(&e, &data[plan.batch(0)]).unwrap();
     while training.iteration < plan.job().spec.iterations {
-        plan.step(&e, &data, &mut training).unwrap();
+        plan.step(&e, &data[plan.batch(training.iteration)], &mut training).unwrap();
     }
-    let refused = plan.step(&e, &data, &mut training);
+    let refused = plan.step(&e, &data[plan.batch(training.iteration)], &mut training);
     assert_eq!(refused, Err(Error::Finished { iterations: plan.job().spec.iterations }));
     let model = plan.model(&training).unwrap();
     let slots: Vec<f64> = e.decrypt(&model).iter().map(|z| z.re).collect();
@@ -79,7 +80,8 @@ impl Parties {
 
     fn finish(&self, data: &[Ciphertext], training: &mut Training) {
         while training.iteration < self.plan.job().spec.iterations {
-            self.plan.step(&self.evaluator, data, training).unwrap();
+            let batch = &data[self.plan.batch(training.iteration)];
+            self.plan.step(&self.evaluator, batch, training).unwrap();
         }
     }
 }
@@ -98,7 +100,12 @@ fn scores(table: &Table, w: &[f64]) -> Vec<f64> {
 
 /// Small primes, for evaluations that need no security.
 fn toy(levels: usize, bits: f64) -> Params {
-    let spec = Spec::uniform(9, bits + 12.0, levels, bits, vec![bits + 13.0]);
+    toy_in(9, levels, bits)
+}
+
+/// The same in any ring.
+fn toy_in(log_n: u32, levels: usize, bits: f64) -> Params {
+    let spec = Spec::uniform(log_n, bits + 12.0, levels, bits, vec![bits + 13.0]);
     Params::new(Spec { insecure: true, ..spec }).unwrap()
 }
 
@@ -129,21 +136,26 @@ fn plans_compute_the_twin_exactly() {
 #[test]
 fn five_iterations_take_nine_levels_of_the_ring_of_dimension_2_14() {
     let limit = max_log2_qp(14, SecretDistribution::UniformTernary, 128.0);
-    for (name, ciphertexts) in [("lbw", 1), ("uis", 3)] {
+    // Groups of rows and pieces of a row.
+    for (name, groups, pieces) in [("lbw", 1_u32, 1_u32), ("uis", 1, 4)] {
         let table = Table::bundled(name).unwrap();
         let plan = planned(&table, TrainSpec::default());
         let params = plan.params();
         assert_eq!((params.log_n(), params.top()), (14, Level(9)));
-        assert_eq!(plan.ciphertexts(), ciphertexts);
+        assert_eq!(plan.ciphertexts() as u32, groups * pieces);
         assert!(params.rlwe().log2_qp(params.top()) <= limit);
         assert!(params.rlwe().security_bits() >= 128.0);
         assert!(plan.required_keys().bytes(params.rlwe()).unwrap() < 300_000_000);
-        // 5 rotations and 4 products for each ciphertext, and 8 rotations for the sum, which is
-        // all that the first two iterations take.
+        // Products before relinearisation: two of each group, and three of each ciphertext, of
+        // which those of a group are relinearised together.
         let (_, e, _) = simulate(&plan, &table);
         let counts = e.counts();
-        assert_eq!(counts.products, 3 * 4 * ciphertexts as u64);
-        assert_eq!(counts.automorphisms, 3 * 5 * ciphertexts as u64 + 4 * 8);
+        assert_eq!(counts.products, u64::from(3 * (groups + 3 * groups * pieces)));
+        // To sum a piece of each group; to sum all periods, which is all that the first two
+        // iterations take; and to turn the pieces of the weights and the sums.
+        let turns = pieces - 1;
+        let rotations = 3 * ((5 - pieces.ilog2()) * groups + turns) + 4 * (8 + turns);
+        assert_eq!(counts.automorphisms, u64::from(rotations));
     }
 }
 
@@ -186,6 +198,48 @@ fn encrypted_training_on_uis_equals_the_twin() {
     encrypted_training_equals_the_twin("uis");
 }
 
+/// Groups of rows in several ciphertexts, in batches of 7 and 6 rows that come again.
+#[test]
+fn encrypted_batches_equal_the_twin() {
+    let mut table = Table::bundled("lbw").unwrap();
+    table.shuffle(&Seed::from_bytes([7; 32]));
+    let spec = TrainSpec {
+        iterations: 6,
+        learning_rate: LearningRate::Constant(1.0),
+        batch: Some(70),
+        ..TrainSpec::default()
+    };
+    let parties = Parties::new(&job(&table, spec), &toy(12, 40.0));
+    let plan = &parties.plan;
+    assert_eq!((plan.batches().count(), plan.batches().most_rows()), (3, 63));
+    let per_batch = plan.batch(0).len();
+    assert!(per_batch > 1);
+    let batches = (0..6).map(|iteration| plan.batch(iteration).start / per_batch);
+    assert_eq!(batches.collect::<Vec<_>>(), [0, 0, 1, 2, 0, 1]);
+    let data = plan.encrypt(&parties.encryptor, &table, |_| ()).unwrap();
+    assert_eq!(data.len(), 3 * per_batch);
+    let mut training = plan.start(&parties.evaluator, &data[plan.batch(0)]).unwrap();
+    parties.finish(&data, &mut training);
+    let expected = clear(&table, &spec);
+    let found = error(&parties.weights(&training), &expected);
+    assert!(found < 2f64.powi(-12), "2^{}", found.log2());
+    // And they are not those of the whole table.
+    let whole = clear(&table, &TrainSpec { batch: None, ..spec });
+    assert!(error(&expected, &whole) > 2f64.powi(-8));
+}
+
+#[test]
+fn batches_that_are_not_looked_at_are_not_encrypted() {
+    let table = Table::bundled("uis").unwrap();
+    let spec = TrainSpec { iterations: 4, batch: Some(50), ..TrainSpec::default() };
+    let plan = TrainPlan::new(&job(&table, spec), &toy(6, 40.0)).unwrap();
+    assert_eq!(plan.batches().count(), 12);
+    assert_eq!(plan.ciphertexts(), 3 * plan.batch(0).len());
+    assert_eq!(plan.batch(3).end, plan.ciphertexts());
+    let (w, ..) = simulate(&plan, &table);
+    assert!(error(&w, &clear(&table, &spec)) < 1e-9);
+}
+
 /// All degrees, several ciphertexts, on a chain that was not made for the job.
 #[test]
 fn any_chain_of_enough_levels_serves() {
@@ -195,6 +249,7 @@ fn any_chain_of_enough_levels_serves() {
             iterations: 4,
             learning_rate: LearningRate::Constant(1.0),
             sigmoid: SigmoidApprox { degree, range: 4.0 },
+            ..TrainSpec::default()
         };
         let plan = TrainPlan::new(&job(&table, spec), &toy(9, 40.0)).unwrap();
         let (w, ..) = simulate(&plan, &table);
@@ -286,7 +341,7 @@ fn any_number_of_iterations_can_be_bootstrapped() {
         (1000, SigmoidDegree::Three, LearningRate::default()),
     ] {
         let sigmoid = SigmoidApprox { degree, range: 12.0 };
-        let spec = TrainSpec { iterations, learning_rate: rate, sigmoid };
+        let spec = TrainSpec { iterations, learning_rate: rate, sigmoid, batch: None };
         let plan = planned(&table, spec);
         assert!(plan.bootstraps(iterations) > 0);
         let (w, ..) = simulate(&plan, &table);
@@ -313,7 +368,7 @@ fn weights_without_room_are_refused() {
     let table = Table::new(vec!["a".into()], values, Some(("y".into(), labels))).unwrap();
     let sigmoid = SigmoidApprox { range: 64.0, ..SigmoidApprox::default() };
     let learning_rate = LearningRate::Constant(15.0);
-    let spec = TrainSpec { iterations: 5, learning_rate, sigmoid };
+    let spec = TrainSpec { iterations: 5, learning_rate, sigmoid, batch: None };
     let parties = Parties::new(&job(&table, spec), &toy(9, 40.0));
     let refused = parties.plan.encrypt(&parties.encryptor, &table, |_| ()).unwrap_err();
     let Error::WeightsTooLarge { found, most } = refused else { panic!("{refused}") };
@@ -340,13 +395,14 @@ fn bootstrapped_training_equals_the_twin_in(table: &Table, spec: TrainSpec, log_
     let plan = &parties.plan;
     assert!(plan.bootstraps(spec.iterations) > 1);
     let data = plan.encrypt(&parties.encryptor, table, |_| ()).unwrap();
-    let mut training = plan.start(&parties.evaluator, &data).unwrap();
+    let mut training = plan.start(&parties.evaluator, &data[plan.batch(0)]).unwrap();
     let mut paused = None;
     while training.iteration < spec.iterations {
         if training.iteration + 2 == spec.iterations {
             paused = Some(training.clone());
         }
-        plan.step(&parties.evaluator, &data, &mut training).unwrap();
+        let batch = &data[plan.batch(training.iteration)];
+        plan.step(&parties.evaluator, batch, &mut training).unwrap();
         let so_far = TrainSpec { iterations: training.iteration, ..spec };
         let found = error(&parties.weights(&training), &clear(table, &so_far));
         assert!(found < 2f64.powi(-10), "{}: 2^{}", training.iteration, found.log2());
@@ -436,7 +492,7 @@ fn what_was_not_planned_is_refused() {
         Err(Error::NotAsPlanned { what, .. }) => what,
         other => panic!("{other:?}"),
     };
-    assert_eq!(planned(plan.start(ev, &[])), "ciphertexts of the table");
+    assert_eq!(planned(plan.start(ev, &[])), "ciphertexts of the batch");
     let low = ev.drop_to(&data[0], Level(1)).unwrap();
     assert_eq!(planned(plan.start(ev, &[low])), "level of the encrypted table");
     let coarse = ev.with_scale(&data[0], sudare::ckks::Scale::from_log2(20.0)).unwrap();
@@ -449,14 +505,14 @@ fn what_was_not_planned_is_refused() {
     let state = training.state.clone();
     assert_eq!(planned(plan.resume(1, state.clone())), "iterations done");
     assert_eq!(planned(plan.resume(5, state.clone())), "iterations done");
-    let short = plan.resume(2, state[..2].to_vec());
+    let short = plan.resume(2, state[..1].to_vec());
     assert_eq!(planned(short), "ciphertexts of the training's state");
     let mut late = plan.resume(3, state.clone()).unwrap();
     let step = plan.step(ev, &data, &mut late).map(|()| late);
     assert_eq!(planned(step), "level of the training's state");
-    let swapped = vec![state[0].clone(), state[2].clone(), state[1].clone()];
-    let mut swapped = plan.resume(2, swapped).unwrap();
-    let step = plan.step(ev, &data, &mut swapped).map(|()| swapped);
+    let coarse = ev.with_scale(&state[1], sudare::ckks::Scale::from_log2(20.0)).unwrap();
+    let mut coarse = plan.resume(2, vec![state[0].clone(), coarse]).unwrap();
+    let step = plan.step(ev, &data, &mut coarse).map(|()| coarse);
     assert_eq!(planned(step), "scale of the training's state");
     let empty = Training::<Ciphertext> { iteration: 2, state: vec![] };
     assert!(matches!(plan.model(&empty), Err(Error::NotAsPlanned { .. })));
@@ -491,6 +547,8 @@ proptest! {
         rate in 0.1..2.0_f64,
         iterations in 1_u32..6,
         degree in prop::sample::select(vec![3_u32, 5, 7]),
+        batch in prop::option::of(1_usize..40),
+        log_n in 6_u32..13,
     ) {
         let rows = values.len() / features;
         let columns = (0..features).map(|i| format!("x{i}")).collect();
@@ -501,8 +559,9 @@ proptest! {
             iterations,
             learning_rate: LearningRate::Constant(rate),
             sigmoid: SigmoidApprox { degree: SigmoidDegree::try_from(degree).unwrap(), range: 6.0 },
+            batch,
         };
-        let plan = TrainPlan::new(&job(&table, spec), &toy(12, 45.0)).unwrap();
+        let plan = TrainPlan::new(&job(&table, spec), &toy_in(log_n, 12, 45.0)).unwrap();
         let (w, ..) = simulate(&plan, &table);
         prop_assert!(error(&w, &clear(&table, &spec)) < 1e-9);
     }

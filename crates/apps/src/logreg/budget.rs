@@ -8,8 +8,8 @@
 //! level l      v: scale s_v       z: scale s_z
 //! l - 1        t = (z . v) / range: s_t = s_v s_z range / q_l       z: s_z', free to choose
 //! l - 2        a = t z: s_a = s_t s_z' / q_(l-1)                    y = t^2: s_y = s_t^2 / q_(l-1)
-//! l - 3        degree 3: a (y + c), whose sum over the m rows is read as the new weights' share
-//!              by a scale m / (gamma c_3 range^3) times as large
+//! l - 3        degree 3: a (y + c) + z / (2 lead), whose sum over the m rows is read as the new
+//!              weights' share by a scale m / (gamma lead) times as large, lead = c_3 range^3
 //! ```
 //!
 //! with one level more for degrees 5 and 7. Errors of `t`, `a` and `y` are independent in each row
@@ -21,7 +21,7 @@
 
 use super::{
     plan::Layout,
-    reference::{SigmoidApprox, Step, TrainError},
+    reference::{Batches, SigmoidApprox, Step, TrainError},
 };
 use core::ops::Range;
 use sudare::ckks::{Chain, Scale};
@@ -139,7 +139,7 @@ pub(super) struct Round {
 pub(super) struct Scales {
     /// Of encrypted rows.
     pub data: Scale,
-    /// Of the sum of all rows when read as the weights after the first iterations.
+    /// Of the sum of the first batch's rows when read as the weights after the first iterations.
     pub start: Scale,
     /// Of the weights that the first round takes.
     pub first: Scale,
@@ -159,6 +159,7 @@ struct Wanted {
 /// What decides about errors and scales of a job in a ring.
 pub(super) struct Budget<'a> {
     pub layout: &'a Layout,
+    pub batches: &'a Batches,
     pub sigmoid: &'a Sigmoid,
     /// One per iteration, at least one.
     pub schedule: &'a [Step],
@@ -176,11 +177,12 @@ pub(super) enum Segments {
 }
 
 impl Budget<'_> {
-    fn rows(&self) -> f64 {
-        self.layout.rows as f64
+    /// Rows of the batch of an iteration, counted from 0.
+    fn rows(&self, iteration: usize) -> f64 {
+        self.batches.rows(self.batches.of(iteration as u32)).len() as f64
     }
 
-    /// The step that makes the weights out of the sum of all rows: the second, if there is one.
+    /// The step that makes the weights out of a sum of rows: the second, if there is one.
     fn first_gamma(&self) -> f64 {
         self.schedule[self.schedule.len().min(2) - 1].gamma
     }
@@ -199,14 +201,14 @@ impl Budget<'_> {
         self.schedule.get(2..).unwrap_or(&[])
     }
 
-    /// `2 m / gamma`: the sum of all rows read at a scale this much larger is `gamma / (2m)` of it.
+    /// `2 m / gamma`: the sum of the rows read at a scale this much larger is `gamma / (2m)` of it.
     fn start_factor(&self) -> f64 {
-        2.0 * self.rows() / self.first_gamma()
+        2.0 * self.rows(1) / self.first_gamma()
     }
 
-    /// Factor on the scale of the sum that makes it the step of `w`.
-    fn read_factor(&self, step: &Step) -> f64 {
-        self.rows() / (step.gamma * self.sigmoid.lead.abs())
+    /// Factor on the scale of the sum of full iteration `k` that makes it the step of `w`.
+    fn read_factor(&self, k: usize) -> f64 {
+        self.rows(k + 2) / (self.full()[k].gamma * self.sigmoid.lead.abs())
     }
 
     /// Whether full iteration `k` is the last.
@@ -221,17 +223,17 @@ impl Budget<'_> {
 
     /// Factor between the scales of the sum of full iteration `k` and the next `v`.
     fn read_of(&self, k: usize) -> f64 {
-        self.read_factor(&self.full()[k]) / self.momentum_factor(k)
+        self.read_factor(k) / self.momentum_factor(k)
     }
 
     /// Growth of independent errors by the sums over a row's slots.
     fn window_bits(&self) -> f64 {
-        (2.0 * self.layout.block as f64).log2() / 2.0
+        (2.0 * self.layout.block() as f64).log2() / 2.0
     }
 
     /// Share of independent errors in the sums over rows.
     fn sum_share(&self) -> f64 {
-        let summands = self.layout.blocks as f64 * self.layout.ciphertexts as f64;
+        let summands = self.layout.blocks as f64 * self.layout.sums() as f64;
         (2.0 * summands).log2() / 2.0 - self.unit_bits()
     }
 
@@ -247,7 +249,8 @@ impl Budget<'_> {
 
     /// Share of an error of a row in the weights, when independent in all rows.
     fn share(&self, gamma: f64, slope: f64) -> f64 {
-        ((gamma * slope / self.rows().sqrt()).log2() - self.unit_bits()).max(-AVERAGING_BITS)
+        let rows = self.batches.most_rows() as f64;
+        ((gamma * slope / rows.sqrt()).log2() - self.unit_bits()).max(-AVERAGING_BITS)
     }
 
     /// Share of the errors of encrypted rows, which are the same in all iterations.
@@ -434,7 +437,7 @@ impl Budget<'_> {
     ) -> (Round, f64) {
         let (top, step) = (self.level(k), self.full()[k]);
         let prime = |below: u32| chain.divisor(Level(top - below));
-        let read = Scale::from_f64(self.read_factor(&step));
+        let read = Scale::from_f64(self.read_factor(k));
         let weights = next * Scale::from_f64(self.momentum_factor(k));
         let t = v * data / prime(0) * Scale::from_f64(self.sigmoid.range);
         let y = t * t / prime(1);
@@ -453,7 +456,6 @@ impl Budget<'_> {
         let lift = rows * prime(0) / data;
         let rounding = Errors::new(self.log_n).rounding;
         let share = self.share(step.gamma, self.sigmoid.size);
-        let start = Scale::from_f64(2.0 * self.rows() / step.gamma);
         let precision_bits = [
             t.log2() - self.window_bits() - rounding - share,
             least([rows, a, y, factor, product].map(Scale::log2)) - rounding - share,
@@ -461,7 +463,7 @@ impl Budget<'_> {
             // Constants are rounded to integers at these scales.
             lift.log2(),
             (weights * last / v).log2(),
-            (weights * last / (data * start)).log2(),
+            (sum / data).log2(),
         ];
         let level = Level(top);
         let (arrival, refresh, last) = ((level, v), false, self.is_last(k));

@@ -1,9 +1,10 @@
 use super::{
     budget::{Budget, Scales, Segments, Sigmoid, rounding_bits},
-    reference::{Step, TrainError, TrainSpec, schedule},
+    reference::{Batches, Step, TrainError, TrainSpec, schedule},
     refresh::{self, Refresh},
 };
 use crate::{Error, Result};
+use core::ops::Range;
 use serde::{Deserialize, Serialize};
 use sudare::{
     circuits::sim,
@@ -38,27 +39,45 @@ pub struct Job {
     pub spec: TrainSpec,
 }
 
-/// How a table lies in ciphertexts: each row begins a block of slots, its `features + 1` entries
-/// first and zeros after them; the number of blocks is a power of two, and those without a row
-/// are 0.
+/// How a batch of rows lies in ciphertexts.
 ///
-/// Blocks are at least twice as long as rows, so that sums over the slots around an entry reach
-/// all entries of its row and none of another.
+/// A row, its `features + 1` entries and zeros after them, is cut into pieces of `width` entries.
+/// Slots are a sequence of blocks twice as long, each with a piece in its first half and zeros in
+/// the second, so that sums over the slots around an entry reach all entries of its piece and
+/// none of another. A group of as many rows as a ciphertext has blocks takes as many ciphertexts
+/// as a row has pieces: block `p` of the `j`-th has piece `p + j`, in a circle, of row `p`.
+///
+/// Weights have their pieces in order, again and again: rotated by `j` blocks they fit the `j`-th
+/// ciphertext of every group, and they are a single ciphertext, however long rows are. With a
+/// single piece, a row is a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
-    pub rows: usize,
     /// Entries of a row with its intercept.
     pub entries: usize,
-    /// Slots of a block: twice the next power of two of `entries`.
-    pub block: usize,
-    /// Blocks of a ciphertext.
+    /// Entries of a piece, a power of two.
+    pub width: usize,
+    /// Pieces of a row and ciphertexts of a group, a power of two.
+    pub pieces: usize,
+    /// Blocks of a ciphertext and rows of a group, a power of two and at least [`Layout::pieces`].
     pub blocks: usize,
-    pub ciphertexts: usize,
+    /// Groups of a batch.
+    pub groups: usize,
 }
 
+/// Key switches in an iteration, as many at so many levels below its first.
+type Switches = [(f64, u32); 3];
+
 impl Layout {
-    fn new(job: &Job, log_n: u32) -> Result<Self> {
-        let (rows, features) = (job.rows, job.features);
+    /// Groups whose products are summed before they are relinearised, at most: what is held in
+    /// memory of each.
+    pub const SUMMED: usize = 8;
+
+    /// Key switches that the other work on a ciphertext of rows takes as long as: two products
+    /// before relinearisation, and a rescaling.
+    const CIPHERTEXT_COST: f64 = 0.5;
+
+    /// The layout of batches of up to `rows` that takes the fewest key switches.
+    fn new(rows: usize, features: usize, log_n: u32, sigmoid: &Sigmoid) -> Result<Self> {
         if rows == 0 || features == 0 {
             return Err(TrainError::Empty.into());
         }
@@ -68,26 +87,91 @@ impl Layout {
             return Err(Error::TooManyFeatures { found: features, log_n, fit });
         }
         let entries = features + 1;
-        let block = 2 * entries.next_power_of_two();
-        let most = slots / block;
-        let blocks = rows.min(most).next_power_of_two();
-        Ok(Self { rows, entries, block, blocks, ciphertexts: rows.div_ceil(blocks) })
+        let padded = entries.next_power_of_two();
+        let mut best = Self::of_width(rows, entries, padded, slots);
+        let widths = core::iter::successors(Some(padded / 2), |width| Some(width / 2));
+        for width in widths.take_while(|&width| width > 0) {
+            let other = Self::of_width(rows, entries, width, slots);
+            if other.cost(sigmoid) < best.cost(sigmoid) {
+                best = other;
+            }
+        }
+        Ok(best)
+    }
+
+    fn of_width(rows: usize, entries: usize, width: usize, slots: usize) -> Self {
+        let pieces = entries.next_power_of_two() / width;
+        let blocks = rows.min(slots / (2 * width)).next_power_of_two().max(pieces);
+        Self { entries, width, pieces, blocks, groups: rows.div_ceil(blocks) }
+    }
+
+    fn cost(&self, sigmoid: &Sigmoid) -> f64 {
+        let switches: f64 = self.key_switches(sigmoid).iter().map(|(count, _)| count).sum();
+        switches + Self::CIPHERTEXT_COST * self.ciphertexts() as f64
+    }
+
+    /// Those of an iteration.
+    fn key_switches(&self, sigmoid: &Sigmoid) -> Switches {
+        let Self { pieces, groups, .. } = *self;
+        let [rows, sums] = [self.row_sums().count(), self.block_sums().count()];
+        // `y^2` of each group, and a second product of each ciphertext.
+        let (squares, products) = match &sigmoid.tail {
+            None => (0, 1),
+            Some(tail) => (usize::from(tail.inner.is_some()), 2),
+        };
+        let turns = (pieces - 1) as f64;
+        let within = (rows + 1 + squares) as f64 * groups as f64;
+        let last = pieces as f64 * self.sums() as f64;
+        [
+            (turns + groups as f64, 0),
+            (within + products as f64 * self.ciphertexts() as f64, 1),
+            (last + turns + sums as f64, sigmoid.levels() - 1),
+        ]
+    }
+
+    /// Slots of a block.
+    pub fn block(&self) -> usize {
+        2 * self.width
+    }
+
+    /// Slots after which weights repeat.
+    pub fn period(&self) -> usize {
+        self.block() * self.pieces
     }
 
     pub fn slots(&self) -> usize {
-        self.block * self.blocks
+        self.block() * self.blocks
     }
 
-    /// Rotations, each followed by a sum with what was rotated, that put the sum of a row into
+    /// Ciphertexts of a batch.
+    pub fn ciphertexts(&self) -> usize {
+        self.groups * self.pieces
+    }
+
+    /// Sums of products of a batch that are relinearised for each piece.
+    pub fn sums(&self) -> usize {
+        self.groups.div_ceil(Self::SUMMED)
+    }
+
+    /// Rotations, each followed by a sum with what was rotated, that put the sum of a piece into
     /// each of its entries.
     pub fn row_sums(&self) -> impl Iterator<Item = i64> {
-        let half = (self.block / 2) as i64;
-        core::iter::once(-half).chain(powers_of_two(1, half))
+        let width = self.width as i64;
+        core::iter::once(-width).chain(powers_of_two(1, width)).take(match self.width {
+            1 => 0,
+            _ => usize::MAX,
+        })
     }
 
-    /// The same, that put the sum of all blocks into each block.
+    /// The same, that put the sum of all periods into each period.
     pub fn block_sums(&self) -> impl Iterator<Item = i64> {
-        powers_of_two(self.block as i64, self.slots() as i64)
+        powers_of_two(self.period() as i64, self.slots() as i64)
+    }
+
+    /// Steps of rotation whose sums turn pieces to every place: 1, 2, 4 … blocks.
+    pub fn turns(&self) -> impl DoubleEndedIterator<Item = i64> {
+        let block = self.block() as i64;
+        (0..self.pieces.ilog2()).map(move |k| block << k)
     }
 }
 
@@ -100,26 +184,33 @@ fn powers_of_two(start: i64, end: i64) -> impl Iterator<Item = i64> {
 /// every scale of the computation. It holds nothing secret.
 ///
 /// Training computes what [`super::reference::train`] does. The first two iterations are a sum of
-/// all rows; each one after takes 3 levels at degree 3 of the sigmoid and 4 at degrees 5 and 7.
+/// rows; each one after takes 3 levels at degree 3 of the sigmoid and 4 at degrees 5 and 7.
 /// When these run out, weights and momentum are bootstrapped, together. Weights must stay below 16
 /// in absolute value, or below the learning rate of the second iteration if that is larger: nobody
 /// can see on the server if they do not, so [`TrainPlan::encrypt`] refuses tables with which they
 /// do not.
 ///
-/// Key switches: `log2(blocks)` for the sum of all rows and as many in each iteration, and
-/// `log2(block) + 4` for each ciphertext and iteration at degree 3, where a block takes the slots
-/// of a row: 2 to 4 times `features + 1`.
+/// A ciphertext holds pieces of rows, and as many ciphertexts as a row has pieces hold a group of
+/// rows. Key switches of an iteration at degree 3: one for each ciphertext; `log2` of the entries of
+/// a piece and 3 for each group; and `3 pieces - 2 + log2(rows / pieces)`, the rows being those of
+/// a group. The length of pieces is the one for which these are fewest: with 197 entries and batches
+/// of 1,024 rows at `N = 2^15` it is 32, and 32 ciphertexts take about a fourth of the key switches
+/// that they take with whole rows.
 ///
 /// Reference: Han, "Bootstrapping Methods for Homomorphic Encryption", Seoul National University,
-/// chapter 6, algorithm 7. Deviations: blocks are twice as long as rows, so that nothing is masked
-/// after sums; constants are absorbed into scales, which with that makes 3 levels an iteration
-/// instead of 5; sums over rows and slots are taken after rescaling, where they are cheaper, at
-/// scales that allow for their errors.
+/// chapter 6, algorithm 7. Deviations: blocks are twice as long as pieces, so that nothing is
+/// masked after sums; pieces of a row are skewed over ciphertexts instead of having a ciphertext
+/// each, so that the weights are one ciphertext instead of one for each piece, which is summed
+/// over rows and bootstrapped by itself; products are summed before they are relinearised;
+/// constants are absorbed into scales, which with the blocks makes 3 levels an iteration instead
+/// of 5; sums over rows and slots are taken after rescaling, where they are cheaper, at scales
+/// that allow for their errors.
 #[derive(Debug, Clone)]
 pub struct TrainPlan {
     pub(super) job: Job,
     pub(super) params: Params,
     pub(super) layout: Layout,
+    pub(super) batches: Batches,
     pub(super) sigmoid: Sigmoid,
     pub(super) scales: Scales,
     /// Of encrypted rows.
@@ -169,13 +260,14 @@ impl TrainPlan {
                 .segments(&schedule, params, largest_weight)?
                 .ok_or_else(|| refuse(2 + top / levels))?
         };
-        let Parts { layout, sigmoid, .. } = parts;
+        let Parts { layout, batches, sigmoid, .. } = parts;
         let keys = KeyRequest::new();
         let params = params.clone();
         let mut plan = Self {
             job: *job,
             params,
             layout,
+            batches,
             sigmoid,
             scales,
             level,
@@ -237,10 +329,26 @@ impl TrainPlan {
         &self.keys
     }
 
-    /// Ciphertexts of the encrypted table.
+    /// How the rows are cut into batches.
+    #[must_use]
+    pub fn batches(&self) -> &Batches {
+        &self.batches
+    }
+
+    /// Ciphertexts of the encrypted table: of those batches that the training looks at.
     #[must_use]
     pub fn ciphertexts(&self) -> usize {
-        self.layout.ciphertexts
+        self.batches.used(self.job.spec.iterations) * self.layout.ciphertexts()
+    }
+
+    /// Which ciphertexts of the encrypted table an iteration looks at, counted from 0 as it is;
+    /// after the last one, those of the last.
+    #[must_use]
+    pub fn batch(&self, iteration: u32) -> Range<usize> {
+        let count = self.layout.ciphertexts();
+        let last = self.job.spec.iterations - 1;
+        let start = self.batches.of(iteration.min(last)) * count;
+        start..start + count
     }
 
     /// Level and scale of the encrypted table.
@@ -276,10 +384,10 @@ impl TrainPlan {
             None => 1,
         };
         let zeros = e.encrypt(&vec![Complex::default(); slots], self.level, self.scales.data)?;
-        let data = vec![zeros; self.layout.ciphertexts.min(2)];
-        let mut training = self.sum_rows(&e, &data)?;
+        let batch = vec![zeros; self.layout.pieces];
+        let mut training = self.sum_rows(&e, &batch)?;
         while training.iteration < self.job.spec.iterations {
-            self.iterate(&e, &data, &mut training)?;
+            self.iterate(&e, &batch, &mut training)?;
         }
         Ok(e.used_keys())
     }
@@ -307,19 +415,22 @@ impl Course {
 struct Parts {
     log_n: u32,
     layout: Layout,
+    batches: Batches,
     sigmoid: Sigmoid,
 }
 
 impl Parts {
     fn new(job: &Job, log_n: u32) -> Result<Self> {
         job.spec.check()?;
-        let (layout, sigmoid) = (Layout::new(job, log_n)?, Sigmoid::new(&job.spec.sigmoid)?);
-        Ok(Self { log_n, layout, sigmoid })
+        let sigmoid = Sigmoid::new(&job.spec.sigmoid)?;
+        let batches = Batches::new(job.rows, &job.spec);
+        let layout = Layout::new(batches.most_rows(), job.features, log_n, &sigmoid)?;
+        Ok(Self { log_n, layout, batches, sigmoid })
     }
 
     fn budget<'a>(&'a self, schedule: &'a [Step], segments: Segments) -> Budget<'a> {
-        let Self { log_n, layout, sigmoid } = self;
-        Budget { layout, sigmoid, schedule, log_n: *log_n, segments }
+        let Self { log_n, layout, batches, sigmoid } = self;
+        Budget { layout, batches, sigmoid, schedule, log_n: *log_n, segments }
     }
 
     /// With bootstrapping that raises to the highest level at which what it leaves of the chain
@@ -357,11 +468,18 @@ impl Parts {
         }
         refused.map_or(Ok(None), Err)
     }
+}
 
-    /// Key switches of an iteration.
-    fn key_switches(&self) -> f64 {
-        let row = f64::from(self.layout.block.ilog2() + 1 + self.sigmoid.levels());
-        row * self.layout.ciphertexts as f64 + f64::from(self.layout.blocks.ilog2())
+impl Parts {
+    /// Key switches of iterations that begin at these levels, with the level of each.
+    fn key_switches(
+        &self,
+        levels: impl Iterator<Item = usize>,
+    ) -> impl Iterator<Item = (f64, usize)> {
+        let switches = self.layout.key_switches(&self.sigmoid);
+        levels.flat_map(move |level| {
+            switches.map(|(count, below)| (count, level.saturating_sub(below as usize)))
+        })
     }
 }
 
@@ -411,13 +529,12 @@ fn propose_levels(parts: &Parts, schedule: &[Step]) -> Option<Proposal> {
         log2_scale: PROPOSED_PRECISION_BITS + f64::from(parts.log_n),
     };
     let (levels, top) = (parts.sigmoid.levels() as usize, budget.depth() as usize);
-    let used = (1..=top).rev().step_by(levels).map(|level| (parts.key_switches(), level));
-    chain.propose(used)
+    chain.propose(parts.key_switches((1..=top).rev().step_by(levels)))
 }
 
 /// With bootstrapping after every so many iterations.
 fn propose_bootstrapping(parts: &Parts, schedule: &[Step], rounds: usize) -> Option<Proposal> {
-    let &Parts { log_n, ref layout, ref sigmoid } = parts;
+    let &Parts { log_n, ref layout, ref sigmoid, .. } = parts;
     let budget = parts.budget(schedule, Segments::One);
     let (segment, weights) = budget.segment_bits(rounds, PROPOSED_PRECISION_BITS);
     let largest = budget.largest_weight();
@@ -433,7 +550,7 @@ fn propose_bootstrapping(parts: &Parts, schedule: &[Step], rounds: usize) -> Opt
     let top = q_bits.len() - 1;
     let switches = f64::from(refresh::key_switches(layout, log_n));
     let bootstraps = core::iter::repeat_n((switches, top), full.div_ceil(rounds) - 1);
-    let rounds = (0..full).map(|k| (parts.key_switches(), above - levels * (k % rounds)));
+    let rounds = parts.key_switches((0..full).map(|k| above - levels * (k % rounds)));
     let chain = PrimeSizes { log_n, q_bits, log2_scale: sizes.log2_scale };
     chain.propose(rounds.chain(bootstraps))
 }

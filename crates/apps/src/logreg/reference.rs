@@ -4,20 +4,24 @@
 //! A model is a weight vector `w` with the intercept first; `sigmoid(w . (1, x))` is the
 //! probability of a true label. Training sees rows `z = y (1, x)` with `y = 1` for a true label
 //! and `y = -1` for a false one, and lowers the mean of `log(1 + exp(-z . w))` by Nesterov's
-//! accelerated gradient over the whole batch of `m` rows. With `w = v = 0` at first, iteration
-//! `t = 0, 1, ...` computes
+//! accelerated gradient over batches of rows, or over all of them. With `w = v = 0` at first,
+//! iteration `t = 0, 1, ...` computes, over the `m` rows of its batch,
 //!
 //! ```text
 //! w' = v + gamma_t / m * sum_i s(z_i . v) z_i      s(a) close to sigmoid(-a)
 //! v' = (1 - eta_t) w' + eta_t w
 //! ```
 //!
-//! The gradient of the loss is `-1/m sum_i sigmoid(-z_i . v) z_i`, hence the plus sign.
+//! The gradient of the loss is `-1/m sum_i sigmoid(-z_i . v) z_i`, hence the plus sign. Batches
+//! come in order, again and again ([`Batches`]): rows should be in no order ([`Table::shuffle`]).
+//!
+//! [`Table::shuffle`]: crate::table::Table::shuffle
 //!
 //! References: Kim, Song, Kim, Lee, Cheon, "Logistic regression model training based on the
 //! approximate homomorphic encryption", BMC Medical Genomics 11(4), 83, 2018; Cheon, Han, Kim,
 //! Kim, Song, "A full RNS variant of approximate homomorphic encryption", SAC 2018, section 5.3.
 
+use core::ops::Range;
 use std::f64::consts::PI;
 
 use serde::{Deserialize, Serialize};
@@ -29,6 +33,9 @@ pub enum TrainError {
     /// No iterations are asked for.
     #[error("found 0 iterations; training needs at least 1")]
     Iterations,
+    /// Batches of no rows are asked for.
+    #[error("found batches of 0 rows; a batch needs at least 1")]
+    Batch,
     /// The learning rate is not a positive finite number.
     #[error("the learning rate is {found}, but it must be positive and finite")]
     LearningRate {
@@ -218,6 +225,9 @@ pub struct TrainSpec {
     pub learning_rate: LearningRate,
     /// Polynomial in place of the sigmoid.
     pub sigmoid: SigmoidApprox,
+    /// Most rows of a batch, at least 1; all of the table if none.
+    #[serde(default)]
+    pub batch: Option<usize>,
 }
 
 /// 5 iterations at the default rate and sigmoid, as in Cheon et al. 2018, table 4.
@@ -227,6 +237,7 @@ impl Default for TrainSpec {
             iterations: 5,
             learning_rate: LearningRate::default(),
             sigmoid: SigmoidApprox::default(),
+            batch: None,
         }
     }
 }
@@ -235,10 +246,14 @@ impl TrainSpec {
     /// Checks that the spec can be trained with.
     ///
     /// # Errors
-    /// [`TrainError::Iterations`], [`TrainError::LearningRate`] or [`TrainError::Range`].
+    /// [`TrainError::Iterations`], [`TrainError::Batch`], [`TrainError::LearningRate`] or
+    /// [`TrainError::Range`].
     pub fn check(&self) -> Result<(), TrainError> {
         if self.iterations == 0 {
             return Err(TrainError::Iterations);
+        }
+        if self.batch == Some(0) {
+            return Err(TrainError::Batch);
         }
         let (LearningRate::Decaying { initial: found } | LearningRate::Constant(found)) =
             self.learning_rate;
@@ -250,6 +265,55 @@ impl TrainSpec {
             return Err(TrainError::Range { found: range });
         }
         Ok(())
+    }
+}
+
+/// How the rows of a table are cut into batches: consecutive rows, as evenly as can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batches {
+    rows: usize,
+    count: usize,
+}
+
+impl Batches {
+    /// As few batches as have no more rows than [`TrainSpec::batch`].
+    #[must_use]
+    pub fn new(rows: usize, spec: &TrainSpec) -> Self {
+        let most = spec.batch.unwrap_or(rows).max(1);
+        Self { rows, count: rows.div_ceil(most).max(1) }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// How many a training of so many iterations looks at.
+    #[must_use]
+    pub fn used(&self, iterations: u32) -> usize {
+        self.count.min(iterations.saturating_sub(1).max(1) as usize)
+    }
+
+    /// The batch of an iteration, both counted from 0: in turn, but for the first iteration, of
+    /// which nothing is left after the second ([`schedule`]) and which takes the same.
+    #[must_use]
+    pub fn of(&self, iteration: u32) -> usize {
+        iteration.saturating_sub(1) as usize % self.count
+    }
+
+    /// The rows of a batch.
+    #[must_use]
+    pub fn rows(&self, batch: usize) -> Range<usize> {
+        let (size, longer) = (self.rows / self.count, self.rows % self.count);
+        let start = batch * size + batch.min(longer);
+        start..start + size + usize::from(batch < longer)
+    }
+
+    /// The most rows of a batch.
+    #[must_use]
+    pub fn most_rows(&self) -> usize {
+        self.rows.div_ceil(self.count)
     }
 }
 
@@ -267,7 +331,8 @@ pub struct Step {
 /// `eta_t = (1 - lambda_t) / lambda_{t+1}` with `lambda_0 = 0` and
 /// `lambda_{t+1} = (1 + sqrt(1 + 4 lambda_t^2)) / 2`, so `eta_0 = 1`, `eta_1 = 0`, and the others
 /// are negative. Because `eta_0 = 1`, `v` is still 0 in the second iteration: all inner products
-/// of the first two iterations are 0, and after these `w = v = gamma_1 / (2 m) sum_i z_i`.
+/// of the first two iterations are 0, and after these `w = v = gamma_1 / (2 m) sum_i z_i`, over
+/// the rows of the second.
 pub fn schedule(spec: &TrainSpec) -> Vec<Step> {
     let mut lambda = 0.0_f64;
     (0..spec.iterations)
@@ -301,7 +366,7 @@ pub fn train_exact<R: AsRef<[f64]>>(z: &[R], spec: &TrainSpec) -> Result<Vec<f64
 pub struct Ranges {
     /// The trained weights.
     pub weights: Vec<f64>,
-    /// Largest `|z_i . v|` over the rows, for the `v` that the iteration starts from. The
+    /// Largest `|z_i . v|` over the rows of the batch, for the `v` that the iteration starts from. The
     /// polynomial is meant for values up to [`SigmoidApprox::range`].
     pub max_abs_inner: Vec<f64>,
     /// Largest entry of `|w|` after the iteration.
@@ -337,11 +402,13 @@ fn descend<R: AsRef<[f64]>>(
     let mut w = vec![0.0; width];
     let mut v = vec![0.0; width];
     let mut gradient = vec![0.0; width];
+    let batches = Batches::new(z.len(), spec);
     let (mut max_abs_inner, mut max_abs_weight, mut max_abs_momentum) = (vec![], vec![], vec![]);
     for (iteration, step) in (0..).zip(schedule(spec)) {
         gradient.fill(0.0);
         let mut largest = 0.0_f64;
-        for row in z {
+        let batch = &z[batches.rows(batches.of(iteration))];
+        for row in batch {
             let row = row.as_ref();
             let inner: f64 = row.iter().zip(&v).map(|(z, v)| z * v).sum();
             largest = largest.max(inner.abs());
@@ -350,7 +417,7 @@ fn descend<R: AsRef<[f64]>>(
                 *sum += slope * z;
             }
         }
-        let gamma = step.gamma / z.len() as f64;
+        let gamma = step.gamma / batch.len() as f64;
         for ((w, v), sum) in w.iter_mut().zip(&mut v).zip(&gradient) {
             let next = *v + gamma * sum;
             *v = (1.0 - step.eta) * next + step.eta * *w;
@@ -720,12 +787,62 @@ mod tests {
         }
     }
 
+    /// Every row is in one batch, batches differ by a row at most, and none is too large.
+    #[test]
+    fn batches_cut_the_rows_evenly() {
+        for rows in 1..60 {
+            for most in 1..70 {
+                let spec = TrainSpec { batch: Some(most), ..TrainSpec::default() };
+                let batches = Batches::new(rows, &spec);
+                let all: Vec<_> = (0..batches.count()).map(|batch| batches.rows(batch)).collect();
+                assert_eq!(
+                    all.iter().cloned().flatten().collect::<Vec<_>>(),
+                    Vec::from_iter(0..rows)
+                );
+                let sizes: Vec<usize> = all.iter().map(ExactSizeIterator::len).collect();
+                let (least, largest) = (sizes.iter().min(), sizes.iter().max());
+                assert!(
+                    largest <= Some(&most) && largest.zip(least).unwrap().0 - least.unwrap() <= 1
+                );
+                assert_eq!(largest, Some(&batches.most_rows()));
+                assert_eq!(batches.count(), rows.div_ceil(most));
+            }
+        }
+        let batches = Batches::new(9, &TrainSpec { batch: Some(3), ..TrainSpec::default() });
+        assert_eq!((0..6).map(|t| batches.of(t)).collect::<Vec<_>>(), [0, 0, 1, 2, 0, 1]);
+        assert_eq!([1, 2, 3, 4, 9].map(|iterations| batches.used(iterations)), [1, 1, 2, 3, 3]);
+        assert_eq!(Batches::new(9, &TrainSpec::default()).rows(0), 0..9);
+    }
+
+    /// With one row a batch, each iteration is a step on that row.
+    #[test]
+    fn batches_are_taken_in_turn() {
+        let z = [[1.0, 0.5], [-1.0, 0.25], [1.0, -0.75]];
+        let spec = TrainSpec {
+            iterations: 5,
+            learning_rate: LearningRate::Constant(0.5),
+            batch: Some(1),
+            ..TrainSpec::default()
+        };
+        let c = spec.sigmoid.coefficients().unwrap();
+        let steps = schedule(&spec);
+        let (mut w, mut v) = ([0.0; 2], [0.0; 2]);
+        for (row, step) in [0, 0, 1, 2, 0].map(|row| z[row]).iter().zip(steps) {
+            let slope = horner(&c, dot(row, &v));
+            let next = [0, 1].map(|j| v[j] + 0.5 * slope * row[j]);
+            v = [0, 1].map(|j| (1.0 - step.eta) * next[j] + step.eta * w[j]);
+            w = next;
+        }
+        assert_close(&train(&z, &spec).unwrap(), &w, 1e-15);
+    }
+
     #[test]
     fn bad_input_is_refused() {
         let z = [[1.0, 0.5], [-1.0, 0.5]];
         let good = TrainSpec::default();
         let rate = |rate| TrainSpec { learning_rate: LearningRate::Constant(rate), ..good };
         assert_eq!(train(&z, &TrainSpec { iterations: 0, ..good }), Err(TrainError::Iterations));
+        assert_eq!(train(&z, &TrainSpec { batch: Some(0), ..good }), Err(TrainError::Batch));
         assert_eq!(train(&z, &rate(0.0)), Err(TrainError::LearningRate { found: 0.0 }));
         assert!(train(&z, &rate(f64::NAN)).is_err());
         for range in [0.0, -1.0, f64::NAN, f64::INFINITY, 257.0] {
@@ -767,7 +884,7 @@ mod tests {
         assert_eq!(
             text,
             "{\"iterations\":5,\"learning_rate\":{\"decaying\":{\"initial\":10.0}},\
-             \"sigmoid\":{\"degree\":7,\"range\":8.0}}"
+             \"sigmoid\":{\"degree\":7,\"range\":8.0},\"batch\":null}"
         );
         assert_eq!(serde_json::from_str::<TrainSpec>(&text).unwrap(), spec);
         let error = serde_json::from_str::<TrainSpec>(&text.replace('7', "4")).unwrap_err();

@@ -1,8 +1,8 @@
 //! Bootstrapping of the weights and the momentum of a training, together.
 //!
-//! Both are a few numbers that repeat in every block of slots, and their second half of a block
-//! is free: side by side they fill one block, and one bootstrapping with as many slots as a
-//! block refreshes them. That also averages errors over all blocks.
+//! Both are a few numbers in one ciphertext that repeat after a period of slots, in blocks whose
+//! second halves are free: side by side they fill one period, and one bootstrapping with as many
+//! slots as a period refreshes them. That also averages errors over all periods.
 
 use super::{budget::split, plan::Layout};
 use sudare::{
@@ -15,7 +15,7 @@ use sudare::{
 };
 
 /// `-log2` of the error of one slot that proposed primes allow, for weights of 1. The average
-/// over blocks is smaller.
+/// over periods is smaller.
 const PRECISION_BITS: f64 = 15.0;
 
 /// Layers of a factor of the maps between slots and coefficients: fewer levels are worth more
@@ -45,6 +45,7 @@ const REDUCTION_LOSS_BITS: f64 = 9.0;
 #[derive(Debug, Clone)]
 pub(super) struct Refresh {
     plan: BootstrapPlan,
+    /// `log2` of the slots of a period.
     log_slots: u32,
     /// Slots of half a block.
     half: usize,
@@ -66,7 +67,7 @@ fn spec(layout: &Layout) -> BootstrapSpec {
         correction: false,
         refinement: None,
     };
-    factor.with_log_slots(layout.block.ilog2())
+    factor.with_log_slots(layout.period().ilog2())
 }
 
 /// Sizes of primes, and the default scale, for bootstrapping around the levels of a segment.
@@ -75,7 +76,7 @@ pub(super) struct Sizes {
     pub low: Vec<Vec<f64>>,
     /// Above the levels of a segment.
     pub high: Vec<Vec<f64>>,
-    /// Of the refreshed block.
+    /// Of the refreshed period.
     pub log2_scale: f64,
 }
 
@@ -83,7 +84,7 @@ impl Sizes {
     /// For weights of this scale, of at most `largest`, in the ring of dimension `2^log_n`;
     /// `rounding` is `log2` of what rescaling adds to a slot.
     pub fn new(layout: &Layout, log_n: u32, rounding: f64, weights: f64, largest: f64) -> Self {
-        let factors = layout.block.ilog2().div_ceil(LAYERS) as usize;
+        let factors = layout.period().ilog2().div_ceil(LAYERS) as usize;
         let log2_scale = weights + largest.log2();
         let needed = PRECISION_BITS + largest.log2();
         // In coefficients, rounding is smaller than in slots by the root of the dimension.
@@ -102,7 +103,7 @@ impl Sizes {
 /// Key switches of a bootstrapping, about: those of the projection, of baby and giant steps, and
 /// of the reduction.
 pub(super) fn key_switches(layout: &Layout, log_n: u32) -> u32 {
-    let log_slots = layout.block.ilog2();
+    let log_slots = layout.period().ilog2();
     log_n.saturating_sub(1 + log_slots) + 12 * log_slots.div_ceil(LAYERS) + 14
 }
 
@@ -115,7 +116,7 @@ impl Refresh {
         largest: f64,
     ) -> sudare::Result<Self> {
         let spec = spec(layout);
-        let (log_slots, half) = (spec.log_slots, layout.block / 2);
+        let (log_slots, half) = (spec.log_slots, layout.width);
         let plan = spec.plan(params, top)?;
         let largest = Scale::from_f64(largest);
         let scale = params.scale_at(plan.output_level()) / largest;
@@ -156,24 +157,23 @@ impl Refresh {
         log_slots: u32,
     ) -> sudare::Result<[E::Ct; 2]> {
         let half = self.half as i64;
-        let momentum = self.masked(e, v, 0)?;
-        let weights = self.masked(e, &e.rotate(w, -half)?, self.half)?;
-        let block = e.add(&momentum, &weights)?;
-        let refreshed = self.plan.prepare(e)?.run(e, &block)?;
+        let momentum = self.masked(e, v, false)?;
+        let weights = self.masked(e, &e.rotate(w, -half)?, true)?;
+        let period = e.add(&momentum, &weights)?;
+        let refreshed = self.plan.prepare(e)?.run(e, &period)?;
         let v = e.with_log_slots(&e.with_scale(&refreshed, self.scale)?, log_slots)?;
-        Ok([e.rotate(&v, -half)?, v])
+        Ok([e.rotate(&v, half)?, v])
     }
 
-    /// As many slots of each block as half of it has from `start`, as parts of the largest
-    /// weight, at the level and scale that a bootstrapping takes.
-    fn masked<E: Ops>(&self, e: &E, a: &E::Ct, start: usize) -> sudare::Result<E::Ct> {
+    /// The first or the second halves of blocks, as parts of the largest weight, at the level and
+    /// scale that a bootstrapping takes.
+    fn masked<E: Ops>(&self, e: &E, a: &E::Ct, second: bool) -> sudare::Result<E::Ct> {
         let level = Level(self.plan.input_level().0 + 1);
         let mut a = e.with_log_slots(a, self.log_slots)?;
         a = e.with_scale(&a, e.scale(&a) * self.largest)?;
-        let kept = start..start + self.half;
-        let entry = |slot| if kept.contains(&slot) { 1.0 } else { 0.0 };
-        let mask = (0..2 * self.half).map(|slot| Complex::new(entry(slot), 0.0)).collect();
-        let mask = LinearTransform::new(self.log_slots, [(0, mask)].into())?;
+        let entry = |slot| if (slot / self.half) % 2 == usize::from(second) { 1.0 } else { 0.0 };
+        let mask = (0..1usize << self.log_slots).map(|slot| Complex::new(entry(slot), 0.0));
+        let mask = LinearTransform::new(self.log_slots, [(0, mask.collect())].into())?;
         let (from, to) = (e.scale(&a), self.plan.input_scale());
         let mask = e.prepare(&mask.plan(e.log_n(), e.chain(), level, from, to)?)?;
         let masked = e.transform(&a, &mask)?;

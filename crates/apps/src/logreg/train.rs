@@ -11,7 +11,7 @@ use core::fmt::Display;
 use std::borrow::Cow;
 use sudare::{
     circuits::Ops,
-    ckks::{Ciphertext, Complex, Encoder, Encryptor, Scale},
+    ckks::{Ciphertext, Complex, Encoder, Encryptor, ProductSum, Scale},
     rlwe::Level,
 };
 use sudare_arith::par;
@@ -21,72 +21,67 @@ use sudare_arith::par;
 pub struct Training<C = Ciphertext> {
     /// Iterations done.
     pub iteration: u32,
-    /// The encrypted weights `w`; and, unless it is finished, `v` and the sum of all rows.
+    /// The encrypted weights `w` and, unless it is finished, `v`.
     pub state: Vec<C>,
 }
 
 impl TrainPlan {
     /// The slots of each ciphertext: the rows `z = y (1, x)` of the table, scaled by
-    /// [`Scaling::max_abs`], each at the start of its block.
+    /// [`Scaling::max_abs`], batch after batch.
     ///
     /// # Errors
     /// [`Error::TableShape`] if the table has not the planned shape; [`Error::Table`] if it has no
     /// target.
     pub fn pack(&self, table: &Table) -> Result<impl Iterator<Item = Vec<f64>> + use<>> {
-        let (rows, features) = (table.rows(), table.features());
-        if (rows, features) != (self.job.rows, self.job.features) {
-            let (needed_rows, needed_features) = (self.job.rows, self.job.features);
-            return Err(Error::TableShape { rows, features, needed_rows, needed_features });
-        }
-        let z = Scaling::max_abs(table).signed_rows(table)?;
-        let layout = self.layout;
-        Ok((0..layout.ciphertexts).map(move |i| {
-            let mut slots = vec![0.0; layout.slots()];
-            let rows = z.iter().skip(i * layout.blocks);
-            for (block, row) in slots.chunks_exact_mut(layout.block).zip(rows) {
-                block[..row.len()].copy_from_slice(row);
-            }
-            slots
-        }))
+        Ok(self.packed(self.signed_rows(table)?))
     }
 
-    /// Encrypts a table for its owner. `progress` is told the number of ciphertexts made.
+    /// Encrypts a table for its owner, a ciphertext each time that the next one is asked for.
+    /// Batches are of rows as they come: [`Table::shuffle`] them first if there are several.
     ///
     /// # Errors
     /// As [`TrainPlan::pack`]; [`Error::WeightsTooLarge`] if training on this table would exceed
     /// what the plan allows, as training in the clear finds out; [`Error::Train`] if that
-    /// diverges; [`Error::Engine`] if the encryptor has other parameters.
+    /// diverges. Of a ciphertext, [`Error::Engine`] if the encryptor has other parameters.
+    pub fn encryptions<'a>(
+        &'a self,
+        encryptor: &'a Encryptor,
+        table: &Table,
+    ) -> Result<impl Iterator<Item = Result<Ciphertext>> + use<'a>> {
+        let rows = self.signed_rows(table)?;
+        self.check_weights(&rows)?;
+        let encoder = Encoder::new(&self.params);
+        Ok(self.packed(rows).map(move |slots| {
+            let plain = encoder.encode_real(&slots, self.level, self.scales.data)?;
+            Ok(encryptor.encrypt(&plain)?)
+        }))
+    }
+
+    /// All of [`TrainPlan::encryptions`]. `progress` is told the number of ciphertexts made.
+    ///
+    /// # Errors
+    /// As [`TrainPlan::encryptions`].
     pub fn encrypt(
         &self,
         encryptor: &Encryptor,
         table: &Table,
         progress: impl Fn(usize),
     ) -> Result<Vec<Ciphertext>> {
-        let packed = self.pack(table)?;
-        self.check_weights(table)?;
-        let encoder = Encoder::new(&self.params);
-        packed
-            .enumerate()
-            .map(|(i, slots)| {
-                let plain = encoder.encode_real(&slots, self.level, self.scales.data)?;
-                let ciphertext = encryptor.encrypt(&plain)?;
-                progress(i + 1);
-                Ok(ciphertext)
-            })
-            .collect()
+        let ciphertexts = self.encryptions(encryptor, table)?.enumerate();
+        ciphertexts.map(|(i, made)| made.inspect(|_| progress(i + 1))).collect()
     }
 
-    /// Begins to train on encrypted rows. The first two iterations, which need no product, are
-    /// then done already.
+    /// Begins to train on the first batch of encrypted rows, [`TrainPlan::batch`]`(0)`. The first
+    /// two iterations, which need no product, are then done already.
     ///
     /// Works on any evaluator with the plan's chain, the simulator included.
     ///
     /// # Errors
     /// [`Error::NotAsPlanned`] for other ciphertexts or another chain than planned;
     /// [`Error::Engine`] for a missing key.
-    pub fn start<E: Ops>(&self, ev: &E, data: &[E::Ct]) -> Result<Training<E::Ct>> {
-        self.check_data(ev, data)?;
-        self.sum_rows(ev, data)
+    pub fn start<E: Ops>(&self, ev: &E, batch: &[E::Ct]) -> Result<Training<E::Ct>> {
+        self.check_batch(ev, batch)?;
+        self.sum_rows(ev, batch)
     }
 
     /// A training as it was after `iteration` iterations, with the state it had then.
@@ -106,19 +101,19 @@ impl TrainPlan {
         Ok(Training { iteration, state })
     }
 
-    /// Does one iteration.
+    /// Does one iteration, on the ciphertexts [`TrainPlan::batch`]`(t.iteration)` of the table.
     ///
     /// # Errors
     /// [`Error::Finished`] if none is left, and then nothing is changed; else as
     /// [`TrainPlan::start`].
-    pub fn step<E: Ops>(&self, ev: &E, data: &[E::Ct], t: &mut Training<E::Ct>) -> Result<()> {
-        self.check_data(ev, data)?;
+    pub fn step<E: Ops>(&self, ev: &E, batch: &[E::Ct], t: &mut Training<E::Ct>) -> Result<()> {
+        self.check_batch(ev, batch)?;
         self.check_state(ev, t)?;
-        self.iterate(ev, data, t)
+        self.iterate(ev, batch, t)
     }
 
-    /// The encrypted weights: each block of slots begins with the intercept and the weights of the
-    /// features in order. Those of an unfinished training are the weights so far.
+    /// The encrypted weights, as [`TrainPlan::decode`] reads them. Those of an unfinished training
+    /// are the weights so far.
     ///
     /// # Errors
     /// [`Error::NotAsPlanned`] if the state is empty.
@@ -130,48 +125,71 @@ impl TrainPlan {
 
     /// The weights, intercept first, in the slots of a decrypted model: for features divided by
     /// the divisors of [`Scaling::max_abs`] of the table, as [`super::reference::train`] returns
-    /// them. Blocks hold the same weights with errors of their own, so their mean is taken.
+    /// them. Periods hold the same weights with errors of their own, so their mean is taken.
     #[must_use]
     pub fn decode(&self, plaintext_slots: &[f64]) -> Vec<f64> {
-        let Layout { entries, block, .. } = self.layout;
+        let Layout { entries, width, .. } = self.layout;
         let mean = |entry| {
-            let copies = plaintext_slots.iter().skip(entry).step_by(block);
+            let slot = entry / width * self.layout.block() + entry % width;
+            let copies = plaintext_slots.iter().skip(slot).step_by(self.layout.period());
             copies.clone().sum::<f64>() / copies.count() as f64
         };
         (0..entries.min(plaintext_slots.len())).map(mean).collect()
     }
 
-    /// The sum of all rows, read as the weights after one or two iterations.
-    pub(super) fn sum_rows<E: Ops>(&self, e: &E, data: &[E::Ct]) -> Result<Training<E::Ct>> {
-        let Some((first, rest)) = data.split_first() else {
-            return Err(not_as_planned("encrypted rows", 0, self.layout.ciphertexts));
-        };
-        let mut sum = first.clone();
-        for ciphertext in rest {
-            sum = e.add(&sum, ciphertext)?;
+    /// The rows of a table of the planned shape.
+    fn signed_rows(&self, table: &Table) -> Result<Vec<Vec<f64>>> {
+        let (rows, features) = (table.rows(), table.features());
+        if (rows, features) != (self.job.rows, self.job.features) {
+            let (needed_rows, needed_features) = (self.job.rows, self.job.features);
+            return Err(Error::TableShape { rows, features, needed_rows, needed_features });
         }
-        let sum = add_rotations(e, sum, self.layout.block_sums())?;
+        Ok(Scaling::max_abs(table).signed_rows(table)?)
+    }
+
+    /// The slots of each ciphertext.
+    fn packed(&self, z: Vec<Vec<f64>>) -> impl Iterator<Item = Vec<f64>> + use<> {
+        let (layout, batches) = (self.layout, self.batches);
+        let Layout { width, pieces, blocks, groups, .. } = layout;
+        let used = batches.used(self.job.spec.iterations);
+        (0..used * layout.ciphertexts()).map(move |i| {
+            let (batch, group, turn) = (i / pieces / groups, i / pieces % groups, i % pieces);
+            let mut slots = vec![0.0; layout.slots()];
+            let rows = z[batches.rows(batch)].iter().skip(group * blocks);
+            for (p, (block, row)) in slots.chunks_exact_mut(layout.block()).zip(rows).enumerate() {
+                if let Some(piece) = row.chunks(width).nth((p + turn) % pieces) {
+                    block[..piece.len()].copy_from_slice(piece);
+                }
+            }
+            slots
+        })
+    }
+
+    /// The sum of the rows of the first batch, read as the weights after one or two iterations.
+    pub(super) fn sum_rows<E: Ops>(&self, e: &E, batch: &[E::Ct]) -> Result<Training<E::Ct>> {
+        let sums = (0..self.layout.pieces).map(|turn| {
+            let mut same_turn = batch.iter().skip(turn).step_by(self.layout.pieces);
+            let first = same_turn.next().ok_or_else(|| self.no_rows())?.clone();
+            Ok(same_turn.try_fold(first, |sum, next| e.add(&sum, next))?)
+        });
+        let sum = self.total(e, sums.collect::<Result<_>>()?)?;
         let mut weights = e.with_scale(&sum, self.scales.start)?;
         if let Some(refresh) = &self.refresh {
             let (level, scale) = (refresh.output_level(), self.scales.first);
             weights = combine(e, [(&weights, 1.0)], level, scale)?;
         }
         let iteration = self.job.spec.iterations.min(2);
-        let state = match self.state_len(iteration) {
-            1 => vec![weights],
-            _ => vec![weights.clone(), weights, sum],
-        };
-        Ok(Training { iteration, state })
+        Ok(Training { iteration, state: vec![weights; self.state_len(iteration)] })
     }
 
     pub(super) fn iterate<E: Ops>(
         &self,
         e: &E,
-        data: &[E::Ct],
+        batch: &[E::Ct],
         t: &mut Training<E::Ct>,
     ) -> Result<()> {
         let iterations = self.job.spec.iterations;
-        let (Some(round), [w, v, rows]) = (self.round(t.iteration), &t.state[..]) else {
+        let (Some(round), [w, v]) = (self.round(t.iteration), &t.state[..]) else {
             return Err(Error::Finished { iterations });
         };
         let refreshed = match &self.refresh {
@@ -181,16 +199,14 @@ impl TrainPlan {
             _ => None,
         };
         let [w, v] = refreshed.as_ref().map_or([w, v], |[w, v]| [w, v]);
-        let slope = self.slope_sum(e, round, data, v)?;
+        let slope = self.slope_sum(e, round, batch, v)?;
         let weights_scale = e.scale(&slope) * round.read;
         let slope = e.with_scale(&slope, weights_scale)?;
         let (level, eta) = (e.level(&slope), round.step.eta);
 
-        // w' = v + gamma/(2m) sum of rows + the part with powers of the inner products.
-        let half = round.step.gamma / (2.0 * self.job.rows as f64);
-        let rest = combine(e, [(v, 1.0), (rows, half)], level, weights_scale)?;
-        let next =
-            if self.sigmoid.lead < 0.0 { e.sub(&rest, &slope)? } else { e.add(&rest, &slope)? };
+        // w' = v + the part with the sigmoids of the inner products.
+        let v = combine(e, [(v, 1.0)], level, weights_scale)?;
+        let next = if self.sigmoid.lead < 0.0 { e.sub(&v, &slope)? } else { e.add(&v, &slope)? };
         let state = if round.last {
             vec![next]
         } else {
@@ -198,7 +214,7 @@ impl TrainPlan {
             let factor = Scale::from_f64(1.0 - eta);
             let ahead = e.with_scale(&next, weights_scale / factor)?;
             let behind = combine(e, [(w, eta)], level, weights_scale / factor)?;
-            vec![next, e.add(&ahead, &behind)?, rows.clone()]
+            vec![next, e.add(&ahead, &behind)?]
         };
         *t = Training { iteration: t.iteration + 1, state };
         Ok(())
@@ -210,60 +226,105 @@ impl TrainPlan {
     }
 
     fn state_len(&self, iteration: u32) -> usize {
-        if iteration < self.job.spec.iterations { 3 } else { 1 }
+        if iteration < self.job.spec.iterations { 2 } else { 1 }
     }
 
-    /// `1/|lead| sum_i (s(z_i . v) - 1/2) z_i` in every block, up to a sign, where `s` is the
-    /// sigmoid's polynomial and `lead` its first coefficient.
-    fn slope_sum<E: Ops>(&self, e: &E, round: &Round, data: &[E::Ct], v: &E::Ct) -> Result<E::Ct> {
-        let mut sum: Option<E::Ct> = None;
-        // As many at a time as there are threads, for the memory of no more.
-        for part in data.chunks(par::threads()) {
-            for slope in par::try_map(part, |rows| self.slope(e, round, rows, v))? {
-                sum = Some(match sum {
-                    Some(sum) => e.add(&sum, &slope)?,
-                    None => slope,
-                });
-            }
+    /// `1/|lead| sum_i s(z_i . v) z_i` in the pieces of every period, up to a sign, where `s` is
+    /// the sigmoid's polynomial and `lead` its first coefficient.
+    fn slope_sum<E: Ops>(&self, e: &E, round: &Round, batch: &[E::Ct], v: &E::Ct) -> Result<E::Ct> {
+        let mut turned = vec![v.clone()];
+        for step in self.layout.turns() {
+            let further = par::try_map(&turned, |v| e.rotate(v, step))?;
+            turned.extend(further);
         }
-        let sum =
-            sum.ok_or_else(|| not_as_planned("encrypted rows", 0, self.layout.ciphertexts))?;
-        Ok(add_rotations(e, sum, self.layout.block_sums())?)
+        let pieces = self.layout.pieces;
+        let mut sums: Option<Vec<E::Ct>> = None;
+        for part in batch.chunks(Layout::SUMMED * pieces) {
+            let groups: Vec<&[E::Ct]> = part.chunks(pieces).collect();
+            let slopes = par::try_map(&groups, |rows| self.slopes(e, round, rows, &turned))?;
+            let next = par::try_map(0..pieces, |turn| {
+                let products: Vec<_> = slopes.iter().map(|slope| slope.product(turn)).collect();
+                let Some(&(a, b)) = products.first() else { return Err(no_groups()) };
+                let (level, scale) = (e.level(a).min(e.level(b)), e.scale(a) * e.scale(b));
+                // What the sigmoid's polynomial has beside the product: 1/2 and, at higher
+                // degrees, another power.
+                let halves = groups.iter().map(|rows| (&rows[turn], 0.5 / self.sigmoid.lead));
+                let tails = self
+                    .sigmoid
+                    .tail
+                    .iter()
+                    .flat_map(|tail| slopes.iter().map(|slope| (&slope.rows[turn], tail.rest)));
+                let low: Vec<_> = halves
+                    .chain(tails)
+                    .map(|(a, c)| Ok((at(e, a, level)?, c)))
+                    .collect::<sudare::Result<_>>()?;
+                let terms: Vec<_> =
+                    low.iter().map(|(a, c)| (a.as_ref(), *c, scale / e.scale(a))).collect();
+                let addend = e.mul_const_sum(&terms)?;
+                e.mul_sum_rescale(&ProductSum { products, addend: Some(&addend) })
+            })?;
+            sums = Some(match sums {
+                Some(sums) => sums
+                    .iter()
+                    .zip(&next)
+                    .map(|(a, b)| e.add(a, b))
+                    .collect::<sudare::Result<_>>()?,
+                None => next,
+            });
+        }
+        self.total(e, sums.ok_or_else(|| self.no_rows())?)
     }
 
-    /// The summand of [`TrainPlan::slope_sum`] for each row of a ciphertext, in the row's block.
-    fn slope<E: Ops>(
+    /// What [`TrainPlan::slope_sum`] sums, for the rows of a group, each in its block.
+    fn slopes<E: Ops>(
         &self,
         e: &E,
         round: &Round,
-        rows: &E::Ct,
-        v: &E::Ct,
-    ) -> sudare::Result<E::Ct> {
-        let rows = at(e, rows, round.level)?;
-        // Slots beyond a row's entries get sums of a part of them, and are cleared by the zeros
+        rows: &[E::Ct],
+        turned: &[E::Ct],
+    ) -> sudare::Result<Slopes<E::Ct>> {
+        let rows: Vec<Cow<'_, E::Ct>> =
+            rows.iter().map(|a| at(e, a, round.level)).collect::<sudare::Result<_>>()?;
+        let products = rows.iter().map(AsRef::as_ref).zip(turned).collect();
+        let inner = e.mul_sum_rescale(&ProductSum { products, addend: None })?;
+        // Slots beyond a piece's entries get sums of a part of them, and are cleared by the zeros
         // that they are multiplied with.
-        let inner = add_rotations(e, e.mul_rescale(&rows, v)?, self.layout.row_sums())?;
+        let inner = add_rotations(e, inner, self.layout.row_sums())?;
         let t = e.with_scale(&inner, e.scale(&inner) * Scale::from_f64(self.sigmoid.range))?;
-        let mut lifted = e.mul_const(&rows, real(1.0), round.lift)?;
-        e.rescale_assign(&mut lifted)?;
-        let a = e.mul_rescale(&t, &lifted)?;
         let y = e.mul_rescale(&t, &t)?;
         let shifted = e.add_const(&y, real(self.sigmoid.shift))?;
-        let product = e.mul_rescale(&a, &shifted)?;
-        let Some(tail) = &self.sigmoid.tail else { return Ok(product) };
+        let a = par::try_map(&rows, |rows| {
+            let mut lifted = e.mul_const(rows, real(1.0), round.lift)?;
+            e.rescale_assign(&mut lifted)?;
+            e.mul_rescale(&t, &lifted)
+        })?;
+        let Some(tail) = &self.sigmoid.tail else {
+            return Ok(Slopes { rows: a, products: None, factor: shifted });
+        };
+        let products = par::try_map(&a, |a| e.mul_rescale(a, &shifted))?;
         let factor = match tail.inner {
             Some(inner) => e.add_const(&e.mul_rescale(&y, &y)?, real(inner))?,
-            None => at(e, &y, e.level(&product))?.into_owned(),
+            None => y,
         };
-        let mut slope = e.mul(&product, &factor)?;
-        let a = at(e, &a, e.level(&slope))?;
-        let rest = e.mul_const(&a, real(tail.rest), e.scale(&slope) / e.scale(&a))?;
-        slope = e.add(&slope, &rest)?;
-        e.rescale_assign(&mut slope)?;
-        Ok(slope)
+        Ok(Slopes { rows: a, products: Some(products), factor })
     }
 
-    fn check_data<E: Ops>(&self, e: &E, data: &[E::Ct]) -> Result<()> {
+    /// The sum over all rows of each piece, in every period, of the sums over groups.
+    fn total<E: Ops>(&self, e: &E, mut sums: Vec<E::Ct>) -> Result<E::Ct> {
+        for step in self.layout.turns().rev() {
+            let back = sums.split_off(sums.len() / 2);
+            let pairs: Vec<_> = sums.iter().zip(&back).collect();
+            sums = par::try_map(&pairs, |(a, b)| e.add(a, &e.rotate(b, -step)?))?;
+        }
+        let sum = sums.into_iter().next().ok_or_else(|| self.no_rows())?;
+        Ok(add_rotations(e, sum, self.layout.block_sums())?)
+    }
+
+    fn no_rows(&self) -> Error {
+        not_as_planned("ciphertexts of the batch", 0, self.layout.ciphertexts())
+    }
+
+    fn check_batch<E: Ops>(&self, e: &E, batch: &[E::Ct]) -> Result<()> {
         if e.log_n() != self.params.log_n() || e.chain() != self.params.chain() {
             let (found, needed) = (e.log_n(), self.params.log_n());
             return Err(not_as_planned(
@@ -272,8 +333,8 @@ impl TrainPlan {
                 format_args!("its own, in the ring N = 2^{needed}"),
             ));
         }
-        expect("ciphertexts of the table", data.len(), self.layout.ciphertexts)?;
-        data.iter().try_for_each(|ciphertext| {
+        expect("ciphertexts of the batch", batch.len(), self.layout.ciphertexts())?;
+        batch.iter().try_for_each(|ciphertext| {
             expect("level of the encrypted table", e.level(ciphertext), self.level)?;
             expect_scale("scale of the encrypted table", e.scale(ciphertext), self.scales.data)
         })
@@ -285,16 +346,15 @@ impl TrainPlan {
         };
         expect("ciphertexts of the training's state", t.state.len(), self.state_len(t.iteration))?;
         let (level, scale) = round.arrival;
-        for (ciphertext, level) in t.state.iter().zip([level, level, self.level]) {
+        for ciphertext in &t.state {
             expect("level of the training's state", e.level(ciphertext), level)?;
         }
         expect_scale("scale of the training's state", e.scale(&t.state[1]), scale)
     }
 
-    /// Refuses a table whose training leads to weights that the plan has no room for.
-    fn check_weights(&self, table: &Table) -> Result<()> {
-        let z = Scaling::max_abs(table).signed_rows(table)?;
-        let ranges = reference::ranges(&z, &self.job.spec)?;
+    /// Refuses rows whose training leads to weights that the plan has no room for.
+    fn check_weights(&self, z: &[Vec<f64>]) -> Result<()> {
+        let ranges = reference::ranges(z, &self.job.spec)?;
         // Before the third iteration, the weights after one are not computed.
         let weights = ranges.max_abs_weight.iter().skip(1);
         let found = weights.chain(&ranges.max_abs_momentum).copied().fold(0.0, f64::max);
@@ -302,6 +362,22 @@ impl TrainPlan {
             return Err(Error::WeightsTooLarge { found, most: self.largest_weight });
         }
         Ok(())
+    }
+}
+
+/// For a group of rows and each of its ciphertexts, the factors of what is summed.
+struct Slopes<C> {
+    /// The inner product with `v`, times the row.
+    rows: Vec<C>,
+    /// At degrees above 3, what else that is multiplied with.
+    products: Option<Vec<C>>,
+    /// The last factor.
+    factor: C,
+}
+
+impl<C> Slopes<C> {
+    fn product(&self, turn: usize) -> (&C, &C) {
+        (&self.products.as_ref().unwrap_or(&self.rows)[turn], &self.factor)
     }
 }
 
@@ -348,6 +424,10 @@ fn at<'a, E: Ops>(e: &E, a: &'a E::Ct, level: Level) -> sudare::Result<Cow<'a, E
     let mut a = a.clone();
     e.drop_to(&mut a, level)?;
     Ok(Cow::Owned(a))
+}
+
+fn no_groups() -> sudare::Error {
+    sudare::Error::Circuit("a sum over no group of rows".into())
 }
 
 fn real(re: f64) -> Complex<f64> {
