@@ -382,6 +382,14 @@ fn bootstrapped_training_equals_the_twin() {
     bootstrapped_training_equals_the_twin_in(&table, spec, 11);
 }
 
+/// Weights of several pieces, in batches.
+#[test]
+fn bootstrapped_batches_equal_the_twin() {
+    let (table, spec) = thirty();
+    let spec = TrainSpec { iterations: 24, batch: Some(100), ..spec };
+    bootstrapped_training_equals_the_twin_in(&table, spec, 10);
+}
+
 #[test]
 #[ignore = "minutes at full ring size"]
 fn bootstrapped_training_equals_the_twin_at_full_size() {

@@ -275,6 +275,11 @@ impl TrainPlan {
             largest_weight,
             keys,
         };
+        if let Some(refresh) = &plan.refresh {
+            // First to learn what is used beside these, then where.
+            plan.keys = refresh.required_keys().clone();
+            plan.keys = plan.dry_run()?.into_fitted(plan.params.rlwe());
+        }
         plan.keys = plan.dry_run()?;
         Ok(plan)
     }
@@ -369,24 +374,27 @@ impl TrainPlan {
     pub fn simulator(&self) -> sim::Evaluator {
         let e = sim::Evaluator::new(self.params.log_n(), self.params.chain().clone());
         match &self.refresh {
-            Some(refresh) => e
-                .with_ephemeral_secret(refresh.ephemeral_weight())
-                .with_fitted_keys(refresh.required_keys()),
+            Some(refresh) => {
+                e.with_ephemeral_secret(refresh.ephemeral_weight()).with_fitted_keys(&self.keys)
+            }
             None => e,
         }
     }
 
-    /// Trains on zeros, to learn which keys are used where.
+    /// Trains on zeros until the second bootstrapping, after which levels repeat, to learn which
+    /// keys are used where.
     fn dry_run(&self) -> Result<KeyRequest> {
         let e = self.simulator();
         let slots = match &self.refresh {
-            Some(_) => self.layout.slots(),
+            Some(_) => self.layout.period(),
             None => 1,
         };
         let zeros = e.encrypt(&vec![Complex::default(); slots], self.level, self.scales.data)?;
         let batch = vec![zeros; self.layout.pieces];
         let mut training = self.sum_rows(&e, &batch)?;
-        while training.iteration < self.job.spec.iterations {
+        while training.iteration < self.job.spec.iterations
+            && self.bootstraps(training.iteration) < 2
+        {
             self.iterate(&e, &batch, &mut training)?;
         }
         Ok(e.used_keys())
@@ -529,7 +537,7 @@ fn propose_levels(parts: &Parts, schedule: &[Step]) -> Option<Proposal> {
         log2_scale: PROPOSED_PRECISION_BITS + f64::from(parts.log_n),
     };
     let (levels, top) = (parts.sigmoid.levels() as usize, budget.depth() as usize);
-    chain.propose(parts.key_switches((1..=top).rev().step_by(levels)))
+    chain.propose(None, parts.key_switches((1..=top).rev().step_by(levels)))
 }
 
 /// With bootstrapping after every so many iterations.
@@ -552,7 +560,7 @@ fn propose_bootstrapping(parts: &Parts, schedule: &[Step], rounds: usize) -> Opt
     let bootstraps = core::iter::repeat_n((switches, top), full.div_ceil(rounds) - 1);
     let rounds = parts.key_switches((0..full).map(|k| above - levels * (k % rounds)));
     let chain = PrimeSizes { log_n, q_bits, log2_scale: sizes.log2_scale };
-    chain.propose(rounds.chain(bootstraps))
+    chain.propose(Some(above), rounds.chain(bootstraps))
 }
 
 /// A chain without special primes.
@@ -564,18 +572,24 @@ struct PrimeSizes {
 
 impl PrimeSizes {
     /// The whole chain, if it is secure, and what a number of key switches at each of some levels
-    /// cost.
-    fn propose(self, used: impl Iterator<Item = (f64, usize)>) -> Option<Proposal> {
+    /// cost. Keys for levels up to `fitted` may have more special primes than those for all.
+    fn propose(
+        self,
+        fitted: Option<usize>,
+        used: impl Iterator<Item = (f64, usize)>,
+    ) -> Option<Proposal> {
         let Self { log_n, q_bits, log2_scale } = self;
         let limit = max_log2_qp(log_n, SecretDistribution::UniformTernary, SECURITY_BITS);
-        let (alpha, p_bits) = special_primes(&q_bits.concat(), limit)?;
-        let limbs = |level: usize| q_bits[..=level].iter().map(Vec::len).sum::<usize>();
-        let transforms: f64 = used
-            .map(|(count, level)| {
-                let limbs = limbs(level);
-                count * ((limbs + p_bits.len()) * (limbs.div_ceil(alpha) + 2)) as f64
-            })
-            .sum();
+        let p_bits = special_primes(&q_bits.concat(), limit)?;
+        let fitted_p_bits = match fitted {
+            Some(level) => further_special_primes(&q_bits[..=level].concat(), &p_bits, limit),
+            None => Vec::new(),
+        };
+        let all = [&p_bits[..], &fitted_p_bits].concat();
+        let costs: Vec<f64> = (0..q_bits.len())
+            .map(|level| switch_cost(&q_bits[..=level].concat(), &all, p_bits.len(), limit))
+            .collect();
+        let transforms: f64 = used.map(|(count, level)| count * costs[level]).sum();
         let cost = transforms * f64::from(log_n) * f64::from(log_n).exp2();
         let secret = SecretDistribution::UniformTernary;
         Some((
@@ -586,7 +600,7 @@ impl PrimeSizes {
                 q_bits,
                 p_bits,
                 raised: None,
-                fitted_p_bits: Vec::new(),
+                fitted_p_bits,
                 secret,
                 insecure: false,
             },
@@ -594,15 +608,24 @@ impl PrimeSizes {
     }
 }
 
-/// Primes of a digit, and sizes of special primes, for the fastest key switching at the top level
-/// of a chain, if the modulus with them can stay below `2^limit`.
-fn special_primes(q_bits: &[f64], limit: f64) -> Option<(usize, Vec<f64>)> {
-    /// Above the product of a digit's primes: keeps what key switching adds below rounding errors.
-    const MARGIN_BITS: f64 = 4.0;
-    /// Special primes up to this size have the fastest kernels.
-    const PRIME_BITS: f64 = 50.0;
-    /// Primes are not exactly as large as asked for.
-    const SLACK_BITS: f64 = 0.5;
+/// Above the product of a digit's primes: keeps what key switching adds below rounding errors.
+const MARGIN_BITS: f64 = 4.0;
+
+/// Special primes up to this size have the fastest kernels.
+const PRIME_BITS: f64 = 50.0;
+
+/// Primes are not exactly as large as asked for.
+const SLACK_BITS: f64 = 0.5;
+
+/// Transforms of a key switch: raising each digit, and dividing two polynomials by the special
+/// primes.
+fn transforms(primes: usize, digits: usize) -> usize {
+    primes * (digits + 2)
+}
+
+/// Sizes of special primes for the fastest key switching at the top level of a chain, if the
+/// modulus with them can stay below `2^limit`.
+fn special_primes(q_bits: &[f64], limit: f64) -> Option<Vec<f64>> {
     let log2_q: f64 = q_bits.iter().sum();
     (1..=q_bits.len())
         .map(|alpha| {
@@ -612,10 +635,39 @@ fn special_primes(q_bits: &[f64], limit: f64) -> Option<(usize, Vec<f64>)> {
         .filter(|(_, log2_p)| log2_q + log2_p + SLACK_BITS <= limit)
         .map(|(alpha, log2_p)| {
             let count = (log2_p / PRIME_BITS).ceil();
-            // Transforms: raising each digit, and dividing two polynomials by P.
-            let cost = (q_bits.len() + count as usize) * (q_bits.len().div_ceil(alpha) + 2);
-            (cost, alpha, vec![log2_p / count; count as usize])
+            let cost = transforms(q_bits.len() + count as usize, q_bits.len().div_ceil(alpha));
+            (cost, vec![log2_p / count; count as usize])
         })
-        .min_by_key(|&(cost, ..)| cost)
-        .map(|(_, alpha, p_bits)| (alpha, p_bits))
+        .min_by_key(|&(cost, _)| cost)
+        .map(|(_, p_bits)| p_bits)
+}
+
+/// Sizes of special primes beside `p_bits` for keys of a level with these primes: as many as make
+/// one digit of them, or as its modulus has room for.
+fn further_special_primes(q_bits: &[f64], p_bits: &[f64], limit: f64) -> Vec<f64> {
+    let (log2_q, log2_p) = (q_bits.iter().sum::<f64>(), p_bits.iter().sum::<f64>());
+    let wanted = ((log2_q + MARGIN_BITS - log2_p) / PRIME_BITS).ceil();
+    let room = ((limit - SLACK_BITS - log2_q - log2_p) / PRIME_BITS).floor();
+    vec![PRIME_BITS; wanted.min(room).max(0.0) as usize]
+}
+
+/// Transforms of a key switch at a level with these primes, with as many special primes as make
+/// it cheapest: the first `least`, or more where the modulus has room for them.
+fn switch_cost(q_bits: &[f64], p_bits: &[f64], least: usize, limit: f64) -> f64 {
+    let log2_q: f64 = q_bits.iter().sum();
+    let cost = |count: usize| {
+        let log2_p: f64 = p_bits[..count].iter().sum();
+        // As many primes from the bottom in each digit as have a product of at most that of the
+        // special ones.
+        let (mut digits, mut digit) = (1, 0.0);
+        for bits in q_bits {
+            digit += bits;
+            if digit > log2_p {
+                (digits, digit) = (digits + 1, *bits);
+            }
+        }
+        let secure = count <= least || log2_q + log2_p + SLACK_BITS <= limit;
+        secure.then(|| transforms(q_bits.len() + count, digits))
+    };
+    (least..=p_bits.len()).filter_map(cost).min().unwrap_or(usize::MAX) as f64
 }

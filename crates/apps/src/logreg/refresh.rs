@@ -150,13 +150,8 @@ impl Refresh {
 
     /// The weights and the momentum, refreshed. What the second halves of blocks hold then is
     /// of no meaning.
-    pub fn run<E: Ops>(
-        &self,
-        e: &E,
-        [w, v]: [&E::Ct; 2],
-        log_slots: u32,
-    ) -> sudare::Result<[E::Ct; 2]> {
-        let half = self.half as i64;
+    pub fn run<E: Ops>(&self, e: &E, [w, v]: [&E::Ct; 2]) -> sudare::Result<[E::Ct; 2]> {
+        let (half, log_slots) = (self.half as i64, e.log_slots(v));
         let momentum = self.masked(e, v, false)?;
         let weights = self.masked(e, &e.rotate(w, -half)?, true)?;
         let period = e.add(&momentum, &weights)?;

@@ -193,9 +193,7 @@ impl TrainPlan {
             return Err(Error::Finished { iterations });
         };
         let refreshed = match &self.refresh {
-            Some(refresh) if round.refresh => {
-                Some(refresh.run(e, [w, v], self.layout.slots().ilog2())?)
-            }
+            Some(refresh) if round.refresh => Some(refresh.run(e, [w, v])?),
             _ => None,
         };
         let [w, v] = refreshed.as_ref().map_or([w, v], |[w, v]| [w, v]);
