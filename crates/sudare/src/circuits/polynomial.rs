@@ -283,7 +283,10 @@ impl Polynomial {
 
     /// As [`Polynomial::plan`], with the scale of the result chosen once its level
     /// is known.
-    pub(super) fn plan_to(
+    ///
+    /// # Errors
+    /// As [`Polynomial::plan`], and those of `out`.
+    pub fn plan_to(
         &self,
         chain: &Chain,
         level: Level,
