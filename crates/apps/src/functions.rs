@@ -1,44 +1,106 @@
-//! Analytic functions of encrypted slots: inverse, exponential, sigmoid.
+//! Functions of encrypted slots: inverse, exponential, logarithm, square root, sigmoid,
+//! tanh, absolute value, relu, sign, comparison, maximum and minimum.
 //!
-//! The job is Table 2 of Cheon, Han, Kim, Kim, Song, "A full RNS variant of
-//! approximate homomorphic encryption" (SAC 2018, [2018/931](https://eprint.iacr.org/2018/931)):
-//! polynomials of degree 15, 7 and 7 on `2^13` slots. [`table_2`] has the same degrees;
-//! deviation: Chebyshev approximations take the place of the paper's Taylor
-//! polynomials, and are far closer to the function at the same cost.
+//! A [`Function`] is made in the clear: polynomials to evaluate one after the other
+//! ([`Function::stages`]), what is done with the last one's value
+//! ([`Function::finish`]), and the largest error of the whole on its interval
+//! ([`Function::max_error`]), measured. It is then planned for ciphertexts of a level
+//! ([`Function::plan`], [`Function::plan_at`]) and run. A [`PairFunction`] is a function
+//! of two numbers through their difference.
 //!
-//! Two errors add up. That of the *approximation* is [`Function::max_error`], known
-//! in the clear. That of the *evaluation*, the difference between the decrypted slots
-//! and the polynomial, stays below `2^-32` for these three under the
-//! preset `functions-n14`: a ciphertext starts one level above the polynomial and is rescaled first, which divides the noise
-//! of encryption away, so that only roundings are left.
+//! | function | polynomials | source |
+//! |---|---|---|
+//! | [`exp`], [`log`], [`sqrt`], [`sigmoid`], [`tanh`] | the minimax polynomial | [`sudare::circuits::minimax`] |
+//! | [`inverse`] | in product form | 2016/421, Algorithm 2, improved |
+//! | [`sign`], [`step`], [`compare`] | a composition of minimax polynomials | 2020/834 |
+//! | [`abs`], [`relu`], [`maximum`], [`minimum`] | the same times the argument, or one minimax polynomial | 2020/834 |
+//!
+//! Two errors add up. That of the *approximation* is known in the clear. That of the
+//! *evaluation*, the difference between the decrypted slots and [`Function::evaluate`],
+//! is a few roundings at the scale of the slots, amplified by the slope of the function:
+//! for the three functions of [`table_2`] it stays below `2^-32` under the preset
+//! `functions-n14`, where a ciphertext starts one level above the polynomial and is
+//! rescaled first, which divides the noise of encryption away.
 
-use core::ops::Range;
+mod inverse;
+mod pair;
+mod plan;
+mod precise;
+mod sign;
+
+use core::{f64::consts::PI, ops::Range};
 
 use sudare::{
     Error, Result,
-    circuits::{Ops, Polynomial, PolynomialPlan, sim},
-    ckks::{Chain, Complex, Params, Scale},
-    rlwe::{KeyRequest, Level},
+    circuits::{
+        Polynomial,
+        minimax::{Approximation, Dd, Domain, Parity},
+    },
 };
 
-/// Bits of scale that a result may lack before it is left at a higher level.
-const MAX_LOST_BITS: f64 = 2.0;
+use inverse::ProductForm;
+pub use pair::{PairFunction, PairPlan, compare, maximum, minimum};
+pub use plan::FunctionPlan;
+pub use sign::{abs, relu, sign, step};
 
-/// Points at which errors and bounds are taken.
-const SAMPLES: usize = 10_001;
+/// Points of each piece of an interval at which errors and bounds are taken.
+const SAMPLES: usize = 5_000;
 
-/// The functions of the paper's Table 2 in its order and of its degrees: the inverse
-/// on `[1/2, 3/2]` (degree 15), the exponential on `[-1, 1]` (7) and the sigmoid on
-/// `[-4, 4]` (7).
+/// How close a function is to be approximated.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Fit {
+    /// By one polynomial of at most this degree, 255 at most.
+    Degree(usize),
+    /// With an error of at most `2^-bits` on the whole interval, at the least depth and
+    /// then of the least degree.
+    PrecisionBits(f64),
+}
+
+/// The error that a precision leaves.
+///
+/// # Errors
+/// [`Error::Circuit`] for one beyond double precision.
+fn tolerance(bits: f64) -> Result<f64> {
+    if bits.abs() <= MAX_PRECISION_BITS {
+        return Ok((-bits).exp2());
+    }
+    Err(Error::Circuit(format!(
+        "function to {bits} bits: from -{MAX_PRECISION_BITS} to {MAX_PRECISION_BITS} are possible"
+    )))
+}
+
+/// Beyond, coefficients of double precision are too coarse.
+const MAX_PRECISION_BITS: f64 = 48.0;
+
+/// How the result follows from the value of the last polynomial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finish {
+    /// It is that value.
+    Value,
+    /// It is that value times the argument of the first polynomial, one level more.
+    TimesArgument,
+}
+
+/// The functions of Table 2 of Cheon, Han, Kim, Kim, Song, "A full RNS variant of
+/// approximate homomorphic encryption" (SAC 2018,
+/// [2018/931](https://eprint.iacr.org/2018/931)), in its order and of its degrees: the
+/// inverse on `[1/2, 3/2]` (degree 15), the exponential on `[-1, 1]` (7) and the sigmoid
+/// on `[-4, 4]` (7). Deviation: the paper's Taylor polynomials are far from the function
+/// at the same cost.
 ///
 /// # Errors
 /// None: the intervals are valid.
 pub fn table_2() -> Result<[Function; 3]> {
-    Ok([inverse(0.5..1.5, 4)?, exp(-1.0..1.0, 7)?, sigmoid(-4.0..4.0, 7)?])
+    Ok([
+        inverse(0.5..1.5, Fit::Degree(15))?,
+        exp(-1.0..1.0, Fit::Degree(7))?,
+        sigmoid(-4.0..4.0, Fit::Degree(7))?,
+    ])
 }
 
-/// `1 / x` on an interval of positive numbers, by a polynomial of degree
-/// `2^factors - 1` in product form.
+/// `1 / x` on an interval of positive numbers, by a polynomial of degree `2^n - 1` in
+/// product form, `2 <= n <= 8`; another degree is rounded up to one of these, at the same
+/// depth.
 ///
 /// Let `x = r (c + t)` with `t` in `[-1, 1]`, `t_k = T_(2^k)(t)` and `c_k = T_(2^k)(c)`,
 /// `T` being Chebyshev polynomials. As `2 (c_k - t_k)(c_k + t_k) = c_(k+1) - t_(k+1)`,
@@ -49,72 +111,180 @@ pub fn table_2() -> Result<[Function; 3]> {
 ///
 /// and putting `c_n` for `c_n - t_n` leaves a relative error of `1 / T_(2^n)(c)`, the
 /// least of all polynomials of this degree: `2^-29` on `[1/2, 3/2]` with four factors,
-/// where `c = 2`. It takes `2 (factors - 1)` products.
+/// where `c = 2`. It takes `2 (n - 1)` products.
 ///
-/// Deviation from the paper, which takes `(1 + y)(1 + y^2)(1 + y^4) …` with `y = 1 - x`
-/// (Algorithm 2 of Cheon, Kim, Kim, Song, [2016/421](https://eprint.iacr.org/2016/421)):
-/// its relative error there is `2^-16`, at the same cost.
+/// Deviation from the paper of [`table_2`], which takes `(1 + y)(1 + y^2)(1 + y^4) …` with
+/// `y = 1 - x` (Algorithm 2 of Cheon, Kim, Kim, Song,
+/// [2016/421](https://eprint.iacr.org/2016/421)): its relative error there is `2^-16`, at
+/// the same cost.
 ///
 /// # Errors
-/// [`Error::Circuit`] unless the interval is finite and positive and
-/// `2 <= factors <= 6`, or if it is so narrow that fewer factors are exact.
-pub fn inverse(interval: Range<f64>, factors: u32) -> Result<Function> {
-    let form = InverseForm::new(&interval, factors)?;
-    let polynomial = Polynomial::chebyshev(|x| form.evaluate(x), interval, (1 << factors) - 1)?;
-    Ok(Function::with_form("inverse", f64::recip, polynomial, Some(form)))
+/// [`Error::Circuit`] unless the interval is finite and positive, for a precision that
+/// degree 255 does not reach, or if the interval is so narrow that a lower degree is exact.
+pub fn inverse(interval: Range<f64>, fit: Fit) -> Result<Function> {
+    let function = |factors: u32| -> Result<Function> {
+        let form = ProductForm::new(&interval, factors)?;
+        let degree = (1 << factors) - 1;
+        let polynomial = Polynomial::chebyshev(|x| form.evaluate(x), interval.clone(), degree)?;
+        Ok(Function { product: Some(form), ..Function::smooth("inverse", f64::recip, polynomial) })
+    };
+    let max_error = match fit {
+        Fit::Degree(degree) => return function(depth_of(degree).max(ProductForm::FEWEST)),
+        Fit::PrecisionBits(bits) => tolerance(bits)?,
+    };
+    let mut reached = f64::INFINITY;
+    for factors in ProductForm::FEWEST..=ProductForm::MOST {
+        let found = function(factors)?;
+        reached = found.max_error;
+        if reached <= max_error {
+            return Ok(found);
+        }
+    }
+    Err(Error::Circuit(format!(
+        "inverse within {max_error:e} on {interval:?}: degree 255 reaches {reached:e}; raise the \
+         lower end of the interval, or accept a larger error"
+    )))
 }
 
 /// `e^x`.
 ///
 /// # Errors
-/// [`Error::Circuit`] for an interval that is empty or infinite,
-/// [`Error::NotFinite`] for one where the function overflows.
-pub fn exp(interval: Range<f64>, degree: usize) -> Result<Function> {
-    Function::new("exponential", f64::exp, interval, degree)
+/// [`Error::Circuit`] for an interval that is empty, infinite or so long that the function
+/// overflows, and for a precision that degree 255 does not reach.
+pub fn exp(interval: Range<f64>, fit: Fit) -> Result<Function> {
+    minimax("exponential", f64::exp, precise::exp, interval, fit, None)
 }
 
-/// `1 / (1 + e^-x)`.
+/// The natural logarithm.
 ///
 /// # Errors
-/// [`Error::Circuit`] for an interval that is empty or infinite.
-pub fn sigmoid(interval: Range<f64>, degree: usize) -> Result<Function> {
-    Function::new("sigmoid", |x| 1.0 / (1.0 + (-x).exp()), interval, degree)
+/// As [`exp`]; [`Error::Circuit`] for an interval that is not positive.
+pub fn log(interval: Range<f64>, fit: Fit) -> Result<Function> {
+    minimax("logarithm", f64::ln, precise::ln, interval, fit, None)
 }
 
-/// A function with the polynomial that stands for it on an interval.
+/// The square root. Near 0 it is hard: on `[0, b]` the error of degree `n` is
+/// `0.14 sqrt(b) / n`.
+///
+/// # Errors
+/// As [`exp`]; [`Error::Circuit`] for an interval with negative numbers.
+pub fn sqrt(interval: Range<f64>, fit: Fit) -> Result<Function> {
+    minimax("square root", f64::sqrt, Dd::sqrt, interval, fit, None)
+}
+
+/// `1 / (1 + e^-x)`. On an interval around 0 the polynomial is one half and odd terms.
+///
+/// # Errors
+/// As [`exp`].
+pub fn sigmoid(interval: Range<f64>, fit: Fit) -> Result<Function> {
+    let exact = |x: f64| 1.0 / (1.0 + (-x).exp());
+    minimax("sigmoid", exact, precise::sigmoid, interval, fit, Some(0.5))
+}
+
+/// The hyperbolic tangent. On an interval around 0 the polynomial is odd.
+///
+/// # Errors
+/// As [`exp`].
+pub fn tanh(interval: Range<f64>, fit: Fit) -> Result<Function> {
+    minimax("tanh", f64::tanh, precise::tanh, interval, fit, Some(0.0))
+}
+
+/// The minimax polynomial of a function that is odd about the value `odd_about` at 0, if
+/// it is.
+fn minimax(
+    name: &'static str,
+    exact: fn(f64) -> f64,
+    precise: impl Fn(Dd) -> Dd,
+    interval: Range<f64>,
+    fit: Fit,
+    odd_about: Option<f64>,
+) -> Result<Function> {
+    let Range { start, end } = interval;
+    if !(start < end && start.is_finite() && end.is_finite()) {
+        return Err(Error::Circuit(format!(
+            "{name} on {interval:?}: two finite ends are needed, the lower first"
+        )));
+    }
+    let (middle, radius) = (start / 2.0 + end / 2.0, end / 2.0 - start / 2.0);
+    let (parity, centre) = match odd_about {
+        Some(value) if middle == 0.0 => (Parity::Odd, value),
+        _ => (Parity::Any, 0.0),
+    };
+    let domain = Domain::new(&[-1.0..1.0], 1.0, parity)?;
+    let f = |t: Dd| precise(Dd::from(middle) + Dd::from(radius) * t) - Dd::from(centre);
+    let found = match fit {
+        Fit::Degree(degree) => Approximation::minimax(f, &domain, degree),
+        Fit::PrecisionBits(bits) => Approximation::minimax_within(f, &domain, tolerance(bits)?),
+    };
+    let in_function = |error| match error {
+        Error::Circuit(problem) => Error::Circuit(format!("{name} on {interval:?}: {problem}")),
+        other => other,
+    };
+    let mut coeffs = found.map_err(in_function)?.polynomial.coeffs().to_vec();
+    coeffs[0] += centre;
+    let polynomial = Polynomial::chebyshev_series(coeffs, interval.clone())?;
+    Ok(Function::smooth(name, exact, polynomial))
+}
+
+/// Levels of a polynomial of this degree.
+fn depth_of(degree: usize) -> u32 {
+    usize::BITS - degree.leading_zeros()
+}
+
+/// A function with the polynomials that stand for it on an interval.
 #[derive(Debug, Clone)]
 pub struct Function {
     name: &'static str,
     exact: fn(f64) -> f64,
-    polynomial: Polynomial,
-    /// The product form, if it is evaluated so.
-    inverse: Option<InverseForm>,
+    interval: (f64, f64),
+    gap: f64,
+    stages: Vec<Polynomial>,
+    finish: Finish,
+    /// Of the only stage, if it has one.
+    product: Option<ProductForm>,
     max_error: f64,
 }
 
 impl Function {
-    /// The Chebyshev interpolant of `exact`, see [`Polynomial::chebyshev`].
-    ///
-    /// # Errors
-    /// As [`Polynomial::chebyshev`].
-    pub fn new(
-        name: &'static str,
-        exact: fn(f64) -> f64,
-        interval: Range<f64>,
-        degree: usize,
-    ) -> Result<Self> {
-        let polynomial = Polynomial::chebyshev(exact, interval, degree)?;
-        Ok(Self::with_form(name, exact, polynomial, None))
+    /// One polynomial that is close on its whole interval.
+    fn smooth(name: &'static str, exact: fn(f64) -> f64, polynomial: Polynomial) -> Self {
+        let Range { start, end } = polynomial.interval();
+        Self {
+            name,
+            exact,
+            interval: (start, end),
+            gap: 0.0,
+            stages: vec![polynomial],
+            finish: Finish::Value,
+            product: None,
+            max_error: 0.0,
+        }
+        .measured()
     }
 
-    fn with_form(
-        name: &'static str,
-        exact: fn(f64) -> f64,
-        polynomial: Polynomial,
-        inverse: Option<InverseForm>,
-    ) -> Self {
-        let max_error = polynomial.max_error(exact, SAMPLES);
-        Self { name, exact, polynomial, inverse, max_error }
+    /// The same with its error measured.
+    fn measured(self) -> Self {
+        let error = |x| {
+            let error = (self.exact(x) - self.evaluate(x)).abs();
+            if error.is_nan() { f64::INFINITY } else { error }
+        };
+        Self { max_error: self.points(self.gap).map(error).fold(0.0, f64::max), ..self }
+    }
+
+    /// Points of the interval but for those nearer to 0 than `gap`: as dense near the ends
+    /// of each piece as extremes of polynomials are.
+    fn points(&self, gap: f64) -> impl Iterator<Item = f64> {
+        let (start, end) = self.interval;
+        let pieces = match start < 0.0 && 0.0 < end {
+            true => vec![(start, -gap), (gap, end)],
+            false => vec![(start, end)],
+        };
+        pieces.into_iter().flat_map(|(a, b)| {
+            (0..=SAMPLES).map(move |i| {
+                let part = (1.0 - (PI * i as f64 / SAMPLES as f64).cos()) / 2.0;
+                a * (1.0 - part) + b * part
+            })
+        })
     }
 
     /// What it is called.
@@ -129,330 +299,288 @@ impl Function {
         (self.exact)(x)
     }
 
-    /// The polynomial that is evaluated in its place.
+    /// What takes its place at `x`, in the clear.
     #[must_use]
-    pub fn polynomial(&self) -> &Polynomial {
-        &self.polynomial
+    pub fn evaluate(&self, x: f64) -> f64 {
+        let value = self.stages.iter().fold(x, |value, stage| stage.evaluate(value));
+        match self.finish {
+            Finish::Value => value,
+            Finish::TimesArgument => value * x,
+        }
     }
 
-    /// Where the polynomial is close to the function; slots must lie there.
+    /// The polynomials to evaluate one after the other, at least one. Slots lie in
+    /// [`Polynomial::interval`] of the first, values between two of them within
+    /// `[-1, 1]`, also if bootstrapping adds an error of up to `2^-16` there.
+    #[must_use]
+    pub fn stages(&self) -> &[Polynomial] {
+        &self.stages
+    }
+
+    /// What is done with the value of the last polynomial.
+    #[must_use]
+    pub fn finish(&self) -> Finish {
+        self.finish
+    }
+
+    /// Where slots must lie.
     #[must_use]
     pub fn interval(&self) -> Range<f64> {
-        self.polynomial.interval()
+        self.interval.0..self.interval.1
     }
 
-    /// Degree of the polynomial.
+    /// Nearer to 0 than this the result is anything between the values on both sides; 0
+    /// for functions that are continuous.
     #[must_use]
-    pub fn degree(&self) -> usize {
-        self.polynomial.degree()
+    pub fn gap(&self) -> f64 {
+        self.gap
     }
 
-    /// The largest difference between function and polynomial among 10,001 points of
-    /// the interval.
+    /// The largest difference between the function and [`Function::evaluate`] among
+    /// 10,000 points of the interval without the gap, dense near the ends, the gap and 0.
     #[must_use]
     pub fn max_error(&self) -> f64 {
         self.max_error
     }
 
-    /// Levels that evaluation takes, `ceil(log2(degree + 1))`; the ciphertext starts
-    /// one above if the chain has one more.
+    /// Levels that evaluation takes at least: `ceil(log2(degree + 1))` for each
+    /// polynomial, and one to multiply with the argument. An interval whose half-width is
+    /// far from 1 takes one more where the scale of the slots cannot be chosen for it.
     #[must_use]
     pub fn depth(&self) -> u32 {
-        usize::BITS - self.degree().leading_zeros()
-    }
-
-    /// Fixes level and scale for a ciphertext of `params`: it starts one level above
-    /// the depth, or at the depth if the chain is no longer, so that no prime is carried
-    /// that is not needed, and ends at level 0 with the largest scale, up to the default,
-    /// at which that holds the values. If this is over two bits below the default and
-    /// the chain has levels to spare, it ends above.
-    ///
-    /// # Errors
-    /// [`Error::LevelExhausted`] if the chain has too few levels, and what
-    /// [`Polynomial::plan`] refuses.
-    pub fn plan(&self, params: &Params) -> Result<FunctionPlan> {
-        let (depth, chain) = (self.depth(), params.chain());
-        let Some(spare) = params.top().0.checked_sub(depth) else {
-            let op = "function";
-            return Err(Error::LevelExhausted { op, needed: depth, level: params.top() });
+        let stages = match &self.product {
+            Some(form) => form.depth(),
+            None => self.stages.iter().map(|stage| depth_of(stage.degree())).sum(),
         };
-        let highest = spare.saturating_sub(1);
-        let Range { start, end } = self.interval();
-        let step = (end - start) / (SAMPLES - 1) as f64;
-        let values = (0..SAMPLES).map(|i| self.polynomial.evaluate(start + step * i as f64).abs());
-        // Evaluators want room for 1 in any case.
-        let bound = values.fold(1.0, f64::max);
-        // Sign, and a few hundredths of a bit for what lies between the samples.
-        let room_bits = |level| chain.log2_q(Level(level)) - 1.03 - bound.log2();
-        let lost_bits = |level: &u32| params.scale_at(Level(*level)).log2() - room_bits(*level);
-        let base = (0..highest).find(|level| lost_bits(level) <= MAX_LOST_BITS).unwrap_or(highest);
-        let lost_bits = lost_bits(&base).max(0.0);
-        let out = params.scale_at(Level(base)) * Scale::from_log2(-lost_bits);
-        let start_level = Level(base + depth);
-        // The variable on [-1, 1] has the default scale of its level, or what ends at
-        // `out`.
-        let radius = Scale::from_f64(end / 2.0 - start / 2.0);
-        let (input, form) = match &self.inverse {
-            None => {
-                let input = params.scale_at(start_level) / radius;
-                let plan = self.polynomial.plan(chain, start_level, input, out)?;
-                (input, Form::Polynomial(Box::new(plan)))
-            }
-            Some(form) => {
-                (form.input_scale(chain, start_level, out) / radius, Form::Inverse(form.clone()))
-            }
-        };
-        let output_level = Level(base);
-        let (level, scale) = match spare {
-            0 => (start_level, input),
-            _ => {
-                let above = Level(start_level.0 + 1);
-                (above, input * chain.divisor(above))
-            }
-        };
-        let plan = FunctionPlan { level, scale, start_level, output_level, input, form };
-        // Refused here rather than by the server.
-        let e = sim::Evaluator::new(params.log_n(), chain.clone());
-        let ends = [start, end].map(|x| Complex::new(x, 0.0));
-        plan.run(&e, &e.encrypt(&ends, level, scale)?)?;
-        Ok(plan)
-    }
-}
-
-/// How to evaluate a [`Function`] on ciphertexts of one level and scale.
-#[derive(Debug, Clone)]
-pub struct FunctionPlan {
-    level: Level,
-    scale: Scale,
-    /// The level of the first product; a ciphertext from above is rescaled to it.
-    start_level: Level,
-    output_level: Level,
-    /// The scale there.
-    input: Scale,
-    form: Form,
-}
-
-#[derive(Debug, Clone)]
-enum Form {
-    Polynomial(Box<PolynomialPlan>),
-    Inverse(InverseForm),
-}
-
-impl FunctionPlan {
-    /// Level at which to encrypt.
-    #[must_use]
-    pub fn level(&self) -> Level {
-        self.level
-    }
-
-    /// Scale at which to encrypt.
-    #[must_use]
-    pub fn scale(&self) -> Scale {
-        self.scale
-    }
-
-    /// Level of the result.
-    #[must_use]
-    pub fn output_level(&self) -> Level {
-        self.output_level
-    }
-
-    /// Keys needed: one to relinearise.
-    #[must_use]
-    pub fn required_keys(&self) -> KeyRequest {
-        match &self.form {
-            Form::Polynomial(plan) => plan.required_keys().clone(),
-            Form::Inverse(_) => KeyRequest::new().relinearize(self.start_level),
-        }
-    }
-
-    /// Number of products of two ciphertexts.
-    #[must_use]
-    pub fn products(&self) -> usize {
-        match &self.form {
-            Form::Polynomial(plan) => plan.products(),
-            Form::Inverse(form) => 2 * (form.centres.len() - 1),
-        }
-    }
-
-    /// The polynomial of every slot of `x`. A ciphertext of a higher level is dropped
-    /// first.
-    ///
-    /// # Errors
-    /// [`Error::LevelOutOfRange`] if `x` is below the planned level,
-    /// [`Error::ScaleMismatch`] if it has another scale than planned, and what the
-    /// evaluator refuses.
-    pub fn run<E: Ops>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
-        if e.level(x) < self.level {
-            return Err(Error::LevelOutOfRange { found: self.level, max: e.level(x) });
-        }
-        if !e.scale(x).matches(self.scale) {
-            let (left, right) = (e.scale(x).log2(), self.scale.log2());
-            return Err(Error::ScaleMismatch { op: "function", left, right });
-        }
-        let mut x = x.clone();
-        e.drop_to(&mut x, self.level)?;
-        if self.level > self.start_level {
-            e.rescale_assign(&mut x)?;
-        }
-        match &self.form {
-            Form::Polynomial(plan) => plan.run(e, &e.with_scale(&x, self.input)?),
-            Form::Inverse(form) => form.run(e, &x),
-        }
-    }
-}
-
-/// The product form of [`inverse`].
-#[derive(Debug, Clone)]
-struct InverseForm {
-    radius: f64,
-    /// `c_0 .. c_(n-1)`.
-    centres: Vec<f64>,
-    /// What `(1 - t_0/c_0)(1 + t_1/c_1) …` is multiplied with.
-    factor: f64,
-}
-
-impl InverseForm {
-    fn new(interval: &Range<f64>, factors: u32) -> Result<Self> {
-        let (start, end) = (interval.start, interval.end);
-        let invalid = |needed: &str| {
-            Err(Error::Circuit(format!("inverse by {factors} factors on {interval:?}: {needed}")))
-        };
-        if !(start > 0.0 && start < end && end.is_finite()) {
-            return invalid("an interval of positive finite numbers is needed");
-        }
-        if !(2..=6).contains(&factors) {
-            return invalid("2 to 6 factors are needed");
-        }
-        let radius = end / 2.0 - start / 2.0;
-        let mut centre = (end / 2.0 + start / 2.0) / radius;
-        let (mut centres, mut factor) = (Vec::new(), 1.0 / radius);
-        for _ in 0..factors {
-            let next = 2.0 * centre * centre - 1.0;
-            factor *= 2.0 * centre;
-            centres.push(centre);
-            centre = next;
-        }
-        // Beyond, the last factor is 1 to double precision.
-        if centres[centres.len() - 1] > 1e16 {
-            return invalid("the interval is so narrow that fewer factors are exact");
-        }
-        Ok(Self { radius, centres, factor: factor / centre })
-    }
-
-    fn evaluate(&self, x: f64) -> f64 {
-        let mut t = x / self.radius - self.centres[0];
-        let mut product = self.factor * (1.0 - t / self.centres[0]);
-        for centre in &self.centres[1..] {
-            t = 2.0 * t * t - 1.0;
-            product *= 1.0 + t / centre;
-        }
-        product
-    }
-
-    /// The scale of `t_0` at `level` for which [`InverseForm::run`] ends at `out`.
-    fn input_scale(&self, chain: &Chain, level: Level, out: Scale) -> Scale {
-        // In log2, the result is `power` times the input plus a constant.
-        let (mut t, mut product) = (0.0, self.centres[0].log2() - self.factor.log2());
-        let divisor_bits = |below: u32| chain.divisor(Level(level.0 - below)).log2();
-        for (k, centre) in (1..).zip(&self.centres[1..]) {
-            t = 2.0 * t - divisor_bits(k - 1) - 1.0;
-            product += t + centre.log2() - divisor_bits(k);
-        }
-        let power = f64::from((1u32 << self.centres.len()) - 1);
-        Scale::from_log2((out.log2() - product) / power)
-    }
-
-    /// `t_k` follow by squaring; factors `1 + t_k / c_k` are `c_k + t_k` read at a
-    /// larger scale, and doubling is reading at half the scale.
-    fn run<E: Ops>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
-        let read = |a: &E::Ct, factor: f64| e.with_scale(a, e.scale(a) / Scale::from_f64(factor));
-        let add = |a: &E::Ct, c: f64| e.add_const(a, Complex::new(c, 0.0));
-        let first = self.centres[0];
-        let x = read(x, 1.0 / self.radius)?;
-        let minus_x = e.sub(&e.sub(&x, &x)?, &x)?;
-        let mut t = add(&x, -first)?;
-        let mut product = read(&add(&minus_x, 2.0 * first)?, self.factor / first)?;
-        for &centre in &self.centres[1..] {
-            t = add(&read(&e.mul_rescale(&t, &t)?, 2.0)?, -1.0)?;
-            product = e.mul_rescale(&product, &read(&add(&t, centre)?, 1.0 / centre)?)?;
-        }
-        Ok(product)
+        stages + u32::from(self.finish == Finish::TimesArgument)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use sudare::circuits::sim;
+    use sudare::{
+        circuits::sim,
+        ckks::{Complex, Params, Scale, Spec},
+        rlwe::Level,
+    };
 
     use super::*;
+
+    fn functions_n14() -> Params {
+        Params::new(sudare::ckks::preset("functions-n14").unwrap().spec).unwrap()
+    }
+
+    /// As many levels as a test asks for, on a ring too small to be secure.
+    fn deep(levels: usize) -> Params {
+        let spec = Spec::uniform(10, 50.0, levels, 40.0, vec![50.0; levels / 4 + 1]);
+        Params::new(Spec { insecure: true, ..spec }).unwrap()
+    }
+
+    /// Points of the interval but for the gap.
+    fn grid(f: &Function) -> Vec<f64> {
+        let Range { start, end } = f.interval();
+        let all = (0..512).map(|i| start + (end - start) * f64::from(i) / 511.0);
+        all.filter(|x| x.abs() >= f.gap()).collect()
+    }
+
+    /// The plan keeps what it promises, on the simulator.
+    fn check(f: &Function, params: &Params, plan: &FunctionPlan) {
+        let e = sim::Evaluator::new(params.log_n(), params.chain().clone());
+        let xs = grid(f);
+        let slots: Vec<_> = xs.iter().map(|&x| Complex::new(x, 0.0)).collect();
+        let x = e.encrypt(&slots, plan.level(), plan.scale()).unwrap();
+        let y = plan.run(&e, &x).unwrap();
+        assert_eq!(y.level, plan.output_level());
+        assert!(y.scale.matches(plan.output_scale()));
+        assert!(y.headroom_bits > 0.0, "{}: {} bits of room", f.name(), y.headroom_bits);
+        assert_eq!(&e.used_keys(), plan.required_keys());
+        assert_eq!(e.counts().products, plan.products() as u64);
+        let largest = xs.iter().map(|&x| f.exact(x).abs()).fold(1.0, f64::max);
+        for (x, y) in xs.iter().zip(&y.slots) {
+            let error = (f.evaluate(*x) - y.re).abs();
+            assert!(error < 1e-11 * largest, "{} of {x}: {error:e}", f.name());
+            assert!((f.exact(*x) - y.re).abs() < 1.001 * f.max_error() + 1e-11 * largest);
+        }
+        let both = plan.run_many(&e, &[x.clone(), x]).unwrap();
+        assert!(both.iter().all(|other| other.slots == y.slots));
+    }
 
     #[test]
     fn approximation_errors_are_those_of_theory() {
         // T_16(2), by the recurrence of T_n.
         let (_, t16) = (0..15).fold((1.0, 2.0), |(a, b): (f64, f64), _| (b, 4.0 * b - a));
-        let f = inverse(0.5..1.5, 4).unwrap();
-        assert_eq!(f.degree(), 15);
+        let f = inverse(0.5..1.5, Fit::Degree(15)).unwrap();
+        assert_eq!((f.stages()[0].degree(), f.depth()), (15, 4));
         assert!((f.max_error() * t16 / 2.0 - 1.0).abs() < 1e-4, "{:e}", f.max_error());
         for i in 0..1000 {
             let x = 0.5 + f64::from(i) / 999.0;
-            assert!((x * f.polynomial().evaluate(x) - 1.0).abs() < 1.0001 / t16);
+            assert!((x * f.evaluate(x) - 1.0).abs() < 1.0001 / t16);
         }
-        let f = exp(-1.0..1.0, 7).unwrap();
+        let f = exp(-1.0..1.0, Fit::Degree(7)).unwrap();
         // The first term left out, T_8 / (2^7 8!), and a part of the next.
         let leading = 1.0 / (128.0 * 40_320.0);
-        assert!(f.max_error() < 1.3 * leading && f.max_error() > leading);
+        assert!(f.max_error() < 1.2 * leading && f.max_error() > leading);
+        // 2n E_2n(|x|) tends to 0.28017 (Varga, Carpenter 1985); sqrt is |x| of the square.
+        for degree in [16, 40] {
+            let scaled = |error: f64| error * 2.0 * degree as f64 / 0.280_17;
+            let root = sqrt(0.0..1.0, Fit::Degree(degree)).unwrap();
+            let bend = relu(-1.0..1.0, Fit::Degree(2 * degree)).unwrap();
+            for error in [root.max_error(), 2.0 * bend.max_error()] {
+                assert!((scaled(error) - 1.0).abs() < 1e-3, "{degree}: {}", scaled(error));
+            }
+        }
+    }
+
+    #[test]
+    fn precision_is_reached_with_the_least_degree() {
+        type Make = fn(Range<f64>, Fit) -> Result<Function>;
+        let cases: [(Make, Range<f64>, f64); 8] = [
+            (exp, -2.0..3.0, 20.0),
+            (log, 0.25..8.0, 16.0),
+            (sqrt, 0.1..10.0, 14.0),
+            (sigmoid, -8.0..8.0, 20.0),
+            (sigmoid, -2.0..8.0, 12.0),
+            (tanh, -4.0..4.0, 30.0),
+            (exp, -1.0..1.0, 44.0),
+            (log, 1.0..1.5, -2.0),
+        ];
+        for (make, interval, bits) in cases {
+            let f = make(interval.clone(), Fit::PrecisionBits(bits)).unwrap();
+            assert!(f.max_error() <= (-bits).exp2() * (1.0 + 1e-9), "{}", f.name());
+            let degree = f.stages()[0].degree();
+            let symmetric = interval.start == -interval.end && f.name() != "exponential";
+            if let Some(below) = degree.checked_sub(if symmetric { 2 } else { 1 }) {
+                let lower = make(interval, Fit::Degree(below)).unwrap();
+                assert!(lower.max_error() > (-bits).exp2(), "{} of degree {degree}", f.name());
+            }
+        }
+        let f = inverse(0.01..1.0, Fit::PrecisionBits(20.0)).unwrap();
+        // 100 times 2 r^-64 with r = 11 / 9 is above, 100 times 2 r^-128 below.
+        assert!(f.max_error() <= (-20f64).exp2() && f.depth() == 7);
+        let f = tanh(-4.0..4.0, Fit::Degree(16)).unwrap();
+        assert_eq!((f.stages()[0].degree(), f.evaluate(0.0)), (15, 0.0));
     }
 
     #[test]
     fn the_simulator_agrees_with_the_polynomials() {
-        let params = Params::new(sudare::ckks::preset("functions-n14").unwrap().spec).unwrap();
+        let params = functions_n14();
         let mut functions = table_2().unwrap().to_vec();
-        functions.push(inverse(1e3..1.1e4, 3).unwrap());
-        functions.push(inverse(2.0..2.5, 2).unwrap());
-        for f in functions {
-            let plan = f.plan(&params).unwrap();
-            let e = sim::Evaluator::new(params.log_n(), params.chain().clone());
-            let Range { start, end } = f.interval();
-            let xs: Vec<f64> =
-                (0..256).map(|i| start + (end - start) * f64::from(i) / 255.0).collect();
+        functions.push(inverse(1e3..1.1e4, Fit::Degree(7)).unwrap());
+        functions.push(inverse(2.0..2.5, Fit::Degree(3)).unwrap());
+        for f in &functions {
+            check(f, &params, &f.plan(&params).unwrap());
+        }
+        functions.extend([
+            log(0.5..100.0, Fit::PrecisionBits(8.0)).unwrap(),
+            sqrt(0.0..4.0, Fit::Degree(31)).unwrap(),
+            tanh(-3.0..3.0, Fit::PrecisionBits(15.0)).unwrap(),
+            inverse(0.002..1.0, Fit::PrecisionBits(10.0)).unwrap(),
+            sign(-5.0..5.0, 0.1, Fit::PrecisionBits(12.0)).unwrap(),
+            step(-0.5..0.5, 0.05, Fit::Degree(31)).unwrap(),
+            abs(-1.0..1.0, Fit::Degree(30)).unwrap(),
+            relu(-20.0..3.0, Fit::PrecisionBits(8.0)).unwrap(),
+        ]);
+        let params = deep(16);
+        for f in &functions {
+            check(f, &params, &f.plan(&params).unwrap());
+            for level in [params.top(), Level(f.depth() + 1)] {
+                let plan = f.plan_at(&params, level).unwrap();
+                assert!(plan.scale().matches(params.scale_at(level)));
+                let expected = params.scale_at(plan.output_level());
+                let ratio = (plan.output_scale() / expected).log2();
+                assert!(ratio.abs() < 1e-9, "{}: {ratio:e}", f.name());
+                assert!(level.0 - plan.output_level().0 <= f.depth() + 1);
+                check(f, &params, &plan);
+            }
+        }
+    }
+
+    /// Stage by stage, with a fresh plan for each, as between bootstrappings.
+    #[test]
+    fn stages_can_be_evaluated_one_by_one() {
+        let params = deep(16);
+        let chain = params.chain();
+        for f in [
+            sign(-3.0..2.0, 0.05, Fit::PrecisionBits(16.0)).unwrap(),
+            relu(-3.0..2.0, Fit::PrecisionBits(11.0)).unwrap(),
+        ] {
+            assert!(f.stages().len() > 1);
+            let e = sim::Evaluator::new(params.log_n(), chain.clone());
+            let xs = grid(&f);
             let slots: Vec<_> = xs.iter().map(|&x| Complex::new(x, 0.0)).collect();
-            let x = e.encrypt(&slots, plan.level(), plan.scale()).unwrap();
-            let y = plan.run(&e, &x).unwrap();
-            assert_eq!(y.level, plan.output_level());
-            assert!(y.headroom_bits > 0.0, "{}: {} bits of room", f.name(), y.headroom_bits);
-            assert_eq!(e.used_keys(), plan.required_keys());
-            assert_eq!(e.counts().products, plan.products() as u64);
-            for (x, y) in xs.iter().zip(&y.slots) {
-                assert!((f.polynomial().evaluate(*x) - y.re).abs() < 1e-11, "{} {x}", f.name());
-                assert!((f.exact(*x) - y.re).abs() < 1.001 * f.max_error() + 1e-11);
+            let top = params.top();
+            let x = e.encrypt(&slots, top, params.scale_at(top)).unwrap();
+            let mut y = x.clone();
+            for stage in f.stages() {
+                let Range { start, end } = stage.interval();
+                assert!(y.slots.iter().all(|y| start <= y.re && y.re <= end));
+                // Refreshed with an error that bootstrapping may have.
+                let error = |i: usize| if i % 2 == 0 { 1e-5 } else { -1e-5 };
+                let refreshed = y.slots.iter().enumerate().map(|(i, y)| y.re + error(i));
+                let refreshed: Vec<_> = refreshed.map(|y| Complex::new(y, 0.0)).collect();
+                y = e.encrypt(&refreshed, top, params.scale_at(top)).unwrap();
+                let plan = stage.plan_to(chain, top, y.scale, |l| Ok(params.scale_at(l))).unwrap();
+                y = plan.run(&e, &y).unwrap();
+            }
+            for (&x, y) in xs.iter().zip(&y.slots) {
+                let y = if f.finish() == Finish::TimesArgument { x * y.re } else { y.re };
+                let error = (y - f.exact(x)).abs();
+                assert!(error < f.max_error() + 1e-3, "{} of {x}: {error:e}", f.name());
             }
         }
     }
 
     #[test]
     fn impossible_wishes_are_refused() {
-        for (interval, factors) in [
-            (-1.0..1.0, 4),
-            (2.0..1.0, 4),
-            (1.0..f64::NAN, 4),
-            (1.0..2.0, 1),
-            (1.0..2.0, 7),
-            (1.0..1.0 + 1e-9, 4),
+        for (interval, fit) in [
+            (-1.0..1.0, Fit::Degree(15)),
+            (2.0..1.0, Fit::Degree(15)),
+            (1.0..f64::NAN, Fit::Degree(15)),
+            (1.0..2.0, Fit::Degree(256)),
+            (1.0..1.0 + 1e-9, Fit::Degree(15)),
+            (1e-4..1.0, Fit::PrecisionBits(20.0)),
+            (1.0..2.0, Fit::PrecisionBits(f64::NAN)),
+            (1.0..2.0, Fit::PrecisionBits(60.0)),
         ] {
-            assert!(matches!(inverse(interval, factors), Err(Error::Circuit(_))));
+            assert!(matches!(inverse(interval, fit), Err(Error::Circuit(_))));
         }
-        assert!(matches!(exp(0.0..f64::INFINITY, 7), Err(Error::Circuit(_))));
-        assert!(matches!(exp(0.0..1e4, 7), Err(Error::NotFinite { .. })));
-        let params = Params::new(sudare::ckks::preset("functions-n14").unwrap().spec).unwrap();
-        let deep = sigmoid(-8.0..8.0, 63).unwrap();
-        let refused = deep.plan(&params).unwrap_err();
-        assert!(matches!(refused, Error::LevelExhausted { needed: 6, .. }), "{refused}");
+        let degree = Fit::Degree(7);
+        for refused in [
+            exp(0.0..f64::INFINITY, degree),
+            exp(0.0..1e4, degree),
+            exp(1.0..1.0, degree),
+            log(-1.0..1.0, degree),
+            log(0.0..1.0, degree),
+            sqrt(-0.1..1.0, degree),
+            sqrt(0.0..1.0, Fit::PrecisionBits(20.0)),
+            sigmoid(-8.0..8.0, Fit::Degree(300)),
+            sign(-1.0..1.0, 0.0, degree),
+            sign(-1.0..1.0, 1.0, degree),
+            sign(-1.0..1.0, 1e-9, degree),
+            sign(-1.0..1.0, f64::NAN, degree),
+            sign(1.0..-1.0, 0.1, degree),
+            relu(0.0..f64::INFINITY, degree),
+            abs(-1.0..1.0, Fit::PrecisionBits(47.0)),
+        ] {
+            assert!(matches!(refused, Err(Error::Circuit(_))), "{refused:?}");
+        }
+        assert!(maximum(1.0..0.0, degree).is_err());
+        let params = functions_n14();
+        let deep = sigmoid(-8.0..8.0, Fit::Degree(63)).unwrap();
+        for refused in [deep.plan(&params), deep.plan_at(&params, params.top())] {
+            let refused = refused.unwrap_err();
+            assert!(matches!(refused, Error::LevelExhausted { needed: 6, .. }), "{refused}");
+        }
+        let above = Level(params.top().0 + 1);
+        let refused = table_2().unwrap()[0].plan_at(&params, above);
+        assert!(matches!(refused, Err(Error::LevelOutOfRange { .. })));
+        let refused = inverse(1e3..1.1e4, Fit::Degree(31)).unwrap().plan_at(&params, params.top());
+        assert!(matches!(refused, Err(Error::LevelExhausted { needed: 6, .. })));
         let plan = table_2().unwrap()[1].plan(&params).unwrap();
         let e = sim::Evaluator::new(params.log_n(), params.chain().clone());
         let low = e.encrypt(&[], Level(1), params.scale_at(Level(1))).unwrap();
         assert!(matches!(plan.run(&e, &low), Err(Error::LevelOutOfRange { .. })));
-        let other = e.encrypt(&[], plan.level(), params.scale_at(Level(1))).unwrap();
+        let other = e.encrypt(&[], plan.level(), Scale::from_log2(30.0)).unwrap();
         assert!(matches!(plan.run(&e, &other), Err(Error::ScaleMismatch { .. })));
     }
 }

@@ -6,7 +6,7 @@
 //! | [`stats`] | means, variances, moments, covariances and correlations |
 //! | [`logreg`] | logistic regression by accelerated gradient, encrypted and in the clear |
 //! | [`array`](mod@array) | encrypted arrays of any shape, computed with as by NumPy |
-//! | [`functions`] | inverse, exponential and sigmoid of encrypted slots |
+//! | [`functions`] | inverse, exponential, sigmoid, sign, relu, maximum and others of encrypted slots |
 //! | [`metrics`] | accuracy, AUC and KS of scores |
 //! | [`note`] | bytes that travel encrypted with a table |
 //!

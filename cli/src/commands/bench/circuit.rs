@@ -32,7 +32,7 @@ impl Circuit {
 
     pub(super) fn required_keys(&self) -> KeyRequest {
         match self {
-            Self::Function(function) => function.1.required_keys(),
+            Self::Function(function) => function.1.required_keys().clone(),
             Self::Mean(plan) => plan.mean_keys().clone(),
             Self::Variance(plan) => plan.variance_keys().clone(),
         }
@@ -67,7 +67,7 @@ impl Circuit {
                 let radius = (interval.end - interval.start) / 2.0;
                 let slots: Vec<f64> =
                     parts().map(|x| interval.start + radius * (x + 1.0)).collect();
-                let value = |&x| Complex { re: function.0.polynomial().evaluate(x), im: 0.0 };
+                let value = |&x| Complex { re: function.0.evaluate(x), im: 0.0 };
                 let values = slots.iter().map(value).collect();
                 (slots, values)
             }

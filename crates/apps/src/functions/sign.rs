@@ -1,0 +1,397 @@
+//! The sign as a composition of odd minimax polynomials, and what follows from it.
+//!
+//! Lee, Lee, No, Kim, "Minimax approximation of sign function by composite polynomial for
+//! homomorphic comparison" ([2020/834](https://eprint.iacr.org/2020/834), IEEE TDSC 2022):
+//! the first polynomial is the minimax approximation of the sign on `[-1, -g]` and
+//! `[g, 1]`, each further one that on the image of the ones before, which no composition
+//! of odd polynomials of the same degrees surpasses. `relu(x) = x (1 + sign x) / 2` and
+//! the maximum from the sign of a difference are theirs as well.
+//!
+//! Deviations: values are scaled to `[-1, 1]` after every polynomial, and each image is
+//! widened by what rescaling and bootstrapping may add; the degrees are found by the
+//! search of [`Composition::least_depth`] in place of their dynamic programming; where
+//! `|x|` needs few bits, one even polynomial replaces the composition, which saves the
+//! product with `x`.
+
+use core::ops::Range;
+
+use sudare::{
+    Error, Result,
+    circuits::{
+        Polynomial,
+        minimax::{Approximation, Dd, Domain, MAX_DEGREE, Parity},
+    },
+};
+
+use super::{Finish, Fit, Function, tolerance};
+
+/// Depths of the polynomials of a composition: beyond degree 31 their products outweigh
+/// the levels saved.
+const STAGE_DEPTHS: core::ops::RangeInclusive<u32> = 2..=5;
+
+/// Levels after which the search gives up.
+const MAX_DEPTH: u32 = 48;
+
+/// Part of the largest value by which values may be off between two polynomials.
+const NOISE: f64 = 1.0 / (1 << 16) as f64;
+
+/// Smallest gap, as a part of the largest value.
+const MIN_GAP: f64 = 1.0 / (1 << 28) as f64;
+
+/// `1` above 0, `-1` below, on `[-r, r]` without `(-gap, gap)`, where `r` is the larger
+/// magnitude of the ends of `interval`.
+///
+/// # Errors
+/// [`Error::Circuit`] for an interval that is empty or infinite, a gap that is not
+/// positive, not below `r` or below `2^-28 r`, a precision of less than one bit, and one
+/// that is not reached.
+pub fn sign(interval: Range<f64>, gap: f64, fit: Fit) -> Result<Function> {
+    let exact = |x: f64| if x == 0.0 { 0.0 } else { x.signum() };
+    sharp("sign", exact, &interval, gap, fit, [0.0, 1.0])
+}
+
+/// `1` above 0, `0` below: half of one more than the [`sign`]. At 0 it is one half.
+///
+/// # Errors
+/// As [`sign`].
+pub fn step(interval: Range<f64>, gap: f64, fit: Fit) -> Result<Function> {
+    let exact = |x: f64| if x == 0.0 { 0.5 } else { f64::from(x > 0.0) };
+    sharp("step", exact, &interval, gap, fit, [0.5, 0.5])
+}
+
+/// `|x|` on `[-r, r]`, where `r` is the larger magnitude of the ends of `interval`.
+///
+/// # Errors
+/// [`Error::Circuit`] for an interval that is empty or infinite, and a precision that is
+/// not reached.
+pub fn abs(interval: Range<f64>, fit: Fit) -> Result<Function> {
+    kinked("absolute value", f64::abs, &interval, fit, [0.0, 1.0])
+}
+
+/// The larger one of `x` and 0 on `[-r, r]`, where `r` is the larger magnitude of the ends
+/// of `interval`.
+///
+/// # Errors
+/// As [`abs`].
+pub fn relu(interval: Range<f64>, fit: Fit) -> Result<Function> {
+    kinked("relu", |x| x.max(0.0), &interval, fit, [0.5, 0.5])
+}
+
+/// `offset + factor sign(x)`.
+fn sharp(
+    name: &'static str,
+    exact: fn(f64) -> f64,
+    interval: &Range<f64>,
+    gap: f64,
+    fit: Fit,
+    [offset, factor]: [f64; 2],
+) -> Result<Function> {
+    let radius = radius(name, interval)?;
+    let part = gap / radius;
+    if !(MIN_GAP..1.0).contains(&part) {
+        return Err(Error::Circuit(format!(
+            "{name} on {interval:?} with a gap of {gap}: a gap from {} to {radius} is needed",
+            MIN_GAP * radius
+        )));
+    }
+    let composition = match fit {
+        Fit::Degree(degree) => Composition::new(part, &[degree])?,
+        Fit::PrecisionBits(bits) => Composition::least_depth(part, tolerance(bits)? / factor)?,
+    };
+    Ok(Function {
+        name,
+        exact,
+        interval: (-radius, radius),
+        gap,
+        stages: composition.polynomials(radius, [offset, factor])?,
+        finish: Finish::Value,
+        product: None,
+        max_error: 0.0,
+    }
+    .measured())
+}
+
+/// `linear x + factor |x|`.
+pub(super) fn kinked(
+    name: &'static str,
+    exact: fn(f64) -> f64,
+    interval: &Range<f64>,
+    fit: Fit,
+    [linear, factor]: [f64; 2],
+) -> Result<Function> {
+    let radius = radius(name, interval)?;
+    let function = |stages, finish| {
+        let (interval, gap, product, max_error) = ((-radius, radius), 0.0, None, 0.0);
+        Function { name, exact, interval, gap, stages, finish, product, max_error }.measured()
+    };
+    let direct = |found: Approximation| -> Result<Function> {
+        let mut coeffs: Vec<f64> =
+            found.polynomial.coeffs().iter().map(|c| c * factor * radius).collect();
+        coeffs.resize(coeffs.len().max(2), 0.0);
+        coeffs[1] += linear * radius;
+        let polynomial = Polynomial::chebyshev_series(coeffs, -radius..radius)?;
+        Ok(function(vec![polynomial], Finish::Value))
+    };
+    let domain = Domain::new(&[0.0..1.0], 1.0, Parity::Even)?;
+    let bits = match fit {
+        Fit::Degree(degree) => return direct(Approximation::minimax(Dd::abs, &domain, degree)?),
+        Fit::PrecisionBits(bits) => bits,
+    };
+    // Of |t| on [-1, 1].
+    let max_error = tolerance(bits)? / (factor.abs() * radius);
+    let highest = Approximation::minimax(Dd::abs, &domain, MAX_DEGREE)?;
+    if highest.max_error <= max_error {
+        return direct(Approximation::minimax_within(Dd::abs, &domain, max_error)?);
+    }
+    // Outside the gap the error is that of the sign at most, inside it is below an eighth
+    // of the gap if the sign rises twice as steeply as a line through its edges.
+    let mut gap = 8.0 * max_error;
+    while gap >= MIN_GAP {
+        let composition = Composition::least_depth(gap, max_error)?;
+        let stages = composition.polynomials(radius, [linear, factor])?;
+        let found = function(stages, Finish::TimesArgument);
+        if found.max_error <= max_error * factor.abs() * radius {
+            return Ok(found);
+        }
+        gap *= 0.9;
+    }
+    Err(Error::Circuit(format!(
+        "{name} to {bits} bits on {interval:?}: too sharp a bend; accept a larger error"
+    )))
+}
+
+/// The larger magnitude of the ends.
+fn radius(name: &str, interval: &Range<f64>) -> Result<f64> {
+    let Range { start, end } = *interval;
+    let radius = start.abs().max(end.abs());
+    if start < end && radius.is_finite() {
+        return Ok(radius);
+    }
+    Err(Error::Circuit(format!(
+        "{name} on {interval:?}: two finite ends are needed, the lower first"
+    )))
+}
+
+/// Odd polynomials whose composition is near the sign on `[-1, -gap]` and `[gap, 1]`.
+#[derive(Debug, Clone)]
+struct Composition {
+    parts: Vec<Part>,
+    /// Lower end of the image of the magnitudes, scaled to `[0, 1]`, or the gap.
+    lower: f64,
+}
+
+/// One polynomial of a composition.
+#[derive(Debug, Clone)]
+struct Part {
+    degree: usize,
+    /// On `[-1, 1]`, with values up to `1 + error`.
+    polynomial: Polynomial,
+    error: f64,
+}
+
+impl Part {
+    fn scale(&self) -> f64 {
+        1.0 / ((1.0 + self.error) * (1.0 + NOISE))
+    }
+}
+
+impl Composition {
+    fn start(gap: f64) -> Self {
+        Self { parts: Vec::new(), lower: gap / (1.0 + NOISE) }
+    }
+
+    /// That of these degrees, with one part at least.
+    fn new(gap: f64, degrees: &[usize]) -> Result<Self> {
+        degrees.iter().try_fold(Self::start(gap), |before, &degree| before.followed_by(degree))
+    }
+
+    /// The same with one polynomial more.
+    fn followed_by(&self, degree: usize) -> Result<Self> {
+        let domain = Domain::new(&[self.lower..1.0], 1.0, Parity::Odd)?;
+        let found = Approximation::minimax(|_| Dd::ONE, &domain, degree)?;
+        let part = Part { degree, polynomial: found.polynomial, error: found.max_error };
+        let lower = (1.0 - part.error) * part.scale();
+        // Near the gap, noise has to stay below what is to be told from 0.
+        let lower = lower - NOISE.min(lower / 16.0);
+        let mut parts = self.parts.clone();
+        parts.push(part);
+        Ok(Self { parts, lower })
+    }
+
+    fn error(&self) -> f64 {
+        self.parts.last().map_or(f64::INFINITY, |part| part.error)
+    }
+
+    fn degrees(&self) -> Vec<usize> {
+        self.parts.iter().map(|part| part.degree).collect()
+    }
+
+    /// That of the least depth whose error is at most `max_error`, and of the least sum of
+    /// degrees among those of this depth that are found.
+    ///
+    /// Depths of the polynomials do not decrease along a composition. For each depth, the
+    /// compositions are kept that no other one of the same depth surpasses, with an image
+    /// nearer to 1 and a last polynomial of no larger depth. Degrees are `2^k - 1` at
+    /// first, and lowered at the end.
+    fn least_depth(gap: f64, max_error: f64) -> Result<Self> {
+        let mut by_depth: Vec<Vec<(u32, Self)>> = vec![vec![(0, Self::start(gap))]];
+        for depth in 1..=MAX_DEPTH {
+            let mut found: Vec<(u32, Self)> = Vec::new();
+            for part in STAGE_DEPTHS.filter(|&part| part <= depth) {
+                let before = &by_depth[(depth - part) as usize];
+                for (_, composition) in before.iter().filter(|(last, _)| *last <= part) {
+                    // What does not converge is left out.
+                    if let Ok(next) = composition.followed_by((1 << part) - 1) {
+                        found.push((part, next));
+                    }
+                }
+            }
+            let reached = found.iter().filter(|(_, found)| found.error() <= max_error);
+            let lowest = reached.map(|(_, found)| found.lowered(gap, max_error));
+            if let Some(best) = lowest.min_by_key(|found| found.degrees().iter().sum::<usize>()) {
+                return Ok(best);
+            }
+            let surpassed = |(last, a): &(u32, Self)| {
+                found.iter().any(|(other, b)| other <= last && b.lower > a.lower)
+            };
+            by_depth.push(found.iter().filter(|a| !surpassed(a)).cloned().collect());
+        }
+        Err(Error::Circuit(format!(
+            "sign to within {max_error:e} outside a gap of {gap:e}: more than {MAX_DEPTH} levels \
+             would be needed; widen the gap or accept a larger error"
+        )))
+    }
+
+    /// Lower degrees, from the last polynomial to the first, as far as the error allows.
+    fn lowered(&self, gap: f64, max_error: f64) -> Self {
+        let mut best = self.clone();
+        for index in (0..self.parts.len()).rev() {
+            loop {
+                let mut degrees = best.degrees();
+                if degrees[index] <= 3 {
+                    break;
+                }
+                degrees[index] -= 2;
+                match Self::new(gap, &degrees) {
+                    Ok(lower) if lower.error() <= max_error => best = lower,
+                    _ => break,
+                }
+            }
+        }
+        best
+    }
+
+    /// The polynomials for arguments of magnitudes up to `radius`; of the last one's value
+    /// `s`, `offset + factor s`.
+    fn polynomials(&self, radius: f64, [offset, factor]: [f64; 2]) -> Result<Vec<Polynomial>> {
+        let polynomial = |(index, part): (usize, &Part)| {
+            let (offset, factor) = match index + 1 == self.parts.len() {
+                true => (offset, factor),
+                false => (0.0, part.scale()),
+            };
+            let mut coeffs: Vec<f64> =
+                part.polynomial.coeffs().iter().map(|c| c * factor).collect();
+            coeffs[0] += offset;
+            let reach = if index == 0 { radius * (1.0 + NOISE) } else { 1.0 };
+            Polynomial::chebyshev_series(coeffs, -reach..reach)
+        };
+        self.parts.iter().enumerate().map(polynomial).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::depth_of;
+
+    /// `sqrt(m) ((1 + a) / (1 - a))^m E_(2m+1)` tends to `(1 - a) / sqrt(pi a)` (Eremenko,
+    /// Yuditskii, "Uniform approximation of sgn(x) by polynomials and entire functions",
+    /// J. Anal. Math. 101, 2007).
+    #[test]
+    fn one_polynomial_has_the_error_of_theory() {
+        let a: f64 = 0.1;
+        let limit = (1.0 - a) / (core::f64::consts::PI * a).sqrt();
+        let scaled = |m: i32| {
+            let f = sign(-1.0..1.0, a, Fit::Degree(2 * m as usize + 1)).unwrap();
+            f64::from(m).sqrt() * ((1.0 + a) / (1.0 - a)).powi(m) * f.max_error()
+        };
+        // Corrections are of order 1 / m.
+        let (once, twice) = (scaled(25), scaled(50));
+        let extrapolated = 2.0 * twice - once;
+        assert!((extrapolated / limit - 1.0).abs() < 0.02, "{extrapolated} {limit}");
+    }
+
+    /// Every order of depths, by brute force.
+    #[test]
+    fn no_composition_of_less_depth_is_as_good() {
+        fn reaches(before: &Composition, depth: u32, max_error: f64) -> bool {
+            if before.error() <= max_error {
+                return true;
+            }
+            STAGE_DEPTHS.filter(|&part| part <= depth).any(|part| {
+                let next = before.followed_by((1 << part) - 1);
+                next.is_ok_and(|next| reaches(&next, depth - part, max_error))
+            })
+        }
+        for (gap, bits) in [(0.25, 8.0), (0.05, 6.0), (0.02, 12.0)] {
+            let max_error = f64::exp2(-bits);
+            let found = Composition::least_depth(gap, max_error).unwrap();
+            assert!(found.error() <= max_error);
+            let depth: u32 = found.degrees().iter().map(|&d| depth_of(d)).sum();
+            assert!(!reaches(&Composition::start(gap), depth - 1, max_error), "{gap} {bits}");
+            assert!(reaches(&Composition::start(gap), depth, max_error));
+        }
+    }
+
+    /// Cheon, Kim, Kim, "Efficient homomorphic comparison methods with optimal complexity"
+    /// ([2019/1234](https://eprint.iacr.org/2019/1234)) iterate
+    /// `f_3 = (35 x - 35 x^3 + 21 x^5 - 5 x^7) / 16`, three levels each.
+    #[test]
+    fn minimax_compositions_are_shallower_than_iterations() {
+        let f3 = |x: f64| x * (35.0 - x * x * (35.0 - x * x * (21.0 - 5.0 * x * x))) / 16.0;
+        for alpha in [4, 8, 12] {
+            let max_error = f64::exp2(-f64::from(alpha));
+            let iterations = (1..)
+                .scan(max_error, |x, n| {
+                    *x = f3(*x);
+                    Some((n, 1.0 - *x))
+                })
+                .find(|(_, error)| *error <= max_error);
+            let f = sign(-1.0..1.0, max_error, Fit::PrecisionBits(alpha.into())).unwrap();
+            assert!(f.depth() < 3 * iterations.unwrap().0, "{alpha}: {}", f.depth());
+            assert!(f.max_error() <= max_error * (1.0 + 1e-9));
+            assert!((f.evaluate(0.0), f.gap()) == (0.0, max_error));
+        }
+    }
+
+    /// In the gap the sign rises steadily, so that what is not told apart stays between.
+    #[test]
+    fn nothing_overshoots() {
+        for (f, bits) in [
+            (sign(-2.0..2.0, 0.01, Fit::PrecisionBits(10.0)).unwrap(), 10.0),
+            (step(-2.0..2.0, 0.1, Fit::PrecisionBits(20.0)).unwrap(), 20.0),
+        ] {
+            let inside: Vec<f64> =
+                (-1000..=1000).map(|i| f.evaluate(f.gap() * f64::from(i) / 1000.0)).collect();
+            assert!(inside.windows(2).all(|pair| pair[0] <= pair[1] + 1e-12));
+            for stage in f.stages() {
+                let most = stage.interval().end;
+                let values = (-1000..=1000).map(|i| stage.evaluate(most * f64::from(i) / 1000.0));
+                assert!(values.fold(0.0, |a: f64, b| a.max(b.abs())) <= 1.0 + f64::exp2(-bits));
+            }
+        }
+    }
+
+    #[test]
+    fn bends_are_as_exact_as_asked_for() {
+        for (bits, depth) in [(5.0, 4), (8.0, 7), (12.0, 15)] {
+            for f in [
+                relu(-1.0..1.0, Fit::PrecisionBits(bits + 1.0)).unwrap(),
+                abs(-4.0..1.0, Fit::PrecisionBits(bits - 2.0)).unwrap(),
+            ] {
+                assert!(f.max_error() <= f64::exp2(-bits) * 4.0, "{} {bits}", f.name());
+                assert!(f.depth() <= depth, "{} {bits}: {}", f.name(), f.depth());
+            }
+        }
+    }
+}
