@@ -203,13 +203,14 @@ pub enum Error {
     },
     /// The keys to and from an ephemeral secret do not reach the level.
     #[error(
-        "no keys to raise to level {level}: those there raise to level {found}; ask for a higher one in the KeyRequest"
+        "no keys to raise to level {level}: there are {}; ask for `Raise::to` that level in the \
+         KeyRequest", .found.map_or("none".into(), |found| format!("those to level {found}"))
     )]
     MissingRaisingKey {
         /// The level asked for.
         level: Level,
-        /// The highest level that the keys raise to.
-        found: Level,
+        /// The highest level that the keys raise to, if there are any.
+        found: Option<Level>,
     },
     /// The keys do not raise through an ephemeral secret as sparse as a circuit relies on.
     #[error(

@@ -308,7 +308,7 @@ fn every_key_is_needed() {
         let denser = Error::EphemeralSecretMismatch { found: Some(33), needed: 32 };
         assert_eq!(raise(Some(Raise { level: top, weight: 33 })), denser);
         let low = Level(top.0 - 1);
-        let low_key = Error::MissingRaisingKey { level: top, found: low };
+        let low_key = Error::MissingRaisingKey { level: top, found: Some(low) };
         assert_eq!(raise(Some(Raise { level: low, weight: 32 })), low_key);
     }
 }

@@ -811,7 +811,7 @@ fn what_is_raised_is_not_raised_again() {
     // Keys for one section of levels are none for the other.
     let chain =
         Session::new(params.clone(), &KeyRequest::new().raise(Raise { level: TOP, weight }));
-    let missing = |level, found| Error::MissingRaisingKey { level, found };
+    let missing = |level, found| Error::MissingRaisingKey { level, found: Some(found) };
     let a = chain.encrypt(&VALUES);
     for level in [LOWEST, HIGHEST] {
         refused(chain.evaluator.mod_raise(&a, level), missing(level, TOP), &["to level 3"]);

@@ -208,7 +208,7 @@ fn a_key_for_a_lower_level_raises_to_it_alone() {
     for spec in specs(5).into_iter().filter(|spec| spec.raised.is_none()) {
         let s = session(&spec, 3, &through(7, Level(0)));
         let a = s.encrypt(3, Level(1));
-        let error = Error::MissingRaisingKey { level: Level(1), found: Level(0) };
+        let error = Error::MissingRaisingKey { level: Level(1), found: Some(Level(0)) };
         assert_eq!(s.evaluator.mod_raise(&a, Level(1)).unwrap_err(), error);
         let (quotients, _) = s.raise(&a, Level(0));
         assert!(quotients.iter().all(|&i| i == 0.0));
@@ -246,17 +246,17 @@ fn a_key_raises_to_levels_of_its_own_primes() {
     let s = session(&spec, 3, &through(7, highest));
     let a = s.encrypt(3, Level(1));
     for to in 0..=top.0 {
-        let error = Error::MissingRaisingKey { level: Level(to), found: highest };
+        let error = Error::MissingRaisingKey { level: Level(to), found: Some(highest) };
         assert_eq!(s.evaluator.mod_raise(&a, Level(to)).unwrap_err(), error);
     }
     let low = session(&spec, 3, &through(7, above));
     let [lower, higher] = [&low, &s].map(|s| s.evaluator.mod_raise(&a, above).unwrap());
     assert!(same(&lower, &higher));
-    let error = Error::MissingRaisingKey { level: highest, found: above };
+    let error = Error::MissingRaisingKey { level: highest, found: Some(above) };
     assert_eq!(low.evaluator.mod_raise(&a, highest).unwrap_err(), error);
     let chain = session(&spec, 3, &through(7, top));
     for to in [above, highest] {
-        let error = Error::MissingRaisingKey { level: to, found: top };
+        let error = Error::MissingRaisingKey { level: to, found: Some(top) };
         assert_eq!(chain.evaluator.mod_raise(&a, to).unwrap_err(), error);
     }
     let max = highest;

@@ -150,7 +150,7 @@ impl KeySwitcher {
     ) -> Result<Vec<[RnsPoly<Eval>; 2]>> {
         let params = self.params();
         params.check_level(to)?;
-        let missing = Error::MissingRaisingKey { level: to, found: Level(0) };
+        let missing = Error::MissingRaisingKey { level: to, found: None };
         let keys = self.raising_keys(to)?.ok_or(missing)?;
         let back: Vec<_> = steps
             .iter()

@@ -294,7 +294,7 @@ impl KeySwitcher {
     pub(super) fn raising_keys(&self, to: Level) -> Result<Option<&RaisingKeys>> {
         match &self.keys.raise {
             Some(keys) if !self.params.levels_above(to).contains(&keys.to_dense.level) => {
-                Err(Error::MissingRaisingKey { level: to, found: keys.to_dense.level })
+                Err(Error::MissingRaisingKey { level: to, found: Some(keys.to_dense.level) })
             }
             keys => Ok(keys.as_ref()),
         }
