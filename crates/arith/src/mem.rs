@@ -232,15 +232,16 @@ impl Pool {
     }
 }
 
-/// A file in the address space: its bytes are read from it, or from the system's cache of
-/// it, when they are used. Clones share it.
+/// Bytes that stay where they are, in a file or in memory that others hold, too. Clones share
+/// them.
 ///
-/// The file must not be changed or cut as long as it is mapped. Nothing can prevent that or
+/// Those of a file are read from it, or from the system's cache of it, when they are used. The
+/// file must not be changed or cut as long as it is mapped. Nothing can prevent that or
 /// find it out: what is read then may be old bytes or new ones, and reading beyond the end of
 /// a file that was cut ends the process (`SIGBUS`). To replace a file, rename another to its
 /// name: the mapping keeps the old one.
 #[derive(Clone)]
-pub struct Mapping(Arc<memmap2::Mmap>);
+pub struct Mapping(Arc<dyn AsRef<[u8]> + Send + Sync>);
 
 impl Mapping {
     /// The whole of a file.
@@ -251,10 +252,16 @@ impl Mapping {
         // SAFETY: the mapping is private to this process and only read. That nobody changes
         // the file meanwhile is asked of callers above; should somebody do, bytes are taken
         // for nothing but numbers, whatever they are.
-        unsafe { memmap2::Mmap::map(file) }.map(|map| Self(Arc::new(map)))
+        unsafe { memmap2::Mmap::map(file) }.map(Self::shared)
     }
 
-    /// Bytes of the file, if it has them all.
+    /// Bytes in memory, which must always be the same ones.
+    #[must_use]
+    pub fn shared(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(bytes))
+    }
+
+    /// A part of them, if they are that many.
     #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Option<Bytes> {
         self.get(range.clone())?;
@@ -265,7 +272,7 @@ impl Mapping {
 impl Deref for Mapping {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &self.0
+        (*self.0).as_ref()
     }
 }
 
@@ -275,7 +282,7 @@ impl AsRef<[u8]> for Mapping {
     }
 }
 
-/// Bytes that are only read, of a buffer or of a file.
+/// Bytes that are only read, of a buffer or of a mapping.
 pub struct Bytes(Source);
 
 enum Source {
@@ -284,7 +291,7 @@ enum Source {
 }
 
 impl Bytes {
-    /// Whether they are those of a file.
+    /// Whether they are those of a mapping.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
         matches!(self.0, Source::Mapping(..))
@@ -350,6 +357,9 @@ mod tests {
         assert!(mapping.slice(5000..10_001).is_none());
         let (from, to) = (3, 2);
         assert!(mapping.slice(from..to).is_none());
+        let shared = Mapping::shared(content.clone());
+        assert_eq!(*shared.slice(1..9).unwrap(), content[1..9]);
+        assert!(shared.slice(0..10_001).is_none());
     }
 
     #[test]

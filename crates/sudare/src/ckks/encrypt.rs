@@ -120,6 +120,12 @@ impl Decryptor {
         self.key.id
     }
 
+    /// The key that it holds.
+    #[must_use]
+    pub fn key(&self) -> &SecretKey {
+        &self.key
+    }
+
     /// `c_0 + c_1 s`, at the lowest level whose modulus holds values of 47 bits
     /// before the point at this scale; at the level of `a` if none does.
     ///

@@ -218,10 +218,17 @@ impl Reader<Cursor<Mapping>> {
     /// # Errors
     /// As [`Reader::new`]; [`Error::Io`] if the system does not map it.
     pub fn mapped(file: &File) -> Result<Self> {
-        let mapping = Mapping::new(file)?;
-        let bytes = mapping.len() as u64;
-        let mut reader = Self::new(Cursor::new(mapping.clone()), bytes)?;
-        reader.file.mapping = Some(mapping);
+        Self::shared(Mapping::new(file)?)
+    }
+
+    /// As [`Reader::mapped`], of the bytes of a file wherever they are.
+    ///
+    /// # Errors
+    /// As [`Reader::new`].
+    pub fn shared(file: Mapping) -> Result<Self> {
+        let bytes = file.len() as u64;
+        let mut reader = Self::new(Cursor::new(file.clone()), bytes)?;
+        reader.file.mapping = Some(file);
         Ok(reader)
     }
 }
