@@ -8,16 +8,16 @@ use common::{
     session_with_raised_keys, specs, values,
 };
 use std::{
-    io::{ErrorKind, Read, Write},
+    io::{Cursor, ErrorKind, Read, Write},
     sync::Arc,
 };
 use sudare::{
     Error,
     ckks::{
-        Complex, Params, RaisedSpec, Scale, Spec,
-        serial::{self, Kind, Label, Reader},
+        Ciphertext, Complex, Params, RaisedSpec, Scale, Spec,
+        serial::{self, CiphertextWriter, Kind, Label, Reader, Shape},
     },
-    rlwe::{GaloisElement, KeyGenerator, KeyRequest, Level, SecretDistribution},
+    rlwe::{GaloisElement, KeyGenerator, KeyId, KeyRequest, Level, SecretDistribution},
 };
 use sudare_arith::{
     prng::{Seed, Stream},
@@ -54,6 +54,65 @@ fn loaded_objects_are_written_as_the_same_bytes() {
             assert_eq!(<(f64, f64)>::from(a.scale()), <(f64, f64)>::from(b.scale()));
         }
     }
+}
+
+/// Written one by one, and read in any order.
+#[test]
+fn ciphertexts_stream() {
+    let s = session(specs(10).remove(0));
+    let label = label();
+    let levels = [s.params.top(), Level(0), Level(1), Level(0)];
+    let items: Vec<_> = levels.iter().map(|&level| s.encrypt(8, level)).collect();
+    let file = s.ciphertexts_file(&items, &label);
+    let shapes: Vec<Shape> = items.iter().map(Shape::of).collect();
+    let key = s.secret.id();
+    let mut out = Vec::new();
+    let write = |out: &mut Vec<u8>, some: &[Ciphertext]| {
+        let mut writer = CiphertextWriter::new(out, &s.params, key, shapes.clone(), &label)?;
+        some.iter().try_for_each(|item| writer.write(item))?;
+        writer.finish()
+    };
+    assert_eq!(write(&mut out, &items), Ok(file.len() as u64));
+    assert!(out == file);
+    let malformed = |result: sudare::Result<u64>| match result {
+        Err(Error::Malformed { problem, .. }) => problem,
+        other => panic!("{other:?}"),
+    };
+    assert!(malformed(write(&mut Vec::new(), &items[..3])).contains("1 more"));
+    assert!(malformed(write(&mut Vec::new(), &items[1..])).contains("header says"));
+    let more = [&items[..], &items[..1]].concat();
+    assert!(malformed(write(&mut Vec::new(), &more)).contains("header says None"));
+    let mut nowhere = Vec::new();
+    let mut stranger =
+        CiphertextWriter::new(&mut nowhere, &s.params, KeyId(7), shapes.clone(), &label).unwrap();
+    let refused = stranger.write(&items[0]);
+    assert!(matches!(refused, Err(Error::KeyMismatch { .. })), "{refused:?}");
+
+    let open = |file: &[u8]| {
+        let reader = Reader::new(Cursor::new(file.to_vec()), file.len() as u64).unwrap();
+        reader.into_ciphertexts(&s.params).unwrap()
+    };
+    let mut reader = open(&file);
+    assert_eq!(reader.shapes(), shapes);
+    let parts: Vec<_> = [3..4, 0..2, 2..3, 4..4].map(|some| reader.read(some).unwrap()).concat();
+    let ordered = [1, 2, 3, 0].map(|i| parts[i].clone());
+    assert!(s.ciphertexts_file(&ordered, &label) == file);
+    assert!(matches!(reader.read(3..5), Err(Error::Malformed { .. })));
+
+    // Damage is found where it is, and by the digest where a checksum says so.
+    let digest = |file: &[u8]| serial::digest(Cursor::new(file), file.len() as u64).unwrap();
+    assert_eq!(digest(&file), digest(&out));
+    let mut damaged = file.clone();
+    damaged[file.len() - 100] ^= 1;
+    let mut reader = open(&damaged);
+    assert_eq!(reader.read(0..3).unwrap().len(), 3);
+    assert_eq!(reader.read(3..4).err(), Some(Error::Checksum { section: 4 }));
+    assert_eq!(reader.read(1..2).unwrap().len(), 1);
+    assert_eq!(digest(&damaged), digest(&file));
+    damaged[file.len() - 1] ^= 1;
+    assert_ne!(digest(&damaged), digest(&file));
+    let other: Vec<_> = levels.iter().map(|&level| s.encrypt(16, level)).collect();
+    assert_ne!(digest(&s.ciphertexts_file(&other, &label)), digest(&file));
 }
 
 #[test]

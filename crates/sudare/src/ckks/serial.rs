@@ -31,14 +31,15 @@ pub use crate::rlwe::serial::{FORMAT_VERSION, Kind, Label};
 use crate::{
     Error, Result,
     rlwe::{
-        EvaluationKeys, KeyId, KeyRequest, ParamsId, PublicKey, SecretKey,
+        self, EvaluationKeys, KeyId, KeyRequest, Level, ParamsId, PublicKey, SecretKey,
         serial::{Content, FileReader, FileWriter, Header, Preamble, Scheme, key_contents},
     },
 };
+use core::ops::Range;
 use serde::{Deserialize, Serialize};
 use std::{
     fs::File,
-    io::{Cursor, Read, Write},
+    io::{Cursor, Read, Seek, Write},
 };
 use sudare_arith::mem::Mapping;
 
@@ -160,6 +161,100 @@ pub fn evaluation_keys_bytes(params: &Params, request: &KeyRequest, label: &Labe
     Ok(header(params, label, key_contents(request)).total_bytes())
 }
 
+/// What a file says of a ciphertext before it comes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shape {
+    /// Its level.
+    pub level: Level,
+    /// Its scale.
+    pub scale: Scale,
+    /// `log2` of its slots.
+    pub log_slots: u32,
+}
+
+impl Shape {
+    /// That of a ciphertext.
+    #[must_use]
+    pub fn of(item: &Ciphertext) -> Self {
+        Self { level: item.level(), scale: item.scale, log_slots: item.log_slots }
+    }
+}
+
+/// Writes ciphertexts of one key one after the other, and holds none of them.
+pub struct CiphertextWriter<'a, W: Write + ?Sized> {
+    file: FileWriter<'a, W>,
+    params: rlwe::Params,
+    key: KeyId,
+    /// Of those that are still to come.
+    shapes: std::vec::IntoIter<Shape>,
+}
+
+impl<'a, W: Write + ?Sized> CiphertextWriter<'a, W> {
+    /// Writes the header, which says what will come.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] for a shape that the parameters do not have; [`Error::InvalidSpec`] if
+    /// there are none, or more than one file holds (about a million), or for a label over 16 MiB;
+    /// [`Error::LevelOutOfRange`]; [`Error::Io`].
+    pub fn new(
+        out: &'a mut W,
+        params: &Params,
+        key: KeyId,
+        shapes: Vec<Shape>,
+        label: &Label,
+    ) -> Result<Self> {
+        if shapes.is_empty() {
+            return Err(Error::InvalidSpec {
+                field: "ciphertexts",
+                problem: "there are none: a file needs at least one".into(),
+            });
+        }
+        let content = |&Shape { level, scale, log_slots }: &Shape| {
+            params.rlwe().check_level(level)?;
+            let meta = Meta { scale, log_slots };
+            meta.check(params)?;
+            Ok(Content::Ciphertext(level, meta))
+        };
+        let contents = shapes.iter().map(content).collect::<Result<_>>()?;
+        let header = header(params, label, contents);
+        let preamble = preamble(Kind::Ciphertexts, params, key);
+        let file = FileWriter::new(out, Scheme::Ckks, preamble, &header)?;
+        Ok(Self { file, params: params.rlwe().clone(), key, shapes: shapes.into_iter() })
+    }
+
+    /// Writes the next one.
+    ///
+    /// # Errors
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`]; [`Error::Malformed`] if it has not the
+    /// shape that was said, or is one too many; [`Error::Io`].
+    pub fn write(&mut self, item: &Ciphertext) -> Result<()> {
+        self.params.check_id("ciphertext", item.params_id())?;
+        let (found, expected) = (item.key_id(), self.key);
+        if found != expected {
+            return Err(Error::KeyMismatch { what: "ciphertext", found, expected });
+        }
+        let (found, needed) = (Shape::of(item), self.shapes.next());
+        if Some(found) != needed {
+            let problem = format!("it is {found:?}, the file's header says {needed:?}");
+            return Err(Error::Malformed { what: "ciphertext", problem });
+        }
+        self.file.ciphertext(&self.params, &item.inner)
+    }
+
+    /// Ends the file and returns the bytes written.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if ciphertexts are missing; [`Error::Io`].
+    pub fn finish(self) -> Result<u64> {
+        let missing = self.shapes.len();
+        if missing > 0 {
+            let problem = format!("{missing} more ciphertexts stand in its header");
+            return Err(Error::Malformed { what: "file", problem });
+        }
+        self.file.finish()
+    }
+}
+
 /// Writes ciphertexts of one key, in order, and returns the bytes written.
 ///
 /// # Errors
@@ -172,30 +267,26 @@ pub fn write_ciphertexts(
     items: &[Ciphertext],
     label: &Label,
 ) -> Result<u64> {
-    let Some(key) = items.first().map(Ciphertext::key_id) else {
-        return Err(Error::InvalidSpec {
-            field: "ciphertexts",
-            problem: "there are none: a file needs at least one".into(),
-        });
-    };
-    let mut contents = Vec::with_capacity(items.len());
     for item in items {
         params.rlwe().check_id("ciphertext", item.params_id())?;
-        if item.key_id() != key {
-            let found = item.key_id();
-            return Err(Error::KeyMismatch { what: "ciphertext", found, expected: key });
-        }
-        let meta = Meta { scale: item.scale, log_slots: item.log_slots };
-        meta.check(params)?;
-        contents.push(Content::Ciphertext(item.level(), meta));
     }
-    let header = header(params, label, contents);
-    let preamble = preamble(Kind::Ciphertexts, params, key);
-    let mut file = FileWriter::new(out, Scheme::Ckks, preamble, &header)?;
-    for item in items {
-        file.ciphertext(params.rlwe(), &item.inner)?;
-    }
+    let key = items.first().map_or(KeyId(0), Ciphertext::key_id);
+    let shapes = items.iter().map(Shape::of).collect();
+    let mut file = CiphertextWriter::new(out, params, key, shapes, label)?;
+    items.iter().try_for_each(|item| file.write(item))?;
     file.finish()
+}
+
+/// The digest of a whole file of keys or ciphertexts by the checksums in it, of which the
+/// content is not read: files with the same digest have the same content, as far as reading them
+/// finds no damage.
+///
+/// # Errors
+/// As [`Reader::new`].
+pub fn digest(input: impl Read + Seek, file_bytes: u64) -> Result<[u8; 32]> {
+    let (mut file, _, header) = FileReader::open::<Spec, Meta>(input, file_bytes, Scheme::Ckks)?;
+    let starts = header.starts(file.position());
+    file.digest(&starts)
 }
 
 /// A file whose header was read.
@@ -351,24 +442,42 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// As [`Reader::secret_key`]; [`Error::LevelOutOfRange`].
     pub fn ciphertexts(mut self, params: &Params) -> Result<Vec<Ciphertext>> {
+        let (key, shapes) = (self.info.key_id, self.shapes(params)?);
+        let read = |shape| read_ciphertext(&mut self.file, params, key, shape);
+        let items = shapes.into_iter().map(read).collect::<Result<_>>()?;
+        self.file.finish()?;
+        Ok(items)
+    }
+
+    /// The ciphertexts in the file, to be read when they are asked for.
+    ///
+    /// # Errors
+    /// [`Error::WrongKind`]; [`Error::ParamsMismatch`]; [`Error::Malformed`];
+    /// [`Error::LevelOutOfRange`].
+    pub fn into_ciphertexts(self, params: &Params) -> Result<CiphertextReader<R>>
+    where
+        R: Seek,
+    {
+        let shapes = self.shapes(params)?;
+        let starts = self.header.starts(self.file.position());
+        let Self { file, info, .. } = self;
+        Ok(CiphertextReader { file, params: params.clone(), key: info.key_id, shapes, starts })
+    }
+
+    /// Those of the ciphertexts, each checked.
+    fn shapes(&self, params: &Params) -> Result<Vec<Shape>> {
         self.expect(Kind::Ciphertexts, params)?;
-        let mut items = Vec::with_capacity(self.header.sections.len());
+        let mut shapes = Vec::with_capacity(self.header.sections.len());
         for section in &self.header.sections {
             // The kind of every section was checked with the header.
             if let Content::Ciphertext(level, meta) = section.content {
                 params.rlwe().check_level(level)?;
                 meta.check(params)?;
-                items.push((level, meta));
+                shapes.push(Shape { level, scale: meta.scale, log_slots: meta.log_slots });
             }
         }
         self.header.check_sizes(params.rlwe())?;
-        let read = |(level, meta): (_, Meta)| {
-            let inner = self.file.ciphertext(params.rlwe(), self.info.key_id, level)?;
-            Ok(Ciphertext { inner, scale: meta.scale, log_slots: meta.log_slots })
-        };
-        let items = items.into_iter().map(read).collect::<Result<Vec<_>>>()?;
-        self.file.finish()?;
-        Ok(items)
+        Ok(shapes)
     }
 
     fn expect(&self, needed: Kind, params: &Params) -> Result<()> {
@@ -377,6 +486,54 @@ impl<R: Read> Reader<R> {
         }
         params.rlwe().check_id("file", self.info.params_id)
     }
+}
+
+/// The ciphertexts of a file, each read and checked when it is asked for.
+pub struct CiphertextReader<R> {
+    file: FileReader<R>,
+    params: Params,
+    key: KeyId,
+    shapes: Vec<Shape>,
+    /// Where each section begins, and where the last one ends.
+    starts: Vec<u64>,
+}
+
+impl<R: Read + Seek> CiphertextReader<R> {
+    /// Those of all ciphertexts, in order.
+    #[must_use]
+    pub fn shapes(&self) -> &[Shape] {
+        &self.shapes
+    }
+
+    /// Reads the ciphertexts with these numbers, from 0.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`], also if there are not so many; [`Error::Checksum`];
+    /// [`Error::Truncated`]; [`Error::Io`].
+    pub fn read(&mut self, numbers: Range<usize>) -> Result<Vec<Ciphertext>> {
+        let Some(shapes) = self.shapes.get(numbers.clone()) else {
+            let (found, end) = (self.shapes.len(), numbers.end);
+            let problem = format!("it has {found} ciphertexts, {end} are needed");
+            return Err(Error::Malformed { what: "file", problem });
+        };
+        if shapes.is_empty() {
+            return Ok(Vec::new());
+        }
+        // Section 0 is the header.
+        self.file.seek(numbers.start as u64 + 1, self.starts[numbers.start])?;
+        let (params, key) = (&self.params, self.key);
+        shapes.iter().map(|&shape| read_ciphertext(&mut self.file, params, key, shape)).collect()
+    }
+}
+
+fn read_ciphertext<R: Read>(
+    file: &mut FileReader<R>,
+    params: &Params,
+    key: KeyId,
+    Shape { level, scale, log_slots }: Shape,
+) -> Result<Ciphertext> {
+    let inner = file.ciphertext(params.rlwe(), key, level)?;
+    Ok(Ciphertext { inner, scale, log_slots })
 }
 
 impl<R: Read> core::fmt::Debug for Reader<R> {

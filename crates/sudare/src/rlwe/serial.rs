@@ -18,7 +18,7 @@ use core::fmt;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::{ErrorKind, Read, Write},
+    io::{ErrorKind, Read, Seek, SeekFrom, Write},
 };
 use sudare_arith::{Permutation, mem::Mapping, prng::Seed};
 use zeroize::Zeroizing;
@@ -223,6 +223,16 @@ impl<S: Serialize + DeserializeOwned, M: Serialize + DeserializeOwned> Header<S,
         core::iter::once(header)
             .chain(contents)
             .try_fold(0u64, |sum, bytes| sum.checked_add(section_bytes(bytes)?))
+    }
+
+    /// Where the sections after the header begin, and where the last one ends, of a file whose
+    /// sizes [`FileReader::open`] checked.
+    pub(crate) fn starts(&self, first: u64) -> Vec<u64> {
+        let ends = self.sections.iter().scan(first, |end, section| {
+            *end = end.saturating_add(section_bytes(section.bytes)?);
+            Some(*end)
+        });
+        core::iter::once(first).chain(ends).collect()
     }
 
     /// Bytes of the file; more than any file if the header is too large for one.
@@ -659,6 +669,38 @@ impl<R: Read> FileReader<R> {
         self.section += 1;
         self.hasher = section_hasher(&self.header, self.section);
         Ok(())
+    }
+
+    /// How far the file is read: after [`FileReader::open`], where its first section begins.
+    pub(crate) fn position(&self) -> u64 {
+        self.read
+    }
+
+    /// Goes to a section, by its number, that begins at `start`.
+    pub(crate) fn seek(&mut self, section: u64, start: u64) -> Result<()>
+    where
+        R: Seek,
+    {
+        self.input.seek(SeekFrom::Start(start))?;
+        (self.section, self.read) = (section, start);
+        self.hasher = section_hasher(&self.header, section);
+        Ok(())
+    }
+
+    /// The digest of all checksums of a file whose sections have these starts and end.
+    pub(crate) fn digest(&mut self, starts: &[u64]) -> Result<[u8; HASH_BYTES as usize]>
+    where
+        R: Seek,
+    {
+        let mut hasher = Hasher::new();
+        hasher.update(&self.header);
+        for &end in &starts[1..] {
+            let mut checksum = [0; HASH_BYTES as usize];
+            self.input.seek(SeekFrom::Start(end - HASH_BYTES))?;
+            self.input.read_exact(&mut checksum)?;
+            hasher.update(&checksum);
+        }
+        Ok(*hasher.finalize().as_bytes())
     }
 
     /// Refuses bytes after the last section.
