@@ -8,14 +8,16 @@ use serde::{Deserialize, Serialize};
 use std::{
     fmt,
     fs::File,
-    io::{BufReader, Cursor, Read},
+    io::{BufReader, Cursor, Read, Seek},
+    ops::Range,
     path::{Path, PathBuf},
     str::FromStr,
+    sync::{Mutex, PoisonError},
 };
 use sudare::{
     ckks::{
         Ciphertext, Params,
-        serial::{self, Info, Kind, Label, Reader},
+        serial::{self, CiphertextReader, CiphertextWriter, Info, Kind, Label, Reader, Shape},
     },
     rlwe::{EvaluationKeys, KeyId, KeyRequest, PublicKey, SecretKey},
 };
@@ -71,7 +73,11 @@ impl fmt::Display for Job {
         match self {
             Self::Train(job) => {
                 let iterations = job.spec.iterations;
-                write!(f, "train:{}x{}, {iterations} iterations", job.rows, job.features)
+                write!(f, "train:{}x{}, {iterations} iterations", job.rows, job.features)?;
+                match job.spec.batch {
+                    Some(batch) => write!(f, " of {batch} rows"),
+                    None => Ok(()),
+                }
             }
             Self::Stats(job) => write!(f, "stats:{}x{}", job.rows, job.features),
             Self::Bootstrap => write!(f, "bootstrap"),
@@ -191,7 +197,19 @@ pub struct Meta {
     pub note: u32,
     /// Iterations done, for models and checkpoints.
     pub iterations: u32,
-    /// Digest of the encrypted table that a checkpoint belongs to.
+    /// For checkpoints.
+    pub origin: Option<Origin>,
+}
+
+/// What a checkpoint comes from: with all of it the same, a training goes on as if it had never
+/// stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// Version of this program.
+    pub program: String,
+    /// Digest of the evaluation keys.
+    pub keys: [u8; 32],
+    /// Digest of the encrypted table.
     pub table: [u8; 32],
 }
 
@@ -200,7 +218,7 @@ const META_VERSION: u8 = 2;
 
 impl Meta {
     pub fn of(job: Job) -> Self {
-        Self { job, note: 0, iterations: 0, table: [0; 32] }
+        Self { job, note: 0, iterations: 0, origin: None }
     }
 
     /// A label with this.
@@ -344,16 +362,55 @@ impl<R: Read> Opened<R> {
     /// The ciphertexts, of which the last `note` are apart.
     pub fn ciphertexts(self, params: &Params, note: u32) -> Result<Parts> {
         let mut content = self.reader.ciphertexts(params).map_err(Error::in_file(&self.path))?;
-        let at = content.len().checked_sub(note as usize).ok_or_else(|| Error::File {
-            path: self.path.clone(),
-            source: sudare::Error::Malformed {
-                what: "file",
-                problem: format!("it lists {note} ciphertexts of a note and has {}", content.len()),
-            },
-        })?;
-        let note = content.split_off(at);
+        let note = content.split_off(before_note(&self.path, content.len(), note)?);
         Ok(Parts { content, note })
     }
+
+    /// The same, of which only the note is read now.
+    pub fn into_stored(self, params: &Params, note: u32) -> Result<Stored<R>>
+    where
+        R: Seek,
+    {
+        let Self { path, reader } = self;
+        let mut reader = reader.into_ciphertexts(params).map_err(Error::in_file(&path))?;
+        let all = reader.shapes().len();
+        let count = before_note(&path, all, note)?;
+        let note = reader.read(count..all).map_err(Error::in_file(&path))?;
+        Ok(Stored { path, reader: Mutex::new(reader), count, note })
+    }
+}
+
+/// How many of `all` ciphertexts are before the `note` last ones.
+fn before_note(path: &Path, all: usize, note: u32) -> Result<usize> {
+    all.checked_sub(note as usize).ok_or_else(|| Error::File {
+        path: path.into(),
+        source: sudare::Error::Malformed {
+            what: "file",
+            problem: format!("it lists {note} ciphertexts of a note and has {all}"),
+        },
+    })
+}
+
+/// Begins a file of ciphertexts of these shapes, writes them as they come, and gives the file its
+/// name; returns its bytes.
+pub fn stream_ciphertexts(
+    mut file: NewFile,
+    params: &Params,
+    key: KeyId,
+    shapes: Vec<Shape>,
+    items: impl Iterator<Item = Result<Ciphertext>>,
+    label: &Label,
+) -> Result<u64> {
+    let path = file.path().to_owned();
+    let in_file = Error::in_file(&path);
+    let mut writer =
+        CiphertextWriter::new(&mut file, params, key, shapes, label).map_err(&in_file)?;
+    for item in items {
+        writer.write(&item?).map_err(&in_file)?;
+    }
+    let bytes = writer.finish().map_err(&in_file)?;
+    file.finish()?;
+    Ok(bytes)
 }
 
 /// Writes ciphertexts and gives the file its name; returns its bytes.
@@ -369,10 +426,38 @@ pub fn write_ciphertexts(
     Ok(bytes)
 }
 
+/// The digest of a file of keys or ciphertexts, by the checksums in it.
+pub fn digest(path: &Path) -> Result<[u8; 32]> {
+    let (file, bytes) = files::open(path, Access::Shared)?;
+    // Few bytes are read at many places.
+    serial::digest(file.into_inner(), bytes).map_err(Error::in_file(path))
+}
+
 /// The ciphertexts of a file.
 pub struct Parts {
     pub content: Vec<Ciphertext>,
     pub note: Vec<Ciphertext>,
+}
+
+/// The ciphertexts of a table, left in their file until they are needed.
+pub struct Stored<R = BufReader<File>> {
+    path: PathBuf,
+    reader: Mutex<CiphertextReader<R>>,
+    count: usize,
+    pub note: Vec<Ciphertext>,
+}
+
+impl<R: Read + Seek> Stored<R> {
+    /// Without those of the note.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Those with these numbers.
+    pub fn read(&self, numbers: Range<usize>) -> Result<Vec<Ciphertext>> {
+        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        reader.read(numbers).map_err(Error::in_file(&self.path))
+    }
 }
 
 #[cfg(test)]
@@ -398,7 +483,9 @@ mod tests {
     fn labels_carry_the_job() {
         let spec = TrainSpec::default();
         let job = Job::Train(logreg::Job { rows: 189, features: 9, spec });
-        let meta = Meta { note: 2, iterations: 5, table: [3; 32], ..Meta::of(job) };
+        let program = "1.2.3".to_owned();
+        let origin = Some(Origin { program, keys: [2; 32], table: [3; 32] });
+        let meta = Meta { note: 2, iterations: 5, origin, ..Meta::of(job) };
         let label = meta.label("n14", Content::Model).unwrap();
         assert_eq!(Meta::read(&label), Some((Content::Model, meta)));
         let label_of = |job| Meta::of(job).label("n16-boot", Content::Keys).unwrap();

@@ -123,6 +123,28 @@ pub enum Error {
         /// What was named.
         path: PathBuf,
     },
+    /// Another process trains in a checkpoint folder.
+    #[error(
+        "{} is in use by another training: wait until it ends, or name another folder",
+        .folder.display()
+    )]
+    InUse {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The state of a training cannot be kept.
+    #[error(
+        "the state after iteration {iterations} cannot be kept: {source}; what {} had is still          there: make room and go on with --resume",
+        .folder.display()
+    )]
+    Checkpoint {
+        /// Iterations done.
+        iterations: u32,
+        /// The folder of states.
+        folder: PathBuf,
+        /// Why.
+        source: Box<Error>,
+    },
     /// A measured or tested operation gave a wrong result.
     #[error("wrong result: {0}; please report this with the output of `sudare doctor`")]
     WrongResult(String),

@@ -6,6 +6,7 @@
 
 mod args;
 mod artefacts;
+mod checkpoint;
 mod commands;
 pub mod error;
 pub mod files;

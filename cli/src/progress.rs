@@ -46,14 +46,28 @@ impl Progress {
 
     /// `done` parts are complete. From any thread, in any order.
     pub fn set(&self, done: usize) {
-        let done = done as u64;
-        if let Some(bar) = &self.bar {
-            bar.set_position(done.max(bar.position()));
-            return;
+        match &self.bar {
+            Some(bar) => bar.set_position(bar.position().max(done as u64)),
+            None => self.line(done, ""),
         }
+    }
+
+    /// The same, with what is to be said of the last part: a row of a table above the bar, or the
+    /// rest of the line.
+    pub fn set_with(&self, done: usize, details: &str) {
+        match &self.bar {
+            Some(bar) => {
+                bar.println(format!("{:>9} of {}{details}", done, self.total));
+                bar.set_position(done as u64);
+            }
+            None => self.line(done, details),
+        }
+    }
+
+    fn line(&self, done: usize, details: &str) {
         let mut next_line = self.next_line.lock().unwrap_or_else(PoisonError::into_inner);
-        if Instant::now() >= *next_line && done < self.total {
-            say(format_args!("{}: {done} of {}", self.what, self.total));
+        if Instant::now() >= *next_line && (done as u64) < self.total {
+            say(format_args!("{}: {done} of {}{details}", self.what, self.total));
             *next_line = Instant::now() + BETWEEN;
         }
     }

@@ -436,15 +436,15 @@ fn trainings_that_were_not_planned() {
     refused(at, &with("--batch x"), &["--batch", "a whole number from 1"]);
     refused(at, &with("--checkpoint t.csv"), &["t.csv is not a folder", "name a folder"]);
     refused(at, &with("--learning-rate 3"), &["rate of 3", "for 10"]);
-    refused(at, &with("--batch 10"), &["batches of 10 rows", "all 20 rows"]);
+    refused(at, &with("--batch 10"), &["batches of 10 rows", "for 20", "--batch 10"]);
     refused(at, &with("--resume"), &["--checkpoint"]);
     sudare_at(at, &with("--batch 20 --learning-rate 10 --checkpoint state")).ok();
     // The state belongs to one encrypted table.
     let line = "encrypt --public a/public.key --data t.csv --target y -o again.ct";
     sudare_at(at, line).ok();
     let line = "train --evaluation-key a/evaluation.key -i again.ct -o new.ct --checkpoint state";
-    refused(at, line, &["training.ct exists", "--force"]);
-    refused(at, &format!("{line} --resume"), &["training.ct", "another encrypted table"]);
+    refused(at, line, &["iteration-000003.ct exists", "--force"]);
+    refused(at, &format!("{line} --resume"), &["iteration-000003.ct", "another encrypted table"]);
 }
 
 #[test]

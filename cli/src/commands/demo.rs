@@ -1,6 +1,5 @@
-use super::encrypt::encrypt;
+use super::{encrypt::shuffle, keygen::Training};
 use crate::{
-    args::{finite, whole},
     artefacts::{Content, Meta, Plan, Purpose},
     error::{Error, Result},
     files, machine,
@@ -36,12 +35,8 @@ pub struct Args {
     /// Column of 0 and 1 to learn
     #[arg(long, value_name = "COL", requires = "data")]
     target: Option<String>,
-    /// Iterations of training; bootstrapped when that takes less time than more levels
-    #[arg(long, value_name = "K", default_value_t = 5, value_parser = whole(1..=u32::MAX))]
-    iterations: u32,
-    /// First step size of training; step t takes R / t
-    #[arg(long, value_name = "R", default_value_t = 10.0, allow_negative_numbers = true, value_parser = finite)]
-    learning_rate: f64,
+    #[command(flatten)]
+    training: Training,
 }
 
 #[derive(Serialize)]
@@ -73,7 +68,7 @@ struct Report {
 const TOLERANCE: f64 = 1.0 / 1024.0;
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
-    let (dataset, table) = match &args.data {
+    let (dataset, mut table) = match &args.data {
         Some(path) => {
             (path.display().to_string(), files::read_table(path, args.target.as_deref())?)
         }
@@ -82,12 +77,14 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     table.check_for_training()?;
     let (rows, features) = (table.rows(), table.features());
     let purpose = Purpose::Train { rows, features };
-    let job = super::keygen::job(purpose, args.iterations, args.learning_rate);
+    let job = super::keygen::job(purpose, &args.training)?;
+    let iterations = args.training.iterations;
     let params = job.auto_params()?;
     let plan = job.plan(&params)?;
     let Plan::Train(training_plan) = &plan else {
         return Err(Error::Bug("a training was planned as something else".into()));
     };
+    shuffle(&plan, &mut table)?;
     let request = plan.required_keys();
     let label = Meta::of(job).label("auto", Content::Keys)?;
     let evaluation_key_bytes = serial::evaluation_keys_bytes(&params, request, &label)?;
@@ -99,7 +96,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         params.rlwe().security_bits(),
         request.count(),
         output::bytes(evaluation_key_bytes),
-        output::bootstraps(training_plan.bootstraps(args.iterations)),
+        output::bootstraps(training_plan.bootstraps(iterations)),
     ));
 
     let start = Instant::now();
@@ -111,17 +108,21 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
 
     let start = Instant::now();
     let encryptor = Encryptor::new(&params, public)?;
-    let (encrypted, _) = encrypt(&plan, &params, &encryptor, &table)?;
+    let encrypted = {
+        let progress = Progress::new("Owner: encrypting", training_plan.ciphertexts());
+        training_plan.encrypt(&encryptor, &table, |done| progress.set(done))?
+    };
     let encrypt_s = start.elapsed().as_secs_f64();
 
     let start = Instant::now();
     let evaluator = Evaluator::new(&params, Arc::new(keys))?;
     let model = {
-        let progress = Progress::new("Server: training", args.iterations as usize);
-        let mut training = training_plan.start(&evaluator, &encrypted)?;
-        while training.iteration < args.iterations {
+        let progress = Progress::new("Server: training", iterations as usize);
+        let batch = |iteration| &encrypted[training_plan.batch(iteration)];
+        let mut training = training_plan.start(&evaluator, batch(0))?;
+        while training.iteration < iterations {
             progress.set(training.iteration as usize);
-            training_plan.step(&evaluator, &encrypted, &mut training)?;
+            training_plan.step(&evaluator, batch(training.iteration), &mut training)?;
         }
         training_plan.model(&training)?
     };
@@ -154,8 +155,8 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         dataset,
         rows,
         features,
-        iterations: args.iterations,
-        bootstraps: training_plan.bootstraps(args.iterations),
+        iterations,
+        bootstraps: training_plan.bootstraps(iterations),
         accuracy: metrics::accuracy(&encrypted_scores, labels)?,
         auc: metrics::auc(&encrypted_scores, labels)?,
         plain_accuracy: metrics::accuracy(&plain_scores, labels)?,

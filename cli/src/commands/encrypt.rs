@@ -7,17 +7,21 @@ use crate::{
 };
 use serde::Serialize;
 use std::{path::PathBuf, sync::Arc, time::Instant};
-use sudare::ckks::{Ciphertext, Encryptor, Params, serial::Kind};
+use sudare::ckks::{
+    Ciphertext, Encryptor, Params,
+    serial::{Kind, Shape},
+};
 use sudare_apps::{
     note,
     stats::ColumnScaling,
     table::{Scaling, Table},
 };
+use sudare_arith::prng::Seed;
 
 /// Encrypt a table under a public key
 ///
 /// The names and ranges of the columns travel encrypted with it. The numbers of rows
-/// and columns are public.
+/// and columns are public. Rows are shuffled if they are trained on in batches.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: sudare encrypt --public keys/public.key --data births.csv --target low -o births.ct"
@@ -55,7 +59,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     files::check_free(&args.output, args.force)?;
     let key = Opened::open(&args.public, Kind::PublicKey)?;
     let (_, meta) = key.meta(&[Content::Keys])?;
-    let table = read_table(args, &meta.job)?;
+    let mut table = read_table(args, &meta.job)?;
     let params = key.params()?;
     let bits = params.rlwe().security_bits();
     if params.spec().insecure {
@@ -63,18 +67,43 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     }
     let name = key.info().label.name.clone();
     let plan = meta.job.plan(&params)?;
-    let encryptor = Encryptor::new(&params, Arc::new(key.public_key(&params)?))?;
+    shuffle(&plan, &mut table)?;
+    let public = key.public_key(&params)?;
+    let key_id = public.id();
+    let encryptor = Encryptor::new(&params, Arc::new(public))?;
     let file = NewFile::create(&args.output, Access::Shared, args.force)?;
-    let (mut items, notes) = encrypt(&plan, &params, &encryptor, &table)?;
+    let note = encrypt_note(&plan, &params, &encryptor, &table)?;
     let label =
-        Meta { note: notes.len() as u32, ..Meta::of(meta.job) }.label(&name, Content::Table)?;
-    items.extend(notes);
+        Meta { note: note.len() as u32, ..Meta::of(meta.job) }.label(&name, Content::Table)?;
 
-    let bytes = artefacts::write_ciphertexts(file, &params, &items, &label)?;
+    let progress = Progress::new("Encrypting", plan.ciphertexts());
+    let (mut shapes, items): (Vec<Shape>, Items<'_>) = match &plan {
+        Plan::Train(plan) => {
+            let mut items = plan.encryptions(&encryptor, &table)?;
+            let first = items.next().transpose()?;
+            // All have the same.
+            let shapes = vec![first.as_ref().map(Shape::of); plan.ciphertexts()];
+            let items = first.map(Ok).into_iter().chain(items);
+            (shapes.into_iter().flatten().collect(), Box::new(items.map(|item| Ok(item?))))
+        }
+        Plan::Stats(plan) => {
+            let scaling = ColumnScaling::of(&table);
+            let items = plan.encrypt(&encryptor, &table, &scaling, |_| ())?;
+            (items.iter().map(Shape::of).collect(), Box::new(items.into_iter().map(Ok)))
+        }
+    };
+    shapes.extend(note.iter().map(Shape::of));
+    let ciphertexts = shapes.len();
+    let items = items.chain(note.into_iter().map(Ok)).enumerate().map(|(i, item)| {
+        progress.set(i + 1);
+        item
+    });
+    let bytes = artefacts::stream_ciphertexts(file, &params, key_id, shapes, items, &label)?;
+    drop(progress);
     let report = Report {
         rows: table.rows(),
         features: table.features(),
-        ciphertexts: items.len(),
+        ciphertexts,
         bytes,
         seconds: start.elapsed().as_secs_f64(),
         path: args.output.clone(),
@@ -91,6 +120,9 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         )
     })
 }
+
+/// Ciphertexts as they are made.
+type Items<'a> = Box<dyn Iterator<Item = Result<Ciphertext>> + 'a>;
 
 /// The table, if the job can be done with it.
 fn read_table(args: &Args, job: &Job) -> Result<Table> {
@@ -122,27 +154,32 @@ fn read_table(args: &Args, job: &Job) -> Result<Table> {
     Ok(table)
 }
 
-/// The ciphertexts of a table, and those of its note.
-pub fn encrypt(
+/// Brings the rows of a table into an order that nobody knows, if they are trained on in batches,
+/// whose order is public.
+pub fn shuffle(plan: &Plan, table: &mut Table) -> Result<()> {
+    if let Plan::Train(plan) = plan
+        && plan.batches().count() > 1
+    {
+        table.shuffle(&Seed::random().map_err(sudare::Error::from)?);
+    }
+    Ok(())
+}
+
+/// What comes back to the owner with a result.
+fn encrypt_note(
     plan: &Plan,
     params: &Params,
     encryptor: &Encryptor,
     table: &Table,
-) -> Result<(Vec<Ciphertext>, Vec<Ciphertext>)> {
-    let progress = Progress::new("Encrypting", plan.ciphertexts());
-    let (items, scaling) = match plan {
-        Plan::Train(plan) => {
-            let items = plan.encrypt(encryptor, table, |done| progress.set(done))?;
+) -> Result<Vec<Ciphertext>> {
+    let scaling = match plan {
+        Plan::Train(_) => {
             let target = table.target().unwrap_or_default().to_owned();
-            (items, NoteScaling::Train { target, divisors: Scaling::max_abs(table) })
+            NoteScaling::Train { target, divisors: Scaling::max_abs(table) }
         }
-        Plan::Stats(plan) => {
-            let scaling = ColumnScaling::of(table);
-            let items = plan.encrypt(encryptor, table, &scaling, |done| progress.set(done))?;
-            (items, NoteScaling::Stats(scaling))
-        }
+        Plan::Stats(_) => NoteScaling::Stats(ColumnScaling::of(table)),
     };
     let note = Note { columns: table.columns().to_vec(), scaling };
     let note = serde_json::to_vec(&note).map_err(|error| Error::Bug(error.to_string()))?;
-    Ok((items, note::encrypt(encryptor, params, &note)?))
+    Ok(note::encrypt(encryptor, params, &note)?)
 }

@@ -17,7 +17,7 @@ use sudare::{
     rlwe::{KeyGenerator, KeyRequest},
 };
 use sudare_apps::{
-    logreg::{self, LearningRate, TrainSpec},
+    logreg::{self, LearningRate, SigmoidApprox, SigmoidDegree, TrainSpec},
     stats,
 };
 
@@ -28,6 +28,7 @@ use sudare_apps::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     sudare keygen --params auto --for train:189x9 --out keys\n  \
+    sudare keygen --params auto --for train:11982x196 --iterations 32 --batch 1024 --out keys\n  \
     sudare keygen --params n14 --for stats:1000x12 --out keys\n  \
     sudare keygen --params n16-boot --for bootstrap --out keys")]
 pub struct Args {
@@ -38,12 +39,8 @@ pub struct Args {
     /// bootstrap
     #[arg(long = "for", value_name = "JOB")]
     purpose: Purpose,
-    /// Iterations of training; bootstrapped when that takes less time than more levels
-    #[arg(long, value_name = "K", default_value_t = 5, value_parser = whole(1..=u32::MAX))]
-    iterations: u32,
-    /// First step size of training; step t takes R / t
-    #[arg(long, value_name = "R", default_value_t = 10.0, allow_negative_numbers = true, value_parser = finite)]
-    learning_rate: f64,
+    #[command(flatten)]
+    training: Training,
     /// Folder for the files, made if it does not exist
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -53,6 +50,44 @@ pub struct Args {
     /// Replace existing files; what an old secret key encrypted is then lost
     #[arg(long)]
     force: bool,
+}
+
+/// How to train.
+#[derive(Debug, clap::Args)]
+pub struct Training {
+    /// Iterations of training; bootstrapped when that takes less time than more levels
+    #[arg(long, value_name = "K", default_value_t = 5, value_parser = whole(1..=u32::MAX))]
+    pub iterations: u32,
+    /// Rows of a batch, at most; all of the table in every iteration if left out
+    #[arg(long, value_name = "B", value_parser = whole(1..=u32::MAX))]
+    batch: Option<u32>,
+    /// First step size of training; step t takes R / t
+    #[arg(long, value_name = "R", default_value_t = 10.0, allow_negative_numbers = true, value_parser = finite)]
+    learning_rate: f64,
+    /// The same step size in all iterations
+    #[arg(long)]
+    constant_rate: bool,
+    /// Largest inner product of a row and the weights that the sigmoid is approximated for
+    #[arg(long, value_name = "X", default_value_t = SigmoidApprox::default().range, allow_negative_numbers = true, value_parser = finite)]
+    sigmoid_range: f64,
+    /// Degree of the sigmoid's polynomial: 3, 5 or 7
+    #[arg(long, value_name = "D", default_value_t = 3, value_parser = whole(3..=7))]
+    sigmoid_degree: u32,
+}
+
+impl Training {
+    /// Not yet checked, but for the degree.
+    fn spec(&self) -> Result<TrainSpec> {
+        let rate = self.learning_rate;
+        let learning_rate = match self.constant_rate {
+            true => LearningRate::Constant(rate),
+            false => LearningRate::Decaying { initial: rate },
+        };
+        let degree = SigmoidDegree::try_from(self.sigmoid_degree)?;
+        let sigmoid = SigmoidApprox { degree, range: self.sigmoid_range };
+        let batch = self.batch.map(|rows| rows as usize);
+        Ok(TrainSpec { iterations: self.iterations, learning_rate, sigmoid, batch })
+    }
 }
 
 /// The files of a folder of keys.
@@ -74,16 +109,14 @@ struct Report {
 }
 
 /// The job that the arguments name, its specification not yet checked.
-pub fn job(purpose: Purpose, iterations: u32, learning_rate: f64) -> Job {
-    match purpose {
+pub fn job(purpose: Purpose, training: &Training) -> Result<Job> {
+    Ok(match purpose {
         Purpose::Train { rows, features } => {
-            let learning_rate = LearningRate::Decaying { initial: learning_rate };
-            let spec = TrainSpec { iterations, learning_rate, ..TrainSpec::default() };
-            Job::Train(logreg::Job { rows, features, spec })
+            Job::Train(logreg::Job { rows, features, spec: training.spec()? })
         }
         Purpose::Stats { rows, features } => Job::Stats(stats::Job { rows, features }),
         Purpose::Bootstrap => Job::Bootstrap,
-    }
+    })
 }
 
 /// What keys are made for.
@@ -145,7 +178,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             files::check_free(path, args.force)?;
         }
     }
-    let job = job(args.purpose, args.iterations, args.learning_rate);
+    let job = job(args.purpose, &args.training)?;
     let Planned { name, params, request, bootstraps } = planned(args, &job)?;
     let label = Meta::of(job).label(&name, Content::Keys)?;
     let evaluation_bytes = serial::evaluation_keys_bytes(&params, &request, &label)?;

@@ -1,7 +1,7 @@
 //! What the commands of the server share: it holds evaluation keys and ciphertexts.
 
 use crate::{
-    artefacts::{self, Content, Meta, Opened, Parts, Plan},
+    artefacts::{self, Content, Meta, Opened, Plan, Stored},
     error::{Error, Result},
     files::{self, Access, NewFile},
 };
@@ -38,7 +38,7 @@ pub struct Session {
     pub plan: Plan,
     pub evaluator: Evaluator,
     pub meta: Meta,
-    pub table: Parts,
+    pub table: Stored,
     /// Name of the parameters.
     name: String,
 }
@@ -73,10 +73,21 @@ impl Session {
         let params = keys.params()?;
         let plan = meta.job.plan(&params)?;
         let output = NewFile::create(&files.output, Access::Shared, files.force)?;
-        let table = table.ciphertexts(&params, meta.note)?;
+        let table = table.into_stored(&params, meta.note)?;
+        let (found, needed) = (table.count(), plan.ciphertexts());
+        if found != needed {
+            let problem = format!("it has {found} ciphertexts of a table, its job has {needed}");
+            let source = sudare::Error::Malformed { what: "file", problem };
+            return Err(Error::in_file(&files.input)(source));
+        }
         let keys = keys.evaluation_keys(&params, files.small_keys)?;
         let evaluator = Evaluator::new(&params, Arc::new(keys))?;
         Ok((Self { params, plan, evaluator, meta, table, name }, output))
+    }
+
+    /// What a model after so many iterations says of itself.
+    pub fn meta_after(&self, iterations: u32) -> Meta {
+        Meta { iterations, ..self.meta.clone() }
     }
 
     /// Writes a result with the note of the table; returns its bytes.

@@ -45,7 +45,8 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let start = Instant::now();
     let results = {
         let progress = Progress::new("Computing", plan.outputs());
-        plan.run(&server.evaluator, &server.table.content, |done| progress.set(done))?
+        let table = server.table.read(0..server.table.count())?;
+        plan.run(&server.evaluator, &table, |done| progress.set(done))?
     };
     let seconds = start.elapsed().as_secs_f64();
     let meta = Meta { note: server.meta.note, ..Meta::of(Job::Stats(plan.job())) };

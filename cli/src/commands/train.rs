@@ -1,25 +1,23 @@
 use super::server;
 use crate::{
     args::{finite, whole},
-    artefacts::{Content, Meta, Opened, Plan},
+    artefacts::{Content, Plan, Stored},
+    checkpoint::Checkpoints,
     error::{Error, Result},
-    files::{self, Access, NewFile},
     machine,
-    output::{self, Output, say},
+    output::{self, Output},
     progress::Progress,
 };
 use serde::Serialize;
-use std::{
-    path::{Path, PathBuf},
-    time::Instant,
-};
-use sudare::ckks::serial::Kind;
-use sudare_apps::logreg::{LearningRate, TrainPlan, Training};
+use std::{ops::Range, path::PathBuf, thread, time::Instant};
+use sudare::ckks::Ciphertext;
+use sudare_apps::logreg::{LearningRate, TrainPlan};
 
 /// Train a logistic regression on an encrypted table
 ///
-/// The step sizes and the number of iterations are those that the keys were made for. Weights
-/// are bootstrapped when levels run out.
+/// The step sizes, the batches and the number of iterations are those that the keys were made
+/// for. Weights are bootstrapped when levels run out. Of the table, the rows of two batches at most
+/// are in memory.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: sudare train --evaluation-key evaluation.key -i table.ct -o model.ct --checkpoint state --resume"
@@ -33,13 +31,13 @@ pub struct Args {
     /// First step size; only the one that the keys were made for
     #[arg(long, value_name = "R", allow_negative_numbers = true, value_parser = finite)]
     learning_rate: Option<f64>,
-    /// Rows of a batch; only all of them
+    /// Rows of a batch; only as many as the keys were made for
     #[arg(long, value_name = "B", value_parser = whole(1..=u32::MAX))]
     batch: Option<u32>,
-    /// Folder for the state after each iteration, made if it does not exist
+    /// Folder for the states after the last two iterations, made if it does not exist
     #[arg(long, value_name = "DIR")]
     checkpoint: Option<PathBuf>,
-    /// Go on from the state in the checkpoint folder, if there is one
+    /// Go on from the last state in the checkpoint folder, if there is one
     #[arg(long, requires = "checkpoint")]
     resume: bool,
 }
@@ -66,15 +64,12 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         )));
     };
     let iterations = check(args, plan)?;
-    let checkpoint = match &args.checkpoint {
-        Some(folder) => Some(Checkpoint::open(folder, args)?),
+    let checkpoints = match &args.checkpoint {
+        Some(folder) => Some(Checkpoints::open(folder, &args.files, args.resume)?),
         None => None,
     };
-
-    let start = Instant::now();
-    let data = &server.table.content;
-    let resumed = match &checkpoint {
-        Some(checkpoint) if args.resume => checkpoint.read(plan, &server)?,
+    let resumed = match &checkpoints {
+        Some(checkpoints) if args.resume => checkpoints.last(plan, &server)?,
         _ => None,
     };
     let resumed_after = resumed.as_ref().map_or(0, |training| training.iteration);
@@ -84,25 +79,45 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
              ask for as many, or leave --resume out"
         )));
     }
+
+    let start = Instant::now();
+    let mut rows = Rows { table: &server.table, numbers: 0..0, held: Vec::new() };
+    let progress = Progress::new("Training", iterations as usize);
     let mut training = match resumed {
         Some(training) => training,
-        None => plan.start(&server.evaluator, data)?,
+        None => {
+            rows.bring(plan.batch(0))?;
+            let training = plan.start(&server.evaluator, &rows.held)?;
+            if let Some(checkpoints) = &checkpoints {
+                checkpoints.write(&training, &server)?;
+            }
+            training
+        }
     };
-    let progress = Progress::new("Training", iterations as usize);
-    loop {
-        progress.set(training.iteration as usize);
-        if let Some(checkpoint) = &checkpoint {
-            checkpoint.write(&training, &server)?;
+    let (first, begun) = (training.iteration, Instant::now());
+    progress.set(first as usize);
+    while training.iteration < iterations {
+        let before = Instant::now();
+        let iteration = training.iteration;
+        rows.bring(plan.batch(iteration))?;
+        let next = if iteration + 1 < iterations { iteration + 1 } else { iteration };
+        rows.with_next(plan.batch(next), |batch| {
+            Ok(plan.step(&server.evaluator, batch, &mut training)?)
+        })?;
+        if let Some(checkpoints) = &checkpoints {
+            checkpoints.write(&training, &server)?;
         }
-        if training.iteration >= iterations {
-            break;
-        }
-        plan.step(&server.evaluator, data, &mut training)?;
+        let done = training.iteration;
+        let level = training.state.first().map_or(0, |weights| weights.level().0);
+        let (seconds, so_far) = (before.elapsed().as_secs_f64(), begun.elapsed().as_secs_f64());
+        let left = so_far / f64::from(done - first) * f64::from(iterations - done);
+        let details = format!(", level {level:>2}, {seconds:>7.1} s, {left:>7.0} s left");
+        progress.set_with(done as usize, &details);
     }
     drop(progress);
     let seconds = start.elapsed().as_secs_f64();
     let model = plan.model(&training)?;
-    let meta = Meta { iterations: training.iteration, ..server.meta.clone() };
+    let meta = server.meta_after(training.iteration);
     let bytes = server.write_result(file, vec![model], &meta, Content::Model)?;
 
     let done = training.iteration - resumed_after;
@@ -126,6 +141,45 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             report.seconds
         )
     })
+}
+
+/// The ciphertexts of a batch, of all that a file has.
+struct Rows<'a> {
+    table: &'a Stored,
+    numbers: Range<usize>,
+    held: Vec<Ciphertext>,
+}
+
+impl Rows<'_> {
+    /// Holds these and no others.
+    fn bring(&mut self, numbers: Range<usize>) -> Result<()> {
+        if self.numbers != numbers {
+            self.held = Vec::new();
+            self.held = self.table.read(numbers.clone())?;
+            self.numbers = numbers;
+        }
+        Ok(())
+    }
+
+    /// Computes with what is held while the next ones are read, and holds those then.
+    fn with_next(
+        &mut self,
+        numbers: Range<usize>,
+        compute: impl FnOnce(&[Ciphertext]) -> Result<()>,
+    ) -> Result<()> {
+        if self.numbers == numbers {
+            return compute(&self.held);
+        }
+        let table = self.table;
+        let (computed, read) = thread::scope(|scope| {
+            let reading = scope.spawn(|| table.read(numbers.clone()));
+            (compute(&self.held), reading.join())
+        });
+        computed?;
+        self.held = read.map_err(|_| Error::Bug("reading a batch failed".into()))??;
+        self.numbers = numbers;
+        Ok(())
+    }
 }
 
 /// Iterations to do, if what is asked for is what the keys were made for.
@@ -157,60 +211,12 @@ fn check(args: &Args, plan: &TrainPlan) -> Result<u32> {
             ));
         }
     }
+    let planned = job.spec.batch.unwrap_or(job.rows);
     match args.batch {
-        Some(batch) if batch as usize != job.rows => usage(format!(
-            "batches of {batch} rows asked for, but this version trains on all {} rows in every \
-             iteration: leave --batch out",
-            job.rows
+        Some(batch) if batch as usize != planned => usage(format!(
+            "batches of {batch} rows asked for, the keys are for {planned}: leave --batch out, or \
+             make keys with --batch {batch}"
         )),
         _ => Ok(iterations),
-    }
-}
-
-/// The state of a training, in a file.
-struct Checkpoint {
-    path: PathBuf,
-    /// Of the encrypted table.
-    digest: [u8; 32],
-}
-
-impl Checkpoint {
-    /// A training that is not resumed does not overwrite another's state unless forced.
-    fn open(folder: &Path, args: &Args) -> Result<Self> {
-        files::make_folder(folder)?;
-        let path = folder.join("training.ct");
-        if !args.resume {
-            files::check_free(&path, args.files.force)?;
-        }
-        Ok(Self { path, digest: files::digest(&args.files.input)? })
-    }
-
-    fn read(&self, plan: &TrainPlan, server: &server::Session) -> Result<Option<Training>> {
-        if !self.path.exists() {
-            say(format_args!("{} does not exist: training from the start", self.path.display()));
-            return Ok(None);
-        }
-        let file = Opened::open(&self.path, Kind::Ciphertexts)?;
-        let (_, meta) = file.meta(&[Content::Checkpoint])?;
-        if meta.job != server.meta.job || meta.table != self.digest {
-            return Err(Error::Usage(format!(
-                "{} belongs to the training of another encrypted table: name another folder, or \
-                 leave --resume out",
-                self.path.display()
-            )));
-        }
-        let state = file.ciphertexts(&server.params, 0)?.content;
-        Ok(Some(plan.resume(meta.iterations, state)?))
-    }
-
-    fn write(&self, training: &Training, server: &server::Session) -> Result<()> {
-        let meta = Meta {
-            iterations: training.iteration,
-            table: self.digest,
-            ..Meta::of(server.meta.job)
-        };
-        let file = NewFile::create(&self.path, Access::Shared, true)?;
-        server.write(file, &training.state, &meta, Content::Checkpoint)?;
-        Ok(())
     }
 }

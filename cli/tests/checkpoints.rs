@@ -1,0 +1,269 @@
+//! Trainings in batches that are stopped, killed and resumed.
+#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
+
+mod common;
+
+use common::{LBW, names, sudare_at};
+use serde_json::Value;
+use std::{
+    fs::{self, File},
+    path::Path,
+    process::{Command, Stdio},
+    sync::OnceLock,
+    thread,
+    time::Instant,
+};
+use sudare::ckks::serial::{self, Reader};
+use tempfile::TempDir;
+
+const TRAIN: &str = "train --evaluation-key keys/evaluation.key -i t.ct -o m.ct --json";
+
+/// A folder of keys and a table for six iterations, and the model of a training that nobody
+/// stopped, made once.
+fn origin() -> &'static Path {
+    static ORIGIN: OnceLock<TempDir> = OnceLock::new();
+    let folder = ORIGIN.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path();
+        prepare(at, "--iterations 6 --batch 50");
+        let report = sudare_at(at, TRAIN).json();
+        assert_eq!((&report["iterations"], &report["resumed_after"]), (&6.into(), &0.into()));
+        folder
+    });
+    folder.path()
+}
+
+fn prepare(at: &Path, training: &str) {
+    sudare_at(at, &format!("keygen --params auto --for train:189x9 {training} --out keys")).ok();
+    encrypt(at);
+}
+
+fn encrypt(at: &Path) {
+    let line = format!("encrypt --public keys/public.key --data {LBW} --target y -o t.ct --force");
+    sudare_at(at, &line).ok();
+}
+
+/// A folder with the files of [`origin`], to train in.
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("keys")).unwrap();
+    for name in ["keys/secret.key", "keys/public.key", "keys/evaluation.key", "t.ct"] {
+        fs::hard_link(origin().join(name), folder.path().join(name)).unwrap();
+    }
+    folder
+}
+
+fn model(at: &Path) -> Vec<u8> {
+    fs::read(at.join("m.ct")).unwrap()
+}
+
+fn uninterrupted() -> Vec<u8> {
+    model(origin())
+}
+
+/// The batches of the encrypted table are those of the model in the clear, in an order that the
+/// owner alone knows: the model is as good, but is not the one of the order in the file.
+#[test]
+fn batches_train_a_model() {
+    let at = origin();
+    let line = "decrypt --secret keys/secret.key -i m.ct -o m.json --force";
+    sudare_at(at, line).ok();
+    let line = format!("evaluate --model m.json --data {LBW} --json");
+    let report: Value = sudare_at(at, &line).json();
+    assert!(report["auc"].as_f64().unwrap() > 0.6, "{report}");
+    let demo = sudare_at(at, "demo --iterations 5 --batch 50 --json").json();
+    assert!(demo["max_abs_weight_error"].as_f64().unwrap() < 1e-3);
+}
+
+fn killed_at_random(kills: u32) {
+    let folder = folder();
+    let at = folder.path();
+    let line = format!("{TRAIN} --checkpoint state --resume");
+    let start = Instant::now();
+    sudare_at(at, &line.replace("-o m.ct", "-o whole.ct").replace("state", "other")).ok();
+    let whole = start.elapsed();
+    // A generator of numbers, from the clock.
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let mut random = now.subsec_nanos() | 1;
+    let mut done = 0;
+    for kill in 0..kills {
+        let mut running = Command::new(env!("CARGO_BIN_EXE_sudare"))
+            .current_dir(at)
+            .args(line.split_whitespace())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        random ^= random << 13;
+        random ^= random >> 17;
+        random ^= random << 5;
+        thread::sleep(whole.mul_f64(f64::from(random) / f64::from(u32::MAX)));
+        running.kill().unwrap();
+        let finished = running.wait().unwrap().success();
+        // Nothing that was done is lost: states only get later.
+        let states = states(at);
+        let last = states.last().copied().unwrap_or(0);
+        assert!(last >= done && states.len() <= 3 || finished, "{kill}: {states:?} after {done}");
+        done = last;
+        if at.join("m.ct").exists() {
+            assert!(model(at) == uninterrupted(), "{kill}");
+            fs::remove_file(at.join("m.ct")).unwrap();
+            fs::remove_dir_all(at.join("state")).unwrap();
+            done = 0;
+        }
+    }
+    let report = sudare_at(at, &line).json();
+    assert_eq!(report["resumed_after"].as_u64(), Some(done.into()));
+    assert!(model(at) == uninterrupted());
+    // And nothing is left of those that were killed.
+    assert_eq!(names(&at.join("state")), ["iteration-000005.ct", "iteration-000006.ct", "lock"]);
+}
+
+/// Iterations of the states there are.
+fn states(at: &Path) -> Vec<u32> {
+    if !at.join("state").is_dir() {
+        return Vec::new();
+    }
+    let number = |name: String| name.strip_prefix("iteration-")?.strip_suffix(".ct")?.parse().ok();
+    names(&at.join("state")).into_iter().filter_map(number).collect()
+}
+
+#[cfg(unix)]
+#[test]
+fn killed_trainings_go_on() {
+    killed_at_random(10);
+}
+
+#[cfg(unix)]
+#[test]
+#[ignore = "a minute"]
+fn killed_trainings_go_on_however_often() {
+    killed_at_random(50);
+}
+
+#[test]
+fn damaged_states_give_way_to_those_before() {
+    let folder = folder();
+    let at = folder.path();
+    let line = format!("{TRAIN} --checkpoint state");
+    sudare_at(at, &format!("{line} --iterations 4")).ok();
+    assert_eq!(states(at), [3, 4]);
+    let damage = |name: &str| {
+        let path = at.join("state").join(name);
+        let mut bytes = fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(path, bytes).unwrap();
+    };
+    damage("iteration-000004.ct");
+    let resumed = sudare_at(at, &format!("{line} --resume --force"));
+    assert!(resumed.stderr.contains("iteration-000004.ct"), "{}", resumed.stderr);
+    assert!(resumed.stderr.contains("looking for the state before"), "{}", resumed.stderr);
+    assert_eq!(resumed.json()["resumed_after"], 3);
+    assert!(model(at) == uninterrupted());
+
+    damage("iteration-000005.ct");
+    fs::write(at.join("state/iteration-000006.ct"), b"").unwrap();
+    let line = format!("{line} --resume --force");
+    sudare_at(at, &line).mistake(&["iteration-000006.ct", "iteration-000005.ct"]);
+    fs::remove_dir_all(at.join("state")).unwrap();
+    let anew = sudare_at(at, &line);
+    assert!(anew.stderr.contains("training from the start"), "{}", anew.stderr);
+    assert_eq!(anew.json()["resumed_after"], 0);
+}
+
+#[test]
+fn states_belong_to_keys_table_and_program() {
+    let folder = folder();
+    let at = folder.path();
+    let line = format!("{TRAIN} --checkpoint state --force");
+    sudare_at(at, &format!("{line} --iterations 3")).ok();
+    let resume = format!("{line} --resume");
+
+    // Another encryption of the same table.
+    fs::remove_file(at.join("t.ct")).unwrap();
+    encrypt(at);
+    sudare_at(at, &resume).mistake(&["iteration-000003.ct", "another encrypted table"]);
+
+    // Another program.
+    let path = at.join("state/iteration-000003.ct");
+    let file = fs::read(&path).unwrap();
+    let reader = Reader::new(&file[..], file.len() as u64).unwrap();
+    let (params, mut label) = (reader.params().unwrap(), reader.info().label.clone());
+    let state = reader.ciphertexts(&params).unwrap();
+    let version = env!("CARGO_PKG_VERSION").as_bytes();
+    let place = label.meta.windows(version.len()).position(|part| part == version).unwrap();
+    label.meta[place] = b'9';
+    fs::remove_file(at.join("t.ct")).unwrap();
+    fs::hard_link(origin().join("t.ct"), at.join("t.ct")).unwrap();
+    serial::write_ciphertexts(&mut File::create(&path).unwrap(), &params, &state, &label).unwrap();
+    sudare_at(at, &resume).mistake(&["another version of sudare"]);
+    fs::write(&path, &file).unwrap();
+    assert_eq!(sudare_at(at, &resume).json()["resumed_after"], 3);
+
+    // Other keys.
+    fs::remove_dir_all(at.join("keys")).unwrap();
+    fs::remove_file(at.join("t.ct")).unwrap();
+    prepare(at, "--iterations 6 --batch 50");
+    sudare_at(at, &resume).mistake(&["other evaluation keys", "name another folder"]);
+
+    // Without --resume, and without --force.
+    let fresh = line.replace(" --force", "").replace("m.ct", "n.ct");
+    sudare_at(at, &fresh).mistake(&["iteration-000006.ct exists", "--force"]);
+    assert_eq!(sudare_at(at, &line).json()["resumed_after"], 0);
+    assert_eq!(states(at), [5, 6]);
+}
+
+/// Writes fail in the middle, as on a full disk.
+#[cfg(unix)]
+#[test]
+fn a_full_disk_loses_nothing() {
+    let folder = folder();
+    let at = folder.path();
+    let line = format!("{TRAIN} --checkpoint state --resume --force");
+    sudare_at(at, &format!("{line} --iterations 3")).ok();
+    let before = names(&at.join("state"));
+    // Files of 64 KiB at most; the signal would end the process otherwise.
+    let script = format!("trap '' XFSZ; ulimit -f 128; exec \"$0\" {line}");
+    let run = Command::new("sh")
+        .current_dir(at)
+        .args(["-c", &script, env!("CARGO_BIN_EXE_sudare")])
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8(run.stderr).unwrap();
+    assert_eq!(run.status.code(), Some(2), "{stderr}");
+    for part in ["after iteration 4 cannot be kept", "state", "--resume", "\"kind\":\"Checkpoint\""]
+    {
+        assert!(stderr.contains(part), "{part:?} is not in {stderr}");
+    }
+    assert_eq!(names(&at.join("state")), before);
+    assert_eq!(sudare_at(at, &line).json()["resumed_after"], 3);
+    assert!(model(at) == uninterrupted());
+}
+
+#[test]
+fn a_folder_is_for_one_training_at_a_time() {
+    let folder = folder();
+    let at = folder.path();
+    fs::create_dir(at.join("state")).unwrap();
+    let lock = File::create(at.join("state/lock")).unwrap();
+    lock.lock().unwrap();
+    let line = format!("{TRAIN} --checkpoint state --force");
+    sudare_at(at, &line).mistake(&["state is in use by another training", "name another folder"]);
+    drop(lock);
+    sudare_at(at, &format!("{line} --iterations 2")).ok();
+}
+
+#[test]
+fn batches_are_those_of_the_keys() {
+    let folder = folder();
+    let at = folder.path();
+    sudare_at(at, &format!("{TRAIN} --batch 60")).mistake(&["batches of 60", "keys are for 50"]);
+    let line = "keygen --params auto --for train:189x9 --batch 0 --out k";
+    sudare_at(at, line).mistake(&["--batch", "a whole number from 1"]);
+    let line = "keygen --params auto --for train:189x9 --sigmoid-degree 4 --out k";
+    sudare_at(at, line).mistake(&["degree is 4", "3, 5 or 7"]);
+    let info = sudare_at(at, "info t.ct --json").json();
+    assert_eq!(info["job"], "train:189x9, 6 iterations of 50 rows");
+    let _ = fs::remove_dir_all(at.join("state"));
+}
