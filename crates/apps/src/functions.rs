@@ -515,7 +515,7 @@ mod tests {
                 let Range { start, end } = stage.interval();
                 assert!(y.slots.iter().all(|y| start <= y.re && y.re <= end));
                 // Refreshed with an error that bootstrapping may have.
-                let error = |i: usize| if i % 2 == 0 { 1e-5 } else { -1e-5 };
+                let error = |i: usize| if i.is_multiple_of(2) { 1e-5 } else { -1e-5 };
                 let refreshed = y.slots.iter().enumerate().map(|(i, y)| y.re + error(i));
                 let refreshed: Vec<_> = refreshed.map(|y| Complex::new(y, 0.0)).collect();
                 y = e.encrypt(&refreshed, top, params.scale_at(top)).unwrap();

@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`table`] | tables of numbers, from CSV or bundled, and their scaling |
-//! | [`stats`] | means, variances, moments, covariances and correlations |
+//! | [`stats`] | moments, covariances, least squares, sums by groups, histograms, Welch's test |
 //! | [`logreg`] | logistic regression by accelerated gradient, encrypted and in the clear |
 //! | [`array`](mod@array) | encrypted arrays of any shape, computed with as by NumPy |
 //! | [`functions`] | inverse, exponential, sigmoid, sign, relu, maximum and others of encrypted slots |

@@ -1,15 +1,32 @@
 //! Statistics of encrypted numbers.
 //!
 //! [`SlotPlan`] computes mean and variance of the numbers in one ciphertext, wholly
-//! under encryption. [`StatsPlan`] computes what the moments, covariances and
-//! correlations of a table's columns follow from: the server sums powers and products
-//! of scaled columns, the owner finishes with divisions and square roots in the clear.
+//! under encryption. The other plans are for tables of any length, and the owner finishes
+//! in the clear what is cheap there:
+//!
+//! | plan | the server computes | the owner reads |
+//! |---|---|---|
+//! | [`StatsPlan`] | sums of powers and of products of pairs of columns | [`Statistics`]: moments, covariances, correlations, weighted means, [`LeastSquares`] |
+//! | [`GroupPlan`] | sums by encrypted groups of rows, of columns and their squares | [`GroupStatistics`]: counts, sums, means and variances by group |
+//! | [`HistogramPlan`] | counts of values above edges | [`Histogram`] and its quantiles |
+//!
+//! [`TTest`] compares two [`Sample`]s, which are columns, or a column in two groups.
 
 mod columns;
+mod groups;
+mod histogram;
+mod inference;
+mod packing;
+mod regression;
 mod slots;
 mod summary;
 
-pub use columns::{Job, StatsPlan};
+pub use columns::StatsPlan;
+pub use groups::{GroupJob, GroupPlan, GroupStatistics, Grouping};
+pub use histogram::{Histogram, HistogramJob, HistogramPlan};
+pub use inference::{Sample, TTest};
+pub use packing::Job;
+pub use regression::LeastSquares;
 pub use slots::SlotPlan;
 pub use summary::{ColumnScaling, Statistics};
 
@@ -92,6 +109,58 @@ pub enum StatsError {
         centre: f64,
         /// Its half-range.
         half_range: f64,
+    },
+    /// There is no such column.
+    #[error("there is no column {found}: there are {columns}, counted from 0")]
+    Column {
+        /// Index asked for.
+        found: usize,
+        /// Number of columns.
+        columns: usize,
+    },
+    /// There is no such group.
+    #[error("there is no group {found}: there are {groups}, counted from 0")]
+    Group {
+        /// Index asked for.
+        found: usize,
+        /// Number of groups.
+        groups: usize,
+    },
+    /// A quantile of no part of the values.
+    #[error("a quantile of the part {found} of the values: a number from 0 to 1 is needed")]
+    Quantile {
+        /// The part asked for.
+        found: f64,
+    },
+    /// Means that cannot be weighted.
+    #[error(
+        "the weights in column {column} have the mean {mean}, but a positive one is needed: \
+         choose a column of weights"
+    )]
+    Weights {
+        /// Index of the column.
+        column: usize,
+        /// Its mean.
+        mean: f64,
+    },
+    /// A sample that cannot be tested.
+    #[error(
+        "a sample of {count} values with mean {mean} and variance {variance} cannot be tested: \
+         two values or more are needed, and one sample at least that is not constant"
+    )]
+    Sample {
+        /// Number of values.
+        count: usize,
+        /// Their mean.
+        mean: f64,
+        /// Their variance.
+        variance: f64,
+    },
+    /// A linear model that cannot be fitted.
+    #[error("a linear model cannot be fitted: {problem}")]
+    Regression {
+        /// What is wrong.
+        problem: String,
     },
 }
 

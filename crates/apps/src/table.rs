@@ -76,6 +76,14 @@ pub enum TableError {
         /// Names of the columns that exist.
         columns: String,
     },
+    /// There is no feature column of a name.
+    #[error("there is no column {column:?} besides the target; the columns are {columns}")]
+    UnknownColumn {
+        /// The wanted column.
+        column: String,
+        /// Names of the columns that exist.
+        columns: String,
+    },
     /// A line has too few or too many cells.
     #[error(
         "line {line} has {found} cells, but the header names {needed} columns; fill the missing \
@@ -370,6 +378,27 @@ impl Table {
     pub fn column(&self, index: usize) -> impl Iterator<Item = f64> {
         let start = if index < self.columns.len() { index } else { self.values.len() };
         self.values[start..].iter().step_by(self.columns.len()).copied()
+    }
+
+    /// The table without one of its feature columns, and the values of that.
+    ///
+    /// # Errors
+    /// [`TableError::UnknownColumn`] if there is no such column, [`TableError::Empty`] if
+    /// there is no other.
+    pub fn without(&self, column: &str) -> Result<(Self, Vec<f64>), TableError> {
+        let Some(index) = self.columns.iter().position(|name| name == column) else {
+            let columns = excerpt(&self.columns.join(", "));
+            return Err(TableError::UnknownColumn { column: excerpt(column), columns });
+        };
+        if self.features() == 1 {
+            return Err(TableError::Empty { rows: self.rows(), features: 0 });
+        }
+        let mut rest = self.clone();
+        rest.columns.remove(index);
+        let others = self.values.iter().enumerate();
+        let others = others.filter(|(cell, _)| cell % self.features() != index);
+        rest.values = others.map(|(_, &value)| value).collect();
+        Ok((rest, self.column(index).collect()))
     }
 
     /// Name of the target column, if the table has one.

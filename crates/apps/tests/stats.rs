@@ -6,11 +6,14 @@ mod session;
 
 use session::Session;
 use sudare::{
-    ckks::{self, Ciphertext, Params},
+    ckks::{self, Ciphertext, Params, Spec},
     rlwe::{KeyRequest, Level},
 };
 use sudare_apps::{
-    stats::{ColumnScaling, Job, SlotPlan, Statistics, StatsPlan},
+    stats::{
+        ColumnScaling, GroupJob, GroupPlan, Grouping, HistogramJob, HistogramPlan, Job, SlotPlan,
+        Statistics, StatsPlan, TTest,
+    },
     table::Table,
 };
 
@@ -136,4 +139,109 @@ fn long_columns_take_several_ciphertexts() {
     let values = (0..rows).flat_map(value).collect();
     let table = Table::new(vec!["a".into(), "b".into()], values, None).unwrap();
     check(&table, 1e-6);
+}
+
+/// The normal equations hold in the clear for coefficients from encrypted sums, and the
+/// coefficients are those of sums in the clear.
+#[test]
+fn least_squares_of_encrypted_columns() {
+    let table = Table::bundled("uis").unwrap();
+    let found = encrypted(&table).least_squares(0).unwrap();
+    assert!(found.condition < 1e4 && found.r_squared > 0.0);
+    let n = table.rows() as f64;
+    let columns: Vec<Vec<f64>> = (0..table.features()).map(|i| table.column(i).collect()).collect();
+    let residual = |row: &[f64]| {
+        let terms = found.predictors.iter().zip(&found.coefficients).map(|(&j, c)| c * row[j]);
+        row[0] - found.intercept - terms.sum::<f64>()
+    };
+    let residuals: Vec<f64> = table.iter_rows().map(residual).collect();
+    let deviation = |x: &[f64]| {
+        let mean = x.iter().sum::<f64>() / n;
+        (x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt()
+    };
+    let unit = deviation(&residuals);
+    assert!(residuals.iter().sum::<f64>().abs() / n < 1e-4 * unit);
+    for &j in &found.predictors {
+        let product: f64 = residuals.iter().zip(&columns[j]).map(|(r, x)| r * x).sum();
+        let size = unit * (columns[j].iter().map(|x| x * x).sum::<f64>() / n).sqrt();
+        assert!(product.abs() / n < 1e-4 * size, "column {j}: {product:e}");
+    }
+    let squares: f64 = residuals.iter().map(|r| r * r).sum();
+    let freedom = n - found.predictors.len() as f64 - 1.0;
+    assert!((found.residual_variance / (squares / freedom) - 1.0).abs() < 1e-4);
+}
+
+/// Columns of lbw by its target, against sums over the rows, and a test between the groups.
+#[test]
+fn groups_of_rows_nobody_can_tell() {
+    let table = Table::bundled("lbw").unwrap();
+    let keys: Vec<f64> = table.labels().unwrap().iter().map(|&y| f64::from(u8::from(y))).collect();
+    let grouping = Grouping::of(&keys);
+    let job = GroupJob { rows: table.rows(), features: table.features(), groups: 2 };
+    let params = GroupPlan::auto_params(&job).unwrap();
+    let plan = GroupPlan::new(&job, &params).unwrap();
+    let s = session(&params, plan.required_keys());
+    let scaling = ColumnScaling::of(&table);
+    let data = plan.encrypt(&s.encryptor, &table, &scaling, &grouping, |_| {}).unwrap();
+    assert_eq!(data.len(), plan.ciphertexts());
+    let sums = plan.run(&s.evaluator, &data, |_| {}).unwrap();
+    let slots: Vec<_> = sums.iter().map(|sum| s.decrypt(sum)).collect();
+    let found = plan.decode(&slots, &scaling).unwrap();
+    // 59 of the 189 children were born light, and have the label 0.
+    assert_eq!(found.count, [59, 130]);
+    for j in 0..table.features() {
+        let samples = [0.0, 1.0].map(|label| {
+            let pairs = table.column(j).zip(&keys);
+            pairs.filter(|(_, key)| **key == label).map(|(x, _)| x).collect::<Vec<f64>>()
+        });
+        for (group, x) in samples.iter().enumerate() {
+            let n = x.len() as f64;
+            let sum: f64 = x.iter().sum();
+            let variance = x.iter().map(|x| (x - sum / n).powi(2)).sum::<f64>() / (n - 1.0);
+            let deviation = variance.sqrt();
+            assert!((found.sum[group][j] - sum).abs() < 1e-5 * n * deviation);
+            assert!((found.mean[group][j] - sum / n).abs() < 1e-5 * deviation);
+            assert!((found.variance[group][j] / variance - 1.0).abs() < 1e-4);
+        }
+        let test = TTest::welch(&found.sample(0, j).unwrap(), &found.sample(1, j).unwrap());
+        let test = test.unwrap();
+        assert!(test.p_value > 0.0 && test.p_value <= 1.0);
+    }
+}
+
+#[test]
+fn histograms_of_encrypted_columns() {
+    let table = Table::bundled("lbw").unwrap();
+    let (rows, features, bins) = (table.rows(), table.features(), 4);
+    let spec = Spec::uniform(12, 60.0, 11, 40.0, vec![50.0; 3]);
+    let params = Params::new(Spec { insecure: true, ..spec }).unwrap();
+    let plan = HistogramPlan::new(&HistogramJob { rows, features, bins }, &params).unwrap();
+    let s = Session::new(params, plan.required_keys());
+    let scaling = ColumnScaling::of(&table);
+    let data = plan.encrypt(&s.encryptor, &table, &scaling, |_| {}).unwrap();
+    let above = plan.run(&s.evaluator, &data, |_| {}).unwrap();
+    let slots: Vec<_> = above.iter().map(|above| s.decrypt(above)).collect();
+    let found = plan.decode(&slots, &scaling).unwrap();
+    for (j, histogram) in found.iter().enumerate() {
+        assert!((histogram.counts.iter().sum::<f64>() - rows as f64).abs() < 0.5);
+        for (k, edges) in histogram.edges.windows(2).enumerate() {
+            // Those within an eighth of a bin of an inner edge may count on either side.
+            let near = (edges[1] - edges[0]) / 8.0;
+            let low = if k == 0 { f64::NEG_INFINITY } else { edges[0] };
+            let high = if k + 1 == bins { f64::INFINITY } else { edges[1] };
+            let count = |low: f64, high: f64| {
+                table.column(j).filter(|x| low < *x && *x < high).count() as f64
+            };
+            let (least, most) = (count(low + near, high - near), count(low - near, high + near));
+            let counted = histogram.counts[k];
+            assert!(
+                least - 0.3 < counted && counted < most + 0.3,
+                "column {j}, bin {k}: {counted}"
+            );
+        }
+        let median = histogram.quantile(0.5).unwrap();
+        let below =
+            table.column(j).filter(|x| *x < median - (histogram.edges[1] - histogram.edges[0]));
+        assert!(below.count() as f64 <= rows as f64 / 2.0, "column {j}: {median}");
+    }
 }

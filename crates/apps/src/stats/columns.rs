@@ -2,117 +2,26 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use serde::{Deserialize, Serialize};
 use sudare::{
     circuits::{Ops, Trace, TracePlan, sim},
-    ckks::{Ciphertext, Complex, Encoder, Encryptor, Params, Scale, Spec},
-    rlwe::{KeyRequest, Level, SecretDistribution, max_log2_qp},
+    ckks::{Ciphertext, Complex, Encoder, Encryptor, Params, Scale},
+    rlwe::{KeyRequest, Level},
 };
 use sudare_arith::par;
 
-use super::{ColumnScaling, ROOM_BITS, Result, Statistics, StatsError, summary::PowerSums};
+use super::{
+    ColumnScaling, Job, ROOM_BITS, Result, Statistics, StatsError,
+    packing::{Packing, check_shape, smallest_params},
+    summary::PowerSums,
+};
 use crate::table::Table;
 
 /// `log2` of the scale of [`StatsPlan::auto_params`]. Sums of up to `2^10` rows then
 /// fit a level 0 of one prime of the fast kernels; values carry 23 bits.
-const LOG2_SCALE: f64 = 38.0;
+pub(super) const LOG2_SCALE: f64 = 38.0;
 
 /// Levels that fourth powers take.
 const DEPTH: u32 = 2;
-
-/// Most rows of a job.
-const MAX_ROWS: u128 = 1 << 24;
-/// Most columns of a job: their pairs grow with the square.
-const MAX_FEATURES: u128 = 1 << 8;
-/// Most cells of a job: a cell takes about 128 bytes of ciphertext.
-const MAX_CELLS: u128 = 1 << 26;
-
-/// The shape of the table, which is public.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Job {
-    /// Number of rows.
-    pub rows: usize,
-    /// Number of columns, the target not counted.
-    pub features: usize,
-}
-
-impl Job {
-    /// The shape of `table`.
-    #[must_use]
-    pub fn of(table: &Table) -> Self {
-        Self { rows: table.rows(), features: table.features() }
-    }
-
-    fn check(self) -> Result<()> {
-        let Self { rows, features } = self;
-        if rows == 0 || features == 0 {
-            return Err(StatsError::Empty { rows, features });
-        }
-        let (rows, features) = (rows as u128, features as u128);
-        for (what, found, limit) in [
-            ("rows", rows, MAX_ROWS),
-            ("columns", features, MAX_FEATURES),
-            ("cells", rows * features, MAX_CELLS),
-        ] {
-            if found > limit {
-                return Err(StatsError::TooLarge { what, found, limit });
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Where values stand.
-///
-/// A column of at most as many rows as slots fills one block, of a power of two of
-/// slots; a ciphertext holds as many columns as blocks, a *group*. A longer column
-/// fills several ciphertexts, its *chunks*, and is a group of its own. Zeros fill up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Packing {
-    features: usize,
-    /// Slots of a column in one ciphertext.
-    block: usize,
-    /// Blocks of a ciphertext.
-    blocks: usize,
-    /// Ciphertexts of a column.
-    chunks: usize,
-}
-
-impl Packing {
-    fn new(job: Job, slots: usize) -> Self {
-        let block = job.rows.next_power_of_two().min(slots);
-        let chunks = job.rows.div_ceil(slots);
-        Self { features: job.features, block, blocks: slots / block, chunks }
-    }
-
-    /// Rows with those of padding.
-    fn padded_rows(&self) -> u128 {
-        self.block as u128 * self.chunks as u128
-    }
-
-    fn groups(&self) -> usize {
-        self.features.div_ceil(self.blocks)
-    }
-
-    /// Columns in `group`.
-    fn columns(&self, group: usize) -> usize {
-        self.blocks.min(self.features - group * self.blocks)
-    }
-
-    /// Column in block `block` of `group`, if there is one.
-    fn column(&self, group: usize, block: usize) -> Option<usize> {
-        (block < self.columns(group)).then_some(group * self.blocks + block)
-    }
-
-    /// Which products, `a` times `b` shifted by `shift` blocks, meet all pairs of
-    /// columns: within a group, a shift meets pairs of both distances
-    /// `shift` and `blocks - shift`; between groups every shift is needed, since `a`
-    /// is full.
-    fn is_needed(&self, a: usize, b: usize, shift: usize) -> bool {
-        a != b || (1..self.columns(b)).contains(&shift) && shift <= self.blocks / 2
-    }
-}
 
 /// What is computed together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -222,30 +131,7 @@ impl StatsPlan {
     /// # Errors
     /// As [`StatsPlan::new`]; [`StatsError::Engine`] if no ring is large enough.
     pub fn auto_params(job: &Job) -> Result<Params> {
-        job.check()?;
-        let secret = SecretDistribution::UniformTernary;
-        let spec = |log_n: u32| {
-            let rows = Packing::new(*job, 1 << (log_n - 1)).padded_rows();
-            // Scale, sum, sign, and room for errors and primes below their size.
-            let base_bits = LOG2_SCALE + (rows as f64).log2() + 1.0 + 2.0 * ROOM_BITS;
-            let base = if base_bits <= 50.0 { vec![50.0] } else { vec![base_bits / 2.0; 2] };
-            Spec {
-                log_n,
-                q_bits: vec![base, vec![LOG2_SCALE], vec![LOG2_SCALE]],
-                p_bits: vec![50.0],
-                raised: None,
-                fitted_p_bits: Vec::new(),
-                log2_scale: LOG2_SCALE,
-                secret,
-                insecure: false,
-            }
-        };
-        let fits = |log_n: &u32| {
-            let spec = spec(*log_n);
-            spec.log2_qp() + ROOM_BITS <= max_log2_qp(*log_n, secret, 128.0)
-        };
-        let log_n = (10..17).find(fits).unwrap_or(17);
-        Ok(Params::new(spec(log_n))?)
+        smallest_params(job, LOG2_SCALE, DEPTH, 1)
     }
 
     /// The shape planned for.
@@ -281,7 +167,7 @@ impl StatsPlan {
     /// Ciphertexts of the encrypted table.
     #[must_use]
     pub fn ciphertexts(&self) -> usize {
-        self.packing.groups() * self.packing.chunks
+        self.packing.ciphertexts()
     }
 
     /// Ciphertexts of the result.
@@ -310,27 +196,12 @@ impl StatsPlan {
         let encoder = Encoder::new(&self.params);
         let done = AtomicUsize::new(0);
         par::try_map(0..self.ciphertexts(), |index| {
-            let values = self.pack(table, scaling, index);
+            let values = self.packing.slots(table, scaling, index, |x| x, 0.0);
             let plain = encoder.encode_real(&values, self.level(), self.scale())?;
             let ciphertext = encryptor.encrypt(&plain)?;
             progress(1 + done.fetch_add(1, Relaxed));
             Ok(ciphertext)
         })
-    }
-
-    /// The slots of ciphertext `index`.
-    fn pack(&self, table: &Table, scaling: &ColumnScaling, index: usize) -> Vec<f64> {
-        let Packing { block, blocks, chunks, features } = self.packing;
-        let (group, chunk) = (index / chunks, index % chunks);
-        let mut slots = vec![0.0; block * blocks];
-        for (place, slots) in slots.chunks_exact_mut(block).enumerate() {
-            let Some(column) = self.packing.column(group, place) else { break };
-            let cells = table.values()[column..].iter().step_by(features);
-            for (slot, &x) in slots.iter_mut().zip(cells.skip(chunk * block)) {
-                *slot = scaling.scaled(column, x);
-            }
-        }
-        slots
     }
 
     /// The sums, on the server. `progress` learns the number of outputs done, from any
@@ -493,13 +364,10 @@ fn tasks(packing: &Packing) -> Vec<Task> {
     powers.chain(products).collect()
 }
 
-fn check_shape(what: &'static str, found: usize, needed: usize) -> Result<()> {
-    if found == needed { Ok(()) } else { Err(StatsError::Shape { what, found, needed }) }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use sudare::ckks::Spec;
 
     use super::*;
     use crate::stats::testkit::{assert_close, two_passes};
@@ -521,8 +389,12 @@ mod tests {
         let e = sim::Evaluator::new(params.log_n(), params.chain().clone());
         let scaling = ColumnScaling::of(table);
         let encrypt = |index| {
-            let slots: Vec<_> =
-                plan.pack(table, &scaling, index).iter().map(|&x| Complex::new(x, 0.0)).collect();
+            let slots: Vec<_> = plan
+                .packing
+                .slots(table, &scaling, index, |x| x, 0.0)
+                .iter()
+                .map(|&x| Complex::new(x, 0.0))
+                .collect();
             e.encrypt(&slots, plan.level(), plan.scale()).unwrap()
         };
         let encrypted: Vec<_> = (0..plan.ciphertexts()).map(encrypt).collect();

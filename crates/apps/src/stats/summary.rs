@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Result, StatsError};
+use super::{Result, Sample, StatsError};
 use crate::table::Table;
 
 /// The affine map `x -> (x - centre) / half_range` of each column to `[-1, 1]`, from
@@ -116,6 +116,43 @@ pub struct Statistics {
     pub correlation: Vec<Vec<f64>>,
 }
 
+impl Statistics {
+    /// The mean of each column with the values of column `weights` as weights,
+    /// `sum w x / sum w = mean(x) + cov(w, x) / mean(w)`; that of the weights themselves
+    /// is `sum w^2 / sum w`.
+    ///
+    /// # Errors
+    /// [`StatsError::Column`] if there is no such column, [`StatsError::Weights`] if the
+    /// weights do not have a positive mean.
+    pub fn weighted_mean(&self, weights: usize) -> Result<Vec<f64>> {
+        self.check_column(weights)?;
+        let mean = self.mean[weights];
+        if mean.is_nan() || mean <= 0.0 {
+            return Err(StatsError::Weights { column: weights, mean });
+        }
+        let n = self.rows as f64;
+        let shift = |j: usize| match self.rows {
+            1 => 0.0,
+            _ => self.covariance[weights][j] * (n - 1.0) / n / mean,
+        };
+        Ok(self.mean.iter().enumerate().map(|(j, m)| m + shift(j)).collect())
+    }
+
+    /// Column `index` as a sample.
+    ///
+    /// # Errors
+    /// [`StatsError::Column`] if there is no such column.
+    pub fn sample(&self, index: usize) -> Result<Sample> {
+        self.check_column(index)?;
+        Ok(Sample { count: self.rows, mean: self.mean[index], variance: self.variance[index] })
+    }
+
+    pub(super) fn check_column(&self, found: usize) -> Result<()> {
+        let columns = self.mean.len();
+        if found < columns { Ok(()) } else { Err(StatsError::Column { found, columns }) }
+    }
+}
+
 /// Sums of scaled columns `x_i`.
 pub(super) struct PowerSums {
     pub rows: usize,
@@ -209,7 +246,7 @@ impl Column {
 }
 
 /// NaN as `null`, which JSON has in its place.
-mod undefined_as_null {
+pub(super) mod undefined_as_null {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     pub fn serialize<S: Serializer>(values: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
@@ -278,6 +315,20 @@ mod tests {
         let spread = (found.variance[0] * found.variance[1]).sqrt();
         close(found.correlation[1][0], found.covariance[0][1] / spread);
         assert_eq!((found.correlation[0][0], found.correlation[1][1]), (1.0, 1.0));
+    }
+
+    #[test]
+    fn weighted_means_are_those_of_their_definition() {
+        let names = ["w", "x"].map(String::from).to_vec();
+        let table = Table::new(names, vec![1.0, 10.0, 2.0, -3.0, 5.0, 0.5], None).unwrap();
+        let found = crate::stats::testkit::two_passes(&table);
+        let weighted = found.weighted_mean(0).unwrap();
+        assert!((weighted[1] - (10.0 - 6.0 + 2.5) / 8.0).abs() < 1e-12);
+        assert!((weighted[0] - 30.0 / 8.0).abs() < 1e-12);
+        assert!(matches!(found.weighted_mean(2), Err(StatsError::Column { columns: 2, .. })));
+        let negative = Statistics { mean: vec![-1.0, 0.0], ..found };
+        assert!(matches!(negative.weighted_mean(0), Err(StatsError::Weights { column: 0, .. })));
+        assert_eq!(negative.sample(1).unwrap().count, 3);
     }
 
     #[test]

@@ -1,0 +1,520 @@
+//! Sums and counts of the rows of a table by groups that nobody but the owner knows.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use serde::{Deserialize, Serialize};
+use sudare::{
+    circuits::{Ops, Trace, TracePlan, sim},
+    ckks::{Ciphertext, Complex, Encoder, Encryptor, Params, ProductSum, Scale},
+    rlwe::{KeyRequest, Level},
+};
+use sudare_arith::par;
+
+use super::{
+    ColumnScaling, Job, ROOM_BITS, Result, Sample, StatsError,
+    columns::LOG2_SCALE,
+    packing::{Packing, check_shape, smallest_params},
+    summary::undefined_as_null,
+};
+use crate::table::Table;
+
+/// Most groups of a job.
+const MAX_GROUPS: u128 = 1 << 10;
+
+/// Levels of a square and of its product with the membership.
+const DEPTH: u32 = 2;
+
+/// The shape of the table and the number of groups, which are public.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupJob {
+    /// Number of rows.
+    pub rows: usize,
+    /// Number of columns that are summed.
+    pub features: usize,
+    /// Number of groups.
+    pub groups: usize,
+}
+
+impl GroupJob {
+    fn table(self) -> Job {
+        Job { rows: self.rows, features: self.features }
+    }
+
+    fn check(self) -> Result<()> {
+        self.table().check()?;
+        let found = self.groups as u128;
+        if found == 0 || found > MAX_GROUPS {
+            return Err(StatsError::TooLarge { what: "groups", found, limit: MAX_GROUPS });
+        }
+        Ok(())
+    }
+}
+
+/// Which rows belong together: those with the same value of a key column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grouping {
+    labels: Vec<f64>,
+    /// Index of the label of each row.
+    members: Vec<usize>,
+}
+
+impl Grouping {
+    /// By the values of a key column, one per row; the groups are in ascending order of
+    /// these.
+    #[must_use]
+    pub fn of(keys: &[f64]) -> Self {
+        let mut labels = keys.to_vec();
+        labels.sort_by(f64::total_cmp);
+        labels.dedup();
+        let place = |key: &f64| labels.partition_point(|label| label.total_cmp(key).is_lt());
+        Self { members: keys.iter().map(place).collect(), labels }
+    }
+
+    /// The values of the key column, ascending, one per group.
+    #[must_use]
+    pub fn labels(&self) -> &[f64] {
+        &self.labels
+    }
+
+    /// The group of each row.
+    #[must_use]
+    pub fn members(&self) -> &[usize] {
+        &self.members
+    }
+}
+
+/// What is known of the rows of each group, by group and column.
+///
+/// Variances divide by the count less one. What is undefined is NaN, `null` in JSON: means
+/// of empty groups, variances of groups of fewer than two rows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GroupStatistics {
+    /// Rows of each group.
+    pub count: Vec<usize>,
+    /// Sum of each column over the rows of each group.
+    pub sum: Vec<Vec<f64>>,
+    /// Mean likewise.
+    #[serde(with = "undefined_as_null::matrix")]
+    pub mean: Vec<Vec<f64>>,
+    /// Sample variance likewise.
+    #[serde(with = "undefined_as_null::matrix")]
+    pub variance: Vec<Vec<f64>>,
+}
+
+impl GroupStatistics {
+    /// The values of a column in a group as a sample, for a test between groups.
+    ///
+    /// # Errors
+    /// [`StatsError::Group`] and [`StatsError::Column`] if there is no such group or column.
+    pub fn sample(&self, group: usize, column: usize) -> Result<Sample> {
+        let Some((&count, means)) = self.count.get(group).zip(self.mean.get(group)) else {
+            return Err(StatsError::Group { found: group, groups: self.count.len() });
+        };
+        let Some(&mean) = means.get(column) else {
+            return Err(StatsError::Column { found: column, columns: means.len() });
+        };
+        Ok(Sample { count, mean, variance: self.variance[group][column] })
+    }
+}
+
+/// How to sum the columns of a table by groups.
+///
+/// The owner encrypts the columns as [`StatsPlan`](super::StatsPlan) does, and for each
+/// group a column that is 1 in its rows and 0 elsewhere. The server computes the sums of
+/// these, and of their products with every column and its square, in two levels: it does
+/// not learn which row belongs to which group, nor how large groups are.
+#[derive(Debug, Clone)]
+pub struct GroupPlan {
+    job: GroupJob,
+    params: Params,
+    packing: Packing,
+    sum: TracePlan,
+    /// Level of the results; values enter [`DEPTH`] levels above, memberships one.
+    base: Level,
+    request: KeyRequest,
+}
+
+impl GroupPlan {
+    /// Plans the job for `params`, at the lowest levels that hold the sums.
+    ///
+    /// # Errors
+    /// [`StatsError::Empty`], [`StatsError::TooLarge`], [`StatsError::ParamsTooSmall`].
+    pub fn new(job: &GroupJob, params: &Params) -> Result<Self> {
+        job.check()?;
+        let packing = Packing::new(job.table(), params.max_slots());
+        let mut plan = Self {
+            job: *job,
+            params: params.clone(),
+            sum: Trace::inner_sum(params.log_n(), 1, packing.block)?.doubling(),
+            packing,
+            base: Level(0),
+            request: KeyRequest::new(),
+        };
+        for base in 0..=params.top().0.saturating_sub(DEPTH) {
+            plan.base = Level(base);
+            if let Some(request) = plan.dry_run() {
+                return Ok(Self { request, ..plan });
+            }
+        }
+        Err(StatsError::ParamsTooSmall {
+            what: "sums by groups",
+            levels: DEPTH,
+            rows: packing.padded_rows(),
+            log2_q: params.chain().log2_q(params.top()),
+            log2_scale: params.spec().log2_scale,
+        })
+    }
+
+    /// The smallest ring and shortest chain for the job at 128 bits of security.
+    ///
+    /// # Errors
+    /// As [`GroupPlan::new`]; [`StatsError::Engine`] if no ring is large enough.
+    pub fn auto_params(job: &GroupJob) -> Result<Params> {
+        job.check()?;
+        smallest_params(&job.table(), LOG2_SCALE, DEPTH, 1)
+    }
+
+    /// The shape planned for.
+    #[must_use]
+    pub fn job(&self) -> GroupJob {
+        self.job
+    }
+
+    /// Keys that the server needs.
+    #[must_use]
+    pub fn required_keys(&self) -> &KeyRequest {
+        &self.request
+    }
+
+    /// Ciphertexts of the encrypted table: those of its columns, then those of the groups.
+    #[must_use]
+    pub fn ciphertexts(&self) -> usize {
+        self.packing.ciphertexts() + self.job.groups * self.packing.chunks
+    }
+
+    /// Ciphertexts of the result.
+    #[must_use]
+    pub fn outputs(&self) -> usize {
+        self.job.groups * (1 + 2 * self.packing.groups())
+    }
+
+    fn level_of_values(&self) -> Level {
+        Level(self.base.0 + DEPTH)
+    }
+
+    fn level_of_groups(&self) -> Level {
+        Level(self.base.0 + 1)
+    }
+
+    /// Slots, level and scale of ciphertext `index`.
+    fn slots(
+        &self,
+        table: &Table,
+        scaling: &ColumnScaling,
+        grouping: &Grouping,
+        index: usize,
+    ) -> (Vec<f64>, Level, Scale) {
+        let (slots, level) = match index.checked_sub(self.packing.ciphertexts()) {
+            None => {
+                let slots = self.packing.slots(table, scaling, index, |x| x, 0.0);
+                (slots, self.level_of_values())
+            }
+            Some(index) => {
+                let (group, chunk) = (index / self.packing.chunks, index % self.packing.chunks);
+                let members = grouping.members().iter().skip(chunk * self.packing.block);
+                let mut slots: Vec<f64> = members
+                    .take(self.packing.block)
+                    .map(|&member| f64::from(u8::from(member == group)))
+                    .collect();
+                slots.resize(self.packing.block, 0.0);
+                (slots, self.level_of_groups())
+            }
+        };
+        (slots, level, self.params.scale_at(level))
+    }
+
+    /// The table scaled and encrypted, with its groups. `progress` learns the number of
+    /// ciphertexts done after each, from any thread.
+    ///
+    /// # Errors
+    /// [`StatsError::Shape`] if table, scaling or groups are not as planned,
+    /// [`StatsError::Engine`] if the encryptor has other parameters.
+    pub fn encrypt(
+        &self,
+        encryptor: &Encryptor,
+        table: &Table,
+        scaling: &ColumnScaling,
+        grouping: &Grouping,
+        progress: impl Fn(usize) + Send + Sync,
+    ) -> Result<Vec<Ciphertext>> {
+        let GroupJob { rows, features, groups } = self.job;
+        check_shape("rows", table.rows(), rows)?;
+        check_shape("columns", table.features(), features)?;
+        check_shape("scaled columns", scaling.features(), features)?;
+        check_shape("rows with a group", grouping.members().len(), rows)?;
+        check_shape("groups", grouping.labels().len(), groups)?;
+        let encoder = Encoder::new(&self.params);
+        let done = AtomicUsize::new(0);
+        par::try_map(0..self.ciphertexts(), |index| {
+            let (slots, level, scale) = self.slots(table, scaling, grouping, index);
+            let ciphertext = encryptor.encrypt(&encoder.encode_real(&slots, level, scale)?)?;
+            progress(1 + done.fetch_add(1, Relaxed));
+            Ok(ciphertext)
+        })
+    }
+
+    /// The sums, on the server: for each group the number of its rows, and for each
+    /// ciphertext's worth of columns their sums and those of their squares. `progress`
+    /// learns the number of outputs done, from any thread.
+    ///
+    /// # Errors
+    /// [`StatsError::Shape`] for another number of ciphertexts than planned,
+    /// [`StatsError::Engine`] for what the evaluator refuses.
+    pub fn run<E: Ops>(
+        &self,
+        e: &E,
+        table: &[E::Ct],
+        progress: impl Fn(usize) + Send + Sync,
+    ) -> Result<Vec<E::Ct>> {
+        check_shape("ciphertexts", table.len(), self.ciphertexts())?;
+        let (values, memberships) = table.split_at(self.packing.ciphertexts());
+        let squares = par::try_map(values, |x| e.mul_rescale(x, x))?;
+        let groups: Vec<&[E::Ct]> = memberships.chunks_exact(self.packing.chunks).collect();
+        let done = AtomicUsize::new(0);
+        let sums = par::try_map(&groups, |members| {
+            let sums = self.sums(e, values, &squares, members)?;
+            progress(sums.len() + done.fetch_add(sums.len(), Relaxed));
+            Ok::<_, StatsError>(sums)
+        })?;
+        Ok(sums.into_iter().flatten().collect())
+    }
+
+    /// Of one group.
+    fn sums<E: Ops>(
+        &self,
+        e: &E,
+        values: &[E::Ct],
+        squares: &[E::Ct],
+        members: &[E::Ct],
+    ) -> sudare::Result<Vec<E::Ct>> {
+        let mut count = members[0].clone();
+        for more in &members[1..] {
+            count = e.add(&count, more)?;
+        }
+        e.drop_to(&mut count, self.base)?;
+        let mut sums = vec![self.sum.run(e, &count)?];
+        let log_slots = (self.packing.block * self.packing.blocks).ilog2();
+        let members = members.iter().map(|m| e.with_log_slots(m, log_slots));
+        let members: Vec<_> = members.collect::<sudare::Result<_>>()?;
+        for columns in 0..self.packing.groups() {
+            let chunks = columns * self.packing.chunks..(columns + 1) * self.packing.chunks;
+            for factors in [values, squares] {
+                let products = factors[chunks.clone()].iter().zip(&members).collect();
+                let products = e.mul_sum_rescale(&ProductSum { products, addend: None })?;
+                sums.push(self.sum.run(e, &products)?);
+            }
+        }
+        Ok(sums)
+    }
+
+    /// The keys that the job uses, if the modulus holds sums of rows that are all 1.
+    fn dry_run(&self) -> Option<KeyRequest> {
+        let (log_n, chain) = (self.params.log_n(), self.params.chain().clone());
+        let e = sim::Evaluator::new(log_n, chain);
+        if self.level_of_values() > self.params.top() {
+            return None;
+        }
+        let ones = |level, slots: usize| {
+            e.encrypt(&vec![Complex::new(1.0, 0.0); slots], level, self.params.scale_at(level)).ok()
+        };
+        let Packing { block, blocks, chunks, .. } = self.packing;
+        let x = ones(self.level_of_values(), block * blocks)?;
+        let square = e.mul_rescale(&x, &x).ok()?;
+        let member = ones(self.level_of_groups(), block)?;
+        // All groups of columns use the same keys and reach the same sums.
+        let one = Self { packing: Packing { features: 1, ..self.packing }, ..self.clone() };
+        let sums =
+            one.sums(&e, &vec![x; chunks], &vec![square; chunks], &vec![member; chunks]).ok()?;
+        sums.iter().all(|sum| sum.headroom_bits >= ROOM_BITS).then(|| e.used_keys())
+    }
+
+    /// The statistics, from the slots of the decrypted outputs in their order and the
+    /// scaling that the table was encrypted under.
+    ///
+    /// # Errors
+    /// [`StatsError::Shape`] for another number of outputs, slots or columns than
+    /// planned, [`StatsError::OutOfRange`] for a sum that scaled values cannot have, and a
+    /// count that is no whole number.
+    pub fn decode(&self, slots: &[Vec<f64>], scaling: &ColumnScaling) -> Result<GroupStatistics> {
+        let GroupJob { rows, features, groups } = self.job;
+        check_shape("outputs", slots.len(), self.outputs())?;
+        check_shape("scaled columns", scaling.features(), features)?;
+        let all = self.packing.block * self.packing.blocks;
+        let each = 1 + 2 * self.packing.groups();
+        let read = |output: usize, place: usize| {
+            let found = slots[output][place * self.packing.block];
+            // Errors of a hundredth are far beyond those of encryption.
+            if found.abs() <= 1.01 * rows as f64 {
+                Ok(found)
+            } else {
+                Err(StatsError::OutOfRange { output, rows, found })
+            }
+        };
+        let empty = || Vec::with_capacity(groups);
+        let (count, sum, mean, variance) = (Vec::with_capacity(groups), empty(), empty(), empty());
+        let mut found = GroupStatistics { count, sum, mean, variance };
+        for group in 0..groups {
+            let first = group * each;
+            check_shape("slots", slots[first].len(), self.packing.block)?;
+            for output in &slots[first + 1..first + each] {
+                check_shape("slots", output.len(), all)?;
+            }
+            let n = read(first, 0)?;
+            if (n - n.round()).abs() > 0.25 || n.round() < 0.0 {
+                return Err(StatsError::OutOfRange { output: first, rows, found: n });
+            }
+            let n = n.round();
+            let (mut sums, mut means, mut variances) = (Vec::new(), Vec::new(), Vec::new());
+            for column in 0..features {
+                let (columns, place) = (column / self.packing.blocks, column % self.packing.blocks);
+                let output = first + 1 + 2 * columns;
+                let (s1, s2) = (read(output, place)?, read(output + 1, place)?);
+                let (centre, half_range) = scaling.maps()[column];
+                sums.push(half_range * s1 + centre * n);
+                means.push(if n > 0.0 { centre + half_range * s1 / n } else { f64::NAN });
+                let squares = (s2 - s1 * s1 / n).max(0.0) / (n - 1.0);
+                let constant = half_range == 0.0;
+                variances.push(match n >= 2.0 {
+                    true if constant => 0.0,
+                    true => half_range * half_range * squares,
+                    false => f64::NAN,
+                });
+            }
+            found.count.push(n as usize);
+            found.sum.push(sums);
+            found.mean.push(means);
+            found.variance.push(variances);
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use sudare::ckks::Spec;
+
+    use super::*;
+
+    fn simulate(plan: &GroupPlan, table: &Table, grouping: &Grouping) -> GroupStatistics {
+        let params = &plan.params;
+        let e = sim::Evaluator::new(params.log_n(), params.chain().clone());
+        let scaling = ColumnScaling::of(table);
+        let encrypt = |index| {
+            let (slots, level, scale) = plan.slots(table, &scaling, grouping, index);
+            let slots: Vec<_> = slots.iter().map(|&x| Complex::new(x, 0.0)).collect();
+            e.encrypt(&slots, level, scale).unwrap()
+        };
+        let encrypted: Vec<_> = (0..plan.ciphertexts()).map(encrypt).collect();
+        let sums = plan.run(&e, &encrypted, |_| {}).unwrap();
+        assert_eq!(sums.len(), plan.outputs());
+        assert_eq!(&e.used_keys(), plan.required_keys());
+        assert!(sums.iter().all(|sum| sum.headroom_bits > 0.0));
+        let slots: Vec<Vec<f64>> =
+            sums.iter().map(|sum| sum.slots.iter().map(|z| z.re).collect()).collect();
+        plan.decode(&slots, &scaling).unwrap()
+    }
+
+    fn small_params(log_n: u32) -> Params {
+        let spec = Spec::uniform(log_n, 60.0, 2, 40.0, vec![60.0]);
+        Params::new(Spec { insecure: true, ..spec }).unwrap()
+    }
+
+    fn table(rows: usize, features: usize, values: &[f64]) -> Table {
+        let columns = (0..features).map(|i| format!("c{i}")).collect();
+        Table::new(columns, values[..rows * features].to_vec(), None).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn every_shape_equals_sums_over_the_rows(
+            log_n in 4_u32..7,
+            keys in prop::collection::vec(0_u8..4, 1..40),
+            features in 1_usize..6,
+            values in prop::collection::vec(-50.0..150.0, 240),
+        ) {
+            let keys: Vec<f64> = keys.into_iter().map(f64::from).collect();
+            let (rows, grouping) = (keys.len(), Grouping::of(&keys));
+            let groups = grouping.labels().len();
+            let table = table(rows, features, &values);
+            let job = GroupJob { rows, features, groups };
+            let plan = GroupPlan::new(&job, &small_params(log_n)).unwrap();
+            let found = simulate(&plan, &table, &grouping);
+            for (group, label) in grouping.labels().iter().enumerate() {
+                let members = |j| {
+                    let values: Vec<f64> = table.column(j).collect();
+                    keys.iter().zip(values).filter(|(key, _)| *key == label).map(|(_, x)| x)
+                        .collect::<Vec<f64>>()
+                };
+                for j in 0..features {
+                    let x = members(j);
+                    let n = x.len() as f64;
+                    let sum: f64 = x.iter().sum();
+                    let squares: f64 = x.iter().map(|x| (x - sum / n).powi(2)).sum();
+                    prop_assert_eq!(found.count[group], x.len());
+                    prop_assert!((found.sum[group][j] - sum).abs() < 1e-8);
+                    let sample = found.sample(group, j).unwrap();
+                    prop_assert!((sample.mean - sum / n).abs() < 1e-9);
+                    let variance = squares / (n - 1.0);
+                    let same = sample.variance.is_nan() && variance.is_nan();
+                    prop_assert!(same || (sample.variance - variance).abs() < 1e-6);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn groups_are_the_values_of_the_key() {
+        let grouping = Grouping::of(&[3.0, -1.0, 3.0, 0.5]);
+        assert_eq!(grouping.labels(), [-1.0, 0.5, 3.0]);
+        assert_eq!(grouping.members(), [2, 0, 2, 1]);
+    }
+
+    #[test]
+    fn impossible_jobs_are_refused() {
+        let job = |rows, features, groups| GroupJob { rows, features, groups };
+        let params = small_params(5);
+        for (job, what) in
+            [(job(1 << 25, 1, 2), "rows"), (job(4, 1, 0), "groups"), (job(4, 1, 2000), "groups")]
+        {
+            let refused = GroupPlan::new(&job, &params).unwrap_err();
+            assert!(matches!(&refused, StatsError::TooLarge { what: w, .. } if *w == what));
+            assert_eq!(GroupPlan::auto_params(&job).unwrap_err(), refused);
+        }
+        let flat = Spec { insecure: true, ..Spec::uniform(5, 50.0, 1, 40.0, vec![50.0]) };
+        assert!(matches!(
+            GroupPlan::new(&job(4, 1, 2), &Params::new(flat).unwrap()),
+            Err(StatsError::ParamsTooSmall { levels: 2, .. })
+        ));
+        let auto = GroupPlan::auto_params(&job(189, 9, 3)).unwrap();
+        assert!(auto.rlwe().security_bits() >= 128.0 && auto.log_n() == 13);
+        let plan = GroupPlan::new(&job(4, 1, 2), &params).unwrap();
+        let scaling = ColumnScaling::new(vec![(0.0, 1.0)]).unwrap();
+        let mut slots: Vec<_> = [4, 16, 16, 4, 16, 16].map(|count| vec![0.0; count]).into();
+        let found = plan.decode(&slots, &scaling).unwrap();
+        assert!(found.count == [0, 0] && found.mean[0][0].is_nan());
+        assert!(serde_json::to_string(&found).unwrap().contains("null"));
+        assert!(matches!(found.sample(2, 0), Err(StatsError::Group { found: 2, groups: 2 })));
+        assert!(matches!(found.sample(0, 1), Err(StatsError::Column { found: 1, .. })));
+        for wrong in [0.5, -1.0, 9.0, f64::NAN] {
+            slots[3][0] = wrong;
+            assert!(matches!(
+                plan.decode(&slots, &scaling),
+                Err(StatsError::OutOfRange { output: 3, .. })
+            ));
+        }
+        slots[3] = vec![0.0; 16];
+        assert!(matches!(plan.decode(&slots, &scaling), Err(StatsError::Shape { .. })));
+    }
+}

@@ -1,0 +1,435 @@
+//! Histograms and quantiles of the columns of a table, by comparison with edges under
+//! encryption.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use serde::{Deserialize, Serialize};
+use sudare::{
+    circuits::{Ops, Trace, TracePlan, sim},
+    ckks::{Ciphertext, Complex, Encoder, Encryptor, Params, Scale},
+    rlwe::{KeyRequest, Level},
+};
+use sudare_arith::par;
+
+use super::{
+    ColumnScaling, Job, ROOM_BITS, Result, StatsError,
+    packing::{Packing, check_shape, smallest_params},
+};
+use crate::{
+    functions::{self, Fit, Function, FunctionPlan},
+    table::Table,
+};
+
+/// Most bins of a job.
+const MAX_BINS: u128 = 1 << 8;
+
+/// `log2` of the scale of [`HistogramPlan::auto_params`]. The sign is some `2^9` times as
+/// steep as its argument.
+const LOG2_SCALE: f64 = 40.0;
+
+/// Levels for each special prime of [`HistogramPlan::auto_params`].
+const LEVELS_PER_DIGIT: u32 = 4;
+
+/// The shape of the table and the number of bins, which are public.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HistogramJob {
+    /// Number of rows.
+    pub rows: usize,
+    /// Number of columns, the target not counted.
+    pub features: usize,
+    /// Bins of equal width from the smallest to the largest value of each column.
+    pub bins: usize,
+}
+
+impl HistogramJob {
+    fn table(self) -> Job {
+        Job { rows: self.rows, features: self.features }
+    }
+
+    fn check(self) -> Result<()> {
+        self.table().check()?;
+        let found = self.bins as u128;
+        if !(2..=MAX_BINS).contains(&found) {
+            return Err(StatsError::TooLarge { what: "bins", found, limit: MAX_BINS });
+        }
+        Ok(())
+    }
+}
+
+/// Counts of the values of a column.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Histogram {
+    /// Edges of the bins, ascending, one more than bins: from the smallest to the largest
+    /// value.
+    pub edges: Vec<f64>,
+    /// Values in each bin, to about a quarter. A value nearer to an edge than an eighth of
+    /// a bin counts partly in both bins.
+    pub counts: Vec<f64>,
+}
+
+impl Histogram {
+    /// The value below which the part `p` of the values lies, `0 <= p <= 1`: linear within
+    /// bins, so right to about the width of a bin.
+    ///
+    /// # Errors
+    /// [`StatsError::Quantile`] for another `p`.
+    pub fn quantile(&self, p: f64) -> Result<f64> {
+        if !(0.0..=1.0).contains(&p) {
+            return Err(StatsError::Quantile { found: p });
+        }
+        let mut rest = p * self.counts.iter().sum::<f64>();
+        for (count, edges) in self.counts.iter().zip(self.edges.windows(2)) {
+            if rest <= *count && *count > 0.0 {
+                return Ok(edges[0] + (edges[1] - edges[0]) * (rest / count));
+            }
+            rest -= count;
+        }
+        // Rounding may leave a little over.
+        Ok(self.edges.last().copied().unwrap_or(f64::NAN))
+    }
+}
+
+/// How to count the values of columns in bins.
+///
+/// The owner scales columns as for [`StatsPlan`](super::StatsPlan), so that bins are those
+/// of the range of each column. For each inner edge the server subtracts it, takes the
+/// [`functions::step`] and sums: the number of values above. The step is off by up to a
+/// quarter of a value over all rows, and rises from 0 to 1 within an eighth of a bin on
+/// either side of the edge.
+#[derive(Debug, Clone)]
+pub struct HistogramPlan {
+    job: HistogramJob,
+    params: Params,
+    packing: Packing,
+    step: FunctionPlan,
+    sum: TracePlan,
+    request: KeyRequest,
+}
+
+impl HistogramPlan {
+    /// Plans the job for `params`, at the lowest levels that hold the sums.
+    ///
+    /// # Errors
+    /// [`StatsError::Empty`], [`StatsError::TooLarge`], [`StatsError::ParamsTooSmall`].
+    pub fn new(job: &HistogramJob, params: &Params) -> Result<Self> {
+        job.check()?;
+        let packing = Packing::new(job.table(), params.max_slots());
+        let step = step(job)?;
+        let sum = Trace::inner_sum(params.log_n(), 1, packing.block)?.doubling();
+        for level in (step.depth()..=params.top().0).map(Level) {
+            // Too low a level takes no plan.
+            let Ok(step) = step.plan_at(params, level) else { continue };
+            let (sum, request) = (sum.clone(), KeyRequest::new());
+            let plan = Self { job: *job, params: params.clone(), packing, step, sum, request };
+            if let Some(request) = plan.dry_run() {
+                return Ok(Self { request, ..plan });
+            }
+        }
+        Err(StatsError::ParamsTooSmall {
+            what: "counting in bins",
+            levels: step.depth(),
+            rows: packing.padded_rows(),
+            log2_q: params.chain().log2_q(params.top()),
+            log2_scale: params.spec().log2_scale,
+        })
+    }
+
+    /// The smallest ring and shortest chain for the job at 128 bits of security.
+    ///
+    /// # Errors
+    /// As [`HistogramPlan::new`]; [`StatsError::Engine`] if no ring is large enough.
+    pub fn auto_params(job: &HistogramJob) -> Result<Params> {
+        job.check()?;
+        let depth = step(job)?.depth();
+        smallest_params(&job.table(), LOG2_SCALE, depth, depth.div_ceil(LEVELS_PER_DIGIT) as usize)
+    }
+
+    /// The shape planned for.
+    #[must_use]
+    pub fn job(&self) -> HistogramJob {
+        self.job
+    }
+
+    /// Keys that the server needs.
+    #[must_use]
+    pub fn required_keys(&self) -> &KeyRequest {
+        &self.request
+    }
+
+    /// Level of the encrypted table.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        self.step.level()
+    }
+
+    /// Scale of the encrypted table.
+    #[must_use]
+    pub fn scale(&self) -> Scale {
+        self.step.scale()
+    }
+
+    /// Ciphertexts of the encrypted table.
+    #[must_use]
+    pub fn ciphertexts(&self) -> usize {
+        self.packing.ciphertexts()
+    }
+
+    /// Ciphertexts of the result.
+    #[must_use]
+    pub fn outputs(&self) -> usize {
+        self.packing.groups() * (self.job.bins - 1)
+    }
+
+    /// The table scaled to `[-1/2, 1/2]` and encrypted, so that differences from edges
+    /// lie in `[-1, 1]`. `progress` learns the number of ciphertexts done after each, from
+    /// any thread.
+    ///
+    /// # Errors
+    /// [`StatsError::Shape`] if table or scaling is not of the planned shape,
+    /// [`StatsError::Engine`] if the encryptor has other parameters.
+    pub fn encrypt(
+        &self,
+        encryptor: &Encryptor,
+        table: &Table,
+        scaling: &ColumnScaling,
+        progress: impl Fn(usize) + Send + Sync,
+    ) -> Result<Vec<Ciphertext>> {
+        let HistogramJob { rows, features, .. } = self.job;
+        check_shape("rows", table.rows(), rows)?;
+        check_shape("columns", table.features(), features)?;
+        check_shape("scaled columns", scaling.features(), features)?;
+        let encoder = Encoder::new(&self.params);
+        let done = AtomicUsize::new(0);
+        par::try_map(0..self.ciphertexts(), |index| {
+            let values = self.slots(table, scaling, index);
+            let plain = encoder.encode_real(&values, self.level(), self.scale())?;
+            let ciphertext = encryptor.encrypt(&plain)?;
+            progress(1 + done.fetch_add(1, Relaxed));
+            Ok(ciphertext)
+        })
+    }
+
+    /// Padding is in the middle of the first bin, above no edge.
+    fn slots(&self, table: &Table, scaling: &ColumnScaling, index: usize) -> Vec<f64> {
+        let padding = (self.edge(0) + self.edge(1)) / 2.0;
+        self.packing.slots(table, scaling, index, |x| x / 2.0, padding)
+    }
+
+    /// Edge `index` of `0..=bins`, of values in `[-1/2, 1/2]`.
+    fn edge(&self, index: usize) -> f64 {
+        index as f64 / self.job.bins as f64 - 0.5
+    }
+
+    /// The numbers of values above each inner edge, on the server. `progress` learns the
+    /// number of outputs done, from any thread.
+    ///
+    /// # Errors
+    /// [`StatsError::Shape`] for another number of ciphertexts than planned,
+    /// [`StatsError::Engine`] for what the evaluator refuses.
+    pub fn run<E: Ops>(
+        &self,
+        e: &E,
+        table: &[E::Ct],
+        progress: impl Fn(usize) + Send + Sync,
+    ) -> Result<Vec<E::Ct>> {
+        check_shape("ciphertexts", table.len(), self.ciphertexts())?;
+        let columns: Vec<&[E::Ct]> = table.chunks_exact(self.packing.chunks).collect();
+        let edges = 1..self.job.bins;
+        let tasks: Vec<_> =
+            columns.iter().flat_map(|x| edges.clone().map(move |edge| (x, edge))).collect();
+        let done = AtomicUsize::new(0);
+        par::try_map(&tasks, |(chunks, edge)| {
+            let above = self.above(e, chunks, *edge)?;
+            progress(1 + done.fetch_add(1, Relaxed));
+            Ok::<_, StatsError>(above)
+        })
+    }
+
+    /// How many values are above an edge.
+    fn above<E: Ops>(&self, e: &E, chunks: &[E::Ct], edge: usize) -> sudare::Result<E::Ct> {
+        let minus_edge = Complex::new(-self.edge(edge), 0.0);
+        let above = |x: &E::Ct| self.step.run(e, &e.add_const(x, minus_edge)?);
+        let mut total = above(&chunks[0])?;
+        for x in &chunks[1..] {
+            total = e.add(&total, &above(x)?)?;
+        }
+        self.sum.run(e, &total)
+    }
+
+    /// The keys that the job uses, if the modulus holds counts of all rows.
+    fn dry_run(&self) -> Option<KeyRequest> {
+        let e = sim::Evaluator::new(self.params.log_n(), self.params.chain().clone());
+        let x = e.encrypt(&[Complex::new(0.5, 0.0)], self.level(), self.scale()).ok()?;
+        let total = self.above(&e, &vec![x; self.packing.chunks], 1).ok()?;
+        (total.headroom_bits >= ROOM_BITS).then(|| e.used_keys())
+    }
+
+    /// The histogram of each column, from the slots of the decrypted outputs in their
+    /// order and the scaling that the table was encrypted under.
+    ///
+    /// # Errors
+    /// [`StatsError::Shape`] for another number of outputs, slots or columns than
+    /// planned, [`StatsError::OutOfRange`] for a count that there cannot be.
+    pub fn decode(&self, slots: &[Vec<f64>], scaling: &ColumnScaling) -> Result<Vec<Histogram>> {
+        let HistogramJob { rows, features, bins } = self.job;
+        let Packing { block, blocks, .. } = self.packing;
+        check_shape("outputs", slots.len(), self.outputs())?;
+        check_shape("scaled columns", scaling.features(), features)?;
+        for output in slots {
+            check_shape("slots", output.len(), block * blocks)?;
+        }
+        let histogram = |(column, &(centre, half_range)): (usize, &(f64, f64))| {
+            let (group, place) = (column / blocks, column % blocks);
+            let mut counts = Vec::with_capacity(bins);
+            let mut above_last = rows as f64;
+            for edge in 1..bins {
+                let output = group * (bins - 1) + edge - 1;
+                let found = slots[output][place * block];
+                if !(-1.0..=rows as f64 + 1.0).contains(&found) {
+                    return Err(StatsError::OutOfRange { output, rows, found });
+                }
+                counts.push((above_last - found).max(0.0));
+                above_last = found;
+            }
+            counts.push(above_last.max(0.0));
+            let edge = |index| centre + 2.0 * half_range * self.edge(index);
+            Ok(Histogram { edges: (0..=bins).map(edge).collect(), counts })
+        };
+        scaling.maps().iter().enumerate().map(histogram).collect()
+    }
+}
+
+/// The step on differences from edges, exact to a quarter of a value over all rows, those
+/// of padding included.
+fn step(job: &HistogramJob) -> Result<Function> {
+    let gap = 1.0 / (8 * job.bins) as f64;
+    let bits = f64::from(job.rows.next_power_of_two().ilog2()) + 2.0;
+    Ok(functions::step(-1.0..1.0, gap, Fit::PrecisionBits(bits))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use sudare::ckks::Spec;
+
+    use super::*;
+
+    fn params(log_n: u32, levels: usize) -> Params {
+        let spec = Spec::uniform(log_n, 60.0, levels, 40.0, vec![60.0; 3]);
+        Params::new(Spec { insecure: true, ..spec }).unwrap()
+    }
+
+    fn simulate(plan: &HistogramPlan, table: &Table) -> Vec<Histogram> {
+        let params = &plan.params;
+        let e = sim::Evaluator::new(params.log_n(), params.chain().clone());
+        let scaling = ColumnScaling::of(table);
+        let encrypt = |index| {
+            let slots = plan.slots(table, &scaling, index);
+            let slots: Vec<_> = slots.iter().map(|&x| Complex::new(x, 0.0)).collect();
+            e.encrypt(&slots, plan.level(), plan.scale()).unwrap()
+        };
+        let encrypted: Vec<_> = (0..plan.ciphertexts()).map(encrypt).collect();
+        let above = plan.run(&e, &encrypted, |_| {}).unwrap();
+        assert_eq!(above.len(), plan.outputs());
+        assert_eq!(&e.used_keys(), plan.required_keys());
+        assert!(above.iter().all(|x| x.headroom_bits > 0.0));
+        let slots: Vec<Vec<f64>> =
+            above.iter().map(|x| x.slots.iter().map(|z| z.re).collect()).collect();
+        plan.decode(&slots, &scaling).unwrap()
+    }
+
+    /// Values of irregular spread; those next to an edge are moved to the middle of a bin.
+    fn table(rows: usize, features: usize, bins: usize) -> Table {
+        let column = |j: usize| {
+            let value = move |i: usize| ((i * i + 7 * j) % 101) as f64 / 50.0 - 1.0;
+            let mut x: Vec<f64> = (0..rows).map(value).collect();
+            let (low, high) =
+                (x.iter().copied().fold(2.0, f64::min), x.iter().copied().fold(-2.0, f64::max));
+            let width = (high - low) / bins as f64;
+            for x in &mut x {
+                let place = (*x - low) / width;
+                if (place - place.round()).abs() < 0.13 && *x != low && *x != high {
+                    *x = low + (place.floor() + 0.5).min(bins as f64 - 0.5) * width;
+                }
+            }
+            x.iter().map(|x| 40.0 + (j + 1) as f64 * x).collect::<Vec<f64>>()
+        };
+        let columns: Vec<_> = (0..features).map(column).collect();
+        let values = (0..rows).flat_map(|i| columns.iter().map(move |c| c[i])).collect();
+        Table::new((0..features).map(|j| format!("c{j}")).collect(), values, None).unwrap()
+    }
+
+    #[test]
+    fn counts_are_those_of_the_values() {
+        for (log_n, rows, features, bins) in [(6, 20, 3, 4), (5, 70, 2, 7), (7, 9, 6, 2)] {
+            let table = table(rows, features, bins);
+            let job = HistogramJob { rows, features, bins };
+            let plan = HistogramPlan::new(&job, &params(log_n, 14)).unwrap();
+            let found = simulate(&plan, &table);
+            assert_eq!(found.len(), features);
+            for (j, histogram) in found.iter().enumerate() {
+                let values: Vec<f64> = table.column(j).collect();
+                assert_eq!((histogram.edges.len(), histogram.counts.len()), (bins + 1, bins));
+                for (k, edges) in histogram.edges.windows(2).enumerate() {
+                    let within = |x: &&f64| {
+                        **x >= edges[0]
+                            && (**x < edges[1] || k + 1 == bins && **x <= edges[1] + 1e-9)
+                    };
+                    let exact = values.iter().filter(within).count() as f64;
+                    let error = (histogram.counts[k] - exact).abs();
+                    assert!(error < 0.3, "column {j}, bin {k}: {} {exact}", histogram.counts[k]);
+                }
+            }
+        }
+    }
+
+    /// Values spread evenly have their order statistics as quantiles.
+    #[test]
+    fn quantiles_are_right_to_a_bin() {
+        let bins = 8;
+        let values: Vec<f64> = (0..64).map(|i| 10.0 + f64::from(i * 37 % 64) / 63.0).collect();
+        let table = Table::new(vec!["x".into()], values, None).unwrap();
+        let job = HistogramJob { rows: 64, features: 1, bins };
+        let plan = HistogramPlan::new(&job, &params(7, 14)).unwrap();
+        let histogram = &simulate(&plan, &table)[0];
+        for p in [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0] {
+            let found = histogram.quantile(p).unwrap();
+            assert!((found - 10.0 - p).abs() < 0.5 / bins as f64, "{p}: {found}");
+        }
+        for p in [-0.1, 1.1, f64::NAN] {
+            assert!(matches!(histogram.quantile(p), Err(StatsError::Quantile { .. })));
+        }
+        let empty_ends = Histogram { edges: vec![0.0, 1.0, 2.0, 3.0], counts: vec![0.0, 4.0, 0.0] };
+        let quartiles = [0.0, 0.25, 0.5, 1.0].map(|p| empty_ends.quantile(p).unwrap());
+        assert_eq!(quartiles, [1.0, 1.25, 1.5, 2.0]);
+    }
+
+    #[test]
+    fn impossible_jobs_are_refused() {
+        let job = |rows, features, bins| HistogramJob { rows, features, bins };
+        for (job, what) in
+            [(job(1 << 25, 1, 4), "rows"), (job(4, 1, 1), "bins"), (job(4, 1, 300), "bins")]
+        {
+            let refused = HistogramPlan::new(&job, &params(5, 4)).unwrap_err();
+            assert!(matches!(&refused, StatsError::TooLarge { what: w, .. } if *w == what));
+            assert_eq!(HistogramPlan::auto_params(&job).unwrap_err(), refused);
+        }
+        assert!(matches!(
+            HistogramPlan::new(&job(8, 1, 4), &params(5, 4)),
+            Err(StatsError::ParamsTooSmall { .. })
+        ));
+        let job = job(1000, 9, 10);
+        let auto = HistogramPlan::auto_params(&job).unwrap();
+        assert!(auto.rlwe().security_bits() >= 128.0 && auto.log_n() == 15);
+        let plan = HistogramPlan::new(&job, &auto).unwrap();
+        assert_eq!(plan.level(), auto.top());
+        let scaling = ColumnScaling::new(vec![(0.0, 1.0); 9]).unwrap();
+        let mut slots = vec![vec![0.0; 1 << 14]; plan.outputs()];
+        assert_eq!(plan.decode(&slots, &scaling).unwrap()[8].counts[0], 1000.0);
+        slots[2][0] = 1002.0;
+        let refused = plan.decode(&slots, &scaling);
+        assert!(matches!(refused, Err(StatsError::OutOfRange { output: 2, .. })));
+        slots.pop();
+        assert!(matches!(plan.decode(&slots, &scaling), Err(StatsError::Shape { .. })));
+    }
+}

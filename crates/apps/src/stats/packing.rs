@@ -1,0 +1,174 @@
+//! Where the values of a table stand in ciphertexts.
+
+use serde::{Deserialize, Serialize};
+use sudare::{
+    ckks::{Params, Spec},
+    rlwe::{SecretDistribution, max_log2_qp},
+};
+
+use super::{ColumnScaling, ROOM_BITS, Result, StatsError};
+use crate::table::Table;
+
+/// Most rows of a job.
+const MAX_ROWS: u128 = 1 << 24;
+/// Most columns of a job: their pairs grow with the square.
+const MAX_FEATURES: u128 = 1 << 8;
+/// Most cells of a job: a cell takes about 128 bytes of ciphertext.
+const MAX_CELLS: u128 = 1 << 26;
+
+/// The shape of the table, which is public.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// Number of rows.
+    pub rows: usize,
+    /// Number of columns, the target not counted.
+    pub features: usize,
+}
+
+impl Job {
+    /// The shape of `table`.
+    #[must_use]
+    pub fn of(table: &Table) -> Self {
+        Self { rows: table.rows(), features: table.features() }
+    }
+
+    pub(super) fn check(self) -> Result<()> {
+        let Self { rows, features } = self;
+        if rows == 0 || features == 0 {
+            return Err(StatsError::Empty { rows, features });
+        }
+        let (rows, features) = (rows as u128, features as u128);
+        for (what, found, limit) in [
+            ("rows", rows, MAX_ROWS),
+            ("columns", features, MAX_FEATURES),
+            ("cells", rows * features, MAX_CELLS),
+        ] {
+            if found > limit {
+                return Err(StatsError::TooLarge { what, found, limit });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where values stand.
+///
+/// A column of at most as many rows as slots fills one block, of a power of two of
+/// slots; a ciphertext holds as many columns as blocks, a *group*. A longer column
+/// fills several ciphertexts, its *chunks*, and is a group of its own. Zeros fill up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Packing {
+    pub features: usize,
+    /// Slots of a column in one ciphertext.
+    pub block: usize,
+    /// Blocks of a ciphertext.
+    pub blocks: usize,
+    /// Ciphertexts of a column.
+    pub chunks: usize,
+}
+
+impl Packing {
+    pub fn new(job: Job, slots: usize) -> Self {
+        let block = job.rows.next_power_of_two().min(slots);
+        let chunks = job.rows.div_ceil(slots);
+        Self { features: job.features, block, blocks: slots / block, chunks }
+    }
+
+    /// Rows with those of padding.
+    pub fn padded_rows(&self) -> u128 {
+        self.block as u128 * self.chunks as u128
+    }
+
+    pub fn groups(&self) -> usize {
+        self.features.div_ceil(self.blocks)
+    }
+
+    /// Columns in `group`.
+    pub fn columns(&self, group: usize) -> usize {
+        self.blocks.min(self.features - group * self.blocks)
+    }
+
+    /// Column in block `block` of `group`, if there is one.
+    pub fn column(&self, group: usize, block: usize) -> Option<usize> {
+        (block < self.columns(group)).then_some(group * self.blocks + block)
+    }
+
+    /// Which products, `a` times `b` shifted by `shift` blocks, meet all pairs of
+    /// columns: within a group, a shift meets pairs of both distances
+    /// `shift` and `blocks - shift`; between groups every shift is needed, since `a`
+    /// is full.
+    pub fn is_needed(&self, a: usize, b: usize, shift: usize) -> bool {
+        a != b || (1..self.columns(b)).contains(&shift) && shift <= self.blocks / 2
+    }
+
+    /// Ciphertexts of the table: group after group, in each chunk after chunk.
+    pub fn ciphertexts(&self) -> usize {
+        self.groups() * self.chunks
+    }
+
+    /// The slots of ciphertext `index`: `map` of the scaled values, and `padding` in the rows
+    /// that a column lacks.
+    pub fn slots(
+        &self,
+        table: &Table,
+        scaling: &ColumnScaling,
+        index: usize,
+        map: impl Fn(f64) -> f64,
+        padding: f64,
+    ) -> Vec<f64> {
+        let Self { block, blocks, chunks, features } = *self;
+        let (group, chunk) = (index / chunks, index % chunks);
+        let mut slots = vec![padding; block * blocks];
+        for (place, slots) in slots.chunks_exact_mut(block).enumerate() {
+            let Some(column) = self.column(group, place) else { break };
+            let cells = table.values()[column..].iter().step_by(features);
+            for (slot, &x) in slots.iter_mut().zip(cells.skip(chunk * block)) {
+                *slot = map(scaling.scaled(column, x));
+            }
+        }
+        slots
+    }
+}
+
+pub(super) fn check_shape(what: &'static str, found: usize, needed: usize) -> Result<()> {
+    if found == needed { Ok(()) } else { Err(StatsError::Shape { what, found, needed }) }
+}
+
+/// The smallest ring at 128 bits of security with a level 0 for sums of all rows at
+/// `2^log2_scale`, `depth` levels of that size, and special primes of 50 bits.
+///
+/// # Errors
+/// Those of a job that cannot be; [`StatsError::Engine`] if no ring is large enough.
+pub(super) fn smallest_params(
+    job: &Job,
+    log2_scale: f64,
+    depth: u32,
+    special: usize,
+) -> Result<Params> {
+    job.check()?;
+    let secret = SecretDistribution::UniformTernary;
+    let spec = |log_n: u32| {
+        let rows = Packing::new(*job, 1 << (log_n - 1)).padded_rows();
+        // Scale, sum, sign, and room for errors and primes below their size.
+        let base_bits = log2_scale + (rows as f64).log2() + 1.0 + 2.0 * ROOM_BITS;
+        let base = if base_bits <= 50.0 { vec![50.0] } else { vec![base_bits / 2.0; 2] };
+        let levels = (0..depth).map(|_| vec![log2_scale]);
+        Spec {
+            log_n,
+            q_bits: core::iter::once(base).chain(levels).collect(),
+            p_bits: vec![50.0; special],
+            raised: None,
+            fitted_p_bits: Vec::new(),
+            log2_scale,
+            secret,
+            insecure: false,
+        }
+    };
+    let fits = |log_n: &u32| {
+        let spec = spec(*log_n);
+        spec.log2_qp() + ROOM_BITS <= max_log2_qp(*log_n, secret, 128.0)
+    };
+    let log_n = (10..17).find(fits).unwrap_or(17);
+    Ok(Params::new(spec(log_n))?)
+}

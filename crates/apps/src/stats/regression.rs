@@ -1,0 +1,257 @@
+//! Least squares from means and covariances, in the clear.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Result, Statistics, StatsError, inference::two_sided};
+
+/// Largest condition number of the correlations of predictors that is accepted: those of
+/// encrypted sums are off by about `10^-7`, and coefficients by up to this times as much.
+const MAX_CONDITION: f64 = 1e5;
+
+/// Sweeps of Jacobi rotations; some ten suffice.
+const SWEEPS: usize = 60;
+
+/// A linear model of one column, fitted to the others with an intercept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LeastSquares {
+    /// Index of the column that is predicted.
+    pub target: usize,
+    /// Indices of the others, in the order of the fields below.
+    pub predictors: Vec<usize>,
+    /// Predicted where all predictors are 0.
+    pub intercept: f64,
+    /// Of each predictor.
+    pub coefficients: Vec<f64>,
+    /// Standard errors of the coefficients.
+    pub standard_errors: Vec<f64>,
+    /// Two-sided probabilities, under Student's distribution, of coefficients of at least
+    /// these magnitudes if those of the population are 0.
+    pub p_values: Vec<f64>,
+    /// Part of the variance of the target that is explained.
+    pub r_squared: f64,
+    /// Variance of the residuals: their squares over `rows - predictors - 1`.
+    pub residual_variance: f64,
+    /// Condition number of the correlations of the predictors, at most `10^5`.
+    pub condition: f64,
+}
+
+impl Statistics {
+    /// The linear model of column `target` with the least squares of residuals, by the
+    /// normal equations: from the correlations of the columns, which the server has summed,
+    /// their Cholesky factor, and the ratio of their largest to their smallest eigenvalue.
+    ///
+    /// # Errors
+    /// [`StatsError::Column`] if there is no such column; [`StatsError::Regression`] without
+    /// predictors, for too few rows, a constant column, or predictors that are nearly
+    /// linear functions of each other.
+    pub fn least_squares(&self, target: usize) -> Result<LeastSquares> {
+        self.check_column(target)?;
+        let predictors: Vec<usize> = (0..self.mean.len()).filter(|&j| j != target).collect();
+        let count = predictors.len();
+        let refused = |problem: String| Err(StatsError::Regression { problem });
+        if count == 0 || self.rows < count + 2 {
+            return refused(format!(
+                "{} rows and {count} predictors: at least one predictor is needed, and two rows \
+                 more than predictors",
+                self.rows
+            ));
+        }
+        if let Some(column) =
+            (0..self.mean.len()).find(|&j| self.variance[j].is_nan() || self.variance[j] <= 0.0)
+        {
+            return refused(format!("column {column} is constant; leave it out"));
+        }
+        let among: Vec<Vec<f64>> = predictors
+            .iter()
+            .map(|&i| predictors.iter().map(|&j| self.correlation[i][j]).collect())
+            .collect();
+        let eigenvalues = eigenvalues(among.clone());
+        let largest = eigenvalues.iter().copied().fold(0.0, f64::max);
+        let smallest = eigenvalues.iter().copied().fold(f64::INFINITY, f64::min);
+        let condition = if smallest > 0.0 { largest / smallest } else { f64::INFINITY };
+        let (true, Some(inverse)) = (condition <= MAX_CONDITION, inverse(&among)) else {
+            return refused(format!(
+                "the predictors are nearly linear functions of each other (condition number \
+                 {condition:.1e}, at most {MAX_CONDITION:.0e}): leave some out"
+            ));
+        };
+        let with_target: Vec<f64> =
+            predictors.iter().map(|&j| self.correlation[j][target]).collect();
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let standardised: Vec<f64> = inverse.iter().map(|row| dot(row, &with_target)).collect();
+        let r_squared = dot(&standardised, &with_target).clamp(0.0, 1.0);
+        let rows = self.rows as f64;
+        let freedom = rows - count as f64 - 1.0;
+        let residual_variance = (1.0 - r_squared) * (rows - 1.0) * self.variance[target] / freedom;
+        let (mut coefficients, mut standard_errors) = (Vec::new(), Vec::new());
+        for (k, &j) in predictors.iter().enumerate() {
+            coefficients.push(standardised[k] * self.std_dev[target] / self.std_dev[j]);
+            let variance = residual_variance * inverse[k][k] / ((rows - 1.0) * self.variance[j]);
+            standard_errors.push(variance.sqrt());
+        }
+        let explained: f64 =
+            predictors.iter().zip(&coefficients).map(|(&j, c)| c * self.mean[j]).sum();
+        let p_values = coefficients
+            .iter()
+            .zip(&standard_errors)
+            .map(|(c, error)| two_sided(c / error, freedom))
+            .collect();
+        Ok(LeastSquares {
+            target,
+            predictors,
+            intercept: self.mean[target] - explained,
+            coefficients,
+            standard_errors,
+            p_values,
+            r_squared,
+            residual_variance,
+            condition,
+        })
+    }
+}
+
+/// Of a positive definite matrix, by its Cholesky factor `L`: `L^-T L^-1`.
+#[expect(clippy::needless_range_loop, reason = "as the formulas are written")]
+fn inverse(matrix: &[Vec<f64>]) -> Option<Vec<Vec<f64>>> {
+    let n = matrix.len();
+    let mut factor = vec![vec![0.0; n]; n];
+    for i in 0..n {
+        for j in 0..=i {
+            let known: f64 = (0..j).map(|k| factor[i][k] * factor[j][k]).sum();
+            let rest = matrix[i][j] - known;
+            if i != j {
+                factor[i][j] = rest / factor[j][j];
+            } else if rest > 0.0 {
+                factor[i][i] = rest.sqrt();
+            } else {
+                return None;
+            }
+        }
+    }
+    let mut lower = vec![vec![0.0; n]; n];
+    for j in 0..n {
+        for i in j..n {
+            let unit = if i == j { 1.0 } else { 0.0 };
+            let known: f64 = (j..i).map(|k| factor[i][k] * lower[k][j]).sum();
+            lower[i][j] = (unit - known) / factor[i][i];
+        }
+    }
+    let product = |i: usize, j: usize| (i.max(j)..n).map(|k| lower[k][i] * lower[k][j]).sum();
+    Some((0..n).map(|i| (0..n).map(|j| product(i, j)).collect()).collect())
+}
+
+/// Of a symmetric matrix, by cyclic Jacobi rotations (Golub, Van Loan, "Matrix
+/// computations", section 8.5).
+#[expect(clippy::needless_range_loop, reason = "two rows of one matrix change")]
+fn eigenvalues(mut a: Vec<Vec<f64>>) -> Vec<f64> {
+    let n = a.len();
+    for _ in 0..SWEEPS {
+        let beside: f64 =
+            (0..n).flat_map(|i| (0..i).map(move |j| (i, j))).map(|(i, j)| a[i][j].powi(2)).sum();
+        if beside < 1e-30 {
+            break;
+        }
+        for p in 0..n {
+            for q in p + 1..n {
+                if a[p][q] == 0.0 {
+                    continue;
+                }
+                let tau = (a[q][q] - a[p][p]) / (2.0 * a[p][q]);
+                let t = tau.signum() / (tau.abs() + (1.0 + tau * tau).sqrt());
+                let cos = 1.0 / (1.0 + t * t).sqrt();
+                let sin = t * cos;
+                for row in &mut a {
+                    let (x, y) = (row[p], row[q]);
+                    (row[p], row[q]) = (cos * x - sin * y, sin * x + cos * y);
+                }
+                for k in 0..n {
+                    let (x, y) = (a[p][k], a[q][k]);
+                    (a[p][k], a[q][k]) = (cos * x - sin * y, sin * x + cos * y);
+                }
+            }
+        }
+    }
+    (0..n).map(|i| a[i][i]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{stats::testkit::two_passes, table::Table};
+
+    fn of_columns(columns: &[&[f64]]) -> Statistics {
+        let rows = columns[0].len();
+        let values = (0..rows).flat_map(|i| columns.iter().map(move |c| c[i])).collect();
+        let names = (0..columns.len()).map(|i| format!("c{i}")).collect();
+        two_passes(&Table::new(names, values, None).unwrap())
+    }
+
+    /// The first set of Anscombe, "Graphs in statistical analysis", The American
+    /// Statistician 27, 1973, with the figures printed there.
+    #[test]
+    fn anscombe() {
+        let x = [10.0, 8.0, 13.0, 9.0, 11.0, 14.0, 6.0, 4.0, 12.0, 7.0, 5.0];
+        let y = [8.04, 6.95, 7.58, 8.81, 8.33, 9.96, 7.24, 4.26, 10.84, 4.82, 5.68];
+        let fit = of_columns(&[&x, &y]).least_squares(1).unwrap();
+        assert!((fit.intercept - 3.0).abs() < 1e-3 && (fit.coefficients[0] - 0.5).abs() < 1e-3);
+        assert!((fit.standard_errors[0] - 0.118).abs() < 5e-4);
+        assert!((fit.r_squared - 0.667).abs() < 5e-4);
+        // The residual sum of squares, 13.75, has 9 degrees of freedom.
+        assert!((fit.residual_variance * 9.0 - 13.75).abs() < 0.02);
+        assert!((fit.p_values[0] - 0.00217).abs() < 1e-5);
+        assert_eq!((fit.condition, fit.predictors), (1.0, vec![0]));
+    }
+
+    /// An exact plane, and residuals that are orthogonal to the predictors.
+    #[test]
+    fn planes_and_residuals() {
+        let a = [1.0, 2.0, 4.0, 8.0, 16.0, 3.0];
+        let b = [5.0, -1.0, 0.5, 2.0, 1.0, 7.0];
+        let plane: Vec<f64> = a.iter().zip(&b).map(|(a, b)| 3.0 - 2.0 * a + 0.25 * b).collect();
+        let fit = of_columns(&[&a, &plane, &b]).least_squares(1).unwrap();
+        assert!((fit.intercept - 3.0).abs() < 1e-9 && fit.predictors == [0, 2]);
+        assert!((fit.coefficients[0] + 2.0).abs() < 1e-10);
+        assert!((fit.coefficients[1] - 0.25).abs() < 1e-10);
+        assert!(fit.r_squared > 1.0 - 1e-12 && fit.residual_variance < 1e-9);
+        let noisy: Vec<f64> = (0..).zip(&plane).map(|(i, y)| y + f64::from(i * i % 5)).collect();
+        let fit = of_columns(&[&a, &noisy, &b]).least_squares(1).unwrap();
+        let residual = |i: usize| {
+            noisy[i] - fit.intercept - fit.coefficients[0] * a[i] - fit.coefficients[1] * b[i]
+        };
+        for weight in [&[1.0; 6], &a, &b] {
+            let product: f64 = (0..6).map(|i| residual(i) * weight[i]).sum();
+            assert!(product.abs() < 1e-9, "{product:e}");
+        }
+        let squares: f64 = (0..6).map(|i| residual(i).powi(2)).sum();
+        assert!((fit.residual_variance - squares / 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn hopeless_models_are_refused() {
+        let a = [1.0, 2.0, 4.0, 8.0];
+        let twice = a.map(|x| 2.0 * x + 1.0);
+        let b = [1.0, 3.0, 2.0, 0.0];
+        let refused = |columns: &[&[f64]], target| of_columns(columns).least_squares(target);
+        for (found, text) in [
+            (refused(&[&a, &twice, &b], 2), "condition number"),
+            (refused(&[&a, &[5.0; 4], &b], 2), "column 1 is constant"),
+            (refused(&[&a], 0), "0 predictors"),
+            (refused(&[&a, &[1.0, 0.0, 0.0, 0.0], &b], 3), "no column 3"),
+        ] {
+            let message = found.unwrap_err().to_string();
+            assert!(message.contains(text), "{message}");
+        }
+        assert!(refused(&[&a[..2], &b[..2]], 0).is_err());
+    }
+
+    #[test]
+    fn eigenvalues_are_those_of_closed_forms() {
+        // With r beside the diagonal throughout: 1 - r, and 1 + (n - 1) r once.
+        let (n, r) = (5, 0.4);
+        let matrix = (0..n).map(|i| (0..n).map(|j| if i == j { 1.0 } else { r }).collect());
+        let mut found = eigenvalues(matrix.collect());
+        found.sort_by(f64::total_cmp);
+        assert!((found[4] - 2.6).abs() < 1e-12);
+        assert!(found[..4].iter().all(|x| (x - 0.6).abs() < 1e-12));
+    }
+}
