@@ -67,6 +67,10 @@ pub struct Training {
     /// The same step size in all iterations
     #[arg(long)]
     constant_rate: bool,
+    /// Bits after the binary point to which the weights are to be shared with others: see
+    /// `sudare decrypt --share`
+    #[arg(long, value_name = "BITS", value_parser = whole(1..=TrainSpec::MAX_SHARED_BITS))]
+    share: Option<u32>,
     /// Largest inner product of a row and the weights that the sigmoid is approximated for
     #[arg(long, value_name = "X", default_value_t = SigmoidApprox::default().range, allow_negative_numbers = true, value_parser = finite)]
     sigmoid_range: f64,
@@ -86,7 +90,8 @@ impl Training {
         let degree = SigmoidDegree::try_from(self.sigmoid_degree)?;
         let sigmoid = SigmoidApprox { degree, range: self.sigmoid_range };
         let batch = self.batch.map(|rows| rows as usize);
-        Ok(TrainSpec { iterations: self.iterations, learning_rate, sigmoid, batch })
+        let (iterations, shared_bits) = (self.iterations, self.share);
+        Ok(TrainSpec { iterations, learning_rate, sigmoid, batch, shared_bits })
     }
 }
 

@@ -241,6 +241,48 @@ fn batches_that_are_not_looked_at_are_not_encrypted() {
 }
 
 /// All degrees, several ciphertexts, on a chain that was not made for the job.
+/// Weights that others may see are precise to all digits that they are shown with, and are
+/// refused where noise that hides their errors would reach these.
+#[test]
+fn weights_are_shared_to_the_bits_planned_for() {
+    let table = Table::bundled("lbw").unwrap();
+    let spec = TrainSpec { shared_bits: Some(10), ..TrainSpec::default() };
+    let job = job(&table, spec);
+    let params = TrainPlan::auto_params(&job).unwrap();
+    assert!(params.rlwe().security_bits() >= 128.0);
+    let p = Parties::new(&job, &params);
+    let data = p.plan.encrypt(&p.encryptor, &table, |_| ()).unwrap();
+    let mut training = p.plan.start(&p.evaluator, &data).unwrap();
+    p.finish(&data, &mut training);
+    let (found, expected) = (p.weights(&training), clear(&table, &spec));
+    let largest = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    assert!(largest < p.plan.largest_error() / 4.0, "{largest:e}");
+    assert!(largest > p.plan.largest_error() / 1e4, "the bound says nothing: {largest:e}");
+
+    let shared = p.plan.share(&found, 10).unwrap();
+    for (shared, expected) in shared.iter().zip(&expected) {
+        assert!((shared - expected).abs() <= (-10f64).exp2(), "{shared} for {expected}");
+        assert_eq!((shared * 1024.0).fract(), 0.0);
+    }
+    let refused = p.plan.share(&found, 13).unwrap_err();
+    let too_little =
+        |error: &Error| matches!(error, Error::Engine(sudare::Error::TooLittlePrecision { .. }));
+    assert!(too_little(&refused), "{refused}");
+    let owners = planned(&table, TrainSpec::default());
+    assert!(too_little(&owners.share(&found, 1).unwrap_err()));
+    let owners = owners.params();
+    let refused = TrainPlan::new(&job, owners).unwrap_err();
+    assert!(matches!(refused, Error::Precision { what: "a weight to be shared", .. }), "{refused}");
+    // Bootstrapping is not as precise.
+    let long = Job { spec: TrainSpec { iterations: 300, ..spec }, ..job };
+    assert!(matches!(TrainPlan::auto_params(&long), Err(Error::TooManyIterations { .. })));
+    for bits in [0, 13] {
+        let spec = TrainSpec { shared_bits: Some(bits), ..spec };
+        let refused = TrainPlan::auto_params(&Job { spec, ..job }).unwrap_err();
+        assert!(refused.to_string().contains("1 to 12"), "{refused}");
+    }
+}
+
 #[test]
 fn any_chain_of_enough_levels_serves() {
     let table = small_table();
@@ -341,7 +383,7 @@ fn any_number_of_iterations_can_be_bootstrapped() {
         (1000, SigmoidDegree::Three, LearningRate::default()),
     ] {
         let sigmoid = SigmoidApprox { degree, range: 12.0 };
-        let spec = TrainSpec { iterations, learning_rate: rate, sigmoid, batch: None };
+        let spec = TrainSpec { iterations, learning_rate: rate, sigmoid, ..TrainSpec::default() };
         let plan = planned(&table, spec);
         assert!(plan.bootstraps(iterations) > 0);
         let (w, ..) = simulate(&plan, &table);
@@ -368,7 +410,7 @@ fn weights_without_room_are_refused() {
     let table = Table::new(vec!["a".into()], values, Some(("y".into(), labels))).unwrap();
     let sigmoid = SigmoidApprox { range: 64.0, ..SigmoidApprox::default() };
     let learning_rate = LearningRate::Constant(15.0);
-    let spec = TrainSpec { iterations: 5, learning_rate, sigmoid, batch: None };
+    let spec = TrainSpec { iterations: 5, learning_rate, sigmoid, ..TrainSpec::default() };
     let parties = Parties::new(&job(&table, spec), &toy(9, 40.0));
     let refused = parties.plan.encrypt(&parties.encryptor, &table, |_| ()).unwrap_err();
     let Error::WeightsTooLarge { found, most } = refused else { panic!("{refused}") };
@@ -568,6 +610,7 @@ proptest! {
             learning_rate: LearningRate::Constant(rate),
             sigmoid: SigmoidApprox { degree: SigmoidDegree::try_from(degree).unwrap(), range: 6.0 },
             batch,
+            ..TrainSpec::default()
         };
         let plan = TrainPlan::new(&job(&table, spec), &toy_in(log_n, 12, 45.0)).unwrap();
         let (w, ..) = simulate(&plan, &table);

@@ -8,7 +8,7 @@ use core::ops::Range;
 use serde::{Deserialize, Serialize};
 use sudare::{
     circuits::sim,
-    ckks::{Complex, Params, Scale, Spec},
+    ckks::{Complex, Params, Release, Scale, Spec},
     rlwe::{KeyRequest, Level, SecretDistribution, max_log2_qp},
 };
 
@@ -21,6 +21,10 @@ const PROPOSED_PRECISION_BITS: f64 = 17.0;
 
 /// The same for parameters that a plan accepts: weights come within some 2^-10.
 const LEAST_PRECISION_BITS: f64 = 13.0;
+
+/// The largest error of a weight against the one expected to dominate, as `log2`: eight standard
+/// deviations of several that add up.
+const LARGEST_ERROR_BITS: f64 = 5.0;
 
 /// Rings in which parameters are proposed.
 const LOG_N: core::ops::RangeInclusive<u32> = 10..=17;
@@ -231,7 +235,8 @@ impl TrainPlan {
     /// [`Error::TooManyIterations`] if they do not fit the levels, which have no room for
     /// bootstrapping either, or are more than 1000: it names the number that fits;
     /// [`Error::Precision`] if the primes are too small to come within 2^-10 of training in the
-    /// clear; [`Error::Engine`] if a value would not fit the modulus.
+    /// clear, or for weights to be shared, as are those that are bootstrapped; [`Error::Engine`] if
+    /// a value would not fit the modulus.
     pub fn new(job: &Job, params: &Params) -> Result<Self> {
         let log_n = params.log_n();
         let parts = Parts::new(job, log_n)?;
@@ -254,7 +259,7 @@ impl TrainPlan {
         let largest_weight = parts.budget(&schedule, Segments::One).largest_weight();
         let Course { refresh, level, scales } = if full <= top / levels {
             let budget = parts.budget(&schedule, Segments::One);
-            Course::new(None, Level(budget.depth()), budget.scales(params.chain()))?
+            parts.course(None, Level(budget.depth()), budget.scales(params.chain()))?
         } else {
             parts
                 .segments(&schedule, params, largest_weight)?
@@ -334,6 +339,17 @@ impl TrainPlan {
         &self.keys
     }
 
+    /// A bound of the errors of weights, in absolute value, that holds for every table that
+    /// [`TrainPlan::encrypt`] takes.
+    #[must_use]
+    pub fn largest_error(&self) -> f64 {
+        let precision_bits = match self.refresh {
+            Some(_) => refresh::PRECISION_BITS,
+            None => self.scales.precision_bits,
+        };
+        (LARGEST_ERROR_BITS - precision_bits).exp2()
+    }
+
     /// How the rows are cut into batches.
     #[must_use]
     pub fn batches(&self) -> &Batches {
@@ -409,22 +425,15 @@ struct Course {
     scales: Scales,
 }
 
-impl Course {
-    fn new(refresh: Option<Box<Refresh>>, level: Level, scales: Scales) -> Result<Self> {
-        let (found, needed) = (scales.precision_bits, LEAST_PRECISION_BITS);
-        if found.is_nan() || found < needed {
-            return Err(Error::Precision { what: "a trained weight", found, needed });
-        }
-        Ok(Self { refresh, level, scales })
-    }
-}
-
 /// What a ring decides about a job.
 struct Parts {
     log_n: u32,
     layout: Layout,
     batches: Batches,
     sigmoid: Sigmoid,
+    /// `-log2` of the standard deviation of an error that sharing the weights takes, if they are
+    /// to be.
+    shared_precision_bits: Option<f64>,
 }
 
 impl Parts {
@@ -433,11 +442,39 @@ impl Parts {
         let sigmoid = Sigmoid::new(&job.spec.sigmoid)?;
         let batches = Batches::new(job.rows, &job.spec);
         let layout = Layout::new(batches.most_rows(), job.features, log_n, &sigmoid)?;
-        Ok(Self { log_n, layout, batches, sigmoid })
+        let shared_precision_bits = job.spec.shared_bits.map(|bits| {
+            let largest = Release::default().largest_error(1 + job.features, bits);
+            LARGEST_ERROR_BITS - largest.log2()
+        });
+        Ok(Self { log_n, layout, batches, sigmoid, shared_precision_bits })
+    }
+
+    fn course(
+        &self,
+        refresh: Option<Box<Refresh>>,
+        level: Level,
+        scales: Scales,
+    ) -> Result<Course> {
+        let (what, found, needed) = match self.shared_precision_bits {
+            None => ("a trained weight", scales.precision_bits, LEAST_PRECISION_BITS),
+            Some(needed) if refresh.is_some() => {
+                ("a bootstrapped weight to be shared", refresh::PRECISION_BITS, needed)
+            }
+            Some(needed) => ("a weight to be shared", scales.precision_bits, needed),
+        };
+        if found.is_nan() || found < needed {
+            return Err(Error::Precision { what, found, needed });
+        }
+        Ok(Course { refresh, level, scales })
+    }
+
+    /// Of proposed parameters. Primes are not exactly as large as asked for.
+    fn proposed_precision_bits(&self) -> f64 {
+        self.shared_precision_bits.map_or(PROPOSED_PRECISION_BITS, |bits| bits + 1.0)
     }
 
     fn budget<'a>(&'a self, schedule: &'a [Step], segments: Segments) -> Budget<'a> {
-        let Self { log_n, layout, batches, sigmoid } = self;
+        let Self { log_n, layout, batches, sigmoid, .. } = self;
         Budget { layout, batches, sigmoid, schedule, log_n: *log_n, segments }
     }
 
@@ -469,7 +506,7 @@ impl Parts {
             let budget = self.budget(schedule, Segments::Many { top, rounds });
             let scales = budget.segment_scales(params.chain(), refresh.output_scale());
             // The sum of all rows is brought to the scale of refreshed weights.
-            match Course::new(Some(Box::new(refresh)), Level(top.0 + 1), scales) {
+            match self.course(Some(Box::new(refresh)), Level(top.0 + 1), scales) {
                 Ok(course) => return Ok(Some(course)),
                 Err(error) => refused = refused.or(Some(error)),
             }
@@ -511,7 +548,9 @@ fn propose(job: &Job) -> Result<Option<Spec>> {
             best = cheaper(best, proposal);
             leveled = true;
         }
-        for rounds in 1..schedule.len() {
+        // Bootstrapped weights are not precise enough to be shared.
+        let rounds = if job.spec.shared_bits.is_none() { schedule.len() } else { 1 };
+        for rounds in 1..rounds {
             match propose_bootstrapping(&parts, &schedule, rounds) {
                 Some(proposal) => best = cheaper(best, proposal),
                 None => break,
@@ -533,8 +572,8 @@ fn propose_levels(parts: &Parts, schedule: &[Step]) -> Option<Proposal> {
     let budget = parts.budget(schedule, Segments::One);
     let chain = PrimeSizes {
         log_n: parts.log_n,
-        q_bits: budget.prime_bits(PROPOSED_PRECISION_BITS),
-        log2_scale: PROPOSED_PRECISION_BITS + f64::from(parts.log_n),
+        q_bits: budget.prime_bits(parts.proposed_precision_bits()),
+        log2_scale: parts.proposed_precision_bits() + f64::from(parts.log_n),
     };
     let (levels, top) = (parts.sigmoid.levels() as usize, budget.depth() as usize);
     chain.propose(None, parts.key_switches((1..=top).rev().step_by(levels)))

@@ -36,6 +36,15 @@ pub enum TrainError {
     /// Batches of no rows are asked for.
     #[error("found batches of 0 rows; a batch needs at least 1")]
     Batch,
+    /// Weights cannot be shared to so many bits.
+    #[error(
+        "weights to be shared to {found} bits after the point; 1 to {max} are possible",
+        max = TrainSpec::MAX_SHARED_BITS
+    )]
+    SharedBits {
+        /// Bits asked for.
+        found: u32,
+    },
     /// The learning rate is not a positive finite number.
     #[error("the learning rate is {found}, but it must be positive and finite")]
     LearningRate {
@@ -228,6 +237,12 @@ pub struct TrainSpec {
     /// Most rows of a batch, at least 1; all of the table if none.
     #[serde(default)]
     pub batch: Option<usize>,
+    /// Bits after the binary point to which the weights are to be shared with others than the
+    /// owner of the key, 1 to [`TrainSpec::MAX_SHARED_BITS`]; none if with nobody. Encrypted
+    /// training then computes with as much more precision as [`Release`](sudare::ckks::Release)
+    /// takes.
+    #[serde(default)]
+    pub shared_bits: Option<u32>,
 }
 
 /// 5 iterations at the default rate and sigmoid, as in Cheon et al. 2018, table 4.
@@ -238,22 +253,32 @@ impl Default for TrainSpec {
             learning_rate: LearningRate::default(),
             sigmoid: SigmoidApprox::default(),
             batch: None,
+            shared_bits: None,
         }
     }
 }
 
 impl TrainSpec {
+    /// Most bits after the binary point to which weights can be shared. With more, `f64` would
+    /// round what noise must hide.
+    pub const MAX_SHARED_BITS: u32 = 12;
+
     /// Checks that the spec can be trained with.
     ///
     /// # Errors
-    /// [`TrainError::Iterations`], [`TrainError::Batch`], [`TrainError::LearningRate`] or
-    /// [`TrainError::Range`].
+    /// [`TrainError::Iterations`], [`TrainError::Batch`], [`TrainError::SharedBits`],
+    /// [`TrainError::LearningRate`] or [`TrainError::Range`].
     pub fn check(&self) -> Result<(), TrainError> {
         if self.iterations == 0 {
             return Err(TrainError::Iterations);
         }
         if self.batch == Some(0) {
             return Err(TrainError::Batch);
+        }
+        if let Some(found) = self.shared_bits
+            && !(1..=Self::MAX_SHARED_BITS).contains(&found)
+        {
+            return Err(TrainError::SharedBits { found });
         }
         let (LearningRate::Decaying { initial: found } | LearningRate::Constant(found)) =
             self.learning_rate;

@@ -16,7 +16,7 @@ use sudare::{
 
 /// `-log2` of the error of one slot that proposed primes allow, for weights of 1. The average
 /// over periods is smaller.
-const PRECISION_BITS: f64 = 15.0;
+pub const PRECISION_BITS: f64 = 15.0;
 
 /// Layers of a factor of the maps between slots and coefficients: fewer levels are worth more
 /// diagonals of so few slots.

@@ -11,7 +11,7 @@ use core::fmt::Display;
 use std::borrow::Cow;
 use sudare::{
     circuits::Ops,
-    ckks::{Ciphertext, Complex, Encoder, Encryptor, ProductSum, Scale},
+    ckks::{Ciphertext, Complex, Encoder, Encryptor, ProductSum, Release, Scale},
     rlwe::Level,
 };
 use sudare_arith::par;
@@ -135,6 +135,17 @@ impl TrainPlan {
             copies.clone().sum::<f64>() / copies.count() as f64
         };
         (0..entries.min(plaintext_slots.len())).map(mean).collect()
+    }
+
+    /// Weights as others than the owner of the key may see them: with noise that hides their
+    /// errors, to `bits` bits after the binary point; see [`Release`]. Each release counts as one
+    /// of the 1024 of a key.
+    ///
+    /// # Errors
+    /// [`Error::Engine`] with `TooLittlePrecision` for more bits than the plan has precision for:
+    /// [`TrainSpec::shared_bits`](super::TrainSpec::shared_bits) asks for it.
+    pub fn share(&self, weights: &[f64], bits: u32) -> Result<Vec<f64>> {
+        Ok(Release::default().values(weights, self.largest_error(), bits)?)
     }
 
     /// The rows of a table of the planned shape.
