@@ -6,8 +6,19 @@
 //!
 //! Everything is written once against [`Ops`]. On a
 //! [`ckks::Evaluator`](sudare::ckks::Evaluator) it computes under encryption; on a
-//! [`cost::Evaluator`](sudare::circuits::cost::Evaluator) the same program runs in the clear,
-//! which shows its levels, keys and cost before a key exists.
+//! [`cost::Evaluator`](sudare::circuits::cost::Evaluator) the same program runs in the clear, and
+//! [`plan()`] finds from that the ring, the levels, the keys and the cost before a key exists.
+//!
+//! ```
+//! use sudare_apps::array::{self, PlanOptions};
+//!
+//! let planned = array::plan(&[&[500, 3]], &PlanOptions::default(), |engine, inputs| {
+//!     let centred = engine.sub(&inputs[0], &engine.mean(&inputs[0], Some(&[0]), false)?)?;
+//!     Ok(vec![engine.mean(&engine.square(&centred)?, Some(&[0]), false)?])
+//! })?;
+//! assert_eq!((planned.log_n, planned.depth, planned.outputs[0].shape.as_slice()), (14, 3, &[3][..]));
+//! # Ok::<(), array::ArrayError>(())
+//! ```
 //!
 //! # Scales and levels
 //! Every array has the default scale of its level, [`Params::scale_at`](sudare::ckks::Params::scale_at):
@@ -26,7 +37,9 @@ mod crypt;
 mod elementwise;
 mod engine;
 mod layout;
+mod matrix;
 mod movement;
+mod plan;
 mod reduce;
 
 use std::sync::{Arc, OnceLock};
@@ -36,6 +49,7 @@ use sudare::{circuits::Ops, ckks::Scale, rlwe::Level};
 pub use crypt::{decrypt, encrypt, simulate_decryption, simulate_encryption};
 pub use engine::{Counts, Engine, general_keys};
 pub use layout::Layout;
+pub use plan::{ArrayFacts, PlanOptions, Planned, plan};
 
 /// Why an operation on arrays is impossible.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -64,8 +78,10 @@ pub enum ArrayError {
         /// What is wrong.
         problem: String,
     },
-    /// Blocks that are not those of a layout.
-    #[error("{what}: found {found}, but the layout has {needed}; use the blocks of one array")]
+    /// Blocks that are not those of a layout, or not made for an engine.
+    #[error(
+        "{what}: found {found}, but {needed} is needed; use the blocks of one array, made for the parameters at hand"
+    )]
     Blocks {
         /// The quantity.
         what: &'static str,

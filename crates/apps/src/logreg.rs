@@ -46,6 +46,7 @@ pub mod reference;
 mod refresh;
 mod train;
 
+pub(crate) use plan::special_primes;
 pub use plan::{Job, TrainPlan};
 pub use reference::{Batches, LearningRate, SigmoidApprox, SigmoidDegree, TrainSpec};
 pub use train::Training;

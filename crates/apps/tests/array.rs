@@ -4,14 +4,19 @@
 #[path = "../../sudare/tests/session/mod.rs"]
 mod session;
 
+use core::ops::Range;
 use proptest::prelude::*;
 use session::Session;
 use sudare::{
-    circuits::{Ops, Polynomial, cost},
+    circuits::{
+        EvalModSpec, ModMethod, Ops, Polynomial,
+        bootstrap::{BootstrapPlan, BootstrapSpec, Order, Values},
+        cost,
+    },
     ckks::{Params, Spec},
     rlwe::{KeyRequest, Level},
 };
-use sudare_apps::array::{self, Array, ArrayError, Engine, Layout, PlainArray};
+use sudare_apps::array::{self, Array, ArrayError, Engine, Layout, PlainArray, PlanOptions};
 
 /// A plain array with the operations that are tested, written down as their definitions.
 #[derive(Debug, Clone, PartialEq)]
@@ -116,6 +121,44 @@ impl Nd {
         })
     }
 
+    /// Of vectors and matrices, of which one may have further axes before its last two.
+    fn matmul(&self, other: &Self) -> Self {
+        let (row, column) = (self.shape.len() == 1, other.shape.len() == 1);
+        let a = if row { self.reshape(&[&[1], &self.shape[..]].concat()) } else { self.clone() };
+        let b =
+            if column { other.reshape(&[&other.shape[..], &[1]].concat()) } else { other.clone() };
+        let (n, m) = (a.shape.len(), b.shape.len());
+        let (rows, count, columns) = (a.shape[n - 2], a.shape[n - 1], b.shape[m - 1]);
+        assert_eq!(b.shape[m - 2], count);
+        let leading = if n > m { &a.shape[..n - 2] } else { &b.shape[..m - 2] };
+        let product = Self::of(&[leading, &[rows, columns]].concat(), |index| {
+            let (leading, last) = index.split_at(index.len() - 2);
+            let own = |x: &Self, i: usize, j: usize| {
+                let leading = if x.shape.len() > 2 { leading } else { &[] };
+                x.at(&[leading, &[i, j]].concat())
+            };
+            (0..count).map(|j| own(&a, last[0], j) * own(&b, j, last[1])).sum()
+        });
+        let mut shape = product.shape.clone();
+        if column {
+            shape.pop();
+        }
+        if row {
+            shape.remove(leading.len());
+        }
+        product.reshape(&shape)
+    }
+
+    fn slice(&self, ranges: &[Range<usize>]) -> Self {
+        let mut shape = self.shape.clone();
+        shape.iter_mut().zip(ranges).for_each(|(size, range)| *size = range.len());
+        Self::of(&shape, |index| {
+            let mut own = index.to_vec();
+            own.iter_mut().zip(ranges).for_each(|(i, range)| *i += range.start);
+            self.at(&own)
+        })
+    }
+
     fn reshape(&self, shape: &[usize]) -> Self {
         Self { shape: shape.to_vec(), values: self.values.clone() }
     }
@@ -142,6 +185,10 @@ enum Case {
     Reshape(Vec<usize>),
     /// To the layout of a new array of this shape, of axes in this order.
     Relayout(Vec<usize>, Vec<usize>),
+    MatmulPlain(Nd),
+    RmatmulPlain(Nd),
+    Matmul,
+    Slice(Vec<Range<usize>>),
     Then(Box<Case>, Box<Case>),
 }
 
@@ -174,6 +221,10 @@ impl Case {
                 let new = e.relayout(a, &target)?;
                 e.transpose(&new, Some(axes))
             }
+            Self::MatmulPlain(w) => e.matmul_plain(a, &w.plain()),
+            Self::RmatmulPlain(w) => e.rmatmul_plain(&w.plain(), a),
+            Self::Matmul => e.matmul(a, &x[1]),
+            Self::Slice(ranges) => e.slice(a, ranges),
             Self::Then(first, next) => {
                 let first = first.run(e, x)?;
                 let rest = x.get(1).cloned();
@@ -206,6 +257,10 @@ impl Case {
             Self::Transpose(axes) => a.transpose(axes),
             Self::Reshape(shape) => a.reshape(shape),
             Self::Relayout(shape, axes) => a.reshape(shape).transpose(axes),
+            Self::MatmulPlain(w) => a.matmul(w),
+            Self::RmatmulPlain(w) => w.matmul(a),
+            Self::Matmul => a.matmul(&x[1]),
+            Self::Slice(ranges) => a.slice(ranges),
             Self::Then(first, next) => {
                 let mut x = x.to_vec();
                 x[0] = first.expected(&x);
@@ -236,7 +291,7 @@ fn simulate(
     power_rotations: bool,
 ) -> (Array<cost::Evaluator>, KeyRequest) {
     let e = cost::Evaluator::new(params, &KeyRequest::new());
-    let engine = Engine::simulating(&e, params, None).unwrap();
+    let engine = Engine::new(&e, params, None).unwrap();
     let engine = engine.with_power_rotations(power_rotations);
     let arrays: Vec<_> = inputs
         .iter()
@@ -415,6 +470,95 @@ proptest! {
     }
 }
 
+fn dirty(a: &Nd, salt: u64) -> [Nd; 2] {
+    [a.clone(), Nd::random(&vec![1; a.shape.len()], salt)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn products_with_plain_matrices(
+        leading in prop::collection::vec(1usize..4, 0..2),
+        rows in 1usize..10,
+        count in 1usize..20,
+        columns in 1usize..20,
+        salt: u64,
+    ) {
+        let right = |columns: &[usize]| Nd::random(&[&[count], columns].concat(), salt);
+        let left = |rows: &[usize]| Nd::random(&[rows, &[count]].concat(), salt);
+        let a = Nd::random(&[&leading[..], &[rows, count]].concat(), !salt);
+        for w in [right(&[columns]), right(&[])] {
+            check(6, &Case::MatmulPlain(w.clone()), &[a.clone()]);
+            check(6, &Case::MatmulPlain(w.clone()), &[Nd::random(&[count], !salt)]);
+            check(6, &Case::Add.then(Case::MatmulPlain(w)), &dirty(&a, salt));
+        }
+        let b = Nd::random(&[&leading[..], &[count, rows]].concat(), !salt);
+        for w in [left(&[columns]), left(&[])] {
+            check(6, &Case::RmatmulPlain(w.clone()), &[b.clone()]);
+            check(6, &Case::RmatmulPlain(w.clone()), &[Nd::random(&[count], !salt)]);
+            check(6, &Case::Add.then(Case::RmatmulPlain(w)), &dirty(&b, salt));
+        }
+    }
+
+    #[test]
+    fn products_of_encrypted_matrices(
+        rows in 1usize..12,
+        count in 1usize..12,
+        columns in 1usize..12,
+        salt: u64,
+    ) {
+        let (a, b) = (Nd::random(&[rows, count], salt), Nd::random(&[count, columns], !salt));
+        let (row, column) = (Nd::random(&[count], salt), Nd::random(&[count], !salt));
+        check(6, &Case::Matmul, &[a.clone(), b.clone()]);
+        check(6, &Case::Matmul, &[row.clone(), b.clone()]);
+        check(6, &Case::Matmul, &[a.clone(), column.clone()]);
+        check(6, &Case::Matmul, &[row, column]);
+        let one = Nd::random(&[], salt);
+        check(6, &Case::AddPlain(one).then(Case::Matmul), &[a.clone(), b]);
+        // A matrix that has been transposed against another of the same layout, and itself.
+        let c = Nd::random(&[rows, columns], !salt);
+        check(6, &Case::Transpose(vec![1, 0]).then(Case::Matmul), &[a.clone(), c]);
+        check(6, &Case::Transpose(vec![1, 0]).then(Case::Matmul), &[a.clone(), a]);
+    }
+
+    #[test]
+    fn slices(shape in shape(), ends in prop::collection::vec(any::<(u8, u8)>(), 4), salt: u64) {
+        let a = Nd::random(&shape, salt);
+        let range = |(&size, &(x, y)): (&usize, &(u8, u8))| {
+            let (x, y) = (x as usize % size, y as usize % size);
+            x.min(y)..x.max(y) + 1
+        };
+        let ranges: Vec<_> = shape.iter().zip(&ends).map(range).collect();
+        let case = Case::Slice(ranges.clone());
+        check(6, &case, &[a.clone()]);
+        check(6, &Case::Add.then(case.clone()), &dirty(&a, salt));
+        let all: Vec<usize> = (0..shape.len()).collect();
+        check(6, &case.clone().then(Case::Sum(all.clone(), false)), &[a.clone()]);
+        check(6, &case.clone().then(Case::Mean(all.into_iter().skip(1).collect(), true)), &[a.clone()]);
+        let same = Nd::random(&case.expected(&[a.clone()]).shape, !salt);
+        check(6, &case.then(Case::Mul), &[a, same]);
+    }
+}
+
+/// Rows and columns over several blocks, and padding that is not zero along the axis of sums.
+#[test]
+fn products_of_matrices_over_several_blocks() {
+    let dirtied = |axis| {
+        Case::Slice(match axis {
+            0 => vec![0..13, 0..7],
+            _ => vec![0..7, 0..13],
+        })
+    };
+    for (a, b) in [([40, 3], [3, 40]), ([3, 40], [40, 3]), ([40, 33], [33, 5])] {
+        check(6, &Case::Matmul, &[Nd::random(&a, 1), Nd::random(&b, 2)]);
+    }
+    let (a, b) = (Nd::random(&[16, 16], 3), Nd::random(&[13, 7], 4));
+    let gram = dirtied(0).then(Case::Transpose(vec![1, 0])).then(Case::Matmul);
+    check(8, &gram, &[a.clone(), b.clone()]);
+    check(9, &dirtied(1).then(Case::Matmul), &[a, b]);
+}
+
 #[test]
 fn levels_are_those_stated() {
     let spent = |case: &Case, inputs: &[Nd]| 9 - check(6, case, inputs).level().0;
@@ -432,8 +576,22 @@ fn levels_are_those_stated() {
     assert_eq!(one(Case::Mean(vec![1], false)), 1);
     assert_eq!(one(Case::Mean(vec![0], false)), 1);
     assert_eq!(one(Case::Var(vec![0], 0)), 3);
+    assert_eq!(one(Case::Var(vec![1], 0)), 3);
+    assert_eq!(one(Case::Var(vec![0, 1], 0)), 3);
     assert_eq!(one(Case::Reshape(vec![5, 1, 3])), 0);
     assert_eq!(one(Case::Sum(vec![1], false).then(Case::Reshape(vec![5, 1]))), 1);
+    let weights = |columns: &[usize]| Nd::random(columns, 9);
+    assert_eq!(one(Case::MatmulPlain(weights(&[3, 4]))), 1);
+    assert_eq!(one(Case::MatmulPlain(weights(&[3]))), 2);
+    assert_eq!(one(Case::RmatmulPlain(weights(&[4, 5]))), 1);
+    assert_eq!(one(Case::RmatmulPlain(weights(&[5]))), 1);
+    assert_eq!(spent(&Case::Matmul, &[a.clone(), weights(&[3, 2])]), 2);
+    let transposed = Case::Transpose(vec![1, 0]).then(Case::Matmul);
+    assert_eq!(spent(&transposed, &[a.clone(), a.clone()]), 3);
+    assert_eq!(one(Case::Slice(vec![1..4, 0..2])), 0);
+    assert_eq!(one(Case::Slice(vec![1..4, 1..2])), 1);
+    assert_eq!(spent(&Case::Slice(vec![32..70]), &[Nd::random(&[70], 3)]), 0);
+    assert_eq!(spent(&Case::Slice(vec![1..70]), &[Nd::random(&[70], 3)]), 1);
     // Wide arrays: one tile of the last axis is the block.
     let wide = Nd::random(&[2, 3, 100], 3);
     assert_eq!(spent(&Case::Sum(vec![2], false), &[wide.clone()]), 0);
@@ -454,6 +612,66 @@ fn joined_and_cut_axes_are_free_where_nothing_moves() {
     assert_eq!(spent(&[5, 3], &[15]), 1);
     assert_eq!(spent(&[4, 5], &[20]), 1);
     assert_eq!(spent(&[6, 2], &[4, 3]), 1);
+}
+
+/// What is encrypted in the layout of a sum goes with the sum and its summands.
+#[test]
+fn operands_in_the_layout_of_sums_stay_where_they_are() {
+    let params = params(7, 3);
+    let e = cost::Evaluator::new(&params, &KeyRequest::new());
+    let engine = Engine::new(&e, &params, None).unwrap();
+    let encrypt = |x: &Nd, layout: &Layout| -> Array<cost::Evaluator> {
+        array::simulate_encryption(e.slots(), &params, layout, &x.plain(), params.top()).unwrap()
+    };
+    let (x, y) = (Nd::random(&[9, 5], 1), Nd::random(&[9], 2));
+    let layout = Layout::new(&x.shape, engine.log_slots_max()).unwrap();
+    let (a, b) = (encrypt(&x, &layout), encrypt(&y, &layout.summed(&[1]).unwrap()));
+    let sum = engine.sum(&a, Some(&[1]), false).unwrap();
+    assert_eq!(sum.layout(), b.layout());
+    let found = engine.add(&sum, &b).unwrap();
+    assert_eq!(found.level(), sum.level());
+    let expected = x.sum(&[1], false).zip(&y, |a, b| a + b);
+    assert_near(&array::simulate_decryption(&found).unwrap(), &expected, 1e-8, &"sum");
+    let column = engine.reshape(&b, &[9, 1]).unwrap();
+    let found = engine.mul(&a, &column).unwrap();
+    assert_eq!(found.level(), Level(2));
+    let expected = x.zip(&y.reshape(&[9, 1]), |a, b| a * b);
+    assert_near(&array::simulate_decryption(&found).unwrap(), &expected, 1e-8, &"product");
+    for axes in [&[2][..], &[1, 1]] {
+        assert!(matches!(layout.summed(axes), Err(ArrayError::Axis { .. })));
+    }
+}
+
+/// Moving a field of 12 bits by one takes 4096 diagonals at once, 64 twice.
+#[test]
+fn large_moves_take_several_steps() {
+    let (column, wide) = (Nd::random(&[4096, 1], 1), Nd::random(&[4096, 2], 2));
+    let params = params(14, 4);
+    let inputs = [column.clone(), wide.clone()];
+    let (result, keys) = simulate(&params, &Case::Mul, &inputs, false);
+    assert_eq!(result.level(), Level(1));
+    assert!(keys.count() < 64, "{} keys", keys.count());
+    let found = array::simulate_decryption(&result).unwrap();
+    assert_near(&found, &Case::Mul.expected(&inputs), 1e-8, &"column by matrix");
+    // Back down, and over several blocks.
+    let narrow = Case::Sum(vec![1], false).then(Case::Add);
+    let inputs = [Nd::random(&[6000, 2], 3), Nd::random(&[6000], 4)];
+    let (result, _) = simulate(&params, &narrow, &inputs, false);
+    let found = array::simulate_decryption(&result).unwrap();
+    assert_near(&found, &narrow.expected(&inputs), 1e-8, &"sum and vector");
+}
+
+#[test]
+fn moves_in_too_many_ways_are_refused() {
+    let params = params(14, 4);
+    let e = cost::Evaluator::new(&params, &KeyRequest::new());
+    let engine = Engine::new(&e, &params, None).unwrap();
+    let layout = Layout::new(&[90, 91], 13).unwrap();
+    let x = Nd::random(&[90, 91], 1).plain();
+    let x = array::simulate_encryption(e.slots(), &params, &layout, &x, params.top()).unwrap();
+    let turned = engine.transpose(&x, None).unwrap();
+    let error = engine.reshape(&turned, &[8190]).unwrap_err();
+    assert!(matches!(error, ArrayError::TooManyDiagonals { most: 1024, .. }), "{error}");
 }
 
 /// One of each kind.
@@ -478,6 +696,13 @@ fn cases() -> Vec<(Case, Vec<Nd>)> {
         (Case::Var(vec![0], 1), vec![a.clone()]),
         (Case::Polynomial(p), vec![a.map(|x| 1.0 + x / 2.0)]),
         (Case::Reshape(vec![60]), vec![a.clone()]),
+        (Case::MatmulPlain(Nd::random(&[6, 5], 9)), vec![a.clone()]),
+        (Case::MatmulPlain(Nd::random(&[16, 2], 9)), vec![Nd::random(&[4, 16], 10)]),
+        (Case::RmatmulPlain(Nd::random(&[10], 9)), vec![a.clone()]),
+        (Case::Matmul, vec![a.clone(), Nd::random(&[6, 3], 11)]),
+        (Case::Transpose(vec![1, 0]).then(Case::Matmul), vec![a.clone(), a.clone()]),
+        (Case::Slice(vec![2..7, 1..5]), vec![a.clone()]),
+        (Case::Slice(vec![2..7, 1..2]), vec![a.clone()]),
         (Case::Sum(vec![1], false).then(Case::Add), vec![a, Nd::random(&[10], 8)]),
     ]
 }
@@ -503,7 +728,7 @@ fn simulated<T>(
 ) -> T {
     let params = params(6, levels);
     let e = cost::Evaluator::new(&params, &KeyRequest::new());
-    let engine = Engine::simulating(&e, &params, None).unwrap();
+    let engine = Engine::new(&e, &params, None).unwrap();
     let layout = Layout::new(shape, engine.log_slots_max()).unwrap();
     let x = Nd::random(shape, 1).plain();
     let x = array::simulate_encryption(e.slots(), &params, &layout, &x, params.top()).unwrap();
@@ -578,6 +803,19 @@ fn wrong_operands_are_refused() {
             refused(engine.var(&x, Some(&[1]), false, 3)),
             ArrayError::Argument { .. }
         ));
+        let matrix = |shape: &[usize]| Nd::random(shape, 2).plain();
+        for shape in [&[4][..], &[4, 3], &[1, 3, 3], &[]] {
+            let found = refused(engine.matmul_plain(&x, &matrix(shape)));
+            assert!(matches!(found, ArrayError::Shapes { .. }));
+            let found = refused(engine.rmatmul_plain(&matrix(shape), &x));
+            assert!(matches!(found, ArrayError::Shapes { .. }));
+        }
+        assert!(matches!(refused(engine.matmul(&x, &x)), ArrayError::Shapes { .. }));
+        for range in [2..2, 3..6, 6..7, usize::MAX..usize::MAX] {
+            let found = refused(engine.slice(&x, &[range]));
+            assert!(matches!(found, ArrayError::Range { axis: 0, size: 5, .. }));
+        }
+        assert!(matches!(refused(engine.slice(&x, &[0..1, 0..1, 0..1])), ArrayError::Axis { .. }));
         assert!(matches!(refused(engine.refresh(&x)), ArrayError::Argument { .. }));
         let row = engine.sum(&x, Some(&[0]), false).unwrap();
         let column = engine.sum(&x, Some(&[1]), false).unwrap();
@@ -601,6 +839,25 @@ fn wrong_operands_are_refused() {
             let found = Array::<cost::Evaluator>::from_parts(e, layout, blocks, true);
             assert!(matches!(refused(found), ArrayError::Blocks { .. }));
         }
+        // Of other parameters: a scale or a level that these do not have.
+        let scaled = |x: &Array<cost::Evaluator>| {
+            let scale = sudare::ckks::Scale::from_log2(39.0);
+            x.blocks().iter().map(|block| e.with_scale(block, scale).unwrap()).collect()
+        };
+        let foreign = Array::from_parts(e, layout.clone(), scaled(&x), true).unwrap();
+        simulated(2, &[5, 3], |smaller, _| {
+            for (engine, x) in [(engine, &foreign), (smaller, &x)] {
+                assert!(matches!(refused(engine.neg(x)), ArrayError::Blocks { .. }));
+                assert!(matches!(refused(engine.add_scalar(x, 1.0)), ArrayError::Blocks { .. }));
+                assert!(matches!(refused(engine.add(x, x)), ArrayError::Blocks { .. }));
+                assert!(matches!(refused(engine.sum(x, None, false)), ArrayError::Blocks { .. }));
+                assert!(matches!(refused(engine.slice(x, &[1..3])), ArrayError::Blocks { .. }));
+                assert!(matches!(
+                    refused(engine.matmul_plain(x, &matrix(&[3]))),
+                    ArrayError::Blocks { .. }
+                ));
+            }
+        });
         let long = Layout::new(&[64], 5).unwrap();
         let mixed = [blocks(&engine.reshape(&x, &[15]).unwrap()), blocks(&square)].concat();
         let found = Array::<cost::Evaluator>::from_parts(e, long, mixed, true);
@@ -631,4 +888,183 @@ fn values_beyond_the_message_range_are_refused() {
     assert!(matches!(error, ArrayError::NotFinite { index: 0, .. }));
     let error = encrypt(vec![0.0; 2]).unwrap_err();
     assert!(matches!(error, ArrayError::Values { .. }));
+}
+
+/// A program with every kind of movement, run with the keys and parameters that were planned.
+#[test]
+fn planned_programs_run_with_what_was_planned() {
+    let shapes: [&[usize]; 2] = [&[300, 5], &[5]];
+    let program = Case::Mul
+        .then(Case::Sum(vec![1], false))
+        .then(Case::Slice(vec![40..140]))
+        .then(Case::Mean(vec![0], false));
+    let options = PlanOptions { log_n: 12..=14, ..PlanOptions::default() };
+    let planned =
+        array::plan(&shapes, &options, |engine, x| Ok(vec![program.run(engine, &x)?])).unwrap();
+    let params = Params::new(planned.spec.clone()).unwrap();
+    assert!(planned.security_bits >= 128.0 && params.rlwe().security_bits() >= 128.0);
+    assert_eq!((planned.depth, planned.outputs[0].level, planned.bootstraps), (3, 0, 0));
+    assert_eq!((planned.log_n, params.top()), (14, Level(3)));
+    assert_eq!((planned.inputs[0].blocks, planned.outputs[0].shape.len()), (1, 0));
+    assert!(planned.seconds > 0.0 && planned.peak_bytes > planned.key_bytes);
+    let json = serde_json::to_value(&planned).unwrap();
+    assert_eq!(json["inputs"][0]["shape"], serde_json::json!([300, 5]));
+
+    let s = Session::new(params.clone(), &planned.required_keys);
+    assert_eq!(s.evaluator.keys().bytes(), planned.key_bytes);
+    let engine = Engine::new(&s.evaluator, &params, None).unwrap();
+    let inputs = shapes.map(|shape| Nd::random(shape, 1));
+    let arrays = inputs.each_ref().map(|x| {
+        let layout = Layout::new(&x.shape, engine.log_slots_max()).unwrap();
+        array::encrypt(&s.encryptor, &params, &layout, &x.plain(), params.top()).unwrap()
+    });
+    assert_eq!(arrays[0].nbytes(), planned.inputs[0].bytes);
+    let result = program.run(&engine, &arrays).unwrap();
+    assert_eq!(result.nbytes(), planned.outputs[0].bytes);
+    let found = array::decrypt(&s.decryptor, &params, &result).unwrap();
+    assert_near(&found, &program.expected(&inputs), 1e-6, &program);
+}
+
+#[test]
+fn plans_choose_the_smallest_ring_and_refuse_what_fits_none() {
+    let power = |n| move |engine: &Engine<'static, _>, x: Vec<_>| Ok(vec![engine.powi(&x[0], n)?]);
+    let plan = |n, options: &PlanOptions| array::plan(&[&[100]], options, power(n));
+    let rings: Vec<_> = [1, 2, 8, 64, 1 << 14]
+        .map(|n| plan(n, &PlanOptions::default()).unwrap())
+        .iter()
+        .map(|planned| (planned.log_n, planned.depth, planned.outputs[0].level))
+        .collect();
+    assert_eq!(rings, [(13, 0, 0), (13, 1, 0), (14, 3, 0), (14, 6, 0), (15, 14, 0)]);
+    let small = PlanOptions { log_n: 13..=13, ..PlanOptions::default() };
+    assert!(matches!(plan(64, &small), Err(ArrayError::LevelExhausted { .. })));
+    for options in [
+        PlanOptions { log_n: 13..=18, ..small.clone() },
+        PlanOptions { log2_scale: f64::NAN, ..small.clone() },
+        PlanOptions { log2_range: -1.0, ..small.clone() },
+        PlanOptions { input_bound: 0.0, ..small.clone() },
+        PlanOptions { input_bound: 1e9, ..small.clone() },
+    ] {
+        assert!(matches!(plan(2, &options), Err(ArrayError::Argument { .. })), "{options:?}");
+    }
+    let unknown = PlanOptions { bootstrapping: Some("none".into()), ..small };
+    let error = plan(64, &unknown).unwrap_err();
+    assert!(matches!(error, ArrayError::Engine(sudare::Error::UnknownPreset { .. })));
+}
+
+/// A set in a small ring, as in the tests of bootstrapping.
+fn bootstrapping_set(log_slots: u32) -> (Params, BootstrapPlan) {
+    let eval_mod = EvalModSpec {
+        k: 14,
+        log2_ratio: 7.0,
+        method: ModMethod::Cosine { degree: 28, double_angles: 3 },
+        inverse_sine: None,
+    };
+    let spec = BootstrapSpec {
+        log_slots: 8,
+        order: Order::SlotsToCoeffsFirst,
+        values: Values::Real,
+        ephemeral_weight: Some(32),
+        coeffs_to_slots: vec![4, 4],
+        slots_to_coeffs: vec![4, 4],
+        eval_mod,
+        correction: true,
+        refinement: None,
+    }
+    .with_log_slots(log_slots);
+    let maps = [&spec.coeffs_to_slots, &spec.slots_to_coeffs].map(Vec::len);
+    let high = maps[0] + spec.eval_mod.depth().unwrap() as usize;
+    let q_bits =
+        [vec![vec![44.0]], vec![vec![37.0]; maps[1] + 2 + 4], vec![vec![49.6]; high]].concat();
+    let uniform = Spec::uniform(9, 0.0, 0, 37.0, vec![49.65; 6]);
+    let params = Params::new(Spec { q_bits, insecure: true, ..uniform }).unwrap();
+    let plan = spec.plan(&params, params.raised_top()).unwrap();
+    (params, plan)
+}
+
+#[test]
+fn programs_beyond_the_levels_are_bootstrapped() {
+    let (params, plan) = bootstrapping_set(5);
+    assert_eq!(plan.usable_levels(), 4);
+    // Six levels, then what was refreshed once more.
+    let program = Case::Power(64).then(Case::Mul);
+    let x = [Nd::random(&[7, 3], 1).map(|x| x * 0.02 + 0.98), Nd::random(&[3], 2)];
+
+    let e = cost::Evaluator::new(&params, plan.required_keys());
+    let bootstrapper = plan.prepare(&e).unwrap();
+    let engine = Engine::new(&e, &params, Some(&bootstrapper)).unwrap().with_checked_magnitudes();
+    assert_eq!(
+        (engine.lowest_level(), engine.highest_level()),
+        (plan.input_level(), plan.output_level())
+    );
+    assert_eq!(engine.log_slots_max(), 5);
+    let level = engine.highest_level();
+    let layout = |x: &Nd| Layout::new(&x.shape, engine.log_slots_max()).unwrap();
+    let simulate = |x: &Nd| -> Array<cost::Evaluator> {
+        array::simulate_encryption(e.slots(), &params, &layout(x), &x.plain(), level).unwrap()
+    };
+    let simulated = program.run(&engine, &[simulate(&x[0]), simulate(&x[1])]).unwrap();
+    assert_eq!(engine.counts().bootstraps, 1);
+    assert_near(
+        &array::simulate_decryption(&simulated).unwrap(),
+        &program.expected(&x),
+        1e-4,
+        &program,
+    );
+
+    // What is refreshed is kept.
+    let low = engine.powi(&simulate(&x[0]), 16).unwrap();
+    assert_eq!(low.level(), engine.lowest_level());
+    let before = engine.counts().bootstraps;
+    for _ in 0..3 {
+        engine.square(&low).unwrap();
+    }
+    assert_eq!(engine.counts().bootstraps, before + 1);
+
+    // Values beyond the bound are found in simulation.
+    let large = engine.mul_scalar(&low, 3.0).unwrap();
+    let error = engine.square(&large).unwrap_err();
+    assert!(matches!(error, ArrayError::BeyondBound { most: 1.0, .. }), "{error}");
+    // Deeper than all levels that bootstrapping gives.
+    let p = Polynomial::chebyshev(|x| (3.0 * x).sin(), -1.0..1.0, 40).unwrap();
+    let error = engine.polynomial(&low, &p).unwrap_err();
+    assert!(matches!(error, ArrayError::LevelExhausted { op: "polynomial", .. }), "{error}");
+    let p = Polynomial::chebyshev(|x| (3.0 * x).sin(), -1.0..1.0, 7).unwrap();
+    engine.polynomial(&low, &p).unwrap();
+    assert_eq!(engine.counts().bootstraps, before + 1);
+
+    let mut keys = e.slots().used_keys();
+    keys |= plan.required_keys();
+    let s = Session::new(params.clone(), &keys);
+    let bootstrapper = plan.prepare(&s.evaluator).unwrap();
+    let engine = Engine::new(&s.evaluator, &params, Some(&bootstrapper)).unwrap();
+    let encrypt =
+        |x: &Nd| array::encrypt(&s.encryptor, &params, &layout(x), &x.plain(), level).unwrap();
+    let result = program.run(&engine, &[encrypt(&x[0]), encrypt(&x[1])]).unwrap();
+    assert_eq!((result.level(), engine.counts().bootstraps), (simulated.level(), 1));
+    let found = array::decrypt(&s.decryptor, &params, &result).unwrap();
+    assert_near(&found, &program.expected(&x), 2e-3, &program);
+}
+
+/// In the set for real numbers, as planned only.
+#[test]
+fn deep_programs_are_planned_with_bootstrapping() {
+    let options = PlanOptions {
+        log_n: 13..=13,
+        bootstrapping: Some("n16-boot-real".into()),
+        ..PlanOptions::default()
+    };
+    let planned = array::plan(&[&[4, 4]], &options, |engine, x| {
+        let mut y = x[0].clone();
+        for _ in 0..20 {
+            y = engine.square(&y)?;
+        }
+        Ok(vec![y])
+    })
+    .unwrap();
+    assert_eq!((planned.log_n, planned.bootstraps), (16, 1));
+    assert_eq!(planned.bootstrapping, Some(("n16-boot-real".into(), 4)));
+    assert!(planned.matrix_bytes > 0 && planned.keys > 20);
+    let params = Params::new(planned.spec.clone()).unwrap();
+    let plan = planned.bootstrap_plan(&params).unwrap().unwrap();
+    assert_eq!(plan.spec().log_slots, 4);
 }

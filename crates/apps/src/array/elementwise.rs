@@ -73,7 +73,7 @@ impl<E: Ops> Engine<'_, E> {
     /// As [`Engine::add`].
     pub fn mul(&self, a: &Array<E>, b: &Array<E>) -> Result<Array<E>> {
         let pair = self.pair("multiply", a, b, 1)?;
-        let products = self.e.mul_rescale_many(&pair.blocks().collect::<Vec<_>>())?;
+        let products = self.evaluator().mul_rescale_many(&pair.blocks().collect::<Vec<_>>())?;
         let zero = pair.zero.iter().all(|zero| zero.contains(&true));
         let blocks = products.into_iter().map(Arc::new).collect();
         Ok(self.array(pair.layout, Level(pair.level.0 - 1), blocks, zero))
@@ -86,7 +86,7 @@ impl<E: Ops> Engine<'_, E> {
     pub fn square(&self, a: &Array<E>) -> Result<Array<E>> {
         let a = self.ready("square", a, 1)?;
         let pairs: Vec<_> = a.blocks().iter().map(|a| (&**a, &**a)).collect();
-        let blocks = self.e.mul_rescale_many(&pairs)?.into_iter().map(Arc::new).collect();
+        let blocks = self.evaluator().mul_rescale_many(&pairs)?.into_iter().map(Arc::new).collect();
         let level = Level(a.level().0 - 1);
         Ok(self.array(a.layout().clone(), level, blocks, a.padding_is_zero()))
     }
@@ -133,8 +133,9 @@ impl<E: Ops> Engine<'_, E> {
     /// # Errors
     /// [`ArrayError::NotFinite`]; what the evaluator refuses.
     pub fn add_scalar(&self, a: &Array<E>, c: f64) -> Result<Array<E>> {
-        check_scalar("add", c)?;
-        self.add_where_not_padding(a, c)
+        const OP: &str = "add";
+        check_scalar(OP, c)?;
+        self.add_where_not_padding(&self.ready(OP, a, 0)?, c)
     }
 
     /// `c a`: without a level for a whole `c` of at most `2^31`.
@@ -148,7 +149,9 @@ impl<E: Ops> Engine<'_, E> {
         if c.fract() == 0.0 && c.abs() <= MAX_WHOLE {
             let one = sudare::ckks::Scale::from_u64(1);
             let factor = Complex::new(c, 0.0);
-            let blocks = self.each(a.blocks(), |block| self.e.mul_const(block, factor, one))?;
+            let a = self.ready(OP, a, 0)?;
+            let blocks =
+                self.each(a.blocks(), |block| self.evaluator().mul_const(block, factor, one))?;
             return Ok(self.array(layout, a.level(), blocks, zero));
         }
         let a = self.ready(OP, a, 1)?;
@@ -168,13 +171,14 @@ impl<E: Ops> Engine<'_, E> {
         {
             return self.add_scalar(a, c);
         }
-        let (a, layout) = self.stretched(OP, a, &b.shape)?;
+        let (a, layout) = self.stretched(OP, &self.ready(OP, a, 0)?, &b.shape)?;
         let padded = (0..layout.ndim()).filter(|&axis| layout.pads(axis));
         let zero = { padded }.all(|axis| is_zero_beyond(&a, axis));
         let sources = layout.sources(a.layout());
         let blocks = self.by_vectors(&layout, b, |members, values| {
             let values: Vec<_> = values.into_iter().map(|x| Complex::new(x, 0.0)).collect();
-            let sum = |&block: &usize| self.e.add_plain(&a.blocks()[sources[block]], &values);
+            let sum =
+                |&block: &usize| self.evaluator().add_plain(&a.blocks()[sources[block]], &values);
             Ok(par::try_map(members, |block| sum(block).map(Arc::new))?)
         })?;
         Ok(self.array(layout, a.level(), blocks, zero))
@@ -234,7 +238,7 @@ impl<E: Ops> Engine<'_, E> {
         let mut blocks = Vec::with_capacity(a.blocks().len());
         for part in a.blocks().chunks(TOGETHER) {
             let part: Vec<_> = part.iter().map(|block| E::Ct::clone(block)).collect();
-            blocks.extend(plan.run_many(self.e, &part)?.into_iter().map(Arc::new));
+            blocks.extend(plan.run_many(self.evaluator(), &part)?.into_iter().map(Arc::new));
         }
         let result = self.array(a.layout().clone(), plan.output_level(), blocks, true);
         match p.evaluate(inside) {
@@ -260,22 +264,29 @@ impl<E: Ops> Engine<'_, E> {
         if let Some(plan) = fits(a) {
             return Ok((a.clone(), plan?));
         }
-        // Of degree 2^k at most it takes k levels, and one where its variable is changed.
-        let highest = self.polynomial_plan(self.highest_level(), p)?;
-        let needed = before + highest.depth();
-        let a = self.ready(op, a, needed.max(a.level().0.saturating_sub(floor.0) + 1))?;
+        let exhausted = |needed, a: &Array<E>| {
+            let left = a.level().0.saturating_sub(floor.0);
+            Err(ArrayError::LevelExhausted { op, needed: before + needed, left })
+        };
+        let depth = match self.polynomial_plan(self.highest_level(), p) {
+            Ok(plan) => plan.depth(),
+            Err(ArrayError::Engine(sudare::Error::LevelExhausted { needed, .. })) => {
+                return exhausted(needed, a);
+            }
+            Err(error) => return Err(error),
+        };
+        // Its own levels do not suffice.
+        let own = a.level().0.saturating_sub(floor.0);
+        let a = self.ready(op, a, (before + depth).max(own + 1))?;
         match fits(&a) {
             Some(plan) => Ok((a, plan?)),
-            None => {
-                let left = a.level().0.saturating_sub(floor.0);
-                Err(ArrayError::LevelExhausted { op, needed, left })
-            }
+            None => exhausted(depth, &a),
         }
     }
 
     /// To the default scale of the level where it ends.
     fn polynomial_plan(&self, level: Level, p: &Polynomial) -> Result<PolynomialPlan> {
-        let (chain, scale) = (self.e.chain(), self.scale_at(level));
+        let (chain, scale) = (self.evaluator().chain(), self.scale_at(level));
         let plan = p.plan(chain, level, scale, scale)?;
         Ok(p.plan(chain, level, scale, self.scale_at(plan.output_level()))?)
     }
@@ -325,8 +336,8 @@ impl<E: Ops> Engine<'_, E> {
             let own: Vec<_> = members.iter().map(|&block| &a.blocks()[block]).collect();
             let sums = par::try_map(own, |block| match plain {
                 true if c == 0.0 => Ok(Arc::clone(block)),
-                true => self.e.add_const(block, Complex::new(c, 0.0)).map(Arc::new),
-                false => self.e.add_plain(block, &values).map(Arc::new),
+                true => self.evaluator().add_const(block, Complex::new(c, 0.0)).map(Arc::new),
+                false => self.evaluator().add_plain(block, &values).map(Arc::new),
             })?;
             members.iter().zip(sums).for_each(|(&block, sum)| blocks[block] = sum);
         }
@@ -341,7 +352,7 @@ impl<E: Ops> Engine<'_, E> {
         f: impl Fn(&E, &E::Ct, &E::Ct) -> sudare::Result<E::Ct> + Send + Sync,
     ) -> Result<Array<E>> {
         let pair = self.pair(op, a, b, 0)?;
-        let sum = |(a, b)| f(self.e, a, b).map(Arc::new);
+        let sum = |(a, b)| f(self.evaluator(), a, b).map(Arc::new);
         let blocks = par::try_map(pair.blocks(), sum)?;
         let zero = pair.zero.iter().all(|zero| *zero == [true; 2]);
         Ok(self.array(pair.layout, pair.level, blocks, zero))
@@ -358,7 +369,7 @@ impl<E: Ops> Engine<'_, E> {
             Some(layout) => layout,
             None => {
                 // The one of the higher level has one to lose; of equal ones, the smaller moves.
-                let size = |x: &Array<E>| (core::cmp::Reverse(x.level()), x.blocks().len());
+                let size = |x: &Array<E>| (core::cmp::Reverse(x.level()), x.layout().elements());
                 let (still, moves) = if size(&a) < size(&b) { (&b, &mut a) } else { (&a, &mut b) };
                 let layout = self.stretched_layout(still.layout(), &shape);
                 let mut target = layout.clone();

@@ -4,7 +4,7 @@ use std::sync::{
 };
 
 use sudare::{
-    circuits::{Complex, Ops, Trace, bootstrap::Bootstrapper, cost, sim},
+    circuits::{Complex, Ops, Trace, bootstrap::Bootstrapper, sim},
     ckks::{Params, Scale},
     rlwe::{KeyRequest, Level},
 };
@@ -16,21 +16,59 @@ use super::{Array, ArrayError, Layout, Result};
 /// few enough that what is between does not fill the memory.
 pub(super) const TOGETHER: usize = 16;
 
-/// Computes on arrays.
+/// Borrowed for as long as an engine lives, or shared with it.
+enum Held<'a, T> {
+    Borrowed(&'a T),
+    Shared(Arc<T>),
+}
+
+impl<T> Clone for Held<'_, T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Borrowed(held) => Self::Borrowed(held),
+            Self::Shared(held) => Self::Shared(Arc::clone(held)),
+        }
+    }
+}
+
+impl<T> core::ops::Deref for Held<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        match self {
+            Self::Borrowed(held) => held,
+            Self::Shared(held) => held,
+        }
+    }
+}
+
+/// Computes on arrays. Cheap to clone; clones count together.
 ///
 /// Every operation returns a new array at the default scale of its level. The tables below say
 /// how many levels it takes; where too few are left it bootstraps, if it can.
 pub struct Engine<'a, E: Ops> {
-    pub(super) e: &'a E,
+    evaluator: Held<'a, E>,
     /// The default scale of each level.
-    scales: Vec<Scale>,
+    scales: Arc<[Scale]>,
     /// The lowest level that results may have.
     floor: Level,
-    bootstrapper: Option<&'a Bootstrapper<E>>,
+    bootstrapper: Option<Held<'a, Bootstrapper<E>>>,
     /// In simulation, the largest magnitude of a slot.
     magnitude: Option<fn(&E::Ct) -> f64>,
     power_rotations: bool,
-    counters: Counters,
+    counters: Arc<Counters>,
+}
+
+impl<E: Ops> Clone for Engine<'_, E> {
+    fn clone(&self) -> Self {
+        Self {
+            evaluator: self.evaluator.clone(),
+            scales: Arc::clone(&self.scales),
+            bootstrapper: self.bootstrapper.clone(),
+            counters: Arc::clone(&self.counters),
+            ..*self
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -75,6 +113,14 @@ impl<'a, E: Ops> Engine<'a, E> {
         params: &Params,
         bootstrapper: Option<&'a Bootstrapper<E>>,
     ) -> Result<Self> {
+        Self::with(Held::Borrowed(evaluator), params, bootstrapper.map(Held::Borrowed))
+    }
+
+    fn with(
+        evaluator: Held<'a, E>,
+        params: &Params,
+        bootstrapper: Option<Held<'a, Bootstrapper<E>>>,
+    ) -> Result<Self> {
         const OP: &str = "engine";
         let invalid = |problem: &str| Err(ArrayError::Argument { op: OP, problem: problem.into() });
         if evaluator.log_n() != params.log_n() || evaluator.chain() != params.chain() {
@@ -86,9 +132,10 @@ impl<'a, E: Ops> Engine<'a, E> {
             let (scale, below) = (scales[*level as usize], scales[*level as usize - 1]);
             (scale * scale / chain.divisor(Level(*level))).matches(below)
         };
-        let highest = bootstrapper.map_or(top, |b| b.plan().output_level()).0;
+        let boot = bootstrapper.as_ref().map(|bootstrapper| bootstrapper.plan());
+        let highest = boot.map_or(top, |plan| plan.output_level()).0;
         let mut floor = (1..=highest).rev().take_while(rescales).last().map_or(highest, |l| l - 1);
-        if let Some(plan) = bootstrapper.map(Bootstrapper::plan) {
+        if let Some(plan) = boot {
             let input = plan.input_level();
             let fits = scales[input.index()].matches(plan.input_scale());
             floor = floor.max(input.0 + u32::from(!fits));
@@ -97,13 +144,13 @@ impl<'a, E: Ops> Engine<'a, E> {
             }
         }
         Ok(Self {
-            e: evaluator,
-            scales,
+            evaluator,
+            scales: scales.into(),
             floor: Level(floor),
             bootstrapper,
             magnitude: None,
             power_rotations: false,
-            counters: Counters::default(),
+            counters: Arc::default(),
         })
     }
 
@@ -116,14 +163,14 @@ impl<'a, E: Ops> Engine<'a, E> {
 
     /// The evaluator.
     #[must_use]
-    pub fn evaluator(&self) -> &'a E {
-        self.e
+    pub fn evaluator(&self) -> &E {
+        &self.evaluator
     }
 
     /// The level of new arrays: that of bootstrapped ones, or the top.
     #[must_use]
     pub fn highest_level(&self) -> Level {
-        match self.bootstrapper {
+        match &self.bootstrapper {
             Some(bootstrapper) => bootstrapper.plan().output_level(),
             None => Level(self.scales.len() as u32 - 1),
         }
@@ -138,9 +185,9 @@ impl<'a, E: Ops> Engine<'a, E> {
     /// `log2` of the most slots of a block: those that are bootstrapped, or all of the ring.
     #[must_use]
     pub fn log_slots_max(&self) -> u32 {
-        match self.bootstrapper {
+        match &self.bootstrapper {
             Some(bootstrapper) => bootstrapper.plan().spec().log_slots,
-            None => self.e.log_n() - 1,
+            None => self.evaluator.log_n() - 1,
         }
     }
 
@@ -163,7 +210,7 @@ impl<'a, E: Ops> Engine<'a, E> {
     pub fn refresh(&self, a: &Array<E>) -> Result<Array<E>> {
         const OP: &str = "bootstrapping";
         let invalid = |problem: String| Err(ArrayError::Argument { op: OP, problem });
-        let Some(bootstrapper) = self.bootstrapper else {
+        let Some(bootstrapper) = &self.bootstrapper else {
             return invalid("the engine was made without: give it a bootstrapper".into());
         };
         let (plan, own) = (bootstrapper.plan(), a.layout.log_slots());
@@ -180,10 +227,10 @@ impl<'a, E: Ops> Engine<'a, E> {
                 self.check_magnitudes(OP, a, plan.log2_bound().exp2())?;
                 let mut blocks = Vec::with_capacity(a.blocks.len());
                 for part in a.blocks.chunks(TOGETHER) {
-                    let wide = |block: &Arc<E::Ct>| self.e.with_log_slots(block, log_slots);
+                    let wide = |block: &Arc<E::Ct>| self.evaluator.with_log_slots(block, log_slots);
                     let wide: Vec<_> = part.iter().map(wide).collect::<sudare::Result<_>>()?;
-                    for block in bootstrapper.run_many(self.e, &wide)? {
-                        blocks.push(Arc::new(self.e.with_log_slots(&block, own)?));
+                    for block in bootstrapper.run_many(&self.evaluator, &wide)? {
+                        blocks.push(Arc::new(self.evaluator.with_log_slots(&block, own)?));
                     }
                 }
                 self.counters.bootstraps.fetch_add(blocks.len() as u64, Relaxed);
@@ -232,8 +279,26 @@ impl<'a, E: Ops> Engine<'a, E> {
         Array { layout, level, scale, blocks, padding_is_zero, refreshed }
     }
 
+    /// Refuses an array of other parameters.
+    fn check(&self, a: &Array<E>) -> Result<()> {
+        let known = self.scales.get(a.level.index()).is_some_and(|scale| scale.matches(a.scale));
+        if known && a.layout.log_slots() < self.evaluator.log_n() {
+            return Ok(());
+        }
+        Err(ArrayError::Blocks {
+            what: "parameters of an array",
+            found: format!("level {}, scale {} and {} slots", a.level, a.scale, a.layout.slots()),
+            needed: format!(
+                "levels up to {} at their default scales and up to 2^{} slots",
+                self.scales.len() - 1,
+                self.evaluator.log_n() - 1
+            ),
+        })
+    }
+
     /// The array with as many levels above the lowest, bootstrapped if it must be.
     pub(super) fn ready(&self, op: &'static str, a: &Array<E>, needed: u32) -> Result<Array<E>> {
+        self.check(a)?;
         let left = |level: Level| level.0.saturating_sub(self.floor.0);
         if a.level >= Level(self.floor.0 + needed) {
             return Ok(a.clone());
@@ -251,7 +316,8 @@ impl<'a, E: Ops> Engine<'a, E> {
             return Ok(a.clone());
         }
         let scale = self.scale_at(level);
-        let blocks = self.each(&a.blocks, |block| self.e.match_scale(block, level, scale))?;
+        let blocks =
+            self.each(&a.blocks, |block| self.evaluator.match_scale(block, level, scale))?;
         Ok(self.array(a.layout.clone(), level, blocks, a.padding_is_zero))
     }
 
@@ -282,7 +348,8 @@ impl<'a, E: Ops> Engine<'a, E> {
         if a.layout.log_slots() == log_slots {
             return Ok(a.clone());
         }
-        let blocks = self.each(&a.blocks, |block| self.e.with_log_slots(block, log_slots))?;
+        let blocks =
+            self.each(&a.blocks, |block| self.evaluator.with_log_slots(block, log_slots))?;
         let layout = a.layout.with_log_slots(log_slots);
         Ok(Array { layout, blocks, refreshed: Arc::default(), ..a.clone() })
     }
@@ -290,7 +357,7 @@ impl<'a, E: Ops> Engine<'a, E> {
     /// The scale of a factor that brings what is at `level` to the default scale one level down.
     pub(super) fn factor_scale(&self, level: Level) -> Scale {
         let below = self.scale_at(Level(level.0 - 1));
-        below * self.e.chain().divisor(level) / self.scale_at(level)
+        below * self.evaluator.chain().divisor(level) / self.scale_at(level)
     }
 
     /// Products of blocks at `level` with one vector of slots, one level down.
@@ -301,7 +368,7 @@ impl<'a, E: Ops> Engine<'a, E> {
         values: &[f64],
     ) -> Result<Vec<Arc<E::Ct>>> {
         let values: Vec<_> = values.iter().map(|&x| Complex::new(x, 0.0)).collect();
-        let products = self.e.mul_plain_many(blocks, &values, self.factor_scale(level))?;
+        let products = self.evaluator.mul_plain_many(blocks, &values, self.factor_scale(level))?;
         Ok(par::try_map(products, |product| self.rescaled(product))?)
     }
 
@@ -314,13 +381,13 @@ impl<'a, E: Ops> Engine<'a, E> {
     ) -> Result<Vec<Arc<E::Ct>>> {
         let scale = self.factor_scale(level);
         let product = |block: &Arc<E::Ct>| {
-            self.rescaled(self.e.mul_const(block, Complex::new(factor, 0.0), scale)?)
+            self.rescaled(self.evaluator.mul_const(block, Complex::new(factor, 0.0), scale)?)
         };
         Ok(par::try_map(blocks, product)?)
     }
 
     fn rescaled(&self, mut product: E::Ct) -> sudare::Result<Arc<E::Ct>> {
-        self.e.rescale_assign(&mut product)?;
+        self.evaluator.rescale_assign(&mut product)?;
         Ok(Arc::new(product))
     }
 
@@ -328,22 +395,25 @@ impl<'a, E: Ops> Engine<'a, E> {
     pub(super) fn rotated(&self, a: &E::Ct, k: usize, slots: usize) -> sudare::Result<E::Ct> {
         let k = k % slots;
         if !self.power_rotations {
-            return self.e.rotate(a, k as i64);
+            return self.evaluator.rotate(a, k as i64);
         }
         let mut steps = signed_powers(k, slots).into_iter();
         let Some(first) = steps.next() else { return Ok(a.clone()) };
-        steps.try_fold(self.e.rotate(a, first)?, |a, step| self.e.rotate(&a, step))
+        steps.try_fold(self.evaluator.rotate(a, first)?, |a, step| self.evaluator.rotate(&a, step))
     }
 
     /// The sum over the field from `shift` of `log` bits, in slots of index 0 along it, and in
     /// all if nothing lies above it.
     pub(super) fn field_sum(&self, a: &E::Ct, shift: u32, log: u32) -> sudare::Result<E::Ct> {
-        Trace::inner_sum(self.e.log_n(), 1 << shift, 1 << log)?.doubling().run(self.e, a)
+        let e = self.evaluator();
+        Trace::inner_sum(e.log_n(), 1 << shift, 1 << log)?.doubling().run(e, a)
     }
 
-    /// What slots of index 0 along the field have, in all, if others are zero.
-    pub(super) fn field_copy(&self, a: &E::Ct, shift: u32, log: u32) -> sudare::Result<E::Ct> {
-        Trace::replicate(self.e.log_n(), 1 << shift, 1 << log)?.doubling().run(self.e, a)
+    /// What slots of index 0 along the field from `shift` have, in the first `count`, if others
+    /// are zero.
+    pub(super) fn field_copy(&self, a: &E::Ct, shift: u32, count: usize) -> sudare::Result<E::Ct> {
+        let e = self.evaluator();
+        Trace::replicate(e.log_n(), 1 << shift, count)?.doubling().run(e, a)
     }
 
     pub(super) fn uses_power_rotations(&self) -> bool {
@@ -351,18 +421,25 @@ impl<'a, E: Ops> Engine<'a, E> {
     }
 }
 
-impl<'a> Engine<'a, cost::Evaluator> {
-    /// As [`Engine::new`], refusing to bootstrap values beyond the bound.
+impl<E: Ops> Engine<'static, E> {
+    /// As [`Engine::new`], of what is shared.
     ///
     /// # Errors
     /// As [`Engine::new`].
-    pub fn simulating(
-        evaluator: &'a cost::Evaluator,
+    pub fn shared(
+        evaluator: Arc<E>,
         params: &Params,
-        bootstrapper: Option<&'a Bootstrapper<cost::Evaluator>>,
+        bootstrapper: Option<Arc<Bootstrapper<E>>>,
     ) -> Result<Self> {
-        let engine = Self::new(evaluator, params, bootstrapper)?;
-        Ok(Self { magnitude: Some(magnitude), ..engine })
+        Self::with(Held::Shared(evaluator), params, bootstrapper.map(Held::Shared))
+    }
+}
+
+impl<E: Ops<Ct = sim::Ciphertext>> Engine<'_, E> {
+    /// The same, refusing to bootstrap values beyond the bound.
+    #[must_use]
+    pub fn with_checked_magnitudes(self) -> Self {
+        Self { magnitude: Some(magnitude), ..self }
     }
 }
 

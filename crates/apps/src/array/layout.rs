@@ -188,16 +188,25 @@ impl Layout {
         (0..self.shape.len()).any(|axis| self.pads(axis))
     }
 
+    /// The layout of the sum over `axes`, which leaves them out: an array that is encrypted in it
+    /// goes with such sums, and along those axes with what is summed, and nothing has to move.
+    ///
+    /// # Errors
+    /// [`ArrayError::Axis`] for an axis that there is not, or that comes twice.
+    pub fn summed(&self, axes: &[usize]) -> Result<Self> {
+        check_axes("sum", axes, self.ndim())?;
+        let ones = axes
+            .iter()
+            .fold(self.clone(), |layout, &axis| layout.with_axis(axis, 1, Tile::default()));
+        Ok(ones.without_axes(|axis| axes.contains(&axis)))
+    }
+
     pub(super) fn ndim(&self) -> usize {
         self.shape.len()
     }
 
     pub(super) fn tile(&self, axis: usize) -> Tile {
         self.tiles[axis]
-    }
-
-    pub(super) fn tiles(&self) -> &[Tile] {
-        &self.tiles
     }
 
     /// Blocks along an axis.
@@ -234,6 +243,22 @@ impl Layout {
     pub(super) fn block_at(&self, coordinates: &[usize]) -> usize {
         let places = coordinates.iter().enumerate();
         places.fold(0, |block, (axis, at)| block * self.grid(axis) + at)
+    }
+
+    /// For each tile of an axis, the blocks that have it, in the order of the others.
+    pub(super) fn along(&self, axis: usize) -> Vec<Vec<usize>> {
+        let mut along = vec![Vec::new(); self.grid(axis)];
+        for block in 0..self.blocks() {
+            along[self.coordinates(block)[axis]].push(block);
+        }
+        along
+    }
+
+    /// The place of a block among those that have the same tile of an axis.
+    pub(super) fn rest(&self, axis: usize, block: usize) -> usize {
+        let places = self.coordinates(block).into_iter().enumerate();
+        let others = places.filter(|&(other, _)| other != axis);
+        others.fold(0, |rest, (other, at)| rest * self.grid(other) + at)
     }
 
     /// For each slot of a block, the sum of `strides[axis] * index` over the axes, or
@@ -445,6 +470,16 @@ impl Layout {
             log_slots: self.log_slots,
         }
     }
+}
+
+/// Refuses axes that there are not, or that come twice.
+pub(super) fn check_axes(op: &'static str, axes: &[usize], ndim: usize) -> Result<()> {
+    for (i, &axis) in axes.iter().enumerate() {
+        if axis >= ndim || axes[..i].contains(&axis) {
+            return Err(ArrayError::Axis { op, axis, ndim });
+        }
+    }
+    Ok(())
 }
 
 fn check_shape(shape: &[usize]) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Elements moved to other slots.
 
+use core::ops::Range;
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
@@ -14,28 +15,29 @@ use sudare_arith::par;
 use super::{
     Array, ArrayError, Engine, Layout, Result,
     engine::TOGETHER,
-    layout::{PADDING, Tile},
-    reduce::check_axes,
+    layout::{PADDING, Tile, c_strides, check_axes},
 };
 
 /// Most entries of the diagonals of one matrix: 16 bytes each, and as many again for every
 /// prime where it is encoded.
 const MAX_ENTRIES: usize = 1 << 23;
 
+const OP: &str = "change of layout";
+
 /// A matrix over the slots, by its diagonals as [`LinearTransform`] has them.
 pub(super) type Diagonals = BTreeMap<usize, Vec<f64>>;
 
 impl<E: Ops> Engine<'_, E> {
     /// The same array in another layout, of any shape with as many elements in C order, by one
-    /// linear transform of the slots: one level, or none where it only says otherwise what
-    /// slots hold. Padding is zero then.
+    /// linear transform of the slots, which takes a level. Where that would have too many
+    /// diagonals, it takes several, each of which moves some bits of the fields. Padding is zero
+    /// then.
     ///
     /// # Errors
     /// [`ArrayError::Shapes`] for another number of elements; [`ArrayError::TooManyDiagonals`]
     /// where elements move in too many ways; [`ArrayError::LevelExhausted`]; what the evaluator
     /// refuses.
     pub fn relayout(&self, a: &Array<E>, target: &Layout) -> Result<Array<E>> {
-        const OP: &str = "change of layout";
         let layout = a.layout();
         if layout == target {
             return Ok(a.clone());
@@ -54,27 +56,74 @@ impl<E: Ops> Engine<'_, E> {
         }
         let log_slots = layout.log_slots().max(target.log_slots());
         let a = self.widened(&self.ready(OP, a, 1)?, log_slots)?;
-        let moves = Moves::new(a.layout(), &target.with_log_slots(log_slots));
-        let mut parts: Vec<Vec<Arc<E::Ct>>> = vec![Vec::new(); target.blocks()];
-        for (diagonals, pairs) in moves.matrices(OP)? {
+        let whole = target.with_log_slots(log_slots);
+        match Moves::new(a.layout(), &whole, Layout::elements_of).matrices(OP) {
+            Ok(matrices) => {
+                let blocks = self.applied(&a, target.blocks(), matrices)?;
+                self.copied(target, Level(a.level().0 - 1), log_slots, blocks)
+            }
+            Err(error) => match Moves::in_steps(a.layout(), &whole) {
+                Some(steps) => self.relayout_in_steps(&a, target, steps),
+                None => Err(error),
+            },
+        }
+    }
+
+    fn relayout_in_steps(
+        &self,
+        a: &Array<E>,
+        target: &Layout,
+        steps: Vec<Moves>,
+    ) -> Result<Array<E>> {
+        let mut a = self.ready(OP, a, steps.len() as u32)?;
+        let log_slots = a.layout().log_slots();
+        for moves in steps {
+            let blocks = self.applied(&a, target.blocks(), moves.matrices(OP)?)?;
+            let level = Level(a.level().0 - 1);
+            // Fields of the target come to their places one by one.
+            a = self.array(target.with_log_slots(log_slots), level, blocks, false);
+        }
+        self.copied(target, a.level(), log_slots, a.blocks().to_vec())
+    }
+
+    /// As many blocks as `count`, each the sum of what the matrices bring there, one level down.
+    fn applied(
+        &self,
+        a: &Array<E>,
+        count: usize,
+        matrices: Vec<(Diagonals, Pairs)>,
+    ) -> Result<Vec<Arc<E::Ct>>> {
+        let mut parts: Vec<Vec<Arc<E::Ct>>> = vec![Vec::new(); count];
+        for (diagonals, pairs) in matrices {
             let own: Vec<_> = pairs.iter().map(|&(_, source)| &*a.blocks()[source]).collect();
-            let moved = self.transformed(a.level(), log_slots, &own, &diagonals)?;
+            let moved = self.transformed(a.level(), a.layout().log_slots(), &own, &diagonals)?;
             pairs.iter().zip(moved).for_each(|(&(to, _), block)| parts[to].push(block));
         }
+        Ok(par::try_map(parts, |parts| self.total(&parts))?)
+    }
+
+    /// What slots of blocks of `2^log_slots` slots have, that are 0 in all bits that no field of
+    /// `target` has, in all slots.
+    fn copied(
+        &self,
+        target: &Layout,
+        level: Level,
+        log_slots: u32,
+        blocks: Vec<Arc<E::Ct>>,
+    ) -> Result<Array<E>> {
         let runs = free_runs(target);
-        let blocks = par::try_map(parts, |parts| {
-            let mut block = self.total(&parts)?;
+        let blocks = par::try_map(blocks, |mut block| {
             for run in &runs {
-                block = Arc::new(self.field_copy(&block, run.shift, run.log)?);
+                block = Arc::new(self.field_copy(&block, run.shift, run.len())?);
             }
             if log_slots > target.log_slots() {
                 let log = log_slots - target.log_slots();
                 let whole = self.field_sum(&block, target.log_slots(), log)?;
-                block = Arc::new(self.e.with_log_slots(&whole, target.log_slots())?);
+                block = Arc::new(self.evaluator().with_log_slots(&whole, target.log_slots())?);
             }
             sudare::Result::Ok(block)
         })?;
-        Ok(self.array(target.clone(), Level(a.level().0 - 1), blocks, true))
+        Ok(self.array(target.clone(), level, blocks, true))
     }
 
     /// The array with axis `axes[i]` in place `i`, or all in reverse; free.
@@ -98,7 +147,7 @@ impl<E: Ops> Engine<'_, E> {
 
     /// The array in another shape of as many elements, in C order. Free where axes of one element
     /// come or go and where others are cut or joined within whole fields; else by
-    /// [`Engine::relayout`] to that of a new array.
+    /// [`Engine::relayout`] to the layout of a new array.
     ///
     /// # Errors
     /// [`ArrayError::Shapes`] for another number of elements; as [`Engine::relayout`].
@@ -110,6 +159,64 @@ impl<E: Ops> Engine<'_, E> {
         }
     }
 
+    /// `a[ranges[0], ranges[1], ..]`; axes without a range stay whole. Tiles stay as large.
+    ///
+    /// Without a level along an axis where whole tiles are left out before, or where the range
+    /// is of one tile and of two elements or more: what else is in that tile becomes
+    /// padding that is not zero. One level otherwise, and padding is zero then.
+    ///
+    /// # Errors
+    /// [`ArrayError::Range`] for a range that is empty or beyond the axis; [`ArrayError::Axis`]
+    /// for more ranges than axes; [`ArrayError::LevelExhausted`]; what the evaluator refuses.
+    pub fn slice(&self, a: &Array<E>, ranges: &[Range<usize>]) -> Result<Array<E>> {
+        const OP: &str = "slice";
+        let layout = a.layout();
+        if ranges.len() > layout.ndim() {
+            return Err(ArrayError::Axis { op: OP, axis: layout.ndim(), ndim: layout.ndim() });
+        }
+        let (mut target, mut start) = (layout.clone(), vec![0; layout.ndim()]);
+        let (mut turn, mut moves, mut dirty) = (0, false, false);
+        for (axis, &Range { start: first, end }) in ranges.iter().enumerate() {
+            let (size, tile) = (layout.shape()[axis], layout.tile(axis));
+            if first >= end || end > size {
+                return Err(ArrayError::Range { op: OP, axis, size, start: first, end });
+            }
+            if end - first == size {
+                continue;
+            }
+            target = target.with_axis(axis, end - first, tile);
+            start[axis] = first;
+            let (tiles, index) = (first / tile.len(), first % tile.len());
+            let spans = index > 0 && end > (tiles + 1) * tile.len();
+            // One element is in every slot of the field that it had.
+            moves |= spans || (end - first == 1 && tile.log > 0);
+            dirty |= index > 0 || (end < size && !end.is_multiple_of(tile.len()));
+            turn += index * tile.stride();
+        }
+        if moves {
+            let strides = c_strides(layout.shape());
+            let base: usize = start.iter().zip(&strides).map(|(&i, stride)| i * stride).sum();
+            let a = self.ready(OP, a, 1)?;
+            let moves = Moves::new(layout, &target, |target, block| {
+                let shift = |offset| if offset == PADDING { PADDING } else { base + offset };
+                target.offsets(block, &strides).into_iter().map(shift).collect()
+            });
+            let blocks = self.applied(&a, target.blocks(), moves.matrices(OP)?)?;
+            return self.copied(&target, Level(a.level().0 - 1), layout.log_slots(), blocks);
+        }
+        let tiles: Vec<usize> =
+            (0..layout.ndim()).map(|axis| start[axis] / layout.tile(axis).len()).collect();
+        let part = a.reordered(target, |at| at.iter().zip(&tiles).map(|(at, t)| at + t).collect());
+        let (layout, slots) = (part.layout().clone(), part.layout().slots());
+        let zero = a.padding_is_zero() && !dirty;
+        if turn == 0 {
+            return Ok(Array { padding_is_zero: zero, ..part });
+        }
+        let part = self.ready(OP, &part, 0)?;
+        let blocks = self.each(part.blocks(), |block| self.rotated(block, turn, slots))?;
+        Ok(self.array(layout, part.level(), blocks, zero))
+    }
+
     /// Products of a matrix with blocks at `level`, one level down.
     pub(super) fn transformed(
         &self,
@@ -118,7 +225,7 @@ impl<E: Ops> Engine<'_, E> {
         blocks: &[&E::Ct],
         diagonals: &Diagonals,
     ) -> Result<Vec<Arc<E::Ct>>> {
-        let e = self.e;
+        let e = self.evaluator();
         if let [(&0, mask)] = diagonals.iter().collect::<Vec<_>>()[..] {
             return self.times_vector(level, blocks, mask);
         }
@@ -158,7 +265,8 @@ impl<E: Ops> Array<E> {
     fn reordered(&self, layout: Layout, source: impl Fn(Vec<usize>) -> Vec<usize>) -> Self {
         let place = |block| self.layout.block_at(&source(layout.coordinates(block)));
         let order: Vec<usize> = (0..layout.blocks()).map(place).collect();
-        if order.iter().enumerate().all(|(i, &block)| i == block) {
+        let same = order.iter().enumerate().all(|(i, &block)| i == block);
+        if same && order.len() == self.blocks.len() {
             return self.with_layout(layout);
         }
         let blocks = order.into_iter().map(|block| Arc::clone(&self.blocks[block])).collect();
@@ -184,51 +292,128 @@ fn free_runs(layout: &Layout) -> Vec<Tile> {
     runs
 }
 
+/// The bits of slots that no field has.
+fn free_mask(layout: &Layout) -> usize {
+    layout.free_bits().fold(0, |bits, bit| bits | 1 << bit)
+}
+
+/// For each element, its block and its first slot there.
+fn places(layout: &Layout) -> Vec<(usize, usize)> {
+    let (free, mut places) = (free_mask(layout), vec![(0, 0); layout.elements()]);
+    for block in 0..layout.blocks() {
+        for (slot, index) in layout.elements_of(block).into_iter().enumerate() {
+            if index != PADDING && slot & free == 0 {
+                places[index] = (block, slot);
+            }
+        }
+    }
+    places
+}
+
+/// Blocks that something is moved to and from.
+type Pairs = Vec<(usize, usize)>;
+
 /// Where the elements of a layout go.
 struct Moves {
     slots: usize,
     /// By the slots moved, to and by how much, the blocks that they are moved to and from.
-    pairs: HashMap<Vec<(u32, u32)>, Vec<(usize, usize)>>,
+    pairs: HashMap<Vec<(u32, u32)>, Pairs>,
 }
 
 impl Moves {
-    /// Both of as many slots. Slots with an index in bits that no field has are not written, and
+    /// Both of as many slots; `indices` says which element of `from`, in C order, each slot of a
+    /// block of `to` takes. Slots with an index in bits that no field has are not written, and
     /// read where that is nearest.
-    fn new(from: &Layout, to: &Layout) -> Self {
-        let slots = from.slots();
-        let free = |layout: &Layout| layout.free_bits().fold(0, |bits, bit| bits | 1 << bit);
-        let (from_free, to_free): (usize, usize) = (free(from), free(to));
-        let mut places = vec![(0u32, 0u32); from.elements()];
-        for block in 0..from.blocks() {
-            for (slot, index) in from.elements_of(block).into_iter().enumerate() {
-                if index != PADDING && slot & from_free == 0 {
-                    places[index] = (block as u32, slot as u32);
-                }
-            }
+    fn new(from: &Layout, to: &Layout, indices: impl Fn(&Layout, usize) -> Vec<usize>) -> Self {
+        let (slots, places) = (from.slots(), places(from));
+        let (from_free, to_free) = (free_mask(from), free_mask(to));
+        let moves = (0..to.blocks()).flat_map(|block| {
+            let places = &places;
+            let indices = indices(to, block).into_iter().enumerate();
+            let written =
+                indices.filter(move |&(slot, index)| index != PADDING && slot & to_free == 0);
+            written.map(move |(slot, index)| {
+                let (source, place) = places[index];
+                ((block, slot), (source, place | slot & from_free))
+            })
+        });
+        Self::of(slots, moves)
+    }
+
+    /// Of blocks and slots, to and from; those to one block come one after the other.
+    fn of(slots: usize, moves: impl Iterator<Item = ((usize, usize), (usize, usize))>) -> Self {
+        let mut by_blocks = BTreeMap::<_, Vec<(u32, u32)>>::new();
+        for ((block, slot), (source, place)) in moves {
+            let offset = (place + slots - slot) % slots;
+            by_blocks.entry((block, source)).or_default().push((slot as u32, offset as u32));
         }
-        let mut pairs = HashMap::<_, Vec<_>>::new();
-        for block in 0..to.blocks() {
-            let mut moved = BTreeMap::<usize, Vec<(u32, u32)>>::new();
-            for (slot, index) in to.elements_of(block).into_iter().enumerate() {
-                if index != PADDING && slot & to_free == 0 {
-                    let (source, place) = places[index];
-                    let place = place as usize | slot & from_free;
-                    let offset = (place + slots - slot) % slots;
-                    moved.entry(source as usize).or_default().push((slot as u32, offset as u32));
-                }
-            }
-            for (source, moved) in moved {
-                pairs.entry(moved).or_default().push((block, source));
-            }
+        let mut pairs = HashMap::<_, Pairs>::new();
+        for (blocks, moved) in by_blocks {
+            pairs.entry(moved).or_default().push(blocks);
         }
         Self { slots, pairs }
     }
 
+    /// The moves one after the other between layouts of the same axes, each of as many bits of
+    /// the fields as have few enough diagonals; none if bits are in each other's way, or there
+    /// is nothing to divide. What takes other blocks comes with the first.
+    fn in_steps(from: &Layout, to: &Layout) -> Option<Vec<Self>> {
+        if from.shape() != to.shape() {
+            return None;
+        }
+        let slots = from.slots();
+        let (mut bits, mut still) = (Vec::new(), Vec::new());
+        for (from, to) in (0..from.ndim()).map(|axis| (from.tile(axis), to.tile(axis))) {
+            for bit in 0..to.log {
+                let (old, new) = (from.shift + bit, to.shift + bit);
+                match bit < from.log && old != new {
+                    true => bits.push((old, new)),
+                    false => still.push(new),
+                }
+            }
+        }
+        // Upwards the highest first, downwards the lowest.
+        bits.sort_by_key(|&(old, new)| if new > old { -i64::from(old) } else { old.into() });
+        let fits =
+            |count: &usize| check_diagonals(OP, 1 << bits.len().div_ceil(*count), slots).is_ok();
+        let size = bits.len().div_ceil((2..=bits.len()).find(fits)?);
+        let to_free = free_mask(to);
+        let written: Vec<(usize, usize, usize)> = (0..to.blocks())
+            .flat_map(|block| {
+                let indices = to.elements_of(block).into_iter().enumerate();
+                indices.map(move |(slot, index)| (block, slot, index))
+            })
+            .filter(|&(_, slot, index)| index != PADDING && slot & to_free == 0)
+            .collect();
+        let places = places(from);
+        let mut sources: Vec<_> = written.iter().map(|&(_, _, index)| places[index]).collect();
+        let mut steps = Vec::new();
+        for done in (size..bits.len() + size).step_by(size) {
+            let left = &bits[done.min(bits.len())..];
+            let moved = bits[..done.min(bits.len())].iter().map(|&(_, new)| new);
+            let taken = still.iter().copied().chain(moved).chain(left.iter().map(|&(old, _)| old));
+            let taken: Vec<u32> = taken.collect();
+            if taken.iter().enumerate().any(|(i, bit)| taken[..i].contains(bit)) {
+                return None;
+            }
+            let kept = left.iter().fold(!0, |kept, &(_, new)| kept & !(1 << new));
+            // Where a slot of the result is until the bits that are left have been moved.
+            let place = |slot: usize| {
+                let back = |place, &(old, new): &(u32, u32)| place | (slot >> new & 1) << old;
+                left.iter().fold(slot & kept, back)
+            };
+            let targets: Vec<_> =
+                written.iter().map(|&(block, slot, _)| (block, place(slot))).collect();
+            steps.push(Self::of(slots, targets.iter().copied().zip(sources)));
+            sources = targets;
+        }
+        Some(steps)
+    }
+
     /// The matrices, each with the blocks that it takes to and from.
-    #[allow(clippy::type_complexity)]
-    fn matrices(self, op: &'static str) -> Result<Vec<(Diagonals, Vec<(usize, usize)>)>> {
+    fn matrices(self, op: &'static str) -> Result<Vec<(Diagonals, Pairs)>> {
         let slots = self.slots;
-        let matrix = |(moved, pairs): (Vec<(u32, u32)>, Vec<(usize, usize)>)| {
+        let matrix = |(moved, pairs): (Vec<(u32, u32)>, Pairs)| {
             let mut offsets: Vec<u32> = moved.iter().map(|&(_, offset)| offset).collect();
             offsets.sort_unstable();
             offsets.dedup();

@@ -7,7 +7,7 @@ use sudare_arith::par;
 
 use super::{
     Array, ArrayError, Engine, Result,
-    layout::{Layout, Tile},
+    layout::{Layout, Tile, check_axes},
 };
 
 /// # Reductions
@@ -65,7 +65,14 @@ impl<E: Ops> Engine<'_, E> {
             let problem = format!("{count} values less {ddof} degrees of freedom: none is left");
             return Err(ArrayError::Argument { op: reduction.op, problem });
         };
-        let mean = self.reduced(a, &reduction, 1.0 / count as f64)?;
+        // A mean that is zero in the padding leaves differences zero there, which saves a mask.
+        let layout = a.layout();
+        let fills = |&axis: &usize| layout.pads(axis) && layout.grid(axis) == 1;
+        let within: Vec<usize> = match a.padding_is_zero() && !self.uses_power_rotations() {
+            true => reduction.axes.iter().copied().filter(fills).collect(),
+            false => Vec::new(),
+        };
+        let mean = self.reduced_within(a, &reduction, 1.0 / count as f64, &within)?;
         let squares = self.square(&self.sub(a, &mean)?)?;
         let sum = self.reduced(&squares, &reduction, 1.0 / freedom as f64)?;
         Ok(reduction.finished(sum, keepdims))
@@ -73,6 +80,18 @@ impl<E: Ops> Engine<'_, E> {
 
     /// `factor` times the sum, with axes of one element.
     fn reduced(&self, a: &Array<E>, reduction: &Reduction, factor: f64) -> Result<Array<E>> {
+        self.reduced_within(a, reduction, factor, &[])
+    }
+
+    /// The same, with as many elements as before along the axes of `within`, which are one tile,
+    /// all equal, and zero in the padding.
+    fn reduced_within(
+        &self,
+        a: &Array<E>,
+        reduction: &Reduction,
+        factor: f64,
+        within: &[usize],
+    ) -> Result<Array<E>> {
         let layout = a.layout();
         let live = |&axis: &usize| layout.shape()[axis] > 1;
         let summed: Vec<usize> = reduction.axes.iter().copied().filter(live).collect();
@@ -83,15 +102,23 @@ impl<E: Ops> Engine<'_, E> {
         let mut fields: Vec<Tile> = summed.iter().map(|&axis| layout.tile(axis)).collect();
         fields.retain(|tile| tile.log > 0);
         fields.sort_by_key(|tile| core::cmp::Reverse(tile.shift));
-        let inner: Vec<Tile> = fields.iter().copied().filter(|tile| tile.shift < above).collect();
+        let copies: Vec<(Tile, usize)> = summed
+            .iter()
+            .map(|&axis| (axis, layout.tile(axis)))
+            .filter(|(axis, tile)| tile.log > 0 && (tile.shift < above || within.contains(axis)))
+            .map(|(axis, tile)| match within.contains(&axis) {
+                true => (tile, layout.shape()[axis]),
+                false => (tile, tile.len()),
+            })
+            .collect();
 
         let dirty = !a.padding_is_zero() && summed.iter().any(|&axis| layout.pads(axis));
-        let (masks, scales) = (u32::from(dirty), u32::from(!inner.is_empty()));
+        let (masks, scales) = (u32::from(dirty), u32::from(!copies.is_empty()));
         let scales_alone = u32::from(factor != 1.0 && masks + scales == 0);
         let mut a = self.ready(reduction.op, a, masks + scales + scales_alone)?;
         let mut factor = factor;
         if dirty {
-            let first = if inner.is_empty() { core::mem::replace(&mut factor, 1.0) } else { 1.0 };
+            let first = if copies.is_empty() { core::mem::replace(&mut factor, 1.0) } else { 1.0 };
             a = self.masked(&a, first)?;
         }
         let target = reduction
@@ -107,8 +134,12 @@ impl<E: Ops> Engine<'_, E> {
             sudare::Result::Ok(sum)
         })?;
         let sum = self.array(target, a.level(), blocks, a.padding_is_zero());
-        if !inner.is_empty() {
-            return self.spread(&sum, &inner, factor);
+        if !copies.is_empty() {
+            let sum = self.spread(&sum, &copies, factor)?;
+            let filled = within.iter().fold(sum.layout().clone(), |filled, &axis| {
+                filled.with_axis(axis, layout.shape()[axis], layout.tile(axis))
+            });
+            return Ok(sum.with_layout(filled));
         }
         match factor == 1.0 {
             true => Ok(sum),
@@ -134,23 +165,22 @@ impl<E: Ops> Engine<'_, E> {
         let mut blocks = blocks.iter().cloned();
         let none = || sudare::Error::Circuit("sum of blocks: none".into());
         let first = blocks.next().ok_or_else(none)?;
-        blocks.try_fold(first, |sum, block| self.e.add(&sum, &block).map(Arc::new))
+        blocks.try_fold(first, |sum, block| self.evaluator().add(&sum, &block).map(Arc::new))
     }
 
-    /// Slots of index 0 along the fields, times `factor`, in all slots, one level down.
-    pub(super) fn spread(&self, a: &Array<E>, fields: &[Tile], factor: f64) -> Result<Array<E>> {
-        let first = |slot| fields.iter().all(|tile| tile.index(slot) == 0);
+    /// Slots of index 0 along the fields, times `factor`, in so many slots of each, one level
+    /// down; zero in the others.
+    fn spread(&self, a: &Array<E>, copies: &[(Tile, usize)], factor: f64) -> Result<Array<E>> {
+        let first = |slot| copies.iter().all(|(tile, _)| tile.index(slot) == 0);
         let slots = 0..a.layout().slots();
         let mask: Vec<f64> = slots.map(|slot| if first(slot) { factor } else { 0.0 }).collect();
         let blocks: Vec<_> = a.blocks().iter().map(|block| &**block).collect();
         let masked = self.times_vector(a.level(), &blocks, &mask)?;
-        let blocks = self.each(&masked, |block| {
-            let mut fields = fields.iter();
-            let copy = |a: &E::Ct, field: &Tile| self.field_copy(a, field.shift, field.log);
-            match fields.next() {
-                None => Ok(block.clone()),
-                Some(field) => fields.try_fold(copy(block, field)?, |a, field| copy(&a, field)),
+        let blocks = par::try_map(masked, |mut block| {
+            for &(field, count) in copies {
+                block = Arc::new(self.field_copy(&block, field.shift, count)?);
             }
+            sudare::Result::Ok(block)
         })?;
         Ok(self.array(a.layout().clone(), Level(a.level().0 - 1), blocks, a.padding_is_zero()))
     }
@@ -180,14 +210,4 @@ impl Reduction {
         let layout = sum.layout().without_axes(|axis| self.axes.contains(&axis));
         sum.with_layout(layout)
     }
-}
-
-/// Refuses axes that there are not, or that come twice.
-pub(super) fn check_axes(op: &'static str, axes: &[usize], ndim: usize) -> Result<()> {
-    for (i, &axis) in axes.iter().enumerate() {
-        if axis >= ndim || axes[..i].contains(&axis) {
-            return Err(ArrayError::Axis { op, axis, ndim });
-        }
-    }
-    Ok(())
 }

@@ -664,7 +664,7 @@ fn transforms(primes: usize, digits: usize) -> usize {
 
 /// Sizes of special primes for the fastest key switching at the top level of a chain, if the
 /// modulus with them can stay below `2^limit`.
-fn special_primes(q_bits: &[f64], limit: f64) -> Option<Vec<f64>> {
+pub(crate) fn special_primes(q_bits: &[f64], limit: f64) -> Option<Vec<f64>> {
     let log2_q: f64 = q_bits.iter().sum();
     (1..=q_bits.len())
         .map(|alpha| {

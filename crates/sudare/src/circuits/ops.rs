@@ -9,7 +9,7 @@ use crate::{
 ///
 /// Implemented by [`crate::ckks::Evaluator`] and by [`super::sim::Evaluator`], which
 /// runs any circuit on clear values. Circuits never ask for more.
-pub trait Ops: Sync {
+pub trait Ops: Send + Sync {
     /// A ciphertext, wherever it lives.
     type Ct: Clone + Send + Sync;
     /// A matrix that is ready to be applied.

@@ -1,0 +1,326 @@
+//! What a program on arrays needs, from the shapes of its inputs.
+
+use core::ops::RangeInclusive;
+use std::sync::Arc;
+
+use serde::Serialize;
+use sudare::{
+    circuits::{
+        bootstrap::{self, BootstrapPlan},
+        cost::{self, Rates, Work},
+    },
+    ckks::{Params, Spec},
+    rlwe::{KeyRequest, SecretDistribution, max_log2_qp},
+};
+
+use super::{Array, ArrayError, Engine, Layout, PlainArray, Result, simulate_encryption};
+use crate::logreg::special_primes;
+
+const OP: &str = "plan";
+
+/// Bits of security of the parameters that are proposed.
+const SECURITY_BITS: f64 = 128.0;
+
+/// Most levels that are tried.
+const MAX_DEPTH: usize = 60;
+
+/// Most bits of the prime of level 0, beyond which it has two.
+const MAX_PRIME_BITS: f64 = 60.0;
+
+/// Blocks of arrays that a program holds at once for each of its inputs and results, about.
+const BLOCKS_HELD: u64 = 3;
+
+/// What is asked of the parameters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanOptions {
+    /// Rings that are tried, by `log2` of their dimension.
+    pub log_n: RangeInclusive<u32>,
+    /// `log2` of the scale without bootstrapping: values have some 18 bits less behind the point
+    /// in the largest ring.
+    pub log2_scale: f64,
+    /// `log2` of the largest magnitude of a value, without bootstrapping.
+    pub log2_range: f64,
+    /// The set to bootstrap with if no ring has as many levels, such as `n16-boot-real`; none
+    /// refuses such programs.
+    pub bootstrapping: Option<String>,
+    /// The largest magnitude of the inputs that the program is run on.
+    pub input_bound: f64,
+    /// The speed of the machine, else that of [`Rates::reference`].
+    pub rates: Option<Rates>,
+}
+
+impl Default for PlanOptions {
+    fn default() -> Self {
+        Self {
+            log_n: 13..=16,
+            log2_scale: 40.0,
+            log2_range: 9.0,
+            bootstrapping: None,
+            input_bound: 1.0,
+            rates: None,
+        }
+    }
+}
+
+/// Parameters, keys and cost of a program.
+#[derive(Debug, Clone, Serialize)]
+pub struct Planned {
+    /// The parameters.
+    pub spec: Spec,
+    /// The set that it bootstraps with, and `log2` of the slots that are bootstrapped.
+    pub bootstrapping: Option<(String, u32)>,
+    /// `log2` of the dimension of the ring.
+    pub log_n: u32,
+    /// Bits of security.
+    pub security_bits: f64,
+    /// Levels from the inputs to the lowest result.
+    pub depth: u32,
+    /// Ciphertexts that are bootstrapped.
+    pub bootstraps: u64,
+    /// The inputs, in the layouts of new arrays.
+    pub inputs: Vec<ArrayFacts>,
+    /// The results.
+    pub outputs: Vec<ArrayFacts>,
+    /// The keys that the program uses, and no other.
+    #[serde(skip)]
+    pub required_keys: KeyRequest,
+    /// Their number.
+    pub keys: usize,
+    /// Their bytes in memory.
+    pub key_bytes: u64,
+    /// Bytes of the matrices of bootstrapping.
+    pub matrix_bytes: u64,
+    /// Bytes of the inputs.
+    pub ciphertext_bytes: u64,
+    /// Bytes of memory that the program takes, about: keys, matrices of bootstrapping, and three
+    /// times its inputs and results.
+    pub peak_bytes: u64,
+    /// What is computed, without the encoding of matrices.
+    pub work: Work,
+    /// The time that it takes.
+    pub seconds: f64,
+}
+
+/// An array of a planned program.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ArrayFacts {
+    /// Elements along each axis.
+    pub shape: Vec<usize>,
+    /// Its ciphertexts.
+    pub blocks: usize,
+    /// Its level.
+    pub level: u32,
+    /// Bytes of its ciphertexts.
+    pub bytes: u64,
+    /// `log2` of the standard deviation of the error of an element that noise causes, for inputs
+    /// as large as they may be. What bootstrapping and approximations add is not in it.
+    pub noise_log2: f64,
+}
+
+impl ArrayFacts {
+    fn of(array: &Array<cost::Evaluator>, params: &Params) -> Self {
+        let rows = 2 * params.rlwe().limbs(array.level()).count() as u64;
+        let block = rows * params.rlwe().basis().n() as u64 * 8;
+        Self {
+            shape: array.shape().to_vec(),
+            blocks: array.blocks().len(),
+            level: array.level().0,
+            bytes: block * array.blocks().len() as u64,
+            noise_log2: array.noise_log2(),
+        }
+    }
+}
+
+impl Planned {
+    /// How it bootstraps in parameters made from its specification, if it does.
+    ///
+    /// # Errors
+    /// As [`bootstrap::BootstrapPreset::plan`].
+    pub fn bootstrap_plan(&self, params: &Params) -> Result<Option<BootstrapPlan>> {
+        let plan = |(name, log_slots): &(String, u32)| -> Result<_> {
+            Ok(bootstrap::preset(name)?.plan(params, *log_slots)?)
+        };
+        self.bootstrapping.as_ref().map(plan).transpose()
+    }
+}
+
+/// Runs a program in simulation, on inputs of these shapes, to find the smallest ring of 128 bits
+/// of security that has its levels, and what it takes there. Which operations are done must
+/// depend on shapes only.
+///
+/// # Errors
+/// [`ArrayError::LevelExhausted`] if no ring has the levels, and bootstrapping is not allowed or of
+/// no help; [`ArrayError::Argument`] for options out of range; those of the program.
+pub fn plan(
+    shapes: &[&[usize]],
+    options: &PlanOptions,
+    program: impl Fn(
+        &Engine<'static, cost::Evaluator>,
+        Vec<Array<cost::Evaluator>>,
+    ) -> Result<Vec<Array<cost::Evaluator>>>,
+) -> Result<Planned> {
+    options.check()?;
+    let mut exhausted = None;
+    for log_n in options.log_n.clone() {
+        let Some(most) = (0..=MAX_DEPTH).rev().find_map(|depth| options.spec(log_n, depth)) else {
+            continue;
+        };
+        let trial = match Trial::run(&Params::new(most)?, None, shapes, options, &program) {
+            Ok(trial) => trial,
+            Err(error @ ArrayError::LevelExhausted { .. }) => {
+                exhausted = Some(error);
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        // Fewer levels leave room for more special primes.
+        let Some(spec) = options.spec(log_n, trial.depth() as usize) else { continue };
+        let trial = Trial::run(&Params::new(spec)?, None, shapes, options, &program)?;
+        return trial.planned(options, None);
+    }
+    let Some(name) = &options.bootstrapping else {
+        let none = || ArrayError::Argument {
+            op: OP,
+            problem: format!("no ring of {:?} has 128 bits of security: try others", options.log_n),
+        };
+        return Err(exhausted.unwrap_or_else(none));
+    };
+    let set = bootstrap::preset(name)?;
+    let params = Params::new(set.preset.spec.clone())?;
+    let mut log_slots = 0;
+    for shape in shapes {
+        log_slots = Layout::new(shape, params.log_n() - 1)?.log_slots().max(log_slots);
+    }
+    let plan = set.plan(&params, log_slots)?;
+    let trial = Trial::run(&params, Some(&plan), shapes, options, &program)?;
+    trial.planned(options, Some((name.clone(), &plan)))
+}
+
+impl PlanOptions {
+    fn check(&self) -> Result<()> {
+        let argument = |problem| Err(ArrayError::Argument { op: OP, problem });
+        let (first, last) = (*self.log_n.start(), *self.log_n.end());
+        if first < 10 || last > 17 {
+            return argument(format!("rings of 2^{first} to 2^{last}: 2^10 to 2^17 are possible"));
+        }
+        if !(20.0..=60.0).contains(&self.log2_scale) || !(0.0..=60.0).contains(&self.log2_range) {
+            return argument(format!(
+                "a scale of 2^{} and values of 2^{}: scales of 2^20 to 2^60 and values of 1 to \
+                 2^60 are possible",
+                self.log2_scale, self.log2_range
+            ));
+        }
+        if !(self.input_bound > 0.0 && self.input_bound < self.log2_range.exp2()) {
+            return argument(format!(
+                "inputs of {}: a positive number below 2^log2_range is needed",
+                self.input_bound
+            ));
+        }
+        Ok(())
+    }
+
+    /// Of this depth, if that has 128 bits of security.
+    fn spec(&self, log_n: u32, depth: usize) -> Option<Spec> {
+        let base = self.log2_scale + self.log2_range + 1.0;
+        let parts = (base / MAX_PRIME_BITS).ceil();
+        let mut q_bits = vec![vec![base / parts; parts as usize]];
+        q_bits.resize(depth + 1, vec![self.log2_scale]);
+        let limit = max_log2_qp(log_n, SecretDistribution::UniformTernary, SECURITY_BITS);
+        let p_bits = special_primes(&q_bits.concat(), limit)?;
+        Some(Spec { q_bits, ..Spec::uniform(log_n, base, 0, self.log2_scale, p_bits) })
+    }
+}
+
+/// A program that has been run in simulation.
+struct Trial {
+    params: Params,
+    engine: Engine<'static, cost::Evaluator>,
+    inputs: Vec<ArrayFacts>,
+    outputs: Vec<ArrayFacts>,
+}
+
+impl Trial {
+    fn run(
+        params: &Params,
+        plan: Option<&BootstrapPlan>,
+        shapes: &[&[usize]],
+        options: &PlanOptions,
+        program: impl Fn(
+            &Engine<'static, cost::Evaluator>,
+            Vec<Array<cost::Evaluator>>,
+        ) -> Result<Vec<Array<cost::Evaluator>>>,
+    ) -> Result<Self> {
+        let keys = plan.map_or_else(KeyRequest::new, |plan| plan.required_keys().clone());
+        let evaluator = Arc::new(cost::Evaluator::new(params, &keys));
+        let bootstrapper = plan.map(|plan| plan.prepare(&*evaluator).map(Arc::new)).transpose()?;
+        let engine = Engine::shared(Arc::clone(&evaluator), params, bootstrapper)?;
+        let engine = engine.with_checked_magnitudes();
+        let mut inputs = Vec::with_capacity(shapes.len());
+        for (salt, shape) in shapes.iter().enumerate() {
+            let layout = Layout::new(shape, engine.log_slots_max())?;
+            let values = (0..layout.elements()).map(|i| options.input_bound * unit(salt, i));
+            let values = PlainArray::new(shape, values.collect());
+            let level = engine.highest_level();
+            inputs.push(simulate_encryption(evaluator.slots(), params, &layout, &values, level)?);
+        }
+        let facts = |arrays: &[Array<_>]| {
+            arrays.iter().map(|array| ArrayFacts::of(array, params)).collect::<Vec<_>>()
+        };
+        let in_facts = facts(&inputs);
+        let outputs = facts(&program(&engine, inputs)?);
+        Ok(Self { params: params.clone(), engine, inputs: in_facts, outputs })
+    }
+
+    fn depth(&self) -> u32 {
+        let lowest = self.engine.counts().lowest_level;
+        self.engine.highest_level().0.saturating_sub(lowest.0)
+    }
+
+    fn planned(
+        self,
+        options: &PlanOptions,
+        bootstrapping: Option<(String, &BootstrapPlan)>,
+    ) -> Result<Planned> {
+        let (params, rlwe) = (&self.params, self.params.rlwe());
+        let evaluator = self.engine.evaluator();
+        let mut required_keys = evaluator.slots().used_keys();
+        let counts = self.engine.counts();
+        // Without any, the keys for it are not needed.
+        let bootstrapping = bootstrapping.filter(|_| counts.bootstraps > 0);
+        let mut matrix_bytes = 0;
+        if let Some((_, plan)) = &bootstrapping {
+            required_keys |= plan.required_keys();
+            matrix_bytes = plan.matrix_bytes(params);
+        }
+        let key_bytes = required_keys.bytes(rlwe)?;
+        let bytes = |arrays: &[ArrayFacts]| arrays.iter().map(|array| array.bytes).sum::<u64>();
+        let (ciphertext_bytes, results) = (bytes(&self.inputs), bytes(&self.outputs));
+        let rates = options.rates.unwrap_or_else(|| Rates::reference(params.log_n()));
+        let work = evaluator.work();
+        Ok(Planned {
+            spec: params.spec().clone(),
+            log_n: params.log_n(),
+            security_bits: rlwe.security_bits(),
+            depth: self.depth(),
+            bootstraps: counts.bootstraps,
+            keys: required_keys.count(),
+            required_keys,
+            key_bytes,
+            matrix_bytes,
+            ciphertext_bytes,
+            peak_bytes: key_bytes + matrix_bytes + BLOCKS_HELD * (ciphertext_bytes + results),
+            work,
+            seconds: work.seconds(&rates),
+            bootstrapping: bootstrapping.map(|(name, plan)| (name, plan.spec().log_slots)),
+            inputs: self.inputs,
+            outputs: self.outputs,
+        })
+    }
+}
+
+/// Numbers in [-1, 1] without structure.
+fn unit(salt: usize, i: usize) -> f64 {
+    let mut x = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ ((salt as u64) << 48);
+    x = (x ^ (x >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    ((x >> 11) as f64) / (1u64 << 52) as f64 - 1.0
+}
