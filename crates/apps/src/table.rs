@@ -431,7 +431,8 @@ impl Table {
         }
     }
 
-    /// Checks what training needs beyond a readable table.
+    /// Checks what training needs beyond a readable table. A feature that is 0 in all rows, such
+    /// as a pixel at the edge of images, does no harm: its weight stays 0.
     ///
     /// # Errors
     /// [`TableError::NoTarget`], [`TableError::ConstantTarget`] or
@@ -445,7 +446,7 @@ impl Table {
         }
         for (index, name) in self.columns.iter().enumerate() {
             let value = self.values[index];
-            if self.column(index).all(|other| other == value) {
+            if value != 0.0 && self.column(index).all(|other| other == value) {
                 return Err(TableError::ConstantFeature { column: excerpt(name), value });
             }
         }
@@ -1068,6 +1069,7 @@ mod tests {
             csv_target("a,b,y\n1,5,1\n2,5,0\n").unwrap().check_for_training(),
             Err(TableError::ConstantFeature { column: "b".into(), value: 5.0 })
         );
+        assert_eq!(csv_target("a,b,y\n1,0,1\n2,0,0\n").unwrap().check_for_training(), Ok(()));
         for name in Table::BUNDLED {
             assert_eq!(Table::bundled(name).unwrap().check_for_training(), Ok(()));
         }
