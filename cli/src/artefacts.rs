@@ -23,7 +23,7 @@ use sudare::{
 };
 use sudare_apps::{
     logreg::{self, TrainPlan},
-    stats::{self, ColumnScaling, StatsPlan},
+    stats::{self, ColumnScaling, GroupJob, GroupPlan, HistogramJob, HistogramPlan, StatsPlan},
     table::{Scaling, Table},
 };
 use sudare_arith::mem::Mapping;
@@ -37,6 +37,10 @@ pub enum Job {
     Stats(stats::Job),
     /// Refreshing ciphertexts, as the parameter set that the label names has it.
     Bootstrap,
+    /// Sums of columns by groups of rows.
+    Groups(GroupJob),
+    /// Counts of the values of columns in bins.
+    Histogram(HistogramJob),
 }
 
 /// A job as the command line names it, such as `train:189x9`.
@@ -44,6 +48,8 @@ pub enum Job {
 pub enum Purpose {
     Train { rows: usize, features: usize },
     Stats { rows: usize, features: usize },
+    Groups { rows: usize, features: usize, groups: usize },
+    Histogram { rows: usize, features: usize, bins: usize },
     Bootstrap,
 }
 
@@ -52,17 +58,25 @@ impl FromStr for Purpose {
 
     fn from_str(text: &str) -> core::result::Result<Self, String> {
         let help = "write train:ROWSxFEATURES, stats:ROWSxFEATURES or bootstrap, such as \
-                    train:189x9, where the target does not count as a feature";
+                    train:189x9, where the target does not count as a feature; or \
+                    groups:ROWSxFEATURESxGROUPS, where the key column does not, or \
+                    histogram:ROWSxFEATURESxBINS";
         if text == "bootstrap" {
             return Ok(Self::Bootstrap);
         }
         let (what, shape) = text.split_once(':').ok_or(help)?;
-        let (rows, features) = shape.split_once('x').ok_or(help)?;
         let count = |text: &str| text.parse::<usize>().ok().filter(|&count| count > 0);
-        match (what, count(rows), count(features)) {
-            ("train", Some(rows), Some(features)) => Ok(Self::Train { rows, features }),
-            ("stats", Some(rows), Some(features)) => Ok(Self::Stats { rows, features }),
-            ("train" | "stats", _, _) => Err(help.into()),
+        let shape: Option<Vec<usize>> = shape.split('x').map(count).collect();
+        match (what, shape.as_deref()) {
+            ("train", Some(&[rows, features])) => Ok(Self::Train { rows, features }),
+            ("stats", Some(&[rows, features])) => Ok(Self::Stats { rows, features }),
+            ("groups", Some(&[rows, features, groups])) => {
+                Ok(Self::Groups { rows, features, groups })
+            }
+            ("histogram", Some(&[rows, features, bins])) => {
+                Ok(Self::Histogram { rows, features, bins })
+            }
+            ("train" | "stats" | "groups" | "histogram", _) => Err(help.into()),
             _ => Err(format!("{what:?} is not a job for tables; {help}")),
         }
     }
@@ -81,6 +95,12 @@ impl fmt::Display for Job {
             }
             Self::Stats(job) => write!(f, "stats:{}x{}", job.rows, job.features),
             Self::Bootstrap => write!(f, "bootstrap"),
+            Self::Groups(GroupJob { rows, features, groups }) => {
+                write!(f, "groups:{rows}x{features}x{groups}")
+            }
+            Self::Histogram(HistogramJob { rows, features, bins }) => {
+                write!(f, "histogram:{rows}x{features}x{bins}")
+            }
         }
     }
 }
@@ -94,6 +114,8 @@ impl Job {
         match self {
             Self::Train(job) => Ok((job.rows, job.features)),
             Self::Stats(job) => Ok((job.rows, job.features)),
+            Self::Groups(job) => Ok((job.rows, job.features)),
+            Self::Histogram(job) => Ok((job.rows, job.features)),
             Self::Bootstrap => Err(no_table()),
         }
     }
@@ -103,6 +125,8 @@ impl Job {
         Ok(match self {
             Self::Train(job) => TrainPlan::auto_params(job)?,
             Self::Stats(job) => StatsPlan::auto_params(job)?,
+            Self::Groups(job) => GroupPlan::auto_params(job)?,
+            Self::Histogram(job) => HistogramPlan::auto_params(job)?,
             Self::Bootstrap => return Err(no_table()),
         })
     }
@@ -119,6 +143,8 @@ impl Job {
         Ok(match self {
             Self::Train(job) => Plan::Train(TrainPlan::new(job, params)?),
             Self::Stats(job) => Plan::Stats(StatsPlan::new(job, params)?),
+            Self::Groups(job) => Plan::Groups(GroupPlan::new(job, params)?),
+            Self::Histogram(job) => Plan::Histogram(Box::new(HistogramPlan::new(job, params)?)),
             Self::Bootstrap => return Err(no_table()),
         })
     }
@@ -136,6 +162,8 @@ fn no_table() -> Error {
 pub enum Plan {
     Train(TrainPlan),
     Stats(StatsPlan),
+    Groups(GroupPlan),
+    Histogram(Box<HistogramPlan>),
 }
 
 impl Plan {
@@ -144,6 +172,8 @@ impl Plan {
         match self {
             Self::Train(plan) => plan.required_keys(),
             Self::Stats(plan) => plan.required_keys(),
+            Self::Groups(plan) => plan.required_keys(),
+            Self::Histogram(plan) => plan.required_keys(),
         }
     }
 
@@ -151,7 +181,7 @@ impl Plan {
     pub fn bootstraps(&self) -> u32 {
         match self {
             Self::Train(plan) => plan.bootstraps(plan.job().spec.iterations),
-            Self::Stats(_) => 0,
+            Self::Stats(_) | Self::Groups(_) | Self::Histogram(_) => 0,
         }
     }
 
@@ -160,6 +190,8 @@ impl Plan {
         match self {
             Self::Train(plan) => plan.ciphertexts(),
             Self::Stats(plan) => plan.ciphertexts(),
+            Self::Groups(plan) => plan.ciphertexts(),
+            Self::Histogram(plan) => plan.ciphertexts(),
         }
     }
 }
@@ -251,8 +283,17 @@ pub struct Note {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoteScaling {
-    Train { target: String, divisors: Scaling },
+    Train {
+        target: String,
+        divisors: Scaling,
+    },
     Stats(ColumnScaling),
+    /// With the name of the key column and its values.
+    Groups {
+        scaling: ColumnScaling,
+        key: String,
+        labels: Vec<f64>,
+    },
 }
 
 /// An open file of keys or ciphertexts, its header read.
@@ -471,7 +512,11 @@ mod tests {
         assert_eq!("train:189x9".parse(), Ok(Purpose::Train { rows, features }));
         assert_eq!("stats:189x9".parse(), Ok(Purpose::Stats { rows, features }));
         assert_eq!("bootstrap".parse(), Ok(Purpose::Bootstrap));
-        for text in ["train", "train:0x9", "train:9", "stats:x", "bootstrap:"] {
+        assert_eq!("groups:189x9x3".parse(), Ok(Purpose::Groups { rows, features, groups: 3 }));
+        let histogram = Purpose::Histogram { rows, features, bins: 8 };
+        assert_eq!("histogram:189x9x8".parse(), Ok(histogram));
+        let bad = ["train", "train:0x9", "train:9", "stats:x", "bootstrap:", "groups:1x1"];
+        for text in bad.into_iter().chain(["stats:1x1x1", "histogram:1x1x0"]) {
             let refused: core::result::Result<Purpose, _> = text.parse();
             assert!(refused.unwrap_err().contains("stats:ROWSxFEATURES or bootstrap"), "{text}");
         }

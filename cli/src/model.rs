@@ -7,7 +7,7 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{io::Read, path::Path};
 use sudare_apps::{
-    stats::Statistics,
+    stats::{GroupStatistics, Histogram, LeastSquares, Statistics, TTest},
     table::{Scaling, Table, TableError},
 };
 
@@ -137,6 +137,104 @@ pub struct NamedStatistics {
     pub columns: Vec<String>,
     #[serde(flatten)]
     pub statistics: Statistics,
+    /// Of each column, by the column of weights that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weighted_mean: Option<Vec<f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub least_squares: Option<NamedLeastSquares>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub t_test: Option<TTest>,
+}
+
+/// A linear model with the names of its columns.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NamedLeastSquares {
+    pub target: String,
+    pub predictors: Vec<String>,
+    pub intercept: f64,
+    pub coefficients: Vec<f64>,
+    pub standard_errors: Vec<f64>,
+    pub p_values: Vec<f64>,
+    pub r_squared: f64,
+    pub residual_variance: f64,
+    pub condition: f64,
+}
+
+impl NamedLeastSquares {
+    pub fn new(fit: LeastSquares, columns: &[String]) -> Self {
+        Self {
+            target: columns[fit.target].clone(),
+            predictors: fit.predictors.iter().map(|&j| columns[j].clone()).collect(),
+            intercept: fit.intercept,
+            coefficients: fit.coefficients,
+            standard_errors: fit.standard_errors,
+            p_values: fit.p_values,
+            r_squared: fit.r_squared,
+            residual_variance: fit.residual_variance,
+            condition: fit.condition,
+        }
+    }
+}
+
+/// Decrypted sums by groups, with the names of columns and the values of the key.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NamedGroups {
+    pub kind: &'static str,
+    pub key: String,
+    pub labels: Vec<f64>,
+    pub columns: Vec<String>,
+    #[serde(flatten)]
+    pub statistics: GroupStatistics,
+    /// Of each column between the two groups that were asked for; nothing where it is
+    /// constant in both or a group has fewer than two rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub t_test: Option<Vec<Option<TTest>>>,
+}
+
+impl NamedGroups {
+    /// One line per group and column.
+    pub fn to_csv(&self) -> Result<String> {
+        let head = [&self.key, "column", "count", "sum", "mean", "variance"].map(str::to_owned);
+        let cell = |x: f64| if x.is_nan() { String::new() } else { x.to_string() };
+        let s = &self.statistics;
+        let rows = self.labels.iter().enumerate().flat_map(|(group, label)| {
+            self.columns.iter().enumerate().map(move |(j, column)| {
+                let values = [&s.sum, &s.mean, &s.variance].map(|values| cell(values[group][j]));
+                let mut line = vec![label.to_string(), column.clone(), s.count[group].to_string()];
+                line.extend(values);
+                line
+            })
+        });
+        csv_text(&head, rows)
+    }
+}
+
+/// Decrypted histograms with the names of their columns.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NamedHistograms {
+    pub kind: &'static str,
+    pub rows: usize,
+    pub columns: Vec<String>,
+    /// Of each column.
+    pub histograms: Vec<Histogram>,
+    /// Parts of the values.
+    pub probabilities: Vec<f64>,
+    /// Of each column, below which these parts lie.
+    pub quantiles: Vec<Vec<f64>>,
+}
+
+impl NamedHistograms {
+    /// One line per column and bin.
+    pub fn to_csv(&self) -> Result<String> {
+        let head = ["column", "low", "high", "count"].map(str::to_owned);
+        let rows = self.columns.iter().zip(&self.histograms).flat_map(|(column, histogram)| {
+            histogram.edges.windows(2).zip(&histogram.counts).map(move |(edges, count)| {
+                let numbers = [edges[0], edges[1], *count].map(|x| x.to_string());
+                core::iter::once(column.clone()).chain(numbers).collect()
+            })
+        });
+        csv_text(&head, rows)
+    }
 }
 
 impl NamedStatistics {

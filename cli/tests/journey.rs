@@ -190,6 +190,84 @@ fn statistics_of_the_server_are_those_of_the_table() {
     assert!(cells.iter().all(|&count| count == 1 + 5 + 2 * 8), "{cells:?}");
 }
 
+/// Keys, table, computation and decryption of one job in one folder; the JSON values.
+fn values_of(folder: &Path, job: &str, encrypt: &str, decrypt: &str) -> Value {
+    let run = |line: &str| sudare_at(folder, line);
+    run(&format!("keygen --params auto --for {job} --out keys --force")).ok();
+    run(&format!("encrypt --public keys/public.key --data t.csv {encrypt} -o t.ct --force")).ok();
+    run("stats --evaluation-key keys/evaluation.key -i t.ct -o r.ct --force").ok();
+    run(&format!("decrypt --secret keys/secret.key -i r.ct {decrypt}")).ok();
+    run("decrypt --secret keys/secret.key -i r.ct -o r.csv --force").ok();
+    run(&format!("decrypt --secret keys/secret.key -i r.ct {decrypt} --json")).json()["values"]
+        .take()
+}
+
+#[test]
+fn owners_finish_models_tests_and_quantiles() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // y = 3 + 2 a but for a small disturbance; the group is where a is above 20.
+    let row = |i: i32| {
+        let y = f64::from(3 + 2 * i) + if i % 2 == 0 { 0.5 } else { -0.5 };
+        format!("{},{i},{y},{}\n", if i > 20 { 7 } else { -1 }, 1 + i % 3)
+    };
+    let rows: String = (1..=40).map(row).collect();
+    fs::write(folder.join("t.csv"), format!("g,a,y,w\n{rows}")).unwrap();
+    let close = |found: &Value, expected: f64| {
+        let found = found.as_f64().unwrap();
+        assert!((found - expected).abs() < 1e-3 * expected.abs().max(1.0), "{found} {expected}");
+    };
+
+    let options = "--regress y --weights w --t-test a,y";
+    let found = values_of(folder, "stats:40x4", "", options);
+    let fit = &found["least_squares"];
+    assert_eq!((&fit["target"], &fit["predictors"][1]), (&"y".into(), &"a".into()));
+    // Groups and weights explain little beside a.
+    assert!((fit["coefficients"][1].as_f64().unwrap() - 2.0).abs() < 0.05);
+    assert!(fit["r_squared"].as_f64().unwrap() > 0.999);
+    let weight = |i: i32| f64::from(1 + i % 3);
+    let total: f64 = (1..=40).map(weight).sum();
+    let weighted: f64 = (1..=40).map(|i| weight(i) * f64::from(i)).sum();
+    close(&found["weighted_mean"][1], weighted / total);
+    // The mean of a is 20.5, that of y twice this and 3.
+    close(&found["t_test"]["difference"], 20.5 - 44.0);
+
+    let found = values_of(folder, "groups:40x3x2", "--by g", "--t-test -1,7");
+    assert_eq!((&found["key"], &found["labels"][1]), (&"g".into(), &7.0.into()));
+    assert_eq!(found["count"], serde_json::json!([20, 20]));
+    close(&found["sum"][0][0], 210.0);
+    close(&found["mean"][1][0], 30.5);
+    // The variance of 20 whole numbers in a row is 35.
+    close(&found["variance"][1][0], 35.0);
+    close(&found["t_test"][0]["t"], -20.0 / 3.5f64.sqrt());
+    close(&found["t_test"][0]["degrees_of_freedom"], 38.0);
+    assert_eq!(fs::read_to_string(folder.join("r.csv")).unwrap().lines().count(), 7);
+
+    let found = values_of(folder, "histogram:40x4x4", "", "--quantiles 0.5");
+    assert_eq!(found["columns"][1], "a");
+    for count in found["histograms"][1]["counts"].as_array().unwrap() {
+        assert!((count.as_f64().unwrap() - 10.0).abs() < 0.5, "{count}");
+    }
+    let median = found["quantiles"][1][0].as_f64().unwrap();
+    assert!((median - 20.5).abs() < 1.0, "{median}");
+    assert_eq!(fs::read_to_string(folder.join("r.csv")).unwrap().lines().count(), 17);
+
+    let decrypt = |options: &str| {
+        sudare_at(folder, &format!("decrypt --secret keys/secret.key -i r.ct {options}"))
+    };
+    decrypt("--regress y").mistake(&["--regress", "histograms"]);
+    decrypt("--quantiles 2").mistake(&["quantile", "0 to 1"]);
+    let encrypt = |options: &str| {
+        let line = "encrypt --public keys/public.key --data t.csv -o t.ct --force";
+        sudare_at(folder, &format!("{line} {options}"))
+    };
+    encrypt("--by g").mistake(&["histogram:40x4x4", "--by"]);
+    sudare_at(folder, "keygen --params auto --for groups:40x3x5 --out keys --force").ok();
+    encrypt("").mistake(&["groups:40x3x5", "--by"]);
+    encrypt("--by h").mistake(&["\"h\"", "g, a, y, w"]);
+    encrypt("--by g").mistake(&["2 groups", "--for groups:40x3x2"]);
+}
+
 #[test]
 fn the_demo_runs_all_roles() {
     let fields = [

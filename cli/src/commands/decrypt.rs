@@ -2,13 +2,16 @@ use crate::{
     artefacts::{Content, Meta, Note, NoteScaling, Opened, Parts, Plan},
     error::{Error, Result},
     files,
-    model::{Model, ModelKind, NamedStatistics},
+    model::{Model, ModelKind, NamedGroups, NamedHistograms, NamedLeastSquares, NamedStatistics},
     output::{self, Output},
 };
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use sudare::ckks::{Decryptor, Encoder, Params, serial::Kind};
-use sudare_apps::note;
+use sudare_apps::{
+    note,
+    stats::{GroupStatistics, Histogram, Statistics, TTest},
+};
 
 /// Decrypt a result with the secret key
 ///
@@ -29,9 +32,131 @@ pub struct Args {
     /// output if left out
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    finish: Finish,
     /// Replace an existing file
     #[arg(long)]
     force: bool,
+}
+
+/// What to make of decrypted sums beyond what there is in any case.
+#[derive(Debug, Default, clap::Args)]
+struct Finish {
+    /// Of statistics: also the means weighted by this column
+    #[arg(long, value_name = "COL")]
+    weights: Option<String>,
+    /// Of statistics: also the linear model of this column on all others
+    #[arg(long, value_name = "COL")]
+    regress: Option<String>,
+    /// Also Welch's test: of two columns of statistics, or of each column between two groups
+    #[arg(long, value_name = "A,B", allow_hyphen_values = true)]
+    t_test: Option<String>,
+    /// Of histograms: which quantiles [default: 0.25,0.5,0.75]
+    #[arg(long, value_name = "P,P", value_delimiter = ',')]
+    quantiles: Vec<f64>,
+}
+
+impl Finish {
+    /// Refuses what a result of this kind has not: of the options named, all that are given.
+    fn expect_none(&self, kind: &str, options: &[&str]) -> Result<()> {
+        let given = [
+            ("--weights", self.weights.is_some()),
+            ("--regress", self.regress.is_some()),
+            ("--t-test", self.t_test.is_some()),
+            ("--quantiles", !self.quantiles.is_empty()),
+        ];
+        match given.iter().find(|(name, given)| *given && options.contains(name)) {
+            Some((name, _)) => {
+                Err(Error::Usage(format!("{name} cannot be had from {kind}: leave it out")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The two names of `--t-test`.
+    fn pair(&self) -> Result<Option<(&str, &str)>> {
+        let Some(text) = &self.t_test else { return Ok(None) };
+        let pair = text.split_once(',').filter(|(_, b)| !b.contains(','));
+        pair.map(Some).ok_or_else(|| {
+            Error::Usage(format!("--t-test {text}: two columns or groups are needed, as in A,B"))
+        })
+    }
+
+    fn statistics(&self, columns: Vec<String>, statistics: Statistics) -> Result<NamedStatistics> {
+        self.expect_none("statistics", &["--quantiles"])?;
+        let index = |name: &str| {
+            columns.iter().position(|column| column == name).ok_or_else(|| {
+                let columns = columns.join(", ");
+                Error::Usage(format!("there is no column {name:?}; the columns are {columns}"))
+            })
+        };
+        let weights = self.weights.as_deref().map(index).transpose()?;
+        let weighted_mean = weights.map(|j| statistics.weighted_mean(j)).transpose()?;
+        let target = self.regress.as_deref().map(index).transpose()?;
+        let fit = target.map(|j| statistics.least_squares(j)).transpose()?;
+        let t_test = match self.pair()? {
+            Some((a, b)) => {
+                let (a, b) = (statistics.sample(index(a)?)?, statistics.sample(index(b)?)?);
+                Some(TTest::welch(&a, &b)?)
+            }
+            None => None,
+        };
+        let least_squares = fit.map(|fit| NamedLeastSquares::new(fit, &columns));
+        let kind = "statistics";
+        Ok(NamedStatistics { kind, columns, statistics, weighted_mean, least_squares, t_test })
+    }
+
+    fn groups(
+        &self,
+        columns: Vec<String>,
+        (key, labels): (String, Vec<f64>),
+        statistics: GroupStatistics,
+    ) -> Result<NamedGroups> {
+        self.expect_none("sums by groups", &["--weights", "--regress", "--quantiles"])?;
+        let index = |name: &str| {
+            let label = name.trim().parse::<f64>().ok();
+            labels.iter().position(|&other| Some(other) == label).ok_or_else(|| {
+                let labels: Vec<String> = labels.iter().map(f64::to_string).collect();
+                Error::Usage(format!(
+                    "there is no group with {key} = {name}; there are {}",
+                    labels.join(", ")
+                ))
+            })
+        };
+        let t_test = match self.pair()? {
+            Some((a, b)) => {
+                let (a, b) = (index(a)?, index(b)?);
+                let test = |j| {
+                    let (a, b) = (statistics.sample(a, j)?, statistics.sample(b, j)?);
+                    Ok(TTest::welch(&a, &b).ok())
+                };
+                Some((0..columns.len()).map(test).collect::<Result<_>>()?)
+            }
+            None => None,
+        };
+        Ok(NamedGroups { kind: "groups", key, labels, columns, statistics, t_test })
+    }
+
+    fn histograms(
+        &self,
+        columns: Vec<String>,
+        rows: usize,
+        histograms: Vec<Histogram>,
+    ) -> Result<NamedHistograms> {
+        self.expect_none("histograms", &["--weights", "--regress", "--t-test"])?;
+        let probabilities = match &self.quantiles[..] {
+            [] => vec![0.25, 0.5, 0.75],
+            given => given.to_vec(),
+        };
+        let of_column = |histogram: &Histogram| {
+            let quantiles = probabilities.iter().map(|&p| histogram.quantile(p));
+            quantiles.collect::<core::result::Result<Vec<f64>, _>>()
+        };
+        let quantiles =
+            histograms.iter().map(of_column).collect::<core::result::Result<Vec<_>, _>>()?;
+        let kind = "histograms";
+        Ok(NamedHistograms { kind, rows, columns, histograms, probabilities, quantiles })
+    }
 }
 
 /// A decrypted result.
@@ -39,7 +164,9 @@ pub struct Args {
 #[serde(untagged)]
 enum Values {
     Model(Model),
-    Statistics(NamedStatistics),
+    Statistics(Box<NamedStatistics>),
+    Groups(NamedGroups),
+    Histograms(NamedHistograms),
 }
 
 #[derive(Serialize)]
@@ -66,7 +193,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let params = secret.params()?;
     let parts = input.ciphertexts(&params, meta.note)?;
     let decryptor = Decryptor::new(&params, secret.secret_key(&params)?)?;
-    let values = decrypt(&params, &decryptor, &meta, &parts, &args.input)?;
+    let values = decrypt(&params, &decryptor, &meta, &parts, args)?;
     let content = content.name();
     match &args.output {
         None => output.write(&Shown { content, values }, |shown| text(&shown.values)),
@@ -83,16 +210,16 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     }
 }
 
-/// The values in `parts`, the content of the file at `path`.
+/// The values in `parts`, the content of the input.
 fn decrypt(
     params: &Params,
     decryptor: &Decryptor,
     meta: &Meta,
     parts: &Parts,
-    path: &Path,
+    args: &Args,
 ) -> Result<Values> {
     let malformed = |problem: &str| Error::Parse {
-        path: path.into(),
+        path: args.input.clone(),
         what: "result",
         problem: format!("{problem}; compute it again from an undamaged encrypted table"),
     };
@@ -105,8 +232,14 @@ fn decrypt(
         .iter()
         .map(|item| encoder.decode_real(&decryptor.decrypt(item)?))
         .collect::<sudare::Result<Vec<_>>>()?;
+    let check_columns = |features: usize| match note.columns.len() == features {
+        true => Ok(()),
+        false => Err(malformed("its note is of another table")),
+    };
     match (meta.job.plan(params)?, note.scaling) {
         (Plan::Train(plan), NoteScaling::Train { target, divisors }) => {
+            let all = ["--weights", "--regress", "--t-test", "--quantiles"];
+            args.finish.expect_none("a model", &all)?;
             let [slots] = &slots[..] else {
                 return Err(malformed("a model is one ciphertext"));
             };
@@ -128,14 +261,23 @@ fn decrypt(
             }))
         }
         (Plan::Stats(plan), NoteScaling::Stats(scaling)) => {
-            if note.columns.len() != plan.job().features {
+            check_columns(plan.job().features)?;
+            let statistics = plan.decode(&slots, &scaling)?;
+            let named = args.finish.statistics(note.columns, statistics)?;
+            Ok(Values::Statistics(Box::new(named)))
+        }
+        (Plan::Groups(plan), NoteScaling::Groups { scaling, key, labels }) => {
+            check_columns(plan.job().features)?;
+            if labels.len() != plan.job().groups {
                 return Err(malformed("its note is of another table"));
             }
-            Ok(Values::Statistics(NamedStatistics {
-                kind: "statistics",
-                columns: note.columns,
-                statistics: plan.decode(&slots, &scaling)?,
-            }))
+            let statistics = plan.decode(&slots, &scaling)?;
+            Ok(Values::Groups(args.finish.groups(note.columns, (key, labels), statistics)?))
+        }
+        (Plan::Histogram(plan), NoteScaling::Stats(scaling)) => {
+            check_columns(plan.job().features)?;
+            let (rows, histograms) = (plan.job().rows, plan.decode(&slots, &scaling)?);
+            Ok(Values::Histograms(args.finish.histograms(note.columns, rows, histograms)?))
         }
         _ => Err(malformed("its note is of another computation")),
     }
@@ -151,6 +293,8 @@ impl Values {
         match self {
             Self::Model(model) => model.to_csv(),
             Self::Statistics(statistics) => statistics.to_csv(),
+            Self::Groups(groups) => groups.to_csv(),
+            Self::Histograms(histograms) => histograms.to_csv(),
         }
     }
 }
@@ -183,8 +327,76 @@ fn text(values: &Values) -> String {
                     core::iter::once(name.clone()).chain(cells).collect()
                 })
                 .collect();
-            output::table(&["column", "mean", "std dev", "skewness", "kurtosis"], &rows)
-                + "Covariances and correlations: -o FILE, or --json.\n"
+            let mut text =
+                output::table(&["column", "mean", "std dev", "skewness", "kurtosis"], &rows);
+            if let Some(means) = &named.weighted_mean {
+                let rows = named.columns.iter().zip(means);
+                let rows: Vec<Vec<String>> =
+                    rows.map(|(c, m)| vec![c.clone(), number(m)]).collect();
+                text += &output::table(&["column", "weighted mean"], &rows);
+            }
+            if let Some(fit) = &named.least_squares {
+                let mut rows = vec![vec!["(intercept)".into(), number(&fit.intercept)]];
+                let of_columns = fit.predictors.iter().zip(&fit.coefficients);
+                let errors = fit.standard_errors.iter().zip(&fit.p_values);
+                rows.extend(of_columns.zip(errors).map(|((column, c), (error, p))| {
+                    vec![column.clone(), number(c), number(error), number(p)]
+                }));
+                rows[0].resize(4, String::new());
+                text += &format!("{}: R squared {:.6}\n", fit.target, fit.r_squared);
+                text += &output::table(&["column", "coefficient", "std error", "p"], &rows);
+            }
+            if let Some(test) = &named.t_test {
+                text += &t_test(test);
+            }
+            text + "Covariances and correlations: -o FILE, or --json.\n"
+        }
+        Values::Groups(named) => {
+            let s = &named.statistics;
+            let mut rows = Vec::new();
+            for (group, label) in named.labels.iter().enumerate() {
+                for (j, column) in named.columns.iter().enumerate() {
+                    let spread = s.variance[group][j].sqrt();
+                    rows.push(vec![
+                        label.to_string(),
+                        column.clone(),
+                        s.count[group].to_string(),
+                        number(&s.sum[group][j]),
+                        number(&s.mean[group][j]),
+                        number(&spread),
+                    ]);
+                }
+            }
+            let head = [&named.key, "column", "count", "sum", "mean", "std dev"];
+            let mut text = output::table(&head, &rows);
+            for (column, test) in named.columns.iter().zip(named.t_test.iter().flatten()) {
+                let test = test.as_ref().map_or_else(|| "no test\n".into(), t_test);
+                text += &format!("{column}: {test}");
+            }
+            text
+        }
+        Values::Histograms(named) => {
+            let mut text = String::new();
+            let each = named.columns.iter().zip(&named.histograms).zip(&named.quantiles);
+            for ((column, histogram), quantiles) in each {
+                let bins = histogram.edges.windows(2).zip(&histogram.counts);
+                let rows: Vec<Vec<String>> = bins
+                    .map(|(e, count)| vec![number(&e[0]), number(&e[1]), format!("{count:.1}")])
+                    .collect();
+                text += &output::table(&[column, "to", "count"], &rows);
+                let quantiles = named.probabilities.iter().zip(quantiles);
+                let list: Vec<String> =
+                    quantiles.map(|(p, x)| format!("{p}: {}", number(x))).collect();
+                text += &format!("quantiles {}\n", list.join(", "));
+            }
+            text
         }
     }
+}
+
+fn t_test(test: &TTest) -> String {
+    let TTest { t, degrees_of_freedom, p_value, difference, .. } = test;
+    format!(
+        "difference {difference:.6}, t = {t:.4}, {degrees_of_freedom:.2} degrees of freedom, p = {p_value:.4e}\n"
+    )
 }

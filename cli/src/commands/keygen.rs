@@ -35,8 +35,8 @@ pub struct Args {
     /// Parameter set, or auto for the smallest secure ring for the job
     #[arg(long, value_name = "NAME|auto")]
     params: String,
-    /// The job: train:ROWSxFEATURES or stats:ROWSxFEATURES, where the target does not count, or
-    /// bootstrap
+    /// The job: train:ROWSxFEATURES or stats:ROWSxFEATURES, where the target does not count,
+    /// groups:ROWSxFEATURESxGROUPS, histogram:ROWSxFEATURESxBINS, or bootstrap
     #[arg(long = "for", value_name = "JOB")]
     purpose: Purpose,
     #[command(flatten)]
@@ -120,6 +120,12 @@ pub fn job(purpose: Purpose, training: &Training) -> Result<Job> {
             Job::Train(logreg::Job { rows, features, spec: training.spec()? })
         }
         Purpose::Stats { rows, features } => Job::Stats(stats::Job { rows, features }),
+        Purpose::Groups { rows, features, groups } => {
+            Job::Groups(stats::GroupJob { rows, features, groups })
+        }
+        Purpose::Histogram { rows, features, bins } => {
+            Job::Histogram(stats::HistogramJob { rows, features, bins })
+        }
         Purpose::Bootstrap => Job::Bootstrap,
     })
 }

@@ -1,6 +1,6 @@
 use super::server;
 use crate::{
-    artefacts::{Content, Job, Meta, Plan},
+    artefacts::{Content, Meta, Plan},
     error::{Error, Result},
     machine,
     output::{self, Output},
@@ -11,8 +11,9 @@ use std::{path::PathBuf, time::Instant};
 
 /// Compute statistics of the columns of an encrypted table
 ///
-/// Mean, variance, standard deviation, skewness, kurtosis, covariance and correlation;
-/// the owner reads them with `sudare decrypt`.
+/// Those that its keys are for: moments, covariances and correlations (stats), sums by
+/// groups of rows (groups), or counts in bins (histogram). The owner reads them with
+/// `sudare decrypt`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: sudare stats --evaluation-key evaluation.key -i table.ct -o statistics.ct"
@@ -36,23 +37,34 @@ struct Report {
 pub fn run(args: &Args, output: Output) -> Result<()> {
     let (server, file) = server::Session::open(&args.files)?;
     let job = server.meta.job;
-    let Plan::Stats(plan) = &server.plan else {
-        return Err(Error::Usage(format!(
-            "{} was encrypted for {job}: use `sudare train`, or make keys with --for stats:…",
-            args.files.input.display()
-        )));
-    };
     let start = Instant::now();
-    let results = {
-        let progress = Progress::new("Computing", plan.outputs());
-        let table = server.table.read(0..server.table.count())?;
-        plan.run(&server.evaluator, &table, |done| progress.set(done))?
+    let (evaluator, table) = (&server.evaluator, server.table.read(0..server.table.count())?);
+    let computing = |outputs| Progress::new("Computing", outputs);
+    let results = match &server.plan {
+        Plan::Stats(plan) => {
+            let progress = computing(plan.outputs());
+            plan.run(evaluator, &table, |done| progress.set(done))?
+        }
+        Plan::Groups(plan) => {
+            let progress = computing(plan.outputs());
+            plan.run(evaluator, &table, |done| progress.set(done))?
+        }
+        Plan::Histogram(plan) => {
+            let progress = computing(plan.outputs());
+            plan.run(evaluator, &table, |done| progress.set(done))?
+        }
+        Plan::Train(_) => {
+            return Err(Error::Usage(format!(
+                "{} was encrypted for {job}: use `sudare train`, or make keys with --for stats:…",
+                args.files.input.display()
+            )));
+        }
     };
     let seconds = start.elapsed().as_secs_f64();
-    let meta = Meta { note: server.meta.note, ..Meta::of(Job::Stats(plan.job())) };
+    let meta = Meta { note: server.meta.note, ..Meta::of(job) };
     let ciphertexts = results.len();
     let bytes = server.write_result(file, results, &meta, Content::Statistics)?;
-    let (rows, features) = (plan.job().rows, plan.job().features);
+    let (rows, features) = job.shape()?;
     let path = args.files.output.clone();
     let peak_rss_bytes = machine::peak_rss_bytes();
     let report = Report { rows, features, ciphertexts, bytes, seconds, peak_rss_bytes, path };

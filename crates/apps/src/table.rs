@@ -1152,6 +1152,23 @@ mod tests {
     }
 
     #[test]
+    fn columns_can_be_taken_out() {
+        let names = ["a", "b", "c"].map(String::from).to_vec();
+        let values = vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+        let table = Table::new(names, values, Some(("y".into(), vec![true, false]))).unwrap();
+        let (rest, taken) = table.without("b").unwrap();
+        assert_eq!(
+            (rest.columns(), rest.values()),
+            (&["a".into(), "c".into()][..], &[1.0, 3.0, 4.0, 6.0][..])
+        );
+        assert_eq!((taken, rest.target()), (vec![2.0, 5.0], Some("y")));
+        let unknown = table.without("y").unwrap_err();
+        assert!(matches!(unknown, TableError::UnknownColumn { .. }), "{unknown}");
+        let (alone, _) = rest.without("a").unwrap();
+        assert_eq!(alone.without("c"), Err(TableError::Empty { rows: 2, features: 0 }));
+    }
+
+    #[test]
     fn scaling_survives_serialisation_and_refuses_bad_divisors() {
         let scaling = Scaling::from_divisors(vec![0.1, 45.0, 3e-5]).unwrap();
         let text = serde_json::to_string(&scaling).unwrap();
