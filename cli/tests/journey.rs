@@ -26,6 +26,30 @@ fn hand_over(owner: &Path, server: &Path) {
     fs::copy(owner.join("table.ct"), server.join("table.ct")).unwrap();
 }
 
+/// What others may see of a model has the digits asked for, and no more.
+#[test]
+fn a_model_is_shared_to_the_bits_that_its_keys_were_made_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    fs::copy(LBW, at.join("lbw.csv")).unwrap();
+    let line = "keygen --params auto --for train:189x9 --share 10 --out keys --json";
+    assert!(sudare_at(at, line).json()["security_bits"].as_f64().unwrap() >= 128.0);
+    sudare_at(at, "encrypt --public keys/public.key --data lbw.csv --target y -o t.ct").ok();
+    sudare_at(at, "train --evaluation-key keys/evaluation.key -i t.ct -o m.ct").ok();
+    let decrypt = "decrypt --secret keys/secret.key -i m.ct --json";
+    let own = numbers(&sudare_at(at, decrypt).json()["values"]["weights"]);
+    let share = |bits| sudare_at(at, &format!("{decrypt} --share {bits}"));
+    let [first, second] = [(); 2].map(|()| numbers(&share(10).json()["values"]["weights"]));
+    for shown in [&first, &second] {
+        for (shown, own) in shown.iter().zip(&own) {
+            assert!((shown - own).abs() <= 1.0 / 1024.0, "{shown} for {own}");
+            assert_eq!((shown * 1024.0).fract(), 0.0);
+        }
+    }
+    share(11).mistake(&["to be shared to 10 bits", "keygen", "--share 11"]);
+    share(13).mistake(&["1..=12"]);
+}
+
 #[test]
 fn a_model_trained_by_the_server_is_that_of_training_in_the_clear() {
     let (owner, server) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -1,4 +1,5 @@
 use crate::{
+    args::whole,
     artefacts::{Content, Meta, Note, NoteScaling, Opened, Parts, Plan},
     error::{Error, Result},
     files,
@@ -9,6 +10,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use sudare::ckks::{Decryptor, Encoder, Params, serial::Kind};
 use sudare_apps::{
+    logreg::{TrainPlan, TrainSpec},
     note,
     stats::{GroupStatistics, Histogram, Statistics, TTest},
 };
@@ -16,11 +18,11 @@ use sudare_apps::{
 /// Decrypt a result with the secret key
 ///
 /// The values are exact to the precision of the computation and meant for the owner of
-/// the key alone: their last bits tell about the key. Round what you pass on.
+/// the key alone: their last bits tell about the key. What others may see is made with --share.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example: sudare decrypt --secret keys/secret.key -i model.ct -o model.json"
-)]
+#[command(after_help = "Examples:\n  \
+    sudare decrypt --secret keys/secret.key -i model.ct -o model.json\n  \
+    sudare decrypt --secret keys/secret.key -i model.ct --share 10 -o shared.json")]
 pub struct Args {
     /// Secret key
     #[arg(long, value_name = "FILE")]
@@ -54,6 +56,10 @@ struct Finish {
     /// Of histograms: which quantiles [default: 0.25,0.5,0.75]
     #[arg(long, value_name = "P,P", value_delimiter = ',')]
     quantiles: Vec<f64>,
+    /// Of a model whose keys were made with --share: weights that others than the owner of the
+    /// key may see, to so many bits after the point, with noise that hides their errors
+    #[arg(long, value_name = "BITS", value_parser = whole(1..=TrainSpec::MAX_SHARED_BITS))]
+    share: Option<u32>,
 }
 
 impl Finish {
@@ -64,6 +70,7 @@ impl Finish {
             ("--regress", self.regress.is_some()),
             ("--t-test", self.t_test.is_some()),
             ("--quantiles", !self.quantiles.is_empty()),
+            ("--share", self.share.is_some()),
         ];
         match given.iter().find(|(name, given)| *given && options.contains(name)) {
             Some((name, _)) => {
@@ -83,7 +90,7 @@ impl Finish {
     }
 
     fn statistics(&self, columns: Vec<String>, statistics: Statistics) -> Result<NamedStatistics> {
-        self.expect_none("statistics", &["--quantiles"])?;
+        self.expect_none("statistics", &["--quantiles", "--share"])?;
         let index = |name: &str| {
             columns.iter().position(|column| column == name).ok_or_else(|| {
                 let columns = columns.join(", ");
@@ -112,7 +119,7 @@ impl Finish {
         (key, labels): (String, Vec<f64>),
         statistics: GroupStatistics,
     ) -> Result<NamedGroups> {
-        self.expect_none("sums by groups", &["--weights", "--regress", "--quantiles"])?;
+        self.expect_none("sums by groups", &["--weights", "--regress", "--quantiles", "--share"])?;
         let index = |name: &str| {
             let label = name.trim().parse::<f64>().ok();
             labels.iter().position(|&other| Some(other) == label).ok_or_else(|| {
@@ -143,7 +150,7 @@ impl Finish {
         rows: usize,
         histograms: Vec<Histogram>,
     ) -> Result<NamedHistograms> {
-        self.expect_none("histograms", &["--weights", "--regress", "--t-test"])?;
+        self.expect_none("histograms", &["--weights", "--regress", "--t-test", "--share"])?;
         let probabilities = match &self.quantiles[..] {
             [] => vec![0.25, 0.5, 0.75],
             given => given.to_vec(),
@@ -243,12 +250,15 @@ fn decrypt(
             let [slots] = &slots[..] else {
                 return Err(malformed("a model is one ciphertext"));
             };
-            let (weights, features) = (plan.decode(slots), plan.job().features);
+            let (mut weights, features) = (plan.decode(slots), plan.job().features);
             if weights.len() != features + 1 {
                 return Err(malformed("its ciphertext has fewer slots than a model"));
             }
             if note.columns.len() != features || divisors.features() != features {
                 return Err(malformed("its note is of another table"));
+            }
+            if let Some(bits) = args.finish.share {
+                weights = share(&plan, &weights, bits)?;
             }
             Ok(Values::Model(Model {
                 kind: ModelKind::LogisticRegression,
@@ -280,6 +290,20 @@ fn decrypt(
             Ok(Values::Histograms(args.finish.histograms(note.columns, rows, histograms)?))
         }
         _ => Err(malformed("its note is of another computation")),
+    }
+}
+
+fn share(plan: &TrainPlan, weights: &[f64], bits: u32) -> Result<Vec<f64>> {
+    let planned = plan.job().spec.shared_bits;
+    match planned {
+        Some(planned) if planned >= bits => Ok(plan.share(weights, bits)?),
+        _ => Err(Error::Usage(format!(
+            "--share {bits}: the weights were computed {}: make keys with --share {bits} and train \
+             again",
+            planned.map_or("for the owner of the key alone".into(), |planned| format!(
+                "to be shared to {planned} bits"
+            ))
+        ))),
     }
 }
 
