@@ -242,26 +242,35 @@ impl<E: Ops> Array<E> {
         blocks: Vec<E::Ct>,
         padding_is_zero: bool,
     ) -> Result<Self> {
+        Self::checked(layout, blocks, padding_is_zero, |block| {
+            (evaluator.level(block), evaluator.scale(block), evaluator.log_slots(block))
+        })
+    }
+
+    /// With level, scale and `log2` of the slots of each block.
+    fn checked(
+        layout: Layout,
+        blocks: Vec<E::Ct>,
+        padding_is_zero: bool,
+        facts: impl Fn(&E::Ct) -> (Level, Scale, u32),
+    ) -> Result<Self> {
         let differs =
             |what, found: String, needed: String| Err(ArrayError::Blocks { what, found, needed });
         let Some(first) = blocks.first().filter(|_| blocks.len() == layout.blocks()) else {
             let (found, needed) = (blocks.len().to_string(), layout.blocks().to_string());
             return differs("number of blocks", found, needed);
         };
-        let (level, scale) = (evaluator.level(first), evaluator.scale(first));
-        for block in &blocks {
-            let found = evaluator.log_slots(block);
-            if found != layout.log_slots() {
+        let (level, scale, _) = facts(first);
+        for (found_level, found_scale, log_slots) in blocks.iter().map(&facts) {
+            if log_slots != layout.log_slots() {
                 let needed = format!("2^{}", layout.log_slots());
-                return differs("slots of a block", format!("2^{found}"), needed);
+                return differs("slots of a block", format!("2^{log_slots}"), needed);
             }
-            let found = evaluator.level(block);
-            if found != level {
-                return differs("level of a block", found.to_string(), level.to_string());
+            if found_level != level {
+                return differs("level of a block", found_level.to_string(), level.to_string());
             }
-            let found = evaluator.scale(block);
-            if !found.matches(scale) {
-                return differs("scale of a block", found.to_string(), scale.to_string());
+            if !found_scale.matches(scale) {
+                return differs("scale of a block", found_scale.to_string(), scale.to_string());
             }
         }
         let blocks = blocks.into_iter().map(Arc::new).collect();
@@ -311,6 +320,20 @@ impl<E: Ops> Array<E> {
 }
 
 impl Array<sudare::ckks::Evaluator> {
+    /// As [`Array::from_parts`], for whoever has no evaluator.
+    ///
+    /// # Errors
+    /// As [`Array::from_parts`].
+    pub fn from_ciphertexts(
+        layout: Layout,
+        blocks: Vec<sudare::ckks::Ciphertext>,
+        padding_is_zero: bool,
+    ) -> Result<Self> {
+        Self::checked(layout, blocks, padding_is_zero, |block| {
+            (block.level(), block.scale(), block.slots().ilog2())
+        })
+    }
+
     /// Bytes of memory that the blocks take.
     #[must_use]
     pub fn nbytes(&self) -> u64 {

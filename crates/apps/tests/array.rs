@@ -550,6 +550,15 @@ fn products_of_matrices_over_several_blocks() {
             _ => vec![0..7, 0..13],
         })
     };
+    // Few rows or columns of long sums.
+    let long = Case::Matmul;
+    check(6, &long, &[Nd::random(&[3, 100], 1), Nd::random(&[100, 5], 2)]);
+    let square = Case::Transpose(vec![1, 0]).then(Case::Matmul);
+    for shape in [[100, 3], [3, 100]] {
+        check(6, &square, &[Nd::random(&shape, 1), Nd::random(&shape, 2)]);
+    }
+    let turned = Case::Transpose(vec![1, 0]).then(Case::Matmul).then(Case::Transpose(vec![1, 0]));
+    check(6, &turned, &[Nd::random(&[90, 6], 1), Nd::random(&[90, 2], 2)]);
     for (a, b) in [([40, 3], [3, 40]), ([3, 40], [40, 3]), ([40, 33], [33, 5])] {
         check(6, &Case::Matmul, &[Nd::random(&a, 1), Nd::random(&b, 2)]);
     }
@@ -923,6 +932,14 @@ fn planned_programs_run_with_what_was_planned() {
     assert_eq!(result.nbytes(), planned.outputs[0].bytes);
     let found = array::decrypt(&s.decryptor, &params, &result).unwrap();
     assert_near(&found, &program.expected(&inputs), 1e-6, &program);
+
+    // From its parts, as after reading a file.
+    let blocks: Vec<_> = result.blocks().iter().map(|block| (**block).clone()).collect();
+    let again = Array::from_ciphertexts(result.layout().clone(), blocks.clone(), false).unwrap();
+    assert_eq!(array::decrypt(&s.decryptor, &params, &again).unwrap(), found);
+    let other = Layout::new(&[2], 1).unwrap();
+    let error = Array::from_ciphertexts(other, blocks, false).unwrap_err();
+    assert!(matches!(error, ArrayError::Blocks { what: "slots of a block", .. }), "{error}");
 }
 
 #[test]

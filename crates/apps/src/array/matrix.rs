@@ -17,6 +17,9 @@ const OP: &str = "matrix product";
 /// relinearised, and as many copies of an operand are in memory.
 const SPREAD: usize = 8;
 
+/// How many indices that are summed are worth a level.
+const MANY: usize = 4;
+
 /// Blocks of a result along an axis, and for each all others in order.
 type Stacks<E> = Vec<Vec<Arc<<E as Ops>::Ct>>>;
 
@@ -30,7 +33,7 @@ type Stacks<E> = Vec<Vec<Arc<<E as Ops>::Ct>>>;
 /// | with a plain matrix of few columns, column by column; with a plain vector | 2, for a vector 1 if it sums leading axes |
 /// | of an encrypted matrix and a vector | 2, or 1 if it sums leading axes |
 /// | of two encrypted matrices, a sum of products of columns and rows | 2 |
-/// | of two whose fields make that impossible, as `transpose(x) @ x` | 3 |
+/// | of two whose fields make that impossible, as `transpose(x) @ x`, or costly | 3 |
 impl<E: Ops> Engine<'_, E> {
     /// `a @ w`: over the last axis of `a`, and the first of `w`, which has one or two.
     ///
@@ -78,6 +81,7 @@ impl<E: Ops> Engine<'_, E> {
             shape[axis] = count;
             PlainArray::new(&shape, (0..count).map(|j| weight(j, i)).collect())
         };
+        // A level less is worth twice the work.
         match columns {
             None => self.sum(&self.mul_plain(a, &column(0))?, Some(&[axis]), false),
             Some(1) => self.sum(&self.mul_plain(a, &column(0))?, Some(&[axis]), true),
@@ -88,7 +92,8 @@ impl<E: Ops> Engine<'_, E> {
             }
             Some(columns) => {
                 let matrix = Matrix::new(a.layout(), axis, columns, self.log_slots_max());
-                let by_diagonals = matrix.diagonals_cost(self.uses_power_rotations());
+                let sharing = matrix.target.blocks() / matrix.target.grid(axis);
+                let by_diagonals = matrix.diagonals_cost(sharing, self.uses_power_rotations());
                 match by_diagonals.is_some_and(|cost| cost <= 2.0 * matrix.columns_cost()) {
                     true => self.product_by_diagonals(a, &matrix, weight),
                     false => self.product_by_columns(a, &matrix, column),
@@ -244,14 +249,23 @@ impl<E: Ops> Engine<'_, E> {
         Ok(product.with_layout(layout))
     }
 
+    /// Index by index of the axis that is summed, or row by row or column by column of the result,
+    /// which takes a level more.
     fn product_of_two(&self, a: &Array<E>, b: &Array<E>) -> Result<Array<E>> {
         let (rows, columns) = (a.layout().tile(0), b.layout().tile(1));
-        if !rows.overlaps(columns) {
-            return self.product_by_outer(a, b);
+        let by_outer = !rows.overlaps(columns);
+        let by_inner = a.layout().tile(1) == b.layout().tile(0);
+        let count = a.shape()[1];
+        let fewest = a.shape()[0].min(b.shape()[1]);
+        if by_inner && (!by_outer || MANY * fewest < count) {
+            if a.shape()[0] == fewest {
+                return self.product_by_inner(a, b);
+            }
+            let [left, right] = [self.transpose(b, None)?, self.transpose(a, None)?];
+            return self.transpose(&self.product_by_inner(&left, &right)?, None);
         }
-        let (across, down) = (a.layout().tile(1), b.layout().tile(0));
-        if across == down {
-            return self.product_by_inner(a, b);
+        if by_outer {
+            return self.product_by_outer(a, b);
         }
         // Columns of the result above its rows.
         let (shape, most) = (b.shape(), self.log_slots_max());
@@ -432,16 +446,20 @@ impl Matrix {
         (rows + columns - 1).min(self.target.slots() / self.field.stride())
     }
 
-    /// Key switches that the diagonals cost, about; none if there are too many.
-    fn diagonals_cost(&self, power_rotations: bool) -> Option<f64> {
+    /// Key switches that the diagonals cost a block, about, of so many with the same matrix; none if
+    /// there are too many.
+    fn diagonals_cost(&self, sharing: usize, power_rotations: bool) -> Option<f64> {
         let count = self.diagonals_count();
         check_diagonals(OP, count, self.target.slots()).ok()?;
         let diagonals = count as f64;
         Some(match power_rotations {
             // A rotation by the sum of a third as many powers of two as there are.
             true => diagonals * (1.0 + f64::from(self.field.log) / 3.0),
-            // Baby and giant steps; encoding and multiplying costs an eighth of a key switch.
-            false => 2.0 * (3.0 * diagonals).sqrt() + diagonals / 8.0,
+            // Baby and giant steps, products, and weights that are encoded once.
+            false => {
+                let encoded = diagonals / (2.0 * sharing as f64);
+                2.0 * (3.0 * diagonals).sqrt() + diagonals / 16.0 + encoded
+            }
         })
     }
 
