@@ -1,10 +1,11 @@
 //! Operations on encrypted arrays against those on plain ones, in simulation and encrypted.
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
+#![expect(clippy::single_range_in_vec_init, reason = "slices of one axis")]
 
 #[path = "../../sudare/tests/session/mod.rs"]
 mod session;
 
-use core::ops::Range;
+use core::{ops::Range, slice::from_ref};
 use proptest::prelude::*;
 use session::Session;
 use sudare::{
@@ -301,7 +302,7 @@ fn simulate(
             array::simulate_encryption(e.slots(), params, &layout, &x.plain(), top).unwrap()
         })
         .collect();
-    let result = case.run(&engine, &arrays).unwrap_or_else(|error| panic!("{case:?}: {error}"));
+    let result = case.run(&engine, &arrays).map_err(|error| format!("{case:?}: {error}")).unwrap();
     assert!(result.scale().matches(params.scale_at(result.level())), "{case:?}");
     assert_eq!(engine.counts().lowest_level, result.level(), "{case:?}");
     if result.padding_is_zero() {
@@ -342,7 +343,7 @@ fn check_encrypted(case: &Case, inputs: &[Nd], power_rotations: bool) {
             array::encrypt(&s.encryptor, &params, &layout, &x.plain(), params.top()).unwrap()
         })
         .collect();
-    let result = case.run(&engine, &arrays).unwrap_or_else(|error| panic!("{case:?}: {error}"));
+    let result = case.run(&engine, &arrays).map_err(|error| format!("{case:?}: {error}")).unwrap();
     assert_eq!((result.layout(), result.level()), (simulated.layout(), simulated.level()));
     assert_eq!(result.padding_is_zero(), simulated.padding_is_zero());
     let found = array::decrypt(&s.decryptor, &params, &result).unwrap();
@@ -387,7 +388,7 @@ proptest! {
         let (a, b) = if swap { (b, a) } else { (a, b) };
         let (a, b) = (Nd::random(&a, salt), Nd::random(&b, !salt));
         for case in [Case::AddPlain(b.clone()), Case::SubPlain(b.clone()), Case::MulPlain(b)] {
-            check(6, &case, &[a.clone()]);
+            check(6, &case, from_ref(&a));
         }
     }
 
@@ -442,7 +443,7 @@ proptest! {
             false => (-1.0..1.0, Nd::random(&shape, salt)),
         };
         let p = Polynomial::chebyshev(|x| (0.3 * x + 0.1).exp(), interval, 7).unwrap();
-        check(6, &Case::Polynomial(p.clone()), &[a.clone()]);
+        check(6, &Case::Polynomial(p.clone()), from_ref(&a));
         let other = Nd::random(&vec![1; shape.len()], salt);
         let dirty = Case::Add.then(Case::MulScalar(0.5)).then(Case::Polynomial(p));
         let b = if positive { a.map(|x| x * 0.5 + 1.0) } else { a };
@@ -489,13 +490,13 @@ proptest! {
         let left = |rows: &[usize]| Nd::random(&[rows, &[count]].concat(), salt);
         let a = Nd::random(&[&leading[..], &[rows, count]].concat(), !salt);
         for w in [right(&[columns]), right(&[])] {
-            check(6, &Case::MatmulPlain(w.clone()), &[a.clone()]);
+            check(6, &Case::MatmulPlain(w.clone()), from_ref(&a));
             check(6, &Case::MatmulPlain(w.clone()), &[Nd::random(&[count], !salt)]);
             check(6, &Case::Add.then(Case::MatmulPlain(w)), &dirty(&a, salt));
         }
         let b = Nd::random(&[&leading[..], &[count, rows]].concat(), !salt);
         for w in [left(&[columns]), left(&[])] {
-            check(6, &Case::RmatmulPlain(w.clone()), &[b.clone()]);
+            check(6, &Case::RmatmulPlain(w.clone()), from_ref(&b));
             check(6, &Case::RmatmulPlain(w.clone()), &[Nd::random(&[count], !salt)]);
             check(6, &Case::Add.then(Case::RmatmulPlain(w)), &dirty(&b, salt));
         }
@@ -531,12 +532,12 @@ proptest! {
         };
         let ranges: Vec<_> = shape.iter().zip(&ends).map(range).collect();
         let case = Case::Slice(ranges.clone());
-        check(6, &case, &[a.clone()]);
+        check(6, &case, from_ref(&a));
         check(6, &Case::Add.then(case.clone()), &dirty(&a, salt));
         let all: Vec<usize> = (0..shape.len()).collect();
-        check(6, &case.clone().then(Case::Sum(all.clone(), false)), &[a.clone()]);
-        check(6, &case.clone().then(Case::Mean(all.into_iter().skip(1).collect(), true)), &[a.clone()]);
-        let same = Nd::random(&case.expected(&[a.clone()]).shape, !salt);
+        check(6, &case.clone().then(Case::Sum(all.clone(), false)), from_ref(&a));
+        check(6, &case.clone().then(Case::Mean(all.into_iter().skip(1).collect(), true)), from_ref(&a));
+        let same = Nd::random(&case.expected(from_ref(&a)).shape, !salt);
         check(6, &case.then(Case::Mul), &[a, same]);
     }
 }
@@ -572,7 +573,7 @@ fn products_of_matrices_over_several_blocks() {
 fn levels_are_those_stated() {
     let spent = |case: &Case, inputs: &[Nd]| 9 - check(6, case, inputs).level().0;
     let (a, row) = (Nd::random(&[5, 3], 1), Nd::random(&[3], 2));
-    let one = |case: Case| spent(&case, &[a.clone()]);
+    let one = |case: Case| spent(&case, from_ref(&a));
     assert_eq!(spent(&Case::Add, &[a.clone(), row.clone()]), 0);
     assert_eq!(spent(&Case::Mul, &[a.clone(), row.clone()]), 1);
     assert_eq!(one(Case::Power(5)), 3);
@@ -603,7 +604,7 @@ fn levels_are_those_stated() {
     assert_eq!(spent(&Case::Slice(vec![1..70]), &[Nd::random(&[70], 3)]), 1);
     // Wide arrays: one tile of the last axis is the block.
     let wide = Nd::random(&[2, 3, 100], 3);
-    assert_eq!(spent(&Case::Sum(vec![2], false), &[wide.clone()]), 0);
+    assert_eq!(spent(&Case::Sum(vec![2], false), from_ref(&wide)), 0);
     assert_eq!(spent(&Case::Sum(vec![0], false), &[wide]), 0);
 }
 

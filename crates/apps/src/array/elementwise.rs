@@ -49,7 +49,7 @@ fn is_zero_beyond<E: Ops>(own: &Array<E>, axis: usize) -> bool {
 /// | sum, difference, negation, product with a whole number | 0 |
 /// | product, square, product with other plain numbers | 1 |
 /// | power `n` | `ceil(log2(n))` |
-/// | polynomial | its depth, see [`Polynomial::plan`] |
+/// | polynomial | its depth, see [`Polynomial::plan`], and one if padding is not zero |
 impl<E: Ops> Engine<'_, E> {
     /// `a + b`.
     ///
@@ -135,7 +135,7 @@ impl<E: Ops> Engine<'_, E> {
     pub fn add_scalar(&self, a: &Array<E>, c: f64) -> Result<Array<E>> {
         const OP: &str = "add";
         check_scalar(OP, c)?;
-        self.add_where_not_padding(&self.ready(OP, a, 0)?, c)
+        self.add_by_slot(&self.ready(OP, a, 0)?, c, 0.0)
     }
 
     /// `c a`: without a level for a whole `c` of at most `2^31`.
@@ -233,7 +233,7 @@ impl<E: Ops> Engine<'_, E> {
             false => interval.start / 2.0 + interval.end / 2.0,
         };
         if a.layout().is_padded() && inside != 0.0 {
-            a = self.add_in_padding(&a, inside)?;
+            a = self.add_by_slot(&a, 0.0, inside)?;
         }
         let mut blocks = Vec::with_capacity(a.blocks().len());
         for part in a.blocks().chunks(TOGETHER) {
@@ -242,12 +242,14 @@ impl<E: Ops> Engine<'_, E> {
         }
         let result = self.array(a.layout().clone(), plan.output_level(), blocks, true);
         match p.evaluate(inside) {
-            value if a.layout().is_padded() && value != 0.0 => self.add_in_padding(&result, -value),
+            value if a.layout().is_padded() && value != 0.0 => {
+                self.add_by_slot(&result, 0.0, -value)
+            }
             _ => Ok(result),
         }
     }
 
-    /// The array, bootstrapped if it must be, and the plan of `p` for it `before` levels further down.
+    /// The array, bootstrapped if it must be, and the plan of `p` for `before` levels below it.
     fn polynomial_input(
         &self,
         op: &'static str,
@@ -308,36 +310,27 @@ impl<E: Ops> Engine<'_, E> {
         Ok(self.array(layout.clone(), Level(a.level().0 - 1), blocks, true))
     }
 
-    /// Adds `c` to every element, and to padding only where that is not zero in any case.
-    fn add_where_not_padding(&self, a: &Array<E>, c: f64) -> Result<Array<E>> {
-        self.add_by_slot(a, c, |padding| if padding { 0.0 } else { c })
-    }
-
-    /// Adds `c` in the padding.
-    fn add_in_padding(&self, a: &Array<E>, c: f64) -> Result<Array<E>> {
-        self.add_by_slot(a, 0.0, |padding| if padding { c } else { 0.0 })
-    }
-
-    /// Adds `value` of whether it is padding to every slot, which is `c` where nothing is or where
-    /// it does not matter.
-    fn add_by_slot(&self, a: &Array<E>, c: f64, value: impl Fn(bool) -> f64) -> Result<Array<E>> {
+    /// Adds `inside` to every element and `outside` to padding that is zero. Other padding
+    /// counts as elements, so that no block needs a vector.
+    fn add_by_slot(&self, a: &Array<E>, inside: f64, outside: f64) -> Result<Array<E>> {
         let layout = a.layout();
         let mut blocks = a.blocks().to_vec();
-        for (key, members) in layout.alike(|_| false) {
-            let plain = key.iter().all(|&last| last == 0) || !a.padding_is_zero();
-            let values: Vec<_> = match plain {
-                true => Vec::new(),
-                false => {
-                    let offsets = layout.offsets(members[0], &vec![0; layout.ndim()]);
-                    let slot = |offset| Complex::new(value(offset == PADDING), 0.0);
-                    offsets.into_iter().map(slot).collect()
-                }
+        for (ends, members) in layout.alike(|_| false) {
+            let vector = a.padding_is_zero() && ends.contains(&1);
+            let values: Vec<_> = match vector {
+                true => layout
+                    .offsets(members[0], &vec![0; layout.ndim()])
+                    .into_iter()
+                    .map(|offset| if offset == PADDING { outside } else { inside })
+                    .map(|value| Complex::new(value, 0.0))
+                    .collect(),
+                false => Vec::new(),
             };
             let own: Vec<_> = members.iter().map(|&block| &a.blocks()[block]).collect();
-            let sums = par::try_map(own, |block| match plain {
-                true if c == 0.0 => Ok(Arc::clone(block)),
-                true => self.evaluator().add_const(block, Complex::new(c, 0.0)).map(Arc::new),
-                false => self.evaluator().add_plain(block, &values).map(Arc::new),
+            let sums = par::try_map(own, |block| match vector {
+                true => self.evaluator().add_plain(block, &values).map(Arc::new),
+                false if inside == 0.0 => Ok(Arc::clone(block)),
+                false => self.evaluator().add_const(block, Complex::new(inside, 0.0)).map(Arc::new),
             })?;
             members.iter().zip(sums).for_each(|(&block, sum)| blocks[block] = sum);
         }

@@ -161,9 +161,9 @@ impl<E: Ops> Engine<'_, E> {
 
     /// `a[ranges[0], ranges[1], ..]`; axes without a range stay whole. Tiles stay as large.
     ///
-    /// Without a level along an axis where whole tiles are left out before, or where the range
-    /// is of one tile and of two elements or more: what else is in that tile becomes
-    /// padding that is not zero. One level otherwise, and padding is zero then.
+    /// Free of levels if each range begins with a tile or lies within one, and has two elements
+    /// or more: what else its tiles hold becomes padding that is not zero. One level otherwise, and
+    /// padding is zero then.
     ///
     /// # Errors
     /// [`ArrayError::Range`] for a range that is empty or beyond the axis; [`ArrayError::Axis`]
