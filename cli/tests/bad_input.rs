@@ -241,10 +241,10 @@ fn false_labels() {
         serial::write_ciphertexts(&mut file, &params, &items, table).unwrap();
         fs::write(at.join("s.ct"), &file).unwrap();
     };
-    // Version 1; statistics; rows and features; no note, no iterations, no digest.
+    // Version 2; statistics; rows and features; no note, no iterations, no origin.
     let claim = |rows: usize, features: usize, note: u32| {
-        let mut meta = vec![1, 1];
-        meta = postcard::to_extend(&(rows, features, note, 0u32, [0u8; 32]), meta).unwrap();
+        let mut meta = vec![2, 1];
+        meta = postcard::to_extend(&(rows, features, note, 0u32, None::<u8>), meta).unwrap();
         meta
     };
     let with = |label: &Label, meta: Vec<u8>| Label { meta, ..label.clone() };
@@ -259,7 +259,7 @@ fn false_labels() {
     refused(at, line, &["s.ct", "ciphertexts of a note"]);
     relabel(&key_label, &with(&table_label, claim(21, 2, 1)));
     refused(at, line, &["stats:21x2", "stats:20x2", "one job"]);
-    for meta in [vec![], vec![9, 9], claim(20, 2, 1)[..20].to_vec()] {
+    for meta in [vec![], vec![9, 9], claim(20, 2, 1)[..5].to_vec()] {
         relabel(&key_label, &with(&table_label, meta));
         refused(at, line, &["s.ct does not say what it is for"]);
     }
