@@ -364,7 +364,7 @@ fn text(values: &Values) -> String {
                 let of_columns = fit.predictors.iter().zip(&fit.coefficients);
                 let errors = fit.standard_errors.iter().zip(&fit.p_values);
                 rows.extend(of_columns.zip(errors).map(|((column, c), (error, p))| {
-                    vec![column.clone(), number(c), number(error), number(p)]
+                    vec![column.clone(), number(c), number(error), format!("{p:.3e}")]
                 }));
                 rows[0].resize(4, String::new());
                 text += &format!("{}: R squared {:.6}\n", fit.target, fit.r_squared);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use sudare::{
     circuits::{Ops, Trace, TracePlan, sim},
-    ckks::{Ciphertext, Complex, Encoder, Encryptor, Params, Scale},
+    ckks::{Ciphertext, Complex, Encoder, Encryptor, Params, ProductSum, Scale},
     rlwe::{KeyRequest, Level},
 };
 use sudare_arith::par;
@@ -22,6 +22,9 @@ pub(super) const LOG2_SCALE: f64 = 38.0;
 
 /// Levels that fourth powers take.
 const DEPTH: u32 = 2;
+
+/// Chunks whose products are relinearised together.
+const BATCH: usize = 16;
 
 /// What is computed together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -236,31 +239,42 @@ impl StatsPlan {
     where
         E::Ct: 'a,
     {
+        let input = |group: usize, chunk: usize, above_base: u32| {
+            let mut x = table(group * self.packing.chunks + chunk).clone();
+            e.drop_to(&mut x, Level(self.base.0 + above_base)).map(|()| x)
+        };
         let mut sums: Vec<E::Ct> = Vec::new();
-        for chunk in 0..self.packing.chunks {
-            let input = |group: usize, above_base: u32| {
-                let mut x = table(group * self.packing.chunks + chunk).clone();
-                e.drop_to(&mut x, Level(self.base.0 + above_base)).map(|()| x)
+        for first in (0..self.packing.chunks).step_by(BATCH) {
+            let chunks = first..self.packing.chunks.min(first + BATCH);
+            let inputs = |group: usize, above_base: u32| -> sudare::Result<Vec<E::Ct>> {
+                chunks.clone().map(|chunk| input(group, chunk, above_base)).collect()
             };
             let terms = match task {
-                Task::Powers { group } => {
-                    let x2 = input(*group, 2)?;
-                    let mut square = e.mul_rescale(&x2, &x2)?;
-                    let cube = e.mul_rescale(&square, &input(*group, 1)?)?;
-                    let fourth = e.mul_rescale(&square, &square)?;
+                &Task::Powers { group } => {
+                    let squares = inputs(group, 2)?;
+                    let squares = squares.iter().map(|x| e.mul_rescale(x, x));
+                    let squares = squares.collect::<sudare::Result<Vec<_>>>()?;
+                    let mut square = total(e, &squares)?;
                     e.drop_to(&mut square, self.base)?;
-                    vec![input(*group, 0)?, square, cube, fourth]
+                    vec![
+                        total(e, &inputs(group, 0)?)?,
+                        square,
+                        product(e, &squares, &inputs(group, 1)?)?,
+                        product(e, &squares, &squares)?,
+                    ]
                 }
                 Task::Products { lefts, right, shift } => {
-                    let mut right = input(*right, 1)?;
+                    let mut right = inputs(*right, 1)?;
                     if *shift > 0 {
-                        right = e.rotate(&right, (shift * self.packing.block) as i64)?;
+                        for x in &mut right {
+                            *x = e.rotate(x, (shift * self.packing.block) as i64)?;
+                        }
                     }
-                    let product = |&left: &usize| e.mul_rescale(&input(left, 1)?, &right);
-                    lefts.iter().map(product).collect::<sudare::Result<_>>()?
+                    let left = |&left: &usize| product(e, &inputs(left, 1)?, &right);
+                    lefts.iter().map(left).collect::<sudare::Result<_>>()?
                 }
             };
-            if chunk == 0 {
+            if first == 0 {
                 sums = terms;
             } else {
                 for (sum, term) in sums.iter_mut().zip(&terms) {
@@ -350,6 +364,16 @@ impl StatsPlan {
     }
 }
 
+/// The sum of ciphertexts, at least one.
+fn total<E: Ops>(e: &E, xs: &[E::Ct]) -> sudare::Result<E::Ct> {
+    xs[1..].iter().try_fold(xs[0].clone(), |sum, x| e.add(&sum, x))
+}
+
+/// The sum of the products of pairs, rescaled.
+fn product<E: Ops>(e: &E, xs: &[E::Ct], ys: &[E::Ct]) -> sudare::Result<E::Ct> {
+    e.mul_sum_rescale(&ProductSum { products: xs.iter().zip(ys).collect(), addend: None })
+}
+
 /// Powers of every group, then products of every pair of columns.
 fn tasks(packing: &Packing) -> Vec<Task> {
     let groups = packing.groups();
@@ -427,6 +451,15 @@ mod tests {
             let plan = StatsPlan::new(&Job::of(&table), &small_params(log_n)).unwrap();
             assert_close(&simulate(&plan, &table), &two_passes(&table), 1e-6);
         }
+    }
+
+    #[test]
+    fn long_columns_are_summed_in_batches() {
+        let values: Vec<f64> = (0..300).map(|i| f64::from(i * i % 37) - 9.0).collect();
+        let table = table(150, 2, values);
+        let plan = StatsPlan::new(&Job::of(&table), &small_params(4)).unwrap();
+        assert!(plan.packing.chunks > BATCH);
+        assert_close(&simulate(&plan, &table), &two_passes(&table), 1e-9);
     }
 
     #[test]
