@@ -91,8 +91,9 @@ impl Function {
         let needed = form.depth() + 1;
         let end = level.0.checked_sub(needed).ok_or_else(|| self.exhausted(needed, level))?;
         let start = Level(level.0 - 1);
-        let scale = form.input_scale(chain, start, params.scale_at(Level(end)));
-        Ok(vec![Step::MatchScale(start, scale), Step::Product(form.clone())])
+        let out = params.scale_at(Level(end));
+        let scale = form.input_scale(chain, start, out);
+        Ok(vec![Step::MatchScale(start, scale), Step::Product(form.clone(), out)])
     }
 
     /// Levels of a ciphertext beyond the depth.
@@ -114,7 +115,8 @@ impl Function {
         out: impl Fn(Level) -> Scale,
     ) -> Result<Vec<Step>> {
         if let Some(form) = &self.product {
-            return Ok(vec![Step::Product(form.clone())]);
+            let end = Level(level.0 - form.depth());
+            return Ok(vec![Step::Product(form.clone(), out(end))]);
         }
         let chain = params.chain();
         let mut steps: Vec<Step> = Vec::new();
@@ -186,7 +188,8 @@ enum Step {
     Polynomial(Box<PolynomialPlan>),
     /// Down to this level and scale.
     MatchScale(Level, Scale),
-    Product(ProductForm),
+    /// The scale that it ends at, but for rounding, which is read exactly.
+    Product(ProductForm, Scale),
     /// The product with what entered, rescaled.
     TimesArgument,
 }
@@ -252,7 +255,7 @@ impl FunctionPlan {
         self.steps.iter().try_fold(x.clone(), |y, step| match step {
             Step::Polynomial(plan) => plan.run(e, &y),
             Step::MatchScale(level, scale) => e.match_scale(&y, *level, *scale),
-            Step::Product(form) => form.run(e, &y),
+            Step::Product(form, out) => e.with_scale(&form.run(e, &y)?, *out),
             Step::TimesArgument => e.mul_rescale(&x, &y),
         })
     }

@@ -42,9 +42,8 @@ const MIN_GAP: f64 = 1.0 / (1 << 28) as f64;
 /// magnitude of the ends of `interval`.
 ///
 /// # Errors
-/// [`Error::Circuit`] for an interval that is empty or infinite, a gap that is not
-/// positive, not below `r` or below `2^-28 r`, a precision of less than one bit, and one
-/// that is not reached.
+/// [`Error::Circuit`] for an interval that is empty or infinite, a gap below `2^-28 r` or
+/// not below `r`, a degree above 255, and a precision that 48 levels do not reach.
 pub fn sign(interval: Range<f64>, gap: f64, fit: Fit) -> Result<Function> {
     let exact = |x: f64| if x == 0.0 { 0.0 } else { x.signum() };
     sharp("sign", exact, &interval, gap, fit, [0.0, 1.0])
