@@ -753,6 +753,7 @@ fn programs_that_are_too_deep_say_so() {
             assert_eq!(error, ArrayError::LevelExhausted { op, needed, left });
         };
         exhausted(engine.powi(&x, 5), "multiply", 1, 0);
+        exhausted(engine.powi(&x, u32::MAX), "square", 1, 0);
         let fourth = engine.powi(&x, 4).unwrap();
         exhausted(engine.mul(&fourth, &x), "multiply", 1, 0);
         exhausted(engine.mul_scalar(&fourth, 0.5), "multiply by a number", 1, 0);

@@ -110,7 +110,7 @@ impl<E: Ops> Engine<'_, E> {
         if let Some(power) = known.get(&n) {
             return Ok(power.clone());
         }
-        let half = n.next_power_of_two() / 2;
+        let half = 1 << (n - 1).ilog2();
         let first = self.power(a, half, known)?;
         let power = match n - half {
             rest if rest == half => self.square(&first)?,
@@ -138,7 +138,8 @@ impl<E: Ops> Engine<'_, E> {
         self.add_by_slot(&self.ready(OP, a, 0)?, c, 0.0)
     }
 
-    /// `c a`: without a level for a whole `c` of at most `2^31`.
+    /// `c a`: without a level for a whole `c` of at most `2^31`. With 0 it is an encryption
+    /// without randomness, readable by all.
     ///
     /// # Errors
     /// [`ArrayError::NotFinite`]; as [`Engine::add`].
@@ -172,8 +173,7 @@ impl<E: Ops> Engine<'_, E> {
             return self.add_scalar(a, c);
         }
         let (a, layout) = self.stretched(OP, &self.ready(OP, a, 0)?, &b.shape)?;
-        let padded = (0..layout.ndim()).filter(|&axis| layout.pads(axis));
-        let zero = { padded }.all(|axis| is_zero_beyond(&a, axis));
+        let zero = (0..layout.ndim()).all(|axis| !layout.pads(axis) || is_zero_beyond(&a, axis));
         let sources = layout.sources(a.layout());
         let blocks = self.by_vectors(&layout, b, |members, values| {
             let values: Vec<_> = values.into_iter().map(|x| Complex::new(x, 0.0)).collect();
