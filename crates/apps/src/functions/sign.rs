@@ -3,9 +3,8 @@
 //! Lee, Lee, No, Kim, "Minimax approximation of sign function by composite polynomial for
 //! homomorphic comparison" ([2020/834](https://eprint.iacr.org/2020/834), IEEE TDSC 2022):
 //! the first polynomial is the minimax approximation of the sign on `[-1, -g]` and
-//! `[g, 1]`, each further one that on the image of the ones before, which no composition
-//! of odd polynomials of the same degrees surpasses. `relu(x) = x (1 + sign x) / 2` and
-//! the maximum from the sign of a difference are theirs as well.
+//! `[g, 1]`, each further one that on the image of the ones before.
+//! `relu(x) = x (1 + sign x) / 2`, and the maximum follows from that of a difference.
 //!
 //! Deviations: values are scaled to `[-1, 1]` after every polynomial, and each image is
 //! widened by what rescaling and bootstrapping may add; the degrees are found by the

@@ -64,14 +64,15 @@ impl TTest {
 }
 
 /// Probability of a magnitude of at least `|t|` under Student's distribution:
-/// `I_x(nu / 2, 1 / 2)` at `x = nu / (nu + t^2)` (Abramowitz, Stegun, 26.7.1 and 26.5.27).
+/// `I_x(nu / 2, 1 / 2)` at `x = nu / (nu + t^2)` (Abramowitz, Stegun,
+/// "Handbook of mathematical functions", section 26.7).
 pub(super) fn two_sided(t: f64, degrees_of_freedom: f64) -> f64 {
     let nu = degrees_of_freedom;
     incomplete_beta(nu / 2.0, 0.5, nu / (nu + t * t), t * t / (nu + t * t))
 }
 
 /// The regularised incomplete beta function `I_x(a, b)` with `y = 1 - x`, by its continued
-/// fraction (Abramowitz, Stegun, 26.5.8) where that converges fast, else by `1 - I_y(b, a)`.
+/// fraction (Abramowitz, Stegun, section 26.5) where that converges fast, else by `1 - I_y(b, a)`.
 fn incomplete_beta(a: f64, b: f64, x: f64, y: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -96,7 +97,7 @@ fn incomplete_beta(a: f64, b: f64, x: f64, y: f64) -> f64 {
     front.exp() / (a * tail)
 }
 
-/// `ln gamma(x)` of a positive number, by Stirling's series (Abramowitz, Stegun, 6.1.41)
+/// `ln gamma(x)` of a positive number, by Stirling's series (Abramowitz, Stegun, section 6.1)
 /// above 12.
 fn ln_gamma(x: f64) -> f64 {
     let (mut shifted, mut product) = (x, 1.0);
