@@ -119,10 +119,11 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let model = {
         let progress = Progress::new("Server: training", iterations as usize);
         let batch = |iteration| &encrypted[training_plan.batch(iteration)];
-        let mut training = training_plan.start(&evaluator, batch(0))?;
+        let trainer = training_plan.trainer(&evaluator)?;
+        let mut training = trainer.start(batch(0))?;
         while training.iteration < iterations {
             progress.set(training.iteration as usize);
-            training_plan.step(&evaluator, batch(training.iteration), &mut training)?;
+            trainer.step(batch(training.iteration), &mut training)?;
         }
         training_plan.model(&training)?
     };

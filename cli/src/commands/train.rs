@@ -81,13 +81,14 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     }
 
     let start = Instant::now();
+    let trainer = plan.trainer(&server.evaluator)?;
     let mut rows = Rows { table: &server.table, numbers: 0..0, held: Vec::new() };
     let progress = Progress::new("Training", iterations as usize);
     let mut training = match resumed {
         Some(training) => training,
         None => {
             rows.bring(plan.batch(0))?;
-            let training = plan.start(&server.evaluator, &rows.held)?;
+            let training = trainer.start(&rows.held)?;
             if let Some(checkpoints) = &checkpoints {
                 checkpoints.write(&training, &server)?;
             }
@@ -101,9 +102,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         let iteration = training.iteration;
         rows.bring(plan.batch(iteration))?;
         let next = if iteration + 1 < iterations { iteration + 1 } else { iteration };
-        rows.with_next(plan.batch(next), |batch| {
-            Ok(plan.step(&server.evaluator, batch, &mut training)?)
-        })?;
+        rows.with_next(plan.batch(next), |batch| Ok(trainer.step(batch, &mut training)?))?;
         if let Some(checkpoints) = &checkpoints {
             checkpoints.write(&training, &server)?;
         }

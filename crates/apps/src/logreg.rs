@@ -6,7 +6,7 @@
 //! | who | does |
 //! |---|---|
 //! | owner | [`TrainPlan::auto_params`], keys by [`TrainPlan::required_keys`], [`TrainPlan::encrypt`] |
-//! | server | [`TrainPlan::start`], [`TrainPlan::step`] until done, each on its [`TrainPlan::batch`], [`TrainPlan::model`] |
+//! | server | [`Trainer::start`], [`Trainer::step`] until done, each on its [`TrainPlan::batch`], [`TrainPlan::model`] |
 //! | owner | decrypts, [`TrainPlan::decode`] |
 //!
 //! ```
@@ -28,9 +28,10 @@
 //!
 //! // The server holds `keys` and `data` only.
 //! let evaluator = ckks::Evaluator::new(&params, keys)?;
-//! let mut training = plan.start(&evaluator, &data[plan.batch(0)])?;
+//! let trainer = plan.trainer(&evaluator)?;
+//! let mut training = trainer.start(&data[plan.batch(0)])?;
 //! while training.iteration < job.spec.iterations {
-//!     plan.step(&evaluator, &data[plan.batch(training.iteration)], &mut training)?;
+//!     trainer.step(&data[plan.batch(training.iteration)], &mut training)?;
 //! }
 //! let model = plan.model(&training)?;
 //!
@@ -49,4 +50,4 @@ mod train;
 pub(crate) use plan::special_primes;
 pub use plan::{Job, TrainPlan};
 pub use reference::{Batches, LearningRate, SigmoidApprox, SigmoidDegree, TrainSpec};
-pub use train::Training;
+pub use train::{Trainer, Training};

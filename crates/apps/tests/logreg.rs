@@ -44,11 +44,13 @@ fn simulate(plan: &TrainPlan, table: &Table) -> (Vec<f64>, sim::Evaluator, f64) 
     let packed = plan.pack(table).unwrap().map(complex);
     let data: Vec<_> = packed.map(|slots| e.encrypt(&slots, level, scale).unwrap()).collect();
     assert_eq!(data.len(), plan.ciphertexts());
-    let mut training = plan.start(&e, &data[plan.batch(0)]).unwrap();
+    let trainer = plan.trainer(&e).unwrap();
+    let mut training = trainer.start(&data[plan.batch(0)]).unwrap();
     while training.iteration < plan.job().spec.iterations {
-        plan.step(&e, &data[plan.batch(training.iteration)], &mut training).unwrap();
+        trainer.step(&data[plan.batch(training.iteration)], &mut training).unwrap();
     }
-    let refused = plan.step(&e, &data[plan.batch(training.iteration)], &mut training);
+    let refused = trainer.step(&data[plan.batch(training.iteration)], &mut training);
+    drop(trainer);
     assert_eq!(refused, Err(Error::Finished { iterations: plan.job().spec.iterations }));
     let model = plan.model(&training).unwrap();
     let slots: Vec<f64> = e.decrypt(&model).iter().map(|z| z.re).collect();
@@ -78,10 +80,21 @@ impl Parties {
         self.plan.decode(&self.encoder.decode_real(&plain).unwrap())
     }
 
+    fn start(&self, data: &[Ciphertext]) -> Training {
+        let trainer = self.plan.trainer(&self.evaluator).unwrap();
+        trainer.start(&data[self.plan.batch(0)]).unwrap()
+    }
+
+    fn step(&self, data: &[Ciphertext], training: &mut Training) {
+        let batch = &data[self.plan.batch(training.iteration)];
+        self.plan.trainer(&self.evaluator).unwrap().step(batch, training).unwrap();
+    }
+
     fn finish(&self, data: &[Ciphertext], training: &mut Training) {
+        let trainer = self.plan.trainer(&self.evaluator).unwrap();
         while training.iteration < self.plan.job().spec.iterations {
             let batch = &data[self.plan.batch(training.iteration)];
-            self.plan.step(&self.evaluator, batch, training).unwrap();
+            trainer.step(batch, training).unwrap();
         }
     }
 }
@@ -165,9 +178,9 @@ fn encrypted_training_equals_the_twin(name: &str) {
     let job = job(&table, spec);
     let parties = Parties::new(&job, &TrainPlan::auto_params(&job).unwrap());
     let data = parties.plan.encrypt(&parties.encryptor, &table, |_| ()).unwrap();
-    let mut training = parties.plan.start(&parties.evaluator, &data).unwrap();
+    let mut training = parties.start(&data);
     assert_eq!(training.iteration, 2);
-    parties.plan.step(&parties.evaluator, &data, &mut training).unwrap();
+    parties.step(&data, &mut training);
     let paused = training.clone();
     parties.finish(&data, &mut training);
     let (w, expected) = (parties.weights(&training), clear(&table, &spec));
@@ -218,7 +231,7 @@ fn encrypted_batches_equal_the_twin() {
     assert_eq!(batches.collect::<Vec<_>>(), [0, 0, 1, 2, 0, 1]);
     let data = plan.encrypt(&parties.encryptor, &table, |_| ()).unwrap();
     assert_eq!(data.len(), 3 * per_batch);
-    let mut training = plan.start(&parties.evaluator, &data[plan.batch(0)]).unwrap();
+    let mut training = parties.start(&data);
     parties.finish(&data, &mut training);
     let expected = clear(&table, &spec);
     let found = error(&parties.weights(&training), &expected);
@@ -298,7 +311,7 @@ fn any_chain_of_enough_levels_serves() {
         assert!(error(&w, &clear(&table, &spec)) < 1e-9);
         let parties = Parties::new(&job(&table, spec), &toy(9, 40.0));
         let data = parties.plan.encrypt(&parties.encryptor, &table, |_| ()).unwrap();
-        let mut training = parties.plan.start(&parties.evaluator, &data).unwrap();
+        let mut training = parties.start(&data);
         parties.finish(&data, &mut training);
         let found = error(&parties.weights(&training), &clear(&table, &spec));
         assert!(found < 2f64.powi(-12), "{degree:?}: 2^{}", found.log2());
@@ -313,7 +326,7 @@ fn the_first_iterations_take_no_level() {
         let parties = Parties::new(&job(&table, spec), &toy(0, 33.0));
         assert_eq!(parties.plan.required_keys().relinearize, None);
         let data = parties.plan.encrypt(&parties.encryptor, &table, |_| ()).unwrap();
-        let training = parties.plan.start(&parties.evaluator, &data).unwrap();
+        let training = parties.start(&data);
         assert_eq!(training.iteration, iterations);
         let found = error(&parties.weights(&training), &clear(&table, &spec));
         assert!(found < 2f64.powi(-10), "2^{}", found.log2());
@@ -445,14 +458,13 @@ fn bootstrapped_training_equals_the_twin_in(table: &Table, spec: TrainSpec, log_
     let plan = &parties.plan;
     assert!(plan.bootstraps(spec.iterations) > 1);
     let data = plan.encrypt(&parties.encryptor, table, |_| ()).unwrap();
-    let mut training = plan.start(&parties.evaluator, &data[plan.batch(0)]).unwrap();
+    let mut training = parties.start(&data);
     let mut paused = None;
     while training.iteration < spec.iterations {
         if training.iteration + 2 == spec.iterations {
             paused = Some(training.clone());
         }
-        let batch = &data[plan.batch(training.iteration)];
-        plan.step(&parties.evaluator, batch, &mut training).unwrap();
+        parties.step(&data, &mut training);
         let so_far = TrainSpec { iterations: training.iteration, ..spec };
         let found = error(&parties.weights(&training), &clear(table, &so_far));
         assert!(found < 2f64.powi(-10), "{}: 2^{}", training.iteration, found.log2());
@@ -542,27 +554,28 @@ fn what_was_not_planned_is_refused() {
         Err(Error::NotAsPlanned { what, .. }) => what,
         other => panic!("{other:?}"),
     };
-    assert_eq!(planned(plan.start(ev, &[])), "ciphertexts of the batch");
+    let trainer = plan.trainer(ev).unwrap();
+    assert_eq!(planned(trainer.start(&[])), "ciphertexts of the batch");
     let low = ev.drop_to(&data[0], Level(1)).unwrap();
-    assert_eq!(planned(plan.start(ev, &[low])), "level of the encrypted table");
+    assert_eq!(planned(trainer.start(&[low])), "level of the encrypted table");
     let coarse = ev.with_scale(&data[0], sudare::ckks::Scale::from_log2(20.0)).unwrap();
-    assert_eq!(planned(plan.start(ev, &[coarse])), "scale of the encrypted table");
+    assert_eq!(planned(trainer.start(&[coarse])), "scale of the encrypted table");
     let elsewhere = Parties::new(&job(&table, spec), &toy(8, 40.0));
-    let foreign = plan.start(&elsewhere.evaluator, &data);
+    let foreign = plan.trainer(&elsewhere.evaluator).and_then(|trainer| trainer.start(&data));
     assert_eq!(planned(foreign), "the evaluator's parameters");
 
-    let training = plan.start(ev, &data).unwrap();
+    let training = trainer.start(&data).unwrap();
     let state = training.state.clone();
     assert_eq!(planned(plan.resume(1, state.clone())), "iterations done");
     assert_eq!(planned(plan.resume(5, state.clone())), "iterations done");
     let short = plan.resume(2, state[..1].to_vec());
     assert_eq!(planned(short), "ciphertexts of the training's state");
     let mut late = plan.resume(3, state.clone()).unwrap();
-    let step = plan.step(ev, &data, &mut late).map(|()| late);
+    let step = trainer.step(&data, &mut late).map(|()| late);
     assert_eq!(planned(step), "level of the training's state");
     let coarse = ev.with_scale(&state[1], sudare::ckks::Scale::from_log2(20.0)).unwrap();
     let mut coarse = plan.resume(2, vec![state[0].clone(), coarse]).unwrap();
-    let step = plan.step(ev, &data, &mut coarse).map(|()| coarse);
+    let step = trainer.step(&data, &mut coarse).map(|()| coarse);
     assert_eq!(planned(step), "scale of the training's state");
     let empty = Training::<Ciphertext> { iteration: 2, state: vec![] };
     assert!(matches!(plan.model(&empty), Err(Error::NotAsPlanned { .. })));

@@ -8,7 +8,7 @@ use super::{budget::split, plan::Layout};
 use sudare::{
     circuits::{
         EvalModSpec, LinearTransform, ModMethod, Ops,
-        bootstrap::{BootstrapPlan, BootstrapSpec, Order, Values},
+        bootstrap::{BootstrapPlan, BootstrapSpec, Bootstrapper, Order, Values},
     },
     ckks::{Complex, Params, Scale},
     rlwe::{KeyRequest, Level, Raise},
@@ -148,14 +148,24 @@ impl Refresh {
         self.plan.usable_levels().saturating_sub(1)
     }
 
-    /// The weights and the momentum, refreshed. What the second halves of blocks hold then is
+    /// Encodes the matrices where `e` can reach them.
+    pub fn prepare<E: Ops>(&self, e: &E) -> sudare::Result<Bootstrapper<E>> {
+        self.plan.prepare(e)
+    }
+
+    /// The weights and the momentum, refreshed by what [`Refresh::prepare`] returned. What the second halves of blocks hold then is
     /// of no meaning.
-    pub fn run<E: Ops>(&self, e: &E, [w, v]: [&E::Ct; 2]) -> sudare::Result<[E::Ct; 2]> {
+    pub fn run<E: Ops>(
+        &self,
+        e: &E,
+        bootstrapper: &Bootstrapper<E>,
+        [w, v]: [&E::Ct; 2],
+    ) -> sudare::Result<[E::Ct; 2]> {
         let (half, log_slots) = (self.half as i64, e.log_slots(v));
         let momentum = self.masked(e, v, false)?;
         let weights = self.masked(e, &e.rotate(w, -half)?, true)?;
         let period = e.add(&momentum, &weights)?;
-        let refreshed = self.plan.prepare(e)?.run(e, &period)?;
+        let refreshed = bootstrapper.run(e, &period)?;
         let v = e.with_log_slots(&e.with_scale(&refreshed, self.scale)?, log_slots)?;
         Ok([e.rotate(&v, half)?, v])
     }

@@ -10,7 +10,7 @@ use crate::{
 use core::fmt::Display;
 use std::borrow::Cow;
 use sudare::{
-    circuits::Ops,
+    circuits::{Ops, bootstrap::Bootstrapper},
     ckks::{Ciphertext, Complex, Encoder, Encryptor, ProductSum, Release, Scale},
     rlwe::Level,
 };
@@ -23,6 +23,37 @@ pub struct Training<C = Ciphertext> {
     pub iteration: u32,
     /// The encrypted weights `w` and, unless it is finished, `v`.
     pub state: Vec<C>,
+}
+
+/// The server's part of a training: see [`TrainPlan::trainer`].
+pub struct Trainer<'a, E: Ops> {
+    plan: &'a TrainPlan,
+    ev: &'a E,
+    bootstrapper: Option<Bootstrapper<E>>,
+}
+
+impl<E: Ops> Trainer<'_, E> {
+    /// Begins to train on the first batch of encrypted rows, [`TrainPlan::batch`]`(0)`. The first
+    /// two iterations, which need no product, are then done already.
+    ///
+    /// # Errors
+    /// [`Error::NotAsPlanned`] for other ciphertexts than planned; [`Error::Engine`] for a missing
+    /// key.
+    pub fn start(&self, batch: &[E::Ct]) -> Result<Training<E::Ct>> {
+        self.plan.check_batch(self.ev, batch)?;
+        self.plan.sum_rows(self.ev, batch)
+    }
+
+    /// Does one iteration, on the ciphertexts [`TrainPlan::batch`]`(t.iteration)` of the table.
+    ///
+    /// # Errors
+    /// [`Error::Finished`] if none is left, and then nothing is changed; else as
+    /// [`Trainer::start`].
+    pub fn step(&self, batch: &[E::Ct], t: &mut Training<E::Ct>) -> Result<()> {
+        self.plan.check_batch(self.ev, batch)?;
+        self.plan.check_state(self.ev, t)?;
+        self.plan.iterate(self.ev, self.bootstrapper.as_ref(), batch, t)
+    }
 }
 
 impl TrainPlan {
@@ -71,17 +102,22 @@ impl TrainPlan {
         ciphertexts.map(|(i, made)| made.inspect(|_| progress(i + 1))).collect()
     }
 
-    /// Begins to train on the first batch of encrypted rows, [`TrainPlan::batch`]`(0)`. The first
-    /// two iterations, which need no product, are then done already.
-    ///
-    /// Works on any evaluator with the plan's chain, the simulator included.
+    /// Trains on any evaluator with the plan's chain, the simulator included.
     ///
     /// # Errors
-    /// [`Error::NotAsPlanned`] for other ciphertexts or another chain than planned;
-    /// [`Error::Engine`] for a missing key.
-    pub fn start<E: Ops>(&self, ev: &E, batch: &[E::Ct]) -> Result<Training<E::Ct>> {
-        self.check_batch(ev, batch)?;
-        self.sum_rows(ev, batch)
+    /// [`Error::NotAsPlanned`] for another chain; [`Error::Engine`] if the matrices of
+    /// bootstrapping cannot be encoded.
+    pub fn trainer<'a, E: Ops>(&'a self, ev: &'a E) -> Result<Trainer<'a, E>> {
+        if ev.log_n() != self.params.log_n() || ev.chain() != self.params.chain() {
+            let (found, needed) = (ev.log_n(), self.params.log_n());
+            return Err(not_as_planned(
+                "the evaluator's parameters",
+                format_args!("other primes, in the ring N = 2^{found}"),
+                format_args!("its own, in the ring N = 2^{needed}"),
+            ));
+        }
+        let bootstrapper = self.refresh.as_ref().map(|refresh| refresh.prepare(ev)).transpose()?;
+        Ok(Trainer { plan: self, ev, bootstrapper })
     }
 
     /// A training as it was after `iteration` iterations, with the state it had then.
@@ -99,17 +135,6 @@ impl TrainPlan {
         }
         expect("ciphertexts of the training's state", state.len(), self.state_len(iteration))?;
         Ok(Training { iteration, state })
-    }
-
-    /// Does one iteration, on the ciphertexts [`TrainPlan::batch`]`(t.iteration)` of the table.
-    ///
-    /// # Errors
-    /// [`Error::Finished`] if none is left, and then nothing is changed; else as
-    /// [`TrainPlan::start`].
-    pub fn step<E: Ops>(&self, ev: &E, batch: &[E::Ct], t: &mut Training<E::Ct>) -> Result<()> {
-        self.check_batch(ev, batch)?;
-        self.check_state(ev, t)?;
-        self.iterate(ev, batch, t)
     }
 
     /// The encrypted weights, as [`TrainPlan::decode`] reads them. Those of an unfinished training
@@ -196,6 +221,7 @@ impl TrainPlan {
     pub(super) fn iterate<E: Ops>(
         &self,
         e: &E,
+        bootstrapper: Option<&Bootstrapper<E>>,
         batch: &[E::Ct],
         t: &mut Training<E::Ct>,
     ) -> Result<()> {
@@ -203,8 +229,10 @@ impl TrainPlan {
         let (Some(round), [w, v]) = (self.round(t.iteration), &t.state[..]) else {
             return Err(Error::Finished { iterations });
         };
-        let refreshed = match &self.refresh {
-            Some(refresh) if round.refresh => Some(refresh.run(e, [w, v])?),
+        let refreshed = match self.refresh.as_ref().zip(bootstrapper) {
+            Some((refresh, bootstrapper)) if round.refresh => {
+                Some(refresh.run(e, bootstrapper, [w, v])?)
+            }
             _ => None,
         };
         let [w, v] = refreshed.as_ref().map_or([w, v], |[w, v]| [w, v]);
@@ -334,14 +362,6 @@ impl TrainPlan {
     }
 
     fn check_batch<E: Ops>(&self, e: &E, batch: &[E::Ct]) -> Result<()> {
-        if e.log_n() != self.params.log_n() || e.chain() != self.params.chain() {
-            let (found, needed) = (e.log_n(), self.params.log_n());
-            return Err(not_as_planned(
-                "the evaluator's parameters",
-                format_args!("other primes, in the ring N = 2^{found}"),
-                format_args!("its own, in the ring N = 2^{needed}"),
-            ));
-        }
         expect("ciphertexts of the batch", batch.len(), self.layout.ciphertexts())?;
         batch.iter().try_for_each(|ciphertext| {
             expect("level of the encrypted table", e.level(ciphertext), self.level)?;
