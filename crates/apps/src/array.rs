@@ -44,12 +44,16 @@ mod reduce;
 
 use std::sync::{Arc, OnceLock};
 
-use sudare::{circuits::Ops, ckks::Scale, rlwe::Level};
+use sudare::{
+    circuits::Ops,
+    ckks::{self, Scale},
+    rlwe::Level,
+};
 
 pub use crypt::{decrypt, encrypt, simulate_decryption, simulate_encryption};
 pub use engine::{Counts, Engine, general_keys};
 pub use layout::Layout;
-pub use plan::{ArrayFacts, PlanOptions, Planned, plan};
+pub use plan::{ArrayFacts, PlanOptions, Planned, measure, plan};
 
 /// Why an operation on arrays is impossible.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

@@ -196,7 +196,33 @@ pub fn plan(
     trial.planned(options, Some((name.clone(), &plan)))
 }
 
+/// What a program takes under given parameters, with a way to bootstrap if there is one: the name
+/// of its set and the plan. Of the options the bound of inputs and the rates count.
+///
+/// # Errors
+/// [`ArrayError::LevelExhausted`] for a program that is too deep; as [`plan`].
+pub fn measure(
+    params: &Params,
+    bootstrapping: Option<(String, &BootstrapPlan)>,
+    shapes: &[&[usize]],
+    options: &PlanOptions,
+    program: impl Fn(
+        &Engine<'static, cost::Evaluator>,
+        Vec<Array<cost::Evaluator>>,
+    ) -> Result<Vec<Array<cost::Evaluator>>>,
+) -> Result<Planned> {
+    options.check()?;
+    let plan = bootstrapping.as_ref().map(|(_, plan)| *plan);
+    Trial::run(params, plan, shapes, options, program)?.planned(options, bootstrapping)
+}
+
 impl PlanOptions {
+    /// The smallest ring of these that has `depth` levels at 128 bits of security.
+    #[must_use]
+    pub fn parameters(&self, depth: usize) -> Option<Spec> {
+        self.log_n.clone().find_map(|log_n| self.spec(log_n, depth))
+    }
+
     fn check(&self) -> Result<()> {
         let argument = |problem| Err(ArrayError::Argument { op: OP, problem });
         let (first, last) = (*self.log_n.start(), *self.log_n.end());
