@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full test-peers lint bench bench-peers
+.PHONY: help demo test test-full test-peers test-python lint wheel bench bench-peers
 
 # Of the programs that are run; `test` shares its build with `make test`.
 PROFILE := release
@@ -41,6 +41,28 @@ bench-peers:
 ## make test-peers   test that comparison, without running it; needs python3
 test-peers:
 	python3 -m unittest discover --start-directory benches/peers
+
+# Where the Python package is installed and tested.
+PYTHON := target/python
+
+## make test-python  install the Python package into target/python and test it
+test-python: $(PYTHON)/bin/maturin
+	PATH="$(abspath $(PYTHON))/bin:$$PATH" MATURIN_PEP517_ARGS="--profile dev" \
+	  $(PYTHON)/bin/pip install --quiet --no-build-isolation --force-reinstall --no-deps .
+	$(PYTHON)/bin/python -m pytest --quiet
+	$(PYTHON)/bin/mypy python/sudare python/tests
+	$(PYTHON)/bin/python -m mypy.stubtest sudare
+
+$(PYTHON)/bin/maturin: python/tests/requirements.txt
+	python3 -m venv --clear $(PYTHON)
+	$(PYTHON)/bin/pip install --quiet --requirement $<
+
+## make wheel        build a wheel for Linux with glibc 2.17 or later into wheels; takes a linker
+##                   for that, zig, from PyPI
+wheel: $(PYTHON)/bin/maturin
+	$(PYTHON)/bin/pip install --quiet ziglang
+	PATH="$(abspath $(PYTHON))/bin:$$PATH" \
+	  maturin build --release --zig --compatibility manylinux2014 --out wheels
 
 help:
 	@sed -n 's/^## //p' Makefile

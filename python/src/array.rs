@@ -1,0 +1,444 @@
+//! Encrypted arrays, and where they are computed with.
+
+use crate::{
+    error::{Error, Result},
+    job,
+    keys::{EvaluationKeys, PublicKey, SecretKey, save, shared_bytes},
+    op::{PyOp, Value, refs},
+    plan::{Bootstrapping, Parameters, Plan},
+    trace::Traced,
+};
+use pyo3::{prelude::*, pybacked::PyBackedBytes, types::PyBytes};
+use serde::{Deserialize, Serialize};
+use std::{
+    io::{Read, Write},
+    path::PathBuf,
+    sync::Arc,
+};
+use sudare::{
+    circuits::{Ops, cost},
+    ckks::{
+        self, Ciphertext, Encryptor,
+        serial::{self, Kind, Label, Reader},
+    },
+    rlwe::{KeyId, KeyRequest, Level},
+};
+use sudare_apps::array::{self, Layout, PlainArray};
+use sudare_arith::mem::Mapping;
+use sudare_cli::files::{self, Access};
+
+/// Real numbers from Python: their shape and, in C order, their bytes.
+#[derive(FromPyObject)]
+pub struct Numbers(Vec<usize>, PyBackedBytes);
+
+impl Numbers {
+    pub(crate) fn to_plain(&self) -> PlainArray {
+        let (words, _) = self.1.as_chunks();
+        let values = words.iter().map(|&word| f64::from_ne_bytes(word)).collect();
+        PlainArray { shape: self.0.clone(), values }
+    }
+}
+
+/// Real numbers to Python.
+type NumbersOut<'py> = (Vec<usize>, Bound<'py, PyBytes>);
+
+fn to_python(py: Python<'_>, plain: PlainArray) -> PyResult<NumbersOut<'_>> {
+    let bytes = PyBytes::new_with(py, 8 * plain.values.len(), |bytes| {
+        let (words, _) = bytes.as_chunks_mut();
+        words.iter_mut().zip(&plain.values).for_each(|(word, x)| *word = x.to_ne_bytes());
+        Ok(())
+    })?;
+    Ok((plain.shape, bytes))
+}
+
+/// An array that is encrypted, simulated, or in a file.
+#[pyclass(frozen, module = "sudare._native")]
+pub struct Array(pub(crate) Form);
+
+pub(crate) enum Form {
+    Encrypted(Encrypted),
+    Simulated(array::Array<cost::Evaluator>),
+    /// The file of an encrypted array, what it says of the array, and its key.
+    Stored(Py<PyBytes>, Meta, KeyId),
+    /// One of a program that is recorded.
+    Traced(Traced),
+}
+
+#[derive(Clone)]
+pub(crate) struct Encrypted {
+    set: Parameters,
+    array: array::Array<ckks::Evaluator>,
+}
+
+/// What the file of an array says beside its ciphertexts.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Meta {
+    layout: Layout,
+    padding_is_zero: bool,
+}
+
+/// What the label of such a file calls its content.
+const CONTENT: &str = "array";
+
+impl Meta {
+    /// What `label` says, if it is that of an array.
+    fn read(label: &Label) -> sudare::Result<Self> {
+        let malformed = |problem: String| sudare::Error::Malformed { what: "array", problem };
+        if label.content != CONTENT {
+            return Err(malformed(format!("the file holds {:?}", label.content)));
+        }
+        serde_json::from_slice(&label.meta).map_err(|error| malformed(error.to_string()))
+    }
+}
+
+impl Encrypted {
+    fn blocks(&self) -> Vec<Ciphertext> {
+        self.array.blocks().iter().map(|block| Ciphertext::clone(block)).collect()
+    }
+
+    fn write(&self, out: &mut (impl Write + ?Sized)) -> sudare::Result<u64> {
+        let meta = Meta {
+            layout: self.array.layout().clone(),
+            padding_is_zero: self.array.padding_is_zero(),
+        };
+        let meta = serde_json::to_vec(&meta).map_err(std::io::Error::other)?;
+        let label = Label { name: self.set.label.name.clone(), content: CONTENT.into(), meta };
+        serial::write_ciphertexts(out, &self.set.params, &self.blocks(), &label)
+    }
+
+    /// The array in a file, whose parameters must be those of `set`.
+    fn read(file: PyBackedBytes, set: &Parameters) -> Result<Self> {
+        let reader = Reader::shared(Mapping::shared(file))?;
+        let Meta { layout, padding_is_zero } = Meta::read(&reader.info().label)?;
+        let blocks = reader.ciphertexts(&set.params)?;
+        let array = array::Array::from_ciphertexts(layout, blocks, padding_is_zero)?;
+        Ok(Self { set: set.clone(), array })
+    }
+}
+
+impl Array {
+    /// The file of an array, its header read.
+    fn stored(py: Python<'_>, file: Py<PyBytes>) -> sudare::Result<Self> {
+        let reader = Reader::shared(Mapping::shared(PyBackedBytes::from(file.bind(py).clone())))?;
+        let info = reader.info();
+        if info.kind != Kind::Ciphertexts {
+            return Err(sudare::Error::WrongKind { found: info.kind, needed: Kind::Ciphertexts });
+        }
+        let (meta, key_id) = (Meta::read(&info.label)?, info.key_id);
+        Ok(Self(Form::Stored(file, meta, key_id)))
+    }
+
+    /// The ciphertexts under these parameters.
+    fn encrypted(&self, py: Python<'_>, set: &Parameters) -> Result<Encrypted> {
+        match &self.0 {
+            Form::Encrypted(array) => Ok(array.clone()),
+            Form::Simulated(_) => Err(Error::Simulation),
+            Form::Traced(_) => Err(Error::Traced),
+            Form::Stored(file, ..) => {
+                let file = PyBackedBytes::from(file.bind(py).clone());
+                let set = set.clone();
+                job::run(py, None, move |_| Encrypted::read(file, &set))
+            }
+        }
+    }
+
+    /// How it lies in ciphertexts, where that is known.
+    fn layout(&self) -> Option<&Layout> {
+        match &self.0 {
+            Form::Encrypted(array) => Some(array.array.layout()),
+            Form::Simulated(array) => Some(array.layout()),
+            Form::Stored(_, meta, _) => Some(&meta.layout),
+            Form::Traced(_) => None,
+        }
+    }
+}
+
+#[pymethods]
+impl Array {
+    #[staticmethod]
+    fn from_bytes(data: &Bound<'_, PyAny>) -> Result<Self> {
+        Ok(Self::stored(data.py(), shared_bytes(data)?)?)
+    }
+
+    #[staticmethod]
+    fn open(py: Python<'_>, path: PathBuf) -> Result<Self> {
+        let (mut file, bytes) = files::open(&path, Access::Shared)?;
+        let io = |error| sudare_cli::error::Error::io("read", &path, error);
+        let length = usize::try_from(bytes).map_err(|_| Error::Bug("a file exceeds memory"))?;
+        let content = PyBytes::new_with(py, length, |content| {
+            let read = py.detach(|| file.read_exact(content));
+            read.map_err(io).map_err(Error::from).map_err(PyErr::from)
+        })?;
+        Self::stored(py, content.unbind()).map_err(Error::at(Some(&path)))
+    }
+
+    fn to_bytes(&self, py: Python<'_>) -> Result<Py<PyBytes>> {
+        match &self.0 {
+            Form::Encrypted(array) => {
+                let mut file = Vec::new();
+                job::detached(py, || Ok(array.write(&mut file)?))?;
+                Ok(PyBytes::new(py, &file).unbind())
+            }
+            Form::Simulated(_) => Err(Error::Simulation),
+            Form::Traced(_) => Err(Error::Traced),
+            Form::Stored(file, ..) => Ok(file.clone_ref(py)),
+        }
+    }
+
+    #[pyo3(signature = (path, *, overwrite=false))]
+    fn save(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> Result<()> {
+        let stored = match &self.0 {
+            Form::Encrypted(_) => None,
+            Form::Simulated(_) => return Err(Error::Simulation),
+            Form::Traced(_) => return Err(Error::Traced),
+            Form::Stored(file, ..) => Some(PyBackedBytes::from(file.bind(py).clone())),
+        };
+        job::detached(py, || {
+            save(&path, Access::Shared, overwrite, |file| match (&self.0, &stored) {
+                (Form::Encrypted(array), _) => array.write(file),
+                (_, stored) => {
+                    let bytes = stored.as_deref().unwrap_or_default();
+                    file.write_all(bytes)?;
+                    Ok(bytes.len() as u64)
+                }
+            })
+        })
+    }
+
+    /// The same array with its ciphertexts read.
+    fn attached(&self, py: Python<'_>, parameters: &Parameters) -> Result<Self> {
+        Ok(Self(Form::Encrypted(self.encrypted(py, parameters)?)))
+    }
+
+    #[getter]
+    fn shape(&self) -> &[usize] {
+        match &self.0 {
+            Form::Traced(array) => &array.shape,
+            _ => self.layout().map_or(&[], Layout::shape),
+        }
+    }
+
+    #[getter]
+    fn blocks(&self) -> usize {
+        self.layout().map_or(0, Layout::blocks)
+    }
+
+    #[getter]
+    fn level(&self) -> Option<u32> {
+        match &self.0 {
+            Form::Encrypted(array) => Some(array.array.level().0),
+            Form::Simulated(array) => Some(array.level().0),
+            Form::Stored(..) | Form::Traced(_) => None,
+        }
+    }
+
+    #[getter]
+    fn log2_scale(&self) -> Option<f64> {
+        match &self.0 {
+            Form::Encrypted(array) => Some(array.array.scale().log2()),
+            Form::Simulated(array) => Some(array.scale().log2()),
+            Form::Stored(..) | Form::Traced(_) => None,
+        }
+    }
+
+    #[getter]
+    fn nbytes(&self, py: Python<'_>) -> usize {
+        match &self.0 {
+            Form::Encrypted(array) => array.array.nbytes() as usize,
+            // One complex double a slot.
+            Form::Simulated(array) => (16 * array.blocks().len()) << array.layout().log_slots(),
+            Form::Stored(file, ..) => file.bind(py).as_bytes().len(),
+            Form::Traced(_) => 0,
+        }
+    }
+
+    #[getter]
+    fn key_id(&self) -> Option<String> {
+        match &self.0 {
+            Form::Encrypted(array) => {
+                array.array.blocks().first().map(|block| block.key_id().to_string())
+            }
+            Form::Simulated(_) | Form::Traced(_) => None,
+            Form::Stored(_, _, key_id) => Some(key_id.to_string()),
+        }
+    }
+
+    #[getter]
+    fn log2_error(&self) -> Option<f64> {
+        match &self.0 {
+            Form::Simulated(array) => Some(array.noise_log2()),
+            _ => None,
+        }
+    }
+}
+
+/// Computes on arrays, encrypted or in simulation.
+#[pyclass(frozen, module = "sudare._native")]
+pub struct Engine {
+    set: Parameters,
+    machine: Machine,
+}
+
+enum Machine {
+    Execution(Arc<Computer<ckks::Evaluator>>),
+    Simulation(Arc<Computer<cost::Evaluator>>),
+}
+
+type Computer<E> = array::Engine<'static, E>;
+
+/// An engine with these keys, and with bootstrapping if there is a way.
+fn computer<E: Ops>(set: &Parameters, evaluator: E, keys: &KeyRequest) -> Result<Arc<Computer<E>>> {
+    let evaluator = Arc::new(evaluator);
+    let prepare = |way: &Bootstrapping| way.plan.prepare(&*evaluator).map(Arc::new);
+    let bootstrapper = set.bootstrapping.as_ref().map(prepare).transpose()?;
+    let general = set.general_keys();
+    let general = general.galois.iter().all(|(g, level)| keys.galois.get(g) >= Some(level));
+    let engine = array::Engine::shared(evaluator, &set.params, bootstrapper)?;
+    Ok(Arc::new(engine.with_power_rotations(general)))
+}
+
+impl Machine {
+    fn simulator(&self) -> Result<&Arc<Computer<cost::Evaluator>>> {
+        match self {
+            Self::Simulation(engine) => Ok(engine),
+            Self::Execution(_) => Err(Error::Simulation),
+        }
+    }
+}
+
+/// An operand from Python.
+#[derive(FromPyObject)]
+pub enum Operand<'py> {
+    Array(PyRef<'py, Array>),
+    Plain(Numbers),
+}
+
+/// Operands of an engine, of whose arrays `array` makes its own.
+fn values<E: Ops>(
+    operands: Vec<Operand<'_>>,
+    array: impl Fn(&Array) -> Result<array::Array<E>>,
+) -> Result<Vec<Value<E>>> {
+    let value = |operand| match operand {
+        Operand::Array(operand) => array(&operand).map(Value::Encrypted),
+        Operand::Plain(numbers) => Ok(Value::Plain(numbers.to_plain())),
+    };
+    operands.into_iter().map(value).collect()
+}
+
+#[pymethods]
+impl Engine {
+    /// With these keys.
+    #[staticmethod]
+    fn execute(py: Python<'_>, keys: &EvaluationKeys) -> Result<Self> {
+        let (set, keys) = (keys.set.clone(), Arc::clone(&keys.keys));
+        job::run(py, None, move |_| {
+            let request = keys.fulfils();
+            let evaluator = ckks::Evaluator::new(&set.params, keys)?;
+            let machine = Machine::Execution(computer(&set, evaluator, &request)?);
+            Ok(Self { set, machine })
+        })
+    }
+
+    /// In the clear, with the keys that a plan asks for.
+    #[staticmethod]
+    fn simulate(py: Python<'_>, plan: &Plan) -> Result<Self> {
+        let (set, request) = (plan.set.clone(), plan.request.clone());
+        job::run(py, None, move |_| {
+            let evaluator = cost::Evaluator::new(&set.params, &request);
+            let machine = Machine::Simulation(computer(&set, evaluator, &request)?);
+            Ok(Self { set, machine })
+        })
+    }
+
+    /// The result of an operation.
+    #[pyo3(signature = (op, operands, progress=None))]
+    fn apply(
+        &self,
+        py: Python<'_>,
+        op: &PyOp,
+        operands: Vec<Operand<'_>>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> Result<Array> {
+        let op = op.0.clone();
+        Ok(Array(match &self.machine {
+            Machine::Execution(engine) => {
+                let operands = values(operands, |array| Ok(array.encrypted(py, &self.set)?.array))?;
+                let engine = Arc::clone(engine);
+                let work = move |_: &_| Ok(op.apply(&engine, &refs(&operands))?);
+                let array = job::run(py, progress, work)?;
+                Form::Encrypted(Encrypted { set: self.set.clone(), array })
+            }
+            Machine::Simulation(engine) => {
+                let operands = values(operands, |array| match &array.0 {
+                    Form::Simulated(array) => Ok(array.clone()),
+                    _ => Err(Error::Simulation),
+                })?;
+                let engine = Arc::clone(engine);
+                let work = move |_: &_| Ok(op.apply(&engine, &refs(&operands))?);
+                Form::Simulated(job::run(py, progress, work)?)
+            }
+        }))
+    }
+
+    /// An array in the clear, as if it were encrypted.
+    fn encrypt_in_simulation(&self, py: Python<'_>, numbers: Numbers) -> Result<Array> {
+        let (engine, set) = (Arc::clone(self.machine.simulator()?), self.set.clone());
+        let array = job::run(py, None, move |_| {
+            let (plain, (level, layout)) = (numbers.to_plain(), set.new_array(&numbers.0)?);
+            let slots = engine.evaluator().slots();
+            Ok(array::simulate_encryption(slots, &set.params, &layout, &plain, level)?)
+        })?;
+        Ok(Array(Form::Simulated(array)))
+    }
+
+    /// The values of such an array.
+    fn decrypt_in_simulation<'py>(
+        &self,
+        py: Python<'py>,
+        array: &Array,
+    ) -> Result<NumbersOut<'py>> {
+        match &array.0 {
+            Form::Simulated(array) => Ok(to_python(py, array::simulate_decryption(array)?)?),
+            _ => Err(Error::Simulation),
+        }
+    }
+}
+
+/// A new array under the key.
+#[pyfunction]
+#[pyo3(signature = (key, numbers, progress=None))]
+pub fn encrypt(
+    py: Python<'_>,
+    key: &PublicKey,
+    numbers: Numbers,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> Result<Array> {
+    let (set, key) = (key.set.clone(), Arc::clone(&key.key));
+    let array = job::run(py, progress, move |_| {
+        let (plain, (level, layout)) = (numbers.to_plain(), set.new_array(&numbers.0)?);
+        let encryptor = Encryptor::new(&set.params, key)?;
+        let array = array::encrypt(&encryptor, &set.params, &layout, &plain, level)?;
+        Ok(Encrypted { set, array })
+    })?;
+    Ok(Array(Form::Encrypted(array)))
+}
+
+/// The values of an array.
+#[pyfunction]
+pub fn decrypt<'py>(py: Python<'py>, key: &SecretKey, array: &Array) -> Result<NumbersOut<'py>> {
+    let (set, key) = (key.set.clone(), Arc::clone(&key.decryptor));
+    let array = array.encrypted(py, &set)?.array;
+    let plain = job::run(py, None, move |_| Ok(array::decrypt(&key, &set.params, &array)?))?;
+    Ok(to_python(py, plain)?)
+}
+
+impl Parameters {
+    /// The level and the layout of a new array.
+    fn new_array(&self, shape: &[usize]) -> Result<(Level, Layout)> {
+        let most = self.params.log_n() - 1;
+        let log_slots = self.bootstrapping.as_ref().map_or(most, |way| way.plan.spec().log_slots);
+        let level = self.fresh_level();
+        Ok((level, Layout::new(shape, log_slots)?))
+    }
+}

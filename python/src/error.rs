@@ -1,0 +1,121 @@
+//! Errors as Python classes.
+
+use pyo3::prelude::*;
+use std::{
+    fmt::Debug,
+    path::{Path, PathBuf},
+};
+use sudare_apps::array::ArrayError;
+
+/// What native code refuses. Each variant is a class of `sudare.errors`: the name of the variant,
+/// or of the variant of the error inside, and `Error`.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The library, a file or a table.
+    #[error(transparent)]
+    Engine(#[from] sudare_cli::error::Error),
+    /// An operation on arrays.
+    #[error(transparent)]
+    Array(#[from] ArrayError),
+    /// Something encrypted meets something simulated.
+    #[error(
+        "nothing is encrypted in simulation, and what is encrypted has no values there: keep to \
+         arrays of one context, or use mode=\"execute\""
+    )]
+    Simulation,
+    /// A program that is traced asks for values.
+    #[error(
+        "this array stands for any of its shape while a program is planned, and has no values: \
+         let the program only compute with arrays that it is given"
+    )]
+    Traced,
+    /// A file is another one than before.
+    #[error(
+        "{} has changed: {problem}; give this process the file that was opened first, or open \
+         the new one and use it everywhere",
+        .path.display()
+    )]
+    FileChanged {
+        /// The file.
+        path: PathBuf,
+        /// How.
+        problem: String,
+    },
+    /// A secret key would leave the process.
+    #[error(
+        "a secret key is never pickled or copied, so that it does not travel with other things: \
+         write it with save() and keep the file on its owner's machine"
+    )]
+    SecretKeyPickle,
+    /// Native code panicked.
+    #[error("{0}; this is a bug, please report it with the output of `sudare doctor`")]
+    Bug(&'static str),
+    /// Python raised something.
+    #[error(transparent)]
+    Python(#[from] PyErr),
+}
+
+/// Results of native code.
+pub type Result<T> = core::result::Result<T, Error>;
+
+impl Error {
+    /// The class, without `Error`.
+    fn kind(&self) -> String {
+        match self {
+            Self::Engine(sudare_cli::error::Error::Io { source, .. })
+                if source.kind() == std::io::ErrorKind::NotFound =>
+            {
+                "NoFile".into()
+            }
+            Self::Engine(error) => error.kind(),
+            Self::Array(error) => match error {
+                ArrayError::Engine(error) => variant(error),
+                error => variant(error),
+            },
+            Self::Simulation => "Simulation".into(),
+            Self::Traced => "Traced".into(),
+            Self::FileChanged { .. } => "FileChanged".into(),
+            Self::SecretKeyPickle => "SecretKeyPickle".into(),
+            Self::Bug(_) | Self::Python(_) => "Bug".into(),
+        }
+    }
+
+    /// `source` is about the file at `path`, if there is one.
+    pub fn at(path: Option<&Path>) -> impl Fn(sudare::Error) -> Self {
+        move |source| match path {
+            Some(path) => Self::Engine(sudare_cli::error::Error::in_file(path)(source)),
+            None => source.into(),
+        }
+    }
+}
+
+impl From<sudare::Error> for Error {
+    fn from(error: sudare::Error) -> Self {
+        Self::Engine(error.into())
+    }
+}
+
+impl From<Error> for PyErr {
+    fn from(error: Error) -> Self {
+        let kind = match error {
+            Error::Python(error) => return error,
+            _ => error.kind(),
+        };
+        Python::attach(|py| {
+            let raise = || {
+                let classes = py.import("sudare.errors")?;
+                let class = classes
+                    .getattr(format!("{kind}Error").as_str())
+                    .or_else(|_| classes.getattr("Error"))?;
+                class.call1((error.to_string(),))
+            };
+            raise().map_or_else(|error| error, PyErr::from_value)
+        })
+    }
+}
+
+/// The leading word of the debug form.
+fn variant(error: &impl Debug) -> String {
+    let text = format!("{error:?}");
+    text.chars().take_while(char::is_ascii_alphanumeric).collect()
+}

@@ -1,0 +1,140 @@
+//! Long work, during which Python goes on.
+
+use crate::error::{Error, Result};
+use pyo3::prelude::*;
+use std::{
+    panic::{self, AssertUnwindSafe},
+    process,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread,
+    time::Duration,
+};
+use sudare_arith::par;
+
+/// Time between two looks for signals.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// How far work is, and whether anybody waits for it.
+#[derive(Default)]
+pub struct Progress {
+    state: Mutex<State>,
+    abandoned: AtomicBool,
+}
+
+/// What a step is called, its parts that are done, and all of them.
+#[derive(Default, Clone, Copy, PartialEq)]
+struct State {
+    what: &'static str,
+    done: usize,
+    total: usize,
+}
+
+/// Thrown to leave work that nobody waits for.
+struct Abandoned;
+
+impl Progress {
+    /// A step of `total` parts begins.
+    pub fn start(&self, what: &'static str, total: usize) {
+        self.set_state(State { what, done: 0, total });
+    }
+
+    /// Parts of the step that are done. Does not return if nobody waits any more.
+    pub fn set(&self, done: usize) {
+        if self.abandoned.load(Relaxed) {
+            panic::resume_unwind(Box::new(Abandoned));
+        }
+        self.set_state(State { done, ..self.state() });
+    }
+
+    fn state(&self) -> State {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_state(&self, state: State) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+}
+
+/// Runs `work` on a thread of its own, without the interpreter lock, while this thread looks for
+/// signals and calls `callback(what, done, total)` as work proceeds.
+///
+/// What a signal handler or the callback raises ends the wait at once; work then stops at its next
+/// [`Progress::set`], or comes to its end unheard.
+///
+/// # Errors
+/// Those of `work`; what Python raises meanwhile; [`Error::Bug`] if work panics.
+pub fn run<T: Send + 'static>(
+    py: Python<'_>,
+    callback: Option<&Bound<'_, PyAny>>,
+    work: impl FnOnce(&Progress) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let progress = Arc::new(Progress::default());
+    let (sender, mut receiver) = mpsc::sync_channel(1);
+    let shared = Arc::clone(&progress);
+    let body = move || {
+        let work = AssertUnwindSafe(|| on_own_threads(|| work(&shared)));
+        // Nobody may be listening any more.
+        let _ = sender.send(panic::catch_unwind(work));
+    };
+    thread::Builder::new()
+        .name("sudare".into())
+        .spawn(body)
+        .map_err(|_| Error::Bug("the system has no thread to give"))?;
+    let mut reported = State::default();
+    let mut report = |progress: &Progress| -> PyResult<()> {
+        let state = progress.state();
+        if let Some(callback) = callback.filter(|_| state != reported) {
+            reported = state;
+            callback.call1((state.what, state.done, state.total))?;
+        }
+        Ok(())
+    };
+    loop {
+        let receiver = &mut receiver;
+        let outcome = py.detach(move || receiver.recv_timeout(SLICE));
+        match outcome {
+            Ok(Ok(result)) => {
+                report(&progress)?;
+                return result;
+            }
+            Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => {
+                return Err(Error::Bug("native code stopped in the middle of its work"));
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                if let Err(error) = py.check_signals().and_then(|()| report(&progress)) {
+                    progress.abandoned.store(true, Relaxed);
+                    return Err(error.into());
+                }
+            }
+        }
+    }
+}
+
+/// Runs `work` without the interpreter lock.
+///
+/// # Errors
+/// Those of `work`.
+pub fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    py.detach(|| on_own_threads(work))
+}
+
+/// The process that loaded this module.
+static HOME: OnceLock<u32> = OnceLock::new();
+
+/// Remembers this process as the one whose threads work.
+pub fn settle() {
+    HOME.get_or_init(process::id);
+}
+
+/// Threads do not follow a fork, such as those of `multiprocessing`: there, work makes its own.
+fn on_own_threads<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    if HOME.get() == Some(&process::id()) {
+        return work();
+    }
+    let count = thread::available_parallelism().map_or(1, usize::from);
+    par::with_threads(count, work).map_err(sudare::Error::from)?
+}

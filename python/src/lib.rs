@@ -1,0 +1,42 @@
+//! The native module of the Python package `sudare`, whose Python files are its interface.
+
+mod array;
+mod error;
+mod job;
+mod keys;
+mod op;
+mod plan;
+mod trace;
+
+/// What Python sees as `sudare._native`.
+#[pyo3::pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::{
+        array::{Array, Engine, decrypt, encrypt},
+        keys::{EvaluationKeys, PublicKey, SecretKey, check_pair, generate_keys},
+        op::PyOp,
+        plan::{Parameters, Plan},
+        trace::Trace,
+    };
+    use pyo3::prelude::*;
+    use sudare_arith::{Isa, par};
+
+    /// What this machine offers and what is used of it: see `sudare doctor`.
+    #[pyfunction]
+    fn cpu_info() -> (&'static str, usize) {
+        (Isa::detect().name(), par::threads())
+    }
+
+    /// The command `sudare`: its exit status. Takes over Ctrl-C for the rest of the process.
+    #[pyfunction]
+    fn run_command(py: Python<'_>, args: Vec<std::ffi::OsString>) -> u8 {
+        py.detach(|| sudare_cli::run(args))
+    }
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::job::settle();
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

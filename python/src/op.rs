@@ -1,0 +1,244 @@
+//! Operations on arrays: what a program is made of, run here and recorded for planning.
+
+use pyo3::prelude::*;
+use sudare::circuits::Ops;
+use sudare_apps::array::{Array, ArrayError, Engine, PlainArray};
+
+/// An operation, as Python holds it.
+#[pyclass(frozen, module = "sudare._native", name = "Op")]
+pub struct PyOp(pub Op);
+
+/// An operation on one operand or two.
+#[derive(Debug, Clone)]
+pub enum Op {
+    /// Sum, with broadcasting.
+    Add,
+    /// Difference, with broadcasting.
+    Sub,
+    /// Product of elements, with broadcasting.
+    Mul,
+    /// Product of matrices or vectors.
+    MatMul,
+    /// Negation.
+    Neg,
+    /// Whole power, from 1 on.
+    Power {
+        /// The exponent.
+        exponent: u32,
+    },
+    /// Sum along axes.
+    Sum {
+        /// The axes.
+        axes: Vec<usize>,
+        /// Whether they stay, with one element.
+        keepdims: bool,
+    },
+    /// Mean along axes.
+    Mean {
+        /// The axes.
+        axes: Vec<usize>,
+        /// Whether they stay, with one element.
+        keepdims: bool,
+    },
+    /// Variance along axes.
+    Var {
+        /// The axes.
+        axes: Vec<usize>,
+        /// Whether they stay, with one element.
+        keepdims: bool,
+        /// The divisor is the number of elements less this.
+        ddof: usize,
+    },
+    /// A range of each axis.
+    Slice {
+        /// Starts and ends.
+        ranges: Vec<(usize, usize)>,
+    },
+    /// The same elements in C order.
+    Reshape {
+        /// Elements along each axis.
+        shape: Vec<usize>,
+    },
+    /// The same axes in another order.
+    Transpose {
+        /// The axis that comes to each place.
+        axes: Vec<usize>,
+    },
+}
+
+/// An operand.
+pub enum Value<E: Ops> {
+    /// Encrypted.
+    Encrypted(Array<E>),
+    /// Known to whoever computes.
+    Plain(PlainArray),
+}
+
+#[pymethods]
+impl PyOp {
+    #[staticmethod]
+    fn add() -> Self {
+        Self(Op::Add)
+    }
+    #[staticmethod]
+    fn sub() -> Self {
+        Self(Op::Sub)
+    }
+    #[staticmethod]
+    fn mul() -> Self {
+        Self(Op::Mul)
+    }
+    #[staticmethod]
+    fn matmul() -> Self {
+        Self(Op::MatMul)
+    }
+    #[staticmethod]
+    fn neg() -> Self {
+        Self(Op::Neg)
+    }
+    #[staticmethod]
+    fn power(exponent: u32) -> Self {
+        Self(Op::Power { exponent })
+    }
+    #[staticmethod]
+    fn sum(axes: Vec<usize>, keepdims: bool) -> Self {
+        Self(Op::Sum { axes, keepdims })
+    }
+    #[staticmethod]
+    fn mean(axes: Vec<usize>, keepdims: bool) -> Self {
+        Self(Op::Mean { axes, keepdims })
+    }
+    #[staticmethod]
+    fn var(axes: Vec<usize>, keepdims: bool, ddof: usize) -> Self {
+        Self(Op::Var { axes, keepdims, ddof })
+    }
+    #[staticmethod]
+    fn slice(ranges: Vec<(usize, usize)>) -> Self {
+        Self(Op::Slice { ranges })
+    }
+    #[staticmethod]
+    fn reshape(shape: Vec<usize>) -> Self {
+        Self(Op::Reshape { shape })
+    }
+    #[staticmethod]
+    fn transpose(axes: Vec<usize>) -> Self {
+        Self(Op::Transpose { axes })
+    }
+}
+
+/// References to operands.
+pub fn refs<E: Ops>(operands: &[Value<E>]) -> Vec<&Value<E>> {
+    operands.iter().collect()
+}
+
+impl Op {
+    /// The result of the operation.
+    pub fn apply<E: Ops>(
+        &self,
+        engine: &Engine<'_, E>,
+        operands: &[&Value<E>],
+    ) -> Result<Array<E>, ArrayError> {
+        use Value::{Encrypted, Plain};
+        match (self, operands) {
+            (Self::Add, [Encrypted(a), Encrypted(b)]) => engine.add(a, b),
+            (Self::Add, [Encrypted(a), Plain(b)] | [Plain(b), Encrypted(a)]) => {
+                engine.add_plain(a, b)
+            }
+            (Self::Sub, [Encrypted(a), Encrypted(b)]) => engine.sub(a, b),
+            (Self::Sub, [Encrypted(a), Plain(b)]) => engine.sub_plain(a, b),
+            (Self::Sub, [Plain(a), Encrypted(b)]) => engine.add_plain(&engine.neg(b)?, a),
+            (Self::Mul, [Encrypted(a), Encrypted(b)]) => engine.mul(a, b),
+            (Self::Mul, [Encrypted(a), Plain(b)] | [Plain(b), Encrypted(a)]) => {
+                engine.mul_plain(a, b)
+            }
+            (Self::MatMul, [Encrypted(a), Encrypted(b)]) => engine.matmul(a, b),
+            (Self::MatMul, [Encrypted(a), Plain(b)]) => engine.matmul_plain(a, b),
+            (Self::MatMul, [Plain(a), Encrypted(b)]) => engine.rmatmul_plain(a, b),
+            (Self::Neg, [Encrypted(a)]) => engine.neg(a),
+            (Self::Power { exponent }, [Encrypted(a)]) => engine.powi(a, *exponent),
+            (Self::Sum { axes, keepdims }, [Encrypted(a)]) => engine.sum(a, Some(axes), *keepdims),
+            (Self::Mean { axes, keepdims }, [Encrypted(a)]) => {
+                engine.mean(a, Some(axes), *keepdims)
+            }
+            (Self::Var { axes, keepdims, ddof }, [Encrypted(a)]) => {
+                engine.var(a, Some(axes), *keepdims, *ddof)
+            }
+            (Self::Slice { ranges }, [Encrypted(a)]) => {
+                let ranges: Vec<_> = ranges.iter().map(|&(start, end)| start..end).collect();
+                engine.slice(a, &ranges)
+            }
+            (Self::Reshape { shape }, [Encrypted(a)]) => engine.reshape(a, shape),
+            (Self::Transpose { axes }, [Encrypted(a)]) => engine.transpose(a, Some(axes)),
+            _ => Err(ArrayError::Argument {
+                op: "operation",
+                problem: format!("{self:?} was given {} operands", operands.len()),
+            }),
+        }
+    }
+
+    /// The shape of the result, from those of the operands.
+    pub fn shape(&self, shapes: &[&[usize]]) -> Result<Vec<usize>, ArrayError> {
+        match (self, shapes) {
+            (Self::Add | Self::Sub | Self::Mul, [a, b]) => broadcast("broadcast", a, b),
+            (Self::MatMul, [a, b]) => matmul(a, b),
+            (
+                Self::Sum { axes, keepdims }
+                | Self::Mean { axes, keepdims }
+                | Self::Var { axes, keepdims, .. },
+                [a],
+            ) => Ok(a
+                .iter()
+                .enumerate()
+                .filter_map(|(axis, &size)| match axes.contains(&axis) {
+                    true => keepdims.then_some(1),
+                    false => Some(size),
+                })
+                .collect()),
+            (Self::Slice { ranges }, _) => {
+                Ok(ranges.iter().map(|(start, end)| end - start).collect())
+            }
+            (Self::Reshape { shape }, _) => Ok(shape.clone()),
+            (Self::Transpose { axes }, [a]) => Ok(axes.iter().map(|&axis| a[axis]).collect()),
+            _ => Ok(shapes.first().map_or_else(Vec::new, |a| a.to_vec())),
+        }
+    }
+}
+
+/// As NumPy: sizes from the last axis on are equal or 1.
+fn broadcast(op: &'static str, a: &[usize], b: &[usize]) -> Result<Vec<usize>, ArrayError> {
+    let ndim = a.len().max(b.len());
+    let size = |shape: &[usize], axis: usize| {
+        (axis + shape.len()).checked_sub(ndim).map_or(1, |axis| shape[axis])
+    };
+    (0..ndim)
+        .map(|axis| match (size(a, axis), size(b, axis)) {
+            (a, b) if a == b || b == 1 => Some(a),
+            (1, b) => Some(b),
+            _ => None,
+        })
+        .collect::<Option<_>>()
+        .ok_or_else(|| ArrayError::Shapes { op, left: a.to_vec(), right: b.to_vec() })
+}
+
+/// As NumPy: vectors are rows on the left and columns on the right.
+fn matmul(a: &[usize], b: &[usize]) -> Result<Vec<usize>, ArrayError> {
+    const OP: &str = "matmul";
+    let fails = || ArrayError::Shapes { op: OP, left: a.to_vec(), right: b.to_vec() };
+    let (Some((&inner, rows)), Some(_)) = (a.split_last(), b.last()) else { return Err(fails()) };
+    let (other, columns, stack) = match b {
+        [other] => (*other, None, &[][..]),
+        [stack @ .., other, columns] => (*other, Some(*columns), stack),
+        [] => return Err(fails()),
+    };
+    if inner != other {
+        return Err(fails());
+    }
+    let (row, left_stack) = match rows.split_last() {
+        Some((&row, stack)) => (Some(row), stack),
+        None => (None, &[][..]),
+    };
+    let mut shape = broadcast(OP, left_stack, stack)?;
+    shape.extend(row);
+    shape.extend(columns);
+    Ok(shape)
+}

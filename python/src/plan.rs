@@ -1,0 +1,295 @@
+//! Parameters, and the keys of what is computed under them.
+
+use crate::{error::Result, job};
+use pyo3::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use sudare::{
+    circuits::bootstrap::{self, BootstrapPlan, BootstrapPreset},
+    ckks::{
+        self, Params, Spec,
+        serial::{self, Label},
+    },
+    rlwe::{KeyRequest, Level, PricedKey},
+};
+use sudare_apps::array::{self, ArrayFacts, PlanOptions, Planned};
+
+/// Parameters with a way to bootstrap in them if there is one, and what files of keys under them
+/// say beside.
+#[pyclass(frozen, module = "sudare._native")]
+#[derive(Clone)]
+pub struct Parameters {
+    pub(crate) params: Params,
+    pub(crate) label: Label,
+    pub(crate) bootstrapping: Option<Bootstrapping>,
+}
+
+/// How to bootstrap.
+#[derive(Clone)]
+pub struct Bootstrapping {
+    pub(crate) plan: Arc<BootstrapPlan>,
+}
+
+/// What a file of keys for a program says beside the name of the set.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Meta {
+    /// `log2` of the slots that are bootstrapped.
+    bootstrapped_log_slots: u32,
+}
+
+#[pymethods]
+impl Parameters {
+    /// Their fingerprint, in hexadecimal.
+    #[getter]
+    fn id(&self) -> String {
+        self.params.rlwe().id().to_string()
+    }
+
+    /// Their name, where they have one.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.label.name
+    }
+}
+
+/// Parameters, the keys to make, and what a program takes if they are for one.
+#[pyclass(frozen, module = "sudare._native")]
+pub struct Plan {
+    pub(crate) set: Parameters,
+    pub(crate) request: KeyRequest,
+    pub(crate) program: Option<Planned>,
+}
+
+/// What a plan says of itself, as a dictionary.
+#[derive(IntoPyObject)]
+struct Report {
+    params: String,
+    params_id: String,
+    log_n: u32,
+    slots: usize,
+    levels: u32,
+    log2_scale: f64,
+    log2_qp: f64,
+    security_bits: f64,
+    bootstrap_levels: Option<u32>,
+    evaluation_keys: usize,
+    evaluation_key_bytes: u64,
+    evaluation_key_memory_bytes: u64,
+    ciphertext_bytes: u64,
+    program: Option<ProgramReport>,
+}
+
+/// What a program takes, as a dictionary.
+#[derive(IntoPyObject)]
+struct ProgramReport {
+    depth: u32,
+    bootstraps: u64,
+    missing_keys: bool,
+    input_bytes: u64,
+    peak_memory_bytes: u64,
+    seconds: f64,
+    outputs: Vec<OutputReport>,
+}
+
+/// What a result of a program is like, as a dictionary.
+#[derive(IntoPyObject)]
+struct OutputReport {
+    shape: Vec<usize>,
+    level: u32,
+    ciphertexts: usize,
+    log2_error: f64,
+}
+
+#[pymethods]
+impl Plan {
+    /// For programs of `depth` levels, in the smallest ring at 128 bits.
+    #[staticmethod]
+    fn leveled(py: Python<'_>, depth: u32) -> Result<Self> {
+        let spec = PlanOptions::default().parameters(depth as usize);
+        let spec = spec.ok_or_else(|| sudare::Error::InvalidSpec {
+            field: "depth",
+            problem: format!(
+                "no ring has {depth} levels at 128 bits of security: use a program of less depth, \
+                 or bootstrap=True"
+            ),
+        })?;
+        job::run(py, None, move |_| Self::new(spec, ""))
+    }
+
+    /// For programs of any length, of steps of at most `depth` levels between bootstrappings.
+    #[staticmethod]
+    fn bootstrapping(py: Python<'_>, depth: u32) -> Result<Self> {
+        job::run(py, None, move |_| {
+            let set = bootstrap::preset(BOOTSTRAPPING)?;
+            let plan = Self::new(set.preset.spec, BOOTSTRAPPING)?;
+            let levels = plan.set.usable_levels();
+            if depth > levels {
+                let problem = format!(
+                    "{depth} levels in a row are too many: bootstrapping leaves {levels}; \
+                     choose at most that depth"
+                );
+                return Err(sudare::Error::InvalidSpec { field: "depth", problem }.into());
+            }
+            Ok(plan)
+        })
+    }
+
+    /// The set of this name, in a ring of another size without security if one is given.
+    #[staticmethod]
+    #[pyo3(signature = (name, insecure_log_n=None))]
+    fn preset(py: Python<'_>, name: String, insecure_log_n: Option<u32>) -> Result<Self> {
+        job::run(py, None, move |_| {
+            let mut spec = preset(&name)?;
+            if let Some(log_n) = insecure_log_n {
+                (spec.log_n, spec.insecure) = (log_n, true);
+            }
+            Self::new(spec, &name)
+        })
+    }
+
+    #[getter]
+    fn parameters(&self) -> Parameters {
+        self.set.clone()
+    }
+
+    /// Sizes and security.
+    fn report(&self) -> Result<Report> {
+        let (params, request) = (&self.set.params, &self.request);
+        let rlwe = params.rlwe();
+        let keys: Vec<PricedKey> =
+            rlwe.priced_keys().into_iter().chain(request.priced_keys(rlwe)?).collect();
+        let security_bits = keys.iter().map(|key| key.security_bits).fold(f64::INFINITY, f64::min);
+        Ok(Report {
+            params: self.set.label.name.clone(),
+            params_id: rlwe.id().to_string(),
+            log_n: params.log_n(),
+            slots: params.max_slots(),
+            levels: self.set.fresh_level().0,
+            log2_scale: params.spec().log2_scale,
+            log2_qp: keys.iter().map(|key| key.log2_q).fold(0.0, f64::max),
+            security_bits,
+            bootstrap_levels: self.set.bootstrapping.as_ref().map(|way| way.plan.usable_levels()),
+            evaluation_keys: request.count(),
+            evaluation_key_bytes: serial::evaluation_keys_bytes(params, request, &self.set.label)?,
+            evaluation_key_memory_bytes: request.bytes(rlwe)?,
+            ciphertext_bytes: 16
+                * (rlwe.limbs(self.set.fresh_level()).q() << params.log_n()) as u64,
+            program: self.program.as_ref().map(|program| self.program_report(program)),
+        })
+    }
+}
+
+impl Plan {
+    /// For any program.
+    fn new(spec: Spec, name: &str) -> Result<Self> {
+        let label = Label { name: name.into(), content: "keys".into(), meta: Vec::new() };
+        let set = Parameters::new(Params::new(spec)?, label)?;
+        let mut request = set.general_keys();
+        if let Some(way) = &set.bootstrapping {
+            request |= way.plan.required_keys();
+        }
+        Ok(Self { set, request, program: None })
+    }
+
+    /// For one program.
+    pub(crate) fn planned(planned: Planned) -> Result<Self> {
+        let (name, meta) = match &planned.bootstrapping {
+            Some((name, log_slots)) => {
+                let meta = Meta { bootstrapped_log_slots: *log_slots };
+                (name.clone(), serde_json::to_vec(&meta).map_err(std::io::Error::other))
+            }
+            None => (String::new(), Ok(Vec::new())),
+        };
+        let label =
+            Label { name, content: "keys".into(), meta: meta.map_err(sudare::Error::from)? };
+        let set = Parameters::new(Params::new(planned.spec.clone())?, label)?;
+        Ok(Self { set, request: planned.required_keys.clone(), program: Some(planned) })
+    }
+
+    fn program_report(&self, program: &Planned) -> ProgramReport {
+        let mut all = self.request.clone();
+        all |= &program.required_keys;
+        let output = |output: &ArrayFacts| OutputReport {
+            shape: output.shape.clone(),
+            level: output.level,
+            ciphertexts: output.blocks,
+            log2_error: output.noise_log2,
+        };
+        ProgramReport {
+            depth: program.depth,
+            bootstraps: program.bootstraps,
+            missing_keys: all != self.request,
+            input_bytes: program.ciphertext_bytes,
+            peak_memory_bytes: program.peak_bytes,
+            seconds: program.seconds,
+            outputs: program.outputs.iter().map(output).collect(),
+        }
+    }
+}
+
+impl Parameters {
+    /// Finds the way to bootstrap that parameters of this name have, in a ring of any size.
+    pub(crate) fn new(params: Params, label: Label) -> sudare::Result<Self> {
+        let (log_n, insecure) = (params.log_n(), params.spec().insecure);
+        let same = |set: &BootstrapPreset| {
+            *params.spec() == Spec { log_n, insecure, ..set.preset.spec.clone() }
+        };
+        let plan = match bootstrap::preset(&label.name).ok().filter(same) {
+            None => None,
+            Some(set) if set.bootstrap.log_slots == log_n - 1 => {
+                let meta = serde_json::from_slice(&label.meta).ok();
+                let log_slots = meta.map(|Meta { bootstrapped_log_slots }| bootstrapped_log_slots);
+                Some(set.plan(&params, log_slots.unwrap_or(log_n - 1))?)
+            }
+            // A smaller ring takes fewer levels, and the modulus is raised by so many less.
+            Some(set) => {
+                let spec = set.bootstrap.with_log_slots(log_n - 1);
+                let plan = |top| spec.plan(&params, Level(top)).ok();
+                (params.top().0..=params.raised_top().0).rev().find_map(plan)
+            }
+        };
+        let bootstrapping = plan.map(|plan| Bootstrapping { plan: Arc::new(plan) });
+        Ok(Self { params, label, bootstrapping })
+    }
+
+    /// The level of new arrays.
+    pub(crate) fn fresh_level(&self) -> Level {
+        let top = self.params.top();
+        self.bootstrapping.as_ref().map_or(top, |way| way.plan.output_level())
+    }
+
+    /// The keys for any program, but for those of bootstrapping.
+    pub(crate) fn general_keys(&self) -> KeyRequest {
+        array::general_keys(&self.params, self.fresh_level())
+    }
+
+    fn usable_levels(&self) -> u32 {
+        let levels = self.params.top().0;
+        self.bootstrapping.as_ref().map_or(levels, |way| way.plan.usable_levels())
+    }
+}
+
+/// What is asked of parameters for a program.
+pub fn plan_options(bootstrap: bool) -> PlanOptions {
+    let bootstrapping = bootstrap.then(|| BOOTSTRAPPING.into());
+    PlanOptions { bootstrapping, ..PlanOptions::default() }
+}
+
+/// The set for bootstrapping: arrays hold real numbers.
+const BOOTSTRAPPING: &str = "n16-boot-real";
+
+/// The specification of this name, with bootstrapping or without.
+fn preset(name: &str) -> sudare::Result<Spec> {
+    if let Ok(set) = bootstrap::preset(name) {
+        return Ok(set.preset.spec);
+    }
+    ckks::preset(name).map(|set| set.spec).map_err(|error| match error {
+        sudare::Error::UnknownPreset { name, known } => {
+            let more = bootstrap::presets().into_iter().map(|set| set.preset.name);
+            let known = core::iter::once(known).chain(more).collect::<Vec<_>>().join(", ");
+            sudare::Error::UnknownPreset { name, known }
+        }
+        other => other,
+    })
+}

@@ -1,0 +1,171 @@
+//! Programs that are recorded, to plan them before anything is encrypted.
+
+use crate::{
+    array::{Array, Form, Operand},
+    error::{Error, Result},
+    job,
+    op::{Op, PyOp, Value},
+    plan::{Plan, plan_options},
+};
+use pyo3::prelude::*;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use sudare::circuits::cost;
+use sudare_apps::array::{self, ArrayError, PlainArray, Planned};
+
+/// A program, as its operations are recorded.
+#[pyclass(frozen, module = "sudare._native")]
+pub struct Trace(Arc<Mutex<Program>>);
+
+/// An array of such a program.
+pub struct Traced {
+    program: Arc<Mutex<Program>>,
+    /// Its place among all arrays of the program, the inputs first.
+    place: usize,
+    pub shape: Vec<usize>,
+}
+
+/// Arrays from arrays.
+#[derive(Default, Clone)]
+struct Program {
+    inputs: Vec<Vec<usize>>,
+    steps: Vec<(Op, Vec<Source>)>,
+}
+
+/// Where an operand comes from.
+#[derive(Clone)]
+enum Source {
+    Array(usize),
+    Plain(PlainArray),
+}
+
+impl Program {
+    fn run(
+        &self,
+        engine: &array::Engine<'static, cost::Evaluator>,
+        inputs: Vec<array::Array<cost::Evaluator>>,
+        outputs: &[usize],
+    ) -> core::result::Result<Vec<array::Array<cost::Evaluator>>, ArrayError> {
+        let mut arrays: Vec<_> = inputs.into_iter().map(Value::Encrypted).collect();
+        for (op, sources) in &self.steps {
+            let plain = |source: &Source| match source {
+                Source::Plain(plain) => Some(Value::Plain(plain.clone())),
+                Source::Array(_) => None,
+            };
+            let plains: Vec<_> = sources.iter().map(plain).collect();
+            let operands = sources.iter().zip(&plains).filter_map(|(source, plain)| match source {
+                Source::Array(place) => arrays.get(*place),
+                Source::Plain(_) => plain.as_ref(),
+            });
+            let result = op.apply(engine, &operands.collect::<Vec<_>>())?;
+            arrays.push(Value::Encrypted(result));
+        }
+        let output = |&place: &usize| match arrays.get(place) {
+            Some(Value::Encrypted(array)) => Some(array.clone()),
+            _ => None,
+        };
+        Ok(outputs.iter().filter_map(output).collect())
+    }
+}
+
+#[pymethods]
+impl Trace {
+    /// A program of inputs of these shapes.
+    #[new]
+    fn new(shapes: Vec<Vec<usize>>) -> Self {
+        Self(Arc::new(Mutex::new(Program { inputs: shapes, steps: Vec::new() })))
+    }
+
+    /// The inputs.
+    fn inputs(&self) -> Vec<Array> {
+        let shapes = self.program().inputs.clone();
+        shapes.into_iter().enumerate().map(|(place, shape)| self.array(place, shape)).collect()
+    }
+
+    /// The result of an operation, which is recorded.
+    fn apply(&self, op: &PyOp, operands: Vec<Operand<'_>>) -> Result<Array> {
+        let mut sources = Vec::with_capacity(operands.len());
+        let mut shapes = Vec::with_capacity(operands.len());
+        for operand in operands {
+            match operand {
+                Operand::Array(array) => {
+                    let array = self.own(&array)?;
+                    shapes.push(array.shape.clone());
+                    sources.push(Source::Array(array.place));
+                }
+                Operand::Plain(numbers) => {
+                    let plain = numbers.to_plain();
+                    shapes.push(plain.shape.clone());
+                    sources.push(Source::Plain(plain));
+                }
+            }
+        }
+        let shapes: Vec<&[usize]> = shapes.iter().map(Vec::as_slice).collect();
+        let shape = op.0.shape(&shapes)?;
+        let mut program = self.program();
+        program.steps.push((op.0.clone(), sources));
+        let place = program.inputs.len() + program.steps.len() - 1;
+        drop(program);
+        Ok(self.array(place, shape))
+    }
+
+    /// The plan of the program with these results: in the smallest ring, or, if no ring has the
+    /// levels and there is to be `bootstrapping`, with it.
+    #[pyo3(signature = (outputs, *, bootstrap=false))]
+    fn plan(
+        &self,
+        py: Python<'_>,
+        outputs: Vec<PyRef<'_, Array>>,
+        bootstrap: bool,
+    ) -> Result<Plan> {
+        let (program, outputs) = (self.program().clone(), self.places(&outputs)?);
+        job::run(py, None, move |_| {
+            let shapes: Vec<&[usize]> = program.inputs.iter().map(Vec::as_slice).collect();
+            let options = plan_options(bootstrap);
+            let planned = array::plan(&shapes, &options, |engine, inputs| {
+                program.run(engine, inputs, &outputs)
+            })?;
+            Plan::planned(planned)
+        })
+    }
+
+    /// What the program takes under the parameters of a plan.
+    fn measure(&self, py: Python<'_>, outputs: Vec<PyRef<'_, Array>>, plan: &Plan) -> Result<Plan> {
+        let (program, outputs) = (self.program().clone(), self.places(&outputs)?);
+        let (set, request) = (plan.set.clone(), plan.request.clone());
+        job::run(py, None, move |_| {
+            let shapes: Vec<&[usize]> = program.inputs.iter().map(Vec::as_slice).collect();
+            let way = set.bootstrapping.as_ref();
+            let way = way.map(|way| (set.label.name.clone(), &*way.plan));
+            let planned: Planned = array::measure(
+                &set.params,
+                way,
+                &shapes,
+                &plan_options(false),
+                |engine, inputs| program.run(engine, inputs, &outputs),
+            )?;
+            Ok(Plan { set, request, program: Some(planned) })
+        })
+    }
+}
+
+impl Trace {
+    fn program(&self) -> MutexGuard<'_, Program> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn array(&self, place: usize, shape: Vec<usize>) -> Array {
+        Array(Form::Traced(Traced { program: Arc::clone(&self.0), place, shape }))
+    }
+
+    /// An array of this program.
+    fn own<'a>(&self, array: &'a Array) -> Result<&'a Traced> {
+        match &array.0 {
+            Form::Traced(array) if Arc::ptr_eq(&array.program, &self.0) => Ok(array),
+            _ => Err(Error::Traced),
+        }
+    }
+
+    fn places(&self, arrays: &[PyRef<'_, Array>]) -> Result<Vec<usize>> {
+        arrays.iter().map(|array| Ok(self.own(array)?.place)).collect()
+    }
+}

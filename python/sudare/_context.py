@@ -1,0 +1,286 @@
+"""Contexts: parameters, keys, and what encrypts, computes and decrypts with them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any, Literal
+
+from sudare import _native, errors
+from sudare._array import EncryptedArray
+from sudare._explain import Explanation, Program, Shapes, record
+from sudare._native import EvaluationKeys, Op, PublicKey, SecretKey
+from sudare._plain import Floats, floats, from_native, to_native
+from sudare._progress import Progress, callback
+
+class Keys:
+    """The keys of a context, each a value of its own."""
+
+    __slots__ = ("_evaluation", "_public", "_secret")
+
+    def __init__(
+        self,
+        public: PublicKey | None,
+        evaluation: EvaluationKeys | None,
+        secret: SecretKey | None,
+    ) -> None:
+        self._public = public
+        self._evaluation = evaluation
+        self._secret = secret
+
+    @property
+    def public(self) -> PublicKey:
+        """Encrypts. May be given to anybody."""
+        if self._public is None:
+            raise errors.NoPublicKeyError(
+                "this context was made without a public key, which encrypts: pass "
+                "public=PublicKey.open(...) to Context.from_keys"
+            )
+        return self._public
+
+    @property
+    def evaluation(self) -> EvaluationKeys:
+        """Computes on encrypted arrays. For the server."""
+        if self._evaluation is None:
+            raise errors.MissingRelinearizationKeyError(
+                "this context was made without evaluation keys, which compute: pass "
+                "evaluation=EvaluationKeys.open(...) to Context.from_keys"
+            )
+        return self._evaluation
+
+    @property
+    def secret(self) -> SecretKey:
+        """Decrypts. For the owner alone."""
+        if self._secret is None:
+            raise errors.NoSecretKeyError(
+                "this context has no secret key, so it cannot decrypt: send the result to the "
+                "owner of the key"
+            )
+        return self._secret
+
+    @property
+    def any(self) -> PublicKey | EvaluationKeys | SecretKey:
+        """One of them."""
+        return self._public or self._evaluation or self.secret
+
+    @property
+    def can_decrypt(self) -> bool:
+        """Whether the secret key is among them."""
+        return self._secret is not None
+
+    def __repr__(self) -> str:
+        held = [key for key in (self._public, self._evaluation, self._secret) if key is not None]
+        return f"Keys({', '.join(map(repr, held))})"
+
+
+class Context:
+    """Everything that computes with arrays under one key.
+
+    `Context(depth=d)` is for programs of up to `d` products one after the other (masks and sums
+    along inner axes count, too; `explain` knows), in the smallest ring of 128 bits of security.
+    With `bootstrap=True` programs may be of any depth, at gigabytes of keys. With
+    `mode="simulate"` the same programs run in the clear, where arrays know the error to expect.
+
+    Keys are made when they are first needed, exactly those of the context: `explain` says before
+    how large they are. `progress` is called as `progress(step, done, total)` in long calls;
+    `True` shows bars of tqdm where it is installed. Contexts may be shared between threads.
+    """
+
+    def __init__(
+        self,
+        depth: int | None = None,
+        *,
+        bootstrap: bool = False,
+        mode: Literal["execute", "simulate"] = "execute",
+        progress: Progress = None,
+    ) -> None:
+        if depth is None and not bootstrap:
+            raise errors.InvalidSpecError(
+                "depth is missing: name the products that a program has one after the other, "
+                "such as Context(depth=3), or let Context.for_program find it out"
+            )
+        plan = _native.Plan.bootstrapping if bootstrap else _native.Plan.leveled
+        self._init(plan(depth or 0), mode, progress)
+
+    def _init(
+        self,
+        plan: _native.Plan | None,
+        mode: Literal["execute", "simulate"],
+        progress: Progress,
+        keys: Keys | None = None,
+    ) -> None:
+        if mode not in ("execute", "simulate"):
+            raise errors.InvalidSpecError(
+                f"mode {mode!r} is neither 'execute' nor 'simulate': choose one of them"
+            )
+        self._plan = plan
+        self._mode = mode
+        self._callback = callback(progress)
+        self._made = keys
+        self._started: _native.Engine | None = None
+        self._lock = threading.RLock()
+
+    @classmethod
+    def _of(cls, *args: Any) -> Context:
+        context = cls.__new__(cls)
+        context._init(*args)
+        return context
+
+    @classmethod
+    def preset(
+        cls,
+        name: str,
+        *,
+        mode: Literal["execute", "simulate"] = "execute",
+        progress: Progress = None,
+        insecure_log_n: int | None = None,
+    ) -> Context:
+        """A context with the parameters of this name: `sudare params` lists them.
+
+        `insecure_log_n` asks for the same in a ring of degree `2**insecure_log_n`, without
+        security, for tests.
+        """
+        return cls._of(_native.Plan.preset(name, insecure_log_n), mode, progress)
+
+    @classmethod
+    def for_program(
+        cls,
+        program: Program,
+        shapes: Shapes,
+        *,
+        bootstrap: bool = False,
+        mode: Literal["execute", "simulate"] = "execute",
+        progress: Progress = None,
+    ) -> Context:
+        """A context for one program: the smallest ring with its levels, and exactly its keys.
+
+        `program` is called once, with arrays of these shapes that only record what is done with
+        them. With `bootstrap`, it may be deeper than any ring; arrays that are bootstrapped must
+        be at most 1 in magnitude, which simulation checks.
+        """
+        trace, outputs = record(program, shapes)
+        return cls._of(trace.plan(outputs, bootstrap=bootstrap), mode, progress)
+
+    @classmethod
+    def from_keys(
+        cls,
+        evaluation: EvaluationKeys | None = None,
+        *,
+        public: PublicKey | None = None,
+        secret: SecretKey | None = None,
+        progress: Progress = None,
+    ) -> Context:
+        """A context with keys that there are: a server has `evaluation` and perhaps `public`."""
+        held = [key for key in (evaluation, public, secret) if key is not None]
+        if not held:
+            raise errors.InvalidSpecError("a context needs at least one key: pass one")
+        for key in held:
+            _native.check_pair(held[0], key)
+        return cls._of(None, "execute", progress, Keys(public, evaluation, secret))
+
+    @property
+    def mode(self) -> Literal["execute", "simulate"]:
+        """`execute` or `simulate`."""
+        return self._mode
+
+    @property
+    def keys(self) -> Keys:
+        """The keys, made now if there are none yet."""
+        if self._mode == "simulate":
+            raise errors.SimulationError(
+                "nothing is encrypted in simulation, so there are no keys: use mode='execute'"
+            )
+        with self._lock:
+            if self._made is None:
+                assert self._plan is not None
+                self._made = Keys(*_native.generate_keys(self._plan, self._callback))
+            return self._made
+
+    @property
+    def _parameters(self) -> _native.Parameters:
+        if self._plan is not None:
+            return self._plan.parameters
+        assert self._made is not None
+        return self._made.any._parameters
+
+    @property
+    def _engine(self) -> _native.Engine:
+        with self._lock:
+            if self._started is None:
+                if self._mode == "simulate":
+                    assert self._plan is not None
+                    self._started = _native.Engine.simulate(self._plan)
+                else:
+                    self._started = _native.Engine.execute(self.keys.evaluation)
+            return self._started
+
+    def encrypt(self, values: object) -> EncryptedArray:
+        """An array of real numbers, encrypted."""
+        array = to_native(floats(values))
+        if self._mode == "simulate":
+            return EncryptedArray(self, self._engine.encrypt_in_simulation(array))
+        return EncryptedArray(self, _native.encrypt(self.keys.public, array, self._callback))
+
+    def decrypt(self, array: EncryptedArray) -> Floats:
+        """The values of an array: for the owner of the secret key.
+
+        They carry an error that depends on the secret key: round them coarsely before anybody
+        else sees them.
+        """
+        if self._mode == "simulate":
+            return from_native(self._engine.decrypt_in_simulation(array._value))
+        return from_native(_native.decrypt(self.keys.secret, array._value))
+
+    def attach(self, array: EncryptedArray) -> EncryptedArray:
+        """The same array, to compute with in this context."""
+        if self._mode == "simulate":
+            raise errors.SimulationError(
+                "what is encrypted has no values in simulation: encrypt the data there"
+            )
+        return EncryptedArray(self, array._value.attached(self._parameters))
+
+    def load(self, path: str | os.PathLike[str]) -> EncryptedArray:
+        """The array that `EncryptedArray.save` wrote."""
+        return self.attach(EncryptedArray(None, _native.Array.open(path)))
+
+    def _apply(self, op: Op, operands: list[EncryptedArray | Floats]) -> EncryptedArray:
+        native = [x._value if isinstance(x, EncryptedArray) else to_native(x) for x in operands]
+        return EncryptedArray(self, self._engine.apply(op, native, self._callback))
+
+    def explain(self, program: Program | None = None, shapes: Shapes = ()) -> Explanation:
+        """Sizes and security, before any key is made; of a program on arrays of these shapes also
+        depth, bootstrappings, memory, time and errors."""
+        if self._plan is None:
+            raise errors.UnsupportedError(
+                "a context of given keys has no plan to explain: print its keys, or explain the "
+                "context that made them"
+            )
+        if program is None:
+            return Explanation.of(self._plan)
+        trace, outputs = record(program, shapes)
+        return Explanation.of(trace.measure(outputs, self._plan))
+
+    @property
+    def can_decrypt(self) -> bool:
+        """Whether the secret key is here."""
+        return self._mode == "execute" and (self._made is None or self._made.can_decrypt)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._mode == "simulate" or self.can_decrypt:
+            raise errors.SecretKeyPickleError(
+                "this context is its owner's and stays in its process: pickle ctx.for_server() "
+                "or single keys"
+            )
+        return _restore, (self.keys._evaluation, self.keys._public)
+
+    def for_server(self) -> Context:
+        """The same context without the secret key: it computes, may be pickled, and cannot
+        decrypt."""
+        return Context.from_keys(self.keys.evaluation, public=self.keys.public)
+
+    def __repr__(self) -> str:
+        return f"Context({self._mode}, {self._made or 'no keys yet'})"
+
+
+def _restore(evaluation: EvaluationKeys | None, public: PublicKey | None) -> Context:
+    return Context.from_keys(evaluation, public=public)

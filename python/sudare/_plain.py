@@ -1,0 +1,52 @@
+"""Plain numbers on their way into native code."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sudare import errors
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+"""Real numbers."""
+
+Native: TypeAlias = tuple[list[int], bytes]
+"""A shape, and the numbers in C order, eight bytes each, as this machine has them."""
+
+
+def floats(values: object) -> Floats:
+    """`values` as an array of finite real numbers."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise errors.DtypeError(
+            f"values of type {array.dtype} cannot be encrypted or computed with: real numbers are "
+            "needed; give an array of floats or integers, of rows of equal length"
+        )
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise errors.DtypeError("masked values have no number: fill them first")
+    if 0 in array.shape:
+        raise errors.ShapeError(
+            f"an array of shape {array.shape} has no values: give at least one along every axis"
+        )
+    numbers = np.asarray(array, dtype=np.float64, order="C")
+    finite = np.isfinite(numbers)
+    if not finite.all():
+        place = tuple(int(i) for i in np.argwhere(~finite)[0])
+        raise errors.NotFiniteError(
+            f"the value at {place} is {numbers[place]}: only finite numbers can be encrypted or "
+            "computed with; fill or leave out what is missing"
+        )
+    return numbers
+
+
+def to_native(array: Floats) -> Native:
+    """What native code takes."""
+    return list(array.shape), array.tobytes()
+
+
+def from_native(native: Native) -> Floats:
+    """What native code gives."""
+    shape, data = native
+    return np.frombuffer(data, dtype=np.float64).reshape(shape).copy()

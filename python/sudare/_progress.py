@@ -1,0 +1,41 @@
+"""Showing how far long steps are."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+Callback: TypeAlias = Callable[[str, int, int], object]
+"""Called with the name of a step, the parts of it that are done, and all of them."""
+
+Progress: TypeAlias = Callback | bool | None
+"""A callback, or whether to show bars."""
+
+
+class _Bars:
+    """Bars of tqdm, one for each step."""
+
+    def __init__(self, tqdm: Any) -> None:
+        self._tqdm = tqdm
+        self._bar: Any = None
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if self._bar is None or self._bar.desc != f"{what}: ":
+            self._bar = self._tqdm(total=total, desc=what, leave=False)
+        self._bar.update(done - self._bar.n)
+        if done >= total:
+            self._bar.close()
+            self._bar = None
+
+
+def callback(progress: Progress) -> Callback | None:
+    """What native code calls: `True` stands for bars of tqdm where it is installed."""
+    if callable(progress):
+        return progress
+    if not progress:
+        return None
+    try:
+        return _Bars(importlib.import_module("tqdm.auto").tqdm)
+    except ImportError:
+        return None

@@ -1,0 +1,227 @@
+"""One class per error, all of them under `Error`.
+
+Each is also a built-in exception where Python programs expect one. A message says what was found,
+what was needed and what to do.
+"""
+
+import builtins
+
+
+class Error(Exception):
+    """Everything that sudare refuses."""
+
+
+class InvalidSpecError(Error, ValueError):
+    """A parameter is out of its range."""
+
+
+class UnknownPresetError(Error, ValueError):
+    """No parameter set has this name."""
+
+
+class InsecureError(Error, ValueError):
+    """A key would be insecure."""
+
+
+class ParamsMismatchError(Error, ValueError):
+    """Two objects come from different parameters."""
+
+
+class KeyMismatchError(Error, ValueError):
+    """Two objects come from different secret keys."""
+
+
+class LevelExhaustedError(Error, ArithmeticError):
+    """The program is deeper than the parameters allow."""
+
+
+class LevelOutOfRangeError(Error, ValueError):
+    """There is no such level."""
+
+
+class RaisedLevelError(Error, ValueError):
+    """Two levels have no primes in common."""
+
+
+class ScaleMismatchError(Error, ValueError):
+    """Two scales differ by more than rounding."""
+
+
+class ScaleOutOfRangeError(Error, ValueError):
+    """A modulus cannot hold a scale."""
+
+
+class TooManySlotsError(Error, ValueError):
+    """There are more values than slots."""
+
+
+class SlotMismatchError(Error, ValueError):
+    """Two numbers of slots differ."""
+
+
+class NotFiniteError(Error, ValueError):
+    """A value is NaN or infinite."""
+
+
+class ValueTooLargeError(Error, builtins.OverflowError):
+    """A value is too large for its scale and level."""
+
+
+class MissingRelinearizationKeyError(Error, LookupError):
+    """The evaluation keys have none for products."""
+
+
+class MissingGaloisKeyError(Error, LookupError):
+    """The evaluation keys have none for a rotation."""
+
+
+class MissingRaisingKeyError(Error, LookupError):
+    """The evaluation keys do not raise to a level."""
+
+
+class EphemeralSecretMismatchError(Error, ValueError):
+    """The evaluation keys raise through another ephemeral secret."""
+
+
+class CircuitError(Error, ValueError):
+    """A computation was given something that it cannot do."""
+
+
+class ArithError(Error, RuntimeError):
+    """The machine has no randomness or no threads to give."""
+
+
+class MalformedError(Error, ValueError):
+    """Bytes are no valid file of sudare."""
+
+
+class WrongKindError(Error, ValueError):
+    """A file holds something else."""
+
+
+class UnsupportedVersionError(Error, ValueError):
+    """A file has a format that this release does not read."""
+
+
+class ChecksumError(Error, ValueError):
+    """A file was changed after it was written."""
+
+
+class TruncatedError(Error, EOFError):
+    """A file ends too early."""
+
+
+class FileChangedError(Error, OSError):
+    """A file is another one than before."""
+
+
+class IoError(Error, OSError):
+    """The operating system refused something."""
+
+
+class NoFileError(Error, FileNotFoundError):
+    """There is no such file."""
+
+
+class ExistsError(Error, FileExistsError):
+    """A file would be overwritten."""
+
+
+class NoFolderError(Error, FileNotFoundError):
+    """The folder of a new file does not exist."""
+
+
+class NotAFolderError(Error, NotADirectoryError):
+    """A file is where a folder is needed."""
+
+
+class NotAFileError(Error, OSError):
+    """A folder or a device is where a file is needed."""
+
+
+class SecretKeyPickleError(Error, TypeError):
+    """A secret key would leave its process."""
+
+
+class NoSecretKeyError(Error, TypeError):
+    """Only the owner of the secret key can do this."""
+
+
+class NoPublicKeyError(Error, TypeError):
+    """Encrypting needs the public key."""
+
+
+class SimulationError(Error, TypeError):
+    """Nothing is encrypted in simulation."""
+
+
+class TracedError(Error, TypeError):
+    """A program that is planned asks for values."""
+
+
+class UnsupportedError(Error, TypeError):
+    """NumPy or Python asks for what encrypted arrays cannot do."""
+
+
+class DtypeError(Error, TypeError):
+    """Values are not real numbers."""
+
+
+class ShapeError(Error, ValueError):
+    """A shape, an axis or an index is not possible."""
+
+
+class EmptyError(ShapeError):
+    """An array would have no elements."""
+
+
+class TooLargeError(ShapeError):
+    """An array would have too many elements or axes."""
+
+
+class ShapesError(ShapeError):
+    """Two shapes do not go together."""
+
+
+class AxisError(ShapeError):
+    """There is no such axis."""
+
+
+class RangeError(ShapeError, IndexError):
+    """An axis has no such range."""
+
+
+class ValuesError(ShapeError):
+    """There are more or fewer values than elements."""
+
+
+class ArgumentError(Error, ValueError):
+    """An operation on arrays cannot do with a number."""
+
+
+class TooManyDiagonalsError(Error, ValueError):
+    """Elements would move in too many ways."""
+
+
+class InvalidLayoutError(Error, ValueError):
+    """A file says something impossible about an array."""
+
+
+class BlocksError(Error, ValueError):
+    """A file has other ciphertexts than its array needs."""
+
+
+class BeyondBoundError(Error, builtins.OverflowError):
+    """In simulation: a value that bootstrapping would lose."""
+
+
+class OverflowError(Error, builtins.OverflowError):
+    """In simulation: a value that the modulus does not hold."""
+
+
+class DetachedError(Error, TypeError):
+    """An array came without the context to compute in."""
+
+
+class BugError(Error, RuntimeError):
+    """Something that cannot happen did."""

@@ -1,0 +1,156 @@
+"""Keys as values: files, pickle, and what never leaves the owner."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+import sudare
+from sudare import errors
+
+
+def test_keys_of_a_context_belong_together(ctx: sudare.Context) -> None:
+    keys = ctx.keys
+    assert keys.public.key_id == keys.evaluation.key_id == keys.secret.key_id
+    assert ctx.keys is keys
+    assert keys.evaluation.nbytes == len(keys.evaluation.to_bytes())
+    explained = ctx.explain()
+    assert explained.evaluation_key_bytes == keys.evaluation.nbytes
+    assert explained.evaluation_keys == len(keys.evaluation)
+    assert explained.security_bits >= 128
+
+
+@pytest.mark.parametrize("protocol", [2, 5])
+def test_public_and_evaluation_keys_are_picklable(ctx: sudare.Context, protocol: int) -> None:
+    for key in (ctx.keys.public, ctx.keys.evaluation):
+        again = pickle.loads(pickle.dumps(key, protocol=protocol))
+        assert type(again) is type(key)
+        assert again.to_bytes() == key.to_bytes()
+        assert copy.copy(key).key_id == key.key_id
+
+
+def test_evaluation_keys_travel_beside_the_pickle_without_a_copy(ctx: sudare.Context) -> None:
+    keys = ctx.keys.evaluation
+    buffers: list[pickle.PickleBuffer] = []
+    start = time.perf_counter()
+    data = pickle.dumps(keys, protocol=5, buffer_callback=buffers.append)
+    assert time.perf_counter() - start < 0.01
+    assert len(data) < 500
+    (buffer,) = buffers
+    # The very bytes that the keys compute with.
+    assert buffer.raw().obj is keys.to_bytes()
+    assert pickle.loads(data, buffers=buffers).key_id == keys.key_id
+    # As Dask hands them over: at any offset, and only to be read.
+    shifted = memoryview(b"x" + bytes(buffer.raw()))[1:]
+    assert pickle.loads(data, buffers=[shifted]).key_id == keys.key_id
+
+
+def test_a_secret_key_is_not_pickled_copied_or_printed(ctx: sudare.Context) -> None:
+    secret = ctx.keys.secret
+    for leak in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="never pickled") as caught:
+            leak(secret)
+        assert isinstance(caught.value, errors.SecretKeyPickleError)
+        with pytest.raises(errors.SecretKeyPickleError):
+            leak(ctx)
+    assert repr(secret) == f"SecretKey(key_id={secret.key_id}, ...)"
+    assert not hasattr(secret, "to_bytes")
+    with pytest.raises(TypeError):
+        sudare.SecretKey()
+
+
+def test_keys_come_back_from_files(ctx: sudare.Context, tmp_path: Path) -> None:
+    keys = ctx.keys
+    paths = {name: tmp_path / f"{name}.key" for name in ("public", "evaluation", "secret")}
+    keys.public.save(paths["public"])
+    keys.evaluation.save(str(paths["evaluation"]))
+    keys.secret.save(paths["secret"])
+    assert stat.S_IMODE(paths["secret"].stat().st_mode) == 0o600
+    with pytest.raises(FileExistsError) as caught:
+        keys.secret.save(paths["secret"])
+    assert isinstance(caught.value, errors.ExistsError)
+    keys.secret.save(paths["secret"], overwrite=True)
+
+    again = sudare.Context.from_keys(
+        sudare.EvaluationKeys.open(paths["evaluation"]),
+        public=sudare.PublicKey.open(paths["public"]),
+        secret=sudare.SecretKey.open(paths["secret"]),
+    )
+    assert again.keys.evaluation.to_bytes() == keys.evaluation.to_bytes()
+    assert again.keys.public.to_bytes() == keys.public.to_bytes()
+    assert again.can_decrypt
+
+
+@pytest.mark.parametrize("small", [False, True])
+def test_keys_in_a_file_are_pickled_as_its_name(
+    ctx: sudare.Context, tmp_path: Path, small: bool
+) -> None:
+    path = tmp_path / "evaluation.key"
+    ctx.keys.evaluation.save(path)
+    keys = sudare.EvaluationKeys.open(path, small=small)
+    assert keys.path == path
+    data = pickle.dumps(keys)
+    assert len(data) < 500 and path.name.encode() in data
+    assert pickle.loads(data).key_id == keys.key_id
+
+    # A file of another owner takes the name: the mapped keys stay, and the pickle is refused.
+    sudare.Context(depth=3).keys.evaluation.save(path, overwrite=True)
+    with pytest.raises(errors.FileChangedError, match="digest"):
+        pickle.loads(data)
+    path.write_bytes(path.read_bytes()[:-64])
+    with pytest.raises(errors.FileChangedError, match="bytes instead of"):
+        pickle.loads(data)
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        pickle.loads(data)
+    assert keys.to_bytes() == ctx.keys.evaluation.to_bytes()
+
+
+def test_damaged_and_wrong_files_are_told_apart(ctx: sudare.Context, tmp_path: Path) -> None:
+    path = tmp_path / "evaluation.key"
+    ctx.keys.evaluation.save(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(errors.TruncatedError, match="evaluation.key"):
+        sudare.EvaluationKeys.open(path)
+    path.write_bytes(whole[:-100] + bytes(100))
+    with pytest.raises(errors.ChecksumError):
+        sudare.EvaluationKeys.open(path)
+    path.write_bytes(b"no keys at all")
+    with pytest.raises(errors.Error):
+        sudare.EvaluationKeys.open(path)
+    path.write_bytes(whole)
+    with pytest.raises(errors.WrongKindError, match="public key"):
+        sudare.PublicKey.open(path)
+    with pytest.raises(errors.NotAFileError):
+        sudare.EvaluationKeys.open(tmp_path)
+    with pytest.raises(errors.Error):
+        sudare.EvaluationKeys.from_bytes(b"")
+    with pytest.raises(TypeError):
+        sudare.EvaluationKeys.from_bytes(7)
+
+
+def test_keys_of_two_owners_are_refused_by_both_names(
+    ctx: sudare.Context, stranger: sudare.Context
+) -> None:
+    with pytest.raises(errors.KeyMismatchError) as caught:
+        sudare.Context.from_keys(ctx.keys.evaluation, public=stranger.keys.public)
+    assert ctx.keys.public.key_id in str(caught.value)
+    assert stranger.keys.public.key_id in str(caught.value)
+    with pytest.raises(errors.ParamsMismatchError):
+        sudare.Context.from_keys(ctx.keys.evaluation, public=sudare.Context(1).keys.public)
+
+
+def test_a_server_cannot_decrypt(ctx: sudare.Context) -> None:
+    server = ctx.for_server()
+    assert ctx.can_decrypt and not server.can_decrypt
+    with pytest.raises(errors.NoSecretKeyError):
+        server.keys.secret  # noqa: B018
+    again = pickle.loads(pickle.dumps(server))
+    assert not again.can_decrypt
+    assert again.keys.evaluation.key_id == ctx.keys.evaluation.key_id
