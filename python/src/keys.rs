@@ -339,24 +339,13 @@ impl EvaluationKeys {
     #[staticmethod]
     #[pyo3(signature = (path, *, small=false))]
     fn open(py: Python<'_>, path: PathBuf, small: bool) -> Result<Self> {
-        job::run(py, None, move |_| Self::open_file(&path, small, |_| Ok(())))
+        job::run(py, None, move |_| Self::open_file(&path, small, None))
     }
 
     /// As `open`, of the file that was pickled.
     #[staticmethod]
     fn _reopen(py: Python<'_>, path: PathBuf, digest: String, bytes: u64) -> Result<Self> {
-        job::run(py, None, move |_| {
-            Self::open_file(&path, false, |found| {
-                let problem = match found {
-                    _ if found.bytes != bytes => {
-                        format!("it has {} bytes instead of {bytes}", found.bytes)
-                    }
-                    _ if found.digest != digest => "its BLAKE3 digest is another".into(),
-                    _ => return Ok(()),
-                };
-                Err(Error::FileChanged { path: found.path.clone(), problem })
-            })
-        })
+        job::run(py, None, move |_| Self::open_file(&path, false, Some((&digest, bytes))))
     }
 
     /// The keys that `to_bytes` gave.
@@ -461,18 +450,24 @@ impl EvaluationKeys {
         Ok(Self { set, keys, source: Source::Memory(bytes) })
     }
 
-    /// Maps a file that passes `check`.
-    fn open_file(
-        path: &Path,
-        small: bool,
-        check: impl FnOnce(&Fingerprint) -> Result<()>,
-    ) -> Result<Self> {
+    /// Maps a file, which has the digest and the bytes of the one that was pickled if one was.
+    fn open_file(path: &Path, small: bool, pickled: Option<(&str, u64)>) -> Result<Self> {
         let (file, bytes) = files::open(path, Access::Shared)?;
         let path = &std::path::absolute(path)
             .map_err(|error| sudare_cli::error::Error::io("find", path, error))?;
-        let digest = blake3::Hash::from(files::digest(path)?).to_string();
+        let changed = |problem| Err(Error::FileChanged { path: path.clone(), problem });
+        if let Some((_, needed)) = pickled
+            && needed != bytes
+        {
+            return changed(format!("it has {bytes} bytes instead of {needed}"));
+        }
+        let (again, _) = files::open(path, Access::Shared)?;
+        let digest = serial::digest(again.into_inner(), bytes).map_err(Error::at(Some(path)))?;
+        let digest = blake3::Hash::from(digest).to_string();
+        if pickled.is_some_and(|(needed, _)| needed != digest) {
+            return changed("its digest is another".into());
+        }
         let fingerprint = Fingerprint { path: path.clone(), digest, bytes };
-        check(&fingerprint)?;
         let file: &File = file.get_ref();
         let read = || {
             let reader = Reader::mapped(file)?.small_keys(small);

@@ -323,14 +323,14 @@ impl<E: Ops> Array<E> {
     }
 }
 
-impl Array<sudare::ckks::Evaluator> {
+impl Array<ckks::Evaluator> {
     /// As [`Array::from_parts`], for whoever has no evaluator.
     ///
     /// # Errors
     /// As [`Array::from_parts`].
     pub fn from_ciphertexts(
         layout: Layout,
-        blocks: Vec<sudare::ckks::Ciphertext>,
+        blocks: Vec<ckks::Ciphertext>,
         padding_is_zero: bool,
     ) -> Result<Self> {
         Self::checked(layout, blocks, padding_is_zero, |block| {

@@ -265,7 +265,7 @@ fn weights_are_shared_to_the_bits_planned_for() {
     assert!(params.rlwe().security_bits() >= 128.0);
     let p = Parties::new(&job, &params);
     let data = p.plan.encrypt(&p.encryptor, &table, |_| ()).unwrap();
-    let mut training = p.plan.start(&p.evaluator, &data).unwrap();
+    let mut training = p.start(&data);
     p.finish(&data, &mut training);
     let (found, expected) = (p.weights(&training), clear(&table, &spec));
     let largest = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
