@@ -136,7 +136,7 @@ fn killed_trainings_go_on() {
 
 #[cfg(unix)]
 #[test]
-#[ignore = "a minute"]
+#[ignore = "minutes"]
 fn killed_trainings_go_on_however_often() {
     killed_at_random(50);
 }
