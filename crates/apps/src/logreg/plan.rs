@@ -161,10 +161,9 @@ impl Layout {
     /// each of its entries.
     pub fn row_sums(&self) -> impl Iterator<Item = i64> {
         let width = self.width as i64;
-        core::iter::once(-width).chain(powers_of_two(1, width)).take(match self.width {
-            1 => 0,
-            _ => usize::MAX,
-        })
+        // A piece of one entry is its sum.
+        let copy = (width > 1).then_some(-width);
+        copy.into_iter().chain(powers_of_two(1, width))
     }
 
     /// The same, that put the sum of all periods into each period.

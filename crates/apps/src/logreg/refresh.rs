@@ -153,8 +153,8 @@ impl Refresh {
         self.plan.prepare(e)
     }
 
-    /// The weights and the momentum, refreshed by what [`Refresh::prepare`] returned. What the second halves of blocks hold then is
-    /// of no meaning.
+    /// The weights and the momentum, refreshed by what [`Refresh::prepare`] returned. What the
+    /// second halves of blocks hold then is of no meaning.
     pub fn run<E: Ops>(
         &self,
         e: &E,

@@ -228,11 +228,7 @@ impl<'a, W: Write + ?Sized> CiphertextWriter<'a, W> {
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`]; [`Error::Malformed`] if it has not the
     /// shape that was said, or is one too many; [`Error::Io`].
     pub fn write(&mut self, item: &Ciphertext) -> Result<()> {
-        self.params.check_id("ciphertext", item.params_id())?;
-        let (found, expected) = (item.key_id(), self.key);
-        if found != expected {
-            return Err(Error::KeyMismatch { what: "ciphertext", found, expected });
-        }
+        check_item(&self.params, self.key, item)?;
         let (found, needed) = (Shape::of(item), self.shapes.next());
         if Some(found) != needed {
             let problem = format!("it is {found:?}, the file's header says {needed:?}");
@@ -255,6 +251,14 @@ impl<'a, W: Write + ?Sized> CiphertextWriter<'a, W> {
     }
 }
 
+/// Refuses a ciphertext of other parameters or another key.
+fn check_item(params: &rlwe::Params, expected: KeyId, item: &Ciphertext) -> Result<()> {
+    let what = "ciphertext";
+    params.check_id(what, item.params_id())?;
+    let found = item.key_id();
+    if found == expected { Ok(()) } else { Err(Error::KeyMismatch { what, found, expected }) }
+}
+
 /// Writes ciphertexts of one key, in order, and returns the bytes written.
 ///
 /// # Errors
@@ -267,10 +271,9 @@ pub fn write_ciphertexts(
     items: &[Ciphertext],
     label: &Label,
 ) -> Result<u64> {
-    for item in items {
-        params.rlwe().check_id("ciphertext", item.params_id())?;
-    }
     let key = items.first().map_or(KeyId(0), Ciphertext::key_id);
+    // Before anything is written.
+    items.iter().try_for_each(|item| check_item(params.rlwe(), key, item))?;
     let shapes = items.iter().map(Shape::of).collect();
     let mut file = CiphertextWriter::new(out, params, key, shapes, label)?;
     items.iter().try_for_each(|item| file.write(item))?;
