@@ -88,7 +88,7 @@ fn the_targets_that_are_named_exist() {
         let text = blocks(&read(document), "console");
         for target in text.lines().filter_map(|line| line.strip_prefix("make ")) {
             let target = target.split_whitespace().next().unwrap();
-            let rule = format!("\n{target}:\n");
+            let rule = format!("\n{target}:");
             assert!(makefile.contains(&rule), "{document}: there is no `make {target}`");
             named += 1;
         }
