@@ -5,7 +5,7 @@
 //! matrices, slices. It rescales, brings operands to one level and bootstraps by itself.
 //!
 //! Everything is written once against [`Ops`]. On a
-//! [`ckks::Evaluator`](sudare::ckks::Evaluator) it computes under encryption; on a
+//! [`ckks::Evaluator`] it computes under encryption; on a
 //! [`cost::Evaluator`](sudare::circuits::cost::Evaluator) the same program runs in the clear, and
 //! [`plan()`] finds from that the ring, the levels, the keys and the cost before a key exists.
 //!
