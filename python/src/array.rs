@@ -40,9 +40,9 @@ impl Numbers {
 }
 
 /// Real numbers to Python.
-type NumbersOut<'py> = (Vec<usize>, Bound<'py, PyBytes>);
+pub(crate) type NumbersOut<'py> = (Vec<usize>, Bound<'py, PyBytes>);
 
-fn to_python(py: Python<'_>, plain: PlainArray) -> PyResult<NumbersOut<'_>> {
+pub(crate) fn to_python(py: Python<'_>, plain: PlainArray) -> PyResult<NumbersOut<'_>> {
     let bytes = PyBytes::new_with(py, 8 * plain.values.len(), |bytes| {
         let (words, _) = bytes.as_chunks_mut();
         words.iter_mut().zip(&plain.values).for_each(|(word, x)| *word = x.to_ne_bytes());

@@ -2,6 +2,7 @@
 
 mod array;
 mod error;
+mod function;
 mod job;
 mod keys;
 mod op;
@@ -14,6 +15,7 @@ mod _native {
     #[pymodule_export]
     use crate::{
         array::{Array, Engine, decrypt, encrypt},
+        function::Function,
         keys::{EvaluationKeys, PublicKey, SecretKey, check_pair, generate_keys},
         op::PyOp,
         plan::{Parameters, Plan},

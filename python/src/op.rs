@@ -1,6 +1,8 @@
 //! Operations on arrays: what a program is made of, run here and recorded for planning.
 
+use crate::function::{Function, Kind};
 use pyo3::prelude::*;
+use std::sync::Arc;
 use sudare::circuits::Ops;
 use sudare_apps::array::{Array, ArrayError, Engine, PlainArray};
 
@@ -64,6 +66,11 @@ pub enum Op {
         /// The axis that comes to each place.
         axes: Vec<usize>,
     },
+    /// A function of elements, or of pairs of them with broadcasting.
+    Function {
+        /// The function.
+        function: Arc<Kind>,
+    },
 }
 
 /// An operand.
@@ -124,6 +131,10 @@ impl PyOp {
     fn transpose(axes: Vec<usize>) -> Self {
         Self(Op::Transpose { axes })
     }
+    #[staticmethod]
+    fn function(function: &Function) -> Self {
+        Self(Op::Function { function: Arc::clone(&function.0) })
+    }
 }
 
 /// References to operands.
@@ -169,17 +180,35 @@ impl Op {
             }
             (Self::Reshape { shape }, [Encrypted(a)]) => engine.reshape(a, shape),
             (Self::Transpose { axes }, [Encrypted(a)]) => engine.transpose(a, Some(axes)),
-            _ => Err(ArrayError::Argument {
-                op: "operation",
-                problem: format!("{self:?} was given {} operands", operands.len()),
-            }),
+            (Self::Function { function }, operands) => match (&**function, operands) {
+                (Kind::One(function), [Encrypted(a)]) => engine.function(a, function),
+                (Kind::Pair(pair), [_, b]) => {
+                    let difference = Self::Sub.apply(engine, operands)?;
+                    let value = engine.function(&difference, pair.of_difference())?;
+                    match pair.adds_second() {
+                        true => Self::Add.apply(engine, &[&Encrypted(value), b]),
+                        false => Ok(value),
+                    }
+                }
+                _ => self.fails(operands.len()),
+            },
+            _ => self.fails(operands.len()),
         }
+    }
+
+    fn fails<T>(&self, operands: usize) -> Result<T, ArrayError> {
+        Err(ArrayError::Argument {
+            op: "operation",
+            problem: format!("{self:?} was given {operands} operands"),
+        })
     }
 
     /// The shape of the result, from those of the operands.
     pub fn shape(&self, shapes: &[&[usize]]) -> Result<Vec<usize>, ArrayError> {
         match (self, shapes) {
-            (Self::Add | Self::Sub | Self::Mul, [a, b]) => broadcast("broadcast", a, b),
+            (Self::Add | Self::Sub | Self::Mul | Self::Function { .. }, [a, b]) => {
+                broadcast("broadcast", a, b)
+            }
             (Self::MatMul, [a, b]) => matmul(a, b),
             (
                 Self::Sum { axes, keepdims }

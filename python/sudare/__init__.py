@@ -8,7 +8,7 @@
 array([27.667, 36.667, 47.667, 60.667])
 """
 
-from sudare import errors
+from sudare import errors, functions
 from sudare._array import EncryptedArray
 from sudare._context import Context, Keys
 from sudare._explain import Explanation
@@ -27,4 +27,5 @@ __all__ = [
     "__version__",
     "cpu_info",
     "errors",
+    "functions",
 ]

@@ -267,7 +267,8 @@ class EncryptedArray:
 
     def _compare(self, other: object) -> NoReturn:
         raise errors.UnsupportedError(
-            "encrypted values cannot be compared with ==, != and <: let the owner decrypt"
+            "encrypted values cannot be compared with ==, != and <: take "
+            "sudare.functions.compare, or let the owner decrypt"
         )
 
     # Without these, == would silently compare identities.
@@ -328,8 +329,8 @@ def _binary(op: Op, left: object, right: object) -> EncryptedArray:
 def _divide(left: object, right: object) -> EncryptedArray:
     if not isinstance(left, EncryptedArray) or isinstance(right, EncryptedArray):
         raise errors.UnsupportedError(
-            "dividing by encrypted values is no single operation: multiply with an approximation "
-            "of the inverse on the interval that they are in"
+            "dividing by encrypted values is no single operation: multiply with "
+            "sudare.functions.inverse(interval)(x), on the interval that they are in"
         )
     divisor = floats(right)
     if (divisor == 0).any():
@@ -431,7 +432,8 @@ def _selection(key: Key, shape: tuple[int, ...]) -> tuple[list[tuple[int, int]],
 def _unsupported(name: str) -> errors.UnsupportedError:
     supported = ", ".join(sorted({*_FUNCTIONS, *(n for n in _UFUNCS if "." not in n)}))
     return errors.UnsupportedError(
-        f"{name} does not work on encrypted arrays: these NumPy functions do: {supported}"
+        f"{name} does not work on encrypted arrays: these NumPy functions do: {supported}; "
+        "others are approximated on an interval by sudare.functions"
     )
 
 

@@ -9,6 +9,7 @@ __all__ = [
     "Array",
     "Engine",
     "EvaluationKeys",
+    "Function",
     "Op",
     "Parameters",
     "Plan",
@@ -69,6 +70,26 @@ class Op:
     def reshape(shape: Sequence[int]) -> Op: ...
     @staticmethod
     def transpose(axes: Sequence[int]) -> Op: ...
+    @staticmethod
+    def function(function: Function) -> Op: ...
+
+@final
+class Function:
+    def __new__(
+        cls,
+        name: str,
+        interval: tuple[float, float],
+        gap: float,
+        degree: int | None,
+        precision_bits: float,
+    ) -> Function: ...
+    @property
+    def max_error(self) -> float: ...
+    @property
+    def depth(self) -> int: ...
+    @property
+    def degrees(self) -> list[int]: ...
+    def evaluate(self, operands: Sequence[_Numbers], exact: bool) -> _Numbers: ...
 
 @final
 class Array:

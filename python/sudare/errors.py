@@ -63,6 +63,10 @@ class NotFiniteError(Error, ValueError):
     """A value is NaN or infinite."""
 
 
+class TooLittlePrecisionError(Error, ValueError):
+    """Noise that hides the error of a result would also hide the digits asked for."""
+
+
 class ValueTooLargeError(Error, builtins.OverflowError):
     """A value is too large for its scale and level."""
 

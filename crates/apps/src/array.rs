@@ -36,6 +36,7 @@
 mod crypt;
 mod elementwise;
 mod engine;
+mod function;
 mod layout;
 mod matrix;
 mod movement;

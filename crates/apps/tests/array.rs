@@ -17,7 +17,10 @@ use sudare::{
     ckks::{Params, Spec},
     rlwe::{KeyRequest, Level},
 };
-use sudare_apps::array::{self, Array, ArrayError, Engine, Layout, PlainArray, PlanOptions};
+use sudare_apps::{
+    array::{self, Array, ArrayError, Engine, Layout, PlainArray, PlanOptions},
+    functions::{self, Fit, Function},
+};
 
 /// A plain array with the operations that are tested, written down as their definitions.
 #[derive(Debug, Clone, PartialEq)]
@@ -998,6 +1001,45 @@ fn bootstrapping_set(log_slots: u32) -> (Params, BootstrapPlan) {
     let params = Params::new(Spec { q_bits, insecure: true, ..uniform }).unwrap();
     let plan = spec.plan(&params, params.raised_top()).unwrap();
     (params, plan)
+}
+
+/// Padding is 0, which lies in the interval of neither the logarithm nor the inverse; relu takes
+/// more levels than there are at once, so bootstrappings come between its polynomials.
+#[test]
+fn functions_of_elements_are_those_in_the_clear() {
+    let close = |found: &Array<cost::Evaluator>, f: &Function, x: &Nd| {
+        let found = array::simulate_decryption(found).unwrap();
+        assert_near(&found, &x.clone().map(|x| f.evaluate(x)), 1e-5, &f.name());
+    };
+    let params = params(7, 9);
+    let e = cost::Evaluator::new(&params, &KeyRequest::new());
+    let engine = Engine::new(&e, &params, None).unwrap();
+    let x = Nd::random(&[5, 3], 3).map(|x| 1.25 + 0.74 * x);
+    let encrypted = |e: &cost::Evaluator, params: &Params, x: &Nd, level| {
+        let layout = Layout::new(&x.shape, 5).unwrap();
+        array::simulate_encryption(e.slots(), params, &layout, &x.plain(), level).unwrap()
+    };
+    let fit = Fit::PrecisionBits(8.0);
+    for f in [functions::log(0.5..2.0, fit).unwrap(), functions::inverse(0.5..2.0, fit).unwrap()] {
+        let a = encrypted(&e, &params, &x, params.top());
+        let result = engine.function(&a, &f).unwrap();
+        close(&result, &f, &x);
+        assert!(result.padding_is_zero());
+        assert!(a.level().0 - result.level().0 >= f.depth());
+    }
+
+    let (params, plan) = bootstrapping_set(5);
+    let e = cost::Evaluator::new(&params, plan.required_keys());
+    let bootstrapper = plan.prepare(&e).unwrap();
+    let engine = Engine::new(&e, &params, Some(&bootstrapper)).unwrap().with_checked_magnitudes();
+    let relu = functions::relu(-1.0..1.0, Fit::PrecisionBits(12.0)).unwrap();
+    assert!(relu.stages().len() > 1 && relu.depth() > plan.usable_levels());
+    let x = Nd::random(&[5, 3], 4);
+    let a = encrypted(&e, &params, &x, engine.highest_level());
+    let result = engine.function(&a, &relu).unwrap();
+    assert!(engine.counts().bootstraps >= 2);
+    let found = array::simulate_decryption(&result).unwrap();
+    assert_near(&found, &x.map(|x| relu.evaluate(x)), 1e-3, &"relu");
 }
 
 #[test]

@@ -909,7 +909,7 @@ mod tests {
         assert_eq!(
             text,
             "{\"iterations\":5,\"learning_rate\":{\"decaying\":{\"initial\":10.0}},\
-             \"sigmoid\":{\"degree\":7,\"range\":8.0},\"batch\":null}"
+             \"sigmoid\":{\"degree\":7,\"range\":8.0},\"batch\":null,\"shared_bits\":null}"
         );
         assert_eq!(serde_json::from_str::<TrainSpec>(&text).unwrap(), spec);
         let error = serde_json::from_str::<TrainSpec>(&text.replace('7', "4")).unwrap_err();

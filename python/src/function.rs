@@ -1,0 +1,111 @@
+//! Functions of elements, as polynomials made in the clear.
+
+use crate::{
+    array::{Numbers, NumbersOut, to_python},
+    error::{Error, Result},
+    job,
+};
+use pyo3::prelude::*;
+use std::{ops::Range, sync::Arc};
+use sudare_apps::{
+    array::PlainArray,
+    functions::{self, Fit, PairFunction},
+};
+
+/// A function of one number or two, on an interval.
+#[pyclass(frozen, module = "sudare._native")]
+pub struct Function(pub Arc<Kind>);
+
+/// By its operands.
+#[derive(Debug)]
+pub enum Kind {
+    One(functions::Function),
+    Pair(PairFunction),
+}
+
+impl Kind {
+    fn make(name: &str, interval: Range<f64>, gap: f64, fit: Fit) -> sudare::Result<Self> {
+        Ok(match name {
+            "inverse" => Self::One(functions::inverse(interval, fit)?),
+            "exp" => Self::One(functions::exp(interval, fit)?),
+            "log" => Self::One(functions::log(interval, fit)?),
+            "sqrt" => Self::One(functions::sqrt(interval, fit)?),
+            "sigmoid" => Self::One(functions::sigmoid(interval, fit)?),
+            "tanh" => Self::One(functions::tanh(interval, fit)?),
+            "abs" => Self::One(functions::abs(interval, fit)?),
+            "relu" => Self::One(functions::relu(interval, fit)?),
+            "sign" => Self::One(functions::sign(interval, gap, fit)?),
+            "step" => Self::One(functions::step(interval, gap, fit)?),
+            "compare" => Self::Pair(functions::compare(interval, gap, fit)?),
+            "maximum" => Self::Pair(functions::maximum(interval, fit)?),
+            "minimum" => Self::Pair(functions::minimum(interval, fit)?),
+            _ => return Err(sudare::Error::Circuit(format!("there is no function {name:?}"))),
+        })
+    }
+
+    /// What is done with one number, or with the difference of two.
+    pub fn of_one(&self) -> &functions::Function {
+        match self {
+            Self::One(function) => function,
+            Self::Pair(pair) => pair.of_difference(),
+        }
+    }
+}
+
+#[pymethods]
+impl Function {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        name: &str,
+        interval: (f64, f64),
+        gap: f64,
+        degree: Option<usize>,
+        precision_bits: f64,
+    ) -> Result<Self> {
+        let fit = degree.map_or(Fit::PrecisionBits(precision_bits), Fit::Degree);
+        let make = || Ok(Kind::make(name, interval.0..interval.1, gap, fit)?);
+        Ok(Self(Arc::new(job::detached(py, make)?)))
+    }
+
+    #[getter]
+    fn max_error(&self) -> f64 {
+        self.0.of_one().max_error()
+    }
+
+    #[getter]
+    fn depth(&self) -> u32 {
+        self.0.of_one().depth()
+    }
+
+    #[getter]
+    fn degrees(&self) -> Vec<usize> {
+        self.0.of_one().stages().iter().map(|stage| stage.degree()).collect()
+    }
+
+    /// The function itself, or what takes its place, of numbers or pairs of as many numbers.
+    fn evaluate<'py>(
+        &self,
+        py: Python<'py>,
+        operands: Vec<Numbers>,
+        exact: bool,
+    ) -> Result<NumbersOut<'py>> {
+        let plain: Vec<PlainArray> = operands.iter().map(Numbers::to_plain).collect();
+        let values = match (&*self.0, &plain[..]) {
+            (Kind::One(f), [x]) => {
+                let of = |&x: &f64| if exact { f.exact(x) } else { f.evaluate(x) };
+                x.values.iter().map(of).collect()
+            }
+            (Kind::Pair(f), [a, b]) if a.values.len() == b.values.len() => {
+                let of = |(&a, &b): (&f64, &f64)| match exact {
+                    true => f.exact(a, b),
+                    false => f.evaluate(a, b),
+                };
+                a.values.iter().zip(&b.values).map(of).collect()
+            }
+            _ => return Err(Error::Bug("a function was given other operands than it has")),
+        };
+        let shape = plain.first().map_or_else(Vec::new, |x| x.shape.clone());
+        Ok(to_python(py, PlainArray { shape, values })?)
+    }
+}
