@@ -47,7 +47,7 @@ fn a_model_is_shared_to_the_bits_that_its_keys_were_made_for() {
         }
     }
     share(11).mistake(&["to be shared to 10 bits", "make keys with --share 11"]);
-    share(13).mistake(&["1..=12"]);
+    share(13).mistake(&["1 to 12"]);
 }
 
 #[test]
