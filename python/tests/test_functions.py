@@ -78,13 +78,14 @@ def test_comparisons_are_sharp_beyond_their_gap() -> None:
 
 
 def test_impossible_functions_are_refused() -> None:
-    for make in [
+    makes: list[Callable[[], object]] = [
         lambda: functions.log((-1, 1)),
         lambda: functions.inverse((-1, 1)),
         lambda: functions.exp((1, 0)),
         lambda: functions.exp((0, float("nan"))),
         lambda: functions.sigmoid((-8, 8), degree=1000),
         lambda: functions.sign((-1, 1), gap=0.0),
-    ]:
+    ]
+    for make in makes:
         with pytest.raises(errors.Error):
             make()
