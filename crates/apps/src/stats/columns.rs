@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use sudare::{
     circuits::{Ops, Trace, TracePlan, sim},
-    ckks::{Ciphertext, Complex, Encoder, Encryptor, Params, ProductSum, Scale},
+    ckks::{Ciphertext, Complex, Encryptor, Params, Scale},
     rlwe::{KeyRequest, Level},
 };
 use sudare_arith::par;
 
 use super::{
     ColumnScaling, Job, ROOM_BITS, Result, Statistics, StatsError,
-    packing::{Packing, check_shape, smallest_params},
+    packing::{Packing, check_shape, encrypt, product, smallest_params, total},
     summary::PowerSums,
 };
 use crate::table::Table;
@@ -192,19 +192,12 @@ impl StatsPlan {
         scaling: &ColumnScaling,
         progress: impl Fn(usize) + Send + Sync,
     ) -> Result<Vec<Ciphertext>> {
-        let Job { rows, features } = self.job;
-        check_shape("rows", table.rows(), rows)?;
-        check_shape("columns", table.features(), features)?;
-        check_shape("scaled columns", scaling.features(), features)?;
-        let encoder = Encoder::new(&self.params);
-        let done = AtomicUsize::new(0);
-        par::try_map(0..self.ciphertexts(), |index| {
-            let values = self.packing.slots(table, scaling, index, |x| x, 0.0);
-            let plain = encoder.encode_real(&values, self.level(), self.scale())?;
-            let ciphertext = encryptor.encrypt(&plain)?;
-            progress(1 + done.fetch_add(1, Relaxed));
-            Ok(ciphertext)
-        })
+        self.job.check_table(table, scaling)?;
+        let slots = |index| {
+            let slots = self.packing.slots(table, scaling, index, |x| x, 0.0);
+            (slots, self.level(), self.scale())
+        };
+        encrypt(&self.params, encryptor, self.ciphertexts(), slots, progress)
     }
 
     /// The sums, on the server. `progress` learns the number of outputs done, from any
@@ -324,15 +317,7 @@ impl StatsPlan {
         for output in slots {
             check_shape("slots", output.len(), block * blocks)?;
         }
-        let read = |output: usize, place: usize| {
-            let found = slots[output][place * block];
-            // Errors of a hundredth are far beyond those of encryption.
-            if found.abs() <= 1.01 * rows as f64 {
-                Ok(found)
-            } else {
-                Err(StatsError::OutOfRange { output, rows, found })
-            }
-        };
+        let read = |output, place| self.packing.sum(slots, output, place, rows);
         let mut powers = vec![[0.0; 4]; features];
         let mut products: Vec<Vec<f64>> = (0..features).rev().map(|n| vec![0.0; n]).collect();
         let mut output = 0;
@@ -362,16 +347,6 @@ impl StatsPlan {
         }
         Ok(PowerSums { rows, powers, products }.statistics(scaling))
     }
-}
-
-/// The sum of ciphertexts, at least one.
-fn total<E: Ops>(e: &E, xs: &[E::Ct]) -> sudare::Result<E::Ct> {
-    xs[1..].iter().try_fold(xs[0].clone(), |sum, x| e.add(&sum, x))
-}
-
-/// The sum of the products of pairs, rescaled.
-fn product<E: Ops>(e: &E, xs: &[E::Ct], ys: &[E::Ct]) -> sudare::Result<E::Ct> {
-    e.mul_sum_rescale(&ProductSum { products: xs.iter().zip(ys).collect(), addend: None })
 }
 
 /// Powers of every group, then products of every pair of columns.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use serde::{Deserialize, Serialize};
 use sudare::{
     circuits::{Ops, Trace, TracePlan, sim},
-    ckks::{Ciphertext, Complex, Encoder, Encryptor, Params, ProductSum, Scale},
+    ckks::{Ciphertext, Complex, Encryptor, Params, Scale},
     rlwe::{KeyRequest, Level},
 };
 use sudare_arith::par;
@@ -13,7 +13,7 @@ use sudare_arith::par;
 use super::{
     ColumnScaling, Job, ROOM_BITS, Result, Sample, StatsError,
     columns::LOG2_SCALE,
-    packing::{Packing, check_shape, smallest_params},
+    packing::{self, Packing, check_shape, product, smallest_params, total},
     summary::undefined_as_null,
 };
 use crate::table::Table;
@@ -248,20 +248,11 @@ impl GroupPlan {
         grouping: &Grouping,
         progress: impl Fn(usize) + Send + Sync,
     ) -> Result<Vec<Ciphertext>> {
-        let GroupJob { rows, features, groups } = self.job;
-        check_shape("rows", table.rows(), rows)?;
-        check_shape("columns", table.features(), features)?;
-        check_shape("scaled columns", scaling.features(), features)?;
-        check_shape("rows with a group", grouping.members().len(), rows)?;
-        check_shape("groups", grouping.labels().len(), groups)?;
-        let encoder = Encoder::new(&self.params);
-        let done = AtomicUsize::new(0);
-        par::try_map(0..self.ciphertexts(), |index| {
-            let (slots, level, scale) = self.slots(table, scaling, grouping, index);
-            let ciphertext = encryptor.encrypt(&encoder.encode_real(&slots, level, scale)?)?;
-            progress(1 + done.fetch_add(1, Relaxed));
-            Ok(ciphertext)
-        })
+        self.job.table().check_table(table, scaling)?;
+        check_shape("rows with a group", grouping.members().len(), self.job.rows)?;
+        check_shape("groups", grouping.labels().len(), self.job.groups)?;
+        let slots = |index| self.slots(table, scaling, grouping, index);
+        packing::encrypt(&self.params, encryptor, self.ciphertexts(), slots, progress)
     }
 
     /// The sums, on the server: for each group the number of its rows, and for each
@@ -298,10 +289,7 @@ impl GroupPlan {
         squares: &[E::Ct],
         members: &[E::Ct],
     ) -> sudare::Result<Vec<E::Ct>> {
-        let mut count = members[0].clone();
-        for more in &members[1..] {
-            count = e.add(&count, more)?;
-        }
+        let mut count = total(e, members)?;
         e.drop_to(&mut count, self.base)?;
         let mut sums = vec![self.sum.run(e, &count)?];
         let log_slots = (self.packing.block * self.packing.blocks).ilog2();
@@ -310,8 +298,7 @@ impl GroupPlan {
         for columns in 0..self.packing.groups() {
             let chunks = columns * self.packing.chunks..(columns + 1) * self.packing.chunks;
             for factors in [values, squares] {
-                let products = factors[chunks.clone()].iter().zip(&members).collect();
-                let products = e.mul_sum_rescale(&ProductSum { products, addend: None })?;
+                let products = product(e, &factors[chunks.clone()], &members)?;
                 sums.push(self.sum.run(e, &products)?);
             }
         }
@@ -352,15 +339,7 @@ impl GroupPlan {
         check_shape("scaled columns", scaling.features(), features)?;
         let all = self.packing.block * self.packing.blocks;
         let each = 1 + 2 * self.packing.groups();
-        let read = |output: usize, place: usize| {
-            let found = slots[output][place * self.packing.block];
-            // Errors of a hundredth are far beyond those of encryption.
-            if found.abs() <= 1.01 * rows as f64 {
-                Ok(found)
-            } else {
-                Err(StatsError::OutOfRange { output, rows, found })
-            }
-        };
+        let read = |output, place| self.packing.sum(slots, output, place, rows);
         let empty = || Vec::with_capacity(groups);
         let (count, sum, mean, variance) = (Vec::with_capacity(groups), empty(), empty(), empty());
         let mut found = GroupStatistics { count, sum, mean, variance };

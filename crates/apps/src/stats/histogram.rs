@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use serde::{Deserialize, Serialize};
 use sudare::{
     circuits::{Ops, Trace, TracePlan, sim},
-    ckks::{Ciphertext, Complex, Encoder, Encryptor, Params, Scale},
+    ckks::{Ciphertext, Complex, Encryptor, Params, Scale},
     rlwe::{KeyRequest, Level},
 };
 use sudare_arith::par;
 
 use super::{
     ColumnScaling, Job, ROOM_BITS, Result, StatsError,
-    packing::{Packing, check_shape, smallest_params},
+    packing::{self, Packing, check_shape, smallest_params, total},
 };
 use crate::{
     functions::{self, Fit, Function, FunctionPlan},
@@ -195,19 +195,9 @@ impl HistogramPlan {
         scaling: &ColumnScaling,
         progress: impl Fn(usize) + Send + Sync,
     ) -> Result<Vec<Ciphertext>> {
-        let HistogramJob { rows, features, .. } = self.job;
-        check_shape("rows", table.rows(), rows)?;
-        check_shape("columns", table.features(), features)?;
-        check_shape("scaled columns", scaling.features(), features)?;
-        let encoder = Encoder::new(&self.params);
-        let done = AtomicUsize::new(0);
-        par::try_map(0..self.ciphertexts(), |index| {
-            let values = self.slots(table, scaling, index);
-            let plain = encoder.encode_real(&values, self.level(), self.scale())?;
-            let ciphertext = encryptor.encrypt(&plain)?;
-            progress(1 + done.fetch_add(1, Relaxed));
-            Ok(ciphertext)
-        })
+        self.job.table().check_table(table, scaling)?;
+        let slots = |index| (self.slots(table, scaling, index), self.level(), self.scale());
+        packing::encrypt(&self.params, encryptor, self.ciphertexts(), slots, progress)
     }
 
     /// Padding is in the middle of the first bin, above no edge.
@@ -249,12 +239,9 @@ impl HistogramPlan {
     /// How many values are above an edge.
     fn above<E: Ops>(&self, e: &E, chunks: &[E::Ct], edge: usize) -> sudare::Result<E::Ct> {
         let minus_edge = Complex::new(-self.edge(edge), 0.0);
-        let above = |x: &E::Ct| self.step.run(e, &e.add_const(x, minus_edge)?);
-        let mut total = above(&chunks[0])?;
-        for x in &chunks[1..] {
-            total = e.add(&total, &above(x)?)?;
-        }
-        self.sum.run(e, &total)
+        let above = |x| self.step.run(e, &e.add_const(x, minus_edge)?);
+        let above = chunks.iter().map(above).collect::<sudare::Result<Vec<_>>>()?;
+        self.sum.run(e, &total(e, &above)?)
     }
 
     /// The keys that the job uses, if the modulus holds counts of all rows.

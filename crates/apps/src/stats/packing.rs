@@ -1,10 +1,14 @@
-//! Where the values of a table stand in ciphertexts.
+//! Where the values of a table stand in ciphertexts, and what all plans do with these.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use serde::{Deserialize, Serialize};
 use sudare::{
-    ckks::{Params, Spec},
-    rlwe::{SecretDistribution, max_log2_qp},
+    circuits::Ops,
+    ckks::{Ciphertext, Encoder, Encryptor, Params, ProductSum, Scale, Spec},
+    rlwe::{Level, SecretDistribution, max_log2_qp},
 };
+use sudare_arith::par;
 
 use super::{ColumnScaling, ROOM_BITS, Result, StatsError};
 use crate::table::Table;
@@ -49,6 +53,13 @@ impl Job {
             }
         }
         Ok(())
+    }
+
+    /// Refuses a table or a scaling of another shape.
+    pub(super) fn check_table(self, table: &Table, scaling: &ColumnScaling) -> Result<()> {
+        check_shape("rows", table.rows(), self.rows)?;
+        check_shape("columns", table.features(), self.features)?;
+        check_shape("scaled columns", scaling.features(), self.features)
     }
 }
 
@@ -129,6 +140,46 @@ impl Packing {
         }
         slots
     }
+
+    /// A sum over `rows` rows of scaled values, from block `place` of a decrypted output.
+    pub fn sum(&self, slots: &[Vec<f64>], output: usize, place: usize, rows: usize) -> Result<f64> {
+        let found = slots[output][place * self.block];
+        // Errors of a hundredth are far beyond those of encryption.
+        if found.abs() <= 1.01 * rows as f64 {
+            Ok(found)
+        } else {
+            Err(StatsError::OutOfRange { output, rows, found })
+        }
+    }
+}
+
+/// Encryptions of `count` vectors of slots, each at its level and scale. `progress` learns the
+/// number done after each, from any thread.
+pub(super) fn encrypt(
+    params: &Params,
+    encryptor: &Encryptor,
+    count: usize,
+    slots: impl Fn(usize) -> (Vec<f64>, Level, Scale) + Send + Sync,
+    progress: impl Fn(usize) + Send + Sync,
+) -> Result<Vec<Ciphertext>> {
+    let encoder = Encoder::new(params);
+    let done = AtomicUsize::new(0);
+    par::try_map(0..count, |index| {
+        let (slots, level, scale) = slots(index);
+        let ciphertext = encryptor.encrypt(&encoder.encode_real(&slots, level, scale)?)?;
+        progress(1 + done.fetch_add(1, Relaxed));
+        Ok(ciphertext)
+    })
+}
+
+/// The sum of ciphertexts, at least one.
+pub(super) fn total<E: Ops>(e: &E, xs: &[E::Ct]) -> sudare::Result<E::Ct> {
+    xs[1..].iter().try_fold(xs[0].clone(), |sum, x| e.add(&sum, x))
+}
+
+/// The sum of the products of pairs, rescaled.
+pub(super) fn product<E: Ops>(e: &E, xs: &[E::Ct], ys: &[E::Ct]) -> sudare::Result<E::Ct> {
+    e.mul_sum_rescale(&ProductSum { products: xs.iter().zip(ys).collect(), addend: None })
 }
 
 pub(super) fn check_shape(what: &'static str, found: usize, needed: usize) -> Result<()> {
