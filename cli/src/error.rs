@@ -134,7 +134,7 @@ pub enum Error {
     },
     /// The state of a training cannot be kept.
     #[error(
-        "the state after iteration {iterations} cannot be kept: {source}; what {} had is still          there: make room and go on with --resume",
+        "the state after iteration {iterations} cannot be kept: {source}; what {} had is still there: make room and go on with --resume",
         .folder.display()
     )]
     Checkpoint {

@@ -14,7 +14,7 @@ mod machine;
 mod model;
 mod output;
 mod progress;
-mod sets;
+pub mod sets;
 
 use args::{Args, Command, Threads};
 use clap::Parser;

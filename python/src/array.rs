@@ -23,7 +23,7 @@ use sudare::{
     },
     rlwe::{KeyId, KeyRequest, Level},
 };
-use sudare_apps::array::{self, Layout, PlainArray};
+use sudare_apps::array::{self, Layout, PlainArray, SimulatedArray, Simulator};
 use sudare_arith::mem::Mapping;
 use sudare_cli::files::{self, Access};
 
@@ -57,7 +57,7 @@ pub struct Array(pub(crate) Form);
 
 pub(crate) enum Form {
     Encrypted(Encrypted),
-    Simulated(array::Array<cost::Evaluator>),
+    Simulated(SimulatedArray),
     /// The file of an encrypted array, what it says of the array, and its key.
     Stored(Py<PyBytes>, Meta, KeyId),
     /// One of a program that is recorded.
@@ -282,7 +282,7 @@ pub struct Engine {
 
 enum Machine {
     Execution(Arc<Computer<ckks::Evaluator>>),
-    Simulation(Arc<Computer<cost::Evaluator>>),
+    Simulation(Arc<Simulator>),
 }
 
 type Computer<E> = array::Engine<'static, E>;
@@ -299,7 +299,7 @@ fn computer<E: Ops>(set: &Parameters, evaluator: E, keys: &KeyRequest) -> Result
 }
 
 impl Machine {
-    fn simulator(&self) -> Result<&Arc<Computer<cost::Evaluator>>> {
+    fn simulator(&self) -> Result<&Arc<Simulator>> {
         match self {
             Self::Simulation(engine) => Ok(engine),
             Self::Execution(_) => Err(Error::Simulation),

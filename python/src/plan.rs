@@ -7,12 +7,13 @@ use std::sync::Arc;
 use sudare::{
     circuits::bootstrap::{self, BootstrapPlan, BootstrapPreset},
     ckks::{
-        self, Params, Spec,
+        Params, Spec,
         serial::{self, Label},
     },
     rlwe::{KeyRequest, Level, PricedKey},
 };
 use sudare_apps::array::{self, ArrayFacts, PlanOptions, Planned};
+use sudare_cli::sets::Set;
 
 /// Parameters with a way to bootstrap in them if there is one, and what files of keys under them
 /// say beside.
@@ -140,7 +141,7 @@ impl Plan {
     #[pyo3(signature = (name, insecure_log_n=None))]
     fn preset(py: Python<'_>, name: String, insecure_log_n: Option<u32>) -> Result<Self> {
         job::run(py, None, move |_| {
-            let mut spec = preset(&name)?;
+            let mut spec = Set::named(&name)?.into_preset().spec;
             if let Some(log_n) = insecure_log_n {
                 (spec.log_n, spec.insecure) = (log_n, true);
             }
@@ -278,18 +279,3 @@ pub fn plan_options(bootstrap: bool) -> PlanOptions {
 
 /// The set for bootstrapping: arrays hold real numbers.
 const BOOTSTRAPPING: &str = "n16-boot-real";
-
-/// The specification of this name, with bootstrapping or without.
-fn preset(name: &str) -> sudare::Result<Spec> {
-    if let Ok(set) = bootstrap::preset(name) {
-        return Ok(set.preset.spec);
-    }
-    ckks::preset(name).map(|set| set.spec).map_err(|error| match error {
-        sudare::Error::UnknownPreset { name, known } => {
-            let more = bootstrap::presets().into_iter().map(|set| set.preset.name);
-            let known = core::iter::once(known).chain(more).collect::<Vec<_>>().join(", ");
-            sudare::Error::UnknownPreset { name, known }
-        }
-        other => other,
-    })
-}

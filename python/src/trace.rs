@@ -9,8 +9,7 @@ use crate::{
 };
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use sudare::circuits::cost;
-use sudare_apps::array::{self, ArrayError, PlainArray, Planned};
+use sudare_apps::array::{self, ArrayError, PlainArray, Planned, SimulatedArray, Simulator};
 
 /// A program, as its operations are recorded.
 #[pyclass(frozen, module = "sudare._native")]
@@ -41,10 +40,10 @@ enum Source {
 impl Program {
     fn run(
         &self,
-        engine: &array::Engine<'static, cost::Evaluator>,
-        inputs: Vec<array::Array<cost::Evaluator>>,
+        engine: &Simulator,
+        inputs: Vec<SimulatedArray>,
         outputs: &[usize],
-    ) -> core::result::Result<Vec<array::Array<cost::Evaluator>>, ArrayError> {
+    ) -> core::result::Result<Vec<SimulatedArray>, ArrayError> {
         let mut arrays: Vec<_> = inputs.into_iter().map(Value::Encrypted).collect();
         for (op, sources) in &self.steps {
             let plain = |source: &Source| match source {

@@ -179,6 +179,10 @@ class EmptyError(ShapeError):
     """An array would have no elements."""
 
 
+class TooFewError(ShapeError):
+    """There is less than the job is about."""
+
+
 class TooLargeError(ShapeError):
     """An array would have too many elements or axes."""
 

@@ -143,7 +143,7 @@ def _smooth(name: str, what: str) -> Callable[..., Function]:
     return make
 
 
-inverse = _smooth("inverse", "`1 / x`, for an interval that is positive or negative")
+inverse = _smooth("inverse", "`1 / x`, for a positive interval")
 exp = _smooth("exp", "The exponential")
 log = _smooth("log", "The natural logarithm, for a positive interval")
 sqrt = _smooth("sqrt", "The square root, for an interval that is not negative")

@@ -54,7 +54,7 @@ use sudare::{
 pub use crypt::{decrypt, encrypt, simulate_decryption, simulate_encryption};
 pub use engine::{Counts, Engine, general_keys};
 pub use layout::Layout;
-pub use plan::{ArrayFacts, PlanOptions, Planned, measure, plan};
+pub use plan::{ArrayFacts, PlanOptions, Planned, SimulatedArray, Simulator, measure, plan};
 
 /// Why an operation on arrays is impossible.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

@@ -69,6 +69,20 @@ fn tolerance(bits: f64) -> Result<f64> {
     )))
 }
 
+/// Refuses what is not an interval of numbers.
+///
+/// # Errors
+/// [`Error::Circuit`].
+fn check_interval(name: &str, interval: &Range<f64>) -> Result<()> {
+    let Range { start, end } = *interval;
+    if start < end && start.is_finite() && end.is_finite() {
+        return Ok(());
+    }
+    Err(Error::Circuit(format!(
+        "{name} on {interval:?}: two finite ends are needed, the lower first"
+    )))
+}
+
 /// Beyond, coefficients of double precision are too coarse.
 const MAX_PRECISION_BITS: f64 = 48.0;
 
@@ -200,11 +214,7 @@ fn minimax(
     odd_about: Option<f64>,
 ) -> Result<Function> {
     let Range { start, end } = interval;
-    if !(start < end && start.is_finite() && end.is_finite()) {
-        return Err(Error::Circuit(format!(
-            "{name} on {interval:?}: two finite ends are needed, the lower first"
-        )));
-    }
+    check_interval(name, &interval)?;
     let (middle, radius) = (start / 2.0 + end / 2.0, end / 2.0 - start / 2.0);
     let (parity, centre) = match odd_about {
         Some(value) if middle == 0.0 => (Parity::Odd, value),

@@ -45,6 +45,16 @@ pub enum StatsError {
         /// Columns found.
         features: usize,
     },
+    /// Less than a job is about.
+    #[error("found {found} {what}; at least {needed} are needed")]
+    TooFew {
+        /// What was counted.
+        what: &'static str,
+        /// How many there are.
+        found: usize,
+        /// How many are needed.
+        needed: usize,
+    },
     /// More than is computed in one job.
     #[error("found {found} {what}, but a job holds at most {limit}; split the table")]
     TooLarge {

@@ -296,17 +296,11 @@ impl<E: Ops> Engine<'_, E> {
     /// The same with padding that is zero, times `factor`, one level down.
     pub(super) fn masked(&self, a: &Array<E>, factor: f64) -> Result<Array<E>> {
         let layout = a.layout();
-        let mut blocks = vec![None; layout.blocks()];
-        for (_, members) in layout.alike(|_| false) {
-            let of = |&block: &usize| &*a.blocks()[block];
-            let own: Vec<_> = members.iter().map(of).collect();
-            let products = self.times_vector(a.level(), &own, &layout.fill(members[0], factor))?;
-            members
-                .iter()
-                .zip(products)
-                .for_each(|(&block, product)| blocks[block] = Some(product));
-        }
-        let blocks = blocks.into_iter().flatten().collect();
+        let blocks =
+            self.by_vectors(layout, &PlainArray::new(&[], vec![factor]), |members, values| {
+                let own: Vec<_> = members.iter().map(|&block| &*a.blocks()[block]).collect();
+                self.times_vector(a.level(), &own, &values)
+            })?;
         Ok(self.array(layout.clone(), Level(a.level().0 - 1), blocks, true))
     }
 

@@ -71,6 +71,11 @@ impl Tile {
     pub fn index(self, slot: usize) -> usize {
         (slot >> self.shift) & (self.len() - 1)
     }
+
+    /// Of `slots` slots, 1 in those of index 0 and 0 in the others.
+    pub fn first(self, slots: usize) -> Vec<f64> {
+        (0..slots).map(|slot| if self.index(slot) == 0 { 1.0 } else { 0.0 }).collect()
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -287,12 +292,6 @@ impl Layout {
     /// For each slot of a block, the index of its element in C order, or [`PADDING`].
     pub(super) fn elements_of(&self, block: usize) -> Vec<usize> {
         self.offsets(block, &c_strides(&self.shape))
-    }
-
-    /// For each slot of a block a value, or 0 in the padding.
-    pub(super) fn fill(&self, block: usize, value: f64) -> Vec<f64> {
-        let offsets = self.offsets(block, &vec![0; self.ndim()]);
-        offsets.into_iter().map(|offset| if offset == PADDING { 0.0 } else { value }).collect()
     }
 
     /// The slots of each block; values are in C order, and 0 where there are none.

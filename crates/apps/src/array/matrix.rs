@@ -191,8 +191,7 @@ impl<E: Ops> Engine<'_, E> {
         if field.log == 0 {
             return (0..size).map(piece).collect();
         }
-        let first = |slot| if field.index(slot) == 0 { 1.0 } else { 0.0 };
-        let mask: Vec<f64> = (0..target.slots()).map(first).collect();
+        let mask = field.first(target.slots());
         let back = target.slots() - field.stride();
         let stack = |start: usize| {
             let mut stack: Option<Vec<Arc<E::Ct>>> = None;
@@ -380,8 +379,7 @@ impl<'e, 'a, E: Ops> Copies<'e, 'a, E> {
     /// At `level`: one below that of `a`, or the same where each index has blocks of its own.
     fn new(engine: &'e Engine<'a, E>, a: &Array<E>, axis: usize, level: Level) -> Result<Self> {
         let (field, along) = (a.layout().tile(axis), a.layout().along(axis));
-        let first = |slot| if field.index(slot) == 0 { 1.0 } else { 0.0 };
-        let mask = (0..a.layout().slots()).map(first).collect();
+        let mask = field.first(a.layout().slots());
         let a = if field.log == 0 { engine.lowered(a, level)? } else { a.clone() };
         Ok(Self { engine, a, field, along, mask, last: None })
     }

@@ -30,6 +30,12 @@ const MAX_PRIME_BITS: f64 = 60.0;
 /// Blocks of arrays that a program holds at once for each of its inputs and results, about.
 const BLOCKS_HELD: u64 = 3;
 
+/// What runs a program in the clear, with the costs and errors that it would have.
+pub type Simulator = Engine<'static, cost::Evaluator>;
+
+/// An array in a [`Simulator`].
+pub type SimulatedArray = Array<cost::Evaluator>;
+
 /// What is asked of the parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanOptions {
@@ -118,7 +124,7 @@ pub struct ArrayFacts {
 }
 
 impl ArrayFacts {
-    fn of(array: &Array<cost::Evaluator>, params: &Params) -> Self {
+    fn of(array: &SimulatedArray, params: &Params) -> Self {
         let rows = 2 * params.rlwe().limbs(array.level()).count() as u64;
         let block = rows * params.rlwe().basis().n() as u64 * 8;
         Self {
@@ -154,10 +160,7 @@ impl Planned {
 pub fn plan(
     shapes: &[&[usize]],
     options: &PlanOptions,
-    program: impl Fn(
-        &Engine<'static, cost::Evaluator>,
-        Vec<Array<cost::Evaluator>>,
-    ) -> Result<Vec<Array<cost::Evaluator>>>,
+    program: impl Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>,
 ) -> Result<Planned> {
     options.check()?;
     let mut exhausted = None;
@@ -206,10 +209,7 @@ pub fn measure(
     bootstrapping: Option<(String, &BootstrapPlan)>,
     shapes: &[&[usize]],
     options: &PlanOptions,
-    program: impl Fn(
-        &Engine<'static, cost::Evaluator>,
-        Vec<Array<cost::Evaluator>>,
-    ) -> Result<Vec<Array<cost::Evaluator>>>,
+    program: impl Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>,
 ) -> Result<Planned> {
     options.check()?;
     let plan = bootstrapping.as_ref().map(|(_, plan)| *plan);
@@ -260,7 +260,7 @@ impl PlanOptions {
 /// A program that has been run in simulation.
 struct Trial {
     params: Params,
-    engine: Engine<'static, cost::Evaluator>,
+    engine: Simulator,
     inputs: Vec<ArrayFacts>,
     outputs: Vec<ArrayFacts>,
 }
@@ -271,10 +271,7 @@ impl Trial {
         plan: Option<&BootstrapPlan>,
         shapes: &[&[usize]],
         options: &PlanOptions,
-        program: impl Fn(
-            &Engine<'static, cost::Evaluator>,
-            Vec<Array<cost::Evaluator>>,
-        ) -> Result<Vec<Array<cost::Evaluator>>>,
+        program: impl Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>,
     ) -> Result<Self> {
         let keys = plan.map_or_else(KeyRequest::new, |plan| plan.required_keys().clone());
         let evaluator = Arc::new(cost::Evaluator::new(params, &keys));

@@ -22,7 +22,7 @@ use sudare::{
     },
 };
 
-use super::{Finish, Fit, Function, tolerance};
+use super::{Finish, Fit, Function, check_interval, tolerance};
 
 /// Depths of the polynomials of a composition: beyond degree 31 their products outweigh
 /// the levels saved.
@@ -160,14 +160,8 @@ pub(super) fn kinked(
 
 /// The larger magnitude of the ends.
 fn radius(name: &str, interval: &Range<f64>) -> Result<f64> {
-    let Range { start, end } = *interval;
-    let radius = start.abs().max(end.abs());
-    if start < end && radius.is_finite() {
-        return Ok(radius);
-    }
-    Err(Error::Circuit(format!(
-        "{name} on {interval:?}: two finite ends are needed, the lower first"
-    )))
+    check_interval(name, interval)?;
+    Ok(interval.start.abs().max(interval.end.abs()))
 }
 
 /// Odd polynomials whose composition is near the sign on `[-1, -gap]` and `[gap, 1]`.

@@ -13,13 +13,13 @@ use sudare_arith::par;
 use super::{
     ColumnScaling, Job, ROOM_BITS, Result, Sample, StatsError,
     columns::LOG2_SCALE,
-    packing::{self, Packing, check_shape, product, smallest_params, total},
+    packing::{self, Packing, check_count, check_shape, product, smallest_params, total},
     summary::undefined_as_null,
 };
 use crate::table::Table;
 
 /// Most groups of a job.
-const MAX_GROUPS: u128 = 1 << 10;
+const MAX_GROUPS: usize = 1 << 10;
 
 /// Levels of a square and of its product with the membership.
 const DEPTH: u32 = 2;
@@ -43,11 +43,7 @@ impl GroupJob {
 
     fn check(self) -> Result<()> {
         self.table().check()?;
-        let found = self.groups as u128;
-        if found == 0 || found > MAX_GROUPS {
-            return Err(StatsError::TooLarge { what: "groups", found, limit: MAX_GROUPS });
-        }
-        Ok(())
+        check_count("groups", self.groups, 1..=MAX_GROUPS)
     }
 }
 
@@ -139,7 +135,7 @@ impl GroupPlan {
     /// Plans the job for `params`, at the lowest levels that hold the sums.
     ///
     /// # Errors
-    /// [`StatsError::Empty`], [`StatsError::TooLarge`], [`StatsError::ParamsTooSmall`].
+    /// [`StatsError::Empty`], [`StatsError::TooFew`], [`StatsError::TooLarge`], [`StatsError::ParamsTooSmall`].
     pub fn new(job: &GroupJob, params: &Params) -> Result<Self> {
         job.check()?;
         let packing = Packing::new(job.table(), params.max_slots());
@@ -464,9 +460,9 @@ mod tests {
     fn impossible_jobs_are_refused() {
         let job = |rows, features, groups| GroupJob { rows, features, groups };
         let params = small_params(5);
-        for (job, what) in
-            [(job(1 << 25, 1, 2), "rows"), (job(4, 1, 0), "groups"), (job(4, 1, 2000), "groups")]
-        {
+        let refused = GroupPlan::new(&job(4, 1, 0), &params).unwrap_err();
+        assert_eq!(refused, StatsError::TooFew { what: "groups", found: 0, needed: 1 });
+        for (job, what) in [(job(1 << 25, 1, 2), "rows"), (job(4, 1, 2000), "groups")] {
             let refused = GroupPlan::new(&job, &params).unwrap_err();
             assert!(matches!(&refused, StatsError::TooLarge { what: w, .. } if *w == what));
             assert_eq!(GroupPlan::auto_params(&job).unwrap_err(), refused);

@@ -13,7 +13,7 @@ use sudare_arith::par;
 
 use super::{
     ColumnScaling, Job, ROOM_BITS, Result, StatsError,
-    packing::{self, Packing, check_shape, smallest_params, total},
+    packing::{self, Packing, check_count, check_shape, smallest_params, total},
 };
 use crate::{
     functions::{self, Fit, Function, FunctionPlan},
@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Most bins of a job.
-const MAX_BINS: u128 = 1 << 8;
+const MAX_BINS: usize = 1 << 8;
 
 /// `log2` of the scale of [`HistogramPlan::auto_params`]. The sign is some `2^9` times as
 /// steep as its argument.
@@ -49,11 +49,7 @@ impl HistogramJob {
 
     fn check(self) -> Result<()> {
         self.table().check()?;
-        let found = self.bins as u128;
-        if !(2..=MAX_BINS).contains(&found) {
-            return Err(StatsError::TooLarge { what: "bins", found, limit: MAX_BINS });
-        }
-        Ok(())
+        check_count("bins", self.bins, 2..=MAX_BINS)
     }
 }
 
@@ -111,7 +107,7 @@ impl HistogramPlan {
     /// Plans the job for `params`, at the lowest levels that hold the sums.
     ///
     /// # Errors
-    /// [`StatsError::Empty`], [`StatsError::TooLarge`], [`StatsError::ParamsTooSmall`].
+    /// [`StatsError::Empty`], [`StatsError::TooFew`], [`StatsError::TooLarge`], [`StatsError::ParamsTooSmall`].
     pub fn new(job: &HistogramJob, params: &Params) -> Result<Self> {
         job.check()?;
         let packing = Packing::new(job.table(), params.max_slots());
@@ -394,13 +390,13 @@ mod tests {
     #[test]
     fn impossible_jobs_are_refused() {
         let job = |rows, features, bins| HistogramJob { rows, features, bins };
-        for (job, what) in
-            [(job(1 << 25, 1, 4), "rows"), (job(4, 1, 1), "bins"), (job(4, 1, 300), "bins")]
-        {
+        for (job, what) in [(job(1 << 25, 1, 4), "rows"), (job(4, 1, 300), "bins")] {
             let refused = HistogramPlan::new(&job, &params(5, 4)).unwrap_err();
             assert!(matches!(&refused, StatsError::TooLarge { what: w, .. } if *w == what));
             assert_eq!(HistogramPlan::auto_params(&job).unwrap_err(), refused);
         }
+        let refused = HistogramPlan::new(&job(4, 1, 1), &params(5, 4)).unwrap_err();
+        assert_eq!(refused, StatsError::TooFew { what: "bins", found: 1, needed: 2 });
         assert!(matches!(
             HistogramPlan::new(&job(8, 1, 4), &params(5, 4)),
             Err(StatsError::ParamsTooSmall { .. })

@@ -1,5 +1,6 @@
 //! Where the values of a table stand in ciphertexts, and what all plans do with these.
 
+use core::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use serde::{Deserialize, Serialize};
@@ -180,6 +181,20 @@ pub(super) fn total<E: Ops>(e: &E, xs: &[E::Ct]) -> sudare::Result<E::Ct> {
 /// The sum of the products of pairs, rescaled.
 pub(super) fn product<E: Ops>(e: &E, xs: &[E::Ct], ys: &[E::Ct]) -> sudare::Result<E::Ct> {
     e.mul_sum_rescale(&ProductSum { products: xs.iter().zip(ys).collect(), addend: None })
+}
+
+/// Refuses a count that no job has.
+pub(super) fn check_count(
+    what: &'static str,
+    found: usize,
+    possible: RangeInclusive<usize>,
+) -> Result<()> {
+    let (needed, limit) = (*possible.start(), *possible.end() as u128);
+    match found {
+        _ if found < needed => Err(StatsError::TooFew { what, found, needed }),
+        _ if possible.contains(&found) => Ok(()),
+        _ => Err(StatsError::TooLarge { what, found: found as u128, limit }),
+    }
 }
 
 pub(super) fn check_shape(what: &'static str, found: usize, needed: usize) -> Result<()> {
