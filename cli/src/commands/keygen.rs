@@ -91,7 +91,7 @@ impl Training {
         let sigmoid = SigmoidApprox { degree, range: self.sigmoid_range };
         let batch = self.batch.map(|rows| rows as usize);
         let (iterations, shared_bits) = (self.iterations, self.share);
-        Ok(TrainSpec { iterations, learning_rate, sigmoid, batch, shared_bits })
+        Ok(TrainSpec { iterations, learning_rate, sigmoid, batch, shared_bits, scorable: false })
     }
 }
 

@@ -68,6 +68,51 @@ pub enum Error {
         /// The largest that is possible.
         most: f64,
     },
+    /// A training leaves a model that no row can be scored by.
+    #[error(
+        "the training leaves its weights at level 0, and scoring rows by them takes a level: make \
+         keys for a training whose model is to score encrypted rows, or decrypt it"
+    )]
+    NotScorable,
+    /// A row to be scored has a feature far beyond those that the model was trained on.
+    #[error(
+        "row {row}, column {column:?}: the value is {found:.1} times the largest one that the \
+         model was trained on, at most {most} times as large can be scored: check its unit, or \
+         leave the row out"
+    )]
+    FeatureTooLarge {
+        /// The row, counted from 0.
+        row: usize,
+        /// Name of the column.
+        column: String,
+        /// The value, divided by the column's divisor, in absolute value.
+        found: f64,
+        /// The largest that is possible.
+        most: f64,
+    },
+    /// A model to score by has a weight that encrypted scores have no room for.
+    #[error(
+        "the model has a weight of size {found}, rows can be scored by weights of at most {most}: \
+         divide the features by larger divisors, or train with a penalty on weights"
+    )]
+    WeightTooLarge {
+        /// The absolute value.
+        found: f64,
+        /// The largest that is possible.
+        most: f64,
+    },
+    /// The scores of a model may exceed the interval of the sigmoid's polynomial.
+    #[error(
+        "by the sizes of its weights the model's scores may reach {found:.1}, the sigmoid is \
+         approximated up to {range}: make keys for a range of {found:.0} or more, or for scores \
+         without probabilities"
+    )]
+    ScoresTooLarge {
+        /// The largest possible score.
+        found: f64,
+        /// Half the interval.
+        range: f64,
+    },
     /// A table is not the one that was planned for.
     #[error(
         "the table has {rows} rows and {features} features, but the plan is for {needed_rows} \

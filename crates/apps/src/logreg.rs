@@ -9,6 +9,8 @@
 //! | server | [`Trainer::start`], [`Trainer::step`] until done, each on its [`TrainPlan::batch`], [`TrainPlan::model`] |
 //! | owner | decrypts, [`TrainPlan::decode`] |
 //!
+//! [`ScorePlan`] is for rows that are scored by a model, plain or as a training leaves it.
+//!
 //! ```
 //! use std::sync::Arc;
 //! use sudare::{ckks, rlwe::KeyGenerator};
@@ -45,9 +47,12 @@ mod budget;
 mod plan;
 pub mod reference;
 mod refresh;
+mod score;
 mod train;
 
+pub(crate) use budget::split;
 pub(crate) use plan::special_primes;
 pub use plan::{Job, TrainPlan};
 pub use reference::{Batches, LearningRate, SigmoidApprox, SigmoidDegree, TrainSpec};
+pub use score::{Probability, ScoreJob, ScorePlan, ScoredModel, Scorer, Scores, Weights};
 pub use train::{Trainer, Training};

@@ -22,6 +22,7 @@
 use super::{
     plan::Layout,
     reference::{Batches, SigmoidApprox, Step, TrainError},
+    score,
 };
 use core::ops::Range;
 use sudare::ckks::{Chain, Scale};
@@ -91,16 +92,16 @@ impl Sigmoid {
 
 /// `log2` of the standard deviation of integer errors in a slot.
 #[derive(Debug, Clone, Copy)]
-struct Errors {
+pub(super) struct Errors {
     /// Of a fresh encryption under a public key, `v e + e_0 + e_1 s`.
-    fresh: f64,
+    pub fresh: f64,
     /// Of rounding both parts of a ciphertext under a uniform ternary secret: `N / 18` in
     /// coefficients, `N` times that in slots.
-    rounding: f64,
+    pub rounding: f64,
 }
 
 impl Errors {
-    fn new(log_n: u32) -> Self {
+    pub fn new(log_n: u32) -> Self {
         let log_n = f64::from(log_n);
         Self {
             fresh: log_n + (CBD21_VARIANCE * 4.0 / 3.0).log2() / 2.0,
@@ -143,6 +144,8 @@ pub(super) struct Scales {
     pub start: Scale,
     /// Of the weights that the first round takes.
     pub first: Scale,
+    /// Of the trained weights.
+    pub end: Scale,
     pub rounds: Vec<Round>,
     /// `-log2` of the error expected to dominate.
     pub precision_bits: f64,
@@ -165,6 +168,8 @@ pub(super) struct Budget<'a> {
     pub schedule: &'a [Step],
     pub log_n: u32,
     pub segments: Segments,
+    /// Levels below those of a single segment: one, if rows are to be scored with the weights.
+    pub spare: u32,
 }
 
 /// On which levels rounds are.
@@ -192,9 +197,13 @@ impl Budget<'_> {
         LARGEST_WEIGHT.max(self.first_gamma())
     }
 
-    /// Bits at level 0 above the scale of the weights, for their values and signs.
+    /// Bits at level 0 above the scale of the weights, for their values and signs, or those of
+    /// scores.
     fn headroom_bits(&self) -> f64 {
-        1.0 + self.largest_weight().log2()
+        match self.spare {
+            0 => 1.0 + self.largest_weight().log2(),
+            _ => score::room_bits(self.layout.entries, self.largest_weight()),
+        }
     }
 
     fn full(&self) -> &[Step] {
@@ -299,10 +308,13 @@ impl Budget<'_> {
         let wanted = self.wanted(precision_bits);
         let start = wanted.data + self.start_factor().log2();
         let full = self.full();
-        if full.is_empty() {
-            return vec![split(start + self.headroom_bits())];
+        let end = if full.is_empty() { start } else { wanted.weights };
+        let mut levels = vec![split(end + self.headroom_bits())];
+        if self.spare > 0 {
+            let rows =
+                score::row_scale_bits(self.layout.entries, self.largest_weight(), self.log_n);
+            levels.push(split(rows + precision_bits));
         }
-        let mut levels = vec![split(wanted.weights + self.headroom_bits())];
         for k in (0..full.len()).rev() {
             let v = if k == 0 { start } else { wanted.weights };
             levels.extend(self.round_bits(&wanted, v, self.read_of(k)));
@@ -310,9 +322,9 @@ impl Budget<'_> {
         levels
     }
 
-    /// Levels of the whole training.
+    /// Levels of the whole training, with those below it.
     pub fn depth(&self) -> u32 {
-        self.sigmoid.levels() * self.full().len() as u32
+        self.sigmoid.levels() * self.full().len() as u32 + self.spare
     }
 
     /// Rounds of a segment, at most.
@@ -390,7 +402,7 @@ impl Budget<'_> {
 
     /// Rounds from the scales of `v` before each and after the last.
     fn chained(&self, chain: &Chain, data: Scale, start: Scale, v: Vec<Scale>) -> Scales {
-        let first = v[0];
+        let (first, end) = (v[0], v[v.len() - 1]);
         let mut precision_bits = self.start_precision_bits(data);
         let mut arrival = (Level(0), first);
         let mut rounds = Vec::with_capacity(v.len() - 1);
@@ -405,7 +417,7 @@ impl Budget<'_> {
             rounds.push(Round { arrival, refresh, ..round });
             arrival = (left, v[1]);
         }
-        Scales { data, start, first, rounds, precision_bits }
+        Scales { data, start, first, end, rounds, precision_bits }
     }
 
     /// The scale of `v` before full iteration `k` times that of the rows, if the scale after it is
@@ -478,7 +490,7 @@ fn least<const K: usize>(numbers: [f64; K]) -> f64 {
 }
 
 /// A level of this many bits, as primes of at most 60, if a modulus can hold them at all.
-pub(super) fn split(bits: f64) -> Vec<f64> {
+pub(crate) fn split(bits: f64) -> Vec<f64> {
     let primes = (bits / 60.0).ceil().clamp(1.0, 128.0);
     vec![bits / primes; primes as usize]
 }

@@ -2,6 +2,7 @@ use super::{
     budget::{Budget, Scales, Segments, Sigmoid, rounding_bits},
     reference::{Batches, Step, TrainError, TrainSpec, schedule},
     refresh::{self, Refresh},
+    score::ScorePlan,
 };
 use crate::{Error, Result};
 use core::ops::Range;
@@ -78,10 +79,20 @@ impl Layout {
 
     /// Key switches that the other work on a ciphertext of rows takes as long as: two products
     /// before relinearisation, and a rescaling.
-    const CIPHERTEXT_COST: f64 = 0.5;
+    pub const CIPHERTEXT_COST: f64 = 0.5;
 
     /// The layout of batches of up to `rows` that takes the fewest key switches.
     fn new(rows: usize, features: usize, log_n: u32, sigmoid: &Sigmoid) -> Result<Self> {
+        Self::cheapest(rows, features, log_n, |layout| layout.cost(sigmoid))
+    }
+
+    /// The layout of up to `rows` with the least cost; of equal ones, that with the longest pieces.
+    pub fn cheapest(
+        rows: usize,
+        features: usize,
+        log_n: u32,
+        cost: impl Fn(&Self) -> f64,
+    ) -> Result<Self> {
         if rows == 0 || features == 0 {
             return Err(TrainError::Empty.into());
         }
@@ -96,14 +107,15 @@ impl Layout {
         let widths = core::iter::successors(Some(padded / 2), |width| Some(width / 2));
         for width in widths.take_while(|&width| width > 0) {
             let other = Self::of_width(rows, entries, width, slots);
-            if other.cost(sigmoid) < best.cost(sigmoid) {
+            if cost(&other) < cost(&best) {
                 best = other;
             }
         }
         Ok(best)
     }
 
-    fn of_width(rows: usize, entries: usize, width: usize, slots: usize) -> Self {
+    /// With pieces of `width` entries, for ciphertexts of `slots`.
+    pub fn of_width(rows: usize, entries: usize, width: usize, slots: usize) -> Self {
         let pieces = entries.next_power_of_two() / width;
         let blocks = rows.min(slots / (2 * width)).next_power_of_two().max(pieces);
         Self { entries, width, pieces, blocks, groups: rows.div_ceil(blocks) }
@@ -171,6 +183,17 @@ impl Layout {
         powers_of_two(self.period() as i64, self.slots() as i64)
     }
 
+    /// The slots of the ciphertext of a group that has its pieces turned by `turn` blocks.
+    pub fn packed(&self, rows: &[Vec<f64>], turn: usize) -> Vec<f64> {
+        let mut slots = vec![0.0; self.slots()];
+        for (p, (block, row)) in slots.chunks_exact_mut(self.block()).zip(rows).enumerate() {
+            if let Some(piece) = row.chunks(self.width).nth((p + turn) % self.pieces) {
+                block[..piece.len()].copy_from_slice(piece);
+            }
+        }
+        slots
+    }
+
     /// Steps of rotation whose sums turn pieces to every place: 1, 2, 4 … blocks.
     pub fn turns(&self) -> impl DoubleEndedIterator<Item = i64> {
         let block = self.block() as i64;
@@ -179,7 +202,7 @@ impl Layout {
 }
 
 /// `start, 2 start, 4 start, …` below `end`.
-fn powers_of_two(start: i64, end: i64) -> impl Iterator<Item = i64> {
+pub(super) fn powers_of_two(start: i64, end: i64) -> impl Iterator<Item = i64> {
     core::iter::successors(Some(start), |k| Some(2 * k)).take_while(move |&k| k < end)
 }
 
@@ -259,14 +282,15 @@ impl TrainPlan {
         }
         let schedule = schedule(&job.spec);
         let largest_weight = parts.budget(&schedule, Segments::One).largest_weight();
-        let Course { refresh, level, scales } = if full <= top / levels {
-            let budget = parts.budget(&schedule, Segments::One);
-            parts.course(None, Level(budget.depth()), budget.scales(params.chain()))?
-        } else {
-            parts
-                .segments(&schedule, params, largest_weight)?
-                .ok_or_else(|| refuse(2 + top / levels))?
-        };
+        let Course { refresh, level, scales } =
+            if u64::from(full) * u64::from(levels) + u64::from(parts.spare) <= u64::from(top) {
+                let budget = parts.budget(&schedule, Segments::One);
+                parts.course(None, Level(budget.depth()), budget.scales(params.chain()))?
+            } else {
+                parts
+                    .segments(&schedule, params, largest_weight)?
+                    .ok_or_else(|| refuse(2 + top.saturating_sub(parts.spare) / levels))?
+            };
         let Parts { layout, batches, sigmoid, .. } = parts;
         let keys = KeyRequest::new();
         let params = params.clone();
@@ -288,6 +312,9 @@ impl TrainPlan {
             plan.keys = plan.dry_run()?.into_fitted(plan.params.rlwe());
         }
         plan.keys = plan.dry_run()?;
+        if job.spec.scorable {
+            plan.keys |= ScorePlan::trained(&plan, 1)?.required_keys().clone();
+        }
         Ok(plan)
     }
 
@@ -380,6 +407,17 @@ impl TrainPlan {
         (self.level, self.scales.data)
     }
 
+    /// Level and scale of the trained weights.
+    #[must_use]
+    pub fn output(&self) -> (Level, Scale) {
+        let level = match (self.scales.rounds.last(), &self.refresh) {
+            (Some(round), _) => Level(round.level.0 - self.sigmoid.levels()),
+            (None, Some(refresh)) => refresh.output_level(),
+            (None, None) => self.level,
+        };
+        (level, self.scales.end)
+    }
+
     /// Bootstrappings in the first so many iterations.
     #[must_use]
     pub fn bootstraps(&self, iterations: u32) -> u32 {
@@ -434,6 +472,8 @@ struct Parts {
     layout: Layout,
     batches: Batches,
     sigmoid: Sigmoid,
+    /// Levels below those of the training: one, if rows are to be scored.
+    spare: u32,
     /// `-log2` of the standard deviation of an error that sharing the weights takes, if they are
     /// to be.
     shared_precision_bits: Option<f64>,
@@ -449,7 +489,8 @@ impl Parts {
             let largest = Release::default().largest_error(1 + job.features, bits);
             LARGEST_ERROR_BITS - largest.log2()
         });
-        Ok(Self { log_n, layout, batches, sigmoid, shared_precision_bits })
+        let spare = u32::from(job.spec.scorable);
+        Ok(Self { log_n, layout, batches, sigmoid, spare, shared_precision_bits })
     }
 
     fn course(
@@ -477,8 +518,8 @@ impl Parts {
     }
 
     fn budget<'a>(&'a self, schedule: &'a [Step], segments: Segments) -> Budget<'a> {
-        let Self { log_n, layout, batches, sigmoid, .. } = self;
-        Budget { layout, batches, sigmoid, schedule, log_n: *log_n, segments }
+        let &Self { log_n, ref layout, ref batches, ref sigmoid, spare, .. } = self;
+        Budget { layout, batches, sigmoid, schedule, log_n, segments, spare }
     }
 
     /// With bootstrapping that raises to the highest level at which what it leaves of the chain

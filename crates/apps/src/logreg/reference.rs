@@ -243,6 +243,10 @@ pub struct TrainSpec {
     /// takes.
     #[serde(default)]
     pub shared_bits: Option<u32>,
+    /// Whether rows are to be scored with the weights before they are decrypted: see
+    /// [`ScorePlan`](super::ScorePlan). It takes a level more.
+    #[serde(default)]
+    pub scorable: bool,
 }
 
 /// 5 iterations at the default rate and sigmoid, as in Cheon et al. 2018, table 4.
@@ -254,6 +258,7 @@ impl Default for TrainSpec {
             sigmoid: SigmoidApprox::default(),
             batch: None,
             shared_bits: None,
+            scorable: false,
         }
     }
 }
@@ -909,7 +914,7 @@ mod tests {
         assert_eq!(
             text,
             "{\"iterations\":5,\"learning_rate\":{\"decaying\":{\"initial\":10.0}},\
-             \"sigmoid\":{\"degree\":7,\"range\":8.0},\"batch\":null,\"shared_bits\":null}"
+             \"sigmoid\":{\"degree\":7,\"range\":8.0},\"batch\":null,\"shared_bits\":null,\"scorable\":false}"
         );
         assert_eq!(serde_json::from_str::<TrainSpec>(&text).unwrap(), spec);
         let error = serde_json::from_str::<TrainSpec>(&text.replace('7', "4")).unwrap_err();

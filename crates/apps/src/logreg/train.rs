@@ -186,18 +186,12 @@ impl TrainPlan {
     /// The slots of each ciphertext.
     fn packed(&self, z: Vec<Vec<f64>>) -> impl Iterator<Item = Vec<f64>> + use<> {
         let (layout, batches) = (self.layout, self.batches);
-        let Layout { width, pieces, blocks, groups, .. } = layout;
+        let Layout { pieces, blocks, groups, .. } = layout;
         let used = batches.used(self.job.spec.iterations);
         (0..used * layout.ciphertexts()).map(move |i| {
             let (batch, group, turn) = (i / pieces / groups, i / pieces % groups, i % pieces);
-            let mut slots = vec![0.0; layout.slots()];
-            let rows = z[batches.rows(batch)].iter().skip(group * blocks);
-            for (p, (block, row)) in slots.chunks_exact_mut(layout.block()).zip(rows).enumerate() {
-                if let Some(piece) = row.chunks(width).nth((p + turn) % pieces) {
-                    block[..piece.len()].copy_from_slice(piece);
-                }
-            }
-            slots
+            let rows = &z[batches.rows(batch)];
+            layout.packed(&rows[rows.len().min(group * blocks)..], turn)
         })
     }
 
@@ -463,14 +457,22 @@ fn real(re: f64) -> Complex<f64> {
     Complex { re, im: 0.0 }
 }
 
-fn not_as_planned(what: &'static str, found: impl Display, needed: impl Display) -> Error {
+pub(super) fn not_as_planned(
+    what: &'static str,
+    found: impl Display,
+    needed: impl Display,
+) -> Error {
     Error::NotAsPlanned { what, found: found.to_string(), needed: needed.to_string() }
 }
 
-fn expect<T: PartialEq + Display>(what: &'static str, found: T, needed: T) -> Result<()> {
+pub(super) fn expect<T: PartialEq + Display>(
+    what: &'static str,
+    found: T,
+    needed: T,
+) -> Result<()> {
     if found == needed { Ok(()) } else { Err(not_as_planned(what, found, needed)) }
 }
 
-fn expect_scale(what: &'static str, found: Scale, needed: Scale) -> Result<()> {
+pub(super) fn expect_scale(what: &'static str, found: Scale, needed: Scale) -> Result<()> {
     if found.matches(needed) { Ok(()) } else { Err(not_as_planned(what, found, needed)) }
 }

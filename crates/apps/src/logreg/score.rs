@@ -1,0 +1,850 @@
+//! Scores of encrypted rows, by a model that is plain or encrypted.
+
+use super::{
+    budget::{self, Errors, split},
+    plan::{Job, Layout, TrainPlan, powers_of_two, special_primes},
+    train::{expect, expect_scale, not_as_planned},
+};
+use crate::{
+    Error, Result,
+    functions::{self, Fit, FunctionPlan},
+    table::{Scaling, Table},
+};
+use serde::{Deserialize, Serialize};
+use sudare::{
+    circuits::{Ops, sim},
+    ckks::{Ciphertext, Complex, Encoder, Encryptor, Params, ProductSum, Scale, Spec},
+    rlwe::{KeyRequest, Level, SecretDistribution, max_log2_qp},
+};
+use sudare_arith::par;
+
+/// Security of the parameters that a plan proposes, in bits.
+const SECURITY_BITS: f64 = 128.0;
+
+/// `-log2` of the standard deviation of the error of a score that proposed parameters are made
+/// for, with the largest weights and features that there may be.
+const PROPOSED_PRECISION_BITS: f64 = 17.0;
+
+/// The same for parameters that a plan accepts.
+const LEAST_PRECISION_BITS: f64 = 13.0;
+
+/// The largest error against its standard deviation by the simulator, as `log2`: eight of them,
+/// and twice as much because half of the slots are zeros and others have larger errors.
+const LARGEST_ERROR_BITS: f64 = 4.0;
+
+/// `log2` of the scale of the slots of a sigmoid.
+const SIGMOID_LOG2_SCALE: f64 = 34.0;
+
+/// Weights of a given model stay below this in absolute value.
+const LARGEST_GIVEN_WEIGHT: f64 = 64.0;
+
+/// Features, divided by the largest of the rows that a model was trained on, stay below this in
+/// absolute value.
+const LARGEST_FEATURE: f64 = 4.0;
+
+/// Rings in which parameters are proposed.
+const LOG_N: core::ops::RangeInclusive<u32> = 11..=17;
+
+/// Primes are not exactly as large as asked for.
+const SLACK_BITS: f64 = 0.5;
+
+/// What is public about scoring: how many rows, and by which model.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ScoreJob {
+    /// Rows to score, at least 1.
+    pub rows: usize,
+    /// What they are scored by.
+    pub model: ScoredModel,
+}
+
+/// The model that rows are scored by.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub enum ScoredModel {
+    /// One that somebody has in the clear, and gives to the server plain or encrypted.
+    Given {
+        /// Its columns, at least 1; the intercept does not count.
+        features: usize,
+        /// What to compute beside scores.
+        probability: Option<Probability>,
+    },
+    /// The encrypted one that a training of this kind leaves; or one given, of as many features.
+    Trained(Job),
+}
+
+impl ScoredModel {
+    /// Feature columns of the rows.
+    #[must_use]
+    pub fn features(&self) -> usize {
+        match self {
+            Self::Given { features, .. } => *features,
+            Self::Trained(job) => job.features,
+        }
+    }
+}
+
+/// How sigmoids of scores are computed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Probability {
+    /// The largest absolute value of a score.
+    pub range: f64,
+    /// `-log2` of the largest error of the polynomial in place of the sigmoid, 1 to
+    /// [`Probability::MAX_BITS`].
+    pub bits: u32,
+}
+
+impl Probability {
+    /// Most bits of a probability.
+    pub const MAX_BITS: u32 = 16;
+}
+
+/// `log2` of what level 0 has above the scale of scores: for their values and signs.
+pub(super) fn room_bits(entries: usize, largest_weight: f64) -> f64 {
+    1.0 + SLACK_BITS + (largest_weight * LARGEST_FEATURE * entries as f64).log2()
+}
+
+/// `log2` of the scale of rows at which the error of their encryption is 1 in a score.
+pub(super) fn row_scale_bits(entries: usize, largest_weight: f64, log_n: u32) -> f64 {
+    Errors::new(log_n).fresh + largest_weight.log2() + (entries as f64).log2() / 2.0
+}
+
+/// Weights to score by, the intercept first, for features divided as
+/// [`ScorePlan::encryptions`] divides them.
+#[derive(Debug)]
+pub enum Weights<'a, C> {
+    /// In the clear.
+    Plain(&'a [f64]),
+    /// As [`ScorePlan::encrypt_model`] or a training leaves them.
+    Encrypted(&'a C),
+}
+
+/// Decrypted scores.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scores {
+    /// `weights . (1, x)` of each row.
+    pub scores: Vec<f64>,
+    /// Its sigmoid, if that is in the job.
+    pub probabilities: Option<Vec<f64>>,
+}
+
+/// How to score rows: what their owner encrypts, which keys the server needs, and how results
+/// are read.
+///
+/// A score is the inner product of a row with the weights, which takes one level. Rows lie as in a
+/// training ([`TrainPlan`]): cut into pieces, so that a group of as many rows as a ciphertext has
+/// blocks takes as many ciphertexts as a row has pieces. Products of a group are summed before
+/// they are relinearised, which a plain model does not need, and sums over a piece take `log2` of
+/// its entries rotations. The length of pieces is the one with the fewest key switches; with
+/// pieces of one entry the sum over them is that of the products by diagonals, without rotations
+/// of rows.
+///
+/// The model of a training of the same key is scored by as it is, where the training left it, with
+/// the keys of the training: [`TrainSpec::scorable`](super::TrainSpec::scorable) leaves it a level.
+/// Rows are then in pieces of the training's length.
+///
+/// Features must not exceed 4 times the largest of the training rows, and given weights not 64: the
+/// moduli have room for scores of these.
+///
+/// Reference for products by diagonals: Halevi and Shoup, "Algorithms in HElib", CRYPTO 2014,
+/// section 4.3.
+///
+/// ```
+/// use std::sync::Arc;
+/// use sudare::{ckks, rlwe::KeyGenerator};
+/// use sudare_apps::{
+///     logreg::{ScoreJob, ScorePlan, ScoredModel, Weights},
+///     table::{Scaling, Table},
+/// };
+///
+/// let rows = Table::bundled("lbw")?;
+/// let model = ScoredModel::Given { features: rows.features(), probability: None };
+/// let job = ScoreJob { rows: rows.rows(), model };
+/// let params = ScorePlan::auto_params(&job)?;
+/// let plan = ScorePlan::new(&job, &params)?;
+///
+/// let mut keygen = KeyGenerator::new(params.rlwe())?;
+/// let secret = keygen.secret_key()?;
+/// let public = Arc::new(keygen.public_key(&secret)?);
+/// let keys = Arc::new(keygen.evaluation_keys(&secret, plan.required_keys())?);
+/// let encryptor = ckks::Encryptor::new(&params, public)?;
+/// let scaling = Scaling::max_abs(&rows);
+/// let encrypted: Vec<_> = plan.encryptions(&encryptor, &rows, &scaling)?.collect::<Result<_, _>>()?;
+///
+/// // The server holds `keys`, `encrypted` and a model.
+/// let evaluator = ckks::Evaluator::new(&params, keys)?;
+/// let weights = [0.5; 10];
+/// let scorer = plan.scorer(&evaluator, Weights::Plain(&weights))?;
+/// let scores = scorer.score(&encrypted)?;
+///
+/// let (decryptor, encoder) = (ckks::Decryptor::new(&params, secret)?, ckks::Encoder::new(&params));
+/// let decode = |ciphertext| encoder.decode_real(&decryptor.decrypt(ciphertext)?);
+/// let slots = scores.iter().map(decode).collect::<Result<Vec<_>, _>>()?;
+/// let first: f64 = scaling.design_row(&rows.values()[..9])?.iter().map(|x| 0.5 * x).sum();
+/// assert!((plan.decode(&slots)?.scores[0] - first).abs() < plan.largest_error());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct ScorePlan {
+    job: ScoreJob,
+    params: Params,
+    layout: Layout,
+    /// What weights must not exceed in absolute value.
+    largest_weight: f64,
+    /// Level and scale of the encrypted model.
+    model: (Level, Scale),
+    /// Level of rows and of their product with the model.
+    level: Level,
+    /// Of encrypted rows.
+    rows: Scale,
+    /// Of scores.
+    scale: Scale,
+    /// The lowest level that has room for scores.
+    lowest: Level,
+    sigmoid: Option<Sigmoid>,
+    keys: KeyRequest,
+    largest_error: f64,
+}
+
+/// The polynomial in place of the sigmoid.
+#[derive(Debug, Clone)]
+struct Sigmoid {
+    range: f64,
+    plan: FunctionPlan,
+    /// Of the polynomial and of its evaluation.
+    largest_error: f64,
+}
+
+impl Layout {
+    /// That of rows to be scored with the fewest key switches.
+    fn of_scores(job: &ScoreJob, log_n: u32) -> Result<Self> {
+        let cost = |layout: &Self| {
+            layout.score_key_switches() as f64 + Self::CIPHERTEXT_COST * layout.ciphertexts() as f64
+        };
+        Self::cheapest(job.rows, job.model.features(), log_n, cost)
+    }
+
+    /// Rotations whose sums put the sum of a piece into its first slot.
+    fn piece_sums(&self) -> impl Iterator<Item = i64> {
+        powers_of_two(1, self.width as i64)
+    }
+
+    /// Of an encrypted model: those that turn it, and of each group a relinearisation and sums.
+    fn score_key_switches(&self) -> usize {
+        self.pieces - 1 + self.groups * (1 + self.piece_sums().count())
+    }
+}
+
+impl ScorePlan {
+    /// Plans the job for parameters, at the lowest levels that hold scores.
+    ///
+    /// # Errors
+    /// [`Error::Train`] with `Empty` for no rows or features; [`Error::TooManyFeatures`];
+    /// [`Error::NotScorable`] if the training leaves no level; [`Error::Precision`] if the primes
+    /// are too small; [`Error::Engine`] for a sigmoid that no polynomial comes close to, or that
+    /// the levels do not suffice for; for a training those of [`TrainPlan::new`].
+    pub fn new(job: &ScoreJob, params: &Params) -> Result<Self> {
+        match &job.model {
+            ScoredModel::Trained(training) => {
+                Self::trained(&TrainPlan::new(training, params)?, job.rows)
+            }
+            ScoredModel::Given { probability, .. } => Self::given(job, *probability, params),
+        }
+    }
+
+    /// Plans to score `rows` by what a training leaves.
+    ///
+    /// # Errors
+    /// As [`ScorePlan::new`].
+    pub fn trained(training: &TrainPlan, rows: usize) -> Result<Self> {
+        let (params, model) = (training.params(), training.output());
+        if rows == 0 {
+            return Err(super::reference::TrainError::Empty.into());
+        }
+        if model.0 == Level(0) {
+            return Err(Error::NotScorable);
+        }
+        let Layout { entries, width, .. } = training.layout;
+        let job = ScoreJob { rows, model: ScoredModel::Trained(*training.job()) };
+        let layout = Layout::of_width(rows, entries, width, params.max_slots());
+        let largest_weight = training.largest_weight;
+        let chain = params.chain();
+        let room = room_bits(entries, largest_weight);
+        let mut plan = None;
+        for level in (1..=model.0.0).map(Level) {
+            let scale = Scale::from_log2(chain.log2_q(Level(level.0 - 1)) - room);
+            let rows = scale * chain.divisor(level) / model.1;
+            let candidate = Self::unchecked(&job, params, layout, largest_weight)
+                .with_scales(model, level, rows, scale);
+            plan = candidate.checked(&training.simulator(), plan)?;
+            if plan.as_ref().is_some_and(Self::is_precise) {
+                break;
+            }
+        }
+        plan.ok_or(Error::NotScorable)?.accepted()
+    }
+
+    fn given(job: &ScoreJob, probability: Option<Probability>, params: &Params) -> Result<Self> {
+        let layout = Layout::of_scores(job, params.log_n())?;
+        let (chain, entries) = (params.chain(), layout.entries);
+        let mut plan = Self::unchecked(job, params, layout, LARGEST_GIVEN_WEIGHT);
+        let mut first = Level(1);
+        if let Some(probability) = probability {
+            let sigmoid = Sigmoid::new(&probability, params)?;
+            first = Level(sigmoid.plan.level().0 + 1 + u32::from(layout.width > 1));
+            plan.sigmoid = Some(sigmoid);
+        }
+        let room = room_bits(entries, LARGEST_GIVEN_WEIGHT);
+        let mut best = None;
+        for level in (first.0..=params.top().0).map(Level) {
+            let below = Level(level.0 - 1);
+            let scale = match &plan.sigmoid {
+                Some(_) => params.scale_at(below),
+                None => Scale::from_log2(chain.log2_q(below) - room),
+            };
+            // Errors of rows are multiplied by weights, those of weights by features.
+            let ratio = Scale::from_f64((LARGEST_GIVEN_WEIGHT / LARGEST_FEATURE).sqrt());
+            let mean = (scale * chain.divisor(level)).sqrt();
+            let (rows, weights) = (mean * ratio, mean / ratio);
+            let candidate = plan.clone().with_scales((level, weights), level, rows, scale);
+            let e = sim::Evaluator::new(params.log_n(), chain.clone());
+            best = candidate.checked(&e, best)?;
+            if best.as_ref().is_some_and(Self::is_precise) || plan.sigmoid.is_some() {
+                break;
+            }
+        }
+        let exhausted =
+            || sudare::Error::LevelExhausted { op: "scores", needed: first.0, level: params.top() };
+        best.ok_or_else(exhausted)?.accepted()
+    }
+
+    /// Without levels and scales.
+    fn unchecked(job: &ScoreJob, params: &Params, layout: Layout, largest_weight: f64) -> Self {
+        let none = Scale::from_f64(1.0);
+        Self {
+            job: *job,
+            params: params.clone(),
+            layout,
+            largest_weight,
+            model: (Level(0), none),
+            level: Level(0),
+            rows: none,
+            scale: none,
+            lowest: Level(0),
+            sigmoid: None,
+            keys: KeyRequest::new(),
+            largest_error: f64::INFINITY,
+        }
+    }
+
+    fn with_scales(self, model: (Level, Scale), level: Level, rows: Scale, scale: Scale) -> Self {
+        let bits = scale.log2() + room_bits(self.layout.entries, self.largest_weight) - SLACK_BITS;
+        let chain = self.params.chain();
+        let lowest = (0..level.0).map(Level).find(|&level| chain.log2_q(level) >= bits);
+        let lowest = lowest.unwrap_or(Level(level.0 - 1));
+        Self { model, level, rows, scale, lowest, ..self }
+    }
+
+    /// This plan with its keys and errors if the simulator, new, accepts it, else `other`.
+    fn checked(mut self, e: &sim::Evaluator, other: Option<Self>) -> Result<Option<Self>> {
+        match self.dry_run(e) {
+            Ok(()) => Ok(Some(self)),
+            Err(Error::Engine(
+                sudare::Error::ScaleOutOfRange { .. } | sudare::Error::ValueTooLarge { .. },
+            )) => Ok(other),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn precision_bits(&self) -> f64 {
+        LARGEST_ERROR_BITS - self.largest_error.log2()
+    }
+
+    fn is_precise(&self) -> bool {
+        self.precision_bits() >= LEAST_PRECISION_BITS
+    }
+
+    fn accepted(self) -> Result<Self> {
+        if self.is_precise() {
+            return Ok(self);
+        }
+        let (what, found) = ("a score", self.precision_bits());
+        Err(Error::Precision { what, found, needed: LEAST_PRECISION_BITS })
+    }
+
+    /// The smallest ring and shortest chain for the job at 128 bits of security; for what a
+    /// training leaves those of the training.
+    ///
+    /// # Errors
+    /// As [`ScorePlan::new`]; [`Error::Engine`] if no ring is large enough.
+    pub fn auto_params(job: &ScoreJob) -> Result<Params> {
+        let probability = match &job.model {
+            ScoredModel::Trained(training) => return TrainPlan::auto_params(training),
+            ScoredModel::Given { probability, .. } => probability,
+        };
+        let depth = probability.map(|p| p.sigmoid()).transpose()?.map(|f| f.depth());
+        let secret = SecretDistribution::UniformTernary;
+        let mut spec = None;
+        for log_n in LOG_N {
+            let layout = match Layout::of_scores(job, log_n) {
+                Err(Error::TooManyFeatures { .. }) if log_n < *LOG_N.end() => continue,
+                other => other?,
+            };
+            let limit = max_log2_qp(log_n, secret, SECURITY_BITS);
+            let (q_bits, log2_scale) = proposed(&layout, log_n, depth);
+            let p_bits = special_primes(&q_bits.concat(), limit);
+            let fits = p_bits.is_some();
+            spec = Some(Spec {
+                log_n,
+                log2_scale,
+                q_bits,
+                p_bits: p_bits.unwrap_or_else(|| vec![50.0]),
+                raised: None,
+                fitted_p_bits: Vec::new(),
+                secret,
+                insecure: false,
+            });
+            if fits {
+                break;
+            }
+        }
+        // The last ring is refused for its security, with the figures.
+        let spec = spec.ok_or(super::reference::TrainError::Empty)?;
+        Ok(Params::new(spec)?)
+    }
+
+    /// The job.
+    #[must_use]
+    pub fn job(&self) -> &ScoreJob {
+        &self.job
+    }
+
+    /// The parameters.
+    #[must_use]
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// The keys that the server needs, whether the model is plain or encrypted.
+    #[must_use]
+    pub fn required_keys(&self) -> &KeyRequest {
+        &self.keys
+    }
+
+    /// A bound of the errors of scores, in absolute value, that come from encryption of rows and
+    /// given models. A trained model adds [`TrainPlan::largest_error`] for each of its weights.
+    #[must_use]
+    pub fn largest_error(&self) -> f64 {
+        self.largest_error
+    }
+
+    /// A bound of the errors of probabilities, of the polynomial in place of the sigmoid and of
+    /// encryption, for scores within [`Probability::range`].
+    #[must_use]
+    pub fn largest_probability_error(&self) -> Option<f64> {
+        self.sigmoid.as_ref().map(|sigmoid| sigmoid.largest_error)
+    }
+
+    /// What weights must not exceed in absolute value.
+    #[must_use]
+    pub fn largest_weight(&self) -> f64 {
+        self.largest_weight
+    }
+
+    /// What features must not exceed in absolute value, divided by their divisors.
+    #[must_use]
+    pub fn largest_feature(&self) -> f64 {
+        LARGEST_FEATURE
+    }
+
+    /// Key switches of scoring all rows by an encrypted model, which are nearly all its time;
+    /// those of sigmoids not counted.
+    #[must_use]
+    pub fn key_switches(&self) -> usize {
+        self.layout.score_key_switches()
+    }
+
+    /// Groups of rows.
+    #[must_use]
+    pub fn groups(&self) -> usize {
+        self.layout.groups
+    }
+
+    /// Ciphertexts of a group: [`Scorer::score`] takes those of any number of groups.
+    #[must_use]
+    pub fn group_len(&self) -> usize {
+        self.layout.pieces
+    }
+
+    /// Ciphertexts of all encrypted rows.
+    #[must_use]
+    pub fn ciphertexts(&self) -> usize {
+        self.layout.ciphertexts()
+    }
+
+    /// Ciphertexts of the result of a group: scores and, if they are in the job, probabilities.
+    #[must_use]
+    pub fn outputs(&self) -> usize {
+        1 + usize::from(self.sigmoid.is_some())
+    }
+
+    /// Level and scale of encrypted rows.
+    #[must_use]
+    pub fn input(&self) -> (Level, Scale) {
+        (self.level, self.rows)
+    }
+
+    /// The slots of each ciphertext: the rows `(1, x / divisors)`, group after group.
+    ///
+    /// # Errors
+    /// [`Error::TableShape`] for another shape than planned, [`Error::Table`] for other divisors;
+    /// [`Error::FeatureTooLarge`].
+    pub fn pack(
+        &self,
+        table: &Table,
+        divisors: &Scaling,
+    ) -> Result<impl Iterator<Item = Vec<f64>> + use<>> {
+        let (needed_rows, needed_features) = (self.job.rows, self.job.model.features());
+        let (rows, features) = (table.rows(), table.features());
+        if (rows, features) != (needed_rows, needed_features) {
+            return Err(Error::TableShape { rows, features, needed_rows, needed_features });
+        }
+        let design = divisors.design_rows(table)?;
+        for (row, entries) in design.iter().enumerate() {
+            let features = entries[1..].iter().zip(table.columns());
+            let mut too_large = features.filter(|(x, _)| x.abs() > LARGEST_FEATURE);
+            if let Some((x, column)) = too_large.next() {
+                let (column, found, most) = (column.clone(), x.abs(), LARGEST_FEATURE);
+                return Err(Error::FeatureTooLarge { row, column, found, most });
+            }
+        }
+        let layout = self.layout;
+        Ok((0..layout.ciphertexts()).map(move |i| {
+            let rows = &design[i / layout.pieces * layout.blocks..];
+            layout.packed(rows, i % layout.pieces)
+        }))
+    }
+
+    /// Encrypts rows for their owner, a ciphertext each time that the next one is asked for:
+    /// features are divided by `divisors`, those of the model.
+    ///
+    /// # Errors
+    /// As [`ScorePlan::pack`]. Of a ciphertext, [`Error::Engine`] if the encryptor has other
+    /// parameters.
+    pub fn encryptions<'a>(
+        &'a self,
+        encryptor: &'a Encryptor,
+        table: &Table,
+        divisors: &Scaling,
+    ) -> Result<impl Iterator<Item = Result<Ciphertext>> + use<'a>> {
+        let encoder = Encoder::new(&self.params);
+        Ok(self.pack(table, divisors)?.map(move |slots| {
+            Ok(encryptor.encrypt(&encoder.encode_real(&slots, self.level, self.rows)?)?)
+        }))
+    }
+
+    /// Level and scale of an encrypted model.
+    #[must_use]
+    pub fn model(&self) -> (Level, Scale) {
+        self.model
+    }
+
+    /// The slots of a model, of its weights with the intercept first.
+    ///
+    /// # Errors
+    /// [`Error::NotAsPlanned`] for another number of weights; [`Error::WeightTooLarge`];
+    /// [`Error::ScoresTooLarge`].
+    pub fn pack_model(&self, weights: &[f64]) -> Result<Vec<f64>> {
+        self.check_weights(weights)?;
+        Ok(self.period(weights, 0))
+    }
+
+    /// Encrypts the weights of a model, the intercept first.
+    ///
+    /// # Errors
+    /// As [`ScorePlan::pack_model`]; [`Error::Engine`] if the encryptor has other parameters.
+    pub fn encrypt_model(&self, encryptor: &Encryptor, weights: &[f64]) -> Result<Ciphertext> {
+        let (level, scale) = self.model;
+        let slots = self.pack_model(weights)?;
+        Ok(encryptor.encrypt(&Encoder::new(&self.params).encode_real(&slots, level, scale)?)?)
+    }
+
+    /// Scores by a model on any evaluator with the plan's chain, the simulator included.
+    ///
+    /// # Errors
+    /// As [`ScorePlan::encrypt_model`] for plain weights; [`Error::NotAsPlanned`] for encrypted
+    /// ones of another level or scale, and for another chain; [`Error::Engine`] for a missing key.
+    pub fn scorer<'a, E: Ops>(
+        &'a self,
+        ev: &'a E,
+        weights: Weights<'_, E::Ct>,
+    ) -> Result<Scorer<'a, E>> {
+        if ev.log_n() != self.params.log_n() || ev.chain() != self.params.chain() {
+            let (found, needed) = (ev.log_n(), self.params.log_n());
+            return Err(not_as_planned(
+                "the evaluator's parameters",
+                format_args!("other primes, in the ring N = 2^{found}"),
+                format_args!("its own, in the ring N = 2^{needed}"),
+            ));
+        }
+        if let Weights::Plain(weights) = weights {
+            self.check_weights(weights)?;
+        }
+        self.turned(ev, weights)
+    }
+
+    fn check_weights(&self, weights: &[f64]) -> Result<()> {
+        expect("weights of the model", weights.len(), self.layout.entries)?;
+        let sizes = weights.iter().map(|w| w.abs());
+        // Also what is not a number.
+        if let Some(found) = sizes.clone().find(|size| !(*size <= self.largest_weight)) {
+            return Err(Error::WeightTooLarge { found, most: self.largest_weight });
+        }
+        if let Some(sigmoid) = &self.sigmoid {
+            let found: f64 = LARGEST_FEATURE * sizes.sum::<f64>();
+            if found > sigmoid.range {
+                return Err(Error::ScoresTooLarge { found, range: sigmoid.range });
+            }
+        }
+        Ok(())
+    }
+
+    /// A period of slots of weights, turned by so many blocks.
+    fn period(&self, weights: &[f64], turn: usize) -> Vec<f64> {
+        let layout = Layout { blocks: self.layout.pieces, groups: 1, ..self.layout };
+        // The pieces of a row, in each of the blocks of a period.
+        layout.packed(&vec![weights.to_vec(); layout.blocks], turn)
+    }
+
+    fn turned<'a, E: Ops>(
+        &'a self,
+        ev: &'a E,
+        weights: Weights<'_, E::Ct>,
+    ) -> Result<Scorer<'a, E>> {
+        let turned = match weights {
+            Weights::Plain(weights) => {
+                let turns = 0..self.layout.pieces;
+                Turned::Plain(turns.map(|turn| self.period(weights, turn)).collect())
+            }
+            Weights::Encrypted(model) => {
+                let (level, scale) = self.model;
+                expect("level of the encrypted model", ev.level(model), level)?;
+                expect_scale("scale of the encrypted model", ev.scale(model), scale)?;
+                let mut model = ev.with_log_slots(model, self.layout.slots().ilog2())?;
+                ev.drop_to(&mut model, self.level)?;
+                let mut turned = vec![model];
+                for step in self.layout.turns() {
+                    let further = par::try_map(&turned, |model| ev.rotate(model, step))?;
+                    turned.extend(further);
+                }
+                Turned::Encrypted(turned)
+            }
+        };
+        Ok(Scorer { plan: self, ev, turned })
+    }
+
+    /// Finds keys and largest errors, of both kinds of models, with the largest rows and weights.
+    fn dry_run(&mut self, e: &sim::Evaluator) -> Result<()> {
+        let Layout { entries, pieces, .. } = self.layout;
+        let layout = Layout { blocks: pieces, groups: 1, ..self.layout };
+        let period = Self { layout, sigmoid: None, ..self.clone() };
+        let rows = vec![vec![LARGEST_FEATURE; entries]; pieces];
+        let encrypt =
+            |turn| Ok(e.encrypt(&real(&layout.packed(&rows, turn)), self.level, self.rows)?);
+        let rows = (0..pieces).map(encrypt).collect::<Result<Vec<_>>>()?;
+        let weights = vec![self.largest_weight; entries];
+        let mut model =
+            e.encrypt(&real(&period.period(&weights, 0)), self.model.0, self.model.1)?;
+        if let ScoredModel::Trained(_) = self.job.model {
+            // Its errors are the training's, and bounded by that plan.
+            model.noise_log2 = f64::NEG_INFINITY;
+        }
+        let largest_error = |a: &sim::Ciphertext| (a.noise_log2 + LARGEST_ERROR_BITS).exp2();
+        let (mut in_scores, mut in_probabilities) = (0.0, 0.0);
+        for weights in [Weights::Plain(&weights), Weights::Encrypted(&model)] {
+            let scores = period.turned(e, weights)?.sums(&rows)?.remove(0);
+            in_scores = largest_error(&scores).max(in_scores);
+            if let Some(sigmoid) = &self.sigmoid {
+                let slots = vec![Complex::new(sigmoid.range, 0.0); scores.slots.len()];
+                let scores = sim::Ciphertext { slots, ..scores };
+                let probabilities = sigmoid.run(e, &layout, &scores)?;
+                in_probabilities = largest_error(&probabilities).max(in_probabilities);
+            }
+        }
+        (self.keys, self.largest_error) = (e.used_keys(), in_scores);
+        if let Some(sigmoid) = &mut self.sigmoid {
+            sigmoid.largest_error += in_probabilities;
+        }
+        Ok(())
+    }
+
+    /// The scores, from the slots of the decrypted results of all groups in their order.
+    ///
+    /// # Errors
+    /// [`Error::NotAsPlanned`] for another number of results or slots.
+    pub fn decode(&self, slots: &[Vec<f64>]) -> Result<Scores> {
+        let (outputs, layout) = (self.outputs(), &self.layout);
+        expect("ciphertexts of scores", slots.len(), layout.groups * outputs)?;
+        for slots in slots {
+            expect("slots of scores", slots.len(), layout.slots())?;
+        }
+        let read = |output: usize| -> Vec<f64> {
+            let groups = slots.iter().skip(output).step_by(outputs);
+            let all = groups.flat_map(|slots| slots.iter().step_by(layout.block()).copied());
+            all.take(self.job.rows).collect()
+        };
+        let probabilities = self.sigmoid.as_ref().map(|_| read(1));
+        Ok(Scores { scores: read(0), probabilities })
+    }
+}
+
+/// Sizes of primes, and the default scale, for scores and, if there is one, a sigmoid of some
+/// depth.
+fn proposed(layout: &Layout, log_n: u32, depth: Option<u32>) -> (Vec<Vec<f64>>, f64) {
+    let (entries, width) = (layout.entries as f64, layout.width as f64);
+    let room = room_bits(layout.entries, LARGEST_GIVEN_WEIGHT);
+    // A bit more, since several errors add up.
+    let precision = PROPOSED_PRECISION_BITS + 1.0;
+    let rows = row_scale_bits(layout.entries, LARGEST_GIVEN_WEIGHT, log_n) + precision;
+    let weights = Errors::new(log_n).fresh + (LARGEST_FEATURE * entries.sqrt()).log2() + precision;
+    let scores = match depth {
+        Some(_) => SIGMOID_LOG2_SCALE,
+        None => budget::rounding_bits(log_n) + (4.0 * width).log2() / 2.0 + precision,
+    };
+    // Beside those of the polynomial one to bring its range to [-1, 1], and one to clear slots.
+    let levels = depth.map_or(0, |depth| depth + 1 + u32::from(layout.width > 1));
+    let mut q_bits = vec![split(scores + room)];
+    q_bits.extend((0..levels).map(|_| vec![scores]));
+    q_bits.push(split(rows + weights - scores));
+    (q_bits, scores)
+}
+
+impl Probability {
+    /// What takes the place of the sigmoid.
+    fn sigmoid(&self) -> sudare::Result<functions::Function> {
+        let &Self { range, bits } = self;
+        if !(1..=Self::MAX_BITS).contains(&bits) {
+            let problem =
+                format!("probabilities to {bits} bits: 1 to {} are possible", Self::MAX_BITS);
+            return Err(sudare::Error::Circuit(problem));
+        }
+        functions::sigmoid(-range..range, Fit::PrecisionBits(f64::from(bits)))
+    }
+}
+
+impl Sigmoid {
+    /// At the lowest level possible.
+    fn new(probability: &Probability, params: &Params) -> Result<Self> {
+        let function = probability.sigmoid()?;
+        let first = function.depth().min(params.top().0);
+        let mut plan = function.plan_at(params, Level(first));
+        for level in (first + 1..=params.top().0).map(Level) {
+            if plan.is_ok() {
+                break;
+            }
+            plan = function.plan_at(params, level);
+        }
+        Ok(Self { range: probability.range, plan: plan?, largest_error: function.max_error() })
+    }
+
+    /// The polynomial of scores. Other slots are cleared before, unless they are zeros already: of
+    /// sums of parts of rows it may be too large.
+    fn run<E: Ops>(&self, e: &E, layout: &Layout, scores: &E::Ct) -> Result<E::Ct> {
+        if layout.width == 1 {
+            return Ok(self.plan.run(e, scores)?);
+        }
+        let level = Level(self.plan.level().0 + 1);
+        let slots = (0..1usize << e.log_slots(scores)).map(|slot| slot % layout.block() == 0);
+        let mask: Vec<f64> = slots.map(|is_score| f64::from(u8::from(is_score))).collect();
+        let mut masked = scores.clone();
+        e.drop_to(&mut masked, level)?;
+        let factor = self.plan.scale() * e.chain().divisor(level) / e.scale(scores);
+        masked = e.mul_plain(&masked, &real(&mask), factor)?;
+        e.rescale_assign(&mut masked)?;
+        Ok(self.plan.run(e, &e.with_scale(&masked, self.plan.scale())?)?)
+    }
+}
+
+fn real(slots: &[f64]) -> Vec<Complex<f64>> {
+    slots.iter().map(|&x| Complex::new(x, 0.0)).collect()
+}
+
+/// The server's part: see [`ScorePlan::scorer`].
+pub struct Scorer<'a, E: Ops> {
+    plan: &'a ScorePlan,
+    ev: &'a E,
+    turned: Turned<E::Ct>,
+}
+
+/// The weights by turns, as many as a row has pieces.
+enum Turned<C> {
+    /// A period of each.
+    Plain(Vec<Vec<f64>>),
+    Encrypted(Vec<C>),
+}
+
+impl<E: Ops> Scorer<'_, E> {
+    /// The scores of the rows of whole groups, [`ScorePlan::group_len`] ciphertexts each;
+    /// [`ScorePlan::outputs`] of each group, in order.
+    ///
+    /// # Errors
+    /// [`Error::NotAsPlanned`] for other ciphertexts than planned; [`Error::Engine`] for a missing
+    /// key.
+    pub fn score(&self, rows: &[E::Ct]) -> Result<Vec<E::Ct>> {
+        let (plan, e, pieces) = (self.plan, self.ev, self.plan.layout.pieces);
+        if rows.is_empty() || rows.len() % pieces != 0 {
+            let needed = format_args!("a multiple of {pieces}");
+            return Err(not_as_planned("ciphertexts of rows", rows.len(), needed));
+        }
+        for row in rows {
+            expect("level of encrypted rows", e.level(row), plan.level)?;
+            expect_scale("scale of encrypted rows", e.scale(row), plan.rows)?;
+        }
+        let results = par::try_map(self.sums(rows)?, |mut scores| {
+            let sigmoid = plan.sigmoid.as_ref();
+            let probabilities = sigmoid.map(|s| s.run(e, &plan.layout, &scores)).transpose()?;
+            e.drop_to(&mut scores, plan.lowest)?;
+            Ok::<_, Error>([Some(scores), probabilities])
+        })?;
+        Ok(results.into_iter().flatten().flatten().collect())
+    }
+
+    fn plain_products(&self, groups: &[&[E::Ct]], turned: &[Vec<f64>]) -> Result<Vec<E::Ct>> {
+        let (plan, e) = (self.plan, self.ev);
+        let slots = plan.layout.slots();
+        let mut sums: Option<Vec<E::Ct>> = None;
+        for (turn, period) in turned.iter().enumerate() {
+            let same_turn: Vec<&E::Ct> = groups.iter().map(|rows| &rows[turn]).collect();
+            let weights: Vec<_> = real(period).into_iter().cycle().take(slots).collect();
+            let products = e.mul_plain_many(&same_turn, &weights, plan.model.1)?;
+            sums = Some(match sums {
+                None => products,
+                Some(sums) => {
+                    let pairs = sums.iter().zip(&products);
+                    pairs.map(|(a, b)| e.add(a, b)).collect::<sudare::Result<_>>()?
+                }
+            });
+        }
+        let mut sums = sums.unwrap_or_default();
+        sums.iter_mut().try_for_each(|sum| e.rescale_assign(sum))?;
+        Ok(sums)
+    }
+
+    /// The scores of groups in the first slots of blocks.
+    fn sums(&self, rows: &[E::Ct]) -> Result<Vec<E::Ct>> {
+        let (plan, e) = (self.plan, self.ev);
+        let groups: Vec<&[E::Ct]> = rows.chunks(plan.layout.pieces).collect();
+        let products = match &self.turned {
+            Turned::Encrypted(turned) => par::try_map(&groups, |rows| {
+                let products = rows.iter().zip(turned).collect();
+                e.mul_sum_rescale(&ProductSum { products, addend: None })
+            })?,
+            Turned::Plain(turned) => self.plain_products(&groups, turned)?,
+        };
+        Ok(par::try_map(&products, |product| {
+            let mut scores = e.with_scale(product, plan.scale)?;
+            for step in plan.layout.piece_sums() {
+                scores = e.add(&scores, &e.rotate(&scores, step)?)?;
+            }
+            Ok::<_, sudare::Error>(scores)
+        })?)
+    }
+}
