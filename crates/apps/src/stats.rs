@@ -10,6 +10,9 @@
 //! | [`GroupPlan`] | sums by encrypted groups of rows, of columns and their squares | [`GroupStatistics`]: counts, sums, means and variances by group |
 //! | [`HistogramPlan`] | counts of values above edges | [`Histogram`] and its quantiles |
 //!
+//! Others than the owner of the key may see results that have been through `share`
+//! ([`StatsPlan::share`]), of parameters made for that ([`StatsPlan::shared_params`]).
+//!
 //! [`TTest`] compares two [`Sample`]s, which are columns, or a column in two groups.
 
 mod columns;
@@ -29,6 +32,8 @@ pub use packing::Job;
 pub use regression::LeastSquares;
 pub use slots::SlotPlan;
 pub use summary::{ColumnScaling, Statistics};
+
+use crate::logreg::TrainSpec;
 
 /// Why statistics cannot be planned, computed or read.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -166,6 +171,14 @@ pub enum StatsError {
         /// Their variance.
         variance: f64,
     },
+    /// Results cannot be shared to so many bits.
+    #[error(
+        "results to be shared to {found} bits after the point; 1 to {MAX_SHARED_BITS} are possible"
+    )]
+    SharedBits {
+        /// Bits asked for.
+        found: u32,
+    },
     /// A linear model that cannot be fitted.
     #[error("a linear model cannot be fitted: {problem}")]
     Regression {
@@ -173,6 +186,10 @@ pub enum StatsError {
         problem: String,
     },
 }
+
+/// Most bits after the binary point to which results can be shared. With more, `f64` would round
+/// what noise must hide.
+pub const MAX_SHARED_BITS: u32 = TrainSpec::MAX_SHARED_BITS;
 
 /// Bits left free in a modulus above the largest sum, for errors.
 const ROOM_BITS: f64 = 0.1;

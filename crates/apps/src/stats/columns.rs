@@ -11,7 +11,10 @@ use sudare_arith::par;
 
 use super::{
     ColumnScaling, Job, ROOM_BITS, Result, Statistics, StatsError,
-    packing::{Packing, check_shape, encrypt, product, smallest_params, total},
+    packing::{
+        self, Packing, check_shape, check_shared_bits, encrypt, keys_and_error, product,
+        smallest_params, total,
+    },
     summary::PowerSums,
 };
 use crate::table::Table;
@@ -93,6 +96,8 @@ pub struct StatsPlan {
     /// Level of the results; values enter [`DEPTH`] levels above.
     base: Level,
     request: KeyRequest,
+    /// Of the quotients of sums by the number of rows.
+    largest_error: f64,
 }
 
 impl StatsPlan {
@@ -111,12 +116,12 @@ impl StatsPlan {
             packing,
             base: Level(0),
             request: KeyRequest::new(),
+            largest_error: f64::INFINITY,
         };
         for base in 0..=params.top().0.saturating_sub(DEPTH) {
             plan.base = Level(base);
-            if let Some(request) = plan.dry_run() {
-                plan.request = request;
-                return Ok(plan);
+            if let Some((request, largest_error)) = plan.dry_run() {
+                return Ok(Self { request, largest_error, ..plan });
             }
         }
         Err(StatsError::ParamsTooSmall {
@@ -135,6 +140,26 @@ impl StatsPlan {
     /// As [`StatsPlan::new`]; [`StatsError::Engine`] if no ring is large enough.
     pub fn auto_params(job: &Job) -> Result<Params> {
         smallest_params(job, LOG2_SCALE, DEPTH, 1)
+    }
+
+    /// Parameters as [`StatsPlan::auto_params`] makes them, with as much more precision as sharing
+    /// results to `bits` bits takes: see [`StatsPlan::share`].
+    ///
+    /// # Errors
+    /// As [`StatsPlan::auto_params`]; [`StatsError::SharedBits`] unless there are 1 to
+    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Engine`] with `TooLittlePrecision` if there are so
+    /// many results that `f64` is not precise enough.
+    pub fn shared_params(job: &Job, bits: u32) -> Result<Params> {
+        let errors = |params: &Params| {
+            let plan = Self::new(job, params)?;
+            Ok((plan.largest_error, plan.largest_shared_error(bits)))
+        };
+        packing::shared_params(
+            LOG2_SCALE,
+            bits,
+            |scale| smallest_params(job, scale, DEPTH, 1),
+            errors,
+        )
     }
 
     /// The shape planned for.
@@ -278,14 +303,16 @@ impl StatsPlan {
         sums.iter().map(|sum| self.sum.run(e, sum)).collect()
     }
 
-    /// The keys that the job uses, if the modulus holds sums of rows that are all 1.
-    fn dry_run(&self) -> Option<KeyRequest> {
+    /// The keys that the job uses and the largest error of its results, if the modulus holds sums of
+    /// rows that are all 1.
+    fn dry_run(&self) -> Option<(KeyRequest, f64)> {
         let e = sim::Evaluator::new(self.params.log_n(), self.params.chain().clone());
         if self.level() > self.params.top() {
             return None;
         }
         let x = e.encrypt(&[Complex::new(1.0, 0.0)], self.level(), self.scale()).ok()?;
         let mut shifts = std::collections::BTreeSet::new();
+        let mut all = Vec::new();
         for task in &self.tasks {
             // Tasks of the same shift use the same keys and reach the same sums.
             let task = match task {
@@ -299,8 +326,37 @@ impl StatsPlan {
             if sums.iter().any(|sum| sum.headroom_bits < ROOM_BITS) {
                 return None;
             }
+            all.extend(sums);
         }
-        Some(e.used_keys())
+        Some(keys_and_error(&e, &all, self.job.rows))
+    }
+
+    /// A bound of the errors of results, of each decrypted sum divided by the number of rows,
+    /// whatever the table.
+    #[must_use]
+    pub fn largest_error(&self) -> f64 {
+        self.largest_error
+    }
+
+    /// The largest such error with which results can be shared to `bits` bits.
+    #[must_use]
+    pub fn largest_shared_error(&self, bits: u32) -> f64 {
+        let slots = core::iter::repeat_n(self.params.max_slots(), self.outputs());
+        self.packing.largest_shared_error(slots, bits)
+    }
+
+    /// The slots of the decrypted outputs as others than the owner of the key may see them and all
+    /// that [`StatsPlan::decode`] makes of them: divided by the number of rows, each sum of scaled
+    /// values has noise that hides its error, and is rounded to `bits` bits after the point; see
+    /// [`Release`](sudare::ckks::Release). Each call counts as one of the 1024 releases of a key.
+    ///
+    /// # Errors
+    /// [`StatsError::SharedBits`] unless there are 1 to [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits;
+    /// [`StatsError::Engine`] with `TooLittlePrecision` for more bits than there is precision for:
+    /// [`StatsPlan::shared_params`] gives it.
+    pub fn share(&self, slots: &[Vec<f64>], bits: u32) -> Result<Vec<Vec<f64>>> {
+        check_shared_bits(bits)?;
+        self.packing.share(slots, self.job.rows, self.largest_error, bits)
     }
 
     /// The statistics, from the slots of the decrypted outputs in their order and the

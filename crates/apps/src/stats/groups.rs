@@ -13,7 +13,10 @@ use sudare_arith::par;
 use super::{
     ColumnScaling, Job, ROOM_BITS, Result, Sample, StatsError,
     columns::LOG2_SCALE,
-    packing::{self, Packing, check_count, check_shape, product, smallest_params, total},
+    packing::{
+        self, Packing, check_count, check_shape, check_shared_bits, keys_and_error, product,
+        smallest_params, total,
+    },
     summary::undefined_as_null,
 };
 use crate::table::Table;
@@ -129,6 +132,8 @@ pub struct GroupPlan {
     /// Level of the results; values enter [`DEPTH`] levels above, memberships one.
     base: Level,
     request: KeyRequest,
+    /// Of the quotients of sums by the number of rows.
+    largest_error: f64,
 }
 
 impl GroupPlan {
@@ -146,11 +151,12 @@ impl GroupPlan {
             packing,
             base: Level(0),
             request: KeyRequest::new(),
+            largest_error: f64::INFINITY,
         };
         for base in 0..=params.top().0.saturating_sub(DEPTH) {
             plan.base = Level(base);
-            if let Some(request) = plan.dry_run() {
-                return Ok(Self { request, ..plan });
+            if let Some((request, largest_error)) = plan.dry_run() {
+                return Ok(Self { request, largest_error, ..plan });
             }
         }
         Err(StatsError::ParamsTooSmall {
@@ -169,6 +175,26 @@ impl GroupPlan {
     pub fn auto_params(job: &GroupJob) -> Result<Params> {
         job.check()?;
         smallest_params(&job.table(), LOG2_SCALE, DEPTH, 1)
+    }
+
+    /// Parameters as [`GroupPlan::auto_params`] makes them, with as much more precision as sharing
+    /// results to `bits` bits takes: see [`GroupPlan::share`].
+    ///
+    /// # Errors
+    /// As [`GroupPlan::auto_params`]; [`StatsError::SharedBits`] unless there are 1 to
+    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Engine`] with `TooLittlePrecision` if there are so
+    /// many results that `f64` is not precise enough.
+    pub fn shared_params(job: &GroupJob, bits: u32) -> Result<Params> {
+        let errors = |params: &Params| {
+            let plan = Self::new(job, params)?;
+            Ok((plan.largest_error, plan.largest_shared_error(bits)))
+        };
+        packing::shared_params(
+            LOG2_SCALE,
+            bits,
+            |scale| smallest_params(&job.table(), scale, DEPTH, 1),
+            errors,
+        )
     }
 
     /// The shape planned for.
@@ -301,8 +327,9 @@ impl GroupPlan {
         Ok(sums)
     }
 
-    /// The keys that the job uses, if the modulus holds sums of rows that are all 1.
-    fn dry_run(&self) -> Option<KeyRequest> {
+    /// The keys that the job uses and the largest error of its results, if the modulus holds sums of
+    /// rows that are all 1.
+    fn dry_run(&self) -> Option<(KeyRequest, f64)> {
         let (log_n, chain) = (self.params.log_n(), self.params.chain().clone());
         let e = sim::Evaluator::new(log_n, chain);
         if self.level_of_values() > self.params.top() {
@@ -319,7 +346,45 @@ impl GroupPlan {
         let one = Self { packing: Packing { features: 1, ..self.packing }, ..self.clone() };
         let sums =
             one.sums(&e, &vec![x; chunks], &vec![square; chunks], &vec![member; chunks]).ok()?;
-        sums.iter().all(|sum| sum.headroom_bits >= ROOM_BITS).then(|| e.used_keys())
+        let fits = sums.iter().all(|sum| sum.headroom_bits >= ROOM_BITS);
+        fits.then(|| keys_and_error(&e, &sums, self.job.rows))
+    }
+
+    /// A bound of the errors of results, of each decrypted sum divided by the number of rows,
+    /// whatever the table.
+    #[must_use]
+    pub fn largest_error(&self) -> f64 {
+        self.largest_error
+    }
+
+    /// The largest such error with which results can be shared to `bits` bits.
+    #[must_use]
+    pub fn largest_shared_error(&self, bits: u32) -> f64 {
+        let (count, all) = (self.packing.block, self.params.max_slots());
+        let each = 1 + 2 * self.packing.groups();
+        let slots = (0..self.outputs()).map(|i| if i % each == 0 { count } else { all });
+        self.packing.largest_shared_error(slots, bits)
+    }
+
+    /// The slots of the decrypted outputs as others than the owner of the key may see them and all
+    /// that [`GroupPlan::decode`] makes of them: divided by the number of rows, each sum of scaled
+    /// values has noise that hides its error, and is rounded to `bits` bits after the point; see
+    /// [`Release`](sudare::ckks::Release).
+    /// Counts are rounded to whole numbers, and off by up to `rows 2^-bits`. Each call counts as one of the 1024 releases of a key.
+    ///
+    /// # Errors
+    /// [`StatsError::SharedBits`] unless there are 1 to [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits;
+    /// [`StatsError::Engine`] with `TooLittlePrecision` for more bits than there is precision for:
+    /// [`GroupPlan::shared_params`] gives it.
+    pub fn share(&self, slots: &[Vec<f64>], bits: u32) -> Result<Vec<Vec<f64>>> {
+        check_shared_bits(bits)?;
+        let rows = self.job.rows;
+        let mut shared = self.packing.share(slots, rows, self.largest_error, bits)?;
+        // Counts are whole numbers, whatever the noise.
+        for counts in shared.iter_mut().step_by(1 + 2 * self.packing.groups()) {
+            counts.iter_mut().for_each(|count| *count = count.round().max(0.0));
+        }
+        Ok(shared)
     }
 
     /// The statistics, from the slots of the decrypted outputs in their order and the

@@ -13,7 +13,10 @@ use sudare_arith::par;
 
 use super::{
     ColumnScaling, Job, ROOM_BITS, Result, StatsError,
-    packing::{self, Packing, check_count, check_shape, smallest_params, total},
+    packing::{
+        self, Packing, check_count, check_shape, check_shared_bits, keys_and_error,
+        smallest_params, total,
+    },
 };
 use crate::{
     functions::{self, Fit, Function, FunctionPlan},
@@ -101,6 +104,8 @@ pub struct HistogramPlan {
     step: FunctionPlan,
     sum: TracePlan,
     request: KeyRequest,
+    /// Of the quotients of sums by the number of rows.
+    largest_error: f64,
 }
 
 impl HistogramPlan {
@@ -117,9 +122,10 @@ impl HistogramPlan {
             // Too low a level takes no plan.
             let Ok(step) = step.plan_at(params, level) else { continue };
             let (sum, request) = (sum.clone(), KeyRequest::new());
-            let plan = Self { job: *job, params: params.clone(), packing, step, sum, request };
-            if let Some(request) = plan.dry_run() {
-                return Ok(Self { request, ..plan });
+            let (params, largest_error) = (params.clone(), f64::INFINITY);
+            let plan = Self { job: *job, params, packing, step, sum, request, largest_error };
+            if let Some((request, largest_error)) = plan.dry_run() {
+                return Ok(Self { request, largest_error, ..plan });
             }
         }
         Err(StatsError::ParamsTooSmall {
@@ -137,8 +143,24 @@ impl HistogramPlan {
     /// As [`HistogramPlan::new`]; [`StatsError::Engine`] if no ring is large enough.
     pub fn auto_params(job: &HistogramJob) -> Result<Params> {
         job.check()?;
+        propose(job, step(job)?.depth(), LOG2_SCALE)
+    }
+
+    /// Parameters as [`HistogramPlan::auto_params`] makes them, with as much more precision as sharing
+    /// results to `bits` bits takes: see [`HistogramPlan::share`].
+    ///
+    /// # Errors
+    /// As [`HistogramPlan::auto_params`]; [`StatsError::SharedBits`] unless there are 1 to
+    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Engine`] with `TooLittlePrecision` if there are so
+    /// many results that `f64` is not precise enough.
+    pub fn shared_params(job: &HistogramJob, bits: u32) -> Result<Params> {
+        job.check()?;
         let depth = step(job)?.depth();
-        smallest_params(&job.table(), LOG2_SCALE, depth, depth.div_ceil(LEVELS_PER_DIGIT) as usize)
+        let errors = |params: &Params| {
+            let plan = Self::new(job, params)?;
+            Ok((plan.largest_error, plan.largest_shared_error(bits)))
+        };
+        packing::shared_params(LOG2_SCALE, bits, |scale| propose(job, depth, scale), errors)
     }
 
     /// The shape planned for.
@@ -240,12 +262,42 @@ impl HistogramPlan {
         self.sum.run(e, &total(e, &above)?)
     }
 
-    /// The keys that the job uses, if the modulus holds counts of all rows.
-    fn dry_run(&self) -> Option<KeyRequest> {
+    /// The keys that the job uses and the largest error of its results, if the modulus holds counts
+    /// of all rows.
+    fn dry_run(&self) -> Option<(KeyRequest, f64)> {
         let e = sim::Evaluator::new(self.params.log_n(), self.params.chain().clone());
         let x = e.encrypt(&[Complex::new(0.5, 0.0)], self.level(), self.scale()).ok()?;
         let total = self.above(&e, &vec![x; self.packing.chunks], 1).ok()?;
-        (total.headroom_bits >= ROOM_BITS).then(|| e.used_keys())
+        let fits = total.headroom_bits >= ROOM_BITS;
+        fits.then(|| keys_and_error(&e, &[total], self.job.rows))
+    }
+
+    /// A bound of the errors of results, of each decrypted sum divided by the number of rows,
+    /// whatever the table.
+    #[must_use]
+    pub fn largest_error(&self) -> f64 {
+        self.largest_error
+    }
+
+    /// The largest such error with which results can be shared to `bits` bits.
+    #[must_use]
+    pub fn largest_shared_error(&self, bits: u32) -> f64 {
+        let slots = core::iter::repeat_n(self.params.max_slots(), self.outputs());
+        self.packing.largest_shared_error(slots, bits)
+    }
+
+    /// The slots of the decrypted outputs as others than the owner of the key may see them and all
+    /// that [`HistogramPlan::decode`] makes of them: divided by the number of rows, each sum of scaled
+    /// values has noise that hides its error, and is rounded to `bits` bits after the point; see
+    /// [`Release`](sudare::ckks::Release). Each call counts as one of the 1024 releases of a key.
+    ///
+    /// # Errors
+    /// [`StatsError::SharedBits`] unless there are 1 to [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits;
+    /// [`StatsError::Engine`] with `TooLittlePrecision` for more bits than there is precision for:
+    /// [`HistogramPlan::shared_params`] gives it.
+    pub fn share(&self, slots: &[Vec<f64>], bits: u32) -> Result<Vec<Vec<f64>>> {
+        check_shared_bits(bits)?;
+        self.packing.share(slots, self.job.rows, self.largest_error, bits)
     }
 
     /// The histogram of each column, from the slots of the decrypted outputs in their
@@ -281,6 +333,12 @@ impl HistogramPlan {
         };
         scaling.maps().iter().enumerate().map(histogram).collect()
     }
+}
+
+/// With scales of `2^log2_scale` for a step of this depth.
+fn propose(job: &HistogramJob, depth: u32, log2_scale: f64) -> Result<Params> {
+    let special = depth.div_ceil(LEVELS_PER_DIGIT) as usize;
+    smallest_params(&job.table(), log2_scale, depth, special)
 }
 
 /// The step on differences from edges, exact to a quarter of a value over all rows, those

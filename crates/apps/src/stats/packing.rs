@@ -5,14 +5,26 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use serde::{Deserialize, Serialize};
 use sudare::{
-    circuits::Ops,
-    ckks::{Ciphertext, Encoder, Encryptor, Params, ProductSum, Scale, Spec},
-    rlwe::{Level, SecretDistribution, max_log2_qp},
+    circuits::{Ops, sim},
+    ckks::{Ciphertext, Encoder, Encryptor, Params, ProductSum, Release, Scale, Spec},
+    rlwe::{KeyRequest, Level, SecretDistribution, max_log2_qp},
 };
 use sudare_arith::par;
 
-use super::{ColumnScaling, ROOM_BITS, Result, StatsError};
+use super::{ColumnScaling, MAX_SHARED_BITS, ROOM_BITS, Result, StatsError};
 use crate::table::Table;
+
+/// Most bits of a prime of a level; special primes have 50, as digits of so many primes have as
+/// many special ones.
+const PRIME_BITS: f64 = 46.0;
+
+/// The largest error of a sum against its standard deviation by the simulator, as `log2`: eight
+/// of them, four times as large where a product's factors have the same error.
+const LARGEST_ERROR_BITS: f64 = 5.0;
+
+/// Of a decoded mean of numbers up to 1, beside the error of encryption: `f64` rounds it, in each of
+/// the steps of a transform.
+const DECODING_ERROR: f64 = 16.0 * f64::EPSILON;
 
 /// Most rows of a job.
 const MAX_ROWS: u128 = 1 << 24;
@@ -142,6 +154,43 @@ impl Packing {
         slots
     }
 
+    /// Places of a decrypted output that are read.
+    fn places(&self, slots: usize) -> usize {
+        self.features.min(slots / self.block)
+    }
+
+    /// The largest error of a value to be shared to `bits` bits, of outputs with these slots.
+    pub fn largest_shared_error(&self, outputs: impl Iterator<Item = usize>, bits: u32) -> f64 {
+        let values = outputs.map(|slots| self.places(slots)).sum();
+        Release::default().largest_error(values, bits)
+    }
+
+    /// The decrypted outputs, sums over `rows` rows, as others than the owner of the key may see
+    /// them: divided by the rows, each has noise and is rounded to `bits` bits after the point.
+    /// `largest_error` bounds the errors of these quotients.
+    pub fn share(
+        &self,
+        slots: &[Vec<f64>],
+        rows: usize,
+        largest_error: f64,
+        bits: u32,
+    ) -> Result<Vec<Vec<f64>>> {
+        let rows = rows as f64;
+        let mut values = Vec::new();
+        for slots in slots {
+            let sums = slots.iter().step_by(self.block).take(self.places(slots.len()));
+            values.extend(sums.map(|sum| sum / rows));
+        }
+        let mut shared = Release::default().values(&values, largest_error, bits)?.into_iter();
+        let hidden = |slots: &Vec<f64>| {
+            let mut hidden = vec![0.0; slots.len()];
+            let places = hidden.iter_mut().step_by(self.block).take(self.places(slots.len()));
+            places.zip(&mut shared).for_each(|(slot, value)| *slot = value * rows);
+            hidden
+        };
+        Ok(slots.iter().map(hidden).collect())
+    }
+
     /// A sum over `rows` rows of scaled values, from block `place` of a decrypted output.
     pub fn sum(&self, slots: &[Vec<f64>], output: usize, place: usize, rows: usize) -> Result<f64> {
         let found = slots[output][place * self.block];
@@ -197,12 +246,57 @@ pub(super) fn check_count(
     }
 }
 
+pub(super) fn check_shared_bits(bits: u32) -> Result<()> {
+    match bits {
+        1..=MAX_SHARED_BITS => Ok(()),
+        found => Err(StatsError::SharedBits { found }),
+    }
+}
+
 pub(super) fn check_shape(what: &'static str, found: usize, needed: usize) -> Result<()> {
     if found == needed { Ok(()) } else { Err(StatsError::Shape { what, found, needed }) }
 }
 
+/// The keys of what the simulator has computed, and a bound of the errors of the quotients of its
+/// sums by the number of rows.
+pub(super) fn keys_and_error(
+    e: &sim::Evaluator,
+    sums: &[sim::Ciphertext],
+    rows: usize,
+) -> (KeyRequest, f64) {
+    let noise_log2 = sums.iter().map(|sum| sum.noise_log2).fold(f64::NEG_INFINITY, f64::max);
+    let error = (noise_log2 + LARGEST_ERROR_BITS).exp2() / rows as f64;
+    (e.used_keys(), error + DECODING_ERROR)
+}
+
+/// Parameters with scales as large as sharing takes: `propose` makes them for a `log2` of the
+/// scale, `errors` gives the largest error of a value to be shared and the largest possible.
+pub(super) fn shared_params(
+    log2_scale: f64,
+    bits: u32,
+    propose: impl Fn(f64) -> Result<Params>,
+    errors: impl Fn(&Params) -> Result<(f64, f64)>,
+) -> Result<Params> {
+    check_shared_bits(bits)?;
+    let mut log2_scale = log2_scale;
+    loop {
+        let params = propose(log2_scale)?;
+        let (found, needed) = errors(&params)?;
+        if found <= needed {
+            return Ok(params);
+        }
+        // Twice the size of a level, encryption adds less than decoding.
+        if log2_scale > 2.0 * PRIME_BITS {
+            return Err(sudare::Error::TooLittlePrecision { bits, found, needed }.into());
+        }
+        // Primes are not exactly as large as asked for.
+        log2_scale += (found / needed).log2().max(0.0) + 0.5;
+    }
+}
+
 /// The smallest ring at 128 bits of security with a level 0 for sums of all rows at
-/// `2^log2_scale`, `depth` levels of that size, and special primes of 50 bits.
+/// `2^log2_scale`, `depth` levels of that size, and `special` primes of 50 bits for each prime of a
+/// level.
 ///
 /// # Errors
 /// Those of a job that cannot be; [`StatsError::Engine`] if no ring is large enough.
@@ -214,16 +308,20 @@ pub(super) fn smallest_params(
 ) -> Result<Params> {
     job.check()?;
     let secret = SecretDistribution::UniformTernary;
+    let primes = |bits: f64| {
+        let count = (bits / PRIME_BITS).ceil();
+        vec![bits / count; count as usize]
+    };
     let spec = |log_n: u32| {
         let rows = Packing::new(*job, 1 << (log_n - 1)).padded_rows();
         // Scale, sum, sign, and room for errors and primes below their size.
         let base_bits = log2_scale + (rows as f64).log2() + 1.0 + 2.0 * ROOM_BITS;
-        let base = if base_bits <= 50.0 { vec![50.0] } else { vec![base_bits / 2.0; 2] };
-        let levels = (0..depth).map(|_| vec![log2_scale]);
+        let base = if base_bits <= 50.0 { vec![50.0] } else { primes(base_bits) };
+        let levels = (0..depth).map(|_| primes(log2_scale));
         Spec {
             log_n,
             q_bits: core::iter::once(base).chain(levels).collect(),
-            p_bits: vec![50.0; special],
+            p_bits: vec![50.0; special * primes(log2_scale).len()],
             raised: None,
             fitted_p_bits: Vec::new(),
             log2_scale,

@@ -1,0 +1,151 @@
+//! Statistics that others than the owner of the key may see.
+#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
+
+#[path = "../../sudare/tests/session/mod.rs"]
+mod session;
+
+use session::Session;
+use sudare::ckks::{Ciphertext, Params, Spec};
+use sudare_apps::{
+    stats::{
+        ColumnScaling, GroupJob, GroupPlan, Grouping, HistogramJob, HistogramPlan, Job,
+        MAX_SHARED_BITS, Statistics, StatsError, StatsPlan,
+    },
+    table::Table,
+};
+
+const BITS: u32 = 10;
+
+/// The same chain in a ring that is small enough for a test.
+fn small(secure: &Params) -> Params {
+    assert!(secure.rlwe().security_bits() >= 128.0);
+    Params::new(Spec { log_n: 11, insecure: true, ..secure.spec().clone() }).unwrap()
+}
+
+fn slots(s: &Session, outputs: &[Ciphertext]) -> Vec<Vec<f64>> {
+    let slots = |output| s.encoder.decode_real(&s.decryptor.decrypt(output).unwrap()).unwrap();
+    outputs.iter().map(slots).collect()
+}
+
+/// What is shared differs from what is not by the last bit at most, has no further digits, and shows
+/// nothing else.
+fn check_shared(own: &[Vec<f64>], shared: &[Vec<f64>], rows: usize) {
+    let unit = rows as f64 / f64::from(1 << BITS);
+    let mut read = 0;
+    for (own, shared) in own.iter().zip(shared) {
+        assert_eq!(own.len(), shared.len());
+        for (own, &shared) in own.iter().zip(shared) {
+            if shared != 0.0 {
+                read += 1;
+                assert!((own - shared).abs() <= unit * 1.000_001, "{shared} for {own}");
+                assert_eq!((shared / unit).fract(), 0.0);
+            }
+        }
+    }
+    assert!(read > 3, "{read}");
+}
+
+fn too_little(error: StatsError) {
+    let engine = matches!(error, StatsError::Engine(sudare::Error::TooLittlePrecision { .. }));
+    assert!(engine, "{error}");
+}
+
+#[test]
+fn statistics_are_shared_to_the_bits_planned_for() {
+    let table = Table::bundled("lbw").unwrap();
+    let job = Job::of(&table);
+    let secure = StatsPlan::shared_params(&job, BITS).unwrap();
+    assert_eq!(secure.log_n(), 14);
+    let plan = StatsPlan::new(&job, &small(&secure)).unwrap();
+    let s = Session::new(plan.params().clone(), plan.required_keys());
+    let scaling = ColumnScaling::of(&table);
+    let data = plan.encrypt(&s.encryptor, &table, &scaling, |_| ()).unwrap();
+    let own = slots(&s, &plan.run(&s.evaluator, &data, |_| ()).unwrap());
+
+    // The bound holds of sums of the first four powers, and is not far off.
+    let mut largest: f64 = 0.0;
+    for (power, sums) in own.iter().take(4).enumerate() {
+        for (j, &(centre, half_range)) in scaling.maps().iter().enumerate().take(sums.len() / 256) {
+            let scaled = table.column(j).map(|x| (x - centre) / half_range);
+            let exact: f64 = scaled.map(|x| x.powi(power as i32 + 1)).sum();
+            largest = largest.max((sums[j * 256] - exact).abs());
+        }
+    }
+    let bound = plan.largest_error() * job.rows as f64;
+    assert!(largest < bound && largest > bound / 1e4, "{largest:e} of {bound:e}");
+
+    let shared = plan.share(&own, BITS).unwrap();
+    check_shared(&own, &shared, job.rows);
+    let close = |name: &str, a: f64, b: f64, unit: f64| {
+        assert!((a - b).abs() <= 4.0 * unit / 1024.0, "{name}: {a} for {b}, unit {unit}");
+    };
+    let own: Statistics = plan.decode(&own, &scaling).unwrap();
+    let shared = plan.decode(&shared, &scaling).unwrap();
+    for (j, &(_, half_range)) in scaling.maps().iter().enumerate() {
+        close("mean", shared.mean[j], own.mean[j], half_range);
+        close("variance", shared.variance[j], own.variance[j], half_range * half_range);
+    }
+}
+
+#[test]
+fn parameters_without_that_precision_are_refused() {
+    let table = Table::bundled("lbw").unwrap();
+    let job = Job::of(&table);
+    let plan = StatsPlan::new(&job, &small(&StatsPlan::auto_params(&job).unwrap())).unwrap();
+    let slots = vec![vec![0.0; plan.params().max_slots()]; plan.outputs()];
+    assert!(plan.largest_error() > plan.largest_shared_error(1));
+    too_little(plan.share(&slots, 1).unwrap_err());
+    for bits in [0, MAX_SHARED_BITS + 1] {
+        let refused = StatsError::SharedBits { found: bits };
+        assert_eq!(plan.share(&slots, bits).unwrap_err(), refused);
+        assert_eq!(StatsPlan::shared_params(&job, bits).unwrap_err(), refused);
+    }
+    // So many values that f64 has not the digits that their noise takes.
+    let many = Job { rows: 1 << 10, features: 256 };
+    too_little(StatsPlan::shared_params(&many, MAX_SHARED_BITS).unwrap_err());
+    assert!(StatsPlan::shared_params(&many, 4).is_ok());
+}
+
+#[test]
+fn groups_are_shared_to_the_bits_planned_for() {
+    let (table, keys) = Table::bundled("lbw").unwrap().without("smoke").unwrap();
+    let grouping = Grouping::of(&keys);
+    let (rows, features, groups) = (table.rows(), table.features(), grouping.labels().len());
+    let job = GroupJob { rows, features, groups };
+    let secure = GroupPlan::shared_params(&job, BITS).unwrap();
+    let params = small(&secure);
+    let plan = GroupPlan::new(&job, &params).unwrap();
+    let s = Session::new(params, plan.required_keys());
+    let scaling = ColumnScaling::of(&table);
+    let data = plan.encrypt(&s.encryptor, &table, &scaling, &grouping, |_| ()).unwrap();
+    let own = slots(&s, &plan.run(&s.evaluator, &data, |_| ()).unwrap());
+    let shared = plan.share(&own, BITS).unwrap();
+    let (own, shared) =
+        (plan.decode(&own, &scaling).unwrap(), plan.decode(&shared, &scaling).unwrap());
+    assert_eq!(own.count, shared.count);
+    for (own, shared) in own.mean.iter().zip(&shared.mean) {
+        for ((own, shared), &(_, half_range)) in own.iter().zip(shared).zip(scaling.maps()) {
+            assert!((own - shared).abs() <= half_range / 64.0, "{shared} for {own}");
+        }
+    }
+}
+
+#[test]
+fn histograms_are_shared_to_the_bits_planned_for() {
+    let table = Table::bundled("lbw").unwrap();
+    let job = HistogramJob { rows: table.rows(), features: table.features(), bins: 2 };
+    let secure = HistogramPlan::shared_params(&job, BITS).unwrap();
+    let params = small(&secure);
+    let plan = HistogramPlan::new(&job, &params).unwrap();
+    let s = Session::new(params, plan.required_keys());
+    let scaling = ColumnScaling::of(&table);
+    let data = plan.encrypt(&s.encryptor, &table, &scaling, |_| ()).unwrap();
+    let own = slots(&s, &plan.run(&s.evaluator, &data, |_| ()).unwrap());
+    let shared = plan.share(&own, BITS).unwrap();
+    check_shared(&own, &shared, job.rows);
+    let shared = plan.decode(&shared, &scaling).unwrap();
+    for (own, shared) in plan.decode(&own, &scaling).unwrap().iter().zip(shared) {
+        let difference = (own.counts[0] - shared.counts[0]).abs();
+        assert!(difference <= job.rows as f64 / 1024.0, "{difference}");
+    }
+}
