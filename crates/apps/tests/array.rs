@@ -947,6 +947,54 @@ fn planned_programs_run_with_what_was_planned() {
     assert!(matches!(error, ArrayError::Blocks { what: "slots of a block", .. }), "{error}");
 }
 
+/// Scales are as large as sharing takes, and errors as small as the plan says.
+#[test]
+fn results_can_be_shared_to_the_bits_planned_for() {
+    let shapes: [&[usize]; 1] = [&[200, 4]];
+    let program = |engine: &Engine<'static, _>, x: Vec<Array<_>>| {
+        let squares = engine.mul(&x[0], &x[0])?;
+        Ok(vec![engine.mean(&squares, Some(&[0]), false)?])
+    };
+    let options = PlanOptions { share_bits: Some(10), ..PlanOptions::default() };
+    let planned = array::plan(&shapes, &options, program).unwrap();
+    let [output] = &planned.outputs[..] else { panic!("one result") };
+    assert!(output.largest_error() <= output.largest_shared_error(10));
+    assert!(output.most_shared_bits() >= Some(10));
+    assert!(planned.spec.log2_scale > 50.0 && planned.security_bits >= 128.0);
+    let own = array::plan(&shapes, &PlanOptions::default(), program).unwrap();
+    assert_eq!((own.outputs[0].most_shared_bits(), own.spec.log2_scale), (None, 40.0));
+
+    let params = Params::new(planned.spec.clone()).unwrap();
+    let s = Session::new(params.clone(), &planned.required_keys);
+    let engine = Engine::new(&s.evaluator, &params, None).unwrap();
+    let x = Nd::random(shapes[0], 1);
+    let layout = Layout::new(&x.shape, engine.log_slots_max()).unwrap();
+    let encrypted =
+        array::encrypt(&s.encryptor, &params, &layout, &x.plain(), params.top()).unwrap();
+    let squares = engine.mul(&encrypted, &encrypted).unwrap();
+    let result = engine.mean(&squares, Some(&[0]), false).unwrap();
+    let found = array::decrypt(&s.decryptor, &params, &result).unwrap();
+    let column = |j: usize| x.values.iter().skip(j).step_by(4).map(|x| x * x).sum::<f64>() / 200.0;
+    let errors = found.values.iter().enumerate().map(|(j, y)| (y - column(j)).abs());
+    let largest = errors.fold(0.0, f64::max);
+    assert!(largest < output.largest_error(), "{largest:e} of {:e}", output.largest_error());
+
+    let refused = |bits| {
+        let options = PlanOptions { share_bits: Some(bits), ..PlanOptions::default() };
+        array::plan(&shapes, &options, program).unwrap_err()
+    };
+    // The digits of f64 do not suffice for as much noise.
+    let too_little = refused(25);
+    assert!(
+        matches!(
+            too_little,
+            ArrayError::Engine(sudare::Error::TooLittlePrecision { bits: 25, .. })
+        ),
+        "{too_little}"
+    );
+    assert!(matches!(refused(0), ArrayError::Argument { .. }));
+}
+
 #[test]
 fn plans_choose_the_smallest_ring_and_refuse_what_fits_none() {
     let power = |n| move |engine: &Engine<'static, _>, x: Vec<_>| Ok(vec![engine.powi(&x[0], n)?]);

@@ -9,12 +9,12 @@ use sudare::{
         bootstrap::{self, BootstrapPlan},
         cost::{self, Rates, Work},
     },
-    ckks::{Params, Spec},
+    ckks::{Params, Release, Spec},
     rlwe::{KeyRequest, SecretDistribution, max_log2_qp},
 };
 
 use super::{Array, ArrayError, Engine, Layout, PlainArray, Result, simulate_encryption};
-use crate::logreg::special_primes;
+use crate::logreg::{special_primes, split};
 
 const OP: &str = "plan";
 
@@ -24,8 +24,18 @@ const SECURITY_BITS: f64 = 128.0;
 /// Most levels that are tried.
 const MAX_DEPTH: usize = 60;
 
-/// Most bits of the prime of level 0, beyond which it has two.
-const MAX_PRIME_BITS: f64 = 60.0;
+/// Most bits of a scale: with more, results are not more precise, since `f64` rounds them.
+const MAX_SCALE_BITS: f64 = 90.0;
+
+/// Most bits after the point to which results can be shared, whatever the scale.
+const MAX_SHARED_BITS: u32 = 30;
+
+/// The largest error of an element against its standard deviation, as `log2`.
+const LARGEST_ERROR_BITS: f64 = 5.0;
+
+/// Of a decoded element, beside the error of encryption, as a part of the largest: `f64` rounds it in
+/// each of the steps of a transform.
+const DECODING_ERROR: f64 = 16.0 * f64::EPSILON;
 
 /// Blocks of arrays that a program holds at once for each of its inputs and results, about.
 const BLOCKS_HELD: u64 = 3;
@@ -42,7 +52,7 @@ pub struct PlanOptions {
     /// Rings that are tried, by `log2` of their dimension.
     pub log_n: RangeInclusive<u32>,
     /// `log2` of the scale without bootstrapping: values have some 18 bits less behind the point
-    /// in the largest ring.
+    /// in the largest ring. With more than 60 bits, levels have several primes.
     pub log2_scale: f64,
     /// `log2` of the largest magnitude of a value, without bootstrapping.
     pub log2_range: f64,
@@ -51,6 +61,9 @@ pub struct PlanOptions {
     pub bootstrapping: Option<String>,
     /// The largest magnitude of the inputs that the program is run on.
     pub input_bound: f64,
+    /// Bits after the point to which others than the owner of the key may see the results, if any:
+    /// scales are then as large as [`Release`] needs them, at least `log2_scale`.
+    pub share_bits: Option<u32>,
     /// The speed of the machine, else that of [`Rates::reference`].
     pub rates: Option<Rates>,
 }
@@ -63,6 +76,7 @@ impl Default for PlanOptions {
             log2_range: 9.0,
             bootstrapping: None,
             input_bound: 1.0,
+            share_bits: None,
             rates: None,
         }
     }
@@ -121,18 +135,43 @@ pub struct ArrayFacts {
     /// `log2` of the standard deviation of the error of an element that noise causes, for inputs
     /// as large as they may be. What bootstrapping and approximations add is not in it.
     pub noise_log2: f64,
+    /// The largest magnitude of an element, of the inputs that the program is run on.
+    pub magnitude: f64,
 }
 
 impl ArrayFacts {
+    /// A bound of the errors of elements that the key causes, without bootstrapping, for inputs as
+    /// large as they may be: 32 standard deviations, for slots that have larger errors than others,
+    /// and errors that add up because they are the same; and the rounding of decoding.
+    #[must_use]
+    pub fn largest_error(&self) -> f64 {
+        (self.noise_log2 + LARGEST_ERROR_BITS).exp2() + DECODING_ERROR * self.magnitude.max(1.0)
+    }
+
+    /// The largest error of elements with which all can be shared to `bits` bits after the point.
+    #[must_use]
+    pub fn largest_shared_error(&self, bits: u32) -> f64 {
+        Release::default().largest_error(self.shape.iter().product(), bits)
+    }
+
+    /// The most bits after the point to which all elements can be shared, if there are any.
+    #[must_use]
+    pub fn most_shared_bits(&self) -> Option<u32> {
+        let error = self.largest_error();
+        (1..=MAX_SHARED_BITS).rev().find(|&bits| error <= self.largest_shared_error(bits))
+    }
+
     fn of(array: &SimulatedArray, params: &Params) -> Self {
         let rows = 2 * params.rlwe().limbs(array.level()).count() as u64;
         let block = rows * params.rlwe().basis().n() as u64 * 8;
+        let slots = array.blocks().iter().flat_map(|block| &block.slots);
         Self {
             shape: array.shape().to_vec(),
             blocks: array.blocks().len(),
             level: array.level().0,
             bytes: block * array.blocks().len() as u64,
             noise_log2: array.noise_log2(),
+            magnitude: slots.fold(0.0, |most: f64, slot| slot.re.abs().max(most)),
         }
     }
 }
@@ -156,8 +195,32 @@ impl Planned {
 ///
 /// # Errors
 /// [`ArrayError::LevelExhausted`] if no ring has the levels, and bootstrapping is not allowed or of
-/// no help; [`ArrayError::Argument`] for options out of range; those of the program.
+/// no help; [`ArrayError::Argument`] for options out of range; [`ArrayError::Engine`] with
+/// `TooLittlePrecision` for results that cannot be shared to so many bits; those of the program.
 pub fn plan(
+    shapes: &[&[usize]],
+    options: &PlanOptions,
+    program: impl Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>,
+) -> Result<Planned> {
+    let mut options = options.clone();
+    loop {
+        let planned = plan_at_scale(shapes, &options, &program)?;
+        let Some(bits) = options.share_bits else { return Ok(planned) };
+        let errors = planned.outputs.iter();
+        let errors = errors.map(|out| (out.largest_error(), out.largest_shared_error(bits)));
+        let worst = errors.max_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
+        let Some((found, needed)) = worst.filter(|(found, needed)| found > needed) else {
+            return Ok(planned);
+        };
+        options.log2_scale += (found / needed).log2() + 0.5;
+        if options.log2_scale > MAX_SCALE_BITS || planned.bootstrapping.is_some() {
+            return Err(sudare::Error::TooLittlePrecision { bits, found, needed }.into());
+        }
+    }
+}
+
+/// As [`plan`], whatever the errors.
+fn plan_at_scale(
     shapes: &[&[usize]],
     options: &PlanOptions,
     program: impl Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>,
@@ -229,11 +292,21 @@ impl PlanOptions {
         if first < 10 || last > 17 {
             return argument(format!("rings of 2^{first} to 2^{last}: 2^10 to 2^17 are possible"));
         }
-        if !(20.0..=60.0).contains(&self.log2_scale) || !(0.0..=60.0).contains(&self.log2_range) {
+        if !(20.0..=MAX_SCALE_BITS).contains(&self.log2_scale)
+            || !(0.0..=60.0).contains(&self.log2_range)
+        {
             return argument(format!(
-                "a scale of 2^{} and values of 2^{}: scales of 2^20 to 2^60 and values of 1 to \
-                 2^60 are possible",
+                "a scale of 2^{} and values of 2^{}: scales of 2^20 to 2^{MAX_SCALE_BITS} and \
+                 values of 1 to 2^60 are possible",
                 self.log2_scale, self.log2_range
+            ));
+        }
+        if let Some(bits) = self.share_bits
+            && !(1..=MAX_SHARED_BITS).contains(&bits)
+        {
+            return argument(format!(
+                "results to be shared to {bits} bits after the point: 1 to {MAX_SHARED_BITS} are \
+                 possible"
             ));
         }
         if !(self.input_bound > 0.0 && self.input_bound < self.log2_range.exp2()) {
@@ -248,9 +321,8 @@ impl PlanOptions {
     /// Of this depth, if that has 128 bits of security.
     fn spec(&self, log_n: u32, depth: usize) -> Option<Spec> {
         let base = self.log2_scale + self.log2_range + 1.0;
-        let parts = (base / MAX_PRIME_BITS).ceil();
-        let mut q_bits = vec![vec![base / parts; parts as usize]];
-        q_bits.resize(depth + 1, vec![self.log2_scale]);
+        let mut q_bits = vec![split(base)];
+        q_bits.resize(depth + 1, split(self.log2_scale));
         let limit = max_log2_qp(log_n, SecretDistribution::UniformTernary, SECURITY_BITS);
         let p_bits = special_primes(&q_bits.concat(), limit)?;
         Some(Spec { q_bits, ..Spec::uniform(log_n, base, 0, self.log2_scale, p_bits) })
