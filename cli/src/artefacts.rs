@@ -204,11 +204,13 @@ pub enum Content {
     Model,
     Statistics,
     Checkpoint,
+    /// Weights of a training under way.
+    Weights,
 }
 
 impl Content {
-    const ALL: [Self; 5] =
-        [Self::Keys, Self::Table, Self::Model, Self::Statistics, Self::Checkpoint];
+    const ALL: [Self; 6] =
+        [Self::Keys, Self::Table, Self::Model, Self::Statistics, Self::Checkpoint, Self::Weights];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -217,6 +219,7 @@ impl Content {
             Self::Model => "model",
             Self::Statistics => "statistics",
             Self::Checkpoint => "checkpoint",
+            Self::Weights => "weights",
         }
     }
 }
@@ -229,7 +232,7 @@ pub struct Meta {
     pub note: u32,
     /// Iterations done, for models and checkpoints.
     pub iterations: u32,
-    /// For checkpoints.
+    /// For checkpoints and weights.
     pub origin: Option<Origin>,
 }
 

@@ -1,5 +1,5 @@
 //! States of a training, in a folder: the last two, each whole, so that one is there whatever
-//! happens while the next is written.
+//! happens while the next is written. Beside them, if asked for, the weights after every iteration.
 
 use crate::{
     artefacts::{self, Content, Meta, Opened, Origin},
@@ -13,7 +13,7 @@ use std::{
     fs::{self, File, OpenOptions, TryLockError},
     path::{Path, PathBuf},
 };
-use sudare::ckks::serial::Kind;
+use sudare::ckks::{Ciphertext, serial::Kind};
 use sudare_apps::logreg::{TrainPlan, Training};
 
 /// States that are kept.
@@ -22,6 +22,9 @@ const KEPT: usize = 2;
 /// A state is named `iteration-` and how many are done.
 const PREFIX: &str = "iteration-";
 const SUFFIX: &str = ".ct";
+
+/// The weights after an iteration are named so, and how many are done.
+const WEIGHTS_PREFIX: &str = "weights-";
 
 /// The states of a training in a folder that is this process's own.
 pub struct Checkpoints {
@@ -87,8 +90,19 @@ impl Checkpoints {
     }
 
     fn read(&self, path: &Path, plan: &TrainPlan, server: &Session) -> Result<Training> {
+        let (iterations, state) = self.items(path, Content::Checkpoint, server)?;
+        Ok(plan.resume(iterations, state)?)
+    }
+
+    /// The iterations and the ciphertexts of a file of this training.
+    fn items(
+        &self,
+        path: &Path,
+        content: Content,
+        server: &Session,
+    ) -> Result<(u32, Vec<Ciphertext>)> {
         let file = Opened::open(path, Kind::Ciphertexts)?;
-        let (_, meta) = file.meta(&[Content::Checkpoint])?;
+        let (_, meta) = file.meta(&[content])?;
         let differs = match &meta.origin {
             Some(origin) if origin.keys != self.origin.keys => "other evaluation keys",
             Some(origin) if origin.table != self.origin.table => "another encrypted table",
@@ -103,8 +117,31 @@ impl Checkpoints {
                 path.display()
             )));
         }
-        let state = file.ciphertexts(&server.params, 0)?.content;
-        Ok(plan.resume(meta.iterations, state)?)
+        Ok((meta.iterations, file.ciphertexts(&server.params, 0)?.content))
+    }
+
+    /// The weights after each iteration up to this one, as [`Checkpoints::write_weights`] kept them.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if some are missing, damaged or of another training.
+    pub fn weights(&self, training: &Training, server: &Session) -> Result<Vec<Ciphertext>> {
+        let first = training.iteration.min(2);
+        let read = |iterations| {
+            let path = self.path(WEIGHTS_PREFIX, iterations);
+            let refuse = |problem: String| {
+                Error::Usage(format!(
+                    "the weights after iteration {iterations} cannot be had: {problem}; leave \
+                     --history out, or train from the start, without --resume"
+                ))
+            };
+            let items = self.items(&path, Content::Weights, server);
+            match items.map_err(|error| refuse(error.to_string()))? {
+                (found, items) if found == iterations && items.len() == 1 => Ok(items),
+                _ => Err(refuse(format!("{} holds others", path.display()))),
+            }
+        };
+        let all: Vec<_> = (first..=training.iteration).map(read).collect::<Result<_>>()?;
+        Ok(all.into_iter().flatten().collect())
     }
 
     /// Writes a state, and then removes those that are too many.
@@ -112,23 +149,47 @@ impl Checkpoints {
     /// # Errors
     /// [`Error::Checkpoint`] with what the system said, and earlier states as they were.
     pub fn write(&self, training: &Training, server: &Session) -> Result<()> {
-        let name = format!("{PREFIX}{:06}{SUFFIX}", training.iteration);
-        let path = self.folder.join(name);
-        let meta = Meta {
-            iterations: training.iteration,
-            origin: Some(self.origin.clone()),
-            ..Meta::of(server.meta.job)
-        };
+        self.keep(&training.state, Content::Checkpoint, training.iteration, server)?;
+        self.remove_others(training.iteration)
+    }
+
+    /// Writes the weights after an iteration, before the state that it leads to.
+    ///
+    /// # Errors
+    /// As [`Checkpoints::write`].
+    pub fn write_weights(
+        &self,
+        weights: &Ciphertext,
+        iterations: u32,
+        server: &Session,
+    ) -> Result<()> {
+        self.keep(core::slice::from_ref(weights), Content::Weights, iterations, server)
+    }
+
+    fn keep(
+        &self,
+        items: &[Ciphertext],
+        content: Content,
+        iterations: u32,
+        server: &Session,
+    ) -> Result<()> {
+        let prefix = if content == Content::Weights { WEIGHTS_PREFIX } else { PREFIX };
+        let path = self.path(prefix, iterations);
+        let origin = Some(self.origin.clone());
+        let meta = Meta { iterations, origin, ..Meta::of(server.meta.job) };
         let write = || {
             let file = NewFile::create(&path, Access::Shared, true)?;
-            server.write(file, &training.state, &meta, Content::Checkpoint)
+            server.write(file, items, &meta, content)
         };
-        write().map_err(|source| Error::Checkpoint {
-            iterations: training.iteration,
+        write().map(|_| ()).map_err(|source| Error::Checkpoint {
+            iterations,
             folder: self.folder.clone(),
             source: Box::new(source),
-        })?;
-        self.remove_others(training.iteration)
+        })
+    }
+
+    fn path(&self, prefix: &str, iterations: u32) -> PathBuf {
+        self.folder.join(format!("{prefix}{iterations:06}{SUFFIX}"))
     }
 
     /// Keeps this state and the one before; what another training or a run that was killed left
@@ -144,7 +205,8 @@ impl Checkpoints {
         }
         for path in self.paths()? {
             let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-            if name.starts_with(&format!(".{PREFIX}")) && name.ends_with(".part") {
+            let begun = [PREFIX, WEIGHTS_PREFIX].map(|prefix| format!(".{prefix}"));
+            if begun.iter().any(|begun| name.starts_with(begun)) && name.ends_with(".part") {
                 remove(&path)?;
             }
         }

@@ -7,6 +7,7 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{io::Read, path::Path};
 use sudare_apps::{
+    logreg::TrainSpec,
     stats::{GroupStatistics, Histogram, LeastSquares, Statistics, TTest},
     table::{Scaling, Table, TableError},
 };
@@ -25,6 +26,12 @@ pub struct Model {
     pub iterations: u32,
     /// Rows that it was trained on.
     pub rows: usize,
+    /// How.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub training: Option<TrainSpec>,
+    /// The weights after each iteration, where they were kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<Vec<Vec<f64>>>,
 }
 
 /// Says what the file is.
@@ -35,7 +42,7 @@ pub enum ModelKind {
 }
 
 /// Largest model file.
-const MAX_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 
 impl Model {
     /// Reads the file that `sudare decrypt` wrote.
@@ -64,6 +71,15 @@ impl Model {
                 features + 1
             )));
         }
+        if let Some(history) = &model.history
+            && (history.len() != model.iterations as usize
+                || history.iter().any(|earlier| earlier.len() != weights))
+        {
+            return Err(bad(format!(
+                "a history of {} iterations of {weights} weights is needed, and it has another",
+                model.iterations
+            )));
+        }
         let mut names: Vec<&String> = model.columns.iter().collect();
         names.sort_unstable();
         if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -87,6 +103,29 @@ impl Model {
 
     /// `weights . (1, x / divisors)` of every row: above 0 where the model says 1.
     pub fn scores(&self, table: &Table) -> Result<Vec<f64>> {
+        self.scores_with(&self.weights, table)
+    }
+
+    /// [`Model::scores`] with weights of an iteration.
+    pub fn scores_with(&self, weights: &[f64], table: &Table) -> Result<Vec<f64>> {
+        let rows = self.rows(table)?;
+        let score = |(number, x): (usize, Vec<f64>)| {
+            let design = self.divisors.design_row(&x)?;
+            let score: f64 = design.iter().zip(weights).map(|(x, w)| x * w).sum();
+            if score.is_finite() {
+                return Ok(score);
+            }
+            Err(Error::Usage(format!(
+                "the score of row {} is {score}, but scores must be finite: check the model's \
+                 weights and the sizes of the row's values",
+                number + 1
+            )))
+        };
+        rows.enumerate().map(score).collect()
+    }
+
+    /// The rows of a table, their values in the order of the model's columns.
+    pub fn rows<'a>(&self, table: &'a Table) -> Result<impl Iterator<Item = Vec<f64>> + use<'a>> {
         let names = table.columns();
         let places: Vec<usize> = self
             .columns
@@ -102,20 +141,7 @@ impl Model {
                     self.columns.join(", ")
                 ))
             })?;
-        let score = |(number, row): (usize, &[f64])| {
-            let x: Vec<f64> = places.iter().map(|&place| row[place]).collect();
-            let design = self.divisors.design_row(&x)?;
-            let score: f64 = design.iter().zip(&self.weights).map(|(x, w)| x * w).sum();
-            if score.is_finite() {
-                return Ok(score);
-            }
-            Err(Error::Usage(format!(
-                "the score of row {} is {score}, but scores must be finite: check the model's \
-                 weights and the sizes of the row's values",
-                number + 1
-            )))
-        };
-        table.iter_rows().enumerate().map(score).collect()
+        Ok(table.iter_rows().map(move |row| places.iter().map(|&place| row[place]).collect()))
     }
 
     /// One line per weight.

@@ -78,10 +78,11 @@ fn batches_train_a_model() {
 fn killed_at_random(kills: u32) {
     let folder = folder();
     let at = folder.path();
-    let line = format!("{TRAIN} --checkpoint state --resume");
+    let line = format!("{TRAIN} --history --checkpoint state --resume");
     let start = Instant::now();
     sudare_at(at, &line.replace("-o m.ct", "-o whole.ct").replace("state", "other")).ok();
     let whole = start.elapsed();
+    let uninterrupted = fs::read(at.join("whole.ct")).unwrap();
     // A generator of numbers, from the clock.
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let mut random = now.subsec_nanos() | 1;
@@ -106,7 +107,7 @@ fn killed_at_random(kills: u32) {
         assert!(last >= done && states.len() <= 3 || finished, "{kill}: {states:?} after {done}");
         done = last;
         if at.join("m.ct").exists() {
-            assert!(model(at) == uninterrupted(), "{kill}");
+            assert!(model(at) == uninterrupted, "{kill}");
             fs::remove_file(at.join("m.ct")).unwrap();
             fs::remove_dir_all(at.join("state")).unwrap();
             done = 0;
@@ -114,9 +115,11 @@ fn killed_at_random(kills: u32) {
     }
     let report = sudare_at(at, &line).json();
     assert_eq!(report["resumed_after"].as_u64(), Some(done.into()));
-    assert!(model(at) == uninterrupted());
+    assert!(model(at) == uninterrupted);
     // And nothing is left of those that were killed.
-    assert_eq!(names(&at.join("state")), ["iteration-000005.ct", "iteration-000006.ct", "lock"]);
+    let weights = (2..=6).map(|iteration| format!("weights-00000{iteration}.ct"));
+    let states = ["iteration-000005.ct", "iteration-000006.ct", "lock"].map(String::from);
+    assert_eq!(names(&at.join("state")), states.into_iter().chain(weights).collect::<Vec<_>>());
 }
 
 /// Iterations of the states there are.
@@ -170,6 +173,48 @@ fn damaged_states_give_way_to_those_before() {
     let anew = sudare_at(at, &line);
     assert!(anew.stderr.contains("training from the start"), "{}", anew.stderr);
     assert_eq!(anew.json()["resumed_after"], 0);
+}
+
+#[test]
+fn a_history_is_whole_or_refused() {
+    let folder = folder();
+    let at = folder.path();
+    let line = format!("{TRAIN} --checkpoint state --force");
+    let resume = format!("{line} --resume --history");
+    sudare_at(at, &format!("{line} --iterations 3")).ok();
+    sudare_at(at, &resume).mistake(&["weights after iteration 2", "leave --history out"]);
+    sudare_at(at, &format!("{line} --iterations 4 --history")).ok();
+    let weights = at.join("state/weights-000003.ct");
+    let whole = fs::read(&weights).unwrap();
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 2] ^= 1;
+    fs::write(&weights, &damaged).unwrap();
+    sudare_at(at, &resume).mistake(&["weights-000003.ct", "without --resume"]);
+    fs::copy(at.join("state/weights-000002.ct"), &weights).unwrap();
+    sudare_at(at, &resume).mistake(&["weights after iteration 3", "holds others"]);
+    fs::write(&weights, &whole).unwrap();
+    assert_eq!(sudare_at(at, &resume).json()["resumed_after"], 4);
+
+    let info = sudare_at(at, "info m.ct --json").json();
+    assert_eq!((&info["history"], &info["iterations"]), (&5.into(), &6.into()));
+    assert!(sudare_at(at, "info m.ct").ok().stdout.contains("5 ciphertexts of weights"));
+    let info = sudare_at(at, "info state/weights-000002.ct --json").json();
+    assert_eq!((&info["content"], &info["history"]), (&"weights".into(), &Value::Null));
+    let model = sudare_at(at, "decrypt --secret keys/secret.key -i m.ct --json").json();
+    let values = &model["values"];
+    let history = values["history"].as_array().unwrap();
+    let numbers = |value: &Value| -> Vec<f64> {
+        value.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
+    };
+    assert_eq!(history.len(), 6);
+    for (last, weight) in numbers(&history[5]).iter().zip(numbers(&values["weights"])) {
+        assert!((last - weight).abs() < 1e-9, "{last} {weight}");
+    }
+    // The second step size is half of the first, and nothing else differs.
+    for (first, second) in numbers(&history[0]).iter().zip(numbers(&history[1])) {
+        assert!((first - 2.0 * second).abs() < 1e-12, "{first} {second}");
+    }
+    assert_ne!(history[4], history[5]);
 }
 
 #[test]

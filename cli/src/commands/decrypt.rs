@@ -57,7 +57,8 @@ struct Finish {
     #[arg(long, value_name = "P,P", value_delimiter = ',')]
     quantiles: Vec<f64>,
     /// Of a model whose keys were made with --share: weights that others than the owner of the
-    /// key may see, to so many bits after the point, with noise that hides their errors
+    /// key may see, to so many bits after the point, with noise that hides their errors; without
+    /// the history, which has none
     #[arg(long, value_name = "BITS", value_parser = whole(1..=TrainSpec::MAX_SHARED_BITS))]
     share: Option<u32>,
 }
@@ -247,8 +248,8 @@ fn decrypt(
         (Plan::Train(plan), NoteScaling::Train { target, divisors }) => {
             let all = ["--weights", "--regress", "--t-test", "--quantiles"];
             args.finish.expect_none("a model", &all)?;
-            let [slots] = &slots[..] else {
-                return Err(malformed("a model is one ciphertext"));
+            let Some((slots, earlier)) = slots.split_first() else {
+                return Err(malformed("a model is one ciphertext at least"));
             };
             let (mut weights, features) = (plan.decode(slots), plan.job().features);
             if weights.len() != features + 1 {
@@ -257,8 +258,17 @@ fn decrypt(
             if note.columns.len() != features || divisors.features() != features {
                 return Err(malformed("its note is of another table"));
             }
+            let mut history = (!earlier.is_empty()).then(|| plan.history(earlier));
+            let whole = |history: &Vec<Vec<f64>>| {
+                history.len() == meta.iterations as usize
+                    && history.iter().all(|earlier| earlier.len() == weights.len())
+            };
+            if !history.as_ref().is_none_or(whole) {
+                return Err(malformed("its history is of other iterations"));
+            }
             if let Some(bits) = args.finish.share {
                 weights = share(&plan, &weights, bits)?;
+                history = None;
             }
             Ok(Values::Model(Model {
                 kind: ModelKind::LogisticRegression,
@@ -268,6 +278,8 @@ fn decrypt(
                 divisors,
                 iterations: meta.iterations,
                 rows: plan.job().rows,
+                training: Some(plan.job().spec),
+                history,
             }))
         }
         (Plan::Stats(plan), NoteScaling::Stats(scaling)) => {

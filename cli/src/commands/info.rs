@@ -1,6 +1,6 @@
 use super::params::{least_security, prices, secret_name};
 use crate::{
-    artefacts::{Meta, Opened},
+    artefacts::{Content, Meta, Opened},
     error::Result,
     files::Access,
     output::{self, Output},
@@ -39,6 +39,8 @@ struct Report {
     insecure: bool,
     job: Option<String>,
     iterations: Option<u32>,
+    /// Ciphertexts of earlier weights that a model has with it.
+    history: Option<u64>,
     #[serde(flatten)]
     evaluation: Option<Evaluation>,
 }
@@ -93,7 +95,12 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     };
     let least = evaluation.as_ref().map_or(f64::INFINITY, |keys| least_security(&keys.keys));
     let security_bits = rlwe::security_bits(spec.log_n, spec.secret, log_qp).min(least);
-    let meta = Meta::read(&info.label).map(|(_, meta)| meta);
+    let label = Meta::read(&info.label);
+    let history = match &label {
+        Some((Content::Model, meta)) => info.count.checked_sub(1 + u64::from(meta.note)),
+        _ => None,
+    };
+    let meta = label.map(|(_, meta)| meta);
     let report = Report {
         kind: info.kind.name(),
         content: info.label.content.clone(),
@@ -112,6 +119,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         insecure: spec.insecure,
         job: meta.as_ref().map(|meta| meta.job.to_string()),
         iterations: meta.map(|meta| meta.iterations).filter(|&done| done > 0),
+        history: history.filter(|&count| count > 0),
         evaluation,
     };
     output.write(&report, text)
@@ -143,6 +151,9 @@ fn text(report: &Report) -> String {
     }
     if let Some(iterations) = report.iterations {
         rows.push(("iterations", iterations.to_string()));
+    }
+    if let Some(history) = report.history {
+        rows.push(("history", format!("{history} ciphertexts of weights after iterations")));
     }
     if let Some(evaluation) = &report.evaluation {
         rows.extend(evaluation_rows(evaluation));

@@ -44,6 +44,7 @@
 //! ```
 
 mod budget;
+mod history;
 mod plan;
 pub mod reference;
 mod refresh;

@@ -29,6 +29,10 @@ fn clear(table: &Table, spec: &TrainSpec) -> Vec<f64> {
     reference::train(&Scaling::max_abs(table).signed_rows(table).unwrap(), spec).unwrap()
 }
 
+fn clear_history(table: &Table, spec: &TrainSpec) -> Vec<Vec<f64>> {
+    reference::history(&Scaling::max_abs(table).signed_rows(table).unwrap(), spec).unwrap()
+}
+
 fn planned(table: &Table, spec: TrainSpec) -> TrainPlan {
     let job = job(table, spec);
     TrainPlan::new(&job, &TrainPlan::auto_params(&job).unwrap()).unwrap()
@@ -46,15 +50,25 @@ fn simulate(plan: &TrainPlan, table: &Table) -> (Vec<f64>, sim::Evaluator, f64) 
     assert_eq!(data.len(), plan.ciphertexts());
     let trainer = plan.trainer(&e).unwrap();
     let mut training = trainer.start(&data[plan.batch(0)]).unwrap();
+    let real = |c: &sim::Ciphertext| -> Vec<f64> { e.decrypt(c).iter().map(|z| z.re).collect() };
+    let mut snapshots = vec![real(&plan.snapshot(&e, &training).unwrap())];
     while training.iteration < plan.job().spec.iterations {
         trainer.step(&data[plan.batch(training.iteration)], &mut training).unwrap();
+        snapshots.push(real(&plan.snapshot(&e, &training).unwrap()));
     }
     let refused = trainer.step(&data[plan.batch(training.iteration)], &mut training);
     drop(trainer);
     assert_eq!(refused, Err(Error::Finished { iterations: plan.job().spec.iterations }));
     let model = plan.model(&training).unwrap();
-    let slots: Vec<f64> = e.decrypt(&model).iter().map(|z| z.re).collect();
-    (plan.decode(&slots), e, model.headroom_bits)
+    let weights = plan.decode(&real(&model));
+
+    assert_eq!(snapshots.len(), plan.snapshots(training.iteration));
+    let (history, expected) = (plan.history(&snapshots), clear_history(table, &plan.job().spec));
+    assert_eq!((history.len(), history.last()), (expected.len(), Some(&weights)));
+    for (found, expected) in history.iter().zip(&expected) {
+        assert!(error(found, expected) < 2f64.powi(-10), "{found:?} {expected:?}");
+    }
+    (weights, e, model.headroom_bits)
 }
 
 struct Parties {
@@ -232,7 +246,13 @@ fn encrypted_batches_equal_the_twin() {
     let data = plan.encrypt(&parties.encryptor, &table, |_| ()).unwrap();
     assert_eq!(data.len(), 3 * per_batch);
     let mut training = parties.start(&data);
-    parties.finish(&data, &mut training);
+    while training.iteration < spec.iterations {
+        let snapshot = plan.snapshot(&parties.evaluator, &training).unwrap();
+        assert!(snapshot.level() <= Level(1), "{}", snapshot.level());
+        let alone = Training { iteration: training.iteration, state: vec![snapshot] };
+        assert!(error(&parties.weights(&alone), &parties.weights(&training)) < 1e-12);
+        parties.step(&data, &mut training);
+    }
     let expected = clear(&table, &spec);
     let found = error(&parties.weights(&training), &expected);
     assert!(found < 2f64.powi(-12), "2^{}", found.log2());
@@ -466,8 +486,14 @@ fn bootstrapped_training_equals_the_twin_in(table: &Table, spec: TrainSpec, log_
         }
         parties.step(&data, &mut training);
         let so_far = TrainSpec { iterations: training.iteration, ..spec };
-        let found = error(&parties.weights(&training), &clear(table, &so_far));
+        let weights = parties.weights(&training);
+        let found = error(&weights, &clear(table, &so_far));
         assert!(found < 2f64.powi(-10), "{}: 2^{}", training.iteration, found.log2());
+        // The same, from a small part of the modulus.
+        let snapshot = plan.snapshot(&parties.evaluator, &training).unwrap();
+        assert!(snapshot.level() <= Level(1), "{}", snapshot.level());
+        let alone = Training { state: vec![snapshot], ..training };
+        assert!(error(&parties.weights(&alone), &weights) < 1e-12);
     }
     let (w, expected) = (parties.weights(&training), clear(table, &spec));
     let (scores, expected) = (scores(table, &w), scores(table, &expected));

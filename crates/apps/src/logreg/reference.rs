@@ -388,7 +388,18 @@ pub fn train<R: AsRef<[f64]>>(z: &[R], spec: &TrainSpec) -> Result<Vec<f64>, Tra
 /// # Errors
 /// [`TrainError`] for a bad spec, rows of unequal length, or divergence.
 pub fn train_exact<R: AsRef<[f64]>>(z: &[R], spec: &TrainSpec) -> Result<Vec<f64>, TrainError> {
-    descend(z, spec, |a| 1.0 / (1.0 + a.exp())).map(|ranges| ranges.weights)
+    descend(z, spec, |a| 1.0 / (1.0 + a.exp()), |_| ()).map(|ranges| ranges.weights)
+}
+
+/// The weights after each iteration of [`train`].
+///
+/// # Errors
+/// [`TrainError`] for a bad spec, rows of unequal length, or divergence.
+pub fn history<R: AsRef<[f64]>>(z: &[R], spec: &TrainSpec) -> Result<Vec<Vec<f64>>, TrainError> {
+    let coefficients = spec.sigmoid.coefficients()?;
+    let mut history = Vec::new();
+    descend(z, spec, |a| horner(&coefficients, a), |weights| history.push(weights.to_vec()))?;
+    Ok(history)
 }
 
 /// Sizes of the quantities met in training, and its result. Each list has one entry per iteration.
@@ -411,14 +422,16 @@ pub struct Ranges {
 /// [`TrainError`] for a bad spec, rows of unequal length, or divergence.
 pub fn ranges<R: AsRef<[f64]>>(z: &[R], spec: &TrainSpec) -> Result<Ranges, TrainError> {
     let coefficients = spec.sigmoid.coefficients()?;
-    descend(z, spec, |a| horner(&coefficients, a))
+    descend(z, spec, |a| horner(&coefficients, a), |_| ())
 }
 
-/// Nesterov's descent with `s(a)` in place of `sigmoid(-a)`.
+/// Nesterov's descent with `s(a)` in place of `sigmoid(-a)`; `after` sees the weights after each
+/// iteration.
 fn descend<R: AsRef<[f64]>>(
     z: &[R],
     spec: &TrainSpec,
     s: impl Fn(f64) -> f64,
+    mut after: impl FnMut(&[f64]),
 ) -> Result<Ranges, TrainError> {
     spec.check()?;
     let width = z.first().map_or(0, |row| row.as_ref().len());
@@ -457,6 +470,7 @@ fn descend<R: AsRef<[f64]>>(
             let largest = max_abs_inner.last().copied().unwrap_or(0.0);
             return Err(TrainError::Diverged { iteration, largest });
         }
+        after(&w);
         max_abs_inner.push(largest);
         max_abs_weight.push(max_abs(&w));
         max_abs_momentum.push(max_abs(&v));
