@@ -18,6 +18,7 @@
 pub mod array;
 mod error;
 pub mod functions;
+mod held;
 pub mod logreg;
 pub mod metrics;
 pub mod note;

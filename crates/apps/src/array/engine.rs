@@ -11,36 +11,11 @@ use sudare::{
 use sudare_arith::par;
 
 use super::{Array, ArrayError, Layout, Result};
+use crate::held::Held;
 
 /// Blocks that go through a circuit together: enough to share the reading of keys and matrices,
 /// few enough that what is between does not fill the memory.
 pub(super) const TOGETHER: usize = 16;
-
-/// Borrowed for as long as an engine lives, or shared with it.
-enum Held<'a, T> {
-    Borrowed(&'a T),
-    Shared(Arc<T>),
-}
-
-impl<T> Clone for Held<'_, T> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Borrowed(held) => Self::Borrowed(held),
-            Self::Shared(held) => Self::Shared(Arc::clone(held)),
-        }
-    }
-}
-
-impl<T> core::ops::Deref for Held<'_, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        match self {
-            Self::Borrowed(held) => held,
-            Self::Shared(held) => held,
-        }
-    }
-}
 
 /// Computes on arrays. Cheap to clone; clones count together.
 ///

@@ -5,10 +5,11 @@ use super::{
 };
 use crate::{
     Error, Result,
+    held::Held,
     table::{Scaling, Table},
 };
 use core::fmt::Display;
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 use sudare::{
     circuits::{Ops, bootstrap::Bootstrapper},
     ckks::{Ciphertext, Complex, Encoder, Encryptor, ProductSum, Release, Scale},
@@ -27,12 +28,36 @@ pub struct Training<C = Ciphertext> {
 
 /// The server's part of a training: see [`TrainPlan::trainer`].
 pub struct Trainer<'a, E: Ops> {
-    plan: &'a TrainPlan,
-    ev: &'a E,
+    plan: Held<'a, TrainPlan>,
+    ev: Held<'a, E>,
     bootstrapper: Option<Bootstrapper<E>>,
 }
 
-impl<E: Ops> Trainer<'_, E> {
+impl<E: Ops> Trainer<'static, E> {
+    /// As [`TrainPlan::trainer`], of what is shared.
+    ///
+    /// # Errors
+    /// As [`TrainPlan::trainer`].
+    pub fn shared(plan: Arc<TrainPlan>, ev: Arc<E>) -> Result<Self> {
+        Self::with(Held::Shared(plan), Held::Shared(ev))
+    }
+}
+
+impl<'a, E: Ops> Trainer<'a, E> {
+    fn with(plan: Held<'a, TrainPlan>, ev: Held<'a, E>) -> Result<Self> {
+        if ev.log_n() != plan.params.log_n() || ev.chain() != plan.params.chain() {
+            let (found, needed) = (ev.log_n(), plan.params.log_n());
+            return Err(not_as_planned(
+                "the evaluator's parameters",
+                format_args!("other primes, in the ring N = 2^{found}"),
+                format_args!("its own, in the ring N = 2^{needed}"),
+            ));
+        }
+        let bootstrapper =
+            plan.refresh.as_ref().map(|refresh| refresh.prepare(&*ev)).transpose()?;
+        Ok(Self { plan, ev, bootstrapper })
+    }
+
     /// Begins to train on the first batch of encrypted rows, [`TrainPlan::batch`]`(0)`. The first
     /// two iterations, which need no product, are then done already.
     ///
@@ -40,8 +65,8 @@ impl<E: Ops> Trainer<'_, E> {
     /// [`Error::NotAsPlanned`] for other ciphertexts than planned; [`Error::Engine`] for a missing
     /// key.
     pub fn start(&self, batch: &[E::Ct]) -> Result<Training<E::Ct>> {
-        self.plan.check_batch(self.ev, batch)?;
-        self.plan.sum_rows(self.ev, batch)
+        self.plan.check_batch(&*self.ev, batch)?;
+        self.plan.sum_rows(&*self.ev, batch)
     }
 
     /// Does one iteration, on the ciphertexts [`TrainPlan::batch`]`(t.iteration)` of the table.
@@ -50,9 +75,9 @@ impl<E: Ops> Trainer<'_, E> {
     /// [`Error::Finished`] if none is left, and then nothing is changed; else as
     /// [`Trainer::start`].
     pub fn step(&self, batch: &[E::Ct], t: &mut Training<E::Ct>) -> Result<()> {
-        self.plan.check_batch(self.ev, batch)?;
-        self.plan.check_state(self.ev, t)?;
-        self.plan.iterate(self.ev, self.bootstrapper.as_ref(), batch, t)
+        self.plan.check_batch(&*self.ev, batch)?;
+        self.plan.check_state(&*self.ev, t)?;
+        self.plan.iterate(&*self.ev, self.bootstrapper.as_ref(), batch, t)
     }
 }
 
@@ -108,16 +133,7 @@ impl TrainPlan {
     /// [`Error::NotAsPlanned`] for another chain; [`Error::Engine`] if the matrices of
     /// bootstrapping cannot be encoded.
     pub fn trainer<'a, E: Ops>(&'a self, ev: &'a E) -> Result<Trainer<'a, E>> {
-        if ev.log_n() != self.params.log_n() || ev.chain() != self.params.chain() {
-            let (found, needed) = (ev.log_n(), self.params.log_n());
-            return Err(not_as_planned(
-                "the evaluator's parameters",
-                format_args!("other primes, in the ring N = 2^{found}"),
-                format_args!("its own, in the ring N = 2^{needed}"),
-            ));
-        }
-        let bootstrapper = self.refresh.as_ref().map(|refresh| refresh.prepare(ev)).transpose()?;
-        Ok(Trainer { plan: self, ev, bootstrapper })
+        Trainer::with(Held::Borrowed(self), Held::Borrowed(ev))
     }
 
     /// A training as it was after `iteration` iterations, with the state it had then.

@@ -1,0 +1,29 @@
+//! What computes for a while, and who keeps it.
+
+use std::sync::Arc;
+
+/// Borrowed for as long as its user lives, or shared with it.
+pub(crate) enum Held<'a, T> {
+    Borrowed(&'a T),
+    Shared(Arc<T>),
+}
+
+impl<T> Clone for Held<'_, T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Borrowed(held) => Self::Borrowed(held),
+            Self::Shared(held) => Self::Shared(Arc::clone(held)),
+        }
+    }
+}
+
+impl<T> core::ops::Deref for Held<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        match self {
+            Self::Borrowed(held) => held,
+            Self::Shared(held) => held,
+        }
+    }
+}
