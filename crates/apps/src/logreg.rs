@@ -7,6 +7,7 @@
 //! |---|---|
 //! | owner | [`TrainPlan::auto_params`], keys by [`TrainPlan::required_keys`], [`TrainPlan::encrypt`] |
 //! | server | [`Trainer::start`], [`Trainer::step`] until done, each on its [`TrainPlan::batch`], [`TrainPlan::model`] |
+//! | several servers | the same in parts: [`Trainer`] says which |
 //! | owner | decrypts, [`TrainPlan::decode`] |
 //!
 //! [`ScorePlan`] is for rows that are scored by a model, plain or as a training leaves it.
@@ -44,6 +45,7 @@
 //! ```
 
 mod budget;
+mod gradient;
 mod history;
 mod plan;
 pub mod reference;
@@ -52,6 +54,7 @@ mod score;
 mod train;
 
 pub(crate) use budget::split;
+pub use gradient::{Gradient, Point};
 pub(crate) use plan::special_primes;
 pub use plan::{Job, TrainPlan};
 pub use reference::{Batches, LearningRate, SigmoidApprox, SigmoidDegree, TrainSpec};

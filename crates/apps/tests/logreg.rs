@@ -4,17 +4,19 @@
 #[path = "../../sudare/tests/session/mod.rs"]
 mod session;
 
+use core::ops::Range;
 use proptest::prelude::*;
 use session::Session;
 use sudare::{
-    circuits::{bootstrap, sim},
-    ckks::{Ciphertext, Complex, Params, Spec},
+    circuits::{Ops, bootstrap, sim},
+    ckks::{Ciphertext, Complex, Params, Spec, serial},
     rlwe::{Level, SecretDistribution, max_log2_qp},
 };
 use sudare_apps::{
     Error,
     logreg::{
-        Job, LearningRate, SigmoidApprox, SigmoidDegree, TrainPlan, TrainSpec, Training, reference,
+        Gradient, Job, LearningRate, Point, SigmoidApprox, SigmoidDegree, TrainPlan, TrainSpec,
+        Trainer, Training, reference,
     },
     metrics,
     table::{Scaling, Table, TableError},
@@ -53,7 +55,8 @@ fn simulate(plan: &TrainPlan, table: &Table) -> (Vec<f64>, sim::Evaluator, f64) 
     let real = |c: &sim::Ciphertext| -> Vec<f64> { e.decrypt(c).iter().map(|z| z.re).collect() };
     let mut snapshots = vec![real(&plan.snapshot(&e, &training).unwrap())];
     while training.iteration < plan.job().spec.iterations {
-        trainer.step(&data[plan.batch(training.iteration)], &mut training).unwrap();
+        let most = training.iteration as usize % 4;
+        step_in_shares(&trainer, plan, &data, &mut training, most);
         snapshots.push(real(&plan.snapshot(&e, &training).unwrap()));
     }
     let refused = trainer.step(&data[plan.batch(training.iteration)], &mut training);
@@ -111,6 +114,36 @@ impl Parties {
             trainer.step(batch, training).unwrap();
         }
     }
+}
+
+/// An iteration in at most so many shares, the last ones summed first.
+fn step_in_shares<E: Ops>(
+    trainer: &Trainer<'_, E>,
+    plan: &TrainPlan,
+    data: &[E::Ct],
+    training: &mut Training<E::Ct>,
+    most: usize,
+) {
+    trainer.refresh(training).unwrap();
+    let point = training.point();
+    let shares = plan.shares(point.iteration, most);
+    let mut parts: Vec<_> = shares
+        .iter()
+        .map(|share| trainer.gradient(&point, share.clone(), &data[share.clone()]).unwrap())
+        .collect();
+    while parts.len() > 1 {
+        let sum = trainer.sum(&parts.split_off(parts.len().saturating_sub(3))).unwrap();
+        parts.insert(parts.len() / 2, sum);
+    }
+    trainer.update(&parts[0], training).unwrap();
+}
+
+/// All that there is of ciphertexts.
+fn bits(plan: &TrainPlan, ciphertexts: &[Ciphertext]) -> Vec<u8> {
+    let mut file = Vec::new();
+    let label = serial::Label::default();
+    serial::write_ciphertexts(&mut file, plan.params(), ciphertexts, &label).unwrap();
+    file
 }
 
 /// The largest error, as a part of the largest weight.
@@ -259,6 +292,123 @@ fn encrypted_batches_equal_the_twin() {
     // And they are not those of the whole table.
     let whole = clear(&table, &TrainSpec { batch: None, ..spec });
     assert!(error(&expected, &whole) > 2f64.powi(-8));
+}
+
+/// Rows of ten features in many groups.
+fn tall_table() -> Table {
+    let values = (0..6000_u32).map(|i| f64::from(i * i % 17) - 8.0).collect();
+    let labels = (0..600_u32).map(|i| i * i % 7 > 2).collect();
+    let columns = (0..10).map(|i| format!("x{i}")).collect();
+    Table::new(columns, values, Some(("y".into(), labels))).unwrap()
+}
+
+#[test]
+fn shares_of_a_batch_give_the_same_model_bit_for_bit() {
+    let table = tall_table();
+    for batch in [None, Some(310)] {
+        let spec = TrainSpec { iterations: 4, batch, ..TrainSpec::default() };
+        let parties = Parties::new(&job(&table, spec), &toy_in(6, 7, 40.0));
+        let plan = &parties.plan;
+        let data = plan.encrypt(&parties.encryptor, &table, |_| ()).unwrap();
+        let mut whole = parties.start(&data);
+        parties.finish(&data, &mut whole);
+        let trainer = plan.trainer(&parties.evaluator).unwrap();
+        let all = plan.shares(0, usize::MAX).len();
+        assert!(all > 2, "{all}");
+        for most in [0, 2, 3, all] {
+            let mut training = Training::new();
+            while training.iteration < spec.iterations {
+                step_in_shares(&trainer, plan, &data, &mut training, most);
+            }
+            assert!(bits(plan, &training.state) == bits(plan, &whole.state), "{most} shares");
+        }
+    }
+}
+
+#[test]
+fn shares_cover_a_batch_evenly() {
+    let table = tall_table();
+    let spec = TrainSpec { iterations: 4, batch: Some(310), ..TrainSpec::default() };
+    let plan = TrainPlan::new(&job(&table, spec), &toy_in(6, 6, 40.0)).unwrap();
+    for iteration in [0, 2, 3] {
+        let batch = plan.batch(iteration);
+        let finest = plan.shares(iteration, usize::MAX);
+        for most in 0..12 {
+            let shares = plan.shares(iteration, most);
+            assert_eq!(shares.len(), most.clamp(1, finest.len()));
+            assert_eq!((shares[0].start, shares[shares.len() - 1].end), (batch.start, batch.end));
+            assert!(shares.windows(2).all(|pair| pair[0].end == pair[1].start));
+            assert!(shares.iter().all(|share| finest.iter().any(|one| one.start == share.start)));
+            let units = |share: &Range<usize>| {
+                finest.iter().filter(|one| share.contains(&one.start)).count()
+            };
+            let (least, largest) = (shares.iter().map(units).min(), shares.iter().map(units).max());
+            assert!(largest.zip(least).is_some_and(|(a, b)| b > 0 && a - b <= 1));
+        }
+    }
+}
+
+#[test]
+fn gradients_are_checked() {
+    let table = tall_table();
+    let spec = TrainSpec { iterations: 4, ..TrainSpec::default() };
+    let parties = Parties::new(&job(&table, spec), &toy_in(6, 7, 40.0));
+    let plan = &parties.plan;
+    let data = plan.encrypt(&parties.encryptor, &table, |_| ()).unwrap();
+    let trainer = plan.trainer(&parties.evaluator).unwrap();
+    let mut training = trainer.start(&data).unwrap();
+    let point = training.point();
+    let shares = plan.shares(2, 3);
+    let parts: Vec<Gradient> = shares
+        .iter()
+        .map(|share| trainer.gradient(&point, share.clone(), &data[share.clone()]).unwrap())
+        .collect();
+    let refused = |result: sudare_apps::Result<Gradient>| match result {
+        Err(Error::NotAsPlanned { what, .. }) => what,
+        other => panic!("{other:?}"),
+    };
+
+    let off = shares[1].start + 1..shares[1].end;
+    let part = trainer.gradient(&point, off.clone(), &data[off]);
+    assert_eq!(refused(part), "share of a batch");
+    let empty = shares[1].start..shares[1].start;
+    assert_eq!(refused(trainer.gradient(&point, empty, &[])), "share of a batch");
+    let short = trainer.gradient(&point, shares[1].clone(), &data[1..shares[1].end]);
+    assert_eq!(refused(short), "ciphertexts of the share");
+    let nowhere = Point { iteration: 2, v: None };
+    let part = trainer.gradient(&nowhere, shares[0].clone(), &data[shares[0].clone()]);
+    assert_eq!(refused(part), "ciphertexts of the point of a gradient");
+    let never = Point { iteration: 1, ..point.clone() };
+    let part = trainer.gradient(&never, shares[0].clone(), &data[shares[0].clone()]);
+    assert_eq!(refused(part), "iterations done");
+
+    assert_eq!(refused(trainer.sum(&[])), "parts of a gradient");
+    assert_eq!(refused(trainer.sum(&[parts[1].clone(), parts[1].clone()])), "shares of a gradient");
+    let late = Gradient { iteration: 3, ..parts[0].clone() };
+    let sum = trainer.sum(&[late.clone(), parts[1].clone()]);
+    assert_eq!(refused(sum), "iterations done before a gradient");
+
+    let whole = trainer.sum(&parts).unwrap();
+    let mut update = |gradient| {
+        let before = bits(plan, &training.state);
+        let done = trainer.update(&gradient, &mut training);
+        assert_eq!(training.iteration, 2);
+        assert!(bits(plan, &training.state) == before);
+        refused(done.map(|()| gradient))
+    };
+    assert_eq!(update(parts[0].clone()), "shares of a gradient");
+    let two = trainer.sum(&[parts[2].clone(), parts[0].clone()]).unwrap();
+    assert_eq!(two.shares, [shares[0].clone(), shares[2].clone()]);
+    assert_eq!(update(two), "shares of a gradient");
+    assert_eq!(update(late), "iterations done before a gradient");
+    let sums = whole.sums[1..].to_vec();
+    assert_eq!(update(Gradient { sums, ..whole.clone() }), "ciphertexts of a gradient");
+    let scale = sudare::ckks::Scale::from_log2(20.0);
+    let sums = whole.sums.iter().map(|sum| parties.evaluator.with_scale(sum, scale).unwrap());
+    let coarse = Gradient { sums: sums.collect(), ..whole.clone() };
+    assert_eq!(update(coarse), "scale of a gradient");
+    trainer.update(&whole, &mut training).unwrap();
+    assert_eq!(training.iteration, 3);
 }
 
 #[test]
@@ -478,13 +628,17 @@ fn bootstrapped_training_equals_the_twin_in(table: &Table, spec: TrainSpec, log_
     let plan = &parties.plan;
     assert!(plan.bootstraps(spec.iterations) > 1);
     let data = plan.encrypt(&parties.encryptor, table, |_| ()).unwrap();
+    let trainer = plan.trainer(&parties.evaluator).unwrap();
     let mut training = parties.start(&data);
     let mut paused = None;
     while training.iteration < spec.iterations {
         if training.iteration + 2 == spec.iterations {
             paused = Some(training.clone());
         }
+        let mut in_shares = training.clone();
+        step_in_shares(&trainer, plan, &data, &mut in_shares, 2);
         parties.step(&data, &mut training);
+        assert!(bits(plan, &in_shares.state) == bits(plan, &training.state));
         let so_far = TrainSpec { iterations: training.iteration, ..spec };
         let weights = parties.weights(&training);
         let found = error(&weights, &clear(table, &so_far));

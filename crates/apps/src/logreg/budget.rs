@@ -122,8 +122,10 @@ pub(super) struct Round {
     pub arrival: (Level, Scale),
     /// Whether the weights are bootstrapped first.
     pub refresh: bool,
-    /// Level of `v` before; the weights after are [`Sigmoid::levels`] below.
+    /// Level of `v` before.
     pub level: Level,
+    /// Level of the sum over rows and of the weights after, [`Sigmoid::levels`] below.
+    pub left: Level,
     /// Scale of `v` before.
     pub scale: Scale,
     pub step: Step,
@@ -131,7 +133,9 @@ pub(super) struct Round {
     pub last: bool,
     /// What the rows are multiplied by, as a scale, at `level`.
     pub lift: Scale,
-    /// The factor on the scale of the sum over rows, before it is read as weights.
+    /// Scale of the sum over rows.
+    pub sum: Scale,
+    /// The factor on it, before the sum is read as weights.
     pub read: Scale,
 }
 
@@ -409,7 +413,7 @@ impl Budget<'_> {
         for (k, v) in v.windows(2).enumerate() {
             let (round, bits) = self.round(chain, k, data, (v[0], v[1]));
             precision_bits = least([precision_bits, bits]);
-            let left = Level(round.level.0 - self.sigmoid.levels());
+            let left = round.left;
             let refresh = k > 0 && k % self.segment() == 0;
             if !refresh {
                 arrival = (round.level, round.scale);
@@ -477,9 +481,10 @@ impl Budget<'_> {
             (weights * last / v).log2(),
             (sum / data).log2(),
         ];
-        let level = Level(top);
+        let (level, left) = (Level(top), Level(top - self.sigmoid.levels()));
         let (arrival, refresh, last) = ((level, v), false, self.is_last(k));
-        let round = Round { arrival, refresh, level, scale: v, step, last, lift, read };
+        let sum = weights / read;
+        let round = Round { arrival, refresh, level, left, scale: v, step, last, lift, sum, read };
         (round, least(precision_bits))
     }
 }

@@ -3,6 +3,7 @@ use super::{
     reference::{Batches, Step, TrainError, TrainSpec, schedule},
     refresh::{self, Refresh},
     score::ScorePlan,
+    train::Stage,
 };
 use crate::{Error, Result};
 use core::ops::Range;
@@ -157,6 +158,11 @@ impl Layout {
 
     pub fn slots(&self) -> usize {
         self.block() * self.blocks
+    }
+
+    /// Ciphertexts of the groups whose products are summed before they are relinearised.
+    pub fn summed_ciphertexts(&self) -> usize {
+        Self::SUMMED * self.pieces
     }
 
     /// Ciphertexts of a batch.
@@ -446,14 +452,18 @@ impl TrainPlan {
             None => 1,
         };
         let zeros = e.encrypt(&vec![Complex::default(); slots], self.level, self.scales.data)?;
-        let batch = vec![zeros; self.layout.pieces];
-        let bootstrapper = self.refresh.as_ref().map(|refresh| refresh.prepare(&e)).transpose()?;
-        let mut training = self.sum_rows(&e, &batch)?;
+        let group = vec![zeros; self.layout.pieces];
+        let trainer = self.trainer(&e)?;
+        let mut training = self.first(&e, group.clone())?;
         while training.iteration < self.job.spec.iterations
             && self.bootstraps(training.iteration) < 2
+            && let Stage::Round(round) = self.stage(training.iteration)?
         {
-            self.iterate(&e, bootstrapper.as_ref(), &batch, &mut training)?;
+            trainer.refresh(&mut training)?;
+            let sums = self.slope_sums(&e, round, &group, &training.state[1])?;
+            training = self.next(&e, round, sums, &training)?;
         }
+        drop(trainer);
         Ok(e.used_keys())
     }
 }

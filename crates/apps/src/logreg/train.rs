@@ -1,7 +1,9 @@
 use super::{
     budget::Round,
+    gradient::{Gradient, Point},
     plan::{Layout, TrainPlan},
     reference,
+    refresh::Refresh,
 };
 use crate::{
     Error, Result,
@@ -9,10 +11,13 @@ use crate::{
     table::{Scaling, Table},
 };
 use core::fmt::Display;
-use std::{borrow::Cow, sync::Arc};
+use std::{
+    borrow::Cow,
+    sync::{Arc, OnceLock},
+};
 use sudare::{
     circuits::{Ops, bootstrap::Bootstrapper},
-    ckks::{Ciphertext, Complex, Encoder, Encryptor, ProductSum, Release, Scale},
+    ckks::{Ciphertext, Complex, Encoder, Encryptor, Release, Scale},
     rlwe::Level,
 };
 use sudare_arith::par;
@@ -22,15 +27,45 @@ use sudare_arith::par;
 pub struct Training<C = Ciphertext> {
     /// Iterations done.
     pub iteration: u32,
-    /// The encrypted weights `w` and, unless it is finished, `v`.
+    /// The encrypted weights `w` and, unless it is finished, `v`; nothing before the first
+    /// iteration, where both are 0.
     pub state: Vec<C>,
 }
 
+impl<C> Training<C> {
+    /// A training that has not begun.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { iteration: 0, state: Vec::new() }
+    }
+}
+
+impl<C> Default for Training<C> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<C: Clone> Training<C> {
+    /// Where the next gradient is taken.
+    #[must_use]
+    pub fn point(&self) -> Point<C> {
+        Point { iteration: self.iteration, v: self.state.get(1).cloned() }
+    }
+}
+
 /// The server's part of a training: see [`TrainPlan::trainer`].
+///
+/// On one machine, [`Trainer::start`] and [`Trainer::step`] do all of it. Several share it: one
+/// has the [`Training`] and calls [`Trainer::refresh`] and [`Trainer::update`]; in between,
+/// [`Trainer::gradient`] of the [`TrainPlan::shares`] of the batch is computed anywhere, and
+/// [`Trainer::sum`] of these in any order. A step is these calls in a row, with one share, and the
+/// results are the same, bit for bit, for all ways to share.
 pub struct Trainer<'a, E: Ops> {
-    plan: Held<'a, TrainPlan>,
-    ev: Held<'a, E>,
-    bootstrapper: Option<Bootstrapper<E>>,
+    pub(super) plan: Held<'a, TrainPlan>,
+    pub(super) ev: Held<'a, E>,
+    /// Prepared when it is first needed.
+    bootstrapper: OnceLock<Bootstrapper<E>>,
 }
 
 impl<E: Ops> Trainer<'static, E> {
@@ -53,32 +88,86 @@ impl<'a, E: Ops> Trainer<'a, E> {
                 format_args!("its own, in the ring N = 2^{needed}"),
             ));
         }
-        let bootstrapper =
-            plan.refresh.as_ref().map(|refresh| refresh.prepare(&*ev)).transpose()?;
-        Ok(Self { plan, ev, bootstrapper })
+        Ok(Self { plan, ev, bootstrapper: OnceLock::new() })
     }
 
     /// Begins to train on the first batch of encrypted rows, [`TrainPlan::batch`]`(0)`. The first
     /// two iterations, which need no product, are then done already.
     ///
     /// # Errors
-    /// [`Error::NotAsPlanned`] for other ciphertexts than planned; [`Error::Engine`] for a missing
-    /// key.
+    /// As [`Trainer::step`].
     pub fn start(&self, batch: &[E::Ct]) -> Result<Training<E::Ct>> {
-        self.plan.check_batch(&*self.ev, batch)?;
-        self.plan.sum_rows(&*self.ev, batch)
+        let mut t = Training::new();
+        self.step(batch, &mut t)?;
+        Ok(t)
     }
 
-    /// Does one iteration, on the ciphertexts [`TrainPlan::batch`]`(t.iteration)` of the table.
+    /// Does one iteration, or the first two, on the ciphertexts
+    /// [`TrainPlan::batch`]`(t.iteration)` of the table.
     ///
     /// # Errors
-    /// [`Error::Finished`] if none is left, and then nothing is changed; else as
-    /// [`Trainer::start`].
+    /// [`Error::Finished`] if none is left; [`Error::NotAsPlanned`] for other ciphertexts than
+    /// planned; [`Error::Engine`] for a missing key. The iterations done are then as before.
     pub fn step(&self, batch: &[E::Ct], t: &mut Training<E::Ct>) -> Result<()> {
-        self.plan.check_batch(&*self.ev, batch)?;
-        self.plan.check_state(&*self.ev, t)?;
-        self.plan.iterate(&*self.ev, self.bootstrapper.as_ref(), batch, t)
+        self.refresh(t)?;
+        let gradient = self.gradient(&t.point(), self.plan.batch(t.iteration), batch)?;
+        self.update(&gradient, t)
     }
+
+    /// Bootstraps the weights if the next iteration takes them so and they are not yet.
+    ///
+    /// # Errors
+    /// As [`Trainer::step`].
+    pub fn refresh(&self, t: &mut Training<E::Ct>) -> Result<()> {
+        let Stage::Round(round) = self.plan.stage(t.iteration)? else { return Ok(()) };
+        if !self.plan.check_state(&*self.ev, round, t)? {
+            return Ok(());
+        }
+        if let (Some(refresh), [w, v]) = (&self.plan.refresh, &t.state[..]) {
+            t.state = refresh.run(&*self.ev, self.bootstrapper(refresh)?, [w, v])?.into();
+        }
+        Ok(())
+    }
+
+    /// Does one iteration, or the first two, with the gradient over all rows of the batch.
+    ///
+    /// # Errors
+    /// As [`Trainer::step`]; [`Error::NotAsPlanned`] for another gradient, or if
+    /// [`Trainer::refresh`] was left out.
+    pub fn update(&self, gradient: &Gradient<E::Ct>, t: &mut Training<E::Ct>) -> Result<()> {
+        let (plan, e) = (&*self.plan, &*self.ev);
+        let stage = plan.stage(t.iteration)?;
+        if let Stage::Round(round) = stage
+            && plan.check_state(e, round, t)?
+        {
+            let (arrival, _) = round.arrival;
+            return Err(not_as_planned("level of the training's state", arrival, round.level));
+        }
+        plan.check_gradient(e, stage, gradient, t.iteration)?;
+        let sums = gradient.sums.clone();
+        *t = match stage {
+            Stage::Start => plan.first(e, sums)?,
+            Stage::Round(round) => plan.next(e, round, sums, t)?,
+        };
+        Ok(())
+    }
+
+    fn bootstrapper(&self, refresh: &Refresh) -> Result<&Bootstrapper<E>> {
+        if let Some(prepared) = self.bootstrapper.get() {
+            return Ok(prepared);
+        }
+        let prepared = refresh.prepare(&*self.ev)?;
+        Ok(self.bootstrapper.get_or_init(|| prepared))
+    }
+}
+
+/// What an iteration computes.
+#[derive(Clone, Copy)]
+pub(super) enum Stage<'a> {
+    /// A sum of rows, which makes the weights after one or two iterations.
+    Start,
+    /// All of it.
+    Round(&'a Round),
 }
 
 impl TrainPlan {
@@ -130,8 +219,7 @@ impl TrainPlan {
     /// Trains on any evaluator with the plan's chain, the simulator included.
     ///
     /// # Errors
-    /// [`Error::NotAsPlanned`] for another chain; [`Error::Engine`] if the matrices of
-    /// bootstrapping cannot be encoded.
+    /// [`Error::NotAsPlanned`] for another chain.
     pub fn trainer<'a, E: Ops>(&'a self, ev: &'a E) -> Result<Trainer<'a, E>> {
         Trainer::with(Held::Borrowed(self), Held::Borrowed(ev))
     }
@@ -159,9 +247,7 @@ impl TrainPlan {
     /// # Errors
     /// [`Error::NotAsPlanned`] if the state is empty.
     pub fn model<C: Clone>(&self, t: &Training<C>) -> Result<C> {
-        t.state.first().cloned().ok_or_else(|| {
-            not_as_planned("ciphertexts of the training's state", 0, self.state_len(t.iteration))
-        })
+        t.state.first().cloned().ok_or_else(|| self.no_such_state(t))
     }
 
     /// The weights, intercept first, in the slots of a decrypted model: for features divided by
@@ -211,14 +297,9 @@ impl TrainPlan {
         })
     }
 
-    /// The sum of the rows of the first batch, read as the weights after one or two iterations.
-    pub(super) fn sum_rows<E: Ops>(&self, e: &E, batch: &[E::Ct]) -> Result<Training<E::Ct>> {
-        let sums = (0..self.layout.pieces).map(|turn| {
-            let mut same_turn = batch.iter().skip(turn).step_by(self.layout.pieces);
-            let first = same_turn.next().ok_or_else(|| self.no_rows())?.clone();
-            Ok(same_turn.try_fold(first, |sum, next| e.add(&sum, next))?)
-        });
-        let sum = self.total(e, sums.collect::<Result<_>>()?)?;
+    /// The weights after one or two iterations, from sums of the rows of the first batch.
+    pub(super) fn first<E: Ops>(&self, e: &E, sums: Vec<E::Ct>) -> Result<Training<E::Ct>> {
+        let sum = self.total(e, sums)?;
         let mut weights = e.with_scale(&sum, self.scales.start)?;
         if let Some(refresh) = &self.refresh {
             let (level, scale) = (refresh.output_level(), self.scales.first);
@@ -228,25 +309,17 @@ impl TrainPlan {
         Ok(Training { iteration, state: vec![weights; self.state_len(iteration)] })
     }
 
-    pub(super) fn iterate<E: Ops>(
+    /// The weights and the momentum after an iteration, from [`TrainPlan::slope_sums`] of its
+    /// batch.
+    pub(super) fn next<E: Ops>(
         &self,
         e: &E,
-        bootstrapper: Option<&Bootstrapper<E>>,
-        batch: &[E::Ct],
-        t: &mut Training<E::Ct>,
-    ) -> Result<()> {
-        let iterations = self.job.spec.iterations;
-        let (Some(round), [w, v]) = (self.round(t.iteration), &t.state[..]) else {
-            return Err(Error::Finished { iterations });
-        };
-        let refreshed = match self.refresh.as_ref().zip(bootstrapper) {
-            Some((refresh, bootstrapper)) if round.refresh => {
-                Some(refresh.run(e, bootstrapper, [w, v])?)
-            }
-            _ => None,
-        };
-        let [w, v] = refreshed.as_ref().map_or([w, v], |[w, v]| [w, v]);
-        let slope = self.slope_sum(e, round, batch, v)?;
+        round: &Round,
+        sums: Vec<E::Ct>,
+        t: &Training<E::Ct>,
+    ) -> Result<Training<E::Ct>> {
+        let [w, v] = &t.state[..] else { return Err(self.no_such_state(t)) };
+        let slope = self.total(e, sums)?;
         let weights_scale = e.scale(&slope) * round.read;
         let slope = e.with_scale(&slope, weights_scale)?;
         let (level, eta) = (e.level(&slope), round.step.eta);
@@ -263,97 +336,30 @@ impl TrainPlan {
             let behind = combine(e, [(w, eta)], level, weights_scale / factor)?;
             vec![next, e.add(&ahead, &behind)?]
         };
-        *t = Training { iteration: t.iteration + 1, state };
-        Ok(())
+        Ok(Training { iteration: t.iteration + 1, state })
     }
 
-    /// The round that follows so many iterations.
-    fn round(&self, iteration: u32) -> Option<&Round> {
-        self.scales.rounds.get(iteration.checked_sub(2)? as usize)
+    /// What follows so many iterations.
+    pub(super) fn stage(&self, iteration: u32) -> Result<Stage<'_>> {
+        let iterations = self.job.spec.iterations;
+        if iteration == 0 {
+            return Ok(Stage::Start);
+        }
+        if iteration >= iterations {
+            return Err(Error::Finished { iterations });
+        }
+        let round = iteration.checked_sub(2).and_then(|k| self.scales.rounds.get(k as usize));
+        round.map(Stage::Round).ok_or_else(|| {
+            not_as_planned("iterations done", iteration, format_args!("0, or 2 to {iterations}"))
+        })
     }
 
     fn state_len(&self, iteration: u32) -> usize {
-        if iteration < self.job.spec.iterations { 2 } else { 1 }
-    }
-
-    /// `1/|lead| sum_i s(z_i . v) z_i` in the pieces of every period, up to a sign, where `s` is
-    /// the sigmoid's polynomial and `lead` its first coefficient.
-    fn slope_sum<E: Ops>(&self, e: &E, round: &Round, batch: &[E::Ct], v: &E::Ct) -> Result<E::Ct> {
-        let mut turned = vec![v.clone()];
-        for step in self.layout.turns() {
-            let further = par::try_map(&turned, |v| e.rotate(v, step))?;
-            turned.extend(further);
+        match iteration {
+            0 => 0,
+            _ if iteration < self.job.spec.iterations => 2,
+            _ => 1,
         }
-        let pieces = self.layout.pieces;
-        let mut sums: Option<Vec<E::Ct>> = None;
-        for part in batch.chunks(Layout::SUMMED * pieces) {
-            let groups: Vec<&[E::Ct]> = part.chunks(pieces).collect();
-            let slopes = par::try_map(&groups, |rows| self.slopes(e, round, rows, &turned))?;
-            let next = par::try_map(0..pieces, |turn| {
-                let products: Vec<_> = slopes.iter().map(|slope| slope.product(turn)).collect();
-                let Some(&(a, b)) = products.first() else { return Err(no_groups()) };
-                let (level, scale) = (e.level(a).min(e.level(b)), e.scale(a) * e.scale(b));
-                // What the sigmoid's polynomial has beside the product: 1/2 and, at higher
-                // degrees, another power.
-                let halves = groups.iter().map(|rows| (&rows[turn], 0.5 / self.sigmoid.lead));
-                let tails = self
-                    .sigmoid
-                    .tail
-                    .iter()
-                    .flat_map(|tail| slopes.iter().map(|slope| (&slope.rows[turn], tail.rest)));
-                let low: Vec<_> = halves
-                    .chain(tails)
-                    .map(|(a, c)| Ok((at(e, a, level)?, c)))
-                    .collect::<sudare::Result<_>>()?;
-                let terms: Vec<_> =
-                    low.iter().map(|(a, c)| (a.as_ref(), *c, scale / e.scale(a))).collect();
-                let addend = e.mul_const_sum(&terms)?;
-                e.mul_sum_rescale(&ProductSum { products, addend: Some(&addend) })
-            })?;
-            sums = Some(match sums {
-                Some(sums) => sums
-                    .iter()
-                    .zip(&next)
-                    .map(|(a, b)| e.add(a, b))
-                    .collect::<sudare::Result<_>>()?,
-                None => next,
-            });
-        }
-        self.total(e, sums.ok_or_else(|| self.no_rows())?)
-    }
-
-    /// What [`TrainPlan::slope_sum`] sums, for the rows of a group, each in its block.
-    fn slopes<E: Ops>(
-        &self,
-        e: &E,
-        round: &Round,
-        rows: &[E::Ct],
-        turned: &[E::Ct],
-    ) -> sudare::Result<Slopes<E::Ct>> {
-        let rows: Vec<Cow<'_, E::Ct>> =
-            rows.iter().map(|a| at(e, a, round.level)).collect::<sudare::Result<_>>()?;
-        let products = rows.iter().map(AsRef::as_ref).zip(turned).collect();
-        let inner = e.mul_sum_rescale(&ProductSum { products, addend: None })?;
-        // Slots beyond a piece's entries get sums of a part of them, and are cleared by the zeros
-        // that they are multiplied with.
-        let inner = add_rotations(e, inner, self.layout.row_sums())?;
-        let t = e.with_scale(&inner, e.scale(&inner) * Scale::from_f64(self.sigmoid.range))?;
-        let y = e.mul_rescale(&t, &t)?;
-        let shifted = e.add_const(&y, real(self.sigmoid.shift))?;
-        let a = par::try_map(&rows, |rows| {
-            let mut lifted = e.mul_const(rows, real(1.0), round.lift)?;
-            e.rescale_assign(&mut lifted)?;
-            e.mul_rescale(&t, &lifted)
-        })?;
-        let Some(tail) = &self.sigmoid.tail else {
-            return Ok(Slopes { rows: a, products: None, factor: shifted });
-        };
-        let products = par::try_map(&a, |a| e.mul_rescale(a, &shifted))?;
-        let factor = match tail.inner {
-            Some(inner) => e.add_const(&e.mul_rescale(&y, &y)?, real(inner))?,
-            None => y,
-        };
-        Ok(Slopes { rows: a, products: Some(products), factor })
     }
 
     /// The sum over all rows of each piece, in every period, of the sums over groups.
@@ -367,28 +373,22 @@ impl TrainPlan {
         Ok(add_rotations(e, sum, self.layout.block_sums())?)
     }
 
-    fn no_rows(&self) -> Error {
-        not_as_planned("ciphertexts of the batch", 0, self.layout.ciphertexts())
+    fn no_such_state<C>(&self, t: &Training<C>) -> Error {
+        let needed = self.state_len(t.iteration).max(1);
+        not_as_planned("ciphertexts of the training's state", t.state.len(), needed)
     }
 
-    fn check_batch<E: Ops>(&self, e: &E, batch: &[E::Ct]) -> Result<()> {
-        expect("ciphertexts of the batch", batch.len(), self.layout.ciphertexts())?;
-        batch.iter().try_for_each(|ciphertext| {
-            expect("level of the encrypted table", e.level(ciphertext), self.level)?;
-            expect_scale("scale of the encrypted table", e.scale(ciphertext), self.scales.data)
-        })
-    }
-
-    fn check_state<E: Ops>(&self, e: &E, t: &Training<E::Ct>) -> Result<()> {
-        let Some(round) = self.round(t.iteration) else {
-            return Err(Error::Finished { iterations: self.job.spec.iterations });
-        };
-        expect("ciphertexts of the training's state", t.state.len(), self.state_len(t.iteration))?;
-        let (level, scale) = round.arrival;
+    /// Refuses a state that is not one before this iteration; else, whether it has to be
+    /// refreshed.
+    fn check_state<E: Ops>(&self, e: &E, round: &Round, t: &Training<E::Ct>) -> Result<bool> {
+        let [_, v] = &t.state[..] else { return Err(self.no_such_state(t)) };
+        let arrived = round.refresh && e.level(v) != round.level;
+        let (level, scale) = if arrived { round.arrival } else { (round.level, round.scale) };
         for ciphertext in &t.state {
             expect("level of the training's state", e.level(ciphertext), level)?;
         }
-        expect_scale("scale of the training's state", e.scale(&t.state[1]), scale)
+        expect_scale("scale of the training's state", e.scale(v), scale)?;
+        Ok(arrived)
     }
 
     /// Refuses rows whose training leads to weights that the plan has no room for.
@@ -404,25 +404,9 @@ impl TrainPlan {
     }
 }
 
-/// For a group of rows and each of its ciphertexts, the factors of what is summed.
-struct Slopes<C> {
-    /// The inner product with `v`, times the row.
-    rows: Vec<C>,
-    /// At degrees above 3, what else that is multiplied with.
-    products: Option<Vec<C>>,
-    /// The last factor.
-    factor: C,
-}
-
-impl<C> Slopes<C> {
-    fn product(&self, turn: usize) -> (&C, &C) {
-        (&self.products.as_ref().unwrap_or(&self.rows)[turn], &self.factor)
-    }
-}
-
 /// The sum with itself rotated by the first of `steps`, then of that with itself rotated by the
 /// next, and so on.
-fn add_rotations<E: Ops>(
+pub(super) fn add_rotations<E: Ops>(
     e: &E,
     mut a: E::Ct,
     steps: impl Iterator<Item = i64>,
@@ -456,7 +440,7 @@ fn combine<E: Ops, const K: usize>(
 }
 
 /// The value at a level at or below its own.
-fn at<'a, E: Ops>(e: &E, a: &'a E::Ct, level: Level) -> sudare::Result<Cow<'a, E::Ct>> {
+pub(super) fn at<'a, E: Ops>(e: &E, a: &'a E::Ct, level: Level) -> sudare::Result<Cow<'a, E::Ct>> {
     if e.level(a) == level {
         return Ok(Cow::Borrowed(a));
     }
@@ -465,11 +449,7 @@ fn at<'a, E: Ops>(e: &E, a: &'a E::Ct, level: Level) -> sudare::Result<Cow<'a, E
     Ok(Cow::Owned(a))
 }
 
-fn no_groups() -> sudare::Error {
-    sudare::Error::Circuit("a sum over no group of rows".into())
-}
-
-fn real(re: f64) -> Complex<f64> {
+pub(super) fn real(re: f64) -> Complex<f64> {
     Complex { re, im: 0.0 }
 }
 
