@@ -88,10 +88,13 @@ impl fmt::Display for Job {
             Self::Train(job) => {
                 let iterations = job.spec.iterations;
                 write!(f, "train:{}x{}, {iterations} iterations", job.rows, job.features)?;
-                match job.spec.batch {
-                    Some(batch) => write!(f, " of {batch} rows"),
-                    None => Ok(()),
+                if let Some(batch) = job.spec.batch {
+                    write!(f, " of {batch} rows")?;
                 }
+                if job.spec.l2 > 0.0 {
+                    write!(f, ", L2 penalty {}", job.spec.l2)?;
+                }
+                Ok(())
             }
             Self::Stats(job) => write!(f, "stats:{}x{}", job.rows, job.features),
             Self::Bootstrap => write!(f, "bootstrap"),
@@ -249,7 +252,7 @@ pub struct Origin {
 }
 
 /// Of the encoding of [`Meta`].
-const META_VERSION: u8 = 2;
+const META_VERSION: u8 = 3;
 
 impl Meta {
     pub fn of(job: Job) -> Self {

@@ -67,6 +67,12 @@ pub struct Training {
     /// The same step size in all iterations
     #[arg(long)]
     constant_rate: bool,
+    /// L2 penalty on the weights of features scaled into [-1, 1], all but the intercept
+    #[arg(long, value_name = "LAMBDA", default_value_t = 0.0, allow_negative_numbers = true, value_parser = finite)]
+    l2: f64,
+    /// Workers that each batch is to be divided among, where the training is distributed
+    #[arg(long, value_name = "N", value_parser = whole(1..=u32::MAX))]
+    workers: Option<u32>,
     /// Bits after the binary point to which the weights are to be shared with others: see
     /// `sudare decrypt --share`
     #[arg(long, value_name = "BITS", value_parser = whole(1..=TrainSpec::MAX_SHARED_BITS))]
@@ -90,8 +96,19 @@ impl Training {
         let degree = SigmoidDegree::try_from(self.sigmoid_degree)?;
         let sigmoid = SigmoidApprox { degree, range: self.sigmoid_range };
         let batch = self.batch.map(|rows| rows as usize);
-        let (iterations, shared_bits) = (self.iterations, self.share);
-        Ok(TrainSpec { iterations, learning_rate, sigmoid, batch, shared_bits, scorable: false })
+        let workers = self.workers.map(|workers| workers as usize);
+        let (iterations, shared_bits, l2) = (self.iterations, self.share, self.l2);
+        let scorable = false;
+        Ok(TrainSpec {
+            iterations,
+            learning_rate,
+            sigmoid,
+            batch,
+            shared_bits,
+            scorable,
+            l2,
+            workers,
+        })
     }
 }
 

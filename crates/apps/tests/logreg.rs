@@ -305,8 +305,8 @@ fn tall_table() -> Table {
 #[test]
 fn shares_of_a_batch_give_the_same_model_bit_for_bit() {
     let table = tall_table();
-    for batch in [None, Some(310)] {
-        let spec = TrainSpec { iterations: 4, batch, ..TrainSpec::default() };
+    for (batch, workers) in [(None, None), (Some(310), Some(7))] {
+        let spec = TrainSpec { iterations: 4, batch, workers, ..TrainSpec::default() };
         let parties = Parties::new(&job(&table, spec), &toy_in(6, 7, 40.0));
         let plan = &parties.plan;
         let data = plan.encrypt(&parties.encryptor, &table, |_| ()).unwrap();
@@ -314,7 +314,7 @@ fn shares_of_a_batch_give_the_same_model_bit_for_bit() {
         parties.finish(&data, &mut whole);
         let trainer = plan.trainer(&parties.evaluator).unwrap();
         let all = plan.shares(0, usize::MAX).len();
-        assert!(all > 2, "{all}");
+        assert!(all >= workers.unwrap_or(3), "{all}");
         for most in [0, 2, 3, all] {
             let mut training = Training::new();
             while training.iteration < spec.iterations {
@@ -474,6 +474,7 @@ fn any_chain_of_enough_levels_serves() {
             iterations: 4,
             learning_rate: LearningRate::Constant(1.0),
             sigmoid: SigmoidApprox { degree, range: 4.0 },
+            l2: 0.2,
             ..TrainSpec::default()
         };
         let plan = TrainPlan::new(&job(&table, spec), &toy(9, 40.0)).unwrap();
@@ -486,6 +487,23 @@ fn any_chain_of_enough_levels_serves() {
         let found = error(&parties.weights(&training), &clear(&table, &spec));
         assert!(found < 2f64.powi(-12), "{degree:?}: 2^{}", found.log2());
     }
+}
+
+/// Weights with a penalty are others, and the intercept has none.
+#[test]
+fn a_penalty_takes_no_level() {
+    let table = Table::bundled("lbw").unwrap();
+    let plain = TrainSpec::default();
+    let spec = TrainSpec { l2: 0.1, ..plain };
+    let plan = planned(&table, spec);
+    assert_eq!(plan.params().spec().q_bits, planned(&table, plain).params().spec().q_bits);
+    let (w, e, _) = simulate(&plan, &table);
+    assert!(error(&w, &clear(&table, &spec)) < 1e-9);
+    assert_eq!(e.used_keys(), *plan.required_keys());
+    assert!(error(&w, &clear(&table, &plain)) > 0.01);
+    let heavy = TrainSpec { l2: 0.31, ..plain };
+    let refused = TrainPlan::new(&job(&table, heavy), plan.params()).unwrap_err();
+    assert!(refused.to_string().contains("from 0 to 0.3"), "{refused}");
 }
 
 #[test]
@@ -611,7 +629,7 @@ fn bootstrapped_training_equals_the_twin() {
 #[test]
 fn bootstrapped_batches_equal_the_twin() {
     let (table, spec) = thirty();
-    let spec = TrainSpec { iterations: 24, batch: Some(100), ..spec };
+    let spec = TrainSpec { iterations: 24, batch: Some(100), l2: 0.01, ..spec };
     bootstrapped_training_equals_the_twin_in(&table, spec, 10);
 }
 
@@ -791,6 +809,8 @@ proptest! {
         iterations in 1_u32..6,
         degree in prop::sample::select(vec![3_u32, 5, 7]),
         batch in prop::option::of(1_usize..40),
+        l2 in prop::option::of(0.0..0.5_f64),
+        workers in prop::option::of(1_usize..9),
         log_n in 6_u32..13,
     ) {
         let rows = values.len() / features;
@@ -803,6 +823,8 @@ proptest! {
             learning_rate: LearningRate::Constant(rate),
             sigmoid: SigmoidApprox { degree: SigmoidDegree::try_from(degree).unwrap(), range: 6.0 },
             batch,
+            l2: l2.unwrap_or(0.0),
+            workers,
             ..TrainSpec::default()
         };
         let plan = TrainPlan::new(&job(&table, spec), &toy_in(log_n, 12, 45.0)).unwrap();

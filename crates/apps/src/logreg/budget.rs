@@ -471,6 +471,8 @@ impl Budget<'_> {
         let rows = a * prime(1) / t;
         let lift = rows * prime(0) / data;
         let rounding = Errors::new(self.log_n).rounding;
+        // Of a vector of factors, every coefficient is rounded.
+        let vector_rounding = if step.decay == 1.0 { 0.0 } else { f64::from(self.log_n) / 2.0 };
         let share = self.share(step.gamma, self.sigmoid.size);
         let precision_bits = [
             t.log2() - self.window_bits() - rounding - share,
@@ -478,7 +480,7 @@ impl Budget<'_> {
             weights.log2() - rounding - self.sum_share(),
             // Constants are rounded to integers at these scales.
             lift.log2(),
-            (weights * last / v).log2(),
+            (weights * last / v).log2() - vector_rounding,
             (sum / data).log2(),
         ];
         let (level, left) = (Level(top), Level(top - self.sigmoid.levels()));

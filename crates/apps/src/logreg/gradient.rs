@@ -2,7 +2,7 @@
 
 use super::{
     budget::Round,
-    plan::{Layout, TrainPlan},
+    plan::TrainPlan,
     train::{Stage, Trainer, add_rotations, at, expect, expect_scale, not_as_planned, real},
 };
 use crate::{Error, Result};
@@ -117,10 +117,11 @@ impl TrainPlan {
     /// The batch of an iteration ([`TrainPlan::batch`]) cut into shares for
     /// [`Trainer::gradient`], as even as can be: at most `most` of them, at least one.
     ///
-    /// Products of eight groups of rows are summed before they are relinearised and rounded, so a
-    /// share is whole groups, a multiple of eight of them or what is left at the end of the batch;
-    /// a group has as many ciphertexts as a row has pieces. What is summed of shares then are
-    /// integers, and that is exact.
+    /// Products of eight groups of rows, or fewer for a job with
+    /// [`TrainSpec::workers`](super::TrainSpec::workers), are summed before they are relinearised
+    /// and rounded. So a share is a multiple of as many groups, or what is left at the end of the
+    /// batch; a group has as many ciphertexts as a row has pieces. What is summed of shares then
+    /// are integers, and that is exact.
     #[must_use]
     pub fn shares(&self, iteration: u32, most: usize) -> Vec<Range<usize>> {
         let (batch, sums) = (self.batch(iteration), self.layout.sums());
@@ -156,7 +157,7 @@ impl TrainPlan {
         }
         let pieces = self.layout.pieces;
         let mut sums: Option<Vec<E::Ct>> = None;
-        for part in rows.chunks(Layout::SUMMED * pieces) {
+        for part in rows.chunks(self.layout.summed_ciphertexts()) {
             let groups: Vec<&[E::Ct]> = part.chunks(pieces).collect();
             let slopes = par::try_map(&groups, |rows| self.slopes(e, round, rows, &turned))?;
             let next = par::try_map(0..pieces, |turn| {

@@ -68,23 +68,32 @@ pub(super) struct Layout {
     pub blocks: usize,
     /// Groups of a batch.
     pub groups: usize,
+    /// Groups whose products are summed before they are relinearised.
+    pub summed: usize,
 }
 
 /// Key switches in an iteration, as many at so many levels below its first.
 type Switches = [(f64, u32); 3];
 
 impl Layout {
-    /// Groups whose products are summed before they are relinearised, at most: what is held in
+    /// The most groups whose products are summed before they are relinearised: what is held in
     /// memory of each.
-    pub const SUMMED: usize = 8;
+    const SUMMED: usize = 8;
 
     /// Key switches that the other work on a ciphertext of rows takes as long as: two products
     /// before relinearisation, and a rescaling.
     pub const CIPHERTEXT_COST: f64 = 0.5;
 
-    /// The layout of batches of up to `rows` that takes the fewest key switches.
-    fn new(rows: usize, features: usize, log_n: u32, sigmoid: &Sigmoid) -> Result<Self> {
-        Self::cheapest(rows, features, log_n, |layout| layout.cost(sigmoid))
+    /// The layout of batches of up to `rows`, each to be divided among workers, that takes the
+    /// fewest key switches.
+    fn new(
+        (rows, features): (usize, usize),
+        workers: usize,
+        log_n: u32,
+        sigmoid: &Sigmoid,
+    ) -> Result<Self> {
+        let cost = |layout: &Self| layout.for_workers(workers).cost(sigmoid);
+        Ok(Self::cheapest(rows, features, log_n, cost)?.for_workers(workers))
     }
 
     /// The layout of up to `rows` with the least cost; of equal ones, that with the longest pieces.
@@ -119,7 +128,13 @@ impl Layout {
     pub fn of_width(rows: usize, entries: usize, width: usize, slots: usize) -> Self {
         let pieces = entries.next_power_of_two() / width;
         let blocks = rows.min(slots / (2 * width)).next_power_of_two().max(pieces);
-        Self { entries, width, pieces, blocks, groups: rows.div_ceil(blocks) }
+        let groups = rows.div_ceil(blocks);
+        Self { entries, width, pieces, blocks, groups, summed: Self::SUMMED }
+    }
+
+    /// With as many sums of products as workers, if there are as many groups.
+    fn for_workers(self, workers: usize) -> Self {
+        Self { summed: (self.groups / workers).clamp(1, Self::SUMMED), ..self }
     }
 
     fn cost(&self, sigmoid: &Sigmoid) -> f64 {
@@ -162,7 +177,7 @@ impl Layout {
 
     /// Ciphertexts of the groups whose products are summed before they are relinearised.
     pub fn summed_ciphertexts(&self) -> usize {
-        Self::SUMMED * self.pieces
+        self.summed * self.pieces
     }
 
     /// Ciphertexts of a batch.
@@ -172,7 +187,7 @@ impl Layout {
 
     /// Sums of products of a batch that are relinearised for each piece.
     pub fn sums(&self) -> usize {
-        self.groups.div_ceil(Self::SUMMED)
+        self.groups.div_ceil(self.summed)
     }
 
     /// Rotations, each followed by a sum with what was rotated, that put the sum of a piece into
@@ -247,7 +262,7 @@ pub struct TrainPlan {
     pub(super) layout: Layout,
     pub(super) batches: Batches,
     pub(super) sigmoid: Sigmoid,
-    pub(super) scales: Scales,
+    pub(super) scales: Box<Scales>,
     /// Of encrypted rows.
     pub(super) level: Level,
     /// How weights are bootstrapped, if they are.
@@ -306,7 +321,7 @@ impl TrainPlan {
             layout,
             batches,
             sigmoid,
-            scales,
+            scales: Box::new(scales),
             level,
             refresh,
             largest_weight,
@@ -494,7 +509,8 @@ impl Parts {
         job.spec.check()?;
         let sigmoid = Sigmoid::new(&job.spec.sigmoid)?;
         let batches = Batches::new(job.rows, &job.spec);
-        let layout = Layout::new(batches.most_rows(), job.features, log_n, &sigmoid)?;
+        let shape = (batches.most_rows(), job.features);
+        let layout = Layout::new(shape, job.spec.workers.unwrap_or(1), log_n, &sigmoid)?;
         let shared_precision_bits = job.spec.shared_bits.map(|bits| {
             let largest = Release::default().largest_error(1 + job.features, bits);
             LARGEST_ERROR_BITS - largest.log2()

@@ -12,7 +12,9 @@
 //! v' = (1 - eta_t) w' + eta_t w
 //! ```
 //!
-//! The gradient of the loss is `-1/m sum_i sigmoid(-z_i . v) z_i`, hence the plus sign. Batches
+//! With an L2 penalty `lambda`, `w' = D v + ...` where `D` multiplies all but the intercept by
+//! `1 - gamma_t lambda`, and what is lowered is that mean plus `lambda / 2` times the sum of the
+//! squares of these weights. The gradient of the loss is `-1/m sum_i sigmoid(-z_i . v) z_i`, hence the plus sign. Batches
 //! come in order, again and again ([`Batches`]): rows should be in no order ([`Table::shuffle`]).
 //!
 //! [`Table::shuffle`]: crate::table::Table::shuffle
@@ -36,6 +38,20 @@ pub enum TrainError {
     /// Batches of no rows are asked for.
     #[error("found batches of 0 rows; a batch needs at least 1")]
     Batch,
+    /// Batches are to be divided among no workers.
+    #[error("batches are to be divided among 0 workers; name at least 1")]
+    Workers,
+    /// The penalty is negative, not finite, or so large that a step turns weights around.
+    #[error(
+        "the L2 penalty is {found}, but with these step sizes it must be from 0 to {most}: lower \
+         one of them"
+    )]
+    L2 {
+        /// The offending penalty.
+        found: f64,
+        /// The largest that is possible.
+        most: f64,
+    },
     /// Weights cannot be shared to so many bits.
     #[error(
         "weights to be shared to {found} bits after the point; 1 to {max} are possible",
@@ -247,6 +263,15 @@ pub struct TrainSpec {
     /// [`ScorePlan`](super::ScorePlan). It takes a level more.
     #[serde(default)]
     pub scorable: bool,
+    /// The L2 penalty `lambda` on all weights but the intercept, for features as they are scaled
+    /// for training: 0 for none, at most 1 by the step size of the third iteration. It takes no
+    /// level.
+    #[serde(default)]
+    pub l2: f64,
+    /// Workers that each batch is to be divided among, at least 1. Without, shares of a batch are
+    /// as large as is cheapest: see [`TrainPlan::shares`](super::TrainPlan::shares).
+    #[serde(default)]
+    pub workers: Option<usize>,
 }
 
 /// 5 iterations at the default rate and sigmoid, as in Cheon et al. 2018, table 4.
@@ -259,6 +284,8 @@ impl Default for TrainSpec {
             batch: None,
             shared_bits: None,
             scorable: false,
+            l2: 0.0,
+            workers: None,
         }
     }
 }
@@ -271,14 +298,18 @@ impl TrainSpec {
     /// Checks that the spec can be trained with.
     ///
     /// # Errors
-    /// [`TrainError::Iterations`], [`TrainError::Batch`], [`TrainError::SharedBits`],
-    /// [`TrainError::LearningRate`] or [`TrainError::Range`].
+    /// [`TrainError::Iterations`], [`TrainError::Batch`], [`TrainError::Workers`],
+    /// [`TrainError::SharedBits`], [`TrainError::LearningRate`], [`TrainError::L2`] or
+    /// [`TrainError::Range`].
     pub fn check(&self) -> Result<(), TrainError> {
         if self.iterations == 0 {
             return Err(TrainError::Iterations);
         }
         if self.batch == Some(0) {
             return Err(TrainError::Batch);
+        }
+        if self.workers == Some(0) {
+            return Err(TrainError::Workers);
         }
         if let Some(found) = self.shared_bits
             && !(1..=Self::MAX_SHARED_BITS).contains(&found)
@@ -289,6 +320,11 @@ impl TrainSpec {
             self.learning_rate;
         if !(found.is_finite() && found > 0.0) {
             return Err(TrainError::LearningRate { found });
+        }
+        // Before the third iteration, there is nothing to penalise.
+        let (found, most) = (self.l2, 1.0 / self.learning_rate.at(2));
+        if !(0.0..=most).contains(&found) {
+            return Err(TrainError::L2 { found, most });
         }
         let range = self.sigmoid.range;
         if !(range > 0.0 && range <= SigmoidApprox::MAX_RANGE) {
@@ -354,6 +390,8 @@ pub struct Step {
     pub gamma: f64,
     /// Momentum `eta_t`: `v' = (1 - eta_t) w' + eta_t w`. In `(-1, 1]`.
     pub eta: f64,
+    /// What `v` is multiplied by for `w'`, but for the intercept: `1 - gamma_t lambda`.
+    pub decay: f64,
 }
 
 /// Step sizes and momenta of all iterations.
@@ -370,7 +408,8 @@ pub fn schedule(spec: &TrainSpec) -> Vec<Step> {
             let next = (1.0 + (1.0 + 4.0 * lambda * lambda).sqrt()) / 2.0;
             let eta = (1.0 - lambda) / next;
             lambda = next;
-            Step { gamma: spec.learning_rate.at(t), eta }
+            let gamma = spec.learning_rate.at(t);
+            Step { gamma, eta, decay: 1.0 - gamma * spec.l2 }
         })
         .collect()
 }
@@ -461,8 +500,9 @@ fn descend<R: AsRef<[f64]>>(
             }
         }
         let gamma = step.gamma / batch.len() as f64;
-        for ((w, v), sum) in w.iter_mut().zip(&mut v).zip(&gradient) {
-            let next = *v + gamma * sum;
+        for (j, ((w, v), sum)) in w.iter_mut().zip(&mut v).zip(&gradient).enumerate() {
+            let decay = if j == 0 { 1.0 } else { step.decay };
+            let next = decay * *v + gamma * sum;
             *v = (1.0 - step.eta) * next + step.eta * *w;
             *w = next;
         }
@@ -809,6 +849,28 @@ mod tests {
         }
     }
 
+    /// At the minimum, the gradient of the mean loss is that of the penalty: `-lambda w`, and 0 for
+    /// the intercept.
+    #[test]
+    fn penalised_training_converges_to_its_minimum() {
+        for l2 in [0.02, 0.3] {
+            let z = signed("lbw");
+            let long = TrainSpec {
+                iterations: 4000,
+                learning_rate: LearningRate::Constant(1.0),
+                l2,
+                ..TrainSpec::default()
+            };
+            let w = train_exact(&z, &long).unwrap();
+            for j in 0..w.len() {
+                let slope: f64 = z.iter().map(|z| z[j] / (1.0 + dot(z, &w).exp())).sum();
+                let pull = if j == 0 { 0.0 } else { l2 * w[j] };
+                let slope = slope / z.len() as f64 - pull;
+                assert!(slope.abs() < 1e-9, "{l2} {j}: {slope}");
+            }
+        }
+    }
+
     #[test]
     fn ranges_record_every_iteration() {
         for name in Table::BUNDLED {
@@ -889,6 +951,11 @@ mod tests {
         assert_eq!(train(&z, &TrainSpec { batch: Some(0), ..good }), Err(TrainError::Batch));
         assert_eq!(train(&z, &rate(0.0)), Err(TrainError::LearningRate { found: 0.0 }));
         assert!(train(&z, &rate(f64::NAN)).is_err());
+        assert_eq!(train(&z, &TrainSpec { workers: Some(0), ..good }), Err(TrainError::Workers));
+        for l2 in [-1e-9, 0.31, f64::NAN, f64::INFINITY] {
+            let refused = train(&z, &TrainSpec { l2, ..good });
+            assert!(matches!(refused, Err(TrainError::L2 { most, .. }) if most == 0.3), "{l2}");
+        }
         for range in [0.0, -1.0, f64::NAN, f64::INFINITY, 257.0] {
             let sigmoid = SigmoidApprox { range, ..good.sigmoid };
             assert!(matches!(
@@ -928,7 +995,8 @@ mod tests {
         assert_eq!(
             text,
             "{\"iterations\":5,\"learning_rate\":{\"decaying\":{\"initial\":10.0}},\
-             \"sigmoid\":{\"degree\":7,\"range\":8.0},\"batch\":null,\"shared_bits\":null,\"scorable\":false}"
+             \"sigmoid\":{\"degree\":7,\"range\":8.0},\"batch\":null,\"shared_bits\":null,\
+             \"scorable\":false,\"l2\":0.0,\"workers\":null}"
         );
         assert_eq!(serde_json::from_str::<TrainSpec>(&text).unwrap(), spec);
         let error = serde_json::from_str::<TrainSpec>(&text.replace('7', "4")).unwrap_err();

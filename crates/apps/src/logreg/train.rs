@@ -325,7 +325,7 @@ impl TrainPlan {
         let (level, eta) = (e.level(&slope), round.step.eta);
 
         // w' = v + the part with the sigmoids of the inner products.
-        let v = combine(e, [(v, 1.0)], level, weights_scale)?;
+        let v = self.decayed(e, v, round.step.decay, level, weights_scale)?;
         let next = if self.sigmoid.lead < 0.0 { e.sub(&v, &slope)? } else { e.add(&v, &slope)? };
         let state = if round.last {
             vec![next]
@@ -337,6 +337,30 @@ impl TrainPlan {
             vec![next, e.add(&ahead, &behind)?]
         };
         Ok(Training { iteration: t.iteration + 1, state })
+    }
+
+    /// `v` with all but the intercept multiplied by `decay`, at a level below and a scale.
+    fn decayed<E: Ops>(
+        &self,
+        e: &E,
+        v: &E::Ct,
+        decay: f64,
+        level: Level,
+        scale: Scale,
+    ) -> sudare::Result<E::Ct> {
+        if decay == 1.0 {
+            return combine(e, [(v, 1.0)], level, scale);
+        }
+        let above = Level(level.0 + 1);
+        let v = at(e, v, above)?;
+        let intercept = |slot: usize| slot.is_multiple_of(self.layout.period());
+        let factors: Vec<_> = (0..1usize << e.log_slots(&v))
+            .map(|slot| real(if intercept(slot) { 1.0 } else { decay }))
+            .collect();
+        let factor_scale = scale * e.chain().divisor(above) / e.scale(&v);
+        let mut product = e.mul_plain(&v, &factors, factor_scale)?;
+        e.rescale_assign(&mut product)?;
+        Ok(product)
     }
 
     /// What follows so many iterations.
