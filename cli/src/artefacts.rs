@@ -2,7 +2,7 @@
 
 use crate::{
     error::{Error, Result},
-    files::{self, Access, NewFile},
+    files::{self, Access},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -17,9 +17,9 @@ use std::{
 use sudare::{
     ckks::{
         Ciphertext, Params,
-        serial::{self, CiphertextReader, CiphertextWriter, Info, Kind, Label, Reader, Shape},
+        serial::{self, CiphertextReader, Info, Kind, Label, Reader},
     },
-    rlwe::{EvaluationKeys, KeyId, KeyRequest, PublicKey, SecretKey},
+    rlwe::{EvaluationKeys, KeyId, KeyRequest, ParamsId, PublicKey, SecretKey},
 };
 use sudare_apps::{
     logreg::{self, TrainPlan},
@@ -45,11 +45,17 @@ pub enum Job {
 
 /// A job as the command line names it, such as `train:189x9`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "fields are those of the jobs")]
 pub enum Purpose {
+    /// [`Job::Train`], however it is trained.
     Train { rows: usize, features: usize },
+    /// [`Job::Stats`].
     Stats { rows: usize, features: usize },
+    /// [`Job::Groups`].
     Groups { rows: usize, features: usize, groups: usize },
+    /// [`Job::Histogram`].
     Histogram { rows: usize, features: usize, bins: usize },
+    /// [`Job::Bootstrap`].
     Bootstrap,
 }
 
@@ -124,6 +130,9 @@ impl Job {
     }
 
     /// The smallest secure parameters for the table.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the job has none; those of the job's plan.
     pub fn auto_params(&self) -> Result<Params> {
         Ok(match self {
             Self::Train(job) => TrainPlan::auto_params(job)?,
@@ -135,6 +144,9 @@ impl Job {
     }
 
     /// What to do with the table under `params`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the job has no table or too large a one; those of the job's plan.
     pub fn plan(&self, params: &Params) -> Result<Plan> {
         let (rows, features) = self.shape()?;
         if rows.checked_mul(features).is_none_or(|cells| cells > Table::DEFAULT_MAX_CELLS) {
@@ -163,14 +175,19 @@ fn no_table() -> Error {
 
 /// A job on a table, planned for parameters.
 pub enum Plan {
+    /// Of [`Job::Train`].
     Train(TrainPlan),
+    /// Of [`Job::Stats`].
     Stats(StatsPlan),
+    /// Of [`Job::Groups`].
     Groups(GroupPlan),
+    /// Of [`Job::Histogram`].
     Histogram(Box<HistogramPlan>),
 }
 
 impl Plan {
     /// Keys that the server needs.
+    #[must_use]
     pub fn required_keys(&self) -> &KeyRequest {
         match self {
             Self::Train(plan) => plan.required_keys(),
@@ -181,6 +198,7 @@ impl Plan {
     }
 
     /// Bootstrappings of the whole computation.
+    #[must_use]
     pub fn bootstraps(&self) -> u32 {
         match self {
             Self::Train(plan) => plan.bootstraps(plan.job().spec.iterations),
@@ -189,6 +207,7 @@ impl Plan {
     }
 
     /// Ciphertexts of the encrypted table.
+    #[must_use]
     pub fn ciphertexts(&self) -> usize {
         match self {
             Self::Train(plan) => plan.ciphertexts(),
@@ -197,15 +216,31 @@ impl Plan {
             Self::Histogram(plan) => plan.ciphertexts(),
         }
     }
+
+    /// Ciphertexts of the result.
+    #[must_use]
+    pub fn outputs(&self) -> usize {
+        match self {
+            Self::Train(_) => 1,
+            Self::Stats(plan) => plan.outputs(),
+            Self::Groups(plan) => plan.outputs(),
+            Self::Histogram(plan) => plan.outputs(),
+        }
+    }
 }
 
 /// What a file holds, as its label says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
+    /// Of a key pair.
     Keys,
+    /// An encrypted table and its note.
     Table,
+    /// The weights of a training and the note of its table.
     Model,
+    /// Sums or counts and the note of their table.
     Statistics,
+    /// The state of a training.
     Checkpoint,
     /// Weights of a training under way.
     Weights,
@@ -215,6 +250,8 @@ impl Content {
     const ALL: [Self; 6] =
         [Self::Keys, Self::Table, Self::Model, Self::Statistics, Self::Checkpoint, Self::Weights];
 
+    /// As labels have it.
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Keys => "keys",
@@ -230,6 +267,7 @@ impl Content {
 /// What the label of a file carries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Meta {
+    /// What the keys were made for.
     pub job: Job,
     /// Ciphertexts of the note, the last ones of the file.
     pub note: u32,
@@ -255,11 +293,16 @@ pub struct Origin {
 const META_VERSION: u8 = 3;
 
 impl Meta {
+    /// Of a file without note or iterations.
+    #[must_use]
     pub fn of(job: Job) -> Self {
         Self { job, note: 0, iterations: 0, origin: None }
     }
 
-    /// A label with this.
+    /// A label with this, under parameters of this name.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if it cannot be encoded.
     pub fn label(&self, params: &str, content: Content) -> Result<Label> {
         let meta = postcard::to_extend(self, vec![META_VERSION])
             .map_err(|error| Error::Bug(error.to_string()))?;
@@ -267,6 +310,7 @@ impl Meta {
     }
 
     /// What `label` carries, if it is of this program.
+    #[must_use]
     pub fn read(label: &Label) -> Option<(Content, Self)> {
         let content = Content::ALL.into_iter().find(|content| content.name() == label.content)?;
         let (&META_VERSION, bytes) = label.meta.split_first()? else { return None };
@@ -282,6 +326,7 @@ impl Meta {
 pub struct Note {
     /// Names of the features.
     pub columns: Vec<String>,
+    /// What brings decrypted values back to those of the table.
     pub scaling: NoteScaling,
 }
 
@@ -289,15 +334,22 @@ pub struct Note {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoteScaling {
+    /// For a training.
     Train {
+        /// Name of the target.
         target: String,
+        /// Of the features.
         divisors: Scaling,
     },
+    /// For statistics and histograms.
     Stats(ColumnScaling),
-    /// With the name of the key column and its values.
+    /// For sums by groups.
     Groups {
+        /// Of the features.
         scaling: ColumnScaling,
+        /// Name of the key column.
         key: String,
+        /// Its values.
         labels: Vec<f64>,
     },
 }
@@ -310,6 +362,9 @@ pub struct Opened<R: Read = BufReader<File>> {
 
 impl Opened<Cursor<Mapping>> {
     /// Opens a file of evaluation keys that stay in it.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::File`].
     pub fn mapped(path: &Path) -> Result<Self> {
         let (file, _) = files::open(path, Access::Shared)?;
         let reader = Reader::mapped(file.get_ref()).map_err(Error::in_file(path))?;
@@ -319,21 +374,39 @@ impl Opened<Cursor<Mapping>> {
 
 impl Opened {
     /// Opens a file that must hold `kind`.
+    ///
+    /// # Errors
+    /// As [`Opened::any`].
     pub fn open(path: &Path, kind: Kind) -> Result<Self> {
         let access = if kind == Kind::SecretKey { Access::Owner } else { Access::Shared };
         Self::any(path, access)?.expect(kind)
     }
 
     /// Opens a file of any kind.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::File`].
     pub fn any(path: &Path, access: Access) -> Result<Self> {
         let (file, bytes) = files::open(path, access)?;
-        let reader = Reader::new(file, bytes).map_err(Error::in_file(path))?;
-        Ok(Self { path: path.into(), reader })
+        Self::new(file, bytes, path)
     }
 }
 
 impl<R: Read> Opened<R> {
-    fn expect(self, needed: Kind) -> Result<Self> {
+    /// A file of so many bytes, wherever they are; messages call it `path`.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn new(file: R, bytes: u64, path: &Path) -> Result<Self> {
+        let reader = Reader::new(file, bytes).map_err(Error::in_file(path))?;
+        Ok(Self { path: path.into(), reader })
+    }
+
+    /// The same file, which must hold `needed`.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn expect(self, needed: Kind) -> Result<Self> {
         let found = self.info().kind;
         if found == needed {
             Ok(self)
@@ -342,11 +415,20 @@ impl<R: Read> Opened<R> {
         }
     }
 
+    /// What the header says.
     pub fn info(&self) -> &Info {
         self.reader.info()
     }
 
+    /// What messages call the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// What the label carries; its content must be one of `contents`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`].
     pub fn meta(&self, contents: &[Content]) -> Result<(Content, Meta)> {
         let path = self.path.display();
         let label = &self.info().label;
@@ -369,20 +451,26 @@ impl<R: Read> Opened<R> {
         }
     }
 
+    /// The parameters.
+    ///
+    /// # Errors
+    /// [`Error::File`].
     pub fn params(&self) -> Result<Params> {
         self.reader.params().map_err(Error::in_file(&self.path))
     }
 
-    /// Refuses this file unless it belongs to the parameters and the key of `other`.
-    pub fn expect_same_key(&self, other: &Opened<impl Read>) -> Result<()> {
-        let (info, needed) = (self.info(), other.info());
-        let what = "file";
-        let (found, expected) = (info.params_id, needed.params_id);
+    /// Refuses this file unless it belongs to these parameters and this key.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn expect_key(&self, params: ParamsId, key: KeyId) -> Result<()> {
+        let (info, what) = (self.info(), "file");
+        let (found, expected) = (info.params_id, params);
         if found != expected {
             let source = sudare::Error::ParamsMismatch { what, found, expected };
             return Err(Error::in_file(&self.path)(source));
         }
-        let (found, expected): (KeyId, KeyId) = (info.key_id, needed.key_id);
+        let (found, expected) = (info.key_id, key);
         if found != expected {
             let source = sudare::Error::KeyMismatch { what, found, expected };
             return Err(Error::in_file(&self.path)(source));
@@ -390,23 +478,42 @@ impl<R: Read> Opened<R> {
         Ok(())
     }
 
+    /// The keys that evaluation keys are.
+    ///
+    /// # Errors
+    /// [`Error::File`].
     pub fn key_request(&self, params: &Params) -> Result<KeyRequest> {
         self.reader.key_request(params).map_err(Error::in_file(&self.path))
     }
 
+    /// The secret key.
+    ///
+    /// # Errors
+    /// [`Error::File`].
     pub fn secret_key(self, params: &Params) -> Result<SecretKey> {
         self.reader.secret_key(params).map_err(Error::in_file(&self.path))
     }
 
+    /// The public key.
+    ///
+    /// # Errors
+    /// [`Error::File`].
     pub fn public_key(self, params: &Params) -> Result<PublicKey> {
         self.reader.public_key(params).map_err(Error::in_file(&self.path))
     }
 
+    /// The evaluation keys; `small` ones compute their uniform halves when these are used.
+    ///
+    /// # Errors
+    /// [`Error::File`].
     pub fn evaluation_keys(self, params: &Params, small: bool) -> Result<EvaluationKeys> {
         self.reader.small_keys(small).evaluation_keys(params).map_err(Error::in_file(&self.path))
     }
 
     /// The ciphertexts, of which the last `note` are apart.
+    ///
+    /// # Errors
+    /// [`Error::File`].
     pub fn ciphertexts(self, params: &Params, note: u32) -> Result<Parts> {
         let mut content = self.reader.ciphertexts(params).map_err(Error::in_file(&self.path))?;
         let note = content.split_off(before_note(&self.path, content.len(), note)?);
@@ -414,6 +521,9 @@ impl<R: Read> Opened<R> {
     }
 
     /// The same, of which only the note is read now.
+    ///
+    /// # Errors
+    /// [`Error::File`].
     pub fn into_stored(self, params: &Params, note: u32) -> Result<Stored<R>>
     where
         R: Seek,
@@ -438,42 +548,10 @@ fn before_note(path: &Path, all: usize, note: u32) -> Result<usize> {
     })
 }
 
-/// Begins a file of ciphertexts of these shapes, writes them as they come, and gives the file its
-/// name; returns its bytes.
-pub fn stream_ciphertexts(
-    mut file: NewFile,
-    params: &Params,
-    key: KeyId,
-    shapes: Vec<Shape>,
-    items: impl Iterator<Item = Result<Ciphertext>>,
-    label: &Label,
-) -> Result<u64> {
-    let path = file.path().to_owned();
-    let in_file = Error::in_file(&path);
-    let mut writer =
-        CiphertextWriter::new(&mut file, params, key, shapes, label).map_err(&in_file)?;
-    for item in items {
-        writer.write(&item?).map_err(&in_file)?;
-    }
-    let bytes = writer.finish().map_err(&in_file)?;
-    file.finish()?;
-    Ok(bytes)
-}
-
-/// Writes ciphertexts and gives the file its name; returns its bytes.
-pub fn write_ciphertexts(
-    mut file: NewFile,
-    params: &Params,
-    items: &[Ciphertext],
-    label: &Label,
-) -> Result<u64> {
-    let bytes = serial::write_ciphertexts(&mut file, params, items, label)
-        .map_err(Error::in_file(file.path()))?;
-    file.finish()?;
-    Ok(bytes)
-}
-
 /// The digest of a file of keys or ciphertexts, by the checksums in it.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::File`].
 pub fn digest(path: &Path) -> Result<[u8; 32]> {
     let (file, bytes) = files::open(path, Access::Shared)?;
     // Few bytes are read at many places.
@@ -482,7 +560,9 @@ pub fn digest(path: &Path) -> Result<[u8; 32]> {
 
 /// The ciphertexts of a file.
 pub struct Parts {
+    /// But those of the note.
     pub content: Vec<Ciphertext>,
+    /// Those of the note.
     pub note: Vec<Ciphertext>,
 }
 
@@ -491,6 +571,7 @@ pub struct Stored<R = BufReader<File>> {
     path: PathBuf,
     reader: Mutex<CiphertextReader<R>>,
     count: usize,
+    /// Those of the note, which are read.
     pub note: Vec<Ciphertext>,
 }
 
@@ -501,6 +582,9 @@ impl<R: Read + Seek> Stored<R> {
     }
 
     /// Those with these numbers.
+    ///
+    /// # Errors
+    /// [`Error::File`].
     pub fn read(&self, numbers: Range<usize>) -> Result<Vec<Ciphertext>> {
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         reader.read(numbers).map_err(Error::in_file(&self.path))

@@ -3,10 +3,11 @@
 
 use crate::{
     artefacts::{self, Content, Meta, Opened, Origin},
-    commands::server::{self, Session},
+    commands::server,
     error::{Error, Result},
     files::{self, Access, NewFile},
     output::say,
+    server::Session,
 };
 use std::{
     ffi::OsStr,

@@ -1,19 +1,23 @@
 //! Computing on encrypted tables from the command line.
 //!
 //! [`run`] is the command `sudare`, for the binary of that name and for the Python package, which
-//! ships the same command. Both write files by [`files`].
+//! ships the same command and does the same with tables from Python: [`encryption`], [`server`]
+//! and [`decryption`] are what the roles do, [`artefacts`] and [`files`] what they exchange.
 #![forbid(unsafe_code)]
 
 mod args;
-mod artefacts;
+pub mod artefacts;
 mod checkpoint;
 mod commands;
+pub mod decryption;
+pub mod encryption;
 pub mod error;
 pub mod files;
 mod machine;
-mod model;
+pub mod model;
 mod output;
 mod progress;
+pub mod server;
 pub mod sets;
 
 use args::{Args, Command, Threads};

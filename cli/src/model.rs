@@ -17,12 +17,17 @@ use sudare_apps::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
+    /// Says what the file is.
     pub kind: ModelKind,
     /// The intercept, then one for each column.
     pub weights: Vec<f64>,
+    /// Names of the features.
     pub columns: Vec<String>,
+    /// Name of what is predicted.
     pub target: String,
+    /// Of the features.
     pub divisors: Scaling,
+    /// Iterations that were done.
     pub iterations: u32,
     /// Rows that it was trained on.
     pub rows: usize,
@@ -37,6 +42,7 @@ pub struct Model {
 /// Says what the file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ModelKind {
+    /// The only one.
     #[serde(rename = "logistic regression")]
     LogisticRegression,
 }
@@ -46,6 +52,9 @@ const MAX_BYTES: u64 = 256 << 20;
 
 impl Model {
     /// Reads the file that `sudare decrypt` wrote.
+    ///
+    /// # Errors
+    /// [`Error::Parse`] for any other; [`Error::Io`]; [`Error::NotAFile`].
     pub fn read(path: &Path) -> Result<Self> {
         let bad = |problem: String| Error::Parse {
             path: path.into(),
@@ -90,6 +99,9 @@ impl Model {
 
     /// Reads a table that has this model's columns in any order and, if `target` or the
     /// model's target is among its columns, labels.
+    ///
+    /// # Errors
+    /// As [`files::read_table`].
     pub fn read_table(&self, path: &Path, target: Option<&str>) -> Result<Table> {
         match files::read_table(path, Some(target.unwrap_or(&self.target))) {
             Err(Error::TableFile { source: TableError::UnknownTarget { .. }, .. })
@@ -102,6 +114,9 @@ impl Model {
     }
 
     /// `weights . (1, x / divisors)` of every row: above 0 where the model says 1.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a table of other columns, or a score that is not finite.
     pub fn scores(&self, table: &Table) -> Result<Vec<f64>> {
         self.scores_with(&self.weights, table)
     }
@@ -145,6 +160,9 @@ impl Model {
     }
 
     /// One line per weight.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if the text cannot be made.
     pub fn to_csv(&self) -> Result<String> {
         let divisors = self.divisors.divisors().iter().map(f64::to_string);
         let names = core::iter::once("(intercept)").chain(self.columns.iter().map(String::as_str));
@@ -159,21 +177,27 @@ impl Model {
 /// Decrypted statistics with the names of their columns.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NamedStatistics {
+    /// `statistics`.
     pub kind: &'static str,
+    /// Names of the columns.
     pub columns: Vec<String>,
+    /// In their order.
     #[serde(flatten)]
     pub statistics: Statistics,
     /// Of each column, by the column of weights that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weighted_mean: Option<Vec<f64>>,
+    /// The model that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least_squares: Option<NamedLeastSquares>,
+    /// The test that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub t_test: Option<TTest>,
 }
 
 /// A linear model with the names of its columns.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "fields are those of `LeastSquares`")]
 pub struct NamedLeastSquares {
     pub target: String,
     pub predictors: Vec<String>,
@@ -187,6 +211,8 @@ pub struct NamedLeastSquares {
 }
 
 impl NamedLeastSquares {
+    /// Of a table with these columns.
+    #[must_use]
     pub fn new(fit: LeastSquares, columns: &[String]) -> Self {
         Self {
             target: columns[fit.target].clone(),
@@ -205,10 +231,15 @@ impl NamedLeastSquares {
 /// Decrypted sums by groups, with the names of columns and the values of the key.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NamedGroups {
+    /// `groups`.
     pub kind: &'static str,
+    /// Name of the column whose values tell groups apart.
     pub key: String,
+    /// Its values, ascending.
     pub labels: Vec<f64>,
+    /// Names of the other columns.
     pub columns: Vec<String>,
+    /// In the order of both.
     #[serde(flatten)]
     pub statistics: GroupStatistics,
     /// Of each column between the two groups that were asked for; nothing where it is
@@ -219,6 +250,9 @@ pub struct NamedGroups {
 
 impl NamedGroups {
     /// One line per group and column.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if the text cannot be made.
     pub fn to_csv(&self) -> Result<String> {
         let head = [&self.key, "column", "count", "sum", "mean", "variance"].map(str::to_owned);
         let cell = |x: f64| if x.is_nan() { String::new() } else { x.to_string() };
@@ -238,8 +272,11 @@ impl NamedGroups {
 /// Decrypted histograms with the names of their columns.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NamedHistograms {
+    /// `histograms`.
     pub kind: &'static str,
+    /// Rows of the table.
     pub rows: usize,
+    /// Names of the columns.
     pub columns: Vec<String>,
     /// Of each column.
     pub histograms: Vec<Histogram>,
@@ -251,6 +288,9 @@ pub struct NamedHistograms {
 
 impl NamedHistograms {
     /// One line per column and bin.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if the text cannot be made.
     pub fn to_csv(&self) -> Result<String> {
         let head = ["column", "low", "high", "count"].map(str::to_owned);
         let rows = self.columns.iter().zip(&self.histograms).flat_map(|(column, histogram)| {
@@ -265,6 +305,9 @@ impl NamedHistograms {
 
 impl NamedStatistics {
     /// One line per column, the matrices to the right.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if the text cannot be made.
     pub fn to_csv(&self) -> Result<String> {
         let Statistics {
             mean, variance, std_dev, skewness, kurtosis, covariance, correlation, ..
@@ -297,6 +340,9 @@ impl NamedStatistics {
 }
 
 /// Comma-separated text.
+///
+/// # Errors
+/// [`Error::Bug`] if it cannot be made.
 pub fn csv_text(head: &[String], rows: impl IntoIterator<Item = Vec<String>>) -> Result<String> {
     let bug = |error: String| Error::Bug(error);
     let mut writer = csv::Writer::from_writer(Vec::new());

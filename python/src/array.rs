@@ -32,6 +32,10 @@ use sudare_cli::files::{self, Access};
 pub struct Numbers(Vec<usize>, PyBackedBytes);
 
 impl Numbers {
+    pub(crate) fn shape(&self) -> &[usize] {
+        &self.0
+    }
+
     pub(crate) fn to_plain(&self) -> PlainArray {
         let (words, _) = self.1.as_chunks();
         let values = words.iter().map(|&word| f64::from_ne_bytes(word)).collect();

@@ -29,6 +29,25 @@ pub enum Error {
          let the program only compute with arrays that it is given"
     )]
     Traced,
+    /// A table is not the one that was planned for.
+    #[error(
+        "found {found}, but the plan is for {needed}: encrypt such a table, or make a plan and keys \
+         for this one"
+    )]
+    Shape {
+        /// The table.
+        found: String,
+        /// The job.
+        needed: String,
+    },
+    /// Keys, plans or tables of different jobs meet.
+    #[error("{found}, but {needed} is needed: use what was made for one plan")]
+    OtherJob {
+        /// What was given, and its job.
+        found: String,
+        /// What was asked for.
+        needed: String,
+    },
     /// A file is another one than before.
     #[error(
         "{} has changed: {problem}; give this process the file that was opened first, or open \
@@ -74,6 +93,8 @@ impl Error {
             },
             Self::Simulation => "Simulation".into(),
             Self::Traced => "Traced".into(),
+            Self::Shape { .. } => "Shape".into(),
+            Self::OtherJob { .. } => "OtherJob".into(),
             Self::FileChanged { .. } => "FileChanged".into(),
             Self::SecretKeyPickle => "SecretKeyPickle".into(),
             Self::Bug(_) | Self::Python(_) => "Bug".into(),

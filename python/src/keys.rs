@@ -4,6 +4,7 @@ use crate::{
     error::{Error, Result},
     job,
     plan::{Parameters, Plan},
+    table::TablePlan,
 };
 use pyo3::{
     prelude::*,
@@ -22,7 +23,7 @@ use sudare::{
         Decryptor,
         serial::{self, Kind, Reader},
     },
-    rlwe::{self, KeyGenerator, KeyId, ParamsId},
+    rlwe::{self, KeyGenerator, KeyId, KeyRequest, ParamsId},
 };
 use sudare_arith::mem::Mapping;
 use sudare_cli::files::{self, Access, NewFile};
@@ -49,17 +50,40 @@ pub struct SecretKey {
     pub(crate) decryptor: Arc<Decryptor>,
 }
 
-/// Where the file of evaluation keys is that the first halves of the keys stay in.
-enum Source {
+/// Where a file is that is read when it is needed: of evaluation keys, whose first halves stay in
+/// it, or of a table.
+pub enum Source {
     Memory(Py<PyBytes>),
     File(Fingerprint),
 }
 
 /// A file and what was in it.
-struct Fingerprint {
-    path: PathBuf,
-    digest: String,
-    bytes: u64,
+pub struct Fingerprint {
+    pub(crate) path: PathBuf,
+    pub(crate) digest: String,
+    pub(crate) bytes: u64,
+}
+
+impl Fingerprint {
+    /// Opens a file, which has the digest and the bytes of the one that was pickled if one was.
+    pub fn open(path: &Path, pickled: Option<(&str, u64)>) -> Result<(Self, File)> {
+        let (file, bytes) = files::open(path, Access::Shared)?;
+        let path = std::path::absolute(path)
+            .map_err(|error| sudare_cli::error::Error::io("find", path, error))?;
+        let changed = |problem| Err(Error::FileChanged { path: path.clone(), problem });
+        if let Some((_, needed)) = pickled
+            && needed != bytes
+        {
+            return changed(format!("it has {bytes} bytes instead of {needed}"));
+        }
+        let (again, _) = files::open(&path, Access::Shared)?;
+        let digest = serial::digest(again.into_inner(), bytes).map_err(Error::at(Some(&path)))?;
+        let digest = blake3::Hash::from(digest).to_string();
+        if pickled.is_some_and(|(needed, _)| needed != digest) {
+            return changed("its digest is another".into());
+        }
+        Ok((Self { path, digest, bytes }, file.into_inner()))
+    }
 }
 
 /// A file of keys or ciphertexts in memory.
@@ -155,14 +179,23 @@ pub enum AnyKey<'py> {
 }
 
 impl AnyKey<'_> {
+    /// The parameters, and what the key says of itself.
+    pub fn set(&self) -> &Parameters {
+        match self {
+            Self::Public(key) => &key.set,
+            Self::Evaluation(keys) => &keys.set,
+            Self::Secret(key) => &key.set,
+        }
+    }
+
     /// What it is, the parameters and the key pair.
     fn identity(&self) -> (&'static str, ParamsId, KeyId) {
-        let (what, set, id) = match self {
-            Self::Public(key) => ("public key", &key.set, key.key.id()),
-            Self::Evaluation(keys) => ("set of evaluation keys", &keys.set, keys.keys.id()),
-            Self::Secret(key) => ("secret key", &key.set, key.decryptor.key_id()),
+        let (what, id) = match self {
+            Self::Public(key) => ("public key", key.key.id()),
+            Self::Evaluation(keys) => ("set of evaluation keys", keys.keys.id()),
+            Self::Secret(key) => ("secret key", key.decryptor.key_id()),
         };
-        (what, set.params.rlwe().id(), id)
+        (what, self.set().params.rlwe().id(), id)
     }
 }
 
@@ -181,6 +214,22 @@ pub fn check_pair(first: AnyKey<'_>, key: AnyKey<'_>) -> Result<()> {
     Ok(())
 }
 
+/// What keys are made for.
+#[derive(FromPyObject)]
+pub enum AnyPlan<'py> {
+    Arrays(PyRef<'py, Plan>),
+    Table(PyRef<'py, TablePlan>),
+}
+
+impl AnyPlan<'_> {
+    fn keys(&self) -> (Parameters, KeyRequest) {
+        match self {
+            Self::Arrays(plan) => (plan.set.clone(), plan.request.clone()),
+            Self::Table(plan) => (plan.set.clone(), plan.plan.required_keys().clone()),
+        }
+    }
+}
+
 /// Keys for a plan: public, for evaluation, secret.
 ///
 /// The evaluation keys are made as their file in memory, which is what pickle then sends.
@@ -188,11 +237,11 @@ pub fn check_pair(first: AnyKey<'_>, key: AnyKey<'_>) -> Result<()> {
 #[pyo3(signature = (plan, progress=None))]
 pub fn generate_keys(
     py: Python<'_>,
-    plan: &Plan,
+    plan: AnyPlan<'_>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> Result<(PublicKey, EvaluationKeys, SecretKey)> {
-    let set = plan.set.clone();
-    let (params, request) = (set.params.clone(), plan.request.clone());
+    let (set, needed) = plan.keys();
+    let (params, request) = (set.params.clone(), needed.clone());
     let (public, small, secret) = job::run(py, progress, move |progress| {
         progress.start("evaluation keys", request.count());
         // Their uniform halves are expanded when the file is read.
@@ -202,7 +251,7 @@ pub fn generate_keys(
         let keys = generator.evaluation_keys_with(&secret, &request, |made| progress.set(made))?;
         Ok((public, keys, Decryptor::new(&params, secret)?))
     })?;
-    let bytes = serial::evaluation_keys_bytes(&set.params, &plan.request, &set.label)?;
+    let bytes = serial::evaluation_keys_bytes(&set.params, &needed, &set.label)?;
     let bytes = fill_bytes(py, bytes, |mut out| {
         serial::write_evaluation_keys(&mut out, &set.params, &small, &set.label)
     })?;
@@ -452,30 +501,14 @@ impl EvaluationKeys {
 
     /// Maps a file, which has the digest and the bytes of the one that was pickled if one was.
     fn open_file(path: &Path, small: bool, pickled: Option<(&str, u64)>) -> Result<Self> {
-        let (file, bytes) = files::open(path, Access::Shared)?;
-        let path = &std::path::absolute(path)
-            .map_err(|error| sudare_cli::error::Error::io("find", path, error))?;
-        let changed = |problem| Err(Error::FileChanged { path: path.clone(), problem });
-        if let Some((_, needed)) = pickled
-            && needed != bytes
-        {
-            return changed(format!("it has {bytes} bytes instead of {needed}"));
-        }
-        let (again, _) = files::open(path, Access::Shared)?;
-        let digest = serial::digest(again.into_inner(), bytes).map_err(Error::at(Some(path)))?;
-        let digest = blake3::Hash::from(digest).to_string();
-        if pickled.is_some_and(|(needed, _)| needed != digest) {
-            return changed("its digest is another".into());
-        }
-        let fingerprint = Fingerprint { path: path.clone(), digest, bytes };
-        let file: &File = file.get_ref();
+        let (fingerprint, file) = Fingerprint::open(path, pickled)?;
         let read = || {
-            let reader = Reader::mapped(file)?.small_keys(small);
+            let reader = Reader::mapped(&file)?.small_keys(small);
             let set = read_set(&reader, Kind::EvaluationKeys)?;
             let keys = Arc::new(reader.evaluation_keys(&set.params)?);
             Ok((set, keys))
         };
-        let (set, keys) = read().map_err(Error::at(Some(path)))?;
+        let (set, keys) = read().map_err(Error::at(Some(&fingerprint.path)))?;
         Ok(Self { set, keys, source: Source::File(fingerprint) })
     }
 }

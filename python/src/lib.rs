@@ -7,6 +7,7 @@ mod job;
 mod keys;
 mod op;
 mod plan;
+mod table;
 mod trace;
 
 /// What Python sees as `sudare._native`.
@@ -19,6 +20,7 @@ mod _native {
         keys::{EvaluationKeys, PublicKey, SecretKey, check_pair, generate_keys},
         op::PyOp,
         plan::{Parameters, Plan},
+        table::{Decrypted, Table, TablePlan, TableResult},
         trace::Trace,
     };
     use pyo3::prelude::*;

@@ -64,7 +64,7 @@ pub struct Plan {
 
 /// What a plan says of itself, as a dictionary.
 #[derive(IntoPyObject)]
-struct Report {
+pub struct Report {
     params: String,
     params_id: String,
     log_n: u32,
@@ -83,19 +83,19 @@ struct Report {
 
 /// What a program takes, as a dictionary.
 #[derive(IntoPyObject)]
-struct ProgramReport {
-    depth: u32,
-    bootstraps: u64,
-    missing_keys: bool,
-    input_bytes: u64,
-    peak_memory_bytes: u64,
-    seconds: f64,
-    outputs: Vec<OutputReport>,
+pub struct ProgramReport {
+    pub(crate) depth: u32,
+    pub(crate) bootstraps: u64,
+    pub(crate) missing_keys: bool,
+    pub(crate) input_bytes: u64,
+    pub(crate) peak_memory_bytes: u64,
+    pub(crate) seconds: f64,
+    pub(crate) outputs: Vec<OutputReport>,
 }
 
 /// What a result of a program is like, as a dictionary.
 #[derive(IntoPyObject)]
-struct OutputReport {
+pub struct OutputReport {
     shape: Vec<usize>,
     level: u32,
     ciphertexts: usize,
@@ -156,27 +156,37 @@ impl Plan {
 
     /// Sizes and security.
     fn report(&self) -> Result<Report> {
-        let (params, request) = (&self.set.params, &self.request);
+        Report::new(&self.set, &self.request, self.program.as_ref().map(|p| self.program_report(p)))
+    }
+}
+
+impl Report {
+    /// Of parameters and the keys to make for a program.
+    pub(crate) fn new(
+        set: &Parameters,
+        request: &KeyRequest,
+        program: Option<ProgramReport>,
+    ) -> Result<Self> {
+        let params = &set.params;
         let rlwe = params.rlwe();
         let keys: Vec<PricedKey> =
             rlwe.priced_keys().into_iter().chain(request.priced_keys(rlwe)?).collect();
         let security_bits = keys.iter().map(|key| key.security_bits).fold(f64::INFINITY, f64::min);
-        Ok(Report {
-            params: self.set.label.name.clone(),
+        Ok(Self {
+            params: set.label.name.clone(),
             params_id: rlwe.id().to_string(),
             log_n: params.log_n(),
             slots: params.max_slots(),
-            levels: self.set.fresh_level().0,
+            levels: set.fresh_level().0,
             log2_scale: params.spec().log2_scale,
             log2_qp: keys.iter().map(|key| key.log2_q).fold(0.0, f64::max),
             security_bits,
-            bootstrap_levels: self.set.bootstrapping.as_ref().map(|way| way.plan.usable_levels()),
+            bootstrap_levels: set.bootstrapping.as_ref().map(|way| way.plan.usable_levels()),
             evaluation_keys: request.count(),
-            evaluation_key_bytes: serial::evaluation_keys_bytes(params, request, &self.set.label)?,
+            evaluation_key_bytes: serial::evaluation_keys_bytes(params, request, &set.label)?,
             evaluation_key_memory_bytes: request.bytes(rlwe)?,
-            ciphertext_bytes: 16
-                * (rlwe.limbs(self.set.fresh_level()).q() << params.log_n()) as u64,
-            program: self.program.as_ref().map(|program| self.program_report(program)),
+            ciphertext_bytes: 16 * (rlwe.limbs(set.fresh_level()).q() << params.log_n()) as u64,
+            program,
         })
     }
 }

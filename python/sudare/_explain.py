@@ -87,7 +87,7 @@ class Explanation:
     """What the program takes, if one was explained."""
 
     @classmethod
-    def of(cls, plan: _native.Plan) -> Explanation:
+    def of(cls, plan: _native.Plan | _native.TablePlan) -> Explanation:
         """What a plan says of itself."""
         report = plan.report()
         program: dict[str, Any] | None = report.pop("program")

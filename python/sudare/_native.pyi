@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, final
 
 __all__ = [
     "Array",
+    "Decrypted",
     "Engine",
     "EvaluationKeys",
     "Function",
@@ -14,7 +15,10 @@ __all__ = [
     "Parameters",
     "Plan",
     "PublicKey",
+    "Result",
     "SecretKey",
+    "Table",
+    "TablePlan",
     "Trace",
     "__version__",
     "check_pair",
@@ -36,7 +40,7 @@ def cpu_info() -> tuple[str, int]:
 
 def run_command(args: list[str]) -> int: ...
 def generate_keys(
-    plan: Plan, progress: _Progress = None
+    plan: Plan | TablePlan, progress: _Progress = None
 ) -> tuple[PublicKey, EvaluationKeys, SecretKey]: ...
 def check_pair(
     first: PublicKey | EvaluationKeys | SecretKey, key: PublicKey | EvaluationKeys | SecretKey
@@ -244,3 +248,176 @@ class SecretKey:
     @property
     def _parameters(self) -> Parameters: ...
     def __reduce_ex__(self, protocol: int, /) -> tuple[Any, ...]: ...  # type: ignore[override]
+
+@final
+class TablePlan:
+    @staticmethod
+    def statistics(
+        rows: int, features: int, *, insecure_log_n: int | None = None
+    ) -> TablePlan: ...
+    @staticmethod
+    def groups(
+        rows: int, features: int, groups: int, *, insecure_log_n: int | None = None
+    ) -> TablePlan: ...
+    @staticmethod
+    def histogram(
+        rows: int, features: int, bins: int, *, insecure_log_n: int | None = None
+    ) -> TablePlan: ...
+    @staticmethod
+    def train(
+        rows: int,
+        features: int,
+        *,
+        iterations: int = 5,
+        batch_size: int | None = None,
+        learning_rate: float = 10.0,
+        constant_rate: bool = False,
+        sigmoid_range: float | None = None,
+        sigmoid_degree: int = 3,
+        shared_bits: int | None = None,
+        insecure_log_n: int | None = None,
+    ) -> TablePlan: ...
+    @staticmethod
+    def of(key: PublicKey | EvaluationKeys | SecretKey) -> TablePlan: ...
+    @property
+    def parameters(self) -> Parameters: ...
+    @property
+    def job(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def features(self) -> int: ...
+    @property
+    def blocks(self) -> int: ...
+    def report(self) -> dict[str, Any]: ...
+    def encrypt(
+        self,
+        key: PublicKey,
+        columns: Sequence[str],
+        numbers: _Numbers,
+        *,
+        target: str | None = None,
+        labels: _Numbers | None = None,
+        by: str | None = None,
+        path: _Path | None = None,
+        overwrite: bool = False,
+        progress: _Progress = None,
+    ) -> Table: ...
+
+@final
+class Table:
+    """A table that is encrypted for one job, with the names and ranges of its columns.
+
+    Its bytes and its file are those of `sudare encrypt`. A table in a file stays there and is
+    pickled as the file's path, size and digest; one in memory is pickled as its bytes, which
+    protocol 5 sends without a copy.
+    """
+
+    @staticmethod
+    def open(path: _Path) -> Table:
+        """The table in the file at `path`, which stays there and must stay as it is."""
+
+    @staticmethod
+    def from_bytes(data: object) -> Table:
+        """The table that `to_bytes` gave."""
+
+    def to_bytes(self) -> bytes:
+        """The table as the bytes of its file."""
+
+    def save(self, path: _Path, *, overwrite: bool = False) -> None:
+        """Writes the table to a file."""
+
+    @property
+    def job(self) -> str:
+        """The job that it was encrypted for, as `sudare info` has it."""
+
+    @property
+    def kind(self) -> str:
+        """`train`, `stats`, `groups` or `histogram`."""
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+
+    @property
+    def features(self) -> int:
+        """Number of columns, without the target or the one that tells groups apart."""
+
+    @property
+    def blocks(self) -> int:
+        """Number of ciphertexts, without those of names and ranges of columns."""
+
+    @property
+    def key_id(self) -> str:
+        """The key pair, in hexadecimal."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its file."""
+
+    @property
+    def path(self) -> Path | None:
+        """The file that it is in, or `None` for a table in memory."""
+
+    def compute(self, keys: EvaluationKeys, progress: _Progress = None) -> Result:
+        """What the table was encrypted for, unless that is a training: for the server."""
+
+    @staticmethod
+    def _reopen(path: _Path, digest: str, bytes: int) -> Table: ...
+    def __reduce_ex__(self, protocol: int, /) -> tuple[Any, ...]: ...  # type: ignore[override]
+
+@final
+class Result:
+    """What was computed from an encrypted table, encrypted as well.
+
+    Its bytes and its file are those of `sudare stats` and `sudare train`.
+    """
+
+    @staticmethod
+    def open(path: _Path) -> Result:
+        """The result in the file at `path`."""
+
+    @staticmethod
+    def from_bytes(data: object) -> Result:
+        """The result that `to_bytes` gave."""
+
+    def to_bytes(self) -> bytes:
+        """The result as the bytes of its file."""
+
+    def save(self, path: _Path, *, overwrite: bool = False) -> None:
+        """Writes the result to a file."""
+
+    @property
+    def job(self) -> str:
+        """The job of the table, as `sudare info` has it."""
+
+    @property
+    def content(self) -> str:
+        """`model` or `statistics`."""
+
+    @property
+    def iterations(self) -> int:
+        """Iterations of a training."""
+
+    @property
+    def key_id(self) -> str:
+        """The key pair, in hexadecimal."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its file."""
+
+    def decrypt(self, key: SecretKey) -> Decrypted:
+        """The values, for the owner of the key alone."""
+
+    def __reduce_ex__(self, protocol: int, /) -> tuple[Any, ...]: ...  # type: ignore[override]
+
+@final
+class Decrypted:
+    def values(self) -> dict[str, Any]: ...
+    def weighted_mean(self, weights: int) -> list[float]: ...
+    def least_squares(self, target: int) -> dict[str, Any]: ...
+    def t_test(self, a: int, b: int) -> list[dict[str, float] | None]: ...
+    def quantiles(self, probabilities: Sequence[float]) -> list[list[float]]: ...

@@ -231,5 +231,113 @@ class DetachedError(Error, TypeError):
     """An array came without the context to compute in."""
 
 
+class UsageError(Error, ValueError):
+    """Arguments do not go together, or with a file."""
+
+
+class OtherJobError(Error, ValueError):
+    """Keys, plans, tables or results of different jobs meet."""
+
+
+class ParseError(Error, ValueError):
+    """A result is not one of this program."""
+
+
+class DamagedNoteError(Error, ValueError):
+    """What a table's owner needs to read a result is damaged."""
+
+
+class NoteTooLongError(Error, ValueError):
+    """Names of columns are too long."""
+
+
+class ParamsTooSmallError(Error, ValueError):
+    """Parameters have too few levels or too small a modulus for a job."""
+
+
+class UnnamedColumnError(Error, ValueError):
+    """A column has no name."""
+
+
+class DuplicateColumnError(Error, ValueError):
+    """Two columns have the same name."""
+
+
+class UnknownColumnError(Error, LookupError):
+    """There is no column of this name."""
+
+
+class MissingValueError(Error, ValueError):
+    """A cell of a table is empty."""
+
+
+class TargetNotBinaryError(Error, ValueError):
+    """A label is neither 0 nor 1."""
+
+
+class ConstantFeatureError(Error, ValueError):
+    """A feature has the same value in all rows of a training."""
+
+
+class ConstantTargetError(Error, ValueError):
+    """All rows of a training have the same label."""
+
+
+class TooManyIterationsError(Error, ValueError):
+    """A training has more iterations than there is room for."""
+
+
+class TooManyFeaturesError(Error, ValueError):
+    """A row of a training does not fit a ciphertext."""
+
+
+class PrecisionError(Error, ValueError):
+    """A result would have too large an error."""
+
+
+class WeightsTooLargeError(Error, ArithmeticError):
+    """Training leads to weights that there is no room for."""
+
+
+class DivergedError(Error, ArithmeticError):
+    """Training diverges."""
+
+
+class NotAsPlannedError(Error, ValueError):
+    """Something encrypted is not what was planned for."""
+
+
+class OutOfRangeError(Error, ValueError):
+    """A decrypted sum is beyond what it can reach."""
+
+
+class ColumnError(Error, IndexError):
+    """There is no such column."""
+
+
+class GroupError(Error, LookupError):
+    """There is no such group."""
+
+
+class QuantileError(Error, ValueError):
+    """A quantile of no part of the values is asked for."""
+
+
+class WeightsError(Error, ValueError):
+    """A column cannot be weights of means."""
+
+
+class SampleError(Error, ValueError):
+    """A sample cannot be tested."""
+
+
+class RegressionError(Error, ValueError):
+    """A linear model cannot be fitted."""
+
+
+class MissingDependencyError(Error, ImportError):
+    """A package that is not installed is needed."""
+
+
 class BugError(Error, RuntimeError):
     """Something that cannot happen did."""

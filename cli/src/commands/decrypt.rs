@@ -1,17 +1,17 @@
 use crate::{
     args::whole,
-    artefacts::{Content, Meta, Note, NoteScaling, Opened, Parts, Plan},
+    artefacts::{Content, Opened},
+    decryption::Decrypted,
     error::{Error, Result},
     files,
-    model::{Model, ModelKind, NamedGroups, NamedHistograms, NamedLeastSquares, NamedStatistics},
+    model::{Model, NamedGroups, NamedHistograms, NamedLeastSquares, NamedStatistics},
     output::{self, Output},
 };
 use serde::Serialize;
 use std::path::PathBuf;
-use sudare::ckks::{Decryptor, Encoder, Params, serial::Kind};
+use sudare::ckks::{Decryptor, serial::Kind};
 use sudare_apps::{
     logreg::{TrainPlan, TrainSpec},
-    note,
     stats::{GroupStatistics, Histogram, Statistics, TTest},
 };
 
@@ -79,6 +79,29 @@ impl Finish {
             }
             None => Ok(()),
         }
+    }
+
+    fn apply(&self, decrypted: Decrypted) -> Result<Values> {
+        Ok(match decrypted {
+            Decrypted::Model { mut model, plan } => {
+                let all = ["--weights", "--regress", "--t-test", "--quantiles"];
+                self.expect_none("a model", &all)?;
+                if let Some(bits) = self.share {
+                    model.weights = share(&plan, &model.weights, bits)?;
+                    model.history = None;
+                }
+                Values::Model(model)
+            }
+            Decrypted::Statistics { columns, statistics } => {
+                Values::Statistics(Box::new(self.statistics(columns, statistics)?))
+            }
+            Decrypted::Groups { key, labels, columns, statistics } => {
+                Values::Groups(self.groups(columns, (key, labels), statistics)?)
+            }
+            Decrypted::Histograms { rows, columns, histograms } => {
+                Values::Histograms(self.histograms(columns, rows, histograms)?)
+            }
+        })
     }
 
     /// The two names of `--t-test`.
@@ -195,13 +218,12 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         files::check_free(path, args.force)?;
     }
     let input = Opened::open(&args.input, Kind::Ciphertexts)?;
-    let (content, meta) = input.meta(&[Content::Model, Content::Statistics])?;
+    let content = input.meta(&[Content::Model, Content::Statistics])?.0;
     let secret = Opened::open(&args.secret, Kind::SecretKey)?;
-    input.expect_same_key(&secret)?;
+    input.expect_key(secret.info().params_id, secret.info().key_id)?;
     let params = secret.params()?;
-    let parts = input.ciphertexts(&params, meta.note)?;
     let decryptor = Decryptor::new(&params, secret.secret_key(&params)?)?;
-    let values = decrypt(&params, &decryptor, &meta, &parts, args)?;
+    let values = args.finish.apply(Decrypted::read(input, &params, &decryptor)?)?;
     let content = content.name();
     match &args.output {
         None => output.write(&Shown { content, values }, |shown| text(&shown.values)),
@@ -215,93 +237,6 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
                 format!("{}: {}, {size}\n", written.path.display(), written.content)
             })
         }
-    }
-}
-
-/// The values in `parts`, the content of the input.
-fn decrypt(
-    params: &Params,
-    decryptor: &Decryptor,
-    meta: &Meta,
-    parts: &Parts,
-    args: &Args,
-) -> Result<Values> {
-    let malformed = |problem: &str| Error::Parse {
-        path: args.input.clone(),
-        what: "result",
-        problem: format!("{problem}; compute it again from an undamaged encrypted table"),
-    };
-    let bytes = note::decrypt(decryptor, params, &parts.note)?;
-    let note: Note =
-        serde_json::from_slice(&bytes).map_err(|_| malformed("its note is not of this program"))?;
-    let encoder = Encoder::new(params);
-    let slots = parts
-        .content
-        .iter()
-        .map(|item| encoder.decode_real(&decryptor.decrypt(item)?))
-        .collect::<sudare::Result<Vec<_>>>()?;
-    let check_columns = |features: usize| match note.columns.len() == features {
-        true => Ok(()),
-        false => Err(malformed("its note is of another table")),
-    };
-    match (meta.job.plan(params)?, note.scaling) {
-        (Plan::Train(plan), NoteScaling::Train { target, divisors }) => {
-            let all = ["--weights", "--regress", "--t-test", "--quantiles"];
-            args.finish.expect_none("a model", &all)?;
-            let Some((slots, earlier)) = slots.split_first() else {
-                return Err(malformed("a model is one ciphertext at least"));
-            };
-            let (mut weights, features) = (plan.decode(slots), plan.job().features);
-            if weights.len() != features + 1 {
-                return Err(malformed("its ciphertext has fewer slots than a model"));
-            }
-            if note.columns.len() != features || divisors.features() != features {
-                return Err(malformed("its note is of another table"));
-            }
-            let mut history = (!earlier.is_empty()).then(|| plan.history(earlier));
-            let whole = |history: &Vec<Vec<f64>>| {
-                history.len() == meta.iterations as usize
-                    && history.iter().all(|earlier| earlier.len() == weights.len())
-            };
-            if !history.as_ref().is_none_or(whole) {
-                return Err(malformed("its history is of other iterations"));
-            }
-            if let Some(bits) = args.finish.share {
-                weights = share(&plan, &weights, bits)?;
-                history = None;
-            }
-            Ok(Values::Model(Model {
-                kind: ModelKind::LogisticRegression,
-                weights,
-                columns: note.columns,
-                target,
-                divisors,
-                iterations: meta.iterations,
-                rows: plan.job().rows,
-                training: Some(plan.job().spec),
-                history,
-            }))
-        }
-        (Plan::Stats(plan), NoteScaling::Stats(scaling)) => {
-            check_columns(plan.job().features)?;
-            let statistics = plan.decode(&slots, &scaling)?;
-            let named = args.finish.statistics(note.columns, statistics)?;
-            Ok(Values::Statistics(Box::new(named)))
-        }
-        (Plan::Groups(plan), NoteScaling::Groups { scaling, key, labels }) => {
-            check_columns(plan.job().features)?;
-            if labels.len() != plan.job().groups {
-                return Err(malformed("its note is of another table"));
-            }
-            let statistics = plan.decode(&slots, &scaling)?;
-            Ok(Values::Groups(args.finish.groups(note.columns, (key, labels), statistics)?))
-        }
-        (Plan::Histogram(plan), NoteScaling::Stats(scaling)) => {
-            check_columns(plan.job().features)?;
-            let (rows, histograms) = (plan.job().rows, plan.decode(&slots, &scaling)?);
-            Ok(Values::Histograms(args.finish.histograms(note.columns, rows, histograms)?))
-        }
-        _ => Err(malformed("its note is of another computation")),
     }
 }
 

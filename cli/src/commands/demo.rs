@@ -1,6 +1,7 @@
-use super::{encrypt::shuffle, keygen::Training};
+use super::keygen::Training;
 use crate::{
     artefacts::{Content, Meta, Plan, Purpose},
+    encryption::shuffle,
     error::{Error, Result},
     files, machine,
     output::{self, Output, say},

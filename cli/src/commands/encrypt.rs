@@ -1,5 +1,6 @@
 use crate::{
-    artefacts::{self, Content, Job, Meta, Note, NoteScaling, Opened, Plan},
+    artefacts::{Content, Job, Opened},
+    encryption::{Encryption, KeyColumn, Written},
     error::{Error, Result},
     files::{self, Access, NewFile},
     output::{self, Output, say},
@@ -7,16 +8,8 @@ use crate::{
 };
 use serde::Serialize;
 use std::{path::PathBuf, sync::Arc, time::Instant};
-use sudare::ckks::{
-    Ciphertext, Encryptor,
-    serial::{Kind, Shape},
-};
-use sudare_apps::{
-    note,
-    stats::{ColumnScaling, Grouping},
-    table::{Scaling, Table},
-};
-use sudare_arith::prng::Seed;
+use sudare::ckks::serial::Kind;
+use sudare_apps::table::Table;
 
 /// Encrypt a table under a public key
 ///
@@ -62,65 +55,26 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     files::check_free(&args.output, args.force)?;
     let key = Opened::open(&args.public, Kind::PublicKey)?;
     let (_, meta) = key.meta(&[Content::Keys])?;
-    let (mut table, groups_by) = read_table(args, &meta.job)?;
+    let (table, groups_by) = read_table(args, &meta.job)?;
     let params = key.params()?;
     let bits = params.rlwe().security_bits();
     if params.spec().insecure {
         say(format_args!("warning: this key has {bits:.1} bits of security only"));
     }
     let name = key.info().label.name.clone();
-    let plan = meta.job.plan(&params)?;
-    shuffle(&plan, &mut table)?;
-    let public = key.public_key(&params)?;
-    let key_id = public.id();
-    let encryptor = Encryptor::new(&params, Arc::new(public))?;
-    let file = NewFile::create(&args.output, Access::Shared, args.force)?;
-    let scaling = scaling(&plan, &table, groups_by.as_ref())?;
-    let note = Note { columns: table.columns().to_vec(), scaling };
-    let note = serde_json::to_vec(&note).map_err(|error| Error::Bug(error.to_string()))?;
-    let note = note::encrypt(&encryptor, &params, &note)?;
-    let label =
-        Meta { note: note.len() as u32, ..Meta::of(meta.job) }.label(&name, Content::Table)?;
-
-    let progress = Progress::new("Encrypting", plan.ciphertexts());
+    let public = Arc::new(key.public_key(&params)?);
+    let encryption = Encryption::new(meta.job, &params, &name, public)?;
+    let mut file = NewFile::create(&args.output, Access::Shared, args.force)?;
+    let (rows, features) = (table.rows(), table.features());
+    let progress = Progress::new("Encrypting", encryption.plan().ciphertexts());
     let done = |done| progress.set(done);
-    let (mut shapes, items): (Vec<Shape>, Items<'_>) = match &plan {
-        Plan::Train(plan) => {
-            let mut items = plan.encryptions(&encryptor, &table)?;
-            let first = items.next().transpose()?;
-            // All have the same.
-            let shapes = vec![first.as_ref().map(Shape::of); plan.ciphertexts()];
-            let items = first.map(Ok).into_iter().chain(items).enumerate().map(|(i, item)| {
-                progress.set(i + 1);
-                Ok(item?)
-            });
-            (shapes.into_iter().flatten().collect(), Box::new(items))
-        }
-        Plan::Stats(plan) => {
-            of_all(plan.encrypt(&encryptor, &table, &ColumnScaling::of(&table), done)?)
-        }
-        Plan::Histogram(plan) => {
-            of_all(plan.encrypt(&encryptor, &table, &ColumnScaling::of(&table), done)?)
-        }
-        Plan::Groups(plan) => {
-            let Key { grouping, .. } = groups_by.as_ref().ok_or_else(Key::missing)?;
-            let scaling = ColumnScaling::of(&table);
-            of_all(plan.encrypt(&encryptor, &table, &scaling, grouping, done)?)
-        }
-    };
-    shapes.extend(note.iter().map(Shape::of));
-    let ciphertexts = shapes.len();
-    let items = items.chain(note.into_iter().map(Ok));
-    let bytes = artefacts::stream_ciphertexts(file, &params, key_id, shapes, items, &label)?;
+    let written = encryption.write(&mut file, &args.output, table, groups_by.as_ref(), done)?;
+    file.finish()?;
     drop(progress);
-    let report = Report {
-        rows: table.rows(),
-        features: table.features(),
-        ciphertexts,
-        bytes,
-        seconds: start.elapsed().as_secs_f64(),
-        path: args.output.clone(),
-    };
+    let Written { ciphertexts, bytes } = written;
+    let seconds = start.elapsed().as_secs_f64();
+    let path = args.output.clone();
+    let report = Report { rows, features, ciphertexts, bytes, seconds, path };
     output.write(&report, |report| {
         format!(
             "{}: {} rows and {} features in {} ciphertexts, {}, {:.1} s\n",
@@ -134,28 +88,8 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     })
 }
 
-/// Ciphertexts as they are made.
-type Items<'a> = Box<dyn Iterator<Item = Result<Ciphertext>> + 'a>;
-
-/// Those that there are already, with their shapes.
-fn of_all<'a>(items: Vec<Ciphertext>) -> (Vec<Shape>, Items<'a>) {
-    (items.iter().map(Shape::of).collect(), Box::new(items.into_iter().map(Ok)))
-}
-
-/// A column by whose values rows are grouped.
-struct Key {
-    name: String,
-    grouping: Grouping,
-}
-
-impl Key {
-    fn missing() -> Error {
-        Error::Bug("groups without a key column".into())
-    }
-}
-
 /// The table and its key column, if the job can be done with it.
-fn read_table(args: &Args, job: &Job) -> Result<(Table, Option<Key>)> {
+fn read_table(args: &Args, job: &Job) -> Result<(Table, Option<KeyColumn>)> {
     let (rows, features) = job.shape()?;
     if matches!(job, Job::Train(_)) && args.target.is_none() {
         return Err(Error::Usage(
@@ -178,7 +112,7 @@ fn read_table(args: &Args, job: &Job) -> Result<(Table, Option<Key>)> {
     if let Some(name) = &args.by {
         let (rest, values) = table.without(name).map_err(Error::in_table(&args.data))?;
         table = rest;
-        key = Some(Key { name: name.clone(), grouping: Grouping::of(&values) });
+        key = Some(KeyColumn::new(name, &values));
     }
     let found = (table.rows(), table.features());
     let groups = key.as_ref().map(|key| key.grouping.labels().len());
@@ -214,31 +148,4 @@ fn read_table(args: &Args, job: &Job) -> Result<(Table, Option<Key>)> {
         table.check_for_training().map_err(Error::in_table(&args.data))?;
     }
     Ok((table, key))
-}
-
-/// Brings the rows of a table into an order that nobody knows, if they are trained on in batches,
-/// whose order is public.
-pub fn shuffle(plan: &Plan, table: &mut Table) -> Result<()> {
-    if let Plan::Train(plan) = plan
-        && plan.batches().count() > 1
-    {
-        table.shuffle(&Seed::random().map_err(sudare::Error::from)?);
-    }
-    Ok(())
-}
-
-/// What the owner needs to read a result.
-fn scaling(plan: &Plan, table: &Table, key: Option<&Key>) -> Result<NoteScaling> {
-    Ok(match plan {
-        Plan::Train(_) => {
-            let target = table.target().unwrap_or_default().to_owned();
-            NoteScaling::Train { target, divisors: Scaling::max_abs(table) }
-        }
-        Plan::Stats(_) | Plan::Histogram(_) => NoteScaling::Stats(ColumnScaling::of(table)),
-        Plan::Groups(_) => {
-            let Key { name, grouping } = key.ok_or_else(Key::missing)?;
-            let (scaling, labels) = (ColumnScaling::of(table), grouping.labels().to_vec());
-            NoteScaling::Groups { scaling, key: name.clone(), labels }
-        }
-    })
 }

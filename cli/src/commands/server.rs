@@ -1,12 +1,13 @@
-//! What the commands of the server share: it holds evaluation keys and ciphertexts.
+//! What the commands of the server share: the files that they read and write.
 
 use crate::{
-    artefacts::{self, Content, Meta, Opened, Plan, Stored},
-    error::{Error, Result},
+    artefacts::{Content, Opened},
+    error::Result,
     files::{self, Access, NewFile},
+    server::Session,
 };
 use std::{io::Read, path::PathBuf, sync::Arc};
-use sudare::ckks::{Ciphertext, Evaluator, Params, serial::Kind};
+use sudare::ckks::serial::Kind;
 
 /// Files that a computation reads and writes.
 #[derive(Debug, clap::Args)]
@@ -32,85 +33,24 @@ pub struct Files {
     pub force: bool,
 }
 
-/// A server ready to compute.
-pub struct Session {
-    pub params: Params,
-    pub plan: Plan,
-    pub evaluator: Evaluator,
-    pub meta: Meta,
-    pub table: Stored,
-    /// Name of the parameters.
-    name: String,
-}
-
-impl Session {
+impl Files {
     /// Reads keys and table, which must belong together, and begins the file of the result, so
     /// that no work is done that cannot be written.
-    pub fn open(files: &Files) -> Result<(Self, NewFile)> {
-        files::check_free(&files.output, files.force)?;
-        if files.map_keys {
-            Self::with(files, Opened::mapped(&files.evaluation_key)?)
+    pub fn open(&self) -> Result<(Session, NewFile)> {
+        files::check_free(&self.output, self.force)?;
+        if self.map_keys {
+            self.with(Opened::mapped(&self.evaluation_key)?)
         } else {
-            Self::with(files, Opened::open(&files.evaluation_key, Kind::EvaluationKeys)?)
+            self.with(Opened::open(&self.evaluation_key, Kind::EvaluationKeys)?)
         }
     }
 
-    fn with<R: Read>(files: &Files, keys: Opened<R>) -> Result<(Self, NewFile)> {
-        let (_, made_for) = keys.meta(&[Content::Keys])?;
-        let table = Opened::open(&files.input, Kind::Ciphertexts)?;
-        let (_, meta) = table.meta(&[Content::Table])?;
-        table.expect_same_key(&keys)?;
-        if made_for.job != meta.job {
-            return Err(Error::Usage(format!(
-                "{} was encrypted for {}, the keys of {} are for {}: use files of one job",
-                files.input.display(),
-                meta.job,
-                files.evaluation_key.display(),
-                made_for.job
-            )));
-        }
-        let name = keys.info().label.name.clone();
-        let params = keys.params()?;
-        let plan = meta.job.plan(&params)?;
-        let output = NewFile::create(&files.output, Access::Shared, files.force)?;
-        let table = table.into_stored(&params, meta.note)?;
-        let (found, needed) = (table.count(), plan.ciphertexts());
-        if found != needed {
-            let problem = format!("it has {found} ciphertexts of a table, its job has {needed}");
-            let source = sudare::Error::Malformed { what: "file", problem };
-            return Err(Error::in_file(&files.input)(source));
-        }
-        let keys = keys.evaluation_keys(&params, files.small_keys)?;
-        let evaluator = Evaluator::new(&params, Arc::new(keys))?;
-        Ok((Self { params, plan, evaluator, meta, table, name }, output))
-    }
-
-    /// What a model after so many iterations says of itself.
-    pub fn meta_after(&self, iterations: u32) -> Meta {
-        Meta { iterations, ..self.meta.clone() }
-    }
-
-    /// Writes a result with the note of the table; returns its bytes.
-    pub fn write_result(
-        &self,
-        file: NewFile,
-        mut result: Vec<Ciphertext>,
-        meta: &Meta,
-        content: Content,
-    ) -> Result<u64> {
-        result.extend(self.table.note.iter().cloned());
-        self.write(file, &result, meta, content)
-    }
-
-    /// Writes ciphertexts as they are; returns the bytes.
-    pub fn write(
-        &self,
-        file: NewFile,
-        items: &[Ciphertext],
-        meta: &Meta,
-        content: Content,
-    ) -> Result<u64> {
-        let label = meta.label(&self.name, content)?;
-        artefacts::write_ciphertexts(file, &self.params, items, &label)
+    fn with<R: Read>(&self, keys: Opened<R>) -> Result<(Session, NewFile)> {
+        keys.meta(&[Content::Keys])?;
+        let table = Opened::open(&self.input, Kind::Ciphertexts)?;
+        let output = NewFile::create(&self.output, Access::Shared, self.force)?;
+        let (params, key, label) = (keys.params()?, keys.info().key_id, keys.info().label.clone());
+        let read = || Ok(Arc::new(keys.evaluation_keys(&params, self.small_keys)?));
+        Ok((Session::new(table, &params, &label, key, read)?, output))
     }
 }

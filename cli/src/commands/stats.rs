@@ -1,7 +1,7 @@
 use super::server;
 use crate::{
-    artefacts::{Content, Meta, Plan},
-    error::{Error, Result},
+    artefacts::{Content, Meta},
+    error::Result,
     machine,
     output::{self, Output},
     progress::Progress,
@@ -35,30 +35,12 @@ struct Report {
 }
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
-    let (server, file) = server::Session::open(&args.files)?;
+    let (server, file) = args.files.open()?;
     let job = server.meta.job;
     let start = Instant::now();
-    let (evaluator, table) = (&server.evaluator, server.table.read(0..server.table.count())?);
-    let computing = |outputs| Progress::new("Computing", outputs);
-    let results = match &server.plan {
-        Plan::Stats(plan) => {
-            let progress = computing(plan.outputs());
-            plan.run(evaluator, &table, |done| progress.set(done))?
-        }
-        Plan::Groups(plan) => {
-            let progress = computing(plan.outputs());
-            plan.run(evaluator, &table, |done| progress.set(done))?
-        }
-        Plan::Histogram(plan) => {
-            let progress = computing(plan.outputs());
-            plan.run(evaluator, &table, |done| progress.set(done))?
-        }
-        Plan::Train(_) => {
-            return Err(Error::Usage(format!(
-                "{} was encrypted for {job}: use `sudare train`, or make keys with --for stats:…",
-                args.files.input.display()
-            )));
-        }
+    let results = {
+        let progress = Progress::new("Computing", server.plan.outputs());
+        server.statistics(|done| progress.set(done))?
     };
     let seconds = start.elapsed().as_secs_f64();
     let meta = Meta { note: server.meta.note, ..Meta::of(job) };

@@ -60,7 +60,7 @@ struct Report {
 }
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
-    let (server, file) = server::Session::open(&args.files)?;
+    let (server, file) = args.files.open()?;
     let Plan::Train(plan) = &server.plan else {
         return Err(Error::Usage(format!(
             "{} was encrypted for {}: use `sudare stats`, or make keys with --for train:…",

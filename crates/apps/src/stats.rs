@@ -16,6 +16,7 @@
 //! [`TTest`] compares two [`Sample`]s, which are columns, or a column in two groups.
 
 mod columns;
+mod cost;
 mod groups;
 mod histogram;
 mod inference;
@@ -25,6 +26,7 @@ mod slots;
 mod summary;
 
 pub use columns::StatsPlan;
+pub use cost::Cost;
 pub use groups::{GroupJob, GroupPlan, GroupStatistics, Grouping};
 pub use histogram::{Histogram, HistogramJob, HistogramPlan};
 pub use inference::{Sample, TTest};

@@ -595,7 +595,8 @@ impl ScorePlan {
         expect("weights of the model", weights.len(), self.layout.entries)?;
         let sizes = weights.iter().map(|w| w.abs());
         // Also what is not a number.
-        if let Some(found) = sizes.clone().find(|&size| size.is_nan() || size > self.largest_weight) {
+        if let Some(found) = sizes.clone().find(|&size| size.is_nan() || size > self.largest_weight)
+        {
             return Err(Error::WeightTooLarge { found, most: self.largest_weight });
         }
         if let Some(sigmoid) = &self.sigmoid {

@@ -10,7 +10,7 @@ use sudare::{
 use sudare_arith::par;
 
 use super::{
-    ColumnScaling, Job, ROOM_BITS, Result, Statistics, StatsError,
+    ColumnScaling, Cost, Job, ROOM_BITS, Result, Statistics, StatsError,
     packing::{
         self, Packing, check_shape, check_shared_bits, encrypt, keys_and_error, product,
         smallest_params, total,
@@ -202,6 +202,15 @@ impl StatsPlan {
     #[must_use]
     pub fn outputs(&self) -> usize {
         self.tasks.iter().map(Task::outputs).sum()
+    }
+
+    /// What the server does, before any key exists.
+    ///
+    /// # Errors
+    /// [`StatsError::Engine`] if it cannot be simulated.
+    pub fn cost(&self) -> Result<Cost> {
+        let inputs = [(self.ciphertexts(), self.level(), self.scale())];
+        Cost::of(&self.params, &self.request, inputs, |e, table| self.run(e, table, |_| {}))
     }
 
     /// The table scaled and encrypted. `progress` learns the number of ciphertexts

@@ -11,7 +11,7 @@ use sudare::{
 use sudare_arith::par;
 
 use super::{
-    ColumnScaling, Job, ROOM_BITS, Result, Sample, StatsError,
+    ColumnScaling, Cost, Job, ROOM_BITS, Result, Sample, StatsError,
     columns::LOG2_SCALE,
     packing::{
         self, Packing, check_count, check_shape, check_shared_bits, keys_and_error, product,
@@ -219,6 +219,20 @@ impl GroupPlan {
     #[must_use]
     pub fn outputs(&self) -> usize {
         self.job.groups * (1 + 2 * self.packing.groups())
+    }
+
+    /// What the server does, before any key exists.
+    ///
+    /// # Errors
+    /// [`StatsError::Engine`] if it cannot be simulated.
+    pub fn cost(&self) -> Result<Cost> {
+        let values = self.packing.ciphertexts();
+        let inputs = [
+            (values, self.level_of_values()),
+            (self.ciphertexts() - values, self.level_of_groups()),
+        ];
+        let inputs = inputs.map(|(count, level)| (count, level, self.params.scale_at(level)));
+        Cost::of(&self.params, &self.request, inputs, |e, table| self.run(e, table, |_| {}))
     }
 
     fn level_of_values(&self) -> Level {

@@ -12,7 +12,7 @@ use sudare::{
 use sudare_arith::par;
 
 use super::{
-    ColumnScaling, Job, ROOM_BITS, Result, StatsError,
+    ColumnScaling, Cost, Job, ROOM_BITS, Result, StatsError,
     packing::{
         self, Packing, check_count, check_shape, check_shared_bits, keys_and_error,
         smallest_params, total,
@@ -197,6 +197,15 @@ impl HistogramPlan {
     #[must_use]
     pub fn outputs(&self) -> usize {
         self.packing.groups() * (self.job.bins - 1)
+    }
+
+    /// What the server does, before any key exists.
+    ///
+    /// # Errors
+    /// [`StatsError::Engine`] if it cannot be simulated.
+    pub fn cost(&self) -> Result<Cost> {
+        let inputs = [(self.ciphertexts(), self.level(), self.scale())];
+        Cost::of(&self.params, &self.request, inputs, |e, table| self.run(e, table, |_| {}))
     }
 
     /// The table scaled to `[-1/2, 1/2]` and encrypted, so that differences from edges

@@ -1,0 +1,188 @@
+//! What the owner of a table does first: encrypting it for the job that the keys were made for.
+
+use crate::{
+    artefacts::{Content, Job, Meta, Note, NoteScaling, Plan},
+    error::{Error, Result},
+};
+use std::{io::Write, path::Path, sync::Arc};
+use sudare::{
+    ckks::{
+        Ciphertext, Encryptor, Params,
+        serial::{CiphertextWriter, Shape},
+    },
+    rlwe::{KeyId, PublicKey},
+};
+use sudare_apps::{
+    note,
+    stats::{ColumnScaling, Grouping},
+    table::{Scaling, Table},
+};
+use sudare_arith::prng::Seed;
+
+/// A column by whose values rows are grouped.
+pub struct KeyColumn {
+    /// Its name.
+    pub name: String,
+    /// Its values.
+    pub grouping: Grouping,
+}
+
+impl KeyColumn {
+    /// A column with these values, one per row.
+    #[must_use]
+    pub fn new(name: &str, values: &[f64]) -> Self {
+        Self { name: name.into(), grouping: Grouping::of(values) }
+    }
+}
+
+/// Encrypts tables for one job.
+pub struct Encryption {
+    job: Job,
+    plan: Plan,
+    params: Params,
+    /// Name of the parameters.
+    name: String,
+    encryptor: Encryptor,
+    key: KeyId,
+}
+
+/// What was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// Ciphertexts, those of the note included.
+    pub ciphertexts: usize,
+    /// Bytes of the file.
+    pub bytes: u64,
+}
+
+impl Encryption {
+    /// For `job`, under a key and parameters of this name.
+    ///
+    /// # Errors
+    /// Those of the job's plan; [`Error::Library`] for a key of other parameters.
+    pub fn new(job: Job, params: &Params, name: &str, key: Arc<PublicKey>) -> Result<Self> {
+        let (plan, id) = (job.plan(params)?, key.id());
+        let encryptor = Encryptor::new(params, key)?;
+        Ok(Self { job, plan, params: params.clone(), name: name.into(), encryptor, key: id })
+    }
+
+    /// The job as it is planned.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Encrypts a table, with the key column that groups need, and writes its file, which messages
+    /// call `path`. Rows are shuffled if they are trained on in batches. `progress` learns the
+    /// number of ciphertexts of the table that are made after each, from any thread.
+    ///
+    /// # Errors
+    /// [`Error::Table`], [`Error::Stats`] and [`Error::Apps`] if the table is not the one that was
+    /// planned for; [`Error::File`].
+    pub fn write(
+        &self,
+        out: &mut (impl Write + ?Sized),
+        path: &Path,
+        mut table: Table,
+        key: Option<&KeyColumn>,
+        progress: impl Fn(usize) + Send + Sync,
+    ) -> Result<Written> {
+        shuffle(&self.plan, &mut table)?;
+        let scaling = scaling(&self.plan, &table, key)?;
+        let note = Note { columns: table.columns().to_vec(), scaling };
+        let note = serde_json::to_vec(&note).map_err(|error| Error::Bug(error.to_string()))?;
+        let note = note::encrypt(&self.encryptor, &self.params, &note)?;
+        let meta = Meta { note: note.len() as u32, ..Meta::of(self.job) };
+        let label = meta.label(&self.name, Content::Table)?;
+
+        let (mut shapes, items) = self.items(&table, key, progress)?;
+        drop(table);
+        shapes.extend(note.iter().map(Shape::of));
+        let ciphertexts = shapes.len();
+        let in_file = Error::in_file(path);
+        let mut file =
+            CiphertextWriter::new(out, &self.params, self.key, shapes, &label).map_err(&in_file)?;
+        for item in items.chain(note.into_iter().map(Ok)) {
+            file.write(&item?).map_err(&in_file)?;
+        }
+        let bytes = file.finish().map_err(&in_file)?;
+        Ok(Written { ciphertexts, bytes })
+    }
+
+    /// The ciphertexts of a table as they are made, and their shapes.
+    fn items<'a>(
+        &'a self,
+        table: &Table,
+        key: Option<&KeyColumn>,
+        progress: impl Fn(usize) + Send + Sync + 'a,
+    ) -> Result<(Vec<Shape>, Items<'a>)> {
+        let encryptor = &self.encryptor;
+        Ok(match &self.plan {
+            Plan::Train(plan) => {
+                let mut items = plan.encryptions(encryptor, table)?;
+                let first = items.next().transpose()?;
+                // All have the same.
+                let shapes = vec![first.as_ref().map(Shape::of); plan.ciphertexts()];
+                let items = first.map(Ok).into_iter().chain(items).enumerate();
+                let items = items.map(move |(i, item)| {
+                    progress(i + 1);
+                    Ok(item?)
+                });
+                (shapes.into_iter().flatten().collect(), Box::new(items))
+            }
+            Plan::Stats(plan) => {
+                of_all(plan.encrypt(encryptor, table, &ColumnScaling::of(table), progress)?)
+            }
+            Plan::Histogram(plan) => {
+                of_all(plan.encrypt(encryptor, table, &ColumnScaling::of(table), progress)?)
+            }
+            Plan::Groups(plan) => {
+                let KeyColumn { grouping, .. } = key.ok_or_else(missing)?;
+                let scaling = ColumnScaling::of(table);
+                of_all(plan.encrypt(encryptor, table, &scaling, grouping, progress)?)
+            }
+        })
+    }
+}
+
+/// Ciphertexts as they are made.
+type Items<'a> = Box<dyn Iterator<Item = Result<Ciphertext>> + 'a>;
+
+/// Those that there are already, with their shapes.
+fn of_all<'a>(items: Vec<Ciphertext>) -> (Vec<Shape>, Items<'a>) {
+    (items.iter().map(Shape::of).collect(), Box::new(items.into_iter().map(Ok)))
+}
+
+/// Brings the rows of a table into an order that nobody knows, if they are trained on in batches,
+/// whose order is public.
+///
+/// # Errors
+/// [`Error::Library`] if the machine has no randomness to give.
+pub fn shuffle(plan: &Plan, table: &mut Table) -> Result<()> {
+    if let Plan::Train(plan) = plan
+        && plan.batches().count() > 1
+    {
+        table.shuffle(&Seed::random().map_err(sudare::Error::from)?);
+    }
+    Ok(())
+}
+
+/// What the owner needs to read a result.
+fn scaling(plan: &Plan, table: &Table, key: Option<&KeyColumn>) -> Result<NoteScaling> {
+    Ok(match plan {
+        Plan::Train(_) => {
+            let target = table.target().unwrap_or_default().to_owned();
+            NoteScaling::Train { target, divisors: Scaling::max_abs(table) }
+        }
+        Plan::Stats(_) | Plan::Histogram(_) => NoteScaling::Stats(ColumnScaling::of(table)),
+        Plan::Groups(_) => {
+            let KeyColumn { name, grouping } = key.ok_or_else(missing)?;
+            let (scaling, labels) = (ColumnScaling::of(table), grouping.labels().to_vec());
+            NoteScaling::Groups { scaling, key: name.clone(), labels }
+        }
+    })
+}
+
+fn missing() -> Error {
+    Error::Bug("groups without a key column".into())
+}

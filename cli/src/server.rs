@@ -1,0 +1,154 @@
+//! What a server does: it holds evaluation keys and an encrypted table.
+
+use crate::{
+    artefacts::{Content, Meta, Opened, Plan, Stored},
+    error::{Error, Result},
+    files::NewFile,
+};
+use std::{
+    fs::File,
+    io::{BufReader, Read, Seek, Write},
+    path::Path,
+    sync::Arc,
+};
+use sudare::{
+    ckks::{
+        Ciphertext, Evaluator, Params,
+        serial::{self, Label},
+    },
+    rlwe::{EvaluationKeys, KeyId},
+};
+
+/// A server ready to compute with a table in a file.
+pub struct Session<R = BufReader<File>> {
+    /// Those of keys and table.
+    pub params: Params,
+    /// What to do with the table.
+    pub plan: Plan,
+    /// Has the keys.
+    pub evaluator: Evaluator,
+    /// What the table says of itself.
+    pub meta: Meta,
+    /// The table.
+    pub table: Stored<R>,
+    /// Name of the parameters.
+    name: String,
+}
+
+impl<R: Read + Seek> Session<R> {
+    /// With a table and keys, given by their parameters, label and key pair, that must belong to
+    /// it; `read` brings the keys themselves, after that is known.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for what is no table, or keys for another job; [`Error::File`] for a table
+    /// of another key, or a damaged one; what `read` refuses.
+    pub fn new(
+        table: Opened<R>,
+        params: &Params,
+        label: &Label,
+        key: KeyId,
+        read: impl FnOnce() -> Result<Arc<EvaluationKeys>>,
+    ) -> Result<Self> {
+        let (_, meta) = table.meta(&[Content::Table])?;
+        table.expect_key(params.rlwe().id(), key)?;
+        let made_for = Meta::read(label).map(|(_, meta)| meta.job);
+        if made_for != Some(meta.job) {
+            return Err(Error::Usage(format!(
+                "{} was encrypted for {}, the keys are for {}: use files of one job",
+                table.path().display(),
+                meta.job,
+                made_for.map_or("programs on arrays".into(), |job| job.to_string())
+            )));
+        }
+        let plan = meta.job.plan(params)?;
+        let path = table.path().to_owned();
+        let table = table.into_stored(params, meta.note)?;
+        let (found, needed) = (table.count(), plan.ciphertexts());
+        if found != needed {
+            let problem = format!("it has {found} ciphertexts of a table, its job has {needed}");
+            let source = sudare::Error::Malformed { what: "file", problem };
+            return Err(Error::in_file(&path)(source));
+        }
+        let evaluator = Evaluator::new(params, read()?)?;
+        Ok(Self { params: params.clone(), plan, evaluator, meta, table, name: label.name.clone() })
+    }
+
+    /// The statistics that the table was encrypted for. `progress` learns the number of
+    /// ciphertexts of the result that are done, of [`Plan::outputs`], from any thread.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a table to train on; [`Error::Stats`] for what the evaluator refuses.
+    pub fn statistics(&self, progress: impl Fn(usize) + Send + Sync) -> Result<Vec<Ciphertext>> {
+        let (e, table) = (&self.evaluator, || self.table.read(0..self.table.count()));
+        Ok(match &self.plan {
+            Plan::Stats(plan) => plan.run(e, &table()?, progress)?,
+            Plan::Groups(plan) => plan.run(e, &table()?, progress)?,
+            Plan::Histogram(plan) => plan.run(e, &table()?, progress)?,
+            Plan::Train(_) => {
+                return Err(Error::Usage(format!(
+                    "the table was encrypted for {}, which is a training: use `sudare train`, or \
+                     make keys with --for stats:…",
+                    self.meta.job
+                )));
+            }
+        })
+    }
+
+    /// What a model after so many iterations says of itself.
+    pub fn meta_after(&self, iterations: u32) -> Meta {
+        Meta { iterations, ..self.meta.clone() }
+    }
+
+    /// Writes a result with the note of the table; returns its bytes.
+    ///
+    /// # Errors
+    /// As [`Session::write`].
+    pub fn write_result(
+        &self,
+        file: NewFile,
+        result: Vec<Ciphertext>,
+        meta: &Meta,
+        content: Content,
+    ) -> Result<u64> {
+        self.write(file, &self.with_note(result), meta, content)
+    }
+
+    /// Writes ciphertexts as they are; returns the bytes.
+    ///
+    /// # Errors
+    /// [`Error::File`]; [`Error::Io`]; [`Error::Exists`].
+    pub fn write(
+        &self,
+        mut file: NewFile,
+        items: &[Ciphertext],
+        meta: &Meta,
+        content: Content,
+    ) -> Result<u64> {
+        let path = file.path().to_owned();
+        let bytes = self.write_to(&mut file, &path, items, meta, content)?;
+        file.finish()?;
+        Ok(bytes)
+    }
+
+    /// Writes ciphertexts as they are where messages call `path`; returns the bytes.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn write_to(
+        &self,
+        out: &mut impl Write,
+        path: &Path,
+        items: &[Ciphertext],
+        meta: &Meta,
+        content: Content,
+    ) -> Result<u64> {
+        let label = meta.label(&self.name, content)?;
+        serial::write_ciphertexts(out, &self.params, items, &label).map_err(Error::in_file(path))
+    }
+
+    /// A result and the note of the table.
+    pub fn with_note(&self, mut result: Vec<Ciphertext>) -> Vec<Ciphertext> {
+        result.extend(self.table.note.iter().cloned());
+        result
+    }
+}
