@@ -8,16 +8,18 @@
 array([27.667, 36.667, 47.667, 60.667])
 """
 
-from sudare import errors, functions
+from sudare import errors, functions, stats
 from sudare._array import EncryptedArray
 from sudare._context import Context, Keys
 from sudare._explain import Explanation
 from sudare._native import EvaluationKeys, PublicKey, SecretKey, __version__, cpu_info
+from sudare._native import Table as EncryptedTable
 from sudare.errors import Error
 
 __all__ = [
     "Context",
     "EncryptedArray",
+    "EncryptedTable",
     "Error",
     "EvaluationKeys",
     "Explanation",
@@ -28,4 +30,5 @@ __all__ = [
     "cpu_info",
     "errors",
     "functions",
+    "stats",
 ]

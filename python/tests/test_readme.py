@@ -13,7 +13,7 @@ def test_the_readme_runs(
 ) -> None:
     text = (Path(__file__).parents[1] / "README.md").read_text()
     programs = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(programs) == 4
+    assert len(programs) == 6
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for program in programs:

@@ -26,7 +26,9 @@ class Owner:
     def __init__(self) -> None:
         self.plan = TablePlan.statistics(ROWS, len(COLUMNS), insecure_log_n=11)
         self.public, self.evaluation, self.secret = _native.generate_keys(self.plan)
-        self.values: Floats = np.random.default_rng(1).normal([40, 70, 0.1], [10, 9, 0.02], (ROWS, 3))
+        self.values: Floats = np.random.default_rng(1).normal(
+            [40, 70, 0.1], [10, 9, 0.02], (ROWS, 3)
+        )
 
     def encrypt(self, **options: Any) -> Table:
         return self.plan.encrypt(self.public, COLUMNS, to_native(self.values), **options)
@@ -161,9 +163,7 @@ def test_a_model_is_read(tmp_path: Path) -> None:
     public, evaluation, secret = _native.generate_keys(plan)
     paths = [tmp_path / name for name in ("evaluation.key", "table.ct", "model.ct")]
     evaluation.save(paths[0])
-    table = plan.encrypt(
-        public, ["a", "b"], to_native(x), target="y", labels=labels, path=paths[1]
-    )
+    table = plan.encrypt(public, ["a", "b"], to_native(x), target="y", labels=labels, path=paths[1])
     assert table.kind == "train"
     with pytest.raises(errors.OtherJobError, match="train:40x2"):
         table.compute(evaluation)
@@ -217,7 +217,10 @@ def test_other_tables_are_refused(
 
 
 def test_damaged_bytes_are_refused(owner: Owner, table: Table, result: Result) -> None:
-    for whole, read in ((table.to_bytes(), Table.from_bytes), (result.to_bytes(), Result.from_bytes)):
+    for whole, read in (
+        (table.to_bytes(), Table.from_bytes),
+        (result.to_bytes(), Result.from_bytes),
+    ):
         for length in (0, 7, 100):
             with pytest.raises(errors.Error):
                 read(whole[:length])

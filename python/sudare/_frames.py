@@ -1,0 +1,154 @@
+"""Tables as they come: data frames, dictionaries of columns, arrays of rows and columns."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from sudare import errors
+from sudare._plain import Floats, floats
+
+Frame: TypeAlias = Any
+"""A data frame of pandas, polars or pyarrow, a dictionary of columns, or an array of rows and
+columns."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Numbers in named columns."""
+
+    names: list[str]
+    values: Floats
+
+    def index(self, name: str) -> int:
+        """Of the column with this name."""
+        if name not in self.names:
+            raise errors.UnknownColumnError(
+                f"there is no column {name!r}: the columns are {', '.join(self.names)}"
+            )
+        return self.names.index(name)
+
+
+def read(table: Frame) -> Columns:
+    """The columns of a table, which must be finite numbers under different names."""
+    if isinstance(table, Mapping):
+        columns = _dictionary(table)
+    elif isinstance(table, (np.ndarray, Sequence)):
+        return _array(table)
+    else:
+        columns = _frame(table)
+    names = list(columns)
+    if not names:
+        raise errors.ShapeError("the table has no columns: give at least one")
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise errors.ShapeError(f"columns need the same number of values, found {lengths}")
+    return Columns(names, np.column_stack(list(columns.values())))
+
+
+def _array(table: object) -> Columns:
+    """Columns are named as in scikit-learn: x0, x1, ..."""
+    values = floats(table)
+    if values.ndim != 2:
+        raise errors.ShapeError(
+            f"an array of shape {values.shape} is no table: give one of rows and columns, or a "
+            "dictionary of columns"
+        )
+    return Columns([f"x{i}" for i in range(values.shape[1])], values)
+
+
+def _dictionary(table: Mapping[Any, object]) -> dict[str, Floats]:
+    columns = {_named(name): _column(name, values) for name, values in table.items()}
+    for name, values in columns.items():
+        if values.ndim != 1:
+            raise errors.ShapeError(
+                f"column {name!r} has the shape {values.shape}: give one number per row"
+            )
+    return columns
+
+
+def _named(name: object) -> str:
+    if not isinstance(name, str):
+        raise errors.UnnamedColumnError(
+            f"a column is named {name!r}: names of columns must be text, rename it"
+        )
+    return name
+
+
+def _column(name: object, values: object) -> Floats:
+    try:
+        return floats(values)
+    except errors.Error as error:
+        raise type(error)(f"column {name!r}: {error}") from None
+
+
+def _frame(table: Any) -> dict[str, Floats]:
+    narwhals = _narwhals(table)
+    try:
+        frame = narwhals.from_native(table, eager_only=True)
+        names = [_named(name) for name in frame.columns]
+    except narwhals.exceptions.DuplicateError as error:
+        raise errors.DuplicateColumnError(
+            f"names of columns must differ, rename those that do not: {error}"
+        ) from None
+    except TypeError:
+        raise errors.DtypeError(
+            f"a {type(table).__name__} is no table in memory: give a data frame of pandas, polars "
+            "or pyarrow (collect() a lazy one), a dictionary of columns, or an array of rows and "
+            "columns"
+        ) from None
+    columns = {}
+    for name in names:
+        series = frame[name]
+        if not (series.dtype.is_numeric() or series.dtype == narwhals.Boolean):
+            raise errors.DtypeError(
+                f"column {name!r} is of type {series.dtype}, but numbers are needed: leave it "
+                "out, or code its values as numbers"
+            )
+        missing = series.is_null()
+        if missing.any():
+            row = int(missing.to_numpy().argmax())
+            raise errors.MissingValueError(
+                f"column {name!r} has no value in row {row}: fill what is missing, or drop the "
+                "row or the column"
+            )
+        columns[name] = _column(name, series.cast(narwhals.Float64).to_numpy())
+    return columns
+
+
+def _narwhals(table: object) -> Any:
+    """The library that reads all libraries' frames."""
+    try:
+        return importlib.import_module("narwhals.stable.v2")
+    except ImportError:
+        raise errors.MissingDependencyError(
+            f"reading a {type(table).__module__}.{type(table).__name__} takes narwhals: pip "
+            "install narwhals, or give a dictionary of columns or an array"
+        ) from None
+
+
+class Maker:
+    """Makes frames of one library."""
+
+    def __init__(self, narwhals: Any, implementation: Any) -> None:
+        self._narwhals = narwhals
+        self._implementation = implementation
+
+    @classmethod
+    def like(cls, table: Frame | None) -> Maker:
+        """Of the library of `table`; dictionaries of arrays if it is no frame."""
+        if table is None or isinstance(table, (Mapping, np.ndarray, Sequence)):
+            return cls(None, None)
+        narwhals = _narwhals(table)
+        return cls(narwhals, narwhals.from_native(table, eager_only=True).implementation)
+
+    def __call__(self, columns: Mapping[str, Any]) -> Any:
+        """A frame with these columns."""
+        if self._narwhals is None:
+            return {name: np.asarray(values) for name, values in columns.items()}
+        values = {name: list(column) for name, column in columns.items()}
+        return self._narwhals.from_dict(values, backend=self._implementation).to_native()

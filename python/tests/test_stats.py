@@ -1,0 +1,301 @@
+"""Statistics of encrypted tables, against pandas, NumPy and SciPy."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import sudare
+from sudare import errors, stats
+from sudare._plain import Floats
+
+ROWS = 189
+
+
+def births() -> dict[str, np.ndarray[Any, Any]]:
+    """A table with columns of different sizes and kinds, two of them correlated."""
+    rng = np.random.default_rng(7)
+    age = rng.integers(14, 46, ROWS)
+    weight = 2.2 * age + rng.normal(60, 15, ROWS)
+    smoker = rng.random(ROWS) < 0.4
+    return {"age": age, "weight": weight, "smoker": smoker, "dose": rng.exponential(1e-3, ROWS)}
+
+
+FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table, "dict": dict}
+
+
+@pytest.fixture(scope="module")
+def summary() -> stats.Summary:
+    return stats.run(pd.DataFrame(births()))
+
+
+def test_moments_are_those_of_pandas_and_scipy(summary: stats.Summary) -> None:
+    frame = pd.DataFrame(births()).astype(float)
+    assert summary.columns == tuple(frame.columns) and summary.rows == ROWS
+    spread = frame.std().to_numpy()
+    assert np.allclose((summary.mean - frame.mean()) / spread, 0, atol=1e-5)
+    assert np.allclose(summary.variance, frame.var(), rtol=1e-5)
+    assert np.allclose(summary.std, spread, rtol=1e-5)
+    assert np.allclose(summary.skewness, scipy.stats.skew(frame), atol=1e-4)
+    assert np.allclose(summary.kurtosis, scipy.stats.kurtosis(frame), atol=1e-3)
+    scale = np.outer(spread, spread)
+    assert np.allclose(summary.covariance / scale, frame.cov() / scale, atol=1e-5)
+    assert np.allclose(summary.correlation, frame.corr(), atol=1e-5)
+
+
+def test_what_follows_from_moments(summary: stats.Summary) -> None:
+    frame = pd.DataFrame(births()).astype(float)
+    weighted = np.average(frame, axis=0, weights=frame["weight"])
+    assert np.allclose(summary.weighted_mean("weight"), weighted, rtol=1e-5)
+
+    fit = summary.least_squares("weight")
+    assert fit.predictors == ("age", "smoker", "dose")
+    x = np.column_stack([np.ones(ROWS), frame[list(fit.predictors)]])
+    expected, residues, *_ = np.linalg.lstsq(x, frame["weight"], rcond=None)
+    assert np.allclose([fit.intercept, *fit.coefficients], expected, rtol=1e-3)
+    total = ((frame["weight"] - frame["weight"].mean()) ** 2).sum()
+    assert np.isclose(fit.r_squared, 1 - residues[0] / total, atol=1e-5)
+    assert np.isclose(fit.residual_variance, residues[0] / (ROWS - 4), rtol=1e-4)
+
+    test = summary.t_test("age", "weight")
+    twin = scipy.stats.ttest_ind(frame["age"], frame["weight"], equal_var=False)
+    assert np.isclose(test.t, twin.statistic, rtol=1e-4)
+    assert np.isclose(test.degrees_of_freedom, twin.df, rtol=1e-4)
+    assert np.isclose(test.p_value, twin.pvalue, rtol=1e-2, atol=1e-12)
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_frames_come_back_in_the_library_that_came_in(library: str) -> None:
+    table = FRAMES[library]({"k": [1, 2, 2, 1, 2], "x": [1.5, 2.5, 3.5, 4.5, -1.0]})
+    groups = stats.run(table, "groups", by="k")
+    twin = pd.DataFrame({"k": [1, 2, 2, 1, 2], "x": [1.5, 2.5, 3.5, 4.5, -1.0]}).groupby("k")["x"]
+    assert groups.by == "k" and groups.labels.tolist() == [1, 2] and groups.columns == ("x",)
+    assert groups.count.tolist() == twin.count().tolist()
+    for ours, theirs in (
+        (groups.sum, twin.sum()),
+        (groups.mean, twin.mean()),
+        (groups.variance, twin.var()),
+        (groups.std, twin.std()),
+    ):
+        assert np.allclose(ours[:, 0], theirs, atol=1e-5)
+    test = groups.t_test(1, 2)["x"]
+    expected = scipy.stats.ttest_ind([1.5, 4.5], [2.5, 3.5, -1.0], equal_var=False)
+    assert test is not None and np.isclose(test.p_value, expected.pvalue, atol=1e-5)
+
+    frame: Any = groups.to_frame()
+    assert type(frame) is type(table)
+    names = frame.column_names if library == "pyarrow" else list(getattr(frame, "columns", frame))
+    assert names == ["k", "column", "count", "sum", "mean", "variance"]
+
+
+def test_matrices_have_named_rows_and_columns(summary: stats.Summary) -> None:
+    covariance = summary.to_frame("covariance").set_index("column")
+    twin = pd.DataFrame(births()).astype(float).cov()
+    assert list(covariance.columns) == list(covariance.index) == list(twin.columns)
+    assert np.isclose(covariance.loc["age", "weight"], twin.loc["age", "weight"], rtol=1e-4)
+    columns = summary.to_frame()
+    assert columns["column"].tolist() == list(summary.columns)
+    assert np.allclose(columns["std"], summary.std)
+
+
+def test_roles_are_separate(tmp_path: Path) -> None:
+    """What crosses between owner and server are files and pickles, and the server has no secret."""
+    table = births()
+    plan = stats.plan(table)
+    keys = plan.make_keys()
+    explained = plan.explain()
+    assert explained.security_bits >= 128 and "time" in str(explained)
+    assert explained.evaluation_key_bytes == keys.evaluation.nbytes
+    encrypted = plan.encrypt(table, keys.public, path=tmp_path / "table.ct")
+
+    at_server = pickle.loads(pickle.dumps((encrypted, keys.evaluation)))
+    answer = pickle.dumps(stats.compute(*at_server))
+
+    summary = stats.decrypt(pickle.loads(answer), keys.secret)
+    assert isinstance(summary, stats.Summary)
+    assert np.allclose(summary.mean, [np.mean(column) for column in table.values()], rtol=1e-4)
+    assert b"weight" not in encrypted.to_bytes() and b"weight" not in answer
+    # With the keys alone, in another process.
+    again = stats.Plan.of(keys.public)
+    assert again.job == plan.job == encrypted.job == f"stats:{ROWS}x4"
+    assert sudare.EncryptedTable is stats.EncryptedTable is type(encrypted)
+
+
+def test_undefined_values_are_nan_and_padding_is_no_value() -> None:
+    one = stats.run({"x": [3.0], "y": [-2.0]})
+    assert np.allclose(one.mean, [3, -2], atol=1e-5) and np.isnan(one.variance).all()
+    constant = stats.run({"x": [5.0, 5.0, 5.0], "y": [1.0, 2.0, 4.0]})
+    assert np.isnan(constant.skewness[0]) and np.isnan(constant.correlation[0, 1])
+    assert np.allclose(constant.mean, [5, 7 / 3], atol=1e-5)
+    # Far from 0, where a slot of padding would show.
+    far = np.array([[1e6, -1e6], [1e6 + 1, -1e6], [1e6 + 2, -1e6 - 3]])
+    found = stats.run(far)
+    assert found.columns == ("x0", "x1")
+    assert np.allclose(found.mean, far.mean(axis=0), rtol=0, atol=1e-5)
+    assert np.allclose(found.covariance, np.cov(far.T), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("table", "error", "says"),
+    [
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), errors.DuplicateColumnError, "'a' 2 times"),
+        (pa.table([[1], [2]], names=["a", "a"]), errors.DuplicateColumnError, "'a' 2 times"),
+        (pd.DataFrame([[1.0]]), errors.UnnamedColumnError, "named 0"),
+        ({"": [1.0]}, errors.UnnamedColumnError, "no name"),
+        (pd.DataFrame({"a": ["x"]}), errors.DtypeError, "column 'a'.*code its values"),
+        (pd.DataFrame({"a": [1 + 2j]}), errors.DtypeError, "column 'a'"),
+        (pl.DataFrame({"a": [datetime.date(2020, 1, 1)]}), errors.DtypeError, "Date"),
+        (np.array([[None]]), errors.DtypeError, "object"),
+        (pd.DataFrame({"a": [1, np.nan]}), errors.MissingValueError, "column 'a'.*row 1"),
+        (pl.DataFrame({"a": [None, 1]}), errors.MissingValueError, "column 'a'.*row 0"),
+        (pa.table({"a": [1, None]}), errors.MissingValueError, "column 'a'.*row 1"),
+        (pl.DataFrame({"a": [1.0, np.nan]}), errors.NotFiniteError, "column 'a'"),
+        (np.array([[1.0, np.inf]]), errors.NotFiniteError, "inf"),
+        (np.ones(3), errors.ShapeError, "rows and columns"),
+        (np.ones((0, 3)), errors.ShapeError, "no values"),
+        ({}, errors.ShapeError, "no columns"),
+        ({"a": [1.0], "b": [1.0, 2.0]}, errors.ShapeError, "same number"),
+        ({"a": [[1.0, 2.0]]}, errors.ShapeError, "one number per row"),
+        (pl.LazyFrame({"a": [1.0]}), errors.DtypeError, "collect"),
+        (pd.Series([1.0]), errors.DtypeError, "Series"),
+        (5, errors.DtypeError, "int"),
+    ],
+)
+def test_bad_tables_are_refused(
+    summary: stats.Summary, table: object, error: type[errors.Error], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        stats.run(table)
+
+
+def test_bad_arguments_are_refused(summary: stats.Summary) -> None:
+    table = births()
+    for arguments in (
+        {"what": "sums"},
+        {"what": "groups"},
+        {"by": "age"},
+        {"bins": 3},
+        {"what": "histogram", "groups": 2},
+    ):
+        with pytest.raises(errors.UsageError):
+            stats.plan(table, **arguments)
+    with pytest.raises(errors.UsageError, match="groups="):
+        stats.plan((10, 2), "groups", by="k")
+    with pytest.raises(errors.ShapeError, match="2 different"):
+        stats.plan(table, "groups", by="smoker", groups=3)
+    with pytest.raises(errors.UnknownColumnError, match="'size'.*age, weight"):
+        stats.plan(table, "groups", by="size")
+    with pytest.raises(errors.TooLargeError):
+        stats.plan((10, 2), "histogram", bins=1)
+    with pytest.raises(errors.UnknownColumnError):
+        summary.weighted_mean("size")
+    dependent = stats.run({"x": [1.0, 2, 3, 4], "y": [2.0, 4, 6, 8], "z": [1.0, 0, 1, 1]})
+    with pytest.raises(errors.RegressionError, match="leave"):
+        dependent.least_squares("z")
+
+    plan = stats.plan((3, 2))
+    keys = plan.make_keys()
+    with pytest.raises(errors.ShapeError, match="3 rows of 2 features"):
+        plan.encrypt(table, keys.public)
+    encrypted = plan.encrypt(np.ones((3, 2)), keys.public)
+    with pytest.raises(errors.KeyMismatchError):
+        stats.compute(encrypted, plan.make_keys().evaluation)
+    with pytest.raises(errors.OtherJobError):
+        stats.plan((3, 3)).encrypt(np.ones((3, 3)), keys.public)
+    grouped = stats.plan((4, 1), "groups", by="k", groups=2)
+    keys = grouped.make_keys()
+    with pytest.raises(errors.UsageError, match="by="):
+        stats.Plan.of(keys.public).encrypt({"k": [1, 2, 1, 2], "x": [1, 2, 3, 4]}, keys.public)
+    with pytest.raises(errors.ShapeError, match="3 different values.*2 groups"):
+        grouped.encrypt({"k": [1, 2, 3, 2], "x": [1, 2, 3, 4]}, keys.public)
+
+
+def test_histograms_and_quantiles() -> None:
+    """In a small ring, since the secure one for them is large."""
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(60, 2)) * [1, 50]
+    native = sudare._native.TablePlan.histogram(60, 2, 4, insecure_log_n=11)
+    plan = stats.Plan(native)
+    keys = plan.make_keys()
+    result = stats.compute(plan.encrypt(values, keys.public), keys.evaluation)
+    found = stats.decrypt(result, keys.secret, like=pd.DataFrame())
+    assert isinstance(found, stats.Histograms)
+    for j in range(2):
+        low, high = values[:, j].min(), values[:, j].max()
+        assert np.allclose(found.edges[j], np.linspace(low, high, 5), atol=1e-9)
+        # Values nearer to an edge than an eighth of a bin may be in either.
+        place = (values[:, j] - low) / (high - low) * 4
+        near = sum(abs(place - edge) < 1 / 8 for edge in (1, 2, 3)).sum()
+        expected, _ = np.histogram(values[:, j], bins=4)
+        assert np.abs(found.counts[j] - expected).max() <= near + 0.3
+    widths = np.diff(found.edges)[:, 0]
+    medians = found.quantile(0.5)
+    assert medians.shape == (2,)
+    assert (np.abs(medians - np.median(values, axis=0)) <= 1.5 * widths).all()
+    assert found.quantile([0.25, 0.5]).shape == (2, 2)
+    with pytest.raises(errors.QuantileError):
+        found.quantile(2)
+    assert found.to_frame().shape == (8, 4)
+
+
+@pytest.fixture(scope="module")
+def small() -> tuple[stats.Plan, sudare.Keys]:
+    """A plan for 6 rows of 2 columns and its keys, in a small ring."""
+    plan = stats.Plan(sudare._native.TablePlan.statistics(6, 2, insecure_log_n=11))
+    return plan, plan.make_keys()
+
+
+@given(
+    numbers=arrays(np.float64, (6, 2), elements=st.floats(-1, 1, width=16)),
+    centre=st.sampled_from([0.0, 1.0, -1e4]),
+    size=st.sampled_from([1e-6, 1.0, 1e6]),
+)
+@settings(max_examples=20, deadline=None)
+def test_any_numbers_have_their_moments(
+    small: tuple[stats.Plan, sudare.Keys], numbers: Floats, centre: float, size: float
+) -> None:
+    plan, keys = small
+    table = size * (centre + numbers)
+    result = stats.compute(plan.encrypt(table, keys.public), keys.evaluation)
+    found = stats.decrypt(result, keys.secret)
+    assert isinstance(found, stats.Summary)
+    half = np.ptp(table, axis=0) / 2
+    rounding = 1e-14 * np.abs(table).max() + 1e-300
+    assert (np.abs(found.mean - table.mean(axis=0)) <= 1e-5 * half + rounding).all()
+    covariance = np.abs(found.covariance - np.cov(table.T))
+    assert (covariance <= 1e-4 * np.outer(half, half) + 10 * rounding * half.max()).all()
+
+
+def test_frames_need_narwhals_and_arrays_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.import_module
+
+    def missing(name: str, package: str | None = None) -> object:
+        if name.startswith("narwhals"):
+            raise ImportError(name)
+        return real(name, package)
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    with pytest.raises(errors.MissingDependencyError, match="pip install narwhals"):
+        stats.plan(pd.DataFrame({"a": [1.0]}))
+    assert stats.plan({"a": [1.0, 2.0]}).job == "stats:2x1"
+
+
+def test_importing_takes_no_optional_package() -> None:
+    code = "import sys, sudare.stats; print({'pandas', 'polars', 'narwhals'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
