@@ -1,8 +1,8 @@
 //! The arguments of every command.
 
 use crate::commands::{
-    bench, decrypt, demo, doctor, encrypt, evaluate, info, keygen, params, predict, selftest,
-    stats, train,
+    bench, decrypt, demo, doctor, encrypt, evaluate, info, keygen, params, predict, report,
+    selftest, stats, train,
 };
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
@@ -39,6 +39,7 @@ pub enum Command {
     Decrypt(decrypt::Args),
     Predict(predict::Args),
     Evaluate(evaluate::Args),
+    Report(report::Args),
     Info(info::Args),
     Bench(bench::Args),
     Selftest(selftest::Args),

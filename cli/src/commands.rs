@@ -10,6 +10,7 @@ pub mod info;
 pub mod keygen;
 pub mod params;
 pub mod predict;
+pub mod report;
 pub mod selftest;
 pub mod server;
 pub mod stats;
@@ -34,6 +35,7 @@ pub fn run(command: &Command, threads: &[usize], output: Output) -> Result<()> {
         Command::Decrypt(args) => decrypt::run(args, output),
         Command::Predict(args) => predict::run(args, output),
         Command::Evaluate(args) => evaluate::run(args, output),
+        Command::Report(args) => report::run(args, output),
         Command::Info(args) => info::run(args, output),
         Command::Bench(args) => bench::run(args, threads, output),
         Command::Selftest(args) => selftest::run(args, output),

@@ -19,6 +19,7 @@ mod output;
 mod progress;
 pub mod server;
 pub mod sets;
+mod svg;
 
 use args::{Args, Command, Threads};
 use clap::Parser;

@@ -60,14 +60,15 @@ fn the_commands_of_the_readme_run() {
     let folder = folder.path();
     std::os::unix::fs::symlink(root().join("crates"), folder.join("crates")).unwrap();
     let script = blocks(&read("README.md"), "sh");
-    for command in ["keygen", "encrypt", "train", "decrypt", "evaluate", "predict"] {
+    for command in ["keygen", "encrypt", "train", "decrypt", "evaluate", "predict", "report"] {
         assert!(script.contains(&format!("\nsudare {command} ")), "{command} is not shown");
     }
     run(folder, &script);
     let roles = folder.join("target/roles");
     assert_eq!(names(&roles.join("server")), ["evaluation.key", "model.ct", "table.ct"]);
     let owner = names(&roles.join("owner"));
-    assert_eq!(owner, ["keys", "model.ct", "model.json", "scores.csv", "table.csv", "table.ct"]);
+    let made = ["keys", "model.ct", "model.json", "report.html", "scores.csv"];
+    assert_eq!(owner, [&made[..], &["table.csv", "table.ct"]].concat());
 }
 
 #[cfg(unix)]

@@ -1,5 +1,5 @@
-//! How well real scores separate two classes: accuracy, area under the ROC curve,
-//! Kolmogorov-Smirnov statistic.
+//! How well real scores separate two classes: accuracy, ROC curve and the area under it,
+//! Kolmogorov-Smirnov statistic, logarithmic loss.
 //!
 //! All counts are exact integers; the one rounding is the final division.
 
@@ -48,6 +48,36 @@ pub fn accuracy(scores: &[f64], labels: &[bool]) -> Result<f64, MetricError> {
     check(scores, labels)?;
     let right = scores.iter().zip(labels).filter(|&(&score, &label)| (score > 0.0) == label);
     Ok(right.count() as f64 / scores.len() as f64)
+}
+
+/// Mean of `-ln p`, where `p = sigmoid(score)` for a true label and `sigmoid(-score)` for a false one
+/// is the probability that the score gives to the label: what logistic regression lowers.
+///
+/// # Errors
+/// [`MetricError::Length`], [`MetricError::Empty`] or [`MetricError::NotANumber`].
+pub fn log_loss(scores: &[f64], labels: &[bool]) -> Result<f64, MetricError> {
+    check(scores, labels)?;
+    let loss = |(&score, &label): (&f64, &bool)| {
+        let against = if label { -score } else { score };
+        against.max(0.0) + (-against.abs()).exp().ln_1p()
+    };
+    Ok(scores.iter().zip(labels).map(loss).sum::<f64>() / scores.len() as f64)
+}
+
+/// The ROC curve: for falling thresholds, the shares of negative and of positive rows that score at
+/// or above, from `[0, 0]` to `[1, 1]`, one corner for each different score. Time O(n log n).
+///
+/// # Errors
+/// [`MetricError`]; both classes must occur.
+pub fn roc(scores: &[f64], labels: &[bool]) -> Result<Vec<[f64; 2]>, MetricError> {
+    let ranking = Ranking::new(scores, labels)?;
+    let (mut negatives, mut positives) = (0, 0);
+    let corner = |group: &Group| {
+        negatives += group.negatives;
+        positives += group.positives;
+        [negatives as f64 / ranking.negatives as f64, positives as f64 / ranking.positives as f64]
+    };
+    Ok(core::iter::once([0.0, 0.0]).chain(ranking.groups.iter().rev().map(corner)).collect())
 }
 
 /// Area under the ROC curve: the probability that a random positive row scores above a random
@@ -196,6 +226,21 @@ mod tests {
     }
 
     #[test]
+    fn losses_of_known_probabilities() {
+        let close = |scores: &[f64], labels: &[bool], expected: f64| {
+            let found = log_loss(scores, labels).unwrap();
+            assert!((found - expected).abs() < 1e-15 * expected.max(1.0), "{found} {expected}");
+        };
+        close(&[0.0, 0.0], &[true, false], 2f64.ln());
+        // Probabilities 3/4 and 1/4 of a true label.
+        let odds = 3f64.ln();
+        close(&[odds, odds, -odds], &[true, true, false], (4.0 / 3.0_f64).ln());
+        close(&[odds, -odds], &[false, true], 4f64.ln());
+        close(&[1e9, -1e9], &[false, false], 5e8);
+        close(&[800.0], &[true], 0.0);
+    }
+
+    #[test]
     fn undefined_cases_are_errors() {
         assert_eq!(accuracy(&[], &[]), Err(MetricError::Empty));
         assert_eq!(auc(&[1.0], &[]), Err(MetricError::Length { scores: 1, labels: 0 }));
@@ -216,7 +261,18 @@ mod tests {
             prop_assume!(labels.iter().any(|&y| y) && labels.iter().any(|&y| !y));
             let area = auc(&scores, &labels).unwrap();
             prop_assert!((area - auc_by_pairs(&scores, &labels)).abs() < 1e-12);
+            let curve = roc(&scores, &labels).unwrap();
+            prop_assert_eq!((curve[0], *curve.last().unwrap()), ([0.0; 2], [1.0; 2]));
+            let trapezoid = |pair: &[[f64; 2]]| {
+                let [[x, y], [to_x, to_y]] = [pair[0], pair[1]];
+                prop_assert!(x <= to_x && y <= to_y);
+                Ok((to_x - x) * (y + to_y) / 2.0)
+            };
+            let under: f64 = curve.windows(2).map(trapezoid).sum::<Result<f64, _>>()?;
+            prop_assert!((area - under).abs() < 1e-12);
+            let farthest = curve.iter().map(|[x, y]| (x - y).abs()).fold(0.0, f64::max);
             let distance = ks(&scores, &labels).unwrap();
+            prop_assert!((distance - farthest).abs() < 1e-12);
             prop_assert!((distance - ks_by_thresholds(&scores, &labels)).abs() < 1e-12);
         }
     }
