@@ -51,6 +51,7 @@ mod plan;
 pub mod reference;
 mod refresh;
 mod score;
+mod simulate;
 mod train;
 
 pub(crate) use budget::split;
@@ -59,4 +60,5 @@ pub(crate) use plan::special_primes;
 pub use plan::{Job, TrainPlan};
 pub use reference::{Batches, LearningRate, SigmoidApprox, SigmoidDegree, TrainSpec};
 pub use score::{Probability, ScoreJob, ScorePlan, ScoredModel, Scorer, Scores, Weights};
+pub use simulate::Simulated;
 pub use train::{Trainer, Training};

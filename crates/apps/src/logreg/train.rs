@@ -193,8 +193,7 @@ impl TrainPlan {
         encryptor: &'a Encryptor,
         table: &Table,
     ) -> Result<impl Iterator<Item = Result<Ciphertext>> + use<'a>> {
-        let rows = self.signed_rows(table)?;
-        self.check_weights(&rows)?;
+        let rows = self.checked_rows(table)?;
         let encoder = Encoder::new(&self.params);
         Ok(self.packed(rows).map(move |slots| {
             let plain = encoder.encode_real(&slots, self.level, self.scales.data)?;
@@ -275,6 +274,13 @@ impl TrainPlan {
         Ok(Release::default().values(weights, self.largest_error(), bits)?)
     }
 
+    /// The rows of a table that can be trained on.
+    pub(super) fn checked_rows(&self, table: &Table) -> Result<Vec<Vec<f64>>> {
+        let rows = self.signed_rows(table)?;
+        self.check_weights(&rows)?;
+        Ok(rows)
+    }
+
     /// The rows of a table of the planned shape.
     fn signed_rows(&self, table: &Table) -> Result<Vec<Vec<f64>>> {
         let (rows, features) = (table.rows(), table.features());
@@ -286,7 +292,7 @@ impl TrainPlan {
     }
 
     /// The slots of each ciphertext.
-    fn packed(&self, z: Vec<Vec<f64>>) -> impl Iterator<Item = Vec<f64>> + use<> {
+    pub(super) fn packed(&self, z: Vec<Vec<f64>>) -> impl Iterator<Item = Vec<f64>> + use<> {
         let (layout, batches) = (self.layout, self.batches);
         let Layout { pieces, blocks, groups, .. } = layout;
         let used = batches.used(self.job.spec.iterations);

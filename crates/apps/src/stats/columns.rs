@@ -312,10 +312,46 @@ impl StatsPlan {
         sums.iter().map(|sum| self.sum.run(e, sum)).collect()
     }
 
+    /// The statistics of a table, in the clear by the program that computes them under encryption.
+    /// `progress` as in [`StatsPlan::run`].
+    ///
+    /// # Errors
+    /// As [`StatsPlan::encrypt`] and [`StatsPlan::run`].
+    pub fn simulate(
+        &self,
+        table: &Table,
+        progress: impl Fn(usize) + Send + Sync,
+    ) -> Result<Statistics> {
+        let (e, scaling) = (self.simulator(), ColumnScaling::of(table));
+        let sums = self.run(&e, &self.in_clear(&e, table, &scaling)?, progress)?;
+        let slots = |sum: &sim::Ciphertext| sum.slots.iter().map(|z| z.re).collect();
+        self.decode(&sums.iter().map(slots).collect::<Vec<_>>(), &scaling)
+    }
+
+    fn simulator(&self) -> sim::Evaluator {
+        sim::Evaluator::new(self.params.log_n(), self.params.chain().clone())
+    }
+
+    /// The table scaled, as if it were encrypted.
+    fn in_clear(
+        &self,
+        e: &sim::Evaluator,
+        table: &Table,
+        scaling: &ColumnScaling,
+    ) -> Result<Vec<sim::Ciphertext>> {
+        self.job.check_table(table, scaling)?;
+        let encrypt = |index| {
+            let slots = self.packing.slots(table, scaling, index, |x| x, 0.0);
+            let slots: Vec<_> = slots.into_iter().map(|x| Complex::new(x, 0.0)).collect();
+            Ok(e.encrypt(&slots, self.level(), self.scale())?)
+        };
+        (0..self.ciphertexts()).map(encrypt).collect()
+    }
+
     /// The keys that the job uses and the largest error of its results, if the modulus holds sums of
     /// rows that are all 1.
     fn dry_run(&self) -> Option<(KeyRequest, f64)> {
-        let e = sim::Evaluator::new(self.params.log_n(), self.params.chain().clone());
+        let e = self.simulator();
         if self.level() > self.params.top() {
             return None;
         }
@@ -449,19 +485,8 @@ mod tests {
 
     /// The plan's statistics of a table, on the simulator.
     fn simulate(plan: &StatsPlan, table: &Table) -> Statistics {
-        let params = plan.params();
-        let e = sim::Evaluator::new(params.log_n(), params.chain().clone());
-        let scaling = ColumnScaling::of(table);
-        let encrypt = |index| {
-            let slots: Vec<_> = plan
-                .packing
-                .slots(table, &scaling, index, |x| x, 0.0)
-                .iter()
-                .map(|&x| Complex::new(x, 0.0))
-                .collect();
-            e.encrypt(&slots, plan.level(), plan.scale()).unwrap()
-        };
-        let encrypted: Vec<_> = (0..plan.ciphertexts()).map(encrypt).collect();
+        let (e, scaling) = (plan.simulator(), ColumnScaling::of(table));
+        let encrypted = plan.in_clear(&e, table, &scaling).unwrap();
         let most = std::sync::Mutex::new(0);
         let progress = |done: usize| {
             let mut most = most.lock().unwrap();
@@ -474,7 +499,11 @@ mod tests {
         assert!(sums.iter().all(|sum| sum.headroom_bits > 0.0));
         let slots: Vec<Vec<f64>> =
             sums.iter().map(|sum| sum.slots.iter().map(|z| z.re).collect()).collect();
-        plan.decode(&slots, &scaling).unwrap()
+        let statistics = plan.decode(&slots, &scaling).unwrap();
+        // Debug, because undefined statistics are NaN.
+        let again = plan.simulate(table, |_| {}).unwrap();
+        assert_eq!(format!("{again:?}"), format!("{statistics:?}"));
+        statistics
     }
 
     proptest! {
