@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full test-peers test-python lint wheel bench bench-peers
+.PHONY: help demo test test-full test-peers test-python lint wheel docs bench bench-peers
 
 # Of the programs that are run; `test` shares its build with `make test`.
 PROFILE := release
@@ -22,6 +22,7 @@ test:
 test-full:
 	cargo test --workspace --locked -- --include-ignored
 	$(SUDARE) selftest
+	$(MAKE) test-python TESTS="-m 'slow or not slow'"
 
 ## make lint         check format, lints and documentation; warnings are errors
 lint:
@@ -42,14 +43,15 @@ bench-peers:
 test-peers:
 	python3 -m unittest discover --start-directory benches/peers
 
-# Where the Python package is installed and tested.
+# Where the Python package is installed and tested, and which of its tests are run.
 PYTHON := target/python
+TESTS :=
 
 ## make test-python  install the Python package into target/python and test it
 test-python: $(PYTHON)/bin/maturin
 	PATH="$(abspath $(PYTHON))/bin:$$PATH" MATURIN_PEP517_ARGS="--profile dev" \
 	  $(PYTHON)/bin/pip install --quiet --no-build-isolation --force-reinstall --no-deps .
-	$(PYTHON)/bin/python -m pytest --quiet
+	$(PYTHON)/bin/python -m pytest --quiet $(TESTS)
 	$(PYTHON)/bin/mypy python/sudare python/tests
 	$(PYTHON)/bin/python -m mypy.stubtest sudare
 
@@ -63,6 +65,17 @@ wheel: $(PYTHON)/bin/maturin
 	$(PYTHON)/bin/pip install --quiet ziglang
 	PATH="$(abspath $(PYTHON))/bin:$$PATH" \
 	  maturin build --release --zig --compatibility manylinux2014 --out wheels
+
+# What makes the site.
+DOCS := target/docs
+
+## make docs         build the site of the documentation into target/site
+docs: $(DOCS)/bin/mkdocs
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
+
+$(DOCS)/bin/mkdocs: docs/requirements.txt
+	python3 -m venv --clear $(DOCS)
+	$(DOCS)/bin/pip install --quiet --requirement $<
 
 help:
 	@sed -n 's/^## //p' Makefile

@@ -20,20 +20,30 @@ fn read(document: &str) -> String {
     fs::read_to_string(root().join(document)).unwrap()
 }
 
-/// The lines of every block marked `language`.
-fn blocks(document: &str, language: &str) -> String {
-    let mut fence: Option<&str> = None;
-    let mut found = String::new();
+/// Every line but fences, with the mark of the block that it is in.
+fn lines(document: &str) -> Vec<(Option<&str>, &str)> {
+    let mut block: Option<&str> = None;
+    let mut found = Vec::new();
     for line in document.lines() {
-        match (fence, line.strip_prefix("```")) {
-            (None, Some(mark)) => fence = Some(mark),
-            (Some(_), Some(_)) => fence = None,
-            (Some(mark), None) if mark == language => found += &format!("{line}\n"),
-            _ => {}
+        match line.strip_prefix("```") {
+            Some(mark) => block = if block.is_none() { Some(mark) } else { None },
+            None => found.push((block, line)),
         }
     }
-    assert!(fence.is_none(), "a block does not end");
+    assert!(block.is_none(), "a block does not end");
     found
+}
+
+/// The lines of every block marked `language`.
+fn blocks(document: &str, language: &str) -> String {
+    let inside = lines(document).into_iter().filter(|(block, _)| *block == Some(language));
+    inside.map(|(_, line)| format!("{line}\n")).collect()
+}
+
+/// The lines outside blocks.
+fn prose(document: &str) -> String {
+    let outside = lines(document).into_iter().filter(|(block, _)| block.is_none());
+    outside.map(|(_, line)| format!("{line}\n")).collect()
 }
 
 /// Runs a script that stops at the first command to fail, with `sudare` on the path.
@@ -116,7 +126,7 @@ fn links_lead_somewhere() {
     }
     let mut followed = 0;
     for document in documents {
-        let text = fs::read_to_string(&document).unwrap();
+        let text = prose(&fs::read_to_string(&document).unwrap());
         for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             if target.starts_with("https://") {
                 continue;
@@ -148,6 +158,7 @@ fn headings(text: &str) -> Vec<String> {
         c if c.is_alphanumeric() || c == '-' || c == '_' => Some(c.to_ascii_lowercase()),
         _ => None,
     };
+    let text = prose(text);
     let lines = text.lines().filter(|line| line.starts_with('#'));
     lines
         .map(|line| line.trim_start_matches('#').trim().chars().filter_map(name).collect())

@@ -6,7 +6,6 @@ use sudare::{
     circuits::{
         Ops,
         cost::{self, Work},
-        sim,
     },
     ckks::Complex,
 };

@@ -1,0 +1,203 @@
+"""The documents hold: their blocks run as they stand and print what is shown.
+
+Blocks marked `python` and `sh` run in the order of the page, in a folder with the repository's
+`crates`. A title ending in `.py` names the file that a block is saved to; any other names the
+terminal that it is typed into, each a shell or a Python of its own. A `text` block right after
+another one is its output: numbers may differ by one unit of the last digit, `…` is anything.
+A comment before a block says why it is left out: `<!-- slow: WHY -->` for what `make test-full`
+runs, `<!-- not run: WHY -->` for the rest. `console` is for what changes the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# Their commands and programs are run by tests of Rust.
+ELSEWHERE = {"README.md", "docs/interfaces.md"}
+LANGUAGES = {"python", "sh", "text", "console"}
+# Runs what comes as JSON lines and answers with what was printed, and the error if there is one.
+INTERPRETER = """
+import contextlib, io, json, sys, traceback
+names = {"__name__": "__main__"}
+for line in sys.stdin:
+    page, text = json.loads(line)
+    printed, error = io.StringIO(), None
+    try:
+        with contextlib.redirect_stdout(printed):
+            exec(compile(text, page, "exec"), names)
+    except BaseException:
+        error = traceback.format_exc()
+    print(json.dumps([printed.getvalue(), error]), flush=True)
+"""
+NUMBER = r"-?\d+(?:\.\d*)?(?:e[-+]?\d+)?"
+
+
+@dataclass
+class Block:
+    language: str
+    title: str
+    marker: str
+    line: int
+    text: str
+    output: str | None = None
+
+
+def blocks(page: str) -> list[Block]:
+    found: list[Block] = []
+    opened: Block | None = None
+    between: list[str] = []
+    for number, line in enumerate((ROOT / page).read_text(encoding="utf-8").splitlines(), 1):
+        if opened is not None and line != "```":
+            opened.text += line + "\n"
+        elif opened is not None:
+            if opened.language == "text" and found and not between:
+                found[-1].output = opened.text
+            found.append(opened)
+            opened, between = None, []
+        elif line.lstrip().startswith("```"):
+            head = re.fullmatch(r'```(\w+)(?: title="([^"]+)")?', line)
+            assert head, f"{page}:{number}: a block starts with its language, at the margin"
+            marker = re.fullmatch(r"<!-- (slow|not run): .+ -->", between[-1] if between else "")
+            opened = Block(head[1], head[2] or "", marker[1] if marker else "", number, "")
+        elif line.strip():
+            between.append(line)
+    assert opened is None, f"{page}: a block does not end"
+    return found
+
+
+def pages() -> list[str]:
+    found = [path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")]
+    return sorted({*found, "python/README.md"} - ELSEWHERE)
+
+
+def check_output(found: str, expected: str) -> None:
+    """That `expected` stands for `found`."""
+
+    def pattern(part: str) -> str:
+        if re.fullmatch(NUMBER, part):
+            return f"({NUMBER})"
+        return ".*?" if part == "…" else r"\s+".join(map(re.escape, re.split(r"\s+", part)))
+
+    parts = re.split(f"({NUMBER}|…)", expected.strip())
+    match = re.fullmatch("".join(map(pattern, parts)), found.strip(), re.DOTALL)
+    assert match, f"printed\n{found}\nand not\n{expected}"
+    for number, shown in zip(match.groups(), re.findall(NUMBER, expected), strict=True):
+        mantissa, _, exponent = shown.partition("e")
+        digits = len(mantissa.partition(".")[2])
+        unit = 10.0 ** (int(exponent or 0) - digits) if digits or exponent else 0.0
+        assert abs(float(number) - float(shown)) <= 1.01 * unit, f"printed {number}, not {shown}"
+
+
+class Terminal:
+    """A shell, and a Python in it once that is needed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.python: subprocess.Popen[str] | None = None
+
+    def run_python(self, page: str, block: Block) -> str:
+        if self.python is None:
+            self.python = subprocess.Popen(
+                [sys.executable, "-c", INTERPRETER],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                cwd=self.folder,
+            )
+        assert self.python.stdin is not None and self.python.stdout is not None
+        # Lines are counted as in the page.
+        print(
+            json.dumps([page, "\n" * block.line + block.text]), file=self.python.stdin, flush=True
+        )
+        printed, error = json.loads(self.python.stdout.readline())
+        assert error is None, f"{printed}\n{error}"
+        return str(printed)
+
+    def run_shell(self, page: str, block: Block) -> str:
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        ran = subprocess.run(
+            ["sh", "-eu", "-c", f"{block.text}\npwd >&2"],
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            env={**os.environ, "PATH": path},
+            check=False,
+        )
+        assert ran.returncode == 0, f"{page}:{block.line}: {ran.stdout}\n{ran.stderr}"
+        self.folder = Path(ran.stderr.splitlines()[-1])
+        return ran.stdout
+
+    def close(self) -> None:
+        if self.python is not None:
+            self.python.communicate()
+
+
+def follow(page: str, folder: Path, *, slow: bool = False) -> None:
+    """Does what a page says."""
+    (folder / "crates").symlink_to(ROOT / "crates")
+    terminals: dict[str, Terminal] = {}
+    try:
+        for block in blocks(page):
+            if block.language not in ("python", "sh") or block.marker not in ("", "slow" * slow):
+                continue
+            if block.title.endswith(".py"):
+                (folder / block.title).write_text(block.text, encoding="utf-8")
+                continue
+            terminal = terminals.setdefault(block.title, Terminal(folder))
+            run = terminal.run_python if block.language == "python" else terminal.run_shell
+            printed = run(page, block)
+            if block.output is not None:
+                check_output(printed, block.output)
+    finally:
+        for terminal in terminals.values():
+            terminal.close()
+
+
+@pytest.mark.parametrize("page", pages())
+def test_the_blocks_of_a_page_run(page: str, tmp_path: Path) -> None:
+    follow(page, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [p for p in pages() if any(b.marker == "slow" for b in blocks(p))])
+def test_the_slow_blocks_of_a_page_run(page: str, tmp_path: Path) -> None:
+    follow(page, tmp_path, slow=True)
+
+
+@pytest.mark.slow
+def test_costs_are_those_of_today() -> None:
+    script = [sys.executable, str(ROOT / "scripts/costs.py"), "--check"]
+    assert subprocess.run(script, check=False).returncode == 0, "run scripts/costs.py"
+
+
+def test_blocks_say_what_they_are() -> None:
+    """No block escapes the tests by its name."""
+    for page in [*pages(), "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", *ELSEWHERE]:
+        allowed = LANGUAGES | ({"rust"} if page == "README.md" else set())
+        for block in blocks(page):
+            assert block.language in allowed, f"{page}:{block.line}: {block.language}"
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [("1.2345", "1.2346"), ("a 12 b", "a 12  b"), ("x\n1e-7 y 3", "x … 3"), ("-0.50", "-0.51")],
+)
+def test_outputs_may_differ_in_the_last_digit(found: str, expected: str) -> None:
+    check_output(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"), [("1.2345", "1.2347"), ("12", "13"), ("a b", "a c"), ("a b", "a")]
+)
+def test_other_outputs_are_refused(found: str, expected: str) -> None:
+    with pytest.raises(AssertionError):
+        check_output(found, expected)

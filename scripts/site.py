@@ -1,0 +1,73 @@
+"""Makes a site of documents that also read well where they lie in the repository.
+
+Pages keep the paths that they have from the root, so that their links to each other, inside `docs`
+and out of it, hold in both places. A built site that would load anything from another host is an
+error.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+
+ROOT = Path(__file__).parents[1]
+
+# Pages from outside `docs`, and where they are in the site.
+OUTSIDE = {
+    "CHANGELOG.md": "changelog",
+    "CONTRIBUTING.md": "contributing",
+    "SECURITY.md": "security",
+    "benches/peers/README.md": "comparing",
+    "python/README.md": "python",
+}
+
+# What a browser fetches without being asked: in tags, and in style sheets.
+LOADED = re.compile(
+    r"""<(?:script|img|iframe|source|audio|video|embed|object)\b[^>]*?\b(?:src|data|srcset)=["']?([^"'\s>]+)"""
+    r"""|<link\b(?![^>]*\brel=["']?(?:canonical|next|prev|alternate))[^>]*?\bhref=["']?([^"'\s>]+)"""
+    r"""|url\(\s*["']?([^"')]+)|@import\s+["']([^"']+)""",
+    re.IGNORECASE,
+)
+ELSEWHERE = re.compile(r"(?:[a-z]+:)?//", re.IGNORECASE)
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Names pages by their paths from the root, and adds those from outside `docs`."""
+
+    def page(path: str, place: str, file: File | None = None) -> File:
+        options = {"inclusion": file.inclusion} if file else {}
+        return File(
+            path, str(ROOT), config.site_dir, config.use_directory_urls, dest_uri=place, **options
+        )
+
+    folder = Path(config.docs_dir)
+    for file in list(files):
+        if file.src_dir == config.docs_dir:
+            files.remove(file)
+            path = (folder / file.src_uri).relative_to(ROOT).as_posix()
+            files.append(page(path, file.dest_uri, file))
+    for path, place in OUTSIDE.items():
+        files.append(page(path, f"{place}/index.html"))
+    return files
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Refuses a site that loads anything from another host."""
+    site = Path(config.site_dir)
+    foreign = {
+        f"{path.relative_to(site)} loads {target}"
+        for path in site.rglob("*")
+        if path.suffix in (".html", ".css", ".svg")
+        for found in LOADED.findall(path.read_text(encoding="utf-8"))
+        for target in found
+        if ELSEWHERE.match(target)
+    }
+    if foreign:
+        raise PluginError("the site is not self-contained: " + "; ".join(sorted(foreign)))
