@@ -127,6 +127,7 @@ impl TablePlan {
             sigmoid: SigmoidApprox { degree, range },
             batch: batch_size,
             shared_bits,
+            ..TrainSpec::default()
         };
         Self::smallest(py, Job::Train(logreg::Job { rows, features, spec }), insecure_log_n)
     }
