@@ -80,6 +80,8 @@ def test_a_plan_says_what_it_costs(owner: Owner) -> None:
     secure = TablePlan.statistics(ROWS, 3).report()
     assert secure["security_bits"] >= 128
     assert secure["program"]["depth"] == 2 and secure["program"]["seconds"] > 0
+    for plan in (TablePlan.groups(ROWS, 2, 3), TablePlan.histogram(ROWS, 2, 3)):
+        assert plan.report()["program"]["input_bytes"] > 0
     assert TablePlan.train(ROWS, 3, insecure_log_n=11).report()["program"] is None
 
 

@@ -209,7 +209,8 @@ impl StatsPlan {
     /// # Errors
     /// [`StatsError::Engine`] if it cannot be simulated.
     pub fn cost(&self) -> Result<Cost> {
-        let inputs = [(self.ciphertexts(), self.level(), self.scale())];
+        // What is done is the same for any number of slots.
+        let inputs = [(self.ciphertexts(), 1, self.level(), self.scale())];
         Cost::of(&self.params, &self.request, inputs, |e, table| self.run(e, table, |_| {}))
     }
 

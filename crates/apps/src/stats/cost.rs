@@ -26,18 +26,17 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Of `run` on so many ciphertexts each at a level and a scale.
+    /// Of `run` on so many ciphertexts each of a number of slots, at a level and a scale.
     pub(super) fn of(
         params: &Params,
         keys: &KeyRequest,
-        inputs: impl IntoIterator<Item = (usize, Level, Scale)>,
+        inputs: impl IntoIterator<Item = (usize, usize, Level, Scale)>,
         run: impl FnOnce(&Evaluator, &[sim::Ciphertext]) -> Result<Vec<sim::Ciphertext>>,
     ) -> Result<Self> {
         let e = Evaluator::new(params, keys);
         let mut table = Vec::new();
-        for (count, level, scale) in inputs {
-            // What is done depends on no value, and on no slot.
-            let x = e.slots().encrypt(&[Complex::default()], level, scale)?;
+        for (count, slots, level, scale) in inputs {
+            let x = e.slots().encrypt(&vec![Complex::default(); slots], level, scale)?;
             table.resize(table.len() + count, x);
         }
         let result = run(&e, &table)?;
@@ -53,5 +52,32 @@ impl Cost {
             output_bytes: bytes(&result),
             work: e.work(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::stats::{GroupJob, GroupPlan, HistogramJob, HistogramPlan, Job, StatsPlan};
+
+    /// Sizes are those of ciphertexts at their levels, and work grows with the table.
+    #[test]
+    fn costs_are_those_of_the_ciphertexts() {
+        let job = |rows| Job { rows, features: 9 };
+        let params = StatsPlan::auto_params(&job(20_000)).unwrap();
+        let cost = |rows| StatsPlan::new(&job(rows), &params).unwrap().cost().unwrap();
+        let (one, several) = (cost(2_000), cost(20_000));
+        assert_eq!((one.depth, several.depth), (2, 2));
+        let bytes = |level| 16 * (params.rlwe().limbs(level).q() << params.log_n()) as u64;
+        let plan = StatsPlan::new(&job(20_000), &params).unwrap();
+        assert_eq!(several.input_bytes, plan.ciphertexts() as u64 * bytes(plan.level()));
+        assert_eq!(several.output_bytes, plan.outputs() as u64 * bytes(sudare::rlwe::Level(0)));
+        assert!(several.work.products() > 2 * one.work.products());
+
+        let job = GroupJob { rows: 100, features: 2, groups: 3 };
+        let plan = GroupPlan::new(&job, &GroupPlan::auto_params(&job).unwrap()).unwrap();
+        assert_eq!(plan.cost().unwrap().depth, 2);
+        let job = HistogramJob { rows: 100, features: 2, bins: 4 };
+        let plan = HistogramPlan::new(&job, &HistogramPlan::auto_params(&job).unwrap()).unwrap();
+        assert_eq!(plan.cost().unwrap().depth, plan.level().0);
     }
 }

@@ -226,12 +226,14 @@ impl GroupPlan {
     /// # Errors
     /// [`StatsError::Engine`] if it cannot be simulated.
     pub fn cost(&self) -> Result<Cost> {
+        let Packing { block, blocks, .. } = self.packing;
         let values = self.packing.ciphertexts();
         let inputs = [
-            (values, self.level_of_values()),
-            (self.ciphertexts() - values, self.level_of_groups()),
+            (values, block * blocks, self.level_of_values()),
+            (self.ciphertexts() - values, block, self.level_of_groups()),
         ];
-        let inputs = inputs.map(|(count, level)| (count, level, self.params.scale_at(level)));
+        let scale = |level| self.params.scale_at(level);
+        let inputs = inputs.map(|(count, slots, level)| (count, slots, level, scale(level)));
         Cost::of(&self.params, &self.request, inputs, |e, table| self.run(e, table, |_| {}))
     }
 
