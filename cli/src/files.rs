@@ -226,14 +226,18 @@ pub fn open(path: &Path, access: Access) -> Result<(BufReader<File>, u64)> {
     Ok((BufReader::with_capacity(access.buffer_bytes(), file), metadata.len()))
 }
 
-/// Reads a table.
+/// Reads a table, from Parquet if the name of the file ends so and from CSV otherwise.
 ///
 /// # Errors
-/// [`Error::Usage`] for a Parquet file; [`Error::Table`].
+/// [`Error::Table`] and [`Error::TableFile`]; [`Error::Usage`] for a Parquet file if this program
+/// was built without.
 pub fn read_table(path: &Path, target: Option<&str>) -> Result<Table> {
     if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet")) {
+        #[cfg(feature = "parquet")]
+        return Table::read_parquet(path, target).map_err(Error::in_table(path));
+        #[cfg(not(feature = "parquet"))]
         return Err(Error::Usage(format!(
-            "{} is a Parquet file, which this version does not read: save the table as CSV",
+            "{} is a Parquet file, which this program was built without: save the table as CSV",
             path.display()
         )));
     }

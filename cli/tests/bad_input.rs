@@ -169,7 +169,8 @@ fn tables_that_cannot_be_used() {
     }
     fs::write(at.join("bad.csv"), &good).unwrap();
     refused(at, &ENCRYPT.replace("--target y", ""), &["needs labels", "--target"]);
-    refused(at, &ENCRYPT.replace("bad.csv", "bad.parquet"), &["Parquet", "CSV"]);
+    fs::write(at.join("bad.parquet"), &good).unwrap();
+    refused(at, &ENCRYPT.replace("bad.csv", "bad.parquet"), &["bad.parquet", "Parquet", "CSV"]);
     refused(at, &ENCRYPT.replace("bad.csv", "none.csv"), &["none.csv"]);
     fs::write(at.join("bad.csv"), [0x50, 0xff, 0xfe, 0x0a]).unwrap();
     refused(at, ENCRYPT, &["UTF-8"]);

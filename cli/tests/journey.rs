@@ -147,6 +147,38 @@ fn a_model_trained_by_the_server_is_that_of_training_in_the_clear() {
     assert_eq!((csv.lines().next(), csv.lines().count()), (Some("score,probability"), 190));
 }
 
+/// A table of Parquet is the same as one of CSV.
+#[cfg(feature = "parquet")]
+#[test]
+fn tables_may_be_parquet() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/apps/tests/parquet");
+    fs::copy(place.join("snappy.parquet"), at.join("t.parquet")).unwrap();
+    let run = |line: &str| sudare_at(at, line);
+    run("keygen --params auto --for train:60x8 --iterations 2 --out keys").ok();
+    run("encrypt --public keys/public.key --data t.parquet --target y -o t.ct").ok();
+    run("train --evaluation-key keys/evaluation.key -i t.ct -o m.ct").ok();
+    run("decrypt --secret keys/secret.key -i m.ct -o m.json").ok();
+    let model: Value =
+        serde_json::from_str(&fs::read_to_string(at.join("m.json")).unwrap()).unwrap();
+    assert_eq!((&model["columns"][3], &model["target"]), (&"long".into(), &"y".into()));
+    assert_eq!(model["divisors"][3].as_f64(), Some(8e12));
+
+    let table = Table::read_parquet(at.join("t.parquet"), Some("y")).unwrap();
+    let rows = table.iter_rows().zip(table.labels().unwrap()).map(|(row, &label)| {
+        let cells = row.iter().map(f64::to_string).chain([u8::from(label).to_string()]);
+        cells.collect::<Vec<_>>().join(",") + "\n"
+    });
+    let head = format!("{},y\n", table.columns().join(","));
+    fs::write(at.join("t.csv"), head + &rows.collect::<String>()).unwrap();
+    for command in ["evaluate", "predict", "report"] {
+        let [csv, parquet] = ["t.csv", "t.parquet"]
+            .map(|data| run(&format!("{command} --model m.json --data {data} --json")).json());
+        assert_eq!(csv, parquet, "{command}");
+    }
+}
+
 #[test]
 fn rows_are_scored_by_the_names_of_their_columns() {
     let folder = tempfile::tempdir().unwrap();

@@ -30,7 +30,7 @@ use sudare_apps::{
     after_help = "Examples:\n  sudare demo\n  sudare demo --data births.csv --target low --iterations 3"
 )]
 pub struct Args {
-    /// CSV file of numbers whose first line names the columns
+    /// CSV file of numbers whose first line names the columns, or Parquet file (T.parquet)
     #[arg(long, value_name = "T.csv", requires = "target")]
     data: Option<PathBuf>,
     /// Column of 0 and 1 to learn

@@ -23,7 +23,7 @@ pub struct Args {
     /// Public key
     #[arg(long, value_name = "FILE")]
     public: PathBuf,
-    /// CSV file of numbers whose first line names the columns
+    /// CSV file of numbers whose first line names the columns, or Parquet file (T.parquet)
     #[arg(long, value_name = "T.csv")]
     data: PathBuf,
     /// Column of 0 and 1 to learn

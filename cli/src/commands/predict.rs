@@ -15,7 +15,7 @@ pub struct Args {
     /// Model, as `sudare decrypt` writes it
     #[arg(long, value_name = "M.json")]
     model: PathBuf,
-    /// CSV file with the columns of the model; its target too, if labels are known
+    /// CSV or Parquet file with the columns of the model; its target too, if labels are known
     #[arg(long, value_name = "T.csv")]
     data: PathBuf,
     /// Column of 0 and 1; the model's target if left out

@@ -28,7 +28,7 @@ pub struct Args {
     /// Model, as `sudare decrypt` writes it
     #[arg(long, value_name = "M.json")]
     model: PathBuf,
-    /// CSV file with the columns of the model and its target
+    /// CSV or Parquet file with the columns of the model and its target
     #[arg(long, value_name = "T.csv")]
     data: PathBuf,
     /// Column of 0 and 1; the model's target if left out

@@ -1,4 +1,7 @@
-//! Numeric tables read from CSV, checked cell by cell, and their scaling for training.
+//! Numeric tables read from CSV or Parquet, checked cell by cell, and their scaling for training.
+
+#[cfg(feature = "parquet")]
+mod parquet;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -188,6 +191,38 @@ pub enum TableError {
         /// First line beyond it.
         line: u64,
     },
+    /// The table of a Parquet file holds more cells than the caller allows.
+    #[error(
+        "the table has {rows} rows and {columns} columns, more than {limit} cells; raise the \
+         limit, or split the table"
+    )]
+    TooLarge {
+        /// Rows.
+        rows: usize,
+        /// Columns, the target included.
+        columns: usize,
+        /// Largest number of cells allowed.
+        limit: usize,
+    },
+    /// A Parquet file is damaged, or uses what is not read here.
+    #[error(
+        "this Parquet file cannot be read: {problem}; write it again, or save the table as CSV"
+    )]
+    Parquet {
+        /// What is wrong.
+        problem: String,
+    },
+    /// A column of a Parquet file holds something else than numbers.
+    #[error(
+        "column {column:?} holds {found}, but a column must hold integers, floating-point numbers \
+         or truth values; code it as such, or drop it"
+    )]
+    NotNumbers {
+        /// Name of the column.
+        column: String,
+        /// What it holds.
+        found: &'static str,
+    },
     /// Values in memory do not fill whole rows, or labels do not match the rows.
     #[error("found {found} {what}, but the shape of the table needs {needed}")]
     Shape {
@@ -271,15 +306,8 @@ impl Table {
     /// # Errors
     /// [`TableError`] names the line and the column of the first fault.
     pub fn read_csv(path: impl AsRef<Path>, target: Option<&str>) -> Result<Self, TableError> {
-        let path = path.as_ref();
-        let name = path.display().to_string();
-        let failed = |error| read_error(&name, &error);
-        // A pipe may never end, and what it holds is not bounded by a size.
-        if !fs::metadata(path).map_err(failed)?.is_file() {
-            let problem = "it is not a regular file, save the table as one";
-            return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, problem)));
-        }
-        parse(File::open(path).map_err(failed)?, &name, target, Self::DEFAULT_MAX_CELLS)
+        let (file, name) = open(path.as_ref())?;
+        parse(file, &name, target, Self::DEFAULT_MAX_CELLS)
     }
 
     /// Reads comma-separated text as [`Table::read_csv`] does, with at most `max_cells` cells, the
@@ -293,6 +321,19 @@ impl Table {
         max_cells: usize,
     ) -> Result<Self, TableError> {
         parse(reader, "the table", target, max_cells)
+    }
+
+    /// Reads a Parquet file whose columns are integers, floating-point numbers or truth values
+    /// (0 and 1), none of them nested and none with nulls; compressed by nothing, Snappy, gzip,
+    /// Zstandard or LZ4. The target is as for [`Table::read_csv`], and so is the number of cells.
+    /// Integers beyond 2^53 are rounded to double precision.
+    ///
+    /// # Errors
+    /// [`TableError`] names the row, counted from 0, and the column of the first fault.
+    #[cfg(feature = "parquet")]
+    pub fn read_parquet(path: impl AsRef<Path>, target: Option<&str>) -> Result<Self, TableError> {
+        let (file, name) = open(path.as_ref())?;
+        parquet::read(file, &name, target, Self::DEFAULT_MAX_CELLS)
     }
 
     /// A table of `values`, row-major with one value per name in `columns`, and a target column's
@@ -570,6 +611,19 @@ impl From<Scaling> for Vec<f64> {
     fn from(scaling: Scaling) -> Self {
         scaling.divisors
     }
+}
+
+/// The file of a table, and its name for messages.
+fn open(path: &Path) -> Result<(File, String), TableError> {
+    let name = path.display().to_string();
+    let failed = |error| read_error(&name, &error);
+    // A pipe may never end, and what it holds is not bounded by a size.
+    if !fs::metadata(path).map_err(failed)?.is_file() {
+        let problem = "it is not a regular file, save the table as one";
+        return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, problem)));
+    }
+    let file = File::open(path).map_err(failed)?;
+    Ok((file, name))
 }
 
 fn parse(

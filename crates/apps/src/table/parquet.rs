@@ -1,0 +1,358 @@
+//! Tables in Parquet files: the part of the format that flat tables of numbers use.
+//!
+//! Sizes in a file are claims. Each is compared with the bytes that there are, or with the rows of
+//! the table, before memory is taken for it: a table takes its values, a column chunk as it is in
+//! the file, and one page of it.
+//!
+//! Reference: the Apache Parquet format, version 2.12 (`parquet.thrift`, `Encodings.md`,
+//! `Compression.md`), and the compact protocol of Apache Thrift.
+
+mod decode;
+mod thrift;
+
+use super::{Place, Table, TableError, Target, check_names, excerpt, list, read_error};
+use decode::{Kind, page_values};
+use std::io::{self, Read, Seek, SeekFrom};
+use thrift::{Bad, Fields};
+
+const MAGIC: &[u8; 4] = b"PAR1";
+/// Magic of files whose footer is encrypted.
+const MAGIC_ENCRYPTED: &[u8; 4] = b"PARE";
+/// Bytes of a footer and of a decompressed page, at most.
+const MAX_FOOTER_BYTES: u64 = 32 << 20;
+const MAX_PAGE_BYTES: usize = 256 << 20;
+
+/// What `pandas` names an index that it writes.
+const INDEX_PREFIX: &str = "__index_level_";
+
+type Result<T, E = TableError> = core::result::Result<T, E>;
+
+/// Reads a table of at most `max_cells` cells.
+pub(super) fn read(
+    mut source: impl Read + Seek,
+    name: &str,
+    target: Option<&str>,
+    max_cells: usize,
+) -> Result<Table> {
+    let io = |error: io::Error| read_error(name, &error);
+    let bytes = source.seek(SeekFrom::End(0)).map_err(io)?;
+    let mut read = |start: u64, length: u64| -> Result<Vec<u8>> {
+        let within = start.checked_add(length).is_some_and(|end| end <= bytes);
+        let length = usize::try_from(length).ok().filter(|_| within);
+        let length = length.ok_or_else(|| bad("it ends before its content does"))?;
+        source.seek(SeekFrom::Start(start)).map_err(io)?;
+        let mut part = vec![0; length];
+        source.read_exact(&mut part).map_err(io)?;
+        Ok(part)
+    };
+    let file = {
+        let short = || bad("it is too short");
+        let tail_start = bytes.checked_sub(8).filter(|&start| start >= 4).ok_or_else(short)?;
+        let tail = read(tail_start, 8)?;
+        let (length, magic) = tail.split_first_chunk::<4>().ok_or_else(short)?;
+        if magic == MAGIC_ENCRYPTED {
+            return Err(bad("it is encrypted"));
+        }
+        if magic != MAGIC {
+            return Err(bad("it does not end as a Parquet file does"));
+        }
+        let length = u64::from(u32::from_le_bytes(*length));
+        if length > MAX_FOOTER_BYTES {
+            return Err(bad("its footer is too large"));
+        }
+        let start = tail_start.checked_sub(length).ok_or_else(short)?;
+        FileInfo::read(&read(start, length)?)?
+    };
+    let columns = file.columns()?;
+    let target_at = match target {
+        None => None,
+        Some(target) => match columns.iter().position(|(name, _)| name == target) {
+            None => {
+                let names: Vec<String> = columns.into_iter().map(|(name, _)| name).collect();
+                let (target, columns) = (excerpt(target), list(&names));
+                return Err(TableError::UnknownTarget { target, columns });
+            }
+            at => at,
+        },
+    };
+    let (width, features) = (columns.len(), columns.len() - usize::from(target_at.is_some()));
+    let rows = file.rows()?;
+    if rows.checked_mul(width).is_none_or(|cells| cells > max_cells) {
+        return Err(TableError::TooLarge { rows, columns: width, limit: max_cells });
+    }
+    if rows == 0 || features == 0 {
+        return Err(TableError::Empty { rows, features });
+    }
+
+    let mut values = vec![0.0; rows * features];
+    let mut labels = vec![false; if target_at.is_some() { rows } else { 0 }];
+    let mut feature = 0;
+    for (index, (column, kind)) in columns.iter().enumerate() {
+        let name = || excerpt(column);
+        let optional = file.schema[1 + index].repetition == Some(1);
+        let mut first = 0;
+        for group in &file.groups {
+            let chunk = group.chunks.get(index).ok_or_else(|| bad("a column has no data"))?;
+            let data = read(chunk.start()?, chunk.bytes()?)?;
+            page_values(&data, chunk, *kind, optional, group.rows, |row, value| {
+                let row = first + row;
+                let Some(value) = value else {
+                    return Err(TableError::Gap { place: Place::Row(row), column: name() });
+                };
+                if !value.is_finite() {
+                    let (place, found) = (Place::Row(row), value.to_string());
+                    return Err(TableError::NotFinite { place, column: name(), found });
+                }
+                if target_at != Some(index) {
+                    values[row * features + feature] = value;
+                } else if value == 0.0 || value == 1.0 {
+                    labels[row] = value == 1.0;
+                } else {
+                    let (place, column) = (Place::Row(row), name());
+                    return Err(TableError::TargetNotBinary { place, column, found: value });
+                }
+                Ok(())
+            })?;
+            first += group.rows;
+        }
+        feature += usize::from(target_at != Some(index));
+    }
+    let mut columns: Vec<String> = columns.into_iter().map(|(name, _)| name).collect();
+    let target = target_at.map(|at| Target { name: columns.remove(at), labels });
+    Ok(Table { columns, values, target })
+}
+
+fn bad(problem: impl Into<String>) -> TableError {
+    TableError::Parquet { problem: problem.into() }
+}
+
+impl From<Bad> for TableError {
+    fn from(Bad(problem): Bad) -> Self {
+        bad(problem)
+    }
+}
+
+/// What a footer says.
+#[derive(Default)]
+struct FileInfo {
+    schema: Vec<SchemaElement>,
+    rows: i64,
+    groups: Vec<RowGroup>,
+}
+
+#[derive(Default)]
+struct SchemaElement {
+    physical: Option<i32>,
+    repetition: Option<i32>,
+    name: String,
+    children: i32,
+    converted: Option<i32>,
+    logical: Option<Logical>,
+}
+
+/// A logical type: the number of its field in the union, and for integers whether they are signed.
+#[derive(Clone, Copy)]
+struct Logical {
+    number: i16,
+    signed: bool,
+}
+
+struct RowGroup {
+    rows: usize,
+    chunks: Vec<Chunk>,
+}
+
+/// Where the data of a column are.
+#[derive(Default)]
+struct Chunk {
+    physical: i32,
+    codec: i32,
+    compressed_bytes: i64,
+    data_offset: i64,
+    dictionary_offset: Option<i64>,
+    elsewhere: bool,
+}
+
+impl Chunk {
+    fn start(&self) -> Result<u64> {
+        let before = |&offset: &i64| 0 < offset && offset < self.data_offset;
+        let start = self.dictionary_offset.filter(before).unwrap_or(self.data_offset);
+        u64::try_from(start).map_err(|_| bad("a column begins before the file"))
+    }
+
+    fn bytes(&self) -> Result<u64> {
+        if self.elsewhere {
+            return Err(bad("a column is in another file, or encrypted"));
+        }
+        u64::try_from(self.compressed_bytes).map_err(|_| bad("a column has a negative size"))
+    }
+}
+
+impl FileInfo {
+    fn read(footer: &[u8]) -> Result<Self> {
+        let mut info = Self::default();
+        let mut encrypted = false;
+        Fields::of(footer).each(|fields, field| {
+            match field {
+                2 => info.schema = fields.list(5, SchemaElement::read)?,
+                3 => info.rows = fields.integer()?,
+                4 => info.groups = fields.list(8, RowGroup::read)?,
+                8 => encrypted = true,
+                _ => {}
+            }
+            Ok(())
+        })?;
+        if encrypted { Err(bad("it is encrypted")) } else { Ok(info) }
+    }
+
+    /// Names and kinds of the columns.
+    fn columns(&self) -> Result<Vec<(String, Kind)>> {
+        let Some((root, leaves)) = self.schema.split_first() else {
+            return Err(bad("it has no schema"));
+        };
+        let nested = leaves.iter().find(|leaf| leaf.children != 0 || leaf.repetition == Some(2));
+        if let Some(leaf) = nested {
+            return Err(leaf.refused("lists or nested columns"));
+        }
+        if usize::try_from(root.children) != Ok(leaves.len()) {
+            return Err(bad("its schema contradicts itself"));
+        }
+        let names: Vec<String> = leaves.iter().map(|leaf| leaf.name.clone()).collect();
+        check_names(names.iter())?;
+        if let Some(at) = names.iter().position(|name| name.starts_with(INDEX_PREFIX)) {
+            return Err(TableError::UnnamedColumn { number: at + 1 });
+        }
+        let kinds = leaves.iter().map(SchemaElement::kind);
+        names.into_iter().zip(kinds).map(|(name, kind)| Ok((name, kind?))).collect()
+    }
+
+    /// The rows of all groups.
+    fn rows(&self) -> Result<usize> {
+        let sum = self.groups.iter().try_fold(0_usize, |sum, group| sum.checked_add(group.rows));
+        let rows = sum.filter(|&sum| usize::try_from(self.rows) == Ok(sum));
+        rows.ok_or_else(|| bad("its numbers of rows contradict each other"))
+    }
+}
+
+impl SchemaElement {
+    fn read(fields: &mut Fields<'_>) -> Result<Self, Bad> {
+        let mut element = Self::default();
+        fields.each(|fields, field| {
+            match field {
+                1 => element.physical = Some(fields.small()?),
+                3 => element.repetition = Some(fields.small()?),
+                4 => element.name = fields.text()?,
+                5 => element.children = fields.small()?,
+                6 => element.converted = Some(fields.small()?),
+                10 => element.logical = Some(Logical::read(fields)?),
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(element)
+    }
+
+    fn refused(&self, found: &'static str) -> TableError {
+        TableError::NotNumbers { column: excerpt(&self.name), found }
+    }
+
+    /// What its values are, if they are numbers.
+    fn kind(&self) -> Result<Kind> {
+        let Self { physical, converted, logical, .. } = self;
+        let other = match (converted, logical.map(|logical| logical.number)) {
+            (_, Some(1)) | (Some(0), _) => Some("text"),
+            (_, Some(4)) | (Some(4), _) => Some("names of categories"),
+            (_, Some(5)) | (Some(5), _) => Some("decimals"),
+            (_, Some(6)) | (Some(6), _) => Some("dates"),
+            (_, Some(7)) | (Some(7 | 8), _) => Some("times of day"),
+            (_, Some(8)) | (Some(9 | 10), _) => Some("points in time"),
+            (_, Some(11)) => Some("nothing but nulls"),
+            (_, Some(15)) => Some("16-bit floating-point numbers"),
+            (Some(21), _) => Some("durations"),
+            // Integers of some width, or none of the above.
+            (None | Some(11..=18), None | Some(10)) => None,
+            _ => Some("values that are no numbers"),
+        };
+        if let Some(found) = other {
+            return Err(self.refused(found));
+        }
+        let unsigned = matches!(converted, Some(11..=14)) || logical.is_some_and(|l| !l.signed);
+        match (physical, unsigned) {
+            (Some(0), _) => Ok(Kind::Bool),
+            (Some(1), false) => Ok(Kind::I32),
+            (Some(1), true) => Ok(Kind::U32),
+            (Some(2), false) => Ok(Kind::I64),
+            (Some(2), true) => Ok(Kind::U64),
+            (Some(3), _) => Err(self.refused("points in time")),
+            (Some(4), _) => Ok(Kind::F32),
+            (Some(5), _) => Ok(Kind::F64),
+            (Some(6 | 7), _) => Err(self.refused("text or bytes")),
+            _ => Err(self.refused("values of an unknown kind")),
+        }
+    }
+}
+
+impl Logical {
+    fn read(fields: &mut Fields<'_>) -> Result<Self, Bad> {
+        let mut logical = Self { number: 0, signed: true };
+        fields.each(|fields, field| {
+            logical.number = field;
+            if field == 10 {
+                fields.each(|fields, field| {
+                    if field == 2 {
+                        logical.signed = fields.boolean()?;
+                    }
+                    Ok(())
+                })?;
+            }
+            Ok(())
+        })?;
+        Ok(logical)
+    }
+}
+
+impl RowGroup {
+    fn read(fields: &mut Fields<'_>) -> Result<Self, Bad> {
+        let (mut rows, mut chunks) = (0, Vec::new());
+        fields.each(|fields, field| {
+            match field {
+                1 => chunks = fields.list(16, Chunk::read)?,
+                3 => rows = fields.integer()?,
+                _ => {}
+            }
+            Ok(())
+        })?;
+        let rows =
+            usize::try_from(rows).map_err(|_| Bad("a row group has a negative number of rows"))?;
+        Ok(Self { rows, chunks })
+    }
+}
+
+impl Chunk {
+    fn read(fields: &mut Fields<'_>) -> Result<Self, Bad> {
+        let mut chunk = Self::default();
+        fields.each(|fields, field| {
+            match field {
+                3 => fields.each(|fields, field| {
+                    match field {
+                        1 => chunk.physical = fields.small()?,
+                        4 => chunk.codec = fields.small()?,
+                        7 => chunk.compressed_bytes = fields.integer()?,
+                        9 => chunk.data_offset = fields.integer()?,
+                        11 => chunk.dictionary_offset = Some(fields.integer()?),
+                        _ => {}
+                    }
+                    Ok(())
+                })?,
+                // A path, or encryption.
+                1 | 8 | 9 => chunk.elsewhere = true,
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(chunk)
+    }
+}
+
+#[cfg(test)]
+mod tests;

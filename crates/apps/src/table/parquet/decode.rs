@@ -1,0 +1,504 @@
+//! Values in the pages of a column chunk.
+
+use super::{
+    Chunk, MAX_PAGE_BYTES, bad,
+    thrift::{self, Bad, Fields, varint, zigzag},
+};
+use crate::table::TableError;
+use std::io::Read;
+
+/// What the values of a column are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Bool,
+    I32,
+    U32,
+    I64,
+    U64,
+    F32,
+    F64,
+}
+
+impl Kind {
+    /// The number of its physical type.
+    fn physical(self) -> i32 {
+        match self {
+            Self::Bool => 0,
+            Self::I32 | Self::U32 => 1,
+            Self::I64 | Self::U64 => 2,
+            Self::F32 => 4,
+            Self::F64 => 5,
+        }
+    }
+
+    /// Bytes of a value; of truth values, none are whole.
+    fn bytes(self) -> usize {
+        match self {
+            Self::Bool => 0,
+            Self::I32 | Self::U32 | Self::F32 => 4,
+            Self::I64 | Self::U64 | Self::F64 => 8,
+        }
+    }
+
+    /// The number that these bits are, the upper half of which is not read for 4 bytes.
+    fn number(self, bits: u64) -> f64 {
+        match self {
+            Self::Bool => (bits & 1) as f64,
+            Self::I32 => f64::from(bits as i32),
+            Self::U32 => f64::from(bits as u32),
+            Self::I64 => bits as i64 as f64,
+            Self::U64 => bits as f64,
+            Self::F32 => f64::from(f32::from_bits(bits as u32)),
+            Self::F64 => f64::from_bits(bits),
+        }
+    }
+}
+
+const SHORT: Bad = Bad("a page ends before its values do");
+
+/// Encodings.
+const PLAIN: i32 = 0;
+const PLAIN_DICTIONARY: i32 = 2;
+const RLE: i32 = 3;
+const DELTA_BINARY_PACKED: i32 = 5;
+const RLE_DICTIONARY: i32 = 8;
+const BYTE_STREAM_SPLIT: i32 = 9;
+
+/// Kinds of pages.
+const DATA: i32 = 0;
+const DICTIONARY: i32 = 2;
+const DATA_V2: i32 = 3;
+
+/// What a page says of itself; sizes that are not given are 0.
+#[derive(Default)]
+struct Page {
+    kind: i32,
+    bytes: usize,
+    compressed_bytes: usize,
+    values: usize,
+    encoding: i32,
+    level_encoding: i32,
+    /// Of version 2: bytes before what is compressed.
+    repetition_bytes: usize,
+    definition_bytes: usize,
+    /// Of version 2: whether it is as it was in spite of the codec.
+    stored: bool,
+}
+
+impl Page {
+    /// Reads a header and leaves what follows.
+    fn read(bytes: &mut &[u8]) -> thrift::Result<Self> {
+        let mut page = Self { level_encoding: RLE, ..Self::default() };
+        let mut fields = Fields::of(bytes);
+        let size = |fields: &mut Fields<'_>| {
+            usize::try_from(fields.small()?).map_err(|_| Bad("a page has a negative size"))
+        };
+        fields.each(|fields, field| {
+            match field {
+                1 => page.kind = fields.small()?,
+                2 => page.bytes = size(fields)?,
+                3 => page.compressed_bytes = size(fields)?,
+                5 | 7 => fields.each(|fields, field_within| {
+                    match field_within {
+                        1 => page.values = size(fields)?,
+                        2 => page.encoding = fields.small()?,
+                        3 if field == 5 => page.level_encoding = fields.small()?,
+                        _ => {}
+                    }
+                    Ok(())
+                })?,
+                8 => fields.each(|fields, field| {
+                    match field {
+                        1 => page.values = size(fields)?,
+                        4 => page.encoding = fields.small()?,
+                        5 => page.definition_bytes = size(fields)?,
+                        6 => page.repetition_bytes = size(fields)?,
+                        7 => page.stored = !fields.boolean()?,
+                        _ => {}
+                    }
+                    Ok(())
+                })?,
+                _ => {}
+            }
+            Ok(())
+        })?;
+        *bytes = fields.rest();
+        Ok(page)
+    }
+
+    /// Definition levels, where they are apart, and what is behind them, decompressed.
+    fn unpack<'a>(&self, content: &'a [u8], codec: i32) -> Result<(&'a [u8], Vec<u8>), TableError> {
+        // The widest values, and room for levels and for what fills the last block.
+        let most = self.values.saturating_mul(16).saturating_add(1 << 16).min(MAX_PAGE_BYTES);
+        if self.bytes > most {
+            return Err(bad("a page has more bytes than its values need"));
+        }
+        let (_, content) = content.split_at_checked(self.repetition_bytes).ok_or(SHORT)?;
+        let (levels, packed) = content.split_at_checked(self.definition_bytes).ok_or(SHORT)?;
+        let bytes = self.bytes.checked_sub(self.repetition_bytes + levels.len()).ok_or(SHORT)?;
+        let codec = if self.stored { UNCOMPRESSED } else { codec };
+        Ok((levels, decompress(codec, packed, bytes)?))
+    }
+}
+
+/// Gives `put` every value of a column chunk with the number of its row, or that there is none.
+pub fn page_values(
+    data: &[u8],
+    chunk: &Chunk,
+    kind: Kind,
+    optional: bool,
+    rows: usize,
+    mut put: impl FnMut(usize, Option<f64>) -> Result<(), TableError>,
+) -> Result<(), TableError> {
+    if chunk.physical != kind.physical() {
+        return Err(bad("a column has other values than its schema says"));
+    }
+    let mut data = data;
+    let mut dictionary = Vec::new();
+    let mut row = 0;
+    while row < rows {
+        let page = Page::read(&mut data)?;
+        let (content, rest) = data
+            .split_at_checked(page.compressed_bytes)
+            .ok_or(Bad("a page ends behind its column"))?;
+        data = rest;
+        if ![DATA, DATA_V2, DICTIONARY].contains(&page.kind) {
+            continue;
+        }
+        // A dictionary may have values that no row has.
+        let spare = if page.kind == DICTIONARY { 1 << 20 } else { 0 };
+        if page.values > (rows - row).max(spare) {
+            return Err(bad("a page has more values than its column"));
+        }
+        let (levels, body) = page.unpack(content, chunk.codec)?;
+        let mut body = &body[..];
+        if page.kind == DICTIONARY {
+            if ![PLAIN, PLAIN_DICTIONARY].contains(&page.encoding) || kind == Kind::Bool {
+                return Err(unknown_encoding());
+            }
+            if !dictionary.is_empty() {
+                return Err(bad("a column has two dictionaries"));
+            }
+            plain(kind, body, page.values, |value| {
+                dictionary.push(value);
+                Ok(())
+            })?;
+            continue;
+        }
+        if page.values == 0 {
+            continue;
+        }
+        if optional {
+            let definitions = match page.level_encoding {
+                _ if page.kind == DATA_V2 => levels,
+                RLE => prefixed(&mut body)?,
+                _ => return Err(unknown_encoding()),
+            };
+            if let Some(missing) = first_null(definitions, page.values)? {
+                return put(row + missing, None);
+            }
+        }
+        decode(kind, &page, body, &dictionary, |value| {
+            row += 1;
+            put(row - 1, Some(value))
+        })?;
+    }
+    Ok(())
+}
+
+/// The values of a page of data.
+fn decode(
+    kind: Kind,
+    page: &Page,
+    mut body: &[u8],
+    dictionary: &[f64],
+    mut put: impl FnMut(f64) -> Result<(), TableError>,
+) -> Result<(), TableError> {
+    match page.encoding {
+        PLAIN => plain(kind, body, page.values, put),
+        PLAIN_DICTIONARY | RLE_DICTIONARY => {
+            let (&width, body) = body.split_first().ok_or(SHORT)?;
+            hybrid(body, u32::from(width), page.values, |index| {
+                let value = dictionary.get(index as usize);
+                put(*value.ok_or(Bad("a value is not in the dictionary"))?)
+            })
+        }
+        RLE if kind == Kind::Bool => {
+            let body = prefixed(&mut body)?;
+            hybrid(body, 1, page.values, |bit| put(f64::from(bit)))
+        }
+        DELTA_BINARY_PACKED if !matches!(kind, Kind::Bool | Kind::F32 | Kind::F64) => {
+            deltas(body, page.values, |bits| put(kind.number(bits)))
+        }
+        BYTE_STREAM_SPLIT if kind != Kind::Bool => {
+            let (width, count) = (kind.bytes(), page.values);
+            if body.len() != count.saturating_mul(width) {
+                return Err(SHORT.into());
+            }
+            (0..count).try_for_each(|i| {
+                let byte = |k: usize| u64::from(body[k * count + i]) << (8 * k);
+                put(kind.number((0..width).map(byte).sum()))
+            })
+        }
+        _ => Err(unknown_encoding()),
+    }
+}
+
+fn unknown_encoding() -> TableError {
+    bad("its encoding is not one of those read here (plain, dictionary, RLE, delta, byte stream \
+         split)")
+}
+
+/// Codecs.
+const UNCOMPRESSED: i32 = 0;
+
+/// Exactly so many bytes.
+fn decompress(codec: i32, packed: &[u8], bytes: usize) -> Result<Vec<u8>, TableError> {
+    const BROKEN: Bad = Bad("a page cannot be decompressed");
+    // No codec that fills a given space is better than 256 to 1.
+    let given = || match packed.len().checked_mul(256) {
+        Some(most) if bytes <= most => Ok(vec![0; bytes]),
+        _ => Err(BROKEN),
+    };
+    let stream = |reader: &mut dyn Read| {
+        let mut out = Vec::new();
+        // One more, to see that there is none.
+        let read = reader.take(bytes as u64 + 1).read_to_end(&mut out);
+        read.map(|_| out).map_err(|_| BROKEN)
+    };
+    let out = match codec {
+        UNCOMPRESSED => packed.to_vec(),
+        // Nothing may be stored as nothing.
+        1..=7 if bytes == 0 => Vec::new(),
+        1 => {
+            let mut out = given()?;
+            let done = snap::raw::Decoder::new().decompress(packed, &mut out);
+            out.truncate(done.map_err(|_| BROKEN)?);
+            out
+        }
+        2 => stream(&mut flate2::read::MultiGzDecoder::new(packed))?,
+        6 => {
+            let decoder = ruzstd::decoding::StreamingDecoder::new(packed);
+            stream(&mut decoder.map_err(|_| BROKEN)?)?
+        }
+        7 => {
+            let mut out = given()?;
+            let done = lz4_flex::block::decompress_into(packed, &mut out);
+            out.truncate(done.map_err(|_| BROKEN)?);
+            out
+        }
+        3..=5 => {
+            return Err(bad(
+                "its compression is not one of those read here (none, Snappy, gzip, Zstandard, LZ4)",
+            ));
+        }
+        _ => return Err(bad("its compression is unknown")),
+    };
+    if out.len() == bytes { Ok(out) } else { Err(BROKEN.into()) }
+}
+
+/// A part of this many bytes, whose number is in front of it.
+fn prefixed<'a>(bytes: &mut &'a [u8]) -> thrift::Result<&'a [u8]> {
+    let (length, rest) = bytes.split_first_chunk::<4>().ok_or(SHORT)?;
+    let length = u32::from_le_bytes(*length) as usize;
+    let (part, rest) = rest.split_at_checked(length).ok_or(SHORT)?;
+    *bytes = rest;
+    Ok(part)
+}
+
+/// The first of `count` values that is missing.
+fn first_null(definitions: &[u8], count: usize) -> Result<Option<usize>, TableError> {
+    let (mut at, mut missing) = (0, None);
+    hybrid(definitions, 1, count, |defined| {
+        if defined == 0 && missing.is_none() {
+            missing = Some(at);
+        }
+        at += 1;
+        Ok(())
+    })?;
+    Ok(missing)
+}
+
+/// Values one after the other.
+fn plain(
+    kind: Kind,
+    bytes: &[u8],
+    count: usize,
+    mut put: impl FnMut(f64) -> Result<(), TableError>,
+) -> Result<(), TableError> {
+    let width = kind.bytes();
+    if bytes.len() < if width == 0 { count.div_ceil(8) } else { count.saturating_mul(width) } {
+        return Err(SHORT.into());
+    }
+    if width == 0 {
+        return (0..count).try_for_each(|i| put(f64::from(bytes[i / 8] >> (i % 8) & 1)));
+    }
+    bytes.chunks_exact(width).take(count).try_for_each(|value| {
+        let mut all = [0; 8];
+        all[..width].copy_from_slice(value);
+        put(kind.number(u64::from_le_bytes(all)))
+    })
+}
+
+/// Runs of equal numbers, and groups of eight numbers of `width` bits, by turns.
+fn hybrid(
+    mut bytes: &[u8],
+    width: u32,
+    count: usize,
+    mut put: impl FnMut(u32) -> Result<(), TableError>,
+) -> Result<(), TableError> {
+    if width > 32 {
+        return Err(bad("its numbers have more than 32 bits"));
+    }
+    let mut left = count;
+    while left > 0 {
+        let head = varint(&mut bytes).ok_or(SHORT)?;
+        if head & 1 == 0 {
+            let run = usize::try_from(head >> 1).unwrap_or(usize::MAX).min(left);
+            let length = width.div_ceil(8) as usize;
+            let (value, rest) = bytes.split_at_checked(length).ok_or(SHORT)?;
+            bytes = rest;
+            let value = value.iter().rev().fold(0, |value, &byte| value << 8 | u32::from(byte));
+            (0..run).try_for_each(|_| put(value))?;
+            left -= run;
+        } else {
+            let groups = usize::try_from(head >> 1).map_err(|_| SHORT)?;
+            let run = groups.saturating_mul(8).min(left);
+            // The last group may be cut off behind the last number.
+            let needed = (run as u64 * u64::from(width)).div_ceil(8) as usize;
+            let whole = groups.saturating_mul(width as usize).min(bytes.len());
+            let (numbers, rest) = bytes.split_at(whole);
+            if numbers.len() < needed {
+                return Err(SHORT.into());
+            }
+            bytes = rest;
+            (0..run).try_for_each(|i| put(bits(numbers, i, width) as u32))?;
+            left -= run;
+        }
+    }
+    Ok(())
+}
+
+/// Number `i` of those of `width` bits each, at most 64, the lowest bits first. There must be as many.
+fn bits(bytes: &[u8], i: usize, width: u32) -> u64 {
+    let first = i * width as usize;
+    let (byte, shift) = (first / 8, first % 8);
+    let end = (first + width as usize).div_ceil(8).min(bytes.len());
+    let number = bytes[byte.min(end)..end]
+        .iter()
+        .rev()
+        .fold(0_u128, |number, &byte| number << 8 | u128::from(byte));
+    (number >> shift) as u64 & u64::MAX.checked_shr(64 - width).unwrap_or(0)
+}
+
+/// Integers by their differences, in blocks whose smallest difference is given.
+fn deltas(
+    mut bytes: &[u8],
+    count: usize,
+    mut put: impl FnMut(u64) -> Result<(), TableError>,
+) -> Result<(), TableError> {
+    let mut next = || varint(&mut bytes).ok_or(SHORT);
+    let (block, parts, total, first) = (next()?, next()?, next()?, next()?);
+    let per_part = block.checked_div(parts).filter(|part| part * parts == block && part % 8 == 0);
+    let per_part = per_part.filter(|&part| part > 0 && block <= 1 << 20);
+    let per_part = per_part.ok_or(Bad("its differences come in impossible blocks"))? as usize;
+    if total != count as u64 {
+        return Err(bad("a page has another number of differences than of values"));
+    }
+    let mut value = zigzag(first);
+    let mut left = count;
+    if left > 0 {
+        put(value as u64)?;
+        left -= 1;
+    }
+    while left > 0 {
+        let least = zigzag(varint(&mut bytes).ok_or(SHORT)?);
+        let (widths, rest) = bytes.split_at_checked(parts as usize).ok_or(SHORT)?;
+        bytes = rest;
+        for &width in widths {
+            if left == 0 {
+                break;
+            }
+            if width > 64 {
+                return Err(bad("its differences have more than 64 bits"));
+            }
+            let (numbers, rest) =
+                bytes.split_at_checked(per_part / 8 * usize::from(width)).ok_or(SHORT)?;
+            bytes = rest;
+            for i in 0..per_part.min(left) {
+                let difference = bits(numbers, i, u32::from(width)) as i64;
+                value = value.wrapping_add(least).wrapping_add(difference);
+                put(value as u64)?;
+            }
+            left -= per_part.min(left);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(
+        decode: impl FnOnce(&mut dyn FnMut(u64) -> Result<(), TableError>) -> Result<(), TableError>,
+    ) -> Result<Vec<u64>, TableError> {
+        let mut found = Vec::new();
+        decode(&mut |value| {
+            found.push(value);
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// The examples of `Encodings.md`.
+    #[test]
+    fn examples_of_the_specification() {
+        // 0 to 7, of 3 bits.
+        let packed = [0b1000_1000, 0b1100_0110, 0b1111_1010];
+        let runs = [&[3][..], &packed, &[8, 5]].concat();
+        let found = all(|put| hybrid(&runs, 3, 11, |value| put(value.into()))).unwrap();
+        assert_eq!(found, [0, 1, 2, 3, 4, 5, 6, 7, 5, 5, 5]);
+        // 1 to 5: a first value, the smallest difference 1, and four parts of no bits.
+        let bytes = [128, 1, 4, 5, 2, 2, 0, 0, 0, 0];
+        assert_eq!(all(|put| deltas(&bytes, 5, put)).unwrap(), [1, 2, 3, 4, 5]);
+        // 7, 5, 3, 1, 2, 3, 4, 5: the smallest difference -2, others above it of 2 bits.
+        let mut bytes = vec![128, 1, 4, 8, 14, 3, 2, 0, 0, 0, 0b1100_0000, 0b0011_1111];
+        bytes.resize(bytes.len() + 6, 0);
+        assert_eq!(all(|put| deltas(&bytes, 8, put)).unwrap(), [7, 5, 3, 1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn numbers_of_any_width() {
+        for width in 0..=64 {
+            let mask = u64::MAX.checked_shr(64 - width).unwrap_or(0);
+            let numbers: Vec<u64> =
+                (1..=16_u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask).collect();
+            let mut bytes = vec![0_u8; 2 * width as usize];
+            for (i, number) in numbers.iter().enumerate() {
+                for bit in 0..width as usize {
+                    let at = i * width as usize + bit;
+                    bytes[at / 8] |= ((number >> bit & 1) as u8) << (at % 8);
+                }
+            }
+            let found: Vec<u64> = (0..16).map(|i| bits(&bytes, i, width)).collect();
+            assert_eq!(found, numbers, "{width}");
+        }
+    }
+
+    #[test]
+    fn claims_are_checked_first() {
+        // A run of 2^62 numbers ends with the page, groups of as many do not begin.
+        let endless = [254, 255, 255, 255, 255, 255, 255, 255, 127, 1];
+        assert_eq!(all(|put| hybrid(&endless, 1, 3, |v| put(v.into()))).unwrap(), [1, 1, 1]);
+        let endless = [255, 255, 255, 255, 255, 255, 255, 255, 127, 1];
+        assert!(all(|put| hybrid(&endless, 9, 3, |v| put(v.into()))).is_err());
+        for bytes in [[0, 0, 5, 2], [128, 1, 3, 2], [1, 1, 5, 2], [128, 1, 0, 2]] {
+            assert!(all(|put| deltas(&bytes, 5, put)).is_err());
+        }
+        for codec in 1..8 {
+            assert!(decompress(codec, &[1, 2, 3], 1 << 40).is_err(), "{codec}");
+            assert!(decompress(codec, &[], 1 << 40).is_err(), "{codec}");
+        }
+    }
+}

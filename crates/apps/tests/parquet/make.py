@@ -1,0 +1,58 @@
+"""Writes the files of this folder: `python make.py FOLDER`, with pyarrow 26."""
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+ROWS = 60
+FOLDER = Path(sys.argv[1])
+
+# As `expected` in tests.rs has them.
+integers = [i * i % 17 - 8 for i in range(ROWS)]
+TABLE = pa.table(
+    {
+        "flag": pa.array([i % 3 == 0 for i in range(ROWS)]),
+        "byte": pa.array(integers, pa.int8()),
+        "word": pa.array([1000 * x for x in integers], pa.int32()),
+        "long": pa.array([x * 10**12 for x in integers], pa.int64()),
+        "large": pa.array([2**63 + 2**40 * i for i in range(ROWS)], pa.uint64()),
+        "count": pa.array([2**32 - 1 - i for i in range(ROWS)], pa.uint32()),
+        "single": pa.array([x / 4 for x in integers], pa.float32()),
+        "double": pa.array([x / 7 for x in integers], pa.float64()),
+        "y": pa.array([i % 2 for i in range(ROWS)], pa.int64()),
+    }
+)
+
+
+def write(name: str, table: pa.Table = TABLE, **options: object) -> None:
+    pq.write_table(table, FOLDER / f"{name}.parquet", **options)
+
+
+# What pyarrow, pandas and polars write by themselves, and the other codecs, in several row groups.
+for codec in ["none", "snappy", "gzip", "zstd", "lz4"]:
+    write(codec, compression=codec, row_group_size=25)
+write("v2", data_page_version="2.0", compression="zstd", data_page_size=64)
+write("brotli", compression="brotli")
+# Each encoding alone, where the type has it.
+encodings = {"flag": "RLE", "single": "BYTE_STREAM_SPLIT", "double": "BYTE_STREAM_SPLIT"}
+encodings |= {name: "DELTA_BINARY_PACKED" for name in ["byte", "word", "long", "large", "count"]}
+write("encodings", use_dictionary=False, column_encoding=encodings | {"y": "BYTE_STREAM_SPLIT"})
+write("plain", use_dictionary=False, compression="none", store_schema=False)
+required = pa.schema([field.with_nullable(False) for field in TABLE.schema])
+write("required", TABLE.cast(required))
+
+# What is refused.
+one = pa.array([1, 2, 3])
+for name, column in {
+    "text": pa.array(["a", "b", "c"]),
+    "decimal": pa.array([1, 2, 3]).cast(pa.decimal128(21, 2)),
+    "date": pa.array([1, 2, 3], pa.int32()).cast(pa.date32()),
+    "time": pa.array([1, 2, 3], pa.timestamp("ms")),
+    "category": pa.array(["a", "b", "a"]).dictionary_encode(),
+    "nested": pa.array([[1], [2], [3]]),
+    "null": pa.array([1, None, 3]),
+    "nan": pa.array([1.0, float("nan"), 3.0]),
+}.items():
+    write(f"refused-{name}", pa.table({"one": one, "bad": column}))
