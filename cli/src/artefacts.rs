@@ -22,7 +22,7 @@ use sudare::{
     rlwe::{EvaluationKeys, KeyId, KeyRequest, ParamsId, PublicKey, SecretKey},
 };
 use sudare_apps::{
-    logreg::{self, TrainPlan},
+    logreg::{self, Probability, ScoreJob, ScorePlan, ScoredModel, TrainPlan},
     stats::{self, ColumnScaling, GroupJob, GroupPlan, HistogramJob, HistogramPlan, StatsPlan},
     table::{Scaling, Table},
 };
@@ -41,6 +41,8 @@ pub enum Job {
     Groups(GroupJob),
     /// Counts of the values of columns in bins.
     Histogram(HistogramJob),
+    /// Scores of rows by a model.
+    Predict(ScoreJob),
 }
 
 /// A job as the command line names it, such as `train:189x9`.
@@ -55,6 +57,8 @@ pub enum Purpose {
     Groups { rows: usize, features: usize, groups: usize },
     /// [`Job::Histogram`].
     Histogram { rows: usize, features: usize, bins: usize },
+    /// [`Job::Predict`], by a model that is given.
+    Predict { rows: usize, features: usize },
     /// [`Job::Bootstrap`].
     Bootstrap,
 }
@@ -65,8 +69,8 @@ impl FromStr for Purpose {
     fn from_str(text: &str) -> core::result::Result<Self, String> {
         let help = "write train:ROWSxFEATURES, stats:ROWSxFEATURES or bootstrap, such as \
                     train:189x9, where the target does not count as a feature; or \
-                    groups:ROWSxFEATURESxGROUPS, where the key column does not, or \
-                    histogram:ROWSxFEATURESxBINS";
+                    groups:ROWSxFEATURESxGROUPS, where the key column does not, \
+                    histogram:ROWSxFEATURESxBINS or predict:ROWSxFEATURES";
         if text == "bootstrap" {
             return Ok(Self::Bootstrap);
         }
@@ -76,13 +80,14 @@ impl FromStr for Purpose {
         match (what, shape.as_deref()) {
             ("train", Some(&[rows, features])) => Ok(Self::Train { rows, features }),
             ("stats", Some(&[rows, features])) => Ok(Self::Stats { rows, features }),
+            ("predict", Some(&[rows, features])) => Ok(Self::Predict { rows, features }),
             ("groups", Some(&[rows, features, groups])) => {
                 Ok(Self::Groups { rows, features, groups })
             }
             ("histogram", Some(&[rows, features, bins])) => {
                 Ok(Self::Histogram { rows, features, bins })
             }
-            ("train" | "stats" | "groups" | "histogram", _) => Err(help.into()),
+            ("train" | "stats" | "groups" | "histogram" | "predict", _) => Err(help.into()),
             _ => Err(format!("{what:?} is not a job for tables; {help}")),
         }
     }
@@ -110,6 +115,20 @@ impl fmt::Display for Job {
             Self::Histogram(HistogramJob { rows, features, bins }) => {
                 write!(f, "histogram:{rows}x{features}x{bins}")
             }
+            Self::Predict(ScoreJob { rows, model }) => {
+                write!(f, "predict:{rows}x{}", model.features())?;
+                match model {
+                    ScoredModel::Trained(training) => {
+                        write!(f, ", after {}", Self::Train(*training))
+                    }
+                    ScoredModel::Given {
+                        probability: Some(Probability { range, bits }), ..
+                    } => {
+                        write!(f, ", probabilities to {bits} bits up to a score of {range}")
+                    }
+                    ScoredModel::Given { probability: None, .. } => Ok(()),
+                }
+            }
         }
     }
 }
@@ -125,6 +144,7 @@ impl Job {
             Self::Stats(job) => Ok((job.rows, job.features)),
             Self::Groups(job) => Ok((job.rows, job.features)),
             Self::Histogram(job) => Ok((job.rows, job.features)),
+            Self::Predict(job) => Ok((job.rows, job.model.features())),
             Self::Bootstrap => Err(no_table()),
         }
     }
@@ -139,8 +159,56 @@ impl Job {
             Self::Stats(job) => StatsPlan::auto_params(job)?,
             Self::Groups(job) => GroupPlan::auto_params(job)?,
             Self::Histogram(job) => HistogramPlan::auto_params(job)?,
+            Self::Predict(job) => ScorePlan::auto_params(job)?,
             Self::Bootstrap => return Err(no_table()),
         })
+    }
+
+    /// Those with as much more precision as sharing the results to `bits` bits takes; trainings
+    /// say themselves if they are shared.
+    ///
+    /// # Errors
+    /// As [`Job::auto_params`]; [`Error::Usage`] for results that cannot be shared.
+    pub fn shared_params(&self, bits: u32) -> Result<Params> {
+        Ok(match self {
+            Self::Train(job) => TrainPlan::auto_params(job)?,
+            Self::Stats(job) => StatsPlan::shared_params(job, bits)?,
+            Self::Groups(job) => GroupPlan::shared_params(job, bits)?,
+            Self::Histogram(job) => HistogramPlan::shared_params(job, bits)?,
+            Self::Predict(_) | Self::Bootstrap => return Err(not_shared()),
+        })
+    }
+
+    /// The job of scoring rows with keys for this one: by a model that is given, or by the one that
+    /// is trained, so many rows as one likes.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for keys of other jobs, and of a training that leaves a model without a
+    /// level.
+    pub fn scoring(&self, rows: usize) -> Result<Self> {
+        match self {
+            Self::Predict(_) => Ok(*self),
+            Self::Train(training) => {
+                let model = ScoredModel::Trained(*training);
+                Ok(Self::Predict(ScoreJob { rows, model }))
+            }
+            _ => Err(Error::Usage(format!(
+                "the keys are for {self}, which scores no rows: make keys with --for \
+                 predict:ROWSxFEATURES, or with --for train:ROWSxFEATURES --predict"
+            ))),
+        }
+    }
+
+    /// Whether keys for this job serve a table that was encrypted for `other`: for the same, or for
+    /// rows that are scored by the model that the keys were made to train.
+    #[must_use]
+    pub fn serves(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Train(training), Self::Predict(job)) => {
+                job.model == ScoredModel::Trained(*training)
+            }
+            _ => self == other,
+        }
     }
 
     /// What to do with the table under `params`.
@@ -160,6 +228,7 @@ impl Job {
             Self::Stats(job) => Plan::Stats(StatsPlan::new(job, params)?),
             Self::Groups(job) => Plan::Groups(GroupPlan::new(job, params)?),
             Self::Histogram(job) => Plan::Histogram(Box::new(HistogramPlan::new(job, params)?)),
+            Self::Predict(job) => Plan::Predict(Box::new(ScorePlan::new(job, params)?)),
             Self::Bootstrap => return Err(no_table()),
         })
     }
@@ -169,6 +238,14 @@ fn no_table() -> Error {
     Error::Usage(
         "these keys are for bootstrapping, a table is needed here: make keys with \
          --for train:ROWSxFEATURES or --for stats:ROWSxFEATURES"
+            .into(),
+    )
+}
+
+fn not_shared() -> Error {
+    Error::Usage(
+        "--share is for trained models and statistics, not for this job: leave it out, and give \
+         its results to nobody else"
             .into(),
     )
 }
@@ -183,6 +260,8 @@ pub enum Plan {
     Groups(GroupPlan),
     /// Of [`Job::Histogram`].
     Histogram(Box<HistogramPlan>),
+    /// Of [`Job::Predict`].
+    Predict(Box<ScorePlan>),
 }
 
 impl Plan {
@@ -194,6 +273,7 @@ impl Plan {
             Self::Stats(plan) => plan.required_keys(),
             Self::Groups(plan) => plan.required_keys(),
             Self::Histogram(plan) => plan.required_keys(),
+            Self::Predict(plan) => plan.required_keys(),
         }
     }
 
@@ -202,7 +282,7 @@ impl Plan {
     pub fn bootstraps(&self) -> u32 {
         match self {
             Self::Train(plan) => plan.bootstraps(plan.job().spec.iterations),
-            Self::Stats(_) | Self::Groups(_) | Self::Histogram(_) => 0,
+            Self::Stats(_) | Self::Groups(_) | Self::Histogram(_) | Self::Predict(_) => 0,
         }
     }
 
@@ -214,6 +294,7 @@ impl Plan {
             Self::Stats(plan) => plan.ciphertexts(),
             Self::Groups(plan) => plan.ciphertexts(),
             Self::Histogram(plan) => plan.ciphertexts(),
+            Self::Predict(plan) => plan.ciphertexts(),
         }
     }
 
@@ -225,6 +306,27 @@ impl Plan {
             Self::Stats(plan) => plan.outputs(),
             Self::Groups(plan) => plan.outputs(),
             Self::Histogram(plan) => plan.outputs(),
+            Self::Predict(plan) => plan.groups() * plan.outputs(),
+        }
+    }
+
+    /// Refuses a plan whose results are not precise enough to be shared to `bits` bits.
+    ///
+    /// # Errors
+    /// [`Error::Library`] with `TooLittlePrecision`; [`Error::Usage`] for results that cannot be
+    /// shared.
+    pub fn expect_shared(&self, bits: u32) -> Result<()> {
+        let (found, needed) = match self {
+            // Planned for, or refused, by itself.
+            Self::Train(_) => return Ok(()),
+            Self::Stats(plan) => (plan.largest_error(), plan.largest_shared_error(bits)),
+            Self::Groups(plan) => (plan.largest_error(), plan.largest_shared_error(bits)),
+            Self::Histogram(plan) => (plan.largest_error(), plan.largest_shared_error(bits)),
+            Self::Predict(_) => return Err(not_shared()),
+        };
+        match found <= needed {
+            true => Ok(()),
+            false => Err(sudare::Error::TooLittlePrecision { bits, found, needed }.into()),
         }
     }
 }
@@ -244,11 +346,20 @@ pub enum Content {
     Checkpoint,
     /// Weights of a training under way.
     Weights,
+    /// Scores, the note of their rows and that of an encrypted model.
+    Scores,
 }
 
 impl Content {
-    const ALL: [Self; 6] =
-        [Self::Keys, Self::Table, Self::Model, Self::Statistics, Self::Checkpoint, Self::Weights];
+    const ALL: [Self; 7] = [
+        Self::Keys,
+        Self::Table,
+        Self::Model,
+        Self::Statistics,
+        Self::Checkpoint,
+        Self::Weights,
+        Self::Scores,
+    ];
 
     /// As labels have it.
     #[must_use]
@@ -260,6 +371,7 @@ impl Content {
             Self::Statistics => "statistics",
             Self::Checkpoint => "checkpoint",
             Self::Weights => "weights",
+            Self::Scores => "scores",
         }
     }
 }
@@ -275,6 +387,17 @@ pub struct Meta {
     pub iterations: u32,
     /// For checkpoints and weights.
     pub origin: Option<Origin>,
+    /// For scores.
+    pub scored_by: Option<ScoredBy>,
+}
+
+/// What the owner of scores compares the scaling of the rows with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ScoredBy {
+    /// A plain model, with the digest of its columns and divisors.
+    Plain([u8; 32]),
+    /// An encrypted model, with the number of ciphertexts of its note, the last ones of all.
+    Encrypted(u32),
 }
 
 /// What a checkpoint comes from: with all of it the same, a training goes on as if it had never
@@ -296,7 +419,7 @@ impl Meta {
     /// Of a file without note or iterations.
     #[must_use]
     pub fn of(job: Job) -> Self {
-        Self { job, note: 0, iterations: 0, origin: None }
+        Self { job, note: 0, iterations: 0, origin: None, scored_by: None }
     }
 
     /// A label with this, under parameters of this name.
@@ -351,6 +474,13 @@ pub enum NoteScaling {
         key: String,
         /// Its values.
         labels: Vec<f64>,
+    },
+    /// For rows to be scored.
+    Rows {
+        /// Of the features of the model.
+        divisors: Scaling,
+        /// For each row a 0 or 1, if they are known.
+        labels: Option<String>,
     },
 }
 

@@ -3,6 +3,8 @@
 use crate::{
     artefacts::{Content, Job, Meta, Note, NoteScaling, Plan},
     error::{Error, Result},
+    model::Model,
+    scoring::Inputs,
 };
 use std::{io::Write, path::Path, sync::Arc};
 use sudare::{
@@ -13,6 +15,7 @@ use sudare::{
     rlwe::{KeyId, PublicKey},
 };
 use sudare_apps::{
+    logreg::ScorePlan,
     note,
     stats::{ColumnScaling, Grouping},
     table::{Scaling, Table},
@@ -90,13 +93,77 @@ impl Encryption {
         shuffle(&self.plan, &mut table)?;
         let scaling = scaling(&self.plan, &table, key)?;
         let note = Note { columns: table.columns().to_vec(), scaling };
-        let note = serde_json::to_vec(&note).map_err(|error| Error::Bug(error.to_string()))?;
+        let (shapes, items) = self.items(&table, key, progress)?;
+        drop(table);
+        self.write_items((out, path), shapes, items, &note, Content::Table)
+    }
+
+    /// Encrypts rows to be scored, scaled as those that the model was trained on, and their labels,
+    /// if they have any. Otherwise as [`Encryption::write`].
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for keys of another job, and for other columns than the model has;
+    /// [`Error::Apps`] for other rows than planned; [`Error::File`].
+    pub fn write_rows(
+        &self,
+        out: &mut (impl Write + ?Sized),
+        path: &Path,
+        table: &Table,
+        inputs: &Inputs,
+        progress: impl Fn(usize) + Send + Sync,
+    ) -> Result<Written> {
+        let (plan, table) = (self.score_plan()?, inputs.arrange(table)?);
+        let digit = |&label: &bool| if label { '1' } else { '0' };
+        let labels = table.labels().ok().map(|labels| labels.iter().map(digit).collect());
+        let scaling = NoteScaling::Rows { divisors: inputs.divisors.clone(), labels };
+        let note = Note { columns: inputs.columns.clone(), scaling };
+        let items = plan.encryptions(&self.encryptor, &table, &inputs.divisors)?;
+        let (shapes, items) = alike(items, plan.ciphertexts(), progress)?;
+        self.write_items((out, path), shapes, items, &note, Content::Table)
+    }
+
+    /// Encrypts a model to score by. Otherwise as [`Encryption::write`].
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for keys of another job; [`Error::Apps`] for a model of another size, or
+    /// with larger weights than planned; [`Error::File`].
+    pub fn write_model(
+        &self,
+        out: &mut (impl Write + ?Sized),
+        path: &Path,
+        model: &Model,
+    ) -> Result<Written> {
+        let weights = self.score_plan()?.encrypt_model(&self.encryptor, &model.weights)?;
+        let (target, divisors) = (model.target.clone(), model.divisors.clone());
+        let scaling = NoteScaling::Train { target, divisors };
+        let note = Note { columns: model.columns.clone(), scaling };
+        let (shapes, items) = of_all(vec![weights]);
+        self.write_items((out, path), shapes, items, &note, Content::Model)
+    }
+
+    fn score_plan(&self) -> Result<&ScorePlan> {
+        match &self.plan {
+            Plan::Predict(plan) => Ok(plan),
+            _ => Err(Error::Usage(format!(
+                "the keys are for {}: make keys for scoring with --for predict:ROWSxFEATURES, or \
+                 for a training with --predict",
+                self.job
+            ))),
+        }
+    }
+
+    fn write_items(
+        &self,
+        (out, path): (&mut (impl Write + ?Sized), &Path),
+        mut shapes: Vec<Shape>,
+        items: Items<'_>,
+        note: &Note,
+        content: Content,
+    ) -> Result<Written> {
+        let note = serde_json::to_vec(note).map_err(|error| Error::Bug(error.to_string()))?;
         let note = note::encrypt(&self.encryptor, &self.params, &note)?;
         let meta = Meta { note: note.len() as u32, ..Meta::of(self.job) };
-        let label = meta.label(&self.name, Content::Table)?;
-
-        let (mut shapes, items) = self.items(&table, key, progress)?;
-        drop(table);
+        let label = meta.label(&self.name, content)?;
         shapes.extend(note.iter().map(Shape::of));
         let ciphertexts = shapes.len();
         let in_file = Error::in_file(path);
@@ -119,16 +186,7 @@ impl Encryption {
         let encryptor = &self.encryptor;
         Ok(match &self.plan {
             Plan::Train(plan) => {
-                let mut items = plan.encryptions(encryptor, table)?;
-                let first = items.next().transpose()?;
-                // All have the same.
-                let shapes = vec![first.as_ref().map(Shape::of); plan.ciphertexts()];
-                let items = first.map(Ok).into_iter().chain(items).enumerate();
-                let items = items.map(move |(i, item)| {
-                    progress(i + 1);
-                    Ok(item?)
-                });
-                (shapes.into_iter().flatten().collect(), Box::new(items))
+                alike(plan.encryptions(encryptor, table)?, plan.ciphertexts(), progress)?
             }
             Plan::Stats(plan) => {
                 of_all(plan.encrypt(encryptor, table, &ColumnScaling::of(table), progress)?)
@@ -141,6 +199,7 @@ impl Encryption {
                 let scaling = ColumnScaling::of(table);
                 of_all(plan.encrypt(encryptor, table, &scaling, grouping, progress)?)
             }
+            Plan::Predict(_) => return Err(unscaled()),
         })
     }
 }
@@ -151,6 +210,22 @@ type Items<'a> = Box<dyn Iterator<Item = Result<Ciphertext>> + 'a>;
 /// Those that there are already, with their shapes.
 fn of_all<'a>(items: Vec<Ciphertext>) -> (Vec<Shape>, Items<'a>) {
     (items.iter().map(Shape::of).collect(), Box::new(items.into_iter().map(Ok)))
+}
+
+/// Those that are made one after the other, all of the same shape.
+fn alike<'a>(
+    mut items: impl Iterator<Item = sudare_apps::Result<Ciphertext>> + 'a,
+    count: usize,
+    progress: impl Fn(usize) + 'a,
+) -> Result<(Vec<Shape>, Items<'a>)> {
+    let first = items.next().transpose()?;
+    let shapes = vec![first.as_ref().map(Shape::of); count];
+    let items = first.map(Ok).into_iter().chain(items).enumerate();
+    let items = items.map(move |(i, item)| {
+        progress(i + 1);
+        Ok(item?)
+    });
+    Ok((shapes.into_iter().flatten().collect(), Box::new(items)))
 }
 
 /// Brings the rows of a table into an order that nobody knows, if they are trained on in batches,
@@ -180,7 +255,16 @@ fn scaling(plan: &Plan, table: &Table, key: Option<&KeyColumn>) -> Result<NoteSc
             let (scaling, labels) = (ColumnScaling::of(table), grouping.labels().to_vec());
             NoteScaling::Groups { scaling, key: name.clone(), labels }
         }
+        Plan::Predict(_) => return Err(unscaled()),
     })
+}
+
+pub(crate) fn unscaled() -> Error {
+    Error::Usage(
+        "these keys are for scoring rows, which are scaled as those that the model was trained \
+         on: name the model, or the table that it was trained on, with --like"
+            .into(),
+    )
 }
 
 fn missing() -> Error {

@@ -17,6 +17,7 @@ mod machine;
 pub mod model;
 mod output;
 mod progress;
+pub mod scoring;
 pub mod server;
 pub mod sets;
 mod svg;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::{io::Read, path::Path};
 use sudare_apps::{
     logreg::TrainSpec,
+    metrics::{self, MetricError},
     stats::{GroupStatistics, Histogram, LeastSquares, Statistics, TTest},
     table::{Scaling, Table, TableError},
 };
@@ -56,20 +57,8 @@ impl Model {
     /// # Errors
     /// [`Error::Parse`] for any other; [`Error::Io`]; [`Error::NotAFile`].
     pub fn read(path: &Path) -> Result<Self> {
-        let bad = |problem: String| Error::Parse {
-            path: path.into(),
-            what: "model",
-            problem: format!("{problem}; name the JSON file that `sudare decrypt` made of a model"),
-        };
-        let (file, bytes) = files::open(path, Access::Shared)?;
-        if bytes > MAX_BYTES {
-            return Err(bad(format!("it has {bytes} bytes, a model at most {MAX_BYTES}")));
-        }
-        let mut text = Vec::new();
-        file.take(MAX_BYTES).read_to_end(&mut text).map_err(|e| Error::io("read", path, e))?;
-        if text.starts_with(b"\x89sudare") {
-            return Err(bad("it is encrypted, decrypt it first".into()));
-        }
+        let bad = |problem: String| not_a_model(path, &problem);
+        let text = text_of(path)?;
         let model: Self = serde_json::from_slice(&text).map_err(|error| bad(error.to_string()))?;
         let (weights, features) = (model.weights.len(), model.columns.len());
         if weights != features + 1 || model.divisors.features() != features {
@@ -171,6 +160,85 @@ impl Model {
             .zip(core::iter::once("1".to_owned()).chain(divisors))
             .map(|((name, weight), divisor)| vec![name.to_owned(), weight.to_string(), divisor]);
         csv_text(&["column", "weight", "divisor"].map(str::to_owned), rows)
+    }
+}
+
+fn not_a_model(path: &Path, problem: &str) -> Error {
+    Error::Parse {
+        path: path.into(),
+        what: "model",
+        problem: format!("{problem}; name the JSON file that `sudare decrypt` made of a model"),
+    }
+}
+
+/// The text of a file that may be a model in the clear.
+pub(crate) fn text_of(path: &Path) -> Result<Vec<u8>> {
+    let (file, bytes) = files::open(path, Access::Shared)?;
+    if bytes > MAX_BYTES {
+        let problem = format!("it has {bytes} bytes, a model at most {MAX_BYTES}");
+        return Err(not_a_model(path, &problem));
+    }
+    let mut text = Vec::new();
+    file.take(MAX_BYTES).read_to_end(&mut text).map_err(|e| Error::io("read", path, e))?;
+    if text.starts_with(b"\x89sudare") {
+        return Err(not_a_model(path, "it is encrypted, decrypt it first"));
+    }
+    Ok(text)
+}
+
+/// Decrypted scores of rows.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NamedScores {
+    /// `scores`.
+    pub kind: &'static str,
+    /// Number of rows.
+    pub rows: usize,
+    /// `weights . (1, x / divisors)` of each row: above 0 where the model says 1.
+    pub scores: Vec<f64>,
+    /// Of a label of 1: as the server computed it if the keys were made for that, else from the
+    /// score.
+    pub probabilities: Vec<f64>,
+    /// Where labels were encrypted with the rows.
+    pub accuracy: Option<f64>,
+    /// Where there were labels of both classes.
+    pub auc: Option<f64>,
+}
+
+impl NamedScores {
+    /// Of rows with these labels, if there are any.
+    ///
+    /// # Errors
+    /// [`Error::Metric`] for labels of other rows, and scores that are not finite.
+    pub fn new(
+        scores: Vec<f64>,
+        probabilities: Option<Vec<f64>>,
+        labels: Option<&[bool]>,
+    ) -> Result<Self> {
+        let sigmoid = |score: &f64| 1.0 / (1.0 + (-score).exp());
+        let probabilities = probabilities.unwrap_or_else(|| scores.iter().map(sigmoid).collect());
+        let (accuracy, auc) = match labels {
+            None => (None, None),
+            Some(labels) => {
+                let auc = match metrics::auc(&scores, labels) {
+                    Err(MetricError::OneClass { .. }) => None,
+                    other => Some(other?),
+                };
+                (Some(metrics::accuracy(&scores, labels)?), auc)
+            }
+        };
+        let (kind, rows) = ("scores", scores.len());
+        Ok(Self { kind, rows, scores, probabilities, accuracy, auc })
+    }
+
+    /// One line per row.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if the text cannot be made.
+    pub fn to_csv(&self) -> Result<String> {
+        let lines = self.scores.iter().zip(&self.probabilities);
+        let lines =
+            lines.map(|(score, probability)| vec![score.to_string(), probability.to_string()]);
+        csv_text(&["score", "probability"].map(str::to_owned), lines)
     }
 }
 

@@ -4,6 +4,7 @@ use crate::{
     artefacts::{Content, Meta, Opened, Plan, Stored},
     error::{Error, Result},
     files::NewFile,
+    scoring::AnyModel,
 };
 use std::{
     fs::File,
@@ -18,6 +19,10 @@ use sudare::{
     },
     rlwe::{EvaluationKeys, KeyId},
 };
+use sudare_apps::logreg::ScorePlan;
+
+/// Groups of rows that are in memory at once to be scored.
+const GROUPS_AT_ONCE: usize = 8;
 
 /// A server ready to compute with a table in a file.
 pub struct Session<R = BufReader<File>> {
@@ -31,6 +36,8 @@ pub struct Session<R = BufReader<File>> {
     pub meta: Meta,
     /// The table.
     pub table: Stored<R>,
+    /// The key pair of keys and table.
+    pub key: KeyId,
     /// Name of the parameters.
     name: String,
 }
@@ -52,7 +59,7 @@ impl<R: Read + Seek> Session<R> {
         let (_, meta) = table.meta(&[Content::Table])?;
         table.expect_key(params.rlwe().id(), key)?;
         let made_for = Meta::read(label).map(|(_, meta)| meta.job);
-        if made_for != Some(meta.job) {
+        if !made_for.is_some_and(|made_for| made_for.serves(&meta.job)) {
             return Err(Error::Usage(format!(
                 "{} was encrypted for {}, the keys are for {}: use files of one job",
                 table.path().display(),
@@ -70,7 +77,8 @@ impl<R: Read + Seek> Session<R> {
             return Err(Error::in_file(&path)(source));
         }
         let evaluator = Evaluator::new(params, read()?)?;
-        Ok(Self { params: params.clone(), plan, evaluator, meta, table, name: label.name.clone() })
+        let (params, name) = (params.clone(), label.name.clone());
+        Ok(Self { params, plan, evaluator, meta, table, key, name })
     }
 
     /// The statistics that the table was encrypted for. `progress` learns the number of
@@ -84,14 +92,40 @@ impl<R: Read + Seek> Session<R> {
             Plan::Stats(plan) => plan.run(e, &table()?, progress)?,
             Plan::Groups(plan) => plan.run(e, &table()?, progress)?,
             Plan::Histogram(plan) => plan.run(e, &table()?, progress)?,
-            Plan::Train(_) => {
+            Plan::Train(_) | Plan::Predict(_) => {
+                let command = match &self.plan {
+                    Plan::Predict(_) => "predict",
+                    _ => "train",
+                };
                 return Err(Error::Usage(format!(
-                    "the table was encrypted for {}, which is a training: use `sudare train`, or \
-                     make keys with --for stats:…",
+                    "the table was encrypted for {}: use `sudare {command}`, or make keys with \
+                     --for stats:…",
                     self.meta.job
                 )));
             }
         })
+    }
+
+    /// The scores of all rows by a model. `progress` learns the number of groups of rows done.
+    ///
+    /// # Errors
+    /// [`Error::Apps`] for a model that was not planned for and for what the evaluator refuses;
+    /// [`Error::File`] for damaged rows.
+    pub fn scores(
+        &self,
+        plan: &ScorePlan,
+        model: &AnyModel,
+        progress: impl Fn(usize),
+    ) -> Result<Vec<Ciphertext>> {
+        let scorer = plan.scorer(&self.evaluator, model.weights())?;
+        let mut results = Vec::with_capacity(plan.groups() * plan.outputs());
+        for first in (0..plan.groups()).step_by(GROUPS_AT_ONCE) {
+            let last = plan.groups().min(first + GROUPS_AT_ONCE);
+            let rows = self.table.read(first * plan.group_len()..last * plan.group_len())?;
+            results.extend(scorer.score(&rows)?);
+            progress(last);
+        }
+        Ok(results)
     }
 
     /// What a model after so many iterations says of itself.

@@ -30,7 +30,7 @@ use sudare::{
     },
 };
 use sudare_apps::{
-    logreg::{self, LearningRate, SigmoidApprox, SigmoidDegree, TrainSpec},
+    logreg::{self, LearningRate, Scores, SigmoidApprox, SigmoidDegree, TrainSpec},
     stats::{self, GroupJob, HistogramJob, StatsError, TTest},
     table::{self, Place, TableError},
 };
@@ -40,7 +40,7 @@ use sudare_cli::{
     encryption::{Encryption, KeyColumn},
     error::Error as Engine,
     files::{self, Access, NewFile},
-    model::{NamedGroups, NamedLeastSquares, NamedStatistics},
+    model::{NamedGroups, NamedLeastSquares, NamedScores, NamedStatistics},
     server::Session,
 };
 
@@ -153,7 +153,7 @@ impl TablePlan {
         self.job.to_string()
     }
 
-    /// `train`, `stats`, `groups` or `histogram`.
+    /// `train`, `stats`, `groups`, `histogram` or `predict`.
     #[getter]
     fn kind(&self) -> &'static str {
         kind(&self.job)
@@ -183,7 +183,7 @@ impl TablePlan {
             Plan::Stats(plan) => Some(plan.cost()),
             Plan::Groups(plan) => Some(plan.cost()),
             Plan::Histogram(plan) => Some(plan.cost()),
-            Plan::Train(_) => None,
+            Plan::Train(_) | Plan::Predict(_) => None,
         };
         let (params, request) = (&self.set.params, self.plan.required_keys());
         let key_bytes = request.bytes(params.rlwe())?;
@@ -294,6 +294,7 @@ fn kind(job: &Job) -> &'static str {
         Job::Stats(_) => "stats",
         Job::Groups(_) => "groups",
         Job::Histogram(_) => "histogram",
+        Job::Predict(_) => "predict",
         Job::Bootstrap => "bootstrap",
     }
 }
@@ -424,7 +425,7 @@ impl Table {
         self.meta.job.to_string()
     }
 
-    /// `train`, `stats`, `groups` or `histogram`.
+    /// `train`, `stats`, `groups`, `histogram` or `predict`.
     #[getter]
     fn kind(&self) -> &'static str {
         kind(&self.meta.job)
@@ -699,7 +700,8 @@ impl TableResult {
     /// Of a file that messages call `path`.
     pub(crate) fn new(py: Python<'_>, file: Py<PyBytes>, path: &Path) -> Result<Self> {
         let opened = in_memory(py, &file, path)?.expect(Kind::Ciphertexts)?;
-        let (content, meta) = opened.meta(&[Content::Model, Content::Statistics])?;
+        let (content, meta) =
+            opened.meta(&[Content::Model, Content::Statistics, Content::Scores])?;
         Ok(Self { info: opened.info().clone(), file, meta, content })
     }
 }
@@ -749,6 +751,10 @@ impl Decrypted {
                     py,
                     &json!({ "kind": kind, "rows": rows, "columns": columns, "histograms": histograms }),
                 )
+            }
+            decryption::Decrypted::Scores { scores: Scores { scores, probabilities }, labels } => {
+                let (scores, probabilities) = (scores.clone(), probabilities.clone());
+                to_python(py, &NamedScores::new(scores, probabilities, labels.as_deref())?)
             }
         }
     }

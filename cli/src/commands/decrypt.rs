@@ -4,15 +4,15 @@ use crate::{
     decryption::Decrypted,
     error::{Error, Result},
     files,
-    model::{Model, NamedGroups, NamedHistograms, NamedLeastSquares, NamedStatistics},
+    model::{Model, NamedGroups, NamedHistograms, NamedLeastSquares, NamedScores, NamedStatistics},
     output::{self, Output},
 };
 use serde::Serialize;
 use std::path::PathBuf;
 use sudare::ckks::{Decryptor, serial::Kind};
 use sudare_apps::{
-    logreg::{TrainPlan, TrainSpec},
-    stats::{GroupStatistics, Histogram, Statistics, TTest},
+    logreg::Scores,
+    stats::{GroupStatistics, Histogram, MAX_SHARED_BITS, Statistics, TTest},
 };
 
 /// Decrypt a result with the secret key
@@ -22,12 +22,13 @@ use sudare_apps::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     sudare decrypt --secret keys/secret.key -i model.ct -o model.json\n  \
-    sudare decrypt --secret keys/secret.key -i model.ct --share 10 -o shared.json")]
+    sudare decrypt --secret keys/secret.key -i model.ct --share 10 -o shared.json\n  \
+    sudare decrypt --secret keys/secret.key -i scores.ct -o scores.csv")]
 pub struct Args {
     /// Secret key
     #[arg(long, value_name = "FILE")]
     secret: PathBuf,
-    /// Encrypted result of `sudare train` or `sudare stats`
+    /// Encrypted result of `sudare train`, `sudare stats` or `sudare predict`
     #[arg(short, long, value_name = "FILE")]
     input: PathBuf,
     /// File for the values, CSV if its name ends in .csv and JSON otherwise; standard
@@ -56,10 +57,11 @@ struct Finish {
     /// Of histograms: which quantiles [default: 0.25,0.5,0.75]
     #[arg(long, value_name = "P,P", value_delimiter = ',')]
     quantiles: Vec<f64>,
-    /// Of a model whose keys were made with --share: weights that others than the owner of the
-    /// key may see, to so many bits after the point, with noise that hides their errors; without
-    /// the history, which has none
-    #[arg(long, value_name = "BITS", value_parser = whole(1..=TrainSpec::MAX_SHARED_BITS))]
+    /// Of a model or statistics whose keys were made with --share: values that others than the
+    /// owner of the key may see, to so many bits after the point, with noise that hides their
+    /// errors; of statistics, these are means of columns and of their products, as parts of their
+    /// ranges; a model has no history then
+    #[arg(long, value_name = "BITS", value_parser = whole(1..=MAX_SHARED_BITS))]
     share: Option<u32>,
 }
 
@@ -71,7 +73,6 @@ impl Finish {
             ("--regress", self.regress.is_some()),
             ("--t-test", self.t_test.is_some()),
             ("--quantiles", !self.quantiles.is_empty()),
-            ("--share", self.share.is_some()),
         ];
         match given.iter().find(|(name, given)| *given && options.contains(name)) {
             Some((name, _)) => {
@@ -83,13 +84,9 @@ impl Finish {
 
     fn apply(&self, decrypted: Decrypted) -> Result<Values> {
         Ok(match decrypted {
-            Decrypted::Model { mut model, plan } => {
+            Decrypted::Model { model, .. } => {
                 let all = ["--weights", "--regress", "--t-test", "--quantiles"];
                 self.expect_none("a model", &all)?;
-                if let Some(bits) = self.share {
-                    model.weights = share(&plan, &model.weights, bits)?;
-                    model.history = None;
-                }
                 Values::Model(model)
             }
             Decrypted::Statistics { columns, statistics } => {
@@ -100,6 +97,11 @@ impl Finish {
             }
             Decrypted::Histograms { rows, columns, histograms } => {
                 Values::Histograms(self.histograms(columns, rows, histograms)?)
+            }
+            Decrypted::Scores { scores: Scores { scores, probabilities }, labels } => {
+                let all = ["--weights", "--regress", "--t-test", "--quantiles"];
+                self.expect_none("scores", &all)?;
+                Values::Scores(NamedScores::new(scores, probabilities, labels.as_deref())?)
             }
         })
     }
@@ -114,7 +116,7 @@ impl Finish {
     }
 
     fn statistics(&self, columns: Vec<String>, statistics: Statistics) -> Result<NamedStatistics> {
-        self.expect_none("statistics", &["--quantiles", "--share"])?;
+        self.expect_none("statistics", &["--quantiles"])?;
         let index = |name: &str| {
             columns.iter().position(|column| column == name).ok_or_else(|| {
                 let columns = columns.join(", ");
@@ -143,7 +145,7 @@ impl Finish {
         (key, labels): (String, Vec<f64>),
         statistics: GroupStatistics,
     ) -> Result<NamedGroups> {
-        self.expect_none("sums by groups", &["--weights", "--regress", "--quantiles", "--share"])?;
+        self.expect_none("sums by groups", &["--weights", "--regress", "--quantiles"])?;
         let index = |name: &str| {
             let label = name.trim().parse::<f64>().ok();
             labels.iter().position(|&other| Some(other) == label).ok_or_else(|| {
@@ -174,7 +176,7 @@ impl Finish {
         rows: usize,
         histograms: Vec<Histogram>,
     ) -> Result<NamedHistograms> {
-        self.expect_none("histograms", &["--weights", "--regress", "--t-test", "--share"])?;
+        self.expect_none("histograms", &["--weights", "--regress", "--t-test"])?;
         let probabilities = match &self.quantiles[..] {
             [] => vec![0.25, 0.5, 0.75],
             given => given.to_vec(),
@@ -198,6 +200,7 @@ enum Values {
     Statistics(Box<NamedStatistics>),
     Groups(NamedGroups),
     Histograms(NamedHistograms),
+    Scores(NamedScores),
 }
 
 #[derive(Serialize)]
@@ -218,12 +221,15 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         files::check_free(path, args.force)?;
     }
     let input = Opened::open(&args.input, Kind::Ciphertexts)?;
-    let content = input.meta(&[Content::Model, Content::Statistics])?.0;
+    let content = input.meta(&[Content::Model, Content::Statistics, Content::Scores])?.0;
     let secret = Opened::open(&args.secret, Kind::SecretKey)?;
     input.expect_key(secret.info().params_id, secret.info().key_id)?;
     let params = secret.params()?;
     let decryptor = Decryptor::new(&params, secret.secret_key(&params)?)?;
-    let values = args.finish.apply(Decrypted::read(input, &params, &decryptor)?)?;
+    let values = {
+        let share = args.finish.share;
+        args.finish.apply(Decrypted::released(input, &params, &decryptor, share)?)?
+    };
     let content = content.name();
     match &args.output {
         None => output.write(&Shown { content, values }, |shown| text(&shown.values)),
@@ -240,20 +246,6 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     }
 }
 
-fn share(plan: &TrainPlan, weights: &[f64], bits: u32) -> Result<Vec<f64>> {
-    let planned = plan.job().spec.shared_bits;
-    match planned {
-        Some(planned) if planned >= bits => Ok(plan.share(weights, bits)?),
-        _ => Err(Error::Usage(format!(
-            "--share {bits}: the weights were computed {}: make keys with --share {bits} and train \
-             again",
-            planned.map_or("for the owner of the key alone".into(), |planned| format!(
-                "to be shared to {planned} bits"
-            ))
-        ))),
-    }
-}
-
 impl Values {
     fn to_json(&self) -> Result<String> {
         let text = serde_json::to_string_pretty(self);
@@ -266,6 +258,7 @@ impl Values {
             Self::Statistics(statistics) => statistics.to_csv(),
             Self::Groups(groups) => groups.to_csv(),
             Self::Histograms(histograms) => histograms.to_csv(),
+            Self::Scores(scores) => scores.to_csv(),
         }
     }
 }
@@ -345,6 +338,21 @@ fn text(values: &Values) -> String {
                 text += &format!("{column}: {test}");
             }
             text
+        }
+        Values::Scores(named) => {
+            let rows: Vec<Vec<String>> = named
+                .scores
+                .iter()
+                .zip(&named.probabilities)
+                .enumerate()
+                .map(|(i, (score, p))| vec![(i + 1).to_string(), number(score), number(p)])
+                .collect();
+            let quality = [("accuracy", named.accuracy), ("AUC", named.auc)];
+            let quality: Vec<_> = quality
+                .iter()
+                .filter_map(|(name, value)| Some((*name, format!("{:.4}", (*value)?))))
+                .collect();
+            output::table(&["row", "score", "probability"], &rows) + &output::fields(&quality)
         }
         Values::Histograms(named) => {
             let mut text = String::new();

@@ -17,7 +17,9 @@ use sudare::{
     rlwe::{KeyGenerator, KeyRequest},
 };
 use sudare_apps::{
-    logreg::{self, LearningRate, SigmoidApprox, SigmoidDegree, TrainSpec},
+    logreg::{
+        self, LearningRate, Probability, ScoredModel, SigmoidApprox, SigmoidDegree, TrainSpec,
+    },
     stats,
 };
 
@@ -30,13 +32,15 @@ use sudare_apps::{
     sudare keygen --params auto --for train:189x9 --out keys\n  \
     sudare keygen --params auto --for train:11982x196 --iterations 32 --batch 1024 --out keys\n  \
     sudare keygen --params n14 --for stats:1000x12 --out keys\n  \
+    sudare keygen --params auto --for predict:1000x9 --out keys\n  \
     sudare keygen --params n16-boot --for bootstrap --out keys")]
 pub struct Args {
     /// Parameter set, or auto for the smallest secure ring for the job
     #[arg(long, value_name = "NAME|auto")]
     params: String,
     /// The job: train:ROWSxFEATURES or stats:ROWSxFEATURES, where the target does not count,
-    /// groups:ROWSxFEATURESxGROUPS, histogram:ROWSxFEATURESxBINS, or bootstrap
+    /// groups:ROWSxFEATURESxGROUPS, histogram:ROWSxFEATURESxBINS, predict:ROWSxFEATURES, or
+    /// bootstrap
     #[arg(long = "for", value_name = "JOB")]
     purpose: Purpose,
     #[command(flatten)]
@@ -73,10 +77,18 @@ pub struct Training {
     /// Workers that each batch is to be divided among, where the training is distributed
     #[arg(long, value_name = "N", value_parser = whole(1..=u32::MAX))]
     workers: Option<u32>,
-    /// Bits after the binary point to which the weights are to be shared with others: see
-    /// `sudare decrypt --share`
+    /// Bits after the binary point to which weights or statistics are to be shared with others:
+    /// see `sudare decrypt --share`
     #[arg(long, value_name = "BITS", value_parser = whole(1..=TrainSpec::MAX_SHARED_BITS))]
     share: Option<u32>,
+    /// Of a training: leave the model fit to score encrypted rows by before it is decrypted, as
+    /// many as one likes: see `sudare predict`
+    #[arg(long)]
+    predict: bool,
+    /// Of predict: have the server compute probabilities beside scores, to so many bits, for scores
+    /// up to the range of the sigmoid
+    #[arg(long, value_name = "BITS", value_parser = whole(1..=Probability::MAX_BITS))]
+    probability: Option<u32>,
     /// Largest inner product of a row and the weights that the sigmoid is approximated for
     #[arg(long, value_name = "X", default_value_t = SigmoidApprox::default().range, allow_negative_numbers = true, value_parser = finite)]
     sigmoid_range: f64,
@@ -98,7 +110,7 @@ impl Training {
         let batch = self.batch.map(|rows| rows as usize);
         let workers = self.workers.map(|workers| workers as usize);
         let (iterations, shared_bits, l2) = (self.iterations, self.share, self.l2);
-        let scorable = false;
+        let scorable = self.predict;
         Ok(TrainSpec {
             iterations,
             learning_rate,
@@ -109,6 +121,30 @@ impl Training {
             l2,
             workers,
         })
+    }
+
+    /// Refuses options of other jobs.
+    fn check(&self, purpose: Purpose) -> Result<()> {
+        let (train, predict) = match purpose {
+            Purpose::Train { .. } => (true, false),
+            Purpose::Predict { .. } => (false, true),
+            _ => (false, false),
+        };
+        if self.predict && !train {
+            return Err(Error::Usage(
+                "--predict is for the model of a training: leave it out, or make keys with --for \
+                 train:ROWSxFEATURES"
+                    .into(),
+            ));
+        }
+        if self.probability.is_some() && !predict {
+            return Err(Error::Usage(
+                "--probability is for scores of a model that is given: leave it out, or make keys \
+                 with --for predict:ROWSxFEATURES"
+                    .into(),
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -132,7 +168,14 @@ struct Report {
 
 /// The job that the arguments name, its specification not yet checked.
 pub fn job(purpose: Purpose, training: &Training) -> Result<Job> {
+    training.check(purpose)?;
     Ok(match purpose {
+        Purpose::Predict { rows, features } => {
+            let range = training.sigmoid_range;
+            let probability = training.probability.map(|bits| Probability { range, bits });
+            let model = ScoredModel::Given { features, probability };
+            Job::Predict(logreg::ScoreJob { rows, model })
+        }
         Purpose::Train { rows, features } => {
             Job::Train(logreg::Job { rows, features, spec: training.spec()? })
         }
@@ -159,18 +202,25 @@ struct Planned {
 /// The name of the parameters, the parameters named or the smallest for the job, and its keys.
 fn planned(args: &Args, job: &Job) -> Result<Planned> {
     let auto = args.params == "auto";
+    let share = args.training.share;
     if *job == Job::Bootstrap {
+        if let Some(bits) = share {
+            // Refused.
+            job.shared_params(bits)?;
+        }
         let set = if auto { smallest()? } else { Set::bootstrapping(&args.params)? };
         let params = accepted(args, &set.preset)?;
         let plan = set.bootstrap.plan(&params, params.raised_top())?;
         let request = plan.required_keys().clone();
         return Ok(Planned { name: set.preset.name, params, request, bootstraps: 0 });
     }
-    let params = match auto {
-        true => job.auto_params()?,
-        false => accepted(args, Set::named(&args.params)?.preset())?,
+    let params = match (auto, share) {
+        (true, None) => job.auto_params()?,
+        (true, Some(bits)) => job.shared_params(bits)?,
+        (false, _) => accepted(args, Set::named(&args.params)?.preset())?,
     };
     let plan = job.plan(&params)?;
+    share.map_or(Ok(()), |bits| plan.expect_shared(bits))?;
     let (request, bootstraps) = (plan.required_keys().clone(), plan.bootstraps());
     Ok(Planned { name: args.params.clone(), params, request, bootstraps })
 }

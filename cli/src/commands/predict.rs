@@ -1,29 +1,59 @@
+use super::server;
 use crate::{
-    error::Result,
-    files,
-    model::{Model, csv_text},
-    output::Output,
+    artefacts::{Content, Meta, Plan, ScoredBy},
+    error::{Error, Result},
+    files, machine,
+    model::{Model, NamedScores},
+    output::{self, Output},
+    progress::Progress,
+    scoring::{AnyModel, Inputs},
 };
 use serde::Serialize;
-use std::path::PathBuf;
-use sudare_apps::metrics::{self, MetricError};
+use std::{
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
-/// Score the rows of a table with a decrypted model
+/// Score rows by a model: in the clear, or encrypted rows on the server
+///
+/// In the clear, --data names the rows and --model a decrypted model. On the server, -i names
+/// encrypted rows, and the model is a decrypted one, or encrypted: as `sudare train` left it, or as
+/// `sudare encrypt --model` made it. The owner reads encrypted scores with `sudare decrypt`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: sudare predict --model model.json --data new.csv -o scores.csv")]
+#[command(after_help = "Examples:\n  \
+    sudare predict --model model.json --data new.csv -o scores.csv\n  \
+    sudare predict --evaluation-key evaluation.key --model model.ct -i new.ct -o scores.ct")]
 pub struct Args {
-    /// Model, as `sudare decrypt` writes it
-    #[arg(long, value_name = "M.json")]
+    /// Model, as `sudare decrypt` writes it; for encrypted rows also an encrypted one
+    #[arg(long, value_name = "FILE")]
     model: PathBuf,
     /// CSV or Parquet file with the columns of the model; its target too, if labels are known
-    #[arg(long, value_name = "T.csv")]
-    data: PathBuf,
+    #[arg(
+        long,
+        value_name = "T.csv",
+        required_unless_present = "evaluation_key",
+        conflicts_with = "evaluation_key"
+    )]
+    data: Option<PathBuf>,
     /// Column of 0 and 1; the model's target if left out
-    #[arg(long, value_name = "COL")]
+    #[arg(long, value_name = "COL", conflicts_with = "evaluation_key")]
     target: Option<String>,
-    /// CSV file for scores and probabilities; standard output if left out
+    /// Evaluation key, to score encrypted rows
+    #[arg(long, value_name = "FILE", requires = "input", requires = "output")]
+    evaluation_key: Option<PathBuf>,
+    /// Encrypted rows
+    #[arg(short, long, value_name = "FILE", requires = "evaluation_key")]
+    input: Option<PathBuf>,
+    /// File for scores: encrypted ones, or CSV with scores and probabilities, which go to standard
+    /// output if it is left out
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Leave the evaluation key in its file, which must not change meanwhile, and read it there
+    #[arg(long, requires = "evaluation_key")]
+    map_keys: bool,
+    /// Keep half of the evaluation key and compute the other when it is needed
+    #[arg(long, requires = "evaluation_key")]
+    small_keys: bool,
     /// Replace an existing file
     #[arg(long)]
     force: bool,
@@ -44,42 +74,115 @@ struct Report {
     path: Option<PathBuf>,
 }
 
+#[derive(Serialize)]
+struct EncryptedReport {
+    rows: usize,
+    features: usize,
+    /// `plain` or `encrypted`.
+    model: &'static str,
+    ciphertexts: usize,
+    bytes: u64,
+    seconds: f64,
+    peak_rss_bytes: Option<u64>,
+    path: PathBuf,
+}
+
 pub fn run(args: &Args, output: Output) -> Result<()> {
+    match (&args.evaluation_key, &args.input, &args.output, &args.data) {
+        (Some(evaluation_key), Some(input), Some(result), None) => {
+            let files = server::Files {
+                evaluation_key: evaluation_key.clone(),
+                input: input.clone(),
+                output: result.clone(),
+                map_keys: args.map_keys,
+                small_keys: args.small_keys,
+                force: args.force,
+            };
+            encrypted(&files, &args.model, output)
+        }
+        (None, None, _, Some(data)) => plain(args, data, output),
+        _ => Err(Error::Usage(
+            "name rows in the clear with --data, or encrypted ones with --evaluation-key, -i and \
+             -o"
+            .into(),
+        )),
+    }
+}
+
+fn encrypted(files: &server::Files, model: &Path, output: Output) -> Result<()> {
+    let (server, file) = files.open()?;
+    let Plan::Predict(plan) = &server.plan else {
+        return Err(Error::Usage(format!(
+            "{} was encrypted for {}: encrypt rows to be scored with --like, under keys for \
+             --for predict:… or a training with --predict",
+            files.input.display(),
+            server.meta.job
+        )));
+    };
+    let model = AnyModel::read(model, &server, plan)?;
+    let start = Instant::now();
+    let mut results = {
+        let progress = Progress::new("Scoring", plan.groups());
+        server.scores(plan, &model, |done| progress.set(done))?
+    };
+    let seconds = start.elapsed().as_secs_f64();
+    let ciphertexts = results.len();
+    results.extend(server.table.note.iter().cloned());
+    let (kind, scored_by) = match model {
+        AnyModel::Plain(model) => {
+            ("plain", ScoredBy::Plain(Inputs::digest(&model.columns, &model.divisors)))
+        }
+        AnyModel::Encrypted { note, .. } => {
+            let count = note.len() as u32;
+            results.extend(note);
+            ("encrypted", ScoredBy::Encrypted(count))
+        }
+    };
+    let job = server.meta.job;
+    let note = (results.len() - ciphertexts) as u32;
+    let meta = Meta { note, scored_by: Some(scored_by), ..Meta::of(job) };
+    let bytes = server.write(file, &results, &meta, Content::Scores)?;
+    let (rows, features) = job.shape()?;
+    let report = EncryptedReport {
+        rows,
+        features,
+        model: kind,
+        ciphertexts,
+        bytes,
+        seconds,
+        peak_rss_bytes: machine::peak_rss_bytes(),
+        path: files.output.clone(),
+    };
+    output.write(&report, |report| {
+        format!(
+            "{}: scores of {} rows by the {} model, {}, {:.1} s\n",
+            report.path.display(),
+            report.rows,
+            report.model,
+            output::bytes(report.bytes),
+            report.seconds
+        )
+    })
+}
+
+fn plain(args: &Args, data: &Path, output: Output) -> Result<()> {
     if let Some(path) = &args.output {
         files::check_free(path, args.force)?;
     }
     let model = Model::read(&args.model)?;
-    let table = model.read_table(&args.data, args.target.as_deref())?;
-    let scores = model.scores(&table)?;
-    let probabilities: Vec<f64> = scores.iter().map(|score| 1.0 / (1.0 + (-score).exp())).collect();
-    let (accuracy, auc) = match table.labels() {
-        Err(_) => (None, None),
-        Ok(labels) => {
-            let auc = match metrics::auc(&scores, labels) {
-                Err(MetricError::OneClass { .. }) => None,
-                other => Some(other?),
-            };
-            (Some(metrics::accuracy(&scores, labels)?), auc)
-        }
-    };
-    let rows = scores.len();
-    let csv = || {
-        let lines = scores.iter().zip(&probabilities);
-        let lines =
-            lines.map(|(score, probability)| vec![score.to_string(), probability.to_string()]);
-        csv_text(&["score", "probability"].map(str::to_owned), lines)
-    };
+    let table = model.read_table(data, args.target.as_deref())?;
+    let scores = NamedScores::new(model.scores(&table)?, None, table.labels().ok())?;
+    if args.output.is_none() && !output.json {
+        return output.write_text(&scores.to_csv()?);
+    }
     if let Some(path) = &args.output {
-        files::write_text(path, &csv()?, args.force)?;
-        let path = Some(path.clone());
-        let report = Report { rows, accuracy, auc, scores: None, probabilities: None, path };
-        return output.write(&report, text);
+        files::write_text(path, &scores.to_csv()?, args.force)?;
     }
-    if !output.json {
-        return output.write_text(&csv()?);
-    }
-    let (scores, probabilities) = (Some(scores), Some(probabilities));
-    output.write(&Report { rows, accuracy, auc, scores, probabilities, path: None }, text)
+    let NamedScores { rows, scores, probabilities, accuracy, auc, .. } = scores;
+    let path = args.output.clone();
+    let shown = |values: Vec<f64>| path.is_none().then_some(values);
+    let (scores, probabilities) = (shown(scores), shown(probabilities));
+    output.write(&Report { rows, accuracy, auc, scores, probabilities, path }, text)
 }
 
 fn text(report: &Report) -> String {

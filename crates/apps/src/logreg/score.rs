@@ -268,18 +268,13 @@ impl ScorePlan {
         let largest_weight = training.largest_weight;
         let chain = params.chain();
         let room = room_bits(entries, largest_weight);
-        let mut plan = None;
-        for level in (1..=model.0.0).map(Level) {
+        let plan = Self::unchecked(&job, params, layout, largest_weight);
+        let at = |level: Level| {
             let scale = Scale::from_log2(chain.log2_q(Level(level.0 - 1)) - room);
             let rows = scale * chain.divisor(level) / model.1;
-            let candidate = Self::unchecked(&job, params, layout, largest_weight)
-                .with_scales(model, level, rows, scale);
-            plan = candidate.checked(&training.simulator(), plan)?;
-            if plan.as_ref().is_some_and(Self::is_precise) {
-                break;
-            }
-        }
-        plan.ok_or(Error::NotScorable)?.accepted()
+            (plan.clone().with_scales(model, level, rows, scale), training.simulator())
+        };
+        Self::first_precise((1..=model.0.0).map(Level).map(at))?.ok_or(Error::NotScorable)
     }
 
     fn given(job: &ScoreJob, probability: Option<Probability>, params: &Params) -> Result<Self> {
@@ -293,8 +288,7 @@ impl ScorePlan {
             plan.sigmoid = Some(sigmoid);
         }
         let room = room_bits(entries, LARGEST_GIVEN_WEIGHT);
-        let mut best = None;
-        for level in (first.0..=params.top().0).map(Level) {
+        let at = |level: Level| {
             let below = Level(level.0 - 1);
             let scale = match &plan.sigmoid {
                 Some(_) => params.scale_at(below),
@@ -304,16 +298,40 @@ impl ScorePlan {
             let ratio = Scale::from_f64((LARGEST_GIVEN_WEIGHT / LARGEST_FEATURE).sqrt());
             let mean = (scale * chain.divisor(level)).sqrt();
             let (rows, weights) = (mean * ratio, mean / ratio);
-            let candidate = plan.clone().with_scales((level, weights), level, rows, scale);
             let e = sim::Evaluator::new(params.log_n(), chain.clone());
-            best = candidate.checked(&e, best)?;
-            if best.as_ref().is_some_and(Self::is_precise) || plan.sigmoid.is_some() {
-                break;
-            }
-        }
+            (plan.clone().with_scales((level, weights), level, rows, scale), e)
+        };
+        // A sigmoid's polynomial fixes the level.
+        let last = if plan.sigmoid.is_some() { first } else { params.top() };
         let exhausted =
             || sudare::Error::LevelExhausted { op: "scores", needed: first.0, level: params.top() };
-        best.ok_or_else(exhausted)?.accepted()
+        if first > params.top() {
+            return Err(exhausted().into());
+        }
+        let found = Self::first_precise((first.0..=last.0).map(Level).map(at))?;
+        found.ok_or_else(|| exhausted().into())
+    }
+
+    /// The first of these plans that is precise enough, with its keys and errors found by a new
+    /// simulator; none if that refuses all.
+    fn first_precise(plans: impl Iterator<Item = (Self, sim::Evaluator)>) -> Result<Option<Self>> {
+        let mut precision_bits = None;
+        for (mut plan, e) in plans {
+            match plan.dry_run(&e) {
+                Ok(()) => {}
+                Err(Error::Engine(
+                    sudare::Error::ScaleOutOfRange { .. } | sudare::Error::ValueTooLarge { .. },
+                )) => continue,
+                Err(error) => return Err(error),
+            }
+            let found = LARGEST_ERROR_BITS - plan.largest_error.log2();
+            if found >= LEAST_PRECISION_BITS {
+                return Ok(Some(plan));
+            }
+            precision_bits = Some(found);
+        }
+        let (what, needed) = ("a score", LEAST_PRECISION_BITS);
+        precision_bits.map_or(Ok(None), |found| Err(Error::Precision { what, found, needed }))
     }
 
     /// Without levels and scales.
@@ -341,33 +359,6 @@ impl ScorePlan {
         let lowest = (0..level.0).map(Level).find(|&level| chain.log2_q(level) >= bits);
         let lowest = lowest.unwrap_or(Level(level.0 - 1));
         Self { model, level, rows, scale, lowest, ..self }
-    }
-
-    /// This plan with its keys and errors if the simulator, new, accepts it, else `other`.
-    fn checked(mut self, e: &sim::Evaluator, other: Option<Self>) -> Result<Option<Self>> {
-        match self.dry_run(e) {
-            Ok(()) => Ok(Some(self)),
-            Err(Error::Engine(
-                sudare::Error::ScaleOutOfRange { .. } | sudare::Error::ValueTooLarge { .. },
-            )) => Ok(other),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn precision_bits(&self) -> f64 {
-        LARGEST_ERROR_BITS - self.largest_error.log2()
-    }
-
-    fn is_precise(&self) -> bool {
-        self.precision_bits() >= LEAST_PRECISION_BITS
-    }
-
-    fn accepted(self) -> Result<Self> {
-        if self.is_precise() {
-            return Ok(self);
-        }
-        let (what, found) = ("a score", self.precision_bits());
-        Err(Error::Precision { what, found, needed: LEAST_PRECISION_BITS })
     }
 
     /// The smallest ring and shortest chain for the job at 128 bits of security; for what a
