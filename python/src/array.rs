@@ -18,7 +18,7 @@ use std::{
 use sudare::{
     circuits::{Ops, cost},
     ckks::{
-        self, Ciphertext, Encryptor,
+        self, Ciphertext, Encryptor, Release,
         serial::{self, Kind, Label, Reader},
     },
     rlwe::{KeyId, KeyRequest, Level},
@@ -435,6 +435,26 @@ pub fn decrypt<'py>(py: Python<'py>, key: &SecretKey, array: &Array) -> Result<N
     let array = array.encrypted(py, &set)?.array;
     let plain = job::run(py, None, move |_| Ok(array::decrypt(&key, &set.params, &array)?))?;
     Ok(to_python(py, plain)?)
+}
+
+/// Decrypted values as others than the owner of the key may see them; `error` bounds the errors of
+/// each.
+#[pyfunction]
+pub fn release<'py>(
+    py: Python<'py>,
+    numbers: Numbers,
+    error: f64,
+    bits: u32,
+) -> Result<NumbersOut<'py>> {
+    let plain = numbers.to_plain();
+    let values = Release::default().values(&plain.values, error, bits)?;
+    Ok(to_python(py, PlainArray { values, ..plain })?)
+}
+
+/// The most bits after the point with which so many values can be released.
+#[pyfunction]
+pub fn most_release_bits(count: usize, error: f64) -> Option<u32> {
+    Release::default().most_bits(count, error)
 }
 
 impl Parameters {

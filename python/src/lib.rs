@@ -15,7 +15,7 @@ mod trace;
 mod _native {
     #[pymodule_export]
     use crate::{
-        array::{Array, Engine, decrypt, encrypt},
+        array::{Array, Engine, decrypt, encrypt, most_release_bits, release},
         function::Function,
         keys::{EvaluationKeys, PublicKey, SecretKey, check_pair, generate_keys},
         op::PyOp,

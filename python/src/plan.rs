@@ -221,11 +221,15 @@ impl Plan {
     fn program_report(&self, program: &Planned) -> ProgramReport {
         let mut all = self.request.clone();
         all |= &program.required_keys;
+        // What bootstrapping adds is not known.
+        let known = program.bootstraps == 0;
         let output = |output: &ArrayFacts| OutputReport {
             shape: output.shape.clone(),
             level: output.level,
             ciphertexts: output.blocks,
             log2_error: output.noise_log2,
+            largest_error: known.then(|| output.largest_error()),
+            share_bits: output.most_shared_bits().filter(|_| known),
         };
         ProgramReport {
             depth: program.depth,
@@ -282,9 +286,9 @@ impl Parameters {
 }
 
 /// What is asked of parameters for a program.
-pub fn plan_options(bootstrap: bool) -> PlanOptions {
+pub fn plan_options(bootstrap: bool, share_bits: Option<u32>) -> PlanOptions {
     let bootstrapping = bootstrap.then(|| BOOTSTRAPPING.into());
-    PlanOptions { bootstrapping, ..PlanOptions::default() }
+    PlanOptions { bootstrapping, share_bits, ..PlanOptions::default() }
 }
 
 /// The set for bootstrapping: arrays hold real numbers.

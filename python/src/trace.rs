@@ -108,18 +108,20 @@ impl Trace {
     }
 
     /// The plan of the program with these results: in the smallest ring, or, if no ring has the
-    /// levels and there is to be `bootstrapping`, with it.
-    #[pyo3(signature = (outputs, *, bootstrap=false))]
+    /// levels and there is to be `bootstrapping`, with it; precise enough to share the results to
+    /// `share_bits` bits, if there are any.
+    #[pyo3(signature = (outputs, *, bootstrap=false, share_bits=None))]
     fn plan(
         &self,
         py: Python<'_>,
         outputs: Vec<PyRef<'_, Array>>,
         bootstrap: bool,
+        share_bits: Option<u32>,
     ) -> Result<Plan> {
         let (program, outputs) = (self.program().clone(), self.places(&outputs)?);
         job::run(py, None, move |_| {
             let shapes: Vec<&[usize]> = program.inputs.iter().map(Vec::as_slice).collect();
-            let options = plan_options(bootstrap);
+            let options = plan_options(bootstrap, share_bits);
             let planned = array::plan(&shapes, &options, |engine, inputs| {
                 program.run(engine, inputs, &outputs)
             })?;
@@ -139,7 +141,7 @@ impl Trace {
                 &set.params,
                 way,
                 &shapes,
-                &plan_options(false),
+                &plan_options(false, None),
                 |engine, inputs| program.run(engine, inputs, &outputs),
             )?;
             Ok(Plan { set, request, program: Some(planned) })

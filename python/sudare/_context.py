@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from typing import Any, Literal
@@ -117,6 +118,7 @@ class Context:
         self._mode = mode
         self._callback = callback(progress)
         self._made = keys
+        self._shares = False
         self._started: _native.Engine | None = None
         self._lock = threading.RLock()
 
@@ -149,6 +151,7 @@ class Context:
         shapes: Shapes,
         *,
         bootstrap: bool = False,
+        share_bits: int | None = None,
         mode: Literal["execute", "simulate"] = "execute",
         progress: Progress = None,
     ) -> Context:
@@ -157,9 +160,15 @@ class Context:
         `program` is called once, with arrays of these shapes that only record what is done with
         them. With `bootstrap`, it may be deeper than any ring; arrays that are bootstrapped must
         be at most 1 in magnitude, which simulation checks.
+
+        With `share_bits`, the results are precise enough for `release` to so many bits after the
+        point. That holds for inputs of at most 1 in magnitude, which `encrypt` then checks.
         """
         trace, outputs = record(program, shapes)
-        return cls._of(trace.plan(outputs, bootstrap=bootstrap), mode, progress)
+        plan = trace.plan(outputs, bootstrap=bootstrap, share_bits=share_bits)
+        context = cls._of(plan, mode, progress)
+        context._shares = share_bits is not None
+        return context
 
     @classmethod
     def from_keys(
@@ -216,7 +225,13 @@ class Context:
 
     def encrypt(self, values: object) -> EncryptedArray:
         """An array of real numbers, encrypted."""
-        array = to_native(floats(values))
+        numbers = floats(values)
+        if self._shares and (largest := float(abs(numbers).max())) > 1:
+            raise errors.ValueTooLargeError(
+                f"a value has the magnitude {largest:g}, but results are to be released, whose "
+                "errors are known for inputs of at most 1: divide the inputs by their range"
+            )
+        array = to_native(numbers)
         if self._mode == "simulate":
             return EncryptedArray(self, self._engine.encrypt_in_simulation(array))
         return EncryptedArray(self, _native.encrypt(self.keys.public, array, self._callback))
@@ -224,12 +239,57 @@ class Context:
     def decrypt(self, array: EncryptedArray) -> Floats:
         """The values of an array: for the owner of the secret key.
 
-        They carry an error that depends on the secret key: round them coarsely before anybody
-        else sees them.
+        They carry an error that depends on the secret key: `release` makes what others may see.
         """
         if self._mode == "simulate":
             return from_native(self._engine.decrypt_in_simulation(array._value))
         return from_native(_native.decrypt(self.keys.secret, array._value))
+
+    def release(
+        self, array: EncryptedArray, bits: int, *, largest_error: float | None = None
+    ) -> Floats:
+        """The values of an array as others than the owner of the secret key may see them.
+
+        Noise hides the error that depends on the key, and values are rounded to multiples of
+        `2**-bits`, within `2**-bits` of what they were. Each call is one of the 1024 releases
+        that a key has.
+
+        How much noise it takes is known for the results of the program that the context was
+        planned for: `Context.for_program(..., share_bits=bits)` makes them precise enough. Else
+        `largest_error` says it: a bound of the error of an element that holds whatever the
+        inputs, such as that of an `explain`ed output, and never one that was measured.
+        """
+        if bits < 1:
+            raise errors.InvalidSpecError(f"{bits} bits after the point: at least 1 is needed")
+        if largest_error is None:
+            largest_error = self._largest_error(array)
+        most = _native.most_release_bits(math.prod(array.shape), largest_error)
+        if most is None or bits > most:
+            possible = f"{most} bits are possible" if most else "not even one is possible"
+            raise errors.TooLittlePrecisionError(
+                f"{bits} bits after the point cannot be released of {math.prod(array.shape)} values "
+                f"with errors of up to {largest_error:.1e}: {possible}; plan the program with "
+                f"Context.for_program(..., share_bits={bits}), or release fewer bits or values"
+            )
+        return from_native(_native.release(to_native(self.decrypt(array)), largest_error, bits))
+
+    def _largest_error(self, array: EncryptedArray) -> float:
+        """A bound of the errors of a result of the program that was planned."""
+        program = None if self._plan is None else Explanation.of(self._plan).program
+        level = array.level if self._mode == "simulate" else self.attach(array).level
+        bounds = [
+            output.largest_error
+            for output in (program.outputs if program else ())
+            if output.shape == array.shape and output.level == level
+        ]
+        known = [bound for bound in bounds if bound is not None]
+        if not known or len(known) < len(bounds):
+            raise errors.UnsupportedError(
+                "how large the errors of this array can be is not known: release a result of the "
+                "program that the context was made for by Context.for_program(..., share_bits=...), "
+                "without bootstrapping, or give a bound as largest_error="
+            )
+        return max(known)
 
     def attach(self, array: EncryptedArray) -> EncryptedArray:
         """The same array, to compute with in this context."""

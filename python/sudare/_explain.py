@@ -31,6 +31,11 @@ class Output:
     log2_error: float
     """`log2` of the standard deviation of the error of an element that noise causes, for inputs
     of magnitude 1. What bootstrapping adds is not in it."""
+    largest_error: float | None = None
+    """A bound of that error, whatever the inputs of magnitude 1 or less, for `Context.release`;
+    `None` with bootstrapping."""
+    share_bits: int | None = None
+    """Bits after the point to which all elements can be released; `None` if not even one."""
 
 
 @dataclass(frozen=True)
@@ -125,8 +130,10 @@ class Explanation:
                 "time": f"about {cost.seconds:.2g} s on one thread",
             }
             for i, out in enumerate(cost.outputs):
+                share = f", release to {out.share_bits} bits" if out.share_bits else ""
                 rows[f"output {i}"] = (
-                    f"shape {out.shape}, level {out.level}, error about 2^{out.log2_error:.1f}"
+                    f"shape {out.shape}, level {out.level}, error about "
+                    f"2^{out.log2_error:.1f}{share}"
                 )
         width = max(map(len, rows))
         return "\n".join(f"{name:{width}}  {value}" for name, value in rows.items())

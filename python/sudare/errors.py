@@ -299,6 +299,26 @@ class WeightsTooLargeError(Error, ArithmeticError):
     """Training leads to weights that there is no room for."""
 
 
+class NotScorableError(Error, ValueError):
+    """A training leaves its model no level to score rows by."""
+
+
+class FeatureTooLargeError(Error, ValueError):
+    """A row to be scored is far beyond those that the model was trained on."""
+
+
+class WeightTooLargeError(Error, ValueError):
+    """A weight is larger than rows can be scored by."""
+
+
+class ScoresTooLargeError(Error, ValueError):
+    """Scores of a model may exceed the range of the sigmoid."""
+
+
+class SharedBitsError(Error, ValueError):
+    """Results cannot be shared to so many bits."""
+
+
 class DivergedError(Error, ArithmeticError):
     """Training diverges."""
 

@@ -27,9 +27,6 @@ const MAX_DEPTH: usize = 60;
 /// Most bits of a scale: with more, results are not more precise, since `f64` rounds them.
 const MAX_SCALE_BITS: f64 = 90.0;
 
-/// Most bits after the point to which results can be shared, whatever the scale.
-const MAX_SHARED_BITS: u32 = 30;
-
 /// The largest error of an element against its standard deviation, as `log2`.
 const LARGEST_ERROR_BITS: f64 = 5.0;
 
@@ -157,8 +154,7 @@ impl ArrayFacts {
     /// The most bits after the point to which all elements can be shared, if there are any.
     #[must_use]
     pub fn most_shared_bits(&self) -> Option<u32> {
-        let error = self.largest_error();
-        (1..=MAX_SHARED_BITS).rev().find(|&bits| error <= self.largest_shared_error(bits))
+        Release::default().most_bits(self.shape.iter().product(), self.largest_error())
     }
 
     fn of(array: &SimulatedArray, params: &Params) -> Self {
@@ -206,6 +202,11 @@ pub fn plan(
     loop {
         let planned = plan_at_scale(shapes, &options, &program)?;
         let Some(bits) = options.share_bits else { return Ok(planned) };
+        if planned.bootstraps > 0 {
+            let problem = "results of bootstrapped arrays are not precise enough to be shared: use \
+                           a program of less depth";
+            return Err(ArrayError::Argument { op: OP, problem: problem.into() });
+        }
         let errors = planned.outputs.iter();
         let errors = errors.map(|out| (out.largest_error(), out.largest_shared_error(bits)));
         let worst = errors.max_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
@@ -213,7 +214,7 @@ pub fn plan(
             return Ok(planned);
         };
         options.log2_scale += (found / needed).log2() + 0.5;
-        if options.log2_scale > MAX_SCALE_BITS || planned.bootstrapping.is_some() {
+        if options.log2_scale > MAX_SCALE_BITS {
             return Err(sudare::Error::TooLittlePrecision { bits, found, needed }.into());
         }
     }
@@ -302,11 +303,11 @@ impl PlanOptions {
             ));
         }
         if let Some(bits) = self.share_bits
-            && !(1..=MAX_SHARED_BITS).contains(&bits)
+            && !(1..=Release::MOST_BITS).contains(&bits)
         {
             return argument(format!(
-                "results to be shared to {bits} bits after the point: 1 to {MAX_SHARED_BITS} are \
-                 possible"
+                "results to be shared to {bits} bits after the point: 1 to {} are possible",
+                Release::MOST_BITS
             ));
         }
         if !(self.input_bound > 0.0 && self.input_bound < self.log2_range.exp2()) {

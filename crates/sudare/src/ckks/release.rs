@@ -49,6 +49,10 @@ impl Default for Release {
 }
 
 impl Release {
+    /// Most bits after the binary point that are looked for: `f64` has not the digits for the noise
+    /// of more.
+    pub const MOST_BITS: u32 = 30;
+
     /// Standard deviation of the noise for `count` values with errors of at most `error` each,
     /// in absolute value.
     #[must_use]
@@ -64,6 +68,13 @@ impl Release {
     #[must_use]
     pub fn largest_error(&self, count: usize, bits: u32) -> f64 {
         (-f64::from(bits) - 1.0).exp2() / (NOISE_REACH * self.deviation(count, 1.0))
+    }
+
+    /// The most bits after the binary point, at most [`Release::MOST_BITS`], with which `count` values
+    /// with errors of at most `error` each can be shown; none if not even one.
+    #[must_use]
+    pub fn most_bits(&self, count: usize, error: f64) -> Option<u32> {
+        (1..=Self::MOST_BITS).rev().find(|&bits| error <= self.largest_error(count, bits))
     }
 
     /// `values` with fresh noise, rounded to multiples of `2^-bits`: within `2^-bits` of what
@@ -134,8 +145,11 @@ mod tests {
     fn values_are_right_to_their_last_bit() {
         let values: Vec<f64> = (0..1000).map(|i| (f64::from(i) - 500.0) / 7.0).collect();
         let release = Release::default();
+        assert_eq!(release.most_bits(1, f64::NAN), None);
         for bits in [4, 10, 16] {
             let error = release.largest_error(values.len(), bits);
+            assert_eq!(release.most_bits(values.len(), error), Some(bits));
+            assert_eq!(release.most_bits(values.len(), 1.01 * error), Some(bits - 1));
             let shown = release.values(&values, error, bits).unwrap();
             let unit = (-f64::from(bits)).exp2();
             for (found, value) in shown.iter().zip(&values) {
