@@ -292,14 +292,14 @@ enum Machine {
 type Computer<E> = array::Engine<'static, E>;
 
 /// An engine with these keys, and with bootstrapping if there is a way.
-fn computer<E: Ops>(set: &Parameters, evaluator: E, keys: &KeyRequest) -> Result<Arc<Computer<E>>> {
+fn computer<E: Ops>(set: &Parameters, evaluator: E, keys: &KeyRequest) -> Result<Computer<E>> {
     let evaluator = Arc::new(evaluator);
     let prepare = |way: &Bootstrapping| way.plan.prepare(&*evaluator).map(Arc::new);
     let bootstrapper = set.bootstrapping.as_ref().map(prepare).transpose()?;
     let general = set.general_keys();
     let general = general.galois.iter().all(|(g, level)| keys.galois.get(g) >= Some(level));
     let engine = array::Engine::shared(evaluator, &set.params, bootstrapper)?;
-    Ok(Arc::new(engine.with_power_rotations(general)))
+    Ok(engine.with_power_rotations(general))
 }
 
 impl Machine {
@@ -339,7 +339,7 @@ impl Engine {
         job::run(py, None, move |_| {
             let request = keys.fulfils();
             let evaluator = ckks::Evaluator::new(&set.params, keys)?;
-            let machine = Machine::Execution(computer(&set, evaluator, &request)?);
+            let machine = Machine::Execution(Arc::new(computer(&set, evaluator, &request)?));
             Ok(Self { set, machine })
         })
     }
@@ -350,7 +350,8 @@ impl Engine {
         let (set, request) = (plan.set.clone(), plan.request.clone());
         job::run(py, None, move |_| {
             let evaluator = cost::Evaluator::new(&set.params, &request);
-            let machine = Machine::Simulation(computer(&set, evaluator, &request)?);
+            let engine = computer(&set, evaluator, &request)?.with_checked_magnitudes();
+            let machine = Machine::Simulation(Arc::new(engine));
             Ok(Self { set, machine })
         })
     }

@@ -395,3 +395,17 @@ def test_bootstrapping_is_automatic() -> None:
         x, expected = x**16, expected**16
         x, expected = x * 0.5 + 0.4, expected * 0.5 + 0.4
     assert np.abs(context.decrypt(x) - expected).max() < 1e-2
+
+
+def test_simulation_bootstraps_what_encryption_would() -> None:
+    trial = sudare.Context.preset("n16-boot-real", insecure_log_n=10, mode="simulate")
+    x, expected = trial.encrypt(np.full(400, 0.5)), 0.5
+    for _ in range(3):
+        x, expected = x**16 * 0.5 + 0.4, expected**16 * 0.5 + 0.4
+    assert np.abs(trial.decrypt(x) - expected).max() < 1e-3
+    # Values beyond the bound, finite and not.
+    for start in (1.1, 30.0):
+        x = trial.encrypt([start])
+        with pytest.raises(errors.BeyondBoundError, match="scale the data down"):
+            for _ in range(30):
+                x = x * x * x

@@ -28,8 +28,8 @@ pub struct Engine<'a, E: Ops> {
     /// The lowest level that results may have.
     floor: Level,
     bootstrapper: Option<Held<'a, Bootstrapper<E>>>,
-    /// In simulation, the largest magnitude of a slot.
-    magnitude: Option<fn(&E::Ct) -> f64>,
+    /// In simulation.
+    watch: Option<Watch<E::Ct>>,
     power_rotations: bool,
     counters: Arc<Counters>,
 }
@@ -123,7 +123,7 @@ impl<'a, E: Ops> Engine<'a, E> {
             scales: scales.into(),
             floor: Level(floor),
             bootstrapper,
-            magnitude: None,
+            watch: None,
             power_rotations: false,
             counters: Arc::default(),
         })
@@ -204,8 +204,13 @@ impl<'a, E: Ops> Engine<'a, E> {
                 for part in a.blocks.chunks(TOGETHER) {
                     let wide = |block: &Arc<E::Ct>| self.evaluator.with_log_slots(block, log_slots);
                     let wide: Vec<_> = part.iter().map(wide).collect::<sudare::Result<_>>()?;
-                    for block in bootstrapper.run_many(&self.evaluator, &wide)? {
-                        blocks.push(Arc::new(self.evaluator.with_log_slots(&block, own)?));
+                    let refreshed = bootstrapper.run_many(&self.evaluator, &wide)?;
+                    for (before, after) in part.iter().zip(refreshed) {
+                        let mut block = self.evaluator.with_log_slots(&after, own)?;
+                        if let Some(watch) = self.watch {
+                            (watch.restore_headroom)(&mut block, before);
+                        }
+                        blocks.push(Arc::new(block));
                     }
                 }
                 self.counters.bootstraps.fetch_add(blocks.len() as u64, Relaxed);
@@ -224,8 +229,8 @@ impl<'a, E: Ops> Engine<'a, E> {
     }
 
     fn check_magnitudes(&self, op: &'static str, a: &Array<E>, most: f64) -> Result<()> {
-        let Some(magnitude) = self.magnitude else { return Ok(()) };
-        let found = a.blocks.iter().map(|block| magnitude(block)).fold(0.0, f64::max);
+        let Some(Watch { magnitude, .. }) = self.watch else { return Ok(()) };
+        let found = largest(a.blocks.iter().map(|block| magnitude(block)));
         // Noise and rounding may reach beyond.
         if found <= most * (1.0 + 1e-3) {
             Ok(())
@@ -414,12 +419,38 @@ impl<E: Ops<Ct = sim::Ciphertext>> Engine<'_, E> {
     /// The same, refusing to bootstrap values beyond the bound.
     #[must_use]
     pub fn with_checked_magnitudes(self) -> Self {
-        Self { magnitude: Some(magnitude), ..self }
+        Self { watch: Some(Watch { magnitude, restore_headroom }), ..self }
     }
 }
 
+/// What is looked at in simulation when arrays are bootstrapped.
+struct Watch<Ct> {
+    /// The largest magnitude of a slot.
+    magnitude: fn(&Ct) -> f64,
+    /// Gives a bootstrapped block the room that the second one had: within a bootstrapping, whose
+    /// plan has room for values up to the bound, slots do not tell how large coefficients are.
+    restore_headroom: fn(&mut Ct, &Ct),
+}
+
+impl<Ct> Clone for Watch<Ct> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<Ct> Copy for Watch<Ct> {}
+
 fn magnitude(a: &sim::Ciphertext) -> f64 {
-    a.slots.iter().map(|z| z.re.hypot(z.im)).fold(0.0, f64::max)
+    largest(a.slots.iter().map(|z| z.re.hypot(z.im)))
+}
+
+fn restore_headroom(block: &mut sim::Ciphertext, before: &sim::Ciphertext) {
+    block.headroom_bits = before.headroom_bits;
+}
+
+/// The largest of numbers that are not negative, or NaN if one is.
+fn largest(numbers: impl Iterator<Item = f64>) -> f64 {
+    numbers.fold(0.0, |most, x| if x <= most || most.is_nan() { most } else { x })
 }
 
 /// Powers of two and their negatives, as few as can be, whose sum is `k` modulo `slots`: the
