@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mkdocs.exceptions import PluginError
-from mkdocs.structure.files import File, Files
+from mkdocs.structure.files import File, Files, InclusionLevel
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -41,20 +41,18 @@ ELSEWHERE = re.compile(r"(?:[a-z]+:)?//", re.IGNORECASE)
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Names pages by their paths from the root, and adds those from outside `docs`."""
 
-    def page(path: str, place: str, file: File | None = None) -> File:
-        options = {"inclusion": file.inclusion} if file else {}
-        return File(
-            path, str(ROOT), config.site_dir, config.use_directory_urls, dest_uri=place, **options
-        )
+    def page(path: str, place: str, inclusion: InclusionLevel) -> File:
+        options = {"dest_uri": place, "inclusion": inclusion}
+        return File(path, str(ROOT), config.site_dir, config.use_directory_urls, **options)
 
     folder = Path(config.docs_dir)
     for file in list(files):
         if file.src_dir == config.docs_dir:
             files.remove(file)
             path = (folder / file.src_uri).relative_to(ROOT).as_posix()
-            files.append(page(path, file.dest_uri, file))
+            files.append(page(path, file.dest_uri, file.inclusion))
     for path, place in OUTSIDE.items():
-        files.append(page(path, f"{place}/index.html"))
+        files.append(page(path, f"{place}/index.html", InclusionLevel.INCLUDED))
     return files
 
 
