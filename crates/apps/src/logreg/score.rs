@@ -144,9 +144,6 @@ pub struct Scores {
 /// Features must not exceed 4 times the largest of the training rows, and given weights not 64: the
 /// moduli have room for scores of these.
 ///
-/// Reference for products by diagonals: Halevi and Shoup, "Algorithms in HElib", CRYPTO 2014,
-/// section 4.3.
-///
 /// ```
 /// use std::sync::Arc;
 /// use sudare::{ckks, rlwe::KeyGenerator};
