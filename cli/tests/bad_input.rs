@@ -242,11 +242,10 @@ fn false_labels() {
         serial::write_ciphertexts(&mut file, &params, &items, table).unwrap();
         fs::write(at.join("s.ct"), &file).unwrap();
     };
-    // Version 2; statistics; rows and features; no note, no iterations, no origin.
+    // Version 3; statistics; rows and features; no note, no iterations, no origin, no model.
     let claim = |rows: usize, features: usize, note: u32| {
-        let mut meta = vec![2, 1];
-        meta = postcard::to_extend(&(rows, features, note, 0u32, None::<u8>), meta).unwrap();
-        meta
+        let none = None::<u8>;
+        postcard::to_extend(&(rows, features, note, 0u32, none, none), vec![3, 1]).unwrap()
     };
     let with = |label: &Label, meta: Vec<u8>| Label { meta, ..label.clone() };
     assert_eq!(key_label.meta, claim(20, 2, 0));
