@@ -100,6 +100,8 @@ pub struct OutputReport {
     level: u32,
     ciphertexts: usize,
     log2_error: f64,
+    largest_error: Option<f64>,
+    share_bits: Option<u32>,
 }
 
 #[pymethods]
