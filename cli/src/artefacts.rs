@@ -412,6 +412,15 @@ pub struct Origin {
     pub table: [u8; 32],
 }
 
+impl Origin {
+    /// Of this version of the program, with evaluation keys and an encrypted table of these
+    /// digests.
+    #[must_use]
+    pub fn new(keys: [u8; 32], table: [u8; 32]) -> Self {
+        Self { program: env!("CARGO_PKG_VERSION").into(), keys, table }
+    }
+}
+
 /// Of the encoding of [`Meta`].
 const META_VERSION: u8 = 3;
 

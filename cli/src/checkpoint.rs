@@ -2,16 +2,15 @@
 //! happens while the next is written. Beside them, if asked for, the weights after every iteration.
 
 use crate::{
-    artefacts::{self, Content, Meta, Opened, Origin},
-    commands::server,
+    artefacts::{Content, Meta, Opened, Origin},
     error::{Error, Result},
     files::{self, Access, NewFile},
-    output::say,
     server::Session,
 };
 use std::{
     ffi::OsStr,
     fs::{self, File, OpenOptions, TryLockError},
+    io::{Read, Seek},
     path::{Path, PathBuf},
 };
 use sudare::ckks::{Ciphertext, serial::Kind};
@@ -36,12 +35,12 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Opens a folder for a training, making it if it does not exist. One that is not to be
-    /// resumed does not take the place of another unless forced.
+    /// Opens a folder for the states of a training, making it if it does not exist. It may have
+    /// states already if these are to be gone on from, or to `replace`.
     ///
     /// # Errors
     /// [`Error::InUse`] if another process trains there; [`Error::Exists`]; [`Error::Io`].
-    pub fn open(folder: &Path, files: &server::Files, resume: bool) -> Result<Self> {
+    pub fn open(folder: &Path, origin: Origin, replace: bool) -> Result<Self> {
         files::make_folder(folder)?;
         let path = folder.join("lock");
         let io = |error| Error::io("lock", &path, error);
@@ -51,15 +50,9 @@ impl Checkpoints {
             Err(TryLockError::WouldBlock) => return Err(Error::InUse { folder: folder.into() }),
             Err(TryLockError::Error(error)) => return Err(io(error)),
         }
-        let origin = Origin {
-            program: env!("CARGO_PKG_VERSION").into(),
-            keys: artefacts::digest(&files.evaluation_key)?,
-            table: artefacts::digest(&files.input)?,
-        };
         let this = Self { folder: folder.into(), origin, _lock: lock };
         if let Some((_, path)) = this.states()?.pop()
-            && !resume
-            && !files.force
+            && !replace
         {
             return Err(Error::Exists { path });
         }
@@ -67,40 +60,46 @@ impl Checkpoints {
     }
 
     /// The state after the most iterations, or, if that is damaged, the one before; none if there
-    /// is none at all.
+    /// is none at all. `notice` is told of damaged ones.
     ///
     /// # Errors
     /// [`Error::Usage`] for a state of another training; that of the last state if all are damaged.
-    pub fn last(&self, plan: &TrainPlan, server: &Session) -> Result<Option<Training>> {
+    pub fn last<R: Read + Seek>(
+        &self,
+        plan: &TrainPlan,
+        server: &Session<R>,
+        mut notice: impl FnMut(&str),
+    ) -> Result<Option<Training>> {
         let mut damaged = None;
         for (_, path) in self.states()?.into_iter().rev() {
             match self.read(&path, plan, server) {
                 Ok(training) => return Ok(Some(training)),
                 Err(error @ Error::File { .. }) => {
-                    say(format_args!("{error}: looking for the state before"));
+                    notice(&format!("{error}: looking for the state before"));
                     damaged = damaged.or(Some(error));
                 }
                 Err(error) => return Err(error),
             }
         }
-        if let Some(error) = damaged {
-            return Err(error);
-        }
-        say(format_args!("{} has no state: training from the start", self.folder.display()));
-        Ok(None)
+        damaged.map_or(Ok(None), Err)
     }
 
-    fn read(&self, path: &Path, plan: &TrainPlan, server: &Session) -> Result<Training> {
+    fn read<R: Read + Seek>(
+        &self,
+        path: &Path,
+        plan: &TrainPlan,
+        server: &Session<R>,
+    ) -> Result<Training> {
         let (iterations, state) = self.items(path, Content::Checkpoint, server)?;
         Ok(plan.resume(iterations, state)?)
     }
 
     /// The iterations and the ciphertexts of a file of this training.
-    fn items(
+    fn items<R: Read + Seek>(
         &self,
         path: &Path,
         content: Content,
-        server: &Session,
+        server: &Session<R>,
     ) -> Result<(u32, Vec<Ciphertext>)> {
         let file = Opened::open(path, Kind::Ciphertexts)?;
         let (_, meta) = file.meta(&[content])?;
@@ -125,7 +124,11 @@ impl Checkpoints {
     ///
     /// # Errors
     /// [`Error::Usage`] if some are missing, damaged or of another training.
-    pub fn weights(&self, training: &Training, server: &Session) -> Result<Vec<Ciphertext>> {
+    pub fn weights<R: Read + Seek>(
+        &self,
+        training: &Training,
+        server: &Session<R>,
+    ) -> Result<Vec<Ciphertext>> {
         let first = training.iteration.min(2);
         let read = |iterations| {
             let path = self.path(WEIGHTS_PREFIX, iterations);
@@ -149,7 +152,7 @@ impl Checkpoints {
     ///
     /// # Errors
     /// [`Error::Checkpoint`] with what the system said, and earlier states as they were.
-    pub fn write(&self, training: &Training, server: &Session) -> Result<()> {
+    pub fn write<R: Read + Seek>(&self, training: &Training, server: &Session<R>) -> Result<()> {
         self.keep(&training.state, Content::Checkpoint, training.iteration, server)?;
         self.remove_others(training.iteration)
     }
@@ -158,21 +161,21 @@ impl Checkpoints {
     ///
     /// # Errors
     /// As [`Checkpoints::write`].
-    pub fn write_weights(
+    pub fn write_weights<R: Read + Seek>(
         &self,
         weights: &Ciphertext,
         iterations: u32,
-        server: &Session,
+        server: &Session<R>,
     ) -> Result<()> {
         self.keep(core::slice::from_ref(weights), Content::Weights, iterations, server)
     }
 
-    fn keep(
+    fn keep<R: Read + Seek>(
         &self,
         items: &[Ciphertext],
         content: Content,
         iterations: u32,
-        server: &Session,
+        server: &Session<R>,
     ) -> Result<()> {
         let prefix = if content == Content::Weights { WEIGHTS_PREFIX } else { PREFIX };
         let path = self.path(prefix, iterations);

@@ -47,6 +47,8 @@ pub struct Encryption {
     name: String,
     encryptor: Encryptor,
     key: KeyId,
+    /// Decides the order of rows, if that is to be known.
+    order: Option<Seed>,
 }
 
 /// What was written.
@@ -66,7 +68,21 @@ impl Encryption {
     pub fn new(job: Job, params: &Params, name: &str, key: Arc<PublicKey>) -> Result<Self> {
         let (plan, id) = (job.plan(params)?, key.id());
         let encryptor = Encryptor::new(params, key)?;
-        Ok(Self { job, plan, params: params.clone(), name: name.into(), encryptor, key: id })
+        Ok(Self {
+            job,
+            plan,
+            params: params.clone(),
+            name: name.into(),
+            encryptor,
+            key: id,
+            order: None,
+        })
+    }
+
+    /// The same, which brings the rows of batches into the order of a seed: for who knows it.
+    #[must_use]
+    pub fn with_order(self, order: Option<Seed>) -> Self {
+        Self { order, ..self }
     }
 
     /// The job as it is planned.
@@ -76,8 +92,8 @@ impl Encryption {
     }
 
     /// Encrypts a table, with the key column that groups need, and writes its file, which messages
-    /// call `path`. Rows are shuffled if they are trained on in batches. `progress` learns the
-    /// number of ciphertexts of the table that are made after each, from any thread.
+    /// call `path`. Rows are shuffled by [`shuffle`]. `progress` learns the number of ciphertexts
+    /// of the table that are made after each, from any thread.
     ///
     /// # Errors
     /// [`Error::Table`], [`Error::Stats`] and [`Error::Apps`] if the table is not the one that was
@@ -90,7 +106,7 @@ impl Encryption {
         key: Option<&KeyColumn>,
         progress: impl Fn(usize) + Send + Sync,
     ) -> Result<Written> {
-        shuffle(&self.plan, &mut table)?;
+        shuffle(&self.plan, &mut table, self.order.as_ref())?;
         let scaling = scaling(&self.plan, &table, key)?;
         let note = Note { columns: table.columns().to_vec(), scaling };
         let (shapes, items) = self.items(&table, key, progress)?;
@@ -228,16 +244,19 @@ fn alike<'a>(
     Ok((shapes.into_iter().flatten().collect(), Box::new(items)))
 }
 
-/// Brings the rows of a table into an order that nobody knows, if they are trained on in batches,
-/// whose order is public.
+/// Brings the rows of a table into the order of a seed, or one that nobody knows, if they are
+/// trained on in batches, whose order is public.
 ///
 /// # Errors
 /// [`Error::Library`] if the machine has no randomness to give.
-pub fn shuffle(plan: &Plan, table: &mut Table) -> Result<()> {
+pub fn shuffle(plan: &Plan, table: &mut Table, seed: Option<&Seed>) -> Result<()> {
     if let Plan::Train(plan) = plan
         && plan.batches().count() > 1
     {
-        table.shuffle(&Seed::random().map_err(sudare::Error::from)?);
+        match seed {
+            Some(seed) => table.shuffle(seed),
+            None => table.shuffle(&Seed::random().map_err(sudare::Error::from)?),
+        }
     }
     Ok(())
 }

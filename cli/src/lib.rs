@@ -7,7 +7,7 @@
 
 mod args;
 pub mod artefacts;
-mod checkpoint;
+pub mod checkpoint;
 mod commands;
 pub mod decryption;
 pub mod encryption;

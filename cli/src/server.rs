@@ -9,8 +9,10 @@ use crate::{
 use std::{
     fs::File,
     io::{BufReader, Read, Seek, Write},
+    ops::Range,
     path::Path,
     sync::Arc,
+    thread,
 };
 use sudare::{
     ckks::{
@@ -184,5 +186,55 @@ impl<R: Read + Seek> Session<R> {
     pub fn with_note(&self, mut result: Vec<Ciphertext>) -> Vec<Ciphertext> {
         result.extend(self.table.note.iter().cloned());
         result
+    }
+}
+
+/// The ciphertexts of a batch, of all that a table has.
+#[derive(Default)]
+pub struct Batch {
+    numbers: Range<usize>,
+    held: Vec<Ciphertext>,
+}
+
+impl Batch {
+    /// Holds these and no others.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn bring<R: Read + Seek>(
+        &mut self,
+        table: &Stored<R>,
+        numbers: Range<usize>,
+    ) -> Result<&[Ciphertext]> {
+        if self.numbers != numbers {
+            // What is held goes before others are read.
+            *self = Self::default();
+            self.held = table.read(numbers.clone())?;
+            self.numbers = numbers;
+        }
+        Ok(&self.held)
+    }
+
+    /// Computes with what is held while the next ones are read, and holds those then.
+    ///
+    /// # Errors
+    /// Those of `compute`; [`Error::File`].
+    pub fn with_next<R: Read + Seek + Send>(
+        &mut self,
+        table: &Stored<R>,
+        numbers: Range<usize>,
+        compute: impl FnOnce(&[Ciphertext]) -> Result<()>,
+    ) -> Result<()> {
+        if self.numbers == numbers {
+            return compute(&self.held);
+        }
+        let (computed, read) = thread::scope(|scope| {
+            let reading = scope.spawn(|| table.read(numbers.clone()));
+            (compute(&self.held), reading.join())
+        });
+        computed?;
+        self.held = read.map_err(|_| Error::Bug("reading a batch failed".into()))??;
+        self.numbers = numbers;
+        Ok(())
     }
 }

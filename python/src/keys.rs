@@ -13,7 +13,7 @@ use pyo3::{
 };
 use std::{
     fs::File,
-    io::{self, Read, Write},
+    io::{self, Cursor, Read, Write},
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
@@ -55,6 +55,23 @@ pub struct SecretKey {
 pub enum Source {
     Memory(Py<PyBytes>),
     File(Fingerprint),
+}
+
+impl Source {
+    /// The digest of the file.
+    pub fn digest(&self, py: Python<'_>) -> Result<[u8; 32]> {
+        match self {
+            Self::Memory(bytes) => {
+                let file = PyBackedBytes::from(bytes.bind(py).clone());
+                let length = file.len() as u64;
+                Ok(serial::digest(Cursor::new(file), length)?)
+            }
+            Self::File(file) => {
+                let digest = blake3::Hash::from_hex(&file.digest);
+                Ok(digest.map_err(|_| Error::Bug("a digest is not in hexadecimal"))?.into())
+            }
+        }
+    }
 }
 
 /// A file and what was in it.
@@ -480,6 +497,11 @@ impl EvaluationKeys {
 }
 
 impl EvaluationKeys {
+    /// The digest of their file.
+    pub(crate) fn digest(&self, py: Python<'_>) -> Result<[u8; 32]> {
+        self.source.digest(py)
+    }
+
     fn file_bytes(&self) -> sudare::Result<u64> {
         serial::evaluation_keys_bytes(&self.set.params, &self.keys.fulfils(), &self.set.label)
     }

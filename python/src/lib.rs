@@ -7,8 +7,10 @@ mod job;
 mod keys;
 mod op;
 mod plan;
+mod share;
 mod table;
 mod trace;
+mod train;
 
 /// What Python sees as `sudare._native`.
 #[pyo3::pymodule]
@@ -20,8 +22,10 @@ mod _native {
         keys::{EvaluationKeys, PublicKey, SecretKey, check_pair, generate_keys},
         op::PyOp,
         plan::{Parameters, Plan},
+        share::{Part, Worker},
         table::{Decrypted, Table, TablePlan, TableResult},
         trace::Trace,
+        train::{Trainer, read_model, simulate, write_model},
     };
     use pyo3::prelude::*;
     use sudare_arith::{Isa, par};

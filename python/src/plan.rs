@@ -252,7 +252,10 @@ impl Parameters {
         let same = |set: &BootstrapPreset| {
             *params.spec() == Spec { log_n, insecure, ..set.preset.spec.clone() }
         };
-        let plan = match bootstrap::preset(&label.name).ok().filter(same) {
+        // All sets are designed to find one, which takes a second.
+        let named = !matches!(&*label.name, "" | AUTO);
+        let set = named.then(|| bootstrap::preset(&label.name).ok()).flatten();
+        let plan = match set.filter(same) {
             None => None,
             Some(set) if set.bootstrap.log_slots == log_n - 1 => {
                 let meta = serde_json::from_slice(&label.meta).ok();
@@ -292,6 +295,9 @@ pub fn plan_options(bootstrap: bool, share_bits: Option<u32>) -> PlanOptions {
     let bootstrapping = bootstrap.then(|| BOOTSTRAPPING.into());
     PlanOptions { bootstrapping, share_bits, ..PlanOptions::default() }
 }
+
+/// What parameters are called that were made for a job.
+pub(crate) const AUTO: &str = "auto";
 
 /// The set for bootstrapping: arrays hold real numbers.
 const BOOTSTRAPPING: &str = "n16-boot-real";

@@ -8,7 +8,7 @@ use crate::{
         AnyKey, EvaluationKeys, Fingerprint, PublicKey, SecretKey, Source, reduce, save,
         shared_bytes,
     },
-    plan::{Parameters, ProgramReport, Report},
+    plan::{AUTO, Parameters, ProgramReport, Report},
 };
 use pyo3::{
     prelude::*,
@@ -19,21 +19,23 @@ use serde::Serialize;
 use serde_json::json;
 use std::{
     io::{self, BufReader, Cursor, Read, Seek, Write},
+    ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
 };
 use sudare::{
-    circuits::cost::Rates,
+    circuits::cost::{Rates, Work},
     ckks::{
-        Params,
+        Ciphertext, Params,
         serial::{Info, Kind},
     },
 };
 use sudare_apps::{
     logreg::{self, LearningRate, Scores, SigmoidApprox, SigmoidDegree, TrainSpec},
-    stats::{self, GroupJob, HistogramJob, StatsError, TTest},
+    stats::{self, Cost, GroupJob, HistogramJob, StatsError, TTest},
     table::{self, Place, TableError},
 };
+use sudare_arith::prng::Seed;
 use sudare_cli::{
     artefacts::{Content, Job, Meta, Opened, Plan},
     decryption,
@@ -45,7 +47,10 @@ use sudare_cli::{
 };
 
 /// What messages call a file that has no name.
-const IN_MEMORY: &str = "the bytes in memory";
+pub(crate) const IN_MEMORY: &str = "the bytes in memory";
+
+/// Ciphertexts of rows that a training computes with at a time, about.
+const CIPHERTEXTS_AT_WORK: u64 = 64;
 
 /// A job on a table of known shape, and parameters for it.
 #[pyclass(frozen, module = "sudare._native")]
@@ -99,7 +104,8 @@ impl TablePlan {
     #[staticmethod]
     #[pyo3(signature = (
         rows, features, *, iterations=5, batch_size=None, learning_rate=10.0, constant_rate=false,
-        sigmoid_range=None, sigmoid_degree=3, shared_bits=None, insecure_log_n=None
+        sigmoid_range=None, sigmoid_degree=3, shared_bits=None, l2=0.0, workers=None,
+        insecure_log_n=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "by name, from Python")]
     fn train(
@@ -113,6 +119,8 @@ impl TablePlan {
         sigmoid_range: Option<f64>,
         sigmoid_degree: u32,
         shared_bits: Option<u32>,
+        l2: f64,
+        workers: Option<usize>,
         insecure_log_n: Option<u32>,
     ) -> Result<Self> {
         let rate = match constant_rate {
@@ -127,7 +135,9 @@ impl TablePlan {
             sigmoid: SigmoidApprox { degree, range },
             batch: batch_size,
             shared_bits,
-            ..TrainSpec::default()
+            l2,
+            workers,
+            scorable: false,
         };
         Self::smallest(py, Job::Train(logreg::Job { rows, features, spec }), insecure_log_n)
     }
@@ -177,34 +187,36 @@ impl TablePlan {
         self.plan.ciphertexts()
     }
 
-    /// Sizes and security, and, but for a training, what the server does.
+    /// Sizes and security, and what the server does.
     fn report(&self) -> Result<Report> {
+        let params = &self.set.params;
         let cost = match &*self.plan {
-            Plan::Stats(plan) => Some(plan.cost()),
-            Plan::Groups(plan) => Some(plan.cost()),
-            Plan::Histogram(plan) => Some(plan.cost()),
-            Plan::Train(_) | Plan::Predict(_) => None,
+            Plan::Stats(plan) => plan.cost(),
+            Plan::Groups(plan) => plan.cost(),
+            Plan::Histogram(plan) => plan.cost(),
+            Plan::Train(plan) => {
+                let (level, _) = plan.input();
+                let ciphertext = 16 * (params.rlwe().limbs(level).q() << params.log_n()) as u64;
+                let batch_bytes = plan.batch(0).len() as u64 * ciphertext;
+                let input_bytes = plan.ciphertexts() as u64 * ciphertext;
+                // The rows of two batches, and what becomes of some of them.
+                let held_bytes = input_bytes.min(2 * batch_bytes)
+                    + 2 * batch_bytes.min(CIPHERTEXTS_AT_WORK * ciphertext);
+                let work = plan.work().map_err(Engine::from)?;
+                return self.report_with(level.0, input_bytes, held_bytes, &work);
+            }
+            Plan::Predict(_) => return Report::new(&self.set, self.plan.required_keys(), None),
         };
-        let (params, request) = (&self.set.params, self.plan.required_keys());
-        let key_bytes = request.bytes(params.rlwe())?;
-        let program = cost.transpose().map_err(Engine::from)?.map(|cost| ProgramReport {
-            depth: cost.depth,
-            bootstraps: 0,
-            missing_keys: false,
-            input_bytes: cost.input_bytes,
-            peak_memory_bytes: key_bytes + 2 * (cost.input_bytes + cost.output_bytes),
-            seconds: cost.work.seconds(&Rates::reference(params.log_n())),
-            outputs: Vec::new(),
-        });
-        Report::new(&self.set, request, program)
+        let Cost { depth, input_bytes, output_bytes, work } = cost.map_err(Engine::from)?;
+        self.report_with(depth, input_bytes, 2 * (input_bytes + output_bytes), &work)
     }
 
     /// A table, encrypted: `numbers` are rows of `columns`, `labels` those of 0 and 1 of the target,
-    /// and `by` is the one of the columns whose values tell groups apart. With `path` the table is
-    /// in that file and not in memory.
+    /// and `by` is the one of the columns whose values tell groups apart. `order` decides the order
+    /// of rows in batches. With `path` the table is in that file and not in memory.
     #[pyo3(signature = (
-        key, columns, numbers, *, target=None, labels=None, by=None, path=None, overwrite=false,
-        progress=None
+        key, columns, numbers, *, target=None, labels=None, by=None, order=None, path=None,
+        overwrite=false, progress=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "by name, from Python")]
     fn encrypt(
@@ -216,15 +228,18 @@ impl TablePlan {
         target: Option<String>,
         labels: Option<Numbers>,
         by: Option<String>,
+        order: Option<[u8; 32]>,
         path: Option<PathBuf>,
         overwrite: bool,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> Result<Table> {
         self.check_key("the public key", &key.set)?;
         let (job, set, key) = (self.job, self.set.clone(), Arc::clone(&key.key));
+        let order = order.map(Seed::from_bytes);
         let encrypt = move |progress: &Progress, out: &mut dyn Write, path: &Path| -> Result<()> {
             let (table, by) = table(&job, columns, numbers, target, labels, by)?;
             let encryption = Encryption::new(job, &set.params, &set.label.name, key)?;
+            let encryption = encryption.with_order(order);
             progress.start("encrypting", encryption.plan().ciphertexts());
             encryption.write(out, path, table, by.as_ref(), |done| progress.set(done))?;
             Ok(())
@@ -249,6 +264,26 @@ impl TablePlan {
 }
 
 impl TablePlan {
+    fn report_with(
+        &self,
+        depth: u32,
+        input_bytes: u64,
+        held_bytes: u64,
+        work: &Work,
+    ) -> Result<Report> {
+        let (params, request) = (&self.set.params, self.plan.required_keys());
+        let program = ProgramReport {
+            depth,
+            bootstraps: self.plan.bootstraps().into(),
+            missing_keys: false,
+            input_bytes,
+            peak_memory_bytes: request.bytes(params.rlwe())? + held_bytes,
+            seconds: work.seconds(&Rates::reference(params.log_n())),
+            outputs: Vec::new(),
+        };
+        Report::new(&self.set, request, Some(program))
+    }
+
     /// In the smallest secure ring, or one of another size without security if one is given.
     fn smallest(py: Python<'_>, job: Job, insecure_log_n: Option<u32>) -> Result<Self> {
         job::run(py, None, move |_| {
@@ -258,7 +293,7 @@ impl TablePlan {
                 (spec.log_n, spec.insecure) = (log_n, true);
                 params = Params::new(spec)?;
             }
-            let label = Meta::of(job).label("auto", Content::Keys)?;
+            let label = Meta::of(job).label(AUTO, Content::Keys)?;
             Self::new(Parameters::new(params, label)?, job)
         })
     }
@@ -284,7 +319,7 @@ impl TablePlan {
     }
 }
 
-fn other_job(found: &str, needed: &str) -> Error {
+pub(crate) fn other_job(found: &str, needed: &str) -> Error {
     Error::OtherJob { found: found.into(), needed: needed.into() }
 }
 
@@ -300,7 +335,7 @@ fn kind(job: &Job) -> &'static str {
 }
 
 /// The table and its key column, if they are what the job needs.
-fn table(
+pub(crate) fn table(
     job: &Job,
     columns: Vec<String>,
     numbers: Numbers,
@@ -532,6 +567,11 @@ impl Table {
         Ok(Self { source: Source::File(fingerprint), info, meta })
     }
 
+    /// The digest of its file.
+    pub(crate) fn digest(&self, py: Python<'_>) -> Result<[u8; 32]> {
+        self.source.digest(py)
+    }
+
     /// What opens its file, if it is the one that it was.
     fn opener(&self, py: Python<'_>) -> impl FnOnce() -> Result<Input> + Send + use<> {
         let source = match &self.source {
@@ -561,6 +601,19 @@ impl Table {
             Ok(Session::new(table, &set.params, &set.label, id, || Ok(keys))?)
         }
     }
+
+    /// What reads ciphertexts of the table, which is under the parameters.
+    pub(crate) fn reader(
+        &self,
+        py: Python<'_>,
+    ) -> impl FnOnce(&Params, Range<usize>) -> Result<Vec<Ciphertext>> + Send + use<> {
+        let path = self.path().unwrap_or(Path::new(IN_MEMORY)).to_owned();
+        let (open, bytes, note) = (self.opener(py), self.info.bytes, self.meta.note);
+        move |params, numbers| {
+            let table = Opened::new(open()?, bytes, &path)?.into_stored(params, note)?;
+            Ok(table.read(numbers)?)
+        }
+    }
 }
 
 /// What the header of a file of ciphertexts says.
@@ -571,7 +624,7 @@ fn header<R: Read>(file: Opened<R>, contents: &[Content]) -> Result<(Info, Meta)
 }
 
 /// A file in memory, which messages call `path`.
-fn in_memory(
+pub(crate) fn in_memory(
     py: Python<'_>,
     bytes: &Py<PyBytes>,
     path: &Path,
@@ -711,7 +764,7 @@ impl TableResult {
 pub struct Decrypted(decryption::Decrypted);
 
 /// Python's form of what JSON has.
-fn to_python<'py>(py: Python<'py>, value: &impl Serialize) -> Result<Bound<'py, PyAny>> {
+pub(crate) fn to_python<'py>(py: Python<'py>, value: &impl Serialize) -> Result<Bound<'py, PyAny>> {
     let text = serde_json::to_string(value).map_err(|_| Error::Bug("a result has no JSON"))?;
     Ok(py.import("json")?.call_method1("loads", (text,))?)
 }

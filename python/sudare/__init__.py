@@ -8,6 +8,11 @@
 array([27.667, 36.667, 47.667, 60.667])
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
 from sudare import errors, functions, stats
 from sudare._array import EncryptedArray
 from sudare._context import Context, Keys
@@ -24,11 +29,27 @@ __all__ = [
     "EvaluationKeys",
     "Explanation",
     "Keys",
+    "LinearRegression",
+    "LogisticRegression",
     "PublicKey",
+    "Ridge",
     "SecretKey",
     "__version__",
     "cpu_info",
     "errors",
     "functions",
+    "linear_model",
     "stats",
 ]
+
+if TYPE_CHECKING:
+    from sudare import linear_model
+    from sudare.linear_model import LinearRegression, LogisticRegression, Ridge
+else:
+
+    def __getattr__(name: str) -> object:
+        # Estimators import scikit-learn where it is installed, which takes a while.
+        if name == "linear_model" or name in {"LinearRegression", "LogisticRegression", "Ridge"}:
+            module = importlib.import_module("sudare.linear_model")
+            return module if name == "linear_model" else getattr(module, name)
+        raise AttributeError(f"module 'sudare' has no attribute {name!r}")

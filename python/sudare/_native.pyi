@@ -13,6 +13,7 @@ __all__ = [
     "Function",
     "Op",
     "Parameters",
+    "Part",
     "Plan",
     "PublicKey",
     "Result",
@@ -20,13 +21,18 @@ __all__ = [
     "Table",
     "TablePlan",
     "Trace",
+    "Trainer",
+    "Worker",
     "__version__",
     "check_pair",
     "cpu_info",
     "decrypt",
     "encrypt",
     "generate_keys",
+    "read_model",
     "run_command",
+    "simulate",
+    "write_model",
 ]
 
 __version__: str
@@ -283,6 +289,8 @@ class TablePlan:
         sigmoid_range: float | None = None,
         sigmoid_degree: int = 3,
         shared_bits: int | None = None,
+        l2: float = 0.0,
+        workers: int | None = None,
         insecure_log_n: int | None = None,
     ) -> TablePlan: ...
     @staticmethod
@@ -309,6 +317,7 @@ class TablePlan:
         target: str | None = None,
         labels: _Numbers | None = None,
         by: str | None = None,
+        order: bytes | None = None,
         path: _Path | None = None,
         overwrite: bool = False,
         progress: _Progress = None,
@@ -429,3 +438,63 @@ class Decrypted:
     def least_squares(self, target: int) -> dict[str, Any]: ...
     def t_test(self, a: int, b: int) -> list[dict[str, float] | None]: ...
     def quantiles(self, probabilities: Sequence[float]) -> list[list[float]]: ...
+
+@final
+class Trainer:
+    def __new__(
+        cls,
+        table: Table,
+        keys: EvaluationKeys,
+        *,
+        checkpoint: _Path | None = None,
+        resume: bool = False,
+        overwrite: bool = False,
+    ) -> Trainer: ...
+    @property
+    def iteration(self) -> int: ...
+    @property
+    def iterations(self) -> int: ...
+    @property
+    def level(self) -> int | None: ...
+    def step(self) -> None: ...
+    def shares(self, most: int) -> list[tuple[int, int]]: ...
+    def rows(self, start: int, stop: int) -> Part: ...
+    def point(self) -> Part | None: ...
+    def update(self, gradient: Part) -> None: ...
+    @property
+    def worker(self) -> Worker: ...
+    def model(self) -> Result: ...
+
+@final
+class Worker:
+    def __new__(cls, keys: EvaluationKeys) -> Worker: ...
+    def gradient(
+        self, point: Part | None, start: int, stop: int, rows: Table | Part
+    ) -> Part: ...
+    def sum(self, parts: Sequence[Part]) -> Part: ...
+
+@final
+class Part:
+    @staticmethod
+    def from_bytes(data: object) -> Part: ...
+    def to_bytes(self) -> bytes: ...
+    @property
+    def holds(self) -> str: ...
+    @property
+    def blocks(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    def __reduce_ex__(self, protocol: int, /) -> tuple[Any, ...]: ...  # type: ignore[override]
+
+def simulate(
+    plan: TablePlan,
+    columns: Sequence[str],
+    numbers: _Numbers,
+    *,
+    target: str | None = None,
+    labels: _Numbers | None = None,
+    order: bytes | None = None,
+    progress: _Progress = None,
+) -> dict[str, Any]: ...
+def read_model(path: _Path) -> dict[str, Any]: ...
+def write_model(path: _Path, model: str, overwrite: bool) -> None: ...

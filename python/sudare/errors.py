@@ -143,6 +143,14 @@ class NotAFileError(Error, OSError):
     """A folder or a device is where a file is needed."""
 
 
+class KeysInMemoryError(Error, ValueError):
+    """Workers of a training need evaluation keys that are in a file."""
+
+
+class WorkersLostError(Error, RuntimeError):
+    """No worker of a training is left, or too many were lost."""
+
+
 class SecretKeyPickleError(Error, TypeError):
     """A secret key would leave its process."""
 
@@ -357,6 +365,38 @@ class RegressionError(Error, ValueError):
 
 class MissingDependencyError(Error, ImportError):
     """A package that is not installed is needed."""
+
+
+class NotFittedError(Error, ValueError, AttributeError):
+    """An estimator has no coefficients yet."""
+
+
+class IterationsError(Error, ValueError):
+    """A training has no iterations."""
+
+
+class BatchError(Error, ValueError):
+    """Batches have no rows."""
+
+
+class LearningRateError(Error, ValueError):
+    """A learning rate is not a positive number."""
+
+
+class L2Error(Error, ValueError):
+    """A penalty is negative, or too large for the step sizes."""
+
+
+class DegreeError(Error, ValueError):
+    """There is no polynomial of this degree for the sigmoid."""
+
+
+class InUseError(Error, OSError):
+    """Another training has the folder of states."""
+
+
+class CheckpointError(Error, OSError):
+    """The state of a training cannot be written."""
 
 
 class BugError(Error, RuntimeError):

@@ -82,7 +82,8 @@ def test_a_plan_says_what_it_costs(owner: Owner) -> None:
     assert secure["program"]["depth"] == 2 and secure["program"]["seconds"] > 0
     for plan in (TablePlan.groups(ROWS, 2, 3), TablePlan.histogram(ROWS, 2, 3)):
         assert plan.report()["program"]["input_bytes"] > 0
-    assert TablePlan.train(ROWS, 3, insecure_log_n=11).report()["program"] is None
+    training = TablePlan.train(ROWS, 3, insecure_log_n=11).report()["program"]
+    assert training["depth"] == 9 and training["seconds"] > 0
 
 
 @pytest.mark.parametrize("protocol", [2, 5])

@@ -85,7 +85,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let Plan::Train(training_plan) = &plan else {
         return Err(Error::Bug("a training was planned as something else".into()));
     };
-    shuffle(&plan, &mut table)?;
+    shuffle(&plan, &mut table, None)?;
     let request = plan.required_keys();
     let label = Meta::of(job).label("auto", Content::Keys)?;
     let evaluation_key_bytes = serial::evaluation_keys_bytes(&params, request, &label)?;

@@ -1,16 +1,16 @@
-use super::server;
+use super::server::Files;
 use crate::{
     args::{finite, whole},
-    artefacts::{Content, Plan, Stored},
+    artefacts::{self, Content, Origin, Plan},
     checkpoint::Checkpoints,
     error::{Error, Result},
     machine,
-    output::{self, Output},
+    output::{self, Output, say},
     progress::Progress,
+    server::Batch,
 };
 use serde::Serialize;
-use std::{ops::Range, path::PathBuf, thread, time::Instant};
-use sudare::ckks::Ciphertext;
+use std::{path::PathBuf, time::Instant};
 use sudare_apps::logreg::{LearningRate, TrainPlan, Training};
 
 /// Train a logistic regression on an encrypted table
@@ -24,7 +24,7 @@ use sudare_apps::logreg::{LearningRate, TrainPlan, Training};
 )]
 pub struct Args {
     #[command(flatten)]
-    files: server::Files,
+    files: Files,
     /// Iterations, at most as many as the keys were made for
     #[arg(long, value_name = "K", allow_negative_numbers = true, value_parser = whole(1..=u32::MAX))]
     iterations: Option<u32>,
@@ -70,13 +70,24 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     };
     let iterations = check(args, plan)?;
     let checkpoints = match &args.checkpoint {
-        Some(folder) => Some(Checkpoints::open(folder, &args.files, args.resume)?),
+        Some(folder) => {
+            let origin = Origin::new(
+                artefacts::digest(&args.files.evaluation_key)?,
+                artefacts::digest(&args.files.input)?,
+            );
+            Some(Checkpoints::open(folder, origin, args.resume || args.files.force)?)
+        }
         None => None,
     };
     let resumed = match &checkpoints {
-        Some(checkpoints) if args.resume => checkpoints.last(plan, &server)?,
+        Some(checkpoints) if args.resume => {
+            checkpoints.last(plan, &server, |damaged| say(format_args!("{damaged}")))?
+        }
         _ => None,
     };
+    if let (None, true, Some(folder)) = (&resumed, args.resume, &args.checkpoint) {
+        say(format_args!("{} has no state: training from the start", folder.display()));
+    }
     let resumed_after = resumed.as_ref().map_or(0, |training| training.iteration);
     if resumed_after > iterations {
         return Err(Error::Usage(format!(
@@ -107,13 +118,12 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
 
     let start = Instant::now();
     let trainer = plan.trainer(&server.evaluator)?;
-    let mut rows = Rows { table: &server.table, numbers: 0..0, held: Vec::new() };
+    let (mut rows, table) = (Batch::default(), &server.table);
     let progress = Progress::new("Training", iterations as usize);
     let mut training = match resumed {
         Some(training) => training,
         None => {
-            rows.bring(plan.batch(0))?;
-            let training = trainer.start(&rows.held)?;
+            let training = trainer.start(rows.bring(table, plan.batch(0))?)?;
             keep(&training)?;
             training
         }
@@ -123,9 +133,9 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     while training.iteration < iterations {
         let before = Instant::now();
         let iteration = training.iteration;
-        rows.bring(plan.batch(iteration))?;
+        rows.bring(table, plan.batch(iteration))?;
         let next = if iteration + 1 < iterations { iteration + 1 } else { iteration };
-        rows.with_next(plan.batch(next), |batch| Ok(trainer.step(batch, &mut training)?))?;
+        rows.with_next(table, plan.batch(next), |batch| Ok(trainer.step(batch, &mut training)?))?;
         keep(&training)?;
         let done = training.iteration;
         let level = training.state.first().map_or(0, |weights| weights.level().0);
@@ -162,45 +172,6 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             report.seconds
         )
     })
-}
-
-/// The ciphertexts of a batch, of all that a file has.
-struct Rows<'a> {
-    table: &'a Stored,
-    numbers: Range<usize>,
-    held: Vec<Ciphertext>,
-}
-
-impl Rows<'_> {
-    /// Holds these and no others.
-    fn bring(&mut self, numbers: Range<usize>) -> Result<()> {
-        if self.numbers != numbers {
-            self.held = Vec::new();
-            self.held = self.table.read(numbers.clone())?;
-            self.numbers = numbers;
-        }
-        Ok(())
-    }
-
-    /// Computes with what is held while the next ones are read, and holds those then.
-    fn with_next(
-        &mut self,
-        numbers: Range<usize>,
-        compute: impl FnOnce(&[Ciphertext]) -> Result<()>,
-    ) -> Result<()> {
-        if self.numbers == numbers {
-            return compute(&self.held);
-        }
-        let table = self.table;
-        let (computed, read) = thread::scope(|scope| {
-            let reading = scope.spawn(|| table.read(numbers.clone()));
-            (compute(&self.held), reading.join())
-        });
-        computed?;
-        self.held = read.map_err(|_| Error::Bug("reading a batch failed".into()))??;
-        self.numbers = numbers;
-        Ok(())
-    }
 }
 
 /// Iterations to do, if what is asked for is what the keys were made for.

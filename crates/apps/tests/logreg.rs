@@ -135,7 +135,7 @@ fn step_in_shares<E: Ops>(
         let sum = trainer.sum(&parts.split_off(parts.len().saturating_sub(3))).unwrap();
         parts.insert(parts.len() / 2, sum);
     }
-    trainer.update(&parts[0], training).unwrap();
+    trainer.update(parts.remove(0), training).unwrap();
 }
 
 /// All that there is of ciphertexts.
@@ -349,6 +349,20 @@ fn shares_cover_a_batch_evenly() {
 }
 
 #[test]
+fn batches_have_as_many_shares_as_workers() {
+    let shares = |workers| {
+        let spec = TrainSpec { iterations: 4, batch: Some(1024), workers, ..TrainSpec::default() };
+        let job = Job { rows: 11_982, features: 196, spec };
+        let plan = TrainPlan::new(&job, &TrainPlan::auto_params(&job).unwrap()).unwrap();
+        plan.shares(2, usize::MAX).len()
+    };
+    assert_eq!(shares(None), shares(Some(1)));
+    for workers in [2, 4, 7, 16] {
+        assert!(shares(Some(workers)) >= workers);
+    }
+}
+
+#[test]
 fn gradients_are_checked() {
     let table = tall_table();
     let spec = TrainSpec { iterations: 4, ..TrainSpec::default() };
@@ -389,9 +403,9 @@ fn gradients_are_checked() {
     assert_eq!(refused(sum), "iterations done before a gradient");
 
     let whole = trainer.sum(&parts).unwrap();
-    let mut update = |gradient| {
+    let mut update = |gradient: Gradient| {
         let before = bits(plan, &training.state);
-        let done = trainer.update(&gradient, &mut training);
+        let done = trainer.update(gradient.clone(), &mut training);
         assert_eq!(training.iteration, 2);
         assert!(bits(plan, &training.state) == before);
         refused(done.map(|()| gradient))
@@ -407,7 +421,7 @@ fn gradients_are_checked() {
     let sums = whole.sums.iter().map(|sum| parties.evaluator.with_scale(sum, scale).unwrap());
     let coarse = Gradient { sums: sums.collect(), ..whole.clone() };
     assert_eq!(update(coarse), "scale of a gradient");
-    trainer.update(&whole, &mut training).unwrap();
+    trainer.update(whole, &mut training).unwrap();
     assert_eq!(training.iteration, 3);
 }
 

@@ -84,24 +84,27 @@ impl Layout {
     /// before relinearisation, and a rescaling.
     pub const CIPHERTEXT_COST: f64 = 0.5;
 
-    /// The layout of batches of up to `rows`, each to be divided among workers, that takes the
-    /// fewest key switches.
+    /// The layout of batches of up to `rows` that takes the fewest key switches, of those that can
+    /// be divided among so many workers, or among the most if none can.
     fn new(
         (rows, features): (usize, usize),
         workers: usize,
         log_n: u32,
         sigmoid: &Sigmoid,
     ) -> Result<Self> {
-        let cost = |layout: &Self| layout.for_workers(workers).cost(sigmoid);
-        Ok(Self::cheapest(rows, features, log_n, cost)?.for_workers(workers))
+        let rank = |layout: &Self| {
+            let layout = layout.for_workers(workers);
+            (workers.saturating_sub(layout.sums()), layout.cost(sigmoid))
+        };
+        Ok(Self::cheapest(rows, features, log_n, rank)?.for_workers(workers))
     }
 
     /// The layout of up to `rows` with the least cost; of equal ones, that with the longest pieces.
-    pub fn cheapest(
+    pub fn cheapest<C: PartialOrd>(
         rows: usize,
         features: usize,
         log_n: u32,
-        cost: impl Fn(&Self) -> f64,
+        cost: impl Fn(&Self) -> C,
     ) -> Result<Self> {
         if rows == 0 || features == 0 {
             return Err(TrainError::Empty.into());

@@ -268,8 +268,9 @@ pub struct TrainSpec {
     /// level.
     #[serde(default)]
     pub l2: f64,
-    /// Workers that each batch is to be divided among, at least 1. Without, shares of a batch are
-    /// as large as is cheapest: see [`TrainPlan::shares`](super::TrainPlan::shares).
+    /// Workers that each batch is to be divided among, at least 1: it has as many shares then, if
+    /// the ring allows it, at the price of some key switches. Without, shares are as is cheapest:
+    /// see [`TrainPlan::shares`](super::TrainPlan::shares).
     #[serde(default)]
     pub workers: Option<usize>,
 }

@@ -111,7 +111,7 @@ impl<'a, E: Ops> Trainer<'a, E> {
     pub fn step(&self, batch: &[E::Ct], t: &mut Training<E::Ct>) -> Result<()> {
         self.refresh(t)?;
         let gradient = self.gradient(&t.point(), self.plan.batch(t.iteration), batch)?;
-        self.update(&gradient, t)
+        self.update(gradient, t)
     }
 
     /// Bootstraps the weights if the next iteration takes them so and they are not yet.
@@ -134,7 +134,7 @@ impl<'a, E: Ops> Trainer<'a, E> {
     /// # Errors
     /// As [`Trainer::step`]; [`Error::NotAsPlanned`] for another gradient, or if
     /// [`Trainer::refresh`] was left out.
-    pub fn update(&self, gradient: &Gradient<E::Ct>, t: &mut Training<E::Ct>) -> Result<()> {
+    pub fn update(&self, gradient: Gradient<E::Ct>, t: &mut Training<E::Ct>) -> Result<()> {
         let (plan, e) = (&*self.plan, &*self.ev);
         let stage = plan.stage(t.iteration)?;
         if let Stage::Round(round) = stage
@@ -143,11 +143,10 @@ impl<'a, E: Ops> Trainer<'a, E> {
             let (arrival, _) = round.arrival;
             return Err(not_as_planned("level of the training's state", arrival, round.level));
         }
-        plan.check_gradient(e, stage, gradient, t.iteration)?;
-        let sums = gradient.sums.clone();
+        plan.check_gradient(e, stage, &gradient, t.iteration)?;
         *t = match stage {
-            Stage::Start => plan.first(e, sums)?,
-            Stage::Round(round) => plan.next(e, round, sums, t)?,
+            Stage::Start => plan.first(e, gradient.sums)?,
+            Stage::Round(round) => plan.next(e, round, gradient.sums, t)?,
         };
         Ok(())
     }

@@ -1,0 +1,298 @@
+//! A training that several processes share: what travels between them, and what each computes.
+
+use crate::{
+    error::{Error, Result},
+    job,
+    keys::{EvaluationKeys, reduce, shared_bytes},
+    plan::Parameters,
+    table::{IN_MEMORY, Table, in_memory, other_job},
+};
+use core::ops::Range;
+use pyo3::{
+    prelude::*,
+    pybacked::PyBackedBytes,
+    types::{PyBytes, PyTuple},
+};
+use serde::{Deserialize, Serialize};
+use std::{path::Path, sync::Arc};
+use sudare::ckks::{
+    Ciphertext, Evaluator,
+    serial::{self, Info, Kind, Label, Reader},
+};
+use sudare_apps::logreg::{Gradient, Point, TrainPlan, Trainer};
+use sudare_arith::mem::Mapping;
+use sudare_cli::{
+    artefacts::{self, Job, Plan},
+    error::Error as Engine,
+};
+
+/// Ciphertexts of a training on their way between processes, as the bytes of a file.
+#[pyclass(frozen, module = "sudare._native")]
+pub struct Part {
+    file: Py<PyBytes>,
+    info: Info,
+    meta: Meta,
+}
+
+/// What such a file says beside its ciphertexts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Meta {
+    job: Job,
+    holds: Holds,
+    /// Iterations done before.
+    iteration: u32,
+    /// Which ciphertexts of the table these are, or are computed from.
+    shares: Vec<Range<usize>>,
+}
+
+/// What ciphertexts are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum Holds {
+    /// Rows of the table.
+    Rows,
+    /// Where a gradient is taken.
+    Point,
+    /// A part of a gradient.
+    Gradient,
+}
+
+impl Holds {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Rows => "rows",
+            Self::Point => "point",
+            Self::Gradient => "gradient",
+        }
+    }
+}
+
+/// What the label of such a file calls its content. Processes of one training are of one version.
+const CONTENT: &str = concat!("a part of a training by sudare ", env!("CARGO_PKG_VERSION"));
+
+#[pymethods]
+impl Part {
+    #[staticmethod]
+    fn from_bytes(data: &Bound<'_, PyAny>) -> Result<Self> {
+        Self::new(data.py(), shared_bytes(data)?)
+    }
+
+    fn to_bytes(&self, py: Python<'_>) -> Py<PyBytes> {
+        self.file.clone_ref(py)
+    }
+
+    /// `rows`, `point` or `gradient`.
+    #[getter]
+    fn holds(&self) -> &'static str {
+        self.meta.holds.name()
+    }
+
+    /// Ciphertexts.
+    #[getter]
+    fn blocks(&self) -> u64 {
+        self.info.count
+    }
+
+    /// Bytes of its file.
+    #[getter]
+    fn nbytes(&self) -> u64 {
+        self.info.bytes
+    }
+
+    fn __reduce_ex__<'py>(
+        slf: &Bound<'py, Self>,
+        protocol: i32,
+    ) -> Result<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let bytes = slf.get().file.bind(slf.py()).clone();
+        Ok(reduce(slf.get_type().getattr("from_bytes")?, bytes, protocol)?)
+    }
+}
+
+impl Part {
+    pub(crate) fn new(py: Python<'_>, file: Py<PyBytes>) -> Result<Self> {
+        let opened = in_memory(py, &file, Path::new(IN_MEMORY))?.expect(Kind::Ciphertexts)?;
+        let info = opened.info().clone();
+        if info.label.content != CONTENT {
+            let found = format!("a file that holds {:?}", info.label.content);
+            return Err(other_job(&found, CONTENT));
+        }
+        let meta = postcard::from_bytes(&info.label.meta).map_err(|error| {
+            sudare::Error::Malformed { what: "part of a training", problem: error.to_string() }
+        })?;
+        Ok(Self { file, info, meta })
+    }
+}
+
+/// A part away from Python.
+pub(crate) struct Held {
+    meta: Meta,
+    file: PyBackedBytes,
+}
+
+impl Held {
+    pub(crate) fn new(py: Python<'_>, part: &Part) -> Self {
+        let file = PyBackedBytes::from(part.file.bind(py).clone());
+        Self { meta: part.meta.clone(), file }
+    }
+}
+
+/// Rows, where a worker finds them.
+#[derive(FromPyObject)]
+pub enum Rows<'py> {
+    Table(PyRef<'py, Table>),
+    Part(PyRef<'py, Part>),
+}
+
+/// Computes parts of gradients, with the evaluation keys of a training.
+#[pyclass(frozen, module = "sudare._native")]
+#[derive(Clone)]
+pub struct Worker {
+    set: Parameters,
+    job: Job,
+    pub(crate) plan: Arc<TrainPlan>,
+    pub(crate) trainer: Arc<Trainer<'static, Evaluator>>,
+}
+
+#[pymethods]
+impl Worker {
+    /// With these keys.
+    #[new]
+    fn open(py: Python<'_>, keys: &EvaluationKeys) -> Result<Self> {
+        let (set, keys) = (keys.set.clone(), Arc::clone(&keys.keys));
+        job::run(py, None, move |_| {
+            let found = || format!("keys for {}", set.label.content);
+            let meta = artefacts::Meta::read(&set.label).map(|(_, meta)| meta);
+            let job = meta.ok_or_else(|| other_job(&found(), "keys for a training"))?.job;
+            let Plan::Train(plan) = job.plan(&set.params)? else {
+                return Err(other_job(&format!("keys for {job}"), "keys for a training"));
+            };
+            let evaluator = Evaluator::new(&set.params, keys)?;
+            Self::new(set, job, Arc::new(plan), Arc::new(evaluator))
+        })
+    }
+
+    /// The part of a gradient at `point`, None before the first iteration, that ciphertexts
+    /// `start..stop` of a table make.
+    fn gradient(
+        &self,
+        py: Python<'_>,
+        point: Option<&Part>,
+        start: usize,
+        stop: usize,
+        rows: Rows<'_>,
+    ) -> Result<Part> {
+        let (worker, share) = (self.clone(), start..stop);
+        let read: Box<dyn FnOnce() -> Result<Vec<Ciphertext>> + Send> = match rows {
+            Rows::Table(table) => {
+                if table.meta.job != self.job {
+                    let found = format!("a table that was encrypted for {}", table.meta.job);
+                    return Err(other_job(&found, &format!("one for {}", self.job)));
+                }
+                let (read, set, share) = (table.reader(py), self.set.clone(), share.clone());
+                Box::new(move || read(&set.params, share))
+            }
+            Rows::Part(part) => {
+                let (part, worker, share) = (Held::new(py, &part), self.clone(), share.clone());
+                Box::new(move || worker.rows(part, &share))
+            }
+        };
+        let point = point.map(|point| Held::new(py, point));
+        let bytes = job::run(py, None, move |_| {
+            let point = worker.read_point(point)?;
+            let gradient =
+                worker.trainer.gradient(&point, share, &read()?).map_err(Engine::from)?;
+            worker.write_gradient(&gradient)
+        })?;
+        Part::new(py, PyBytes::new(py, &bytes).unbind())
+    }
+
+    /// The sum of parts of one gradient.
+    fn sum(&self, py: Python<'_>, parts: Vec<PyRef<'_, Part>>) -> Result<Part> {
+        let worker = self.clone();
+        let parts: Vec<Held> = parts.iter().map(|part| Held::new(py, part)).collect();
+        let bytes = job::run(py, None, move |_| {
+            let parts = parts.into_iter().map(|part| worker.read_gradient(part));
+            let parts = parts.collect::<Result<Vec<_>>>()?;
+            worker.write_gradient(&worker.trainer.sum(&parts).map_err(Engine::from)?)
+        })?;
+        Part::new(py, PyBytes::new(py, &bytes).unbind())
+    }
+}
+
+impl Worker {
+    /// Under parameters that say what keys of this job say.
+    pub(crate) fn new(
+        set: Parameters,
+        job: Job,
+        plan: Arc<TrainPlan>,
+        evaluator: Arc<Evaluator>,
+    ) -> Result<Self> {
+        let trainer = Trainer::shared(Arc::clone(&plan), evaluator).map_err(Engine::from)?;
+        Ok(Self { set, job, plan, trainer: Arc::new(trainer) })
+    }
+
+    /// Rows on their way to a worker.
+    pub(crate) fn write_rows(&self, share: Range<usize>, rows: &[Ciphertext]) -> Result<Vec<u8>> {
+        self.write(Holds::Rows, 0, vec![share], rows)
+    }
+
+    /// Where a gradient is taken, if not at 0.
+    pub(crate) fn write_point(&self, point: &Point) -> Result<Option<Vec<u8>>> {
+        let v = point.v.as_ref();
+        v.map(|v| self.write(Holds::Point, point.iteration, Vec::new(), core::slice::from_ref(v)))
+            .transpose()
+    }
+
+    fn write_gradient(&self, gradient: &Gradient) -> Result<Vec<u8>> {
+        let shares = gradient.shares.clone();
+        self.write(Holds::Gradient, gradient.iteration, shares, &gradient.sums)
+    }
+
+    fn write(
+        &self,
+        holds: Holds,
+        iteration: u32,
+        shares: Vec<Range<usize>>,
+        items: &[Ciphertext],
+    ) -> Result<Vec<u8>> {
+        let meta = Meta { job: self.job, holds, iteration, shares };
+        let meta = postcard::to_extend(&meta, Vec::new());
+        let meta = meta.map_err(|_| Error::Bug("a label cannot be written"))?;
+        let label = Label { name: self.set.label.name.clone(), content: CONTENT.into(), meta };
+        let mut bytes = Vec::new();
+        serial::write_ciphertexts(&mut bytes, &self.set.params, items, &label)?;
+        Ok(bytes)
+    }
+
+    fn rows(&self, part: Held, share: &Range<usize>) -> Result<Vec<Ciphertext>> {
+        let found = part.meta.shares.clone();
+        if found != [share.clone()] {
+            let found = format!("rows of ciphertexts {found:?}");
+            return Err(other_job(&found, &format!("those of {share:?}")));
+        }
+        self.read(part, Holds::Rows)
+    }
+
+    fn read_point(&self, part: Option<Held>) -> Result<Point> {
+        let Some(part) = part else { return Ok(Point { iteration: 0, v: None }) };
+        let iteration = part.meta.iteration;
+        Ok(Point { iteration, v: self.read(part, Holds::Point)?.pop() })
+    }
+
+    /// A part of a gradient.
+    pub(crate) fn read_gradient(&self, part: Held) -> Result<Gradient> {
+        let (iteration, shares) = (part.meta.iteration, part.meta.shares.clone());
+        Ok(Gradient { iteration, shares, sums: self.read(part, Holds::Gradient)? })
+    }
+
+    fn read(&self, part: Held, needed: Holds) -> Result<Vec<Ciphertext>> {
+        let (found, job) = (part.meta.holds, part.meta.job);
+        if (found, job) != (needed, self.job) {
+            let found = format!("a part of {job} with its {}", found.name());
+            return Err(other_job(
+                &found,
+                &format!("one of {} with its {}", self.job, needed.name()),
+            ));
+        }
+        Ok(Reader::shared(Mapping::shared(part.file))?.ciphertexts(&self.set.params)?)
+    }
+}

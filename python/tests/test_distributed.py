@@ -1,0 +1,223 @@
+"""Trainings that several workers share."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+import sudare
+from sudare import _native, distributed, errors
+from sudare._plain import to_native
+
+ITERATIONS = 5
+
+
+class Job(NamedTuple):
+    """A table and keys in files, and the model of one process."""
+
+    table: _native.Table
+    keys: _native.EvaluationKeys
+    model: bytes
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """Batches of 300 rows that four workers can share."""
+    folder = tmp_path_factory.mktemp("job")
+    random = np.random.default_rng(7)
+    rows = random.normal(size=(600, 3))
+    labels = (rows.sum(axis=1) > 0).astype(np.float64)
+    plan = _native.TablePlan.train(
+        *rows.shape, iterations=ITERATIONS, batch_size=300, l2=0.01, workers=4, insecure_log_n=8
+    )
+    public, evaluation, _ = _native.generate_keys(plan)
+    evaluation.save(folder / "evaluation.key")
+    plan.encrypt(
+        public,
+        ["a", "b", "c"],
+        to_native(rows),
+        target="y",
+        labels=to_native(labels),
+        path=folder / "table.ct",
+    )
+    table = _native.Table.open(folder / "table.ct")
+    keys = _native.EvaluationKeys.open(folder / "evaluation.key")
+    trainer = _native.Trainer(table, keys)
+    assert len(trainer.shares(99)) >= 4
+    while trainer.iteration < ITERATIONS:
+        trainer.step()
+    return Job(table, keys, trainer.model().to_bytes())
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def processes() -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn"))
+
+
+def killing(victim: Callable[[], int], after: int) -> Callable[[str, int, int], None]:
+    """Kills a process once so many iterations are done."""
+
+    def progress(what: str, done: int, total: int) -> None:
+        assert (what, total) == ("training", ITERATIONS)
+        if done == after:
+            os.kill(victim(), signal.SIGKILL)
+
+    return progress
+
+
+@pytest.mark.parametrize("shares", [None, 1, 3])
+def test_threads_train_the_same_model(job: Job, shares: int | None) -> None:
+    with ThreadPoolExecutor(2) as executor:
+        result = distributed.train(job.table, job.keys, executor, shares=shares)
+    assert result.to_bytes() == job.model
+
+
+def test_processes_train_the_same_model_though_one_is_killed(job: Job) -> None:
+    made: list[ProcessPoolExecutor] = []
+
+    def make() -> Executor:
+        made.append(processes())
+        return made[-1]
+
+    progress = killing(lambda: next(iter(made[-1]._processes)), after=3)
+    result = distributed.train(job.table, job.keys, make, progress=progress)
+    assert result.to_bytes() == job.model
+    assert len(made) == 2
+
+
+def test_a_broken_pool_ends_a_training_that_can_go_on(job: Job, tmp_path: Path) -> None:
+    with processes() as executor:
+        progress = killing(lambda: next(iter(executor._processes)), after=3)
+        with pytest.raises(errors.WorkersLostError, match="a function that makes"):
+            distributed.train(
+                job.table, job.keys, executor, checkpoint=tmp_path, progress=progress
+            )
+    done: list[int] = []
+    with ThreadPoolExecutor(1) as executor:
+        result = distributed.train(
+            job.table,
+            job.keys,
+            executor,
+            checkpoint=tmp_path,
+            resume=True,
+            progress=lambda what, count, total: done.append(count),
+        )
+    assert done == [4, 5]
+    assert result.to_bytes() == job.model
+
+
+def test_dask_trains_the_same_model_though_a_worker_is_killed(job: Job, client: Client) -> None:
+    pids = client.run(os.getpid)
+    progress = killing(lambda: next(iter(pids.values())), after=2)
+    result = distributed.train(job.table, job.keys, client, progress=progress)
+    assert result.to_bytes() == job.model
+    assert client.run(os.getpid) != pids
+
+
+def test_rows_are_sent_where_the_table_is_not_found(job: Job, client: Client) -> None:
+    in_memory = _native.Table.from_bytes(job.table.to_bytes())
+    with ThreadPoolExecutor(2) as executor:
+        assert distributed.train(in_memory, job.keys, executor).to_bytes() == job.model
+    assert distributed.train(in_memory, job.keys, client).to_bytes() == job.model
+
+
+def test_a_file_that_workers_do_not_find_is_sent(
+    job: Job, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = distributed._file(job.table)
+    monkeypatch.setattr(
+        distributed,
+        "_file",
+        lambda held: (Path("/nowhere/table.ct"), *elsewhere[1:])
+        if held is job.table
+        else tuple(held.__reduce_ex__(5)[1]),
+    )
+    for executor in ThreadPoolExecutor(2), client:
+        result = distributed.train(job.table, job.keys, executor)
+        assert result.to_bytes() == job.model
+
+
+def test_a_cluster_without_workers_ends_a_training(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distributed, "_PATIENCE_SECONDS", 1.0)
+    with (
+        LocalCluster(n_workers=0, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+        pytest.raises(errors.WorkersLostError, match="start workers"),
+    ):
+        distributed.train(job.table, job.keys, client)
+
+
+def test_keys_must_be_in_a_file_that_stays(job: Job, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as executor:
+        in_memory = sudare.EvaluationKeys.from_bytes(job.keys.to_bytes())
+        with pytest.raises(errors.KeysInMemoryError, match="save"):
+            distributed.train(job.table, in_memory, executor)
+    gone = tmp_path / "evaluation.key"
+    job.keys.save(gone)
+    keys = sudare.EvaluationKeys.open(gone)
+    gone.unlink()
+    with pytest.raises(errors.NoFileError, match="missing on worker"):
+        distributed.train(job.table, keys, processes)
+    with pytest.raises(errors.ArgumentError, match="distributed.Client"):
+        distributed.train(job.table, job.keys, 3)
+
+
+def test_parts_travel_without_a_copy_and_are_checked(job: Job) -> None:
+    trainer = _native.Trainer(job.table, job.keys)
+    assert trainer.point() is None
+    trainer.step()
+    point = trainer.point()
+    assert point is not None and (point.holds, point.blocks) == ("point", 1)
+    buffers: list[pickle.PickleBuffer] = []
+    message = pickle.dumps(point, protocol=5, buffer_callback=buffers.append)
+    assert len(message) < 200 and len(buffers) == 1
+    assert pickle.loads(message, buffers=buffers).to_bytes() == point.to_bytes()
+    assert pickle.loads(pickle.dumps(point, protocol=4)).nbytes == len(point.to_bytes())
+
+    worker, cut = trainer.worker, trainer.shares(4)
+    parts = [worker.gradient(point, *share, job.table) for share in cut]
+    assert all(part.holds == "gradient" for part in parts)
+    sent = pickle.loads(pickle.dumps(trainer.rows(*cut[0])))
+    assert worker.gradient(point, *cut[0], sent).to_bytes() == parts[0].to_bytes()
+    with pytest.raises(errors.OtherJobError, match="rows of ciphertexts"):
+        worker.gradient(point, *cut[1], sent)
+    with pytest.raises(errors.OtherJobError, match="gradient"):
+        worker.sum([parts[0], point])
+    with pytest.raises(errors.NotAsPlannedError, match="twice"):
+        worker.sum([parts[0], parts[0]])
+    with pytest.raises(errors.NotAsPlannedError, match="shares of a gradient"):
+        trainer.update(parts[0])
+    with pytest.raises(errors.Error):
+        _native.Part.from_bytes(job.table.to_bytes())
+    damaged = bytearray(parts[1].to_bytes())
+    damaged[-40] ^= 1
+    with pytest.raises(errors.ChecksumError):
+        worker.sum([parts[0], _native.Part.from_bytes(bytes(damaged))])
+    trainer.update(worker.sum(parts[::-1]))
+    assert trainer.iteration == 3
+
+
+def test_tasks_are_small(job: Job) -> None:
+    """Neither keys nor a table in a file travel with a task."""
+    task: tuple[Any, ...] = (distributed._file(job.keys), None, (0, 4), distributed._file(job.table))
+    assert len(pickle.dumps(task)) < 1000

@@ -1,0 +1,386 @@
+"""Estimators against scikit-learn, and against the same training in NumPy."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn.linear_model
+from numpy.polynomial import legendre
+from sklearn.base import clone
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import sudare
+from sudare import errors
+from sudare.linear_model import LinearRegression, LogisticRegression, Ridge, train
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+# A ring without security in which a training takes a second.
+SMALL = 11
+
+DATA = Path(__file__).parents[2] / "crates/apps/data"
+
+
+def bundled(name: str) -> tuple[pd.DataFrame, Floats]:
+    table = pd.read_csv(DATA / f"{name}.csv")
+    return table.drop(columns="y").astype(float), table["y"].to_numpy(float)
+
+
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
+    [
+        LogisticRegression(mode="simulate"),
+        LinearRegression(mode="simulate"),
+        Ridge(mode="simulate"),
+    ],
+)
+def test_conventions_of_scikit_learn(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def trained(
+    rows: Floats,
+    labels: Floats,
+    *,
+    iterations: int,
+    rate: float = 10.0,
+    alpha: float = 0.0,
+) -> Floats:
+    """Nesterov's descent with a cubic for the sigmoid, intercept first, for features as given."""
+    nodes, weights = legendre.leggauss(80)
+    values = weights / (1 + np.exp(8 * nodes))
+    series = [(k + 0.5) * values @ legendre.Legendre.basis(k)(nodes) for k in range(4)]
+    divisors = np.abs(rows).max(axis=0)
+    z = (2 * labels - 1)[:, np.newaxis] * np.column_stack([np.ones(len(rows)), rows / divisors])
+    w = v = np.zeros(z.shape[1])
+    penalised = np.arange(len(w)) > 0
+    size = 0.0
+    for t in range(iterations):
+        slope = legendre.legval(z @ v / 8, series) @ z / len(z) - alpha * penalised * v
+        following = (1 + np.sqrt(1 + 4 * size**2)) / 2
+        eta = (1 - size) / following
+        ahead = v + rate / (t + 1) * slope
+        w, v, size = ahead, (1 - eta) * ahead + eta * w, following
+    return np.concatenate([w[:1], w[1:] / divisors])
+
+
+def weights(model: LogisticRegression) -> Floats:
+    return np.concatenate([model.intercept_, model.coef_[0]])
+
+
+@pytest.mark.parametrize("name", ["lbw", "uis"])
+def test_training_is_that_of_numpy(name: str) -> None:
+    rows, labels = bundled(name)
+    model = LogisticRegression(max_iter=7, learning_rate=4.0, alpha=0.1, mode="simulate")
+    model.fit(rows, labels)
+    expected = trained(rows.to_numpy(), labels, iterations=7, rate=4.0, alpha=0.1)
+    np.testing.assert_allclose(weights(model), expected, atol=1e-9)
+    assert model.n_iter_ == 7
+    assert list(model.feature_names_in_) == list(rows.columns)
+
+
+@pytest.mark.parametrize("name", ["lbw", "uis"])
+def test_models_are_as_good_as_those_of_scikit_learn(name: str) -> None:
+    rows, labels = bundled(name)
+    model = LogisticRegression(
+        max_iter=30, learning_rate=2.0, constant_rate=True, mode="simulate"
+    ).fit(rows, labels)
+    exact = sklearn.linear_model.LogisticRegression(C=np.inf, max_iter=10_000).fit(rows, labels)
+    found, best = (roc_auc_score(labels, m.decision_function(rows)) for m in (model, exact))
+    assert found > best - 0.025
+    assert model.score(rows, labels) > exact.score(rows, labels) - 0.04
+
+
+def test_execution_gives_what_simulation_gives() -> None:
+    rows, labels = bundled("lbw")
+    simulated = LogisticRegression(mode="simulate", insecure_log_n=SMALL).fit(rows, labels)
+    executed = LogisticRegression(insecure_log_n=SMALL).fit(rows, labels)
+    scale = np.concatenate([[1.0], np.abs(rows.to_numpy()).max(axis=0)])
+    np.testing.assert_allclose(
+        weights(executed) * scale, weights(simulated) * scale, atol=2.0**-10
+    )
+    assert executed.score(rows, labels) == pytest.approx(simulated.score(rows, labels), abs=0.01)
+
+
+def test_batches_are_in_an_order_that_random_state_decides() -> None:
+    rows, labels = bundled("lbw")
+    model = LogisticRegression(
+        max_iter=6, batch_size=64, mode="simulate", insecure_log_n=SMALL, random_state=1
+    )
+    first = weights(model.fit(rows, labels))
+    np.testing.assert_array_equal(weights(model.fit(rows, labels)), first)
+    assert not np.array_equal(weights(model.set_params(random_state=2).fit(rows, labels)), first)
+    executed = clone(model).set_params(mode="execute", random_state=1).fit(rows, labels)
+    np.testing.assert_allclose(weights(executed), first, atol=2.0**-10)
+
+
+def test_classes_may_be_of_any_type() -> None:
+    rows, labels = bundled("lbw")
+    names = np.where(labels == 1, "a", "b")
+    model = LogisticRegression(max_iter=10, mode="simulate").fit(rows, names)
+    assert list(model.classes_) == ["a", "b"]
+    assert set(model.predict(rows)) == {"a", "b"}
+    other = LogisticRegression(max_iter=10, mode="simulate").fit(rows, labels)
+    np.testing.assert_allclose(model.predict_proba(rows)[:, 0], other.predict_proba(rows)[:, 1])
+    np.testing.assert_allclose(model.predict_log_proba(rows), np.log(model.predict_proba(rows)))
+
+
+def test_more_classes_take_more_models() -> None:
+    rows, labels = bundled("lbw")
+    three = labels + (rows["age"] > 25)
+    with pytest.raises(errors.ArgumentError, match="OneVsRest"):
+        LogisticRegression(mode="simulate").fit(rows, three)
+    model = OneVsRestClassifier(LogisticRegression(mode="simulate")).fit(rows, three)
+    assert set(model.predict(rows)) <= {0.0, 1.0, 2.0}
+
+
+def test_estimators_work_in_pipelines_and_searches() -> None:
+    rows, labels = bundled("lbw")
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression(mode="simulate"))
+    search = GridSearchCV(
+        pipeline,
+        {"logisticregression__max_iter": [3, 5], "logisticregression__learning_rate": [2.0, 8.0]},
+        cv=3,
+        scoring="roc_auc",
+    ).fit(rows, labels)
+    assert search.best_score_ > 0.6
+    assert cross_val_score(Ridge(mode="simulate"), rows, labels, cv=3).shape == (3,)
+
+
+def test_fitted_estimators_are_picklable() -> None:
+    rows, labels = bundled("lbw")
+    for model in (LogisticRegression(mode="simulate"), Ridge(mode="simulate")):
+        fitted = model.fit(rows, labels)
+        again = pickle.loads(pickle.dumps(fitted))
+        np.testing.assert_array_equal(again.predict(rows), fitted.predict(rows))
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("mode", ["simulate", "execute"])
+def test_least_squares_are_those_of_scikit_learn(mode: Any, fit_intercept: bool) -> None:
+    rows, _ = bundled("uis")
+    rows, targets = rows.drop(columns="beck"), rows["beck"]
+    shared = {"fit_intercept": fit_intercept}
+    own = {"mode": mode, "insecure_log_n": SMALL, **shared}
+    tolerance = 1e-9 if mode == "simulate" else 1e-4
+    for model, twin in [
+        (LinearRegression(**own), sklearn.linear_model.LinearRegression(**shared)),
+        (Ridge(alpha=20.0, **own), sklearn.linear_model.Ridge(alpha=20.0, **shared)),
+    ]:
+        model.fit(rows, targets)
+        twin.fit(rows, targets)
+        scale = np.abs(twin.coef_).max()
+        np.testing.assert_allclose(model.coef_, twin.coef_, atol=tolerance * scale)
+        np.testing.assert_allclose(model.predict(rows), twin.predict(rows), atol=tolerance * 100)
+        assert model.score(rows, targets) == pytest.approx(twin.score(rows, targets), abs=1e-5)
+
+
+def command(*args: object) -> dict[str, Any]:
+    run = [sys.executable, "-m", "sudare", *map(str, args), "--json"]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    output: dict[str, Any] = json.loads(done.stdout)
+    return output
+
+
+class Training:
+    """A table and its keys, in files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.rows, self.labels = bundled("lbw")
+        self.owner = LogisticRegression(max_iter=5, insecure_log_n=SMALL)
+        self.keys = self.owner.plan(*self.rows.shape).make_keys()
+        self.keys.evaluation.save(folder / "evaluation.key")
+        self.keys.secret.save(folder / "secret.key")
+        self.folder = folder
+        self.table = self.owner.encrypt(
+            self.rows, self.labels, self.keys.public, path=folder / "table.ct"
+        )
+        self.result = train(self.table, self.keys.evaluation)
+
+
+@pytest.fixture(scope="module")
+def training(tmp_path_factory: pytest.TempPathFactory) -> Training:
+    return Training(tmp_path_factory.mktemp("training"))
+
+
+def test_owner_and_server_work_apart(training: Training) -> None:
+    server = pickle.loads(pickle.dumps((training.table, training.keys.evaluation)))
+    steps: list[tuple[str, int, int]] = []
+    result = train(*server, progress=lambda *step: steps.append(step))
+    assert result.to_bytes() == training.result.to_bytes()
+    assert steps == [("training", done, 5) for done in range(2, 6)]
+    model = LogisticRegression().load(result, training.keys.secret)
+    expected = clone(training.owner).set_params(mode="simulate")
+    expected.fit(training.rows, training.labels)
+    np.testing.assert_allclose(model.coef_, expected.coef_, atol=2.0**-10)
+    assert list(model.feature_names_in_) == list(training.rows.columns)
+    assert list(model.classes_) == [0, 1] and model.n_iter_ == 5
+
+
+def test_trainings_go_on_from_their_states(training: Training, tmp_path: Path) -> None:
+    states = tmp_path / "states"
+    arguments = training.table, training.keys.evaluation
+    expected = training.result.to_bytes()
+    assert train(*arguments, checkpoint=states).to_bytes() == expected
+    with pytest.raises(errors.ExistsError):
+        train(*arguments, checkpoint=states)
+    (states / "iteration-000005.ct").write_bytes(b"damaged")
+    keys = sudare.EvaluationKeys.open(training.folder / "evaluation.key")
+    steps: list[int] = []
+    with pytest.warns(UserWarning, match="looking for the state before"):
+        result = train(
+            training.table,
+            keys,
+            checkpoint=states,
+            resume=True,
+            progress=lambda _, done, __: steps.append(done),
+        )
+    assert result.to_bytes() == expected and steps == [5]
+    other = training.owner.encrypt(training.rows, training.labels, training.keys.public)
+    with pytest.raises(errors.UsageError, match="another encrypted table"):
+        train(other, keys, checkpoint=states, resume=True)
+    train(other, keys, checkpoint=states, overwrite=True)
+
+
+def test_files_are_those_of_the_command(training: Training, tmp_path: Path) -> None:
+    folder, states = training.folder, tmp_path / "states"
+    inputs = ["--evaluation-key", folder / "evaluation.key", "-i", folder / "table.ct"]
+    train(training.table, training.keys.evaluation, checkpoint=states)
+    (states / "iteration-000005.ct").unlink()
+    model, text = tmp_path / "model.ct", tmp_path / "model.json"
+    report = command("train", *inputs, "-o", model, "--checkpoint", states, "--resume")
+    assert report["resumed_after"] == 4
+    assert model.read_bytes() == training.result.to_bytes()
+    command("decrypt", "--secret", folder / "secret.key", "-i", model, "-o", text)
+    opened = LogisticRegression.open(text)
+    loaded = LogisticRegression().load(training.result, training.keys.secret)
+    np.testing.assert_array_equal(opened.predict(training.rows), loaded.predict(training.rows))
+    saved = tmp_path / "saved.json"
+    loaded.save(saved)
+    found, expected = (json.loads(file.read_text()) for file in (saved, text))
+    np.testing.assert_allclose(found.pop("weights"), expected.pop("weights"), rtol=1e-15)
+    np.testing.assert_allclose(found.pop("divisors"), expected.pop("divisors"), rtol=1e-15)
+    assert found == expected
+    with pytest.raises(errors.ExistsError):
+        loaded.save(saved)
+    scores = command("predict", "--model", saved, "--data", DATA / "lbw.csv", "--target", "y")
+    np.testing.assert_allclose(scores["scores"], loaded.decision_function(training.rows))
+    with pytest.raises(errors.ParseError):
+        LogisticRegression.open(DATA / "lbw.csv")
+
+
+def test_what_does_not_belong_together_is_refused(training: Training) -> None:
+    with pytest.raises(errors.OtherJobError):
+        Ridge().load(training.result, training.keys.secret)
+    keys = Ridge(insecure_log_n=SMALL).plan(10, 3).make_keys()
+    with pytest.raises(errors.Error):
+        train(training.table, keys.evaluation)
+    with pytest.raises(errors.Error):
+        training.owner.encrypt(training.rows, training.labels, keys.public)
+    with pytest.raises(errors.ShapeError):
+        training.owner.encrypt(training.rows[1:], training.labels[1:], training.keys.public)
+    with pytest.raises(errors.NotFittedError):
+        training.owner.predict(training.rows)
+
+
+def test_plans_say_what_a_training_takes() -> None:
+    few, many = (
+        LogisticRegression(max_iter=k).plan(189, 9).explain() for k in (5, 30)
+    )
+    assert few.security_bits >= 128 and many.security_bits >= 128
+    assert few.program is not None and many.program is not None
+    assert few.program.bootstraps == 0 < many.program.bootstraps
+    assert 0 < few.program.seconds < many.program.seconds
+    assert few.program.input_bytes < few.program.peak_memory_bytes
+    assert "bootstrappings" in str(many)
+
+
+def test_features_that_depend_on_each_other_are_refused() -> None:
+    rows, _ = bundled("uis")
+    rows["twice"] = 2 * rows["age"] + 1
+    with pytest.raises(errors.RegressionError, match="Ridge"):
+        LinearRegression(mode="simulate").fit(rows, rows["beck"])
+    Ridge(mode="simulate").fit(rows, rows["beck"])
+
+
+def test_bad_data_is_refused_before_anything_else() -> None:
+    rows, labels = bundled("lbw")
+    model = LogisticRegression(mode="simulate")
+    for bad, target, error in [
+        (rows.to_numpy()[:, 0], labels, ValueError),
+        (rows, labels[1:], ValueError),
+        (rows.where(rows > 0), labels, ValueError),
+        (rows, np.zeros(len(rows)), ValueError),
+        (rows.astype(complex) * 1j, labels, ValueError),
+        ([["a", "b"]] * len(labels), labels, ValueError),
+    ]:
+        with pytest.raises(errors.Error) as caught:
+            model.fit(bad, target)
+        assert isinstance(caught.value, error)
+    with pytest.raises(errors.NotFittedError):
+        model.predict(rows)
+    with pytest.raises(errors.ArgumentError, match="mode"):
+        LogisticRegression(mode="fast").fit(rows, labels)  # type: ignore[arg-type]
+    with pytest.raises(errors.DegreeError):
+        LogisticRegression(sigmoid_degree=4, mode="simulate").fit(rows, labels)
+    with pytest.raises(errors.L2Error):
+        LogisticRegression(alpha=-1.0, mode="simulate").fit(rows, labels)
+    with pytest.raises(errors.WeightsTooLargeError, match="learning rate"):
+        model.set_params(learning_rate=15.0, constant_rate=True, max_iter=8).fit(rows, labels)
+
+
+def test_estimators_need_no_scikit_learn() -> None:
+    code = """
+import sys, pickle
+for name in ("sklearn", "pandas"):
+    sys.modules[name] = None
+import numpy as np
+import sudare
+from sudare import errors
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(60, 3))
+model = sudare.LogisticRegression(mode="simulate").fit(x, x @ [1, 2, -1] > 0)
+assert model.score(x, x @ [1, 2, -1] > 0) > 0.8
+assert pickle.loads(pickle.dumps(model)).n_features_in_ == 3
+assert repr(model) == "LogisticRegression(mode='simulate')", repr(model)
+assert model.get_params()["max_iter"] == 5
+y = x @ [1, 2, -1] + 4
+fitted = sudare.Ridge(alpha=0.0, mode="simulate").fit(x, y[:, None])
+np.testing.assert_allclose(fitted.coef_, [1, 2, -1], atol=1e-9)
+for call, error in [
+    (lambda: model.predict(x[:, :2]), ValueError),
+    (lambda: model.fit(x, y), errors.ArgumentError),
+    (lambda: model.fit(x, y[1:]), errors.ShapesError),
+    (lambda: model.fit(x[0], y), errors.ShapeError),
+    (lambda: model.fit(x * np.nan, y), errors.NotFiniteError),
+    (lambda: model.set_params(epochs=3), errors.ArgumentError),
+    (lambda: sudare.LinearRegression().predict(x), errors.NotFittedError),
+]:
+    try:
+        call()
+    except error:
+        pass
+    else:
+        raise AssertionError(error)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+
+
+def test_importing_the_package_leaves_scikit_learn_alone() -> None:
+    code = "import sys, sudare; assert 'sklearn' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+    assert sudare.LogisticRegression is LogisticRegression
