@@ -349,8 +349,8 @@ pub(crate) fn table(
     let needed = [training, training, matches!(job, Job::Groups(_))];
     for ((name, given), needed) in given.into_iter().zip(needed) {
         if given != needed {
-            let needs = if needed { "needs" } else { "has no" };
-            return Err(Engine::Usage(format!("{job} {needs} {name}")).into());
+            let advice = if needed { "is needed: give it" } else { "is not used: leave it out" };
+            return Err(Engine::Usage(format!("for {job}, {name} {advice}")).into());
         }
     }
     let shape = numbers.shape().to_vec();

@@ -196,7 +196,7 @@ def test_what_does_not_belong_together_is_refused(
     with pytest.raises(errors.OtherJobError, match="stats:50x3.*stats:51x3"):
         plan.encrypt(owner.public, COLUMNS, values)
     groups = TablePlan.groups(ROWS, 2, 2, insecure_log_n=11)
-    with pytest.raises(errors.UsageError, match="needs by"):
+    with pytest.raises(errors.UsageError, match="by is needed"):
         groups.encrypt(_native.generate_keys(groups)[0], COLUMNS, to_native(owner.values))
 
 
