@@ -29,7 +29,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sudare import _native, errors
+from sudare import _native, _plot, errors
 from sudare._estimator import Estimator
 from sudare._native import EvaluationKeys, PublicKey, Result, SecretKey, Table, TablePlan
 from sudare._plain import Floats, to_native
@@ -192,6 +192,9 @@ class LogisticRegression(_Model):
     log2_error_: float
     """After a simulation: `log2` of the standard deviation of the error that encryption would
     cause in a weight of a feature that is scaled to [-1, 1], without what bootstrapping adds."""
+    history_: Floats
+    """Intercept and weights after each iteration, of shape `(n_iter_, 1 + n_features)`, where the
+    server kept them: `sudare train --history`."""
 
     _type = "classifier"
     _kind = "logistic regression"
@@ -291,6 +294,9 @@ class LogisticRegression(_Model):
         self.n_iter_ = values["iterations"]
         if not hasattr(self, "classes_"):
             self.classes_ = np.array([0, 1])
+        vars(self).pop("history_", None)
+        if "history" in values:
+            self.history_ = np.asarray(values["history"]) / np.append(1.0, values["divisors"])
         vars(self).pop("log2_error_", None)
         if "log2_error" in values:
             self.log2_error_ = values.pop("log2_error")
@@ -322,6 +328,29 @@ class LogisticRegression(_Model):
     def score(self, X: object, y: object) -> float:
         """The accuracy: the part of rows whose class is predicted."""
         return float(np.mean(self.predict(X) == np.asarray(y).ravel()))
+
+    def plot(self, X: object, y: object, *, axes: Any = None) -> list[Any]:
+        """Draws the ROC curve for rows whose classes are known and, before it, the loss after each
+        iteration if the model has `history_`.
+
+        Takes matplotlib. Returns its axes, one or two, which are new unless `axes` are given.
+        """
+        rows = self._rows(X)
+        second = np.asarray(y).ravel() == self.classes_[1]
+        if len(second) != len(rows) or not 0 < second.sum() < len(second):
+            raise errors.ArgumentError(
+                f"{len(rows)} rows and {len(second)} classes, {second.sum()} of them "
+                f"{self.classes_[1]!r}: a curve takes a class for each row, and rows of both"
+            )
+        losses = [
+            _plot.log_loss(rows @ weights[1:] + weights[0], second)
+            for weights in getattr(self, "history_", ())
+        ]
+        drawn = _plot.axes(2 if losses else 1, axes)
+        if losses:
+            _plot.draw_losses(drawn[0], losses)
+        _plot.draw_roc(drawn[-1], rows @ self.coef_[0] + self.intercept_[0], second)
+        return drawn
 
 
 class _LeastSquares(_Model):
