@@ -200,7 +200,7 @@ def test_bad_arguments_are_refused(summary: stats.Summary) -> None:
         stats.plan(table, "groups", by="smoker", groups=3)
     with pytest.raises(errors.UnknownColumnError, match="'size'.*age, weight"):
         stats.plan(table, "groups", by="size")
-    with pytest.raises(errors.TooLargeError):
+    with pytest.raises(errors.TooFewError):
         stats.plan((10, 2), "histogram", bins=1)
     with pytest.raises(errors.UnknownColumnError):
         summary.weighted_mean("size")
