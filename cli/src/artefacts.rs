@@ -265,6 +265,16 @@ pub enum Plan {
 }
 
 impl Plan {
+    /// The command that does it.
+    #[must_use]
+    pub fn command(&self) -> &'static str {
+        match self {
+            Self::Train(_) => "train",
+            Self::Predict(_) => "predict",
+            Self::Stats(_) | Self::Groups(_) | Self::Histogram(_) => "stats",
+        }
+    }
+
     /// Keys that the server needs.
     #[must_use]
     pub fn required_keys(&self) -> &KeyRequest {

@@ -70,7 +70,8 @@ impl Model {
             )));
         }
         if let Some(history) = &model.history
-            && (history.len() != model.iterations as usize
+            && (history.is_empty()
+                || history.len() != model.iterations as usize
                 || history.iter().any(|earlier| earlier.len() != weights))
         {
             return Err(bad(format!(

@@ -44,7 +44,7 @@ impl Inputs {
             path: path.into(),
             what: "description of features",
             problem: format!(
-                "{problem}; name a decrypted model, or a CSV table that one was trained on"
+                "{problem}; name a decrypted model, or the table that one was trained on"
             ),
         };
         let inputs: Self =

@@ -95,14 +95,11 @@ impl<R: Read + Seek> Session<R> {
             Plan::Groups(plan) => plan.run(e, &table()?, progress)?,
             Plan::Histogram(plan) => plan.run(e, &table()?, progress)?,
             Plan::Train(_) | Plan::Predict(_) => {
-                let command = match &self.plan {
-                    Plan::Predict(_) => "predict",
-                    _ => "train",
-                };
                 return Err(Error::Usage(format!(
-                    "the table was encrypted for {}: use `sudare {command}`, or make keys with \
-                     --for stats:…",
-                    self.meta.job
+                    "the table was encrypted for {}: use `sudare {}`, or make keys with --for \
+                     stats:…",
+                    self.meta.job,
+                    self.plan.command()
                 )));
             }
         })

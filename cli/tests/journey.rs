@@ -35,11 +35,17 @@ fn a_model_is_shared_to_the_bits_that_its_keys_were_made_for() {
     let line = "keygen --params auto --for train:189x9 --share 10 --out keys --json";
     assert!(sudare_at(at, line).json()["security_bits"].as_f64().unwrap() >= 128.0);
     sudare_at(at, "encrypt --public keys/public.key --data lbw.csv --target y -o t.ct").ok();
-    sudare_at(at, "train --evaluation-key keys/evaluation.key -i t.ct -o m.ct").ok();
+    sudare_at(at, "train --evaluation-key keys/evaluation.key -i t.ct -o m.ct --history").ok();
     let decrypt = "decrypt --secret keys/secret.key -i m.ct --json";
-    let own = numbers(&sudare_at(at, decrypt).json()["values"]["weights"]);
+    let own = sudare_at(at, decrypt).json();
+    assert!(own["values"]["history"].is_array());
+    let own = numbers(&own["values"]["weights"]);
     let share = |bits| sudare_at(at, &format!("{decrypt} --share {bits}"));
-    let [first, second] = [(); 2].map(|()| numbers(&share(10).json()["values"]["weights"]));
+    let [first, second] = [(); 2].map(|()| {
+        let shared = share(10).json();
+        assert!(shared["values"].get("history").is_none());
+        numbers(&shared["values"]["weights"])
+    });
     for shown in [&first, &second] {
         for (shown, own) in shown.iter().zip(&own) {
             assert!((shown - own).abs() <= 1.0 / 1024.0, "{shown} for {own}");

@@ -174,6 +174,10 @@ fn a_model_without_history_is_reported_and_names_are_text() {
         let refused = sudare_at(at, "report --model bad.json --data <i>t.csv");
         refused.mistake(&["bad.json", "history of 5 iterations of 3 weights"]);
     }
+    let mut none = model.clone();
+    (none["iterations"], none["history"]) = (0.into(), serde_json::json!([]));
+    fs::write(at.join("bad.json"), none.to_string()).unwrap();
+    sudare_at(at, "report --model bad.json --data <i>t.csv").mistake(&["history of 0 iterations"]);
     fs::write(at.join("one.csv"), format!("{evil},\"a&b\"\"'\u{1}\",</title><b>\n1,2,0\n"))
         .unwrap();
     sudare_at(at, "report --model m.json --data one.csv").mistake(&["both classes"]);

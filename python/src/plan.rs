@@ -73,7 +73,7 @@ pub struct Report {
     log2_scale: f64,
     log2_qp: f64,
     security_bits: f64,
-    bootstrap_levels: Option<u32>,
+    pub(crate) bootstrap_levels: Option<u32>,
     evaluation_keys: usize,
     evaluation_key_bytes: u64,
     evaluation_key_memory_bytes: u64,

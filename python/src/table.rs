@@ -203,7 +203,9 @@ impl TablePlan {
                 let held_bytes = input_bytes.min(2 * batch_bytes)
                     + 2 * batch_bytes.min(CIPHERTEXTS_AT_WORK * ciphertext);
                 let work = plan.work().map_err(Engine::from)?;
-                return self.report_with(level.0, input_bytes, held_bytes, &work);
+                let mut report = self.report_with(level.0, input_bytes, held_bytes, &work)?;
+                report.bootstrap_levels = plan.bootstrap_levels();
+                return Ok(report);
             }
             Plan::Predict(_) => return Report::new(&self.set, self.plan.required_keys(), None),
         };
@@ -440,7 +442,11 @@ impl Table {
     fn to_bytes(&self, py: Python<'_>) -> Result<Py<PyBytes>> {
         match &self.source {
             Source::Memory(bytes) => Ok(bytes.clone_ref(py)),
-            Source::File(file) => read_file(py, &file.path),
+            Source::File(file) => {
+                let pickled = Some((&*file.digest, file.bytes));
+                let (_, open) = job::detached(py, || Fingerprint::open(&file.path, pickled))?;
+                read_file(py, open, file.bytes, &file.path)
+            }
         }
     }
 
@@ -635,8 +641,12 @@ pub(crate) fn in_memory(
 }
 
 /// A whole file.
-fn read_file(py: Python<'_>, path: &Path) -> Result<Py<PyBytes>> {
-    let (mut file, bytes) = files::open(path, Access::Shared)?;
+fn read_file(
+    py: Python<'_>,
+    mut file: impl Read + Send,
+    bytes: u64,
+    path: &Path,
+) -> Result<Py<PyBytes>> {
     let length = usize::try_from(bytes).map_err(|_| Error::Bug("a file exceeds memory"))?;
     let content = PyBytes::new_with(py, length, |content| {
         let read = py.detach(|| file.read_exact(content));
@@ -671,7 +681,8 @@ impl TableResult {
     /// The result in the file at `path`.
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf) -> Result<Self> {
-        Self::new(py, read_file(py, &path)?, &path)
+        let (file, bytes) = files::open(&path, Access::Shared)?;
+        Self::new(py, read_file(py, file, bytes, &path)?, &path)
     }
 
     /// The result that `to_bytes` gave.
@@ -703,7 +714,7 @@ impl TableResult {
         self.meta.job.to_string()
     }
 
-    /// `model` or `statistics`.
+    /// `model`, `statistics` or `scores`.
     #[getter]
     fn content(&self) -> &'static str {
         self.content.name()
@@ -745,7 +756,12 @@ impl TableResult {
     }
 
     fn __repr__(&self) -> String {
-        format!("Result({} of {}, key_id={})", self.content(), self.meta.job, self.info.key_id)
+        format!(
+            "EncryptedResult({} of {}, key_id={})",
+            self.content(),
+            self.meta.job,
+            self.info.key_id
+        )
     }
 }
 

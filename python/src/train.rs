@@ -65,6 +65,10 @@ impl Trainer {
         resume: bool,
         overwrite: bool,
     ) -> Result<Self> {
+        if resume && checkpoint.is_none() {
+            let problem = "resume takes the folder of the states to go on from: give checkpoint";
+            return Err(Engine::Usage(problem.into()).into());
+        }
         let (open, set) = (table.session(py, keys), keys.set.clone());
         let origin = match &checkpoint {
             Some(_) => Some(Origin::new(keys.digest(py)?, table.digest(py)?)),

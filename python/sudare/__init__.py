@@ -13,17 +13,19 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from sudare import errors, functions, stats
+from sudare import distributed, errors, functions, stats
 from sudare._array import EncryptedArray
 from sudare._context import Context, Keys
 from sudare._explain import Explanation
 from sudare._native import EvaluationKeys, PublicKey, SecretKey, __version__, cpu_info
+from sudare._native import Result as EncryptedResult
 from sudare._native import Table as EncryptedTable
 from sudare.errors import Error
 
 __all__ = [
     "Context",
     "EncryptedArray",
+    "EncryptedResult",
     "EncryptedTable",
     "Error",
     "EvaluationKeys",
@@ -36,6 +38,7 @@ __all__ = [
     "SecretKey",
     "__version__",
     "cpu_info",
+    "distributed",
     "errors",
     "functions",
     "linear_model",

@@ -255,7 +255,9 @@ class Context:
         that a key has.
 
         How much noise it takes is known for the results of the program that the context was
-        planned for: `Context.for_program(..., share_bits=bits)` makes them precise enough. Else
+        planned for: `Context.for_program(..., share_bits=bits)` makes them precise enough. A result
+        is recognised by its shape and level alone: pass what that program returned for inputs of
+        at most 1, and nothing computed from it; contexts of given keys do not check inputs. Else
         `largest_error` says it: a bound of the error of an element that holds whatever the
         inputs, such as that of an `explain`ed output, and never one that was measured.
         """
@@ -331,16 +333,20 @@ class Context:
                 "this context is its owner's and stays in its process: pickle ctx.for_server() "
                 "or single keys"
             )
-        return _restore, (self.keys._evaluation, self.keys._public)
+        return _restore, (self.keys._evaluation, self.keys._public, self._shares)
 
     def for_server(self) -> Context:
         """The same context without the secret key: it computes, may be pickled, and cannot
         decrypt."""
-        return Context.from_keys(self.keys.evaluation, public=self.keys.public)
+        return _restore(self.keys.evaluation, self.keys.public, self._shares)
 
     def __repr__(self) -> str:
         return f"Context({self._mode}, {self._made or 'no keys yet'})"
 
 
-def _restore(evaluation: EvaluationKeys | None, public: PublicKey | None) -> Context:
-    return Context.from_keys(evaluation, public=public)
+def _restore(
+    evaluation: EvaluationKeys | None, public: PublicKey | None, shares: bool
+) -> Context:
+    context = Context.from_keys(evaluation, public=public)
+    context._shares = shares
+    return context

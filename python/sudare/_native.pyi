@@ -354,7 +354,7 @@ class Table:
 
     @property
     def kind(self) -> str:
-        """`train`, `stats`, `groups` or `histogram`."""
+        """`train`, `stats`, `groups`, `histogram` or `predict`."""
 
     @property
     def rows(self) -> int:
@@ -391,7 +391,7 @@ class Table:
 class Result:
     """What was computed from an encrypted table, encrypted as well.
 
-    Its bytes and its file are those of `sudare stats` and `sudare train`.
+    Its bytes and its file are those of `sudare stats`, `train` and `predict`.
     """
 
     @staticmethod
@@ -414,7 +414,7 @@ class Result:
 
     @property
     def content(self) -> str:
-        """`model` or `statistics`."""
+        """`model`, `statistics` or `scores`."""
 
     @property
     def iterations(self) -> int:

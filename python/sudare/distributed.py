@@ -23,6 +23,7 @@ that takes.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import sys
@@ -61,6 +62,9 @@ _PATIENCE_SECONDS = 60.0
 
 _LOOK_SECONDS = 0.5
 """Time between two looks at a cluster."""
+
+_DaskTimeoutError = asyncio.TimeoutError
+"""What Dask raises: in Python 3.10 it is not the builtin of that name."""
 
 
 def train(
@@ -285,7 +289,7 @@ class _Cluster:
                 groups = [parts[i : i + _FAN_IN] for i in range(0, len(parts), _FAN_IN)]
                 parts = [submit(_sum, group) for group in groups]
             return self._result(parts[0])
-        except (CancelledError, CommClosedError, KilledWorker, TimeoutError) as error:
+        except (CancelledError, CommClosedError, KilledWorker, _DaskTimeoutError) as error:
             # What was sent may be lost with them.
             self._rows.clear()
             time.sleep(_LOOK_SECONDS)
@@ -305,7 +309,7 @@ class _Cluster:
             try:
                 part: _native.Part | None = future.result(timeout=_LOOK_SECONDS)
                 return part
-            except TimeoutError:
+            except _DaskTimeoutError:
                 alone = 0.0 if self._client.nthreads() else alone + _LOOK_SECONDS
         future.cancel()
         raise _LostError(

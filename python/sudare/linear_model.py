@@ -63,11 +63,15 @@ def train(
     trainer = _native.Trainer(
         table, keys, checkpoint=checkpoint, resume=resume, overwrite=overwrite
     )
-    while trainer.iteration < trainer.iterations:
-        trainer.step()
-        if report is not None:
-            report("training", trainer.iteration, trainer.iterations)
-    return trainer.model()
+    try:
+        while trainer.iteration < trainer.iterations:
+            trainer.step()
+            if report is not None:
+                report("training", trainer.iteration, trainer.iterations)
+        return trainer.model()
+    finally:
+        # The traceback of an error does not keep the folder of states in use.
+        del trainer
 
 
 class _Model(Estimator):
@@ -119,8 +123,9 @@ class _Model(Estimator):
     def load(self: _M, result: Result, key: SecretKey) -> _M:
         """Takes what a server has computed from a table of `encrypt`, which fits the estimator.
 
-        Coefficients carry errors that depend on the secret key: round them coarsely before anybody
-        else sees them.
+        Classes are not in it: an estimator that did not encrypt the table calls them 0 and 1.
+        Coefficients carry errors that depend on the secret key: `sudare decrypt --share` releases
+        those of keys that `sudare keygen --share` made.
         """
         values = result.decrypt(key).values()
         if values["kind"] != self._kind:
@@ -176,13 +181,16 @@ class LogisticRegression(_Model):
         rows of many features.
     mode : what `fit` does: `"execute"` makes keys, encrypts, trains and decrypts, `"simulate"` the
         same steps in the clear, to choose parameters by.
-    random_state : decides the order of rows; `None` for one that nobody can know.
+    random_state : decides the order of rows. `None` is an order that nobody can know; of a number,
+        whoever guesses it knows which rows are in which batch: for simulations and tests.
+    workers : among how many each batch can be divided, for `sudare.distributed.train`.
     progress : called as `progress(step, done, total)`; `True` for bars of tqdm.
     insecure_log_n : `log2` of the degree of a ring to take in place of the secure one, for tests.
     """
 
     classes_: npt.NDArray[Any]
-    """The two classes. Scores are those of the second."""
+    """The two classes, 0 and 1 if another estimator encrypted the table. Scores are those of the
+    second."""
     coef_: Floats
     """Weights of the features, of shape `(1, n_features)`."""
     intercept_: Floats
@@ -211,6 +219,7 @@ class LogisticRegression(_Model):
         sigmoid_range: float = 8.0,
         mode: Literal["execute", "simulate"] = "execute",
         random_state: Any = None,
+        workers: int | None = None,
         progress: Progress = None,
         insecure_log_n: int | None = None,
     ) -> None:
@@ -223,6 +232,7 @@ class LogisticRegression(_Model):
         self.sigmoid_range = sigmoid_range
         self.mode = mode
         self.random_state = random_state
+        self.workers = workers
         self.progress = progress
         self.insecure_log_n = insecure_log_n
 
@@ -237,6 +247,7 @@ class LogisticRegression(_Model):
             l2=self.alpha,
             sigmoid_degree=self.sigmoid_degree,
             sigmoid_range=self.sigmoid_range,
+            workers=self.workers,
             insecure_log_n=self.insecure_log_n,
         )
 
@@ -354,7 +365,8 @@ class LogisticRegression(_Model):
 
 
 class _LeastSquares(_Model):
-    """Coefficients from decrypted means and covariances, of which the target's are the last."""
+    """Coefficients from decrypted means and covariances, of which the target's are the last: also
+    of a table that was encrypted otherwise."""
 
     coef_: Floats
     """Of each feature, of shape `(n_features,)`."""
@@ -378,13 +390,21 @@ class _LeastSquares(_Model):
         rows, targets = self._training_data(X, y, numeric=True)
         if len(rows) < 2:
             raise errors.ArgumentError("1 sample has no covariances: at least 2 are needed")
-        columns = [*self._columns, self._target(y)]
+        self._encrypted_target = self._target(y)
+        columns = [*self._columns, self._encrypted_target]
         return {"columns": columns, "numbers": to_native(np.column_stack([rows, targets]))}
 
     def _compute(self, table: Table, keys: EvaluationKeys) -> Result:
         return table.compute(keys, callback(self.progress))
 
     def _set(self, values: dict[str, Any]) -> None:
+        target = values["columns"][-1]
+        expected = getattr(self, "_encrypted_target", target)
+        if target != expected:
+            raise errors.OtherJobError(
+                f"the last column is {target!r}, but {expected!r} is the target: give the result "
+                "of a table that this estimator encrypted"
+            )
         self._set_columns(values["columns"][:-1])
         count = values["rows"]
         mean, covariance = np.asarray(values["mean"]), np.asarray(values["covariance"])

@@ -386,8 +386,8 @@ def decrypt(
     """The values of a result, for the owner of the key. Its frames are of the library of `like`,
     or dictionaries of columns.
 
-    The values carry errors that depend on the secret key: round them coarsely before anybody else
-    sees them.
+    The values carry errors that depend on the secret key: `sudare decrypt --share` releases those of
+    keys that `sudare keygen --share` made.
     """
     decrypted = result.decrypt(key)
     values = decrypted.values()

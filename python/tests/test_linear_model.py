@@ -303,6 +303,7 @@ def test_plans_say_what_a_training_takes() -> None:
     assert few.security_bits >= 128 and many.security_bits >= 128
     assert few.program is not None and many.program is not None
     assert few.program.bootstraps == 0 < many.program.bootstraps
+    assert few.bootstrap_levels is None and many.bootstrap_levels is not None
     assert 0 < few.program.seconds < many.program.seconds
     assert few.program.input_bytes < few.program.peak_memory_bytes
     assert "bootstrappings" in str(many)

@@ -1,6 +1,6 @@
 use crate::{
     args::whole,
-    artefacts::{Content, Opened},
+    artefacts::{Content, Meta, Opened},
     decryption::Decrypted,
     error::{Error, Result},
     files,
@@ -221,9 +221,20 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         files::check_free(path, args.force)?;
     }
     let input = Opened::open(&args.input, Kind::Ciphertexts)?;
-    let content = input.meta(&[Content::Model, Content::Statistics, Content::Scores])?.0;
+    let (content, Meta { job, .. }) =
+        input.meta(&[Content::Model, Content::Statistics, Content::Scores])?;
     let secret = Opened::open(&args.secret, Kind::SecretKey)?;
     input.expect_key(secret.info().params_id, secret.info().key_id)?;
+    // How large errors can be follows from the job, which the server could have changed.
+    let (_, made_for) = secret.meta(&[Content::Keys])?;
+    if !made_for.job.serves(&job) {
+        return Err(Error::Usage(format!(
+            "{} is a result of {job}, the key was made for {}: decrypt the result of a table that \
+             was encrypted with this key",
+            args.input.display(),
+            made_for.job
+        )));
+    }
     let params = secret.params()?;
     let decryptor = Decryptor::new(&params, secret.secret_key(&params)?)?;
     let values = {

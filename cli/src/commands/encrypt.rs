@@ -42,7 +42,7 @@ pub struct Args {
     #[arg(long, value_name = "COL", conflicts_with_all = ["model", "like"])]
     by: Option<String>,
     /// To score the rows by a model: the model, or any JSON file with its columns and divisors; or
-    /// the CSV table that it was trained on
+    /// the table that it was trained on
     #[arg(long, value_name = "FILE", conflicts_with = "model")]
     like: Option<PathBuf>,
     /// Encrypt this model instead of a table, for a server that is to score rows by it unseen

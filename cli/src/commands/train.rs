@@ -63,9 +63,10 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let (server, file) = args.files.open()?;
     let Plan::Train(plan) = &server.plan else {
         return Err(Error::Usage(format!(
-            "{} was encrypted for {}: use `sudare stats`, or make keys with --for train:…",
+            "{} was encrypted for {}: use `sudare {}`, or make keys with --for train:…",
             args.files.input.display(),
-            server.meta.job
+            server.meta.job,
+            server.plan.command()
         )));
     };
     let iterations = check(args, plan)?;

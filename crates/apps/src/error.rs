@@ -104,8 +104,9 @@ pub enum Error {
     /// The scores of a model may exceed the interval of the sigmoid's polynomial.
     #[error(
         "by the sizes of its weights the model's scores may reach {found:.1}, the sigmoid is \
-         approximated up to {range}: make keys for a range of {found:.0} or more, or for scores \
-         without probabilities"
+         approximated up to {range}: make keys for a range of {} or more, or for scores without \
+         probabilities",
+        .found.ceil()
     )]
     ScoresTooLarge {
         /// The largest possible score.

@@ -995,6 +995,28 @@ fn results_can_be_shared_to_the_bits_planned_for() {
     assert!(matches!(refused(0), ArrayError::Argument { .. }));
 }
 
+/// Factors of a square have the same errors, and inputs may be as large as they can.
+#[test]
+fn errors_of_powers_are_within_their_bound() {
+    let shapes: [&[usize]; 1] = [&[8]];
+    let program = |engine: &Engine<'static, _>, x: Vec<Array<_>>| Ok(vec![engine.powi(&x[0], 16)?]);
+    let options = PlanOptions { share_bits: Some(8), ..PlanOptions::default() };
+    let planned = array::plan(&shapes, &options, program).unwrap();
+    let params = Params::new(planned.spec.clone()).unwrap();
+    let s = Session::new(params.clone(), &planned.required_keys);
+    let engine = Engine::new(&s.evaluator, &params, None).unwrap();
+    let layout = Layout::new(&[8], engine.log_slots_max()).unwrap();
+    let ones = PlainArray::new(&[8], vec![1.0; 8]);
+    for _ in 0..8 {
+        let x = array::encrypt(&s.encryptor, &params, &layout, &ones, params.top()).unwrap();
+        let power = engine.powi(&x, 16).unwrap();
+        let found = array::decrypt(&s.decryptor, &params, &power).unwrap();
+        let largest = found.values.iter().map(|y| (y - 1.0).abs()).fold(0.0, f64::max);
+        let bound = planned.outputs[0].largest_error();
+        assert!(largest < bound, "{largest:e} of {bound:e}");
+    }
+}
+
 #[test]
 fn plans_choose_the_smallest_ring_and_refuse_what_fits_none() {
     let power = |n| move |engine: &Engine<'static, _>, x: Vec<_>| Ok(vec![engine.powi(&x[0], n)?]);

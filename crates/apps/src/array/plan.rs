@@ -134,15 +134,20 @@ pub struct ArrayFacts {
     pub noise_log2: f64,
     /// The largest magnitude of an element, of the inputs that the program is run on.
     pub magnitude: f64,
+    /// `log2` of how much larger errors may be than those of `noise_log2`: factors of a product may
+    /// be the same, and so their errors, and padding has no values.
+    pub margin_bits: f64,
 }
 
 impl ArrayFacts {
-    /// A bound of the errors of elements that the key causes, without bootstrapping, for inputs as
-    /// large as they may be: 32 standard deviations, for slots that have larger errors than others,
-    /// and errors that add up because they are the same; and the rounding of decoding.
+    /// A bound of the errors of elements that the key causes, without bootstrapping, if the program
+    /// was planned to share its results, for inputs as large as they may be: 32 standard deviations,
+    /// the margin, and the rounding of decoding. It is for programs whose values are largest for the
+    /// largest inputs: values that cancel, as of `1 - x`, may have larger errors for others.
     #[must_use]
     pub fn largest_error(&self) -> f64 {
-        (self.noise_log2 + LARGEST_ERROR_BITS).exp2() + DECODING_ERROR * self.magnitude.max(1.0)
+        (self.noise_log2 + self.margin_bits + LARGEST_ERROR_BITS).exp2()
+            + DECODING_ERROR * self.magnitude.max(1.0)
     }
 
     /// The largest error of elements with which all can be shared to `bits` bits after the point.
@@ -161,6 +166,9 @@ impl ArrayFacts {
         let rows = 2 * params.rlwe().limbs(array.level()).count() as u64;
         let block = rows * params.rlwe().basis().n() as u64 * 8;
         let slots = array.blocks().iter().flat_map(|block| &block.slots);
+        let depth = params.top().0.saturating_sub(array.level().0);
+        let places = array.blocks().len() * array.layout().slots();
+        let padding_bits = (places as f64 / array.layout().elements() as f64).log2() / 2.0;
         Self {
             shape: array.shape().to_vec(),
             blocks: array.blocks().len(),
@@ -168,6 +176,7 @@ impl ArrayFacts {
             bytes: block * array.blocks().len() as u64,
             noise_log2: array.noise_log2(),
             magnitude: slots.fold(0.0, |most: f64, slot| slot.re.abs().max(most)),
+            margin_bits: f64::from(depth) / 2.0 + padding_bits,
         }
     }
 }
@@ -354,7 +363,12 @@ impl Trial {
         let mut inputs = Vec::with_capacity(shapes.len());
         for (salt, shape) in shapes.iter().enumerate() {
             let layout = Layout::new(shape, engine.log_slots_max())?;
-            let values = (0..layout.elements()).map(|i| options.input_bound * unit(salt, i));
+            // Errors of products grow with the factors.
+            let value = |i| match options.share_bits {
+                Some(_) => unit(salt, i).signum(),
+                None => unit(salt, i),
+            };
+            let values = (0..layout.elements()).map(|i| options.input_bound * value(i));
             let values = PlainArray::new(shape, values.collect());
             let level = engine.highest_level();
             inputs.push(simulate_encryption(evaluator.slots(), params, &layout, &values, level)?);

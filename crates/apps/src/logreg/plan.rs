@@ -449,6 +449,13 @@ impl TrainPlan {
         rounds.map(|round| u32::from(round.refresh)).sum()
     }
 
+    /// Levels between refreshed weights and the lowest that can be refreshed again; none without
+    /// bootstrapping.
+    #[must_use]
+    pub fn bootstrap_levels(&self) -> Option<u32> {
+        self.refresh.as_ref().map(|refresh| refresh.usable_levels())
+    }
+
     /// The evaluator on clear values for this plan, which records the keys that it uses.
     #[must_use]
     pub fn simulator(&self) -> sim::Evaluator {

@@ -588,7 +588,9 @@ impl ScorePlan {
             return Err(Error::WeightTooLarge { found, most: self.largest_weight });
         }
         if let Some(sigmoid) = &self.sigmoid {
-            let found: f64 = LARGEST_FEATURE * sizes.sum::<f64>();
+            // The intercept's entry is 1.
+            let intercept = weights.first().map_or(0.0, |w| w.abs());
+            let found = intercept + LARGEST_FEATURE * (sizes.sum::<f64>() - intercept);
             if found > sigmoid.range {
                 return Err(Error::ScoresTooLarge { found, range: sigmoid.range });
             }

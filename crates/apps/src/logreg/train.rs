@@ -259,7 +259,8 @@ impl TrainPlan {
             let copies = plaintext_slots.iter().skip(slot).step_by(self.layout.period());
             copies.clone().sum::<f64>() / copies.count() as f64
         };
-        (0..entries.min(plaintext_slots.len())).map(mean).collect()
+        let entries = if plaintext_slots.len() < self.layout.period() { 0 } else { entries };
+        (0..entries).map(mean).collect()
     }
 
     /// Weights as others than the owner of the key may see them: with noise that hides their

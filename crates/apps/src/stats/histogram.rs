@@ -276,10 +276,14 @@ impl HistogramPlan {
     /// of all rows.
     fn dry_run(&self) -> Option<(KeyRequest, f64)> {
         let e = sim::Evaluator::new(self.params.log_n(), self.params.chain().clone());
-        let x = e.encrypt(&[Complex::new(0.5, 0.0)], self.level(), self.scale()).ok()?;
-        let total = self.above(&e, &vec![x; self.packing.chunks], 1).ok()?;
-        let fits = total.headroom_bits >= ROOM_BITS;
-        fits.then(|| keys_and_error(&e, &[total], self.job.rows))
+        // Counts are largest far above an edge, errors at it, where the step is steepest.
+        let of = |x: f64| {
+            let x = e.encrypt(&[Complex::new(x, 0.0)], self.level(), self.scale()).ok()?;
+            self.above(&e, &vec![x; self.packing.chunks], 1).ok()
+        };
+        let totals = [of(0.5)?, of(self.edge(1))?];
+        let fits = totals.iter().all(|total| total.headroom_bits >= ROOM_BITS);
+        fits.then(|| keys_and_error(&e, &totals, self.job.rows))
     }
 
     /// A bound of the errors of results, of each decrypted sum divided by the number of rows,

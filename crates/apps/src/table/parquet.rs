@@ -86,13 +86,17 @@ pub(super) fn read(
 
     let mut values = vec![0.0; rows * features];
     let mut labels = vec![false; if target_at.is_some() { rows } else { 0 }];
-    let mut feature = 0;
+    let (mut feature, mut claimed) = (0, 0_u64);
     for (index, (column, kind)) in columns.iter().enumerate() {
         let name = || excerpt(column);
         let optional = file.schema[1 + index].repetition == Some(1);
         let mut first = 0;
-        for group in &file.groups {
+        for group in file.groups.iter().filter(|group| group.rows > 0) {
             let chunk = group.chunks.get(index).ok_or_else(|| bad("a column has no data"))?;
+            claimed = claimed.saturating_add(chunk.bytes()?);
+            if claimed > bytes {
+                return Err(bad("its columns overlap"));
+            }
             let data = read(chunk.start()?, chunk.bytes()?)?;
             page_values(&data, chunk, *kind, optional, group.rows, |row, value| {
                 let row = first + row;
