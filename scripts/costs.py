@@ -103,6 +103,11 @@ def row(*cells: object) -> str:
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
+def head(*titles: str) -> list[str]:
+    titles = (*titles, "memory", "time")
+    return [row(*titles), row(*["---"] * len(titles))]
+
+
 def program_rows() -> Iterator[str]:
     for what, program, shapes, bootstrap in PROGRAMS:
         context = sudare.Context.for_program(program, shapes, bootstrap=bootstrap)
@@ -168,24 +173,21 @@ def page() -> str:
             "## Statistics of tables",
             "[`sudare.stats`](api/statistics.md), or `sudare stats` on the command line.",
             "",
-            row("of a table", "rows × columns", "ring", "keys", "table", "memory", "time"),
-            row(*["---"] * 7),
+            *head("of a table", "rows × columns", "ring", "keys", "table"),
             *statistics_rows(),
             "",
             "## Training",
             "[`sudare.LogisticRegression`](tutorials/logistic-regression.md), or `sudare train`. What was",
             "measured is from [the log](performance.md#large-trainings), on one thread.",
             "",
-            row("data", "rows × features", "iterations", "ring", "keys", "table", "memory", "time"),
-            row(*["---"] * 8),
+            *head("data", "rows × features", "iterations", "ring", "keys", "table"),
             *training_rows(),
             "",
             "## Programs on arrays",
             "What `Context.for_program(program, shapes)` plans; any program of yours is explained in the",
             "same way, with [`Context.explain`](api/arrays.md).",
             "",
-            row("program", "shapes", "ring", "levels", "keys", "inputs", "memory", "time"),
-            row(*["---"] * 8),
+            *head("program", "shapes", "ring", "levels", "keys", "inputs"),
             *program_rows(),
             "",
             "## What decides the cost",

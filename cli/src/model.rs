@@ -130,22 +130,11 @@ impl Model {
     }
 
     /// The rows of a table, their values in the order of the model's columns.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a table of other columns.
     pub fn rows<'a>(&self, table: &'a Table) -> Result<impl Iterator<Item = Vec<f64>> + use<'a>> {
-        let names = table.columns();
-        let places: Vec<usize> = self
-            .columns
-            .iter()
-            .map(|name| names.iter().position(|other| other == name))
-            .collect::<Option<_>>()
-            .filter(|places: &Vec<usize>| places.len() == names.len())
-            .ok_or_else(|| {
-                Error::Usage(format!(
-                    "the table has the columns {}, but the model was trained on {}: give a table \
-                     with exactly these",
-                    names.join(", "),
-                    self.columns.join(", ")
-                ))
-            })?;
+        let places = places(&self.columns, table)?;
         Ok(table.iter_rows().map(move |row| places.iter().map(|&place| row[place]).collect()))
     }
 
@@ -162,6 +151,25 @@ impl Model {
             .map(|((name, weight), divisor)| vec![name.to_owned(), weight.to_string(), divisor]);
         csv_text(&["column", "weight", "divisor"].map(str::to_owned), rows)
     }
+}
+
+/// Where a model's columns stand in a table that has exactly these.
+pub(crate) fn places(columns: &[String], table: &Table) -> Result<Vec<usize>> {
+    let names = table.columns();
+    let place = |name: &String| names.iter().position(|other| other == name);
+    let places: Option<Vec<usize>> = columns.iter().map(place).collect();
+    places.filter(|places| places.len() == names.len()).ok_or_else(|| {
+        Error::Usage(format!(
+            "the rows have the columns {}, the model has {}: give rows with exactly these",
+            names.join(", "),
+            columns.join(", ")
+        ))
+    })
+}
+
+/// The probability of a label of 1 that a score stands for.
+pub(crate) fn sigmoid(score: f64) -> f64 {
+    1.0 / (1.0 + (-score).exp())
 }
 
 fn not_a_model(path: &Path, problem: &str) -> Error {
@@ -215,8 +223,8 @@ impl NamedScores {
         probabilities: Option<Vec<f64>>,
         labels: Option<&[bool]>,
     ) -> Result<Self> {
-        let sigmoid = |score: &f64| 1.0 / (1.0 + (-score).exp());
-        let probabilities = probabilities.unwrap_or_else(|| scores.iter().map(sigmoid).collect());
+        let probabilities =
+            probabilities.unwrap_or_else(|| scores.iter().map(|&score| sigmoid(score)).collect());
         let (accuracy, auc) = match labels {
             None => (None, None),
             Some(labels) => {

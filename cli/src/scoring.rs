@@ -5,7 +5,7 @@ use crate::{
     artefacts::{Content, Job, Opened},
     error::{Error, Result},
     files::{self, Access},
-    model::{Model, text_of},
+    model::{self, Model, text_of},
     server::Session,
 };
 use serde::Deserialize;
@@ -75,16 +75,7 @@ impl Inputs {
     /// # Errors
     /// [`Error::Usage`] unless the table has exactly these.
     pub fn arrange(&self, table: &Table) -> Result<Table> {
-        let names = table.columns();
-        let place = |name: &String| names.iter().position(|other| other == name);
-        let places: Option<Vec<usize>> = self.columns.iter().map(place).collect();
-        let places = places.filter(|places| places.len() == names.len()).ok_or_else(|| {
-            Error::Usage(format!(
-                "the rows have the columns {}, the model has {}: give rows with exactly these",
-                names.join(", "),
-                self.columns.join(", ")
-            ))
-        })?;
+        let places = model::places(&self.columns, table)?;
         let values = table.iter_rows().flat_map(|row| places.iter().map(|&place| row[place]));
         let target = table
             .labels()

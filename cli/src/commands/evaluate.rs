@@ -5,21 +5,38 @@ use crate::{
 };
 use serde::Serialize;
 use std::path::PathBuf;
-use sudare_apps::metrics;
+use sudare_apps::{metrics, table::Table};
 
 /// Measure how well a decrypted model separates the classes of a table
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: sudare evaluate --model model.json --data test.csv --target low")]
 pub struct Args {
+    #[command(flatten)]
+    labelled: Labelled,
+}
+
+/// A decrypted model and rows whose labels are known.
+#[derive(Debug, clap::Args)]
+pub struct Labelled {
     /// Model, as `sudare decrypt` writes it
     #[arg(long, value_name = "M.json")]
     model: PathBuf,
     /// CSV or Parquet file with the columns of the model and its target
     #[arg(long, value_name = "T.csv")]
-    data: PathBuf,
+    pub data: PathBuf,
     /// Column of 0 and 1; the model's target if left out
     #[arg(long, value_name = "COL")]
     target: Option<String>,
+}
+
+impl Labelled {
+    /// Both, from their files.
+    pub fn read(&self) -> Result<(Model, Table)> {
+        let model = Model::read(&self.model)?;
+        let target = self.target.as_deref().unwrap_or(&model.target);
+        let table = model.read_table(&self.data, Some(target))?;
+        Ok((model, table))
+    }
 }
 
 #[derive(Serialize)]
@@ -31,9 +48,7 @@ struct Report {
 }
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
-    let model = Model::read(&args.model)?;
-    let target = args.target.as_deref().unwrap_or(&model.target);
-    let table = model.read_table(&args.data, Some(target))?;
+    let (model, table) = args.labelled.read()?;
     let scores = model.scores(&table)?;
     let labels = table.labels()?;
     let report = Report {

@@ -1,7 +1,8 @@
+use super::evaluate::Labelled;
 use crate::{
     error::Result,
     files,
-    model::Model,
+    model::{Model, sigmoid},
     output::Output,
     svg::{self, Axis, Chart, Mark, Series, escape},
 };
@@ -25,15 +26,8 @@ use sudare_arith::par;
     after_help = "Example: sudare report --model model.json --data births.csv -o report.html"
 )]
 pub struct Args {
-    /// Model, as `sudare decrypt` writes it
-    #[arg(long, value_name = "M.json")]
-    model: PathBuf,
-    /// CSV or Parquet file with the columns of the model and its target
-    #[arg(long, value_name = "T.csv")]
-    data: PathBuf,
-    /// Column of 0 and 1; the model's target if left out
-    #[arg(long, value_name = "COL")]
-    target: Option<String>,
+    #[command(flatten)]
+    labelled: Labelled,
     /// The page; standard output if left out, unless --json asks for the figures
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
@@ -119,11 +113,9 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     if let Some(path) = &args.output {
         files::check_free(path, args.force)?;
     }
-    let model = Model::read(&args.model)?;
-    let target = args.target.as_deref().unwrap_or(&model.target);
-    let table = model.read_table(&args.data, Some(target))?;
-    let mut report = Report::new(&model, &table, target)?;
-    let data = args.data.file_name().map_or("".into(), |name| name.to_string_lossy());
+    let (model, table) = args.labelled.read()?;
+    let mut report = Report::new(&model, &table)?;
+    let data = args.labelled.data.file_name().map_or("".into(), |name| name.to_string_lossy());
     match &args.output {
         Some(path) => {
             files::write_text(path, &report.page(&data), args.force)?;
@@ -139,7 +131,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
 }
 
 impl Report {
-    fn new(model: &Model, table: &Table, target: &str) -> Result<Self> {
+    fn new(model: &Model, table: &Table) -> Result<Self> {
         let scores = model.scores(table)?;
         let labels = table.labels()?;
         let ones = labels.iter().filter(|&&label| label).count();
@@ -150,7 +142,7 @@ impl Report {
             .collect();
         weights.sort_by(|a, b| b.weight.abs().total_cmp(&a.weight.abs()));
         Ok(Self {
-            target: target.into(),
+            target: table.target().unwrap_or_default().into(),
             rows: table.rows(),
             features: table.features(),
             iterations: model.iterations,
@@ -234,10 +226,6 @@ fn thinned(corners: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
         }
     }
     kept
-}
-
-fn sigmoid(score: f64) -> f64 {
-    1.0 / (1.0 + (-score).exp())
 }
 
 impl Histogram {

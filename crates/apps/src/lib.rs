@@ -26,3 +26,6 @@ pub mod stats;
 pub mod table;
 
 pub use error::{Error, Result};
+
+/// Security of the parameters that plans propose, in bits.
+pub(crate) const SECURITY_BITS: f64 = 128.0;

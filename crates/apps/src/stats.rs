@@ -10,10 +10,14 @@
 //! | [`GroupPlan`] | sums by encrypted groups of rows, of columns and their squares | [`GroupStatistics`]: counts, sums, means and variances by group |
 //! | [`HistogramPlan`] | counts of values above edges | [`Histogram`] and its quantiles |
 //!
-//! Others than the owner of the key may see results that have been through `share`
-//! ([`StatsPlan::share`]), of parameters made for that ([`StatsPlan::shared_params`]).
-//!
 //! [`TTest`] compares two [`Sample`]s, which are columns, or a column in two groups.
+//!
+//! # Results for others
+//! Others than the owner of the key may see results that have been through `share`
+//! ([`StatsPlan::share`]), of parameters made for that ([`StatsPlan::shared_params`]). Divided by
+//! the number of rows, each sum of scaled values has noise that hides its error, and is rounded to
+//! so many bits after the point; see [`Release`](sudare::ckks::Release). Each call counts as one of
+//! the 1024 releases of a key.
 
 mod columns;
 mod cost;

@@ -14,12 +14,12 @@ use sudare::{
 };
 
 use super::{Array, ArrayError, Engine, Layout, PlainArray, Result, simulate_encryption};
-use crate::logreg::{special_primes, split};
+use crate::{
+    SECURITY_BITS,
+    logreg::{special_primes, split},
+};
 
 const OP: &str = "plan";
-
-/// Bits of security of the parameters that are proposed.
-const SECURITY_BITS: f64 = 128.0;
 
 /// Most levels that are tried.
 const MAX_DEPTH: usize = 60;

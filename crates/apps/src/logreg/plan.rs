@@ -5,7 +5,7 @@ use super::{
     score::ScorePlan,
     train::Stage,
 };
-use crate::{Error, Result};
+use crate::{Error, Result, SECURITY_BITS};
 use core::ops::Range;
 use serde::{Deserialize, Serialize};
 use sudare::{
@@ -13,9 +13,6 @@ use sudare::{
     ckks::{Complex, Params, Release, Scale, Spec},
     rlwe::{KeyRequest, Level, SecretDistribution, max_log2_qp},
 };
-
-/// Security of the parameters that a plan proposes, in bits.
-const SECURITY_BITS: f64 = 128.0;
 
 /// `-log2` of the standard deviations of errors of weights, each on its own, that proposed
 /// parameters are made for. Several add up, so the largest error of a weight is some 2^-14.
@@ -435,7 +432,7 @@ impl TrainPlan {
     #[must_use]
     pub fn output(&self) -> (Level, Scale) {
         let level = match (self.scales.rounds.last(), &self.refresh) {
-            (Some(round), _) => Level(round.level.0 - self.sigmoid.levels()),
+            (Some(round), _) => round.left,
             (None, Some(refresh)) => refresh.output_level(),
             (None, None) => self.level,
         };
@@ -734,7 +731,7 @@ const MARGIN_BITS: f64 = 4.0;
 const PRIME_BITS: f64 = 50.0;
 
 /// Primes are not exactly as large as asked for.
-const SLACK_BITS: f64 = 0.5;
+pub(super) const SLACK_BITS: f64 = 0.5;
 
 /// Transforms of a key switch: raising each digit, and dividing two polynomials by the special
 /// primes.

@@ -2,11 +2,11 @@
 
 use super::{
     budget::{self, Errors, split},
-    plan::{Job, Layout, TrainPlan, powers_of_two, special_primes},
-    train::{expect, expect_scale, not_as_planned},
+    plan::{Job, Layout, SLACK_BITS, TrainPlan, powers_of_two, special_primes},
+    train::{add_rotations, expect, expect_params, expect_scale, not_as_planned},
 };
 use crate::{
-    Error, Result,
+    Error, Result, SECURITY_BITS,
     functions::{self, Fit, FunctionPlan},
     table::{Scaling, Table},
 };
@@ -17,9 +17,6 @@ use sudare::{
     rlwe::{KeyRequest, Level, SecretDistribution, max_log2_qp},
 };
 use sudare_arith::par;
-
-/// Security of the parameters that a plan proposes, in bits.
-const SECURITY_BITS: f64 = 128.0;
 
 /// `-log2` of the standard deviation of the error of a score that proposed parameters are made
 /// for, with the largest weights and features that there may be.
@@ -44,9 +41,6 @@ const LARGEST_FEATURE: f64 = 4.0;
 
 /// Rings in which parameters are proposed.
 const LOG_N: core::ops::RangeInclusive<u32> = 11..=17;
-
-/// Primes are not exactly as large as asked for.
-const SLACK_BITS: f64 = 0.5;
 
 /// What is public about scoring: how many rows, and by which model.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -565,14 +559,7 @@ impl ScorePlan {
         ev: &'a E,
         weights: Weights<'_, E::Ct>,
     ) -> Result<Scorer<'a, E>> {
-        if ev.log_n() != self.params.log_n() || ev.chain() != self.params.chain() {
-            let (found, needed) = (ev.log_n(), self.params.log_n());
-            return Err(not_as_planned(
-                "the evaluator's parameters",
-                format_args!("other primes, in the ring N = 2^{found}"),
-                format_args!("its own, in the ring N = 2^{needed}"),
-            ));
-        }
+        expect_params(ev, &self.params)?;
         if let Weights::Plain(weights) = weights {
             self.check_weights(weights)?;
         }
@@ -831,11 +818,7 @@ impl<E: Ops> Scorer<'_, E> {
             Turned::Plain(turned) => self.plain_products(&groups, turned)?,
         };
         Ok(par::try_map(&products, |product| {
-            let mut scores = e.with_scale(product, plan.scale)?;
-            for step in plan.layout.piece_sums() {
-                scores = e.add(&scores, &e.rotate(&scores, step)?)?;
-            }
-            Ok::<_, sudare::Error>(scores)
+            add_rotations(e, e.with_scale(product, plan.scale)?, plan.layout.piece_sums())
         })?)
     }
 }

@@ -17,7 +17,7 @@ use std::{
 };
 use sudare::{
     circuits::{Ops, bootstrap::Bootstrapper},
-    ckks::{Ciphertext, Complex, Encoder, Encryptor, Release, Scale},
+    ckks::{Ciphertext, Complex, Encoder, Encryptor, Params, Release, Scale},
     rlwe::Level,
 };
 use sudare_arith::par;
@@ -80,14 +80,7 @@ impl<E: Ops> Trainer<'static, E> {
 
 impl<'a, E: Ops> Trainer<'a, E> {
     fn with(plan: Held<'a, TrainPlan>, ev: Held<'a, E>) -> Result<Self> {
-        if ev.log_n() != plan.params.log_n() || ev.chain() != plan.params.chain() {
-            let (found, needed) = (ev.log_n(), plan.params.log_n());
-            return Err(not_as_planned(
-                "the evaluator's parameters",
-                format_args!("other primes, in the ring N = 2^{found}"),
-                format_args!("its own, in the ring N = 2^{needed}"),
-            ));
-        }
+        expect_params(&*ev, &plan.params)?;
         Ok(Self { plan, ev, bootstrapper: OnceLock::new() })
     }
 
@@ -432,6 +425,19 @@ impl TrainPlan {
         }
         Ok(())
     }
+}
+
+/// Refuses an evaluator of other parameters than those of a plan.
+pub(super) fn expect_params<E: Ops>(ev: &E, params: &Params) -> Result<()> {
+    if ev.log_n() == params.log_n() && ev.chain() == params.chain() {
+        return Ok(());
+    }
+    let (found, needed) = (ev.log_n(), params.log_n());
+    Err(not_as_planned(
+        "the evaluator's parameters",
+        format_args!("other primes, in the ring N = 2^{found}"),
+        format_args!("its own, in the ring N = 2^{needed}"),
+    ))
 }
 
 /// The sum with itself rotated by the first of `steps`, then of that with itself rotated by the

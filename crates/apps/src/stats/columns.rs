@@ -12,16 +12,12 @@ use sudare_arith::par;
 use super::{
     ColumnScaling, Cost, Job, ROOM_BITS, Result, Statistics, StatsError,
     packing::{
-        self, Packing, check_shape, check_shared_bits, encrypt, keys_and_error, product,
-        smallest_params, total,
+        self, LOG2_SCALE, Packing, check_shape, encrypt, keys_and_error, product, smallest_params,
+        total,
     },
     summary::PowerSums,
 };
 use crate::table::Table;
-
-/// `log2` of the scale of [`StatsPlan::auto_params`]. Sums of up to `2^10` rows then
-/// fit a level 0 of one prime of the fast kernels; values carry 23 bits.
-pub(super) const LOG2_SCALE: f64 = 38.0;
 
 /// Levels that fourth powers take.
 const DEPTH: u32 = 2;
@@ -142,13 +138,13 @@ impl StatsPlan {
         smallest_params(job, LOG2_SCALE, DEPTH, 1)
     }
 
-    /// Parameters as [`StatsPlan::auto_params`] makes them, with as much more precision as sharing
-    /// results to `bits` bits takes: see [`StatsPlan::share`].
+    /// Parameters as [`StatsPlan::auto_params`] makes them, with as much more precision as
+    /// [`StatsPlan::share`] to `bits` bits takes.
     ///
     /// # Errors
     /// As [`StatsPlan::auto_params`]; [`StatsError::SharedBits`] unless there are 1 to
-    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Engine`] with `TooLittlePrecision` if there are so
-    /// many results that `f64` is not precise enough.
+    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Engine`] with
+    /// `TooLittlePrecision` if there are so many results that `f64` is not precise enough.
     pub fn shared_params(job: &Job, bits: u32) -> Result<Params> {
         let errors = |params: &Params| {
             let plan = Self::new(job, params)?;
@@ -391,17 +387,14 @@ impl StatsPlan {
         self.packing.largest_shared_error(slots, bits)
     }
 
-    /// The slots of the decrypted outputs as others than the owner of the key may see them and all
-    /// that [`StatsPlan::decode`] makes of them: divided by the number of rows, each sum of scaled
-    /// values has noise that hides its error, and is rounded to `bits` bits after the point; see
-    /// [`Release`](sudare::ckks::Release). Each call counts as one of the 1024 releases of a key.
+    /// The slots of the decrypted outputs as others than the owner of the key may see them and
+    /// all that [`StatsPlan::decode`] makes of them ([how](super#results-for-others)).
     ///
     /// # Errors
-    /// [`StatsError::SharedBits`] unless there are 1 to [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits;
-    /// [`StatsError::Engine`] with `TooLittlePrecision` for more bits than there is precision for:
-    /// [`StatsPlan::shared_params`] gives it.
+    /// [`StatsError::SharedBits`] unless there are 1 to
+    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Engine`] with
+    /// `TooLittlePrecision` for more bits than there is precision for: [`StatsPlan::shared_params`] gives it.
     pub fn share(&self, slots: &[Vec<f64>], bits: u32) -> Result<Vec<Vec<f64>>> {
-        check_shared_bits(bits)?;
         self.packing.share(slots, self.job.rows, self.largest_error, bits)
     }
 

@@ -12,9 +12,8 @@ use sudare_arith::par;
 
 use super::{
     ColumnScaling, Cost, Job, ROOM_BITS, Result, Sample, StatsError,
-    columns::LOG2_SCALE,
     packing::{
-        self, Packing, check_count, check_shape, check_shared_bits, keys_and_error, product,
+        self, LOG2_SCALE, Packing, check_count, check_shape, keys_and_error, product,
         smallest_params, total,
     },
     summary::undefined_as_null,
@@ -177,13 +176,13 @@ impl GroupPlan {
         smallest_params(&job.table(), LOG2_SCALE, DEPTH, 1)
     }
 
-    /// Parameters as [`GroupPlan::auto_params`] makes them, with as much more precision as sharing
-    /// results to `bits` bits takes: see [`GroupPlan::share`].
+    /// Parameters as [`GroupPlan::auto_params`] makes them, with as much more precision as
+    /// [`GroupPlan::share`] to `bits` bits takes.
     ///
     /// # Errors
     /// As [`GroupPlan::auto_params`]; [`StatsError::SharedBits`] unless there are 1 to
-    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Engine`] with `TooLittlePrecision` if there are so
-    /// many results that `f64` is not precise enough.
+    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Engine`] with
+    /// `TooLittlePrecision` if there are so many results that `f64` is not precise enough.
     pub fn shared_params(job: &GroupJob, bits: u32) -> Result<Params> {
         let errors = |params: &Params| {
             let plan = Self::new(job, params)?;
@@ -382,18 +381,15 @@ impl GroupPlan {
         self.packing.largest_shared_error(slots, bits)
     }
 
-    /// The slots of the decrypted outputs as others than the owner of the key may see them and all
-    /// that [`GroupPlan::decode`] makes of them: divided by the number of rows, each sum of scaled
-    /// values has noise that hides its error, and is rounded to `bits` bits after the point; see
-    /// [`Release`](sudare::ckks::Release).
-    /// Counts are rounded to whole numbers, and off by up to `rows 2^-bits`. Each call counts as one of the 1024 releases of a key.
+    /// The slots of the decrypted outputs as others than the owner of the key may see them and
+    /// all that [`GroupPlan::decode`] makes of them ([how](super#results-for-others)).
+    /// Counts are rounded to whole numbers, and off by up to `rows 2^-bits`.
     ///
     /// # Errors
-    /// [`StatsError::SharedBits`] unless there are 1 to [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits;
-    /// [`StatsError::Engine`] with `TooLittlePrecision` for more bits than there is precision for:
-    /// [`GroupPlan::shared_params`] gives it.
+    /// [`StatsError::SharedBits`] unless there are 1 to
+    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Engine`] with
+    /// `TooLittlePrecision` for more bits than there is precision for: [`GroupPlan::shared_params`] gives it.
     pub fn share(&self, slots: &[Vec<f64>], bits: u32) -> Result<Vec<Vec<f64>>> {
-        check_shared_bits(bits)?;
         let rows = self.job.rows;
         let mut shared = self.packing.share(slots, rows, self.largest_error, bits)?;
         // Counts are whole numbers, whatever the noise.

@@ -13,10 +13,7 @@ use sudare_arith::par;
 
 use super::{
     ColumnScaling, Cost, Job, ROOM_BITS, Result, StatsError,
-    packing::{
-        self, Packing, check_count, check_shape, check_shared_bits, keys_and_error,
-        smallest_params, total,
-    },
+    packing::{self, Packing, check_count, check_shape, keys_and_error, smallest_params, total},
 };
 use crate::{
     functions::{self, Fit, Function, FunctionPlan},
@@ -146,13 +143,13 @@ impl HistogramPlan {
         propose(job, step(job)?.depth(), LOG2_SCALE)
     }
 
-    /// Parameters as [`HistogramPlan::auto_params`] makes them, with as much more precision as sharing
-    /// results to `bits` bits takes: see [`HistogramPlan::share`].
+    /// Parameters as [`HistogramPlan::auto_params`] makes them, with as much more precision as
+    /// [`HistogramPlan::share`] to `bits` bits takes.
     ///
     /// # Errors
     /// As [`HistogramPlan::auto_params`]; [`StatsError::SharedBits`] unless there are 1 to
-    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Engine`] with `TooLittlePrecision` if there are so
-    /// many results that `f64` is not precise enough.
+    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Engine`] with
+    /// `TooLittlePrecision` if there are so many results that `f64` is not precise enough.
     pub fn shared_params(job: &HistogramJob, bits: u32) -> Result<Params> {
         job.check()?;
         let depth = step(job)?.depth();
@@ -300,17 +297,14 @@ impl HistogramPlan {
         self.packing.largest_shared_error(slots, bits)
     }
 
-    /// The slots of the decrypted outputs as others than the owner of the key may see them and all
-    /// that [`HistogramPlan::decode`] makes of them: divided by the number of rows, each sum of scaled
-    /// values has noise that hides its error, and is rounded to `bits` bits after the point; see
-    /// [`Release`](sudare::ckks::Release). Each call counts as one of the 1024 releases of a key.
+    /// The slots of the decrypted outputs as others than the owner of the key may see them and
+    /// all that [`HistogramPlan::decode`] makes of them ([how](super#results-for-others)).
     ///
     /// # Errors
-    /// [`StatsError::SharedBits`] unless there are 1 to [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits;
-    /// [`StatsError::Engine`] with `TooLittlePrecision` for more bits than there is precision for:
-    /// [`HistogramPlan::shared_params`] gives it.
+    /// [`StatsError::SharedBits`] unless there are 1 to
+    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Engine`] with
+    /// `TooLittlePrecision` for more bits than there is precision for: [`HistogramPlan::shared_params`] gives it.
     pub fn share(&self, slots: &[Vec<f64>], bits: u32) -> Result<Vec<Vec<f64>>> {
-        check_shared_bits(bits)?;
         self.packing.share(slots, self.job.rows, self.largest_error, bits)
     }
 

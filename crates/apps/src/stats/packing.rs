@@ -12,7 +12,11 @@ use sudare::{
 use sudare_arith::par;
 
 use super::{ColumnScaling, MAX_SHARED_BITS, ROOM_BITS, Result, StatsError};
-use crate::table::Table;
+use crate::{SECURITY_BITS, table::Table};
+
+/// `log2` of the scale of powers and products of columns. Sums of up to `2^10` rows then fit a
+/// level 0 of one prime of the fast kernels; values carry 23 bits.
+pub(super) const LOG2_SCALE: f64 = 38.0;
 
 /// Most bits of a prime of a level; special primes have 50, as digits of so many primes have as
 /// many special ones.
@@ -168,6 +172,9 @@ impl Packing {
     /// The decrypted outputs, sums over `rows` rows, as others than the owner of the key may see
     /// them: divided by the rows, each has noise and is rounded to `bits` bits after the point.
     /// `largest_error` bounds the errors of these quotients.
+    ///
+    /// # Errors
+    /// [`StatsError::SharedBits`]; [`StatsError::Engine`] with `TooLittlePrecision`.
     pub fn share(
         &self,
         slots: &[Vec<f64>],
@@ -175,6 +182,7 @@ impl Packing {
         largest_error: f64,
         bits: u32,
     ) -> Result<Vec<Vec<f64>>> {
+        check_shared_bits(bits)?;
         let rows = rows as f64;
         let mut values = Vec::new();
         for slots in slots {
@@ -246,7 +254,7 @@ pub(super) fn check_count(
     }
 }
 
-pub(super) fn check_shared_bits(bits: u32) -> Result<()> {
+fn check_shared_bits(bits: u32) -> Result<()> {
     match bits {
         1..=MAX_SHARED_BITS => Ok(()),
         found => Err(StatsError::SharedBits { found }),
@@ -331,7 +339,7 @@ pub(super) fn smallest_params(
     };
     let fits = |log_n: &u32| {
         let spec = spec(*log_n);
-        spec.log2_qp() + ROOM_BITS <= max_log2_qp(*log_n, secret, 128.0)
+        spec.log2_qp() + ROOM_BITS <= max_log2_qp(*log_n, secret, SECURITY_BITS)
     };
     let log_n = (10..17).find(fits).unwrap_or(17);
     Ok(Params::new(spec(log_n))?)
