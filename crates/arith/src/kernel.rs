@@ -85,6 +85,9 @@ impl Isa {
 /// Rows of words.
 pub(crate) type Rows<'a> = &'a [*const u64];
 
+/// Constants of several sums, those of each in the order of its terms.
+pub(crate) type Constants<'a> = &'a [&'a [u64]];
+
 /// Row kernels for one instruction set and range of moduli.
 ///
 /// # Safety
@@ -108,8 +111,8 @@ pub(crate) struct KernelTable {
     pub pack: unsafe fn(&Modulus, *mut u8, *const u64, usize),
     /// Undoes `pack`; whether all words are below `q`.
     pub unpack: unsafe fn(&Modulus, *mut u64, *const u8, usize) -> bool,
-    /// `out[x] = sum_i a[i][x] * c[i]`.
-    pub dot: unsafe fn(&Modulus, *mut u64, &[*const u64], &[u64], usize),
+    /// `out[k][x] = sum_i a[i][x] * c[k][i]` modulo the `k`-th; this is the table of all.
+    pub dot: unsafe fn(&[&Modulus], &[*mut u64], Rows<'_>, Constants<'_>, usize),
     /// `out = a * w`.
     pub scale: unsafe fn(&Modulus, *mut u64, *const u64, Shoup, usize),
     /// `out += a * w`.
@@ -125,9 +128,16 @@ pub(crate) struct KernelTable {
     pub round_sum: unsafe fn(&[Fraction], &[*const u64], *mut u64, usize) -> bool,
     /// Forward transforms of rows of `N` words for `log_n >= min_log_n`.
     pub ntt_forward: unsafe fn(&NttTable, &[*mut u64]),
-    /// Inverse transforms times a factor, of each first row to the second, which may be the
-    /// same.
-    pub ntt_inverse: unsafe fn(&NttTable, &[(*const u64, *mut u64)], Shoup),
+    /// [`NttTable::forward_columns`] of so many groups.
+    pub ntt_forward_groups: unsafe fn(&NttTable, *mut u64, usize),
+    /// [`NttTable::forward_lines`] of a row: the block with that number.
+    pub ntt_forward_block: unsafe fn(&NttTable, *const u64, usize, *mut u64),
+    /// Inverse transforms of such rows, times a factor.
+    pub ntt_inverse: unsafe fn(&NttTable, &[*mut u64], Shoup),
+    /// [`NttTable::inverse_lines`] of the block with that number, in place.
+    pub ntt_inverse_block: unsafe fn(&NttTable, usize, *mut u64),
+    /// [`NttTable::inverse_columns`] of the first row to the second, which is another.
+    pub ntt_inverse_groups: unsafe fn(&NttTable, *const u64, *mut u64, Shoup),
     pub min_log_n: u32,
     /// Lays out the powers `psi^rev(k)`, or their inverses, as the transforms
     /// of this table read them.
@@ -189,7 +199,9 @@ const TERMS: usize = 15;
 /// [`NttTable`].
 pub(crate) const BLOCK: usize = 8 * ROW;
 /// Rows of a block are this long before they are interleaved.
-const ROW: usize = 256;
+pub(crate) const ROW: usize = 256;
+/// Columns of such rows that are stored together in column order.
+pub(crate) const COLUMNS: usize = BLOCK / ROW;
 
 /// How far ahead packed rows are asked for. Sums of products read several of them, which
 /// come from memory, a tile at a time.

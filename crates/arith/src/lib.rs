@@ -28,6 +28,6 @@ pub mod sample;
 pub use error::{Error, Result};
 pub use fraction::Fractions;
 pub use kernel::Isa;
-pub use modulus::{Modulus, Shoup};
+pub use modulus::{Dot, Modulus, Shoup};
 pub use ntt::{NttTable, Permutation};
 pub use primes::{is_prime, next_prime, previous_prime};

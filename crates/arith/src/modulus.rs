@@ -357,11 +357,27 @@ impl Modulus {
     /// have at most 52 and at most `100 - b`, otherwise at most 62. The constants are in
     /// `[0, q)`.
     pub fn dot(&self, out: &mut [u64], a: &[&[u64]], c: &[u64]) {
-        assert_eq!(a.len(), c.len());
-        debug_assert!(c.iter().all(|&c| c < self.q));
-        let a = pointers(a, out.len());
-        // SAFETY: as in `mul_sum`.
-        unsafe { (self.kernels.dot)(self, out.as_mut_ptr(), &a, c, out.len()) }
+        Self::dots(&mut [Dot { modulus: self, c, out }], a);
+    }
+
+    /// [`Modulus::dot`] of the same words with other constants and modulo other primes; words are
+    /// read once for several.
+    pub fn dots(dots: &mut [Dot<'_>], a: &[&[u64]]) {
+        let len = dots.first().map_or(0, |dot| dot.out.len());
+        let words = pointers(a, len);
+        for same in dots.chunk_by_mut(|x, y| core::ptr::eq(x.modulus.kernels, y.modulus.kernels)) {
+            let kernels = same[0].modulus.kernels;
+            let (mut moduli, mut constants, mut out) = (Vec::new(), Vec::new(), Vec::new());
+            for Dot { modulus, c, out: row } in same {
+                assert!(row.len() == len && c.len() == a.len());
+                debug_assert!(c.iter().all(|&c| c < modulus.q));
+                moduli.push(*modulus);
+                constants.push(*c);
+                out.push(row.as_mut_ptr());
+            }
+            // SAFETY: as in `mul_sum`.
+            unsafe { (kernels.dot)(&moduli, &out, &words, &constants, len) }
+        }
     }
 
     /// `out = a * w`. The words of `a` are below `2^52` if `q < 2^50`, else any.
@@ -420,6 +436,17 @@ impl Modulus {
         // SAFETY: as in `add_rows`.
         unsafe { (self.kernels.lift)(self, out.as_mut_ptr(), a.as_ptr(), out.len()) }
     }
+}
+
+/// One of several sums of the same words: `out[x] = sum_i a[i][x] * c[i]` modulo a prime; see
+/// [`Modulus::dots`].
+pub struct Dot<'a> {
+    /// The prime.
+    pub modulus: &'a Modulus,
+    /// In `[0, q)`.
+    pub c: &'a [u64],
+    /// The sums.
+    pub out: &'a mut [u64],
 }
 
 fn pointers<T>(rows: &[&[T]], len: usize) -> Vec<*const T> {

@@ -1,6 +1,6 @@
 use crate::{
     Error, Isa, Modulus, Result, Shoup,
-    kernel::{self, BLOCK, KernelTable},
+    kernel::{self, BLOCK, COLUMNS, KernelTable, ROW},
     mem::{Buf, Pool},
 };
 
@@ -118,18 +118,70 @@ impl NttTable {
     /// Coefficients times `w` of each of `rows`; the next is fetched while one is
     /// transformed.
     pub fn inverse_scaled(&self, rows: &mut [&mut [u64]], w: Shoup) {
-        let in_place = |row: *mut u64| (row.cast_const(), row);
-        let rows: Vec<_> = rows.iter_mut().map(|row| in_place(self.start(row))).collect();
+        let rows: Vec<*mut u64> = rows.iter_mut().map(|row| self.start(row)).collect();
         // SAFETY: as in `forward_rows`.
         unsafe { (self.kernels.ntt_inverse)(self, &rows, w) }
     }
 
-    /// Coefficients times `w` of `evaluations`, to another row.
-    pub fn inverse_into(&self, out: &mut [u64], evaluations: &[u64], w: Shoup) {
-        assert_eq!(out.len(), evaluations.len());
-        let rows = [(evaluations.as_ptr(), self.start(out))];
-        // SAFETY: as in `forward_rows`.
-        unsafe { (self.kernels.ntt_inverse)(self, &rows, w) }
+    /// Words that the first half of a forward transform mixes: the groups of a row in
+    /// [column order](NttTable::column_place).
+    #[must_use]
+    pub fn group_words(log_n: u32) -> usize {
+        let n = 1 << log_n;
+        if n < BLOCK { n } else { n / ROW * COLUMNS }
+    }
+
+    /// Where coefficient `i` is in column order: seen as lines of 256, the coefficients of eight
+    /// adjacent columns are stored together, line after line. Rows of `N < 2^11` stay as they
+    /// are.
+    ///
+    /// What makes a row and what transforms it meet in the first cache in this order, group by
+    /// group, and evaluations are finished block by block where they are used.
+    #[must_use]
+    pub fn column_place(log_n: u32, i: usize) -> usize {
+        if 1 << log_n < BLOCK {
+            return i;
+        }
+        let (line, column) = (i / ROW, i % ROW);
+        column / COLUMNS * Self::group_words(log_n) + line * COLUMNS + column % COLUMNS
+    }
+
+    /// The first half of a forward transform, of whole groups of coefficients in column order.
+    /// What it leaves is for [`NttTable::forward_lines`] of the same table alone.
+    pub fn forward_columns(&self, groups: &mut [u64]) {
+        let words = Self::group_words(self.log_n);
+        assert!(groups.len().is_multiple_of(words));
+        // SAFETY: there are as many groups; the modulus' table came from `select`.
+        unsafe {
+            (self.kernels.ntt_forward_groups)(self, groups.as_mut_ptr(), groups.len() / words);
+        }
+    }
+
+    /// The second half: one of the blocks of evaluations, [`Permutation::block_words`] each, from
+    /// a row whose groups have been through [`NttTable::forward_columns`].
+    pub fn forward_lines(&self, row: &[u64], block: usize, out: &mut [u64]) {
+        let words = Permutation::block_words(self.log_n);
+        assert!(row.len() == 1 << self.log_n && out.len() == words && block < row.len() / words);
+        // SAFETY: the lengths; as in `forward_columns`.
+        unsafe { (self.kernels.ntt_forward_block)(self, row.as_ptr(), block, out.as_mut_ptr()) }
+    }
+
+    /// The first half of an inverse transform, of a block of evaluations, in place. What it leaves
+    /// is for [`NttTable::inverse_columns`] of the same table alone.
+    pub fn inverse_lines(&self, block: usize, words: &mut [u64]) {
+        let block_words = Permutation::block_words(self.log_n);
+        assert!(words.len() == block_words && block < (1 << self.log_n) / block_words);
+        // SAFETY: the lengths; as in `forward_columns`.
+        unsafe { (self.kernels.ntt_inverse_block)(self, block, words.as_mut_ptr()) }
+    }
+
+    /// The second half: coefficients times `w`, in column order, from a row whose blocks have
+    /// been through [`NttTable::inverse_lines`].
+    pub fn inverse_columns(&self, out: &mut [u64], row: &[u64], w: Shoup) {
+        assert_eq!(out.len(), row.len());
+        let out = self.start(out);
+        // SAFETY: the lengths are N; as in `forward_columns`.
+        unsafe { (self.kernels.ntt_inverse_groups)(self, row.as_ptr(), out, w) }
     }
 
     fn start(&self, row: &mut [u64]) -> *mut u64 {
@@ -149,7 +201,7 @@ impl NttTable {
     pub fn place(log_n: u32, e: usize) -> usize {
         debug_assert!(e % 2 == 1 && e < 2 << log_n);
         let i = reverse(e / 2, log_n);
-        if 1 << log_n < BLOCK { i } else { i / BLOCK * BLOCK + i % 256 * 8 + i % BLOCK / 256 }
+        if 1 << log_n < BLOCK { i } else { i / BLOCK * BLOCK + i % ROW * COLUMNS + i % BLOCK / ROW }
     }
 }
 
@@ -158,7 +210,7 @@ fn unblock(log_n: u32, place: usize) -> usize {
     if 1 << log_n < BLOCK {
         return place;
     }
-    place / BLOCK * BLOCK + place % 8 * 256 + place % BLOCK / 8
+    place / BLOCK * BLOCK + place % COLUMNS * ROW + place % BLOCK / COLUMNS
 }
 
 fn reverse(i: usize, bits: u32) -> usize {

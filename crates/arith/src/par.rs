@@ -117,9 +117,9 @@ impl Within {
     const NOTHING: Self = Self { rows: false, blocks: false };
     const ALL: Self = Self { rows: true, blocks: true };
 
-    /// Runs `f` on all of `rows`, or on each alone.
-    pub fn for_rows(self, rows: &mut [&mut [u64]], f: impl Fn(&mut [&mut [u64]]) + Send + Sync) {
-        if self.rows { for_each(rows.chunks_mut(1), f) } else { f(rows) }
+    /// Runs `f` once on every row.
+    pub fn for_rows<T: Send>(self, rows: impl IntoIterator<Item = T>, f: impl Fn(T) + Send + Sync) {
+        spread(self.rows, rows, f);
     }
 
     /// Runs `f` once on every block of coefficients, with room that `init` makes for as many
@@ -284,8 +284,8 @@ mod tests {
             with_strategy(n, strategy, || {
                 for_limbs(limbs.iter_mut().enumerate(), |within, (i, limb)| {
                     let (first, second) = limb.split_at_mut(1 << 11);
-                    within.for_rows(&mut [first, second], |rows| {
-                        rows.iter_mut().for_each(|row| row.iter_mut().for_each(|x| *x += 1));
+                    within.for_rows([first, second], |row| {
+                        row.iter_mut().for_each(|x| *x += 1);
                     });
                     let blocks = limb.chunks_mut(100).enumerate();
                     within.for_blocks(

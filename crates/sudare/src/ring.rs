@@ -11,13 +11,14 @@ mod poly;
 
 pub use basis::{LimbSet, RnsBasis};
 pub use convert::{BaseConverter, Divider};
-pub(crate) use convert::{Dividend, columns, convert_rows, cut};
+pub(crate) use convert::{Dividend, columns, convert_rows, cut, finish, to_columns};
 pub use packed::{PackedPolys, Packer};
+pub(crate) use poly::Half;
 pub use poly::{Coeff, Eval, Repr, RnsPoly};
 
-/// Words of a row that are worked on at a time where many rows meet: a few
-/// dozen such pieces fit the second cache.
-pub(crate) const TILE: usize = 1 << 10;
+/// Words of a row that are worked on at a time where many rows meet, those of a block of
+/// evaluations: a few dozen such pieces fit the second cache.
+pub(crate) const TILE: usize = 1 << 11;
 
 /// Room for a tile, aligned to vectors.
 #[derive(Clone, Copy)]

@@ -12,7 +12,7 @@ use super::{
     AHEAD_BYTES, KernelTable, SCALAR,
     vector::{
         Factor, Lanes, Strided, Vector, entry_points,
-        rows::{advance, full, write_sums},
+        rows::{ABREAST, advance, full, write_sums},
         transform,
     },
 };
@@ -36,7 +36,11 @@ pub(super) static BELOW_50: KernelTable = KernelTable {
     add_constant: add_constant::<Double>,
     round_sum,
     ntt_forward: forward::<Double>,
+    ntt_forward_groups: forward_groups::<Double>,
+    ntt_forward_block: forward_block::<Double>,
     ntt_inverse: inverse::<Double>,
+    ntt_inverse_block: inverse_block::<Double>,
+    ntt_inverse_groups: inverse_groups::<Double>,
     min_log_n: transform::MIN_LOG_N,
     twiddles: transform::twiddles::<Double>,
     ..SCALAR
@@ -189,6 +193,7 @@ impl Lanes for Double {
     const LIMIT: u32 = 8;
     const LOG_RADIX: u32 = 2;
     const TERMS: usize = 8;
+    const DOTS: usize = 1;
     const CONVERTS: bool = true;
 
     fn factor(m: &Modulus, w: Shoup) -> [u64; 2] {
@@ -386,9 +391,11 @@ unsafe fn mul_sum_packed(
         unsafe {
             if end > 0 {
                 let (lanes, packing) = (Double::new(m), Packing::new(width));
-                let word = |_, t: usize, i: usize| __m256i::load(a.get_unchecked(t).add(i));
-                let packed = |t: usize, i: usize| packing.load(b.get_unchecked(t).add(i * width));
-                write_sums(lanes, [out], a.len(), word, packed, end);
+                let factors = |t: usize, i: usize| {
+                    let word = __m256i::load(a.get_unchecked(t).add(i));
+                    [(word, packing.load(b.get_unchecked(t).add(i * width)))]
+                };
+                write_sums::<Double, 1, ABREAST>([lanes], [out], a.len(), factors, end);
             }
             if end < len {
                 let (a, b) = (advance(a, end), advance(b, end * width));

@@ -53,7 +53,11 @@ const fn kernels<L: Lanes<V = __m512i>>(name: &'static str) -> KernelTable {
         lift: rows::lift,
         round_sum: rows::round_sum,
         ntt_forward: forward::<L>,
+        ntt_forward_groups: forward_groups::<L>,
+        ntt_forward_block: forward_block::<L>,
         ntt_inverse: inverse::<L>,
+        ntt_inverse_block: inverse_block::<L>,
+        ntt_inverse_groups: inverse_groups::<L>,
         min_log_n: transform::MIN_LOG_N,
         twiddles: transform::twiddles::<L>,
     }

@@ -1,6 +1,6 @@
 //! Portable kernels for any `q < 2^62`: the specification.
 
-use super::{BLOCK, KernelTable, ROW, TERMS};
+use super::{BLOCK, COLUMNS, KernelTable, ROW, TERMS};
 use crate::{
     Modulus, NttTable, Shoup,
     fraction::{Fraction, UNDECIDED},
@@ -25,7 +25,11 @@ pub(crate) static SCALAR: KernelTable = KernelTable {
     lift,
     round_sum,
     ntt_forward,
+    ntt_forward_groups,
+    ntt_forward_block,
     ntt_inverse,
+    ntt_inverse_block,
+    ntt_inverse_groups,
     min_log_n: 4,
     twiddles,
 };
@@ -173,20 +177,22 @@ unsafe fn unpack_as<const WIDTH: usize>(q: u64, out: *mut u64, a: *const u8, len
     below
 }
 
-unsafe fn dot(m: &Modulus, out: *mut u64, a: &[*const u64], c: &[u64], len: usize) {
-    for x in 0..len {
-        let mut total = 0;
-        for (a, c) in a.chunks(TERMS).zip(c.chunks(TERMS)) {
-            // SAFETY: the table's contract. 15 products below 2^124 fit.
-            let sum: u128 = a
-                .iter()
-                .zip(c)
-                .map(|(a, c)| unsafe { u128::from(*a.add(x)) * u128::from(*c) })
-                .sum();
-            total = m.add(total, m.reduce_u128(sum));
+unsafe fn dot(m: &[&Modulus], out: &[*mut u64], a: &[*const u64], c: &[&[u64]], len: usize) {
+    for ((&m, &out), &c) in m.iter().zip(out).zip(c) {
+        for x in 0..len {
+            let mut total = 0;
+            for (a, c) in a.chunks(TERMS).zip(c.chunks(TERMS)) {
+                // SAFETY: the table's contract. 15 products below 2^124 fit.
+                let sum: u128 = a
+                    .iter()
+                    .zip(c)
+                    .map(|(a, c)| unsafe { u128::from(*a.add(x)) * u128::from(*c) })
+                    .sum();
+                total = m.add(total, m.reduce_u128(sum));
+            }
+            // SAFETY: the table's contract.
+            unsafe { *out.add(x) = total }
         }
-        // SAFETY: the table's contract.
-        unsafe { *out.add(x) = total }
     }
 }
 
@@ -280,12 +286,18 @@ unsafe fn ntt_forward(t: &NttTable, rows: &[*mut u64]) {
 }
 
 fn forward_row(t: &NttTable, row: &mut [u64]) {
-    let (q, n) = (t.modulus().value(), row.len());
-    let (mut blocks, mut half) = (1, n / 2);
-    while half > 0 {
+    forward_layers(t, row, 1, 1);
+    finish_forward(t.modulus().value(), row);
+}
+
+/// The layers down to blocks of `last` words of a part of a row, of which `node` is the root.
+fn forward_layers(t: &NttTable, part: &mut [u64], node: usize, last: usize) {
+    let q = t.modulus().value();
+    let (mut blocks, mut half) = (1, part.len() / 2);
+    while half >= last {
         for i in 0..blocks {
-            let w = twiddle(t.forward_twiddles(), blocks + i);
-            let (left, right) = row[2 * half * i..][..2 * half].split_at_mut(half);
+            let w = twiddle(t.forward_twiddles(), node * blocks + i);
+            let (left, right) = part[2 * half * i..][..2 * half].split_at_mut(half);
             for (x, y) in left.iter_mut().zip(right) {
                 let u = fold(*x, 2 * q);
                 let v = mul_lazy(q, *y, w);
@@ -296,33 +308,67 @@ fn forward_row(t: &NttTable, row: &mut [u64]) {
         blocks *= 2;
         half /= 2;
     }
+}
+
+/// Canonical residues in the order of evaluations.
+fn finish_forward(q: u64, row: &mut [u64]) {
     for x in row.iter_mut() {
         *x = fold(fold(*x, 2 * q), q);
     }
     interleave(row, ROW);
 }
 
-/// Gentleman-Sande butterflies on `[0, 2q)`, undoing [`ntt_forward`].
-unsafe fn ntt_inverse(t: &NttTable, rows: &[(*const u64, *mut u64)], scale: Shoup) {
-    for &(source, row) in rows {
-        let n = 1 << t.log_n();
+/// The layers that pair lines, which have eight words each in a group of columns.
+unsafe fn ntt_forward_groups(t: &NttTable, groups: *mut u64, count: usize) {
+    let words = NttTable::group_words(t.log_n());
+    if words < 1 << t.log_n() {
         // SAFETY: the table's contract.
-        let row = unsafe {
-            core::ptr::copy(source, row, n);
-            slice::from_raw_parts_mut(row, n)
-        };
-        inverse_row(t, row, scale);
+        let groups = unsafe { slice::from_raw_parts_mut(groups, count * words) };
+        groups.chunks_exact_mut(words).for_each(|group| forward_layers(t, group, 1, COLUMNS));
+    }
+}
+
+unsafe fn ntt_forward_block(t: &NttTable, row: *const u64, block: usize, out: *mut u64) {
+    let n = 1 << t.log_n();
+    let words = n.min(BLOCK);
+    // SAFETY: the table's contract.
+    let (row, out) =
+        unsafe { (slice::from_raw_parts(row, n), slice::from_raw_parts_mut(out, words)) };
+    let first = block * words;
+    for (i, word) in (first..).zip(&mut *out) {
+        *word = row[NttTable::column_place(t.log_n(), i)];
+    }
+    if n < BLOCK {
+        return forward_row(t, out);
+    }
+    for (line, part) in (first / ROW..).zip(out.chunks_exact_mut(ROW)) {
+        forward_layers(t, part, n / ROW + line, 1);
+    }
+    finish_forward(t.modulus().value(), out);
+}
+
+/// Gentleman-Sande butterflies on `[0, 2q)`, undoing [`ntt_forward`].
+unsafe fn ntt_inverse(t: &NttTable, rows: &[*mut u64], scale: Shoup) {
+    for row in rows {
+        // SAFETY: the table's contract.
+        inverse_row(t, unsafe { slice::from_raw_parts_mut(*row, 1 << t.log_n()) }, scale);
     }
 }
 
 fn inverse_row(t: &NttTable, row: &mut [u64], scale: Shoup) {
-    let (q, n) = (t.modulus().value(), row.len());
-    interleave(row, BLOCK / ROW);
-    let (mut blocks, mut half) = (n / 2, 1);
+    interleave(row, COLUMNS);
+    inverse_layers(t, row, 1, 1);
+    finish_inverse(t, row, scale);
+}
+
+/// The layers from blocks of `first` words on of a part of a row, of which `node` is the root.
+fn inverse_layers(t: &NttTable, part: &mut [u64], node: usize, first: usize) {
+    let q = t.modulus().value();
+    let (mut blocks, mut half) = (part.len() / 2 / first, first);
     while blocks > 0 {
         for i in 0..blocks {
-            let w = twiddle(t.inverse_twiddles(), blocks + i);
-            let (left, right) = row[2 * half * i..][..2 * half].split_at_mut(half);
+            let w = twiddle(t.inverse_twiddles(), node * blocks + i);
+            let (left, right) = part[2 * half * i..][..2 * half].split_at_mut(half);
             for (x, y) in left.iter_mut().zip(right) {
                 let (u, v) = (*x, *y);
                 *x = fold(u + v, 2 * q);
@@ -332,12 +378,44 @@ fn inverse_row(t: &NttTable, row: &mut [u64], scale: Shoup) {
         blocks /= 2;
         half *= 2;
     }
-    let m = t.modulus();
+}
+
+/// Canonical residues, times `scale / N`.
+fn finish_inverse(t: &NttTable, row: &mut [u64], scale: Shoup) {
+    let (m, q) = (t.modulus(), t.modulus().value());
     let value = m.mul(twiddle(t.inverse_twiddles(), 0).value, scale.value);
     let scale = Shoup { value, quotient: m.quotient(value) };
     for x in row.iter_mut() {
         *x = fold(mul_lazy(q, *x, scale), q);
     }
+}
+
+unsafe fn ntt_inverse_block(t: &NttTable, block: usize, words: *mut u64) {
+    let n = 1 << t.log_n();
+    if n >= BLOCK {
+        // SAFETY: the table's contract.
+        let words = unsafe { slice::from_raw_parts_mut(words, BLOCK) };
+        interleave(words, COLUMNS);
+        for (line, part) in (block * COLUMNS..).zip(words.chunks_exact_mut(ROW)) {
+            inverse_layers(t, part, n / ROW + line, 1);
+        }
+    }
+}
+
+unsafe fn ntt_inverse_groups(t: &NttTable, row: *const u64, out: *mut u64, scale: Shoup) {
+    let n = 1 << t.log_n();
+    // SAFETY: the table's contract.
+    let (row, out) = unsafe { (slice::from_raw_parts(row, n), slice::from_raw_parts_mut(out, n)) };
+    for (i, &word) in row.iter().enumerate() {
+        out[NttTable::column_place(t.log_n(), i)] = word;
+    }
+    if n < BLOCK {
+        return inverse_row(t, out, scale);
+    }
+    for group in out.chunks_exact_mut(NttTable::group_words(t.log_n())) {
+        inverse_layers(t, group, 1, COLUMNS);
+    }
+    finish_inverse(t, out, scale);
 }
 
 /// Transposes each block, seen as rows of `width` words. Shorter rows stay.

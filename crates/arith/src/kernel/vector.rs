@@ -65,6 +65,8 @@ pub(super) trait Lanes: Copy {
     const LOG_RADIX: u32;
     /// Products that a sum holds.
     const TERMS: usize;
+    /// Sums of products with constants that registers hold at a time, 1, 2 or 4.
+    const DOTS: usize;
     /// Whether values have other bits than their words; those of words in `[0, q)` then have
     /// width 2.
     const CONVERTS: bool;
@@ -120,7 +122,7 @@ macro_rules! entry_points {
             add(m: &Modulus, out: *mut u64, a: *const u64, b: *const u64, len: usize);
             sub(m: &Modulus, out: *mut u64, a: *const u64, b: *const u64, len: usize);
             mul_sum(m: &Modulus, out: *mut u64, a: &[*const u64], b: &[*const u64], len: usize);
-            dot(m: &Modulus, out: *mut u64, a: &[*const u64], c: &[u64], len: usize);
+            dot(m: &[&Modulus], out: &[*mut u64], a: &[*const u64], c: &[&[u64]], len: usize);
             scale(m: &Modulus, out: *mut u64, a: *const u64, w: Shoup, len: usize);
             scale_add(m: &Modulus, out: *mut u64, a: *const u64, w: Shoup, len: usize);
             sub_scale(
@@ -131,7 +133,11 @@ macro_rules! entry_points {
         $crate::kernel::vector::entry_points! {
             $features, $crate::kernel::vector::transform;
             forward(t: &NttTable, rows: &[*mut u64]);
-            inverse(t: &NttTable, rows: &[(*const u64, *mut u64)], scale: Shoup);
+            forward_groups(t: &NttTable, groups: *mut u64, count: usize);
+            forward_block(t: &NttTable, row: *const u64, block: usize, out: *mut u64);
+            inverse(t: &NttTable, rows: &[*mut u64], scale: Shoup);
+            inverse_block(t: &NttTable, block: usize, words: *mut u64);
+            inverse_groups(t: &NttTable, row: *const u64, out: *mut u64, scale: Shoup);
         }
     };
     ($features:literal, $module:path; $($name:ident($($arg:ident: $type:ty),*);)*) => {

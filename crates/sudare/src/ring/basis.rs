@@ -1,4 +1,7 @@
-use super::{Coeff, Eval, Repr, RnsPoly, TILE, convert::permute};
+use super::{
+    Coeff, Eval, Half, Repr, RnsPoly, TILE,
+    convert::{finish, permute},
+};
 use crate::Result;
 use core::ops::Range;
 use std::sync::Arc;
@@ -147,6 +150,17 @@ impl RnsBasis {
         (0..limbs.count()).map(move |i| self.table(limbs, i))
     }
 
+    /// The primes of `limbs` whose places are `wanted`: their numbers among all primes, and their
+    /// tables.
+    pub(crate) fn targets(
+        &self,
+        limbs: LimbSet,
+        wanted: impl Fn(usize) -> bool,
+    ) -> Vec<(usize, &NttTable)> {
+        let places = (0..limbs.count()).filter(|&i| wanted(i));
+        places.map(|i| (limbs.place(i, self.all()), self.table(limbs, i))).collect()
+    }
+
     /// `log2` of the product of the primes of `limbs`.
     #[must_use]
     pub fn log2_product(&self, limbs: LimbSet) -> f64 {
@@ -201,6 +215,15 @@ impl RnsBasis {
         a.cast()
     }
 
+    /// Finishes the transform of every limb.
+    #[must_use]
+    pub(crate) fn finished(&self, a: &RnsPoly<Half>) -> RnsPoly<Eval> {
+        let mut out = self.take(a.limbs());
+        let rows = self.tables(a.limbs()).zip(a.rows().zip(out.rows_mut()));
+        par::for_limbs(rows, |within, (t, (half, row))| finish(within, t, half, row));
+        out
+    }
+
     /// Transforms every limb back.
     #[must_use]
     pub fn into_coeff(&self, mut a: RnsPoly<Eval>) -> RnsPoly<Coeff> {
@@ -218,7 +241,7 @@ impl RnsBasis {
         f: impl Fn(&Modulus, &mut [u64], &[u64]) + Send + Sync,
     ) {
         let limbs = out.limbs();
-        par::for_tiles(out.words_mut(), self.n(), 8 * TILE, |tile, part| {
+        par::for_tiles(out.words_mut(), self.n(), 4 * TILE, |tile, part| {
             let other = piece(a, limbs, tile, part.len());
             f(self.modulus(limbs, tile.row), part, other);
         });
@@ -242,7 +265,7 @@ impl RnsBasis {
     /// `a = -a`.
     pub fn neg_assign<R: Repr>(&self, a: &mut RnsPoly<R>) {
         let limbs = a.limbs();
-        par::for_tiles(a.words_mut(), self.n(), 8 * TILE, |tile, part| {
+        par::for_tiles(a.words_mut(), self.n(), 4 * TILE, |tile, part| {
             self.modulus(limbs, tile.row).neg_assign(part);
         });
     }
@@ -251,7 +274,7 @@ impl RnsBasis {
     #[must_use]
     pub fn add<R: Repr>(&self, limbs: LimbSet, a: &RnsPoly<R>, b: &RnsPoly<R>) -> RnsPoly<R> {
         let mut out = self.take(limbs);
-        par::for_tiles(out.words_mut(), self.n(), 8 * TILE, |tile, part| {
+        par::for_tiles(out.words_mut(), self.n(), 4 * TILE, |tile, part| {
             let len = part.len();
             self.modulus(limbs, tile.row).add_rows(
                 part,
@@ -271,7 +294,7 @@ impl RnsBasis {
     ) -> RnsPoly<Eval> {
         let limbs = a.limbs();
         let mut out = self.take(limbs);
-        par::for_tiles(out.words_mut(), self.n(), 8 * TILE, |tile, part| {
+        par::for_tiles(out.words_mut(), self.n(), 4 * TILE, |tile, part| {
             let m = self.modulus(limbs, tile.row);
             part.copy_from_slice(piece(a, limbs, tile, part.len()));
             m.add_constant(part, c(m));
@@ -283,7 +306,7 @@ impl RnsBasis {
     #[must_use]
     pub fn sub<R: Repr>(&self, limbs: LimbSet, a: &RnsPoly<R>, b: &RnsPoly<R>) -> RnsPoly<R> {
         let mut out = self.take(limbs);
-        par::for_tiles(out.words_mut(), self.n(), 8 * TILE, |tile, part| {
+        par::for_tiles(out.words_mut(), self.n(), 4 * TILE, |tile, part| {
             let len = part.len();
             self.modulus(limbs, tile.row).sub_rows(
                 part,
@@ -303,7 +326,7 @@ impl RnsBasis {
         b: &[&RnsPoly<Eval>],
     ) -> RnsPoly<Eval> {
         let mut out = self.take(limbs);
-        par::for_tiles(out.words_mut(), self.n(), 8 * TILE, |tile, part| {
+        par::for_tiles(out.words_mut(), self.n(), 4 * TILE, |tile, part| {
             let x: Vec<&[u64]> = a.iter().map(|a| piece(a, limbs, tile, part.len())).collect();
             let y: Vec<&[u64]> = b.iter().map(|b| piece(b, limbs, tile, part.len())).collect();
             self.modulus(limbs, tile.row).mul_sum(part, &x, &y);
@@ -322,7 +345,7 @@ impl RnsBasis {
     ) -> RnsPoly<R> {
         let mut out = self.take(limbs);
         let factors: Vec<Vec<u64>> = (0..limbs.count()).map(factors).collect();
-        par::for_tiles(out.words_mut(), self.n(), 8 * TILE, |tile, part| {
+        par::for_tiles(out.words_mut(), self.n(), 4 * TILE, |tile, part| {
             let x: Vec<&[u64]> = a.iter().map(|a| piece(a, limbs, tile, part.len())).collect();
             self.modulus(limbs, tile.row).dot(part, &x, &factors[tile.row]);
         });
@@ -338,7 +361,7 @@ impl RnsBasis {
     ) -> RnsPoly<R> {
         let limbs = a.limbs();
         let mut out = self.take_as(a.is_secret(), limbs);
-        par::for_tiles(out.words_mut(), self.n(), 8 * TILE, |tile, part| {
+        par::for_tiles(out.words_mut(), self.n(), 4 * TILE, |tile, part| {
             let m = self.modulus(limbs, tile.row);
             m.scale(part, piece(a, limbs, tile, part.len()), m.shoup(factor(tile.row)));
         });

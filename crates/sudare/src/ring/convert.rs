@@ -1,10 +1,9 @@
 //! Exact change of basis.
 
-use super::{Eval, LimbSet, RnsBasis, RnsPoly, TILE, Tile};
-use core::ops::Deref;
+use super::{Eval, Half, LimbSet, RnsBasis, RnsPoly, TILE, Tile};
 use std::sync::Arc;
 use sudare_arith::{
-    Fractions, Modulus, Permutation, Shoup,
+    Dot, Fractions, Modulus, NttTable, Permutation, Shoup,
     mem::{Buf, Pool},
     par::{self, Strategy, Within},
 };
@@ -63,7 +62,7 @@ impl BaseConverter {
     }
 
     /// From the rows `y_i` to rows `(k, out)`, the residues modulo the `k`-th target of
-    /// the representatives next to zero. Rows have at most 1,024 words.
+    /// the representatives next to zero. Rows have at most 2,048 words.
     pub fn convert<'a>(
         &self,
         y: impl IntoIterator<Item = &'a [u64]>,
@@ -80,26 +79,46 @@ impl BaseConverter {
         }
     }
 
-    /// [`BaseConverter::convert`] of whole rows to the targets with the numbers `targets`.
-    pub(crate) fn rows<'a>(&'a self, y: Vec<&'a [u64]>, targets: Vec<usize>) -> RowConverter<'a> {
+    /// [`BaseConverter::convert`] of whole rows, which are in column order, to each of `targets`:
+    /// its number and its transforms.
+    pub(crate) fn rows<'a>(
+        &'a self,
+        y: Vec<&'a [u64]>,
+        targets: Vec<(usize, &'a NttTable)>,
+    ) -> RowConverter<'a> {
         RowConverter { converter: self, y, targets }
     }
 }
 
-/// Converts whole rows.
+/// Targets of which a group each is in the first cache.
+const TOGETHER: usize = 4;
+
+/// Converts whole rows and does the first half of their transforms.
 pub(crate) struct RowConverter<'a> {
     converter: &'a BaseConverter,
     y: Vec<&'a [u64]>,
-    /// Numbers of the targets.
-    targets: Vec<usize>,
+    targets: Vec<(usize, &'a NttTable)>,
 }
 
 impl RowConverter<'_> {
-    /// The tiles from `start` on, to `out`.
-    fn columns(&self, start: usize, out: Vec<&mut [u64]>) {
+    /// The groups from `start` on, to `out`, each while it is in the first cache.
+    fn groups(&self, pool: &Arc<Pool>, start: usize, out: Vec<&mut [u64]>) {
         let len = out.first().map_or(0, |part| part.len());
-        let y = self.y.iter().map(|row| &row[start..][..len]);
-        self.converter.convert(y, self.targets.iter().copied().zip(out));
+        let mut y = cut(&self.y, start, len);
+        let mut quotients = pool.take(len);
+        self.converter.fractions.round_sum(&y, &mut quotients);
+        y.push(&quotients);
+        let dots = self.targets.iter().zip(out).map(|((k, _), out)| {
+            let Target { modulus, factors } = &self.converter.targets[*k];
+            Dot { modulus, c: factors, out }
+        });
+        let mut dots: Vec<Dot<'_>> = dots.collect();
+        for (dots, targets) in dots.chunks_mut(TOGETHER).zip(self.targets.chunks(TOGETHER)) {
+            Modulus::dots(dots, &y);
+            for (dot, (_, table)) in dots.iter_mut().zip(targets) {
+                table.forward_columns(dot.out);
+            }
+        }
     }
 
     /// The rounded sums of fractions of all columns.
@@ -112,15 +131,17 @@ impl RowConverter<'_> {
         out
     }
 
-    /// The target `self.targets[k]`.
-    fn target(&self, k: usize, quotients: &[u64], out: &mut [u64]) {
-        let Target { modulus, factors } = &self.converter.targets[self.targets[k]];
+    /// The target `self.targets[i]`.
+    fn target(&self, i: usize, quotients: &[u64], out: &mut [u64]) {
+        let (k, table) = self.targets[i];
+        let Target { modulus, factors } = &self.converter.targets[k];
         for (t, tile) in out.chunks_mut(TILE).enumerate() {
             let (start, len) = (t * TILE, tile.len());
             let mut y = cut(&self.y, start, len);
             y.push(&quotients[start..][..len]);
             modulus.dot(tile, &y, factors);
         }
+        table.forward_columns(out);
     }
 }
 
@@ -131,9 +152,13 @@ pub(crate) fn convert_rows(pool: &Arc<Pool>, rows: Vec<(RowConverter<'_>, Vec<&m
     let (converters, rows): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
     if par::strategy() != Strategy::Limbs {
         let jobs = converters.iter().zip(rows).flat_map(|(converter, rows)| {
-            columns(rows.into_iter(), TILE).map(move |(start, parts)| (converter, start, parts))
+            let log_n = rows.first().map_or(0, |row| row.len().ilog2());
+            let words = NttTable::group_words(log_n).max(TILE);
+            columns(rows.into_iter(), words).map(move |(start, parts)| (converter, start, parts))
         });
-        return par::for_each(jobs, |(converter, start, parts)| converter.columns(start, parts));
+        return par::for_each(jobs, |(converter, start, parts)| {
+            converter.groups(pool, start, parts);
+        });
     }
     let quotients = par::map(&converters, |converter| converter.quotients(pool));
     let jobs = converters.iter().zip(&quotients).zip(rows).flat_map(|(source, rows)| {
@@ -143,7 +168,7 @@ pub(crate) fn convert_rows(pool: &Arc<Pool>, rows: Vec<(RowConverter<'_>, Vec<&m
 }
 
 /// `len` words of each row from `start` on.
-pub(crate) fn cut<R: Deref<Target = [u64]>>(rows: &[R], start: usize, len: usize) -> Vec<&[u64]> {
+pub(crate) fn cut<'a>(rows: &[&'a [u64]], start: usize, len: usize) -> Vec<&'a [u64]> {
     rows.iter().map(|row| &row[start..][..len]).collect()
 }
 
@@ -159,13 +184,44 @@ pub(super) fn permute(within: Within, g: &Permutation, out: &mut [u64], row: &[u
     );
 }
 
-/// Tiles of rows of the same length, `(first word, pieces)`.
-fn tiles<const P: usize>(rows: [&mut [u64]; P]) -> impl Iterator<Item = (usize, [&mut [u64]; P])> {
-    let n = rows.first().map_or(0, |row| row.len());
-    let mut pieces = rows.map(|row| row.chunks_mut(TILE));
-    (0..n)
-        .step_by(TILE)
-        .map(move |start| (start, pieces.each_mut().map(|row| row.next().unwrap_or_default())))
+/// The second half of the transform of a row.
+pub(crate) fn finish(within: Within, table: &NttTable, half: &[u64], out: &mut [u64]) {
+    let words = Permutation::block_words(table.log_n());
+    within.for_blocks(
+        out.chunks_mut(words).enumerate(),
+        || (),
+        |(), (block, out)| table.forward_lines(half, block, out),
+    );
+}
+
+/// Coefficients times `w`, in column order, of evaluations that `write(block, words)` makes.
+pub(crate) fn to_columns(
+    (pool, within): (&Arc<Pool>, Within),
+    table: &NttTable,
+    write: impl Fn(usize, &mut [u64]) + Send + Sync,
+    out: &mut [u64],
+    w: Shoup,
+) {
+    let words = Permutation::block_words(table.log_n());
+    let mut lines = pool.take(out.len());
+    within.for_blocks(
+        lines.chunks_mut(words).enumerate(),
+        || (),
+        |(), (block, words)| {
+            write(block, words);
+            table.inverse_lines(block, words);
+        },
+    );
+    table.inverse_columns(out, &lines, w);
+}
+
+/// Blocks of rows of the same length, `(number, pieces)`.
+fn blocks<const P: usize>(rows: [&mut [u64]; P]) -> impl Iterator<Item = (usize, [&mut [u64]; P])> {
+    let n = rows.first().map_or(1, |row| row.len());
+    let words = Permutation::block_words(n.ilog2());
+    let mut pieces = rows.map(|row| row.chunks_mut(words));
+    (0..n / words)
+        .map(move |block| (block, pieces.each_mut().map(|row| row.next().unwrap_or_default())))
 }
 
 /// Change of modulus with exact rounding: of `a` modulo the product `B` of some primes to
@@ -190,8 +246,8 @@ pub struct Divider {
 pub(crate) trait Dividend<const P: usize>: Send + Sync {
     /// Called once, before [`Dividend::write`].
     fn prepare(&mut self, within: Within);
-    /// Writes the evaluations from `start` on of each.
-    fn write(&self, start: usize, out: [&mut [u64]; P]);
+    /// Writes a block of the evaluations of each.
+    fn write(&self, block: usize, out: [&mut [u64]; P]);
 }
 
 /// Rows that exist.
@@ -200,10 +256,10 @@ struct Rows<'a, const P: usize>([&'a [u64]; P]);
 impl<const P: usize> Dividend<P> for Rows<'_, P> {
     fn prepare(&mut self, _: Within) {}
 
-    fn write(&self, start: usize, out: [&mut [u64]; P]) {
+    fn write(&self, block: usize, out: [&mut [u64]; P]) {
         for (out, row) in out.into_iter().zip(self.0) {
-            let len = out.len();
-            out.copy_from_slice(&row[start..][..len]);
+            let words = out.len();
+            out.copy_from_slice(&row[block * words..][..words]);
         }
     }
 }
@@ -253,7 +309,7 @@ impl Divider {
     /// chain primes than this was made for if all of them stay.
     ///
     /// Per polynomial: a transform for each prime that goes and each that is there afterwards.
-    /// After the change of basis each limb is finished while it is in cache.
+    /// After the change of basis each block of a limb is finished while it is in cache.
     pub(crate) fn run<const P: usize, D: Dividend<P>>(
         &self,
         basis: &RnsBasis,
@@ -266,62 +322,49 @@ impl Divider {
         let going = dividends.split_off(kept);
         let mut remainders = [(); P].map(|()| basis.pool().take(going.len() * n));
         self.remainders(basis, limbs, going, &mut remainders);
-        let mut out = [(); P].map(|()| basis.take(after));
-        let conversions = remainders.iter().zip(&mut out).map(|(y, out)| {
-            let targets = (0..after.q()).collect();
+        let mut halves: [RnsPoly<Half>; P] = [(); P].map(|()| basis.take(after));
+        let conversions = remainders.iter().zip(&mut halves).map(|(y, halves)| {
+            let targets = basis.tables(after).enumerate().collect();
             let converter = self.converter.rows(y.chunks_exact(n).collect(), targets);
-            (converter, out.rows_mut().collect())
+            (converter, halves.rows_mut().collect())
         });
         convert_rows(basis.pool(), conversions.collect());
         drop(remainders);
 
-        let mut permuted = permutation.map(|g| (g, [(); P].map(|()| basis.take(after))));
-        let targets: Vec<_> = match &mut permuted {
-            Some((g, polys)) => {
-                let g: &Permutation = g;
-                by_limb(polys.each_mut().map(RnsPoly::rows_mut))
-                    .map(|rows| Some((g, rows)))
-                    .collect()
-            }
-            None => (0..after.q()).map(|_| None).collect(),
-        };
+        let mut out = [(); P].map(|()| basis.take(after));
         let rows = by_limb(out.each_mut().map(RnsPoly::rows_mut));
         let dividends = dividends.into_iter().map(Some).chain(core::iter::repeat_with(|| None));
-        let jobs = rows.zip(dividends).zip(targets).enumerate();
-        par::for_limbs(jobs, |within, (i, ((mut rows, mut dividend), target))| {
+        let words = Permutation::block_words(basis.log_n());
+        par::for_limbs(rows.zip(dividends).enumerate(), |within, (i, (rows, mut dividend))| {
             if let Some(dividend) = &mut dividend {
                 dividend.prepare(within);
             }
             let (table, w) = (basis.table(after, i), self.inverse[i]);
-            within.for_rows(&mut rows, |rows| table.forward_rows(rows));
-            let blocks = tiles(rows.each_mut().map(|row| &mut **row));
-            within.for_blocks(
-                blocks,
-                || [Tile::ZERO; P],
-                |values, (start, rows)| {
-                    let len = rows[0].len();
-                    // Modulo a prime that was not there before, all is remainder.
-                    if let Some(dividend) = &dividend {
-                        dividend.write(start, values.each_mut().map(|tile| &mut tile.0[..len]));
-                    }
-                    for (row, value) in rows.into_iter().zip(values) {
-                        table.modulus().sub_scale_from(row, &value.0[..len], w);
-                    }
-                },
-            );
-            if let Some((g, targets)) = target {
-                for (target, row) in targets.into_iter().zip(rows) {
-                    permute(within, g, target, row);
+            let halves = halves.each_ref().map(|poly| poly.row(i));
+            let room = || basis.pool().take((P + 1) * words);
+            within.for_blocks(blocks(rows), room, |room, (block, rows)| {
+                let source = permutation.map_or(block, |g| g.source_block(block));
+                let (image, values) = room.split_at_mut(words);
+                let mut values = pieces(values);
+                // Modulo a prime that was not there before, all is remainder.
+                match &dividend {
+                    Some(dividend) => dividend.write(source, values.each_mut().map(|v| &mut **v)),
+                    None => values.iter_mut().for_each(|value| value.fill(0)),
                 }
-            }
+                for ((row, value), half) in rows.into_iter().zip(&values).zip(halves) {
+                    let quotient = if permutation.is_some() { &mut *image } else { &mut *row };
+                    table.forward_lines(half, source, quotient);
+                    table.modulus().sub_scale_from(quotient, value, w);
+                    if let Some(g) = permutation {
+                        g.apply_block(block, row, image);
+                    }
+                }
+            });
         });
-        match permuted {
-            Some((_, permuted)) => permuted,
-            None => out.map(RnsPoly::assume_eval),
-        }
+        out
     }
 
-    /// The remainders modulo the primes that go, row after row.
+    /// The remainders modulo the primes that go, row after row, in column order.
     fn remainders<const P: usize, D: Dividend<P>>(
         &self,
         basis: &RnsBasis,
@@ -331,14 +374,29 @@ impl Divider {
     ) {
         let (n, kept) = (basis.n(), limbs.count() - going.len());
         let rows = by_limb(out.each_mut().map(|buf| buf.chunks_exact_mut(n)));
-        par::for_limbs(rows.zip(going).enumerate(), |within, (i, (mut rows, mut dividend))| {
+        par::for_limbs(rows.zip(going).enumerate(), |within, (i, (rows, mut dividend))| {
             dividend.prepare(within);
-            let blocks = tiles(rows.each_mut().map(|row| &mut **row));
-            within.for_blocks(blocks, || (), |(), (start, rows)| dividend.write(start, rows));
             let (table, w) = (basis.table(limbs, kept + i), self.remainder[i]);
-            within.for_rows(&mut rows, |rows| table.inverse_scaled(rows, w));
+            let mut lines = basis.pool().take(P * n);
+            within.for_blocks(
+                blocks(pieces(&mut lines)),
+                || (),
+                |(), (block, mut values)| {
+                    dividend.write(block, values.each_mut().map(|words| &mut **words));
+                    values.into_iter().for_each(|words| table.inverse_lines(block, words));
+                },
+            );
+            within.for_rows(rows.into_iter().zip(lines.chunks_exact(n)), |(row, lines)| {
+                table.inverse_columns(row, lines, w);
+            });
         });
     }
+}
+
+/// The parts of a buffer that has `P` of the same length.
+fn pieces<const P: usize>(words: &mut [u64]) -> [&mut [u64]; P] {
+    let mut parts = words.chunks_exact_mut(words.len() / P);
+    core::array::from_fn(|_| parts.next().unwrap_or_default())
 }
 
 /// The rows of several polynomials limb by limb.

@@ -14,13 +14,21 @@ pub struct Coeff;
 #[derive(Debug, Clone, Copy)]
 pub struct Eval;
 
+/// Between the halves of a transform, as [`NttTable::forward_columns`] leaves coefficients.
+///
+/// [`NttTable::forward_columns`]: sudare_arith::NttTable::forward_columns
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Half;
+
 impl Repr for Coeff {}
 impl Repr for Eval {}
+impl Repr for Half {}
 
 mod sealed {
     pub trait Sealed {}
     impl Sealed for super::Coeff {}
     impl Sealed for super::Eval {}
+    impl Sealed for super::Half {}
 }
 
 /// A polynomial: one buffer, limb-major, chain primes before special primes.
@@ -103,12 +111,5 @@ impl<R: Repr> RnsPoly<R> {
 
     pub(super) fn cast<S: Repr>(self) -> RnsPoly<S> {
         RnsPoly { limbs: self.limbs, n: self.n, buf: self.buf, repr: PhantomData }
-    }
-}
-
-impl RnsPoly<Coeff> {
-    /// For one whose rows were transformed one by one.
-    pub(crate) fn assume_eval(self) -> RnsPoly<Eval> {
-        self.cast()
     }
 }

@@ -2,7 +2,7 @@ use super::{
     Digits, Down, GaloisElement, KeySwitcher, Level, Operand, SwitchingKey,
     keys::GaloisKey,
     rows::KeyRows,
-    switch::{Cut, Limb, Product, lifted_product},
+    switch::{Cut, Product, lifted_product},
 };
 use crate::{
     Error, Result,
@@ -278,12 +278,12 @@ impl Cut<'_> {
         let [kept, switched] = sum;
         let [switched] = self.divider(Down::Special).divide(basis, [switched]);
         let operand = Operand::Alone(&switched);
-        let mut digits = self.lift(operand);
+        let digits = self.lift(operand);
         let [first, second] = &mut next;
-        let jobs = self.by_limb(&mut digits).zip(first.rows_mut().zip(second.rows_mut()));
+        let jobs = self.lifted(&digits).zip(first.rows_mut().zip(second.rows_mut()));
         par::for_limbs(jobs, |within, ((i, rows), (first, second))| {
             let Step { rows: keys, permutation } = giant[i].clone();
-            let mut product = self.product(operand, Limb::Lifted(rows), keys, i);
+            let mut product = self.product(operand, rows, keys, i);
             product.prepare(within);
             let words = Permutation::block_words(basis.log_n());
             let halves = first.chunks_mut(words).zip(second.chunks_mut(words)).enumerate();
@@ -323,14 +323,13 @@ impl Image<'_> {
             }
             Self::Same(None) => out.into_iter().for_each(|out| out.fill(0)),
             Self::Switched { product, permutation: None } => {
-                product.write_tiles(start, out);
+                product.write(start / out[0].len(), out);
             }
             Self::Switched { product, permutation: Some(permutation) } => {
                 let words = out[0].len();
                 let block = start / words;
-                let source = permutation.source_block(block) * words;
                 let (first, second) = scratch.split_at_mut(words);
-                product.write_tiles(source, [first, second]);
+                product.write(permutation.source_block(block), [first, second]);
                 for (out, value) in out.into_iter().zip([&*first, &*second]) {
                     permutation.apply_block(block, out, value);
                 }

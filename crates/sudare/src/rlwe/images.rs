@@ -3,7 +3,7 @@ use super::{
     keys::GaloisKey,
     switch::{Cut, Limb},
 };
-use crate::ring::{Dividend, Eval, RnsPoly};
+use crate::ring::{Dividend, Eval, RnsPoly, finish};
 use sudare_arith::{
     NttTable, Permutation,
     mem::Buf,
@@ -63,14 +63,14 @@ impl Cut<'_> {
         keys: &[Option<&GaloisKey>],
     ) -> (RnsPoly<Eval>, RnsPoly<Eval>) {
         let (basis, limbs) = (self.params.basis(), self.limbs());
-        let mut digits = self.lift(Operand::Alone(switched));
+        let digits = self.lift(Operand::Alone(switched));
         let mut first = basis.take(limbs);
-        let jobs = self.by_limb(&mut digits).zip(first.rows_mut());
-        let sums = jobs.map(|((i, digits), first)| ImageSum {
+        let sums = self.by_limb(digits.iter().map(RnsPoly::rows)).zip(first.rows_mut());
+        let sums = sums.map(|((i, halves), first)| ImageSum {
             cut: self,
             i,
             table: basis.table(limbs, i),
-            digits,
+            halves,
             kept: kept.row(i),
             switched,
             keys,
@@ -88,8 +88,8 @@ struct ImageSum<'a> {
     cut: Cut<'a>,
     i: usize,
     table: &'a NttTable,
-    /// Lifted, to be transformed.
-    digits: Vec<&'a mut [u64]>,
+    /// Digits, half transformed.
+    halves: Vec<&'a [u64]>,
     kept: &'a [u64],
     switched: &'a RnsPoly<Eval>,
     keys: &'a [Option<&'a GaloisKey>],
@@ -100,11 +100,13 @@ struct ImageSum<'a> {
 
 impl Dividend<1> for ImageSum<'_> {
     fn prepare(&mut self, within: Within) {
-        within.for_rows(&mut self.digits, |rows| self.table.forward_rows(rows));
-        let Self { cut, i, kept, switched, .. } = *self;
-        let m = self.table.modulus();
+        let Self { cut, i, kept, switched, table, .. } = *self;
+        let (m, basis) = (table.modulus(), cut.params.basis());
         let chain = i < cut.limbs().q();
-        let digits: Vec<&[u64]> = self.digits.iter().map(|row| &**row).collect();
+        let mut digits = basis.pool().take(self.halves.len() * basis.n());
+        let rows = self.halves.iter().zip(digits.chunks_exact_mut(basis.n()));
+        within.for_rows(rows, |(half, row)| finish(within, table, half, row));
+        let digits: Vec<&[u64]> = digits.chunks_exact(basis.n()).collect();
         let images: Vec<_> = self
             .keys
             .iter()
@@ -117,7 +119,6 @@ impl Dividend<1> for ImageSum<'_> {
             })
             .collect();
         let identities = self.keys.len() - images.len();
-        let basis = cut.params.basis();
         let mut sum = basis.pool().take(basis.n());
         let words = Permutation::block_words(basis.log_n());
         let halves = self.first.chunks_mut(words).zip(sum.chunks_mut(words)).enumerate();
@@ -139,10 +140,10 @@ impl Dividend<1> for ImageSum<'_> {
         self.second = Some(sum);
     }
 
-    fn write(&self, start: usize, [out]: [&mut [u64]; 1]) {
+    fn write(&self, block: usize, [out]: [&mut [u64]; 1]) {
         if let Some(second) = &self.second {
-            let len = out.len();
-            out.copy_from_slice(&second[start..][..len]);
+            let words = out.len();
+            out.copy_from_slice(&second[block * words..][..words]);
         }
     }
 }

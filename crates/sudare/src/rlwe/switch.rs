@@ -6,12 +6,16 @@ use super::{
 };
 use crate::{
     Error, Result,
-    ring::{Dividend, Divider, Eval, LimbSet, RnsPoly, TILE, Tile, convert_rows, cut},
+    ring::{
+        Dividend, Divider, Eval, Half, LimbSet, RnsPoly, Tile, convert_rows, cut, finish,
+        to_columns,
+    },
 };
 use core::ops::Range;
 use std::sync::Arc;
 use sudare_arith::{
     Modulus, NttTable, Permutation, Shoup,
+    mem::Pool,
     par::{self, Within},
 };
 
@@ -35,7 +39,7 @@ impl Digits {
 }
 
 /// What a key switch is applied to: one polynomial is switched, what it is
-/// summed with is kept. Their rows are computed tile by tile where needed.
+/// summed with is kept. Their rows are computed block by block where needed.
 #[derive(Clone, Copy)]
 pub(crate) enum Operand<'a> {
     /// `c_0` is kept and `c_1` switched.
@@ -183,9 +187,15 @@ impl KeySwitcher {
     /// prime of `QP` that is not its own.
     pub(crate) fn digits(&self, operand: Operand<'_>, level: Level, special: usize) -> Digits {
         let cut = self.cut(level, special);
-        let mut polys = cut.lift(operand);
-        par::for_limbs(cut.by_limb(&mut polys), |within, (i, mut rows)| {
-            within.for_rows(&mut rows, |rows| cut.table(i).forward_rows(rows));
+        let halves = cut.lift(operand);
+        let take = || self.params.basis().take(cut.limbs());
+        let mut polys: Vec<_> = halves.iter().map(|_| take()).collect();
+        let out = cut.by_limb(polys.iter_mut().map(RnsPoly::rows_mut));
+        let limbs = cut.by_limb(halves.iter().map(RnsPoly::rows)).zip(out);
+        par::for_limbs(limbs, |within, ((i, halves), (_, out))| {
+            within.for_rows(halves.into_iter().zip(out), |(half, out)| {
+                finish(within, cut.table(i), half, out);
+            });
         });
         Digits { level, special, polys }
     }
@@ -212,13 +222,14 @@ impl KeySwitcher {
         down: Down,
     ) -> [[RnsPoly<Eval>; 2]; 2] {
         let cut = self.cut(level, key.limbs().p());
-        let [mut first, mut second] = operands.map(|operand| cut.lift(operand));
-        let pairs = cut.by_limb(&mut first).zip(cut.by_limb(&mut second));
+        let lifted = operands.map(|operand| cut.lift(operand));
+        let [first, second] = lifted.each_ref().map(|digits| cut.lifted(digits));
+        let pairs = first.zip(second);
         let dividends = pairs.map(|((i, first), (_, second))| {
             let [a, b] = operands;
             Pair(
                 [(a, first), (b, second)]
-                    .map(|(operand, rows)| cut.dividend(operand, Limb::Lifted(rows), key, i)),
+                    .map(|(operand, rows)| cut.dividend(operand, rows, key, i)),
             )
         });
         let (basis, limbs) = (cut.params.basis(), cut.limbs());
@@ -309,19 +320,21 @@ impl KeySwitcher {
             .iter_mut()
             .zip(a)
             .flat_map(|(y, a)| y.chunks_exact_mut(basis.n()).zip(a.rows()).enumerate());
-        par::for_limbs(rows, |_, (i, (y, row))| {
+        par::for_limbs(rows, |within, (i, (y, row))| {
+            let write = |block: usize, out: &mut [u64]| {
+                out.copy_from_slice(&row[block * out.len()..][..out.len()]);
+            };
             let table = basis.table(level0, i);
-            table.inverse_into(y, row, converter.inverse(i));
+            to_columns((basis.pool(), within), table, write, y, converter.inverse(i));
         });
-        let mut out = limbs.map(|limbs| basis.take(limbs));
-        let conversions = y.iter().zip(&mut out).map(|(y, out)| {
-            let limbs = out.limbs();
-            let targets = (0..limbs.count()).map(|i| limbs.place(i, basis.all()));
-            let converter = converter.rows(y.chunks_exact(basis.n()).collect(), targets.collect());
-            (converter, out.rows_mut().collect())
+        let mut halves: [RnsPoly<Half>; 2] = limbs.map(|limbs| basis.take(limbs));
+        let conversions = y.iter().zip(&mut halves).map(|(y, halves)| {
+            let targets = basis.targets(halves.limbs(), |_| true);
+            let converter = converter.rows(y.chunks_exact(basis.n()).collect(), targets);
+            (converter, halves.rows_mut().collect())
         });
         convert_rows(basis.pool(), conversions.collect());
-        out.map(|poly| basis.into_eval(poly))
+        halves.map(|halves| basis.finished(&halves))
     }
 
     /// By the digits of keys with the first `special` special primes.
@@ -357,11 +370,9 @@ impl<'a> Cut<'a> {
         down: Down,
         permutation: Option<&Permutation>,
     ) -> [RnsPoly<Eval>; 2] {
-        let mut digits = self.lift(operand);
-        let dividends = self
-            .by_limb(&mut digits)
-            .map(|(i, rows)| self.dividend(operand, Limb::Lifted(rows), key, i))
-            .collect();
+        let digits = self.lift(operand);
+        let dividends =
+            self.lifted(&digits).map(|(i, rows)| self.dividend(operand, rows, key, i)).collect();
         self.divide(down, dividends, permutation)
     }
 
@@ -393,41 +404,33 @@ impl<'a> Cut<'a> {
         self.params.basis().table(self.limbs(), i)
     }
 
-    /// The digits modulo `QP`: coefficients for now, nothing where a digit owns
-    /// the prime.
-    pub(super) fn lift(self, operand: Operand<'_>) -> Vec<RnsPoly<Eval>> {
+    /// The digits modulo `QP`, half transformed; nothing where a digit owns the prime.
+    pub(super) fn lift(self, operand: Operand<'_>) -> Vec<RnsPoly<Half>> {
         let (basis, limbs) = (self.params.basis(), self.limbs());
-        let mut y: RnsPoly<Eval> = basis.take(limbs.first(limbs.q()));
-        par::for_limbs(y.rows_mut().enumerate(), |within, (i, row)| {
-            let table = basis.table(limbs, i);
+        let (n, pool) = (basis.n(), basis.pool());
+        let mut y = pool.take(limbs.q() * n);
+        par::for_limbs(y.chunks_exact_mut(n).enumerate(), |within, (i, row)| {
+            let table = self.table(i);
             let owned = self.gadget.owned(self.gadget.owner(i), limbs.q());
             let factor = self.gadget.lift(owned.end).inverse(i - owned.start);
-            match operand.switched() {
-                Some(c) => table.inverse_into(row, c.row(i), factor),
-                None => {
-                    let m = table.modulus();
-                    within.for_blocks(
-                        row.chunks_mut(TILE).enumerate(),
-                        || (),
-                        |(), (t, tile)| {
-                            operand.write_switched(m, i, t * TILE, tile);
-                        },
-                    );
-                    table.inverse_scaled(&mut [row], factor);
+            let write = |block: usize, out: &mut [u64]| {
+                let start = block * out.len();
+                match operand.switched() {
+                    Some(c) => out.copy_from_slice(&c.row(i)[start..][..out.len()]),
+                    None => operand.write_switched(table.modulus(), i, start, out),
                 }
-            }
+            };
+            to_columns((pool, within), table, write, row, factor);
         });
-        let mut digits: Vec<RnsPoly<Eval>> = self.digits().map(|_| basis.take(limbs)).collect();
+        let y: Vec<&[u64]> = y.chunks_exact(n).collect();
+        let mut digits: Vec<RnsPoly<Half>> = self.digits().map(|_| basis.take(limbs)).collect();
         let conversions = digits.iter_mut().zip(self.digits()).map(|(poly, owned)| {
-            // Converters have targets for every prime of the chain.
-            let others = (0..limbs.count()).filter(|i| !owned.contains(i));
-            let targets = others.map(|i| limbs.place(i, basis.all())).collect();
-            let converter = self.gadget.lift(owned.end);
+            let targets = basis.targets(limbs, |i| !owned.contains(&i));
             let rows = poly.rows_mut().enumerate().filter(|(i, _)| !owned.contains(i));
             let rows = rows.map(|(_, row)| row).collect();
-            (converter.rows(owned.clone().map(|i| y.row(i)).collect(), targets), rows)
+            (self.gadget.lift(owned.end).rows(y[owned].to_vec(), targets), rows)
         });
-        convert_rows(basis.pool(), conversions.collect());
+        convert_rows(pool, conversions.collect());
         digits
     }
 
@@ -436,12 +439,12 @@ impl<'a> Cut<'a> {
         (i < self.limbs().q()).then(|| self.gadget.owner(i))
     }
 
-    /// The rows of lifted digits limb by limb, without those that a digit owns.
-    pub(super) fn by_limb<'b>(
+    /// The rows of digits limb by limb, without those that a digit owns.
+    pub(super) fn by_limb<T>(
         self,
-        digits: &'b mut [RnsPoly<Eval>],
-    ) -> impl Iterator<Item = (usize, Vec<&'b mut [u64]>)> + use<'a, 'b> {
-        let mut rows: Vec<_> = digits.iter_mut().map(RnsPoly::rows_mut).collect();
+        digits: impl Iterator<Item = impl Iterator<Item = T>>,
+    ) -> impl Iterator<Item = (usize, Vec<T>)> {
+        let mut rows: Vec<_> = digits.collect();
         (0..self.limbs().count()).map(move |i| {
             let owner = self.owner(i);
             let row = |(digit, rows): (usize, &mut _)| {
@@ -449,6 +452,15 @@ impl<'a> Cut<'a> {
             };
             (i, rows.iter_mut().enumerate().filter_map(row).collect())
         })
+    }
+
+    /// Lifted digits limb by limb.
+    pub(super) fn lifted<'b>(
+        self,
+        digits: &'b [RnsPoly<Half>],
+    ) -> impl Iterator<Item = (usize, Limb<'b>)> + use<'a, 'b> {
+        let limbs = self.by_limb(digits.iter().map(RnsPoly::rows));
+        limbs.map(|(i, rows)| (i, Limb::Lifted(rows)))
     }
 
     /// The `i`-th limb of the product of digits and key.
@@ -489,7 +501,8 @@ impl<'a> Cut<'a> {
             limb: i,
             special: self.gadget.special(i),
         });
-        Product { table: self.table(i), operand, digits, keys, owner }
+        let pool = self.params.basis().pool();
+        Product { table: self.table(i), pool, operand, digits, keys, owner }
     }
 }
 
@@ -504,6 +517,7 @@ pub(super) fn lifted_product<'a>(
     let special = |i| Owner { digit: None, limb: i, special: params.gadget(limbs).special(i) };
     Product {
         table: params.basis().table(limbs, i),
+        pool: params.basis().pool(),
         operand: Operand::Ciphertext(c),
         digits: Limb::Ready(vec![c[1].row(i)]),
         keys,
@@ -513,8 +527,8 @@ pub(super) fn lifted_product<'a>(
 
 /// Rows of the digits of one limb.
 pub(super) enum Limb<'a> {
-    /// To be transformed; without the digit that owns the prime.
-    Lifted(Vec<&'a mut [u64]>),
+    /// Half transformed; without the digit that owns the prime.
+    Lifted(Vec<&'a [u64]>),
     /// Transformed, likewise.
     Ready(Vec<&'a [u64]>),
 }
@@ -522,6 +536,7 @@ pub(super) enum Limb<'a> {
 /// A limb of `P kept + <digits, key>`.
 pub(super) struct Product<'a> {
     table: &'a NttTable,
+    pool: &'a Arc<Pool>,
     operand: Operand<'a>,
     digits: Limb<'a>,
     keys: KeyRows<'a>,
@@ -538,14 +553,6 @@ struct Owner {
 }
 
 impl Product<'_> {
-    /// [`Dividend::write`] of any length, tile by tile.
-    pub(super) fn write_tiles(&self, start: usize, [first, second]: [&mut [u64]; 2]) {
-        let tiles = first.chunks_mut(TILE).zip(second.chunks_mut(TILE)).enumerate();
-        for (t, (first, second)) in tiles {
-            self.write(start + t * TILE, [first, second]);
-        }
-    }
-
     /// Adds a block of the image, under what follows the key, of the product with the row `kept`
     /// added to its first half. Needs room for three blocks.
     pub(super) fn add_image(
@@ -558,11 +565,11 @@ impl Product<'_> {
     ) {
         let m = self.table.modulus();
         let words = first.len();
-        let source = permutation.source_block(block) * words;
+        let source = permutation.source_block(block);
         let (a, rest) = scratch.split_at_mut(words);
         let (b, image) = rest.split_at_mut(words);
-        self.write_tiles(source, [&mut *a, &mut *b]);
-        m.add_assign(a, &kept[source..][..words]);
+        self.write(source, [&mut *a, &mut *b]);
+        m.add_assign(a, &kept[source * words..][..words]);
         for (half, sum) in [(&*a, first), (&*b, second)] {
             permutation.apply_block(block, image, half);
             m.add_assign(sum, image);
@@ -571,20 +578,24 @@ impl Product<'_> {
 }
 
 impl Dividend<2> for Product<'_> {
-    fn prepare(&mut self, within: Within) {
-        if let Limb::Lifted(rows) = &mut self.digits {
-            within.for_rows(rows, |rows| self.table.forward_rows(rows));
-        }
+    fn prepare(&mut self, _: Within) {
         self.keys.prepare();
     }
 
-    fn write(&self, start: usize, out: [&mut [u64]; 2]) {
+    fn write(&self, block: usize, out: [&mut [u64]; 2]) {
         let m = self.table.modulus();
         let [first, second] = out;
         let len = first.len();
-        let mut own;
+        let start = block * len;
+        let (mut transformed, mut own);
         let mut digits = match &self.digits {
-            Limb::Lifted(rows) => cut(rows, start, len),
+            Limb::Lifted(rows) => {
+                transformed = self.pool.take(rows.len() * len);
+                for (row, out) in rows.iter().zip(transformed.chunks_exact_mut(len)) {
+                    self.table.forward_lines(row, block, out);
+                }
+                transformed.chunks_exact(len).collect()
+            }
             Limb::Ready(rows) => cut(rows, start, len),
         };
         if let Some(Owner { digit: Some(digit), limb, .. }) = self.owner {
@@ -613,8 +624,8 @@ impl Dividend<4> for Pair<'_> {
         self.0.iter_mut().for_each(|product| product.prepare(within));
     }
 
-    fn write(&self, start: usize, [a, b, c, d]: [&mut [u64]; 4]) {
-        self.0[0].write(start, [a, b]);
-        self.0[1].write(start, [c, d]);
+    fn write(&self, block: usize, [a, b, c, d]: [&mut [u64]; 4]) {
+        self.0[0].write(block, [a, b]);
+        self.0[1].write(block, [c, d]);
     }
 }

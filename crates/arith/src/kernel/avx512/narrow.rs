@@ -46,6 +46,7 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
     const LIMIT: u32 = LIMIT;
     const LOG_RADIX: u32 = 4;
     const TERMS: usize = TERMS;
+    const DOTS: usize = 4;
     const CONVERTS: bool = false;
 
     fn factor(_: &Modulus, w: Shoup) -> [u64; 2] {

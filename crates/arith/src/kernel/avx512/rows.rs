@@ -9,7 +9,7 @@ use crate::{
         AHEAD_BYTES, SCALAR,
         vector::{
             Lanes,
-            rows::{advance, full, write_sums},
+            rows::{ABREAST, advance, full, write_sums},
         },
     },
 };
@@ -109,9 +109,11 @@ unsafe fn mul_sums_packed<L: Lanes<V = __m512i>, const SUMS: usize>(
     // SAFETY: the table's contract.
     unsafe {
         let (lanes, packing) = (L::new(m), Packing::new(m));
-        let word = |k: usize, t: usize, i: usize| load(a[k].get_unchecked(t).add(i));
-        let packed = |t: usize, i: usize| packing.load(b.get_unchecked(t).add(i * packing.width));
-        write_sums(lanes, out, b.len(), word, packed, end);
+        let factors = |t: usize, i: usize| {
+            let b = packing.load(b.get_unchecked(t).add(i * packing.width));
+            a.map(|a| (load(a.get_unchecked(t).add(i)), b))
+        };
+        write_sums::<L, SUMS, ABREAST>([lanes; SUMS], out, b.len(), factors, end);
         if end < len {
             let b = advance(b, end * packing.width);
             for (out, a) in out.into_iter().zip(a) {

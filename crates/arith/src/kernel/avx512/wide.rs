@@ -62,6 +62,7 @@ impl Lanes for Wide {
     const LIMIT: u32 = 4;
     const LOG_RADIX: u32 = 3;
     const TERMS: usize = TERMS;
+    const DOTS: usize = 1;
     const CONVERTS: bool = false;
 
     fn factor(_: &Modulus, w: Shoup) -> [u64; 2] {

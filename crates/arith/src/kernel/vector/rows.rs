@@ -46,17 +46,17 @@ pub unsafe fn sub<L: Lanes>(m: &Modulus, out: *mut u64, a: *const u64, b: *const
     }
 }
 
-/// Vectors of a sum of products that are computed side by side: a sum alone would wait for
-/// its own last product.
-const ABREAST: usize = 4;
+/// Sums of products that are computed side by side: one alone would wait for its own last
+/// product.
+pub const ABREAST: usize = 4;
 
-/// `sum_t a(k, t, v) * b(t, v)` over `terms` vectors for each `k` and `v`, canonical.
+/// Sums of `terms` products of the pairs that `factors(t, v)` has for each of `V` vectors of
+/// each output, canonical.
 #[inline(always)]
 unsafe fn sums_of_products<L: Lanes, const SUMS: usize, const V: usize>(
-    lanes: L,
+    lanes: [L; SUMS],
     terms: usize,
-    a: impl Fn(usize, usize, usize) -> L::V,
-    b: impl Fn(usize, usize) -> L::V,
+    factors: impl Fn(usize, usize) -> [(L::V, L::V); SUMS],
 ) -> [[L::V; V]; SUMS] {
     // SAFETY: the caller's.
     unsafe {
@@ -67,15 +67,16 @@ unsafe fn sums_of_products<L: Lanes, const SUMS: usize, const V: usize>(
             let mut sums = [[L::empty_sum(); V]; SUMS];
             for t in start..end {
                 for v in 0..V {
-                    let b = b(t, v);
-                    for (k, sums) in sums.iter_mut().enumerate() {
-                        sums[v] = L::accumulate(sums[v], a(k, t, v), b);
+                    for (sums, (a, b)) in sums.iter_mut().zip(factors(t, v)) {
+                        sums[v] = L::accumulate(sums[v], a, b);
                     }
                 }
             }
-            for (total, &sum) in totals.as_flattened_mut().iter_mut().zip(sums.as_flattened()) {
-                let part = lanes.reduce_sum(sum);
-                *total = if start == 0 { part } else { lanes.add(*total, part) };
+            for ((totals, sums), lanes) in totals.iter_mut().zip(sums).zip(lanes) {
+                for (total, sum) in totals.iter_mut().zip(sums) {
+                    let part = lanes.reduce_sum(sum);
+                    *total = if start == 0 { part } else { lanes.add(*total, part) };
+                }
             }
             start = end;
         }
@@ -83,15 +84,14 @@ unsafe fn sums_of_products<L: Lanes, const SUMS: usize, const V: usize>(
     }
 }
 
-/// Writes sums of `terms` products of the vectors that `a(k, ..)`, for the `k`-th output, and
-/// `b` have at each place.
+/// Writes sums of `terms` products of the pairs that `factors(t, i)` has at place `i` for each
+/// output, `V` vectors of each side by side.
 #[inline(always)]
-pub unsafe fn write_sums<L: Lanes, const SUMS: usize>(
-    lanes: L,
+pub unsafe fn write_sums<L: Lanes, const SUMS: usize, const V: usize>(
+    lanes: [L; SUMS],
     out: [*mut u64; SUMS],
     terms: usize,
-    a: impl Fn(usize, usize, usize) -> L::V,
-    b: impl Fn(usize, usize) -> L::V,
+    factors: impl Fn(usize, usize) -> [(L::V, L::V); SUMS],
     end: usize,
 ) {
     let mut i = 0;
@@ -99,22 +99,18 @@ pub unsafe fn write_sums<L: Lanes, const SUMS: usize>(
     unsafe {
         while i < end {
             let at = |v: usize| i + v * L::V::LANES;
-            if i + ABREAST * L::V::LANES <= end {
-                let sums = sums_of_products::<L, SUMS, ABREAST>(
-                    lanes,
-                    terms,
-                    |k, t, v| a(k, t, at(v)),
-                    |t, v| b(t, at(v)),
-                );
+            if i + V * L::V::LANES <= end {
+                let factors = |t, v| factors(t, at(v));
+                let sums = sums_of_products::<L, SUMS, V>(lanes, terms, factors);
                 for (out, sums) in out.into_iter().zip(sums) {
                     for (v, sum) in sums.into_iter().enumerate() {
                         sum.store(out.add(at(v)));
                     }
                 }
-                i += ABREAST * L::V::LANES;
+                i += V * L::V::LANES;
             } else {
-                let a = |k, t, _| a(k, t, i);
-                let sums = sums_of_products::<L, SUMS, 1>(lanes, terms, a, |t, _| b(t, i));
+                let factors = |t, _| factors(t, i);
+                let sums = sums_of_products::<L, SUMS, 1>(lanes, terms, factors);
                 for (out, [sum]) in out.into_iter().zip(sums) {
                     sum.store(out.add(i));
                 }
@@ -137,7 +133,8 @@ pub unsafe fn mul_sum<L: Lanes>(
     unsafe {
         let lanes = L::new(m);
         let at = |rows: &[*const u64], t: usize, i: usize| L::V::load(rows.get_unchecked(t).add(i));
-        write_sums(lanes, [out], a.len(), |_, t, i| at(a, t, i), |t, i| at(b, t, i), end);
+        let factors = |t, i| [(at(a, t, i), at(b, t, i))];
+        write_sums::<L, 1, ABREAST>([lanes], [out], a.len(), factors, end);
         if end < len {
             (SCALAR.mul_sum)(m, out.add(end), &advance(a, end), &advance(b, end), len - end);
         }
@@ -145,15 +142,58 @@ pub unsafe fn mul_sum<L: Lanes>(
 }
 
 #[inline(always)]
-pub unsafe fn dot<L: Lanes>(m: &Modulus, out: *mut u64, a: &[*const u64], c: &[u64], len: usize) {
+pub unsafe fn dot<L: Lanes>(
+    m: &[&Modulus],
+    out: &[*mut u64],
+    a: &[*const u64],
+    c: &[&[u64]],
+    len: usize,
+) {
+    let mut k = 0;
+    // SAFETY: the table's contract.
+    unsafe {
+        if L::DOTS == 4 {
+            while let (&[m0, m1, m2, m3, ..], &[o0, o1, o2, o3, ..], &[c0, c1, c2, c3, ..]) =
+                (&m[k..], &out[k..], &c[k..])
+            {
+                dots::<L, 4, 2>([m0, m1, m2, m3], [o0, o1, o2, o3], a, [c0, c1, c2, c3], len);
+                k += 4;
+            }
+        }
+        if L::DOTS >= 2 {
+            while let (&[m0, m1, ..], &[o0, o1, ..], &[c0, c1, ..]) = (&m[k..], &out[k..], &c[k..])
+            {
+                dots::<L, 2, 4>([m0, m1], [o0, o1], a, [c0, c1], len);
+                k += 2;
+            }
+        }
+        for ((&m, &out), &c) in m.iter().zip(out).zip(c).skip(k) {
+            dots::<L, 1, ABREAST>([m], [out], a, [c], len);
+        }
+    }
+}
+
+/// Reads each word once for all sums.
+#[inline(always)]
+unsafe fn dots<L: Lanes, const SUMS: usize, const V: usize>(
+    m: [&Modulus; SUMS],
+    out: [*mut u64; SUMS],
+    a: &[*const u64],
+    c: [&[u64]; SUMS],
+    len: usize,
+) {
     let end = full::<L::V>(len);
     // SAFETY: the table's contract.
     unsafe {
-        let lanes = L::new(m);
-        let at = |_, t: usize, i: usize| L::V::load(a.get_unchecked(t).add(i));
-        write_sums(lanes, [out], a.len(), at, |t, _| L::V::splat(*c.get_unchecked(t)), end);
+        let lanes = m.map(|m| L::new(m));
+        let factors = |t: usize, i: usize| {
+            let a = L::V::load(a.get_unchecked(t).add(i));
+            c.map(|c| (a, L::V::splat(*c.get_unchecked(t))))
+        };
+        write_sums::<L, SUMS, V>(lanes, out, a.len(), factors, end);
         if end < len {
-            (SCALAR.dot)(m, out.add(end), &advance(a, end), c, len - end);
+            let out = out.map(|out| out.add(end));
+            (SCALAR.dot)(&m, &out, &advance(a, end), &c, len - end);
         }
     }
 }

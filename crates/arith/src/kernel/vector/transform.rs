@@ -7,6 +7,10 @@
 //! [`NttTable`] documents. Shorter vectors do eight columns or lines part by part.
 //! Layers are done up to four at a time in registers. The inverse is the mirror image.
 //!
+//! Columns and lines are also there alone, for what makes a row group by group and what uses it
+//! block by block. Coefficients are in [column order](NttTable::column_place) then: a group
+//! of eight columns is one piece of memory.
+//!
 //! Factors are most of what a transform reads if each node of the tree has its own:
 //! two rows' worth. Line `l` is a polynomial modulo `X^256 - a^256` with
 //! `a = psi^(1 + 2 rev(l))`, and its first layers, [`split`] of them, leave
@@ -17,10 +21,7 @@
 //! four layers.
 
 use super::{Factor, Lanes, Strided, Vector};
-use crate::{
-    Modulus, NttTable, Shoup,
-    kernel::{BLOCK, ROW},
-};
+use crate::{Modulus, NttTable, Shoup, kernel::ROW};
 use core::arch::x86_64::*;
 
 pub const MIN_LOG_N: u32 = 11;
@@ -204,8 +205,18 @@ struct Sweep {
     /// Canonical outputs; of the inverse, times the factor that node 0 holds, which for half
     /// of them is in that of node 1.
     last: bool,
-    /// Half a block to ask for meanwhile.
-    ahead: Option<*mut u64>,
+    /// Half of which to ask for meanwhile.
+    ahead: Option<Ahead>,
+}
+
+/// The words of a group of eight lines: 64 at each of 32 places.
+#[derive(Clone, Copy)]
+struct Ahead {
+    start: *mut u64,
+    /// From one place to the next.
+    stride: usize,
+    /// Cache lines that have been asked for.
+    done: usize,
 }
 
 impl Sweep {
@@ -299,14 +310,15 @@ impl Sweep {
         }
     }
 
-    /// Asks for the share of iteration `i` of half a block: words that are asked for all
+    /// Asks for the share of iteration `i` of half a group: words that are asked for all
     /// at once come no sooner, and computation waits.
     #[inline(always)]
     unsafe fn ask<const R: usize>(self, i: usize) {
-        if let Some(block) = self.ahead {
-            for k in 0..R / 2 {
+        if let Some(Ahead { start, stride, done }) = self.ahead {
+            for k in done + i * R / 2..done + (i + 1) * R / 2 {
+                let place = start.wrapping_add(k / WIDTH * stride);
                 // SAFETY: the caller's.
-                unsafe { prefetch(block.wrapping_add((i * R / 2 + k) * WIDTH)) }
+                unsafe { prefetch(place.wrapping_add(k % WIDTH * WIDTH)) }
             }
         }
     }
@@ -403,19 +415,19 @@ unsafe fn forward_columns<L: Lanes>(
     }
 }
 
-/// All layers of eight columns of `lines` lines, with `top` for the last sweep.
+/// All layers of eight columns of `lines` lines, with the second tree for the last sweep.
 #[inline(always)]
 unsafe fn inverse_columns<L: Lanes>(
     lanes: L,
-    tree: Same,
-    top: Same,
+    (tree, top): (Same, Same),
     lines: usize,
-    far: Strided,
+    from: Strided,
     near: Strided,
+    to: Strided,
 ) {
     let layers = lines.ilog2();
     let sweeps = layers.div_ceil(column_log_radix::<L>());
-    let mut sweep = Sweep { blocks: lines, ..Sweep::plain(lines, far, near) };
+    let mut sweep = Sweep { blocks: lines, ..Sweep::plain(lines, from, near) };
     for k in (0..sweeps).rev() {
         sweep.log_radix = sweep_radix(layers, column_log_radix::<L>(), k);
         sweep.blocks >>= sweep.log_radix;
@@ -424,7 +436,7 @@ unsafe fn inverse_columns<L: Lanes>(
             if k > 0 {
                 sweep.run::<INVERSE, L>(lanes, tree);
             } else {
-                Sweep { to: far, last: true, ..sweep }.run::<INVERSE, L>(lanes, top);
+                Sweep { to, last: true, ..sweep }.run::<INVERSE, L>(lanes, top);
             }
         }
         sweep.from = near;
@@ -438,7 +450,7 @@ unsafe fn line_sweep<const D: Direction, L: Lanes, const K: u32>(
     Group { own, twists, shared }: Group,
     near: Strided,
     block: Strided,
-    ahead: Option<*mut u64>,
+    ahead: Option<Ahead>,
 ) {
     let sweeps = LAYERS.div_ceil(L::LOG_RADIX);
     if K >= sweeps {
@@ -454,7 +466,9 @@ unsafe fn line_sweep<const D: Direction, L: Lanes, const K: u32>(
         twists: (K == 1).then_some(twists),
         first: D == INVERSE && end && L::CONVERTS,
         last: D == FORWARD && end,
-        ahead: ahead.filter(|_| done < 2).map(|a| a.wrapping_add(done as usize * BLOCK / 2)),
+        ahead: ahead
+            .filter(|_| done < 2)
+            .map(|ahead| Ahead { done: done as usize * ROW / 2, ..ahead }),
         ..Sweep::plain(ROW, from, to)
     };
     // SAFETY: the caller's.
@@ -466,10 +480,70 @@ unsafe fn line_sweep<const D: Direction, L: Lanes, const K: u32>(
     }
 }
 
+/// How the coefficients of a row are stored, as words from one to the next.
+#[derive(Clone, Copy)]
+struct Order {
+    line: usize,
+    /// For columns that are multiples of eight; the eight from there on follow each other.
+    column: usize,
+}
+
+impl Order {
+    /// Line after line.
+    const LINES: Self = Self { line: ROW, column: 1 };
+
+    /// Eight columns after eight columns; see [`NttTable::column_place`].
+    fn columns(lines: usize) -> Self {
+        Self { line: WIDTH, column: lines }
+    }
+
+    /// Eight columns of a row, by line.
+    fn column(self, row: *mut u64, column: usize) -> Strided {
+        Strided { start: row.wrapping_add(column * self.column), stride: self.line }
+    }
+
+    /// Where a group of eight lines starts.
+    fn group(self, row: *mut u64, group: usize) -> *mut u64 {
+        row.wrapping_add(group * WIDTH * self.line)
+    }
+
+    /// All words of a group, nothing of which has been asked for.
+    fn ahead(self, row: *mut u64, group: usize) -> Ahead {
+        let stride = if self.column == 1 { WIDTH * WIDTH } else { WIDTH * self.column };
+        Ahead { start: self.group(row, group), stride, done: 0 }
+    }
+}
+
+/// All layers of a group of eight lines, from `row` to the block `out`.
+#[inline(always)]
+unsafe fn forward_group<L: Lanes>(
+    lanes: L,
+    factors: Group,
+    (row, order, group): (*mut u64, Order, usize),
+    near: Strided,
+    out: *mut u64,
+    ahead: Option<Ahead>,
+) {
+    let out = Strided { start: out, stride: WIDTH };
+    // SAFETY: the caller's.
+    unsafe {
+        for column in (0..ROW).step_by(WIDTH) {
+            L::V::transpose(
+                order.column(order.group(row, group), column),
+                Strided { start: near.start.add(column * WIDTH), stride: WIDTH },
+            );
+        }
+        line_sweep::<FORWARD, L, 0>(lanes, factors, near, out, ahead);
+        line_sweep::<FORWARD, L, 1>(lanes, factors, near, out, ahead);
+        line_sweep::<FORWARD, L, 2>(lanes, factors, near, out, ahead);
+        line_sweep::<FORWARD, L, 3>(lanes, factors, near, out, ahead);
+    }
+}
+
 #[inline(always)]
 pub unsafe fn forward<L: Lanes>(t: &NttTable, rows: &[*mut u64]) {
     let lines = (1 << t.log_n()) / ROW;
-    let twiddles = t.forward_twiddles().as_ptr();
+    let (order, twiddles) = (Order::LINES, t.forward_twiddles().as_ptr());
     let mut buffer = Buffer([0; WIDTH * MAX_LINES]);
     let near = Strided { start: buffer.0.as_mut_ptr(), stride: WIDTH };
     // SAFETY: rows have N words; `twiddles` laid the table out for this code.
@@ -478,77 +552,148 @@ pub unsafe fn forward<L: Lanes>(t: &NttTable, rows: &[*mut u64]) {
         if let Some(row) = rows.first() {
             (0..lines * ROW).step_by(WIDTH).for_each(|i| prefetch(row.add(i)));
         }
-        for (k, row) in rows.iter().enumerate() {
+        for (k, &row) in rows.iter().enumerate() {
             for column in (0..ROW).step_by(WIDTH) {
-                let far = Strided { start: row.add(column), stride: ROW };
+                let far = order.column(row, column);
                 forward_columns(lanes, Same(twiddles), lines, far, near);
             }
+            // After the last comes what follows the first: the next limb of its polynomial.
+            let next = rows.get(k + 1).copied().unwrap_or(rows[0].wrapping_add(lines * ROW));
             for group in 0..lines / WIDTH {
-                let block = row.add(group * BLOCK);
-                for column in (0..ROW).step_by(WIDTH) {
-                    L::V::transpose(
-                        Strided { start: block.add(column), stride: ROW },
-                        Strided { start: near.start.add(column * WIDTH), stride: WIDTH },
-                    );
-                }
-                let out = Strided { start: block, stride: WIDTH };
-                // After the last comes what follows the first: the next limb of its polynomial.
-                let next = rows.get(k + 1).copied().unwrap_or(rows[0].wrapping_add(lines * ROW));
-                let ahead = Some(next.wrapping_add(group * BLOCK));
-                let group = Group::new::<L>(twiddles, lines, group);
-                line_sweep::<FORWARD, L, 0>(lanes, group, near, out, ahead);
-                line_sweep::<FORWARD, L, 1>(lanes, group, near, out, ahead);
-                line_sweep::<FORWARD, L, 2>(lanes, group, near, out, ahead);
-                line_sweep::<FORWARD, L, 3>(lanes, group, near, out, ahead);
+                let factors = Group::new::<L>(twiddles, lines, group);
+                let out = order.group(row, group);
+                let ahead = Some(order.ahead(next, group));
+                forward_group(lanes, factors, (row, order, group), near, out, ahead);
             }
         }
     }
 }
 
 #[inline(always)]
-pub unsafe fn inverse<L: Lanes>(t: &NttTable, rows: &[(*const u64, *mut u64)], scale: Shoup) {
-    let m = t.modulus();
+pub unsafe fn forward_groups<L: Lanes>(t: &NttTable, groups: *mut u64, count: usize) {
     let lines = (1 << t.log_n()) / ROW;
-    let twiddles = t.inverse_twiddles();
+    let tree = Same(t.forward_twiddles().as_ptr());
+    // SAFETY: there are `count` groups of eight columns; `twiddles` laid the table out for this
+    // code.
+    unsafe {
+        let lanes = L::new(t.modulus());
+        for group in 0..count {
+            let place = Order::columns(lines).column(groups, group * WIDTH);
+            forward_columns(lanes, tree, lines, place, place);
+        }
+    }
+}
+
+#[inline(always)]
+pub unsafe fn forward_block<L: Lanes>(t: &NttTable, row: *const u64, block: usize, out: *mut u64) {
+    let lines = (1 << t.log_n()) / ROW;
+    let (order, row) = (Order::columns(lines), row.cast_mut());
+    let mut buffer = Buffer([0; WIDTH * ROW]);
+    let near = Strided { start: buffer.0.as_mut_ptr(), stride: WIDTH };
+    // After the last comes the next limb of the polynomial.
+    let last = (block + 1) * WIDTH == lines;
+    let next = if last { (row.wrapping_add(lines * ROW), 0) } else { (row, block + 1) };
+    // SAFETY: the row has N words, which are only read, `out` those of a block; `twiddles` laid
+    // the table out for this code.
+    unsafe {
+        let factors = Group::new::<L>(t.forward_twiddles().as_ptr(), lines, block);
+        let ahead = Some(order.ahead(next.0, next.1));
+        forward_group(L::new(t.modulus()), factors, (row, order, block), near, out, ahead);
+    }
+}
+
+/// All layers of a group of eight lines: of a block, in place.
+#[inline(always)]
+unsafe fn inverse_group<L: Lanes>(
+    lanes: L,
+    factors: Group,
+    block: *mut u64,
+    near: Strided,
+    ahead: Option<Ahead>,
+) {
+    let from = Strided { start: block, stride: WIDTH };
+    // SAFETY: the caller's.
+    unsafe {
+        line_sweep::<INVERSE, L, 3>(lanes, factors, near, from, ahead);
+        line_sweep::<INVERSE, L, 2>(lanes, factors, near, from, ahead);
+        line_sweep::<INVERSE, L, 1>(lanes, factors, near, from, ahead);
+        line_sweep::<INVERSE, L, 0>(lanes, factors, near, from, ahead);
+        for column in (0..ROW).step_by(WIDTH) {
+            L::V::transpose(
+                Strided { start: near.start.add(column * WIDTH), stride: WIDTH },
+                Order::LINES.column(block, column),
+            );
+        }
+    }
+}
+
+/// The factors of the first sweep of columns, where the first two nodes have those of the last
+/// layer and `scale / N`: half of the words get both in one.
+fn scaled_top<L: Lanes>(t: &NttTable, scale: Shoup) -> [u64; 2 << MAX_LOG_RADIX] {
+    let (m, twiddles) = (t.modulus(), t.inverse_twiddles());
     let mut top = [0; 2 << MAX_LOG_RADIX];
     top.copy_from_slice(&twiddles[..2 << MAX_LOG_RADIX]);
-    // 1/N and the factor of the last layer, which takes what half of the words get.
     let scale = m.mul(L::residue(m, twiddles[0]), scale.value);
     let root = m.mul(L::residue(m, twiddles[2]), scale);
     top[..2].copy_from_slice(&L::factor(m, m.shoup(scale)));
     top[2..4].copy_from_slice(&L::factor(m, m.shoup(root)));
-    let twiddles = twiddles.as_ptr();
+    top
+}
+
+#[inline(always)]
+pub unsafe fn inverse<L: Lanes>(t: &NttTable, rows: &[*mut u64], scale: Shoup) {
+    let lines = (1 << t.log_n()) / ROW;
+    let (order, twiddles) = (Order::LINES, t.inverse_twiddles().as_ptr());
+    let top = scaled_top::<L>(t, scale);
     let mut buffer = Buffer([0; WIDTH * MAX_LINES]);
     let near = Strided { start: buffer.0.as_mut_ptr(), stride: WIDTH };
-    // SAFETY: rows have N words; `twiddles` laid the table out for this code. Sources are
-    // only read.
+    // SAFETY: rows have N words; `twiddles` laid the table out for this code.
     unsafe {
-        let lanes = L::new(m);
-        for (k, (source, row)) in rows.iter().enumerate() {
+        let lanes = L::new(t.modulus());
+        for (k, &row) in rows.iter().enumerate() {
             for group in 0..lines / WIDTH {
-                let block = source.add(group * BLOCK).cast_mut();
                 let ahead = match rows.get(k + 1) {
-                    _ if group + 1 < lines / WIDTH => Some(block.add(BLOCK)),
-                    next => next.map(|(source, _)| source.cast_mut()),
+                    _ if group + 1 < lines / WIDTH => Some((row, group + 1)),
+                    next => next.map(|next| (*next, 0)),
                 };
-                let from = Strided { start: block, stride: WIDTH };
-                let out = row.add(group * BLOCK);
-                let group = Group::new::<L>(twiddles, lines, group);
-                line_sweep::<INVERSE, L, 3>(lanes, group, near, from, ahead);
-                line_sweep::<INVERSE, L, 2>(lanes, group, near, from, ahead);
-                line_sweep::<INVERSE, L, 1>(lanes, group, near, from, ahead);
-                line_sweep::<INVERSE, L, 0>(lanes, group, near, from, ahead);
-                for column in (0..ROW).step_by(WIDTH) {
-                    L::V::transpose(
-                        Strided { start: near.start.add(column * WIDTH), stride: WIDTH },
-                        Strided { start: out.add(column), stride: ROW },
-                    );
-                }
+                let ahead = ahead.map(|(row, group)| order.ahead(row, group));
+                let factors = Group::new::<L>(twiddles, lines, group);
+                inverse_group(lanes, factors, order.group(row, group), near, ahead);
             }
             for column in (0..ROW).step_by(WIDTH) {
-                let far = Strided { start: row.add(column), stride: ROW };
-                inverse_columns(lanes, Same(twiddles), Same(top.as_ptr()), lines, far, near);
+                let far = order.column(row, column);
+                let trees = (Same(twiddles), Same(top.as_ptr()));
+                inverse_columns(lanes, trees, lines, far, near, far);
             }
+        }
+    }
+}
+
+#[inline(always)]
+pub unsafe fn inverse_block<L: Lanes>(t: &NttTable, block: usize, words: *mut u64) {
+    let lines = (1 << t.log_n()) / ROW;
+    let mut buffer = Buffer([0; WIDTH * ROW]);
+    let near = Strided { start: buffer.0.as_mut_ptr(), stride: WIDTH };
+    // SAFETY: there are the words of a block; `twiddles` laid the table out for this code.
+    unsafe {
+        let factors = Group::new::<L>(t.inverse_twiddles().as_ptr(), lines, block);
+        inverse_group(L::new(t.modulus()), factors, words, near, None);
+    }
+}
+
+#[inline(always)]
+pub unsafe fn inverse_groups<L: Lanes>(t: &NttTable, row: *const u64, out: *mut u64, scale: Shoup) {
+    let lines = (1 << t.log_n()) / ROW;
+    let top = scaled_top::<L>(t, scale);
+    let trees = (Same(t.inverse_twiddles().as_ptr()), Same(top.as_ptr()));
+    // SAFETY: rows have N words, of which those of the first are only read; `twiddles` laid the
+    // table out for this code.
+    unsafe {
+        let lanes = L::new(t.modulus());
+        for column in (0..ROW).step_by(WIDTH) {
+            let far = Order::LINES.column(row.cast_mut(), column);
+            let out = Order::columns(lines).column(out, column);
+            inverse_columns(lanes, trees, lines, far, out, out);
         }
     }
 }
