@@ -2,7 +2,7 @@
 
 use crate::{
     error::{Error, Result},
-    files::{self, Access},
+    files::{self, Access, Watch},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -510,14 +510,15 @@ pub struct Opened<R: Read = BufReader<File>> {
 }
 
 impl Opened<Cursor<Mapping>> {
-    /// Opens a file of evaluation keys that stay in it.
+    /// Opens a file of evaluation keys that stay in it, and watches it.
     ///
     /// # Errors
     /// [`Error::Io`]; [`Error::File`].
-    pub fn mapped(path: &Path) -> Result<Self> {
+    pub fn mapped(path: &Path) -> Result<(Self, Watch)> {
         let (file, _) = files::open(path, Access::Shared)?;
+        let watch = Watch::new(path, file.get_ref())?;
         let reader = Reader::mapped(file.get_ref()).map_err(Error::in_file(path))?;
-        Self { path: path.into(), reader }.expect(Kind::EvaluationKeys)
+        Ok((Self { path: path.into(), reader }.expect(Kind::EvaluationKeys)?, watch))
     }
 }
 

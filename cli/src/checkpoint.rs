@@ -113,7 +113,7 @@ impl Checkpoints {
         if !differs.is_empty() {
             return Err(Error::Usage(format!(
                 "{} belongs to a training with {differs}: use what it began with, name another \
-                 folder, or leave --resume out",
+                 folder, or begin anew: without --resume, in Python without resume=True",
                 path.display()
             )));
         }

@@ -97,7 +97,9 @@ pub enum Error {
     },
     /// A file would be overwritten.
     #[error(
-        "{} exists: choose another name, or write --force to replace it for good", .path.display()
+        "{} exists: choose another name, or replace it for good with --force, in Python \
+         overwrite=True",
+        .path.display()
     )]
     Exists {
         /// The file.
@@ -117,6 +119,18 @@ pub enum Error {
         /// What was named.
         path: PathBuf,
     },
+    /// A file is another one than before.
+    #[error(
+        "{} has changed: {problem}; give this process the file that was opened first, or open \
+         the new one and use it everywhere",
+        .path.display()
+    )]
+    FileChanged {
+        /// The file.
+        path: PathBuf,
+        /// How.
+        problem: String,
+    },
     /// A folder or a device where a file is needed.
     #[error("{} is not a regular file, but one is needed here: name a file", .path.display())]
     NotAFile {
@@ -134,7 +148,7 @@ pub enum Error {
     },
     /// The state of a training cannot be kept.
     #[error(
-        "the state after iteration {iterations} cannot be kept: {source}; what {} had is still there: make room and go on with --resume",
+        "the state after iteration {iterations} cannot be kept: {source}; what {} had is still there: make room and go on with --resume, in Python resume=True",
         .folder.display()
     )]
     Checkpoint {

@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
     process,
     sync::{Mutex, MutexGuard, PoisonError},
+    time::SystemTime,
 };
 use sudare_apps::table::Table;
 
@@ -163,6 +164,45 @@ impl Drop for NewFile {
     }
 }
 
+/// A file that is mapped and must stay as it is.
+pub struct Watch {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    written: SystemTime,
+}
+
+impl Watch {
+    /// Of a file as it is now.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn new(path: &Path, file: &File) -> Result<Self> {
+        let io = |error| Error::io("read", path, error);
+        let file = file.try_clone().map_err(io)?;
+        let metadata = file.metadata().map_err(io)?;
+        let (bytes, written) = (metadata.len(), metadata.modified().map_err(io)?);
+        Ok(Self { path: path.into(), file, bytes, written })
+    }
+
+    /// Refuses a file that was written to or cut since: what was computed from it may be wrong, and
+    /// reading beyond its end would end the process. A file that took its name is no change.
+    ///
+    /// # Errors
+    /// [`Error::FileChanged`]; [`Error::Io`].
+    pub fn check(&self) -> Result<()> {
+        let now = Self::new(&self.path, &self.file)?;
+        let problem = if now.bytes != self.bytes {
+            format!("it has {} bytes instead of {}", now.bytes, self.bytes)
+        } else if now.written != self.written {
+            "it was written to while it was mapped".into()
+        } else {
+            return Ok(());
+        };
+        Err(Error::FileChanged { path: self.path.clone(), problem })
+    }
+}
+
 /// Writes a whole text file for the user alone.
 ///
 /// # Errors
@@ -304,6 +344,25 @@ mod tests {
         rename_if_free(&new, &free).unwrap();
         assert_eq!(fs::read_to_string(&free).unwrap(), "new");
         assert_eq!(names(folder.path()), ["free", "taken"]);
+    }
+
+    #[test]
+    fn a_file_that_is_changed_in_its_place_is_found_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("evaluation.key");
+        fs::write(&path, "keys").unwrap();
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        let watch = Watch::new(&path, &file).unwrap();
+        // Another file under the name.
+        write_text(&path, "other keys", true).unwrap();
+        watch.check().unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        let changed = watch.check().unwrap_err();
+        assert!(changed.to_string().contains("written to"), "{changed}");
+        file.set_len(1).unwrap();
+        let changed = watch.check().unwrap_err();
+        assert_eq!(changed.kind(), "FileChanged");
+        assert!(changed.to_string().contains("1 bytes instead of 4"), "{changed}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::{
     artefacts::{Content, Meta, Opened, Plan, Stored},
     error::{Error, Result},
-    files::NewFile,
+    files::{NewFile, Watch},
     scoring::AnyModel,
 };
 use std::{
@@ -40,13 +40,16 @@ pub struct Session<R = BufReader<File>> {
     pub table: Stored<R>,
     /// The key pair of keys and table.
     pub key: KeyId,
+    /// The file that the keys are mapped from, if they are.
+    watch: Option<Arc<Watch>>,
     /// Name of the parameters.
     name: String,
 }
 
 impl<R: Read + Seek> Session<R> {
     /// With a table and keys, given by their parameters, label and key pair, that must belong to
-    /// it; `read` brings the keys themselves, after that is known.
+    /// it; `read` brings the keys themselves, after that is known, and the file that they are
+    /// mapped from, if they are.
     ///
     /// # Errors
     /// [`Error::Usage`] for what is no table, or keys for another job; [`Error::File`] for a table
@@ -56,7 +59,7 @@ impl<R: Read + Seek> Session<R> {
         params: &Params,
         label: &Label,
         key: KeyId,
-        read: impl FnOnce() -> Result<Arc<EvaluationKeys>>,
+        read: impl FnOnce() -> Result<(Arc<EvaluationKeys>, Option<Arc<Watch>>)>,
     ) -> Result<Self> {
         let (_, meta) = table.meta(&[Content::Table])?;
         table.expect_key(params.rlwe().id(), key)?;
@@ -78,19 +81,31 @@ impl<R: Read + Seek> Session<R> {
             let source = sudare::Error::Malformed { what: "file", problem };
             return Err(Error::in_file(&path)(source));
         }
-        let evaluator = Evaluator::new(params, read()?)?;
+        let (keys, watch) = read()?;
+        let evaluator = Evaluator::new(params, keys)?;
         let (params, name) = (params.clone(), label.name.clone());
-        Ok(Self { params, plan, evaluator, meta, table, key, name })
+        Ok(Self { params, plan, evaluator, meta, table, key, watch, name })
+    }
+
+    /// Refuses to trust keys whose file was changed while it was mapped: before and after they
+    /// are used.
+    ///
+    /// # Errors
+    /// As [`Watch::check`].
+    pub fn check_keys(&self) -> Result<()> {
+        self.watch.as_ref().map_or(Ok(()), |watch| watch.check())
     }
 
     /// The statistics that the table was encrypted for. `progress` learns the number of
     /// ciphertexts of the result that are done, of [`Plan::outputs`], from any thread.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a table to train on; [`Error::Stats`] for what the evaluator refuses.
+    /// [`Error::Usage`] for a table to train on; [`Error::Stats`] for what the evaluator refuses;
+    /// as [`Session::check_keys`].
     pub fn statistics(&self, progress: impl Fn(usize) + Send + Sync) -> Result<Vec<Ciphertext>> {
         let (e, table) = (&self.evaluator, || self.table.read(0..self.table.count()));
-        Ok(match &self.plan {
+        self.check_keys()?;
+        let result = match &self.plan {
             Plan::Stats(plan) => plan.run(e, &table()?, progress)?,
             Plan::Groups(plan) => plan.run(e, &table()?, progress)?,
             Plan::Histogram(plan) => plan.run(e, &table()?, progress)?,
@@ -102,14 +117,16 @@ impl<R: Read + Seek> Session<R> {
                     self.plan.command()
                 )));
             }
-        })
+        };
+        self.check_keys()?;
+        Ok(result)
     }
 
     /// The scores of all rows by a model. `progress` learns the number of groups of rows done.
     ///
     /// # Errors
     /// [`Error::Apps`] for a model that was not planned for and for what the evaluator refuses;
-    /// [`Error::File`] for damaged rows.
+    /// [`Error::File`] for damaged rows; as [`Session::check_keys`].
     pub fn scores(
         &self,
         plan: &ScorePlan,
@@ -121,9 +138,11 @@ impl<R: Read + Seek> Session<R> {
         for first in (0..plan.groups()).step_by(GROUPS_AT_ONCE) {
             let last = plan.groups().min(first + GROUPS_AT_ONCE);
             let rows = self.table.read(first * plan.group_len()..last * plan.group_len())?;
+            self.check_keys()?;
             results.extend(scorer.score(&rows)?);
             progress(last);
         }
+        self.check_keys()?;
         Ok(results)
     }
 

@@ -3,7 +3,7 @@
 use crate::{
     error::{Error, Result},
     job,
-    keys::{EvaluationKeys, PublicKey, SecretKey, save, shared_bytes},
+    keys::{self, EvaluationKeys, PublicKey, SecretKey, save, shared_bytes},
     op::{PyOp, Value, refs},
     plan::{Bootstrapping, Parameters, Plan},
     trace::Traced,
@@ -25,7 +25,7 @@ use sudare::{
 };
 use sudare_apps::array::{self, Layout, PlainArray, SimulatedArray, Simulator};
 use sudare_arith::mem::Mapping;
-use sudare_cli::files::{self, Access};
+use sudare_cli::files::{self, Access, Watch};
 
 /// Real numbers from Python: their shape and, in C order, their bytes.
 #[derive(FromPyObject)]
@@ -285,7 +285,8 @@ pub struct Engine {
 }
 
 enum Machine {
-    Execution(Arc<Computer<ckks::Evaluator>>),
+    /// With the file that the keys are mapped from, if they are.
+    Execution(Arc<Computer<ckks::Evaluator>>, Option<Arc<Watch>>),
     Simulation(Arc<Simulator>),
 }
 
@@ -306,7 +307,7 @@ impl Machine {
     fn simulator(&self) -> Result<&Arc<Simulator>> {
         match self {
             Self::Simulation(engine) => Ok(engine),
-            Self::Execution(_) => Err(Error::Simulation),
+            Self::Execution(..) => Err(Error::Simulation),
         }
     }
 }
@@ -335,12 +336,12 @@ impl Engine {
     /// With these keys.
     #[staticmethod]
     fn execute(py: Python<'_>, keys: &EvaluationKeys) -> Result<Self> {
-        let (set, keys) = (keys.set.clone(), Arc::clone(&keys.keys));
+        let (set, watch, keys) = (keys.set.clone(), keys.watch.clone(), Arc::clone(&keys.keys));
         job::run(py, None, move |_| {
             let request = keys.fulfils();
             let evaluator = ckks::Evaluator::new(&set.params, keys)?;
-            let machine = Machine::Execution(Arc::new(computer(&set, evaluator, &request)?));
-            Ok(Self { set, machine })
+            let engine = Arc::new(computer(&set, evaluator, &request)?);
+            Ok(Self { set, machine: Machine::Execution(engine, watch) })
         })
     }
 
@@ -367,10 +368,15 @@ impl Engine {
     ) -> Result<Array> {
         let op = op.0.clone();
         Ok(Array(match &self.machine {
-            Machine::Execution(engine) => {
+            Machine::Execution(engine, watch) => {
                 let operands = values(operands, |array| Ok(array.encrypted(py, &self.set)?.array))?;
-                let engine = Arc::clone(engine);
-                let work = move |_: &_| Ok(op.apply(&engine, &refs(&operands))?);
+                let (engine, watch) = (Arc::clone(engine), watch.clone());
+                let work = move |_: &_| {
+                    keys::check(watch.as_deref())?;
+                    let result = op.apply(&engine, &refs(&operands))?;
+                    keys::check(watch.as_deref())?;
+                    Ok(result)
+                };
                 let array = job::run(py, progress, work)?;
                 Form::Encrypted(Encrypted { set: self.set.clone(), array })
             }

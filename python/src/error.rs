@@ -1,10 +1,7 @@
 //! Errors as Python classes.
 
 use pyo3::prelude::*;
-use std::{
-    fmt::Debug,
-    path::{Path, PathBuf},
-};
+use std::{fmt::Debug, path::Path};
 use sudare_apps::array::ArrayError;
 
 /// What native code refuses. Each variant is a class of `sudare.errors`: the name of the variant,
@@ -48,18 +45,6 @@ pub enum Error {
         /// What was asked for.
         needed: String,
     },
-    /// A file is another one than before.
-    #[error(
-        "{} has changed: {problem}; give this process the file that was opened first, or open \
-         the new one and use it everywhere",
-        .path.display()
-    )]
-    FileChanged {
-        /// The file.
-        path: PathBuf,
-        /// How.
-        problem: String,
-    },
     /// A secret key would leave the process.
     #[error(
         "a secret key is never pickled or copied, so that it does not travel with other things: \
@@ -95,7 +80,6 @@ impl Error {
             Self::Traced => "Traced".into(),
             Self::Shape { .. } => "Shape".into(),
             Self::OtherJob { .. } => "OtherJob".into(),
-            Self::FileChanged { .. } => "FileChanged".into(),
             Self::SecretKeyPickle => "SecretKeyPickle".into(),
             Self::Bug(_) | Self::Python(_) => "Bug".into(),
         }

@@ -26,7 +26,10 @@ use sudare::{
     rlwe::{self, KeyGenerator, KeyId, KeyRequest, ParamsId},
 };
 use sudare_arith::mem::Mapping;
-use sudare_cli::files::{self, Access, NewFile};
+use sudare_cli::{
+    error::Error as Engine,
+    files::{self, Access, NewFile, Watch},
+};
 
 /// Encrypts. May be given to anybody.
 #[pyclass(frozen, module = "sudare")]
@@ -41,6 +44,8 @@ pub struct EvaluationKeys {
     pub(crate) set: Parameters,
     pub(crate) keys: Arc<rlwe::EvaluationKeys>,
     source: Source,
+    /// Of the file that they are mapped from, if they are.
+    pub(crate) watch: Option<Arc<Watch>>,
 }
 
 /// Decrypts. For the owner alone.
@@ -85,9 +90,8 @@ impl Fingerprint {
     /// Opens a file, which has the digest and the bytes of the one that was pickled if one was.
     pub fn open(path: &Path, pickled: Option<(&str, u64)>) -> Result<(Self, File)> {
         let (file, bytes) = files::open(path, Access::Shared)?;
-        let path = std::path::absolute(path)
-            .map_err(|error| sudare_cli::error::Error::io("find", path, error))?;
-        let changed = |problem| Err(Error::FileChanged { path: path.clone(), problem });
+        let path = std::path::absolute(path).map_err(|error| Engine::io("find", path, error))?;
+        let changed = |problem| Err(Engine::FileChanged { path: path.clone(), problem }.into());
         if let Some((_, needed)) = pickled
             && needed != bytes
         {
@@ -132,6 +136,12 @@ pub fn save(
     let mut file = NewFile::create(path, access, overwrite)?;
     write(&mut file).map_err(Error::at(Some(path)))?;
     Ok(file.finish()?)
+}
+
+/// Refuses keys whose file was changed while it was mapped, if they are mapped: before and after
+/// they are used.
+pub fn check(watch: Option<&Watch>) -> Result<()> {
+    Ok(watch.map_or(Ok(()), Watch::check)?)
 }
 
 /// Fills memory of Python's, looking for signals now and then.
@@ -424,13 +434,17 @@ impl EvaluationKeys {
     fn to_bytes(&self, py: Python<'_>) -> Result<Py<PyBytes>> {
         match &self.source {
             Source::Memory(bytes) => Ok(bytes.clone_ref(py)),
-            Source::File(_) => fill_bytes(py, self.file_bytes()?, |mut out| self.write(&mut out)),
+            Source::File(_) => {
+                check(self.watch.as_deref())?;
+                fill_bytes(py, self.file_bytes()?, |mut out| self.write(&mut out))
+            }
         }
     }
 
     /// Writes the keys to a file.
     #[pyo3(signature = (path, *, overwrite=false))]
     fn save(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> Result<()> {
+        check(self.watch.as_deref())?;
         job::detached(py, || save(&path, Access::Shared, overwrite, |file| self.write(file)))
     }
 
@@ -518,12 +532,13 @@ impl EvaluationKeys {
             let keys = reader.evaluation_keys(&set.params)?;
             Ok((set, Arc::new(keys)))
         })?;
-        Ok(Self { set, keys, source: Source::Memory(bytes) })
+        Ok(Self { set, keys, source: Source::Memory(bytes), watch: None })
     }
 
     /// Maps a file, which has the digest and the bytes of the one that was pickled if one was.
     fn open_file(path: &Path, small: bool, pickled: Option<(&str, u64)>) -> Result<Self> {
         let (fingerprint, file) = Fingerprint::open(path, pickled)?;
+        let watch = Some(Arc::new(Watch::new(&fingerprint.path, &file)?));
         let read = || {
             let reader = Reader::mapped(&file)?.small_keys(small);
             let set = read_set(&reader, Kind::EvaluationKeys)?;
@@ -531,6 +546,6 @@ impl EvaluationKeys {
             Ok((set, keys))
         };
         let (set, keys) = read().map_err(Error::at(Some(&fingerprint.path)))?;
-        Ok(Self { set, keys, source: Source::File(fingerprint) })
+        Ok(Self { set, keys, source: Source::File(fingerprint), watch })
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     error::{Error, Result},
     job,
-    keys::{EvaluationKeys, reduce, shared_bytes},
+    keys::{self, EvaluationKeys, reduce, shared_bytes},
     plan::Parameters,
     table::{IN_MEMORY, Table, in_memory, other_job},
 };
@@ -24,6 +24,7 @@ use sudare_arith::mem::Mapping;
 use sudare_cli::{
     artefacts::{self, Job, Plan},
     error::Error as Engine,
+    files::Watch,
 };
 
 /// Ciphertexts of a training on their way between processes, as the bytes of a file.
@@ -150,6 +151,8 @@ pub struct Worker {
     job: Job,
     pub(crate) plan: Arc<TrainPlan>,
     pub(crate) trainer: Arc<Trainer<'static, Evaluator>>,
+    /// Of the file that the keys are mapped from, if they are.
+    watch: Option<Arc<Watch>>,
 }
 
 #[pymethods]
@@ -157,7 +160,7 @@ impl Worker {
     /// With these keys.
     #[new]
     fn open(py: Python<'_>, keys: &EvaluationKeys) -> Result<Self> {
-        let (set, keys) = (keys.set.clone(), Arc::clone(&keys.keys));
+        let (set, watch, keys) = (keys.set.clone(), keys.watch.clone(), Arc::clone(&keys.keys));
         job::run(py, None, move |_| {
             let found = || format!("keys for {}", set.label.content);
             let meta = artefacts::Meta::read(&set.label).map(|(_, meta)| meta);
@@ -166,7 +169,7 @@ impl Worker {
                 return Err(other_job(&format!("keys for {job}"), "keys for a training"));
             };
             let evaluator = Evaluator::new(&set.params, keys)?;
-            Self::new(set, job, Arc::new(plan), Arc::new(evaluator))
+            Self::new(set, job, Arc::new(plan), Arc::new(evaluator), watch)
         })
     }
 
@@ -197,9 +200,10 @@ impl Worker {
         };
         let point = point.map(|point| Held::new(py, point));
         let bytes = job::run(py, None, move |_| {
-            let point = worker.read_point(point)?;
-            let gradient =
-                worker.trainer.gradient(&point, share, &read()?).map_err(Engine::from)?;
+            let (point, rows) = (worker.read_point(point)?, read()?);
+            keys::check(worker.watch.as_deref())?;
+            let gradient = worker.trainer.gradient(&point, share, &rows).map_err(Engine::from)?;
+            keys::check(worker.watch.as_deref())?;
             worker.write_gradient(&gradient)
         })?;
         Part::new(py, PyBytes::new(py, &bytes).unbind())
@@ -225,9 +229,10 @@ impl Worker {
         job: Job,
         plan: Arc<TrainPlan>,
         evaluator: Arc<Evaluator>,
+        watch: Option<Arc<Watch>>,
     ) -> Result<Self> {
         let trainer = Trainer::shared(Arc::clone(&plan), evaluator).map_err(Engine::from)?;
-        Ok(Self { set, job, plan, trainer: Arc::new(trainer) })
+        Ok(Self { set, job, plan, trainer: Arc::new(trainer), watch })
     }
 
     /// Rows on their way to a worker.

@@ -601,10 +601,10 @@ impl Table {
     ) -> impl FnOnce() -> Result<Session<Input>> + Send + use<> {
         let path = self.path().unwrap_or(Path::new(IN_MEMORY)).to_owned();
         let (open, bytes) = (self.opener(py), self.info.bytes);
-        let (set, keys) = (keys.set.clone(), Arc::clone(&keys.keys));
+        let (set, watch, keys) = (keys.set.clone(), keys.watch.clone(), Arc::clone(&keys.keys));
         move || {
             let (table, id) = (Opened::new(open()?, bytes, &path)?, keys.id());
-            Ok(Session::new(table, &set.params, &set.label, id, || Ok(keys))?)
+            Ok(Session::new(table, &set.params, &set.label, id, || Ok((keys, watch)))?)
         }
     }
 

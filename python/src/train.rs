@@ -69,7 +69,7 @@ impl Trainer {
             let problem = "resume takes the folder of the states to go on from: give checkpoint";
             return Err(Engine::Usage(problem.into()).into());
         }
-        let (open, set) = (table.session(py, keys), keys.set.clone());
+        let (open, set, watch) = (table.session(py, keys), keys.set.clone(), keys.watch.clone());
         let origin = match &checkpoint {
             Some(_) => Some(Origin::new(keys.digest(py)?, table.digest(py)?)),
             None => None,
@@ -93,7 +93,7 @@ impl Trainer {
                 checkpoints = Some(states);
             }
             let evaluator = Arc::new(session.evaluator.clone());
-            let worker = Worker::new(set, session.meta.job, plan, evaluator)?;
+            let worker = Worker::new(set, session.meta.job, plan, evaluator, watch)?;
             let state = Mutex::new(State { training, rows: Batch::default() });
             Ok((Server { session, worker, checkpoints, state }, warnings))
         })?;
@@ -189,6 +189,7 @@ impl Server {
             let mut next = training.clone().unwrap_or_default();
             let after = plan.batch(next.iteration + 1);
             rows.bring(table, plan.batch(next.iteration))?;
+            self.session.check_keys()?;
             rows.with_next(table, after, |batch| {
                 Ok(self.worker.trainer.step(batch, &mut next)?)
             })?;
@@ -206,6 +207,7 @@ impl Server {
 
     /// Takes the state after an iteration, once it is written where states are kept.
     fn keep(&self, training: &mut Option<Training>, next: Training) -> Result<()> {
+        self.session.check_keys()?;
         if let Some(checkpoints) = &self.checkpoints {
             checkpoints.write(&next, &self.session)?;
         }
@@ -217,6 +219,7 @@ impl Server {
     fn point(&self) -> Result<Option<Vec<u8>>> {
         self.with_state(|State { training, .. }| {
             let Some(training) = training else { return Ok(None) };
+            self.session.check_keys()?;
             self.worker.trainer.refresh(training).map_err(Engine::from)?;
             self.worker.write_point(&training.point())
         })

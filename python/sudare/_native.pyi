@@ -211,7 +211,8 @@ class EvaluationKeys:
 
     @staticmethod
     def open(path: _Path, *, small: bool = False) -> EvaluationKeys:
-        """The keys in the file at `path`, which stays mapped and must stay as it is.
+        """The keys in the file at `path`, which stays mapped and must stay as it is: to compute
+        with one that was written to or cut since is a `FileChangedError`.
 
         Half of each key is computed from a seed: once, or with `small` whenever it is used, which
         halves the memory and takes more time.

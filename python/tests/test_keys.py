@@ -111,6 +111,34 @@ def test_keys_in_a_file_are_pickled_as_its_name(
     assert keys.to_bytes() == ctx.keys.evaluation.to_bytes()
 
 
+def test_a_mapped_file_that_changes_in_its_place_is_found_out(
+    ctx: sudare.Context, tmp_path: Path
+) -> None:
+    path = tmp_path / "evaluation.key"
+    ctx.keys.evaluation.save(path)
+    keys = sudare.EvaluationKeys.open(path)
+    server = sudare.Context.from_keys(keys)
+    x = server.attach(ctx.encrypt([1.5]))
+    assert abs(ctx.decrypt(x * x)[0] - 2.25) < 1e-3
+    # Another file under the name is no change of the mapped one.
+    path.rename(tmp_path / "moved.key")
+    path.write_bytes(b"something else")
+    assert abs(ctx.decrypt(x * x)[0] - 2.25) < 1e-3
+
+    with (tmp_path / "moved.key").open("r+b") as file:
+        file.seek(-1000, 2)
+        file.write(bytes(1000))
+        file.flush()
+        for use in (lambda: x * x, keys.to_bytes, lambda: keys.save(tmp_path / "copy.key")):
+            with pytest.raises(errors.FileChangedError, match="written to.*open the new one"):
+                use()
+        file.truncate(100)
+    # The process would end if it read beyond the end of the file.
+    with pytest.raises(errors.FileChangedError, match="100 bytes instead of"):
+        x * x
+    assert not (tmp_path / "copy.key").exists()
+
+
 def test_damaged_and_wrong_files_are_told_apart(ctx: sudare.Context, tmp_path: Path) -> None:
     path = tmp_path / "evaluation.key"
     ctx.keys.evaluation.save(path)

@@ -255,6 +255,81 @@ def test_trainings_go_on_from_their_states(training: Training, tmp_path: Path) -
     train(other, keys, checkpoint=states, overwrite=True)
 
 
+def test_keys_that_change_end_a_training_that_can_go_on(
+    training: Training, tmp_path: Path
+) -> None:
+    path, states = tmp_path / "evaluation.key", tmp_path / "states"
+    training.keys.evaluation.save(path)
+    keys = sudare.EvaluationKeys.open(path)
+    whole = path.read_bytes()
+
+    def spoil(_: str, done: int, __: int) -> None:
+        if done == 3:
+            with path.open("r+b") as file:
+                file.truncate(100)
+
+    with pytest.raises(errors.FileChangedError, match="evaluation.key"):
+        train(training.table, keys, checkpoint=states, progress=spoil)
+    with pytest.raises(errors.FileChangedError):
+        train(training.table, keys)
+    path.unlink()
+    path.write_bytes(whole)
+    steps: list[int] = []
+    result = train(
+        training.table,
+        sudare.EvaluationKeys.open(path),
+        checkpoint=states,
+        resume=True,
+        progress=lambda _, done, __: steps.append(done),
+    )
+    assert steps == [4, 5] and result.to_bytes() == training.result.to_bytes()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the size of files")
+def test_a_full_disk_ends_a_training_that_can_go_on(training: Training, tmp_path: Path) -> None:
+    """A limit of the size of files stands for a disk that has no room."""
+    code = f"""
+import resource, signal, sys
+import sudare
+from sudare.linear_model import train
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+table = sudare.EncryptedTable.open({str(training.folder / "table.ct")!r})
+keys = sudare.EvaluationKeys.open({str(training.folder / "evaluation.key")!r})
+
+def fill(what, done, total):
+    if done == 3:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+
+try:
+    train(table, keys, checkpoint="states", progress=fill)
+except sudare.errors.CheckpointError as error:
+    assert isinstance(error, OSError)
+    print(error)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+steps = []
+result = train(
+    table, keys, checkpoint="states", resume=True, progress=lambda _, done, __: steps.append(done)
+)
+result.save("model.ct")
+print(steps)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    message, steps = done.stdout.splitlines()
+    assert "after iteration 4" in message and "resume=True" in message
+    assert steps == "[4, 5]"
+    assert (tmp_path / "model.ct").read_bytes() == training.result.to_bytes()
+    assert not list((tmp_path / "states").glob(".*.part"))
+
+
 def test_files_are_those_of_the_command(training: Training, tmp_path: Path) -> None:
     folder, states = training.folder, tmp_path / "states"
     inputs = ["--evaluation-key", folder / "evaluation.key", "-i", folder / "table.ct"]

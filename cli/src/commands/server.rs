@@ -3,7 +3,7 @@
 use crate::{
     artefacts::{Content, Opened},
     error::Result,
-    files::{self, Access, NewFile},
+    files::{self, Access, NewFile, Watch},
     server::Session,
 };
 use std::{io::Read, path::PathBuf, sync::Arc};
@@ -39,18 +39,23 @@ impl Files {
     pub fn open(&self) -> Result<(Session, NewFile)> {
         files::check_free(&self.output, self.force)?;
         if self.map_keys {
-            self.with(Opened::mapped(&self.evaluation_key)?)
+            let (keys, watch) = Opened::mapped(&self.evaluation_key)?;
+            self.with(keys, Some(Arc::new(watch)))
         } else {
-            self.with(Opened::open(&self.evaluation_key, Kind::EvaluationKeys)?)
+            self.with(Opened::open(&self.evaluation_key, Kind::EvaluationKeys)?, None)
         }
     }
 
-    fn with<R: Read>(&self, keys: Opened<R>) -> Result<(Session, NewFile)> {
+    fn with<R: Read>(
+        &self,
+        keys: Opened<R>,
+        watch: Option<Arc<Watch>>,
+    ) -> Result<(Session, NewFile)> {
         keys.meta(&[Content::Keys])?;
         let table = Opened::open(&self.input, Kind::Ciphertexts)?;
         let output = NewFile::create(&self.output, Access::Shared, self.force)?;
         let (params, key, label) = (keys.params()?, keys.info().key_id, keys.info().label.clone());
-        let read = || Ok(Arc::new(keys.evaluation_keys(&params, self.small_keys)?));
+        let read = || Ok((Arc::new(keys.evaluation_keys(&params, self.small_keys)?), watch));
         Ok((Session::new(table, &params, &label, key, read)?, output))
     }
 }

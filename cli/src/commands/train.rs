@@ -104,6 +104,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         _ => Vec::new(),
     };
     let mut keep = |training: &Training| -> Result<()> {
+        server.check_keys()?;
         if args.history {
             let weights = plan.snapshot(&server.evaluator, training)?;
             if let Some(checkpoints) = &checkpoints {

@@ -236,8 +236,8 @@ impl Pool {
 /// them.
 ///
 /// Those of a file are read from it, or from the system's cache of it, when they are used. The
-/// file must not be changed or cut as long as it is mapped. Nothing can prevent that or
-/// find it out: what is read then may be old bytes or new ones, and reading beyond the end of
+/// file must not be changed or cut as long as it is mapped. Nothing here prevents that or
+/// finds it out: what is read then may be old bytes or new ones, and reading beyond the end of
 /// a file that was cut ends the process (`SIGBUS`). To replace a file, rename another to its
 /// name: the mapping keeps the old one.
 #[derive(Clone)]
