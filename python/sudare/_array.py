@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 import os
@@ -14,7 +15,7 @@ import numpy as np
 
 from sudare import _native, errors
 from sudare._native import Op
-from sudare._plain import Floats, floats
+from sudare._plain import MOST, Floats, floats, whole
 
 Axes: TypeAlias = int | Sequence[int] | None
 """One axis, several, or all of them."""
@@ -42,6 +43,8 @@ class EncryptedArray:
     __slots__ = ("_backend", "_value", "__weakref__")
 
     __array_priority__ = 1000.0
+    # Above that of frames, which would take an array on their right for a list.
+    __pandas_priority__ = 5000
     __hash__ = object.__hash__
 
     def __init__(self, backend: Backend | None, value: _native.Array) -> None:
@@ -187,26 +190,35 @@ class EncryptedArray:
     def __rpow__(self, base: object) -> EncryptedArray:
         return _power(base, self)
 
+    def _refuse(self, *_others: object) -> NoReturn:
+        raise errors.UnsupportedError(
+            "encrypted values have no //, %, abs, round, float and int: functions of them are "
+            "approximated on an interval by sudare.functions"
+        )
+
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _refuse
+    __abs__ = __round__ = __float__ = __int__ = _refuse
+
     # Reductions.
 
     def sum(self, axis: Axes = None, keepdims: bool = False) -> EncryptedArray:
         """The sum along axes."""
-        return self._apply(Op.sum(axes=self._axes(axis), keepdims=keepdims))
+        return self._apply(Op.sum(axes=self._axes(axis), keepdims=bool(keepdims)))
 
     def mean(self, axis: Axes = None, keepdims: bool = False) -> EncryptedArray:
         """The mean along axes."""
-        return self._apply(Op.mean(axes=self._axes(axis), keepdims=keepdims))
+        return self._apply(Op.mean(axes=self._axes(axis), keepdims=bool(keepdims)))
 
     def var(self, axis: Axes = None, ddof: int = 0, keepdims: bool = False) -> EncryptedArray:
         """The variance along axes, with the divisor `n - ddof`."""
-        axes = self._axes(axis)
+        axes, ddof = self._axes(axis), whole(ddof, "ddof", -MOST, MOST)
         count = math.prod(self.shape[i] for i in axes)
         if not 0 <= ddof < count:
             raise errors.ShapeError(
                 f"a variance of {count} elements with ddof={ddof} divides by {count - ddof}: "
                 f"choose ddof from 0 to {count - 1}"
             )
-        return self._apply(Op.var(axes=axes, keepdims=keepdims, ddof=ddof))
+        return self._apply(Op.var(axes=axes, keepdims=bool(keepdims), ddof=ddof))
 
     def dot(self, other: object) -> EncryptedArray:
         """The product with a scalar, vector or matrix, as `numpy.dot`."""
@@ -253,7 +265,9 @@ class EncryptedArray:
 
     # What Python or NumPy would do without asking.
 
-    def __array__(self, *_args: object, **_kwargs: object) -> NoReturn:
+    # What it returns is for type checkers: by it, NumPy's operators and functions of encrypted
+    # arrays are of any type.
+    def __array__(self, *_args: object, **_kwargs: object) -> np.ndarray[Any, np.dtype[Any]]:
         raise errors.UnsupportedError(
             "an encrypted array has no values to make a NumPy array of: decrypt it with its "
             "owner's context, ctx.decrypt(x)"
@@ -284,7 +298,8 @@ class EncryptedArray:
         if method == "reduce":
             # NumPy reduces along the first axis if none is named.
             options.setdefault("axis", 0)
-        return function(*inputs, **_used(name, options))
+        result: EncryptedArray = _call(name, function, inputs, options)
+        return result
 
     def __array_function__(
         self,
@@ -296,7 +311,7 @@ class EncryptedArray:
         name = function.__name__
         if name not in _FUNCTIONS:
             raise _unsupported(f"{function.__module__}.{name}")
-        return _FUNCTIONS[name](*args, **_used(name, options))
+        return _call(name, _FUNCTIONS[name], *_by_name(function, args, options))
 
     def _apply(self, op: Op, *others: EncryptedArray | Floats) -> EncryptedArray:
         return _backend(self)._apply(op, [self, *others])
@@ -308,6 +323,16 @@ class EncryptedArray:
         if len(set(axes)) < len(axes):
             raise errors.ShapeError(f"{tuple(axes)} names an axis twice: name each once")
         return sorted(axes)
+
+
+def encrypted(x: object) -> EncryptedArray:
+    """`x`, which must be encrypted."""
+    if not isinstance(x, EncryptedArray):
+        raise errors.UnsupportedError(
+            f"a {type(x).__name__} was given, but an encrypted array is needed: encrypt it first "
+            "with ctx.encrypt(x), or compute in the clear, as functions do with in_the_clear"
+        )
+    return x
 
 
 def _backend(array: EncryptedArray) -> Backend:
@@ -322,6 +347,11 @@ def _backend(array: EncryptedArray) -> Backend:
 def _binary(op: Op, left: object, right: object) -> EncryptedArray:
     operands = [x if isinstance(x, EncryptedArray) else floats(x) for x in (left, right)]
     encrypted = [x for x in operands if isinstance(x, EncryptedArray)]
+    if not encrypted:
+        raise errors.UnsupportedError(
+            "neither operand is encrypted: encrypt one of them, or compute in the clear, as "
+            "functions do with in_the_clear"
+        )
     attached = next((x for x in encrypted if x._backend is not None), encrypted[0])
     return _backend(attached)._apply(op, operands)
 
@@ -349,20 +379,20 @@ def _power(base: object, exponent: object) -> EncryptedArray:
     )
 
 
-def _dot(left: Any, right: Any) -> EncryptedArray:
-    ranks = np.ndim(left), np.ndim(right)
+def _dot(a: Any, b: Any) -> EncryptedArray:
+    ranks = np.ndim(a), np.ndim(b)
     if 0 in ranks:
-        return _binary(Op.mul(), left, right)
+        return _binary(Op.mul(), a, b)
     if max(ranks) > 2:
         raise errors.ShapeError(
             "dot of more than two axes pairs the last axis with the last but one: use @ for stacks "
             "of matrices"
         )
-    return _binary(Op.matmul(), left, right)
+    return _binary(Op.matmul(), a, b)
 
 
 def _axis(axis: object, ndim: int) -> int:
-    index = operator.index(axis)  # type: ignore[arg-type]
+    index = whole(axis, "an axis", -MOST, MOST)
     if not -ndim <= index < ndim:
         raise errors.ShapeError(
             f"axis {index} is none of {ndim}: name one from {-ndim} to {ndim - 1}"
@@ -376,7 +406,7 @@ def _flat(sizes: Sequence[int | Sequence[int]]) -> list[int]:
     """`f(1, 2)` and `f((1, 2))` mean the same."""
     if len(sizes) == 1 and isinstance(sizes[0], Sequence):
         sizes = sizes[0]
-    return [operator.index(size) for size in sizes]  # type: ignore[arg-type]
+    return [whole(size, "an axis, or elements along one,", -MOST, MOST) for size in sizes]
 
 
 def _selection(key: Key, shape: tuple[int, ...]) -> tuple[list[tuple[int, int]], list[int]]:
@@ -437,15 +467,35 @@ def _unsupported(name: str) -> errors.UnsupportedError:
     )
 
 
-def _used(name: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Options that do something, where NumPy passes others on."""
+def _by_name(
+    function: Callable[..., Any], args: Sequence[Any], options: dict[str, Any]
+) -> tuple[Sequence[Any], dict[str, Any]]:
+    """The arguments of a function of NumPy, by their names where these are known, without those
+    that are as if they were left out."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        return args, options
+    given = signature.bind(*args, **options).arguments
+
+    def says_something(name: str) -> bool:
+        value, default = given[name], signature.parameters[name].default
+        return not (value is default or isinstance(value, str) and value == default)
+
+    return (), {name: given[name] for name in given if says_something(name)}
+
+
+def _call(
+    name: str, function: Callable[..., Any], args: Sequence[Any], options: dict[str, Any]
+) -> Any:
+    """What stands for a function of NumPy, which passes options on that say nothing."""
     used = {k: v for k, v in options.items() if v is not None and v is not np._NoValue}
-    for option in ("out", "where", "dtype", "casting", "subok", "order", "initial"):
-        if option in used:
+    for option in used:
+        if option not in inspect.signature(function).parameters:
             raise errors.UnsupportedError(
                 f"numpy.{name} of encrypted arrays has no option {option}: leave it out"
             )
-    return used
+    return function(*args, **used)
 
 
 def _sum(a: EncryptedArray, axis: Axes = None, keepdims: bool = False) -> EncryptedArray:
@@ -476,7 +526,10 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "mean": lambda a, axis=None, keepdims=False: a.mean(axis, keepdims),
     "var": lambda a, axis=None, ddof=0, keepdims=False: a.var(axis, ddof, keepdims),
     "dot": _dot,
-    "reshape": lambda a, shape: a.reshape(shape),
+    # The second name is that of NumPy before 2.1.
+    "reshape": lambda a, shape=None, newshape=None: a.reshape(
+        newshape if shape is None else shape
+    ),
     "ravel": lambda a: a.ravel(),
     "transpose": lambda a, axes=None: a.transpose(*(axes or ())),
     "expand_dims": lambda a, axis: a.reshape(

@@ -8,10 +8,10 @@ import threading
 from typing import Any, Literal
 
 from sudare import _native, errors
-from sudare._array import EncryptedArray
+from sudare._array import EncryptedArray, encrypted
 from sudare._explain import Explanation, Program, Shapes, record
 from sudare._native import EvaluationKeys, Op, PublicKey, SecretKey
-from sudare._plain import Floats, floats, from_native, to_native
+from sudare._plain import Floats, floats, from_native, to_native, whole
 from sudare._progress import Progress, callback
 
 class Keys:
@@ -101,7 +101,7 @@ class Context:
                 "such as Context(depth=3), or let Context.for_program find it out"
             )
         plan = _native.Plan.bootstrapping if bootstrap else _native.Plan.leveled
-        self._init(plan(depth or 0), mode, progress)
+        self._init(plan(whole(depth or 0, "depth")), mode, progress)
 
     def _init(
         self,
@@ -142,6 +142,8 @@ class Context:
         `insecure_log_n` asks for the same in a ring of degree `2**insecure_log_n`, without
         security, for tests.
         """
+        if insecure_log_n is not None:
+            insecure_log_n = whole(insecure_log_n, "insecure_log_n")
         return cls._of(_native.Plan.preset(name, insecure_log_n), mode, progress)
 
     @classmethod
@@ -164,6 +166,8 @@ class Context:
         With `share_bits`, the results are precise enough for `release` to so many bits after the
         point. That holds for inputs of at most 1 in magnitude, which `encrypt` then checks.
         """
+        if share_bits is not None:
+            share_bits = whole(share_bits, "share_bits")
         trace, outputs = record(program, shapes)
         plan = trace.plan(outputs, bootstrap=bootstrap, share_bits=share_bits)
         context = cls._of(plan, mode, progress)
@@ -183,6 +187,13 @@ class Context:
         held = [key for key in (evaluation, public, secret) if key is not None]
         if not held:
             raise errors.InvalidSpecError("a context needs at least one key: pass one")
+        kinds = (EvaluationKeys, PublicKey, SecretKey)
+        for key, kind in zip((evaluation, public, secret), kinds, strict=True):
+            if not (key is None or isinstance(key, kind)):
+                raise errors.WrongKindError(
+                    f"a {type(key).__name__} was given as {kind.__name__}: name keys as "
+                    "from_keys(evaluation, public=..., secret=...) has them"
+                )
         for key in held:
             _native.check_pair(held[0], key)
         return cls._of(None, "execute", progress, Keys(public, evaluation, secret))
@@ -241,9 +252,10 @@ class Context:
 
         They carry an error that depends on the secret key: `release` makes what others may see.
         """
+        value = encrypted(array)._value
         if self._mode == "simulate":
-            return from_native(self._engine.decrypt_in_simulation(array._value))
-        return from_native(_native.decrypt(self.keys.secret, array._value))
+            return from_native(self._engine.decrypt_in_simulation(value))
+        return from_native(_native.decrypt(self.keys.secret, value))
 
     def release(
         self, array: EncryptedArray, bits: int, *, largest_error: float | None = None
@@ -261,10 +273,10 @@ class Context:
         `largest_error` says it: a bound of the error of an element that holds whatever the
         inputs, such as that of an `explain`ed output, and never one that was measured.
         """
-        if bits < 1:
+        if whole(bits, "bits") < 1:
             raise errors.InvalidSpecError(f"{bits} bits after the point: at least 1 is needed")
         if largest_error is None:
-            largest_error = self._largest_error(array)
+            largest_error = self._largest_error(encrypted(array))
         most = _native.most_release_bits(math.prod(array.shape), largest_error)
         if most is None or bits > most:
             possible = f"{most} bits are possible" if most else "not even one is possible"
@@ -299,7 +311,7 @@ class Context:
             raise errors.SimulationError(
                 "what is encrypted has no values in simulation: encrypt the data there"
             )
-        return EncryptedArray(self, array._value.attached(self._parameters))
+        return EncryptedArray(self, encrypted(array)._value.attached(self._parameters))
 
     def load(self, path: str | os.PathLike[str]) -> EncryptedArray:
         """The array that `EncryptedArray.save` wrote."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from sudare import _native, errors
 from sudare._array import EncryptedArray
-from sudare._plain import Floats, to_native
+from sudare._plain import MOST, Floats, to_native, whole
 
 Program: TypeAlias = Callable[..., EncryptedArray | Sequence[EncryptedArray]]
 """A function of encrypted arrays that returns one or several. Which operations it does may depend
@@ -127,7 +128,7 @@ class Explanation:
                 "depth": f"{cost.depth}, {cost.bootstraps} bootstrappings{keys}",
                 "inputs": _megabytes(cost.input_bytes),
                 "memory": f"about {_megabytes(cost.peak_memory_bytes)}",
-                "time": f"about {cost.seconds:.2g} s on one thread",
+                "time": f"about {_duration(cost.seconds)} on one thread",
             }
             for i, out in enumerate(cost.outputs):
                 share = f", release to {out.share_bits} bits" if out.share_bits else ""
@@ -140,7 +141,13 @@ class Explanation:
 
 
 def _megabytes(count: int) -> str:
-    return f"{count / 1e6:.1f} MB"
+    return f"{count / 1e6:.1f} MB" if count < 1e9 else f"{count / 1e9:.1f} GB"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.2g} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 class _Recorder:
@@ -154,13 +161,35 @@ class _Recorder:
         return EncryptedArray(self, self._trace.apply(op, native))
 
 
+def _sizes(shape: int | Sequence[int]) -> list[int]:
+    axes = shape if isinstance(shape, Iterable) else [shape]
+    return [whole(size, f"an axis of the shape {shape!r}", 1, MOST) for size in axes]
+
+
+def _check_arguments(program: Program, shapes: Shapes) -> None:
+    """Refuses other arguments than a program takes, where that is known."""
+    try:
+        takes = inspect.signature(program)
+    except (TypeError, ValueError):
+        return
+    try:
+        takes.bind(*shapes)
+    except TypeError:
+        raise errors.ShapeError(
+            f"{len(shapes)} shapes were given, but the program takes {takes}: give a shape for "
+            "each argument, such as [(3, 4)] for a single matrix"
+        ) from None
+
+
 def record(program: Program, shapes: Shapes) -> tuple[_native.Trace, list[_native.Array]]:
     """A program as native code has it, and its results, after one call of it."""
-    sizes = [[shape] if isinstance(shape, int) else list(shape) for shape in shapes]
+    _check_arguments(program, shapes)
+    sizes = [_sizes(shape) for shape in shapes]
     trace = _native.Trace(sizes)
     recorder = _Recorder(trace)
     results = program(*(EncryptedArray(recorder, value) for value in trace.inputs()))
-    outputs = [results] if isinstance(results, EncryptedArray) else list(results)
+    several = not isinstance(results, EncryptedArray) and isinstance(results, Iterable)
+    outputs: list[Any] = list(results) if several else [results]
     if not outputs or not all(isinstance(output, EncryptedArray) for output in outputs):
         raise errors.UnsupportedError(
             "a program returns an encrypted array or a sequence of them: return what it computes"

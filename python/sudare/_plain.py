@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TypeAlias
 
 import numpy as np
@@ -16,9 +17,18 @@ Native: TypeAlias = tuple[list[int], bytes]
 """A shape, and the numbers in C order, eight bytes each, as this machine has them."""
 
 
+MOST = 2**40
+"""Most elements of an array."""
+
+
 def floats(values: object) -> Floats:
     """`values` as an array of finite real numbers."""
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise errors.ShapeError(
+            f"values make no array ({error}): give rows of equal length"
+        ) from None
     if array.dtype.kind not in "biuf":
         raise errors.DtypeError(
             f"values of type {array.dtype} cannot be encrypted or computed with: real numbers are "
@@ -39,6 +49,17 @@ def floats(values: object) -> Floats:
             "computed with; fill or leave out what is missing"
         )
     return numbers
+
+
+def whole(number: object, what: str, least: int = 0, most: int = 2**32 - 1) -> int:
+    """A whole number in a range; messages call it `what`."""
+    try:
+        found = operator.index(number)  # type: ignore[arg-type]
+    except TypeError:
+        raise errors.ArgumentError(f"{what} is {number!r}: give a whole number") from None
+    if not least <= found <= most:
+        raise errors.ArgumentError(f"{what} is {found}: give a number from {least} to {most}")
+    return found
 
 
 def to_native(array: Floats) -> Native:

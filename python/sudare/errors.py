@@ -212,7 +212,7 @@ class ValuesError(ShapeError):
 
 
 class ArgumentError(Error, ValueError):
-    """An operation on arrays cannot do with a number."""
+    """An argument is none of those that are possible."""
 
 
 class TooManyDiagonalsError(Error, ValueError):
@@ -377,6 +377,10 @@ class IterationsError(Error, ValueError):
 
 class BatchError(Error, ValueError):
     """Batches have no rows."""
+
+
+class WorkersError(Error, ValueError):
+    """Batches are to be divided among no workers."""
 
 
 class LearningRateError(Error, ValueError):

@@ -19,10 +19,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sudare import _native
-from sudare._array import EncryptedArray, _binary
+from sudare import _native, errors
+from sudare._array import EncryptedArray, _binary, encrypted
 from sudare._native import Op
-from sudare._plain import Floats, floats, from_native, to_native
+from sudare._plain import Floats, floats, from_native, to_native, whole
 
 __all__ = [
     "Function",
@@ -58,7 +58,13 @@ class _Fitted:
         precision_bits: float,
         gap: float = 0.0,
     ) -> None:
-        start, end = interval
+        if np.shape(interval) != (2,):
+            raise errors.ArgumentError(
+                f"{interval!r} is no interval: give its start and its end, such as (-8, 8)"
+            )
+        start, end = floats(interval)
+        if degree is not None:
+            degree = whole(degree, "the degree")
         self.name = name
         self.interval = (float(start), float(end))
         self.gap = float(gap)
@@ -100,7 +106,7 @@ class Function(_Fitted):
 
     def __call__(self, x: EncryptedArray) -> EncryptedArray:
         """The function of every element of `x`, which lies in the interval."""
-        return x._apply(Op.function(self._native))
+        return encrypted(x)._apply(Op.function(self._native))
 
     def in_the_clear(self, x: object) -> Floats:
         """What is computed instead of the function, of plain numbers."""

@@ -32,7 +32,7 @@ import numpy.typing as npt
 from sudare import _native, _plot, errors
 from sudare._estimator import Estimator
 from sudare._native import EvaluationKeys, PublicKey, Result, SecretKey, Table, TablePlan
-from sudare._plain import Floats, to_native
+from sudare._plain import Floats, to_native, whole
 from sudare._progress import Progress, callback
 from sudare.stats import Plan
 
@@ -85,7 +85,7 @@ class _Model(Estimator):
 
     def plan(self, n_rows: int, n_features: int) -> Plan:
         """The plan of a fit to a table of this shape: what it takes, and keys for it."""
-        return Plan(self._plan(n_rows, n_features))
+        return Plan(self._plan(whole(n_rows, "n_rows"), whole(n_features, "n_features")))
 
     def fit(self: _M, X: object, y: object) -> _M:
         """Fits to rows and their targets."""
@@ -237,6 +237,9 @@ class LogisticRegression(_Model):
         self.insecure_log_n = insecure_log_n
 
     def _plan(self, n_rows: int, n_features: int) -> TablePlan:
+        for name in ("max_iter", "batch_size", "sigmoid_degree", "workers"):
+            if getattr(self, name) is not None:
+                whole(getattr(self, name), name)
         return TablePlan.train(
             n_rows,
             n_features,

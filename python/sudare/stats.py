@@ -34,7 +34,7 @@ from sudare._frames import Columns, Frame, Maker, read
 from sudare._native import EvaluationKeys, PublicKey, SecretKey
 from sudare._native import Result as EncryptedResult
 from sudare._native import Table as EncryptedTable
-from sudare._plain import Floats, to_native
+from sudare._plain import Floats, to_native, whole
 from sudare._progress import Progress, callback
 
 __all__ = [
@@ -165,9 +165,13 @@ class Summary(_Named):
                 "skewness": self.skewness,
                 "kurtosis": self.kurtosis,
             }
-        else:
+        elif what in ("covariance", "correlation"):
             matrix = self.covariance if what == "covariance" else self.correlation
             values = dict(zip(self.columns, matrix, strict=True))
+        else:
+            raise errors.UsageError(
+                f"{what!r}: a frame has 'columns', 'covariance' or 'correlation', choose one"
+            )
         return self._make({**names, **values})
 
     def __repr__(self) -> str:
@@ -353,8 +357,8 @@ def plan(
     if what == "groups" and by is None:
         raise errors.UsageError("name the column whose values tell groups apart: by=...")
 
-    if isinstance(table, tuple):
-        rows, columns = table
+    if isinstance(table, tuple) and len(table) == 2 and not any(map(np.ndim, table)):
+        rows, columns = whole(table[0], "the number of rows"), whole(table[1], "that of columns")
         if what == "groups" and groups is None:
             raise errors.UsageError("of a shape alone, the number of groups is needed: groups=...")
     else:
@@ -368,9 +372,9 @@ def plan(
     if what == "summary":
         return Plan(_native.TablePlan.statistics(rows, columns))
     if what == "groups":
-        assert groups is not None
-        return Plan(_native.TablePlan.groups(rows, columns, groups), by)
-    return Plan(_native.TablePlan.histogram(rows, columns, 10 if bins is None else bins))
+        return Plan(_native.TablePlan.groups(rows, columns, whole(groups, "groups")), by)
+    bins = 10 if bins is None else whole(bins, "bins")
+    return Plan(_native.TablePlan.histogram(rows, columns, bins))
 
 
 def compute(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -252,7 +253,7 @@ def test_what_encryption_cannot_do_raises(ctx: sudare.Context) -> None:
         lambda: np.linalg.norm(x),
         lambda: np.asarray(x),
         lambda: np.array([x, x]),
-        lambda: float(x),  # type: ignore[arg-type]
+        lambda: float(x),
         lambda: np.add(x, 1, out=np.zeros(2)),
         lambda: np.add(x, 1, where=[True, False]),
         lambda: np.add.accumulate(x),
@@ -270,6 +271,65 @@ def test_what_encryption_cannot_do_raises(ctx: sudare.Context) -> None:
     array += 1
     with pytest.raises(TypeError):
         array += x
+
+
+def test_arguments_of_numpy_may_come_by_place(engine: sudare.Context) -> None:
+    a = np.arange(6.0).reshape(2, 3)
+    x: Any = engine.encrypt(a)
+    no: Any = None
+    close(engine, np.sum(x, 0, no, no, True), np.sum(a, 0, no, no, True))
+    close(engine, np.mean(x, 1, no, no, True), np.mean(a, 1, no, no, True))
+    close(engine, np.var(x, 0, no, no, 1), np.var(a, 0, no, no, 1))
+    close(engine, np.reshape(x, (3, 2), "C"), np.reshape(a, (3, 2)))
+    refused: list[tuple[Callable[[], object], str]] = [
+        (lambda: np.sum(x, 0, np.float64), "option dtype"),
+        (lambda: np.sum(x, 0, no, np.zeros(3)), "option out"),
+        (lambda: np.sum(x, initial=1.0), "option initial"),
+        (lambda: np.mean(x, where=a > 1), "option where"),
+        (lambda: np.reshape(x, (3, 2), "F"), "option order"),
+        (lambda: np.ravel(x, "F"), "option order"),
+        (lambda: np.size(x, 0), "option axis"),
+        (lambda: np.add(x, 1, casting="unsafe"), "option casting"),
+        (lambda: np.matmul(x, x.T, axes=[(0, 1), (0, 1), (0, 1)]), "option axes"),
+        (lambda: np.sort(x), "numpy.sort"),
+        (lambda: np.fft.fft(x), "numpy.fft.fft"),
+    ]
+    for function, says in refused:
+        with pytest.raises(errors.UnsupportedError, match=says):
+            function()
+
+
+def test_frames_may_be_on_either_side(engine: sudare.Context) -> None:
+    a = np.arange(6.0).reshape(2, 3)
+    x: Any = engine.encrypt(a)
+    row, table = pd.Series([1.0, 2.0, 3.0]), pd.DataFrame(a + 1)
+    close(engine, row * x, row.to_numpy() * a)
+    close(engine, x - row, a - row.to_numpy())
+    close(engine, table * x, (a + 1) * a)
+    close(engine, x @ table.T, a @ (a + 1).T)
+
+
+def test_arguments_of_other_kinds_are_refused(ctx: sudare.Context) -> None:
+    x: Any = ctx.encrypt([[1.0, 2.0]])
+    plain: Any = np.ones(2)
+    nothing: Any = None
+    sigmoid: Any = sudare.functions.sigmoid((-1, 1), degree=3)
+    larger = sudare.functions.maximum((-1, 1), degree=3)
+    refused: list[tuple[Callable[[], object], type[errors.Error], str]] = [
+        (lambda: x.sum(axis=0.5), errors.ArgumentError, "axis is 0.5"),
+        (lambda: x.reshape("2"), errors.ArgumentError, "'2'"),
+        (lambda: x.var(ddof=0.5), errors.ArgumentError, "ddof is 0.5"),
+        (lambda: ctx.decrypt(plain), errors.UnsupportedError, "ndarray was given"),
+        (lambda: ctx.attach(nothing), errors.UnsupportedError, "NoneType was given"),
+        (lambda: sigmoid(plain), errors.UnsupportedError, "in_the_clear"),
+        (lambda: larger([0.5], [0.25]), errors.UnsupportedError, "in_the_clear"),
+        (lambda: x // 2, errors.UnsupportedError, "sudare.functions"),
+        (lambda: abs(x), errors.UnsupportedError, "sudare.functions"),
+        (lambda: float(x), errors.UnsupportedError, "sudare.functions"),
+    ]
+    for function, error, says in refused:
+        with pytest.raises(error, match=says):
+            function()
 
 
 def test_too_deep_a_program_says_what_to_do(engine: sudare.Context) -> None:

@@ -38,8 +38,12 @@ def test_what_cannot_be_is_refused_with_advice() -> None:
         sudare.Context.preset("n99")
     with pytest.raises(errors.InvalidSpecError, match="at least one key"):
         sudare.Context.from_keys()
-    with pytest.raises(OverflowError):
-        sudare.Context(-1)
+    for depth in (-1, 2.5, "3", 2**40):
+        with pytest.raises(errors.ArgumentError, match="depth is"):
+            sudare.Context(depth)  # type: ignore[arg-type]
+    public = sudare.Context(1).keys.public
+    with pytest.raises(errors.WrongKindError, match="PublicKey was given as EvaluationKeys"):
+        sudare.Context.from_keys(public)  # type: ignore[arg-type]
 
 
 def test_presets_keep_their_parameters() -> None:

@@ -85,6 +85,10 @@ def test_impossible_functions_are_refused() -> None:
         lambda: functions.exp((0, float("nan"))),
         lambda: functions.sigmoid((-8, 8), degree=1000),
         lambda: functions.sign((-1, 1), gap=0.0),
+        lambda: functions.sigmoid(5),
+        lambda: functions.sigmoid((1, 2, 3)),
+        lambda: functions.sigmoid((-1, 1), degree=-1),
+        lambda: functions.sigmoid((-1, 1), degree=2.5),
     ]
     for make in makes:
         with pytest.raises(errors.Error):

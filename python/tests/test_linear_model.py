@@ -414,6 +414,12 @@ def test_bad_data_is_refused_before_anything_else() -> None:
         LogisticRegression(sigmoid_degree=4, mode="simulate").fit(rows, labels)
     with pytest.raises(errors.L2Error):
         LogisticRegression(alpha=-1.0, mode="simulate").fit(rows, labels)
+    with pytest.raises(errors.WorkersError):
+        LogisticRegression(workers=0, mode="simulate").fit(rows, labels)
+    impossible: list[Any] = [-1, 2.5, "5"]
+    for max_iter in impossible:
+        with pytest.raises(errors.ArgumentError, match="max_iter is"):
+            LogisticRegression(max_iter=max_iter, mode="simulate").fit(rows, labels)
     with pytest.raises(errors.WeightsTooLargeError, match="learning rate"):
         model.set_params(learning_rate=15.0, constant_rate=True, max_iter=8).fit(rows, labels)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,7 @@ def test_a_program_cannot_see_values() -> None:
         (lambda x: x + outside, errors.TracedError),
         (lambda x: x.to_bytes(), errors.TracedError),
         (lambda x: [], errors.UnsupportedError),
+        (lambda x: None, errors.UnsupportedError),
         (lambda x: [1.0], errors.UnsupportedError),
         (lambda x: x + np.ones(5), errors.ShapesError),
         (lambda x: x @ np.ones((5, 2)), errors.ShapesError),
@@ -75,6 +77,31 @@ def test_a_context_explains_a_program_under_its_own_parameters() -> None:
     assert cost.seconds > 0 and cost.peak_memory_bytes > cost.input_bytes > 0
     with pytest.raises(errors.LevelExhaustedError):
         context.explain(lambda x: x**16, [4])
+
+
+def test_shapes_that_do_not_fit_a_program_are_refused() -> None:
+    wrong: list[tuple[Any, type[errors.Error], str]] = [
+        ((3, 4), errors.ShapeError, r"2 shapes.*takes \(x\).*\[\(3, 4\)\]"),
+        ([], errors.ShapeError, "0 shapes"),
+        ([(3, 0)], errors.ArgumentError, r"shape \(3, 0\) is 0"),
+        ([-1], errors.ArgumentError, "is -1"),
+        ([2.5], errors.ArgumentError, "is 2.5"),
+    ]
+    for shapes, error, says in wrong:
+        with pytest.raises(error, match=says):
+            sudare.Context.for_program(lambda x: x * x, shapes)
+        with pytest.raises(error, match=says):
+            sudare.Context(depth=1).explain(lambda x: x * x, shapes)
+
+
+def test_sizes_and_times_are_shown_in_units_of_their_size() -> None:
+    explained = sudare.Context.for_program(covariance, [(300, 20)]).explain()
+    assert explained.program is not None
+    for seconds, shown in [(0.0123, "0.012 s"), (61, "61 s"), (300, "5 min"), (9000, "2.5 h")]:
+        cost = dataclasses.replace(explained.program, seconds=seconds, input_bytes=28_400_000_000)
+        text = str(dataclasses.replace(explained, program=cost))
+        assert f"time             about {shown} on one thread" in text
+        assert "inputs           28.4 GB" in text
 
 
 def test_what_no_ring_has_is_refused_or_bootstrapped() -> None:

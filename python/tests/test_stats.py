@@ -202,6 +202,16 @@ def test_bad_arguments_are_refused(summary: stats.Summary) -> None:
         stats.plan(table, "groups", by="size")
     with pytest.raises(errors.TooFewError):
         stats.plan((10, 2), "histogram", bins=1)
+    for shape in ((-1, 2), (2.5, 3)):
+        with pytest.raises(errors.Error):
+            stats.plan(shape)
+    wrong: list[Any] = [-1, 2.5, "3"]
+    for bins in wrong:
+        with pytest.raises(errors.ArgumentError, match="bins is"):
+            stats.plan((10, 2), "histogram", bins=bins)
+    assert stats.plan(((1.0, 2.0), (3.0, 5.0), (4.0, 1.0))).job == "stats:3x2"
+    with pytest.raises(errors.UsageError, match="'cov'.*'covariance'"):
+        summary.to_frame("cov")  # type: ignore[arg-type]
     with pytest.raises(errors.UnknownColumnError):
         summary.weighted_mean("size")
     dependent = stats.run({"x": [1.0, 2, 3, 4], "y": [2.0, 4, 6, 8], "z": [1.0, 0, 1, 1]})
