@@ -187,30 +187,10 @@ impl TablePlan {
         self.plan.ciphertexts()
     }
 
-    /// Sizes and security, and what the server does.
-    fn report(&self) -> Result<Report> {
-        let params = &self.set.params;
-        let cost = match &*self.plan {
-            Plan::Stats(plan) => plan.cost(),
-            Plan::Groups(plan) => plan.cost(),
-            Plan::Histogram(plan) => plan.cost(),
-            Plan::Train(plan) => {
-                let (level, _) = plan.input();
-                let ciphertext = 16 * (params.rlwe().limbs(level).q() << params.log_n()) as u64;
-                let batch_bytes = plan.batch(0).len() as u64 * ciphertext;
-                let input_bytes = plan.ciphertexts() as u64 * ciphertext;
-                // The rows of two batches, and what becomes of some of them.
-                let held_bytes = input_bytes.min(2 * batch_bytes)
-                    + 2 * batch_bytes.min(CIPHERTEXTS_AT_WORK * ciphertext);
-                let work = plan.work().map_err(Engine::from)?;
-                let mut report = self.report_with(level.0, input_bytes, held_bytes, &work)?;
-                report.bootstrap_levels = plan.bootstrap_levels();
-                return Ok(report);
-            }
-            Plan::Predict(_) => return Report::new(&self.set, self.plan.required_keys(), None),
-        };
-        let Cost { depth, input_bytes, output_bytes, work } = cost.map_err(Engine::from)?;
-        self.report_with(depth, input_bytes, 2 * (input_bytes + output_bytes), &work)
+    /// Sizes, security and time.
+    fn report(&self, py: Python<'_>) -> Result<Report> {
+        let (set, job, plan) = (self.set.clone(), self.job, Arc::clone(&self.plan));
+        job::run(py, None, move |_| Self { set, job, plan }.measured())
     }
 
     /// A table, encrypted: `numbers` are rows of `columns`, `labels` those of 0 and 1 of the target,
@@ -266,6 +246,32 @@ impl TablePlan {
 }
 
 impl TablePlan {
+    /// Sizes and security, and what the server does.
+    fn measured(&self) -> Result<Report> {
+        let params = &self.set.params;
+        let cost = match &*self.plan {
+            Plan::Stats(plan) => plan.cost(),
+            Plan::Groups(plan) => plan.cost(),
+            Plan::Histogram(plan) => plan.cost(),
+            Plan::Train(plan) => {
+                let (level, _) = plan.input();
+                let ciphertext = 16 * (params.rlwe().limbs(level).q() << params.log_n()) as u64;
+                let batch_bytes = plan.batch(0).len() as u64 * ciphertext;
+                let input_bytes = plan.ciphertexts() as u64 * ciphertext;
+                // The rows of two batches, and what becomes of some of them.
+                let held_bytes = input_bytes.min(2 * batch_bytes)
+                    + 2 * batch_bytes.min(CIPHERTEXTS_AT_WORK * ciphertext);
+                let work = plan.work().map_err(Engine::from)?;
+                let mut report = self.report_with(level.0, input_bytes, held_bytes, &work)?;
+                report.bootstrap_levels = plan.bootstrap_levels();
+                return Ok(report);
+            }
+            Plan::Predict(_) => return Report::new(&self.set, self.plan.required_keys(), None),
+        };
+        let Cost { depth, input_bytes, output_bytes, work } = cost.map_err(Engine::from)?;
+        self.report_with(depth, input_bytes, 2 * (input_bytes + output_bytes), &work)
+    }
+
     fn report_with(
         &self,
         depth: u32,

@@ -1,11 +1,13 @@
 //! Training in the clear by the program that trains under encryption.
 
-use super::{TrainPlan, Training};
+use super::{Gradient, Point, TrainPlan, Training, train::Stage};
 use crate::{Result, table::Table};
+use std::collections::{BTreeMap, btree_map::Entry};
 use sudare::{
     circuits::{
         Ops,
         cost::{self, Work},
+        sim,
     },
     ckks::Complex,
 };
@@ -49,11 +51,65 @@ impl TrainPlan {
     pub fn work(&self) -> Result<Work> {
         let e = cost::Evaluator::new(&self.params, self.required_keys());
         let (level, scale) = self.input();
-        let zeros = vec![Complex::default(); self.layout.period()];
-        let zeros = e.slots().encrypt(&zeros, level, scale)?;
-        let batch = vec![zeros; self.layout.ciphertexts()];
-        self.train(&e, |_| Ok(batch.clone()), |_| ())?;
-        Ok(e.work())
+        // Only bootstrapping depends on the number of slots.
+        let slots = self.refresh.as_ref().map_or(1, |_| self.layout.period());
+        let row = e.slots().encrypt(&vec![Complex::default(); slots], level, scale)?;
+        let (trainer, mut training) = (self.trainer(&e)?, Training::new());
+        let (mut work, mut of_gradients) = (Work::default(), BTreeMap::new());
+        while training.iteration < self.job.spec.iterations {
+            let before = e.work();
+            trainer.refresh(&mut training)?;
+            work += e.work() - before;
+
+            let point = training.point();
+            let level = point.v.as_ref().map(|v| e.level(v));
+            let of_gradient = match of_gradients.entry(level) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(place) => *place.insert(self.gradient_work(&e, &point, &row)?),
+            };
+            work += of_gradient;
+            // Any rows have sums of that level and scale.
+            let sums = self.sums(&e, &point, &vec![row.clone(); self.layout.pieces])?;
+            let iteration = point.iteration;
+            let gradient = Gradient { iteration, shares: vec![self.batch(iteration)], sums };
+
+            let before = e.work();
+            trainer.update(gradient, &mut training)?;
+            work += e.work() - before;
+        }
+        Ok(work)
+    }
+
+    /// The work that a gradient over a batch is: the same at all points of a level. Groups whose
+    /// products are summed together are all the same work, so one and two of them are computed,
+    /// each with the groups that are left over.
+    fn gradient_work(
+        &self,
+        e: &cost::Evaluator,
+        point: &Point<sim::Ciphertext>,
+        row: &sim::Ciphertext,
+    ) -> Result<Work> {
+        let (count, unit) = (self.layout.ciphertexts(), self.layout.summed_ciphertexts());
+        let (units, rest) = (count / unit, count % unit);
+        let of = |units: usize| -> Result<Work> {
+            let before = e.work();
+            self.sums(e, point, &vec![row.clone(); units * unit + rest])?;
+            Ok(e.work() - before)
+        };
+        let mut work = of(units.min(1))?;
+        if units > 1 {
+            let each = of(2)? - work;
+            (1..units).for_each(|_| work += each);
+        }
+        Ok(work)
+    }
+
+    /// What a gradient at a point sums over rows.
+    fn sums<E: Ops>(&self, e: &E, point: &Point<E::Ct>, rows: &[E::Ct]) -> Result<Vec<E::Ct>> {
+        match (self.stage(point.iteration)?, &point.v) {
+            (Stage::Round(round), Some(v)) => self.slope_sums(e, round, rows, v),
+            _ => self.row_sums(e, rows),
+        }
     }
 
     /// The whole training, on the batch of each iteration.
@@ -79,7 +135,7 @@ mod tests {
     use super::*;
     use crate::{
         Error,
-        logreg::{Job, LearningRate, TrainSpec, reference},
+        logreg::{Job, LearningRate, SigmoidApprox, SigmoidDegree, TrainSpec, reference},
         table::Scaling,
     };
     use sudare::circuits::cost::Rates;
@@ -122,6 +178,32 @@ mod tests {
         };
         let [few, more, batches] = [seconds(3, None), seconds(5, None), seconds(5, Some(100))];
         assert!(0.0 < few && few < more && batches <= more, "{few} {more} {batches}");
+    }
+
+    /// Those of all groups, computed one by one: with batches of one sum of groups, of several, and
+    /// of some and a part; in pieces, with a tail of the sigmoid and with bootstrapping.
+    #[test]
+    fn work_is_that_of_all_groups() {
+        let spec = |iterations, batch| TrainSpec { iterations, batch, ..TrainSpec::default() };
+        let septic = SigmoidApprox { degree: SigmoidDegree::Seven, ..SigmoidApprox::default() };
+        for (rows, features, spec) in [
+            (189, 9, spec(4, None)),
+            (20_000, 9, spec(4, None)),
+            (20_000, 9, TrainSpec { sigmoid: septic, ..spec(4, None) }),
+            (9_000, 200, TrainSpec { workers: Some(4), ..spec(3, Some(3_000)) }),
+            (4_000, 9, spec(16, None)),
+        ] {
+            let job = Job { rows, features, spec };
+            let plan = TrainPlan::new(&job, &TrainPlan::auto_params(&job).unwrap()).unwrap();
+            assert_eq!(plan.bootstraps(spec.iterations) > 0, spec.iterations == 16);
+            let e = cost::Evaluator::new(&plan.params, plan.required_keys());
+            let (level, scale) = plan.input();
+            let row = e.slots().encrypt(&[Complex::default()], level, scale).unwrap();
+            let row = e.with_log_slots(&row, plan.layout.period().ilog2()).unwrap();
+            let batch = vec![row; plan.layout.ciphertexts()];
+            plan.train(&e, |_| Ok(batch.clone()), |_| ()).unwrap();
+            assert_eq!(plan.work().unwrap(), e.work(), "{job:?}");
+        }
     }
 
     /// Also when there is room for them in the clear.
