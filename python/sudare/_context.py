@@ -82,6 +82,9 @@ class Context:
     With `bootstrap=True` programs may be of any depth, at gigabytes of keys. With
     `mode="simulate"` the same programs run in the clear, where arrays know the error to expect.
 
+    Numbers at the last level may be up to 512 in magnitude, whatever the program: larger ones
+    decrypt to others without an error. Simulation on numbers of the same size finds them.
+
     Keys are made when they are first needed, exactly those of the context: `explain` says before
     how large they are. `progress` is called as `progress(step, done, total)` in long calls;
     `True` shows bars of tqdm where it is installed. Contexts may be shared between threads.
