@@ -234,7 +234,7 @@ class Histograms(_Named):
     a row of arrays per column.
 
     A value nearer to an edge than an eighth of a bin counts partly in both bins; counts are else
-    right to about a quarter.
+    right to about a half.
     """
 
     def __init__(

@@ -67,7 +67,9 @@ pub enum StatsError {
         needed: usize,
     },
     /// More than is computed in one job.
-    #[error("found {found} {what}, but a job holds at most {limit}; split the table")]
+    #[error(
+        "found {found} {what}, but a job holds at most {limit}; ask for fewer, or split the table"
+    )]
     TooLarge {
         /// What was counted.
         what: &'static str,

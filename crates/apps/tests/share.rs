@@ -5,7 +5,10 @@
 mod session;
 
 use session::Session;
-use sudare::ckks::{Ciphertext, Params, Spec};
+use sudare::{
+    circuits::sim,
+    ckks::{Ciphertext, Complex, Params, Spec},
+};
 use sudare_apps::{
     stats::{
         ColumnScaling, GroupJob, GroupPlan, Grouping, HistogramJob, HistogramPlan, Job,
@@ -148,4 +151,60 @@ fn histograms_are_shared_to_the_bits_planned_for() {
         let difference = (own.counts[0] - shared.counts[0]).abs();
         assert!(difference <= job.rows as f64 / 1024.0, "{difference}");
     }
+}
+
+/// With the scales of results that are shared, where `f64` rounds most, and with smaller ones.
+#[test]
+fn errors_of_histograms_are_within_their_bound_at_an_edge() {
+    let job = HistogramJob { rows: 256, features: 8, bins: 4 };
+    check_errors_at_edges(job, &HistogramPlan::auto_params(&job).unwrap());
+    check_errors_at_edges(job, &HistogramPlan::shared_params(&job, BITS).unwrap());
+}
+
+/// Against the same circuit in the clear, for columns with all values at an edge, where the step is
+/// steepest, and for one with values everywhere.
+fn check_errors_at_edges(job: HistogramJob, secure: &Params) {
+    let HistogramJob { rows, features, bins } = job;
+    let params = small(secure);
+    let plan = HistogramPlan::new(&job, &params).unwrap();
+    let s = Session::new(params.clone(), plan.required_keys());
+    // The edges are -1/2, 0 and 1/2.
+    let value = |row: usize, column: usize| match (row, column) {
+        (0, _) => -1.0,
+        (1, _) => 1.0,
+        (_, 7) => row as f64 / 128.0 - 1.0,
+        _ => (column % 3) as f64 / 2.0 - 0.5,
+    };
+    let values = (0..rows * features).map(|i| value(i / features, i % features)).collect();
+    let names = (0..features).map(|j| format!("c{j}")).collect();
+    let table = Table::new(names, values, None).unwrap();
+    let scaling = ColumnScaling::of(&table);
+    let data = plan.encrypt(&s.encryptor, &table, &scaling, |_| ()).unwrap();
+    let found = slots(&s, &plan.run(&s.evaluator, &data, |_| ()).unwrap());
+
+    let e = sim::Evaluator::new(params.log_n(), params.chain().clone());
+    let columns = params.max_slots() / rows;
+    let clear: Vec<_> = (0..features / columns)
+        .map(|group| {
+            let place = |i| Complex::new(value(i % rows, group * columns + i / rows) / 2.0, 0.0);
+            let slots: Vec<_> = (0..params.max_slots()).map(place).collect();
+            e.encrypt(&slots, plan.level(), plan.scale()).unwrap()
+        })
+        .collect();
+    let exact = plan.run(&e, &clear, |_| ()).unwrap();
+
+    let (mut at_edges, mut elsewhere): (f64, f64) = (0.0, 0.0);
+    for (output, (found, exact)) in found.iter().zip(&exact).enumerate() {
+        let (group, edge) = (output / (bins - 1), output % (bins - 1));
+        for place in 0..columns {
+            let column = group * columns + place;
+            let error = (found[place * rows] - exact.slots[place * rows].re).abs() / rows as f64;
+            let most =
+                if column < 7 && column % 3 == edge { &mut at_edges } else { &mut elsewhere };
+            *most = most.max(error);
+        }
+    }
+    let bound = plan.largest_error();
+    assert!(elsewhere < at_edges, "{elsewhere:e}, at edges {at_edges:e}");
+    assert!(at_edges < bound && at_edges > bound / 1e3, "{at_edges:e} of {bound:e}");
 }

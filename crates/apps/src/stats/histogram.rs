@@ -59,8 +59,8 @@ pub struct Histogram {
     /// Edges of the bins, ascending, one more than bins: from the smallest to the largest
     /// value.
     pub edges: Vec<f64>,
-    /// Values in each bin, to about a quarter. A value nearer to an edge than an eighth of
-    /// a bin counts partly in both bins.
+    /// Values in each bin, to about a half: a quarter at each edge. A value nearer to an edge than
+    /// an eighth of a bin counts partly in both bins.
     pub counts: Vec<f64>,
 }
 
