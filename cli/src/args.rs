@@ -95,6 +95,16 @@ pub fn finite(text: &str) -> Result<f64, &'static str> {
     number.ok_or("a number such as 2.5 is needed")
 }
 
+/// Reads the weights of two classes, such as 1,2.5.
+pub fn class_weights(text: &str) -> Result<[f64; 2], &'static str> {
+    let positive = |text: &str| text.parse().ok().filter(|&w: &f64| w.is_finite() && w > 0.0);
+    let pair = text.split_once(',').and_then(|(zero, one)| positive(zero).zip(positive(one)));
+    pair.map(|(zero, one)| [zero, one]).ok_or(
+        "two positive numbers are needed, the weight of a row with target 0 and that of one with \
+         1, such as 1,2.5",
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +119,10 @@ mod tests {
         assert_eq!((finite("2.5"), finite("-1e3")), (Ok(2.5), Ok(-1e3)));
         for bad in ["nan", "inf", "1e999", "x", ""] {
             assert!(finite(bad).is_err(), "{bad}");
+        }
+        assert_eq!(class_weights("1,2.5"), Ok([1.0, 2.5]));
+        for bad in ["1", "1,", "1,0", "-1,1", "1,2,3", "inf,1", "nan,1", ""] {
+            assert!(class_weights(bad).is_err(), "{bad}");
         }
     }
 }

@@ -22,7 +22,9 @@ use sudare::{
     rlwe::{EvaluationKeys, KeyId, KeyRequest, ParamsId, PublicKey, SecretKey},
 };
 use sudare_apps::{
-    logreg::{self, Probability, ScoreJob, ScorePlan, ScoredModel, TrainPlan},
+    logreg::{
+        self, ClassWeights, Probability, ScoreJob, ScorePlan, ScoredModel, TrainPlan, TrainSpec,
+    },
     stats::{self, ColumnScaling, GroupJob, GroupPlan, HistogramJob, HistogramPlan, StatsPlan},
     table::{Scaling, Table},
 };
@@ -105,7 +107,11 @@ impl fmt::Display for Job {
                 if job.spec.l2 > 0.0 {
                     write!(f, ", L2 penalty {}", job.spec.l2)?;
                 }
-                Ok(())
+                match job.spec.class_weights {
+                    Some(ClassWeights::Balanced) => write!(f, ", balanced class weights"),
+                    Some(ClassWeights::Given) => write!(f, ", given class weights"),
+                    None => Ok(()),
+                }
             }
             Self::Stats(job) => write!(f, "stats:{}x{}", job.rows, job.features),
             Self::Bootstrap => write!(f, "bootstrap"),
@@ -147,6 +153,25 @@ impl Job {
             Self::Predict(job) => Ok((job.rows, job.model.features())),
             Self::Bootstrap => Err(no_table()),
         }
+    }
+
+    /// How the model is trained that the job makes, or scores by.
+    #[must_use]
+    pub fn training(&self) -> Option<&TrainSpec> {
+        match self {
+            Self::Train(training)
+            | Self::Predict(ScoreJob { model: ScoredModel::Trained(training), .. }) => {
+                Some(&training.spec)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the owner of a table has to say what its rows weigh.
+    #[must_use]
+    pub fn takes_class_weights(&self) -> bool {
+        let Self::Train(job) = self else { return false };
+        job.spec.class_weights == Some(ClassWeights::Given)
     }
 
     /// The smallest secure parameters for the table.
@@ -432,7 +457,10 @@ impl Origin {
 }
 
 /// Of the encoding of [`Meta`].
-const META_VERSION: u8 = 3;
+const META_VERSION: u8 = 4;
+
+/// The one before, the same for jobs without a training.
+const META_VERSION_OF_OTHERS: u8 = 3;
 
 impl Meta {
     /// Of a file without note or iterations.
@@ -455,11 +483,14 @@ impl Meta {
     #[must_use]
     pub fn read(label: &Label) -> Option<(Content, Self)> {
         let content = Content::ALL.into_iter().find(|content| content.name() == label.content)?;
-        let (&META_VERSION, bytes) = label.meta.split_first()? else { return None };
-        match postcard::take_from_bytes(bytes) {
-            Ok((meta, [])) => Some((content, meta)),
-            _ => None,
-        }
+        let (&version, bytes) = label.meta.split_first()?;
+        let Ok((meta, [])) = postcard::take_from_bytes::<Self>(bytes) else { return None };
+        let readable = match version {
+            META_VERSION => true,
+            META_VERSION_OF_OTHERS => meta.job.training().is_none(),
+            _ => false,
+        };
+        readable.then_some((content, meta))
     }
 }
 
@@ -482,6 +513,9 @@ pub enum NoteScaling {
         target: String,
         /// Of the features.
         divisors: Scaling,
+        /// Of rows with target 0 and with 1, if they were given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        class_weights: Option<[f64; 2]>,
     },
     /// For statistics and histograms.
     Stats(ColumnScaling),
@@ -744,7 +778,6 @@ impl<R: Read + Seek> Stored<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sudare_apps::logreg::TrainSpec;
 
     #[test]
     fn purposes_are_read() {
@@ -775,10 +808,14 @@ mod tests {
         assert_eq!(Meta::read(&label), Some((Content::Model, meta)));
         let label_of = |job| Meta::of(job).label("n16-boot", Content::Keys).unwrap();
         let bootstrap = Meta::of(Job::Bootstrap);
-        assert_eq!(Meta::read(&label_of(Job::Bootstrap)), Some((Content::Keys, bootstrap)));
+        let mut earlier = label_of(Job::Bootstrap);
+        assert_eq!(Meta::read(&earlier), Some((Content::Keys, bootstrap.clone())));
+        earlier.meta[0] = 3;
+        assert_eq!(Meta::read(&earlier), Some((Content::Keys, bootstrap)));
         for bad in [
             Label { content: "song".into(), ..label.clone() },
             Label { meta: label.meta[1..].to_vec(), ..label.clone() },
+            Label { meta: [&[3], &label.meta[1..]].concat(), ..label.clone() },
             Label { meta: [&label.meta[..], &[0]].concat(), ..label.clone() },
             Label::default(),
         ] {

@@ -135,7 +135,7 @@ impl Decrypted {
             }
         };
         match (plan, scaling) {
-            (Plan::Train(plan), NoteScaling::Train { target, divisors }) => {
+            (Plan::Train(plan), NoteScaling::Train { target, divisors, mut class_weights }) => {
                 let Some((slots, earlier)) = slots.split_first() else {
                     return Err(malformed("a model is one ciphertext at least"));
                 };
@@ -154,7 +154,7 @@ impl Decrypted {
                 }
                 if let Some(bits) = share_bits {
                     weights = shared_weights(&plan, &weights, bits)?;
-                    history = None;
+                    (history, class_weights) = (None, None);
                 }
                 let model = Model {
                     kind: ModelKind::LogisticRegression,
@@ -165,6 +165,7 @@ impl Decrypted {
                     iterations: meta.iterations,
                     rows: plan.job().rows,
                     training: Some(plan.job().spec),
+                    class_weights,
                     history,
                 };
                 Ok(Self::Model { model, plan: Box::new(plan) })

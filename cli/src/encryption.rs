@@ -49,6 +49,8 @@ pub struct Encryption {
     key: KeyId,
     /// Decides the order of rows, if that is to be known.
     order: Option<Seed>,
+    /// Of rows with target 0 and with 1, for a training that is planned with given ones.
+    class_weights: Option<[f64; 2]>,
 }
 
 /// What was written.
@@ -76,6 +78,7 @@ impl Encryption {
             encryptor,
             key: id,
             order: None,
+            class_weights: None,
         })
     }
 
@@ -83,6 +86,13 @@ impl Encryption {
     #[must_use]
     pub fn with_order(self, order: Option<Seed>) -> Self {
         Self { order, ..self }
+    }
+
+    /// The same, with the weights of rows with target 0 and with 1, of which only the ratio counts:
+    /// for a training that is planned with given ones, and no other.
+    #[must_use]
+    pub fn with_class_weights(self, class_weights: Option<[f64; 2]>) -> Self {
+        Self { class_weights, ..self }
     }
 
     /// The job as it is planned.
@@ -107,7 +117,7 @@ impl Encryption {
         progress: impl Fn(usize) + Send + Sync,
     ) -> Result<Written> {
         shuffle(&self.plan, &mut table, self.order.as_ref())?;
-        let scaling = scaling(&self.plan, &table, key)?;
+        let scaling = self.scaling(&table, key)?;
         let note = Note { columns: table.columns().to_vec(), scaling };
         let (shapes, items) = self.items(&table, key, progress)?;
         drop(table);
@@ -151,7 +161,7 @@ impl Encryption {
     ) -> Result<Written> {
         let weights = self.score_plan()?.encrypt_model(&self.encryptor, &model.weights)?;
         let (target, divisors) = (model.target.clone(), model.divisors.clone());
-        let scaling = NoteScaling::Train { target, divisors };
+        let scaling = NoteScaling::Train { target, divisors, class_weights: None };
         let note = Note { columns: model.columns.clone(), scaling };
         let (shapes, items) = of_all(vec![weights]);
         self.write_items((out, path), shapes, items, &note, Content::Model)
@@ -192,6 +202,24 @@ impl Encryption {
         Ok(Written { ciphertexts, bytes })
     }
 
+    /// What the owner needs to read a result.
+    fn scaling(&self, table: &Table, key: Option<&KeyColumn>) -> Result<NoteScaling> {
+        Ok(match &self.plan {
+            Plan::Train(_) => {
+                let target = table.target().unwrap_or_default().to_owned();
+                let (divisors, class_weights) = (Scaling::max_abs(table), self.class_weights);
+                NoteScaling::Train { target, divisors, class_weights }
+            }
+            Plan::Stats(_) | Plan::Histogram(_) => NoteScaling::Stats(ColumnScaling::of(table)),
+            Plan::Groups(_) => {
+                let KeyColumn { name, grouping } = key.ok_or_else(missing)?;
+                let (scaling, labels) = (ColumnScaling::of(table), grouping.labels().to_vec());
+                NoteScaling::Groups { scaling, key: name.clone(), labels }
+            }
+            Plan::Predict(_) => return Err(unscaled()),
+        })
+    }
+
     /// The ciphertexts of a table as they are made, and their shapes.
     fn items<'a>(
         &'a self,
@@ -202,7 +230,8 @@ impl Encryption {
         let encryptor = &self.encryptor;
         Ok(match &self.plan {
             Plan::Train(plan) => {
-                alike(plan.encryptions(encryptor, table)?, plan.ciphertexts(), progress)?
+                let items = plan.encryptions(encryptor, table, self.class_weights)?;
+                alike(items, plan.ciphertexts(), progress)?
             }
             Plan::Stats(plan) => {
                 of_all(plan.encrypt(encryptor, table, &ColumnScaling::of(table), progress)?)
@@ -259,23 +288,6 @@ pub fn shuffle(plan: &Plan, table: &mut Table, seed: Option<&Seed>) -> Result<()
         }
     }
     Ok(())
-}
-
-/// What the owner needs to read a result.
-fn scaling(plan: &Plan, table: &Table, key: Option<&KeyColumn>) -> Result<NoteScaling> {
-    Ok(match plan {
-        Plan::Train(_) => {
-            let target = table.target().unwrap_or_default().to_owned();
-            NoteScaling::Train { target, divisors: Scaling::max_abs(table) }
-        }
-        Plan::Stats(_) | Plan::Histogram(_) => NoteScaling::Stats(ColumnScaling::of(table)),
-        Plan::Groups(_) => {
-            let KeyColumn { name, grouping } = key.ok_or_else(missing)?;
-            let (scaling, labels) = (ColumnScaling::of(table), grouping.labels().to_vec());
-            NoteScaling::Groups { scaling, key: name.clone(), labels }
-        }
-        Plan::Predict(_) => return Err(unscaled()),
-    })
 }
 
 pub(crate) fn unscaled() -> Error {

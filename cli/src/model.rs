@@ -35,6 +35,9 @@ pub struct Model {
     /// How.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub training: Option<TrainSpec>,
+    /// What rows with target 0 and with 1 weighed, if that was given: any multiples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class_weights: Option<[f64; 2]>,
     /// The weights after each iteration, where they were kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<Vec<Vec<f64>>>,

@@ -484,6 +484,7 @@ fn models_that_cannot_be_read() {
     fs::write(at.join("bad.csv"), "u,v,y\n1,2,1\n").unwrap();
     refused(at, "evaluate --model model.json --data bad.csv", &["both classes"]);
     refused(at, "demo --data t.csv", &["--target"]);
+    refused(at, "demo --class-weight given", &["--class-weight balanced"]);
 }
 
 /// Never replaced, read without an end, or waited for.

@@ -7,7 +7,7 @@ use common::{LBW, UIS, assert_fields, names, sudare, sudare_at};
 use serde_json::Value;
 use std::{fs, path::Path};
 use sudare_apps::{
-    logreg::{TrainSpec, reference},
+    logreg::{ClassWeights, TrainSpec, reference},
     metrics,
     table::{Scaling, Table},
 };
@@ -113,7 +113,7 @@ fn a_model_trained_by_the_server_is_that_of_training_in_the_clear() {
     let table = Table::bundled("lbw").unwrap();
     let scaling = Scaling::max_abs(&table);
     let rows = scaling.signed_rows(&table).unwrap();
-    let expected = reference::train(&rows, &TrainSpec::default()).unwrap();
+    let expected = reference::train(&rows, &TrainSpec::default(), None).unwrap();
     let weights = numbers(&model["weights"]);
     assert_eq!(weights.len(), 10);
     let error = max_abs(weights.iter().zip(&expected).map(|(a, b)| a - b));
@@ -151,6 +151,64 @@ fn a_model_trained_by_the_server_is_that_of_training_in_the_clear() {
     assert!(sudare_at(owner, line).ok().stdout.contains("189 rows scored, accuracy"));
     let csv = fs::read_to_string(owner.join("scores.csv")).unwrap();
     assert_eq!((csv.lines().next(), csv.lines().count()), (Some("score,probability"), 190));
+}
+
+/// Balanced weights follow from the table; others are given where it is encrypted. The server learns
+/// neither.
+#[test]
+fn rows_weigh_by_their_class() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let run = |line: &str| sudare_at(at, line);
+    let table = Table::bundled("lbw").unwrap();
+    let rows = Scaling::max_abs(&table).signed_rows(&table).unwrap();
+    let encrypt = format!("encrypt --public keys/public.key --data {LBW} --target y -o t.ct");
+    for (kind, class_weights, option, given) in [
+        ("balanced", ClassWeights::Balanced, "", None),
+        ("given", ClassWeights::Given, "--class-weight 1,3", Some([1.0, 3.0])),
+    ] {
+        let line =
+            "keygen --params auto --for train:189x9 --iterations 4 --out keys --json --force";
+        let keygen = run(&format!("{line} --class-weight {kind}")).json();
+        assert!(keygen["security_bits"].as_f64().unwrap() >= 128.0);
+        let encrypted = run(&format!("{encrypt} {option} --json --force")).json();
+        assert_eq!(encrypted["rows"], 189);
+        let info = run("info t.ct --json").json();
+        assert!(
+            info["job"].as_str().unwrap().ends_with(&format!("{kind} class weights")),
+            "{info}"
+        );
+        run("train --evaluation-key keys/evaluation.key -i t.ct -o m.ct --history --force").ok();
+        run("decrypt --secret keys/secret.key -i m.ct -o m.json --force").ok();
+
+        let class_weights = Some(class_weights);
+        let spec = TrainSpec { iterations: 4, class_weights, ..TrainSpec::default() };
+        let expected = reference::train(&rows, &spec, given).unwrap();
+        let model: Value =
+            serde_json::from_str(&fs::read_to_string(at.join("m.json")).unwrap()).unwrap();
+        let weights = numbers(&model["weights"]);
+        let error = max_abs(weights.iter().zip(&expected).map(|(a, b)| a - b));
+        assert!(error <= max_abs(expected.iter().copied()) / 1024.0, "{kind}: {error}");
+        assert_eq!(model["training"]["class_weights"], kind);
+        assert_eq!(model.get("class_weights"), given.map(|given| given.into()).as_ref());
+        // The report compares with the same training in the clear.
+        let report = run(&format!("report --model m.json --data {LBW} --json")).json();
+        let last = &report["curve"][3];
+        let gap = last["clear_log_loss"].as_f64().unwrap() - last["log_loss"].as_f64().unwrap();
+        assert!(gap.abs() < 1e-4, "{last}");
+    }
+
+    // Keys for given weights, and a command that gives none or none that can be.
+    run(&format!("{encrypt} --force")).mistake(&["given class weights", "--class-weight W0,W1"]);
+    run(&format!("{encrypt} --force --class-weight 1,0")).mistake(&["two positive numbers"]);
+    run("keygen --params auto --for train:189x9 --out keys --force").ok();
+    run(&format!("{encrypt} --force --class-weight 1,2"))
+        .mistake(&["leave out --class-weight", "--class-weight given"]);
+    let keygen = "keygen --params auto --out keys --force";
+    run(&format!("{keygen} --for stats:189x9 --class-weight balanced"))
+        .mistake(&["--class-weight is for trainings"]);
+    run(&format!("{keygen} --for train:189x9 --class-weight 1,3"))
+        .mistake(&["balanced or given", "sudare encrypt --class-weight"]);
 }
 
 /// A table of Parquet is the same as one of CSV.

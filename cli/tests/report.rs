@@ -69,7 +69,7 @@ fn a_training_with_history_is_reported() {
     let table = Table::bundled("lbw").unwrap();
     let scaling = Scaling::max_abs(&table);
     let spec = TrainSpec::default();
-    let twin = reference::history(&scaling.signed_rows(&table).unwrap(), &spec).unwrap();
+    let twin = reference::history(&scaling.signed_rows(&table).unwrap(), &spec, None).unwrap();
     let model: Value =
         serde_json::from_str(&fs::read_to_string(at.join("m.json")).unwrap()).unwrap();
     assert_eq!(model["training"], serde_json::to_value(spec).unwrap());

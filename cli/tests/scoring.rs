@@ -101,7 +101,7 @@ fn a_model_straight_from_training_scores_rows_as_it_is() {
     let table = Table::bundled("lbw").unwrap();
     let (scaling, spec) =
         (Scaling::max_abs(&table), TrainSpec { iterations: 3, ..TrainSpec::default() });
-    let weights = reference::train(&scaling.signed_rows(&table).unwrap(), &spec).unwrap();
+    let weights = reference::train(&scaling.signed_rows(&table).unwrap(), &spec, None).unwrap();
     let expected = &clear(&table, &scaling, &weights)[80..180];
     let scores = numbers(&values["scores"]);
     assert!(largest(&scores, expected) < 0.01, "{scores:?} for {expected:?}");

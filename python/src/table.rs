@@ -31,7 +31,7 @@ use sudare::{
     },
 };
 use sudare_apps::{
-    logreg::{self, LearningRate, Scores, SigmoidApprox, SigmoidDegree, TrainSpec},
+    logreg::{self, ClassWeights, LearningRate, Scores, SigmoidApprox, SigmoidDegree, TrainSpec},
     stats::{self, Cost, GroupJob, HistogramJob, StatsError, TTest},
     table::{self, Place, TableError},
 };
@@ -105,7 +105,7 @@ impl TablePlan {
     #[pyo3(signature = (
         rows, features, *, iterations=5, batch_size=None, learning_rate=10.0, constant_rate=false,
         sigmoid_range=None, sigmoid_degree=3, shared_bits=None, l2=0.0, workers=None,
-        insecure_log_n=None
+        class_weights=None, insecure_log_n=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "by name, from Python")]
     fn train(
@@ -121,6 +121,7 @@ impl TablePlan {
         shared_bits: Option<u32>,
         l2: f64,
         workers: Option<usize>,
+        class_weights: Option<&str>,
         insecure_log_n: Option<u32>,
     ) -> Result<Self> {
         let rate = match constant_rate {
@@ -129,6 +130,15 @@ impl TablePlan {
         };
         let degree = SigmoidDegree::try_from(sigmoid_degree).map_err(Engine::from)?;
         let range = sigmoid_range.unwrap_or(SigmoidApprox::default().range);
+        let class_weights = match class_weights {
+            None => None,
+            Some("balanced") => Some(ClassWeights::Balanced),
+            Some("given") => Some(ClassWeights::Given),
+            Some(found) => {
+                let problem = format!("class_weights is {found:?}: balanced or given is needed");
+                return Err(Engine::Usage(problem).into());
+            }
+        };
         let spec = TrainSpec {
             iterations,
             learning_rate: rate,
@@ -137,6 +147,7 @@ impl TablePlan {
             shared_bits,
             l2,
             workers,
+            class_weights,
             scorable: false,
         };
         Self::smallest(py, Job::Train(logreg::Job { rows, features, spec }), insecure_log_n)
@@ -195,10 +206,11 @@ impl TablePlan {
 
     /// A table, encrypted: `numbers` are rows of `columns`, `labels` those of 0 and 1 of the target,
     /// and `by` is the one of the columns whose values tell groups apart. `order` decides the order
-    /// of rows in batches. With `path` the table is in that file and not in memory.
+    /// of rows in batches. `class_weights` are what rows of 0 and of 1 weigh, for a plan with given
+    /// ones. With `path` the table is in that file and not in memory.
     #[pyo3(signature = (
-        key, columns, numbers, *, target=None, labels=None, by=None, order=None, path=None,
-        overwrite=false, progress=None
+        key, columns, numbers, *, target=None, labels=None, by=None, order=None,
+        class_weights=None, path=None, overwrite=false, progress=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "by name, from Python")]
     fn encrypt(
@@ -211,17 +223,19 @@ impl TablePlan {
         labels: Option<Numbers>,
         by: Option<String>,
         order: Option<[u8; 32]>,
+        class_weights: Option<[f64; 2]>,
         path: Option<PathBuf>,
         overwrite: bool,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> Result<Table> {
         self.check_key("the public key", &key.set)?;
         let (job, set, key) = (self.job, self.set.clone(), Arc::clone(&key.key));
+        check_class_weights(&job, class_weights)?;
         let order = order.map(Seed::from_bytes);
         let encrypt = move |progress: &Progress, out: &mut dyn Write, path: &Path| -> Result<()> {
             let (table, by) = table(&job, columns, numbers, target, labels, by)?;
             let encryption = Encryption::new(job, &set.params, &set.label.name, key)?;
-            let encryption = encryption.with_order(order);
+            let encryption = encryption.with_order(order).with_class_weights(class_weights);
             progress.start("encrypting", encryption.plan().ciphertexts());
             encryption.write(out, path, table, by.as_ref(), |done| progress.set(done))?;
             Ok(())
@@ -342,6 +356,20 @@ fn kind(job: &Job) -> &'static str {
     }
 }
 
+/// Refuses class weights that are not used, and their lack where they are.
+pub(crate) fn check_class_weights(job: &Job, class_weights: Option<[f64; 2]>) -> Result<()> {
+    let needed = job.takes_class_weights();
+    expect_given(job, "class_weights", class_weights.is_some(), needed)
+}
+
+fn expect_given(job: &Job, name: &str, given: bool, needed: bool) -> Result<()> {
+    if given == needed {
+        return Ok(());
+    }
+    let advice = if needed { "is needed: give it" } else { "is not used: leave it out" };
+    Err(Engine::Usage(format!("for {job}, {name} {advice}")).into())
+}
+
 /// The table and its key column, if they are what the job needs.
 pub(crate) fn table(
     job: &Job,
@@ -356,10 +384,7 @@ pub(crate) fn table(
     let training = matches!(job, Job::Train(_));
     let needed = [training, training, matches!(job, Job::Groups(_))];
     for ((name, given), needed) in given.into_iter().zip(needed) {
-        if given != needed {
-            let advice = if needed { "is needed: give it" } else { "is not used: leave it out" };
-            return Err(Engine::Usage(format!("for {job}, {name} {advice}")).into());
-        }
+        expect_given(job, name, given, needed)?;
     }
     let shape = numbers.shape().to_vec();
     let as_planned = matches!(shape[..], [found, width] if found == rows

@@ -7,7 +7,8 @@ use crate::{
     keys::EvaluationKeys,
     share::{Held, Part, Worker},
     table::{
-        IN_MEMORY, Input, Table, TablePlan, TableResult, other_job, result_bytes, table, to_python,
+        IN_MEMORY, Input, Table, TablePlan, TableResult, check_class_weights, other_job,
+        result_bytes, table, to_python,
     },
 };
 use pyo3::{exceptions::PyUserWarning, prelude::*, types::PyBytes};
@@ -257,9 +258,12 @@ fn to_json(values: &impl Serialize) -> Result<serde_json::Value> {
 
 /// What a plan's job gives for a table in the clear, by the program that runs under encryption:
 /// the values that `Decrypted` has, and of a training `log2_error`. `order` decides the order of
-/// rows in batches.
+/// rows in batches. `class_weights` are those of `TablePlan.encrypt`.
 #[pyfunction]
-#[pyo3(signature = (plan, columns, numbers, *, target=None, labels=None, order=None, progress=None))]
+#[pyo3(signature = (
+    plan, columns, numbers, *, target=None, labels=None, order=None, class_weights=None,
+    progress=None
+))]
 #[expect(clippy::too_many_arguments, reason = "by name, from Python")]
 pub fn simulate<'py>(
     py: Python<'py>,
@@ -269,9 +273,11 @@ pub fn simulate<'py>(
     target: Option<String>,
     labels: Option<Numbers>,
     order: Option<[u8; 32]>,
+    class_weights: Option<[f64; 2]>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
     let (job, plan) = (plan.job, Arc::clone(&plan.plan));
+    check_class_weights(&job, class_weights)?;
     let order = order.map(Seed::from_bytes);
     let values = job::run(py, progress, move |progress| {
         let (mut table, _) = table(&job, columns, numbers, target, labels, None)?;
@@ -281,7 +287,7 @@ pub fn simulate<'py>(
                 let iterations = plan.job().spec.iterations;
                 progress.start("training in the clear", iterations as usize);
                 let done = |done: u32| progress.set(done as usize);
-                let simulated = plan.simulate(&table, done).map_err(Engine::from)?;
+                let simulated = plan.simulate(&table, class_weights, done).map_err(Engine::from)?;
                 let model = Model {
                     kind: ModelKind::LogisticRegression,
                     weights: simulated.weights,
@@ -291,6 +297,7 @@ pub fn simulate<'py>(
                     iterations,
                     rows: table.rows(),
                     training: Some(plan.job().spec),
+                    class_weights,
                     history: None,
                 };
                 to_json(&SimulatedModel { model, log2_error: simulated.noise_log2 })

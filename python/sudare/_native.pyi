@@ -294,6 +294,7 @@ class TablePlan:
         shared_bits: int | None = None,
         l2: float = 0.0,
         workers: int | None = None,
+        class_weights: str | None = None,
         insecure_log_n: int | None = None,
     ) -> TablePlan: ...
     @staticmethod
@@ -321,6 +322,7 @@ class TablePlan:
         labels: _Numbers | None = None,
         by: str | None = None,
         order: bytes | None = None,
+        class_weights: Sequence[float] | None = None,
         path: _Path | None = None,
         overwrite: bool = False,
         progress: _Progress = None,
@@ -497,6 +499,7 @@ def simulate(
     target: str | None = None,
     labels: _Numbers | None = None,
     order: bytes | None = None,
+    class_weights: Sequence[float] | None = None,
     progress: _Progress = None,
 ) -> dict[str, Any]: ...
 def read_model(path: _Path) -> dict[str, Any]: ...

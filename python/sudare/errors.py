@@ -307,6 +307,10 @@ class WeightsTooLargeError(Error, ArithmeticError):
     """Training leads to weights that there is no room for."""
 
 
+class RowsTooHeavyError(Error, ValueError):
+    """By their class weights, few rows weigh too much beside the others."""
+
+
 class NotScorableError(Error, ValueError):
     """A training leaves its model no level to score rows by."""
 
@@ -389,6 +393,18 @@ class LearningRateError(Error, ValueError):
 
 class L2Error(Error, ValueError):
     """A penalty is negative, or too large for the step sizes."""
+
+
+class ClassWeightError(Error, ValueError):
+    """A class weight is not a positive number."""
+
+
+class NoClassWeightsError(Error, ValueError):
+    """A training is planned with class weights, and there are none."""
+
+
+class UnplannedClassWeightsError(Error, ValueError):
+    """Class weights are given for a training that is planned without."""
 
 
 class DegreeError(Error, ValueError):

@@ -32,13 +32,19 @@ class Job(NamedTuple):
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
-    """Batches of 300 rows that four workers can share."""
+    """Batches of 300 rows, by weights of their classes, that four workers can share."""
     folder = tmp_path_factory.mktemp("job")
     random = np.random.default_rng(7)
     rows = random.normal(size=(600, 3))
     labels = (rows.sum(axis=1) > 0).astype(np.float64)
     plan = _native.TablePlan.train(
-        *rows.shape, iterations=ITERATIONS, batch_size=300, l2=0.01, workers=4, insecure_log_n=8
+        *rows.shape,
+        iterations=ITERATIONS,
+        batch_size=300,
+        l2=0.01,
+        workers=4,
+        class_weights="given",
+        insecure_log_n=8,
     )
     public, evaluation, _ = _native.generate_keys(plan)
     evaluation.save(folder / "evaluation.key")
@@ -48,6 +54,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
         to_native(rows),
         target="y",
         labels=to_native(labels),
+        class_weights=[1.0, 2.0],
         path=folder / "table.ct",
     )
     table = _native.Table.open(folder / "table.ct")

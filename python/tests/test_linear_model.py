@@ -6,6 +6,7 @@ import json
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn.linear_model
+import sklearn.utils.class_weight
 from numpy.polynomial import legendre
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
@@ -57,10 +59,11 @@ def trained(
     iterations: int,
     rate: float = 10.0,
     alpha: float = 0.0,
+    weights_of_rows: Floats | float = 1.0,
 ) -> Floats:
     """Nesterov's descent with a cubic for the sigmoid, intercept first, for features as given."""
-    nodes, weights = legendre.leggauss(80)
-    values = weights / (1 + np.exp(8 * nodes))
+    nodes, node_weights = legendre.leggauss(80)
+    values = node_weights / (1 + np.exp(8 * nodes))
     series = [(k + 0.5) * values @ legendre.Legendre.basis(k)(nodes) for k in range(4)]
     divisors = np.abs(rows).max(axis=0)
     z = (2 * labels - 1)[:, np.newaxis] * np.column_stack([np.ones(len(rows)), rows / divisors])
@@ -68,7 +71,8 @@ def trained(
     penalised = np.arange(len(w)) > 0
     size = 0.0
     for t in range(iterations):
-        slope = legendre.legval(z @ v / 8, series) @ z / len(z) - alpha * penalised * v
+        slopes = weights_of_rows * legendre.legval(z @ v / 8, series)
+        slope = slopes @ z / len(z) - alpha * penalised * v
         following = (1 + np.sqrt(1 + 4 * size**2)) / 2
         eta = (1 - size) / following
         ahead = v + rate / (t + 1) * slope
@@ -89,6 +93,107 @@ def test_training_is_that_of_numpy(name: str) -> None:
     np.testing.assert_allclose(weights(model), expected, atol=1e-9)
     assert model.n_iter_ == 7
     assert list(model.feature_names_in_) == list(rows.columns)
+
+
+CLASS_WEIGHTS: list[tuple[Any, Callable[[Floats], Floats]]] = [
+    ("balanced", lambda labels: 0.5 / np.where(labels, labels.mean(), 1 - labels.mean())),
+    ({0: 1, 1: 3}, lambda labels: 1 + 2 * labels),
+    ({1.0: 0.25}, lambda labels: 1 - 0.75 * labels),
+    ({0: 5, 1: 5}, np.ones_like),
+]
+
+
+@pytest.mark.parametrize(("class_weight", "of_rows"), CLASS_WEIGHTS)
+def test_class_weights_are_those_of_numpy(
+    class_weight: Any, of_rows: Callable[[Floats], Floats]
+) -> None:
+    rows, labels = bundled("uis")
+    model = LogisticRegression(
+        max_iter=7, learning_rate=4.0, alpha=0.1, class_weight=class_weight, mode="simulate"
+    ).fit(rows, labels)
+    expected = trained(
+        rows.to_numpy(),
+        labels,
+        iterations=7,
+        rate=4.0,
+        alpha=0.1,
+        weights_of_rows=of_rows(labels) / of_rows(labels).mean(),
+    )
+    np.testing.assert_allclose(weights(model), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", {0: 4.0, 1: 1.0}])
+def test_class_weights_are_those_of_scikit_learn(class_weight: Any) -> None:
+    """The same objective: the mean of weights is 1 here, and C is of their sum there."""
+    rows, labels = bundled("lbw")
+    scaled, alpha = rows / np.abs(rows).max(), 0.02
+    model = LogisticRegression(
+        max_iter=300,
+        learning_rate=2.0,
+        constant_rate=True,
+        alpha=alpha,
+        class_weight=class_weight,
+        sigmoid_degree=7,
+        sigmoid_range=5.0,
+        mode="simulate",
+    ).fit(scaled, labels)
+    of_rows = sklearn.utils.class_weight.compute_sample_weight(class_weight, labels)
+    exact = sklearn.linear_model.LogisticRegression(
+        C=1 / (alpha * of_rows.sum()), class_weight=class_weight, max_iter=10_000, tol=1e-9
+    ).fit(scaled, labels)
+    found, expected = (m.predict_proba(scaled)[:, 1] for m in (model, exact))
+    np.testing.assert_allclose(found, expected, atol=0.01)
+    np.testing.assert_allclose(model.coef_, exact.coef_, atol=0.05)
+    plain = clone(model).set_params(class_weight=None).fit(scaled, labels)
+    assert np.abs(plain.predict_proba(scaled)[:, 1] - expected).min() > 0.05
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", {"a": 1, "b": 3}])
+def test_weighted_execution_gives_what_simulation_gives(class_weight: Any) -> None:
+    rows, labels = bundled("lbw")
+    names = np.where(labels == 1, "b", "a")
+    model = LogisticRegression(class_weight=class_weight, insecure_log_n=SMALL)
+    executed = weights(model.fit(rows, names))
+    simulated = weights(clone(model).set_params(mode="simulate").fit(rows, names))
+    scale = np.concatenate([[1.0], np.abs(rows.to_numpy()).max(axis=0)])
+    np.testing.assert_allclose(executed * scale, simulated * scale, atol=2.0**-10)
+
+    owner = clone(model)
+    plain, plan = clone(model).set_params(class_weight=None).plan(189, 9), owner.plan(189, 9)
+    program, other = plan.explain().program, plain.explain().program
+    assert program is not None and other is not None
+    assert program.input_bytes == 2 * other.input_bytes and program.depth == other.depth
+    keys = plan.make_keys()
+    result = train(owner.encrypt(rows, names, keys.public), keys.evaluation)
+    owner.load(result, keys.secret)
+    np.testing.assert_allclose(weights(owner) * scale, simulated * scale, atol=2.0**-10)
+
+
+def test_class_weights_are_checked() -> None:
+    rows, labels = bundled("lbw")
+    for class_weight, error in [
+        ({0: 1, 2: 3}, errors.ArgumentError),
+        ({"0": 1}, errors.ArgumentError),
+        ("heavy", errors.ArgumentError),
+        ({0: 0.0}, errors.ClassWeightError),
+        ({1: -1.0}, errors.ClassWeightError),
+        ({1: np.inf}, errors.ClassWeightError),
+    ]:
+        model = LogisticRegression(class_weight=class_weight, mode="simulate")
+        with pytest.raises(error) as caught:
+            model.fit(rows, labels)
+        assert isinstance(caught.value, ValueError)
+    rare = np.arange(600) < 2
+    with pytest.raises(errors.RowsTooHeavyError, match="at most 8"):
+        LogisticRegression(class_weight="balanced", mode="simulate").fit(
+            np.arange(1200.0).reshape(600, 2) % 7, rare
+        )
+    weighted = LogisticRegression(class_weight={1: 2}, insecure_log_n=SMALL)
+    plain = LogisticRegression(insecure_log_n=SMALL)
+    for owner, other in [(weighted, plain), (plain, weighted)]:
+        keys = owner.plan(*rows.shape).make_keys()
+        with pytest.raises(errors.UsageError, match="class_weights"):
+            other.encrypt(rows, labels, keys.public)
 
 
 @pytest.mark.parametrize("name", ["lbw", "uis"])

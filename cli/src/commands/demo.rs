@@ -79,6 +79,11 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let (rows, features) = (table.rows(), table.features());
     let purpose = Purpose::Train { rows, features };
     let job = super::keygen::job(purpose, &args.training)?;
+    if job.takes_class_weights() {
+        return Err(Error::Usage(
+            "the demonstration has no class weights to give: write --class-weight balanced".into(),
+        ));
+    }
     let iterations = args.training.iterations;
     let params = job.auto_params()?;
     let plan = job.plan(&params)?;
@@ -111,7 +116,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let encryptor = Encryptor::new(&params, public)?;
     let encrypted = {
         let progress = Progress::new("Owner: encrypting", training_plan.ciphertexts());
-        training_plan.encrypt(&encryptor, &table, |done| progress.set(done))?
+        training_plan.encrypt(&encryptor, &table, None, |done| progress.set(done))?
     };
     let encrypt_s = start.elapsed().as_secs_f64();
 
@@ -137,7 +142,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let decrypt_s = start.elapsed().as_secs_f64();
 
     let scaling = Scaling::max_abs(&table);
-    let plain = reference::train(&scaling.signed_rows(&table)?, &training_plan.job().spec)?;
+    let plain = reference::train(&scaling.signed_rows(&table)?, &training_plan.job().spec, None)?;
     let max_abs_weight_error =
         weights.iter().zip(&plain).map(|(a, b)| (a - b).abs()).fold(0.0, largest);
     let max_abs_weight = plain.iter().map(|w| w.abs()).fold(0.0, largest);

@@ -1,4 +1,5 @@
 use crate::{
+    args::class_weights,
     artefacts::{Content, Job, Opened},
     encryption::{self, Encryption, KeyColumn, Written},
     error::{Error, Result},
@@ -25,6 +26,7 @@ use sudare_apps::table::Table;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     sudare encrypt --public keys/public.key --data births.csv --target low -o births.ct\n  \
+    sudare encrypt --public keys/public.key --data births.csv --target low --class-weight 1,2 -o births.ct\n  \
     sudare encrypt --public keys/public.key --data new.csv --like model.json -o new.ct\n  \
     sudare encrypt --public keys/public.key --data new.csv --like births.csv --target low -o new.ct\n  \
     sudare encrypt --public keys/public.key --model model.json -o secret-model.ct")]
@@ -41,6 +43,10 @@ pub struct Args {
     /// Column whose values tell which group a row belongs to
     #[arg(long, value_name = "COL", conflicts_with_all = ["model", "like"])]
     by: Option<String>,
+    /// For keys of a training with given class weights: what a row with target 0 weighs and what one
+    /// with 1 does, of which only the ratio counts. The server does not learn them
+    #[arg(long, value_name = "W0,W1", value_parser = class_weights, conflicts_with_all = ["model", "like"])]
+    class_weight: Option<[f64; 2]>,
     /// To score the rows by a model: the model, or any JSON file with its columns and divisors; or
     /// the table that it was trained on
     #[arg(long, value_name = "FILE", conflicts_with = "model")]
@@ -80,6 +86,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let name = key.info().label.name.clone();
     let public = Arc::new(key.public_key(&params)?);
     let encryption = Encryption::new(job, &params, &name, public)?;
+    let encryption = encryption.with_class_weights(args.class_weight);
     let mut file = NewFile::create(&args.output, Access::Shared, args.force)?;
     let (rows, features) = subject.shape();
     let progress = Progress::new("Encrypting", encryption.plan().ciphertexts());
@@ -173,6 +180,15 @@ fn read_table(args: &Args, data: &Path, job: &Job) -> Result<(Table, Option<KeyC
              --target"
                 .into(),
         ));
+    }
+    if job.takes_class_weights() != args.class_weight.is_some() {
+        return Err(Error::Usage(format!(
+            "these keys are for {job}: {}",
+            match args.class_weight {
+                Some(_) => "leave out --class-weight, or make keys with --class-weight given",
+                None => "say what rows with target 0 and with 1 weigh with --class-weight W0,W1",
+            }
+        )));
     }
     if matches!(job, Job::Groups(_)) != args.by.is_some() {
         return Err(Error::Usage(format!(

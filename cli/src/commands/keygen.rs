@@ -18,7 +18,8 @@ use sudare::{
 };
 use sudare_apps::{
     logreg::{
-        self, LearningRate, Probability, ScoredModel, SigmoidApprox, SigmoidDegree, TrainSpec,
+        self, ClassWeights, LearningRate, Probability, ScoredModel, SigmoidApprox, SigmoidDegree,
+        TrainSpec,
     },
     stats,
 };
@@ -31,6 +32,7 @@ use sudare_apps::{
 #[command(after_help = "Examples:\n  \
     sudare keygen --params auto --for train:189x9 --out keys\n  \
     sudare keygen --params auto --for train:11982x196 --iterations 32 --batch 1024 --out keys\n  \
+    sudare keygen --params auto --for train:189x9 --class-weight balanced --out keys\n  \
     sudare keygen --params n14 --for stats:1000x12 --out keys\n  \
     sudare keygen --params auto --for predict:1000x9 --out keys\n  \
     sudare keygen --params n16-boot --for bootstrap --out keys")]
@@ -74,6 +76,10 @@ pub struct Training {
     /// L2 penalty on the weights of features scaled into [-1, 1], all but the intercept
     #[arg(long, value_name = "LAMBDA", default_value_t = 0.0, allow_negative_numbers = true, value_parser = finite)]
     l2: f64,
+    /// What rows weigh by their class: balanced, so that both classes count alike, or given, as
+    /// `sudare encrypt --class-weight` says. The server does not learn the weights
+    #[arg(long, value_name = "balanced|given", value_parser = weighting)]
+    class_weight: Option<ClassWeights>,
     /// Workers that each batch is to be divided among, where the training is distributed
     #[arg(long, value_name = "N", value_parser = whole(1..=u32::MAX))]
     workers: Option<u32>,
@@ -110,7 +116,7 @@ impl Training {
         let batch = self.batch.map(|rows| rows as usize);
         let workers = self.workers.map(|workers| workers as usize);
         let (iterations, shared_bits, l2) = (self.iterations, self.share, self.l2);
-        let scorable = self.predict;
+        let (scorable, class_weights) = (self.predict, self.class_weight);
         Ok(TrainSpec {
             iterations,
             learning_rate,
@@ -120,6 +126,7 @@ impl Training {
             scorable,
             l2,
             workers,
+            class_weights,
         })
     }
 
@@ -137,6 +144,13 @@ impl Training {
                     .into(),
             ));
         }
+        if self.class_weight.is_some() && !train {
+            return Err(Error::Usage(
+                "--class-weight is for trainings: leave it out, or make keys with --for \
+                 train:ROWSxFEATURES"
+                    .into(),
+            ));
+        }
         if self.probability.is_some() && !predict {
             return Err(Error::Usage(
                 "--probability is for scores of a model that is given: leave it out, or make keys \
@@ -145,6 +159,16 @@ impl Training {
             ));
         }
         Ok(())
+    }
+}
+
+/// Reads where class weights come from.
+fn weighting(text: &str) -> core::result::Result<ClassWeights, &'static str> {
+    match text {
+        "balanced" => Ok(ClassWeights::Balanced),
+        "given" => Ok(ClassWeights::Given),
+        _ => Err("balanced or given is needed; the server would learn weights that keys are made \
+                  for, so `sudare encrypt --class-weight` takes them"),
     }
 }
 

@@ -212,7 +212,7 @@ fn clear_history(model: &Model, table: &Table) -> Result<Option<Vec<Vec<f64>>>> 
     let signed = rows.map(|(row, &label)| model.divisors.signed_row(&row, label));
     let signed = signed.collect::<core::result::Result<Vec<_>, _>>()?;
     // What cannot be trained in the clear is not compared.
-    Ok(reference::history(&signed, &spec).ok())
+    Ok(reference::history(&signed, &spec, model.class_weights).ok())
 }
 
 /// Corners of a curve that are apart.

@@ -68,6 +68,18 @@ pub enum Error {
         /// The largest that is possible.
         most: f64,
     },
+    /// A few rows weigh so much that errors of encryption would, too.
+    #[error(
+        "by their class weights, rows of a batch weigh up to {found:.1} (root mean square), but at \
+         most {most:.1} can be trained under encryption: bring the class weights nearer to each \
+         other, leave out rows of the class that weighs less, or take larger batches"
+    )]
+    RowsTooHeavy {
+        /// The largest root mean square of the weights of the rows of a batch.
+        found: f64,
+        /// The largest that is possible.
+        most: f64,
+    },
     /// A training leaves a model that no row can be scored by.
     #[error(
         "the training leaves its weights at level 0, and scoring rows by them takes a level: make \

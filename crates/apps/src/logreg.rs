@@ -27,7 +27,7 @@
 //! let secret = keygen.secret_key()?;
 //! let public = Arc::new(keygen.public_key(&secret)?);
 //! let keys = Arc::new(keygen.evaluation_keys(&secret, plan.required_keys())?);
-//! let data = plan.encrypt(&ckks::Encryptor::new(&params, public)?, &table, |_| ())?;
+//! let data = plan.encrypt(&ckks::Encryptor::new(&params, public)?, &table, None, |_| ())?;
 //!
 //! // The server holds `keys` and `data` only.
 //! let evaluator = ckks::Evaluator::new(&params, keys)?;
@@ -58,7 +58,7 @@ pub(crate) use budget::split;
 pub use gradient::{Gradient, Point};
 pub(crate) use plan::special_primes;
 pub use plan::{Job, TrainPlan};
-pub use reference::{Batches, LearningRate, SigmoidApprox, SigmoidDegree, TrainSpec};
+pub use reference::{Batches, ClassWeights, LearningRate, SigmoidApprox, SigmoidDegree, TrainSpec};
 pub use score::{Probability, ScoreJob, ScorePlan, ScoredModel, Scorer, Scores, Weights};
 pub use simulate::Simulated;
 pub use train::{Trainer, Training};

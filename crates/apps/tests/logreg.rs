@@ -15,8 +15,8 @@ use sudare::{
 use sudare_apps::{
     Error,
     logreg::{
-        Gradient, Job, LearningRate, Point, SigmoidApprox, SigmoidDegree, TrainPlan, TrainSpec,
-        Trainer, Training, reference,
+        ClassWeights, Gradient, Job, LearningRate, Point, SigmoidApprox, SigmoidDegree, TrainPlan,
+        TrainSpec, Trainer, Training, reference,
     },
     metrics,
     table::{Scaling, Table, TableError},
@@ -27,12 +27,21 @@ fn job(table: &Table, spec: TrainSpec) -> Job {
     Job { rows: table.rows(), features: table.features(), spec }
 }
 
+/// Given to every training that takes class weights.
+const GIVEN: [f64; 2] = [1.0, 2.5];
+
+fn given(spec: &TrainSpec) -> Option<[f64; 2]> {
+    (spec.class_weights == Some(ClassWeights::Given)).then_some(GIVEN)
+}
+
 fn clear(table: &Table, spec: &TrainSpec) -> Vec<f64> {
-    reference::train(&Scaling::max_abs(table).signed_rows(table).unwrap(), spec).unwrap()
+    let rows = Scaling::max_abs(table).signed_rows(table).unwrap();
+    reference::train(&rows, spec, given(spec)).unwrap()
 }
 
 fn clear_history(table: &Table, spec: &TrainSpec) -> Vec<Vec<f64>> {
-    reference::history(&Scaling::max_abs(table).signed_rows(table).unwrap(), spec).unwrap()
+    let rows = Scaling::max_abs(table).signed_rows(table).unwrap();
+    reference::history(&rows, spec, given(spec)).unwrap()
 }
 
 fn planned(table: &Table, spec: TrainSpec) -> TrainPlan {
@@ -47,7 +56,7 @@ fn simulate(plan: &TrainPlan, table: &Table) -> (Vec<f64>, sim::Evaluator, f64) 
     let complex = |slots: Vec<f64>| -> Vec<_> {
         slots.into_iter().map(|re| Complex { re, im: 0.0 }).collect()
     };
-    let packed = plan.pack(table).unwrap().map(complex);
+    let packed = plan.pack(table, given(&plan.job().spec)).unwrap().map(complex);
     let data: Vec<_> = packed.map(|slots| e.encrypt(&slots, level, scale).unwrap()).collect();
     assert_eq!(data.len(), plan.ciphertexts());
     let trainer = plan.trainer(&e).unwrap();
@@ -90,6 +99,14 @@ impl Parties {
     fn new(job: &Job, params: &Params) -> Self {
         let plan = TrainPlan::new(job, params).unwrap();
         Self { session: Session::new(params.clone(), plan.required_keys()), plan }
+    }
+
+    fn encrypt(&self, table: &Table) -> Vec<Ciphertext> {
+        self.try_encrypt(table).unwrap()
+    }
+
+    fn try_encrypt(&self, table: &Table) -> sudare_apps::Result<Vec<Ciphertext>> {
+        self.plan.encrypt(&self.encryptor, table, given(&self.plan.job().spec), |_| ())
     }
 
     fn weights(&self, training: &Training) -> Vec<f64> {
@@ -224,7 +241,7 @@ fn encrypted_training_equals_the_twin(name: &str) {
     let spec = TrainSpec::default();
     let job = job(&table, spec);
     let parties = Parties::new(&job, &TrainPlan::auto_params(&job).unwrap());
-    let data = parties.plan.encrypt(&parties.encryptor, &table, |_| ()).unwrap();
+    let data = parties.encrypt(&table);
     let mut training = parties.start(&data);
     assert_eq!(training.iteration, 2);
     parties.step(&data, &mut training);
@@ -276,7 +293,7 @@ fn encrypted_batches_equal_the_twin() {
     assert!(per_batch > 1);
     let batches = (0..6).map(|iteration| plan.batch(iteration).start / per_batch);
     assert_eq!(batches.collect::<Vec<_>>(), [0, 0, 1, 2, 0, 1]);
-    let data = plan.encrypt(&parties.encryptor, &table, |_| ()).unwrap();
+    let data = parties.encrypt(&table);
     assert_eq!(data.len(), 3 * per_batch);
     let mut training = parties.start(&data);
     while training.iteration < spec.iterations {
@@ -309,7 +326,7 @@ fn shares_of_a_batch_give_the_same_model_bit_for_bit() {
         let spec = TrainSpec { iterations: 4, batch, workers, ..TrainSpec::default() };
         let parties = Parties::new(&job(&table, spec), &toy_in(6, 7, 40.0));
         let plan = &parties.plan;
-        let data = plan.encrypt(&parties.encryptor, &table, |_| ()).unwrap();
+        let data = parties.encrypt(&table);
         let mut whole = parties.start(&data);
         parties.finish(&data, &mut whole);
         let trainer = plan.trainer(&parties.evaluator).unwrap();
@@ -368,7 +385,7 @@ fn gradients_are_checked() {
     let spec = TrainSpec { iterations: 4, ..TrainSpec::default() };
     let parties = Parties::new(&job(&table, spec), &toy_in(6, 7, 40.0));
     let plan = &parties.plan;
-    let data = plan.encrypt(&parties.encryptor, &table, |_| ()).unwrap();
+    let data = parties.encrypt(&table);
     let trainer = plan.trainer(&parties.evaluator).unwrap();
     let mut training = trainer.start(&data).unwrap();
     let point = training.point();
@@ -448,7 +465,7 @@ fn weights_are_shared_to_the_bits_planned_for() {
     let params = TrainPlan::auto_params(&job).unwrap();
     assert!(params.rlwe().security_bits() >= 128.0);
     let p = Parties::new(&job, &params);
-    let data = p.plan.encrypt(&p.encryptor, &table, |_| ()).unwrap();
+    let data = p.encrypt(&table);
     let mut training = p.start(&data);
     p.finish(&data, &mut training);
     let (found, expected) = (p.weights(&training), clear(&table, &spec));
@@ -495,7 +512,7 @@ fn any_chain_of_enough_levels_serves() {
         let (w, ..) = simulate(&plan, &table);
         assert!(error(&w, &clear(&table, &spec)) < 1e-9);
         let parties = Parties::new(&job(&table, spec), &toy(9, 40.0));
-        let data = parties.plan.encrypt(&parties.encryptor, &table, |_| ()).unwrap();
+        let data = parties.encrypt(&table);
         let mut training = parties.start(&data);
         parties.finish(&data, &mut training);
         let found = error(&parties.weights(&training), &clear(&table, &spec));
@@ -521,13 +538,174 @@ fn a_penalty_takes_no_level() {
 }
 
 #[test]
+fn encrypted_training_with_class_weights_equals_the_twin() {
+    let table = Table::bundled("lbw").unwrap();
+    let plain = TrainSpec::default();
+    let unweighted = clear(&table, &plain);
+    for class_weights in [ClassWeights::Balanced, ClassWeights::Given].map(Some) {
+        let spec = TrainSpec { class_weights, ..plain };
+        let job = job(&table, spec);
+        let parties = Parties::new(&job, &TrainPlan::auto_params(&job).unwrap());
+        let data = parties.encrypt(&table);
+        let mut training = parties.start(&data);
+        parties.finish(&data, &mut training);
+        let (w, expected) = (parties.weights(&training), clear(&table, &spec));
+        let found = error(&w, &expected);
+        assert!(found < 2f64.powi(-12), "{class_weights:?}: 2^{}", found.log2());
+        assert!(error(&unweighted, &expected) > 0.1);
+    }
+}
+
+/// They take no level, no larger primes and no further key; a second copy of the rows, and a bound
+/// of errors for the heaviest rows.
+#[test]
+fn class_weights_take_a_second_copy_of_the_rows() {
+    for (name, iterations, l2) in [("lbw", 5, 0.0), ("uis", 5, 0.1), ("uis", 30, 0.0)] {
+        let table = Table::bundled(name).unwrap();
+        let plain = TrainSpec { iterations, l2, batch: Some(150), ..TrainSpec::default() };
+        let plain_plan = planned(&table, plain);
+        for class_weights in [ClassWeights::Balanced, ClassWeights::Given].map(Some) {
+            let spec = TrainSpec { class_weights, ..plain };
+            let plan = planned(&table, spec);
+            assert_eq!(plan.params().spec(), plain_plan.params().spec());
+            assert_eq!(plan.required_keys(), plain_plan.required_keys());
+            assert_eq!(plan.ciphertexts(), 2 * plain_plan.ciphertexts());
+            let bound = plan.largest_error() / plain_plan.largest_error();
+            assert!((1.0..=8.0).contains(&bound), "{bound}");
+            let (w, e, headroom_bits) = simulate(&plan, &table);
+            let most = if plan.bootstraps(iterations) == 0 { 1e-9 } else { 2f64.powi(-13) };
+            let found = error(&w, &clear(&table, &spec));
+            assert!(found < most, "{name}: {found:e}");
+            assert!(headroom_bits > 1.0, "{name}: {headroom_bits}");
+            assert_eq!(e.used_keys(), *plan.required_keys());
+            let (work, plain_work) = (plan.work().unwrap(), plain_plan.work().unwrap());
+            let rates = sudare::circuits::cost::Rates::reference(plan.params().log_n());
+            let more = work.seconds(&rates) / plain_work.seconds(&rates);
+            assert!((1.0..1.02).contains(&more), "{more}");
+        }
+    }
+}
+
+/// Weights that are the same for both classes change nothing but noise.
+#[test]
+fn equal_class_weights_give_the_same_model() {
+    let table = Table::bundled("lbw").unwrap();
+    let plain = TrainSpec { iterations: 4, ..TrainSpec::default() };
+    let weights = |spec: TrainSpec, given| {
+        let parties = Parties::new(&job(&table, spec), &toy_in(10, 7, 40.0));
+        let data = parties.plan.encrypt(&parties.encryptor, &table, given, |_| ()).unwrap();
+        let mut training = parties.start(&data);
+        parties.finish(&data, &mut training);
+        parties.weights(&training)
+    };
+    let expected = weights(plain, None);
+    let spec = TrainSpec { class_weights: Some(ClassWeights::Given), ..plain };
+    for given in [[1.0, 1.0], [7.0, 7.0]] {
+        let found = error(&weights(spec, Some(given)), &expected);
+        assert!(found < 2f64.powi(-12), "2^{}", found.log2());
+    }
+}
+
+/// Rows in several ciphertexts, in batches whose last blocks are empty, on several machines.
+#[test]
+fn weighted_batches_in_shares_equal_the_twin() {
+    let table = tall_table();
+    let spec = TrainSpec {
+        iterations: 4,
+        batch: Some(310),
+        workers: Some(4),
+        class_weights: Some(ClassWeights::Balanced),
+        learning_rate: LearningRate::Constant(1.0),
+        ..TrainSpec::default()
+    };
+    let parties = Parties::new(&job(&table, spec), &toy_in(6, 7, 40.0));
+    let plan = &parties.plan;
+    let data = parties.encrypt(&table);
+    assert_eq!(data.len(), plan.ciphertexts());
+    let mut whole = parties.start(&data);
+    parties.finish(&data, &mut whole);
+    let found = error(&parties.weights(&whole), &clear(&table, &spec));
+    assert!(found < 2f64.powi(-11), "2^{}", found.log2());
+    let trainer = plan.trainer(&parties.evaluator).unwrap();
+    for most in [2, 4] {
+        let mut training = Training::new();
+        while training.iteration < spec.iterations {
+            step_in_shares(&trainer, plan, &data, &mut training, most);
+        }
+        assert!(bits(plan, &training.state) == bits(plan, &whole.state), "{most} shares");
+    }
+}
+
+#[test]
+fn class_weights_that_do_not_fit_are_refused() {
+    let table = |ones: u32| {
+        let values = (0..400_u32).map(|i| f64::from(i % 7) - 3.0).collect();
+        let labels = (0..400).map(|i| i < ones).collect();
+        Table::new(vec!["a".into()], values, Some(("y".into(), labels))).unwrap()
+    };
+    let spec = |class_weights| TrainSpec { class_weights, iterations: 3, ..TrainSpec::default() };
+    let plan = |class_weights| {
+        TrainPlan::new(&job(&table(2), spec(class_weights)), &toy(9, 40.0)).unwrap()
+    };
+    let simulated = |class_weights, ones, given| {
+        plan(class_weights).simulate(&table(ones), given, |_| ()).map(|_| ())
+    };
+    let [balanced, own] = [ClassWeights::Balanced, ClassWeights::Given].map(Some);
+    // The root of (200 + 200 / 398 n) / 2 at one row of 400 is 10, at two 7.1.
+    assert_eq!(simulated(balanced, 2, None), Ok(()));
+    let Err(Error::RowsTooHeavy { found, most }) = simulated(balanced, 1, None) else { panic!() };
+    assert!((found - 10.0).abs() < 0.1 && most == 8.0, "{found} {most}");
+    // One class alone counts: the root of 400 / 2, and of 400 / 10.
+    let heavy = simulated(own, 2, Some([1e-9, 1.0]));
+    assert!(matches!(heavy, Err(Error::RowsTooHeavy { .. })), "{heavy:?}");
+    assert_eq!(simulated(own, 10, Some([1e-9, 1.0])), Ok(()));
+
+    let train = |error| Err(Error::Train(error));
+    assert_eq!(simulated(own, 10, None), train(reference::TrainError::NoClassWeights));
+    for none in [balanced, None] {
+        let refused = simulated(none, 10, Some([1.0, 2.0]));
+        assert_eq!(refused, train(reference::TrainError::UnplannedClassWeights));
+    }
+    let bad = reference::TrainError::ClassWeight { found: -2.0 };
+    assert_eq!(simulated(own, 10, Some([1.0, -2.0])), train(bad));
+
+    // Ciphertexts of a training without weights are half of those that are needed.
+    let (weighted, plain) = (plan(balanced), plan(None));
+    let e = weighted.simulator();
+    let (level, scale) = plain.input();
+    let rows = plain.pack(&table(2), None).unwrap();
+    let rows: Vec<_> = rows
+        .map(|slots| {
+            let slots: Vec<_> = slots.into_iter().map(|re| Complex { re, im: 0.0 }).collect();
+            e.encrypt(&slots, level, scale).unwrap()
+        })
+        .collect();
+    let refused = weighted.trainer(&e).unwrap().start(&rows).unwrap_err();
+    assert!(matches!(refused, Error::NotAsPlanned { what: "ciphertexts of the batch", .. }));
+}
+
+/// Weights to be shared are as precise as without class weights, at larger primes.
+#[test]
+fn weighted_trainings_may_be_shared() {
+    let class_weights = Some(ClassWeights::Balanced);
+    let spec = TrainSpec { shared_bits: Some(10), class_weights, ..TrainSpec::default() };
+    let table = Table::bundled("lbw").unwrap();
+    let plan = planned(&table, spec);
+    let plain = planned(&table, TrainSpec { class_weights: None, ..spec });
+    assert!(plan.share(&[0.0; 10], 10).is_ok());
+    assert!(plan.params().spec().log2_qp() > plain.params().spec().log2_qp());
+}
+
+#[test]
 fn the_first_iterations_take_no_level() {
     let table = small_table();
-    for iterations in 1..=2 {
-        let spec = TrainSpec { iterations, ..TrainSpec::default() };
+    for (iterations, class_weights) in
+        [(1, None), (2, None), (1, Some(ClassWeights::Balanced)), (2, Some(ClassWeights::Given))]
+    {
+        let spec = TrainSpec { iterations, class_weights, ..TrainSpec::default() };
         let parties = Parties::new(&job(&table, spec), &toy(0, 33.0));
         assert_eq!(parties.plan.required_keys().relinearize, None);
-        let data = parties.plan.encrypt(&parties.encryptor, &table, |_| ()).unwrap();
+        let data = parties.encrypt(&table);
         let training = parties.start(&data);
         assert_eq!(training.iteration, iterations);
         let found = error(&parties.weights(&training), &clear(&table, &spec));
@@ -627,7 +805,7 @@ fn weights_without_room_are_refused() {
     let learning_rate = LearningRate::Constant(15.0);
     let spec = TrainSpec { iterations: 5, learning_rate, sigmoid, ..TrainSpec::default() };
     let parties = Parties::new(&job(&table, spec), &toy(9, 40.0));
-    let refused = parties.plan.encrypt(&parties.encryptor, &table, |_| ()).unwrap_err();
+    let refused = parties.try_encrypt(&table).unwrap_err();
     let Error::WeightsTooLarge { found, most } = refused else { panic!("{refused}") };
     assert!(found > most && most == 16.0, "{found} {most}");
 }
@@ -639,11 +817,12 @@ fn bootstrapped_training_equals_the_twin() {
     bootstrapped_training_equals_the_twin_in(&table, spec, 11);
 }
 
-/// Weights of several pieces, in batches.
+/// Weights of several pieces, in batches of rows that weigh by their class.
 #[test]
 fn bootstrapped_batches_equal_the_twin() {
     let (table, spec) = thirty();
-    let spec = TrainSpec { iterations: 24, batch: Some(100), l2: 0.01, ..spec };
+    let class_weights = Some(ClassWeights::Given);
+    let spec = TrainSpec { iterations: 24, batch: Some(100), l2: 0.01, class_weights, ..spec };
     bootstrapped_training_equals_the_twin_in(&table, spec, 10);
 }
 
@@ -659,7 +838,7 @@ fn bootstrapped_training_equals_the_twin_in(table: &Table, spec: TrainSpec, log_
     let parties = Parties::new(&job, &in_ring(&job, log_n));
     let plan = &parties.plan;
     assert!(plan.bootstraps(spec.iterations) > 1);
-    let data = plan.encrypt(&parties.encryptor, table, |_| ()).unwrap();
+    let data = parties.encrypt(table);
     let trainer = plan.trainer(&parties.evaluator).unwrap();
     let mut training = parties.start(&data);
     let mut paused = None;
@@ -754,14 +933,14 @@ fn what_was_not_planned_is_refused() {
     let (plan, ev) = (&parties.plan, &parties.evaluator);
     let other = Table::bundled("lbw").unwrap();
     assert_eq!(
-        plan.encrypt(&parties.encryptor, &other, |_| ()).unwrap_err(),
+        parties.try_encrypt(&other).unwrap_err(),
         Error::TableShape { rows: 189, features: 9, needed_rows: 12, needed_features: 3 }
     );
     let unlabelled = Table::new(table.columns().to_vec(), table.values().to_vec(), None).unwrap();
-    let refused = plan.encrypt(&parties.encryptor, &unlabelled, |_| ()).unwrap_err();
+    let refused = parties.try_encrypt(&unlabelled).unwrap_err();
     assert_eq!(refused, Error::Table(TableError::NoTarget));
 
-    let data = plan.encrypt(&parties.encryptor, &table, |_| ()).unwrap();
+    let data = parties.encrypt(&table);
     let planned = |result: sudare_apps::Result<Training>| match result {
         Err(Error::NotAsPlanned { what, .. }) => what,
         other => panic!("{other:?}"),
@@ -799,7 +978,8 @@ fn progress_counts_ciphertexts() {
     let spec = TrainSpec { iterations: 2, ..TrainSpec::default() };
     let parties = Parties::new(&job(&table, spec), &toy(0, 35.0));
     let calls = std::cell::RefCell::new(vec![]);
-    let data = parties.plan.encrypt(&parties.encryptor, &table, |n| calls.borrow_mut().push(n));
+    let data =
+        parties.plan.encrypt(&parties.encryptor, &table, None, |n| calls.borrow_mut().push(n));
     // 8 blocks of 32 slots in a ciphertext.
     assert_eq!(data.unwrap().len(), 24);
     assert_eq!(*calls.borrow(), (1..=24).collect::<Vec<_>>());
@@ -825,6 +1005,8 @@ proptest! {
         batch in prop::option::of(1_usize..40),
         l2 in prop::option::of(0.0..0.5_f64),
         workers in prop::option::of(1_usize..9),
+        class_weights in
+            prop::sample::select(vec![None, Some(ClassWeights::Balanced), Some(ClassWeights::Given)]),
         log_n in 6_u32..13,
     ) {
         let rows = values.len() / features;
@@ -839,6 +1021,7 @@ proptest! {
             batch,
             l2: l2.unwrap_or(0.0),
             workers,
+            class_weights,
             ..TrainSpec::default()
         };
         let plan = TrainPlan::new(&job(&table, spec), &toy_in(log_n, 12, 45.0)).unwrap();

@@ -182,7 +182,7 @@ fn train_and_score(table: &Table, spec: TrainSpec, params: &Params) {
     let job = Job { rows: table.rows(), features: table.features(), spec };
     let training = TrainPlan::new(&job, params).unwrap();
     let s = Session::new(params.clone(), training.required_keys());
-    let data = training.encrypt(&s.encryptor, table, |_| ()).unwrap();
+    let data = training.encrypt(&s.encryptor, table, None, |_| ()).unwrap();
     let trainer = training.trainer(&s.evaluator).unwrap();
     let mut state = trainer.start(&data[training.batch(0)]).unwrap();
     while state.iteration < spec.iterations {
@@ -193,7 +193,7 @@ fn train_and_score(table: &Table, spec: TrainSpec, params: &Params) {
     assert!(model.scale().matches(training.output().1));
 
     let scaling = Scaling::max_abs(table);
-    let expected = reference::train(&scaling.signed_rows(table).unwrap(), &spec).unwrap();
+    let expected = reference::train(&scaling.signed_rows(table).unwrap(), &spec, None).unwrap();
     // More rows than were trained on, and others.
     let values: Vec<f64> = table.values().iter().map(|x| x * 0.75).collect();
     let values = [table.values(), &values].concat();

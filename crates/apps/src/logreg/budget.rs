@@ -16,6 +16,10 @@
 //! and averaged by the sum; those of the sum itself are not, so weights have the larger scale.
 //! The scale of the next `v` is fixed in advance and `s_z'` chosen to reach it exactly.
 //!
+//! With class weights, `z` is a second ciphertext of `c z` but in the inner product: then errors of
+//! `t` and `y` are multiplied by `c`, and grow in the sum by the root mean square of `c` over the
+//! rows. Scales and primes are those without class weights; the bound of errors is larger.
+//!
 //! Iterations with products come in segments, each on the same levels: one segment if nothing
 //! is bootstrapped, else those between two bootstrappings.
 
@@ -31,6 +35,10 @@ use sudare_arith::sample::CBD21_VARIANCE;
 
 /// Weights stay below this in absolute value, or below the learning rate if that is larger.
 pub(super) const LARGEST_WEIGHT: f64 = 16.0;
+
+/// The root mean square of the class weights of the rows of a batch is this at most, where there are
+/// class weights. Their mean is 1.
+pub(super) const LARGEST_ROW_WEIGHT: f64 = 8.0;
 
 /// Averaging over rows makes errors smaller by this factor at most, as `log2`: products of errors
 /// are not averaged.
@@ -174,6 +182,8 @@ pub(super) struct Budget<'a> {
     pub segments: Segments,
     /// Levels below those of a single segment: one, if rows are to be scored with the weights.
     pub spare: u32,
+    /// Root mean square of the weights of rows, at most.
+    pub row_weight: f64,
 }
 
 /// On which levels rounds are.
@@ -266,9 +276,10 @@ impl Budget<'_> {
         ((gamma * slope / rows.sqrt()).log2() - self.unit_bits()).max(-AVERAGING_BITS)
     }
 
-    /// Share of the errors of encrypted rows, which are the same in all iterations.
-    fn data_share(&self) -> f64 {
-        self.share(self.sum_of_gammas(), 0.5)
+    /// Share of the errors of encrypted rows, which are the same in all iterations, if rows weigh so
+    /// much: half of it is through inner products.
+    fn data_share(&self, row_weight: f64) -> f64 {
+        self.share(self.sum_of_gammas(), 0.25 * (1.0 + row_weight))
     }
 
     /// `log2` of scales such that no single error is above `2^-precision_bits`.
@@ -276,7 +287,7 @@ impl Budget<'_> {
         let errors = Errors::new(self.log_n);
         let largest = self.full().iter().map(|step| step.gamma).fold(0.0, f64::max);
         Wanted {
-            data: errors.fresh + self.data_share() + precision_bits,
+            data: errors.fresh + self.data_share(1.0) + precision_bits,
             weights: errors.rounding + self.sum_share() + precision_bits,
             row: errors.rounding + self.share(largest, self.sigmoid.size) + precision_bits,
         }
@@ -439,7 +450,7 @@ impl Budget<'_> {
     }
 
     fn start_precision_bits(&self, data: Scale) -> f64 {
-        data.log2() - Errors::new(self.log_n).fresh - self.data_share()
+        data.log2() - Errors::new(self.log_n).fresh - self.data_share(self.row_weight)
     }
 
     /// Full iteration `k`, that takes `v` at one scale to the next, with rows of scale `data`; and
@@ -474,14 +485,17 @@ impl Budget<'_> {
         // Of a vector of factors, every coefficient is rounded.
         let vector_rounding = if step.decay == 1.0 { 0.0 } else { f64::from(self.log_n) / 2.0 };
         let share = self.share(step.gamma, self.sigmoid.size);
+        // Of what is multiplied by a row after its error is made.
+        let weighted_share = self.share(step.gamma, self.sigmoid.size * self.row_weight);
         let precision_bits = [
-            t.log2() - self.window_bits() - rounding - share,
-            least([rows, a, y, factor, product].map(Scale::log2)) - rounding - share,
+            t.log2() - self.window_bits() - rounding - weighted_share,
+            least([y, factor].map(Scale::log2)) - rounding - weighted_share,
+            least([rows, a, product].map(Scale::log2)) - rounding - share,
             weights.log2() - rounding - self.sum_share(),
             // Constants are rounded to integers at these scales.
-            lift.log2(),
+            lift.log2() - self.row_weight.log2(),
             (weights * last / v).log2() - vector_rounding,
-            (sum / data).log2(),
+            (sum / data).log2() - self.row_weight.log2(),
         ];
         let (level, left) = (Level(top), Level(top - self.sigmoid.levels()));
         let (arrival, refresh, last) = ((level, v), false, self.is_last(k));

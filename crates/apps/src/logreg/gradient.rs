@@ -7,7 +7,6 @@ use super::{
 };
 use crate::{Error, Result};
 use core::ops::Range;
-use std::borrow::Cow;
 use sudare::{
     circuits::Ops,
     ckks::{Ciphertext, ProductSum, Scale},
@@ -134,15 +133,16 @@ impl TrainPlan {
         (0..count).map(|k| edge(k)..edge(k + 1)).collect()
     }
 
-    /// The sum of rows over groups, for each piece.
+    /// The sum of rows, times their weights, over groups, for each piece.
     pub(super) fn row_sums<E: Ops>(&self, e: &E, rows: &[E::Ct]) -> Result<Vec<E::Ct>> {
-        let mut groups = rows.chunks(self.layout.pieces);
+        let mut groups = rows.chunks(self.layout.group()).map(|group| self.layout.split(group).1);
         let first = groups.next().ok_or_else(|| self.no_rows())?.to_vec();
         Ok(groups.try_fold(first, |sums, next| added(e, &sums, next))?)
     }
 
-    /// `1/|lead| sum_i s(z_i . v) z_i` over the rows of each block, up to a sign, where `s` is the
-    /// sigmoid's polynomial and `lead` its first coefficient; for each piece.
+    /// `1/|lead| sum_i s(z_i . v) c_i z_i` over the rows of each block, up to a sign, where `s` is the
+    /// sigmoid's polynomial, `lead` its first coefficient and `c_i` the weight of a row; for each
+    /// piece.
     pub(super) fn slope_sums<E: Ops>(
         &self,
         e: &E,
@@ -158,15 +158,16 @@ impl TrainPlan {
         let pieces = self.layout.pieces;
         let mut sums: Option<Vec<E::Ct>> = None;
         for part in rows.chunks(self.layout.summed_ciphertexts()) {
-            let groups: Vec<&[E::Ct]> = part.chunks(pieces).collect();
-            let slopes = par::try_map(&groups, |rows| self.slopes(e, round, rows, &turned))?;
+            let groups: Vec<_> =
+                part.chunks(self.layout.group()).map(|group| self.layout.split(group)).collect();
+            let slopes = par::try_map(&groups, |rows| self.slopes(e, round, *rows, &turned))?;
             let next = par::try_map(0..pieces, |turn| {
                 let products: Vec<_> = slopes.iter().map(|slope| slope.product(turn)).collect();
                 let Some(&(a, b)) = products.first() else { return Err(no_groups()) };
                 let (level, scale) = (e.level(a).min(e.level(b)), e.scale(a) * e.scale(b));
                 // What the sigmoid's polynomial has beside the product: 1/2 and, at higher
                 // degrees, another power.
-                let halves = groups.iter().map(|rows| (&rows[turn], 0.5 / self.sigmoid.lead));
+                let halves = groups.iter().map(|(_, rows)| (&rows[turn], 0.5 / self.sigmoid.lead));
                 let tails = self
                     .sigmoid
                     .tail
@@ -189,16 +190,17 @@ impl TrainPlan {
         sums.ok_or_else(|| self.no_rows())
     }
 
-    /// What [`TrainPlan::slope_sums`] sums, for the rows of a group, each in its block.
+    /// What [`TrainPlan::slope_sums`] sums, for the rows of a group, each in its block: as they are
+    /// and as they are summed.
     fn slopes<E: Ops>(
         &self,
         e: &E,
         round: &Round,
-        rows: &[E::Ct],
+        (rows, summed): (&[E::Ct], &[E::Ct]),
         turned: &[E::Ct],
     ) -> sudare::Result<Slopes<E::Ct>> {
-        let rows: Vec<Cow<'_, E::Ct>> =
-            rows.iter().map(|a| at(e, a, round.level)).collect::<sudare::Result<_>>()?;
+        let rows =
+            rows.iter().map(|a| at(e, a, round.level)).collect::<sudare::Result<Vec<_>>>()?;
         let products = rows.iter().map(AsRef::as_ref).zip(turned).collect();
         let inner = e.mul_sum_rescale(&ProductSum { products, addend: None })?;
         // Slots beyond a piece's entries get sums of a part of them, and are cleared by the zeros
@@ -207,8 +209,8 @@ impl TrainPlan {
         let t = e.with_scale(&inner, e.scale(&inner) * Scale::from_f64(self.sigmoid.range))?;
         let y = e.mul_rescale(&t, &t)?;
         let shifted = e.add_const(&y, real(self.sigmoid.shift))?;
-        let a = par::try_map(&rows, |rows| {
-            let mut lifted = e.mul_const(rows, real(1.0), round.lift)?;
+        let a = par::try_map(summed, |rows| {
+            let mut lifted = e.mul_const(&*at(e, rows, round.level)?, real(1.0), round.lift)?;
             e.rescale_assign(&mut lifted)?;
             e.mul_rescale(&t, &lifted)
         })?;

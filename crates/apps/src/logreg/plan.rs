@@ -1,5 +1,5 @@
 use super::{
-    budget::{Budget, Scales, Segments, Sigmoid, rounding_bits},
+    budget::{Budget, LARGEST_ROW_WEIGHT, Scales, Segments, Sigmoid, rounding_bits},
     reference::{Batches, Step, TrainError, TrainSpec, schedule},
     refresh::{self, Refresh},
     score::ScorePlan,
@@ -53,14 +53,18 @@ pub struct Job {
 /// Weights have their pieces in order, again and again: rotated by `j` blocks they fit the `j`-th
 /// ciphertext of every group, and they are a single ciphertext, however long rows are. With a
 /// single piece, a row is a block.
+///
+/// Where rows have weights, a second copy of the group follows the first, each row times its weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
     /// Entries of a row with its intercept.
     pub entries: usize,
     /// Entries of a piece, a power of two.
     pub width: usize,
-    /// Pieces of a row and ciphertexts of a group, a power of two.
+    /// Pieces of a row and ciphertexts of a copy of a group, a power of two.
     pub pieces: usize,
+    /// Copies of each group: 1, or 2 where rows have weights.
+    pub copies: usize,
     /// Blocks of a ciphertext and rows of a group, a power of two and at least [`Layout::pieces`].
     pub blocks: usize,
     /// Groups of a batch.
@@ -82,18 +86,21 @@ impl Layout {
     pub const CIPHERTEXT_COST: f64 = 0.5;
 
     /// The layout of batches of up to `rows` that takes the fewest key switches, of those that can
-    /// be divided among so many workers, or among the most if none can.
+    /// be divided among the workers of a training, or among the most if none can.
     fn new(
         (rows, features): (usize, usize),
-        workers: usize,
+        spec: &TrainSpec,
         log_n: u32,
         sigmoid: &Sigmoid,
     ) -> Result<Self> {
+        let workers = spec.workers.unwrap_or(1);
         let rank = |layout: &Self| {
             let layout = layout.for_workers(workers);
             (workers.saturating_sub(layout.sums()), layout.cost(sigmoid))
         };
-        Ok(Self::cheapest(rows, features, log_n, rank)?.for_workers(workers))
+        let layout = Self::cheapest(rows, features, log_n, rank)?.for_workers(workers);
+        let copies = if spec.class_weights.is_some() { 2 } else { 1 };
+        Ok(Self { copies, ..layout })
     }
 
     /// The layout of up to `rows` with the least cost; of equal ones, that with the longest pieces.
@@ -129,7 +136,7 @@ impl Layout {
         let pieces = entries.next_power_of_two() / width;
         let blocks = rows.min(slots / (2 * width)).next_power_of_two().max(pieces);
         let groups = rows.div_ceil(blocks);
-        Self { entries, width, pieces, blocks, groups, summed: Self::SUMMED }
+        Self { entries, width, pieces, copies: 1, blocks, groups, summed: Self::SUMMED }
     }
 
     /// With as many sums of products as workers, if there are as many groups.
@@ -139,7 +146,7 @@ impl Layout {
 
     fn cost(&self, sigmoid: &Sigmoid) -> f64 {
         let switches: f64 = self.key_switches(sigmoid).iter().map(|(count, _)| count).sum();
-        switches + Self::CIPHERTEXT_COST * self.ciphertexts() as f64
+        switches + Self::CIPHERTEXT_COST * self.multiplied() as f64
     }
 
     /// Those of an iteration.
@@ -156,7 +163,7 @@ impl Layout {
         let last = pieces as f64 * self.sums() as f64;
         [
             (turns + groups as f64, 0),
-            (within + products as f64 * self.ciphertexts() as f64, 1),
+            (within + products as f64 * self.multiplied() as f64, 1),
             (last + turns + sums as f64, sigmoid.levels() - 1),
         ]
     }
@@ -175,13 +182,28 @@ impl Layout {
         self.block() * self.blocks
     }
 
+    /// Ciphertexts of a group.
+    pub fn group(&self) -> usize {
+        self.copies * self.pieces
+    }
+
+    /// The ciphertexts of a group that inner products are taken with, and those that are summed.
+    pub fn split<'a, C>(&self, group: &'a [C]) -> (&'a [C], &'a [C]) {
+        (&group[..self.pieces], &group[group.len() - self.pieces..])
+    }
+
     /// Ciphertexts of the groups whose products are summed before they are relinearised.
     pub fn summed_ciphertexts(&self) -> usize {
-        self.summed * self.pieces
+        self.summed * self.group()
     }
 
     /// Ciphertexts of a batch.
     pub fn ciphertexts(&self) -> usize {
+        self.groups * self.group()
+    }
+
+    /// Ciphertexts of a batch that inner products are taken with, as many as are then multiplied.
+    pub fn multiplied(&self) -> usize {
         self.groups * self.pieces
     }
 
@@ -236,6 +258,14 @@ pub(super) fn powers_of_two(start: i64, end: i64) -> impl Iterator<Item = i64> {
 /// in absolute value, or below the learning rate of the second iteration if that is larger: nobody
 /// can see on the server if they do not, so [`TrainPlan::encrypt`] refuses tables with which they
 /// do not.
+///
+/// With [`ClassWeights`](super::ClassWeights), each row `z` is encrypted twice, as it is and times
+/// its weight `c`: `z . v` is taken with the first and `s(z . v) c z` with the second, so that no
+/// level, key or larger prime is spent. The server, which sees that there are two, does not learn
+/// the weights, nor how many rows a class has. Heavy rows make errors larger: in each batch, the root
+/// mean square of the weights, whose mean over all rows is 1, must be 8 at most, which suits
+/// balanced weights of classes of 0.4 % of the rows or more. [`TrainPlan::encrypt`] refuses others,
+/// and [`TrainPlan::largest_error`] allows for such rows whatever the weights are.
 ///
 /// Errors of iterations add up, and momentum carries them on: after `k` of them the error of a weight
 /// that the rows say little about can be `k^1.5` times that of one.
@@ -394,7 +424,7 @@ impl TrainPlan {
     #[must_use]
     pub fn largest_error(&self) -> f64 {
         let precision_bits = match self.refresh {
-            Some(_) => refresh::PRECISION_BITS,
+            Some(_) => self.scales.precision_bits.min(refresh::PRECISION_BITS),
             None => self.scales.precision_bits,
         };
         (LARGEST_ERROR_BITS - precision_bits).exp2()
@@ -474,9 +504,9 @@ impl TrainPlan {
             None => 1,
         };
         let zeros = e.encrypt(&vec![Complex::default(); slots], self.level, self.scales.data)?;
-        let group = vec![zeros; self.layout.pieces];
+        let group = vec![zeros; self.layout.group()];
         let trainer = self.trainer(&e)?;
-        let mut training = self.first(&e, group.clone())?;
+        let mut training = self.first(&e, self.row_sums(&e, &group)?)?;
         while training.iteration < self.job.spec.iterations
             && self.bootstraps(training.iteration) < 2
             && let Stage::Round(round) = self.stage(training.iteration)?
@@ -506,6 +536,8 @@ struct Parts {
     sigmoid: Sigmoid,
     /// Levels below those of the training: one, if rows are to be scored.
     spare: u32,
+    /// Root mean square of the weights of the rows of a batch, at most.
+    row_weight: f64,
     /// `-log2` of the standard deviation of an error that sharing the weights takes, if they are
     /// to be.
     shared_precision_bits: Option<f64>,
@@ -517,13 +549,14 @@ impl Parts {
         let sigmoid = Sigmoid::new(&job.spec.sigmoid)?;
         let batches = Batches::new(job.rows, &job.spec);
         let shape = (batches.most_rows(), job.features);
-        let layout = Layout::new(shape, job.spec.workers.unwrap_or(1), log_n, &sigmoid)?;
+        let layout = Layout::new(shape, &job.spec, log_n, &sigmoid)?;
         let shared_precision_bits = job.spec.shared_bits.map(|bits| {
             let largest = Release::default().largest_error(1 + job.features, bits);
             LARGEST_ERROR_BITS - largest.log2()
         });
         let spare = u32::from(job.spec.scorable);
-        Ok(Self { log_n, layout, batches, sigmoid, spare, shared_precision_bits })
+        let row_weight = job.spec.class_weights.map_or(1.0, |_| LARGEST_ROW_WEIGHT);
+        Ok(Self { log_n, layout, batches, sigmoid, spare, row_weight, shared_precision_bits })
     }
 
     fn course(
@@ -545,14 +578,15 @@ impl Parts {
         Ok(Course { refresh, level, scales })
     }
 
-    /// Of proposed parameters. Primes are not exactly as large as asked for.
+    /// Of proposed parameters, for rows of weight 1. Primes are not exactly as large as asked for.
     fn proposed_precision_bits(&self) -> f64 {
-        self.shared_precision_bits.map_or(PROPOSED_PRECISION_BITS, |bits| bits + 1.0)
+        let shared = |bits| bits + 1.0 + self.row_weight.log2();
+        self.shared_precision_bits.map_or(PROPOSED_PRECISION_BITS, shared)
     }
 
     fn budget<'a>(&'a self, schedule: &'a [Step], segments: Segments) -> Budget<'a> {
-        let &Self { log_n, ref layout, ref batches, ref sigmoid, spare, .. } = self;
-        Budget { layout, batches, sigmoid, schedule, log_n, segments, spare }
+        let &Self { log_n, ref layout, ref batches, ref sigmoid, spare, row_weight, .. } = self;
+        Budget { layout, batches, sigmoid, schedule, log_n, segments, spare, row_weight }
     }
 
     /// With bootstrapping that raises to the highest level at which what it leaves of the chain

@@ -17,6 +17,10 @@
 //! squares of these weights. The gradient of the loss is `-1/m sum_i sigmoid(-z_i . v) z_i`, hence the plus sign. Batches
 //! come in order, again and again ([`Batches`]): rows should be in no order ([`Table::shuffle`]).
 //!
+//! With [`ClassWeights`], the loss of a row is multiplied by the weight `c_i` of its class, so its
+//! summand is `s(z_i . v) c_i z_i`. Weights have the mean 1 over all rows, so that step sizes,
+//! penalties and the interval of `s` mean what they mean without.
+//!
 //! [`Table::shuffle`]: crate::table::Table::shuffle
 //!
 //! References: Kim, Song, Kim, Lee, Cheon, "Logistic regression model training based on the
@@ -52,6 +56,24 @@ pub enum TrainError {
         /// The largest that is possible.
         most: f64,
     },
+    /// A class weight is no weight.
+    #[error("a class weight is {found}, but it must be positive and finite")]
+    ClassWeight {
+        /// The offending weight.
+        found: f64,
+    },
+    /// Class weights are planned for, and none are given.
+    #[error(
+        "the training is planned with class weights that are given with the rows: give one for \
+         each class"
+    )]
+    NoClassWeights,
+    /// Class weights are given, and none are planned for.
+    #[error(
+        "class weights are given, but the training is planned without, or with balanced ones: \
+         leave them out, or plan it with given ones"
+    )]
+    UnplannedClassWeights,
     /// Weights cannot be shared to so many bits.
     #[error(
         "weights to be shared to {found} bits after the point; 1 to {max} are possible",
@@ -241,6 +263,19 @@ pub fn sigmoid_coefficients(degree: SigmoidDegree, range: f64) -> Result<Vec<f64
     SigmoidApprox { degree, range }.coefficients()
 }
 
+/// Where the weights come from that the losses of rows are multiplied by, one for each class.
+///
+/// Only their ratio counts: they are divided by their mean over all rows. Who trains under
+/// encryption learns that there are weights and where they come from, but not the weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClassWeights {
+    /// From the rows: both classes count alike, `n / (2 n_c)` for the `n_c` of `n` rows of a class.
+    Balanced,
+    /// From the owner of the rows, who gives them with these.
+    Given,
+}
+
 /// How to train.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TrainSpec {
@@ -273,6 +308,10 @@ pub struct TrainSpec {
     /// see [`TrainPlan::shares`](super::TrainPlan::shares).
     #[serde(default)]
     pub workers: Option<usize>,
+    /// What rows weigh by their class; all the same if none. With weights, the encrypted table has
+    /// twice the ciphertexts; it takes no level.
+    #[serde(default)]
+    pub class_weights: Option<ClassWeights>,
 }
 
 /// 5 iterations at the default rate and sigmoid, as in Cheon et al. 2018, table 4.
@@ -287,6 +326,7 @@ impl Default for TrainSpec {
             scorable: false,
             l2: 0.0,
             workers: None,
+            class_weights: None,
         }
     }
 }
@@ -333,6 +373,50 @@ impl TrainSpec {
         }
         Ok(())
     }
+}
+
+impl TrainSpec {
+    /// The weights of a row with a false and of one with a true label, of mean 1 over rows with
+    /// these labels. `given` are any positive multiples of them, for [`ClassWeights::Given`].
+    ///
+    /// # Errors
+    /// [`TrainError::ClassWeight`]; [`TrainError::NoClassWeights`];
+    /// [`TrainError::UnplannedClassWeights`].
+    pub fn class_weights(
+        &self,
+        labels: impl IntoIterator<Item = bool>,
+        given: Option<[f64; 2]>,
+    ) -> Result<[f64; 2], TrainError> {
+        if let Some(found) =
+            given.into_iter().flatten().find(|&weight| !(weight.is_finite() && weight > 0.0))
+        {
+            return Err(TrainError::ClassWeight { found });
+        }
+        let mut rows = [0.0, 0.0];
+        labels.into_iter().for_each(|label| rows[usize::from(label)] += 1.0);
+        // Of the other class in units of this one, without overflow.
+        let mean_1 = |[own, other]: [f64; 2], ratio: f64| match (own > 0.0, other > 0.0) {
+            (true, true) => (own + other) / (own + other * ratio),
+            _ => 1.0,
+        };
+        let [zeros, ones] = rows;
+        match (self.class_weights, given) {
+            (None, None) => Ok([1.0; 2]),
+            (Some(ClassWeights::Balanced), None) => {
+                Ok([mean_1([zeros, ones], zeros / ones), mean_1([ones, zeros], ones / zeros)])
+            }
+            (Some(ClassWeights::Given), Some([zero, one])) => {
+                Ok([mean_1([zeros, ones], one / zero), mean_1([ones, zeros], zero / one)])
+            }
+            (Some(ClassWeights::Given), None) => Err(TrainError::NoClassWeights),
+            (_, Some(_)) => Err(TrainError::UnplannedClassWeights),
+        }
+    }
+}
+
+/// The label of a row `z = y (1, x)`.
+pub(super) fn label(z: &[f64]) -> bool {
+    z.first().is_some_and(|&y| y > 0.0)
 }
 
 /// How the rows of a table are cut into batches: consecutive rows, as evenly as can be.
@@ -415,30 +499,45 @@ pub fn schedule(spec: &TrainSpec) -> Vec<Step> {
         .collect()
 }
 
-/// Trains on rows `z = y (1, x)` with the polynomial sigmoid; returns the weights.
+/// Trains on rows `z = y (1, x)` with the polynomial sigmoid; returns the weights. `given` are the
+/// class weights, of a false and of a true label, of a spec with [`ClassWeights::Given`].
 ///
 /// # Errors
-/// [`TrainError`] for a bad spec, rows of unequal length, or divergence.
-pub fn train<R: AsRef<[f64]>>(z: &[R], spec: &TrainSpec) -> Result<Vec<f64>, TrainError> {
-    ranges(z, spec).map(|ranges| ranges.weights)
+/// [`TrainError`] for a bad spec, weights or none where the spec has it otherwise, rows of unequal
+/// length, or divergence.
+pub fn train<R: AsRef<[f64]>>(
+    z: &[R],
+    spec: &TrainSpec,
+    given: Option<[f64; 2]>,
+) -> Result<Vec<f64>, TrainError> {
+    ranges(z, spec, given).map(|ranges| ranges.weights)
 }
 
 /// As [`train`], with the true sigmoid in place of the polynomial.
 ///
 /// # Errors
-/// [`TrainError`] for a bad spec, rows of unequal length, or divergence.
-pub fn train_exact<R: AsRef<[f64]>>(z: &[R], spec: &TrainSpec) -> Result<Vec<f64>, TrainError> {
-    descend(z, spec, |a| 1.0 / (1.0 + a.exp()), |_| ()).map(|ranges| ranges.weights)
+/// As [`train`].
+pub fn train_exact<R: AsRef<[f64]>>(
+    z: &[R],
+    spec: &TrainSpec,
+    given: Option<[f64; 2]>,
+) -> Result<Vec<f64>, TrainError> {
+    descend(z, spec, given, |a| 1.0 / (1.0 + a.exp()), |_| ()).map(|ranges| ranges.weights)
 }
 
 /// The weights after each iteration of [`train`].
 ///
 /// # Errors
-/// [`TrainError`] for a bad spec, rows of unequal length, or divergence.
-pub fn history<R: AsRef<[f64]>>(z: &[R], spec: &TrainSpec) -> Result<Vec<Vec<f64>>, TrainError> {
+/// As [`train`].
+pub fn history<R: AsRef<[f64]>>(
+    z: &[R],
+    spec: &TrainSpec,
+    given: Option<[f64; 2]>,
+) -> Result<Vec<Vec<f64>>, TrainError> {
     let coefficients = spec.sigmoid.coefficients()?;
     let mut history = Vec::new();
-    descend(z, spec, |a| horner(&coefficients, a), |weights| history.push(weights.to_vec()))?;
+    let keep = |weights: &[f64]| history.push(weights.to_vec());
+    descend(z, spec, given, |a| horner(&coefficients, a), keep)?;
     Ok(history)
 }
 
@@ -459,10 +558,14 @@ pub struct Ranges {
 /// Trains as [`train`] does and records the ranges that a plan for encrypted training needs.
 ///
 /// # Errors
-/// [`TrainError`] for a bad spec, rows of unequal length, or divergence.
-pub fn ranges<R: AsRef<[f64]>>(z: &[R], spec: &TrainSpec) -> Result<Ranges, TrainError> {
+/// As [`train`].
+pub fn ranges<R: AsRef<[f64]>>(
+    z: &[R],
+    spec: &TrainSpec,
+    given: Option<[f64; 2]>,
+) -> Result<Ranges, TrainError> {
     let coefficients = spec.sigmoid.coefficients()?;
-    descend(z, spec, |a| horner(&coefficients, a), |_| ())
+    descend(z, spec, given, |a| horner(&coefficients, a), |_| ())
 }
 
 /// Nesterov's descent with `s(a)` in place of `sigmoid(-a)`; `after` sees the weights after each
@@ -470,6 +573,7 @@ pub fn ranges<R: AsRef<[f64]>>(z: &[R], spec: &TrainSpec) -> Result<Ranges, Trai
 fn descend<R: AsRef<[f64]>>(
     z: &[R],
     spec: &TrainSpec,
+    given: Option<[f64; 2]>,
     s: impl Fn(f64) -> f64,
     mut after: impl FnMut(&[f64]),
 ) -> Result<Ranges, TrainError> {
@@ -481,6 +585,8 @@ fn descend<R: AsRef<[f64]>>(
     if let Some(row) = z.iter().position(|row| row.as_ref().len() != width) {
         return Err(TrainError::RowLength { row, found: z[row].as_ref().len(), needed: width });
     }
+
+    let class_weights = spec.class_weights(z.iter().map(|row| label(row.as_ref())), given)?;
 
     let mut w = vec![0.0; width];
     let mut v = vec![0.0; width];
@@ -495,7 +601,7 @@ fn descend<R: AsRef<[f64]>>(
             let row = row.as_ref();
             let inner: f64 = row.iter().zip(&v).map(|(z, v)| z * v).sum();
             largest = largest.max(inner.abs());
-            let slope = s(inner);
+            let slope = class_weights[usize::from(label(row))] * s(inner);
             for (sum, z) in gradient.iter_mut().zip(row) {
                 *sum += slope * z;
             }
@@ -750,9 +856,9 @@ mod tests {
             -0.3087274677053658,
             0.11513886367151191,
         ];
-        assert_close(&train(&z, &spec(SigmoidDegree::Three)).unwrap(), &three, 1e-10);
-        assert_close(&train(&z, &spec(SigmoidDegree::Seven)).unwrap(), &seven, 1e-10);
-        assert_close(&train_exact(&z, &TrainSpec::default()).unwrap(), &exact, 1e-10);
+        assert_close(&train(&z, &spec(SigmoidDegree::Three), None).unwrap(), &three, 1e-10);
+        assert_close(&train(&z, &spec(SigmoidDegree::Seven), None).unwrap(), &seven, 1e-10);
+        assert_close(&train_exact(&z, &TrainSpec::default(), None).unwrap(), &exact, 1e-10);
     }
 
     /// The same figures from the same separate program: rows right of all, AUC.
@@ -765,7 +871,7 @@ mod tests {
         for (name, by_degree) in expected {
             let z = signed(name);
             for (degree, (right, area)) in DEGREES.into_iter().zip(by_degree) {
-                let (accuracy, auc) = quality(&z, &train(&z, &spec(degree)).unwrap());
+                let (accuracy, auc) = quality(&z, &train(&z, &spec(degree), None).unwrap());
                 assert_eq!(accuracy, f64::from(right) / z.len() as f64, "{name} {degree:?}");
                 assert!((auc - area).abs() < 1e-6, "{name} {degree:?}: {auc}");
             }
@@ -790,7 +896,7 @@ mod tests {
                 for k in 0..5 {
                     let held_out = k * fold..(k + 1) * fold;
                     let rest = [&z[..held_out.start], &z[held_out.end..]].concat();
-                    let w = train(&rest, &TrainSpec::default()).unwrap();
+                    let w = train(&rest, &TrainSpec::default(), None).unwrap();
                     let (a, b) = quality(&z[held_out], &w);
                     accuracy += a;
                     auc += b;
@@ -823,8 +929,8 @@ mod tests {
             })
             .collect();
         let expected: Vec<f64> = gradient.iter().map(|slope| -0.5 * slope).collect();
-        assert_close(&train_exact(&z, &one).unwrap(), &expected, 1e-8);
-        assert_close(&train(&z, &one).unwrap(), &expected, 1e-8);
+        assert_close(&train_exact(&z, &one, None).unwrap(), &expected, 1e-8);
+        assert_close(&train(&z, &one, None).unwrap(), &expected, 1e-8);
     }
 
     #[test]
@@ -834,7 +940,7 @@ mod tests {
             let start = loss(&z, &vec![0.0; z[0].len()]);
             assert!((start - 2_f64.ln()).abs() < 1e-12);
             for degree in DEGREES {
-                let end = loss(&z, &train(&z, &spec(degree)).unwrap());
+                let end = loss(&z, &train(&z, &spec(degree), None).unwrap());
                 assert!(end < start - 0.08, "{name} {degree:?}: {end}");
             }
             let long = TrainSpec {
@@ -842,7 +948,7 @@ mod tests {
                 learning_rate: LearningRate::Constant(1.0),
                 ..TrainSpec::default()
             };
-            let w = train_exact(&z, &long).unwrap();
+            let w = train_exact(&z, &long, None).unwrap();
             for j in 0..w.len() {
                 let slope: f64 = z.iter().map(|z| z[j] / (1.0 + dot(z, &w).exp())).sum();
                 assert!(slope.abs() / (z.len() as f64) < 1e-5, "{name} {j}: {slope}");
@@ -862,7 +968,7 @@ mod tests {
                 l2,
                 ..TrainSpec::default()
             };
-            let w = train_exact(&z, &long).unwrap();
+            let w = train_exact(&z, &long, None).unwrap();
             for j in 0..w.len() {
                 let slope: f64 = z.iter().map(|z| z[j] / (1.0 + dot(z, &w).exp())).sum();
                 let pull = if j == 0 { 0.0 } else { l2 * w[j] };
@@ -872,23 +978,130 @@ mod tests {
         }
     }
 
+    /// The 130 rows of true labels weigh three times as much as the others. Weights from a separate
+    /// program in another language, which sums the gradients of the classes apart and divides them
+    /// by the sum of the weights of all rows.
+    #[test]
+    fn weighted_training_equals_an_independent_computation() {
+        let z = signed("lbw");
+        let three = [
+            1.3458538000855975,
+            0.7290226441137373,
+            0.7670684126048436,
+            0.7592065385567991,
+            0.08834428028587557,
+            0.05301301432381489,
+            -0.055398480847903116,
+            -0.07593182810973412,
+            -0.05860683463817463,
+            0.20265847189642958,
+        ];
+        let exact = [
+            1.0542675822762972,
+            0.5904221473115443,
+            0.6239935835524283,
+            0.7404273140868325,
+            0.028527689058691696,
+            0.022744065605823774,
+            -0.06764010819339927,
+            -0.08840475486199567,
+            -0.09389900761314826,
+            0.17477706714263025,
+        ];
+        let class_weights = Some(ClassWeights::Given);
+        let spec = TrainSpec { class_weights, ..TrainSpec::default() };
+        let given = Some([0.5, 1.5]);
+        assert_close(&train(&z, &spec, given).unwrap(), &three, 1e-10);
+        assert_close(&train_exact(&z, &spec, given).unwrap(), &exact, 1e-10);
+    }
+
+    /// At the minimum, both classes pull alike: their weighted residuals cancel, for each feature.
+    #[test]
+    fn weighted_training_converges_to_its_minimum() {
+        for name in Table::BUNDLED {
+            let z = signed(name);
+            let ones = z.iter().filter(|z| label(z)).count() as f64;
+            let zeros = z.len() as f64 - ones;
+            let long = TrainSpec {
+                iterations: 4000,
+                learning_rate: LearningRate::Constant(1.0),
+                ..TrainSpec::default()
+            };
+            let balanced = TrainSpec { class_weights: Some(ClassWeights::Balanced), ..long };
+            let given = TrainSpec { class_weights: Some(ClassWeights::Given), ..long };
+            for (spec, weights, [zero, one]) in [
+                (balanced, None, [ones, zeros]),
+                (given, Some([2.0, 2.0]), [1.0, 1.0]),
+                (given, Some([1.0, 5.0]), [1.0, 5.0]),
+            ] {
+                let w = train_exact(&z, &spec, weights).unwrap();
+                for j in 0..w.len() {
+                    let pull = |of: bool| -> f64 {
+                        let rows = z.iter().filter(|z| label(z) == of);
+                        rows.map(|z| z[j] / (1.0 + dot(z, &w).exp())).sum()
+                    };
+                    let slope = (zero * pull(false) + one * pull(true)) / (zero + one);
+                    assert!(slope.abs() / (z.len() as f64) < 1e-5, "{name} {j}: {slope}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn class_weights_have_the_mean_1() {
+        let spec = |weights| TrainSpec { class_weights: weights, ..TrainSpec::default() };
+        let labels = |zeros, ones| {
+            core::iter::repeat_n(false, zeros).chain(core::iter::repeat_n(true, ones))
+        };
+        let [balanced, given] = [ClassWeights::Balanced, ClassWeights::Given].map(Some).map(spec);
+        let found = |zeros, ones, weights| {
+            let given = given.class_weights(labels(zeros, ones), Some(weights)).unwrap();
+            let mean = (zeros as f64 * given[0] + ones as f64 * given[1]) / (zeros + ones) as f64;
+            assert!((mean - 1.0).abs() < 1e-12, "{given:?}");
+            given
+        };
+        assert_eq!(spec(None).class_weights(labels(3, 1), None), Ok([1.0; 2]));
+        // n / (2 n_c).
+        assert_eq!(balanced.class_weights(labels(3, 1), None), Ok([2.0 / 3.0, 2.0]));
+        assert_close(&found(3, 1, [1.0, 3.0]), &[2.0 / 3.0, 2.0], 1e-15);
+        assert_close(&found(3, 1, [1e300, 3e300]), &[2.0 / 3.0, 2.0], 1e-15);
+        assert_eq!(found(3, 1, [f64::MIN_POSITIVE, f64::MAX]), [0.0, 4.0]);
+        assert_eq!(found(3, 1, [0.7, 0.7]), [1.0; 2]);
+        // A class without rows.
+        assert_eq!(balanced.class_weights(labels(3, 0), None), Ok([1.0; 2]));
+        assert_eq!(given.class_weights(labels(0, 2), Some([1.0, 4.0])), Ok([1.0; 2]));
+
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            for weights in [[1.0, bad], [bad, 1.0]] {
+                let refused = given.class_weights(labels(3, 1), Some(weights));
+                assert!(matches!(refused, Err(TrainError::ClassWeight { .. })), "{bad}");
+            }
+        }
+        let z = [[1.0, 0.5], [-1.0, 0.5]];
+        assert_eq!(train(&z, &given, None), Err(TrainError::NoClassWeights));
+        for spec in [spec(None), balanced] {
+            let refused = train(&z, &spec, Some([1.0; 2]));
+            assert_eq!(refused, Err(TrainError::UnplannedClassWeights));
+        }
+    }
+
     #[test]
     fn ranges_record_every_iteration() {
         for name in Table::BUNDLED {
             let z = signed(name);
             let spec = TrainSpec::default();
-            let all = ranges(&z, &spec).unwrap();
-            assert_eq!(all.weights, train(&z, &spec).unwrap());
+            let all = ranges(&z, &spec, None).unwrap();
+            assert_eq!(all.weights, train(&z, &spec, None).unwrap());
             assert_eq!(all.max_abs_inner[..2], [0.0, 0.0]);
             assert_eq!(all.max_abs_momentum[0], 0.0);
             assert_eq!(all.max_abs_weight[1], all.max_abs_momentum[1]);
             assert!(all.max_abs_inner.iter().all(|&inner| inner < spec.sigmoid.range));
             for iterations in 1..=5 {
-                let w = train(&z, &TrainSpec { iterations, ..spec }).unwrap();
+                let w = train(&z, &TrainSpec { iterations, ..spec }, None).unwrap();
                 assert_eq!(all.max_abs_weight[iterations as usize - 1], max_abs(&w));
             }
             // v before the third iteration is w after the second.
-            let w = train(&z, &TrainSpec { iterations: 2, ..spec }).unwrap();
+            let w = train(&z, &TrainSpec { iterations: 2, ..spec }, None).unwrap();
             let inner = z.iter().map(|z| dot(z, &w).abs()).fold(0.0, f64::max);
             assert!((all.max_abs_inner[2] - inner).abs() < 1e-12);
         }
@@ -940,7 +1153,7 @@ mod tests {
             v = [0, 1].map(|j| (1.0 - step.eta) * next[j] + step.eta * w[j]);
             w = next;
         }
-        assert_close(&train(&z, &spec).unwrap(), &w, 1e-15);
+        assert_close(&train(&z, &spec, None).unwrap(), &w, 1e-15);
     }
 
     #[test]
@@ -948,27 +1161,33 @@ mod tests {
         let z = [[1.0, 0.5], [-1.0, 0.5]];
         let good = TrainSpec::default();
         let rate = |rate| TrainSpec { learning_rate: LearningRate::Constant(rate), ..good };
-        assert_eq!(train(&z, &TrainSpec { iterations: 0, ..good }), Err(TrainError::Iterations));
-        assert_eq!(train(&z, &TrainSpec { batch: Some(0), ..good }), Err(TrainError::Batch));
-        assert_eq!(train(&z, &rate(0.0)), Err(TrainError::LearningRate { found: 0.0 }));
-        assert!(train(&z, &rate(f64::NAN)).is_err());
-        assert_eq!(train(&z, &TrainSpec { workers: Some(0), ..good }), Err(TrainError::Workers));
+        assert_eq!(
+            train(&z, &TrainSpec { iterations: 0, ..good }, None),
+            Err(TrainError::Iterations)
+        );
+        assert_eq!(train(&z, &TrainSpec { batch: Some(0), ..good }, None), Err(TrainError::Batch));
+        assert_eq!(train(&z, &rate(0.0), None), Err(TrainError::LearningRate { found: 0.0 }));
+        assert!(train(&z, &rate(f64::NAN), None).is_err());
+        assert_eq!(
+            train(&z, &TrainSpec { workers: Some(0), ..good }, None),
+            Err(TrainError::Workers)
+        );
         for l2 in [-1e-9, 0.31, f64::NAN, f64::INFINITY] {
-            let refused = train(&z, &TrainSpec { l2, ..good });
+            let refused = train(&z, &TrainSpec { l2, ..good }, None);
             assert!(matches!(refused, Err(TrainError::L2 { most, .. }) if most == 0.3), "{l2}");
         }
         for range in [0.0, -1.0, f64::NAN, f64::INFINITY, 257.0] {
             let sigmoid = SigmoidApprox { range, ..good.sigmoid };
             assert!(matches!(
-                train(&z, &TrainSpec { sigmoid, ..good }),
+                train(&z, &TrainSpec { sigmoid, ..good }, None),
                 Err(TrainError::Range { .. })
             ));
             assert!(sigmoid.coefficients().is_err());
         }
-        assert_eq!(train::<Vec<f64>>(&[], &good), Err(TrainError::Empty));
-        assert_eq!(train(&[vec![]], &good), Err(TrainError::Empty));
+        assert_eq!(train::<Vec<f64>>(&[], &good, None), Err(TrainError::Empty));
+        assert_eq!(train(&[vec![]], &good, None), Err(TrainError::Empty));
         assert_eq!(
-            train(&[vec![1.0], vec![1.0, 2.0]], &good),
+            train(&[vec![1.0], vec![1.0, 2.0]], &good, None),
             Err(TrainError::RowLength { row: 1, found: 2, needed: 1 })
         );
     }
@@ -981,7 +1200,7 @@ mod tests {
             learning_rate: LearningRate::Constant(200.0),
             ..TrainSpec::default()
         };
-        match train(&z, &wild) {
+        match train(&z, &wild, None) {
             Err(TrainError::Diverged { iteration, largest }) => {
                 assert!(iteration > 1 && largest > 8.0, "{iteration} {largest}");
             }
@@ -997,7 +1216,7 @@ mod tests {
             text,
             "{\"iterations\":5,\"learning_rate\":{\"decaying\":{\"initial\":10.0}},\
              \"sigmoid\":{\"degree\":7,\"range\":8.0},\"batch\":null,\"shared_bits\":null,\
-             \"scorable\":false,\"l2\":0.0,\"workers\":null}"
+             \"scorable\":false,\"l2\":0.0,\"workers\":null,\"class_weights\":null}"
         );
         assert_eq!(serde_json::from_str::<TrainSpec>(&text).unwrap(), spec);
         let error = serde_json::from_str::<TrainSpec>(&text.replace('7', "4")).unwrap_err();
@@ -1027,7 +1246,7 @@ mod tests {
                     v[j] + rate * (0.5 * mean(j) + (c1 * linear + c3 * cubic) / m)
                 })
                 .collect();
-            assert_close(&train(&z, &spec).unwrap(), &expected, 1e-12);
+            assert_close(&train(&z, &spec, None).unwrap(), &expected, 1e-12);
         }
     }
 }

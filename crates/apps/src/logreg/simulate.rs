@@ -25,14 +25,19 @@ pub struct Simulated {
 impl TrainPlan {
     /// Trains on a table in the clear, step for step as the server trains: with its polynomial
     /// sigmoid and its bootstrapping, and refusing what could not be trained under encryption.
-    /// `progress` is told the iterations done.
+    /// `given` are class weights as for [`TrainPlan::pack`]. `progress` is told the iterations done.
     ///
     /// # Errors
     /// As [`TrainPlan::encryptions`] and [`Trainer::step`](super::Trainer::step).
-    pub fn simulate(&self, table: &Table, progress: impl Fn(u32)) -> Result<Simulated> {
+    pub fn simulate(
+        &self,
+        table: &Table,
+        given: Option<[f64; 2]>,
+        progress: impl Fn(u32),
+    ) -> Result<Simulated> {
         let e = self.simulator();
         let (level, scale) = self.input();
-        let packed: Vec<Vec<f64>> = self.packed(self.checked_rows(table)?).collect();
+        let packed: Vec<Vec<f64>> = self.packed(self.checked_rows(table, given)?).collect();
         let encrypt = |slots: &Vec<f64>| {
             let slots: Vec<_> = slots.iter().map(|&re| Complex { re, im: 0.0 }).collect();
             Ok(e.encrypt(&slots, level, scale)?)
@@ -157,9 +162,9 @@ mod tests {
             let plan = planned(&table, spec);
             assert_eq!(plan.bootstraps(iterations) > 0, iterations == 40);
             let told = core::cell::Cell::new(0);
-            let found = plan.simulate(&table, |done| told.set(done)).unwrap();
+            let found = plan.simulate(&table, None, |done| told.set(done)).unwrap();
             assert_eq!(told.get(), iterations);
-            let expected = reference::train(&z, &spec).unwrap();
+            let expected = reference::train(&z, &spec, None).unwrap();
             for (a, b) in found.weights.iter().zip(&expected) {
                 assert!((a - b).abs() < tolerance, "{iterations}: {a} and {b}");
             }
@@ -213,8 +218,8 @@ mod tests {
         let spec =
             TrainSpec { learning_rate: LearningRate::Constant(15.0), ..TrainSpec::default() };
         let plan = planned(&table, TrainSpec { iterations: 8, ..spec });
-        assert!(matches!(plan.simulate(&table, |_| ()), Err(Error::WeightsTooLarge { .. })));
+        assert!(matches!(plan.simulate(&table, None, |_| ()), Err(Error::WeightsTooLarge { .. })));
         let other = Table::bundled("uis").unwrap();
-        assert!(matches!(plan.simulate(&other, |_| ()), Err(Error::TableShape { .. })));
+        assert!(matches!(plan.simulate(&other, None, |_| ()), Err(Error::TableShape { .. })));
     }
 }

@@ -1,5 +1,5 @@
 use super::{
-    budget::Round,
+    budget::{LARGEST_ROW_WEIGHT, Round},
     gradient::{Gradient, Point},
     plan::{Layout, TrainPlan},
     reference,
@@ -164,13 +164,19 @@ pub(super) enum Stage<'a> {
 
 impl TrainPlan {
     /// The slots of each ciphertext: the rows `z = y (1, x)` of the table, scaled by
-    /// [`Scaling::max_abs`], batch after batch.
+    /// [`Scaling::max_abs`], batch after batch; with class weights, of each group of rows once as
+    /// they are and once times their weights. `given` are the class weights, of a false and of a
+    /// true label, of a plan with [`ClassWeights::Given`](super::ClassWeights::Given).
     ///
     /// # Errors
     /// [`Error::TableShape`] if the table has not the planned shape; [`Error::Table`] if it has no
-    /// target.
-    pub fn pack(&self, table: &Table) -> Result<impl Iterator<Item = Vec<f64>> + use<>> {
-        Ok(self.packed(self.signed_rows(table)?))
+    /// target; [`Error::Train`] for weights or none where the plan has it otherwise.
+    pub fn pack(
+        &self,
+        table: &Table,
+        given: Option<[f64; 2]>,
+    ) -> Result<impl Iterator<Item = Vec<f64>> + use<>> {
+        Ok(self.packed(self.signed_rows(table, given)?))
     }
 
     /// Encrypts a table for its owner, a ciphertext each time that the next one is asked for.
@@ -179,13 +185,15 @@ impl TrainPlan {
     /// # Errors
     /// As [`TrainPlan::pack`]; [`Error::WeightsTooLarge`] if training on this table would exceed
     /// what the plan allows, as training in the clear finds out; [`Error::Train`] if that
-    /// diverges. Of a ciphertext, [`Error::Engine`] if the encryptor has other parameters.
+    /// diverges; [`Error::RowsTooHeavy`] if class weights are too far from each other. Of a
+    /// ciphertext, [`Error::Engine`] if the encryptor has other parameters.
     pub fn encryptions<'a>(
         &'a self,
         encryptor: &'a Encryptor,
         table: &Table,
+        given: Option<[f64; 2]>,
     ) -> Result<impl Iterator<Item = Result<Ciphertext>> + use<'a>> {
-        let rows = self.checked_rows(table)?;
+        let rows = self.checked_rows(table, given)?;
         let encoder = Encoder::new(&self.params);
         Ok(self.packed(rows).map(move |slots| {
             let plain = encoder.encode_real(&slots, self.level, self.scales.data)?;
@@ -201,9 +209,10 @@ impl TrainPlan {
         &self,
         encryptor: &Encryptor,
         table: &Table,
+        given: Option<[f64; 2]>,
         progress: impl Fn(usize),
     ) -> Result<Vec<Ciphertext>> {
-        let ciphertexts = self.encryptions(encryptor, table)?.enumerate();
+        let ciphertexts = self.encryptions(encryptor, table, given)?.enumerate();
         ciphertexts.map(|(i, made)| made.inspect(|_| progress(i + 1))).collect()
     }
 
@@ -268,31 +277,46 @@ impl TrainPlan {
     }
 
     /// The rows of a table that can be trained on.
-    pub(super) fn checked_rows(&self, table: &Table) -> Result<Vec<Vec<f64>>> {
-        let rows = self.signed_rows(table)?;
-        self.check_weights(&rows)?;
+    pub(super) fn checked_rows(
+        &self,
+        table: &Table,
+        given: Option<[f64; 2]>,
+    ) -> Result<WeightedRows> {
+        let rows = self.signed_rows(table, given)?;
+        self.check_row_weights(&rows)?;
+        self.check_weights(&rows.z, given)?;
         Ok(rows)
     }
 
     /// The rows of a table of the planned shape.
-    fn signed_rows(&self, table: &Table) -> Result<Vec<Vec<f64>>> {
+    fn signed_rows(&self, table: &Table, given: Option<[f64; 2]>) -> Result<WeightedRows> {
         let (rows, features) = (table.rows(), table.features());
         if (rows, features) != (self.job.rows, self.job.features) {
             let (needed_rows, needed_features) = (self.job.rows, self.job.features);
             return Err(Error::TableShape { rows, features, needed_rows, needed_features });
         }
-        Ok(Scaling::max_abs(table).signed_rows(table)?)
+        let labels = table.labels()?.iter().copied();
+        let class_weights = self.job.spec.class_weights(labels, given)?;
+        Ok(WeightedRows { z: Scaling::max_abs(table).signed_rows(table)?, class_weights })
     }
 
     /// The slots of each ciphertext.
-    pub(super) fn packed(&self, z: Vec<Vec<f64>>) -> impl Iterator<Item = Vec<f64>> + use<> {
+    pub(super) fn packed(&self, rows: WeightedRows) -> impl Iterator<Item = Vec<f64>> + use<> {
         let (layout, batches) = (self.layout, self.batches);
-        let Layout { pieces, blocks, groups, .. } = layout;
+        let Layout { pieces, copies, blocks, groups, .. } = layout;
         let used = batches.used(self.job.spec.iterations);
         (0..used * layout.ciphertexts()).map(move |i| {
-            let (batch, group, turn) = (i / pieces / groups, i / pieces % groups, i % pieces);
-            let rows = &z[batches.rows(batch)];
-            layout.packed(&rows[rows.len().min(group * blocks)..], turn)
+            let (group, copy, turn) = (i / pieces / copies, i / pieces % copies, i % pieces);
+            let z = &rows.z[batches.rows(group / groups)];
+            let z = &z[z.len().min(group % groups * blocks)..];
+            let mut slots = layout.packed(z, turn);
+            if copy > 0 {
+                for (block, z) in slots.chunks_exact_mut(layout.block()).zip(z) {
+                    let weight = rows.weight(z);
+                    block.iter_mut().for_each(|slot| *slot *= weight);
+                }
+            }
+            slots
         })
     }
 
@@ -414,9 +438,23 @@ impl TrainPlan {
         Ok(arrived)
     }
 
+    /// Refuses rows whose weights make errors larger than planned.
+    fn check_row_weights(&self, rows: &WeightedRows) -> Result<()> {
+        let mean_square = |batch| {
+            let z = &rows.z[self.batches.rows(batch)];
+            z.iter().map(|z| rows.weight(z).powi(2)).sum::<f64>() / z.len() as f64
+        };
+        let batches = 0..self.batches.used(self.job.spec.iterations);
+        let found = batches.map(mean_square).fold(0.0, f64::max).sqrt();
+        if found > LARGEST_ROW_WEIGHT {
+            return Err(Error::RowsTooHeavy { found, most: LARGEST_ROW_WEIGHT });
+        }
+        Ok(())
+    }
+
     /// Refuses rows whose training leads to weights that the plan has no room for.
-    fn check_weights(&self, z: &[Vec<f64>]) -> Result<()> {
-        let ranges = reference::ranges(z, &self.job.spec)?;
+    fn check_weights(&self, z: &[Vec<f64>], given: Option<[f64; 2]>) -> Result<()> {
+        let ranges = reference::ranges(z, &self.job.spec, given)?;
         // Before the third iteration, the weights after one are not computed.
         let weights = ranges.max_abs_weight.iter().skip(1);
         let found = weights.chain(&ranges.max_abs_momentum).copied().fold(0.0, f64::max);
@@ -438,6 +476,19 @@ pub(super) fn expect_params<E: Ops>(ev: &E, params: &Params) -> Result<()> {
         format_args!("other primes, in the ring N = 2^{found}"),
         format_args!("its own, in the ring N = 2^{needed}"),
     ))
+}
+
+/// Rows `z = y (1, x)`, and what they weigh.
+pub(super) struct WeightedRows {
+    z: Vec<Vec<f64>>,
+    /// Of a false and of a true label.
+    class_weights: [f64; 2],
+}
+
+impl WeightedRows {
+    fn weight(&self, z: &[f64]) -> f64 {
+        self.class_weights[usize::from(reference::label(z))]
+    }
 }
 
 /// The sum with itself rotated by the first of `steps`, then of that with itself rotated by the
