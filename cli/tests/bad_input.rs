@@ -242,10 +242,10 @@ fn false_labels() {
         serial::write_ciphertexts(&mut file, &params, &items, table).unwrap();
         fs::write(at.join("s.ct"), &file).unwrap();
     };
-    // Version 3; statistics; rows and features; no note, no iterations, no origin, no model.
+    // Version 4; statistics; rows and features; no note, no iterations, no origin, no model.
     let claim = |rows: usize, features: usize, note: u32| {
         let none = None::<u8>;
-        postcard::to_extend(&(rows, features, note, 0u32, none, none), vec![3, 1]).unwrap()
+        postcard::to_extend(&(rows, features, note, 0u32, none, none), vec![4, 1]).unwrap()
     };
     let with = |label: &Label, meta: Vec<u8>| Label { meta, ..label.clone() };
     assert_eq!(key_label.meta, claim(20, 2, 0));
@@ -263,8 +263,12 @@ fn false_labels() {
         relabel(&key_label, &with(&table_label, meta));
         refused(at, line, &["s.ct does not say what it is for"]);
     }
+    // The version before differs in trainings alone.
+    let earlier = |label: &Label| with(label, [&[3], &label.meta[1..]].concat());
+    relabel(&earlier(&key_label), &earlier(&table_label));
+    sudare_at(at, &format!("{line} --force")).ok();
     relabel(&key_label, &table_label);
-    sudare_at(at, line).ok();
+    sudare_at(at, &format!("{line} --force")).ok();
     // A result without its note.
     let bytes = fs::read(at.join("out.ct")).unwrap();
     let reader = Reader::new(&bytes[..], bytes.len() as u64).unwrap();

@@ -171,14 +171,15 @@ def test_weighted_execution_gives_what_simulation_gives(class_weight: Any) -> No
 
 def test_class_weights_are_checked() -> None:
     rows, labels = bundled("lbw")
-    for class_weight, error in [
+    cases: list[tuple[Any, type[Exception]]] = [
         ({0: 1, 2: 3}, errors.ArgumentError),
         ({"0": 1}, errors.ArgumentError),
         ("heavy", errors.ArgumentError),
         ({0: 0.0}, errors.ClassWeightError),
         ({1: -1.0}, errors.ClassWeightError),
         ({1: np.inf}, errors.ClassWeightError),
-    ]:
+    ]
+    for class_weight, error in cases:
         model = LogisticRegression(class_weight=class_weight, mode="simulate")
         with pytest.raises(error) as caught:
             model.fit(rows, labels)
