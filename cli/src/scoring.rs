@@ -100,7 +100,7 @@ impl Inputs {
 /// A model that rows are scored by.
 pub enum AnyModel {
     /// In the clear.
-    Plain(Model),
+    Plain(Box<Model>),
     /// With the note of the table that it was trained on, or of whoever encrypted it.
     Encrypted {
         /// The weights.
@@ -125,7 +125,7 @@ impl AnyModel {
         let mut start = Vec::new();
         file.by_ref().take(7).read_to_end(&mut start).map_err(|e| Error::io("read", path, e))?;
         if start != b"\x89sudare" {
-            return Ok(Self::Plain(Model::read(path)?));
+            return Ok(Self::Plain(Box::new(Model::read(path)?)));
         }
         let file = Opened::open(path, Kind::Ciphertexts)?;
         let (_, meta) = file.meta(&[Content::Model])?;
