@@ -2,13 +2,13 @@
 //! the model itself.
 
 use crate::{
-    artefacts::{Content, Job, Opened},
+    artefacts::{Content, Job, Meta, Opened, ScoredBy},
     error::{Error, Result},
     files::{self, Access},
     model::{self, Model, text_of},
     server::Session,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::{io::Read, path::Path};
 use sudare::ckks::{Ciphertext, serial::Kind};
 use sudare_apps::{
@@ -17,7 +17,7 @@ use sudare_apps::{
 };
 
 /// The features of a model: their columns, in its order, and what they are divided by.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Inputs {
     /// Names of the columns.
     pub columns: Vec<String>,
@@ -29,6 +29,13 @@ pub struct Inputs {
 }
 
 impl Inputs {
+    /// Of a table that a model was trained on.
+    #[must_use]
+    pub fn of(table: &Table) -> Self {
+        let target = table.target().unwrap_or_default().into();
+        Self { columns: table.columns().to_vec(), divisors: Scaling::max_abs(table), target }
+    }
+
     /// From a model in the clear, or any JSON file with its `columns` and `divisors`; or, of
     /// another name, from the table that a model was trained on, without its column `target`.
     ///
@@ -36,9 +43,7 @@ impl Inputs {
     /// [`Error::Io`]; [`Error::Table`]; [`Error::Parse`].
     pub fn read(path: &Path, target: Option<&str>) -> Result<Self> {
         if !path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json")) {
-            let table = files::read_table(path, target)?;
-            let (columns, divisors) = (table.columns().to_vec(), Scaling::max_abs(&table));
-            return Ok(Self { columns, divisors, target: target.unwrap_or_default().into() });
+            return Ok(Self::of(&files::read_table(path, target)?));
         }
         let bad = |problem: String| Error::Parse {
             path: path.into(),
@@ -127,7 +132,19 @@ impl AnyModel {
         if start != b"\x89sudare" {
             return Ok(Self::Plain(Box::new(Model::read(path)?)));
         }
-        let file = Opened::open(path, Kind::Ciphertexts)?;
+        Self::encrypted(Opened::open(path, Kind::Ciphertexts)?, session, plan)
+    }
+
+    /// Reads an encrypted model, which must suit the rows of `session` and their plan.
+    ///
+    /// # Errors
+    /// As [`AnyModel::read`].
+    pub fn encrypted<F: Read, R: Read + std::io::Seek>(
+        file: Opened<F>,
+        session: &Session<R>,
+        plan: &ScorePlan,
+    ) -> Result<Self> {
+        let path = file.path().to_owned();
         let (_, meta) = file.meta(&[Content::Model])?;
         file.expect_key(session.params.rlwe().id(), session.key)?;
         let model = plan.job().model;
@@ -154,7 +171,7 @@ impl AnyModel {
         let mut parts = file.ciphertexts(&session.params, meta.note)?;
         if parts.content.is_empty() {
             let problem = "a model has a ciphertext of weights, it has none".into();
-            return Err(Error::in_file(path)(sudare::Error::Malformed { what: "file", problem }));
+            return Err(Error::in_file(&path)(sudare::Error::Malformed { what: "file", problem }));
         }
         Ok(Self::Encrypted { weights: Box::new(parts.content.swap_remove(0)), note: parts.note })
     }
@@ -166,5 +183,25 @@ impl AnyModel {
             Self::Plain(model) => Weights::Plain(&model.weights),
             Self::Encrypted { weights, .. } => Weights::Encrypted(weights),
         }
+    }
+
+    /// The ciphertexts of a file of scores by this model, and what it says of itself.
+    #[must_use]
+    pub fn results<R: Read + std::io::Seek>(
+        self,
+        scores: Vec<Ciphertext>,
+        session: &Session<R>,
+    ) -> (Vec<Ciphertext>, Meta) {
+        let (count, mut results) = (scores.len(), session.with_note(scores));
+        let scored_by = match self {
+            Self::Plain(model) => ScoredBy::Plain(Inputs::digest(&model.columns, &model.divisors)),
+            Self::Encrypted { note, .. } => {
+                let scored_by = ScoredBy::Encrypted(note.len() as u32);
+                results.extend(note);
+                scored_by
+            }
+        };
+        let note = (results.len() - count) as u32;
+        (results, Meta { note, scored_by: Some(scored_by), ..Meta::of(session.meta.job) })
     }
 }

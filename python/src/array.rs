@@ -3,15 +3,16 @@
 use crate::{
     error::{Error, Result},
     job,
-    keys::{self, EvaluationKeys, PublicKey, SecretKey, save, shared_bytes},
+    keys::{self, EvaluationKeys, PublicKey, SecretKey},
     op::{PyOp, Value, refs},
     plan::{Bootstrapping, Parameters, Plan},
+    source::{Memory, save},
     trace::Traced,
 };
 use pyo3::{prelude::*, pybacked::PyBackedBytes, types::PyBytes};
 use serde::{Deserialize, Serialize};
 use std::{
-    io::{Read, Write},
+    io::{self, Cursor, Write},
     path::PathBuf,
     sync::Arc,
 };
@@ -25,7 +26,7 @@ use sudare::{
 };
 use sudare_apps::array::{self, Layout, PlainArray, SimulatedArray, Simulator};
 use sudare_arith::mem::Mapping;
-use sudare_cli::files::{self, Access, Watch};
+use sudare_cli::files::{Access, Watch};
 
 /// Real numbers from Python: their shape and, in C order, their bytes.
 #[derive(FromPyObject)]
@@ -63,7 +64,7 @@ pub(crate) enum Form {
     Encrypted(Encrypted),
     Simulated(SimulatedArray),
     /// The file of an encrypted array, what it says of the array, and its key.
-    Stored(Py<PyBytes>, Meta, KeyId),
+    Stored(Memory, Meta, KeyId),
     /// One of a program that is recorded.
     Traced(Traced),
 }
@@ -112,8 +113,8 @@ impl Encrypted {
     }
 
     /// The array in a file, whose parameters must be those of `set`.
-    fn read(file: PyBackedBytes, set: &Parameters) -> Result<Self> {
-        let reader = Reader::shared(Mapping::shared(file))?;
+    fn read(file: Mapping, set: &Parameters) -> Result<Self> {
+        let reader = Reader::shared(file)?;
         let Meta { layout, padding_is_zero } = Meta::read(&reader.info().label)?;
         let blocks = reader.ciphertexts(&set.params)?;
         let array = array::Array::from_ciphertexts(layout, blocks, padding_is_zero)?;
@@ -123,8 +124,8 @@ impl Encrypted {
 
 impl Array {
     /// The file of an array, its header read.
-    fn stored(py: Python<'_>, file: Py<PyBytes>) -> sudare::Result<Self> {
-        let reader = Reader::shared(Mapping::shared(PyBackedBytes::from(file.bind(py).clone())))?;
+    fn stored(file: Memory) -> sudare::Result<Self> {
+        let reader = Reader::shared(file.mapping())?;
         let info = reader.info();
         if info.kind != Kind::Ciphertexts {
             return Err(sudare::Error::WrongKind { found: info.kind, needed: Kind::Ciphertexts });
@@ -140,8 +141,7 @@ impl Array {
             Form::Simulated(_) => Err(Error::Simulation),
             Form::Traced(_) => Err(Error::Traced),
             Form::Stored(file, ..) => {
-                let file = PyBackedBytes::from(file.bind(py).clone());
-                let set = set.clone();
+                let (file, set) = (file.mapping(), set.clone());
                 job::run(py, None, move |_| Encrypted::read(file, &set))
             }
         }
@@ -162,52 +162,48 @@ impl Array {
 impl Array {
     #[staticmethod]
     fn from_bytes(data: &Bound<'_, PyAny>) -> Result<Self> {
-        Ok(Self::stored(data.py(), shared_bytes(data)?)?)
+        Ok(Self::stored(Memory::from_python(data)?)?)
     }
 
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf) -> Result<Self> {
-        let (mut file, bytes) = files::open(&path, Access::Shared)?;
-        let io = |error| sudare_cli::error::Error::io("read", &path, error);
-        let length = usize::try_from(bytes).map_err(|_| Error::Bug("a file exceeds memory"))?;
-        let content = PyBytes::new_with(py, length, |content| {
-            let read = py.detach(|| file.read_exact(content));
-            read.map_err(io).map_err(Error::from).map_err(PyErr::from)
-        })?;
-        Self::stored(py, content.unbind()).map_err(Error::at(Some(&path)))
+        let file = Memory::read(py, path.clone())?;
+        Self::stored(file).map_err(Error::at(Some(&path)))
     }
 
     fn to_bytes(&self, py: Python<'_>) -> Result<Py<PyBytes>> {
         match &self.0 {
             Form::Encrypted(array) => {
-                let mut file = Vec::new();
-                job::detached(py, || Ok(array.write(&mut file)?))?;
-                Ok(PyBytes::new(py, &file).unbind())
+                let array = array.clone();
+                let bytes = job::run(py, None, move |progress| {
+                    let mut file = Vec::new();
+                    array.write(&mut progress.watch(&mut file))?;
+                    Ok(file)
+                })?;
+                Ok(PyBytes::new(py, &bytes).unbind())
             }
             Form::Simulated(_) => Err(Error::Simulation),
             Form::Traced(_) => Err(Error::Traced),
-            Form::Stored(file, ..) => Ok(file.clone_ref(py)),
+            Form::Stored(file, ..) => Ok(file.to_bytes(py)),
         }
     }
 
     #[pyo3(signature = (path, *, overwrite=false))]
     fn save(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> Result<()> {
-        let stored = match &self.0 {
-            Form::Encrypted(_) => None,
-            Form::Simulated(_) => return Err(Error::Simulation),
-            Form::Traced(_) => return Err(Error::Traced),
-            Form::Stored(file, ..) => Some(PyBackedBytes::from(file.bind(py).clone())),
-        };
-        job::detached(py, || {
-            save(&path, Access::Shared, overwrite, |file| match (&self.0, &stored) {
-                (Form::Encrypted(array), _) => array.write(file),
-                (_, stored) => {
-                    let bytes = stored.as_deref().unwrap_or_default();
-                    file.write_all(bytes)?;
-                    Ok(bytes.len() as u64)
-                }
-            })
-        })
+        match &self.0 {
+            Form::Encrypted(array) => {
+                let array = array.clone();
+                save(py, path, Access::Shared, overwrite, move |file| array.write(file))
+            }
+            Form::Simulated(_) => Err(Error::Simulation),
+            Form::Traced(_) => Err(Error::Traced),
+            Form::Stored(file, ..) => {
+                let mut input = Cursor::new(file.mapping());
+                save(py, path, Access::Shared, overwrite, move |file| {
+                    Ok(io::copy(&mut input, file)?)
+                })
+            }
+        }
     }
 
     /// The same array with its ciphertexts read.
@@ -247,12 +243,12 @@ impl Array {
     }
 
     #[getter]
-    fn nbytes(&self, py: Python<'_>) -> usize {
+    fn nbytes(&self) -> usize {
         match &self.0 {
             Form::Encrypted(array) => array.array.nbytes() as usize,
             // One complex double a slot.
             Form::Simulated(array) => (16 * array.blocks().len()) << array.layout().log_slots(),
-            Form::Stored(file, ..) => file.bind(py).as_bytes().len(),
+            Form::Stored(file, ..) => file.mapping().len(),
             Form::Traced(_) => 0,
         }
     }

@@ -3,26 +3,27 @@
 use crate::error::{Error, Result};
 use pyo3::prelude::*;
 use std::{
+    io::{self, Write},
     panic::{self, AssertUnwindSafe},
     process,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicBool, Ordering::Relaxed},
         mpsc::{self, RecvTimeoutError},
     },
     thread,
     time::Duration,
 };
-use sudare_arith::par;
+use sudare_arith::{par, stop::Stop};
 
 /// Time between two looks for signals.
-const SLICE: Duration = Duration::from_millis(50);
+const SLICE: Duration = Duration::from_millis(10);
 
 /// How far work is, and whether anybody waits for it.
 #[derive(Default)]
 pub struct Progress {
     state: Mutex<State>,
-    abandoned: AtomicBool,
+    /// Of work that nobody waits for any more.
+    abandoned: Stop,
 }
 
 /// What a step is called, its parts that are done, and all of them.
@@ -33,9 +34,6 @@ struct State {
     total: usize,
 }
 
-/// Thrown to leave work that nobody waits for.
-struct Abandoned;
-
 impl Progress {
     /// A step of `total` parts begins.
     pub fn start(&self, what: &'static str, total: usize) {
@@ -44,10 +42,13 @@ impl Progress {
 
     /// Parts of the step that are done. Does not return if nobody waits any more.
     pub fn set(&self, done: usize) {
-        if self.abandoned.load(Relaxed) {
-            panic::resume_unwind(Box::new(Abandoned));
-        }
+        self.abandoned.check();
         self.set_state(State { done, ..self.state() });
+    }
+
+    /// A writer to `out` that does not return either.
+    pub fn watch<W: Write>(&self, out: W) -> Watched<'_, W> {
+        Watched { out, abandoned: &self.abandoned }
     }
 
     fn state(&self) -> State {
@@ -59,11 +60,28 @@ impl Progress {
     }
 }
 
+/// Writes as long as somebody waits.
+pub struct Watched<'a, W> {
+    out: W,
+    abandoned: &'a Stop,
+}
+
+impl<W: Write> Write for Watched<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.abandoned.check();
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
 /// Runs `work` on a thread of its own, without the interpreter lock, while this thread looks for
 /// signals and calls `callback(what, done, total)` as work proceeds.
 ///
-/// What a signal handler or the callback raises ends the wait at once; work then stops at its next
-/// [`Progress::set`], or comes to its end unheard.
+/// What a signal handler or the callback raises ends the wait at once, and work soon after: in its
+/// next loop over threads, [`Progress::set`] or write to what is watched.
 ///
 /// # Errors
 /// Those of `work`; what Python raises meanwhile; [`Error::Bug`] if work panics.
@@ -76,7 +94,7 @@ pub fn run<T: Send + 'static>(
     let (sender, mut receiver) = mpsc::sync_channel(1);
     let shared = Arc::clone(&progress);
     let body = move || {
-        let work = AssertUnwindSafe(|| on_own_threads(|| work(&shared)));
+        let work = AssertUnwindSafe(|| on_own_threads(|| shared.abandoned.run(|| work(&shared))));
         // Nobody may be listening any more.
         let _ = sender.send(panic::catch_unwind(work));
     };
@@ -106,7 +124,7 @@ pub fn run<T: Send + 'static>(
             }
             Err(RecvTimeoutError::Timeout) => {
                 if let Err(error) = py.check_signals().and_then(|()| report(&progress)) {
-                    progress.abandoned.store(true, Relaxed);
+                    progress.abandoned.stop();
                     return Err(error.into());
                 }
             }

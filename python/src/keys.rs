@@ -2,34 +2,25 @@
 
 use crate::{
     error::{Error, Result},
-    job,
+    job::{self, Progress},
     plan::{Parameters, Plan},
+    source::{Fingerprint, Memory, Reduced, Source, reduce, save},
     table::TablePlan,
 };
-use pyo3::{
-    prelude::*,
-    pybacked::PyBackedBytes,
-    types::{PyBytes, PyMemoryView, PyTuple},
-};
+use pyo3::{prelude::*, types::PyBytes};
 use std::{
-    fs::File,
-    io::{self, Cursor, Read, Write},
+    io::Read,
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, Instant},
 };
 use sudare::{
     ckks::{
-        Decryptor,
-        serial::{self, Kind, Reader},
+        Decryptor, Params,
+        serial::{self, Kind, Label, Reader},
     },
     rlwe::{self, KeyGenerator, KeyId, KeyRequest, ParamsId},
 };
-use sudare_arith::mem::Mapping;
-use sudare_cli::{
-    error::Error as Engine,
-    files::{self, Access, NewFile, Watch},
-};
+use sudare_cli::files::{self, Access, Watch};
 
 /// Encrypts. May be given to anybody.
 #[pyclass(frozen, module = "sudare")]
@@ -55,68 +46,6 @@ pub struct SecretKey {
     pub(crate) decryptor: Arc<Decryptor>,
 }
 
-/// Where a file is that is read when it is needed: of evaluation keys, whose first halves stay in
-/// it, or of a table.
-pub enum Source {
-    Memory(Py<PyBytes>),
-    File(Fingerprint),
-}
-
-impl Source {
-    /// The digest of the file.
-    pub fn digest(&self, py: Python<'_>) -> Result<[u8; 32]> {
-        match self {
-            Self::Memory(bytes) => {
-                let file = PyBackedBytes::from(bytes.bind(py).clone());
-                let length = file.len() as u64;
-                Ok(serial::digest(Cursor::new(file), length)?)
-            }
-            Self::File(file) => {
-                let digest = blake3::Hash::from_hex(&file.digest);
-                Ok(digest.map_err(|_| Error::Bug("a digest is not in hexadecimal"))?.into())
-            }
-        }
-    }
-}
-
-/// A file and what was in it.
-pub struct Fingerprint {
-    pub(crate) path: PathBuf,
-    pub(crate) digest: String,
-    pub(crate) bytes: u64,
-}
-
-impl Fingerprint {
-    /// Opens a file, which has the digest and the bytes of the one that was pickled if one was.
-    pub fn open(path: &Path, pickled: Option<(&str, u64)>) -> Result<(Self, File)> {
-        let (file, bytes) = files::open(path, Access::Shared)?;
-        let path = std::path::absolute(path).map_err(|error| Engine::io("find", path, error))?;
-        let changed = |problem| Err(Engine::FileChanged { path: path.clone(), problem }.into());
-        if let Some((_, needed)) = pickled
-            && needed != bytes
-        {
-            return changed(format!("it has {bytes} bytes instead of {needed}"));
-        }
-        let (again, _) = files::open(&path, Access::Shared)?;
-        let digest = serial::digest(again.into_inner(), bytes).map_err(Error::at(Some(&path)))?;
-        let digest = blake3::Hash::from(digest).to_string();
-        if pickled.is_some_and(|(needed, _)| needed != digest) {
-            return changed("its digest is another".into());
-        }
-        Ok((Self { path, digest, bytes }, file.into_inner()))
-    }
-}
-
-/// A file of keys or ciphertexts in memory.
-pub fn shared_bytes(data: &Bound<'_, PyAny>) -> PyResult<Py<PyBytes>> {
-    if let Ok(bytes) = data.cast::<PyBytes>() {
-        return Ok(bytes.clone().unbind());
-    }
-    let view = PyMemoryView::from(data)?;
-    let bytes = data.py().get_type::<PyBytes>().call1((view,))?;
-    Ok(bytes.cast_into::<PyBytes>().map_err(PyErr::from)?.unbind())
-}
-
 /// Refuses a file of anything else, and reads its parameters.
 pub fn read_set<R: Read>(reader: &Reader<R>, needed: Kind) -> sudare::Result<Parameters> {
     let info = reader.info();
@@ -126,75 +55,10 @@ pub fn read_set<R: Read>(reader: &Reader<R>, needed: Kind) -> sudare::Result<Par
     Parameters::new(reader.params()?, info.label.clone())
 }
 
-/// Writes a file that is whole or absent.
-pub fn save(
-    path: &Path,
-    access: Access,
-    overwrite: bool,
-    write: impl FnOnce(&mut NewFile) -> sudare::Result<u64>,
-) -> Result<()> {
-    let mut file = NewFile::create(path, access, overwrite)?;
-    write(&mut file).map_err(Error::at(Some(path)))?;
-    Ok(file.finish()?)
-}
-
 /// Refuses keys whose file was changed while it was mapped, if they are mapped: before and after
 /// they are used.
 pub fn check(watch: Option<&Watch>) -> Result<()> {
     Ok(watch.map_or(Ok(()), Watch::check)?)
-}
-
-/// Fills memory of Python's, looking for signals now and then.
-struct Filling<'a> {
-    rest: &'a mut [u8],
-    next_look: Instant,
-}
-
-impl Write for Filling<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if Instant::now() >= self.next_look {
-            Python::attach(|py| py.check_signals()).map_err(io::Error::other)?;
-            self.next_look = Instant::now() + Duration::from_millis(50);
-        }
-        let (part, rest) = core::mem::take(&mut self.rest).split_at_mut(bytes.len());
-        part.copy_from_slice(bytes);
-        self.rest = rest;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Calls `write`, which writes so many bytes, on a new object of Python's.
-pub fn fill_bytes(
-    py: Python<'_>,
-    len: u64,
-    write: impl FnOnce(&mut (dyn Write + Send)) -> sudare::Result<u64> + Send,
-) -> Result<Py<PyBytes>> {
-    let len = usize::try_from(len).map_err(|_| Error::Bug("a file is larger than memory"))?;
-    let bytes = PyBytes::new_with(py, len, |rest| {
-        job::detached(py, || Ok(write(&mut Filling { rest, next_look: Instant::now() })?))?;
-        // A signal that came while the lock was released, if writing did not see it.
-        py.check_signals()
-    })?;
-    Ok(bytes.unbind())
-}
-
-/// How an object of `class` is pickled: `constructor` is called with the bytes, which protocol 5
-/// can send beside the pickle.
-pub fn reduce<'py>(
-    constructor: Bound<'py, PyAny>,
-    bytes: Bound<'py, PyBytes>,
-    protocol: i32,
-) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
-    let py = constructor.py();
-    let argument = match protocol {
-        5.. => py.import("pickle")?.getattr("PickleBuffer")?.call1((bytes,))?,
-        _ => bytes.into_any(),
-    };
-    Ok((constructor, PyTuple::new(py, [argument])?))
 }
 
 /// Any key.
@@ -257,6 +121,20 @@ impl AnyPlan<'_> {
     }
 }
 
+/// The file of evaluation keys.
+fn evaluation_key_file(
+    params: &Params,
+    keys: &rlwe::EvaluationKeys,
+    label: &Label,
+    progress: &Progress,
+) -> Result<Vec<u8>> {
+    let bytes = serial::evaluation_keys_bytes(params, &keys.fulfils(), label)?;
+    let bytes = usize::try_from(bytes).map_err(|_| Error::Bug("a file exceeds memory"))?;
+    let mut file = Vec::with_capacity(bytes);
+    serial::write_evaluation_keys(&mut progress.watch(&mut file), params, keys, label)?;
+    Ok(file)
+}
+
 /// Keys for a plan: public, for evaluation, secret.
 ///
 /// The evaluation keys are made as their file in memory, which is what pickle then sends.
@@ -267,23 +145,19 @@ pub fn generate_keys(
     plan: AnyPlan<'_>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> Result<(PublicKey, EvaluationKeys, SecretKey)> {
-    let (set, needed) = plan.keys();
-    let (params, request) = (set.params.clone(), needed.clone());
-    let (public, small, secret) = job::run(py, progress, move |progress| {
+    let (set, request) = plan.keys();
+    let (params, label) = (set.params.clone(), set.label.clone());
+    let (public, file, secret) = job::run(py, progress, move |progress| {
         progress.start("evaluation keys", request.count());
         // Their uniform halves are expanded when the file is read.
         let mut generator = KeyGenerator::new(params.rlwe())?.small_keys(true);
         let secret = generator.secret_key()?;
         let public = generator.public_key(&secret)?;
         let keys = generator.evaluation_keys_with(&secret, &request, |made| progress.set(made))?;
-        Ok((public, keys, Decryptor::new(&params, secret)?))
+        let file = evaluation_key_file(&params, &keys, &label, progress)?;
+        Ok((public, file, Decryptor::new(&params, secret)?))
     })?;
-    let bytes = serial::evaluation_keys_bytes(&set.params, &needed, &set.label)?;
-    let bytes = fill_bytes(py, bytes, |mut out| {
-        serial::write_evaluation_keys(&mut out, &set.params, &small, &set.label)
-    })?;
-    drop(small);
-    let evaluation = EvaluationKeys::from_memory(py, bytes, Some(set.clone()))?;
+    let evaluation = EvaluationKeys::from_memory(py, Memory::new(py, file), Some(set.clone()))?;
     let public = PublicKey { set: set.clone(), key: Arc::new(public) };
     Ok((public, evaluation, SecretKey { set, decryptor: Arc::new(secret) }))
 }
@@ -293,33 +167,41 @@ impl PublicKey {
     /// The key in the file at `path`.
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf) -> Result<Self> {
-        job::run(py, None, move |_| {
+        let key = job::run(py, None, move |_| {
             let (file, bytes) = files::open(&path, Access::Shared)?;
             Self::read(Reader::new(file, bytes)).map_err(Error::at(Some(&path)))
-        })
+        })?;
+        key.set.warn_if_insecure(py, 1)?;
+        Ok(key)
     }
 
     /// The key that `to_bytes` gave.
     #[staticmethod]
     fn from_bytes(data: &Bound<'_, PyAny>) -> Result<Self> {
-        let (py, bytes) = (data.py(), shared_bytes(data)?);
-        let file = PyBackedBytes::from(bytes.bind(py).clone());
-        job::run(py, None, move |_| {
-            Self::read(Reader::shared(Mapping::shared(file))).map_err(Error::from)
-        })
+        let file = Memory::from_python(data)?.mapping();
+        let read = move |_: &_| Self::read(Reader::shared(file)).map_err(Error::from);
+        let key = job::run(data.py(), None, read)?;
+        key.set.warn_if_insecure(data.py(), 1)?;
+        Ok(key)
     }
 
     /// The key as the bytes of its file.
     fn to_bytes(&self, py: Python<'_>) -> Result<Py<PyBytes>> {
         let mut file = Vec::new();
-        job::detached(py, || Ok(self.write(&mut file)?))?;
+        let (set, key) = (&self.set, &self.key);
+        job::detached(py, || {
+            Ok(serial::write_public_key(&mut file, &set.params, key, &set.label)?)
+        })?;
         Ok(PyBytes::new(py, &file).unbind())
     }
 
     /// Writes the key to a file.
     #[pyo3(signature = (path, *, overwrite=false))]
     fn save(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> Result<()> {
-        job::detached(py, || save(&path, Access::Shared, overwrite, |file| self.write(file)))
+        let (set, key) = (self.set.clone(), Arc::clone(&self.key));
+        save(py, path, Access::Shared, overwrite, move |file| {
+            serial::write_public_key(file, &set.params, &key, &set.label)
+        })
     }
 
     /// The key pair, in hexadecimal.
@@ -333,12 +215,9 @@ impl PublicKey {
         self.set.clone()
     }
 
-    fn __reduce_ex__<'py>(
-        slf: &Bound<'py, Self>,
-        protocol: i32,
-    ) -> Result<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+    fn __reduce_ex__<'py>(slf: &Bound<'py, Self>, protocol: i32) -> Result<Reduced<'py>> {
         let bytes = slf.get().to_bytes(slf.py())?.into_bound(slf.py());
-        Ok(reduce(slf.get_type().getattr("from_bytes")?, bytes, protocol)?)
+        Ok(reduce(&slf.get_type(), bytes, protocol)?)
     }
 
     fn __repr__(&self) -> String {
@@ -353,10 +232,6 @@ impl PublicKey {
         let key = Arc::new(reader.public_key(&set.params)?);
         Ok(Self { set, key })
     }
-
-    fn write(&self, out: &mut impl Write) -> sudare::Result<u64> {
-        serial::write_public_key(out, &self.set.params, &self.key, &self.set.label)
-    }
 }
 
 #[pymethods]
@@ -364,7 +239,7 @@ impl SecretKey {
     /// The key in the file at `path`.
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf) -> Result<Self> {
-        job::run(py, None, move |_| {
+        let key = job::run(py, None, move |_| {
             let (file, bytes) = files::open(&path, Access::Owner)?;
             let read = || {
                 let reader = Reader::new(file, bytes)?;
@@ -374,17 +249,17 @@ impl SecretKey {
                 Ok(Self { set, decryptor })
             };
             read().map_err(Error::at(Some(&path)))
-        })
+        })?;
+        key.set.warn_if_insecure(py, 1)?;
+        Ok(key)
     }
 
     /// Writes the key to a file that the user alone may read.
     #[pyo3(signature = (path, *, overwrite=false))]
     fn save(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> Result<()> {
-        job::detached(py, || {
-            save(&path, Access::Owner, overwrite, |file| {
-                let (params, key) = (&self.set.params, self.decryptor.key());
-                serial::write_secret_key(file, params, key, &self.set.label)
-            })
+        let (set, decryptor) = (self.set.clone(), Arc::clone(&self.decryptor));
+        save(py, path, Access::Owner, overwrite, move |file| {
+            serial::write_secret_key(file, &set.params, decryptor.key(), &set.label)
         })
     }
 
@@ -415,28 +290,40 @@ impl EvaluationKeys {
     #[staticmethod]
     #[pyo3(signature = (path, *, small=false))]
     fn open(py: Python<'_>, path: PathBuf, small: bool) -> Result<Self> {
-        job::run(py, None, move |_| Self::open_file(&path, small, None))
+        let keys = job::run(py, None, move |_| Self::open_file(&path, small, None))?;
+        keys.set.warn_if_insecure(py, 1)?;
+        Ok(keys)
     }
 
     /// As `open`, of the file that was pickled.
     #[staticmethod]
     fn _reopen(py: Python<'_>, path: PathBuf, digest: String, bytes: u64) -> Result<Self> {
-        job::run(py, None, move |_| Self::open_file(&path, false, Some((&digest, bytes))))
+        let open = move |_: &_| Self::open_file(&path, false, Some((&digest, bytes)));
+        let keys = job::run(py, None, open)?;
+        keys.set.warn_if_insecure(py, 1)?;
+        Ok(keys)
     }
 
     /// The keys that `to_bytes` gave.
     #[staticmethod]
     fn from_bytes(data: &Bound<'_, PyAny>) -> Result<Self> {
-        Self::from_memory(data.py(), shared_bytes(data)?, None)
+        let keys = Self::from_memory(data.py(), Memory::from_python(data)?, None)?;
+        keys.set.warn_if_insecure(data.py(), 1)?;
+        Ok(keys)
     }
 
     /// The keys as the bytes of their file.
     fn to_bytes(&self, py: Python<'_>) -> Result<Py<PyBytes>> {
         match &self.source {
-            Source::Memory(bytes) => Ok(bytes.clone_ref(py)),
+            Source::Memory(memory) => Ok(memory.to_bytes(py)),
             Source::File(_) => {
                 check(self.watch.as_deref())?;
-                fill_bytes(py, self.file_bytes()?, |mut out| self.write(&mut out))
+                let (set, keys) = (self.set.clone(), Arc::clone(&self.keys));
+                let file = job::run(py, None, move |progress| {
+                    evaluation_key_file(&set.params, &keys, &set.label, progress)
+                })?;
+                check(self.watch.as_deref())?;
+                Ok(PyBytes::new(py, &file).unbind())
             }
         }
     }
@@ -445,7 +332,10 @@ impl EvaluationKeys {
     #[pyo3(signature = (path, *, overwrite=false))]
     fn save(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> Result<()> {
         check(self.watch.as_deref())?;
-        job::detached(py, || save(&path, Access::Shared, overwrite, |file| self.write(file)))
+        let (set, keys) = (self.set.clone(), Arc::clone(&self.keys));
+        save(py, path, Access::Shared, overwrite, move |file| {
+            serial::write_evaluation_keys(file, &set.params, &keys, &set.label)
+        })
     }
 
     /// The key pair, in hexadecimal.
@@ -463,10 +353,7 @@ impl EvaluationKeys {
     /// The file that they stay in, or None.
     #[getter]
     fn path(&self) -> Option<&Path> {
-        match &self.source {
-            Source::Memory(_) => None,
-            Source::File(file) => Some(&file.path),
-        }
+        self.source.path()
     }
 
     /// How many keys they are.
@@ -479,31 +366,16 @@ impl EvaluationKeys {
         self.set.clone()
     }
 
-    fn __reduce_ex__<'py>(
-        slf: &Bound<'py, Self>,
-        protocol: i32,
-    ) -> Result<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
-        let (py, class) = (slf.py(), slf.get_type());
-        Ok(match &slf.get().source {
-            Source::Memory(bytes) => {
-                reduce(class.getattr("from_bytes")?, bytes.bind(py).clone(), protocol)?
-            }
-            Source::File(file) => {
-                let arguments = (&file.path, &file.digest, file.bytes).into_pyobject(py)?;
-                (class.getattr("_reopen")?, arguments)
-            }
-        })
+    fn __reduce_ex__<'py>(slf: &Bound<'py, Self>, protocol: i32) -> Result<Reduced<'py>> {
+        Ok(slf.get().source.reduce(&slf.get_type(), protocol)?)
     }
 
     fn __repr__(&self) -> Result<String> {
-        let place = match &self.source {
-            Source::Memory(_) => "memory".into(),
-            Source::File(file) => format!("{:?}", file.path),
-        };
         Ok(format!(
-            "EvaluationKeys({} keys, {:.1} MB in {place}, key_id={}, params={})",
+            "EvaluationKeys({} keys, {:.1} MB in {}, key_id={}, params={})",
             self.__len__(),
             self.file_bytes()? as f64 / 1e6,
+            self.source.place(),
             self.keys.id(),
             self.set.params.rlwe().id()
         ))
@@ -512,27 +384,23 @@ impl EvaluationKeys {
 
 impl EvaluationKeys {
     /// The digest of their file.
-    pub(crate) fn digest(&self, py: Python<'_>) -> Result<[u8; 32]> {
-        self.source.digest(py)
+    pub(crate) fn digest(&self) -> Result<[u8; 32]> {
+        self.source.digest()
     }
 
     fn file_bytes(&self) -> sudare::Result<u64> {
         serial::evaluation_keys_bytes(&self.set.params, &self.keys.fulfils(), &self.set.label)
     }
 
-    fn write(&self, out: &mut (impl Write + ?Sized)) -> sudare::Result<u64> {
-        serial::write_evaluation_keys(out, &self.set.params, &self.keys, &self.set.label)
-    }
-
-    fn from_memory(py: Python<'_>, bytes: Py<PyBytes>, set: Option<Parameters>) -> Result<Self> {
-        let file = PyBackedBytes::from(bytes.bind(py).clone());
+    fn from_memory(py: Python<'_>, memory: Memory, set: Option<Parameters>) -> Result<Self> {
+        let file = memory.mapping();
         let (set, keys) = job::run(py, None, move |_| {
-            let reader = Reader::shared(Mapping::shared(file))?;
+            let reader = Reader::shared(file)?;
             let set = set.map_or_else(|| read_set(&reader, Kind::EvaluationKeys), Ok)?;
             let keys = reader.evaluation_keys(&set.params)?;
             Ok((set, Arc::new(keys)))
         })?;
-        Ok(Self { set, keys, source: Source::Memory(bytes), watch: None })
+        Ok(Self { set, keys, source: Source::Memory(memory), watch: None })
     }
 
     /// Maps a file, which has the digest and the bytes of the one that was pickled if one was.

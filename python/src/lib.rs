@@ -8,6 +8,7 @@ mod keys;
 mod op;
 mod plan;
 mod share;
+mod source;
 mod table;
 mod trace;
 mod train;
@@ -23,7 +24,7 @@ mod _native {
         op::PyOp,
         plan::{Parameters, Plan},
         share::{Part, Worker},
-        table::{Decrypted, Table, TablePlan, TableResult},
+        table::{Decrypted, Table, TablePlan, TableResult, features_of, read_features},
         trace::Trace,
         train::{Trainer, read_model, simulate, write_model},
     };

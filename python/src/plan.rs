@@ -3,7 +3,7 @@
 use crate::{error::Result, job};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::{ffi::CString, sync::Arc};
 use sudare::{
     circuits::bootstrap::{self, BootstrapPlan, BootstrapPreset},
     ckks::{
@@ -51,6 +51,20 @@ impl Parameters {
     #[getter]
     fn name(&self) -> &str {
         &self.label.name
+    }
+
+    /// Warns that they are not secure, if so, whoever is so many calls above: 1 for who calls this.
+    pub(crate) fn warn_if_insecure(&self, py: Python<'_>, calls: i32) -> PyResult<()> {
+        if !self.params.spec().insecure {
+            return Ok(());
+        }
+        let bits = self.params.rlwe().security_bits();
+        let text = format!(
+            "these parameters have {bits:.1} bits of security, 128 are needed: encrypt only what \
+             anyone may read"
+        );
+        let category = py.import("sudare.errors")?.getattr("SecurityWarning")?;
+        PyErr::warn(py, &category, &CString::new(text)?, calls)
     }
 }
 

@@ -3,16 +3,13 @@
 use crate::{
     error::{Error, Result},
     job,
-    keys::{self, EvaluationKeys, reduce, shared_bytes},
+    keys::{self, EvaluationKeys},
     plan::Parameters,
-    table::{IN_MEMORY, Table, in_memory, other_job},
+    source::{IN_MEMORY, Memory, Reduced},
+    table::{Table, in_memory, other_job},
 };
 use core::ops::Range;
-use pyo3::{
-    prelude::*,
-    pybacked::PyBackedBytes,
-    types::{PyBytes, PyTuple},
-};
+use pyo3::{prelude::*, types::PyBytes};
 use serde::{Deserialize, Serialize};
 use std::{path::Path, sync::Arc};
 use sudare::ckks::{
@@ -30,7 +27,7 @@ use sudare_cli::{
 /// Ciphertexts of a training on their way between processes, as the bytes of a file.
 #[pyclass(frozen, module = "sudare._native")]
 pub struct Part {
-    file: Py<PyBytes>,
+    file: Memory,
     info: Info,
     meta: Meta,
 }
@@ -74,11 +71,11 @@ const CONTENT: &str = concat!("a part of a training by sudare ", env!("CARGO_PKG
 impl Part {
     #[staticmethod]
     fn from_bytes(data: &Bound<'_, PyAny>) -> Result<Self> {
-        Self::new(data.py(), shared_bytes(data)?)
+        Self::new(Memory::from_python(data)?)
     }
 
     fn to_bytes(&self, py: Python<'_>) -> Py<PyBytes> {
-        self.file.clone_ref(py)
+        self.file.to_bytes(py)
     }
 
     /// `rows`, `point` or `gradient`.
@@ -99,18 +96,14 @@ impl Part {
         self.info.bytes
     }
 
-    fn __reduce_ex__<'py>(
-        slf: &Bound<'py, Self>,
-        protocol: i32,
-    ) -> Result<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
-        let bytes = slf.get().file.bind(slf.py()).clone();
-        Ok(reduce(slf.get_type().getattr("from_bytes")?, bytes, protocol)?)
+    fn __reduce_ex__<'py>(slf: &Bound<'py, Self>, protocol: i32) -> Result<Reduced<'py>> {
+        Ok(slf.get().file.reduce(&slf.get_type(), protocol)?)
     }
 }
 
 impl Part {
-    pub(crate) fn new(py: Python<'_>, file: Py<PyBytes>) -> Result<Self> {
-        let opened = in_memory(py, &file, Path::new(IN_MEMORY))?.expect(Kind::Ciphertexts)?;
+    pub(crate) fn new(file: Memory) -> Result<Self> {
+        let opened = in_memory(&file, Path::new(IN_MEMORY))?.expect(Kind::Ciphertexts)?;
         let info = opened.info().clone();
         if info.label.content != CONTENT {
             let found = format!("a file that holds {:?}", info.label.content);
@@ -126,13 +119,12 @@ impl Part {
 /// A part away from Python.
 pub(crate) struct Held {
     meta: Meta,
-    file: PyBackedBytes,
+    file: Mapping,
 }
 
 impl Held {
-    pub(crate) fn new(py: Python<'_>, part: &Part) -> Self {
-        let file = PyBackedBytes::from(part.file.bind(py).clone());
-        Self { meta: part.meta.clone(), file }
+    pub(crate) fn new(part: &Part) -> Self {
+        Self { meta: part.meta.clone(), file: part.file.mapping() }
     }
 }
 
@@ -190,15 +182,15 @@ impl Worker {
                     let found = format!("a table that was encrypted for {}", table.meta.job);
                     return Err(other_job(&found, &format!("one for {}", self.job)));
                 }
-                let (read, set, share) = (table.reader(py), self.set.clone(), share.clone());
+                let (read, set, share) = (table.reader(), self.set.clone(), share.clone());
                 Box::new(move || read(&set.params, share))
             }
             Rows::Part(part) => {
-                let (part, worker, share) = (Held::new(py, &part), self.clone(), share.clone());
+                let (part, worker, share) = (Held::new(&part), self.clone(), share.clone());
                 Box::new(move || worker.rows(part, &share))
             }
         };
-        let point = point.map(|point| Held::new(py, point));
+        let point = point.map(Held::new);
         let bytes = job::run(py, None, move |_| {
             let (point, rows) = (worker.read_point(point)?, read()?);
             keys::check(worker.watch.as_deref())?;
@@ -206,19 +198,19 @@ impl Worker {
             keys::check(worker.watch.as_deref())?;
             worker.write_gradient(&gradient)
         })?;
-        Part::new(py, PyBytes::new(py, &bytes).unbind())
+        Part::new(Memory::new(py, bytes))
     }
 
     /// The sum of parts of one gradient.
     fn sum(&self, py: Python<'_>, parts: Vec<PyRef<'_, Part>>) -> Result<Part> {
         let worker = self.clone();
-        let parts: Vec<Held> = parts.iter().map(|part| Held::new(py, part)).collect();
+        let parts: Vec<Held> = parts.iter().map(|part| Held::new(part)).collect();
         let bytes = job::run(py, None, move |_| {
             let parts = parts.into_iter().map(|part| worker.read_gradient(part));
             let parts = parts.collect::<Result<Vec<_>>>()?;
             worker.write_gradient(&worker.trainer.sum(&parts).map_err(Engine::from)?)
         })?;
-        Part::new(py, PyBytes::new(py, &bytes).unbind())
+        Part::new(Memory::new(py, bytes))
     }
 }
 
@@ -298,6 +290,6 @@ impl Worker {
                 &format!("one of {} with its {}", self.job, needed.name()),
             ));
         }
-        Ok(Reader::shared(Mapping::shared(part.file))?.ciphertexts(&self.set.params)?)
+        Ok(Reader::shared(part.file)?.ciphertexts(&self.set.params)?)
     }
 }

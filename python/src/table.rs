@@ -4,21 +4,15 @@ use crate::{
     array::Numbers,
     error::{Error, Result},
     job::{self, Progress},
-    keys::{
-        AnyKey, EvaluationKeys, Fingerprint, PublicKey, SecretKey, Source, reduce, save,
-        shared_bytes,
-    },
+    keys::{AnyKey, EvaluationKeys, PublicKey, SecretKey},
     plan::{AUTO, Parameters, ProgramReport, Report},
+    source::{Fingerprint, IN_MEMORY, Input, Memory, Reduced, Source, read_all, save},
 };
-use pyo3::{
-    prelude::*,
-    pybacked::PyBackedBytes,
-    types::{PyBytes, PyTuple},
-};
-use serde::Serialize;
+use pyo3::{prelude::*, types::PyBytes};
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 use std::{
-    io::{self, BufReader, Cursor, Read, Seek, Write},
+    io::{self, BufReader, Cursor, Read, Write},
     ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
@@ -31,23 +25,24 @@ use sudare::{
     },
 };
 use sudare_apps::{
-    logreg::{self, ClassWeights, LearningRate, Scores, SigmoidApprox, SigmoidDegree, TrainSpec},
+    logreg::{
+        self, ClassWeights, LearningRate, Probability, ScoreJob, ScorePlan, ScoredModel, Scores,
+        SigmoidApprox, SigmoidDegree, TrainSpec,
+    },
     stats::{self, Cost, GroupJob, HistogramJob, StatsError, TTest},
     table::{self, Place, TableError},
 };
-use sudare_arith::prng::Seed;
+use sudare_arith::{mem::Mapping, prng::Seed};
 use sudare_cli::{
     artefacts::{Content, Job, Meta, Opened, Plan},
     decryption,
     encryption::{Encryption, KeyColumn},
     error::Error as Engine,
-    files::{self, Access, NewFile},
-    model::{NamedGroups, NamedLeastSquares, NamedScores, NamedStatistics},
+    files::{Access, NewFile},
+    model::{Model, NamedGroups, NamedLeastSquares, NamedScores, NamedStatistics},
+    scoring::{self, Inputs},
     server::Session,
 };
-
-/// What messages call a file that has no name.
-pub(crate) const IN_MEMORY: &str = "the bytes in memory";
 
 /// Ciphertexts of rows that a training computes with at a time, about.
 const CIPHERTEXTS_AT_WORK: u64 = 64;
@@ -64,40 +59,53 @@ pub struct TablePlan {
 impl TablePlan {
     /// Moments, covariances and correlations of columns.
     #[staticmethod]
-    #[pyo3(signature = (rows, features, *, insecure_log_n=None))]
+    #[pyo3(signature = (rows, features, *, share_bits=None, insecure_log_n=None))]
     fn statistics(
         py: Python<'_>,
         rows: usize,
         features: usize,
+        share_bits: Option<u32>,
         insecure_log_n: Option<u32>,
     ) -> Result<Self> {
-        Self::smallest(py, Job::Stats(stats::Job { rows, features }), insecure_log_n)
+        Self::smallest(py, Job::Stats(stats::Job { rows, features }), share_bits, insecure_log_n)
     }
 
     /// Sums of columns by groups of rows.
     #[staticmethod]
-    #[pyo3(signature = (rows, features, groups, *, insecure_log_n=None))]
+    #[pyo3(signature = (rows, features, groups, *, share_bits=None, insecure_log_n=None))]
     fn groups(
         py: Python<'_>,
         rows: usize,
         features: usize,
         groups: usize,
+        share_bits: Option<u32>,
         insecure_log_n: Option<u32>,
     ) -> Result<Self> {
-        Self::smallest(py, Job::Groups(GroupJob { rows, features, groups }), insecure_log_n)
+        Self::smallest(
+            py,
+            Job::Groups(GroupJob { rows, features, groups }),
+            share_bits,
+            insecure_log_n,
+        )
     }
 
     /// Counts of the values of columns in bins.
     #[staticmethod]
-    #[pyo3(signature = (rows, features, bins, *, insecure_log_n=None))]
+    #[pyo3(signature = (rows, features, bins, *, share_bits=None, insecure_log_n=None))]
     fn histogram(
         py: Python<'_>,
         rows: usize,
         features: usize,
         bins: usize,
+        share_bits: Option<u32>,
         insecure_log_n: Option<u32>,
     ) -> Result<Self> {
-        Self::smallest(py, Job::Histogram(HistogramJob { rows, features, bins }), insecure_log_n)
+        Self::smallest(
+            py,
+            Job::Histogram(HistogramJob { rows, features, bins }),
+            share_bits,
+            insecure_log_n,
+        )
     }
 
     /// Logistic regression.
@@ -105,7 +113,7 @@ impl TablePlan {
     #[pyo3(signature = (
         rows, features, *, iterations=5, batch_size=None, learning_rate=10.0, constant_rate=false,
         sigmoid_range=None, sigmoid_degree=3, shared_bits=None, l2=0.0, workers=None,
-        class_weights=None, insecure_log_n=None
+        class_weights=None, scorable=false, insecure_log_n=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "by name, from Python")]
     fn train(
@@ -122,6 +130,7 @@ impl TablePlan {
         l2: f64,
         workers: Option<usize>,
         class_weights: Option<&str>,
+        scorable: bool,
         insecure_log_n: Option<u32>,
     ) -> Result<Self> {
         let rate = match constant_rate {
@@ -148,9 +157,38 @@ impl TablePlan {
             l2,
             workers,
             class_weights,
-            scorable: false,
+            scorable,
         };
-        Self::smallest(py, Job::Train(logreg::Job { rows, features, spec }), insecure_log_n)
+        Self::smallest(py, Job::Train(logreg::Job { rows, features, spec }), None, insecure_log_n)
+    }
+
+    /// Scores of rows by a model that is given, with probabilities to so many bits for scores up to
+    /// `sigmoid_range`.
+    #[staticmethod]
+    #[pyo3(signature = (
+        rows, features, *, probability_bits=None, sigmoid_range=None, insecure_log_n=None
+    ))]
+    fn predict(
+        py: Python<'_>,
+        rows: usize,
+        features: usize,
+        probability_bits: Option<u32>,
+        sigmoid_range: Option<f64>,
+        insecure_log_n: Option<u32>,
+    ) -> Result<Self> {
+        let range = sigmoid_range.unwrap_or(SigmoidApprox::default().range);
+        let probability = probability_bits.map(|bits| Probability { range, bits });
+        let model = ScoredModel::Given { features, probability };
+        Self::smallest(py, Job::Predict(ScoreJob { rows, model }), None, insecure_log_n)
+    }
+
+    /// Scores of rows with keys that were made for that, or for a training that leaves a model to
+    /// score by.
+    #[staticmethod]
+    fn scoring(py: Python<'_>, key: AnyKey<'_>, rows: usize) -> Result<Self> {
+        let plan = Self::of(py, key)?;
+        let job = plan.job.scoring(rows)?;
+        job::run(py, None, move |_| Self::new(plan.set, job))
     }
 
     /// The plan that keys were made for.
@@ -240,23 +278,82 @@ impl TablePlan {
             encryption.write(out, path, table, by.as_ref(), |done| progress.set(done))?;
             Ok(())
         };
-        match path {
-            None => {
-                let bytes = job::run(py, progress, move |progress| {
-                    let mut bytes = Vec::new();
-                    encrypt(progress, &mut bytes, Path::new(IN_MEMORY))?;
-                    Ok(bytes)
-                })?;
-                Ok(Table::in_memory(py, PyBytes::new(py, &bytes).unbind())?)
-            }
-            Some(path) => job::run(py, progress, move |progress| {
-                let mut file = NewFile::create(&path, Access::Shared, overwrite)?;
-                encrypt(progress, &mut file, &path)?;
-                file.finish()?;
-                Table::in_file(&path, None)
-            }),
-        }
+        Table::written(py, path, overwrite, progress, encrypt)
     }
+
+    /// Rows to be scored, encrypted: `numbers` are rows of `columns`, `features` says as JSON what
+    /// the features of the model are, `labels` are those of 0 and 1, if they are known. Otherwise
+    /// as `encrypt`.
+    #[pyo3(signature = (
+        key, columns, numbers, features, *, labels=None, path=None, overwrite=false, progress=None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "by name, from Python")]
+    fn encrypt_rows(
+        &self,
+        py: Python<'_>,
+        key: &PublicKey,
+        columns: Vec<String>,
+        numbers: Numbers,
+        features: &str,
+        labels: Option<Numbers>,
+        path: Option<PathBuf>,
+        overwrite: bool,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> Result<Table> {
+        self.check_key("the public key", &key.set)?;
+        let inputs: Inputs = from_json(features)?;
+        let (job, set, key) = (self.job, self.set.clone(), Arc::clone(&key.key));
+        let encrypt = move |progress: &Progress, out: &mut dyn Write, path: &Path| -> Result<()> {
+            // A name that no feature has; it goes nowhere.
+            let mut target = "label".to_owned();
+            while columns.contains(&target) {
+                target.push('_');
+            }
+            let labels = labels.map(|labels| binary(&target, &labels.to_plain().values));
+            let labels = labels.transpose()?.map(|labels| (target, labels));
+            let table = table::Table::new(columns, numbers.to_plain().values, labels);
+            let table = table.map_err(Engine::from)?;
+            let encryption = Encryption::new(job, &set.params, &set.label.name, key)?;
+            progress.start("encrypting", encryption.plan().ciphertexts());
+            encryption.write_rows(out, path, &table, &inputs, |done| progress.set(done))?;
+            Ok(())
+        };
+        Table::written(py, path, overwrite, progress, encrypt)
+    }
+
+    /// A model to score rows by, given as JSON, encrypted.
+    fn encrypt_model(&self, py: Python<'_>, key: &PublicKey, model: &str) -> Result<TableResult> {
+        self.check_key("the public key", &key.set)?;
+        let model: Model = from_json(model)?;
+        let (job, set, key) = (self.job, self.set.clone(), Arc::clone(&key.key));
+        let bytes = job::run(py, None, move |_| {
+            let mut bytes = Vec::new();
+            let encryption = Encryption::new(job, &set.params, &set.label.name, key)?;
+            encryption.write_model(&mut bytes, Path::new(IN_MEMORY), &model)?;
+            Ok(bytes)
+        })?;
+        TableResult::new(Memory::new(py, bytes), Path::new(IN_MEMORY))
+    }
+}
+
+/// What Python gives as JSON.
+pub(crate) fn from_json<T: DeserializeOwned>(text: &str) -> Result<T> {
+    serde_json::from_str(text)
+        .map_err(|_| Error::Bug("a model has another form than those of the command line"))
+}
+
+/// The features of a model that is trained on a table, as JSON.
+#[pyfunction]
+pub fn features_of(columns: Vec<String>, numbers: Numbers) -> Result<String> {
+    let table = table::Table::new(columns, numbers.to_plain().values, None);
+    to_json(&Inputs::of(&table.map_err(Engine::from)?))
+}
+
+/// Those that a file says: a model, or what it was trained on.
+#[pyfunction]
+#[pyo3(signature = (path, target=None))]
+pub fn read_features(py: Python<'_>, path: PathBuf, target: Option<&str>) -> Result<String> {
+    job::detached(py, || to_json(&Inputs::read(&path, target)?))
 }
 
 impl TablePlan {
@@ -306,17 +403,28 @@ impl TablePlan {
         Report::new(&self.set, request, Some(program))
     }
 
-    /// In the smallest secure ring, or one of another size without security if one is given.
-    fn smallest(py: Python<'_>, job: Job, insecure_log_n: Option<u32>) -> Result<Self> {
+    /// In the smallest secure ring, or one of another size without security if one is given, with
+    /// the precision to share results to `share_bits` bits.
+    fn smallest(
+        py: Python<'_>,
+        job: Job,
+        share_bits: Option<u32>,
+        insecure_log_n: Option<u32>,
+    ) -> Result<Self> {
         job::run(py, None, move |_| {
-            let mut params = job.auto_params()?;
+            let mut params = match share_bits {
+                None => job.auto_params()?,
+                Some(bits) => job.shared_params(bits)?,
+            };
             if let Some(log_n) = insecure_log_n {
                 let mut spec = params.spec().clone();
                 (spec.log_n, spec.insecure) = (log_n, true);
                 params = Params::new(spec)?;
             }
             let label = Meta::of(job).label(AUTO, Content::Keys)?;
-            Self::new(Parameters::new(params, label)?, job)
+            let planned = Self::new(Parameters::new(params, label)?, job)?;
+            share_bits.map_or(Ok(()), |bits| planned.plan.expect_shared(bits))?;
+            Ok(planned)
         })
     }
 
@@ -328,7 +436,7 @@ impl TablePlan {
     /// Refuses keys that were made for something else.
     pub(crate) fn check_key(&self, what: &'static str, set: &Parameters) -> Result<()> {
         let job = Meta::read(&set.label).map(|(_, meta)| meta.job);
-        if job != Some(self.job) {
+        if !job.is_some_and(|job| job.serves(&self.job)) {
             let job = job.map_or("programs on arrays".into(), |job| job.to_string());
             let (found, needed) = (format!("{what} for {job}"), format!("one for {}", self.job));
             return Err(other_job(&found, &needed));
@@ -433,14 +541,6 @@ fn binary(column: &str, labels: &[f64]) -> Result<Vec<bool>> {
     labels.iter().enumerate().map(label).collect()
 }
 
-/// Something that a file can be read from.
-pub trait Readable: Read + Seek {}
-
-impl<T: Read + Seek> Readable for T {}
-
-/// A file of ciphertexts, wherever it is.
-pub type Input = Box<dyn Readable + Send>;
-
 /// A table that is encrypted for one job.
 #[pyclass(frozen, module = "sudare._native")]
 pub struct Table {
@@ -466,17 +566,17 @@ impl Table {
     /// The table that `to_bytes` gave.
     #[staticmethod]
     fn from_bytes(data: &Bound<'_, PyAny>) -> Result<Self> {
-        Self::in_memory(data.py(), shared_bytes(data)?)
+        Self::in_memory(Memory::from_python(data)?)
     }
 
     /// The table as the bytes of its file.
     fn to_bytes(&self, py: Python<'_>) -> Result<Py<PyBytes>> {
         match &self.source {
-            Source::Memory(bytes) => Ok(bytes.clone_ref(py)),
+            Source::Memory(memory) => Ok(memory.to_bytes(py)),
             Source::File(file) => {
-                let pickled = Some((&*file.digest, file.bytes));
-                let (_, open) = job::detached(py, || Fingerprint::open(&file.path, pickled))?;
-                read_file(py, open, file.bytes, &file.path)
+                let (open, bytes, path) = (self.source.opener(), file.bytes, file.path.clone());
+                let content = job::run(py, None, move |_| read_all(open()?, bytes, &path))?;
+                Ok(PyBytes::new(py, &content).unbind())
             }
         }
     }
@@ -484,11 +584,9 @@ impl Table {
     /// Writes the table to a file.
     #[pyo3(signature = (path, *, overwrite=false))]
     fn save(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> Result<()> {
-        let open = self.opener(py);
-        job::detached(py, || {
-            let mut input = open()?;
-            save(&path, Access::Shared, overwrite, |file| Ok(io::copy(&mut input, file)?))
-        })
+        // A table that is replaced by itself is open before that.
+        let mut input = job::detached(py, self.source.opener())?;
+        save(py, path, Access::Shared, overwrite, move |file| Ok(io::copy(&mut input, file)?))
     }
 
     /// The job that it was encrypted for, as `sudare info` has it.
@@ -536,13 +634,10 @@ impl Table {
     /// The file that it is in, or None.
     #[getter]
     fn path(&self) -> Option<&Path> {
-        match &self.source {
-            Source::Memory(_) => None,
-            Source::File(file) => Some(&file.path),
-        }
+        self.source.path()
     }
 
-    /// What the table was encrypted for, unless that is a training.
+    /// The statistics that the table was encrypted for.
     #[pyo3(signature = (keys, progress=None))]
     fn compute(
         &self,
@@ -550,51 +645,96 @@ impl Table {
         keys: &EvaluationKeys,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> Result<TableResult> {
-        if let Job::Train(_) = self.meta.job {
+        if let Job::Train(_) | Job::Predict(_) = self.meta.job {
             let found = format!("a table that was encrypted for {}", self.meta.job);
             return Err(other_job(&found, "a table for statistics, groups or histograms"));
         }
-        let open = self.session(py, keys);
+        let open = self.session(keys);
         let bytes = job::run(py, progress, move |progress| {
             let session = open()?;
             progress.start("computing", session.plan.outputs());
             let result = session.statistics(|done| progress.set(done))?;
             result_bytes(&session, result, &session.meta, Content::Statistics)
         })?;
-        TableResult::new(py, PyBytes::new(py, &bytes).unbind(), Path::new(IN_MEMORY))
+        TableResult::new(Memory::new(py, bytes), Path::new(IN_MEMORY))
     }
 
-    fn __reduce_ex__<'py>(
-        slf: &Bound<'py, Self>,
-        protocol: i32,
-    ) -> Result<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
-        let (py, class) = (slf.py(), slf.get_type());
-        Ok(match &slf.get().source {
-            Source::Memory(bytes) => {
-                reduce(class.getattr("from_bytes")?, bytes.bind(py).clone(), protocol)?
+    /// Scores of the rows by a model, encrypted or given as JSON.
+    #[pyo3(signature = (keys, model, progress=None))]
+    fn score(
+        &self,
+        py: Python<'_>,
+        keys: &EvaluationKeys,
+        model: AnyModel<'_>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> Result<TableResult> {
+        let read: Box<ReadModel> = match model {
+            AnyModel::Encrypted(model) => {
+                let file = in_memory(&model.file, Path::new(IN_MEMORY))?;
+                Box::new(move |session, plan| {
+                    Ok(scoring::AnyModel::encrypted(file, session, plan)?)
+                })
             }
-            Source::File(file) => {
-                let arguments = (&file.path, &file.digest, file.bytes).into_pyobject(py)?;
-                (class.getattr("_reopen")?, arguments)
+            AnyModel::Plain(text) => {
+                let model = from_json(&text)?;
+                Box::new(move |_, _| Ok(scoring::AnyModel::Plain(model)))
             }
-        })
+        };
+        let open = self.session(keys);
+        let bytes = job::run(py, progress, move |progress| {
+            let session = open()?;
+            let Plan::Predict(plan) = &session.plan else {
+                let found = format!("a table that was encrypted for {}", session.meta.job);
+                return Err(other_job(&found, "rows that were encrypted to be scored"));
+            };
+            let model = read(&session, plan)?;
+            progress.start("scoring", plan.groups());
+            let scores = session.scores(plan, &model, |done| progress.set(done))?;
+            let (items, meta) = model.results(scores, &session);
+            file_bytes(&session, &items, &meta, Content::Scores)
+        })?;
+        TableResult::new(Memory::new(py, bytes), Path::new(IN_MEMORY))
+    }
+
+    fn __reduce_ex__<'py>(slf: &Bound<'py, Self>, protocol: i32) -> Result<Reduced<'py>> {
+        Ok(slf.get().source.reduce(&slf.get_type(), protocol)?)
     }
 
     fn __repr__(&self) -> String {
         let megabytes = self.info.bytes as f64 / 1e6;
-        let (job, key) = (&self.meta.job, self.info.key_id);
-        let place = match &self.source {
-            Source::Memory(_) => "memory".into(),
-            Source::File(file) => format!("{:?}", file.path),
-        };
+        let (job, key, place) = (&self.meta.job, self.info.key_id, self.source.place());
         format!("EncryptedTable({job}, {megabytes:.1} MB in {place}, key_id={key})")
     }
 }
 
 impl Table {
-    fn in_memory(py: Python<'_>, bytes: Py<PyBytes>) -> Result<Self> {
-        let (info, meta) = header(in_memory(py, &bytes, Path::new(IN_MEMORY))?, &[Content::Table])?;
-        Ok(Self { source: Source::Memory(bytes), info, meta })
+    /// What `write` writes, to a file or in memory.
+    fn written(
+        py: Python<'_>,
+        path: Option<PathBuf>,
+        overwrite: bool,
+        progress: Option<&Bound<'_, PyAny>>,
+        write: impl FnOnce(&Progress, &mut dyn Write, &Path) -> Result<()> + Send + 'static,
+    ) -> Result<Self> {
+        let Some(path) = path else {
+            let bytes = job::run(py, progress, move |progress| {
+                let mut bytes = Vec::new();
+                write(progress, &mut bytes, Path::new(IN_MEMORY))?;
+                Ok(bytes)
+            })?;
+            return Self::in_memory(Memory::new(py, bytes));
+        };
+        job::run(py, progress, move |progress| {
+            let mut file = NewFile::create(&path, Access::Shared, overwrite)?;
+            write(progress, &mut file, &path)?;
+            file.finish()?;
+            Self::in_file(&path, None)
+        })
+    }
+
+    fn in_memory(memory: Memory) -> Result<Self> {
+        let (info, meta) = header(in_memory(&memory, Path::new(IN_MEMORY))?, &[Content::Table])?;
+        Ok(Self { source: Source::Memory(memory), info, meta })
     }
 
     fn in_file(path: &Path, pickled: Option<(&str, u64)>) -> Result<Self> {
@@ -605,33 +745,17 @@ impl Table {
     }
 
     /// The digest of its file.
-    pub(crate) fn digest(&self, py: Python<'_>) -> Result<[u8; 32]> {
-        self.source.digest(py)
-    }
-
-    /// What opens its file, if it is the one that it was.
-    fn opener(&self, py: Python<'_>) -> impl FnOnce() -> Result<Input> + Send + use<> {
-        let source = match &self.source {
-            Source::Memory(bytes) => Ok(PyBackedBytes::from(bytes.bind(py).clone())),
-            Source::File(file) => Err((file.path.clone(), file.digest.clone(), file.bytes)),
-        };
-        move || match source {
-            Ok(bytes) => Ok(Box::new(Cursor::new(bytes))),
-            Err((path, digest, bytes)) => {
-                let (_, file) = Fingerprint::open(&path, Some((&digest, bytes)))?;
-                Ok(Box::new(BufReader::new(file)))
-            }
-        }
+    pub(crate) fn digest(&self) -> Result<[u8; 32]> {
+        self.source.digest()
     }
 
     /// What makes a server ready to compute with the table.
     pub(crate) fn session(
         &self,
-        py: Python<'_>,
         keys: &EvaluationKeys,
     ) -> impl FnOnce() -> Result<Session<Input>> + Send + use<> {
-        let path = self.path().unwrap_or(Path::new(IN_MEMORY)).to_owned();
-        let (open, bytes) = (self.opener(py), self.info.bytes);
+        let path = self.source.name().to_owned();
+        let (open, bytes) = (self.source.opener(), self.info.bytes);
         let (set, watch, keys) = (keys.set.clone(), keys.watch.clone(), Arc::clone(&keys.keys));
         move || {
             let (table, id) = (Opened::new(open()?, bytes, &path)?, keys.id());
@@ -642,16 +766,26 @@ impl Table {
     /// What reads ciphertexts of the table, which is under the parameters.
     pub(crate) fn reader(
         &self,
-        py: Python<'_>,
     ) -> impl FnOnce(&Params, Range<usize>) -> Result<Vec<Ciphertext>> + Send + use<> {
-        let path = self.path().unwrap_or(Path::new(IN_MEMORY)).to_owned();
-        let (open, bytes, note) = (self.opener(py), self.info.bytes, self.meta.note);
+        let path = self.source.name().to_owned();
+        let (open, bytes, note) = (self.source.opener(), self.info.bytes, self.meta.note);
         move |params, numbers| {
             let table = Opened::new(open()?, bytes, &path)?.into_stored(params, note)?;
             Ok(table.read(numbers)?)
         }
     }
 }
+
+/// A model that rows are scored by.
+#[derive(FromPyObject)]
+enum AnyModel<'py> {
+    Encrypted(PyRef<'py, TableResult>),
+    /// As JSON.
+    Plain(String),
+}
+
+/// Reads a model that suits rows and their plan.
+type ReadModel = dyn FnOnce(&Session<Input>, &ScorePlan) -> Result<scoring::AnyModel> + Send;
 
 /// What the header of a file of ciphertexts says.
 fn header<R: Read>(file: Opened<R>, contents: &[Content]) -> Result<(Info, Meta)> {
@@ -661,47 +795,38 @@ fn header<R: Read>(file: Opened<R>, contents: &[Content]) -> Result<(Info, Meta)
 }
 
 /// A file in memory, which messages call `path`.
-pub(crate) fn in_memory(
-    py: Python<'_>,
-    bytes: &Py<PyBytes>,
-    path: &Path,
-) -> Result<Opened<Cursor<PyBackedBytes>>> {
-    let bytes = PyBackedBytes::from(bytes.bind(py).clone());
+pub(crate) fn in_memory(memory: &Memory, path: &Path) -> Result<Opened<Cursor<Mapping>>> {
+    let bytes = memory.mapping();
     let length = bytes.len() as u64;
     Ok(Opened::new(Cursor::new(bytes), length, path)?)
 }
 
-/// A whole file.
-fn read_file(
-    py: Python<'_>,
-    mut file: impl Read + Send,
-    bytes: u64,
-    path: &Path,
-) -> Result<Py<PyBytes>> {
-    let length = usize::try_from(bytes).map_err(|_| Error::Bug("a file exceeds memory"))?;
-    let content = PyBytes::new_with(py, length, |content| {
-        let read = py.detach(|| file.read_exact(content));
-        read.map_err(|error| Error::from(Engine::io("read", path, error)).into())
-    })?;
-    Ok(content.unbind())
-}
-
-/// The file of a result.
+/// The file of a result with the note of its table.
 pub(crate) fn result_bytes(
     session: &Session<Input>,
-    result: Vec<sudare::ckks::Ciphertext>,
+    result: Vec<Ciphertext>,
     meta: &Meta,
     content: Content,
 ) -> Result<Vec<u8>> {
-    let (mut bytes, items) = (Vec::new(), session.with_note(result));
-    session.write_to(&mut bytes, Path::new(IN_MEMORY), &items, meta, content)?;
+    file_bytes(session, &session.with_note(result), meta, content)
+}
+
+/// The file of a result.
+fn file_bytes(
+    session: &Session<Input>,
+    items: &[Ciphertext],
+    meta: &Meta,
+    content: Content,
+) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    session.write_to(&mut bytes, Path::new(IN_MEMORY), items, meta, content)?;
     Ok(bytes)
 }
 
 /// What was computed from an encrypted table, encrypted as well.
 #[pyclass(frozen, name = "Result", module = "sudare._native")]
 pub struct TableResult {
-    file: Py<PyBytes>,
+    file: Memory,
     info: Info,
     meta: Meta,
     content: Content,
@@ -712,31 +837,25 @@ impl TableResult {
     /// The result in the file at `path`.
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf) -> Result<Self> {
-        let (file, bytes) = files::open(&path, Access::Shared)?;
-        Self::new(py, read_file(py, file, bytes, &path)?, &path)
+        Self::new(Memory::read(py, path.clone())?, &path)
     }
 
     /// The result that `to_bytes` gave.
     #[staticmethod]
     fn from_bytes(data: &Bound<'_, PyAny>) -> Result<Self> {
-        Self::new(data.py(), shared_bytes(data)?, Path::new(IN_MEMORY))
+        Self::new(Memory::from_python(data)?, Path::new(IN_MEMORY))
     }
 
     /// The result as the bytes of its file.
     fn to_bytes(&self, py: Python<'_>) -> Py<PyBytes> {
-        self.file.clone_ref(py)
+        self.file.to_bytes(py)
     }
 
     /// Writes the result to a file.
     #[pyo3(signature = (path, *, overwrite=false))]
     fn save(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> Result<()> {
-        let bytes = PyBackedBytes::from(self.file.bind(py).clone());
-        job::detached(py, || {
-            save(&path, Access::Shared, overwrite, |file| {
-                file.write_all(&bytes)?;
-                Ok(bytes.len() as u64)
-            })
-        })
+        let mut input = Cursor::new(self.file.mapping());
+        save(py, path, Access::Shared, overwrite, move |file| Ok(io::copy(&mut input, file)?))
     }
 
     /// The job of the table, as `sudare info` has it.
@@ -769,21 +888,31 @@ impl TableResult {
         self.info.bytes
     }
 
-    /// The values, for the owner of the key alone.
-    fn decrypt(&self, py: Python<'_>, key: &SecretKey) -> Result<Decrypted> {
-        let result = in_memory(py, &self.file, Path::new(IN_MEMORY))?;
+    /// The values, for the owner of the key alone; with a number of bits as others may see them.
+    #[pyo3(signature = (key, share_bits=None))]
+    fn decrypt(
+        &self,
+        py: Python<'_>,
+        key: &SecretKey,
+        share_bits: Option<u32>,
+    ) -> Result<Decrypted> {
+        // How large errors can be follows from the job, which the server could have changed.
+        let job = Meta::read(&key.set.label).map(|(_, meta)| meta.job);
+        if !job.is_some_and(|job| job.serves(&self.meta.job)) {
+            let job = job.map_or("programs on arrays".into(), |job| job.to_string());
+            let found = format!("a result of {} and a secret key for {job}", self.meta.job);
+            return Err(other_job(&found, "the key that its table was encrypted with"));
+        }
+        let result = in_memory(&self.file, Path::new(IN_MEMORY))?;
         let (set, key) = (key.set.clone(), Arc::clone(&key.decryptor));
         job::run(py, None, move |_| {
-            Ok(Decrypted(decryption::Decrypted::read(result, &set.params, &key)?))
+            let (params, key) = (&set.params, &key);
+            Ok(Decrypted(decryption::Decrypted::released(result, params, key, share_bits)?))
         })
     }
 
-    fn __reduce_ex__<'py>(
-        slf: &Bound<'py, Self>,
-        protocol: i32,
-    ) -> Result<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
-        let bytes = slf.get().file.bind(slf.py()).clone();
-        Ok(reduce(slf.get_type().getattr("from_bytes")?, bytes, protocol)?)
+    fn __reduce_ex__<'py>(slf: &Bound<'py, Self>, protocol: i32) -> Result<Reduced<'py>> {
+        Ok(slf.get().file.reduce(&slf.get_type(), protocol)?)
     }
 
     fn __repr__(&self) -> String {
@@ -798,8 +927,8 @@ impl TableResult {
 
 impl TableResult {
     /// Of a file that messages call `path`.
-    pub(crate) fn new(py: Python<'_>, file: Py<PyBytes>, path: &Path) -> Result<Self> {
-        let opened = in_memory(py, &file, path)?.expect(Kind::Ciphertexts)?;
+    pub(crate) fn new(file: Memory, path: &Path) -> Result<Self> {
+        let opened = in_memory(&file, path)?.expect(Kind::Ciphertexts)?;
         let (content, meta) =
             opened.meta(&[Content::Model, Content::Statistics, Content::Scores])?;
         Ok(Self { info: opened.info().clone(), file, meta, content })
@@ -810,10 +939,13 @@ impl TableResult {
 #[pyclass(frozen, module = "sudare._native")]
 pub struct Decrypted(decryption::Decrypted);
 
+fn to_json(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|_| Error::Bug("a result has no JSON"))
+}
+
 /// Python's form of what JSON has.
 pub(crate) fn to_python<'py>(py: Python<'py>, value: &impl Serialize) -> Result<Bound<'py, PyAny>> {
-    let text = serde_json::to_string(value).map_err(|_| Error::Bug("a result has no JSON"))?;
-    Ok(py.import("json")?.call_method1("loads", (text,))?)
+    Ok(py.import("json")?.call_method1("loads", (to_json(value)?,))?)
 }
 
 #[pymethods]

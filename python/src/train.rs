@@ -6,21 +6,22 @@ use crate::{
     job,
     keys::EvaluationKeys,
     share::{Held, Part, Worker},
+    source::{IN_MEMORY, Input, Memory},
     table::{
-        IN_MEMORY, Input, Table, TablePlan, TableResult, check_class_weights, other_job,
-        result_bytes, table, to_python,
+        Table, TablePlan, TableResult, check_class_weights, from_json, other_job, result_bytes,
+        table, to_python,
     },
 };
-use pyo3::{exceptions::PyUserWarning, prelude::*, types::PyBytes};
+use pyo3::{exceptions::PyUserWarning, prelude::*};
 use serde::Serialize;
 use std::{
     ffi::CString,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
-use sudare::rlwe::Level;
+use sudare::{ckks::Ciphertext, rlwe::Level};
 use sudare_apps::{
-    logreg::{Gradient, Training},
+    logreg::{Gradient, Training, reference},
     stats::Statistics,
     table::Scaling,
 };
@@ -43,21 +44,28 @@ struct Server {
     session: Session<Input>,
     worker: Worker,
     checkpoints: Option<Checkpoints>,
+    /// Whether the weights after each iteration are kept.
+    keeps_history: bool,
     state: Mutex<State>,
 }
 
 /// How far it is, and the rows that come next.
+#[derive(Default)]
 struct State {
     training: Option<Training>,
     rows: Batch,
+    history: Vec<Ciphertext>,
 }
 
 #[pymethods]
 impl Trainer {
     /// Of a table, from its beginning, or with `resume` from the last state in the folder
-    /// `checkpoint`, where states are kept.
+    /// `checkpoint`, where states are kept. With `history`, the weights after each iteration go
+    /// with the model.
     #[new]
-    #[pyo3(signature = (table, keys, *, checkpoint=None, resume=false, overwrite=false))]
+    #[pyo3(signature = (
+        table, keys, *, checkpoint=None, resume=false, overwrite=false, history=false
+    ))]
     fn new(
         py: Python<'_>,
         table: &Table,
@@ -65,14 +73,15 @@ impl Trainer {
         checkpoint: Option<PathBuf>,
         resume: bool,
         overwrite: bool,
+        history: bool,
     ) -> Result<Self> {
         if resume && checkpoint.is_none() {
             let problem = "resume takes the folder of the states to go on from: give checkpoint";
             return Err(Engine::Usage(problem.into()).into());
         }
-        let (open, set, watch) = (table.session(py, keys), keys.set.clone(), keys.watch.clone());
+        let (open, set, watch) = (table.session(keys), keys.set.clone(), keys.watch.clone());
         let origin = match &checkpoint {
-            Some(_) => Some(Origin::new(keys.digest(py)?, table.digest(py)?)),
+            Some(_) => Some(Origin::new(keys.digest()?, table.digest()?)),
             None => None,
         };
         let (server, warnings) = job::run(py, None, move |_| {
@@ -83,20 +92,23 @@ impl Trainer {
             };
             let plan = Arc::new(plan.clone());
             let mut warnings = Vec::new();
-            let (mut checkpoints, mut training) = (None, None);
+            let (mut checkpoints, mut state) = (None, State::default());
             if let Some((folder, origin)) = checkpoint.zip(origin) {
                 let states = Checkpoints::open(&folder, origin, resume || overwrite)?;
                 if resume {
-                    training = states.last(&plan, &session, |damaged| {
+                    state.training = states.last(&plan, &session, |damaged| {
                         warnings.push(damaged.to_string());
                     })?;
+                }
+                if let (true, Some(training)) = (history, &state.training) {
+                    state.history = states.weights(training, &session)?;
                 }
                 checkpoints = Some(states);
             }
             let evaluator = Arc::new(session.evaluator.clone());
             let worker = Worker::new(set, session.meta.job, plan, evaluator, watch)?;
-            let state = Mutex::new(State { training, rows: Batch::default() });
-            Ok((Server { session, worker, checkpoints, state }, warnings))
+            let (keeps_history, state) = (history, Mutex::new(state));
+            Ok((Server { session, worker, checkpoints, keeps_history, state }, warnings))
         })?;
         for warning in warnings {
             let text = CString::new(warning).unwrap_or_default();
@@ -145,7 +157,7 @@ impl Trainer {
             let rows = server.session.table.read(start..stop)?;
             server.worker.write_rows(start..stop, &rows)
         })?;
-        Part::new(py, PyBytes::new(py, &bytes).unbind())
+        Part::new(Memory::new(py, bytes))
     }
 
     /// Where the gradient of the next iteration is taken, None before the first. Weights are
@@ -153,12 +165,12 @@ impl Trainer {
     fn point(&self, py: Python<'_>) -> Result<Option<Part>> {
         let server = Arc::clone(&self.0);
         let bytes = job::run(py, None, move |_| server.point())?;
-        bytes.map(|bytes| Part::new(py, PyBytes::new(py, &bytes).unbind())).transpose()
+        bytes.map(|bytes| Part::new(Memory::new(py, bytes))).transpose()
     }
 
     /// Does the next iteration, or the first two, as `step`, with a gradient over all shares.
     fn update(&self, py: Python<'_>, gradient: &Part) -> Result<()> {
-        let (server, gradient) = (Arc::clone(&self.0), Held::new(py, gradient));
+        let (server, gradient) = (Arc::clone(&self.0), Held::new(gradient));
         job::run(py, None, move |_| {
             let gradient = server.worker.read_gradient(gradient)?;
             server.update(gradient)
@@ -175,7 +187,7 @@ impl Trainer {
     fn model(&self, py: Python<'_>) -> Result<TableResult> {
         let server = Arc::clone(&self.0);
         let bytes = job::run(py, None, move |_| server.model())?;
-        TableResult::new(py, PyBytes::new(py, &bytes).unbind(), Path::new(IN_MEMORY))
+        TableResult::new(Memory::new(py, bytes), Path::new(IN_MEMORY))
     }
 }
 
@@ -186,7 +198,7 @@ impl Server {
 
     fn step(&self) -> Result<()> {
         let (plan, table) = (&self.worker.plan, &self.session.table);
-        self.with_state(|State { training, rows }| {
+        self.with_state(|State { training, rows, history }| {
             let mut next = training.clone().unwrap_or_default();
             let after = plan.batch(next.iteration + 1);
             rows.bring(table, plan.batch(next.iteration))?;
@@ -194,24 +206,38 @@ impl Server {
             rows.with_next(table, after, |batch| {
                 Ok(self.worker.trainer.step(batch, &mut next)?)
             })?;
-            self.keep(training, next)
+            self.keep(training, history, next)
         })
     }
 
     fn update(&self, gradient: Gradient) -> Result<()> {
-        self.with_state(|State { training, .. }| {
+        self.with_state(|State { training, history, .. }| {
             let mut next = training.clone().unwrap_or_default();
             self.worker.trainer.update(gradient, &mut next).map_err(Engine::from)?;
-            self.keep(training, next)
+            self.keep(training, history, next)
         })
     }
 
     /// Takes the state after an iteration, once it is written where states are kept.
-    fn keep(&self, training: &mut Option<Training>, next: Training) -> Result<()> {
-        self.session.check_keys()?;
+    fn keep(
+        &self,
+        training: &mut Option<Training>,
+        history: &mut Vec<Ciphertext>,
+        next: Training,
+    ) -> Result<()> {
+        let (plan, session) = (&self.worker.plan, &self.session);
+        session.check_keys()?;
+        let weights = match self.keeps_history {
+            true => Some(plan.snapshot(&session.evaluator, &next).map_err(Engine::from)?),
+            false => None,
+        };
         if let Some(checkpoints) = &self.checkpoints {
-            checkpoints.write(&next, &self.session)?;
+            if let Some(weights) = &weights {
+                checkpoints.write_weights(weights, next.iteration, session)?;
+            }
+            checkpoints.write(&next, session)?;
         }
+        history.extend(weights);
         *training = Some(next);
         Ok(())
     }
@@ -227,13 +253,15 @@ impl Server {
     }
 
     fn model(&self) -> Result<Vec<u8>> {
-        let training = self.with_state(|state| state.training.clone());
+        let (training, mut history) =
+            self.with_state(|state| (state.training.clone(), state.history.clone()));
         let training = training.ok_or_else(|| {
             other_job("a training without iterations", "one with at least one step")
         })?;
         let model = self.worker.plan.model(&training).map_err(Engine::from)?;
         let meta = self.session.meta_after(training.iteration);
-        result_bytes(&self.session, vec![model], &meta, Content::Model)
+        history.insert(0, model);
+        result_bytes(&self.session, history, &meta, Content::Model)
     }
 }
 
@@ -258,11 +286,12 @@ fn to_json(values: &impl Serialize) -> Result<serde_json::Value> {
 
 /// What a plan's job gives for a table in the clear, by the program that runs under encryption:
 /// the values that `Decrypted` has, and of a training `log2_error`. `order` decides the order of
-/// rows in batches. `class_weights` are those of `TablePlan.encrypt`.
+/// rows in batches. `class_weights` are those of `TablePlan.encrypt`. With `history`, a training has
+/// the weights after each iteration.
 #[pyfunction]
 #[pyo3(signature = (
     plan, columns, numbers, *, target=None, labels=None, order=None, class_weights=None,
-    progress=None
+    history=false, progress=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "by name, from Python")]
 pub fn simulate<'py>(
@@ -274,6 +303,7 @@ pub fn simulate<'py>(
     labels: Option<Numbers>,
     order: Option<[u8; 32]>,
     class_weights: Option<[f64; 2]>,
+    history: bool,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
     let (job, plan) = (plan.job, Arc::clone(&plan.plan));
@@ -288,17 +318,27 @@ pub fn simulate<'py>(
                 progress.start("training in the clear", iterations as usize);
                 let done = |done: u32| progress.set(done as usize);
                 let simulated = plan.simulate(&table, class_weights, done).map_err(Engine::from)?;
+                let divisors = Scaling::max_abs(&table);
+                let history = match history {
+                    true => {
+                        let rows = divisors.signed_rows(&table).map_err(Engine::from)?;
+                        let spec = &plan.job().spec;
+                        let history = reference::history(&rows, spec, class_weights);
+                        Some(history.map_err(Engine::from)?)
+                    }
+                    false => None,
+                };
                 let model = Model {
                     kind: ModelKind::LogisticRegression,
                     weights: simulated.weights,
                     columns: table.columns().to_vec(),
                     target: table.target().unwrap_or_default().into(),
-                    divisors: Scaling::max_abs(&table),
+                    divisors,
                     iterations,
                     rows: table.rows(),
                     training: Some(plan.job().spec),
                     class_weights,
-                    history: None,
+                    history,
                 };
                 to_json(&SimulatedModel { model, log2_error: simulated.noise_log2 })
             }
@@ -328,8 +368,8 @@ pub fn read_model(py: Python<'_>, path: PathBuf) -> Result<Bound<'_, PyAny>> {
 /// Writes a model, given as JSON, to such a file.
 #[pyfunction]
 pub fn write_model(path: PathBuf, model: &str, overwrite: bool) -> Result<()> {
-    let bug = |_| Error::Bug("a model has another form than those of the command line");
-    let model: Model = serde_json::from_str(model).map_err(bug)?;
-    let text = serde_json::to_string_pretty(&model).map_err(bug)? + "\n";
+    let model: Model = from_json(model)?;
+    let text = serde_json::to_string_pretty(&model);
+    let text = text.map_err(|_| Error::Bug("a model has no JSON"))? + "\n";
     Ok(files::write_text(&path, &text, overwrite)?)
 }

@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from sudare import distributed, errors, functions, stats
+from sudare import errors, functions, stats
 from sudare._array import EncryptedArray
 from sudare._context import Context, Keys
 from sudare._explain import Explanation
@@ -42,17 +42,20 @@ __all__ = [
     "errors",
     "functions",
     "linear_model",
+    "scoring",
     "stats",
 ]
 
 if TYPE_CHECKING:
-    from sudare import linear_model
+    from sudare import distributed, linear_model, scoring
     from sudare.linear_model import LinearRegression, LogisticRegression, Ridge
 else:
 
     def __getattr__(name: str) -> object:
-        # Estimators import scikit-learn where it is installed, which takes a while.
-        if name == "linear_model" or name in {"LinearRegression", "LogisticRegression", "Ridge"}:
-            module = importlib.import_module("sudare.linear_model")
-            return module if name == "linear_model" else getattr(module, name)
+        # Estimators import scikit-learn where it is installed, and distributed trainings asyncio:
+        # both take a while.
+        if name in {"distributed", "linear_model", "scoring"}:
+            return importlib.import_module(f"sudare.{name}")
+        if name in {"LinearRegression", "LogisticRegression", "Ridge"}:
+            return getattr(importlib.import_module("sudare.linear_model"), name)
         raise AttributeError(f"module 'sudare' has no attribute {name!r}")

@@ -30,6 +30,9 @@ class Backend(Protocol):
 
     def _apply(self, op: Op, operands: list[EncryptedArray | Floats]) -> EncryptedArray: ...
 
+    def _log2_error(self, array: EncryptedArray) -> float | None:
+        """`log2` of the error to expect in an array, where it is known beforehand."""
+
 
 class EncryptedArray:
     """An array of real numbers that only the owner of the secret key can read.
@@ -95,9 +98,17 @@ class EncryptedArray:
 
     @property
     def log2_error(self) -> float | None:
-        """In simulation, `log2` of the error to expect in an element: of the largest standard
-        deviation of any ciphertext. An estimate."""
-        return self._value.log2_error
+        """`log2` of the error to expect in an element: of the largest standard deviation of any
+        ciphertext. An estimate.
+
+        Known in simulation; else of results of the program that `Context.for_program` planned,
+        without bootstrapping. These are recognised by shape and level alone: it is that of the
+        planned result, and says nothing of other arrays that look like it.
+        """
+        known = self._value.log2_error
+        if known is None and self._backend is not None:
+            return self._backend._log2_error(self)
+        return known
 
     @property
     def T(self) -> EncryptedArray:
@@ -116,8 +127,8 @@ class EncryptedArray:
         parts.append(f"{blocks}, {value.nbytes / 1e6:.1f} MB")
         if value.key_id:
             parts.append(f"key_id={value.key_id}")
-        if value.log2_error is not None:
-            parts.append(f"error=2^{value.log2_error:.1f}")
+        if (error := self.log2_error) is not None:
+            parts.append(f"error=2^{error:.1f}")
         return f"{kind}({', '.join(parts)})"
 
     def __len__(self) -> int:

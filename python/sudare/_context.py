@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import os
 import threading
+from functools import cached_property
 from typing import Any, Literal
 
 from sudare import _native, errors
 from sudare._array import EncryptedArray, encrypted
-from sudare._explain import Explanation, Program, Shapes, record
+from sudare._explain import Explanation, Output, Program, Shapes, record
 from sudare._native import EvaluationKeys, Op, PublicKey, SecretKey
 from sudare._plain import Floats, floats, from_native, to_native, whole
 from sudare._progress import Progress, callback
@@ -143,11 +144,15 @@ class Context:
         """A context with the parameters of this name: `sudare params` lists them.
 
         `insecure_log_n` asks for the same in a ring of degree `2**insecure_log_n`, without
-        security, for tests.
+        security, for tests. A context that encrypts with less than 128 bits of security warns of
+        that: `sudare.errors.SecurityWarning`.
         """
         if insecure_log_n is not None:
             insecure_log_n = whole(insecure_log_n, "insecure_log_n")
-        return cls._of(_native.Plan.preset(name, insecure_log_n), mode, progress)
+        plan = _native.Plan.preset(name, insecure_log_n)
+        if mode == "execute":
+            plan.parameters.warn_if_insecure(2)
+        return cls._of(plan, mode, progress)
 
     @classmethod
     def for_program(
@@ -290,17 +295,27 @@ class Context:
             )
         return from_native(_native.release(to_native(self.decrypt(array)), largest_error, bits))
 
+    @cached_property
+    def _outputs(self) -> tuple[Output, ...]:
+        """What is known of the results of the program that was planned."""
+        program = None if self._plan is None else Explanation.of(self._plan).program
+        return program.outputs if program else ()
+
+    def _planned(self, array: EncryptedArray) -> list[Output]:
+        """Those of them that an array can be, by its shape and level; none unless there are bounds
+        of their errors."""
+        level = array.level
+        found = [out for out in self._outputs if (out.shape, out.level) == (array.shape, level)]
+        return found if all(out.largest_error is not None for out in found) else []
+
+    def _log2_error(self, array: EncryptedArray) -> float | None:
+        return max((out.log2_error for out in self._planned(array)), default=None)
+
     def _largest_error(self, array: EncryptedArray) -> float:
         """A bound of the errors of a result of the program that was planned."""
-        program = None if self._plan is None else Explanation.of(self._plan).program
-        level = array.level if self._mode == "simulate" else self.attach(array).level
-        bounds = [
-            output.largest_error
-            for output in (program.outputs if program else ())
-            if output.shape == array.shape and output.level == level
-        ]
-        known = [bound for bound in bounds if bound is not None]
-        if not known or len(known) < len(bounds):
+        planned = self._planned(array if array.level is not None else self.attach(array))
+        known = [out.largest_error for out in planned if out.largest_error is not None]
+        if not known:
             raise errors.UnsupportedError(
                 "how large the errors of this array can be is not known: release a result of the "
                 "program that the context was made for by Context.for_program(..., share_bits=...), "

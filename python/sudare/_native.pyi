@@ -28,8 +28,10 @@ __all__ = [
     "cpu_info",
     "decrypt",
     "encrypt",
+    "features_of",
     "generate_keys",
     "most_release_bits",
+    "read_features",
     "read_model",
     "release",
     "run_command",
@@ -161,6 +163,7 @@ class Parameters:
     def id(self) -> str: ...
     @property
     def name(self) -> str: ...
+    def warn_if_insecure(self, calls: int) -> None: ...
 
 @final
 class Plan:
@@ -205,8 +208,8 @@ class EvaluationKeys:
     """Computes on what was encrypted. For the server.
 
     The keys hold their file, in memory or mapped from disk, and compute from it. Pickled with
-    protocol 5, keys in memory can travel beside the pickle without a copy; keys that were opened
-    from a file travel as its path, size and digest, and each process maps it.
+    protocol 5, keys in memory can travel beside the pickle, up to 64 MB without a copy; keys that
+    were opened from a file travel as its path, size and digest, and each process maps it.
     """
 
     @staticmethod
@@ -270,15 +273,29 @@ class SecretKey:
 class TablePlan:
     @staticmethod
     def statistics(
-        rows: int, features: int, *, insecure_log_n: int | None = None
+        rows: int,
+        features: int,
+        *,
+        share_bits: int | None = None,
+        insecure_log_n: int | None = None,
     ) -> TablePlan: ...
     @staticmethod
     def groups(
-        rows: int, features: int, groups: int, *, insecure_log_n: int | None = None
+        rows: int,
+        features: int,
+        groups: int,
+        *,
+        share_bits: int | None = None,
+        insecure_log_n: int | None = None,
     ) -> TablePlan: ...
     @staticmethod
     def histogram(
-        rows: int, features: int, bins: int, *, insecure_log_n: int | None = None
+        rows: int,
+        features: int,
+        bins: int,
+        *,
+        share_bits: int | None = None,
+        insecure_log_n: int | None = None,
     ) -> TablePlan: ...
     @staticmethod
     def train(
@@ -295,8 +312,20 @@ class TablePlan:
         l2: float = 0.0,
         workers: int | None = None,
         class_weights: str | None = None,
+        scorable: bool = False,
         insecure_log_n: int | None = None,
     ) -> TablePlan: ...
+    @staticmethod
+    def predict(
+        rows: int,
+        features: int,
+        *,
+        probability_bits: int | None = None,
+        sigmoid_range: float | None = None,
+        insecure_log_n: int | None = None,
+    ) -> TablePlan: ...
+    @staticmethod
+    def scoring(key: PublicKey | EvaluationKeys | SecretKey, rows: int) -> TablePlan: ...
     @staticmethod
     def of(key: PublicKey | EvaluationKeys | SecretKey) -> TablePlan: ...
     @property
@@ -327,6 +356,19 @@ class TablePlan:
         overwrite: bool = False,
         progress: _Progress = None,
     ) -> Table: ...
+    def encrypt_rows(
+        self,
+        key: PublicKey,
+        columns: Sequence[str],
+        numbers: _Numbers,
+        features: str,
+        *,
+        labels: _Numbers | None = None,
+        path: _Path | None = None,
+        overwrite: bool = False,
+        progress: _Progress = None,
+    ) -> Table: ...
+    def encrypt_model(self, key: PublicKey, model: str) -> Result: ...
 
 @final
 class Table:
@@ -334,7 +376,7 @@ class Table:
 
     Its bytes and its file are those of `sudare encrypt`. A table in a file stays there and is
     pickled as the file's path, size and digest; one in memory is pickled as its bytes, which
-    protocol 5 sends without a copy.
+    protocol 5 sends without a copy up to 64 MB.
     """
 
     @staticmethod
@@ -384,7 +426,12 @@ class Table:
         """The file that it is in, or `None` for a table in memory."""
 
     def compute(self, keys: EvaluationKeys, progress: _Progress = None) -> Result:
-        """What the table was encrypted for, unless that is a training: for the server."""
+        """The statistics that the table was encrypted for: for the server."""
+
+    def score(
+        self, keys: EvaluationKeys, model: Result | str, progress: _Progress = None
+    ) -> Result:
+        """Scores of rows by a model, encrypted or as JSON: see `sudare.scoring`."""
 
     @staticmethod
     def _reopen(path: _Path, digest: str, bytes: int) -> Table: ...
@@ -431,8 +478,9 @@ class Result:
     def nbytes(self) -> int:
         """Bytes of its file."""
 
-    def decrypt(self, key: SecretKey) -> Decrypted:
-        """The values, for the owner of the key alone."""
+    def decrypt(self, key: SecretKey, share_bits: int | None = None) -> Decrypted:
+        """The values, for the owner of the key alone; with a number of bits as others may see
+        them."""
 
     def __reduce_ex__(self, protocol: int, /) -> tuple[Any, ...]: ...  # type: ignore[override]
 
@@ -454,6 +502,7 @@ class Trainer:
         checkpoint: _Path | None = None,
         resume: bool = False,
         overwrite: bool = False,
+        history: bool = False,
     ) -> Trainer: ...
     @property
     def iteration(self) -> int: ...
@@ -500,7 +549,10 @@ def simulate(
     labels: _Numbers | None = None,
     order: bytes | None = None,
     class_weights: Sequence[float] | None = None,
+    history: bool = False,
     progress: _Progress = None,
 ) -> dict[str, Any]: ...
+def features_of(columns: Sequence[str], numbers: _Numbers) -> str: ...
+def read_features(path: _Path, target: str | None = None) -> str: ...
 def read_model(path: _Path) -> dict[str, Any]: ...
 def write_model(path: _Path, model: str, overwrite: bool) -> None: ...

@@ -76,6 +76,7 @@ def train(
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
     overwrite: bool = False,
+    history: bool = False,
     retries: int = 3,
     progress: Progress = None,
 ) -> Result:
@@ -91,8 +92,8 @@ def train(
         make another one. Dask gives the tasks of a lost worker to others by itself.
     shares : parts that a batch is cut into, at most; twice as many as workers if `None`. The plan of
         the table says how many are possible: keys made for `workers` allow for at least as many.
-    checkpoint, resume, overwrite : as for `sudare.linear_model.train`, which can go on from the
-        same states.
+    checkpoint, resume, overwrite, history : as for `sudare.linear_model.train`, which can go on
+        from the same states.
     retries : times that an iteration is done again because workers were lost.
     progress : called as `progress("training", done, total)`; `True` for bars of tqdm.
 
@@ -111,7 +112,12 @@ def train(
         )
     report, key_file, pool = callback(progress), _file(keys), _pool(executor)
     trainer = _native.Trainer(
-        table, keys, checkpoint=checkpoint, resume=resume, overwrite=overwrite
+        table,
+        keys,
+        checkpoint=checkpoint,
+        resume=resume,
+        overwrite=overwrite,
+        history=history,
     )
     tasks = _Tasks(trainer, key_file, _file(table) if table.path else None)
     # Workers that are threads of this process compute with what it has open.

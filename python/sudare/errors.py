@@ -1,4 +1,4 @@
-"""One class per error, all of them under `Error`.
+"""One class per error, all of them under `Error`, and `SecurityWarning`.
 
 Each is also a built-in exception where Python programs expect one. A message says what was found,
 what was needed and what to do.
@@ -9,6 +9,10 @@ import builtins
 
 class Error(Exception):
     """Everything that sudare refuses."""
+
+
+class SecurityWarning(UserWarning):
+    """Keys are made or read, or a context is, with less than 128 bits of security."""
 
 
 class InvalidSpecError(Error, ValueError):
@@ -181,6 +185,10 @@ class DtypeError(Error, TypeError):
 
 class ShapeError(Error, ValueError):
     """A shape, an axis or an index is not possible."""
+
+
+class TableShapeError(ShapeError):
+    """A table has other rows or columns than planned."""
 
 
 class EmptyError(ShapeError):

@@ -52,17 +52,24 @@ def train(
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
     overwrite: bool = False,
+    history: bool = False,
     progress: Progress = None,
 ) -> Result:
     """Trains on an encrypted table: for the server, which has the evaluation keys only.
 
     `checkpoint` is a folder for the states after the last two iterations, those of `sudare train`.
     With `resume`, training goes on from the last one there, to the same model bit for bit, or
-    begins if there is none; with `overwrite` it begins whatever is there.
+    begins if there is none; with `overwrite` it begins whatever is there. With `history` the model
+    has the weights after each iteration as well, 0.2 to 1 MB each, as with `sudare train --history`.
     """
     report = callback(progress)
     trainer = _native.Trainer(
-        table, keys, checkpoint=checkpoint, resume=resume, overwrite=overwrite
+        table,
+        keys,
+        checkpoint=checkpoint,
+        resume=resume,
+        overwrite=overwrite,
+        history=history,
     )
     try:
         while trainer.iteration < trainer.iterations:
@@ -80,6 +87,7 @@ class _Model(Estimator):
 
     mode: Literal["execute", "simulate"]
     progress: Progress
+    history = False
 
     _kind: str
     """What results of its tables hold."""
@@ -94,8 +102,10 @@ class _Model(Estimator):
         n_rows = table["numbers"][0][0]
         plan, report = self._plan(n_rows, self.n_features_in_), callback(self.progress)
         if self.mode == "simulate":
-            self._set(_native.simulate(plan, **table, progress=report))
+            simulated = _native.simulate(plan, **table, history=self.history, progress=report)
+            self._set(simulated)
         elif self.mode == "execute":
+            plan.parameters.warn_if_insecure(2)
             public, evaluation, secret = _native.generate_keys(plan, report)
             encrypted = plan.encrypt(public, **table, progress=report)
             self._set(self._compute(encrypted, evaluation).decrypt(secret).values())
@@ -191,6 +201,9 @@ class LogisticRegression(_Model):
     random_state : decides the order of rows. `None` is an order that nobody can know; of a number,
         whoever guesses it knows which rows are in which batch: for simulations and tests.
     workers : among how many each batch can be divided, for `sudare.distributed.train`.
+    scorable : whether the model of a server may score encrypted rows before it is decrypted: see
+        `sudare.scoring`. Takes a level more.
+    history : whether `fit` keeps the weights after each iteration in `history_`, for `plot`.
     progress : called as `progress(step, done, total)`; `True` for bars of tqdm.
     insecure_log_n : `log2` of the degree of a ring to take in place of the secure one, for tests.
     """
@@ -208,8 +221,9 @@ class LogisticRegression(_Model):
     """After a simulation: `log2` of the standard deviation of the error that encryption would
     cause in a weight of a feature that is scaled to [-1, 1], without what bootstrapping adds."""
     history_: Floats
-    """Intercept and weights after each iteration, of shape `(n_iter_, 1 + n_features)`, where the
-    server kept them: `sudare train --history`."""
+    """Intercept and weights after each iteration, of shape `(n_iter_, 1 + n_features)`, where they
+    were kept: with `history`, or by a server with `train(..., history=True)` or
+    `sudare train --history`."""
 
     _type = "classifier"
     _kind = "logistic regression"
@@ -228,6 +242,8 @@ class LogisticRegression(_Model):
         mode: Literal["execute", "simulate"] = "execute",
         random_state: Any = None,
         workers: int | None = None,
+        scorable: bool = False,
+        history: bool = False,
         progress: Progress = None,
         insecure_log_n: int | None = None,
     ) -> None:
@@ -242,6 +258,8 @@ class LogisticRegression(_Model):
         self.mode = mode
         self.random_state = random_state
         self.workers = workers
+        self.scorable = scorable
+        self.history = history
         self.progress = progress
         self.insecure_log_n = insecure_log_n
 
@@ -261,6 +279,7 @@ class LogisticRegression(_Model):
             sigmoid_range=self.sigmoid_range,
             workers=self.workers,
             class_weights=self._class_weights(),
+            scorable=self.scorable,
             insecure_log_n=self.insecure_log_n,
         )
 
@@ -333,7 +352,7 @@ class LogisticRegression(_Model):
         return bytes(generator.bytes(32))
 
     def _compute(self, table: Table, keys: EvaluationKeys) -> Result:
-        return train(table, keys, progress=self.progress)
+        return train(table, keys, history=self.history, progress=self.progress)
 
     def _set(self, values: dict[str, Any]) -> None:
         self._set_columns(values["columns"])
@@ -411,11 +430,21 @@ class _LeastSquares(_Model):
     intercept_: float
     """Predicted where all features are 0."""
 
-    fit_intercept: bool
-    insecure_log_n: int | None
-
     _type = "regressor"
     _kind = "statistics"
+
+    def __init__(
+        self,
+        *,
+        fit_intercept: bool = True,
+        mode: Literal["execute", "simulate"] = "execute",
+        progress: Progress = None,
+        insecure_log_n: int | None = None,
+    ) -> None:
+        self.fit_intercept = fit_intercept
+        self.mode = mode
+        self.progress = progress
+        self.insecure_log_n = insecure_log_n
 
     def _plan(self, n_rows: int, n_features: int) -> TablePlan:
         return TablePlan.statistics(n_rows, n_features + 1, insecure_log_n=self.insecure_log_n)
@@ -502,19 +531,6 @@ class LinearRegression(_LeastSquares):
     insecure_log_n : `log2` of the degree of a ring to take in place of the secure one, for tests.
     """
 
-    def __init__(
-        self,
-        *,
-        fit_intercept: bool = True,
-        mode: Literal["execute", "simulate"] = "execute",
-        progress: Progress = None,
-        insecure_log_n: int | None = None,
-    ) -> None:
-        self.fit_intercept = fit_intercept
-        self.mode = mode
-        self.progress = progress
-        self.insecure_log_n = insecure_log_n
-
 
 class Ridge(_LeastSquares):
     """Least squares of an encrypted table, with `alpha` times the squares of the coefficients
@@ -539,11 +555,13 @@ class Ridge(_LeastSquares):
         progress: Progress = None,
         insecure_log_n: int | None = None,
     ) -> None:
+        super().__init__(
+            fit_intercept=fit_intercept,
+            mode=mode,
+            progress=progress,
+            insecure_log_n=insecure_log_n,
+        )
         self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.mode = mode
-        self.progress = progress
-        self.insecure_log_n = insecure_log_n
 
     def _penalty(self) -> float:
         if not 0.0 <= self.alpha < np.inf:

@@ -49,6 +49,7 @@ __all__ = [
     "compute",
     "decrypt",
     "plan",
+    "release",
     "run",
 ]
 
@@ -292,6 +293,7 @@ class Plan:
 
     def make_keys(self, progress: Progress = None) -> Keys:
         """Keys for exactly this: public, for evaluation, secret."""
+        self._native.parameters.warn_if_insecure(2)
         return Keys(*_native.generate_keys(self._native, callback(progress)))
 
     def encrypt(
@@ -337,9 +339,12 @@ def plan(
     by: str | None = None,
     groups: int | None = None,
     bins: int | None = None,
+    share_bits: int | None = None,
 ) -> Plan:
     """What to compute of a table, or of one of so many rows and columns, in the smallest secure
     ring: the shape is public.
+
+    With `share_bits`, from 1 to 12, the results are precise enough for `release` to so many bits.
 
     - `summary`: moments, covariances and correlations of columns, and what follows from them.
     - `groups`: sums, means and variances by groups of rows, which the values of the column `by`
@@ -370,11 +375,12 @@ def plan(
                 raise errors.ShapeError(f"{by!r} has {found} different values, not {groups}")
             columns, groups = columns - 1, found
     if what == "summary":
-        return Plan(_native.TablePlan.statistics(rows, columns))
+        return Plan(_native.TablePlan.statistics(rows, columns, share_bits=share_bits))
     if what == "groups":
-        return Plan(_native.TablePlan.groups(rows, columns, whole(groups, "groups")), by)
+        groups = whole(groups, "groups")
+        return Plan(_native.TablePlan.groups(rows, columns, groups, share_bits=share_bits), by)
     bins = 10 if bins is None else whole(bins, "bins")
-    return Plan(_native.TablePlan.histogram(rows, columns, bins))
+    return Plan(_native.TablePlan.histogram(rows, columns, bins, share_bits=share_bits))
 
 
 def compute(
@@ -390,10 +396,27 @@ def decrypt(
     """The values of a result, for the owner of the key. Its frames are of the library of `like`,
     or dictionaries of columns.
 
-    The values carry errors that depend on the secret key: `sudare decrypt --share` releases those of
-    keys that `sudare keygen --share` made.
+    The values carry errors that depend on the secret key: `release` makes what others may see.
     """
-    decrypted = result.decrypt(key)
+    return _named(result.decrypt(key), like)
+
+
+def release(
+    result: EncryptedResult, key: SecretKey, bits: int, *, like: Frame | None = None
+) -> Summary | Groups | Histograms:
+    """The values of a result as others than the owner of the key may see them.
+
+    What the server computed, means of columns and of their products as parts of their ranges, or
+    counts as parts of all rows, has noise that hides the error which depends on the key, and is
+    rounded to `bits` bits after the point; all else follows from that. Keys are made precise
+    enough with `plan(..., share_bits=bits)`. Each call is one of the 1024 releases that a key has.
+    `like` is as for `decrypt`.
+    """
+    return _named(result.decrypt(key, bits), like)
+
+
+def _named(decrypted: _native.Decrypted, like: Frame | None) -> Summary | Groups | Histograms:
+    """Statistics with their names."""
     values = decrypted.values()
     kinds: dict[str, type[Summary | Groups | Histograms]] = {
         "statistics": Summary,

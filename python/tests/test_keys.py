@@ -6,12 +6,13 @@ import copy
 import pickle
 import stat
 import time
+import warnings
 from pathlib import Path
 
 import pytest
 
 import sudare
-from sudare import errors
+from sudare import LinearRegression, errors
 
 
 def test_keys_of_a_context_belong_together(ctx: sudare.Context) -> None:
@@ -182,3 +183,38 @@ def test_a_server_cannot_decrypt(ctx: sudare.Context) -> None:
     again = pickle.loads(pickle.dumps(server))
     assert not again.can_decrypt
     assert again.keys.evaluation.key_id == ctx.keys.evaluation.key_id
+
+
+def test_keys_that_are_not_secure_warn(tmp_path: Path) -> None:
+    warns = pytest.warns(errors.SecurityWarning, match=r"\d+\.\d bits of security, 128 are needed")
+    with warns as caught:
+        context = sudare.Context.preset("n16-boot-real", insecure_log_n=10)
+    assert caught[0].filename == __file__
+    keys = LinearRegression(insecure_log_n=10).plan(4, 2)
+    with warns as caught:
+        made = keys.make_keys()
+    assert caught[0].filename == __file__
+    with warns as caught:
+        LinearRegression(insecure_log_n=10).fit([[0.0], [1.0], [2.0]], [1.0, 2.0, 3.0])
+    assert caught[0].filename == __file__
+    paths = {name: tmp_path / name for name in ("public", "evaluation", "secret")}
+    made.public.save(paths["public"])
+    made.evaluation.save(paths["evaluation"])
+    made.secret.save(paths["secret"])
+    for read in (
+        lambda: sudare.PublicKey.open(paths["public"]),
+        lambda: sudare.EvaluationKeys.open(paths["evaluation"]),
+        lambda: sudare.SecretKey.open(paths["secret"]),
+        lambda: sudare.PublicKey.from_bytes(made.public.to_bytes()),
+        lambda: sudare.EvaluationKeys.from_bytes(made.evaluation.to_bytes()),
+        lambda: pickle.loads(pickle.dumps(sudare.EvaluationKeys.open(paths["evaluation"]))),
+    ):
+        with warns:
+            read()
+    # Where nothing is encrypted, nothing is insecure.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sudare.Context.preset("n16-boot-real", insecure_log_n=10, mode="simulate")
+        LinearRegression(insecure_log_n=10, mode="simulate").fit([[0.0], [1.0]], [1.0, 2.0])
+        sudare.Context(1).keys.public.to_bytes()
+        assert context.mode == "execute"

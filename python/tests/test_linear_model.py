@@ -463,6 +463,39 @@ def test_files_are_those_of_the_command(training: Training, tmp_path: Path) -> N
         LogisticRegression.open(DATA / "lbw.csv")
 
 
+def test_weights_after_each_iteration_are_kept_if_asked_for(
+    training: Training, tmp_path: Path
+) -> None:
+    scale = np.append(1.0, np.abs(training.rows.to_numpy()).max(axis=0))
+    model = clone(training.owner).set_params(history=True).fit(training.rows, training.labels)
+    simulated = clone(model).set_params(mode="simulate").fit(training.rows, training.labels)
+    for iterations in range(1, 6):
+        expected = trained(training.rows.to_numpy(), training.labels, iterations=iterations)
+        for fitted, tolerance in ((model, 2.0**-10), (simulated, 1e-9)):
+            found = fitted.history_[iterations - 1]
+            np.testing.assert_allclose(found * scale, expected * scale, atol=tolerance)
+    assert not hasattr(clone(model).set_params(history=False).fit(training.rows, training.labels),
+                       "history_")
+
+    # As the command keeps it, also in states.
+    states = tmp_path / "states"
+    result = train(training.table, training.keys.evaluation, checkpoint=states, history=True)
+    (states / "iteration-000005.ct").unlink()
+    (states / "weights-000005.ct").unlink()
+    folder = training.folder
+    inputs = ["--evaluation-key", folder / "evaluation.key", "-i", folder / "table.ct"]
+    more = ["--checkpoint", states, "--resume", "--history"]
+    command("train", *inputs, "-o", tmp_path / "model.ct", *more)
+    assert (tmp_path / "model.ct").read_bytes() == result.to_bytes()
+    (states / "iteration-000005.ct").unlink()
+    again = train(
+        training.table, training.keys.evaluation, checkpoint=states, resume=True, history=True
+    )
+    assert again.to_bytes() == result.to_bytes()
+    loaded = LogisticRegression().load(result, training.keys.secret)
+    np.testing.assert_array_equal(loaded.history_[-1], weights(loaded))
+
+
 def test_what_does_not_belong_together_is_refused(training: Training) -> None:
     with pytest.raises(errors.OtherJobError):
         Ridge().load(training.result, training.keys.secret)

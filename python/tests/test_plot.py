@@ -70,6 +70,16 @@ def test_what_is_drawn_on(tmp_path: Path) -> None:
             fitted.plot(rows, classes)
 
 
+def test_fits_have_a_training_curve() -> None:
+    rows, members = table()
+    fitted = LogisticRegression(mode="simulate", history=True).fit(rows, members)
+    losses, _ = fitted.plot(rows, members)
+    x, y = losses.lines[0].get_data()
+    np.testing.assert_array_equal(x, [1, 2, 3, 4, 5])
+    assert y[-1] < y[0] < np.log(2)
+    assert y[-1] == pytest.approx(log_loss(members, fitted.predict_proba(rows)[:, 1]), rel=1e-6)
+
+
 def test_matplotlib_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(errors.MissingDependencyError, match="pip install matplotlib"):

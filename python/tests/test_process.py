@@ -14,8 +14,36 @@ import pytest
 
 import sudare
 
-# Some seconds of native work.
-LONG = "sudare.Context(15).keys"
+# Some seconds of native work: what comes before, and the call.
+LONG = {
+    "keys": ("", "sudare.Context(15).keys"),
+    "encryption of a table": (
+        "plan = stats.plan((400_000, 20))\nkeys = plan.make_keys()\nx = np.ones((400_000, 20))",
+        "plan.encrypt(x, keys.public)",
+    ),
+    "operation on an array": (
+        "ctx = sudare.Context(4)\nx = ctx.encrypt(np.zeros((32, 16384)))",
+        "(x * x).sum(axis=1)",
+    ),
+    "bootstrapping": (
+        "ctx = sudare.Context.preset('n16-boot-real', insecure_log_n=13)\n"
+        "x = ctx.encrypt(np.full(100_000, 0.5))\nctx.keys.evaluation",
+        "x**1024",
+    ),
+    "training": (
+        "from sudare import LogisticRegression\n"
+        "x = np.random.default_rng(0).normal(size=(20_000, 10))",
+        "LogisticRegression(insecure_log_n=13).fit(x, x[:, 0] > 0)",
+    ),
+    "statistics": (
+        "plan = stats.plan((100_000, 20))\nkeys = plan.make_keys()\n"
+        "table = plan.encrypt(np.random.default_rng(0).random((100_000, 20)), keys.public)",
+        "stats.compute(table, keys.evaluation)",
+    ),
+}
+# Seconds that a machine may take which does other things as well; by itself, it takes 0.03 for a
+# call and, with the end of the interpreter, 0.03 to 0.2 for a process.
+CALL_SECONDS, PROCESS_SECONDS = 0.6, 0.9
 
 
 def python(code: str, **options: object) -> subprocess.CompletedProcess[str]:
@@ -30,6 +58,8 @@ def test_import_is_quick() -> None:
         "print(time.perf_counter() - start)"
     )
     assert min(float(python(code).stdout) for _ in range(3)) < 0.2
+    code = "import sys, sudare; print({'asyncio', 'sklearn'} & set(sys.modules))"
+    assert python(code).stdout == "set()\n"
 
 
 def test_the_lock_is_released_in_long_calls() -> None:
@@ -66,42 +96,70 @@ def test_one_context_makes_its_keys_once() -> None:
     assert len(found) == 4 and len(set(found)) == 1
 
 
+HEAD = """
+import warnings
+warnings.simplefilter("ignore")
+import os, signal, threading, time
+import numpy as np
+import sudare
+from sudare import stats
+"""
+
+
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
-def test_ctrl_c_ends_a_long_call_at_once() -> None:
-    code = f"""
-import os, signal, threading, time, sudare
+@pytest.mark.parametrize("kind", LONG)
+def test_ctrl_c_ends_a_long_call_at_once(kind: str) -> None:
+    before, call = LONG[kind]
+    code = f"""{HEAD}
+{before}
 def interrupt():
-    time.sleep(0.3)
+    time.sleep(0.2)
     global sent
     sent = time.perf_counter()
     os.kill(os.getpid(), signal.SIGINT)
 threading.Thread(target=interrupt).start()
 try:
-    {LONG}
+    {call}
     print("came to its end")
 except KeyboardInterrupt:
     print(time.perf_counter() - sent)
+time.sleep(0.5)
+start = time.process_time()
+time.sleep(0.5)
+print(time.process_time() - start)
 """
-    start = time.perf_counter()
     run = python(code)
     assert run.returncode == 0, run.stderr
-    assert float(run.stdout) < 0.2
-    assert time.perf_counter() - start < 5
+    waited, afterwards = map(float, run.stdout.split("\n")[:2])
+    print(f"{kind}: {waited:.3f} s, and {afterwards:.3f} s of work afterwards")
+    assert waited < CALL_SECONDS
+    assert afterwards < 0.1, "work goes on that nobody waits for"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
-def test_an_uncaught_ctrl_c_ends_the_process() -> None:
-    code = f"import sudare; print('ready', flush=True); {LONG}"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None and process.stdout.readline() == "ready\n"
-    time.sleep(0.3)
-    start = time.perf_counter()
-    process.send_signal(2)
-    _, message = process.communicate(timeout=30)
-    assert time.perf_counter() - start < 0.5
-    assert "KeyboardInterrupt" in message
+@pytest.mark.parametrize("kind", LONG)
+def test_an_uncaught_ctrl_c_ends_the_process(kind: str) -> None:
+    before, call = LONG[kind]
+    code = f"{HEAD}\n{before}\nprint('ready', flush=True)\n{call}"
+
+    def seconds() -> float:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        time.sleep(0.2)
+        start = time.perf_counter()
+        process.send_signal(2)
+        _, message = process.communicate(timeout=30)
+        assert "KeyboardInterrupt" in message
+        return time.perf_counter() - start
+
+    # The interpreter's own end is in it, which other programs may delay.
+    waited = seconds()
+    for _ in range(2):
+        waited = waited if waited < PROCESS_SECONDS else seconds()
+    print(f"{kind}: {waited:.3f} s")
+    assert waited < PROCESS_SECONDS
 
 
 def _key_id() -> str:

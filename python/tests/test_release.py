@@ -1,10 +1,16 @@
 """Values that others than the owner of the key may see."""
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
 import sudare
-from sudare import EncryptedArray, errors
+from sudare import EncryptedArray, errors, stats
 
 
 def mean(x: EncryptedArray) -> EncryptedArray:
@@ -60,3 +66,97 @@ def test_a_bound_can_be_given() -> None:
         context.release(result, bits=4, largest_error=program.outputs[0].largest_error)
     shown = context.release(result, bits=4, largest_error=1e-14)
     assert (shown == 0.25).all()
+
+
+def test_results_show_the_error_that_was_planned(context: sudare.Context) -> None:
+    program = context.explain().program
+    assert program is not None
+    (output,) = program.outputs
+    x = context.encrypt(np.linspace(-1, 1, 300).reshape(100, 3))
+    result = mean(x)
+    assert result.log2_error == output.log2_error
+    assert f"error=2^{output.log2_error:.1f}" in repr(result)
+    # Of what was not planned nothing is known, nor without a plan.
+    detached = sudare.EncryptedArray.from_bytes(result.to_bytes())
+    for other in (x, context.encrypt(np.ones(3)), detached):
+        assert other.log2_error is None and "error" not in repr(other)
+    server = context.for_server()
+    assert server.attach(result).log2_error is None
+
+
+def command(*args: object) -> Any:
+    run = [sys.executable, "-m", "sudare", *map(str, args), "--json"]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def births() -> dict[str, np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(5)
+    smoker = rng.integers(0, 2, 60)
+    return {"age": rng.integers(14, 46, 60), "weight": rng.normal(60, 9, 60), "smoker": smoker}
+
+
+def test_statistics_are_released_to_the_bits_planned_for(tmp_path: Path) -> None:
+    table = births()
+    plan = stats.plan(table, share_bits=10)
+    keys = plan.make_keys()
+    result = stats.compute(plan.encrypt(table, keys.public), keys.evaluation)
+    own, shown = stats.decrypt(result, keys.secret), stats.release(result, keys.secret, 10)
+    assert isinstance(own, stats.Summary) and isinstance(shown, stats.Summary)
+
+    def check(mean: Any) -> None:
+        """Whether means are multiples of 2^-10 of half of the range, that near to the true ones."""
+        for name, found, exact in zip(table, mean, own.mean, strict=True):
+            low, high = table[name].min(), table[name].max()
+            unit = (high - low) / 2 / 1024
+            assert abs(found - exact) <= 1.000_001 * unit
+            steps = (found - (low + high) / 2) / unit
+            assert abs(steps - round(steps)) < 1e-5
+
+    check(shown.mean)
+    assert not np.array_equal(own.covariance, shown.covariance)
+    assert np.allclose(own.correlation, shown.correlation, atol=0.05)
+    with pytest.raises(errors.SharedBitsError):
+        stats.release(result, keys.secret, 13)
+    with pytest.raises(errors.SharedBitsError):
+        stats.plan(table, share_bits=0)
+
+    # The same keys at the command line.
+    keys.secret.save(tmp_path / "secret.key")
+    result.save(tmp_path / "result.ct")
+    secret = ["--secret", tmp_path / "secret.key"]
+    check(command("decrypt", *secret, "-i", tmp_path / "result.ct", "--share", 10)["values"]["mean"])
+    made = command(
+        "keygen", "--params", "auto", "--for", plan.job, "--share", 10, "--out", tmp_path / "keys"
+    )
+    report = plan.explain()
+    assert (made["log_n"], made["evaluation_key_bytes"]) == (
+        report.log_n,
+        report.evaluation_key_bytes,
+    )
+
+
+def test_groups_are_released() -> None:
+    table = births()
+    plan = stats.plan(table, "groups", by="smoker", share_bits=8)
+    keys = plan.make_keys()
+    result = stats.compute(plan.encrypt(table, keys.public), keys.evaluation)
+    own, shown = stats.decrypt(result, keys.secret), stats.release(result, keys.secret, 8)
+    assert isinstance(own, stats.Groups) and isinstance(shown, stats.Groups)
+    assert np.array_equal(own.count, shown.count)
+    assert not np.array_equal(own.mean, shown.mean)
+    assert np.allclose(own.mean, shown.mean, atol=1.0)
+
+
+def test_statistics_that_were_not_planned_for_it_are_not_released() -> None:
+    table = births()
+    plan = stats.plan(table)
+    keys = plan.make_keys()
+    result = stats.compute(plan.encrypt(table, keys.public), keys.evaluation)
+    with pytest.raises(errors.UsageError, match="not computed with the precision"):
+        stats.release(result, keys.secret, 12)
+    # A server could call the result that of another job, whose errors are smaller.
+    other = stats.plan((60, 2)).make_keys()
+    with pytest.raises(errors.OtherJobError, match="stats:60x3.*stats:60x2"):
+        stats.release(result, other.secret, 4)

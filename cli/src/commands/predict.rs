@@ -1,12 +1,12 @@
 use super::server;
 use crate::{
-    artefacts::{Content, Meta, Plan, ScoredBy},
+    artefacts::{Content, Plan},
     error::{Error, Result},
     files, machine,
     model::{Model, NamedScores},
     output::{self, Output},
     progress::Progress,
-    scoring::{AnyModel, Inputs},
+    scoring::AnyModel,
 };
 use serde::Serialize;
 use std::{
@@ -121,28 +121,19 @@ fn encrypted(files: &server::Files, model: &Path, output: Output) -> Result<()> 
     };
     let model = AnyModel::read(model, &server, plan)?;
     let start = Instant::now();
-    let mut results = {
+    let scores = {
         let progress = Progress::new("Scoring", plan.groups());
         server.scores(plan, &model, |done| progress.set(done))?
     };
     let seconds = start.elapsed().as_secs_f64();
-    let ciphertexts = results.len();
-    results.extend(server.table.note.iter().cloned());
-    let (kind, scored_by) = match model {
-        AnyModel::Plain(model) => {
-            ("plain", ScoredBy::Plain(Inputs::digest(&model.columns, &model.divisors)))
-        }
-        AnyModel::Encrypted { note, .. } => {
-            let count = note.len() as u32;
-            results.extend(note);
-            ("encrypted", ScoredBy::Encrypted(count))
-        }
+    let ciphertexts = scores.len();
+    let kind = match model {
+        AnyModel::Plain(_) => "plain",
+        AnyModel::Encrypted { .. } => "encrypted",
     };
-    let job = server.meta.job;
-    let note = (results.len() - ciphertexts) as u32;
-    let meta = Meta { note, scored_by: Some(scored_by), ..Meta::of(job) };
+    let (results, meta) = model.results(scores, &server);
     let bytes = server.write(file, &results, &meta, Content::Scores)?;
-    let (rows, features) = job.shape()?;
+    let (rows, features) = meta.job.shape()?;
     let report = EncryptedReport {
         rows,
         features,

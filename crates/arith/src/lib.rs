@@ -6,7 +6,7 @@
 //! | [`Modulus`], [`NttTable`] | arithmetic on rows of `u64` residues and negacyclic transforms, on the kernels that the CPU offers ([`Isa`]) |
 //! | [`Fractions`], [`dd`], [`fft`] | rounding of sums of fractions, double-double arithmetic, the transform of CKKS encoding |
 //! | [`prng`], [`sample`] | seeds and counter-mode streams, samplers |
-//! | [`mem`], [`par`] | pooled aligned buffers, threads |
+//! | [`mem`], [`par`], [`stop`] | pooled aligned buffers, threads, ending what they do |
 //! | [`is_prime`], [`next_prime`], [`previous_prime`] | primes of a given form |
 //!
 //! Knows nothing of RNS, RLWE or encryption. Every kernel gives the same bits; results do
@@ -24,6 +24,7 @@ pub mod par;
 mod primes;
 pub mod prng;
 pub mod sample;
+pub mod stop;
 
 pub use error::{Error, Result};
 pub use fraction::Fractions;

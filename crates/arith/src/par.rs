@@ -1,4 +1,5 @@
-//! Threads. The only module that names rayon; the only loops that fork.
+//! Threads. The only module that names rayon; the only loops that fork. Before each part of a loop
+//! it is looked whether the work is to end ([`Stop`](crate::stop::Stop)).
 //!
 //! There is no thread parameter anywhere: work runs on the ambient rayon pool,
 //! so callers choose with [`with_threads`]. Results never depend on it. Without
@@ -8,7 +9,7 @@
 //! say which of both they run over, [`for_limbs`] and within it [`Within`], or
 //! [`for_tiles`], and the [`Strategy`] of the pool says which of them fork.
 
-use crate::{Error, Result};
+use crate::{Error, Result, stop::Work};
 #[cfg(feature = "parallel")]
 use core::cell::Cell;
 
@@ -56,6 +57,8 @@ pub fn for_each<T: Send>(items: impl IntoIterator<Item = T>, f: impl Fn(T) + Sen
 
 /// As [`for_each`], in order on this thread if it is not to `fork`.
 fn spread<T: Send>(fork: bool, items: impl IntoIterator<Item = T>, f: impl Fn(T) + Send + Sync) {
+    let work = Work::current();
+    let f = |item| work.run(|| f(item));
     if fork && threads() > 1 {
         #[cfg(feature = "parallel")]
         {
@@ -73,6 +76,8 @@ pub fn map<T: Send, U: Send>(
     items: impl IntoIterator<Item = T>,
     f: impl Fn(T) -> U + Send + Sync,
 ) -> Vec<U> {
+    let work = Work::current();
+    let f = |item| work.run(|| f(item));
     #[cfg(feature = "parallel")]
     if rayon::current_num_threads() > 1 {
         use rayon::prelude::*;
@@ -98,6 +103,8 @@ pub fn join<A: Send, B: Send>(
     a: impl FnOnce() -> A + Send,
     b: impl FnOnce() -> B + Send,
 ) -> (A, B) {
+    let work = Work::current();
+    let (a, b) = (|| work.run(a), || work.run(b));
     #[cfg(feature = "parallel")]
     if rayon::current_num_threads() > 1 {
         return rayon::join(a, b);
@@ -130,6 +137,8 @@ impl Within {
         init: impl Fn() -> S + Send + Sync,
         f: impl Fn(&mut S, T) + Send + Sync,
     ) {
+        let work = Work::current();
+        let f = |room: &mut S, block| work.run(|| f(room, block));
         if self.blocks {
             #[cfg(feature = "parallel")]
             {
@@ -152,7 +161,7 @@ pub fn for_limbs<T: Send>(limbs: impl IntoIterator<Item = T>, f: impl Fn(Within,
     let limbs = limbs.into_iter();
     let threads = threads();
     if threads == 1 {
-        return limbs.for_each(|limb| f(Within::NOTHING, limb));
+        return spread(false, limbs, |limb| f(Within::NOTHING, limb));
     }
     let limbs: Vec<T> = limbs.collect();
     let (fork, whole, within) = match strategy() {
@@ -232,6 +241,8 @@ pub fn with_strategy<T: Send>(
     if n == 0 {
         return Err(Error::Threads(n));
     }
+    let work = Work::current();
+    let f = || work.run(f);
     #[cfg(feature = "parallel")]
     {
         let pool = rayon::ThreadPoolBuilder::new()

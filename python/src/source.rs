@@ -1,0 +1,234 @@
+//! Files of keys, tables, results and arrays: in memory, or where they are read when needed.
+
+use crate::{
+    error::{Error, Result},
+    job,
+};
+use pyo3::{
+    prelude::*,
+    pybacked::PyBackedBytes,
+    types::{PyBytes, PyMemoryView, PyTuple, PyType},
+};
+use std::{
+    fs::File,
+    io::{self, BufReader, Cursor, Read, Seek, Write},
+    path::{Path, PathBuf},
+};
+use sudare::ckks::serial;
+use sudare_arith::mem::Mapping;
+use sudare_cli::{
+    error::Error as Engine,
+    files::{self, Access, NewFile},
+};
+
+/// What messages call a file that has no name.
+pub const IN_MEMORY: &str = "the bytes in memory";
+
+/// Larger files become bytes of Python's only when they are asked for: making these takes half a
+/// second a gigabyte, in which Python does nothing else.
+const PYTHON_BYTES: usize = 64 << 20;
+
+/// How an object is pickled.
+pub type Reduced<'py> = (Bound<'py, PyAny>, Bound<'py, PyTuple>);
+
+/// A file in memory. Clones share it.
+pub struct Memory {
+    bytes: Mapping,
+    /// The same bytes, where they are Python's.
+    object: Option<Py<PyBytes>>,
+}
+
+impl Memory {
+    /// A file that was made here.
+    pub fn new(py: Python<'_>, bytes: Vec<u8>) -> Self {
+        match bytes.len() {
+            0..=PYTHON_BYTES => Self::of_python(PyBytes::new(py, &bytes)),
+            _ => Self { bytes: Mapping::shared(bytes), object: None },
+        }
+    }
+
+    /// What `to_bytes` gave.
+    pub fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if let Ok(bytes) = data.cast::<PyBytes>() {
+            return Ok(Self::of_python(bytes.clone()));
+        }
+        let view = PyMemoryView::from(data)?;
+        let bytes = data.py().get_type::<PyBytes>().call1((view,))?;
+        Ok(Self::of_python(bytes.cast_into::<PyBytes>().map_err(PyErr::from)?))
+    }
+
+    /// The file at `path`, read.
+    pub fn read(py: Python<'_>, path: PathBuf) -> Result<Self> {
+        let bytes = job::run(py, None, move |_| {
+            let (file, bytes) = files::open(&path, Access::Shared)?;
+            read_all(file, bytes, &path)
+        })?;
+        Ok(Self::new(py, bytes))
+    }
+
+    fn of_python(object: Bound<'_, PyBytes>) -> Self {
+        let bytes = Mapping::shared(PyBackedBytes::from(object.clone()));
+        Self { bytes, object: Some(object.unbind()) }
+    }
+
+    /// The bytes.
+    pub fn mapping(&self) -> Mapping {
+        self.bytes.clone()
+    }
+
+    /// The bytes as Python has them: those that there are, or a copy.
+    pub fn to_bytes(&self, py: Python<'_>) -> Py<PyBytes> {
+        let made = || PyBytes::new(py, &self.bytes).unbind();
+        self.object.as_ref().map_or_else(made, |object| object.clone_ref(py))
+    }
+
+    /// How an object of a class with `from_bytes` is pickled, which protocol 5 can do beside the
+    /// pickle.
+    pub fn reduce<'py>(&self, class: &Bound<'py, PyType>, protocol: i32) -> PyResult<Reduced<'py>> {
+        reduce(class, self.to_bytes(class.py()).into_bound(class.py()), protocol)
+    }
+}
+
+/// As [`Memory::reduce`], of any bytes.
+pub fn reduce<'py>(
+    class: &Bound<'py, PyType>,
+    bytes: Bound<'py, PyBytes>,
+    protocol: i32,
+) -> PyResult<Reduced<'py>> {
+    let py = class.py();
+    let argument = match protocol {
+        5.. => py.import("pickle")?.getattr("PickleBuffer")?.call1((bytes,))?,
+        _ => bytes.into_any(),
+    };
+    Ok((class.getattr("from_bytes")?, PyTuple::new(py, [argument])?))
+}
+
+/// Where a file is that is read when it is needed: of evaluation keys, whose first halves stay in
+/// it, or of a table.
+pub enum Source {
+    Memory(Memory),
+    File(Fingerprint),
+}
+
+impl Source {
+    /// The digest of the file.
+    pub fn digest(&self) -> Result<[u8; 32]> {
+        match self {
+            Self::Memory(memory) => {
+                let (bytes, length) = (memory.mapping(), memory.bytes.len() as u64);
+                Ok(serial::digest(Cursor::new(bytes), length)?)
+            }
+            Self::File(file) => {
+                let digest = blake3::Hash::from_hex(&file.digest);
+                Ok(digest.map_err(|_| Error::Bug("a digest is not in hexadecimal"))?.into())
+            }
+        }
+    }
+
+    /// The file, unless it is in memory.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Memory(_) => None,
+            Self::File(file) => Some(&file.path),
+        }
+    }
+
+    /// What messages call the file.
+    pub fn name(&self) -> &Path {
+        self.path().unwrap_or(Path::new(IN_MEMORY))
+    }
+
+    /// Where it is, to be shown.
+    pub fn place(&self) -> String {
+        self.path().map_or_else(|| "memory".into(), |path| format!("{path:?}"))
+    }
+
+    /// What opens the file, if it is the one that it was.
+    pub fn opener(&self) -> impl FnOnce() -> Result<Input> + Send + use<> {
+        let source = match self {
+            Self::Memory(memory) => Ok(memory.mapping()),
+            Self::File(file) => Err((file.path.clone(), file.digest.clone(), file.bytes)),
+        };
+        move || match source {
+            Ok(bytes) => Ok(Box::new(Cursor::new(bytes))),
+            Err((path, digest, bytes)) => {
+                let (_, file) = Fingerprint::open(&path, Some((&digest, bytes)))?;
+                Ok(Box::new(BufReader::new(file)))
+            }
+        }
+    }
+
+    /// How an object is pickled whose class has `from_bytes` and `_reopen`.
+    pub fn reduce<'py>(&self, class: &Bound<'py, PyType>, protocol: i32) -> PyResult<Reduced<'py>> {
+        match self {
+            Self::Memory(memory) => memory.reduce(class, protocol),
+            Self::File(file) => {
+                let arguments = (&file.path, &file.digest, file.bytes).into_pyobject(class.py())?;
+                Ok((class.getattr("_reopen")?, arguments))
+            }
+        }
+    }
+}
+
+/// Something that a file can be read from.
+pub trait Readable: Read + Seek {}
+
+impl<T: Read + Seek> Readable for T {}
+
+/// A file of ciphertexts, wherever it is.
+pub type Input = Box<dyn Readable + Send>;
+
+/// A file and what was in it.
+pub struct Fingerprint {
+    pub path: PathBuf,
+    pub digest: String,
+    pub bytes: u64,
+}
+
+impl Fingerprint {
+    /// Opens a file, which has the digest and the bytes of the one that was pickled if one was.
+    pub fn open(path: &Path, pickled: Option<(&str, u64)>) -> Result<(Self, File)> {
+        let (file, bytes) = files::open(path, Access::Shared)?;
+        let path = std::path::absolute(path).map_err(|error| Engine::io("find", path, error))?;
+        let changed = |problem| Err(Engine::FileChanged { path: path.clone(), problem }.into());
+        if let Some((_, needed)) = pickled
+            && needed != bytes
+        {
+            return changed(format!("it has {bytes} bytes instead of {needed}"));
+        }
+        let (again, _) = files::open(&path, Access::Shared)?;
+        let digest = serial::digest(again.into_inner(), bytes).map_err(Error::at(Some(&path)))?;
+        let digest = blake3::Hash::from(digest).to_string();
+        if pickled.is_some_and(|(needed, _)| needed != digest) {
+            return changed("its digest is another".into());
+        }
+        Ok((Self { path, digest, bytes }, file.into_inner()))
+    }
+}
+
+/// A whole file.
+pub fn read_all(file: impl Read, bytes: u64, path: &Path) -> Result<Vec<u8>> {
+    let length = usize::try_from(bytes).map_err(|_| Error::Bug("a file exceeds memory"))?;
+    let io = |error| Engine::io("read", path, error);
+    let mut content = Vec::with_capacity(length);
+    file.take(bytes).read_to_end(&mut content).map_err(io)?;
+    match content.len() == length {
+        true => Ok(content),
+        false => Err(io(io::ErrorKind::UnexpectedEof.into()).into()),
+    }
+}
+
+/// Writes a file that is whole or absent.
+pub fn save(
+    py: Python<'_>,
+    path: PathBuf,
+    access: Access,
+    overwrite: bool,
+    write: impl FnOnce(&mut dyn Write) -> sudare::Result<u64> + Send + 'static,
+) -> Result<()> {
+    job::run(py, None, move |progress| {
+        let mut file = NewFile::create(&path, access, overwrite)?;
+        write(&mut progress.watch(&mut file)).map_err(Error::at(Some(&path)))?;
+        Ok(file.finish()?)
+    })
+}
