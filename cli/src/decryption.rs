@@ -60,28 +60,15 @@ pub enum Decrypted {
 }
 
 impl Decrypted {
-    /// Reads a result.
+    /// Reads a result with the key of its job; with `share_bits` as others than the owner of the
+    /// key may see it, to so many bits after the point, each time one of the 1024 releases of a key.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a file of anything else; [`Error::File`] for a result of another key, or
-    /// a damaged one; [`Error::Parse`], [`Error::Apps`] or [`Error::Stats`] for ciphertexts that are
-    /// not those of its job.
+    /// [`Error::Usage`] for a file of anything else, and for results that were not computed to be
+    /// shared, or not to so many bits; [`Error::File`] for a result of another key, or a damaged one;
+    /// [`Error::Parse`], [`Error::Apps`] or [`Error::Stats`] for ciphertexts that are not those of
+    /// its job.
     pub fn read<R: Read>(
-        result: Opened<R>,
-        params: &Params,
-        decryptor: &Decryptor,
-    ) -> Result<Self> {
-        Self::released(result, params, decryptor, None)
-    }
-
-    /// Reads a result as others than the owner of the key may see it, to so many bits after the
-    /// point; without a number as [`Decrypted::read`] does. Each time is one of the 1024 releases of
-    /// a key.
-    ///
-    /// # Errors
-    /// As [`Decrypted::read`]; [`Error::Usage`] for results that were not computed to be shared, or
-    /// not to so many bits.
-    pub fn released<R: Read>(
         result: Opened<R>,
         params: &Params,
         decryptor: &Decryptor,

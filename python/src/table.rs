@@ -907,7 +907,7 @@ impl TableResult {
         let (set, key) = (key.set.clone(), Arc::clone(&key.decryptor));
         job::run(py, None, move |_| {
             let (params, key) = (&set.params, &key);
-            Ok(Decrypted(decryption::Decrypted::released(result, params, key, share_bits)?))
+            Ok(Decrypted(decryption::Decrypted::read(result, params, key, share_bits)?))
         })
     }
 

@@ -239,7 +239,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let decryptor = Decryptor::new(&params, secret.secret_key(&params)?)?;
     let values = {
         let share = args.finish.share;
-        args.finish.apply(Decrypted::released(input, &params, &decryptor, share)?)?
+        args.finish.apply(Decrypted::read(input, &params, &decryptor, share)?)?
     };
     let content = content.name();
     match &args.output {
