@@ -179,20 +179,9 @@ unsafe fn unpack_as<const WIDTH: usize>(q: u64, out: *mut u64, a: *const u8, len
 
 unsafe fn dot(m: &[&Modulus], out: &[*mut u64], a: &[*const u64], c: &[&[u64]], len: usize) {
     for ((&m, &out), &c) in m.iter().zip(out).zip(c) {
-        for x in 0..len {
-            let mut total = 0;
-            for (a, c) in a.chunks(TERMS).zip(c.chunks(TERMS)) {
-                // SAFETY: the table's contract. 15 products below 2^124 fit.
-                let sum: u128 = a
-                    .iter()
-                    .zip(c)
-                    .map(|(a, c)| unsafe { u128::from(*a.add(x)) * u128::from(*c) })
-                    .sum();
-                total = m.add(total, m.reduce_u128(sum));
-            }
-            // SAFETY: the table's contract.
-            unsafe { *out.add(x) = total }
-        }
+        let c: Vec<*const u64> = c.iter().map(core::ptr::from_ref).collect();
+        // SAFETY: the table's contract.
+        unsafe { sum_of_products(m, out, a, &c, len, |c, _| *c) }
     }
 }
 
