@@ -32,13 +32,12 @@ from typing import Any
 import numpy as np
 
 from sudare import _native, errors
-from sudare._context import Keys
-from sudare._explain import Explanation
 from sudare._frames import Frame, read
 from sudare._native import EvaluationKeys, PublicKey, SecretKey
 from sudare._native import Result as EncryptedResult
 from sudare._native import Table as EncryptedTable
 from sudare._plain import Floats, floats, to_native
+from sudare._plan import JobPlan
 from sudare._progress import Progress, callback
 from sudare.linear_model import LogisticRegression
 
@@ -63,31 +62,15 @@ class Scores:
         return f"Scores of {len(self.scores)} rows"
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, repr=False)
+class Plan(JobPlan):
     """How many rows to score by what model, and parameters for it: made by `plan`."""
-
-    _native: _native.TablePlan
 
     @classmethod
     def of(cls, key: PublicKey | EvaluationKeys | SecretKey, n_rows: int) -> Plan:
         """The plan to score so many rows with a key that was made for scores of as many, or for a
         training with `scorable`, which scores any number of rows."""
         return cls(_native.TablePlan.scoring(key, n_rows))
-
-    @property
-    def job(self) -> str:
-        """What is computed, as the command line has it, such as `predict:189x9`."""
-        return self._native.job
-
-    def explain(self) -> Explanation:
-        """Sizes and security, before any key is made."""
-        return Explanation.of(self._native)
-
-    def make_keys(self, progress: Progress = None) -> Keys:
-        """Keys for exactly this: public, for evaluation, secret."""
-        self._native.parameters.warn_if_insecure(2)
-        return Keys(*_native.generate_keys(self._native, callback(progress)))
 
     def encrypt(
         self,
@@ -128,9 +111,6 @@ class Plan:
     def encrypt_model(self, model: LogisticRegression, key: PublicKey) -> EncryptedResult:
         """A model, encrypted to score rows by."""
         return self._native.encrypt_model(key, _json(model))
-
-    def __repr__(self) -> str:
-        return f"Plan({self.job})"
 
 
 def plan(

@@ -28,13 +28,12 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from sudare import _native, errors
-from sudare._context import Keys
-from sudare._explain import Explanation
 from sudare._frames import Columns, Frame, Maker, read
 from sudare._native import EvaluationKeys, PublicKey, SecretKey
 from sudare._native import Result as EncryptedResult
 from sudare._native import Table as EncryptedTable
 from sudare._plain import Floats, to_native, whole
+from sudare._plan import JobPlan
 from sudare._progress import Progress, callback
 
 __all__ = [
@@ -269,11 +268,10 @@ class Histograms(_Named):
         return f"Histograms of {', '.join(self.columns)}, {self.counts.shape[1]} bins"
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, repr=False)
+class Plan(JobPlan):
     """What to compute of a table of known shape, and parameters for it: made by `plan`."""
 
-    _native: _native.TablePlan
     by: str | None = None
     """The column whose values tell groups apart, if there are groups."""
 
@@ -281,20 +279,6 @@ class Plan:
     def of(cls, key: PublicKey | EvaluationKeys | SecretKey, *, by: str | None = None) -> Plan:
         """The plan that a key was made for."""
         return cls(_native.TablePlan.of(key), by)
-
-    @property
-    def job(self) -> str:
-        """What is computed, as the command line has it, such as `stats:189x9`."""
-        return self._native.job
-
-    def explain(self) -> Explanation:
-        """Sizes, security and time, before any key is made."""
-        return Explanation.of(self._native)
-
-    def make_keys(self, progress: Progress = None) -> Keys:
-        """Keys for exactly this: public, for evaluation, secret."""
-        self._native.parameters.warn_if_insecure(2)
-        return Keys(*_native.generate_keys(self._native, callback(progress)))
 
     def encrypt(
         self,
@@ -327,9 +311,6 @@ class Plan:
             )
         columns.index(self.by)
         return self.by
-
-    def __repr__(self) -> str:
-        return f"Plan({self.job})"
 
 
 def plan(
