@@ -22,7 +22,7 @@
 
 use super::{Factor, Lanes, Strided, Vector};
 use crate::{Modulus, NttTable, Shoup, kernel::ROW};
-use core::arch::x86_64::*;
+use core::{arch::x86_64::*, mem::MaybeUninit};
 
 pub const MIN_LOG_N: u32 = 11;
 /// Layers of a line.
@@ -35,9 +35,22 @@ const MAX_LINES: usize = 1 << (17 - 8);
 /// Columns or lines done together: the words of a cache line.
 const WIDTH: usize = 8;
 
-/// A buffer for one group of columns or lines.
+/// Room for one group of columns or lines, which are written before they are read.
 #[repr(align(64))]
-struct Buffer<const WORDS: usize>([u64; WORDS]);
+struct Buffer<const WORDS: usize>(MaybeUninit<[u64; WORDS]>);
+
+impl<const WORDS: usize> Buffer<WORDS> {
+    #[inline(always)]
+    fn new() -> Self {
+        Self(MaybeUninit::uninit())
+    }
+
+    /// Its rows of eight words.
+    #[inline(always)]
+    fn rows(&mut self) -> Strided {
+        Strided { start: self.0.as_mut_ptr().cast(), stride: WIDTH }
+    }
+}
 
 /// Nodes, with node 0, of the layers of a line that have factors of its own: as many
 /// layers as one sweep does.
@@ -544,8 +557,8 @@ unsafe fn forward_group<L: Lanes>(
 pub unsafe fn forward<L: Lanes>(t: &NttTable, rows: &[*mut u64]) {
     let lines = (1 << t.log_n()) / ROW;
     let (order, twiddles) = (Order::LINES, t.forward_twiddles().as_ptr());
-    let mut buffer = Buffer([0; WIDTH * MAX_LINES]);
-    let near = Strided { start: buffer.0.as_mut_ptr(), stride: WIDTH };
+    let mut buffer = Buffer::<{ WIDTH * MAX_LINES }>::new();
+    let near = buffer.rows();
     // SAFETY: rows have N words; `twiddles` laid the table out for this code.
     unsafe {
         let lanes = L::new(t.modulus());
@@ -588,8 +601,8 @@ pub unsafe fn forward_groups<L: Lanes>(t: &NttTable, groups: *mut u64, count: us
 pub unsafe fn forward_block<L: Lanes>(t: &NttTable, row: *const u64, block: usize, out: *mut u64) {
     let lines = (1 << t.log_n()) / ROW;
     let (order, row) = (Order::columns(lines), row.cast_mut());
-    let mut buffer = Buffer([0; WIDTH * ROW]);
-    let near = Strided { start: buffer.0.as_mut_ptr(), stride: WIDTH };
+    let mut buffer = Buffer::<{ WIDTH * ROW }>::new();
+    let near = buffer.rows();
     // After the last comes the next limb of the polynomial.
     let last = (block + 1) * WIDTH == lines;
     let next = if last { (row.wrapping_add(lines * ROW), 0) } else { (row, block + 1) };
@@ -645,8 +658,8 @@ pub unsafe fn inverse<L: Lanes>(t: &NttTable, rows: &[*mut u64], scale: Shoup) {
     let lines = (1 << t.log_n()) / ROW;
     let (order, twiddles) = (Order::LINES, t.inverse_twiddles().as_ptr());
     let top = scaled_top::<L>(t, scale);
-    let mut buffer = Buffer([0; WIDTH * MAX_LINES]);
-    let near = Strided { start: buffer.0.as_mut_ptr(), stride: WIDTH };
+    let mut buffer = Buffer::<{ WIDTH * MAX_LINES }>::new();
+    let near = buffer.rows();
     // SAFETY: rows have N words; `twiddles` laid the table out for this code.
     unsafe {
         let lanes = L::new(t.modulus());
@@ -672,8 +685,8 @@ pub unsafe fn inverse<L: Lanes>(t: &NttTable, rows: &[*mut u64], scale: Shoup) {
 #[inline(always)]
 pub unsafe fn inverse_block<L: Lanes>(t: &NttTable, block: usize, words: *mut u64) {
     let lines = (1 << t.log_n()) / ROW;
-    let mut buffer = Buffer([0; WIDTH * ROW]);
-    let near = Strided { start: buffer.0.as_mut_ptr(), stride: WIDTH };
+    let mut buffer = Buffer::<{ WIDTH * ROW }>::new();
+    let near = buffer.rows();
     // SAFETY: there are the words of a block; `twiddles` laid the table out for this code.
     unsafe {
         let factors = Group::new::<L>(t.inverse_twiddles().as_ptr(), lines, block);
