@@ -174,6 +174,23 @@ pub(crate) fn key_stream(state: &mut [u32; 16], words: &mut [u64]) -> usize {
     0
 }
 
+/// `out[x] = a[source[x]]`.
+///
+/// # Safety
+/// There are as many sources as outputs, and each is below the length of `a`.
+pub(crate) unsafe fn pick(out: &mut [u64], a: &[u64], source: &[u16]) {
+    let mut start = 0;
+    #[cfg(target_arch = "x86_64")]
+    if Isa::detect() == Isa::Avx512Ifma {
+        // SAFETY: the CPU has the set; the caller's.
+        start = unsafe { avx512::rows::pick(out, a, source) };
+    }
+    for (out, &from) in out.iter_mut().zip(source).skip(start) {
+        // SAFETY: the caller's.
+        *out = unsafe { *a.get_unchecked(usize::from(from)) };
+    }
+}
+
 /// Moves the words that are below `q` once masked to the front, in order; returns how many
 /// there are. What is behind them is unspecified.
 pub(crate) fn compact(q: u64, mask: u64, words: &mut [u64], isa: Isa) -> usize {

@@ -240,8 +240,10 @@ fn least_root(m: &Modulus, log_order: u32) -> Result<u64> {
 /// has all its words from one block of the argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permutation {
-    /// `out[x] = a[source[x]]`; every entry is below the length.
-    source: Vec<u32>,
+    /// The block from which those of each block of the result come.
+    blocks: Vec<u32>,
+    /// Where in that block each word comes from, below [`Permutation::block_words`].
+    source: Vec<u16>,
 }
 
 impl Permutation {
@@ -250,18 +252,20 @@ impl Permutation {
     pub fn galois(log_n: u32, g: usize) -> Self {
         debug_assert!(g % 2 == 1);
         let mask = (2 << log_n) - 1;
-        let source = (0..1 << log_n)
-            .map(|x| NttTable::place(log_n, (NttTable::exponent(log_n, x) * g) & mask) as u32)
-            .collect();
-        Self { source }
+        let words = Self::block_words(log_n);
+        let from = |x| NttTable::place(log_n, (NttTable::exponent(log_n, x) * g) & mask);
+        Self {
+            blocks: (0..1 << log_n).step_by(words).map(|x| (from(x) / words) as u32).collect(),
+            source: (0..1 << log_n).map(|x| (from(x) % words) as u16).collect(),
+        }
     }
 
     /// `out[x] = a[source(x)]`.
     pub fn apply(&self, out: &mut [u64], a: &[u64]) {
         assert!(out.len() == self.source.len() && a.len() == self.source.len());
-        for (out, &from) in out.iter_mut().zip(&self.source) {
-            // SAFETY: `place` is below N = a.len().
-            *out = unsafe { *a.get_unchecked(from as usize) };
+        let words = out.len() / self.blocks.len();
+        for (block, out) in out.chunks_exact_mut(words).enumerate() {
+            self.apply_block(block, out, &a[self.source_block(block) * words..][..words]);
         }
     }
 
@@ -274,18 +278,16 @@ impl Permutation {
     /// The block of the argument from which the words of `block` come.
     #[must_use]
     pub fn source_block(&self, block: usize) -> usize {
-        let words = self.source.len().min(BLOCK);
-        self.source[block * words] as usize / words
+        self.blocks[block] as usize
     }
 
     /// The words of `block` of the result, from those of its source block.
     pub fn apply_block(&self, block: usize, out: &mut [u64], a: &[u64]) {
-        let words = self.source.len().min(BLOCK);
+        let words = self.source.len() / self.blocks.len();
         assert!(out.len() == words && a.len() == words);
-        for (out, &from) in out.iter_mut().zip(&self.source[block * words..][..words]) {
-            // SAFETY: a remainder modulo `words`, a power of two, is below a.len().
-            *out = unsafe { *a.get_unchecked(from as usize & (words - 1)) };
-        }
+        let source = &self.source[block * words..][..words];
+        // SAFETY: as many words each, and every entry is below that.
+        unsafe { kernel::pick(out, a, source) }
     }
 }
 

@@ -4,7 +4,7 @@
 //! above with 64-bit products.
 
 mod narrow;
-mod rows;
+pub(super) mod rows;
 pub(super) mod stream;
 mod wide;
 

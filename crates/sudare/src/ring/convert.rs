@@ -342,7 +342,11 @@ impl Divider {
             let (table, w) = (basis.table(after, i), self.inverse[i]);
             let halves = halves.each_ref().map(|poly| poly.row(i));
             let room = || basis.pool().take((P + 1) * words);
-            within.for_blocks(blocks(rows), room, |room, (block, rows)| {
+            let mut blocks: Vec<_> = blocks(rows).collect();
+            if let Some(g) = permutation {
+                blocks.sort_unstable_by_key(|(block, _)| g.source_block(*block));
+            }
+            within.for_blocks(blocks.into_iter(), room, |room, (block, rows)| {
                 let source = permutation.map_or(block, |g| g.source_block(block));
                 let (image, values) = room.split_at_mut(words);
                 let mut values = pieces(values);

@@ -153,6 +153,25 @@ pub(super) unsafe fn unpack(m: &Modulus, out: *mut u64, a: *const u8, len: usize
     }
 }
 
+/// Full vectors of [`kernel::pick`](crate::kernel::pick); returns how many words that are.
+///
+/// # Safety
+/// As there; the CPU has AVX-512.
+#[target_feature(enable = "avx512f,avx512vl")]
+pub(in crate::kernel) unsafe fn pick(out: &mut [u64], a: &[u64], source: &[u16]) -> usize {
+    let end = full::<__m512i>(out.len());
+    for i in (0..end).step_by(LANES) {
+        // SAFETY: the caller's.
+        unsafe {
+            let from = _mm_loadu_si128(source.as_ptr().add(i).cast());
+            let from = _mm256_cvtepu16_epi32(from);
+            let words = _mm512_i32gather_epi64::<8>(from, a.as_ptr().cast());
+            store(out.as_mut_ptr().add(i), words);
+        }
+    }
+    end
+}
+
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
 pub(super) unsafe fn lift(m: &Modulus, out: *mut u64, a: *const i8, len: usize) {
     let end = full::<__m512i>(len);
@@ -180,14 +199,15 @@ pub(super) unsafe fn round_sum(
     let end = full::<__m512i>(len);
     // SAFETY: the table's contract.
     unsafe {
+        // The multiplier reads 52 bits, the upper ones of 62. What rotates to the top it ignores.
+        let place = |f: &Fraction| splat((u64::from(f.shift) + 54) % 64);
         let slack = splat(3 * fractions.len() as u64);
         let undecided = splat(UNDECIDED);
         let mut any = 0;
         for x in (0..end).step_by(LANES) {
             let mut sum = splat(1 << (BITS - 1));
             for (f, row) in fractions.iter().zip(y) {
-                let y = _mm512_sllv_epi64(load(row.add(x)), splat(f.shift.into()));
-                let y = _mm512_srli_epi64::<10>(y);
+                let y = _mm512_rolv_epi64(load(row.add(x)), place(f));
                 sum = _mm512_madd52hi_epu64(sum, y, splat(f.reciprocal >> 8));
             }
             let v = _mm512_srli_epi64::<BITS>(sum);

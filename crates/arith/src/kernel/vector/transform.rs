@@ -222,7 +222,7 @@ struct Sweep {
     ahead: Option<Ahead>,
 }
 
-/// The words of a group of eight lines: 64 at each of 32 places.
+/// The words of a group, 64 at each of some places.
 #[derive(Clone, Copy)]
 struct Ahead {
     start: *mut u64,
@@ -230,6 +230,12 @@ struct Ahead {
     stride: usize,
     /// Cache lines that have been asked for.
     done: usize,
+}
+
+/// What sweep `k` asks for: half of the lines if it is one of the first two.
+#[inline(always)]
+fn share(ahead: Option<Ahead>, k: u32, half: usize) -> Option<Ahead> {
+    ahead.filter(|_| k < 2).map(|ahead| Ahead { done: k as usize * half, ..ahead })
 }
 
 impl Sweep {
@@ -437,6 +443,7 @@ unsafe fn inverse_columns<L: Lanes>(
     from: Strided,
     near: Strided,
     to: Strided,
+    ahead: Option<Ahead>,
 ) {
     let layers = lines.ilog2();
     let sweeps = layers.div_ceil(column_log_radix::<L>());
@@ -444,6 +451,7 @@ unsafe fn inverse_columns<L: Lanes>(
     for k in (0..sweeps).rev() {
         sweep.log_radix = sweep_radix(layers, column_log_radix::<L>(), k);
         sweep.blocks >>= sweep.log_radix;
+        sweep.ahead = share(ahead, sweeps - 1 - k, lines / 2);
         // SAFETY: the caller's.
         unsafe {
             if k > 0 {
@@ -479,9 +487,7 @@ unsafe fn line_sweep<const D: Direction, L: Lanes, const K: u32>(
         twists: (K == 1).then_some(twists),
         first: D == INVERSE && end && L::CONVERTS,
         last: D == FORWARD && end,
-        ahead: ahead
-            .filter(|_| done < 2)
-            .map(|ahead| Ahead { done: done as usize * ROW / 2, ..ahead }),
+        ahead: share(ahead, done, ROW / 2),
         ..Sweep::plain(ROW, from, to)
     };
     // SAFETY: the caller's.
@@ -676,7 +682,7 @@ pub unsafe fn inverse<L: Lanes>(t: &NttTable, rows: &[*mut u64], scale: Shoup) {
             for column in (0..ROW).step_by(WIDTH) {
                 let far = order.column(row, column);
                 let trees = (Same(twiddles), Same(top.as_ptr()));
-                inverse_columns(lanes, trees, lines, far, near, far);
+                inverse_columns(lanes, trees, lines, far, near, far, None);
             }
         }
     }
@@ -699,14 +705,19 @@ pub unsafe fn inverse_groups<L: Lanes>(t: &NttTable, row: *const u64, out: *mut 
     let lines = (1 << t.log_n()) / ROW;
     let top = scaled_top::<L>(t, scale);
     let trees = (Same(t.inverse_twiddles().as_ptr()), Same(top.as_ptr()));
+    let mut buffer = Buffer::<{ WIDTH * MAX_LINES }>::new();
+    let near = buffer.rows();
     // SAFETY: rows have N words, of which those of the first are only read; `twiddles` laid the
     // table out for this code.
     unsafe {
         let lanes = L::new(t.modulus());
         for column in (0..ROW).step_by(WIDTH) {
             let far = Order::LINES.column(row.cast_mut(), column);
-            let out = Order::columns(lines).column(out, column);
-            inverse_columns(lanes, trees, lines, far, out, out);
+            let to = Order::columns(lines).column(out, column);
+            // In the order of memory, which the layers are not written in.
+            let next = out.wrapping_add((column + WIDTH) * lines);
+            let ahead = Some(Ahead { start: next, stride: WIDTH * WIDTH, done: 0 });
+            inverse_columns(lanes, trees, lines, far, near, to, ahead);
         }
     }
 }
