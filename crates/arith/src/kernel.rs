@@ -134,8 +134,8 @@ pub(crate) struct KernelTable {
     pub ntt_forward_block: unsafe fn(&NttTable, *const u64, usize, *mut u64),
     /// Inverse transforms of such rows, times a factor.
     pub ntt_inverse: unsafe fn(&NttTable, &[*mut u64], Shoup),
-    /// [`NttTable::inverse_lines`] of the block with that number, in place.
-    pub ntt_inverse_block: unsafe fn(&NttTable, usize, *mut u64),
+    /// [`NttTable::inverse_lines`] of the block with that number.
+    pub ntt_inverse_block: unsafe fn(&NttTable, usize, *const u64, *mut u64),
     /// [`NttTable::inverse_columns`] of the first row to the second, which is another.
     pub ntt_inverse_groups: unsafe fn(&NttTable, *const u64, *mut u64, Shoup),
     pub min_log_n: u32,

@@ -166,13 +166,13 @@ impl NttTable {
         unsafe { (self.kernels.ntt_forward_block)(self, row.as_ptr(), block, out.as_mut_ptr()) }
     }
 
-    /// The first half of an inverse transform, of a block of evaluations, in place. What it leaves
-    /// is for [`NttTable::inverse_columns`] of the same table alone.
-    pub fn inverse_lines(&self, block: usize, words: &mut [u64]) {
-        let block_words = Permutation::block_words(self.log_n);
-        assert!(words.len() == block_words && block < (1 << self.log_n) / block_words);
+    /// The first half of an inverse transform, of a block of evaluations to the same place of a
+    /// row. What it leaves is for [`NttTable::inverse_columns`] of the same table alone.
+    pub fn inverse_lines(&self, block: usize, from: &[u64], out: &mut [u64]) {
+        let words = Permutation::block_words(self.log_n);
+        assert!(from.len() == words && out.len() == words && block < (1 << self.log_n) / words);
         // SAFETY: the lengths; as in `forward_columns`.
-        unsafe { (self.kernels.ntt_inverse_block)(self, block, words.as_mut_ptr()) }
+        unsafe { (self.kernels.ntt_inverse_block)(self, block, from.as_ptr(), out.as_mut_ptr()) }
     }
 
     /// The second half: coefficients times `w`, in column order, from a row whose blocks have

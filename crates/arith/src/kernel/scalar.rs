@@ -379,13 +379,16 @@ fn finish_inverse(t: &NttTable, row: &mut [u64], scale: Shoup) {
     }
 }
 
-unsafe fn ntt_inverse_block(t: &NttTable, block: usize, words: *mut u64) {
+unsafe fn ntt_inverse_block(t: &NttTable, block: usize, from: *const u64, out: *mut u64) {
     let n = 1 << t.log_n();
+    let words = n.min(BLOCK);
+    // SAFETY: the table's contract.
+    let (from, out) =
+        unsafe { (slice::from_raw_parts(from, words), slice::from_raw_parts_mut(out, words)) };
+    out.copy_from_slice(from);
     if n >= BLOCK {
-        // SAFETY: the table's contract.
-        let words = unsafe { slice::from_raw_parts_mut(words, BLOCK) };
-        interleave(words, COLUMNS);
-        for (line, part) in (block * COLUMNS..).zip(words.chunks_exact_mut(ROW)) {
+        interleave(out, COLUMNS);
+        for (line, part) in (block * COLUMNS..).zip(out.chunks_exact_mut(ROW)) {
             inverse_layers(t, part, n / ROW + line, 1);
         }
     }

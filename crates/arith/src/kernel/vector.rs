@@ -136,7 +136,7 @@ macro_rules! entry_points {
             forward_groups(t: &NttTable, groups: *mut u64, count: usize);
             forward_block(t: &NttTable, row: *const u64, block: usize, out: *mut u64);
             inverse(t: &NttTable, rows: &[*mut u64], scale: Shoup);
-            inverse_block(t: &NttTable, block: usize, words: *mut u64);
+            inverse_block(t: &NttTable, block: usize, from: *const u64, out: *mut u64);
             inverse_groups(t: &NttTable, row: *const u64, out: *mut u64, scale: Shoup);
         }
     };

@@ -194,11 +194,18 @@ pub(crate) fn finish(within: Within, table: &NttTable, half: &[u64], out: &mut [
     );
 }
 
-/// Coefficients times `w`, in column order, of evaluations that `write(block, words)` makes.
+/// Evaluations of a row, block by block.
+pub(crate) enum Blocks<'a> {
+    Row(&'a [u64]),
+    /// `write(start, words)` makes those from a word on.
+    Made(&'a (dyn Fn(usize, &mut [u64]) + Send + Sync)),
+}
+
+/// Coefficients times `w`, in column order, of evaluations.
 pub(crate) fn to_columns(
     (pool, within): (&Arc<Pool>, Within),
     table: &NttTable,
-    write: impl Fn(usize, &mut [u64]) + Send + Sync,
+    evaluations: Blocks<'_>,
     out: &mut [u64],
     w: Shoup,
 ) {
@@ -206,10 +213,17 @@ pub(crate) fn to_columns(
     let mut lines = pool.take(out.len());
     within.for_blocks(
         lines.chunks_mut(words).enumerate(),
-        || (),
-        |(), (block, words)| {
-            write(block, words);
-            table.inverse_lines(block, words);
+        || pool.take(words),
+        |room, (block, out)| {
+            let start = block * words;
+            let from = match evaluations {
+                Blocks::Row(row) => &row[start..][..words],
+                Blocks::Made(write) => {
+                    write(start, room);
+                    room
+                }
+            };
+            table.inverse_lines(block, from, out);
         },
     );
     table.inverse_columns(out, &lines, w);
@@ -248,6 +262,8 @@ pub(crate) trait Dividend<const P: usize>: Send + Sync {
     fn prepare(&mut self, within: Within);
     /// Writes a block of the evaluations of each.
     fn write(&self, block: usize, out: [&mut [u64]; P]);
+    /// Adds what was left out of the dividend to a block of the evaluations of each quotient.
+    fn add_to_quotient(&self, _block: usize, _out: [&mut [u64]; P]) {}
 }
 
 /// Rows that exist.
@@ -341,26 +357,36 @@ impl Divider {
             }
             let (table, w) = (basis.table(after, i), self.inverse[i]);
             let halves = halves.each_ref().map(|poly| poly.row(i));
-            let room = || basis.pool().take((P + 1) * words);
+            let room = || basis.pool().take(2 * P * words);
             let mut blocks: Vec<_> = blocks(rows).collect();
             if let Some(g) = permutation {
                 blocks.sort_unstable_by_key(|(block, _)| g.source_block(*block));
             }
             within.for_blocks(blocks.into_iter(), room, |room, (block, rows)| {
                 let source = permutation.map_or(block, |g| g.source_block(block));
-                let (image, values) = room.split_at_mut(words);
+                let (images, values) = room.split_at_mut(P * words);
                 let mut values = pieces(values);
                 // Modulo a prime that was not there before, all is remainder.
                 match &dividend {
                     Some(dividend) => dividend.write(source, values.each_mut().map(|v| &mut **v)),
                     None => values.iter_mut().for_each(|value| value.fill(0)),
                 }
-                for ((row, value), half) in rows.into_iter().zip(&values).zip(halves) {
-                    let quotient = if permutation.is_some() { &mut *image } else { &mut *row };
-                    table.forward_lines(half, source, quotient);
-                    table.modulus().sub_scale_from(quotient, value, w);
-                    if let Some(g) = permutation {
-                        g.apply_block(block, row, image);
+                let divide = |mut quotients: [&mut [u64]; P]| {
+                    for ((quotient, value), half) in quotients.iter_mut().zip(&values).zip(halves) {
+                        table.forward_lines(half, source, quotient);
+                        table.modulus().sub_scale_from(quotient, value, w);
+                    }
+                    if let Some(dividend) = &dividend {
+                        dividend.add_to_quotient(source, quotients);
+                    }
+                };
+                match permutation {
+                    None => divide(rows),
+                    Some(g) => {
+                        divide(pieces(images));
+                        for (row, image) in rows.into_iter().zip(images.chunks_exact(words)) {
+                            g.apply_block(block, row, image);
+                        }
                     }
                 }
             });
@@ -382,14 +408,14 @@ impl Divider {
             dividend.prepare(within);
             let (table, w) = (basis.table(limbs, kept + i), self.remainder[i]);
             let mut lines = basis.pool().take(P * n);
-            within.for_blocks(
-                blocks(pieces(&mut lines)),
-                || (),
-                |(), (block, mut values)| {
-                    dividend.write(block, values.each_mut().map(|words| &mut **words));
-                    values.into_iter().for_each(|words| table.inverse_lines(block, words));
-                },
-            );
+            let room = || basis.pool().take(P * Permutation::block_words(basis.log_n()));
+            within.for_blocks(blocks::<P>(pieces(&mut lines)), room, |room, (block, lines)| {
+                let mut values = pieces(room);
+                dividend.write(block, values.each_mut().map(|words| &mut **words));
+                for (from, out) in values.into_iter().zip(lines) {
+                    table.inverse_lines(block, from, out);
+                }
+            });
             within.for_rows(rows.into_iter().zip(lines.chunks_exact(n)), |(row, lines)| {
                 table.inverse_columns(row, lines, w);
             });

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     Error, Result,
     ring::{
-        Dividend, Divider, Eval, Half, LimbSet, RnsPoly, Tile, convert_rows, cut, finish,
+        Blocks, Dividend, Divider, Eval, Half, LimbSet, RnsPoly, Tile, convert_rows, cut, finish,
         to_columns,
     },
 };
@@ -71,17 +71,21 @@ impl<'a> Operand<'a> {
         }
     }
 
-    /// Adds `w` times what is kept to both halves.
-    fn add_kept(self, m: &Modulus, i: usize, start: usize, w: Shoup, out: [&mut [u64]; 2]) {
+    /// Adds what is kept to both halves, times `w` if there is one.
+    fn add_kept(self, m: &Modulus, i: usize, start: usize, w: Option<Shoup>, out: [&mut [u64]; 2]) {
         let [first, second] = out;
         let len = first.len();
         let part = |poly: &'a RnsPoly<Eval>| &poly.row(i)[start..][..len];
+        let add = |out: &mut [u64], kept: &[u64]| match w {
+            Some(w) => m.scale_add(out, kept, w),
+            None => m.add_assign(out, kept),
+        };
         match self {
-            Self::Ciphertext([c0, _]) => m.scale_add(first, part(c0), w),
+            Self::Ciphertext([c0, _]) => add(first, part(c0)),
             Self::Alone(_) => {}
             Self::Tensor([c0, c1, _]) => {
-                m.scale_add(first, part(c0), w);
-                m.scale_add(second, part(c1), w);
+                add(first, part(c0));
+                add(second, part(c1));
             }
             Self::Product { factors: [[a0, a1], [b0, b1]], addend } => {
                 let [a0, a1, b0, b1] = [a0, a1, b0, b1].map(part);
@@ -91,7 +95,7 @@ impl<'a> Operand<'a> {
                     if let Some(c) = addend {
                         m.add_assign(product, part(&c[half]));
                     }
-                    m.scale_add(out, product, w);
+                    add(out, product);
                 };
                 m.mul_rows(product, a0, b0);
                 keep(product, 0, first);
@@ -227,10 +231,9 @@ impl KeySwitcher {
         let pairs = first.zip(second);
         let dividends = pairs.map(|((i, first), (_, second))| {
             let [a, b] = operands;
-            Pair(
-                [(a, first), (b, second)]
-                    .map(|(operand, rows)| cut.dividend(operand, rows, key, i)),
-            )
+            Pair([(a, first), (b, second)].map(|(operand, rows)| {
+                cut.dividend(operand, rows, key, i).divided(down)
+            }))
         });
         let (basis, limbs) = (cut.params.basis(), cut.limbs());
         let [a, b, c, d] = cut.divider(down).run(basis, limbs, dividends.collect(), None);
@@ -321,11 +324,9 @@ impl KeySwitcher {
             .zip(a)
             .flat_map(|(y, a)| y.chunks_exact_mut(basis.n()).zip(a.rows()).enumerate());
         par::for_limbs(rows, |within, (i, (y, row))| {
-            let write = |block: usize, out: &mut [u64]| {
-                out.copy_from_slice(&row[block * out.len()..][..out.len()]);
-            };
             let table = basis.table(level0, i);
-            to_columns((basis.pool(), within), table, write, y, converter.inverse(i));
+            let row = Blocks::Row(row);
+            to_columns((basis.pool(), within), table, row, y, converter.inverse(i));
         });
         let mut halves: [RnsPoly<Half>; 2] = limbs.map(|limbs| basis.take(limbs));
         let conversions = y.iter().zip(&mut halves).map(|(y, halves)| {
@@ -382,6 +383,7 @@ impl<'a> Cut<'a> {
         dividends: Vec<Product<'_>>,
         permutation: Option<&Permutation>,
     ) -> [RnsPoly<Eval>; 2] {
+        let dividends = dividends.into_iter().map(|product| product.divided(down)).collect();
         self.divider(down).run(self.params.basis(), self.limbs(), dividends, permutation)
     }
 
@@ -413,14 +415,14 @@ impl<'a> Cut<'a> {
             let table = self.table(i);
             let owned = self.gadget.owned(self.gadget.owner(i), limbs.q());
             let factor = self.gadget.lift(owned.end).inverse(i - owned.start);
-            let write = |block: usize, out: &mut [u64]| {
-                let start = block * out.len();
-                match operand.switched() {
-                    Some(c) => out.copy_from_slice(&c.row(i)[start..][..out.len()]),
-                    None => operand.write_switched(table.modulus(), i, start, out),
-                }
+            let write = |start: usize, out: &mut [u64]| {
+                operand.write_switched(table.modulus(), i, start, out);
             };
-            to_columns((pool, within), table, write, row, factor);
+            let evaluations = match operand.switched() {
+                Some(c) => Blocks::Row(c.row(i)),
+                None => Blocks::Made(&write),
+            };
+            to_columns((pool, within), table, evaluations, row, factor);
         });
         let y: Vec<&[u64]> = y.chunks_exact(n).collect();
         let mut digits: Vec<RnsPoly<Half>> = self.digits().map(|_| basis.take(limbs)).collect();
@@ -502,7 +504,7 @@ impl<'a> Cut<'a> {
             special: self.gadget.special(i),
         });
         let pool = self.params.basis().pool();
-        Product { table: self.table(i), pool, operand, digits, keys, owner }
+        Product { table: self.table(i), pool, operand, digits, keys, owner, kept: Kept::Raised }
     }
 }
 
@@ -522,6 +524,7 @@ pub(super) fn lifted_product<'a>(
         digits: Limb::Ready(vec![c[1].row(i)]),
         keys,
         owner: (i < limbs.q()).then(|| special(i)),
+        kept: Kept::Raised,
     }
 }
 
@@ -541,6 +544,16 @@ pub(super) struct Product<'a> {
     digits: Limb<'a>,
     keys: KeyRows<'a>,
     owner: Option<Owner>,
+    kept: Kept,
+}
+
+/// Where what is kept is added.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// To the product, times `P`.
+    Raised,
+    /// To the quotient by `P`, which is the same and costs less.
+    Quotient,
 }
 
 /// For a prime of the chain.
@@ -553,6 +566,15 @@ struct Owner {
 }
 
 impl Product<'_> {
+    /// The same, to be divided.
+    fn divided(mut self, down: Down) -> Self {
+        self.kept = match down {
+            Down::Special => Kept::Quotient,
+            Down::SpecialAndLevel => Kept::Raised,
+        };
+        self
+    }
+
     /// Adds a block of the image, under what follows the key, of the product with the row `kept`
     /// added to its first half. Needs room for three blocks.
     pub(super) fn add_image(
@@ -610,8 +632,15 @@ impl Dividend<2> for Product<'_> {
             digits.insert(digit, own);
         }
         self.keys.multiply(&digits, start, [first, second]);
-        if let Some(owner) = &self.owner {
-            self.operand.add_kept(m, owner.limb, start, owner.special, [first, second]);
+        if let Some(owner) = self.owner.as_ref().filter(|_| self.kept == Kept::Raised) {
+            self.operand.add_kept(m, owner.limb, start, Some(owner.special), [first, second]);
+        }
+    }
+
+    fn add_to_quotient(&self, block: usize, out: [&mut [u64]; 2]) {
+        if let Some(owner) = self.owner.as_ref().filter(|_| self.kept == Kept::Quotient) {
+            let start = block * out[0].len();
+            self.operand.add_kept(self.table.modulus(), owner.limb, start, None, out);
         }
     }
 }
@@ -627,5 +656,10 @@ impl Dividend<4> for Pair<'_> {
     fn write(&self, block: usize, [a, b, c, d]: [&mut [u64]; 4]) {
         self.0[0].write(block, [a, b]);
         self.0[1].write(block, [c, d]);
+    }
+
+    fn add_to_quotient(&self, block: usize, [a, b, c, d]: [&mut [u64]; 4]) {
+        self.0[0].add_to_quotient(block, [a, b]);
+        self.0[1].add_to_quotient(block, [c, d]);
     }
 }

@@ -621,16 +621,17 @@ pub unsafe fn forward_block<L: Lanes>(t: &NttTable, row: *const u64, block: usiz
     }
 }
 
-/// All layers of a group of eight lines: of a block, in place.
+/// All layers of a group of eight lines, from the block `from` to the lines `out`, which may be
+/// the same words.
 #[inline(always)]
 unsafe fn inverse_group<L: Lanes>(
     lanes: L,
     factors: Group,
-    block: *mut u64,
+    (from, out): (*mut u64, *mut u64),
     near: Strided,
     ahead: Option<Ahead>,
 ) {
-    let from = Strided { start: block, stride: WIDTH };
+    let from = Strided { start: from, stride: WIDTH };
     // SAFETY: the caller's.
     unsafe {
         line_sweep::<INVERSE, L, 3>(lanes, factors, near, from, ahead);
@@ -640,7 +641,7 @@ unsafe fn inverse_group<L: Lanes>(
         for column in (0..ROW).step_by(WIDTH) {
             L::V::transpose(
                 Strided { start: near.start.add(column * WIDTH), stride: WIDTH },
-                Order::LINES.column(block, column),
+                Order::LINES.column(out, column),
             );
         }
     }
@@ -677,7 +678,8 @@ pub unsafe fn inverse<L: Lanes>(t: &NttTable, rows: &[*mut u64], scale: Shoup) {
                 };
                 let ahead = ahead.map(|(row, group)| order.ahead(row, group));
                 let factors = Group::new::<L>(twiddles, lines, group);
-                inverse_group(lanes, factors, order.group(row, group), near, ahead);
+                let block = order.group(row, group);
+                inverse_group(lanes, factors, (block, block), near, ahead);
             }
             for column in (0..ROW).step_by(WIDTH) {
                 let far = order.column(row, column);
@@ -689,14 +691,20 @@ pub unsafe fn inverse<L: Lanes>(t: &NttTable, rows: &[*mut u64], scale: Shoup) {
 }
 
 #[inline(always)]
-pub unsafe fn inverse_block<L: Lanes>(t: &NttTable, block: usize, words: *mut u64) {
+pub unsafe fn inverse_block<L: Lanes>(
+    t: &NttTable,
+    block: usize,
+    from: *const u64,
+    out: *mut u64,
+) {
     let lines = (1 << t.log_n()) / ROW;
     let mut buffer = Buffer::<{ WIDTH * ROW }>::new();
     let near = buffer.rows();
-    // SAFETY: there are the words of a block; `twiddles` laid the table out for this code.
+    // SAFETY: both have the words of a block, and those of the first are only read; `twiddles`
+    // laid the table out for this code.
     unsafe {
         let factors = Group::new::<L>(t.inverse_twiddles().as_ptr(), lines, block);
-        inverse_group(L::new(t.modulus()), factors, words, near, None);
+        inverse_group(L::new(t.modulus()), factors, (from.cast_mut(), out), near, None);
     }
 }
 
