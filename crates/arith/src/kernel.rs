@@ -129,13 +129,13 @@ pub(crate) struct KernelTable {
     /// Forward transforms of rows of `N` words for `log_n >= min_log_n`.
     pub ntt_forward: unsafe fn(&NttTable, &[*mut u64]),
     /// [`NttTable::forward_columns`] of so many groups.
-    pub ntt_forward_groups: unsafe fn(&NttTable, *mut u64, usize),
+    pub ntt_forward_groups: unsafe fn(&NttTable, *mut u64, usize, &[&[u8]]),
     /// [`NttTable::forward_lines`] of a row: the block with that number.
-    pub ntt_forward_block: unsafe fn(&NttTable, *const u64, usize, *mut u64),
+    pub ntt_forward_block: unsafe fn(&NttTable, *const u64, usize, *mut u64, &[&[u8]]),
     /// Inverse transforms of such rows, times a factor.
     pub ntt_inverse: unsafe fn(&NttTable, &[*mut u64], Shoup),
     /// [`NttTable::inverse_lines`] of the block with that number.
-    pub ntt_inverse_block: unsafe fn(&NttTable, usize, *const u64, *mut u64),
+    pub ntt_inverse_block: unsafe fn(&NttTable, usize, *const u64, *mut u64, &[&[u8]]),
     /// [`NttTable::inverse_columns`] of the first row to the second, which is another.
     pub ntt_inverse_groups: unsafe fn(&NttTable, *const u64, *mut u64, Shoup),
     pub min_log_n: u32,

@@ -115,8 +115,7 @@ impl Buf {
     /// The bytes of its words.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
-        // SAFETY: initialised words are initialised bytes, borrowed as `self` is.
-        unsafe { core::slice::from_raw_parts(self.as_ptr().cast(), size_of_val(&**self)) }
+        bytes_of(self)
     }
 
     /// The bytes of its words.
@@ -150,6 +149,13 @@ impl Drop for Buf {
             self.home.put(block);
         }
     }
+}
+
+/// The bytes of words.
+#[must_use]
+pub fn bytes_of(words: &[u64]) -> &[u8] {
+    // SAFETY: initialised words are initialised bytes, borrowed as they are.
+    unsafe { core::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
 }
 
 /// Free buffers by size. No lock is held while anyone computes.

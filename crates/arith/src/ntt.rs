@@ -147,32 +147,40 @@ impl NttTable {
     }
 
     /// The first half of a forward transform, of whole groups of coefficients in column order.
-    /// What it leaves is for [`NttTable::forward_lines`] of the same table alone.
-    pub fn forward_columns(&self, groups: &mut [u64]) {
+    /// What it leaves is for [`NttTable::forward_lines`] of the same table alone. Meanwhile
+    /// `wanted` is brought into the second cache.
+    pub fn forward_columns(&self, groups: &mut [u64], wanted: &[&[u8]]) {
         let words = Self::group_words(self.log_n);
         assert!(groups.len().is_multiple_of(words));
         // SAFETY: there are as many groups; the modulus' table came from `select`.
         unsafe {
-            (self.kernels.ntt_forward_groups)(self, groups.as_mut_ptr(), groups.len() / words);
+            let count = groups.len() / words;
+            (self.kernels.ntt_forward_groups)(self, groups.as_mut_ptr(), count, wanted);
         }
     }
 
     /// The second half: one of the blocks of evaluations, [`Permutation::block_words`] each, from
-    /// a row whose groups have been through [`NttTable::forward_columns`].
-    pub fn forward_lines(&self, row: &[u64], block: usize, out: &mut [u64]) {
+    /// a row whose groups have been through [`NttTable::forward_columns`]. Meanwhile the next
+    /// block of the row and `wanted` are brought into the second cache.
+    pub fn forward_lines(&self, row: &[u64], block: usize, out: &mut [u64], wanted: &[&[u8]]) {
         let words = Permutation::block_words(self.log_n);
         assert!(row.len() == 1 << self.log_n && out.len() == words && block < row.len() / words);
         // SAFETY: the lengths; as in `forward_columns`.
-        unsafe { (self.kernels.ntt_forward_block)(self, row.as_ptr(), block, out.as_mut_ptr()) }
+        unsafe {
+            (self.kernels.ntt_forward_block)(self, row.as_ptr(), block, out.as_mut_ptr(), wanted);
+        }
     }
 
     /// The first half of an inverse transform, of a block of evaluations to the same place of a
     /// row. What it leaves is for [`NttTable::inverse_columns`] of the same table alone.
-    pub fn inverse_lines(&self, block: usize, from: &[u64], out: &mut [u64]) {
+    /// Meanwhile `wanted` is brought into the second cache.
+    pub fn inverse_lines(&self, block: usize, from: &[u64], out: &mut [u64], wanted: &[&[u8]]) {
         let words = Permutation::block_words(self.log_n);
         assert!(from.len() == words && out.len() == words && block < (1 << self.log_n) / words);
         // SAFETY: the lengths; as in `forward_columns`.
-        unsafe { (self.kernels.ntt_inverse_block)(self, block, from.as_ptr(), out.as_mut_ptr()) }
+        unsafe {
+            (self.kernels.ntt_inverse_block)(self, block, from.as_ptr(), out.as_mut_ptr(), wanted);
+        }
     }
 
     /// The second half: coefficients times `w`, in column order, from a row whose blocks have

@@ -308,7 +308,7 @@ fn finish_forward(q: u64, row: &mut [u64]) {
 }
 
 /// The layers that pair lines, which have eight words each in a group of columns.
-unsafe fn ntt_forward_groups(t: &NttTable, groups: *mut u64, count: usize) {
+unsafe fn ntt_forward_groups(t: &NttTable, groups: *mut u64, count: usize, _: &[&[u8]]) {
     let words = NttTable::group_words(t.log_n());
     if words < 1 << t.log_n() {
         // SAFETY: the table's contract.
@@ -317,7 +317,13 @@ unsafe fn ntt_forward_groups(t: &NttTable, groups: *mut u64, count: usize) {
     }
 }
 
-unsafe fn ntt_forward_block(t: &NttTable, row: *const u64, block: usize, out: *mut u64) {
+unsafe fn ntt_forward_block(
+    t: &NttTable,
+    row: *const u64,
+    block: usize,
+    out: *mut u64,
+    _: &[&[u8]],
+) {
     let n = 1 << t.log_n();
     let words = n.min(BLOCK);
     // SAFETY: the table's contract.
@@ -379,7 +385,13 @@ fn finish_inverse(t: &NttTable, row: &mut [u64], scale: Shoup) {
     }
 }
 
-unsafe fn ntt_inverse_block(t: &NttTable, block: usize, from: *const u64, out: *mut u64) {
+unsafe fn ntt_inverse_block(
+    t: &NttTable,
+    block: usize,
+    from: *const u64,
+    out: *mut u64,
+    _: &[&[u8]],
+) {
     let n = 1 << t.log_n();
     let words = n.min(BLOCK);
     // SAFETY: the table's contract.

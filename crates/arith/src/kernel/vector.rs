@@ -133,10 +133,14 @@ macro_rules! entry_points {
         $crate::kernel::vector::entry_points! {
             $features, $crate::kernel::vector::transform;
             forward(t: &NttTable, rows: &[*mut u64]);
-            forward_groups(t: &NttTable, groups: *mut u64, count: usize);
-            forward_block(t: &NttTable, row: *const u64, block: usize, out: *mut u64);
+            forward_groups(t: &NttTable, groups: *mut u64, count: usize, wanted: &[&[u8]]);
+            forward_block(
+                t: &NttTable, row: *const u64, block: usize, out: *mut u64, wanted: &[&[u8]]
+            );
             inverse(t: &NttTable, rows: &[*mut u64], scale: Shoup);
-            inverse_block(t: &NttTable, block: usize, from: *const u64, out: *mut u64);
+            inverse_block(
+                t: &NttTable, block: usize, from: *const u64, out: *mut u64, wanted: &[&[u8]]
+            );
             inverse_groups(t: &NttTable, row: *const u64, out: *mut u64, scale: Shoup);
         }
     };

@@ -4,7 +4,7 @@ use super::{Eval, Half, LimbSet, RnsBasis, RnsPoly, TILE, Tile};
 use std::sync::Arc;
 use sudare_arith::{
     Dot, Fractions, Modulus, NttTable, Permutation, Shoup,
-    mem::{Buf, Pool},
+    mem::{Buf, Pool, bytes_of},
     par::{self, Strategy, Within},
 };
 
@@ -116,7 +116,7 @@ impl RowConverter<'_> {
         for (dots, targets) in dots.chunks_mut(TOGETHER).zip(self.targets.chunks(TOGETHER)) {
             Modulus::dots(dots, &y);
             for (dot, (_, table)) in dots.iter_mut().zip(targets) {
-                table.forward_columns(dot.out);
+                table.forward_columns(dot.out, &[]);
             }
         }
     }
@@ -141,7 +141,7 @@ impl RowConverter<'_> {
             y.push(&quotients[start..][..len]);
             modulus.dot(tile, &y, factors);
         }
-        table.forward_columns(out);
+        table.forward_columns(out, &[]);
     }
 }
 
@@ -190,7 +190,7 @@ pub(crate) fn finish(within: Within, table: &NttTable, half: &[u64], out: &mut [
     within.for_blocks(
         out.chunks_mut(words).enumerate(),
         || (),
-        |(), (block, out)| table.forward_lines(half, block, out),
+        |(), (block, out)| table.forward_lines(half, block, out, &[]),
     );
 }
 
@@ -216,14 +216,17 @@ pub(crate) fn to_columns(
         || pool.take(words),
         |room, (block, out)| {
             let start = block * words;
-            let from = match evaluations {
-                Blocks::Row(row) => &row[start..][..words],
+            match evaluations {
+                Blocks::Row(row) => {
+                    let (from, rest) = row[start..].split_at(words);
+                    let next = bytes_of(&rest[..words.min(rest.len())]);
+                    table.inverse_lines(block, from, out, &[next]);
+                }
                 Blocks::Made(write) => {
                     write(start, room);
-                    room
+                    table.inverse_lines(block, room, out, &[]);
                 }
-            };
-            table.inverse_lines(block, from, out);
+            }
         },
     );
     table.inverse_columns(out, &lines, w);
@@ -373,7 +376,7 @@ impl Divider {
                 }
                 let divide = |mut quotients: [&mut [u64]; P]| {
                     for ((quotient, value), half) in quotients.iter_mut().zip(&values).zip(halves) {
-                        table.forward_lines(half, source, quotient);
+                        table.forward_lines(half, source, quotient, &[]);
                         table.modulus().sub_scale_from(quotient, value, w);
                     }
                     if let Some(dividend) = &dividend {
@@ -413,7 +416,7 @@ impl Divider {
                 let mut values = pieces(room);
                 dividend.write(block, values.each_mut().map(|words| &mut **words));
                 for (from, out) in values.into_iter().zip(lines) {
-                    table.inverse_lines(block, from, out);
+                    table.inverse_lines(block, from, out, &[]);
                 }
             });
             within.for_rows(rows.into_iter().zip(lines.chunks_exact(n)), |(row, lines)| {

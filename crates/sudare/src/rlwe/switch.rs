@@ -614,7 +614,7 @@ impl Dividend<2> for Product<'_> {
             Limb::Lifted(rows) => {
                 transformed = self.pool.take(rows.len() * len);
                 for (row, out) in rows.iter().zip(transformed.chunks_exact_mut(len)) {
-                    self.table.forward_lines(row, block, out);
+                    self.table.forward_lines(row, block, out, &[]);
                 }
                 transformed.chunks_exact(len).collect()
             }

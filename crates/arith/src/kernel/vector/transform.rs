@@ -201,7 +201,7 @@ const INVERSE: Direction = false;
 
 /// Some layers of eight columns or lines.
 #[derive(Clone, Copy)]
-struct Sweep {
+struct Sweep<'a> {
     /// Layers: 2, 3 or 4.
     log_radix: u32,
     /// Blocks of the first layer, or last of the inverse.
@@ -218,32 +218,75 @@ struct Sweep {
     /// Canonical outputs; of the inverse, times the factor that node 0 holds, which for half
     /// of them is in that of node 1.
     last: bool,
-    /// Half of which to ask for meanwhile.
-    ahead: Option<Ahead>,
+    wanted: Wanted<'a>,
 }
 
-/// The words of a group, 64 at each of some places.
+/// Memory to ask for a little at a time: what is asked for all at once comes no sooner, and
+/// computation waits.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    group: Option<Ahead>,
+    /// Row after row, in the order of memory.
+    rows: &'a [&'a [u8]],
+    /// The part of each to ask for: its number, and the logarithm of how many there are.
+    part: (usize, u32),
+}
+
+/// A group of words, 64 at each of some places.
 #[derive(Clone, Copy)]
 struct Ahead {
     start: *mut u64,
     /// From one place to the next.
     stride: usize,
-    /// Cache lines that have been asked for.
-    done: usize,
+    /// Cache lines of all.
+    lines: usize,
 }
 
-/// What sweep `k` asks for: half of the lines if it is one of the first two.
-#[inline(always)]
-fn share(ahead: Option<Ahead>, k: u32, half: usize) -> Option<Ahead> {
-    ahead.filter(|_| k < 2).map(|ahead| Ahead { done: k as usize * half, ..ahead })
+impl Wanted<'_> {
+    const NOTHING: Self = Self { group: None, rows: &[], part: (0, 0) };
+
+    /// The part for sweep `k` of some: the first two ask.
+    #[inline(always)]
+    fn share(self, k: u32, sweeps: u32) -> Self {
+        match k {
+            0 if sweeps == 1 => self,
+            0 | 1 => Self { part: (k as usize, 1), ..self },
+            _ => Self::NOTHING,
+        }
+    }
+
+    /// Asks for the share of iteration `i` of `2^log_count`.
+    #[inline(always)]
+    unsafe fn ask(self, i: usize, log_count: u32) {
+        let (number, log_parts) = self.part;
+        let place = (number << log_count) + i;
+        let share = |lines: usize| {
+            let start = |place| (lines * place) >> (log_parts + log_count);
+            start(place)..start(place + 1)
+        };
+        // SAFETY: the caller's.
+        unsafe {
+            if let Some(Ahead { start, stride, lines }) = self.group {
+                for k in share(lines) {
+                    let place = start.wrapping_add(k / WIDTH * stride);
+                    prefetch(place.wrapping_add(k % WIDTH * WIDTH));
+                }
+            }
+            for row in self.rows {
+                for k in share(row.len() / (8 * WIDTH)) {
+                    prefetch(row.as_ptr().cast_mut().cast::<u64>().wrapping_add(k * WIDTH));
+                }
+            }
+        }
+    }
 }
 
-impl Sweep {
+impl<'a> Sweep<'a> {
     /// From values to values and without twists; how many layers and blocks is left to say.
     #[inline(always)]
-    fn plain(count: usize, from: Strided, to: Strided) -> Self {
+    fn plain(count: usize, from: Strided, to: Strided, wanted: Wanted<'a>) -> Self {
         let (first, last) = (false, false);
-        Self { log_radix: 0, blocks: 0, count, from, to, twists: None, first, last, ahead: None }
+        Self { log_radix: 0, blocks: 0, count, from, to, twists: None, first, last, wanted }
     }
 
     /// # Safety
@@ -324,20 +367,7 @@ impl Sweep {
                     }
                 }
                 // SAFETY: the caller's.
-                unsafe { self.ask::<R>(block * apart + offset) }
-            }
-        }
-    }
-
-    /// Asks for the share of iteration `i` of half a group: words that are asked for all
-    /// at once come no sooner, and computation waits.
-    #[inline(always)]
-    unsafe fn ask<const R: usize>(self, i: usize) {
-        if let Some(Ahead { start, stride, done }) = self.ahead {
-            for k in done + i * R / 2..done + (i + 1) * R / 2 {
-                let place = start.wrapping_add(k / WIDTH * stride);
-                // SAFETY: the caller's.
-                unsafe { prefetch(place.wrapping_add(k % WIDTH * WIDTH)) }
+                unsafe { self.wanted.ask(block * apart + offset, (count / R).ilog2()) }
             }
         }
     }
@@ -413,6 +443,7 @@ unsafe fn forward_columns<L: Lanes>(
     lines: usize,
     far: Strided,
     near: Strided,
+    wanted: Wanted<'_>,
 ) {
     let layers = lines.ilog2();
     let sweeps = layers.div_ceil(column_log_radix::<L>());
@@ -421,7 +452,8 @@ unsafe fn forward_columns<L: Lanes>(
         let log_radix = sweep_radix(layers, column_log_radix::<L>(), k);
         let from = if k == 0 { far } else { near };
         let to = if k + 1 == sweeps { far } else { near };
-        let sweep = Sweep { log_radix, blocks, ..Sweep::plain(lines, from, to) };
+        let sweep =
+            Sweep { log_radix, blocks, ..Sweep::plain(lines, from, to, wanted.share(k, sweeps)) };
         // SAFETY: the caller's.
         unsafe {
             if L::CONVERTS && k == 0 {
@@ -443,15 +475,15 @@ unsafe fn inverse_columns<L: Lanes>(
     from: Strided,
     near: Strided,
     to: Strided,
-    ahead: Option<Ahead>,
+    wanted: Wanted<'_>,
 ) {
     let layers = lines.ilog2();
     let sweeps = layers.div_ceil(column_log_radix::<L>());
-    let mut sweep = Sweep { blocks: lines, ..Sweep::plain(lines, from, near) };
+    let mut sweep = Sweep { blocks: lines, ..Sweep::plain(lines, from, near, wanted) };
     for k in (0..sweeps).rev() {
         sweep.log_radix = sweep_radix(layers, column_log_radix::<L>(), k);
         sweep.blocks >>= sweep.log_radix;
-        sweep.ahead = share(ahead, sweeps - 1 - k, lines / 2);
+        sweep.wanted = wanted.share(sweeps - 1 - k, sweeps);
         // SAFETY: the caller's.
         unsafe {
             if k > 0 {
@@ -471,7 +503,7 @@ unsafe fn line_sweep<const D: Direction, L: Lanes, const K: u32>(
     Group { own, twists, shared }: Group,
     near: Strided,
     block: Strided,
-    ahead: Option<Ahead>,
+    wanted: Wanted<'_>,
 ) {
     let sweeps = LAYERS.div_ceil(L::LOG_RADIX);
     if K >= sweeps {
@@ -487,8 +519,7 @@ unsafe fn line_sweep<const D: Direction, L: Lanes, const K: u32>(
         twists: (K == 1).then_some(twists),
         first: D == INVERSE && end && L::CONVERTS,
         last: D == FORWARD && end,
-        ahead: share(ahead, done, ROW / 2),
-        ..Sweep::plain(ROW, from, to)
+        ..Sweep::plain(ROW, from, to, wanted.share(done, sweeps))
     };
     // SAFETY: the caller's.
     unsafe {
@@ -529,7 +560,7 @@ impl Order {
     /// All words of a group, nothing of which has been asked for.
     fn ahead(self, row: *mut u64, group: usize) -> Ahead {
         let stride = if self.column == 1 { WIDTH * WIDTH } else { WIDTH * self.column };
-        Ahead { start: self.group(row, group), stride, done: 0 }
+        Ahead { start: self.group(row, group), stride, lines: ROW }
     }
 }
 
@@ -541,7 +572,7 @@ unsafe fn forward_group<L: Lanes>(
     (row, order, group): (*mut u64, Order, usize),
     near: Strided,
     out: *mut u64,
-    ahead: Option<Ahead>,
+    wanted: Wanted<'_>,
 ) {
     let out = Strided { start: out, stride: WIDTH };
     // SAFETY: the caller's.
@@ -552,10 +583,10 @@ unsafe fn forward_group<L: Lanes>(
                 Strided { start: near.start.add(column * WIDTH), stride: WIDTH },
             );
         }
-        line_sweep::<FORWARD, L, 0>(lanes, factors, near, out, ahead);
-        line_sweep::<FORWARD, L, 1>(lanes, factors, near, out, ahead);
-        line_sweep::<FORWARD, L, 2>(lanes, factors, near, out, ahead);
-        line_sweep::<FORWARD, L, 3>(lanes, factors, near, out, ahead);
+        line_sweep::<FORWARD, L, 0>(lanes, factors, near, out, wanted);
+        line_sweep::<FORWARD, L, 1>(lanes, factors, near, out, wanted);
+        line_sweep::<FORWARD, L, 2>(lanes, factors, near, out, wanted);
+        line_sweep::<FORWARD, L, 3>(lanes, factors, near, out, wanted);
     }
 }
 
@@ -574,22 +605,27 @@ pub unsafe fn forward<L: Lanes>(t: &NttTable, rows: &[*mut u64]) {
         for (k, &row) in rows.iter().enumerate() {
             for column in (0..ROW).step_by(WIDTH) {
                 let far = order.column(row, column);
-                forward_columns(lanes, Same(twiddles), lines, far, near);
+                forward_columns(lanes, Same(twiddles), lines, far, near, Wanted::NOTHING);
             }
             // After the last comes what follows the first: the next limb of its polynomial.
             let next = rows.get(k + 1).copied().unwrap_or(rows[0].wrapping_add(lines * ROW));
             for group in 0..lines / WIDTH {
                 let factors = Group::new::<L>(twiddles, lines, group);
                 let out = order.group(row, group);
-                let ahead = Some(order.ahead(next, group));
-                forward_group(lanes, factors, (row, order, group), near, out, ahead);
+                let wanted = Wanted { group: Some(order.ahead(next, group)), ..Wanted::NOTHING };
+                forward_group(lanes, factors, (row, order, group), near, out, wanted);
             }
         }
     }
 }
 
 #[inline(always)]
-pub unsafe fn forward_groups<L: Lanes>(t: &NttTable, groups: *mut u64, count: usize) {
+pub unsafe fn forward_groups<L: Lanes>(
+    t: &NttTable,
+    groups: *mut u64,
+    count: usize,
+    wanted: &[&[u8]],
+) {
     let lines = (1 << t.log_n()) / ROW;
     let tree = Same(t.forward_twiddles().as_ptr());
     // SAFETY: there are `count` groups of eight columns; `twiddles` laid the table out for this
@@ -598,13 +634,21 @@ pub unsafe fn forward_groups<L: Lanes>(t: &NttTable, groups: *mut u64, count: us
         let lanes = L::new(t.modulus());
         for group in 0..count {
             let place = Order::columns(lines).column(groups, group * WIDTH);
-            forward_columns(lanes, tree, lines, place, place);
+            let rows = if group == 0 { wanted } else { &[] };
+            let wanted = Wanted { rows, ..Wanted::NOTHING };
+            forward_columns(lanes, tree, lines, place, place, wanted);
         }
     }
 }
 
 #[inline(always)]
-pub unsafe fn forward_block<L: Lanes>(t: &NttTable, row: *const u64, block: usize, out: *mut u64) {
+pub unsafe fn forward_block<L: Lanes>(
+    t: &NttTable,
+    row: *const u64,
+    block: usize,
+    out: *mut u64,
+    wanted: &[&[u8]],
+) {
     let lines = (1 << t.log_n()) / ROW;
     let (order, row) = (Order::columns(lines), row.cast_mut());
     let mut buffer = Buffer::<{ WIDTH * ROW }>::new();
@@ -616,8 +660,9 @@ pub unsafe fn forward_block<L: Lanes>(t: &NttTable, row: *const u64, block: usiz
     // the table out for this code.
     unsafe {
         let factors = Group::new::<L>(t.forward_twiddles().as_ptr(), lines, block);
-        let ahead = Some(order.ahead(next.0, next.1));
-        forward_group(L::new(t.modulus()), factors, (row, order, block), near, out, ahead);
+        let group = Some(order.ahead(next.0, next.1));
+        let wanted = Wanted { group, rows: wanted, ..Wanted::NOTHING };
+        forward_group(L::new(t.modulus()), factors, (row, order, block), near, out, wanted);
     }
 }
 
@@ -629,15 +674,15 @@ unsafe fn inverse_group<L: Lanes>(
     factors: Group,
     (from, out): (*mut u64, *mut u64),
     near: Strided,
-    ahead: Option<Ahead>,
+    wanted: Wanted<'_>,
 ) {
     let from = Strided { start: from, stride: WIDTH };
     // SAFETY: the caller's.
     unsafe {
-        line_sweep::<INVERSE, L, 3>(lanes, factors, near, from, ahead);
-        line_sweep::<INVERSE, L, 2>(lanes, factors, near, from, ahead);
-        line_sweep::<INVERSE, L, 1>(lanes, factors, near, from, ahead);
-        line_sweep::<INVERSE, L, 0>(lanes, factors, near, from, ahead);
+        line_sweep::<INVERSE, L, 3>(lanes, factors, near, from, wanted);
+        line_sweep::<INVERSE, L, 2>(lanes, factors, near, from, wanted);
+        line_sweep::<INVERSE, L, 1>(lanes, factors, near, from, wanted);
+        line_sweep::<INVERSE, L, 0>(lanes, factors, near, from, wanted);
         for column in (0..ROW).step_by(WIDTH) {
             L::V::transpose(
                 Strided { start: near.start.add(column * WIDTH), stride: WIDTH },
@@ -676,15 +721,16 @@ pub unsafe fn inverse<L: Lanes>(t: &NttTable, rows: &[*mut u64], scale: Shoup) {
                     _ if group + 1 < lines / WIDTH => Some((row, group + 1)),
                     next => next.map(|next| (*next, 0)),
                 };
-                let ahead = ahead.map(|(row, group)| order.ahead(row, group));
+                let group_ahead = ahead.map(|(row, group)| order.ahead(row, group));
+                let wanted = Wanted { group: group_ahead, ..Wanted::NOTHING };
                 let factors = Group::new::<L>(twiddles, lines, group);
                 let block = order.group(row, group);
-                inverse_group(lanes, factors, (block, block), near, ahead);
+                inverse_group(lanes, factors, (block, block), near, wanted);
             }
             for column in (0..ROW).step_by(WIDTH) {
                 let far = order.column(row, column);
                 let trees = (Same(twiddles), Same(top.as_ptr()));
-                inverse_columns(lanes, trees, lines, far, near, far, None);
+                inverse_columns(lanes, trees, lines, far, near, far, Wanted::NOTHING);
             }
         }
     }
@@ -696,6 +742,7 @@ pub unsafe fn inverse_block<L: Lanes>(
     block: usize,
     from: *const u64,
     out: *mut u64,
+    wanted: &[&[u8]],
 ) {
     let lines = (1 << t.log_n()) / ROW;
     let mut buffer = Buffer::<{ WIDTH * ROW }>::new();
@@ -704,7 +751,8 @@ pub unsafe fn inverse_block<L: Lanes>(
     // laid the table out for this code.
     unsafe {
         let factors = Group::new::<L>(t.inverse_twiddles().as_ptr(), lines, block);
-        inverse_group(L::new(t.modulus()), factors, (from.cast_mut(), out), near, None);
+        let wanted = Wanted { rows: wanted, ..Wanted::NOTHING };
+        inverse_group(L::new(t.modulus()), factors, (from.cast_mut(), out), near, wanted);
     }
 }
 
@@ -724,8 +772,9 @@ pub unsafe fn inverse_groups<L: Lanes>(t: &NttTable, row: *const u64, out: *mut 
             let to = Order::columns(lines).column(out, column);
             // In the order of memory, which the layers are not written in.
             let next = out.wrapping_add((column + WIDTH) * lines);
-            let ahead = Some(Ahead { start: next, stride: WIDTH * WIDTH, done: 0 });
-            inverse_columns(lanes, trees, lines, far, near, to, ahead);
+            let group = Some(Ahead { start: next, stride: WIDTH * WIDTH, lines });
+            let wanted = Wanted { group, ..Wanted::NOTHING };
+            inverse_columns(lanes, trees, lines, far, near, to, wanted);
         }
     }
 }
