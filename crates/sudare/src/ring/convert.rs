@@ -265,6 +265,7 @@ pub(crate) trait Dividend<const P: usize>: Send + Sync {
     fn prepare(&mut self, within: Within);
     /// Writes a block of the evaluations of each.
     fn write(&self, block: usize, out: [&mut [u64]; P]);
+    fn left_out(&self, _block: usize, _words: usize) -> Option<&[u8]> { None }
     /// Adds what was left out of the dividend to a block of the evaluations of each quotient.
     fn add_to_quotient(&self, _block: usize, _out: [&mut [u64]; P]) {}
 }
@@ -374,9 +375,13 @@ impl Divider {
                     Some(dividend) => dividend.write(source, values.each_mut().map(|v| &mut **v)),
                     None => values.iter_mut().for_each(|value| value.fill(0)),
                 }
-                let divide = |mut quotients: [&mut [u64]; P]| {
-                    for ((quotient, value), half) in quotients.iter_mut().zip(&values).zip(halves) {
-                        table.forward_lines(half, source, quotient, &[]);
+                let divide = |mut quotients: [&mut [u64]; P], wanted: &[&[u8]]| {
+                    let parts = quotients.iter_mut().zip(&values).zip(halves);
+                    for (k, ((quotient, value), half)) in parts.enumerate() {
+                        let kept = dividend.as_ref().and_then(|d| d.left_out(source, words)).filter(|_| k == 0);
+                        let wanted: Vec<&[u8]> =
+                            wanted.iter().skip(k).take(1).copied().chain(kept).collect();
+                        table.forward_lines(half, source, quotient, &wanted);
                         table.modulus().sub_scale_from(quotient, value, w);
                     }
                     if let Some(dividend) = &dividend {
@@ -384,9 +389,10 @@ impl Divider {
                     }
                 };
                 match permutation {
-                    None => divide(rows),
+                    None => divide(rows, &[]),
                     Some(g) => {
-                        divide(pieces(images));
+                        let wanted = rows.each_ref().map(|row| bytes_of(row));
+                        divide(pieces(images), &wanted);
                         for (row, image) in rows.into_iter().zip(images.chunks_exact(words)) {
                             g.apply_block(block, row, image);
                         }

@@ -637,6 +637,13 @@ impl Dividend<2> for Product<'_> {
         }
     }
 
+    fn left_out(&self, block: usize, words: usize) -> Option<&[u8]> {
+        match (self.operand, &self.owner) {
+            (Operand::Ciphertext([c0, _]), Some(owner)) => Some(sudare_arith::mem::bytes_of(&c0.row(owner.limb)[block * words..][..words])),
+            _ => None,
+        }
+    }
+
     fn add_to_quotient(&self, block: usize, out: [&mut [u64]; 2]) {
         if let Some(owner) = self.owner.as_ref().filter(|_| self.kept == Kept::Quotient) {
             let start = block * out[0].len();
