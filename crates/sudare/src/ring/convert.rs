@@ -241,6 +241,24 @@ fn blocks<const P: usize>(rows: [&mut [u64]; P]) -> impl Iterator<Item = (usize,
         .map(move |block| (block, pieces.each_mut().map(|row| row.next().unwrap_or_default())))
 }
 
+/// Blocks of rows, each with its number, by the block that their permutations take them from.
+fn by_source<'a, const P: usize>(
+    rows: [&'a mut [u64]; P],
+    permutations: [Option<&Permutation>; P],
+) -> impl Iterator<Item = (usize, [(usize, &'a mut [u64]); P])> {
+    let n = rows.first().map_or(1, |row| row.len());
+    let words = Permutation::block_words(n.ilog2());
+    let mut permutations = permutations.into_iter();
+    let mut rows = rows.map(|row| {
+        let mut blocks: Vec<_> = row.chunks_mut(words).enumerate().collect();
+        if let Some(g) = permutations.next().flatten() {
+            blocks.sort_unstable_by_key(|(block, _)| g.source_block(*block));
+        }
+        blocks.into_iter()
+    });
+    (0..n / words).map(move |source| (source, rows.each_mut().map(|row| row.next().unwrap_or_default())))
+}
+
 /// Change of modulus with exact rounding: of `a` modulo the product `B` of some primes to
 /// `round(a A / B)` modulo the product `A` of others.
 ///
@@ -265,9 +283,12 @@ pub(crate) trait Dividend<const P: usize>: Send + Sync {
     fn prepare(&mut self, within: Within);
     /// Writes a block of the evaluations of each.
     fn write(&self, block: usize, out: [&mut [u64]; P]);
-    fn left_out(&self, _block: usize, _words: usize) -> Option<&[u8]> { None }
-    /// Adds what was left out of the dividend to a block of the evaluations of each quotient.
-    fn add_to_quotient(&self, _block: usize, _out: [&mut [u64]; P]) {}
+    /// What is added to a block of the `k`-th quotient, if that is there already.
+    fn left_out(&self, _k: usize, _block: usize) -> &[u64] {
+        &[]
+    }
+    /// Adds what was left out of the dividend to a block of the `k`-th quotient.
+    fn add_to_quotient(&self, _k: usize, _block: usize, _out: &mut [u64]) {}
 }
 
 /// Rows that exist.
@@ -322,10 +343,10 @@ impl Divider {
     ) -> [RnsPoly<Eval>; P] {
         let limbs = polys.first().map_or(self.before, |a| a.limbs());
         let rows = (0..limbs.count()).map(|i| Rows(polys.map(|a| a.row(i))));
-        self.run(basis, limbs, rows.collect(), None)
+        self.run(basis, limbs, rows.collect(), [None; P])
     }
 
-    /// `round(a A / B)` of polynomials with the given limbs, then permuted. There may be fewer
+    /// `round(a A / B)` of polynomials with the given limbs, each then permuted. There may be fewer
     /// chain primes than this was made for if all of them stay.
     ///
     /// Per polynomial: a transform for each prime that goes and each that is there afterwards.
@@ -335,7 +356,7 @@ impl Divider {
         basis: &RnsBasis,
         limbs: LimbSet,
         mut dividends: Vec<D>,
-        permutation: Option<&Permutation>,
+        permutations: [Option<&Permutation>; P],
     ) -> [RnsPoly<Eval>; P] {
         debug_assert!(limbs == self.before || self.after == self.before.first(self.before.q()));
         let (n, (kept, after)) = (basis.n(), self.outcome(limbs));
@@ -361,39 +382,29 @@ impl Divider {
             }
             let (table, w) = (basis.table(after, i), self.inverse[i]);
             let halves = halves.each_ref().map(|poly| poly.row(i));
-            let room = || basis.pool().take(2 * P * words);
-            let mut blocks: Vec<_> = blocks(rows).collect();
-            if let Some(g) = permutation {
-                blocks.sort_unstable_by_key(|(block, _)| g.source_block(*block));
-            }
-            within.for_blocks(blocks.into_iter(), room, |room, (block, rows)| {
-                let source = permutation.map_or(block, |g| g.source_block(block));
-                let (images, values) = room.split_at_mut(P * words);
-                let mut values = pieces(values);
+            let room = || basis.pool().take((P + 1) * words);
+            within.for_blocks(by_source(rows, permutations), room, |room, (source, rows)| {
+                let (image, values) = room.split_at_mut(words);
+                let mut values: [_; P] = pieces(values);
                 // Modulo a prime that was not there before, all is remainder.
                 match &dividend {
                     Some(dividend) => dividend.write(source, values.each_mut().map(|v| &mut **v)),
                     None => values.iter_mut().for_each(|value| value.fill(0)),
                 }
-                let divide = |mut quotients: [&mut [u64]; P], wanted: &[&[u8]]| {
-                    let parts = quotients.iter_mut().zip(&values).zip(halves);
-                    for (k, ((quotient, value), half)) in parts.enumerate() {
-                        let kept = dividend.as_ref().and_then(|d| d.left_out(source, words)).filter(|_| k == 0);
-                        let wanted: Vec<&[u8]> =
-                            wanted.iter().skip(k).take(1).copied().chain(kept).collect();
-                        table.forward_lines(half, source, quotient, &wanted);
-                        table.modulus().sub_scale_from(quotient, value, w);
-                    }
-                    if let Some(dividend) = &dividend {
-                        dividend.add_to_quotient(source, quotients);
-                    }
-                };
-                match permutation {
-                    None => divide(rows, &[]),
-                    Some(g) => {
-                        let wanted = rows.each_ref().map(|row| bytes_of(row));
-                        divide(pieces(images), &wanted);
-                        for (row, image) in rows.into_iter().zip(images.chunks_exact(words)) {
+                for (k, (block, row)) in rows.into_iter().enumerate() {
+                    let divide = |quotient: &mut [u64], later: &[u8]| {
+                        let kept = dividend.as_ref().map_or(&[][..], |d| d.left_out(k, source));
+                        let wanted = [later, bytes_of(kept)];
+                        table.forward_lines(halves[k], source, quotient, &wanted);
+                        table.modulus().sub_scale_from(quotient, values[k], w);
+                        if let Some(dividend) = &dividend {
+                            dividend.add_to_quotient(k, source, quotient);
+                        }
+                    };
+                    match permutations[k] {
+                        None => divide(row, &[]),
+                        Some(g) => {
+                            divide(image, bytes_of(row));
                             g.apply_block(block, row, image);
                         }
                     }

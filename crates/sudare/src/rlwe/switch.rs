@@ -38,6 +38,10 @@ impl Digits {
     }
 }
 
+/// Quotients of hoisted switches that are made together, once half transformed, take at most so
+/// many bytes: more than that the third cache may not keep.
+const TOGETHER_BYTES: usize = 32 << 20;
+
 /// What a key switch is applied to: one polynomial is switched, what it is
 /// summed with is kept. Their rows are computed block by block where needed.
 #[derive(Clone, Copy)]
@@ -71,37 +75,44 @@ impl<'a> Operand<'a> {
         }
     }
 
-    /// Adds what is kept to both halves, times `w` if there is one.
-    fn add_kept(self, m: &Modulus, i: usize, start: usize, w: Option<Shoup>, out: [&mut [u64]; 2]) {
-        let [first, second] = out;
-        let len = first.len();
+    /// What is added to half `half`, if that is there already.
+    fn kept(self, half: usize) -> Option<&'a RnsPoly<Eval>> {
+        match self {
+            Self::Ciphertext([c0, _]) => Some(c0).filter(|_| half == 0),
+            Self::Tensor(c) => Some(&c[half]),
+            Self::Alone(_) | Self::Product { .. } => None,
+        }
+    }
+
+    /// Adds what is kept to a half, times `w` if there is one.
+    fn add_kept(
+        self,
+        half: usize,
+        m: &Modulus,
+        (i, start): (usize, usize),
+        w: Option<Shoup>,
+        out: &mut [u64],
+    ) {
+        let len = out.len();
         let part = |poly: &'a RnsPoly<Eval>| &poly.row(i)[start..][..len];
         let add = |out: &mut [u64], kept: &[u64]| match w {
             Some(w) => m.scale_add(out, kept, w),
             None => m.add_assign(out, kept),
         };
-        match self {
-            Self::Ciphertext([c0, _]) => add(first, part(c0)),
-            Self::Alone(_) => {}
-            Self::Tensor([c0, c1, _]) => {
-                add(first, part(c0));
-                add(second, part(c1));
+        if let Some(kept) = self.kept(half) {
+            return add(out, part(kept));
+        }
+        if let Self::Product { factors: [[a0, a1], [b0, b1]], addend } = self {
+            let mut product = Tile::ZERO;
+            let product = &mut product.0[..len];
+            match half {
+                0 => m.mul_rows(product, part(a0), part(b0)),
+                _ => m.mul_sum(product, &[part(a0), part(a1)], &[part(b1), part(b0)]),
             }
-            Self::Product { factors: [[a0, a1], [b0, b1]], addend } => {
-                let [a0, a1, b0, b1] = [a0, a1, b0, b1].map(part);
-                let mut product = Tile::ZERO;
-                let product = &mut product.0[..len];
-                let keep = |product: &mut [u64], half: usize, out: &mut [u64]| {
-                    if let Some(c) = addend {
-                        m.add_assign(product, part(&c[half]));
-                    }
-                    add(out, product);
-                };
-                m.mul_rows(product, a0, b0);
-                keep(product, 0, first);
-                m.mul_sum(product, &[a0, a1], &[b1, b0]);
-                keep(product, 1, second);
+            if let Some(c) = addend {
+                m.add_assign(product, part(&c[half]));
             }
+            add(out, product);
         }
     }
 }
@@ -231,32 +242,58 @@ impl KeySwitcher {
         let pairs = first.zip(second);
         let dividends = pairs.map(|((i, first), (_, second))| {
             let [a, b] = operands;
-            Pair([(a, first), (b, second)].map(|(operand, rows)| {
-                cut.dividend(operand, rows, key, i).divided(down)
-            }))
+            let product = |(operand, rows)| cut.dividend(operand, rows, key, i).divided(down);
+            Several(vec![product((a, first)), product((b, second))])
         });
         let (basis, limbs) = (cut.params.basis(), cut.limbs());
-        let [a, b, c, d] = cut.divider(down).run(basis, limbs, dividends.collect(), None);
+        let [a, b, c, d] = cut.divider(down).run(basis, limbs, dividends.collect(), [None; 4]);
         [[a, b], [c, d]]
     }
 
-    /// As [`KeySwitcher::switch`] with [`Down::Special`], from the digits of
-    /// `operand` if they are for such a key.
+    /// As [`KeySwitcher::switch`] with [`Down::Special`] and each of `keys`, from the digits of
+    /// `operand` where they are for such keys.
+    ///
+    /// Several at a time while they are small: digits are then read once for all of these.
     pub(crate) fn switch_hoisted(
         &self,
         operand: Operand<'_>,
         digits: &Digits,
-        key: &SwitchingKey,
-        permutation: Option<&Permutation>,
-    ) -> [RnsPoly<Eval>; 2] {
-        let cut = self.cut(digits.level, key.limbs().p());
-        if digits.special != key.limbs().p() {
-            return cut.switch(operand, key, Down::Special, permutation);
+        keys: &[&GaloisKey],
+    ) -> Vec<[RnsPoly<Eval>; 2]> {
+        let cut = self.cut(digits.level, digits.special);
+        let poly_bytes = 8 * self.params.basis().n() * cut.limbs().q();
+        let together = match TOGETHER_BYTES / (2 * poly_bytes) {
+            4.. => 4,
+            2..4 => 2,
+            _ => 1,
+        };
+        let mut out = Vec::with_capacity(keys.len());
+        let fit = |key: &&GaloisKey| key.key.limbs().p() == digits.special;
+        for keys in keys.chunk_by(|a, b| fit(a) && fit(b)) {
+            let (fours, rest) = match together {
+                4 => keys.as_chunks::<4>(),
+                _ => (&[][..], keys),
+            };
+            let (twos, ones) = match together {
+                2.. => rest.as_chunks::<2>(),
+                _ => (&[][..], rest),
+            };
+            for &[a, b, c, d] in fours {
+                let polys = cut.switch_together(operand, digits, &[a, b, c, d], [a, a, b, b, c, c, d, d]);
+                out.extend(polys.as_chunks().0.iter().cloned());
+            }
+            for &[a, b] in twos {
+                let polys = cut.switch_together(operand, digits, &[a, b], [a, a, b, b]);
+                out.extend(polys.as_chunks().0.iter().cloned());
+            }
+            for &key in ones {
+                out.push(match fit(&key) {
+                    true => cut.switch_together(operand, digits, &[key], [key, key]),
+                    false => self.switch(operand, digits.level, &key.key, Down::Special, Some(&key.permutation)),
+                });
+            }
         }
-        let dividends = (0..cut.limbs().count())
-            .map(|i| cut.dividend(operand, cut.ready(digits, i), key, i))
-            .collect();
-        cut.divide(Down::Special, dividends, permutation)
+        out
     }
 
     /// Lifts the residues of a ciphertext modulo `q_0`, as they are next to zero, to every
@@ -288,7 +325,7 @@ impl KeySwitcher {
                 lifted_product(&self.params, limbs, &lifted, rows, i)
             })
             .collect();
-        Ok(self.params.gadget(limbs).mod_down().run(basis, limbs, dividends, None))
+        Ok(self.params.gadget(limbs).mod_down().run(basis, limbs, dividends, [None; 2]))
     }
 
     /// Both polynomials of `a` switched to the ephemeral secret and lifted: the first to the
@@ -384,7 +421,28 @@ impl<'a> Cut<'a> {
         permutation: Option<&Permutation>,
     ) -> [RnsPoly<Eval>; 2] {
         let dividends = dividends.into_iter().map(|product| product.divided(down)).collect();
-        self.divider(down).run(self.params.basis(), self.limbs(), dividends, permutation)
+        let permutations = [permutation; 2];
+        self.divider(down).run(self.params.basis(), self.limbs(), dividends, permutations)
+    }
+
+    /// The images of `operand` under what follows each of `keys`, by twos in `P` polynomials.
+    fn switch_together<const P: usize>(
+        self,
+        operand: Operand<'_>,
+        digits: &Digits,
+        keys: &[&GaloisKey],
+        of_poly: [&GaloisKey; P],
+    ) -> [RnsPoly<Eval>; P] {
+        let down = Down::Special;
+        let dividends = (0..self.limbs().count()).map(|i| {
+            let products = keys.iter().map(|key| {
+                self.dividend(operand, self.ready(digits, i), &key.key, i).divided(down)
+            });
+            Several(products.collect())
+        });
+        let permutations = of_poly.map(|key| Some(&key.permutation));
+        let (basis, limbs) = (self.params.basis(), self.limbs());
+        self.divider(down).run(basis, limbs, dividends.collect(), permutations)
     }
 
     pub(super) fn divider(self, down: Down) -> &'a Divider {
@@ -575,6 +633,14 @@ impl Product<'_> {
         self
     }
 
+    /// Adds what is kept to a half from `start` on, if this is where.
+    fn add_kept(&self, place: Kept, half: usize, start: usize, out: &mut [u64]) {
+        if let Some(owner) = self.owner.as_ref().filter(|_| self.kept == place) {
+            let w = Some(owner.special).filter(|_| place == Kept::Raised);
+            self.operand.add_kept(half, self.table.modulus(), (owner.limb, start), w, out);
+        }
+    }
+
     /// Adds a block of the image, under what follows the key, of the product with the row `kept`
     /// added to its first half. Needs room for three blocks.
     pub(super) fn add_image(
@@ -632,41 +698,45 @@ impl Dividend<2> for Product<'_> {
             digits.insert(digit, own);
         }
         self.keys.multiply(&digits, start, [first, second]);
-        if let Some(owner) = self.owner.as_ref().filter(|_| self.kept == Kept::Raised) {
-            self.operand.add_kept(m, owner.limb, start, Some(owner.special), [first, second]);
+        for (half, out) in [first, second].into_iter().enumerate() {
+            self.add_kept(Kept::Raised, half, start, out);
         }
     }
 
-    fn left_out(&self, block: usize, words: usize) -> Option<&[u8]> {
-        match (self.operand, &self.owner) {
-            (Operand::Ciphertext([c0, _]), Some(owner)) => Some(sudare_arith::mem::bytes_of(&c0.row(owner.limb)[block * words..][..words])),
-            _ => None,
+    fn left_out(&self, k: usize, block: usize) -> &[u64] {
+        match (&self.owner, self.operand.kept(k), self.kept) {
+            (Some(owner), Some(poly), Kept::Quotient) => {
+                let words = Permutation::block_words(self.table.log_n());
+                &poly.row(owner.limb)[block * words..][..words]
+            }
+            _ => &[],
         }
     }
 
-    fn add_to_quotient(&self, block: usize, out: [&mut [u64]; 2]) {
-        if let Some(owner) = self.owner.as_ref().filter(|_| self.kept == Kept::Quotient) {
-            let start = block * out[0].len();
-            self.operand.add_kept(self.table.modulus(), owner.limb, start, None, out);
-        }
+    fn add_to_quotient(&self, k: usize, block: usize, out: &mut [u64]) {
+        self.add_kept(Kept::Quotient, k, block * out.len(), out);
     }
 }
 
-/// The same limb of two products with one key.
-struct Pair<'a>([Product<'a>; 2]);
+/// The same limb of several products.
+struct Several<'a>(Vec<Product<'a>>);
 
-impl Dividend<4> for Pair<'_> {
+impl<const P: usize> Dividend<P> for Several<'_> {
     fn prepare(&mut self, within: Within) {
         self.0.iter_mut().for_each(|product| product.prepare(within));
     }
 
-    fn write(&self, block: usize, [a, b, c, d]: [&mut [u64]; 4]) {
-        self.0[0].write(block, [a, b]);
-        self.0[1].write(block, [c, d]);
+    fn write(&self, block: usize, mut out: [&mut [u64]; P]) {
+        for (product, halves) in self.0.iter().zip(out.as_chunks_mut().0) {
+            product.write(block, halves.each_mut().map(|half| &mut **half));
+        }
     }
 
-    fn add_to_quotient(&self, block: usize, [a, b, c, d]: [&mut [u64]; 4]) {
-        self.0[0].add_to_quotient(block, [a, b]);
-        self.0[1].add_to_quotient(block, [c, d]);
+    fn left_out(&self, k: usize, block: usize) -> &[u64] {
+        self.0[k / 2].left_out(k % 2, block)
+    }
+
+    fn add_to_quotient(&self, k: usize, block: usize, out: &mut [u64]) {
+        self.0[k / 2].add_to_quotient(k % 2, block, out);
     }
 }
