@@ -655,8 +655,8 @@ impl Session {
                 let a = self.encrypted(&self.x)?;
                 let (time, all) = time(runs, || {
                     let hoisted = evaluator.hoist(&a)?;
-                    let steps: Vec<i64> = (1..=HOISTED).collect();
-                    Ok(evaluator.rotate_all_hoisted(&hoisted, &steps)?)
+                    let rotation = |k| evaluator.rotate_hoisted(&hoisted, k);
+                    Ok((1..=HOISTED).map(rotation).collect::<sudare::Result<Vec<_>>>()?)
                 })?;
                 let mut precision_bits = f64::INFINITY;
                 for (k, found) in (1..).zip(&all) {

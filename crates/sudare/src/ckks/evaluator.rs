@@ -693,30 +693,17 @@ impl Evaluator {
     /// # Errors
     /// As [`Evaluator::rotate`].
     pub fn rotate_hoisted(&self, a: &Hoisted<'_>, k: i64) -> Result<Ciphertext> {
-        self.rotate_all_hoisted(a, &[k])?.pop().ok_or(Error::Circuit("no rotation".into()))
-    }
-
-    /// [`Evaluator::rotate_hoisted`] by each of `steps`, faster than one by one.
-    ///
-    /// # Errors
-    /// As [`Evaluator::rotate`].
-    pub fn rotate_all_hoisted(&self, a: &Hoisted<'_>, steps: &[i64]) -> Result<Vec<Ciphertext>> {
         let ciphertext = a.ciphertext;
         self.check(ciphertext)?;
-        let key = |&k: &i64| match self.rotation(ciphertext, k) {
-            GaloisElement(1) => Ok(None),
-            g => self.switcher.galois_key(g, ciphertext.level()).map(Some),
-        };
-        let keys: Vec<Option<_>> = steps.iter().map(key).collect::<Result<_>>()?;
+        let g = self.rotation(ciphertext, k);
+        if g.0 == 1 {
+            return Ok(ciphertext.clone());
+        }
+        let key = self.switcher.galois_key(g, ciphertext.level())?;
         let operand = Operand::Ciphertext(&ciphertext.inner.polys);
-        let present: Vec<_> = keys.iter().copied().flatten().collect();
-        let mut images = self.switcher.switch_hoisted(operand, &a.digits, &present).into_iter();
-        let image = |polys| self.wrap(ciphertext, polys, ciphertext.level(), ciphertext.scale);
-        let result = |key: Option<_>| {
-            let switched = key.and_then(|_| images.next()).map(image);
-            switched.unwrap_or_else(|| ciphertext.clone())
-        };
-        Ok(keys.into_iter().map(result).collect())
+        let (key, g) = (&key.key, &key.permutation);
+        let polys = self.switcher.switch_hoisted(operand, &a.digits, key, Some(g));
+        Ok(self.wrap(ciphertext, polys, ciphertext.level(), ciphertext.scale))
     }
 }
 

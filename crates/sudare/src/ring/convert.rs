@@ -232,31 +232,21 @@ pub(crate) fn to_columns(
     table.inverse_columns(out, &lines, w);
 }
 
-/// Blocks of rows of the same length, `(number, pieces)`.
-fn blocks<const P: usize>(rows: [&mut [u64]; P]) -> impl Iterator<Item = (usize, [&mut [u64]; P])> {
+/// Blocks of rows of the same length, `(source, number, pieces)`, in the order of their sources
+/// under a permutation: rows that are read go on in the order of memory.
+fn blocks<'a, const P: usize>(
+    rows: [&'a mut [u64]; P],
+    permutation: Option<&Permutation>,
+) -> impl Iterator<Item = (usize, usize, [&'a mut [u64]; P])> + use<'a, P> {
     let n = rows.first().map_or(1, |row| row.len());
     let words = Permutation::block_words(n.ilog2());
     let mut pieces = rows.map(|row| row.chunks_mut(words));
-    (0..n / words)
-        .map(move |block| (block, pieces.each_mut().map(|row| row.next().unwrap_or_default())))
-}
-
-/// Blocks of rows, each with its number, by the block that their permutations take them from.
-fn by_source<'a, const P: usize>(
-    rows: [&'a mut [u64]; P],
-    permutations: [Option<&Permutation>; P],
-) -> impl Iterator<Item = (usize, [(usize, &'a mut [u64]); P])> {
-    let n = rows.first().map_or(1, |row| row.len());
-    let words = Permutation::block_words(n.ilog2());
-    let mut permutations = permutations.into_iter();
-    let mut rows = rows.map(|row| {
-        let mut blocks: Vec<_> = row.chunks_mut(words).enumerate().collect();
-        if let Some(g) = permutations.next().flatten() {
-            blocks.sort_unstable_by_key(|(block, _)| g.source_block(*block));
-        }
-        blocks.into_iter()
-    });
-    (0..n / words).map(move |source| (source, rows.each_mut().map(|row| row.next().unwrap_or_default())))
+    let source = |block| permutation.map_or(block, |g| g.source_block(block));
+    let mut blocks: Vec<_> = (0..n / words)
+        .map(|block| (source(block), block, pieces.each_mut().map(|row| row.next().unwrap_or_default())))
+        .collect();
+    blocks.sort_unstable_by_key(|(source, ..)| *source);
+    blocks.into_iter()
 }
 
 /// Change of modulus with exact rounding: of `a` modulo the product `B` of some primes to
@@ -343,10 +333,10 @@ impl Divider {
     ) -> [RnsPoly<Eval>; P] {
         let limbs = polys.first().map_or(self.before, |a| a.limbs());
         let rows = (0..limbs.count()).map(|i| Rows(polys.map(|a| a.row(i))));
-        self.run(basis, limbs, rows.collect(), [None; P])
+        self.run(basis, limbs, rows.collect(), None)
     }
 
-    /// `round(a A / B)` of polynomials with the given limbs, each then permuted. There may be fewer
+    /// `round(a A / B)` of polynomials with the given limbs, then permuted. There may be fewer
     /// chain primes than this was made for if all of them stay.
     ///
     /// Per polynomial: a transform for each prime that goes and each that is there afterwards.
@@ -356,7 +346,7 @@ impl Divider {
         basis: &RnsBasis,
         limbs: LimbSet,
         mut dividends: Vec<D>,
-        permutations: [Option<&Permutation>; P],
+        permutation: Option<&Permutation>,
     ) -> [RnsPoly<Eval>; P] {
         debug_assert!(limbs == self.before || self.after == self.before.first(self.before.q()));
         let (n, (kept, after)) = (basis.n(), self.outcome(limbs));
@@ -383,7 +373,7 @@ impl Divider {
             let (table, w) = (basis.table(after, i), self.inverse[i]);
             let halves = halves.each_ref().map(|poly| poly.row(i));
             let room = || basis.pool().take((P + 1) * words);
-            within.for_blocks(by_source(rows, permutations), room, |room, (source, rows)| {
+            within.for_blocks(blocks(rows, permutation), room, |room, (source, block, rows)| {
                 let (image, values) = room.split_at_mut(words);
                 let mut values: [_; P] = pieces(values);
                 // Modulo a prime that was not there before, all is remainder.
@@ -391,7 +381,7 @@ impl Divider {
                     Some(dividend) => dividend.write(source, values.each_mut().map(|v| &mut **v)),
                     None => values.iter_mut().for_each(|value| value.fill(0)),
                 }
-                for (k, (block, row)) in rows.into_iter().enumerate() {
+                for (k, row) in rows.into_iter().enumerate() {
                     let divide = |quotient: &mut [u64], later: &[u8]| {
                         let kept = dividend.as_ref().map_or(&[][..], |d| d.left_out(k, source));
                         let wanted = [later, bytes_of(kept)];
@@ -401,7 +391,7 @@ impl Divider {
                             dividend.add_to_quotient(k, source, quotient);
                         }
                     };
-                    match permutations[k] {
+                    match permutation {
                         None => divide(row, &[]),
                         Some(g) => {
                             divide(image, bytes_of(row));
@@ -429,7 +419,7 @@ impl Divider {
             let (table, w) = (basis.table(limbs, kept + i), self.remainder[i]);
             let mut lines = basis.pool().take(P * n);
             let room = || basis.pool().take(P * Permutation::block_words(basis.log_n()));
-            within.for_blocks(blocks::<P>(pieces(&mut lines)), room, |room, (block, lines)| {
+            within.for_blocks(blocks::<P>(pieces(&mut lines), None), room, |room, (_, block, lines)| {
                 let mut values = pieces(room);
                 dividend.write(block, values.each_mut().map(|words| &mut **words));
                 for (from, out) in values.into_iter().zip(lines) {

@@ -78,7 +78,7 @@ impl Cut<'_> {
             second: None,
         });
         let divider = self.divider(Down::Special);
-        let [second] = divider.run(basis, limbs, sums.collect(), [None]);
+        let [second] = divider.run(basis, limbs, sums.collect(), None);
         (first, second)
     }
 }

@@ -38,10 +38,6 @@ impl Digits {
     }
 }
 
-/// Quotients of hoisted switches that are made together, once half transformed, take at most so
-/// many bytes: more than that the third cache may not keep.
-const TOGETHER_BYTES: usize = 32 << 20;
-
 /// What a key switch is applied to: one polynomial is switched, what it is
 /// summed with is kept. Their rows are computed block by block where needed.
 #[derive(Clone, Copy)]
@@ -242,58 +238,32 @@ impl KeySwitcher {
         let pairs = first.zip(second);
         let dividends = pairs.map(|((i, first), (_, second))| {
             let [a, b] = operands;
-            let product = |(operand, rows)| cut.dividend(operand, rows, key, i).divided(down);
-            Several(vec![product((a, first)), product((b, second))])
+            Pair([(a, first), (b, second)].map(|(operand, rows)| {
+                cut.dividend(operand, rows, key, i).divided(down)
+            }))
         });
         let (basis, limbs) = (cut.params.basis(), cut.limbs());
-        let [a, b, c, d] = cut.divider(down).run(basis, limbs, dividends.collect(), [None; 4]);
+        let [a, b, c, d] = cut.divider(down).run(basis, limbs, dividends.collect(), None);
         [[a, b], [c, d]]
     }
 
-    /// As [`KeySwitcher::switch`] with [`Down::Special`] and each of `keys`, from the digits of
-    /// `operand` where they are for such keys.
-    ///
-    /// Several at a time while they are small: digits are then read once for all of these.
+    /// As [`KeySwitcher::switch`] with [`Down::Special`], from the digits of
+    /// `operand` if they are for such a key.
     pub(crate) fn switch_hoisted(
         &self,
         operand: Operand<'_>,
         digits: &Digits,
-        keys: &[&GaloisKey],
-    ) -> Vec<[RnsPoly<Eval>; 2]> {
-        let cut = self.cut(digits.level, digits.special);
-        let poly_bytes = 8 * self.params.basis().n() * cut.limbs().q();
-        let together = match TOGETHER_BYTES / (2 * poly_bytes) {
-            4.. => 4,
-            2..4 => 2,
-            _ => 1,
-        };
-        let mut out = Vec::with_capacity(keys.len());
-        let fit = |key: &&GaloisKey| key.key.limbs().p() == digits.special;
-        for keys in keys.chunk_by(|a, b| fit(a) && fit(b)) {
-            let (fours, rest) = match together {
-                4 => keys.as_chunks::<4>(),
-                _ => (&[][..], keys),
-            };
-            let (twos, ones) = match together {
-                2.. => rest.as_chunks::<2>(),
-                _ => (&[][..], rest),
-            };
-            for &[a, b, c, d] in fours {
-                let polys = cut.switch_together(operand, digits, &[a, b, c, d], [a, a, b, b, c, c, d, d]);
-                out.extend(polys.as_chunks().0.iter().cloned());
-            }
-            for &[a, b] in twos {
-                let polys = cut.switch_together(operand, digits, &[a, b], [a, a, b, b]);
-                out.extend(polys.as_chunks().0.iter().cloned());
-            }
-            for &key in ones {
-                out.push(match fit(&key) {
-                    true => cut.switch_together(operand, digits, &[key], [key, key]),
-                    false => self.switch(operand, digits.level, &key.key, Down::Special, Some(&key.permutation)),
-                });
-            }
+        key: &SwitchingKey,
+        permutation: Option<&Permutation>,
+    ) -> [RnsPoly<Eval>; 2] {
+        let cut = self.cut(digits.level, key.limbs().p());
+        if digits.special != key.limbs().p() {
+            return cut.switch(operand, key, Down::Special, permutation);
         }
-        out
+        let dividends = (0..cut.limbs().count())
+            .map(|i| cut.dividend(operand, cut.ready(digits, i), key, i))
+            .collect();
+        cut.divide(Down::Special, dividends, permutation)
     }
 
     /// Lifts the residues of a ciphertext modulo `q_0`, as they are next to zero, to every
@@ -325,7 +295,7 @@ impl KeySwitcher {
                 lifted_product(&self.params, limbs, &lifted, rows, i)
             })
             .collect();
-        Ok(self.params.gadget(limbs).mod_down().run(basis, limbs, dividends, [None; 2]))
+        Ok(self.params.gadget(limbs).mod_down().run(basis, limbs, dividends, None))
     }
 
     /// Both polynomials of `a` switched to the ephemeral secret and lifted: the first to the
@@ -421,28 +391,7 @@ impl<'a> Cut<'a> {
         permutation: Option<&Permutation>,
     ) -> [RnsPoly<Eval>; 2] {
         let dividends = dividends.into_iter().map(|product| product.divided(down)).collect();
-        let permutations = [permutation; 2];
-        self.divider(down).run(self.params.basis(), self.limbs(), dividends, permutations)
-    }
-
-    /// The images of `operand` under what follows each of `keys`, by twos in `P` polynomials.
-    fn switch_together<const P: usize>(
-        self,
-        operand: Operand<'_>,
-        digits: &Digits,
-        keys: &[&GaloisKey],
-        of_poly: [&GaloisKey; P],
-    ) -> [RnsPoly<Eval>; P] {
-        let down = Down::Special;
-        let dividends = (0..self.limbs().count()).map(|i| {
-            let products = keys.iter().map(|key| {
-                self.dividend(operand, self.ready(digits, i), &key.key, i).divided(down)
-            });
-            Several(products.collect())
-        });
-        let permutations = of_poly.map(|key| Some(&key.permutation));
-        let (basis, limbs) = (self.params.basis(), self.limbs());
-        self.divider(down).run(basis, limbs, dividends.collect(), permutations)
+        self.divider(down).run(self.params.basis(), self.limbs(), dividends, permutation)
     }
 
     pub(super) fn divider(self, down: Down) -> &'a Divider {
@@ -718,18 +667,17 @@ impl Dividend<2> for Product<'_> {
     }
 }
 
-/// The same limb of several products.
-struct Several<'a>(Vec<Product<'a>>);
+/// The same limb of two products with one key.
+struct Pair<'a>([Product<'a>; 2]);
 
-impl<const P: usize> Dividend<P> for Several<'_> {
+impl Dividend<4> for Pair<'_> {
     fn prepare(&mut self, within: Within) {
         self.0.iter_mut().for_each(|product| product.prepare(within));
     }
 
-    fn write(&self, block: usize, mut out: [&mut [u64]; P]) {
-        for (product, halves) in self.0.iter().zip(out.as_chunks_mut().0) {
-            product.write(block, halves.each_mut().map(|half| &mut **half));
-        }
+    fn write(&self, block: usize, [a, b, c, d]: [&mut [u64]; 4]) {
+        self.0[0].write(block, [a, b]);
+        self.0[1].write(block, [c, d]);
     }
 
     fn left_out(&self, k: usize, block: usize) -> &[u64] {
