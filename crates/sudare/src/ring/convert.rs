@@ -234,7 +234,7 @@ pub(crate) fn to_columns(
 
 /// Blocks of rows of the same length, `(source, number, pieces)`, in the order of their sources
 /// under a permutation: rows that are read go on in the order of memory.
-fn blocks<'a, const P: usize>(
+pub(crate) fn blocks<'a, const P: usize>(
     rows: [&'a mut [u64]; P],
     permutation: Option<&Permutation>,
 ) -> impl Iterator<Item = (usize, usize, [&'a mut [u64]; P])> + use<'a, P> {
@@ -382,19 +382,22 @@ impl Divider {
                     None => values.iter_mut().for_each(|value| value.fill(0)),
                 }
                 for (k, row) in rows.into_iter().enumerate() {
-                    let divide = |quotient: &mut [u64], later: &[u8]| {
-                        let kept = dividend.as_ref().map_or(&[][..], |d| d.left_out(k, source));
-                        let wanted = [later, bytes_of(kept)];
-                        table.forward_lines(halves[k], source, quotient, &wanted);
-                        table.modulus().sub_scale_from(quotient, values[k], w);
+                    let kept = dividend.as_ref().map_or(&[][..], |d| d.left_out(k, source));
+                    let wanted = [bytes_of(row), bytes_of(kept)];
+                    table.forward_lines(halves[k], source, image, &wanted);
+                    let add = |quotient: &mut [u64]| {
                         if let Some(dividend) = &dividend {
                             dividend.add_to_quotient(k, source, quotient);
                         }
                     };
                     match permutation {
-                        None => divide(row, &[]),
+                        None => {
+                            table.modulus().sub_scale(row, values[k], image, w);
+                            add(row);
+                        }
                         Some(g) => {
-                            divide(image, bytes_of(row));
+                            table.modulus().sub_scale_from(image, values[k], w);
+                            add(image);
                             g.apply_block(block, row, image);
                         }
                     }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    ring::{Dividend, Divider, Eval, LimbSet, PackedPolys, RnsBasis, RnsPoly, columns},
+    ring::{Dividend, Divider, Eval, LimbSet, PackedPolys, RnsBasis, RnsPoly, blocks, columns},
 };
 use sudare_arith::{Modulus, Permutation, Shoup, par};
 
@@ -285,11 +285,10 @@ impl Cut<'_> {
             let Step { rows: keys, permutation } = giant[i].clone();
             let mut product = self.product(operand, rows, keys, i);
             product.prepare(within);
-            let words = Permutation::block_words(basis.log_n());
-            let halves = first.chunks_mut(words).zip(second.chunks_mut(words)).enumerate();
-            let room = || basis.pool().take(3 * words);
-            within.for_blocks(halves, room, |scratch, (block, (first, second))| {
-                product.add_image(permutation, kept.row(i), block, scratch, [first, second]);
+            let room = || basis.pool().take(3 * Permutation::block_words(basis.log_n()));
+            let halves = blocks([first, second], Some(permutation));
+            within.for_blocks(halves, room, |scratch, (_, block, halves)| {
+                product.add_image(permutation, kept.row(i), block, scratch, halves);
             });
         });
         next
