@@ -197,8 +197,11 @@ pub(crate) fn finish(within: Within, table: &NttTable, half: &[u64], out: &mut [
 /// Evaluations of a row, block by block.
 pub(crate) enum Blocks<'a> {
     Row(&'a [u64]),
-    /// `write(start, words)` makes those from a word on.
-    Made(&'a (dyn Fn(usize, &mut [u64]) + Send + Sync)),
+    /// The first makes those from a word on. It reads what the second says, of so many.
+    Made(
+        &'a (dyn Fn(usize, &mut [u64]) + Send + Sync),
+        &'a (dyn Fn(usize, usize) -> Vec<&'a [u8]> + Send + Sync),
+    ),
 }
 
 /// Coefficients times `w`, in column order, of evaluations.
@@ -209,8 +212,8 @@ pub(crate) fn to_columns(
     out: &mut [u64],
     w: Shoup,
 ) {
-    let words = Permutation::block_words(table.log_n());
-    let mut lines = pool.take(out.len());
+    let (n, words) = (out.len(), Permutation::block_words(table.log_n()));
+    let mut lines = pool.take(n);
     within.for_blocks(
         lines.chunks_mut(words).enumerate(),
         || pool.take(words),
@@ -222,9 +225,11 @@ pub(crate) fn to_columns(
                     let next = bytes_of(&rest[..words.min(rest.len())]);
                     table.inverse_lines(block, from, out, &[next]);
                 }
-                Blocks::Made(write) => {
+                Blocks::Made(write, parts) => {
                     write(start, room);
-                    table.inverse_lines(block, room, out, &[]);
+                    let last = start + 2 * words > n;
+                    let next = if last { Vec::new() } else { parts(start + words, words) };
+                    table.inverse_lines(block, room, out, &next);
                 }
             }
         },
@@ -273,9 +278,9 @@ pub(crate) trait Dividend<const P: usize>: Send + Sync {
     fn prepare(&mut self, within: Within);
     /// Writes a block of the evaluations of each.
     fn write(&self, block: usize, out: [&mut [u64]; P]);
-    /// What is added to a block of the `k`-th quotient, if that is there already.
-    fn left_out(&self, _k: usize, _block: usize) -> &[u64] {
-        &[]
+    /// What [`Dividend::add_to_quotient`] will read.
+    fn left_out(&self, _k: usize, _block: usize) -> Vec<&[u8]> {
+        Vec::new()
     }
     /// Adds what was left out of the dividend to a block of the `k`-th quotient.
     fn add_to_quotient(&self, _k: usize, _block: usize, _out: &mut [u64]) {}
@@ -382,8 +387,9 @@ impl Divider {
                     None => values.iter_mut().for_each(|value| value.fill(0)),
                 }
                 for (k, row) in rows.into_iter().enumerate() {
-                    let kept = dividend.as_ref().map_or(&[][..], |d| d.left_out(k, source));
-                    let wanted = [bytes_of(row), bytes_of(kept)];
+                    let mut wanted =
+                        dividend.as_ref().map_or_else(Vec::new, |d| d.left_out(k, source));
+                    wanted.push(bytes_of(row));
                     table.forward_lines(halves[k], source, image, &wanted);
                     let add = |quotient: &mut [u64]| {
                         if let Some(dividend) = &dividend {

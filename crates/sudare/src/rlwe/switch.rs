@@ -15,7 +15,7 @@ use core::ops::Range;
 use std::sync::Arc;
 use sudare_arith::{
     Modulus, NttTable, Permutation, Shoup,
-    mem::Pool,
+    mem::{Pool, bytes_of},
     par::{self, Within},
 };
 
@@ -68,6 +68,27 @@ impl<'a> Operand<'a> {
         if let Self::Product { factors: [[_, a1], [_, b1]], .. } = self {
             let len = out.len();
             m.mul_rows(out, &a1.row(i)[start..][..len], &b1.row(i)[start..][..len]);
+        }
+    }
+
+    /// What [`Operand::write_switched`] and products with a key read in `len` words of a row.
+    fn switched_parts(self, (i, start, len): (usize, usize, usize)) -> Vec<&'a [u8]> {
+        let part = |poly: &'a RnsPoly<Eval>| bytes_of(&poly.row(i)[start..][..len]);
+        match self {
+            Self::Product { factors: [[_, a1], [_, b1]], .. } => vec![part(a1), part(b1)],
+            _ => self.switched().map(part).into_iter().collect(),
+        }
+    }
+
+    /// What [`Operand::add_kept`] reads for a half, less what it has read for the one before.
+    fn kept_parts(self, half: usize, (i, start, len): (usize, usize, usize)) -> Vec<&'a [u8]> {
+        let part = |poly: &'a RnsPoly<Eval>| bytes_of(&poly.row(i)[start..][..len]);
+        match self {
+            Self::Product { factors: [a, b], addend } => {
+                let polys = [&a[half], &b[half]].into_iter();
+                polys.chain(addend.map(|c| &c[half])).map(part).collect()
+            }
+            _ => self.kept(half).map(part).into_iter().collect(),
         }
     }
 
@@ -425,9 +446,10 @@ impl<'a> Cut<'a> {
             let write = |start: usize, out: &mut [u64]| {
                 operand.write_switched(table.modulus(), i, start, out);
             };
+            let parts = |start, len| operand.switched_parts((i, start, len));
             let evaluations = match operand.switched() {
                 Some(c) => Blocks::Row(c.row(i)),
-                None => Blocks::Made(&write),
+                None => Blocks::Made(&write, &parts),
             };
             to_columns((pool, within), table, evaluations, row, factor);
         });
@@ -582,6 +604,20 @@ impl Product<'_> {
         self
     }
 
+    /// What of the operand [`Product::write`] reads in `len` words of the row.
+    fn parts(&self, start: usize, len: usize) -> Vec<&[u8]> {
+        let Some(owner) = &self.owner else { return Vec::new() };
+        let place = (owner.limb, start, len);
+        let mut parts = match owner.digit {
+            Some(_) => self.operand.switched_parts(place),
+            None => Vec::new(),
+        };
+        if self.kept == Kept::Raised {
+            parts.extend((0..2).flat_map(|half| self.operand.kept_parts(half, place)));
+        }
+        parts
+    }
+
     /// Adds what is kept to a half from `start` on, if this is where.
     fn add_kept(&self, place: Kept, half: usize, start: usize, out: &mut [u64]) {
         if let Some(owner) = self.owner.as_ref().filter(|_| self.kept == place) {
@@ -628,8 +664,10 @@ impl Dividend<2> for Product<'_> {
         let mut digits = match &self.digits {
             Limb::Lifted(rows) => {
                 transformed = self.pool.take(rows.len() * len);
+                let wanted = self.parts(start, len);
+                let mut wanted = wanted.chunks(wanted.len().div_ceil(rows.len().max(1)).max(1));
                 for (row, out) in rows.iter().zip(transformed.chunks_exact_mut(len)) {
-                    self.table.forward_lines(row, block, out, &[]);
+                    self.table.forward_lines(row, block, out, wanted.next().unwrap_or_default());
                 }
                 transformed.chunks_exact(len).collect()
             }
@@ -652,13 +690,13 @@ impl Dividend<2> for Product<'_> {
         }
     }
 
-    fn left_out(&self, k: usize, block: usize) -> &[u64] {
-        match (&self.owner, self.operand.kept(k), self.kept) {
-            (Some(owner), Some(poly), Kept::Quotient) => {
+    fn left_out(&self, k: usize, block: usize) -> Vec<&[u8]> {
+        match &self.owner {
+            Some(owner) if self.kept == Kept::Quotient => {
                 let words = Permutation::block_words(self.table.log_n());
-                &poly.row(owner.limb)[block * words..][..words]
+                self.operand.kept_parts(k, (owner.limb, block * words, words))
             }
-            _ => &[],
+            _ => Vec::new(),
         }
     }
 
@@ -680,7 +718,7 @@ impl Dividend<4> for Pair<'_> {
         self.0[1].write(block, [c, d]);
     }
 
-    fn left_out(&self, k: usize, block: usize) -> &[u64] {
+    fn left_out(&self, k: usize, block: usize) -> Vec<&[u8]> {
         self.0[k / 2].left_out(k % 2, block)
     }
 
