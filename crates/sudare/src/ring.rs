@@ -11,7 +11,9 @@ mod poly;
 
 pub use basis::{LimbSet, RnsBasis};
 pub use convert::{BaseConverter, Divider};
-pub(crate) use convert::{Blocks, Dividend, blocks, columns, convert_rows, cut, finish, to_columns};
+pub(crate) use convert::{
+    Blocks, Dividend, blocks, columns, convert_rows, cut, finish, to_columns,
+};
 pub use packed::{PackedPolys, Packer};
 pub(crate) use poly::Half;
 pub use poly::{Coeff, Eval, Repr, RnsPoly};

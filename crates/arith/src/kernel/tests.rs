@@ -311,7 +311,8 @@ fn transforms_are_the_same_on_every_table() {
                     }
                     t.inverse_columns(&mut far, &y, t.modulus().shoup(1));
                     assert!(far == z, "column order 2^{log_n} mod {q} on {isa:?}, case {case}");
-                    z.chunks_mut(NttTable::group_words(log_n)).for_each(|g| t.forward_columns(g, &[]));
+                    z.chunks_mut(NttTable::group_words(log_n))
+                        .for_each(|g| t.forward_columns(g, &[]));
                     for (block, out) in y.chunks_mut(words).enumerate() {
                         t.forward_lines(&z, block, out, &[]);
                     }

@@ -248,7 +248,9 @@ pub(crate) fn blocks<'a, const P: usize>(
     let mut pieces = rows.map(|row| row.chunks_mut(words));
     let source = |block| permutation.map_or(block, |g| g.source_block(block));
     let mut blocks: Vec<_> = (0..n / words)
-        .map(|block| (source(block), block, pieces.each_mut().map(|row| row.next().unwrap_or_default())))
+        .map(|block| {
+            (source(block), block, pieces.each_mut().map(|row| row.next().unwrap_or_default()))
+        })
         .collect();
     blocks.sort_unstable_by_key(|(source, ..)| *source);
     blocks.into_iter()
@@ -428,13 +430,17 @@ impl Divider {
             let (table, w) = (basis.table(limbs, kept + i), self.remainder[i]);
             let mut lines = basis.pool().take(P * n);
             let room = || basis.pool().take(P * Permutation::block_words(basis.log_n()));
-            within.for_blocks(blocks::<P>(pieces(&mut lines), None), room, |room, (_, block, lines)| {
-                let mut values = pieces(room);
-                dividend.write(block, values.each_mut().map(|words| &mut **words));
-                for (from, out) in values.into_iter().zip(lines) {
-                    table.inverse_lines(block, from, out, &[]);
-                }
-            });
+            within.for_blocks(
+                blocks::<P>(pieces(&mut lines), None),
+                room,
+                |room, (_, block, lines)| {
+                    let mut values = pieces(room);
+                    dividend.write(block, values.each_mut().map(|words| &mut **words));
+                    for (from, out) in values.into_iter().zip(lines) {
+                        table.inverse_lines(block, from, out, &[]);
+                    }
+                },
+            );
             within.for_rows(rows.into_iter().zip(lines.chunks_exact(n)), |(row, lines)| {
                 table.inverse_columns(row, lines, w);
             });

@@ -259,9 +259,10 @@ impl KeySwitcher {
         let pairs = first.zip(second);
         let dividends = pairs.map(|((i, first), (_, second))| {
             let [a, b] = operands;
-            Pair([(a, first), (b, second)].map(|(operand, rows)| {
-                cut.dividend(operand, rows, key, i).divided(down)
-            }))
+            Pair(
+                [(a, first), (b, second)]
+                    .map(|(operand, rows)| cut.dividend(operand, rows, key, i).divided(down)),
+            )
         });
         let (basis, limbs) = (cut.params.basis(), cut.limbs());
         let [a, b, c, d] = cut.divider(down).run(basis, limbs, dividends.collect(), None);
