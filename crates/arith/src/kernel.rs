@@ -103,6 +103,8 @@ pub(crate) struct KernelTable {
     pub wide: Option<&'static KernelTable>,
     pub add: unsafe fn(&Modulus, *mut u64, *const u64, *const u64, usize),
     pub sub: unsafe fn(&Modulus, *mut u64, *const u64, *const u64, usize),
+    /// `out = a * b + c`.
+    pub mul_add: unsafe fn(&Modulus, *mut u64, *const u64, *const u64, *const u64, usize),
     /// `out[x] = sum_i a[i][x] * b[i][x]`.
     pub mul_sum: unsafe fn(&Modulus, *mut u64, &[*const u64], &[*const u64], usize),
     /// `out[k][x] = sum_i a[k][i][x] * b[i][x]` for packed `b`; see [`Modulus::pack`].

@@ -289,6 +289,16 @@ impl Modulus {
         unsafe { (self.kernels.mul_sum)(self, p, &[p.cast_const()], &[b.as_ptr()], a.len()) }
     }
 
+    /// `out = a * b + c`, word by word in one pass.
+    pub fn mul_add(&self, out: &mut [u64], a: &[u64], b: &[u64], c: &[u64]) {
+        let [a, b, c] = [a, b, c].map(|row| {
+            assert_eq!(row.len(), out.len());
+            row.as_ptr()
+        });
+        // SAFETY: as in `add_rows`.
+        unsafe { (self.kernels.mul_add)(self, out.as_mut_ptr(), a, b, c, out.len()) }
+    }
+
     /// `out[x] = sum_i a[i][x] * b[i][x]`, with one reduction for up to 15 terms.
     pub fn mul_sum(&self, out: &mut [u64], a: &[&[u64]], b: &[&[u64]]) {
         assert_eq!(a.len(), b.len());

@@ -147,6 +147,8 @@ fn residues_at_every_length_and_alignment() {
                 check(out, "sub", &|[a, b, _]| a + w - b);
                 m.mul_rows(out, a, b);
                 check(out, "mul", &|[a, b, _]| a * b);
+                m.mul_add(out, a, b, c);
+                check(out, "mul_add", &|[a, b, c]| a * b + c);
                 m.mul_sum(out, &[a, b, c], &[b, c, a]);
                 check(out, "mul_sum", &|[a, b, c]| a * b % w + b * c % w + c * a % w);
                 m.mul_sum(out, &[], &[]);
@@ -224,6 +226,7 @@ fn rows_of_different_lengths_are_refused() {
     refused(&mut |out| m.scale(out, &short, w));
     refused(&mut |out| m.reduce_rows(out, &short));
     refused(&mut |out| m.scale_add(out, &short, w));
+    refused(&mut |out| m.mul_add(out, &long, &long, &short));
     refused(&mut |out| m.sub_scale(out, &long, &short, w));
     refused(&mut |out| m.sub_scale_from(out, &short, w));
 }

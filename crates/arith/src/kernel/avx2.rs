@@ -27,6 +27,7 @@ pub(super) static BELOW_50: KernelTable = KernelTable {
     wide: Some(&SCALAR),
     add: add::<Double>,
     sub: sub::<Double>,
+    mul_add: mul_add::<Double>,
     mul_sum: mul_sum::<Double>,
     mul_sum_packed,
     dot: dot::<Double>,

@@ -41,6 +41,7 @@ const fn kernels<L: Lanes<V = __m512i>>(name: &'static str) -> KernelTable {
         wide: None,
         add: add::<L>,
         sub: sub::<L>,
+        mul_add: mul_add::<L>,
         mul_sum: mul_sum::<L>,
         mul_sum_packed: rows::mul_sum_packed::<L>,
         pack: rows::pack,

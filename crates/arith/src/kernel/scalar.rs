@@ -13,6 +13,7 @@ pub(crate) static SCALAR: KernelTable = KernelTable {
     wide: None,
     add,
     sub,
+    mul_add,
     mul_sum,
     mul_sum_packed,
     pack,
@@ -74,6 +75,20 @@ unsafe fn sub(m: &Modulus, out: *mut u64, a: *const u64, b: *const u64, len: usi
     for i in 0..len {
         // SAFETY: the table's contract.
         unsafe { *out.add(i) = m.sub(*a.add(i), *b.add(i)) }
+    }
+}
+
+unsafe fn mul_add(
+    m: &Modulus,
+    out: *mut u64,
+    a: *const u64,
+    b: *const u64,
+    c: *const u64,
+    len: usize,
+) {
+    for i in 0..len {
+        // SAFETY: the table's contract.
+        unsafe { *out.add(i) = m.add(m.mul(*a.add(i), *b.add(i)), *c.add(i)) }
     }
 }
 

@@ -121,6 +121,9 @@ macro_rules! entry_points {
             $features, $crate::kernel::vector::rows;
             add(m: &Modulus, out: *mut u64, a: *const u64, b: *const u64, len: usize);
             sub(m: &Modulus, out: *mut u64, a: *const u64, b: *const u64, len: usize);
+            mul_add(
+                m: &Modulus, out: *mut u64, a: *const u64, b: *const u64, c: *const u64, len: usize
+            );
             mul_sum(m: &Modulus, out: *mut u64, a: &[*const u64], b: &[*const u64], len: usize);
             dot(m: &[&Modulus], out: &[*mut u64], a: &[*const u64], c: &[&[u64]], len: usize);
             scale(m: &Modulus, out: *mut u64, a: *const u64, w: Shoup, len: usize);

@@ -122,12 +122,15 @@ impl<'a> Operand<'a> {
         if let Self::Product { factors: [[a0, a1], [b0, b1]], addend } = self {
             let mut product = Tile::ZERO;
             let product = &mut product.0[..len];
-            match half {
-                0 => m.mul_rows(product, part(a0), part(b0)),
-                _ => m.mul_sum(product, &[part(a0), part(a1)], &[part(b1), part(b0)]),
-            }
-            if let Some(c) = addend {
-                m.add_assign(product, part(&c[half]));
+            match (half, addend) {
+                (0, None) => m.mul_rows(product, part(a0), part(b0)),
+                (0, Some([c0, _])) => m.mul_add(product, part(a0), part(b0), part(c0)),
+                (_, c) => {
+                    m.mul_sum(product, &[part(a0), part(a1)], &[part(b1), part(b0)]);
+                    if let Some([_, c1]) = c {
+                        m.add_assign(product, part(c1));
+                    }
+                }
             }
             add(out, product);
         }

@@ -121,6 +121,28 @@ pub unsafe fn write_sums<L: Lanes, const SUMS: usize, const V: usize>(
 }
 
 #[inline(always)]
+pub unsafe fn mul_add<L: Lanes>(
+    m: &Modulus,
+    out: *mut u64,
+    a: *const u64,
+    b: *const u64,
+    c: *const u64,
+    len: usize,
+) {
+    let end = full::<L::V>(len);
+    // SAFETY: the table's contract.
+    unsafe {
+        let lanes = L::new(m);
+        for i in (0..end).step_by(L::V::LANES) {
+            let [a, b, c] = [a, b, c].map(|row| L::V::load(row.add(i)));
+            let product = lanes.reduce_sum(L::accumulate(L::empty_sum(), a, b));
+            lanes.add(product, c).store(out.add(i));
+        }
+        (SCALAR.mul_add)(m, out.add(end), a.add(end), b.add(end), c.add(end), len - end);
+    }
+}
+
+#[inline(always)]
 pub unsafe fn mul_sum<L: Lanes>(
     m: &Modulus,
     out: *mut u64,
