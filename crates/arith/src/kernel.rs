@@ -5,8 +5,8 @@
 //! A new instruction set is one file and its `static`s; nothing above this
 //! module changes.
 //!
-//! Rows are canonical, in `[0, q)`, on entry and on exit. Lazy values never
-//! leave a kernel.
+//! Rows are canonical, in `[0, q)`, on entry and on exit. Lazy values leave a kernel only
+//! for the next one: sums for the first half of a transform, and that for the second.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -18,7 +18,7 @@ mod tests;
 #[cfg(target_arch = "x86_64")]
 mod vector;
 
-use crate::{Modulus, NttTable, Shoup, fraction::Fraction};
+use crate::{Modulus, NttTable, Shoup, Weights, fraction::Fraction};
 use std::sync::LazyLock;
 
 pub(crate) use scalar::SCALAR;
@@ -85,9 +85,6 @@ impl Isa {
 /// Rows of words.
 pub(crate) type Rows<'a> = &'a [*const u64];
 
-/// Constants of several sums, those of each in the order of its terms.
-pub(crate) type Constants<'a> = &'a [&'a [u64]];
-
 /// Row kernels for one instruction set and range of moduli.
 ///
 /// # Safety
@@ -99,7 +96,7 @@ pub(crate) struct KernelTable {
     /// [`Modulus::radix`] is `2^radix_bits mod q`.
     pub radix_bits: u32,
     /// A table for words of any length, where this one wants words below `2^52`, and below
-    /// `2^100 / q` in a dot product.
+    /// `2^100 / q` in sums with weights.
     pub wide: Option<&'static KernelTable>,
     pub add: unsafe fn(&Modulus, *mut u64, *const u64, *const u64, usize),
     pub sub: unsafe fn(&Modulus, *mut u64, *const u64, *const u64, usize),
@@ -113,8 +110,11 @@ pub(crate) struct KernelTable {
     pub pack: unsafe fn(&Modulus, *mut u8, *const u64, usize),
     /// Undoes `pack`; whether all words are below `q`.
     pub unpack: unsafe fn(&Modulus, *mut u64, *const u8, usize) -> bool,
-    /// `out[k][x] = sum_i a[i][x] * c[k][i]` modulo the `k`-th; this is the table of all.
-    pub dot: unsafe fn(&[&Modulus], &[*mut u64], Rows<'_>, Constants<'_>, usize),
+    /// A constant in `[0, q)` as `dot` takes it.
+    pub weight: fn(&Modulus, u64) -> u64,
+    /// `out[k][x] = sum_i a[i][x] * c[k][i]` for the constants of the `k`-th weights; this is the
+    /// table of all. If the flag is set, results may be in `[0, 2 q)`.
+    pub dot: unsafe fn(&[&Weights], &[*mut u64], Rows<'_>, bool, usize),
     /// `out = a * w`.
     pub scale: unsafe fn(&Modulus, *mut u64, *const u64, Shoup, usize),
     /// `out += a * w`.
@@ -130,8 +130,8 @@ pub(crate) struct KernelTable {
     pub round_sum: unsafe fn(&[Fraction], &[*const u64], *mut u64, usize) -> bool,
     /// Forward transforms of rows of `N` words for `log_n >= min_log_n`.
     pub ntt_forward: unsafe fn(&NttTable, &[*mut u64]),
-    /// [`NttTable::forward_columns`] of so many groups.
-    pub ntt_forward_groups: unsafe fn(&NttTable, *mut u64, usize, &[&[u8]]),
+    /// [`NttTable::forward_columns`] of so many groups, with words that `dot` may have left.
+    pub ntt_forward_groups: unsafe fn(&NttTable, *mut u64, usize),
     /// [`NttTable::forward_lines`] of a row: the block with that number.
     pub ntt_forward_block: unsafe fn(&NttTable, *const u64, usize, *mut u64, &[&[u8]]),
     /// Inverse transforms of such rows, times a factor.
@@ -212,7 +212,7 @@ pub(crate) fn compact(q: u64, mask: u64, words: &mut [u64], isa: Isa) -> usize {
 }
 
 /// Terms of a sum of products below `2^124` that fit 128 bits.
-const TERMS: usize = 15;
+pub(crate) const TERMS: usize = 15;
 
 /// Evaluations are stored in blocks of this many words once `N` allows it; see
 /// [`NttTable`].

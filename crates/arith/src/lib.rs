@@ -25,10 +25,12 @@ mod primes;
 pub mod prng;
 pub mod sample;
 pub mod stop;
+mod weights;
 
 pub use error::{Error, Result};
 pub use fraction::Fractions;
 pub use kernel::Isa;
-pub use modulus::{Dot, Modulus, Shoup};
+pub use modulus::{Modulus, Shoup};
 pub use ntt::{NttTable, Permutation};
 pub use primes::{is_prime, next_prime, previous_prime};
+pub use weights::{Column, Weights};

@@ -35,6 +35,8 @@ pub struct Modulus {
     one: Shoup,
     /// The factor `2^r mod q`, where `2^r` is the radix of the kernels.
     radix: Shoup,
+    /// `q^-1 mod 2^64`.
+    inverse: u64,
     kernels: &'static KernelTable,
 }
 
@@ -76,6 +78,7 @@ impl Modulus {
             barrett: [barrett as u64, (barrett >> 64) as u64],
             one: zero,
             radix: zero,
+            inverse: inverse(q),
             kernels,
         };
         m.one = m.shoup(1);
@@ -89,8 +92,7 @@ impl Modulus {
     }
 
     /// The same modulus, with kernels whose input rows may hold words of `bits`
-    /// bits where [`Modulus::dot`], [`Modulus::scale`] and
-    /// [`Modulus::reduce_rows`] take words of other moduli.
+    /// bits where [`Modulus::scale`] and [`Modulus::reduce_rows`] take words of other moduli.
     #[must_use]
     pub fn for_inputs_of(&self, bits: u32) -> Self {
         match self.kernels.wide {
@@ -127,6 +129,10 @@ impl Modulus {
 
     pub(crate) fn radix(&self) -> Shoup {
         self.radix
+    }
+
+    pub(crate) fn inverse(&self) -> u64 {
+        self.inverse
     }
 
     /// `a + b mod q`.
@@ -361,35 +367,6 @@ impl Modulus {
         unsafe { (self.kernels.mul_sum_packed)(self, &out, &a.each_ref().map(|a| &a[..]), &b, len) }
     }
 
-    /// `out[x] = sum_i a[i][x] * c[i]`, with one reduction for up to 15 terms.
-    ///
-    /// The words of `a` need not be residues of `q`: if `q < 2^50` has `b` bits, they
-    /// have at most 52 and at most `100 - b`, otherwise at most 62. The constants are in
-    /// `[0, q)`.
-    pub fn dot(&self, out: &mut [u64], a: &[&[u64]], c: &[u64]) {
-        Self::dots(&mut [Dot { modulus: self, c, out }], a);
-    }
-
-    /// [`Modulus::dot`] of the same words with other constants and modulo other primes; words are
-    /// read once for several.
-    pub fn dots(dots: &mut [Dot<'_>], a: &[&[u64]]) {
-        let len = dots.first().map_or(0, |dot| dot.out.len());
-        let words = pointers(a, len);
-        for same in dots.chunk_by_mut(|x, y| core::ptr::eq(x.modulus.kernels, y.modulus.kernels)) {
-            let kernels = same[0].modulus.kernels;
-            let (mut moduli, mut constants, mut out) = (Vec::new(), Vec::new(), Vec::new());
-            for Dot { modulus, c, out: row } in same {
-                assert!(row.len() == len && c.len() == a.len());
-                debug_assert!(c.iter().all(|&c| c < modulus.q));
-                moduli.push(*modulus);
-                constants.push(*c);
-                out.push(row.as_mut_ptr());
-            }
-            // SAFETY: as in `mul_sum`.
-            unsafe { (kernels.dot)(&moduli, &out, &words, &constants, len) }
-        }
-    }
-
     /// `out = a * w`. The words of `a` are below `2^52` if `q < 2^50`, else any.
     pub fn scale(&self, out: &mut [u64], a: &[u64], w: Shoup) {
         assert_eq!(out.len(), a.len());
@@ -448,18 +425,13 @@ impl Modulus {
     }
 }
 
-/// One of several sums of the same words: `out[x] = sum_i a[i][x] * c[i]` modulo a prime; see
-/// [`Modulus::dots`].
-pub struct Dot<'a> {
-    /// The prime.
-    pub modulus: &'a Modulus,
-    /// In `[0, q)`.
-    pub c: &'a [u64],
-    /// The sums.
-    pub out: &'a mut [u64],
+/// `q^-1 mod 2^64` for an odd `q`, by Newton's method from three bits.
+fn inverse(q: u64) -> u64 {
+    (0..5).fold(q, |x, _| x.wrapping_mul(2u64.wrapping_sub(q.wrapping_mul(x))))
 }
 
-fn pointers<T>(rows: &[&[T]], len: usize) -> Vec<*const T> {
+/// Where each row starts; all have `len` words.
+pub(crate) fn pointers<T>(rows: &[&[T]], len: usize) -> Vec<*const T> {
     rows.iter()
         .map(|row| {
             assert_eq!(row.len(), len);

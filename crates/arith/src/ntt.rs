@@ -89,6 +89,10 @@ impl NttTable {
         self.log_n
     }
 
+    pub(crate) fn kernels(&self) -> &'static KernelTable {
+        self.kernels
+    }
+
     pub(crate) fn forward_twiddles(&self) -> &[u64] {
         &self.forward
     }
@@ -147,15 +151,13 @@ impl NttTable {
     }
 
     /// The first half of a forward transform, of whole groups of coefficients in column order.
-    /// What it leaves is for [`NttTable::forward_lines`] of the same table alone. Meanwhile
-    /// `wanted` is brought into the second cache.
-    pub fn forward_columns(&self, groups: &mut [u64], wanted: &[&[u8]]) {
+    /// What it leaves is for [`NttTable::forward_lines`] of the same table alone.
+    pub fn forward_columns(&self, groups: &mut [u64]) {
         let words = Self::group_words(self.log_n);
         assert!(groups.len().is_multiple_of(words));
         // SAFETY: there are as many groups; the modulus' table came from `select`.
         unsafe {
-            let count = groups.len() / words;
-            (self.kernels.ntt_forward_groups)(self, groups.as_mut_ptr(), count, wanted);
+            (self.kernels.ntt_forward_groups)(self, groups.as_mut_ptr(), groups.len() / words);
         }
     }
 

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
 use sudare_arith::{
-    Isa, Modulus, next_prime, previous_prime,
+    Isa, Modulus, Weights, next_prime, previous_prime,
     prng::{Seed, Stream},
 };
 
@@ -110,7 +110,7 @@ fn dot_takes_words_that_are_not_residues() {
                         .collect();
                     let a: Vec<&[u64]> = rows.iter().map(Vec::as_slice).collect();
                     let mut out = vec![9; len];
-                    m.dot(&mut out, &a, &c);
+                    Weights::new(&m, &c, &vec![top; terms]).dot(&mut out, &a);
                     for (x, found) in out.iter().enumerate() {
                         let product = |(a, &c): (&&[u64], &u64)| {
                             u128::from(a[x]) * u128::from(c) % u128::from(q)
@@ -184,15 +184,16 @@ fn residues_at_every_length_and_alignment() {
 
 #[test]
 fn the_tier_follows_the_modulus_and_the_words() {
-    let [m48, m49, m50] = ["avx512ifma-48", "avx512ifma-49", "avx512ifma-50"];
+    let [m47, m48, m49, m50] = [47, 48, 49, 50].map(|bits| format!("avx512ifma-{bits}"));
+    let [m47, m48, m49, m50] = [&m47, &m48, &m49, &m50].map(String::as_str);
     // For primes of these numbers of bits, and for longer words.
     let tiers = [
-        (Isa::Scalar, ["scalar"; 6], "scalar"),
-        (Isa::Avx2, ["avx2-50", "avx2-50", "avx2-50", "avx2-50", "scalar", "scalar"], "scalar"),
-        (Isa::Avx512Ifma, [m48, m48, m49, m50, "avx512-62", "avx512-62"], "avx512-62"),
+        (Isa::Scalar, ["scalar"; 7], "scalar"),
+        (Isa::Avx2, ["avx2-50", "avx2-50", "avx2-50", "avx2-50", "avx2-50", "scalar", "scalar"], "scalar"),
+        (Isa::Avx512Ifma, [m47, m47, m48, m49, m50, "avx512-62", "avx512-62"], "avx512-62"),
     ];
     for (isa, names, wide) in tiers.into_iter().filter(|(isa, ..)| isa.is_available()) {
-        for (bits, name) in [30, 48, 49, 50, 51, 62].into_iter().zip(names) {
+        for (bits, name) in [30, 47, 48, 49, 50, 51, 62].into_iter().zip(names) {
             let m = Modulus::with_isa(previous_prime(1 << bits, 32).unwrap(), isa).unwrap();
             assert_eq!(m.kernel_name(), name, "{bits} bits");
             assert_eq!(m.bits(), bits);
@@ -221,8 +222,9 @@ fn rows_of_different_lengths_are_refused() {
     refused(&mut |out| m.mul_assign(out, &short));
     refused(&mut |out| m.mul_sum(out, &[&long, &long], &[&long]));
     refused(&mut |out| m.mul_sum(out, &[&long, &short], &[&long, &long]));
-    refused(&mut |out| m.dot(out, &[&long, &short], &[1, 1]));
-    refused(&mut |out| m.dot(out, &[&long], &[1, 1]));
+    let weights = Weights::new(&m, &[1, 1], &[2, 2]);
+    refused(&mut |out| weights.dot(out, &[&long, &short]));
+    refused(&mut |out| weights.dot(out, &[&long]));
     refused(&mut |out| m.scale(out, &short, w));
     refused(&mut |out| m.reduce_rows(out, &short));
     refused(&mut |out| m.scale_add(out, &short, w));

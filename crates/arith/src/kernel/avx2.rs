@@ -9,15 +9,15 @@
 //! reduced products are at most `5/8 q`, and all differences on the way below `2^53`.
 
 use super::{
-    AHEAD_BYTES, KernelTable, SCALAR,
+    AHEAD_BYTES, KernelTable, Rows, SCALAR,
     vector::{
         Factor, Lanes, Strided, Vector, entry_points,
-        rows::{ABREAST, advance, full, write_sums},
+        rows::{ABREAST, Residues, advance, full, write_sums},
         transform,
     },
 };
 use crate::{
-    Modulus, NttTable, Shoup,
+    Modulus, NttTable, Shoup, Weights,
     fraction::{Fraction, UNDECIDED},
 };
 use core::arch::x86_64::*;
@@ -255,6 +255,12 @@ impl Lanes for Double {
     }
 
     #[inline(always)]
+    unsafe fn enter(self, words: __m256i) -> __m256i {
+        // SAFETY: the caller's.
+        unsafe { Self::value(words) }
+    }
+
+    #[inline(always)]
     unsafe fn mul_lazy(self, a: __m256i, w: Factor<Self>) -> __m256i {
         // SAFETY: the caller's.
         unsafe { _mm256_castpd_si256(self.product(a, w)) }
@@ -396,7 +402,7 @@ unsafe fn mul_sum_packed(
                     let word = __m256i::load(a.get_unchecked(t).add(i));
                     [(word, packing.load(b.get_unchecked(t).add(i * width)))]
                 };
-                write_sums::<Double, 1, ABREAST>([lanes], [out], a.len(), factors, end);
+                write_sums::<Double, Residues, 1, ABREAST>([lanes], [out], a.len(), factors, end);
             }
             if end < len {
                 let (a, b) = (advance(a, end), advance(b, end * width));

@@ -9,16 +9,17 @@ pub(super) mod stream;
 mod wide;
 
 use super::{
-    KernelTable,
+    KernelTable, Rows,
     vector::{Lanes, Strided, Vector, entry_points, transform},
 };
-use crate::{Modulus, NttTable, Shoup};
+use crate::{Modulus, NttTable, Shoup, Weights};
 use core::arch::x86_64::*;
 use narrow::Narrow;
 use wide::Wide;
 
 /// The table for `q`.
 pub(super) fn table(q: u64) -> &'static KernelTable {
+    static BELOW_47: KernelTable = narrow::<32>("avx512ifma-47");
     static BELOW_48: KernelTable = narrow::<16>("avx512ifma-48");
     static BELOW_49: KernelTable = narrow::<8>("avx512ifma-49");
     static BELOW_50: KernelTable = narrow::<4>("avx512ifma-50");
@@ -27,7 +28,8 @@ pub(super) fn table(q: u64) -> &'static KernelTable {
         KernelTable { radix_bits: 52, wide: Some(&BELOW_62), ..kernels::<Narrow<LIMIT>>(name) }
     }
     match u64::BITS - q.leading_zeros() {
-        ..=48 => &BELOW_48,
+        ..=47 => &BELOW_47,
+        48 => &BELOW_48,
         49 => &BELOW_49,
         50 => &BELOW_50,
         _ => &BELOW_62,
@@ -46,6 +48,7 @@ const fn kernels<L: Lanes<V = __m512i>>(name: &'static str) -> KernelTable {
         mul_sum_packed: rows::mul_sum_packed::<L>,
         pack: rows::pack,
         unpack: rows::unpack,
+        weight: L::weight,
         dot: dot::<L>,
         scale: scale::<L>,
         scale_add: scale_add::<L>,

@@ -1,8 +1,8 @@
 //! Portable kernels for any `q < 2^62`: the specification.
 
-use super::{BLOCK, COLUMNS, KernelTable, ROW, TERMS};
+use super::{BLOCK, COLUMNS, KernelTable, ROW, Rows, TERMS};
 use crate::{
-    Modulus, NttTable, Shoup,
+    Modulus, NttTable, Shoup, Weights,
     fraction::{Fraction, UNDECIDED},
 };
 use core::slice;
@@ -18,6 +18,7 @@ pub(crate) static SCALAR: KernelTable = KernelTable {
     mul_sum_packed,
     pack,
     unpack,
+    weight: |_, c| c,
     dot,
     scale,
     scale_add,
@@ -192,11 +193,11 @@ unsafe fn unpack_as<const WIDTH: usize>(q: u64, out: *mut u64, a: *const u8, len
     below
 }
 
-unsafe fn dot(m: &[&Modulus], out: &[*mut u64], a: &[*const u64], c: &[&[u64]], len: usize) {
-    for ((&m, &out), &c) in m.iter().zip(out).zip(c) {
-        let c: Vec<*const u64> = c.iter().map(core::ptr::from_ref).collect();
+unsafe fn dot(weights: &[&Weights], out: &[*mut u64], a: Rows<'_>, _lazy: bool, len: usize) {
+    for (weights, &out) in weights.iter().zip(out) {
+        let c: Vec<*const u64> = weights.factors().iter().map(core::ptr::from_ref).collect();
         // SAFETY: the table's contract.
-        unsafe { sum_of_products(m, out, a, &c, len, |c, _| *c) }
+        unsafe { sum_of_products(weights.modulus(), out, a, &c, len, |c, _| *c) }
     }
 }
 
@@ -323,7 +324,7 @@ fn finish_forward(q: u64, row: &mut [u64]) {
 }
 
 /// The layers that pair lines, which have eight words each in a group of columns.
-unsafe fn ntt_forward_groups(t: &NttTable, groups: *mut u64, count: usize, _: &[&[u8]]) {
+unsafe fn ntt_forward_groups(t: &NttTable, groups: *mut u64, count: usize) {
     let words = NttTable::group_words(t.log_n());
     if words < 1 << t.log_n() {
         // SAFETY: the table's contract.

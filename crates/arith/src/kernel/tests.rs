@@ -2,7 +2,10 @@
 //! integers.
 
 use super::Isa;
-use crate::{Modulus, NttTable, Permutation, next_prime, previous_prime, prng::Seed, prng::Stream};
+use crate::{
+    Column, Modulus, NttTable, Permutation, Weights, next_prime, previous_prime, prng::Seed,
+    prng::Stream,
+};
 
 fn available() -> impl Iterator<Item = Isa> {
     Isa::ALL.into_iter().filter(|isa| isa.is_available())
@@ -123,7 +126,7 @@ fn sums_of_any_number_of_terms_reduce_once() {
                 let wide: Vec<&[u64]> = wide.iter().map(Vec::as_slice).collect();
                 let (mut sums, mut dots) = (vec![9; len], vec![9; len]);
                 m.mul_sum(&mut sums, &a, &b);
-                m.dot(&mut dots, &wide, &c);
+                Weights::new(&m, &c, &vec![top; c.len()]).dot(&mut dots, &wide);
                 for x in 0..len {
                     let product = |u: u64, v: u64| u128::from(u) * u128::from(v) % u128::from(q);
                     let sum: u128 = a.iter().zip(&b).map(|(a, b)| product(a[x], b[x])).sum();
@@ -239,7 +242,7 @@ fn sums_of_the_largest_terms_are_canonical() {
                 for c in [words(99, q), vec![q - 1; len]] {
                     let c = &c[..terms as usize];
                     let mut out = vec![0; len];
-                    m.dot(&mut out, &a, c);
+                    Weights::new(&m, c, &vec![(1 << bits) - 1; c.len()]).dot(&mut out, &a);
                     for (x, found) in out.into_iter().enumerate() {
                         let product = |(a, &c): (&&[u64], &u64)| u128::from(a[x]) * u128::from(c);
                         let sum: u128 = a.iter().zip(c).map(product).sum();
@@ -312,11 +315,57 @@ fn transforms_are_the_same_on_every_table() {
                     t.inverse_columns(&mut far, &y, t.modulus().shoup(1));
                     assert!(far == z, "column order 2^{log_n} mod {q} on {isa:?}, case {case}");
                     z.chunks_mut(NttTable::group_words(log_n))
-                        .for_each(|g| t.forward_columns(g, &[]));
+                        .for_each(|g| t.forward_columns(g));
                     for (block, out) in y.chunks_mut(words).enumerate() {
                         t.forward_lines(&z, block, out, &[]);
                     }
                     assert!(y == expected, "halves 2^{log_n} mod {q} on {isa:?}, case {case}");
+                }
+            }
+        }
+    }
+}
+
+/// Sums go lazily into transforms where both have the same kernels.
+#[test]
+fn sums_become_evaluations_as_canonical_ones_do() {
+    for log_n in [4, 10, 11, 13] {
+        let n = 1 << log_n;
+        for q in primes(log_n) {
+            let evaluations = |isa: Isa, bits: u32, terms: u64| {
+                let t = NttTable::with_isa(q, log_n, isa).unwrap();
+                let top = (1 << bits) - 1;
+                let words = |salt| match salt {
+                    0 => vec![top; n],
+                    _ => residues(top + 1, n, salt),
+                };
+                let rows: Vec<Vec<u64>> = (0..terms).map(words).collect();
+                let rows: Vec<&[u64]> = rows.iter().map(Vec::as_slice).collect();
+                // As many columns as are done together, and one more.
+                let weights: Vec<Weights> = (1..=5)
+                    .map(|k| vec![q - 1 - k % (q - 1); terms as usize])
+                    .map(|c| Weights::new(t.modulus(), &c, &vec![top; terms as usize]))
+                    .collect();
+                let mut out = vec![vec![9; n]; weights.len()];
+                let columns = weights.iter().zip(&mut out);
+                let columns = columns.map(|(weights, out)| Column { weights, table: &t, out });
+                Weights::columns(&mut columns.collect::<Vec<_>>(), &rows);
+                let mut finished = vec![vec![9; n]; out.len()];
+                for (half, out) in out.iter().zip(&mut finished) {
+                    let words = Permutation::block_words(log_n);
+                    for (block, out) in out.chunks_mut(words).enumerate() {
+                        t.forward_lines(half, block, out, &[]);
+                    }
+                }
+                finished
+            };
+            // Narrow words, those of residues, and wide ones.
+            for (bits, terms) in [(20, 2), (48, 15), (49, 9), (50, 4), (50, 5), (52, 15), (61, 16)] {
+                let expected = evaluations(Isa::Scalar, bits, terms);
+                assert!(expected.iter().flatten().all(|&x| x < q));
+                for isa in available() {
+                    let found = evaluations(isa, bits, terms);
+                    assert!(found == expected, "{terms} of {bits} bits mod {q} on {isa:?}");
                 }
             }
         }

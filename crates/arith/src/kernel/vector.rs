@@ -8,6 +8,8 @@ pub(super) mod rows;
 pub(super) mod transform;
 
 use crate::{Modulus, Shoup};
+#[cfg(doc)]
+use crate::Weights;
 
 /// Vectors of a factor, in the two words that [`Lanes::factor`] makes of it.
 pub(super) type Factor<L> = (<L as Lanes>::V, <L as Lanes>::V);
@@ -70,11 +72,18 @@ pub(super) trait Lanes: Copy {
     /// Whether values have other bits than their words; those of words in `[0, q)` then have
     /// width 2.
     const CONVERTS: bool;
+    /// Whether weights are in Montgomery's form, for which sums are reduced by
+    /// [`Lanes::reduce_weighted`] and may be lazy.
+    const WEIGHS: bool = false;
 
     /// A factor as vectors hold it: two words, of which the first determines it.
     fn factor(m: &Modulus, w: Shoup) -> [u64; 2];
     /// The residue of a factor with this first word.
     fn residue(m: &Modulus, first: u64) -> u64;
+    /// A constant in `[0, q)` as sums with weights take it.
+    fn weight(_: &Modulus, c: u64) -> u64 {
+        c
+    }
 
     unsafe fn new(m: &Modulus) -> Self;
 
@@ -88,6 +97,9 @@ pub(super) trait Lanes: Copy {
     /// Any value that a transform can hold, to within `q` of the middle of its range, or to
     /// width 2 if `LIMIT` is 4.
     unsafe fn centre(self, a: Self::V) -> Self::V;
+    /// The values of words where [`Lanes::centre`] leaves values; the words are in `[0, q)`, or
+    /// in `[0, 2 q)` if sums may be lazy.
+    unsafe fn enter(self, words: Self::V) -> Self::V;
     /// `a w` of width 2, for the value of any word or any value that a transform can hold.
     unsafe fn mul_lazy(self, a: Self::V, w: Factor<Self>) -> Self::V;
     /// `a w` where [`Lanes::centre`] leaves values.
@@ -106,11 +118,27 @@ pub(super) trait Lanes: Copy {
     unsafe fn sub_lazy(self, a: Self::V, b: Self::V) -> Self::V;
 
     unsafe fn empty_sum() -> Self::Sum;
-    /// Adds the products of words, which are as [`Modulus::dot`](crate::Modulus::dot) wants
-    /// them.
+    /// Adds the products of words, of 100 bits together where the table has a wide one.
     unsafe fn accumulate(sum: Self::Sum, a: Self::V, b: Self::V) -> Self::Sum;
     /// Words in `[0, q)`.
     unsafe fn reduce_sum(self, sum: Self::Sum) -> Self::V;
+
+    /// What sums with weights start from.
+    #[inline(always)]
+    unsafe fn empty_weighted(self) -> Self::Sum {
+        // SAFETY: the caller's.
+        unsafe { Self::empty_sum() }
+    }
+    /// Words in `[0, q)` of a sum with weights of [`Weights::width`] at most `2^LOG_WIDTH`, or in
+    /// `[0, 2 q)` if `LAZY`.
+    #[inline(always)]
+    unsafe fn reduce_weighted<const LOG_WIDTH: u32, const LAZY: bool>(
+        self,
+        sum: Self::Sum,
+    ) -> Self::V {
+        // SAFETY: the caller's.
+        unsafe { self.reduce_sum(sum) }
+    }
 }
 
 /// Defines the row kernels and transforms of a [`KernelTable`](crate::kernel::KernelTable)
@@ -125,7 +153,7 @@ macro_rules! entry_points {
                 m: &Modulus, out: *mut u64, a: *const u64, b: *const u64, c: *const u64, len: usize
             );
             mul_sum(m: &Modulus, out: *mut u64, a: &[*const u64], b: &[*const u64], len: usize);
-            dot(m: &[&Modulus], out: &[*mut u64], a: &[*const u64], c: &[&[u64]], len: usize);
+            dot(weights: &[&Weights], out: &[*mut u64], a: Rows<'_>, lazy: bool, len: usize);
             scale(m: &Modulus, out: *mut u64, a: *const u64, w: Shoup, len: usize);
             scale_add(m: &Modulus, out: *mut u64, a: *const u64, w: Shoup, len: usize);
             sub_scale(
@@ -136,7 +164,7 @@ macro_rules! entry_points {
         $crate::kernel::vector::entry_points! {
             $features, $crate::kernel::vector::transform;
             forward(t: &NttTable, rows: &[*mut u64]);
-            forward_groups(t: &NttTable, groups: *mut u64, count: usize, wanted: &[&[u8]]);
+            forward_groups(t: &NttTable, groups: *mut u64, count: usize);
             forward_block(
                 t: &NttTable, row: *const u64, block: usize, out: *mut u64, wanted: &[&[u8]]
             );

@@ -6,7 +6,7 @@ use crate::Result;
 use core::ops::Range;
 use std::sync::Arc;
 use sudare_arith::{
-    Modulus, NttTable, Permutation,
+    Modulus, NttTable, Permutation, Weights,
     mem::Pool,
     par::{self, Tile},
 };
@@ -344,10 +344,14 @@ impl RnsBasis {
         factors: impl Fn(usize) -> Vec<u64>,
     ) -> RnsPoly<R> {
         let mut out = self.take(limbs);
-        let factors: Vec<Vec<u64>> = (0..limbs.count()).map(factors).collect();
+        let weights = |i| {
+            let m = self.modulus(limbs, i);
+            Weights::new(m, &factors(i), &vec![m.value() - 1; a.len()])
+        };
+        let weights: Vec<Weights> = (0..limbs.count()).map(weights).collect();
         par::for_tiles(out.words_mut(), self.n(), 4 * TILE, |tile, part| {
             let x: Vec<&[u64]> = a.iter().map(|a| piece(a, limbs, tile, part.len())).collect();
-            self.modulus(limbs, tile.row).dot(part, &x, &factors[tile.row]);
+            weights[tile.row].dot(part, &x);
         });
         out
     }

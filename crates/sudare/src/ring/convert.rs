@@ -3,7 +3,7 @@
 use super::{Eval, Half, LimbSet, RnsBasis, RnsPoly, TILE, Tile};
 use std::sync::Arc;
 use sudare_arith::{
-    Dot, Fractions, Modulus, NttTable, Permutation, Shoup,
+    Column, Fractions, Modulus, NttTable, Permutation, Shoup, Weights,
     mem::{Buf, Pool, bytes_of},
     par::{self, Strategy, Within},
 };
@@ -20,14 +20,8 @@ pub struct BaseConverter {
     /// `(Q / q_i)^-1 mod q_i`.
     inverse: Vec<Shoup>,
     fractions: Fractions,
-    targets: Vec<Target>,
-}
-
-struct Target {
-    /// The target prime with kernels that take residues of every source prime.
-    modulus: Modulus,
-    /// `Q / q_i` for each source prime, then `-Q`.
-    factors: Vec<u64>,
+    /// By target: `Q / q_i` for each source prime, then `-Q`.
+    targets: Vec<Weights>,
 }
 
 impl BaseConverter {
@@ -38,11 +32,13 @@ impl BaseConverter {
             let others = from.iter().enumerate().filter(|(i, _)| *i != skip);
             others.fold(1, |product, (_, q)| m.mul(product, m.reduce(q.value())))
         };
-        let widest = from.iter().map(Modulus::bits).max().unwrap_or(0);
+        // Of each fraction below 1, and of their rounded sum.
+        let mut largest: Vec<u64> = from.iter().map(|m| m.value() - 1).collect();
+        largest.push(from.len() as u64);
         let target = |m: &Modulus| {
             let mut factors: Vec<u64> = (0..from.len()).map(|i| product_but(i, m)).collect();
             factors.push(m.neg(product_but(from.len(), m)));
-            Target { modulus: m.for_inputs_of(widest), factors }
+            Weights::new(m, &factors, &largest)
         };
         Self {
             inverse: from
@@ -74,8 +70,7 @@ impl BaseConverter {
         self.fractions.round_sum(&y, quotients);
         y.push(quotients);
         for (k, out) in out {
-            let target = &self.targets[k];
-            target.modulus.dot(out, &y, &target.factors);
+            self.targets[k].dot(out, &y);
         }
     }
 
@@ -89,9 +84,6 @@ impl BaseConverter {
         RowConverter { converter: self, y, targets }
     }
 }
-
-/// Targets of which a group each is in the first cache.
-const TOGETHER: usize = 4;
 
 /// Converts whole rows and does the first half of their transforms.
 pub(crate) struct RowConverter<'a> {
@@ -108,17 +100,9 @@ impl RowConverter<'_> {
         let mut quotients = pool.take(len);
         self.converter.fractions.round_sum(&y, &mut quotients);
         y.push(&quotients);
-        let dots = self.targets.iter().zip(out).map(|((k, _), out)| {
-            let Target { modulus, factors } = &self.converter.targets[*k];
-            Dot { modulus, c: factors, out }
-        });
-        let mut dots: Vec<Dot<'_>> = dots.collect();
-        for (dots, targets) in dots.chunks_mut(TOGETHER).zip(self.targets.chunks(TOGETHER)) {
-            Modulus::dots(dots, &y);
-            for (dot, (_, table)) in dots.iter_mut().zip(targets) {
-                table.forward_columns(dot.out, &[]);
-            }
-        }
+        let columns = self.targets.iter().zip(out);
+        let columns = columns.map(|(&target, out)| self.column(target, out));
+        Weights::columns(&mut columns.collect::<Vec<_>>(), &y);
     }
 
     /// The rounded sums of fractions of all columns.
@@ -133,15 +117,13 @@ impl RowConverter<'_> {
 
     /// The target `self.targets[i]`.
     fn target(&self, i: usize, quotients: &[u64], out: &mut [u64]) {
-        let (k, table) = self.targets[i];
-        let Target { modulus, factors } = &self.converter.targets[k];
-        for (t, tile) in out.chunks_mut(TILE).enumerate() {
-            let (start, len) = (t * TILE, tile.len());
-            let mut y = cut(&self.y, start, len);
-            y.push(&quotients[start..][..len]);
-            modulus.dot(tile, &y, factors);
-        }
-        table.forward_columns(out, &[]);
+        let mut y = self.y.clone();
+        y.push(quotients);
+        Weights::columns(&mut [self.column(self.targets[i], out)], &y);
+    }
+
+    fn column<'b>(&'b self, (k, table): (usize, &'b NttTable), out: &'b mut [u64]) -> Column<'b> {
+        Column { weights: &self.converter.targets[k], table, out }
     }
 }
 

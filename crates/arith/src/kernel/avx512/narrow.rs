@@ -30,6 +30,8 @@ pub(super) struct Narrow<const LIMIT: u32> {
     /// `2^52 mod q`.
     radix: Factor,
     mask: __m512i,
+    /// `q^-1 mod 2^52`.
+    inverse: __m512i,
 }
 
 /// `low + 2^52 high`.
@@ -48,6 +50,7 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
     const TERMS: usize = TERMS;
     const DOTS: usize = 4;
     const CONVERTS: bool = false;
+    const WEIGHS: bool = true;
 
     fn factor(_: &Modulus, w: Shoup) -> [u64; 2] {
         [w.value, w.quotient >> 12]
@@ -55,6 +58,11 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
 
     fn residue(_: &Modulus, first: u64) -> u64 {
         first
+    }
+
+    /// `c 2^52 mod q`.
+    fn weight(m: &Modulus, c: u64) -> u64 {
+        m.mul(c, m.radix().value)
     }
 
     #[inline(always)]
@@ -70,6 +78,7 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
                 half: splat(u64::from(LIMIT / 2) * q),
                 radix: (splat(m.radix().value), splat(m.radix().quotient >> 12)),
                 mask: splat((1 << 52) - 1),
+                inverse: splat(m.inverse() & ((1 << 52) - 1)),
             }
         }
     }
@@ -86,6 +95,12 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
             let h = _mm512_madd52hi_epu64(_mm512_setzero_si512(), a, self.one);
             _mm512_madd52lo_epu64(_mm512_add_epi64(a, self.raise), h, self.minus_q)
         }
+    }
+
+    #[inline(always)]
+    unsafe fn enter(self, words: __m512i) -> __m512i {
+        // SAFETY: the caller's.
+        unsafe { _mm512_add_epi64(words, self.raise) }
     }
 
     #[inline(always)]
@@ -199,6 +214,31 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
             let twice = _mm512_add_epi64(self.q, self.q);
             let r = _mm512_min_epu64(r, _mm512_sub_epi64(r, twice));
             _mm512_min_epu64(r, _mm512_sub_epi64(r, self.q))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn empty_weighted(self) -> Sum {
+        // SAFETY: the caller's.
+        unsafe { Sum { low: _mm512_setzero_si512(), high: self.q } }
+    }
+
+    /// Montgomery's reduction: with `s = low + 2^52 high` and `m = s q^-1 mod 2^52`, of which
+    /// `m q` has the low 52 bits of `s`, it is `(s - m q) / 2^52 + q`, and `s < q total` for the
+    /// sum `total` of the words.
+    #[inline(always)]
+    unsafe fn reduce_weighted<const LOG_WIDTH: u32, const LAZY: bool>(self, sum: Sum) -> __m512i {
+        // SAFETY: the caller's.
+        unsafe {
+            let zero = _mm512_setzero_si512();
+            let high = _mm512_add_epi64(sum.high, _mm512_srli_epi64::<52>(sum.low));
+            let m = _mm512_madd52lo_epu64(zero, sum.low, self.inverse);
+            let mut r = _mm512_sub_epi64(high, _mm512_madd52hi_epu64(zero, m, self.q));
+            for k in (u32::from(LAZY)..LOG_WIDTH).rev() {
+                let multiple = _mm512_sll_epi64(self.q, _mm_cvtsi32_si128(k as i32));
+                r = _mm512_min_epu64(r, _mm512_sub_epi64(r, multiple));
+            }
+            r
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::{
         AHEAD_BYTES, SCALAR,
         vector::{
             Lanes,
-            rows::{ABREAST, advance, full, write_sums},
+            rows::{ABREAST, Residues, advance, full, write_sums},
         },
     },
 };
@@ -113,7 +113,7 @@ unsafe fn mul_sums_packed<L: Lanes<V = __m512i>, const SUMS: usize>(
             let b = packing.load(b.get_unchecked(t).add(i * packing.width));
             a.map(|a| (load(a.get_unchecked(t).add(i)), b))
         };
-        write_sums::<L, SUMS, ABREAST>([lanes; SUMS], out, b.len(), factors, end);
+        write_sums::<L, Residues, SUMS, ABREAST>([lanes; SUMS], out, b.len(), factors, end);
         if end < len {
             let b = advance(b, end * packing.width);
             for (out, a) in out.into_iter().zip(a) {

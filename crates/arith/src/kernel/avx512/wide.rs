@@ -99,6 +99,11 @@ impl Lanes for Wide {
     }
 
     #[inline(always)]
+    unsafe fn enter(self, words: __m512i) -> __m512i {
+        words
+    }
+
+    #[inline(always)]
     unsafe fn mul_centred(self, a: __m512i, w: Factor) -> __m512i {
         // SAFETY: the caller's.
         unsafe { self.mul_lazy(a, w) }

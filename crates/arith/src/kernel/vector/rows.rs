@@ -2,12 +2,18 @@
 //! vector goes to the scalar kernels.
 
 use super::{Factor, Lanes, Vector};
-use crate::{Modulus, Shoup, kernel::SCALAR};
+use crate::{
+    Modulus, Shoup, Weights,
+    kernel::{Rows, SCALAR},
+};
 
 /// Words in full vectors.
 pub fn full<V: Vector>(len: usize) -> usize {
     len / V::LANES * V::LANES
 }
+
+/// Words of the longest vector.
+const MAX_LANES: usize = 8;
 
 pub fn advance<T>(rows: &[*const T], by: usize) -> Vec<*const T> {
     rows.iter().map(|p| p.wrapping_add(by)).collect()
@@ -50,10 +56,56 @@ pub unsafe fn sub<L: Lanes>(m: &Modulus, out: *mut u64, a: *const u64, b: *const
 /// product.
 pub const ABREAST: usize = 4;
 
+/// How sums start and end: those of residues, or those with weights.
+pub trait Reduction<L: Lanes>: Copy {
+    /// # Safety
+    /// As for [`Lanes`].
+    unsafe fn empty(lanes: L) -> L::Sum;
+    /// # Safety
+    /// As for [`Lanes`].
+    unsafe fn reduce(lanes: L, sum: L::Sum) -> L::V;
+}
+
+/// Of residues.
+#[derive(Clone, Copy)]
+pub struct Residues;
+
+impl<L: Lanes> Reduction<L> for Residues {
+    #[inline(always)]
+    unsafe fn empty(_: L) -> L::Sum {
+        // SAFETY: the caller's.
+        unsafe { L::empty_sum() }
+    }
+
+    #[inline(always)]
+    unsafe fn reduce(lanes: L, sum: L::Sum) -> L::V {
+        // SAFETY: the caller's.
+        unsafe { lanes.reduce_sum(sum) }
+    }
+}
+
+/// With weights of width at most `2^LOG_WIDTH`. `LAZY` ones are one part each.
+#[derive(Clone, Copy)]
+struct Weighted<const LOG_WIDTH: u32, const LAZY: bool>;
+
+impl<L: Lanes, const LOG_WIDTH: u32, const LAZY: bool> Reduction<L> for Weighted<LOG_WIDTH, LAZY> {
+    #[inline(always)]
+    unsafe fn empty(lanes: L) -> L::Sum {
+        // SAFETY: the caller's.
+        unsafe { lanes.empty_weighted() }
+    }
+
+    #[inline(always)]
+    unsafe fn reduce(lanes: L, sum: L::Sum) -> L::V {
+        // SAFETY: the caller's.
+        unsafe { lanes.reduce_weighted::<LOG_WIDTH, LAZY>(sum) }
+    }
+}
+
 /// Sums of `terms` products of the pairs that `factors(t, v)` has for each of `V` vectors of
-/// each output, canonical.
+/// each output.
 #[inline(always)]
-unsafe fn sums_of_products<L: Lanes, const SUMS: usize, const V: usize>(
+unsafe fn sums_of_products<L: Lanes, R: Reduction<L>, const SUMS: usize, const V: usize>(
     lanes: [L; SUMS],
     terms: usize,
     factors: impl Fn(usize, usize) -> [(L::V, L::V); SUMS],
@@ -64,7 +116,7 @@ unsafe fn sums_of_products<L: Lanes, const SUMS: usize, const V: usize>(
         let mut start = 0;
         while start < terms {
             let end = terms.min(start + L::TERMS);
-            let mut sums = [[L::empty_sum(); V]; SUMS];
+            let mut sums = lanes.map(|lanes| [R::empty(lanes); V]);
             for t in start..end {
                 for v in 0..V {
                     for (sums, (a, b)) in sums.iter_mut().zip(factors(t, v)) {
@@ -74,7 +126,7 @@ unsafe fn sums_of_products<L: Lanes, const SUMS: usize, const V: usize>(
             }
             for ((totals, sums), lanes) in totals.iter_mut().zip(sums).zip(lanes) {
                 for (total, sum) in totals.iter_mut().zip(sums) {
-                    let part = lanes.reduce_sum(sum);
+                    let part = R::reduce(lanes, sum);
                     *total = if start == 0 { part } else { lanes.add(*total, part) };
                 }
             }
@@ -87,7 +139,7 @@ unsafe fn sums_of_products<L: Lanes, const SUMS: usize, const V: usize>(
 /// Writes sums of `terms` products of the pairs that `factors(t, i)` has at place `i` for each
 /// output, `V` vectors of each side by side.
 #[inline(always)]
-pub unsafe fn write_sums<L: Lanes, const SUMS: usize, const V: usize>(
+pub unsafe fn write_sums<L: Lanes, R: Reduction<L>, const SUMS: usize, const V: usize>(
     lanes: [L; SUMS],
     out: [*mut u64; SUMS],
     terms: usize,
@@ -101,7 +153,7 @@ pub unsafe fn write_sums<L: Lanes, const SUMS: usize, const V: usize>(
             let at = |v: usize| i + v * L::V::LANES;
             if i + V * L::V::LANES <= end {
                 let factors = |t, v| factors(t, at(v));
-                let sums = sums_of_products::<L, SUMS, V>(lanes, terms, factors);
+                let sums = sums_of_products::<L, R, SUMS, V>(lanes, terms, factors);
                 for (out, sums) in out.into_iter().zip(sums) {
                     for (v, sum) in sums.into_iter().enumerate() {
                         sum.store(out.add(at(v)));
@@ -110,7 +162,7 @@ pub unsafe fn write_sums<L: Lanes, const SUMS: usize, const V: usize>(
                 i += V * L::V::LANES;
             } else {
                 let factors = |t, _| factors(t, i);
-                let sums = sums_of_products::<L, SUMS, 1>(lanes, terms, factors);
+                let sums = sums_of_products::<L, R, SUMS, 1>(lanes, terms, factors);
                 for (out, [sum]) in out.into_iter().zip(sums) {
                     sum.store(out.add(i));
                 }
@@ -156,7 +208,7 @@ pub unsafe fn mul_sum<L: Lanes>(
         let lanes = L::new(m);
         let at = |rows: &[*const u64], t: usize, i: usize| L::V::load(rows.get_unchecked(t).add(i));
         let factors = |t, i| [(at(a, t, i), at(b, t, i))];
-        write_sums::<L, 1, ABREAST>([lanes], [out], a.len(), factors, end);
+        write_sums::<L, Residues, 1, ABREAST>([lanes], [out], a.len(), factors, end);
         if end < len {
             (SCALAR.mul_sum)(m, out.add(end), &advance(a, end), &advance(b, end), len - end);
         }
@@ -165,57 +217,86 @@ pub unsafe fn mul_sum<L: Lanes>(
 
 #[inline(always)]
 pub unsafe fn dot<L: Lanes>(
-    m: &[&Modulus],
+    weights: &[&Weights],
     out: &[*mut u64],
-    a: &[*const u64],
-    c: &[&[u64]],
+    a: Rows<'_>,
+    lazy: bool,
+    len: usize,
+) {
+    let width = weights.iter().map(|weights| weights.width()).max().unwrap_or(0);
+    // SAFETY: the table's contract. The width is at most 16: so are 15 words below `2^52`.
+    unsafe {
+        match (width, lazy && a.len() <= L::TERMS) {
+            (..=2, true) if L::WEIGHS => dots::<L, Weighted<1, true>>(weights, out, a, len),
+            (..=2, false) if L::WEIGHS => dots::<L, Weighted<1, false>>(weights, out, a, len),
+            (..=4, true) if L::WEIGHS => dots::<L, Weighted<2, true>>(weights, out, a, len),
+            (..=4, false) if L::WEIGHS => dots::<L, Weighted<2, false>>(weights, out, a, len),
+            _ => dots::<L, Weighted<4, false>>(weights, out, a, len),
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn dots<L: Lanes, R: Reduction<L>>(
+    weights: &[&Weights],
+    out: &[*mut u64],
+    a: Rows<'_>,
     len: usize,
 ) {
     let mut k = 0;
     // SAFETY: the table's contract.
     unsafe {
         if L::DOTS == 4 {
-            while let (&[m0, m1, m2, m3, ..], &[o0, o1, o2, o3, ..], &[c0, c1, c2, c3, ..]) =
-                (&m[k..], &out[k..], &c[k..])
-            {
-                dots::<L, 4, 2>([m0, m1, m2, m3], [o0, o1, o2, o3], a, [c0, c1, c2, c3], len);
+            while let (&[w0, w1, w2, w3, ..], &[o0, o1, o2, o3, ..]) = (&weights[k..], &out[k..]) {
+                dots_of::<L, R, 4, 2>([w0, w1, w2, w3], [o0, o1, o2, o3], a, len);
                 k += 4;
             }
         }
         if L::DOTS >= 2 {
-            while let (&[m0, m1, ..], &[o0, o1, ..], &[c0, c1, ..]) = (&m[k..], &out[k..], &c[k..])
-            {
-                dots::<L, 2, 4>([m0, m1], [o0, o1], a, [c0, c1], len);
+            while let (&[w0, w1, ..], &[o0, o1, ..]) = (&weights[k..], &out[k..]) {
+                dots_of::<L, R, 2, 4>([w0, w1], [o0, o1], a, len);
                 k += 2;
             }
         }
-        for ((&m, &out), &c) in m.iter().zip(out).zip(c).skip(k) {
-            dots::<L, 1, ABREAST>([m], [out], a, [c], len);
+        for (&weights, &out) in weights.iter().zip(out).skip(k) {
+            dots_of::<L, R, 1, ABREAST>([weights], [out], a, len);
         }
     }
 }
 
 /// Reads each word once for all sums.
 #[inline(always)]
-unsafe fn dots<L: Lanes, const SUMS: usize, const V: usize>(
-    m: [&Modulus; SUMS],
+unsafe fn dots_of<L: Lanes, R: Reduction<L>, const SUMS: usize, const V: usize>(
+    weights: [&Weights; SUMS],
     out: [*mut u64; SUMS],
-    a: &[*const u64],
-    c: [&[u64]; SUMS],
+    a: Rows<'_>,
     len: usize,
 ) {
     let end = full::<L::V>(len);
     // SAFETY: the table's contract.
     unsafe {
-        let lanes = m.map(|m| L::new(m));
+        let lanes = weights.map(|weights| L::new(weights.modulus()));
+        let c = weights.map(Weights::factors);
         let factors = |t: usize, i: usize| {
             let a = L::V::load(a.get_unchecked(t).add(i));
             c.map(|c| (a, L::V::splat(*c.get_unchecked(t))))
         };
-        write_sums::<L, SUMS, V>(lanes, out, a.len(), factors, end);
+        write_sums::<L, R, SUMS, V>(lanes, out, a.len(), factors, end);
         if end < len {
-            let out = out.map(|out| out.add(end));
-            (SCALAR.dot)(&m, &out, &advance(a, end), &c, len - end);
+            let rest: Vec<[u64; MAX_LANES]> = a
+                .iter()
+                .map(|row| core::array::from_fn(|i| if end + i < len { *row.add(end + i) } else { 0 }))
+                .collect();
+            let factors = |t: usize, _| {
+                let a = L::V::load(rest.get_unchecked(t).as_ptr());
+                c.map(|c| (a, L::V::splat(*c.get_unchecked(t))))
+            };
+            let sums = sums_of_products::<L, R, SUMS, 1>(lanes, a.len(), factors);
+            for (out, [sum]) in out.into_iter().zip(sums) {
+                let mut words = [0; MAX_LANES];
+                sum.store(words.as_mut_ptr());
+                words[..len - end].as_ptr().copy_to(out.add(end), len - end);
+            }
         }
     }
 }

@@ -213,8 +213,12 @@ struct Sweep<'a> {
     /// By coefficient; values are multiplied by them before the layers, or after those of the
     /// inverse.
     twists: Option<Own>,
-    /// Inputs are words, where those are not values.
+    /// Inputs are words: of the forward transform as [`Lanes::enter`] takes them, of the inverse
+    /// only where those are not values.
     first: bool,
+    /// Inputs of the forward transform are so near the middle of their range that no layer of
+    /// this sweep leaves it, where those within need no [`Lanes::centre`].
+    centred: bool,
     /// Canonical outputs; of the inverse, times the factor that node 0 holds, which for half
     /// of them is in that of node 1.
     last: bool,
@@ -285,8 +289,18 @@ impl<'a> Sweep<'a> {
     /// From values to values and without twists; how many layers and blocks is left to say.
     #[inline(always)]
     fn plain(count: usize, from: Strided, to: Strided, wanted: Wanted<'a>) -> Self {
-        let (first, last) = (false, false);
-        Self { log_radix: 0, blocks: 0, count, from, to, twists: None, first, last, wanted }
+        Self {
+            log_radix: 0,
+            blocks: 0,
+            count,
+            from,
+            to,
+            twists: None,
+            first: false,
+            centred: false,
+            last: false,
+            wanted,
+        }
     }
 
     /// # Safety
@@ -311,7 +325,7 @@ impl<'a> Sweep<'a> {
         lanes: L,
         tree: T,
     ) {
-        let Self { blocks, count, from, to, first, last, .. } = self;
+        let Self { blocks, count, from, to, first, centred, last, .. } = self;
         let apart = count / blocks / R;
         for block in 0..blocks {
             for offset in 0..apart {
@@ -327,7 +341,9 @@ impl<'a> Sweep<'a> {
                         for (k, v) in v.iter_mut().enumerate() {
                             *v = L::V::load(from.row(at(k)).add(lane));
                             if first {
-                                *v = L::value(*v);
+                                // The other half is multiplied first.
+                                let enters = D == FORWARD && k < R / 2;
+                                *v = if enters { lanes.enter(*v) } else { L::value(*v) };
                             }
                             if let (FORWARD, Some(twists)) = (D, twists) {
                                 *v = lanes.mul_centred(*v, twists.factor::<L>(coefficient(k)));
@@ -336,9 +352,6 @@ impl<'a> Sweep<'a> {
                         // Between the sweeps of the inverse values have width 2.
                         let mut width = [2; R];
                         if D == FORWARD {
-                            // Words below q, where they are converted, are near the middle of
-                            // the range.
-                            let centred = first || twists.is_some();
                             forward_layer::<L, T, R, 1>(lanes, tree, node, &mut v, centred);
                             forward_layer::<L, T, R, 2>(lanes, tree, node, &mut v, centred);
                             forward_layer::<L, T, R, 4>(lanes, tree, node, &mut v, centred);
@@ -371,6 +384,13 @@ impl<'a> Sweep<'a> {
             }
         }
     }
+}
+
+/// Whether values that enter a forward transform, which are within `q` of the middle of their
+/// range, stay in it up to the twists: 9 layers of columns and 4 of lines.
+#[inline(always)]
+const fn runs_through<L: Lanes>() -> bool {
+    L::LIMIT / 2 > 9 + 4
 }
 
 /// One forward layer of `BLOCKS` blocks on `R` vectors below node `node`. If `centred`,
@@ -443,7 +463,6 @@ unsafe fn forward_columns<L: Lanes>(
     lines: usize,
     far: Strided,
     near: Strided,
-    wanted: Wanted<'_>,
 ) {
     let layers = lines.ilog2();
     let sweeps = layers.div_ceil(column_log_radix::<L>());
@@ -453,13 +472,13 @@ unsafe fn forward_columns<L: Lanes>(
         let from = if k == 0 { far } else { near };
         let to = if k + 1 == sweeps { far } else { near };
         let sweep =
-            Sweep { log_radix, blocks, ..Sweep::plain(lines, from, to, wanted.share(k, sweeps)) };
+            Sweep { log_radix, blocks, ..Sweep::plain(lines, from, to, Wanted::NOTHING) };
         // SAFETY: the caller's.
         unsafe {
-            if L::CONVERTS && k == 0 {
-                Sweep { first: true, ..sweep }.run::<FORWARD, L>(lanes, tree);
+            if k == 0 {
+                Sweep { first: true, centred: true, ..sweep }.run::<FORWARD, L>(lanes, tree);
             } else {
-                sweep.run::<FORWARD, L>(lanes, tree);
+                Sweep { centred: runs_through::<L>(), ..sweep }.run::<FORWARD, L>(lanes, tree);
             }
         }
         blocks <<= log_radix;
@@ -518,6 +537,7 @@ unsafe fn line_sweep<const D: Direction, L: Lanes, const K: u32>(
         blocks: blocks_above::<L>(K),
         twists: (K == 1).then_some(twists),
         first: D == INVERSE && end && L::CONVERTS,
+        centred: K == 1 || runs_through::<L>(),
         last: D == FORWARD && end,
         ..Sweep::plain(ROW, from, to, wanted.share(done, sweeps))
     };
@@ -605,7 +625,7 @@ pub unsafe fn forward<L: Lanes>(t: &NttTable, rows: &[*mut u64]) {
         for (k, &row) in rows.iter().enumerate() {
             for column in (0..ROW).step_by(WIDTH) {
                 let far = order.column(row, column);
-                forward_columns(lanes, Same(twiddles), lines, far, near, Wanted::NOTHING);
+                forward_columns(lanes, Same(twiddles), lines, far, near);
             }
             // After the last comes what follows the first: the next limb of its polynomial.
             let next = rows.get(k + 1).copied().unwrap_or(rows[0].wrapping_add(lines * ROW));
@@ -620,12 +640,7 @@ pub unsafe fn forward<L: Lanes>(t: &NttTable, rows: &[*mut u64]) {
 }
 
 #[inline(always)]
-pub unsafe fn forward_groups<L: Lanes>(
-    t: &NttTable,
-    groups: *mut u64,
-    count: usize,
-    wanted: &[&[u8]],
-) {
+pub unsafe fn forward_groups<L: Lanes>(t: &NttTable, groups: *mut u64, count: usize) {
     let lines = (1 << t.log_n()) / ROW;
     let tree = Same(t.forward_twiddles().as_ptr());
     // SAFETY: there are `count` groups of eight columns; `twiddles` laid the table out for this
@@ -634,9 +649,7 @@ pub unsafe fn forward_groups<L: Lanes>(
         let lanes = L::new(t.modulus());
         for group in 0..count {
             let place = Order::columns(lines).column(groups, group * WIDTH);
-            let rows = if group == 0 { wanted } else { &[] };
-            let wanted = Wanted { rows, ..Wanted::NOTHING };
-            forward_columns(lanes, tree, lines, place, place, wanted);
+            forward_columns(lanes, tree, lines, place, place);
         }
     }
 }

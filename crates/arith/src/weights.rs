@@ -1,0 +1,101 @@
+use crate::{
+    Modulus, NttTable,
+    kernel::{KernelTable, TERMS},
+    modulus::pointers,
+};
+use core::ptr;
+
+/// Constants `c_i` of sums `sum_i a[i][x] c_i` modulo a prime, prepared once for many sums.
+pub struct Weights {
+    /// With kernels that take the words.
+    modulus: Modulus,
+    /// As the kernels take them.
+    factors: Vec<u64>,
+    width: u64,
+}
+
+/// A row of sums that becomes evaluations; see [`Weights::columns`].
+pub struct Column<'a> {
+    /// Of the sums.
+    pub weights: &'a Weights,
+    /// Of the transform, modulo the same prime.
+    pub table: &'a NttTable,
+    /// Whole groups in column order.
+    pub out: &'a mut [u64],
+}
+
+/// Columns of which a group each stays in the first cache.
+const TOGETHER: usize = 4;
+
+impl Weights {
+    /// The constants `c`, in `[0, q)`, for rows whose words are at most `largest`, by row, below
+    /// `2^62`. They need not be residues of `q`; where `q < 2^50` has `b` bits, words of more than
+    /// 52 bits or `100 - b` cost more.
+    #[must_use]
+    pub fn new(m: &Modulus, c: &[u64], largest: &[u64]) -> Self {
+        assert_eq!(c.len(), largest.len());
+        debug_assert!(c.iter().all(|&c| c < m.value()));
+        let widest = largest.iter().copied().max().unwrap_or(0);
+        let modulus = m.for_inputs_of(u64::BITS - widest.leading_zeros());
+        let total = |part: &[u64]| part.iter().map(|&word| u128::from(word)).sum::<u128>();
+        let total = largest.chunks(TERMS).map(total).max().unwrap_or(0);
+        let factors = c.iter().map(|&c| (modulus.kernels().weight)(&modulus, c)).collect();
+        Self { modulus, factors, width: 1 + total.div_ceil(1 << 52) as u64 }
+    }
+
+    pub(crate) fn modulus(&self) -> &Modulus {
+        &self.modulus
+    }
+
+    pub(crate) fn factors(&self) -> &[u64] {
+        &self.factors
+    }
+
+    /// The least integer that 1 and the sum of the words at one place, over `2^52`, do not exceed:
+    /// up to 15 of them, whose products are reduced together.
+    pub(crate) fn width(&self) -> u64 {
+        self.width
+    }
+
+    fn kernels(&self) -> &'static KernelTable {
+        self.modulus.kernels()
+    }
+
+    /// `out[x] = sum_i a[i][x] c_i`, canonical.
+    pub fn dot(&self, out: &mut [u64], a: &[&[u64]]) {
+        assert_eq!(a.len(), self.factors.len());
+        let a = pointers(a, out.len());
+        // SAFETY: `pointers` checked the lengths; the table came from `select`, which checked the
+        // CPU, and made the factors.
+        unsafe { (self.kernels().dot)(&[self], &[out.as_mut_ptr()], &a, false, out.len()) }
+    }
+
+    /// As [`Weights::dot`] of the same words for all `columns`, followed by
+    /// [`NttTable::forward_columns`] of each while it is in the first cache.
+    pub fn columns(columns: &mut [Column<'_>], a: &[&[u64]]) {
+        let len = columns.first().map_or(0, |column| column.out.len());
+        let words = pointers(a, len);
+        let takes = |column: &Column<'_>| (column.weights.kernels(), column.table.kernels());
+        let alike = |x: &Column<'_>, y: &Column<'_>| {
+            let ((x0, x1), (y0, y1)) = (takes(x), takes(y));
+            ptr::eq(x0, y0) && ptr::eq(x1, y1)
+        };
+        for together in columns.chunks_mut(TOGETHER) {
+            for same in together.chunk_by_mut(alike) {
+                let weights: Vec<&Self> = same.iter().map(|column| column.weights).collect();
+                let out: Vec<*mut u64> =
+                    same.iter_mut().map(|column| column.out.as_mut_ptr()).collect();
+                for Column { weights, table, out } in &*same {
+                    assert!(out.len() == len && weights.factors.len() == a.len());
+                    debug_assert_eq!(table.modulus(), weights.modulus());
+                }
+                // The transform takes what the sums of its own kernels leave.
+                let (sums, transforms) = takes(&same[0]);
+                let lazy = ptr::eq(sums, transforms);
+                // SAFETY: as in `dot`; the outputs have as many words.
+                unsafe { (sums.dot)(&weights, &out, &words, lazy, len) }
+            }
+            together.iter_mut().for_each(|Column { table, out, .. }| table.forward_columns(out));
+        }
+    }
+}
