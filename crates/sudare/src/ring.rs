@@ -12,7 +12,7 @@ mod poly;
 pub use basis::{LimbSet, RnsBasis};
 pub use convert::{BaseConverter, Divider};
 pub(crate) use convert::{
-    Blocks, Dividend, blocks, columns, convert_rows, cut, finish, to_columns,
+    Block, Blocks, Dividend, STRETCH, columns, convert_rows, cut, finish, stretches, to_columns,
 };
 pub use packed::{PackedPolys, Packer};
 pub(crate) use poly::Half;

@@ -219,23 +219,31 @@ pub(crate) fn to_columns(
     table.inverse_columns(out, &lines, w);
 }
 
-/// Blocks of rows of the same length, `(source, number, pieces)`, in the order of their sources
-/// under a permutation: rows that are read go on in the order of memory.
-pub(crate) fn blocks<'a, const P: usize>(
+/// Blocks of a limb for which a step is done before the next one: what is read from far away is
+/// read in longer pieces so, and what is made for the next step stays in the second cache.
+pub(crate) const STRETCH: usize = 4;
+
+/// The `P` pieces of a block of rows, beside its number.
+pub(crate) type Block<'a, const P: usize> = (usize, [&'a mut [u64]; P]);
+
+/// Blocks of rows of the same length, [`STRETCH`] at a time or all, with the first word of their
+/// sources, in the order of these under a permutation: rows that are read go on in the order of
+/// memory.
+pub(crate) fn stretches<'a, const P: usize>(
     rows: [&'a mut [u64]; P],
     permutation: Option<&Permutation>,
-) -> impl Iterator<Item = (usize, usize, [&'a mut [u64]; P])> + use<'a, P> {
+) -> impl Iterator<Item = (usize, Vec<Block<'a, P>>)> + use<'a, P> {
     let n = rows.first().map_or(1, |row| row.len());
     let words = Permutation::block_words(n.ilog2());
     let mut pieces = rows.map(|row| row.chunks_mut(words));
-    let source = |block| permutation.map_or(block, |g| g.source_block(block));
-    let mut blocks: Vec<_> = (0..n / words)
-        .map(|block| {
-            (source(block), block, pieces.each_mut().map(|row| row.next().unwrap_or_default()))
-        })
+    let mut blocks: Vec<Block<'a, P>> = (0..n / words)
+        .map(|block| (block, pieces.each_mut().map(|row| row.next().unwrap_or_default())))
         .collect();
-    blocks.sort_unstable_by_key(|(source, ..)| *source);
-    blocks.into_iter()
+    if let Some(g) = permutation {
+        blocks.sort_unstable_by_key(|(block, _)| g.source_block(*block));
+    }
+    let mut blocks = blocks.into_iter();
+    (0..n).step_by(STRETCH * words).map(move |start| (start, blocks.by_ref().take(STRETCH).collect()))
 }
 
 /// Change of modulus with exact rounding: of `a` modulo the product `B` of some primes to
@@ -260,14 +268,14 @@ pub struct Divider {
 pub(crate) trait Dividend<const P: usize>: Send + Sync {
     /// Called once, before [`Dividend::write`].
     fn prepare(&mut self, within: Within);
-    /// Writes a block of the evaluations of each.
-    fn write(&self, block: usize, out: [&mut [u64]; P]);
-    /// What [`Dividend::add_to_quotient`] will read.
-    fn left_out(&self, _k: usize, _block: usize) -> Vec<&[u8]> {
+    /// Writes blocks of the evaluations of each, from a word on.
+    fn write(&self, start: usize, out: [&mut [u64]; P]);
+    /// What [`Dividend::add_to_quotient`] will read for a block.
+    fn left_out(&self, _k: usize, _start: usize) -> Vec<&[u8]> {
         Vec::new()
     }
-    /// Adds what was left out of the dividend to a block of the `k`-th quotient.
-    fn add_to_quotient(&self, _k: usize, _block: usize, _out: &mut [u64]) {}
+    /// Adds what was left out of the dividend to a block of the `k`-th quotient, from a word on.
+    fn add_to_quotient(&self, _k: usize, _start: usize, _out: &mut [u64]) {}
 }
 
 /// Rows that exist.
@@ -276,10 +284,10 @@ struct Rows<'a, const P: usize>([&'a [u64]; P]);
 impl<const P: usize> Dividend<P> for Rows<'_, P> {
     fn prepare(&mut self, _: Within) {}
 
-    fn write(&self, block: usize, out: [&mut [u64]; P]) {
+    fn write(&self, start: usize, out: [&mut [u64]; P]) {
         for (out, row) in out.into_iter().zip(self.0) {
             let words = out.len();
-            out.copy_from_slice(&row[block * words..][..words]);
+            out.copy_from_slice(&row[start..][..words]);
         }
     }
 }
@@ -329,7 +337,7 @@ impl Divider {
     /// chain primes than this was made for if all of them stay.
     ///
     /// Per polynomial: a transform for each prime that goes and each that is there afterwards.
-    /// After the change of basis each block of a limb is finished while it is in cache.
+    /// After the change of basis each stretch of a limb is finished while it is in cache.
     pub(crate) fn run<const P: usize, D: Dividend<P>>(
         &self,
         basis: &RnsBasis,
@@ -361,34 +369,39 @@ impl Divider {
             }
             let (table, w) = (basis.table(after, i), self.inverse[i]);
             let halves = halves.each_ref().map(|poly| poly.row(i));
-            let room = || basis.pool().take((P + 1) * words);
-            within.for_blocks(blocks(rows, permutation), room, |room, (source, block, rows)| {
+            let room = || basis.pool().take((P * STRETCH + 1) * words);
+            let blocks = stretches(rows, permutation);
+            within.for_blocks(blocks, room, |room, (start, mut blocks)| {
                 let (image, values) = room.split_at_mut(words);
-                let mut values: [_; P] = pieces(values);
+                let mut values: [_; P] = pieces(&mut values[..P * blocks.len() * words]);
                 // Modulo a prime that was not there before, all is remainder.
                 match &dividend {
-                    Some(dividend) => dividend.write(source, values.each_mut().map(|v| &mut **v)),
+                    Some(dividend) => dividend.write(start, values.each_mut().map(|v| &mut **v)),
                     None => values.iter_mut().for_each(|value| value.fill(0)),
                 }
-                for (k, row) in rows.into_iter().enumerate() {
-                    let mut wanted =
-                        dividend.as_ref().map_or_else(Vec::new, |d| d.left_out(k, source));
-                    wanted.push(bytes_of(row));
-                    table.forward_lines(halves[k], source, image, &wanted);
-                    let add = |quotient: &mut [u64]| {
-                        if let Some(dividend) = &dividend {
-                            dividend.add_to_quotient(k, source, quotient);
-                        }
-                    };
-                    match permutation {
-                        None => {
-                            table.modulus().sub_scale(row, values[k], image, w);
-                            add(row);
-                        }
-                        Some(g) => {
-                            table.modulus().sub_scale_from(image, values[k], w);
-                            add(image);
-                            g.apply_block(block, row, image);
+                for (k, values) in values.into_iter().enumerate() {
+                    let sources = (start..).step_by(words).zip(values.chunks_exact(words));
+                    for ((source, values), (block, rows)) in sources.zip(&mut blocks) {
+                        let row = &mut *rows[k];
+                        let mut wanted =
+                            dividend.as_ref().map_or_else(Vec::new, |d| d.left_out(k, source));
+                        wanted.push(bytes_of(row));
+                        table.forward_lines(halves[k], source / words, image, &wanted);
+                        let add = |quotient: &mut [u64]| {
+                            if let Some(dividend) = &dividend {
+                                dividend.add_to_quotient(k, source, quotient);
+                            }
+                        };
+                        match permutation {
+                            None => {
+                                table.modulus().sub_scale(row, values, image, w);
+                                add(row);
+                            }
+                            Some(g) => {
+                                table.modulus().sub_scale_from(image, values, w);
+                                add(image);
+                                g.apply_block(*block, row, image);
+                            }
                         }
                     }
                 }
@@ -411,18 +424,18 @@ impl Divider {
             dividend.prepare(within);
             let (table, w) = (basis.table(limbs, kept + i), self.remainder[i]);
             let mut lines = basis.pool().take(P * n);
-            let room = || basis.pool().take(P * Permutation::block_words(basis.log_n()));
-            within.for_blocks(
-                blocks::<P>(pieces(&mut lines), None),
-                room,
-                |room, (_, block, lines)| {
-                    let mut values = pieces(room);
-                    dividend.write(block, values.each_mut().map(|words| &mut **words));
-                    for (from, out) in values.into_iter().zip(lines) {
-                        table.inverse_lines(block, from, out, &[]);
+            let words = Permutation::block_words(basis.log_n());
+            let room = || basis.pool().take(P * STRETCH * words);
+            let blocks = stretches::<P>(pieces(&mut lines), None);
+            within.for_blocks(blocks, room, |room, (start, mut blocks)| {
+                let mut values: [_; P] = pieces(&mut room[..P * blocks.len() * words]);
+                dividend.write(start, values.each_mut().map(|words| &mut **words));
+                for (k, values) in values.into_iter().enumerate() {
+                    for (from, (block, lines)) in values.chunks_exact(words).zip(&mut blocks) {
+                        table.inverse_lines(*block, from, lines[k], &[]);
                     }
-                },
-            );
+                }
+            });
             within.for_rows(rows.into_iter().zip(lines.chunks_exact(n)), |(row, lines)| {
                 table.inverse_columns(row, lines, w);
             });

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    ring::{Dividend, Divider, Eval, LimbSet, PackedPolys, RnsBasis, RnsPoly, blocks, columns},
+    ring::{Dividend, Divider, Eval, LimbSet, PackedPolys, RnsBasis, RnsPoly, STRETCH, columns, stretches},
 };
 use sudare_arith::{Modulus, Permutation, Shoup, par};
 
@@ -285,10 +285,11 @@ impl Cut<'_> {
             let Step { rows: keys, permutation } = giant[i].clone();
             let mut product = self.product(operand, rows, keys, i);
             product.prepare(within);
-            let room = || basis.pool().take(3 * Permutation::block_words(basis.log_n()));
-            let halves = blocks([first, second], Some(permutation));
-            within.for_blocks(halves, room, |scratch, (_, block, halves)| {
-                product.add_image(permutation, kept.row(i), block, scratch, halves);
+            let words = Permutation::block_words(basis.log_n());
+            let room = || basis.pool().take((2 * STRETCH + 1) * words);
+            let blocks = stretches([first, second], Some(permutation));
+            within.for_blocks(blocks, room, |scratch, (start, mut blocks)| {
+                product.add_image(permutation, kept.row(i), start, scratch, &mut blocks);
             });
         });
         next
@@ -322,13 +323,13 @@ impl Image<'_> {
             }
             Self::Same(None) => out.into_iter().for_each(|out| out.fill(0)),
             Self::Switched { product, permutation: None } => {
-                product.write(start / out[0].len(), out);
+                product.write(start, out);
             }
             Self::Switched { product, permutation: Some(permutation) } => {
                 let words = out[0].len();
                 let block = start / words;
                 let (first, second) = scratch.split_at_mut(words);
-                product.write(permutation.source_block(block), [first, second]);
+                product.write(permutation.source_block(block) * words, [first, second]);
                 for (out, value) in out.into_iter().zip([&*first, &*second]) {
                     permutation.apply_block(block, out, value);
                 }

@@ -134,16 +134,18 @@ impl Dividend<1> for ImageSum<'_> {
                 }
             }
             for (product, permutation) in &images {
-                product.add_image(permutation, kept, block, scratch, [&mut *first, &mut *second]);
+                let source = permutation.source_block(block) * words;
+                let mut halves = [(block, [&mut *first, &mut *second])];
+                product.add_image(permutation, kept, source, scratch, &mut halves);
             }
         });
         self.second = Some(sum);
     }
 
-    fn write(&self, block: usize, [out]: [&mut [u64]; 1]) {
+    fn write(&self, start: usize, [out]: [&mut [u64]; 1]) {
         if let Some(second) = &self.second {
             let words = out.len();
-            out.copy_from_slice(&second[block * words..][..words]);
+            out.copy_from_slice(&second[start..][..words]);
         }
     }
 }

@@ -7,8 +7,8 @@ use super::{
 use crate::{
     Error, Result,
     ring::{
-        Blocks, Dividend, Divider, Eval, Half, LimbSet, RnsPoly, Tile, convert_rows, cut, finish,
-        to_columns,
+        Block, Blocks, Dividend, Divider, Eval, Half, LimbSet, RnsPoly, TILE, Tile, convert_rows,
+        cut, finish, to_columns,
     },
 };
 use core::ops::Range;
@@ -630,26 +630,30 @@ impl Product<'_> {
         }
     }
 
-    /// Adds a block of the image, under what follows the key, of the product with the row `kept`
-    /// added to its first half. Needs room for three blocks.
+    /// Adds blocks of the image, under what follows the key, of the product with the row `kept`
+    /// added to its first half. Their sources follow each other from `start` on. Needs room for
+    /// two blocks of each and one more.
     pub(super) fn add_image(
         &self,
         permutation: &Permutation,
         kept: &[u64],
-        block: usize,
+        start: usize,
         scratch: &mut [u64],
-        [first, second]: [&mut [u64]; 2],
+        blocks: &mut [Block<'_, 2>],
     ) {
         let m = self.table.modulus();
-        let words = first.len();
-        let source = permutation.source_block(block);
-        let (a, rest) = scratch.split_at_mut(words);
-        let (b, image) = rest.split_at_mut(words);
-        self.write(source, [&mut *a, &mut *b]);
-        m.add_assign(a, &kept[source * words..][..words]);
-        for (half, sum) in [(&*a, first), (&*b, second)] {
-            permutation.apply_block(block, image, half);
-            m.add_assign(sum, image);
+        let words = Permutation::block_words(self.table.log_n());
+        let len = blocks.len() * words;
+        let (image, rest) = scratch.split_at_mut(words);
+        let (a, rest) = rest.split_at_mut(len);
+        let b = &mut rest[..len];
+        self.write(start, [&mut *a, &mut *b]);
+        m.add_assign(a, &kept[start..][..len]);
+        for (half, values) in [&*a, &*b].into_iter().enumerate() {
+            for (values, (block, sums)) in values.chunks_exact(words).zip(&mut *blocks) {
+                permutation.apply_block(*block, image, values);
+                m.add_assign(sums[half], image);
+            }
         }
     }
 }
@@ -659,19 +663,29 @@ impl Dividend<2> for Product<'_> {
         self.keys.prepare();
     }
 
-    fn write(&self, block: usize, out: [&mut [u64]; 2]) {
+    fn write(&self, start: usize, out: [&mut [u64]; 2]) {
         let m = self.table.modulus();
         let [first, second] = out;
         let len = first.len();
-        let start = block * len;
         let (mut transformed, mut own);
         let mut digits = match &self.digits {
             Limb::Lifted(rows) => {
                 transformed = self.pool.take(rows.len() * len);
-                let wanted = self.parts(start, len);
-                let mut wanted = wanted.chunks(wanted.len().div_ceil(rows.len().max(1)).max(1));
-                for (row, out) in rows.iter().zip(transformed.chunks_exact_mut(len)) {
-                    self.table.forward_lines(row, block, out, wanted.next().unwrap_or_default());
+                let words = Permutation::block_words(self.table.log_n());
+                let starts = || (start..).step_by(words);
+                // Each digit asks for a share of what comes next.
+                let wanted: Vec<_> =
+                    starts().take(len / words).map(|start| self.parts(start, words)).collect();
+                let share = |parts: &[&[u8]]| parts.len().div_ceil(rows.len().max(1)).max(1);
+                for (d, (row, out)) in
+                    rows.iter().zip(transformed.chunks_exact_mut(len)).enumerate()
+                {
+                    for ((start, out), parts) in
+                        starts().zip(out.chunks_exact_mut(words)).zip(&wanted)
+                    {
+                        let wanted = parts.chunks(share(parts)).nth(d).unwrap_or_default();
+                        self.table.forward_lines(row, start / words, out, wanted);
+                    }
                 }
                 transformed.chunks_exact(len).collect()
             }
@@ -681,31 +695,33 @@ impl Dividend<2> for Product<'_> {
             let own = match self.operand.switched() {
                 Some(c) => &c.row(limb)[start..][..len],
                 None => {
-                    own = Tile::ZERO;
-                    self.operand.write_switched(m, limb, start, &mut own.0[..len]);
-                    &own.0[..len]
+                    own = self.pool.take(len);
+                    self.operand.write_switched(m, limb, start, &mut own);
+                    &own
                 }
             };
             digits.insert(digit, own);
         }
         self.keys.multiply(&digits, start, [first, second]);
         for (half, out) in [first, second].into_iter().enumerate() {
-            self.add_kept(Kept::Raised, half, start, out);
+            for (start, out) in (start..).step_by(TILE).zip(out.chunks_mut(TILE)) {
+                self.add_kept(Kept::Raised, half, start, out);
+            }
         }
     }
 
-    fn left_out(&self, k: usize, block: usize) -> Vec<&[u8]> {
+    fn left_out(&self, k: usize, start: usize) -> Vec<&[u8]> {
         match &self.owner {
             Some(owner) if self.kept == Kept::Quotient => {
                 let words = Permutation::block_words(self.table.log_n());
-                self.operand.kept_parts(k, (owner.limb, block * words, words))
+                self.operand.kept_parts(k, (owner.limb, start, words))
             }
             _ => Vec::new(),
         }
     }
 
-    fn add_to_quotient(&self, k: usize, block: usize, out: &mut [u64]) {
-        self.add_kept(Kept::Quotient, k, block * out.len(), out);
+    fn add_to_quotient(&self, k: usize, start: usize, out: &mut [u64]) {
+        self.add_kept(Kept::Quotient, k, start, out);
     }
 }
 
@@ -717,16 +733,16 @@ impl Dividend<4> for Pair<'_> {
         self.0.iter_mut().for_each(|product| product.prepare(within));
     }
 
-    fn write(&self, block: usize, [a, b, c, d]: [&mut [u64]; 4]) {
-        self.0[0].write(block, [a, b]);
-        self.0[1].write(block, [c, d]);
+    fn write(&self, start: usize, [a, b, c, d]: [&mut [u64]; 4]) {
+        self.0[0].write(start, [a, b]);
+        self.0[1].write(start, [c, d]);
     }
 
-    fn left_out(&self, k: usize, block: usize) -> Vec<&[u8]> {
-        self.0[k / 2].left_out(k % 2, block)
+    fn left_out(&self, k: usize, start: usize) -> Vec<&[u8]> {
+        self.0[k / 2].left_out(k % 2, start)
     }
 
-    fn add_to_quotient(&self, k: usize, block: usize, out: &mut [u64]) {
-        self.0[k / 2].add_to_quotient(k % 2, block, out);
+    fn add_to_quotient(&self, k: usize, start: usize, out: &mut [u64]) {
+        self.0[k / 2].add_to_quotient(k % 2, start, out);
     }
 }
