@@ -189,7 +189,11 @@ fn the_tier_follows_the_modulus_and_the_words() {
     // For primes of these numbers of bits, and for longer words.
     let tiers = [
         (Isa::Scalar, ["scalar"; 7], "scalar"),
-        (Isa::Avx2, ["avx2-50", "avx2-50", "avx2-50", "avx2-50", "avx2-50", "scalar", "scalar"], "scalar"),
+        (
+            Isa::Avx2,
+            ["avx2-50", "avx2-50", "avx2-50", "avx2-50", "avx2-50", "scalar", "scalar"],
+            "scalar",
+        ),
         (Isa::Avx512Ifma, [m47, m47, m48, m49, m50, "avx512-62", "avx512-62"], "avx512-62"),
     ];
     for (isa, names, wide) in tiers.into_iter().filter(|(isa, ..)| isa.is_available()) {
@@ -200,6 +204,12 @@ fn the_tier_follows_the_modulus_and_the_words() {
             let longest = 52.min(100 - bits);
             assert_eq!(m.for_inputs_of(longest).kernel_name(), name, "{bits} bits");
             assert_eq!(m.for_inputs_of(longest + 1).kernel_name(), wide, "{bits} bits");
+        }
+        if isa == Isa::Avx512Ifma {
+            let fifth = (1 << 52) / 5;
+            let below = Modulus::with_isa(previous_prime(fifth, 32).unwrap(), isa).unwrap();
+            let above = Modulus::with_isa(next_prime(fifth, 32).unwrap(), isa).unwrap();
+            assert_eq!((below.kernel_name(), above.kernel_name()), ("avx512ifma-49.6", m50));
         }
     }
 }

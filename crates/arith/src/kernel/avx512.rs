@@ -22,6 +22,7 @@ pub(super) fn table(q: u64) -> &'static KernelTable {
     static BELOW_47: KernelTable = narrow::<32>("avx512ifma-47");
     static BELOW_48: KernelTable = narrow::<16>("avx512ifma-48");
     static BELOW_49: KernelTable = narrow::<8>("avx512ifma-49");
+    static BELOW_49_6: KernelTable = narrow::<5>("avx512ifma-49.6");
     static BELOW_50: KernelTable = narrow::<4>("avx512ifma-50");
     static BELOW_62: KernelTable = kernels::<Wide>("avx512-62");
     const fn narrow<const LIMIT: u32>(name: &'static str) -> KernelTable {
@@ -31,6 +32,7 @@ pub(super) fn table(q: u64) -> &'static KernelTable {
         ..=47 => &BELOW_47,
         48 => &BELOW_48,
         49 => &BELOW_49,
+        50 if q <= (1 << 52) / 5 => &BELOW_49_6,
         50 => &BELOW_50,
         _ => &BELOW_62,
     }

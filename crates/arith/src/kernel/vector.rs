@@ -7,9 +7,9 @@
 pub(super) mod rows;
 pub(super) mod transform;
 
-use crate::{Modulus, Shoup};
 #[cfg(doc)]
 use crate::Weights;
+use crate::{Modulus, Shoup};
 
 /// Vectors of a factor, in the two words that [`Lanes::factor`] makes of it.
 pub(super) type Factor<L> = (<L as Lanes>::V, <L as Lanes>::V);
@@ -63,6 +63,12 @@ pub(super) trait Lanes: Copy {
 
     /// The largest width of values inside a transform.
     const LIMIT: u32;
+    /// Layers of a forward transform that need no [`Lanes::centre`] after [`Lanes::enter`] and
+    /// [`Lanes::mul_centred`], which leave values of width 2 in the middle of the range: they
+    /// drift by `q` a layer.
+    const LAYERS: u32 = Self::LIMIT / 2 - 1;
+    /// The same after [`Lanes::centre`].
+    const LAYERS_CENTRED: u32 = Self::LAYERS;
     /// Layers of a line done at a time in registers, 2, 3 or 4; of a column, at least 3.
     const LOG_RADIX: u32;
     /// Products that a sum holds.

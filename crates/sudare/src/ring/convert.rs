@@ -243,7 +243,9 @@ pub(crate) fn stretches<'a, const P: usize>(
         blocks.sort_unstable_by_key(|(block, _)| g.source_block(*block));
     }
     let mut blocks = blocks.into_iter();
-    (0..n).step_by(STRETCH * words).map(move |start| (start, blocks.by_ref().take(STRETCH).collect()))
+    (0..n)
+        .step_by(STRETCH * words)
+        .map(move |start| (start, blocks.by_ref().take(STRETCH).collect()))
 }
 
 /// Change of modulus with exact rounding: of `a` modulo the product `B` of some primes to

@@ -6,7 +6,10 @@ use super::{
 };
 use crate::{
     Error, Result,
-    ring::{Dividend, Divider, Eval, LimbSet, PackedPolys, RnsBasis, RnsPoly, STRETCH, columns, stretches},
+    ring::{
+        Dividend, Divider, Eval, LimbSet, PackedPolys, RnsBasis, RnsPoly, STRETCH, columns,
+        stretches,
+    },
 };
 use sudare_arith::{Modulus, Permutation, Shoup, par};
 

@@ -6,7 +6,10 @@
 //!
 //! A butterfly adds `w y - (h + 1) q` to `x`, with `h` the Shoup estimate of
 //! the quotient: a value in `[-q, q)`. So a transform's values drift by less
-//! than `q` a layer, and are reduced once in `LIMIT / 2 - 1` layers.
+//! than `q` a layer, and are centred once in `(LIMIT - 1) / 2` layers. Centring takes away
+//! the multiple of `q` that `k = floor(2^52 / q)` estimates and adds as many moduli as there
+//! are layers: with `2^52 = (k + f) q` and `k >= LIMIT`, less than `1 + f` moduli remain above
+//! these, and the layers need `LIMIT + f` of them at most.
 
 use super::{Factor, splat};
 use crate::{
@@ -23,7 +26,7 @@ pub(super) struct Narrow<const LIMIT: u32> {
     minus_q: __m512i,
     /// `floor(2^52 / q)`.
     one: __m512i,
-    /// `(LIMIT / 2 - 1) q`.
+    /// `(LIMIT - 1) / 2` times `q`.
     raise: __m512i,
     /// `LIMIT / 2 * q`.
     half: __m512i,
@@ -46,6 +49,7 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
     type Sum = Sum;
 
     const LIMIT: u32 = LIMIT;
+    const LAYERS_CENTRED: u32 = (LIMIT - 1) / 2;
     const LOG_RADIX: u32 = 4;
     const TERMS: usize = TERMS;
     const DOTS: usize = 4;
@@ -74,7 +78,7 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
                 q: splat(q),
                 minus_q: splat((1 << 52) - q),
                 one: splat(m.one().quotient >> 12),
-                raise: splat(u64::from(LIMIT / 2 - 1) * q),
+                raise: splat(u64::from((LIMIT - 1) / 2) * q),
                 half: splat(u64::from(LIMIT / 2) * q),
                 radix: (splat(m.radix().value), splat(m.radix().quotient >> 12)),
                 mask: splat((1 << 52) - 1),

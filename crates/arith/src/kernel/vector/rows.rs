@@ -285,7 +285,9 @@ unsafe fn dots_of<L: Lanes, R: Reduction<L>, const SUMS: usize, const V: usize>(
         if end < len {
             let rest: Vec<[u64; MAX_LANES]> = a
                 .iter()
-                .map(|row| core::array::from_fn(|i| if end + i < len { *row.add(end + i) } else { 0 }))
+                .map(|row| {
+                    core::array::from_fn(|i| if end + i < len { *row.add(end + i) } else { 0 })
+                })
                 .collect();
             let factors = |t: usize, _| {
                 let a = L::V::load(rest.get_unchecked(t).as_ptr());

@@ -390,7 +390,7 @@ impl<'a> Sweep<'a> {
 /// range, stay in it up to the twists: 9 layers of columns and 4 of lines.
 #[inline(always)]
 const fn runs_through<L: Lanes>() -> bool {
-    L::LIMIT / 2 > 9 + 4
+    L::LAYERS >= 9 + 4
 }
 
 /// One forward layer of `BLOCKS` blocks on `R` vectors below node `node`. If `centred`,
@@ -407,9 +407,10 @@ unsafe fn forward_layer<L: Lanes, T: Tree, const R: usize, const BLOCKS: usize>(
         return;
     }
     let half = R / BLOCKS / 2;
-    // Values drift by q a layer from the middle of the range.
-    let drifted = BLOCKS.ilog2().is_multiple_of(L::LIMIT / 2 - 1);
-    let centre = drifted && !(BLOCKS == 1 && centred);
+    // Layers since values were in the middle of the range, or at least before they were.
+    let first = if centred { L::LAYERS } else { 0 };
+    let drifted = BLOCKS.ilog2().checked_sub(first);
+    let centre = drifted.is_some_and(|layers| layers.is_multiple_of(L::LAYERS_CENTRED));
     for block in 0..BLOCKS {
         // SAFETY: the caller's.
         unsafe {
@@ -471,8 +472,7 @@ unsafe fn forward_columns<L: Lanes>(
         let log_radix = sweep_radix(layers, column_log_radix::<L>(), k);
         let from = if k == 0 { far } else { near };
         let to = if k + 1 == sweeps { far } else { near };
-        let sweep =
-            Sweep { log_radix, blocks, ..Sweep::plain(lines, from, to, Wanted::NOTHING) };
+        let sweep = Sweep { log_radix, blocks, ..Sweep::plain(lines, from, to, Wanted::NOTHING) };
         // SAFETY: the caller's.
         unsafe {
             if k == 0 {
