@@ -207,7 +207,9 @@ def command(
         return [*program, "bench", *ops, "--params", entrant.params, *common, "--json"]
     if entrant.library == "tfhe-ntt":
         names = [name for op in ops for name in (op, *VARIANTS.get(op, ()))]
-        return [*program, "--log-n", entrant.params.removeprefix("n"), "--ops", ",".join(names), *common]
+        log_n, bits = entrant.params.removeprefix("n").split("-")
+        size = ["--log-n", log_n, "--prime-bits", bits]
+        return [*program, *size, "--ops", ",".join(names), *common]
     return [*program, "--params", entrant.params, "--ops", ",".join(ops), *common]
 
 

@@ -4,6 +4,7 @@
 //! | part | what it holds |
 //! |---|---|
 //! | [`Modulus`], [`NttTable`] | arithmetic on rows of `u64` residues and negacyclic transforms, on the kernels that the CPU offers ([`Isa`]) |
+//! | [`Weights`] | sums of products with constants, also straight into transforms |
 //! | [`Fractions`], [`dd`], [`fft`] | rounding of sums of fractions, double-double arithmetic, the transform of CKKS encoding |
 //! | [`prng`], [`sample`] | seeds and counter-mode streams, samplers |
 //! | [`mem`], [`par`], [`stop`] | pooled aligned buffers, threads, ending what they do |
