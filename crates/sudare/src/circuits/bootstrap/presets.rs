@@ -180,7 +180,7 @@ fn real() -> BootstrapPreset {
         &set.preset.source,
         set.preset.spec,
         BootstrapSpec { values: Values::Real, ..set.bootstrap },
-        22.5,
+        22.1,
     )
 }
 
