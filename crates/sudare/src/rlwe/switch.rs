@@ -15,7 +15,7 @@ use core::ops::Range;
 use std::sync::Arc;
 use sudare_arith::{
     Modulus, NttTable, Permutation, Shoup,
-    mem::{Pool, bytes_of},
+    mem::{Buf, Pool, bytes_of},
     par::{self, Within},
 };
 
@@ -622,6 +622,24 @@ impl Product<'_> {
         parts
     }
 
+    /// Evaluations of the lifted digits `rows`, `len` words of each from `start` on.
+    fn transformed(&self, rows: &[&[u64]], start: usize, len: usize) -> Buf {
+        let words = Permutation::block_words(self.table.log_n());
+        let starts = || (start..start + len).step_by(words);
+        let parts: Vec<_> = starts().map(|start| self.parts(start, words)).collect();
+        let mut out = self.pool.take(rows.len() * len);
+        for (digit, (row, out)) in rows.iter().zip(out.chunks_exact_mut(len)).enumerate() {
+            let blocks = starts().zip(&parts).zip(out.chunks_exact_mut(words));
+            for ((start, parts), out) in blocks {
+                // Each digit asks for a share of what comes next.
+                let share = parts.len().div_ceil(rows.len()).max(1);
+                let wanted = parts.chunks(share).nth(digit).unwrap_or_default();
+                self.table.forward_lines(row, start / words, out, wanted);
+            }
+        }
+        out
+    }
+
     /// Adds what is kept to a half from `start` on, if this is where.
     fn add_kept(&self, place: Kept, half: usize, start: usize, out: &mut [u64]) {
         if let Some(owner) = self.owner.as_ref().filter(|_| self.kept == place) {
@@ -667,26 +685,10 @@ impl Dividend<2> for Product<'_> {
         let m = self.table.modulus();
         let [first, second] = out;
         let len = first.len();
-        let (mut transformed, mut own);
+        let (transformed, mut own);
         let mut digits = match &self.digits {
             Limb::Lifted(rows) => {
-                transformed = self.pool.take(rows.len() * len);
-                let words = Permutation::block_words(self.table.log_n());
-                let starts = || (start..).step_by(words);
-                // Each digit asks for a share of what comes next.
-                let wanted: Vec<_> =
-                    starts().take(len / words).map(|start| self.parts(start, words)).collect();
-                let share = |parts: &[&[u8]]| parts.len().div_ceil(rows.len().max(1)).max(1);
-                for (d, (row, out)) in
-                    rows.iter().zip(transformed.chunks_exact_mut(len)).enumerate()
-                {
-                    for ((start, out), parts) in
-                        starts().zip(out.chunks_exact_mut(words)).zip(&wanted)
-                    {
-                        let wanted = parts.chunks(share(parts)).nth(d).unwrap_or_default();
-                        self.table.forward_lines(row, start / words, out, wanted);
-                    }
-                }
+                transformed = self.transformed(rows, start, len);
                 transformed.chunks_exact(len).collect()
             }
             Limb::Ready(rows) => cut(rows, start, len),

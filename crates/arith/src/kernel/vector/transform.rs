@@ -216,8 +216,7 @@ struct Sweep<'a> {
     /// Inputs are words: of the forward transform as [`Lanes::enter`] takes them, of the inverse
     /// only where those are not values.
     first: bool,
-    /// Inputs of the forward transform are so near the middle of their range that no layer of
-    /// this sweep leaves it, where those within need no [`Lanes::centre`].
+    /// The first [`Lanes::LAYERS`] layers of the forward transform need no [`Lanes::centre`].
     centred: bool,
     /// Canonical outputs; of the inverse, times the factor that node 0 holds, which for half
     /// of them is in that of node 1.
@@ -393,8 +392,7 @@ const fn runs_through<L: Lanes>() -> bool {
     L::LAYERS >= 9 + 4
 }
 
-/// One forward layer of `BLOCKS` blocks on `R` vectors below node `node`. If `centred`,
-/// the vectors are in the middle of the range before the first layer.
+/// One forward layer of `BLOCKS` blocks on `R` vectors below node `node`; see [`Sweep::centred`].
 #[inline(always)]
 unsafe fn forward_layer<L: Lanes, T: Tree, const R: usize, const BLOCKS: usize>(
     lanes: L,
