@@ -151,6 +151,7 @@ fn tables_that_cannot_be_used() {
             if i == 0 { format!("u,{rest}\n") } else { format!("4,{rest}\n") }
         })
         .collect();
+    let one_class: String = good.lines().map(|line| line.replace(",0", ",1") + "\n").collect();
     for (text, parts) in [
         (replaced(3, "1,yes,0"), &["line 4", "\"v\"", "\"yes\""][..]),
         (replaced(3, "1,,0"), &["line 4", "\"v\"", "empty"]),
@@ -158,7 +159,8 @@ fn tables_that_cannot_be_used() {
         (replaced(3, "NaN,2,0"), &["line 4", "\"u\"", "finite"]),
         (replaced(3, "inf,2,0"), &["line 4", "\"u\"", "finite"]),
         (replaced(3, "1,2,7"), &["line 4", "\"y\"", "0 or 1"]),
-        (constant, &["\"u\"", "4", "in every row"]),
+        (one_class, &["\"y\" is 1 in every row", "both classes"]),
+        ("u;v;y\n1,5;2;0\n2;2.5;1\n".into(), &["line 2", "\"u\"", "line 3", "\"v\"", "decimal"]),
         (with_column("w", "1"), &["20 rows and 3 features", "train:20x2", "--for train:20x3"]),
         (table(19), &["19 rows and 2 features", "train:20x2", "--for train:19x2"]),
         (good.replace("u,v,y", "u,v,z"), &["\"y\"", "u, v, z"]),
@@ -167,6 +169,10 @@ fn tables_that_cannot_be_used() {
         fs::write(at.join("bad.csv"), text).unwrap();
         refused(at, ENCRYPT, parts);
     }
+    // A feature that is the same in every row does no harm, nor do semicolons.
+    fs::write(at.join("bad.csv"), constant.replace(',', ";")).unwrap();
+    sudare_at(at, ENCRYPT).ok();
+    fs::remove_file(at.join("out.ct")).unwrap();
     fs::write(at.join("bad.csv"), &good).unwrap();
     refused(at, &ENCRYPT.replace("--target y", ""), &["needs labels", "--target"]);
     fs::write(at.join("bad.parquet"), &good).unwrap();

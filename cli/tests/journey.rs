@@ -131,7 +131,7 @@ fn a_model_trained_by_the_server_is_that_of_training_in_the_clear() {
     let design = scaling.design_rows(&table).unwrap();
     let scores: Vec<f64> =
         design.iter().map(|x| x.iter().zip(&weights).map(|(x, w)| x * w).sum()).collect();
-    let labels = table.labels().unwrap();
+    let labels = &table.labels().unwrap();
     let line = "evaluate --model model.json --data lbw.csv --target y --json";
     let quality = sudare_at(owner, line).json();
     let expect = |name: &str, value: f64| {
@@ -230,7 +230,7 @@ fn tables_may_be_parquet() {
     assert_eq!(model["divisors"][3].as_f64(), Some(8e12));
 
     let table = Table::read_parquet(at.join("t.parquet"), Some("y")).unwrap();
-    let rows = table.iter_rows().zip(table.labels().unwrap()).map(|(row, &label)| {
+    let rows = table.iter_rows().zip(table.labels().unwrap()).map(|(row, label)| {
         let cells = row.iter().map(f64::to_string).chain([u8::from(label).to_string()]);
         cells.collect::<Vec<_>>().join(",") + "\n"
     });

@@ -89,7 +89,7 @@ fn a_training_with_history_is_reported() {
         assert_eq!(figures[name], quality[name], "{name}");
     }
     assert_fields(&figures, &["features", "iterations", "base_rate", "log_loss", "intercept"]);
-    let labels = table.labels().unwrap();
+    let labels = &table.labels().unwrap();
     let design = scaling.design_rows(&table).unwrap();
     let scores = |weights: &[f64]| -> Vec<f64> {
         design.iter().map(|x| x.iter().zip(weights).map(|(x, w)| x * w).sum()).collect()

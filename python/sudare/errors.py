@@ -291,10 +291,6 @@ class TargetNotBinaryError(Error, ValueError):
     """A label is neither 0 nor 1."""
 
 
-class ConstantFeatureError(Error, ValueError):
-    """A feature has the same value in all rows of a training."""
-
-
 class ConstantTargetError(Error, ValueError):
     """All rows of a training have the same label."""
 

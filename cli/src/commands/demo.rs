@@ -157,7 +157,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         design.iter().map(|x| x.iter().zip(weights).map(|(x, w)| x * w).sum()).collect()
     };
     let (encrypted_scores, plain_scores) = (scores(&weights), scores(&plain));
-    let labels = table.labels()?;
+    let labels = &table.labels()?;
     let report = Report {
         dataset,
         rows,

@@ -50,7 +50,7 @@ struct Report {
 pub fn run(args: &Args, output: Output) -> Result<()> {
     let (model, table) = args.labelled.read()?;
     let scores = model.scores(&table)?;
-    let labels = table.labels()?;
+    let labels = &table.labels()?;
     let report = Report {
         rows: table.rows(),
         accuracy: metrics::accuracy(&scores, labels)?,

@@ -162,7 +162,7 @@ fn plain(args: &Args, data: &Path, output: Output) -> Result<()> {
     }
     let model = Model::read(&args.model)?;
     let table = model.read_table(data, args.target.as_deref())?;
-    let scores = NamedScores::new(model.scores(&table)?, None, table.labels().ok())?;
+    let scores = NamedScores::new(model.scores(&table)?, None, table.labels().ok().as_deref())?;
     if args.output.is_none() && !output.json {
         return output.write_text(&scores.to_csv()?);
     }

@@ -133,7 +133,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
 impl Report {
     fn new(model: &Model, table: &Table) -> Result<Self> {
         let scores = model.scores(table)?;
-        let labels = table.labels()?;
+        let labels = &table.labels()?;
         let ones = labels.iter().filter(|&&label| label).count();
         let names = model.columns.iter().zip(model.divisors.divisors());
         let weights = names.zip(&model.weights[1..]);
@@ -167,6 +167,7 @@ impl Report {
 /// large table.
 fn curve(model: &Model, table: &Table) -> Result<Vec<Step>> {
     let Some(history) = &model.history else { return Ok(Vec::new()) };
+    let labels = table.labels()?;
     let clear = clear_history(model, table)?;
     let products = table.rows() * model.weights.len();
     let most = (MOST_PRODUCTS / products).max(20);
@@ -175,7 +176,7 @@ fn curve(model: &Model, table: &Table) -> Result<Vec<Step>> {
     let shown = (0..history.len()).filter(|i| i % every == 0 || *i == last);
     par::try_map(shown.collect::<Vec<_>>(), |i| {
         let quality = |weights: &[f64]| -> Result<_> {
-            let (scores, labels) = (model.scores_with(weights, table)?, table.labels()?);
+            let (scores, labels) = (model.scores_with(weights, table)?, &labels);
             Ok((metrics::log_loss(&scores, labels)?, metrics::auc(&scores, labels)?))
         };
         let (log_loss, auc) = quality(&history[i])?;
@@ -209,7 +210,7 @@ fn clear_history(model: &Model, table: &Table) -> Result<Option<Vec<Vec<f64>>>> 
         return Ok(None);
     }
     let rows = model.rows(table)?.zip(table.labels()?);
-    let signed = rows.map(|(row, &label)| model.divisors.signed_row(&row, label));
+    let signed = rows.map(|(row, label)| model.divisors.signed_row(&row, label));
     let signed = signed.collect::<core::result::Result<Vec<_>, _>>()?;
     // What cannot be trained in the clear is not compared.
     Ok(reference::history(&signed, &spec, model.class_weights).ok())

@@ -2,7 +2,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`table`] | tables of numbers, from CSV or bundled, and their scaling |
+//! | [`table`] | tables from files, coded as numbers, and their scaling |
 //! | [`stats`] | moments, covariances, least squares, sums by groups, histograms, Welch's test |
 //! | [`logreg`] | logistic regression by accelerated gradient, encrypted and in the clear |
 //! | [`array`](mod@array) | encrypted arrays of any shape, computed with as by NumPy |

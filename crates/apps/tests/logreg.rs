@@ -253,10 +253,10 @@ fn encrypted_training_equals_the_twin(name: &str) {
 
     let (scores, expected, labels) =
         (scores(&table, &w), scores(&table, &expected), table.labels().unwrap());
-    let accuracy = |scores: &[f64]| metrics::accuracy(scores, labels).unwrap();
+    let accuracy = |scores: &[f64]| metrics::accuracy(scores, &labels).unwrap();
     assert_eq!(accuracy(&scores), accuracy(&expected));
     // Scores nearer to each other than the error may change places.
-    let auc = |scores: &[f64]| metrics::auc(scores, labels).unwrap();
+    let auc = |scores: &[f64]| metrics::auc(scores, &labels).unwrap();
     assert!((auc(&scores) - auc(&expected)).abs() < 3e-4);
 
     let plan = &parties.plan;
@@ -864,9 +864,9 @@ fn bootstrapped_training_equals_the_twin_in(table: &Table, spec: TrainSpec, log_
     let (w, expected) = (parties.weights(&training), clear(table, &spec));
     let (scores, expected) = (scores(table, &w), scores(table, &expected));
     let labels = table.labels().unwrap();
-    let accuracy = |scores: &[f64]| metrics::accuracy(scores, labels).unwrap();
+    let accuracy = |scores: &[f64]| metrics::accuracy(scores, &labels).unwrap();
     assert_eq!(accuracy(&scores), accuracy(&expected));
-    let auc = |scores: &[f64]| metrics::auc(scores, labels).unwrap();
+    let auc = |scores: &[f64]| metrics::auc(scores, &labels).unwrap();
     assert!((auc(&scores) - auc(&expected)).abs() < 3e-4);
 
     let paused = paused.unwrap();

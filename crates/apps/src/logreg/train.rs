@@ -295,7 +295,7 @@ impl TrainPlan {
             let (needed_rows, needed_features) = (self.job.rows, self.job.features);
             return Err(Error::TableShape { rows, features, needed_rows, needed_features });
         }
-        let labels = table.labels()?.iter().copied();
+        let labels = table.labels()?.into_iter();
         let class_weights = self.job.spec.class_weights(labels, given)?;
         Ok(WeightedRows { z: Scaling::max_abs(table).signed_rows(table)?, class_weights })
     }

@@ -1,8 +1,8 @@
-//! Tables in Parquet files: the part of the format that flat tables of numbers use.
+//! Tables in Parquet files: the part of the format that flat tables of numbers and text use.
 //!
 //! Sizes in a file are claims. Each is compared with the bytes that there are, or with the rows of
-//! the table, before memory is taken for it: a table takes its values, a column chunk as it is in
-//! the file, and one page of it.
+//! the table, before memory is taken for it: a table takes its numbers, each of its different texts
+//! up to a limit, a column chunk as it is in the file, and one page of it.
 //!
 //! Reference: the Apache Parquet format, version 2.12 (`parquet.thrift`, `Encodings.md`,
 //! `Compression.md`), and the compact protocol of Apache Thrift.
@@ -10,9 +10,13 @@
 mod decode;
 mod thrift;
 
-use super::{Place, Table, TableError, Target, check_names, excerpt, list, read_error};
-use decode::{Kind, page_values};
-use std::io::{self, Read, Seek, SeekFrom};
+use super::{
+    Place, TableError, check_names,
+    error::{excerpt, read_error},
+    frame::{CellKind, Frame, Places, Rules, TextBuilder, TextMemory},
+};
+use decode::{Item, Kind, page_values};
+use std::io::{Read, Seek, SeekFrom};
 use thrift::{Bad, Fields};
 
 const MAGIC: &[u8; 4] = b"PAR1";
@@ -27,28 +31,88 @@ const INDEX_PREFIX: &str = "__index_level_";
 
 type Result<T, E = TableError> = core::result::Result<T, E>;
 
-/// Reads a table of at most `max_cells` cells.
-pub(super) fn read(
-    mut source: impl Read + Seek,
-    name: &str,
-    target: Option<&str>,
-    max_cells: usize,
-) -> Result<Table> {
-    let io = |error: io::Error| read_error(name, &error);
-    let bytes = source.seek(SeekFrom::End(0)).map_err(io)?;
-    let mut read = |start: u64, length: u64| -> Result<Vec<u8>> {
-        let within = start.checked_add(length).is_some_and(|end| end <= bytes);
+/// Reads a frame.
+pub(super) fn read(mut source: impl Read + Seek, name: &str, rules: Rules<'_>) -> Result<Frame> {
+    let bytes = source.seek(SeekFrom::End(0)).map_err(|error| read_error(name, &error))?;
+    let mut file = Parts { source, name, bytes };
+    let info = file.info()?;
+    let columns = info.columns(rules)?;
+    let (kinds, names): (Vec<Kind>, Vec<String>) = columns.into_iter().unzip();
+    let target_at = rules.binary_target(&names)?;
+    let (rows, width) = (info.rows()?, names.len());
+    let limit = rules.options.max_cells;
+    if rows.checked_mul(width).is_none_or(|cells| cells > limit) {
+        return Err(TableError::TooLarge { rows, columns: width, limit });
+    }
+    let features = rules.features(&names);
+    if rows == 0 || width == 0 || (rules.binary && features == 0) {
+        return Err(TableError::Empty { rows, features });
+    }
+
+    let mut frame = Frame {
+        numbers: vec![0.0; rows * width],
+        text: vec![None; width],
+        columns: names,
+        places: Places::Rows,
+    };
+    let (mut claimed, mut memory) = (0_u64, TextMemory::default());
+    for (index, kind) in kinds.into_iter().enumerate() {
+        let mut cells = Cells {
+            name: &frame.columns[index],
+            missing: rules.options.missing,
+            binary: target_at == Some(index),
+            text: (kind == Kind::Text).then(TextBuilder::default),
+            memory,
+        };
+        let optional = info.schema[1 + index].repetition == Some(1);
+        let mut first = 0;
+        for group in info.groups.iter().filter(|group| group.rows > 0) {
+            let chunk = group.chunks.get(index).ok_or_else(|| bad("a column has no data"))?;
+            claimed = claimed.saturating_add(chunk.bytes()?);
+            if claimed > bytes {
+                return Err(bad("its columns overlap"));
+            }
+            let data = file.read(chunk.start()?, chunk.bytes()?)?;
+            page_values(&data, chunk, kind, optional, group.rows, |row, item| {
+                let row = first + row;
+                frame.numbers[row * width + index] = cells.number(row, item)?;
+                Ok(())
+            })?;
+            first += group.rows;
+        }
+        memory = cells.memory;
+        frame.text[index] = cells.text.map(|mut text| {
+            text.pad(rows);
+            text.finish()
+        });
+    }
+    Ok(frame)
+}
+
+/// The parts of a file.
+struct Parts<'a, S> {
+    source: S,
+    name: &'a str,
+    /// Of all.
+    bytes: u64,
+}
+
+impl<S: Read + Seek> Parts<'_, S> {
+    fn read(&mut self, start: u64, length: u64) -> Result<Vec<u8>> {
+        let within = start.checked_add(length).is_some_and(|end| end <= self.bytes);
         let length = usize::try_from(length).ok().filter(|_| within);
         let length = length.ok_or_else(|| bad("it ends before its content does"))?;
-        source.seek(SeekFrom::Start(start)).map_err(io)?;
         let mut part = vec![0; length];
-        source.read_exact(&mut part).map_err(io)?;
+        let read = self.source.seek(SeekFrom::Start(start));
+        let read = read.and_then(|_| self.source.read_exact(&mut part));
+        read.map_err(|error| read_error(self.name, &error))?;
         Ok(part)
-    };
-    let file = {
+    }
+
+    fn info(&mut self) -> Result<FileInfo> {
         let short = || bad("it is too short");
-        let tail_start = bytes.checked_sub(8).filter(|&start| start >= 4).ok_or_else(short)?;
-        let tail = read(tail_start, 8)?;
+        let tail_start = self.bytes.checked_sub(8).filter(|&start| start >= 4).ok_or_else(short)?;
+        let tail = self.read(tail_start, 8)?;
         let (length, magic) = tail.split_first_chunk::<4>().ok_or_else(short)?;
         if magic == MAGIC_ENCRYPTED {
             return Err(bad("it is encrypted"));
@@ -61,69 +125,49 @@ pub(super) fn read(
             return Err(bad("its footer is too large"));
         }
         let start = tail_start.checked_sub(length).ok_or_else(short)?;
-        FileInfo::read(&read(start, length)?)?
-    };
-    let columns = file.columns()?;
-    let target_at = match target {
-        None => None,
-        Some(target) => match columns.iter().position(|(name, _)| name == target) {
-            None => {
-                let names: Vec<String> = columns.into_iter().map(|(name, _)| name).collect();
-                let (target, columns) = (excerpt(target), list(&names));
-                return Err(TableError::UnknownTarget { target, columns });
-            }
-            at => at,
-        },
-    };
-    let (width, features) = (columns.len(), columns.len() - usize::from(target_at.is_some()));
-    let rows = file.rows()?;
-    if rows.checked_mul(width).is_none_or(|cells| cells > max_cells) {
-        return Err(TableError::TooLarge { rows, columns: width, limit: max_cells });
+        FileInfo::read(&self.read(start, length)?)
     }
-    if rows == 0 || features == 0 {
-        return Err(TableError::Empty { rows, features });
+}
+
+/// A column as it is read.
+struct Cells<'a> {
+    name: &'a str,
+    missing: bool,
+    /// Whether only 0 and 1 are allowed.
+    binary: bool,
+    /// Of a column of text.
+    text: Option<TextBuilder>,
+    /// Of the texts of all columns so far.
+    memory: TextMemory,
+}
+
+impl Cells<'_> {
+    /// The number of a cell; NaN if it is missing or text.
+    fn number(&mut self, row: usize, item: Option<Item<'_>>) -> Result<f64> {
+        let (place, column) = (Place::Row(row), || excerpt(self.name));
+        let number = match item {
+            None if self.missing => return Ok(f64::NAN),
+            None => return Err(TableError::Gap { place, column: column() }),
+            Some(Item::Text(text)) => return self.keep(row, text).map(|()| f64::NAN),
+            Some(Item::Number(number)) => number,
+        };
+        let is_missing = number.is_nan() && self.missing;
+        if !number.is_finite() && !is_missing {
+            let (column, found) = (column(), number.to_string());
+            return Err(TableError::NotFinite { place, column, found });
+        }
+        if self.binary && number != 0.0 && number != 1.0 {
+            return Err(TableError::TargetNotBinary { place, column: column(), found: number });
+        }
+        Ok(number)
     }
 
-    let mut values = vec![0.0; rows * features];
-    let mut labels = vec![false; if target_at.is_some() { rows } else { 0 }];
-    let (mut feature, mut claimed) = (0, 0_u64);
-    for (index, (column, kind)) in columns.iter().enumerate() {
-        let name = || excerpt(column);
-        let optional = file.schema[1 + index].repetition == Some(1);
-        let mut first = 0;
-        for group in file.groups.iter().filter(|group| group.rows > 0) {
-            let chunk = group.chunks.get(index).ok_or_else(|| bad("a column has no data"))?;
-            claimed = claimed.saturating_add(chunk.bytes()?);
-            if claimed > bytes {
-                return Err(bad("its columns overlap"));
-            }
-            let data = read(chunk.start()?, chunk.bytes()?)?;
-            page_values(&data, chunk, *kind, optional, group.rows, |row, value| {
-                let row = first + row;
-                let Some(value) = value else {
-                    return Err(TableError::Gap { place: Place::Row(row), column: name() });
-                };
-                if !value.is_finite() {
-                    let (place, found) = (Place::Row(row), value.to_string());
-                    return Err(TableError::NotFinite { place, column: name(), found });
-                }
-                if target_at != Some(index) {
-                    values[row * features + feature] = value;
-                } else if value == 0.0 || value == 1.0 {
-                    labels[row] = value == 1.0;
-                } else {
-                    let (place, column) = (Place::Row(row), name());
-                    return Err(TableError::TargetNotBinary { place, column, found: value });
-                }
-                Ok(())
-            })?;
-            first += group.rows;
-        }
-        feature += usize::from(target_at != Some(index));
+    /// Keeps the text of a row, which follows those that were kept.
+    fn keep(&mut self, row: usize, text: &str) -> Result<()> {
+        let Some(column) = &mut self.text else { return Ok(()) };
+        column.pad(row);
+        if column.push(Some(text)) { self.memory.take(text, self.name) } else { Ok(()) }
     }
-    let mut columns: Vec<String> = columns.into_iter().map(|(name, _)| name).collect();
-    let target = target_at.map(|at| Target { name: columns.remove(at), labels });
-    Ok(Table { columns, values, target })
 }
 
 fn bad(problem: impl Into<String>) -> TableError {
@@ -209,8 +253,8 @@ impl FileInfo {
         if encrypted { Err(bad("it is encrypted")) } else { Ok(info) }
     }
 
-    /// Names and kinds of the columns.
-    fn columns(&self) -> Result<Vec<(String, Kind)>> {
+    /// Kinds and names of the columns.
+    fn columns(&self, rules: Rules<'_>) -> Result<Vec<(Kind, String)>> {
         let Some((root, leaves)) = self.schema.split_first() else {
             return Err(bad("it has no schema"));
         };
@@ -226,8 +270,8 @@ impl FileInfo {
         if let Some(at) = names.iter().position(|name| name.starts_with(INDEX_PREFIX)) {
             return Err(TableError::UnnamedColumn { number: at + 1 });
         }
-        let kinds = leaves.iter().map(SchemaElement::kind);
-        names.into_iter().zip(kinds).map(|(name, kind)| Ok((name, kind?))).collect()
+        let kinds = leaves.iter().map(|leaf| leaf.kind(rules));
+        kinds.zip(names).map(|(kind, name)| Ok((kind?, name))).collect()
     }
 
     /// The rows of all groups.
@@ -260,16 +304,19 @@ impl SchemaElement {
         TableError::NotNumbers { column: excerpt(&self.name), found }
     }
 
-    /// What its values are, if they are numbers.
-    fn kind(&self) -> Result<Kind> {
+    /// What its values are, if they are numbers, or text where it may be.
+    fn kind(&self, rules: Rules<'_>) -> Result<Kind> {
         let Self { physical, converted, logical, .. } = self;
+        let may_be_text = rules.kind(&self.name) != CellKind::Number && *physical == Some(6);
         let other = match (converted, logical.map(|logical| logical.number)) {
+            (_, Some(1 | 4)) | (Some(0 | 4), _) if may_be_text => return Ok(Kind::Text),
             (_, Some(1)) | (Some(0), _) => Some("text"),
             (_, Some(4)) | (Some(4), _) => Some("names of categories"),
             (_, Some(5)) | (Some(5), _) => Some("decimals"),
             (_, Some(6)) | (Some(6), _) => Some("dates"),
             (_, Some(7)) | (Some(7 | 8), _) => Some("times of day"),
             (_, Some(8)) | (Some(9 | 10), _) => Some("points in time"),
+            (_, Some(11)) if rules.options.missing => None,
             (_, Some(11)) => Some("nothing but nulls"),
             (_, Some(15)) => Some("16-bit floating-point numbers"),
             (Some(21), _) => Some("durations"),

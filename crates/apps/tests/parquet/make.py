@@ -1,8 +1,9 @@
-"""Writes the files of this folder: `python make.py FOLDER`, with pyarrow 26."""
+"""Writes the files of this folder: `python make.py FOLDER`, with pyarrow 26 and polars 2.1."""
 
 import sys
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -56,3 +57,26 @@ for name, column in {
     "nan": pa.array([1.0, float("nan"), 3.0]),
 }.items():
     write(f"refused-{name}", pa.table({"one": one, "bad": column}))
+
+# Text and nulls, as `expected_frame` in tests.rs has them.
+NAMES = ["Zoë", "", "a, b", '"c"', "naïve\nline", "aa", "aab"]
+columns = {
+    "name": pa.array([None if i % 7 == 3 else NAMES[i * i % 11 % 7] for i in range(ROWS)]),
+    "kind": pa.array([None if i % 13 == 12 else f"k{i % 5}" for i in range(ROWS)]),
+    "number": pa.array([None if i % 4 == 1 else i - 30 for i in range(ROWS)], pa.int32()),
+    "real": pa.array([None if 20 <= i < 45 else i / 8 for i in range(ROWS)], pa.float64()),
+    "flag": pa.array([None if i % 3 == 2 else i % 2 == 0 for i in range(ROWS)]),
+    "y": pa.array(["yes" if i % 3 == 1 else "no" for i in range(ROWS)]),
+}
+TEXT = pa.table(columns)
+categories = pa.table(columns | {"kind": columns["kind"].dictionary_encode()})
+write("text", categories, row_group_size=25)
+write("text-plain", TEXT, use_dictionary=False, compression="none", store_schema=False)
+write("text-v2", TEXT, data_page_version="2.0", compression="zstd", data_page_size=64)
+encodings = {"name": "DELTA_BYTE_ARRAY", "kind": "DELTA_LENGTH_BYTE_ARRAY", "y": "DELTA_BYTE_ARRAY"}
+encodings |= {"number": "DELTA_BINARY_PACKED", "real": "BYTE_STREAM_SPLIT", "flag": "RLE"}
+write("text-delta", TEXT, use_dictionary=False, column_encoding=encodings, row_group_size=50)
+polars = pl.from_arrow(TEXT).with_columns(pl.col("kind").cast(pl.Categorical))
+polars.write_parquet(FOLDER / "text-polars.parquet", row_group_size=25)
+nulls = {"b": pa.nulls(2), "c": pa.nulls(2, pa.string())}
+write("text-none", pa.table({"a": pa.array([1, 2])} | nulls))

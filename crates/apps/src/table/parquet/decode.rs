@@ -17,6 +17,14 @@ pub enum Kind {
     U64,
     F32,
     F64,
+    Text,
+}
+
+/// A value of a column.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Item<'a> {
+    Number(f64),
+    Text(&'a str),
 }
 
 impl Kind {
@@ -28,13 +36,14 @@ impl Kind {
             Self::I64 | Self::U64 => 2,
             Self::F32 => 4,
             Self::F64 => 5,
+            Self::Text => 6,
         }
     }
 
-    /// Bytes of a value; of truth values, none are whole.
+    /// Bytes of a value; truth values have no whole ones, texts any number.
     fn bytes(self) -> usize {
         match self {
-            Self::Bool => 0,
+            Self::Bool | Self::Text => 0,
             Self::I32 | Self::U32 | Self::F32 => 4,
             Self::I64 | Self::U64 | Self::F64 => 8,
         }
@@ -43,6 +52,7 @@ impl Kind {
     /// The number that these bits are, the upper half of which is not read for 4 bytes.
     fn number(self, bits: u64) -> f64 {
         match self {
+            Self::Text => f64::NAN,
             Self::Bool => (bits & 1) as f64,
             Self::I32 => f64::from(bits as i32),
             Self::U32 => f64::from(bits as u32),
@@ -61,6 +71,8 @@ const PLAIN: i32 = 0;
 const PLAIN_DICTIONARY: i32 = 2;
 const RLE: i32 = 3;
 const DELTA_BINARY_PACKED: i32 = 5;
+const DELTA_LENGTH_BYTE_ARRAY: i32 = 6;
+const DELTA_BYTE_ARRAY: i32 = 7;
 const RLE_DICTIONARY: i32 = 8;
 const BYTE_STREAM_SPLIT: i32 = 9;
 
@@ -127,34 +139,41 @@ impl Page {
     }
 
     /// Definition levels, where they are apart, and what is behind them, decompressed.
-    fn unpack<'a>(&self, content: &'a [u8], codec: i32) -> Result<(&'a [u8], Vec<u8>), TableError> {
-        // The widest values, and room for levels and for what fills the last block.
-        let most = self.values.saturating_mul(16).saturating_add(1 << 16).min(MAX_PAGE_BYTES);
+    fn unpack<'a>(
+        &self,
+        content: &'a [u8],
+        chunk: &Chunk,
+        kind: Kind,
+    ) -> Result<(&'a [u8], Vec<u8>), TableError> {
+        // The widest numbers, and room for levels and for what fills the last block.
+        let of_numbers = self.values.saturating_mul(16).saturating_add(1 << 16);
+        let most = if kind == Kind::Text { MAX_PAGE_BYTES } else { of_numbers.min(MAX_PAGE_BYTES) };
         if self.bytes > most {
             return Err(bad("a page has more bytes than its values need"));
         }
         let (_, content) = content.split_at_checked(self.repetition_bytes).ok_or(SHORT)?;
         let (levels, packed) = content.split_at_checked(self.definition_bytes).ok_or(SHORT)?;
         let bytes = self.bytes.checked_sub(self.repetition_bytes + levels.len()).ok_or(SHORT)?;
-        let codec = if self.stored { UNCOMPRESSED } else { codec };
+        let codec = if self.stored { UNCOMPRESSED } else { chunk.codec };
         Ok((levels, decompress(codec, packed, bytes)?))
     }
 }
 
 /// Gives `put` every value of a column chunk with the number of its row, or that there is none.
+/// Values come by their rows, and those that are missing before the others of their page.
 pub fn page_values(
     data: &[u8],
     chunk: &Chunk,
     kind: Kind,
     optional: bool,
     rows: usize,
-    mut put: impl FnMut(usize, Option<f64>) -> Result<(), TableError>,
+    mut put: impl FnMut(usize, Option<Item<'_>>) -> Result<(), TableError>,
 ) -> Result<(), TableError> {
     if chunk.physical != kind.physical() {
         return Err(bad("a column has other values than its schema says"));
     }
     let mut data = data;
-    let mut dictionary = Vec::new();
+    let (mut dictionary, no_dictionary) = (None, Dictionary::default());
     let mut row = 0;
     while row < rows {
         let page = Page::read(&mut data)?;
@@ -170,68 +189,192 @@ pub fn page_values(
         if page.values > (rows - row).max(spare) {
             return Err(bad("a page has more values than its column"));
         }
-        let (levels, body) = page.unpack(content, chunk.codec)?;
+        let (levels, body) = page.unpack(content, chunk, kind)?;
         let mut body = &body[..];
         if page.kind == DICTIONARY {
-            if ![PLAIN, PLAIN_DICTIONARY].contains(&page.encoding) || kind == Kind::Bool {
-                return Err(unknown_encoding());
-            }
-            if !dictionary.is_empty() {
+            if dictionary.is_some() {
                 return Err(bad("a column has two dictionaries"));
             }
-            plain(kind, body, page.values, |value| {
-                dictionary.push(value);
-                Ok(())
-            })?;
+            dictionary = Some(Dictionary::read(kind, &page, body)?);
             continue;
         }
-        if page.values == 0 {
-            continue;
-        }
-        if optional {
-            let definitions = match page.level_encoding {
-                _ if page.kind == DATA_V2 => levels,
-                RLE => prefixed(&mut body)?,
-                _ => return Err(unknown_encoding()),
-            };
-            if let Some(missing) = first_null(definitions, page.values)? {
-                return put(row + missing, None);
+        let first = row;
+        row += page.values;
+        let mut missing = match page.level_encoding {
+            _ if !optional || page.values == 0 => Vec::new(),
+            _ if page.kind == DATA_V2 => nulls(levels, page.values)?,
+            RLE => nulls(prefixed(&mut body)?, page.values)?,
+            _ => return Err(unknown_encoding()),
+        };
+        missing.iter().try_for_each(|&missing| put(first + missing as usize, None))?;
+        let count = page.values - missing.len();
+        // The row of the next value, and the rows to be left out, the next one last.
+        let mut next = first;
+        missing.reverse();
+        let mut put = |item: Item<'_>| {
+            while missing.last().is_some_and(|&missing| first + missing as usize == next) {
+                missing.pop();
+                next += 1;
             }
+            next += 1;
+            put(next - 1, Some(item))
+        };
+        let dictionary = dictionary.as_ref().unwrap_or(&no_dictionary);
+        match kind {
+            _ if count == 0 => {}
+            Kind::Text => texts(&page, body, count, dictionary, |text| put(Item::Text(text)))?,
+            _ => numbers(kind, &page, body, count, dictionary, |x| put(Item::Number(x)))?,
         }
-        decode(kind, &page, body, &dictionary, |value| {
-            row += 1;
-            put(row - 1, Some(value))
-        })?;
     }
     Ok(())
 }
 
-/// The values of a page of data.
-fn decode(
+/// The values that others stand for.
+#[derive(Default)]
+struct Dictionary {
+    numbers: Vec<f64>,
+    texts: Vec<u8>,
+    /// Where each text ends.
+    ends: Vec<usize>,
+}
+
+impl Dictionary {
+    fn read(kind: Kind, page: &Page, body: &[u8]) -> Result<Self, TableError> {
+        if ![PLAIN, PLAIN_DICTIONARY].contains(&page.encoding) || kind == Kind::Bool {
+            return Err(unknown_encoding());
+        }
+        let Self { mut numbers, mut texts, mut ends } = Self::default();
+        if kind == Kind::Text {
+            plain_texts(body, page.values, |text| {
+                texts.extend_from_slice(text);
+                ends.push(texts.len());
+                Ok(())
+            })?;
+        } else {
+            plain(kind, body, page.values, |value| {
+                numbers.push(value);
+                Ok(())
+            })?;
+        }
+        Ok(Self { numbers, texts, ends })
+    }
+
+    fn text(&self, index: u32) -> Option<&[u8]> {
+        let index = index as usize;
+        let start = index.checked_sub(1).and_then(|before| self.ends.get(before)).unwrap_or(&0);
+        self.texts.get(*start..*self.ends.get(index)?)
+    }
+}
+
+/// Which of `count` values are missing.
+fn nulls(definitions: &[u8], count: usize) -> Result<Vec<u32>, TableError> {
+    let (mut at, mut missing) = (0_u32, Vec::new());
+    hybrid(definitions, 1, count, |defined| {
+        if defined == 0 {
+            missing.push(at);
+        }
+        at += 1;
+        Ok(())
+    })?;
+    Ok(missing)
+}
+
+/// Numbers, one index of a dictionary each.
+fn indices(
+    body: &[u8],
+    count: usize,
+    put: impl FnMut(u32) -> Result<(), TableError>,
+) -> Result<(), TableError> {
+    let (&width, body) = body.split_first().ok_or(SHORT)?;
+    hybrid(body, u32::from(width), count, put)
+}
+
+const NOT_LISTED: Bad = Bad("a value is not in the dictionary");
+
+/// The texts of a page of data, `count` of them.
+fn texts(
+    page: &Page,
+    mut body: &[u8],
+    count: usize,
+    dictionary: &Dictionary,
+    mut put: impl FnMut(&str) -> Result<(), TableError>,
+) -> Result<(), TableError> {
+    let mut put =
+        |text: &[u8]| put(std::str::from_utf8(text).map_err(|_| Bad("a text is not UTF-8"))?);
+    match page.encoding {
+        PLAIN => plain_texts(body, count, put),
+        PLAIN_DICTIONARY | RLE_DICTIONARY => {
+            indices(body, count, |index| put(dictionary.text(index).ok_or(NOT_LISTED)?))
+        }
+        DELTA_LENGTH_BYTE_ARRAY => {
+            let lengths = lengths(&mut body, count)?;
+            lengths.into_iter().try_for_each(|length| put(part(&mut body, length)?))
+        }
+        DELTA_BYTE_ARRAY => {
+            let (shared, rest) = (lengths(&mut body, count)?, lengths(&mut body, count)?);
+            let mut text = Vec::new();
+            shared.into_iter().zip(rest).try_for_each(|(shared, rest)| {
+                if shared > text.len() {
+                    return Err(bad("a text begins as a longer one than there is"));
+                }
+                text.truncate(shared);
+                text.extend_from_slice(part(&mut body, rest)?);
+                put(&text)
+            })
+        }
+        _ => Err(unknown_encoding()),
+    }
+}
+
+/// Lengths by their differences.
+fn lengths(body: &mut &[u8], count: usize) -> Result<Vec<usize>, TableError> {
+    let mut lengths = Vec::new();
+    deltas(body, count, |length| {
+        lengths.push(usize::try_from(length).unwrap_or(usize::MAX));
+        Ok(())
+    })?;
+    Ok(lengths)
+}
+
+/// The next bytes, so many.
+fn part<'a>(bytes: &mut &'a [u8], length: usize) -> thrift::Result<&'a [u8]> {
+    let (part, rest) = bytes.split_at_checked(length).ok_or(SHORT)?;
+    *bytes = rest;
+    Ok(part)
+}
+
+/// Texts one after the other, each behind its length.
+fn plain_texts(
+    mut bytes: &[u8],
+    count: usize,
+    mut put: impl FnMut(&[u8]) -> Result<(), TableError>,
+) -> Result<(), TableError> {
+    (0..count).try_for_each(|_| put(prefixed(&mut bytes)?))
+}
+
+/// The numbers of a page of data, `count` of them.
+fn numbers(
     kind: Kind,
     page: &Page,
     mut body: &[u8],
-    dictionary: &[f64],
+    count: usize,
+    dictionary: &Dictionary,
     mut put: impl FnMut(f64) -> Result<(), TableError>,
 ) -> Result<(), TableError> {
     match page.encoding {
-        PLAIN => plain(kind, body, page.values, put),
-        PLAIN_DICTIONARY | RLE_DICTIONARY => {
-            let (&width, body) = body.split_first().ok_or(SHORT)?;
-            hybrid(body, u32::from(width), page.values, |index| {
-                let value = dictionary.get(index as usize);
-                put(*value.ok_or(Bad("a value is not in the dictionary"))?)
-            })
-        }
+        PLAIN => plain(kind, body, count, put),
+        PLAIN_DICTIONARY | RLE_DICTIONARY => indices(body, count, |index| {
+            put(*dictionary.numbers.get(index as usize).ok_or(NOT_LISTED)?)
+        }),
         RLE if kind == Kind::Bool => {
             let body = prefixed(&mut body)?;
-            hybrid(body, 1, page.values, |bit| put(f64::from(bit)))
+            hybrid(body, 1, count, |bit| put(f64::from(bit)))
         }
         DELTA_BINARY_PACKED if !matches!(kind, Kind::Bool | Kind::F32 | Kind::F64) => {
-            deltas(body, page.values, |bits| put(kind.number(bits)))
+            deltas(&mut body, count, |bits| put(kind.number(bits)))
         }
         BYTE_STREAM_SPLIT if kind != Kind::Bool => {
-            let (width, count) = (kind.bytes(), page.values);
+            let width = kind.bytes();
             if body.len() != count.saturating_mul(width) {
                 return Err(SHORT.into());
             }
@@ -300,23 +443,8 @@ fn decompress(codec: i32, packed: &[u8], bytes: usize) -> Result<Vec<u8>, TableE
 /// A part of this many bytes, whose number is in front of it.
 fn prefixed<'a>(bytes: &mut &'a [u8]) -> thrift::Result<&'a [u8]> {
     let (length, rest) = bytes.split_first_chunk::<4>().ok_or(SHORT)?;
-    let length = u32::from_le_bytes(*length) as usize;
-    let (part, rest) = rest.split_at_checked(length).ok_or(SHORT)?;
     *bytes = rest;
-    Ok(part)
-}
-
-/// The first of `count` values that is missing.
-fn first_null(definitions: &[u8], count: usize) -> Result<Option<usize>, TableError> {
-    let (mut at, mut missing) = (0, None);
-    hybrid(definitions, 1, count, |defined| {
-        if defined == 0 && missing.is_none() {
-            missing = Some(at);
-        }
-        at += 1;
-        Ok(())
-    })?;
-    Ok(missing)
+    part(bytes, u32::from_le_bytes(*length) as usize)
 }
 
 /// Values one after the other.
@@ -391,13 +519,14 @@ fn bits(bytes: &[u8], i: usize, width: u32) -> u64 {
     (number >> shift) as u64 & u64::MAX.checked_shr(64 - width).unwrap_or(0)
 }
 
-/// Integers by their differences, in blocks whose smallest difference is given.
+/// Integers by their differences, in blocks whose smallest difference is given. What follows them is
+/// left.
 fn deltas(
-    mut bytes: &[u8],
+    bytes: &mut &[u8],
     count: usize,
     mut put: impl FnMut(u64) -> Result<(), TableError>,
 ) -> Result<(), TableError> {
-    let mut next = || varint(&mut bytes).ok_or(SHORT);
+    let mut next = || varint(bytes).ok_or(SHORT);
     let (block, parts, total, first) = (next()?, next()?, next()?, next()?);
     let per_part = block.checked_div(parts).filter(|part| part * parts == block && part % 8 == 0);
     let per_part = per_part.filter(|&part| part > 0 && block <= 1 << 20);
@@ -412,9 +541,9 @@ fn deltas(
         left -= 1;
     }
     while left > 0 {
-        let least = zigzag(varint(&mut bytes).ok_or(SHORT)?);
+        let least = zigzag(varint(bytes).ok_or(SHORT)?);
         let (widths, rest) = bytes.split_at_checked(parts as usize).ok_or(SHORT)?;
-        bytes = rest;
+        *bytes = rest;
         for &width in widths {
             if left == 0 {
                 break;
@@ -424,7 +553,7 @@ fn deltas(
             }
             let (numbers, rest) =
                 bytes.split_at_checked(per_part / 8 * usize::from(width)).ok_or(SHORT)?;
-            bytes = rest;
+            *bytes = rest;
             for i in 0..per_part.min(left) {
                 let difference = bits(numbers, i, u32::from(width)) as i64;
                 value = value.wrapping_add(least).wrapping_add(difference);
@@ -461,11 +590,60 @@ mod tests {
         assert_eq!(found, [0, 1, 2, 3, 4, 5, 6, 7, 5, 5, 5]);
         // 1 to 5: a first value, the smallest difference 1, and four parts of no bits.
         let bytes = [128, 1, 4, 5, 2, 2, 0, 0, 0, 0];
-        assert_eq!(all(|put| deltas(&bytes, 5, put)).unwrap(), [1, 2, 3, 4, 5]);
+        assert_eq!(all(|put| deltas(&mut &bytes[..], 5, put)).unwrap(), [1, 2, 3, 4, 5]);
         // 7, 5, 3, 1, 2, 3, 4, 5: the smallest difference -2, others above it of 2 bits.
         let mut bytes = vec![128, 1, 4, 8, 14, 3, 2, 0, 0, 0, 0b1100_0000, 0b0011_1111];
         bytes.resize(bytes.len() + 6, 0);
-        assert_eq!(all(|put| deltas(&bytes, 8, put)).unwrap(), [7, 5, 3, 1, 2, 3, 4, 5]);
+        assert_eq!(all(|put| deltas(&mut &bytes[..], 8, put)).unwrap(), [7, 5, 3, 1, 2, 3, 4, 5]);
+    }
+
+    /// What stands behind differences is left, and texts are pieced together.
+    #[test]
+    fn texts_by_differences() {
+        let page = |encoding| Page { encoding, ..Page::default() };
+        let all = |encoding, body: &[u8], count| {
+            let mut found = Vec::new();
+            let none = Dictionary::default();
+            texts(&page(encoding), body, count, &none, |text| {
+                found.push(text.to_owned());
+                Ok(())
+            })
+            .map(|()| found)
+        };
+        // The example of `Encodings.md`: lengths 5, 5, 6, 6 (first 5, the smallest difference 0, then
+        // 0, 1, 0 of 1 bit each in parts of 32).
+        let lengths = [128, 1, 4, 4, 10, 0, 1, 0, 0, 0, 0b010, 0, 0, 0];
+        let body = [&lengths[..], b"HelloWorldFoobarABCDEF"].concat();
+        let expected = ["Hello", "World", "Foobar", "ABCDEF"];
+        assert_eq!(all(DELTA_LENGTH_BYTE_ARRAY, &body, 4).unwrap(), expected);
+        assert!(all(DELTA_LENGTH_BYTE_ARRAY, &body[..body.len() - 1], 4).is_err());
+        assert!(all(DELTA_LENGTH_BYTE_ARRAY, &body, 3).is_err());
+        // axis, axle, babble, babyhood: 0, 2, 0, 3 bytes of the one before, and 4, 2, 6, 5 new ones.
+        let deltas_of = |values: [i64; 4]| {
+            // One part of 8 bits a difference.
+            let least = -8_i64;
+            let mut bytes = vec![128, 1, 4, 4, (values[0] << 1) as u8, 15, 8, 0, 0, 0];
+            let steps = values.windows(2).map(|pair| (pair[1] - pair[0] - least) as u8);
+            bytes.extend(steps);
+            bytes.resize(10 + 32, 0);
+            bytes
+        };
+        let body =
+            [&deltas_of([0, 2, 0, 3])[..], &deltas_of([4, 2, 6, 5]), b"axislebabbleyhood"].concat();
+        let expected = ["axis", "axle", "babble", "babyhood"];
+        assert_eq!(all(DELTA_BYTE_ARRAY, &body, 4).unwrap(), expected);
+        let body =
+            [&deltas_of([0, 5, 0, 3])[..], &deltas_of([4, 2, 6, 5]), b"axislebabbleyhood"].concat();
+        assert!(all(DELTA_BYTE_ARRAY, &body, 4).is_err());
+        // Lengths that are negative, or larger than all there is.
+        for length in [-1, 63] {
+            let body = [&deltas_of([0, length, 0, 0])[..], b"abc"].concat();
+            assert!(all(DELTA_LENGTH_BYTE_ARRAY, &body, 4).is_err());
+        }
+        assert_eq!(all(PLAIN, b"\x02\0\0\0ab\0\0\0\0", 2).unwrap(), ["ab", ""]);
+        assert!(all(PLAIN, b"\x02\0\0\0a", 1).is_err());
+        assert!(all(PLAIN, b"\x01\0\0\0\xff", 1).is_err());
+        assert!(all(RLE_DICTIONARY, &[1, 2, 0], 1).is_err());
     }
 
     #[test]
@@ -494,7 +672,7 @@ mod tests {
         let endless = [255, 255, 255, 255, 255, 255, 255, 255, 127, 1];
         assert!(all(|put| hybrid(&endless, 9, 3, |v| put(v.into()))).is_err());
         for bytes in [[0, 0, 5, 2], [128, 1, 3, 2], [1, 1, 5, 2], [128, 1, 0, 2]] {
-            assert!(all(|put| deltas(&bytes, 5, put)).is_err());
+            assert!(all(|put| deltas(&mut &bytes[..], 5, put)).is_err());
         }
         for codec in 1..8 {
             assert!(decompress(codec, &[1, 2, 3], 1 << 40).is_err(), "{codec}");

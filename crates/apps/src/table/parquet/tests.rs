@@ -1,6 +1,9 @@
-//! Files that pyarrow wrote (`tests/parquet/make.py`), whole and damaged.
+//! Files that pyarrow and polars wrote (`tests/parquet/make.py`), whole and damaged.
 
-use super::*;
+use super::{
+    super::{Categorical, ReadOptions, Table, TextColumn},
+    *,
+};
 use proptest::prelude::*;
 use std::io::Cursor;
 
@@ -16,8 +19,12 @@ macro_rules! files {
 const GOOD: [(&str, &[u8]); 9] =
     files!["none", "snappy", "gzip", "zstd", "lz4", "v2", "encodings", "plain", "required",];
 
+/// With text and nulls.
+const TEXT: [(&str, &[u8]); 5] =
+    files!["text", "text-plain", "text-v2", "text-delta", "text-polars"];
+
 fn read(bytes: &[u8], target: Option<&str>, max_cells: usize) -> Result<Table> {
-    super::read(Cursor::new(bytes), "the table", target, max_cells)
+    Table::of_parquet(Cursor::new(bytes), "the table", target, max_cells)
 }
 
 /// As `make.py` has it.
@@ -33,6 +40,100 @@ fn expected() -> Table {
     let labels = (0..60).map(|i| i % 2 == 1).collect();
     let values = (0..60).flat_map(row).collect();
     Table::new(names.map(String::from).to_vec(), values, Some(("y".into(), labels))).unwrap()
+}
+
+/// Text and missing values are allowed.
+fn lenient() -> ReadOptions {
+    ReadOptions { categorical: Categorical::Every, missing: true, ..ReadOptions::default() }
+}
+
+fn frame(bytes: &[u8], options: &ReadOptions) -> Result<Frame> {
+    super::read(Cursor::new(bytes), "the table", Rules { options, binary: false })
+}
+
+/// As `make.py` has it.
+fn expected_frame() -> Frame {
+    let names = ["Zoë", "", "a, b", "\"c\"", "naïve\nline", "aa", "aab"];
+    let name = |i: usize| (i % 7 != 3).then(|| names[i * i % 11 % 7].to_owned());
+    let kind = |i: usize| (i % 13 != 12).then(|| format!("k{}", i % 5));
+    let label = |i: usize| Some(if i % 3 == 1 { "yes" } else { "no" });
+    let row = |i: usize| {
+        let number = if i % 4 == 1 { f64::NAN } else { i as f64 - 30.0 };
+        let real = if (20..45).contains(&i) { f64::NAN } else { i as f64 / 8.0 };
+        let flag = if i % 3 == 2 { f64::NAN } else { f64::from(u8::from(i.is_multiple_of(2))) };
+        [0.0, 0.0, number, real, flag, 0.0]
+    };
+    let columns = vec![
+        ("name".to_owned(), Some((0..60).map(name).collect())),
+        ("kind".to_owned(), Some((0..60).map(kind).collect())),
+        ("number".to_owned(), None),
+        ("real".to_owned(), None),
+        ("flag".to_owned(), None),
+        ("y".to_owned(), Some((0..60).map(label).collect())),
+    ];
+    Frame::new(columns, (0..60).flat_map(row).collect()).unwrap()
+}
+
+fn same(frame: &Frame, other: &Frame) -> bool {
+    let bits = |frame: &Frame| frame.numbers().iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+    (&frame.columns, &frame.text) == (&other.columns, &other.text) && bits(frame) == bits(other)
+}
+
+#[test]
+fn text_and_nulls_of_all_encodings() {
+    for (name, bytes) in TEXT {
+        let found = frame(bytes, &lenient()).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(same(&found, &expected_frame()), "{name}: {:?}", found.numbers());
+    }
+}
+
+#[test]
+fn text_and_nulls_are_read_where_they_may_be() {
+    let not_numbers = |column: &str| {
+        let (column, found) = (column.to_owned(), "text");
+        TableError::NotNumbers { column, found }
+    };
+    let gap = |row, column: &str| TableError::Gap { place: Place::Row(row), column: column.into() };
+    for (name, bytes) in TEXT {
+        for target in [None, Some("y"), Some("name")] {
+            assert_eq!(read(bytes, target, 1000), Err(not_numbers("name")), "{name}");
+        }
+        let options = ReadOptions { missing: false, ..lenient() };
+        assert_eq!(frame(bytes, &options).unwrap_err(), gap(3, "name"), "{name}");
+        let declared = |columns: &[&str]| {
+            let columns = columns.iter().map(|&column| column.into()).collect();
+            ReadOptions { categorical: Categorical::Columns(columns), ..lenient() }
+        };
+        let options = declared(&["name", "y", "number"]);
+        assert_eq!(frame(bytes, &options).unwrap_err(), not_numbers("kind"), "{name}");
+        let options = ReadOptions { target: Some("y".into()), ..declared(&["name", "kind"]) };
+        assert!(same(&frame(bytes, &options).unwrap(), &expected_frame()), "{name}");
+        let options = ReadOptions { max_cells: 359, ..lenient() };
+        let limit = TableError::TooLarge { rows: 60, columns: 6, limit: 359 };
+        assert_eq!(frame(bytes, &options).unwrap_err(), limit, "{name}");
+    }
+    let [(_, null), (_, nan), (_, category), (_, none)] =
+        files!["refused-null", "refused-nan", "refused-category", "text-none"];
+    for (bytes, row) in [(null, 1), (nan, 1)] {
+        let found = frame(bytes, &lenient()).unwrap();
+        let nan = found.numbers().iter().position(|number| number.is_nan());
+        assert_eq!(nan, Some(2 * row + 1));
+    }
+    let infinite = ReadOptions { missing: false, ..lenient() };
+    assert!(matches!(frame(nan, &infinite), Err(TableError::NotFinite { .. })));
+    let text: TextColumn = ["a", "b", "a"].map(Some).into_iter().collect();
+    assert_eq!(frame(category, &infinite).unwrap().text(1), Some(&text));
+    // Columns without any value.
+    let found = frame(none, &lenient()).unwrap();
+    assert_eq!(found.gaps(), [0, 2, 2]);
+    let nulls = TableError::NotNumbers { column: "b".into(), found: "nothing but nulls" };
+    assert_eq!(frame(none, &infinite).unwrap_err(), nulls);
+    // What has no meaning here is refused whatever may be text.
+    for (name, bytes) in files!["refused-decimal", "refused-date", "refused-time", "refused-nested"]
+    {
+        let error = frame(bytes, &lenient()).unwrap_err();
+        assert!(matches!(error, TableError::NotNumbers { .. }), "{name}: {error}");
+    }
 }
 
 #[test]
@@ -101,6 +202,13 @@ fn other_files_are_refused() {
 
 #[test]
 fn every_truncation_is_refused() {
+    for (name, bytes) in TEXT {
+        for length in 0..bytes.len() {
+            let cut = [&bytes[..length], &bytes[bytes.len() - 8..]].concat();
+            assert!(frame(&bytes[..length], &lenient()).is_err(), "{name} {length}");
+            let _ = frame(&cut, &lenient());
+        }
+    }
     for (name, bytes) in [GOOD[0], GOOD[5], GOOD[7]] {
         for length in 0..bytes.len() {
             let cut = [&bytes[..length], &bytes[bytes.len() - 8..]].concat();
@@ -133,10 +241,33 @@ proptest! {
         }
     }
 
+    /// The same where text is read.
+    #[test]
+    fn damage_of_text_does_no_harm(
+        file in 0..TEXT.len(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        in_footer: bool,
+    ) {
+        let mut bytes = TEXT[file].1.to_vec();
+        let length = bytes.len();
+        let from = if in_footer { length.saturating_sub(1500) } else { 0 };
+        for (at, byte) in changes {
+            bytes[from + at.index(length - from)] = byte;
+        }
+        if let Ok(frame) = frame(&bytes, &ReadOptions { max_cells: 400, ..lenient() }) {
+            prop_assert!(frame.numbers().len() <= 400);
+            let texts = (0..frame.columns().len()).filter_map(|at| frame.text(at));
+            for text in texts {
+                prop_assert_eq!(text.rows(), frame.rows());
+            }
+        }
+    }
+
     #[test]
     fn no_footer_panics(footer: Vec<u8>) {
         let length = (footer.len() as u32).to_le_bytes();
         let bytes = [b"PAR1", &footer[..], &length, b"PAR1"].concat();
         prop_assert!(read(&bytes, None, 600).is_err());
+        prop_assert!(frame(&bytes, &lenient()).is_err());
     }
 }

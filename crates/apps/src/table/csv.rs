@@ -1,0 +1,413 @@
+//! Tables in text, with a delimiter between cells.
+
+mod delimiter;
+mod lines;
+
+use std::io::{self, Cursor, Read};
+
+use super::{
+    Cell, Place, TableError, check_names,
+    error::{excerpt, read_error},
+    frame::{CellKind, Frame, Places, ReadOptions, Rules, TextBuilder, TextMemory},
+};
+use lines::UnixLines;
+
+/// Bytes by which the delimiter is recognised.
+const HEAD_BYTES: u64 = 1 << 18;
+
+/// After so many rows reading starts again if columns turned out to be text, and not only at the
+/// end: most of those that are text show it early.
+const EARLY_ROWS: usize = 1000;
+
+type Result<T, E = TableError> = core::result::Result<T, E>;
+
+/// Reads a frame. `rewind` brings the source to its beginning, which is needed if columns that may
+/// be text turn out to be.
+pub(super) fn read<R: Read>(
+    mut source: R,
+    rewind: impl Fn(&mut R) -> io::Result<()>,
+    name: &str,
+    rules: Rules<'_>,
+) -> Result<Frame> {
+    let mut text = Vec::new();
+    loop {
+        match Pass::run(&mut source, name, rules, &text)? {
+            Outcome::Read(frame) => return Ok(frame),
+            Outcome::Text(found) => text.extend(found),
+        }
+        rewind(&mut source).map_err(|error| read_error(name, &error))?;
+    }
+}
+
+/// What came of reading a file once.
+enum Outcome {
+    /// All of it.
+    Read(Frame),
+    /// These columns are text, and must be read as such.
+    Text(Vec<usize>),
+}
+
+/// The decimal mark of numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Decimal {
+    Point,
+    Comma,
+    Either,
+}
+
+/// What cells look like.
+#[derive(Clone, Copy)]
+struct Dialect {
+    delimiter: u8,
+    decimal: Decimal,
+    missing: bool,
+}
+
+impl Dialect {
+    fn of(options: &ReadOptions, head: &[u8]) -> Result<Self> {
+        let delimiter = match options.delimiter {
+            None => delimiter::recognised(head, (head.len() as u64) < HEAD_BYTES),
+            Some(given) => {
+                let possible = given.is_ascii_punctuation() || given == '\t' || given == ' ';
+                let byte =
+                    u8::try_from(given).ok().filter(|_| possible && !"\"+-.".contains(given));
+                byte.ok_or(TableError::ReadOption {
+                    option: "delimiter",
+                    found: given,
+                    needed: "a comma, a semicolon, a tab or the like",
+                })?
+            }
+        };
+        let decimal = match options.decimal {
+            None if delimiter == b',' => Decimal::Point,
+            None => Decimal::Either,
+            Some('.') => Decimal::Point,
+            Some(',') => Decimal::Comma,
+            Some(found) => {
+                let (option, needed) = ("decimal mark", "a point or a comma");
+                return Err(TableError::ReadOption { option, found, needed });
+            }
+        };
+        Ok(Self { delimiter, decimal, missing: options.missing })
+    }
+
+    fn is_missing(self, text: &str) -> bool {
+        self.missing && (text.is_empty() || ReadOptions::MISSING.contains(&text))
+    }
+}
+
+/// The number that a text is, with one of these decimal marks.
+fn parse(text: &str, decimal: Decimal) -> Option<f64> {
+    if decimal == Decimal::Point || (decimal == Decimal::Either && !text.contains(',')) {
+        return text.parse().ok();
+    }
+    if text.contains('.') {
+        return None;
+    }
+    text.replacen(',', ".", 1).parse().ok()
+}
+
+/// A column as it is read.
+struct Column {
+    name: String,
+    role: Role,
+    /// The first cells with a decimal point and with a decimal comma, where both are possible.
+    point: Option<Cell>,
+    comma: Option<Cell>,
+}
+
+enum Role {
+    /// Numbers.
+    Number,
+    /// 0 and 1.
+    Binary,
+    /// Numbers as long as nothing else is found.
+    Any(Findings),
+    Text(TextBuilder),
+}
+
+/// What was found in a column that may be text.
+#[derive(Default)]
+struct Findings {
+    /// Whether it is.
+    text: bool,
+    /// What is wrong unless it is, and in which row.
+    fault: Option<(usize, TableError)>,
+}
+
+/// A row that is being read.
+#[derive(Clone, Copy)]
+struct Row {
+    number: usize,
+    line: u64,
+}
+
+/// Reading a file once.
+struct Pass {
+    dialect: Dialect,
+    columns: Vec<Column>,
+    numbers: Vec<f64>,
+    places: Places,
+    rows: usize,
+    memory: TextMemory,
+}
+
+impl Pass {
+    /// Reads a file whose columns with the indices `text` are text.
+    fn run(
+        source: &mut impl Read,
+        name: &str,
+        rules: Rules<'_>,
+        text: &[usize],
+    ) -> Result<Outcome> {
+        let mut head = Vec::new();
+        let read = source.by_ref().take(HEAD_BYTES).read_to_end(&mut head);
+        read.map_err(|error| read_error(name, &error))?;
+        let dialect = Dialect::of(rules.options, &head)?;
+        let mut records = Records::new(Cursor::new(head).chain(source), name, dialect.delimiter);
+
+        let Some((line, _)) = records.next()? else {
+            return Err(TableError::Empty { rows: 0, features: 0 });
+        };
+        let names = header(&records.record, line, dialect.decimal)?;
+        let features = rules.features(&names);
+        let mut pass = Self::new(dialect, names, rules, text)?;
+        while let Some((line, blank)) = records.next()? {
+            if let Some(line) = blank {
+                return Err(TableError::BlankLine { line });
+            }
+            pass.row(&records.record, line, rules.options.max_cells)?;
+            if pass.rows == EARLY_ROWS
+                && let Some(found) = pass.found_text()
+            {
+                return Ok(Outcome::Text(found));
+            }
+        }
+        if pass.rows == 0 {
+            return Err(TableError::Empty { rows: 0, features });
+        }
+        if let Some(line) = records.open_line {
+            return Err(TableError::OpenQuote { line });
+        }
+        pass.finish()
+    }
+
+    fn new(dialect: Dialect, names: Vec<String>, rules: Rules<'_>, text: &[usize]) -> Result<Self> {
+        let target_at = rules.binary_target(&names)?;
+        let column = |(index, name): (usize, String)| {
+            let role = match rules.kind(&name) {
+                _ if target_at == Some(index) => Role::Binary,
+                CellKind::Number => Role::Number,
+                CellKind::Any if !text.contains(&index) => Role::Any(Findings::default()),
+                CellKind::Any | CellKind::Text => Role::Text(TextBuilder::default()),
+            };
+            Column { name, role, point: None, comma: None }
+        };
+        Ok(Self {
+            dialect,
+            columns: names.into_iter().enumerate().map(column).collect(),
+            numbers: Vec::new(),
+            places: Places::Lines(Vec::new()),
+            rows: 0,
+            memory: TextMemory::default(),
+        })
+    }
+
+    fn row(&mut self, record: &csv::ByteRecord, line: u64, max_cells: usize) -> Result<()> {
+        let width = self.columns.len();
+        if record.len() != width {
+            return Err(TableError::Ragged { line, found: record.len(), needed: width });
+        }
+        let row = Row { number: self.rows, line };
+        self.rows += 1;
+        if self.rows.checked_mul(width).is_none_or(|cells| cells > max_cells) {
+            return Err(TableError::TooManyCells { limit: max_cells, line });
+        }
+        self.places.push(row.number, line);
+        for (index, (cell, column)) in record.iter().zip(&mut self.columns).enumerate() {
+            let text = utf8(cell, line, index)?;
+            let number = match &mut column.role {
+                Role::Text(builder) => {
+                    let missing = self.dialect.is_missing(text);
+                    if text.is_empty() && !missing {
+                        return Err(column.fault(text, None, row));
+                    }
+                    if builder.push((!missing).then_some(text)) {
+                        self.memory.take(text, &column.name)?;
+                    }
+                    f64::NAN
+                }
+                _ => column.number(text, row, self.dialect)?,
+            };
+            self.numbers.push(number);
+        }
+        Ok(())
+    }
+
+    /// The columns that turned out to be text.
+    fn found_text(&self) -> Option<Vec<usize>> {
+        let text = |column: &Column| matches!(column.role, Role::Any(Findings { text: true, .. }));
+        let columns = self.columns.iter().enumerate();
+        let found: Vec<usize> =
+            columns.filter(|(_, column)| text(column)).map(|(index, _)| index).collect();
+        (!found.is_empty()).then_some(found)
+    }
+
+    fn finish(mut self) -> Result<Outcome> {
+        if let Some(found) = self.found_text() {
+            return Ok(Outcome::Text(found));
+        }
+        let faults = self.columns.iter_mut().filter_map(|column| match &mut column.role {
+            Role::Any(findings) => findings.fault.take(),
+            _ => None,
+        });
+        if let Some((_, fault)) = faults.min_by_key(|&(row, _)| row) {
+            return Err(fault);
+        }
+        self.check_marks()?;
+        let (mut columns, mut text) = (Vec::new(), Vec::new());
+        for column in self.columns {
+            columns.push(column.name);
+            text.push(match column.role {
+                Role::Text(builder) => Some(builder.finish()),
+                _ => None,
+            });
+        }
+        Ok(Outcome::Read(Frame { columns, numbers: self.numbers, text, places: self.places }))
+    }
+
+    /// Refuses numbers of both decimal marks.
+    fn check_marks(&self) -> Result<()> {
+        let columns = || self.columns.iter();
+        let point = columns().filter_map(|column| column.point.as_ref());
+        let comma = columns().filter_map(|column| column.comma.as_ref());
+        match (point.min_by_key(|cell| cell.place), comma.min_by_key(|cell| cell.place)) {
+            (Some(point), Some(comma)) => {
+                let (point, comma) = (Box::new(point.clone()), Box::new(comma.clone()));
+                Err(TableError::DecimalMarks { point, comma })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Column {
+    /// The number of a cell; NaN if it is missing or makes the column one of text.
+    fn number(&mut self, text: &str, row: Row, dialect: Dialect) -> Result<f64> {
+        let parsed = parse(text, dialect.decimal);
+        if let Some(number) = parsed
+            && number.is_finite()
+        {
+            if dialect.decimal == Decimal::Either {
+                self.mark(text, row);
+            }
+            if matches!(self.role, Role::Binary) && number != 0.0 && number != 1.0 {
+                let (place, column) = (Place::Line(row.line), excerpt(&self.name));
+                return Err(TableError::TargetNotBinary { place, column, found: number });
+            }
+            return Ok(number);
+        }
+        let is_text = matches!(self.role, Role::Any(Findings { text: true, .. }));
+        if dialect.is_missing(text) || (is_text && !text.is_empty()) {
+            return Ok(f64::NAN);
+        }
+        let fault = self.fault(text, parsed, row);
+        let Role::Any(findings) = &mut self.role else { return Err(fault) };
+        if text.is_empty() {
+            return Err(fault);
+        }
+        // What may be a missing or infinite number does not make a column of numbers one of text.
+        if parsed.is_some() || ReadOptions::MISSING.contains(&text) {
+            findings.fault.get_or_insert((row.number, fault));
+        } else {
+            findings.text = true;
+        }
+        Ok(f64::NAN)
+    }
+
+    /// Why a cell is no number.
+    fn fault(&self, text: &str, parsed: Option<f64>, row: Row) -> TableError {
+        let (place, column, found) = (Place::Line(row.line), excerpt(&self.name), excerpt(text));
+        if text.is_empty() {
+            TableError::Gap { place, column }
+        } else if parsed.is_some() {
+            TableError::NotFinite { place, column, found }
+        } else {
+            TableError::Text { place, column, found }
+        }
+    }
+
+    /// Keeps the first cells with either decimal mark.
+    fn mark(&mut self, text: &str, row: Row) {
+        for (mark, first) in [('.', &mut self.point), (',', &mut self.comma)] {
+            if first.is_none() && text.contains(mark) {
+                let (place, column) = (Place::Line(row.line), excerpt(&self.name));
+                *first = Some(Cell { place, column, found: excerpt(text) });
+            }
+        }
+    }
+}
+
+/// The records of a file, with the lines on which they begin.
+struct Records<'a, R> {
+    reader: csv::Reader<UnixLines<R>>,
+    /// The record that was read last.
+    record: csv::ByteRecord,
+    /// The line that follows it.
+    next_line: u64,
+    /// Where a record begins that ends with the file, and not with a line.
+    open_line: Option<u64>,
+    name: &'a str,
+}
+
+impl<'a, R: Read> Records<'a, R> {
+    fn new(source: R, name: &'a str, delimiter: u8) -> Self {
+        let reader = csv::ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .delimiter(delimiter)
+            .from_reader(UnixLines::new(source));
+        Self { reader, record: csv::ByteRecord::new(), next_line: 1, open_line: None, name }
+    }
+
+    /// Reads the next record; returns its line, and the line of an empty one before it.
+    fn next(&mut self) -> Result<Option<(u64, Option<u64>)>> {
+        match self.reader.read_byte_record(&mut self.record) {
+            Ok(false) => Ok(None),
+            Ok(true) => {
+                let breaks = self.record.as_slice().iter().filter(|&&byte| byte == b'\n').count();
+                let after = self.reader.position().line();
+                let line = after.saturating_sub(1 + breaks as u64);
+                let blank = (line > self.next_line).then_some(self.next_line);
+                self.open_line = (line < self.next_line).then_some(self.next_line);
+                let line = line.max(self.next_line);
+                self.next_line = after;
+                Ok(Some((line, blank)))
+            }
+            Err(error) => Err(match error.into_kind() {
+                csv::ErrorKind::Io(error) => read_error(self.name, &error),
+                other => read_error(self.name, &io::Error::other(format!("{other:?}"))),
+            }),
+        }
+    }
+}
+
+fn header(record: &csv::ByteRecord, line: u64, decimal: Decimal) -> Result<Vec<String>> {
+    let cells = record.iter().enumerate();
+    let columns = cells.map(|(index, cell)| utf8(cell, line, index).map(str::to_owned));
+    let columns: Vec<String> = columns.collect::<Result<_>>()?;
+    if columns.iter().all(|column| parse(column, decimal).is_some()) {
+        return Err(TableError::NoHeader { line });
+    }
+    check_names(columns.iter())?;
+    Ok(columns)
+}
+
+/// The text of a cell, without blanks around it.
+fn utf8(cell: &[u8], line: u64, index: usize) -> Result<&str> {
+    std::str::from_utf8(cell.trim_ascii())
+        .map_err(|_| TableError::NotUtf8 { line, column: index + 1 })
+}
+
+#[cfg(test)]
+mod tests;

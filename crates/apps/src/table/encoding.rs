@@ -1,0 +1,314 @@
+//! How the columns of a frame become numbers.
+
+mod apply;
+mod fit;
+
+use std::collections::{HashMap, HashSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Frame, ReadOptions, Table, TableError, TextColumn, check_names, error::excerpt};
+
+/// Most values of a column that are coded, as categories or as classes.
+pub(super) const MAX_CATEGORIES: usize = 1000;
+
+/// Which columns hold names of categories.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Categorical {
+    /// None: text is refused, but for labels.
+    #[default]
+    None,
+    /// Every column of text.
+    Every,
+    /// Those with these names, even if they hold numbers; text in others is refused.
+    Columns(Vec<String>),
+}
+
+/// What becomes of missing values. Missing labels are refused, unless their rows are dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Missing {
+    /// They are refused.
+    #[default]
+    Refuse,
+    /// A missing number is the mean of its column in the table that the encoding was fitted to; a
+    /// missing category is a category of its own, if that table had any.
+    Mean,
+    /// Rows with any are left out.
+    Drop,
+    /// As with [`Missing::Mean`], and columns of numbers that lacked some in the table that the
+    /// encoding was fitted to get another beside them, which is 1 where the number is missing and 0
+    /// elsewhere. Columns that lack some only later get none.
+    Flag,
+}
+
+/// What becomes of a category that the table which an encoding was fitted to did not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unseen {
+    /// It is refused.
+    #[default]
+    Refuse,
+    /// All columns of the categories are 0.
+    Zero,
+}
+
+/// What an encoding does.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EncodingOptions {
+    /// The columns that are coded by categories.
+    pub categorical: Categorical,
+    /// What becomes of missing values.
+    pub missing: Missing,
+    /// What becomes of categories that come later.
+    pub unseen: Unseen,
+}
+
+impl EncodingOptions {
+    /// How to read a file whose frame is to be fitted with these options.
+    pub fn read_options(&self, target: Option<&str>) -> ReadOptions {
+        ReadOptions {
+            categorical: self.categorical.clone(),
+            missing: self.missing != Missing::Refuse,
+            target: target.map(str::to_owned),
+            ..ReadOptions::default()
+        }
+    }
+}
+
+/// How the columns of a table become numbers: fitted to the table of its owner, and kept, so that
+/// rows that come later are treated alike.
+///
+/// A column of numbers is one feature, or two ([`Missing::Flag`]). A column `purpose` of categories
+/// is as many as it has values: `purpose=car`, `purpose=home` and so on, 1 where the row has the
+/// value and 0 elsewhere, and `purpose missing` if values were missing. Values are in the order of
+/// the numbers that they are, if they all are, and otherwise in that of their letters; so are the
+/// classes of the target.
+///
+/// Serialised, it may travel with a model: it names columns, categories and classes, and the means
+/// that fill gaps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Parts", into = "Parts")]
+pub struct Encoding {
+    parts: Parts,
+    /// Names of the features.
+    columns: Vec<String>,
+}
+
+/// What is written of an encoding.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parts {
+    inputs: Vec<Input>,
+    target: Option<Labels>,
+    missing: Missing,
+    unseen: Unseen,
+}
+
+/// A column of the frame.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    name: String,
+    code: Code,
+}
+
+/// What features a column gives.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Code {
+    /// Its numbers, and whether one is missing.
+    Number {
+        /// What fills gaps.
+        mean: Option<f64>,
+        flag: bool,
+    },
+    /// One for each value, and for none.
+    Categories { values: Vec<String>, missing: bool },
+}
+
+/// The target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Labels {
+    name: String,
+    classes: Vec<String>,
+}
+
+impl Encoding {
+    /// The encoding of a frame, with the labels of column `target`.
+    ///
+    /// Labels may be numbers or text. Numbers that are 0 or 1 are of the classes "0" and "1", even
+    /// if one of them does not occur.
+    ///
+    /// # Errors
+    /// [`TableError`] names the place of a missing value or a text that `options` do not allow; a
+    /// column without any value, or with more than 1000 categories or classes; a target or a
+    /// column of the options that does not exist; two columns whose codes would have one name.
+    pub fn fit(
+        frame: &Frame,
+        target: Option<&str>,
+        options: &EncodingOptions,
+    ) -> Result<Self, TableError> {
+        Self::try_from(fit::parts(frame, target, options)?)
+    }
+
+    /// The table of a frame that has this encoding's columns, in any order.
+    ///
+    /// The table has labels if the frame has the target. The frame's memory becomes the table's
+    /// where that is no larger.
+    ///
+    /// # Errors
+    /// [`TableError`] names the columns that the frame lacks or has besides, or the place of the
+    /// first missing value, text, category or label that the encoding does not code.
+    pub fn apply(&self, frame: Frame) -> Result<Table, TableError> {
+        apply::table(self, frame)
+    }
+
+    /// How to read a file whose frame the encoding is to be applied to.
+    pub fn read_options(&self) -> ReadOptions {
+        let Parts { inputs, target, missing, .. } = &self.parts;
+        let categories =
+            inputs.iter().filter(|input| matches!(input.code, Code::Categories { .. }));
+        // Labels that were numbers may be written otherwise than their classes.
+        let text = target.iter().filter(|target| !target.classes.iter().all(is_number));
+        let names = categories.map(|input| &input.name).chain(text.map(|target| &target.name));
+        ReadOptions {
+            categorical: Categorical::Columns(names.cloned().collect()),
+            missing: *missing != Missing::Refuse,
+            target: target.as_ref().map(|target| target.name.clone()),
+            ..ReadOptions::default()
+        }
+    }
+
+    /// Whether it codes nothing: columns are numbers, none may be missing, and labels are 0 and 1.
+    /// Then [`Table::read_csv`] reads the same table.
+    pub fn is_plain(&self) -> bool {
+        let Parts { inputs, target, missing, .. } = &self.parts;
+        let binary = target.as_ref().is_none_or(|target| target.classes == super::binary_classes());
+        let number = |input: &Input| matches!(input.code, Code::Number { .. });
+        binary && *missing == Missing::Refuse && inputs.iter().all(number)
+    }
+
+    /// Names of the features that it makes, in order.
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// Names of the columns that it codes, without the target, in the order of the table that it
+    /// was fitted to.
+    pub fn inputs(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.parts.inputs.iter().map(|input| input.name.as_str())
+    }
+
+    /// Name of the target, if there is one.
+    pub fn target(&self) -> Option<&str> {
+        self.parts.target.as_ref().map(|target| target.name.as_str())
+    }
+
+    /// Classes of the target, in order; none without a target.
+    pub fn classes(&self) -> &[String] {
+        self.parts.target.as_ref().map_or(&[], |target| &target.classes)
+    }
+}
+
+impl TryFrom<Parts> for Encoding {
+    type Error = TableError;
+
+    fn try_from(parts: Parts) -> Result<Self, TableError> {
+        parts.check()?;
+        let columns = parts.columns()?;
+        Ok(Self { parts, columns })
+    }
+}
+
+impl From<Encoding> for Parts {
+    fn from(encoding: Encoding) -> Self {
+        encoding.parts
+    }
+}
+
+impl Parts {
+    /// Refuses what no fit gives.
+    fn check(&self) -> Result<(), TableError> {
+        let bad = |problem: String| Err(TableError::Encoding { problem });
+        if self.inputs.is_empty() {
+            return bad("it has no columns".to_owned());
+        }
+        let target = self.target.iter().map(|target| &target.name);
+        check_names(self.inputs.iter().map(|input| &input.name).chain(target))?;
+        for Input { name, code } in &self.inputs {
+            if let Some(problem) = code.problem(self.missing) {
+                return bad(format!("of column {:?}, {problem}", excerpt(name)));
+            }
+        }
+        match &self.target {
+            Some(Labels { classes, .. }) if !is_set(classes) => {
+                bad("the classes are not 1 to 1000 different ones".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Names of the features.
+    fn columns(&self) -> Result<Vec<String>, TableError> {
+        let target = self.target.iter().map(|target| (target.name.clone(), &target.name));
+        let inputs = self.inputs.iter();
+        let features = inputs.flat_map(|input| input.columns().map(|column| (column, &input.name)));
+        let mut origins = HashMap::new();
+        let mut columns = Vec::new();
+        for (column, origin) in features.chain(target) {
+            if let Some(other) = origins.insert(column.clone(), origin) {
+                let (first, second) = (excerpt(other), excerpt(origin));
+                return Err(TableError::EncodedName { name: excerpt(&column), first, second });
+            }
+            columns.push(column);
+        }
+        columns.truncate(columns.len() - self.target.iter().len());
+        Ok(columns)
+    }
+}
+
+impl Code {
+    /// What contradicts an encoding with this treatment of missing values.
+    fn problem(&self, missing: Missing) -> Option<&'static str> {
+        let fills = matches!(missing, Missing::Mean | Missing::Flag);
+        let fits = match self {
+            Self::Number { mean, flag } => {
+                let flags = !flag || missing == Missing::Flag;
+                mean.is_some() == fills && mean.is_none_or(f64::is_finite) && flags
+            }
+            Self::Categories { values, .. } if !is_set(values) => {
+                return Some("the categories are not 1 to 1000 different ones");
+            }
+            Self::Categories { missing, .. } => fills || !missing,
+        };
+        (!fits).then_some("what fills gaps is not what the encoding says")
+    }
+}
+
+impl Input {
+    /// Names of its features.
+    fn columns(&self) -> impl Iterator<Item = String> {
+        let (own, values, missing) = match &self.code {
+            Code::Number { flag, .. } => (Some(self.name.clone()), &[][..], *flag),
+            Code::Categories { values, missing } => (None, &values[..], *missing),
+        };
+        let values = values.iter().map(|value| format!("{}={value}", self.name));
+        own.into_iter().chain(values).chain(missing.then(|| format!("{} missing", self.name)))
+    }
+}
+
+/// Whether a class is named as a number is.
+fn is_number(class: &String) -> bool {
+    class.parse().is_ok_and(|number| TextColumn::name_of(number) == *class)
+}
+
+/// Whether these are 1 to [`MAX_CATEGORIES`] different values.
+fn is_set(values: &[String]) -> bool {
+    let different: HashSet<_> = values.iter().collect();
+    (1..=MAX_CATEGORIES).contains(&values.len()) && different.len() == values.len()
+}
+
+#[cfg(test)]
+mod tests;

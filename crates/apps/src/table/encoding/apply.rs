@@ -1,0 +1,315 @@
+//! The table of a frame.
+
+use std::{borrow::Cow, collections::HashMap};
+
+use super::{
+    super::{
+        Cell, Frame, Table, TableError, Target, TextColumn,
+        error::{excerpt, list},
+        frame::Places,
+    },
+    Code, Encoding, Input, Labels, Missing, Parts, Unseen,
+};
+
+type Result<T, E = TableError> = core::result::Result<T, E>;
+
+/// The features and labels of a frame.
+pub(super) fn table(encoding: &Encoding, mut frame: Frame) -> Result<Table> {
+    let Encoding { parts, columns } = encoding;
+    let (inputs, target_at) = matched(parts, &frame)?;
+    for (&at, input) in inputs.iter().zip(&parts.inputs) {
+        if matches!(input.code, Code::Number { .. }) {
+            frame.make_numbers(at)?;
+        }
+    }
+    let (rows, width, features) = (frame.rows(), frame.columns.len(), columns.len());
+    let limit = Table::DEFAULT_MAX_CELLS.max(rows.saturating_mul(width));
+    if rows.checked_mul(features).is_none_or(|cells| cells > limit) {
+        return Err(TableError::TooLarge { rows, columns: features, limit });
+    }
+
+    let Frame { numbers, text, places, .. } = frame;
+    let texts = |at: usize| TextColumn::or_numbers(text[at].as_ref(), &numbers, at, width);
+    let labels = parts.target.as_ref().zip(target_at);
+    let coder = Coder {
+        cells: cells(&parts.inputs, &inputs, texts),
+        labels: labels.map(|(labels, at)| Classes::new(labels, texts(at))),
+        parts,
+        places: &places,
+    };
+    let (values, members) = coder.rows(numbers, width, features)?;
+    let kept = values.len() / features;
+    if kept == 0 {
+        return Err(TableError::NoCompleteRow { rows });
+    }
+    let target = labels.map(|(Labels { name, classes }, _)| Target {
+        name: name.clone(),
+        classes: classes.clone(),
+        members,
+    });
+    Ok(Table { columns: columns.clone(), values, target, dropped: rows - kept })
+}
+
+/// Where a frame has the columns of an encoding, and its target.
+fn matched(parts: &Parts, frame: &Frame) -> Result<(Vec<usize>, Option<usize>)> {
+    let columns = frame.columns();
+    let places = columns.iter().enumerate().map(|(at, name)| (name.as_str(), at));
+    let mut places: HashMap<&str, usize> = places.collect();
+    let (mut inputs, mut missing) = (Vec::new(), Vec::new());
+    for Input { name, .. } in &parts.inputs {
+        match places.remove(name.as_str()) {
+            Some(at) => inputs.push(at),
+            None => missing.push(name),
+        }
+    }
+    let target = parts.target.as_ref();
+    let target_at = target.and_then(|target| places.remove(target.name.as_str()));
+    if !missing.is_empty() {
+        let (missing, columns) = (list(&missing), list(columns));
+        return Err(TableError::MissingColumns { missing, columns });
+    }
+    if !places.is_empty() {
+        let surplus = columns.iter().filter(|name| places.contains_key(name.as_str()));
+        let surplus: Vec<&String> = surplus.collect();
+        let known = parts.inputs.iter().map(|input| &input.name);
+        let known: Vec<&String> = known.chain(target.map(|target| &target.name)).collect();
+        let (surplus, columns) = (list(&surplus), list(&known));
+        return Err(TableError::SurplusColumns { surplus, columns });
+    }
+    Ok((inputs, target_at))
+}
+
+/// How the rows of a frame are coded.
+struct Coder<'a> {
+    parts: &'a Parts,
+    /// Of all inputs, in order.
+    cells: Vec<Cells<'a>>,
+    labels: Option<Classes<'a>>,
+    places: &'a Places,
+}
+
+/// How cells of a row are coded.
+enum Cells<'a> {
+    /// Numbers that stand together as these inputs do, the first at this place of the row.
+    Numbers {
+        at: usize,
+        inputs: &'a [Input],
+    },
+    /// Whether the number at this place is missing.
+    Flag {
+        at: usize,
+    },
+    Categories(Categories<'a>),
+}
+
+/// The categories of a column.
+struct Categories<'a> {
+    name: &'a str,
+    known: &'a [String],
+    text: Cow<'a, TextColumn>,
+    /// Which of the column's features each value of the text makes 1.
+    features: Vec<Option<usize>>,
+    /// Which of them is 1 where the value is missing.
+    missing: Option<usize>,
+    /// How many there are.
+    count: usize,
+}
+
+/// The classes of the labels.
+struct Classes<'a> {
+    labels: &'a Labels,
+    text: Cow<'a, TextColumn>,
+    /// Of each value of the text.
+    classes: Vec<Option<u32>>,
+}
+
+/// The cells of inputs with these places in the frame.
+fn cells<'a>(
+    inputs: &'a [Input],
+    places: &[usize],
+    texts: impl Fn(usize) -> Cow<'a, TextColumn>,
+) -> Vec<Cells<'a>> {
+    let mut cells = Vec::new();
+    // Where the inputs begin that stand together.
+    let mut first = 0;
+    for (index, (Input { name, code }, &place)) in inputs.iter().zip(places).enumerate() {
+        let flag = match code {
+            Code::Categories { values, missing } => {
+                cells.push(Cells::Categories(Categories::new(
+                    name,
+                    values,
+                    *missing,
+                    texts(place),
+                )));
+                continue;
+            }
+            Code::Number { flag, .. } => *flag,
+        };
+        match cells.last_mut() {
+            Some(Cells::Numbers { at, inputs: together }) if *at + together.len() == place => {
+                *together = &inputs[first..=index];
+            }
+            _ => {
+                first = index;
+                cells.push(Cells::Numbers { at: place, inputs: &inputs[index..=index] });
+            }
+        }
+        if flag {
+            cells.push(Cells::Flag { at: place });
+        }
+    }
+    cells
+}
+
+impl<'a> Categories<'a> {
+    fn new(name: &'a str, known: &'a [String], missing: bool, text: Cow<'a, TextColumn>) -> Self {
+        let places: HashMap<&String, usize> = known.iter().zip(0..).collect();
+        Self {
+            name,
+            known,
+            features: text.values().iter().map(|value| places.get(value).copied()).collect(),
+            missing: missing.then_some(known.len()),
+            count: known.len() + usize::from(missing),
+            text,
+        }
+    }
+}
+
+impl<'a> Classes<'a> {
+    fn new(labels: &'a Labels, text: Cow<'a, TextColumn>) -> Self {
+        let known: HashMap<&str, u32> =
+            labels.classes.iter().map(String::as_str).zip(0..).collect();
+        // Labels that are written otherwise than their class may still be the same number.
+        let number = |value: &String| value.parse().ok().map(TextColumn::name_of);
+        let class = |value: &String| {
+            let exact = known.get(value.as_str()).copied();
+            exact.or_else(|| known.get(number(value)?.as_str()).copied())
+        };
+        Self { labels, classes: text.values().iter().map(class).collect(), text }
+    }
+}
+
+impl Coder<'_> {
+    /// The features of the rows that are kept, and their classes. Features that are no more than
+    /// the columns of the frame take its place, row by row.
+    fn rows(
+        &self,
+        mut numbers: Vec<f64>,
+        width: usize,
+        features: usize,
+    ) -> Result<(Vec<f64>, Vec<u32>)> {
+        let rows = numbers.len() / width;
+        let in_place = features <= width;
+        let mut values = Vec::with_capacity(if in_place { 0 } else { rows * features });
+        let (mut cells, mut coded) = (vec![0.0; width], Vec::with_capacity(features));
+        let (mut kept, mut members) = (0, Vec::new());
+        for row in 0..rows {
+            cells.copy_from_slice(&numbers[row * width..][..width]);
+            if self.parts.missing == Missing::Drop && self.lacks_any(row, &cells) {
+                continue;
+            }
+            coded.clear();
+            self.row(row, &cells, &mut coded)?;
+            if let Some(labels) = &self.labels {
+                members.push(self.class(row, labels)?);
+            }
+            if in_place {
+                numbers[kept * features..][..features].copy_from_slice(&coded);
+            } else {
+                values.extend_from_slice(&coded);
+            }
+            kept += 1;
+        }
+        if in_place {
+            numbers.truncate(kept * features);
+            values = numbers;
+        }
+        Ok((values, members))
+    }
+
+    /// Whether a row lacks a feature or its label.
+    fn lacks_any(&self, row: usize, numbers: &[f64]) -> bool {
+        let unlabelled = self.labels.as_ref().is_some_and(|labels| labels.text.get(row).is_none());
+        unlabelled
+            || self.cells.iter().any(|cells| match cells {
+                Cells::Numbers { at, inputs } => {
+                    numbers[*at..][..inputs.len()].iter().any(|x| x.is_nan())
+                }
+                Cells::Flag { .. } => false,
+                Cells::Categories(categories) => categories.text.get(row).is_none(),
+            })
+    }
+
+    /// Adds the features of a row.
+    fn row(&self, row: usize, numbers: &[f64], coded: &mut Vec<f64>) -> Result<()> {
+        for cells in &self.cells {
+            let first = coded.len();
+            match cells {
+                Cells::Numbers { at, inputs } => {
+                    coded.extend_from_slice(&numbers[*at..][..inputs.len()]);
+                    if coded[first..].iter().any(|number| number.is_nan()) {
+                        self.fill(row, inputs, &mut coded[first..])?;
+                    }
+                }
+                Cells::Flag { at } => coded.push(f64::from(u8::from(numbers[*at].is_nan()))),
+                Cells::Categories(categories) => {
+                    coded.resize(first + categories.count, 0.0);
+                    if let Some(feature) = self.category(row, categories)? {
+                        coded[first + feature] = 1.0;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills the gaps of a row by the means of these inputs.
+    fn fill(&self, row: usize, inputs: &[Input], numbers: &mut [f64]) -> Result<()> {
+        let gaps = numbers.iter_mut().zip(inputs).filter(|(number, _)| number.is_nan());
+        for (number, Input { name, code }) in gaps {
+            let Code::Number { mean: Some(mean), .. } = code else {
+                return Err(self.gap(row, name));
+            };
+            *number = *mean;
+        }
+        Ok(())
+    }
+
+    /// Which feature of a column is 1.
+    fn category(&self, row: usize, categories: &Categories<'_>) -> Result<Option<usize>> {
+        let Parts { missing, unseen, .. } = self.parts;
+        let Categories { name, known, text, features, .. } = categories;
+        let Some(value) = text.get(row) else {
+            return match categories.missing {
+                None if *missing == Missing::Refuse || *unseen == Unseen::Refuse => {
+                    Err(self.gap(row, name))
+                }
+                feature => Ok(feature),
+            };
+        };
+        let feature = features[text.codes()[row] as usize];
+        if feature.is_some() || *unseen == Unseen::Zero {
+            return Ok(feature);
+        }
+        Err(TableError::UnseenCategory { cell: self.cell(row, name, value), known: list(known) })
+    }
+
+    fn class(&self, row: usize, labels: &Classes<'_>) -> Result<u32> {
+        let Labels { name, classes } = labels.labels;
+        let value = labels.text.get(row).ok_or_else(|| self.gap(row, name))?;
+        let class = labels.classes[labels.text.codes()[row] as usize];
+        class.ok_or_else(|| TableError::UnknownClass {
+            cell: self.cell(row, name, value),
+            classes: list(classes),
+        })
+    }
+
+    fn cell(&self, row: usize, name: &str, value: &str) -> Box<Cell> {
+        let (place, column) = (self.places.of(row), excerpt(name));
+        Box::new(Cell { place, column, found: excerpt(value) })
+    }
+
+    fn gap(&self, row: usize, name: &str) -> TableError {
+        TableError::Gap { place: self.places.of(row), column: excerpt(name) }
+    }
+}
