@@ -18,10 +18,10 @@ pub mod train;
 
 use crate::{
     args::{Args, Command},
-    error::Result,
     output::Output,
 };
 use clap::CommandFactory;
+use sudare_roles::error::Result;
 
 /// Does what `command` says; `threads` are those asked for.
 pub fn run(command: &Command, threads: &[usize], output: Output) -> Result<()> {

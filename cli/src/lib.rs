@@ -1,30 +1,18 @@
 //! Computing on encrypted tables from the command line.
 //!
 //! [`run`] is the command `sudare`, for the binary of that name and for the Python package, which
-//! ships the same command and does the same with tables from Python: [`encryption`], [`server`]
-//! and [`decryption`] are what the roles do, [`artefacts`] and [`files`] what they exchange.
+//! ships the same command. What commands do with tables and files is [`sudare_roles`].
 #![forbid(unsafe_code)]
 
 mod args;
-pub mod artefacts;
-pub mod checkpoint;
 mod commands;
-pub mod decryption;
-pub mod encryption;
-pub mod error;
-pub mod files;
-mod machine;
-pub mod model;
+mod interrupt;
 mod output;
 mod progress;
-pub mod scoring;
-pub mod server;
-pub mod sets;
 mod svg;
 
 use args::{Args, Command, Threads};
 use clap::Parser;
-use error::{Error, MISTAKE};
 use output::{Output, say};
 use serde_json::json;
 use std::{
@@ -32,12 +20,13 @@ use std::{
     panic::{self, AssertUnwindSafe},
 };
 use sudare_arith::par;
+use sudare_roles::error::{self, Error, MISTAKE};
 
 /// Does what a command line says, the name of the program first, and returns the exit status of
 /// the process. From then on Ctrl-C removes unfinished files and ends the process.
 #[must_use]
 pub fn run(args: Vec<OsString>) -> u8 {
-    files::clean_up_on_interrupt();
+    interrupt::clean_up();
     let json = args.iter().any(|arg| arg == "--json");
     let args = match Args::try_parse_from(args) {
         Ok(args) => args,

@@ -42,18 +42,6 @@ pub fn bootstraps(count: u32) -> String {
     if count == 0 { String::new() } else { format!(", {count} bootstrappings") }
 }
 
-/// A number of bytes for people.
-pub fn bytes(count: u64) -> String {
-    const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = count as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{count} bytes") } else { format!("{value:.1} {}", UNITS[unit]) }
-}
-
 /// Lines `name  value`, the values below each other.
 pub fn fields(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
@@ -84,10 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_columns() {
-        assert_eq!(bytes(1023), "1023 bytes");
-        assert_eq!(bytes(1536), "1.5 KiB");
-        assert_eq!(bytes(3 << 30), "3.0 GiB");
+    fn columns_are_below_each_other() {
         assert_eq!(fields(&[("a", "1".into()), ("bcd", "2".into())]), "a    1\nbcd  2\n");
         let rows = [vec!["x".into(), "10".into()], vec!["yy".into(), "2".into()]];
         assert_eq!(table(&["op", "ms"], &rows), "op  ms\nx   10\nyy   2\n");

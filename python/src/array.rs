@@ -26,7 +26,7 @@ use sudare::{
 };
 use sudare_apps::array::{self, Layout, PlainArray, SimulatedArray, Simulator};
 use sudare_arith::mem::Mapping;
-use sudare_cli::files::{Access, Watch};
+use sudare_roles::files::{Access, Watch};
 
 /// Real numbers from Python: their shape and, in C order, their bytes.
 #[derive(FromPyObject)]

@@ -10,7 +10,7 @@ use sudare_apps::array::ArrayError;
 pub enum Error {
     /// The library, a file or a table.
     #[error(transparent)]
-    Engine(#[from] sudare_cli::error::Error),
+    Engine(#[from] sudare_roles::error::Error),
     /// An operation on arrays.
     #[error(transparent)]
     Array(#[from] ArrayError),
@@ -66,7 +66,7 @@ impl Error {
     /// The class, without `Error`.
     fn kind(&self) -> String {
         match self {
-            Self::Engine(sudare_cli::error::Error::Io { source, .. })
+            Self::Engine(sudare_roles::error::Error::Io { source, .. })
                 if source.kind() == std::io::ErrorKind::NotFound =>
             {
                 "NoFile".into()
@@ -88,7 +88,7 @@ impl Error {
     /// `source` is about the file at `path`, if there is one.
     pub fn at(path: Option<&Path>) -> impl Fn(sudare::Error) -> Self {
         move |source| match path {
-            Some(path) => Self::Engine(sudare_cli::error::Error::in_file(path)(source)),
+            Some(path) => Self::Engine(sudare_roles::error::Error::in_file(path)(source)),
             None => source.into(),
         }
     }

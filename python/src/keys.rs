@@ -20,7 +20,7 @@ use sudare::{
     },
     rlwe::{self, KeyGenerator, KeyId, KeyRequest, ParamsId},
 };
-use sudare_cli::files::{self, Access, Watch};
+use sudare_roles::files::{self, Access, Watch};
 
 /// Encrypts. May be given to anybody.
 #[pyclass(frozen, module = "sudare")]

@@ -13,7 +13,7 @@ use sudare::{
     rlwe::{KeyRequest, Level, PricedKey},
 };
 use sudare_apps::array::{self, ArrayFacts, PlanOptions, Planned};
-use sudare_cli::sets::Set;
+use sudare_roles::sets::Set;
 
 /// Parameters with a way to bootstrap in them if there is one, and what files of keys under them
 /// say beside.

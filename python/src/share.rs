@@ -18,7 +18,7 @@ use sudare::ckks::{
 };
 use sudare_apps::logreg::{Gradient, Point, TrainPlan, Trainer};
 use sudare_arith::mem::Mapping;
-use sudare_cli::{
+use sudare_roles::{
     artefacts::{self, Job, Plan},
     error::Error as Engine,
     files::Watch,

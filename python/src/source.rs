@@ -16,7 +16,7 @@ use std::{
 };
 use sudare::ckks::serial;
 use sudare_arith::mem::Mapping;
-use sudare_cli::{
+use sudare_roles::{
     error::Error as Engine,
     files::{self, Access, NewFile},
 };

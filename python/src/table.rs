@@ -33,7 +33,7 @@ use sudare_apps::{
     table::{self, Place, TableError},
 };
 use sudare_arith::{mem::Mapping, prng::Seed};
-use sudare_cli::{
+use sudare_roles::{
     artefacts::{Content, Job, Meta, Opened, Plan},
     decryption,
     encryption::{Encryption, KeyColumn},

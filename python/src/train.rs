@@ -26,7 +26,7 @@ use sudare_apps::{
     table::Scaling,
 };
 use sudare_arith::prng::Seed;
-use sudare_cli::{
+use sudare_roles::{
     artefacts::{Content, Origin, Plan},
     checkpoint::Checkpoints,
     encryption,

@@ -10,10 +10,8 @@ mod trace;
 
 use crate::{
     args::whole,
-    error::{Error, Result},
     output::{self, Output},
     progress::Progress,
-    sets::Set,
 };
 use circuit::Circuit;
 use clap::ValueEnum;
@@ -28,6 +26,11 @@ use sudare::{
 use sudare_arith::{
     Isa, NttTable, par,
     prng::{Seed, Stream},
+};
+use sudare_roles::{
+    error::{Error, Result},
+    machine,
+    sets::Set,
 };
 
 /// Time operations on fresh inputs and check their results
@@ -472,7 +475,7 @@ fn text(lines: &[Line]) -> String {
                 format!("{:.4}", line.median_ms),
                 format!("{:.4}", line.min_ms),
                 line.precision_bits.map_or_else(|| "exact".into(), |bits| format!("{bits:.1}")),
-                output::bytes(line.bytes),
+                machine::bytes(line.bytes),
             ]
         })
         .collect();

@@ -1,10 +1,5 @@
 use crate::{
     args::whole,
-    artefacts::{Content, Meta, Opened},
-    decryption::Decrypted,
-    error::{Error, Result},
-    files,
-    model::{Model, NamedGroups, NamedHistograms, NamedLeastSquares, NamedScores, NamedStatistics},
     output::{self, Output},
 };
 use serde::Serialize;
@@ -13,6 +8,13 @@ use sudare::ckks::{Decryptor, serial::Kind};
 use sudare_apps::{
     logreg::Scores,
     stats::{GroupStatistics, Histogram, MAX_SHARED_BITS, Statistics, TTest},
+};
+use sudare_roles::{
+    artefacts::{Content, Meta, Opened},
+    decryption::Decrypted,
+    error::{Error, Result},
+    files, machine,
+    model::{Model, NamedGroups, NamedHistograms, NamedLeastSquares, NamedScores, NamedStatistics},
 };
 
 /// Decrypt a result with the secret key
@@ -250,7 +252,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             files::write_text(path, &text, args.force)?;
             let written = Written { content, path: path.clone(), bytes: text.len() as u64 };
             output.write(&written, |written| {
-                let size = output::bytes(written.bytes);
+                let size = machine::bytes(written.bytes);
                 format!("{}: {}, {size}\n", written.path.display(), written.content)
             })
         }

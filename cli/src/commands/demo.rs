@@ -1,9 +1,5 @@
 use super::keygen::Training;
 use crate::{
-    artefacts::{Content, Meta, Plan, Purpose},
-    encryption::shuffle,
-    error::{Error, Result},
-    files, machine,
     output::{self, Output, say},
     progress::{self, Progress},
 };
@@ -17,6 +13,12 @@ use sudare_apps::{
     logreg::reference,
     metrics,
     table::{Scaling, Table},
+};
+use sudare_roles::{
+    artefacts::{Content, Meta, Plan, Purpose},
+    encryption::shuffle,
+    error::{Error, Result},
+    files, machine,
 };
 
 /// Train on encrypted data, all roles in this process
@@ -101,7 +103,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         params.top(),
         params.rlwe().security_bits(),
         request.count(),
-        output::bytes(evaluation_key_bytes),
+        machine::bytes(evaluation_key_bytes),
         output::bootstraps(training_plan.bootstraps(iterations)),
     ));
 
@@ -199,6 +201,6 @@ fn text(report: &Report) -> String {
         ("encrypting", seconds(report.encrypt_s)),
         ("training", format!("{}, {} iterations", seconds(report.train_s), report.iterations)),
         ("decrypting", seconds(report.decrypt_s)),
-        ("peak memory", report.peak_rss_bytes.map_or_else(|| "unknown".into(), output::bytes)),
+        ("peak memory", report.peak_rss_bytes.map_or_else(|| "unknown".into(), machine::bytes)),
     ])
 }

@@ -1,10 +1,7 @@
-use crate::{
-    error::Result,
-    machine,
-    output::{self, Output},
-};
+use crate::output::{self, Output};
 use serde::Serialize;
 use sudare_arith::{Isa, Modulus, par, previous_prime};
+use sudare_roles::{error::Result, machine};
 
 /// Show the processor's features, the kernels in use, memory and versions
 #[derive(Debug, clap::Args)]
@@ -72,7 +69,7 @@ fn text(report: &Report) -> String {
         ("kernels", kernels.join(", ")),
         ("processors", report.cores.to_string()),
         ("threads", report.threads.to_string()),
-        ("memory", report.memory_bytes.map_or_else(unknown, output::bytes)),
+        ("memory", report.memory_bytes.map_or_else(unknown, machine::bytes)),
         ("huge pages", report.huge_pages.clone().unwrap_or_else(unknown)),
     ])
 }

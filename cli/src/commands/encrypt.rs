@@ -1,13 +1,7 @@
 use crate::{
     args::class_weights,
-    artefacts::{Content, Job, Opened},
-    encryption::{self, Encryption, KeyColumn, Written},
-    error::{Error, Result},
-    files::{self, Access, NewFile},
-    model::Model,
-    output::{self, Output, say},
+    output::{Output, say},
     progress::Progress,
-    scoring::Inputs,
 };
 use serde::Serialize;
 use std::{
@@ -17,6 +11,15 @@ use std::{
 };
 use sudare::ckks::serial::Kind;
 use sudare_apps::table::Table;
+use sudare_roles::{
+    artefacts::{Content, Job, Opened},
+    encryption::{self, Encryption, KeyColumn, Written},
+    error::{Error, Result},
+    files::{self, Access, NewFile},
+    machine,
+    model::Model,
+    scoring::Inputs,
+};
 
 /// Encrypt a table under a public key
 ///
@@ -114,7 +117,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             report.rows,
             report.features,
             report.ciphertexts,
-            output::bytes(report.bytes),
+            machine::bytes(report.bytes),
             report.seconds
         )
     })

@@ -1,11 +1,8 @@
-use crate::{
-    error::Result,
-    model::Model,
-    output::{self, Output},
-};
+use crate::output::{self, Output};
 use serde::Serialize;
 use std::path::PathBuf;
 use sudare_apps::{metrics, table::Table};
+use sudare_roles::{error::Result, model::Model};
 
 /// Measure how well a decrypted model separates the classes of a table
 #[derive(Debug, clap::Args)]

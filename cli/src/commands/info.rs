@@ -1,15 +1,16 @@
 use super::params::{least_security, prices, secret_name};
-use crate::{
-    artefacts::{Content, Meta, Opened},
-    error::Result,
-    files::Access,
-    output::{self, Output},
-};
+use crate::output::{self, Output};
 use serde::Serialize;
 use std::path::PathBuf;
 use sudare::{
     ckks::serial::Kind,
     rlwe::{self, FittedKeys, Level, PricedKey},
+};
+use sudare_roles::{
+    artefacts::{Content, Meta, Opened},
+    error::Result,
+    files::Access,
+    machine,
 };
 
 /// Explain a file of keys or ciphertexts; no secret is needed
@@ -130,7 +131,7 @@ fn text(report: &Report) -> String {
     let mut rows = vec![
         ("kind", format!("{}, format version {}", report.kind, report.format_version)),
         ("content", format!("{} ({})", report.content.escape_debug(), report.count)),
-        ("size", output::bytes(report.bytes)),
+        ("size", machine::bytes(report.bytes)),
         (
             "parameters",
             format!(
@@ -176,6 +177,6 @@ fn evaluation_rows(keys: &Evaluation) -> Vec<(&'static str, String)> {
         ("fitted keys", keys.fitted_keys.to_string()),
         ("raising", keys.raising.as_ref().map_or_else(none, raising)),
         ("prices", prices(&keys.keys)),
-        ("memory", output::bytes(keys.memory_bytes)),
+        ("memory", machine::bytes(keys.memory_bytes)),
     ]
 }

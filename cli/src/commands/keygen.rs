@@ -1,13 +1,8 @@
 use super::params::{least_security, priced_keys};
 use crate::{
     args::{finite, whole},
-    artefacts::{Content, Job, Meta, Purpose},
-    error::{Error, Result},
-    files::{self, Access, NewFile},
-    machine,
     output::{self, Output, say},
     progress,
-    sets::Set,
 };
 use serde::Serialize;
 use std::{path::PathBuf, time::Instant};
@@ -22,6 +17,13 @@ use sudare_apps::{
         TrainSpec,
     },
     stats,
+};
+use sudare_roles::{
+    artefacts::{Content, Job, Meta, Purpose},
+    error::{Error, Result},
+    files::{self, Access, NewFile},
+    machine,
+    sets::Set,
 };
 
 /// Make the keys that one job needs: a secret, a public and an evaluation key file
@@ -293,8 +295,8 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         params.top(),
         output::bootstraps(bootstraps),
         request.count(),
-        output::bytes(memory_bytes),
-        output::bytes(evaluation_bytes),
+        machine::bytes(memory_bytes),
+        machine::bytes(evaluation_bytes),
         evaluation_path.display(),
     ));
     let advice = "choose a smaller ring or job, or a larger machine";
@@ -341,7 +343,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
 
 fn text(report: &Report) -> String {
     let file = |name: &str, bytes| {
-        format!("{} ({})", report.out.join(name).display(), output::bytes(bytes))
+        format!("{} ({})", report.out.join(name).display(), machine::bytes(bytes))
     };
     let [secret, public, evaluation] = FILES;
     output::fields(&[

@@ -1,9 +1,6 @@
 use crate::{
     args::{finite, whole},
-    artefacts::{Content, Job, Meta},
-    error::{Error, Result},
     output::{self, Output},
-    sets::Set,
 };
 use serde::Serialize;
 use sudare::{
@@ -13,6 +10,12 @@ use sudare::{
     },
     ckks::{Params, RaisedSpec, Spec, serial},
     rlwe::{self, KeyRequest, PricedKey, SecretDistribution},
+};
+use sudare_roles::{
+    artefacts::{Content, Job, Meta},
+    error::{Error, Result},
+    machine,
+    sets::Set,
 };
 
 /// List parameter sets, explain one, or price a modulus
@@ -346,8 +349,8 @@ fn text(set: &Explained) -> String {
         ("digits", format!("{} (dnum)", set.dnum)),
         ("secret", set.secret.clone()),
         ("security", format!("{:.1} bits: {}{mark}", set.security_bits, prices(&set.keys))),
-        ("ciphertext", output::bytes(set.ciphertext_bytes)),
-        ("switching key", format!("{} in memory", output::bytes(set.switching_key_bytes))),
+        ("ciphertext", machine::bytes(set.ciphertext_bytes)),
+        ("switching key", format!("{} in memory", machine::bytes(set.switching_key_bytes))),
     ];
     if let Some(RaisedSpec { base_bits, levels_bits }) = &set.raised {
         let levels = format!(
@@ -411,10 +414,10 @@ fn bootstrapping_rows(set: &Bootstrapping) -> Vec<(&'static str, String)> {
             format!(
                 "{} keys, {} in memory, {} in a file",
                 set.evaluation_keys,
-                output::bytes(set.evaluation_key_memory_bytes),
-                output::bytes(set.evaluation_key_bytes)
+                machine::bytes(set.evaluation_key_memory_bytes),
+                machine::bytes(set.evaluation_key_bytes)
             ),
         ),
-        ("its matrices", format!("{} in memory", output::bytes(set.matrix_bytes))),
+        ("its matrices", format!("{} in memory", machine::bytes(set.matrix_bytes))),
     ]
 }

@@ -1,17 +1,16 @@
 use super::server;
-use crate::{
-    artefacts::{Content, Plan},
-    error::{Error, Result},
-    files, machine,
-    model::{Model, NamedScores},
-    output::{self, Output},
-    progress::Progress,
-    scoring::AnyModel,
-};
+use crate::{output::Output, progress::Progress};
 use serde::Serialize;
 use std::{
     path::{Path, PathBuf},
     time::Instant,
+};
+use sudare_roles::{
+    artefacts::{Content, Plan},
+    error::{Error, Result},
+    files, machine,
+    model::{Model, NamedScores},
+    scoring::AnyModel,
 };
 
 /// Score rows by a model: in the clear, or encrypted rows on the server
@@ -150,7 +149,7 @@ fn encrypted(files: &server::Files, model: &Path, output: Output) -> Result<()> 
             report.path.display(),
             report.rows,
             report.model,
-            output::bytes(report.bytes),
+            machine::bytes(report.bytes),
             report.seconds
         )
     })

@@ -1,8 +1,5 @@
 use super::evaluate::Labelled;
 use crate::{
-    error::Result,
-    files,
-    model::{Model, sigmoid},
     output::Output,
     svg::{self, Axis, Chart, Mark, Series, escape},
 };
@@ -14,6 +11,11 @@ use sudare_apps::{
     table::Table,
 };
 use sudare_arith::par;
+use sudare_roles::{
+    error::Result,
+    files,
+    model::{Model, sigmoid},
+};
 
 /// Show a decrypted model and how well it does on a table, as a page for a browser
 ///

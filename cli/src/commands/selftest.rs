@@ -2,10 +2,7 @@ use super::{
     bench::{horner, precision},
     doctor::PRIME_BITS,
 };
-use crate::{
-    error::{Error, Result},
-    output::Output,
-};
+use crate::output::Output;
 use serde::Serialize;
 use std::sync::Arc;
 use sudare::{
@@ -16,6 +13,7 @@ use sudare_arith::{
     Isa, Modulus, NttTable, previous_prime,
     prng::{Seed, Stream},
 };
+use sudare_roles::error::{Error, Result};
 
 /// Check this build on this machine: known answers, kernels, a round trip
 #[derive(Debug, clap::Args)]

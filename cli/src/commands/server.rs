@@ -1,13 +1,13 @@
 //! What the commands of the server share: the files that they read and write.
 
-use crate::{
+use std::{io::Read, path::PathBuf, sync::Arc};
+use sudare::ckks::serial::Kind;
+use sudare_roles::{
     artefacts::{Content, Opened},
     error::Result,
     files::{self, Access, NewFile, Watch},
     server::Session,
 };
-use std::{io::Read, path::PathBuf, sync::Arc};
-use sudare::ckks::serial::Kind;
 
 /// Files that a computation reads and writes.
 #[derive(Debug, clap::Args)]

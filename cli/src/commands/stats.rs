@@ -1,13 +1,12 @@
 use super::server;
-use crate::{
+use crate::{output::Output, progress::Progress};
+use serde::Serialize;
+use std::{path::PathBuf, time::Instant};
+use sudare_roles::{
     artefacts::{Content, Meta},
     error::Result,
     machine,
-    output::{self, Output},
-    progress::Progress,
 };
-use serde::Serialize;
-use std::{path::PathBuf, time::Instant};
 
 /// Compute statistics of the columns of an encrypted table
 ///
@@ -55,7 +54,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             "{}: statistics of {} columns, {}, {:.1} s\n",
             report.path.display(),
             report.features,
-            output::bytes(report.bytes),
+            machine::bytes(report.bytes),
             report.seconds
         )
     })

@@ -1,17 +1,19 @@
 use super::server::Files;
 use crate::{
     args::{finite, whole},
-    artefacts::{self, Content, Origin, Plan},
-    checkpoint::Checkpoints,
-    error::{Error, Result},
-    machine,
     output::{self, Output, say},
     progress::Progress,
-    server::Batch,
 };
 use serde::Serialize;
 use std::{path::PathBuf, time::Instant};
 use sudare_apps::logreg::{LearningRate, TrainPlan, Training};
+use sudare_roles::{
+    artefacts::{self, Content, Origin, Plan},
+    checkpoint::Checkpoints,
+    error::{Error, Result},
+    machine,
+    server::Batch,
+};
 
 /// Train a logistic regression on an encrypted table
 ///
@@ -170,7 +172,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             report.path.display(),
             report.iterations,
             output::bootstraps(report.bootstraps),
-            output::bytes(report.bytes),
+            machine::bytes(report.bytes),
             report.seconds
         )
     })

@@ -5,8 +5,6 @@ use super::{
     rates, summary,
 };
 use crate::{
-    error::{Error, Result},
-    machine,
     output::{self, Output, say},
     progress::Progress,
 };
@@ -21,6 +19,10 @@ use sudare::{
     rlwe::Level,
 };
 use sudare_arith::{Isa, par};
+use sudare_roles::{
+    error::{Error, Result},
+    machine,
+};
 
 /// What to time, beside the parameter set.
 pub(super) struct Options<'a> {
@@ -118,9 +120,9 @@ pub(super) fn run(set: &BootstrapPreset, options: &Options<'_>, output: Output) 
             set.preset.name,
             options.ciphertexts,
             case.plan.required_keys().count(),
-            output::bytes(case.key_bytes),
-            output::bytes(case.matrix_bytes),
-            output::bytes(case.needed_bytes),
+            machine::bytes(case.key_bytes),
+            machine::bytes(case.matrix_bytes),
+            machine::bytes(case.needed_bytes),
         ));
         cases.push(case);
     }
@@ -418,7 +420,8 @@ fn text(lines: &[Bootstrapped]) -> String {
         })
         .collect();
     let bits = |bits: Option<f64>| bits.map_or_else(|| "?".into(), |bits| format!("{bits:.1}"));
-    let peak = whole.peak_rss_bytes.map(|peak| format!(", at most {} in use", output::bytes(peak)));
+    let peak =
+        whole.peak_rss_bytes.map(|peak| format!(", at most {} in use", machine::bytes(peak)));
     let printed = whole.published.map(|row| {
         format!(
             "{}: {} bits of precision; {} levels left; {:.1} s, {} thread(s)\n",
@@ -439,9 +442,9 @@ fn text(lines: &[Bootstrapped]) -> String {
         bits(whole.worst_precision_bits),
         whole.levels_left,
         printed.unwrap_or_default(),
-        output::bytes(whole.key_bytes),
+        machine::bytes(whole.key_bytes),
         whole.keygen_s,
-        output::bytes(whole.matrix_bytes),
+        machine::bytes(whole.matrix_bytes),
         whole.prepare_s,
         peak.unwrap_or_default(),
         profile_text(lines)
@@ -460,8 +463,8 @@ fn profile_text(lines: &[Bootstrapped]) -> String {
             work.transforms().to_string(),
             format!("{:.0}", work.streamed_products as f64 / 1e6),
             format!("{:.0}", work.cached_products as f64 / 1e6),
-            output::bytes(work.key_bytes),
-            output::bytes(work.matrix_bytes),
+            machine::bytes(work.key_bytes),
+            machine::bytes(work.matrix_bytes),
             format!("{predicted_ms:.1}"),
             format!("{:.1}", stage.line.median_ms),
             format!("{predicted_ratio:.2}"),

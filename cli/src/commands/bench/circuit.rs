@@ -1,5 +1,4 @@
 use super::Op;
-use crate::error::Result;
 use sudare::{
     ckks::{Ciphertext, Complex, Evaluator, Params, Scale},
     rlwe::{KeyRequest, Level},
@@ -8,6 +7,7 @@ use sudare_apps::{
     functions::{self, Function, FunctionPlan},
     stats::SlotPlan,
 };
+use sudare_roles::error::Result;
 
 /// A job that is timed as a whole: those of the Full-RNS paper's Tables 2 and 3.
 pub(super) enum Circuit {

@@ -1,16 +1,17 @@
 mod published;
 
 use super::{Time, time};
-use crate::{
-    error::{Error, Result},
-    output::{self, Output},
-};
+use crate::output::{self, Output};
 use published::published;
 use serde::Serialize;
 use std::ops::RangeInclusive;
 use sudare_arith::{
     Isa, Modulus, previous_prime,
     prng::{Seed, Stream},
+};
+use sudare_roles::{
+    error::{Error, Result},
+    machine,
 };
 
 const LOG_N: RangeInclusive<u32> = 10..=15;
@@ -119,7 +120,7 @@ fn text(lines: &[Fused]) -> String {
                 us(line.published_multiply_add_us),
                 us(line.published_fused_us),
                 us(line.published_fused_us.map(|us| us / found)),
-                output::bytes(line.bytes),
+                machine::bytes(line.bytes),
             ]
         })
         .collect();

@@ -1,11 +1,12 @@
 use super::uniform;
-use crate::{error::Result, progress};
+use crate::progress;
 use std::sync::Arc;
 use sudare::{
     ckks::{Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Scale},
     rlwe::{KeyGenerator, KeyRequest, Level},
 };
 use sudare_arith::prng::{Seed, Stream};
+use sudare_roles::error::Result;
 
 /// Owner and server in one process, under fresh keys, with random inputs.
 pub(super) struct Parties {

@@ -1,10 +1,7 @@
 use super::{Line, NOISE_BITS, Time, parties::Parties, precision, summary};
 use crate::{
-    error::{Error, Result},
-    machine,
     output::{self, Output},
     progress::Progress,
-    sets::Set,
 };
 use clap::ValueEnum;
 use serde::Serialize;
@@ -16,6 +13,11 @@ use sudare::{
 use sudare_arith::{
     Isa,
     par::{self, Strategy},
+};
+use sudare_roles::{
+    error::{Error, Result},
+    machine,
+    sets::Set,
 };
 
 /// What to time; everything where a list is empty.

@@ -1,11 +1,7 @@
 mod published;
 
 use super::{Line, NOISE_BITS, Time, parties::Parties, precision, time};
-use crate::{
-    error::{Error, Result},
-    machine,
-    output::{self, Output, say},
-};
+use crate::output::{self, Output, say};
 use published::{Published, published};
 use serde::Serialize;
 use std::cmp::Ordering;
@@ -14,6 +10,10 @@ use sudare::{
     ckks::{self, Complex, Params},
 };
 use sudare_arith::{Isa, par};
+use sudare_roles::{
+    error::{Error, Result},
+    machine,
+};
 
 /// What to time; everything where a list is empty.
 pub(super) struct Options {
@@ -227,7 +227,7 @@ fn text(lines: &[Traced]) -> String {
                 milliseconds(traced.published.map(|entry| entry.normal_ms)),
                 milliseconds(avx512_ms),
                 avx512_ms.map_or_else(String::new, |ms| format!("{:.1}", ms / line.median_ms)),
-                output::bytes(line.bytes),
+                machine::bytes(line.bytes),
             ]
         })
         .collect();

@@ -290,7 +290,9 @@ pub fn shuffle(plan: &Plan, table: &mut Table, seed: Option<&Seed>) -> Result<()
     Ok(())
 }
 
-pub(crate) fn unscaled() -> Error {
+/// What to do with keys for scoring rows and rows that are not said to be scaled as any model's.
+#[must_use]
+pub fn unscaled() -> Error {
     Error::Usage(
         "these keys are for scoring rows, which are scaled as those that the model was trained \
          on: name the model, or the table that it was trained on, with --like"

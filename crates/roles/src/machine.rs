@@ -45,6 +45,18 @@ pub fn huge_pages() -> Option<String> {
     Some(rest.split_once(']')?.0.to_owned())
 }
 
+/// A number of bytes for people.
+pub fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = count as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{count} bytes") } else { format!("{value:.1} {}", UNITS[unit]) }
+}
+
 fn kib_field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(1024 * line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?)
@@ -61,6 +73,13 @@ mod tests {
         let refused = check_memory("keys", u64::MAX, "make fewer").unwrap_err();
         assert_eq!((refused.kind().as_str(), refused.exit_code()), ("Memory", 2));
         assert!(refused.to_string().ends_with("available: make fewer"), "{refused}");
+    }
+
+    #[test]
+    fn sizes_are_rounded_to_a_digit() {
+        assert_eq!(bytes(1023), "1023 bytes");
+        assert_eq!(bytes(1536), "1.5 KiB");
+        assert_eq!(bytes(3 << 30), "3.0 GiB");
     }
 
     #[test]

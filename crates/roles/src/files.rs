@@ -18,20 +18,14 @@ fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Exit status after Ctrl-C.
-pub const INTERRUPTED: i32 = 130;
-
-/// From now on Ctrl-C removes unfinished files and ends the process.
-pub fn clean_up_on_interrupt() {
-    // Without a handler the process ends as the system has it end.
-    let _ = ctrlc::set_handler(|| {
-        // The lock is kept, so that no file is finished or begun after this.
-        let files = unfinished();
-        for path in files.iter() {
-            let _ = fs::remove_file(path);
-        }
-        process::exit(INTERRUPTED);
-    });
+/// Removes files that are being written, for a process that ends: until `end` returns, none is
+/// finished or begun.
+pub fn remove_unfinished(end: impl FnOnce()) {
+    let mut files = unfinished();
+    for path in files.drain(..) {
+        let _ = fs::remove_file(path);
+    }
+    end();
 }
 
 /// Who may read a new file.

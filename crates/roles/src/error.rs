@@ -1,6 +1,6 @@
 //! Everything that ends a command early.
 
-use crate::output;
+use crate::machine;
 use std::{
     fmt::Debug,
     io,
@@ -72,8 +72,8 @@ pub enum Error {
     /// More memory is needed than is free.
     #[error(
         "{what} need {} of memory, {} are available: {advice}",
-        output::bytes(*.needed),
-        output::bytes(*.available)
+        machine::bytes(*.needed),
+        machine::bytes(*.available)
     )]
     Memory {
         /// What would be made, in the plural.

@@ -171,7 +171,7 @@ pub(crate) fn places(columns: &[String], table: &Table) -> Result<Vec<usize>> {
 }
 
 /// The probability of a label of 1 that a score stands for.
-pub(crate) fn sigmoid(score: f64) -> f64 {
+pub fn sigmoid(score: f64) -> f64 {
     1.0 / (1.0 + (-score).exp())
 }
 

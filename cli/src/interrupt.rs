@@ -1,0 +1,13 @@
+//! Ctrl-C.
+
+use std::process;
+use sudare_roles::files;
+
+/// Exit status after Ctrl-C.
+const INTERRUPTED: i32 = 130;
+
+/// From now on Ctrl-C removes unfinished files and ends the process.
+pub fn clean_up() {
+    // Without a handler the process ends as the system has it end.
+    let _ = ctrlc::set_handler(|| files::remove_unfinished(|| process::exit(INTERRUPTED)));
+}
