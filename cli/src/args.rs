@@ -1,12 +1,14 @@
 //! The arguments of every command.
 
 use crate::commands::{
-    bench, decrypt, demo, doctor, encrypt, evaluate, info, keygen, params, predict, report,
-    selftest, stats, train,
+    bench, decrypt, demo, doctor, encrypt, evaluate, info, keygen, params, pool, predict, report,
+    schema, selftest, stats, train,
 };
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 use std::{num::NonZeroU16, ops::RangeInclusive};
+use sudare_apps::table::{Categorical, EncodingOptions, Missing, Unseen};
+use sudare_roles::reading::Reading;
 
 /// Computing on encrypted tables: statistics and logistic regression on data that
 /// the computing machine cannot read.
@@ -34,6 +36,8 @@ pub enum Command {
     Params(params::Args),
     Keygen(keygen::Args),
     Encrypt(encrypt::Args),
+    Schema(schema::Args),
+    Pool(pool::Args),
     Stats(stats::Args),
     Train(train::Args),
     Decrypt(decrypt::Args),
@@ -95,14 +99,84 @@ pub fn finite(text: &str) -> Result<f64, &'static str> {
     number.ok_or("a number such as 2.5 is needed")
 }
 
-/// Reads the weights of two classes, such as 1,2.5.
-pub fn class_weights(text: &str) -> Result<[f64; 2], &'static str> {
+/// Reads the weights of classes, such as 1,2.5.
+pub fn class_weights(text: &str) -> Result<Vec<f64>, &'static str> {
     let positive = |text: &str| text.parse().ok().filter(|&w: &f64| w.is_finite() && w > 0.0);
-    let pair = text.split_once(',').and_then(|(zero, one)| positive(zero).zip(positive(one)));
-    pair.map(|(zero, one)| [zero, one]).ok_or(
-        "two positive numbers are needed, the weight of a row with target 0 and that of one with \
-         1, such as 1,2.5",
+    let weights: Option<Vec<f64>> = text.split(',').map(positive).collect();
+    weights.filter(|weights| weights.len() > 1).ok_or(
+        "positive numbers are needed, the weight of a row of each class, such as 1,2.5 for a \
+         target of 0 and 1",
     )
+}
+
+/// Reads a share of rows.
+pub fn share(text: &str) -> Result<f64, &'static str> {
+    let number = text.parse().ok().filter(|&share: &f64| share > 0.0 && share < 1.0);
+    number.ok_or("a share between 0 and 1 is needed, such as 0.2")
+}
+
+/// How tables in files are read.
+#[derive(Debug, Clone, clap::Args)]
+pub struct TableFormat {
+    /// Columns that hold categories, each of which becomes a column of 0 and 1 for every value; all
+    /// for every column of text
+    #[arg(long, value_name = "COL,COL|all", value_delimiter = ',')]
+    categorical: Vec<String>,
+    /// What becomes of missing values: refuse; mean, of the column, and a category of its own; drop,
+    /// their rows; flag, as mean with a column beside that says where
+    #[arg(long, value_name = "refuse|mean|drop|flag", default_value = "refuse", value_parser = missing)]
+    missing: Missing,
+    /// What becomes of a category that the table which the model was trained on does not have:
+    /// refuse, or zero in all its columns
+    #[arg(long, value_name = "refuse|zero", default_value = "refuse", value_parser = unseen)]
+    unseen: Unseen,
+    /// What stands between the cells of a CSV file; found out if left out
+    #[arg(long, value_name = "CHAR", value_parser = delimiter)]
+    delimiter: Option<char>,
+    /// Decimal mark of a CSV file, point or comma; found out if left out
+    #[arg(long, value_name = "CHAR")]
+    decimal: Option<char>,
+}
+
+impl TableFormat {
+    /// As reading takes it.
+    pub fn reading(&self) -> Reading {
+        let categorical = match &self.categorical[..] {
+            [] => Categorical::None,
+            [all] if all == "all" => Categorical::Every,
+            names => Categorical::Columns(names.to_vec()),
+        };
+        let (missing, unseen) = (self.missing, self.unseen);
+        Reading {
+            encoding: EncodingOptions { categorical, missing, unseen },
+            delimiter: self.delimiter,
+            decimal: self.decimal,
+        }
+    }
+}
+
+fn missing(text: &str) -> Result<Missing, &'static str> {
+    match text {
+        "refuse" => Ok(Missing::Refuse),
+        "mean" => Ok(Missing::Mean),
+        "drop" => Ok(Missing::Drop),
+        "flag" => Ok(Missing::Flag),
+        _ => Err("refuse, mean, drop or flag is needed"),
+    }
+}
+
+fn unseen(text: &str) -> Result<Unseen, &'static str> {
+    match text {
+        "refuse" => Ok(Unseen::Refuse),
+        "zero" => Ok(Unseen::Zero),
+        _ => Err("refuse or zero is needed"),
+    }
+}
+
+/// Reads a character, `\t` being a tab.
+fn delimiter(text: &str) -> Result<char, &'static str> {
+    let text = if text == "\\t" { "\t" } else { text };
+    text.parse().map_err(|_| "one character is needed, such as ';' or '\\t'")
 }
 
 #[cfg(test)]
@@ -120,8 +194,11 @@ mod tests {
         for bad in ["nan", "inf", "1e999", "x", ""] {
             assert!(finite(bad).is_err(), "{bad}");
         }
-        assert_eq!(class_weights("1,2.5"), Ok([1.0, 2.5]));
-        for bad in ["1", "1,", "1,0", "-1,1", "1,2,3", "inf,1", "nan,1", ""] {
+        assert_eq!(class_weights("1,2.5"), Ok(vec![1.0, 2.5]));
+        assert_eq!(class_weights("1,2,3"), Ok(vec![1.0, 2.0, 3.0]));
+        assert_eq!((share("0.2"), delimiter("\\t"), delimiter(";")), (Ok(0.2), Ok('\t'), Ok(';')));
+        assert!(share("1").is_err() && delimiter("ab").is_err() && missing("x").is_err());
+        for bad in ["1", "1,", "1,0", "-1,1", "inf,1", "nan,1", ""] {
             assert!(class_weights(bad).is_err(), "{bad}");
         }
     }

@@ -9,8 +9,10 @@ pub mod evaluate;
 pub mod info;
 pub mod keygen;
 pub mod params;
+pub mod pool;
 pub mod predict;
 pub mod report;
+pub mod schema;
 pub mod selftest;
 pub mod server;
 pub mod stats;
@@ -30,6 +32,8 @@ pub fn run(command: &Command, threads: &[usize], output: Output) -> Result<()> {
         Command::Params(args) => params::run(args, output),
         Command::Keygen(args) => keygen::run(args, output),
         Command::Encrypt(args) => encrypt::run(args, output),
+        Command::Schema(args) => schema::run(args, output),
+        Command::Pool(args) => pool::run(args, output),
         Command::Stats(args) => stats::run(args, output),
         Command::Train(args) => train::run(args, output),
         Command::Decrypt(args) => decrypt::run(args, output),

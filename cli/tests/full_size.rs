@@ -39,7 +39,7 @@ fn every_operation_is_right_in_every_parameter_set() {
 #[ignore = "minutes at full ring size"]
 fn training_is_right_in_a_ring_of_2_16() {
     let _alone = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
-    let report = sudare("demo --iterations 12 --json").json();
+    let report = sudare("demo --paper --iterations 12 --json").json();
     assert_eq!((&report["log_n"], &report["iterations"]), (&16.into(), &12.into()));
     assert_eq!(report["accuracy"], report["plain_accuracy"]);
 }
@@ -149,7 +149,7 @@ fn keys_for_bootstrapping_are_written_and_explained() {
 #[ignore = "minutes at full ring size"]
 fn thirty_iterations_are_bootstrapped() {
     let _alone = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
-    let report = sudare("demo --iterations 30 --json").json();
+    let report = sudare("demo --paper --iterations 30 --json").json();
     assert_eq!(report["iterations"], 30);
     assert!(report["bootstraps"].as_u64() > Some(0));
     assert!(report["security_bits"].as_f64() >= Some(128.0));

@@ -3,18 +3,14 @@
 
 mod common;
 
-use common::{LBW, UIS, assert_fields, names, sudare, sudare_at};
+use common::{LBW, UIS, assert_fields, names, numbers, scores, sudare, sudare_at, twin};
 use serde_json::Value;
 use std::{fs, path::Path};
 use sudare_apps::{
-    logreg::{ClassWeights, TrainSpec, reference},
+    logreg::{ClassWeights, Preparation, Prepared, TrainSpec, Transform},
     metrics,
-    table::{Scaling, Table},
+    table::Table,
 };
-
-fn numbers(value: &Value) -> Vec<f64> {
-    value.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
-}
 
 fn max_abs(values: impl IntoIterator<Item = f64>) -> f64 {
     values.into_iter().fold(0.0, |largest, x| f64::max(largest, x.abs()))
@@ -39,17 +35,34 @@ fn a_model_is_shared_to_the_bits_that_its_keys_were_made_for() {
     let decrypt = "decrypt --secret keys/secret.key -i m.ct --json";
     let own = sudare_at(at, decrypt).json();
     assert!(own["values"]["history"].is_array());
-    let own = numbers(&own["values"]["weights"]);
+    let weights = |values: &Value| {
+        let [centers, divisors] = ["centers", "divisors"].map(|name| numbers(&values[name]));
+        (numbers(&values["weights"]), Transform::affine(centers, divisors).unwrap())
+    };
+    let own = weights(&own["values"]);
     let share = |bits| sudare_at(at, &format!("{decrypt} --share {bits}"));
     let [first, second] = [(); 2].map(|()| {
         let shared = share(10).json();
         assert!(shared["values"].get("history").is_none());
-        numbers(&shared["values"]["weights"])
+        // Nothing is said of means, and of ranges the power of two.
+        let shared = weights(&shared["values"]);
+        assert!(shared.1.centers().iter().all(|&center| center == 0.0));
+        assert!(shared.1.divisors().iter().all(|divisor| divisor.log2().fract() == 0.0));
+        shared
     });
+    // In the coordinates of the training, where there are so many bits.
+    let table = Table::bundled("lbw").unwrap();
+    let spec = TrainSpec::recommended(189, 9, Preparation::Whiten).unwrap();
+    let rows = Prepared::new(&table, &spec, 189, None).unwrap();
+    let trained = |(weights, shown): &(Vec<f64>, Transform)| {
+        shown.weights_under(weights, rows.transform()).unwrap()
+    };
+    let own = trained(&own);
     for shown in [&first, &second] {
-        for (shown, own) in shown.iter().zip(&own) {
+        for (shown, own) in trained(shown).iter().zip(&own) {
             assert!((shown - own).abs() <= 1.0 / 1024.0, "{shown} for {own}");
-            assert_eq!((shown * 1024.0).fract(), 0.0);
+            let steps = shown * 1024.0;
+            assert!((steps - steps.round()).abs() < 1e-6, "{shown}");
         }
     }
     share(11).mistake(&["to be shared to 10 bits", "make keys with --share 11"]);
@@ -111,26 +124,25 @@ fn a_model_trained_by_the_server_is_that_of_training_in_the_clear() {
     assert_eq!(model, shown["values"]);
 
     let table = Table::bundled("lbw").unwrap();
-    let scaling = Scaling::max_abs(&table);
-    let rows = scaling.signed_rows(&table).unwrap();
-    let expected = reference::train(&rows, &TrainSpec::default(), None).unwrap();
+    let spec = TrainSpec::recommended(189, 9, Preparation::Whiten).unwrap();
+    let expected = twin(&table, &spec, None).pop().unwrap().pop().unwrap();
     let weights = numbers(&model["weights"]);
     assert_eq!(weights.len(), 10);
     let error = max_abs(weights.iter().zip(&expected).map(|(a, b)| a - b));
     assert!(error <= max_abs(expected.iter().copied()) / 1024.0, "{error}");
-    assert_eq!(numbers(&model["divisors"]), scaling.divisors());
+    let shown = Transform::spreading(&table);
+    assert_eq!(numbers(&model["divisors"]), shown.divisors());
+    assert_eq!(numbers(&model["centers"]), shown.centers());
     assert_eq!(model["target"], "y");
     assert_eq!(model["columns"].as_array().unwrap().len(), 9);
 
     sudare_at(owner, "decrypt --secret keys/secret.key -i model.ct -o model.csv").ok();
     let csv = fs::read_to_string(owner.join("model.csv")).unwrap();
     let second: f64 = csv.lines().nth(2).unwrap().split(',').nth(1).unwrap().parse().unwrap();
-    assert!(csv.starts_with("column,weight,divisor\n(intercept),"), "{csv}");
+    assert!(csv.starts_with("column,weight,divisor,center,coefficient\n(intercept),"), "{csv}");
     assert!((second - weights[1]).abs() < 1e-12);
 
-    let design = scaling.design_rows(&table).unwrap();
-    let scores: Vec<f64> =
-        design.iter().map(|x| x.iter().zip(&weights).map(|(x, w)| x * w).sum()).collect();
+    let scores = scores(&table, &weights);
     let labels = &table.labels().unwrap();
     let line = "evaluate --model model.json --data lbw.csv --target y --json";
     let quality = sudare_at(owner, line).json();
@@ -150,7 +162,17 @@ fn a_model_trained_by_the_server_is_that_of_training_in_the_clear() {
     let line = "predict --model model.json --data lbw.csv -o scores.csv";
     assert!(sudare_at(owner, line).ok().stdout.contains("189 rows scored, accuracy"));
     let csv = fs::read_to_string(owner.join("scores.csv")).unwrap();
-    assert_eq!((csv.lines().next(), csv.lines().count()), (Some("score,probability"), 190));
+    let head = csv.lines().next();
+    assert_eq!((head, csv.lines().count()), (Some("score,probability,predicted"), 190));
+
+    // Probabilities that are right on the rows that it was trained on, in the same order.
+    let line = "decrypt --secret keys/secret.key -i model.ct -o right.json --calibrate lbw.csv";
+    sudare_at(owner, line).ok();
+    let right = sudare_at(owner, "evaluate --model right.json --data lbw.csv --json").json();
+    let loss = |quality: &Value| quality["log_loss"].as_f64().unwrap();
+    assert!(loss(&right) < loss(&quality) + 1e-4, "{right} {quality}");
+    assert!((right["auc"].as_f64().unwrap() - quality["auc"].as_f64().unwrap()).abs() < 1e-12);
+    assert!((right["largest_class"].as_f64().unwrap() - 130.0 / 189.0).abs() < 1e-12);
 }
 
 /// Balanced weights follow from the table; others are given where it is encrypted. The server learns
@@ -161,11 +183,10 @@ fn rows_weigh_by_their_class() {
     let at = folder.path();
     let run = |line: &str| sudare_at(at, line);
     let table = Table::bundled("lbw").unwrap();
-    let rows = Scaling::max_abs(&table).signed_rows(&table).unwrap();
     let encrypt = format!("encrypt --public keys/public.key --data {LBW} --target y -o t.ct");
     for (kind, class_weights, option, given) in [
         ("balanced", ClassWeights::Balanced, "", None),
-        ("given", ClassWeights::Given, "--class-weight 1,3", Some([1.0, 3.0])),
+        ("given", ClassWeights::Given, "--class-weight 1,3", Some(&[1.0, 3.0][..])),
     ] {
         let line =
             "keygen --params auto --for train:189x9 --iterations 4 --out keys --json --force";
@@ -183,7 +204,7 @@ fn rows_weigh_by_their_class() {
 
         let class_weights = Some(class_weights);
         let spec = TrainSpec { iterations: 4, class_weights, ..TrainSpec::default() };
-        let expected = reference::train(&rows, &spec, given).unwrap();
+        let expected = twin(&table, &spec, given).pop().unwrap().pop().unwrap();
         let model: Value =
             serde_json::from_str(&fs::read_to_string(at.join("m.json")).unwrap()).unwrap();
         let weights = numbers(&model["weights"]);
@@ -199,8 +220,8 @@ fn rows_weigh_by_their_class() {
     }
 
     // Keys for given weights, and a command that gives none or none that can be.
-    run(&format!("{encrypt} --force")).mistake(&["given class weights", "--class-weight W0,W1"]);
-    run(&format!("{encrypt} --force --class-weight 1,0")).mistake(&["two positive numbers"]);
+    run(&format!("{encrypt} --force")).mistake(&["given class weights", "--class-weight W,W"]);
+    run(&format!("{encrypt} --force --class-weight 1,0")).mistake(&["positive numbers are needed"]);
     run("keygen --params auto --for train:189x9 --out keys --force").ok();
     run(&format!("{encrypt} --force --class-weight 1,2"))
         .mistake(&["leave out --class-weight", "--class-weight given"]);
@@ -227,7 +248,7 @@ fn tables_may_be_parquet() {
     let model: Value =
         serde_json::from_str(&fs::read_to_string(at.join("m.json")).unwrap()).unwrap();
     assert_eq!((&model["columns"][3], &model["target"]), (&"long".into(), &"y".into()));
-    assert_eq!(model["divisors"][3].as_f64(), Some(8e12));
+    assert_eq!(model["divisors"].as_array().unwrap().len(), 8);
 
     let table = Table::read_parquet(at.join("t.parquet"), Some("y")).unwrap();
     let rows = table.iter_rows().zip(table.labels().unwrap()).map(|(row, label)| {
@@ -385,6 +406,9 @@ fn owners_finish_models_tests_and_quantiles() {
     sudare_at(folder, "keygen --params auto --for groups:40x3x5 --out keys --force").ok();
     encrypt("").mistake(&["groups:40x3x5", "--by"]);
     encrypt("--by h").mistake(&["\"h\"", "g, a, y, w"]);
+    // Fewer groups than planned.
+    encrypt("--by g").ok();
+    sudare_at(folder, "keygen --params auto --for groups:40x3x1 --out keys --force").ok();
     encrypt("--by g").mistake(&["2 groups", "--for groups:40x3x2"]);
 }
 
@@ -399,6 +423,9 @@ fn the_demo_runs_all_roles() {
         "auc",
         "plain_accuracy",
         "plain_auc",
+        "largest_class",
+        "converged_accuracy",
+        "converged_auc",
         "max_abs_weight_error",
         "keygen_s",
         "encrypt_s",
@@ -414,13 +441,20 @@ fn the_demo_runs_all_roles() {
         (&"lbw".into(), &189.into(), &9.into())
     );
     assert_eq!(lbw["accuracy"], lbw["plain_accuracy"]);
+    let of = |name: &str| lbw[name].as_f64().unwrap();
+    assert!(of("accuracy") >= 0.735 && of("auc") >= 0.745, "{lbw}");
+    assert!((of("auc") - of("converged_auc")).abs() < 0.005, "{lbw}");
     assert!(lbw["security_bits"].as_f64().unwrap() >= 128.0);
     assert!(lbw["max_abs_weight_error"].as_f64().unwrap() < 1e-3);
     assert!(lbw.get("peak_rss_bytes").is_some());
     let uis = sudare(&format!("demo --data {UIS} --target y --iterations 3 --json")).json();
     assert_fields(&uis, &fields);
     assert_eq!((&uis["rows"], &uis["iterations"]), (&575.into(), &3.into()));
-    assert!(sudare("demo").ok().stdout.contains("AUC"));
+    assert!(sudare("demo").ok().stdout.contains("scikit-learn"));
+    // As the papers train: the model names the larger class alone.
+    let paper = sudare("demo --paper --json").json();
+    assert_eq!(paper["accuracy"], paper["largest_class"]);
+    assert!((paper["auc"].as_f64().unwrap() - 0.697).abs() < 1e-3, "{paper}");
 }
 
 #[test]

@@ -3,29 +3,19 @@
 
 mod common;
 
-use common::{LBW, assert_fields, names, sudare_at};
+use common::{LBW, assert_fields, names, numbers, scores, sudare_at, twin};
 use serde_json::Value;
 use std::{fs, path::Path};
 use sudare_apps::{
-    logreg::{TrainSpec, reference},
+    logreg::{TrainSpec, Transform},
     metrics,
-    table::{Scaling, Table},
+    table::Table,
 };
 use tempfile::TempDir;
-
-fn numbers(value: &Value) -> Vec<f64> {
-    value.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
-}
 
 fn largest(found: &[f64], expected: &[f64]) -> f64 {
     assert_eq!(found.len(), expected.len());
     found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
-}
-
-/// `weights . (1, x / divisors)` of each row.
-fn clear(table: &Table, scaling: &Scaling, weights: &[f64]) -> Vec<f64> {
-    let rows = scaling.design_rows(table).unwrap();
-    rows.iter().map(|x| x.iter().zip(weights).map(|(x, w)| x * w).sum()).collect()
 }
 
 /// What an owner and a server have.
@@ -99,10 +89,9 @@ fn a_model_straight_from_training_scores_rows_as_it_is() {
     assert_eq!((&scored["model"], scored["rows"].as_u64()), (&"encrypted".into(), Some(100)));
 
     let table = Table::bundled("lbw").unwrap();
-    let (scaling, spec) =
-        (Scaling::max_abs(&table), TrainSpec { iterations: 3, ..TrainSpec::default() });
-    let weights = reference::train(&scaling.signed_rows(&table).unwrap(), &spec, None).unwrap();
-    let expected = &clear(&table, &scaling, &weights)[80..180];
+    let spec = TrainSpec { iterations: 3, ..TrainSpec::default() };
+    let weights = twin(&table, &spec, None).pop().unwrap().pop().unwrap();
+    let expected = &scores(&table, &weights)[80..180];
     let scores = numbers(&values["scores"]);
     assert!(largest(&scores, expected) < 0.01, "{scores:?} for {expected:?}");
     let sigmoids: Vec<f64> = scores.iter().map(|x| 1.0 / (1.0 + (-x).exp())).collect();
@@ -126,7 +115,10 @@ fn a_model_straight_from_training_scores_rows_as_it_is() {
     let csv = "decrypt --secret keys/secret.key -i scores.ct -o scores.csv";
     sudare_at(owner, csv).ok();
     let csv = fs::read_to_string(owner.join("scores.csv")).unwrap();
-    assert_eq!((csv.lines().next(), csv.lines().count()), (Some("score,probability"), 101));
+    assert_eq!(
+        (csv.lines().next(), csv.lines().count()),
+        (Some("score,probability,predicted"), 101)
+    );
     let shown = sudare_at(owner, "decrypt --secret keys/secret.key -i scores.ct");
     assert!(shown.ok().stdout.contains("accuracy"), "{}", shown.stdout);
 
@@ -161,7 +153,7 @@ fn a_model_straight_from_training_scores_rows_as_it_is() {
     sudare_at(owner, "decrypt --secret keys/secret.key -i scores.ct --quantiles 0.5")
         .mistake(&["--quantiles cannot be had from scores"]);
 
-    // Rows that were scaled otherwise are noticed, whatever the model.
+    // Rows that were prepared otherwise are noticed, whatever the model.
     let other = text.lines().enumerate().map(|(i, line)| match i {
         0 => format!("{line}\n"),
         _ => format!("2{line}\n"),
@@ -176,7 +168,7 @@ fn a_model_straight_from_training_scores_rows_as_it_is() {
         sudare_at(server, &line).ok();
         fs::copy(server.join("x.ct"), owner.join("x.ct")).unwrap();
         sudare_at(owner, "decrypt --secret keys/secret.key -i x.ct")
-            .mistake(&["scaled for other columns", "--like"]);
+            .mistake(&["prepared for other columns", "--like"]);
     }
 }
 
@@ -190,17 +182,20 @@ fn rows_are_scored_by_a_model_that_is_given_plain_or_encrypted() {
     assert!(keygen["security_bits"].as_f64().unwrap() >= 128.0);
     assert!(keygen["job"].as_str().unwrap().contains("probabilities to 6 bits"));
     let table = Table::bundled("lbw").unwrap();
-    let scaling = Scaling::max_abs(&table);
+    let shown = Transform::spreading(&table);
     let weights: Vec<f64> = (0..10).map(|j| 0.5 * f64::from(j * j % 7 - 3) / 3.0).collect();
     let model = |weights: &[f64]| {
         serde_json::json!({
             "kind": "logistic regression", "weights": weights, "columns": table.columns(),
-            "target": "y", "divisors": scaling, "iterations": 5, "rows": 189,
+            "target": "y", "centers": shown.centers(), "divisors": shown.divisors(),
+            "iterations": 5, "rows": 189,
         })
     };
     fs::write(owner.join("model.json"), model(&weights).to_string()).unwrap();
-    // Who has the rows needs the columns and the divisors alone.
-    let inputs = serde_json::json!({ "columns": table.columns(), "divisors": scaling });
+    // Who has the rows needs the columns, the centers and the divisors alone.
+    let inputs = serde_json::json!({
+        "columns": table.columns(), "centers": shown.centers(), "divisors": shown.divisors(),
+    });
     fs::write(owner.join("inputs.json"), inputs.to_string()).unwrap();
     let line = "encrypt --public keys/public.key --data lbw.csv --target y --like inputs.json \
                 -o rows.ct";
@@ -208,7 +203,7 @@ fn rows_are_scored_by_a_model_that_is_given_plain_or_encrypted() {
     let line = "encrypt --public keys/public.key --model model.json -o model.ct --json";
     assert_fields(&sudare_at(owner, line).json(), &["bytes", "seconds"]);
     f.to_server(&["keys/evaluation.key", "rows.ct", "model.ct", "model.json"]);
-    let expected = clear(&table, &scaling, &weights);
+    let expected = scores(&table, &weights);
     let sigmoids: Vec<f64> = expected.iter().map(|x| 1.0 / (1.0 + (-x).exp())).collect();
     for model in ["model.json", "model.ct"] {
         let (_, values) = f.scores(model, "");
@@ -227,14 +222,14 @@ fn rows_are_scored_by_a_model_that_is_given_plain_or_encrypted() {
     let encrypt = "encrypt --public keys/public.key -o x.ct";
     sudare_at(owner, &format!("{encrypt} --data lbw.csv --target y")).mistake(&["--like"]);
     sudare_at(owner, &format!("{encrypt} --data lbw.csv --like inputs.json"))
-        .mistake(&["189 rows and 10 features", "make keys with --for predict:189x10"]);
+        .mistake(&["the rows have the columns", "exactly these"]);
     let text = fs::read_to_string(LBW).unwrap();
     fs::write(owner.join("renamed.csv"), text.replace("lwt", "weight")).unwrap();
     sudare_at(owner, &format!("{encrypt} --data renamed.csv --target y --like inputs.json"))
         .mistake(&["the rows have the columns", "weight", "exactly these"]);
     fs::write(owner.join("far.csv"), text.replacen("19,182", "1900,182", 1)).unwrap();
     sudare_at(owner, &format!("{encrypt} --data far.csv --target y --like inputs.json"))
-        .mistake(&["row 0, column \"age\"", "42.2 times", "at most 4 times"]);
+        .mistake(&["row 0, column \"age\"", "times as far from the mean", "at most 4 times"]);
     fs::write(owner.join("bad.json"), r#"{"columns":["a"],"divisors":[1.0,2.0]}"#).unwrap();
     sudare_at(owner, &format!("{encrypt} --data lbw.csv --like bad.json"))
         .mistake(&["bad.json is no description of features", "1 columns and 2 divisors"]);

@@ -1,12 +1,14 @@
 //! The native module of the Python package `sudare`, whose Python files are its interface.
 
 mod array;
+mod data;
 mod error;
 mod function;
 mod job;
 mod keys;
 mod op;
 mod plan;
+mod pool;
 mod share;
 mod source;
 mod table;
@@ -19,12 +21,14 @@ mod _native {
     #[pymodule_export]
     use crate::{
         array::{Array, Engine, decrypt, encrypt, most_release_bits, release},
+        data::{Data, encode, fit_encoding},
         function::Function,
         keys::{EvaluationKeys, PublicKey, SecretKey, check_pair, generate_keys},
         op::PyOp,
         plan::{Parameters, Plan},
+        pool::{Schema, Sums, Transform},
         share::{Part, Worker},
-        table::{Decrypted, Table, TablePlan, TableResult, features_of, read_features},
+        table::{Decrypted, Table, TablePlan, TableResult},
         trace::Trace,
         train::{Trainer, read_model, simulate, write_model},
     };

@@ -16,12 +16,13 @@ use sudare::ckks::{
     Ciphertext, Evaluator,
     serial::{self, Info, Kind, Label, Reader},
 };
-use sudare_apps::logreg::{Gradient, Point, TrainPlan, Trainer};
+use sudare_apps::logreg::{Gradient, Gradients, Point, TrainPlan};
 use sudare_arith::mem::Mapping;
 use sudare_roles::{
-    artefacts::{self, Job, Plan},
     error::Error as Engine,
     files::Watch,
+    job::{Job, Plan},
+    label,
 };
 
 /// Ciphertexts of a training on their way between processes, as the bytes of a file.
@@ -37,6 +38,8 @@ pub struct Part {
 struct Meta {
     job: Job,
     holds: Holds,
+    /// Groups of rows of a batch, which are fewer for tables with fewer rows than planned.
+    groups: usize,
     /// Iterations done before.
     iteration: u32,
     /// Which ciphertexts of the table these are, or are computed from.
@@ -142,7 +145,7 @@ pub struct Worker {
     set: Parameters,
     job: Job,
     pub(crate) plan: Arc<TrainPlan>,
-    pub(crate) trainer: Arc<Trainer<'static, Evaluator>>,
+    evaluator: Arc<Evaluator>,
     /// Of the file that the keys are mapped from, if they are.
     watch: Option<Arc<Watch>>,
 }
@@ -155,27 +158,26 @@ impl Worker {
         let (set, watch, keys) = (keys.set.clone(), keys.watch.clone(), Arc::clone(&keys.keys));
         job::run(py, None, move |_| {
             let found = || format!("keys for {}", set.label.content);
-            let meta = artefacts::Meta::read(&set.label).map(|(_, meta)| meta);
+            let meta = label::Meta::read(&set.label).map(|(_, meta)| meta);
             let job = meta.ok_or_else(|| other_job(&found(), "keys for a training"))?.job;
             let Plan::Train(plan) = job.plan(&set.params)? else {
                 return Err(other_job(&format!("keys for {job}"), "keys for a training"));
             };
             let evaluator = Evaluator::new(&set.params, keys)?;
-            Self::new(set, job, Arc::new(plan), Arc::new(evaluator), watch)
+            Ok(Self::new(set, job, Arc::new(*plan), Arc::new(evaluator), watch))
         })
     }
 
-    /// The part of a gradient at `point`, None before the first iteration, that ciphertexts
-    /// `start..stop` of a table make.
+    /// The part of a gradient at `point` that ciphertexts `start..stop` of a table make.
     fn gradient(
         &self,
         py: Python<'_>,
-        point: Option<&Part>,
+        point: &Part,
         start: usize,
         stop: usize,
         rows: Rows<'_>,
     ) -> Result<Part> {
-        let (worker, share) = (self.clone(), start..stop);
+        let (worker, share) = (self.for_groups(point.meta.groups)?, start..stop);
         let read: Box<dyn FnOnce() -> Result<Vec<Ciphertext>> + Send> = match rows {
             Rows::Table(table) => {
                 if table.meta.job != self.job {
@@ -186,15 +188,15 @@ impl Worker {
                 Box::new(move || read(&set.params, share))
             }
             Rows::Part(part) => {
-                let (part, worker, share) = (Held::new(&part), self.clone(), share.clone());
+                let (part, worker, share) = (Held::new(&part), worker.clone(), share.clone());
                 Box::new(move || worker.rows(part, &share))
             }
         };
-        let point = point.map(Held::new);
+        let point = Held::new(point);
         let bytes = job::run(py, None, move |_| {
             let (point, rows) = (worker.read_point(point)?, read()?);
             keys::check(worker.watch.as_deref())?;
-            let gradient = worker.trainer.gradient(&point, share, &rows).map_err(Engine::from)?;
+            let gradient = worker.gradients()?.part(&point, share, &rows).map_err(Engine::from)?;
             keys::check(worker.watch.as_deref())?;
             worker.write_gradient(&gradient)
         })?;
@@ -203,12 +205,13 @@ impl Worker {
 
     /// The sum of parts of one gradient.
     fn sum(&self, py: Python<'_>, parts: Vec<PyRef<'_, Part>>) -> Result<Part> {
-        let worker = self.clone();
+        let groups = parts.first().map_or(self.plan.groups(), |part| part.meta.groups);
+        let worker = self.for_groups(groups)?;
         let parts: Vec<Held> = parts.iter().map(|part| Held::new(part)).collect();
         let bytes = job::run(py, None, move |_| {
             let parts = parts.into_iter().map(|part| worker.read_gradient(part));
             let parts = parts.collect::<Result<Vec<_>>>()?;
-            worker.write_gradient(&worker.trainer.sum(&parts).map_err(Engine::from)?)
+            worker.write_gradient(&worker.gradients()?.sum(&parts).map_err(Engine::from)?)
         })?;
         Part::new(Memory::new(py, bytes))
     }
@@ -222,9 +225,22 @@ impl Worker {
         plan: Arc<TrainPlan>,
         evaluator: Arc<Evaluator>,
         watch: Option<Arc<Watch>>,
-    ) -> Result<Self> {
-        let trainer = Trainer::shared(Arc::clone(&plan), evaluator).map_err(Engine::from)?;
-        Ok(Self { set, job, plan, trainer: Arc::new(trainer), watch })
+    ) -> Self {
+        Self { set, job, plan, evaluator, watch }
+    }
+
+    /// The same for tables with so many groups of rows.
+    fn for_groups(&self, groups: usize) -> Result<Self> {
+        if groups == self.plan.groups() {
+            return Ok(self.clone());
+        }
+        let plan = self.plan.for_groups(groups).map_err(Engine::from)?;
+        Ok(Self { plan: Arc::new(plan), ..self.clone() })
+    }
+
+    fn gradients(&self) -> Result<Gradients<'static, Evaluator>> {
+        let gradients = Gradients::shared(Arc::clone(&self.plan), Arc::clone(&self.evaluator));
+        Ok(gradients.map_err(Engine::from)?)
     }
 
     /// Rows on their way to a worker.
@@ -232,11 +248,9 @@ impl Worker {
         self.write(Holds::Rows, 0, vec![share], rows)
     }
 
-    /// Where a gradient is taken, if not at 0.
-    pub(crate) fn write_point(&self, point: &Point) -> Result<Option<Vec<u8>>> {
-        let v = point.v.as_ref();
-        v.map(|v| self.write(Holds::Point, point.iteration, Vec::new(), core::slice::from_ref(v)))
-            .transpose()
+    /// Where a gradient is taken.
+    pub(crate) fn write_point(&self, point: &Point) -> Result<Vec<u8>> {
+        self.write(Holds::Point, point.iteration, Vec::new(), &point.v)
     }
 
     fn write_gradient(&self, gradient: &Gradient) -> Result<Vec<u8>> {
@@ -251,7 +265,8 @@ impl Worker {
         shares: Vec<Range<usize>>,
         items: &[Ciphertext],
     ) -> Result<Vec<u8>> {
-        let meta = Meta { job: self.job, holds, iteration, shares };
+        let (job, groups) = (self.job, self.plan.groups());
+        let meta = Meta { job, holds, groups, iteration, shares };
         let meta = postcard::to_extend(&meta, Vec::new());
         let meta = meta.map_err(|_| Error::Bug("a label cannot be written"))?;
         let label = Label { name: self.set.label.name.clone(), content: CONTENT.into(), meta };
@@ -269,10 +284,9 @@ impl Worker {
         self.read(part, Holds::Rows)
     }
 
-    fn read_point(&self, part: Option<Held>) -> Result<Point> {
-        let Some(part) = part else { return Ok(Point { iteration: 0, v: None }) };
+    fn read_point(&self, part: Held) -> Result<Point> {
         let iteration = part.meta.iteration;
-        Ok(Point { iteration, v: self.read(part, Holds::Point)?.pop() })
+        Ok(Point { iteration, v: self.read(part, Holds::Point)? })
     }
 
     /// A part of a gradient.
@@ -282,13 +296,13 @@ impl Worker {
     }
 
     fn read(&self, part: Held, needed: Holds) -> Result<Vec<Ciphertext>> {
-        let (found, job) = (part.meta.holds, part.meta.job);
-        if (found, job) != (needed, self.job) {
-            let found = format!("a part of {job} with its {}", found.name());
-            return Err(other_job(
-                &found,
-                &format!("one of {} with its {}", self.job, needed.name()),
-            ));
+        let (found, groups) = (&part.meta, self.plan.groups());
+        if (found.holds, found.job, found.groups) != (needed, self.job, groups) {
+            let what = |job: &Job, holds: Holds, groups: usize| {
+                format!("a part of {job} in {groups} groups of rows with its {}", holds.name())
+            };
+            let found = what(&found.job, found.holds, found.groups);
+            return Err(other_job(&found, &what(&self.job, needed, groups)));
         }
         Ok(Reader::shared(part.file)?.ciphertexts(&self.set.params)?)
     }

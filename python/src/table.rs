@@ -1,7 +1,7 @@
 //! Tables that are encrypted for one job, and their results: the files of the command line.
 
 use crate::{
-    array::Numbers,
+    data::{Data, choice, from_json, malformed, to_json, to_python},
     error::{Error, Result},
     job::{self, Progress},
     keys::{AnyKey, EvaluationKeys, PublicKey, SecretKey},
@@ -9,7 +9,6 @@ use crate::{
     source::{Fingerprint, IN_MEMORY, Input, Memory, Reduced, Source, read_all, save},
 };
 use pyo3::{prelude::*, types::PyBytes};
-use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 use std::{
     io::{self, BufReader, Cursor, Read, Write},
@@ -26,20 +25,23 @@ use sudare::{
 };
 use sudare_apps::{
     logreg::{
-        self, ClassWeights, LearningRate, Probability, ScoreJob, ScorePlan, ScoredModel, Scores,
-        SigmoidApprox, SigmoidDegree, TrainSpec,
+        self, ClassWeights, LearningRate, Penalty, Preparation, Prepared, Probability, ScoreJob,
+        ScorePlan, ScoredModel, Scores, SigmoidApprox, SigmoidDegree, TrainPlan, TrainSpec,
     },
     stats::{self, Cost, GroupJob, HistogramJob, StatsError, TTest},
-    table::{self, Place, TableError},
+    table::{Categorical, EncodingOptions},
 };
 use sudare_arith::{mem::Mapping, prng::Seed};
 use sudare_roles::{
-    artefacts::{Content, Job, Meta, Opened, Plan},
     decryption,
-    encryption::{Encryption, KeyColumn},
+    encryption::Encryption,
     error::Error as Engine,
     files::{Access, NewFile},
+    job::{Job, Plan},
+    label::{Content, Meta},
     model::{Model, NamedGroups, NamedLeastSquares, NamedScores, NamedStatistics},
+    opened::Opened,
+    reading::Reading,
     scoring::{self, Inputs},
     server::Session,
 };
@@ -108,56 +110,77 @@ impl TablePlan {
         )
     }
 
-    /// Logistic regression.
+    /// Logistic regression. What is left out is what suits a table of this shape, as
+    /// `TrainSpec::recommended` has it, and the range of the sigmoid what suits the table `like`,
+    /// whose classes weigh `weights`, if there is one.
     #[staticmethod]
     #[pyo3(signature = (
-        rows, features, *, iterations=5, batch_size=None, learning_rate=10.0, constant_rate=false,
-        sigmoid_range=None, sigmoid_degree=3, shared_bits=None, l2=0.0, workers=None,
-        class_weights=None, scorable=false, insecure_log_n=None
+        rows, features, *, iterations=None, preparation="whiten", learning_rate=None, rate=None,
+        batch_size=None, c=None, alpha=None, classes=2, sigmoid_range=None, sigmoid_degree=None,
+        shared_bits=None, workers=None, class_weights=None, scorable=false, tables=1, like=None,
+        weights=None, insecure_log_n=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "by name, from Python")]
     fn train(
         py: Python<'_>,
         rows: usize,
         features: usize,
-        iterations: u32,
+        iterations: Option<u32>,
+        preparation: &str,
+        learning_rate: Option<f64>,
+        rate: Option<&str>,
         batch_size: Option<usize>,
-        learning_rate: f64,
-        constant_rate: bool,
+        c: Option<f64>,
+        alpha: Option<f64>,
+        classes: u32,
         sigmoid_range: Option<f64>,
-        sigmoid_degree: u32,
+        sigmoid_degree: Option<u32>,
         shared_bits: Option<u32>,
-        l2: f64,
         workers: Option<usize>,
         class_weights: Option<&str>,
         scorable: bool,
+        tables: usize,
+        like: Option<&Data>,
+        weights: Option<Vec<f64>>,
         insecure_log_n: Option<u32>,
     ) -> Result<Self> {
-        let rate = match constant_rate {
-            true => LearningRate::Constant(learning_rate),
-            false => LearningRate::Decaying { initial: learning_rate },
+        let preparation = match preparation {
+            "whiten" => Preparation::Whiten,
+            "standardize" => Preparation::Standardize,
+            "scale" => Preparation::Scale,
+            found => return Err(choice("preparation", found, "whiten, standardize or scale")),
         };
-        let degree = SigmoidDegree::try_from(sigmoid_degree).map_err(Engine::from)?;
-        let range = sigmoid_range.unwrap_or(SigmoidApprox::default().range);
-        let class_weights = match class_weights {
-            None => None,
-            Some("balanced") => Some(ClassWeights::Balanced),
-            Some("given") => Some(ClassWeights::Given),
-            Some(found) => {
-                let problem = format!("class_weights is {found:?}: balanced or given is needed");
-                return Err(Engine::Usage(problem).into());
-            }
-        };
+        let usual = job::detached(py, || {
+            Ok(TrainSpec::recommended(rows, features, preparation).map_err(Engine::from)?)
+        })?;
+        let batch = batch_size.or(usual.batch);
+        let mut sigmoid = usual.sigmoid;
+        sigmoid.range = sigmoid_range.unwrap_or(sigmoid.range);
+        if let Some(degree) = sigmoid_degree {
+            sigmoid.degree = SigmoidDegree::try_from(degree).map_err(Engine::from)?;
+        }
+        if tables > 1 && sigmoid_range.is_none() {
+            // Nobody sees the inner products of all rows.
+            sigmoid.range = SigmoidApprox::POOLED_RANGE;
+        }
         let spec = TrainSpec {
-            iterations,
-            learning_rate: rate,
-            sigmoid: SigmoidApprox { degree, range },
-            batch: batch_size,
+            iterations: iterations.unwrap_or(usual.iterations),
+            preparation,
+            learning_rate: step_sizes(&usual, learning_rate, rate, batch.is_some())?,
+            sigmoid,
+            penalty: penalty(c, alpha).unwrap_or(usual.penalty),
+            batch,
+            classes,
+            class_weights: class_weights.map(source_of_weights).transpose()?,
             shared_bits,
-            l2,
-            workers,
-            class_weights,
             scorable,
+            workers,
+            tables,
+        };
+        let like = like.filter(|_| sigmoid_range.is_none() && preparation != Preparation::Scale);
+        let spec = match like.cloned() {
+            Some(like) => job::run(py, None, move |_| fitting(spec, &like, weights.as_deref()))?,
+            None => spec,
         };
         Self::smallest(py, Job::Train(logreg::Job { rows, features, spec }), None, insecure_log_n)
     }
@@ -166,19 +189,21 @@ impl TablePlan {
     /// `sigmoid_range`.
     #[staticmethod]
     #[pyo3(signature = (
-        rows, features, *, probability_bits=None, sigmoid_range=None, insecure_log_n=None
+        rows, features, *, classes=2, probability_bits=None, sigmoid_range=None,
+        insecure_log_n=None
     ))]
     fn predict(
         py: Python<'_>,
         rows: usize,
         features: usize,
+        classes: u32,
         probability_bits: Option<u32>,
         sigmoid_range: Option<f64>,
         insecure_log_n: Option<u32>,
     ) -> Result<Self> {
         let range = sigmoid_range.unwrap_or(SigmoidApprox::default().range);
         let probability = probability_bits.map(|bits| Probability { range, bits });
-        let model = ScoredModel::Given { features, probability };
+        let model = ScoredModel::Given { features, classes, probability };
         Self::smallest(py, Job::Predict(ScoreJob { rows, model }), None, insecure_log_n)
     }
 
@@ -215,10 +240,10 @@ impl TablePlan {
     /// `train`, `stats`, `groups`, `histogram` or `predict`.
     #[getter]
     fn kind(&self) -> &'static str {
-        kind(&self.job)
+        self.job.kind()
     }
 
-    /// Rows of the table.
+    /// Most rows of the table.
     #[getter]
     fn rows(&self) -> Result<usize> {
         Ok(self.job.shape()?.0)
@@ -236,83 +261,73 @@ impl TablePlan {
         self.plan.ciphertexts()
     }
 
+    /// Half the interval of the polynomial in place of the sigmoid, of a training.
+    #[getter]
+    fn sigmoid_range(&self) -> Option<f64> {
+        self.job.training().map(|spec| spec.sigmoid.range)
+    }
+
     /// Sizes, security and time.
     fn report(&self, py: Python<'_>) -> Result<Report> {
         let (set, job, plan) = (self.set.clone(), self.job, Arc::clone(&self.plan));
         job::run(py, None, move |_| Self { set, job, plan }.measured())
     }
 
-    /// A table, encrypted: `numbers` are rows of `columns`, `labels` those of 0 and 1 of the target,
-    /// and `by` is the one of the columns whose values tell groups apart. `order` decides the order
-    /// of rows in batches. `class_weights` are what rows of 0 and of 1 weigh, for a plan with given
-    /// ones. With `path` the table is in that file and not in memory.
+    /// A table, encrypted. Column `by` tells groups of rows apart, `order` decides the order of rows
+    /// in batches, and `class_weights` are what rows of each class weigh, for a plan with given ones.
+    /// With `path` the table is in that file and not in memory.
     #[pyo3(signature = (
-        key, columns, numbers, *, target=None, labels=None, by=None, order=None,
-        class_weights=None, path=None, overwrite=false, progress=None
+        key, data, *, by=None, order=None, class_weights=None, path=None, overwrite=false,
+        progress=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "by name, from Python")]
     fn encrypt(
         &self,
         py: Python<'_>,
         key: &PublicKey,
-        columns: Vec<String>,
-        numbers: Numbers,
-        target: Option<String>,
-        labels: Option<Numbers>,
+        data: &Data,
         by: Option<String>,
         order: Option<[u8; 32]>,
-        class_weights: Option<[f64; 2]>,
+        class_weights: Option<Vec<f64>>,
         path: Option<PathBuf>,
         overwrite: bool,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> Result<Table> {
         self.check_key("the public key", &key.set)?;
-        let (job, set, key) = (self.job, self.set.clone(), Arc::clone(&key.key));
-        check_class_weights(&job, class_weights)?;
+        expect_given(&self.job, "by", by.is_some(), matches!(self.job, Job::Groups(_)))?;
+        let (job, set, key, data) =
+            (self.job, self.set.clone(), Arc::clone(&key.key), data.clone());
         let order = order.map(Seed::from_bytes);
         let encrypt = move |progress: &Progress, out: &mut dyn Write, path: &Path| -> Result<()> {
-            let (table, by) = table(&job, columns, numbers, target, labels, by)?;
             let encryption = Encryption::new(job, &set.params, &set.label.name, key)?;
             let encryption = encryption.with_order(order).with_class_weights(class_weights);
             progress.start("encrypting", encryption.plan().ciphertexts());
-            encryption.write(out, path, table, by.as_ref(), |done| progress.set(done))?;
+            let subject = data.subject(by.as_deref())?;
+            encryption.write(out, path, subject, |done| progress.set(done))?;
             Ok(())
         };
         Table::written(py, path, overwrite, progress, encrypt)
     }
 
-    /// Rows to be scored, encrypted: `numbers` are rows of `columns`, `features` says as JSON what
-    /// the features of the model are, `labels` are those of 0 and 1, if they are known. Otherwise
-    /// as `encrypt`.
-    #[pyo3(signature = (
-        key, columns, numbers, features, *, labels=None, path=None, overwrite=false, progress=None
-    ))]
+    /// Rows to be scored, encrypted, and their classes, if they are known. `features` says as JSON
+    /// what the features of the model are. Otherwise as `encrypt`.
+    #[pyo3(signature = (key, data, features, *, path=None, overwrite=false, progress=None))]
     #[expect(clippy::too_many_arguments, reason = "by name, from Python")]
     fn encrypt_rows(
         &self,
         py: Python<'_>,
         key: &PublicKey,
-        columns: Vec<String>,
-        numbers: Numbers,
+        data: &Data,
         features: &str,
-        labels: Option<Numbers>,
         path: Option<PathBuf>,
         overwrite: bool,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> Result<Table> {
         self.check_key("the public key", &key.set)?;
         let inputs: Inputs = from_json(features)?;
-        let (job, set, key) = (self.job, self.set.clone(), Arc::clone(&key.key));
+        let (job, set, key, table) =
+            (self.job, self.set.clone(), Arc::clone(&key.key), Arc::clone(&data.table));
         let encrypt = move |progress: &Progress, out: &mut dyn Write, path: &Path| -> Result<()> {
-            // A name that no feature has; it goes nowhere.
-            let mut target = "label".to_owned();
-            while columns.contains(&target) {
-                target.push('_');
-            }
-            let labels = labels.map(|labels| binary(&target, &labels.to_plain().values));
-            let labels = labels.transpose()?.map(|labels| (target, labels));
-            let table = table::Table::new(columns, numbers.to_plain().values, labels);
-            let table = table.map_err(Engine::from)?;
             let encryption = Encryption::new(job, &set.params, &set.label.name, key)?;
             progress.start("encrypting", encryption.plan().ciphertexts());
             encryption.write_rows(out, path, &table, &inputs, |done| progress.set(done))?;
@@ -321,10 +336,42 @@ impl TablePlan {
         Table::written(py, path, overwrite, progress, encrypt)
     }
 
+    /// The features of a model that is trained on a table, as JSON, for rows that keys for this plan
+    /// are to score. `class_weights` are those of `encrypt`.
+    #[pyo3(signature = (data, *, class_weights=None))]
+    fn features_of(
+        &self,
+        py: Python<'_>,
+        data: &Data,
+        class_weights: Option<Vec<f64>>,
+    ) -> Result<String> {
+        job::detached(py, || {
+            let encoding = data.encoding.clone();
+            let weights = class_weights.as_deref();
+            to_json(&Inputs::of(&data.table, encoding, &self.job, weights)?)
+        })
+    }
+
+    /// Those that a file says: a model, or, of another name, the table that one was trained on.
+    #[pyo3(signature = (path, *, target=None, class_weights=None))]
+    fn read_features(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        target: Option<&str>,
+        class_weights: Option<Vec<f64>>,
+    ) -> Result<String> {
+        let encoding =
+            EncodingOptions { categorical: Categorical::Every, ..EncodingOptions::default() };
+        let reading = Reading { encoding, ..Reading::default() };
+        let labels = (target, class_weights.as_deref());
+        job::detached(py, || to_json(&Inputs::read(&path, &self.job, labels, &reading)?))
+    }
+
     /// A model to score rows by, given as JSON, encrypted.
     fn encrypt_model(&self, py: Python<'_>, key: &PublicKey, model: &str) -> Result<TableResult> {
         self.check_key("the public key", &key.set)?;
-        let model: Model = from_json(model)?;
+        let model = model_from(model)?;
         let (job, set, key) = (self.job, self.set.clone(), Arc::clone(&key.key));
         let bytes = job::run(py, None, move |_| {
             let mut bytes = Vec::new();
@@ -336,51 +383,86 @@ impl TablePlan {
     }
 }
 
-/// What Python gives as JSON.
-pub(crate) fn from_json<T: DeserializeOwned>(text: &str) -> Result<T> {
-    serde_json::from_str(text)
-        .map_err(|_| Error::Bug("a model has another form than those of the command line"))
+/// A model that Python gives as JSON.
+pub(crate) fn model_from(text: &str) -> Result<Model> {
+    from_json::<Model>(text)?.checked().map_err(malformed)
 }
 
-/// The features of a model that is trained on a table, as JSON.
-#[pyfunction]
-pub fn features_of(columns: Vec<String>, numbers: Numbers) -> Result<String> {
-    let table = table::Table::new(columns, numbers.to_plain().values, None);
-    to_json(&Inputs::of(&table.map_err(Engine::from)?))
+/// Step sizes as they are asked for. Of prepared columns, batches take smaller and smaller ones.
+fn step_sizes(
+    usual: &TrainSpec,
+    initial: Option<f64>,
+    rate: Option<&str>,
+    in_batches: bool,
+) -> Result<LearningRate> {
+    let initial = initial.unwrap_or(usual.learning_rate.at(0));
+    Ok(match (rate, usual.learning_rate) {
+        (Some("constant"), _) => LearningRate::Constant(initial),
+        (Some("slowing"), _) => LearningRate::Slowing { initial },
+        (Some("decaying"), _) | (None, LearningRate::Decaying { .. }) => {
+            LearningRate::Decaying { initial }
+        }
+        (Some(found), _) => {
+            return Err(choice("rate", found, "constant, slowing or decaying"));
+        }
+        (None, _) if in_batches => LearningRate::Slowing { initial },
+        (None, _) => LearningRate::Constant(initial),
+    })
 }
 
-/// Those that a file says: a model, or what it was trained on.
-#[pyfunction]
-#[pyo3(signature = (path, target=None))]
-pub fn read_features(py: Python<'_>, path: PathBuf, target: Option<&str>) -> Result<String> {
-    job::detached(py, || to_json(&Inputs::read(&path, target)?))
+/// The penalty that is asked for: none for `alpha` 0 and, as scikit-learn has it, for infinite `c`.
+fn penalty(c: Option<f64>, alpha: Option<f64>) -> Option<Penalty> {
+    match (c, alpha) {
+        (_, Some(0.0)) | (Some(f64::INFINITY), None) => Some(Penalty::None),
+        (_, Some(alpha)) => Some(Penalty::Alpha(alpha)),
+        (Some(c), None) => Some(Penalty::C(c)),
+        (None, None) => None,
+    }
+}
+
+fn source_of_weights(found: &str) -> Result<ClassWeights> {
+    match found {
+        "balanced" => Ok(ClassWeights::Balanced),
+        "given" => Ok(ClassWeights::Given),
+        _ => Err(choice("class_weights", found, "balanced or given")),
+    }
+}
+
+/// The same with a sigmoid for the inner products of a table.
+fn fitting(spec: TrainSpec, like: &Data, weights: Option<&[f64]>) -> Result<TrainSpec> {
+    let table = &*like.table;
+    table.check_for_training().map_err(Engine::from)?;
+    let rows = Prepared::new(table, &spec, table.rows(), weights).map_err(Engine::from)?;
+    Ok(spec.with_fitting_range(&rows).map_err(Engine::from)?)
 }
 
 impl TablePlan {
     /// Sizes and security, and what the server does.
     fn measured(&self) -> Result<Report> {
-        let params = &self.set.params;
         let cost = match &*self.plan {
             Plan::Stats(plan) => plan.cost(),
             Plan::Groups(plan) => plan.cost(),
             Plan::Histogram(plan) => plan.cost(),
-            Plan::Train(plan) => {
-                let (level, _) = plan.input();
-                let ciphertext = 16 * (params.rlwe().limbs(level).q() << params.log_n()) as u64;
-                let batch_bytes = plan.batch(0).len() as u64 * ciphertext;
-                let input_bytes = plan.ciphertexts() as u64 * ciphertext;
-                // The rows of two batches, and what becomes of some of them.
-                let held_bytes = input_bytes.min(2 * batch_bytes)
-                    + 2 * batch_bytes.min(CIPHERTEXTS_AT_WORK * ciphertext);
-                let work = plan.work().map_err(Engine::from)?;
-                let mut report = self.report_with(level.0, input_bytes, held_bytes, &work)?;
-                report.bootstrap_levels = plan.bootstrap_levels();
-                return Ok(report);
-            }
+            Plan::Train(plan) => return self.training(plan),
             Plan::Predict(_) => return Report::new(&self.set, self.plan.required_keys(), None),
         };
         let Cost { depth, input_bytes, output_bytes, work } = cost.map_err(Engine::from)?;
         self.report_with(depth, input_bytes, 2 * (input_bytes + output_bytes), &work)
+    }
+
+    fn training(&self, plan: &TrainPlan) -> Result<Report> {
+        let params = &self.set.params;
+        let bytes = |level| 16 * (params.rlwe().limbs(level).q() << params.log_n()) as u64;
+        let (level, _) = plan.input(0);
+        let batch_bytes = plan.batch(0).len() as u64 * bytes(level);
+        let input_bytes = plan.shapes().map(|shape| bytes(shape.level)).sum();
+        // The rows of two batches, and what becomes of some of them.
+        let held_bytes = (2 * batch_bytes).min(input_bytes)
+            + 2 * batch_bytes.min(CIPHERTEXTS_AT_WORK * bytes(level));
+        let work = plan.work().map_err(Engine::from)?;
+        let mut report = self.report_with(level.0, input_bytes, held_bytes, &work)?;
+        report.bootstrap_levels = plan.bootstrap_levels();
+        Ok(report)
     }
 
     fn report_with(
@@ -453,92 +535,12 @@ pub(crate) fn other_job(found: &str, needed: &str) -> Error {
     Error::OtherJob { found: found.into(), needed: needed.into() }
 }
 
-fn kind(job: &Job) -> &'static str {
-    match job {
-        Job::Train(_) => "train",
-        Job::Stats(_) => "stats",
-        Job::Groups(_) => "groups",
-        Job::Histogram(_) => "histogram",
-        Job::Predict(_) => "predict",
-        Job::Bootstrap => "bootstrap",
-    }
-}
-
-/// Refuses class weights that are not used, and their lack where they are.
-pub(crate) fn check_class_weights(job: &Job, class_weights: Option<[f64; 2]>) -> Result<()> {
-    let needed = job.takes_class_weights();
-    expect_given(job, "class_weights", class_weights.is_some(), needed)
-}
-
 fn expect_given(job: &Job, name: &str, given: bool, needed: bool) -> Result<()> {
     if given == needed {
         return Ok(());
     }
     let advice = if needed { "is needed: give it" } else { "is not used: leave it out" };
     Err(Engine::Usage(format!("for {job}, {name} {advice}")).into())
-}
-
-/// The table and its key column, if they are what the job needs.
-pub(crate) fn table(
-    job: &Job,
-    columns: Vec<String>,
-    numbers: Numbers,
-    target: Option<String>,
-    labels: Option<Numbers>,
-    by: Option<String>,
-) -> Result<(table::Table, Option<KeyColumn>)> {
-    let (rows, features) = job.shape()?;
-    let given = [("target", target.is_some()), ("labels", labels.is_some()), ("by", by.is_some())];
-    let training = matches!(job, Job::Train(_));
-    let needed = [training, training, matches!(job, Job::Groups(_))];
-    for ((name, given), needed) in given.into_iter().zip(needed) {
-        expect_given(job, name, given, needed)?;
-    }
-    let shape = numbers.shape().to_vec();
-    let as_planned = matches!(shape[..], [found, width] if found == rows
-        && width == features + usize::from(by.is_some()) && width == columns.len());
-    if !as_planned {
-        let found = format!("numbers of shape {shape:?} in {} columns", columns.len());
-        let by = if by.is_some() { " and the one that tells groups apart" } else { "" };
-        let needed = format!("{rows} rows of {features} features{by}");
-        return Err(Error::Shape { found, needed });
-    }
-    let values = numbers.to_plain().values;
-    drop(numbers);
-    let target = match target.zip(labels) {
-        Some((name, labels)) => {
-            let labels = labels.to_plain().values;
-            let labels = binary(&name, &labels)?;
-            Some((name, labels))
-        }
-        None => None,
-    };
-    let table = table::Table::new(columns, values, target).map_err(Engine::from)?;
-    if training {
-        table.check_for_training().map_err(Engine::from)?;
-    }
-    let Some(by) = by else { return Ok((table, None)) };
-    let (table, values) = table.without(&by).map_err(Engine::from)?;
-    let key = KeyColumn::new(&by, &values);
-    if let Job::Groups(job) = job
-        && key.grouping.labels().len() != job.groups
-    {
-        let found = format!("{} different values of {by:?}", key.grouping.labels().len());
-        return Err(Error::Shape { found, needed: format!("{} groups", job.groups) });
-    }
-    Ok((table, Some(key)))
-}
-
-fn binary(column: &str, labels: &[f64]) -> Result<Vec<bool>> {
-    let label = |(row, &found): (usize, &f64)| match found {
-        0.0 => Ok(false),
-        1.0 => Ok(true),
-        _ => {
-            let (place, column) = (Place::Row(row), column.to_owned());
-            Err(Engine::from(TableError::TargetNotBinary { place, column, found }).into())
-        }
-    };
-    labels.iter().enumerate().map(label).collect()
 }
 
 /// A table that is encrypted for one job.
@@ -598,10 +600,10 @@ impl Table {
     /// `train`, `stats`, `groups`, `histogram` or `predict`.
     #[getter]
     fn kind(&self) -> &'static str {
-        kind(&self.meta.job)
+        self.meta.job.kind()
     }
 
-    /// Rows.
+    /// Most rows: those that the keys were made for.
     #[getter]
     fn rows(&self) -> Result<usize> {
         Ok(self.meta.job.shape()?.0)
@@ -649,7 +651,7 @@ impl Table {
             let found = format!("a table that was encrypted for {}", self.meta.job);
             return Err(other_job(&found, "a table for statistics, groups or histograms"));
         }
-        let open = self.session(keys);
+        let open = session(&[self], keys);
         let bytes = job::run(py, progress, move |progress| {
             let session = open()?;
             progress.start("computing", session.plan.outputs());
@@ -676,11 +678,11 @@ impl Table {
                 })
             }
             AnyModel::Plain(text) => {
-                let model = from_json(&text)?;
-                Box::new(move |_, _| Ok(scoring::AnyModel::Plain(model)))
+                let model = model_from(&text)?;
+                Box::new(move |_, plan| Ok(scoring::AnyModel::plain(&model, plan)?))
             }
         };
-        let open = self.session(keys);
+        let open = session(&[self], keys);
         let bytes = job::run(py, progress, move |progress| {
             let session = open()?;
             let Plan::Predict(plan) = &session.plan else {
@@ -709,7 +711,7 @@ impl Table {
 
 impl Table {
     /// What `write` writes, to a file or in memory.
-    fn written(
+    pub(crate) fn written(
         py: Python<'_>,
         path: Option<PathBuf>,
         overwrite: bool,
@@ -749,20 +751,6 @@ impl Table {
         self.source.digest()
     }
 
-    /// What makes a server ready to compute with the table.
-    pub(crate) fn session(
-        &self,
-        keys: &EvaluationKeys,
-    ) -> impl FnOnce() -> Result<Session<Input>> + Send + use<> {
-        let path = self.source.name().to_owned();
-        let (open, bytes) = (self.source.opener(), self.info.bytes);
-        let (set, watch, keys) = (keys.set.clone(), keys.watch.clone(), Arc::clone(&keys.keys));
-        move || {
-            let (table, id) = (Opened::new(open()?, bytes, &path)?, keys.id());
-            Ok(Session::new(table, &set.params, &set.label, id, || Ok((keys, watch)))?)
-        }
-    }
-
     /// What reads ciphertexts of the table, which is under the parameters.
     pub(crate) fn reader(
         &self,
@@ -773,6 +761,25 @@ impl Table {
             let table = Opened::new(open()?, bytes, &path)?.into_stored(params, note)?;
             Ok(table.read(numbers)?)
         }
+    }
+}
+
+/// What makes a server ready to compute with tables.
+pub(crate) fn session(
+    tables: &[&Table],
+    keys: &EvaluationKeys,
+) -> impl FnOnce() -> Result<Session<Input>> + Send + use<> {
+    let sources = tables
+        .iter()
+        .map(|table| (table.source.name().to_owned(), table.source.opener(), table.info.bytes));
+    let sources: Vec<_> = sources.collect();
+    let (set, watch, keys) = (keys.set.clone(), keys.watch.clone(), Arc::clone(&keys.keys));
+    move || {
+        let sources = sources.into_iter();
+        let tables = sources.map(|(path, open, bytes)| Ok(Opened::new(open()?, bytes, &path)?));
+        let tables = tables.collect::<Result<_>>()?;
+        let id = keys.id();
+        Ok(Session::new(tables, &set.params, &set.label, id, || Ok((keys, watch)))?)
     }
 }
 
@@ -907,7 +914,8 @@ impl TableResult {
         let (set, key) = (key.set.clone(), Arc::clone(&key.decryptor));
         job::run(py, None, move |_| {
             let (params, key) = (&set.params, &key);
-            Ok(Decrypted(decryption::Decrypted::read(result, params, key, share_bits)?))
+            let decrypted = decryption::Decrypted::read(result, params, key, share_bits)?;
+            Ok(Decrypted { values: decrypted, shared: share_bits.is_some() })
         })
     }
 
@@ -929,31 +937,32 @@ impl TableResult {
     /// Of a file that messages call `path`.
     pub(crate) fn new(file: Memory, path: &Path) -> Result<Self> {
         let opened = in_memory(&file, path)?.expect(Kind::Ciphertexts)?;
-        let (content, meta) =
-            opened.meta(&[Content::Model, Content::Statistics, Content::Scores])?;
+        let (content, meta) = opened.meta(&Content::RESULTS)?;
         Ok(Self { info: opened.info().clone(), file, meta, content })
     }
 }
 
 /// A result in the clear, and what follows from it.
 #[pyclass(frozen, module = "sudare._native")]
-pub struct Decrypted(decryption::Decrypted);
-
-fn to_json(value: &impl Serialize) -> Result<String> {
-    serde_json::to_string(value).map_err(|_| Error::Bug("a result has no JSON"))
+pub struct Decrypted {
+    values: decryption::Decrypted,
+    /// Whether others than the owner of the key may see it.
+    shared: bool,
 }
 
-/// Python's form of what JSON has.
-pub(crate) fn to_python<'py>(py: Python<'py>, value: &impl Serialize) -> Result<Bound<'py, PyAny>> {
-    Ok(py.import("json")?.call_method1("loads", (to_json(value)?,))?)
+impl Decrypted {
+    /// For the owner of the key alone.
+    pub(crate) fn of(values: decryption::Decrypted) -> Self {
+        Self { values, shared: false }
+    }
 }
 
 #[pymethods]
 impl Decrypted {
     /// The values, as `sudare decrypt --json` has them. What is undefined is None.
     fn values<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
-        match &self.0 {
-            decryption::Decrypted::Model { model, .. } => to_python(py, model),
+        match &self.values {
+            decryption::Decrypted::Model(trained) => to_python(py, &trained.model),
             decryption::Decrypted::Statistics { columns, statistics } => to_python(
                 py,
                 &NamedStatistics {
@@ -984,11 +993,30 @@ impl Decrypted {
                     &json!({ "kind": kind, "rows": rows, "columns": columns, "histograms": histograms }),
                 )
             }
-            decryption::Decrypted::Scores { scores: Scores { scores, probabilities }, labels } => {
-                let (scores, probabilities) = (scores.clone(), probabilities.clone());
-                to_python(py, &NamedScores::new(scores, probabilities, labels.as_deref())?)
+            decryption::Decrypted::Scores { scores, classes, members } => {
+                let Scores { scores, probabilities } = scores.clone();
+                let members = members.as_deref();
+                to_python(py, &NamedScores::new(scores, probabilities, classes, members)?)
             }
         }
+    }
+
+    /// Of a training: the model whose probabilities are right on the table that it was trained on,
+    /// with the labels of that.
+    fn calibrated<'py>(&self, py: Python<'py>, data: &Data) -> Result<Bound<'py, PyAny>> {
+        let decryption::Decrypted::Model(trained) = &self.values else {
+            return Err(other_job("another result", "that of a training"));
+        };
+        if self.shared {
+            return Err(Engine::Usage(
+                "a model that is calibrated tells more of its table than one that is shared may: \
+                 leave out share_bits, or take its values"
+                    .into(),
+            )
+            .into());
+        }
+        let model = job::detached(py, || Ok(trained.calibrated(&data.table)?))?;
+        to_python(py, &model)
     }
 
     /// Of statistics: the means weighted by column `weights`.
@@ -1007,7 +1035,7 @@ impl Decrypted {
     /// groups `a` and `b`, of each column, None where there is none.
     fn t_test<'py>(&self, py: Python<'py>, a: usize, b: usize) -> Result<Bound<'py, PyAny>> {
         let tests = || -> core::result::Result<Vec<Option<TTest>>, StatsError> {
-            match &self.0 {
+            match &self.values {
                 decryption::Decrypted::Groups { columns, statistics, .. } => {
                     let test = |j| {
                         let (a, b) = (statistics.sample(a, j)?, statistics.sample(b, j)?);
@@ -1027,7 +1055,7 @@ impl Decrypted {
 
     /// Of histograms: of each column, below which values these parts of all lie.
     fn quantiles(&self, probabilities: Vec<f64>) -> Result<Vec<Vec<f64>>> {
-        let decryption::Decrypted::Histograms { histograms, .. } = &self.0 else {
+        let decryption::Decrypted::Histograms { histograms, .. } = &self.values else {
             return Err(other_job("another result", "that of histograms"));
         };
         let of_column = |histogram: &stats::Histogram| {
@@ -1042,7 +1070,7 @@ impl Decrypted {
 
 impl Decrypted {
     fn statistics(&self) -> Result<(&[String], &stats::Statistics)> {
-        match &self.0 {
+        match &self.values {
             decryption::Decrypted::Statistics { columns, statistics } => Ok((columns, statistics)),
             _ => Err(other_job("another result", "that of statistics")),
         }

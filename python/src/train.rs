@@ -1,16 +1,13 @@
 //! Trainings of a server, and what tables give in the clear.
 
 use crate::{
-    array::Numbers,
+    data::{Data, to_python},
     error::{Error, Result},
     job,
     keys::EvaluationKeys,
     share::{Held, Part, Worker},
     source::{IN_MEMORY, Input, Memory},
-    table::{
-        Table, TablePlan, TableResult, check_class_weights, from_json, other_job, result_bytes,
-        table, to_python,
-    },
+    table::{Table, TablePlan, TableResult, model_from, other_job, result_bytes, session},
 };
 use pyo3::{exceptions::PyUserWarning, prelude::*};
 use serde::Serialize;
@@ -19,56 +16,42 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
-use sudare::{ckks::Ciphertext, rlwe::Level};
+use sudare::rlwe::Level;
 use sudare_apps::{
-    logreg::{Gradient, Training, reference},
+    logreg::{TrainPlan, reference},
     stats::Statistics,
-    table::Scaling,
 };
 use sudare_arith::prng::Seed;
 use sudare_roles::{
-    artefacts::{Content, Origin, Plan},
-    checkpoint::Checkpoints,
-    encryption,
+    decryption::TrainedModel,
+    encryption::PreparedTable,
     error::Error as Engine,
     files,
-    model::{Model, ModelKind},
-    server::{Batch, Session},
+    job::Plan,
+    label::{Content, Origin},
+    model::Model,
+    training::{Kept, TrainingServer},
 };
 
-/// A training on an encrypted table, by a server.
+/// A training on encrypted tables, by a server.
 #[pyclass(frozen, module = "sudare._native")]
-pub struct Trainer(Arc<Server>);
-
-struct Server {
-    session: Session<Input>,
+pub struct Trainer {
+    server: Arc<Mutex<TrainingServer<Input>>>,
     worker: Worker,
-    checkpoints: Option<Checkpoints>,
-    /// Whether the weights after each iteration are kept.
-    keeps_history: bool,
-    state: Mutex<State>,
-}
-
-/// How far it is, and the rows that come next.
-#[derive(Default)]
-struct State {
-    training: Option<Training>,
-    rows: Batch,
-    history: Vec<Ciphertext>,
 }
 
 #[pymethods]
 impl Trainer {
-    /// Of a table, from its beginning, or with `resume` from the last state in the folder
+    /// Of tables, from its beginning, or with `resume` from the last state in the folder
     /// `checkpoint`, where states are kept. With `history`, the weights after each iteration go
-    /// with the model.
+    /// with the model. The iterations that take no rows are then done.
     #[new]
     #[pyo3(signature = (
-        table, keys, *, checkpoint=None, resume=false, overwrite=false, history=false
+        tables, keys, *, checkpoint=None, resume=false, overwrite=false, history=false
     ))]
     fn new(
         py: Python<'_>,
-        table: &Table,
+        tables: Vec<PyRef<'_, Table>>,
         keys: &EvaluationKeys,
         checkpoint: Option<PathBuf>,
         resume: bool,
@@ -79,189 +62,122 @@ impl Trainer {
             let problem = "resume takes the folder of the states to go on from: give checkpoint";
             return Err(Engine::Usage(problem.into()).into());
         }
-        let (open, set, watch) = (table.session(keys), keys.set.clone(), keys.watch.clone());
-        let origin = match &checkpoint {
-            Some(_) => Some(Origin::new(keys.digest()?, table.digest()?)),
+        let tables: Vec<&Table> = tables.iter().map(|table| &**table).collect();
+        let (open, set, watch) = (session(&tables, keys), keys.set.clone(), keys.watch.clone());
+        let kept = match checkpoint {
             None => None,
+            Some(folder) => {
+                let digests = tables.iter().map(|table| table.digest()).collect::<Result<_>>()?;
+                let origin = Origin::new(keys.digest()?, digests);
+                Some(Kept { folder, origin, resume, replace: overwrite })
+            }
         };
-        let (server, warnings) = job::run(py, None, move |_| {
+        let (trainer, warnings) = job::run(py, None, move |_| {
             let session = open()?;
-            let Plan::Train(plan) = &session.plan else {
+            if !matches!(session.plan, Plan::Train(_)) {
                 let found = format!("a table that was encrypted for {}", session.meta.job);
                 return Err(other_job(&found, "a table to train on"));
-            };
-            let plan = Arc::new(plan.clone());
-            let mut warnings = Vec::new();
-            let (mut checkpoints, mut state) = (None, State::default());
-            if let Some((folder, origin)) = checkpoint.zip(origin) {
-                let states = Checkpoints::open(&folder, origin, resume || overwrite)?;
-                if resume {
-                    state.training = states.last(&plan, &session, |damaged| {
-                        warnings.push(damaged.to_string());
-                    })?;
-                }
-                if let (true, Some(training)) = (history, &state.training) {
-                    state.history = states.weights(training, &session)?;
-                }
-                checkpoints = Some(states);
             }
-            let evaluator = Arc::new(session.evaluator.clone());
-            let worker = Worker::new(set, session.meta.job, plan, evaluator, watch)?;
-            let (keeps_history, state) = (history, Mutex::new(state));
-            Ok((Server { session, worker, checkpoints, keeps_history, state }, warnings))
+            let mut warnings = Vec::new();
+            let warn = |damaged: &str| warnings.push(damaged.to_owned());
+            let server = TrainingServer::open(session, kept, history, warn)?;
+            let (session, plan) = (server.session(), Arc::clone(server.plan()));
+            let evaluator = Arc::clone(&session.evaluator);
+            let worker = Worker::new(set, session.meta.job, plan, evaluator, watch);
+            Ok((Self { worker, server: Arc::new(Mutex::new(server)) }, warnings))
         })?;
         for warning in warnings {
             let text = CString::new(warning).unwrap_or_default();
             PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 2)?;
         }
-        Ok(Self(Arc::new(server)))
+        Ok(trainer)
     }
 
     /// Iterations done.
     #[getter]
-    fn iteration(&self) -> u32 {
-        self.0.with_state(|state| state.training.as_ref().map_or(0, |t| t.iteration))
+    fn iteration(&self, py: Python<'_>) -> u32 {
+        py.detach(|| self.with(|server| server.training().iteration))
     }
 
     /// Iterations in all.
     #[getter]
     fn iterations(&self) -> u32 {
-        self.0.worker.plan.job().spec.iterations
+        self.worker.plan.job().spec.iterations
     }
 
-    /// The level of the weights, None before the first iteration.
+    /// The level of the weights.
     #[getter]
-    fn level(&self) -> Option<u32> {
-        let level = |t: &Training| t.state.first().map(|weights| weights.level());
-        let level = self.0.with_state(|state| state.training.as_ref().and_then(level));
-        level.map(|Level(level)| level)
+    fn level(&self, py: Python<'_>) -> Option<u32> {
+        let weights = |server: &mut TrainingServer<Input>| {
+            server.training().state.first().map(|weights| weights.level())
+        };
+        py.detach(|| self.with(weights)).map(|Level(level)| level)
     }
 
-    /// Does the next iteration, or the first two, and keeps the state if there is a folder for it.
+    /// Does the next iteration, and keeps the state if there is a folder for it.
     fn step(&self, py: Python<'_>) -> Result<()> {
-        let server = Arc::clone(&self.0);
-        job::run(py, None, move |_| server.step())
+        self.run(py, |server| Ok(server.step()?))
     }
 
     /// Cuts the rows of the next iteration into at most `most` shares: which ciphertexts of the
-    /// table they are, from one and up to another.
-    fn shares(&self, most: usize) -> Vec<(usize, usize)> {
-        let shares = self.0.worker.plan.shares(self.iteration(), most);
+    /// tables they are, from one and up to another.
+    fn shares(&self, py: Python<'_>, most: usize) -> Vec<(usize, usize)> {
+        let shares = self.worker.plan.shares(self.iteration(py), most);
         shares.into_iter().map(|share| (share.start, share.end)).collect()
     }
 
     /// Those ciphertexts, to be sent to a worker.
     fn rows(&self, py: Python<'_>, start: usize, stop: usize) -> Result<Part> {
-        let server = Arc::clone(&self.0);
-        let bytes = job::run(py, None, move |_| {
-            let rows = server.session.table.read(start..stop)?;
-            server.worker.write_rows(start..stop, &rows)
+        let worker = self.worker.clone();
+        let bytes = self.run(py, move |server| {
+            let rows = server.session().tables.read(start..stop)?;
+            worker.write_rows(start..stop, &rows)
         })?;
         Part::new(Memory::new(py, bytes))
     }
 
-    /// Where the gradient of the next iteration is taken, None before the first. Weights are
-    /// bootstrapped before if they have to be.
-    fn point(&self, py: Python<'_>) -> Result<Option<Part>> {
-        let server = Arc::clone(&self.0);
-        let bytes = job::run(py, None, move |_| server.point())?;
-        bytes.map(|bytes| Part::new(Memory::new(py, bytes))).transpose()
+    /// Where the gradient of the next iteration is taken. Weights are bootstrapped before if they
+    /// have to be.
+    fn point(&self, py: Python<'_>) -> Result<Part> {
+        let worker = self.worker.clone();
+        let bytes = self.run(py, move |server| worker.write_point(&server.point()?))?;
+        Part::new(Memory::new(py, bytes))
     }
 
-    /// Does the next iteration, or the first two, as `step`, with a gradient over all shares.
+    /// Does the next iteration, as `step`, with a gradient over all shares.
     fn update(&self, py: Python<'_>, gradient: &Part) -> Result<()> {
-        let (server, gradient) = (Arc::clone(&self.0), Held::new(gradient));
-        job::run(py, None, move |_| {
-            let gradient = server.worker.read_gradient(gradient)?;
-            server.update(gradient)
-        })
+        let (worker, gradient) = (self.worker.clone(), Held::new(gradient));
+        self.run(py, move |server| Ok(server.update(worker.read_gradient(gradient)?)?))
     }
 
     /// What computes parts of gradients here.
     #[getter]
     fn worker(&self) -> Worker {
-        self.0.worker.clone()
+        self.worker.clone()
     }
 
     /// The encrypted weights after the iterations that are done.
     fn model(&self, py: Python<'_>) -> Result<TableResult> {
-        let server = Arc::clone(&self.0);
-        let bytes = job::run(py, None, move |_| server.model())?;
+        let bytes = self.run(py, |server| {
+            let (items, meta) = server.model()?;
+            result_bytes(server.session(), items, &meta, Content::Model)
+        })?;
         TableResult::new(Memory::new(py, bytes), Path::new(IN_MEMORY))
     }
 }
 
-impl Server {
-    fn with_state<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
-        f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+impl Trainer {
+    fn with<T>(&self, f: impl FnOnce(&mut TrainingServer<Input>) -> T) -> T {
+        f(&mut self.server.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn step(&self) -> Result<()> {
-        let (plan, table) = (&self.worker.plan, &self.session.table);
-        self.with_state(|State { training, rows, history }| {
-            let mut next = training.clone().unwrap_or_default();
-            let after = plan.batch(next.iteration + 1);
-            rows.bring(table, plan.batch(next.iteration))?;
-            self.session.check_keys()?;
-            rows.with_next(table, after, |batch| {
-                Ok(self.worker.trainer.step(batch, &mut next)?)
-            })?;
-            self.keep(training, history, next)
-        })
-    }
-
-    fn update(&self, gradient: Gradient) -> Result<()> {
-        self.with_state(|State { training, history, .. }| {
-            let mut next = training.clone().unwrap_or_default();
-            self.worker.trainer.update(gradient, &mut next).map_err(Engine::from)?;
-            self.keep(training, history, next)
-        })
-    }
-
-    /// Takes the state after an iteration, once it is written where states are kept.
-    fn keep(
+    fn run<T: Send + 'static>(
         &self,
-        training: &mut Option<Training>,
-        history: &mut Vec<Ciphertext>,
-        next: Training,
-    ) -> Result<()> {
-        let (plan, session) = (&self.worker.plan, &self.session);
-        session.check_keys()?;
-        let weights = match self.keeps_history {
-            true => Some(plan.snapshot(&session.evaluator, &next).map_err(Engine::from)?),
-            false => None,
-        };
-        if let Some(checkpoints) = &self.checkpoints {
-            if let Some(weights) = &weights {
-                checkpoints.write_weights(weights, next.iteration, session)?;
-            }
-            checkpoints.write(&next, session)?;
-        }
-        history.extend(weights);
-        *training = Some(next);
-        Ok(())
-    }
-
-    /// Refreshes the weights if need be.
-    fn point(&self) -> Result<Option<Vec<u8>>> {
-        self.with_state(|State { training, .. }| {
-            let Some(training) = training else { return Ok(None) };
-            self.session.check_keys()?;
-            self.worker.trainer.refresh(training).map_err(Engine::from)?;
-            self.worker.write_point(&training.point())
-        })
-    }
-
-    fn model(&self) -> Result<Vec<u8>> {
-        let (training, mut history) =
-            self.with_state(|state| (state.training.clone(), state.history.clone()));
-        let training = training.ok_or_else(|| {
-            other_job("a training without iterations", "one with at least one step")
-        })?;
-        let model = self.worker.plan.model(&training).map_err(Engine::from)?;
-        let meta = self.session.meta_after(training.iteration);
-        history.insert(0, model);
-        result_bytes(&self.session, history, &meta, Content::Model)
+        py: Python<'_>,
+        f: impl FnOnce(&mut TrainingServer<Input>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let server = Arc::clone(&self.server);
+        job::run(py, None, move |_| f(&mut server.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 }
 
@@ -284,76 +200,80 @@ fn to_json(values: &impl Serialize) -> Result<serde_json::Value> {
     serde_json::to_value(values).map_err(|_| Error::Bug("a result has no JSON"))
 }
 
+/// How to train in the clear.
+struct Simulation {
+    order: Option<Seed>,
+    class_weights: Option<Vec<f64>>,
+    history: bool,
+    calibrate: bool,
+}
+
+impl Simulation {
+    fn model(
+        self,
+        plan: &TrainPlan,
+        data: &Data,
+        progress: impl Fn(u32),
+    ) -> Result<SimulatedModel> {
+        let (table, spec) = (&*data.table, plan.job().spec);
+        let (order, weights) = (self.order.as_ref(), self.class_weights.as_deref());
+        let prepared = PreparedTable::new(plan, table.clone(), weights, order)?;
+        let rows = prepared.rows(plan)?;
+        let simulated = plan.simulate(&rows, progress).map_err(Engine::from)?;
+        let history = self.history.then(|| reference::history(&rows, &spec)).transpose();
+        let encoding = data.encoding.clone().filter(|encoding| !encoding.is_plain());
+        let trained = prepared.trained(self.class_weights, encoding, None);
+        let trained = TrainedModel::new(
+            (Box::new(plan.clone()), spec.iterations),
+            (table.columns().to_vec(), table.rows(), trained),
+            (simulated.weights, history.map_err(Engine::from)?),
+        )?;
+        let model = match self.calibrate {
+            true => trained.calibrated(table)?,
+            false => trained.model,
+        };
+        Ok(SimulatedModel { model, log2_error: simulated.noise_log2 })
+    }
+}
+
 /// What a plan's job gives for a table in the clear, by the program that runs under encryption:
-/// the values that `Decrypted` has, and of a training `log2_error`. `order` decides the order of
-/// rows in batches. `class_weights` are those of `TablePlan.encrypt`. With `history`, a training has
-/// the weights after each iteration.
+/// the values that `Decrypted` has, calibrated if asked for, and of a training `log2_error`. `order`
+/// and `class_weights` are those of `TablePlan.encrypt`. With `history`, a training has the weights
+/// after each iteration.
 #[pyfunction]
 #[pyo3(signature = (
-    plan, columns, numbers, *, target=None, labels=None, order=None, class_weights=None,
-    history=false, progress=None
+    plan, data, *, order=None, class_weights=None, history=false, calibrate=false, progress=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "by name, from Python")]
 pub fn simulate<'py>(
     py: Python<'py>,
     plan: &TablePlan,
-    columns: Vec<String>,
-    numbers: Numbers,
-    target: Option<String>,
-    labels: Option<Numbers>,
+    data: &Data,
     order: Option<[u8; 32]>,
-    class_weights: Option<[f64; 2]>,
+    class_weights: Option<Vec<f64>>,
     history: bool,
+    calibrate: bool,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
-    let (job, plan) = (plan.job, Arc::clone(&plan.plan));
-    check_class_weights(&job, class_weights)?;
+    let (job, plan, data) = (plan.job, Arc::clone(&plan.plan), data.clone());
     let order = order.map(Seed::from_bytes);
-    let values = job::run(py, progress, move |progress| {
-        let (mut table, _) = table(&job, columns, numbers, target, labels, None)?;
-        encryption::shuffle(&plan, &mut table, order.as_ref())?;
-        match &*plan {
-            Plan::Train(plan) => {
-                let iterations = plan.job().spec.iterations;
-                progress.start("training in the clear", iterations as usize);
-                let done = |done: u32| progress.set(done as usize);
-                let simulated = plan.simulate(&table, class_weights, done).map_err(Engine::from)?;
-                let divisors = Scaling::max_abs(&table);
-                let history = match history {
-                    true => {
-                        let rows = divisors.signed_rows(&table).map_err(Engine::from)?;
-                        let spec = &plan.job().spec;
-                        let history = reference::history(&rows, spec, class_weights);
-                        Some(history.map_err(Engine::from)?)
-                    }
-                    false => None,
-                };
-                let model = Model {
-                    kind: ModelKind::LogisticRegression,
-                    weights: simulated.weights,
-                    columns: table.columns().to_vec(),
-                    target: table.target().unwrap_or_default().into(),
-                    divisors,
-                    iterations,
-                    rows: table.rows(),
-                    training: Some(plan.job().spec),
-                    class_weights,
-                    history,
-                };
-                to_json(&SimulatedModel { model, log2_error: simulated.noise_log2 })
-            }
-            Plan::Stats(plan) => {
-                progress.start("computing in the clear", plan.outputs());
-                let statistics = plan.simulate(&table, |done| progress.set(done));
-                let statistics = statistics.map_err(Engine::from)?;
-                let columns = table.columns().to_vec();
-                to_json(&SimulatedStatistics { columns, statistics })
-            }
-            Plan::Groups(_) | Plan::Histogram(_) | Plan::Predict(_) => Err(other_job(
-                &format!("a plan for {job}"),
-                "one for a training or statistics of columns",
-            )),
+    let simulation = Simulation { order, class_weights, history, calibrate };
+    let values = job::run(py, progress, move |progress| match &*plan {
+        Plan::Train(plan) => {
+            progress.start("training in the clear", plan.job().spec.iterations as usize);
+            to_json(&simulation.model(plan, &data, |done| progress.set(done as usize))?)
         }
+        Plan::Stats(plan) => {
+            progress.start("computing in the clear", plan.outputs());
+            let statistics = plan.simulate(&data.table, |done| progress.set(done));
+            let statistics = statistics.map_err(Engine::from)?;
+            let columns = data.table.columns().to_vec();
+            to_json(&SimulatedStatistics { columns, statistics })
+        }
+        Plan::Groups(_) | Plan::Histogram(_) | Plan::Predict(_) => Err(other_job(
+            &format!("a plan for {job}"),
+            "one for a training or statistics of columns",
+        )),
     })?;
     to_python(py, &values)
 }
@@ -368,8 +288,7 @@ pub fn read_model(py: Python<'_>, path: PathBuf) -> Result<Bound<'_, PyAny>> {
 /// Writes a model, given as JSON, to such a file.
 #[pyfunction]
 pub fn write_model(path: PathBuf, model: &str, overwrite: bool) -> Result<()> {
-    let model: Model = from_json(model)?;
-    let text = serde_json::to_string_pretty(&model);
+    let text = serde_json::to_string_pretty(&model_from(model)?);
     let text = text.map_err(|_| Error::Bug("a model has no JSON"))? + "\n";
     Ok(files::write_text(&path, &text, overwrite)?)
 }

@@ -42,19 +42,20 @@ __all__ = [
     "errors",
     "functions",
     "linear_model",
+    "pool",
     "scoring",
     "stats",
 ]
 
 if TYPE_CHECKING:
-    from sudare import distributed, linear_model, scoring
+    from sudare import distributed, linear_model, pool, scoring
     from sudare.linear_model import LinearRegression, LogisticRegression, Ridge
 else:
 
     def __getattr__(name: str) -> object:
         # Estimators import scikit-learn where it is installed, and distributed trainings asyncio:
         # both take a while.
-        if name in {"distributed", "linear_model", "scoring"}:
+        if name in {"distributed", "linear_model", "pool", "scoring"}:
             return importlib.import_module(f"sudare.{name}")
         if name in {"LinearRegression", "LogisticRegression", "Ridge"}:
             return getattr(importlib.import_module("sudare.linear_model"), name)

@@ -81,7 +81,7 @@ class Estimator(_Parameters):
         tags.estimator_type = self._type
         tags.target_tags.required = True
         if self._type == "classifier":
-            tags.classifier_tags = _sklearn.utils.ClassifierTags(multi_class=False)
+            tags.classifier_tags = _sklearn.utils.ClassifierTags(multi_class=True)
         else:
             tags.regressor_tags = _sklearn.utils.RegressorTags()
         return tags
@@ -110,13 +110,9 @@ class Estimator(_Parameters):
     ) -> tuple[Floats, npt.NDArray[Any]]:
         """Rows and their targets, checked. Remembers the features."""
         if _sklearn is None:
-            rows = self._own_rows(X, reset=True)
-            targets = _column(y)
-            if len(targets) != len(rows):
-                raise errors.ShapesError(
-                    f"{len(rows)} rows and {len(targets)} targets: give one target a row"
-                )
-            return rows, floats(targets) if numeric else targets
+            rows, targets = self._own_rows(X, reset=True), column(y)
+            expect_one_a_row(len(rows), len(targets))
+            return rows, floats(targets) if numeric else self._labels(targets)
         with _own_errors():
             validate = _sklearn.utils.validation.validate_data
             rows, targets = validate(self, X, y, dtype=np.float64, order="C", y_numeric=numeric)
@@ -134,8 +130,18 @@ class Estimator(_Parameters):
             rows: Floats = validate(self, X, dtype=np.float64, reset=False)
             return rows
 
+    def _labels(self, y: object) -> npt.NDArray[Any]:
+        """Labels of rows that are validated otherwise."""
+        labels = column(y)
+        if labels.dtype.kind == "f" and not np.array_equal(labels, np.floor(labels)):
+            raise errors.ArgumentError(
+                "labels are real numbers, some of them missing or not whole: give a class for each "
+                "row, as whole numbers or as text"
+            )
+        return labels
+
     def _own_rows(self, X: object, *, reset: bool) -> Floats:
-        rows, names = floats(X), _names(X)
+        rows, names = floats(X), names_of(X)
         if rows.ndim != 2:
             raise errors.ShapeError(
                 f"X has {rows.ndim} axes, two are needed: a row for each sample, a column for each "
@@ -176,7 +182,7 @@ class Estimator(_Parameters):
             self.feature_names_in_ = np.asarray(columns, dtype=object)
 
 
-def _names(X: object) -> npt.NDArray[np.object_] | None:
+def names_of(X: object) -> npt.NDArray[np.object_] | None:
     """The names of the columns of a frame, if they are strings."""
     columns = getattr(X, "columns", None)
     if columns is None or not all(isinstance(name, str) for name in columns):
@@ -184,7 +190,7 @@ def _names(X: object) -> npt.NDArray[np.object_] | None:
     return np.asarray(list(columns), dtype=object)
 
 
-def _column(y: object) -> npt.NDArray[Any]:
+def column(y: object) -> npt.NDArray[Any]:
     """One target for each row."""
     targets = np.asarray(y)
     if targets.ndim == 2 and targets.shape[1] == 1:
@@ -194,6 +200,12 @@ def _column(y: object) -> npt.NDArray[Any]:
             f"y has the shape {targets.shape}: one target for each row is needed"
         )
     return targets
+
+
+def expect_one_a_row(rows: int, targets: int) -> None:
+    """Refuses more or fewer targets than rows."""
+    if targets != rows:
+        raise errors.ShapesError(f"{rows} rows and {targets} targets: give one target a row")
 
 
 @contextmanager

@@ -87,7 +87,7 @@ def _column(name: object, values: object) -> Floats:
 
 
 def _frame(table: Any) -> dict[str, Floats]:
-    narwhals = _narwhals(table)
+    narwhals = narwhals_for(table)
     try:
         frame = narwhals.from_native(table, eager_only=True)
         names = [_named(name) for name in frame.columns]
@@ -120,7 +120,7 @@ def _frame(table: Any) -> dict[str, Floats]:
     return columns
 
 
-def _narwhals(table: object) -> Any:
+def narwhals_for(table: object) -> Any:
     """The library that reads all libraries' frames."""
     try:
         return importlib.import_module("narwhals.stable.v2")
@@ -143,7 +143,7 @@ class Maker:
         """Of the library of `table`; dictionaries of arrays if it is no frame."""
         if table is None or isinstance(table, (Mapping, np.ndarray, Sequence)):
             return cls(None, None)
-        narwhals = _narwhals(table)
+        narwhals = narwhals_for(table)
         return cls(narwhals, narwhals.from_native(table, eager_only=True).implementation)
 
     def __call__(self, columns: Mapping[str, Any]) -> Any:

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, final
 
 __all__ = [
     "Array",
+    "Data",
     "Decrypted",
     "Engine",
     "EvaluationKeys",
@@ -15,9 +16,12 @@ __all__ = [
     "Parameters",
     "Part",
     "Plan",
+    "PooledTransform",
     "PublicKey",
     "Result",
+    "Schema",
     "SecretKey",
+    "Sums",
     "Table",
     "TablePlan",
     "Trace",
@@ -27,11 +31,11 @@ __all__ = [
     "check_pair",
     "cpu_info",
     "decrypt",
+    "encode",
     "encrypt",
-    "features_of",
+    "fit_encoding",
     "generate_keys",
     "most_release_bits",
-    "read_features",
     "read_model",
     "release",
     "run_command",
@@ -270,6 +274,23 @@ class SecretKey:
     def __reduce_ex__(self, protocol: int, /) -> tuple[Any, ...]: ...  # type: ignore[override]
 
 @final
+class Data:
+    def __new__(
+        cls,
+        columns: Sequence[str],
+        numbers: _Numbers,
+        *,
+        labels: tuple[str, Sequence[str], Sequence[int]] | None = None,
+        encoding: str | None = None,
+    ) -> Data: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def features(self) -> int: ...
+    @property
+    def classes(self) -> int: ...
+
+@final
 class TablePlan:
     @staticmethod
     def statistics(
@@ -302,17 +323,23 @@ class TablePlan:
         rows: int,
         features: int,
         *,
-        iterations: int = 5,
+        iterations: int | None = None,
+        preparation: str = "whiten",
+        learning_rate: float | None = None,
+        rate: str | None = None,
         batch_size: int | None = None,
-        learning_rate: float = 10.0,
-        constant_rate: bool = False,
+        c: float | None = None,
+        alpha: float | None = None,
+        classes: int = 2,
         sigmoid_range: float | None = None,
-        sigmoid_degree: int = 3,
+        sigmoid_degree: int | None = None,
         shared_bits: int | None = None,
-        l2: float = 0.0,
         workers: int | None = None,
         class_weights: str | None = None,
         scorable: bool = False,
+        tables: int = 1,
+        like: Data | None = None,
+        weights: Sequence[float] | None = None,
         insecure_log_n: int | None = None,
     ) -> TablePlan: ...
     @staticmethod
@@ -320,6 +347,7 @@ class TablePlan:
         rows: int,
         features: int,
         *,
+        classes: int = 2,
         probability_bits: int | None = None,
         sigmoid_range: float | None = None,
         insecure_log_n: int | None = None,
@@ -340,15 +368,14 @@ class TablePlan:
     def features(self) -> int: ...
     @property
     def blocks(self) -> int: ...
+    @property
+    def sigmoid_range(self) -> float | None: ...
     def report(self) -> dict[str, Any]: ...
     def encrypt(
         self,
         key: PublicKey,
-        columns: Sequence[str],
-        numbers: _Numbers,
+        data: Data,
         *,
-        target: str | None = None,
-        labels: _Numbers | None = None,
         by: str | None = None,
         order: bytes | None = None,
         class_weights: Sequence[float] | None = None,
@@ -359,15 +386,23 @@ class TablePlan:
     def encrypt_rows(
         self,
         key: PublicKey,
-        columns: Sequence[str],
-        numbers: _Numbers,
+        data: Data,
         features: str,
         *,
-        labels: _Numbers | None = None,
         path: _Path | None = None,
         overwrite: bool = False,
         progress: _Progress = None,
     ) -> Table: ...
+    def features_of(
+        self, data: Data, *, class_weights: Sequence[float] | None = None
+    ) -> str: ...
+    def read_features(
+        self,
+        path: _Path,
+        *,
+        target: str | None = None,
+        class_weights: Sequence[float] | None = None,
+    ) -> str: ...
     def encrypt_model(self, key: PublicKey, model: str) -> Result: ...
 
 @final
@@ -403,7 +438,7 @@ class Table:
 
     @property
     def rows(self) -> int:
-        """Number of rows."""
+        """Most rows: those that the keys were made for. How many there are is encrypted."""
 
     @property
     def features(self) -> int:
@@ -487,6 +522,7 @@ class Result:
 @final
 class Decrypted:
     def values(self) -> dict[str, Any]: ...
+    def calibrated(self, data: Data) -> dict[str, Any]: ...
     def weighted_mean(self, weights: int) -> list[float]: ...
     def least_squares(self, target: int) -> dict[str, Any]: ...
     def t_test(self, a: int, b: int) -> list[dict[str, float] | None]: ...
@@ -496,7 +532,7 @@ class Decrypted:
 class Trainer:
     def __new__(
         cls,
-        table: Table,
+        tables: Sequence[Table],
         keys: EvaluationKeys,
         *,
         checkpoint: _Path | None = None,
@@ -513,7 +549,7 @@ class Trainer:
     def step(self) -> None: ...
     def shares(self, most: int) -> list[tuple[int, int]]: ...
     def rows(self, start: int, stop: int) -> Part: ...
-    def point(self) -> Part | None: ...
+    def point(self) -> Part: ...
     def update(self, gradient: Part) -> None: ...
     @property
     def worker(self) -> Worker: ...
@@ -523,7 +559,7 @@ class Trainer:
 class Worker:
     def __new__(cls, keys: EvaluationKeys) -> Worker: ...
     def gradient(
-        self, point: Part | None, start: int, stop: int, rows: Table | Part
+        self, point: Part, start: int, stop: int, rows: Table | Part
     ) -> Part: ...
     def sum(self, parts: Sequence[Part]) -> Part: ...
 
@@ -540,19 +576,113 @@ class Part:
     def nbytes(self) -> int: ...
     def __reduce_ex__(self, protocol: int, /) -> tuple[Any, ...]: ...  # type: ignore[override]
 
+@final
+class Schema:
+    @staticmethod
+    def draft(
+        columns: Sequence[str],
+        numbers: _Numbers,
+        texts: Sequence[tuple[int, Sequence[str | None]]],
+        owners: Sequence[str],
+        *,
+        missing: str,
+        unseen: str,
+        target: str | None = None,
+    ) -> Schema: ...
+    @staticmethod
+    def from_json(text: str) -> Schema: ...
+    @staticmethod
+    def open(path: _Path) -> Schema: ...
+    def to_json(self) -> str: ...
+    @property
+    def columns(self) -> list[str]: ...
+    @property
+    def classes(self) -> list[str]: ...
+    @property
+    def target(self) -> str | None: ...
+    @property
+    def owners(self) -> list[str]: ...
+    def apply(
+        self,
+        columns: Sequence[str],
+        numbers: _Numbers,
+        texts: Sequence[tuple[int, Sequence[str | None]]],
+    ) -> Data: ...
+    def __eq__(self, other: object, /) -> bool: ...
+
+@final
+class Sums:
+    @staticmethod
+    def encrypt(key: PublicKey, schema: Schema, owner: str, data: Data) -> Sums: ...
+    @staticmethod
+    def add(schema: Schema, parts: Sequence[Sums]) -> Sums: ...
+    @staticmethod
+    def open(path: _Path) -> Sums: ...
+    @staticmethod
+    def from_bytes(data: object) -> Sums: ...
+    def to_bytes(self) -> bytes: ...
+    def save(self, path: _Path, *, overwrite: bool = False) -> None: ...
+    @property
+    def owners(self) -> list[str]: ...
+    @property
+    def job(self) -> str: ...
+    @property
+    def key_id(self) -> str: ...
+    @property
+    def nbytes(self) -> int: ...
+    def statistics(self, schema: Schema, key: SecretKey) -> Decrypted: ...
+    def transform(
+        self, schema: Schema, key: SecretKey, class_weights: Sequence[float] | None = None
+    ) -> PooledTransform: ...
+    def __reduce_ex__(self, protocol: int, /) -> tuple[Any, ...]: ...  # type: ignore[override]
+
+@final
+class PooledTransform:
+    @staticmethod
+    def open(path: _Path) -> PooledTransform: ...
+    def save(self, path: _Path, *, overwrite: bool = False) -> None: ...
+    @staticmethod
+    def from_json(text: str) -> PooledTransform: ...
+    def to_json(self) -> str: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def schema(self) -> Schema: ...
+    def encrypt(
+        self,
+        key: PublicKey,
+        owner: str,
+        data: Data,
+        *,
+        path: _Path | None = None,
+        overwrite: bool = False,
+        progress: _Progress = None,
+    ) -> Table: ...
+
 def simulate(
     plan: TablePlan,
-    columns: Sequence[str],
-    numbers: _Numbers,
+    data: Data,
     *,
-    target: str | None = None,
-    labels: _Numbers | None = None,
     order: bytes | None = None,
     class_weights: Sequence[float] | None = None,
     history: bool = False,
+    calibrate: bool = False,
     progress: _Progress = None,
 ) -> dict[str, Any]: ...
-def features_of(columns: Sequence[str], numbers: _Numbers) -> str: ...
-def read_features(path: _Path, target: str | None = None) -> str: ...
+def fit_encoding(
+    columns: Sequence[str],
+    numbers: _Numbers,
+    texts: Sequence[tuple[int, Sequence[str | None]]],
+    *,
+    missing: str,
+    unseen: str,
+    target: tuple[str, Sequence[str]] | None = None,
+) -> str: ...
+def encode(
+    encoding: str,
+    columns: Sequence[str],
+    numbers: _Numbers,
+    texts: Sequence[tuple[int, Sequence[str | None]]],
+) -> tuple[list[str], tuple[list[int], bytes]]: ...
 def read_model(path: _Path) -> dict[str, Any]: ...
 def write_model(path: _Path, model: str, overwrite: bool) -> None: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sudare import _native
@@ -32,3 +33,8 @@ class JobPlan:
 
     def __repr__(self) -> str:
         return f"Plan({self.job})"
+
+
+def as_list(tables: _native.Table | Sequence[_native.Table]) -> list[_native.Table]:
+    """One table, or several."""
+    return [tables] if isinstance(tables, _native.Table) else list(tables)

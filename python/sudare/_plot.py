@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -44,9 +45,21 @@ def area(x: Floats, y: Floats) -> float:
     return float(np.sum(np.diff(x) * (y[1:] + y[:-1])) / 2)
 
 
-def log_loss(scores: Floats, second: npt.NDArray[np.bool_]) -> float:
-    """The mean of minus the logarithm of the probability of the class of each row."""
-    return float(np.mean(np.logaddexp(0.0, np.where(second, -scores, scores))))
+def log_probabilities(scores: Floats) -> Floats:
+    """The logarithms of the probabilities of all classes, for the score of the second of two, or
+    one for each of more."""
+    if scores.ndim == 1:
+        logarithms: Floats = -np.logaddexp(0.0, np.column_stack([scores, -scores]))
+        return logarithms
+    shifted = scores - scores.max(axis=1, keepdims=True)
+    softmax: Floats = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return softmax
+
+
+def log_loss(scores: Floats, members: npt.NDArray[np.bool_]) -> float:
+    """The mean of minus the logarithm of the probability of the class of each row; `members` says of
+    each row and class whether it is of that."""
+    return float(-np.mean(log_probabilities(scores)[members]))
 
 
 def draw_losses(on: Any, losses: list[float]) -> None:
@@ -57,12 +70,15 @@ def draw_losses(on: Any, losses: list[float]) -> None:
     on.grid(alpha=0.3)
 
 
-def draw_roc(on: Any, scores: Floats, second: npt.NDArray[np.bool_]) -> None:
-    """The ROC curve."""
-    x, y = roc(scores, second)
-    on.plot(x, y, label=f"AUC {area(x, y):.4f}")
+def draw_roc(on: Any, curves: Mapping[str, tuple[Floats, npt.NDArray[np.bool_]]]) -> None:
+    """ROC curves: of each name the scores, and which rows should have high ones."""
+    for name, (scores, second) in curves.items():
+        x, y = roc(scores, second)
+        on.plot(x, y, label=f"{name} AUC {area(x, y):.4f}".strip())
     on.plot([0, 1], [0, 1], color="gray", linestyle="--", linewidth=1)
-    on.set(title="ROC", xlabel="share of the first class", ylabel="share of the second class")
+    first = "the first class" if len(curves) == 1 else "all other classes"
+    own = "the second class" if len(curves) == 1 else "the class"
+    on.set(title="ROC", xlabel=f"share of {first}", ylabel=f"share of {own}")
     on.set(xlim=(0, 1), ylim=(0, 1.01), aspect="equal")
     on.legend(loc="lower right")
     on.grid(alpha=0.3)

@@ -36,6 +36,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from sudare import _native, errors
 from sudare._native import EvaluationKeys, Result, Table
+from sudare._plan import as_list
 from sudare._progress import Progress, callback
 
 __all__ = ["train"]
@@ -68,7 +69,7 @@ _DaskTimeoutError = asyncio.TimeoutError
 
 
 def train(
-    table: Table,
+    tables: Table | Sequence[Table],
     keys: EvaluationKeys,
     executor: futures.Executor | Callable[[], futures.Executor] | Any,
     *,
@@ -84,8 +85,8 @@ def train(
 
     Parameters
     ----------
-    table : the table. In a file, workers open it where they find it, and are sent its rows where
-        they do not.
+    tables : the table. In a file, workers open it where they find it, and are sent its rows where
+        they do not. Or those of several owners, whose rows are sent.
     keys : evaluation keys, opened from a file that every worker has at the same path.
     executor : a `concurrent.futures` executor, a function that makes one, or a
         `distributed.Client`. A process pool that loses a worker is broken: only a function can
@@ -111,15 +112,17 @@ def train(
             "where every worker finds them, and open() that file"
         )
     report, key_file, pool = callback(progress), _file(keys), _pool(executor)
+    given = as_list(tables)
     trainer = _native.Trainer(
-        table,
+        given,
         keys,
         checkpoint=checkpoint,
         resume=resume,
         overwrite=overwrite,
         history=history,
     )
-    tasks = _Tasks(trainer, key_file, _file(table) if table.path else None)
+    in_file = len(given) == 1 and given[0].path is not None
+    tasks = _Tasks(trainer, key_file, _file(given[0]) if in_file else None)
     # Workers that are threads of this process compute with what it has open.
     _opened(_workers, key_file, lambda: tasks.trainer.worker)
     try:
@@ -187,7 +190,7 @@ class _Pool(Protocol):
         """How many there are."""
 
     def gradient(
-        self, tasks: _Tasks, point: _native.Part | None, shares: Sequence[_Share]
+        self, tasks: _Tasks, point: _native.Part, shares: Sequence[_Share]
     ) -> _native.Part | None:
         """The gradient over all shares, `None` if a worker does not find the table.
 
@@ -232,7 +235,7 @@ class _Executor:
         return count if isinstance(count, int) else os.cpu_count() or 1
 
     def gradient(
-        self, tasks: _Tasks, point: _native.Part | None, shares: Sequence[_Share]
+        self, tasks: _Tasks, point: _native.Part, shares: Sequence[_Share]
     ) -> _native.Part | None:
         running: list[futures.Future[_native.Part | None]] = []
         try:
@@ -277,7 +280,7 @@ class _Cluster:
         return len(self._client.nthreads()) or 1
 
     def gradient(
-        self, tasks: _Tasks, point: _native.Part | None, shares: Sequence[_Share]
+        self, tasks: _Tasks, point: _native.Part, shares: Sequence[_Share]
     ) -> _native.Part | None:
         from distributed import CancelledError, KilledWorker
         from distributed.comm.core import CommClosedError
@@ -285,8 +288,9 @@ class _Cluster:
         def submit(task: Callable[..., Any], *args: Any) -> Any:
             return self._client.submit(task, tasks.keys, *args, pure=False)
 
+        self._expect_workers()
         try:
-            everywhere = None if point is None else self._client.scatter(point, broadcast=True)
+            everywhere = self._scatter(point)
             parts = [
                 submit(_share_gradient, everywhere, share, self._rows_of(tasks, share))
                 for share in shares
@@ -296,17 +300,37 @@ class _Cluster:
                 parts = [submit(_sum, group) for group in groups]
             return self._result(parts[0])
         except (CancelledError, CommClosedError, KilledWorker, _DaskTimeoutError) as error:
-            # What was sent may be lost with them.
-            self._rows.clear()
+            raise self._lost(error) from error
+
+    def _expect_workers(self) -> None:
+        """Waits for one, for a while."""
+        alone = 0.0
+        while not self._client.nthreads():
+            if alone >= _PATIENCE_SECONDS:
+                raise _deserted()
             time.sleep(_LOOK_SECONDS)
-            raise _LostError(str(error), replaceable=True) from error
+            alone += _LOOK_SECONDS
 
     def _rows_of(self, tasks: _Tasks, share: _Share) -> Any:
         if tasks.table is not None:
             return tasks.table
         if share not in self._rows:
-            self._rows[share] = self._client.scatter(tasks.rows(share))
+            self._rows[share] = self._scatter(tasks.rows(share))
         return self._rows[share]
+
+    def _scatter(self, part: _Rows) -> Any:
+        """Sends something to one of the workers, from whom others take it. To all of them at once
+        would be for ever where one has just left."""
+        try:
+            return self._client.scatter(part)
+        except (KeyError, OSError) as error:
+            raise self._lost(error) from error
+
+    def _lost(self, error: BaseException) -> _LostError:
+        """Workers are lost, and what they were sent may be, too."""
+        self._rows.clear()
+        time.sleep(_LOOK_SECONDS)
+        return _LostError(str(error), replaceable=True)
 
     def _result(self, future: Any) -> _native.Part | None:
         """What comes of a task, unless there is no worker for a while."""
@@ -318,21 +342,25 @@ class _Cluster:
             except _DaskTimeoutError:
                 alone = 0.0 if self._client.nthreads() else alone + _LOOK_SECONDS
         future.cancel()
-        raise _LostError(
-            f"the cluster has had none for {_PATIENCE_SECONDS:.0f} s",
-            replaceable=False,
-            remedy="start workers",
-        )
+        raise _deserted()
 
     def close(self) -> None:
         self._rows.clear()
+
+
+def _deserted() -> _LostError:
+    return _LostError(
+        f"the cluster has had none for {_PATIENCE_SECONDS:.0f} s",
+        replaceable=False,
+        remedy="start workers",
+    )
 
 
 # What follows runs in workers.
 
 
 def _share_gradient(
-    keys: _File, point: _native.Part | None, share: _Share, rows: _Rows
+    keys: _File, point: _native.Part, share: _Share, rows: _Rows
 ) -> _native.Part | None:
     """The part of a gradient that a share makes, `None` if its table is not found here."""
     worker = _worker(keys)

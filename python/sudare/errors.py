@@ -191,6 +191,18 @@ class TableShapeError(ShapeError):
     """A table has other rows or columns than planned."""
 
 
+class TableClassesError(ShapeError):
+    """A target has another number of classes than planned."""
+
+
+class RowsError(ShapeError):
+    """A table has more rows than planned."""
+
+
+class TransformColumnsError(ShapeError):
+    """Rows are to be prepared as those of other columns."""
+
+
 class EmptyError(ShapeError):
     """An array would have no elements."""
 
@@ -287,6 +299,130 @@ class MissingValueError(Error, ValueError):
     """A cell of a table is empty."""
 
 
+class AllMissingError(Error, ValueError):
+    """A column has no value at all."""
+
+
+class NoCompleteRowError(Error, ValueError):
+    """Every row of a table lacks a value."""
+
+
+class GapError(Error, ValueError):
+    """A value is missing where the table that was learnt from had none."""
+
+
+class TextError(Error, ValueError):
+    """A column of numbers has text."""
+
+
+class NotNumbersError(Error, ValueError):
+    """A column of a file holds neither numbers nor text."""
+
+
+class TooMuchTextError(Error, ValueError):
+    """The texts of a table take too much memory."""
+
+
+class TooManyCategoriesError(Error, ValueError):
+    """A column has too many different values to be coded by categories."""
+
+
+class UnseenCategoryError(Error, ValueError):
+    """A row has a category that the table which was learnt from did not have."""
+
+
+class MissingColumnsError(Error, ValueError):
+    """A table lacks columns that a model takes."""
+
+
+class SurplusColumnsError(Error, ValueError):
+    """A table has columns that a model does not take."""
+
+
+class EncodedNameError(Error, ValueError):
+    """Two columns would have the same name once they are coded."""
+
+
+class EncodingError(Error, ValueError):
+    """What is said of how columns become numbers is not possible."""
+
+
+class ScaleError(Error, ValueError):
+    """A column cannot be divided by what is said."""
+
+
+class ScalingError(Error, ValueError):
+    """A column cannot be scaled as is said."""
+
+
+class NoTargetError(Error, ValueError):
+    """A table lacks labels."""
+
+
+class UnknownTargetError(Error, LookupError):
+    """A table has no such target."""
+
+
+class UnknownClassError(Error, ValueError):
+    """A label is none of the classes that are known."""
+
+
+class NotTwoClassesError(Error, ValueError):
+    """Labels of two classes are needed."""
+
+
+class UnknownRowError(Error, IndexError):
+    """There is no such row."""
+
+
+class UnknownBundledError(Error, LookupError):
+    """No table of this name comes along."""
+
+
+class SplitError(Error, ValueError):
+    """A table cannot be cut into two parts so."""
+
+
+class ReadError(Error, OSError):
+    """A table cannot be read."""
+
+
+class NoHeaderError(Error, ValueError):
+    """A file of a table has no names of columns."""
+
+
+class RaggedError(Error, ValueError):
+    """A line of a table has more or fewer cells than its first."""
+
+
+class OpenQuoteError(Error, ValueError):
+    """A quoted cell of a table does not end."""
+
+
+class BlankLineError(Error, ValueError):
+    """A line of a table is blank."""
+
+
+class NotUtf8Error(Error, ValueError):
+    """A file of a table is not text in UTF-8."""
+
+
+class ReadOptionError(Error, ValueError):
+    """A table is to be read in a way that is not possible."""
+
+
+class DecimalMarksError(Error, ValueError):
+    """Numbers of a table have points and commas as decimal marks."""
+
+
+class ParquetError(Error, ValueError):
+    """A Parquet file is damaged, or has something that is not read."""
+
+
+class TooManyCellsError(Error, ValueError):
+    """A table is too large to be read."""
+
+
 class TargetNotBinaryError(Error, ValueError):
     """A label is neither 0 nor 1."""
 
@@ -315,12 +451,32 @@ class RowsTooHeavyError(Error, ValueError):
     """By their class weights, few rows weigh too much beside the others."""
 
 
+class InnerProductsTooLargeError(Error, ArithmeticError):
+    """Rows and weights leave the range of the sigmoid in training."""
+
+
+class TooManyToCorrelateError(Error, ValueError):
+    """There are too many columns to whiten or to standardise."""
+
+
+class FinishedError(Error, ValueError):
+    """All iterations of a training are done."""
+
+
 class NotScorableError(Error, ValueError):
     """A training leaves its model no level to score rows by."""
 
 
 class FeatureTooLargeError(Error, ValueError):
     """A row to be scored is far beyond those that the model was trained on."""
+
+
+class RowTooLargeError(Error, ValueError):
+    """A row to be scored is far from those that the model was trained on."""
+
+
+class OtherDirectionsError(Error, ValueError):
+    """Rows were prepared without directions that a model has weights in."""
 
 
 class WeightTooLargeError(Error, ValueError):
@@ -371,6 +527,18 @@ class RegressionError(Error, ValueError):
     """A linear model cannot be fitted."""
 
 
+class LengthError(ShapeError):
+    """There are not as many scores as labels."""
+
+
+class NotANumberError(Error, ValueError):
+    """A score is not a number."""
+
+
+class OneClassError(Error, ValueError):
+    """Rows of two classes are needed."""
+
+
 class MissingDependencyError(Error, ImportError):
     """A package that is not installed is needed."""
 
@@ -395,12 +563,24 @@ class LearningRateError(Error, ValueError):
     """A learning rate is not a positive number."""
 
 
-class L2Error(Error, ValueError):
-    """A penalty is negative, or too large for the step sizes."""
+class PenaltyError(Error, ValueError):
+    """The strength of a penalty is not possible."""
+
+
+class ClassesError(Error, ValueError):
+    """A target has fewer than two classes, too many, or two that are called the same."""
+
+
+class TablesError(Error, ValueError):
+    """A training is to be on no tables, or on too many."""
 
 
 class ClassWeightError(Error, ValueError):
     """A class weight is not a positive number."""
+
+
+class ClassWeightCountError(Error, ValueError):
+    """There are more or fewer class weights than classes."""
 
 
 class NoClassWeightsError(Error, ValueError):
@@ -415,12 +595,116 @@ class DegreeError(Error, ValueError):
     """There is no polynomial of this degree for the sigmoid."""
 
 
+class PooledError(Error, ValueError):
+    """Tables of several owners do not go together."""
+
+
+class PooledAloneError(PooledError):
+    """A table was encrypted by itself, among others."""
+
+
+class PooledSingleError(PooledError):
+    """There are several tables, and the keys are for one."""
+
+
+class PooledSchemaError(PooledError):
+    """Tables are of different columns, units or owners."""
+
+
+class PooledTransformError(PooledError):
+    """Rows of tables were prepared in different ways."""
+
+
+class PooledTwiceError(PooledError):
+    """Two tables are of one owner."""
+
+
+class PooledMissingError(PooledError):
+    """The table of an owner is missing."""
+
+
+class PoolSchemaError(PooledError):
+    """A document is no schema, or what it says cannot be."""
+
+
+class PoolFilledByMeanError(PooledError):
+    """Missing values are to be filled by a mean, which no owner knows."""
+
+
+class PoolUnknownOwnerError(PooledError):
+    """A schema has no such owner."""
+
+
+class PoolMissingError(PooledError):
+    """A value is missing in a column where the schema has none missing."""
+
+
+class PoolOutOfBoundsError(PooledError):
+    """A value lies outside the bounds of its column."""
+
+
+class PoolOtherTableError(PooledError):
+    """A table was not coded by the schema."""
+
+
+class PoolOtherSchemaError(PooledError):
+    """Sums are of another schema or plan."""
+
+
+class PoolCountError(PooledError):
+    """There are more or fewer owners, columns, classes or rows than possible."""
+
+
+class PoolParamsTooSmallError(PooledError):
+    """Parameters have no room for the sums of all rows."""
+
+
+class PoolRingTooSmallError(PooledError):
+    """A ring has too few slots for the owners' marks."""
+
+
+class PoolNotAsPlannedError(PooledError):
+    """Sums are not what was planned for."""
+
+
+class PoolOwnerMissingError(PooledError):
+    """A total lacks the sums of an owner."""
+
+
+class PoolOwnerRepeatedError(PooledError):
+    """A total has the sums of an owner more than once."""
+
+
+class PoolDamagedError(PooledError):
+    """What was decrypted is no total."""
+
+
+class PoolNotByClassError(PooledError):
+    """Rows are to weigh by classes that were not summed apart."""
+
+
+class PoolRowWeightError(PooledError):
+    """Rows cannot weigh so by their classes."""
+
+
 class InUseError(Error, OSError):
     """Another training has the folder of states."""
 
 
 class CheckpointError(Error, OSError):
     """The state of a training cannot be written."""
+
+
+class NoBootstrappingError(Error, ValueError):
+    """A parameter set has no bootstrapping."""
+
+
+class MemoryError(Error, builtins.MemoryError):
+    """More memory is needed than is free."""
+
+
+class WrongResultError(Error, RuntimeError):
+    """A computation gave a wrong result."""
 
 
 class BugError(Error, RuntimeError):

@@ -30,16 +30,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sudare import _native, errors
+from sudare._coding import read as read_cells
+from sudare._coding import text_of
+from sudare._estimator import column, expect_one_a_row
 from sudare._frames import Frame, read
-from sudare._native import EvaluationKeys, PublicKey, SecretKey
+from sudare._native import Data, EvaluationKeys, PublicKey, SecretKey
 from sudare._native import Result as EncryptedResult
 from sudare._native import Table as EncryptedTable
-from sudare._plain import Floats, floats, to_native
+from sudare._plain import Floats, to_native, whole
 from sudare._plan import JobPlan
 from sudare._progress import Progress, callback
-from sudare.linear_model import LogisticRegression
+from sudare.linear_model import LogisticRegression, labels_of
 
 __all__ = ["Plan", "Scores", "decrypt", "plan", "score"]
 
@@ -49,14 +53,24 @@ class Scores:
     """Decrypted scores of rows, in their order."""
 
     scores: Floats
-    """As `LogisticRegression.decision_function` gives them, up to the error of encryption."""
+    """As `LogisticRegression.decision_function` gives them, up to the error of encryption: of more
+    than two classes, of shape `(n_rows, n_classes)`."""
     probabilities: Floats
-    """Of the second class: those of the server if the plan has `probability_bits`, else computed
-    from the scores."""
+    """Of the second of two classes, or of each of more: those of the server if the plan has
+    `probability_bits`, else computed from the scores."""
+    classes: npt.NDArray[Any]
+    """What the model tells apart: numbers if all classes are, and otherwise text."""
+    predicted: npt.NDArray[Any]
+    """The class that the model says of each row."""
     accuracy: float | None
     """The part of rows whose class is predicted, where classes were encrypted with the rows."""
     auc: float | None
-    """The area under the ROC curve, where there were rows of both classes."""
+    """The area under the ROC curve, of more than two classes the mean of each against all others;
+    where there were rows of all classes."""
+    largest_class: float | None
+    """The part of rows that are of the largest class: the accuracy of saying always that."""
+    calibration_error: float | None
+    """Mean distance of probabilities from shares, over ten bins of rows by probability."""
 
     def __repr__(self) -> str:
         return f"Scores of {len(self.scores)} rows"
@@ -83,26 +97,34 @@ class Plan(JobPlan):
         overwrite: bool = False,
         progress: Progress = None,
     ) -> EncryptedTable:
-        """Rows, encrypted as those that a model was trained on were scaled.
+        """At most as many rows as planned, encrypted as those that a model was trained on were
+        prepared.
 
         Parameters
         ----------
         X : a table with the columns of the model, in any order.
         key : public key.
-        like : the model in the clear; or the file of one, or of its `columns` and `divisors`; or the
-            table of features that it was trained on. Weights are not used.
+        like : the model in the clear, or the estimator that encrypted the table for it; or the file
+            of one, or of its `columns`, `centers` and `divisors`; or the table that it was trained
+            on, for a model that a training leaves as `(X, y)`. Weights are not used.
         y : the classes of the rows, if they are known: the owner then learns how good scores are.
         path : file for the encrypted rows, which are else in memory.
         overwrite : whether the file may exist.
         progress : called as `progress(step, done, total)`; `True` for bars of tqdm.
         """
-        columns = read(X)
+        features = self._features(like)
+        encoding = json.loads(features).get("encoding")
+        if encoding is None:
+            columns = read(X)
+            names, rows = columns.names, columns.values
+        else:
+            cells = read_cells(X)
+            names, rows = cells.encode(json.dumps(encoding))
+            expect_one_a_row(len(rows), len(cells.numbers))
         return self._native.encrypt_rows(
             key,
-            columns.names,
-            to_native(columns.values),
-            _features(like),
-            labels=None if y is None else to_native(_labels(y, like, len(columns.values))),
+            Data(names, to_native(rows), labels=None if y is None else _labels(y, names, len(rows))),
+            features,
             path=path,
             overwrite=overwrite,
             progress=callback(progress),
@@ -112,16 +134,35 @@ class Plan(JobPlan):
         """A model, encrypted to score rows by."""
         return self._native.encrypt_model(key, _json(model))
 
+    def _features(self, like: Any) -> str:
+        """The columns of a model and how they are prepared, as JSON."""
+        if isinstance(like, LogisticRegression):
+            return like._features()
+        if isinstance(like, (str, os.PathLike)):
+            return self._native.read_features(like)
+        if isinstance(like, tuple) and len(like) == 2:
+            return self._native.features_of(LogisticRegression()._data(*like))
+        columns = read(like)
+        try:
+            return self._native.features_of(Data(columns.names, to_native(columns.values)))
+        except errors.NoTargetError:
+            raise errors.ArgumentError(
+                "rows are prepared for a model that a training leaves by the classes, too, of the "
+                "table that it was trained on: give like=(X, y), or the estimator that encrypted it"
+            ) from None
+
 
 def plan(
     n_rows: int,
     n_features: int,
     *,
+    n_classes: int = 2,
     probability_bits: int | None = None,
     sigmoid_range: float = 8.0,
     insecure_log_n: int | None = None,
 ) -> Plan:
-    """Scores of so many rows by a model that somebody has in the clear, in the smallest secure ring.
+    """Scores of at most so many rows by a model of so many classes that somebody has in the clear, in
+    the smallest secure ring. `n_features` counts those of categories.
 
     With `probability_bits`, from 1 to 16, the server computes probabilities too, to so many bits and
     for scores of at most `sigmoid_range` in magnitude: models whose scores may be larger are
@@ -132,6 +173,7 @@ def plan(
         _native.TablePlan.predict(
             n_rows,
             n_features,
+            classes=whole(n_classes, "n_classes"),
             probability_bits=probability_bits,
             sigmoid_range=sigmoid_range,
             insecure_log_n=insecure_log_n,
@@ -165,11 +207,17 @@ def decrypt(result: EncryptedResult, key: SecretKey) -> Scores:
         raise errors.OtherJobError(
             f"the result holds {values['kind']}, but scores are needed: give what `score` gave"
         )
+    classes = labels_of(values["classes"])
+    places = {name: place for place, name in enumerate(values["classes"])}
     return Scores(
-        np.array(values["scores"]),
-        np.array(values["probabilities"]),
-        values["accuracy"],
-        values["auc"],
+        scores=np.array(values["scores"]),
+        probabilities=np.array(values["probabilities"]),
+        classes=classes,
+        predicted=classes[[places[name] for name in values["predicted"]]],
+        accuracy=values["accuracy"],
+        auc=values["auc"],
+        largest_class=values["largest_class"],
+        calibration_error=values["calibration_error"],
     )
 
 
@@ -179,29 +227,13 @@ def _json(model: LogisticRegression) -> str:
     return json.dumps(model._model)
 
 
-def _features(like: Any) -> str:
-    """The columns of a model and what they are divided by, as JSON."""
-    if isinstance(like, LogisticRegression):
-        like._expect_fitted()
-        names = ("columns", "divisors", "target")
-        return json.dumps({name: like._model[name] for name in names})
-    if isinstance(like, (str, os.PathLike)):
-        return _native.read_features(like)
-    columns = read(like)
-    return _native.features_of(columns.names, to_native(columns.values))
-
-
-def _labels(y: object, like: Any, count: int) -> Floats:
-    """1 where a row is of the second class."""
-    classes = np.asarray(y).ravel()
-    if len(classes) != count:
-        raise errors.ShapesError(f"{count} rows and {len(classes)} classes: give one a row")
-    if isinstance(like, LogisticRegression):
-        unknown = set(classes.tolist()) - set(like.classes_.tolist())
-        if unknown:
-            raise errors.ArgumentError(
-                f"the model knows no class {unknown.pop()!r}: give rows of "
-                f"{' and '.join(map(repr, like.classes_.tolist()))}"
-            )
-        classes = classes == like.classes_[1]
-    return floats(classes)
+def _labels(y: object, columns: list[str], count: int) -> tuple[str, list[str], list[int]]:
+    """The classes of rows under a name that no column has, which goes nowhere."""
+    labels = column(y)
+    if len(labels) != count:
+        raise errors.ShapesError(f"{count} rows and {len(labels)} classes: give one a row")
+    classes, members = np.unique(labels, return_inverse=True)
+    name = "label"
+    while name in columns:
+        name += "_"
+    return name, [text_of(label) for label in classes.tolist()], members.tolist()

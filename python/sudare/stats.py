@@ -289,13 +289,13 @@ class Plan(JobPlan):
         overwrite: bool = False,
         progress: Progress = None,
     ) -> EncryptedTable:
-        """A table of the planned shape, encrypted with the names of its columns; with `path` it is
-        written to that file and not held in memory."""
+        """A table with as many columns as planned and at most as many rows and groups, encrypted
+        with the names of its columns; with `path` it is written to that file and not held in
+        memory."""
         columns = read(table)
         return self._native.encrypt(
             key,
-            columns.names,
-            to_native(columns.values),
+            _native.Data(columns.names, to_native(columns.values)),
             by=self._check(columns),
             path=path,
             overwrite=overwrite,
@@ -323,7 +323,8 @@ def plan(
     share_bits: int | None = None,
 ) -> Plan:
     """What to compute of a table, or of one of so many rows and columns, in the smallest secure
-    ring: the shape is public.
+    ring: the shape is public. It serves tables with fewer rows and groups, too, whose number the
+    server does not learn.
 
     With `share_bits`, from 1 to 12, the results are precise enough for `release` to so many bits.
 

@@ -17,7 +17,7 @@ from distributed import Client, LocalCluster
 
 import sudare
 from sudare import _native, distributed, errors
-from sudare._plain import to_native
+from sudare._plain import Floats, to_native
 
 ITERATIONS = 5
 
@@ -30,18 +30,22 @@ class Job(NamedTuple):
     model: bytes
 
 
+def table_of(rows: Floats) -> _native.Data:
+    members = (rows.sum(axis=1) > 0).astype(int).tolist()
+    return _native.Data(["a", "b", "c"], to_native(rows), labels=("y", ["no", "yes"], members))
+
+
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
     """Batches of 300 rows, by weights of their classes, that four workers can share."""
     folder = tmp_path_factory.mktemp("job")
     random = np.random.default_rng(7)
     rows = random.normal(size=(600, 3))
-    labels = (rows.sum(axis=1) > 0).astype(np.float64)
     plan = _native.TablePlan.train(
         *rows.shape,
         iterations=ITERATIONS,
         batch_size=300,
-        l2=0.01,
+        alpha=0.01,
         workers=4,
         class_weights="given",
         insecure_log_n=8,
@@ -50,16 +54,13 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
     evaluation.save(folder / "evaluation.key")
     plan.encrypt(
         public,
-        ["a", "b", "c"],
-        to_native(rows),
-        target="y",
-        labels=to_native(labels),
+        table_of(rows),
         class_weights=[1.0, 2.0],
         path=folder / "table.ct",
     )
     table = _native.Table.open(folder / "table.ct")
     keys = _native.EvaluationKeys.open(folder / "evaluation.key")
-    trainer = _native.Trainer(table, keys)
+    trainer = _native.Trainer([table], keys)
     assert len(trainer.shares(99)) >= 4
     while trainer.iteration < ITERATIONS:
         trainer.step()
@@ -190,11 +191,12 @@ def test_keys_must_be_in_a_file_that_stays(job: Job, tmp_path: Path) -> None:
 
 
 def test_parts_travel_without_a_copy_and_are_checked(job: Job) -> None:
-    trainer = _native.Trainer(job.table, job.keys)
-    assert trainer.point() is None
+    trainer = _native.Trainer([job.table], job.keys)
+    # The first iteration takes no rows.
+    assert trainer.iteration == 1
     trainer.step()
     point = trainer.point()
-    assert point is not None and (point.holds, point.blocks) == ("point", 1)
+    assert (point.holds, point.blocks) == ("point", 1)
     buffers: list[pickle.PickleBuffer] = []
     message = pickle.dumps(point, protocol=5, buffer_callback=buffers.append)
     assert len(message) < 200 and len(buffers) == 1
@@ -226,5 +228,30 @@ def test_parts_travel_without_a_copy_and_are_checked(job: Job) -> None:
 
 def test_tasks_are_small(job: Job) -> None:
     """Neither keys nor a table in a file travel with a task."""
-    task: tuple[Any, ...] = (distributed._file(job.keys), None, (0, 4), distributed._file(job.table))
+    task: tuple[Any, ...] = (distributed._file(job.keys), (0, 4), distributed._file(job.table))
     assert len(pickle.dumps(task)) < 1000
+
+
+def test_tables_with_fewer_rows_are_trained_on_alike(tmp_path: Path) -> None:
+    rows = np.random.default_rng(8).normal(size=(90, 3))
+    plan = _native.TablePlan.train(600, 3, iterations=3, workers=2, insecure_log_n=8)
+    public, evaluation, _ = _native.generate_keys(plan)
+    evaluation.save(tmp_path / "evaluation.key")
+    keys = _native.EvaluationKeys.open(tmp_path / "evaluation.key")
+    table = plan.encrypt(public, table_of(rows), path=tmp_path / "table.ct")
+    # The server does not see how many there are.
+    whole = plan.encrypt(public, table_of(np.tile(rows, (6, 1))))
+    assert table.rows == whole.rows == 600 and table.blocks == whole.blocks
+    expected = sudare.linear_model.train(table, keys).to_bytes()
+    for given in (table, [table], _native.Table.from_bytes(table.to_bytes())):
+        with ThreadPoolExecutor(2) as executor:
+            assert distributed.train(given, keys, executor).to_bytes() == expected
+
+
+def test_several_tables_take_keys_for_several_owners(job: Job) -> None:
+    with pytest.raises(errors.PooledSingleError, match="2 tables"):
+        sudare.linear_model.train([job.table, job.table], job.keys)
+    with ThreadPoolExecutor(1) as executor, pytest.raises(errors.PooledError):
+        distributed.train([job.table, job.table], job.keys, executor)
+    with pytest.raises(errors.UsageError, match="at least one"):
+        sudare.linear_model.train([], job.keys)

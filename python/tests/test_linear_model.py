@@ -17,7 +17,6 @@ import sklearn.linear_model
 import sklearn.utils.class_weight
 from numpy.polynomial import legendre
 from sklearn.base import clone
-from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
@@ -52,6 +51,19 @@ def test_conventions_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
+# The training of the papers, whose weights can be followed step by step.
+PAPERS: dict[str, Any] = {
+    "preparation": "scale",
+    "max_iter": 5,
+    "learning_rate": 10.0,
+    "rate": "decaying",
+    "sigmoid_degree": 3,
+    "sigmoid_range": 8.0,
+    "alpha": 0.0,
+    "calibrate": False,
+}
+
+
 def trained(
     rows: Floats,
     labels: Floats,
@@ -61,14 +73,15 @@ def trained(
     alpha: float = 0.0,
     weights_of_rows: Floats | float = 1.0,
 ) -> Floats:
-    """Nesterov's descent with a cubic for the sigmoid, intercept first, for features as given."""
+    """Nesterov's descent with a cubic for the sigmoid, intercept first, for features as given, with
+    a penalty on the weights of standardised ones."""
     nodes, node_weights = legendre.leggauss(80)
     values = node_weights / (1 + np.exp(8 * nodes))
     series = [(k + 0.5) * values @ legendre.Legendre.basis(k)(nodes) for k in range(4)]
     divisors = np.abs(rows).max(axis=0)
     z = (2 * labels - 1)[:, np.newaxis] * np.column_stack([np.ones(len(rows)), rows / divisors])
     w = v = np.zeros(z.shape[1])
-    penalised = np.arange(len(w)) > 0
+    penalised = np.append(0.0, (rows.std(axis=0) / divisors) ** 2)
     size = 0.0
     for t in range(iterations):
         slopes = weights_of_rows * legendre.legval(z @ v / 8, series)
@@ -87,8 +100,8 @@ def weights(model: LogisticRegression) -> Floats:
 @pytest.mark.parametrize("name", ["lbw", "uis"])
 def test_training_is_that_of_numpy(name: str) -> None:
     rows, labels = bundled(name)
-    model = LogisticRegression(max_iter=7, learning_rate=4.0, alpha=0.1, mode="simulate")
-    model.fit(rows, labels)
+    papers = PAPERS | {"max_iter": 7, "learning_rate": 4.0, "alpha": 0.1}
+    model = LogisticRegression(**papers, mode="simulate").fit(rows, labels)
     expected = trained(rows.to_numpy(), labels, iterations=7, rate=4.0, alpha=0.1)
     np.testing.assert_allclose(weights(model), expected, atol=1e-9)
     assert model.n_iter_ == 7
@@ -108,9 +121,9 @@ def test_class_weights_are_those_of_numpy(
     class_weight: Any, of_rows: Callable[[Floats], Floats]
 ) -> None:
     rows, labels = bundled("uis")
-    model = LogisticRegression(
-        max_iter=7, learning_rate=4.0, alpha=0.1, class_weight=class_weight, mode="simulate"
-    ).fit(rows, labels)
+    papers = PAPERS | {"max_iter": 7, "learning_rate": 4.0, "alpha": 0.1}
+    model = LogisticRegression(**papers, class_weight=class_weight, mode="simulate")
+    model.fit(rows, labels)
     expected = trained(
         rows.to_numpy(),
         labels,
@@ -124,48 +137,41 @@ def test_class_weights_are_those_of_numpy(
 
 @pytest.mark.parametrize("class_weight", ["balanced", {0: 4.0, 1: 1.0}])
 def test_class_weights_are_those_of_scikit_learn(class_weight: Any) -> None:
-    """The same objective: the mean of weights is 1 here, and C is of their sum there."""
+    """The same objective, with the same `C` on standardised columns."""
     rows, labels = bundled("lbw")
-    scaled, alpha = rows / np.abs(rows).max(), 0.02
+    scaled = (rows - rows.mean()) / rows.std(ddof=0)
     model = LogisticRegression(
-        max_iter=300,
-        learning_rate=2.0,
-        constant_rate=True,
-        alpha=alpha,
-        class_weight=class_weight,
-        sigmoid_degree=7,
-        sigmoid_range=5.0,
-        mode="simulate",
+        max_iter=30, sigmoid_range=6.0, class_weight=class_weight, mode="simulate"
     ).fit(scaled, labels)
-    of_rows = sklearn.utils.class_weight.compute_sample_weight(class_weight, labels)
-    exact = sklearn.linear_model.LogisticRegression(
-        C=1 / (alpha * of_rows.sum()), class_weight=class_weight, max_iter=10_000, tol=1e-9
-    ).fit(scaled, labels)
+    exact = sklearn.linear_model.LogisticRegression(C=1.0, class_weight=class_weight)
+    exact.fit(scaled, labels)
     found, expected = (m.predict_proba(scaled)[:, 1] for m in (model, exact))
     np.testing.assert_allclose(found, expected, atol=0.01)
-    np.testing.assert_allclose(model.coef_, exact.coef_, atol=0.05)
+    np.testing.assert_allclose(model.coef_, exact.coef_, atol=0.03 * np.abs(exact.coef_).max())
     plain = clone(model).set_params(class_weight=None).fit(scaled, labels)
-    assert np.abs(plain.predict_proba(scaled)[:, 1] - expected).min() > 0.05
+    assert np.abs(plain.predict_proba(scaled)[:, 1] - expected).mean() > 0.1
 
 
 @pytest.mark.parametrize("class_weight", ["balanced", {"a": 1, "b": 3}])
 def test_weighted_execution_gives_what_simulation_gives(class_weight: Any) -> None:
     rows, labels = bundled("lbw")
     names = np.where(labels == 1, "b", "a")
-    model = LogisticRegression(class_weight=class_weight, insecure_log_n=SMALL)
+    model = LogisticRegression(
+        class_weight=class_weight, sigmoid_range=8.0, insecure_log_n=SMALL
+    )
     executed = weights(model.fit(rows, names))
     simulated = weights(clone(model).set_params(mode="simulate").fit(rows, names))
-    scale = np.concatenate([[1.0], np.abs(rows.to_numpy()).max(axis=0)])
+    scale = np.append(1.0, rows.std(ddof=0))
     np.testing.assert_allclose(executed * scale, simulated * scale, atol=2.0**-10)
 
     owner = clone(model)
     plain, plan = clone(model).set_params(class_weight=None).plan(189, 9), owner.plan(189, 9)
     program, other = plan.explain().program, plain.explain().program
     assert program is not None and other is not None
-    assert program.input_bytes == 2 * other.input_bytes and program.depth == other.depth
+    assert 1.5 < program.input_bytes / other.input_bytes < 2 and program.depth == other.depth
     keys = plan.make_keys()
     result = train(owner.encrypt(rows, names, keys.public), keys.evaluation)
-    owner.load(result, keys.secret)
+    owner.load(result, keys.secret, rows, names)
     np.testing.assert_allclose(weights(owner) * scale, simulated * scale, atol=2.0**-10)
 
 
@@ -191,65 +197,90 @@ def test_class_weights_are_checked() -> None:
         )
     weighted = LogisticRegression(class_weight={1: 2}, insecure_log_n=SMALL)
     plain = LogisticRegression(insecure_log_n=SMALL)
-    for owner, other in [(weighted, plain), (plain, weighted)]:
+    for owner, other, error in [
+        (weighted, plain, errors.NoClassWeightsError),
+        (plain, weighted, errors.UnplannedClassWeightsError),
+    ]:
         keys = owner.plan(*rows.shape).make_keys()
-        with pytest.raises(errors.UsageError, match="class_weights"):
+        with pytest.raises(error, match="class weights"):
             other.encrypt(rows, labels, keys.public)
 
 
-@pytest.mark.parametrize("name", ["lbw", "uis"])
-def test_models_are_as_good_as_those_of_scikit_learn(name: str) -> None:
-    rows, labels = bundled(name)
-    model = LogisticRegression(
-        max_iter=30, learning_rate=2.0, constant_rate=True, mode="simulate"
-    ).fit(rows, labels)
-    exact = sklearn.linear_model.LogisticRegression(C=np.inf, max_iter=10_000).fit(rows, labels)
-    found, best = (roc_auc_score(labels, m.decision_function(rows)) for m in (model, exact))
-    assert found > best - 0.025
-    assert model.score(rows, labels) > exact.score(rows, labels) - 0.04
-
-
 def test_execution_gives_what_simulation_gives() -> None:
+    """Within the bound that the plan has, whatever is done to the columns."""
     rows, labels = bundled("lbw")
-    simulated = LogisticRegression(mode="simulate", insecure_log_n=SMALL).fit(rows, labels)
-    executed = LogisticRegression(insecure_log_n=SMALL).fit(rows, labels)
-    scale = np.concatenate([[1.0], np.abs(rows.to_numpy()).max(axis=0)])
-    np.testing.assert_allclose(
-        weights(executed) * scale, weights(simulated) * scale, atol=2.0**-10
-    )
-    assert executed.score(rows, labels) == pytest.approx(simulated.score(rows, labels), abs=0.01)
+    scale = np.append(1.0, rows.std(ddof=0))
+    for own in ({}, {"preparation": "standardize", "max_iter": 4}, PAPERS):
+        options: dict[str, Any] = {"insecure_log_n": SMALL, "calibrate": False, **own}
+        executed = LogisticRegression(**options).fit(rows, labels)
+        simulated = LogisticRegression(**options, mode="simulate").fit(rows, labels)
+        np.testing.assert_allclose(
+            weights(executed) * scale, weights(simulated) * scale, atol=2.0**-10
+        )
+        assert simulated.log2_error_ < -12
+        assert executed.score(rows, labels) == pytest.approx(
+            simulated.score(rows, labels), abs=0.01
+        )
 
 
 def test_batches_are_in_an_order_that_random_state_decides() -> None:
     rows, labels = bundled("lbw")
     model = LogisticRegression(
-        max_iter=6, batch_size=64, mode="simulate", insecure_log_n=SMALL, random_state=1
+        max_iter=4, batch_size=64, mode="simulate", insecure_log_n=SMALL, random_state=1
     )
     first = weights(model.fit(rows, labels))
     np.testing.assert_array_equal(weights(model.fit(rows, labels)), first)
     assert not np.array_equal(weights(model.set_params(random_state=2).fit(rows, labels)), first)
     executed = clone(model).set_params(mode="execute", random_state=1).fit(rows, labels)
-    np.testing.assert_allclose(weights(executed), first, atol=2.0**-10)
+    scale = np.append(1.0, rows.std(ddof=0))
+    np.testing.assert_allclose(weights(executed) * scale, first * scale, atol=2.0**-10)
 
 
-def test_classes_may_be_of_any_type() -> None:
+@pytest.mark.parametrize(
+    "names", [["a", "b"], [False, True], [3, 7], [-1.0, 2.0], ["10", "9"]]
+)
+def test_classes_may_be_of_any_type(names: list[Any], tmp_path: Path) -> None:
     rows, labels = bundled("lbw")
-    names = np.where(labels == 1, "a", "b")
-    model = LogisticRegression(max_iter=10, mode="simulate").fit(rows, names)
-    assert list(model.classes_) == ["a", "b"]
-    assert set(model.predict(rows)) == {"a", "b"}
-    other = LogisticRegression(max_iter=10, mode="simulate").fit(rows, labels)
-    np.testing.assert_allclose(model.predict_proba(rows)[:, 0], other.predict_proba(rows)[:, 1])
+    labels = labels.astype(int)
+    named = np.array(names)[1 - labels]
+    model = LogisticRegression(mode="simulate").fit(rows, named)
+    order = sorted(names)
+    assert model.classes_.tolist() == order
+    assert set(model.predict(rows).tolist()) == set(names)
+    other = LogisticRegression(mode="simulate").fit(rows, labels)
+    flip = names[0] == order[0]
+    second = model.predict_proba(rows)[:, 1]
+    np.testing.assert_allclose(second, other.predict_proba(rows)[:, int(not flip)], atol=1e-9)
     np.testing.assert_allclose(model.predict_log_proba(rows), np.log(model.predict_proba(rows)))
+    # In a file they are text, and numbers again where all of them are.
+    model.save(tmp_path / "model.json")
+    opened = LogisticRegression.open(tmp_path / "model.json")
+    found = json.loads((tmp_path / "model.json").read_text())["classes"]
+    assert [str(label) for label in opened.classes_] == found
+    assert (opened.predict(rows) == opened.classes_[0]).tolist() == (
+        model.predict(rows) == model.classes_[0]
+    ).tolist()
 
 
-def test_more_classes_take_more_models() -> None:
+def test_classes_that_cannot_be_told_apart_are_refused() -> None:
+    rows, labels = bundled("lbw")
+    model = LogisticRegression(mode="simulate")
+    with pytest.raises(errors.ArgumentError, match="one class"):
+        model.fit(rows, np.ones(len(rows)))
+    mixed = np.array(["1", 1], dtype=object)[labels.astype(int)]
+    with pytest.raises(errors.Error) as caught:
+        model.fit(rows, mixed)
+    assert isinstance(caught.value, (TypeError, ValueError))
+
+
+def test_models_of_single_classes_are_those_of_scikit_learns_wrapper() -> None:
     rows, labels = bundled("lbw")
     three = labels + (rows["age"] > 25)
-    with pytest.raises(errors.ArgumentError, match="OneVsRest"):
-        LogisticRegression(mode="simulate").fit(rows, three)
-    model = OneVsRestClassifier(LogisticRegression(mode="simulate")).fit(rows, three)
-    assert set(model.predict(rows)) <= {0.0, 1.0, 2.0}
+    own = LogisticRegression(mode="simulate", calibrate=False, sigmoid_range=8.0)
+    wrapped = OneVsRestClassifier(own).fit(rows, three)
+    found = clone(own).fit(rows, three)
+    scores = np.column_stack([model.decision_function(rows) for model in wrapped.estimators_])
+    np.testing.assert_allclose(found.decision_function(rows), scores, atol=1e-9)
 
 
 def test_estimators_work_in_pipelines_and_searches() -> None:
@@ -257,11 +288,11 @@ def test_estimators_work_in_pipelines_and_searches() -> None:
     pipeline = make_pipeline(StandardScaler(), LogisticRegression(mode="simulate"))
     search = GridSearchCV(
         pipeline,
-        {"logisticregression__max_iter": [3, 5], "logisticregression__learning_rate": [2.0, 8.0]},
+        {"logisticregression__max_iter": [3, 5], "logisticregression__C": [0.1, 1.0]},
         cv=3,
         scoring="roc_auc",
     ).fit(rows, labels)
-    assert search.best_score_ > 0.6
+    assert search.best_score_ > 0.65
     assert cross_val_score(Ridge(mode="simulate"), rows, labels, cv=3).shape == (3,)
 
 
@@ -329,9 +360,21 @@ def test_owner_and_server_work_apart(training: Training) -> None:
     assert result.to_bytes() == training.result.to_bytes()
     assert steps == [("training", done, 5) for done in range(2, 6)]
     model = LogisticRegression().load(result, training.keys.secret)
-    expected = clone(training.owner).set_params(mode="simulate")
-    expected.fit(training.rows, training.labels)
-    np.testing.assert_allclose(model.coef_, expected.coef_, atol=2.0**-10)
+    scale = training.rows.std(ddof=0).to_numpy()
+    for calibrate in (False, True):
+        expected = clone(training.owner).set_params(mode="simulate", calibrate=calibrate)
+        # As is planned without the table.
+        expected.set_params(sigmoid_range=8.0).fit(training.rows, training.labels)
+        if calibrate:
+            shuffled = np.random.default_rng(1).permutation(len(training.rows))
+            table = training.rows.iloc[shuffled], training.labels[shuffled]
+            model.load(result, training.keys.secret, *table)
+        np.testing.assert_allclose(model.coef_ * scale, expected.coef_ * scale, atol=2.0**-10)
+        assert model.sigmoid_range_ == 8.0
+    with pytest.raises(errors.UsageError, match="188 rows"):
+        model.load(result, training.keys.secret, training.rows[1:], training.labels[1:])
+    with pytest.raises(errors.ArgumentError, match="both"):
+        model.load(result, training.keys.secret, training.rows)
     assert list(model.feature_names_in_) == list(training.rows.columns)
     assert list(model.classes_) == [0, 1] and model.n_iter_ == 5
 
@@ -467,7 +510,8 @@ def test_weights_after_each_iteration_are_kept_if_asked_for(
     training: Training, tmp_path: Path
 ) -> None:
     scale = np.append(1.0, np.abs(training.rows.to_numpy()).max(axis=0))
-    model = clone(training.owner).set_params(history=True).fit(training.rows, training.labels)
+    model = LogisticRegression(**PAPERS, history=True, insecure_log_n=SMALL)
+    model.fit(training.rows, training.labels)
     simulated = clone(model).set_params(mode="simulate").fit(training.rows, training.labels)
     for iterations in range(1, 6):
         expected = trained(training.rows.to_numpy(), training.labels, iterations=iterations)
@@ -493,7 +537,7 @@ def test_weights_after_each_iteration_are_kept_if_asked_for(
     )
     assert again.to_bytes() == result.to_bytes()
     loaded = LogisticRegression().load(result, training.keys.secret)
-    np.testing.assert_array_equal(loaded.history_[-1], weights(loaded))
+    np.testing.assert_allclose(loaded.history_[-1], weights(loaded), rtol=1e-12)
 
 
 def test_what_does_not_belong_together_is_refused(training: Training) -> None:
@@ -504,8 +548,12 @@ def test_what_does_not_belong_together_is_refused(training: Training) -> None:
         train(training.table, keys.evaluation)
     with pytest.raises(errors.Error):
         training.owner.encrypt(training.rows, training.labels, keys.public)
-    with pytest.raises(errors.ShapeError):
-        training.owner.encrypt(training.rows[1:], training.labels[1:], training.keys.public)
+    with pytest.raises(errors.TableShapeError, match="at most 189"):
+        twice = pd.concat([training.rows, training.rows])
+        training.owner.encrypt(twice, np.tile(training.labels, 2), training.keys.public)
+    with pytest.raises(errors.TableClassesError):
+        three = training.labels + (training.rows["age"] > 25)
+        training.owner.encrypt(training.rows, three, training.keys.public)
     with pytest.raises(errors.NotFittedError):
         training.owner.predict(training.rows)
 
@@ -531,6 +579,69 @@ def test_features_that_depend_on_each_other_are_refused() -> None:
     Ridge(mode="simulate").fit(rows, rows["beck"])
 
 
+def sized(seed: int, condition: float) -> tuple[Floats, Floats]:
+    """Columns of sizes from 1e-8 to 1e8 and offsets, whose standardised forms have a condition."""
+    random = np.random.default_rng(seed)
+    left, _, right = np.linalg.svd(random.normal(size=(300, 5)), full_matrices=False)
+    rows = (left * np.geomspace(1, 1 / condition, 5)) @ right
+    rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    targets = rows @ random.normal(size=5) + 0.1 * random.normal(size=300) + 5
+    return (rows + random.normal(size=5)) * 10 ** random.uniform(-8, 8, 5), targets
+
+
+@pytest.mark.parametrize("mode", ["simulate", "execute"])
+@pytest.mark.parametrize("seed", range(3))
+def test_least_squares_of_columns_of_any_size(mode: Any, seed: int) -> None:
+    for condition in (1.0, 10.0, 100.0):
+        rows, targets = sized(seed, condition)
+        spread = rows.std(axis=0)
+        scaled = (rows - rows.mean(axis=0)) / spread
+        twin = sklearn.linear_model.LinearRegression().fit(scaled, targets)
+        model = LinearRegression(mode=mode, insecure_log_n=SMALL).fit(rows, targets)
+        expected = twin.predict(scaled)
+        number = np.linalg.cond(np.corrcoef(rows.T))
+        within = (1e-6 if number <= 100 else 1e-5) * targets.std()
+        np.testing.assert_allclose(model.predict(rows), expected, atol=within)
+        tolerance = (1e-7 + 1e-8 * number) * np.abs(twin.coef_).max()
+        np.testing.assert_allclose(model.coef_ * spread, twin.coef_, atol=tolerance)
+        # A penalty of one size for columns of all sizes: of the small ones nothing is left.
+        centred = rows - rows.mean(axis=0)
+        ridge = Ridge(alpha=2.0, mode=mode, insecure_log_n=SMALL).fit(rows, targets)
+        sizes = np.sqrt(np.sum(centred**2, axis=0) + 2.0)
+        augmented = np.vstack([centred, np.sqrt(2.0) * np.eye(5)]) / sizes
+        padded = np.append(targets - targets.mean(), np.zeros(5))
+        coefficients = np.linalg.lstsq(augmented, padded, rcond=None)[0] / sizes
+        expected = centred @ coefficients + targets.mean()
+        np.testing.assert_allclose(ridge.predict(rows), expected, atol=within)
+
+
+@pytest.mark.parametrize("condition", [1e4, 1e6, 1e8])
+def test_least_squares_of_collinear_columns_are_refused(condition: float) -> None:
+    rows, targets = sized(0, condition)
+    modes: list[Any] = ["simulate", "execute"]
+    for mode in modes:
+        model = LinearRegression(mode=mode, insecure_log_n=SMALL)
+        with pytest.raises(errors.RegressionError, match="condition number"):
+            model.fit(rows, targets)
+        scaled = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+        ridge = Ridge(alpha=3.0, mode=mode, insecure_log_n=SMALL)
+        twin = sklearn.linear_model.Ridge(alpha=3.0).fit(scaled, targets)
+        found = ridge.fit(scaled, targets).predict(scaled)
+        np.testing.assert_allclose(found, twin.predict(scaled), atol=1e-5 * targets.std())
+
+
+def test_least_squares_of_constant_columns_and_fewer_rows() -> None:
+    rows, targets = sized(1, 3.0)
+    more = np.column_stack([rows, np.full(300, 4.0)])
+    owner = LinearRegression(insecure_log_n=SMALL)
+    plain = clone(owner).fit(rows, targets)
+    keys = owner.plan(500, 6).make_keys()
+    table = owner.encrypt(more, targets, keys.public)
+    owner.load(sudare.stats.compute(table, keys.evaluation), keys.secret)
+    assert owner.coef_[5] == 0.0
+    np.testing.assert_allclose(owner.predict(more), plain.predict(rows), atol=1e-6)
+
+
 def test_bad_data_is_refused_before_anything_else() -> None:
     rows, labels = bundled("lbw")
     model = LogisticRegression(mode="simulate")
@@ -539,8 +650,10 @@ def test_bad_data_is_refused_before_anything_else() -> None:
         (rows, labels[1:], ValueError),
         (rows.where(rows > 0), labels, ValueError),
         (rows, np.zeros(len(rows)), ValueError),
-        (rows.astype(complex) * 1j, labels, ValueError),
+        (rows.astype(complex).to_numpy() * 1j, labels, ValueError),
+        (rows.astype(complex) * 1j, labels, TypeError),
         ([["a", "b"]] * len(labels), labels, ValueError),
+        (rows, labels / 3 + np.arange(len(labels)) / 1000, ValueError),
     ]:
         with pytest.raises(errors.Error) as caught:
             model.fit(bad, target)
@@ -551,8 +664,16 @@ def test_bad_data_is_refused_before_anything_else() -> None:
         LogisticRegression(mode="fast").fit(rows, labels)  # type: ignore[arg-type]
     with pytest.raises(errors.DegreeError):
         LogisticRegression(sigmoid_degree=4, mode="simulate").fit(rows, labels)
-    with pytest.raises(errors.L2Error):
-        LogisticRegression(alpha=-1.0, mode="simulate").fit(rows, labels)
+    penalties: list[dict[str, Any]] = [
+        {"alpha": -1.0}, {"alpha": np.inf}, {"C": 0.0}, {"C": -1.0}, {"C": np.nan}
+    ]
+    words: list[dict[str, Any]] = [{"preparation": "none"}, {"rate": "falling"}]
+    for penalty in penalties:
+        with pytest.raises(errors.PenaltyError, match="must be"):
+            LogisticRegression(**penalty, mode="simulate").fit(rows, labels)
+    for option in words:
+        with pytest.raises(errors.UsageError, match="is needed"):
+            LogisticRegression(**option, mode="simulate").fit(rows, labels)
     with pytest.raises(errors.WorkersError):
         LogisticRegression(workers=0, mode="simulate").fit(rows, labels)
     impossible: list[Any] = [-1, 2.5, "5"]
@@ -560,7 +681,8 @@ def test_bad_data_is_refused_before_anything_else() -> None:
         with pytest.raises(errors.ArgumentError, match="max_iter is"):
             LogisticRegression(max_iter=max_iter, mode="simulate").fit(rows, labels)
     with pytest.raises(errors.WeightsTooLargeError, match="learning rate"):
-        model.set_params(learning_rate=15.0, constant_rate=True, max_iter=8).fit(rows, labels)
+        model.set_params(**PAPERS).set_params(learning_rate=15.0, rate="constant", max_iter=8)
+        model.fit(rows, labels)
 
 
 def test_estimators_need_no_scikit_learn() -> None:
@@ -578,7 +700,12 @@ model = sudare.LogisticRegression(mode="simulate").fit(x, x @ [1, 2, -1] > 0)
 assert model.score(x, x @ [1, 2, -1] > 0) > 0.8
 assert pickle.loads(pickle.dumps(model)).n_features_in_ == 3
 assert repr(model) == "LogisticRegression(mode='simulate')", repr(model)
-assert model.get_params()["max_iter"] == 5
+assert model.get_params()["C"] == 1.0
+three = np.where(x[:, 0] > 0.5, "a", np.where(x[:, 1] > 0, "b", "c"))
+assert sudare.LogisticRegression(mode="simulate").fit(x, three).predict_proba(x).shape == (60, 3)
+gaps = np.where(x > 2, np.nan, x)
+filled = sudare.LogisticRegression(mode="simulate", missing="mean").fit(gaps, three)
+assert filled.predict(gaps).shape == (60,)
 y = x @ [1, 2, -1] + 4
 fitted = sudare.Ridge(alpha=0.0, mode="simulate").fit(x, y[:, None])
 np.testing.assert_allclose(fitted.coef_, [1, 2, -1], atol=1e-9)

@@ -66,18 +66,30 @@ def test_what_is_drawn_on(tmp_path: Path) -> None:
     with pytest.raises(errors.ArgumentError, match="1 axes"):
         fitted.plot(rows, members, axes=drawn)
     for classes in [members[:-1], np.ones(200)]:
-        with pytest.raises(errors.ArgumentError, match="rows of both"):
+        with pytest.raises(errors.ArgumentError, match="rows of all of 0, 1"):
             fitted.plot(rows, classes)
 
 
 def test_fits_have_a_training_curve() -> None:
     rows, members = table()
-    fitted = LogisticRegression(mode="simulate", history=True).fit(rows, members)
+    fitted = LogisticRegression(mode="simulate", history=True, calibrate=False).fit(rows, members)
     losses, _ = fitted.plot(rows, members)
     x, y = losses.lines[0].get_data()
     np.testing.assert_array_equal(x, [1, 2, 3, 4, 5])
     assert y[-1] < y[0] < np.log(2)
     assert y[-1] == pytest.approx(log_loss(members, fitted.predict_proba(rows)[:, 1]), rel=1e-6)
+
+
+def test_several_classes_have_a_curve_each() -> None:
+    rows, members = table()
+    three = members + (rows["b"] > 1)
+    fitted = LogisticRegression(mode="simulate", history=True, calibrate=False).fit(rows, three)
+    losses, roc = fitted.plot(rows, three)
+    _, y = losses.lines[0].get_data()
+    assert y[-1] == pytest.approx(log_loss(three, fitted.predict_proba(rows)), rel=1e-6)
+    shown = [text.get_text() for text in roc.get_legend().get_texts()]
+    of_class = fitted.decision_function(rows)[:, 2]
+    assert shown[2] == f"2 AUC {roc_auc_score(three == 2, of_class):.4f}" and len(shown) == 3
 
 
 def test_matplotlib_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,7 @@ def test_scores_are_those_of_the_model(
 
 
 def test_probabilities_of_the_server(model: LogisticRegression) -> None:
-    plan = scoring.plan(ROWS, FEATURES, probability_bits=6, sigmoid_range=24.0, insecure_log_n=SMALL)
+    plan = scoring.plan(ROWS, FEATURES, probability_bits=6, sigmoid_range=32.0, insecure_log_n=SMALL)
     keys = plan.make_keys()
     x, _ = table(2)
     rows = plan.encrypt(x, keys.public, like=model)
@@ -90,14 +90,25 @@ def test_models_are_scored_by_as_a_training_leaves_them() -> None:
     owner = LogisticRegression(max_iter=3, scorable=True, insecure_log_n=SMALL)
     keys = owner.plan(*x.shape).make_keys()
     encrypted = train(owner.encrypt(x, y, keys.public), keys.evaluation)
-    # Any number of rows; the owner has no model yet, but the table.
-    new, _ = table(3, rows=100)
-    rows = scoring.Plan.of(keys.public, len(new)).encrypt(new, keys.public, like=x)
+    # Any number of rows; the owner has no model yet, but has encrypted the table.
+    new, known = table(3, rows=100)
+    plan = scoring.Plan.of(keys.public, len(new))
+    rows = plan.encrypt(new, keys.public, like=owner, y=known)
     scored = scoring.decrypt(scoring.score(rows, encrypted, keys.evaluation), keys.secret)
+    like_table = plan.encrypt(new[:40], keys.public, like=(x, y))
+    few = scoring.decrypt(scoring.score(like_table, encrypted, keys.evaluation), keys.secret)
+    np.testing.assert_allclose(few.scores, scored.scores[:40], atol=0.01)
+    with pytest.raises(errors.ArgumentError, match="like=\\(X, y\\)"):
+        plan.encrypt(new, keys.public, like=x)
     model = owner.load(encrypted, keys.secret)
+    assert scored.accuracy == pytest.approx(model.score(new, known), abs=0.01)
+    assert set(scored.predicted) <= {"no", "yes"} and list(scored.classes) == ["no", "yes"]
     np.testing.assert_allclose(scored.scores, model.decision_function(new), atol=0.01)
     again = scoring.decrypt(scoring.score(rows, model, keys.evaluation), keys.secret)
     np.testing.assert_allclose(again.scores, scored.scores, atol=0.01)
+    like_model = plan.encrypt(new, keys.public, like=model)
+    last = scoring.decrypt(scoring.score(like_model, encrypted, keys.evaluation), keys.secret)
+    np.testing.assert_allclose(last.scores, scored.scores, atol=0.01)
     other = LogisticRegression(max_iter=3, insecure_log_n=SMALL).plan(*x.shape).make_keys()
     with pytest.raises(errors.NotScorableError):
         scoring.Plan.of(other.public, 10)
@@ -141,11 +152,56 @@ def test_files_are_those_of_the_command(
         result = scoring.score(opened, given, owner.keys.evaluation)
         found = scoring.decrypt(result, owner.keys.secret)
         np.testing.assert_allclose(found.scores, expected, atol=1e-3)
-    inputs = {name: json.loads(plain.read_text())[name] for name in ("columns", "divisors")}
+    described = ("columns", "centers", "divisors")
+    inputs = {name: json.loads(plain.read_text())[name] for name in described}
     (tmp_path / "inputs.json").write_text(json.dumps(inputs))
     own = owner.plan.encrypt(x, owner.keys.public, like=tmp_path / "inputs.json")
     found = scoring.decrypt(scoring.score(own, model, owner.keys.evaluation), owner.keys.secret)
     np.testing.assert_allclose(found.scores, expected, atol=1e-3)
+
+
+def test_fewer_rows_than_planned_are_scored(owner: Owner, model: LogisticRegression) -> None:
+    x, y = table(6, rows=11)
+    rows = owner.plan.encrypt(x, owner.keys.public, like=model, y=y)
+    found = scoring.decrypt(scoring.score(rows, model, owner.keys.evaluation), owner.keys.secret)
+    np.testing.assert_allclose(found.scores, model.decision_function(x), atol=1e-3)
+    assert found.accuracy == pytest.approx(model.score(x, y), abs=1 / 11)
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_categories_and_several_classes_are_scored(trained: bool) -> None:
+    """By a model that is given, plain and encrypted, and by one that a training leaves."""
+    rng = np.random.default_rng(7)
+    x = pd.DataFrame({"size": rng.normal(size=90), "ward": rng.choice(["a", "b", "c"], 90)})
+    y = np.where(x["size"] > 0.4, "large", np.where(x["ward"] == "b", "other", "small"))
+    owner = LogisticRegression(max_iter=3, scorable=trained, insecure_log_n=SMALL)
+    if trained:
+        training = owner.plan(x, y).make_keys()
+        encrypted = train(owner.encrypt(x, y, training.public), training.evaluation)
+        plan, keys, like = scoring.Plan.of(training.public, 90), training, owner
+        rows = plan.encrypt(x, keys.public, like=like, y=y)
+        fitted = sudare.LogisticRegression().load(encrypted, keys.secret)
+        by: list[Any] = [encrypted, fitted]
+    else:
+        fitted = owner.set_params(mode="simulate").fit(x, y)
+        plan = scoring.plan(90, 4, n_classes=3, insecure_log_n=SMALL)
+        keys = plan.make_keys()
+        rows = plan.encrypt(x, keys.public, like=fitted, y=y)
+        by = [fitted, plan.encrypt_model(fitted, keys.public)]
+    for model in by:
+        found = scoring.decrypt(scoring.score(rows, model, keys.evaluation), keys.secret)
+        expected = fitted.decision_function(x)
+        np.testing.assert_allclose(found.scores, expected, atol=0.01)
+        np.testing.assert_allclose(found.probabilities, fitted.predict_proba(x), atol=0.01)
+        assert np.mean(found.predicted == fitted.predict(x)) > 0.97
+        assert list(found.classes) == ["large", "other", "small"]
+        assert found.accuracy == pytest.approx(fitted.score(x, y), abs=0.03)
+        assert found.auc == pytest.approx(
+            roc_auc_score(y, fitted.predict_proba(x), multi_class="ovr"), abs=0.01
+        )
+        assert found.largest_class == pytest.approx(max(np.unique(y, return_counts=True)[1]) / 90)
+    with pytest.raises(errors.UnseenCategoryError, match="'z'|\"z\""):
+        plan.encrypt(x.replace("a", "z"), keys.public, like=fitted)
 
 
 def test_what_cannot_be_scored_is_refused(owner: Owner, model: LogisticRegression) -> None:
@@ -153,13 +209,13 @@ def test_what_cannot_be_scored_is_refused(owner: Owner, model: LogisticRegressio
     rows = plan.encrypt(x, keys.public, like=model)
     far = x.assign(a=x["a"] + 100)
     for bad, options, error, says in [
-        (x[:9], {"like": model}, errors.TableShapeError, "9 rows"),
+        (table(5, 61)[0], {"like": model}, errors.TableShapeError, "61 rows"),
         (far, {"like": model}, errors.FeatureTooLargeError, "column"),
         (x.rename(columns={"a": "z"}), {"like": model}, errors.UsageError, "z, b, c"),
         (x, {"like": model, "y": y[1:]}, errors.ShapesError, "59 classes"),
-        (x, {"like": model, "y": ["maybe"] * ROWS}, errors.ArgumentError, "'maybe'"),
-        (x, {"like": x, "y": y}, errors.DtypeError, "real numbers"),
-        (x, {"like": x, "y": [3] * ROWS}, errors.TargetNotBinaryError, "3"),
+        (x, {"like": model, "y": ["maybe"] * ROWS}, errors.UsageError, "maybe"),
+        (x, {"like": x, "y": y}, errors.UsageError, "0, 1 apart"),
+        (x, {"like": x, "y": [3] * ROWS}, errors.UsageError, "0, 1 apart"),
         (x, {"like": LogisticRegression()}, errors.NotFittedError, "call fit"),
         (x, {"like": "missing.json"}, errors.NoFileError, "missing.json"),
     ]:
@@ -172,7 +228,7 @@ def test_what_cannot_be_scored_is_refused(owner: Owner, model: LogisticRegressio
     other = plan.encrypt(x, keys.public, like=2 * x)
     for by in (model, plan.encrypt_model(model, keys.public)):
         scores = scoring.score(other, by, keys.evaluation)
-        with pytest.raises(errors.UsageError, match="scaled for other columns"):
+        with pytest.raises(errors.UsageError, match="prepared for other columns"):
             scoring.decrypt(scores, keys.secret)
     with pytest.raises(errors.OtherJobError, match="statistics, groups"):
         rows.compute(keys.evaluation)

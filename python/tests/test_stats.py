@@ -220,7 +220,7 @@ def test_bad_arguments_are_refused(summary: stats.Summary) -> None:
 
     plan = stats.plan((3, 2))
     keys = plan.make_keys()
-    with pytest.raises(errors.ShapeError, match="3 rows of 2 features"):
+    with pytest.raises(errors.ShapeError, match="the plan is for 1 to 3"):
         plan.encrypt(table, keys.public)
     encrypted = plan.encrypt(np.ones((3, 2)), keys.public)
     with pytest.raises(errors.KeyMismatchError):
@@ -231,7 +231,7 @@ def test_bad_arguments_are_refused(summary: stats.Summary) -> None:
     keys = grouped.make_keys()
     with pytest.raises(errors.UsageError, match="by="):
         stats.Plan.of(keys.public).encrypt({"k": [1, 2, 1, 2], "x": [1, 2, 3, 4]}, keys.public)
-    with pytest.raises(errors.ShapeError, match="3 different values.*2 groups"):
+    with pytest.raises(errors.ShapeError, match="found 3 groups.*at most 2"):
         grouped.encrypt({"k": [1, 2, 3, 2], "x": [1, 2, 3, 4]}, keys.public)
 
 

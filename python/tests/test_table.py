@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from sudare import _native, errors
-from sudare._native import Result, Table, TablePlan
+from sudare._native import Data, Result, Table, TablePlan
 from sudare._plain import Floats, to_native
 
 ROWS, COLUMNS = 50, ["age", "weight", "dose"]
@@ -31,7 +31,7 @@ class Owner:
         )
 
     def encrypt(self, **options: Any) -> Table:
-        return self.plan.encrypt(self.public, COLUMNS, to_native(self.values), **options)
+        return self.plan.encrypt(self.public, Data(COLUMNS, to_native(self.values)), **options)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_a_plan_says_what_it_costs(owner: Owner) -> None:
     for plan in (TablePlan.groups(ROWS, 2, 3), TablePlan.histogram(ROWS, 2, 3)):
         assert plan.report()["program"]["input_bytes"] > 0
     training = TablePlan.train(ROWS, 3, insecure_log_n=11).report()["program"]
-    assert training["depth"] == 9 and training["seconds"] > 0
+    assert training["depth"] == 16 and training["seconds"] > 0
 
 
 @pytest.mark.parametrize("protocol", [2, 5])
@@ -146,7 +146,9 @@ def test_files_of_the_command_line_are_taken(tmp_path: Path) -> None:
     plan = TablePlan.of(public)
     assert plan.job == made["job"] and plan.kind == "groups" and public.key_id == made["key_id"]
     numbers = np.array([[7, 1], [8, 2], [7, 3], [8, 4], [7, 5], [8, 6.0]])
-    table = plan.encrypt(public, ["g", "x"], to_native(numbers), by="g", path=tmp_path / "t.ct")
+    table = plan.encrypt(
+        public, Data(["g", "x"], to_native(numbers)), by="g", path=tmp_path / "t.ct"
+    )
     keys_of_server = _native.EvaluationKeys.open(keys / "evaluation.key")
     secret = _native.SecretKey.open(keys / "secret.key")
     decrypted = table.compute(keys_of_server).decrypt(secret)
@@ -161,12 +163,13 @@ def test_a_model_is_read(tmp_path: Path) -> None:
     """Trained by the command line."""
     rng = np.random.default_rng(2)
     x: Floats = rng.normal(size=(40, 2))
-    labels = to_native((x[:, 0] > 0).astype(float))
-    plan = TablePlan.train(40, 2, iterations=3, learning_rate=2.0, insecure_log_n=11)
+    members = (x[:, 0] > 0).astype(int).tolist()
+    plan = TablePlan.train(40, 2, iterations=3, insecure_log_n=11)
     public, evaluation, secret = _native.generate_keys(plan)
     paths = [tmp_path / name for name in ("evaluation.key", "table.ct", "model.ct")]
     evaluation.save(paths[0])
-    table = plan.encrypt(public, ["a", "b"], to_native(x), target="y", labels=labels, path=paths[1])
+    data = Data(["a", "b"], to_native(x), labels=("y", ["no", "yes"], members))
+    table = plan.encrypt(public, data, path=paths[1])
     assert table.kind == "train"
     with pytest.raises(errors.OtherJobError, match="train:40x2"):
         table.compute(evaluation)
@@ -175,12 +178,36 @@ def test_a_model_is_read(tmp_path: Path) -> None:
     values = result.decrypt(secret).values()
     assert result.content == "model" and result.iterations == values["iterations"] == 3
     assert values["columns"] == ["a", "b"] and values["target"] == "y" and values["rows"] == 40
+    assert values["classes"] == ["no", "yes"] and not values["calibrated"]
     assert values["weights"][1] > abs(values["weights"][2])
-    with pytest.raises(errors.TargetNotBinaryError, match="row 0"):
-        two = to_native(np.full(40, 2.0))
-        plan.encrypt(public, ["a", "b"], to_native(x), target="y", labels=two)
-    with pytest.raises(errors.UsageError, match="labels"):
-        plan.encrypt(public, ["a", "b"], to_native(x), target="y")
+    calibrated = result.decrypt(secret).calibrated(data)
+    assert calibrated["calibrated"] and calibrated["weights"] != values["weights"]
+    with pytest.raises(errors.UsageError, match="39 rows, the model was trained on 40"):
+        labels = ("y", ["no", "yes"], members[1:])
+        result.decrypt(secret).calibrated(Data(["a", "b"], to_native(x[1:]), labels=labels))
+    with pytest.raises(errors.ClassesError, match="row 3 has the index 2"):
+        Data(["a", "b"], to_native(x), labels=("y", ["no", "yes"], [0, 1, 0, 2] * 10))
+    with pytest.raises(errors.TableClassesError, match="3 classes"):
+        three = ("y", ["no", "yes", "perhaps"], members)
+        plan.encrypt(public, Data(["a", "b"], to_native(x), labels=three))
+    with pytest.raises(errors.ConstantTargetError):
+        plan.encrypt(public, Data(["a", "b"], to_native(x), labels=("y", ["no", "yes"], [1] * 40)))
+    with pytest.raises(errors.NoTargetError):
+        plan.encrypt(public, Data(["a", "b"], to_native(x)))
+
+
+def test_models_that_are_shared_are_not_calibrated() -> None:
+    x: Floats = np.random.default_rng(3).normal(size=(40, 2))
+    labels = ("y", ["0", "1"], (x[:, 0] > 0).astype(int).tolist())
+    data = Data(["a", "b"], to_native(x), labels=labels)
+    plan = TablePlan.train(40, 2, iterations=2, shared_bits=8, insecure_log_n=11)
+    public, evaluation, secret = _native.generate_keys(plan)
+    trainer = _native.Trainer([plan.encrypt(public, data)], evaluation)
+    trainer.step()
+    shared = trainer.model().decrypt(secret, share_bits=8)
+    assert shared.values()["weights"]
+    with pytest.raises(errors.UsageError, match="share_bits"):
+        shared.calibrated(data)
 
 
 def test_what_does_not_belong_together_is_refused(
@@ -194,17 +221,18 @@ def test_what_does_not_belong_together_is_refused(
     plan = TablePlan.statistics(ROWS + 1, 3, insecure_log_n=11)
     values = to_native(np.ones((ROWS + 1, 3)))
     with pytest.raises(errors.OtherJobError, match="stats:50x3.*stats:51x3"):
-        plan.encrypt(owner.public, COLUMNS, values)
+        plan.encrypt(owner.public, Data(COLUMNS, values))
     groups = TablePlan.groups(ROWS, 2, 2, insecure_log_n=11)
     with pytest.raises(errors.UsageError, match="by is needed"):
-        groups.encrypt(_native.generate_keys(groups)[0], COLUMNS, to_native(owner.values))
+        groups.encrypt(_native.generate_keys(groups)[0], Data(COLUMNS, to_native(owner.values)))
 
 
 @pytest.mark.parametrize(
     ("columns", "numbers", "error"),
     [
         (COLUMNS, np.ones((ROWS, 2)), errors.ShapeError),
-        (COLUMNS, np.ones((ROWS - 1, 3)), errors.ShapeError),
+        (COLUMNS, np.ones((ROWS + 1, 3)), errors.RowsError),
+        ([*COLUMNS, "sex"], np.ones((ROWS, 4)), errors.ShapeError),
         (COLUMNS, np.ones(3 * ROWS), errors.ShapeError),
         (COLUMNS[:2], np.ones((ROWS, 3)), errors.ShapeError),
         (["a", "b", "a"], np.ones((ROWS, 3)), errors.DuplicateColumnError),
@@ -216,7 +244,29 @@ def test_other_tables_are_refused(
     owner: Owner, columns: list[str], numbers: Floats, error: type[errors.Error]
 ) -> None:
     with pytest.raises(error):
-        owner.plan.encrypt(owner.public, columns, to_native(numbers))
+        owner.plan.encrypt(owner.public, Data(columns, to_native(numbers)))
+
+
+def test_tables_may_have_fewer_rows_than_planned(owner: Owner) -> None:
+    few: Floats = owner.values[:20]
+    table = owner.plan.encrypt(owner.public, Data(COLUMNS, to_native(few)))
+    assert table.rows == ROWS
+    values = table.compute(owner.evaluation).decrypt(owner.secret).values()
+    assert values["rows"] == 20
+    assert np.allclose(values["mean"], few.mean(axis=0), rtol=1e-6)
+    assert np.allclose(values["std_dev"], few.std(axis=0, ddof=1), rtol=1e-4)
+
+    plan = TablePlan.groups(ROWS, 1, 4, insecure_log_n=11)
+    public, evaluation, secret = _native.generate_keys(plan)
+    keyed: Floats = np.column_stack([np.arange(30) % 3, few[np.arange(30) % 20, 0]])
+    data = Data(["ward", "age"], to_native(keyed))
+    values = plan.encrypt(public, data, by="ward").compute(evaluation).decrypt(secret).values()
+    assert values["labels"] == [0, 1, 2] and values["count"] == [10, 10, 10]
+    means = [[keyed[keyed[:, 0] == ward, 1].mean()] for ward in range(3)]
+    assert np.allclose(values["mean"], means, rtol=1e-5)
+    with pytest.raises(errors.ShapeError, match="groups"):
+        five = Data(["ward", "age"], to_native(np.column_stack([np.arange(30) % 5, keyed[:, 1]])))
+        plan.encrypt(public, five, by="ward")
 
 
 def test_damaged_bytes_are_refused(owner: Owner, table: Table, result: Result) -> None:

@@ -1,20 +1,26 @@
 use crate::{
-    args::whole,
+    args::{TableFormat, whole},
     output::{self, Output},
 };
 use serde::Serialize;
-use std::path::PathBuf;
-use sudare::ckks::{Decryptor, serial::Kind};
+use std::path::{Path, PathBuf};
+use sudare::ckks::{Decryptor, Params, serial::Kind};
 use sudare_apps::{
     logreg::Scores,
     stats::{GroupStatistics, Histogram, MAX_SHARED_BITS, Statistics, TTest},
 };
 use sudare_roles::{
-    artefacts::{Content, Meta, Opened},
-    decryption::Decrypted,
+    decryption::{Decrypted, TrainedModel},
     error::{Error, Result},
-    files, machine,
-    model::{Model, NamedGroups, NamedHistograms, NamedLeastSquares, NamedScores, NamedStatistics},
+    files,
+    label::{Content, Meta},
+    machine,
+    model::{
+        Model, NamedGroups, NamedHistograms, NamedLeastSquares, NamedScores, NamedStatistics,
+        OfRows,
+    },
+    opened::Opened,
+    pooled::{self, sums},
 };
 
 /// Decrypt a result with the secret key
@@ -30,13 +36,16 @@ pub struct Args {
     /// Secret key
     #[arg(long, value_name = "FILE")]
     secret: PathBuf,
-    /// Encrypted result of `sudare train`, `sudare stats` or `sudare predict`
+    /// Encrypted result of `sudare train`, `sudare stats`, `sudare predict` or `sudare pool add`
     #[arg(short, long, value_name = "FILE")]
     input: PathBuf,
     /// File for the values, CSV if its name ends in .csv and JSON otherwise; standard
     /// output if left out
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Of the total of several owners' sums: what they agreed on
+    #[arg(long, value_name = "S.json")]
+    schema: Option<PathBuf>,
     #[command(flatten)]
     finish: Finish,
     /// Replace an existing file
@@ -45,7 +54,7 @@ pub struct Args {
 }
 
 /// What to make of decrypted sums beyond what there is in any case.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Debug, clap::Args)]
 struct Finish {
     /// Of statistics: also the means weighted by this column
     #[arg(long, value_name = "COL")]
@@ -59,6 +68,12 @@ struct Finish {
     /// Of histograms: which quantiles [default: 0.25,0.5,0.75]
     #[arg(long, value_name = "P,P", value_delimiter = ',')]
     quantiles: Vec<f64>,
+    /// Of a model: make its probabilities right on this table, the one that was encrypted, as it was;
+    /// training under encryption ends before they are
+    #[arg(long, value_name = "T.csv", conflicts_with = "share")]
+    calibrate: Option<PathBuf>,
+    #[command(flatten)]
+    format: TableFormat,
     /// Of a model or statistics whose keys were made with --share: values that others than the
     /// owner of the key may see, to so many bits after the point, with noise that hides their
     /// errors; of statistics, these are means of columns and of their products, as parts of their
@@ -75,6 +90,7 @@ impl Finish {
             ("--regress", self.regress.is_some()),
             ("--t-test", self.t_test.is_some()),
             ("--quantiles", !self.quantiles.is_empty()),
+            ("--calibrate", self.calibrate.is_some()),
         ];
         match given.iter().find(|(name, given)| *given && options.contains(name)) {
             Some((name, _)) => {
@@ -86,10 +102,10 @@ impl Finish {
 
     fn apply(&self, decrypted: Decrypted) -> Result<Values> {
         Ok(match decrypted {
-            Decrypted::Model { model, .. } => {
+            Decrypted::Model(trained) => {
                 let all = ["--weights", "--regress", "--t-test", "--quantiles"];
                 self.expect_none("a model", &all)?;
-                Values::Model(model)
+                Values::Model(Box::new(self.model(*trained)?))
             }
             Decrypted::Statistics { columns, statistics } => {
                 Values::Statistics(Box::new(self.statistics(columns, statistics)?))
@@ -100,12 +116,23 @@ impl Finish {
             Decrypted::Histograms { rows, columns, histograms } => {
                 Values::Histograms(self.histograms(columns, rows, histograms)?)
             }
-            Decrypted::Scores { scores: Scores { scores, probabilities }, labels } => {
-                let all = ["--weights", "--regress", "--t-test", "--quantiles"];
+            Decrypted::Scores { scores: Scores { scores, probabilities }, classes, members } => {
+                let all = ["--weights", "--regress", "--t-test", "--quantiles", "--calibrate"];
                 self.expect_none("scores", &all)?;
-                Values::Scores(NamedScores::new(scores, probabilities, labels.as_deref())?)
+                let members = members.as_deref();
+                Values::Scores(NamedScores::new(scores, probabilities, &classes, members)?)
             }
         })
+    }
+
+    /// A model, its probabilities made right if that is asked for.
+    fn model(&self, trained: TrainedModel) -> Result<Model> {
+        let Some(path) = &self.calibrate else { return Ok(trained.model) };
+        let mut table = trained.model.read_table(path, None, &self.format.reading())?;
+        if let Some(held_out) = trained.model.held_out {
+            table = held_out.split(&table).map_err(Error::in_table(path))?.0;
+        }
+        trained.calibrated(&table)
     }
 
     /// The two names of `--t-test`.
@@ -118,7 +145,7 @@ impl Finish {
     }
 
     fn statistics(&self, columns: Vec<String>, statistics: Statistics) -> Result<NamedStatistics> {
-        self.expect_none("statistics", &["--quantiles"])?;
+        self.expect_none("statistics", &["--quantiles", "--calibrate"])?;
         let index = |name: &str| {
             columns.iter().position(|column| column == name).ok_or_else(|| {
                 let columns = columns.join(", ");
@@ -147,7 +174,10 @@ impl Finish {
         (key, labels): (String, Vec<f64>),
         statistics: GroupStatistics,
     ) -> Result<NamedGroups> {
-        self.expect_none("sums by groups", &["--weights", "--regress", "--quantiles"])?;
+        self.expect_none(
+            "sums by groups",
+            &["--weights", "--regress", "--quantiles", "--calibrate"],
+        )?;
         let index = |name: &str| {
             let label = name.trim().parse::<f64>().ok();
             labels.iter().position(|&other| Some(other) == label).ok_or_else(|| {
@@ -178,7 +208,7 @@ impl Finish {
         rows: usize,
         histograms: Vec<Histogram>,
     ) -> Result<NamedHistograms> {
-        self.expect_none("histograms", &["--weights", "--regress", "--t-test"])?;
+        self.expect_none("histograms", &["--weights", "--regress", "--t-test", "--calibrate"])?;
         let probabilities = match &self.quantiles[..] {
             [] => vec![0.25, 0.5, 0.75],
             given => given.to_vec(),
@@ -198,7 +228,7 @@ impl Finish {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Values {
-    Model(Model),
+    Model(Box<Model>),
     Statistics(Box<NamedStatistics>),
     Groups(NamedGroups),
     Histograms(NamedHistograms),
@@ -223,8 +253,8 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         files::check_free(path, args.force)?;
     }
     let input = Opened::open(&args.input, Kind::Ciphertexts)?;
-    let (content, Meta { job, .. }) =
-        input.meta(&[Content::Model, Content::Statistics, Content::Scores])?;
+    let contents = [&Content::RESULTS[..], &[Content::Sums]].concat();
+    let (content, Meta { job, .. }) = input.meta(&contents)?;
     let secret = Opened::open(&args.secret, Kind::SecretKey)?;
     input.expect_key(secret.info().params_id, secret.info().key_id)?;
     // How large errors can be follows from the job, which the server could have changed.
@@ -239,10 +269,18 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     }
     let params = secret.params()?;
     let decryptor = Decryptor::new(&params, secret.secret_key(&params)?)?;
-    let values = {
-        let share = args.finish.share;
-        args.finish.apply(Decrypted::read(input, &params, &decryptor, share)?)?
+    let decrypted = match (content, &args.schema) {
+        (Content::Sums, schema) => args.totals(input, schema.as_deref(), (&params, &decryptor))?,
+        (_, Some(_)) => {
+            return Err(Error::Usage(format!(
+                "{} holds {}, which takes no --schema: leave it out",
+                args.input.display(),
+                content.name()
+            )));
+        }
+        (_, None) => Decrypted::read(input, &params, &decryptor, args.finish.share)?,
     };
+    let values = args.finish.apply(decrypted)?;
     let content = content.name();
     match &args.output {
         None => output.write(&Shown { content, values }, |shown| text(&shown.values)),
@@ -256,6 +294,34 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
                 format!("{}: {}, {size}\n", written.path.display(), written.content)
             })
         }
+    }
+}
+
+impl Args {
+    /// Statistics of the rows of several owners.
+    fn totals(
+        &self,
+        input: Opened,
+        schema: Option<&Path>,
+        (params, decryptor): (&Params, &Decryptor),
+    ) -> Result<Decrypted> {
+        let Some(path) = schema else {
+            return Err(Error::Usage(format!(
+                "{} holds sums of several owners: name what they agreed on with --schema",
+                self.input.display()
+            )));
+        };
+        if self.finish.share.is_some() {
+            return Err(Error::Usage(
+                "--share is for models and statistics of one table, sums of several owners are \
+                 exact: leave it out, and give them to nobody else"
+                    .into(),
+            ));
+        }
+        let schema = pooled::read_schema(path)?;
+        let (_, totals) = sums::read(input, &schema, params, decryptor)?;
+        let columns = schema.columns().to_vec();
+        Ok(Decrypted::Statistics { columns, statistics: totals.statistics() })
     }
 }
 
@@ -276,22 +342,65 @@ impl Values {
     }
 }
 
-fn text(values: &Values) -> String {
-    let number = |x: &f64| if x.is_nan() { "-".into() } else { format!("{x:.6}") };
-    match values {
-        Values::Model(model) => {
-            let intercept = core::iter::once("(intercept)".to_owned());
-            let rows: Vec<Vec<String>> = intercept
-                .chain(model.columns.iter().cloned())
-                .zip(&model.weights)
-                .map(|(name, weight)| vec![name, number(weight)])
-                .collect();
-            format!(
-                "logistic regression of {} after {} iterations, for columns divided by their \
-                 largest magnitude\n",
-                model.target, model.iterations
-            ) + &output::table(&["column", "weight"], &rows)
+fn number(x: &f64) -> String {
+    if x.is_nan() { "-".into() } else { format!("{x:.6}") }
+}
+
+/// The weights of columns in standard units of the file, side by side for several classes.
+fn model(model: &Model) -> String {
+    let names = core::iter::once("(intercept)").chain(model.columns.iter().map(String::as_str));
+    let rows: Vec<Vec<String>> = names
+        .enumerate()
+        .map(|(i, name)| {
+            let weights = model.weights.iter().map(|weights| number(&weights[i]));
+            core::iter::once(name.to_owned()).chain(weights).collect()
+        })
+        .collect();
+    let mut head = vec!["column"];
+    match model.weights.len() {
+        1 => head.push("weight"),
+        _ => head.extend(model.classes.iter().map(String::as_str)),
+    }
+    format!(
+        "logistic regression of {} after {} iterations{}, for columns in their largest distances \
+         from their means\n",
+        model.target,
+        model.iterations,
+        if model.calibrated { ", calibrated" } else { "" }
+    ) + &output::table(&head, &rows)
+}
+
+fn scores(named: &NamedScores) -> String {
+    let head = match named.scores {
+        OfRows::One(_) => vec!["row", "score", "probability", "class"],
+        OfRows::Several(_) => vec!["row", "class", "probability"],
+    };
+    let rows = named.predicted.iter().enumerate().map(|(row, class)| {
+        let place = (row + 1).to_string();
+        match (&named.scores, &named.probabilities) {
+            (OfRows::One(scores), OfRows::One(p)) => {
+                vec![place, number(&scores[row]), number(&p[row]), class.clone()]
+            }
+            (_, OfRows::Several(p)) => {
+                let largest = p[row].iter().copied().fold(0.0, f64::max);
+                vec![place, class.clone(), number(&largest)]
+            }
+            _ => vec![place, class.clone()],
         }
+    });
+    let quality = [
+        ("accuracy", named.accuracy),
+        ("largest class", named.largest_class),
+        ("AUC", named.auc),
+        ("calibration error", named.calibration_error),
+    ];
+    let quality = quality.iter().filter_map(|(name, x)| Some((*name, format!("{:.4}", (*x)?))));
+    output::table(&head, &rows.collect::<Vec<_>>()) + &output::fields(&quality.collect::<Vec<_>>())
+}
+
+fn text(values: &Values) -> String {
+    match values {
+        Values::Model(named) => model(named),
         Values::Statistics(named) => {
             let s = &named.statistics;
             let columns = [&s.mean, &s.std_dev, &s.skewness, &s.kurtosis];
@@ -352,21 +461,7 @@ fn text(values: &Values) -> String {
             }
             text
         }
-        Values::Scores(named) => {
-            let rows: Vec<Vec<String>> = named
-                .scores
-                .iter()
-                .zip(&named.probabilities)
-                .enumerate()
-                .map(|(i, (score, p))| vec![(i + 1).to_string(), number(score), number(p)])
-                .collect();
-            let quality = [("accuracy", named.accuracy), ("AUC", named.auc)];
-            let quality: Vec<_> = quality
-                .iter()
-                .filter_map(|(name, value)| Some((*name, format!("{:.4}", (*value)?))))
-                .collect();
-            output::table(&["row", "score", "probability"], &rows) + &output::fields(&quality)
-        }
+        Values::Scores(named) => scores(named),
         Values::Histograms(named) => {
             let mut text = String::new();
             let each = named.columns.iter().zip(&named.histograms).zip(&named.quantiles);

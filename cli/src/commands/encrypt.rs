@@ -1,5 +1,5 @@
 use crate::{
-    args::class_weights,
+    args::{TableFormat, class_weights, share},
     output::{Output, say},
     progress::Progress,
 };
@@ -12,20 +12,25 @@ use std::{
 use sudare::ckks::serial::Kind;
 use sudare_apps::table::Table;
 use sudare_roles::{
-    artefacts::{Content, Job, Opened},
     encryption::{self, Encryption, KeyColumn, Written},
     error::{Error, Result},
     files::{self, Access, NewFile},
+    job::Job,
+    label::Content,
     machine,
     model::Model,
+    note::HeldOut,
+    opened::Opened,
+    pooled::transform::PooledTransform,
     scoring::Inputs,
 };
 
 /// Encrypt a table under a public key
 ///
-/// The names and ranges of the columns travel encrypted with it. The numbers of rows
-/// and columns are public. Rows are shuffled if they are trained on in batches. Rows to be
-/// scored by a model are scaled as those that it was trained on, which --like names.
+/// The names of the columns, and how they were prepared, travel encrypted with it. The number of
+/// columns is public, and of rows how many the keys are for. Rows are shuffled if they are trained on
+/// in batches. Rows to be scored by a model are prepared as those that it was trained on, which
+/// --like names.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     sudare encrypt --public keys/public.key --data births.csv --target low -o births.ct\n  \
@@ -37,33 +42,48 @@ pub struct Args {
     /// Public key
     #[arg(long, value_name = "FILE")]
     public: PathBuf,
-    /// CSV file of numbers whose first line names the columns, or Parquet file (T.parquet)
+    /// CSV file whose first line names the columns, or Parquet file (T.parquet)
     #[arg(long, value_name = "T.csv", required_unless_present = "model")]
     data: Option<PathBuf>,
-    /// Column of 0 and 1 to learn; with --like, to compare scores with where the rows have it
+    /// Column to learn; with --like, to compare scores with where the rows have it
     #[arg(long, value_name = "COL", conflicts_with = "model")]
     target: Option<String>,
     /// Column whose values tell which group a row belongs to
     #[arg(long, value_name = "COL", conflicts_with_all = ["model", "like"])]
     by: Option<String>,
-    /// For keys of a training with given class weights: what a row with target 0 weighs and what one
-    /// with 1 does, of which only the ratio counts. The server does not learn them
-    #[arg(long, value_name = "W0,W1", value_parser = class_weights, conflicts_with_all = ["model", "like"])]
-    class_weight: Option<[f64; 2]>,
+    /// For keys of a training with given class weights: what a row of each class weighs, in the order
+    /// of classes, of which only the ratios count. The server does not learn them
+    #[arg(long, value_name = "W,W", value_parser = class_weights, conflicts_with = "model")]
+    class_weight: Option<ClassWeightList>,
+    /// Of a table to train on: leave out a share of the rows, such as 0.2, to measure the model on
+    /// with `sudare evaluate --held-out`. Which they are goes with the model
+    #[arg(long, value_name = "SHARE", value_parser = share, conflicts_with_all = ["model", "like", "by"])]
+    hold_out: Option<f64>,
+    /// Of one of several owners: how they prepare their rows, as `sudare pool transform` made it
+    #[arg(long, value_name = "FILE.json", requires = "owner", conflicts_with_all = ["model", "like", "by", "hold_out", "class_weight", "target"])]
+    transform: Option<PathBuf>,
+    /// Whose rows they are
+    #[arg(long, value_name = "NAME", requires = "transform")]
+    owner: Option<String>,
+    #[command(flatten)]
+    format: TableFormat,
     /// To score the rows by a model: the model, or any JSON file with its columns and divisors; or
-    /// the table that it was trained on
+    /// the table that it was trained on, as it was
     #[arg(long, value_name = "FILE", conflicts_with = "model")]
     like: Option<PathBuf>,
     /// Encrypt this model instead of a table, for a server that is to score rows by it unseen
     #[arg(long, value_name = "M.json", conflicts_with = "data")]
     model: Option<PathBuf>,
-    /// The encrypted table
+    /// The encrypted table or model
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Replace an existing file
     #[arg(long)]
     force: bool,
 }
+
+/// A list that is one argument.
+type ClassWeightList = Vec<f64>;
 
 #[derive(Serialize)]
 struct Report {
@@ -89,16 +109,14 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let name = key.info().label.name.clone();
     let public = Arc::new(key.public_key(&params)?);
     let encryption = Encryption::new(job, &params, &name, public)?;
-    let encryption = encryption.with_class_weights(args.class_weight);
+    let encryption = encryption.with_class_weights(args.class_weight.clone());
     let mut file = NewFile::create(&args.output, Access::Shared, args.force)?;
     let (rows, features) = subject.shape();
     let progress = Progress::new("Encrypting", encryption.plan().ciphertexts());
     let done = |done| progress.set(done);
     let path = &args.output;
     let written = match subject {
-        Subject::Table(table, key) => {
-            encryption.write(&mut file, path, *table, key.as_ref(), done)?
-        }
+        Subject::Table(table) => encryption.write(&mut file, path, *table, done)?,
         Subject::Rows(table, inputs) => {
             encryption.write_rows(&mut file, path, &table, &inputs, done)?
         }
@@ -125,10 +143,10 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
 
 /// What is encrypted.
 enum Subject {
-    /// With its key column, if it is summed by groups.
-    Table(Box<Table>, Option<KeyColumn>),
+    /// To be computed with.
+    Table(Box<encryption::Subject>),
     /// To be scored by a model with these features.
-    Rows(Box<Table>, Inputs),
+    Rows(Box<Table>, Box<Inputs>),
     Model(Box<Model>),
 }
 
@@ -140,111 +158,163 @@ impl Subject {
             return Ok((Self::Model(Box::new(model)), job.scoring(1)?));
         }
         let data = args.data.as_ref().ok_or_else(|| Error::Bug("encrypting nothing".into()))?;
+        if let (Some(path), Some(owner)) = (&args.transform, &args.owner) {
+            let subject = read_pooled(args, data, (path, owner), job)?;
+            return Ok((Self::Table(Box::new(subject)), *job));
+        }
         let Some(like) = &args.like else {
-            let (table, key) = read_table(args, data, job)?;
-            return Ok((Self::Table(Box::new(table), key), *job));
+            return Ok((Self::Table(Box::new(read_table(args, data, job)?)), *job));
         };
-        let target = args.target.as_deref();
-        let inputs = Inputs::read(like, target)?;
-        let table = inputs.read_table(data, target)?;
+        let (target, reading) = (args.target.as_deref(), args.format.reading());
+        let known = (target, args.class_weight.as_deref());
+        let inputs = Inputs::read(like, &job.scoring(1)?, known, &reading)?;
+        let table = inputs.read_table(data, target, &reading)?;
         let scoring = job.scoring(table.rows())?;
         expect_shape(data, (table.rows(), table.features()), &scoring)?;
-        Ok((Self::Rows(Box::new(table), inputs), scoring))
+        Ok((Self::Rows(Box::new(table), Box::new(inputs)), scoring))
     }
 
     /// Rows and features.
     fn shape(&self) -> (usize, usize) {
         match self {
-            Self::Table(table, _) | Self::Rows(table, _) => (table.rows(), table.features()),
+            Self::Table(subject) => (subject.table.rows(), subject.table.features()),
+            Self::Rows(table, _) => (table.rows(), table.features()),
             Self::Model(model) => (1, model.columns.len()),
         }
     }
 }
 
-/// Refuses rows of another shape than they are scored in.
-fn expect_shape(data: &Path, found: (usize, usize), job: &Job) -> Result<()> {
-    if found == job.shape()? {
+/// The table of one of several owners.
+fn read_pooled(
+    args: &Args,
+    data: &Path,
+    (path, owner): (&Path, &str),
+    job: &Job,
+) -> Result<encryption::Subject> {
+    if !matches!(job, Job::Train(_)) {
+        return Err(Error::Usage(format!(
+            "these keys are for {job}: leave out --transform, which is for trainings"
+        )));
+    }
+    let common = PooledTransform::read(path)?;
+    let table = args.format.reading().pooled(data, common.schema())?;
+    expect_shape(data, (table.rows(), table.features()), job)?;
+    let pooled = Some((owner.to_owned(), common));
+    Ok(encryption::Subject { pooled, ..table.into() })
+}
+
+/// Refuses a table that the keys are not for.
+fn expect_shape(data: &Path, (rows, features): (usize, usize), job: &Job) -> Result<()> {
+    let (most, needed) = job.shape()?;
+    if rows <= most && features == needed {
         return Ok(());
     }
-    let (rows, features) = found;
+    let last = match job {
+        Job::Groups(job) => format!("x{}", job.groups),
+        Job::Histogram(job) => format!("x{}", job.bins),
+        _ => String::new(),
+    };
     Err(Error::Usage(format!(
         "{} has {rows} rows and {features} features besides the target, the keys are for {job}: \
-         give as many, or make keys with --for predict:{rows}x{features}",
-        data.display()
+         give a table of as many features and at most as many rows, or make keys with --for \
+         {}:{rows}x{features}{last}",
+        data.display(),
+        job.kind()
     )))
 }
 
-/// The table and its key column, if the job can be done with it.
-fn read_table(args: &Args, data: &Path, job: &Job) -> Result<(Table, Option<KeyColumn>)> {
-    let (rows, features) = job.shape()?;
-    if matches!(job, Job::Train(_)) && args.target.is_none() {
+/// Refuses options that the job does not take, and their lack where it does.
+fn check_options(args: &Args, job: &Job) -> Result<()> {
+    let training = matches!(job, Job::Train(_));
+    if training && args.target.is_none() {
         return Err(Error::Usage(
-            "these keys are for training, which needs labels: name the column of 0 and 1 with \
+            "these keys are for training, which needs labels: name the column to learn with \
              --target"
                 .into(),
         ));
     }
-    if job.takes_class_weights() != args.class_weight.is_some() {
-        return Err(Error::Usage(format!(
-            "these keys are for {job}: {}",
-            match args.class_weight {
-                Some(_) => "leave out --class-weight, or make keys with --class-weight given",
-                None => "say what rows with target 0 and with 1 weigh with --class-weight W0,W1",
-            }
-        )));
+    let wrong = |advice: &str| Err(Error::Usage(format!("these keys are for {job}: {advice}")));
+    match (job.takes_class_weights(), &args.class_weight) {
+        (false, Some(_)) => {
+            return wrong("leave out --class-weight, or make keys with --class-weight given");
+        }
+        (true, None) => return wrong("say what rows of each class weigh with --class-weight W,W"),
+        _ => {}
     }
-    if matches!(job, Job::Groups(_)) != args.by.is_some() {
-        return Err(Error::Usage(format!(
-            "these keys are for {job}: {}",
-            match args.by {
-                Some(_) => "leave out --by, or make keys with --for groups:…",
-                None => "name the column that tells groups apart with --by",
-            }
-        )));
+    match (matches!(job, Job::Groups(_)), &args.by) {
+        (false, Some(_)) => return wrong("leave out --by, or make keys with --for groups:…"),
+        (true, None) => return wrong("name the column that tells groups apart with --by"),
+        _ => {}
+    }
+    if args.hold_out.is_some() && !training {
+        return wrong("leave out --hold-out, which is for trainings");
     }
     if matches!(job, Job::Predict(_)) {
-        return Err(encryption::unscaled());
+        return Err(encryption::unprepared());
     }
-    let mut table = files::read_table(data, args.target.as_deref())?;
+    Ok(())
+}
+
+/// The table, if the job can be done with it.
+fn read_table(args: &Args, data: &Path, job: &Job) -> Result<encryption::Subject> {
+    check_options(args, job)?;
+    let (mut table, encoding) = args.format.reading().table(data, args.target.as_deref())?;
+    if table.dropped() > 0 {
+        say(format_args!("{} rows with missing values are left out", table.dropped()));
+    }
+    let in_table = Error::in_table(data);
+    let held_out = args.hold_out.map(HeldOut::random).transpose()?;
+    if let Some(held_out) = held_out {
+        table = held_out.split(&table).map_err(&in_table)?.0;
+    }
     let mut key = None;
     if let Some(name) = &args.by {
-        let (rest, values) = table.without(name).map_err(Error::in_table(data))?;
+        let (rest, values) = table.without(name).map_err(&in_table)?;
         table = rest;
         key = Some(KeyColumn::new(name, &values));
     }
-    let found = (table.rows(), table.features());
-    let groups = key.as_ref().map(|key| key.grouping.labels().len());
-    let as_planned = match (job, groups) {
-        (Job::Groups(job), Some(groups)) => groups == job.groups,
-        _ => true,
-    };
-    if found != (rows, features) || !as_planned {
-        let what = match job {
-            Job::Train(_) => "train",
-            Job::Groups(_) => "groups",
-            Job::Histogram(_) => "histogram",
-            Job::Predict(_) => "predict",
-            Job::Stats(_) | Job::Bootstrap => "stats",
-        };
-        let last = match (job, groups) {
-            (Job::Histogram(job), _) => format!("x{}", job.bins),
-            (_, Some(groups)) => format!("x{groups}"),
-            _ => String::new(),
-        };
-        let found_groups = groups.map(|groups| format!(" in {groups} groups"));
-        return Err(Error::Usage(format!(
-            "{} has {} rows and {} features besides the target{}, the keys are for {job}: give \
-             that table, or make keys with --for {what}:{}x{}{last}",
-            data.display(),
-            found.0,
-            found.1,
-            found_groups.unwrap_or_default(),
-            found.0,
-            found.1
-        )));
-    }
+    expect_shape(data, (table.rows(), table.features()), job)?;
+    expect_groups(data, key.as_ref(), job)?;
     if matches!(job, Job::Train(_)) {
-        table.check_for_training().map_err(Error::in_table(data))?;
+        table.check_for_training().map_err(in_table)?;
+        expect_classes(data, &table, job)?;
     }
-    Ok((table, key))
+    Ok(encryption::Subject { table, encoding: Some(encoding), held_out, key, pooled: None })
+}
+
+/// Refuses more groups than the keys are for.
+fn expect_groups(data: &Path, key: Option<&KeyColumn>, job: &Job) -> Result<()> {
+    let (Some(key), Job::Groups(planned)) = (key, job) else { return Ok(()) };
+    let found = key.grouping.labels().len();
+    if found <= planned.groups {
+        return Ok(());
+    }
+    Err(Error::Usage(format!(
+        "column {:?} of {} tells {found} groups apart, the keys are for {job}: make keys with --for \
+         groups:{}x{}x{found}",
+        key.name,
+        data.display(),
+        planned.rows,
+        planned.features
+    )))
+}
+
+/// Refuses a target of other classes than the keys are for.
+fn expect_classes(data: &Path, table: &Table, job: &Job) -> Result<()> {
+    let Some(spec) = job.training() else { return Ok(()) };
+    let (found, needed) = (table.classes()?, spec.classes as usize);
+    if found.len() == needed {
+        return Ok(());
+    }
+    let shown: Vec<&str> = found.iter().take(5).map(String::as_str).collect();
+    let more = if found.len() > shown.len() { ", …" } else { "" };
+    Err(Error::Usage(format!(
+        "{} has {} classes in column {:?} ({}{more}), the keys are for {needed}: make keys with \
+         --classes {}, or name another column",
+        data.display(),
+        found.len(),
+        table.target().unwrap_or_default(),
+        shown.join(", "),
+        found.len()
+    )))
 }

@@ -1,18 +1,29 @@
-use crate::output::{self, Output};
+use crate::{
+    args::TableFormat,
+    output::{self, Output, say},
+};
 use serde::Serialize;
-use std::path::PathBuf;
-use sudare_apps::{metrics, table::Table};
-use sudare_roles::{error::Result, model::Model};
+use std::path::{Path, PathBuf};
+use sudare_apps::{metrics::Quality, table::Table};
+use sudare_roles::{
+    error::{Error, Result},
+    model::Model,
+};
 
-/// Measure how well a decrypted model separates the classes of a table
+/// Measure how well a decrypted model tells the classes of a table apart
+///
+/// On rows that it was trained on, a model does better than on others: measure it on a table of its
+/// own, or on the rows that `sudare encrypt --hold-out` left out.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: sudare evaluate --model model.json --data test.csv --target low")]
+#[command(after_help = "Examples:\n  \
+    sudare evaluate --model model.json --data test.csv --target low\n  \
+    sudare evaluate --model model.json --data births.csv --held-out")]
 pub struct Args {
     #[command(flatten)]
     labelled: Labelled,
 }
 
-/// A decrypted model and rows whose labels are known.
+/// A decrypted model and rows whose classes are known.
 #[derive(Debug, clap::Args)]
 pub struct Labelled {
     /// Model, as `sudare decrypt` writes it
@@ -21,45 +32,82 @@ pub struct Labelled {
     /// CSV or Parquet file with the columns of the model and its target
     #[arg(long, value_name = "T.csv")]
     pub data: PathBuf,
-    /// Column of 0 and 1; the model's target if left out
+    /// Column of labels; the model's target if left out
     #[arg(long, value_name = "COL")]
     target: Option<String>,
+    /// Only the rows that were held out: of the table that was encrypted with --hold-out, as it was
+    #[arg(long)]
+    held_out: bool,
+    #[command(flatten)]
+    format: TableFormat,
 }
 
 impl Labelled {
     /// Both, from their files.
     pub fn read(&self) -> Result<(Model, Table)> {
         let model = Model::read(&self.model)?;
-        let target = self.target.as_deref().unwrap_or(&model.target);
-        let table = model.read_table(&self.data, Some(target))?;
-        Ok((model, table))
+        let table = self.table(&model, &self.data)?;
+        match (model.held_out, self.held_out) {
+            (Some(held_out), true) => {
+                let (_, held) = held_out.split(&table).map_err(Error::in_table(&self.data))?;
+                Ok((model, held))
+            }
+            (None, true) => Err(Error::Usage(format!(
+                "{} was trained on all rows of its table: leave out --held-out, or encrypt with \
+                 --hold-out",
+                self.model.display()
+            ))),
+            (held_out, false) => {
+                if held_out.is_some() {
+                    say("note: if this is the table that was encrypted, --held-out measures the \
+                         model on the rows that it was not trained on");
+                }
+                Ok((model, table))
+            }
+        }
+    }
+
+    /// Another table, read as the first.
+    pub fn table(&self, model: &Model, path: &Path) -> Result<Table> {
+        let table = model.read_table(path, self.target.as_deref(), &self.format.reading())?;
+        if table.target().is_none() {
+            let target = self.target.as_ref().unwrap_or(&model.target);
+            return Err(Error::Usage(format!(
+                "{} has no column {target:?}, which says the classes of its rows: name another \
+                 column with --target",
+                path.display()
+            )));
+        }
+        Ok(table)
     }
 }
 
 #[derive(Serialize)]
 struct Report {
-    rows: usize,
-    accuracy: f64,
-    auc: f64,
-    ks: f64,
+    #[serde(flatten)]
+    quality: Quality,
 }
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
     let (model, table) = args.labelled.read()?;
-    let scores = model.scores(&table)?;
-    let labels = &table.labels()?;
-    let report = Report {
-        rows: table.rows(),
-        accuracy: metrics::accuracy(&scores, labels)?,
-        auc: metrics::auc(&scores, labels)?,
-        ks: metrics::ks(&scores, labels)?,
-    };
-    output.write(&report, |report| {
-        output::fields(&[
-            ("rows", report.rows.to_string()),
-            ("accuracy", format!("{:.4}", report.accuracy)),
-            ("AUC", format!("{:.4}", report.auc)),
-            ("KS", format!("{:.4}", report.ks)),
-        ])
-    })
+    let report = Report { quality: model.quality(&table)? };
+    output.write(&report, |report| output::fields(&fields(&report.quality)))
+}
+
+/// What there is to say of a model.
+pub fn fields(quality: &Quality) -> Vec<(&'static str, String)> {
+    let number = |x: f64| format!("{x:.4}");
+    let known = |x: Option<f64>| x.map_or_else(|| "-".into(), number);
+    vec![
+        ("rows", quality.rows.to_string()),
+        (
+            "accuracy",
+            format!("{:.4} (the larger class {:.4})", quality.accuracy, quality.largest_class),
+        ),
+        ("AUC", known(quality.auc)),
+        ("KS", known(quality.ks)),
+        ("log loss", number(quality.log_loss)),
+        ("Brier score", number(quality.brier)),
+        ("calibration error", number(quality.calibration_error)),
+    ]
 }

@@ -7,10 +7,11 @@ use sudare::{
     rlwe::{self, FittedKeys, Level, PricedKey},
 };
 use sudare_roles::{
-    artefacts::{Content, Meta, Opened},
     error::Result,
     files::Access,
+    label::{Content, Meta},
     machine,
+    opened::Opened,
 };
 
 /// Explain a file of keys or ciphertexts; no secret is needed
@@ -42,6 +43,8 @@ struct Report {
     iterations: Option<u32>,
     /// Ciphertexts of earlier weights that a model has with it.
     history: Option<u64>,
+    /// Whose rows are in it, of several owners.
+    owners: Option<Vec<String>>,
     #[serde(flatten)]
     evaluation: Option<Evaluation>,
 }
@@ -98,10 +101,18 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let security_bits = rlwe::security_bits(spec.log_n, spec.secret, log_qp).min(least);
     let label = Meta::read(&info.label);
     let history = match &label {
-        Some((Content::Model, meta)) => info.count.checked_sub(1 + u64::from(meta.note)),
+        Some((Content::Model, meta)) => {
+            let models = meta.job.training().map_or(1, |spec| spec.models()) as u64;
+            info.count.checked_sub(models + u64::from(meta.note))
+        }
         _ => None,
     };
     let meta = label.map(|(_, meta)| meta);
+    let owners = meta.as_ref().and_then(|meta| {
+        let pooled = meta.pooled.as_ref()?;
+        let owners = pooled.owners.iter().filter_map(|&owner| pooled.of.get(owner as usize));
+        Some(owners.cloned().collect())
+    });
     let report = Report {
         kind: info.kind.name(),
         content: info.label.content.clone(),
@@ -121,6 +132,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         job: meta.as_ref().map(|meta| meta.job.to_string()),
         iterations: meta.map(|meta| meta.iterations).filter(|&done| done > 0),
         history: history.filter(|&count| count > 0),
+        owners,
         evaluation,
     };
     output.write(&report, text)
@@ -155,6 +167,9 @@ fn text(report: &Report) -> String {
     }
     if let Some(history) = report.history {
         rows.push(("history", format!("{history} ciphertexts of weights after iterations")));
+    }
+    if let Some(owners) = &report.owners {
+        rows.push(("owners", owners.join(", ").escape_debug().to_string()));
     }
     if let Some(evaluation) = &report.evaluation {
         rows.extend(evaluation_rows(evaluation));

@@ -1,6 +1,6 @@
 use super::params::{least_security, priced_keys};
 use crate::{
-    args::{finite, whole},
+    args::{TableFormat, finite, whole},
     output::{self, Output, say},
     progress,
 };
@@ -13,16 +13,19 @@ use sudare::{
 };
 use sudare_apps::{
     logreg::{
-        self, ClassWeights, LearningRate, Probability, ScoredModel, SigmoidApprox, SigmoidDegree,
-        TrainSpec,
+        self, ClassWeights, LearningRate, Penalty, Preparation, Prepared, Probability, ScoredModel,
+        SigmoidApprox, SigmoidDegree, TrainSpec,
     },
+    pool::Schema,
     stats,
+    table::Table,
 };
 use sudare_roles::{
-    artefacts::{Content, Job, Meta, Purpose},
     error::{Error, Result},
     files::{self, Access, NewFile},
-    machine,
+    job::{Extent, Job, Purpose},
+    label::{Content, Meta},
+    machine, pooled,
     sets::Set,
 };
 
@@ -33,6 +36,7 @@ use sudare_roles::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     sudare keygen --params auto --for train:189x9 --out keys\n  \
+    sudare keygen --params auto --for train:births.csv --target low --out keys\n  \
     sudare keygen --params auto --for train:11982x196 --iterations 32 --batch 1024 --out keys\n  \
     sudare keygen --params auto --for train:189x9 --class-weight balanced --out keys\n  \
     sudare keygen --params n14 --for stats:1000x12 --out keys\n  \
@@ -42,13 +46,22 @@ pub struct Args {
     /// Parameter set, or auto for the smallest secure ring for the job
     #[arg(long, value_name = "NAME|auto")]
     params: String,
-    /// The job: train:ROWSxFEATURES or stats:ROWSxFEATURES, where the target does not count,
-    /// groups:ROWSxFEATURESxGROUPS, histogram:ROWSxFEATURESxBINS, predict:ROWSxFEATURES, or
-    /// bootstrap
+    /// The job: train:ROWSxFEATURES or stats:ROWSxFEATURES, where the target does not count, or
+    /// the table itself in place of the numbers; groups:ROWSxFEATURESxGROUPS,
+    /// histogram:ROWSxFEATURESxBINS, predict:ROWSxFEATURES, or bootstrap. Keys serve tables of as
+    /// many columns and at most as many rows
     #[arg(long = "for", value_name = "JOB")]
     purpose: Purpose,
+    /// To train on the rows of several owners: what they agreed on. --for has the rows of all
+    #[arg(long, value_name = "S.json", conflicts_with = "target")]
+    schema: Option<PathBuf>,
+    /// Of a table that --for names: the column to learn
+    #[arg(long, value_name = "COL")]
+    target: Option<String>,
     #[command(flatten)]
     training: Training,
+    #[command(flatten)]
+    format: TableFormat,
     /// Folder for the files, made if it does not exist
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -60,25 +73,41 @@ pub struct Args {
     force: bool,
 }
 
-/// How to train.
-#[derive(Debug, clap::Args)]
+/// How to train. What is left out is chosen by the number of rows and columns.
+#[derive(Debug, Clone, clap::Args)]
 pub struct Training {
+    /// How the owner prepares columns: whiten, so that few iterations lead far; standardize; or
+    /// scale, by their largest magnitude, as in the papers on encrypted training
+    #[arg(long, value_name = "whiten|standardize|scale", default_value = "whiten", value_parser = preparation)]
+    pub preparation: Preparation,
     /// Iterations of training; bootstrapped when that takes less time than more levels
-    #[arg(long, value_name = "K", default_value_t = 5, value_parser = whole(1..=u32::MAX))]
-    pub iterations: u32,
-    /// Rows of a batch, at most; all of the table in every iteration if left out
+    #[arg(long, value_name = "K", value_parser = whole(1..=u32::MAX))]
+    iterations: Option<u32>,
+    /// Rows of a batch, at most
     #[arg(long, value_name = "B", value_parser = whole(1..=u32::MAX))]
     batch: Option<u32>,
-    /// First step size of training; step t takes R / t
-    #[arg(long, value_name = "R", default_value_t = 10.0, allow_negative_numbers = true, value_parser = finite)]
-    learning_rate: f64,
+    /// Step size of the first iteration
+    #[arg(long, value_name = "R", allow_negative_numbers = true, value_parser = finite)]
+    learning_rate: Option<f64>,
+    /// Step sizes of iterations t = 0, 1, …: constant; slowing, divided by 1 + t / 2; or decaying,
+    /// by 1 + t
+    #[arg(long, value_name = "constant|slowing|decaying", value_parser = rate)]
+    rate: Option<Rate>,
     /// The same step size in all iterations
-    #[arg(long)]
+    #[arg(long, conflicts_with = "rate")]
     constant_rate: bool,
-    /// L2 penalty on the weights of features scaled into [-1, 1], all but the intercept
-    #[arg(long, value_name = "LAMBDA", default_value_t = 0.0, allow_negative_numbers = true, value_parser = finite)]
-    l2: f64,
-    /// What rows weigh by their class: balanced, so that both classes count alike, or given, as
+    /// Strength of the L2 penalty as scikit-learn has it: the smaller the stronger [default: 1, of
+    /// columns that are scaled no penalty]
+    #[arg(long = "C", value_name = "C", allow_negative_numbers = true, value_parser = finite)]
+    c: Option<f64>,
+    /// The same as a weight of the penalty: half the sum of the squares of the weights of
+    /// standardised columns, times this, is added to the mean loss
+    #[arg(long, visible_alias = "l2", value_name = "ALPHA", conflicts_with = "c", allow_negative_numbers = true, value_parser = finite)]
+    alpha: Option<f64>,
+    /// Classes of the target [default: those of the table or schema, or of a shape 2]
+    #[arg(long, value_name = "N", value_parser = whole(2..=TrainSpec::MAX_CLASSES))]
+    classes: Option<u32>,
+    /// What rows weigh by their class: balanced, so that all classes count alike, or given, as
     /// `sudare encrypt --class-weight` says. The server does not learn the weights
     #[arg(long, value_name = "balanced|given", value_parser = weighting)]
     class_weight: Option<ClassWeights>,
@@ -98,44 +127,129 @@ pub struct Training {
     #[arg(long, value_name = "BITS", value_parser = whole(1..=Probability::MAX_BITS))]
     probability: Option<u32>,
     /// Largest inner product of a row and the weights that the sigmoid is approximated for
-    #[arg(long, value_name = "X", default_value_t = SigmoidApprox::default().range, allow_negative_numbers = true, value_parser = finite)]
-    sigmoid_range: f64,
+    /// [default: what the table takes, or of a shape 8, of several owners 16]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = finite)]
+    sigmoid_range: Option<f64>,
     /// Degree of the sigmoid's polynomial: 3, 5 or 7
-    #[arg(long, value_name = "D", default_value_t = 3, value_parser = whole(3..=7))]
-    sigmoid_degree: u32,
+    #[arg(long, value_name = "D", value_parser = whole(3..=7))]
+    sigmoid_degree: Option<u32>,
+}
+
+/// How step sizes change.
+#[derive(Debug, Clone, Copy)]
+enum Rate {
+    Constant,
+    Slowing,
+    Decaying,
+}
+
+impl Rate {
+    fn from(self, initial: f64) -> LearningRate {
+        match self {
+            Self::Constant => LearningRate::Constant(initial),
+            Self::Slowing => LearningRate::Slowing { initial },
+            Self::Decaying => LearningRate::Decaying { initial },
+        }
+    }
 }
 
 impl Training {
-    /// Not yet checked, but for the degree.
-    fn spec(&self) -> Result<TrainSpec> {
-        let rate = self.learning_rate;
-        let learning_rate = match self.constant_rate {
-            true => LearningRate::Constant(rate),
-            false => LearningRate::Decaying { initial: rate },
+    /// How to train on tables of a shape, not yet checked but for the degree.
+    fn spec(&self, rows: usize, features: usize) -> Result<TrainSpec> {
+        let mut spec = TrainSpec::recommended(rows, features, self.preparation)?;
+        spec.iterations = self.iterations.unwrap_or(spec.iterations);
+        if let Some(batch) = self.batch {
+            spec.batch = Some(batch as usize);
+        }
+        spec.learning_rate = self.rate(&spec);
+        spec.sigmoid.range = self.sigmoid_range.unwrap_or(spec.sigmoid.range);
+        if let Some(degree) = self.sigmoid_degree {
+            spec.sigmoid.degree = SigmoidDegree::try_from(degree)?;
+        }
+        spec.penalty = match (self.alpha, self.c) {
+            (Some(0.0), _) => Penalty::None,
+            (Some(alpha), _) => Penalty::Alpha(alpha),
+            (None, Some(c)) => Penalty::C(c),
+            (None, None) => spec.penalty,
         };
-        let degree = SigmoidDegree::try_from(self.sigmoid_degree)?;
-        let sigmoid = SigmoidApprox { degree, range: self.sigmoid_range };
-        let batch = self.batch.map(|rows| rows as usize);
-        let workers = self.workers.map(|workers| workers as usize);
-        let (iterations, shared_bits, l2) = (self.iterations, self.share, self.l2);
-        let (scorable, class_weights) = (self.predict, self.class_weight);
-        Ok(TrainSpec {
-            iterations,
-            learning_rate,
-            sigmoid,
-            batch,
-            shared_bits,
-            scorable,
-            l2,
-            workers,
-            class_weights,
-        })
+        spec.classes = self.classes.unwrap_or(spec.classes);
+        spec.class_weights = self.class_weight;
+        spec.shared_bits = self.share;
+        spec.scorable = self.predict;
+        spec.workers = self.workers.map(|workers| workers as usize);
+        Ok(spec)
+    }
+
+    /// The same for the rows of several owners, of whom none can see whether the sigmoid suits
+    /// those of the others.
+    fn pooled(&self, spec: TrainSpec, features: usize, schema: &Schema) -> Result<TrainSpec> {
+        let columns = schema.columns().len();
+        if columns != features {
+            return Err(Error::Usage(format!(
+                "the schema has {columns} columns, {features} are asked for: write --for \
+                 train:ROWSx{columns}"
+            )));
+        }
+        if spec.preparation == Preparation::Scale {
+            return Err(Error::Usage(
+                "the columns of several owners cannot be scaled, as nobody may tell their largest \
+                 values: leave out --preparation, or standardize"
+                    .into(),
+            ));
+        }
+        let (tables, classes) = (schema.owners().len(), schema.classes().len() as u32);
+        let mut spec = TrainSpec { tables, classes, ..spec };
+        if self.sigmoid_range.is_none() {
+            spec.sigmoid.range = SigmoidApprox::POOLED_RANGE;
+        }
+        Ok(spec)
+    }
+
+    /// As asked for. Of prepared columns, batches take smaller and smaller steps.
+    fn rate(&self, usual: &TrainSpec) -> LearningRate {
+        let initial = self.learning_rate.unwrap_or(usual.learning_rate.at(0));
+        match (self.rate, usual.learning_rate) {
+            (Some(rate), _) => rate.from(initial),
+            (None, _) if self.constant_rate => LearningRate::Constant(initial),
+            (None, LearningRate::Constant(_)) if usual.batch.is_none() => {
+                LearningRate::Constant(initial)
+            }
+            (None, LearningRate::Decaying { .. }) => LearningRate::Decaying { initial },
+            (None, _) => LearningRate::Slowing { initial },
+        }
+    }
+
+    /// How to train on a table that is at hand: with a sigmoid for its inner products, unless
+    /// another is asked for.
+    ///
+    /// # Errors
+    /// [`Error::Table`] and [`Error::Apps`] for a table that cannot be trained on so.
+    pub fn spec_for(&self, table: &Table) -> Result<TrainSpec> {
+        table.check_for_training()?;
+        let mut spec = self.spec(table.rows(), table.features())?;
+        if self.classes.is_none() {
+            spec.classes = table.classes()?.len() as u32;
+        }
+        let fixed = self.sigmoid_range.is_some() || spec.class_weights == Some(ClassWeights::Given);
+        if fixed || spec.preparation == Preparation::Scale {
+            return Ok(spec);
+        }
+        let usual = spec.sigmoid.range;
+        let spec = spec.with_fitting_range(&Prepared::new(table, &spec, table.rows(), None)?)?;
+        if spec.sigmoid.range > usual {
+            say(format_args!(
+                "inner products of rows and weights exceed {usual}: the sigmoid is approximated up \
+                 to {}",
+                spec.sigmoid.range
+            ));
+        }
+        Ok(spec)
     }
 
     /// Refuses options of other jobs.
-    fn check(&self, purpose: Purpose) -> Result<()> {
+    fn check(&self, purpose: &Purpose) -> Result<()> {
         let (train, predict) = match purpose {
-            Purpose::Train { .. } => (true, false),
+            Purpose::Train(_) => (true, false),
             Purpose::Predict { .. } => (false, true),
             _ => (false, false),
         };
@@ -160,7 +274,34 @@ impl Training {
                     .into(),
             ));
         }
+        if self.probability.is_some() && self.classes.is_some_and(|classes| classes > 2) {
+            return Err(Error::Usage(
+                "--probability is for two classes: leave it out, probabilities of more are computed \
+                 from decrypted scores"
+                    .into(),
+            ));
+        }
         Ok(())
+    }
+}
+
+/// Reads how columns are prepared.
+fn preparation(text: &str) -> core::result::Result<Preparation, &'static str> {
+    match text {
+        "whiten" => Ok(Preparation::Whiten),
+        "standardize" => Ok(Preparation::Standardize),
+        "scale" => Ok(Preparation::Scale),
+        _ => Err("whiten, standardize or scale is needed"),
+    }
+}
+
+/// Reads how step sizes change.
+fn rate(text: &str) -> core::result::Result<Rate, &'static str> {
+    match text {
+        "constant" => Ok(Rate::Constant),
+        "slowing" => Ok(Rate::Slowing),
+        "decaying" => Ok(Rate::Decaying),
+        _ => Err("constant, slowing or decaying is needed"),
     }
 }
 
@@ -192,24 +333,80 @@ struct Report {
     out: PathBuf,
 }
 
+impl Args {
+    /// Refuses options about tables that the job does not take.
+    fn check_sources(&self) -> Result<()> {
+        let of_file = matches!(
+            &self.purpose,
+            Purpose::Train(Extent::File(_)) | Purpose::Stats(Extent::File(_))
+        );
+        if self.target.is_some() && !of_file {
+            return Err(Error::Usage(
+                "--target is a column of the table that --for names, which names none: leave it \
+                 out here, and give it to `sudare encrypt`"
+                    .into(),
+            ));
+        }
+        if self.schema.is_some() && !matches!(&self.purpose, Purpose::Train(_)) {
+            return Err(Error::Usage(
+                "--schema is for trainings on the rows of several owners: leave it out, keys for \
+                 statistics of theirs are for as many rows and columns"
+                    .into(),
+            ));
+        }
+        Ok(())
+    }
+}
+
 /// The job that the arguments name, its specification not yet checked.
-pub fn job(purpose: Purpose, training: &Training) -> Result<Job> {
+fn job(args: &Args) -> Result<Job> {
+    let (purpose, training) = (&args.purpose, &args.training);
     training.check(purpose)?;
+    args.check_sources()?;
     Ok(match purpose {
-        Purpose::Predict { rows, features } => {
-            let range = training.sigmoid_range;
+        &Purpose::Predict { rows, features } => {
+            let range = training.sigmoid_range.unwrap_or(SigmoidApprox::default().range);
             let probability = training.probability.map(|bits| Probability { range, bits });
-            let model = ScoredModel::Given { features, probability };
+            let classes = training.classes.unwrap_or(2);
+            let model = ScoredModel::Given { features, classes, probability };
             Job::Predict(logreg::ScoreJob { rows, model })
         }
-        Purpose::Train { rows, features } => {
-            Job::Train(logreg::Job { rows, features, spec: training.spec()? })
+        &Purpose::Train(Extent::Shape { rows, features }) => {
+            let mut spec = training.spec(rows, features)?;
+            if let Some(path) = &args.schema {
+                spec = training.pooled(spec, features, &pooled::read_schema(path)?)?;
+            }
+            Job::Train(logreg::Job { rows, features, spec })
         }
-        Purpose::Stats { rows, features } => Job::Stats(stats::Job { rows, features }),
-        Purpose::Groups { rows, features, groups } => {
+        Purpose::Train(Extent::File(path)) => {
+            if args.schema.is_some() {
+                return Err(Error::Usage(
+                    "with --schema, --for has the rows of all owners together, which no file has: \
+                     write train:ROWSxFEATURES"
+                        .into(),
+                ));
+            }
+            let Some(target) = args.target.as_deref() else {
+                return Err(Error::Usage(format!(
+                    "which column of {} is to be learnt is not said: name it with --target",
+                    path.display()
+                )));
+            };
+            let (table, _) = args.format.reading().table(path, Some(target))?;
+            let spec = training.spec_for(&table)?;
+            Job::Train(logreg::Job { rows: table.rows(), features: table.features(), spec })
+        }
+        &Purpose::Stats(Extent::Shape { rows, features }) => {
+            Job::Stats(stats::Job { rows, features })
+        }
+        Purpose::Stats(Extent::File(path)) => {
+            let (table, _) = args.format.reading().table(path, args.target.as_deref())?;
+            Job::Stats(stats::Job { rows: table.rows(), features: table.features() })
+        }
+        &Purpose::Groups { rows, features, groups } => {
             Job::Groups(stats::GroupJob { rows, features, groups })
         }
-        Purpose::Histogram { rows, features, bins } => {
+        &Purpose::Histogram { rows, features, bins } => {
             Job::Histogram(stats::HistogramJob { rows, features, bins })
         }
         Purpose::Bootstrap => Job::Bootstrap,
@@ -282,7 +479,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             files::check_free(path, args.force)?;
         }
     }
-    let job = job(args.purpose, &args.training)?;
+    let job = job(args)?;
     let Planned { name, params, request, bootstraps } = planned(args, &job)?;
     let label = Meta::of(job).label(&name, Content::Keys)?;
     let evaluation_bytes = serial::evaluation_keys_bytes(&params, &request, &label)?;

@@ -12,8 +12,9 @@ use sudare::{
     rlwe::{self, KeyRequest, PricedKey, SecretDistribution},
 };
 use sudare_roles::{
-    artefacts::{Content, Job, Meta},
     error::{Error, Result},
+    job::Job,
+    label::{Content, Meta},
     machine,
     sets::Set,
 };

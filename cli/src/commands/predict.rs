@@ -1,15 +1,17 @@
 use super::server;
-use crate::{output::Output, progress::Progress};
+use crate::{args::TableFormat, output::Output, progress::Progress};
 use serde::Serialize;
 use std::{
     path::{Path, PathBuf},
     time::Instant,
 };
 use sudare_roles::{
-    artefacts::{Content, Plan},
     error::{Error, Result},
-    files, machine,
-    model::{Model, NamedScores},
+    files,
+    job::Plan,
+    label::Content,
+    machine,
+    model::{Model, NamedScores, OfRows},
     scoring::AnyModel,
 };
 
@@ -34,9 +36,11 @@ pub struct Args {
         conflicts_with = "evaluation_key"
     )]
     data: Option<PathBuf>,
-    /// Column of 0 and 1; the model's target if left out
+    /// Column of labels; the model's target if left out
     #[arg(long, value_name = "COL", conflicts_with = "evaluation_key")]
     target: Option<String>,
+    #[command(flatten)]
+    format: TableFormat,
     /// Evaluation key, to score encrypted rows
     #[arg(long, value_name = "FILE", requires = "input", requires = "output")]
     evaluation_key: Option<PathBuf>,
@@ -63,12 +67,16 @@ struct Report {
     rows: usize,
     /// Where labels are given.
     accuracy: Option<f64>,
+    /// Where labels are given: the share of the largest class.
+    largest_class: Option<f64>,
     /// Where labels of both classes are given.
     auc: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    scores: Option<Vec<f64>>,
+    scores: Option<OfRows>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    probabilities: Option<Vec<f64>>,
+    probabilities: Option<OfRows>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    predicted: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<PathBuf>,
 }
@@ -91,7 +99,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         (Some(evaluation_key), Some(input), Some(result), None) => {
             let files = server::Files {
                 evaluation_key: evaluation_key.clone(),
-                input: input.clone(),
+                input: vec![input.clone()],
                 output: result.clone(),
                 map_keys: args.map_keys,
                 small_keys: args.small_keys,
@@ -114,7 +122,7 @@ fn encrypted(files: &server::Files, model: &Path, output: Output) -> Result<()> 
         return Err(Error::Usage(format!(
             "{} was encrypted for {}: encrypt rows to be scored with --like, under keys for \
              --for predict:… or a training with --predict",
-            files.input.display(),
+            files.input[0].display(),
             server.meta.job
         )));
     };
@@ -127,7 +135,7 @@ fn encrypted(files: &server::Files, model: &Path, output: Output) -> Result<()> 
     let seconds = start.elapsed().as_secs_f64();
     let ciphertexts = scores.len();
     let kind = match model {
-        AnyModel::Plain(_) => "plain",
+        AnyModel::Plain { .. } => "plain",
         AnyModel::Encrypted { .. } => "encrypted",
     };
     let (results, meta) = model.results(scores, &server);
@@ -160,27 +168,35 @@ fn plain(args: &Args, data: &Path, output: Output) -> Result<()> {
         files::check_free(path, args.force)?;
     }
     let model = Model::read(&args.model)?;
-    let table = model.read_table(data, args.target.as_deref())?;
-    let scores = NamedScores::new(model.scores(&table)?, None, table.labels().ok().as_deref())?;
+    let table = model.read_table(data, args.target.as_deref(), &args.format.reading())?;
+    let members = table.members().ok();
+    let scores = NamedScores::new(model.scores(&table)?, None, &model.classes, members)?;
     if args.output.is_none() && !output.json {
         return output.write_text(&scores.to_csv()?);
     }
     if let Some(path) = &args.output {
         files::write_text(path, &scores.to_csv()?, args.force)?;
     }
-    let NamedScores { rows, scores, probabilities, accuracy, auc, .. } = scores;
+    let NamedScores {
+        rows, scores, probabilities, predicted, accuracy, auc, largest_class, ..
+    } = scores;
     let path = args.output.clone();
-    let shown = |values: Vec<f64>| path.is_none().then_some(values);
+    let shown = |values: OfRows| path.is_none().then_some(values);
     let (scores, probabilities) = (shown(scores), shown(probabilities));
-    output.write(&Report { rows, accuracy, auc, scores, probabilities, path }, text)
+    let predicted = path.is_none().then_some(predicted);
+    let report =
+        Report { rows, accuracy, largest_class, auc, scores, probabilities, predicted, path };
+    output.write(&report, text)
 }
 
 fn text(report: &Report) -> String {
     let path = report.path.as_ref().map_or_else(String::new, |path| path.display().to_string());
-    let quality = match (report.accuracy, report.auc) {
-        (Some(accuracy), Some(auc)) => format!(", accuracy {accuracy:.4}, AUC {auc:.4}"),
-        (Some(accuracy), None) => format!(", accuracy {accuracy:.4}"),
-        _ => String::new(),
-    };
+    let quality = [
+        ("accuracy", report.accuracy),
+        ("largest class", report.largest_class),
+        ("AUC", report.auc),
+    ];
+    let quality = quality.iter().filter_map(|(name, x)| Some(format!(", {name} {:.4}", (*x)?)));
+    let quality: String = quality.collect();
     format!("{path}: {} rows scored{quality}\n", report.rows)
 }

@@ -1,4 +1,4 @@
-use super::evaluate::Labelled;
+use super::evaluate::{self, Labelled};
 use crate::{
     output::Output,
     svg::{self, Axis, Chart, Mark, Series, escape},
@@ -6,16 +6,12 @@ use crate::{
 use serde::Serialize;
 use std::path::PathBuf;
 use sudare_apps::{
-    logreg::{Batches, TrainSpec, reference},
-    metrics,
+    logreg::{Batches, Prepared, TrainSpec, Transform, reference},
+    metrics::{self, Quality},
     table::Table,
 };
 use sudare_arith::par;
-use sudare_roles::{
-    error::Result,
-    files,
-    model::{Model, sigmoid},
-};
+use sudare_roles::{error::Result, files, model::Model};
 
 /// Show a decrypted model and how well it does on a table, as a page for a browser
 ///
@@ -30,6 +26,9 @@ use sudare_roles::{
 pub struct Args {
     #[command(flatten)]
     labelled: Labelled,
+    /// Another table, whose rows the model was not trained on, to measure it on as well
+    #[arg(long, value_name = "T.csv")]
+    test: Option<PathBuf>,
     /// The page; standard output if left out, unless --json asks for the figures
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
@@ -42,24 +41,32 @@ pub struct Args {
 #[derive(Serialize)]
 struct Report {
     target: String,
-    rows: usize,
+    classes: Vec<String>,
     features: usize,
     iterations: u32,
     trained_rows: usize,
-    accuracy: f64,
-    auc: f64,
-    ks: f64,
-    log_loss: f64,
-    /// Share of rows whose target is 1.
-    base_rate: f64,
+    #[serde(flatten)]
+    quality: Quality,
+    /// On the other table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    test: Option<Quality>,
+    /// Share of rows of the second of two classes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base_rate: Option<f64>,
     /// By iteration; empty without a history.
     curve: Vec<Step>,
-    /// Shares of rows of 0 and of 1 that score above falling thresholds.
-    roc: Vec<[f64; 2]>,
-    histogram: Histogram,
+    /// Of two classes: shares of rows of the first and of the second that score above falling
+    /// thresholds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    roc: Option<Vec<[f64; 2]>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    histogram: Option<Histogram>,
     /// Groups of rows, in the order of their probabilities.
     calibration: Vec<Calibration>,
-    intercept: f64,
+    /// Rows of each class by the class that the model names.
+    confusion: Vec<Vec<usize>>,
+    /// Of each weight vector.
+    intercepts: Vec<f64>,
     /// The largest first.
     weights: Vec<Weight>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,12 +78,12 @@ struct Report {
 struct Step {
     iteration: u32,
     log_loss: f64,
-    auc: f64,
+    auc: Option<f64>,
     clear_log_loss: Option<f64>,
     clear_auc: Option<f64>,
 }
 
-/// Rows by their probability that the target is 1, in bins of equal width, of either class.
+/// Rows by their probability of the second class, in bins of equal width, of either class.
 #[derive(Serialize)]
 struct Histogram {
     edges: Vec<f64>,
@@ -87,14 +94,17 @@ struct Histogram {
 #[derive(Serialize)]
 struct Calibration {
     rows: usize,
-    /// Mean probability that the target is 1.
+    /// Mean probability of the second class, or of the class that the model names among several.
     predicted: f64,
-    /// Share of rows whose target is 1.
+    /// Share of rows that are of that class.
     observed: f64,
 }
 
 #[derive(Serialize)]
 struct Weight {
+    /// The class that it tells from others, of more than two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    class: Option<String>,
     column: String,
     weight: f64,
     divisor: f64,
@@ -110,6 +120,8 @@ const GROUPS: usize = 10;
 const GROUP_ROWS: usize = 10;
 /// Weights on the page.
 const SHOWN_WEIGHTS: usize = 40;
+/// Classes on the page.
+const SHOWN_CLASSES: usize = 20;
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
     if let Some(path) = &args.output {
@@ -117,15 +129,19 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     }
     let (model, table) = args.labelled.read()?;
     let mut report = Report::new(&model, &table)?;
+    if let Some(path) = &args.test {
+        report.test = Some(model.quality(&args.labelled.table(&model, path)?)?);
+    }
     let data = args.labelled.data.file_name().map_or("".into(), |name| name.to_string_lossy());
     match &args.output {
         Some(path) => {
             files::write_text(path, &report.page(&data), args.force)?;
             report.path = Some(path.clone());
             output.write(&report, |report| {
-                let Report { rows, accuracy, auc, ks, .. } = report;
-                let path = path.display();
-                format!("{path}: {rows} rows, accuracy {accuracy:.4}, AUC {auc:.4}, KS {ks:.4}\n")
+                let figures = evaluate::fields(&report.quality).into_iter().take(4);
+                let figures: Vec<_> =
+                    figures.map(|(name, value)| format!("{name} {value}")).collect();
+                format!("{}: {}\n", path.display(), figures.join(", "))
             })
         }
         None => output.write(&report, |report| report.page(&data)),
@@ -135,87 +151,117 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
 impl Report {
     fn new(model: &Model, table: &Table) -> Result<Self> {
         let scores = model.scores(table)?;
-        let labels = &table.labels()?;
-        let ones = labels.iter().filter(|&&label| label).count();
-        let names = model.columns.iter().zip(model.divisors.divisors());
-        let weights = names.zip(&model.weights[1..]);
-        let mut weights: Vec<Weight> = weights
-            .map(|((column, &divisor), &weight)| Weight { column: column.clone(), weight, divisor })
-            .collect();
-        weights.sort_by(|a, b| b.weight.abs().total_cmp(&a.weight.abs()));
+        let members = table.members()?;
+        let quality = Quality::of(&scores, members)?;
+        let binary = match (&scores[..], table.labels()) {
+            ([scores], Ok(labels)) => Some((scores, labels)),
+            _ => None,
+        };
+        let of_binary = binary.as_ref().filter(|_| quality.auc.is_some());
         Ok(Self {
             target: table.target().unwrap_or_default().into(),
-            rows: table.rows(),
+            classes: model.classes.clone(),
             features: table.features(),
             iterations: model.iterations,
             trained_rows: model.rows,
-            accuracy: metrics::accuracy(&scores, labels)?,
-            auc: metrics::auc(&scores, labels)?,
-            ks: metrics::ks(&scores, labels)?,
-            log_loss: metrics::log_loss(&scores, labels)?,
-            base_rate: ones as f64 / labels.len() as f64,
+            base_rate: binary.as_ref().map(|(_, labels)| {
+                labels.iter().filter(|&&label| label).count() as f64 / labels.len() as f64
+            }),
             curve: curve(model, table)?,
-            roc: thinned(metrics::roc(&scores, labels)?),
-            histogram: Histogram::new(&scores, labels),
-            calibration: calibration(&scores, labels),
-            intercept: model.weights[0],
-            weights,
+            roc: of_binary.map(|(scores, l)| metrics::roc(scores, l)).transpose()?.map(thinned),
+            histogram: binary.as_ref().map(|(scores, labels)| Histogram::new(scores, labels)),
+            calibration: calibration(&scores, members),
+            confusion: confusion(&scores, members, model.classes.len()),
+            intercepts: model.weights.iter().map(|weights| weights[0]).collect(),
+            weights: weights(model),
+            quality,
+            test: None,
             path: None,
         })
     }
+}
+
+/// The weights of all classes, the largest first.
+fn weights(model: &Model) -> Vec<Weight> {
+    let several = model.weights.len() > 1;
+    let of_model = |(class, of_class): (usize, &Vec<f64>)| -> Vec<Weight> {
+        let columns = model.columns.iter().zip(&model.divisors);
+        let weights = columns.zip(&of_class[1..]).map(|((column, &divisor), &weight)| Weight {
+            class: several.then(|| model.classes[class].clone()),
+            column: column.clone(),
+            weight,
+            divisor,
+        });
+        weights.collect()
+    };
+    let mut weights: Vec<Weight> = model.weights.iter().enumerate().flat_map(of_model).collect();
+    weights.sort_by(|a, b| b.weight.abs().total_cmp(&a.weight.abs()));
+    weights
+}
+
+/// Rows of each class by the class that the model names.
+fn confusion(scores: &[Vec<f64>], members: &[u32], classes: usize) -> Vec<Vec<usize>> {
+    let mut counts = vec![vec![0; classes]; classes];
+    for (row, &class) in members.iter().enumerate() {
+        counts[class as usize][metrics::named(scores, row)] += 1;
+    }
+    counts
 }
 
 /// The quality of the weights after each iteration, or of some iterations of a long training on a
 /// large table.
 fn curve(model: &Model, table: &Table) -> Result<Vec<Step>> {
     let Some(history) = &model.history else { return Ok(Vec::new()) };
-    let labels = table.labels()?;
+    let members = table.members()?;
     let clear = clear_history(model, table)?;
-    let products = table.rows() * model.weights.len();
+    let products = table.rows() * (1 + model.columns.len()) * model.weights.len();
     let most = (MOST_PRODUCTS / products).max(20);
     let last = history.len() - 1;
     let every = history.len().div_ceil(most);
     let shown = (0..history.len()).filter(|i| i % every == 0 || *i == last);
     par::try_map(shown.collect::<Vec<_>>(), |i| {
-        let quality = |weights: &[f64]| -> Result<_> {
-            let (scores, labels) = (model.scores_with(weights, table)?, &labels);
-            Ok((metrics::log_loss(&scores, labels)?, metrics::auc(&scores, labels)?))
+        let quality = |weights: &[Vec<f64>]| -> Result<_> {
+            Ok(Quality::of(&model.scores_with(weights, table)?, members)?)
         };
-        let (log_loss, auc) = quality(&history[i])?;
+        let encrypted = quality(&history[i])?;
         let clear = clear.as_ref().map(|clear| quality(&clear[i])).transpose()?;
-        let (clear_log_loss, clear_auc) = clear.unzip();
-        Ok(Step { iteration: i as u32 + 1, log_loss, auc, clear_log_loss, clear_auc })
+        Ok(Step {
+            iteration: i as u32 + 1,
+            log_loss: encrypted.log_loss,
+            auc: encrypted.auc,
+            clear_log_loss: clear.as_ref().map(|clear| clear.log_loss),
+            clear_auc: clear.and_then(|clear| clear.auc),
+        })
     })
 }
 
 /// The weights of the same training in the clear, if the table is the one that was trained on, as far
-/// as rows and ranges tell, and it takes about a second.
-fn clear_history(model: &Model, table: &Table) -> Result<Option<Vec<Vec<f64>>>> {
+/// as rows, means and ranges tell, and it takes about a second.
+fn clear_history(model: &Model, table: &Table) -> Result<Option<Vec<Vec<Vec<f64>>>>> {
     let Some(spec) = model.training else { return Ok(None) };
     let spec = TrainSpec { iterations: model.iterations, ..spec };
     let batch_rows = Batches::new(table.rows(), &spec).most_rows();
-    let products = (batch_rows * model.weights.len()).saturating_mul(spec.iterations as usize);
+    let entries = (1 + model.columns.len()) * model.weights.len();
+    let products = (batch_rows * entries).saturating_mul(spec.iterations as usize);
     let other = table.target() != Some(&model.target) || table.rows() != model.rows;
     if other || products > MOST_PRODUCTS {
         return Ok(None);
     }
-    let divisors = model.divisors.divisors();
-    let mut largest = vec![0.0_f64; divisors.len()];
-    for row in model.rows(table)? {
-        largest.iter_mut().zip(&row).for_each(|(largest, x)| *largest = largest.max(x.abs()));
-    }
-    // A feature of zeros has the divisor 1; decimals are read to the last bit but one.
-    let as_trained = |(&divisor, &largest): (&f64, &f64)| {
-        (divisor - largest).abs() <= 1e-12 * divisor || (largest == 0.0 && divisor == 1.0)
-    };
-    if !divisors.iter().zip(&largest).all(as_trained) {
+    let (shown, found) = (model.inputs()?.shown, Transform::spreading(table));
+    // Decimals are read to the last bit but one.
+    let near = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-12 * (a.abs() + b.abs());
+    let as_trained = shown.divisors().iter().zip(found.divisors()).all(near)
+        && shown.centers().iter().zip(found.centers()).all(near);
+    if !as_trained {
         return Ok(None);
     }
-    let rows = model.rows(table)?.zip(table.labels()?);
-    let signed = rows.map(|(row, label)| model.divisors.signed_row(&row, label));
-    let signed = signed.collect::<core::result::Result<Vec<_>, _>>()?;
+    let given = model.class_weights.as_deref();
+    let Ok(rows) = Prepared::new(table, &spec, table.rows(), given) else { return Ok(None) };
     // What cannot be trained in the clear is not compared.
-    Ok(reference::history(&signed, &spec, model.class_weights).ok())
+    let Ok(history) = reference::history(&rows, &spec) else { return Ok(None) };
+    let under = |weights: &Vec<f64>| Ok(rows.transform().weights_under(weights, &shown)?);
+    let of_iteration = |models: &Vec<Vec<f64>>| models.iter().map(under).collect();
+    history.iter().map(of_iteration).collect::<Result<_>>().map(Some)
 }
 
 /// Corners of a curve that are apart.
@@ -236,7 +282,7 @@ impl Histogram {
         let edges = (0..=BINS).map(|i| i as f64 / BINS as f64).collect();
         let (mut zeros, mut ones) = (vec![0; BINS], vec![0; BINS]);
         for (&score, &label) in scores.iter().zip(labels) {
-            let bin = (sigmoid(score) * BINS as f64) as usize;
+            let bin = (BINS as f64 / (1.0 + (-score).exp())) as usize;
             (if label { &mut ones } else { &mut zeros })[bin.min(BINS - 1)] += 1;
         }
         Self { edges, zeros, ones }
@@ -244,8 +290,13 @@ impl Histogram {
 }
 
 /// Groups of as many rows each, as evenly as can be.
-fn calibration(scores: &[f64], labels: &[bool]) -> Vec<Calibration> {
-    let mut rows: Vec<(f64, bool)> = scores.iter().copied().zip(labels.iter().copied()).collect();
+fn calibration(scores: &[Vec<f64>], members: &[u32]) -> Vec<Calibration> {
+    let probabilities = metrics::probabilities(scores);
+    let stated = |row: usize| {
+        let class = if scores.len() == 1 { 1 } else { metrics::named(scores, row) };
+        (probabilities[class][row], members[row] as usize == class)
+    };
+    let mut rows: Vec<(f64, bool)> = (0..members.len()).map(stated).collect();
     rows.sort_by(|a, b| a.0.total_cmp(&b.0));
     let groups = (rows.len() / GROUP_ROWS).clamp(1, GROUPS);
     let group = |i: usize| {
@@ -253,7 +304,7 @@ fn calibration(scores: &[f64], labels: &[bool]) -> Vec<Calibration> {
         let count = rows.len() as f64;
         Calibration {
             rows: rows.len(),
-            predicted: rows.iter().map(|row| sigmoid(row.0)).sum::<f64>() / count,
+            predicted: rows.iter().map(|row| row.0).sum::<f64>() / count,
             observed: rows.iter().filter(|row| row.1).count() as f64 / count,
         }
     };
@@ -293,24 +344,23 @@ impl Report {
     fn page(&self, data: &str) -> String {
         let target = escape(&self.target);
         let charts = svg::STYLE;
-        let Self { rows, iterations, trained_rows, .. } = self;
-        let tiles: String = [
-            ("rows", rows.to_string()),
-            ("features", self.features.to_string()),
-            ("iterations", iterations.to_string()),
-            ("accuracy", format!("{:.4}", self.accuracy)),
-            ("AUC", format!("{:.4}", self.auc)),
-            ("KS", format!("{:.4}", self.ks)),
-            ("log loss", format!("{:.4}", self.log_loss)),
-            ("base rate", format!("{:.4}", self.base_rate)),
-        ]
-        .iter()
-        .map(|(name, value)| format!("<div><dt>{name}</dt><dd>{value}</dd></div>\n"))
-        .collect();
+        let Self { quality, iterations, trained_rows, .. } = self;
+        let shape =
+            [("features", self.features.to_string()), ("iterations", iterations.to_string())];
+        let mut figures = tiles(shape.into_iter().chain(evaluate::fields(quality)));
+        if let Some(test) = &self.test {
+            figures += &format!(
+                "</dl>\n<h2>On the other table</h2>\n<dl>\n{}",
+                tiles(evaluate::fields(test).into_iter())
+            );
+        }
         let training = self.training().map_or_else(String::new, |figures| {
             format!("<h2>Training</h2>\n<div class=\"charts\">\n{figures}</div>\n")
         });
-        let quality = self.roc_figure() + &self.histogram_figure() + &self.calibration_figure();
+        let charts_of =
+            [self.roc_figure(), self.histogram_figure(), Some(self.calibration_figure())];
+        let quality_charts: String = charts_of.into_iter().flatten().collect();
+        let confusion = self.confusion_table();
         let weights = self.weights_table();
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\">\n<head>\n\
@@ -322,9 +372,10 @@ impl Report {
              <title>Logistic regression of {target}</title>\n<style>\n{STYLE}{charts}</style>\n\
              </head>\n<body>\n<main>\n<h1>Logistic regression of <bdi>{target}</bdi></h1>\n\
              <p>Trained on {trained_rows} encrypted rows, {iterations} iterations. Measured on the \
-             {rows} rows of <bdi>{}</bdi>.</p>\n<dl>\n{tiles}</dl>\n{training}\
-             <h2>Quality</h2>\n<div class=\"charts\">\n{quality}</div>\n\
+             {} rows of <bdi>{}</bdi>.</p>\n<dl>\n{figures}</dl>\n{training}\
+             <h2>Quality</h2>\n<div class=\"charts\">\n{quality_charts}</div>\n{confusion}\
              <h2>Weights</h2>\n{weights}</main>\n</body>\n</html>\n",
+            quality.rows,
             escape(data)
         )
     }
@@ -337,18 +388,18 @@ impl Report {
             let room = if low < high { 0.0 } else { 0.5 };
             Axis { label: "iteration", low: low - room, high: high + room, whole: true }
         };
-        let chart = |id, title, label, of: fn(&Step) -> (f64, Option<f64>)| {
-            let at = |step: &Step, value| [f64::from(step.iteration), value];
-            let encrypted: Vec<_> = self.curve.iter().map(|step| at(step, of(step).0)).collect();
-            let clear: Vec<_> =
-                self.curve.iter().filter_map(|step| Some(at(step, of(step).1?))).collect();
-            let values = encrypted.iter().chain(&clear).map(|point| point[1]);
-            let y = Axis::around(label, values);
+        let chart = |id, title, label, of: fn(&Step) -> [Option<f64>; 2]| {
+            let at = |step: &Step, value: f64| [f64::from(step.iteration), value];
+            let points = |which: usize| -> Vec<[f64; 2]> {
+                self.curve.iter().filter_map(|step| Some(at(step, of(step)[which]?))).collect()
+            };
+            let (encrypted, clear) = (points(0), points(1));
+            let y = Axis::around(label, encrypted.iter().chain(&clear).map(|point| point[1]));
             let description = format!(
                 "{label} {:.4} after iteration {}, {:.4} after iteration {}.",
-                of(first).0,
+                of(first)[0]?,
                 first.iteration,
-                of(last).0,
+                of(last)[0]?,
                 last.iteration
             );
             let mark = if first.iteration < last.iteration { Mark::Line } else { Mark::Dots };
@@ -356,62 +407,76 @@ impl Report {
             if !clear.is_empty() {
                 series.push(Series { name: "in the clear", mark: Mark::Dashed, points: clear });
             }
-            figure(&Chart { id, title, description: &description, x: iterations(), y, series })
+            let chart = Chart { id, title, description: &description, x: iterations(), y, series };
+            Some(figure(&chart))
         };
         let loss = chart("loss", "Log loss by iteration", "log loss", |step| {
-            (step.log_loss, step.clear_log_loss)
+            [Some(step.log_loss), step.clear_log_loss]
         });
-        let auc = chart("auc", "AUC by iteration", "AUC", |step| (step.auc, step.clear_auc));
-        Some(loss + &auc)
+        let auc = chart("auc", "AUC by iteration", "AUC", |step| [step.auc, step.clear_auc]);
+        Some(loss.into_iter().chain(auc).collect())
     }
 
-    fn roc_figure(&self) -> String {
+    /// The second of two classes, of which probabilities are; nothing of more.
+    fn second(&self) -> Option<&str> {
+        if self.classes.len() == 2 { Some(&self.classes[1]) } else { None }
+    }
+
+    fn roc_figure(&self) -> Option<String> {
+        let (roc, auc, second) = (self.roc.as_ref()?, self.quality.auc?, self.second()?);
         let description = format!(
-            "Area under the curve {:.4}. Share of rows of 1 against share of rows of 0 that score \
-             above a threshold; a guess is on the diagonal.",
-            self.auc
+            "Area under the curve {auc:.4}. Share of rows of {second} against share of the others \
+             that score above a threshold; a guess is on the diagonal.",
         );
         let share = |label| Axis { label, low: 0.0, high: 1.0, whole: false };
-        figure(&Chart {
+        Some(figure(&Chart {
             id: "roc",
             title: "ROC curve",
             description: &description,
-            x: share("share of rows of 0 above the threshold"),
-            y: share("share of rows of 1"),
+            x: share("share of other rows above the threshold"),
+            y: share(&format!("share of rows of {second}")),
             series: vec![
-                Series { name: "model", mark: Mark::Line, points: self.roc.clone() },
+                Series { name: "model", mark: Mark::Line, points: roc.clone() },
                 Series { name: "guess", mark: Mark::Reference, points: vec![[0.0; 2], [1.0; 2]] },
             ],
-        })
+        }))
     }
 
-    fn histogram_figure(&self) -> String {
-        let Histogram { edges, zeros, ones } = &self.histogram;
+    fn histogram_figure(&self) -> Option<String> {
+        let (Histogram { edges, zeros, ones }, [first, second]) =
+            (self.histogram.as_ref()?, &self.classes[..])
+        else {
+            return None;
+        };
         let shares = |counts: &[usize]| -> Vec<[f64; 2]> {
             let all = counts.iter().sum::<usize>().max(1) as f64;
             edges.iter().zip(counts).map(|(&edge, &count)| [edge, count as f64 / all]).collect()
         };
         let (zeros, ones) = (shares(zeros), shares(ones));
         let highest = zeros.iter().chain(&ones).map(|point| point[1]).fold(0.0, f64::max);
-        figure(&Chart {
+        let probability = format!("probability of {second}");
+        Some(figure(&Chart {
             id: "histogram",
             title: "Probabilities of either class",
-            description: "Share of the rows of 0, and of those of 1, by the probability that the \
-                          model gives to 1.",
-            x: Axis { label: "probability of 1", low: 0.0, high: 1.0, whole: false },
+            description: &format!(
+                "Share of the rows of {first}, and of those of {second}, by the probability that the \
+                 model gives to {second}."
+            ),
+            x: Axis { label: &probability, low: 0.0, high: 1.0, whole: false },
             y: Axis { label: "share of the class", low: 0.0, high: 1.05 * highest, whole: false },
             series: vec![
-                Series { name: "rows of 1", mark: Mark::Bars, points: ones },
-                Series { name: "rows of 0", mark: Mark::Bars, points: zeros },
+                Series { name: &format!("rows of {second}"), mark: Mark::Bars, points: ones },
+                Series { name: &format!("rows of {first}"), mark: Mark::Bars, points: zeros },
             ],
-        })
+        }))
     }
 
     fn calibration_figure(&self) -> String {
         let points = self.calibration.iter().map(|group| [group.predicted, group.observed]);
         let share = |label| Axis { label, low: 0.0, high: 1.0, whole: false };
+        let class = self.second().unwrap_or("the class that the model names");
         let description = format!(
-            "Share of rows of 1 against the mean probability that the model gives to 1, in {} \
+            "Share of rows of {class} against the mean probability that the model gives to it, in {} \
              groups of rows with probabilities next to each other; right probabilities are on the \
              diagonal.",
             self.calibration.len()
@@ -420,8 +485,8 @@ impl Report {
             id: "calibration",
             title: "Calibration",
             description: &description,
-            x: share("mean probability of 1"),
-            y: share("share of 1"),
+            x: share("mean probability"),
+            y: share("share of rows"),
             series: vec![
                 Series { name: "groups of rows", mark: Mark::Dots, points: points.collect() },
                 Series { name: "right", mark: Mark::Reference, points: vec![[0.0; 2], [1.0; 2]] },
@@ -429,18 +494,39 @@ impl Report {
         })
     }
 
+    /// Rows of each class by the class that the model names.
+    fn confusion_table(&self) -> String {
+        let names = self.classes.iter().take(SHOWN_CLASSES);
+        let head: String =
+            names.clone().map(|class| format!("<th>{}</th>", escape(class))).collect();
+        let row = |(class, counts): (&String, &Vec<usize>)| {
+            let counts = counts.iter().take(SHOWN_CLASSES);
+            let counts: String = counts.map(|count| format!("<td>{count}</td>")).collect();
+            format!("<tr><td><bdi>{}</bdi></td>{counts}</tr>\n", escape(class))
+        };
+        let rows: String = names.zip(&self.confusion).map(row).collect();
+        let more = self.classes.len().saturating_sub(SHOWN_CLASSES);
+        let rest =
+            if more > 0 { format!(" {more} more classes are not shown.") } else { String::new() };
+        format!(
+            "<p>Rows of each class, by the class that the model names.{rest}</p>\n<table>\n<thead>\
+             <tr><th>class</th>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n"
+        )
+    }
+
     fn weights_table(&self) -> String {
         let largest = self.weights.first().map_or(0.0, |weight| weight.weight.abs());
         let row = |weight: &Weight| {
-            let Weight { column, weight, divisor } = weight;
+            let Weight { class, column, weight, divisor } = weight;
             let length = if largest > 0.0 { 100.0 * weight.abs() / largest } else { 0.0 };
-            let (class, x) = if *weight < 0.0 { ("down", 100.0 - length) } else { ("up", 100.0) };
+            let (up, x) = if *weight < 0.0 { ("down", 100.0 - length) } else { ("up", 100.0) };
+            let of_class = class.as_ref().map_or_else(String::new, |class| format!("{class}: "));
             format!(
                 "<tr><td><bdi>{}</bdi></td><td>{}</td><td>{}</td><td class=\"bar\">\
                  <svg viewBox=\"0 0 200 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
-                 <rect class=\"{class}\" x=\"{x:.1}\" y=\"1\" width=\"{length:.1}\" height=\"8\"/>\
+                 <rect class=\"{up}\" x=\"{x:.1}\" y=\"1\" width=\"{length:.1}\" height=\"8\"/>\
                  </svg></td></tr>\n",
-                escape(column),
+                escape(&format!("{of_class}{column}")),
                 short(*weight),
                 short(weight / divisor)
             )
@@ -448,16 +534,23 @@ impl Report {
         let rows: String = self.weights.iter().take(SHOWN_WEIGHTS).map(row).collect();
         let rest = match self.weights.len().saturating_sub(SHOWN_WEIGHTS) {
             0 => String::new(),
-            more => format!(" Smaller ones of {more} more columns are not shown."),
+            more => format!(" {more} smaller ones are not shown."),
         };
+        let intercepts: Vec<String> = self.intercepts.iter().map(|&x| short(x)).collect();
         format!(
-            "<p>Of columns divided by their largest magnitude, so that sizes compare; and per unit \
-             of the column. The intercept is {}.{rest}</p>\n<table>\n<thead><tr>\
+            "<p>Of columns in their largest distances from their means, so that sizes compare; and \
+             per unit of the column. Intercept, where all columns have their means: {}.{rest}</p>\n\
+             <table>\n<thead><tr>\
              <th>column</th><th>weight</th><th>per unit</th><th></th></tr></thead>\n\
              <tbody>\n{rows}</tbody>\n</table>\n",
-            short(self.intercept)
+            intercepts.join(", ")
         )
     }
+}
+
+/// Figures with their names above them.
+fn tiles(figures: impl Iterator<Item = (&'static str, String)>) -> String {
+    figures.map(|(name, value)| format!("<div><dt>{name}</dt><dd>{value}</dd></div>\n")).collect()
 }
 
 /// A number with four digits or decimals.

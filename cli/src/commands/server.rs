@@ -3,9 +3,10 @@
 use std::{io::Read, path::PathBuf, sync::Arc};
 use sudare::ckks::serial::Kind;
 use sudare_roles::{
-    artefacts::{Content, Opened},
     error::Result,
     files::{self, Access, NewFile, Watch},
+    label::Content,
+    opened::Opened,
     server::Session,
 };
 
@@ -15,9 +16,9 @@ pub struct Files {
     /// Evaluation key
     #[arg(long, value_name = "FILE")]
     pub evaluation_key: PathBuf,
-    /// Encrypted table
-    #[arg(short, long, value_name = "FILE")]
-    pub input: PathBuf,
+    /// Encrypted table; to train on those of several owners, one -i for each
+    #[arg(short, long, value_name = "FILE", required = true)]
+    pub input: Vec<PathBuf>,
     /// Encrypted result
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
@@ -52,10 +53,11 @@ impl Files {
         watch: Option<Arc<Watch>>,
     ) -> Result<(Session, NewFile)> {
         keys.meta(&[Content::Keys])?;
-        let table = Opened::open(&self.input, Kind::Ciphertexts)?;
+        let tables = self.input.iter().map(|path| Opened::open(path, Kind::Ciphertexts));
+        let tables = tables.collect::<Result<_>>()?;
         let output = NewFile::create(&self.output, Access::Shared, self.force)?;
         let (params, key, label) = (keys.params()?, keys.info().key_id, keys.info().label.clone());
         let read = || Ok((Arc::new(keys.evaluation_keys(&params, self.small_keys)?), watch));
-        Ok((Session::new(table, &params, &label, key, read)?, output))
+        Ok((Session::new(tables, &params, &label, key, read)?, output))
     }
 }

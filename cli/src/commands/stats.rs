@@ -3,8 +3,8 @@ use crate::{output::Output, progress::Progress};
 use serde::Serialize;
 use std::{path::PathBuf, time::Instant};
 use sudare_roles::{
-    artefacts::{Content, Meta},
     error::Result,
+    label::{Content, Meta},
     machine,
 };
 

@@ -5,21 +5,25 @@ use crate::{
     progress::Progress,
 };
 use serde::Serialize;
-use std::{path::PathBuf, time::Instant};
-use sudare_apps::logreg::{LearningRate, TrainPlan, Training};
+use std::{
+    io::{Read, Seek},
+    path::PathBuf,
+    time::Instant,
+};
+use sudare_apps::logreg::TrainPlan;
 use sudare_roles::{
-    artefacts::{self, Content, Origin, Plan},
-    checkpoint::Checkpoints,
     error::{Error, Result},
-    machine,
-    server::Batch,
+    job::Plan,
+    label::{Content, Origin},
+    machine, opened,
+    training::{Kept, TrainingServer},
 };
 
-/// Train a logistic regression on an encrypted table
+/// Train a logistic regression on an encrypted table, or on those of several owners
 ///
 /// The step sizes, the batches and the number of iterations are those that the keys were made
-/// for. Weights are bootstrapped when levels run out. Of the table, the rows of two batches at most
-/// are in memory.
+/// for. Weights are bootstrapped when levels run out. Rows are read from their files as they are
+/// needed, in parts of a gigabyte at most.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: sudare train --evaluation-key evaluation.key -i table.ct -o model.ct --checkpoint state --resume"
@@ -62,104 +66,41 @@ struct Report {
 }
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
-    let (server, file) = args.files.open()?;
-    let Plan::Train(plan) = &server.plan else {
+    let (session, file) = args.files.open()?;
+    let Plan::Train(plan) = &session.plan else {
         return Err(Error::Usage(format!(
             "{} was encrypted for {}: use `sudare {}`, or make keys with --for train:…",
-            args.files.input.display(),
-            server.meta.job,
-            server.plan.command()
+            args.files.input[0].display(),
+            session.meta.job,
+            session.plan.command()
         )));
     };
     let iterations = check(args, plan)?;
-    let checkpoints = match &args.checkpoint {
-        Some(folder) => {
-            let origin = Origin::new(
-                artefacts::digest(&args.files.evaluation_key)?,
-                artefacts::digest(&args.files.input)?,
-            );
-            Some(Checkpoints::open(folder, origin, args.resume || args.files.force)?)
-        }
-        None => None,
-    };
-    let resumed = match &checkpoints {
-        Some(checkpoints) if args.resume => {
-            checkpoints.last(plan, &server, |damaged| say(format_args!("{damaged}")))?
-        }
-        _ => None,
-    };
-    if let (None, true, Some(folder)) = (&resumed, args.resume, &args.checkpoint) {
+    let start = Instant::now();
+    let kept = kept(args)?;
+    let notice = |damaged: &str| say(format_args!("{damaged}"));
+    let mut server = TrainingServer::open(session, kept, args.history, notice)?;
+    let resumed_after = if server.resumed() { server.training().iteration } else { 0 };
+    if let (0, true, Some(folder)) = (resumed_after, args.resume, &args.checkpoint) {
         say(format_args!("{} has no state: training from the start", folder.display()));
     }
-    let resumed_after = resumed.as_ref().map_or(0, |training| training.iteration);
     if resumed_after > iterations {
         return Err(Error::Usage(format!(
             "the checkpoint has {resumed_after} iterations, more than the {iterations} asked for: \
              ask for as many, or leave --resume out"
         )));
     }
-
-    let mut history = match (&checkpoints, &resumed) {
-        (Some(checkpoints), Some(training)) if args.history => {
-            checkpoints.weights(training, &server)?
-        }
-        _ => Vec::new(),
-    };
-    let mut keep = |training: &Training| -> Result<()> {
-        server.check_keys()?;
-        if args.history {
-            let weights = plan.snapshot(&server.evaluator, training)?;
-            if let Some(checkpoints) = &checkpoints {
-                checkpoints.write_weights(&weights, training.iteration, &server)?;
-            }
-            history.push(weights);
-        }
-        match &checkpoints {
-            Some(checkpoints) => checkpoints.write(training, &server),
-            None => Ok(()),
-        }
-    };
-
-    let start = Instant::now();
-    let trainer = plan.trainer(&server.evaluator)?;
-    let (mut rows, table) = (Batch::default(), &server.table);
-    let progress = Progress::new("Training", iterations as usize);
-    let mut training = match resumed {
-        Some(training) => training,
-        None => {
-            let training = trainer.start(rows.bring(table, plan.batch(0))?)?;
-            keep(&training)?;
-            training
-        }
-    };
-    let (first, begun) = (training.iteration, Instant::now());
-    progress.set(first as usize);
-    while training.iteration < iterations {
-        let before = Instant::now();
-        let iteration = training.iteration;
-        rows.bring(table, plan.batch(iteration))?;
-        let next = if iteration + 1 < iterations { iteration + 1 } else { iteration };
-        rows.with_next(table, plan.batch(next), |batch| Ok(trainer.step(batch, &mut training)?))?;
-        keep(&training)?;
-        let done = training.iteration;
-        let level = training.state.first().map_or(0, |weights| weights.level().0);
-        let (seconds, so_far) = (before.elapsed().as_secs_f64(), begun.elapsed().as_secs_f64());
-        let left = so_far / f64::from(done - first) * f64::from(iterations - done);
-        let details = format!(", level {level:>2}, {seconds:>7.1} s, {left:>7.0} s left");
-        progress.set_with(done as usize, &details);
-    }
-    drop(progress);
+    train(&mut server, iterations)?;
     let seconds = start.elapsed().as_secs_f64();
-    let mut result = vec![plan.model(&training)?];
-    result.append(&mut history);
-    let meta = server.meta_after(training.iteration);
-    let bytes = server.write_result(file, result, &meta, Content::Model)?;
+    let (model, meta) = server.model()?;
+    let bytes = server.session().write_result(file, model, &meta, Content::Model)?;
 
-    let done = training.iteration - resumed_after;
+    let plan = server.plan();
+    let done = meta.iterations - resumed_after;
     let report = Report {
-        iterations: training.iteration,
+        iterations: meta.iterations,
         resumed_after,
-        bootstraps: plan.bootstraps(training.iteration) - plan.bootstraps(resumed_after),
+        bootstraps: plan.bootstraps(meta.iterations) - plan.bootstraps(resumed_after),
         seconds,
         seconds_per_iteration: seconds / f64::from(done.max(1)),
         peak_rss_bytes: machine::peak_rss_bytes(),
@@ -178,6 +119,38 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     })
 }
 
+/// Does iterations until so many are done.
+fn train(server: &mut TrainingServer<impl Read + Seek + Send>, iterations: u32) -> Result<()> {
+    let progress = Progress::new("Training", iterations as usize);
+    let (first, begun) = (server.training().iteration, Instant::now());
+    progress.set(first as usize);
+    while server.training().iteration < iterations {
+        let before = Instant::now();
+        server.step()?;
+        let training = server.training();
+        let done = training.iteration;
+        let level = training.state.first().map_or(0, |weights| weights.level().0);
+        let (seconds, so_far) = (before.elapsed().as_secs_f64(), begun.elapsed().as_secs_f64());
+        let left = so_far / f64::from(done - first) * f64::from(iterations - done);
+        let details = format!(", level {level:>2}, {seconds:>7.1} s, {left:>7.0} s left");
+        progress.set_with(done as usize, &details);
+    }
+    Ok(())
+}
+
+/// Where states are kept, if they are.
+fn kept(args: &Args) -> Result<Option<Kept>> {
+    let Some(folder) = &args.checkpoint else { return Ok(None) };
+    let tables = args.files.input.iter().map(|path| opened::digest(path));
+    let tables = tables.collect::<Result<_>>()?;
+    Ok(Some(Kept {
+        folder: folder.clone(),
+        origin: Origin::new(opened::digest(&args.files.evaluation_key)?, tables),
+        resume: args.resume,
+        replace: args.files.force,
+    }))
+}
+
 /// Iterations to do, if what is asked for is what the keys were made for.
 fn check(args: &Args, plan: &TrainPlan) -> Result<u32> {
     let job = plan.job();
@@ -190,7 +163,7 @@ fn check(args: &Args, plan: &TrainPlan) -> Result<u32> {
              many, or make keys with --iterations {iterations}"
         ));
     }
-    let least = planned.min(2);
+    let least = job.spec.label_iterations();
     if iterations < least {
         return usage(format!(
             "{iterations} iteration(s) asked for, but the first {least} are one step: ask for at \
@@ -198,8 +171,7 @@ fn check(args: &Args, plan: &TrainPlan) -> Result<u32> {
         ));
     }
     if let Some(rate) = args.learning_rate {
-        let (LearningRate::Decaying { initial } | LearningRate::Constant(initial)) =
-            job.spec.learning_rate;
+        let initial = job.spec.learning_rate.at(0);
         if rate != initial {
             return usage(format!(
                 "a learning rate of {rate} asked for, the keys are for {initial}: leave it out, or \

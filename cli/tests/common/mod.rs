@@ -7,10 +7,35 @@ use std::{
     path::Path,
     process::{Command, Output},
 };
+use sudare_apps::{
+    logreg::{Prepared, TrainSpec, Transform, reference},
+    table::Table,
+};
 
 /// Bundled tables.
 pub const LBW: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/apps/data/lbw.csv");
 pub const UIS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/apps/data/uis.csv");
+
+/// The weights that training in the clear gives, as a model's file has them, after each iteration.
+pub fn twin(table: &Table, spec: &TrainSpec, class_weights: Option<&[f64]>) -> Vec<Vec<Vec<f64>>> {
+    let rows = Prepared::new(table, spec, table.rows(), class_weights).unwrap();
+    let shown = Transform::spreading(table);
+    let under = |weights: &Vec<f64>| rows.transform().weights_under(weights, &shown).unwrap();
+    let history = reference::history(&rows, spec).unwrap();
+    history.iter().map(|models| models.iter().map(under).collect()).collect()
+}
+
+/// The scores of a table's rows by weights as a model's file has them.
+pub fn scores(table: &Table, weights: &[f64]) -> Vec<f64> {
+    let rows = Transform::spreading(table).rows(table.values());
+    let products = rows.chunks_exact(weights.len());
+    products.map(|x| x.iter().zip(weights).map(|(x, w)| x * w).sum()).collect()
+}
+
+/// Numbers of a list in JSON.
+pub fn numbers(value: &Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
+}
 
 /// Fields of every timing; `precision_bits` is null where results are exact.
 pub const BENCH_FIELDS: [&str; 9] =

@@ -1,4 +1,8 @@
-use crate::{array::ArrayError, logreg::reference::TrainError, table::TableError};
+use crate::{
+    array::ArrayError,
+    logreg::{SigmoidApprox, TrainError},
+    table::TableError,
+};
 
 /// Why a computation on an encrypted table is impossible.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -88,16 +92,32 @@ pub enum Error {
     NotScorable,
     /// A row to be scored has a feature far beyond those that the model was trained on.
     #[error(
-        "row {row}, column {column:?}: the value is {found:.1} times the largest one that the \
-         model was trained on, at most {most} times as large can be scored: check its unit, or \
-         leave the row out"
+        "row {row}, column {column:?}: the value is {found:.1} times as far from the mean as the \
+         farthest that the model was trained on, at most {most} times as far can be scored: check \
+         its unit, or leave the row out"
     )]
     FeatureTooLarge {
         /// The row, counted from 0.
         row: usize,
         /// Name of the column.
         column: String,
-        /// The value, divided by the column's divisor, in absolute value.
+        /// The distance of the value from the column's center, divided by its divisor.
+        found: f64,
+        /// The largest that is possible.
+        most: f64,
+    },
+    /// A row to be scored is far from those that the model was trained on.
+    #[error(
+        "row {row}: it is {found:.0} times as far from the mean as rows are that the model was \
+         trained on, most of all by column {column:?}, and at most {most} times as far can be \
+         scored: check units, or leave the row out"
+    )]
+    RowTooLarge {
+        /// The row, counted from 0.
+        row: usize,
+        /// Name of the column whose value is farthest from its mean.
+        column: String,
+        /// The root mean square of its transformed entries.
         found: f64,
         /// The largest that is possible.
         most: f64,
@@ -126,17 +146,75 @@ pub enum Error {
         /// Half the interval.
         range: f64,
     },
-    /// A table is not the one that was planned for.
+    /// Inner products of rows and weights leave the interval of the sigmoid's polynomial.
     #[error(
-        "the table has {rows} rows and {features} features, but the plan is for {needed_rows} \
-         rows and {needed_features} features; make a plan for this table"
+        "an inner product of a row and the weights reaches {found:.1} in iteration {iteration} \
+         (counted from 0), but the sigmoid's polynomial is of use up to {range}: plan with a range \
+         of {}, with fewer iterations, or with a larger penalty",
+        wider(*.found, *.range)
+    )]
+    InnerProductsTooLarge {
+        /// The largest absolute value.
+        found: f64,
+        /// The first iteration in which there is one.
+        iteration: u32,
+        /// Half the interval.
+        range: f64,
+    },
+    /// There are too many columns for correlations of all of them.
+    #[error(
+        "{found} columns are too many to whiten or standardise, or to penalise: at most {most} \
+         are possible; scale them without a penalty, or leave some out"
+    )]
+    TooManyToCorrelate {
+        /// Columns.
+        found: usize,
+        /// The most that are possible.
+        most: usize,
+    },
+    /// A transform is for other columns than those of the table.
+    #[error(
+        "the transform is for {found} columns, but the table has {needed}: use the transform that \
+         was made for tables with these columns"
+    )]
+    TransformColumns {
+        /// Columns of the transform.
+        found: usize,
+        /// Columns of the table.
+        needed: usize,
+    },
+    /// Rows were prepared without directions that a model has weights in.
+    #[error(
+        "{:.1e} of the model's weights lie in directions that the rows were prepared without: score \
+         them by the model of the training that they were prepared for, or prepare them for this \
+         model",
+        .part
+    )]
+    OtherDirections {
+        /// The length of what is lost over the length of the weights.
+        part: f64,
+    },
+    /// A target has another number of classes than was planned for.
+    #[error(
+        "the target has {found} classes, but the plan is for {needed}: make a plan for as many"
+    )]
+    TableClasses {
+        /// Classes of the table.
+        found: usize,
+        /// Classes planned for.
+        needed: usize,
+    },
+    /// A table is not one that was planned for.
+    #[error(
+        "the table has {rows} rows and {features} features, but the plan is for at most \
+         {needed_rows} rows and for {needed_features} features; make a plan for this table"
     )]
     TableShape {
         /// Rows found.
         rows: usize,
         /// Features found.
         features: usize,
-        /// Rows planned for.
+        /// Rows planned for, at most.
         needed_rows: usize,
         /// Features planned for.
         needed_features: usize,
@@ -178,3 +256,10 @@ pub enum Error {
 
 /// This crate's results.
 pub type Result<T> = core::result::Result<T, Error>;
+
+/// The range to plan with for inner products of this size.
+fn wider(found: f64, range: f64) -> f64 {
+    let ranges = SigmoidApprox::RANGES;
+    let fits = ranges.into_iter().find(|&other| other > range && other >= found);
+    fits.unwrap_or(SigmoidApprox::MAX_RANGE)
+}

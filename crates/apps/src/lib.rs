@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`table`] | tables from files, coded as numbers, and their scaling |
 //! | [`stats`] | moments, covariances, least squares, sums by groups, histograms, Welch's test |
+//! | [`pool`] | several owners of rows, and exact sums of all of them |
 //! | [`logreg`] | logistic regression by accelerated gradient, encrypted and in the clear |
 //! | [`array`](mod@array) | encrypted arrays of any shape, computed with as by NumPy |
 //! | [`functions`] | inverse, exponential, sigmoid, sign, relu, maximum and others of encrypted slots |
@@ -22,6 +23,7 @@ mod held;
 pub mod logreg;
 pub mod metrics;
 pub mod note;
+pub mod pool;
 pub mod stats;
 pub mod table;
 

@@ -5,10 +5,10 @@
 //!
 //! | who | does |
 //! |---|---|
-//! | owner | [`TrainPlan::auto_params`], keys by [`TrainPlan::required_keys`], [`TrainPlan::encrypt`] |
-//! | server | [`Trainer::start`], [`Trainer::step`] until done, each on its [`TrainPlan::batch`], [`TrainPlan::model`] |
+//! | owner | [`TrainPlan::auto_params`], keys by [`TrainPlan::required_keys`], [`TrainPlan::prepare`], [`TrainPlan::encryptions`] |
+//! | server | [`TrainPlan::trainer`], [`Trainer::start`], [`Trainer::step`] until done, each on its [`TrainPlan::batch`], [`TrainPlan::model`] |
 //! | several servers | the same in parts: [`Trainer`] says which |
-//! | owner | decrypts, [`TrainPlan::decode`] |
+//! | owner | decrypts, [`TrainPlan::decode`], [`Transform::of_columns`] |
 //!
 //! [`ScorePlan`] is for rows that are scored by a model, plain or as a training leaves it.
 //!
@@ -27,38 +27,57 @@
 //! let secret = keygen.secret_key()?;
 //! let public = Arc::new(keygen.public_key(&secret)?);
 //! let keys = Arc::new(keygen.evaluation_keys(&secret, plan.required_keys())?);
-//! let data = plan.encrypt(&ckks::Encryptor::new(&params, public)?, &table, None, |_| ())?;
+//! let rows = plan.prepare(&table, None)?;
+//! plan.check(&rows)?;
+//! let encryptor = ckks::Encryptor::new(&params, public)?;
+//! let mut data = plan.encryptions(&encryptor, &rows).collect::<Result<Vec<_>, _>>()?;
 //!
 //! // The server holds `keys` and `data` only.
 //! let evaluator = ckks::Evaluator::new(&params, keys)?;
-//! let trainer = plan.trainer(&evaluator)?;
-//! let mut training = trainer.start(&data[plan.batch(0)])?;
+//! let sums = data.split_off(plan.row_ciphertexts());
+//! let trainer = plan.trainer(&evaluator, sums)?;
+//! let mut training = trainer.start()?;
 //! while training.iteration < job.spec.iterations {
 //!     trainer.step(&data[plan.batch(training.iteration)], &mut training)?;
 //! }
-//! let model = plan.model(&training)?;
+//! let models = plan.model(&training)?;
 //!
-//! let plain = ckks::Decryptor::new(&params, secret)?.decrypt(&model)?;
-//! let weights = plan.decode(&ckks::Encoder::new(&params).decode_real(&plain)?);
+//! let plain = ckks::Decryptor::new(&params, secret)?.decrypt(&models[0])?;
+//! let trained = plan.decode(&ckks::Encoder::new(&params).decode_real(&plain)?);
+//! let weights = rows.transform().of_columns(&trained);
 //! assert_eq!(weights.len(), 1 + table.features());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod budget;
+mod calibrate;
+mod check;
 mod gradient;
 mod history;
+mod layout;
+mod optimum;
 mod plan;
+mod prepare;
+mod propose;
 pub mod reference;
 mod refresh;
 mod score;
+mod sigmoid;
 mod simulate;
+mod spec;
 mod train;
 
 pub(crate) use budget::split;
-pub use gradient::{Gradient, Point};
-pub(crate) use plan::special_primes;
+pub use check::Slots;
+pub use gradient::{Gradient, Gradients, Point};
 pub use plan::{Job, TrainPlan};
-pub use reference::{Batches, ClassWeights, LearningRate, SigmoidApprox, SigmoidDegree, TrainSpec};
+pub use prepare::{Moments, Prepared, Transform};
+pub(crate) use propose::special_primes;
 pub use score::{Probability, ScoreJob, ScorePlan, ScoredModel, Scorer, Scores, Weights};
+pub use sigmoid::{SigmoidApprox, SigmoidDegree, SigmoidFit};
 pub use simulate::Simulated;
+pub use spec::{
+    Batches, ClassWeights, LearningRate, Penalty, Preparation, Step, TrainError, TrainSpec,
+    schedule,
+};
 pub use train::{Trainer, Training};

@@ -1,8 +1,10 @@
-//! How well real scores separate two classes: accuracy, ROC curve and the area under it,
-//! Kolmogorov-Smirnov statistic, logarithmic loss.
+//! How well real scores separate classes: accuracy, ROC curve and the area under it,
+//! Kolmogorov-Smirnov statistic; and how right the probabilities are that they stand for:
+//! logarithmic loss, Brier score, calibration.
 //!
 //! All counts are exact integers; the one rounding is the final division.
 
+use serde::Serialize;
 use std::cmp::Ordering;
 
 /// Why a metric is undefined.
@@ -36,6 +38,158 @@ pub enum MetricError {
         /// Rows with a false label.
         negatives: usize,
     },
+}
+
+/// How good the scores of rows are, whose classes are known.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Quality {
+    /// Rows.
+    pub rows: usize,
+    /// Share of the rows that are of the largest class: the accuracy of always naming it.
+    pub largest_class: f64,
+    /// Share of the rows whose class has the largest score.
+    pub accuracy: f64,
+    /// Area under the ROC curve; of more than two classes the mean over classes, each against all
+    /// others, by its probability. None if a class has no rows.
+    pub auc: Option<f64>,
+    /// Kolmogorov-Smirnov statistic of two classes; none of more, or of one that has no rows.
+    pub ks: Option<f64>,
+    /// Mean of `-ln p` for the probability `p` of the class of a row.
+    pub log_loss: f64,
+    /// Mean squared distance of the probabilities from 1 for the class of a row and 0 for others:
+    /// of two classes the distance of one of them.
+    pub brier: f64,
+    /// Mean distance of the share of rows whose class is named, or of two classes of the rows of
+    /// the second, from the mean of the probabilities of that, over [`Quality::BINS`] bins with as
+    /// many rows each.
+    pub calibration_error: f64,
+}
+
+impl Quality {
+    /// Bins of [`Quality::calibration_error`].
+    pub const BINS: usize = 10;
+
+    /// Of scores: of two classes of the second, of more of each, whose softmax is the probability.
+    /// `members` are the classes of the rows, counted from 0.
+    ///
+    /// # Errors
+    /// [`MetricError::Length`], [`MetricError::Empty`] or [`MetricError::NotANumber`].
+    pub fn of(scores: &[Vec<f64>], members: &[u32]) -> Result<Self, MetricError> {
+        let rows = members.len();
+        for scores in scores {
+            check(scores, &vec![false; rows])?;
+        }
+        let classes = if scores.len() == 1 { 2 } else { scores.len() };
+        if scores.is_empty() || members.iter().any(|&class| class as usize >= classes) {
+            return Err(MetricError::Length { scores: scores.len(), labels: classes });
+        }
+        let mut counts = vec![0_usize; classes];
+        members.iter().for_each(|&class| counts[class as usize] += 1);
+        let largest = counts.iter().copied().max().unwrap_or(0);
+        let probabilities = probabilities(scores);
+        let right = |row: usize| named(scores, row) == members[row] as usize;
+        let is = |class: usize| -> Vec<bool> {
+            members.iter().map(|&member| member as usize == class).collect()
+        };
+        let (auc, ks) = match scores {
+            [scores] => (known(auc(scores, &is(1)))?, known(ks(scores, &is(1)))?),
+            _ => {
+                let of_class = |class: usize| known(auc(&probabilities[class], &is(class)));
+                let all: Option<Vec<f64>> = (0..classes).map(of_class).collect::<Result<_, _>>()?;
+                (all.map(|all| all.iter().sum::<f64>() / classes as f64), None)
+            }
+        };
+        let log_loss = match scores {
+            [scores] => log_loss(scores, &is(1))?,
+            _ => {
+                let own = |row: usize| -log_softmax(scores, row, members[row] as usize);
+                (0..rows).map(own).sum::<f64>() / rows as f64
+            }
+        };
+        let distance = |class: usize, row: usize| {
+            let truth = if members[row] as usize == class { 1.0 } else { 0.0 };
+            (probabilities[class][row] - truth).powi(2)
+        };
+        let counted = if scores.len() == 1 { 1..2 } else { 0..classes };
+        let brier: f64 = counted
+            .flat_map(|c| (0..rows).map(move |row| (c, row)))
+            .map(|(class, row)| distance(class, row))
+            .sum();
+        let stated: Vec<(f64, bool)> = (0..rows)
+            .map(|row| match scores {
+                [_] => (probabilities[1][row], members[row] == 1),
+                _ => (probabilities[named(scores, row)][row], right(row)),
+            })
+            .collect();
+        Ok(Self {
+            rows,
+            largest_class: largest as f64 / rows as f64,
+            accuracy: (0..rows).filter(|&row| right(row)).count() as f64 / rows as f64,
+            auc,
+            ks,
+            log_loss,
+            brier: brier / rows as f64,
+            calibration_error: calibration_error(stated),
+        })
+    }
+}
+
+/// The class of a row that has the largest score: the first of equal ones, and of a single score of
+/// 0 the first.
+#[must_use]
+pub fn named(scores: &[Vec<f64>], row: usize) -> usize {
+    match scores {
+        [scores] => usize::from(scores[row] > 0.0),
+        _ => (1..scores.len()).fold(0, |best, class| {
+            if scores[class][row] > scores[best][row] { class } else { best }
+        }),
+    }
+}
+
+/// The probability of each class of each row: the sigmoid of a single score, which is that of the
+/// second of two classes, and the softmax of several.
+#[must_use]
+pub fn probabilities(scores: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    match scores {
+        [scores] => {
+            let second: Vec<f64> = scores.iter().map(|s| 1.0 / (1.0 + (-s).exp())).collect();
+            vec![second.iter().map(|p| 1.0 - p).collect(), second]
+        }
+        _ => {
+            let rows = scores.first().map_or(0, Vec::len);
+            let of_class =
+                |class: usize| (0..rows).map(|row| log_softmax(scores, row, class).exp()).collect();
+            (0..scores.len()).map(of_class).collect()
+        }
+    }
+}
+
+fn log_softmax(scores: &[Vec<f64>], row: usize, class: usize) -> f64 {
+    let largest = scores.iter().map(|of_class| of_class[row]).fold(f64::NEG_INFINITY, f64::max);
+    let sum: f64 = scores.iter().map(|of_class| (of_class[row] - largest).exp()).sum();
+    scores[class][row] - largest - sum.ln()
+}
+
+/// None where a class is missing that a metric needs.
+fn known(metric: Result<f64, MetricError>) -> Result<Option<f64>, MetricError> {
+    match metric {
+        Err(MetricError::OneClass { .. }) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// Of probabilities of what is true or not.
+fn calibration_error(mut stated: Vec<(f64, bool)>) -> f64 {
+    stated.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let rows = stated.len();
+    let bins = Quality::BINS.min(rows);
+    let of_bin = |bin: usize| {
+        let rows = &stated[bin * rows / bins..(bin + 1) * rows / bins];
+        let predicted: f64 = rows.iter().map(|(probability, _)| probability).sum();
+        let observed = rows.iter().filter(|(_, truth)| *truth).count() as f64;
+        (observed - predicted).abs()
+    };
+    (0..bins).map(of_bin).sum::<f64>() / rows as f64
 }
 
 /// Share of rows whose label is true exactly if the score is above 0.
@@ -173,6 +327,60 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Of two classes the metrics of this module, and what is written out by hand.
+    #[test]
+    fn quality_of_two_classes() {
+        let scores = vec![vec![-2.0, -1.0, 0.5, 1.0, 3.0]];
+        let members = [0, 1, 0, 1, 1];
+        let labels = members.map(|class| class == 1);
+        let found = Quality::of(&scores, &members).unwrap();
+        assert_eq!((found.rows, found.largest_class, found.accuracy), (5, 0.6, 0.6));
+        assert_eq!(found.auc, Some(auc(&scores[0], &labels).unwrap()));
+        assert_eq!(found.ks, Some(ks(&scores[0], &labels).unwrap()));
+        assert_eq!(found.log_loss, log_loss(&scores[0], &labels).unwrap());
+        let p = scores[0].iter().map(|s: &f64| 1.0 / (1.0 + (-s).exp()));
+        let distances = p.zip(labels).map(|(p, label)| p - f64::from(u8::from(label)));
+        let (squares, sizes): (Vec<f64>, Vec<f64>) = distances.map(|d| (d * d, d.abs())).unzip();
+        assert!((found.brier - squares.iter().sum::<f64>() / 5.0).abs() < 1e-15);
+        // A bin for each row.
+        assert!((found.calibration_error - sizes.iter().sum::<f64>() / 5.0).abs() < 1e-15);
+        let one = Quality::of(&scores, &[1; 5]).unwrap();
+        assert_eq!((one.auc, one.ks, one.largest_class), (None, None, 1.0));
+    }
+
+    /// Three classes, against figures of scikit-learn 1.9.1: `accuracy_score`, `roc_auc_score` with
+    /// `multi_class="ovr"` and `log_loss` of the softmax.
+    #[test]
+    fn quality_of_three_classes() {
+        let scores = vec![
+            vec![2.0, 0.1, -1.0, 0.0, 0.3, 1.5],
+            vec![0.0, 0.3, 0.5, 1.0, 0.2, -0.5],
+            vec![-1.0, 0.2, 1.5, 0.4, 0.1, 0.9],
+        ];
+        let members = [0, 1, 2, 1, 2, 0];
+        let found = Quality::of(&scores, &members).unwrap();
+        let expected = [5.0 / 6.0, 0.9166666666666666, 0.6528550343607954, 0.3606449963825303];
+        let found = [found.accuracy, found.auc.unwrap(), found.log_loss, found.brier];
+        for (found, expected) in found.iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-12, "{found} {expected}");
+        }
+        let sums = probabilities(&scores);
+        assert!(
+            (0..6).all(|row| { (sums.iter().map(|p| p[row]).sum::<f64>() - 1.0).abs() < 1e-15 })
+        );
+    }
+
+    #[test]
+    fn impossible_qualities_are_refused() {
+        let nan = Quality::of(&[vec![f64::NAN]], &[0]);
+        assert_eq!(nan, Err(MetricError::NotANumber { row: 0 }));
+        assert_eq!(Quality::of(&[vec![]], &[]), Err(MetricError::Empty));
+        let short = Quality::of(&[vec![1.0]], &[0, 1]);
+        assert_eq!(short, Err(MetricError::Length { scores: 1, labels: 2 }));
+        assert!(Quality::of(&[vec![1.0]], &[2]).is_err());
+        assert!(Quality::of(&[], &[]).is_err());
+    }
 
     /// All pairs.
     fn auc_by_pairs(scores: &[f64], labels: &[bool]) -> f64 {

@@ -11,7 +11,7 @@ use sudare::{
 };
 
 /// Longest note, in bytes.
-pub const MAX_BYTES: usize = 1 << 20;
+pub const MAX_BYTES: usize = 64 << 20;
 
 /// Bytes of the length, little endian.
 const LENGTH_BYTES: usize = 4;

@@ -10,6 +10,9 @@
 //! | [`GroupPlan`] | sums by encrypted groups of rows, of columns and their squares | [`GroupStatistics`]: counts, sums, means and variances by group |
 //! | [`HistogramPlan`] | counts of values above edges | [`Histogram`] and its quantiles |
 //!
+//! A table may have fewer rows than planned for, and then takes what the planned ones do; how many
+//! there are stays with the owner.
+//!
 //! [`TTest`] compares two [`Sample`]s, which are columns, or a column in two groups.
 //!
 //! # Results for others
@@ -95,6 +98,14 @@ pub enum StatsError {
         log2_q: f64,
         /// `log2` of the default scale.
         log2_scale: f64,
+    },
+    /// A table has more rows than planned.
+    #[error("found {found} rows, but the plan is for 1 to {most}: plan for as many")]
+    Rows {
+        /// Rows found.
+        found: usize,
+        /// Rows planned for.
+        most: usize,
     },
     /// Something has another shape than planned.
     #[error("found {found} {what}, but the plan needs {needed}")]

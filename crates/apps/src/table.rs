@@ -1,4 +1,4 @@
-//! Tables from CSV or Parquet files: as they come, coded as numbers, and scaled for training.
+//! Tables from CSV or Parquet files: as they come, and coded as numbers.
 //!
 //! [`Table::read_csv`] reads what is numbers already, with a target of 0 and 1, and refuses
 //! anything else cell by cell. A [`Frame`] is a table as its file has it, with text and missing
@@ -35,7 +35,6 @@ mod error;
 mod frame;
 #[cfg(feature = "parquet")]
 mod parquet;
-mod scaling;
 
 use std::{
     collections::HashSet,
@@ -49,9 +48,10 @@ use sudare_arith::prng::{Seed, Stream};
 pub use encoding::{Categorical, Encoding, EncodingOptions, Missing, Unseen};
 pub use error::{Cell, Place, TableError};
 pub use frame::{Frame, ReadOptions, TextColumn};
-pub use scaling::Scaling;
 
-use error::{excerpt, list};
+pub(crate) use encoding::Code;
+pub(crate) use error::{excerpt, list};
+
 use frame::{Rules, open};
 
 /// A table of finite numbers with named feature columns and, optionally, a target column of

@@ -14,14 +14,14 @@ use sudare::{
 use sudare_apps::{
     Error,
     logreg::{
-        Job, Probability, ScoreJob, ScorePlan, ScoredModel, TrainPlan, TrainSpec, Weights,
-        reference,
+        Job, Preparation, Probability, ScoreJob, ScorePlan, ScoredModel, TrainPlan, TrainSpec,
+        Transform, Weights, reference,
     },
-    table::{Scaling, Table},
+    table::Table,
 };
 
 fn given(rows: usize, features: usize, probability: Option<Probability>) -> ScoreJob {
-    ScoreJob { rows, model: ScoredModel::Given { features, probability } }
+    ScoreJob { rows, model: ScoredModel::Given { features, classes: 2, probability } }
 }
 
 /// A ring too small to be secure.
@@ -37,17 +37,14 @@ fn table(rows: usize, features: usize) -> Table {
     Table::new(columns, (0..rows * features).map(value).collect(), None).unwrap()
 }
 
-fn ones(features: usize) -> Scaling {
-    Scaling::from_divisors(vec![1.0; features]).unwrap()
-}
-
 fn weights(features: usize) -> Vec<f64> {
     (0..=features).map(|j| (j as f64 * 1.7).sin() * 2.0).collect()
 }
 
-fn clear(table: &Table, scaling: &Scaling, weights: &[f64]) -> Vec<f64> {
-    let rows = scaling.design_rows(table).unwrap();
-    rows.iter().map(|x| x.iter().zip(weights).map(|(x, w)| x * w).sum()).collect()
+fn clear(table: &Table, transform: &Transform, weights: &[f64]) -> Vec<f64> {
+    let rows = transform.rows(table.values());
+    let score = |x: &[f64]| x.iter().zip(weights).map(|(x, w)| x * w).sum();
+    rows.chunks_exact(1 + table.features()).map(score).collect()
 }
 
 fn largest(found: &[f64], expected: &[f64]) -> f64 {
@@ -64,20 +61,21 @@ fn simulate(plan: &ScorePlan, table: &Table, weights: &[f64]) -> [Vec<f64>; 2] {
     let params = plan.params();
     let e = sim::Evaluator::new(params.log_n(), params.chain().clone());
     let (level, scale) = plan.input();
-    let packed = plan.pack(table, &ones(table.features())).unwrap();
+    let packed = plan.pack(table, &Transform::identity(table.features())).unwrap();
     let rows: Vec<_> =
         packed.map(|slots| e.encrypt(&complex(&slots), level, scale).unwrap()).collect();
     assert_eq!(rows.len(), plan.ciphertexts());
     let (level, scale) = plan.model();
     let model = e.encrypt(&complex(&plan.pack_model(weights).unwrap()), level, scale).unwrap();
-    let results = [Weights::Plain(weights), Weights::Encrypted(&model)].map(|weights| {
+    let (weights, model) = ([weights.to_vec()], [model]);
+    let results = [Weights::Plain(&weights), Weights::Encrypted(&model)].map(|weights| {
         let scorer = plan.scorer(&e, weights).unwrap();
         // Group by group, as a server streams them.
         let groups = rows.chunks(plan.group_len());
         let scores: Vec<_> = groups.flat_map(|rows| scorer.score(rows).unwrap()).collect();
         assert!(scores.iter().all(|score| score.headroom_bits > 0.0));
         let slots = |score: &sim::Ciphertext| score.slots.iter().map(|z| z.re).collect();
-        plan.decode(&scores.iter().map(slots).collect::<Vec<Vec<f64>>>()).unwrap().scores
+        plan.decode(&scores.iter().map(slots).collect::<Vec<Vec<f64>>>()).unwrap().scores.remove(0)
     });
     assert_eq!(&e.used_keys(), plan.required_keys());
     results
@@ -89,7 +87,7 @@ proptest! {
     fn scores_are_inner_products(rows in 1_usize..70, features in 1_usize..12, log_n in 6_u32..9) {
         let plan = ScorePlan::new(&given(rows, features, None), &toy(log_n, 1, 45.0)).unwrap();
         let (table, weights) = (table(rows, features), weights(features));
-        let expected = clear(&table, &ones(features), &weights);
+        let expected = clear(&table, &Transform::identity(features), &weights);
         for found in simulate(&plan, &table, &weights) {
             prop_assert!(largest(&found, &expected) < 1e-9);
         }
@@ -127,16 +125,17 @@ fn encrypted_rows_are_scored_by_plain_and_encrypted_models() {
     let plan = ScorePlan::new(&job, &params).unwrap();
     assert!(plan.largest_error() < 1e-3, "{}", plan.largest_error());
     let s = session(&plan);
-    let (scaling, weights) = (Scaling::max_abs(&table), weights(table.features()));
-    let rows = plan.encryptions(&s.encryptor, &table, &scaling).unwrap();
+    let (transform, weights) = (Transform::spreading(&table), weights(table.features()));
+    let rows = plan.encryptions(&s.encryptor, &table, &transform).unwrap();
     let rows: Vec<_> = rows.collect::<Result<_, _>>().unwrap();
     let model = plan.encrypt_model(&s.encryptor, &weights).unwrap();
-    let expected = clear(&table, &scaling, &weights);
+    let expected = clear(&table, &transform, &weights);
+    let (weights, model) = ([weights], [model]);
     for weights in [Weights::Plain(&weights), Weights::Encrypted(&model)] {
         let scores = plan.scorer(&s.evaluator, weights).unwrap().score(&rows).unwrap();
         let found = plan.decode(&decrypted(&s, &scores)).unwrap();
         assert_eq!(found.probabilities, None);
-        let error = largest(&found.scores, &expected);
+        let error = largest(&found.scores[0], &expected);
         assert!(error < plan.largest_error(), "{error}");
         // Not far from what is met: inputs are smaller than the largest.
         assert!(error > plan.largest_error() / 1e4, "{error}");
@@ -153,22 +152,21 @@ fn probabilities_have_the_error_stated() {
     let plan = ScorePlan::new(&job, &params).unwrap();
     let bound = plan.largest_probability_error().unwrap();
     assert!(bound < 2f64.powi(-7), "{bound}");
-    let (scaling, weights) = (Scaling::max_abs(&table), [0.7; 10]);
+    let (transform, weights) = (Transform::spreading(&table), vec![0.7; 10]);
     let s = session(&plan);
-    let rows = plan.encryptions(&s.encryptor, &table, &scaling).unwrap();
+    let rows = plan.encryptions(&s.encryptor, &table, &transform).unwrap();
     let rows: Vec<_> = rows.collect::<Result<_, _>>().unwrap();
-    let scorer = plan.scorer(&s.evaluator, Weights::Plain(&weights)).unwrap();
+    let scores = clear(&table, &transform, &weights);
+    let scorer = plan.scorer(&s.evaluator, Weights::Plain(&[weights])).unwrap();
     let found = plan.decode(&decrypted(&s, &scorer.score(&rows).unwrap())).unwrap();
-    let scores = clear(&table, &scaling, &weights);
     let expected: Vec<f64> = scores.iter().map(|x| 1.0 / (1.0 + (-x).exp())).collect();
-    assert!(largest(&found.scores, &scores) < plan.largest_error());
-    let error = largest(&found.probabilities.unwrap(), &expected);
+    assert!(largest(&found.scores[0], &scores) < plan.largest_error());
+    let error = largest(&found.probabilities.unwrap()[0], &expected);
     assert!(error < bound, "{error}");
 
-    let wide = [0.9; 10];
-    let refused = plan.scorer(&s.evaluator, Weights::Plain(&wide)).err().unwrap();
+    let refused = plan.scorer(&s.evaluator, Weights::Plain(&[vec![0.9; 10]])).err().unwrap();
     // 0.9 for the intercept, and for each feature as large as it may be.
-    let largest = 0.9 + 9.0 * 0.9 * plan.largest_feature();
+    let largest = 0.9 + 9.0 * 0.9 * 4.0;
     assert!(matches!(
         refused,
         Error::ScoresTooLarge { found, range: 32.0 } if (found - largest).abs() < 1e-9
@@ -177,43 +175,49 @@ fn probabilities_have_the_error_stated() {
     assert!(ScorePlan::auto_params(&none).unwrap_err().to_string().contains("1 to 16"));
 }
 
-/// A row for every batch of `table`, trained on and then scored by the model as it is left.
+/// Rows scored by the models that a training on `table` leaves, as they are.
 fn train_and_score(table: &Table, spec: TrainSpec, params: &Params) {
     let job = Job { rows: table.rows(), features: table.features(), spec };
     let training = TrainPlan::new(&job, params).unwrap();
     let s = Session::new(params.clone(), training.required_keys());
-    let data = training.encrypt(&s.encryptor, table, None, |_| ()).unwrap();
-    let trainer = training.trainer(&s.evaluator).unwrap();
-    let mut state = trainer.start(&data[training.batch(0)]).unwrap();
+    let mut data = training.encrypt(&s.encryptor, table, None, |_| ()).unwrap();
+    let sums = data.split_off(training.row_ciphertexts());
+    let trainer = training.trainer(&s.evaluator, sums).unwrap();
+    let mut state = trainer.start().unwrap();
     while state.iteration < spec.iterations {
         trainer.step(&data[training.batch(state.iteration)], &mut state).unwrap();
     }
-    let model = training.model(&state).unwrap();
-    assert_eq!(model.level(), training.output().0);
-    assert!(model.scale().matches(training.output().1));
+    let models = training.model(&state).unwrap();
+    for model in &models {
+        assert_eq!(model.level(), training.output().0);
+        assert!(model.scale().matches(training.output().1));
+    }
 
-    let scaling = Scaling::max_abs(table);
-    let expected = reference::train(&scaling.signed_rows(table).unwrap(), &spec, None).unwrap();
+    let prepared = training.prepare(table, None).unwrap();
+    let (transform, expected) = (prepared.transform(), reference::train(&prepared, &spec).unwrap());
     // More rows than were trained on, and others.
     let values: Vec<f64> = table.values().iter().map(|x| x * 0.75).collect();
     let values = [table.values(), &values].concat();
     let rows = Table::new(table.columns().to_vec(), values, None).unwrap();
     let plan = ScorePlan::trained(&training, rows.rows()).unwrap();
-    assert_eq!(plan.model().0, model.level());
+    assert_eq!(plan.model().0, models[0].level());
     let mut both = training.required_keys().clone();
     both |= plan.required_keys().clone();
     assert_eq!(&both, training.required_keys(), "keys beyond those of the training");
-    let encrypted = plan.encryptions(&s.encryptor, &rows, &scaling).unwrap();
+    let encrypted = plan.encryptions(&s.encryptor, &rows, transform).unwrap();
     let encrypted: Vec<_> = encrypted.collect::<Result<_, _>>().unwrap();
-    let largest_weight = expected.iter().fold(0.0, |most: f64, w| most.max(w.abs()));
-    for weights in [Weights::Encrypted(&model), Weights::Plain(&expected)] {
+    let largest_weight = expected.iter().flatten().fold(0.0, |most: f64, w| most.max(w.abs()));
+    for weights in [Weights::Encrypted(&models), Weights::Plain(&expected)] {
         let plain = matches!(weights, Weights::Plain(_));
         let scores = plan.scorer(&s.evaluator, weights).unwrap().score(&encrypted).unwrap();
         let found = plan.decode(&decrypted(&s, &scores)).unwrap();
-        let error = largest(&found.scores, &clear(&rows, &scaling, &expected));
-        assert!(error < largest_weight / 256.0, "{error} for weights up to {largest_weight}");
-        if plain {
-            assert!(error < plan.largest_error(), "{error}");
+        assert_eq!(found.scores.len(), expected.len());
+        for (found, expected) in found.scores.iter().zip(&expected) {
+            let error = largest(found, &clear(&rows, transform, expected));
+            assert!(error < largest_weight / 256.0, "{error} for weights up to {largest_weight}");
+            if plain {
+                assert!(error < plan.largest_error(), "{error}");
+            }
         }
     }
 }
@@ -221,14 +225,36 @@ fn train_and_score(table: &Table, spec: TrainSpec, params: &Params) {
 #[test]
 fn a_trained_model_scores_rows_as_it_is() {
     let table = Table::bundled("lbw").unwrap();
-    for iterations in [1, 2, 4] {
-        let spec = TrainSpec { iterations, scorable: true, ..TrainSpec::default() };
+    let scorable = |preparation, iterations| TrainSpec {
+        preparation,
+        iterations,
+        scorable: true,
+        ..TrainSpec::default()
+    };
+    let small = |spec| {
         let job = Job { rows: table.rows(), features: table.features(), spec };
         let secure = TrainPlan::auto_params(&job).unwrap();
         assert!(secure.rlwe().security_bits() >= 128.0);
         let params = Spec { log_n: 11, insecure: true, ..secure.spec().clone() };
-        train_and_score(&table, spec, &Params::new(params).unwrap());
+        Params::new(params).unwrap()
+    };
+    for (preparation, iterations) in
+        [(Preparation::Whiten, 1), (Preparation::Standardize, 2), (Preparation::Whiten, 4)]
+    {
+        let spec = scorable(preparation, iterations);
+        train_and_score(&table, spec, &small(spec));
     }
+    let spec = TrainSpec { scorable: true, ..TrainSpec::published() };
+    train_and_score(&table, spec, &small(spec));
+
+    // Three models, of which each scores the same rows.
+    let members = table.column(0).map(|age| (age as u32 % 3).min(2)).collect();
+    let classes = ["a", "b", "c"].map(String::from).to_vec();
+    let target = ("class".to_owned(), classes, members);
+    let (columns, values) = (table.columns().to_vec(), table.values().to_vec());
+    let several = Table::with_classes(columns, values, target).unwrap();
+    let spec = TrainSpec { classes: 3, ..scorable(Preparation::Whiten, 3) };
+    train_and_score(&several, spec, &small(spec));
 }
 
 #[test]
@@ -248,7 +274,7 @@ fn a_level_is_left_only_if_asked_for() {
 #[test]
 fn bootstrapped_models_have_levels_left() {
     let table = Table::bundled("lbw").unwrap();
-    let spec = TrainSpec { iterations: 30, ..TrainSpec::default() };
+    let spec = TrainSpec { iterations: 30, ..TrainSpec::published() };
     let job = Job { rows: table.rows(), features: table.features(), spec };
     let training = TrainPlan::new(&job, &TrainPlan::auto_params(&job).unwrap()).unwrap();
     assert!(training.bootstraps(30) > 0);
@@ -264,10 +290,11 @@ fn bootstrapped_models_have_levels_left() {
 fn what_was_not_planned_is_refused() {
     let params = toy(8, 1, 45.0);
     let plan = ScorePlan::new(&given(5, 3, None), &params).unwrap();
-    let scaling = ones(3);
-    let refused = |table: &Table| plan.pack(table, &scaling).err().unwrap();
+    let transform = Transform::identity(3);
+    let refused = |table: &Table| plan.pack(table, &transform).err().unwrap();
     assert!(matches!(refused(&table(6, 3)), Error::TableShape { rows: 6, needed_rows: 5, .. }));
-    assert!(matches!(plan.pack(&table(5, 3), &ones(2)).err().unwrap(), Error::Table(_)));
+    let other = plan.pack(&table(5, 3), &Transform::identity(2)).err().unwrap();
+    assert_eq!(other, Error::TransformColumns { found: 2, needed: 3 });
     let mut values = vec![1.0; 15];
     values[10] = -9.0;
     let columns = ["a", "b", "c"].map(String::from).to_vec();
@@ -283,7 +310,8 @@ fn what_was_not_planned_is_refused() {
 
     let e = sim::Evaluator::new(params.log_n(), params.chain().clone());
     let (level, scale) = plan.input();
-    let scorer = plan.scorer(&e, Weights::Plain(&[0.0; 4])).unwrap();
+    let zeros = [vec![0.0; 4]];
+    let scorer = plan.scorer(&e, Weights::Plain(&zeros)).unwrap();
     let low = e.encrypt(&complex(&[0.0]), Level(0), scale).unwrap();
     let refused = scorer.score(&vec![low; plan.group_len()]).unwrap_err();
     assert!(refused.to_string().starts_with("level of encrypted rows: found 0"), "{refused}");
@@ -293,7 +321,7 @@ fn what_was_not_planned_is_refused() {
     assert!(refused.to_string().starts_with("scale of encrypted rows"), "{refused}");
     let other = toy(8, 2, 45.0);
     let e = sim::Evaluator::new(other.log_n(), other.chain().clone());
-    assert!(plan.scorer(&e, Weights::Plain(&[0.0; 4])).is_err());
+    assert!(plan.scorer(&e, Weights::Plain(&zeros)).is_err());
     assert!(plan.decode(&[]).is_err());
 
     assert!(ScorePlan::new(&given(0, 3, None), &params).is_err());

@@ -82,8 +82,8 @@ fn statistics_are_shared_to_the_bits_planned_for() {
     let close = |name: &str, a: f64, b: f64, unit: f64| {
         assert!((a - b).abs() <= 4.0 * unit / 1024.0, "{name}: {a} for {b}, unit {unit}");
     };
-    let own: Statistics = plan.decode(&own, &scaling).unwrap();
-    let shared = plan.decode(&shared, &scaling).unwrap();
+    let own: Statistics = plan.decode(&own, &scaling, job.rows).unwrap();
+    let shared = plan.decode(&shared, &scaling, job.rows).unwrap();
     for (j, &(_, half_range)) in scaling.maps().iter().enumerate() {
         close("mean", shared.mean[j], own.mean[j], half_range);
         close("variance", shared.variance[j], own.variance[j], half_range * half_range);
@@ -123,8 +123,10 @@ fn groups_are_shared_to_the_bits_planned_for() {
     let data = plan.encrypt(&s.encryptor, &table, &scaling, &grouping, |_| ()).unwrap();
     let own = slots(&s, &plan.run(&s.evaluator, &data, |_| ()).unwrap());
     let shared = plan.share(&own, BITS).unwrap();
-    let (own, shared) =
-        (plan.decode(&own, &scaling).unwrap(), plan.decode(&shared, &scaling).unwrap());
+    let (own, shared) = (
+        plan.decode(&own, &scaling, groups).unwrap(),
+        plan.decode(&shared, &scaling, groups).unwrap(),
+    );
     assert_eq!(own.count, shared.count);
     for (own, shared) in own.mean.iter().zip(&shared.mean) {
         for ((own, shared), &(_, half_range)) in own.iter().zip(shared).zip(scaling.maps()) {
@@ -146,8 +148,8 @@ fn histograms_are_shared_to_the_bits_planned_for() {
     let own = slots(&s, &plan.run(&s.evaluator, &data, |_| ()).unwrap());
     let shared = plan.share(&own, BITS).unwrap();
     check_shared(&own, &shared, job.rows);
-    let shared = plan.decode(&shared, &scaling).unwrap();
-    for (own, shared) in plan.decode(&own, &scaling).unwrap().iter().zip(shared) {
+    let shared = plan.decode(&shared, &scaling, job.rows).unwrap();
+    for (own, shared) in plan.decode(&own, &scaling, job.rows).unwrap().iter().zip(shared) {
         let difference = (own.counts[0] - shared.counts[0]).abs();
         assert!(difference <= job.rows as f64 / 1024.0, "{difference}");
     }

@@ -88,7 +88,7 @@ fn encrypted(table: &Table) -> Statistics {
     let sums = plan.run(&s.evaluator, &data, |_| {}).unwrap();
     assert!(sums.iter().all(|sum| sum.level() == Level(0)));
     let slots: Vec<_> = sums.iter().map(|sum| s.decrypt(sum)).collect();
-    plan.decode(&slots, &scaling).unwrap()
+    plan.decode(&slots, &scaling, table.rows()).unwrap()
 }
 
 /// Compares with moments of deviations, relative to the standard deviations.
@@ -186,7 +186,7 @@ fn groups_of_rows_nobody_can_tell() {
     assert_eq!(data.len(), plan.ciphertexts());
     let sums = plan.run(&s.evaluator, &data, |_| {}).unwrap();
     let slots: Vec<_> = sums.iter().map(|sum| s.decrypt(sum)).collect();
-    let found = plan.decode(&slots, &scaling).unwrap();
+    let found = plan.decode(&slots, &scaling, 2).unwrap();
     // 59 of the 189 children were born light, and have the label 0.
     assert_eq!(found.count, [59, 130]);
     for j in 0..table.features() {
@@ -221,7 +221,7 @@ fn histograms_of_encrypted_columns() {
     let data = plan.encrypt(&s.encryptor, &table, &scaling, |_| {}).unwrap();
     let above = plan.run(&s.evaluator, &data, |_| {}).unwrap();
     let slots: Vec<_> = above.iter().map(|above| s.decrypt(above)).collect();
-    let found = plan.decode(&slots, &scaling).unwrap();
+    let found = plan.decode(&slots, &scaling, rows).unwrap();
     for (j, histogram) in found.iter().enumerate() {
         assert!((histogram.counts.iter().sum::<f64>() - rows as f64).abs() < 0.5);
         for (k, edges) in histogram.edges.windows(2).enumerate() {

@@ -2,9 +2,10 @@
 //! happens while the next is written. Beside them, if asked for, the weights after every iteration.
 
 use crate::{
-    artefacts::{Content, Meta, Opened, Origin},
     error::{Error, Result},
     files::{self, Access, NewFile},
+    label::{Content, Meta, Origin},
+    opened::Opened,
     server::Session,
 };
 use std::{
@@ -126,10 +127,11 @@ impl Checkpoints {
     /// [`Error::Usage`] if some are missing, damaged or of another training.
     pub fn weights<R: Read + Seek>(
         &self,
+        plan: &TrainPlan,
         training: &Training,
         server: &Session<R>,
     ) -> Result<Vec<Ciphertext>> {
-        let first = training.iteration.min(2);
+        let (first, models) = (plan.job().spec.label_iterations(), plan.job().spec.models());
         let read = |iterations| {
             let path = self.path(WEIGHTS_PREFIX, iterations);
             let refuse = |problem: String| {
@@ -140,7 +142,7 @@ impl Checkpoints {
             };
             let items = self.items(&path, Content::Weights, server);
             match items.map_err(|error| refuse(error.to_string()))? {
-                (found, items) if found == iterations && items.len() == 1 => Ok(items),
+                (found, items) if found == iterations && items.len() == models => Ok(items),
                 _ => Err(refuse(format!("{} holds others", path.display()))),
             }
         };
@@ -163,11 +165,11 @@ impl Checkpoints {
     /// As [`Checkpoints::write`].
     pub fn write_weights<R: Read + Seek>(
         &self,
-        weights: &Ciphertext,
+        weights: &[Ciphertext],
         iterations: u32,
         server: &Session<R>,
     ) -> Result<()> {
-        self.keep(core::slice::from_ref(weights), Content::Weights, iterations, server)
+        self.keep(weights, Content::Weights, iterations, server)
     }
 
     fn keep<R: Read + Seek>(

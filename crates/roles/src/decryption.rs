@@ -1,28 +1,26 @@
 //! What the owner of a table does last: reading results with the secret key.
 
 use crate::{
-    artefacts::{Content, Note, NoteScaling, Opened, Plan, ScoredBy},
     error::{Error, Result},
+    job::Plan,
+    label::{Content, Meta, ScoredBy},
     model::{Model, ModelKind},
-    scoring::Inputs,
+    note::{About, Note, Trained, prepared_digest},
+    opened::{Opened, Parts},
+    reading::arranged,
 };
-use std::io::Read;
+use std::{io::Read, path::PathBuf};
 use sudare::ckks::{Ciphertext, Decryptor, Encoder, Params};
 use sudare_apps::{
-    logreg::{Scores, TrainPlan},
-    note,
+    logreg::{Prepared, ScorePlan, Scores, TrainPlan, Transform},
     stats::{GroupStatistics, Histogram, Statistics, StatsError},
+    table::Table,
 };
 
 /// What a result holds, for the owner of the key alone.
 pub enum Decrypted {
     /// Of a training.
-    Model {
-        /// As it was trained.
-        model: Model,
-        /// How, which also says whether it can be shared.
-        plan: Box<TrainPlan>,
-    },
+    Model(Box<TrainedModel>),
     /// Of the columns of a table.
     Statistics {
         /// Their names.
@@ -54,9 +52,106 @@ pub enum Decrypted {
     Scores {
         /// And their probabilities, if the server computed them.
         scores: Scores,
-        /// Of the rows, if they are known.
-        labels: Option<Vec<bool>>,
+        /// The classes that the model tells apart.
+        classes: Vec<String>,
+        /// Those of the rows, if they are known.
+        members: Option<Vec<u32>>,
     },
+}
+
+/// The weights of each model after each iteration.
+type History = Vec<Vec<Vec<f64>>>;
+
+/// A model as it was trained, and what else its owner can make of it.
+pub struct TrainedModel {
+    /// The model of the table's own columns.
+    pub model: Model,
+    /// How it was trained, which also says whether it can be shared.
+    pub plan: Box<TrainPlan>,
+    /// The weights in the coordinates of the training.
+    weights: Vec<Vec<f64>>,
+    trained: Trained,
+}
+
+impl TrainedModel {
+    /// Of the weights that so many iterations on some rows gave, as [`TrainPlan::decode`] gives
+    /// them, and of those after each of them, where they were kept. Also of a training in the
+    /// clear.
+    ///
+    /// # Errors
+    /// [`Error::Apps`] for a note of other columns.
+    pub fn new(
+        (plan, iterations): (Box<TrainPlan>, u32),
+        note: (Vec<String>, usize, Trained),
+        (weights, history): (Vec<Vec<f64>>, Option<History>),
+    ) -> Result<Self> {
+        let (columns, rows, trained) = note;
+        let Trained { transform, shown, .. } = &trained;
+        let of_columns = |weights: &Vec<Vec<f64>>| -> Result<Vec<Vec<f64>>> {
+            let under = |weights: &Vec<f64>| Ok(transform.weights_under(weights, shown)?);
+            weights.iter().map(under).collect()
+        };
+        let model = Model {
+            kind: ModelKind::LogisticRegression,
+            weights: of_columns(&weights)?,
+            columns,
+            target: trained.target.clone(),
+            classes: trained.classes.clone(),
+            centers: shown.centers().to_vec(),
+            divisors: shown.divisors().to_vec(),
+            iterations,
+            rows,
+            training: Some(plan.job().spec),
+            class_weights: trained.class_weights.clone(),
+            calibrated: false,
+            encoding: trained.encoding.clone(),
+            held_out: trained.held_out,
+            transform: plan.job().spec.scorable.then(|| transform.clone()),
+            history: history.map(|all| all.iter().map(of_columns).collect()).transpose()?,
+        };
+        Ok(Self { model, plan, weights, trained })
+    }
+
+    /// The model whose probabilities are right on the rows that it was trained on: weights are
+    /// fitted to them along the scores that they give, which changes the order of scores of two
+    /// classes nowhere. See [`Prepared::calibrated`].
+    ///
+    /// # Errors
+    /// [`Error::Usage`] and [`Error::Apps`] for a table that it was not trained on.
+    pub fn calibrated(&self, table: &Table) -> Result<Model> {
+        let (model, job) = (&self.model, self.plan.job());
+        let table = arranged(table, &model.columns, &model.classes)?;
+        if table.rows() != model.rows {
+            return Err(Error::Usage(format!(
+                "the table has {} rows, the model was trained on {}: calibrate it with the table \
+                 that was encrypted",
+                table.rows(),
+                model.rows
+            )));
+        }
+        table.check_for_training()?;
+        let mut counts = vec![0; model.classes.len()];
+        table.members()?.iter().for_each(|&class| counts[class as usize] += 1);
+        let given = self.trained.class_weights.as_deref();
+        let weights = job.spec.row_weights(&counts, given).map_err(sudare_apps::Error::from)?;
+        let (transform, rows) = (self.trained.transform.clone(), job.rows);
+        let prepared = Prepared::with(&table, &job.spec, rows, weights, transform)?;
+        let weights = prepared.calibrated(&self.weights);
+        let under =
+            |weights: &Vec<f64>| self.trained.transform.weights_under(weights, &self.trained.shown);
+        let weights = weights.iter().map(under).collect::<sudare_apps::Result<_>>()?;
+        Ok(Model { weights, calibrated: true, ..model.clone() })
+    }
+}
+
+/// A result whose ciphertexts are decrypted.
+struct Reader<'a> {
+    path: PathBuf,
+    meta: Meta,
+    params: &'a Params,
+    decryptor: &'a Decryptor,
+    share_bits: Option<u32>,
+    slots: Vec<Vec<f64>>,
 }
 
 impl Decrypted {
@@ -74,149 +169,208 @@ impl Decrypted {
         decryptor: &Decryptor,
         share_bits: Option<u32>,
     ) -> Result<Self> {
-        let (_, meta) = result.meta(&[Content::Model, Content::Statistics, Content::Scores])?;
+        let (_, meta) = result.meta(&Content::RESULTS)?;
         result.expect_key(params.rlwe().id(), decryptor.key_id())?;
         let path = result.path().to_owned();
-        let malformed = |problem: &str| Error::Parse {
-            path: path.clone(),
+        let Parts { content, note } = result.ciphertexts(params, meta.note)?;
+        let slots = Vec::new();
+        let mut reader = Reader { path, meta, params, decryptor, share_bits, slots };
+        let (note, of_model) = reader.notes(note)?;
+        let encoder = Encoder::new(params);
+        let slots = content.iter().map(|item| encoder.decode_real(&decryptor.decrypt(item)?));
+        reader.slots = slots.collect::<sudare::Result<_>>()?;
+        reader.decoded(note, of_model)
+    }
+}
+
+impl Reader<'_> {
+    fn malformed(&self, problem: &str) -> Error {
+        Error::Parse {
+            path: self.path.clone(),
             what: "result",
             problem: format!("{problem}; compute it again from an undamaged encrypted table"),
+        }
+    }
+
+    fn expect(&self, same: bool) -> Result<()> {
+        match same {
+            true => Ok(()),
+            false => Err(self.malformed("its note is of another table")),
+        }
+    }
+
+    /// The note of a table, and that of the encrypted model that its rows were scored by.
+    fn notes(&self, mut all: Vec<Ciphertext>) -> Result<(Note, Option<Note>)> {
+        let read = |note: &[Ciphertext]| -> Result<Note> {
+            let note = Note::decrypt(self.decryptor, self.params, note)?;
+            note.ok_or_else(|| self.malformed("its note is not of this version of the program"))
         };
-        let mut parts = result.ciphertexts(params, meta.note)?;
-        let read_note = |note: &[Ciphertext]| -> Result<Note> {
-            let bytes = note::decrypt(decryptor, params, note)?;
-            serde_json::from_slice(&bytes).map_err(|_| malformed("its note is not of this program"))
-        };
-        let model_note = match meta.scored_by {
+        let of_model = match self.meta.scored_by {
             Some(ScoredBy::Encrypted(count)) => {
-                let rows = parts.note.len().checked_sub(count as usize);
-                let rows = rows.ok_or_else(|| malformed("it has not the notes that it lists"))?;
-                Some(read_note(&parts.note.split_off(rows))?)
+                let rows = all.len().checked_sub(count as usize);
+                let lacks = || self.malformed("it has not the notes that it lists");
+                Some(read(&all.split_off(rows.ok_or_else(lacks)?))?)
             }
             Some(ScoredBy::Plain(_)) | None => None,
         };
-        let Note { columns, scaling } = read_note(&parts.note)?;
-        let encoder = Encoder::new(params);
-        let slots = parts
-            .content
-            .iter()
-            .map(|item| encoder.decode_real(&decryptor.decrypt(item)?))
-            .collect::<sudare::Result<Vec<_>>>()?;
-        let expect = |same: bool| match same {
-            true => Ok(()),
-            false => Err(malformed("its note is of another table")),
-        };
-        let plan = meta.job.plan(params)?;
-        let shared = |share: &dyn Fn(u32) -> core::result::Result<Vec<Vec<f64>>, StatsError>| {
-            match share_bits {
-                None => Ok(slots.clone()),
-                Some(bits) => share(bits).map_err(|error| match error {
-                    StatsError::Engine(sudare::Error::TooLittlePrecision { .. }) => {
-                        Error::Usage(format!(
-                            "--share {bits}: the results were not computed with the precision for \
-                         that: make keys with --share {bits} and compute again, or share fewer bits"
-                        ))
-                    }
-                    other => other.into(),
-                }),
+        Ok((read(&all)?, of_model))
+    }
+
+    fn decoded(&self, note: Note, of_model: Option<Note>) -> Result<Decrypted> {
+        let Note { columns, rows, about } = note;
+        match (self.meta.job.plan(self.params)?, about) {
+            (Plan::Train(plan), About::Train(trained)) => {
+                Ok(Decrypted::Model(Box::new(self.model(plan, (columns, rows, *trained))?)))
             }
-        };
-        match (plan, scaling) {
-            (Plan::Train(plan), NoteScaling::Train { target, divisors, mut class_weights }) => {
-                let Some((slots, earlier)) = slots.split_first() else {
-                    return Err(malformed("a model is one ciphertext at least"));
-                };
-                let (mut weights, features) = (plan.decode(slots), plan.job().features);
-                if weights.len() != features + 1 {
-                    return Err(malformed("its ciphertext has fewer slots than a model"));
-                }
-                expect(columns.len() == features && divisors.features() == features)?;
-                let mut history = (!earlier.is_empty()).then(|| plan.history(earlier));
-                let whole = |history: &Vec<Vec<f64>>| {
-                    history.len() == meta.iterations as usize
-                        && history.iter().all(|earlier| earlier.len() == weights.len())
-                };
-                if !history.as_ref().is_none_or(whole) {
-                    return Err(malformed("its history is of other iterations"));
-                }
-                if let Some(bits) = share_bits {
-                    weights = shared_weights(&plan, &weights, bits)?;
-                    (history, class_weights) = (None, None);
-                }
-                let model = Model {
-                    kind: ModelKind::LogisticRegression,
-                    weights,
-                    columns,
-                    target,
-                    divisors,
-                    iterations: meta.iterations,
-                    rows: plan.job().rows,
-                    training: Some(plan.job().spec),
-                    class_weights,
-                    history,
-                };
-                Ok(Self::Model { model, plan: Box::new(plan) })
+            (Plan::Stats(plan), About::Columns(scaling)) => {
+                self.expect(columns.len() == plan.job().features)?;
+                let slots = self.shared(|slots, bits| plan.share(slots, bits))?;
+                let statistics = plan.decode(&slots, &scaling, rows)?;
+                Ok(Decrypted::Statistics { columns, statistics })
             }
-            (Plan::Stats(plan), NoteScaling::Stats(scaling)) => {
-                expect(columns.len() == plan.job().features)?;
-                let slots = shared(&|bits| plan.share(&slots, bits))?;
-                Ok(Self::Statistics { columns, statistics: plan.decode(&slots, &scaling)? })
+            (Plan::Groups(plan), About::Groups { scaling, key, labels }) => {
+                self.expect(columns.len() == plan.job().features)?;
+                let slots = self.shared(|slots, bits| plan.share(slots, bits))?;
+                let statistics = plan.decode(&slots, &scaling, labels.len())?;
+                Ok(Decrypted::Groups { key, labels, columns, statistics })
             }
-            (Plan::Groups(plan), NoteScaling::Groups { scaling, key, labels }) => {
-                let job = plan.job();
-                expect(columns.len() == job.features && labels.len() == job.groups)?;
-                let slots = shared(&|bits| plan.share(&slots, bits))?;
-                let statistics = plan.decode(&slots, &scaling)?;
-                Ok(Self::Groups { key, labels, columns, statistics })
+            (Plan::Histogram(plan), About::Columns(scaling)) => {
+                self.expect(columns.len() == plan.job().features)?;
+                let slots = self.shared(|slots, bits| plan.share(slots, bits))?;
+                let histograms = plan.decode(&slots, &scaling, rows)?;
+                Ok(Decrypted::Histograms { rows, columns, histograms })
             }
-            (Plan::Histogram(plan), NoteScaling::Stats(scaling)) => {
-                expect(columns.len() == plan.job().features)?;
-                let slots = shared(&|bits| plan.share(&slots, bits))?;
-                let (rows, histograms) = (plan.job().rows, plan.decode(&slots, &scaling)?);
-                Ok(Self::Histograms { rows, columns, histograms })
+            (Plan::Predict(plan), About::Rows { prepared, classes, members }) => {
+                self.expect(columns.len() == plan.job().model.features())?;
+                self.expect_prepared(prepared, of_model)?;
+                self.scores(&plan, classes, members, rows)
             }
-            (Plan::Predict(plan), NoteScaling::Rows { divisors, labels }) => {
-                if share_bits.is_some() {
-                    return Err(Error::Usage(
-                        "--share is for models and statistics, scores are for the owner of the \
-                         key: leave it out"
-                            .into(),
-                    ));
-                }
-                let (rows, features) = (plan.job().rows, plan.job().model.features());
-                expect(columns.len() == features && divisors.features() == features)?;
-                let same = match (meta.scored_by, model_note) {
-                    (Some(ScoredBy::Plain(digest)), _) => {
-                        digest == Inputs::digest(&columns, &divisors)
-                    }
-                    (_, Some(Note { columns: others, scaling })) => match scaling {
-                        NoteScaling::Train { divisors: other, .. } => {
-                            others == columns && other == divisors
-                        }
-                        _ => false,
-                    },
-                    _ => return Err(malformed("it does not say what scored it")),
-                };
-                if !same {
-                    return Err(Error::Usage(format!(
-                        "{} has scores of rows that were scaled for other columns, or other \
-                         ranges, than the model has: encrypt the rows again with --like and that \
-                         model, or the table that it was trained on",
-                        path.display()
-                    )));
-                }
-                let labels = labels.map(|labels| labels.chars().map(|c| c == '1').collect());
-                expect(labels.as_ref().is_none_or(|labels: &Vec<bool>| labels.len() == rows))?;
-                Ok(Self::Scores { scores: plan.decode(&slots)?, labels })
-            }
-            (Plan::Predict(_), NoteScaling::Train { .. }) => Err(Error::Usage(format!(
+            (Plan::Predict(_), About::Model { .. }) => Err(Error::Usage(format!(
                 "{} is a model that was encrypted to score rows by, not a result: whoever \
                  encrypted it has it in the clear",
-                path.display()
+                self.path.display()
             ))),
-            _ => Err(malformed("its note is of another computation")),
+            _ => Err(self.malformed("its note is of another computation")),
         }
     }
+
+    fn model(
+        &self,
+        plan: Box<TrainPlan>,
+        (columns, rows, trained): (Vec<String>, usize, Trained),
+    ) -> Result<TrainedModel> {
+        let (features, models) = (plan.job().features, plan.job().spec.models());
+        if self.slots.len() < models {
+            return Err(self.malformed("it has fewer ciphertexts than models"));
+        }
+        let (slots, earlier) = self.slots.split_at(models);
+        let mut weights: Vec<Vec<f64>> = slots.iter().map(|slots| plan.decode(slots)).collect();
+        if weights.iter().any(|weights| weights.len() != features + 1) {
+            return Err(self.malformed("its ciphertexts have fewer slots than a model"));
+        }
+        let Trained { transform, shown, classes, encoding, .. } = &trained;
+        let same = [columns.len(), transform.columns(), shown.columns()] == [features; 3]
+            && classes.len() == plan.job().spec.classes as usize
+            && encoding.as_ref().is_none_or(|encoding| encoding.columns() == columns);
+        self.expect(same)?;
+        let mut history = (!earlier.is_empty()).then(|| plan.history(earlier)).transpose()?;
+        let iterations = self.meta.iterations as usize;
+        if history.as_ref().is_some_and(|history| history.len() != iterations) {
+            return Err(self.malformed("its history is of other iterations"));
+        }
+        if let Some(bits) = self.share_bits {
+            let share = |weights: &Vec<f64>| shared_weights(&plan, weights, bits);
+            weights = weights.iter().map(share).collect::<Result<_>>()?;
+            history = None;
+        }
+        let note = (columns, rows, trained);
+        let mut trained =
+            TrainedModel::new((plan, self.meta.iterations), note, (weights, history))?;
+        if self.share_bits.is_some() {
+            trained.model = without_ranges(trained.model)?;
+        }
+        Ok(trained)
+    }
+
+    /// The slots as they may be seen.
+    fn shared(
+        &self,
+        share: impl Fn(&[Vec<f64>], u32) -> core::result::Result<Vec<Vec<f64>>, StatsError>,
+    ) -> Result<Vec<Vec<f64>>> {
+        let Some(bits) = self.share_bits else { return Ok(self.slots.clone()) };
+        share(&self.slots, bits).map_err(|error| match error {
+            StatsError::Engine(sudare::Error::TooLittlePrecision { .. }) => Error::Usage(format!(
+                "--share {bits}: the results were not computed with the precision for that: make \
+                 keys with --share {bits} and compute again, or share fewer bits"
+            )),
+            other => other.into(),
+        })
+    }
+
+    /// Refuses scores by a model that rows were not prepared for.
+    fn expect_prepared(&self, prepared: [u8; 32], of_model: Option<Note>) -> Result<()> {
+        let needed = match (self.meta.scored_by, of_model) {
+            (Some(ScoredBy::Plain(digest)), _) => digest,
+            (_, Some(Note { columns, about: About::Train(trained), .. })) => {
+                prepared_digest(&columns, &trained.transform)?
+            }
+            (_, Some(Note { about: About::Model { prepared }, .. })) => prepared,
+            _ => return Err(self.malformed("it does not say what scored it")),
+        };
+        match needed == prepared {
+            true => Ok(()),
+            false => Err(Error::Usage(format!(
+                "{} has scores of rows that were prepared for other columns, or another model, \
+                 than scored them: encrypt the rows again with --like and that model, or the \
+                 table that it was trained on",
+                self.path.display()
+            ))),
+        }
+    }
+
+    fn scores(
+        &self,
+        plan: &ScorePlan,
+        classes: Vec<String>,
+        members: Option<Vec<[u8; 2]>>,
+        rows: usize,
+    ) -> Result<Decrypted> {
+        if self.share_bits.is_some() {
+            return Err(Error::Usage(
+                "--share is for models and statistics, scores are for the owner of the key: leave \
+                 it out"
+                    .into(),
+            ));
+        }
+        let member = |bytes: [u8; 2]| u32::from(u16::from_le_bytes(bytes));
+        let members: Option<Vec<u32>> =
+            members.map(|members| members.into_iter().map(member).collect());
+        self.expect(rows <= plan.job().rows)?;
+        self.expect(members.as_ref().is_none_or(|members| members.len() == rows))?;
+        let Scores { mut scores, mut probabilities } = plan.decode(&self.slots)?;
+        // Those of rows that were planned and are not there are of no row.
+        scores.iter_mut().chain(probabilities.iter_mut().flatten()).for_each(|s| s.truncate(rows));
+        Ok(Decrypted::Scores { scores: Scores { scores, probabilities }, classes, members })
+    }
+}
+
+/// A model that says no more of the table than the weights do: its columns count from 0, in powers of
+/// two.
+fn without_ranges(model: Model) -> Result<Model> {
+    let shown = model.inputs()?.shown;
+    let spans = model.centers.iter().zip(&model.divisors).map(|(c, d)| c.abs() + d);
+    let divisors: Vec<f64> = spans.map(|span| span.log2().ceil().exp2()).collect();
+    let plain = Transform::affine(vec![0.0; divisors.len()], divisors.clone())?;
+    let under = |weights: &Vec<f64>| Ok(shown.weights_under(weights, &plain)?);
+    Ok(Model {
+        weights: model.weights.iter().map(under).collect::<Result<_>>()?,
+        centers: vec![0.0; divisors.len()],
+        divisors,
+        class_weights: None,
+        held_out: None,
+        transform: None,
+        ..model
+    })
 }
 
 fn shared_weights(plan: &TrainPlan, weights: &[f64], bits: u32) -> Result<Vec<f64>> {

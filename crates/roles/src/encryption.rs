@@ -1,9 +1,13 @@
 //! What the owner of a table does first: encrypting it for the job that the keys were made for.
 
 use crate::{
-    artefacts::{Content, Job, Meta, Note, NoteScaling, Plan},
     error::{Error, Result},
+    job::{Job, Plan},
+    label::{Content, Meta, Pooled},
     model::Model,
+    note::{About, HeldOut, Note, Trained, prepared_digest},
+    pooled::transform::PooledTransform,
+    reading::arranged,
     scoring::Inputs,
 };
 use std::{io::Write, path::Path, sync::Arc};
@@ -15,10 +19,9 @@ use sudare::{
     rlwe::{KeyId, PublicKey},
 };
 use sudare_apps::{
-    logreg::ScorePlan,
-    note,
+    logreg::{Prepared, ScorePlan, TrainPlan, Transform},
     stats::{ColumnScaling, Grouping},
-    table::{Scaling, Table},
+    table::{Encoding, Table},
 };
 use sudare_arith::prng::Seed;
 
@@ -38,6 +41,26 @@ impl KeyColumn {
     }
 }
 
+/// A table to be encrypted, and what is known of it.
+pub struct Subject {
+    /// The rows to compute with.
+    pub table: Table,
+    /// How its columns became numbers, if they were not.
+    pub encoding: Option<Encoding>,
+    /// The rows of a larger table that are not among these.
+    pub held_out: Option<HeldOut>,
+    /// What tells groups of rows apart, for sums by groups.
+    pub key: Option<KeyColumn>,
+    /// The owner, of several that train together, and what they have in common.
+    pub pooled: Option<(String, PooledTransform)>,
+}
+
+impl From<Table> for Subject {
+    fn from(table: Table) -> Self {
+        Self { table, encoding: None, held_out: None, key: None, pooled: None }
+    }
+}
+
 /// Encrypts tables for one job.
 pub struct Encryption {
     job: Job,
@@ -49,8 +72,8 @@ pub struct Encryption {
     key: KeyId,
     /// Decides the order of rows, if that is to be known.
     order: Option<Seed>,
-    /// Of rows with target 0 and with 1, for a training that is planned with given ones.
-    class_weights: Option<[f64; 2]>,
+    /// Of the classes of rows, for a training that is planned with given ones.
+    class_weights: Option<Vec<f64>>,
 }
 
 /// What was written.
@@ -88,10 +111,10 @@ impl Encryption {
         Self { order, ..self }
     }
 
-    /// The same, with the weights of rows with target 0 and with 1, of which only the ratio counts:
-    /// for a training that is planned with given ones, and no other.
+    /// The same, with the weights of rows of each class, of which only the ratios count: for a
+    /// training that is planned with given ones, and no other.
     #[must_use]
-    pub fn with_class_weights(self, class_weights: Option<[f64; 2]>) -> Self {
+    pub fn with_class_weights(self, class_weights: Option<Vec<f64>>) -> Self {
         Self { class_weights, ..self }
     }
 
@@ -101,35 +124,115 @@ impl Encryption {
         &self.plan
     }
 
-    /// Encrypts a table, with the key column that groups need, and writes its file, which messages
-    /// call `path`. Rows are shuffled by [`shuffle`]. `progress` learns the number of ciphertexts
-    /// of the table that are made after each, from any thread.
+    /// Encrypts a table and writes its file, which messages call `path`. Rows that are trained on in
+    /// batches, whose order is public, are brought into an order that nobody knows. `progress`
+    /// learns the number of ciphertexts of the table that are made after each, from any thread.
     ///
     /// # Errors
-    /// [`Error::Table`], [`Error::Stats`] and [`Error::Apps`] if the table is not the one that was
+    /// [`Error::Table`], [`Error::Stats`] and [`Error::Apps`] if the table is not one that was
     /// planned for; [`Error::File`].
     pub fn write(
         &self,
         out: &mut (impl Write + ?Sized),
         path: &Path,
-        mut table: Table,
-        key: Option<&KeyColumn>,
+        subject: Subject,
         progress: impl Fn(usize) + Send + Sync,
     ) -> Result<Written> {
-        shuffle(&self.plan, &mut table, self.order.as_ref())?;
-        let scaling = self.scaling(&table, key)?;
-        let note = Note { columns: table.columns().to_vec(), scaling };
-        let (shapes, items) = self.items(&table, key, progress)?;
-        drop(table);
-        self.write_items((out, path), shapes, items, &note, Content::Table)
+        if let (Plan::Train(plan), Some(_)) = (&self.plan, &subject.pooled) {
+            return self.write_pooled((out, path), plan, subject, progress);
+        }
+        let Subject { table, encoding, held_out, key, .. } = subject;
+        let (columns, rows) = (table.columns().to_vec(), table.rows());
+        let note = |about| Note { columns, rows, about };
+        let scaling = || ColumnScaling::of(&table);
+        match &self.plan {
+            Plan::Train(plan) if plan.job().spec.tables > 1 => Err(Error::Usage(format!(
+                "the keys are for {}: prepare the table as its owners do, with --transform",
+                self.job
+            ))),
+            Plan::Train(plan) => {
+                let encoding = encoding.filter(|encoding| !encoding.is_plain());
+                let prepared = PreparedTable::new(
+                    plan,
+                    table,
+                    self.class_weights.as_deref(),
+                    self.order.as_ref(),
+                )?;
+                let weights = self.class_weights.clone();
+                let about = About::Train(Box::new(prepared.trained(weights, encoding, held_out)));
+                let rows = prepared.rows(plan)?;
+                plan.check(&rows)?;
+                let (shapes, items) = self.of_training(plan, &rows, progress);
+                self.write_items((out, path), (shapes, items), (&note(about), None), Content::Table)
+            }
+            Plan::Stats(plan) => {
+                let scaling = scaling();
+                let items = of_all(plan.encrypt(&self.encryptor, &table, &scaling, progress)?);
+                self.write_items(
+                    (out, path),
+                    items,
+                    (&note(About::Columns(scaling)), None),
+                    Content::Table,
+                )
+            }
+            Plan::Histogram(plan) => {
+                let scaling = scaling();
+                let items = of_all(plan.encrypt(&self.encryptor, &table, &scaling, progress)?);
+                self.write_items(
+                    (out, path),
+                    items,
+                    (&note(About::Columns(scaling)), None),
+                    Content::Table,
+                )
+            }
+            Plan::Groups(plan) => {
+                let (scaling, key) = (scaling(), key.ok_or_else(missing)?);
+                let (encryptor, grouping) = (&self.encryptor, &key.grouping);
+                let items = of_all(plan.encrypt(encryptor, &table, &scaling, grouping, progress)?);
+                let labels = grouping.labels().to_vec();
+                let about = About::Groups { scaling, key: key.name.clone(), labels };
+                self.write_items((out, path), items, (&note(about), None), Content::Table)
+            }
+            Plan::Predict(_) => Err(unprepared()),
+        }
     }
 
-    /// Encrypts rows to be scored, scaled as those that the model was trained on, and their labels,
-    /// if they have any. Otherwise as [`Encryption::write`].
+    /// Encrypts the table of one of several owners, with as many groups of rows as it has.
+    fn write_pooled(
+        &self,
+        file: (&mut (impl Write + ?Sized), &Path),
+        plan: &TrainPlan,
+        subject: Subject,
+        progress: impl Fn(usize) + Send + Sync,
+    ) -> Result<Written> {
+        let Subject { mut table, pooled, .. } = subject;
+        let Some((owner, common)) = pooled else { return Err(missing()) };
+        let pooled = common.of_owner(&owner)?;
+        if pooled.of.len() != plan.job().spec.tables {
+            return Err(Error::Usage(format!(
+                "the transform is of {} owners, the keys are for {}: use what was made with one \
+                 schema",
+                pooled.of.len(),
+                self.job
+            )));
+        }
+        shuffle(plan, &mut table, self.order.as_ref())?;
+        let plan = plan.for_groups(plan.groups_for(table.rows()))?;
+        let (weights, transform) = (common.row_weights().to_vec(), common.transform().clone());
+        let rows = plan.prepare_with(&table, weights, transform)?;
+        let (shapes, items) = self.of_training(&plan, &rows, progress);
+        let about = About::Train(Box::new(common.trained()?));
+        let note = Note { columns: table.columns().to_vec(), rows: common.rows(), about };
+        self.write_items(file, (shapes, items), (&note, Some(pooled)), Content::Table)
+    }
+
+    /// Encrypts rows to be scored, prepared as those that the model was trained on, and their
+    /// classes, if these are known. Otherwise as [`Encryption::write`].
     ///
     /// # Errors
-    /// [`Error::Usage`] for keys of another job, and for other columns than the model has;
-    /// [`Error::Apps`] for other rows than planned; [`Error::File`].
+    /// [`Error::Usage`] for keys of another job, for other columns than the model has, and where it
+    /// is not known how rows are prepared; [`Error::Apps`] for more rows than planned;
+    /// [`Error::File`].
     pub fn write_rows(
         &self,
         out: &mut (impl Write + ?Sized),
@@ -138,33 +241,44 @@ impl Encryption {
         inputs: &Inputs,
         progress: impl Fn(usize) + Send + Sync,
     ) -> Result<Written> {
-        let (plan, table) = (self.score_plan()?, inputs.arrange(table)?);
-        let digit = |&label: &bool| if label { '1' } else { '0' };
-        let labels = table.labels().ok().map(|labels| labels.iter().map(digit).collect());
-        let scaling = NoteScaling::Rows { divisors: inputs.divisors.clone(), labels };
-        let note = Note { columns: inputs.columns.clone(), scaling };
-        let items = plan.encryptions(&self.encryptor, &table, &inputs.divisors)?;
-        let (shapes, items) = alike(items, plan.ciphertexts(), progress)?;
-        self.write_items((out, path), shapes, items, &note, Content::Table)
+        let plan = self.score_plan()?;
+        let transform = inputs.prepares_for(&plan.job().model)?;
+        let table = arranged(table, &inputs.columns, &inputs.classes)?;
+        let members = table.members().ok();
+        let members = members.map(|all| all.iter().map(|&m| (m as u16).to_le_bytes()).collect());
+        let about = About::Rows {
+            prepared: prepared_digest(&inputs.columns, transform)?,
+            classes: inputs.classes.clone(),
+            members,
+        };
+        let note = Note { columns: inputs.columns.clone(), rows: table.rows(), about };
+        let items = plan.encryptions(&self.encryptor, &table, transform)?;
+        let items = (vec![plan.shape(); plan.ciphertexts()], watched(items, progress));
+        self.write_items((out, path), items, (&note, None), Content::Table)
     }
 
     /// Encrypts a model to score by. Otherwise as [`Encryption::write`].
     ///
     /// # Errors
-    /// [`Error::Usage`] for keys of another job; [`Error::Apps`] for a model of another size, or
-    /// with larger weights than planned; [`Error::File`].
+    /// [`Error::Usage`] for keys of another job, and for a model that does not say how rows are
+    /// prepared for it; [`Error::Apps`] for a model of another size, or with larger weights than
+    /// planned; [`Error::File`].
     pub fn write_model(
         &self,
         out: &mut (impl Write + ?Sized),
         path: &Path,
         model: &Model,
     ) -> Result<Written> {
-        let weights = self.score_plan()?.encrypt_model(&self.encryptor, &model.weights)?;
-        let (target, divisors) = (model.target.clone(), model.divisors.clone());
-        let scaling = NoteScaling::Train { target, divisors, class_weights: None };
-        let note = Note { columns: model.columns.clone(), scaling };
-        let (shapes, items) = of_all(vec![weights]);
-        self.write_items((out, path), shapes, items, &note, Content::Model)
+        let (plan, inputs) = (self.score_plan()?, model.inputs()?);
+        let prepares = inputs.prepares_for(&plan.job().model)?;
+        let encrypt = |weights: &Vec<f64>| -> Result<Ciphertext> {
+            let weights = inputs.shown.weights_under(weights, prepares)?;
+            Ok(plan.encrypt_model(&self.encryptor, &weights)?)
+        };
+        let weights = model.weights.iter().map(encrypt).collect::<Result<_>>()?;
+        let about = About::Model { prepared: prepared_digest(&inputs.columns, prepares)? };
+        let note = Note { columns: inputs.columns, rows: model.rows, about };
+        self.write_items((out, path), of_all(weights), (&note, None), Content::Model)
     }
 
     fn score_plan(&self) -> Result<&ScorePlan> {
@@ -178,17 +292,25 @@ impl Encryption {
         }
     }
 
+    /// The ciphertexts of rows to train on as they are made, and their shapes.
+    fn of_training<'a>(
+        &'a self,
+        plan: &'a TrainPlan,
+        rows: &'a Prepared<'_>,
+        progress: impl Fn(usize) + 'a,
+    ) -> (Vec<Shape>, Items<'a>) {
+        (plan.shapes().collect(), watched(plan.encryptions(&self.encryptor, rows), progress))
+    }
+
     fn write_items(
         &self,
         (out, path): (&mut (impl Write + ?Sized), &Path),
-        mut shapes: Vec<Shape>,
-        items: Items<'_>,
-        note: &Note,
+        (mut shapes, items): (Vec<Shape>, Items<'_>),
+        (note, pooled): (&Note, Option<Pooled>),
         content: Content,
     ) -> Result<Written> {
-        let note = serde_json::to_vec(note).map_err(|error| Error::Bug(error.to_string()))?;
-        let note = note::encrypt(&self.encryptor, &self.params, &note)?;
-        let meta = Meta { note: note.len() as u32, ..Meta::of(self.job) };
+        let note = note.encrypt(&self.encryptor, &self.params)?;
+        let meta = Meta { note: note.len() as u32, pooled, ..Meta::of(self.job) };
         let label = meta.label(&self.name, content)?;
         shapes.extend(note.iter().map(Shape::of));
         let ciphertexts = shapes.len();
@@ -201,52 +323,78 @@ impl Encryption {
         let bytes = file.finish().map_err(&in_file)?;
         Ok(Written { ciphertexts, bytes })
     }
+}
 
-    /// What the owner needs to read a result.
-    fn scaling(&self, table: &Table, key: Option<&KeyColumn>) -> Result<NoteScaling> {
-        Ok(match &self.plan {
-            Plan::Train(_) => {
-                let target = table.target().unwrap_or_default().to_owned();
-                let (divisors, class_weights) = (Scaling::max_abs(table), self.class_weights);
-                NoteScaling::Train { target, divisors, class_weights }
-            }
-            Plan::Stats(_) | Plan::Histogram(_) => NoteScaling::Stats(ColumnScaling::of(table)),
-            Plan::Groups(_) => {
-                let KeyColumn { name, grouping } = key.ok_or_else(missing)?;
-                let (scaling, labels) = (ColumnScaling::of(table), grouping.labels().to_vec());
-                NoteScaling::Groups { scaling, key: name.clone(), labels }
-            }
-            Plan::Predict(_) => return Err(unscaled()),
-        })
+/// A table in the order in which it is trained on, and how it is prepared.
+pub struct PreparedTable {
+    table: Table,
+    row_weights: Vec<f64>,
+    transform: Transform,
+    shown: Transform,
+}
+
+impl PreparedTable {
+    /// Prepares a table for a plan, by what it says itself before rows change places: if they are
+    /// trained on in batches, whose order is public, they are brought into the order of a seed, or
+    /// one that nobody knows.
+    ///
+    /// # Errors
+    /// [`Error::Table`] and [`Error::Apps`] for a table that cannot be trained on so;
+    /// [`Error::Library`] if the machine has no randomness to give.
+    pub fn new(
+        plan: &TrainPlan,
+        mut table: Table,
+        class_weights: Option<&[f64]>,
+        order: Option<&Seed>,
+    ) -> Result<Self> {
+        table.check_for_training()?;
+        let prepared = plan.prepare(&table, class_weights)?;
+        let row_weights = prepared.row_weights().to_vec();
+        let transform = prepared.transform().clone();
+        let shown = Transform::spreading(&table);
+        shuffle(plan, &mut table, order)?;
+        Ok(Self { table, row_weights, transform, shown })
     }
 
-    /// The ciphertexts of a table as they are made, and their shapes.
-    fn items<'a>(
-        &'a self,
-        table: &Table,
-        key: Option<&KeyColumn>,
-        progress: impl Fn(usize) + Send + Sync + 'a,
-    ) -> Result<(Vec<Shape>, Items<'a>)> {
-        let encryptor = &self.encryptor;
-        Ok(match &self.plan {
-            Plan::Train(plan) => {
-                let items = plan.encryptions(encryptor, table, self.class_weights)?;
-                alike(items, plan.ciphertexts(), progress)?
-            }
-            Plan::Stats(plan) => {
-                of_all(plan.encrypt(encryptor, table, &ColumnScaling::of(table), progress)?)
-            }
-            Plan::Histogram(plan) => {
-                of_all(plan.encrypt(encryptor, table, &ColumnScaling::of(table), progress)?)
-            }
-            Plan::Groups(plan) => {
-                let KeyColumn { grouping, .. } = key.ok_or_else(missing)?;
-                let scaling = ColumnScaling::of(table);
-                of_all(plan.encrypt(encryptor, table, &scaling, grouping, progress)?)
-            }
-            Plan::Predict(_) => return Err(unscaled()),
-        })
+    /// The rows as they are trained on.
+    ///
+    /// # Errors
+    /// [`Error::Apps`] for another plan.
+    pub fn rows(&self, plan: &TrainPlan) -> Result<Prepared<'_>> {
+        let (weights, transform) = (self.row_weights.clone(), self.transform.clone());
+        Ok(plan.prepare_with(&self.table, weights, transform)?)
     }
+
+    /// What makes a model of weights that are trained on it.
+    #[must_use]
+    pub fn trained(
+        &self,
+        class_weights: Option<Vec<f64>>,
+        encoding: Option<Encoding>,
+        held_out: Option<HeldOut>,
+    ) -> Trained {
+        Trained {
+            target: self.table.target().unwrap_or_default().to_owned(),
+            classes: self.table.classes().map(<[_]>::to_vec).unwrap_or_default(),
+            transform: self.transform.clone(),
+            shown: self.shown.clone(),
+            class_weights,
+            encoding,
+            held_out,
+        }
+    }
+}
+
+/// Brings rows that are trained on in batches, whose order is public, into the order of a seed, or
+/// one that nobody knows.
+fn shuffle(plan: &TrainPlan, table: &mut Table, order: Option<&Seed>) -> Result<()> {
+    if plan.batches().count() > 1 {
+        match order {
+            Some(seed) => table.shuffle(seed),
+            None => table.shuffle(&Seed::random().map_err(sudare::Error::from)?),
+        }
+    }
+    Ok(())
 }
 
 /// Ciphertexts as they are made.
@@ -257,49 +405,27 @@ fn of_all<'a>(items: Vec<Ciphertext>) -> (Vec<Shape>, Items<'a>) {
     (items.iter().map(Shape::of).collect(), Box::new(items.into_iter().map(Ok)))
 }
 
-/// Those that are made one after the other, all of the same shape.
-fn alike<'a>(
-    mut items: impl Iterator<Item = sudare_apps::Result<Ciphertext>> + 'a,
-    count: usize,
+/// Those that are made one after the other.
+fn watched<'a>(
+    items: impl Iterator<Item = sudare_apps::Result<Ciphertext>> + 'a,
     progress: impl Fn(usize) + 'a,
-) -> Result<(Vec<Shape>, Items<'a>)> {
-    let first = items.next().transpose()?;
-    let shapes = vec![first.as_ref().map(Shape::of); count];
-    let items = first.map(Ok).into_iter().chain(items).enumerate();
-    let items = items.map(move |(i, item)| {
+) -> Items<'a> {
+    Box::new(items.enumerate().map(move |(i, item)| {
         progress(i + 1);
         Ok(item?)
-    });
-    Ok((shapes.into_iter().flatten().collect(), Box::new(items)))
+    }))
 }
 
-/// Brings the rows of a table into the order of a seed, or one that nobody knows, if they are
-/// trained on in batches, whose order is public.
-///
-/// # Errors
-/// [`Error::Library`] if the machine has no randomness to give.
-pub fn shuffle(plan: &Plan, table: &mut Table, seed: Option<&Seed>) -> Result<()> {
-    if let Plan::Train(plan) = plan
-        && plan.batches().count() > 1
-    {
-        match seed {
-            Some(seed) => table.shuffle(seed),
-            None => table.shuffle(&Seed::random().map_err(sudare::Error::from)?),
-        }
-    }
-    Ok(())
-}
-
-/// What to do with keys for scoring rows and rows that are not said to be scaled as any model's.
+/// What to do with keys for scoring rows and rows that are not said to be prepared as any model's.
 #[must_use]
-pub fn unscaled() -> Error {
+pub fn unprepared() -> Error {
     Error::Usage(
-        "these keys are for scoring rows, which are scaled as those that the model was trained \
+        "these keys are for scoring rows, which are prepared as those that the model was trained \
          on: name the model, or the table that it was trained on, with --like"
             .into(),
     )
 }
 
 fn missing() -> Error {
-    Error::Bug("groups without a key column".into())
+    Error::Bug("a table without what its job takes".into())
 }

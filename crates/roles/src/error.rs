@@ -1,13 +1,13 @@
 //! Everything that ends a command early.
 
-use crate::machine;
+use crate::{machine, pooled::PooledError};
 use std::{
     fmt::Debug,
     io,
     path::{Path, PathBuf},
 };
 use sudare_apps::{
-    logreg::reference::TrainError, metrics::MetricError, stats::StatsError, table::TableError,
+    logreg::TrainError, metrics::MetricError, pool::PoolError, stats::StatsError, table::TableError,
 };
 
 /// What went wrong, for people; [`Error::kind`] and [`Error::exit_code`] are for
@@ -45,6 +45,20 @@ pub enum Error {
     /// Training in the clear is impossible.
     #[error(transparent)]
     Train(#[from] TrainError),
+    /// Owners cannot pool their rows.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// An owner cannot pool the rows in a file.
+    #[error("{}: {source}", .path.display())]
+    PoolFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: PoolError,
+    },
+    /// Tables of several owners do not go together.
+    #[error(transparent)]
+    Pooled(#[from] PooledError),
     /// A file of results that this program did not write.
     #[error("{} is no {what}: {problem}", .path.display())]
     Parse {
@@ -219,6 +233,12 @@ impl Error {
             Self::Apps(sudare_apps::Error::Train(error)) | Self::Train(error) => variant(error),
             Self::Apps(error) => variant(error),
             Self::Stats(error) => variant(error),
+            Self::Pool(PoolError::Engine(error)) => variant(error),
+            Self::Pool(PoolError::Table(error)) => variant(error),
+            Self::Pool(error) | Self::PoolFile { source: error, .. } => {
+                format!("Pool{}", variant(error))
+            }
+            Self::Pooled(error) => format!("Pooled{}", variant(error)),
             Self::Metric(error) => variant(error),
             _ => variant(self),
         }

@@ -3,13 +3,12 @@
 use crate::error::{Error, Result};
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, BufReader, BufWriter, Write},
+    io::{self, BufReader, BufWriter, Read, Write},
     path::{Path, PathBuf},
     process,
     sync::{Mutex, MutexGuard, PoisonError},
     time::SystemTime,
 };
-use sudare_apps::table::Table;
 
 /// Files being written, removed when the user interrupts.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -105,6 +104,15 @@ impl NewFile {
         files.retain(|path| *path != self.temporary);
         drop(files);
         sync_folder(&self.path).map_err(io)
+    }
+
+    /// Writes text.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn write_text(&mut self, text: &str) -> Result<()> {
+        let written = self.write_all(text.as_bytes());
+        written.map_err(|error| Error::io("write", &self.path, error))
     }
 
     /// The name that it will get.
@@ -203,7 +211,7 @@ impl Watch {
 /// As [`NewFile::create`] and [`NewFile::finish`].
 pub fn write_text(path: &Path, text: &str, overwrite: bool) -> Result<()> {
     let mut file = NewFile::create(path, Access::Owner, overwrite)?;
-    file.write_all(text.as_bytes()).map_err(|e| Error::io("write", path, e))?;
+    file.write_text(text)?;
     file.finish()
 }
 
@@ -260,22 +268,20 @@ pub fn open(path: &Path, access: Access) -> Result<(BufReader<File>, u64)> {
     Ok((BufReader::with_capacity(access.buffer_bytes(), file), metadata.len()))
 }
 
-/// Reads a table, from Parquet if the name of the file ends so and from CSV otherwise.
+/// Reads a text file of at most so many bytes.
 ///
 /// # Errors
-/// [`Error::Table`] and [`Error::TableFile`]; [`Error::Usage`] for a Parquet file if this program
-/// was built without.
-pub fn read_table(path: &Path, target: Option<&str>) -> Result<Table> {
-    if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet")) {
-        #[cfg(feature = "parquet")]
-        return Table::read_parquet(path, target).map_err(Error::in_table(path));
-        #[cfg(not(feature = "parquet"))]
-        return Err(Error::Usage(format!(
-            "{} is a Parquet file, which this program was built without: save the table as CSV",
-            path.display()
-        )));
+/// As [`open`]; [`Error::Io`] for one that is larger, or that is not UTF-8.
+pub fn read_text(path: &Path, most: u64) -> Result<String> {
+    let io = |error| Error::io("read", path, error);
+    let (file, bytes) = open(path, Access::Shared)?;
+    if bytes > most {
+        let problem = format!("it has {bytes} bytes, at most {most} are possible");
+        return Err(io(io::Error::new(io::ErrorKind::FileTooLarge, problem)));
     }
-    Table::read_csv(path, target).map_err(Error::in_table(path))
+    let mut text = String::new();
+    file.take(most).read_to_string(&mut text).map_err(io)?;
+    Ok(text)
 }
 
 #[cfg(test)]

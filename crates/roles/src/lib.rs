@@ -3,9 +3,13 @@
 //! | module | what it is for |
 //! |---|---|
 //! | [`encryption`], [`decryption`] | the owner's part: tables to be encrypted, results to be read |
-//! | [`server`], [`scoring`], [`checkpoint`] | the server's part, with evaluation keys and ciphertexts only |
-//! | [`artefacts`], [`model`] | what files say beside keys and ciphertexts, and files of results in the clear |
-//! | [`files`], [`machine`] | files that are whole or absent; what the operating system says |
+//! | [`server`], [`training`], [`checkpoint`], [`scoring`] | the server's part, with evaluation keys and ciphertexts only |
+//! | [`job`] | what keys are made for |
+//! | [`label`], [`note`] | what files say beside keys and ciphertexts: to everybody, and to who has the secret key |
+//! | [`opened`], [`files`] | files that are read; files that are whole or absent |
+//! | [`pooled`] | tables of several owners |
+//! | [`reading`], [`model`] | tables as they come; results in the clear |
+//! | [`machine`] | what the operating system says |
 //! | [`sets`] | parameter sets by name |
 //! | [`error`] | everything that ends the work early |
 //!
@@ -13,14 +17,20 @@
 //! any step of the other.
 #![forbid(unsafe_code)]
 
-pub mod artefacts;
 pub mod checkpoint;
 pub mod decryption;
 pub mod encryption;
 pub mod error;
 pub mod files;
+pub mod job;
+pub mod label;
 pub mod machine;
 pub mod model;
+pub mod note;
+pub mod opened;
+pub mod pooled;
+pub mod reading;
 pub mod scoring;
 pub mod server;
 pub mod sets;
+pub mod training;

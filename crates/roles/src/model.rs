@@ -3,44 +3,69 @@
 use crate::{
     error::{Error, Result},
     files::{self, Access},
+    note::HeldOut,
+    reading::{self, Reading},
+    scoring::Inputs,
 };
-use serde::{Deserialize, Serialize};
-use std::{io::Read, path::Path};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::{collections::HashSet, io::Read, iter, path::Path};
 use sudare_apps::{
-    logreg::TrainSpec,
-    metrics::{self, MetricError},
+    logreg::{TrainSpec, Transform},
+    metrics::{self, Quality},
     stats::{GroupStatistics, Histogram, LeastSquares, Statistics, TTest},
-    table::{Scaling, Table, TableError},
+    table::{Encoding, Table},
 };
 
-/// A decrypted model of logistic regression: `sigmoid(weights . (1, x / divisors))` is
-/// the probability that the target is 1.
+/// A decrypted model of logistic regression.
+///
+/// The score of a row `x` is `weights . (1, (x - centers) / divisors)`. Of two classes its sigmoid
+/// is the probability of the second; of more, each has weights of its own, and the softmax of
+/// their scores is the probability of each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
     /// Says what the file is.
     pub kind: ModelKind,
-    /// The intercept, then one for each column.
-    pub weights: Vec<f64>,
+    /// The intercept, then one for each column; of more than two classes for each class.
+    #[serde(with = "weights")]
+    pub weights: Vec<Vec<f64>>,
     /// Names of the features.
     pub columns: Vec<String>,
     /// Name of what is predicted.
     pub target: String,
-    /// Of the features.
-    pub divisors: Scaling,
+    /// The classes of the target, 0 and 1 if the file names none.
+    #[serde(default = "binary")]
+    pub classes: Vec<String>,
+    /// What is subtracted from each feature, 0 if the file has none.
+    #[serde(default)]
+    pub centers: Vec<f64>,
+    /// What each is then divided by.
+    pub divisors: Vec<f64>,
     /// Iterations that were done.
     pub iterations: u32,
     /// Rows that it was trained on.
     pub rows: usize,
-    /// How.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// How, if that is known.
+    #[serde(default, deserialize_with = "known", skip_serializing_if = "Option::is_none")]
     pub training: Option<TrainSpec>,
-    /// What rows with target 0 and with 1 weighed, if that was given: any multiples.
+    /// What rows of each class weighed, if that was given: any multiples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub class_weights: Option<[f64; 2]>,
+    pub class_weights: Option<Vec<f64>>,
+    /// Whether weights were fitted to the probabilities of classes after training.
+    #[serde(default)]
+    pub calibrated: bool,
+    /// How columns become numbers, where they are text or have gaps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<Encoding>,
+    /// The rows that it was not trained on, of a table of which some were held out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_out: Option<HeldOut>,
+    /// How rows are prepared to be scored by the encrypted model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transform: Option<Transform>,
     /// The weights after each iteration, where they were kept.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub history: Option<Vec<Vec<f64>>>,
+    #[serde(default, with = "history", skip_serializing_if = "Option::is_none")]
+    pub history: Option<Vec<Vec<Vec<f64>>>>,
 }
 
 /// Says what the file is.
@@ -49,6 +74,73 @@ pub enum ModelKind {
     /// The only one.
     #[serde(rename = "logistic regression")]
     LogisticRegression,
+}
+
+/// The weights of one model as they are, of several as a list of lists.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Written {
+    One(Vec<f64>),
+    Several(Vec<Vec<f64>>),
+}
+
+impl From<Vec<Vec<f64>>> for Written {
+    fn from(mut weights: Vec<Vec<f64>>) -> Self {
+        match weights.len() {
+            1 => Self::One(weights.swap_remove(0)),
+            _ => Self::Several(weights),
+        }
+    }
+}
+
+impl From<Written> for Vec<Vec<f64>> {
+    fn from(written: Written) -> Self {
+        match written {
+            Written::One(weights) => vec![weights],
+            Written::Several(weights) => weights,
+        }
+    }
+}
+
+mod weights {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(weights: &[Vec<f64>], out: S) -> Result<S::Ok, S::Error> {
+        Written::from(weights.to_vec()).serialize(out)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Vec<f64>>, D::Error> {
+        Ok(Written::deserialize(from)?.into())
+    }
+
+    use core::result::Result;
+}
+
+mod history {
+    use super::*;
+
+    type History = Option<Vec<Vec<Vec<f64>>>>;
+
+    pub fn serialize<S: Serializer>(history: &History, out: S) -> Result<S::Ok, S::Error> {
+        let history = history.iter().flatten().cloned().map(Written::from);
+        history.collect::<Vec<_>>().serialize(out)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<History, D::Error> {
+        let history = Option::<Vec<Written>>::deserialize(from)?;
+        Ok(history.map(|history| history.into_iter().map(Vec::from).collect()))
+    }
+
+    use core::result::Result;
+}
+
+fn binary() -> Vec<String> {
+    ["0", "1"].map(str::to_owned).to_vec()
+}
+
+/// What other versions of this program say of a training is passed over.
+fn known<'de, D: Deserializer<'de>>(from: D) -> core::result::Result<Option<TrainSpec>, D::Error> {
+    Ok(serde_json::from_value(serde_json::Value::deserialize(from)?).ok())
 }
 
 /// Largest model file.
@@ -60,85 +152,144 @@ impl Model {
     /// # Errors
     /// [`Error::Parse`] for any other; [`Error::Io`]; [`Error::NotAFile`].
     pub fn read(path: &Path) -> Result<Self> {
-        let bad = |problem: String| not_a_model(path, &problem);
         let text = text_of(path)?;
-        let model: Self = serde_json::from_slice(&text).map_err(|error| bad(error.to_string()))?;
-        let (weights, features) = (model.weights.len(), model.columns.len());
-        if weights != features + 1 || model.divisors.features() != features {
-            let divisors = model.divisors.features();
-            return Err(bad(format!(
-                "{features} columns need {} weights and {features} divisors, found {weights} and \
-                 {divisors}",
-                features + 1
-            )));
+        let model = serde_json::from_slice(&text);
+        let model = model.map_err(|error| not_a_model(path, &error.to_string()))?;
+        Self::checked(model).map_err(|problem| not_a_model(path, &problem))
+    }
+
+    /// The model, if its parts are of one size.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn checked(mut self) -> core::result::Result<Self, String> {
+        let features = self.columns.len();
+        if self.centers.is_empty() {
+            self.centers = vec![0.0; features];
         }
-        if let Some(history) = &model.history
-            && (history.is_empty()
-                || history.len() != model.iterations as usize
-                || history.iter().any(|earlier| earlier.len() != weights))
+        self.check_sizes()?;
+        Transform::affine(self.centers.clone(), self.divisors.clone())
+            .map_err(|error| error.to_string())?;
+        if let Some(encoding) = &self.encoding
+            && (encoding.columns() != self.columns || encoding.classes() != self.classes)
         {
-            return Err(bad(format!(
-                "a history of {} iterations of {weights} weights is needed, and it has another",
-                model.iterations
-            )));
+            return Err("its encoding is of other columns or classes".into());
         }
-        let mut names: Vec<&String> = model.columns.iter().collect();
-        names.sort_unstable();
-        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(bad(format!("two columns are named {:?}", pair[0])));
+        let mut seen = HashSet::new();
+        match self.columns.iter().find(|name| !seen.insert(*name)) {
+            Some(name) => Err(format!("two columns are named {name:?}")),
+            None => Ok(self),
         }
-        Ok(model)
+    }
+
+    fn check_sizes(&self) -> core::result::Result<(), String> {
+        let (features, models) = (self.columns.len(), models(&self.classes));
+        let sizes = |weights: &Vec<Vec<f64>>| {
+            weights.len() == models && weights.iter().all(|w| w.len() == features + 1)
+        };
+        if !sizes(&self.weights) {
+            let found: Vec<String> =
+                self.weights.iter().map(|weights| weights.len().to_string()).collect();
+            return Err(format!(
+                "{features} columns and {} classes need {models} times {} weights, found {}",
+                self.classes.len(),
+                features + 1,
+                found.join(" and ")
+            ));
+        }
+        let (centers, divisors) = (self.centers.len(), self.divisors.len());
+        if centers != features || divisors != features {
+            return Err(format!(
+                "{features} columns need as many centers and divisors, found {centers} and \
+                 {divisors}"
+            ));
+        }
+        match &self.history {
+            Some(history)
+                if history.is_empty()
+                    || history.len() != self.iterations as usize
+                    || !history.iter().all(sizes) =>
+            {
+                Err(format!(
+                    "a history of {} iterations with {} weights each is needed, and it has another",
+                    self.iterations,
+                    models * (features + 1)
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What its columns are, and how rows are prepared for it.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] for a model that is not [checked](Model::checked).
+    pub fn inputs(&self) -> Result<Inputs> {
+        let shown = Transform::affine(self.centers.clone(), self.divisors.clone());
+        Ok(Inputs {
+            columns: self.columns.clone(),
+            target: self.target.clone(),
+            classes: self.classes.clone(),
+            shown: shown.map_err(|error| Error::Bug(error.to_string()))?,
+            transform: self.transform.clone(),
+            encoding: self.encoding.clone(),
+        })
     }
 
     /// Reads a table that has this model's columns in any order and, if `target` or the
     /// model's target is among its columns, labels.
     ///
     /// # Errors
-    /// As [`files::read_table`].
-    pub fn read_table(&self, path: &Path, target: Option<&str>) -> Result<Table> {
-        match files::read_table(path, Some(target.unwrap_or(&self.target))) {
-            Err(Error::TableFile { source: TableError::UnknownTarget { .. }, .. })
-                if target.is_none() =>
-            {
-                files::read_table(path, None)
-            }
-            other => other,
-        }
+    /// As [`Reading::rows`].
+    pub fn read_table(
+        &self,
+        path: &Path,
+        target: Option<&str>,
+        reading: &Reading,
+    ) -> Result<Table> {
+        let labels = (target.unwrap_or(&self.target), &self.classes[..]);
+        reading.rows(path, &self.columns, labels, self.encoding.as_ref())
     }
 
-    /// `weights . (1, x / divisors)` of every row: above 0 where the model says 1.
+    /// The scores of every row, for each weight vector: of two classes above 0 where the model says
+    /// the second.
     ///
     /// # Errors
     /// [`Error::Usage`] for a table of other columns, or a score that is not finite.
-    pub fn scores(&self, table: &Table) -> Result<Vec<f64>> {
+    pub fn scores(&self, table: &Table) -> Result<Vec<Vec<f64>>> {
         self.scores_with(&self.weights, table)
     }
 
-    /// [`Model::scores`] with weights of an iteration.
-    pub fn scores_with(&self, weights: &[f64], table: &Table) -> Result<Vec<f64>> {
-        let rows = self.rows(table)?;
-        let score = |(number, x): (usize, Vec<f64>)| {
-            let design = self.divisors.design_row(&x)?;
-            let score: f64 = design.iter().zip(weights).map(|(x, w)| x * w).sum();
-            if score.is_finite() {
-                return Ok(score);
-            }
-            Err(Error::Usage(format!(
-                "the score of row {} is {score}, but scores must be finite: check the model's \
-                 weights and the sizes of the row's values",
-                number + 1
-            )))
+    /// [`Model::scores`] with the weights after an iteration.
+    pub fn scores_with(&self, weights: &[Vec<f64>], table: &Table) -> Result<Vec<Vec<f64>>> {
+        if table.columns() != self.columns {
+            let table = reading::arranged(table, &self.columns, &self.classes)?;
+            return self.scores_with(weights, &table);
+        }
+        let rows = self.inputs()?.shown.rows(table.values());
+        let score = |weights: &Vec<f64>| {
+            let products = rows.chunks_exact(weights.len());
+            let scores = products.map(|x| x.iter().zip(weights).map(|(x, w)| x * w).sum());
+            finite(scores.collect())
         };
-        rows.enumerate().map(score).collect()
+        weights.iter().map(score).collect()
     }
 
-    /// The rows of a table, their values in the order of the model's columns.
+    /// How good its scores of a table's rows are.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a table of other columns.
-    pub fn rows<'a>(&self, table: &'a Table) -> Result<impl Iterator<Item = Vec<f64>> + use<'a>> {
-        let places = places(&self.columns, table)?;
-        Ok(table.iter_rows().map(move |row| places.iter().map(|&place| row[place]).collect()))
+    /// As [`Model::scores`]; [`Error::Table`] without labels.
+    pub fn quality(&self, table: &Table) -> Result<Quality> {
+        Ok(Quality::of(&self.scores(table)?, table.members()?)?)
+    }
+
+    /// The intercept and the weight of each column in its own unit: of each weight vector.
+    ///
+    /// # Errors
+    /// As [`Model::inputs`].
+    pub fn coefficients(&self) -> Result<Vec<Vec<f64>>> {
+        let shown = self.inputs()?.shown;
+        Ok(self.weights.iter().map(|weights| shown.of_columns(weights)).collect())
     }
 
     /// One line per weight.
@@ -146,33 +297,41 @@ impl Model {
     /// # Errors
     /// [`Error::Bug`] if the text cannot be made.
     pub fn to_csv(&self) -> Result<String> {
-        let divisors = self.divisors.divisors().iter().map(f64::to_string);
-        let names = core::iter::once("(intercept)").chain(self.columns.iter().map(String::as_str));
-        let rows = names
-            .zip(&self.weights)
-            .zip(core::iter::once("1".to_owned()).chain(divisors))
-            .map(|((name, weight), divisor)| vec![name.to_owned(), weight.to_string(), divisor]);
-        csv_text(&["column", "weight", "divisor"].map(str::to_owned), rows)
+        let several = self.weights.len() > 1;
+        let coefficients = self.coefficients()?;
+        let units = self.centers.iter().zip(&self.divisors);
+        let units: Vec<[f64; 2]> =
+            iter::once([0.0, 1.0]).chain(units.map(|(&c, &d)| [c, d])).collect();
+        let rows = (0..self.weights.len()).flat_map(|model| {
+            let names = iter::once("(intercept)").chain(self.columns.iter().map(String::as_str));
+            let numbers = self.weights[model].iter().zip(&coefficients[model]).zip(&units);
+            let class = several.then(|| self.classes[model].clone());
+            names.zip(numbers).map(move |(name, ((weight, own), [center, divisor]))| {
+                let numbers = [weight, divisor, center, own].map(f64::to_string);
+                class.clone().into_iter().chain([name.to_owned()]).chain(numbers).collect()
+            })
+        });
+        let head = ["column", "weight", "divisor", "center", "coefficient"];
+        let head = several.then_some("class").into_iter().chain(head).map(str::to_owned);
+        csv_text(&head.collect::<Vec<_>>(), rows)
     }
 }
 
-/// Where a model's columns stand in a table that has exactly these.
-pub(crate) fn places(columns: &[String], table: &Table) -> Result<Vec<usize>> {
-    let names = table.columns();
-    let place = |name: &String| names.iter().position(|other| other == name);
-    let places: Option<Vec<usize>> = columns.iter().map(place).collect();
-    places.filter(|places| places.len() == names.len()).ok_or_else(|| {
-        Error::Usage(format!(
-            "the rows have the columns {}, the model has {}: give rows with exactly these",
-            names.join(", "),
-            columns.join(", ")
-        ))
-    })
+/// Weight vectors that tell so many classes apart.
+fn models(classes: &[String]) -> usize {
+    if classes.len() == 2 { 1 } else { classes.len() }
 }
 
-/// The probability of a label of 1 that a score stands for.
-pub fn sigmoid(score: f64) -> f64 {
-    1.0 / (1.0 + (-score).exp())
+fn finite(scores: Vec<f64>) -> Result<Vec<f64>> {
+    match scores.iter().position(|score| !score.is_finite()) {
+        None => Ok(scores),
+        Some(row) => Err(Error::Usage(format!(
+            "the score of row {} is {}, but scores must be finite: check the model's weights and \
+             the sizes of the row's values",
+            row + 1,
+            scores[row]
+        ))),
+    }
 }
 
 fn not_a_model(path: &Path, problem: &str) -> Error {
@@ -205,41 +364,85 @@ pub struct NamedScores {
     pub kind: &'static str,
     /// Number of rows.
     pub rows: usize,
-    /// `weights . (1, x / divisors)` of each row: above 0 where the model says 1.
-    pub scores: Vec<f64>,
-    /// Of a label of 1: as the server computed it if the keys were made for that, else from the
-    /// score.
-    pub probabilities: Vec<f64>,
-    /// Where labels were encrypted with the rows.
+    /// The classes that the model tells apart.
+    pub classes: Vec<String>,
+    /// Of each row: above 0 where the model says the second class; of more than two classes a list
+    /// with the score of each.
+    pub scores: OfRows,
+    /// Of the second class, or a list with that of each: as the server computed it if the keys were
+    /// made for that, else from the scores.
+    pub probabilities: OfRows,
+    /// The class that the model names for each row.
+    pub predicted: Vec<String>,
+    /// Where the classes of rows are known.
     pub accuracy: Option<f64>,
-    /// Where there were labels of both classes.
+    /// Where there are rows of all classes.
     pub auc: Option<f64>,
+    /// Where the classes of rows are known: the share of the largest of them.
+    pub largest_class: Option<f64>,
+    /// Where the classes of rows are known: see [`Quality::calibration_error`].
+    pub calibration_error: Option<f64>,
+}
+
+/// Numbers of rows.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum OfRows {
+    /// One of each row.
+    One(Vec<f64>),
+    /// Several of each row.
+    Several(Vec<Vec<f64>>),
+}
+
+impl OfRows {
+    /// From the numbers of all rows of each class, of which only the last of two counts.
+    fn new(mut of_classes: Vec<Vec<f64>>) -> Self {
+        if let 1..=2 = of_classes.len() {
+            return Self::One(of_classes.pop().unwrap_or_default());
+        }
+        let rows = of_classes.first().map_or(0, Vec::len);
+        Self::Several(
+            (0..rows).map(|i| of_classes.iter().map(|class| class[i]).collect()).collect(),
+        )
+    }
+
+    fn texts(&self, row: usize) -> Vec<String> {
+        match self {
+            Self::One(numbers) => vec![numbers[row].to_string()],
+            Self::Several(numbers) => numbers[row].iter().map(f64::to_string).collect(),
+        }
+    }
 }
 
 impl NamedScores {
-    /// Of rows with these labels, if there are any.
+    /// Of rows that are of these members of `classes`, if that is known; probabilities are those of
+    /// scores if they are not given.
     ///
     /// # Errors
-    /// [`Error::Metric`] for labels of other rows, and scores that are not finite.
+    /// [`Error::Metric`] for members of other rows, and scores that are not finite.
     pub fn new(
-        scores: Vec<f64>,
-        probabilities: Option<Vec<f64>>,
-        labels: Option<&[bool]>,
+        scores: Vec<Vec<f64>>,
+        probabilities: Option<Vec<Vec<f64>>>,
+        classes: &[String],
+        members: Option<&[u32]>,
     ) -> Result<Self> {
-        let probabilities =
-            probabilities.unwrap_or_else(|| scores.iter().map(|&score| sigmoid(score)).collect());
-        let (accuracy, auc) = match labels {
-            None => (None, None),
-            Some(labels) => {
-                let auc = match metrics::auc(&scores, labels) {
-                    Err(MetricError::OneClass { .. }) => None,
-                    other => Some(other?),
-                };
-                (Some(metrics::accuracy(&scores, labels)?), auc)
-            }
-        };
-        let (kind, rows) = ("scores", scores.len());
-        Ok(Self { kind, rows, scores, probabilities, accuracy, auc })
+        let rows = scores.first().map_or(0, Vec::len);
+        let quality = members.map(|members| Quality::of(&scores, members)).transpose()?;
+        let name = |row| classes.get(metrics::named(&scores, row)).cloned().unwrap_or_default();
+        let predicted = (0..rows).map(name).collect();
+        let probabilities = probabilities.unwrap_or_else(|| metrics::probabilities(&scores));
+        Ok(Self {
+            kind: "scores",
+            rows,
+            classes: classes.to_vec(),
+            probabilities: OfRows::new(probabilities),
+            scores: OfRows::new(scores),
+            predicted,
+            accuracy: quality.as_ref().map(|quality| quality.accuracy),
+            auc: quality.as_ref().and_then(|quality| quality.auc),
+            largest_class: quality.as_ref().map(|quality| quality.largest_class),
+            calibration_error: quality.as_ref().map(|quality| quality.calibration_error),
+        })
     }
 
     /// One line per row.
@@ -247,10 +450,22 @@ impl NamedScores {
     /// # Errors
     /// [`Error::Bug`] if the text cannot be made.
     pub fn to_csv(&self) -> Result<String> {
-        let lines = self.scores.iter().zip(&self.probabilities);
-        let lines =
-            lines.map(|(score, probability)| vec![score.to_string(), probability.to_string()]);
-        csv_text(&["score", "probability"].map(str::to_owned), lines)
+        let of_classes = |what: &str| -> Vec<String> {
+            match self.scores {
+                OfRows::One(_) => vec![what.into()],
+                OfRows::Several(_) => {
+                    self.classes.iter().map(|class| format!("{what} {class}")).collect()
+                }
+            }
+        };
+        let mut head = [of_classes("score"), of_classes("probability")].concat();
+        head.push("predicted".into());
+        let lines = self.predicted.iter().enumerate().map(|(row, class)| {
+            let mut line = [self.scores.texts(row), self.probabilities.texts(row)].concat();
+            line.push(class.clone());
+            line
+        });
+        csv_text(&head, lines)
     }
 }
 

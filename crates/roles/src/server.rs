@@ -1,9 +1,12 @@
-//! What a server does: it holds evaluation keys and an encrypted table.
+//! What a server does: it holds evaluation keys and encrypted tables.
 
 use crate::{
-    artefacts::{Content, Meta, Opened, Plan, Stored},
     error::{Error, Result},
     files::{NewFile, Watch},
+    job::Plan,
+    label::{Content, Meta},
+    opened::{Opened, Stored},
+    pooled,
     scoring::AnyModel,
 };
 use std::{
@@ -21,24 +24,24 @@ use sudare::{
     },
     rlwe::{EvaluationKeys, KeyId},
 };
-use sudare_apps::logreg::ScorePlan;
+use sudare_apps::logreg::{ScorePlan, TrainPlan};
 
 /// Groups of rows that are in memory at once to be scored.
 const GROUPS_AT_ONCE: usize = 8;
 
-/// A server ready to compute with a table in a file.
+/// A server ready to compute with tables in files.
 pub struct Session<R = BufReader<File>> {
-    /// Those of keys and table.
+    /// Those of keys and tables.
     pub params: Params,
-    /// What to do with the table.
+    /// What to do with the tables.
     pub plan: Plan,
     /// Has the keys.
-    pub evaluator: Evaluator,
-    /// What the table says of itself.
+    pub evaluator: Arc<Evaluator>,
+    /// What a table says of itself; of several, what all say.
     pub meta: Meta,
-    /// The table.
-    pub table: Stored<R>,
-    /// The key pair of keys and table.
+    /// One, or to train on several.
+    pub tables: Tables<R>,
+    /// The key pair of keys and tables.
     pub key: KeyId,
     /// The file that the keys are mapped from, if they are.
     watch: Option<Arc<Watch>>,
@@ -47,44 +50,36 @@ pub struct Session<R = BufReader<File>> {
 }
 
 impl<R: Read + Seek> Session<R> {
-    /// With a table and keys, given by their parameters, label and key pair, that must belong to
-    /// it; `read` brings the keys themselves, after that is known, and the file that they are
+    /// With tables and keys, given by their parameters, label and key pair, that must belong to
+    /// them; `read` brings the keys themselves, after that is known, and the file that they are
     /// mapped from, if they are.
     ///
     /// # Errors
-    /// [`Error::Usage`] for what is no table, or keys for another job; [`Error::File`] for a table
-    /// of another key, or a damaged one; what `read` refuses.
+    /// [`Error::Usage`] for what is no table, or keys for another job; [`Error::Pooled`] for tables
+    /// that do not go together; [`Error::File`] for a table of another key, or a damaged one; what
+    /// `read` refuses.
     pub fn new(
-        table: Opened<R>,
+        tables: Vec<Opened<R>>,
         params: &Params,
         label: &Label,
         key: KeyId,
         read: impl FnOnce() -> Result<(Arc<EvaluationKeys>, Option<Arc<Watch>>)>,
     ) -> Result<Self> {
-        let (_, meta) = table.meta(&[Content::Table])?;
-        table.expect_key(params.rlwe().id(), key)?;
-        let made_for = Meta::read(label).map(|(_, meta)| meta.job);
-        if !made_for.is_some_and(|made_for| made_for.serves(&meta.job)) {
-            return Err(Error::Usage(format!(
-                "{} was encrypted for {}, the keys are for {}: use files of one job",
-                table.path().display(),
-                meta.job,
-                made_for.map_or("programs on arrays".into(), |job| job.to_string())
-            )));
+        let mut all = Vec::with_capacity(tables.len());
+        for table in tables {
+            let (_, meta) = table.meta(&[Content::Table])?;
+            table.expect_key(params.rlwe().id(), key)?;
+            expect_made_for(table.path(), &meta, label)?;
+            all.push((table, meta));
         }
+        let meta = pooled::together(&mut all)?;
         let plan = meta.job.plan(params)?;
-        let path = table.path().to_owned();
-        let table = table.into_stored(params, meta.note)?;
-        let (found, needed) = (table.count(), plan.ciphertexts());
-        if found != needed {
-            let problem = format!("it has {found} ciphertexts of a table, its job has {needed}");
-            let source = sudare::Error::Malformed { what: "file", problem };
-            return Err(Error::in_file(&path)(source));
-        }
+        let tables = all.into_iter().map(|(table, meta)| table.into_stored(params, meta.note));
+        let (tables, plan) = Tables::new(tables.collect::<Result<_>>()?, plan)?;
         let (keys, watch) = read()?;
-        let evaluator = Evaluator::new(params, keys)?;
+        let evaluator = Arc::new(Evaluator::new(params, keys)?);
         let (params, name) = (params.clone(), label.name.clone());
-        Ok(Self { params, plan, evaluator, meta, table, key, watch, name })
+        Ok(Self { params, plan, evaluator, meta, tables, key, watch, name })
     }
 
     /// Refuses to trust keys whose file was changed while it was mapped: before and after they
@@ -103,7 +98,7 @@ impl<R: Read + Seek> Session<R> {
     /// [`Error::Usage`] for a table to train on; [`Error::Stats`] for what the evaluator refuses;
     /// as [`Session::check_keys`].
     pub fn statistics(&self, progress: impl Fn(usize) + Send + Sync) -> Result<Vec<Ciphertext>> {
-        let (e, table) = (&self.evaluator, || self.table.read(0..self.table.count()));
+        let (e, table) = (&*self.evaluator, || self.tables.read(0..self.tables.rows()));
         self.check_keys()?;
         let result = match &self.plan {
             Plan::Stats(plan) => plan.run(e, &table()?, progress)?,
@@ -133,11 +128,11 @@ impl<R: Read + Seek> Session<R> {
         model: &AnyModel,
         progress: impl Fn(usize),
     ) -> Result<Vec<Ciphertext>> {
-        let scorer = plan.scorer(&self.evaluator, model.weights())?;
+        let scorer = plan.scorer(&*self.evaluator, model.weights())?;
         let mut results = Vec::with_capacity(plan.groups() * plan.outputs());
         for first in (0..plan.groups()).step_by(GROUPS_AT_ONCE) {
             let last = plan.groups().min(first + GROUPS_AT_ONCE);
-            let rows = self.table.read(first * plan.group_len()..last * plan.group_len())?;
+            let rows = self.tables.read(first * plan.group_len()..last * plan.group_len())?;
             self.check_keys()?;
             results.extend(scorer.score(&rows)?);
             progress(last);
@@ -198,59 +193,200 @@ impl<R: Read + Seek> Session<R> {
         serial::write_ciphertexts(out, &self.params, items, &label).map_err(Error::in_file(path))
     }
 
-    /// A result and the note of the table.
+    /// A result and the note of the first table.
     pub fn with_note(&self, mut result: Vec<Ciphertext>) -> Vec<Ciphertext> {
-        result.extend(self.table.note.iter().cloned());
+        result.extend(self.tables.note().iter().cloned());
         result
     }
 }
 
-/// The ciphertexts of a batch, of all that a table has.
+/// Refuses a table that was encrypted for another job than keys with this label are for.
+fn expect_made_for(path: &Path, table: &Meta, keys: &Label) -> Result<()> {
+    let made_for = Meta::read(keys).map(|(_, meta)| meta.job);
+    if made_for.is_some_and(|made_for| made_for.serves(&table.job)) {
+        return Ok(());
+    }
+    Err(Error::Usage(format!(
+        "{} was encrypted for {}, the keys are for {}: use files of one job",
+        path.display(),
+        table.job,
+        made_for.map_or("programs on arrays".into(), |job| job.to_string())
+    )))
+}
+
+/// The ciphertexts of encrypted tables, which lie in their files.
+///
+/// Those of rows are numbered through: batch after batch and, within a batch, table after table.
+pub struct Tables<R = BufReader<File>> {
+    all: Vec<OfTable<R>>,
+    /// Ciphertexts of rows.
+    rows: usize,
+}
+
+struct OfTable<R> {
+    stored: Stored<R>,
+    /// Ciphertexts of rows of a batch.
+    of_batch: usize,
+}
+
+impl<R: Read + Seek> Tables<R> {
+    /// Tables with as many ciphertexts as a plan has, and the plan for so many groups of rows as
+    /// they have together.
+    fn new(stored: Vec<Stored<R>>, plan: Plan) -> Result<(Self, Plan)> {
+        let Plan::Train(plan) = plan else {
+            let mut all = Vec::with_capacity(stored.len());
+            for stored in stored {
+                let (found, needed) = (stored.count(), plan.ciphertexts());
+                if found != needed {
+                    let problem =
+                        format!("it has {found} ciphertexts of a table, its job has {needed}");
+                    return Err(stored.malformed(problem));
+                }
+                all.push(OfTable { stored, of_batch: needed });
+            }
+            let rows = plan.ciphertexts();
+            return Ok((Self { all, rows }, plan));
+        };
+        let group_len = plan.group_len();
+        let mut all = Vec::with_capacity(stored.len());
+        for stored in stored {
+            let groups = plan.groups_of(stored.count());
+            let groups = groups.map_err(|error| stored.malformed(error.to_string()))?;
+            all.push(OfTable { stored, of_batch: groups * group_len });
+        }
+        let of_batch: usize = all.iter().map(|table| table.of_batch).sum();
+        let plan = plan.for_groups(of_batch / group_len)?;
+        let rows = plan.row_ciphertexts();
+        Ok((Self { all, rows }, Plan::Train(Box::new(plan))))
+    }
+
+    /// How many ciphertexts of rows there are.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The note of the first table.
+    #[must_use]
+    pub fn note(&self) -> &[Ciphertext] {
+        self.all.first().map_or(&[], |table| &table.stored.note)
+    }
+
+    /// The ciphertexts of rows with these numbers.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn read(&self, numbers: Range<usize>) -> Result<Vec<Ciphertext>> {
+        if let [table] = &self.all[..] {
+            return table.stored.read(numbers);
+        }
+        let mut items = Vec::with_capacity(numbers.len());
+        let of_batch: Vec<usize> = self.all.iter().map(|table| table.of_batch).collect();
+        for (table, part) in parts(&of_batch, numbers) {
+            items.extend(self.all[table].stored.read(part)?);
+        }
+        Ok(items)
+    }
+
+    /// The sums of the rows of each table, of a training.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn sums(&self, plan: &TrainPlan) -> Result<Vec<Vec<Ciphertext>>> {
+        let sums = |table: &OfTable<R>| {
+            let count = table.stored.count();
+            table.stored.read(count - plan.sum_ciphertexts()..count)
+        };
+        self.all.iter().map(sums).collect()
+    }
+}
+
+/// Where the ciphertexts of rows with these numbers lie, in which table and there, of tables with so
+/// many in each batch.
+fn parts(of_batch: &[usize], numbers: Range<usize>) -> Vec<(usize, Range<usize>)> {
+    let all: usize = of_batch.iter().sum();
+    let mut parts = Vec::new();
+    for batch in numbers.start / all..numbers.end.div_ceil(all) {
+        let mut start = batch * all;
+        for (table, count) in of_batch.iter().enumerate() {
+            let (first, last) = (numbers.start.max(start), numbers.end.min(start + count));
+            if first < last {
+                let own = batch * count;
+                parts.push((table, own + first - start..own + last - start));
+            }
+            start += count;
+        }
+    }
+    parts
+}
+
+/// The ciphertexts of some rows, of all that tables have.
 #[derive(Default)]
-pub struct Batch {
+pub struct Share {
     numbers: Range<usize>,
     held: Vec<Ciphertext>,
 }
 
-impl Batch {
+impl Share {
     /// Holds these and no others.
     ///
     /// # Errors
     /// [`Error::File`].
     pub fn bring<R: Read + Seek>(
         &mut self,
-        table: &Stored<R>,
+        tables: &Tables<R>,
         numbers: Range<usize>,
-    ) -> Result<&[Ciphertext]> {
+    ) -> Result<()> {
         if self.numbers != numbers {
             // What is held goes before others are read.
             *self = Self::default();
-            self.held = table.read(numbers.clone())?;
+            self.held = tables.read(numbers.clone())?;
             self.numbers = numbers;
         }
-        Ok(&self.held)
+        Ok(())
     }
 
     /// Computes with what is held while the next ones are read, and holds those then.
     ///
     /// # Errors
     /// Those of `compute`; [`Error::File`].
-    pub fn with_next<R: Read + Seek + Send>(
+    pub fn with_next<T, R: Read + Seek + Send>(
         &mut self,
-        table: &Stored<R>,
+        tables: &Tables<R>,
         numbers: Range<usize>,
-        compute: impl FnOnce(&[Ciphertext]) -> Result<()>,
-    ) -> Result<()> {
+        compute: impl FnOnce(&[Ciphertext]) -> Result<T>,
+    ) -> Result<T> {
         if self.numbers == numbers {
             return compute(&self.held);
         }
         let (computed, read) = thread::scope(|scope| {
-            let reading = scope.spawn(|| table.read(numbers.clone()));
+            let reading = scope.spawn(|| tables.read(numbers.clone()));
             (compute(&self.held), reading.join())
         });
-        computed?;
-        self.held = read.map_err(|_| Error::Bug("reading a batch failed".into()))??;
+        let computed = computed?;
+        self.held = read.map_err(|_| Error::Bug("reading rows failed".into()))??;
         self.numbers = numbers;
-        Ok(())
+        Ok(computed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Batch after batch and, within a batch, table after table: each ciphertext once.
+    #[test]
+    fn rows_of_several_tables_are_numbered_through() {
+        assert_eq!(parts(&[2, 3], 0..5), [(0, 0..2), (1, 0..3)]);
+        assert_eq!(parts(&[2, 3], 1..8), [(0, 1..2), (1, 0..3), (0, 2..4), (1, 3..4)]);
+        assert_eq!(parts(&[2, 3], 12..13), [(1, 6..7)]);
+        assert_eq!(parts(&[4], 3..9), [(0, 3..4), (0, 4..8), (0, 8..9)]);
+        assert_eq!(parts(&[1, 1], 3..3), []);
+        let all = |at: usize| parts(&[2, 1, 3], at..at + 1);
+        let mut places: Vec<_> = (0..30).flat_map(all).collect();
+        places.sort_by_key(|(table, range)| (*table, range.start));
+        let counts = [10, 5, 15].into_iter().enumerate();
+        let expected = counts.flat_map(|(table, n)| (0..n).map(move |i| (table, i..i + 1)));
+        assert_eq!(places, expected.collect::<Vec<_>>());
     }
 }

@@ -2,31 +2,42 @@
 //!
 //! Every quantity is held as an integer, the scale times the value, and every rescaling, rotation
 //! and product leaves an integer error of about the same size in each slot. So the relative error
-//! is chosen by the scales, and these by the primes. With [`Sigmoid`], an iteration computes
+//! is chosen by the scales, and these by the primes. With [`Sigmoid`], an iteration that multiplies
+//! rows first ([`Order`]) computes
 //!
 //! ```text
-//! level l      v: scale s_v       z: scale s_z
-//! l - 1        t = (z . v) / range: s_t = s_v s_z range / q_l       z: s_z', free to choose
-//! l - 2        a = t z: s_a = s_t s_z' / q_(l-1)                    y = t^2: s_y = s_t^2 / q_(l-1)
-//! l - 3        degree 3: a (y + c) + z / (2 lead), whose sum over the m rows is read as the new
-//!              weights' share by a scale m / (gamma lead) times as large, lead = c_3 range^3
+//! level l      v: scale s_v       x: scale s_x
+//! l - 1        t = (x . v) / range: s_t = s_v s_x range / q_l       x: s_x', free to choose
+//! l - 2        a = t x: s_a = s_t s_x' / q_(l-1)                    y = t^2: s_y = s_t^2 / q_(l-1)
+//! l - 3        degree 3: a (y + c), whose sum over the m rows is read as the new weights' share
+//!              by a scale m / (gamma lead) times as large, lead = c_3 range^3
 //! ```
 //!
-//! with one level more for degrees 5 and 7. Errors of `t`, `a` and `y` are independent in each row
-//! and averaged by the sum; those of the sum itself are not, so weights have the larger scale.
-//! The scale of the next `v` is fixed in advance and `s_z'` chosen to reach it exactly.
+//! with one level more for degrees 5 and 7; and one that evaluates the polynomial first
 //!
-//! With class weights, `z` is a second ciphertext of `c z` but in the inner product: then errors of
-//! `t` and `y` are multiplied by `c`, and grow in the sum by the root mean square of `c` over the
-//! rows. Scales and primes are those without class weights; the bound of errors is larger.
+//! ```text
+//! l - 1        t as before
+//! l - 2        t: s_t', free to choose                              y as before
+//! l - 3        degree 3: p = t (y + c): s_p = s_t' s_y / q_(l-2)
+//! l - 4        p x: s_p s_x / q_(l-3), whose sum is read as before
+//! ```
+//!
+//! Errors of `t`, `a`, `p` and `y` are independent in each row and averaged by the sum; those of
+//! the sum itself are not, so weights have the larger scale. The scale of the next `v` is fixed in
+//! advance and `s_x'` or `s_t'` chosen to reach it exactly.
+//!
+//! With class weights, the last `x` is a second ciphertext of `c x`: then errors of what it is
+//! multiplied with are multiplied by `c`, and grow in the sum by the root mean square of `c` over
+//! the rows. Scales and primes are those without class weights; the bound of errors is larger.
 //!
 //! Iterations with products come in segments, each on the same levels: one segment if nothing
 //! is bootstrapped, else those between two bootstrappings.
 
 use super::{
-    plan::Layout,
-    reference::{Batches, SigmoidApprox, Step, TrainError},
+    layout::{Layout, Order},
     score,
+    sigmoid::Sigmoid,
+    spec::{Batches, Step},
 };
 use core::ops::Range;
 use sudare::ckks::{Chain, Scale};
@@ -34,69 +45,14 @@ use sudare::rlwe::Level;
 use sudare_arith::sample::CBD21_VARIANCE;
 
 /// Weights stay below this in absolute value, or below the learning rate if that is larger.
-pub(super) const LARGEST_WEIGHT: f64 = 16.0;
-
-/// The root mean square of the class weights of the rows of a batch is this at most, where there are
-/// class weights. Their mean is 1.
-pub(super) const LARGEST_ROW_WEIGHT: f64 = 8.0;
+const LARGEST_WEIGHT: f64 = 16.0;
 
 /// Averaging over rows makes errors smaller by this factor at most, as `log2`: products of errors
 /// are not averaged.
 const AVERAGING_BITS: f64 = 6.0;
 
-/// A sigmoid's polynomial, in the variable `t = x / range`, as it is evaluated:
-///
-/// ```text
-/// s(x) = 1/2 + lead t (t^2 + shift)                               degree 3
-///        1/2 + lead t ((t^2 + shift) t^2 + rest)                  degree 5
-///        1/2 + lead t ((t^2 + shift) (t^4 + inner) + rest)        degree 7
-/// ```
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Sigmoid {
-    pub degree: u32,
-    pub range: f64,
-    /// Positive for degrees 3 and 7, negative for 5.
-    pub lead: f64,
-    pub shift: f64,
-    pub tail: Option<Tail>,
-    /// Sum of the absolute coefficients of odd powers of `t`.
-    size: f64,
-}
-
-/// What degrees 5 and 7 have beyond degree 3.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Tail {
-    /// For degree 7.
-    pub inner: Option<f64>,
-    pub rest: f64,
-}
-
-impl Sigmoid {
-    pub fn new(approx: &SigmoidApprox) -> Result<Self, TrainError> {
-        let powers = approx.coefficients()?;
-        let range = approx.range;
-        let odd: Vec<f64> =
-            (1..powers.len()).step_by(2).map(|k| powers[k] * range.powi(k as i32)).collect();
-        let size = odd.iter().map(|c| c.abs()).sum();
-        let degree = powers.len() as u32 - 1;
-        let (lead, shift, tail) = match odd[..] {
-            [c1, c3] => (c3, c1 / c3, None),
-            [c1, c3, c5] => (c5, c3 / c5, Some(Tail { inner: None, rest: c1 / c5 })),
-            [c1, c3, c5, c7] => {
-                let (shift, inner) = (c5 / c7, c3 / c7);
-                let rest = c1 / c7 - shift * inner;
-                (c7, shift, Some(Tail { inner: Some(inner), rest }))
-            }
-            _ => return Err(TrainError::Degree { found: degree }),
-        };
-        Ok(Self { degree, range, lead, shift, tail, size })
-    }
-
-    /// Levels of an iteration.
-    pub fn levels(&self) -> u32 {
-        if self.tail.is_some() { 4 } else { 3 }
-    }
-}
+/// `log2` of what errors of the penalty are multiplied with: weights, of which few are larger.
+const PENALISED_WEIGHT_BITS: f64 = 1.0;
 
 /// `log2` of the standard deviation of integer errors in a slot.
 #[derive(Debug, Clone, Copy)]
@@ -123,7 +79,7 @@ pub(super) fn rounding_bits(log_n: u32) -> f64 {
     Errors::new(log_n).rounding
 }
 
-/// Iterations that multiply ciphertexts: all but the first two.
+/// An iteration that multiplies ciphertexts: any but those that take sums of labels alone.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Round {
     /// Level and scale of `v` as the last iteration left it.
@@ -132,14 +88,14 @@ pub(super) struct Round {
     pub refresh: bool,
     /// Level of `v` before.
     pub level: Level,
-    /// Level of the sum over rows and of the weights after, [`Sigmoid::levels`] below.
+    /// Level of the sum over rows and of the weights after, [`Order::levels`] below.
     pub left: Level,
     /// Scale of `v` before.
     pub scale: Scale,
     pub step: Step,
     /// Whether no momentum is needed after it.
     pub last: bool,
-    /// What the rows are multiplied by, as a scale, at `level`.
+    /// What 1 is encoded at, to multiply the rows with at `level`, or `t` a level below.
     pub lift: Scale,
     /// Scale of the sum over rows.
     pub sum: Scale,
@@ -152,7 +108,11 @@ pub(super) struct Round {
 pub(super) struct Scales {
     /// Of encrypted rows.
     pub data: Scale,
-    /// Of the sum of the first batch's rows when read as the weights after the first iterations.
+    /// Of the means of labels.
+    pub labels: Scale,
+    /// Of the penalty of each weight.
+    pub penalty: Scale,
+    /// Of the means of labels when read as the weights after the first iterations.
     pub start: Scale,
     /// Of the weights that the first round takes.
     pub first: Scale,
@@ -166,6 +126,8 @@ pub(super) struct Scales {
 /// `log2` of scales that a precision asks for.
 struct Wanted {
     data: f64,
+    /// Of the means of labels, read as weights.
+    start: f64,
     weights: f64,
     /// Of what is computed for each row.
     row: f64,
@@ -174,10 +136,14 @@ struct Wanted {
 /// What decides about errors and scales of a job in a ring.
 pub(super) struct Budget<'a> {
     pub layout: &'a Layout,
+    pub order: Order,
     pub batches: &'a Batches,
     pub sigmoid: &'a Sigmoid,
     /// One per iteration, at least one.
     pub schedule: &'a [Step],
+    /// Leading iterations that take sums of labels alone, at least one.
+    pub label_iterations: usize,
+    pub penalised: bool,
     pub log_n: u32,
     pub segments: Segments,
     /// Levels below those of a single segment: one, if rows are to be scored with the weights.
@@ -196,14 +162,15 @@ pub(super) enum Segments {
 }
 
 impl Budget<'_> {
-    /// Rows of the batch of an iteration, counted from 0.
-    fn rows(&self, iteration: usize) -> f64 {
-        self.batches.rows(self.batches.of(iteration as u32)).len() as f64
+    /// Rows planned for the batch of full iteration `k`.
+    fn rows(&self, k: usize) -> f64 {
+        let iteration = (k + self.label_iterations) as u32;
+        self.batches.rows(self.batches.of(iteration)).len() as f64
     }
 
-    /// The step that makes the weights out of a sum of rows: the second, if there is one.
-    fn first_gamma(&self) -> f64 {
-        self.schedule[self.schedule.len().min(2) - 1].gamma
+    /// The step that makes the weights out of the means of labels: the last that takes them alone.
+    pub fn first_gamma(&self) -> f64 {
+        self.schedule[self.label_iterations - 1].gamma
     }
 
     /// Weights stay below this in absolute value.
@@ -216,22 +183,21 @@ impl Budget<'_> {
     fn headroom_bits(&self) -> f64 {
         match self.spare {
             0 => 1.0 + self.largest_weight().log2(),
-            _ => score::room_bits(self.layout.entries, self.largest_weight()),
+            _ => score::trained_room_bits(self.layout.entries, self.largest_weight()),
         }
     }
 
-    fn full(&self) -> &[Step] {
-        self.schedule.get(2..).unwrap_or(&[])
+    pub fn full(&self) -> &[Step] {
+        self.schedule.get(self.label_iterations..).unwrap_or(&[])
     }
 
-    /// `2 m / gamma`: the sum of the rows read at a scale this much larger is `gamma / (2m)` of it.
-    fn start_factor(&self) -> f64 {
-        2.0 * self.rows(1) / self.first_gamma()
+    fn levels(&self) -> u32 {
+        self.order.levels(self.sigmoid)
     }
 
     /// Factor on the scale of the sum of full iteration `k` that makes it the step of `w`.
     fn read_factor(&self, k: usize) -> f64 {
-        self.rows(k + 2) / (self.full()[k].gamma * self.sigmoid.lead.abs())
+        self.rows(k) / (self.full()[k].gamma * self.sigmoid.lead.abs())
     }
 
     /// Whether full iteration `k` is the last.
@@ -282,12 +248,26 @@ impl Budget<'_> {
         self.share(self.sum_of_gammas(), 0.25 * (1.0 + row_weight))
     }
 
+    /// Share of the errors of means of labels, which are the same in all iterations.
+    fn label_share(&self) -> f64 {
+        self.sum_of_gammas().log2() - self.unit_bits()
+    }
+
+    /// `log2` of the scale of the weights after the first iterations over that of rows, with which
+    /// errors of the means of labels are as large as those of the rows, but at least as small as
+    /// a sum over rows leaves them.
+    fn start_bits(&self) -> f64 {
+        self.label_share() - self.data_share(1.0) - self.first_gamma().log2()
+    }
+
     /// `log2` of scales such that no single error is above `2^-precision_bits`.
     fn wanted(&self, precision_bits: f64) -> Wanted {
         let errors = Errors::new(self.log_n);
         let largest = self.full().iter().map(|step| step.gamma).fold(0.0, f64::max);
+        let data = errors.fresh + self.data_share(1.0) + precision_bits;
         Wanted {
-            data: errors.fresh + self.data_share(1.0) + precision_bits,
+            data,
+            start: data + self.start_bits(),
             weights: errors.rounding + self.sum_share() + precision_bits,
             row: errors.rounding + self.share(largest, self.sigmoid.size) + precision_bits,
         }
@@ -296,14 +276,18 @@ impl Budget<'_> {
     /// Sizes of the primes of a round, from the bottom, that takes `v` at a scale and reads the
     /// sum over rows at one `read` times as large.
     fn round_bits(&self, wanted: &Wanted, v: f64, read: f64) -> Vec<Vec<f64>> {
-        let &Wanted { data, weights, row } = wanted;
+        let &Wanted { data, weights, row, .. } = wanted;
         let (window, range) = (self.window_bits(), self.sigmoid.range.log2());
         // Primes are then close enough to the sizes asked for, and enough of them.
         let least = f64::from(self.log_n) + 10.0;
         let inner = v + data + range - row - window;
-        let last = 2.0 * row + read.log2() - weights;
+        let other = match self.order {
+            Order::RowsFirst => row,
+            Order::SigmoidFirst => data,
+        };
+        let last = row + other + read.log2() - weights;
         let mut levels = vec![split(last.max(least))];
-        levels.extend((3..self.sigmoid.levels()).map(|_| split(row.max(least))));
+        levels.extend((3..self.levels()).map(|_| split(row.max(least))));
         levels.push(split((row + 2.0 * window).max(least)));
         levels.push(split(inner.max(least)));
         levels
@@ -321,9 +305,8 @@ impl Budget<'_> {
     /// Sizes of the primes of each level such that no single error is above `2^-precision_bits`.
     pub fn prime_bits(&self, precision_bits: f64) -> Vec<Vec<f64>> {
         let wanted = self.wanted(precision_bits);
-        let start = wanted.data + self.start_factor().log2();
         let full = self.full();
-        let end = if full.is_empty() { start } else { wanted.weights };
+        let end = if full.is_empty() { wanted.start } else { wanted.weights };
         let mut levels = vec![split(end + self.headroom_bits())];
         if self.spare > 0 {
             let rows =
@@ -331,7 +314,7 @@ impl Budget<'_> {
             levels.push(split(rows + precision_bits));
         }
         for k in (0..full.len()).rev() {
-            let v = if k == 0 { start } else { wanted.weights };
+            let v = if k == 0 { wanted.start } else { wanted.weights };
             levels.extend(self.round_bits(&wanted, v, self.read_of(k)));
         }
         levels
@@ -339,7 +322,7 @@ impl Budget<'_> {
 
     /// Levels of the whole training, with those below it.
     pub fn depth(&self) -> u32 {
-        self.sigmoid.levels() * self.full().len() as u32 + self.spare
+        self.levels() * self.full().len() as u32 + self.spare
     }
 
     /// Rounds of a segment, at most.
@@ -356,17 +339,19 @@ impl Budget<'_> {
             Segments::One => self.depth(),
             Segments::Many { top, .. } => top.0,
         };
-        top - self.sigmoid.levels() * (k % self.segment()) as u32
+        top - self.levels() * (k % self.segment()) as u32
     }
 
     /// Scales of `v` before full iterations that end with one of `log2` `end`, as numbers `a` and
-    /// `b` of `log2(v) = a - b log2(data)`: in each iteration, `t` and `a` share what the primes
-    /// offer, from the last upwards.
+    /// `b` of `log2(v) = a - b log2(data)`: in each iteration, `t` and what it is multiplied with
+    /// share what the primes offer, from the last upwards.
     fn targets(&self, chain: &Chain, iterations: Range<usize>, end: f64) -> Vec<(f64, f64)> {
+        // Rows are multiplied at their own scale only after the polynomial.
+        let own = if self.order == Order::SigmoidFirst { 1.0 } else { 0.0 };
         let mut next = (end, 0.0);
         let above = iterations.rev().map(|k| {
             let offset = self.offset(chain, k, next.0);
-            next = (offset, 1.0 + next.1 / f64::from(self.sigmoid.degree));
+            next = (offset, 1.0 + (next.1 + own) / f64::from(self.sigmoid.degree));
             next
         });
         let mut targets: Vec<_> = above.collect();
@@ -375,21 +360,18 @@ impl Budget<'_> {
     }
 
     /// Scales for a chain with at least [`Budget::depth`] levels and a single segment, whose
-    /// result must fit level 0. The scale of the rows follows from the weights that are their
-    /// sum.
+    /// result must fit level 0.
     pub fn scales(&self, chain: &Chain) -> Scales {
-        let factor = Scale::from_f64(self.start_factor());
         let weights = chain.log2_q(Level(0)) - self.headroom_bits();
         let mut targets = self.targets(chain, 0..self.full().len(), weights);
         targets.push((weights, 0.0));
         let (offset, part) = targets[0];
-        let log2_data = (offset - factor.log2()) / (1.0 + part);
+        let log2_data = (offset - self.start_bits()) / (1.0 + part);
         let data = Scale::from_log2(log2_data);
-        let start = data * factor;
         let mut scales = targets.iter().map(|(a, b)| Scale::from_log2(a - b * log2_data));
-        // Not rounded once more.
+        // Exactly what is read.
         scales.next();
-        self.chained(chain, data, start, core::iter::once(start).chain(scales).collect())
+        self.chained(chain, data, |start| core::iter::once(start).chain(scales).collect())
     }
 
     /// Scales for segments that all begin with weights of scale `v` and leave momentum of that
@@ -411,18 +393,30 @@ impl Budget<'_> {
         };
         let mut scales: Vec<_> = targets.iter().flat_map(within).collect();
         scales.push(v);
-        let data = Scale::from_log2(log2_data);
-        self.chained(chain, data, data * Scale::from_f64(self.start_factor()), scales)
+        self.chained(chain, Scale::from_log2(log2_data), |_| scales)
     }
 
-    /// Rounds from the scales of `v` before each and after the last.
-    fn chained(&self, chain: &Chain, data: Scale, start: Scale, v: Vec<Scale>) -> Scales {
+    /// Rounds from the scales of `v` before each and after the last, which follow from that of the
+    /// weights after the first iterations.
+    fn chained(&self, chain: &Chain, data: Scale, v: impl FnOnce(Scale) -> Vec<Scale>) -> Scales {
+        let start = data * Scale::from_log2(self.start_bits());
+        let labels = start * Scale::from_f64(self.first_gamma());
+        let v = v(start);
         let (first, end) = (v[0], v[v.len() - 1]);
-        let mut precision_bits = self.start_precision_bits(data);
+        let count = self.full().len();
+        let penalty = match count {
+            0 => first,
+            _ => chain.divisor(Level(self.level(count - 1))),
+        };
+        let errors = Errors::new(self.log_n);
+        let mut precision_bits = least([
+            data.log2() - errors.fresh - self.data_share(self.row_weight),
+            labels.log2() - errors.fresh - self.label_share(),
+        ]);
         let mut arrival = (Level(0), first);
-        let mut rounds = Vec::with_capacity(v.len() - 1);
+        let mut rounds = Vec::with_capacity(count);
         for (k, v) in v.windows(2).enumerate() {
-            let (round, bits) = self.round(chain, k, data, (v[0], v[1]));
+            let (round, bits) = self.round(chain, k, [data, labels, penalty], (v[0], v[1]));
             precision_bits = least([precision_bits, bits]);
             let left = round.left;
             let refresh = k > 0 && k % self.segment() == 0;
@@ -432,76 +426,100 @@ impl Budget<'_> {
             rounds.push(Round { arrival, refresh, ..round });
             arrival = (left, v[1]);
         }
-        Scales { data, start, first, end, rounds, precision_bits }
+        Scales { data, labels, penalty, start, first, end, rounds, precision_bits }
     }
 
     /// The scale of `v` before full iteration `k` times that of the rows, if the scale after it is
-    /// `next` and `t` has the scale of `a` times the growth of its errors: as `log2`.
+    /// `next` and `t` has the scale of what it is multiplied with, times the growth of its errors:
+    /// as `log2`.
     fn offset(&self, chain: &Chain, k: usize, next: f64) -> f64 {
-        let (top, levels) = (self.level(k), self.sigmoid.levels());
+        let (top, levels) = (self.level(k), self.levels());
         let prime = |below: u32| chain.divisor(Level(top - below)).log2();
         // The degree counts the factors t of the sum; each square loses the prime at its level.
         let squares = f64::from(self.sigmoid.degree - 1) / 2.0;
-        let squared_squares = if levels == 4 { (squares - 1.0) * prime(2) } else { 0.0 };
-        let t = next + prime(levels - 1) + squares * prime(1) + squared_squares
-            - self.read_of(k).log2()
+        let squared_squares =
+            if self.sigmoid.tail.is_some() { (squares - 1.0) * prime(2) } else { 0.0 };
+        let last = match self.order {
+            Order::RowsFirst => prime(levels - 1),
+            Order::SigmoidFirst => prime(levels - 1) + prime(levels - 2),
+        };
+        let t = next + last + squares * prime(1) + squared_squares - self.read_of(k).log2()
             + self.window_bits();
         t / f64::from(self.sigmoid.degree) + prime(0) - self.sigmoid.range.log2()
     }
 
-    fn start_precision_bits(&self, data: Scale) -> f64 {
-        data.log2() - Errors::new(self.log_n).fresh - self.data_share(self.row_weight)
-    }
-
-    /// Full iteration `k`, that takes `v` at one scale to the next, with rows of scale `data`; and
-    /// `-log2` of the largest single error that it adds.
+    /// Full iteration `k`, that takes `v` at one scale to the next; and `-log2` of the largest
+    /// single error that it adds.
     fn round(
         &self,
         chain: &Chain,
         k: usize,
-        data: Scale,
+        [data, labels, penalty]: [Scale; 3],
         (v, next): (Scale, Scale),
     ) -> (Round, f64) {
-        let (top, step) = (self.level(k), self.full()[k]);
+        let (top, step, levels) = (self.level(k), self.full()[k], self.levels());
         let prime = |below: u32| chain.divisor(Level(top - below));
         let read = Scale::from_f64(self.read_factor(k));
         let weights = next * Scale::from_f64(self.momentum_factor(k));
         let t = v * data / prime(0) * Scale::from_f64(self.sigmoid.range);
         let y = t * t / prime(1);
-        let last = prime(self.sigmoid.levels() - 1);
-        // From the sum down: the factor beside a (degree 3), or beside a (y + shift).
-        let sum = weights / read * last;
+        // From the sum down: the polynomial that rows are multiplied with, and what it is, or the
+        // sum itself, before it was rescaled.
+        let sum = weights / read;
+        let polynomial = sum * prime(levels - 1) / data;
+        let last = match self.order {
+            Order::RowsFirst => sum * prime(levels - 1),
+            Order::SigmoidFirst => polynomial * prime(levels - 2),
+        };
+        // The factor beside a (degree 3), or beside a (y + shift).
         let (a, factor, product) = match &self.sigmoid.tail {
-            None => (sum / y, y, y),
+            None => (last / y, y, y),
             Some(tail) => {
                 let factor = if tail.inner.is_some() { y * y / prime(2) } else { y };
-                let product = sum / factor;
+                let product = last / factor;
                 (product * prime(2) / y, factor, product)
             }
         };
-        let rows = a * prime(1) / t;
-        let lift = rows * prime(0) / data;
-        let rounding = Errors::new(self.log_n).rounding;
-        // Of a vector of factors, every coefficient is rounded.
-        let vector_rounding = if step.decay == 1.0 { 0.0 } else { f64::from(self.log_n) / 2.0 };
-        let share = self.share(step.gamma, self.sigmoid.size);
+        let (lift, other) = match self.order {
+            Order::RowsFirst => {
+                let rows = a * prime(1) / t;
+                (rows * prime(0) / data, rows)
+            }
+            Order::SigmoidFirst => (a * prime(1) / t, polynomial),
+        };
+        let errors = Errors::new(self.log_n);
+        let rounding = errors.rounding;
         // Of what is multiplied by a row after its error is made.
         let weighted_share = self.share(step.gamma, self.sigmoid.size * self.row_weight);
-        let precision_bits = [
+        let share = match self.order {
+            Order::RowsFirst => self.share(step.gamma, self.sigmoid.size),
+            Order::SigmoidFirst => weighted_share,
+        };
+        let above = prime(levels - 1);
+        let step_bits = step.gamma.log2() - self.unit_bits();
+        let mut precision_bits = least([
             t.log2() - self.window_bits() - rounding - weighted_share,
             least([y, factor].map(Scale::log2)) - rounding - weighted_share,
-            least([rows, a, product].map(Scale::log2)) - rounding - share,
+            least([other, a, product].map(Scale::log2)) - rounding - share,
             weights.log2() - rounding - self.sum_share(),
             // Constants are rounded to integers at these scales.
             lift.log2() - self.row_weight.log2(),
-            (weights * last / v).log2() - vector_rounding,
-            (sum / data).log2() - self.row_weight.log2(),
-        ];
-        let (level, left) = (Level(top), Level(top - self.sigmoid.levels()));
+            (weights * above / v).log2(),
+            (weights * above / labels).log2() - self.unit_bits(),
+        ]);
+        if self.penalised {
+            let product = v * penalty / prime(0);
+            precision_bits = least([
+                precision_bits,
+                penalty.log2() - errors.fresh - PENALISED_WEIGHT_BITS - step_bits,
+                product.log2() - rounding - step_bits,
+                (weights * above / product).log2() - self.unit_bits(),
+            ]);
+        }
+        let (level, left) = (Level(top), Level(top - levels));
         let (arrival, refresh, last) = ((level, v), false, self.is_last(k));
-        let sum = weights / read;
         let round = Round { arrival, refresh, level, left, scale: v, step, last, lift, sum, read };
-        (round, least(precision_bits))
+        (round, precision_bits)
     }
 }
 

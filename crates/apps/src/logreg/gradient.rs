@@ -2,11 +2,13 @@
 
 use super::{
     budget::Round,
+    layout::Order,
     plan::TrainPlan,
-    train::{Stage, Trainer, add_rotations, at, expect, expect_scale, not_as_planned, real},
+    train::{add_rotations, at, expect, expect_params, expect_scale, not_as_planned, real},
 };
-use crate::{Error, Result};
+use crate::{Result, held::Held};
 use core::ops::Range;
+use std::sync::Arc;
 use sudare::{
     circuits::Ops,
     ckks::{Ciphertext, ProductSum, Scale},
@@ -18,54 +20,73 @@ use sudare_arith::par;
 pub struct Point<C = Ciphertext> {
     /// Iterations done.
     pub iteration: u32,
-    /// The encrypted `v`; none before the first iteration, where it is 0.
-    pub v: Option<C>,
+    /// The encrypted `v` of each model.
+    pub v: Vec<C>,
 }
 
-/// A part of what an iteration sums over the rows of its batch, as [`Trainer::gradient`] and
-/// [`Trainer::sum`] make it. To send it, write its ciphertexts, and the other fields beside them;
+/// A part of what an iteration sums over the rows of its batch, as [`Gradients::part`] and
+/// [`Gradients::sum`] make it. To send it, write its ciphertexts, and the other fields beside them;
 /// all of it is checked where it is used.
 #[derive(Debug, Clone)]
 pub struct Gradient<C = Ciphertext> {
     /// Iterations done before.
     pub iteration: u32,
-    /// Which ciphertexts of the table it is of, in order and with gaps between.
+    /// Which ciphertexts of the encrypted rows it is of, in order and with gaps between.
     pub shares: Vec<Range<usize>>,
-    /// The sums, one for each piece of a row.
+    /// The sums: of each model one for each piece of a row.
     pub sums: Vec<C>,
 }
 
-impl<E: Ops> Trainer<'_, E> {
-    /// The part of a gradient that the rows of a share make, which are these ciphertexts of the
-    /// table. A share is a part of [`TrainPlan::batch`]`(point.iteration)` that begins and ends
-    /// where those of [`TrainPlan::shares`] can.
+/// The ciphertexts of a group of rows that inner products are taken with, and those that are summed.
+type Group<'a, C> = (&'a [C], &'a [C]);
+
+/// Computes parts of gradients, which takes the evaluation keys and rows, and nothing else of a
+/// training.
+pub struct Gradients<'a, E: Ops> {
+    pub(super) plan: Held<'a, TrainPlan>,
+    pub(super) ev: Held<'a, E>,
+}
+
+impl<E: Ops> Gradients<'static, E> {
+    /// As [`TrainPlan::gradients`], of what is shared.
     ///
     /// # Errors
-    /// [`Error::Finished`] if no iteration is left; [`Error::NotAsPlanned`] for another point, for
+    /// As [`TrainPlan::gradients`].
+    pub fn shared(plan: Arc<TrainPlan>, ev: Arc<E>) -> Result<Self> {
+        Self::with(Held::Shared(plan), Held::Shared(ev))
+    }
+}
+
+impl<'a, E: Ops> Gradients<'a, E> {
+    pub(super) fn with(plan: Held<'a, TrainPlan>, ev: Held<'a, E>) -> Result<Self> {
+        expect_params(&*ev, &plan.params)?;
+        Ok(Self { plan, ev })
+    }
+
+    /// The part of a gradient that the rows of a share make, which are these ciphertexts of the
+    /// encrypted rows. A share is a part of [`TrainPlan::batch`]`(point.iteration)` that begins and
+    /// ends where those of [`TrainPlan::shares`] can.
+    ///
+    /// # Errors
+    /// [`Error::Finished`](crate::Error::Finished) if no iteration is left; [`Error::NotAsPlanned`](crate::Error::NotAsPlanned) for another point, for
     /// other ciphertexts than planned, or a share that begins or ends elsewhere;
-    /// [`Error::Engine`] for a missing key.
-    pub fn gradient(
+    /// [`Error::Engine`](crate::Error::Engine) for a missing key.
+    pub fn part(
         &self,
         point: &Point<E::Ct>,
         share: Range<usize>,
         rows: &[E::Ct],
     ) -> Result<Gradient<E::Ct>> {
         let (plan, e) = (&*self.plan, &*self.ev);
-        let stage = plan.stage(point.iteration)?;
+        let round = plan.round(point.iteration)?;
         plan.check_rows(e, point.iteration, &share, rows)?;
-        let sums = match (stage, &point.v) {
-            (Stage::Start, None) => plan.row_sums(e, rows)?,
-            (Stage::Round(round), Some(v)) => {
-                expect("level of the training's state", e.level(v), round.level)?;
-                expect_scale("scale of the training's state", e.scale(v), round.scale)?;
-                plan.slope_sums(e, round, rows, v)?
-            }
-            (stage, v) => {
-                let (found, needed) = (v.is_some(), matches!(stage, Stage::Round(_)));
-                let what = "ciphertexts of the point of a gradient";
-                return Err(not_as_planned(what, u8::from(found), u8::from(needed)));
-            }
-        };
+        expect("ciphertexts of the point of a gradient", point.v.len(), plan.job.spec.models())?;
+        let mut sums = Vec::new();
+        for v in &point.v {
+            expect("level of the training's state", e.level(v), round.level)?;
+            expect_scale("scale of the training's state", e.scale(v), round.scale)?;
+            sums.extend(plan.slope_sums(e, round, rows, v)?);
+        }
         Ok(Gradient { iteration: point.iteration, shares: vec![share], sums })
     }
 
@@ -73,8 +94,8 @@ impl<E: Ops> Trainer<'_, E> {
     /// between.
     ///
     /// # Errors
-    /// [`Error::NotAsPlanned`] for no parts, parts of different iterations, or a share in two of
-    /// them; [`Error::Engine`] for ciphertexts of another training.
+    /// [`Error::NotAsPlanned`](crate::Error::NotAsPlanned) for no parts, parts of different iterations, or a share in two of
+    /// them; [`Error::Engine`](crate::Error::Engine) for ciphertexts of another training.
     pub fn sum(&self, parts: &[Gradient<E::Ct>]) -> Result<Gradient<E::Ct>> {
         let Some((first, rest)) = parts.split_first() else {
             return Err(not_as_planned("parts of a gradient", 0, "at least 1"));
@@ -108,13 +129,21 @@ fn joined(mut ranges: Vec<Range<usize>>) -> Result<Vec<Range<usize>>> {
 }
 
 /// The sums of two lists, one by one.
-fn added<E: Ops>(e: &E, a: &[E::Ct], b: &[E::Ct]) -> sudare::Result<Vec<E::Ct>> {
+pub(super) fn added<E: Ops>(e: &E, a: &[E::Ct], b: &[E::Ct]) -> sudare::Result<Vec<E::Ct>> {
     a.iter().zip(b).map(|(a, b)| e.add(a, b)).collect()
 }
 
 impl TrainPlan {
-    /// The batch of an iteration ([`TrainPlan::batch`]) cut into shares for
-    /// [`Trainer::gradient`], as even as can be: at most `most` of them, at least one.
+    /// Computes parts of gradients on any evaluator with the plan's chain.
+    ///
+    /// # Errors
+    /// [`Error::NotAsPlanned`](crate::Error::NotAsPlanned) for another chain.
+    pub fn gradients<'a, E: Ops>(&'a self, ev: &'a E) -> Result<Gradients<'a, E>> {
+        Gradients::with(Held::Borrowed(self), Held::Borrowed(ev))
+    }
+
+    /// The batch of an iteration ([`TrainPlan::batch`]) cut into shares for [`Gradients::part`], as
+    /// even as can be: at most `most` of them, at least one.
     ///
     /// Products of eight groups of rows, or fewer for a job with
     /// [`TrainSpec::workers`](super::TrainSpec::workers), are summed before they are relinearised
@@ -133,16 +162,9 @@ impl TrainPlan {
         (0..count).map(|k| edge(k)..edge(k + 1)).collect()
     }
 
-    /// The sum of rows, times their weights, over groups, for each piece.
-    pub(super) fn row_sums<E: Ops>(&self, e: &E, rows: &[E::Ct]) -> Result<Vec<E::Ct>> {
-        let mut groups = rows.chunks(self.layout.group()).map(|group| self.layout.split(group).1);
-        let first = groups.next().ok_or_else(|| self.no_rows())?.to_vec();
-        Ok(groups.try_fold(first, |sums, next| added(e, &sums, next))?)
-    }
-
-    /// `1/|lead| sum_i s(z_i . v) c_i z_i` over the rows of each block, up to a sign, where `s` is the
-    /// sigmoid's polynomial, `lead` its first coefficient and `c_i` the weight of a row; for each
-    /// piece.
+    /// `1/|lead| sum_i o(x_i . v) c_i x_i` over the rows of each block, up to a sign, where `o` is
+    /// the sigmoid's polynomial without its 1/2, `lead` its first coefficient and `c_i` the weight
+    /// of a row; for each piece.
     pub(super) fn slope_sums<E: Ops>(
         &self,
         e: &E,
@@ -155,42 +177,88 @@ impl TrainPlan {
             let further = par::try_map(&turned, |v| e.rotate(v, step))?;
             turned.extend(further);
         }
-        let pieces = self.layout.pieces;
         let mut sums: Option<Vec<E::Ct>> = None;
         for part in rows.chunks(self.layout.summed_ciphertexts()) {
             let groups: Vec<_> =
                 part.chunks(self.layout.group()).map(|group| self.layout.split(group)).collect();
-            let slopes = par::try_map(&groups, |rows| self.slopes(e, round, *rows, &turned))?;
-            let next = par::try_map(0..pieces, |turn| {
-                let products: Vec<_> = slopes.iter().map(|slope| slope.product(turn)).collect();
-                let Some(&(a, b)) = products.first() else { return Err(no_groups()) };
-                let (level, scale) = (e.level(a).min(e.level(b)), e.scale(a) * e.scale(b));
-                // What the sigmoid's polynomial has beside the product: 1/2 and, at higher
-                // degrees, another power.
-                let halves = groups.iter().map(|(_, rows)| (&rows[turn], 0.5 / self.sigmoid.lead));
-                let tails = self
-                    .sigmoid
-                    .tail
-                    .iter()
-                    .flat_map(|tail| slopes.iter().map(|slope| (&slope.rows[turn], tail.rest)));
-                let low: Vec<_> = halves
-                    .chain(tails)
-                    .map(|(a, c)| Ok((at(e, a, level)?, c)))
-                    .collect::<sudare::Result<_>>()?;
-                let terms: Vec<_> =
-                    low.iter().map(|(a, c)| (a.as_ref(), *c, scale / e.scale(a))).collect();
-                let addend = e.mul_const_sum(&terms)?;
-                e.mul_sum_rescale(&ProductSum { products, addend: Some(&addend) })
-            })?;
+            let next = match self.order {
+                Order::RowsFirst => self.rows_first(e, round, &groups, &turned)?,
+                Order::SigmoidFirst => self.sigmoid_first(e, round, &groups, &turned)?,
+            };
             sums = Some(match sums {
                 Some(sums) => added(e, &sums, &next)?,
                 None => next,
             });
         }
-        sums.ok_or_else(|| self.no_rows())
+        let needed = self.layout.ciphertexts();
+        sums.ok_or_else(|| not_as_planned("ciphertexts of the batch", 0, needed))
     }
 
-    /// What [`TrainPlan::slope_sums`] sums, for the rows of a group, each in its block: as they are
+    /// [`TrainPlan::slope_sums`] of groups of rows whose products are summed together.
+    fn rows_first<E: Ops>(
+        &self,
+        e: &E,
+        round: &Round,
+        groups: &[Group<'_, E::Ct>],
+        turned: &[E::Ct],
+    ) -> Result<Vec<E::Ct>> {
+        let slopes = par::try_map(groups, |rows| self.slopes(e, round, *rows, turned))?;
+        par::try_map(0..self.layout.pieces, |turn| {
+            let products: Vec<_> = slopes.iter().map(|slope| slope.product(turn)).collect();
+            // What the sigmoid's polynomial has beside the product at higher degrees.
+            let addend = match &self.sigmoid.tail {
+                None => None,
+                Some(tail) => {
+                    let rest: Vec<&E::Ct> = slopes.iter().map(|slope| &slope.rows[turn]).collect();
+                    Some(rest_of(e, &products, &rest, tail.rest)?)
+                }
+            };
+            Ok(e.mul_sum_rescale(&ProductSum { products, addend: addend.as_ref() })?)
+        })
+    }
+
+    /// The same, with the polynomial first.
+    fn sigmoid_first<E: Ops>(
+        &self,
+        e: &E,
+        round: &Round,
+        groups: &[Group<'_, E::Ct>],
+        turned: &[E::Ct],
+    ) -> Result<Vec<E::Ct>> {
+        let slopes = par::try_map(groups, |(rows, _)| {
+            let t = self.inner(e, rows, turned)?;
+            let y = e.mul_rescale(&t, &t)?;
+            let shifted = e.add_const(&y, real(self.sigmoid.shift))?;
+            let mut lifted = e.mul_const(&t, real(1.0), round.lift)?;
+            e.rescale_assign(&mut lifted)?;
+            let product = e.mul_rescale(&lifted, &shifted)?;
+            let Some(tail) = &self.sigmoid.tail else { return Ok(product) };
+            let factor = match tail.inner {
+                Some(inner) => e.add_const(&e.mul_rescale(&y, &y)?, real(inner))?,
+                None => y,
+            };
+            let products = vec![(&product, &factor)];
+            let rest = rest_of(e, &products, &[&lifted], tail.rest)?;
+            e.mul_sum_rescale(&ProductSum { products, addend: Some(&rest) })
+        })?;
+        par::try_map(0..self.layout.pieces, |turn| {
+            let products = slopes.iter().zip(groups).map(|(slope, (_, rows))| (slope, &rows[turn]));
+            Ok(e.mul_sum_rescale(&ProductSum { products: products.collect(), addend: None })?)
+        })
+    }
+
+    /// The inner products of rows with the weights, over the sigmoid's range, in all slots of their
+    /// blocks that hold entries.
+    fn inner<E: Ops>(&self, e: &E, rows: &[E::Ct], turned: &[E::Ct]) -> sudare::Result<E::Ct> {
+        let products = rows.iter().zip(turned).collect();
+        let inner = e.mul_sum_rescale(&ProductSum { products, addend: None })?;
+        // Slots beyond a piece's entries get sums of a part of them, and are cleared by the zeros
+        // that they are multiplied with.
+        let inner = add_rotations(e, inner, self.layout.row_sums())?;
+        e.with_scale(&inner, e.scale(&inner) * Scale::from_f64(self.sigmoid.range))
+    }
+
+    /// What [`TrainPlan::rows_first`] sums, for the rows of a group, each in its block: as they are
     /// and as they are summed.
     fn slopes<E: Ops>(
         &self,
@@ -199,14 +267,7 @@ impl TrainPlan {
         (rows, summed): (&[E::Ct], &[E::Ct]),
         turned: &[E::Ct],
     ) -> sudare::Result<Slopes<E::Ct>> {
-        let rows =
-            rows.iter().map(|a| at(e, a, round.level)).collect::<sudare::Result<Vec<_>>>()?;
-        let products = rows.iter().map(AsRef::as_ref).zip(turned).collect();
-        let inner = e.mul_sum_rescale(&ProductSum { products, addend: None })?;
-        // Slots beyond a piece's entries get sums of a part of them, and are cleared by the zeros
-        // that they are multiplied with.
-        let inner = add_rotations(e, inner, self.layout.row_sums())?;
-        let t = e.with_scale(&inner, e.scale(&inner) * Scale::from_f64(self.sigmoid.range))?;
+        let t = self.inner(e, rows, turned)?;
         let y = e.mul_rescale(&t, &t)?;
         let shifted = e.add_const(&y, real(self.sigmoid.shift))?;
         let a = par::try_map(summed, |rows| {
@@ -223,10 +284,6 @@ impl TrainPlan {
             None => y,
         };
         Ok(Slopes { rows: a, products: Some(products), factor })
-    }
-
-    pub(super) fn no_rows(&self) -> Error {
-        not_as_planned("ciphertexts of the batch", 0, self.layout.ciphertexts())
     }
 
     /// Refuses other ciphertexts than those of a share.
@@ -251,9 +308,10 @@ impl TrainPlan {
         let what =
             if *share == batch { "ciphertexts of the batch" } else { "ciphertexts of the share" };
         expect(what, rows.len(), share.len())?;
+        let (level, scale) = self.input(self.batches.of(iteration));
         rows.iter().try_for_each(|ciphertext| {
-            expect("level of the encrypted table", e.level(ciphertext), self.level)?;
-            expect_scale("scale of the encrypted table", e.scale(ciphertext), self.scales.data)
+            expect("level of the encrypted table", e.level(ciphertext), level)?;
+            expect_scale("scale of the encrypted table", e.scale(ciphertext), scale)
         })
     }
 
@@ -261,7 +319,7 @@ impl TrainPlan {
     pub(super) fn check_gradient<E: Ops>(
         &self,
         e: &E,
-        stage: Stage<'_>,
+        round: &Round,
         gradient: &Gradient<E::Ct>,
         iteration: u32,
     ) -> Result<()> {
@@ -274,20 +332,29 @@ impl TrainPlan {
                 format_args!("all of {batch:?}"),
             ));
         }
-        expect("ciphertexts of a gradient", gradient.sums.len(), self.layout.pieces)?;
-        let (level, scale) = match stage {
-            Stage::Start => (self.level, self.scales.data),
-            Stage::Round(round) => (round.left, round.sum),
-        };
+        let needed = self.layout.pieces * self.job.spec.models();
+        expect("ciphertexts of a gradient", gradient.sums.len(), needed)?;
         gradient.sums.iter().try_for_each(|sum| {
-            expect("level of a gradient", e.level(sum), level)?;
-            expect_scale("scale of a gradient", e.scale(sum), scale)
+            expect("level of a gradient", e.level(sum), round.left)?;
+            expect_scale("scale of a gradient", e.scale(sum), round.sum)
         })
     }
 }
 
-fn no_groups() -> sudare::Error {
-    sudare::Error::Circuit("a sum over no group of rows".into())
+/// The sum of what is multiplied by a constant beside products, at their level and scale.
+fn rest_of<E: Ops>(
+    e: &E,
+    products: &[(&E::Ct, &E::Ct)],
+    rest: &[&E::Ct],
+    constant: f64,
+) -> sudare::Result<E::Ct> {
+    let &[(a, b), ..] = products else {
+        return Err(sudare::Error::Circuit("a sum over no group of rows".into()));
+    };
+    let (level, scale) = (e.level(a).min(e.level(b)), e.scale(a) * e.scale(b));
+    let low: Vec<_> = rest.iter().map(|a| at(e, a, level)).collect::<sudare::Result<_>>()?;
+    let terms: Vec<_> = low.iter().map(|a| (a.as_ref(), constant, scale / e.scale(a))).collect();
+    e.mul_const_sum(&terms)
 }
 
 /// For a group of rows and each of its ciphertexts, the factors of what is summed.

@@ -1,6 +1,10 @@
 //! The weights of a training after each of its iterations.
 
-use super::{plan::TrainPlan, reference::schedule, train::Training};
+use super::{
+    plan::TrainPlan,
+    spec::schedule,
+    train::{Training, expect},
+};
 use crate::Result;
 use sudare::{circuits::Ops, rlwe::Level};
 
@@ -9,43 +13,57 @@ use sudare::{circuits::Ops, rlwe::Level};
 const SPARE_BITS: [f64; 2] = [1.0, 5.0];
 
 impl TrainPlan {
-    /// The encrypted weights so far at the lowest level that holds them: a small ciphertext, of use for
-    /// decryption alone. [`TrainPlan::history`] reads those of a training.
+    /// The encrypted weights of each model so far at the lowest level that holds them: small
+    /// ciphertexts, of use for decryption alone. [`TrainPlan::history`] reads those of a training.
     ///
     /// # Errors
-    /// [`Error::NotAsPlanned`](crate::Error::NotAsPlanned) if the state is empty;
+    /// [`Error::NotAsPlanned`](crate::Error::NotAsPlanned) for another state than planned;
     /// [`Error::Engine`](crate::Error::Engine) for ciphertexts of other parameters.
-    pub fn snapshot<E: Ops>(&self, e: &E, t: &Training<E::Ct>) -> Result<E::Ct> {
-        let mut weights = self.model(t)?;
+    pub fn snapshot<E: Ops>(&self, e: &E, t: &Training<E::Ct>) -> Result<Vec<E::Ct>> {
+        let mut models = self.model(t)?;
         let spare = SPARE_BITS[usize::from(self.refresh.is_some())];
-        let needed = e.scale(&weights).log2() + self.largest_weight.log2() + spare;
-        let mut levels = (0..e.level(&weights).0).map(Level);
-        if let Some(level) = levels.find(|&level| e.chain().log2_q(level) >= needed) {
-            e.drop_to(&mut weights, level)?;
+        for weights in &mut models {
+            let needed = e.scale(weights).log2() + self.largest_weight.log2() + spare;
+            let mut levels = (0..e.level(weights).0).map(Level);
+            if let Some(level) = levels.find(|&level| e.chain().log2_q(level) >= needed) {
+                e.drop_to(weights, level)?;
+            }
         }
-        Ok(weights)
+        Ok(models)
     }
 
-    /// Snapshots that a training of so many iterations has: one after each, but one for the first
-    /// two, which are one step.
+    /// Snapshots that a training of so many iterations has: one after each, but one for all that
+    /// take means of labels alone.
     #[must_use]
     pub fn snapshots(&self, iterations: u32) -> usize {
-        iterations.saturating_sub(1).max(1) as usize
+        let label_iterations = self.job.spec.label_iterations();
+        (iterations.max(label_iterations) + 1 - label_iterations) as usize
     }
 
-    /// The weights after each iteration, as [`TrainPlan::decode`] gives them, in the slots of the
-    /// decrypted [`TrainPlan::snapshot`]s of a training, in order. Those after the first of several
-    /// iterations, which encrypted training passes over, are those after the second at the step
-    /// size of the first ([`schedule`]).
-    #[must_use]
-    pub fn history(&self, plaintext_slots: &[impl AsRef<[f64]>]) -> Vec<Vec<f64>> {
-        let steps = schedule(&self.job.spec);
-        let after = plaintext_slots.iter().map(|slots| self.decode(slots.as_ref()));
-        let mut history: Vec<Vec<f64>> = after.collect();
-        if let ([first, second, ..], Some(weights)) = (&steps[..], history.first()) {
+    /// The weights of each model after each iteration, as [`TrainPlan::decode`] gives them, in the
+    /// slots of the decrypted [`TrainPlan::snapshot`]s of a training, in order. Those after the
+    /// first of two iterations that take means of labels alone, which encrypted training passes
+    /// over, are those after the second at the step size of the first ([`schedule`]).
+    ///
+    /// # Errors
+    /// [`Error::NotAsPlanned`](crate::Error::NotAsPlanned) for slots that are not of whole
+    /// snapshots.
+    pub fn history(&self, plaintext_slots: &[impl AsRef<[f64]>]) -> Result<Vec<Vec<Vec<f64>>>> {
+        let models = self.job.spec.models();
+        let whole = plaintext_slots.len() / models * models;
+        expect("ciphertexts of a history", plaintext_slots.len(), whole)?;
+        let snapshots = plaintext_slots.chunks_exact(models);
+        let mut history: Vec<Vec<Vec<f64>>> = snapshots
+            .map(|snapshot| snapshot.iter().map(|slots| self.decode(slots.as_ref())).collect())
+            .collect();
+        if self.job.spec.label_iterations() == 2
+            && let ([first, second, ..], Some(after)) =
+                (&schedule(&self.job.spec)[..], history.first())
+        {
             let part = first.gamma / second.gamma;
-            history.insert(0, weights.iter().map(|weight| part * weight).collect());
+            let of_model = |weights: &Vec<f64>| weights.iter().map(|w| part * w).collect();
+            history.insert(0, after.iter().map(of_model).collect());
         }
-        history
+        Ok(history)
     }
 }

@@ -4,7 +4,7 @@
 //! second halves are free: side by side they fill one period, and one bootstrapping with as many
 //! slots as a period refreshes them. That also averages errors over all periods.
 
-use super::{budget::split, plan::Layout};
+use super::{budget::split, layout::Layout};
 use sudare::{
     circuits::{
         EvalModSpec, LinearTransform, ModMethod, Ops,

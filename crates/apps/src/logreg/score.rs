@@ -2,18 +2,24 @@
 
 use super::{
     budget::{self, Errors, split},
-    plan::{Job, Layout, SLACK_BITS, TrainPlan, powers_of_two, special_primes},
+    layout::{Layout, Order, powers_of_two},
+    plan::{Job, TrainPlan},
+    prepare::Transform,
+    propose::{SLACK_BITS, special_primes},
+    spec::TrainError,
     train::{add_rotations, expect, expect_params, expect_scale, not_as_planned},
 };
 use crate::{
     Error, Result, SECURITY_BITS,
     functions::{self, Fit, FunctionPlan},
-    table::{Scaling, Table},
+    table::Table,
 };
 use serde::{Deserialize, Serialize};
 use sudare::{
     circuits::{Ops, sim},
-    ckks::{Ciphertext, Complex, Encoder, Encryptor, Params, ProductSum, Scale, Spec},
+    ckks::{
+        Ciphertext, Complex, Encoder, Encryptor, Params, ProductSum, Scale, Spec, serial::Shape,
+    },
     rlwe::{KeyRequest, Level, SecretDistribution, max_log2_qp},
 };
 use sudare_arith::par;
@@ -35,9 +41,13 @@ const SIGMOID_LOG2_SCALE: f64 = 34.0;
 /// Weights of a given model stay below this in absolute value.
 const LARGEST_GIVEN_WEIGHT: f64 = 64.0;
 
-/// Features, divided by the largest of the rows that a model was trained on, stay below this in
-/// absolute value.
+/// Entries of rows to be scored by a given model stay below this in absolute value: features of the
+/// rows that it was trained on are at most 1.
 const LARGEST_FEATURE: f64 = 4.0;
+
+/// The root mean square of the entries of a row to be scored by a trained model stays below this:
+/// over all rows that it was trained on, it is 1 if they were whitened.
+const LARGEST_ROW: f64 = 32.0;
 
 /// Rings in which parameters are proposed.
 const LOG_N: core::ops::RangeInclusive<u32> = 11..=17;
@@ -58,6 +68,8 @@ pub enum ScoredModel {
     Given {
         /// Its columns, at least 1; the intercept does not count.
         features: usize,
+        /// Classes that it tells apart: 2, or more with a weight vector for each.
+        classes: u32,
         /// What to compute beside scores.
         probability: Option<Probability>,
     },
@@ -72,6 +84,25 @@ impl ScoredModel {
         match self {
             Self::Given { features, .. } => *features,
             Self::Trained(job) => job.features,
+        }
+    }
+
+    /// Scores of a row: one for two classes, else one for each.
+    #[must_use]
+    pub fn models(&self) -> usize {
+        match self {
+            Self::Given { classes: 2, .. } => 1,
+            Self::Given { classes, .. } => *classes as usize,
+            Self::Trained(job) => job.spec.models(),
+        }
+    }
+
+    /// What entries of rows must not exceed in absolute value; if rows are prepared as those of a
+    /// training, their root mean square.
+    fn largest_entry(&self) -> f64 {
+        match self {
+            Self::Given { .. } => LARGEST_FEATURE,
+            Self::Trained(_) => LARGEST_ROW,
         }
     }
 }
@@ -91,9 +122,14 @@ impl Probability {
     pub const MAX_BITS: u32 = 16;
 }
 
-/// `log2` of what level 0 has above the scale of scores: for their values and signs.
-pub(super) fn room_bits(entries: usize, largest_weight: f64) -> f64 {
-    1.0 + SLACK_BITS + (largest_weight * LARGEST_FEATURE * entries as f64).log2()
+/// `log2` of what level 0 has above the scale of scores of rows prepared as those of a training:
+/// for their values and signs.
+pub(super) fn trained_room_bits(entries: usize, largest_weight: f64) -> f64 {
+    room_bits(entries, largest_weight, LARGEST_ROW)
+}
+
+fn room_bits(entries: usize, largest_weight: f64, largest_entry: f64) -> f64 {
+    1.0 + SLACK_BITS + (largest_weight * largest_entry * entries as f64).log2()
 }
 
 /// `log2` of the scale of rows at which the error of their encryption is 1 in a score.
@@ -101,23 +137,23 @@ pub(super) fn row_scale_bits(entries: usize, largest_weight: f64, log_n: u32) ->
     Errors::new(log_n).fresh + largest_weight.log2() + (entries as f64).log2() / 2.0
 }
 
-/// Weights to score by, the intercept first, for features divided as
-/// [`ScorePlan::encryptions`] divides them.
+/// Weights of each model to score by, the intercept first, for rows that are transformed as
+/// [`ScorePlan::encryptions`] transforms them.
 #[derive(Debug)]
 pub enum Weights<'a, C> {
     /// In the clear.
-    Plain(&'a [f64]),
+    Plain(&'a [Vec<f64>]),
     /// As [`ScorePlan::encrypt_model`] or a training leaves them.
-    Encrypted(&'a C),
+    Encrypted(&'a [C]),
 }
 
 /// Decrypted scores.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scores {
-    /// `weights . (1, x)` of each row.
-    pub scores: Vec<f64>,
-    /// Its sigmoid, if that is in the job.
-    pub probabilities: Option<Vec<f64>>,
+    /// `weights . (1, x)` of each row, for each model.
+    pub scores: Vec<Vec<f64>>,
+    /// Their sigmoids, if these are in the job.
+    pub probabilities: Option<Vec<Vec<f64>>>,
 }
 
 /// How to score rows: what their owner encrypts, which keys the server needs, and how results
@@ -135,19 +171,21 @@ pub struct Scores {
 /// the keys of the training: [`TrainSpec::scorable`](super::TrainSpec::scorable) leaves it a level.
 /// Rows are then in pieces of the training's length.
 ///
-/// Features must not exceed 4 times the largest of the training rows, and given weights not 64: the
-/// moduli have room for scores of these.
+/// For a given model, features must not exceed 4 in absolute value when they are transformed, and
+/// weights not 64; for a trained one, the root mean square of the entries of a row must not exceed
+/// 32. The moduli have room for scores of these.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use sudare::{ckks, rlwe::KeyGenerator};
 /// use sudare_apps::{
-///     logreg::{ScoreJob, ScorePlan, ScoredModel, Weights},
-///     table::{Scaling, Table},
+///     logreg::{ScoreJob, ScorePlan, ScoredModel, Transform, Weights},
+///     table::Table,
 /// };
 ///
 /// let rows = Table::bundled("lbw")?;
-/// let model = ScoredModel::Given { features: rows.features(), probability: None };
+/// let features = rows.features();
+/// let model = ScoredModel::Given { features, classes: 2, probability: None };
 /// let job = ScoreJob { rows: rows.rows(), model };
 /// let params = ScorePlan::auto_params(&job)?;
 /// let plan = ScorePlan::new(&job, &params)?;
@@ -157,20 +195,21 @@ pub struct Scores {
 /// let public = Arc::new(keygen.public_key(&secret)?);
 /// let keys = Arc::new(keygen.evaluation_keys(&secret, plan.required_keys())?);
 /// let encryptor = ckks::Encryptor::new(&params, public)?;
-/// let scaling = Scaling::max_abs(&rows);
-/// let encrypted: Vec<_> = plan.encryptions(&encryptor, &rows, &scaling)?.collect::<Result<_, _>>()?;
+/// let transform = Transform::spreading(&rows);
+/// let encrypted: Vec<_> =
+///     plan.encryptions(&encryptor, &rows, &transform)?.collect::<Result<_, _>>()?;
 ///
 /// // The server holds `keys`, `encrypted` and a model.
 /// let evaluator = ckks::Evaluator::new(&params, keys)?;
-/// let weights = [0.5; 10];
-/// let scorer = plan.scorer(&evaluator, Weights::Plain(&weights))?;
+/// let weights = vec![0.5; 1 + features];
+/// let scorer = plan.scorer(&evaluator, Weights::Plain(&[weights]))?;
 /// let scores = scorer.score(&encrypted)?;
 ///
 /// let (decryptor, encoder) = (ckks::Decryptor::new(&params, secret)?, ckks::Encoder::new(&params));
 /// let decode = |ciphertext| encoder.decode_real(&decryptor.decrypt(ciphertext)?);
 /// let slots = scores.iter().map(decode).collect::<Result<Vec<_>, _>>()?;
-/// let first: f64 = scaling.design_row(&rows.values()[..9])?.iter().map(|x| 0.5 * x).sum();
-/// assert!((plan.decode(&slots)?.scores[0] - first).abs() < plan.largest_error());
+/// let first: f64 = transform.rows(&rows.values()[..features]).iter().map(|x| 0.5 * x).sum();
+/// assert!((plan.decode(&slots)?.scores[0][0] - first).abs() < plan.largest_error());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -207,9 +246,9 @@ struct Sigmoid {
 impl Layout {
     /// That of rows to be scored with the fewest key switches.
     fn of_scores(job: &ScoreJob, log_n: u32) -> Result<Self> {
-        let cost = |layout: &Self| {
-            layout.score_key_switches() as f64 + Self::CIPHERTEXT_COST * layout.ciphertexts() as f64
-        };
+        let each = Self::ciphertext_cost(Order::RowsFirst);
+        let cost =
+            |layout: &Self| layout.score_key_switches() as f64 + each * layout.ciphertexts() as f64;
         Self::cheapest(job.rows, job.model.features(), log_n, cost)
     }
 
@@ -248,7 +287,7 @@ impl ScorePlan {
     pub fn trained(training: &TrainPlan, rows: usize) -> Result<Self> {
         let (params, model) = (training.params(), training.output());
         if rows == 0 {
-            return Err(super::reference::TrainError::Empty.into());
+            return Err(TrainError::Empty.into());
         }
         if model.0 == Level(0) {
             return Err(Error::NotScorable);
@@ -258,7 +297,7 @@ impl ScorePlan {
         let layout = Layout::of_width(rows, entries, width, params.max_slots());
         let largest_weight = training.largest_weight;
         let chain = params.chain();
-        let room = room_bits(entries, largest_weight);
+        let room = trained_room_bits(entries, largest_weight);
         let plan = Self::unchecked(&job, params, layout, largest_weight);
         let at = |level: Level| {
             let scale = Scale::from_log2(chain.log2_q(Level(level.0 - 1)) - room);
@@ -278,7 +317,7 @@ impl ScorePlan {
             first = Level(sigmoid.plan.level().0 + 1 + u32::from(layout.width > 1));
             plan.sigmoid = Some(sigmoid);
         }
-        let room = room_bits(entries, LARGEST_GIVEN_WEIGHT);
+        let room = room_bits(entries, LARGEST_GIVEN_WEIGHT, LARGEST_FEATURE);
         let at = |level: Level| {
             let below = Level(level.0 - 1);
             let scale = match &plan.sigmoid {
@@ -345,7 +384,9 @@ impl ScorePlan {
     }
 
     fn with_scales(self, model: (Level, Scale), level: Level, rows: Scale, scale: Scale) -> Self {
-        let bits = scale.log2() + room_bits(self.layout.entries, self.largest_weight) - SLACK_BITS;
+        let largest_entry = self.job.model.largest_entry();
+        let room = room_bits(self.layout.entries, self.largest_weight, largest_entry);
+        let bits = scale.log2() + room - SLACK_BITS;
         let chain = self.params.chain();
         let lowest = (0..level.0).map(Level).find(|&level| chain.log2_q(level) >= bits);
         let lowest = lowest.unwrap_or(Level(level.0 - 1));
@@ -389,7 +430,7 @@ impl ScorePlan {
             }
         }
         // The last ring is refused for its security, with the figures.
-        let spec = spec.ok_or(super::reference::TrainError::Empty)?;
+        let spec = spec.ok_or(TrainError::Empty)?;
         Ok(Params::new(spec)?)
     }
 
@@ -431,17 +472,11 @@ impl ScorePlan {
         self.largest_weight
     }
 
-    /// What features must not exceed in absolute value, divided by their divisors.
-    #[must_use]
-    pub fn largest_feature(&self) -> f64 {
-        LARGEST_FEATURE
-    }
-
     /// Key switches of scoring all rows by an encrypted model, which are nearly all its time;
     /// those of sigmoids not counted.
     #[must_use]
     pub fn key_switches(&self) -> usize {
-        self.layout.score_key_switches()
+        self.layout.score_key_switches() * self.job.model.models()
     }
 
     /// Groups of rows.
@@ -462,10 +497,18 @@ impl ScorePlan {
         self.layout.ciphertexts()
     }
 
-    /// Ciphertexts of the result of a group: scores and, if they are in the job, probabilities.
+    /// Ciphertexts of the result of a group: for each model scores and, if they are in the job,
+    /// probabilities.
     #[must_use]
     pub fn outputs(&self) -> usize {
-        1 + usize::from(self.sigmoid.is_some())
+        self.job.model.models() * (1 + usize::from(self.sigmoid.is_some()))
+    }
+
+    /// The shape of each ciphertext of encrypted rows.
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        let log_slots = self.layout.slots().ilog2();
+        Shape { level: self.level, scale: self.rows, log_slots }
     }
 
     /// Level and scale of encrypted rows.
@@ -474,39 +517,68 @@ impl ScorePlan {
         (self.level, self.rows)
     }
 
-    /// The slots of each ciphertext: the rows `(1, x / divisors)`, group after group.
+    /// The slots of each ciphertext: the transformed rows, group after group, and zeros for those
+    /// that are fewer than planned.
     ///
     /// # Errors
-    /// [`Error::TableShape`] for another shape than planned, [`Error::Table`] for other divisors;
-    /// [`Error::FeatureTooLarge`].
+    /// [`Error::TableShape`] for more rows or other features than planned;
+    /// [`Error::TransformColumns`]; [`Error::FeatureTooLarge`]; [`Error::RowTooLarge`].
     pub fn pack(
         &self,
         table: &Table,
-        divisors: &Scaling,
+        transform: &Transform,
     ) -> Result<impl Iterator<Item = Vec<f64>> + use<>> {
         let (needed_rows, needed_features) = (self.job.rows, self.job.model.features());
         let (rows, features) = (table.rows(), table.features());
-        if (rows, features) != (needed_rows, needed_features) {
+        if rows > needed_rows || features != needed_features {
             return Err(Error::TableShape { rows, features, needed_rows, needed_features });
         }
-        let design = divisors.design_rows(table)?;
-        for (row, entries) in design.iter().enumerate() {
-            let features = entries[1..].iter().zip(table.columns());
-            let mut too_large = features.filter(|(x, _)| x.abs() > LARGEST_FEATURE);
-            if let Some((x, column)) = too_large.next() {
-                let (column, found, most) = (column.clone(), x.abs(), LARGEST_FEATURE);
-                return Err(Error::FeatureTooLarge { row, column, found, most });
-            }
+        if transform.columns() != features {
+            let (found, needed) = (transform.columns(), features);
+            return Err(Error::TransformColumns { found, needed });
         }
         let layout = self.layout;
+        let design = transform.rows(table.values());
+        for (row, entries) in design.chunks_exact(layout.entries).enumerate() {
+            self.check_row(row, entries, table, transform)?;
+        }
         Ok((0..layout.ciphertexts()).map(move |i| {
-            let rows = &design[i / layout.pieces * layout.blocks..];
-            layout.packed(rows, i % layout.pieces)
+            let start = i / layout.pieces * layout.blocks * layout.entries;
+            layout.packed(&design[design.len().min(start)..], i % layout.pieces)
         }))
     }
 
-    /// Encrypts rows for their owner, a ciphertext each time that the next one is asked for:
-    /// features are divided by `divisors`, those of the model.
+    fn check_row(
+        &self,
+        row: usize,
+        entries: &[f64],
+        table: &Table,
+        transform: &Transform,
+    ) -> Result<()> {
+        let most = self.job.model.largest_entry();
+        if let ScoredModel::Given { .. } = self.job.model {
+            let features = entries[1..].iter().zip(table.columns());
+            let mut too_large = features.filter(|(x, _)| x.is_nan() || x.abs() > most);
+            return match too_large.next() {
+                Some((x, column)) => {
+                    let (column, found) = (column.clone(), x.abs());
+                    Err(Error::FeatureTooLarge { row, column, found, most })
+                }
+                None => Ok(()),
+            };
+        }
+        let squares: f64 = entries.iter().map(|x| x * x).sum();
+        let found = (squares / entries.len() as f64).sqrt();
+        if found <= most {
+            return Ok(());
+        }
+        let values = &table.values()[row * table.features()..][..table.features()];
+        let column = table.columns()[transform.farthest(values)].clone();
+        Err(Error::RowTooLarge { row, column, found, most })
+    }
+
+    /// Encrypts rows for their owner, a ciphertext each time that the next one is asked for,
+    /// transformed as those that the model was trained on.
     ///
     /// # Errors
     /// As [`ScorePlan::pack`]. Of a ciphertext, [`Error::Engine`] if the encryptor has other
@@ -515,10 +587,10 @@ impl ScorePlan {
         &'a self,
         encryptor: &'a Encryptor,
         table: &Table,
-        divisors: &Scaling,
+        transform: &Transform,
     ) -> Result<impl Iterator<Item = Result<Ciphertext>> + use<'a>> {
         let encoder = Encoder::new(&self.params);
-        Ok(self.pack(table, divisors)?.map(move |slots| {
+        Ok(self.pack(table, transform)?.map(move |slots| {
             Ok(encryptor.encrypt(&encoder.encode_real(&slots, self.level, self.rows)?)?)
         }))
     }
@@ -529,17 +601,17 @@ impl ScorePlan {
         self.model
     }
 
-    /// The slots of a model, of its weights with the intercept first.
+    /// The slots of a weight vector, the intercept first.
     ///
     /// # Errors
     /// [`Error::NotAsPlanned`] for another number of weights; [`Error::WeightTooLarge`];
     /// [`Error::ScoresTooLarge`].
     pub fn pack_model(&self, weights: &[f64]) -> Result<Vec<f64>> {
         self.check_weights(weights)?;
-        Ok(self.period(weights, 0))
+        Ok(self.layout.packed_vector(weights, 0))
     }
 
-    /// Encrypts the weights of a model, the intercept first.
+    /// Encrypts a weight vector of a model, the intercept first.
     ///
     /// # Errors
     /// As [`ScorePlan::pack_model`]; [`Error::Engine`] if the encryptor has other parameters.
@@ -553,17 +625,20 @@ impl ScorePlan {
     ///
     /// # Errors
     /// As [`ScorePlan::encrypt_model`] for plain weights; [`Error::NotAsPlanned`] for encrypted
-    /// ones of another level or scale, and for another chain; [`Error::Engine`] for a missing key.
+    /// ones of another number, level or scale, and for another chain; [`Error::Engine`] for a
+    /// missing key.
     pub fn scorer<'a, E: Ops>(
         &'a self,
         ev: &'a E,
         weights: Weights<'_, E::Ct>,
     ) -> Result<Scorer<'a, E>> {
         expect_params(ev, &self.params)?;
-        if let Weights::Plain(weights) = weights {
-            self.check_weights(weights)?;
+        if let Weights::Plain(models) = weights {
+            models.iter().try_for_each(|weights| self.check_weights(weights))?;
         }
-        self.turned(ev, weights)
+        let turned = self.turned(ev, weights)?;
+        expect("weights of models", turned.len(), self.job.model.models())?;
+        Ok(Scorer { plan: self, ev, turned })
     }
 
     fn check_weights(&self, weights: &[f64]) -> Result<()> {
@@ -585,38 +660,32 @@ impl ScorePlan {
         Ok(())
     }
 
-    /// A period of slots of weights, turned by so many blocks.
-    fn period(&self, weights: &[f64], turn: usize) -> Vec<f64> {
-        let layout = Layout { blocks: self.layout.pieces, groups: 1, ..self.layout };
-        // The pieces of a row, in each of the blocks of a period.
-        layout.packed(&vec![weights.to_vec(); layout.blocks], turn)
+    /// The weights of each model, turned to fit the pieces of rows.
+    fn turned<E: Ops>(&self, ev: &E, weights: Weights<'_, E::Ct>) -> Result<Vec<Turned<E::Ct>>> {
+        let of_plain = |weights: &Vec<f64>| {
+            let turns = 0..self.layout.pieces;
+            Turned::Plain(turns.map(|turn| self.layout.packed_vector(weights, turn)).collect())
+        };
+        match weights {
+            Weights::Plain(models) => Ok(models.iter().map(of_plain).collect()),
+            Weights::Encrypted(models) => {
+                models.iter().map(|model| self.turned_model(ev, model)).collect()
+            }
+        }
     }
 
-    fn turned<'a, E: Ops>(
-        &'a self,
-        ev: &'a E,
-        weights: Weights<'_, E::Ct>,
-    ) -> Result<Scorer<'a, E>> {
-        let turned = match weights {
-            Weights::Plain(weights) => {
-                let turns = 0..self.layout.pieces;
-                Turned::Plain(turns.map(|turn| self.period(weights, turn)).collect())
-            }
-            Weights::Encrypted(model) => {
-                let (level, scale) = self.model;
-                expect("level of the encrypted model", ev.level(model), level)?;
-                expect_scale("scale of the encrypted model", ev.scale(model), scale)?;
-                let mut model = ev.with_log_slots(model, self.layout.slots().ilog2())?;
-                ev.drop_to(&mut model, self.level)?;
-                let mut turned = vec![model];
-                for step in self.layout.turns() {
-                    let further = par::try_map(&turned, |model| ev.rotate(model, step))?;
-                    turned.extend(further);
-                }
-                Turned::Encrypted(turned)
-            }
-        };
-        Ok(Scorer { plan: self, ev, turned })
+    fn turned_model<E: Ops>(&self, ev: &E, model: &E::Ct) -> Result<Turned<E::Ct>> {
+        let (level, scale) = self.model;
+        expect("level of the encrypted model", ev.level(model), level)?;
+        expect_scale("scale of the encrypted model", ev.scale(model), scale)?;
+        let mut model = ev.with_log_slots(model, self.layout.slots().ilog2())?;
+        ev.drop_to(&mut model, self.level)?;
+        let mut turned = vec![model];
+        for step in self.layout.turns() {
+            let further = par::try_map(&turned, |model| ev.rotate(model, step))?;
+            turned.extend(further);
+        }
+        Ok(Turned::Encrypted(turned))
     }
 
     /// Finds keys and largest errors, of both kinds of models, with the largest rows and weights.
@@ -624,21 +693,22 @@ impl ScorePlan {
         let Layout { entries, pieces, .. } = self.layout;
         let layout = Layout { blocks: pieces, groups: 1, ..self.layout };
         let period = Self { layout, sigmoid: None, ..self.clone() };
-        let rows = vec![vec![LARGEST_FEATURE; entries]; pieces];
+        let rows = vec![self.job.model.largest_entry(); entries * pieces];
         let encrypt =
             |turn| Ok(e.encrypt(&real(&layout.packed(&rows, turn)), self.level, self.rows)?);
         let rows = (0..pieces).map(encrypt).collect::<Result<Vec<_>>>()?;
         let weights = vec![self.largest_weight; entries];
         let mut model =
-            e.encrypt(&real(&period.period(&weights, 0)), self.model.0, self.model.1)?;
+            e.encrypt(&real(&layout.packed_vector(&weights, 0)), self.model.0, self.model.1)?;
         if let ScoredModel::Trained(_) = self.job.model {
             // Its errors are the training's, and bounded by that plan.
             model.noise_log2 = f64::NEG_INFINITY;
         }
         let largest_error = |a: &sim::Ciphertext| (a.noise_log2 + LARGEST_ERROR_BITS).exp2();
         let (mut in_scores, mut in_probabilities) = (0.0, 0.0);
-        for weights in [Weights::Plain(&weights), Weights::Encrypted(&model)] {
-            let scores = period.turned(e, weights)?.sums(&rows)?.remove(0);
+        for weights in [Weights::Plain(&[weights]), Weights::Encrypted(&[model])] {
+            let scorer = Scorer { plan: &period, ev: e, turned: period.turned(e, weights)? };
+            let scores = scorer.sums(&rows, &scorer.turned[0])?.remove(0);
             in_scores = largest_error(&scores).max(in_scores);
             if let Some(sigmoid) = &self.sigmoid {
                 let slots = vec![Complex::new(sigmoid.range, 0.0); scores.slots.len()];
@@ -669,8 +739,10 @@ impl ScorePlan {
             let all = groups.flat_map(|slots| slots.iter().step_by(layout.block()).copied());
             all.take(self.job.rows).collect()
         };
-        let probabilities = self.sigmoid.as_ref().map(|_| read(1));
-        Ok(Scores { scores: read(0), probabilities })
+        let each = outputs / self.job.model.models();
+        let of_models = |kind: usize| (kind..outputs).step_by(each).map(read).collect();
+        let probabilities = self.sigmoid.as_ref().map(|_| of_models(1));
+        Ok(Scores { scores: of_models(0), probabilities })
     }
 }
 
@@ -678,7 +750,7 @@ impl ScorePlan {
 /// depth.
 fn proposed(layout: &Layout, log_n: u32, depth: Option<u32>) -> (Vec<Vec<f64>>, f64) {
     let (entries, width) = (layout.entries as f64, layout.width as f64);
-    let room = room_bits(layout.entries, LARGEST_GIVEN_WEIGHT);
+    let room = room_bits(layout.entries, LARGEST_GIVEN_WEIGHT, LARGEST_FEATURE);
     // A bit more, since several errors add up.
     let precision = PROPOSED_PRECISION_BITS + 1.0;
     let rows = row_scale_bits(layout.entries, LARGEST_GIVEN_WEIGHT, log_n) + precision;
@@ -749,7 +821,8 @@ fn real(slots: &[f64]) -> Vec<Complex<f64>> {
 pub struct Scorer<'a, E: Ops> {
     plan: &'a ScorePlan,
     ev: &'a E,
-    turned: Turned<E::Ct>,
+    /// Of each model.
+    turned: Vec<Turned<E::Ct>>,
 }
 
 /// The weights by turns, as many as a row has pieces.
@@ -776,13 +849,23 @@ impl<E: Ops> Scorer<'_, E> {
             expect("level of encrypted rows", e.level(row), plan.level)?;
             expect_scale("scale of encrypted rows", e.scale(row), plan.rows)?;
         }
-        let results = par::try_map(self.sums(rows)?, |mut scores| {
-            let sigmoid = plan.sigmoid.as_ref();
-            let probabilities = sigmoid.map(|s| s.run(e, &plan.layout, &scores)).transpose()?;
-            e.drop_to(&mut scores, plan.lowest)?;
-            Ok::<_, Error>([Some(scores), probabilities])
-        })?;
-        Ok(results.into_iter().flatten().flatten().collect())
+        let of_model = |turned| {
+            par::try_map(self.sums(rows, turned)?, |mut scores| {
+                let sigmoid = plan.sigmoid.as_ref();
+                let probabilities = sigmoid.map(|s| s.run(e, &plan.layout, &scores)).transpose()?;
+                e.drop_to(&mut scores, plan.lowest)?;
+                Ok::<_, Error>([Some(scores), probabilities])
+            })
+        };
+        let of_models = self.turned.iter().map(of_model).collect::<Result<Vec<_>>>()?;
+        // Group after group.
+        let mut of_models: Vec<_> = of_models.into_iter().map(Vec::into_iter).collect();
+        let mut results = Vec::with_capacity(rows.len() / pieces * plan.outputs());
+        for _ in 0..rows.len() / pieces {
+            let group = of_models.iter_mut().flat_map(Iterator::next);
+            results.extend(group.flatten().flatten());
+        }
+        Ok(results)
     }
 
     fn plain_products(&self, groups: &[&[E::Ct]], turned: &[Vec<f64>]) -> Result<Vec<E::Ct>> {
@@ -806,11 +889,11 @@ impl<E: Ops> Scorer<'_, E> {
         Ok(sums)
     }
 
-    /// The scores of groups in the first slots of blocks.
-    fn sums(&self, rows: &[E::Ct]) -> Result<Vec<E::Ct>> {
+    /// The scores of groups by a model in the first slots of blocks.
+    fn sums(&self, rows: &[E::Ct], turned: &Turned<E::Ct>) -> Result<Vec<E::Ct>> {
         let (plan, e) = (self.plan, self.ev);
         let groups: Vec<&[E::Ct]> = rows.chunks(plan.layout.pieces).collect();
-        let products = match &self.turned {
+        let products = match turned {
             Turned::Encrypted(turned) => par::try_map(&groups, |rows| {
                 let products = rows.iter().zip(turned).collect();
                 e.mul_sum_rescale(&ProductSum { products, addend: None })

@@ -1,7 +1,7 @@
 //! Training in the clear by the program that trains under encryption.
 
-use super::{Gradient, Point, TrainPlan, Training, train::Stage};
-use crate::{Result, table::Table};
+use super::{Gradient, Point, Prepared, TrainPlan, Training};
+use crate::Result;
 use std::collections::{BTreeMap, btree_map::Entry};
 use sudare::{
     circuits::{
@@ -15,8 +15,8 @@ use sudare::{
 /// What training under encryption would give.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Simulated {
-    /// The weights, as [`TrainPlan::decode`] gives them, without errors of encryption.
-    pub weights: Vec<f64>,
+    /// The weights of each model, as [`TrainPlan::decode`] gives them, without errors of encryption.
+    pub weights: Vec<Vec<f64>>,
     /// `log2` of the standard deviation of the error that encryption would cause in a slot of
     /// the model, without what bootstrapping adds.
     pub noise_log2: f64,
@@ -25,28 +25,28 @@ pub struct Simulated {
 impl TrainPlan {
     /// Trains on a table in the clear, step for step as the server trains: with its polynomial
     /// sigmoid and its bootstrapping, and refusing what could not be trained under encryption.
-    /// `given` are class weights as for [`TrainPlan::pack`]. `progress` is told the iterations done.
+    /// `progress` is told the iterations done.
     ///
     /// # Errors
-    /// As [`TrainPlan::encryptions`] and [`Trainer::step`](super::Trainer::step).
-    pub fn simulate(
-        &self,
-        table: &Table,
-        given: Option<[f64; 2]>,
-        progress: impl Fn(u32),
-    ) -> Result<Simulated> {
+    /// As [`TrainPlan::check`] and [`Trainer::step`](super::Trainer::step).
+    pub fn simulate(&self, rows: &Prepared<'_>, progress: impl Fn(u32)) -> Result<Simulated> {
+        self.check(rows)?;
         let e = self.simulator();
-        let (level, scale) = self.input();
-        let packed: Vec<Vec<f64>> = self.packed(self.checked_rows(table, given)?).collect();
-        let encrypt = |slots: &Vec<f64>| {
-            let slots: Vec<_> = slots.iter().map(|&re| Complex { re, im: 0.0 }).collect();
-            Ok(e.encrypt(&slots, level, scale)?)
-        };
-        let batch = |iteration| packed[self.batch(iteration)].iter().map(encrypt).collect();
-        let training = self.train(&e, batch, progress)?;
-        let model = self.model(&training)?;
-        let slots: Vec<f64> = e.decrypt(&model).iter().map(|z| z.re).collect();
-        Ok(Simulated { weights: self.decode(&slots), noise_log2: model.noise_log2 })
+        let mut packed = self
+            .pack(rows)
+            .map(|(slots, level, scale)| {
+                let slots: Vec<_> = slots.iter().map(|&re| Complex { re, im: 0.0 }).collect();
+                Ok(e.encrypt(&slots, level, scale)?)
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let sums = packed.split_off(self.row_ciphertexts());
+        let batch = |iteration| Ok(packed[self.batch(iteration)].to_vec());
+        let training = self.train(&e, sums, batch, progress)?;
+        let models = self.model(&training)?;
+        let real = |model| e.decrypt(model).iter().map(|z| z.re).collect::<Vec<f64>>();
+        let weights = models.iter().map(|model| self.decode(&real(model))).collect();
+        let noise = models.iter().map(|model| model.noise_log2);
+        Ok(Simulated { weights, noise_log2: noise.fold(f64::NEG_INFINITY, f64::max) })
     }
 
     /// What a server does in the whole training: [`Work::seconds`] is the time that it takes.
@@ -55,26 +55,35 @@ impl TrainPlan {
     /// Those of [`Trainer::step`](super::Trainer::step).
     pub fn work(&self) -> Result<Work> {
         let e = cost::Evaluator::new(&self.params, self.required_keys());
-        let (level, scale) = self.input();
         // Only bootstrapping depends on the number of slots.
         let slots = self.refresh.as_ref().map_or(1, |_| self.layout.period());
-        let row = e.slots().encrypt(&vec![Complex::default(); slots], level, scale)?;
-        let (trainer, mut training) = (self.trainer(&e)?, Training::new());
-        let (mut work, mut of_gradients) = (Work::default(), BTreeMap::new());
+        let zeros =
+            |level, scale| e.slots().encrypt(&vec![Complex::default(); slots], level, scale);
+        let labels = self.label_batches() * self.job.spec.models();
+        let mut sums = vec![zeros(self.label_level, self.scales.labels)?; labels];
+        if self.penalised() {
+            sums.push(zeros(self.level, self.scales.penalty)?);
+        }
+        let trainer = self.trainer(&e, sums)?;
+        let before = e.work();
+        let mut training = trainer.start()?;
+        let (mut work, mut of_gradients) = (e.work() - before, BTreeMap::new());
         while training.iteration < self.job.spec.iterations {
             let before = e.work();
             trainer.refresh(&mut training)?;
             work += e.work() - before;
 
-            let point = training.point();
-            let level = point.v.as_ref().map(|v| e.level(v));
-            let of_gradient = match of_gradients.entry(level) {
+            let point = trainer.point(&training);
+            let round = self.round(training.iteration)?;
+            let (level, scale) = self.input(self.batches.of(training.iteration));
+            let row = zeros(level, scale)?;
+            let of_gradient = match of_gradients.entry((round.level, level)) {
                 Entry::Occupied(known) => *known.get(),
                 Entry::Vacant(place) => *place.insert(self.gradient_work(&e, &point, &row)?),
             };
             work += of_gradient;
             // Any rows have sums of that level and scale.
-            let sums = self.sums(&e, &point, &vec![row.clone(); self.layout.pieces])?;
+            let sums = self.sums_at(&e, &point, &vec![row.clone(); self.layout.group()])?;
             let iteration = point.iteration;
             let gradient = Gradient { iteration, shares: vec![self.batch(iteration)], sums };
 
@@ -98,7 +107,7 @@ impl TrainPlan {
         let (units, rest) = (count / unit, count % unit);
         let of = |units: usize| -> Result<Work> {
             let before = e.work();
-            self.sums(e, point, &vec![row.clone(); units * unit + rest])?;
+            self.sums_at(e, point, &vec![row.clone(); units * unit + rest])?;
             Ok(e.work() - before)
         };
         let mut work = of(units.min(1))?;
@@ -109,23 +118,23 @@ impl TrainPlan {
         Ok(work)
     }
 
-    /// What a gradient at a point sums over rows.
-    fn sums<E: Ops>(&self, e: &E, point: &Point<E::Ct>, rows: &[E::Ct]) -> Result<Vec<E::Ct>> {
-        match (self.stage(point.iteration)?, &point.v) {
-            (Stage::Round(round), Some(v)) => self.slope_sums(e, round, rows, v),
-            _ => self.row_sums(e, rows),
-        }
+    /// What a gradient at a point sums over rows, for each model.
+    fn sums_at<E: Ops>(&self, e: &E, point: &Point<E::Ct>, rows: &[E::Ct]) -> Result<Vec<E::Ct>> {
+        let round = self.round(point.iteration)?;
+        let of_models = point.v.iter().map(|v| self.slope_sums(e, round, rows, v));
+        Ok(of_models.collect::<Result<Vec<_>>>()?.concat())
     }
 
     /// The whole training, on the batch of each iteration.
     fn train<E: Ops>(
         &self,
         e: &E,
+        sums: Vec<E::Ct>,
         batch: impl Fn(u32) -> Result<Vec<E::Ct>>,
         progress: impl Fn(u32),
     ) -> Result<Training<E::Ct>> {
-        let trainer = self.trainer(e)?;
-        let mut training = trainer.start(&batch(0)?)?;
+        let trainer = self.trainer(e, sums)?;
+        let mut training = trainer.start()?;
         progress(training.iteration);
         while training.iteration < self.job.spec.iterations {
             trainer.step(&batch(training.iteration)?, &mut training)?;
@@ -140,8 +149,10 @@ mod tests {
     use super::*;
     use crate::{
         Error,
-        logreg::{Job, LearningRate, SigmoidApprox, SigmoidDegree, TrainSpec, reference},
-        table::Scaling,
+        logreg::{
+            Job, LearningRate, Preparation, SigmoidApprox, SigmoidDegree, TrainSpec, reference,
+        },
+        table::Table,
     };
     use sudare::circuits::cost::Rates;
 
@@ -154,19 +165,27 @@ mod tests {
     #[test]
     fn simulated_weights_are_those_of_the_reference() {
         let table = Table::bundled("lbw").unwrap();
-        let z = Scaling::max_abs(&table).signed_rows(&table).unwrap();
-        for (iterations, batch, tolerance) in
-            [(5, None, 1e-9), (6, Some(64), 1e-9), (40, None, 1e-3)]
-        {
-            let spec = TrainSpec { iterations, batch, ..TrainSpec::default() };
+        let published =
+            |iterations, batch| TrainSpec { iterations, batch, ..TrainSpec::published() };
+        let standardized =
+            TrainSpec { preparation: Preparation::Standardize, ..TrainSpec::default() };
+        for (spec, tolerance) in [
+            (TrainSpec::default(), 1e-9),
+            (standardized, 1e-9),
+            (TrainSpec { iterations: 20, ..TrainSpec::default() }, 1e-3),
+            (published(5, None), 1e-9),
+            (published(6, Some(64)), 1e-9),
+            (published(40, None), 1e-3),
+        ] {
             let plan = planned(&table, spec);
-            assert_eq!(plan.bootstraps(iterations) > 0, iterations == 40);
+            assert_eq!(plan.bootstraps(spec.iterations) > 0, spec.iterations >= 20, "{spec:?}");
             let told = core::cell::Cell::new(0);
-            let found = plan.simulate(&table, None, |done| told.set(done)).unwrap();
-            assert_eq!(told.get(), iterations);
-            let expected = reference::train(&z, &spec, None).unwrap();
-            for (a, b) in found.weights.iter().zip(&expected) {
-                assert!((a - b).abs() < tolerance, "{iterations}: {a} and {b}");
+            let rows = plan.prepare(&table, None).unwrap();
+            let found = plan.simulate(&rows, |done| told.set(done)).unwrap();
+            assert_eq!(told.get(), spec.iterations);
+            let expected = reference::train(&rows, &spec).unwrap();
+            for (a, b) in found.weights.concat().iter().zip(&expected.concat()) {
+                assert!((a - b).abs() < tolerance, "{spec:?}: {a} and {b}");
             }
             assert!(found.noise_log2 < plan.largest_error().log2(), "{}", found.noise_log2);
         }
@@ -177,7 +196,7 @@ mod tests {
     fn work_grows_with_iterations_and_rows() {
         let table = Table::bundled("uis").unwrap();
         let seconds = |iterations, batch| {
-            let spec = TrainSpec { iterations, batch, ..TrainSpec::default() };
+            let spec = TrainSpec { iterations, batch, ..TrainSpec::published() };
             let work = planned(&table, spec).work().unwrap();
             work.seconds(&Rates::reference(14))
         };
@@ -186,13 +205,15 @@ mod tests {
     }
 
     /// Those of all groups, computed one by one: with batches of one sum of groups, of several, and
-    /// of some and a part; in pieces, with a tail of the sigmoid and with bootstrapping.
+    /// of some and a part; in pieces, with a tail of the sigmoid, several classes and with
+    /// bootstrapping.
     #[test]
     fn work_is_that_of_all_groups() {
-        let spec = |iterations, batch| TrainSpec { iterations, batch, ..TrainSpec::default() };
-        let septic = SigmoidApprox { degree: SigmoidDegree::Seven, ..SigmoidApprox::default() };
+        let spec = |iterations, batch| TrainSpec { iterations, batch, ..TrainSpec::published() };
+        let septic = SigmoidApprox { degree: SigmoidDegree::Seven, ..SigmoidApprox::published() };
         for (rows, features, spec) in [
             (189, 9, spec(4, None)),
+            (189, 9, TrainSpec { classes: 3, ..TrainSpec::default() }),
             (20_000, 9, spec(4, None)),
             (20_000, 9, TrainSpec { sigmoid: septic, ..spec(4, None) }),
             (9_000, 200, TrainSpec { workers: Some(4), ..spec(3, Some(3_000)) }),
@@ -202,11 +223,20 @@ mod tests {
             let plan = TrainPlan::new(&job, &TrainPlan::auto_params(&job).unwrap()).unwrap();
             assert_eq!(plan.bootstraps(spec.iterations) > 0, spec.iterations == 16);
             let e = cost::Evaluator::new(&plan.params, plan.required_keys());
-            let (level, scale) = plan.input();
-            let row = e.slots().encrypt(&[Complex::default()], level, scale).unwrap();
-            let row = e.with_log_slots(&row, plan.layout.period().ilog2()).unwrap();
-            let batch = vec![row; plan.layout.ciphertexts()];
-            plan.train(&e, |_| Ok(batch.clone()), |_| ()).unwrap();
+            let encrypted = |level, scale| {
+                let zero = e.slots().encrypt(&[Complex::default()], level, scale).unwrap();
+                e.with_log_slots(&zero, plan.layout.period().ilog2()).unwrap()
+            };
+            let labels = encrypted(plan.label_level, plan.scales.labels);
+            let mut sums = vec![labels; plan.label_batches() * spec.models()];
+            if plan.penalised() {
+                sums.push(encrypted(plan.level, plan.scales.penalty));
+            }
+            let batch = |iteration| {
+                let (level, scale) = plan.input(plan.batches.of(iteration));
+                Ok(vec![encrypted(level, scale); plan.layout.ciphertexts()])
+            };
+            plan.train(&e, sums, batch, |_| ()).unwrap();
             assert_eq!(plan.work().unwrap(), e.work(), "{job:?}");
         }
     }
@@ -215,11 +245,12 @@ mod tests {
     #[test]
     fn what_encryption_refuses_is_refused() {
         let table = Table::bundled("lbw").unwrap();
-        let spec =
-            TrainSpec { learning_rate: LearningRate::Constant(15.0), ..TrainSpec::default() };
-        let plan = planned(&table, TrainSpec { iterations: 8, ..spec });
-        assert!(matches!(plan.simulate(&table, None, |_| ()), Err(Error::WeightsTooLarge { .. })));
+        let learning_rate = LearningRate::Constant(15.0);
+        let spec = TrainSpec { learning_rate, iterations: 8, ..TrainSpec::published() };
+        let plan = planned(&table, spec);
+        let rows = plan.prepare(&table, None).unwrap();
+        assert!(matches!(plan.simulate(&rows, |_| ()), Err(Error::WeightsTooLarge { .. })));
         let other = Table::bundled("uis").unwrap();
-        assert!(matches!(plan.simulate(&other, None, |_| ()), Err(Error::TableShape { .. })));
+        assert!(matches!(plan.prepare(&other, None), Err(Error::TableShape { .. })));
     }
 }

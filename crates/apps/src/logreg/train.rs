@@ -1,15 +1,12 @@
+//! The server's part of a training.
+
 use super::{
-    budget::{LARGEST_ROW_WEIGHT, Round},
-    gradient::{Gradient, Point},
-    plan::{Layout, TrainPlan},
-    reference,
+    budget::Round,
+    gradient::{Gradient, Gradients, Point, added},
+    plan::TrainPlan,
     refresh::Refresh,
 };
-use crate::{
-    Error, Result,
-    held::Held,
-    table::{Scaling, Table},
-};
+use crate::{Error, Result, held::Held};
 use core::fmt::Display;
 use std::{
     borrow::Cow,
@@ -17,7 +14,7 @@ use std::{
 };
 use sudare::{
     circuits::{Ops, bootstrap::Bootstrapper},
-    ckks::{Ciphertext, Complex, Encoder, Encryptor, Params, Release, Scale},
+    ckks::{Ciphertext, Complex, Params, Scale},
     rlwe::Level,
 };
 use sudare_arith::par;
@@ -27,45 +24,30 @@ use sudare_arith::par;
 pub struct Training<C = Ciphertext> {
     /// Iterations done.
     pub iteration: u32,
-    /// The encrypted weights `w` and, unless it is finished, `v`; nothing before the first
-    /// iteration, where both are 0.
+    /// The encrypted weights `w` of each model, each followed by `v` unless the training is
+    /// finished.
     pub state: Vec<C>,
-}
-
-impl<C> Training<C> {
-    /// A training that has not begun.
-    #[must_use]
-    pub fn new() -> Self {
-        Self { iteration: 0, state: Vec::new() }
-    }
-}
-
-impl<C> Default for Training<C> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<C: Clone> Training<C> {
-    /// Where the next gradient is taken.
-    #[must_use]
-    pub fn point(&self) -> Point<C> {
-        Point { iteration: self.iteration, v: self.state.get(1).cloned() }
-    }
 }
 
 /// The server's part of a training: see [`TrainPlan::trainer`].
 ///
 /// On one machine, [`Trainer::start`] and [`Trainer::step`] do all of it. Several share it: one
 /// has the [`Training`] and calls [`Trainer::refresh`] and [`Trainer::update`]; in between,
-/// [`Trainer::gradient`] of the [`TrainPlan::shares`] of the batch is computed anywhere, and
-/// [`Trainer::sum`] of these in any order. A step is these calls in a row, with one share, and the
-/// results are the same, bit for bit, for all ways to share.
+/// [`Gradients::part`] of the [`TrainPlan::shares`] of the batch is computed anywhere, and
+/// [`Gradients::sum`] of these in any order. A step is these calls in a row, with one share, and
+/// the results are the same, bit for bit, for all ways to share.
 pub struct Trainer<'a, E: Ops> {
-    pub(super) plan: Held<'a, TrainPlan>,
-    pub(super) ev: Held<'a, E>,
+    gradients: Gradients<'a, E>,
+    pub(super) sums: Sums<E::Ct>,
     /// Prepared when it is first needed.
     bootstrapper: OnceLock<Bootstrapper<E>>,
+}
+
+/// What whoever has rows sums up in the clear.
+pub(super) struct Sums<C> {
+    /// Means of labels, of each model for the first batch, then for the next.
+    labels: Vec<C>,
+    penalty: Option<C>,
 }
 
 impl<E: Ops> Trainer<'static, E> {
@@ -73,38 +55,60 @@ impl<E: Ops> Trainer<'static, E> {
     ///
     /// # Errors
     /// As [`TrainPlan::trainer`].
-    pub fn shared(plan: Arc<TrainPlan>, ev: Arc<E>) -> Result<Self> {
-        Self::with(Held::Shared(plan), Held::Shared(ev))
+    pub fn shared(plan: Arc<TrainPlan>, ev: Arc<E>, sums: Vec<E::Ct>) -> Result<Self> {
+        Self::with(Held::Shared(plan), Held::Shared(ev), sums)
     }
 }
 
 impl<'a, E: Ops> Trainer<'a, E> {
-    fn with(plan: Held<'a, TrainPlan>, ev: Held<'a, E>) -> Result<Self> {
-        expect_params(&*ev, &plan.params)?;
-        Ok(Self { plan, ev, bootstrapper: OnceLock::new() })
+    fn with(plan: Held<'a, TrainPlan>, ev: Held<'a, E>, sums: Vec<E::Ct>) -> Result<Self> {
+        let gradients = Gradients::with(plan, ev)?;
+        let sums = gradients.plan.checked_sums(&*gradients.ev, sums)?;
+        Ok(Self { gradients, sums, bootstrapper: OnceLock::new() })
     }
 
-    /// Begins to train on the first batch of encrypted rows, [`TrainPlan::batch`]`(0)`. The first
-    /// two iterations, which need no product, are then done already.
+    /// What computes parts of gradients here.
+    #[must_use]
+    pub fn gradients(&self) -> &Gradients<'a, E> {
+        &self.gradients
+    }
+
+    /// Begins to train: the first iterations, which take means of labels alone, are then done.
     ///
     /// # Errors
-    /// As [`Trainer::step`].
-    pub fn start(&self, batch: &[E::Ct]) -> Result<Training<E::Ct>> {
-        let mut t = Training::new();
-        self.step(batch, &mut t)?;
-        Ok(t)
+    /// [`Error::Engine`] for a missing key.
+    pub fn start(&self) -> Result<Training<E::Ct>> {
+        let (plan, e) = (&*self.gradients.plan, &*self.gradients.ev);
+        let iteration = plan.job.spec.label_iterations();
+        let mut state = Vec::with_capacity(plan.state_len(iteration));
+        for labels in self.sums.labels_of(plan, iteration - 1) {
+            let mut weights = e.with_scale(labels, plan.scales.start)?;
+            if let Some(refresh) = &plan.refresh {
+                let (level, scale) = (refresh.output_level(), plan.scales.first);
+                weights = combine(e, &[(&weights, 1.0)], level, scale)?;
+            }
+            let copies = plan.state_len(iteration) / plan.job.spec.models();
+            state.extend(core::iter::repeat_n(weights, copies));
+        }
+        Ok(Training { iteration, state })
     }
 
-    /// Does one iteration, or the first two, on the ciphertexts
-    /// [`TrainPlan::batch`]`(t.iteration)` of the table.
+    /// Does one iteration on the ciphertexts [`TrainPlan::batch`]`(t.iteration)` of the rows.
     ///
     /// # Errors
     /// [`Error::Finished`] if none is left; [`Error::NotAsPlanned`] for other ciphertexts than
     /// planned; [`Error::Engine`] for a missing key. The iterations done are then as before.
     pub fn step(&self, batch: &[E::Ct], t: &mut Training<E::Ct>) -> Result<()> {
         self.refresh(t)?;
-        let gradient = self.gradient(&t.point(), self.plan.batch(t.iteration), batch)?;
+        let share = self.gradients.plan.batch(t.iteration);
+        let gradient = self.gradients.part(&self.point(t), share, batch)?;
         self.update(gradient, t)
+    }
+
+    /// Where the next gradient is taken.
+    #[must_use]
+    pub fn point(&self, t: &Training<E::Ct>) -> Point<E::Ct> {
+        Point { iteration: t.iteration, v: t.state.iter().skip(1).step_by(2).cloned().collect() }
     }
 
     /// Bootstraps the weights if the next iteration takes them so and they are not yet.
@@ -112,35 +116,36 @@ impl<'a, E: Ops> Trainer<'a, E> {
     /// # Errors
     /// As [`Trainer::step`].
     pub fn refresh(&self, t: &mut Training<E::Ct>) -> Result<()> {
-        let Stage::Round(round) = self.plan.stage(t.iteration)? else { return Ok(()) };
-        if !self.plan.check_state(&*self.ev, round, t)? {
+        let (plan, e) = (&*self.gradients.plan, &*self.gradients.ev);
+        let round = plan.round(t.iteration)?;
+        if !plan.check_state(e, round, t)? {
             return Ok(());
         }
-        if let (Some(refresh), [w, v]) = (&self.plan.refresh, &t.state[..]) {
-            t.state = refresh.run(&*self.ev, self.bootstrapper(refresh)?, [w, v])?.into();
+        if let Some(refresh) = &plan.refresh {
+            let bootstrapper = self.bootstrapper(refresh)?;
+            let mut state = Vec::with_capacity(t.state.len());
+            for model in t.state.chunks_exact(2) {
+                state.extend(refresh.run(e, bootstrapper, [&model[0], &model[1]])?);
+            }
+            t.state = state;
         }
         Ok(())
     }
 
-    /// Does one iteration, or the first two, with the gradient over all rows of the batch.
+    /// Does one iteration with the gradient over all rows of the batch.
     ///
     /// # Errors
     /// As [`Trainer::step`]; [`Error::NotAsPlanned`] for another gradient, or if
     /// [`Trainer::refresh`] was left out.
     pub fn update(&self, gradient: Gradient<E::Ct>, t: &mut Training<E::Ct>) -> Result<()> {
-        let (plan, e) = (&*self.plan, &*self.ev);
-        let stage = plan.stage(t.iteration)?;
-        if let Stage::Round(round) = stage
-            && plan.check_state(e, round, t)?
-        {
+        let (plan, e) = (&*self.gradients.plan, &*self.gradients.ev);
+        let round = plan.round(t.iteration)?;
+        if plan.check_state(e, round, t)? {
             let (arrival, _) = round.arrival;
             return Err(not_as_planned("level of the training's state", arrival, round.level));
         }
-        plan.check_gradient(e, stage, &gradient, t.iteration)?;
-        *t = match stage {
-            Stage::Start => plan.first(e, gradient.sums)?,
-            Stage::Round(round) => plan.next(e, round, gradient.sums, t)?,
-        };
+        plan.check_gradient(e, round, &gradient, t.iteration)?;
+        *t = plan.next(e, round, &self.sums, gradient.sums, t)?;
         Ok(())
     }
 
@@ -148,80 +153,59 @@ impl<'a, E: Ops> Trainer<'a, E> {
         if let Some(prepared) = self.bootstrapper.get() {
             return Ok(prepared);
         }
-        let prepared = refresh.prepare(&*self.ev)?;
+        let prepared = refresh.prepare(&*self.gradients.ev)?;
         Ok(self.bootstrapper.get_or_init(|| prepared))
     }
 }
 
-/// What an iteration computes.
-#[derive(Clone, Copy)]
-pub(super) enum Stage<'a> {
-    /// A sum of rows, which makes the weights after one or two iterations.
-    Start,
-    /// All of it.
-    Round(&'a Round),
+impl<C> Sums<C> {
+    /// The means of labels of each model that an iteration takes.
+    fn labels_of(&self, plan: &TrainPlan, iteration: u32) -> &[C] {
+        let models = plan.job.spec.models();
+        let batch = plan.batches.of(iteration) % plan.label_batches();
+        &self.labels[batch * models..][..models]
+    }
 }
 
 impl TrainPlan {
-    /// The slots of each ciphertext: the rows `z = y (1, x)` of the table, scaled by
-    /// [`Scaling::max_abs`], batch after batch; with class weights, of each group of rows once as
-    /// they are and once times their weights. `given` are the class weights, of a false and of a
-    /// true label, of a plan with [`ClassWeights::Given`](super::ClassWeights::Given).
+    /// Trains on any evaluator with the plan's chain, the simulator included, with the sums of a
+    /// table, or those of several added up ([`TrainPlan::add_sums`]).
     ///
     /// # Errors
-    /// [`Error::TableShape`] if the table has not the planned shape; [`Error::Table`] if it has no
-    /// target; [`Error::Train`] for weights or none where the plan has it otherwise.
-    pub fn pack(
-        &self,
-        table: &Table,
-        given: Option<[f64; 2]>,
-    ) -> Result<impl Iterator<Item = Vec<f64>> + use<>> {
-        Ok(self.packed(self.signed_rows(table, given)?))
+    /// [`Error::NotAsPlanned`] for another chain, or other sums than planned.
+    pub fn trainer<'a, E: Ops>(&'a self, ev: &'a E, sums: Vec<E::Ct>) -> Result<Trainer<'a, E>> {
+        Trainer::with(Held::Borrowed(self), Held::Borrowed(ev), sums)
     }
 
-    /// Encrypts a table for its owner, a ciphertext each time that the next one is asked for.
-    /// Batches are of rows as they come: [`Table::shuffle`] them first if there are several.
+    /// The sums of several tables together: means of labels are added, the penalty is that of the
+    /// first.
     ///
     /// # Errors
-    /// As [`TrainPlan::pack`]; [`Error::WeightsTooLarge`] if training on this table would exceed
-    /// what the plan allows, as training in the clear finds out; [`Error::Train`] if that
-    /// diverges; [`Error::RowsTooHeavy`] if class weights are too far from each other. Of a
-    /// ciphertext, [`Error::Engine`] if the encryptor has other parameters.
-    pub fn encryptions<'a>(
-        &'a self,
-        encryptor: &'a Encryptor,
-        table: &Table,
-        given: Option<[f64; 2]>,
-    ) -> Result<impl Iterator<Item = Result<Ciphertext>> + use<'a>> {
-        let rows = self.checked_rows(table, given)?;
-        let encoder = Encoder::new(&self.params);
-        Ok(self.packed(rows).map(move |slots| {
-            let plain = encoder.encode_real(&slots, self.level, self.scales.data)?;
-            Ok(encryptor.encrypt(&plain)?)
-        }))
+    /// [`Error::NotAsPlanned`] for no tables, or other sums than planned.
+    pub fn add_sums<E: Ops>(&self, e: &E, tables: Vec<Vec<E::Ct>>) -> Result<Vec<E::Ct>> {
+        let mut tables = tables.into_iter();
+        let Some(first) = tables.next() else {
+            return Err(not_as_planned("encrypted tables", 0, "at least 1"));
+        };
+        let mut all = self.checked_sums(e, first)?;
+        for table in tables {
+            let table = self.checked_sums(e, table)?;
+            all.labels = added(e, &all.labels, &table.labels)?;
+        }
+        Ok(all.labels.into_iter().chain(all.penalty).collect())
     }
 
-    /// All of [`TrainPlan::encryptions`]. `progress` is told the number of ciphertexts made.
-    ///
-    /// # Errors
-    /// As [`TrainPlan::encryptions`].
-    pub fn encrypt(
-        &self,
-        encryptor: &Encryptor,
-        table: &Table,
-        given: Option<[f64; 2]>,
-        progress: impl Fn(usize),
-    ) -> Result<Vec<Ciphertext>> {
-        let ciphertexts = self.encryptions(encryptor, table, given)?.enumerate();
-        ciphertexts.map(|(i, made)| made.inspect(|_| progress(i + 1))).collect()
-    }
-
-    /// Trains on any evaluator with the plan's chain, the simulator included.
-    ///
-    /// # Errors
-    /// [`Error::NotAsPlanned`] for another chain.
-    pub fn trainer<'a, E: Ops>(&'a self, ev: &'a E) -> Result<Trainer<'a, E>> {
-        Trainer::with(Held::Borrowed(self), Held::Borrowed(ev))
+    /// Refuses other sums than planned.
+    fn checked_sums<E: Ops>(&self, e: &E, mut sums: Vec<E::Ct>) -> Result<Sums<E::Ct>> {
+        expect("ciphertexts of sums", sums.len(), self.sum_ciphertexts())?;
+        let penalty = if self.penalised() { sums.pop() } else { None };
+        let labels = sums.iter().map(|sum| (sum, self.label_level, self.scales.labels));
+        let penalties = penalty.iter().map(|sum| (sum, self.level, self.scales.penalty));
+        for (sum, level, scale) in labels.chain(penalties) {
+            expect("level of encrypted sums", e.level(sum), level)?;
+            expect_scale("scale of encrypted sums", e.scale(sum), scale)?;
+        }
+        Ok(Sums { labels: sums, penalty })
     }
 
     /// A training as it was after `iteration` iterations, with the state it had then.
@@ -229,239 +213,153 @@ impl TrainPlan {
     /// # Errors
     /// [`Error::NotAsPlanned`] if there is no such state.
     pub fn resume<C>(&self, iteration: u32, state: Vec<C>) -> Result<Training<C>> {
-        let (first, last) = (self.job.spec.iterations.min(2), self.job.spec.iterations);
+        let (first, last) = (self.job.spec.label_iterations(), self.job.spec.iterations);
         if !(first..=last).contains(&iteration) {
-            return Err(not_as_planned(
-                "iterations done",
-                iteration,
-                format_args!("{first} to {last}"),
-            ));
+            let needed = format_args!("{first} to {last}");
+            return Err(not_as_planned("iterations done", iteration, needed));
         }
         expect("ciphertexts of the training's state", state.len(), self.state_len(iteration))?;
         Ok(Training { iteration, state })
     }
 
-    /// The encrypted weights, as [`TrainPlan::decode`] reads them. Those of an unfinished training
-    /// are the weights so far.
+    /// The encrypted weights of each model, as [`TrainPlan::decode`] reads them. Those of an
+    /// unfinished training are the weights so far.
     ///
     /// # Errors
-    /// [`Error::NotAsPlanned`] if the state is empty.
-    pub fn model<C: Clone>(&self, t: &Training<C>) -> Result<C> {
-        t.state.first().cloned().ok_or_else(|| self.no_such_state(t))
+    /// [`Error::NotAsPlanned`] for another state than planned.
+    pub fn model<C: Clone>(&self, t: &Training<C>) -> Result<Vec<C>> {
+        let needed = self.state_len(t.iteration);
+        expect("ciphertexts of the training's state", t.state.len(), needed)?;
+        Ok(t.state.iter().step_by(needed / self.job.spec.models()).cloned().collect())
     }
 
-    /// The weights, intercept first, in the slots of a decrypted model: for features divided by
-    /// the divisors of [`Scaling::max_abs`] of the table, as [`super::reference::train`] returns
-    /// them. Periods hold the same weights with errors of their own, so their mean is taken.
+    /// The weights, intercept first, in the slots of a decrypted model: in the coordinates of the
+    /// training, as [`super::reference::train`] returns them, which
+    /// [`Transform::of_columns`](super::Transform::of_columns) makes weights of the columns of.
     #[must_use]
     pub fn decode(&self, plaintext_slots: &[f64]) -> Vec<f64> {
-        let Layout { entries, width, .. } = self.layout;
-        let mean = |entry| {
-            let slot = entry / width * self.layout.block() + entry % width;
-            let copies = plaintext_slots.iter().skip(slot).step_by(self.layout.period());
-            copies.clone().sum::<f64>() / copies.count() as f64
-        };
-        let entries = if plaintext_slots.len() < self.layout.period() { 0 } else { entries };
-        (0..entries).map(mean).collect()
+        self.layout.unpacked_vector(plaintext_slots)
     }
 
-    /// Weights as others than the owner of the key may see them: with noise that hides their
-    /// errors, to `bits` bits after the binary point; see [`Release`]. Each release counts as one
-    /// of the 1024 of a key.
+    /// Weights as others than the owner of the key may see them, in the coordinates of the training:
+    /// with noise that hides their errors, to `bits` bits after the binary point; see [`Release`].
+    /// Each release counts as one of the 1024 of a key.
+    ///
+    /// [`Release`]: sudare::ckks::Release
     ///
     /// # Errors
     /// [`Error::Engine`] with `TooLittlePrecision` for more bits than the plan has precision for:
     /// [`TrainSpec::shared_bits`](super::TrainSpec::shared_bits) asks for it.
     pub fn share(&self, weights: &[f64], bits: u32) -> Result<Vec<f64>> {
-        Ok(Release::default().values(weights, self.largest_error(), bits)?)
+        let release = sudare::ckks::Release::default();
+        Ok(release.values(weights, self.largest_error(), bits)?)
     }
 
-    /// The rows of a table that can be trained on.
-    pub(super) fn checked_rows(
-        &self,
-        table: &Table,
-        given: Option<[f64; 2]>,
-    ) -> Result<WeightedRows> {
-        let rows = self.signed_rows(table, given)?;
-        self.check_row_weights(&rows)?;
-        self.check_weights(&rows.z, given)?;
-        Ok(rows)
-    }
-
-    /// The rows of a table of the planned shape.
-    fn signed_rows(&self, table: &Table, given: Option<[f64; 2]>) -> Result<WeightedRows> {
-        let (rows, features) = (table.rows(), table.features());
-        if (rows, features) != (self.job.rows, self.job.features) {
-            let (needed_rows, needed_features) = (self.job.rows, self.job.features);
-            return Err(Error::TableShape { rows, features, needed_rows, needed_features });
-        }
-        let labels = table.labels()?.into_iter();
-        let class_weights = self.job.spec.class_weights(labels, given)?;
-        Ok(WeightedRows { z: Scaling::max_abs(table).signed_rows(table)?, class_weights })
-    }
-
-    /// The slots of each ciphertext.
-    pub(super) fn packed(&self, rows: WeightedRows) -> impl Iterator<Item = Vec<f64>> + use<> {
-        let (layout, batches) = (self.layout, self.batches);
-        let Layout { pieces, copies, blocks, groups, .. } = layout;
-        let used = batches.used(self.job.spec.iterations);
-        (0..used * layout.ciphertexts()).map(move |i| {
-            let (group, copy, turn) = (i / pieces / copies, i / pieces % copies, i % pieces);
-            let z = &rows.z[batches.rows(group / groups)];
-            let z = &z[z.len().min(group % groups * blocks)..];
-            let mut slots = layout.packed(z, turn);
-            if copy > 0 {
-                for (block, z) in slots.chunks_exact_mut(layout.block()).zip(z) {
-                    let weight = rows.weight(z);
-                    block.iter_mut().for_each(|slot| *slot *= weight);
-                }
-            }
-            slots
-        })
-    }
-
-    /// The weights after one or two iterations, from sums of the rows of the first batch.
-    pub(super) fn first<E: Ops>(&self, e: &E, sums: Vec<E::Ct>) -> Result<Training<E::Ct>> {
-        let sum = self.total(e, sums)?;
-        let mut weights = e.with_scale(&sum, self.scales.start)?;
-        if let Some(refresh) = &self.refresh {
-            let (level, scale) = (refresh.output_level(), self.scales.first);
-            weights = combine(e, [(&weights, 1.0)], level, scale)?;
-        }
-        let iteration = self.job.spec.iterations.min(2);
-        Ok(Training { iteration, state: vec![weights; self.state_len(iteration)] })
-    }
-
-    /// The weights and the momentum after an iteration, from [`TrainPlan::slope_sums`] of its
-    /// batch.
+    /// The weights and the momentum of each model after an iteration, from
+    /// [`TrainPlan::slope_sums`] of its batch.
     pub(super) fn next<E: Ops>(
         &self,
         e: &E,
         round: &Round,
-        sums: Vec<E::Ct>,
+        sums: &Sums<E::Ct>,
+        slopes: Vec<E::Ct>,
         t: &Training<E::Ct>,
     ) -> Result<Training<E::Ct>> {
-        let [w, v] = &t.state[..] else { return Err(self.no_such_state(t)) };
-        let slope = self.total(e, sums)?;
-        let weights_scale = e.scale(&slope) * round.read;
-        let slope = e.with_scale(&slope, weights_scale)?;
-        let (level, eta) = (e.level(&slope), round.step.eta);
-
-        // w' = v + the part with the sigmoids of the inner products.
-        let v = self.decayed(e, v, round.step.decay, level, weights_scale)?;
-        let next = if self.sigmoid.lead < 0.0 { e.sub(&v, &slope)? } else { e.add(&v, &slope)? };
-        let state = if round.last {
-            vec![next]
-        } else {
-            // v' = (1 - eta) w' + eta w.
-            let factor = Scale::from_f64(1.0 - eta);
-            let ahead = e.with_scale(&next, weights_scale / factor)?;
-            let behind = combine(e, [(w, eta)], level, weights_scale / factor)?;
-            vec![next, e.add(&ahead, &behind)?]
-        };
+        let labels = sums.labels_of(self, t.iteration);
+        let models = t.state.chunks_exact(2).zip(slopes.chunks(self.layout.pieces)).zip(labels);
+        let mut state = Vec::with_capacity(self.state_len(t.iteration + 1));
+        for ((of_model, slopes), labels) in models {
+            let [w, v] = of_model else { return Err(self.no_such_state(t)) };
+            let penalty = sums.penalty.as_ref();
+            state.extend(self.next_of_model(e, round, (labels, penalty), slopes, [w, v])?);
+        }
         Ok(Training { iteration: t.iteration + 1, state })
     }
 
-    /// `v` with all but the intercept multiplied by `decay`, at a level below and a scale.
-    fn decayed<E: Ops>(
+    fn next_of_model<E: Ops>(
         &self,
         e: &E,
-        v: &E::Ct,
-        decay: f64,
-        level: Level,
-        scale: Scale,
-    ) -> sudare::Result<E::Ct> {
-        if decay == 1.0 {
-            return combine(e, [(v, 1.0)], level, scale);
+        round: &Round,
+        (labels, penalty): (&E::Ct, Option<&E::Ct>),
+        slopes: &[E::Ct],
+        [w, v]: [&E::Ct; 2],
+    ) -> Result<Vec<E::Ct>> {
+        // As planned, so that rounding of scales does not grow from iteration to iteration.
+        let weights_scale = round.sum * round.read;
+        let slope = e.with_scale(&self.total(e, slopes)?, weights_scale)?;
+        let (level, gamma, eta) = (e.level(&slope), round.step.gamma, round.step.eta);
+
+        // w' = v + gamma (means of labels - h v) + the part with inner products.
+        let pull = penalty.map(|h| e.mul_rescale(v, h)).transpose()?;
+        let mut terms = vec![(v, 1.0), (labels, gamma)];
+        terms.extend(pull.as_ref().map(|pull| (pull, -gamma)));
+        let rest = combine(e, &terms, level, weights_scale)?;
+        let next =
+            if self.sigmoid.lead < 0.0 { e.sub(&rest, &slope)? } else { e.add(&rest, &slope)? };
+        if round.last {
+            return Ok(vec![next]);
         }
-        let above = Level(level.0 + 1);
-        let v = at(e, v, above)?;
-        let intercept = |slot: usize| slot.is_multiple_of(self.layout.period());
-        let factors: Vec<_> = (0..1usize << e.log_slots(&v))
-            .map(|slot| real(if intercept(slot) { 1.0 } else { decay }))
-            .collect();
-        let factor_scale = scale * e.chain().divisor(above) / e.scale(&v);
-        let mut product = e.mul_plain(&v, &factors, factor_scale)?;
-        e.rescale_assign(&mut product)?;
-        Ok(product)
+        // v' = (1 - eta) w' + eta w.
+        let factor = Scale::from_f64(1.0 - eta);
+        let ahead = e.with_scale(&next, weights_scale / factor)?;
+        let behind = combine(e, &[(w, eta)], level, weights_scale / factor)?;
+        let v = e.add(&ahead, &behind)?;
+        Ok(vec![next, v])
     }
 
-    /// What follows so many iterations.
-    pub(super) fn stage(&self, iteration: u32) -> Result<Stage<'_>> {
-        let iterations = self.job.spec.iterations;
-        if iteration == 0 {
-            return Ok(Stage::Start);
-        }
+    /// What an iteration with inner products computes, after so many iterations.
+    pub(super) fn round(&self, iteration: u32) -> Result<&Round> {
+        let (first, iterations) = (self.job.spec.label_iterations(), self.job.spec.iterations);
         if iteration >= iterations {
             return Err(Error::Finished { iterations });
         }
-        let round = iteration.checked_sub(2).and_then(|k| self.scales.rounds.get(k as usize));
-        round.map(Stage::Round).ok_or_else(|| {
-            not_as_planned("iterations done", iteration, format_args!("0, or 2 to {iterations}"))
+        let round = iteration.checked_sub(first).and_then(|k| self.scales.rounds.get(k as usize));
+        round.ok_or_else(|| {
+            let needed = format_args!("{first} to {iterations}");
+            not_as_planned("iterations done", iteration, needed)
         })
     }
 
-    fn state_len(&self, iteration: u32) -> usize {
-        match iteration {
-            0 => 0,
-            _ if iteration < self.job.spec.iterations => 2,
-            _ => 1,
-        }
+    /// Ciphertexts of the state after so many iterations.
+    pub(super) fn state_len(&self, iteration: u32) -> usize {
+        let models = self.job.spec.models();
+        if iteration < self.job.spec.iterations { 2 * models } else { models }
     }
 
     /// The sum over all rows of each piece, in every period, of the sums over groups.
-    fn total<E: Ops>(&self, e: &E, mut sums: Vec<E::Ct>) -> Result<E::Ct> {
+    fn total<E: Ops>(&self, e: &E, sums: &[E::Ct]) -> Result<E::Ct> {
+        let mut sums = sums.to_vec();
         for step in self.layout.turns().rev() {
             let back = sums.split_off(sums.len() / 2);
             let pairs: Vec<_> = sums.iter().zip(&back).collect();
             sums = par::try_map(&pairs, |(a, b)| e.add(a, &e.rotate(b, -step)?))?;
         }
-        let sum = sums.into_iter().next().ok_or_else(|| self.no_rows())?;
+        let needed = self.layout.pieces;
+        let sum = sums.into_iter().next();
+        let sum = sum.ok_or_else(|| not_as_planned("ciphertexts of a gradient", 0, needed))?;
         Ok(add_rotations(e, sum, self.layout.block_sums())?)
     }
 
     fn no_such_state<C>(&self, t: &Training<C>) -> Error {
-        let needed = self.state_len(t.iteration).max(1);
+        let needed = self.state_len(t.iteration);
         not_as_planned("ciphertexts of the training's state", t.state.len(), needed)
     }
 
     /// Refuses a state that is not one before this iteration; else, whether it has to be
     /// refreshed.
     fn check_state<E: Ops>(&self, e: &E, round: &Round, t: &Training<E::Ct>) -> Result<bool> {
-        let [_, v] = &t.state[..] else { return Err(self.no_such_state(t)) };
-        let arrived = round.refresh && e.level(v) != round.level;
+        if t.state.len() != 2 * self.job.spec.models() {
+            return Err(self.no_such_state(t));
+        }
+        let arrived = round.refresh && t.state.iter().any(|c| e.level(c) != round.level);
         let (level, scale) = if arrived { round.arrival } else { (round.level, round.scale) };
         for ciphertext in &t.state {
             expect("level of the training's state", e.level(ciphertext), level)?;
         }
-        expect_scale("scale of the training's state", e.scale(v), scale)?;
+        for v in t.state.iter().skip(1).step_by(2) {
+            expect_scale("scale of the training's state", e.scale(v), scale)?;
+        }
         Ok(arrived)
-    }
-
-    /// Refuses rows whose weights make errors larger than planned.
-    fn check_row_weights(&self, rows: &WeightedRows) -> Result<()> {
-        let mean_square = |batch| {
-            let z = &rows.z[self.batches.rows(batch)];
-            z.iter().map(|z| rows.weight(z).powi(2)).sum::<f64>() / z.len() as f64
-        };
-        let batches = 0..self.batches.used(self.job.spec.iterations);
-        let found = batches.map(mean_square).fold(0.0, f64::max).sqrt();
-        if found > LARGEST_ROW_WEIGHT {
-            return Err(Error::RowsTooHeavy { found, most: LARGEST_ROW_WEIGHT });
-        }
-        Ok(())
-    }
-
-    /// Refuses rows whose training leads to weights that the plan has no room for.
-    fn check_weights(&self, z: &[Vec<f64>], given: Option<[f64; 2]>) -> Result<()> {
-        let ranges = reference::ranges(z, &self.job.spec, given)?;
-        // Before the third iteration, the weights after one are not computed.
-        let weights = ranges.max_abs_weight.iter().skip(1);
-        let found = weights.chain(&ranges.max_abs_momentum).copied().fold(0.0, f64::max);
-        if found > self.largest_weight {
-            return Err(Error::WeightsTooLarge { found, most: self.largest_weight });
-        }
-        Ok(())
     }
 }
 
@@ -478,19 +376,6 @@ pub(super) fn expect_params<E: Ops>(ev: &E, params: &Params) -> Result<()> {
     ))
 }
 
-/// Rows `z = y (1, x)`, and what they weigh.
-pub(super) struct WeightedRows {
-    z: Vec<Vec<f64>>,
-    /// Of a false and of a true label.
-    class_weights: [f64; 2],
-}
-
-impl WeightedRows {
-    fn weight(&self, z: &[f64]) -> f64 {
-        self.class_weights[usize::from(reference::label(z))]
-    }
-}
-
 /// The sum with itself rotated by the first of `steps`, then of that with itself rotated by the
 /// next, and so on.
 pub(super) fn add_rotations<E: Ops>(
@@ -505,23 +390,18 @@ pub(super) fn add_rotations<E: Ops>(
 }
 
 /// `sum_i c_i a_i` at a level and scale; the level must be below those of the summands.
-fn combine<E: Ops, const K: usize>(
+fn combine<E: Ops>(
     e: &E,
-    summands: [(&E::Ct, f64); K],
+    summands: &[(&E::Ct, f64)],
     level: Level,
     scale: Scale,
 ) -> sudare::Result<E::Ct> {
     let above = Level(level.0 + 1);
     let scale = scale * e.chain().divisor(above);
-    let mut sum: Option<E::Ct> = None;
-    for (a, c) in summands {
-        let term = e.mul_const(&*at(e, a, above)?, real(c), scale / e.scale(a))?;
-        sum = Some(match sum {
-            Some(sum) => e.add(&sum, &term)?,
-            None => term,
-        });
-    }
-    let mut sum = sum.ok_or_else(|| sudare::Error::Circuit("a sum of nothing".into()))?;
+    let low = summands.iter().map(|(a, c)| Ok((at(e, a, above)?, *c)));
+    let low: Vec<_> = low.collect::<sudare::Result<_>>()?;
+    let terms: Vec<_> = low.iter().map(|(a, c)| (a.as_ref(), *c, scale / e.scale(a))).collect();
+    let mut sum = e.mul_const_sum(&terms)?;
     e.rescale_assign(&mut sum)?;
     Ok(sum)
 }

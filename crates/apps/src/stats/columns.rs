@@ -12,8 +12,8 @@ use sudare_arith::par;
 use super::{
     ColumnScaling, Cost, Job, ROOM_BITS, Result, Statistics, StatsError,
     packing::{
-        self, LOG2_SCALE, Packing, check_shape, encrypt, keys_and_error, product, smallest_params,
-        total,
+        self, LOG2_SCALE, Packing, check_rows, check_shape, encrypt, keys_and_error, product,
+        smallest_params, total,
     },
     summary::PowerSums,
 };
@@ -78,7 +78,7 @@ impl Task {
 /// let (decryptor, encoder) = (Decryptor::new(&params, secret)?, Encoder::new(&params));
 /// let decode = |sum| encoder.decode_real(&decryptor.decrypt(sum)?);
 /// let slots = sums.iter().map(decode).collect::<Result<Vec<_>, _>>()?;
-/// println!("{:?}", plan.decode(&slots, &scaling)?.correlation);
+/// println!("{:?}", plan.decode(&slots, &scaling, table.rows())?.correlation);
 /// # Ok(())
 /// # }
 /// ```
@@ -214,7 +214,7 @@ impl StatsPlan {
     /// done after each, from any thread.
     ///
     /// # Errors
-    /// [`StatsError::Shape`] if table or scaling is not of the planned shape,
+    /// [`StatsError::Rows`] for more rows than planned, [`StatsError::Shape`] for other columns,
     /// [`StatsError::Engine`] if the encryptor has other parameters.
     pub fn encrypt(
         &self,
@@ -322,7 +322,7 @@ impl StatsPlan {
         let (e, scaling) = (self.simulator(), ColumnScaling::of(table));
         let sums = self.run(&e, &self.in_clear(&e, table, &scaling)?, progress)?;
         let slots = |sum: &sim::Ciphertext| sum.slots.iter().map(|z| z.re).collect();
-        self.decode(&sums.iter().map(slots).collect::<Vec<_>>(), &scaling)
+        self.decode(&sums.iter().map(slots).collect::<Vec<_>>(), &scaling, table.rows())
     }
 
     fn simulator(&self) -> sim::Evaluator {
@@ -398,21 +398,27 @@ impl StatsPlan {
         self.packing.share(slots, self.job.rows, self.largest_error, bits)
     }
 
-    /// The statistics, from the slots of the decrypted outputs in their order and the
-    /// scaling that the table was encrypted under.
+    /// The statistics, from the slots of the decrypted outputs in their order, and the rows and
+    /// the scaling of the table that was encrypted.
     ///
     /// # Errors
-    /// [`StatsError::Shape`] for another number of outputs, slots or columns than
-    /// planned, [`StatsError::OutOfRange`] for a sum that scaled values cannot have.
-    pub fn decode(&self, slots: &[Vec<f64>], scaling: &ColumnScaling) -> Result<Statistics> {
-        let Job { rows, features } = self.job;
+    /// [`StatsError::Rows`]; [`StatsError::Shape`] for another number of outputs, slots or columns
+    /// than planned, [`StatsError::OutOfRange`] for a sum that scaled values cannot have.
+    pub fn decode(
+        &self,
+        slots: &[Vec<f64>],
+        scaling: &ColumnScaling,
+        rows: usize,
+    ) -> Result<Statistics> {
+        let Job { rows: most, features } = self.job;
+        check_rows(rows, most)?;
         let Packing { block, blocks, .. } = self.packing;
         check_shape("outputs", slots.len(), self.outputs())?;
         check_shape("scaled columns", scaling.features(), features)?;
         for output in slots {
             check_shape("slots", output.len(), block * blocks)?;
         }
-        let read = |output, place| self.packing.sum(slots, output, place, rows);
+        let read = |output, place| self.packing.sum(slots, output, place, most);
         let mut powers = vec![[0.0; 4]; features];
         let mut products: Vec<Vec<f64>> = (0..features).rev().map(|n| vec![0.0; n]).collect();
         let mut output = 0;
@@ -493,7 +499,7 @@ mod tests {
         assert!(sums.iter().all(|sum| sum.headroom_bits > 0.0));
         let slots: Vec<Vec<f64>> =
             sums.iter().map(|sum| sum.slots.iter().map(|z| z.re).collect()).collect();
-        let statistics = plan.decode(&slots, &scaling).unwrap();
+        let statistics = plan.decode(&slots, &scaling, table.rows()).unwrap();
         // Debug, because undefined statistics are NaN.
         let again = plan.simulate(table, |_| {}).unwrap();
         assert_eq!(format!("{again:?}"), format!("{statistics:?}"));
@@ -505,13 +511,16 @@ mod tests {
         fn every_shape_equals_two_passes(
             log_n in 4_u32..7,
             rows in 1_usize..40,
+            spare in 0_usize..40,
             features in 1_usize..10,
             centre in -1e4_f64..1e4,
             values in prop::collection::vec(-1.0..1.0, 400),
         ) {
             let values = values.iter().map(|x| centre + x).collect();
             let table = table(rows, features, values);
-            let plan = StatsPlan::new(&Job::of(&table), &small_params(log_n)).unwrap();
+            // Of a plan for more rows.
+            let job = Job { rows: rows + spare, features };
+            let plan = StatsPlan::new(&job, &small_params(log_n)).unwrap();
             assert_close(&simulate(&plan, &table), &two_passes(&table), 1e-6);
         }
     }
@@ -599,17 +608,19 @@ mod tests {
         ));
         let scaling = ColumnScaling::new(vec![(0.0, 1.0); 2]).unwrap();
         let mut slots = vec![vec![0.0; 16]; plan.outputs()];
-        assert!(plan.decode(&slots, &scaling).is_ok());
+        assert!(plan.decode(&slots, &scaling, 4).is_ok());
+        let refused = plan.decode(&slots, &scaling, 5).unwrap_err();
+        assert_eq!(refused, StatsError::Rows { found: 5, most: 4 });
         slots[3][0] = 5.0;
         assert!(matches!(
-            plan.decode(&slots, &scaling),
+            plan.decode(&slots, &scaling, 4),
             Err(StatsError::OutOfRange { output: 3, .. })
         ));
         slots[3][0] = f64::NAN;
-        assert!(matches!(plan.decode(&slots, &scaling), Err(StatsError::OutOfRange { .. })));
+        assert!(matches!(plan.decode(&slots, &scaling, 4), Err(StatsError::OutOfRange { .. })));
         slots[3].pop();
-        assert!(matches!(plan.decode(&slots, &scaling), Err(StatsError::Shape { .. })));
+        assert!(matches!(plan.decode(&slots, &scaling, 4), Err(StatsError::Shape { .. })));
         let other = ColumnScaling::new(vec![(0.0, 1.0)]).unwrap();
-        assert!(matches!(plan.decode(&slots, &other), Err(StatsError::Shape { .. })));
+        assert!(matches!(plan.decode(&slots, &other, 4), Err(StatsError::Shape { .. })));
     }
 }

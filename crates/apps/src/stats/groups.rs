@@ -30,11 +30,11 @@ const DEPTH: u32 = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupJob {
-    /// Number of rows.
+    /// Number of rows, at most.
     pub rows: usize,
     /// Number of columns that are summed.
     pub features: usize,
-    /// Number of groups.
+    /// Number of groups, at most.
     pub groups: usize,
 }
 
@@ -275,8 +275,8 @@ impl GroupPlan {
     /// ciphertexts done after each, from any thread.
     ///
     /// # Errors
-    /// [`StatsError::Shape`] if table, scaling or groups are not as planned,
-    /// [`StatsError::Engine`] if the encryptor has other parameters.
+    /// [`StatsError::Rows`] for more rows than planned, [`StatsError::TooLarge`] for more groups,
+    /// [`StatsError::Shape`] for other columns or groups of other rows, [`StatsError::Engine`] if the encryptor has other parameters.
     pub fn encrypt(
         &self,
         encryptor: &Encryptor,
@@ -286,8 +286,8 @@ impl GroupPlan {
         progress: impl Fn(usize) + Send + Sync,
     ) -> Result<Vec<Ciphertext>> {
         self.job.table().check_table(table, scaling)?;
-        check_shape("rows with a group", grouping.members().len(), self.job.rows)?;
-        check_shape("groups", grouping.labels().len(), self.job.groups)?;
+        check_shape("rows with a group", grouping.members().len(), table.rows())?;
+        check_count("groups", grouping.labels().len(), 1..=self.job.groups)?;
         let slots = |index| self.slots(table, scaling, grouping, index);
         packing::encrypt(&self.params, encryptor, self.ciphertexts(), slots, progress)
     }
@@ -399,15 +399,21 @@ impl GroupPlan {
         Ok(shared)
     }
 
-    /// The statistics, from the slots of the decrypted outputs in their order and the
-    /// scaling that the table was encrypted under.
+    /// The statistics, from the slots of the decrypted outputs in their order, and the scaling and
+    /// the number of groups of the table that was encrypted.
     ///
     /// # Errors
-    /// [`StatsError::Shape`] for another number of outputs, slots or columns than
-    /// planned, [`StatsError::OutOfRange`] for a sum that scaled values cannot have, and a
+    /// [`StatsError::Shape`] for another number of outputs, slots or columns than planned,
+    /// [`StatsError::TooLarge`] for more groups, [`StatsError::OutOfRange`] for a sum that scaled values cannot have, and a
     /// count that is no whole number.
-    pub fn decode(&self, slots: &[Vec<f64>], scaling: &ColumnScaling) -> Result<GroupStatistics> {
-        let GroupJob { rows, features, groups } = self.job;
+    pub fn decode(
+        &self,
+        slots: &[Vec<f64>],
+        scaling: &ColumnScaling,
+        groups: usize,
+    ) -> Result<GroupStatistics> {
+        let GroupJob { rows, features, groups: most } = self.job;
+        check_count("groups", groups, 1..=most)?;
         check_shape("outputs", slots.len(), self.outputs())?;
         check_shape("scaled columns", scaling.features(), features)?;
         let all = self.packing.block * self.packing.blocks;
@@ -475,7 +481,7 @@ mod tests {
         assert!(sums.iter().all(|sum| sum.headroom_bits > 0.0));
         let slots: Vec<Vec<f64>> =
             sums.iter().map(|sum| sum.slots.iter().map(|z| z.re).collect()).collect();
-        plan.decode(&slots, &scaling).unwrap()
+        plan.decode(&slots, &scaling, grouping.labels().len()).unwrap()
     }
 
     fn small_params(log_n: u32) -> Params {
@@ -494,14 +500,17 @@ mod tests {
             log_n in 4_u32..7,
             keys in prop::collection::vec(0_u8..4, 1..40),
             features in 1_usize..6,
+            spare in 0_usize..20,
             values in prop::collection::vec(-50.0..150.0, 240),
         ) {
             let keys: Vec<f64> = keys.into_iter().map(f64::from).collect();
             let (rows, grouping) = (keys.len(), Grouping::of(&keys));
             let groups = grouping.labels().len();
             let table = table(rows, features, &values);
-            let job = GroupJob { rows, features, groups };
-            let plan = GroupPlan::new(&job, &small_params(log_n)).unwrap();
+            // Of a plan for more rows and groups.
+            let (rows, groups) = (rows + spare, groups + spare % 3);
+            let plan = GroupPlan::new(&GroupJob { rows, features, groups }, &small_params(log_n));
+            let plan = plan.unwrap();
             let found = simulate(&plan, &table, &grouping);
             for (group, label) in grouping.labels().iter().enumerate() {
                 let members = |j| {
@@ -554,7 +563,7 @@ mod tests {
         let plan = GroupPlan::new(&job(4, 1, 2), &params).unwrap();
         let scaling = ColumnScaling::new(vec![(0.0, 1.0)]).unwrap();
         let mut slots: Vec<_> = [4, 16, 16, 4, 16, 16].map(|count| vec![0.0; count]).into();
-        let found = plan.decode(&slots, &scaling).unwrap();
+        let found = plan.decode(&slots, &scaling, 2).unwrap();
         assert!(found.count == [0, 0] && found.mean[0][0].is_nan());
         assert!(serde_json::to_string(&found).unwrap().contains("null"));
         assert!(matches!(found.sample(2, 0), Err(StatsError::Group { found: 2, groups: 2 })));
@@ -562,11 +571,11 @@ mod tests {
         for wrong in [0.5, -1.0, 9.0, f64::NAN] {
             slots[3][0] = wrong;
             assert!(matches!(
-                plan.decode(&slots, &scaling),
+                plan.decode(&slots, &scaling, 2),
                 Err(StatsError::OutOfRange { output: 3, .. })
             ));
         }
         slots[3] = vec![0.0; 16];
-        assert!(matches!(plan.decode(&slots, &scaling), Err(StatsError::Shape { .. })));
+        assert!(matches!(plan.decode(&slots, &scaling, 2), Err(StatsError::Shape { .. })));
     }
 }

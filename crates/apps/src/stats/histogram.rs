@@ -13,7 +13,9 @@ use sudare_arith::par;
 
 use super::{
     ColumnScaling, Cost, Job, ROOM_BITS, Result, StatsError,
-    packing::{self, Packing, check_count, check_shape, keys_and_error, smallest_params, total},
+    packing::{
+        self, Packing, check_count, check_rows, check_shape, keys_and_error, smallest_params, total,
+    },
 };
 use crate::{
     functions::{self, Fit, Function, FunctionPlan},
@@ -38,7 +40,7 @@ const LEVELS_PER_DIGIT: u32 = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HistogramJob {
-    /// Number of rows.
+    /// Number of rows, at most.
     pub rows: usize,
     /// Number of columns, the target not counted.
     pub features: usize,
@@ -215,7 +217,7 @@ impl HistogramPlan {
     /// any thread.
     ///
     /// # Errors
-    /// [`StatsError::Shape`] if table or scaling is not of the planned shape,
+    /// [`StatsError::Rows`] for more rows than planned, [`StatsError::Shape`] for other columns,
     /// [`StatsError::Engine`] if the encryptor has other parameters.
     pub fn encrypt(
         &self,
@@ -315,14 +317,20 @@ impl HistogramPlan {
         self.packing.share(slots, self.job.rows, self.largest_error, bits)
     }
 
-    /// The histogram of each column, from the slots of the decrypted outputs in their
-    /// order and the scaling that the table was encrypted under.
+    /// The histogram of each column, from the slots of the decrypted outputs in their order, and
+    /// the rows and the scaling of the table that was encrypted.
     ///
     /// # Errors
-    /// [`StatsError::Shape`] for another number of outputs, slots or columns than
-    /// planned, [`StatsError::OutOfRange`] for a count that there cannot be.
-    pub fn decode(&self, slots: &[Vec<f64>], scaling: &ColumnScaling) -> Result<Vec<Histogram>> {
-        let HistogramJob { rows, features, bins } = self.job;
+    /// [`StatsError::Rows`]; [`StatsError::Shape`] for another number of outputs, slots or columns
+    /// than planned, [`StatsError::OutOfRange`] for a count that there cannot be.
+    pub fn decode(
+        &self,
+        slots: &[Vec<f64>],
+        scaling: &ColumnScaling,
+        rows: usize,
+    ) -> Result<Vec<Histogram>> {
+        let HistogramJob { rows: most, features, bins } = self.job;
+        check_rows(rows, most)?;
         let Packing { block, blocks, .. } = self.packing;
         check_shape("outputs", slots.len(), self.outputs())?;
         check_shape("scaled columns", scaling.features(), features)?;
@@ -391,7 +399,7 @@ mod tests {
         assert!(above.iter().all(|x| x.headroom_bits > 0.0));
         let slots: Vec<Vec<f64>> =
             above.iter().map(|x| x.slots.iter().map(|z| z.re).collect()).collect();
-        plan.decode(&slots, &scaling).unwrap()
+        plan.decode(&slots, &scaling, table.rows()).unwrap()
     }
 
     /// Values of irregular spread; those next to an edge are moved to the middle of a bin.
@@ -417,9 +425,11 @@ mod tests {
 
     #[test]
     fn counts_are_those_of_the_values() {
-        for (log_n, rows, features, bins) in [(6, 20, 3, 4), (5, 70, 2, 7), (7, 9, 6, 2)] {
+        for (log_n, rows, spare, features, bins) in
+            [(6, 20, 0, 3, 4), (5, 70, 0, 2, 7), (7, 9, 0, 6, 2), (6, 20, 19, 2, 4)]
+        {
             let table = table(rows, features, bins);
-            let job = HistogramJob { rows, features, bins };
+            let job = HistogramJob { rows: rows + spare, features, bins };
             let plan = HistogramPlan::new(&job, &params(log_n, 14)).unwrap();
             let found = simulate(&plan, &table);
             assert_eq!(found.len(), features);
@@ -481,11 +491,11 @@ mod tests {
         assert_eq!(plan.level(), auto.top());
         let scaling = ColumnScaling::new(vec![(0.0, 1.0); 9]).unwrap();
         let mut slots = vec![vec![0.0; 1 << 14]; plan.outputs()];
-        assert_eq!(plan.decode(&slots, &scaling).unwrap()[8].counts[0], 1000.0);
+        assert_eq!(plan.decode(&slots, &scaling, 1000).unwrap()[8].counts[0], 1000.0);
         slots[2][0] = 1002.0;
-        let refused = plan.decode(&slots, &scaling);
+        let refused = plan.decode(&slots, &scaling, 1000);
         assert!(matches!(refused, Err(StatsError::OutOfRange { output: 2, .. })));
         slots.pop();
-        assert!(matches!(plan.decode(&slots, &scaling), Err(StatsError::Shape { .. })));
+        assert!(matches!(plan.decode(&slots, &scaling, 1000), Err(StatsError::Shape { .. })));
     }
 }

@@ -41,7 +41,7 @@ const MAX_CELLS: u128 = 1 << 26;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
-    /// Number of rows.
+    /// Number of rows, at most.
     pub rows: usize,
     /// Number of columns, the target not counted.
     pub features: usize,
@@ -72,9 +72,9 @@ impl Job {
         Ok(())
     }
 
-    /// Refuses a table or a scaling of another shape.
+    /// Refuses a table of more rows, or a table or a scaling of other columns.
     pub(super) fn check_table(self, table: &Table, scaling: &ColumnScaling) -> Result<()> {
-        check_shape("rows", table.rows(), self.rows)?;
+        check_rows(table.rows(), self.rows)?;
         check_shape("columns", table.features(), self.features)?;
         check_shape("scaled columns", scaling.features(), self.features)
     }
@@ -259,6 +259,11 @@ fn check_shared_bits(bits: u32) -> Result<()> {
         1..=MAX_SHARED_BITS => Ok(()),
         found => Err(StatsError::SharedBits { found }),
     }
+}
+
+/// Refuses more rows than planned, or none.
+pub(super) fn check_rows(found: usize, most: usize) -> Result<()> {
+    if (1..=most).contains(&found) { Ok(()) } else { Err(StatsError::Rows { found, most }) }
 }
 
 pub(super) fn check_shape(what: &'static str, found: usize, needed: usize) -> Result<()> {

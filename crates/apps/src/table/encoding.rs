@@ -116,7 +116,7 @@ struct Input {
 /// What features a column gives.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Code {
+pub(crate) enum Code {
     /// Its numbers, and whether one is missing.
     Number {
         /// What fills gaps.
@@ -151,6 +151,22 @@ impl Encoding {
         options: &EncodingOptions,
     ) -> Result<Self, TableError> {
         Self::try_from(fit::parts(frame, target, options)?)
+    }
+
+    /// The encoding of columns with these codes, and of a target with its name and classes: agreed
+    /// on instead of fitted.
+    ///
+    /// # Errors
+    /// [`TableError`] if names or codes contradict each other or what becomes of missing values.
+    pub(crate) fn of_codes(
+        columns: impl IntoIterator<Item = (String, Code)>,
+        target: Option<(String, Vec<String>)>,
+        missing: Missing,
+        unseen: Unseen,
+    ) -> Result<Self, TableError> {
+        let inputs = columns.into_iter().map(|(name, code)| Input { name, code }).collect();
+        let target = target.map(|(name, classes)| Labels { name, classes });
+        Self::try_from(Parts { inputs, target, missing, unseen })
     }
 
     /// The table of a frame that has this encoding's columns, in any order.
@@ -201,9 +217,35 @@ impl Encoding {
         self.parts.inputs.iter().map(|input| input.name.as_str())
     }
 
+    /// The columns that it codes with their codes, in the order of [`Encoding::inputs`].
+    pub(crate) fn codes(&self) -> impl Iterator<Item = (&str, &Code)> {
+        self.parts.inputs.iter().map(|input| (input.name.as_str(), &input.code))
+    }
+
     /// Name of the target, if there is one.
     pub fn target(&self) -> Option<&str> {
         self.parts.target.as_ref().map(|target| target.name.as_str())
+    }
+
+    /// The same encoding of tables that call the target otherwise; without a target the same.
+    ///
+    /// # Errors
+    /// [`TableError::DuplicateColumn`] or [`TableError::EncodedName`] if a column has that name.
+    pub fn with_target(mut self, name: &str) -> Result<Self, TableError> {
+        if let Some(target) = &mut self.parts.target {
+            name.clone_into(&mut target.name);
+        }
+        Self::try_from(self.parts)
+    }
+
+    /// The same encoding with a target of these classes, in this order.
+    ///
+    /// # Errors
+    /// [`TableError::DuplicateColumn`] or [`TableError::EncodedName`] if a column has that name;
+    /// [`TableError::Encoding`] unless there are 1 to 1000 different classes.
+    pub fn with_labels(mut self, name: String, classes: Vec<String>) -> Result<Self, TableError> {
+        self.parts.target = Some(Labels { name, classes });
+        Self::try_from(self.parts)
     }
 
     /// Classes of the target, in order; none without a target.

@@ -137,7 +137,8 @@ pub enum TableError {
     /// A cell holds text.
     #[error(
         "{place}, column {column:?}: found {found:?}, but a cell must be one number such as -1.5 \
-         or 2e3; replace it, or code the column as numbers"
+         or 2e3; replace it, or code the column as \
+         categories: --categorical, in Python text in a data frame"
     )]
     Text {
         /// Row of the cell.
@@ -436,7 +437,8 @@ pub(super) fn read_error(name: &str, error: &io::Error) -> TableError {
     TableError::Read { name: name.to_owned(), kind: error.kind(), message: error.to_string() }
 }
 
-pub(super) fn excerpt(text: &str) -> String {
+/// The beginning of a text, short enough for a message.
+pub(crate) fn excerpt(text: &str) -> String {
     match text.char_indices().nth(MAX_EXCERPT) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
@@ -444,7 +446,7 @@ pub(super) fn excerpt(text: &str) -> String {
 }
 
 /// The first of some names, and how many more there are.
-pub(super) fn list(names: &[impl AsRef<str>]) -> String {
+pub(crate) fn list(names: &[impl AsRef<str>]) -> String {
     const SHOWN: usize = 12;
     let mut shown: Vec<_> = names.iter().take(SHOWN).map(|name| excerpt(name.as_ref())).collect();
     if names.len() > SHOWN {

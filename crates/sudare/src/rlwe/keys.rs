@@ -552,6 +552,19 @@ pub(crate) struct FittedSwitchingKeys {
 }
 
 impl EvaluationKeys {
+    /// No keys, for an evaluator that only adds what is encrypted under the key pair `id`.
+    #[must_use]
+    pub fn none(params: &Params, id: KeyId) -> Self {
+        Self {
+            params: params.id(),
+            id,
+            relinearize: None,
+            galois: BTreeMap::new(),
+            raise: None,
+            fitted: BTreeMap::new(),
+        }
+    }
+
     /// The key that relinearises at `level`.
     pub(super) fn relinearization_key(
         &self,
@@ -657,5 +670,30 @@ impl FittedSwitchingKeys {
             relinearize: self.relinearize.is_some(),
             galois: self.galois.keys().copied().collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rlwe::{KeyGenerator, Spec};
+
+    #[test]
+    fn no_keys_belong_to_a_pair_and_do_nothing() {
+        let params = Params::new(Spec {
+            log_n: 7,
+            q: vec![vec![12289], vec![13313]],
+            p: vec![15361],
+            raised: None,
+            fitted_p: vec![],
+            secret: SecretDistribution::UniformTernary,
+            security_bits: None,
+        })
+        .unwrap();
+        let secret = KeyGenerator::new(&params).unwrap().secret_key().unwrap();
+        let keys = EvaluationKeys::none(&params, secret.id());
+        assert_eq!((keys.id(), keys.params_id()), (secret.id(), params.id()));
+        assert_eq!((keys.fulfils(), keys.bytes()), (KeyRequest::new(), 0));
+        assert_eq!(keys.sections().count(), 0);
     }
 }

@@ -580,3 +580,21 @@ proptest! {
         }
     }
 }
+
+/// In the order that they are given, which rows are then labelled by.
+#[test]
+fn labels_may_come_from_elsewhere() {
+    let (features, labels) = ("purpose\ncar\nhome\n", "purpose,y\nhome,9\ncar,10\n");
+    let plain = fit(features, &every(Missing::Refuse)).unwrap();
+    assert_eq!(plain.target(), None);
+    let classes = ["10", "9"].map(String::from).to_vec();
+    let encoding = plain.clone().with_labels("y".into(), classes.clone()).unwrap();
+    assert_eq!((encoding.target(), encoding.classes()), (Some("y"), &classes[..]));
+    let table = apply(&encoding, labels).unwrap();
+    assert_eq!((table.classes().unwrap(), table.members().unwrap()), (&classes[..], &[1, 0][..]));
+    let same = vec!["a".to_owned(); 2];
+    let refused = plain.clone().with_labels("y".into(), same).unwrap_err();
+    assert!(matches!(refused, TableError::Encoding { .. }), "{refused}");
+    let refused = plain.with_labels("purpose".into(), classes).unwrap_err();
+    assert!(matches!(refused, TableError::DuplicateColumn { .. }), "{refused}");
+}

@@ -1,0 +1,204 @@
+use crate::{
+    args::{TableFormat, class_weights},
+    output::{Output, say},
+    progress::Progress,
+};
+use serde::Serialize;
+use std::{path::PathBuf, sync::Arc, time::Instant};
+use sudare::ckks::{Decryptor, serial::Kind};
+use sudare_roles::{
+    error::{Error, Result},
+    files::{self, Access, NewFile},
+    label::{Content, Meta},
+    machine,
+    opened::Opened,
+    pooled::{self, sums, transform::PooledTransform},
+};
+
+/// Compute with the rows of several owners, who show them to nobody
+///
+/// Each owner encrypts the sums of its columns (sums); the server adds them (add); the holder of the
+/// key reads the total alone, statistics of all rows (`sudare decrypt --schema`), or makes of it how
+/// all owners prepare their rows (transform), which they then encrypt (`sudare encrypt --transform`)
+/// and the server trains on together (`sudare train -i A -i B`).
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    sudare pool sums --public public.key --schema schema.json --owner north --data north.csv -o north.sums\n  \
+    sudare pool add --schema schema.json -i north.sums -i south.sums -i west.sums -o all.sums\n  \
+    sudare pool transform --secret keys/secret.key --schema schema.json -i all.sums -o transform.json")]
+pub struct Args {
+    #[command(subcommand)]
+    step: Step,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Step {
+    Sums(SumsArgs),
+    Add(AddArgs),
+    Transform(TransformArgs),
+}
+
+/// Encrypt the sums of an owner's columns
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example: sudare pool sums --public public.key --schema schema.json --owner north --data north.csv -o north.sums"
+)]
+struct SumsArgs {
+    /// Public key of the holder of the key
+    #[arg(long, value_name = "FILE")]
+    public: PathBuf,
+    /// What the owners agreed on
+    #[arg(long, value_name = "S.json")]
+    schema: PathBuf,
+    /// Whose rows they are
+    #[arg(long, value_name = "NAME")]
+    owner: String,
+    /// CSV or Parquet file with the columns of the schema
+    #[arg(long, value_name = "T.csv")]
+    data: PathBuf,
+    #[command(flatten)]
+    format: TableFormat,
+    /// The encrypted sums
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Replace an existing file
+    #[arg(long)]
+    force: bool,
+}
+
+/// Add the encrypted sums of all owners: for the server, which needs no key
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example: sudare pool add --schema schema.json -i north.sums -i south.sums -i west.sums -o all.sums"
+)]
+struct AddArgs {
+    /// What the owners agreed on
+    #[arg(long, value_name = "S.json")]
+    schema: PathBuf,
+    /// Encrypted sums, one -i for each owner
+    #[arg(short, long, value_name = "FILE", required = true)]
+    input: Vec<PathBuf>,
+    /// The encrypted total
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Replace an existing file
+    #[arg(long)]
+    force: bool,
+}
+
+/// Make of the total how all owners prepare their rows
+///
+/// The file tells means, spreads and correlations of all rows together: give it to the owners, and
+/// not to the server.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example: sudare pool transform --secret keys/secret.key --schema schema.json -i all.sums -o transform.json"
+)]
+struct TransformArgs {
+    /// Secret key
+    #[arg(long, value_name = "FILE")]
+    secret: PathBuf,
+    /// What the owners agreed on
+    #[arg(long, value_name = "S.json")]
+    schema: PathBuf,
+    /// The encrypted total
+    #[arg(short, long, value_name = "FILE")]
+    input: PathBuf,
+    /// For keys of a training with given class weights: what a row of each class weighs
+    #[arg(long, value_name = "W,W", value_parser = class_weights)]
+    class_weight: Option<Weights>,
+    /// The transform
+    #[arg(short, long, value_name = "FILE.json")]
+    output: PathBuf,
+    /// Replace an existing file
+    #[arg(long)]
+    force: bool,
+}
+
+/// A list that is one argument.
+type Weights = Vec<f64>;
+
+#[derive(Serialize)]
+struct Report {
+    /// Of an owner, or of all where they are known.
+    rows: Option<usize>,
+    owners: usize,
+    bytes: u64,
+    seconds: f64,
+    path: PathBuf,
+}
+
+pub fn run(args: &Args, output: Output) -> Result<()> {
+    let start = Instant::now();
+    let (rows, owners, bytes, path) = match &args.step {
+        Step::Sums(args) => encrypt(args)?,
+        Step::Add(args) => add(args)?,
+        Step::Transform(args) => transform(args)?,
+    };
+    let seconds = start.elapsed().as_secs_f64();
+    output.write(&Report { rows, owners, bytes, seconds, path: path.clone() }, |report| {
+        let rows = report.rows.map_or_else(String::new, |rows| format!("{rows} rows, "));
+        format!(
+            "{}: {rows}{} owners, {}, {:.1} s\n",
+            report.path.display(),
+            report.owners,
+            machine::bytes(report.bytes),
+            report.seconds
+        )
+    })
+}
+
+/// Rows if they are known, owners, bytes and the file.
+type Made<'a> = (Option<usize>, usize, u64, &'a PathBuf);
+
+fn encrypt(args: &SumsArgs) -> Result<Made<'_>> {
+    files::check_free(&args.output, args.force)?;
+    let key = Opened::open(&args.public, Kind::PublicKey)?;
+    let (_, Meta { job, .. }) = key.meta(&[Content::Keys])?;
+    let schema = pooled::read_schema(&args.schema)?;
+    let table = args.format.reading().pooled(&args.data, &schema)?;
+    let (params, name) = (key.params()?, key.info().label.name.clone());
+    let public = Arc::new(key.public_key(&params)?);
+    let mut file = NewFile::create(&args.output, Access::Shared, args.force)?;
+    let of_owner = (&schema, args.owner.as_str());
+    let keys = (job, &params, name.as_str());
+    let bytes = sums::write((&mut file, &args.output), keys, public, of_owner, &table)?;
+    file.finish()?;
+    Ok((Some(table.rows()), schema.owners().len(), bytes, &args.output))
+}
+
+fn add(args: &AddArgs) -> Result<Made<'_>> {
+    files::check_free(&args.output, args.force)?;
+    let schema = pooled::read_schema(&args.schema)?;
+    let inputs = args.input.iter().map(|path| Opened::open(path, Kind::Ciphertexts));
+    let inputs = inputs.collect::<Result<_>>()?;
+    let mut file = NewFile::create(&args.output, Access::Shared, args.force)?;
+    let progress = Progress::new("Adding", args.input.len());
+    let total = sums::add(inputs, &schema, |done| progress.set(done))?;
+    let bytes = total.write(&mut file, &args.output)?;
+    file.finish()?;
+    Ok((None, schema.owners().len(), bytes, &args.output))
+}
+
+fn transform(args: &TransformArgs) -> Result<Made<'_>> {
+    files::check_free(&args.output, args.force)?;
+    let schema = pooled::read_schema(&args.schema)?;
+    let secret = Opened::open(&args.secret, Kind::SecretKey)?;
+    let (_, made_for) = secret.meta(&[Content::Keys])?;
+    let params = secret.params()?;
+    let decryptor = Decryptor::new(&params, secret.secret_key(&params)?)?;
+    let input = Opened::open(&args.input, Kind::Ciphertexts)?;
+    let (job, totals) = sums::read(input, &schema, &params, &decryptor)?;
+    if job != made_for.job {
+        return Err(Error::Usage(format!(
+            "{} is of {job}, the key was made for {}: use files of one job",
+            args.input.display(),
+            made_for.job
+        )));
+    }
+    let transform = PooledTransform::new(&schema, &totals, &job, args.class_weight.clone())?;
+    let text = transform.to_json()?;
+    files::write_text(&args.output, &text, args.force)?;
+    say("for the owners alone: it tells means, spreads and correlations of all rows together");
+    Ok((Some(totals.rows()), schema.owners().len(), text.len() as u64, &args.output))
+}

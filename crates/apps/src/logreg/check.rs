@@ -1,0 +1,230 @@
+//! The owner's part of a training: preparing a table, checking it, and encrypting it.
+
+use super::{
+    layout::Layout,
+    plan::TrainPlan,
+    prepare::{Prepared, Transform},
+    reference,
+    sigmoid::SigmoidApprox,
+    spec::{Preparation, TrainError, TrainSpec},
+};
+use crate::{Error, Result, table::Table};
+use core::iter::repeat_n;
+use sudare::{
+    ckks::{Ciphertext, Encoder, Encryptor, Scale, serial::Shape},
+    rlwe::Level,
+};
+
+/// Slots to be encrypted, with their level and scale.
+pub type Slots = (Vec<f64>, Level, Scale);
+
+impl TrainSpec {
+    /// The same with the smallest of [`SigmoidApprox::RANGES`] that the inner products of a
+    /// prepared table stay in, as training in the clear finds out. It is the one thing about the
+    /// table that the server learns beside its shape.
+    ///
+    /// # Errors
+    /// [`Error::InnerProductsTooLarge`] if there is none; [`Error::Train`].
+    pub fn with_fitting_range(self, rows: &Prepared<'_>) -> Result<Self> {
+        let mut refused = None;
+        for range in SigmoidApprox::RANGES {
+            let spec = Self { sigmoid: SigmoidApprox { range, ..self.sigmoid }, ..self };
+            match reference::ranges(rows, &spec).and_then(|ranges| inner_fits(&ranges, &spec)) {
+                Ok(()) => return Ok(spec),
+                Err(Error::Train(TrainError::Diverged { iteration, largest: found })) => {
+                    let error = Error::InnerProductsTooLarge { found, iteration, range };
+                    refused = Some(error);
+                }
+                Err(error @ Error::InnerProductsTooLarge { .. }) => refused = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(refused.unwrap_or(Error::Train(TrainError::Empty)))
+    }
+}
+
+/// Refuses inner products beyond the sigmoid's range. Columns that are not prepared are left to
+/// whoever chose their step sizes.
+fn inner_fits(ranges: &reference::Ranges, spec: &TrainSpec) -> Result<()> {
+    if spec.preparation == Preparation::Scale {
+        return Ok(());
+    }
+    let range = spec.sigmoid.range;
+    match (0..).zip(&ranges.inner).find(|&(_, &inner)| inner > range) {
+        Some((iteration, &found)) => Err(Error::InnerProductsTooLarge { found, iteration, range }),
+        None => Ok(()),
+    }
+}
+
+impl TrainPlan {
+    /// Prepares a table of at most as many rows as planned by what it says itself. `given` are
+    /// the weights of its classes, for a plan with
+    /// [`ClassWeights::Given`](super::ClassWeights::Given).
+    ///
+    /// # Errors
+    /// [`Error::TableShape`] for more rows or other features than planned; [`Error::TableClasses`]
+    /// for another number of classes; [`Error::Table`] if there is no target; [`Error::Train`] for
+    /// weights or none where the plan has it otherwise.
+    pub fn prepare<'a>(&self, table: &'a Table, given: Option<&[f64]>) -> Result<Prepared<'a>> {
+        self.check_shape(table)?;
+        Prepared::new(table, &self.job.spec, self.job.rows, given)
+    }
+
+    /// Prepares a table as those of other owners are; `row_weights` are those of its classes.
+    ///
+    /// # Errors
+    /// As [`TrainPlan::prepare`]; [`Error::TransformColumns`].
+    pub fn prepare_with<'a>(
+        &self,
+        table: &'a Table,
+        row_weights: Vec<f64>,
+        transform: Transform,
+    ) -> Result<Prepared<'a>> {
+        self.check_shape(table)?;
+        Prepared::with(table, &self.job.spec, self.job.rows, row_weights, transform)
+    }
+
+    fn check_shape(&self, table: &Table) -> Result<()> {
+        let (rows, features) = (table.rows(), table.features());
+        let (needed_rows, needed_features) = (self.job.rows, self.job.features);
+        if rows > needed_rows || features != needed_features {
+            return Err(Error::TableShape { rows, features, needed_rows, needed_features });
+        }
+        let (found, needed) = (table.classes()?.len(), self.job.spec.classes as usize);
+        if found != needed {
+            return Err(Error::TableClasses { found, needed });
+        }
+        Ok(())
+    }
+
+    /// Refuses rows whose training leads to weights or inner products that the plan has no room
+    /// for, or that weigh so much that errors of encryption would, too: by training on them in the
+    /// clear.
+    ///
+    /// # Errors
+    /// [`Error::RowsTooHeavy`]; [`Error::WeightsTooLarge`]; [`Error::InnerProductsTooLarge`];
+    /// [`Error::Train`] if training diverges.
+    pub fn check(&self, rows: &Prepared<'_>) -> Result<()> {
+        let batches = rows.batches;
+        let mean_square = |batch| {
+            let rows_of = batches.rows(batch);
+            let count = rows_of.len() as f64;
+            rows_of.map(|row| rows.weight(row).powi(2)).sum::<f64>() / count
+        };
+        let used = 0..batches.used(self.job.spec.iterations);
+        let found = used.map(mean_square).fold(0.0, f64::max).sqrt();
+        if found > TrainSpec::MAX_ROW_WEIGHT {
+            return Err(Error::RowsTooHeavy { found, most: TrainSpec::MAX_ROW_WEIGHT });
+        }
+        let ranges = reference::ranges(rows, &self.job.spec)?;
+        inner_fits(&ranges, &self.job.spec)?;
+        // Weights that the last iteration that takes labels alone undoes are not computed.
+        let passed = self.job.spec.label_iterations() as usize - 1;
+        let weights = ranges.weight.iter().skip(passed).chain(&ranges.momentum);
+        let found = weights.copied().fold(0.0, f64::max);
+        if found > self.largest_weight {
+            return Err(Error::WeightsTooLarge { found, most: self.largest_weight });
+        }
+        Ok(())
+    }
+
+    /// What the ciphertexts of a table hold: its rows in as many groups a batch as the plan is for,
+    /// batch after batch, with class weights each group once as it is and once times the weights
+    /// of its rows; then the means of labels of each model, and the penalty.
+    pub fn pack<'a>(&'a self, rows: &'a Prepared<'_>) -> impl Iterator<Item = Slots> + use<'a> {
+        let of_batches = 0..self.used_batches();
+        let of_groups =
+            of_batches.flat_map(move |batch| (0..self.layout.groups).map(move |g| (batch, g)));
+        let of_rows = of_groups.flat_map(move |(batch, group)| {
+            let (level, scale) = self.input(batch);
+            let packed = self.packed_group(rows, batch, group).into_iter();
+            packed.map(move |slots| (slots, level, scale))
+        });
+        of_rows.chain(self.sums(rows))
+    }
+
+    /// The shape of each ciphertext of [`TrainPlan::encryptions`].
+    pub fn shapes(&self) -> impl Iterator<Item = Shape> + use<'_> {
+        let of_batches = (0..self.used_batches()).map(|batch| self.input(batch));
+        let rows = of_batches.flat_map(|shape| repeat_n(shape, self.layout.ciphertexts()));
+        let labels = (self.label_level, self.scales.labels);
+        let labels = repeat_n(labels, self.label_batches() * self.job.spec.models());
+        let penalty = self.penalised().then_some((self.level, self.scales.penalty));
+        let log_slots = self.layout.slots().ilog2();
+        let all = rows.chain(labels).chain(penalty);
+        all.map(move |(level, scale)| Shape { level, scale, log_slots })
+    }
+
+    /// The slots of the ciphertexts of a group of rows.
+    fn packed_group(&self, rows: &Prepared<'_>, batch: usize, group: usize) -> Vec<Vec<f64>> {
+        let Layout { entries, pieces, copies, blocks, .. } = self.layout;
+        let all = rows.batches.rows(batch);
+        let start = all.end.min(all.start + group * blocks);
+        let own = start..all.end.min(start + blocks);
+        let mut values = rows.rows(own.clone());
+        let mut packed = Vec::with_capacity(self.layout.group());
+        for copy in 0..copies {
+            if copy > 0 {
+                for (row, values) in own.clone().zip(values.chunks_exact_mut(entries)) {
+                    let weight = rows.weight(row);
+                    values.iter_mut().for_each(|value| *value *= weight);
+                }
+            }
+            packed.extend((0..pieces).map(|turn| self.layout.packed(&values, turn)));
+        }
+        packed
+    }
+
+    /// The means of labels of each model, and the penalty.
+    fn sums<'a>(&'a self, rows: &'a Prepared<'_>) -> impl Iterator<Item = Slots> + use<'a> {
+        let models = self.job.spec.models();
+        let (level, scale) = (self.label_level, self.scales.labels);
+        let of_batches = 0..self.label_batches();
+        let of_models = of_batches.flat_map(move |batch| (0..models).map(move |m| (batch, m)));
+        let labels = of_models.map(move |(batch, model)| {
+            (self.everywhere(&rows.label_mean(batch, model, models)), level, scale)
+        });
+        let penalty = self
+            .penalised()
+            .then(|| (self.everywhere(&rows.transform.penalty()), self.level, self.scales.penalty));
+        labels.chain(penalty)
+    }
+
+    /// A vector with an entry for each of a row, as weights lie.
+    fn everywhere(&self, entries: &[f64]) -> Vec<f64> {
+        let period = self.layout.packed_vector(entries, 0);
+        period.iter().copied().cycle().take(self.layout.slots()).collect()
+    }
+
+    /// Encrypts a checked table for its owner, a ciphertext each time that the next one is asked
+    /// for. Batches are of rows as they come: [`Table::shuffle`] them first if there are several.
+    pub fn encryptions<'a>(
+        &'a self,
+        encryptor: &'a Encryptor,
+        rows: &'a Prepared<'_>,
+    ) -> impl Iterator<Item = Result<Ciphertext>> + use<'a> {
+        let encoder = Encoder::new(&self.params);
+        self.pack(rows).map(move |(slots, level, scale)| {
+            Ok(encryptor.encrypt(&encoder.encode_real(&slots, level, scale)?)?)
+        })
+    }
+
+    /// All of [`TrainPlan::encryptions`] of a table that is prepared by what it says itself, after
+    /// [`TrainPlan::check`]. `progress` is told the number of ciphertexts made.
+    ///
+    /// # Errors
+    /// As [`TrainPlan::prepare`] and [`TrainPlan::check`]; [`Error::Engine`] if the encryptor has
+    /// other parameters.
+    pub fn encrypt(
+        &self,
+        encryptor: &Encryptor,
+        table: &Table,
+        given: Option<&[f64]>,
+        progress: impl Fn(usize),
+    ) -> Result<Vec<Ciphertext>> {
+        let rows = self.prepare(table, given)?;
+        self.check(&rows)?;
+        let ciphertexts = self.encryptions(encryptor, &rows).enumerate();
+        ciphertexts.map(|(i, made)| made.inspect(|_| progress(i + 1))).collect()
+    }
+}

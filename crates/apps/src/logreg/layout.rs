@@ -1,0 +1,271 @@
+//! How rows lie in ciphertexts, and in which order an iteration multiplies them.
+
+use super::{
+    sigmoid::Sigmoid,
+    spec::{TrainError, TrainSpec},
+};
+use crate::{Error, Result};
+
+/// In which order an iteration computes `o(x . v) x` for each row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// `x` is multiplied first with `x . v` and then with the rest of the polynomial: a level less,
+    /// but products of each ciphertext of rows are relinearised. For few rows.
+    RowsFirst,
+    /// The polynomial is evaluated first, once for each group of rows: a level more, and products
+    /// with the ciphertexts of rows are summed before they are relinearised. For many rows.
+    SigmoidFirst,
+}
+
+impl Order {
+    pub const ALL: [Self; 2] = [Self::RowsFirst, Self::SigmoidFirst];
+
+    /// Levels of an iteration.
+    pub fn levels(self, sigmoid: &Sigmoid) -> u32 {
+        let rows_first = if sigmoid.tail.is_some() { 4 } else { 3 };
+        rows_first + u32::from(self == Self::SigmoidFirst)
+    }
+}
+
+/// How a batch of rows lies in ciphertexts.
+///
+/// A row, its `features + 1` entries and zeros after them, is cut into pieces of `width` entries.
+/// Slots are a sequence of blocks twice as long, each with a piece in its first half and zeros in
+/// the second, so that sums over the slots around an entry reach all entries of its piece and
+/// none of another. A group of as many rows as a ciphertext has blocks takes as many ciphertexts
+/// as a row has pieces: block `p` of the `j`-th has piece `p + j`, in a circle, of row `p`.
+///
+/// Weights have their pieces in order, again and again: rotated by `j` blocks they fit the `j`-th
+/// ciphertext of every group, and they are a single ciphertext, however long rows are. With a
+/// single piece, a row is a block.
+///
+/// Where rows have weights, a second copy of the group follows the first, each row times its weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// Entries of a row with its intercept.
+    pub entries: usize,
+    /// Entries of a piece, a power of two.
+    pub width: usize,
+    /// Pieces of a row and ciphertexts of a copy of a group, a power of two.
+    pub pieces: usize,
+    /// Copies of each group: 1, or 2 where rows have weights.
+    pub copies: usize,
+    /// Blocks of a ciphertext and rows of a group, a power of two and at least [`Layout::pieces`].
+    pub blocks: usize,
+    /// Groups of a batch.
+    pub groups: usize,
+    /// Groups whose products are summed before they are relinearised.
+    pub summed: usize,
+}
+
+/// Key switches in an iteration, as many at so many levels below its first.
+pub(super) type Switches = [(f64, u32); 4];
+
+impl Layout {
+    /// The most groups whose products are summed before they are relinearised, and the most
+    /// ciphertexts that they should have, which are in memory together.
+    const SUMMED: usize = 8;
+    const SUMMED_CIPHERTEXTS: usize = 256;
+
+    /// The layout of batches of up to `rows` with the least cost of an iteration, of those that
+    /// can be divided among the workers of a spec, or among the most if none can.
+    pub fn of_training(
+        (rows, features): (usize, usize),
+        log_n: u32,
+        (order, sigmoid): (Order, &Sigmoid),
+        spec: &TrainSpec,
+    ) -> Result<Self> {
+        let workers = spec.workers.unwrap_or(1);
+        let copies = if spec.class_weights.is_some() { 2 } else { 1 };
+        let planned = |layout: &Self| {
+            let layout = Self { copies, ..*layout };
+            // The last group of each table but one may be nearly empty.
+            let groups = layout.groups.saturating_add(spec.tables - 1);
+            let most = (Self::SUMMED_CIPHERTEXTS / layout.group()).clamp(1, Self::SUMMED);
+            Self { groups, summed: (groups / workers).clamp(1, most), ..layout }
+        };
+        let rank = |layout: &Self| {
+            let layout = planned(layout);
+            (workers.saturating_sub(layout.sums()), layout.cost(order, sigmoid))
+        };
+        Ok(planned(&Self::cheapest(rows, features, log_n, rank)?))
+    }
+
+    /// The layout of up to `rows` with the least cost; of equal ones, that with the longest pieces.
+    pub fn cheapest<C: PartialOrd>(
+        rows: usize,
+        features: usize,
+        log_n: u32,
+        cost: impl Fn(&Self) -> C,
+    ) -> Result<Self> {
+        if rows == 0 || features == 0 {
+            return Err(TrainError::Empty.into());
+        }
+        let slots = 1usize << (log_n - 1);
+        let fit = (slots / 2).saturating_sub(1);
+        if features > fit {
+            return Err(Error::TooManyFeatures { found: features, log_n, fit });
+        }
+        let entries = features + 1;
+        let padded = entries.next_power_of_two();
+        let mut best = Self::of_width(rows, entries, padded, slots);
+        let widths = core::iter::successors(Some(padded / 2), |width| Some(width / 2));
+        for width in widths.take_while(|&width| width > 0) {
+            let other = Self::of_width(rows, entries, width, slots);
+            if cost(&other) < cost(&best) {
+                best = other;
+            }
+        }
+        Ok(best)
+    }
+
+    /// With pieces of `width` entries, for ciphertexts of `slots`.
+    pub fn of_width(rows: usize, entries: usize, width: usize, slots: usize) -> Self {
+        let pieces = entries.next_power_of_two() / width;
+        let blocks = rows.min(slots / (2 * width)).next_power_of_two().max(pieces);
+        let groups = rows.div_ceil(blocks);
+        Self { entries, width, pieces, copies: 1, blocks, groups, summed: Self::SUMMED }
+    }
+
+    /// Key switches that the other work on a ciphertext of rows takes as long as: two products
+    /// before relinearisation, and for rows that are multiplied first a rescaling.
+    pub fn ciphertext_cost(order: Order) -> f64 {
+        match order {
+            Order::RowsFirst => 0.5,
+            Order::SigmoidFirst => 0.25,
+        }
+    }
+
+    /// Of an iteration, in key switches.
+    pub fn cost(&self, order: Order, sigmoid: &Sigmoid) -> f64 {
+        let switches = self.key_switches(order, sigmoid);
+        let switches: f64 = switches.iter().map(|(count, _)| count).sum();
+        switches + Self::ciphertext_cost(order) * self.multiplied() as f64
+    }
+
+    /// Those of an iteration.
+    pub fn key_switches(&self, order: Order, sigmoid: &Sigmoid) -> Switches {
+        let Self { pieces, groups, .. } = *self;
+        let [rows, sums] = [self.row_sums().count(), self.block_sums().count()];
+        // Of `y` and other powers for each group, and products with each of some ciphertexts.
+        let (powers, products) = match &sigmoid.tail {
+            None => (1, 1),
+            Some(tail) => (1 + usize::from(tail.inner.is_some()), 2),
+        };
+        let (per_group, per_ciphertext) = match order {
+            Order::RowsFirst => (powers, products),
+            Order::SigmoidFirst => (powers + products, 0),
+        };
+        let turns = (pieces - 1) as f64;
+        let within = (rows + per_group) as f64 * groups as f64;
+        let relinearised = pieces as f64 * self.sums() as f64;
+        let levels = order.levels(sigmoid);
+        [
+            (turns + groups as f64, 0),
+            (within + per_ciphertext as f64 * self.multiplied() as f64, 1),
+            (relinearised, levels - 1),
+            (turns + sums as f64, levels),
+        ]
+    }
+
+    /// Slots of a block.
+    pub fn block(&self) -> usize {
+        2 * self.width
+    }
+
+    /// Slots after which weights repeat.
+    pub fn period(&self) -> usize {
+        self.block() * self.pieces
+    }
+
+    pub fn slots(&self) -> usize {
+        self.block() * self.blocks
+    }
+
+    /// Ciphertexts of a group.
+    pub fn group(&self) -> usize {
+        self.copies * self.pieces
+    }
+
+    /// The ciphertexts of a group that inner products are taken with, and those that are summed.
+    pub fn split<'a, C>(&self, group: &'a [C]) -> (&'a [C], &'a [C]) {
+        (&group[..self.pieces], &group[group.len() - self.pieces..])
+    }
+
+    /// Ciphertexts of the groups whose products are summed before they are relinearised.
+    pub fn summed_ciphertexts(&self) -> usize {
+        self.summed * self.group()
+    }
+
+    /// Ciphertexts of a batch.
+    pub fn ciphertexts(&self) -> usize {
+        self.groups * self.group()
+    }
+
+    /// Ciphertexts of a batch that inner products are taken with, as many as are then multiplied.
+    pub fn multiplied(&self) -> usize {
+        self.groups * self.pieces
+    }
+
+    /// Sums of products of a batch that are relinearised for each piece.
+    pub fn sums(&self) -> usize {
+        self.groups.div_ceil(self.summed)
+    }
+
+    /// Rotations, each followed by a sum with what was rotated, that put the sum of a piece into
+    /// each of its entries.
+    pub fn row_sums(&self) -> impl Iterator<Item = i64> {
+        let width = self.width as i64;
+        // A piece of one entry is its sum.
+        let copy = (width > 1).then_some(-width);
+        copy.into_iter().chain(powers_of_two(1, width))
+    }
+
+    /// The same, that put the sum of all periods into each period.
+    pub fn block_sums(&self) -> impl Iterator<Item = i64> {
+        powers_of_two(self.period() as i64, self.slots() as i64)
+    }
+
+    /// The slots of the ciphertext of a group that has its pieces turned by `turn` blocks, of rows
+    /// with [`Layout::entries`] entries each, one after the other.
+    pub fn packed(&self, rows: &[f64], turn: usize) -> Vec<f64> {
+        let mut slots = vec![0.0; self.slots()];
+        let rows = rows.chunks_exact(self.entries);
+        for (p, (block, row)) in slots.chunks_exact_mut(self.block()).zip(rows).enumerate() {
+            if let Some(piece) = row.chunks(self.width).nth((p + turn) % self.pieces) {
+                block[..piece.len()].copy_from_slice(piece);
+            }
+        }
+        slots
+    }
+
+    /// The slots of a vector with an entry for each of a row, such as the weights, turned by `turn`
+    /// blocks: a period of them.
+    pub fn packed_vector(&self, entries: &[f64], turn: usize) -> Vec<f64> {
+        let period = Self { blocks: self.pieces, ..*self };
+        period.packed(&entries.repeat(self.pieces), turn)
+    }
+
+    /// What [`Layout::packed_vector`] packed, out of slots that repeat it with errors of their own,
+    /// of which the mean is taken; nothing if there are too few slots.
+    pub fn unpacked_vector(&self, slots: &[f64]) -> Vec<f64> {
+        let mean = |entry: usize| {
+            let slot = entry / self.width * self.block() + entry % self.width;
+            let copies = slots.iter().skip(slot).step_by(self.period());
+            copies.clone().sum::<f64>() / copies.count() as f64
+        };
+        let entries = if slots.len() < self.period() { 0 } else { self.entries };
+        (0..entries).map(mean).collect()
+    }
+
+    /// Steps of rotation whose sums turn pieces to every place: 1, 2, 4 … blocks.
+    pub fn turns(&self) -> impl DoubleEndedIterator<Item = i64> {
+        let block = self.block() as i64;
+        (0..self.pieces.ilog2()).map(move |k| block << k)
+    }
+}
+
+/// `start, 2 start, 4 start, …` below `end`.
+pub(super) fn powers_of_two(start: i64, end: i64) -> impl Iterator<Item = i64> {
+    core::iter::successors(Some(start), |k| Some(2 * k)).take_while(move |&k| k < end)
+}

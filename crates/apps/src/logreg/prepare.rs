@@ -1,0 +1,923 @@
+//! From the columns of a table to the coordinates of a training, and back.
+
+use super::spec::{Batches, Penalty, Preparation, TrainError, TrainSpec};
+use crate::{
+    Error, Result,
+    table::{Table, TableError},
+};
+use core::ops::Range;
+use nalgebra::{DMatrix, DMatrixView, DVector, SymmetricEigen};
+use serde::{Deserialize, Serialize};
+use sudare_arith::par;
+
+/// Rows that are brought into other coordinates at a time.
+const BLOCK: usize = 512;
+
+/// Most parts of a table whose products are summed apart, and most values of all their sums.
+const PARTS: usize = 16;
+const PART_VALUES: usize = 1 << 24;
+
+/// A column whose standard deviation is less than this part of its largest magnitude is constant
+/// but for rounding.
+const CONSTANT: f64 = 1e-14;
+
+/// Deviations below this are none: their inverses would not be finite.
+const SMALLEST: f64 = 1e-305;
+
+/// Directions of less than this part of the largest variance are rounding errors of others.
+const RANK: f64 = 1e-11;
+
+/// Weights of which less than this part is lost are the same.
+const SAME_DIRECTIONS: f64 = 1e-6;
+
+/// How a row of a table becomes a row of a training, and trained weights become weights of the
+/// columns. It tells means, spreads and correlations of the table: it stays with its owners.
+///
+/// A row `x` becomes `size (1, B^T (x - center) / divisor)`: the columns of `B` are directions, or
+/// `B` is diagonal. A weight `w` of the training belongs to `size B w / divisor` of the columns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Parts", into = "Parts")]
+pub struct Transform {
+    /// Of each column.
+    centers: Vec<f64>,
+    /// Of each column, positive.
+    divisors: Vec<f64>,
+    basis: Basis,
+    /// `h_j` of the training's entries after the first.
+    penalty: Vec<f64>,
+    /// The root of the rows planned for over those that there are, so that a mean over the ones is
+    /// a mean over the others.
+    size: f64,
+}
+
+/// What [`Transform`] calls `B`.
+#[derive(Debug, Clone, PartialEq)]
+enum Basis {
+    Diagonal(DVector<f64>),
+    Full(DMatrix<f64>),
+}
+
+/// A [`Transform`] as it is written: a full basis is column by column.
+#[derive(Serialize, Deserialize)]
+struct Parts {
+    centers: Vec<f64>,
+    divisors: Vec<f64>,
+    basis: Vec<f64>,
+    penalty: Vec<f64>,
+    size: f64,
+}
+
+impl From<Transform> for Parts {
+    fn from(transform: Transform) -> Self {
+        let Transform { centers, divisors, basis, penalty, size } = transform;
+        let basis = match basis {
+            Basis::Diagonal(basis) => basis.as_slice().to_vec(),
+            Basis::Full(basis) => basis.as_slice().to_vec(),
+        };
+        Self { centers, divisors, basis, penalty, size }
+    }
+}
+
+impl TryFrom<Parts> for Transform {
+    type Error = &'static str;
+
+    fn try_from(parts: Parts) -> core::result::Result<Self, &'static str> {
+        let Parts { centers, divisors, basis, penalty, size } = parts;
+        let columns = centers.len();
+        let positive = |x: &f64| *x > 0.0 && x.is_finite();
+        let sound = !centers.is_empty()
+            && divisors.len() == columns
+            && penalty.len() == columns
+            && centers.iter().chain(&basis).all(|x| x.is_finite())
+            && divisors.iter().all(positive)
+            && penalty.iter().all(|h| (0.0..=1.0).contains(h))
+            && positive(&size);
+        let basis = match basis.len() {
+            len if len == columns => Basis::Diagonal(DVector::from_vec(basis)),
+            len if Some(len) == columns.checked_mul(columns) => {
+                Basis::Full(DMatrix::from_vec(columns, columns, basis))
+            }
+            _ => return Err("a basis of other columns"),
+        };
+        if !sound {
+            return Err("no numbers of a transform of columns");
+        }
+        Ok(Self { centers, divisors, basis, penalty, size })
+    }
+}
+
+/// Means, spreads and correlations of the columns of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Moments {
+    /// Rows.
+    pub rows: usize,
+    /// What these weigh together.
+    pub weight: f64,
+    /// The weighted mean of each column.
+    pub centers: Vec<f64>,
+    /// The standard deviation of each column, unweighted; 0 where it is constant.
+    pub deviations: Vec<f64>,
+    /// Weighted covariances of columns divided by their deviations, row by row.
+    pub correlations: Vec<f64>,
+}
+
+impl Moments {
+    /// Most columns whose correlations are computed: 128 MiB of them.
+    pub const MAX_COLUMNS: usize = 4096;
+
+    /// Of a table whose rows weigh by their class as `row_weights` has it.
+    ///
+    /// Two passes, over a block of rows at a time.
+    ///
+    /// # Errors
+    /// [`Error::TooManyToCorrelate`].
+    pub fn of(table: &Table, row_weights: &[f64]) -> Result<Self> {
+        let (rows, columns) = (table.rows(), table.features());
+        if columns > Self::MAX_COLUMNS {
+            let (found, most) = (columns, Self::MAX_COLUMNS);
+            return Err(Error::TooManyToCorrelate { found, most });
+        }
+        let weights = Weights::new(table, row_weights);
+        let units = units(table);
+        let parts = parts(rows, columns);
+        // Means of what is at most 1 in magnitude.
+        let sums = par::map(parts.clone(), |part| {
+            let mut sums = (vec![0.0; columns], vec![0.0; columns], 0.0);
+            for i in part {
+                let c = weights.of(i);
+                for (j, (x, unit)) in row(table, i).iter().zip(&units).enumerate() {
+                    sums.0[j] += x / unit;
+                    sums.1[j] += c * (x / unit);
+                }
+                sums.2 += c;
+            }
+            sums
+        });
+        let weight: f64 = sums.iter().map(|part| part.2).sum();
+        let means = |over: f64, of: fn(&ColumnSums) -> &[f64]| -> Vec<f64> {
+            let sum = |j: usize| sums.iter().map(|part| of(part)[j]).sum::<f64>();
+            (0..columns).map(|j| sum(j) / over).collect()
+        };
+        let (plain, weighted) = (means(rows as f64, |part| &part.0), means(weight, |part| &part.1));
+        let products = par::map(parts, |part| {
+            let mut squares = vec![0.0; columns];
+            let mut products = DMatrix::zeros(columns, columns);
+            for block in blocks(part) {
+                let mut near = Vec::with_capacity(block.len() * columns);
+                let mut heavy = Vec::with_capacity(block.len() * columns);
+                for i in block.clone() {
+                    let c = weights.of(i);
+                    for (j, (x, unit)) in row(table, i).iter().zip(&units).enumerate() {
+                        let x = x / unit;
+                        squares[j] += (x - plain[j]) * (x - plain[j]);
+                        near.push(x - weighted[j]);
+                        heavy.push(c * (x - weighted[j]));
+                    }
+                }
+                let near = DMatrixView::from_slice(&near, columns, block.len());
+                let heavy = DMatrixView::from_slice(&heavy, columns, block.len());
+                products.gemm(1.0, &heavy, &near.transpose(), 1.0);
+            }
+            (squares, products)
+        });
+        let mut all = DMatrix::zeros(columns, columns);
+        products.iter().for_each(|(_, part)| all += part);
+        let deviation = |j: usize| {
+            let squares: f64 = products.iter().map(|(squares, _)| squares[j]).sum();
+            let deviation = (squares / rows as f64).sqrt();
+            if deviation < CONSTANT || deviation * units[j] < SMALLEST { 0.0 } else { deviation }
+        };
+        let in_units: Vec<f64> = (0..columns).map(deviation).collect();
+        let inverse: Vec<f64> =
+            in_units.iter().map(|&d| if d > 0.0 { 1.0 / d } else { 0.0 }).collect();
+        let correlations = (0..columns * columns).map(|at| {
+            let (i, j) = (at / columns, at % columns);
+            all[(i.max(j), i.min(j))] / weight * inverse[i] * inverse[j]
+        });
+        let scaled = |values: &[f64]| values.iter().zip(&units).map(|(x, u)| x * u).collect();
+        let (centers, deviations) = (scaled(&weighted), scaled(&in_units));
+        let correlations = correlations.collect();
+        Ok(Self { rows, weight, centers, deviations, correlations })
+    }
+}
+
+/// Sums of the values of each column, plain and weighted, and of the weights.
+type ColumnSums = (Vec<f64>, Vec<f64>, f64);
+
+/// A power of two for each column that is at least its largest magnitude, and so near to it that
+/// no square of a quotient is too large or too small.
+fn units(table: &Table) -> Vec<f64> {
+    let largest = largest(table, &vec![0.0; table.features()]);
+    let unit = |&largest: &f64| match largest {
+        0.0 => 1.0,
+        _ => f64::from_bits((largest.to_bits() >> 52).clamp(1, 2045) << 52) * 2.0,
+    };
+    largest.iter().map(unit).collect()
+}
+
+/// The largest distance of a value of each column to its center.
+fn largest(table: &Table, centers: &[f64]) -> Vec<f64> {
+    let of_parts = par::map(parts(table.rows(), 1), |part| {
+        let mut largest = vec![0.0_f64; table.features()];
+        for i in part {
+            let row = row(table, i).iter().zip(centers);
+            largest.iter_mut().zip(row).for_each(|(most, (x, c))| *most = most.max((x - c).abs()));
+        }
+        largest
+    });
+    let mut all = vec![0.0; table.features()];
+    for part in of_parts {
+        all.iter_mut().zip(part).for_each(|(all, part)| *all = f64::max(*all, part));
+    }
+    all
+}
+
+fn row(table: &Table, i: usize) -> &[f64] {
+    let columns = table.features();
+    &table.values()[i * columns..][..columns]
+}
+
+/// What rows weigh.
+struct Weights<'a> {
+    members: &'a [u32],
+    of_classes: &'a [f64],
+}
+
+impl<'a> Weights<'a> {
+    fn new(table: &'a Table, of_classes: &'a [f64]) -> Self {
+        Self { members: table.members().unwrap_or_default(), of_classes }
+    }
+
+    fn of(&self, row: usize) -> f64 {
+        let class = self.members.get(row).map(|&class| class as usize);
+        class.and_then(|class| self.of_classes.get(class)).copied().unwrap_or(1.0)
+    }
+}
+
+/// Parts of rows that are summed apart: the same on any number of threads.
+fn parts(rows: usize, columns: usize) -> Vec<Range<usize>> {
+    let most = (PART_VALUES / columns.pow(2).max(1)).clamp(1, PARTS);
+    let size = rows.div_ceil(most).next_multiple_of(BLOCK);
+    (0..rows).step_by(size).map(|start| start..rows.min(start + size)).collect()
+}
+
+fn blocks(part: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let end = part.end;
+    part.step_by(BLOCK).map(move |start| start..end.min(start + BLOCK))
+}
+
+impl Transform {
+    /// For a table with these moments, its rows being trained on as if there were `planned`.
+    /// Without moments that [`Preparation::Scale`] takes no notice of, `largest` are the largest
+    /// magnitudes of the columns, which it divides by.
+    fn new(
+        preparation: Preparation,
+        penalty: Penalty,
+        moments: &Moments,
+        largest: Option<Vec<f64>>,
+        planned: usize,
+    ) -> Self {
+        let columns = moments.centers.len();
+        let alpha = penalty.alpha(moments.weight);
+        let size = (planned as f64 / moments.rows as f64).sqrt();
+        let varied = moments.deviations.iter().map(|&d| d > 0.0);
+        let own = moments.deviations.iter().map(|&d| if d > 0.0 { d } else { 1.0 }).collect();
+        if let Some(largest) = largest {
+            let divisors: Vec<f64> =
+                largest.iter().map(|&most| if most > 0.0 { most } else { 1.0 }).collect();
+            let in_units = moments.deviations.iter().zip(&divisors).map(|(d, unit)| d / unit);
+            let penalty = in_units.map(|d| alpha * d * d).collect();
+            let basis = Basis::Diagonal(DVector::from_element(columns, 1.0));
+            return Self { centers: vec![0.0; columns], divisors, basis, penalty, size };
+        }
+        let correlations = DMatrix::from_row_slice(columns, columns, &moments.correlations);
+        let (basis, penalty) = match preparation {
+            Preparation::Whiten => {
+                let SymmetricEigen { eigenvalues, mut eigenvectors } =
+                    SymmetricEigen::new(correlations);
+                let floor = RANK * eigenvalues.max();
+                let mut penalty = Vec::with_capacity(columns);
+                for (mut direction, &variance) in eigenvectors.column_iter_mut().zip(&eigenvalues) {
+                    // Of a variance of the mean loss of at most a quarter, and of the penalty.
+                    let least = variance + 4.0 * alpha;
+                    let kept = variance > floor && least > 0.0;
+                    direction *= if kept { 1.0 / least.sqrt() } else { 0.0 };
+                    penalty.push(if kept { alpha / least } else { 0.0 });
+                }
+                (Basis::Full(eigenvectors), penalty)
+            }
+            Preparation::Standardize | Preparation::Scale => {
+                let largest = if moments.deviations.iter().any(|&d| d > 0.0) {
+                    correlations.symmetric_eigenvalues().max()
+                } else {
+                    1.0
+                };
+                let least = largest + 4.0 * alpha;
+                let per_column = |value: f64| move |varied| if varied { value } else { 0.0 };
+                let basis = varied.clone().map(per_column(1.0 / least.sqrt()));
+                let basis = Basis::Diagonal(DVector::from_iterator(columns, basis));
+                (basis, varied.map(per_column(alpha / least)).collect())
+            }
+        };
+        Self { centers: moments.centers.clone(), divisors: own, basis, penalty, size }
+    }
+
+    /// Rows as they are, after an entry of 1: for a table whose columns need no preparation.
+    #[must_use]
+    pub fn identity(columns: usize) -> Self {
+        Self {
+            centers: vec![0.0; columns],
+            divisors: vec![1.0; columns],
+            basis: Basis::Diagonal(DVector::from_element(columns, 1.0)),
+            penalty: vec![0.0; columns],
+            size: 1.0,
+        }
+    }
+
+    /// Values minus the mean of their column, divided by the largest distance from it in a table:
+    /// for rows to be scored by a model in the clear.
+    #[must_use]
+    pub fn spreading(table: &Table) -> Self {
+        let zeros = vec![0.0; table.features()];
+        let units = units(table);
+        let mut centers = zeros;
+        for i in 0..table.rows() {
+            let row = row(table, i).iter().zip(&units);
+            centers.iter_mut().zip(row).for_each(|(sum, (x, unit))| *sum += x / unit);
+        }
+        let rows = table.rows() as f64;
+        centers.iter_mut().zip(&units).for_each(|(sum, unit)| *sum = *sum / rows * unit);
+        let divisors = largest(table, &centers).into_iter();
+        let divisors = divisors.map(|most| if most > SMALLEST { most } else { 1.0 }).collect();
+        Self { centers, divisors, ..Self::identity(table.features()) }
+    }
+
+    /// Values minus the center of their column, divided by its divisor.
+    ///
+    /// # Errors
+    /// [`Error::TransformColumns`] for more of the ones than of the others;
+    /// [`TableError::Scale`] unless centers are finite and divisors positive and finite.
+    pub fn affine(centers: Vec<f64>, divisors: Vec<f64>) -> Result<Self> {
+        if centers.len() != divisors.len() || centers.is_empty() {
+            let (found, needed) = (centers.len(), divisors.len());
+            return Err(Error::TransformColumns { found, needed });
+        }
+        let sound = |(center, divisor): (&f64, &f64)| {
+            center.is_finite() && divisor.is_finite() && *divisor > 0.0
+        };
+        if let Some(feature) = centers.iter().zip(&divisors).position(|pair| !sound(pair)) {
+            let found = if centers[feature].is_finite() { divisors[feature] } else { f64::NAN };
+            return Err(TableError::Scale { feature, found }.into());
+        }
+        let identity = Self::identity(centers.len());
+        Ok(Self { centers, divisors, ..identity })
+    }
+
+    /// The column of whose center a value is farthest, in its unit.
+    pub(super) fn farthest(&self, values: &[f64]) -> usize {
+        let distance = |j: usize| self.near(j, values[j]).abs();
+        (0..values.len()).max_by(|&a, &b| distance(a).total_cmp(&distance(b))).unwrap_or(0)
+    }
+
+    /// What rows are multiplied with.
+    pub(super) fn size(&self) -> f64 {
+        self.size
+    }
+
+    /// What is subtracted from each column.
+    #[must_use]
+    pub fn centers(&self) -> &[f64] {
+        &self.centers
+    }
+
+    /// What each column is then divided by.
+    #[must_use]
+    pub fn divisors(&self) -> &[f64] {
+        &self.divisors
+    }
+
+    /// The weights that give rows which `other` prepares the scores that `weights` give them as
+    /// this prepares them.
+    ///
+    /// # Errors
+    /// [`Error::TransformColumns`] for other columns; [`Error::OtherDirections`] if `other` leaves
+    /// out directions in which the weights are not 0.
+    pub fn weights_under(&self, weights: &[f64], other: &Self) -> Result<Vec<f64>> {
+        if other.columns() != self.columns() {
+            let (found, needed) = (other.columns(), self.columns());
+            return Err(Error::TransformColumns { found, needed });
+        }
+        let mut near = self.of_near(weights);
+        for (j, center) in other.centers.iter().enumerate() {
+            near[0] += near[1 + j] * self.near(j, *center);
+            near[1 + j] *= other.divisors[j] / self.divisors[j];
+        }
+        let found = other.trained_from(&near);
+        let back = other.of_near(&found);
+        let size = |entries: &[f64]| entries.iter().map(|x| x * x).sum::<f64>().sqrt();
+        let lost: Vec<f64> = near.iter().zip(&back).map(|(a, b)| a - b).collect();
+        let part = size(&lost) / size(&near);
+        if part > SAME_DIRECTIONS {
+            return Err(Error::OtherDirections { part });
+        }
+        Ok(found)
+    }
+
+    /// For a table of these moments, which has some of `planned` rows: of a plan that prepares rows
+    /// by what their owners have in common.
+    #[must_use]
+    pub fn of_moments(moments: &Moments, spec: &TrainSpec, planned: usize) -> Self {
+        Self::new(spec.preparation, spec.penalty, moments, None, planned)
+    }
+
+    /// Columns of the tables that it is for.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        self.centers.len()
+    }
+
+    /// Entries of a row of the training: one more than columns.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        1 + self.columns()
+    }
+
+    /// `h` of each entry of the weights: 0 for the first, the intercept.
+    #[must_use]
+    pub fn penalty(&self) -> Vec<f64> {
+        core::iter::once(0.0).chain(self.penalty.iter().copied()).collect()
+    }
+
+    /// The rows of a training for some rows of a table, which are given one after the other; they
+    /// come out one after the other, with [`Transform::entries`] entries each.
+    #[must_use]
+    pub fn rows(&self, values: &[f64]) -> Vec<f64> {
+        let columns = self.columns();
+        let mut out = Vec::with_capacity(values.len() / columns * self.entries());
+        for block in values.chunks(BLOCK * columns) {
+            let near: Vec<f64> =
+                block.iter().enumerate().map(|(at, x)| self.near(at % columns, *x)).collect();
+            match &self.basis {
+                Basis::Diagonal(basis) => {
+                    for row in near.chunks_exact(columns) {
+                        out.push(self.size);
+                        out.extend(row.iter().zip(basis).map(|(x, b)| self.size * b * x));
+                    }
+                }
+                Basis::Full(basis) => {
+                    let near = DMatrixView::from_slice(&near, columns, near.len() / columns);
+                    let turned = basis.tr_mul(&near) * self.size;
+                    for row in turned.column_iter() {
+                        out.push(self.size);
+                        out.extend(row.iter());
+                    }
+                }
+            }
+        }
+        out
+    }
+
+    /// A value of a column, from its center and in its unit.
+    fn near(&self, column: usize, x: f64) -> f64 {
+        let (center, divisor) = (self.centers[column], self.divisors[column]);
+        let distance = x - center;
+        if distance.is_finite() { distance / divisor } else { x / divisor - center / divisor }
+    }
+
+    /// The weights of the columns, the intercept first, for trained weights: the score of a row
+    /// `x` is the intercept and the products of `x` with the others.
+    #[must_use]
+    pub fn of_columns(&self, trained: &[f64]) -> Vec<f64> {
+        let (mut weights, of_near) = (vec![0.0], self.of_near(trained));
+        weights[0] = of_near[0];
+        for ((w, divisor), center) in of_near[1..].iter().zip(&self.divisors).zip(&self.centers) {
+            let weight = w / divisor;
+            weights[0] -= if weight == 0.0 { 0.0 } else { weight * center };
+            weights.push(weight);
+        }
+        weights
+    }
+
+    /// The same for values from their center, in their unit.
+    fn of_near(&self, trained: &[f64]) -> Vec<f64> {
+        let (first, rest) = trained.split_first().map_or((0.0, trained), |(a, b)| (*a, b));
+        let rest = DVector::from_column_slice(rest);
+        let turned = match &self.basis {
+            Basis::Diagonal(basis) => basis.component_mul(&rest),
+            Basis::Full(basis) => basis * rest,
+        };
+        let turned = turned.iter().map(|w| self.size * w);
+        core::iter::once(self.size * first).chain(turned).collect()
+    }
+
+    /// The weights nearest to those that [`Transform::of_near`] makes these of.
+    fn trained_from(&self, near: &[f64]) -> Vec<f64> {
+        let (first, rest) = near.split_first().map_or((0.0, near), |(a, b)| (*a, b));
+        let rest = DVector::from_column_slice(rest);
+        // Directions are orthogonal.
+        let along = |dot: f64, square: f64| if square > 0.0 { dot / square } else { 0.0 };
+        let own: Vec<f64> = match &self.basis {
+            Basis::Diagonal(basis) => {
+                basis.iter().zip(&rest).map(|(b, x)| along(b * x, b * b)).collect()
+            }
+            Basis::Full(basis) => {
+                basis.column_iter().map(|b| along(b.dot(&rest), b.norm_squared())).collect()
+            }
+        };
+        core::iter::once(first).chain(own).map(|x| x / self.size).collect()
+    }
+
+    /// What a sum over values from their center, in their unit, and of 1 before them, is of rows
+    /// of the training.
+    fn of_sums(&self, near: &[f64]) -> Vec<f64> {
+        let (first, rest) = near.split_first().map_or((0.0, near), |(a, b)| (*a, b));
+        let rest = DVector::from_column_slice(rest);
+        let turned = match &self.basis {
+            Basis::Diagonal(basis) => basis.component_mul(&rest),
+            Basis::Full(basis) => basis.tr_mul(&rest),
+        };
+        let turned = turned.iter().map(|x| self.size * x);
+        core::iter::once(self.size * first).chain(turned).collect()
+    }
+}
+
+/// A table as a training sees it.
+#[derive(Debug, Clone)]
+pub struct Prepared<'a> {
+    pub(super) table: &'a Table,
+    pub(super) transform: Transform,
+    /// Of each class.
+    pub(super) row_weights: Vec<f64>,
+    /// Of the rows that there are, as many as are planned.
+    pub(super) batches: Batches,
+    /// Of the rows planned.
+    pub(super) planned: Batches,
+    /// Whether sums of labels are taken batch by batch.
+    by_batch: bool,
+}
+
+impl<'a> Prepared<'a> {
+    /// A table of at most `planned` rows, prepared by what it says itself. `given` are class
+    /// weights, for [`ClassWeights::Given`](super::ClassWeights::Given).
+    ///
+    /// # Errors
+    /// [`Error::Table`] if it has no target; [`Error::Train`]; [`Error::TooManyToCorrelate`].
+    pub fn new(
+        table: &'a Table,
+        spec: &TrainSpec,
+        planned: usize,
+        given: Option<&[f64]>,
+    ) -> Result<Self> {
+        spec.check()?;
+        let row_weights = spec.row_weights(&class_counts(table)?, given)?;
+        let transform = match (spec.preparation, spec.penalty) {
+            // Correlations are not needed.
+            (Preparation::Scale, Penalty::None) => {
+                let (rows, columns) = (table.rows(), table.features());
+                let zeros = || vec![0.0; columns];
+                let (centers, deviations) = (zeros(), zeros());
+                let moments =
+                    Moments { rows, weight: 1.0, centers, deviations, correlations: Vec::new() };
+                let largest = largest(table, &moments.centers);
+                Transform::new(spec.preparation, spec.penalty, &moments, Some(largest), planned)
+            }
+            (preparation, penalty) => {
+                let moments = Moments::of(table, &row_weights)?;
+                let scaled = preparation == Preparation::Scale;
+                let largest = scaled.then(|| largest(table, &vec![0.0; table.features()]));
+                Transform::new(preparation, penalty, &moments, largest, planned)
+            }
+        };
+        Self::with(table, spec, planned, row_weights, transform)
+    }
+
+    /// A table that is prepared as others are.
+    ///
+    /// # Errors
+    /// [`Error::TransformColumns`] for a transform of other columns; [`Error::Train`].
+    pub fn with(
+        table: &'a Table,
+        spec: &TrainSpec,
+        planned: usize,
+        row_weights: Vec<f64>,
+        transform: Transform,
+    ) -> Result<Self> {
+        if transform.columns() != table.features() {
+            let (found, needed) = (transform.columns(), table.features());
+            return Err(Error::TransformColumns { found, needed });
+        }
+        let planned = Batches::new(planned, spec);
+        let batches = planned.of_rows(table.rows());
+        if batches.count() > table.rows() {
+            return Err(TrainError::Empty.into());
+        }
+        let by_batch = spec.preparation == Preparation::Scale;
+        Ok(Self { table, transform, row_weights, batches, planned, by_batch })
+    }
+
+    /// The table.
+    #[must_use]
+    pub fn table(&self) -> &'a Table {
+        self.table
+    }
+
+    /// How rows become those of the training.
+    #[must_use]
+    pub fn transform(&self) -> &Transform {
+        &self.transform
+    }
+
+    /// The weight of the rows of each class, of mean 1 over all rows.
+    #[must_use]
+    pub fn row_weights(&self) -> &[f64] {
+        &self.row_weights
+    }
+
+    /// The label of a row for a model: 1 if it is of the class that the model tells from others.
+    pub(super) fn label(&self, row: usize, model: usize, models: usize) -> f64 {
+        let class = self.table.members().map_or(0, |members| members[row] as usize);
+        // A single model tells the second class from the first.
+        let own = if models == 1 { 1 } else { model };
+        if class == own { 1.0 } else { -1.0 }
+    }
+
+    pub(super) fn weight(&self, row: usize) -> f64 {
+        Weights::new(self.table, &self.row_weights).of(row)
+    }
+
+    /// The rows of a training of some rows of the table, one after the other.
+    pub(super) fn rows(&self, rows: Range<usize>) -> Vec<f64> {
+        let columns = self.table.features();
+        self.transform.rows(&self.table.values()[rows.start * columns..rows.end * columns])
+    }
+
+    /// The scores of each row by the weights of each model, and 1 after them, row after row.
+    pub(super) fn scores(&self, weights: &[Vec<f64>]) -> Vec<f64> {
+        let t = &self.transform;
+        let of_near: Vec<Vec<f64>> = weights.iter().map(|weights| t.of_near(weights)).collect();
+        let mut scores = Vec::with_capacity(self.table.rows() * (1 + weights.len()));
+        for x in self.table.iter_rows() {
+            let near: Vec<f64> = x.iter().enumerate().map(|(j, x)| t.near(j, *x)).collect();
+            scores.extend(of_near.iter().map(|weights| {
+                weights[0] + near.iter().zip(&weights[1..]).map(|(x, w)| x * w).sum::<f64>()
+            }));
+            scores.push(1.0);
+        }
+        scores
+    }
+
+    /// Sums of labels that each model takes: one, or one for each batch that so many iterations
+    /// look at.
+    #[must_use]
+    pub(super) fn label_batches(&self, iterations: u32) -> usize {
+        if self.by_batch { self.batches.used(iterations) } else { 1 }
+    }
+
+    /// `sum_i c_i y_i x_i / 2m` over the rows of a batch, or over all rows.
+    pub(super) fn label_mean(&self, batch: usize, model: usize, models: usize) -> Vec<f64> {
+        let (rows, planned) = match self.by_batch {
+            true => (self.batches.rows(batch), self.planned.rows(batch).len()),
+            false => (0..self.table.rows(), self.planned.total()),
+        };
+        let half = |row, _| 0.5 * self.weight(row) * self.label(row, model, models);
+        let Pass { sum, .. } = self.pass(rows, &vec![0.0; self.transform.entries()], half);
+        sum.iter().map(|sum| sum / planned as f64).collect()
+    }
+
+    /// The sum of `slope(i, x_i . v) x_i` over some rows, and the largest `|x_i . v|`. Rows are
+    /// taken as they are in the table: only `v` and the sum change coordinates.
+    pub(super) fn pass(
+        &self,
+        rows: Range<usize>,
+        v: &[f64],
+        slope: impl Fn(usize, f64) -> f64 + Sync,
+    ) -> Pass {
+        let t = &self.transform;
+        let v = t.of_near(v);
+        let parts = par::map(parts(rows.len(), 1), |part| {
+            let (mut sum, mut largest) = (vec![0.0; t.entries()], 0.0_f64);
+            let mut near = vec![0.0; t.columns()];
+            for i in part {
+                let i = rows.start + i;
+                for ((near, x), j) in near.iter_mut().zip(row(self.table, i)).zip(0..) {
+                    *near = t.near(j, *x);
+                }
+                let inner = v[0] + near.iter().zip(&v[1..]).map(|(x, v)| x * v).sum::<f64>();
+                largest = largest.max(inner.abs());
+                let slope = slope(i, inner);
+                sum[0] += slope;
+                sum[1..].iter_mut().zip(&near).for_each(|(sum, x)| *sum += slope * x);
+            }
+            (sum, largest)
+        });
+        let mut all = vec![0.0; t.entries()];
+        for (part, _) in &parts {
+            all.iter_mut().zip(part).for_each(|(all, part)| *all += part);
+        }
+        let largest = parts.iter().map(|(_, largest)| *largest).fold(0.0, f64::max);
+        Pass { sum: t.of_sums(&all), largest }
+    }
+}
+
+/// What [`Prepared::pass`] finds.
+pub(super) struct Pass {
+    pub sum: Vec<f64>,
+    pub largest: f64,
+}
+
+/// Rows of each class.
+///
+/// # Errors
+/// [`Error::Table`] if the table has no target.
+pub(super) fn class_counts(table: &Table) -> Result<Vec<usize>> {
+    let mut counts = vec![0; table.classes()?.len()];
+    table.members()?.iter().for_each(|&class| counts[class as usize] += 1);
+    Ok(counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn table(columns: usize, values: Vec<f64>) -> Table {
+        let names = (0..columns).map(|j| format!("x{j}")).collect();
+        let labels = (0..values.len() / columns).map(|i| i % 3 == 1).collect();
+        Table::new(names, values, Some(("y".into(), labels))).unwrap()
+    }
+
+    fn transform(table: &Table, preparation: Preparation, penalty: Penalty) -> Transform {
+        let spec = TrainSpec { preparation, penalty, ..TrainSpec::default() };
+        Prepared::new(table, &spec, table.rows(), None).unwrap().transform
+    }
+
+    fn column(rows: &[f64], entries: usize, j: usize) -> Vec<f64> {
+        rows.iter().skip(j).step_by(entries).copied().collect()
+    }
+
+    fn mean_product(a: &[f64], b: &[f64]) -> f64 {
+        a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>() / a.len() as f64
+    }
+
+    /// Columns of very different units, two of them collinear and one constant, in more rows than a
+    /// block.
+    fn mixed() -> Table {
+        let values = (0..1100_u32).flat_map(|i| {
+            let (a, b) = (f64::from(i * i % 101), f64::from(i * i % 37));
+            [a * 1e300, b * 1e-300, 2.0 * a - 3.0 * b, 4.0, 1e9 + f64::from(i % 5)]
+        });
+        table(5, values.collect())
+    }
+
+    /// Moments as they are defined, of columns in units that do not overflow.
+    #[test]
+    fn moments_are_those_of_the_definitions() {
+        let table = mixed();
+        let row_weights = [0.5, 2.0];
+        let moments = Moments::of(&table, &row_weights).unwrap();
+        let weights: Vec<f64> =
+            table.members().unwrap().iter().map(|&class| row_weights[class as usize]).collect();
+        let total: f64 = weights.iter().sum();
+        assert_eq!((moments.rows, moments.weight), (1100, total));
+        let units = [1e300, 1e-300, 1.0, 1.0, 1.0];
+        let columns: Vec<Vec<f64>> =
+            (0..5).map(|j| table.column(j).map(|x| x / units[j]).collect()).collect();
+        let mean = |x: &[f64]| x.iter().sum::<f64>() / x.len() as f64;
+        let weighted = |x: &[f64]| x.iter().zip(&weights).map(|(x, c)| x * c).sum::<f64>() / total;
+        for (j, x) in columns.iter().enumerate() {
+            let center = moments.centers[j] / units[j];
+            assert!((center - weighted(x)).abs() <= 1e-12 * center.abs(), "{j}");
+            let m = mean(x);
+            let deviation = mean(&x.iter().map(|x| (x - m).powi(2)).collect::<Vec<_>>()).sqrt();
+            let found = moments.deviations[j] / units[j];
+            assert!((found - deviation).abs() <= 1e-7 * deviation, "{j}: {found} {deviation}");
+            for (k, y) in columns.iter().enumerate() {
+                let (mx, my) = (weighted(x), weighted(y));
+                let products = x.iter().zip(y).map(|(x, y)| (x - mx) * (y - my));
+                let covariance = weighted(&products.collect::<Vec<_>>());
+                let spread = found * moments.deviations[k] / units[k];
+                let expected = if spread > 0.0 { covariance / spread } else { 0.0 };
+                let found = moments.correlations[5 * j + k];
+                assert!((found - expected).abs() < 1e-6, "{j} {k}: {found} {expected}");
+            }
+        }
+        assert_eq!(moments.deviations[3], 0.0);
+    }
+
+    /// Uncorrelated entries of variance 1, and zeros for the directions that there are not.
+    #[test]
+    fn whitened_rows_are_white() {
+        let table = mixed();
+        let found = transform(&table, Preparation::Whiten, Penalty::None);
+        let rows = found.rows(table.values());
+        let mut kept = 0;
+        for j in 0..6 {
+            let x = column(&rows, 6, j);
+            let own = mean_product(&x, &x);
+            kept += usize::from(own > 0.5);
+            assert!((own - 1.0).abs() < 1e-9 || own == 0.0, "{j}: {own}");
+            for k in 0..j {
+                assert!(mean_product(&x, &column(&rows, 6, k)).abs() < 1e-9, "{j} {k}");
+            }
+        }
+        // The intercept, and the directions of three independent columns.
+        assert_eq!(kept, 4);
+    }
+
+    /// With a penalty, the Hessian of loss and penalty is at most a quarter in every direction.
+    #[test]
+    fn penalised_directions_have_a_bounded_hessian() {
+        let table = mixed();
+        for preparation in [Preparation::Whiten, Preparation::Standardize] {
+            let found = transform(&table, preparation, Penalty::Alpha(0.01));
+            let rows = found.rows(table.values());
+            for (j, h) in found.penalty().iter().enumerate() {
+                let x = column(&rows, 6, j);
+                let hessian = mean_product(&x, &x) / 4.0 + h;
+                assert!(hessian <= 0.25 + 1e-9, "{preparation:?} {j}: {hessian}");
+            }
+        }
+    }
+
+    #[test]
+    fn too_many_columns_are_refused() {
+        let table = table(4097, vec![1.0; 2 * 4097]);
+        let refused = Prepared::new(&table, &TrainSpec::default(), 2, None).unwrap_err();
+        assert_eq!(refused, Error::TooManyToCorrelate { found: 4097, most: 4096 });
+        assert!(Prepared::new(&table, &TrainSpec::published(), 2, None).is_ok());
+    }
+
+    #[test]
+    fn damaged_transforms_are_refused() {
+        let table = mixed();
+        let good = transform(&table, Preparation::Whiten, Penalty::C(1.0));
+        let text = serde_json::to_string(&good).unwrap();
+        assert_eq!(serde_json::from_str::<Transform>(&text).unwrap(), good);
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let mut damaged = Vec::new();
+        for (name, bad) in [
+            ("centers", serde_json::json!([1.0])),
+            ("divisors", serde_json::json!([1.0, 1.0, -1.0, 1.0, 1.0])),
+            ("basis", serde_json::json!(vec![1.0; 24])),
+            ("penalty", serde_json::json!(vec![2.0; 5])),
+            ("size", serde_json::json!(0.0)),
+        ] {
+            let mut value = value.clone();
+            value[name] = bad;
+            damaged.push(value);
+        }
+        damaged.push(serde_json::json!({
+            "centers": [], "divisors": [], "basis": [], "penalty": [], "size": 1.0
+        }));
+        for value in damaged {
+            assert!(serde_json::from_value::<Transform>(value.clone()).is_err(), "{value}");
+        }
+    }
+
+    proptest! {
+        /// The score of a row by trained weights is its score by those of the columns, and the mean
+        /// of scores over a pass is that over the rows of the training.
+        #[test]
+        fn scores_are_those_of_the_columns(
+            values in prop::collection::vec(-1.0..1.0_f64, 30..120),
+            exponents in prop::collection::vec(-200..200_i32, 3),
+            trained in prop::collection::vec(-3.0..3.0_f64, 4),
+            which in 0..3_usize,
+            planned in 40..100_usize,
+        ) {
+            let scaled = values.iter().enumerate().map(|(at, x)| {
+                (x + 0.5) * 10f64.powi(exponents[at % 3])
+            });
+            let values: Vec<f64> = scaled.take(values.len() / 3 * 3).collect();
+            let table = table(3, values);
+            let preparation =
+                [Preparation::Whiten, Preparation::Standardize, Preparation::Scale][which];
+            let spec = TrainSpec { preparation, ..TrainSpec::default() };
+            let rows = Prepared::new(&table, &spec, planned, None).unwrap();
+            let design = rows.rows(0..table.rows());
+            let weights = rows.transform.of_columns(&trained);
+            // By way of other centers and units, and back.
+            let spread = Transform::spreading(&table);
+            let other = rows.transform.weights_under(&trained, &spread).unwrap();
+            let back = spread.weights_under(&other, &rows.transform).unwrap();
+            let again = rows.transform.of_columns(&back);
+            for (again, weight) in again.iter().zip(&weights).skip(1) {
+                prop_assert!((again - weight).abs() <= 1e-9 * weight.abs());
+            }
+            let mut sum = vec![0.0; 4];
+            for (x, own) in design.chunks_exact(4).zip(table.iter_rows()) {
+                let score: f64 = x.iter().zip(&trained).map(|(x, w)| x * w).sum();
+                let of_columns: f64 =
+                    weights[0] + own.iter().zip(&weights[1..]).map(|(x, w)| x * w).sum::<f64>();
+                prop_assert!((score - of_columns).abs() < 1e-9 * (1.0 + score.abs()));
+                let spread: f64 = spread.rows(own).iter().zip(&other).map(|(x, w)| x * w).sum();
+                prop_assert!((score - spread).abs() < 1e-9 * (1.0 + score.abs()));
+                sum.iter_mut().zip(x).for_each(|(sum, x)| *sum += score * x);
+            }
+            let pass = rows.pass(0..table.rows(), &trained, |_, inner| inner);
+            for (found, expected) in pass.sum.iter().zip(&sum) {
+                prop_assert!((found - expected).abs() < 1e-9 * (1.0 + expected.abs()));
+            }
+        }
+    }
+}

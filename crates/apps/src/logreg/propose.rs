@@ -1,0 +1,304 @@
+//! Parameters in which a training is done in the least time.
+
+use super::{
+    budget::{Segments, rounding_bits},
+    layout::{Layout, Order},
+    plan::{Job, MOST_ITERATIONS, PlanInputs},
+    refresh,
+    spec::{LearningRate, Preparation, Step, TrainSpec, schedule},
+};
+use crate::{Error, Result, SECURITY_BITS};
+use sudare::{
+    ckks::{Params, Spec},
+    rlwe::{SecretDistribution, max_log2_qp},
+};
+
+/// `-log2` of the standard deviations of errors of weights, each on its own, that proposed
+/// parameters are made for. Several add up, so the largest error of a weight is some 2^-14.
+const PROPOSED_PRECISION_BITS: f64 = 17.0;
+
+/// The same for parameters that a plan accepts: weights come within some 2^-10.
+pub(super) const LEAST_PRECISION_BITS: f64 = 13.0;
+
+/// Rings in which parameters are proposed.
+const LOG_N: core::ops::RangeInclusive<u32> = 10..=17;
+
+/// [`TrainPlan::auto_params`](super::TrainPlan::auto_params).
+pub(super) fn auto_params(job: &Job) -> Result<Params> {
+    let largest = *LOG_N.end();
+    let inputs = PlanInputs::new(job, largest, Order::RowsFirst)?;
+    if let Some(Proposal { chain, .. }) = propose(job)? {
+        return Ok(Params::new(chain)?);
+    }
+    let fits = |iterations: u32| {
+        let job = Job { spec: TrainSpec { iterations, ..job.spec }, ..*job };
+        propose(&job).is_ok_and(|proposal| proposal.is_some())
+    };
+    let found = job.spec.iterations;
+    let (mut fit, mut above) = (0, found.min(MOST_ITERATIONS + 1));
+    while above - fit > 1 {
+        let middle = fit + (above - fit) / 2;
+        *(if fits(middle) { &mut fit } else { &mut above }) = middle;
+    }
+    let full = found - job.spec.label_iterations();
+    Err(Error::TooManyIterations {
+        found,
+        needed: u64::from(full) * u64::from(inputs.levels()),
+        log_n: largest,
+        fit,
+    })
+}
+
+/// The largest ring in which an iteration more is worth its time.
+const AMPLE_LOG_N: u32 = 15;
+
+impl TrainSpec {
+    /// What suits a table of this shape. Of whitened columns five iterations, or fewer if five would
+    /// have to be bootstrapped or take a ring of dimension above 2^15; of standardised ones ten; in
+    /// each all rows, or at a falling rate batches of [`TrainSpec::AMPLE_BATCH`] if there are more.
+    /// Of scaled columns [`TrainSpec::published`].
+    ///
+    /// # Errors
+    /// Those of [`TrainPlan::auto_params`](super::TrainPlan::auto_params).
+    pub fn recommended(rows: usize, features: usize, preparation: Preparation) -> Result<Self> {
+        let initial = Self::PREPARED_STEP;
+        let (learning_rate, batch) = match rows > Self::AMPLE_BATCH {
+            true => (LearningRate::Slowing { initial }, Some(Self::AMPLE_BATCH)),
+            false => (LearningRate::Constant(initial), None),
+        };
+        let prepared = Self { preparation, learning_rate, batch, ..Self::default() };
+        match preparation {
+            Preparation::Scale => Ok(Self::published()),
+            Preparation::Standardize => Ok(Self { iterations: 10, ..prepared }),
+            Preparation::Whiten => {
+                for iterations in [5, 4] {
+                    let spec = Self { iterations, ..prepared };
+                    let proposal = propose(&Job { rows, features, spec })?;
+                    if proposal.is_some_and(|p| p.leveled && p.chain.log_n <= AMPLE_LOG_N) {
+                        return Ok(spec);
+                    }
+                }
+                Ok(Self { iterations: 3, ..prepared })
+            }
+        }
+    }
+}
+
+/// Parameters for a training.
+struct Proposal {
+    /// What it costs, in transforms of a limb of dimension 1.
+    cost: f64,
+    chain: Spec,
+    /// Whether nothing is bootstrapped.
+    leveled: bool,
+}
+
+/// The cheapest parameters for a job, if there are any.
+fn propose(job: &Job) -> Result<Option<Proposal>> {
+    if job.spec.iterations > MOST_ITERATIONS {
+        return Ok(None);
+    }
+    let schedule = schedule(&job.spec);
+    let mut best: Option<Proposal> = None;
+    // Orders for which a ring has levels for all iterations: larger rings cost more.
+    let mut leveled = Vec::new();
+    for log_n in LOG_N {
+        let orders = Order::ALL.map(|order| PlanInputs::new(job, log_n, order));
+        let orders: Vec<_> = match orders.into_iter().collect::<Result<_>>() {
+            Err(Error::TooManyFeatures { .. }) => continue,
+            other => other?,
+        };
+        for inputs in &orders {
+            if !leveled.contains(&inputs.order)
+                && let Some(proposal) = propose_levels(inputs, &schedule)
+            {
+                best = cheaper(best, proposal);
+                leveled.push(inputs.order);
+            }
+        }
+        // Bootstrapped weights are not precise enough to be shared.
+        let rounds = if job.spec.shared_bits.is_none() { schedule.len() } else { 1 };
+        for inputs in &orders {
+            let proposals = (1..rounds).map(|r| propose_bootstrapping(inputs, &schedule, r));
+            best = proposals.map_while(|proposal| proposal).fold(best, cheaper);
+        }
+    }
+    Ok(best)
+}
+
+fn cheaper(best: Option<Proposal>, other: Proposal) -> Option<Proposal> {
+    match best {
+        Some(best) if best.cost <= other.cost => Some(best),
+        _ => Some(other),
+    }
+}
+
+/// `-log2` of the errors that proposed primes are made for, for rows of weight 1. Primes are not
+/// exactly as large as asked for.
+fn precision_bits(inputs: &PlanInputs) -> f64 {
+    let shared = |(bits, row_weight): (f64, f64)| bits + 2.0 + row_weight.log2();
+    inputs.shared().map_or(PROPOSED_PRECISION_BITS, shared)
+}
+
+/// With a level for every step of every iteration.
+fn propose_levels(inputs: &PlanInputs, schedule: &[Step]) -> Option<Proposal> {
+    let budget = inputs.budget(schedule, Segments::One);
+    let precision_bits = precision_bits(inputs);
+    let chain = PrimeSizes {
+        log_n: inputs.log_n,
+        q_bits: budget.prime_bits(precision_bits),
+        log2_scale: precision_bits + f64::from(inputs.log_n),
+    };
+    let (levels, top) = (inputs.levels() as usize, budget.depth() as usize);
+    chain.propose(None, key_switches(inputs, (1..=top).rev().step_by(levels)))
+}
+
+/// With bootstrapping after every so many iterations.
+fn propose_bootstrapping(
+    inputs: &PlanInputs,
+    schedule: &[Step],
+    rounds: usize,
+) -> Option<Proposal> {
+    let &PlanInputs { log_n, ref layout, .. } = inputs;
+    let budget = inputs.budget(schedule, Segments::One);
+    let (segment, weights) = budget.segment_bits(rounds, PROPOSED_PRECISION_BITS);
+    let largest = budget.largest_weight();
+    let rounding = rounding_bits(log_n);
+    let sizes = refresh::Sizes::new(layout, log_n, rounding, weights, largest);
+    let above = sizes.low.len() - 1 + segment.len();
+    let q_bits = [sizes.low, segment, sizes.high].concat();
+    let (levels, full) = (inputs.levels() as usize, budget.full().len());
+    // Such a chain would be planned without bootstrapping.
+    if full * levels < q_bits.len() {
+        return None;
+    }
+    let top = q_bits.len() - 1;
+    let switches = f64::from(refresh::key_switches(layout, log_n));
+    let bootstraps = core::iter::repeat_n((switches, top), full.div_ceil(rounds) - 1);
+    let rounds = key_switches(inputs, (0..full).map(|k| above - levels * (k % rounds)));
+    let chain = PrimeSizes { log_n, q_bits, log2_scale: sizes.log2_scale };
+    chain.propose(Some(above), rounds.chain(bootstraps))
+}
+
+/// Key switches of iterations that begin at these levels, with the level of each, and what other
+/// work counts as.
+fn key_switches(
+    inputs: &PlanInputs,
+    levels: impl Iterator<Item = usize>,
+) -> impl Iterator<Item = (f64, usize)> {
+    let &PlanInputs { ref layout, order, ref sigmoid, .. } = inputs;
+    let switches = layout.key_switches(order, sigmoid);
+    let others = Layout::ciphertext_cost(order) * layout.multiplied() as f64;
+    levels.flat_map(move |level| {
+        let below = switches.into_iter().chain([(others, 0)]);
+        below.map(move |(count, below)| (count, level.saturating_sub(below as usize)))
+    })
+}
+
+/// A chain without special primes.
+struct PrimeSizes {
+    log_n: u32,
+    q_bits: Vec<Vec<f64>>,
+    log2_scale: f64,
+}
+
+impl PrimeSizes {
+    /// The whole chain, if it is secure, and what a number of key switches at each of some levels
+    /// cost. Keys for levels up to `fitted` may have more special primes than those for all.
+    fn propose(
+        self,
+        fitted: Option<usize>,
+        used: impl Iterator<Item = (f64, usize)>,
+    ) -> Option<Proposal> {
+        let leveled = fitted.is_none();
+        let Self { log_n, q_bits, log2_scale } = self;
+        let limit = max_log2_qp(log_n, SecretDistribution::UniformTernary, SECURITY_BITS);
+        let p_bits = special_primes(&q_bits.concat(), limit)?;
+        let fitted_p_bits = match fitted {
+            Some(level) => further_special_primes(&q_bits[..=level].concat(), &p_bits, limit),
+            None => Vec::new(),
+        };
+        let all = [&p_bits[..], &fitted_p_bits].concat();
+        let costs: Vec<f64> = (0..q_bits.len())
+            .map(|level| switch_cost(&q_bits[..=level].concat(), &all, p_bits.len(), limit))
+            .collect();
+        let transforms: f64 = used.map(|(count, level)| count * costs[level]).sum();
+        let cost = transforms * f64::from(log_n) * f64::from(log_n).exp2();
+        let secret = SecretDistribution::UniformTernary;
+        let chain = Spec {
+            log_n,
+            log2_scale,
+            q_bits,
+            p_bits,
+            raised: None,
+            fitted_p_bits,
+            secret,
+            insecure: false,
+        };
+        Some(Proposal { cost, chain, leveled })
+    }
+}
+
+/// Above the product of a digit's primes: keeps what key switching adds below rounding errors.
+const MARGIN_BITS: f64 = 4.0;
+
+/// Special primes up to this size have the fastest kernels.
+const PRIME_BITS: f64 = 50.0;
+
+/// Primes are not exactly as large as asked for.
+pub(super) const SLACK_BITS: f64 = 0.5;
+
+/// Transforms of a key switch: raising each digit, and dividing two polynomials by the special
+/// primes.
+fn transforms(primes: usize, digits: usize) -> usize {
+    primes * (digits + 2)
+}
+
+/// Sizes of special primes for the fastest key switching at the top level of a chain, if the
+/// modulus with them can stay below `2^limit`.
+pub(crate) fn special_primes(q_bits: &[f64], limit: f64) -> Option<Vec<f64>> {
+    let log2_q: f64 = q_bits.iter().sum();
+    (1..=q_bits.len())
+        .map(|alpha| {
+            let digits = q_bits.chunks(alpha).map(|digit| digit.iter().sum::<f64>());
+            (alpha, digits.fold(0.0, f64::max) + MARGIN_BITS)
+        })
+        .filter(|(_, log2_p)| log2_q + log2_p + SLACK_BITS <= limit)
+        .map(|(alpha, log2_p)| {
+            let count = (log2_p / PRIME_BITS).ceil();
+            let cost = transforms(q_bits.len() + count as usize, q_bits.len().div_ceil(alpha));
+            (cost, vec![log2_p / count; count as usize])
+        })
+        .min_by_key(|&(cost, _)| cost)
+        .map(|(_, p_bits)| p_bits)
+}
+
+/// Sizes of special primes beside `p_bits` for keys of a level with these primes: as many as make
+/// one digit of them, or as its modulus has room for.
+fn further_special_primes(q_bits: &[f64], p_bits: &[f64], limit: f64) -> Vec<f64> {
+    let (log2_q, log2_p) = (q_bits.iter().sum::<f64>(), p_bits.iter().sum::<f64>());
+    let wanted = ((log2_q + MARGIN_BITS - log2_p) / PRIME_BITS).ceil();
+    let room = ((limit - SLACK_BITS - log2_q - log2_p) / PRIME_BITS).floor();
+    vec![PRIME_BITS; wanted.min(room).max(0.0) as usize]
+}
+
+/// Transforms of a key switch at a level with these primes, with as many special primes as make
+/// it cheapest: the first `least`, or more where the modulus has room for them.
+fn switch_cost(q_bits: &[f64], p_bits: &[f64], least: usize, limit: f64) -> f64 {
+    let log2_q: f64 = q_bits.iter().sum();
+    let cost = |count: usize| {
+        let log2_p: f64 = p_bits[..count].iter().sum();
+        // As many primes from the bottom in each digit as have a product of at most that of the
+        // special ones.
+        let (mut digits, mut digit) = (1, 0.0);
+        for bits in q_bits {
+            digit += bits;
+            if digit > log2_p {
+                (digits, digit) = (digits + 1, *bits);
+            }
+        }
+        let secure = count <= least || log2_q + log2_p + SLACK_BITS <= limit;
+        secure.then(|| transforms(q_bits.len() + count, digits))
+    };
+    (least..=p_bits.len()).filter_map(cost).min().unwrap_or(usize::MAX) as f64
+}

@@ -1,0 +1,466 @@
+//! What the owners of a pool agree on in public.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::PoolError;
+use crate::table::{
+    Code, Encoding, EncodingOptions, Frame, Missing, Place, ReadOptions, Table, TableError,
+    TextColumn, Unseen, excerpt, list,
+};
+
+/// Version of the document that is written and read.
+const VERSION: u32 = 1;
+
+/// What all owners of a pool and the holder of the key agree on in public: the columns in order
+/// with their bounds or categories, the target with its classes, what becomes of missing values
+/// and of unknown categories, and the names of the owners.
+///
+/// It is a JSON document, which people read and edit:
+///
+/// ```json
+/// {
+///   "version": 1,
+///   "owners": ["north", "south"],
+///   "target": { "name": "default", "classes": ["no", "yes"] },
+///   "missing": "flag",
+///   "unseen": "zero",
+///   "columns": [
+///     { "name": "age", "kind": { "number": { "low": 18.0, "high": 100.0 } }, "missing": true },
+///     { "name": "purpose", "kind": { "categories": ["car", "home"] }, "missing": false }
+///   ]
+/// }
+/// ```
+///
+/// A column whose values may be missing, where `missing` is `flag`, gets another beside it, which
+/// is 1 where the value is missing and 0 elsewhere; a missing number is then the middle of its
+/// bounds. [`Encoding`] says how columns are coded apart from that.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Document", into = "Document")]
+pub struct Schema {
+    document: Document,
+    encoding: Encoding,
+    bounds: Vec<Bounds>,
+    digest: [u8; 32],
+}
+
+/// What is written of a schema.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    version: u32,
+    owners: Vec<String>,
+    target: Option<Target>,
+    missing: Missing,
+    unseen: Unseen,
+    columns: Vec<Column>,
+}
+
+/// The target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Target {
+    name: String,
+    classes: Vec<String>,
+}
+
+/// A column of the frames.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Column {
+    name: String,
+    kind: Kind,
+    /// Whether a column beside it tells where its value is missing.
+    #[serde(default)]
+    missing: bool,
+}
+
+/// What a column holds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Number(Bounds),
+    Categories(Vec<String>),
+}
+
+/// The least and the largest value that a column may have.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bounds {
+    /// The least value.
+    pub low: f64,
+    /// The largest, which is larger.
+    pub high: f64,
+}
+
+impl Bounds {
+    /// Of columns that are 0 or 1.
+    const BINARY: Self = Self { low: 0.0, high: 1.0 };
+
+    /// The middle.
+    #[must_use]
+    pub fn center(self) -> f64 {
+        self.high / 2.0 + self.low / 2.0
+    }
+
+    /// Half the width.
+    #[must_use]
+    pub fn unit(self) -> f64 {
+        self.high / 2.0 - self.low / 2.0
+    }
+
+    /// Whether a value lies within.
+    fn hold(self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+
+    /// Wider ones of two significant digits, so that they tell less of the values.
+    fn around(values: impl Iterator<Item = f64>) -> Self {
+        let empty = (f64::INFINITY, f64::NEG_INFINITY);
+        let (low, high) = values.fold(empty, |(low, high), x| (x.min(low), x.max(high)));
+        if low < high {
+            return Self { low: two_digits(low, false), high: two_digits(high, true) };
+        }
+        let margin = if low == 0.0 { 1.0 } else { low.abs() / 10.0 };
+        let (low, high) = ((low - margin).max(f64::MIN), (high + margin).min(f64::MAX));
+        Self { low: two_digits(low, false), high: two_digits(high, true) }
+    }
+}
+
+/// The next number of two significant digits above, or below.
+fn two_digits(x: f64, above: bool) -> f64 {
+    let text = format!("{:e}", x.abs());
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let mut digits = digits.chars().filter_map(|c| c.to_digit(10));
+    let first = 10 * digits.next().unwrap_or(0) + digits.next().unwrap_or(0);
+    let grows = above == (x > 0.0) && digits.any(|digit| digit != 0);
+    let exponent = exponent.parse::<i32>().unwrap_or(0) - 1;
+    let size: f64 = format!("{}e{exponent}", first + u32::from(grows)).parse().unwrap_or(f64::MAX);
+    size.min(f64::MAX).copysign(x)
+}
+
+impl Schema {
+    /// Most owners of a pool.
+    pub const MAX_OWNERS: usize = 1000;
+
+    /// Most columns after coding: each has a sum with each other.
+    pub const MAX_COLUMNS: usize = 1024;
+
+    /// A schema for tables like that of one owner: with its columns, categories and classes, and
+    /// with bounds of its numbers that are rounded outward to two significant digits.
+    ///
+    /// It publishes names, categories, classes, and bounds near the extremes of this table. Its
+    /// owner reads it before others do, widens bounds by what may be elsewhere, adds categories
+    /// that only others have, and says where only others lack values.
+    ///
+    /// # Errors
+    /// [`PoolError::FilledByMean`]; [`PoolError::Table`] as [`Encoding::fit`];
+    /// [`PoolError::Schema`] as [`Schema::from_json`].
+    pub fn draft(
+        frame: &Frame,
+        target: Option<&str>,
+        options: &EncodingOptions,
+        owners: &[String],
+    ) -> Result<Self, PoolError> {
+        let EncodingOptions { missing, unseen, .. } = *options;
+        if missing == Missing::Mean {
+            return Err(PoolError::FilledByMean);
+        }
+        let encoding = Encoding::fit(frame, target, options)?;
+        let table = encoding.apply(frame.clone())?;
+        let mut first = 0;
+        let columns = encoding.codes().map(|(name, code)| {
+            let (kind, missing) = match code {
+                Code::Number { flag, .. } => {
+                    (Kind::Number(Bounds::around(table.column(first))), *flag)
+                }
+                Code::Categories { values, missing } => {
+                    (Kind::Categories(values.clone()), *missing)
+                }
+            };
+            let column = Column { name: name.to_owned(), kind, missing };
+            first += column.bounds().count();
+            column
+        });
+        let columns = columns.collect();
+        let classes = encoding.classes().to_vec();
+        let target = encoding.target().map(|name| Target { name: name.to_owned(), classes });
+        let owners = owners.to_vec();
+        Self::try_from(Document { version: VERSION, owners, target, missing, unseen, columns })
+    }
+
+    /// The schema of a JSON document.
+    ///
+    /// # Errors
+    /// [`PoolError::FilledByMean`]. [`PoolError::Schema`] says what else is wrong: text that is no
+    /// such document or of another version; not 1 to 1000 different owners with names; fewer than
+    /// two classes; bounds that are not finite or hold no more than one value; columns without or
+    /// with equal names, without categories, or with a flag that `missing` does not allow; more
+    /// than [`Schema::MAX_COLUMNS`] columns after coding.
+    pub fn from_json(text: &str) -> Result<Self, PoolError> {
+        let document: Document = serde_json::from_str(text).map_err(problem)?;
+        Self::try_from(document)
+    }
+
+    /// The document, the same for equal schemas, in lines that people read.
+    ///
+    /// # Errors
+    /// [`PoolError::Schema`] if it cannot be written, which no checked schema leads to.
+    pub fn to_json(&self) -> Result<String, PoolError> {
+        serde_json::to_string_pretty(&self.document).map_err(problem)
+    }
+
+    /// Names of the owners, by their index.
+    pub fn owners(&self) -> &[String] {
+        &self.document.owners
+    }
+
+    /// The index of an owner.
+    ///
+    /// # Errors
+    /// [`PoolError::UnknownOwner`].
+    pub fn owner(&self, name: &str) -> Result<usize, PoolError> {
+        let found = self.owners().iter().position(|owner| owner == name);
+        found.ok_or_else(|| self.unknown_owner(name))
+    }
+
+    /// The error of a name or an index that no owner has.
+    pub(super) fn unknown_owner(&self, owner: &str) -> PoolError {
+        PoolError::UnknownOwner { owner: excerpt(owner), owners: list(self.owners()) }
+    }
+
+    /// How frames become tables: the same for all owners.
+    pub fn encoding(&self) -> &Encoding {
+        &self.encoding
+    }
+
+    /// How to read a file whose frame the schema is to be applied to.
+    pub fn read_options(&self) -> ReadOptions {
+        self.encoding.read_options()
+    }
+
+    /// Names of the coded columns, in order.
+    pub fn columns(&self) -> &[String] {
+        self.encoding.columns()
+    }
+
+    /// Classes of the target, in order; none without a target.
+    pub fn classes(&self) -> &[String] {
+        self.encoding.classes()
+    }
+
+    /// Bounds of each coded column; 0 and 1 of those that tell categories or missing values.
+    pub fn bounds(&self) -> &[Bounds] {
+        &self.bounds
+    }
+
+    /// The middle of the bounds of each coded column.
+    #[must_use]
+    pub fn centers(&self) -> Vec<f64> {
+        self.bounds.iter().map(|bounds| bounds.center()).collect()
+    }
+
+    /// Half the width of the bounds of each coded column, positive.
+    #[must_use]
+    pub fn units(&self) -> Vec<f64> {
+        self.bounds.iter().map(|bounds| bounds.unit()).collect()
+    }
+
+    /// The BLAKE3 hash of the document in its shortest form: who has the same has the same schema.
+    #[must_use]
+    pub fn digest(&self) -> [u8; 32] {
+        self.digest
+    }
+
+    /// The table of an owner's frame, which has the columns of the schema in any order, and the
+    /// target if the schema has one.
+    ///
+    /// # Errors
+    /// [`PoolError::Table`] names columns that the frame lacks or has besides, or the place of a
+    /// text, a category or a class that the schema does not know; [`PoolError::Missing`];
+    /// [`PoolError::OutOfBounds`].
+    pub fn apply(&self, frame: &Frame) -> Result<Table, PoolError> {
+        if let Some(Target { name, .. }) = &self.document.target
+            && !frame.columns().contains(name)
+        {
+            let (missing, columns) = (excerpt(name), list(frame.columns()));
+            return Err(TableError::MissingColumns { missing, columns }.into());
+        }
+        self.check_gaps(frame)?;
+        let table = self.encoding.apply(frame.clone())?;
+        self.check_bounds(&table, |row| {
+            // Rows that lack a value may have been dropped.
+            let dropped = table.dropped() > 0;
+            let kept = |&row: &usize| {
+                !(dropped && (0..frame.columns().len()).any(|at| is_missing(frame, row, at)))
+            };
+            frame.place((0..frame.rows()).filter(kept).nth(row).unwrap_or(row))
+        })?;
+        Ok(table)
+    }
+
+    /// Refuses a table that the schema did not make.
+    pub(super) fn check(&self, table: &Table) -> Result<(), PoolError> {
+        if table.columns() != self.columns() {
+            return Err(PoolError::OtherTable { what: "columns" });
+        }
+        if table.target() != self.encoding.target() {
+            return Err(PoolError::OtherTable { what: "targets" });
+        }
+        if self.document.target.is_some() && table.classes()? != self.classes() {
+            return Err(PoolError::OtherTable { what: "classes" });
+        }
+        self.check_bounds(table, Place::Row)
+    }
+
+    fn check_bounds(&self, table: &Table, place: impl Fn(usize) -> Place) -> Result<(), PoolError> {
+        let outside = |row: &[f64]| {
+            row.iter().zip(&self.bounds).position(|(&value, bounds)| !bounds.hold(value))
+        };
+        let fault = table.iter_rows().enumerate().find_map(|(row, values)| {
+            outside(values).map(|at| (row, at, values[at], self.bounds[at]))
+        });
+        let Some((row, at, found, Bounds { low, high })) = fault else { return Ok(()) };
+        let (place, column) = (place(row), excerpt(&self.columns()[at]));
+        Err(PoolError::OutOfBounds { place, column, found, low, high })
+    }
+
+    /// Refuses gaps that no column tells of, which the encoding would fill.
+    fn check_gaps(&self, frame: &Frame) -> Result<(), PoolError> {
+        if self.document.missing != Missing::Flag {
+            return Ok(());
+        }
+        for Column { name, .. } in self.document.columns.iter().filter(|column| !column.missing) {
+            let at = frame.columns().iter().position(|column| column == name);
+            let gap = |at| (0..frame.rows()).find(|&row| is_missing(frame, row, at));
+            if let Some(row) = at.and_then(gap) {
+                let (place, column) = (frame.place(row), excerpt(name));
+                return Err(PoolError::Missing { place, column });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a row lacks the value of a column.
+fn is_missing(frame: &Frame, row: usize, at: usize) -> bool {
+    match frame.text(at) {
+        Some(text) => text.codes()[row] == TextColumn::MISSING,
+        None => frame.numbers()[row * frame.columns().len() + at].is_nan(),
+    }
+}
+
+fn problem(problem: impl ToString) -> PoolError {
+    PoolError::Schema { problem: problem.to_string() }
+}
+
+impl TryFrom<Document> for Schema {
+    type Error = PoolError;
+
+    fn try_from(document: Document) -> Result<Self, PoolError> {
+        document.check()?;
+        let bounds: Vec<Bounds> = document.columns.iter().flat_map(Column::bounds).collect();
+        if bounds.len() > Self::MAX_COLUMNS {
+            let (found, most) = (bounds.len(), Self::MAX_COLUMNS);
+            return Err(problem(format!(
+                "it has {found} columns after coding, at most {most} fit"
+            )));
+        }
+        let encoding = document.encoding().map_err(problem)?;
+        let text = serde_json::to_vec(&document).map_err(problem)?;
+        Ok(Self { digest: *blake3::hash(&text).as_bytes(), document, encoding, bounds })
+    }
+}
+
+impl From<Schema> for Document {
+    fn from(schema: Schema) -> Self {
+        schema.document
+    }
+}
+
+impl Document {
+    /// Refuses what an encoding would not.
+    fn check(&self) -> Result<(), PoolError> {
+        let bad = |text: String| Err(problem(text));
+        if self.version != VERSION {
+            return bad(format!("it has version {}, this program reads {VERSION}", self.version));
+        }
+        if self.missing == Missing::Mean {
+            return Err(PoolError::FilledByMean);
+        }
+        let (owners, most) = (self.owners.len(), Schema::MAX_OWNERS);
+        if !(1..=most).contains(&owners) {
+            return bad(format!("it has {owners} owners, 1 to {most} are possible"));
+        }
+        let mut seen = HashSet::new();
+        if let Some(owner) =
+            self.owners.iter().find(|owner| owner.is_empty() || !seen.insert(owner.as_str()))
+        {
+            return bad(format!(
+                "two owners, or one without a name, are called {:?}",
+                excerpt(owner)
+            ));
+        }
+        if let Some(Target { name, classes }) = &self.target
+            && classes.len() < 2
+        {
+            let (name, found) = (excerpt(name), classes.len());
+            return bad(format!("target {name:?} has {found} classes, at least 2 are needed"));
+        }
+        self.columns.iter().try_for_each(|column| column.check(self.missing))
+    }
+
+    fn encoding(&self) -> Result<Encoding, TableError> {
+        let columns =
+            self.columns.iter().map(|column| (column.name.clone(), column.code(self.missing)));
+        let target = self.target.clone().map(|Target { name, classes }| (name, classes));
+        Encoding::of_codes(columns, target, self.missing, self.unseen)
+    }
+}
+
+impl Column {
+    fn check(&self, missing: Missing) -> Result<(), PoolError> {
+        let name = excerpt(&self.name);
+        if self.missing && missing != Missing::Flag {
+            return Err(problem(format!(
+                "values of column {name:?} may be missing, but missing values are not flagged"
+            )));
+        }
+        let Kind::Number(bounds) = self.kind else { return Ok(()) };
+        let Bounds { low, high } = bounds;
+        let finite = low.is_finite() && high.is_finite();
+        if !finite || !bounds.unit().is_normal() || bounds.unit() < 0.0 {
+            return Err(problem(format!(
+                "column {name:?} has values from {low} to {high}, but the second bound must be \
+                 larger than the first, and both finite; drop the column if it is constant"
+            )));
+        }
+        Ok(())
+    }
+
+    fn code(&self, missing: Missing) -> Code {
+        match &self.kind {
+            Kind::Number(bounds) => {
+                let middle = (missing == Missing::Flag).then(|| bounds.center());
+                Code::Number { mean: middle, flag: self.missing }
+            }
+            Kind::Categories(values) => {
+                Code::Categories { values: values.clone(), missing: self.missing }
+            }
+        }
+    }
+
+    /// Bounds of each of its coded columns.
+    fn bounds(&self) -> impl Iterator<Item = Bounds> + use<> {
+        let (own, binary) = match &self.kind {
+            Kind::Number(bounds) => (Some(*bounds), 0),
+            Kind::Categories(values) => (None, values.len()),
+        };
+        let binary = binary + usize::from(self.missing);
+        own.into_iter().chain(std::iter::repeat_n(Bounds::BINARY, binary))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,269 @@
+//! What follows from the sums of all owners' rows.
+
+use num_bigint::{BigInt, Sign};
+
+use super::{
+    PoolError, Schema,
+    sums::{FRACTION_BITS, Sums},
+};
+use crate::{logreg::Moments, stats::Statistics};
+
+/// A column whose standard deviation is less than this part of its mean is constant but for
+/// rounding.
+const CONSTANT: f64 = 1e-14;
+
+/// Deviations below this are none: their inverses would not be finite.
+const SMALLEST: f64 = 1e-305;
+
+/// The sums of all owners' rows, and what follows from them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Totals {
+    sums: Sums,
+    centers: Vec<f64>,
+    units: Vec<f64>,
+}
+
+impl Totals {
+    /// Of sums in the clear, of one owner or of several that [`Sums::add`] added.
+    ///
+    /// # Errors
+    /// [`PoolError::OtherSchema`] for sums of another schema.
+    pub fn new(schema: &Schema, sums: Sums) -> Result<Self, PoolError> {
+        if sums.shape().digest != schema.digest() {
+            return Err(PoolError::OtherSchema { what: "the sums".to_owned() });
+        }
+        Ok(Self { sums, centers: schema.centers(), units: schema.units() })
+    }
+
+    /// Rows of all owners.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.sums.rows()
+    }
+
+    /// Rows of each class of the target; of a schema without a target, one number for all.
+    #[must_use]
+    pub fn class_counts(&self) -> Vec<usize> {
+        self.sums.counts().collect()
+    }
+
+    /// Means, spreads and correlations of all rows, which weigh by their class as `row_weights`
+    /// has it, 1 where it ends: those of [`Moments::of`] for the table of all rows.
+    ///
+    /// Sums are centred at the means of all rows before they become `f64`. A column is constant
+    /// where its standard deviation is less than `2^-47` of its unit, or less than rounding makes.
+    ///
+    /// # Errors
+    /// [`PoolError::RowWeight`] for weights that are negative, not finite or all 0;
+    /// [`PoolError::NotByClass`] for weights that differ, of sums that are not by class.
+    pub fn moments(&self, row_weights: &[f64]) -> Result<Moments, PoolError> {
+        let weighted = self.weighted(row_weights)?;
+        let shifts = self.shifts(&weighted);
+        let columns = self.centers.len();
+        let mut centers = Vec::with_capacity(columns);
+        let mut spreads = Vec::with_capacity(columns);
+        for j in 0..columns {
+            let mean = self.mean(j) + shifts.offsets[j];
+            centers.push(self.centers[j] + self.units[j] * mean);
+            spreads.push(self.spread(j, centers[j]));
+        }
+        let inverse: Vec<f64> =
+            spreads.iter().map(|&d| if d > 0.0 { 1.0 / d } else { 0.0 }).collect();
+        let mut correlations = vec![0.0; columns * columns];
+        for j in 0..columns {
+            for k in 0..=j {
+                let covariance = weighted.mean(|group, rows| {
+                    let of_means = rows as f64 * shifts.of(group, j) * shifts.of(group, k);
+                    self.scatter(group, rows, j, k) + of_means
+                });
+                let correlation = covariance * inverse[j] * inverse[k];
+                correlations[j * columns + k] = correlation;
+                correlations[k * columns + j] = correlation;
+            }
+        }
+        let deviations = spreads.iter().zip(&self.units).map(|(d, unit)| d * unit).collect();
+        let (rows, weight) = (self.rows(), weighted.weight);
+        Ok(Moments { rows, weight, centers, deviations, correlations })
+    }
+
+    /// Statistics of all rows, by the conventions of [`Statistics`].
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        let columns = 0..self.centers.len();
+        let n = self.rows() as f64;
+        // 0 / 0 for a single row: undefined.
+        let sample = n / (n - 1.0);
+        let each = |f: &dyn Fn(usize) -> f64| columns.clone().map(f).collect::<Vec<f64>>();
+        let matrix = |f: &dyn Fn(usize, usize) -> f64| {
+            columns.clone().map(|j| each(&|k| f(j, k))).collect::<Vec<Vec<f64>>>()
+        };
+        let moments = matrix(&|j, k| self.moment(j, k));
+        let second = each(&|j| moments[j][j]);
+        let shape = |j: usize, value: f64| if second[j] > 0.0 { value } else { f64::NAN };
+        let unit = |j: usize| self.units[j];
+        let covariance = matrix(&|j, k| moments[j][k] * unit(j) * unit(k) * sample);
+        let variance = each(&|j| covariance[j][j]);
+        Statistics {
+            rows: self.rows(),
+            mean: each(&|j| self.centers[j] + unit(j) * self.mean(j)),
+            std_dev: variance.iter().map(|v| v.sqrt()).collect(),
+            variance,
+            skewness: each(&|j| shape(j, self.third(j) / second[j].powf(1.5))),
+            kurtosis: each(&|j| shape(j, self.fourth(j) / (second[j] * second[j]) - 3.0)),
+            covariance,
+            correlation: matrix(&|j, k| {
+                let spread = (second[j] * second[k]).sqrt();
+                if spread > 0.0 { (moments[j][k] / spread).clamp(-1.0, 1.0) } else { f64::NAN }
+            }),
+        }
+    }
+
+    /// Rows of the groups that are summed apart, what each row of them weighs, and all together.
+    fn weighted(&self, row_weights: &[f64]) -> Result<Weighted, PoolError> {
+        let of_class = |class: usize| row_weights.get(class).copied().unwrap_or(1.0);
+        let counts = self.class_counts();
+        let mut weights: Vec<f64> = (0..counts.len()).map(of_class).collect();
+        let bad = |weight: &f64| !(weight.is_finite() && *weight >= 0.0);
+        if let Some(class) = weights.iter().position(bad) {
+            return Err(PoolError::RowWeight { class, found: weights[class] });
+        }
+        let rows = self.sums.group_rows();
+        if rows.len() < counts.len() {
+            if weights.iter().any(|weight| *weight != weights[0]) {
+                return Err(PoolError::NotByClass);
+            }
+            weights.truncate(rows.len());
+        }
+        let weight = rows.iter().zip(&weights).map(|(&rows, weight)| rows as f64 * weight).sum();
+        if weight > 0.0 {
+            return Ok(Weighted { rows, weights, weight });
+        }
+        let class = counts.iter().position(|&count| count > 0).unwrap_or(0);
+        Err(PoolError::RowWeight { class, found: of_class(class) })
+    }
+
+    /// The means of all groups.
+    fn shifts(&self, weighted: &Weighted) -> Shifts {
+        let columns = 0..self.centers.len();
+        let of_group = |(group, &rows): (usize, &usize)| {
+            columns.clone().map(|j| self.shift(group, rows, j)).collect::<Vec<f64>>()
+        };
+        let groups: Vec<Vec<f64>> = weighted.rows.iter().enumerate().map(of_group).collect();
+        let offset = |j: usize| weighted.mean(|group, rows| rows as f64 * groups[group][j]);
+        Shifts { offsets: columns.clone().map(offset).collect(), groups }
+    }
+
+    /// The sum over all groups.
+    fn total<'a>(&'a self, of: impl Fn(usize) -> &'a BigInt) -> BigInt {
+        (0..self.sums.shape().groups).map(of).sum()
+    }
+
+    fn sum(&self, j: usize) -> BigInt {
+        self.total(|group| self.sums.sum(group, j))
+    }
+
+    fn product(&self, j: usize, k: usize) -> BigInt {
+        self.total(|group| self.sums.product(group, j, k))
+    }
+
+    /// The mean of column `j`, in its unit from its center.
+    fn mean(&self, j: usize) -> f64 {
+        to_f64(&self.sum(j), 1) / self.rows() as f64
+    }
+
+    /// The mean of column `j` in a group, from that of all rows.
+    fn shift(&self, group: usize, rows: usize, j: usize) -> f64 {
+        if rows == 0 {
+            return 0.0;
+        }
+        let all = self.rows();
+        let difference = self.sums.sum(group, j) * all - self.sum(j) * rows;
+        to_f64(&difference, 1) / (all as f64 * rows as f64)
+    }
+
+    /// The sum of products of deviations from the means of a group.
+    fn scatter(&self, group: usize, rows: usize, j: usize, k: usize) -> f64 {
+        if rows == 0 {
+            return 0.0;
+        }
+        let (sum_j, sum_k) = (self.sums.sum(group, j), self.sums.sum(group, k));
+        to_f64(&(self.sums.product(group, j, k) * rows - sum_j * sum_k), 2) / rows as f64
+    }
+
+    /// The mean product of deviations of two columns.
+    fn moment(&self, j: usize, k: usize) -> f64 {
+        let n = self.rows();
+        let scatter = self.product(j, k) * n - self.sum(j) * self.sum(k);
+        to_f64(&scatter, 2) / (n as f64).powi(2)
+    }
+
+    /// The mean of third powers of deviations.
+    fn third(&self, j: usize) -> f64 {
+        let (n, sum) = (BigInt::from(self.rows()), self.sum(j));
+        let cubes = &n * &n * self.sums.cube(j);
+        let centered = cubes - 3 * &n * &sum * self.product(j, j) + 2 * sum.pow(3);
+        to_f64(&centered, 3) / (self.rows() as f64).powi(3)
+    }
+
+    /// The mean of fourth powers of deviations.
+    fn fourth(&self, j: usize) -> f64 {
+        let (n, sum) = (BigInt::from(self.rows()), self.sum(j));
+        let fourths = n.pow(3) * self.sums.fourth(j);
+        let cubes = 4 * n.pow(2) * &sum * self.sums.cube(j);
+        let squares = 6 * &n * sum.pow(2) * self.product(j, j);
+        to_f64(&(fourths - cubes + squares - 3 * sum.pow(4)), 4) / (self.rows() as f64).powi(4)
+    }
+
+    /// The standard deviation of column `j` with this mean, in its unit; 0 if it is constant.
+    fn spread(&self, j: usize, mean: f64) -> f64 {
+        let spread = self.moment(j, j).sqrt();
+        let deviation = spread * self.units[j];
+        let step = (-f64::from(FRACTION_BITS)).exp2();
+        let constant = spread < step || deviation < CONSTANT * mean.abs() || deviation < SMALLEST;
+        if constant { 0.0 } else { spread }
+    }
+}
+
+/// Groups of rows, and what they weigh.
+struct Weighted {
+    rows: Vec<usize>,
+    /// Of a row of each group.
+    weights: Vec<f64>,
+    /// Of all rows.
+    weight: f64,
+}
+
+impl Weighted {
+    /// A sum over the rows of each group, which `of` gives for a group and its rows, by weight.
+    fn mean(&self, of: impl Fn(usize, usize) -> f64) -> f64 {
+        let groups = self.rows.iter().zip(&self.weights).enumerate();
+        let sum: f64 = groups.map(|(group, (&rows, weight))| weight * of(group, rows)).sum();
+        sum / self.weight
+    }
+}
+
+/// Means of groups in the units of columns, from those of all rows.
+struct Shifts {
+    /// Of each group.
+    groups: Vec<Vec<f64>>,
+    /// The weighted means of all rows.
+    offsets: Vec<f64>,
+}
+
+impl Shifts {
+    /// The mean of a group, from the weighted one.
+    fn of(&self, group: usize, j: usize) -> f64 {
+        self.groups[group][j] - self.offsets[j]
+    }
+}
+
+/// A sum of products of so many values, as it is in their units.
+fn to_f64(number: &BigInt, power: u32) -> f64 {
+    let dropped = number.bits().saturating_sub(64);
+    let top = (number.magnitude() >> dropped).iter_u64_digits().next().unwrap_or(0) as f64;
+    let size = top * 2_f64.powi(dropped as i32 - (power * FRACTION_BITS) as i32);
+    if number.sign() == Sign::Minus { -size } else { size }
+}
+
+#[cfg(test)]
+mod tests;

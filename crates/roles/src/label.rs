@@ -1,0 +1,203 @@
+//! What the labels of files say, which everybody can read.
+
+use crate::{
+    error::{Error, Result},
+    job::Job,
+};
+use serde::{Deserialize, Serialize};
+use sudare::ckks::serial::Label;
+
+/// What a file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// Of a key pair.
+    Keys,
+    /// An encrypted table and its note.
+    Table,
+    /// Sums of the table of one of several owners, or of all of them.
+    Sums,
+    /// The weights of a training and the note of its table.
+    Model,
+    /// Sums or counts and the note of their table.
+    Statistics,
+    /// The state of a training.
+    Checkpoint,
+    /// Weights of a training under way.
+    Weights,
+    /// Scores, the note of their rows and that of an encrypted model.
+    Scores,
+}
+
+impl Content {
+    const ALL: [Self; 8] = [
+        Self::Keys,
+        Self::Table,
+        Self::Sums,
+        Self::Model,
+        Self::Statistics,
+        Self::Checkpoint,
+        Self::Weights,
+        Self::Scores,
+    ];
+
+    /// What an owner decrypts.
+    pub const RESULTS: [Self; 3] = [Self::Model, Self::Statistics, Self::Scores];
+
+    /// As labels have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Keys => "keys",
+            Self::Table => "table",
+            Self::Sums => "sums",
+            Self::Model => "model",
+            Self::Statistics => "statistics",
+            Self::Checkpoint => "checkpoint",
+            Self::Weights => "weights",
+            Self::Scores => "scores",
+        }
+    }
+}
+
+/// What the label of a file carries.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Meta {
+    /// What the keys were made for.
+    pub job: Job,
+    /// Ciphertexts of the note, the last ones of the file.
+    pub note: u32,
+    /// Iterations done, for models and checkpoints.
+    pub iterations: u32,
+    /// For checkpoints and weights.
+    pub origin: Option<Origin>,
+    /// For scores.
+    pub scored_by: Option<ScoredBy>,
+    /// For tables of several owners, and what becomes of them.
+    pub pooled: Option<Pooled>,
+}
+
+/// What the owner of scores compares the preparation of the rows with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ScoredBy {
+    /// A plain model, with the digest of its columns and of how rows are prepared for it.
+    Plain([u8; 32]),
+    /// An encrypted model, with the number of ciphertexts of its note, the last ones of all.
+    Encrypted(u32),
+}
+
+/// Which of several owners a table is of, and what they have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pooled {
+    /// Digest of the schema.
+    pub schema: [u8; 32],
+    /// Identifies the transform by which rows were prepared; none for sums, which come before it.
+    pub transform: Option<[u8; 32]>,
+    /// All owners that the schema names.
+    pub of: Vec<String>,
+    /// Those whose rows these are, by their places among all, ascending.
+    pub owners: Vec<u32>,
+}
+
+/// What a checkpoint comes from: with all of it the same, a training goes on as if it had never
+/// stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// Version of this program.
+    pub program: String,
+    /// Digest of the evaluation keys.
+    pub keys: [u8; 32],
+    /// Digest of the encrypted table, or of the digests of several.
+    pub table: [u8; 32],
+}
+
+impl Origin {
+    /// Of this version of the program, with evaluation keys and encrypted tables of these digests,
+    /// whose order does not matter.
+    #[must_use]
+    pub fn new(keys: [u8; 32], mut tables: Vec<[u8; 32]>) -> Self {
+        tables.sort_unstable();
+        let table = match tables[..] {
+            [table] => table,
+            _ => blake3::hash(tables.as_flattened()).into(),
+        };
+        Self { program: env!("CARGO_PKG_VERSION").into(), keys, table }
+    }
+}
+
+/// Of the encoding of [`Meta`].
+const META_VERSION: u8 = 5;
+
+impl Meta {
+    /// Of a file without note or iterations.
+    #[must_use]
+    pub fn of(job: Job) -> Self {
+        Self { job, note: 0, iterations: 0, origin: None, scored_by: None, pooled: None }
+    }
+
+    /// A label with this, under parameters of this name.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if it cannot be encoded.
+    pub fn label(&self, params: &str, content: Content) -> Result<Label> {
+        let meta = postcard::to_extend(self, vec![META_VERSION])
+            .map_err(|error| Error::Bug(error.to_string()))?;
+        Ok(Label { name: params.into(), content: content.name().into(), meta })
+    }
+
+    /// What `label` carries, if it is of this program.
+    #[must_use]
+    pub fn read(label: &Label) -> Option<(Content, Self)> {
+        let content = Content::ALL.into_iter().find(|content| content.name() == label.content)?;
+        let (&META_VERSION, bytes) = label.meta.split_first()? else { return None };
+        let Ok((meta, [])) = postcard::take_from_bytes::<Self>(bytes) else { return None };
+        Some((content, meta))
+    }
+
+    /// Whether `label` is of another version of this program.
+    #[must_use]
+    pub fn is_of_another_version(label: &Label) -> bool {
+        let known = Content::ALL.into_iter().any(|content| content.name() == label.content);
+        known && label.meta.first().is_some_and(|&version| version != META_VERSION)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sudare_apps::logreg::{self, TrainSpec};
+
+    #[test]
+    fn labels_carry_the_job() {
+        let spec = TrainSpec::default();
+        let job = Job::Train(logreg::Job { rows: 189, features: 9, spec });
+        let program = "1.2.3".to_owned();
+        let origin = Some(Origin { program, keys: [2; 32], table: [3; 32] });
+        let pooled = Some(Pooled {
+            schema: [4; 32],
+            transform: None,
+            of: vec!["a".into()],
+            owners: vec![0],
+        });
+        let meta = Meta { note: 2, iterations: 5, origin, pooled, ..Meta::of(job) };
+        let label = meta.label("n14", Content::Model).unwrap();
+        assert_eq!(Meta::read(&label), Some((Content::Model, meta)));
+        for bad in [
+            Label { content: "song".into(), ..label.clone() },
+            Label { meta: label.meta[1..].to_vec(), ..label.clone() },
+            Label { meta: [&[4], &label.meta[1..]].concat(), ..label.clone() },
+            Label { meta: [&label.meta[..], &[0]].concat(), ..label.clone() },
+            Label::default(),
+        ] {
+            assert_eq!(Meta::read(&bad), None);
+        }
+    }
+
+    /// Tables may be named in any order; one is known by its own digest.
+    #[test]
+    fn origins_have_all_tables() {
+        let of = |tables: &[u8]| Origin::new([0; 32], tables.iter().map(|&t| [t; 32]).collect());
+        assert_eq!(of(&[7]).table, [7; 32]);
+        assert_eq!(of(&[1, 2]), of(&[2, 1]));
+        assert_ne!(of(&[1, 2]), of(&[1, 3]));
+    }
+}

@@ -1,0 +1,181 @@
+//! Tables of several owners that are computed with together.
+//!
+//! First each owner encrypts [sums] of its own rows, and the server adds them. Of the total the
+//! holder of the key makes a [transform], by which each owner prepares and encrypts its rows.
+
+pub mod sums;
+pub mod transform;
+
+use crate::{
+    error::{Error, Result},
+    files,
+    job::Job,
+    label::{Meta, Pooled},
+    opened::Opened,
+};
+use std::{
+    io::Read,
+    path::{Path, PathBuf},
+};
+use sudare_apps::pool::Schema;
+
+/// Why the tables of several owners, or their sums, do not go together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PooledError {
+    /// A table of one owner among those of several.
+    #[error(
+        "{} was encrypted by itself, the others by what their owners have in common: encrypt each \
+         with --transform",
+        .path.display()
+    )]
+    Alone {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Several tables that are for themselves.
+    #[error(
+        "{found} tables are given, but they are of jobs for one table: make keys for several owners \
+         with --schema, or give one table"
+    )]
+    Single {
+        /// Tables given.
+        found: usize,
+    },
+    /// A table of other columns, units or owners.
+    #[error("{} is of another schema than {}: all owners need the same one", .path.display(), .other.display())]
+    Schema {
+        /// The file.
+        path: PathBuf,
+        /// Another.
+        other: PathBuf,
+    },
+    /// A table whose rows were prepared otherwise.
+    #[error(
+        "{} was prepared by another transform than {}: encrypt all tables by the one that the \
+         holder of the key made last",
+        .path.display(),
+        .other.display()
+    )]
+    Transform {
+        /// The file.
+        path: PathBuf,
+        /// Another.
+        other: PathBuf,
+    },
+    /// The same owner twice.
+    #[error("{} is of {owner:?}, of whom another file is given: give one file of each owner", .path.display())]
+    Twice {
+        /// The file.
+        path: PathBuf,
+        /// The owner.
+        owner: String,
+    },
+    /// Somebody whom the others count on.
+    #[error(
+        "nothing is given of {}: name the files of all owners, or begin with a schema without them",
+        .owners.join(", ")
+    )]
+    Missing {
+        /// The owners.
+        owners: Vec<String>,
+    },
+}
+
+/// What several files of one job say together, which are brought into the order of their owners; of
+/// one file, what it says.
+///
+/// # Errors
+/// [`Error::Pooled`] unless there is one file, or one of every owner; [`Error::Usage`] for files of
+/// different jobs, or none.
+pub fn together<R: Read>(files: &mut [(Opened<R>, Meta)]) -> Result<Meta> {
+    files.sort_by_key(|(_, meta)| meta.pooled.as_ref().map(|pooled| pooled.owners.clone()));
+    let Some((first, meta)) = files.first() else {
+        return Err(Error::Usage("no encrypted table is given: name at least one".into()));
+    };
+    let (first, mut meta) = (first.path(), meta.clone());
+    if meta.pooled.is_none() && files.len() > 1 && tables(&meta.job) == 1 {
+        return Err(PooledError::Single { found: files.len() }.into());
+    }
+    for (file, other) in &files[1..] {
+        add(&mut meta, first, (file.path(), other))?;
+    }
+    match &meta.pooled {
+        Some(pooled) => expect_all(pooled)?,
+        None if tables(&meta.job) > 1 => {
+            return Err(PooledError::Alone { path: first.into() }.into());
+        }
+        None => {}
+    }
+    Ok(meta)
+}
+
+/// Tables of one computation.
+fn tables(job: &Job) -> usize {
+    job.training().map_or(1, |spec| spec.tables)
+}
+
+/// Adds what another file says.
+fn add(all: &mut Meta, first: &Path, (path, other): (&Path, &Meta)) -> Result<()> {
+    if all.job != other.job {
+        return Err(Error::Usage(format!(
+            "{} was encrypted for {}, {} for {}: use files of one job",
+            path.display(),
+            other.job,
+            first.display(),
+            all.job
+        )));
+    }
+    let (Some(all), Some(other)) = (&mut all.pooled, &other.pooled) else {
+        let path = if all.pooled.is_some() { path } else { first };
+        return Err(PooledError::Alone { path: path.into() }.into());
+    };
+    let (path, other_path) = (PathBuf::from(path), PathBuf::from(first));
+    if all.schema != other.schema || all.of != other.of {
+        return Err(PooledError::Schema { path, other: other_path }.into());
+    }
+    if all.transform != other.transform {
+        return Err(PooledError::Transform { path, other: other_path }.into());
+    }
+    if let Some(&twice) = other.owners.iter().find(|owner| all.owners.contains(owner)) {
+        return Err(PooledError::Twice { path, owner: name(all, twice) }.into());
+    }
+    all.owners.extend(&other.owners);
+    all.owners.sort_unstable();
+    Ok(())
+}
+
+/// Refuses to leave out an owner.
+fn expect_all(pooled: &Pooled) -> Result<()> {
+    let missing = (0..pooled.of.len() as u32).filter(|owner| !pooled.owners.contains(owner));
+    let owners: Vec<String> = missing.map(|owner| name(pooled, owner)).collect();
+    if owners.is_empty() { Ok(()) } else { Err(PooledError::Missing { owners }.into()) }
+}
+
+/// What the label of an owner's file says, of sums or of a table that was prepared by a transform.
+///
+/// # Errors
+/// [`Error::Pool`] if there is no such owner.
+pub fn of_owner(schema: &Schema, owner: &str, transform: Option<[u8; 32]>) -> Result<Pooled> {
+    Ok(Pooled {
+        schema: schema.digest(),
+        transform,
+        of: schema.owners().to_vec(),
+        owners: vec![schema.owner(owner)? as u32],
+    })
+}
+
+/// Reads a schema.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::Pool`] for another file.
+pub fn read_schema(path: &Path) -> Result<Schema> {
+    let text = files::read_text(path, SCHEMA_BYTES)?;
+    Ok(Schema::from_json(&text)?)
+}
+
+/// Largest schema.
+const SCHEMA_BYTES: u64 = 16 << 20;
+
+fn name(pooled: &Pooled, owner: u32) -> String {
+    pooled.of.get(owner as usize).cloned().unwrap_or_else(|| format!("owner {owner}"))
+}

@@ -1,0 +1,157 @@
+//! Encrypted sums of the rows of each owner, and of all.
+
+use super::{of_owner, together};
+use crate::{
+    error::{Error, Result},
+    job::Job,
+    label::{Content, Meta},
+    opened::Opened,
+};
+use std::{
+    io::{Read, Write},
+    path::Path,
+    sync::Arc,
+};
+use sudare::{
+    ckks::{Ciphertext, Decryptor, Encoder, Encryptor, Evaluator, Params, serial},
+    rlwe::{EvaluationKeys, PublicKey},
+};
+use sudare_apps::{
+    pool::{PoolError, Schema, Sums, SumsPlan, Totals},
+    table::Table,
+};
+
+/// Whether a job takes sums of each class: to weigh rows by it.
+#[must_use]
+pub fn by_class(job: &Job) -> bool {
+    job.training().is_some_and(|spec| spec.class_weights.is_some())
+}
+
+/// How the sums of tables for a job are encrypted.
+///
+/// # Errors
+/// [`Error::Usage`] for a job without a table, or of other columns or owners than the schema;
+/// [`Error::Pool`].
+pub fn plan(job: &Job, schema: &Schema, params: &Params) -> Result<SumsPlan> {
+    let (rows, features) = job.shape()?;
+    let (columns, owners) = (schema.columns().len(), schema.owners().len());
+    let tables = job.training().map_or(owners, |spec| spec.tables);
+    if columns != features || owners != tables {
+        return Err(Error::Usage(format!(
+            "the schema has {columns} columns and {owners} owners, the keys are for {job}: make \
+             keys with --schema and --for {}:{rows}x{columns}",
+            job.kind()
+        )));
+    }
+    Ok(SumsPlan::new(schema, by_class(job), rows, params)?)
+}
+
+/// Encrypts the sums of an owner's table for keys of `job`, under parameters of this name, and
+/// writes their file, which messages call `path`; returns its bytes.
+///
+/// # Errors
+/// As [`plan`]; [`Error::File`].
+pub fn write(
+    (out, path): (&mut (impl Write + ?Sized), &Path),
+    (job, params, name): (Job, &Params, &str),
+    key: Arc<PublicKey>,
+    (schema, owner): (&Schema, &str),
+    table: &Table,
+) -> Result<u64> {
+    let plan = plan(&job, schema, params)?;
+    let sums = Sums::of(schema, table, by_class(&job))?;
+    let encryptor = Encryptor::new(params, key)?;
+    let items = plan.encrypt(&encryptor, schema.owner(owner)?, &sums)?;
+    let pooled = Some(of_owner(schema, owner, None)?);
+    let label = Meta { pooled, ..Meta::of(job) }.label(name, Content::Sums)?;
+    serial::write_ciphertexts(out, params, &items, &label).map_err(Error::in_file(path))
+}
+
+/// What adding gives: the ciphertexts of the total, and what their file says.
+pub struct Total {
+    /// The ciphertexts.
+    pub items: Vec<Ciphertext>,
+    /// Their parameters.
+    pub params: Params,
+    /// Name of these.
+    pub name: String,
+    /// What the file says.
+    pub meta: Meta,
+}
+
+/// Adds the sums of all owners of a schema: takes no key. `progress` learns the number of files
+/// done.
+///
+/// # Errors
+/// [`Error::Usage`] for files of anything else; [`Error::Pooled`] if one is missing or there twice;
+/// [`Error::File`] for files of different keys, or damaged ones; [`Error::Pool`].
+pub fn add<R: Read>(
+    files: Vec<Opened<R>>,
+    schema: &Schema,
+    progress: impl Fn(usize),
+) -> Result<Total> {
+    let mut all = Vec::with_capacity(files.len());
+    for file in files {
+        let (_, meta) = file.meta(&[Content::Sums])?;
+        all.push((file, meta));
+    }
+    let meta = together(&mut all)?;
+    expect_schema(&meta, schema)?;
+    let info = all.first().map(|(file, _)| file.info().clone());
+    let info = info.ok_or_else(|| Error::Bug("sums of no owner".into()))?;
+    let params = Params::new(info.spec)?;
+    let keys = EvaluationKeys::none(params.rlwe(), info.key_id);
+    let (plan, ops) = (plan(&meta.job, schema, &params)?, Evaluator::new(&params, Arc::new(keys))?);
+    let mut items = Vec::new();
+    for (i, (file, meta)) in all.into_iter().enumerate() {
+        file.expect_key(params.rlwe().id(), info.key_id)?;
+        plan.add(&ops, &mut items, file.ciphertexts(&params, meta.note)?.content)?;
+        progress(i + 1);
+    }
+    Ok(Total { items, params, name: info.label.name, meta })
+}
+
+impl Total {
+    /// Writes the file of the total, which messages call `path`; returns its bytes.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn write(&self, out: &mut (impl Write + ?Sized), path: &Path) -> Result<u64> {
+        let label = self.meta.label(&self.name, Content::Sums)?;
+        let written = serial::write_ciphertexts(out, &self.params, &self.items, &label);
+        written.map_err(Error::in_file(path))
+    }
+}
+
+/// Reads the total of all owners with the secret key, and the job that it is for.
+///
+/// # Errors
+/// [`Error::Usage`] for another file; [`Error::Pooled`] unless it is the total of all owners;
+/// [`Error::File`] for one of another key, or a damaged one; [`Error::Pool`].
+pub fn read<R: Read>(
+    file: Opened<R>,
+    schema: &Schema,
+    params: &Params,
+    decryptor: &Decryptor,
+) -> Result<(Job, Totals)> {
+    let (_, meta) = file.meta(&[Content::Sums])?;
+    file.expect_key(params.rlwe().id(), decryptor.key_id())?;
+    let mut all = [(file, meta)];
+    let meta = together(&mut all)?;
+    expect_schema(&meta, schema)?;
+    let [(file, _)] = all;
+    let plan = plan(&meta.job, schema, params)?;
+    let encoder = Encoder::new(params);
+    let items = file.ciphertexts(params, meta.note)?.content;
+    let slots = items.iter().map(|item| encoder.decode_real(&decryptor.decrypt(item)?));
+    let totals = plan.decode(&slots.collect::<sudare::Result<Vec<_>>>()?)?;
+    Ok((meta.job, totals))
+}
+
+/// Refuses sums of another schema.
+fn expect_schema(meta: &Meta, schema: &Schema) -> Result<()> {
+    match &meta.pooled {
+        Some(pooled) if pooled.schema == schema.digest() => Ok(()),
+        _ => Err(PoolError::OtherSchema { what: "these sums".into() }.into()),
+    }
+}

@@ -1,0 +1,181 @@
+//! Tables in files as they come: with text, gaps, and marks of any country.
+
+use crate::error::{Error, Result};
+use std::path::Path;
+use sudare_apps::{
+    pool::{PoolError, Schema},
+    table::{Encoding, EncodingOptions, Frame, ReadOptions, Table},
+};
+
+/// How a file is read, and how its columns become numbers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// What becomes of text and of gaps.
+    pub encoding: EncodingOptions,
+    /// What stands between the cells of a CSV file, if that is not to be found out.
+    pub delimiter: Option<char>,
+    /// Its decimal mark, if that is not to be found out.
+    pub decimal: Option<char>,
+}
+
+impl Reading {
+    /// The table in a file, with labels of column `target`, and how its columns became numbers.
+    ///
+    /// # Errors
+    /// [`Error::Table`] and [`Error::TableFile`] name the place of the first fault.
+    pub fn table(&self, path: &Path, target: Option<&str>) -> Result<(Table, Encoding)> {
+        let in_table = Error::in_table(path);
+        let frame = self.frame(path, self.encoding.read_options(target))?;
+        let encoding = Encoding::fit(&frame, target, &self.encoding).map_err(&in_table)?;
+        let table = encoding.apply(frame).map_err(in_table)?;
+        Ok((table, encoding))
+    }
+
+    /// The table in a file of such rows as another table had, with labels if it has the target.
+    ///
+    /// # Errors
+    /// As [`Reading::table`].
+    pub fn coded(&self, path: &Path, encoding: &Encoding) -> Result<Table> {
+        let frame = self.frame(path, encoding.read_options())?;
+        encoding.apply(frame).map_err(Error::in_table(path))
+    }
+
+    /// The table of one of several owners, coded by what they agreed on.
+    ///
+    /// # Errors
+    /// As [`Reading::table`]; [`Error::Pool`] for a table that the schema does not have.
+    pub fn pooled(&self, path: &Path, schema: &Schema) -> Result<Table> {
+        let frame = self.frame(path, schema.read_options())?;
+        schema.apply(&frame).map_err(|error| match error {
+            PoolError::Table(error) => Error::in_table(path)(error),
+            other => Error::PoolFile { path: path.into(), source: other },
+        })
+    }
+
+    /// The file as it is.
+    ///
+    /// # Errors
+    /// As [`Reading::table`].
+    pub fn frame(&self, path: &Path, options: ReadOptions) -> Result<Frame> {
+        let options = ReadOptions { delimiter: self.delimiter, decimal: self.decimal, ..options };
+        Frame::read(path, &options).map_err(Error::in_table(path))
+    }
+
+    /// Rows in a file that have `columns` in any order and, if it has column `target`, labels of
+    /// `classes`. They become numbers by `encoding`, if there is one.
+    ///
+    /// # Errors
+    /// As [`Reading::table`]; as [`arranged`].
+    pub fn rows(
+        &self,
+        path: &Path,
+        columns: &[String],
+        (target, classes): (&str, &[String]),
+        encoding: Option<&Encoding>,
+    ) -> Result<Table> {
+        let table = match encoding {
+            Some(encoding) => {
+                let renamed = encoding.clone().with_target(target);
+                self.coded(path, &renamed.map_err(Error::in_table(path))?)?
+            }
+            None => {
+                let frame = self.frame(path, self.encoding.read_options(Some(target)))?;
+                let target = frame.columns().iter().any(|name| name == target).then_some(target);
+                let in_table = Error::in_table(path);
+                let encoding = Encoding::fit(&frame, target, &self.encoding).map_err(&in_table)?;
+                encoding.apply(frame).map_err(in_table)?
+            }
+        };
+        arranged(&table, columns, classes)
+    }
+}
+
+/// The table with its columns in this order, and labels by their places among `classes`.
+///
+/// # Errors
+/// [`Error::Usage`] unless the table has exactly these columns, and labels of these classes only.
+pub fn arranged(table: &Table, columns: &[String], classes: &[String]) -> Result<Table> {
+    let names = table.columns();
+    let place = |name: &String| names.iter().position(|other| other == name);
+    let places: Option<Vec<usize>> = columns.iter().map(place).collect();
+    let places = places.filter(|places| places.len() == names.len()).ok_or_else(|| {
+        Error::Usage(format!(
+            "the rows have the columns {}, the model has {}: give rows with exactly these",
+            names.join(", "),
+            columns.join(", ")
+        ))
+    })?;
+    let rows = table.iter_rows();
+    let values = rows.flat_map(|row| places.iter().map(|&place| row[place])).collect();
+    let Some(target) = table.target() else {
+        return Ok(Table::new(columns.to_vec(), values, None)?);
+    };
+    let members = members(table, target, classes)?;
+    let labels = (target.to_owned(), classes.to_vec(), members);
+    Ok(Table::with_classes(columns.to_vec(), values, labels)?)
+}
+
+/// The class of each row by its place among `classes`.
+fn members(table: &Table, target: &str, classes: &[String]) -> Result<Vec<u32>> {
+    let place = |found: &String| classes.iter().position(|class| class == found);
+    let places: Vec<Option<usize>> = table.classes()?.iter().map(place).collect();
+    let member = |&member: &u32| {
+        let class = member as usize;
+        places[class].map(|place| place as u32).ok_or_else(|| {
+            let found = table.classes().map_or("", |classes| &classes[class]);
+            Error::Usage(format!(
+                "column {target:?} has the class {found:?}, the model tells {} apart: leave out \
+                 rows of other classes",
+                classes.join(", ")
+            ))
+        })
+    };
+    table.members()?.iter().map(member).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    #[test]
+    fn columns_and_classes_are_matched_by_name() {
+        let labels = ("y".to_owned(), names(&["no", "yes"]), vec![1, 0]);
+        let table = Table::with_classes(names(&["a", "b"]), vec![1.0, 2.0, 3.0, 4.0], labels);
+        let table = table.unwrap();
+        let classes = names(&["maybe", "yes", "no"]);
+        let arranged_table = arranged(&table, &names(&["b", "a"]), &classes).unwrap();
+        assert_eq!(arranged_table.values(), [2.0, 1.0, 4.0, 3.0]);
+        assert_eq!(arranged_table.members().unwrap(), [1, 2]);
+        for (columns, classes, problem) in [
+            (&["a"][..], &["no", "yes"][..], "exactly these"),
+            (&["a", "c"], &["no", "yes"], "exactly these"),
+            (&["a", "b"], &["no", "maybe"], "the class \"yes\""),
+        ] {
+            let refused = arranged(&table, &names(columns), &names(classes)).unwrap_err();
+            assert!(refused.to_string().contains(problem), "{refused}");
+        }
+        // A class that no row has need not be known.
+        let no_rows = table.take(&[1]).unwrap();
+        assert!(arranged(&no_rows, &names(&["a", "b"]), &names(&["no"])).is_ok());
+    }
+
+    #[test]
+    fn rows_are_read_for_a_model_with_labels_or_without() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.csv");
+        let (columns, classes) = (names(&["a", "b"]), names(&["0", "1"]));
+        let read = |text: &str, target: &str| {
+            std::fs::write(&path, text).unwrap();
+            Reading::default().rows(&path, &columns, (target, &classes), None)
+        };
+        let with = read("b;y;a\n1,5;1;2\n", "y").unwrap();
+        assert_eq!((with.values(), with.members().unwrap()), (&[2.0, 1.5][..], &[1][..]));
+        let without = read("a,b\n2,1.5\n", "y").unwrap();
+        assert_eq!((without.values(), without.target()), (&[2.0, 1.5][..], None));
+        assert!(read("a,b,y\n2,1.5,0\n", "z").is_err());
+    }
+}

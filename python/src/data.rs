@@ -1,0 +1,195 @@
+//! Tables in the clear, as Python gives them.
+
+use crate::{
+    array::{self, Numbers, NumbersOut},
+    error::{Error, Result},
+    job,
+    source::IN_MEMORY,
+};
+use pyo3::prelude::*;
+use serde::{Serialize, de::DeserializeOwned};
+use std::{path::Path, sync::Arc};
+use sudare_apps::{
+    array::PlainArray,
+    table::{Categorical, Encoding, EncodingOptions, Frame, Missing, Table, TextColumn, Unseen},
+};
+use sudare_roles::{
+    encryption::{KeyColumn, Subject},
+    error::Error as Engine,
+};
+
+/// Name of the target, its classes, and the place among these of the class of each row.
+type Labels = (String, Vec<String>, Vec<u32>);
+
+/// Rows of named columns of numbers and, if they are known, their classes.
+#[pyclass(frozen, module = "sudare._native")]
+#[derive(Clone)]
+pub struct Data {
+    pub(crate) table: Arc<Table>,
+    /// How columns became numbers, if they were not.
+    pub(crate) encoding: Option<Encoding>,
+}
+
+#[pymethods]
+impl Data {
+    /// Rows of `columns`. `encoding` says as JSON how other columns became these.
+    #[new]
+    #[pyo3(signature = (columns, numbers, *, labels=None, encoding=None))]
+    fn new(
+        py: Python<'_>,
+        columns: Vec<String>,
+        numbers: Numbers,
+        labels: Option<Labels>,
+        encoding: Option<&str>,
+    ) -> Result<Self> {
+        let encoding: Option<Encoding> = encoding.map(from_json).transpose()?;
+        job::detached(py, || {
+            let values = values(&columns, &numbers)?;
+            let table = match labels {
+                None => Table::new(columns, values, None),
+                Some(labels) => Table::with_classes(columns, values, labels),
+            };
+            Ok(Self { table: Arc::new(table.map_err(Engine::from)?), encoding })
+        })
+    }
+
+    #[getter]
+    fn rows(&self) -> usize {
+        self.table.rows()
+    }
+
+    #[getter]
+    fn features(&self) -> usize {
+        self.table.features()
+    }
+
+    /// How many classes rows can be of.
+    #[getter]
+    fn classes(&self) -> usize {
+        self.table.classes().map_or(0, <[_]>::len)
+    }
+}
+
+impl Data {
+    /// What is encrypted; column `by` tells groups of rows apart.
+    pub(crate) fn subject(&self, by: Option<&str>) -> Result<Subject> {
+        let (table, encoding) = ((*self.table).clone(), self.encoding.clone());
+        let Some(by) = by else {
+            return Ok(Subject { encoding, ..Subject::from(table) });
+        };
+        let (table, values) = table.without(by).map_err(Engine::from)?;
+        let key = Some(KeyColumn::new(by, &values));
+        Ok(Subject { encoding, key, ..Subject::from(table) })
+    }
+}
+
+/// The numbers of rows of `columns`.
+fn values(columns: &[String], numbers: &Numbers) -> Result<Vec<f64>> {
+    let (shape, width) = (numbers.shape(), columns.len());
+    if !matches!(shape[..], [_, found] if found == width) {
+        let found = format!("numbers of shape {shape:?}");
+        return Err(Error::Shape { found, needed: format!("rows of {width} columns") });
+    }
+    Ok(numbers.to_plain().values)
+}
+
+/// Columns of text: the place of each, and its values.
+pub(crate) type Texts = Vec<(usize, Vec<Option<String>>)>;
+
+/// A frame whose columns at some places are text.
+pub(crate) fn frame(columns: Vec<String>, numbers: &Numbers, texts: Texts) -> Result<Frame> {
+    let values = values(&columns, numbers)?;
+    let mut columns: Vec<_> = columns.into_iter().map(|name| (name, None)).collect();
+    for (at, text) in texts {
+        let (_, place) = columns.get_mut(at).ok_or(Error::Bug("text without a column"))?;
+        *place = Some(text.into_iter().collect::<TextColumn>());
+    }
+    Ok(Frame::new(columns, values).map_err(Engine::from)?)
+}
+
+/// How the columns of a frame become numbers, as JSON, for a target of these classes if there is
+/// one: those of `texts` by categories. NaN and None are missing, for which see `Missing` of the
+/// library, as `Unseen` for categories that come later.
+#[pyfunction]
+#[pyo3(signature = (columns, numbers, texts, *, missing, unseen, target=None))]
+pub fn fit_encoding(
+    py: Python<'_>,
+    columns: Vec<String>,
+    numbers: Numbers,
+    texts: Texts,
+    missing: &str,
+    unseen: &str,
+    target: Option<(String, Vec<String>)>,
+) -> Result<String> {
+    let options = coding(missing, unseen)?;
+    job::detached(py, || {
+        let frame = frame(columns, &numbers, texts)?;
+        let encoding = Encoding::fit(&frame, None, &options).map_err(Engine::from)?;
+        let encoding = match target {
+            None => encoding,
+            Some((name, classes)) => encoding.with_labels(name, classes).map_err(Engine::from)?,
+        };
+        to_json(&encoding)
+    })
+}
+
+/// The numbers that an encoding, given as JSON, makes of the rows of a frame, and their columns.
+#[pyfunction]
+pub fn encode<'py>(
+    py: Python<'py>,
+    encoding: &str,
+    columns: Vec<String>,
+    numbers: Numbers,
+    texts: Texts,
+) -> Result<(Vec<String>, NumbersOut<'py>)> {
+    let encoding: Encoding = from_json(encoding)?;
+    let table = job::detached(py, || {
+        let frame = frame(columns, &numbers, texts)?;
+        Ok(encoding.apply(frame).map_err(Engine::from)?)
+    })?;
+    let shape = vec![table.rows(), table.features()];
+    let plain = PlainArray { shape, values: table.values().to_vec() };
+    Ok((table.columns().to_vec(), array::to_python(py, plain)?))
+}
+
+/// How frames are coded: columns of text by categories.
+pub(crate) fn coding(missing: &str, unseen: &str) -> Result<EncodingOptions> {
+    let missing = match missing {
+        "refuse" => Missing::Refuse,
+        "mean" => Missing::Mean,
+        "drop" => Missing::Drop,
+        "flag" => Missing::Flag,
+        found => return Err(choice("missing", found, "refuse, mean, drop or flag")),
+    };
+    let unseen = match unseen {
+        "refuse" => Unseen::Refuse,
+        "zero" => Unseen::Zero,
+        found => return Err(choice("unseen", found, "refuse or zero")),
+    };
+    Ok(EncodingOptions { categorical: Categorical::Every, missing, unseen })
+}
+
+/// Refuses a word that is none of those that are `needed`.
+pub(crate) fn choice(name: &str, found: &str, needed: &str) -> Error {
+    Engine::Usage(format!("{name} is {found:?}: {needed} is needed")).into()
+}
+
+/// What Python gives as JSON.
+pub(crate) fn from_json<T: DeserializeOwned>(text: &str) -> Result<T> {
+    serde_json::from_str(text).map_err(|error| malformed(error.to_string()))
+}
+
+/// What is wrong with JSON that Python gives.
+pub(crate) fn malformed(problem: String) -> Error {
+    let path = Path::new(IN_MEMORY).to_owned();
+    Engine::Parse { path, what: "model", problem }.into()
+}
+
+pub(crate) fn to_json(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|_| Error::Bug("a value has no JSON"))
+}
+
+/// Python's form of what JSON has.
+pub(crate) fn to_python<'py>(py: Python<'py>, value: &impl Serialize) -> Result<Bound<'py, PyAny>> {
+    Ok(py.import("json")?.call_method1("loads", (to_json(value)?,))?)
+}

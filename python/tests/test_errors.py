@@ -1,0 +1,58 @@
+"""Every error of the library has a class of its own."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sudare import errors
+
+CRATES = Path(__file__).parents[2] / "crates"
+
+# Each hands on the errors that are inside.
+INSIDE = {"Apps", "Array", "Engine", "File", "Library", "Metric", "Pool", "PoolFile", "Pooled",
+          "Stats", "Table", "TableFile", "Train"}  # fmt: skip
+
+# The command line alone writes to standard output.
+ELSEWHERE = {"Stdout"}
+
+# In front of the names of these.
+PREFIXES = {"PoolError": "Pool", "PooledError": "Pooled"}
+
+
+def variants(file: str) -> list[tuple[str, str]]:
+    """The enums of errors in a file, each with its variants."""
+    text = (CRATES / file).read_text()
+    found = re.findall(r"pub enum (\w*Error) \{(.*?)\n\}", text, re.DOTALL)
+    assert found
+    return [
+        (enum, variant)
+        for enum, body in found
+        for variant in re.findall(r"^    ([A-Z]\w*)[ ({,]", body, re.MULTILINE)
+    ]
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "sudare/src/error.rs",
+        "apps/src/error.rs",
+        "apps/src/array.rs",
+        "apps/src/logreg/spec.rs",
+        "apps/src/metrics.rs",
+        "apps/src/pool/error.rs",
+        "apps/src/stats.rs",
+        "apps/src/table/error.rs",
+        "roles/src/error.rs",
+        "roles/src/pooled.rs",
+    ],
+)
+def test_errors_have_classes(file: str) -> None:
+    for enum, variant in variants(file):
+        prefix = PREFIXES.get(enum, "")
+        if variant not in INSIDE | ELSEWHERE:
+            found = getattr(errors, f"{prefix}{variant}Error", None)
+            assert found is not None, f"{enum}::{variant}"
+            assert issubclass(found, errors.Error) and found.__doc__
