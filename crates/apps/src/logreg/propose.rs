@@ -27,12 +27,12 @@ const LOG_N: core::ops::RangeInclusive<u32> = 10..=17;
 pub(super) fn auto_params(job: &Job) -> Result<Params> {
     let largest = *LOG_N.end();
     let inputs = PlanInputs::new(job, largest, Order::RowsFirst)?;
-    if let Some(Proposal { chain, .. }) = propose(job)? {
-        return Ok(Params::new(chain)?);
+    if let Some((_, params)) = secure(job)? {
+        return Ok(params);
     }
     let fits = |iterations: u32| {
         let job = Job { spec: TrainSpec { iterations, ..job.spec }, ..*job };
-        propose(&job).is_ok_and(|proposal| proposal.is_some())
+        propose(&job, 0.0).is_ok_and(|proposal| proposal.is_some())
     };
     let found = job.spec.iterations;
     let (mut fit, mut above) = (0, found.min(MOST_ITERATIONS + 1));
@@ -73,8 +73,8 @@ impl TrainSpec {
             Preparation::Whiten => {
                 for iterations in [5, 4] {
                     let spec = Self { iterations, ..prepared };
-                    let proposal = propose(&Job { rows, features, spec })?;
-                    if proposal.is_some_and(|p| p.leveled && p.chain.log_n <= AMPLE_LOG_N) {
+                    let proposal = secure(&Job { rows, features, spec })?;
+                    if proposal.is_some_and(|(p, _)| p.leveled && p.chain.log_n <= AMPLE_LOG_N) {
                         return Ok(spec);
                     }
                 }
@@ -93,8 +93,23 @@ struct Proposal {
     leveled: bool,
 }
 
-/// The cheapest parameters for a job, if there are any.
-fn propose(job: &Job) -> Result<Option<Proposal>> {
+/// Bits of the modulus that are left to primes that are larger than asked for: none first.
+const SPARE_BITS: [f64; 3] = [0.0, 2.0, 8.0];
+
+/// The cheapest parameters for a job whose primes, when they are found, are secure; if there are any.
+fn secure(job: &Job) -> Result<Option<(Proposal, Params)>> {
+    for spare in SPARE_BITS {
+        let Some(proposal) = propose(job, spare)? else { return Ok(None) };
+        match Params::new(proposal.chain.clone()) {
+            Err(sudare::Error::Insecure { .. }) => {}
+            params => return Ok(Some((proposal, params?))),
+        }
+    }
+    Ok(None)
+}
+
+/// The cheapest parameters for a job by the sizes of primes, if there are any.
+fn propose(job: &Job, spare: f64) -> Result<Option<Proposal>> {
     if job.spec.iterations > MOST_ITERATIONS {
         return Ok(None);
     }
@@ -110,7 +125,7 @@ fn propose(job: &Job) -> Result<Option<Proposal>> {
         };
         for inputs in &orders {
             if !leveled.contains(&inputs.order)
-                && let Some(proposal) = propose_levels(inputs, &schedule)
+                && let Some(proposal) = propose_levels(inputs, &schedule, spare)
             {
                 best = cheaper(best, proposal);
                 leveled.push(inputs.order);
@@ -119,7 +134,8 @@ fn propose(job: &Job) -> Result<Option<Proposal>> {
         // Bootstrapped weights are not precise enough to be shared.
         let rounds = if job.spec.shared_bits.is_none() { schedule.len() } else { 1 };
         for inputs in &orders {
-            let proposals = (1..rounds).map(|r| propose_bootstrapping(inputs, &schedule, r));
+            let proposals =
+                (1..rounds).map(|r| propose_bootstrapping(inputs, &schedule, (r, spare)));
             best = proposals.map_while(|proposal| proposal).fold(best, cheaper);
         }
     }
@@ -141,13 +157,14 @@ fn precision_bits(inputs: &PlanInputs) -> f64 {
 }
 
 /// With a level for every step of every iteration.
-fn propose_levels(inputs: &PlanInputs, schedule: &[Step]) -> Option<Proposal> {
+fn propose_levels(inputs: &PlanInputs, schedule: &[Step], spare: f64) -> Option<Proposal> {
     let budget = inputs.budget(schedule, Segments::One);
     let precision_bits = precision_bits(inputs);
     let chain = PrimeSizes {
         log_n: inputs.log_n,
         q_bits: budget.prime_bits(precision_bits),
         log2_scale: precision_bits + f64::from(inputs.log_n),
+        spare,
     };
     let (levels, top) = (inputs.levels() as usize, budget.depth() as usize);
     chain.propose(None, key_switches(inputs, (1..=top).rev().step_by(levels)))
@@ -157,7 +174,7 @@ fn propose_levels(inputs: &PlanInputs, schedule: &[Step]) -> Option<Proposal> {
 fn propose_bootstrapping(
     inputs: &PlanInputs,
     schedule: &[Step],
-    rounds: usize,
+    (rounds, spare): (usize, f64),
 ) -> Option<Proposal> {
     let &PlanInputs { log_n, ref layout, .. } = inputs;
     let budget = inputs.budget(schedule, Segments::One);
@@ -176,7 +193,7 @@ fn propose_bootstrapping(
     let switches = f64::from(refresh::key_switches(layout, log_n));
     let bootstraps = core::iter::repeat_n((switches, top), full.div_ceil(rounds) - 1);
     let rounds = key_switches(inputs, (0..full).map(|k| above - levels * (k % rounds)));
-    let chain = PrimeSizes { log_n, q_bits, log2_scale: sizes.log2_scale };
+    let chain = PrimeSizes { log_n, q_bits, log2_scale: sizes.log2_scale, spare };
     chain.propose(Some(above), rounds.chain(bootstraps))
 }
 
@@ -200,6 +217,8 @@ struct PrimeSizes {
     log_n: u32,
     q_bits: Vec<Vec<f64>>,
     log2_scale: f64,
+    /// Bits of the modulus to be left.
+    spare: f64,
 }
 
 impl PrimeSizes {
@@ -211,8 +230,8 @@ impl PrimeSizes {
         used: impl Iterator<Item = (f64, usize)>,
     ) -> Option<Proposal> {
         let leveled = fitted.is_none();
-        let Self { log_n, q_bits, log2_scale } = self;
-        let limit = max_log2_qp(log_n, SecretDistribution::UniformTernary, SECURITY_BITS);
+        let Self { log_n, q_bits, log2_scale, spare } = self;
+        let limit = max_log2_qp(log_n, SecretDistribution::UniformTernary, SECURITY_BITS) - spare;
         let p_bits = special_primes(&q_bits.concat(), limit)?;
         let fitted_p_bits = match fitted {
             Some(level) => further_special_primes(&q_bits[..=level].concat(), &p_bits, limit),
@@ -301,4 +320,24 @@ fn switch_cost(q_bits: &[f64], p_bits: &[f64], least: usize, limit: f64) -> f64 
         secure.then(|| transforms(q_bits.len() + count, digits))
     };
     (least..=p_bits.len()).filter_map(cost).min().unwrap_or(usize::MAX) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logreg::SigmoidApprox;
+
+    /// Also where the primes that are found are larger than asked for.
+    #[test]
+    fn what_is_proposed_is_secure() {
+        for (rows, features) in (55..66).map(|features| (700, features)).chain([(398, 30)]) {
+            let spec = TrainSpec::recommended(rows, features, Preparation::Whiten).unwrap();
+            for range in [6.0, 8.0, 12.0, 16.0] {
+                let sigmoid = SigmoidApprox { range, ..spec.sigmoid };
+                let job = Job { rows, features, spec: TrainSpec { sigmoid, ..spec } };
+                let params = auto_params(&job).unwrap();
+                assert!(params.rlwe().security_bits() >= SECURITY_BITS);
+            }
+        }
+    }
 }
