@@ -109,3 +109,30 @@ pub fn names(folder: &Path) -> Vec<String> {
     names.sort();
     names
 }
+
+/// A command as process 1 of a PID namespace, as in a container, which dies with it; none where the
+/// system does not permit that.
+#[cfg(unix)]
+pub fn as_process_1() -> Option<Command> {
+    let unshare = |program: &OsStr| {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--kill-child"]).arg(program);
+        command
+    };
+    let permitted = unshare("true".as_ref()).output().is_ok_and(|output| output.status.success());
+    permitted.then(|| unshare(env!("CARGO_BIN_EXE_sudare").as_ref()))
+}
+
+/// A file of one section whose header was changed, with the checksums that it takes.
+pub fn resealed(file: &[u8]) -> Vec<u8> {
+    const HASH_BYTES: usize = 32;
+    let encoded = u64::from_le_bytes(file[48..56].try_into().unwrap()) as usize;
+    let header = (64 + encoded + HASH_BYTES).next_multiple_of(64);
+    let mut file = file.to_vec();
+    let sum = blake3::hash(&file[..header - HASH_BYTES]);
+    file[header - HASH_BYTES..header].copy_from_slice(sum.as_bytes());
+    let (last, number) = (file.len() - HASH_BYTES, 1_u64.to_le_bytes());
+    let sum = blake3::hash(&[sum.as_bytes(), &number[..], &file[header..last]].concat());
+    file[last..].copy_from_slice(sum.as_bytes());
+    file
+}

@@ -2,13 +2,14 @@
 
 use crate::error::{Error, Result};
 use std::{
+    ffi::{OsStr, OsString},
     fs::{self, File, OpenOptions},
     io::{self, BufReader, BufWriter, Read, Write},
     path::{Path, PathBuf},
-    process,
     sync::{Mutex, MutexGuard, PoisonError},
     time::SystemTime,
 };
+use sudare_arith::prng::{Seed, Stream};
 
 /// Files being written, removed when the user interrupts.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -45,25 +46,42 @@ impl Access {
 
 /// A file under a temporary name in its folder, which gets its own name when it is
 /// complete and is removed otherwise.
+///
+/// The temporary file is locked while it is written, so that what a process left that was killed
+/// can be told from what another one is writing. The next file of the same name removes the former.
 pub struct NewFile {
-    writer: Option<BufWriter<File>>,
+    writer: BufWriter<File>,
     temporary: PathBuf,
     path: PathBuf,
     overwrite: bool,
 }
 
-impl NewFile {
-    /// Begins a file.
-    ///
-    /// # Errors
-    /// [`Error::Exists`] unless `overwrite`; [`Error::Io`].
-    pub fn create(path: &Path, access: Access, overwrite: bool) -> Result<Self> {
-        check_free(path, overwrite)?;
-        let name = path.file_name().ok_or_else(|| Error::NotAFile { path: path.into() })?;
-        let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".{}.part", process::id()));
-        let temporary = path.with_file_name(hidden);
+/// A name that was free is found within as many attempts, unless somebody plays tricks.
+const ATTEMPTS: usize = 16;
+/// Digits, drawn at random, in the name of a temporary file.
+const RANDOM_DIGITS: usize = 16;
+/// What the name of a temporary file ends with.
+const PART: &str = ".part";
+
+/// What the names of temporary files of `path` begin with.
+fn part_prefix(path: &Path) -> Result<OsString> {
+    let name = path.file_name().ok_or_else(|| Error::NotAFile { path: path.into() })?;
+    let mut prefix = OsString::from(".");
+    prefix.push(name);
+    prefix.push(".");
+    Ok(prefix)
+}
+
+/// A temporary file of `path`, locked, that no other process has.
+fn create_part(path: &Path, access: Access) -> Result<(File, PathBuf)> {
+    let prefix = part_prefix(path)?;
+    let io = |error| Error::io("create", path, error);
+    for _ in 0..ATTEMPTS {
+        let seed = Seed::random().map_err(sudare::Error::from)?;
+        let random = Stream::new(&seed, "name of a temporary file", 0).next_u64();
+        let mut name = prefix.clone();
+        name.push(format!("{random:0RANDOM_DIGITS$x}{PART}"));
+        let temporary = path.with_file_name(name);
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
@@ -73,10 +91,61 @@ impl NewFile {
         }
         #[cfg(not(unix))]
         let _ = access;
+        let file = match options.open(&temporary) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            opened => opened.map_err(io)?,
+        };
+        // Where the file system has no locks, what is left by others stays.
+        let _ = file.try_lock();
+        // Another process may have removed it before it was locked.
+        if temporary.exists() {
+            return Ok((file, temporary));
+        }
+    }
+    Err(io(io::Error::other("temporary files in its folder are removed as soon as they are made")))
+}
+
+/// Removes temporary files of `path` that nobody writes any more. What cannot be removed harms
+/// nothing.
+fn remove_stale_parts(path: &Path) -> Result<()> {
+    let prefix = part_prefix(path)?;
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    let Ok(entries) = fs::read_dir(folder.unwrap_or(Path::new("."))) else { return Ok(()) };
+    let parts = entries.flatten().filter(|entry| {
+        // Opening a pipe would wait for its reader.
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        is_file && is_part(&entry.file_name(), &prefix)
+    });
+    for part in parts {
+        let Ok(file) = OpenOptions::new().append(true).open(part.path()) else { continue };
+        if file.try_lock().is_ok() {
+            let _ = fs::remove_file(part.path());
+        }
+    }
+    Ok(())
+}
+
+/// Whether a name is that of a temporary file, by what these begin with.
+fn is_part(name: &OsStr, prefix: &OsStr) -> bool {
+    let digits = name.as_encoded_bytes().strip_prefix(prefix.as_encoded_bytes());
+    let digits = digits.and_then(|rest| rest.strip_suffix(PART.as_bytes()));
+    digits.is_some_and(|digits| {
+        digits.len() == RANDOM_DIGITS && digits.iter().all(u8::is_ascii_hexdigit)
+    })
+}
+
+impl NewFile {
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] unless `overwrite`; [`Error::Io`].
+    pub fn create(path: &Path, access: Access, overwrite: bool) -> Result<Self> {
+        check_free(path, overwrite)?;
         let mut files = unfinished();
-        let file = options.open(&temporary).map_err(|e| Error::io("create", path, e))?;
+        remove_stale_parts(path)?;
+        let (file, temporary) = create_part(path, access)?;
         files.push(temporary.clone());
-        let writer = Some(BufWriter::with_capacity(access.buffer_bytes(), file));
+        let writer = BufWriter::with_capacity(access.buffer_bytes(), file);
         Ok(Self { writer, temporary, path: path.into(), overwrite })
     }
 
@@ -87,10 +156,8 @@ impl NewFile {
     /// [`Error::Exists`] if another file has taken the name; [`Error::Io`].
     pub fn finish(mut self) -> Result<()> {
         let io = |error| Error::io("write", &self.path, error);
-        if let Some(writer) = self.writer.take() {
-            let file = writer.into_inner().map_err(|error| io(error.into_error()))?;
-            file.sync_all().map_err(io)?;
-        }
+        self.writer.flush().map_err(io)?;
+        self.writer.get_ref().sync_all().map_err(io)?;
         let mut files = unfinished();
         check_free(&self.path, self.overwrite)?;
         if self.overwrite {
@@ -148,11 +215,11 @@ fn rename_if_free(from: &Path, to: &Path) -> io::Result<()> {
 
 impl Write for NewFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.writer.as_mut().map_or(Ok(0), |writer| writer.write(bytes))
+        self.writer.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.writer.as_mut().map_or(Ok(()), Write::flush)
+        self.writer.flush()
     }
 }
 
@@ -268,6 +335,21 @@ pub fn open(path: &Path, access: Access) -> Result<(BufReader<File>, u64)> {
     Ok((BufReader::with_capacity(access.buffer_bytes(), file), metadata.len()))
 }
 
+/// Whether other users than the owner of a file may read it, as far as the system says.
+#[must_use]
+pub fn others_may_read(metadata: &fs::Metadata) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        metadata.permissions().mode() & 0o044 != 0
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = metadata;
+        false
+    }
+}
+
 /// Reads a text file of at most so many bytes.
 ///
 /// # Errors
@@ -344,6 +426,38 @@ mod tests {
         rename_if_free(&new, &free).unwrap();
         assert_eq!(fs::read_to_string(&free).unwrap(), "new");
         assert_eq!(names(folder.path()), ["free", "taken"]);
+    }
+
+    /// What a killed process left is removed, and nothing that another one writes, or that has
+    /// another name.
+    #[test]
+    fn stale_parts_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let stale = [".a.ct.0123456789abcdef.part", ".a.ct.ffffffffffffffff.part"];
+        let others = [
+            ".a.ct.0123456789abcdeg.part",
+            ".a.ct.1.part",
+            ".a.ct.part",
+            ".b.a.ct.0123456789abcdef.part",
+            ".b.ct.0123456789abcdef.part",
+            "a.ct.0123456789abcdef.part",
+        ];
+        for name in stale.iter().chain(&others) {
+            fs::write(folder.join(name), "half").unwrap();
+        }
+        let path = folder.join("a.ct");
+        let mut first = NewFile::create(&path, Access::Shared, false).unwrap();
+        first.write_all(b"first").unwrap();
+        assert!(names(folder).iter().all(|name| !stale.contains(&name.as_str())));
+        let mut second = NewFile::create(&path, Access::Shared, false).unwrap();
+        second.write_all(b"second").unwrap();
+        assert_eq!(names(folder).len(), others.len() + 2);
+        first.finish().unwrap();
+        assert!(matches!(second.finish(), Err(Error::Exists { .. })));
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+        assert!(others.iter().all(|name| folder.join(name).exists()));
+        assert_eq!(names(folder).len(), others.len() + 1);
     }
 
     #[test]
