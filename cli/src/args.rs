@@ -1,8 +1,8 @@
 //! The arguments of every command.
 
 use crate::commands::{
-    bench, decrypt, demo, doctor, encrypt, evaluate, info, keygen, params, pool, predict, report,
-    schema, selftest, stats, train,
+    bench, decrypt, demo, doctor, encrypt, evaluate, info, key, keygen, params, pool, predict,
+    report, schema, selftest, stats, train,
 };
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
@@ -35,6 +35,7 @@ pub enum Command {
     Demo(demo::Args),
     Params(params::Args),
     Keygen(keygen::Args),
+    Key(key::Args),
     Encrypt(encrypt::Args),
     Schema(schema::Args),
     Pool(pool::Args),

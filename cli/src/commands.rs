@@ -7,12 +7,15 @@ pub mod doctor;
 pub mod encrypt;
 pub mod evaluate;
 pub mod info;
+pub mod key;
 pub mod keygen;
 pub mod params;
 pub mod pool;
 pub mod predict;
+mod public;
 pub mod report;
 pub mod schema;
+mod secret;
 pub mod selftest;
 pub mod server;
 pub mod stats;
@@ -31,6 +34,7 @@ pub fn run(command: &Command, threads: &[usize], output: Output) -> Result<()> {
         Command::Demo(args) => demo::run(args, output),
         Command::Params(args) => params::run(args, output),
         Command::Keygen(args) => keygen::run(args, output),
+        Command::Key(args) => key::run(args, output),
         Command::Encrypt(args) => encrypt::run(args, output),
         Command::Schema(args) => schema::run(args, output),
         Command::Pool(args) => pool::run(args, output),
@@ -47,7 +51,7 @@ pub fn run(command: &Command, threads: &[usize], output: Output) -> Result<()> {
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Args::command(), "sudare", &mut script);
-            output.write_text(&String::from_utf8_lossy(&script))
+            output.write_data(&String::from_utf8_lossy(&script))
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Ctrl-C.
 
+use crate::passphrase;
 use std::process;
 use sudare_roles::files;
 
@@ -9,5 +10,10 @@ const INTERRUPTED: i32 = 130;
 /// From now on Ctrl-C removes unfinished files and ends the process.
 pub fn clean_up() {
     // Without a handler the process ends as the system has it end.
-    let _ = ctrlc::set_handler(|| files::remove_unfinished(|| process::exit(INTERRUPTED)));
+    let _ = ctrlc::set_handler(|| {
+        files::remove_unfinished(|| {
+            passphrase::show_again();
+            process::exit(INTERRUPTED)
+        })
+    });
 }

@@ -8,6 +8,7 @@ mod args;
 mod commands;
 mod interrupt;
 mod output;
+mod passphrase;
 mod progress;
 mod svg;
 

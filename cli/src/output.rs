@@ -2,7 +2,11 @@
 
 use crate::error::{Error, Result};
 use serde::Serialize;
-use std::io::{self, Write};
+use std::{
+    borrow::Cow,
+    fmt::Write as _,
+    io::{self, IsTerminal, Write},
+};
 
 /// Where results go and in which form.
 #[derive(Debug, Clone, Copy)]
@@ -22,8 +26,20 @@ impl Output {
         self.write_text(&line)
     }
 
-    /// Writes text as it is, with a line end if it has none.
+    /// Writes lines for people, or of JSON, with a line end if there is none.
     pub fn write_text(self, text: &str) -> Result<()> {
+        self.write_as_it_is(&printable_lines(text))
+    }
+
+    /// Writes data for programs, which a terminal gets as [`Output::write_text`] has it.
+    pub fn write_data(self, text: &str) -> Result<()> {
+        match io::stdout().is_terminal() {
+            true => self.write_text(text),
+            false => self.write_as_it_is(text),
+        }
+    }
+
+    fn write_as_it_is(self, text: &str) -> Result<()> {
         let mut out = io::stdout().lock();
         out.write_all(text.as_bytes())
             .and_then(|()| if text.ends_with('\n') { Ok(()) } else { out.write_all(b"\n") })
@@ -34,7 +50,46 @@ impl Output {
 
 /// Writes a message line to standard error. If nobody can read it, nothing is lost.
 pub fn say(message: impl core::fmt::Display) {
-    let _ = writeln!(io::stderr().lock(), "{message}");
+    let _ = writeln!(io::stderr().lock(), "{}", printable(&message.to_string()));
+}
+
+/// Text in which nothing has a meaning for a terminal: control characters, and those that change
+/// the direction of what follows, stand there as JSON has them, such as `\u001b`.
+///
+/// Names in a result are whatever the maker of its file wrote; anybody with the public key can
+/// make one.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| acts_on_terminal(c) || c == '\n')
+}
+
+/// The same of text of several lines.
+fn printable_lines(text: &str) -> Cow<'_, str> {
+    escaped(text, acts_on_terminal)
+}
+
+/// Whether a character but the line end does something to a terminal, or to the order of others.
+fn acts_on_terminal(c: char) -> bool {
+    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    (c.is_control() && c != '\n') || turns || matches!(c, '\u{2028}' | '\u{2029}')
+}
+
+fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            c if !acts(c) => escaped.push(c),
+            '\n' => escaped += "\\n",
+            '\r' => escaped += "\\r",
+            '\t' => escaped += "\\t",
+            c => {
+                let _ = write!(escaped, "\\u{:04x}", u32::from(c));
+            }
+        }
+    }
+    Cow::Owned(escaped)
 }
 
 /// A clause about bootstrappings, if there are any.
@@ -45,13 +100,14 @@ pub fn bootstraps(count: u32) -> String {
 /// Lines `name  value`, the values below each other.
 pub fn fields(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    rows.iter().map(|(name, value)| format!("{name:width$}  {value}\n")).collect()
+    rows.iter().map(|(name, value)| format!("{name:width$}  {}\n", printable(value))).collect()
 }
 
 /// Columns below each other, the first one to the left and the others to the right.
 pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
-    let head = head.iter().map(|&cell| cell.to_owned()).collect();
-    let lines: Vec<&Vec<String>> = core::iter::once(&head).chain(rows).collect();
+    let head = head.iter().map(|cell| printable(cell)).collect();
+    let rows = rows.iter().map(|row| row.iter().map(|cell| printable(cell)).collect());
+    let lines: Vec<Vec<Cow<'_, str>>> = core::iter::once(head).chain(rows).collect();
     let width = |column: usize| {
         lines.iter().filter_map(|line| line.get(column)).map(|c| c.chars().count()).max()
     };
@@ -70,6 +126,31 @@ pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Nothing that a terminal acts on is left, what is JSON stays the same JSON, and what is
+    /// harmless is as it was.
+    #[test]
+    fn nothing_acts_on_a_terminal() {
+        let harmless = "Größe, 身長, עברית, e\u{301}, 🏥, \u{a0}, back\\slash";
+        assert_eq!(printable(harmless), harmless);
+        assert_eq!(
+            printable("\x1b]0;owned\x07\u{9b}2J\x7f"),
+            r"\u001b]0;owned\u0007\u009b2J\u007f"
+        );
+        assert_eq!(printable("a\r\nerror: b\t\u{202e}c"), r"a\r\nerror: b\t\u202ec");
+        assert_eq!(printable_lines("a\r\nb\n"), "a\\r\nb\n");
+        let every: String = (0..0x3000).filter_map(char::from_u32).collect();
+        let acting = |text: &str| text.chars().filter(|&c| acts_on_terminal(c)).count();
+        assert_eq!((acting(&every), acting(&printable(&every))), (32 + 33 - 1 + 12 + 2, 0));
+        let json = serde_json::to_string(&every).unwrap();
+        assert!(acting(&json) > 0);
+        assert_eq!(acting(&printable_lines(&json)), 0);
+        assert_eq!(serde_json::from_str::<String>(&printable_lines(&json)).unwrap(), every);
+
+        let evil = "x\x1b[2J\ny".to_owned();
+        assert_eq!(fields(&[("a", evil.clone())]), "a  x\\u001b[2J\\ny\n");
+        assert_eq!(table(&[&evil], &[vec![evil.clone()]]).lines().count(), 2);
+    }
 
     #[test]
     fn columns_are_below_each_other() {

@@ -3,13 +3,13 @@
 use crate::{
     error::{Error, Result},
     job::{self, Progress},
-    plan::{Parameters, Plan},
+    plan::{Parameters, Plan, security_warning},
     source::{Fingerprint, Memory, Reduced, Source, reduce, save},
     table::TablePlan,
 };
 use pyo3::{prelude::*, types::PyBytes};
 use std::{
-    io::Read,
+    io::{Cursor, Read},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -20,7 +20,12 @@ use sudare::{
     },
     rlwe::{self, KeyGenerator, KeyId, KeyRequest, ParamsId},
 };
-use sudare_roles::files::{self, Access, Watch};
+use sudare_roles::{
+    error::Error as Engine,
+    files::{self, Access, NewFile, Watch},
+    sealed::Passphrase,
+    secret::{self, SecretFile},
+};
 
 /// Encrypts. May be given to anybody.
 #[pyclass(frozen, module = "sudare")]
@@ -90,9 +95,10 @@ impl AnyKey<'_> {
     }
 }
 
-/// Refuses a `key` of other parameters or of another pair than `first`.
+/// Refuses a `key` of other parameters or of another pair than `first`, and a public one that only
+/// says that it belongs to a secret one.
 #[pyfunction]
-pub fn check_pair(first: AnyKey<'_>, key: AnyKey<'_>) -> Result<()> {
+pub fn check_pair(py: Python<'_>, first: AnyKey<'_>, key: AnyKey<'_>) -> Result<()> {
     let ((_, params, id), (what, own_params, own_id)) = (first.identity(), key.identity());
     if own_params != params {
         let (found, expected) = (own_params, params);
@@ -102,7 +108,15 @@ pub fn check_pair(first: AnyKey<'_>, key: AnyKey<'_>) -> Result<()> {
         let (found, expected) = (own_id, id);
         return Err(sudare::Error::KeyMismatch { what, found, expected }.into());
     }
-    Ok(())
+    match (first, key) {
+        (AnyKey::Secret(secret), AnyKey::Public(public))
+        | (AnyKey::Public(public), AnyKey::Secret(secret)) => {
+            let (params, decryptor) = (secret.set.params.clone(), Arc::clone(&secret.decryptor));
+            let public = Arc::clone(&public.key);
+            job::run(py, None, move |_| Ok(secret::expect_pair(&params, &decryptor, public)?))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What keys are made for.
@@ -210,6 +224,17 @@ impl PublicKey {
         self.key.id().to_string()
     }
 
+    /// The digest of its file, in hexadecimal, as `sudare keygen` prints it.
+    #[getter]
+    fn digest(&self, py: Python<'_>) -> Result<String> {
+        job::detached(py, || {
+            let mut file = Vec::new();
+            serial::write_public_key(&mut file, &self.set.params, &self.key, &self.set.label)?;
+            let bytes = file.len() as u64;
+            Ok(blake3::Hash::from(serial::digest(Cursor::new(file), bytes)?).to_string())
+        })
+    }
+
     #[getter]
     fn _parameters(&self) -> Parameters {
         self.set.clone()
@@ -236,30 +261,48 @@ impl PublicKey {
 
 #[pymethods]
 impl SecretKey {
-    /// The key in the file at `path`.
+    /// The key in the file at `path`, which is sealed by a passphrase or in clear.
     #[staticmethod]
-    fn open(py: Python<'_>, path: PathBuf) -> Result<Self> {
-        let key = job::run(py, None, move |_| {
-            let (file, bytes) = files::open(&path, Access::Owner)?;
-            let read = || {
-                let reader = Reader::new(file, bytes)?;
-                let set = read_set(&reader, Kind::SecretKey)?;
-                let key = reader.secret_key(&set.params)?;
-                let decryptor = Arc::new(Decryptor::new(&set.params, key)?);
-                Ok(Self { set, decryptor })
+    #[pyo3(signature = (path, *, passphrase=None))]
+    fn open(py: Python<'_>, path: PathBuf, passphrase: Option<String>) -> Result<Self> {
+        let (key, warning) = job::run(py, None, move |_| {
+            let file = SecretFile::open(&path)?;
+            let (warning, label) = (file.warning(), file.opened().info().label.clone());
+            let set = Parameters::new(file.opened().params()?, label)?;
+            let sealed = || Engine::Sealed { path: path.clone() };
+            let passphrase = || {
+                let text = passphrase.ok_or_else(sealed)?;
+                Ok(Passphrase::new(text.into_bytes())?)
             };
-            read().map_err(Error::at(Some(&path)))
+            let key = file.key(&set.params, passphrase)?;
+            let decryptor = Arc::new(Decryptor::new(&set.params, key)?);
+            Ok((Self { set, decryptor }, warning))
         })?;
+        if let Some(warning) = warning {
+            security_warning(py, warning, 1)?;
+        }
         key.set.warn_if_insecure(py, 1)?;
         Ok(key)
     }
 
-    /// Writes the key to a file that the user alone may read.
-    #[pyo3(signature = (path, *, overwrite=false))]
-    fn save(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> Result<()> {
+    /// Writes the key to a file that the user alone may read, sealed by a passphrase if one is
+    /// given.
+    #[pyo3(signature = (path, *, overwrite=false, passphrase=None))]
+    fn save(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        overwrite: bool,
+        passphrase: Option<String>,
+    ) -> Result<()> {
         let (set, decryptor) = (self.set.clone(), Arc::clone(&self.decryptor));
-        save(py, path, Access::Owner, overwrite, move |file| {
-            serial::write_secret_key(file, &set.params, decryptor.key(), &set.label)
+        job::run(py, None, move |progress| {
+            let passphrase = passphrase.map(|text| Passphrase::new(text.into_bytes()));
+            let passphrase = passphrase.transpose().map_err(Engine::from)?;
+            let mut file = NewFile::create(&path, Access::Owner, overwrite)?;
+            let (out, keys) = (&mut progress.watch(&mut file), (&set.params, decryptor.key()));
+            secret::write((out, &path), keys, &set.label, passphrase.as_ref())?;
+            Ok(file.finish()?)
         })
     }
 
@@ -342,6 +385,12 @@ impl EvaluationKeys {
     #[getter]
     fn key_id(&self) -> String {
         self.keys.id().to_string()
+    }
+
+    /// The digest of their file, in hexadecimal, as `sudare keygen` prints it.
+    #[getter(digest)]
+    fn digest_text(&self) -> Result<String> {
+        Ok(blake3::Hash::from(self.digest()?).to_string())
     }
 
     /// Bytes of their file.

@@ -63,9 +63,14 @@ impl Parameters {
             "these parameters have {bits:.1} bits of security, 128 are needed: encrypt only what \
              anyone may read"
         );
-        let category = py.import("sudare.errors")?.getattr("SecurityWarning")?;
-        PyErr::warn(py, &category, &CString::new(text)?, calls)
+        security_warning(py, text, calls)
     }
+}
+
+/// Warns whoever is so many calls above: 1 for who calls this.
+pub(crate) fn security_warning(py: Python<'_>, text: String, calls: i32) -> PyResult<()> {
+    let category = py.import("sudare.errors")?.getattr("SecurityWarning")?;
+    PyErr::warn(py, &category, &CString::new(text)?, calls)
 }
 
 /// Parameters, the keys to make, and what a program takes if they are for one.

@@ -38,7 +38,7 @@ use sudare_roles::{
     error::Error as Engine,
     files::{Access, NewFile},
     job::{Job, Plan},
-    label::{Content, Meta},
+    label::{Content, Meta, Origin},
     model::{Model, NamedGroups, NamedLeastSquares, NamedScores, NamedStatistics},
     opened::Opened,
     reading::Reading,
@@ -651,12 +651,12 @@ impl Table {
             let found = format!("a table that was encrypted for {}", self.meta.job);
             return Err(other_job(&found, "a table for statistics, groups or histograms"));
         }
-        let open = session(&[self], keys);
+        let open = session(&[self], keys)?;
         let bytes = job::run(py, progress, move |progress| {
             let session = open()?;
             progress.start("computing", session.plan.outputs());
             let result = session.statistics(|done| progress.set(done))?;
-            result_bytes(&session, result, &session.meta, Content::Statistics)
+            result_bytes(&session, result, &session.meta_of_result(), Content::Statistics)
         })?;
         TableResult::new(Memory::new(py, bytes), Path::new(IN_MEMORY))
     }
@@ -682,7 +682,7 @@ impl Table {
                 Box::new(move |_, plan| Ok(scoring::AnyModel::plain(&model, plan)?))
             }
         };
-        let open = session(&[self], keys);
+        let open = session(&[self], keys)?;
         let bytes = job::run(py, progress, move |progress| {
             let session = open()?;
             let Plan::Predict(plan) = &session.plan else {
@@ -768,19 +768,22 @@ impl Table {
 pub(crate) fn session(
     tables: &[&Table],
     keys: &EvaluationKeys,
-) -> impl FnOnce() -> Result<Session<Input>> + Send + use<> {
+) -> Result<impl FnOnce() -> Result<Session<Input>> + Send + use<>> {
+    let digests = tables.iter().map(|table| table.digest()).collect::<Result<_>>()?;
+    let origin = Origin::new(keys.digest()?, digests);
     let sources = tables
         .iter()
         .map(|table| (table.source.name().to_owned(), table.source.opener(), table.info.bytes));
     let sources: Vec<_> = sources.collect();
     let (set, watch, keys) = (keys.set.clone(), keys.watch.clone(), Arc::clone(&keys.keys));
-    move || {
+    Ok(move || {
         let sources = sources.into_iter();
         let tables = sources.map(|(path, open, bytes)| Ok(Opened::new(open()?, bytes, &path)?));
         let tables = tables.collect::<Result<_>>()?;
         let id = keys.id();
-        Ok(Session::new(tables, &set.params, &set.label, id, || Ok((keys, watch)))?)
-    }
+        let read = || Ok((keys, watch));
+        Ok(Session::new(tables, &set.params, &set.label, id, origin, read)?)
+    })
 }
 
 /// A model that rows are scored by.

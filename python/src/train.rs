@@ -28,7 +28,7 @@ use sudare_roles::{
     error::Error as Engine,
     files,
     job::Plan,
-    label::{Content, Origin},
+    label::Content,
     model::Model,
     training::{Kept, TrainingServer},
 };
@@ -63,15 +63,8 @@ impl Trainer {
             return Err(Engine::Usage(problem.into()).into());
         }
         let tables: Vec<&Table> = tables.iter().map(|table| &**table).collect();
-        let (open, set, watch) = (session(&tables, keys), keys.set.clone(), keys.watch.clone());
-        let kept = match checkpoint {
-            None => None,
-            Some(folder) => {
-                let digests = tables.iter().map(|table| table.digest()).collect::<Result<_>>()?;
-                let origin = Origin::new(keys.digest()?, digests);
-                Some(Kept { folder, origin, resume, replace: overwrite })
-            }
-        };
+        let (open, set, watch) = (session(&tables, keys)?, keys.set.clone(), keys.watch.clone());
+        let kept = checkpoint.map(|folder| Kept { folder, resume, replace: overwrite });
         let (trainer, warnings) = job::run(py, None, move |_| {
             let session = open()?;
             if !matches!(session.plan, Plan::Train(_)) {

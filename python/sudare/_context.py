@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import threading
@@ -202,8 +203,8 @@ class Context:
                     f"a {type(key).__name__} was given as {kind.__name__}: name keys as "
                     "from_keys(evaluation, public=..., secret=...) has them"
                 )
-        for key in held:
-            _native.check_pair(held[0], key)
+        for first, key in itertools.combinations(held, 2):
+            _native.check_pair(first, key)
         return cls._of(None, "execute", progress, Keys(public, evaluation, secret))
 
     @property

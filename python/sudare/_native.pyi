@@ -204,6 +204,10 @@ class PublicKey:
         """The key pair, in hexadecimal."""
 
     @property
+    def digest(self) -> str:
+        """The digest of its file, in hexadecimal, as `sudare keygen` prints it."""
+
+    @property
     def _parameters(self) -> Parameters: ...
     def __reduce_ex__(self, protocol: int, /) -> tuple[Any, ...]: ...  # type: ignore[override]
 
@@ -240,6 +244,10 @@ class EvaluationKeys:
         """The key pair, in hexadecimal."""
 
     @property
+    def digest(self) -> str:
+        """The digest of their file, in hexadecimal, as `sudare keygen` prints it."""
+
+    @property
     def nbytes(self) -> int:
         """Bytes of their file."""
 
@@ -259,11 +267,20 @@ class SecretKey:
     """Decrypts. For the owner alone: never printed, pickled or copied."""
 
     @staticmethod
-    def open(path: _Path) -> SecretKey:
-        """The key in the file at `path`."""
+    def open(path: _Path, *, passphrase: str | None = None) -> SecretKey:
+        """The key in the file at `path`, which is sealed by a passphrase or in clear.
 
-    def save(self, path: _Path, *, overwrite: bool = False) -> None:
-        """Writes the key to a file that the user alone may read."""
+        Warns (`SecurityWarning`) if others may read the file.
+        """
+
+    def save(
+        self, path: _Path, *, overwrite: bool = False, passphrase: str | None = None
+    ) -> None:
+        """Writes the key to a file that the user alone may read.
+
+        With a passphrase, the file is sealed by it: nobody decrypts without it, and nobody can
+        restore one that is forgotten.
+        """
 
     @property
     def key_id(self) -> str:

@@ -12,7 +12,10 @@ class Error(Exception):
 
 
 class SecurityWarning(UserWarning):
-    """Keys are made or read, or a context is, with less than 128 bits of security."""
+    """Keys are made or read, or a context is, with less than 128 bits of security.
+
+    Also: the file of a secret key can be read by others than its owner.
+    """
 
 
 class InvalidSpecError(Error, ValueError):
@@ -709,3 +712,39 @@ class WrongResultError(Error, RuntimeError):
 
 class BugError(Error, RuntimeError):
     """Something that cannot happen did."""
+
+
+class SealedError(Error, ValueError):
+    """A secret key is sealed by a passphrase, which is not given."""
+
+
+class EmptyPassphraseError(Error, ValueError):
+    """A passphrase is empty."""
+
+
+class LongPassphraseError(Error, ValueError):
+    """A passphrase is longer than any."""
+
+
+class WrongPassphraseError(Error, ValueError):
+    """A secret key was sealed by another passphrase, or its file was changed."""
+
+
+class SealCostsError(Error, ValueError):
+    """A sealed file asks for more memory or time than any that is meant to be unsealed."""
+
+
+class SealMemoryError(Error, builtins.MemoryError):
+    """The system does not give the memory that unsealing takes."""
+
+
+class OtherFileError(Error, ValueError):
+    """A file is another one than was expected."""
+
+
+class OtherTableError(Error, ValueError):
+    """A result was computed from another table than the one that was named."""
+
+
+class ForgedKeyError(Error, ValueError):
+    """A public key says that it belongs to a secret key, and does not."""

@@ -12,8 +12,8 @@ from sudare import errors
 CRATES = Path(__file__).parents[2] / "crates"
 
 # Each hands on the errors that are inside.
-INSIDE = {"Apps", "Array", "Engine", "File", "Library", "Metric", "Pool", "PoolFile", "Pooled",
-          "Stats", "Table", "TableFile", "Train"}  # fmt: skip
+INSIDE = {"Apps", "Array", "Engine", "File", "Library", "Metric", "Passphrase", "Pool", "PoolFile", "Pooled",
+          "Seal", "Stats", "Table", "TableFile", "Train"}  # fmt: skip
 
 # The command line alone writes to standard output.
 ELSEWHERE = {"Stdout"}
@@ -47,6 +47,7 @@ def variants(file: str) -> list[tuple[str, str]]:
         "apps/src/table/error.rs",
         "roles/src/error.rs",
         "roles/src/pooled.rs",
+        "roles/src/sealed.rs",
     ],
 )
 def test_errors_have_classes(file: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import stat
 import time
@@ -218,3 +219,53 @@ def test_keys_that_are_not_secure_warn(tmp_path: Path) -> None:
         LinearRegression(insecure_log_n=10, mode="simulate").fit([[0.0], [1.0]], [1.0, 2.0])
         sudare.Context(1).keys.public.to_bytes()
         assert context.mode == "execute"
+
+
+def test_sealed_keys(ctx: sudare.Context, tmp_path: Path) -> None:
+    secret, path = ctx.keys.secret, tmp_path / "secret.key"
+    secret.save(path, passphrase="six random words")
+    sealed = path.read_bytes()
+    assert sealed.startswith(b"\x89sealed\n")
+    if os.name == "posix":
+        assert path.stat().st_mode & 0o777 == 0o600
+    opened = sudare.SecretKey.open(path, passphrase="six random words")
+    public, evaluation = ctx.keys.public, ctx.keys.evaluation
+    again = sudare.Context.from_keys(evaluation, public=public, secret=opened)
+    assert abs(again.decrypt(ctx.encrypt([1.5, -2.0])) - [1.5, -2.0]).max() < 1e-6
+
+    with pytest.raises(errors.WrongPassphraseError):
+        sudare.SecretKey.open(path, passphrase="six random word")
+    with pytest.raises(errors.EmptyPassphraseError):
+        sudare.SecretKey.open(path, passphrase="")
+    with pytest.raises(errors.EmptyPassphraseError):
+        secret.save(tmp_path / "other.key", passphrase="")
+    with pytest.raises(errors.LongPassphraseError):
+        secret.save(tmp_path / "other.key", passphrase="x" * 1025)
+    with pytest.raises(errors.SealedError, match="passphrase"):
+        sudare.SecretKey.open(path)
+    path.write_bytes(sealed[:12] + b"\xff" * 4 + sealed[16:])
+    with pytest.raises(errors.SealCostsError):
+        sudare.SecretKey.open(path, passphrase="six random words")
+    path.write_bytes(sealed[:100])
+    with pytest.raises(errors.Error):
+        sudare.SecretKey.open(path, passphrase="six random words")
+    assert [file.name for file in tmp_path.iterdir()] == ["secret.key"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files")
+def test_keys_that_others_can_read_are_warned_of(ctx: sudare.Context, tmp_path: Path) -> None:
+    path = tmp_path / "secret.key"
+    ctx.keys.secret.save(path)
+    path.chmod(0o644)
+    with pytest.warns(errors.SecurityWarning, match="chmod 600"):
+        sudare.SecretKey.open(path)
+
+
+def test_digests(ctx: sudare.Context, tmp_path: Path) -> None:
+    keys = ctx.keys
+    keys.public.save(tmp_path / "public.key")
+    opened = sudare.PublicKey.open(tmp_path / "public.key")
+    assert opened.digest == keys.public.digest and len(opened.digest) == 64
+    again = sudare.EvaluationKeys.from_bytes(keys.evaluation.to_bytes())
+    assert again.digest == keys.evaluation.digest
+    assert keys.evaluation.digest != keys.public.digest

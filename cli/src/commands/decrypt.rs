@@ -1,6 +1,7 @@
+use super::secret::Secret;
 use crate::{
     args::{TableFormat, whole},
-    output::{self, Output},
+    output::{self, Output, printable},
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use sudare_roles::{
         Model, NamedGroups, NamedHistograms, NamedLeastSquares, NamedScores, NamedStatistics,
         OfRows,
     },
-    opened::Opened,
+    opened::{self, Opened},
     pooled::{self, sums},
 };
 
@@ -30,12 +31,12 @@ use sudare_roles::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     sudare decrypt --secret keys/secret.key -i model.ct -o model.json\n  \
+    sudare decrypt --secret keys/secret.key -i model.ct --table births.ct -o model.json\n  \
     sudare decrypt --secret keys/secret.key -i model.ct --share 10 -o shared.json\n  \
     sudare decrypt --secret keys/secret.key -i scores.ct -o scores.csv")]
 pub struct Args {
-    /// Secret key
-    #[arg(long, value_name = "FILE")]
-    secret: PathBuf,
+    #[command(flatten)]
+    secret: Secret,
     /// Encrypted result of `sudare train`, `sudare stats`, `sudare predict` or `sudare pool add`
     #[arg(short, long, value_name = "FILE")]
     input: PathBuf,
@@ -43,6 +44,10 @@ pub struct Args {
     /// output if left out
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Refuse a result that says it comes from another encrypted table than this one; of several
+    /// owners, one --table for each
+    #[arg(long, value_name = "T.ct")]
+    table: Vec<PathBuf>,
     /// Of the total of several owners' sums: what they agreed on
     #[arg(long, value_name = "S.json")]
     schema: Option<PathBuf>,
@@ -254,8 +259,12 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     }
     let input = Opened::open(&args.input, Kind::Ciphertexts)?;
     let contents = [&Content::RESULTS[..], &[Content::Sums]].concat();
-    let (content, Meta { job, .. }) = input.meta(&contents)?;
-    let secret = Opened::open(&args.secret, Kind::SecretKey)?;
+    let (content, Meta { job, origin, .. }) = input.meta(&contents)?;
+    if !args.table.is_empty() {
+        opened::expect_tables(&args.input, origin.as_ref(), &args.table)?;
+    }
+    let file = args.secret.open()?;
+    let secret = file.opened();
     input.expect_key(secret.info().params_id, secret.info().key_id)?;
     // How large errors can be follows from the job, which the server could have changed.
     let (_, made_for) = secret.meta(&[Content::Keys])?;
@@ -268,7 +277,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         )));
     }
     let params = secret.params()?;
-    let decryptor = Decryptor::new(&params, secret.secret_key(&params)?)?;
+    let decryptor = Decryptor::new(&params, args.secret.key(file, &params)?)?;
     let decrypted = match (content, &args.schema) {
         (Content::Sums, schema) => args.totals(input, schema.as_deref(), (&params, &decryptor))?,
         (_, Some(_)) => {
@@ -364,7 +373,7 @@ fn model(model: &Model) -> String {
     format!(
         "logistic regression of {} after {} iterations{}, for columns in their largest distances \
          from their means\n",
-        model.target,
+        printable(&model.target),
         model.iterations,
         if model.calibrated { ", calibrated" } else { "" }
     ) + &output::table(&head, &rows)
@@ -429,7 +438,8 @@ fn text(values: &Values) -> String {
                     vec![column.clone(), number(c), number(error), format!("{p:.3e}")]
                 }));
                 rows[0].resize(4, String::new());
-                text += &format!("{}: R squared {:.6}\n", fit.target, fit.r_squared);
+                let target = printable(&fit.target);
+                text += &format!("{target}: R squared {:.6}\n", fit.r_squared);
                 text += &output::table(&["column", "coefficient", "std error", "p"], &rows);
             }
             if let Some(test) = &named.t_test {
@@ -457,7 +467,7 @@ fn text(values: &Values) -> String {
             let mut text = output::table(&head, &rows);
             for (column, test) in named.columns.iter().zip(named.t_test.iter().flatten()) {
                 let test = test.as_ref().map_or_else(|| "no test\n".into(), t_test);
-                text += &format!("{column}: {test}");
+                text += &format!("{}: {test}", printable(column));
             }
             text
         }

@@ -1,3 +1,4 @@
+use super::public::Public;
 use crate::{
     args::{TableFormat, class_weights, share},
     output::{Output, say},
@@ -9,7 +10,6 @@ use std::{
     sync::Arc,
     time::Instant,
 };
-use sudare::ckks::serial::Kind;
 use sudare_apps::table::Table;
 use sudare_roles::{
     encryption::{self, Encryption, KeyColumn, Written},
@@ -20,7 +20,6 @@ use sudare_roles::{
     machine,
     model::Model,
     note::HeldOut,
-    opened::Opened,
     pooled::transform::PooledTransform,
     scoring::Inputs,
 };
@@ -35,13 +34,13 @@ use sudare_roles::{
 #[command(after_help = "Examples:\n  \
     sudare encrypt --public keys/public.key --data births.csv --target low -o births.ct\n  \
     sudare encrypt --public keys/public.key --data births.csv --target low --class-weight 1,2 -o births.ct\n  \
+    sudare encrypt --public keys/public.key --expect DIGEST --data births.csv --target low -o births.ct\n  \
     sudare encrypt --public keys/public.key --data new.csv --like model.json -o new.ct\n  \
     sudare encrypt --public keys/public.key --data new.csv --like births.csv --target low -o new.ct\n  \
     sudare encrypt --public keys/public.key --model model.json -o secret-model.ct")]
 pub struct Args {
-    /// Public key
-    #[arg(long, value_name = "FILE")]
-    public: PathBuf,
+    #[command(flatten)]
+    public: Public,
     /// CSV file whose first line names the columns, or Parquet file (T.parquet)
     #[arg(long, value_name = "T.csv", required_unless_present = "model")]
     data: Option<PathBuf>,
@@ -98,7 +97,7 @@ struct Report {
 pub fn run(args: &Args, output: Output) -> Result<()> {
     let start = Instant::now();
     files::check_free(&args.output, args.force)?;
-    let key = Opened::open(&args.public, Kind::PublicKey)?;
+    let key = args.public.open()?;
     let (_, meta) = key.meta(&[Content::Keys])?;
     let (subject, job) = Subject::read(args, &meta.job)?;
     let params = key.params()?;

@@ -1,7 +1,7 @@
 use super::params::{least_security, prices, secret_name};
 use crate::output::{self, Output};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::{io::Read, path::PathBuf};
 use sudare::{
     ckks::serial::Kind,
     rlwe::{self, FittedKeys, Level, PricedKey},
@@ -9,9 +9,10 @@ use sudare::{
 use sudare_roles::{
     error::Result,
     files::Access,
-    label::{Content, Meta},
+    label::{Content, Meta, Origin},
     machine,
-    opened::Opened,
+    opened::{self, Opened},
+    secret::{self, SecretFile},
 };
 
 /// Explain a file of keys or ciphertexts; no secret is needed
@@ -27,6 +28,8 @@ struct Report {
     kind: &'static str,
     content: String,
     format_version: u32,
+    /// Of a secret key: whether by a passphrase.
+    sealed: Option<bool>,
     params: String,
     params_id: String,
     key_id: String,
@@ -39,7 +42,11 @@ struct Report {
     secret: String,
     security_bits: f64,
     insecure: bool,
+    /// Of the file, by the checksums in it; not of a sealed one.
+    digest: Option<String>,
     job: Option<String>,
+    /// Of a result: what it says that it comes from.
+    origin: Option<ComesFrom>,
     iterations: Option<u32>,
     /// Ciphertexts of earlier weights that a model has with it.
     history: Option<u64>,
@@ -47,6 +54,22 @@ struct Report {
     owners: Option<Vec<String>>,
     #[serde(flatten)]
     evaluation: Option<Evaluation>,
+}
+
+/// What a result says that it comes from.
+#[derive(Serialize)]
+struct ComesFrom {
+    program: String,
+    evaluation_key_digest: String,
+    table_digest: String,
+}
+
+impl ComesFrom {
+    fn new(origin: &Origin) -> Self {
+        let Origin { program, keys, table } = origin;
+        let [keys, table] = [keys, table].map(|digest| blake3::Hash::from(*digest).to_string());
+        Self { program: program.clone(), evaluation_key_digest: keys, table_digest: table }
+    }
 }
 
 /// What evaluation keys can do.
@@ -71,7 +94,7 @@ struct Raising {
 }
 
 impl Evaluation {
-    fn of(file: &Opened) -> Result<Self> {
+    fn of<R: Read>(file: &Opened<R>) -> Result<Self> {
         let params = file.params()?;
         let request = file.key_request(&params)?;
         Ok(Self {
@@ -88,13 +111,23 @@ impl Evaluation {
 }
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
-    // Unbuffered, as secret keys are read.
-    let file = Opened::any(&args.file, Access::Owner)?;
+    let report = match secret::is_sealed(&args.file)? {
+        true => Report { sealed: Some(true), ..report(SecretFile::open(&args.file)?.opened())? },
+        // Unbuffered, as secret keys are read.
+        false => {
+            let digest = Some(blake3::Hash::from(opened::digest(&args.file)?).to_string());
+            Report { digest, ..report(&Opened::any(&args.file, Access::Owner)?)? }
+        }
+    };
+    output.write(&report, text)
+}
+
+fn report<R: Read>(file: &Opened<R>) -> Result<Report> {
     let info = file.info();
     let spec = &info.spec;
     let log_qp = spec.log2_qp();
     let evaluation = match info.kind {
-        Kind::EvaluationKeys => Some(Evaluation::of(&file)?),
+        Kind::EvaluationKeys => Some(Evaluation::of(file)?),
         _ => None,
     };
     let least = evaluation.as_ref().map_or(f64::INFINITY, |keys| least_security(&keys.keys));
@@ -113,10 +146,11 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         let owners = pooled.owners.iter().filter_map(|&owner| pooled.of.get(owner as usize));
         Some(owners.cloned().collect())
     });
-    let report = Report {
+    Ok(Report {
         kind: info.kind.name(),
         content: info.label.content.clone(),
         format_version: info.format_version,
+        sealed: (info.kind == Kind::SecretKey).then_some(false),
         params: info.label.name.clone(),
         params_id: info.params_id.to_string(),
         key_id: info.key_id.to_string(),
@@ -129,26 +163,28 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         secret: secret_name(spec.secret),
         security_bits,
         insecure: spec.insecure,
+        digest: None,
         job: meta.as_ref().map(|meta| meta.job.to_string()),
+        origin: meta.as_ref().and_then(|meta| meta.origin.as_ref().map(ComesFrom::new)),
         iterations: meta.map(|meta| meta.iterations).filter(|&done| done > 0),
         history: history.filter(|&count| count > 0),
         owners,
         evaluation,
-    };
-    output.write(&report, text)
+    })
 }
 
 fn text(report: &Report) -> String {
     let mark = if report.insecure { "; for reproduction only" } else { "" };
+    let sealed = if report.sealed == Some(true) { ", sealed by a passphrase" } else { "" };
     let mut rows = vec![
-        ("kind", format!("{}, format version {}", report.kind, report.format_version)),
-        ("content", format!("{} ({})", report.content.escape_debug(), report.count)),
+        ("kind", format!("{}{sealed}, format version {}", report.kind, report.format_version)),
+        ("content", format!("{} ({})", report.content, report.count)),
         ("size", machine::bytes(report.bytes)),
         (
             "parameters",
             format!(
                 "{} ({}): N = 2^{}, log2 QP {:.1}, {} levels at 2^{:.1}",
-                report.params.escape_debug(),
+                report.params,
                 report.params_id,
                 report.log_n,
                 report.log_qp,
@@ -159,8 +195,13 @@ fn text(report: &Report) -> String {
         ("security", format!("{:.1} bits, {} secret{mark}", report.security_bits, report.secret)),
         ("key", report.key_id.clone()),
     ];
+    rows.extend(report.digest.as_ref().map(|digest| ("digest", digest.clone())));
     if let Some(job) = &report.job {
         rows.push(("job", job.clone()));
+    }
+    if let Some(from) = &report.origin {
+        rows.push(("from table", from.table_digest.clone()));
+        rows.push(("by keys", from.evaluation_key_digest.clone()));
     }
     if let Some(iterations) = report.iterations {
         rows.push(("iterations", iterations.to_string()));
@@ -169,7 +210,7 @@ fn text(report: &Report) -> String {
         rows.push(("history", format!("{history} ciphertexts of weights after iterations")));
     }
     if let Some(owners) = &report.owners {
-        rows.push(("owners", owners.join(", ").escape_debug().to_string()));
+        rows.push(("owners", owners.join(", ")));
     }
     if let Some(evaluation) = &report.evaluation {
         rows.extend(evaluation_rows(evaluation));

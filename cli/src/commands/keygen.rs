@@ -2,10 +2,13 @@ use super::params::{least_security, priced_keys};
 use crate::{
     args::{TableFormat, finite, whole},
     output::{self, Output, say},
-    progress,
+    passphrase, progress,
 };
 use serde::Serialize;
-use std::{path::PathBuf, time::Instant};
+use std::{
+    path::{Path, PathBuf},
+    time::Instant,
+};
 use sudare::{
     circuits::bootstrap::BootstrapPreset,
     ckks::{Params, Preset, serial},
@@ -25,7 +28,7 @@ use sudare_roles::{
     files::{self, Access, NewFile},
     job::{Extent, Job, Purpose},
     label::{Content, Meta},
-    machine, pooled,
+    machine, opened, pooled, secret,
     sets::Set,
 };
 
@@ -36,6 +39,7 @@ use sudare_roles::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     sudare keygen --params auto --for train:189x9 --out keys\n  \
+    sudare keygen --params auto --for train:189x9 --passphrase --out keys\n  \
     sudare keygen --params auto --for train:births.csv --target low --out keys\n  \
     sudare keygen --params auto --for train:11982x196 --iterations 32 --batch 1024 --out keys\n  \
     sudare keygen --params auto --for train:189x9 --class-weight balanced --out keys\n  \
@@ -65,6 +69,11 @@ pub struct Args {
     /// Folder for the files, made if it does not exist
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    /// Seal the secret key by a passphrase, which the terminal asks for unless --passphrase-fd does
+    #[arg(long)]
+    passphrase: bool,
+    #[command(flatten)]
+    source: passphrase::Source,
     /// Accept a parameter set of less than 128 bits of security
     #[arg(long)]
     insecure: bool,
@@ -329,6 +338,8 @@ struct Report {
     secret_key_bytes: u64,
     public_key_bytes: u64,
     evaluation_key_bytes: u64,
+    public_key_digest: String,
+    evaluation_key_digest: String,
     seconds: f64,
     out: PathBuf,
 }
@@ -500,6 +511,8 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     // Half of them is enough to write them.
     machine::check_memory("the keys", request.small_bytes(params.rlwe())?, advice)?;
 
+    let seal = args.passphrase || args.source.is_named();
+    let passphrase = seal.then(|| args.source.to_seal(&secret_path)).transpose()?;
     files::make_folder(&args.out)?;
     let mut secret_file = NewFile::create(&secret_path, Access::Owner, args.force)?;
     let mut public_file = NewFile::create(&public_path, Access::Shared, args.force)?;
@@ -511,8 +524,8 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let keys = progress::evaluation_keys("Making keys", &mut generator, &secret, &request)?;
 
     // All files are complete before the first one gets its name.
-    let secret_key_bytes = serial::write_secret_key(&mut secret_file, &params, &secret, &label)
-        .map_err(Error::in_file(&secret_path))?;
+    let (out, passphrase) = ((&mut secret_file, &*secret_path), passphrase.as_ref());
+    let secret_key_bytes = secret::write(out, (&params, &secret), &label, passphrase)?;
     let public_key_bytes = serial::write_public_key(&mut public_file, &params, &public, &label)
         .map_err(Error::in_file(&public_path))?;
     let evaluation_key_bytes =
@@ -532,10 +545,17 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         secret_key_bytes,
         public_key_bytes,
         evaluation_key_bytes,
+        public_key_digest: digest(&public_path)?,
+        evaluation_key_digest: digest(&evaluation_path)?,
         seconds: start.elapsed().as_secs_f64(),
         out: args.out.clone(),
     };
     output.write(&report, text)
+}
+
+/// The digest of a file, in hexadecimal.
+fn digest(path: &Path) -> Result<String> {
+    Ok(blake3::Hash::from(opened::digest(path)?).to_string())
 }
 
 fn text(report: &Report) -> String {
@@ -546,7 +566,9 @@ fn text(report: &Report) -> String {
     output::fields(&[
         ("for you alone", file(secret, report.secret_key_bytes)),
         ("to encrypt", file(public, report.public_key_bytes)),
+        ("  its digest", report.public_key_digest.clone()),
         ("for the server", file(evaluation, report.evaluation_key_bytes)),
+        ("  its digest", report.evaluation_key_digest.clone()),
         ("key", report.key_id.clone()),
         ("time", format!("{:.1} s", report.seconds)),
     ])

@@ -1,3 +1,4 @@
+use super::{public::Public, secret::Secret};
 use crate::{
     args::{TableFormat, class_weights},
     output::{Output, say},
@@ -44,9 +45,8 @@ enum Step {
     after_help = "Example: sudare pool sums --public public.key --schema schema.json --owner north --data north.csv -o north.sums"
 )]
 struct SumsArgs {
-    /// Public key of the holder of the key
-    #[arg(long, value_name = "FILE")]
-    public: PathBuf,
+    #[command(flatten)]
+    public: Public,
     /// What the owners agreed on
     #[arg(long, value_name = "S.json")]
     schema: PathBuf,
@@ -95,9 +95,8 @@ struct AddArgs {
     after_help = "Example: sudare pool transform --secret keys/secret.key --schema schema.json -i all.sums -o transform.json"
 )]
 struct TransformArgs {
-    /// Secret key
-    #[arg(long, value_name = "FILE")]
-    secret: PathBuf,
+    #[command(flatten)]
+    secret: Secret,
     /// What the owners agreed on
     #[arg(long, value_name = "S.json")]
     schema: PathBuf,
@@ -153,7 +152,7 @@ type Made<'a> = (Option<usize>, usize, u64, &'a PathBuf);
 
 fn encrypt(args: &SumsArgs) -> Result<Made<'_>> {
     files::check_free(&args.output, args.force)?;
-    let key = Opened::open(&args.public, Kind::PublicKey)?;
+    let key = args.public.open()?;
     let (_, Meta { job, .. }) = key.meta(&[Content::Keys])?;
     let schema = pooled::read_schema(&args.schema)?;
     let table = args.format.reading().pooled(&args.data, &schema)?;
@@ -183,10 +182,10 @@ fn add(args: &AddArgs) -> Result<Made<'_>> {
 fn transform(args: &TransformArgs) -> Result<Made<'_>> {
     files::check_free(&args.output, args.force)?;
     let schema = pooled::read_schema(&args.schema)?;
-    let secret = Opened::open(&args.secret, Kind::SecretKey)?;
-    let (_, made_for) = secret.meta(&[Content::Keys])?;
-    let params = secret.params()?;
-    let decryptor = Decryptor::new(&params, secret.secret_key(&params)?)?;
+    let secret = args.secret.open()?;
+    let (_, made_for) = secret.opened().meta(&[Content::Keys])?;
+    let params = secret.opened().params()?;
+    let decryptor = Decryptor::new(&params, args.secret.key(secret, &params)?)?;
     let input = Opened::open(&args.input, Kind::Ciphertexts)?;
     let (job, totals) = sums::read(input, &schema, &params, &decryptor)?;
     if job != made_for.job {

@@ -172,7 +172,7 @@ fn plain(args: &Args, data: &Path, output: Output) -> Result<()> {
     let members = table.members().ok();
     let scores = NamedScores::new(model.scores(&table)?, None, &model.classes, members)?;
     if args.output.is_none() && !output.json {
-        return output.write_text(&scores.to_csv()?);
+        return output.write_data(&scores.to_csv()?);
     }
     if let Some(path) = &args.output {
         files::write_text(path, &scores.to_csv()?, args.force)?;

@@ -5,8 +5,8 @@ use sudare::ckks::serial::Kind;
 use sudare_roles::{
     error::Result,
     files::{self, Access, NewFile, Watch},
-    label::Content,
-    opened::Opened,
+    label::{Content, Origin},
+    opened::{self, Opened},
     server::Session,
 };
 
@@ -41,23 +41,26 @@ impl Files {
         files::check_free(&self.output, self.force)?;
         if self.map_keys {
             let (keys, watch) = Opened::mapped(&self.evaluation_key)?;
-            self.with(keys, Some(Arc::new(watch)))
+            let digest = opened::digest(&self.evaluation_key)?;
+            self.with((keys, digest), Some(Arc::new(watch)))
         } else {
-            self.with(Opened::open(&self.evaluation_key, Kind::EvaluationKeys)?, None)
+            self.with(Opened::digested(&self.evaluation_key, Kind::EvaluationKeys)?, None)
         }
     }
 
     fn with<R: Read>(
         &self,
-        keys: Opened<R>,
+        (keys, digest): (Opened<R>, [u8; 32]),
         watch: Option<Arc<Watch>>,
     ) -> Result<(Session, NewFile)> {
         keys.meta(&[Content::Keys])?;
-        let tables = self.input.iter().map(|path| Opened::open(path, Kind::Ciphertexts));
-        let tables = tables.collect::<Result<_>>()?;
+        let tables = self.input.iter().map(|path| Opened::digested(path, Kind::Ciphertexts));
+        let tables = tables.collect::<Result<Vec<_>>>()?;
+        let (tables, digests) = tables.into_iter().unzip();
+        let origin = Origin::new(digest, digests);
         let output = NewFile::create(&self.output, Access::Shared, self.force)?;
         let (params, key, label) = (keys.params()?, keys.info().key_id, keys.info().label.clone());
         let read = || Ok((Arc::new(keys.evaluation_keys(&params, self.small_keys)?), watch));
-        Ok((Session::new(tables, &params, &label, key, read)?, output))
+        Ok((Session::new(tables, &params, &label, key, origin, read)?, output))
     }
 }

@@ -2,11 +2,7 @@ use super::server;
 use crate::{output::Output, progress::Progress};
 use serde::Serialize;
 use std::{path::PathBuf, time::Instant};
-use sudare_roles::{
-    error::Result,
-    label::{Content, Meta},
-    machine,
-};
+use sudare_roles::{error::Result, label::Content, machine};
 
 /// Compute statistics of the columns of an encrypted table
 ///
@@ -42,7 +38,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         server.statistics(|done| progress.set(done))?
     };
     let seconds = start.elapsed().as_secs_f64();
-    let meta = Meta { note: server.meta.note, ..Meta::of(job) };
+    let meta = server.meta_of_result();
     let ciphertexts = results.len();
     let bytes = server.write_result(file, results, &meta, Content::Statistics)?;
     let (rows, features) = job.shape()?;

@@ -14,8 +14,8 @@ use sudare_apps::logreg::TrainPlan;
 use sudare_roles::{
     error::{Error, Result},
     job::Plan,
-    label::{Content, Origin},
-    machine, opened,
+    label::Content,
+    machine,
     training::{Kept, TrainingServer},
 };
 
@@ -77,7 +77,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     };
     let iterations = check(args, plan)?;
     let start = Instant::now();
-    let kept = kept(args)?;
+    let kept = kept(args);
     let notice = |damaged: &str| say(format_args!("{damaged}"));
     let mut server = TrainingServer::open(session, kept, args.history, notice)?;
     let resumed_after = if server.resumed() { server.training().iteration } else { 0 };
@@ -139,16 +139,9 @@ fn train(server: &mut TrainingServer<impl Read + Seek + Send>, iterations: u32) 
 }
 
 /// Where states are kept, if they are.
-fn kept(args: &Args) -> Result<Option<Kept>> {
-    let Some(folder) = &args.checkpoint else { return Ok(None) };
-    let tables = args.files.input.iter().map(|path| opened::digest(path));
-    let tables = tables.collect::<Result<_>>()?;
-    Ok(Some(Kept {
-        folder: folder.clone(),
-        origin: Origin::new(opened::digest(&args.files.evaluation_key)?, tables),
-        resume: args.resume,
-        replace: args.files.force,
-    }))
+fn kept(args: &Args) -> Option<Kept> {
+    let folder = args.checkpoint.as_ref()?;
+    Some(Kept { folder: folder.clone(), resume: args.resume, replace: args.files.force })
 }
 
 /// Iterations to do, if what is asked for is what the keys were made for.

@@ -1,11 +1,12 @@
 //! Everything that ends a command early.
 
-use crate::{machine, pooled::PooledError};
+use crate::{machine, pooled::PooledError, sealed::SealError};
 use std::{
     fmt::Debug,
     io,
     path::{Path, PathBuf},
 };
+use sudare::rlwe::KeyId;
 use sudare_apps::{
     logreg::TrainError, metrics::MetricError, pool::PoolError, stats::StatsError, table::TableError,
 };
@@ -59,6 +60,27 @@ pub enum Error {
     /// Tables of several owners do not go together.
     #[error(transparent)]
     Pooled(#[from] PooledError),
+    /// A secret key cannot be sealed or unsealed.
+    #[error("{}: {source}", .path.display())]
+    Seal {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
+        source: SealError,
+    },
+    /// A passphrase cannot be used.
+    #[error(transparent)]
+    Passphrase(#[from] SealError),
+    /// A sealed secret key, and nobody to ask for its passphrase.
+    #[error(
+        "{} is sealed by a passphrase, which is not given: run the command on a terminal, which \
+         asks for it, or name a file descriptor with --passphrase-fd, in Python passphrase=…",
+        .path.display()
+    )]
+    Sealed {
+        /// Its file.
+        path: PathBuf,
+    },
     /// A file of results that this program did not write.
     #[error("{} is no {what}: {problem}", .path.display())]
     Parse {
@@ -145,6 +167,44 @@ pub enum Error {
         /// How.
         problem: String,
     },
+    /// A file is another one than was expected.
+    #[error(
+        "{} has the digest {found}, {expected} was expected: do not use it, and ask its owner for \
+         the right file",
+        .path.display()
+    )]
+    OtherFile {
+        /// The file.
+        path: PathBuf,
+        /// Its digest, in hexadecimal.
+        found: String,
+        /// That of the file that was meant.
+        expected: String,
+    },
+    /// A public key that says it belongs to a secret key, and does not.
+    #[error(
+        "the public key says that it belongs to key {key}, but the secret key does not decrypt what \
+         it encrypts: somebody made it; encrypt nothing under it, and take the one that was made with the \
+         secret key"
+    )]
+    ForgedKey {
+        /// The key pair.
+        key: KeyId,
+    },
+    /// A result was computed from other tables than those that were named.
+    #[error(
+        "{} is no result of {tables}, it says that it comes from {found}: compute it again from \
+         the table that is meant, or decrypt it without naming a table",
+        .path.display()
+    )]
+    OtherTable {
+        /// The file of the result.
+        path: PathBuf,
+        /// The tables that were named.
+        tables: String,
+        /// What it says that it comes from.
+        found: String,
+    },
     /// A folder or a device where a file is needed.
     #[error("{} is not a regular file, but one is needed here: name a file", .path.display())]
     NotAFile {
@@ -203,6 +263,14 @@ impl Error {
         move |source| Self::File { path: path.into(), source }
     }
 
+    /// `source` is about the secret key in the file at `path`.
+    pub fn in_sealed(path: &Path) -> impl Fn(SealError) -> Self {
+        move |source| match source {
+            SealError::Engine(source) => Self::File { path: path.into(), source },
+            _ => Self::Seal { path: path.into(), source },
+        }
+    }
+
     /// `source` is about the table in the file at `path`.
     pub fn in_table(path: &Path) -> impl Fn(TableError) -> Self {
         move |source| match source {
@@ -240,6 +308,8 @@ impl Error {
             }
             Self::Pooled(error) => format!("Pooled{}", variant(error)),
             Self::Metric(error) => variant(error),
+            Self::Passphrase(SealError::Engine(error)) => variant(error),
+            Self::Passphrase(error) | Self::Seal { source: error, .. } => variant(error),
             _ => variant(self),
         }
     }

@@ -68,7 +68,7 @@ pub struct Meta {
     pub note: u32,
     /// Iterations done, for models and checkpoints.
     pub iterations: u32,
-    /// For checkpoints and weights.
+    /// For results, checkpoints and weights.
     pub origin: Option<Origin>,
     /// For scores.
     pub scored_by: Option<ScoredBy>,
@@ -98,8 +98,8 @@ pub struct Pooled {
     pub owners: Vec<u32>,
 }
 
-/// What a checkpoint comes from: with all of it the same, a training goes on as if it had never
-/// stopped.
+/// What a server computed something from, as it says: with all of it the same, a training goes on
+/// as if it had never stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// Version of this program.
@@ -121,6 +121,12 @@ impl Origin {
             _ => blake3::hash(tables.as_flattened()).into(),
         };
         Self { program: env!("CARGO_PKG_VERSION").into(), keys, table }
+    }
+
+    /// Whether it is of encrypted tables with these digests, in any order.
+    #[must_use]
+    pub fn is_of(&self, tables: Vec<[u8; 32]>) -> bool {
+        Self::new(self.keys, tables).table == self.table
     }
 }
 
@@ -199,5 +205,7 @@ mod tests {
         assert_eq!(of(&[7]).table, [7; 32]);
         assert_eq!(of(&[1, 2]), of(&[2, 1]));
         assert_ne!(of(&[1, 2]), of(&[1, 3]));
+        assert!(of(&[1, 2]).is_of(vec![[2; 32], [1; 32]]));
+        assert!(!of(&[1, 2]).is_of(vec![[1; 32]]) && !of(&[1]).is_of(vec![]));
     }
 }

@@ -7,6 +7,7 @@
 //! | [`job`] | what keys are made for |
 //! | [`label`], [`note`] | what files say beside keys and ciphertexts: to everybody, and to who has the secret key |
 //! | [`opened`], [`files`] | files that are read; files that are whole or absent |
+//! | [`secret`], [`sealed`] | files of secret keys; their bytes, sealed by a passphrase |
 //! | [`pooled`] | tables of several owners |
 //! | [`reading`], [`model`] | tables as they come; results in the clear |
 //! | [`machine`] | what the operating system says |
@@ -31,6 +32,8 @@ pub mod opened;
 pub mod pooled;
 pub mod reading;
 pub mod scoring;
+pub mod sealed;
+pub mod secret;
 pub mod server;
 pub mod sets;
 pub mod training;

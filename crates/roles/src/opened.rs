@@ -3,7 +3,7 @@
 use crate::{
     error::{Error, Result},
     files::{self, Access, Watch},
-    label::{Content, Meta},
+    label::{Content, Meta, Origin},
 };
 use std::{
     fs::File,
@@ -41,13 +41,41 @@ impl Opened<Cursor<Mapping>> {
 }
 
 impl Opened {
-    /// Opens a file that must hold `kind`.
+    /// Opens a file that must hold `kind`; for secret keys there is
+    /// [`SecretFile`](crate::secret::SecretFile).
     ///
     /// # Errors
     /// As [`Opened::any`].
     pub fn open(path: &Path, kind: Kind) -> Result<Self> {
-        let access = if kind == Kind::SecretKey { Access::Owner } else { Access::Shared };
-        Self::any(path, access)?.expect(kind)
+        Self::any(path, Access::Shared)?.expect(kind)
+    }
+
+    /// Opens a file that must hold `kind`, and digests it as [`digest`].
+    ///
+    /// # Errors
+    /// As [`Opened::open`].
+    pub fn digested(path: &Path, kind: Kind) -> Result<(Self, [u8; 32])> {
+        let (mut file, bytes) = files::open(path, Access::Shared)?;
+        // Few bytes are read at many places, without the buffer.
+        let digest = serial::digest(file.get_ref(), bytes).map_err(Error::in_file(path))?;
+        file.rewind().map_err(|error| Error::io("read", path, error))?;
+        Ok((Self::new(file, bytes, path)?.expect(kind)?, digest))
+    }
+
+    /// Opens the file of a public key, which must have this digest, if one is expected.
+    ///
+    /// # Errors
+    /// As [`Opened::open`]; [`Error::OtherFile`].
+    pub fn public_key_file(path: &Path, expected: Option<[u8; 32]>) -> Result<Self> {
+        let (opened, found) = Self::digested(path, Kind::PublicKey)?;
+        match expected {
+            Some(expected) if expected != found => {
+                let [found, expected] =
+                    [found, expected].map(|d| blake3::Hash::from(d).to_string());
+                Err(Error::OtherFile { path: path.into(), found, expected })
+            }
+            _ => Ok(opened),
+        }
     }
 
     /// Opens a file of any kind.
@@ -218,6 +246,23 @@ fn before_note(path: &Path, all: usize, note: u32) -> Result<usize> {
             problem: format!("it lists {note} ciphertexts of a note and has {all}"),
         },
     })
+}
+
+/// Refuses a result unless it says that it comes from the encrypted tables in these files.
+///
+/// # Errors
+/// [`Error::OtherTable`]; as [`digest`].
+pub fn expect_tables(result: &Path, origin: Option<&Origin>, tables: &[PathBuf]) -> Result<()> {
+    let digests = tables.iter().map(|path| digest(path)).collect::<Result<Vec<_>>>()?;
+    if origin.is_some_and(|origin| origin.is_of(digests)) {
+        return Ok(());
+    }
+    let names: Vec<String> = tables.iter().map(|path| path.display().to_string()).collect();
+    let found = origin.map_or_else(
+        || "nothing that it names".into(),
+        |origin| format!("a table of digest {}", blake3::Hash::from(origin.table)),
+    );
+    Err(Error::OtherTable { path: result.into(), tables: names.join(" and "), found })
 }
 
 /// The digest of a file of keys or ciphertexts, by the checksums in it.

@@ -311,7 +311,7 @@ impl AnyModel {
             }
         };
         let note = (results.len() - count) as u32;
-        (results, Meta { note, scored_by: Some(scored_by), ..Meta::of(session.meta.job) })
+        (results, Meta { note, scored_by: Some(scored_by), ..session.meta_of_result() })
     }
 }
 

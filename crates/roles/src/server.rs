@@ -4,7 +4,7 @@ use crate::{
     error::{Error, Result},
     files::{NewFile, Watch},
     job::Plan,
-    label::{Content, Meta},
+    label::{Content, Meta, Origin},
     opened::{Opened, Stored},
     pooled,
     scoring::AnyModel,
@@ -43,6 +43,8 @@ pub struct Session<R = BufReader<File>> {
     pub tables: Tables<R>,
     /// The key pair of keys and tables.
     pub key: KeyId,
+    /// What results come from.
+    pub origin: Origin,
     /// The file that the keys are mapped from, if they are.
     watch: Option<Arc<Watch>>,
     /// Name of the parameters.
@@ -51,7 +53,7 @@ pub struct Session<R = BufReader<File>> {
 
 impl<R: Read + Seek> Session<R> {
     /// With tables and keys, given by their parameters, label and key pair, that must belong to
-    /// them; `read` brings the keys themselves, after that is known, and the file that they are
+    /// them; `origin` has the digests of all. `read` brings the keys themselves, after that is known, and the file that they are
     /// mapped from, if they are.
     ///
     /// # Errors
@@ -63,6 +65,7 @@ impl<R: Read + Seek> Session<R> {
         params: &Params,
         label: &Label,
         key: KeyId,
+        origin: Origin,
         read: impl FnOnce() -> Result<(Arc<EvaluationKeys>, Option<Arc<Watch>>)>,
     ) -> Result<Self> {
         let mut all = Vec::with_capacity(tables.len());
@@ -79,7 +82,7 @@ impl<R: Read + Seek> Session<R> {
         let (keys, watch) = read()?;
         let evaluator = Arc::new(Evaluator::new(params, keys)?);
         let (params, name) = (params.clone(), label.name.clone());
-        Ok(Self { params, plan, evaluator, meta, tables, key, watch, name })
+        Ok(Self { params, plan, evaluator, meta, tables, key, origin, watch, name })
     }
 
     /// Refuses to trust keys whose file was changed while it was mapped: before and after they
@@ -141,9 +144,9 @@ impl<R: Read + Seek> Session<R> {
         Ok(results)
     }
 
-    /// What a model after so many iterations says of itself.
-    pub fn meta_after(&self, iterations: u32) -> Meta {
-        Meta { iterations, ..self.meta.clone() }
+    /// What a result says of itself.
+    pub fn meta_of_result(&self) -> Meta {
+        Meta { origin: Some(self.origin.clone()), ..self.meta.clone() }
     }
 
     /// Writes a result with the note of the table; returns its bytes.

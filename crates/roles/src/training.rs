@@ -4,7 +4,7 @@ use crate::{
     checkpoint::Checkpoints,
     error::{Error, Result},
     job::Plan,
-    label::{Meta, Origin},
+    label::Meta,
     machine,
     server::{Session, Share},
 };
@@ -27,8 +27,6 @@ const MOST_SHARE_BYTES: u64 = 1 << 30;
 pub struct Kept {
     /// The folder.
     pub folder: PathBuf,
-    /// What the training comes from.
-    pub origin: Origin,
     /// Whether to go on from the last state there, if there is one.
     pub resume: bool,
     /// Whether to begin though there are states.
@@ -75,7 +73,7 @@ impl<R: Read + Seek + Send> TrainingServer<R> {
         let plan = Arc::new((**plan).clone());
         let checkpoints = kept.as_ref().map(|kept| {
             let replace = kept.resume || kept.replace;
-            Checkpoints::open(&kept.folder, kept.origin.clone(), replace)
+            Checkpoints::open(&kept.folder, session.origin.clone(), replace)
         });
         let checkpoints = checkpoints.transpose()?;
         let resumed = match (&checkpoints, &kept) {
@@ -224,7 +222,8 @@ impl<R: Read + Seek + Send> TrainingServer<R> {
     pub fn model(&self) -> Result<(Vec<Ciphertext>, Meta)> {
         let mut items = self.plan.model(&self.training)?;
         items.extend(self.history.iter().cloned());
-        Ok((items, self.session.meta_after(self.training.iteration)))
+        let iterations = self.training.iteration;
+        Ok((items, Meta { iterations, ..self.session.meta_of_result() }))
     }
 }
 

@@ -1,0 +1,85 @@
+use super::secret;
+use crate::{output::Output, passphrase};
+use serde::Serialize;
+use std::path::PathBuf;
+use sudare_roles::{
+    error::{Error, Result},
+    files::{self, Access, NewFile},
+    machine, secret as secrets,
+};
+
+/// Seal the file of a secret key by a passphrase, or unseal it
+///
+/// A sealed key does in every command what one in clear does; the terminal asks for the passphrase.
+/// Nobody can restore one that is forgotten, nor what was encrypted for its key.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    sudare key seal keys/secret.key\n  \
+    sudare key unseal keys/secret.key -o clear.key")]
+pub struct Args {
+    #[command(subcommand)]
+    step: Step,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Step {
+    /// Seal it by a passphrase
+    #[command(after_help = "Example: sudare key seal keys/secret.key")]
+    Seal(Files),
+    /// Write it in clear
+    #[command(after_help = "Example: sudare key unseal keys/secret.key -o clear.key")]
+    Unseal(Files),
+}
+
+#[derive(Debug, clap::Args)]
+struct Files {
+    /// Secret key
+    file: PathBuf,
+    /// The new file; it takes the place of the old one if this is left out
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(long, requires = "output")]
+    force: bool,
+    #[command(flatten)]
+    passphrase: passphrase::Source,
+}
+
+#[derive(Serialize)]
+struct Report {
+    sealed: bool,
+    key_id: String,
+    bytes: u64,
+    path: PathBuf,
+}
+
+pub fn run(args: &Args, output: Output) -> Result<()> {
+    let (files, seal) = match &args.step {
+        Step::Seal(files) => (files, true),
+        Step::Unseal(files) => (files, false),
+    };
+    let path = files.output.as_ref().unwrap_or(&files.file);
+    let overwrite = files.force || files.output.is_none();
+    files::check_free(path, overwrite)?;
+    let file = secret::open(&files.file)?;
+    if seal == file.sealed().is_some() {
+        let (state, command) = if seal { ("sealed", "unseal") } else { ("in clear", "seal") };
+        return Err(Error::Usage(format!(
+            "{} is {state} already: leave it as it is, or `sudare key {command}` it first",
+            files.file.display()
+        )));
+    }
+    let (params, label) = (file.opened().params()?, file.opened().info().label.clone());
+    let mut new = NewFile::create(path, Access::Owner, overwrite)?;
+    let key = file.key(&params, || files.passphrase.of(&files.file))?;
+    let passphrase = seal.then(|| files.passphrase.to_seal(&files.file)).transpose()?;
+    let keys = (&params, &key);
+    let bytes = secrets::write((&mut new, path), keys, &label, passphrase.as_ref())?;
+    new.finish()?;
+    let report = Report { sealed: seal, key_id: key.id().to_string(), bytes, path: path.clone() };
+    output.write(&report, |report| {
+        let state = if report.sealed { "sealed by a passphrase" } else { "in clear" };
+        let (path, size) = (report.path.display(), machine::bytes(report.bytes));
+        format!("{path}: secret key {} {state}, {size}\n", report.key_id)
+    })
+}

@@ -1,0 +1,37 @@
+//! What the commands of the owner share: the file of the secret key.
+
+use crate::{output::say, passphrase};
+use std::path::{Path, PathBuf};
+use sudare::{ckks::Params, rlwe::SecretKey};
+use sudare_roles::{error::Result, secret::SecretFile};
+
+/// The file of a secret key, and where its passphrase comes from.
+#[derive(Debug, clap::Args)]
+pub struct Secret {
+    /// Secret key
+    #[arg(long, value_name = "FILE")]
+    secret: PathBuf,
+    #[command(flatten)]
+    passphrase: passphrase::Source,
+}
+
+impl Secret {
+    /// Opens the file, and warns if others may read it.
+    pub fn open(&self) -> Result<SecretFile> {
+        open(&self.secret)
+    }
+
+    /// The key in the open file.
+    pub fn key(&self, file: SecretFile, params: &Params) -> Result<SecretKey> {
+        file.key(params, || self.passphrase.of(&self.secret))
+    }
+}
+
+/// Opens the file of a secret key, and warns if others may read it.
+pub fn open(path: &Path) -> Result<SecretFile> {
+    let file = SecretFile::open(path)?;
+    if let Some(warning) = file.warning() {
+        say(format_args!("warning: {warning}"));
+    }
+    Ok(file)
+}

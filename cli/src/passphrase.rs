@@ -1,0 +1,154 @@
+//! Passphrases, from a terminal that does not show them or from a file descriptor.
+
+use crate::output::printable;
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+use sudare_roles::{
+    error::{Error, Result},
+    sealed::Passphrase,
+};
+
+#[cfg(unix)]
+pub use terminal::show_again;
+
+/// Where a passphrase comes from.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct Source {
+    /// File descriptor that the passphrase of a sealed secret key is read from, its first line; the
+    /// terminal asks for it if this is left out
+    #[arg(long, value_name = "N")]
+    passphrase_fd: Option<u32>,
+}
+
+impl Source {
+    /// Whether a descriptor is named.
+    pub fn is_named(self) -> bool {
+        self.passphrase_fd.is_some()
+    }
+
+    /// The passphrase that the file at `path` is sealed by.
+    pub fn of(self, path: &Path) -> Result<Passphrase> {
+        match self.passphrase_fd {
+            Some(fd) => from_descriptor(fd),
+            None => asked(path, "Passphrase"),
+        }
+    }
+
+    /// A passphrase to seal the file at `path` by, which is asked for twice.
+    pub fn to_seal(self, path: &Path) -> Result<Passphrase> {
+        if let Some(fd) = self.passphrase_fd {
+            return from_descriptor(fd);
+        }
+        let passphrase = asked(path, "New passphrase")?;
+        if passphrase != asked(path, "The same again")? {
+            return Err(Error::Usage("the passphrases differ: type the same one twice".into()));
+        }
+        Ok(passphrase)
+    }
+}
+
+fn from_descriptor(fd: u32) -> Result<Passphrase> {
+    let path = PathBuf::from(format!("/dev/fd/{fd}"));
+    let io = |error| Error::io("read the passphrase from", &path, error);
+    let file = File::open(&path).map_err(io)?;
+    Ok(Passphrase::new(line(file).map_err(io)?)?)
+}
+
+/// The first line of a file, as far as it can be a passphrase.
+#[expect(clippy::unbuffered_bytes, reason = "a buffer would keep a copy")]
+fn line(file: impl Read) -> io::Result<Vec<u8>> {
+    // It never grows, which would leave a copy behind.
+    let mut line = Vec::with_capacity(Passphrase::MAX_BYTES + 2);
+    for byte in file.bytes().take(Passphrase::MAX_BYTES + 2) {
+        match byte? {
+            b'\n' => break,
+            byte => line.push(byte),
+        }
+    }
+    if line.last() == Some(&b'\r') {
+        line.pop();
+    }
+    Ok(line)
+}
+
+/// Asks on the terminal.
+fn asked(path: &Path, what: &str) -> Result<Passphrase> {
+    let shown = path.display().to_string();
+    let prompt = format!("{what} for {}: ", printable(&shown));
+    let line = terminal::ask(&prompt).map_err(|_| Error::Sealed { path: path.into() })?;
+    Ok(Passphrase::new(line)?)
+}
+
+#[cfg(unix)]
+mod terminal {
+    use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+    use std::{
+        fs::File,
+        io::{self, Write},
+        sync::{Mutex, MutexGuard, PoisonError},
+    };
+
+    /// A terminal that does not show what is typed, and how it was before.
+    static HIDDEN: Mutex<Option<(File, Termios)>> = Mutex::new(None);
+
+    fn hidden() -> MutexGuard<'static, Option<(File, Termios)>> {
+        HIDDEN.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the terminal show again what is typed, if it does not.
+    pub fn show_again() {
+        if let Some((terminal, modes)) = hidden().take() {
+            let _ = tcsetattr(&terminal, OptionalActions::Flush, &modes);
+        }
+    }
+
+    /// A line that is typed on the terminal and not shown.
+    pub fn ask(prompt: &str) -> io::Result<Vec<u8>> {
+        let mut terminal = File::options().read(true).write(true).open("/dev/tty")?;
+        let modes = tcgetattr(&terminal)?;
+        let mut quiet = modes.clone();
+        quiet.local_modes.remove(LocalModes::ECHO);
+        *hidden() = Some((terminal.try_clone()?, modes));
+        let line = tcsetattr(&terminal, OptionalActions::Flush, &quiet)
+            .map_err(io::Error::from)
+            .and_then(|()| terminal.write_all(prompt.as_bytes()))
+            .and_then(|()| super::line(&terminal));
+        show_again();
+        let _ = terminal.write_all(b"\n");
+        line
+    }
+}
+
+#[cfg(not(unix))]
+mod terminal {
+    use std::io;
+
+    /// No terminal is known.
+    pub fn ask(_prompt: &str) -> io::Result<Vec<u8>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// Nothing is hidden where no terminal is known.
+#[cfg(not(unix))]
+pub fn show_again() {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_is_the_passphrase() {
+        for (text, expected) in
+            [("a b\nc", "a b"), ("a b", "a b"), ("a b\r\n", "a b"), ("\n", ""), (" ü ", " ü ")]
+        {
+            assert_eq!(line(text.as_bytes()).unwrap(), expected.as_bytes(), "{text:?}");
+        }
+        let long = vec![b'a'; 5000];
+        assert!(Passphrase::new(line(&long[..]).unwrap()).is_err());
+        assert!(Passphrase::new(line(&long[..Passphrase::MAX_BYTES]).unwrap()).is_ok());
+    }
+}

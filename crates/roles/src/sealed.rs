@@ -1,0 +1,428 @@
+//! Secret keys sealed by a passphrase, as bytes: without files and without terminals.
+//!
+//! A sealed file is a file of a secret key whose header stays in clear, so that everybody sees to
+//! which keys it belongs, and whose content is encrypted by XChaCha20-Poly1305 under a key that
+//! Argon2id (RFC 9106) makes of the passphrase. `docs/file-format.md` has its bytes.
+
+use argon2::{Algorithm, Argon2, Block, Version};
+use chacha20poly1305::{AeadInOut, KeyInit, Tag, XChaCha20Poly1305, XNonce};
+use core::fmt;
+use sudare::ckks::serial::{Kind, Reader};
+use sudare_arith::prng::Seed;
+use zeroize::Zeroizing;
+
+/// What a sealed file begins with.
+pub const MAGIC: [u8; 8] = *b"\x89sealed\n";
+const VERSION: u32 = 1;
+const SALT_BYTES: usize = 16;
+const NONCE_BYTES: usize = 24;
+const TAG_BYTES: usize = 16;
+const KEY_BYTES: usize = 32;
+/// What stands before the file of the key.
+const ENVELOPE_BYTES: usize = 64;
+
+/// Why a secret key cannot be sealed, or unsealed.
+#[derive(Debug, thiserror::Error)]
+pub enum SealError {
+    /// No passphrase at all.
+    #[error("the passphrase is empty: give one that nobody guesses, such as six random words")]
+    EmptyPassphrase,
+    /// A passphrase that is none.
+    #[error("the passphrase has more than {most} bytes: give a shorter one", most = Passphrase::MAX_BYTES)]
+    LongPassphrase,
+    /// Another passphrase than the one that the key was sealed by, or altered bytes.
+    #[error(
+        "the passphrase is not the one that it was sealed by, or somebody changed the file: try \
+         again, or take an unchanged copy of the file"
+    )]
+    WrongPassphrase,
+    /// Costs that nobody means.
+    #[error(
+        "unsealing would take {memory_kib} KiB of memory, {passes} passes and {lanes} lanes, which \
+         this program never asks for: take an unchanged copy of the file"
+    )]
+    SealCosts {
+        /// Memory, in 1024 bytes.
+        memory_kib: u32,
+        /// Passes over it.
+        passes: u32,
+        /// Lanes of it.
+        lanes: u32,
+    },
+    /// The system does not give the memory.
+    #[error(
+        "{memory_kib} KiB of memory are needed, and the system does not give them: end other programs"
+    )]
+    SealMemory {
+        /// Memory, in 1024 bytes.
+        memory_kib: u32,
+    },
+    /// What is sealed is not the file of a secret key.
+    #[error(transparent)]
+    Engine(#[from] sudare::Error),
+}
+
+type Result<T> = core::result::Result<T, SealError>;
+
+/// What a secret key is sealed by, wiped when dropped.
+#[derive(PartialEq, Eq)]
+pub struct Passphrase(Zeroizing<Vec<u8>>);
+
+impl Passphrase {
+    /// Most bytes of one.
+    pub const MAX_BYTES: usize = 1024;
+
+    /// Takes a passphrase as it was typed, in UTF-8 where it was typed as text.
+    ///
+    /// # Errors
+    /// [`SealError::EmptyPassphrase`]; [`SealError::LongPassphrase`].
+    pub fn new(bytes: Vec<u8>) -> Result<Self> {
+        let bytes = Zeroizing::new(bytes);
+        match bytes.len() {
+            0 => Err(SealError::EmptyPassphrase),
+            1..=Self::MAX_BYTES => Ok(Self(bytes)),
+            _ => Err(SealError::LongPassphrase),
+        }
+    }
+}
+
+impl fmt::Debug for Passphrase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Passphrase(...)")
+    }
+}
+
+/// What it takes to try a passphrase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Costs {
+    /// Memory, in 1024 bytes.
+    pub memory_kib: u32,
+    /// Passes over it.
+    pub passes: u32,
+    /// Parts of it that could be worked on at once.
+    pub lanes: u32,
+}
+
+impl Costs {
+    /// What keys are sealed with: 0.3 to 1 s on one core.
+    pub const USUAL: Self = Self { memory_kib: 128 << 10, passes: 4, lanes: 1 };
+    /// Less is for tests alone.
+    const LEAST_MEMORY_KIB: u32 = if cfg!(test) { 8 } else { 8 << 10 };
+    const MOST_MEMORY_KIB: u32 = 1 << 20;
+    /// Most memory times passes: some seconds.
+    const MOST_WORK_KIB: u64 = 4 << 20;
+
+    /// Refuses, before memory is taken, what only a hostile file asks for.
+    fn check(self) -> Result<()> {
+        let Self { memory_kib, passes, lanes } = self;
+        let memory = Self::LEAST_MEMORY_KIB..=Self::MOST_MEMORY_KIB;
+        let work = u64::from(memory_kib) * u64::from(passes);
+        let usual = memory.contains(&memory_kib) && passes > 0 && lanes == 1;
+        if usual && work <= Self::MOST_WORK_KIB {
+            return Ok(());
+        }
+        Err(SealError::SealCosts { memory_kib, passes, lanes })
+    }
+}
+
+/// A sealed file, taken apart.
+pub struct Sealed<'a> {
+    /// What it takes to unseal it.
+    pub costs: Costs,
+    /// The header of the secret key's file, and what follows it, encrypted.
+    pub file: &'a [u8],
+    salt: &'a [u8],
+    nonce: [u8; NONCE_BYTES],
+    /// Everything that is in clear: what stands before the file, and its header.
+    clear: &'a [u8],
+    content: &'a [u8],
+    tag: [u8; TAG_BYTES],
+}
+
+impl<'a> Sealed<'a> {
+    /// Reads what is in clear, and checks it.
+    ///
+    /// # Errors
+    /// [`SealError::SealCosts`]; [`SealError::Engine`] for what is no sealed key.
+    pub fn new(bytes: &'a [u8]) -> Result<Self> {
+        let truncated = || {
+            let (found, needed) = (bytes.len() as u64, (ENVELOPE_BYTES + TAG_BYTES) as u64);
+            SealError::from(sudare::Error::Truncated { found, needed })
+        };
+        let (envelope, rest) = bytes.split_first_chunk::<ENVELOPE_BYTES>().ok_or_else(truncated)?;
+        let (file, tag) = rest.split_last_chunk::<TAG_BYTES>().ok_or_else(truncated)?;
+        let ([magic, salt, nonce], words) = split(envelope);
+        if magic != MAGIC {
+            let problem = "it is not a sealed secret key".to_owned();
+            return Err(sudare::Error::Malformed { what: "file", problem }.into());
+        }
+        let [version, memory_kib, passes, lanes] = words;
+        if version != VERSION {
+            let (found, supported) = (version, VERSION);
+            return Err(sudare::Error::UnsupportedVersion { found, supported }.into());
+        }
+        let costs = Costs { memory_kib, passes, lanes };
+        costs.check()?;
+        let content = content(file)?;
+        let clear = &bytes[..ENVELOPE_BYTES + file.len() - content.len()];
+        let mut own_nonce = [0; NONCE_BYTES];
+        own_nonce.copy_from_slice(nonce);
+        Ok(Self { costs, file, salt, nonce: own_nonce, clear, content, tag: *tag })
+    }
+
+    /// The file of the secret key.
+    ///
+    /// # Errors
+    /// [`SealError::WrongPassphrase`]; [`SealError::SealMemory`].
+    pub fn open(&self, passphrase: &Passphrase) -> Result<Zeroizing<Vec<u8>>> {
+        let cipher = cipher(passphrase, self.salt, self.costs)?;
+        let mut file = Zeroizing::new(self.file.to_vec());
+        let content = self.file.len() - self.content.len()..;
+        let (nonce, tag) = (XNonce::from(self.nonce), Tag::from(self.tag));
+        cipher
+            .decrypt_inout_detached(&nonce, self.clear, (&mut file[content]).into(), &tag)
+            .map_err(|_| SealError::WrongPassphrase)?;
+        Ok(file)
+    }
+}
+
+/// Magic, salt and nonce of an envelope, and its four numbers.
+fn split(envelope: &[u8; ENVELOPE_BYTES]) -> ([&[u8]; 3], [u32; 4]) {
+    let (magic, rest) = envelope.split_at(MAGIC.len());
+    let (numbers, rest) = rest.split_at(16);
+    let (salt, nonce) = rest.split_at(SALT_BYTES);
+    let number =
+        |i: usize| numbers[4 * i..4 * i + 4].iter().rev().fold(0, |n, &b| n << 8 | u32::from(b));
+    ([magic, salt, nonce], core::array::from_fn(number))
+}
+
+/// What follows the header in the file of a secret key.
+fn content(file: &[u8]) -> Result<&[u8]> {
+    let mut rest = file;
+    let kind = Reader::new(&mut rest, file.len() as u64)?.info().kind;
+    match kind {
+        Kind::SecretKey => Ok(rest),
+        found => Err(sudare::Error::WrongKind { found, needed: Kind::SecretKey }.into()),
+    }
+}
+
+/// Seals the file of a secret key.
+///
+/// # Errors
+/// [`SealError::Engine`] for a file of anything else, or if the machine has no randomness to give;
+/// [`SealError::SealMemory`].
+pub fn seal(file: &[u8], passphrase: &Passphrase) -> Result<Vec<u8>> {
+    let random = || -> Result<Seed> { Ok(Seed::random().map_err(sudare::Error::from)?) };
+    let (salt, nonce) = (random()?, random()?);
+    let (salt, nonce) = (salt.as_bytes(), nonce.as_bytes());
+    seal_with(file, passphrase, Costs::USUAL, (&salt[..SALT_BYTES], &nonce[..NONCE_BYTES]))
+}
+
+fn seal_with(
+    file: &[u8],
+    passphrase: &Passphrase,
+    costs: Costs,
+    (salt, nonce): (&[u8], &[u8]),
+) -> Result<Vec<u8>> {
+    let content = content(file)?;
+    let Costs { memory_kib, passes, lanes } = costs;
+    let numbers = [VERSION, memory_kib, passes, lanes].map(u32::to_le_bytes);
+    let mut sealed = [&MAGIC[..], numbers.as_flattened(), salt, nonce].concat();
+    let clear = sealed.len() + file.len() - content.len();
+    // Nothing of the key may be left where a growing vector was.
+    sealed.reserve_exact(file.len() + TAG_BYTES);
+    sealed.extend(file);
+    let (clear, content) = sealed.split_at_mut(clear);
+    let mut own_nonce = [0; NONCE_BYTES];
+    own_nonce.copy_from_slice(nonce);
+    let cipher = cipher(passphrase, salt, costs)?;
+    let tag = cipher.encrypt_inout_detached(&XNonce::from(own_nonce), clear, content.into());
+    let long = |_| sudare::Error::Malformed { what: "file", problem: "it is too long".into() };
+    sealed.extend(tag.map_err(long)?);
+    Ok(sealed)
+}
+
+/// The cipher under the key that is made of a passphrase.
+fn cipher(passphrase: &Passphrase, salt: &[u8], costs: Costs) -> Result<XChaCha20Poly1305> {
+    let Costs { memory_kib, passes, lanes } = costs;
+    let refused = |_| SealError::SealCosts { memory_kib, passes, lanes };
+    let params = argon2::Params::new(memory_kib, passes, lanes, Some(KEY_BYTES));
+    let params = params.map_err(refused)?;
+    let mut blocks = Zeroizing::new(Vec::new());
+    let count = params.block_count();
+    blocks.try_reserve_exact(count).map_err(|_| SealError::SealMemory { memory_kib })?;
+    blocks.resize(count, Block::new());
+    let mut key = Zeroizing::new([0; KEY_BYTES]);
+    Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
+        .hash_password_into_with_memory(&passphrase.0, salt, &mut key[..], &mut blocks[..])
+        .map_err(refused)?;
+    let cipher = XChaCha20Poly1305::new_from_slice(&key[..]);
+    cipher.map_err(|_| SealError::SealCosts { memory_kib, passes, lanes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::LazyLock;
+    use sudare::{
+        ckks::{
+            Params, Spec,
+            serial::{self, Label},
+        },
+        rlwe::KeyGenerator,
+    };
+
+    /// Costs that only tests permit.
+    const CHEAP: Costs = Costs { memory_kib: 8, passes: 1, lanes: 1 };
+    const RANDOM: (&[u8], &[u8]) = (&[1; SALT_BYTES], &[2; NONCE_BYTES]);
+
+    /// The file of a secret key in a small ring.
+    static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| key_file(1));
+
+    fn key_file(seed: u8) -> Vec<u8> {
+        let spec = Spec { insecure: true, ..Spec::uniform(10, 40.0, 1, 30.0, vec![40.0]) };
+        let params = Params::new(spec).unwrap();
+        let seed = Seed::from_bytes([seed; 32]);
+        let key = KeyGenerator::from_seed(params.rlwe(), &seed).secret_key().unwrap();
+        let mut file = Vec::new();
+        serial::write_secret_key(&mut file, &params, &key, &Label::default()).unwrap();
+        file
+    }
+
+    fn passphrase(text: &str) -> Passphrase {
+        Passphrase::new(text.into()).unwrap()
+    }
+
+    fn cheaply_sealed() -> Vec<u8> {
+        seal_with(&FILE, &passphrase("six random words"), CHEAP, RANDOM).unwrap()
+    }
+
+    fn open(sealed: &[u8], text: &str) -> Result<Zeroizing<Vec<u8>>> {
+        Sealed::new(sealed)?.open(&passphrase(text))
+    }
+
+    #[test]
+    fn the_passphrase_opens_and_no_other() {
+        let sealed = cheaply_sealed();
+        assert!(**open(&sealed, "six random words").unwrap() == **FILE);
+        for other in ["six random word", "six random words ", "Six random words", "\0"] {
+            let refused = open(&sealed, other).unwrap_err();
+            assert!(matches!(refused, SealError::WrongPassphrase), "{refused}");
+        }
+        assert!(matches!(Passphrase::new(vec![]), Err(SealError::EmptyPassphrase)));
+        let long = vec![b'a'; Passphrase::MAX_BYTES + 1];
+        assert!(matches!(Passphrase::new(long), Err(SealError::LongPassphrase)));
+        assert!(!format!("{:?}", passphrase("six random words")).contains("six"));
+    }
+
+    /// A file that libsodium sealed after the description of the format: see `tests/data/seal.py`.
+    #[test]
+    fn what_others_seal_is_opened() {
+        let sealed = include_bytes!("../tests/data/sealed.bin");
+        assert!(**open(sealed, "six random words").unwrap() == **FILE);
+    }
+
+    /// The header is in clear, and no part of the content.
+    #[test]
+    fn what_is_secret_is_not_in_the_file() {
+        let sealed = cheaply_sealed();
+        let content = content(&FILE).unwrap();
+        let header = &FILE[..FILE.len() - content.len()];
+        assert_eq!(&sealed[ENVELOPE_BYTES..ENVELOPE_BYTES + header.len()], header);
+        assert_eq!(sealed.len(), ENVELOPE_BYTES + FILE.len() + TAG_BYTES);
+        let secret = |part: &[u8]| content.windows(16).any(|known| known == part);
+        assert!(!sealed[ENVELOPE_BYTES + header.len()..].windows(16).any(secret));
+        // Nothing is the same twice.
+        let usual = [(); 2].map(|()| seal(&FILE, &passphrase("p")).unwrap());
+        assert_eq!(Sealed::new(&usual[0]).unwrap().costs, Costs::USUAL);
+        let differs = usual[0].iter().zip(&usual[1]).filter(|(a, b)| a != b).count();
+        assert!(differs > content.len() / 2, "{differs}");
+        assert!(**open(&usual[0], "p").unwrap() == **FILE);
+    }
+
+    /// Every byte counts, whoever makes checksums right again.
+    #[test]
+    fn altered_files_are_refused() {
+        let sealed = cheaply_sealed();
+        let mut seed = 1_u64;
+        let mut random = |below: usize| {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (seed >> 33) as usize % below
+        };
+        for _ in 0..10_000 {
+            let mut altered = sealed.clone();
+            match random(4) {
+                0 => altered.truncate(random(sealed.len())),
+                1 => altered.extend(vec![random(256) as u8; 1 + random(100)]),
+                _ => {
+                    for _ in 0..=random(3) {
+                        altered[random(sealed.len())] ^= 1 << random(8);
+                    }
+                }
+            }
+            if altered != sealed {
+                assert!(open(&altered, "six random words").is_err());
+            }
+        }
+        for at in 0..sealed.len() {
+            let mut altered = sealed.clone();
+            altered[at] ^= 0x80;
+            assert!(open(&altered, "six random words").is_err(), "byte {at}");
+        }
+    }
+
+    /// A header of another key, whose checksum is right, does not pass for that of this one.
+    #[test]
+    fn a_header_of_another_key_is_refused() {
+        let other = key_file(2);
+        let sealed = cheaply_sealed();
+        let header = other.len() - content(&other).unwrap().len();
+        let mut swapped = sealed.clone();
+        swapped[ENVELOPE_BYTES..ENVELOPE_BYTES + header].copy_from_slice(&other[..header]);
+        let parts = Sealed::new(&swapped).unwrap();
+        let refused = parts.open(&passphrase("six random words")).unwrap_err();
+        assert!(matches!(refused, SealError::WrongPassphrase), "{refused}");
+    }
+
+    /// Refused before any memory is taken for them.
+    #[test]
+    fn absurd_costs_are_refused() {
+        let sealed = cheaply_sealed();
+        for (memory_kib, passes, lanes) in [
+            (u32::MAX, 1, 1),
+            ((1 << 20) + 1, 1, 1),
+            (1 << 20, 5, 1),
+            (8, u32::MAX, 1),
+            (8, 0, 1),
+            (7, 1, 1),
+            (0, 1, 1),
+            (8, 1, 0),
+            (64, 1, 2),
+            (64, 1, u32::MAX),
+        ] {
+            let mut absurd = sealed.clone();
+            for (i, number) in [memory_kib, passes, lanes].into_iter().enumerate() {
+                absurd[12 + 4 * i..16 + 4 * i].copy_from_slice(&number.to_le_bytes());
+            }
+            let refused = Sealed::new(&absurd).map(|_| ()).unwrap_err();
+            assert!(matches!(refused, SealError::SealCosts { .. }), "{refused}");
+        }
+    }
+
+    #[test]
+    fn other_files_are_refused() {
+        let p = passphrase("p");
+        assert!(matches!(seal(b"text", &p), Err(SealError::Engine(_))));
+        let sealed = cheaply_sealed();
+        assert!(matches!(seal(&sealed, &p), Err(SealError::Engine(_))));
+        let refused = Sealed::new(&FILE).map(|_| ()).unwrap_err();
+        assert!(refused.to_string().contains("not a sealed secret key"), "{refused}");
+        let mut later = sealed;
+        later[8] = 2;
+        let refused = Sealed::new(&later).map(|_| ()).unwrap_err();
+        assert!(matches!(
+            refused,
+            SealError::Engine(sudare::Error::UnsupportedVersion { found: 2, supported: 1 })
+        ));
+    }
+}

@@ -1,0 +1,267 @@
+//! Files of secret keys, sealed by a passphrase or not.
+
+use crate::{
+    error::{Error, Result},
+    files::{self, Access},
+    opened::Opened,
+    sealed::{self, Costs, Passphrase, Sealed},
+};
+use std::{
+    io::{self, Cursor, Read, Seek, Write},
+    path::Path,
+    sync::Arc,
+};
+use sudare::{
+    ckks::{
+        Decryptor, Encoder, Encryptor, Params, Scale,
+        serial::{self, Kind, Label},
+    },
+    rlwe::{Level, PublicKey, SecretKey},
+};
+use zeroize::Zeroizing;
+
+/// A sealed file is read whole, and is never larger.
+const MOST_SEALED_BYTES: u64 = 80 << 20;
+
+/// An open file of a secret key, its header read.
+pub struct SecretFile {
+    opened: Opened<Box<dyn Read + Send>>,
+    /// The whole file, and what it takes to unseal it.
+    sealed: Option<(Vec<u8>, Costs)>,
+    exposed: bool,
+}
+
+impl SecretFile {
+    /// Opens the file of a secret key.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::File`] for a file of anything else; [`Error::Seal`] for what is
+    /// sealed at impossible costs.
+    pub fn open(path: &Path) -> Result<Self> {
+        let (mut file, bytes) = files::open(path, Access::Owner)?;
+        let io = |error| Error::io("read", path, error);
+        let exposed = files::others_may_read(&file.get_ref().metadata().map_err(io)?);
+        if !starts_sealed(&mut file).map_err(io)? {
+            let file: Box<dyn Read + Send> = Box::new(file);
+            let opened = Opened::new(file, bytes, path)?.expect(Kind::SecretKey)?;
+            return Ok(Self { opened, sealed: None, exposed });
+        }
+        if bytes > MOST_SEALED_BYTES {
+            return Err(io(io::ErrorKind::FileTooLarge.into()));
+        }
+        let mut all = Vec::new();
+        file.take(bytes).read_to_end(&mut all).map_err(io)?;
+        let Sealed { costs, file, .. } = Sealed::new(&all).map_err(Error::in_sealed(path))?;
+        let (bytes, file) = (file.len() as u64, Cursor::new(file.to_vec()));
+        let file: Box<dyn Read + Send> = Box::new(file);
+        let opened = Opened::new(file, bytes, path)?.expect(Kind::SecretKey)?;
+        Ok(Self { opened, sealed: Some((all, costs)), exposed })
+    }
+
+    /// What its header says.
+    #[must_use]
+    pub fn opened(&self) -> &Opened<Box<dyn Read + Send>> {
+        &self.opened
+    }
+
+    /// What it takes to unseal it, if it is sealed.
+    #[must_use]
+    pub fn sealed(&self) -> Option<Costs> {
+        self.sealed.as_ref().map(|(_, costs)| *costs)
+    }
+
+    /// What its owner should be warned of: that others may read it, too.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        self.exposed.then(|| {
+            let danger = match self.sealed {
+                Some(_) => "and then try passphrases",
+                None => "who can then decrypt all that was encrypted for it",
+            };
+            format!(
+                "{} can be read by other users of this machine, {danger}: take the permission \
+                 away, as with chmod 600",
+                self.opened.path().display()
+            )
+        })
+    }
+
+    /// The key; `passphrase` is asked for one if the file is sealed.
+    ///
+    /// # Errors
+    /// [`Error::File`]; [`Error::Seal`]; what `passphrase` refuses.
+    pub fn key(
+        self,
+        params: &Params,
+        passphrase: impl FnOnce() -> Result<Passphrase>,
+    ) -> Result<SecretKey> {
+        let Some((all, _)) = self.sealed else { return self.opened.secret_key(params) };
+        let path = self.opened.path();
+        let open = |passphrase: &Passphrase| Sealed::new(&all)?.open(passphrase);
+        let file = open(&passphrase()?).map_err(Error::in_sealed(path))?;
+        Opened::new(&file[..], file.len() as u64, path)?.secret_key(params)
+    }
+}
+
+/// Whether a file is that of a sealed secret key.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::NotAFile`].
+pub fn is_sealed(path: &Path) -> Result<bool> {
+    let (mut file, _) = files::open(path, Access::Owner)?;
+    starts_sealed(&mut file).map_err(|error| Error::io("read", path, error))
+}
+
+/// Whether a file begins as a sealed one, of which nothing is read then.
+fn starts_sealed(file: &mut (impl Read + Seek)) -> io::Result<bool> {
+    let mut start = Vec::new();
+    file.by_ref().take(sealed::MAGIC.len() as u64).read_to_end(&mut start)?;
+    file.rewind()?;
+    Ok(start == sealed::MAGIC)
+}
+
+/// Refuses a public key that says it belongs to a secret one and does not: what it encrypts, the
+/// secret key does not decrypt.
+///
+/// # Errors
+/// [`Error::ForgedKey`]; [`Error::Library`] for one that does not even say so.
+pub fn expect_pair(params: &Params, secret: &Decryptor, public: Arc<PublicKey>) -> Result<()> {
+    let lowest = Level(0);
+    let log2_modulus = params.chain().log2_q(lowest);
+    let zero = Encoder::new(params).encode_real(&[0.0], lowest, Scale::from_log2(0.0))?;
+    let encrypted = Encryptor::new(params, public)?.encrypt(&zero)?;
+    // Under another key it would be spread over the whole modulus.
+    if secret.measure_noise(&encrypted, &zero)? < log2_modulus - 4.0 {
+        return Ok(());
+    }
+    Err(Error::ForgedKey { key: secret.key_id() })
+}
+
+/// Writes the file of a secret key, which messages call `path`, sealed if there is a passphrase;
+/// returns its bytes.
+///
+/// # Errors
+/// [`Error::File`]; [`Error::Seal`]; [`Error::Io`].
+pub fn write(
+    (out, path): (&mut (impl Write + ?Sized), &Path),
+    (params, key): (&Params, &SecretKey),
+    label: &Label,
+    passphrase: Option<&Passphrase>,
+) -> Result<u64> {
+    let in_file = Error::in_file(path);
+    let Some(passphrase) = passphrase else {
+        return serial::write_secret_key(out, params, key, label).map_err(in_file);
+    };
+    let bytes = serial::write_secret_key(&mut io::sink(), params, key, label).map_err(&in_file)?;
+    // It never grows, which would leave a copy behind.
+    let mut file = Zeroizing::new(Vec::with_capacity(bytes as usize));
+    serial::write_secret_key(&mut *file, params, key, label).map_err(&in_file)?;
+    let sealed = sealed::seal(&file, passphrase).map_err(Error::in_sealed(path))?;
+    out.write_all(&sealed).map_err(|error| Error::io("write", path, error))?;
+    Ok(sealed.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, path::PathBuf};
+    use sudare::{
+        ckks::{Spec, serial::Reader},
+        rlwe::KeyGenerator,
+    };
+
+    fn key() -> (Params, SecretKey) {
+        let spec = Spec { insecure: true, ..Spec::uniform(10, 40.0, 1, 30.0, vec![40.0]) };
+        let params = Params::new(spec).unwrap();
+        let key = KeyGenerator::new(params.rlwe()).unwrap().secret_key().unwrap();
+        (params, key)
+    }
+
+    fn written(
+        folder: &tempfile::TempDir,
+        (params, key): &(Params, SecretKey),
+        passphrase: Option<&Passphrase>,
+    ) -> PathBuf {
+        let path = folder.path().join("secret.key");
+        let mut file = Vec::new();
+        let bytes =
+            write((&mut file, &path), (params, key), &Label::default(), passphrase).unwrap();
+        assert_eq!(bytes, file.len() as u64);
+        fs::write(&path, file).unwrap();
+        path
+    }
+
+    #[test]
+    fn sealed_keys_are_read_with_their_passphrase() {
+        let folder = tempfile::tempdir().unwrap();
+        let keys = key();
+        let passphrase = |text: &str| Ok(Passphrase::new(text.into())?);
+        let path = written(&folder, &keys, Some(&passphrase("right").unwrap()));
+        let file = SecretFile::open(&path).unwrap();
+        assert_eq!((file.sealed(), is_sealed(&path).unwrap()), (Some(Costs::USUAL), true));
+        assert_eq!(file.opened().info().key_id, keys.1.id());
+        let read = file.key(&keys.0, || passphrase("right")).unwrap();
+        let mut again = Vec::new();
+        write((&mut again, &path), (&keys.0, &read), &Label::default(), None).unwrap();
+        let clear = written(&folder, &keys, None);
+        assert!(fs::read(&clear).unwrap() == again);
+
+        let path = written(&folder, &keys, Some(&passphrase("right").unwrap()));
+        let wrong = SecretFile::open(&path).unwrap().key(&keys.0, || passphrase("wrong"));
+        let wrong = wrong.unwrap_err();
+        assert_eq!(wrong.kind(), "WrongPassphrase");
+        assert!(wrong.to_string().starts_with(&path.display().to_string()), "{wrong}");
+        let empty = SecretFile::open(&path).unwrap().key(&keys.0, || passphrase(""));
+        assert_eq!(empty.unwrap_err().kind(), "EmptyPassphrase");
+    }
+
+    /// A public key of another pair, in whose file the fingerprint is exchanged.
+    #[test]
+    fn public_keys_that_only_say_that_they_belong_are_refused() {
+        let (params, own) = key();
+        let (_, other) = key();
+        let public = |key: &SecretKey| {
+            let mut keygen = KeyGenerator::new(params.rlwe()).unwrap();
+            let mut file = Vec::new();
+            let public = keygen.public_key(key).unwrap();
+            serial::write_public_key(&mut file, &params, &public, &Label::default()).unwrap();
+            file
+        };
+        let id = public(&own)[24..32].to_vec();
+        let secret = Decryptor::new(&params, own).unwrap();
+        let read = |file: &[u8]| {
+            let reader = Reader::new(file, file.len() as u64).unwrap();
+            Arc::new(reader.public_key(&params).unwrap())
+        };
+        expect_pair(&params, &secret, read(&public(secret.key()))).unwrap();
+        let mut forged = public(&other);
+        let stranger = expect_pair(&params, &secret, read(&forged)).unwrap_err();
+        assert_eq!(stranger.kind(), "KeyMismatch");
+        forged[24..32].copy_from_slice(&id);
+        let hash = |parts: &[&[u8]]| *blake3::hash(&parts.concat()).as_bytes();
+        let encoded = u64::from_le_bytes(forged[48..56].try_into().unwrap()) as usize;
+        let (header, last) = ((64 + encoded + 32).next_multiple_of(64), forged.len() - 32);
+        let sum = hash(&[&forged[..header - 32]]);
+        forged[header - 32..header].copy_from_slice(&sum);
+        let sum = hash(&[&sum, &1_u64.to_le_bytes(), &forged[header..last]]);
+        forged[last..].copy_from_slice(&sum);
+        let refused = expect_pair(&params, &secret, read(&forged)).unwrap_err();
+        assert_eq!(refused.kind(), "ForgedKey");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn keys_that_others_can_read_are_warned_of() {
+        use std::{fs::Permissions, os::unix::fs::PermissionsExt};
+        let folder = tempfile::tempdir().unwrap();
+        let keys = key();
+        let path = written(&folder, &keys, None);
+        for (mode, exposed) in [(0o600, false), (0o400, false), (0o640, true), (0o604, true)] {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let file = SecretFile::open(&path).unwrap();
+            assert_eq!(file.warning().is_some(), exposed, "{mode:o}");
+            let asked = || Err(Error::Bug("it is in clear".into()));
+            assert_eq!(file.key(&keys.0, asked).unwrap().id(), keys.1.id());
+        }
+    }
+}
