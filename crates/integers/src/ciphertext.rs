@@ -1,0 +1,111 @@
+use crate::{
+    Error, EvaluationKey, Noise, Params, Result,
+    big::{big, limbs},
+    keys::KeyId,
+};
+use core::fmt;
+use num_bigint::BigUint;
+
+/// An encrypted message modulo `t^a` in every slot: **insecure**, for research.
+///
+/// One integer below `x_0`, with the exponent `a` of its message space, a prediction of its noise and
+/// the name of its key.
+#[derive(Clone, PartialEq)]
+pub struct Ciphertext {
+    pub(crate) value: BigUint,
+    pub(crate) exponent: u32,
+    pub(crate) noise: Noise,
+    pub(crate) key: KeyId,
+}
+
+/// What bytes of a ciphertext begin with; the last is the version.
+const MAGIC: &[u8; 8] = b"SDRINT\0\x01";
+/// Magic, key, exponent, two parts of the noise.
+const HEAD_BYTES: usize = 8 + 16 + 4 + 16;
+const DIGEST_BYTES: usize = 32;
+
+impl Ciphertext {
+    /// The exponent `a` of the message space `Z_{t^a}`.
+    #[must_use]
+    pub fn exponent(&self) -> u32 {
+        self.exponent
+    }
+
+    /// The noise predicted.
+    #[must_use]
+    pub fn noise(&self) -> Noise {
+        self.noise
+    }
+
+    /// The same ciphertext, read modulo a power of `t` that is `steps` higher, lower if negative.
+    pub(crate) fn read_as(&self, params: &Params, steps: i32) -> Self {
+        Self {
+            exponent: self.exponent.saturating_add_signed(steps),
+            noise: self.noise.shifted(params, steps),
+            ..self.clone()
+        }
+    }
+
+    /// The ciphertext as bytes: the name of its key, exponent, noise, and the integer in as many limbs
+    /// as the parameters say, little endian, between `"SDRINT", 0, 1` and the BLAKE3 digest of
+    /// all that.
+    #[must_use]
+    pub fn to_bytes(&self, params: &Params) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(self.key);
+        bytes.extend(self.exponent.to_le_bytes());
+        bytes.extend(self.noise.parts().iter().flat_map(|part| part.to_le_bytes()));
+        bytes.extend(limbs(&self.value, params.limbs()).iter().flat_map(|limb| limb.to_le_bytes()));
+        bytes.extend(blake3::hash(&bytes).as_bytes());
+        bytes
+    }
+
+    /// Reads what [`Ciphertext::to_bytes`] wrote, for computing under `key`.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`]; [`Error::OtherKey`]; [`Error::ExponentOutOfRange`].
+    pub fn from_bytes(bytes: &[u8], key: &EvaluationKey) -> Result<Self> {
+        let damaged = |problem| Err(Error::Damaged { problem });
+        let params = key.params();
+        if bytes.len() != HEAD_BYTES + 8 * params.limbs() + DIGEST_BYTES {
+            return damaged("their number is not that of a ciphertext under these parameters");
+        }
+        let (content, digest) = bytes.split_at(bytes.len() - DIGEST_BYTES);
+        if !content.starts_with(MAGIC) {
+            return damaged("they begin otherwise");
+        }
+        if blake3::hash(content).as_bytes() != digest {
+            return damaged("they do not match their digest");
+        }
+        let (head, body) = content.split_at(HEAD_BYTES);
+        let word = |at: usize| u64::from_le_bytes(core::array::from_fn(|i| head[at + i]));
+        let exponent = u32::from_le_bytes(core::array::from_fn(|i| head[24 + i]));
+        params.message_modulus(exponent)?;
+        let [error, lift] = [28, 36].map(|at| f64::from_bits(word(at)));
+        let Some(noise) = Noise::from_parts(error, lift) else {
+            return damaged("their noise is not a number");
+        };
+        let limbs: Vec<u64> = body
+            .chunks_exact(8)
+            .map(|limb| u64::from_le_bytes(core::array::from_fn(|i| limb[i])))
+            .collect();
+        let value = big(&limbs);
+        let id = core::array::from_fn(|i| head[8 + i]);
+        let ciphertext = Self { value, exponent, noise, key: id };
+        key.check(&ciphertext)?;
+        if ciphertext.value >= *key.modulus.value() {
+            return damaged("their integer exceeds the modulus");
+        }
+        Ok(ciphertext)
+    }
+}
+
+impl fmt::Debug for Ciphertext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ciphertext")
+            .field("insecure", &true)
+            .field("exponent", &self.exponent)
+            .field("noise_bits", &self.noise.bits())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,164 @@
+//! What is known of the noise of a ciphertext without its key.
+
+use crate::{Error, Params, Result, digits::lifting_polynomial};
+
+/// A prediction of the noise of every slot.
+///
+/// Modulo `p_j^2` a ciphertext of `m` in `Z_{t^a}` is `floor(p_j / t^a) M + r`, where `M = m + t^a
+/// r*`. Both `r` and `M`, the *lift*, are random over keys and encryptions; kept is `E[x^8]^(1/8)` of
+/// each. That is a norm, so sums are bounded however operands depend on each other, and in products,
+/// whose lifts are taken to be independent of errors, it grows with the tails that many factors make,
+/// where a variance would not. [`Noise::bits`] is what a slot exceeds with a probability below
+/// `2^-32`, by Markov's inequality.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Noise {
+    log2_error: f64,
+    log2_lift: f64,
+}
+
+/// What is exceeded with a probability of `2^(-8 * TAIL_BITS)` at most.
+const TAIL_BITS: f64 = 4.0;
+/// `log2` of the variance of uniform values on an interval of length 1.
+const LOG2_VARIANCE: f64 = -3.584_962_500_721_156;
+/// `log2` of the norm of the same values, centred: `9^(-1/8) / 2`.
+const LOG2_UNIFORM: f64 = -1.396_240_625_180_289;
+/// `log2` of the norm of normal values of variance 1: `105^(1/8)`.
+const LOG2_NORMAL: f64 = 0.839_280_692_189_887;
+
+impl Noise {
+    /// Of a ciphertext encrypted modulo `t^exponent`.
+    pub(crate) fn fresh(params: &Params, exponent: u32) -> Self {
+        let spec = params.spec();
+        // Errors are uniform within 2^rho of zero; lifts are the messages, below t^a.
+        let log2_lift = f64::from(exponent) * params.log2_t();
+        Self { log2_error: f64::from(spec.rho + 1) + LOG2_UNIFORM, log2_lift }
+    }
+
+    /// That with these bits, as files have them.
+    pub(crate) fn from_parts(log2_error: f64, log2_lift: f64) -> Option<Self> {
+        (log2_error.is_finite() && log2_lift.is_finite()).then_some(Self { log2_error, log2_lift })
+    }
+
+    pub(crate) fn parts(self) -> [f64; 2] {
+        [self.log2_error, self.log2_lift]
+    }
+
+    /// `log2` of what no slot's error exceeds, but with a probability that can be neglected.
+    #[must_use]
+    pub fn bits(self) -> f64 {
+        self.log2_error + TAIL_BITS
+    }
+
+    /// Of a sum or difference.
+    pub(crate) fn sum(self, other: Self) -> Self {
+        Self {
+            log2_error: add_log2(self.log2_error, other.log2_error),
+            log2_lift: add_log2(self.log2_lift, other.log2_lift),
+        }
+    }
+
+    /// Of a sum or a difference, whichever a coin says: its square is on average the sum of
+    /// squares, however the operands depend on each other.
+    pub(crate) fn signed_sum(self, other: Self) -> Self {
+        let root = |a: f64, b: f64| add_log2(2.0 * a, 2.0 * b) / 2.0;
+        Self {
+            log2_error: root(self.log2_error, other.log2_error),
+            log2_lift: root(self.log2_lift, other.log2_lift),
+        }
+    }
+
+    /// Of a multiple.
+    pub(crate) fn times(self, factor: u64) -> Self {
+        let bits = (factor as f64).log2();
+        Self { log2_error: self.log2_error + bits, log2_lift: self.log2_lift + bits }
+    }
+
+    /// Of the same ciphertext, read modulo a power of `t` that is `steps` higher; lower if negative.
+    pub(crate) fn shifted(self, params: &Params, steps: i32) -> Self {
+        Self { log2_lift: self.log2_lift + f64::from(steps) * params.log2_t(), ..self }
+    }
+
+    /// Of a product modulo `t^exponent`.
+    ///
+    /// With `M_1, r_1` and `M_2, r_2` the product is `p M_1 M_2 / t^a + M_1 r_2 + M_2 r_1 + t^a r_1
+    /// r_2 / p`, to which the conversion adds the error of its words times the noise of its key.
+    pub(crate) fn product(self, other: Self, params: &Params, exponent: u32) -> Self {
+        let spec = params.spec();
+        let modulus_bits = f64::from(exponent) * params.log2_t();
+        let crossed =
+            add_log2(self.log2_lift + other.log2_error, self.log2_error + other.log2_lift);
+        // The primes have eta bits, so are at least 2^(eta - 1).
+        let squared = self.log2_error + other.log2_error + modulus_bits - f64::from(spec.eta - 1);
+        // Words are uniform, of w bits, and the key's errors too, of rho + 1; all is doubled.
+        let terms = (spec.convert.len * params.words()) as f64;
+        let words = 1.0
+            + terms.log2() / 2.0
+            + (f64::from(spec.word_bits + spec.rho + 1) + LOG2_VARIANCE)
+            + LOG2_NORMAL;
+        // A sum of theta fractions, uniform on [-1/2, 1/2), goes around so many times.
+        let turns = ((spec.convert.weight as f64).log2() + LOG2_VARIANCE) / 2.0 + LOG2_NORMAL;
+        Self {
+            log2_error: add_log2(add_log2(crossed, squared), words),
+            log2_lift: modulus_bits + add_log2(turns, LOG2_UNIFORM),
+        }
+    }
+
+    /// Of the sum that bootstrapping begins with.
+    pub(crate) fn refreshed_sum(params: &Params) -> Self {
+        let spec = params.spec();
+        let bits = f64::from(params.max_exponent()) * params.log2_t();
+        // Sums of multipliers, uniform on an interval of length t^(n + 1).
+        let sum = |count: usize| bits + ((count as f64).log2() + LOG2_VARIANCE) / 2.0 + LOG2_NORMAL;
+        let error = f64::from(spec.rho + 1) + LOG2_VARIANCE / 2.0;
+        Self {
+            log2_error: sum(spec.bootstrap.len) + error,
+            log2_lift: add_log2(sum(spec.bootstrap.weight), bits - 1.0 - params.log2_t()),
+        }
+    }
+
+    /// After bootstrapping: what [`Evaluator::bootstrap`](crate::Evaluator::bootstrap) predicts.
+    pub(crate) fn bootstrapped(params: &Params) -> Result<Self> {
+        let (whole, digits) = (Self::refreshed_sum(params), params.spec().digits);
+        let (mut rest, mut lifted) = (whole, Vec::new());
+        for i in 0..digits {
+            lifted.push(rest);
+            let mut left = whole;
+            for (k, digit) in (0..).zip(&mut lifted) {
+                *digit = digit.lifted(params, digits - k + 1)?;
+                left = left.sum(digit.shifted(params, k as i32));
+            }
+            rest = left.shifted(params, -(i as i32 + 1));
+        }
+        rest.check("bootstrapping", params.bootstrap_limit_bits())
+    }
+
+    /// Of the polynomial that clears higher digits modulo `t^exponent`.
+    fn lifted(self, params: &Params, exponent: u32) -> Result<Self> {
+        let mut power = self;
+        let mut sum: Option<Self> = None;
+        for factor in lifting_polynomial(params.spec().t, exponent - 1) {
+            if factor != 0 {
+                let term = power.times(factor.unsigned_abs());
+                sum = Some(sum.map_or(term, |sum| sum.sum(term)));
+            }
+            power = power.product(self, params, exponent);
+        }
+        sum.unwrap_or(self).check("a digit", params.noise_limit_bits(exponent))
+    }
+
+    /// Refuses noise beyond `limit_bits`.
+    pub(crate) fn check(self, operation: &'static str, limit_bits: f64) -> Result<Self> {
+        let found_bits = self.bits();
+        // Not a number is refused, too.
+        if found_bits <= limit_bits {
+            return Ok(self);
+        }
+        Err(Error::NoiseExhausted { operation, found_bits, limit_bits })
+    }
+}
+
+/// `log2(2^a + 2^b)`.
+fn add_log2(a: f64, b: f64) -> f64 {
+    let (more, less) = if a > b { (a, b) } else { (b, a) };
+    more + (less - more).exp2().ln_1p() / core::f64::consts::LN_2
+}
