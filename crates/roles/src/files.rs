@@ -95,9 +95,10 @@ fn create_part(path: &Path, access: Access) -> Result<(File, PathBuf)> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             opened => opened.map_err(io)?,
         };
-        // Where the file system has no locks, what is left by others stays.
-        let _ = file.try_lock();
-        // Another process may have removed it before it was locked.
+        // Whoever takes it for a stale one has it locked for a moment. Where the file system has no
+        // locks, what is left by others stays.
+        let _ = file.lock();
+        // It may have been removed before it was locked.
         if temporary.exists() {
             return Ok((file, temporary));
         }
