@@ -11,6 +11,7 @@ use sudare_apps::{
     metrics,
     table::Table,
 };
+use sudare_roles::ledger::{Entries, Ledger};
 
 fn max_abs(values: impl IntoIterator<Item = f64>) -> f64 {
     values.into_iter().fold(0.0, |largest, x| f64::max(largest, x.abs()))
@@ -41,8 +42,20 @@ fn a_model_is_shared_to_the_bits_that_its_keys_were_made_for() {
     };
     let own = weights(&own["values"]);
     let share = |bits| sudare_at(at, &format!("{decrypt} --share {bits}"));
-    let [first, second] = [(); 2].map(|()| {
-        let shared = share(10).json();
+    let begun = share(10);
+    let key = names(&at.join("keys"))
+        .into_iter()
+        .find_map(|name| Some(name.strip_suffix(".ledger")?.to_owned()));
+    let (key, notice) = (key.unwrap(), "counting begins at 0");
+    assert!(begun.stderr.contains(notice) && begun.stderr.contains(&key), "{}", begun.stderr);
+    // The same again is the same, and counts once; other bits are another release.
+    assert_eq!(share(10).stdout, begun.stdout);
+    let ledger = format!("info keys/{key}.ledger --json");
+    assert_eq!(sudare_at(at, &ledger).json()["releases"], 1);
+    let [first, second] = [10, 9].map(|bits| {
+        let shared = share(bits);
+        assert!(!shared.stderr.contains(notice));
+        let shared = shared.json();
         assert!(shared["values"].get("history").is_none());
         // Nothing is said of means, and of ranges the power of two.
         let shared = weights(&shared["values"]);
@@ -58,13 +71,31 @@ fn a_model_is_shared_to_the_bits_that_its_keys_were_made_for() {
         shown.weights_under(weights, rows.transform()).unwrap()
     };
     let own = trained(&own);
-    for shown in [&first, &second] {
+    for (shown, steps) in [(&first, 1024.0), (&second, 512.0)] {
         for (shown, own) in trained(shown).iter().zip(&own) {
-            assert!((shown - own).abs() <= 1.0 / 1024.0, "{shown} for {own}");
-            let steps = shown * 1024.0;
+            assert!((shown - own).abs() <= 1.0 / steps, "{shown} for {own}");
+            let steps = shown * steps;
             assert!((steps - steps.round()).abs() < 1e-6, "{shown}");
         }
     }
+    let explained = sudare_at(at, &ledger).json();
+    assert_eq!((&explained["releases"], &explained["limit"]), (&2.into(), &1024.into()));
+    assert_eq!(explained["key_id"], key.as_str());
+    let text = sudare_at(at, &ledger.replace(" --json", "")).stdout;
+    assert!(text.contains("2 of 1024"), "{text}");
+
+    // As many as there may be; what was shown may be shown again.
+    let path = at.join("keys/secret.key");
+    let entries = Entries::read(&at.join(format!("keys/{key}.ledger"))).unwrap();
+    let ledger = Ledger::beside(&path, entries.params, entries.key).unwrap();
+    let rest: Vec<_> = (0..1022u64).map(|i| *blake3::hash(&i.to_le_bytes()).as_bytes()).collect();
+    ledger.count(&rest).unwrap();
+    share(8).mistake(&["1024 releases", "make new keys"]);
+    assert_eq!(share(10).stdout, begun.stdout);
+    // A ledger that is damaged counts nothing, so nothing is shown.
+    fs::write(ledger.path().unwrap(), "nonsense").unwrap();
+    share(10).mistake(&["it is no ledger of releases", "nothing is released"]);
+
     share(11).mistake(&["to be shared to 10 bits", "make keys with --share 11"]);
     share(13).mistake(&["1 to 12"]);
 }

@@ -4,7 +4,8 @@ use crate::{
     error::{Error, Result},
     job,
     keys::{self, EvaluationKeys, PublicKey, SecretKey},
-    op::{PyOp, Value, refs},
+    lineage::{Ancestor, Lineage},
+    op::{Op, PyOp, Value, refs},
     plan::{Bootstrapping, Parameters, Plan},
     source::{Memory, save},
     trace::Traced,
@@ -25,8 +26,11 @@ use sudare::{
     rlwe::{KeyId, KeyRequest, Level},
 };
 use sudare_apps::array::{self, Layout, PlainArray, SimulatedArray, Simulator};
-use sudare_arith::mem::Mapping;
-use sudare_roles::files::{Access, Watch};
+use sudare_arith::{mem::Mapping, prng::Seed};
+use sudare_roles::{
+    files::{Access, Watch},
+    ledger::Draft,
+};
 
 /// Real numbers from Python: their shape and, in C order, their bytes.
 #[derive(FromPyObject)]
@@ -62,7 +66,7 @@ pub struct Array(pub(crate) Form);
 
 pub(crate) enum Form {
     Encrypted(Encrypted),
-    Simulated(SimulatedArray),
+    Simulated(SimulatedArray, Option<Lineage>),
     /// The file of an encrypted array, what it says of the array, and its key.
     Stored(Memory, Meta, KeyId),
     /// One of a program that is recorded.
@@ -73,6 +77,7 @@ pub(crate) enum Form {
 pub(crate) struct Encrypted {
     set: Parameters,
     array: array::Array<ckks::Evaluator>,
+    lineage: Option<Lineage>,
 }
 
 /// What the file of an array says beside its ciphertexts.
@@ -81,6 +86,8 @@ pub(crate) struct Encrypted {
 pub(crate) struct Meta {
     layout: Layout,
     padding_is_zero: bool,
+    #[serde(default)]
+    lineage: Option<Lineage>,
 }
 
 /// What the label of such a file calls its content.
@@ -106,6 +113,7 @@ impl Encrypted {
         let meta = Meta {
             layout: self.array.layout().clone(),
             padding_is_zero: self.array.padding_is_zero(),
+            lineage: self.lineage,
         };
         let meta = serde_json::to_vec(&meta).map_err(std::io::Error::other)?;
         let label = Label { name: self.set.label.name.clone(), content: CONTENT.into(), meta };
@@ -115,10 +123,10 @@ impl Encrypted {
     /// The array in a file, whose parameters must be those of `set`.
     fn read(file: Mapping, set: &Parameters) -> Result<Self> {
         let reader = Reader::shared(file)?;
-        let Meta { layout, padding_is_zero } = Meta::read(&reader.info().label)?;
+        let Meta { layout, padding_is_zero, lineage } = Meta::read(&reader.info().label)?;
         let blocks = reader.ciphertexts(&set.params)?;
         let array = array::Array::from_ciphertexts(layout, blocks, padding_is_zero)?;
-        Ok(Self { set: set.clone(), array })
+        Ok(Self { set: set.clone(), array, lineage })
     }
 }
 
@@ -138,7 +146,7 @@ impl Array {
     fn encrypted(&self, py: Python<'_>, set: &Parameters) -> Result<Encrypted> {
         match &self.0 {
             Form::Encrypted(array) => Ok(array.clone()),
-            Form::Simulated(_) => Err(Error::Simulation),
+            Form::Simulated(..) => Err(Error::Simulation),
             Form::Traced(_) => Err(Error::Traced),
             Form::Stored(file, ..) => {
                 let (file, set) = (file.mapping(), set.clone());
@@ -147,11 +155,21 @@ impl Array {
         }
     }
 
+    /// By what it was computed, where that is known.
+    fn ancestor(&self) -> Option<Lineage> {
+        match &self.0 {
+            Form::Encrypted(array) => array.lineage,
+            Form::Simulated(_, lineage) => *lineage,
+            Form::Stored(_, meta, _) => meta.lineage,
+            Form::Traced(_) => None,
+        }
+    }
+
     /// How it lies in ciphertexts, where that is known.
     fn layout(&self) -> Option<&Layout> {
         match &self.0 {
             Form::Encrypted(array) => Some(array.array.layout()),
-            Form::Simulated(array) => Some(array.layout()),
+            Form::Simulated(array, _) => Some(array.layout()),
             Form::Stored(_, meta, _) => Some(&meta.layout),
             Form::Traced(_) => None,
         }
@@ -182,7 +200,7 @@ impl Array {
                 })?;
                 Ok(PyBytes::new(py, &bytes).unbind())
             }
-            Form::Simulated(_) => Err(Error::Simulation),
+            Form::Simulated(..) => Err(Error::Simulation),
             Form::Traced(_) => Err(Error::Traced),
             Form::Stored(file, ..) => Ok(file.to_bytes(py)),
         }
@@ -195,7 +213,7 @@ impl Array {
                 let array = array.clone();
                 save(py, path, Access::Shared, overwrite, move |file| array.write(file))
             }
-            Form::Simulated(_) => Err(Error::Simulation),
+            Form::Simulated(..) => Err(Error::Simulation),
             Form::Traced(_) => Err(Error::Traced),
             Form::Stored(file, ..) => {
                 let mut input = Cursor::new(file.mapping());
@@ -228,7 +246,7 @@ impl Array {
     fn level(&self) -> Option<u32> {
         match &self.0 {
             Form::Encrypted(array) => Some(array.array.level().0),
-            Form::Simulated(array) => Some(array.level().0),
+            Form::Simulated(array, _) => Some(array.level().0),
             Form::Stored(..) | Form::Traced(_) => None,
         }
     }
@@ -237,7 +255,7 @@ impl Array {
     fn log2_scale(&self) -> Option<f64> {
         match &self.0 {
             Form::Encrypted(array) => Some(array.array.scale().log2()),
-            Form::Simulated(array) => Some(array.scale().log2()),
+            Form::Simulated(array, _) => Some(array.scale().log2()),
             Form::Stored(..) | Form::Traced(_) => None,
         }
     }
@@ -247,7 +265,7 @@ impl Array {
         match &self.0 {
             Form::Encrypted(array) => array.array.nbytes() as usize,
             // One complex double a slot.
-            Form::Simulated(array) => (16 * array.blocks().len()) << array.layout().log_slots(),
+            Form::Simulated(array, _) => (16 * array.blocks().len()) << array.layout().log_slots(),
             Form::Stored(file, ..) => file.mapping().len(),
             Form::Traced(_) => 0,
         }
@@ -259,15 +277,21 @@ impl Array {
             Form::Encrypted(array) => {
                 array.array.blocks().first().map(|block| block.key_id().to_string())
             }
-            Form::Simulated(_) | Form::Traced(_) => None,
+            Form::Simulated(..) | Form::Traced(_) => None,
             Form::Stored(_, _, key_id) => Some(key_id.to_string()),
         }
+    }
+
+    /// A digest of what it was computed by, in hexadecimal.
+    #[getter]
+    fn lineage(&self) -> Option<String> {
+        self.ancestor().map(Lineage::to_hex)
     }
 
     #[getter]
     fn log2_error(&self) -> Option<f64> {
         match &self.0 {
-            Form::Simulated(array) => Some(array.noise_log2()),
+            Form::Simulated(array, _) => Some(array.noise_log2()),
             _ => None,
         }
     }
@@ -327,6 +351,21 @@ fn values<E: Ops>(
     operands.into_iter().map(value).collect()
 }
 
+/// That of a result, from those of arrays and from numbers.
+fn lineage(op: &Op, operands: &[Operand<'_>]) -> Option<Lineage> {
+    let plain = |operand: &Operand<'_>| match operand {
+        Operand::Array(_) => None,
+        Operand::Plain(numbers) => Some(numbers.to_plain()),
+    };
+    let plains: Vec<Option<PlainArray>> = operands.iter().map(plain).collect();
+    let ancestors = operands.iter().zip(&plains).map(|operand| match operand {
+        (_, Some(plain)) => Ancestor::Plain(plain),
+        (Operand::Array(array), None) => Ancestor::Array(array.ancestor()),
+        (Operand::Plain(_), None) => Ancestor::Array(None),
+    });
+    Lineage::of(op, ancestors)
+}
+
 #[pymethods]
 impl Engine {
     /// With these keys.
@@ -363,6 +402,7 @@ impl Engine {
         progress: Option<&Bound<'_, PyAny>>,
     ) -> Result<Array> {
         let op = op.0.clone();
+        let lineage = lineage(&op, &operands);
         Ok(Array(match &self.machine {
             Machine::Execution(engine, watch) => {
                 let operands = values(operands, |array| Ok(array.encrypted(py, &self.set)?.array))?;
@@ -374,16 +414,16 @@ impl Engine {
                     Ok(result)
                 };
                 let array = job::run(py, progress, work)?;
-                Form::Encrypted(Encrypted { set: self.set.clone(), array })
+                Form::Encrypted(Encrypted { set: self.set.clone(), array, lineage })
             }
             Machine::Simulation(engine) => {
                 let operands = values(operands, |array| match &array.0 {
-                    Form::Simulated(array) => Ok(array.clone()),
+                    Form::Simulated(array, _) => Ok(array.clone()),
                     _ => Err(Error::Simulation),
                 })?;
                 let engine = Arc::clone(engine);
                 let work = move |_: &_| Ok(op.apply(&engine, &refs(&operands))?);
-                Form::Simulated(job::run(py, progress, work)?)
+                Form::Simulated(job::run(py, progress, work)?, lineage)
             }
         }))
     }
@@ -396,7 +436,8 @@ impl Engine {
             let slots = engine.evaluator().slots();
             Ok(array::simulate_encryption(slots, &set.params, &layout, &plain, level)?)
         })?;
-        Ok(Array(Form::Simulated(array)))
+        let lineage = Lineage::input(array.shape());
+        Ok(Array(Form::Simulated(array, Some(lineage))))
     }
 
     /// The values of such an array.
@@ -406,7 +447,7 @@ impl Engine {
         array: &Array,
     ) -> Result<NumbersOut<'py>> {
         match &array.0 {
-            Form::Simulated(array) => Ok(to_python(py, array::simulate_decryption(array)?)?),
+            Form::Simulated(array, _) => Ok(to_python(py, array::simulate_decryption(array)?)?),
             _ => Err(Error::Simulation),
         }
     }
@@ -426,7 +467,8 @@ pub fn encrypt(
         let (plain, (level, layout)) = (numbers.to_plain(), set.new_array(&numbers.0)?);
         let encryptor = Encryptor::new(&set.params, key)?;
         let array = array::encrypt(&encryptor, &set.params, &layout, &plain, level)?;
-        Ok(Encrypted { set, array })
+        let lineage = Some(Lineage::input(array.shape()));
+        Ok(Encrypted { set, array, lineage })
     })?;
     Ok(Array(Form::Encrypted(array)))
 }
@@ -440,17 +482,41 @@ pub fn decrypt<'py>(py: Python<'py>, key: &SecretKey, array: &Array) -> Result<N
     Ok(to_python(py, plain)?)
 }
 
-/// Decrypted values as others than the owner of the key may see them; `error` bounds the errors of
-/// each.
+/// The values of an array as others than the owner of the key may see them, counted as one of the
+/// releases of the key; `error` bounds the errors of each.
 #[pyfunction]
 pub fn release<'py>(
+    py: Python<'py>,
+    key: &SecretKey,
+    array: &Array,
+    error: f64,
+    bits: u32,
+) -> Result<NumbersOut<'py>> {
+    key.warn_of_new_ledger(py)?;
+    let array = array.encrypted(py, &key.set)?;
+    let (ledger, key) = (key.ledger(), Arc::clone(&key.decryptor));
+    let plain = job::run(py, None, move |_| {
+        let plain = array::decrypt(&key, &array.set.params, &array.array)?;
+        let decrypted = plain.values.iter().copied();
+        let mut draft = Draft::new(&key, bits, decrypted, |out| array.write(out))?;
+        let values = Release::default().values(&plain.values, error, bits, &draft.noise())?;
+        draft.count(&ledger)?;
+        Ok(PlainArray { values, ..plain })
+    })?;
+    Ok(to_python(py, plain)?)
+}
+
+/// As `release`, of values in the clear, which no key counts.
+#[pyfunction]
+pub fn release_in_simulation<'py>(
     py: Python<'py>,
     numbers: Numbers,
     error: f64,
     bits: u32,
 ) -> Result<NumbersOut<'py>> {
     let plain = numbers.to_plain();
-    let values = Release::default().values(&plain.values, error, bits)?;
+    let noise = Seed::random().map_err(sudare::Error::from)?;
+    let values = Release::default().values(&plain.values, error, bits, &noise)?;
     Ok(to_python(py, PlainArray { values, ..plain })?)
 }
 

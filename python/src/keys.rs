@@ -9,9 +9,10 @@ use crate::{
 };
 use pyo3::{prelude::*, types::PyBytes};
 use std::{
+    ffi::CString,
     io::{Cursor, Read},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use sudare::{
     ckks::{
@@ -23,6 +24,7 @@ use sudare::{
 use sudare_roles::{
     error::Error as Engine,
     files::{self, Access, NewFile, Watch},
+    ledger::Ledger,
     sealed::Passphrase,
     secret::{self, SecretFile},
 };
@@ -49,6 +51,8 @@ pub struct EvaluationKeys {
 pub struct SecretKey {
     pub(crate) set: Parameters,
     pub(crate) decryptor: Arc<Decryptor>,
+    /// Of its releases: beside the file that it is in, or in memory.
+    ledger: Mutex<Arc<Ledger>>,
 }
 
 /// Refuses a file of anything else, and reads its parameters.
@@ -173,7 +177,8 @@ pub fn generate_keys(
     })?;
     let evaluation = EvaluationKeys::from_memory(py, Memory::new(py, file), Some(set.clone()))?;
     let public = PublicKey { set: set.clone(), key: Arc::new(public) };
-    Ok((public, evaluation, SecretKey { set, decryptor: Arc::new(secret) }))
+    let ledger = Ledger::in_memory(set.params.rlwe().id(), secret.key_id());
+    Ok((public, evaluation, SecretKey::new(set, secret, ledger)))
 }
 
 #[pymethods]
@@ -275,8 +280,9 @@ impl SecretKey {
                 Ok(Passphrase::new(text.into_bytes())?)
             };
             let key = file.key(&set.params, passphrase)?;
-            let decryptor = Arc::new(Decryptor::new(&set.params, key)?);
-            Ok((Self { set, decryptor }, warning))
+            let decryptor = Decryptor::new(&set.params, key)?;
+            let ledger = Ledger::beside(&path, set.params.rlwe().id(), decryptor.key_id())?;
+            Ok((Self::new(set, decryptor, ledger), warning))
         })?;
         if let Some(warning) = warning {
             security_warning(py, warning, 1)?;
@@ -286,7 +292,8 @@ impl SecretKey {
     }
 
     /// Writes the key to a file that the user alone may read, sealed by a passphrase if one is
-    /// given.
+    /// given. Releases that were counted so far are counted beside that file, too; those of a key that
+    /// was in memory only are so from then on.
     #[pyo3(signature = (path, *, overwrite=false, passphrase=None))]
     fn save(
         &self,
@@ -296,14 +303,35 @@ impl SecretKey {
         passphrase: Option<String>,
     ) -> Result<()> {
         let (set, decryptor) = (self.set.clone(), Arc::clone(&self.decryptor));
-        job::run(py, None, move |progress| {
+        let ledger = self.ledger();
+        let in_memory = ledger.path().is_none();
+        let copy = job::run(py, None, move |progress| {
             let passphrase = passphrase.map(|text| Passphrase::new(text.into_bytes()));
             let passphrase = passphrase.transpose().map_err(Engine::from)?;
             let mut file = NewFile::create(&path, Access::Owner, overwrite)?;
             let (out, keys) = (&mut progress.watch(&mut file), (&set.params, decryptor.key()));
             secret::write((out, &path), keys, &set.label, passphrase.as_ref())?;
-            Ok(file.finish()?)
-        })
+            file.finish()?;
+            Ok(ledger.copied(&path)?)
+        })?;
+        if in_memory {
+            *self.own_ledger() = Arc::new(copy);
+        }
+        Ok(())
+    }
+
+    /// Results that others have seen: releases that were counted, and the most that there may be.
+    #[getter]
+    fn releases(&self, py: Python<'_>) -> Result<(u64, u64)> {
+        let ledger = self.ledger();
+        let entries = job::detached(py, || Ok(ledger.entries()?))?;
+        Ok((entries.counted(), entries.limit))
+    }
+
+    /// The file that releases are counted in; None if the key, and so their number, is in memory only.
+    #[getter]
+    fn ledger_path(&self) -> Option<PathBuf> {
+        self.ledger().path().map(Path::to_owned)
     }
 
     /// The key pair, in hexadecimal. Says nothing about the key.
@@ -428,6 +456,27 @@ impl EvaluationKeys {
             self.keys.id(),
             self.set.params.rlwe().id()
         ))
+    }
+}
+
+impl SecretKey {
+    fn new(set: Parameters, decryptor: Decryptor, ledger: Ledger) -> Self {
+        Self { set, decryptor: Arc::new(decryptor), ledger: Mutex::new(Arc::new(ledger)) }
+    }
+
+    pub(crate) fn ledger(&self) -> Arc<Ledger> {
+        Arc::clone(&self.own_ledger())
+    }
+
+    fn own_ledger(&self) -> MutexGuard<'_, Arc<Ledger>> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Warns before the first release of a key that is in a file.
+    pub(crate) fn warn_of_new_ledger(&self, py: Python<'_>) -> Result<()> {
+        let Some(notice) = self.ledger().notice() else { return Ok(()) };
+        let category = py.import("sudare.errors")?.getattr("SecurityWarning")?;
+        Ok(PyErr::warn(py, &category, &CString::new(notice)?, 2)?)
     }
 }
 

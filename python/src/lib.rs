@@ -6,6 +6,7 @@ mod error;
 mod function;
 mod job;
 mod keys;
+mod lineage;
 mod op;
 mod plan;
 mod pool;
@@ -20,7 +21,9 @@ mod train;
 mod _native {
     #[pymodule_export]
     use crate::{
-        array::{Array, Engine, decrypt, encrypt, most_release_bits, release},
+        array::{
+            Array, Engine, decrypt, encrypt, most_release_bits, release, release_in_simulation,
+        },
         data::{Data, encode, fit_encoding},
         function::Function,
         keys::{EvaluationKeys, PublicKey, SecretKey, check_pair, generate_keys},

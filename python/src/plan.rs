@@ -1,6 +1,6 @@
 //! Parameters, and the keys of what is computed under them.
 
-use crate::{error::Result, job};
+use crate::{error::Result, job, lineage::Lineage};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::{ffi::CString, sync::Arc};
@@ -78,7 +78,8 @@ pub(crate) fn security_warning(py: Python<'_>, text: String, calls: i32) -> PyRe
 pub struct Plan {
     pub(crate) set: Parameters,
     pub(crate) request: KeyRequest,
-    pub(crate) program: Option<Planned>,
+    /// With the lineages of its results.
+    pub(crate) program: Option<(Planned, Vec<Option<Lineage>>)>,
 }
 
 /// What a plan says of itself, as a dictionary.
@@ -121,6 +122,7 @@ pub struct OutputReport {
     log2_error: f64,
     largest_error: Option<f64>,
     share_bits: Option<u32>,
+    lineage: Option<String>,
 }
 
 #[pymethods]
@@ -177,7 +179,11 @@ impl Plan {
 
     /// Sizes and security.
     fn report(&self) -> Result<Report> {
-        Report::new(&self.set, &self.request, self.program.as_ref().map(|p| self.program_report(p)))
+        Report::new(
+            &self.set,
+            &self.request,
+            self.program.as_ref().map(|(planned, lineages)| self.program_report(planned, lineages)),
+        )
     }
 }
 
@@ -225,7 +231,7 @@ impl Plan {
     }
 
     /// For one program.
-    pub(crate) fn planned(planned: Planned) -> Result<Self> {
+    pub(crate) fn planned(planned: Planned, lineages: Vec<Option<Lineage>>) -> Result<Self> {
         let (name, meta) = match &planned.bootstrapping {
             Some((name, log_slots)) => {
                 let meta = Meta { bootstrapped_log_slots: *log_slots };
@@ -236,21 +242,22 @@ impl Plan {
         let label =
             Label { name, content: "keys".into(), meta: meta.map_err(sudare::Error::from)? };
         let set = Parameters::new(Params::new(planned.spec.clone())?, label)?;
-        Ok(Self { set, request: planned.required_keys.clone(), program: Some(planned) })
+        Ok(Self { set, request: planned.required_keys.clone(), program: Some((planned, lineages)) })
     }
 
-    fn program_report(&self, program: &Planned) -> ProgramReport {
+    fn program_report(&self, program: &Planned, lineages: &[Option<Lineage>]) -> ProgramReport {
         let mut all = self.request.clone();
         all |= &program.required_keys;
         // What bootstrapping adds is not known.
         let known = program.bootstraps == 0;
-        let output = |output: &ArrayFacts| OutputReport {
+        let output = |(output, lineage): (&ArrayFacts, &Option<Lineage>)| OutputReport {
             shape: output.shape.clone(),
             level: output.level,
             ciphertexts: output.blocks,
             log2_error: output.noise_log2,
             largest_error: known.then(|| output.largest_error()),
             share_bits: output.most_shared_bits().filter(|_| known),
+            lineage: lineage.map(Lineage::to_hex),
         };
         ProgramReport {
             depth: program.depth,
@@ -259,7 +266,7 @@ impl Plan {
             input_bytes: program.ciphertext_bytes,
             peak_memory_bytes: program.peak_bytes,
             seconds: program.seconds,
-            outputs: program.outputs.iter().map(output).collect(),
+            outputs: program.outputs.iter().zip(lineages).map(output).collect(),
         }
     }
 }

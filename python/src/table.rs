@@ -33,7 +33,7 @@ use sudare_apps::{
 };
 use sudare_arith::{mem::Mapping, prng::Seed};
 use sudare_roles::{
-    decryption,
+    decryption::{self, Share},
     encryption::Encryption,
     error::Error as Engine,
     files::{Access, NewFile},
@@ -914,10 +914,14 @@ impl TableResult {
             return Err(other_job(&found, "the key that its table was encrypted with"));
         }
         let result = in_memory(&self.file, Path::new(IN_MEMORY))?;
-        let (set, key) = (key.set.clone(), Arc::clone(&key.decryptor));
+        if share_bits.is_some() {
+            key.warn_of_new_ledger(py)?;
+        }
+        let (set, ledger, key) = (key.set.clone(), key.ledger(), Arc::clone(&key.decryptor));
         job::run(py, None, move |_| {
             let (params, key) = (&set.params, &key);
-            let decrypted = decryption::Decrypted::read(result, params, key, share_bits)?;
+            let share = share_bits.map(|bits| Share { bits, ledger: &ledger });
+            let decrypted = decryption::Decrypted::read(result, params, key, share)?;
             Ok(Decrypted { values: decrypted, shared: share_bits.is_some() })
         })
     }

@@ -4,6 +4,7 @@ use crate::{
     array::{Array, Form, Operand},
     error::{Error, Result},
     job,
+    lineage::{Ancestor, Lineage},
     op::{Op, PyOp, Value},
     plan::{Plan, plan_options},
 };
@@ -66,6 +67,22 @@ impl Program {
     }
 }
 
+impl Program {
+    /// What arrays carry that are computed so.
+    fn lineages(&self, outputs: &[usize]) -> Vec<Option<Lineage>> {
+        let mut all: Vec<_> = self.inputs.iter().map(|shape| Some(Lineage::input(shape))).collect();
+        for (op, sources) in &self.steps {
+            let ancestors = sources.iter().map(|source| match source {
+                Source::Array(place) => Ancestor::Array(all.get(*place).copied().flatten()),
+                Source::Plain(plain) => Ancestor::Plain(plain),
+            });
+            let lineage = Lineage::of(op, ancestors);
+            all.push(lineage);
+        }
+        outputs.iter().map(|&place| all.get(place).copied().flatten()).collect()
+    }
+}
+
 #[pymethods]
 impl Trace {
     /// A program of inputs of these shapes.
@@ -125,7 +142,7 @@ impl Trace {
             let planned = array::plan(&shapes, &options, |engine, inputs| {
                 program.run(engine, inputs, &outputs)
             })?;
-            Plan::planned(planned)
+            Plan::planned(planned, program.lineages(&outputs))
         })
     }
 
@@ -144,7 +161,8 @@ impl Trace {
                 &plan_options(false, None),
                 |engine, inputs| program.run(engine, inputs, &outputs),
             )?;
-            Ok(Plan { set, request, program: Some(planned) })
+            let lineages = program.lineages(&outputs);
+            Ok(Plan { set, request, program: Some((planned, lineages)) })
         })
     }
 }

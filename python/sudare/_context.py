@@ -272,15 +272,17 @@ class Context:
         """The values of an array as others than the owner of the secret key may see them.
 
         Noise hides the error that depends on the key, and values are rounded to multiples of
-        `2**-bits`, within `2**-bits` of what they were. Each call is one of the 1024 releases
-        that a key has.
+        `2**-bits`, within `2**-bits` of what they were. It is one of the 1024 releases that a key
+        has, which are counted in a ledger beside the file of the secret key, or with a key that is in
+        memory only: `SecretKey.releases`. The same array, to the same bits, is the same release and
+        has the same values.
 
         How much noise it takes is known for the results of the program that the context was
         planned for: `Context.for_program(..., share_bits=bits)` makes them precise enough. A result
-        is recognised by its shape and level alone: pass what that program returned for inputs of
-        at most 1, and nothing computed from it; contexts of given keys do not check inputs. Else
-        `largest_error` says it: a bound of the error of an element that holds whatever the
-        inputs, such as that of an `explain`ed output, and never one that was measured.
+        is recognised by the operations that it comes from, which are those of the program on inputs
+        of the planned shapes; inputs are at most 1 in magnitude, which contexts of given keys do not
+        check. Else `largest_error` says it: a bound of the error of an element that holds whatever
+        the inputs, such as that of an `explain`ed output, and never one that was measured.
         """
         if whole(bits, "bits") < 1:
             raise errors.InvalidSpecError(f"{bits} bits after the point: at least 1 is needed")
@@ -294,7 +296,11 @@ class Context:
                 f"with errors of up to {largest_error:.1e}: {possible}; plan the program with "
                 f"Context.for_program(..., share_bits={bits}), or release fewer bits or values"
             )
-        return from_native(_native.release(to_native(self.decrypt(array)), largest_error, bits))
+        if self._mode == "simulate":
+            values = to_native(self.decrypt(array))
+            return from_native(_native.release_in_simulation(values, largest_error, bits))
+        value = encrypted(array)._value
+        return from_native(_native.release(self.keys.secret, value, largest_error, bits))
 
     @cached_property
     def _outputs(self) -> tuple[Output, ...]:
@@ -303,10 +309,10 @@ class Context:
         return program.outputs if program else ()
 
     def _planned(self, array: EncryptedArray) -> list[Output]:
-        """Those of them that an array can be, by its shape and level; none unless there are bounds
-        of their errors."""
-        level = array.level
-        found = [out for out in self._outputs if (out.shape, out.level) == (array.shape, level)]
+        """Those of them that an array can be, by its shape, its level and the operations that it
+        comes from; none unless there are bounds of their errors."""
+        known = (array.shape, array.level, array._value.lineage)
+        found = [out for out in self._outputs if (out.shape, out.level, out.lineage) == known]
         return found if all(out.largest_error is not None for out in found) else []
 
     def _log2_error(self, array: EncryptedArray) -> float | None:

@@ -37,6 +37,8 @@ class Output:
     `None` with bootstrapping."""
     share_bits: int | None = None
     """Bits after the point to which all elements can be released; `None` if not even one."""
+    lineage: str | None = None
+    """What tells arrays that the program computes from others: a digest of its operations."""
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ __all__ = [
     "most_release_bits",
     "read_model",
     "release",
+    "release_in_simulation",
     "run_command",
     "simulate",
     "write_model",
@@ -61,7 +62,8 @@ def check_pair(
 ) -> None: ...
 def encrypt(key: PublicKey, numbers: _Numbers, progress: _Progress = None) -> Array: ...
 def decrypt(key: SecretKey, array: Array) -> _Numbers: ...
-def release(numbers: _Numbers, error: float, bits: int) -> _Numbers: ...
+def release(key: SecretKey, array: Array, error: float, bits: int) -> _Numbers: ...
+def release_in_simulation(numbers: _Numbers, error: float, bits: int) -> _Numbers: ...
 def most_release_bits(count: int, error: float) -> int | None: ...
 
 @final
@@ -132,6 +134,8 @@ class Array:
     def nbytes(self) -> int: ...
     @property
     def key_id(self) -> str | None: ...
+    @property
+    def lineage(self) -> str | None: ...
     @property
     def log2_error(self) -> float | None: ...
 
@@ -279,8 +283,19 @@ class SecretKey:
         """Writes the key to a file that the user alone may read.
 
         With a passphrase, the file is sealed by it: nobody decrypts without it, and nobody can
-        restore one that is forgotten.
+        restore one that is forgotten. Releases that were counted so far are counted beside that
+        file, too; those of a key that was in memory only are so from then on.
         """
+
+    @property
+    def releases(self) -> tuple[int, int]:
+        """Results that others have seen: releases that were counted, and the most that there may
+        be."""
+
+    @property
+    def ledger_path(self) -> Path | None:
+        """The file that releases are counted in; `None` if the key, and so their number, is in
+        memory only."""
 
     @property
     def key_id(self) -> str:

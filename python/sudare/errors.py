@@ -14,7 +14,8 @@ class Error(Exception):
 class SecurityWarning(UserWarning):
     """Keys are made or read, or a context is, with less than 128 bits of security.
 
-    Also: the file of a secret key can be read by others than its owner.
+    Also: the file of a secret key can be read by others than its owner; it has no ledger of releases
+    yet; or coefficients for the owner of a key alone are pickled or saved.
     """
 
 
@@ -600,6 +601,34 @@ class DegreeError(Error, ValueError):
 
 class PooledError(Error, ValueError):
     """Tables of several owners do not go together."""
+
+
+class LedgerError(Error, ValueError):
+    """The ledger of the releases of a key cannot be used."""
+
+
+class LedgerMalformedError(LedgerError):
+    """A file is no ledger of releases, or a damaged one."""
+
+
+class LedgerVersionError(LedgerError):
+    """A ledger has a format that this release does not read."""
+
+
+class LedgerOtherKeyError(LedgerError):
+    """A ledger is of another key."""
+
+
+class LedgerOlderError(LedgerError):
+    """A ledger has fewer releases than this process has seen counted."""
+
+
+class NotCountedError(Error, OSError):
+    """A release cannot be counted, and so is not made."""
+
+
+class ReleasesSpentError(Error, PermissionError):
+    """As many results of a key were released as its noise hides."""
 
 
 class PooledAloneError(PooledError):

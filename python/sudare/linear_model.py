@@ -104,8 +104,12 @@ class _Model(Estimator):
 
     mode: Literal["execute", "simulate"]
     progress: Progress
+    share_bits: int | None
     history = False
     calibrate = False
+
+    _raw = False
+    """Whether the coefficients were decrypted for the owner of the key alone."""
 
     _kind: str
     """What results of its tables hold."""
@@ -119,17 +123,20 @@ class _Model(Estimator):
                 plan,
                 data,
                 **options,
-                history=self.history,
-                calibrate=self.calibrate,
+                history=self.history and self.share_bits is None,
+                calibrate=self.calibrate and self.share_bits is None,
                 progress=report,
             )
             self._set(simulated)
+            self._raw = False
         elif self.mode == "execute":
             plan.parameters.warn_if_insecure(2)
             public, evaluation, secret = _native.generate_keys(plan, report)
             encrypted = plan.encrypt(public, data, **options, progress=report)
-            decrypted = self._compute(encrypted, evaluation).decrypt(secret)
-            self._set(decrypted.calibrated(data) if self.calibrate else decrypted.values())
+            decrypted = self._compute(encrypted, evaluation).decrypt(secret, self._share_bits())
+            calibrated = self.calibrate and self.share_bits is None
+            self._set(decrypted.calibrated(data) if calibrated else decrypted.values())
+            self._raw = self.share_bits is None
         else:
             raise errors.ArgumentError(
                 f"mode {self.mode!r} is neither 'execute' nor 'simulate': choose one of them"
@@ -154,9 +161,10 @@ class _Model(Estimator):
         self._encrypted(data, key)
         return table
 
-    def _decrypt(self, result: Result, key: SecretKey) -> _native.Decrypted:
-        """Takes what a server has computed."""
-        decrypted = result.decrypt(key)
+    def _decrypt(self, result: Result, key: SecretKey, share: int | None) -> _native.Decrypted:
+        """Takes what a server has computed, to be shared to so many bits if any are given."""
+        share = self._share_bits() if share is None else whole(share, "share")
+        decrypted = result.decrypt(key, share)
         values = decrypted.values()
         if values["kind"] != self._kind:
             raise errors.OtherJobError(
@@ -164,7 +172,27 @@ class _Model(Estimator):
                 f"{self._kind}: give the result of a table that it encrypted"
             )
         self._set(values)
+        self._raw = share is None
         return decrypted
+
+    def _share_bits(self) -> int | None:
+        """Bits to which coefficients are released, if they are."""
+        return None if self.share_bits is None else whole(self.share_bits, "share_bits")
+
+    def _warn_if_raw(self, calls: int) -> None:
+        """Warns before coefficients leave that tell about the secret key."""
+        if self._raw and self.__sklearn_is_fitted__():
+            warnings.warn(
+                "these coefficients carry errors that tell about the secret key: keep them where it "
+                f"is, or give others those of {type(self).__name__}(share_bits=...), or of "
+                "load(..., share=...) with keys of such a plan",
+                errors.SecurityWarning,
+                stacklevel=calls + 1,
+            )
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        self._warn_if_raw(2)
+        return super().__reduce_ex__(protocol)
 
     def _plan_for(self, data: Data, report: Callback | None) -> TablePlan:
         """The plan of a fit to a table."""
@@ -253,6 +281,11 @@ class LogisticRegression(_Model):
     random_state : decides the order of rows. `None` is an order that nobody can know; of a number,
         whoever guesses it knows which rows are in which batch: for simulations and tests.
     workers : among how many each batch can be divided, for `sudare.distributed.train`.
+    share_bits : bits after the point, from 1 to 12, to which the weights of prepared columns are
+        released: others may see the fitted model, whose coefficients tell nothing of the secret key.
+        Takes more precision, trainings that are not bootstrapped, and one of the 1024 releases of the
+        key for each vector of weights; probabilities are then not calibrated, and there is no history.
+        Without it, the model is for the owner of the key alone.
     scorable : whether the model of a server may score encrypted rows before it is decrypted: see
         `sudare.scoring`. Takes a level more.
     history : whether `fit` keeps the weights after each iteration in `history_`, for `plot`.
@@ -307,6 +340,7 @@ class LogisticRegression(_Model):
         mode: Literal["execute", "simulate"] = "execute",
         random_state: Any = None,
         workers: int | None = None,
+        share_bits: int | None = None,
         scorable: bool = False,
         history: bool = False,
         progress: Progress = None,
@@ -328,6 +362,7 @@ class LogisticRegression(_Model):
         self.mode = mode
         self.random_state = random_state
         self.workers = workers
+        self.share_bits = share_bits
         self.scorable = scorable
         self.history = history
         self.progress = progress
@@ -352,17 +387,29 @@ class LogisticRegression(_Model):
         )
 
     def load(
-        self, result: Result, key: SecretKey, X: object = None, y: object = None
+        self,
+        result: Result,
+        key: SecretKey,
+        X: object = None,
+        y: object = None,
+        *,
+        share: int | None = None,
     ) -> LogisticRegression:
         """Takes what a server has computed from a table of `encrypt`, which fits the estimator.
 
         With the rows and classes that were encrypted, in any order, probabilities are fitted to
         them, as `fit` does with `calibrate`. Coefficients carry errors that depend on the secret
-        key: `sudare decrypt --share` releases those of keys that `sudare keygen --share` made.
+        key; with `share`, which is `share_bits` if left out, they are released to so many bits, so
+        that others may see them. Keys are made for that by a plan with `share_bits`.
         """
         if (X is None) != (y is None):
             raise errors.ArgumentError("to calibrate takes both X and y: give both, or neither")
-        decrypted = self._decrypt(result, key)
+        if X is not None and not (share is None and self.share_bits is None):
+            raise errors.ArgumentError(
+                "a model that is calibrated tells more of its table than one that is shared may: "
+                "leave out X and y, or share and share_bits"
+            )
+        decrypted = self._decrypt(result, key, share)
         if X is not None:
             self._set(decrypted.calibrated(self._trained_on(X, y)))
         return self
@@ -376,8 +423,10 @@ class LogisticRegression(_Model):
         return model
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes the model to a JSON file for `sudare predict`, with classes as text."""
+        """Writes the model to a JSON file for `sudare predict`, with classes as text, that the user
+        alone may read. Warns of coefficients that are for the owner of the key alone."""
         self._expect_fitted()
+        self._warn_if_raw(2)
         _native.write_model(path, json.dumps(self._model), overwrite)
 
     def _plan(
@@ -404,6 +453,7 @@ class LogisticRegression(_Model):
             classes=n_classes,
             sigmoid_range=self.sigmoid_range,
             sigmoid_degree=self.sigmoid_degree,
+            shared_bits=self._share_bits(),
             workers=self.workers,
             class_weights=self._class_weights(),
             scorable=self.scorable,
@@ -691,11 +741,13 @@ class _LeastSquares(_Model):
         self,
         *,
         fit_intercept: bool = True,
+        share_bits: int | None = None,
         mode: Literal["execute", "simulate"] = "execute",
         progress: Progress = None,
         insecure_log_n: int | None = None,
     ) -> None:
         self.fit_intercept = fit_intercept
+        self.share_bits = share_bits
         self.mode = mode
         self.progress = progress
         self.insecure_log_n = insecure_log_n
@@ -711,16 +763,23 @@ class _LeastSquares(_Model):
             return Plan(self._plan_for(self._data(n_rows, n_features), callback(self.progress)))
         return Plan(self._plan(whole(n_rows, "n_rows"), whole(n_features, "n_features")))
 
-    def load(self: _L, result: Result, key: SecretKey) -> _L:
+    def load(self: _L, result: Result, key: SecretKey, *, share: int | None = None) -> _L:
         """Takes what a server has computed from a table of `encrypt`, which fits the estimator.
 
-        Coefficients carry errors that depend on the secret key.
+        Coefficients carry errors that depend on the secret key; with `share`, which is `share_bits`
+        if left out, they follow from sums that are released to so many bits, so that others may see
+        them. Keys are made for that by a plan with `share_bits`.
         """
-        self._decrypt(result, key)
+        self._decrypt(result, key, share)
         return self
 
     def _plan(self, n_rows: int, n_features: int) -> TablePlan:
-        return TablePlan.statistics(n_rows, n_features + 1, insecure_log_n=self.insecure_log_n)
+        return TablePlan.statistics(
+            n_rows,
+            n_features + 1,
+            share_bits=self._share_bits(),
+            insecure_log_n=self.insecure_log_n,
+        )
 
     def _plan_for(self, data: Data, report: Callback | None) -> TablePlan:
         return self._plan(data.rows, data.features - 1)
@@ -803,6 +862,10 @@ class LinearRegression(_LeastSquares):
     Parameters
     ----------
     fit_intercept : whether predictions have a constant part.
+    share_bits : bits after the point, from 1 to 12, to which the means and products that the server
+        computes are released, as parts of ranges: others may see coefficients, which follow from
+        them and are about as precise. Takes one of the 1024 releases of the key. Without it, the
+        model is for the owner of the key alone.
     mode : what `fit` does: `"execute"` makes keys, encrypts, computes and decrypts, `"simulate"`
         the same steps in the clear.
     progress : called as `progress(step, done, total)`; `True` for bars of tqdm.
@@ -819,6 +882,7 @@ class Ridge(_LeastSquares):
     ----------
     alpha : weight of the squares of the coefficients, at least 0.
     fit_intercept : whether predictions have a constant part, whose square is not added.
+    share_bits : as of `LinearRegression`.
     mode : what `fit` does: `"execute"` makes keys, encrypts, computes and decrypts, `"simulate"`
         the same steps in the clear.
     progress : called as `progress(step, done, total)`; `True` for bars of tqdm.
@@ -830,12 +894,14 @@ class Ridge(_LeastSquares):
         *,
         alpha: float = 1.0,
         fit_intercept: bool = True,
+        share_bits: int | None = None,
         mode: Literal["execute", "simulate"] = "execute",
         progress: Progress = None,
         insecure_log_n: int | None = None,
     ) -> None:
         super().__init__(
             fit_intercept=fit_intercept,
+            share_bits=share_bits,
             mode=mode,
             progress=progress,
             insecure_log_n=insecure_log_n,

@@ -391,8 +391,10 @@ def release(
     What the server computed, means of columns and of their products as parts of their ranges, or
     counts as parts of all rows, has noise that hides the error which depends on the key, and is
     rounded to `bits` bits after the point; all else follows from that. Keys are made precise
-    enough with `plan(..., share_bits=bits)`. Each call is one of the 1024 releases that a key has.
-    `like` is as for `decrypt`.
+    enough with `plan(..., share_bits=bits)`. It is one of the 1024 releases that a key has, which are
+    counted in a ledger beside the file of the secret key, or with a key that is in memory only; the
+    same result, to the same bits, is the same release and has the same values. `like` is as for
+    `decrypt`.
     """
     return _named(result.decrypt(key, bits), like)
 

@@ -12,14 +12,14 @@ from sudare import errors
 CRATES = Path(__file__).parents[2] / "crates"
 
 # Each hands on the errors that are inside.
-INSIDE = {"Apps", "Array", "Engine", "File", "Library", "Metric", "Passphrase", "Pool", "PoolFile", "Pooled",
+INSIDE = {"Apps", "Array", "Engine", "File", "Ledger", "Library", "Metric", "Passphrase", "Pool", "PoolFile", "Pooled",
           "Seal", "Stats", "Table", "TableFile", "Train"}  # fmt: skip
 
 # The command line alone writes to standard output.
 ELSEWHERE = {"Stdout"}
 
 # In front of the names of these.
-PREFIXES = {"PoolError": "Pool", "PooledError": "Pooled"}
+PREFIXES = {"LedgerError": "Ledger", "PoolError": "Pool", "PooledError": "Pooled"}
 
 
 def variants(file: str) -> list[tuple[str, str]]:
@@ -46,6 +46,7 @@ def variants(file: str) -> list[tuple[str, str]]:
         "apps/src/stats.rs",
         "apps/src/table/error.rs",
         "roles/src/error.rs",
+        "roles/src/ledger.rs",
         "roles/src/pooled.rs",
         "roles/src/sealed.rs",
     ],

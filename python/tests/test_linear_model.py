@@ -6,6 +6,7 @@ import json
 import pickle
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sudare
-from sudare import errors
+from sudare import errors, stats
 from sudare.linear_model import LinearRegression, LogisticRegression, Ridge, train
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -506,6 +507,65 @@ def test_files_are_those_of_the_command(training: Training, tmp_path: Path) -> N
         LogisticRegression.open(DATA / "lbw.csv")
 
 
+def test_models_are_shared_to_the_bits_planned_for(tmp_path: Path) -> None:
+    rows, labels = bundled("lbw")
+    owner = LogisticRegression(share_bits=10, insecure_log_n=SMALL)
+    keys = owner.plan(*rows.shape).make_keys()
+    result = train(owner.encrypt(rows, labels, keys.public), keys.evaluation)
+    raw = LogisticRegression().load(result, keys.secret)
+    assert keys.secret.releases == (0, 1024)
+    shared = owner.load(result, keys.secret)
+    assert keys.secret.releases == (1, 1024)
+    again = LogisticRegression().load(result, keys.secret, share=10)
+    assert keys.secret.releases == (1, 1024)
+    np.testing.assert_array_equal(shared.coef_, again.coef_)
+    assert not np.array_equal(shared.coef_, raw.coef_)
+    np.testing.assert_allclose(
+        shared.decision_function(rows), raw.decision_function(rows), atol=0.1
+    )
+    with pytest.raises(errors.ArgumentError, match="leave out X and y"):
+        owner.load(result, keys.secret, rows, labels)
+    with pytest.raises(errors.UsageError, match="to be shared to 10 bits"):
+        raw.load(result, keys.secret, share=11)
+    # Those of the owner alone say so.
+    for alone in (raw, LogisticRegression().load(result, keys.secret, rows, labels)):
+        with pytest.warns(errors.SecurityWarning, match="share_bits"):
+            pickle.dumps(alone)
+        with pytest.warns(errors.SecurityWarning, match="tell about the secret key"):
+            alone.save(tmp_path / "raw.json", overwrite=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", errors.SecurityWarning)
+        again = pickle.loads(pickle.dumps(shared))
+        shared.save(tmp_path / "shared.json")
+        pickle.dumps(LogisticRegression(mode="simulate", insecure_log_n=SMALL).fit(rows, labels))
+        pickle.dumps(LogisticRegression())
+    np.testing.assert_array_equal(again.coef_, shared.coef_)
+    told = [json.loads((tmp_path / name).read_text()) for name in ("shared.json", "raw.json")]
+    assert [values.get("shared_bits") for values in told] == [10, None]
+    # In one process.
+    fitted = LogisticRegression(share_bits=10, insecure_log_n=SMALL).fit(rows, labels)
+    assert not hasattr(fitted, "history_") and not fitted._raw
+    np.testing.assert_allclose(fitted.coef_, shared.coef_, atol=0.01)
+
+
+def test_least_squares_are_shared_to_the_bits_planned_for() -> None:
+    rng = np.random.default_rng(3)
+    rows = rng.uniform(-1, 1, (60, 2))
+    targets = rows @ [1.0, -0.5] + 0.25
+    for estimator in (LinearRegression, Ridge):
+        owner = estimator(share_bits=12, insecure_log_n=SMALL)
+        keys = owner.plan(rows, targets).make_keys()
+        table = owner.encrypt(rows, targets, keys.public)
+        result = stats.compute(table, keys.evaluation)
+        raw = estimator().load(result, keys.secret)
+        shared = owner.load(result, keys.secret)
+        assert keys.secret.releases == (1, 1024) and not shared._raw
+        assert not np.array_equal(raw.coef_, shared.coef_)
+        np.testing.assert_allclose(shared.coef_, raw.coef_, atol=0.01)
+        with pytest.warns(errors.SecurityWarning, match="share_bits"):
+            pickle.dumps(raw)
+
+
 def test_weights_after_each_iteration_are_kept_if_asked_for(
     training: Training, tmp_path: Path
 ) -> None:
@@ -692,7 +752,7 @@ for name in ("sklearn", "pandas"):
     sys.modules[name] = None
 import numpy as np
 import sudare
-from sudare import errors
+from sudare import errors, stats
 
 rng = np.random.default_rng(0)
 x = rng.normal(size=(60, 3))

@@ -40,6 +40,73 @@ def test_results_are_released_to_the_bits_planned_for(context: sudare.Context) -
         assert (shown * 2.0**bits % 1 == 0).all()
 
 
+def test_the_same_release_is_the_same_and_counts_once(tmp_path: Path) -> None:
+    context = sudare.Context.for_program(mean, [(100, 3)], share_bits=10)
+    # Each element is on the edge between two multiples, where noise decides.
+    x = np.full((100, 3), np.sqrt(2.0**-11))
+    result = mean(context.encrypt(x))
+    secret = context.keys.secret
+    assert secret.releases == (0, 1024) and secret.ledger_path is None
+    shown = context.release(result, bits=10)
+    again = [context.release(result, bits=10) for _ in range(20)]
+    assert all((shown == other).all() for other in again)
+    assert secret.releases == (1, 1024)
+    # As many times computed, as many noises.
+    others = [context.release(mean(context.encrypt(x)), bits=10) for _ in range(20)]
+    assert len({other.tobytes() for other in others}) > 1
+    assert secret.releases == (21, 1024)
+    context.release(result, bits=9)
+    assert secret.releases == (22, 1024)
+
+    # What was counted in memory goes with the key into its folder, and copies of it count there.
+    secret.save(tmp_path / "secret.key")
+    ledger = tmp_path / f"{secret.key_id}.ledger"
+    assert secret.ledger_path == ledger and ledger.exists()
+    copy = sudare.Context.from_keys(secret=sudare.SecretKey.open(tmp_path / "secret.key"))
+    error = context._largest_error(result)
+    assert (copy.release(result, bits=10, largest_error=error) == shown).all()
+    copy.release(result, bits=8, largest_error=error)
+    assert secret.releases == copy.keys.secret.releases == (23, 1024)
+    told = command("info", ledger)
+    assert (told["releases"], told["limit"], told["key_id"]) == (23, 1024, secret.key_id)
+
+    older = ledger.read_bytes()
+    context.release(result, bits=7)
+    ledger.write_bytes(older)
+    with pytest.raises(errors.LedgerOlderError):
+        context.release(result, bits=6)
+    ledger.write_bytes(b"nothing")
+    for refused in (context, copy):
+        with pytest.raises(errors.LedgerMalformedError, match="nothing is released"):
+            refused.release(result, bits=10, largest_error=error)
+    ledger.unlink()
+    alone = sudare.SecretKey.open(tmp_path / "secret.key")
+    with pytest.warns(errors.SecurityWarning, match="counting begins at 0"):
+        found = sudare.Context.from_keys(secret=alone).release(
+            result, bits=10, largest_error=error
+        )
+    # The noise is of the key: losing the ledger makes nothing fresh.
+    assert (found == shown).all()
+
+
+def test_results_are_known_by_their_operations(context: sudare.Context) -> None:
+    x = np.linspace(-1, 1, 300).reshape(100, 3)
+    array = context.encrypt(x)
+    shown = context.release(mean(array), bits=4)
+    # As a server gives it back.
+    received = sudare.EncryptedArray.from_bytes(mean(array).to_bytes())
+    assert abs(context.release(received, bits=4) - shown).max() <= 2.0**-3
+    # Of the same shape and level, but computed otherwise.
+    for other in ((array * array).sum(axis=0) * 0.01, (array * x).mean(axis=0), mean(array) * 1.0):
+        with pytest.raises(errors.UnsupportedError, match="share_bits"):
+            context.release(other, bits=1)
+    doubled = mean(array) + mean(array)
+    assert doubled.level == mean(array).level and doubled.shape == (3,)
+    with pytest.raises(errors.UnsupportedError, match="share_bits"):
+        context.release(doubled, bits=1)
+    assert context.release(doubled, bits=4, largest_error=1e-12).shape == (3,)
+
+
 def test_what_was_not_planned_is_refused(context: sudare.Context) -> None:
     result = mean(context.encrypt(np.ones((100, 3))))
     with pytest.raises(errors.TooLittlePrecisionError, match=r"share_bits=25"):
@@ -103,6 +170,8 @@ def test_statistics_are_released_to_the_bits_planned_for(tmp_path: Path) -> None
     keys = plan.make_keys()
     result = stats.compute(plan.encrypt(table, keys.public), keys.evaluation)
     own, shown = stats.decrypt(result, keys.secret), stats.release(result, keys.secret, 10)
+    stats.release(result, keys.secret, 10)
+    assert keys.secret.releases == (1, 1024)
     assert isinstance(own, stats.Summary) and isinstance(shown, stats.Summary)
 
     def check(mean: Any) -> None:

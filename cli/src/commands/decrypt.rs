@@ -11,7 +11,7 @@ use sudare_apps::{
     stats::{GroupStatistics, Histogram, MAX_SHARED_BITS, Statistics, TTest},
 };
 use sudare_roles::{
-    decryption::{Decrypted, TrainedModel},
+    decryption::{Decrypted, Share, TrainedModel},
     error::{Error, Result},
     files,
     label::{Content, Meta},
@@ -287,7 +287,13 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
                 content.name()
             )));
         }
-        (_, None) => Decrypted::read(input, &params, &decryptor, args.finish.share)?,
+        (_, None) => {
+            let ledger = |_| args.secret.ledger(&params, &decryptor);
+            let ledger = args.finish.share.map(ledger).transpose()?;
+            let share = args.finish.share.zip(ledger.as_ref());
+            let share = share.map(|(bits, ledger)| Share { bits, ledger });
+            Decrypted::read(input, &params, &decryptor, share)?
+        }
     };
     let values = args.finish.apply(decrypted)?;
     let content = content.name();
@@ -370,9 +376,13 @@ fn model(model: &Model) -> String {
         1 => head.push("weight"),
         _ => head.extend(model.classes.iter().map(String::as_str)),
     }
+    let readers = model.shared_bits.map_or_else(
+        || "for the owner of the secret key alone".into(),
+        |bits| format!("released to {bits} bits"),
+    );
     format!(
         "logistic regression of {} after {} iterations{}, for columns in their largest distances \
-         from their means\n",
+         from their means; {readers}\n",
         printable(&model.target),
         model.iterations,
         if model.calibrated { ", calibrated" } else { "" }

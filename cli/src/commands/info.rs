@@ -1,21 +1,25 @@
 use super::params::{least_security, prices, secret_name};
 use crate::output::{self, Output};
 use serde::Serialize;
-use std::{io::Read, path::PathBuf};
+use std::{
+    io::Read,
+    path::{Path, PathBuf},
+};
 use sudare::{
     ckks::serial::Kind,
     rlwe::{self, FittedKeys, Level, PricedKey},
 };
 use sudare_roles::{
     error::Result,
-    files::Access,
+    files::{self, Access},
     label::{Content, Meta, Origin},
+    ledger::Entries,
     machine,
     opened::{self, Opened},
     secret::{self, SecretFile},
 };
 
-/// Explain a file of keys or ciphertexts; no secret is needed
+/// Explain a file of keys or ciphertexts, or a ledger of releases; no secret is needed
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: sudare info evaluation.key")]
 pub struct Args {
@@ -110,7 +114,46 @@ impl Evaluation {
     }
 }
 
+/// How many results of a key others have seen.
+#[derive(Serialize)]
+struct Releases {
+    kind: &'static str,
+    params_id: String,
+    key_id: String,
+    releases: u64,
+    limit: u64,
+}
+
+/// The ledger in a file, if that is one.
+fn ledger(path: &Path) -> Result<Option<Releases>> {
+    let mut begin = [0; 8];
+    let (mut file, _) = files::open(path, Access::Owner)?;
+    if file.read_exact(&mut begin).is_err() || !Entries::begin(&begin) {
+        return Ok(None);
+    }
+    let entries = Entries::read(path)?;
+    Ok(Some(Releases {
+        kind: "ledger of releases",
+        params_id: entries.params.to_string(),
+        key_id: entries.key.to_string(),
+        releases: entries.counted(),
+        limit: entries.limit,
+    }))
+}
+
+fn ledger_text(ledger: &Releases) -> String {
+    output::fields(&[
+        ("kind", format!("{}, format version 1", ledger.kind)),
+        ("key", ledger.key_id.clone()),
+        ("parameters", ledger.params_id.clone()),
+        ("releases", format!("{} of {}", ledger.releases, ledger.limit)),
+    ])
+}
+
 pub fn run(args: &Args, output: Output) -> Result<()> {
+    if let Some(ledger) = ledger(&args.file)? {
+        return output.write(&ledger, ledger_text);
+    }
     let report = match secret::is_sealed(&args.file)? {
         true => Report { sealed: Some(true), ..report(SecretFile::open(&args.file)?.opened())? },
         // Unbuffered, as secret keys are read.

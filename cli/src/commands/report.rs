@@ -45,6 +45,8 @@ struct Report {
     features: usize,
     iterations: u32,
     trained_rows: usize,
+    /// Bits to which weights were released; none if they are for the owner of the key alone.
+    shared_bits: Option<u32>,
     #[serde(flatten)]
     quality: Quality,
     /// On the other table.
@@ -164,6 +166,7 @@ impl Report {
             features: table.features(),
             iterations: model.iterations,
             trained_rows: model.rows,
+            shared_bits: model.shared_bits,
             base_rate: binary.as_ref().map(|(_, labels)| {
                 labels.iter().filter(|&&label| label).count() as f64 / labels.len() as f64
             }),
@@ -362,6 +365,17 @@ impl Report {
         let quality_charts: String = charts_of.into_iter().flatten().collect();
         let confusion = self.confusion_table();
         let weights = self.weights_table();
+        let readers = match self.shared_bits {
+            Some(bits) => format!(
+                "Weights were released to {bits} bits, with noise that hides the secret key; figures \
+                 tell about the rows that they were measured on."
+            ),
+            None => {
+                "For the owner of the secret key alone: weights carry errors that tell about the \
+                     key."
+                    .into()
+            }
+        };
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\">\n<head>\n\
              <meta charset=\"utf-8\"/>\n\
@@ -372,7 +386,7 @@ impl Report {
              <title>Logistic regression of {target}</title>\n<style>\n{STYLE}{charts}</style>\n\
              </head>\n<body>\n<main>\n<h1>Logistic regression of <bdi>{target}</bdi></h1>\n\
              <p>Trained on {trained_rows} encrypted rows, {iterations} iterations. Measured on the \
-             {} rows of <bdi>{}</bdi>.</p>\n<dl>\n{figures}</dl>\n{training}\
+             {} rows of <bdi>{}</bdi>. {readers}</p>\n<dl>\n{figures}</dl>\n{training}\
              <h2>Quality</h2>\n<div class=\"charts\">\n{quality_charts}</div>\n{confusion}\
              <h2>Weights</h2>\n{weights}</main>\n</body>\n</html>\n",
             quality.rows,

@@ -2,8 +2,11 @@
 
 use crate::{output::say, passphrase};
 use std::path::{Path, PathBuf};
-use sudare::{ckks::Params, rlwe::SecretKey};
-use sudare_roles::{error::Result, secret::SecretFile};
+use sudare::{
+    ckks::{Decryptor, Params},
+    rlwe::SecretKey,
+};
+use sudare_roles::{error::Result, ledger::Ledger, secret::SecretFile};
 
 /// The file of a secret key, and where its passphrase comes from.
 #[derive(Debug, clap::Args)]
@@ -24,6 +27,15 @@ impl Secret {
     /// The key in the open file.
     pub fn key(&self, file: SecretFile, params: &Params) -> Result<SecretKey> {
         file.key(params, || self.passphrase.of(&self.secret))
+    }
+
+    /// The ledger of the key's releases, which is beside the file. Says so if it does not exist.
+    pub fn ledger(&self, params: &Params, decryptor: &Decryptor) -> Result<Ledger> {
+        let ledger = Ledger::beside(&self.secret, params.rlwe().id(), decryptor.key_id())?;
+        if let Some(notice) = ledger.notice() {
+            say(notice);
+        }
+        Ok(ledger)
     }
 }
 

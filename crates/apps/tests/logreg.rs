@@ -510,17 +510,17 @@ fn weights_are_shared_to_the_bits_planned_for() {
     assert!(largest < p.plan.largest_error() / 4.0, "{largest:e}");
     assert!(largest > p.plan.largest_error() / 1e4, "the bound says nothing: {largest:e}");
 
-    let shared = p.plan.share(&found, 10).unwrap();
+    let shared = p.plan.share(&found, 10, &Seed::from_bytes([3; 32])).unwrap();
     for (shared, expected) in shared.iter().zip(&expected) {
         assert!((shared - expected).abs() <= (-10f64).exp2(), "{shared} for {expected}");
         assert_eq!((shared * 1024.0).fract(), 0.0);
     }
-    let refused = p.plan.share(&found, 13).unwrap_err();
+    let refused = p.plan.share(&found, 13, &Seed::from_bytes([3; 32])).unwrap_err();
     let too_little =
         |error: &Error| matches!(error, Error::Engine(sudare::Error::TooLittlePrecision { .. }));
     assert!(too_little(&refused), "{refused}");
     let owners = planned(&table, TrainSpec::published());
-    assert!(too_little(&owners.share(&found, 1).unwrap_err()));
+    assert!(too_little(&owners.share(&found, 1, &Seed::from_bytes([3; 32])).unwrap_err()));
     let owners = owners.params();
     let refused = TrainPlan::new(&job, owners).unwrap_err();
     assert!(matches!(refused, Error::Precision { what: "a weight to be shared", .. }), "{refused}");
@@ -730,7 +730,7 @@ fn weighted_trainings_may_be_shared() {
     let table = Table::bundled("lbw").unwrap();
     let plan = planned(&table, spec);
     let plain = planned(&table, TrainSpec { class_weights: None, ..spec });
-    assert!(plan.share(&[0.0; 10], 10).is_ok());
+    assert!(plan.share(&[0.0; 10], 10, &Seed::from_bytes([3; 32])).is_ok());
     assert!(plan.params().spec().log2_qp() > plain.params().spec().log2_qp());
 }
 

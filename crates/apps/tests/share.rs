@@ -16,8 +16,13 @@ use sudare_apps::{
     },
     table::Table,
 };
+use sudare_arith::prng::Seed;
 
 const BITS: u32 = 10;
+
+fn seed() -> Seed {
+    Seed::from_bytes([3; 32])
+}
 
 /// The same chain in a ring that is small enough for a test.
 fn small(secure: &Params) -> Params {
@@ -77,7 +82,7 @@ fn statistics_are_shared_to_the_bits_planned_for() {
     let bound = plan.largest_error() * job.rows as f64;
     assert!(largest < bound && largest > bound / 1e4, "{largest:e} of {bound:e}");
 
-    let shared = plan.share(&own, BITS).unwrap();
+    let shared = plan.share(&own, BITS, &seed()).unwrap();
     check_shared(&own, &shared, job.rows);
     let close = |name: &str, a: f64, b: f64, unit: f64| {
         assert!((a - b).abs() <= 4.0 * unit / 1024.0, "{name}: {a} for {b}, unit {unit}");
@@ -97,10 +102,10 @@ fn parameters_without_that_precision_are_refused() {
     let plan = StatsPlan::new(&job, &small(&StatsPlan::auto_params(&job).unwrap())).unwrap();
     let slots = vec![vec![0.0; plan.params().max_slots()]; plan.outputs()];
     assert!(plan.largest_error() > plan.largest_shared_error(1));
-    too_little(plan.share(&slots, 1).unwrap_err());
+    too_little(plan.share(&slots, 1, &seed()).unwrap_err());
     for bits in [0, MAX_SHARED_BITS + 1] {
         let refused = StatsError::SharedBits { found: bits };
-        assert_eq!(plan.share(&slots, bits).unwrap_err(), refused);
+        assert_eq!(plan.share(&slots, bits, &seed()).unwrap_err(), refused);
         assert_eq!(StatsPlan::shared_params(&job, bits).unwrap_err(), refused);
     }
     // So many values that f64 has not the digits that their noise takes.
@@ -122,7 +127,7 @@ fn groups_are_shared_to_the_bits_planned_for() {
     let scaling = ColumnScaling::of(&table);
     let data = plan.encrypt(&s.encryptor, &table, &scaling, &grouping, |_| ()).unwrap();
     let own = slots(&s, &plan.run(&s.evaluator, &data, |_| ()).unwrap());
-    let shared = plan.share(&own, BITS).unwrap();
+    let shared = plan.share(&own, BITS, &seed()).unwrap();
     let (own, shared) = (
         plan.decode(&own, &scaling, groups).unwrap(),
         plan.decode(&shared, &scaling, groups).unwrap(),
@@ -146,7 +151,7 @@ fn histograms_are_shared_to_the_bits_planned_for() {
     let scaling = ColumnScaling::of(&table);
     let data = plan.encrypt(&s.encryptor, &table, &scaling, |_| ()).unwrap();
     let own = slots(&s, &plan.run(&s.evaluator, &data, |_| ()).unwrap());
-    let shared = plan.share(&own, BITS).unwrap();
+    let shared = plan.share(&own, BITS, &seed()).unwrap();
     check_shared(&own, &shared, job.rows);
     let shared = plan.decode(&shared, &scaling, job.rows).unwrap();
     for (own, shared) in plan.decode(&own, &scaling, job.rows).unwrap().iter().zip(shared) {

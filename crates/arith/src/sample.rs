@@ -2,11 +2,13 @@
 //!
 //! Each is a function of the word sequence alone: every value takes its words in stream order, and
 //! no word is read that does not belong to a value returned or rejected. Drawing `a` and then `b`
-//! values is therefore drawing `a + b`, except for [`fixed_weight`], whose vector is one value, and
-//! for an odd `a` of [`gaussian`], whose values come in pairs.
+//! values is therefore drawing `a + b`, except for [`fixed_weight`], whose vector is one value.
 //!
-//! All but [`uniform`] and [`gaussian`] take time independent of what they draw and wipe their
-//! working memory.
+//! All but [`uniform`] take time independent of what they draw and wipe their working memory.
+
+mod gaussian;
+
+pub use gaussian::{GAUSSIAN_BITS, GAUSSIAN_LOG2_DEVIATION, gaussian};
 
 use core::iter::zip;
 
@@ -71,22 +73,6 @@ fn map_words(stream: &mut Stream, out: &mut [i8], value_of: impl Fn(u64) -> i8) 
         stream.fill(words);
         for (value, &word) in zip(values, &*words) {
             *value = value_of(word);
-        }
-    }
-}
-
-/// Normal values of mean 0 with this standard deviation, by the method of Box and Muller: each
-/// pair of values takes two words.
-///
-/// The tails end at 8.6 deviations. Working in floating point, it does not take constant time.
-pub fn gaussian(stream: &mut Stream, deviation: f64, out: &mut [f64]) {
-    // In (0, 1], of 53 bits.
-    let mut unit = || ((stream.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
-    for pair in out.chunks_mut(2) {
-        let radius = deviation * (-2.0 * unit().ln()).sqrt();
-        let (sin, cos) = (core::f64::consts::TAU * unit()).sin_cos();
-        for (value, part) in zip(pair, [cos, sin]) {
-            *value = radius * part;
         }
     }
 }
@@ -183,9 +169,9 @@ mod tests {
     use crate::prng::Seed;
     use proptest::prelude::*;
 
-    const DRAWS: usize = 1 << 20;
+    pub(super) const DRAWS: usize = 1 << 20;
 
-    fn stream(label: &str) -> Stream {
+    pub(super) fn stream(label: &str) -> Stream {
         Stream::new(&Seed::from_bytes(core::array::from_fn(|i| i as u8)), label, 7)
     }
 
@@ -215,7 +201,7 @@ mod tests {
     /// (Wilson and Hilferty's approximation): a sample of that law gives less than 1.
     ///
     /// Neighbouring cells are pooled until each expects at least 10.
-    fn chi_square(counts: &[u64], law: &[f64]) -> f64 {
+    pub(super) fn chi_square(counts: &[u64], law: &[f64]) -> f64 {
         assert_eq!(counts.len(), law.len());
         let draws = counts.iter().sum::<u64>() as f64;
         let mut pooled = vec![(0.0, 0.0)];
@@ -249,7 +235,7 @@ mod tests {
             .collect()
     }
 
-    fn digest(bytes: impl IntoIterator<Item = u8>) -> String {
+    pub(super) fn digest(bytes: impl IntoIterator<Item = u8>) -> String {
         blake3::hash(&bytes.into_iter().collect::<Vec<u8>>()).to_hex().to_string()
     }
 
@@ -301,31 +287,6 @@ mod tests {
             let fit = chi_square(&counts, &centred_binomial(pairs));
             assert!(fit > 4.0, "{pairs} pairs cannot be told from 21: {fit}");
         }
-    }
-
-    #[test]
-    fn gaussian_has_its_law() {
-        let mut values = vec![0.0; DRAWS];
-        gaussian(&mut stream("gaussian"), 3.0, &mut values);
-        // Cells of half a deviation; the law by Simpson's rule.
-        const CELLS: usize = 24;
-        let density = |x: f64| (-x * x / 2.0).exp() / core::f64::consts::TAU.sqrt();
-        let edge = |i: usize| (i as f64 - CELLS as f64 / 2.0) / 2.0;
-        let cell = |i: usize| {
-            let (a, b) = (edge(i), edge(i + 1));
-            (b - a) / 6.0 * (density(a) + 4.0 * density((a + b) / 2.0) + density(b))
-        };
-        let law: Vec<f64> = (0..CELLS).map(cell).collect();
-        let mut counts = vec![0; CELLS];
-        for value in &values {
-            let place = (value / 3.0 * 2.0 + CELLS as f64 / 2.0).floor();
-            counts[place.clamp(0.0, CELLS as f64 - 1.0) as usize] += 1;
-        }
-        let fit = chi_square(&counts, &law);
-        assert!(fit < 2.0, "{fit}");
-        // Both values of a pair are independent of each other.
-        let correlation: f64 = values.chunks(2).map(|pair| pair[0] * pair[1] / 9.0).sum();
-        assert!(correlation.abs() < 5.0 * (DRAWS as f64 / 2.0).sqrt(), "{correlation}");
     }
 
     #[test]

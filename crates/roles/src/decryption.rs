@@ -4,18 +4,20 @@ use crate::{
     error::{Error, Result},
     job::Plan,
     label::{Content, Meta, ScoredBy},
+    ledger::{Draft, Ledger},
     model::{Model, ModelKind},
     note::{About, Note, Trained, prepared_digest},
     opened::{Opened, Parts},
     reading::arranged,
 };
 use std::{io::Read, path::PathBuf};
-use sudare::ckks::{Ciphertext, Decryptor, Encoder, Params};
+use sudare::ckks::{Ciphertext, Decryptor, Encoder, Params, serial};
 use sudare_apps::{
     logreg::{Prepared, ScorePlan, Scores, TrainPlan, Transform},
     stats::{GroupStatistics, Histogram, Statistics, StatsError},
     table::Table,
 };
+use sudare_arith::prng::Seed;
 
 /// What a result holds, for the owner of the key alone.
 pub enum Decrypted {
@@ -104,6 +106,7 @@ impl TrainedModel {
             training: Some(plan.job().spec),
             class_weights: trained.class_weights.clone(),
             calibrated: false,
+            shared_bits: None,
             encoding: trained.encoding.clone(),
             held_out: trained.held_out,
             transform: plan.job().spec.scorable.then(|| transform.clone()),
@@ -150,15 +153,26 @@ struct Reader<'a> {
     meta: Meta,
     params: &'a Params,
     decryptor: &'a Decryptor,
-    share_bits: Option<u32>,
+    share: Option<(u32, Draft)>,
     slots: Vec<Vec<f64>>,
 }
 
+/// Who may see a result, if not the owner of the key alone: everybody.
+#[derive(Clone, Copy)]
+pub struct Share<'a> {
+    /// Bits after the point.
+    pub bits: u32,
+    /// Where it is counted before it is returned.
+    pub ledger: &'a Ledger,
+}
+
 impl Decrypted {
-    /// Reads a result with the key of its job; with `share_bits` as others than the owner of the
-    /// key may see it, to so many bits after the point, each time one of the 1024 releases of a key.
+    /// Reads a result with the key of its job; with `share` as others than the owner of the key may
+    /// see it. That is one of the 1024 releases of a key, of a model one for each vector of weights;
+    /// the same result, to the same bits, is the same release and has the same values.
     ///
     /// # Errors
+    /// [`Error::ReleasesSpent`] and [`Error::NotCounted`] for a release that cannot be;
     /// [`Error::Usage`] for a file of anything else, and for results that were not computed to be
     /// shared, or not to so many bits; [`Error::File`] for a result of another key, or a damaged one;
     /// [`Error::Parse`], [`Error::Apps`] or [`Error::Stats`] for ciphertexts that are not those of
@@ -167,19 +181,29 @@ impl Decrypted {
         result: Opened<R>,
         params: &Params,
         decryptor: &Decryptor,
-        share_bits: Option<u32>,
+        share: Option<Share<'_>>,
     ) -> Result<Self> {
         let (_, meta) = result.meta(&Content::RESULTS)?;
         result.expect_key(params.rlwe().id(), decryptor.key_id())?;
-        let path = result.path().to_owned();
+        let (path, label) = (result.path().to_owned(), result.info().label.clone());
         let Parts { content, note } = result.ciphertexts(params, meta.note)?;
-        let slots = Vec::new();
-        let mut reader = Reader { path, meta, params, decryptor, share_bits, slots };
-        let (note, of_model) = reader.notes(note)?;
         let encoder = Encoder::new(params);
         let slots = content.iter().map(|item| encoder.decode_real(&decryptor.decrypt(item)?));
-        reader.slots = slots.collect::<sudare::Result<_>>()?;
-        reader.decoded(note, of_model)
+        let slots: Vec<Vec<f64>> = slots.collect::<sudare::Result<_>>()?;
+        let draft = |share: Share<'_>| -> Result<_> {
+            let values = slots.iter().flatten().copied();
+            let all = [&content[..], &note].concat();
+            let write = |out: &mut _| serial::write_ciphertexts(out, params, &all, &label);
+            Ok((share.bits, Draft::new(decryptor, share.bits, values, write)?))
+        };
+        let draft = share.map(draft).transpose()?;
+        let mut reader = Reader { path, meta, params, decryptor, share: draft, slots };
+        let (note, of_model) = reader.notes(note)?;
+        let decrypted = reader.decoded(note, of_model)?;
+        if let (Some(share), Some((_, draft))) = (share, reader.share) {
+            draft.count(share.ledger)?;
+        }
+        Ok(decrypted)
     }
 }
 
@@ -216,7 +240,7 @@ impl Reader<'_> {
         Ok((read(&all)?, of_model))
     }
 
-    fn decoded(&self, note: Note, of_model: Option<Note>) -> Result<Decrypted> {
+    fn decoded(&mut self, note: Note, of_model: Option<Note>) -> Result<Decrypted> {
         let Note { columns, rows, about } = note;
         match (self.meta.job.plan(self.params)?, about) {
             (Plan::Train(plan), About::Train(trained)) => {
@@ -224,19 +248,19 @@ impl Reader<'_> {
             }
             (Plan::Stats(plan), About::Columns(scaling)) => {
                 self.expect(columns.len() == plan.job().features)?;
-                let slots = self.shared(|slots, bits| plan.share(slots, bits))?;
+                let slots = self.shared(|slots, bits, noise| plan.share(slots, bits, noise))?;
                 let statistics = plan.decode(&slots, &scaling, rows)?;
                 Ok(Decrypted::Statistics { columns, statistics })
             }
             (Plan::Groups(plan), About::Groups { scaling, key, labels }) => {
                 self.expect(columns.len() == plan.job().features)?;
-                let slots = self.shared(|slots, bits| plan.share(slots, bits))?;
+                let slots = self.shared(|slots, bits, noise| plan.share(slots, bits, noise))?;
                 let statistics = plan.decode(&slots, &scaling, labels.len())?;
                 Ok(Decrypted::Groups { key, labels, columns, statistics })
             }
             (Plan::Histogram(plan), About::Columns(scaling)) => {
                 self.expect(columns.len() == plan.job().features)?;
-                let slots = self.shared(|slots, bits| plan.share(slots, bits))?;
+                let slots = self.shared(|slots, bits, noise| plan.share(slots, bits, noise))?;
                 let histograms = plan.decode(&slots, &scaling, rows)?;
                 Ok(Decrypted::Histograms { rows, columns, histograms })
             }
@@ -255,7 +279,7 @@ impl Reader<'_> {
     }
 
     fn model(
-        &self,
+        &mut self,
         plan: Box<TrainPlan>,
         (columns, rows, trained): (Vec<String>, usize, Trained),
     ) -> Result<TrainedModel> {
@@ -278,27 +302,28 @@ impl Reader<'_> {
         if history.as_ref().is_some_and(|history| history.len() != iterations) {
             return Err(self.malformed("its history is of other iterations"));
         }
-        if let Some(bits) = self.share_bits {
-            let share = |weights: &Vec<f64>| shared_weights(&plan, weights, bits);
-            weights = weights.iter().map(share).collect::<Result<_>>()?;
+        if let Some((bits, draft)) = &mut self.share {
+            let mut share = |weights| shared_weights(&plan, weights, *bits, &draft.noise());
+            weights = weights.iter().map(|weights| share(weights)).collect::<Result<_>>()?;
             history = None;
         }
         let note = (columns, rows, trained);
         let mut trained =
             TrainedModel::new((plan, self.meta.iterations), note, (weights, history))?;
-        if self.share_bits.is_some() {
-            trained.model = without_ranges(trained.model)?;
+        if let Some((bits, _)) = self.share {
+            trained.model = Model { shared_bits: Some(bits), ..without_ranges(trained.model)? };
         }
         Ok(trained)
     }
 
     /// The slots as they may be seen.
     fn shared(
-        &self,
-        share: impl Fn(&[Vec<f64>], u32) -> core::result::Result<Vec<Vec<f64>>, StatsError>,
+        &mut self,
+        share: impl Fn(&[Vec<f64>], u32, &Seed) -> core::result::Result<Vec<Vec<f64>>, StatsError>,
     ) -> Result<Vec<Vec<f64>>> {
-        let Some(bits) = self.share_bits else { return Ok(self.slots.clone()) };
-        share(&self.slots, bits).map_err(|error| match error {
+        let Some((bits, draft)) = &mut self.share else { return Ok(self.slots.clone()) };
+        let bits = *bits;
+        share(&self.slots, bits, &draft.noise()).map_err(|error| match error {
             StatsError::Engine(sudare::Error::TooLittlePrecision { .. }) => Error::Usage(format!(
                 "--share {bits}: the results were not computed with the precision for that: make \
                  keys with --share {bits} and compute again, or share fewer bits"
@@ -335,7 +360,7 @@ impl Reader<'_> {
         members: Option<Vec<[u8; 2]>>,
         rows: usize,
     ) -> Result<Decrypted> {
-        if self.share_bits.is_some() {
+        if self.share.is_some() {
             return Err(Error::Usage(
                 "--share is for models and statistics, scores are for the owner of the key: leave \
                  it out"
@@ -373,10 +398,10 @@ fn without_ranges(model: Model) -> Result<Model> {
     })
 }
 
-fn shared_weights(plan: &TrainPlan, weights: &[f64], bits: u32) -> Result<Vec<f64>> {
+fn shared_weights(plan: &TrainPlan, weights: &[f64], bits: u32, noise: &Seed) -> Result<Vec<f64>> {
     let planned = plan.job().spec.shared_bits;
     match planned {
-        Some(planned) if planned >= bits => Ok(plan.share(weights, bits)?),
+        Some(planned) if planned >= bits => Ok(plan.share(weights, bits, noise)?),
         _ => Err(Error::Usage(format!(
             "--share {bits}: the weights were computed {}: make keys with --share {bits} and train \
              again",

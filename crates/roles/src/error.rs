@@ -1,6 +1,6 @@
 //! Everything that ends a command early.
 
-use crate::{machine, pooled::PooledError, sealed::SealError};
+use crate::{ledger::LedgerError, machine, pooled::PooledError, sealed::SealError};
 use std::{
     fmt::Debug,
     io,
@@ -233,6 +233,40 @@ pub enum Error {
         /// Why.
         source: Box<Error>,
     },
+    /// A ledger of releases cannot be used.
+    #[error("{}: {source}", .path.display())]
+    Ledger {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
+        source: LedgerError,
+    },
+    /// A release cannot be counted.
+    #[error(
+        "nothing is released, because it cannot be counted: {source}; counting takes a folder of \
+         the secret key that this user can write to, with room for 64 KiB"
+    )]
+    NotCounted {
+        /// Why.
+        source: Box<Error>,
+    },
+    /// A key has no releases left.
+    #[error(
+        "{} has counted {counted} releases of this key and {needed} more are asked for, but its \
+         noise hides {limit}: make new keys, encrypt and compute again; what was released before can \
+         be released again",
+        .ledger.display()
+    )]
+    ReleasesSpent {
+        /// The ledger.
+        ledger: PathBuf,
+        /// Releases so far.
+        counted: u64,
+        /// Releases asked for.
+        needed: u64,
+        /// Releases that there may be.
+        limit: u64,
+    },
     /// A measured or tested operation gave a wrong result.
     #[error("wrong result: {0}; please report this with the output of `sudare doctor`")]
     WrongResult(String),
@@ -307,6 +341,8 @@ impl Error {
                 format!("Pool{}", variant(error))
             }
             Self::Pooled(error) => format!("Pooled{}", variant(error)),
+            Self::Ledger { source, .. } => format!("Ledger{}", variant(source)),
+            Self::NotCounted { source } if matches!(**source, Self::Ledger { .. }) => source.kind(),
             Self::Metric(error) => variant(error),
             Self::Passphrase(SealError::Engine(error)) => variant(error),
             Self::Passphrase(error) | Self::Seal { source: error, .. } => variant(error),

@@ -6,6 +6,7 @@
 //! | [`server`], [`training`], [`checkpoint`], [`scoring`] | the server's part, with evaluation keys and ciphertexts only |
 //! | [`job`] | what keys are made for |
 //! | [`label`], [`note`] | what files say beside keys and ciphertexts: to everybody, and to who has the secret key |
+//! | [`ledger`] | how many results of a key others have seen |
 //! | [`opened`], [`files`] | files that are read; files that are whole or absent |
 //! | [`secret`], [`sealed`] | files of secret keys; their bytes, sealed by a passphrase |
 //! | [`pooled`] | tables of several owners |
@@ -25,6 +26,7 @@ pub mod error;
 pub mod files;
 pub mod job;
 pub mod label;
+pub mod ledger;
 pub mod machine;
 pub mod model;
 pub mod note;

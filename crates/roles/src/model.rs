@@ -54,6 +54,10 @@ pub struct Model {
     /// Whether weights were fitted to the probabilities of classes after training.
     #[serde(default)]
     pub calibrated: bool,
+    /// Bits after the point to which the weights were released, in the coordinates of the training,
+    /// so that others may see them; without, they are for the owner of the key alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_bits: Option<u32>,
     /// How columns become numbers, where they are text or have gaps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,

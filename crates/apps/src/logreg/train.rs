@@ -17,7 +17,7 @@ use sudare::{
     ckks::{Ciphertext, Complex, Params, Scale},
     rlwe::Level,
 };
-use sudare_arith::par;
+use sudare_arith::{par, prng::Seed};
 
 /// A training under way. To pause it, save both fields; [`TrainPlan::resume`] takes them back.
 #[derive(Debug, Clone)]
@@ -243,16 +243,16 @@ impl TrainPlan {
 
     /// Weights as others than the owner of the key may see them, in the coordinates of the training:
     /// with noise that hides their errors, to `bits` bits after the binary point; see [`Release`].
-    /// Each release counts as one of the 1024 of a key.
+    /// Each release counts as one of the 1024 of a key, and one seed serves one of them.
     ///
     /// [`Release`]: sudare::ckks::Release
     ///
     /// # Errors
     /// [`Error::Engine`] with `TooLittlePrecision` for more bits than the plan has precision for:
     /// [`TrainSpec::shared_bits`](super::TrainSpec::shared_bits) asks for it.
-    pub fn share(&self, weights: &[f64], bits: u32) -> Result<Vec<f64>> {
+    pub fn share(&self, weights: &[f64], bits: u32, noise: &Seed) -> Result<Vec<f64>> {
         let release = sudare::ckks::Release::default();
-        Ok(release.values(weights, self.largest_error(), bits)?)
+        Ok(release.values(weights, self.largest_error(), bits, noise)?)
     }
 
     /// The weights and the momentum of each model after an iteration, from

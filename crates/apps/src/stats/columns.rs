@@ -7,7 +7,7 @@ use sudare::{
     ckks::{Ciphertext, Complex, Encryptor, Params, Scale},
     rlwe::{KeyRequest, Level},
 };
-use sudare_arith::par;
+use sudare_arith::{par, prng::Seed};
 
 use super::{
     ColumnScaling, Cost, Job, ROOM_BITS, Result, Statistics, StatsError,
@@ -389,13 +389,14 @@ impl StatsPlan {
 
     /// The slots of the decrypted outputs as others than the owner of the key may see them and
     /// all that [`StatsPlan::decode`] makes of them ([how](super#results-for-others)).
+    /// One seed serves one release.
     ///
     /// # Errors
     /// [`StatsError::SharedBits`] unless there are 1 to
     /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Engine`] with
     /// `TooLittlePrecision` for more bits than there is precision for: [`StatsPlan::shared_params`] gives it.
-    pub fn share(&self, slots: &[Vec<f64>], bits: u32) -> Result<Vec<Vec<f64>>> {
-        self.packing.share(slots, self.job.rows, self.largest_error, bits)
+    pub fn share(&self, slots: &[Vec<f64>], bits: u32, noise: &Seed) -> Result<Vec<Vec<f64>>> {
+        self.packing.share(slots, self.job.rows, self.largest_error, (bits, noise))
     }
 
     /// The statistics, from the slots of the decrypted outputs in their order, and the rows and

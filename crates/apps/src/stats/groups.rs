@@ -8,7 +8,7 @@ use sudare::{
     ckks::{Ciphertext, Complex, Encryptor, Params, Scale},
     rlwe::{KeyRequest, Level},
 };
-use sudare_arith::par;
+use sudare_arith::{par, prng::Seed};
 
 use super::{
     ColumnScaling, Cost, Job, ROOM_BITS, Result, Sample, StatsError,
@@ -383,15 +383,16 @@ impl GroupPlan {
 
     /// The slots of the decrypted outputs as others than the owner of the key may see them and
     /// all that [`GroupPlan::decode`] makes of them ([how](super#results-for-others)).
+    /// One seed serves one release.
     /// Counts are rounded to whole numbers, and off by up to `rows 2^-bits`.
     ///
     /// # Errors
     /// [`StatsError::SharedBits`] unless there are 1 to
     /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Engine`] with
     /// `TooLittlePrecision` for more bits than there is precision for: [`GroupPlan::shared_params`] gives it.
-    pub fn share(&self, slots: &[Vec<f64>], bits: u32) -> Result<Vec<Vec<f64>>> {
+    pub fn share(&self, slots: &[Vec<f64>], bits: u32, noise: &Seed) -> Result<Vec<Vec<f64>>> {
         let rows = self.job.rows;
-        let mut shared = self.packing.share(slots, rows, self.largest_error, bits)?;
+        let mut shared = self.packing.share(slots, rows, self.largest_error, (bits, noise))?;
         // Counts are whole numbers, whatever the noise.
         for counts in shared.iter_mut().step_by(1 + 2 * self.packing.groups()) {
             counts.iter_mut().for_each(|count| *count = count.round().max(0.0));

@@ -9,7 +9,7 @@ use sudare::{
     ckks::{Ciphertext, Encoder, Encryptor, Params, ProductSum, Release, Scale, Spec},
     rlwe::{KeyRequest, Level, SecretDistribution, max_log2_qp},
 };
-use sudare_arith::par;
+use sudare_arith::{par, prng::Seed};
 
 use super::{ColumnScaling, MAX_SHARED_BITS, ROOM_BITS, Result, StatsError};
 use crate::{SECURITY_BITS, table::Table};
@@ -170,7 +170,8 @@ impl Packing {
     }
 
     /// The decrypted outputs, sums over `rows` rows, as others than the owner of the key may see
-    /// them: divided by the rows, each has noise and is rounded to `bits` bits after the point.
+    /// them: divided by the rows, each has noise of a seed and is rounded to `bits` bits after the
+    /// point.
     /// `largest_error` bounds the errors of these quotients.
     ///
     /// # Errors
@@ -180,7 +181,7 @@ impl Packing {
         slots: &[Vec<f64>],
         rows: usize,
         largest_error: f64,
-        bits: u32,
+        (bits, noise): (u32, &Seed),
     ) -> Result<Vec<Vec<f64>>> {
         check_shared_bits(bits)?;
         let rows = rows as f64;
@@ -189,7 +190,8 @@ impl Packing {
             let sums = slots.iter().step_by(self.block).take(self.places(slots.len()));
             values.extend(sums.map(|sum| sum / rows));
         }
-        let mut shared = Release::default().values(&values, largest_error, bits)?.into_iter();
+        let shared = Release::default().values(&values, largest_error, bits, noise)?;
+        let mut shared = shared.into_iter();
         let hidden = |slots: &Vec<f64>| {
             let mut hidden = vec![0.0; slots.len()];
             let places = hidden.iter_mut().step_by(self.block).take(self.places(slots.len()));

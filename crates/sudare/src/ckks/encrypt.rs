@@ -126,6 +126,17 @@ impl Decryptor {
         &self.key
     }
 
+    /// The seed of the noise of one release, and of what tells it from others: a function of the key
+    /// and of `subject`, the digest of all that the values to be shown follow from and of the values
+    /// themselves.
+    ///
+    /// The same release has so the same noise whenever it is made, and another one noise that
+    /// looks independent to all who have not the key (`docs/notes/release-noise.md`).
+    #[must_use]
+    pub fn release_seed(&self, subject: &[u8; 32]) -> Seed {
+        self.key.derive("sudare v1 release", subject)
+    }
+
     /// `c_0 + c_1 s`, at the lowest level whose modulus holds values of 47 bits
     /// before the point at this scale; at the level of `a` if none does.
     ///

@@ -3,40 +3,56 @@ use sudare_arith::{
     prng::{Seed, Stream},
     sample,
 };
+use zeroize::Zeroizing;
 
-/// Noise reaches so many standard deviations, with a probability of `2^-50` beyond.
+/// The last digit shown has so many standard deviations of noise on either side, with a probability
+/// of `2^-49` of more.
 const NOISE_REACH: f64 = 8.0;
+
+/// Bits of the noise below the last digit shown, of which the deviation of noise is `2^-4`.
+const GRID_BITS: u32 = sample::GAUSSIAN_LOG2_DEVIATION + 4;
+
+/// `log2` of the values that all releases of a key may show, for which the distance of the noise
+/// from its law is stated.
+const LOG2_MOST_VALUES: u32 = 40;
 
 /// Makes decrypted values fit to be seen by others than the owner of the key.
 ///
 /// A decrypted value is the result plus an error that depends on the secret key, and who can
 /// tell the error from the result learns about the key (Li and Micciancio, ePrint 2020/1533).
-/// Gaussian noise far above the error hides it: with a standard deviation of
+/// Gaussian noise far above the error hides it: with a standard deviation of at least
 /// `sqrt(12 r) 2^(s/2)` times the error's Euclidean norm over all values of a release, `r`
 /// releases under one key leave an attacker an advantage of `s` bits of statistical security
 /// (Li, Micciancio, Schultz and Sorrell, ePrint 2022/816; the same constant as OpenFHE's
 /// `NOISE_FLOODING_DECRYPT`). The values are then rounded, so that no digit is shown that the
 /// noise has made meaningless.
 ///
+/// Noise is as large as the digits asked for allow: its standard deviation is a sixteenth of the
+/// last one. It is drawn and added as integers in units of `2^-67` of that digit, in constant time;
+/// the law of the integers is within `2^-75` of the ideal one over all releases of a key.
+///
 /// The bound of the error is the caller's promise. It must hold for the circuit, whatever the
 /// inputs, and be known before the result is: an error that was measured, or estimated from
 /// the decrypted values, must not be used.
 ///
 /// ```
-/// # fn main() -> sudare::Result<()> {
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use sudare::ckks::Release;
+/// use sudare_arith::prng::Seed;
 ///
 /// // Two values whose errors are below 2^-45, shown to 12 bits after the point.
-/// let shown = Release::default().values(&[0.731_058, -2.25], (-45f64).exp2(), 12)?;
+/// let noise = Seed::random()?;
+/// let shown = Release::default().values(&[0.731_058, -2.25], (-45f64).exp2(), 12, &noise)?;
 /// assert!((shown[0] - 0.731_058).abs() < (-12f64).exp2());
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Release {
-    /// Bits of statistical security, 30 to 128.
+    /// Bits of statistical security, 30 to [`Release::MOST_STATISTICAL_BITS`].
     pub statistical_bits: u32,
-    /// Results that are shown under one key in all its life, at least 1.
+    /// Results that are shown under one key in all its life, at least 1. Times the values of one,
+    /// at most `2^40`.
     pub releases: u64,
 }
 
@@ -53,21 +69,24 @@ impl Release {
     /// of more.
     pub const MOST_BITS: u32 = 30;
 
-    /// Standard deviation of the noise for `count` values with errors of at most `error` each,
-    /// in absolute value.
+    /// Most bits of statistical security, eleven fewer than the law of the noise is near to the ideal
+    /// one.
+    pub const MOST_STATISTICAL_BITS: u32 = 64;
+
+    /// The least standard deviation of noise that hides errors of at most `error` each, in absolute
+    /// value, of `count` values.
     #[must_use]
     pub fn deviation(&self, count: usize, error: f64) -> f64 {
-        let norm = (count as f64).sqrt() * error;
-        (12.0 * self.releases as f64).sqrt()
-            * (f64::from(self.statistical_bits) / 2.0).exp2()
-            * norm
+        // A power and a root that every platform rounds alike.
+        let hidden = 2f64.powi(self.statistical_bits.min(1000).cast_signed());
+        (12.0 * self.releases as f64 * hidden).sqrt() * (count as f64).sqrt() * error
     }
 
     /// The largest error that each of `count` values may have to be shown with `bits` bits
     /// after the binary point.
     #[must_use]
     pub fn largest_error(&self, count: usize, bits: u32) -> f64 {
-        (-f64::from(bits) - 1.0).exp2() / (NOISE_REACH * self.deviation(count, 1.0))
+        unit(bits) / (2.0 * NOISE_REACH * self.deviation(count, 1.0))
     }
 
     /// The most bits after the binary point, at most [`Release::MOST_BITS`], with which `count` values
@@ -77,47 +96,95 @@ impl Release {
         (1..=Self::MOST_BITS).rev().find(|&bits| error <= self.largest_error(count, bits))
     }
 
-    /// `values` with fresh noise, rounded to multiples of `2^-bits`: within `2^-bits` of what
-    /// they were but for a probability of `2^-50` each. `error` bounds the error of each in
+    /// `values` with the noise of a seed, rounded to multiples of `2^-bits`: within `2^-bits` of what
+    /// they were but for a probability of `2^-49` each. `error` bounds the error of each in
     /// absolute value.
+    ///
+    /// One seed serves one release: values that differ must not be shown with the noise of one seed.
+    /// [`Decryptor::release_seed`](super::Decryptor::release_seed) has one for each.
     ///
     /// # Errors
     /// [`Error::TooLittlePrecision`] if the noise would reach the last bit;
-    /// [`Error::NotFinite`]; [`Error::InvalidSpec`] for security or a number of releases out
-    /// of range; [`Error::Arith`] if the system gives no randomness.
-    pub fn values(&self, values: &[f64], error: f64, bits: u32) -> Result<Vec<f64>> {
-        self.values_with(values, error, bits, &Seed::random()?)
-    }
-
-    fn values_with(&self, values: &[f64], error: f64, bits: u32, seed: &Seed) -> Result<Vec<f64>> {
-        let out_of_range =
-            |field, problem: &str| Error::InvalidSpec { field, problem: problem.into() };
-        if !(30..=128).contains(&self.statistical_bits) {
-            return Err(out_of_range("statistical_bits", "take 30 to 128 bits"));
-        }
-        if self.releases == 0 {
-            return Err(out_of_range("releases", "there is at least one"));
-        }
+    /// [`Error::NotFinite`]; [`Error::ValueTooLarge`] for values whose last bit `f64` has not;
+    /// [`Error::InvalidSpec`] for security, releases or bits out of range.
+    pub fn values(&self, values: &[f64], error: f64, bits: u32, noise: &Seed) -> Result<Vec<f64>> {
+        self.check(values.len(), bits)?;
         let needed = self.largest_error(values.len(), bits);
         // Also if the bound is not a number.
         if !(0.0 < error && error <= needed) {
             return Err(Error::TooLittlePrecision { bits, found: error, needed });
         }
-        if let Some((index, value)) = values.iter().enumerate().find(|(_, x)| !x.is_finite()) {
-            return Err(Error::NotFinite { index, value: value.to_string() });
-        }
-        let mut noise = vec![0.0; values.len()];
-        let mut stream = Stream::new(seed, "release", 0);
-        sample::gaussian(&mut stream, self.deviation(values.len(), error), &mut noise);
-        let unit = (-f64::from(bits)).exp2();
-        let round = |(value, noise): (&f64, f64)| ((value + noise) / unit).round() * unit;
-        Ok(values.iter().zip(noise).map(round).collect())
+        let fixed = values.iter().enumerate().map(|(index, &value)| fixed(index, value, bits));
+        let mut fixed = Zeroizing::new(fixed.collect::<Result<Vec<i128>>>()?);
+        let mut noise = Stream::new(noise, "release", 0);
+        let mut of_values = Zeroizing::new(vec![0; values.len()]);
+        sample::gaussian(&mut noise, &mut of_values);
+        fixed.iter_mut().zip(of_values.iter()).for_each(|(value, noise)| *value += noise);
+        let half = 1 << (GRID_BITS - 1);
+        Ok(fixed.iter().map(|x| ((x + half) >> GRID_BITS) as i64 as f64 * unit(bits)).collect())
     }
+
+    fn check(&self, count: usize, bits: u32) -> Result<()> {
+        let out_of_range = |field, problem: String| Err(Error::InvalidSpec { field, problem });
+        let most = Self::MOST_STATISTICAL_BITS;
+        if !(30..=most).contains(&self.statistical_bits) {
+            return out_of_range("statistical_bits", format!("take 30 to {most} bits"));
+        }
+        let values = u128::from(self.releases) * count as u128;
+        if self.releases == 0 || values > 1 << LOG2_MOST_VALUES {
+            let problem = format!(
+                "there is at least one, and all releases of a key show at most \
+                 2^{LOG2_MOST_VALUES} values"
+            );
+            return out_of_range("releases", problem);
+        }
+        if bits > Self::MOST_BITS {
+            return out_of_range("bits", format!("show at most {}", Self::MOST_BITS));
+        }
+        Ok(())
+    }
+}
+
+/// What the last of so many bits is worth.
+fn unit(bits: u32) -> f64 {
+    2f64.powi(-bits.cast_signed())
+}
+
+/// A value in units of `2^-67` of its last bit, off by less than one of them, without branches on
+/// a value that is in range.
+fn fixed(index: usize, value: f64, bits: u32) -> Result<i128> {
+    /// Bits of a part of what is after the point.
+    const PART_BITS: u32 = 34;
+    if !value.is_finite() {
+        return Err(Error::NotFinite { index, value: value.to_string() });
+    }
+    let scaled = value / unit(bits);
+    let available_bits = f64::from(f64::MANTISSA_DIGITS);
+    if scaled.abs() >= 2f64.powi(f64::MANTISSA_DIGITS.cast_signed()) {
+        return Err(Error::ValueTooLarge {
+            index,
+            needed_bits: scaled.abs().log2(),
+            available_bits,
+        });
+    }
+    // Each part fits a word, and what it leaves is exact.
+    let mut rest = scaled;
+    let [whole, upper, lower] = core::array::from_fn(|_| {
+        let part = rest as i64;
+        rest = (rest - part as f64) * (1u64 << PART_BITS) as f64;
+        i128::from(part)
+    });
+    let after = (upper << PART_BITS) + lower;
+    Ok((whole << GRID_BITS) + (after >> (2 * PART_BITS - GRID_BITS)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn seed(n: u8) -> Seed {
+        Seed::from_bytes([n; 32])
+    }
 
     #[test]
     fn costs_of_hiding_are_those_of_the_literature() {
@@ -150,14 +217,14 @@ mod tests {
             let error = release.largest_error(values.len(), bits);
             assert_eq!(release.most_bits(values.len(), error), Some(bits));
             assert_eq!(release.most_bits(values.len(), 1.01 * error), Some(bits - 1));
-            let shown = release.values(&values, error, bits).unwrap();
+            let shown = release.values(&values, error, bits, &seed(1)).unwrap();
             let unit = (-f64::from(bits)).exp2();
             for (found, value) in shown.iter().zip(&values) {
                 assert!((found - value).abs() <= unit, "{bits}: {found} for {value}");
                 assert_eq!((found / unit).fract(), 0.0);
             }
             assert_eq!(
-                release.values(&values, 2.0 * error, bits).unwrap_err(),
+                release.values(&values, 2.0 * error, bits, &seed(1)).unwrap_err(),
                 Error::TooLittlePrecision { bits, found: 2.0 * error, needed: error }
             );
         }
@@ -173,9 +240,8 @@ mod tests {
         let error = release.largest_error(count, bits);
         let deviation = release.deviation(count, error);
         let above = |shift: f64| {
-            let seed = Seed::from_bytes([7; 32]);
             let values = vec![0.5 * unit + shift; count];
-            let shown = release.values_with(&values, error, bits, &seed).unwrap();
+            let shown = release.values(&values, error, bits, &seed(7)).unwrap();
             shown.iter().filter(|&&x| x > 0.0).count() as f64 / count as f64
         };
         // Five deviations of a fair coin; the share below 1 deviation of a normal law.
@@ -186,18 +252,54 @@ mod tests {
     }
 
     #[test]
+    fn values_are_exact_to_the_grid() {
+        let grid = 2f64.powi(GRID_BITS.cast_signed());
+        for value in [0.0, 1.0, -1.0, 0.731_058, -2.25, 1e-30, -3e-9, 131_071.999_999_9, -1e12] {
+            let found = fixed(0, value, 10).unwrap();
+            // Exact products of a mantissa and a power of two.
+            let scaled = value * 1024.0;
+            let whole = (scaled.trunc() as i128) << GRID_BITS;
+            let rest = (scaled.fract() * grid) as i128;
+            assert!((found - whole - rest).abs() <= 1, "{value}: {found}");
+        }
+    }
+
+    #[test]
+    fn one_seed_gives_one_result() {
+        let release = Release::default();
+        let error = release.largest_error(100, 10);
+        let values = vec![1.0 / 2048.0; 100];
+        let shown = |n| release.values(&values, error, 10, &seed(n)).unwrap();
+        assert_eq!(shown(1), shown(1));
+        assert_ne!(shown(1), shown(2));
+    }
+
+    #[test]
     fn bad_input() {
         let release = Release::default();
+        let refused = |release: Release, values: &[f64], error, bits| {
+            release.values(values, error, bits, &seed(1)).unwrap_err()
+        };
         for error in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            let refused = release.values(&[1.0], error, 10).unwrap_err();
+            let refused = refused(release, &[1.0], error, 10);
             assert!(matches!(refused, Error::TooLittlePrecision { .. }), "{refused}");
         }
-        let refused = release.values(&[1.0, f64::NAN], 1e-30, 10).unwrap_err();
-        assert_eq!(refused, Error::NotFinite { index: 1, value: "NaN".into() });
-        for wrong in
-            [Release { statistical_bits: 20, ..release }, Release { releases: 0, ..release }]
-        {
-            assert!(matches!(wrong.values(&[1.0], 1e-30, 4), Err(Error::InvalidSpec { .. })));
+        let found = refused(release, &[1.0, f64::NAN], 1e-30, 10);
+        assert_eq!(found, Error::NotFinite { index: 1, value: "NaN".into() });
+        let found = refused(release, &[1.0, -2f64.powi(43)], 1e-30, 10);
+        assert!(matches!(found, Error::ValueTooLarge { index: 1, .. }), "{found}");
+        assert!(release.values(&[1.0, 0.9 * 2f64.powi(43)], 1e-30, 10, &seed(1)).is_ok());
+        let (few, many) = (20, Release::MOST_STATISTICAL_BITS + 1);
+        for wrong in [
+            Release { statistical_bits: few, ..release },
+            Release { statistical_bits: many, ..release },
+            Release { releases: 0, ..release },
+            Release { releases: (1 << 40) + 1, ..release },
+        ] {
+            let found = refused(wrong, &[1.0], 1e-30, 4);
+            assert!(matches!(found, Error::InvalidSpec { .. }), "{found}");
         }
+        let found = refused(release, &[1.0], 1e-30, Release::MOST_BITS + 1);
+        assert!(matches!(found, Error::InvalidSpec { field: "bits", .. }), "{found}");
     }
 }

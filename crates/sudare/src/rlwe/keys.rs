@@ -8,7 +8,7 @@ use crate::{
 use core::ops::RangeInclusive;
 use std::collections::{BTreeMap, BTreeSet};
 use sudare_arith::{Permutation, prng::Seed};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 /// A secret key: wiped when dropped; neither `Clone` nor printable.
 pub struct SecretKey {
@@ -64,6 +64,21 @@ impl SecretKey {
         basis.table(self.s.limbs(), 0).inverse(&mut row);
         // Of 0, 1 and q - 1, without a branch.
         Zeroizing::new(row.iter().map(|&x| i8::from(x != 0) - 2 * i8::from(x > 1)).collect())
+    }
+}
+
+impl SecretKey {
+    /// A seed that `context` and `material` determine under this key, and that tells nothing of it:
+    /// BLAKE3 in key-derivation mode over the coefficients and the material.
+    pub(crate) fn derive(&self, context: &str, material: &[u8]) -> Seed {
+        let coeffs = self.coeffs();
+        let bytes = Zeroizing::new(coeffs.iter().map(|c| c.cast_unsigned()).collect::<Vec<u8>>());
+        let mut hasher = blake3::Hasher::new_derive_key(context);
+        hasher.update(&bytes).update(material);
+        let mut seed = Zeroizing::new([0; 32]);
+        hasher.finalize_xof().fill(&mut *seed);
+        hasher.zeroize();
+        Seed::from_bytes(*seed)
     }
 }
 

@@ -1,0 +1,372 @@
+//! How many results of a key others have seen: a file beside the secret key, which is counted in
+//! before a value is shown.
+
+use crate::{
+    error::{Error, Result},
+    files::{self, Access, NewFile},
+};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+use sudare::{
+    ckks::{Decryptor, Release},
+    rlwe::{KeyId, ParamsId},
+};
+use sudare_arith::prng::Seed;
+
+/// A byte that is no text, and a name.
+const MAGIC: [u8; 8] = *b"\x89sudareL";
+const VERSION: u32 = 1;
+/// Before the releases.
+const HEAD_BYTES: usize = 48;
+const ID_BYTES: usize = 32;
+const CHECKSUM_BYTES: usize = 32;
+/// No ledger that this program writes has more.
+const MOST_RELEASES: u64 = 1 << 20;
+
+/// What tells a release from all others of a key, and nothing about it without the key.
+pub type ReleaseId = [u8; ID_BYTES];
+
+/// Why a ledger cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// Not a ledger, or damaged.
+    #[error(
+        "it is no ledger of releases, or a damaged one: {problem}; restore the last copy of it, or \
+         make new keys, since how many results of this key others have seen is not known"
+    )]
+    Malformed {
+        /// What is wrong.
+        problem: String,
+    },
+    /// Of another version of the format.
+    #[error(
+        "it is a ledger of releases of version {found}, this program reads {VERSION}: release \
+         with the program that wrote it"
+    )]
+    Version {
+        /// That of the file.
+        found: u32,
+    },
+    /// Of another key.
+    #[error(
+        "it counts releases of the key {found}, not of {expected}: put the ledger of this key in \
+         its place"
+    )]
+    OtherKey {
+        /// That of the ledger.
+        found: KeyId,
+        /// That of the result.
+        expected: KeyId,
+    },
+    /// An earlier state of itself.
+    #[error(
+        "it is older than it was: it has {found} releases of the {known} that this process has \
+         seen counted; put the last one in its place"
+    )]
+    Older {
+        /// That are there and were.
+        found: u64,
+        /// That were there.
+        known: u64,
+    },
+}
+
+/// What a ledger says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entries {
+    /// The parameters of the key.
+    pub params: ParamsId,
+    /// The key.
+    pub key: KeyId,
+    /// Releases that its noise hides.
+    pub limit: u64,
+    /// In the order in which they were counted.
+    releases: Vec<ReleaseId>,
+}
+
+impl Entries {
+    fn none(params: ParamsId, key: KeyId) -> Self {
+        Self { params, key, limit: Release::default().releases, releases: Vec::new() }
+    }
+
+    /// Releases that were counted.
+    #[must_use]
+    pub fn counted(&self) -> u64 {
+        self.releases.len() as u64
+    }
+
+    /// Whether a file that begins so is a ledger, or was meant to be one.
+    #[must_use]
+    pub fn begin(bytes: &[u8]) -> bool {
+        bytes.starts_with(&MAGIC)
+    }
+
+    /// The ledger in a file.
+    ///
+    /// # Errors
+    /// [`Error::Ledger`]; [`Error::Io`].
+    pub fn read(path: &Path) -> Result<Self> {
+        let (file, bytes) = files::open(path, Access::Owner)?;
+        let most = (HEAD_BYTES + CHECKSUM_BYTES) as u64 + MOST_RELEASES * ID_BYTES as u64;
+        let refuse = |problem: String| {
+            let source = LedgerError::Malformed { problem };
+            Error::Ledger { path: path.into(), source }
+        };
+        if bytes > most {
+            return Err(refuse(format!("it has {bytes} bytes, at most {most} are possible")));
+        }
+        let mut content = Vec::new();
+        let read = file.take(most).read_to_end(&mut content);
+        read.map_err(|error| Error::io("read", path, error))?;
+        Self::from_bytes(&content).map_err(|source| Error::Ledger { path: path.into(), source })
+    }
+
+    fn from_bytes(bytes: &[u8]) -> core::result::Result<Self, LedgerError> {
+        let malformed = |problem: &str| LedgerError::Malformed { problem: problem.into() };
+        let number = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
+        let (content, checksum) = bytes
+            .split_last_chunk::<CHECKSUM_BYTES>()
+            .filter(|(content, _)| content.len() >= HEAD_BYTES)
+            .ok_or_else(|| malformed("it is too short"))?;
+        let (head, releases) = content.split_at(HEAD_BYTES);
+        let (words, _) = head.as_chunks::<8>();
+        let [magic, version, params, key, limit, count] = words else {
+            return Err(malformed("it is too short"));
+        };
+        if *magic != MAGIC {
+            return Err(malformed("it begins otherwise"));
+        }
+        if number(version) != u64::from(VERSION) {
+            let found = u32::try_from(number(version)).unwrap_or(u32::MAX);
+            return Err(LedgerError::Version { found });
+        }
+        if *blake3::hash(content).as_bytes() != *checksum {
+            return Err(malformed("its checksum is another"));
+        }
+        let (releases, rest) = releases.as_chunks::<ID_BYTES>();
+        if !rest.is_empty() || releases.len() as u64 != number(count) {
+            return Err(malformed("it has not as many releases as it says"));
+        }
+        Ok(Self {
+            params: ParamsId(number(params)),
+            key: KeyId(number(key)),
+            limit: number(limit),
+            releases: releases.to_vec(),
+        })
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        let numbers = [VERSION.into(), self.params.0, self.key.0, self.limit, self.counted()];
+        numbers.iter().for_each(|number: &u64| bytes.extend(number.to_le_bytes()));
+        self.releases.iter().for_each(|id| bytes.extend(id));
+        let checksum = blake3::hash(&bytes);
+        bytes.extend(checksum.as_bytes());
+        bytes
+    }
+
+    /// Adds those of `ids` that are not there; whether there are any.
+    fn add(&mut self, ids: &[ReleaseId], place: &Path) -> Result<bool> {
+        let before = self.releases.len();
+        for id in ids {
+            if !self.releases.contains(id) {
+                self.releases.push(*id);
+            }
+        }
+        let (counted, limit) = (before as u64, self.limit.min(Release::default().releases));
+        if self.releases.len() > before && self.counted() > limit {
+            let needed = self.counted() - counted;
+            self.releases.truncate(before);
+            return Err(Error::ReleasesSpent { ledger: place.into(), counted, needed, limit });
+        }
+        Ok(self.releases.len() > before)
+    }
+
+    fn write(&self, path: &Path) -> Result<()> {
+        let mut file = NewFile::create(path, Access::Owner, true)?;
+        file.write_all(&self.to_bytes()).map_err(|error| Error::io("write", path, error))?;
+        file.finish()
+    }
+}
+
+/// The ledger of a key: in a file, or in memory as long as the key is only there.
+pub struct Ledger {
+    file: Option<PathBuf>,
+    /// Of a file, what this process has seen of it.
+    entries: Mutex<Entries>,
+}
+
+impl Ledger {
+    /// Of a key that is nowhere but in memory.
+    #[must_use]
+    pub fn in_memory(params: ParamsId, key: KeyId) -> Self {
+        Self { file: None, entries: Mutex::new(Entries::none(params, key)) }
+    }
+
+    /// Of the key in the file `secret`: `KEY.ledger` in the folder of that file, with the key's
+    /// fingerprint for its name, so that copies of the key in one folder count together. It need
+    /// not exist; the first release makes it.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the folder cannot be found.
+    pub fn beside(secret: &Path, params: ParamsId, key: KeyId) -> Result<Self> {
+        let secret = fs::canonicalize(secret).map_err(|error| Error::io("find", secret, error))?;
+        let file = secret.with_file_name(format!("{key}.ledger"));
+        Ok(Self { file: Some(file), ..Self::in_memory(params, key) })
+    }
+
+    /// Its file, if it has one.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    /// What to say before the first release: no file has counted others, but if there were any, by a
+    /// copy of the key elsewhere or with a ledger that was lost, they count as well.
+    #[must_use]
+    pub fn notice(&self) -> Option<String> {
+        let path = self.file.as_deref().filter(|path| !path.exists())?;
+        Some(format!(
+            "there is no ledger of releases {}: counting begins at 0; if results of this key were \
+             released before, put the ledger that counted them there",
+            path.display()
+        ))
+    }
+
+    /// What it says now.
+    ///
+    /// # Errors
+    /// [`Error::Ledger`] for a file that is not the ledger of this key; [`Error::Io`].
+    pub fn entries(&self) -> Result<Entries> {
+        let known = self.known();
+        match &self.file {
+            Some(path) => Self::current(path, &known),
+            None => Ok(known.clone()),
+        }
+    }
+
+    /// Counts releases; those that were counted before count no more. When this returns, the file
+    /// has them, whatever happens to the machine.
+    ///
+    /// # Errors
+    /// [`Error::ReleasesSpent`] if so many are not left; [`Error::NotCounted`] if the file cannot be
+    /// read or written, or is not the ledger of this key, which is then as it was.
+    pub fn count(&self, ids: &[ReleaseId]) -> Result<()> {
+        let mut known = self.known();
+        let Some(path) = &self.file else {
+            return known.add(ids, Path::new("the ledger in memory")).map(|_| ());
+        };
+        let count = || {
+            let _lock = lock(path)?;
+            let mut entries = Self::current(path, &known)?;
+            if entries.add(ids, path)? {
+                entries.write(path)?;
+            }
+            Ok(entries)
+        };
+        *known = count().map_err(|error| match error {
+            Error::ReleasesSpent { .. } => error,
+            _ => Error::NotCounted { source: Box::new(error) },
+        })?;
+        Ok(())
+    }
+
+    /// The ledger of a copy of the key that is in the file `secret` now: what was counted here is
+    /// counted there.
+    ///
+    /// # Errors
+    /// As [`Ledger::count`].
+    pub fn copied(&self, secret: &Path) -> Result<Self> {
+        let entries = self.entries()?;
+        let copy = Self::beside(secret, entries.params, entries.key)?;
+        if entries.counted() > 0 {
+            copy.count(&entries.releases)?;
+        }
+        Ok(copy)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the file has, none if there is none, and what is `known` of it at least.
+    fn current(path: &Path, known: &Entries) -> Result<Entries> {
+        let entries = match Entries::read(path) {
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                Entries::none(known.params, known.key)
+            }
+            read => read?,
+        };
+        let refuse = |source| Err(Error::Ledger { path: path.into(), source });
+        if (entries.params, entries.key) != (known.params, known.key) {
+            let (found, expected) = (entries.key, known.key);
+            return refuse(LedgerError::OtherKey { found, expected });
+        }
+        if !entries.releases.starts_with(&known.releases) {
+            let there = |id| entries.releases.contains(id);
+            let found = known.releases.iter().filter(|id| there(id)).count() as u64;
+            return refuse(LedgerError::Older { found, known: known.counted() });
+        }
+        Ok(entries)
+    }
+}
+
+/// Waits until no other process counts in a ledger.
+fn lock(ledger: &Path) -> Result<File> {
+    let path = ledger.with_extension("ledger.lock");
+    let io = |error| Error::io("lock", &path, error);
+    let file = OpenOptions::new().create(true).append(true).open(&path).map_err(io)?;
+    file.lock().map_err(io)?;
+    Ok(file)
+}
+
+/// A release that is being made: gives its noise, and is counted before it is shown.
+pub struct Draft {
+    seed: Seed,
+    drawn: u64,
+}
+
+impl Draft {
+    /// Of `values` to so many bits after the point, which are decrypted from what `write` writes: the
+    /// same has the same noise whenever it is released.
+    ///
+    /// # Errors
+    /// What `write` fails with.
+    pub fn new(
+        decryptor: &Decryptor,
+        bits: u32,
+        values: impl IntoIterator<Item = f64>,
+        write: impl FnOnce(&mut blake3::Hasher) -> sudare::Result<u64>,
+    ) -> Result<Self> {
+        let mut hasher = blake3::Hasher::new();
+        let written = write(&mut hasher)?;
+        let Release { statistical_bits, releases } = Release::default();
+        let numbers = [written, bits.into(), statistical_bits.into(), releases];
+        numbers.iter().for_each(|number| {
+            hasher.update(&number.to_le_bytes());
+        });
+        for value in values {
+            hasher.update(&value.to_bits().to_le_bytes());
+        }
+        Ok(Self { seed: decryptor.release_seed(hasher.finalize().as_bytes()), drawn: 0 })
+    }
+
+    /// The noise of the next vector of values, each of which is one of the releases of a key.
+    pub fn noise(&mut self) -> Seed {
+        self.drawn += 1;
+        self.seed.derive("noise", self.drawn)
+    }
+
+    /// Counts the vectors for which noise was drawn. Nothing may be shown before.
+    ///
+    /// # Errors
+    /// As [`Ledger::count`].
+    pub fn count(self, ledger: &Ledger) -> Result<()> {
+        let id = |number| *self.seed.derive("ledger", number).as_bytes();
+        ledger.count(&(1..=self.drawn).map(id).collect::<Vec<ReleaseId>>())
+    }
+}

@@ -1,0 +1,72 @@
+//! By what program an array was computed.
+
+use crate::op::Op;
+use serde::{Deserialize, Serialize};
+use sudare_apps::array::PlainArray;
+
+/// A digest of what an array was computed by: the operations from inputs of known shapes on, with
+/// their plain operands.
+///
+/// It tells results of a program from other arrays, for which nothing is known of errors. Inputs of
+/// one shape are not told apart, since bounds of errors hold for any inputs. It is no proof: who
+/// makes the file of an array can write any.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lineage([u8; 32]);
+
+/// An operand, for a lineage.
+pub enum Ancestor<'a> {
+    /// An array, if its own is known.
+    Array(Option<Lineage>),
+    /// What is in the clear.
+    Plain(&'a PlainArray),
+}
+
+impl Lineage {
+    /// Of an array that was encrypted.
+    pub fn input(shape: &[usize]) -> Self {
+        Self::hashed("input", |out| add_shape(out, shape))
+    }
+
+    /// Of the result of an operation, if those of all operands are known.
+    pub fn of<'a>(op: &Op, operands: impl IntoIterator<Item = Ancestor<'a>>) -> Option<Self> {
+        let mut known = true;
+        let lineage = Self::hashed("operation", |out| {
+            let op = format!("{op:?}");
+            out.update(&(op.len() as u64).to_le_bytes()).update(op.as_bytes());
+            for operand in operands {
+                match operand {
+                    Ancestor::Array(Some(Self(digest))) => {
+                        out.update(b"array").update(&digest);
+                    }
+                    Ancestor::Array(None) => known = false,
+                    Ancestor::Plain(plain) => {
+                        out.update(b"plain");
+                        add_shape(out, &plain.shape);
+                        for value in &plain.values {
+                            out.update(&value.to_bits().to_le_bytes());
+                        }
+                    }
+                }
+            }
+        });
+        known.then_some(lineage)
+    }
+
+    /// In hexadecimal.
+    pub fn to_hex(self) -> String {
+        blake3::Hash::from_bytes(self.0).to_string()
+    }
+
+    fn hashed(what: &str, add: impl FnOnce(&mut blake3::Hasher)) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key("sudare v1 lineage of an array");
+        hasher.update(&(what.len() as u64).to_le_bytes()).update(what.as_bytes());
+        add(&mut hasher);
+        Self(*hasher.finalize().as_bytes())
+    }
+}
+
+fn add_shape(out: &mut blake3::Hasher, shape: &[usize]) {
+    for &size in [shape.len()].iter().chain(shape) {
+        out.update(&(size as u64).to_le_bytes());
+    }
+}
