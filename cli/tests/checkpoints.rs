@@ -321,3 +321,73 @@ fn batches_are_those_of_the_keys() {
     assert_eq!(info["job"], "train:189x9, 6 iterations of 50 rows, whitened columns, C = 1");
     let _ = fs::remove_dir_all(at.join("state"));
 }
+
+/// Trainings whose mapped keys are cut, each at a random moment: they end with an error that says
+/// so and leave no model, or were done before.
+#[cfg(target_os = "linux")]
+fn cut_at_random(cuts: u32) {
+    let folder = folder();
+    let at = folder.path();
+    let (key, whole) = (at.join("keys/evaluation.key"), origin().join("keys/evaluation.key"));
+    let bytes = fs::metadata(&whole).unwrap().len();
+    let expected = uninterrupted();
+    let renew = || {
+        fs::remove_file(&key).unwrap();
+        fs::copy(&whole, &key).unwrap();
+    };
+    renew();
+    let line = format!("{TRAIN} --map-keys --force");
+    let start = Instant::now();
+    sudare_at(at, &line).ok();
+    let whole_time = start.elapsed();
+    let mut random = std::process::id() | 1;
+    let mut next = || {
+        random ^= random << 13;
+        random ^= random >> 17;
+        random ^= random << 5;
+        f64::from(random) / f64::from(u32::MAX)
+    };
+    let mut done = 0;
+    while done < cuts {
+        let _ = fs::remove_file(at.join("m.ct"));
+        let mut running = Command::new(env!("CARGO_BIN_EXE_sudare"))
+            .current_dir(at)
+            .args(line.split_whitespace())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let maps = format!("/proc/{}/maps", running.id());
+        let is_mapped = || fs::read_to_string(&maps).is_ok_and(|m| m.contains("evaluation.key"));
+        while !is_mapped() && running.try_wait().unwrap().is_none() {
+            thread::yield_now();
+        }
+        thread::sleep(whole_time.mul_f64(next()));
+        let left = (bytes as f64 * next()) as u64;
+        File::options().write(true).open(&key).unwrap().set_len(left).unwrap();
+        let end = running.wait_with_output().unwrap();
+        if end.status.success() {
+            assert!(model(at) == expected, "cut to {left} of {bytes} when it was done");
+        } else {
+            let text = String::from_utf8(end.stderr).unwrap();
+            let error: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+            assert_eq!((end.status.code(), &error["kind"]), (Some(2), &"FileChanged".into()));
+            assert!(!at.join("m.ct").exists(), "a model of keys that were cut");
+            done += 1;
+        }
+        renew();
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn keys_that_are_cut_while_they_are_mapped_are_found_out() {
+    cut_at_random(5);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "minutes"]
+fn keys_that_are_cut_at_any_moment_are_found_out() {
+    cut_at_random(200);
+}

@@ -25,6 +25,7 @@ use sudare_roles::{
     error::Error as Engine,
     files::{self, Access, NewFile, Watch},
     ledger::Ledger,
+    opened,
     sealed::Passphrase,
     secret::{self, SecretFile},
 };
@@ -504,14 +505,14 @@ impl EvaluationKeys {
     /// Maps a file, which has the digest and the bytes of the one that was pickled if one was.
     fn open_file(path: &Path, small: bool, pickled: Option<(&str, u64)>) -> Result<Self> {
         let (fingerprint, file) = Fingerprint::open(path, pickled)?;
-        let watch = Some(Arc::new(Watch::new(&fingerprint.path, &file)?));
+        let watch = Arc::new(Watch::new(&fingerprint.path, &file)?);
         let read = || {
-            let reader = Reader::mapped(&file)?.small_keys(small);
+            let reader = Reader::shared(watch.mapping().clone())?.small_keys(small);
             let set = read_set(&reader, Kind::EvaluationKeys)?;
             let keys = Arc::new(reader.evaluation_keys(&set.params)?);
             Ok((set, keys))
         };
-        let (set, keys) = read().map_err(Error::at(Some(&fingerprint.path)))?;
-        Ok(Self { set, keys, source: Source::File(fingerprint), watch })
+        let (set, keys) = read().map_err(opened::in_file(&fingerprint.path, Some(&watch)))?;
+        Ok(Self { set, keys, source: Source::File(fingerprint), watch: Some(watch) })
     }
 }

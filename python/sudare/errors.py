@@ -39,6 +39,10 @@ class KeyMismatchError(Error, ValueError):
     """Two objects come from different secret keys."""
 
 
+class ForkedError(Error, RuntimeError):
+    """A secret of the process that this one was forked from."""
+
+
 class LevelExhaustedError(Error, ArithmeticError):
     """The program is deeper than the parameters allow."""
 

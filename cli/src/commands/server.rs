@@ -42,7 +42,7 @@ impl Files {
         if self.map_keys {
             let (keys, watch) = Opened::mapped(&self.evaluation_key)?;
             let digest = opened::digest(&self.evaluation_key)?;
-            self.with((keys, digest), Some(Arc::new(watch)))
+            self.with((keys, digest), Some(watch))
         } else {
             self.with(Opened::digested(&self.evaluation_key, Kind::EvaluationKeys)?, None)
         }

@@ -1,75 +1,33 @@
 //! 64-byte-aligned buffers of words that go back to a pool when dropped, and bytes of files
 //! that are read where they are used.
 
+mod block;
+mod fork;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod linux;
+#[cfg(not(all(target_os = "linux", not(miri))))]
+mod portable;
+
+#[cfg(all(target_os = "linux", not(miri)))]
+use linux as system;
+#[cfg(not(all(target_os = "linux", not(miri))))]
+use portable as system;
+
+pub use block::Secrecy;
+
+use block::Block;
 use core::{
     ops::{Deref, DerefMut, Range},
-    ptr::NonNull,
     sync::atomic::{AtomicU64, Ordering},
 };
 use std::{
-    alloc::{Layout, alloc, dealloc, handle_alloc_error},
     collections::BTreeMap,
     fs::File,
     io,
     sync::{Arc, Mutex, PoisonError},
 };
+use system::FileBytes;
 use zeroize::Zeroize;
-
-/// Buffers from this size on are aligned to huge pages and ask for them.
-const HUGE_BYTES: usize = 2 << 20;
-
-/// An allocation of initialised words.
-struct Block {
-    start: NonNull<u64>,
-    len: usize,
-}
-
-// SAFETY: a block owns its words, which are plain data.
-unsafe impl Send for Block {}
-// SAFETY: as above; shared access only reads.
-unsafe impl Sync for Block {}
-
-impl Block {
-    fn layout(len: usize) -> Layout {
-        let bytes = len.max(1).saturating_mul(8);
-        let align = if bytes >= HUGE_BYTES { HUGE_BYTES } else { 64 };
-        // Whole huge pages: a part of one would be made of small ones.
-        let bytes = bytes.checked_next_multiple_of(align).unwrap_or(bytes);
-        // A size that overflows is refused by the allocator below.
-        Layout::from_size_align(bytes, align)
-            .unwrap_or_else(|_| handle_alloc_error(Layout::new::<u64>()))
-    }
-
-    fn new(len: usize) -> Self {
-        let layout = Self::layout(len);
-        // SAFETY: the layout has a nonzero size.
-        let start = NonNull::new(unsafe { alloc(layout) }.cast::<u64>())
-            .unwrap_or_else(|| handle_alloc_error(layout));
-        advise_huge(start.as_ptr(), layout);
-        // SAFETY: the allocation has at least `len` words.
-        unsafe { start.as_ptr().write_bytes(0, len) };
-        Self { start, len }
-    }
-}
-
-impl Drop for Block {
-    fn drop(&mut self) {
-        // SAFETY: allocated with the same layout.
-        unsafe { dealloc(self.start.as_ptr().cast(), Self::layout(self.len)) }
-    }
-}
-
-#[cfg(target_os = "linux")]
-fn advise_huge(start: *mut u64, layout: Layout) {
-    if layout.align() == HUGE_BYTES {
-        // SAFETY: the range is a fresh allocation of ours; the call only advises,
-        // and may fail without consequence.
-        unsafe { libc::madvise(start.cast(), layout.size(), libc::MADV_HUGEPAGE) };
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn advise_huge(_: *mut u64, _: Layout) {}
 
 /// Words aligned to 64 bytes. It returns to its [`Pool`] on drop.
 pub struct Buf {
@@ -78,7 +36,9 @@ pub struct Buf {
     /// Words asked for, at most those of the block.
     len: usize,
     home: Arc<Pool>,
-    secret: bool,
+    secrecy: Secrecy,
+    /// The process that it was made in, if it is for a key.
+    made_in: u64,
 }
 
 impl Deref for Buf {
@@ -126,23 +86,38 @@ impl Buf {
         unsafe { core::slice::from_raw_parts_mut(self.as_mut_ptr().cast(), len) }
     }
 
-    /// The same buffer, to be wiped when dropped.
+    /// Its words as signed bytes, eight each.
     #[must_use]
-    pub fn into_secret(mut self) -> Self {
-        self.secret = true;
-        self
+    pub fn as_signed(&self) -> &[i8] {
+        // SAFETY: initialised words are initialised bytes, borrowed as they are.
+        unsafe { core::slice::from_raw_parts(self.as_ptr().cast(), size_of_val(&**self)) }
     }
 
-    /// Whether it is wiped when dropped.
+    /// Its words as signed bytes, eight each.
     #[must_use]
-    pub fn is_secret(&self) -> bool {
-        self.secret
+    pub fn as_signed_mut(&mut self) -> &mut [i8] {
+        let len = size_of_val(&**self);
+        // SAFETY: as in `as_signed`; any bytes are words, and `self` is borrowed exclusively.
+        unsafe { core::slice::from_raw_parts_mut(self.as_mut_ptr().cast(), len) }
+    }
+
+    /// What becomes of its words.
+    #[must_use]
+    pub fn secrecy(&self) -> Secrecy {
+        self.secrecy
+    }
+
+    /// Whether it is for a key ([`Secrecy::Key`]) and this process was forked from the one that
+    /// took it, where its words stayed.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.secrecy == Secrecy::Key && self.made_in != fork::generation()
     }
 }
 
 impl Drop for Buf {
     fn drop(&mut self) {
-        if self.secret {
+        if self.secrecy > Secrecy::Public {
             self.zeroize();
         }
         if let Some(block) = self.block.take() {
@@ -170,7 +145,7 @@ pub struct Pool {
 
 #[derive(Default)]
 struct Free {
-    by_len: BTreeMap<usize, Vec<Block>>,
+    by_len: BTreeMap<(Secrecy, usize), Vec<Block>>,
     words: usize,
 }
 
@@ -188,19 +163,7 @@ impl Pool {
     /// `len` words of unspecified contents.
     #[must_use]
     pub fn take(self: &Arc<Self>, len: usize) -> Buf {
-        let recycled = {
-            let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-            // The smallest that has room, unless that is far too large.
-            let mut fitting = free.by_len.range_mut(len..=len.saturating_mul(4));
-            let block = fitting.find_map(|(_, blocks)| blocks.pop());
-            free.words -= block.as_ref().map_or(0, |block| block.len);
-            block
-        };
-        let block = recycled.unwrap_or_else(|| {
-            self.allocations.fetch_add(1, Ordering::Relaxed);
-            Block::new(len)
-        });
-        Buf { block: Some(block), len, home: Arc::clone(self), secret: false }
+        self.take_as(Secrecy::Public, len)
     }
 
     /// `len` zero words.
@@ -211,11 +174,24 @@ impl Pool {
         buf
     }
 
-    /// `len` zero words that are wiped when dropped: keys, randomness,
-    /// decryptions.
+    /// `len` words, zero but if they are public, when their contents are unspecified.
     #[must_use]
-    pub fn take_secret(self: &Arc<Self>, len: usize) -> Buf {
-        self.take_zeroed(len).into_secret()
+    pub fn take_as(self: &Arc<Self>, secrecy: Secrecy, len: usize) -> Buf {
+        let recycled = {
+            let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+            // The smallest that has room, unless that is far too large.
+            let range = (secrecy, len)..=(secrecy, len.saturating_mul(4));
+            let mut fitting = free.by_len.range_mut(range);
+            let block = fitting.find_map(|(_, blocks)| blocks.pop());
+            free.words -= block.as_ref().map_or(0, |block| block.len);
+            block
+        };
+        let block = recycled.unwrap_or_else(|| {
+            self.allocations.fetch_add(1, Ordering::Relaxed);
+            Block::new(len, secrecy)
+        });
+        let made_in = if secrecy == Secrecy::Key { fork::generation() } else { 0 };
+        Buf { block: Some(block), len, home: Arc::clone(self), secrecy, made_in }
     }
 
     /// Buffers taken so far that had to be allocated.
@@ -233,7 +209,7 @@ impl Pool {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         if free.words + block.len <= self.cap_words {
             free.words += block.len;
-            free.by_len.entry(block.len).or_default().push(block);
+            free.by_len.entry((block.secrecy, block.len)).or_default().push(block);
         }
     }
 }
@@ -242,12 +218,21 @@ impl Pool {
 /// them.
 ///
 /// Those of a file are read from it, or from the system's cache of it, when they are used. The
-/// file must not be changed or cut as long as it is mapped. Nothing here prevents that or
-/// finds it out: what is read then may be old bytes or new ones, and reading beyond the end of
-/// a file that was cut ends the process (`SIGBUS`). To replace a file, rename another to its
-/// name: the mapping keeps the old one.
+/// file must not be changed or cut as long as it is mapped: what is read then may be old bytes
+/// or new ones. Bytes that are no longer there, since the file was cut or its disk fails, are
+/// zeros, of which [`Mapping::is_intact`] tells. To replace a file, rename another to its name:
+/// the mapping keeps the old one.
+///
+/// Mapping a file installs a handler of `SIGBUS`, the signal that says of bytes that are not
+/// there; it passes on what is about anything else. On other systems than Linux the file is read
+/// into memory.
 #[derive(Clone)]
-pub struct Mapping(Arc<dyn AsRef<[u8]> + Send + Sync>);
+pub struct Mapping(Arc<Held>);
+
+enum Held {
+    File(FileBytes),
+    Shared(Box<dyn AsRef<[u8]> + Send + Sync>),
+}
 
 impl Mapping {
     /// The whole of a file.
@@ -255,16 +240,23 @@ impl Mapping {
     /// # Errors
     /// Those of the system: a pipe cannot be mapped, for example.
     pub fn new(file: &File) -> io::Result<Self> {
-        // SAFETY: the mapping is private to this process and only read. That nobody changes
-        // the file meanwhile is asked of callers above; should somebody do, bytes are taken
-        // for nothing but numbers, whatever they are.
-        unsafe { memmap2::Mmap::map(file) }.map(Self::shared)
+        Ok(Self(Arc::new(Held::File(FileBytes::new(file)?))))
     }
 
     /// Bytes in memory, which must always be the same ones.
     #[must_use]
     pub fn shared(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(bytes))
+        Self(Arc::new(Held::Shared(Box::new(bytes))))
+    }
+
+    /// Whether all bytes that were read so far were there. If not, whatever was computed from
+    /// them is wrong.
+    #[must_use]
+    pub fn is_intact(&self) -> bool {
+        match &*self.0 {
+            Held::File(file) => file.is_intact(),
+            Held::Shared(_) => true,
+        }
     }
 
     /// A part of them, if they are that many.
@@ -278,7 +270,10 @@ impl Mapping {
 impl Deref for Mapping {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        (*self.0).as_ref()
+        match &*self.0 {
+            Held::File(file) => file.bytes(),
+            Held::Shared(bytes) => (**bytes).as_ref(),
+        }
     }
 }
 
@@ -322,7 +317,7 @@ impl Deref for Bytes {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{block::HUGE_BYTES, *};
 
     #[test]
     fn buffers_are_aligned_and_recycled() {
@@ -371,14 +366,39 @@ mod tests {
     #[test]
     fn secret_buffers_are_wiped_before_reuse() {
         let pool = Pool::new(1 << 20);
-        let mut secret = pool.take_secret(64);
-        secret.fill(0xdead_beef);
-        drop(secret);
-        assert!(pool.take(64).iter().all(|&x| x == 0));
+        for secrecy in [Secrecy::Value, Secrecy::Key] {
+            let before = pool.allocations();
+            let mut secret = pool.take_as(secrecy, 64);
+            assert!(secret.iter().all(|&x| x == 0));
+            secret.fill(0xdead_beef);
+            drop(secret);
+            assert!(pool.take_as(secrecy, 64).iter().all(|&x| x == 0));
+            assert_eq!(pool.allocations(), before + 1);
+        }
         let mut plain = pool.take(64);
         plain.fill(7);
         drop(plain);
         assert!(pool.take(64).iter().all(|&x| x == 7));
+    }
+
+    #[test]
+    fn words_of_every_secrecy_keep_their_own_pages() {
+        let pool = Pool::new(1 << 30);
+        let kinds = [Secrecy::Public, Secrecy::Value, Secrecy::Key];
+        for len in [0, 1, 600, HUGE_BYTES / 8, HUGE_BYTES / 8 + 1] {
+            let taken = |secrecy| {
+                let mut buf = pool.take_as(secrecy, len);
+                buf.fill(secrecy as u64 + 1);
+                assert_eq!((buf.secrecy(), buf.as_ptr() as usize % 64), (secrecy, 0));
+                assert!(!buf.is_lost());
+                buf
+            };
+            let all = kinds.map(taken);
+            for (buf, secrecy) in all.iter().zip(kinds) {
+                assert!(buf.iter().all(|&x| x == secrecy as u64 + 1));
+                assert_eq!(buf.as_signed().len(), 8 * len);
+            }
+        }
     }
 
     #[test]

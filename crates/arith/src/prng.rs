@@ -16,6 +16,7 @@
 //! the hash and cipher implementations leave on the stack are out of reach.
 
 use core::{fmt, iter::zip};
+use std::sync::Arc;
 
 use chacha20::{
     ChaCha20,
@@ -23,7 +24,10 @@ use chacha20::{
 };
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-use crate::{Error, Result, kernel};
+use crate::{
+    Error, Result, kernel,
+    mem::{Buf, Pool, Secrecy},
+};
 
 const STREAM_CONTEXT: &str = "sudare v1 stream";
 const SEED_CONTEXT: &str = "sudare v1 seed";
@@ -96,6 +100,35 @@ impl ZeroizeOnDrop for Seed {}
 impl fmt::Debug for Seed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Seed").finish_non_exhaustive()
+    }
+}
+
+/// A [`Seed`] that is kept for later: in memory for keys ([`Secrecy::Key`]), and of no use in a
+/// process that is forked meanwhile, which would draw from it what this one draws.
+pub struct KeptSeed(Buf);
+
+impl KeptSeed {
+    /// Keeps a copy in memory of `pool`.
+    #[must_use]
+    pub fn new(pool: &Arc<Pool>, seed: &Seed) -> Self {
+        let mut buf = pool.take_as(Secrecy::Key, seed.0.len() / size_of::<u64>());
+        buf.as_bytes_mut().copy_from_slice(&seed.0);
+        Self(buf)
+    }
+
+    /// The seed; none in a process that was forked from the one that kept it.
+    #[must_use]
+    pub fn get(&self) -> Option<Seed> {
+        let mut seed = Seed([0; 32]);
+        seed.0.copy_from_slice(self.0.as_bytes());
+        // Read first: what is not lost then was there.
+        (!self.0.is_lost()).then_some(seed)
+    }
+}
+
+impl fmt::Debug for KeptSeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeptSeed").finish_non_exhaustive()
     }
 }
 
@@ -438,20 +471,32 @@ mod tests {
     }
 
     #[test]
+    fn a_kept_seed_is_the_seed() {
+        let kept = KeptSeed::new(&Pool::new(0), &seed());
+        assert_eq!(kept.get().unwrap().as_bytes(), seed().as_bytes());
+        assert_eq!(format!("{kept:?}"), "KeptSeed { .. }");
+    }
+
+    #[test]
     fn dropping_wipes() {
-        let mut seed = MaybeUninit::new(Seed::from_bytes([0xab; 32]));
-        let mut stream = MaybeUninit::new(Stream::new(&self::seed(), "wiped", 0));
-        // SAFETY: both are initialised and dropped once; the fields read afterwards are plain
-        // integers, initialised before the drop and still allocated.
+        let seed = Box::into_raw(Box::new(Seed::from_bytes([0xab; 32])));
+        let stream = Box::into_raw(Box::new(Stream::new(&self::seed(), "wiped", 0)));
+        // SAFETY: both are dropped once and their memory freed as what has no destructor. The
+        // fields read in between are plain integers of that memory, which is still there.
         let (bytes, before, after) = unsafe {
-            stream.assume_init_mut().next_u64();
-            let buffer = &raw const (*stream.as_ptr()).buffer;
-            let state = &raw const (*stream.as_ptr()).key_stream.state;
-            let read = || (ptr::read_volatile(buffer), ptr::read_volatile(state));
+            (*stream).next_u64();
+            let read = || {
+                let words = ptr::read_volatile(&raw const (*stream).buffer);
+                (words, ptr::read_volatile(&raw const (*stream).key_stream.state))
+            };
             let before = read();
-            seed.assume_init_drop();
-            stream.assume_init_drop();
-            (ptr::read_volatile(&raw const (*seed.as_ptr()).0), before, read())
+            ptr::drop_in_place(seed);
+            ptr::drop_in_place(stream);
+            let after = read();
+            let bytes = ptr::read_volatile(&raw const (*seed).0);
+            drop(Box::from_raw(seed.cast::<MaybeUninit<Seed>>()));
+            drop(Box::from_raw(stream.cast::<MaybeUninit<Stream>>()));
+            (bytes, before, after)
         };
         assert_eq!(bytes, [0; 32]);
         assert!(before.0 != [0; BUFFER_WORDS] && before.1 != [0; 16]);

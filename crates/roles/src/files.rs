@@ -9,7 +9,10 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
     time::SystemTime,
 };
-use sudare_arith::prng::{Seed, Stream};
+use sudare_arith::{
+    mem::Mapping,
+    prng::{Seed, Stream},
+};
 
 /// Files being written, removed when the user interrupts.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -240,37 +243,54 @@ pub struct Watch {
     file: File,
     bytes: u64,
     written: SystemTime,
+    mapping: Mapping,
 }
 
 impl Watch {
-    /// Of a file as it is now.
+    /// Maps a file as it is now.
     ///
     /// # Errors
     /// [`Error::Io`].
     pub fn new(path: &Path, file: &File) -> Result<Self> {
         let io = |error| Error::io("read", path, error);
         let file = file.try_clone().map_err(io)?;
-        let metadata = file.metadata().map_err(io)?;
-        let (bytes, written) = (metadata.len(), metadata.modified().map_err(io)?);
-        Ok(Self { path: path.into(), file, bytes, written })
+        // Before it is mapped: a change in between is found.
+        let (bytes, written) = state(&file).map_err(io)?;
+        let mapping = Mapping::new(&file).map_err(io)?;
+        Ok(Self { path: path.into(), file, bytes, written, mapping })
     }
 
-    /// Refuses a file that was written to or cut since: what was computed from it may be wrong, and
-    /// reading beyond its end would end the process. A file that took its name is no change.
+    /// Its bytes.
+    #[must_use]
+    pub fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
+    /// Refuses a file that was written to or cut since, or that could not be read: what was
+    /// computed from it may be wrong. A file that took its name is no change. What sets the time
+    /// of the last change back after a change hides it.
     ///
     /// # Errors
     /// [`Error::FileChanged`]; [`Error::Io`].
     pub fn check(&self) -> Result<()> {
-        let now = Self::new(&self.path, &self.file)?;
-        let problem = if now.bytes != self.bytes {
-            format!("it has {} bytes instead of {}", now.bytes, self.bytes)
-        } else if now.written != self.written {
+        let now = state(&self.file).map_err(|error| Error::io("read", &self.path, error))?;
+        let problem = if now.0 != self.bytes {
+            format!("it has {} bytes instead of {}", now.0, self.bytes)
+        } else if now.1 != self.written {
             "it was written to while it was mapped".into()
+        } else if !self.mapping.is_intact() {
+            "bytes of it were gone when they were read".into()
         } else {
             return Ok(());
         };
         Err(Error::FileChanged { path: self.path.clone(), problem })
     }
+}
+
+/// The size of a file, and when it was last written to.
+fn state(file: &File) -> io::Result<(u64, SystemTime)> {
+    let metadata = file.metadata()?;
+    Ok((metadata.len(), metadata.modified()?))
 }
 
 /// Writes a whole text file for the user alone.
@@ -478,6 +498,17 @@ mod tests {
         let changed = watch.check().unwrap_err();
         assert_eq!(changed.kind(), "FileChanged");
         assert!(changed.to_string().contains("1 bytes instead of 4"), "{changed}");
+
+        // Bytes that were not there for a while, as if nothing had happened.
+        fs::write(&path, vec![1; 1 << 16]).unwrap();
+        let watch = Watch::new(&path, &file).unwrap();
+        let written = file.metadata().unwrap().modified().unwrap();
+        file.set_len(1).unwrap();
+        assert_eq!(watch.mapping()[1 << 15], if cfg!(target_os = "linux") { 0 } else { 1 });
+        file.set_len(1 << 16).unwrap();
+        file.set_modified(written).unwrap();
+        let changed = watch.check().map_err(|error| error.kind());
+        assert_eq!(changed.is_err(), cfg!(target_os = "linux"), "{changed:?}");
     }
 
     #[test]

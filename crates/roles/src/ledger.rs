@@ -352,7 +352,7 @@ impl Draft {
         for value in values {
             hasher.update(&value.to_bits().to_le_bytes());
         }
-        Ok(Self { seed: decryptor.release_seed(hasher.finalize().as_bytes()), drawn: 0 })
+        Ok(Self { seed: decryptor.release_seed(hasher.finalize().as_bytes())?, drawn: 0 })
     }
 
     /// The noise of the next vector of values, each of which is one of the releases of a key.

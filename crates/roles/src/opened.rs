@@ -10,7 +10,7 @@ use std::{
     io::{BufReader, Cursor, Read, Seek},
     ops::Range,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 use sudare::{
     ckks::{
@@ -25,18 +25,23 @@ use sudare_arith::mem::Mapping;
 pub struct Opened<R: Read = BufReader<File>> {
     path: PathBuf,
     reader: Reader<R>,
+    /// Of a file that is mapped.
+    watch: Option<Arc<Watch>>,
 }
 
 impl Opened<Cursor<Mapping>> {
     /// Opens a file of evaluation keys that stay in it, and watches it.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::File`].
-    pub fn mapped(path: &Path) -> Result<(Self, Watch)> {
+    /// [`Error::Io`]; [`Error::File`]; [`Error::FileChanged`] if it is changed meanwhile, as
+    /// whatever is read from it then.
+    pub fn mapped(path: &Path) -> Result<(Self, Arc<Watch>)> {
         let (file, _) = files::open(path, Access::Shared)?;
-        let watch = Watch::new(path, file.get_ref())?;
-        let reader = Reader::mapped(file.get_ref()).map_err(Error::in_file(path))?;
-        Ok((Self { path: path.into(), reader }.expect(Kind::EvaluationKeys)?, watch))
+        let watch = Arc::new(Watch::new(path, file.get_ref())?);
+        let reader = Reader::shared(watch.mapping().clone());
+        let reader = reader.map_err(in_file(path, Some(&watch)))?;
+        let this = Self { path: path.into(), reader, watch: Some(Arc::clone(&watch)) };
+        Ok((this.expect(Kind::EvaluationKeys)?, watch))
     }
 }
 
@@ -95,7 +100,7 @@ impl<R: Read> Opened<R> {
     /// [`Error::File`].
     pub fn new(file: R, bytes: u64, path: &Path) -> Result<Self> {
         let reader = Reader::new(file, bytes).map_err(Error::in_file(path))?;
-        Ok(Self { path: path.into(), reader })
+        Ok(Self { path: path.into(), reader, watch: None })
     }
 
     /// The same file, which must hold `needed`.
@@ -156,7 +161,7 @@ impl<R: Read> Opened<R> {
     /// # Errors
     /// [`Error::File`].
     pub fn params(&self) -> Result<Params> {
-        self.reader.params().map_err(Error::in_file(&self.path))
+        self.reader.params().map_err(in_file(&self.path, self.watch.as_deref()))
     }
 
     /// Refuses this file unless it belongs to these parameters and this key.
@@ -207,7 +212,8 @@ impl<R: Read> Opened<R> {
     /// # Errors
     /// [`Error::File`].
     pub fn evaluation_keys(self, params: &Params, small: bool) -> Result<EvaluationKeys> {
-        self.reader.small_keys(small).evaluation_keys(params).map_err(Error::in_file(&self.path))
+        let keys = self.reader.small_keys(small).evaluation_keys(params);
+        keys.map_err(in_file(&self.path, self.watch.as_deref()))
     }
 
     /// The ciphertexts, of which the last `note` are apart.
@@ -228,12 +234,20 @@ impl<R: Read> Opened<R> {
     where
         R: Seek,
     {
-        let Self { path, reader } = self;
+        let Self { path, reader, .. } = self;
         let mut reader = reader.into_ciphertexts(params).map_err(Error::in_file(&path))?;
         let all = reader.shapes().len();
         let count = before_note(&path, all, note)?;
         let note = reader.read(count..all).map_err(Error::in_file(&path))?;
         Ok(Stored { path, reader: Mutex::new(reader), count, note })
+    }
+}
+
+/// `source` is about the file at `path`, unless that was changed while it was mapped.
+pub fn in_file(path: &Path, watch: Option<&Watch>) -> impl Fn(sudare::Error) -> Error {
+    move |source| {
+        let changed = watch.and_then(|watch| watch.check().err());
+        changed.unwrap_or_else(|| Error::in_file(path)(source))
     }
 }
 

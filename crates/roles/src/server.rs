@@ -183,7 +183,8 @@ impl<R: Read + Seek> Session<R> {
     /// Writes ciphertexts as they are where messages call `path`; returns the bytes.
     ///
     /// # Errors
-    /// [`Error::File`].
+    /// [`Error::File`]; as [`Session::check_keys`], since nothing is written that changed keys
+    /// may have spoilt.
     pub fn write_to(
         &self,
         out: &mut impl Write,
@@ -192,6 +193,7 @@ impl<R: Read + Seek> Session<R> {
         meta: &Meta,
         content: Content,
     ) -> Result<u64> {
+        self.check_keys()?;
         let label = meta.label(&self.name, content)?;
         serial::write_ciphertexts(out, &self.params, items, &label).map_err(Error::in_file(path))
     }

@@ -68,6 +68,14 @@ pub enum Error {
         /// The key needed.
         expected: KeyId,
     },
+    /// A secret of the process that this one was forked from.
+    #[error(
+        "this {what} was made before the process forked, and stayed there: make or read one after the fork"
+    )]
+    Forked {
+        /// The object.
+        what: &'static str,
+    },
     /// The circuit is deeper than the ciphertext allows.
     #[error(
         "{op} needs {needed} more level(s), the ciphertext is at level {level}: choose parameters with more levels, or bootstrap first"

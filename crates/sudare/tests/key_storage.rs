@@ -18,7 +18,7 @@ use sudare::{
     },
     rlwe::{EvaluationKeys, KeyGenerator, KeyRequest},
 };
-use sudare_arith::{par, prng::Seed};
+use sudare_arith::{mem::Mapping, par, prng::Seed};
 
 fn seed(label: &str) -> Seed {
     Seed::from_bytes([5; 32]).derive(label, 0)
@@ -36,7 +36,7 @@ impl Temporary {
     }
 
     fn mapped(&self) -> Result<Reader<impl std::io::Read>, Error> {
-        Reader::mapped(&File::open(&self.0).unwrap())
+        Reader::shared(Mapping::new(&File::open(&self.0).unwrap()).unwrap())
     }
 }
 

@@ -9,7 +9,7 @@ use oracle::{
     product_coefficient, reduce, reduce_eval, rounded,
 };
 use sudare::ring::{BaseConverter, Coeff, Divider, Eval, LimbSet, RnsBasis, RnsPoly};
-use sudare_arith::{Modulus, NttTable, Permutation};
+use sudare_arith::{Modulus, NttTable, Permutation, mem::Secrecy};
 
 /// Primes of every kernel range, in no order.
 const CHAIN: [u32; 7] = [50, 30, 61, 45, 48, 55, 30];
@@ -174,8 +174,9 @@ fn small_polynomials_are_what_they_say() {
         let coeffs: Vec<i8> = (0..basis.n()).map(|k| (k * 7 % 255) as u8 as i8).collect();
         let expected: Vec<BigInt> = coeffs.iter().map(|&c| c.into()).collect();
         for limbs in sets() {
-            for secret in [false, true] {
-                let found = basis.from_small(&coeffs, limbs, secret);
+            for secrecy in [Secrecy::Public, Secrecy::Key] {
+                let found = basis.from_small(&coeffs, limbs, secrecy);
+                assert_eq!(found.secrecy(), secrecy);
                 assert_eq!(lift_eval(&basis, &found), expected);
             }
         }

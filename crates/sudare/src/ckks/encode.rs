@@ -9,7 +9,7 @@ use sudare_arith::{
     Modulus,
     dd::Dd,
     fft::{Real, SpecialFft},
-    mem::{Buf, Pool},
+    mem::{Buf, Pool, Secrecy},
     par,
 };
 use zeroize::Zeroizing;
@@ -119,10 +119,7 @@ impl Encoder {
     fn reduce(&self, coeffs: &Integers, slots: usize, limbs: LimbSet) -> RnsPoly<Coeff> {
         let basis = self.params.rlwe().basis();
         let gap = self.params.max_slots() / slots;
-        let mut poly: RnsPoly<Coeff> = match gap {
-            1 => basis.take_secret(limbs),
-            _ => basis.zero_secret(limbs),
-        };
+        let mut poly: RnsPoly<Coeff> = basis.take_as(Secrecy::Value, limbs);
         par::for_each(basis.tables(limbs).zip(poly.rows_mut()), |(table, row)| {
             let m = table.modulus();
             match coeffs {
@@ -275,7 +272,7 @@ fn coefficients<T: Scaled>(
     let halves = || values.iter().map(|v| v.re).chain(values.iter().map(|v| v.im));
     let coeffs = if largest < 61f64.exp2() {
         let bits = if largest < 50f64.exp2() { 52 } else { 64 };
-        let mut words = pool.take(2 * slots).into_secret();
+        let mut words = pool.take_as(Secrecy::Value, 2 * slots);
         for (word, x) in words.iter_mut().zip(halves()) {
             *word = (x.narrow(scale) as u64).wrapping_add(1 << (bits - 1));
         }

@@ -6,11 +6,11 @@ use crate::{
 };
 use std::sync::Arc;
 use sudare_arith::{
+    mem::Secrecy,
     par,
     prng::{Seed, Stream},
     sample,
 };
-use zeroize::Zeroizing;
 
 /// Encrypts under a public key.
 #[derive(Clone)]
@@ -57,8 +57,8 @@ impl Encryptor {
         let basis = params.basis();
         let limbs = params.limbs(a.level);
         let small = |label: &str, fill: fn(&mut Stream, &mut [i8])| {
-            let mut coeffs = Zeroizing::new(vec![0i8; basis.n()]);
-            fill(&mut Stream::new(seed, label, 0), &mut coeffs);
+            let mut coeffs = basis.pool().take_as(Secrecy::Key, basis.n() / size_of::<u64>());
+            fill(&mut Stream::new(seed, label, 0), coeffs.as_signed_mut());
             coeffs
         };
         let v = small("encryption, v", sample::ternary);
@@ -69,10 +69,10 @@ impl Encryptor {
         let rows = c0.rows_mut().zip(c1.rows_mut()).zip(a.poly.rows());
         par::for_each(rows.enumerate(), |(i, ((c0, c1), message))| {
             let (table, m) = (basis.table(limbs, i), basis.modulus(limbs, i));
-            let mut v_row = basis.pool().take(basis.n()).into_secret();
-            m.lift(&mut v_row, &v);
-            m.lift(c0, &errors[0]);
-            m.lift(c1, &errors[1]);
+            let mut v_row = basis.pool().take_as(Secrecy::Key, basis.n());
+            m.lift(&mut v_row, v.as_signed());
+            m.lift(c0, errors[0].as_signed());
+            m.lift(c1, errors[1].as_signed());
             table.forward_rows(&mut [&mut v_row, c0, c1]);
             m.add_assign(c0, message);
             let mut product = [0; TILE];
@@ -108,9 +108,9 @@ impl Decryptor {
     /// A decryptor that holds `key`.
     ///
     /// # Errors
-    /// [`Error::ParamsMismatch`].
+    /// [`Error::ParamsMismatch`]; [`Error::Forked`].
     pub fn new(params: &Params, key: SecretKey) -> Result<Self> {
-        params.rlwe().check_id("secret key", key.params.id())?;
+        key.check(params.rlwe())?;
         Ok(Self { params: params.clone(), key })
     }
 
@@ -132,18 +132,22 @@ impl Decryptor {
     ///
     /// The same release has so the same noise whenever it is made, and another one noise that
     /// looks independent to all who have not the key (`docs/notes/release-noise.md`).
-    #[must_use]
-    pub fn release_seed(&self, subject: &[u8; 32]) -> Seed {
-        self.key.derive("sudare v1 release", subject)
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn release_seed(&self, subject: &[u8; 32]) -> Result<Seed> {
+        self.key.check(self.params.rlwe())?;
+        Ok(self.key.derive("sudare v1 release", subject))
     }
 
     /// `c_0 + c_1 s`, at the lowest level whose modulus holds values of 47 bits
     /// before the point at this scale; at the level of `a` if none does.
     ///
     /// # Errors
-    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`]; [`Error::Forked`].
     pub fn decrypt(&self, a: &Ciphertext) -> Result<Plaintext> {
         let params = self.params.rlwe();
+        self.key.check(params)?;
         params.check_id("ciphertext", a.params_id())?;
         if a.key_id() != self.key.id {
             let (found, expected) = (a.key_id(), self.key.id);
@@ -154,7 +158,7 @@ impl Decryptor {
         let basis = params.basis();
         let limbs: LimbSet = params.limbs(level);
         let [c0, c1] = &a.inner.polys;
-        let mut poly = basis.take_secret(limbs);
+        let mut poly = basis.take_as(Secrecy::Value, limbs);
         let s = &self.key.s;
         par::for_each(
             poly.rows_mut().zip(c0.rows().zip(c1.rows())).enumerate(),

@@ -37,10 +37,7 @@ use crate::{
 };
 use core::ops::Range;
 use serde::{Deserialize, Serialize};
-use std::{
-    fs::File,
-    io::{Cursor, Read, Seek, Write},
-};
+use std::io::{Cursor, Read, Seek, Write};
 use sudare_arith::mem::Mapping;
 
 /// What the header says of a ciphertext beside its level.
@@ -107,7 +104,7 @@ pub fn write_secret_key(
     key: &SecretKey,
     label: &Label,
 ) -> Result<u64> {
-    params.rlwe().check_id(Kind::SecretKey.name(), key.params.id())?;
+    key.check(params.rlwe())?;
     let header = header(params, label, vec![Content::SecretKey]);
     let preamble = preamble(Kind::SecretKey, params, key.id);
     let mut file = FileWriter::new(out, Scheme::Ckks, preamble, &header)?;
@@ -300,22 +297,14 @@ pub struct Reader<R: Read> {
 }
 
 impl Reader<Cursor<Mapping>> {
-    /// As [`Reader::new`], of a file whose evaluation keys stay in it: their first halves are
-    /// read from it whenever they are used, and take no memory but what the system spares to
-    /// cache the file.
+    /// As [`Reader::new`], of a file whose evaluation keys stay where they are: their first
+    /// halves are read there whenever they are used. Those of a file that is mapped
+    /// ([`Mapping::new`]) take no memory but what the system spares to cache the file.
     ///
     /// Everything is checked when the keys are opened, as without mapping. Thereafter the file
-    /// must stay as it is: if it is overwritten, results are wrong, and if it is cut, the
-    /// process ends (see [`Mapping`]). Renaming another file to its name, as `sudare` does,
-    /// harms nothing.
-    ///
-    /// # Errors
-    /// As [`Reader::new`]; [`Error::Io`] if the system does not map it.
-    pub fn mapped(file: &File) -> Result<Self> {
-        Self::shared(Mapping::new(file)?)
-    }
-
-    /// As [`Reader::mapped`], of the bytes of a file wherever they are.
+    /// must stay as it is: if it is overwritten or cut, results are wrong. Of a file that was cut
+    /// [`Mapping::is_intact`] tells, and the size and the time of the last change of it do in any
+    /// case. Renaming another file to its name, as `sudare` does, harms nothing.
     ///
     /// # Errors
     /// As [`Reader::new`].

@@ -7,7 +7,7 @@ use core::ops::Range;
 use std::sync::Arc;
 use sudare_arith::{
     Modulus, NttTable, Permutation, Weights,
-    mem::Pool,
+    mem::{Pool, Secrecy},
     par::{self, Tile},
 };
 
@@ -179,28 +179,16 @@ impl RnsBasis {
         RnsPoly::new(limbs, self.n(), self.pool.take_zeroed(limbs.count() * self.n()))
     }
 
-    /// A polynomial of unspecified contents, wiped when dropped.
+    /// A polynomial, zero but if it is public, when its contents are unspecified.
     #[must_use]
-    pub fn take_secret<R: Repr>(&self, limbs: LimbSet) -> RnsPoly<R> {
-        let words = self.pool.take(limbs.count() * self.n()).into_secret();
-        RnsPoly::new(limbs, self.n(), words)
+    pub fn take_as<R: Repr>(&self, secrecy: Secrecy, limbs: LimbSet) -> RnsPoly<R> {
+        RnsPoly::new(limbs, self.n(), self.pool.take_as(secrecy, limbs.count() * self.n()))
     }
 
-    /// As [`RnsBasis::take_secret`] if `secret`, else as [`RnsBasis::take`].
-    fn take_as<R: Repr>(&self, secret: bool, limbs: LimbSet) -> RnsPoly<R> {
-        if secret { self.take_secret(limbs) } else { self.take(limbs) }
-    }
-
-    /// Zero, wiped when dropped.
-    #[must_use]
-    pub fn zero_secret<R: Repr>(&self, limbs: LimbSet) -> RnsPoly<R> {
-        RnsPoly::new(limbs, self.n(), self.pool.take_secret(limbs.count() * self.n()))
-    }
-
-    /// The limbs of `a` for the primes of `limbs`, which its own include. Secret if `a` is.
+    /// The limbs of `a` for the primes of `limbs`, which its own include. As secret as `a`.
     #[must_use]
     pub fn restricted<R: Repr>(&self, a: &RnsPoly<R>, limbs: LimbSet) -> RnsPoly<R> {
-        let mut out = self.take_as(a.is_secret(), limbs);
+        let mut out = self.take_as(a.secrecy(), limbs);
         for (i, out) in out.rows_mut().enumerate() {
             out.copy_from_slice(a.row(limbs.place(i, a.limbs())));
         }
@@ -364,7 +352,7 @@ impl RnsBasis {
         factor: impl Fn(usize) -> u64 + Sync,
     ) -> RnsPoly<R> {
         let limbs = a.limbs();
-        let mut out = self.take_as(a.is_secret(), limbs);
+        let mut out = self.take_as(a.secrecy(), limbs);
         par::for_tiles(out.words_mut(), self.n(), 4 * TILE, |tile, part| {
             let m = self.modulus(limbs, tile.row);
             m.scale(part, piece(a, limbs, tile, part.len()), m.shoup(factor(tile.row)));
@@ -372,21 +360,21 @@ impl RnsBasis {
         out
     }
 
-    /// `a(X^g)`, for the permutation of `g`. Secret if `a` is.
+    /// `a(X^g)`, for the permutation of `g`. As secret as `a`.
     #[must_use]
     pub fn automorphism(&self, a: &RnsPoly<Eval>, g: &Permutation) -> RnsPoly<Eval> {
-        let mut out = self.take_as(a.is_secret(), a.limbs());
+        let mut out = self.take_as(a.secrecy(), a.limbs());
         par::for_limbs(out.rows_mut().zip(a.rows()), |within, (out, row)| {
             permute(within, g, out, row);
         });
         out
     }
 
-    /// The polynomial with these small coefficients, secret if asked.
+    /// The polynomial with these small coefficients.
     #[must_use]
-    pub fn from_small(&self, coeffs: &[i8], limbs: LimbSet, secret: bool) -> RnsPoly<Eval> {
+    pub fn from_small(&self, coeffs: &[i8], limbs: LimbSet, secrecy: Secrecy) -> RnsPoly<Eval> {
         debug_assert_eq!(coeffs.len(), self.n());
-        let mut out: RnsPoly<Eval> = self.take_as(secret, limbs);
+        let mut out: RnsPoly<Eval> = self.take_as(secrecy, limbs);
         par::for_each(self.tables(limbs).zip(out.rows_mut()), |(t, row)| {
             t.modulus().lift(row, coeffs);
             t.forward(row);

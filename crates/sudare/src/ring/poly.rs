@@ -1,7 +1,7 @@
 use super::LimbSet;
 use core::marker::PhantomData;
 use std::sync::Arc;
-use sudare_arith::mem::Buf;
+use sudare_arith::mem::{Buf, Secrecy};
 
 /// How limbs are to be read: [`Coeff`] or [`Eval`]. Sealed.
 pub trait Repr: sealed::Sealed + Copy + Send + Sync + 'static {}
@@ -84,12 +84,8 @@ impl<R: Repr> RnsPoly<R> {
     pub fn words_mut(&mut self) -> &mut [u64] {
         let words = self.limbs.count() * self.n;
         if Arc::get_mut(&mut self.buf).is_none() {
-            // A buffer of the same pool, wiped on drop if this one is.
-            let pool = self.buf.pool();
-            let mut own = match self.buf.is_secret() {
-                true => pool.take_secret(words),
-                false => pool.take(words),
-            };
+            // A buffer of the same pool, as secret as this one.
+            let mut own = self.buf.pool().take_as(self.buf.secrecy(), words);
             own[..words].copy_from_slice(&self.buf[..words]);
             self.buf = Arc::new(own);
         }
@@ -103,10 +99,16 @@ impl<R: Repr> RnsPoly<R> {
         self.limbs = self.limbs.first(q);
     }
 
-    /// Whether it is wiped when dropped.
+    /// What becomes of its words.
     #[must_use]
-    pub fn is_secret(&self) -> bool {
-        self.buf.is_secret()
+    pub fn secrecy(&self) -> Secrecy {
+        self.buf.secrecy()
+    }
+
+    /// Whether it stayed in the process that this one was forked from: see [`Buf::is_lost`].
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.buf.is_lost()
     }
 
     pub(super) fn cast<S: Repr>(self) -> RnsPoly<S> {

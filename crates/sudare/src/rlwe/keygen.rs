@@ -5,22 +5,28 @@ use super::{
     keys::{FittedSwitchingKeys, GaloisKey, RaisingKeys},
 };
 use crate::{
-    Result,
-    ring::{Eval, LimbSet, Packer, RnsPoly},
+    Error, Result,
+    ring::{Eval, LimbSet, Packer, RnsBasis, RnsPoly},
 };
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
-use sudare_arith::{Modulus, Permutation, par, prng::Seed, prng::Stream, sample};
-use zeroize::Zeroizing;
+use sudare_arith::{
+    Modulus, Permutation,
+    mem::{Buf, Secrecy},
+    par,
+    prng::{KeptSeed, Seed, Stream},
+    sample,
+};
 
 /// Makes keys, each from fresh randomness of the operating system.
 ///
 /// Every uniform half comes from its own public seed, every secret and every
-/// error from its own secret one; see `docs/notes/randomness.md`.
+/// error from its own secret one; see `docs/notes/randomness.md`. After a `fork` it goes on in
+/// the process that made it only: in the other, whatever it is asked for is [`Error::Forked`].
 pub struct KeyGenerator {
     params: Params,
     /// Root of all secret seeds of this generator.
-    secret: Seed,
+    secret: KeptSeed,
     /// Root of all public seeds. Nothing secret is derived from it.
     public: Seed,
     made: u64,
@@ -42,7 +48,7 @@ impl KeyGenerator {
     pub fn from_seed(params: &Params, seed: &Seed) -> Self {
         Self {
             params: params.clone(),
-            secret: seed.derive("key generator, secret", 0),
+            secret: KeptSeed::new(params.basis().pool(), &seed.derive("key generator, secret", 0)),
             public: seed.derive("key generator, public", 0),
             made: 0,
             small_keys: false,
@@ -57,37 +63,41 @@ impl KeyGenerator {
     }
 
     /// Seeds for the next object: secret and public.
-    fn next_seeds(&mut self) -> (Seed, Seed) {
+    fn next_seeds(&mut self) -> Result<(Seed, Seed)> {
+        let secret = self.secret.get().ok_or(Error::Forked { what: "key generator" })?;
         self.made += 1;
-        (self.secret.derive("object", self.made), self.public.derive("object", self.made))
+        Ok((secret.derive("object", self.made), self.public.derive("object", self.made)))
     }
 
     /// A fresh secret key.
     ///
     /// # Errors
-    /// [`crate::Error::Arith`] if the weight of a sparse secret does not fit the ring.
+    /// [`Error::Arith`] if the weight of a sparse secret does not fit the ring;
+    /// [`Error::Forked`].
     pub fn secret_key(&mut self) -> Result<SecretKey> {
-        let (secret, public) = self.next_seeds();
-        let mut coeffs = Zeroizing::new(vec![0; self.params.basis().n()]);
+        let (secret, public) = self.next_seeds()?;
+        let mut coeffs = small_secret(self.params.basis());
         let mut stream = Stream::new(&secret, "secret key", 0);
         match self.params.spec().secret {
-            SecretDistribution::UniformTernary => sample::ternary(&mut stream, &mut coeffs),
+            SecretDistribution::UniformTernary => {
+                sample::ternary(&mut stream, coeffs.as_signed_mut());
+            }
             SecretDistribution::FixedWeight { h } => {
-                sample::fixed_weight(&mut stream, h as usize, &mut coeffs)?;
+                sample::fixed_weight(&mut stream, h as usize, coeffs.as_signed_mut())?;
             }
         }
         let id = KeyId(Stream::new(&public, "key id", 0).next_u64());
-        SecretKey::from_coeffs(&self.params, id, &coeffs)
+        SecretKey::from_coeffs(&self.params, id, coeffs.as_signed())
     }
 
     /// A public key for `sk`.
     ///
     /// # Errors
-    /// [`crate::Error::ParamsMismatch`].
+    /// [`Error::ParamsMismatch`]; [`Error::Forked`].
     pub fn public_key(&mut self, sk: &SecretKey) -> Result<PublicKey> {
-        self.params.check_id("secret key", sk.params.id())?;
+        sk.check(&self.params)?;
         let limbs = self.params.limbs(self.params.top());
-        let (secret, seed) = self.next_seeds();
+        let (secret, seed) = self.next_seeds()?;
         let zero = encrypt_zero(&self.params, &sk.s, limbs, &secret, &seed, 0);
         Ok(PublicKey { params: self.params.id(), id: sk.id, seed, zero })
     }
@@ -99,7 +109,7 @@ impl KeyGenerator {
     /// [`crate::Error::InvalidSpec`] for a Galois element that is even or too large, the
     /// weight of an ephemeral secret, or special primes below the modulus of level 0
     /// where there is one; [`crate::Error::Insecure`] if a key's modulus is too large for
-    /// its secret.
+    /// its secret; [`Error::Forked`].
     pub fn evaluation_keys(
         &mut self,
         sk: &SecretKey,
@@ -119,21 +129,22 @@ impl KeyGenerator {
         request: &KeyRequest,
         mut progress: impl FnMut(usize),
     ) -> Result<EvaluationKeys> {
-        self.params.check_id("secret key", sk.params.id())?;
+        sk.check(&self.params)?;
         request.check(&self.params)?;
         let mut made = 0;
         let mut count = || {
             made += 1;
             progress(made);
         };
-        let relinearize = request.relinearize.map(|level| {
-            let key = self.relinearization_key(sk, level, self.params.key_limbs(level));
+        let mut relinearize = None;
+        if let Some(level) = request.relinearize {
+            let limbs = self.params.key_limbs(level);
+            relinearize = Some(self.relinearization_key(sk, level, limbs)?);
             count();
-            key
-        });
+        }
         let mut galois = BTreeMap::new();
         for (&g, &level) in &request.galois {
-            galois.insert(g, self.galois_key(sk, g, level, self.params.key_limbs(level)));
+            galois.insert(g, self.galois_key(sk, g, level, self.params.key_limbs(level))?);
             count();
         }
         let raise = match request.raise {
@@ -148,11 +159,11 @@ impl KeyGenerator {
             let limbs = self.params.tier_limbs(Some(level), level);
             let mut made = FittedSwitchingKeys::default();
             if keys.relinearize {
-                made.relinearize = Some(self.relinearization_key(sk, level, limbs));
+                made.relinearize = Some(self.relinearization_key(sk, level, limbs)?);
                 count();
             }
             for &g in &keys.galois {
-                made.galois.insert(g, self.galois_key(sk, g, level, limbs));
+                made.galois.insert(g, self.galois_key(sk, g, level, limbs)?);
                 count();
             }
             fitted.insert(level, made);
@@ -173,7 +184,7 @@ impl KeyGenerator {
         sk: &SecretKey,
         level: Level,
         limbs: LimbSet,
-    ) -> SwitchingKey {
+    ) -> Result<SwitchingKey> {
         let basis = self.params.basis();
         let mut square = basis.restricted(&sk.s, self.params.limbs(level));
         basis.mul_assign(&mut square, &sk.s);
@@ -188,12 +199,12 @@ impl KeyGenerator {
         g: GaloisElement,
         level: Level,
         limbs: LimbSet,
-    ) -> GaloisKey {
+    ) -> Result<GaloisKey> {
         let log_n = self.params.log_n();
         let inverse = Permutation::galois(log_n, g.inverse(log_n).0 as usize);
         let image = self.params.basis().automorphism(&sk.s, &inverse);
-        let key = self.switching_key(&image, &sk.s, level, limbs, self.small_keys);
-        GaloisKey { key, permutation: Permutation::galois(log_n, g.0 as usize) }
+        let key = self.switching_key(&image, &sk.s, level, limbs, self.small_keys)?;
+        Ok(GaloisKey { key, permutation: Permutation::galois(log_n, g.0 as usize) })
     }
 
     /// Through an ephemeral secret, which nothing keeps.
@@ -204,12 +215,13 @@ impl KeyGenerator {
         raised: &BTreeSet<GaloisElement>,
         mut count: impl FnMut(),
     ) -> Result<RaisingKeys> {
-        let (secret, _) = self.next_seeds();
+        let (secret, _) = self.next_seeds()?;
         let params = self.params.clone();
-        let mut coeffs = Zeroizing::new(vec![0; params.basis().n()]);
+        let mut coeffs = small_secret(params.basis());
         let mut stream = Stream::new(&secret, "ephemeral secret", 0);
-        sample::fixed_weight(&mut stream, raise.weight as usize, &mut coeffs)?;
-        let sparse = params.basis().from_small(&coeffs, params.basis().all(), true);
+        sample::fixed_weight(&mut stream, raise.weight as usize, coeffs.as_signed_mut())?;
+        let all = params.basis().all();
+        let sparse = params.basis().from_small(coeffs.as_signed(), all, Secrecy::Key);
         // A lifted polynomial is the same modulo every prime: one digit owns them all.
         let mut key = |to: &RnsPoly<Eval>, from: &RnsPoly<Eval>, level: Level| {
             let digits = core::iter::once(0..params.limbs(level).q());
@@ -217,17 +229,17 @@ impl KeyGenerator {
             self.switching_key_by(gadget, to, from, level, digits, self.small_keys)
         };
         let (to_sparse, to_dense) =
-            (key(&sparse, &sk.s, Level(0)), key(&sk.s, &sparse, raise.level));
+            (key(&sparse, &sk.s, Level(0))?, key(&sk.s, &sparse, raise.level)?);
         count();
         let log_n = params.log_n();
         let image = |&g: &GaloisElement| {
             // As in `galois_key`.
             let inverse = Permutation::galois(log_n, g.inverse(log_n).0 as usize);
-            let key = key(&params.basis().automorphism(&sk.s, &inverse), &sparse, raise.level);
+            let key = key(&params.basis().automorphism(&sk.s, &inverse), &sparse, raise.level)?;
             count();
-            (g, GaloisKey { key, permutation: Permutation::galois(log_n, g.0 as usize) })
+            Ok((g, GaloisKey { key, permutation: Permutation::galois(log_n, g.0 as usize) }))
         };
-        let images = raised.iter().map(image).collect();
+        let images = raised.iter().map(image).collect::<Result<_>>()?;
         Ok(RaisingKeys { weight: raise.weight, to_sparse, to_dense, images })
     }
 
@@ -239,7 +251,7 @@ impl KeyGenerator {
         level: Level,
         limbs: LimbSet,
         small: bool,
-    ) -> SwitchingKey {
+    ) -> Result<SwitchingKey> {
         let params = self.params.clone();
         let gadget = params.gadget(limbs);
         let digits = gadget.digits(limbs.q());
@@ -256,9 +268,9 @@ impl KeyGenerator {
         level: Level,
         digits: impl ExactSizeIterator<Item = Range<usize>>,
         small: bool,
-    ) -> SwitchingKey {
-        debug_assert!(to.is_secret() && from.is_secret());
-        let (secret, seed) = self.next_seeds();
+    ) -> Result<SwitchingKey> {
+        debug_assert!(to.secrecy() == Secrecy::Key && from.secrecy() == Secrecy::Key);
+        let (secret, seed) = self.next_seeds()?;
         let params = &self.params;
         let (basis, limbs) = (params.basis(), gadget.limbs(params.limbs(level).q()));
         let mut first = basis.packer(limbs, digits.len());
@@ -276,8 +288,13 @@ impl KeyGenerator {
             }
         }
         let (first, second) = (first.finish(), second.map(Packer::finish));
-        SwitchingKey { level, seed, first, second }
+        Ok(SwitchingKey { level, seed, first, second })
     }
+}
+
+/// Room for small coefficients that are secret.
+pub(super) fn small_secret(basis: &RnsBasis) -> Buf {
+    basis.pool().take_as(Secrecy::Key, basis.n() / size_of::<u64>())
 }
 
 /// `(-a s + e, a)` modulo the primes of `limbs`, with `a` from the public seed.
@@ -291,12 +308,12 @@ fn encrypt_zero(
 ) -> [RnsPoly<Eval>; 2] {
     let basis = params.basis();
     let a = expand(params, limbs, public, index);
-    let mut error = Zeroizing::new(vec![0; basis.n()]);
-    sample::cbd21(&mut Stream::new(secret, "error", index), &mut error);
-    let mut b = basis.from_small(&error, limbs, true);
+    let mut error = small_secret(basis);
+    sample::cbd21(&mut Stream::new(secret, "error", index), error.as_signed_mut());
+    let mut b = basis.from_small(error.as_signed(), limbs, Secrecy::Key);
     par::for_each(b.rows_mut().zip(a.rows()).enumerate(), |(i, (b, a))| {
         let m = basis.modulus(limbs, i);
-        let mut product = basis.pool().take_secret(a.len());
+        let mut product = basis.pool().take_as(Secrecy::Key, a.len());
         m.mul_rows(&mut product, a, s.row(limbs.place(i, s.limbs())));
         m.sub_assign(b, &product);
     });
@@ -345,10 +362,12 @@ mod tests {
     fn is_left(params: &Params, row: &[u64]) -> bool {
         let (pool, basis) = (params.basis().pool(), params.basis());
         let mut taken = Vec::new();
-        for rows in 1..=basis.all().count() {
-            let before = pool.allocations();
-            while pool.allocations() == before {
-                taken.push(pool.take(rows * basis.n()));
+        for secrecy in [Secrecy::Public, Secrecy::Value, Secrecy::Key] {
+            for rows in 1..=basis.all().count() {
+                let before = pool.allocations();
+                while pool.allocations() == before {
+                    taken.push(pool.take_as(secrecy, rows * basis.n()));
+                }
             }
         }
         taken.iter().any(|buf| buf.windows(row.len()).any(|words| words == row))
@@ -370,7 +389,7 @@ mod tests {
         sample::fixed_weight(&mut stream, 40, &mut coeffs).unwrap();
         let elsewhere = self::params();
         let basis = elsewhere.basis();
-        let sparse = basis.from_small(&coeffs, basis.all(), false);
+        let sparse = basis.from_small(&coeffs, basis.all(), Secrecy::Public);
 
         // b + a s - P s' is an error, under the secret of each key.
         let raising = keys.raise.as_ref().unwrap();
@@ -403,7 +422,7 @@ mod tests {
         let rows: Vec<&[u64]> = sparse.rows().collect();
         assert!(rows.iter().all(|row| !is_left(&params, row)));
         // It would be found.
-        drop(params.basis().from_small(&coeffs, params.basis().all(), false));
+        drop(params.basis().from_small(&coeffs, params.basis().all(), Secrecy::Public));
         assert!(is_left(&params, rows[0]));
     }
 }

@@ -1,5 +1,6 @@
 use super::{
-    GaloisElement, KeyId, Level, Params, ParamsId, PricedKey, SecretDistribution, security_bits,
+    GaloisElement, KeyId, Level, Params, ParamsId, PricedKey, SecretDistribution,
+    keygen::small_secret, security_bits,
 };
 use crate::{
     Error, Result,
@@ -7,10 +8,15 @@ use crate::{
 };
 use core::ops::RangeInclusive;
 use std::collections::{BTreeMap, BTreeSet};
-use sudare_arith::{Permutation, prng::Seed};
+use sudare_arith::{
+    Permutation,
+    mem::{Buf, Secrecy},
+    prng::Seed,
+};
 use zeroize::{Zeroize, Zeroizing};
 
-/// A secret key: wiped when dropped; neither `Clone` nor printable.
+/// A secret key: wiped when dropped; neither `Clone` nor printable. In a process that is forked
+/// from the one that holds it, every use of it is [`Error::Forked`].
 pub struct SecretKey {
     pub(crate) params: Params,
     pub(crate) id: KeyId,
@@ -52,29 +58,36 @@ impl SecretKey {
         {
             return malformed(format!("its weight is not {h} as its parameters say"));
         }
-        let s = params.basis().from_small(coeffs, params.basis().all(), true);
+        let s = params.basis().from_small(coeffs, params.basis().all(), Secrecy::Key);
         Ok(Self { params: params.clone(), id, s })
     }
 
-    /// Its coefficients, each -1, 0 or 1.
-    pub(super) fn coeffs(&self) -> Zeroizing<Vec<i8>> {
+    /// Refuses a key of other parameters, and one that stayed in the process that this one was
+    /// forked from.
+    pub(crate) fn check(&self, params: &Params) -> Result<()> {
+        params.check_id("secret key", self.params.id())?;
+        if self.s.is_lost() { Err(Error::Forked { what: "secret key" }) } else { Ok(()) }
+    }
+
+    /// Its coefficients, signed bytes, each -1, 0 or 1.
+    pub(super) fn coeffs(&self) -> Buf {
         let basis = self.params.basis();
-        let mut row = basis.pool().take_secret(basis.n());
+        let mut row = basis.pool().take_as(Secrecy::Key, basis.n());
         row.copy_from_slice(self.s.row(0));
         basis.table(self.s.limbs(), 0).inverse(&mut row);
-        // Of 0, 1 and q - 1, without a branch.
-        Zeroizing::new(row.iter().map(|&x| i8::from(x != 0) - 2 * i8::from(x > 1)).collect())
+        let mut coeffs = small_secret(basis);
+        for (c, &x) in coeffs.as_signed_mut().iter_mut().zip(row.iter()) {
+            // Of 0, 1 and q - 1, without a branch.
+            *c = i8::from(x != 0) - 2 * i8::from(x > 1);
+        }
+        coeffs
     }
-}
 
-impl SecretKey {
     /// A seed that `context` and `material` determine under this key, and that tells nothing of it:
     /// BLAKE3 in key-derivation mode over the coefficients and the material.
     pub(crate) fn derive(&self, context: &str, material: &[u8]) -> Seed {
-        let coeffs = self.coeffs();
-        let bytes = Zeroizing::new(coeffs.iter().map(|c| c.cast_unsigned()).collect::<Vec<u8>>());
         let mut hasher = blake3::Hasher::new_derive_key(context);
-        hasher.update(&bytes).update(material);
+        hasher.update(self.coeffs().as_bytes()).update(material);
         let mut seed = Zeroizing::new([0; 32]);
         hasher.finalize_xof().fill(&mut *seed);
         hasher.zeroize();

@@ -7,11 +7,12 @@ use super::{
     Ciphertext, EvaluationKeys, GaloisElement, KeyId, KeyRequest, Level, Params, ParamsId,
     PublicKey, Raise, SecretKey, SwitchingKey,
     keygen::expand,
+    keygen::small_secret,
     keys::{FittedSwitchingKeys, GaloisKey, RaisingKeys},
 };
 use crate::{
     Error, Result,
-    ring::{Eval, LimbSet, PackedPolys, RnsPoly},
+    ring::{Eval, LimbSet, PackedPolys, RnsBasis, RnsPoly},
 };
 use blake3::Hasher;
 use core::fmt;
@@ -20,7 +21,11 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io::{ErrorKind, Read, Seek, SeekFrom, Write},
 };
-use sudare_arith::{Permutation, mem::Mapping, prng::Seed};
+use sudare_arith::{
+    Permutation,
+    mem::{Buf, Mapping, Secrecy},
+    prng::Seed,
+};
 use zeroize::Zeroizing;
 
 /// The version of the format written and read here.
@@ -469,8 +474,12 @@ impl<'a, W: Write + ?Sized> FileWriter<'a, W> {
         let coeffs = key.coeffs();
         let code = |&c: &i8| c as u8 & 3;
         let pack = |four: &[i8]| four.iter().rev().fold(0, |byte, c| byte << 2 | code(c));
-        let bytes = Zeroizing::new(coeffs.chunks_exact(4).map(pack).collect::<Vec<u8>>());
-        self.put(&bytes)?;
+        let mut packed = packed_secret(key.params().basis());
+        let bytes = &mut packed.as_bytes_mut()[..coeffs.as_signed().len() / 4];
+        for (byte, four) in bytes.iter_mut().zip(coeffs.as_signed().chunks_exact(4)) {
+            *byte = pack(four);
+        }
+        self.put(bytes)?;
         self.end_section()
     }
 
@@ -501,6 +510,11 @@ impl<'a, W: Write + ?Sized> FileWriter<'a, W> {
         }
         self.end_section()
     }
+}
+
+/// Room for the coefficients of a secret key, four in a byte.
+fn packed_secret(basis: &RnsBasis) -> Buf {
+    basis.pool().take_as(Secrecy::Key, basis.n().div_ceil(32))
 }
 
 fn section_hasher(header: &[u8], section: u64) -> Zeroizing<Hasher> {
@@ -744,18 +758,18 @@ impl<R: Read> FileReader<R> {
     }
 
     pub(crate) fn secret_key(&mut self, params: &Params, id: KeyId) -> Result<SecretKey> {
-        let n = params.basis().n();
-        let mut bytes = Zeroizing::new(vec![0; n / 4]);
-        self.take(&mut bytes)?;
+        let mut packed = packed_secret(params.basis());
+        let bytes = &mut packed.as_bytes_mut()[..params.basis().n() / 4];
+        self.take(bytes)?;
         self.end_section()?;
-        let mut coeffs = Zeroizing::new(vec![0; n]);
-        for (four, &byte) in coeffs.chunks_exact_mut(4).zip(bytes.iter()) {
+        let mut coeffs = small_secret(params.basis());
+        for (four, &byte) in coeffs.as_signed_mut().chunks_exact_mut(4).zip(bytes.iter()) {
             for (k, c) in four.iter_mut().enumerate() {
                 // The two bits, as a signed number.
                 *c = ((byte >> (2 * k)) << 6) as i8 >> 6;
             }
         }
-        SecretKey::from_coeffs(params, id, &coeffs)
+        SecretKey::from_coeffs(params, id, coeffs.as_signed())
     }
 
     pub(crate) fn public_key(&mut self, params: &Params, id: KeyId) -> Result<PublicKey> {

@@ -1,0 +1,39 @@
+//! What tests need to look at a process from outside: forks, the memory that it has, and
+//! Valgrind's view of what depends on secrets. Nothing that is shipped uses it.
+#![cfg(target_os = "linux")]
+
+pub mod memory;
+pub mod valgrind;
+
+use std::{fs::File, io::Read, os::fd::FromRawFd};
+
+/// What `f` finds in a process that is forked from this one, as text. It must not wait for other
+/// threads, which are not there.
+///
+/// # Panics
+/// If the system refuses a process.
+#[must_use]
+pub fn in_child(f: impl FnOnce() -> String) -> String {
+    let mut ends = [0; 2];
+    // SAFETY: two descriptors are written, each owned once, in either process. The child ends
+    // here, without the handlers of this process.
+    unsafe {
+        assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
+        match libc::fork() {
+            0 => {
+                let found = f();
+                libc::write(ends[1], found.as_ptr().cast(), found.len());
+                libc::_exit(0)
+            }
+            child => {
+                assert!(child > 0, "the system refuses a process");
+                libc::close(ends[1]);
+                let mut found = String::new();
+                let read = File::from_raw_fd(ends[0]).read_to_string(&mut found);
+                libc::waitpid(child, core::ptr::null_mut(), 0);
+                assert!(read.is_ok(), "{read:?}");
+                found
+            }
+        }
+    }
+}
