@@ -199,7 +199,7 @@ impl Op {
     fn fails<T>(&self, operands: usize) -> Result<T, ArrayError> {
         Err(ArrayError::Argument {
             op: "operation",
-            problem: format!("{self:?} was given {operands} operands"),
+            problem: format!("{self:?} does not go with the {operands} operands that it was given"),
         })
     }
 
@@ -215,22 +215,51 @@ impl Op {
                 | Self::Mean { axes, keepdims }
                 | Self::Var { axes, keepdims, .. },
                 [a],
-            ) => Ok(a
-                .iter()
-                .enumerate()
-                .filter_map(|(axis, &size)| match axes.contains(&axis) {
+            ) => {
+                each_once("sum", axes, a.len())?;
+                let size = |(axis, &size): (usize, &usize)| match axes.contains(&axis) {
                     true => keepdims.then_some(1),
                     false => Some(size),
-                })
-                .collect()),
-            (Self::Slice { ranges }, _) => {
-                Ok(ranges.iter().map(|(start, end)| end - start).collect())
+                };
+                Ok(a.iter().enumerate().filter_map(size).collect())
             }
-            (Self::Reshape { shape }, _) => Ok(shape.clone()),
-            (Self::Transpose { axes }, [a]) => Ok(axes.iter().map(|&axis| a[axis]).collect()),
-            _ => Ok(shapes.first().map_or_else(Vec::new, |a| a.to_vec())),
+            (Self::Slice { ranges }, [a]) if ranges.len() == a.len() => {
+                let lengths = ranges.iter().zip(*a).enumerate().map(|(axis, (range, &size))| {
+                    let &(start, end) = range;
+                    let fails = ArrayError::Range { op: "slice", axis, size, start, end };
+                    if start < end && end <= size { Ok(end - start) } else { Err(fails) }
+                });
+                lengths.collect()
+            }
+            (Self::Reshape { shape }, [a]) => match elements(shape) == elements(a) {
+                true => Ok(shape.clone()),
+                false => {
+                    let (left, right) = (a.to_vec(), shape.clone());
+                    Err(ArrayError::Shapes { op: "reshape", left, right })
+                }
+            },
+            (Self::Transpose { axes }, [a]) if axes.len() == a.len() => {
+                each_once("transpose", axes, a.len())?;
+                Ok(axes.iter().filter_map(|&axis| a.get(axis).copied()).collect())
+            }
+            (Self::Neg | Self::Power { .. } | Self::Function { .. }, [a]) => Ok(a.to_vec()),
+            _ => self.fails(shapes.len()),
         }
     }
+}
+
+/// Refuses axes that there are not, or that are named twice.
+fn each_once(op: &'static str, axes: &[usize], ndim: usize) -> Result<(), ArrayError> {
+    let fails = |(place, axis)| *axis >= ndim || axes[..place].contains(axis);
+    match axes.iter().enumerate().find(|&found| fails(found)) {
+        Some((_, &axis)) => Err(ArrayError::Axis { op, axis, ndim }),
+        None => Ok(()),
+    }
+}
+
+/// Elements of a shape; none if they cannot be counted.
+fn elements(shape: &[usize]) -> Option<usize> {
+    shape.iter().try_fold(1usize, |product, &size| product.checked_mul(size))
 }
 
 /// As NumPy: sizes from the last axis on are equal or 1.

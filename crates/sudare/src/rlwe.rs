@@ -20,7 +20,7 @@ pub use ids::{GaloisElement, KeyId, Level, ParamsId};
 pub use keygen::KeyGenerator;
 pub use keys::{EvaluationKeys, FittedKeys, KeyRequest, PublicKey, Raise, SecretKey, SwitchingKey};
 pub use noise::Noise;
-pub(crate) use params::MAX_PRIMES;
+pub(crate) use params::{MAX_PRIMES, check_primes};
 pub use params::{Params, PricedKey, RaisedChain, Spec};
 pub use security::{SecretDistribution, max_log2_qp, security_bits};
 pub use switch::{Digits, KeySwitcher};

@@ -1,7 +1,7 @@
 use super::{Chain, Scale};
 use crate::{
     Error, Result,
-    rlwe::{self, Level, MAX_PRIMES, RaisedChain, SecretDistribution},
+    rlwe::{self, Level, MAX_PRIMES, RaisedChain, SecretDistribution, check_primes},
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -301,7 +301,8 @@ pub(super) fn check_sizes(spec: &Spec) -> Result<()> {
         .raised
         .iter()
         .flat_map(|raised| raised.base_bits.iter().chain(raised.levels_bits.iter().flatten()));
-    let chain = spec.q_bits.iter().flatten().chain(raised).copied().collect();
+    let chain: Vec<f64> = spec.q_bits.iter().flatten().chain(raised).copied().collect();
+    check_primes(spec.log_n, chain.len() + special.len())?;
     for (field, sizes) in [("q_bits", chain), ("p_bits", special)] {
         if sizes.len() > MAX_PRIMES {
             let count = sizes.len();
@@ -468,6 +469,18 @@ mod tests {
         for count in [13, 17, 18, 40] {
             assert!(matches!(params(count), Err(Error::InvalidSpec { field: "q_bits", .. })));
         }
+    }
+
+    /// A file of a few bytes names them, and their tables take half a gibibyte at most.
+    #[test]
+    fn more_primes_than_tables_have_room_for_are_refused() {
+        let sizes = |log_n, chain: usize| {
+            let q_bits = vec![vec![60.0]; chain];
+            let spec = Spec::uniform(log_n, 0.0, 0, 60.0, vec![61.0; 2]);
+            check_sizes(&Spec { q_bits, insecure: true, ..spec })
+        };
+        assert_eq!((sizes(17, 126), sizes(16, 128)), (Ok(()), Ok(())));
+        assert!(matches!(sizes(17, 127), Err(Error::InvalidSpec { field: "q", .. })));
     }
 
     #[test]

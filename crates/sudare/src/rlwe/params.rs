@@ -49,6 +49,20 @@ pub struct RaisedChain {
 /// by at most 255, which is what base conversion has room for.
 pub(crate) const MAX_PRIMES: usize = 128;
 
+/// Most residues of a polynomial modulo all primes: each takes some 32 bytes of tables, and a
+/// small file can ask for them.
+const MAX_RESIDUES: usize = 1 << 24;
+
+/// Refuses more primes than the ring has room for.
+pub(crate) fn check_primes(log_n: u32, primes: usize) -> Result<()> {
+    let most = MAX_RESIDUES >> log_n;
+    if primes <= most {
+        return Ok(());
+    }
+    let problem = format!("{primes} primes are too many at N = 2^{log_n}: at most {most}");
+    Err(Error::InvalidSpec { field: "q", problem })
+}
+
 /// Checked, immutable parameters. Cheap to clone.
 #[derive(Clone)]
 pub struct Params(Arc<Inner>);
@@ -496,6 +510,7 @@ fn check_shape(spec: &Spec) -> Result<()> {
         return invalid("p", "at least one special prime is needed".into());
     }
     let mut all = [chain, special].concat();
+    check_primes(spec.log_n, all.len())?;
     all.sort_unstable();
     if let Some(pair) = all.windows(2).find(|pair| pair[0] == pair[1]) {
         return invalid("q", format!("the prime {} is there twice", pair[0]));
