@@ -1,5 +1,6 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full test-peers test-python lint wheel docs bench bench-peers
+.PHONY: help demo test test-full test-peers test-python lint wheel docs bench bench-peers \
+  miri constant-time
 
 # Of the programs that are run; `test` shares its build with `make test`.
 PROFILE := release
@@ -29,6 +30,19 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+## make miri         run tests of memory, random streams and portable words by Miri, which finds
+##                   undefined behaviour; needs Miri of Rust's nightly release
+miri:
+	SUDARE_ISA=scalar MIRIFLAGS="-Zmiri-disable-isolation" cargo +nightly miri test --locked \
+	  --package sudare-arith --lib -- $(MIRI)
+
+# Tests that Miri runs, in minutes; statistics of samplers and whole transforms would take days.
+MIRI := mem:: prng:: modulus:: kernel::scalar
+
+## make constant-time  examine compiled code for what depends on secrets; needs Valgrind
+constant-time:
+	python3 scripts/constant_time.py $(PROFILE)
 
 ## make bench        time operations; choose with SETS="n13 n14" RUNS=3
 bench:

@@ -250,7 +250,7 @@ impl Op {
 
 /// Refuses axes that there are not, or that are named twice.
 fn each_once(op: &'static str, axes: &[usize], ndim: usize) -> Result<(), ArrayError> {
-    let fails = |(place, axis)| *axis >= ndim || axes[..place].contains(axis);
+    let fails = |(place, axis): (usize, &usize)| *axis >= ndim || axes[..place].contains(axis);
     match axes.iter().enumerate().find(|&found| fails(found)) {
         Some((_, &axis)) => Err(ArrayError::Axis { op, axis, ndim }),
         None => Ok(()),

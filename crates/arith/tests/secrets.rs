@@ -1,6 +1,6 @@
 //! Memory for secrets: what the system does with it, and what a forked process finds.
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may fail this way")]
 
 use std::{fs, io::Read, os::fd::FromRawFd};
 use sudare_arith::{

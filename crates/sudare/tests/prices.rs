@@ -34,7 +34,7 @@ fn the_estimator_gives_published_figures() {
     }
     // Table 5.2 of ePrint 2024/463 beyond its limits, by malb/lattice-estimator.
     for (log_n, log2_q, bits) in [(15, 880.0, 126.1), (16, 1767.0, 126.6), (16, 1793.0, 124.6)] {
-        assert!((estimated(log_n, UniformTernary, log2_q) - bits).abs() < 0.2);
+        assert!((estimated(log_n, UniformTernary, log2_q) - bits).abs() < 0.3);
     }
     // Limits of 128 bits under the rotation attack of ePrint 2026/279.
     for (log_n, h, limit) in [(14, 64, 229.0), (15, 32, 162.0), (15, 192, 739.0), (16, 64, 961.0)] {

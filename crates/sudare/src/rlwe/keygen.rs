@@ -87,7 +87,7 @@ impl KeyGenerator {
             }
         }
         let id = KeyId(Stream::new(&public, "key id", 0).next_u64());
-        SecretKey::from_coeffs(&self.params, id, coeffs.as_signed())
+        Ok(SecretKey::new(&self.params, id, coeffs.as_signed()))
     }
 
     /// A public key for `sk`.

@@ -37,6 +37,12 @@ impl SecretKey {
         &self.params
     }
 
+    /// The key with these coefficients, each -1, 0 or 1, as many nonzero as the parameters say.
+    pub(super) fn new(params: &Params, id: KeyId, coeffs: &[i8]) -> Self {
+        let s = params.basis().from_small(coeffs, params.basis().all(), Secrecy::Key);
+        Self { params: params.clone(), id, s }
+    }
+
     /// The key with these coefficients, if they are as the parameters say.
     ///
     /// # Errors
@@ -58,8 +64,7 @@ impl SecretKey {
         {
             return malformed(format!("its weight is not {h} as its parameters say"));
         }
-        let s = params.basis().from_small(coeffs, params.basis().all(), Secrecy::Key);
-        Ok(Self { params: params.clone(), id, s })
+        Ok(Self::new(params, id, coeffs))
     }
 
     /// Refuses a key of other parameters, and one that stayed in the process that this one was

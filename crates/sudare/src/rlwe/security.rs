@@ -395,7 +395,8 @@ mod tests {
             for bits in [128.0, 192.0, 256.0] {
                 let secret = FixedWeight { h: weight };
                 let (small, large) = (max_log2_qp(15, secret, bits), max_log2_qp(16, secret, bits));
-                assert!(large >= GROWTH_PER_DOUBLING * small, "{weight} {bits}");
+                // Less than a bit is a much smaller ring's, where the secret is dense.
+                assert!(small < 1.0 || large >= GROWTH_PER_DOUBLING * small, "{weight} {bits}");
             }
         }
     }
