@@ -16,7 +16,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 import sudare
-from sudare import _native, distributed, errors
+from sudare import _native, distributed, errors, pool
 from sudare._plain import Floats, to_native
 
 ITERATIONS = 5
@@ -255,3 +255,35 @@ def test_several_tables_take_keys_for_several_owners(job: Job) -> None:
         distributed.train([job.table, job.table], job.keys, executor)
     with pytest.raises(errors.UsageError, match="at least one"):
         sudare.linear_model.train([], job.keys)
+
+
+@pytest.mark.parametrize("workers", [lambda: ThreadPoolExecutor(2), processes])
+def test_rows_of_several_owners_are_shared_alike(
+    workers: Callable[[], Executor], tmp_path: Path
+) -> None:
+    owners = ["north", "south", "west"]
+    rows = np.random.default_rng(9).normal(size=(600, 3))
+    classes = np.where(rows.sum(axis=1) > 0.5, "yes", "no")
+    model = sudare.LogisticRegression(max_iter=3, insecure_log_n=9)
+    schema = pool.Schema.draft(rows, classes, owners=owners)
+    with pytest.warns(errors.SecurityWarning):
+        keys = pool.plan(schema, 600, model).make_keys()
+    keys.evaluation.save(tmp_path / "evaluation.key")
+    evaluation = sudare.EvaluationKeys.open(tmp_path / "evaluation.key")
+    parts = dict(zip(owners, np.split(np.arange(600), [300, 450]), strict=True))
+    sums = [
+        pool.encrypt_sums(schema, rows[part], classes[part], owner, keys.public)
+        for owner, part in parts.items()
+    ]
+    transform = pool.make_transform(schema, pool.add(schema, sums), keys.secret)
+    tables = [
+        pool.encrypt(transform, rows[part], classes[part], owner, keys.public)
+        for owner, part in parts.items()
+    ]
+    expected = sudare.linear_model.train(tables, evaluation)
+    found = distributed.train(tables, evaluation, workers, checkpoint=tmp_path / "state")
+    assert found.to_bytes() == expected.to_bytes()
+    model.load(found, keys.secret)
+    assert model.score(rows, classes) > 0.9
+    with pytest.raises(errors.PooledMissingError, match="west"):
+        distributed.train(tables[:2], evaluation, workers)
