@@ -7,6 +7,7 @@ pub mod doctor;
 pub mod encrypt;
 pub mod evaluate;
 pub mod info;
+pub mod integers;
 pub mod key;
 pub mod keygen;
 pub mod params;

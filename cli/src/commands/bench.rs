@@ -1,6 +1,7 @@
 mod bootstrap;
 mod circuit;
 mod fma;
+mod integers;
 mod matrices;
 mod parties;
 mod published;
@@ -46,6 +47,7 @@ use sudare_roles::{
     sudare bench inverse exp sigmoid --params functions-n14\n  \
     sudare bench dft --log-slots 13 --radix 4\n  \
     sudare bench bootstrap --params n16-boot --log-slots 5..15 --runs 3\n  \
+    sudare bench clt_mul clt_bootstrap --params clt-500 --threads 2\n  \
     sudare bench trace --m 15 --level 9 --special 1,5,10 --h 4..15 --threads 1\n  \
     sudare bench strategies --op mult,rotate --levels 1..32 --threads 1,2 --json")]
 pub struct Args {
@@ -93,6 +95,9 @@ pub struct Args {
     /// take for it with the time measured
     #[arg(long)]
     profile: bool,
+    /// Rounds of aes128_block, from the first on; all ten if left out
+    #[arg(long, value_name = "K", value_parser = whole(1..=10))]
+    rounds: Option<u32>,
     /// Bootstrap even if keys and matrices seem not to fit in memory
     #[arg(long)]
     force: bool,
@@ -186,6 +191,12 @@ enum Op {
     Strategies,
     /// Back to a level for more products, and its stages
     Bootstrap,
+    /// Product of bits over the integers (insecure, for research)
+    CltMul,
+    /// Bootstrapping of bits over the integers (insecure, for research)
+    CltBootstrap,
+    /// AES-128 over the integers, a block a slot, once; times are per block (insecure, for research)
+    Aes128Block,
 }
 
 impl Op {
@@ -197,6 +208,12 @@ impl Op {
     /// Whether it has parameter sets and lines of its own.
     fn is_table(self) -> bool {
         matches!(self, Self::Trace | Self::Fma | Self::Strategies | Self::Bootstrap)
+            || self.is_of_integers()
+    }
+
+    /// Whether it is one over the integers.
+    fn is_of_integers(self) -> bool {
+        matches!(self, Self::CltMul | Self::CltBootstrap | Self::Aes128Block)
     }
 
     /// Whether it has levels and a scale of its own.
@@ -262,6 +279,15 @@ pub fn run(args: &Args, threads: &[usize], output: Output) -> Result<()> {
         ops => ops.to_vec(),
     };
     check_options(args, &ops)?;
+    if ops.iter().any(|op| op.is_of_integers()) {
+        let options = integers::Options {
+            params: args.params.as_deref().unwrap_or_default(),
+            ops: &ops,
+            runs: args.runs,
+            rounds: args.rounds.unwrap_or(sudare_integers::aes::ROUNDS),
+        };
+        return integers::run(&options, output);
+    }
     let [trace, fma, strategies, bootstrap] =
         [Op::Trace, Op::Fma, Op::Strategies, Op::Bootstrap].map(|op| ops.contains(&op));
     ops.retain(|&op| !op.is_table());
@@ -317,6 +343,11 @@ fn check_options(args: &Args, ops: &[Op]) -> Result<()> {
     if strategies && ops.len() > 1 {
         return usage("strategies have lines of their own: time other operations on their own");
     }
+    if ops.iter().any(|op| op.is_of_integers()) && !ops.iter().all(|op| op.is_of_integers()) {
+        return usage(
+            "integers have parameter sets of their own: time other operations on their own",
+        );
+    }
     let own_params = |op: &Op| matches!(op, Op::Trace | Op::Fma);
     if trace && !ops.iter().all(own_params) {
         return usage("trace has parameter sets of its own: time other operations on their own");
@@ -326,7 +357,11 @@ fn check_options(args: &Args, ops: &[Op]) -> Result<()> {
     }
     let has_default = |op: &Op| matches!(op, Op::Dft | Op::Trace | Op::Fma | Op::Strategies);
     if let (None, Some(op)) = (&args.params, ops.iter().find(|op| !has_default(op))) {
-        let example = if bootstrap { "n16-boot" } else { "n15" };
+        let example = match op {
+            _ if bootstrap => "n16-boot",
+            op if op.is_of_integers() => "clt-500",
+            _ => "n15",
+        };
         return usage(&format!(
             "{} needs a parameter set: name one with --params, such as {example}; `sudare params` \
              lists them",
@@ -355,6 +390,8 @@ fn check_options(args: &Args, ops: &[Op]) -> Result<()> {
         ("--force", args.force),
     ];
     check_used(bootstrap, "bootstrap", &given)?;
+    let aes = ops.contains(&Op::Aes128Block);
+    check_used(aes, "aes128_block", &[("--rounds", args.rounds.is_some())])?;
     let several =
         |numbers: &Option<Numbers>| numbers.as_ref().is_some_and(|n| n.single().is_none());
     if !(trace || strategies) && several(&args.level) {
@@ -368,6 +405,9 @@ fn check_options(args: &Args, ops: &[Op]) -> Result<()> {
     }
     if args.level.is_some() && bootstrap {
         return usage("bootstrap takes ciphertexts at its input level: leave --level out");
+    }
+    if args.level.is_some() && ops.iter().any(|op| op.is_of_integers()) {
+        return usage("integers have no levels: leave --level out");
     }
     let own_level = |op: &Op| op.is_circuit() || *op == Op::Fma;
     if let (Some(_), [op, ..]) = (&args.level, ops)
@@ -683,7 +723,10 @@ impl Session {
             | Op::Trace
             | Op::Fma
             | Op::Strategies
-            | Op::Bootstrap => self.matrices(op, runs),
+            | Op::Bootstrap
+            | Op::CltMul
+            | Op::CltBootstrap
+            | Op::Aes128Block => self.matrices(op, runs),
         }
     }
 

@@ -1,3 +1,5 @@
+mod aes;
+
 use super::keygen::Training;
 use crate::{
     args::TableFormat,
@@ -31,7 +33,8 @@ use sudare_roles::{
 /// Study, 189 rows of 9 features, unless another is named.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  sudare demo\n  sudare demo --paper\n  sudare demo --data births.csv --target low --iterations 3"
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  sudare demo\n  sudare demo --paper\n  sudare demo --data births.csv --target low --iterations 3\n  sudare demo aes"
 )]
 pub struct Args {
     /// CSV file whose first line names the columns, or Parquet file (T.parquet)
@@ -48,6 +51,14 @@ pub struct Args {
     training: Training,
     #[command(flatten)]
     format: TableFormat,
+    #[command(subcommand)]
+    other: Option<Other>,
+}
+
+/// What else is shown.
+#[derive(Debug, clap::Subcommand)]
+enum Other {
+    Aes(aes::Args),
 }
 
 #[derive(Serialize)]
@@ -87,6 +98,13 @@ struct Report {
 const TOLERANCE: f64 = 1.0 / 1024.0;
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
+    match &args.other {
+        Some(Other::Aes(args)) => aes::run(args, output),
+        None => train(args, output),
+    }
+}
+
+fn train(args: &Args, output: Output) -> Result<()> {
     let (dataset, table) = match &args.data {
         Some(path) => {
             let (table, _) = args.format.reading().table(path, args.target.as_deref())?;

@@ -1,3 +1,4 @@
+use super::integers;
 use crate::{
     args::{finite, whole},
     output::{self, Output},
@@ -124,6 +125,8 @@ struct Listed {
 #[derive(Serialize)]
 struct List {
     presets: Vec<Listed>,
+    /// Names of sets over the integers, which are insecure.
+    integers: Vec<&'static str>,
 }
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
@@ -131,8 +134,14 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         return output.write(&price(log_n, log_qp, args.weight)?, price_text);
     }
     match &args.name {
+        Some(name) if integers::is_set(name) => {
+            output.write(&integers::explain(name)?, integers::text)
+        }
         Some(name) => output.write(&explain(Set::named(name)?)?, text),
-        None => output.write(&List { presets: Set::all().map(list).collect() }, list_text),
+        None => {
+            let integers = sudare_integers::preset_names();
+            output.write(&List { presets: Set::all().map(list).collect(), integers }, list_text)
+        }
     }
 }
 
@@ -201,7 +210,10 @@ fn list_text(list: &List) -> String {
         })
         .collect();
     let head = ["name", "log N", "levels", "log scale", "log QP", "security", "bootstrapping"];
-    output::table(&head, &rows) + "\nsudare params NAME explains one.\n"
+    let integers = list.integers.join(", ");
+    output::table(&head, &rows)
+        + &format!("\nOver the integers, insecure, for research: {integers}.\n")
+        + "\nsudare params NAME explains one.\n"
 }
 
 /// How a secret is drawn, in words.

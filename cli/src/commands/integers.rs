@@ -1,0 +1,181 @@
+//! What commands do with encryption over the integers, which is for research only.
+
+use crate::{
+    output::{self, say},
+    progress::Progress,
+};
+use serde::Serialize;
+use std::time::Instant;
+use sudare_integers::{
+    Evaluator, KeyGenerator, Params, SecretKey, Spec, aes::Plan, insecure_research,
+};
+use sudare_roles::{
+    error::{Error, Result},
+    machine,
+};
+
+/// What every command says of it.
+pub const INSECURE: &str = "insecure, for research only: lattice reduction finds the secret primes \
+                            from public values";
+
+/// Where the sets are from.
+const SOURCE: &str =
+    "Han, Bootstrapping and applications of homomorphic encryption (thesis), section 5.4";
+
+/// Whether a name is that of a set of integers.
+pub fn is_set(name: &str) -> bool {
+    sudare_integers::preset_names().contains(&name)
+}
+
+/// A refusal of the library.
+pub fn refused(error: sudare_integers::Error) -> Error {
+    Error::Usage(error.to_string())
+}
+
+/// The parameters of a named set.
+pub fn params(name: &str) -> Result<Params> {
+    let spec = Spec::named(name).map_err(refused)?;
+    Params::new(spec, insecure_research()).map_err(refused)
+}
+
+/// Keys of both roles.
+pub struct Session {
+    pub params: Params,
+    pub secret: SecretKey,
+    pub evaluator: Evaluator,
+    pub keygen_s: f64,
+}
+
+impl Session {
+    pub fn new(name: &str) -> Result<Self> {
+        let params = params(name)?;
+        say(format_args!("{name}: {INSECURE}"));
+        machine::check_memory(
+            "keys",
+            params.evaluation_key_bytes() + WORK_BYTES,
+            "choose a smaller set, such as clt-4",
+        )?;
+        let start = Instant::now();
+        let generator = KeyGenerator::new(&params).map_err(refused)?;
+        let (secret, key) = {
+            let progress = Progress::new("Making keys", generator.parts());
+            generator.generate_with(|made| progress.set(made)).map_err(refused)?
+        };
+        let evaluator = Evaluator::new(key.into());
+        Ok(Self { params, secret, evaluator, keygen_s: start.elapsed().as_secs_f64() })
+    }
+
+    /// Bits of the largest error of any slot.
+    pub fn noise_bits<'a>(
+        &self,
+        ciphertexts: impl IntoIterator<Item = &'a sudare_integers::Ciphertext>,
+    ) -> Result<f64> {
+        let measured = ciphertexts.into_iter().map(|c| self.secret.measure_noise(c));
+        let measured = measured.collect::<sudare_integers::Result<Vec<f64>>>().map_err(refused)?;
+        Ok(measured.into_iter().fold(0.0, f64::max))
+    }
+}
+
+/// What computing takes beside keys.
+const WORK_BYTES: u64 = 512 << 20;
+
+/// A set, for `params`.
+#[derive(Serialize)]
+pub struct Explained {
+    name: String,
+    summary: String,
+    source: &'static str,
+    insecure: bool,
+    security_bits: f64,
+    slots: usize,
+    t: u32,
+    eta: u32,
+    rho: u32,
+    gamma: u32,
+    convert_len: usize,
+    convert_weight: usize,
+    word_bits: u32,
+    bootstrap_len: usize,
+    bootstrap_weight: usize,
+    digits: u32,
+    noise_limit_bits: f64,
+    bootstrap_limit_bits: f64,
+    bootstrap_products: u32,
+    aes_refreshed_before: Vec<u32>,
+    ciphertext_bytes: u64,
+    evaluation_key_bytes: u64,
+}
+
+/// Explains a set.
+pub fn explain(name: &str) -> Result<Explained> {
+    let params = params(name)?;
+    let spec = params.spec();
+    Ok(Explained {
+        name: name.into(),
+        summary: format!("integers, {} slots of bits; {INSECURE}", spec.slots),
+        source: SOURCE,
+        insecure: true,
+        security_bits: 0.0,
+        slots: spec.slots,
+        t: spec.t,
+        eta: spec.eta,
+        rho: spec.rho,
+        gamma: spec.gamma,
+        convert_len: spec.convert.len,
+        convert_weight: spec.convert.weight,
+        word_bits: spec.word_bits,
+        bootstrap_len: spec.bootstrap.len,
+        bootstrap_weight: spec.bootstrap.weight,
+        digits: spec.digits,
+        noise_limit_bits: params.noise_limit_bits(1),
+        bootstrap_limit_bits: params.bootstrap_limit_bits(),
+        bootstrap_products: params.bootstrap_products(),
+        aes_refreshed_before: Plan::new(&params).map_err(refused)?.refreshed().to_vec(),
+        ciphertext_bytes: params.ciphertext_bytes(),
+        evaluation_key_bytes: params.evaluation_key_bytes(),
+    })
+}
+
+/// The same for people.
+pub fn text(set: &Explained) -> String {
+    let rounds: Vec<String> = set.aes_refreshed_before.iter().map(u32::to_string).collect();
+    output::fields(&[
+        ("name", set.name.clone()),
+        ("what", set.summary.clone()),
+        ("source", set.source.into()),
+        (
+            "security",
+            "none: gamma is about twice 2 eta l, so LLL reduces lattices of public elements far \
+             enough; 3.2 million bits and more would be needed"
+                .into(),
+        ),
+        ("slots", format!("{}, modulo powers of {}", set.slots, set.t)),
+        ("secret primes", format!("{} of {} bits", set.slots, set.eta)),
+        ("modulus", format!("{} bits (gamma)", set.gamma)),
+        ("fresh noise", format!("{} bits (rho)", set.rho)),
+        (
+            "product key",
+            format!(
+                "{} numbers (Theta), {} a slot (theta), words of {} bits (w)",
+                set.convert_len, set.convert_weight, set.word_bits
+            ),
+        ),
+        (
+            "bootstrapping key",
+            format!(
+                "{} numbers (Theta'), {} a slot (theta'), {} digits (n), {} products",
+                set.bootstrap_len, set.bootstrap_weight, set.digits, set.bootstrap_products
+            ),
+        ),
+        (
+            "noise",
+            format!(
+                "up to {:.1} bits, to bootstrap {:.1}",
+                set.noise_limit_bits, set.bootstrap_limit_bits
+            ),
+        ),
+        ("AES-128", format!("bootstraps its state before rounds {}", rounds.join(", "))),
+        ("ciphertext", machine::bytes(set.ciphertext_bytes)),
+        ("keys", format!("{} in memory", machine::bytes(set.evaluation_key_bytes))),
+    ])
+}
