@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from math import log2
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +107,16 @@ def row(*cells: object) -> str:
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
-def head(*titles: str) -> list[str]:
-    titles = (*titles, "memory", "time")
+def head(*titles: str, last: tuple[str, ...] = ()) -> list[str]:
+    titles = (*titles, "memory", "time", *last)
     return [row(*titles), row(*["---"] * len(titles))]
+
+
+def errors(outputs: tuple[Any, ...]) -> tuple[str, str]:
+    """What is expected of the largest, and a bound of it."""
+    largest = [out.largest_error for out in outputs if out.largest_error is not None]
+    bound = f"2^{log2(max(largest)):.0f}" if largest else "not known"
+    return f"2^{max(out.log2_error for out in outputs):.0f}", bound
 
 
 def program_rows() -> Iterator[str]:
@@ -125,6 +133,7 @@ def program_rows() -> Iterator[str]:
             size(plan.program.input_bytes),
             size(plan.program.peak_memory_bytes),
             time(plan.program.seconds),
+            *errors(plan.program.outputs),
         )
 
 
@@ -187,9 +196,14 @@ def page() -> str:
             "",
             "## Programs on arrays",
             "What `Context.for_program(program, shapes)` plans; any program of yours is explained in the",
-            "same way, with [`Context.explain`](api/arrays.md).",
+            "same way, with [`Context.explain`](api/arrays.md). Errors are those of encryption: the standard",
+            "deviation that is expected, and a bound for all inputs up to 1, by which results are",
+            "[released](explain/noise.md).",
             "",
-            *head("program", "shapes", "ring", "levels", "keys", "inputs"),
+            *head(
+                *("program", "shapes", "ring", "levels", "keys", "inputs"),
+                last=("error", "at most"),
+            ),
             *program_rows(),
             "",
             "## What decides the cost",

@@ -363,7 +363,16 @@ fn results_that_are_none() {
     let about = About::Train(Box::new(trained));
     let other = Note { columns: vec!["u".into()], rows: 20, about };
     let other = other.encrypt(&encryptor, &params).unwrap();
+    // Values would be half as large, or errors others than planned.
+    let keys = Arc::new(open("a/evaluation.key").evaluation_keys(&params).unwrap());
+    let twice = items[0].scale() * Scale::from_f64(2.0);
+    let scaled = Evaluator::new(&params, keys).unwrap().with_scale(&items[0], twice).unwrap();
+    let plain = vec![0.5; params.max_slots()];
+    let plain = encoder.encode_real(&plain, Level(1), items[0].scale()).unwrap();
+    let high = encryptor.encrypt(&plain).unwrap();
     for (items, part) in [
+        ([&[scaled], &items[1..]].concat(), "its ciphertext 0 has level 0 and scale"),
+        ([&[high], &items[1..]].concat(), "its ciphertext 0 has level 1 and scale"),
         ([&[short], &items[1..]].concat(), "fewer slots than a model"),
         ([&items[..1], &other[..]].concat(), "note is of another table"),
     ] {

@@ -29,7 +29,7 @@ fn a_model_is_shared_to_the_bits_that_its_keys_were_made_for() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     fs::copy(LBW, at.join("lbw.csv")).unwrap();
-    let line = "keygen --params auto --for train:189x9 --share 10 --out keys --json";
+    let line = "keygen --params auto --for train:189x9 --iterations 3 --share 10 --out keys --json";
     assert!(sudare_at(at, line).json()["security_bits"].as_f64().unwrap() >= 128.0);
     sudare_at(at, "encrypt --public keys/public.key --data lbw.csv --target y -o t.ct").ok();
     sudare_at(at, "train --evaluation-key keys/evaluation.key -i t.ct -o m.ct --history").ok();

@@ -255,7 +255,7 @@ impl Plan {
             level: output.level,
             ciphertexts: output.blocks,
             log2_error: output.noise_log2,
-            largest_error: known.then(|| output.largest_error()),
+            largest_error: known.then(|| output.largest_error()).filter(|error| error.is_finite()),
             share_bits: output.most_shared_bits().filter(|_| known),
             lineage: lineage.map(Lineage::to_hex),
         };

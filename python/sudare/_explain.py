@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import log2
 from typing import Any, TypeAlias
 
 from sudare import _native, errors
@@ -31,10 +32,11 @@ class Output:
     """Number of ciphertexts."""
     log2_error: float
     """`log2` of the standard deviation of the error of an element that noise causes, for inputs
-    of magnitude 1. What bootstrapping adds is not in it."""
+    of magnitude 1: an estimate. What bootstrapping adds is not in it."""
     largest_error: float | None = None
-    """A bound of that error, whatever the inputs of magnitude 1 or less, for `Context.release`;
-    `None` with bootstrapping."""
+    """A bound of that error for `Context.release`, whatever the inputs of magnitude 1 or less and
+    however often they are used, as long as functions have arguments within their intervals; `None`
+    where none is known, as with bootstrapping."""
     share_bits: int | None = None
     """Bits after the point to which all elements can be released; `None` if not even one."""
     lineage: str | None = None
@@ -134,9 +136,10 @@ class Explanation:
             }
             for i, out in enumerate(cost.outputs):
                 share = f", release to {out.share_bits} bits" if out.share_bits else ""
+                bound = f", at most 2^{log2(out.largest_error):.1f}" if out.largest_error else ""
                 rows[f"output {i}"] = (
                     f"shape {out.shape}, level {out.level}, error about "
-                    f"2^{out.log2_error:.1f}{share}"
+                    f"2^{out.log2_error:.1f}{bound}{share}"
                 )
         width = max(map(len, rows))
         return "\n".join(f"{name:{width}}  {value}" for name, value in rows.items())

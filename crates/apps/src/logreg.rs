@@ -66,6 +66,7 @@ mod sigmoid;
 mod simulate;
 mod spec;
 mod train;
+mod worst_case;
 
 pub(crate) use budget::split;
 pub use check::Slots;

@@ -67,13 +67,16 @@ fn simulate(plan: &TrainPlan, table: &Table) -> (Vec<f64>, sim::Evaluator, f64) 
     let real = |c: &sim::Ciphertext| -> Vec<f64> { e.decrypt(c).iter().map(|z| z.re).collect() };
     let snapshot = |training: &Training<sim::Ciphertext>| {
         let models = plan.snapshot(&e, training).unwrap();
-        models.iter().map(real).collect::<Vec<_>>()
+        let shapes = models.iter().map(|model| (model.level, model.scale)).collect::<Vec<_>>();
+        (models.iter().map(real).collect::<Vec<_>>(), shapes)
     };
-    let mut snapshots = snapshot(&training);
+    let (mut snapshots, mut levels) = snapshot(&training);
     while training.iteration < spec.iterations {
         let most = training.iteration as usize % 4;
         step_in_shares(&trainer, plan, &data, &mut training, most);
-        snapshots.extend(snapshot(&training));
+        let (slots, shapes) = snapshot(&training);
+        snapshots.extend(slots);
+        levels.extend(shapes);
     }
     let refused = trainer.step(&[], &mut training);
     drop(trainer);
@@ -82,6 +85,11 @@ fn simulate(plan: &TrainPlan, table: &Table) -> (Vec<f64>, sim::Evaluator, f64) 
     let weights: Vec<_> = models.iter().map(|model| plan.decode(&real(model))).collect();
 
     assert_eq!(snapshots.len(), plan.snapshots(training.iteration) * spec.models());
+    let shapes = plan.snapshot_shapes(training.iteration).collect::<Vec<_>>();
+    assert_eq!(shapes.len(), plan.snapshots(training.iteration));
+    for (snapshot, (level, scale)) in levels.chunks(spec.models()).zip(shapes) {
+        assert!(snapshot.iter().all(|found| found.0 == level && found.1.matches(scale)));
+    }
     let history = plan.history(&snapshots).unwrap();
     let expected = reference::history(&rows, spec).unwrap();
     assert_eq!((history.len(), history.last()), (expected.len(), Some(&weights)));
@@ -507,8 +515,9 @@ fn weights_are_shared_to_the_bits_planned_for() {
     p.finish(&data, &mut training);
     let (found, expected) = (p.weights(&training), clear(&table, &spec));
     let largest = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-    assert!(largest < p.plan.largest_error() / 4.0, "{largest:e}");
-    assert!(largest > p.plan.largest_error() / 1e4, "the bound says nothing: {largest:e}");
+    assert!(largest < p.plan.largest_error(), "{largest:e}");
+    let nothing = p.plan.largest_error() / 2f64.powi(20);
+    assert!(largest > nothing, "the bound says nothing: {largest:e}");
 
     let shared = p.plan.share(&found, 10, &Seed::from_bytes([3; 32])).unwrap();
     for (shared, expected) in shared.iter().zip(&expected) {
@@ -610,9 +619,10 @@ fn class_weights_take_a_second_copy_of_the_rows() {
             assert_eq!(plan.required_keys(), plain_plan.required_keys());
             assert_eq!(plan.row_ciphertexts(), 2 * plain_plan.row_ciphertexts());
             assert_eq!(plan.sum_ciphertexts(), plain_plan.sum_ciphertexts());
-            let bound = plan.largest_error() / plain_plan.largest_error();
+            let more = (plan.noise_log2() - plain_plan.noise_log2()).exp2();
             let least = if plan.bootstraps(iterations) == 0 { 4.0 } else { 1.0 };
-            assert!((least..=8.0).contains(&bound), "{bound}");
+            assert!((least..=8.0).contains(&more), "{more}");
+            assert!(plan.largest_error() >= plain_plan.largest_error());
             let (w, e, headroom_bits) = simulate(&plan, &table);
             let most = if plan.bootstraps(iterations) == 0 { 1e-9 } else { 2f64.powi(-13) };
             let found = error(&w, &clear(&table, &spec));
@@ -722,7 +732,7 @@ fn class_weights_that_do_not_fit_are_refused() {
     assert!(matches!(refused, Error::NotAsPlanned { what: "ciphertexts of the table", .. }));
 }
 
-/// Weights to be shared are as precise as without class weights, at larger primes.
+/// Weights to be shared are as precise as without class weights: those of rows are 1 in the mean.
 #[test]
 fn weighted_trainings_may_be_shared() {
     let class_weights = Some(ClassWeights::Balanced);
@@ -731,7 +741,7 @@ fn weighted_trainings_may_be_shared() {
     let plan = planned(&table, spec);
     let plain = planned(&table, TrainSpec { class_weights: None, ..spec });
     assert!(plan.share(&[0.0; 10], 10, &Seed::from_bytes([3; 32])).is_ok());
-    assert!(plan.params().spec().log2_qp() > plain.params().spec().log2_qp());
+    assert!(plan.params().spec().log2_qp() >= plain.params().spec().log2_qp());
 }
 
 #[test]

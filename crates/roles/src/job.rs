@@ -1,9 +1,13 @@
 //! What keys are made for, and what is to be done with tables under them.
 
 use crate::error::{Error, Result};
+use core::iter::repeat_n;
 use serde::{Deserialize, Serialize};
 use std::{fmt, path::PathBuf, str::FromStr};
-use sudare::{ckks::Params, rlwe::KeyRequest};
+use sudare::{
+    ckks::{Params, Scale},
+    rlwe::{KeyRequest, Level},
+};
 use sudare_apps::{
     logreg::{
         self, ClassWeights, LearningRate, Penalty, Preparation, Probability, ScoreJob, ScorePlan,
@@ -398,6 +402,28 @@ impl Plan {
             Self::Histogram(plan) => plan.outputs(),
             Self::Predict(plan) => plan.groups() * plan.outputs(),
         }
+    }
+
+    /// Level and scale of each ciphertext of the result, after so many iterations of a training: of
+    /// its weights, then of those after each iteration, where they were kept.
+    ///
+    /// # Errors
+    /// [`Error::Stats`] if it cannot be simulated.
+    pub fn result_shapes(&self, iterations: u32) -> Result<Vec<(Level, Scale)>> {
+        Ok(match self {
+            Self::Train(plan) => {
+                let kept = plan.snapshot_shapes(iterations);
+                let all = core::iter::once(plan.output_after(iterations)).chain(kept);
+                all.flat_map(|shape| repeat_n(shape, plan.job().spec.models())).collect()
+            }
+            Self::Stats(plan) => plan.output_shapes()?,
+            Self::Groups(plan) => plan.output_shapes()?,
+            Self::Histogram(plan) => plan.output_shapes()?,
+            Self::Predict(plan) => {
+                let of_group: Vec<_> = plan.output_shapes().collect();
+                repeat_n(of_group, plan.groups()).flatten().collect()
+            }
+        })
     }
 
     /// Refuses a plan whose results are not precise enough to be shared to `bits` bits.

@@ -16,6 +16,7 @@ mod ops;
 mod polynomial;
 pub mod sim;
 mod trace;
+mod worst_case;
 
 pub use crate::ckks::{Chain, Complex};
 pub use approximations::ScaledCosine;
@@ -25,3 +26,4 @@ pub use lock_step::LockStep;
 pub use ops::Ops;
 pub use polynomial::{Basis, Polynomial, PolynomialPlan};
 pub use trace::{Trace, TracePlan};
+pub use worst_case::WorstCase;

@@ -21,6 +21,7 @@ pub use ciphertext::{Ciphertext, Plaintext};
 pub use encode::Encoder;
 pub use encrypt::{Decryptor, Encryptor};
 pub use evaluator::{Evaluator, Hoisted, ProductSum};
+pub(crate) use params::MAX_LOG2_SCALE_F64;
 pub use params::{Params, RaisedSpec, Spec};
 pub use presets::{Preset, preset, presets};
 pub use release::Release;

@@ -155,8 +155,8 @@ pub enum Error {
     /// Noise that hides the error of a result would also hide the digits asked for.
     #[error(
         "values to {bits} bits after the point can be shown if their errors are below \
-         2^{:.1}; they are known to be below 2^{:.1}: show fewer bits, or compute with more \
-         precision", .needed.log2(), .found.log2()
+         2^{:.1}; they are known to be below 2^{:.1}, so {:.1} bits are missing: show fewer bits, or \
+         compute with more precision", .needed.log2(), .found.log2(), (.found / .needed).log2()
     )]
     TooLittlePrecision {
         /// Bits after the binary point asked for.

@@ -1,5 +1,6 @@
 //! Keys, ciphertexts and key switching, common to all schemes.
 
+mod canonical;
 mod ciphertext;
 mod combine;
 mod gadget;
@@ -14,6 +15,7 @@ mod security;
 pub mod serial;
 mod switch;
 
+pub use canonical::CanonicalBounds;
 pub use ciphertext::Ciphertext;
 pub(crate) use combine::{Combination, StageWeights};
 pub use ids::{GaloisElement, KeyId, Level, ParamsId};

@@ -2,7 +2,7 @@
 
 use sudare::{
     Error,
-    circuits::{Complex, Ops, sim},
+    circuits::{Complex, Ops, WorstCase, sim},
     ckks::{self, Decryptor, Encoder, Encryptor, Params},
     rlwe::Level,
 };
@@ -26,7 +26,7 @@ pub fn encrypt(
     level: Level,
 ) -> Result<Array<ckks::Evaluator>> {
     let encoder = Encoder::new(params);
-    encrypt_with(params, layout, values, level, |slots| {
+    encrypt_with(params, layout, values, level, |_, slots| {
         encryptor.encrypt(&encoder.encode_real(&slots, level, params.scale_at(level))?)
     })
 }
@@ -43,10 +43,28 @@ pub fn simulate_encryption<E: Ops<Ct = sim::Ciphertext>>(
     values: &PlainArray,
     level: Level,
 ) -> Result<Array<E>> {
-    encrypt_with(params, layout, values, level, |slots| {
-        let slots: Vec<_> = slots.into_iter().map(|x| Complex::new(x, 0.0)).collect();
-        evaluator.encrypt(&slots, level, params.scale_at(level))
+    encrypt_with(params, layout, values, level, |_, slots| {
+        evaluator.encrypt(&complex(slots), level, params.scale_at(level))
     })
+}
+
+/// The same, of an array that may have any elements up to `largest`.
+pub(super) fn simulate_encryption_within<E: Ops<Ct = sim::Ciphertext>>(
+    evaluator: &sim::Evaluator,
+    params: &Params,
+    layout: &Layout,
+    (values, largest): (&PlainArray, f64),
+    level: Level,
+) -> Result<Array<E>> {
+    let most = vec![largest; values.values.len()];
+    encrypt_with(params, layout, values, level, |block, slots| {
+        let most = layout.scatter_block(&most, block);
+        evaluator.encrypt_within(&complex(slots), &most, level, params.scale_at(level))
+    })
+}
+
+fn complex(slots: Vec<f64>) -> Vec<Complex<f64>> {
+    slots.into_iter().map(|x| Complex::new(x, 0.0)).collect()
 }
 
 fn encrypt_with<E: Ops>(
@@ -54,7 +72,7 @@ fn encrypt_with<E: Ops>(
     layout: &Layout,
     values: &PlainArray,
     level: Level,
-    encrypt: impl Fn(Vec<f64>) -> sudare::Result<E::Ct> + Send + Sync,
+    encrypt: impl Fn(usize, Vec<f64>) -> sudare::Result<E::Ct> + Send + Sync,
 ) -> Result<Array<E>> {
     values.check(OP)?;
     if values.shape != layout.shape() {
@@ -74,7 +92,7 @@ fn encrypt_with<E: Ops>(
         return Err(Error::ValueTooLarge { index, needed_bits, available_bits }.into());
     }
     let blocks = par::try_map(0..layout.blocks(), |block| {
-        encrypt(layout.scatter_block(&values.values, block)).map(std::sync::Arc::new)
+        encrypt(block, layout.scatter_block(&values.values, block)).map(std::sync::Arc::new)
     })?;
     let scale = params.scale_at(level);
     let (layout, refreshed) = (layout.clone(), std::sync::Arc::default());
@@ -117,5 +135,10 @@ impl<E: Ops<Ct = sim::Ciphertext>> Array<E> {
     #[must_use]
     pub fn noise_log2(&self) -> f64 {
         self.blocks.iter().map(|block| block.noise_log2).fold(f64::NEG_INFINITY, f64::max)
+    }
+
+    /// In simulation: what holds of the slots of each block, whatever the inputs are.
+    pub(super) fn worst(&self) -> impl Iterator<Item = &WorstCase> {
+        self.blocks.iter().map(|block| &block.worst)
     }
 }

@@ -446,6 +446,7 @@ fn magnitude(a: &sim::Ciphertext) -> f64 {
 
 fn restore_headroom(block: &mut sim::Ciphertext, before: &sim::Ciphertext) {
     block.headroom_bits = before.headroom_bits;
+    block.worst.headroom_bits = before.worst.headroom_bits;
 }
 
 /// The largest of numbers that are not negative, or NaN if one is.

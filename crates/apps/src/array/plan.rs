@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use sudare::{
     circuits::{
+        WorstCase,
         bootstrap::{self, BootstrapPlan},
         cost::{self, Rates, Work},
     },
@@ -13,7 +14,9 @@ use sudare::{
     rlwe::{KeyRequest, SecretDistribution, max_log2_qp},
 };
 
-use super::{Array, ArrayError, Engine, Layout, PlainArray, Result, simulate_encryption};
+use super::{
+    Array, ArrayError, Engine, Layout, PlainArray, Result, crypt::simulate_encryption_within,
+};
 use crate::{
     SECURITY_BITS,
     logreg::{special_primes, split},
@@ -26,9 +29,6 @@ const MAX_DEPTH: usize = 60;
 
 /// Most bits of a scale: with more, results are not more precise, since `f64` rounds them.
 const MAX_SCALE_BITS: f64 = 90.0;
-
-/// The largest error of an element against its standard deviation, as `log2`.
-const LARGEST_ERROR_BITS: f64 = 5.0;
 
 /// Of a decoded element, beside the error of encryption, as a part of the largest: `f64` rounds it in
 /// each of the steps of a transform.
@@ -132,22 +132,31 @@ pub struct ArrayFacts {
     /// `log2` of the standard deviation of the error of an element that noise causes, for inputs
     /// as large as they may be. What bootstrapping and approximations add is not in it.
     pub noise_log2: f64,
-    /// The largest magnitude of an element, of the inputs that the program is run on.
+    /// The largest magnitude that an element can have.
     pub magnitude: f64,
-    /// `log2` of how much larger errors may be than those of `noise_log2`: factors of a product may
-    /// be the same, and so their errors, and padding has no values.
-    pub margin_bits: f64,
+    /// A bound of the errors that encryption, rounding and encoding cause, whatever the inputs are
+    /// and however often they are used ([`WorstCase`](sudare::circuits::WorstCase)); infinite with
+    /// bootstrapping.
+    pub error_bound: f64,
+    /// Bits left between the largest value that inputs can lead to on the way here and the modulus
+    /// that held it; negative if some would be lost.
+    pub headroom_bits: f64,
 }
 
 impl ArrayFacts {
-    /// A bound of the errors of elements that the key causes, without bootstrapping, if the program
-    /// was planned to share its results, for inputs as large as they may be: 32 standard deviations,
-    /// the margin, and the rounding of decoding. It is for programs whose values are largest for the
-    /// largest inputs: values that cancel, as of `1 - x`, may have larger errors for others.
+    /// A bound of the errors of decrypted elements, for all inputs up to
+    /// [`PlanOptions::input_bound`] that keep the arguments of functions within their intervals:
+    /// [`ArrayFacts::error_bound`] and the rounding of decoding. Infinite where none is known.
     #[must_use]
     pub fn largest_error(&self) -> f64 {
-        (self.noise_log2 + self.margin_bits + LARGEST_ERROR_BITS).exp2()
-            + DECODING_ERROR * self.magnitude.max(1.0)
+        if self.headroom_bits < 0.0 {
+            return f64::INFINITY;
+        }
+        self.error_bound + self.decoding_error()
+    }
+
+    fn decoding_error(&self) -> f64 {
+        DECODING_ERROR * self.magnitude.max(1.0)
     }
 
     /// The largest error of elements with which all can be shared to `bits` bits after the point.
@@ -165,18 +174,16 @@ impl ArrayFacts {
     fn of(array: &SimulatedArray, params: &Params) -> Self {
         let rows = 2 * params.rlwe().limbs(array.level()).count() as u64;
         let block = rows * params.rlwe().basis().n() as u64 * 8;
-        let slots = array.blocks().iter().flat_map(|block| &block.slots);
-        let depth = params.top().0.saturating_sub(array.level().0);
-        let places = array.blocks().len() * array.layout().slots();
-        let padding_bits = (places as f64 / array.layout().elements() as f64).log2() / 2.0;
+        let worst = || array.worst();
         Self {
             shape: array.shape().to_vec(),
             blocks: array.blocks().len(),
             level: array.level().0,
             bytes: block * array.blocks().len() as u64,
             noise_log2: array.noise_log2(),
-            magnitude: slots.fold(0.0, |most: f64, slot| slot.re.abs().max(most)),
-            margin_bits: f64::from(depth) / 2.0 + padding_bits,
+            magnitude: worst().map(WorstCase::magnitude).fold(0.0, f64::max),
+            error_bound: worst().map(|worst| worst.error).fold(0.0, f64::max),
+            headroom_bits: worst().map(|worst| worst.headroom_bits).fold(f64::INFINITY, f64::min),
         }
     }
 }
@@ -201,31 +208,54 @@ impl Planned {
 /// # Errors
 /// [`ArrayError::LevelExhausted`] if no ring has the levels, and bootstrapping is not allowed or of
 /// no help; [`ArrayError::Argument`] for options out of range; [`ArrayError::Engine`] with
-/// `TooLittlePrecision` for results that cannot be shared to so many bits; those of the program.
+/// `TooLittlePrecision` for results that cannot be shared to so many bits, and
+/// [`ArrayError::Overflow`] if some inputs would be lost; those of the program.
 pub fn plan(
     shapes: &[&[usize]],
     options: &PlanOptions,
     program: impl Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>,
 ) -> Result<Planned> {
     let mut options = options.clone();
+    let mut lacking: Option<ArrayError> = None;
     loop {
-        let planned = plan_at_scale(shapes, &options, &program)?;
+        let planned = match (plan_at_scale(shapes, &options, &program), &lacking) {
+            // No ring has room for scales that are as large as it takes.
+            (Err(ArrayError::LevelExhausted { .. }), Some(lacking)) => return Err(lacking.clone()),
+            (planned, _) => planned?,
+        };
         let Some(bits) = options.share_bits else { return Ok(planned) };
         if planned.bootstraps > 0 {
             let problem = "results of bootstrapped arrays are not precise enough to be shared: use \
                            a program of less depth";
             return Err(ArrayError::Argument { op: OP, problem: problem.into() });
         }
-        let errors = planned.outputs.iter();
-        let errors = errors.map(|out| (out.largest_error(), out.largest_shared_error(bits)));
-        let worst = errors.max_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
-        let Some((found, needed)) = worst.filter(|(found, needed)| found > needed) else {
-            return Ok(planned);
-        };
-        options.log2_scale += (found / needed).log2() + 0.5;
-        if options.log2_scale > MAX_SCALE_BITS {
-            return Err(sudare::Error::TooLittlePrecision { bits, found, needed }.into());
+        let room = planned.outputs.iter().map(|out| out.headroom_bits).fold(0.0, f64::min);
+        if room < 0.0 {
+            let error = ArrayError::Overflow { excess_bits: -room };
+            // Larger scales help if it is for errors, and then the first time.
+            if matches!(lacking, Some(ArrayError::Overflow { .. })) {
+                return Err(error);
+            }
+            options.log2_scale = (options.log2_scale + 2.0 - room).min(MAX_SCALE_BITS);
+            lacking = Some(error);
+            continue;
         }
+        let errors = |of: fn(&ArrayFacts) -> f64| {
+            let errors =
+                planned.outputs.iter().map(|out| (of(out), out.largest_shared_error(bits)));
+            let worst = errors.max_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
+            worst.filter(|(found, needed)| found > needed)
+        };
+        let Some((found, needed)) = errors(ArrayFacts::largest_error) else { return Ok(planned) };
+        let error = ArrayError::Engine(sudare::Error::TooLittlePrecision { bits, found, needed });
+        // Larger scales do not make decoding more precise.
+        let hopeless = errors(ArrayFacts::decoding_error).is_some();
+        if hopeless || !found.is_finite() || options.log2_scale >= MAX_SCALE_BITS {
+            return Err(error);
+        }
+        options.log2_scale += (found / needed).log2() + 0.5;
+        options.log2_scale = options.log2_scale.min(MAX_SCALE_BITS);
+        lacking = Some(error);
     }
 }
 
@@ -371,7 +401,10 @@ impl Trial {
             let values = (0..layout.elements()).map(|i| options.input_bound * value(i));
             let values = PlainArray::new(shape, values.collect());
             let level = engine.highest_level();
-            inputs.push(simulate_encryption(evaluator.slots(), params, &layout, &values, level)?);
+            let values = (&values, options.input_bound);
+            let input =
+                simulate_encryption_within(evaluator.slots(), params, &layout, values, level)?;
+            inputs.push(input);
         }
         let facts = |arrays: &[Array<_>]| {
             arrays.iter().map(|array| ArrayFacts::of(array, params)).collect::<Vec<_>>()

@@ -38,6 +38,7 @@ use super::{
     score,
     sigmoid::Sigmoid,
     spec::{Batches, Step},
+    worst_case::Within,
 };
 use core::ops::Range;
 use sudare::ckks::{Chain, Scale};
@@ -101,6 +102,8 @@ pub(super) struct Round {
     pub sum: Scale,
     /// The factor on it, before the sum is read as weights.
     pub read: Scale,
+    /// Scales in between.
+    pub within: Within,
 }
 
 /// Scales of a whole training.
@@ -163,7 +166,7 @@ pub(super) enum Segments {
 
 impl Budget<'_> {
     /// Rows planned for the batch of full iteration `k`.
-    fn rows(&self, k: usize) -> f64 {
+    pub fn rows(&self, k: usize) -> f64 {
         let iteration = (k + self.label_iterations) as u32;
         self.batches.rows(self.batches.of(iteration)).len() as f64
     }
@@ -518,7 +521,10 @@ impl Budget<'_> {
         }
         let (level, left) = (Level(top), Level(top - levels));
         let (arrival, refresh, last) = ((level, v), false, self.is_last(k));
-        let round = Round { arrival, refresh, level, left, scale: v, step, last, lift, sum, read };
+        let first = prime(0);
+        let within = Within { t, y, other, a, factor, product, weights, first, above };
+        let round =
+            Round { arrival, refresh, level, left, scale: v, step, last, lift, sum, read, within };
         (round, precision_bits)
     }
 }

@@ -44,9 +44,10 @@ impl TrainSpec {
 }
 
 /// Refuses inner products beyond the sigmoid's range. Columns that are not prepared are left to
-/// whoever chose their step sizes.
+/// whoever chose their step sizes, unless the weights are to be shared: the bound of their errors
+/// relies on the range.
 fn inner_fits(ranges: &reference::Ranges, spec: &TrainSpec) -> Result<()> {
-    if spec.preparation == Preparation::Scale {
+    if spec.preparation == Preparation::Scale && spec.shared_bits.is_none() {
         return Ok(());
     }
     let range = spec.sigmoid.range;

@@ -6,7 +6,7 @@ use super::{
     train::{Training, expect},
 };
 use crate::Result;
-use sudare::{circuits::Ops, rlwe::Level};
+use sudare::{circuits::Ops, ckks::Scale, rlwe::Level};
 
 /// Bits of a modulus above the largest weight: for signs and, after a bootstrapping, for the slots
 /// that hold differences of weights and momentum, up to 5 times both.
@@ -21,15 +21,30 @@ impl TrainPlan {
     /// [`Error::Engine`](crate::Error::Engine) for ciphertexts of other parameters.
     pub fn snapshot<E: Ops>(&self, e: &E, t: &Training<E::Ct>) -> Result<Vec<E::Ct>> {
         let mut models = self.model(t)?;
-        let spare = SPARE_BITS[usize::from(self.refresh.is_some())];
         for weights in &mut models {
-            let needed = e.scale(weights).log2() + self.largest_weight.log2() + spare;
-            let mut levels = (0..e.level(weights).0).map(Level);
-            if let Some(level) = levels.find(|&level| e.chain().log2_q(level) >= needed) {
-                e.drop_to(weights, level)?;
-            }
+            let level = self.snapshot_level(e.level(weights), e.scale(weights));
+            e.drop_to(weights, level)?;
         }
         Ok(models)
+    }
+
+    /// The lowest level that holds weights of this level and scale.
+    fn snapshot_level(&self, own: Level, scale: Scale) -> Level {
+        let spare = SPARE_BITS[usize::from(self.refresh.is_some())];
+        let needed = scale.log2() + self.largest_weight.log2() + spare;
+        let chain = self.params.chain();
+        let mut levels = (0..own.0).map(Level);
+        levels.find(|&level| chain.log2_q(level) >= needed).unwrap_or(own)
+    }
+
+    /// Level and scale of the weights in each [`TrainPlan::snapshot`] of a training of so many
+    /// iterations, in order.
+    pub fn snapshot_shapes(&self, iterations: u32) -> impl Iterator<Item = (Level, Scale)> {
+        let first = self.job.spec.label_iterations();
+        (first..=iterations.max(first)).map(|done| {
+            let (level, scale) = self.output_after(done);
+            (self.snapshot_level(level, scale), scale)
+        })
     }
 
     /// Snapshots that a training of so many iterations has: one after each, but one for all that

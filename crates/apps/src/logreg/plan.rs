@@ -6,6 +6,7 @@ use super::{
     score::ScorePlan,
     sigmoid::Sigmoid,
     spec::{Batches, Step, TrainSpec, schedule},
+    worst_case,
 };
 use crate::{Error, Result};
 use core::ops::Range;
@@ -15,10 +16,6 @@ use sudare::{
     ckks::{Complex, Params, Release, Scale},
     rlwe::{KeyRequest, Level},
 };
-
-/// The largest error of a weight against the one expected to dominate, as `log2`: eight standard
-/// deviations of several that add up.
-const LARGEST_ERROR_BITS: f64 = 5.0;
 
 /// Most iterations of a plan.
 pub(super) const MOST_ITERATIONS: u32 = 1000;
@@ -97,6 +94,7 @@ pub struct TrainPlan {
     pub(super) refresh: Option<Box<Refresh>>,
     /// What weights and momentum must not exceed in absolute value.
     pub(super) largest_weight: f64,
+    largest_error: f64,
     keys: KeyRequest,
 }
 
@@ -173,7 +171,8 @@ impl TrainPlan {
         inputs: &PlanInputs,
         levels: StageLevels,
     ) -> Result<Self> {
-        let StageLevels { refresh, level, label_level, scales, largest_weight } = levels;
+        let StageLevels { refresh, level, label_level, scales, largest_weight, largest_error } =
+            levels;
         let mut plan = Self {
             job: *job,
             params: params.clone(),
@@ -186,6 +185,7 @@ impl TrainPlan {
             label_level,
             refresh,
             largest_weight,
+            largest_error,
             keys: KeyRequest::new(),
         };
         if let Some(refresh) = &plan.refresh {
@@ -231,14 +231,21 @@ impl TrainPlan {
     }
 
     /// A bound of the errors of weights, in absolute value, in the coordinates of the training, that
-    /// holds for every table that [`TrainPlan::check`] takes.
+    /// holds for every table that [`TrainPlan::check`] takes, of a plan for weights to be shared; for
+    /// others inner products must be within the range of the sigmoid. It counts all iterations and
+    /// the rounding of decoding. Infinite with bootstrapping, of which no bound is known.
     #[must_use]
     pub fn largest_error(&self) -> f64 {
-        let precision_bits = match self.refresh {
-            Some(_) => self.scales.precision_bits.min(refresh::PRECISION_BITS),
-            None => self.scales.precision_bits,
-        };
-        (LARGEST_ERROR_BITS - precision_bits).exp2()
+        self.largest_error
+    }
+
+    /// `log2` of the standard deviation of the error that is expected to dominate.
+    #[must_use]
+    pub fn noise_log2(&self) -> f64 {
+        match self.refresh {
+            Some(_) => -self.scales.precision_bits.min(refresh::PRECISION_BITS),
+            None => -self.scales.precision_bits,
+        }
     }
 
     /// How the rows planned are cut into batches.
@@ -362,12 +369,19 @@ impl TrainPlan {
     /// Level and scale of the trained weights.
     #[must_use]
     pub fn output(&self) -> (Level, Scale) {
-        let level = match (self.scales.rounds.last(), &self.refresh) {
-            (Some(round), _) => round.left,
-            (None, Some(refresh)) => refresh.output_level(),
-            (None, None) => self.level,
-        };
-        (level, self.scales.end)
+        self.output_after(self.job.spec.iterations)
+    }
+
+    /// Level and scale of the weights after so many iterations.
+    #[must_use]
+    pub fn output_after(&self, iterations: u32) -> (Level, Scale) {
+        let full = iterations.checked_sub(self.job.spec.label_iterations() + 1);
+        let round = full.and_then(|last| self.scales.rounds.get(last as usize));
+        match (round, &self.refresh) {
+            (Some(round), _) => (round.left, round.sum * round.read),
+            (None, Some(refresh)) => (refresh.output_level(), self.scales.first),
+            (None, None) => (self.label_level, self.scales.start),
+        }
     }
 
     /// Bootstrappings in the first so many iterations, of each model.
@@ -388,7 +402,7 @@ impl TrainPlan {
     /// The evaluator on clear values for this plan, which records the keys that it uses.
     #[must_use]
     pub fn simulator(&self) -> sim::Evaluator {
-        let e = sim::Evaluator::new(self.params.log_n(), self.params.chain().clone());
+        let e = sim::Evaluator::for_params(&self.params);
         match &self.refresh {
             Some(refresh) => {
                 e.with_ephemeral_secret(refresh.ephemeral_weight()).with_fitted_keys(&self.keys)
@@ -437,6 +451,7 @@ pub(super) struct StageLevels {
     label_level: Level,
     scales: Scales,
     largest_weight: f64,
+    largest_error: f64,
 }
 
 /// What a ring decides about a job.
@@ -452,9 +467,11 @@ pub(super) struct PlanInputs {
     spare: u32,
     /// Root mean square of the weights of the rows of a batch, at most.
     row_weight: f64,
-    /// `-log2` of the standard deviation of an error that sharing the weights takes, if they are
-    /// to be.
-    shared_precision_bits: Option<f64>,
+    spec: TrainSpec,
+    /// Rows planned.
+    rows: usize,
+    /// The largest error with which the weights can be shared, if they are to be.
+    largest_shared_error: Option<f64>,
 }
 
 impl PlanInputs {
@@ -465,10 +482,8 @@ impl PlanInputs {
         let batches = Batches::new(job.rows, spec);
         let shape = (batches.most_rows(), job.features);
         let layout = Layout::of_training(shape, log_n, (order, &sigmoid), spec)?;
-        let shared_precision_bits = spec.shared_bits.map(|bits| {
-            let largest = Release::default().largest_error(1 + job.features, bits);
-            LARGEST_ERROR_BITS - largest.log2()
-        });
+        let largest_shared_error =
+            spec.shared_bits.map(|bits| Release::default().largest_error(1 + job.features, bits));
         Ok(Self {
             log_n,
             order,
@@ -479,7 +494,9 @@ impl PlanInputs {
             penalised: spec.penalty != super::Penalty::None,
             spare: u32::from(spec.scorable),
             row_weight: spec.class_weights.map_or(1.0, |_| TrainSpec::MAX_ROW_WEIGHT),
-            shared_precision_bits,
+            spec: *spec,
+            rows: job.rows,
+            largest_shared_error,
         })
     }
 
@@ -502,10 +519,9 @@ impl PlanInputs {
         self.order.levels(&self.sigmoid)
     }
 
-    /// `-log2` of the error of weights to be shared that is tolerable before others see them, and
-    /// what they weigh at most.
-    pub fn shared(&self) -> Option<(f64, f64)> {
-        self.shared_precision_bits.map(|bits| (bits, self.row_weight))
+    /// `-log2` of the largest error with which weights that are to be shared can be.
+    pub fn shared_bits(&self) -> Option<f64> {
+        self.largest_shared_error.map(|error| -error.log2())
     }
 
     pub fn budget<'a>(&'a self, schedule: &'a [Step], segments: Segments) -> Budget<'a> {
@@ -525,13 +541,12 @@ impl PlanInputs {
     }
 
     fn checked(&self, levels: StageLevels) -> Result<StageLevels> {
-        let (refreshed, precision_bits) = (&levels.refresh, levels.scales.precision_bits);
-        let (what, found, needed) = match self.shared_precision_bits {
-            None => ("a trained weight", precision_bits, LEAST_PRECISION_BITS),
-            Some(needed) if refreshed.is_some() => {
+        let (what, found, needed) = match self.shared_bits() {
+            None => ("a trained weight", levels.scales.precision_bits, LEAST_PRECISION_BITS),
+            Some(needed) if levels.refresh.is_some() => {
                 ("a bootstrapped weight to be shared", refresh::PRECISION_BITS, needed)
             }
-            Some(needed) => ("a weight to be shared", precision_bits, needed),
+            Some(needed) => ("a weight to be shared", -levels.largest_error.log2(), needed),
         };
         if found.is_nan() || found < needed {
             return Err(Error::Precision { what, found, needed });
@@ -545,7 +560,18 @@ impl PlanInputs {
         let (level, scales) = (Level(budget.depth()), budget.scales(params.chain()));
         let largest_weight = budget.largest_weight();
         let label_level = level;
-        self.checked(StageLevels { refresh: None, level, label_level, scales, largest_weight })
+        let training = worst_case::Training {
+            budget: &budget,
+            scales: &scales,
+            params,
+            spec: &self.spec,
+            rows: self.rows,
+        };
+        let largest_error = training.largest_error();
+        let refresh = None;
+        let levels =
+            StageLevels { refresh, level, label_level, scales, largest_weight, largest_error };
+        self.checked(levels)
     }
 
     /// With bootstrapping that raises to the highest level at which what it leaves of the chain
@@ -574,7 +600,9 @@ impl PlanInputs {
             // The means of labels are brought to the scale of refreshed weights.
             let label_level = Level(level.0 + 1);
             let refresh = Some(Box::new(refresh));
-            let levels = StageLevels { refresh, level, label_level, scales, largest_weight };
+            let largest_error = f64::INFINITY;
+            let levels =
+                StageLevels { refresh, level, label_level, scales, largest_weight, largest_error };
             match self.checked(levels) {
                 Ok(levels) => return Ok(Some(levels)),
                 Err(error) => refused = refused.or(Some(error)),

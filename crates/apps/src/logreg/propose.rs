@@ -3,7 +3,7 @@
 use super::{
     budget::{Segments, rounding_bits},
     layout::{Layout, Order},
-    plan::{Job, MOST_ITERATIONS, PlanInputs},
+    plan::{Job, MOST_ITERATIONS, PlanInputs, TrainPlan},
     refresh,
     spec::{LearningRate, Preparation, Step, TrainSpec, schedule},
 };
@@ -20,6 +20,13 @@ const PROPOSED_PRECISION_BITS: f64 = 17.0;
 /// The same for parameters that a plan accepts: weights come within some 2^-10.
 pub(super) const LEAST_PRECISION_BITS: f64 = 13.0;
 
+/// What the largest error of a weight is above the standard deviation of a single one, as `log2`,
+/// to begin with.
+const WORST_CASE_BITS: f64 = 8.0;
+
+/// How often parameters are made until the worst case is precise enough.
+const MOST_PROPOSALS: usize = 8;
+
 /// Rings in which parameters are proposed.
 const LOG_N: core::ops::RangeInclusive<u32> = 10..=17;
 
@@ -32,7 +39,10 @@ pub(super) fn auto_params(job: &Job) -> Result<Params> {
     }
     let fits = |iterations: u32| {
         let job = Job { spec: TrainSpec { iterations, ..job.spec }, ..*job };
-        propose(&job, 0.0).is_ok_and(|proposal| proposal.is_some())
+        match job.spec.shared_bits {
+            None => propose(&job, (0.0, 0.0)).is_ok_and(|proposal| proposal.is_some()),
+            Some(_) => secure(&job).is_ok_and(|found| found.is_some()),
+        }
     };
     let found = job.spec.iterations;
     let (mut fit, mut above) = (0, found.min(MOST_ITERATIONS + 1));
@@ -98,8 +108,24 @@ const SPARE_BITS: [f64; 3] = [0.0, 2.0, 8.0];
 
 /// The cheapest parameters for a job whose primes, when they are found, are secure; if there are any.
 fn secure(job: &Job) -> Result<Option<(Proposal, Params)>> {
+    // Weights to be shared must be as precise as the worst case takes, which only a plan tells.
+    let mut further = 0.0;
+    for _ in 0..MOST_PROPOSALS {
+        let Some((proposal, params)) = secure_with(job, further)? else { return Ok(None) };
+        match job.spec.shared_bits.map(|_| TrainPlan::new(job, &params)) {
+            Some(Err(Error::Precision { found, needed, .. })) => {
+                further += if found.is_finite() { needed - found + 0.5 } else { 16.0 };
+            }
+            _ => return Ok(Some((proposal, params))),
+        }
+    }
+    Ok(None)
+}
+
+/// The same with so many bits of precision more, if they are for weights to be shared.
+fn secure_with(job: &Job, further: f64) -> Result<Option<(Proposal, Params)>> {
     for spare in SPARE_BITS {
-        let Some(proposal) = propose(job, spare)? else { return Ok(None) };
+        let Some(proposal) = propose(job, (spare, further))? else { return Ok(None) };
         match Params::new(proposal.chain.clone()) {
             Err(sudare::Error::Insecure { .. }) => {}
             params => return Ok(Some((proposal, params?))),
@@ -109,7 +135,7 @@ fn secure(job: &Job) -> Result<Option<(Proposal, Params)>> {
 }
 
 /// The cheapest parameters for a job by the sizes of primes, if there are any.
-fn propose(job: &Job, spare: f64) -> Result<Option<Proposal>> {
+fn propose(job: &Job, (spare, further): (f64, f64)) -> Result<Option<Proposal>> {
     if job.spec.iterations > MOST_ITERATIONS {
         return Ok(None);
     }
@@ -125,7 +151,7 @@ fn propose(job: &Job, spare: f64) -> Result<Option<Proposal>> {
         };
         for inputs in &orders {
             if !leveled.contains(&inputs.order)
-                && let Some(proposal) = propose_levels(inputs, &schedule, spare)
+                && let Some(proposal) = propose_levels(inputs, &schedule, (spare, further))
             {
                 best = cheaper(best, proposal);
                 leveled.push(inputs.order);
@@ -149,17 +175,21 @@ fn cheaper(best: Option<Proposal>, other: Proposal) -> Option<Proposal> {
     }
 }
 
-/// `-log2` of the errors that proposed primes are made for, for rows of weight 1. Primes are not
-/// exactly as large as asked for.
-fn precision_bits(inputs: &PlanInputs) -> f64 {
-    let shared = |(bits, row_weight): (f64, f64)| bits + 2.0 + row_weight.log2();
-    inputs.shared().map_or(PROPOSED_PRECISION_BITS, shared)
+/// `-log2` of the standard deviations that proposed primes are made for, for rows of weight 1; of
+/// weights to be shared as many bits below the largest error.
+fn precision_bits(inputs: &PlanInputs, further: f64) -> f64 {
+    let shared = |bits: f64| bits + WORST_CASE_BITS + further;
+    inputs.shared_bits().map_or(PROPOSED_PRECISION_BITS, shared)
 }
 
 /// With a level for every step of every iteration.
-fn propose_levels(inputs: &PlanInputs, schedule: &[Step], spare: f64) -> Option<Proposal> {
+fn propose_levels(
+    inputs: &PlanInputs,
+    schedule: &[Step],
+    (spare, further): (f64, f64),
+) -> Option<Proposal> {
     let budget = inputs.budget(schedule, Segments::One);
-    let precision_bits = precision_bits(inputs);
+    let precision_bits = precision_bits(inputs, further);
     let chain = PrimeSizes {
         log_n: inputs.log_n,
         q_bits: budget.prime_bits(precision_bits),

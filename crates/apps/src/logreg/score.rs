@@ -31,10 +31,6 @@ const PROPOSED_PRECISION_BITS: f64 = 17.0;
 /// The same for parameters that a plan accepts.
 const LEAST_PRECISION_BITS: f64 = 13.0;
 
-/// The largest error against its standard deviation by the simulator, as `log2`: eight of them,
-/// and twice as much because half of the slots are zeros and others have larger errors.
-const LARGEST_ERROR_BITS: f64 = 4.0;
-
 /// `log2` of the scale of the slots of a sigmoid.
 const SIGMOID_LOG2_SCALE: f64 = 34.0;
 
@@ -328,7 +324,7 @@ impl ScorePlan {
             let ratio = Scale::from_f64((LARGEST_GIVEN_WEIGHT / LARGEST_FEATURE).sqrt());
             let mean = (scale * chain.divisor(level)).sqrt();
             let (rows, weights) = (mean * ratio, mean / ratio);
-            let e = sim::Evaluator::new(params.log_n(), chain.clone());
+            let e = sim::Evaluator::for_params(params);
             (plan.clone().with_scales((level, weights), level, rows, scale), e)
         };
         // A sigmoid's polynomial fixes the level.
@@ -347,14 +343,13 @@ impl ScorePlan {
     fn first_precise(plans: impl Iterator<Item = (Self, sim::Evaluator)>) -> Result<Option<Self>> {
         let mut precision_bits = None;
         for (mut plan, e) in plans {
-            match plan.dry_run(&e) {
-                Ok(()) => {}
+            let found = match plan.dry_run(&e) {
+                Ok(found) => found,
                 Err(Error::Engine(
                     sudare::Error::ScaleOutOfRange { .. } | sudare::Error::ValueTooLarge { .. },
                 )) => continue,
                 Err(error) => return Err(error),
-            }
-            let found = LARGEST_ERROR_BITS - plan.largest_error.log2();
+            };
             if found >= LEAST_PRECISION_BITS {
                 return Ok(Some(plan));
             }
@@ -502,6 +497,17 @@ impl ScorePlan {
     #[must_use]
     pub fn outputs(&self) -> usize {
         self.job.model.models() * (1 + usize::from(self.sigmoid.is_some()))
+    }
+
+    /// Level and scale of each of these.
+    pub fn output_shapes(&self) -> impl Iterator<Item = (Level, Scale)> {
+        let scores = (self.lowest, self.scale);
+        let probabilities = self.sigmoid.as_ref().map(|sigmoid| {
+            let plan = &sigmoid.plan;
+            (plan.output_level(), plan.output_scale())
+        });
+        let of_model = core::iter::once(scores).chain(probabilities);
+        core::iter::repeat_n(of_model, self.job.model.models()).flatten()
     }
 
     /// The shape of each ciphertext of encrypted rows.
@@ -689,7 +695,8 @@ impl ScorePlan {
     }
 
     /// Finds keys and largest errors, of both kinds of models, with the largest rows and weights.
-    fn dry_run(&mut self, e: &sim::Evaluator) -> Result<()> {
+    /// Returns `-log2` of the standard deviation of the error of a score.
+    fn dry_run(&mut self, e: &sim::Evaluator) -> Result<f64> {
         let Layout { entries, pieces, .. } = self.layout;
         let layout = Layout { blocks: pieces, groups: 1, ..self.layout };
         let period = Self { layout, sigmoid: None, ..self.clone() };
@@ -702,26 +709,26 @@ impl ScorePlan {
             e.encrypt(&real(&layout.packed_vector(&weights, 0)), self.model.0, self.model.1)?;
         if let ScoredModel::Trained(_) = self.job.model {
             // Its errors are the training's, and bounded by that plan.
-            model.noise_log2 = f64::NEG_INFINITY;
+            (model.noise_log2, model.worst.error) = (f64::NEG_INFINITY, 0.0);
         }
-        let largest_error = |a: &sim::Ciphertext| (a.noise_log2 + LARGEST_ERROR_BITS).exp2();
-        let (mut in_scores, mut in_probabilities) = (0.0, 0.0);
+        let (mut noise_log2, mut in_scores, mut in_probabilities) = (f64::NEG_INFINITY, 0.0, 0.0);
         for weights in [Weights::Plain(&[weights]), Weights::Encrypted(&[model])] {
             let scorer = Scorer { plan: &period, ev: e, turned: period.turned(e, weights)? };
             let scores = scorer.sums(&rows, &scorer.turned[0])?.remove(0);
-            in_scores = largest_error(&scores).max(in_scores);
+            noise_log2 = scores.noise_log2.max(noise_log2);
+            in_scores = scores.worst.error.max(in_scores);
             if let Some(sigmoid) = &self.sigmoid {
                 let slots = vec![Complex::new(sigmoid.range, 0.0); scores.slots.len()];
                 let scores = sim::Ciphertext { slots, ..scores };
                 let probabilities = sigmoid.run(e, &layout, &scores)?;
-                in_probabilities = largest_error(&probabilities).max(in_probabilities);
+                in_probabilities = probabilities.worst.error.max(in_probabilities);
             }
         }
         (self.keys, self.largest_error) = (e.used_keys(), in_scores);
         if let Some(sigmoid) = &mut self.sigmoid {
             sigmoid.largest_error += in_probabilities;
         }
-        Ok(())
+        Ok(-noise_log2)
     }
 
     /// The scores, from the slots of the decrypted results of all groups in their order.

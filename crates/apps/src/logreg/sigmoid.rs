@@ -197,6 +197,52 @@ impl Sigmoid {
         };
         Ok(Self { degree, range, lead, shift, tail, size })
     }
+
+    /// Without its 1/2, how steeply it falls and rises at most for `t` in `[-1, 1]`.
+    pub fn slopes(&self) -> (f64, f64) {
+        let Self { lead, shift, .. } = *self;
+        let slope = |y: f64| match &self.tail {
+            None => 3.0 * y + shift,
+            Some(Tail { inner: None, rest }) => (5.0 * y + 3.0 * shift) * y + rest,
+            Some(Tail { inner: Some(inner), rest }) => {
+                ((7.0 * y + 5.0 * shift) * y + 3.0 * inner) * y + rest + shift * inner
+            }
+        };
+        let slopes = (0..=STEPS).map(|k| lead * slope(f64::from(k) / f64::from(STEPS)));
+        let (falls, rises) = slopes
+            .fold((0.0f64, 0.0f64), |(falls, rises), slope| (falls.max(-slope), rises.max(slope)));
+        (BETWEEN * falls, BETWEEN * rises + (BETWEEN - 1.0) * falls)
+    }
+
+    /// By how much what is computed on the way changes the polynomial over `lead`, for `t` in
+    /// `[-1, 1]`, at most.
+    pub fn reach(&self) -> Reach {
+        match self.tail {
+            None => Reach { square: 1.0, factor: 0.0, product: 0.0 },
+            Some(Tail { inner: None, .. }) => {
+                let factor = 1.0 + self.shift.abs();
+                Reach { square: 1.0 + factor, factor: 0.0, product: 1.0 }
+            }
+            Some(Tail { inner: Some(inner), .. }) => {
+                let (factor, product) = (1.0 + self.shift.abs(), 1.0 + inner.abs());
+                Reach { square: product + 2.0 * factor, factor, product }
+            }
+        }
+    }
+}
+
+/// Points at which slopes are compared.
+const STEPS: u32 = 1 << 12;
+
+/// Between these they are larger by less than this factor.
+const BETWEEN: f64 = 1.01;
+
+/// Of the squares `t^2`, of the last factor if that is another square, and of what it is multiplied
+/// with if that is not the sum itself.
+pub(super) struct Reach {
+    pub square: f64,
+    pub factor: f64,
+    pub product: f64,
 }
 
 /// `c[0] + c[1] x + ...`

@@ -188,6 +188,7 @@ mod tests {
                 assert!((a - b).abs() < tolerance, "{spec:?}: {a} and {b}");
             }
             assert!(found.noise_log2 < plan.largest_error().log2(), "{}", found.noise_log2);
+            assert!(found.noise_log2 < plan.noise_log2() + 5.0, "{}", found.noise_log2);
         }
     }
 

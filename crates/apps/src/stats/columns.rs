@@ -11,6 +11,7 @@ use sudare_arith::{par, prng::Seed};
 
 use super::{
     ColumnScaling, Cost, Job, ROOM_BITS, Result, Statistics, StatsError,
+    cost::{self, Inputs},
     packing::{
         self, LOG2_SCALE, Packing, check_rows, check_shape, encrypt, keys_and_error, product,
         smallest_params, total,
@@ -205,9 +206,20 @@ impl StatsPlan {
     /// # Errors
     /// [`StatsError::Engine`] if it cannot be simulated.
     pub fn cost(&self) -> Result<Cost> {
-        // What is done is the same for any number of slots.
-        let inputs = [(self.ciphertexts(), 1, self.level(), self.scale())];
-        Cost::of(&self.params, &self.request, inputs, |e, table| self.run(e, table, |_| {}))
+        Cost::of(&self.params, &self.request, self.inputs(), |e, table| self.run(e, table, |_| {}))
+    }
+
+    /// Level and scale of each ciphertext of the result.
+    ///
+    /// # Errors
+    /// [`StatsError::Engine`] if it cannot be simulated.
+    pub fn output_shapes(&self) -> Result<Vec<(Level, Scale)>> {
+        cost::shapes(&self.params, self.inputs(), |e, table| self.run(e, table, |_| {}))
+    }
+
+    /// Of so many slots that what is done is the same.
+    fn inputs(&self) -> [Inputs; 1] {
+        [(self.ciphertexts(), 1, self.level(), self.scale())]
     }
 
     /// The table scaled and encrypted. `progress` learns the number of ciphertexts
@@ -326,7 +338,7 @@ impl StatsPlan {
     }
 
     fn simulator(&self) -> sim::Evaluator {
-        sim::Evaluator::new(self.params.log_n(), self.params.chain().clone())
+        sim::Evaluator::for_params(&self.params)
     }
 
     /// The table scaled, as if it were encrypted.

@@ -30,15 +30,11 @@ impl Cost {
     pub(super) fn of(
         params: &Params,
         keys: &KeyRequest,
-        inputs: impl IntoIterator<Item = (usize, usize, Level, Scale)>,
+        inputs: impl IntoIterator<Item = Inputs>,
         run: impl FnOnce(&Evaluator, &[sim::Ciphertext]) -> Result<Vec<sim::Ciphertext>>,
     ) -> Result<Self> {
         let e = Evaluator::new(params, keys);
-        let mut table = Vec::new();
-        for (count, slots, level, scale) in inputs {
-            let x = e.slots().encrypt(&vec![Complex::default(); slots], level, scale)?;
-            table.resize(table.len() + count, x);
-        }
+        let table = zeros(e.slots(), inputs)?;
         let result = run(&e, &table)?;
         let bytes = |items: &[sim::Ciphertext]| {
             let rows = |item| 2 * params.rlwe().limbs(e.level(item)).q() as u64;
@@ -53,6 +49,32 @@ impl Cost {
             work: e.work(),
         })
     }
+}
+
+/// Level and scale of each ciphertext that `run` makes of the same.
+pub(super) fn shapes(
+    params: &Params,
+    inputs: impl IntoIterator<Item = Inputs>,
+    run: impl FnOnce(&sim::Evaluator, &[sim::Ciphertext]) -> Result<Vec<sim::Ciphertext>>,
+) -> Result<Vec<(Level, Scale)>> {
+    let e = sim::Evaluator::new(params.log_n(), params.chain().clone());
+    let result = run(&e, &zeros(&e, inputs)?)?;
+    Ok(result.iter().map(|item| (item.level, item.scale)).collect())
+}
+
+/// So many ciphertexts of a number of slots, at a level and a scale.
+pub(super) type Inputs = (usize, usize, Level, Scale);
+
+fn zeros(
+    e: &sim::Evaluator,
+    inputs: impl IntoIterator<Item = Inputs>,
+) -> Result<Vec<sim::Ciphertext>> {
+    let mut table = Vec::new();
+    for (count, slots, level, scale) in inputs {
+        let x = e.encrypt(&vec![Complex::default(); slots], level, scale)?;
+        table.resize(table.len() + count, x);
+    }
+    Ok(table)
 }
 
 #[cfg(test)]

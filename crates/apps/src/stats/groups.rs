@@ -12,6 +12,7 @@ use sudare_arith::{par, prng::Seed};
 
 use super::{
     ColumnScaling, Cost, Job, ROOM_BITS, Result, Sample, StatsError,
+    cost::{self, Inputs},
     packing::{
         self, LOG2_SCALE, Packing, check_count, check_shape, keys_and_error, product,
         smallest_params, total,
@@ -225,6 +226,18 @@ impl GroupPlan {
     /// # Errors
     /// [`StatsError::Engine`] if it cannot be simulated.
     pub fn cost(&self) -> Result<Cost> {
+        Cost::of(&self.params, &self.request, self.inputs(), |e, table| self.run(e, table, |_| {}))
+    }
+
+    /// Level and scale of each ciphertext of the result.
+    ///
+    /// # Errors
+    /// [`StatsError::Engine`] if it cannot be simulated.
+    pub fn output_shapes(&self) -> Result<Vec<(Level, Scale)>> {
+        cost::shapes(&self.params, self.inputs(), |e, table| self.run(e, table, |_| {}))
+    }
+
+    fn inputs(&self) -> [Inputs; 2] {
         let Packing { block, blocks, .. } = self.packing;
         let values = self.packing.ciphertexts();
         let inputs = [
@@ -232,8 +245,7 @@ impl GroupPlan {
             (self.ciphertexts() - values, block, self.level_of_groups()),
         ];
         let scale = |level| self.params.scale_at(level);
-        let inputs = inputs.map(|(count, slots, level)| (count, slots, level, scale(level)));
-        Cost::of(&self.params, &self.request, inputs, |e, table| self.run(e, table, |_| {}))
+        inputs.map(|(count, slots, level)| (count, slots, level, scale(level)))
     }
 
     fn level_of_values(&self) -> Level {
@@ -345,8 +357,7 @@ impl GroupPlan {
     /// The keys that the job uses and the largest error of its results, if the modulus holds sums of
     /// rows that are all 1.
     fn dry_run(&self) -> Option<(KeyRequest, f64)> {
-        let (log_n, chain) = (self.params.log_n(), self.params.chain().clone());
-        let e = sim::Evaluator::new(log_n, chain);
+        let e = sim::Evaluator::for_params(&self.params);
         if self.level_of_values() > self.params.top() {
             return None;
         }

@@ -13,6 +13,7 @@ use sudare_arith::{par, prng::Seed};
 
 use super::{
     ColumnScaling, Cost, Job, ROOM_BITS, Result, StatsError,
+    cost::{self, Inputs},
     packing::{
         self, Packing, check_count, check_rows, check_shape, keys_and_error, smallest_params, total,
     },
@@ -24,10 +25,6 @@ use crate::{
 
 /// Most bins of a job.
 const MAX_BINS: usize = 1 << 8;
-
-/// Errors of counts against those of other sums that the simulator takes as large: at an edge,
-/// where a step is steepest, they were measured to be up to 1.4 times as large.
-const AT_AN_EDGE: f64 = 2.0;
 
 /// `log2` of the scale of [`HistogramPlan::auto_params`]. The sign is some `2^9` times as
 /// steep as its argument.
@@ -207,9 +204,20 @@ impl HistogramPlan {
     /// # Errors
     /// [`StatsError::Engine`] if it cannot be simulated.
     pub fn cost(&self) -> Result<Cost> {
-        // What is done is the same for any number of slots.
-        let inputs = [(self.ciphertexts(), 1, self.level(), self.scale())];
-        Cost::of(&self.params, &self.request, inputs, |e, table| self.run(e, table, |_| {}))
+        Cost::of(&self.params, &self.request, self.inputs(), |e, table| self.run(e, table, |_| {}))
+    }
+
+    /// Level and scale of each ciphertext of the result.
+    ///
+    /// # Errors
+    /// [`StatsError::Engine`] if it cannot be simulated.
+    pub fn output_shapes(&self) -> Result<Vec<(Level, Scale)>> {
+        cost::shapes(&self.params, self.inputs(), |e, table| self.run(e, table, |_| {}))
+    }
+
+    /// Of so many slots that what is done is the same.
+    fn inputs(&self) -> [Inputs; 1] {
+        [(self.ciphertexts(), 1, self.level(), self.scale())]
     }
 
     /// The table scaled to `[-1/2, 1/2]` and encrypted, so that differences from edges
@@ -278,18 +286,11 @@ impl HistogramPlan {
     /// The keys that the job uses and the largest error of its results, if the modulus holds counts
     /// of all rows.
     fn dry_run(&self) -> Option<(KeyRequest, f64)> {
-        let e = sim::Evaluator::new(self.params.log_n(), self.params.chain().clone());
-        // Counts are largest far above an edge, errors at it, where the step is steepest.
-        let of = |x: f64| {
-            let x = e.encrypt(&[Complex::new(x, 0.0)], self.level(), self.scale()).ok()?;
-            self.above(&e, &vec![x; self.packing.chunks], 1).ok()
-        };
-        let totals = [of(0.5)?, of(self.edge(1))?];
-        let fits = totals.iter().all(|total| total.headroom_bits >= ROOM_BITS);
-        fits.then(|| {
-            let (keys, error) = keys_and_error(&e, &totals, self.job.rows);
-            (keys, AT_AN_EDGE * error)
-        })
+        let e = sim::Evaluator::for_params(&self.params);
+        // Counts are largest far above an edge.
+        let x = e.encrypt(&[Complex::new(0.5, 0.0)], self.level(), self.scale()).ok()?;
+        let total = self.above(&e, &vec![x; self.packing.chunks], 1).ok()?;
+        (total.headroom_bits >= ROOM_BITS).then(|| keys_and_error(&e, &[total], self.job.rows))
     }
 
     /// A bound of the errors of results, of each decrypted sum divided by the number of rows,

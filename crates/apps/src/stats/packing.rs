@@ -22,10 +22,6 @@ pub(super) const LOG2_SCALE: f64 = 38.0;
 /// many special ones.
 const PRIME_BITS: f64 = 46.0;
 
-/// The largest error of a sum against its standard deviation by the simulator, as `log2`: eight
-/// of them, four times as large where a product's factors have the same error.
-const LARGEST_ERROR_BITS: f64 = 5.0;
-
 /// Of a decoded mean of numbers up to 1, beside the error of encryption: `f64` rounds it, in each of
 /// the steps of a transform.
 const DECODING_ERROR: f64 = 16.0 * f64::EPSILON;
@@ -279,9 +275,8 @@ pub(super) fn keys_and_error(
     sums: &[sim::Ciphertext],
     rows: usize,
 ) -> (KeyRequest, f64) {
-    let noise_log2 = sums.iter().map(|sum| sum.noise_log2).fold(f64::NEG_INFINITY, f64::max);
-    let error = (noise_log2 + LARGEST_ERROR_BITS).exp2() / rows as f64;
-    (e.used_keys(), error + DECODING_ERROR)
+    let error = sums.iter().map(|sum| sum.worst.error).fold(0.0, f64::max);
+    (e.used_keys(), error / rows as f64 + DECODING_ERROR)
 }
 
 /// Parameters with scales as large as sharing takes: `propose` makes them for a `log2` of the

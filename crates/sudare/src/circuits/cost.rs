@@ -451,8 +451,7 @@ impl Evaluator {
     /// For these parameters and the whole keys of a request.
     #[must_use]
     pub fn new(params: &ckks::Params, keys: &KeyRequest) -> Self {
-        let slots = sim::Evaluator::new(params.log_n(), params.chain().clone());
-        let slots = slots.with_fitted_keys(keys);
+        let slots = sim::Evaluator::for_params(params).with_fitted_keys(keys);
         Self {
             params: params.rlwe().clone(),
             slots: match keys.raise {
@@ -678,6 +677,15 @@ impl Ops for Evaluator {
         let limbs = self.limbs(plan.level(), plan.required_keys());
         self.add_work(|ledger| ledger.transforms_slots(limbs, plan, xs.len()));
         Ok(products)
+    }
+    fn within(&self, a: Self::Ct, most: f64) -> Self::Ct {
+        self.slots.within(a, most)
+    }
+    fn argument(&self, a: Self::Ct) -> (Self::Ct, f64) {
+        self.slots.argument(a)
+    }
+    fn image(&self, y: Self::Ct, error: f64, degree: usize, slope: f64) -> Self::Ct {
+        self.slots.image(y, error, degree, slope)
     }
     fn raise_transform(&self, a: &Self::Ct, plan: &LinearPlan) -> Result<Self::Ct> {
         Ok(self.raise_transform_many(&[a], plan)?.remove(0))

@@ -172,6 +172,16 @@ impl<E: Ops> Ops for LockStep<'_, E> {
     ) -> Result<Self::Ct> {
         self.each(a, |e, a| e.mod_raise(a, to, ephemeral_weight))
     }
+    fn within(&self, a: Self::Ct, most: f64) -> Self::Ct {
+        a.into_iter().map(|a| self.0.within(a, most)).collect()
+    }
+    fn argument(&self, a: Self::Ct) -> (Self::Ct, f64) {
+        let (a, errors): (_, Vec<f64>) = a.into_iter().map(|a| self.0.argument(a)).unzip();
+        (a, errors.into_iter().fold(0.0, f64::max))
+    }
+    fn image(&self, y: Self::Ct, error: f64, degree: usize, slope: f64) -> Self::Ct {
+        y.into_iter().map(|y| self.0.image(y, error, degree, slope)).collect()
+    }
 }
 
 #[cfg(test)]

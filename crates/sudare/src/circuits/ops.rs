@@ -147,6 +147,26 @@ pub trait Ops: Send + Sync {
         xs.iter().map(|a| self.raise_transform(a, matrix)).collect()
     }
 
+    /// States that slots of `a` are at most `most` in magnitude for all inputs that the circuit
+    /// is meant for, which is more than its steps tell. Computes nothing: simulation relies on it.
+    fn within(&self, a: Self::Ct, most: f64) -> Self::Ct {
+        let _ = most;
+        a
+    }
+    /// States that `a` is the argument of a polynomial on `[-1, 1]`, in which it lies for all
+    /// inputs that the circuit is meant for. Returns the largest error that it may have, which is
+    /// left out until [`Ops::image`]. Computes nothing, as [`Ops::within`].
+    fn argument(&self, a: Self::Ct) -> (Self::Ct, f64) {
+        (a, 0.0)
+    }
+    /// States that `y` was computed from an [`Ops::argument`] of this error by a polynomial of this
+    /// degree whose slope on `[-1, 1]` is at most `slope` in magnitude. Computes nothing, as
+    /// [`Ops::within`].
+    fn image(&self, y: Self::Ct, error: f64, degree: usize, slope: f64) -> Self::Ct {
+        let _ = (error, degree, slope);
+        y
+    }
+
     /// Slot `i` of the result is slot `i + k` of `a`.
     fn rotate(&self, a: &Self::Ct, k: i64) -> Result<Self::Ct> {
         self.automorphism(a, GaloisElement::rotation(self.log_n(), k))

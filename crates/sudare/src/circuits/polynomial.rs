@@ -319,9 +319,10 @@ impl Polynomial {
             .chain(root.as_ref().and_then(Node::highest_product))
             .max();
         Ok(PolynomialPlan {
-            chebyshev: self.basis != Basis::Monomial,
+            steepest: self.steepest(),
             input: Input::new("polynomial", chain, level, scale, output_level),
             constant: self.coeffs[0],
+            degree,
             output_level,
             output_scale: out,
             request: KeyRequest { relinearize: highest.map(Level), ..KeyRequest::new() },
@@ -330,6 +331,27 @@ impl Polynomial {
             powers,
             root,
         })
+    }
+
+    /// A bound of the slope in the variable of the Chebyshev basis, on `[-1, 1]`.
+    fn steepest(&self) -> Option<f64> {
+        if self.basis == Basis::Monomial {
+            return None;
+        }
+        // The derivative's series: c'_(n-1) = c'_(n+1) + 2 n c_n.
+        let degree = self.degree();
+        let mut series = vec![0.0; degree + 2];
+        for n in (1..=degree).rev() {
+            series[n - 1] = series[n + 1] + 2.0 * n as f64 * self.coeffs[n];
+        }
+        series[0] /= 2.0;
+        series.truncate(degree.max(1));
+        // Between so many extrema of T_m, a polynomial of degree n is larger by 1 / cos(pi n / 2m)
+        // at most (Ehlich and Zeller, 1964).
+        let nodes = 8 * degree.max(1);
+        let angle = core::f64::consts::PI / nodes as f64;
+        let values = (0..=nodes).map(|k| clenshaw(&series, (angle * k as f64).cos()).abs());
+        Some(values.fold(0.0, f64::max) / (angle * degree as f64 / 2.0).cos())
     }
 
     /// How to reach the variable of the basis.
@@ -399,10 +421,12 @@ impl Polynomial {
 /// How to evaluate a [`Polynomial`] on ciphertexts of one level and scale.
 #[derive(Debug, Clone)]
 pub struct PolynomialPlan {
-    chebyshev: bool,
+    /// In the Chebyshev basis: the largest slope.
+    steepest: Option<f64>,
     input: Input,
     /// The value of a polynomial of degree 0.
     constant: f64,
+    degree: usize,
     output_level: Level,
     output_scale: Scale,
     request: KeyRequest,
@@ -510,9 +534,17 @@ impl PolynomialPlan {
             let zero = e.with_scale(&e.sub(&x, &x)?, self.output_scale)?;
             return e.add_const(&zero, real(self.constant));
         };
-        let mut powers = BTreeMap::from([(1, self.start.reach(e, &x)?)]);
+        let t = self.start.reach(e, &x)?;
+        let Some(slope) = self.steepest else { return self.of_powers(e, root, t) };
+        let (t, error) = e.argument(t);
+        Ok(e.image(self.of_powers(e, root, t)?, error, self.degree, slope))
+    }
+
+    /// The polynomial of its variable.
+    fn of_powers<E: Ops>(&self, e: &E, root: &Node, t: E::Ct) -> Result<E::Ct> {
+        let mut powers = BTreeMap::from([(1, t)]);
         for power in &self.powers[1..] {
-            let value = power.compute(e, &powers, self.chebyshev)?;
+            let value = power.compute(e, &powers, self.steepest.is_some())?;
             powers.insert(power.n, value);
         }
         root.evaluate(e, &powers)
@@ -556,13 +588,15 @@ impl Power {
             return e.mul_rescale(&x, &y);
         }
         if a == b {
-            return double_angle(e, &x);
+            return Ok(e.within(double_angle(e, &x)?, 1.0));
         }
         let difference = at(e, &powers[&(a - b)], level)?;
         let lacking = e.scale(&x) * e.scale(&y) / e.scale(&difference);
         let minus = e.mul_const(&difference, real(-1.0), lacking)?;
         let double = e.add(&x, &x)?;
-        e.mul_sum_rescale(&ProductSum { products: vec![(&double, &y)], addend: Some(&minus) })
+        let products = vec![(&double, &*y)];
+        let value = e.mul_sum_rescale(&ProductSum { products, addend: Some(&minus) })?;
+        Ok(e.within(value, 1.0))
     }
 }
 

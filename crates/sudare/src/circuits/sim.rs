@@ -5,13 +5,14 @@
 //! depth, cost and exact [`KeyRequest`] before any key exists.
 
 use super::{
-    LinearPlan, Ops,
+    LinearPlan, Ops, WorstCase,
     ops::{check_secret, check_slots},
+    worst_case,
 };
 use crate::{
     Error, Result,
-    ckks::{Chain, Complex, Scale},
-    rlwe::{GaloisElement, KeyRequest, Level, Raise},
+    ckks::{self, Chain, Complex, Scale},
+    rlwe::{CanonicalBounds, GaloisElement, KeyRequest, Level, Raise},
 };
 use std::sync::{
     Mutex, PoisonError,
@@ -35,6 +36,9 @@ pub struct Ciphertext {
     /// Bits left between the largest scaled value met so far, sign included, and
     /// the modulus that held it. Negative: decryption would give noise.
     pub headroom_bits: f64,
+    /// What holds for all inputs. Errors are bounded if the evaluator is one for parameters
+    /// ([`Evaluator::for_params`]) and nothing was raised from level 0.
+    pub worst: WorstCase,
 }
 
 /// What a circuit has cost so far.
@@ -70,17 +74,27 @@ pub struct Evaluator {
     ephemeral_weight: Option<u32>,
     /// Fitted keys that there are.
     fitted: KeyRequest,
+    /// Of errors, under parameters that are known.
+    bounds: Option<CanonicalBounds>,
     counters: Counters,
     keys: Mutex<KeyRequest>,
 }
 
 impl Evaluator {
-    /// For rings of dimension `N = 2^log_n`, `3 <= log_n <= 30`, and a chain.
+    /// For rings of dimension `N = 2^log_n`, `3 <= log_n <= 30`, and a chain. Errors have
+    /// estimates and no bounds.
     #[must_use]
     pub fn new(log_n: u32, chain: Chain) -> Self {
         debug_assert!((3..=30).contains(&log_n));
         let (fitted, counters, keys) = Default::default();
-        Self { log_n, chain, ephemeral_weight: None, fitted, counters, keys }
+        Self { log_n, chain, ephemeral_weight: None, fitted, bounds: None, counters, keys }
+    }
+
+    /// For these parameters, with bounds of errors.
+    #[must_use]
+    pub fn for_params(params: &ckks::Params) -> Self {
+        let bounds = Some(CanonicalBounds::new(params.rlwe()));
+        Self { bounds, ..Self::new(params.log_n(), params.chain().clone()) }
     }
 
     /// The same, raising through an ephemeral secret of this weight: raising then uses
@@ -110,6 +124,25 @@ impl Evaluator {
         level: Level,
         scale: Scale,
     ) -> Result<Ciphertext> {
+        self.encrypt_within(slots, &worst_case::magnitudes(slots), level, scale)
+    }
+
+    /// As [`Evaluator::encrypt`], of slots that have these values here and are known to be at most
+    /// as large as `largest` says, one number for each.
+    ///
+    /// # Errors
+    /// As [`Evaluator::encrypt`]; [`Error::SlotMismatch`].
+    pub fn encrypt_within(
+        &self,
+        slots: &[Complex<f64>],
+        largest: &[f64],
+        level: Level,
+        scale: Scale,
+    ) -> Result<Ciphertext> {
+        let (found, expected) = (largest.len(), slots.len());
+        if found != expected {
+            return Err(Error::SlotMismatch { op: "encrypt", found, expected });
+        }
         let max = self.chain.top();
         if level > max {
             return Err(Error::LevelOutOfRange { found: level, max });
@@ -130,7 +163,12 @@ impl Evaluator {
         // v e + e_0 + e_1 s: two of three terms are sums of N products.
         let n = self.dimension();
         let noise = (CBD21_VARIANCE * n * (4.0 * n / 3.0 + 1.0)).sqrt() / scale.to_f64();
-        Ok(self.ciphertext(slots, level, scale, noise, f64::INFINITY))
+        let mut largest = largest.to_vec();
+        largest.resize(slots.len(), 0.0);
+        let error = self.bound(CanonicalBounds::fresh) / scale.to_f64();
+        let error = error + worst_case::encoding(&largest, scale);
+        let worst = WorstCase::new(largest, error);
+        Ok(self.ciphertext(slots, level, scale, noise, f64::INFINITY, worst))
     }
 
     /// The values, without any error.
@@ -162,12 +200,20 @@ impl Evaluator {
         *self.keys.lock().unwrap_or_else(PoisonError::into_inner) |= request;
     }
 
-    /// The keys that an operation at `level` needs, fitted ones if there are.
-    fn use_keys_at(&self, level: Level, needed: KeyRequest) {
-        self.use_keys(match self.fitted.tier(self.chain.levels_above(level), &needed) {
+    /// The keys that an operation at `level` needs, fitted ones if there are. Returns the
+    /// largest error of a switch with one, in integers.
+    fn use_keys_at(&self, level: Level, needed: KeyRequest) -> f64 {
+        let tier = self.fitted.tier(self.chain.levels_above(level), &needed);
+        self.use_keys(match tier {
             Some(tier) => needed.moved_to_fitted(|_| Some(tier)),
             None => needed,
         });
+        self.bound(|bounds| bounds.key_switch(level, tier))
+    }
+
+    /// A bound of an error in integers, if one is known.
+    fn bound(&self, of: impl FnOnce(&CanonicalBounds) -> f64) -> f64 {
+        self.bounds.as_ref().map_or(f64::INFINITY, of)
     }
 
     fn dimension(&self) -> f64 {
@@ -231,11 +277,13 @@ impl Evaluator {
         scale: Scale,
         noise: f64,
         headroom_bits: f64,
+        worst: WorstCase,
     ) -> Ciphertext {
         let largest = slots.iter().fold(0.0, |most, &slot| modulus(slot).max(most));
         let available_bits = self.chain.log2_q(level) - 1.0;
         let headroom_bits = headroom_bits.min(available_bits - largest.log2() - scale.log2());
-        Ciphertext { slots, level, scale, noise_log2: noise.log2(), headroom_bits }
+        let worst = worst.held(available_bits, scale);
+        Ciphertext { slots, level, scale, noise_log2: noise.log2(), headroom_bits, worst }
     }
 
     fn sum(
@@ -253,13 +301,18 @@ impl Evaluator {
         let slots = a.slots.iter().zip(&b.slots).map(|(&a, &b)| sum(a, b)).collect();
         let noise = a.noise().hypot(b.noise());
         let headroom_bits = a.headroom_bits.min(b.headroom_bits);
-        Ok(self.ciphertext(slots, level, a.scale, noise, headroom_bits))
+        let worst = a.worst.sum(&b.worst);
+        Ok(self.ciphertext(slots, level, a.scale, noise, headroom_bits, worst))
     }
 }
 
 impl Ciphertext {
     fn noise(&self) -> f64 {
         self.noise_log2.exp2()
+    }
+
+    fn take_worst(&mut self) -> WorstCase {
+        WorstCase { largest: core::mem::take(&mut self.worst.largest), ..self.worst }
     }
 
     /// Root mean square of the slots.
@@ -300,7 +353,8 @@ impl Ops for Evaluator {
         }
         let ratio = (a.scale / scale).to_f64();
         let slots = a.slots.iter().map(|&z| z * Complex::new(ratio, 0.0)).collect();
-        Ok(self.ciphertext(slots, a.level, scale, a.noise() * ratio, a.headroom_bits))
+        let worst = a.worst.times(ratio, 0.0);
+        Ok(self.ciphertext(slots, a.level, scale, a.noise() * ratio, a.headroom_bits, worst))
     }
 
     fn with_log_slots(&self, a: &Ciphertext, log_slots: u32) -> Result<Ciphertext> {
@@ -310,7 +364,10 @@ impl Ops for Evaluator {
             return Err(Error::TooManySlots { found, slots: most });
         }
         let slots = a.slots.iter().copied().cycle().take(found).collect();
-        Ok(Ciphertext { slots, ..a.clone() })
+        let largest = a.worst.largest.iter().copied().cycle().take(found).collect();
+        let worst = WorstCase { largest, ..a.worst };
+        let Ciphertext { level, scale, noise_log2, headroom_bits, .. } = *a;
+        Ok(Ciphertext { slots, level, scale, noise_log2, headroom_bits, worst })
     }
 
     fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
@@ -331,9 +388,10 @@ impl Ops for Evaluator {
             .hypot(a.noise() * b.noise())
             .hypot(self.rounding(scale));
         self.counters.products.fetch_add(1, Relaxed);
-        self.use_keys_at(level, KeyRequest::new().relinearize(level));
+        let switch = self.use_keys_at(level, KeyRequest::new().relinearize(level));
         let headroom_bits = a.headroom_bits.min(b.headroom_bits);
-        Ok(self.ciphertext(slots, level, scale, noise, headroom_bits))
+        let worst = a.worst.product(&b.worst).with_more_error(switch / scale.to_f64());
+        Ok(self.ciphertext(slots, level, scale, noise, headroom_bits, worst))
     }
 
     fn mul_rescale(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
@@ -352,7 +410,8 @@ impl Ops for Evaluator {
         self.check_integer(0, c, a.scale, a.level)?;
         let slots = a.slots.iter().map(|&z| z + c).collect();
         let noise = a.noise().hypot(encoding(c, a.scale));
-        Ok(self.ciphertext(slots, a.level, a.scale, noise, a.headroom_bits))
+        let worst = a.worst.plus(modulus(c), largest_encoding(c, a.scale));
+        Ok(self.ciphertext(slots, a.level, a.scale, noise, a.headroom_bits, worst))
     }
 
     fn mul_const(&self, a: &Ciphertext, c: Complex<f64>, scale: Scale) -> Result<Ciphertext> {
@@ -361,7 +420,8 @@ impl Ops for Evaluator {
         let slots = a.slots.iter().map(|&z| z * c).collect();
         let noise = (a.noise() * modulus(c)).hypot(a.magnitude() * encoding(c, scale));
         self.counters.constant_products.fetch_add(1, Relaxed);
-        Ok(self.ciphertext(slots, a.level, product, noise, a.headroom_bits))
+        let worst = a.worst.times(modulus(c), largest_encoding(c, scale));
+        Ok(self.ciphertext(slots, a.level, product, noise, a.headroom_bits, worst))
     }
 
     fn add_plain(&self, a: &Ciphertext, values: &[Complex<f64>]) -> Result<Ciphertext> {
@@ -369,7 +429,8 @@ impl Ops for Evaluator {
         self.check_integers(values, a.scale, a.level)?;
         let slots = a.slots.iter().zip(values).map(|(&a, &b)| a + b).collect();
         let noise = a.noise().hypot(self.encoding_of_slots(a.scale));
-        Ok(self.ciphertext(slots, a.level, a.scale, noise, a.headroom_bits))
+        let worst = a.worst.plus_slots(values, a.scale);
+        Ok(self.ciphertext(slots, a.level, a.scale, noise, a.headroom_bits, worst))
     }
 
     fn mul_plain_many(
@@ -388,7 +449,8 @@ impl Ops for Evaluator {
             let encoding = self.encoding_of_slots(scale);
             let noise = (a.noise() * magnitude).hypot(a.magnitude() * encoding);
             self.counters.constant_products.fetch_add(1, Relaxed);
-            Ok(self.ciphertext(slots, a.level, product, noise, a.headroom_bits))
+            let worst = a.worst.times_slots(values, scale);
+            Ok(self.ciphertext(slots, a.level, product, noise, a.headroom_bits, worst))
         };
         xs.iter().map(product).collect()
     }
@@ -400,7 +462,9 @@ impl Ops for Evaluator {
         let scale = a.scale / self.chain.divisor(a.level);
         let noise = a.noise().hypot(self.rounding(scale));
         let (slots, level) = (core::mem::take(&mut a.slots), Level(a.level.0 - 1));
-        *a = self.ciphertext(slots, level, scale, noise, a.headroom_bits);
+        let rounding = self.bound(CanonicalBounds::rounding) / scale.to_f64();
+        let worst = a.take_worst().with_more_error(rounding);
+        *a = self.ciphertext(slots, level, scale, noise, a.headroom_bits, worst);
         self.counters.rescalings.fetch_add(1, Relaxed);
         Ok(())
     }
@@ -410,8 +474,8 @@ impl Ops for Evaluator {
             return Err(Error::LevelOutOfRange { found: level, max: a.level });
         }
         self.chain.lower(a.level, level)?;
-        let slots = core::mem::take(&mut a.slots);
-        *a = self.ciphertext(slots, level, a.scale, a.noise(), a.headroom_bits);
+        let (slots, worst) = (core::mem::take(&mut a.slots), a.take_worst());
+        *a = self.ciphertext(slots, level, a.scale, a.noise(), a.headroom_bits, worst);
         Ok(())
     }
 
@@ -433,8 +497,9 @@ impl Ops for Evaluator {
         }
         let noise = a.noise().hypot(self.rounding(a.scale));
         self.counters.automorphisms.fetch_add(1, Relaxed);
-        self.use_keys_at(a.level, KeyRequest::new().automorphism(g, a.level));
-        Ok(self.ciphertext(slots, a.level, a.scale, noise, a.headroom_bits))
+        let switch = self.use_keys_at(a.level, KeyRequest::new().automorphism(g, a.level));
+        let worst = a.worst.rotated(k).with_more_error(switch / a.scale.to_f64());
+        Ok(self.ciphertext(slots, a.level, a.scale, noise, a.headroom_bits, worst))
     }
 
     fn prepare(&self, plan: &LinearPlan) -> Result<LinearPlan> {
@@ -459,10 +524,11 @@ impl Ops for Evaluator {
             .hypot(a.magnitude() * rounded / plan.weight_scale().to_f64())
             .hypot(self.rounding(scale));
         let slots = matrix.apply(&a.slots);
-        let mut product = self.ciphertext(slots, level, scale, noise, a.headroom_bits);
+        let switch = self.use_keys_at(level, plan.required_keys().clone());
+        let worst = transformed(&a.worst, a.scale, plan, switch);
+        let mut product = self.ciphertext(slots, level, scale, noise, a.headroom_bits, worst);
         self.rescale_assign(&mut product)?;
         self.counters.automorphisms.fetch_add(plan.required_keys().count() as u64, Relaxed);
-        self.use_keys_at(level, plan.required_keys().clone());
         Ok(product)
     }
 
@@ -471,7 +537,8 @@ impl Ops for Evaluator {
     }
 
     /// The slots stay those of `m`, as if `I` were zero: what of `I` a circuit does not
-    /// remove, and the room that `q_0 I` takes, do not show here.
+    /// remove, and the room that `q_0 I` takes, do not show here. `I` depends on the key, so that
+    /// no bound of errors is known after it.
     fn mod_raise(
         &self,
         a: &Ciphertext,
@@ -489,8 +556,52 @@ impl Ops for Evaluator {
             self.use_keys(KeyRequest::new().raise(Raise { level: to, weight }));
         }
         self.counters.raisings.fetch_add(1, Relaxed);
-        Ok(self.ciphertext(low.slots, to, low.scale, noise, low.headroom_bits))
+        let worst = low.take_worst().with_more_error(f64::INFINITY);
+        Ok(self.ciphertext(low.slots, to, low.scale, noise, low.headroom_bits, worst))
     }
+
+    fn within(&self, mut a: Ciphertext, most: f64) -> Ciphertext {
+        a.worst.largest.iter_mut().for_each(|x| *x = x.min(most));
+        a
+    }
+
+    fn argument(&self, a: Ciphertext) -> (Ciphertext, f64) {
+        let mut exact = self.within(a, 1.0);
+        let error = core::mem::replace(&mut exact.worst.error, 0.0);
+        (exact, error)
+    }
+
+    fn image(&self, mut y: Ciphertext, error: f64, degree: usize, slope: f64) -> Ciphertext {
+        // Values, slopes and powers that errors meet are larger by so much beyond the interval.
+        let beyond = worst_case::chebyshev_beyond(degree, error);
+        let own = y.worst.error * beyond.powi(degree.max(1).ilog2() as i32 + 1);
+        let all = own + slope * beyond * error;
+        y.worst.error = if all.is_nan() { f64::INFINITY } else { all };
+        y
+    }
+}
+
+/// Of the product of a matrix with slots, before it is rescaled; `switch` bounds the error of a
+/// key switch.
+fn transformed(a: &WorstCase, scale: Scale, plan: &LinearPlan, switch: f64) -> WorstCase {
+    let (slots, weight_scale) = (a.largest.len(), plan.weight_scale());
+    // Row by row, the magnitudes of the weights, and of the weights times the slots.
+    let (mut row_sums, mut largest) = (vec![0.0; slots], vec![0.0; slots]);
+    for (&offset, weights) in plan.transform().diagonals() {
+        for (row, weight) in worst_case::magnitudes(weights).into_iter().enumerate() {
+            row_sums[row] += weight;
+            largest[row] += weight * a.largest[(row + offset) % slots];
+        }
+    }
+    let (row_sum, weights) = (worst_case::most(&row_sums), plan.weights() as f64);
+    // Each of the rotated ciphertexts has an error of its own, and the sums of each giant step.
+    let rotated = a.error + switch / scale.to_f64();
+    let rounded = weights * worst_case::rounding(slots, weight_scale);
+    let stages = plan.rotation_sum().stages as f64;
+    let error = rotated * row_sum
+        + (a.magnitude() + rotated) * rounded
+        + 2.0 * stages * switch / (scale * weight_scale).to_f64();
+    WorstCase { largest, error, ..*a }
 }
 
 /// `k < N/2` and whether it conjugates, for `g = 5^k` or `-5^k mod 2N`.
@@ -525,9 +636,20 @@ fn norm(a: Complex<f64>) -> f64 {
 /// Standard deviation of rounding both parts of a constant to integers; none if
 /// they are integers.
 fn encoding(c: Complex<f64>, scale: Scale) -> f64 {
-    let scale = scale.to_f64();
-    let exact = |part: f64| (part * scale).fract() == 0.0 && (part * scale).abs() < 53f64.exp2();
-    if exact(c.re) && exact(c.im) { 0.0 } else { 1.0 / 12f64.sqrt() / scale }
+    if is_exact(c, scale) { 0.0 } else { 1.0 / 12f64.sqrt() / scale.to_f64() }
+}
+
+/// The largest error of the same.
+fn largest_encoding(c: Complex<f64>, scale: Scale) -> f64 {
+    if is_exact(c, scale) { 0.0 } else { 0.5f64.sqrt() / scale.to_f64() }
+}
+
+fn is_exact(c: Complex<f64>, scale: Scale) -> bool {
+    let exact = |part: f64| {
+        let part = part * scale.to_f64();
+        part.fract() == 0.0 && part.abs() < 53f64.exp2()
+    };
+    exact(c.re) && exact(c.im)
 }
 
 fn same_slots(op: &'static str, a: &Ciphertext, b: &Ciphertext) -> Result<()> {
@@ -720,6 +842,66 @@ mod tests {
         let halved = e.with_scale(&a, scale() * Scale::from_f64(2.0)).unwrap();
         assert_eq!(halved.slots[6], Complex::new(3.0, 0.5));
         assert!((halved.noise_log2 - a.noise_log2 + 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn errors_that_meet_themselves_add_up() {
+        let spec = ckks::Spec::uniform(LOG_N + 1, 50.0, 3, 40.0, vec![48.0, 48.0]);
+        let params = ckks::Params::new(ckks::Spec { insecure: true, ..spec }).unwrap();
+        let e = Evaluator::for_params(&params);
+        let (top, scale) = (params.top(), params.scale_at(params.top()));
+        let slots = [0.5, -0.25, 0.0, 0.125].map(|x| Complex::new(x, 0.0));
+        let x = e.encrypt(&slots, top, scale).unwrap();
+        assert!(x.worst.error > 8.0 * x.noise() && x.worst.error < 256.0 * x.noise());
+
+        let twice = e.add(&x, &x).unwrap();
+        assert!((twice.worst.error / x.worst.error - 2.0).abs() < 1e-9);
+        let nothing = e.sub(&x, &x).unwrap();
+        assert_eq!(nothing.worst.largest, [1.0, 0.5, 0.0, 0.25]);
+        assert_eq!(nothing.worst.error, twice.worst.error);
+        let turned = e.rotate(&x, 1).unwrap();
+        assert_eq!(turned.worst.largest, [0.25, 0.0, 0.125, 0.5]);
+        // The largest weight counts.
+        let weights = [8.0, 0.01, 0.01, 0.01].map(|x| Complex::new(x, 0.0));
+        let weighed = e.mul_plain(&x, &weights, scale).unwrap();
+        assert!((weighed.worst.error / x.worst.error - 8.0).abs() < 0.01);
+        assert!(weighed.noise() < 5.0 * x.noise());
+        // Both factors have the same error.
+        let square = e.mul_rescale(&twice, &twice).unwrap();
+        assert!(square.worst.error > 1.9 * twice.worst.error);
+
+        // Inputs are those that there may be, not those that are here.
+        let wide = e.encrypt_within(&slots, &[1024.0; 4], Level(0), scale).unwrap();
+        assert!(wide.headroom_bits > 0.0 && wide.worst.headroom_bits < 0.0);
+        let few = e.encrypt_within(&slots, &[1.0; 3], top, scale);
+        assert!(matches!(few, Err(Error::SlotMismatch { found: 3, expected: 4, .. })));
+
+        let raised = e.mod_raise(&x, top, None).unwrap();
+        assert_eq!(raised.worst.error, f64::INFINITY);
+        let zero = e.mul_const(&raised, Complex::new(0.0, 0.0), scale).unwrap();
+        assert_eq!(zero.worst.error, f64::INFINITY);
+        let unknown = Evaluator::new(LOG_N + 1, params.chain().clone());
+        let unknown = unknown.encrypt(&slots, top, scale).unwrap();
+        assert_eq!((unknown.worst.error, unknown.noise_log2), (f64::INFINITY, x.noise_log2));
+    }
+
+    /// An argument's error meets the slope of a polynomial, not that of each power.
+    #[test]
+    fn errors_of_arguments_meet_slopes() {
+        let spec = ckks::Spec::uniform(LOG_N + 1, 50.0, 6, 45.0, vec![50.0, 50.0]);
+        let params = ckks::Params::new(ckks::Spec { insecure: true, ..spec }).unwrap();
+        let e = Evaluator::for_params(&params);
+        let (top, scale) = (params.top(), params.scale_at(params.top()));
+        let x = e.encrypt(&[Complex::new(0.5, 0.0)], top, scale).unwrap();
+        let series = vec![0.0, 1.0, 0.0, -1.0 / 3.0, 0.0, 0.2, 0.0, -1.0 / 7.0, 0.0, 1.0 / 9.0];
+        let steep = |x: f64| crate::circuits::Polynomial::chebyshev_series(series.clone(), -x..x);
+        let errors = [1.0, 8.0].map(|reach| {
+            let plan = steep(reach).unwrap().plan(params.chain(), top, scale, scale).unwrap();
+            plan.run(&e, &x).unwrap().worst.error
+        });
+        // The slope at 0 is 5, that of T_9 alone would be 81 / 9.
+        assert!(errors[0] > 5.0 * x.worst.error && errors[0] < 8.0 * x.worst.error);
+        assert!(errors[1] < errors[0] / 2.0);
     }
 
     #[test]

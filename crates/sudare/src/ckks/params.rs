@@ -94,7 +94,7 @@ const SECURITY_BITS: f64 = 128.0;
 
 /// Scales above this size are encoded in double-double arithmetic, since doubles
 /// hold 53 bits of a coefficient and the transform loses some.
-const MAX_LOG2_SCALE_F64: f64 = 45.0;
+pub(crate) const MAX_LOG2_SCALE_F64: f64 = 45.0;
 
 /// Most bits of a level: what rescaling divides by is a double with room for a scale.
 const MAX_LEVEL_BITS: f64 = 720.0;
