@@ -11,7 +11,6 @@ use crate::{
     trace::Traced,
 };
 use pyo3::{prelude::*, pybacked::PyBackedBytes, types::PyBytes};
-use serde::{Deserialize, Serialize};
 use std::{
     io::{self, Cursor, Write},
     path::PathBuf,
@@ -21,7 +20,7 @@ use sudare::{
     circuits::{Ops, cost},
     ckks::{
         self, Ciphertext, Encryptor, Release,
-        serial::{self, Kind, Label, Reader},
+        serial::{self, Kind, Reader},
     },
     rlwe::{KeyId, KeyRequest, Level},
 };
@@ -29,6 +28,7 @@ use sudare_apps::array::{self, Layout, PlainArray, SimulatedArray, Simulator};
 use sudare_arith::{mem::Mapping, prng::Seed};
 use sudare_roles::{
     files::{Access, Watch},
+    label::ArrayMeta,
     ledger::Draft,
 };
 
@@ -68,7 +68,7 @@ pub(crate) enum Form {
     Encrypted(Encrypted),
     Simulated(SimulatedArray, Option<Lineage>),
     /// The file of an encrypted array, what it says of the array, and its key.
-    Stored(Memory, Meta, KeyId),
+    Stored(Memory, ArrayMeta, KeyId),
     /// One of a program that is recorded.
     Traced(Traced),
 }
@@ -80,53 +80,29 @@ pub(crate) struct Encrypted {
     lineage: Option<Lineage>,
 }
 
-/// What the file of an array says beside its ciphertexts.
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Meta {
-    layout: Layout,
-    padding_is_zero: bool,
-    #[serde(default)]
-    lineage: Option<Lineage>,
-}
-
-/// What the label of such a file calls its content.
-const CONTENT: &str = "array";
-
-impl Meta {
-    /// What `label` says, if it is that of an array.
-    fn read(label: &Label) -> sudare::Result<Self> {
-        let malformed = |problem: String| sudare::Error::Malformed { what: "array", problem };
-        if label.content != CONTENT {
-            return Err(malformed(format!("the file holds {:?}", label.content)));
-        }
-        serde_json::from_slice(&label.meta).map_err(|error| malformed(error.to_string()))
-    }
-}
-
 impl Encrypted {
     fn blocks(&self) -> Vec<Ciphertext> {
         self.array.blocks().iter().map(|block| Ciphertext::clone(block)).collect()
     }
 
     fn write(&self, out: &mut (impl Write + ?Sized)) -> sudare::Result<u64> {
-        let meta = Meta {
+        let meta = ArrayMeta {
             layout: self.array.layout().clone(),
             padding_is_zero: self.array.padding_is_zero(),
-            lineage: self.lineage,
+            lineage: self.lineage.map(Lineage::digest),
         };
-        let meta = serde_json::to_vec(&meta).map_err(std::io::Error::other)?;
-        let label = Label { name: self.set.label.name.clone(), content: CONTENT.into(), meta };
+        let label = meta.label(&self.set.label.name)?;
         serial::write_ciphertexts(out, &self.set.params, &self.blocks(), &label)
     }
 
     /// The array in a file, whose parameters must be those of `set`.
     fn read(file: Mapping, set: &Parameters) -> Result<Self> {
         let reader = Reader::shared(file)?;
-        let Meta { layout, padding_is_zero, lineage } = Meta::read(&reader.info().label)?;
+        let meta = ArrayMeta::read(&reader.info().label)?;
         let blocks = reader.ciphertexts(&set.params)?;
+        let (layout, padding_is_zero) = (meta.layout, meta.padding_is_zero);
         let array = array::Array::from_ciphertexts(layout, blocks, padding_is_zero)?;
-        Ok(Self { set: set.clone(), array, lineage })
+        Ok(Self { set: set.clone(), array, lineage: meta.lineage.map(Lineage::from_digest) })
     }
 }
 
@@ -138,7 +114,7 @@ impl Array {
         if info.kind != Kind::Ciphertexts {
             return Err(sudare::Error::WrongKind { found: info.kind, needed: Kind::Ciphertexts });
         }
-        let (meta, key_id) = (Meta::read(&info.label)?, info.key_id);
+        let (meta, key_id) = (ArrayMeta::read(&info.label)?, info.key_id);
         Ok(Self(Form::Stored(file, meta, key_id)))
     }
 
@@ -160,7 +136,7 @@ impl Array {
         match &self.0 {
             Form::Encrypted(array) => array.lineage,
             Form::Simulated(_, lineage) => *lineage,
-            Form::Stored(_, meta, _) => meta.lineage,
+            Form::Stored(_, meta, _) => meta.lineage.map(Lineage::from_digest),
             Form::Traced(_) => None,
         }
     }

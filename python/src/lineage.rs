@@ -1,7 +1,6 @@
 //! By what program an array was computed.
 
 use crate::op::Op;
-use serde::{Deserialize, Serialize};
 use sudare_apps::array::PlainArray;
 
 /// A digest of what an array was computed by: the operations from inputs of known shapes on, with
@@ -10,7 +9,7 @@ use sudare_apps::array::PlainArray;
 /// It tells results of a program from other arrays, for which nothing is known of errors. Inputs of
 /// one shape are not told apart, since bounds of errors hold for any inputs. It is no proof: who
 /// makes the file of an array can write any.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Lineage([u8; 32]);
 
 /// An operand, for a lineage.
@@ -50,6 +49,16 @@ impl Lineage {
             }
         });
         known.then_some(lineage)
+    }
+
+    /// As the file of an array has it.
+    pub fn digest(self) -> [u8; 32] {
+        self.0
+    }
+
+    /// What [`Lineage::digest`] gave.
+    pub fn from_digest(digest: [u8; 32]) -> Self {
+        Self(digest)
     }
 
     /// In hexadecimal.

@@ -1,7 +1,7 @@
 //! A training that several processes share: what travels between them, and what each computes.
 
 use crate::{
-    error::{Error, Result},
+    error::Result,
     job,
     keys::{self, EvaluationKeys},
     plan::Parameters,
@@ -10,11 +10,10 @@ use crate::{
 };
 use core::ops::Range;
 use pyo3::{prelude::*, types::PyBytes};
-use serde::{Deserialize, Serialize};
 use std::{path::Path, sync::Arc};
 use sudare::ckks::{
     Ciphertext, Evaluator,
-    serial::{self, Info, Kind, Label, Reader},
+    serial::{self, Info, Kind, Reader},
 };
 use sudare_apps::logreg::{Gradient, Gradients, Point, TrainPlan};
 use sudare_arith::mem::Mapping;
@@ -22,7 +21,7 @@ use sudare_roles::{
     error::Error as Engine,
     files::Watch,
     job::{Job, Plan},
-    label,
+    label::{self, Holds, PartMeta},
 };
 
 /// Ciphertexts of a training on their way between processes, as the bytes of a file.
@@ -30,45 +29,8 @@ use sudare_roles::{
 pub struct Part {
     file: Memory,
     info: Info,
-    meta: Meta,
+    meta: PartMeta,
 }
-
-/// What such a file says beside its ciphertexts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Meta {
-    job: Job,
-    holds: Holds,
-    /// Groups of rows of a batch, which are fewer for tables with fewer rows than planned.
-    groups: usize,
-    /// Iterations done before.
-    iteration: u32,
-    /// Which ciphertexts of the table these are, or are computed from.
-    shares: Vec<Range<usize>>,
-}
-
-/// What ciphertexts are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-enum Holds {
-    /// Rows of the table.
-    Rows,
-    /// Where a gradient is taken.
-    Point,
-    /// A part of a gradient.
-    Gradient,
-}
-
-impl Holds {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Rows => "rows",
-            Self::Point => "point",
-            Self::Gradient => "gradient",
-        }
-    }
-}
-
-/// What the label of such a file calls its content. Processes of one training are of one version.
-const CONTENT: &str = concat!("a part of a training by sudare ", env!("CARGO_PKG_VERSION"));
 
 #[pymethods]
 impl Part {
@@ -108,20 +70,17 @@ impl Part {
     pub(crate) fn new(file: Memory) -> Result<Self> {
         let opened = in_memory(&file, Path::new(IN_MEMORY))?.expect(Kind::Ciphertexts)?;
         let info = opened.info().clone();
-        if info.label.content != CONTENT {
+        let Some(meta) = PartMeta::read(&info.label)? else {
             let found = format!("a file that holds {:?}", info.label.content);
-            return Err(other_job(&found, CONTENT));
-        }
-        let meta = postcard::from_bytes(&info.label.meta).map_err(|error| {
-            sudare::Error::Malformed { what: "part of a training", problem: error.to_string() }
-        })?;
+            return Err(other_job(&found, PartMeta::CONTENT));
+        };
         Ok(Self { file, info, meta })
     }
 }
 
 /// A part away from Python.
 pub(crate) struct Held {
-    meta: Meta,
+    meta: PartMeta,
     file: Mapping,
 }
 
@@ -266,10 +225,8 @@ impl Worker {
         items: &[Ciphertext],
     ) -> Result<Vec<u8>> {
         let (job, groups) = (self.job, self.plan.groups());
-        let meta = Meta { job, holds, groups, iteration, shares };
-        let meta = postcard::to_extend(&meta, Vec::new());
-        let meta = meta.map_err(|_| Error::Bug("a label cannot be written"))?;
-        let label = Label { name: self.set.label.name.clone(), content: CONTENT.into(), meta };
+        let meta = PartMeta { job, holds, groups, iteration, shares };
+        let label = meta.label(&self.set.label.name)?;
         let mut bytes = Vec::new();
         serial::write_ciphertexts(&mut bytes, &self.set.params, items, &label)?;
         Ok(bytes)

@@ -1,5 +1,11 @@
 //! What the labels of files say, which everybody can read.
 
+mod array;
+mod part;
+
+pub use array::ArrayMeta;
+pub use part::{Holds, PartMeta};
+
 use crate::{
     error::{Error, Result},
     job::Job,
