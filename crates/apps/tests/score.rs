@@ -173,6 +173,13 @@ fn probabilities_have_the_error_stated() {
     ));
     let none = given(1, 1, Some(Probability { range: 8.0, bits: 17 }));
     assert!(ScorePlan::auto_params(&none).unwrap_err().to_string().contains("1 to 16"));
+    // No polynomial does: found in the label of a file, which kept its reader busy for seconds.
+    for range in [1024.1, 126_976.0, f64::MAX, f64::INFINITY] {
+        let job = given(1, 1, Some(Probability { range, bits: 4 }));
+        for refused in [ScorePlan::auto_params(&job).err(), ScorePlan::new(&job, &params).err()] {
+            assert!(refused.unwrap().to_string().contains("at most 1024"), "{range}");
+        }
+    }
 }
 
 /// Rows scored by the models that a training on `table` leaves, as they are.

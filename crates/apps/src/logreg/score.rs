@@ -106,7 +106,7 @@ impl ScoredModel {
 /// How sigmoids of scores are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Probability {
-    /// The largest absolute value of a score.
+    /// The largest absolute value of a score, at most [`Probability::MAX_RANGE`].
     pub range: f64,
     /// `-log2` of the largest error of the polynomial in place of the sigmoid, 1 to
     /// [`Probability::MAX_BITS`].
@@ -116,6 +116,10 @@ pub struct Probability {
 impl Probability {
     /// Most bits of a probability.
     pub const MAX_BITS: u32 = 16;
+
+    /// Largest range: beyond, no polynomial that is possible tells more than a score's sign, and
+    /// looking for one takes seconds.
+    pub const MAX_RANGE: f64 = 1024.0;
 }
 
 /// `log2` of what level 0 has above the scale of scores of rows prepared as those of a training:
@@ -781,6 +785,13 @@ impl Probability {
         if !(1..=Self::MAX_BITS).contains(&bits) {
             let problem =
                 format!("probabilities to {bits} bits: 1 to {} are possible", Self::MAX_BITS);
+            return Err(sudare::Error::Circuit(problem));
+        }
+        if range > Self::MAX_RANGE {
+            let problem = format!(
+                "probabilities of scores up to {range}: at most {} are possible",
+                Self::MAX_RANGE
+            );
             return Err(sudare::Error::Circuit(problem));
         }
         functions::sigmoid(-range..range, Fit::PrecisionBits(f64::from(bits)))

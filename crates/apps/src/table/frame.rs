@@ -321,6 +321,18 @@ impl Frame {
         csv::read(reader, Seek::rewind, "the table", Rules { options, binary: false })
     }
 
+    /// Reads a Parquet file as [`Frame::read`] does, from its beginning.
+    ///
+    /// # Errors
+    /// As [`Frame::read`].
+    #[cfg(feature = "parquet")]
+    pub fn from_parquet(
+        reader: impl Read + Seek,
+        options: &ReadOptions,
+    ) -> Result<Self, TableError> {
+        super::parquet::read(reader, "the table", Rules { options, binary: false })
+    }
+
     /// A frame of `columns`, each a name and its text if it is a column of text, and of `numbers`,
     /// row-major with a place for every column, NaN where a number is missing. What stands in the
     /// places of text columns does not matter.
