@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-full test-peers test-python lint wheel docs bench bench-peers \
-  miri constant-time
+  trust trust-full fuzz fuzz-smoke deny coverage mutants miri constant-time
 
 # Of the programs that are run; `test` shares its build with `make test`.
 PROFILE := release
@@ -90,6 +90,56 @@ docs: $(DOCS)/bin/mkdocs
 $(DOCS)/bin/mkdocs: docs/requirements.txt
 	python3 -m venv --clear $(DOCS)
 	$(DOCS)/bin/pip install --quiet --requirement $<
+
+# Runs the tests of the promises in SECURITY.md.
+TRUST = cargo run --locked --profile dev --package sudare-trust --
+
+## make trust        run the tests of every promise in SECURITY.md, and write target/trust.json
+trust:
+	$(TRUST) promises
+
+## make trust-full   the same, with those that take hours
+trust-full:
+	$(TRUST) promises --full
+
+# A target of fuzzing, one of fuzz/fuzz_targets or all; --plain for FUZZ does without nightly Rust.
+TARGET := all
+SECONDS := 60
+FUZZ :=
+
+## make fuzz         fuzz TARGET=… for SECONDS=… and add it to docs/trust-log.md; takes nightly Rust
+##                   and cargo-fuzz, or FUZZ=--plain
+fuzz:
+	python3 scripts/fuzz.py $(FUZZ) $(TARGET) $(SECONDS)
+
+## make fuzz-smoke   a minute for each target, and how many inputs get past checksums
+fuzz-smoke:
+	python3 scripts/fuzz.py $(FUZZ) all 60
+	$(TRUST) fuzz all 5
+
+## make deny         check licences, bans and sources of dependencies; takes cargo-deny
+deny:
+	cargo deny --offline --locked check licenses bans sources
+	cargo deny --offline --manifest-path fuzz/Cargo.toml check licenses bans sources
+
+# Which packages, and further arguments of cargo-llvm-cov, such as --html.
+COVERED := --workspace --exclude sudare-python
+COVERAGE := --summary-only
+
+## make coverage     lines that tests reach; takes cargo-llvm-cov, COVERED="-p sudare-roles" for less
+coverage:
+	cargo llvm-cov --locked $(COVERED) $(COVERAGE)
+
+# Words, readers, prices and released values, and of their mutants so many hundredths.
+MUTATED := crates/arith/src/modulus.rs crates/arith/src/dd.rs crates/sudare/src/rlwe/serial.rs \
+  crates/sudare/src/ckks/serial.rs crates/sudare/src/rlwe/security.rs crates/sudare/src/ckks/release.rs
+SHARD := 0/10
+
+## make mutants      change the code of readers, prices and words in small ways, a tenth of all that
+##                   there are, and see that tests fail; takes cargo-mutants
+mutants:
+	cargo mutants --no-shuffle --shard $(SHARD) --output target/mutants $(addprefix --file ,$(MUTATED)) \
+	  --package sudare-arith --package sudare
 
 help:
 	@sed -n 's/^## //p' Makefile

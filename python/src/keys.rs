@@ -9,7 +9,6 @@ use crate::{
 };
 use pyo3::{prelude::*, types::PyBytes};
 use std::{
-    ffi::CString,
     io::{Cursor, Read},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -476,8 +475,7 @@ impl SecretKey {
     /// Warns before the first release of a key that is in a file.
     pub(crate) fn warn_of_new_ledger(&self, py: Python<'_>) -> Result<()> {
         let Some(notice) = self.ledger().notice() else { return Ok(()) };
-        let category = py.import("sudare.errors")?.getattr("SecurityWarning")?;
-        Ok(PyErr::warn(py, &category, &CString::new(notice)?, 2)?)
+        Ok(security_warning(py, notice, 2)?)
     }
 }
 

@@ -187,8 +187,7 @@ impl Decrypted {
         result.expect_key(params.rlwe().id(), decryptor.key_id())?;
         let (path, label) = (result.path().to_owned(), result.info().label.clone());
         let Parts { content, note } = result.ciphertexts(params, meta.note)?;
-        let mut reader =
-            Reader { path, meta, params, decryptor, share: None, slots: Vec::new() };
+        let mut reader = Reader { path, meta, params, decryptor, share: None, slots: Vec::new() };
         let (read, of_model) = reader.notes(note.clone())?;
         let plan = reader.meta.job.plan(params)?;
         reader.expect_shapes(&plan, &content)?;
@@ -260,12 +259,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn decoded(
-        &mut self,
-        plan: Plan,
-        note: Note,
-        of_model: Option<Note>,
-    ) -> Result<Decrypted> {
+    fn decoded(&mut self, plan: Plan, note: Note, of_model: Option<Note>) -> Result<Decrypted> {
         let Note { columns, rows, about } = note;
         match (plan, about) {
             (Plan::Train(plan), About::Train(trained)) => {

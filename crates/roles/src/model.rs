@@ -156,8 +156,15 @@ impl Model {
     /// # Errors
     /// [`Error::Parse`] for any other; [`Error::Io`]; [`Error::NotAFile`].
     pub fn read(path: &Path) -> Result<Self> {
-        let text = text_of(path)?;
-        let model = serde_json::from_slice(&text);
+        Self::from_json(&text_of(path)?, path)
+    }
+
+    /// Reads the text of that file, which messages call `path`.
+    ///
+    /// # Errors
+    /// [`Error::Parse`].
+    pub fn from_json(text: &[u8], path: &Path) -> Result<Self> {
+        let model = serde_json::from_slice(text);
         let model = model.map_err(|error| not_a_model(path, &error.to_string()))?;
         Self::checked(model).map_err(|problem| not_a_model(path, &problem))
     }

@@ -192,7 +192,9 @@ fn normal(x: f64) -> f64 {
 #[test]
 fn release_seeds_belong_to_a_key_and_a_subject() {
     let (first, second) = (Target::new(1), Target::new(2));
-    let seed = |target: &Target, subject| *target.decryptor.release_seed(&[subject; 32]).unwrap().as_bytes();
+    let seed = |target: &Target, subject| {
+        *target.decryptor.release_seed(&[subject; 32]).unwrap().as_bytes()
+    };
     assert_eq!(seed(&first, 1), seed(&Target::new(1), 1));
     assert_ne!(seed(&first, 1), seed(&first, 2));
     assert_ne!(seed(&first, 1), seed(&second, 1));

@@ -1,0 +1,135 @@
+//! Targets that compute with what was accepted.
+
+use super::{
+    Harness, Reached, Target, mutate_bytes,
+    parse::{self, mutate_file},
+    script::{self, Input},
+    unchanged,
+};
+use crate::{
+    file::resealed,
+    world::{CASES, Case, Pair, Resumable},
+};
+use std::sync::Arc;
+use sudare::{
+    circuits::Ops,
+    ckks::{
+        Ciphertext, Complex, Evaluator, Params,
+        serial::{Kind, Reader},
+    },
+    rlwe::Level,
+};
+use sudare_roles::label::Meta;
+
+const fn of_files(
+    name: &'static str,
+    run: fn(&[u8]) -> Reached,
+    seeds: fn() -> Vec<Vec<u8>>,
+) -> Target {
+    Target { name, harness: Harness::Evaluate, prepare: resealed, run, mutate: mutate_file, seeds }
+}
+
+const fn of_scripts(
+    name: &'static str,
+    run: fn(&[u8]) -> Reached,
+    seeds: fn() -> Vec<Vec<u8>>,
+) -> Target {
+    let (harness, prepare, mutate) = (Harness::Evaluate, unchanged, mutate_bytes);
+    Target { name, harness, prepare, run, mutate, seeds }
+}
+
+pub const KEYS_USED: Target = of_files("keys_used", keys_used, || parse::of_pairs(2));
+pub const CIPHERTEXTS_USED: Target =
+    of_files("ciphertexts_used", ciphertexts_used, || parse::of_pairs(3));
+pub const JOB: Target = of_scripts("job", job, jobs);
+pub const TABLE: Target = of_scripts("table", table, || script::seeds(CASES.len()));
+pub const CHECKPOINT: Target = of_scripts("checkpoint", checkpoint, || script::seeds(1));
+
+/// Keys of anyone, with ciphertexts of one's own.
+fn keys_used(file: &[u8]) -> Reached {
+    let Ok(reader) = Reader::new(file, file.len() as u64) else { return Reached::Frame };
+    if reader.info().kind != Kind::EvaluationKeys {
+        return Reached::Content;
+    }
+    let pair = Pair::of(reader.info().params_id);
+    let keys = reader.evaluation_keys(&pair.params);
+    let reached = Reached::of_read(&keys);
+    if let Ok(evaluator) = keys.and_then(|keys| Evaluator::new(&pair.params, Arc::new(keys))) {
+        exercise(&evaluator, &pair.items, &pair.params);
+    }
+    reached
+}
+
+/// Ciphertexts of anyone, with keys and ciphertexts of one's own.
+fn ciphertexts_used(file: &[u8]) -> Reached {
+    let Ok(reader) = Reader::new(file, file.len() as u64) else { return Reached::Frame };
+    let pair = Pair::of(reader.info().params_id);
+    let items = reader.ciphertexts(&pair.params);
+    let reached = Reached::of_read(&items);
+    if let Ok(mut items) = items {
+        items.truncate(4);
+        items.extend(pair.items.iter().cloned());
+        exercise(&pair.evaluator, &items, &pair.params);
+    }
+    reached
+}
+
+/// Every operation on every pair, whose errors do not matter.
+fn exercise(ev: &Evaluator, items: &[Ciphertext], params: &Params) {
+    let c = Complex { re: 0.3, im: 0.0 };
+    for a in items {
+        for b in items {
+            let _ = (ev.add(a, b), ev.sub(a, b), ev.mul(a, b), ev.mul_rescale(a, b));
+        }
+        let _ = (ev.rotate(a, 1), ev.rotate(a, -3), ev.conjugate(a), ev.rescale(a), ev.neg(a));
+        for level in (0..=params.raised_top().0).map(Level) {
+            let _ = (ev.drop_to(a, level), Evaluator::mod_raise(ev, a, level));
+            let _ = ev.match_scale(a, level, params.scale_at(params.top()));
+        }
+        let _ = (ev.add_const(a, c), ev.mul_const(a, c, params.scale_at(Level(0))));
+        let _ = (Ops::with_log_slots(ev, a, 3), ev.with_scale(a, params.scale_at(Level(0))));
+        let _ = ev.hoist(a).map(|hoisted| ev.rotate_hoisted(&hoisted, 1).map(drop));
+    }
+}
+
+/// The job of a label, planned for the parameters of a case: the first byte chooses these.
+fn job(bytes: &[u8]) -> Reached {
+    let Some((&first, meta)) = bytes.split_first() else { return Reached::Content };
+    let case = &CASES[usize::from(first) % CASES.len()];
+    let mut label = case.label.clone();
+    label.meta = meta.to_vec();
+    let Some((_, meta)) = Meta::read(&label) else { return Reached::Content };
+    let planned = meta.job.plan(&case.params).map(|plan| {
+        let _ = (plan.ciphertexts(), plan.outputs(), plan.required_keys().count());
+    });
+    Reached::content(planned)
+}
+
+fn jobs() -> Vec<Vec<u8>> {
+    (0u8..).zip(CASES.iter()).map(|(i, case)| [&[i], &case.label.meta[..]].concat()).collect()
+}
+
+/// A table of anyone, which a server computes with: the first byte chooses the case.
+fn table(bytes: &[u8]) -> Reached {
+    let mut input = Input::new(bytes);
+    let case = chosen(&mut input);
+    let file = script::altered(case, &case.table, &case.result, &mut input);
+    if crate::world::open(&file).is_err() {
+        return Reached::Frame;
+    }
+    Reached::content(case.compute(&file))
+}
+
+pub fn chosen(input: &mut Input<'_>) -> &'static Case {
+    &CASES[input.below(CASES.len())]
+}
+
+/// The state of a training, which is gone on with.
+fn checkpoint(bytes: &[u8]) -> Reached {
+    let mut input = Input::new(bytes);
+    let _ = input.byte();
+    let resumable = Resumable::get();
+    let case = resumable.case;
+    let file = script::altered(case, &resumable.state, &case.table, &mut input);
+    Reached::content(resumable.resume(&file))
+}

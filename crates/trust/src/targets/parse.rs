@@ -1,0 +1,344 @@
+//! Targets that parse.
+
+use super::{Harness, Reached, Target, mutate_bytes, mutate_text, unchanged};
+use crate::{
+    file::{Parts, resealed},
+    mutate::{self, Rng},
+    world::{self, PAIRS, PATH, Pair},
+};
+use std::{fs, io::Cursor, path::Path};
+use sudare::{
+    Result,
+    ckks::{
+        Params,
+        serial::{self, Kind, Label, Reader},
+    },
+};
+use sudare_apps::{
+    array::{Array, Layout},
+    pool::Schema,
+    table::{Categorical, Encoding, EncodingOptions, Frame, ReadOptions, Table},
+};
+use sudare_arith::mem::Mapping;
+use sudare_roles::{
+    job::Job,
+    label::{ArrayMeta, Content, Holds, Meta, PartMeta},
+    model::Model,
+    pooled::transform::PooledTransform,
+    scoring::Inputs,
+    sealed::Sealed,
+};
+
+/// Most cells of a table that is read here: a Parquet file may say in a few bytes that it has
+/// millions of rows.
+const MAX_CELLS: usize = 1 << 14;
+
+/// A target whose bytes are a file with checksums, of the smallest of rings.
+const fn of_files(
+    name: &'static str,
+    run: fn(&[u8]) -> Reached,
+    seeds: fn() -> Vec<Vec<u8>>,
+) -> Target {
+    Target { name, harness: Harness::Parse, prepare: resealed, run, mutate: mutate_file, seeds }
+}
+
+pub const SECRET_KEY: Target = of_files("secret_key", whole, || of_pairs(0));
+pub const PUBLIC_KEY: Target = of_files("public_key", whole, || of_pairs(1));
+pub const EVALUATION_KEYS: Target = of_files("evaluation_keys", keys, || of_pairs(2));
+pub const CIPHERTEXTS: Target = of_files("ciphertexts", ciphertexts, || of_pairs(3));
+pub const ARRAY: Target = of_files("array", array, arrays);
+pub const PART: Target = of_files("part", part, parts);
+
+/// A target whose bytes have no checksums.
+const fn of_text(
+    name: &'static str,
+    run: fn(&[u8]) -> Reached,
+    seeds: fn() -> Vec<Vec<u8>>,
+) -> Target {
+    let (harness, prepare, mutate) = (Harness::Parse, unchanged, mutate_text);
+    Target { name, harness, prepare, run, mutate, seeds }
+}
+
+pub const LABEL: Target = Target { mutate: mutate_bytes, ..of_text("label", label, labels) };
+pub const SEALED: Target = Target { mutate: mutate_bytes, ..of_text("sealed", sealed, seals) };
+pub const CSV: Target = of_text("csv", csv, csvs);
+pub const PARQUET: Target =
+    Target { mutate: mutate_parquet, ..of_text("parquet", parquet, parquets) };
+pub const MODEL: Target = of_text("model", model, || vec![world::MODEL.into()]);
+pub const SCHEMA: Target = of_text("schema", schema, || vec![SCHEMA_JSON.into()]);
+pub const TRANSFORM: Target = of_text("transform", transform, transforms);
+
+/// The files of this number of all pairs.
+pub fn of_pairs(number: usize) -> Vec<Vec<u8>> {
+    PAIRS.iter().map(|pair| pair.files[number].clone()).collect()
+}
+
+/// Alters what a file says or its bytes, and often keeps the fingerprint of parameters true.
+pub fn mutate_file(input: &mut Vec<u8>, rng: &mut Rng) {
+    if rng.below(3) == 0 {
+        return mutate::bytes(input, &[], rng);
+    }
+    let Some(mut parts) = Parts::of(input) else { return mutate::bytes(input, &[], rng) };
+    for _ in 0..1 + rng.below(2) {
+        parts.mutate(rng);
+    }
+    let small = parts.spec.log_n <= 8 && parts.spec.q_bits.iter().flatten().count() < 12;
+    if small && let Ok(params) = Params::new(parts.spec.clone()) {
+        parts.set_params(&params);
+    }
+    *input = parts.seal();
+}
+
+/// A file whose header is read.
+fn opened(file: &[u8]) -> Result<Reader<&[u8]>> {
+    let reader = Reader::new(file, file.len() as u64)?;
+    // What everybody may build: those of the file, if it is large enough for them.
+    let spec = &reader.info().spec;
+    let primes = spec.q_bits.iter().flatten().chain(&spec.p_bits).chain(&spec.fitted_p_bits);
+    if spec.log_n <= 8 && primes.count() < 16 {
+        let _ = reader.params();
+    }
+    Ok(reader)
+}
+
+/// Reads the whole of a file under the parameters of the pair that it says it is of.
+fn whole(file: &[u8]) -> Reached {
+    let Ok(reader) = opened(file) else { return Reached::Frame };
+    let params = &Pair::of(reader.info().params_id).params;
+    let read = match reader.info().kind {
+        Kind::SecretKey => reader.secret_key(params).map(drop),
+        Kind::PublicKey => reader.public_key(params).map(drop),
+        Kind::EvaluationKeys => reader.small_keys(true).evaluation_keys(params).map(drop),
+        Kind::Ciphertexts => reader.ciphertexts(params).map(drop),
+    };
+    Reached::of_read(&read)
+}
+
+/// Evaluation keys that stay in their file too.
+fn keys(file: &[u8]) -> Reached {
+    if let Ok(reader) = Reader::shared(Mapping::shared(file.to_vec())) {
+        let params = &Pair::of(reader.info().params_id).params;
+        let _ = reader.small_keys(true).evaluation_keys(params);
+    }
+    whole(file)
+}
+
+/// Ciphertexts one by one too.
+fn ciphertexts(file: &[u8]) -> Reached {
+    let bytes = file.len() as u64;
+    let _ = serial::digest(Cursor::new(file), bytes);
+    if let Ok(reader) = Reader::new(Cursor::new(file), bytes) {
+        let params = &Pair::of(reader.info().params_id).params;
+        if let Ok(mut items) = reader.into_ciphertexts(params) {
+            let count = items.shapes().len();
+            let _ = (items.read(count.saturating_sub(1)..count), items.read(0..count + 1));
+        }
+    }
+    whole(file)
+}
+
+/// What `from_bytes` of arrays does in Python.
+fn array(file: &[u8]) -> Reached {
+    let Ok(reader) = opened(file) else { return Reached::Frame };
+    let Ok(meta) = ArrayMeta::read(&reader.info().label) else { return Reached::Content };
+    let params = &Pair::of(reader.info().params_id).params;
+    let blocks = reader.ciphertexts(params);
+    let reached = Reached::of_read(&blocks);
+    let ArrayMeta { layout, padding_is_zero, .. } = meta;
+    let Ok(blocks) = blocks else { return reached };
+    Reached::content(Array::from_ciphertexts(layout, blocks, padding_is_zero))
+}
+
+fn arrays() -> Vec<Vec<u8>> {
+    let pair = &PAIRS[0];
+    let layout = Layout::new(&[3, 4], pair.params.log_n() - 1).unwrap();
+    let label = ArrayMeta { layout, padding_is_zero: true, lineage: Some([7; 32]) };
+    let label = label.label("tiny").unwrap();
+    let mut parts = Parts::of(&with_label(&pair.files[3], &label)).unwrap();
+    parts.table.truncate(1);
+    parts.sections.truncate(1);
+    vec![parts.seal()]
+}
+
+/// What `from_bytes` of parts of a training does in Python, and what a worker does next.
+fn part(file: &[u8]) -> Reached {
+    let Ok(reader) = opened(file) else { return Reached::Frame };
+    let Ok(Some(meta)) = PartMeta::read(&reader.info().label) else { return Reached::Content };
+    let _ = (meta.job.to_string(), meta.holds.name());
+    let params = &Pair::of(reader.info().params_id).params;
+    Reached::of_read(&reader.ciphertexts(params))
+}
+
+fn parts() -> Vec<Vec<u8>> {
+    let (job, holds) = (some_jobs()[1], Holds::Gradient);
+    let meta = PartMeta { job, holds, groups: 1, iteration: 2, shares: vec![0..2, 3..4] };
+    vec![with_label(&PAIRS[0].files[3], &meta.label("tiny").unwrap())]
+}
+
+fn with_label(file: &[u8], label: &Label) -> Vec<u8> {
+    let parts = Parts::of(file).unwrap();
+    Parts { label: label.clone(), ..parts }.seal()
+}
+
+/// What the label of a file says of the job: the first byte chooses the content.
+fn label(bytes: &[u8]) -> Reached {
+    let Some((&first, meta)) = bytes.split_first() else { return Reached::Content };
+    let content = CONTENTS[usize::from(first) % CONTENTS.len()].name().to_owned();
+    let label = Label { name: "auto".into(), content, meta: meta.to_vec() };
+    let Some((_, meta)) = Meta::read(&label) else {
+        let _ = Meta::is_of_another_version(&label);
+        return Reached::Content;
+    };
+    let _ = (meta.job.to_string(), meta.job.shape(), meta.job.kind(), meta.job.scoring(1 << 40));
+    Reached::Accepted
+}
+
+const CONTENTS: [Content; 3] = [Content::Keys, Content::Table, Content::Checkpoint];
+
+fn labels() -> Vec<Vec<u8>> {
+    let of = |job: &Job| {
+        let label = Meta::of(*job).label("auto", Content::Table).unwrap();
+        [&[1], &label.meta[..]].concat()
+    };
+    some_jobs().iter().map(of).collect()
+}
+
+/// Jobs as they stand in labels.
+pub fn some_jobs() -> [Job; 4] {
+    use sudare_apps::{
+        logreg::{self, ScoreJob, ScoredModel, TrainSpec},
+        stats::{self, GroupJob},
+    };
+    let (rows, features) = (16, 2);
+    let training = logreg::Job { rows, features, spec: TrainSpec::default() };
+    [
+        Job::Stats(stats::Job { rows, features }),
+        Job::Train(training),
+        Job::Groups(GroupJob { rows, features, groups: 3 }),
+        Job::Predict(ScoreJob { rows, model: ScoredModel::Trained(training) }),
+    ]
+}
+
+/// What is in clear of a sealed secret key.
+fn sealed(bytes: &[u8]) -> Reached {
+    Reached::content(Sealed::new(bytes))
+}
+
+/// One that another program sealed.
+fn seals() -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../roles/tests/data");
+    vec![fs::read(folder.join("sealed.bin")).unwrap()]
+}
+
+/// Every way in which a table is read.
+fn csv(bytes: &[u8]) -> Reached {
+    let _ = Table::from_csv(bytes, Some("y"), MAX_CELLS);
+    coded(|options| Frame::from_csv(Cursor::new(bytes), options))
+}
+
+/// The rows of a file with text, gaps and a target, and then as numbers.
+fn coded<E>(read: impl Fn(&ReadOptions) -> core::result::Result<Frame, E>) -> Reached {
+    let target = Some("y".to_owned());
+    let mut reached = Reached::Content;
+    for (categorical, missing) in [(Categorical::Every, true), (Categorical::None, false)] {
+        let options = ReadOptions {
+            categorical,
+            missing,
+            target: target.clone(),
+            max_cells: MAX_CELLS,
+            ..ReadOptions::default()
+        };
+        let Ok(frame) = read(&options) else { continue };
+        reached = Reached::Accepted;
+        let fitted = Encoding::fit(&frame, None, &EncodingOptions::default());
+        let _ = fitted.and_then(|encoding| encoding.apply(frame));
+    }
+    reached
+}
+
+fn csvs() -> Vec<Vec<u8>> {
+    [
+        "u,v,y\n1,2.5,0\n3,-4e1,1\n",
+        "u;v;y\n1,5;\"a;b\";0\n;\"say \"\"x\"\"\";1\n",
+        "\u{feff}u\tv\ty\r\n1\t2\t1\r\n",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .to_vec()
+}
+
+fn parquet(bytes: &[u8]) -> Reached {
+    coded(|options| Frame::from_parquet(Cursor::new(bytes), options))
+}
+
+/// Files of the kinds that there are, made by other programs.
+fn parquets() -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../apps/tests/parquet");
+    let small = ["encodings", "text-none", "text-v2", "v2", "text-delta", "refused-null"];
+    small.map(|name| fs::read(folder.join(format!("{name}.parquet"))).unwrap()).to_vec()
+}
+
+/// What a footer says stands at the end.
+fn mutate_parquet(input: &mut Vec<u8>, rng: &mut Rng) {
+    if rng.below(2) == 0 {
+        return mutate::bytes(input, &[], rng);
+    }
+    let at = input.len().saturating_sub(8 + rng.below(500));
+    let mut footer = input.split_off(at);
+    let end = footer.split_off(footer.len().saturating_sub(8));
+    mutate::bytes(&mut footer, &[], rng);
+    input.extend(footer);
+    input.extend(end);
+}
+
+fn model(bytes: &[u8]) -> Reached {
+    let _: core::result::Result<Inputs, _> = serde_json::from_slice(bytes);
+    let read = Model::from_json(bytes, Path::new(PATH));
+    let _ = read.as_ref().map(Model::inputs);
+    Reached::content(read)
+}
+
+const SCHEMA_JSON: &str = r#"{
+  "version": 1,
+  "owners": ["north", "south"],
+  "target": { "name": "y", "classes": ["0", "1"] },
+  "missing": "flag",
+  "unseen": "zero",
+  "columns": [
+    { "name": "u", "kind": { "number": { "low": 1.0, "high": 10.0 } }, "missing": true },
+    { "name": "v", "kind": { "categories": ["car", "home"] }, "missing": false }
+  ]
+}"#;
+
+fn schema(bytes: &[u8]) -> Reached {
+    let Ok(text) = core::str::from_utf8(bytes) else { return Reached::Content };
+    let read = Schema::from_json(text);
+    if let Ok(schema) = &read {
+        let (_, _) = (schema.digest(), schema.units());
+    }
+    Reached::content(read)
+}
+
+fn transform(bytes: &[u8]) -> Reached {
+    let Ok(text) = core::str::from_utf8(bytes) else { return Reached::Content };
+    let read = PooledTransform::from_json(text, Path::new(PATH));
+    if let Ok(common) = &read {
+        let _ = (common.of_owner("north"), common.trained().is_ok());
+    }
+    Reached::content(read)
+}
+
+fn transforms() -> Vec<Vec<u8>> {
+    let schema: serde_json::Value = serde_json::from_str(SCHEMA_JSON).unwrap();
+    let columns = Schema::from_json(SCHEMA_JSON).unwrap().columns().len();
+    let transform = sudare_apps::logreg::Transform::identity(columns);
+    let document = serde_json::json!({
+        "kind": "transform of several owners",
+        "id": vec![7; 32],
+        "schema": schema,
+        "rows": 16,
+        "row_weights": [1.0, 1.0],
+        "class_weights": null,
+        "transform": transform,
+    });
+    vec![document.to_string().into_bytes()]
+}
