@@ -200,7 +200,7 @@ fn many_baby_steps_are_summed_in_groups() {
     };
     let keys = KeyRequest::new().rotations(LOG_N, 1..=giant, level);
     let s = Session::from_seed(params, &Seed::from_bytes([4; 32]), &keys);
-    let weights = s.evaluator.encode_weights(sum, weight).unwrap();
+    let weights = s.evaluator.encode_matrix(sum, weight).unwrap();
     let x = values(1 << log_slots, 0.5);
     let found = s.evaluator.transform(&encrypt(&s, &x, level, 1), &weights).unwrap();
     let mut expected = vec![Complex { re: 0.0, im: 0.0 }; x.len()];

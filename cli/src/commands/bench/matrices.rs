@@ -6,7 +6,7 @@ use sudare::{
         LinearPlan, LinearTransform, Ops,
         dft::{self, BitReversed},
     },
-    ckks::{self, Ciphertext, Complex, Evaluator, Params, Preset, Weights},
+    ckks::{self, Ciphertext, Complex, EncodedMatrix, Evaluator, Params, Preset},
     rlwe::{KeyRequest, Level},
 };
 use sudare_arith::prng::Seed;
@@ -78,14 +78,14 @@ impl Matrices {
         }
     }
 
-    pub(super) fn prepare(&self, evaluator: &Evaluator) -> Result<Vec<Weights>> {
+    pub(super) fn prepare(&self, evaluator: &Evaluator) -> Result<Vec<EncodedMatrix>> {
         Ok(self.plans.iter().map(|plan| evaluator.prepare(plan)).collect::<sudare::Result<_>>()?)
     }
 
     pub(super) fn run(
         &self,
         evaluator: &Evaluator,
-        prepared: &[Weights],
+        prepared: &[EncodedMatrix],
         a: &Ciphertext,
     ) -> Result<Ciphertext> {
         let steps = self.plans.iter().zip(prepared);

@@ -62,7 +62,7 @@ impl Function {
     /// takes a level to be brought to `[-1, 1]`; what
     /// [`Polynomial::plan`](sudare::circuits::Polynomial::plan) refuses.
     pub fn plan_at(&self, params: &Params, level: Level) -> Result<FunctionPlan> {
-        params.chain().check_level(level)?;
+        params.chain().levels().check(level)?;
         self.spare_levels(level)?;
         let scale = params.scale_at(level);
         let entry = Entry { level, scale, rescales: false };

@@ -283,7 +283,7 @@ impl BootstrapPlan {
             let limbs = match plan.ephemeral_weight() {
                 Some(_) => params.rlwe().raising_limbs(level),
                 None => {
-                    let above = params.rlwe().levels_above(level);
+                    let above = params.rlwe().levels().above(level);
                     params.rlwe().tier_limbs(self.request.tier(above, keys), level)
                 }
             };

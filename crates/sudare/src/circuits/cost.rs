@@ -7,9 +7,9 @@
 use super::{LinearPlan, Ops, sim};
 use crate::{
     Result,
-    ckks::{self, Chain, Complex, ProductSum, Scale},
+    ckks::{self, Chain, Complex, Scale},
     ring::LimbSet,
-    rlwe::{GaloisElement, KeyRequest, Level, Params},
+    rlwe::{GaloisElement, KeyRequest, Level, Params, ProductSum},
 };
 use core::ops::{AddAssign, Sub};
 use serde::Serialize;
@@ -483,7 +483,7 @@ impl Evaluator {
 
     /// The primes of the keys that an operation at `level` uses.
     fn limbs(&self, level: Level, needed: &KeyRequest) -> LimbSet {
-        let tier = self.keys.tier(self.params.levels_above(level), needed);
+        let tier = self.keys.tier(self.params.levels().above(level), needed);
         self.params.tier_limbs(tier, level)
     }
 

@@ -163,7 +163,7 @@ impl EvalModSpec {
         out: Scale,
     ) -> Result<EvalModPlan> {
         let curves = self.curves()?;
-        chain.check_level(level)?;
+        chain.levels().check(level)?;
         let needs = |needed| match needed <= level.0 {
             true => Ok(()),
             false => Err(Error::LevelExhausted { op: OP, needed, level }),

@@ -54,7 +54,7 @@ impl Input {
             });
         }
         let mut consumed = (1..=self.level.0).rev().map(Level).zip(&self.divisors);
-        let known = |level| level <= e.chain().raised_top();
+        let known = |level| level <= e.chain().levels().highest();
         if !consumed.all(|(level, d)| known(level) && e.chain().divisor(level).matches(*d)) {
             return Err(Error::Circuit(format!(
                 "{}: planned for other primes than the evaluator has: plan with the chain of \

@@ -265,7 +265,7 @@ impl LinearTransform {
         ephemeral_weight: Option<u32>,
     ) -> Result<LinearPlan> {
         const OP: &str = "linear transform";
-        chain.check_level(level)?;
+        chain.levels().check(level)?;
         if level == Level(0) {
             return Err(Error::LevelExhausted { op: OP, needed: 1, level });
         }

@@ -1,8 +1,8 @@
 use super::{LinearPlan, Ops};
 use crate::{
     Error, Result,
-    ckks::{Chain, Complex, ProductSum, Scale},
-    rlwe::{GaloisElement, Level},
+    ckks::{Chain, Complex, Scale},
+    rlwe::{GaloisElement, Level, ProductSum},
 };
 
 /// Runs one circuit on several ciphertexts at once, operation by operation.

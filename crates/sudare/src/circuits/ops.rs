@@ -1,8 +1,11 @@
 use super::LinearPlan;
 use crate::{
     Error, Result,
-    ckks::{self, Chain, Complex, ProductSum, Scale},
-    rlwe::{GaloisElement, Level},
+    ckks::{
+        self, Chain, Complex, Scale,
+        rules::{Form, Rules},
+    },
+    rlwe::{GaloisElement, Level, ProductSum},
 };
 
 /// What a circuit may ask of an evaluator.
@@ -51,6 +54,9 @@ pub trait Ops: Send + Sync {
     /// A sum of products, all at one scale, relinearised and rescaled. An evaluator can
     /// relinearise all of them together.
     fn mul_sum_rescale(&self, sum: &ProductSum<'_, Self::Ct>) -> Result<Self::Ct> {
+        let form = |a: &Self::Ct| form(self, a);
+        let forms: Vec<_> = sum.products.iter().map(|(a, b)| (form(a), form(b))).collect();
+        Rules::new(self.chain(), self.log_n()).product_sum(&forms, sum.addend.map(form))?;
         let products = sum.products.iter().map(|(a, b)| self.mul(a, b));
         let total = products
             .chain(sum.addend.map(|c| Ok(c.clone())))
@@ -71,6 +77,8 @@ pub trait Ops: Send + Sync {
     /// The sum of products with real constants in every slot, each encoded at its scale so
     /// that all products have the same; not rescaled. Levels align downwards.
     fn mul_const_sum(&self, terms: &[(&Self::Ct, f64, Scale)]) -> Result<Self::Ct> {
+        let forms: Vec<_> = terms.iter().map(|(a, _, scale)| (form(self, a), *scale)).collect();
+        Rules::new(self.chain(), self.log_n()).constant_sum(&forms)?;
         let product = |(a, c, scale): &(&Self::Ct, f64, Scale)| {
             self.mul_const(a, Complex::new(*c, 0.0), *scale)
         };
@@ -97,10 +105,10 @@ pub trait Ops: Send + Sync {
     /// Down to `level`, below that of `a`, with exactly the scale asked for, by a product
     /// with 1 at the scale that is lacking and a rescaling.
     fn match_scale(&self, a: &Self::Ct, level: Level, scale: Scale) -> Result<Self::Ct> {
-        let above = Level(level.0 + 1);
+        let rules = Rules::new(self.chain(), self.log_n());
+        let factor = rules.matching_factor(form(self, a), level, scale)?;
         let mut a = a.clone();
-        self.drop_to(&mut a, above)?;
-        let factor = scale * self.chain().divisor(above) / self.scale(&a);
+        self.drop_to(&mut a, Level(level.0 + 1))?;
         let mut a = self.mul_const(&a, Complex::new(1.0, 0.0), factor)?;
         self.rescale_assign(&mut a)?;
         self.with_scale(&a, scale)
@@ -178,9 +186,14 @@ pub trait Ops: Send + Sync {
     }
 }
 
+/// What is public about a ciphertext beside its polynomials.
+fn form<E: Ops + ?Sized>(e: &E, a: &E::Ct) -> Form {
+    Form { level: e.level(a), scale: e.scale(a), log_slots: e.log_slots(a) }
+}
+
 impl Ops for ckks::Evaluator {
     type Ct = ckks::Ciphertext;
-    type Matrix = ckks::Weights;
+    type Matrix = ckks::EncodedMatrix;
 
     fn log_n(&self) -> u32 {
         self.params().log_n()
@@ -237,7 +250,7 @@ impl Ops for ckks::Evaluator {
         self.mul_const_sum(terms)
     }
     fn add_plain(&self, a: &Self::Ct, values: &[Complex<f64>]) -> Result<Self::Ct> {
-        check_slots("add", values, a.slots())?;
+        self.params().rules().one_a_slot("add", values, a.form())?;
         self.add_plain(a, &self.encoder().encode(values, a.level(), a.scale())?)
     }
     fn mul_plain_many(
@@ -248,7 +261,7 @@ impl Ops for ckks::Evaluator {
     ) -> Result<Vec<Self::Ct>> {
         let Some(level) = xs.iter().map(|a| a.level()).max() else { return Ok(Vec::new()) };
         for a in xs {
-            check_slots("multiply", values, a.slots())?;
+            self.params().rules().one_a_slot("multiply", values, a.form())?;
         }
         let plain = self.encoder().encode(values, level, scale)?;
         xs.iter().map(|a| self.mul_plain(a, &plain)).collect()
@@ -269,7 +282,7 @@ impl Ops for ckks::Evaluator {
         self.sum_images(a, groups)
     }
     fn prepare(&self, plan: &LinearPlan) -> Result<Self::Matrix> {
-        self.encode_weights(plan.rotation_sum(), |j, b| plan.weight(j, b))
+        self.encode_matrix(plan.rotation_sum(), |j, b| plan.weight(j, b))
     }
     fn transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct> {
         self.transform(a, matrix)
@@ -278,7 +291,7 @@ impl Ops for ckks::Evaluator {
         self.transform_many(xs, matrix)
     }
     fn raise_transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct> {
-        check_secret(matrix.sum().ephemeral_weight, ephemeral_weight(self))?;
+        check_secret(self, matrix.sum().ephemeral_weight)?;
         self.raise_transform(a, matrix)
     }
     fn raise_transform_many(
@@ -286,36 +299,19 @@ impl Ops for ckks::Evaluator {
         xs: &[&Self::Ct],
         matrix: &Self::Matrix,
     ) -> Result<Vec<Self::Ct>> {
-        check_secret(matrix.sum().ephemeral_weight, ephemeral_weight(self))?;
+        check_secret(self, matrix.sum().ephemeral_weight)?;
         self.raise_transform_many(xs, matrix)
     }
     fn mod_raise(&self, a: &Self::Ct, to: Level, weight: Option<u32>) -> Result<Self::Ct> {
-        check_secret(weight, ephemeral_weight(self))?;
+        check_secret(self, weight)?;
         self.mod_raise(a, to)
     }
 }
 
-/// Whether there are as many values as slots.
-pub(super) fn check_slots(op: &'static str, values: &[Complex<f64>], slots: usize) -> Result<()> {
-    match values.len() {
-        found if found == slots => Ok(()),
-        found => Err(Error::SlotMismatch { op, found, expected: slots }),
-    }
-}
-
-/// Of the secret that the keys raise through.
-fn ephemeral_weight(e: &ckks::Evaluator) -> Option<u32> {
-    e.keys().raise.as_ref().map(|keys| keys.weight)
-}
-
-/// Whether raising is through an ephemeral secret as sparse as a circuit needs.
-pub(super) fn check_secret(needed: Option<u32>, found: Option<u32>) -> Result<()> {
-    match needed {
-        Some(needed) if found.is_none_or(|found| found > needed) => {
-            Err(Error::EphemeralSecretMismatch { found, needed })
-        }
-        _ => Ok(()),
-    }
+/// Whether the keys raise through an ephemeral secret as sparse as a circuit needs.
+fn check_secret(e: &ckks::Evaluator, needed: Option<u32>) -> Result<()> {
+    let found = e.keys().raise.as_ref().map(|keys| keys.weight);
+    e.params().rules().ephemeral_secret(needed, found)
 }
 
 #[cfg(test)]

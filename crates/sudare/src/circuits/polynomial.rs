@@ -16,8 +16,8 @@ use super::{
 };
 use crate::{
     Error, Result,
-    ckks::{Chain, Complex, ProductSum, Scale},
-    rlwe::{KeyRequest, Level},
+    ckks::{Chain, Complex, Scale},
+    rlwe::{KeyRequest, Level, ProductSum},
 };
 use core::{f64::consts::PI, ops::Range};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -293,7 +293,7 @@ impl Polynomial {
         scale: Scale,
         out: impl FnOnce(Level) -> Result<Scale>,
     ) -> Result<PolynomialPlan> {
-        chain.check_level(level)?;
+        chain.levels().check(level)?;
         check_scale(chain, level, scale)?;
         let degree = self.degree();
         let depth = bits(degree);
@@ -304,7 +304,7 @@ impl Polynomial {
         let output_level = Level(start.level.0 - depth);
         if depth > 0 {
             // Powers are brought to the level of the last products.
-            chain.lower(start.level, Level(output_level.0 + 1))?;
+            chain.levels().lower(start.level, Level(output_level.0 + 1))?;
         }
         let out = out(output_level)?;
         let root = match degree {

@@ -4,14 +4,13 @@
 //! compute and records the keys it would use, so one run of a circuit gives its
 //! depth, cost and exact [`KeyRequest`] before any key exists.
 
-use super::{
-    LinearPlan, Ops, WorstCase,
-    ops::{check_secret, check_slots},
-    worst_case,
-};
+use super::{LinearPlan, Ops, WorstCase, worst_case};
 use crate::{
     Error, Result,
-    ckks::{self, Chain, Complex, Scale},
+    ckks::{
+        self, Chain, Complex, Scale,
+        rules::{Form, Rules},
+    },
     rlwe::{CanonicalBounds, GaloisElement, KeyRequest, Level, Raise},
 };
 use std::sync::{
@@ -143,20 +142,10 @@ impl Evaluator {
         if found != expected {
             return Err(Error::SlotMismatch { op: "encrypt", found, expected });
         }
-        let max = self.chain.top();
-        if level > max {
-            return Err(Error::LevelOutOfRange { found: level, max });
-        }
-        let log2_q = self.chain.log2_q(level);
-        if !scale.is_valid() || scale.log2() > log2_q {
-            return Err(Error::ScaleOutOfRange { op: "encode", log2_scale: scale.log2(), log2_q });
-        }
-        let most = 1usize << (self.log_n - 1);
+        self.chain.levels().check_chain(level)?;
+        let form = self.rules().encoded(slots.len(), level, scale)?;
         let mut slots = slots.to_vec();
-        if slots.len() > most {
-            return Err(Error::TooManySlots { found: slots.len(), slots: most });
-        }
-        slots.resize(slots.len().next_power_of_two(), Complex::new(0.0, 0.0));
+        slots.resize(form.slots(), Complex::new(0.0, 0.0));
         for (index, &slot) in slots.iter().enumerate() {
             self.check_integer(index, slot, scale, level)?;
         }
@@ -203,7 +192,7 @@ impl Evaluator {
     /// The keys that an operation at `level` needs, fitted ones if there are. Returns the
     /// largest error of a switch with one, in integers.
     fn use_keys_at(&self, level: Level, needed: KeyRequest) -> f64 {
-        let tier = self.fitted.tier(self.chain.levels_above(level), &needed);
+        let tier = self.fitted.tier(self.chain.levels().above(level), &needed);
         self.use_keys(match tier {
             Some(tier) => needed.moved_to_fitted(|_| Some(tier)),
             None => needed,
@@ -227,13 +216,8 @@ impl Evaluator {
         self.dimension() / 18f64.sqrt() / scale.to_f64()
     }
 
-    /// The scale of a product, if the modulus holds it.
-    fn product_scale(&self, a: Scale, b: Scale, level: Level) -> Result<Scale> {
-        let (scale, log2_q) = (a * b, self.chain.log2_q(level));
-        if scale.is_valid() && scale.log2() + 1.0 <= log2_q {
-            return Ok(scale);
-        }
-        Err(Error::ScaleOutOfRange { op: "multiply", log2_scale: scale.log2(), log2_q })
+    fn rules(&self) -> Rules<'_> {
+        Rules::new(&self.chain, self.log_n)
     }
 
     /// Whether `a scale` is a number that the modulus and 128 bits hold.
@@ -257,6 +241,14 @@ impl Evaluator {
             return Ok(());
         }
         Err(Error::ValueTooLarge { index, needed_bits, available_bits })
+    }
+
+    /// Whether a constant in every slot, which is an integer if it is real, fits.
+    fn check_constant(&self, c: Complex<f64>, scale: Scale, level: Level) -> Result<()> {
+        match c.im {
+            0.0 => self.rules().integer(c.re, scale, level).map(drop),
+            _ => self.check_integer(0, c, scale, level),
+        }
     }
 
     /// Whether a polynomial with these slots, whose coefficients are no larger, fits.
@@ -293,20 +285,21 @@ impl Evaluator {
         b: &Ciphertext,
         sum: impl Fn(Complex<f64>, Complex<f64>) -> Complex<f64>,
     ) -> Result<Ciphertext> {
-        same_slots(op, a, b)?;
-        let level = self.chain.lower(a.level, b.level)?;
-        if !a.scale.matches(b.scale) {
-            return Err(Error::ScaleMismatch { op, left: a.scale.log2(), right: b.scale.log2() });
-        }
+        let Form { level, scale, .. } = self.rules().sum(op, a.form(), b.form())?;
         let slots = a.slots.iter().zip(&b.slots).map(|(&a, &b)| sum(a, b)).collect();
         let noise = a.noise().hypot(b.noise());
         let headroom_bits = a.headroom_bits.min(b.headroom_bits);
         let worst = a.worst.sum(&b.worst);
-        Ok(self.ciphertext(slots, level, a.scale, noise, headroom_bits, worst))
+        Ok(self.ciphertext(slots, level, scale, noise, headroom_bits, worst))
     }
 }
 
 impl Ciphertext {
+    fn form(&self) -> Form {
+        let (level, scale, log_slots) = (self.level, self.scale, self.slots.len().ilog2());
+        Form { level, scale, log_slots }
+    }
+
     fn noise(&self) -> f64 {
         self.noise_log2.exp2()
     }
@@ -347,10 +340,7 @@ impl Ops for Evaluator {
     }
 
     fn with_scale(&self, a: &Ciphertext, scale: Scale) -> Result<Ciphertext> {
-        if !scale.is_valid() {
-            let (log2_scale, log2_q) = (scale.log2(), self.chain.log2_q(a.level));
-            return Err(Error::ScaleOutOfRange { op: "with_scale", log2_scale, log2_q });
-        }
+        self.rules().with_scale(a.form(), scale)?;
         let ratio = (a.scale / scale).to_f64();
         let slots = a.slots.iter().map(|&z| z * Complex::new(ratio, 0.0)).collect();
         let worst = a.worst.times(ratio, 0.0);
@@ -358,13 +348,9 @@ impl Ops for Evaluator {
     }
 
     fn with_log_slots(&self, a: &Ciphertext, log_slots: u32) -> Result<Ciphertext> {
-        let (count, most) = (1usize.checked_shl(log_slots), 1usize << (self.log_n - 1));
-        let found = count.unwrap_or(usize::MAX);
-        if found > most {
-            return Err(Error::TooManySlots { found, slots: most });
-        }
-        let slots = a.slots.iter().copied().cycle().take(found).collect();
-        let largest = a.worst.largest.iter().copied().cycle().take(found).collect();
+        let count = self.rules().with_log_slots(a.form(), log_slots)?.slots();
+        let slots = a.slots.iter().copied().cycle().take(count).collect();
+        let largest = a.worst.largest.iter().copied().cycle().take(count).collect();
         let worst = WorstCase { largest, ..a.worst };
         let Ciphertext { level, scale, noise_log2, headroom_bits, .. } = *a;
         Ok(Ciphertext { slots, level, scale, noise_log2, headroom_bits, worst })
@@ -379,9 +365,7 @@ impl Ops for Evaluator {
     }
 
     fn mul(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
-        same_slots("multiply", a, b)?;
-        let level = self.chain.lower(a.level, b.level)?;
-        let scale = self.product_scale(a.scale, b.scale, level)?;
+        let Form { level, scale, .. } = self.rules().product(a.form(), b.form())?;
         let slots = a.slots.iter().zip(&b.slots).map(|(&a, &b)| a * b).collect();
         let noise = (a.magnitude() * b.noise())
             .hypot(a.noise() * b.magnitude())
@@ -395,19 +379,14 @@ impl Ops for Evaluator {
     }
 
     fn mul_rescale(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
-        same_slots("multiply", a, b)?;
-        let level = self.chain.lower(a.level, b.level)?;
-        if level == Level(0) {
-            let op = "multiply and rescale";
-            return Err(Error::LevelExhausted { op, needed: 1, level });
-        }
+        self.rules().rescaled_product(a.form(), b.form())?;
         let mut product = self.mul(a, b)?;
         self.rescale_assign(&mut product)?;
         Ok(product)
     }
 
     fn add_const(&self, a: &Ciphertext, c: Complex<f64>) -> Result<Ciphertext> {
-        self.check_integer(0, c, a.scale, a.level)?;
+        self.check_constant(c, a.scale, a.level)?;
         let slots = a.slots.iter().map(|&z| z + c).collect();
         let noise = a.noise().hypot(encoding(c, a.scale));
         let worst = a.worst.plus(modulus(c), largest_encoding(c, a.scale));
@@ -415,8 +394,8 @@ impl Ops for Evaluator {
     }
 
     fn mul_const(&self, a: &Ciphertext, c: Complex<f64>, scale: Scale) -> Result<Ciphertext> {
-        let product = self.product_scale(a.scale, scale, a.level)?;
-        self.check_integer(0, c, scale, a.level)?;
+        let product = self.rules().constant_product(a.form(), scale)?.scale;
+        self.check_constant(c, scale, a.level)?;
         let slots = a.slots.iter().map(|&z| z * c).collect();
         let noise = (a.noise() * modulus(c)).hypot(a.magnitude() * encoding(c, scale));
         self.counters.constant_products.fetch_add(1, Relaxed);
@@ -425,7 +404,7 @@ impl Ops for Evaluator {
     }
 
     fn add_plain(&self, a: &Ciphertext, values: &[Complex<f64>]) -> Result<Ciphertext> {
-        check_slots("add", values, a.slots.len())?;
+        self.rules().one_a_slot("add", values, a.form())?;
         self.check_integers(values, a.scale, a.level)?;
         let slots = a.slots.iter().zip(values).map(|(&a, &b)| a + b).collect();
         let noise = a.noise().hypot(self.encoding_of_slots(a.scale));
@@ -442,9 +421,10 @@ impl Ops for Evaluator {
         let squares: f64 = values.iter().map(|&z| norm(z)).sum();
         let magnitude = (squares / values.len().max(1) as f64).sqrt();
         let product = |a: &&Ciphertext| {
-            check_slots("multiply", values, a.slots.len())?;
-            let product = self.product_scale(a.scale, scale, a.level)?;
+            self.rules().one_a_slot("multiply", values, a.form())?;
+            self.rules().encoded(values.len(), a.level, scale)?;
             self.check_integers(values, scale, a.level)?;
+            let product = self.rules().constant_product(a.form(), scale)?.scale;
             let slots = a.slots.iter().zip(values).map(|(&a, &b)| a * b).collect();
             let encoding = self.encoding_of_slots(scale);
             let noise = (a.noise() * magnitude).hypot(a.magnitude() * encoding);
@@ -456,12 +436,9 @@ impl Ops for Evaluator {
     }
 
     fn rescale_assign(&self, a: &mut Ciphertext) -> Result<()> {
-        if a.level == Level(0) {
-            return Err(Error::LevelExhausted { op: "rescale", needed: 1, level: a.level });
-        }
-        let scale = a.scale / self.chain.divisor(a.level);
+        let Form { level, scale, .. } = self.rules().rescaled("rescale", a.form())?;
         let noise = a.noise().hypot(self.rounding(scale));
-        let (slots, level) = (core::mem::take(&mut a.slots), Level(a.level.0 - 1));
+        let slots = core::mem::take(&mut a.slots);
         let rounding = self.bound(CanonicalBounds::rounding) / scale.to_f64();
         let worst = a.take_worst().with_more_error(rounding);
         *a = self.ciphertext(slots, level, scale, noise, a.headroom_bits, worst);
@@ -470,10 +447,7 @@ impl Ops for Evaluator {
     }
 
     fn drop_to(&self, a: &mut Ciphertext, level: Level) -> Result<()> {
-        if level > a.level {
-            return Err(Error::LevelOutOfRange { found: level, max: a.level });
-        }
-        self.chain.lower(a.level, level)?;
+        self.rules().dropped(a.form(), level)?;
         let (slots, worst) = (core::mem::take(&mut a.slots), a.take_worst());
         *a = self.ciphertext(slots, level, a.scale, a.noise(), a.headroom_bits, worst);
         Ok(())
@@ -508,19 +482,13 @@ impl Ops for Evaluator {
 
     fn transform(&self, a: &Ciphertext, plan: &LinearPlan) -> Result<Ciphertext> {
         let (matrix, level) = (plan.transform(), plan.level());
-        if a.level < level {
-            return Err(Error::LevelOutOfRange { found: level, max: a.level });
-        }
-        self.chain.lower(a.level, level)?;
-        let (found, expected) = (a.slots.len(), 1usize << matrix.log_slots());
-        if found != expected {
-            return Err(Error::SlotMismatch { op: "linear transform", found, expected });
-        }
-        let scale = self.product_scale(a.scale, plan.weight_scale(), level)?;
+        let weights = Form { level, scale: plan.weight_scale(), log_slots: matrix.log_slots() };
+        self.rules().transformed(a.form(), weights, false)?;
+        let scale = a.scale * plan.weight_scale();
         let squares: f64 = matrix.diagonals().values().flatten().map(|&z| norm(z)).sum();
         // Each weight is off by the rounding of N coefficients.
         let rounded = (plan.weights() as f64 * self.dimension() / 12.0).sqrt();
-        let noise = (a.noise() * (squares / expected as f64).sqrt())
+        let noise = (a.noise() * (squares / a.slots.len() as f64).sqrt())
             .hypot(a.magnitude() * rounded / plan.weight_scale().to_f64())
             .hypot(self.rounding(scale));
         let slots = matrix.apply(&a.slots);
@@ -545,10 +513,10 @@ impl Ops for Evaluator {
         to: Level,
         ephemeral_weight: Option<u32>,
     ) -> Result<Ciphertext> {
-        check_secret(ephemeral_weight, self.ephemeral_weight)?;
+        self.rules().ephemeral_secret(ephemeral_weight, self.ephemeral_weight)?;
+        self.rules().raised(a.form(), to)?;
         let mut low = a.clone();
         self.drop_to(&mut low, Level(0))?;
-        self.chain.check_level(to)?;
         let mut noise = low.noise();
         if let Some(weight) = self.ephemeral_weight {
             // The rounding under the sparse secret is small beside that under the main one.
@@ -650,13 +618,6 @@ fn is_exact(c: Complex<f64>, scale: Scale) -> bool {
         part.fract() == 0.0 && part.abs() < 53f64.exp2()
     };
     exact(c.re) && exact(c.im)
-}
-
-fn same_slots(op: &'static str, a: &Ciphertext, b: &Ciphertext) -> Result<()> {
-    if a.slots.len() == b.slots.len() {
-        return Ok(());
-    }
-    Err(Error::SlotMismatch { op, found: b.slots.len(), expected: a.slots.len() })
 }
 
 #[cfg(test)]

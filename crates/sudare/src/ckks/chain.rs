@@ -1,6 +1,5 @@
 use super::Scale;
-use crate::{Error, Result, rlwe::Level};
-use core::ops::RangeInclusive;
+use crate::rlwe::{Level, Levels};
 
 /// The moduli of levels: rescaling from level `l` divides by `divisor(l)`, the quotient of the
 /// modulus there and one level down.
@@ -29,44 +28,16 @@ impl Chain {
         Self { top, ..self }
     }
 
+    /// Which levels there are, and which have primes in common.
+    #[must_use]
+    pub fn levels(&self) -> Levels {
+        Levels::new(self.top, Level(self.divisors.len() as u32))
+    }
+
     /// The highest level of fresh ciphertexts.
     #[must_use]
     pub fn top(&self) -> Level {
         self.top
-    }
-
-    /// The highest level.
-    #[must_use]
-    pub fn raised_top(&self) -> Level {
-        Level(self.divisors.len() as u32)
-    }
-
-    /// The levels from `level` up whose primes include all of those at `level`.
-    #[must_use]
-    pub fn levels_above(&self, level: Level) -> RangeInclusive<Level> {
-        level..=if level > self.top { self.raised_top() } else { self.top }
-    }
-
-    /// Refuses a level that is higher than any.
-    ///
-    /// # Errors
-    /// [`Error::LevelOutOfRange`].
-    pub fn check_level(&self, level: Level) -> Result<()> {
-        let (found, max) = (level, self.raised_top());
-        if found <= max { Ok(()) } else { Err(Error::LevelOutOfRange { found, max }) }
-    }
-
-    /// The lower of two levels, if a ciphertext of the higher one is brought to it by
-    /// forgetting primes.
-    ///
-    /// # Errors
-    /// [`Error::RaisedLevel`].
-    pub fn lower(&self, a: Level, b: Level) -> Result<Level> {
-        let (low, high) = (a.min(b), a.max(b));
-        if self.levels_above(low).contains(&high) {
-            return Ok(low);
-        }
-        Err(Error::RaisedLevel { found: high, needed: low, top: self.top })
     }
 
     /// What rescaling from `level >= 1` divides by.

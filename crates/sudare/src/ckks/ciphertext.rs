@@ -1,4 +1,4 @@
-use super::Scale;
+use super::{Scale, rules::Form};
 use crate::{
     ring::{Eval, RnsPoly},
     rlwe::{self, KeyId, Level, ParamsId},
@@ -33,6 +33,10 @@ impl Plaintext {
         1 << self.log_slots
     }
 
+    pub(super) fn form(&self) -> Form {
+        Form { level: self.level, scale: self.scale, log_slots: self.log_slots }
+    }
+
     /// Its polynomial, modulo the primes of its level.
     #[must_use]
     pub fn poly(&self) -> &RnsPoly<Eval> {
@@ -49,6 +53,22 @@ pub struct Ciphertext {
 }
 
 impl Ciphertext {
+    /// A ciphertext of a form, whose level is that of `inner`.
+    pub(super) fn new(inner: rlwe::Ciphertext, form: Form) -> Self {
+        debug_assert_eq!(inner.level, form.level);
+        Self { inner, scale: form.scale, log_slots: form.log_slots }
+    }
+
+    /// Ciphertexts of these forms, in turn.
+    pub(super) fn all(inner: Vec<rlwe::Ciphertext>, forms: Vec<Form>) -> Vec<Self> {
+        inner.into_iter().zip(forms).map(|(inner, form)| Self::new(inner, form)).collect()
+    }
+
+    /// What is public about it beside its polynomials.
+    pub(crate) fn form(&self) -> Form {
+        Form { level: self.level(), scale: self.scale, log_slots: self.log_slots }
+    }
+
     /// How many more rescalings it can take.
     #[must_use]
     pub fn level(&self) -> Level {

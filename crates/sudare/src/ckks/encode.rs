@@ -83,15 +83,8 @@ impl Encoder {
         limbs: LimbSet,
         scale: Scale,
     ) -> Result<RnsPoly<Eval>> {
+        let slots = self.params.rules().encoded(count, level, scale)?.slots();
         let log2_q = self.params.chain().log2_q(level);
-        if !scale.is_valid() || scale.log2() > log2_q {
-            let log2_scale = scale.log2();
-            return Err(Error::ScaleOutOfRange { op: "encode", log2_scale, log2_q });
-        }
-        let slots = count.max(1).next_power_of_two();
-        if slots > self.params.max_slots() {
-            return Err(Error::TooManySlots { found: count, slots: self.params.max_slots() });
-        }
         let bad = |v: &Complex<f64>| !(v.re.is_finite() && v.im.is_finite());
         if let Some((index, v)) = values.clone().enumerate().find(|(_, v)| bad(v)) {
             let value =
@@ -180,7 +173,7 @@ impl Encoder {
         // hold: those encoded by their type, those decrypted by the choice of level.
         let enough_bits = (a.scale.log2() + MESSAGE_BITS).max(ENCODED_BITS);
         let enough = |level: &Level| rlwe.log2_q(*level) >= enough_bits;
-        let level = rlwe.levels_below(a.level).find(enough).unwrap_or(a.level);
+        let level = rlwe.levels().below(a.level).find(enough).unwrap_or(a.level);
         let poly = basis.into_coeff(basis.restricted(&a.poly, rlwe.limbs(level)));
         let slots = a.slots();
         let gap = self.params.max_slots() / slots;

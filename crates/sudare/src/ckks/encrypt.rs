@@ -154,7 +154,7 @@ impl Decryptor {
             return Err(Error::KeyMismatch { what: "ciphertext", found, expected });
         }
         let enough = |level: &Level| params.log2_q(*level) >= a.scale.log2() + MESSAGE_BITS;
-        let level = params.levels_below(a.level()).find(enough).unwrap_or(a.level());
+        let level = params.levels().below(a.level()).find(enough).unwrap_or(a.level());
         let basis = params.basis();
         let limbs: LimbSet = params.limbs(level);
         let [c0, c1] = &a.inner.polys;
@@ -185,7 +185,7 @@ impl Decryptor {
         if expected.level < found.level {
             return Err(Error::LevelOutOfRange { found: found.level, max: expected.level });
         }
-        self.params.chain().lower(expected.level, found.level)?;
+        self.params.chain().levels().lower(expected.level, found.level)?;
         let basis = self.params.rlwe().basis();
         basis.sub_assign(&mut found.poly, &expected.poly);
         let difference = basis.into_coeff(found.poly);

@@ -1,8 +1,12 @@
-use super::{Ciphertext, Complex, Encoder, Params, Plaintext, Scale};
+use super::{
+    Ciphertext, Complex, Encoder, Params, Plaintext, Scale,
+    rules::{Form, Rules},
+};
+#[cfg(doc)]
+use crate::Error;
 use crate::{
-    Error, Result,
-    ring::{Eval, LimbSet, RnsPoly},
-    rlwe::{self, Digits, Down, EvaluationKeys, GaloisElement, KeySwitcher, Level, Operand},
+    Result,
+    rlwe::{self, EvaluationKeys, GaloisElement, Level, ProductSum},
 };
 use std::sync::Arc;
 
@@ -10,20 +14,20 @@ use std::sync::Arc;
 ///
 /// Plain verbs return a new ciphertext; `_assign` overwrites the first operand.
 /// Operands of different levels are brought to the lower one, which is exact, but not from
-/// above the top of the chain to below ([`Error::RaisedLevel`]); different scales are an error,
-/// see [`Evaluator::match_scale`].
+/// above the top of the chain to below ([`Error::RaisedLevel`]);
+/// different scales are an error, see [`Evaluator::match_scale`].
 #[derive(Clone)]
 pub struct Evaluator {
     params: Params,
     encoder: Encoder,
-    pub(super) switcher: KeySwitcher,
+    pub(super) inner: rlwe::Evaluator,
 }
 
 /// A ciphertext with the digits of its second polynomial: what hoisted rotations
 /// share.
 pub struct Hoisted<'a> {
     ciphertext: &'a Ciphertext,
-    digits: Digits,
+    inner: rlwe::Hoisted<'a>,
 }
 
 impl Evaluator {
@@ -35,7 +39,7 @@ impl Evaluator {
         Ok(Self {
             params: params.clone(),
             encoder: Encoder::new(params),
-            switcher: KeySwitcher::new(params.rlwe(), keys)?,
+            inner: rlwe::Evaluator::new(params.rlwe(), keys)?,
         })
     }
 
@@ -48,7 +52,7 @@ impl Evaluator {
     /// The keys.
     #[must_use]
     pub fn keys(&self) -> &Arc<EvaluationKeys> {
-        self.switcher.keys()
+        self.inner.keys()
     }
 
     /// An encoder for the same parameters.
@@ -57,66 +61,26 @@ impl Evaluator {
         &self.encoder
     }
 
-    pub(super) fn check(&self, a: &Ciphertext) -> Result<()> {
-        self.params.rlwe().check_id("ciphertext", a.params_id())?;
-        if a.key_id() != self.keys().id {
-            let (found, expected) = (a.key_id(), self.keys().id);
-            return Err(Error::KeyMismatch { what: "ciphertext", found, expected });
-        }
-        Ok(())
+    pub(super) fn rules(&self) -> Rules<'_> {
+        self.params.rules()
     }
 
-    fn check_pair(&self, op: &'static str, a: &Ciphertext, b: &Ciphertext) -> Result<Level> {
-        self.check(a)?;
-        self.check(b)?;
-        if a.log_slots != b.log_slots {
-            return Err(Error::SlotMismatch { op, found: b.slots(), expected: a.slots() });
-        }
-        self.params.chain().lower(a.level(), b.level())
+    /// The form of a ciphertext of this evaluator's key.
+    pub(super) fn form(&self, a: &Ciphertext) -> Result<Form> {
+        self.inner.check(&a.inner)?;
+        Ok(a.form())
     }
 
-    fn check_plain(&self, op: &'static str, a: &Ciphertext, b: &Plaintext) -> Result<Level> {
-        self.check(a)?;
+    /// The forms of two ciphertexts of this evaluator's key.
+    fn forms(&self, a: &Ciphertext, b: &Ciphertext) -> Result<(Form, Form)> {
+        Ok((self.form(a)?, self.form(b)?))
+    }
+
+    /// The forms of a ciphertext and a plaintext.
+    fn forms_with_plain(&self, a: &Ciphertext, b: &Plaintext) -> Result<(Form, Form)> {
+        let a = self.form(a)?;
         self.params.rlwe().check_id("plaintext", b.params)?;
-        if a.log_slots != b.log_slots {
-            return Err(Error::SlotMismatch { op, found: b.slots(), expected: a.slots() });
-        }
-        self.params.chain().lower(a.level(), b.level)
-    }
-
-    /// The scale of a product, if the modulus holds it.
-    pub(super) fn product_scale(
-        &self,
-        op: &'static str,
-        a: Scale,
-        b: Scale,
-        level: Level,
-    ) -> Result<Scale> {
-        let scale = a * b;
-        let log2_q = self.params.chain().log2_q(level);
-        if !scale.is_valid() || scale.log2() + 1.0 > log2_q {
-            return Err(Error::ScaleOutOfRange { op, log2_scale: scale.log2(), log2_q });
-        }
-        Ok(scale)
-    }
-
-    fn limbs(&self, level: Level) -> LimbSet {
-        self.params.rlwe().limbs(level)
-    }
-
-    pub(super) fn wrap(
-        &self,
-        like: &Ciphertext,
-        polys: [RnsPoly<Eval>; 2],
-        level: Level,
-        scale: Scale,
-    ) -> Ciphertext {
-        let (params, key) = (like.params_id(), like.key_id());
-        Ciphertext {
-            inner: rlwe::Ciphertext { polys, level, params, key },
-            scale,
-            log_slots: like.log_slots,
-        }
+        Ok((a, b.form()))
     }
 
     /// Slotwise sum.
@@ -129,13 +93,9 @@ impl Evaluator {
     /// [`Error::ScaleMismatch`]; [`Error::SlotMismatch`]; [`Error::ParamsMismatch`];
     /// [`Error::KeyMismatch`].
     pub fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
-        let level = self.check_pair("add", a, b)?;
-        match_scales("add", a.scale, b.scale)?;
-        let basis = self.params.rlwe().basis();
-        let polys = core::array::from_fn(|i| {
-            basis.add(self.limbs(level), &a.inner.polys[i], &b.inner.polys[i])
-        });
-        Ok(self.wrap(a, polys, level, a.scale))
+        let (x, y) = self.forms(a, b)?;
+        let form = self.rules().sum("add", x, y)?;
+        Ok(Ciphertext::new(self.inner.add(&a.inner, &b.inner)?, form))
     }
 
     /// `a += b`, as [`Evaluator::add`].
@@ -143,14 +103,9 @@ impl Evaluator {
     /// # Errors
     /// As [`Evaluator::add`].
     pub fn add_assign(&self, a: &mut Ciphertext, b: &Ciphertext) -> Result<()> {
-        let level = self.check_pair("add", a, b)?;
-        match_scales("add", a.scale, b.scale)?;
-        self.truncate(a, level);
-        let basis = self.params.rlwe().basis();
-        for (x, y) in a.inner.polys.iter_mut().zip(&b.inner.polys) {
-            basis.add_assign(x, y);
-        }
-        Ok(())
+        let (x, y) = self.forms(a, b)?;
+        self.rules().sum("add", x, y)?;
+        self.inner.add_assign(&mut a.inner, &b.inner)
     }
 
     /// Slotwise difference, as [`Evaluator::add`].
@@ -158,13 +113,9 @@ impl Evaluator {
     /// # Errors
     /// As [`Evaluator::add`].
     pub fn sub(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
-        let level = self.check_pair("subtract", a, b)?;
-        match_scales("subtract", a.scale, b.scale)?;
-        let basis = self.params.rlwe().basis();
-        let polys = core::array::from_fn(|i| {
-            basis.sub(self.limbs(level), &a.inner.polys[i], &b.inner.polys[i])
-        });
-        Ok(self.wrap(a, polys, level, a.scale))
+        let (x, y) = self.forms(a, b)?;
+        let form = self.rules().sum("subtract", x, y)?;
+        Ok(Ciphertext::new(self.inner.sub(&a.inner, &b.inner)?, form))
     }
 
     /// Slotwise negation.
@@ -172,12 +123,7 @@ impl Evaluator {
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn neg(&self, a: &Ciphertext) -> Result<Ciphertext> {
-        self.check(a)?;
-        let mut out = a.clone();
-        for poly in &mut out.inner.polys {
-            self.params.rlwe().basis().neg_assign(poly);
-        }
-        Ok(out)
+        Ok(Ciphertext::new(self.inner.neg(&a.inner)?, a.form()))
     }
 
     /// Sum with a plaintext of the same scale.
@@ -185,12 +131,9 @@ impl Evaluator {
     /// # Errors
     /// As [`Evaluator::add`].
     pub fn add_plain(&self, a: &Ciphertext, b: &Plaintext) -> Result<Ciphertext> {
-        let level = self.check_plain("add", a, b)?;
-        match_scales("add", a.scale, b.scale)?;
-        let mut out = a.clone();
-        self.truncate(&mut out, level);
-        self.params.rlwe().basis().add_assign(&mut out.inner.polys[0], &b.poly);
-        Ok(out)
+        let (x, y) = self.forms_with_plain(a, b)?;
+        let form = self.rules().sum("add", x, y)?;
+        Ok(Ciphertext::new(self.inner.add_message(&a.inner, &b.poly, b.level)?, form))
     }
 
     /// Product with a plaintext; not rescaled.
@@ -203,13 +146,9 @@ impl Evaluator {
     /// [`Error::ScaleOutOfRange`]; [`Error::SlotMismatch`];
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn mul_plain(&self, a: &Ciphertext, b: &Plaintext) -> Result<Ciphertext> {
-        let level = self.check_plain("multiply", a, b)?;
-        let scale = self.product_scale("multiply", a.scale, b.scale, level)?;
-        let basis = self.params.rlwe().basis();
-        let polys = core::array::from_fn(|i| {
-            basis.mul_sum(self.limbs(level), &[&a.inner.polys[i]], &[&b.poly])
-        });
-        Ok(self.wrap(a, polys, level, scale))
+        let (x, y) = self.forms_with_plain(a, b)?;
+        let form = self.rules().product(x, y)?;
+        Ok(Ciphertext::new(self.inner.mul_message(&a.inner, &b.poly, b.level)?, form))
     }
 
     /// Sum with a constant in every slot.
@@ -218,15 +157,12 @@ impl Evaluator {
     /// [`Error::NotFinite`]; [`Error::ValueTooLarge`]; [`Error::ParamsMismatch`];
     /// [`Error::KeyMismatch`].
     pub fn add_const(&self, a: &Ciphertext, c: Complex<f64>) -> Result<Ciphertext> {
-        self.check(a)?;
+        let form = self.form(a)?;
         if c.im != 0.0 {
-            return self.add_plain(a, &self.constant(a, c, a.scale)?);
+            return self.add_plain(a, &self.constant(form, c, a.scale)?);
         }
-        let integer = self.integer(c.re, a.scale, a.level())?;
-        let basis = self.params.rlwe().basis();
-        let [c0, c1] = &a.inner.polys;
-        let c0 = basis.add_constant(c0, |m| m.reduce_i128(integer));
-        Ok(self.wrap(a, [c0, c1.clone()], a.level(), a.scale))
+        let integer = self.rules().integer(c.re, a.scale, a.level())?;
+        Ok(Ciphertext::new(self.inner.add_integer(&a.inner, integer)?, form))
     }
 
     /// Product with a constant in every slot, encoded at `scale`: a real one as the
@@ -240,17 +176,13 @@ impl Evaluator {
     /// [`Error::NotFinite`]; [`Error::ValueTooLarge`]; [`Error::ScaleOutOfRange`];
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn mul_const(&self, a: &Ciphertext, c: Complex<f64>, scale: Scale) -> Result<Ciphertext> {
-        self.check(a)?;
+        let form = self.form(a)?;
         if c.im != 0.0 {
-            return self.mul_plain(a, &self.constant(a, c, scale)?);
+            return self.mul_plain(a, &self.constant(form, c, scale)?);
         }
-        let level = a.level();
-        let product = self.product_scale("multiply", a.scale, scale, level)?;
-        let integer = self.integer(c.re, scale, level)?;
-        let (basis, limbs) = (self.params.rlwe().basis(), self.limbs(level));
-        let factor = |i| basis.modulus(limbs, i).reduce_i128(integer);
-        let polys = a.inner.polys.each_ref().map(|poly| basis.scale(poly, factor));
-        Ok(self.wrap(a, polys, level, product))
+        let product = self.rules().constant_product(form, scale)?;
+        let integer = self.rules().integer(c.re, scale, a.level())?;
+        Ok(Ciphertext::new(self.inner.mul_integer(&a.inner, integer)?, product))
     }
 
     /// The sum of products with real constants, `sum_i c_i a_i`, each encoded at its scale
@@ -263,52 +195,21 @@ impl Evaluator {
     /// # Errors
     /// As [`Evaluator::mul_const`]; [`Error::ScaleMismatch`]; [`Error::SlotMismatch`];
     /// [`Error::Circuit`] without terms.
-    pub fn mul_const_sum(&self, terms: &[(&Ciphertext, f64, Scale)]) -> Result<Ciphertext> {
-        const OP: &str = "sum of products";
-        let Some(&(first, _, first_scale)) = terms.first() else {
-            return Err(Error::Circuit(format!("{OP}: at least one term is needed")));
+    pub fn mul_const_sum<'a>(&self, terms: &[(&'a Ciphertext, f64, Scale)]) -> Result<Ciphertext> {
+        let form = |&(a, _, scale): &(&Ciphertext, f64, Scale)| Ok((self.form(a)?, scale));
+        let forms = terms.iter().map(form).collect::<Result<Vec<_>>>()?;
+        let sum = self.rules().constant_sum(&forms)?;
+        let term = |&(a, c, scale): &(&'a Ciphertext, f64, Scale)| {
+            Ok((&a.inner, self.rules().integer(c, scale, sum.level)?))
         };
-        let mut level = first.level();
-        for (a, ..) in terms {
-            let common = self.check_pair(OP, first, a)?;
-            level = self.params.chain().lower(level, common)?;
-        }
-        let scale = self.product_scale(OP, first.scale, first_scale, level)?;
-        let mut integers = Vec::with_capacity(terms.len());
-        for &(a, c, own) in terms {
-            match_scales(OP, scale, a.scale * own)?;
-            integers.push(self.integer(c, own, level)?);
-        }
-        let (basis, limbs) = (self.params.rlwe().basis(), self.limbs(level));
-        let polys = core::array::from_fn(|half| {
-            let rows: Vec<_> = terms.iter().map(|(a, ..)| &a.inner.polys[half]).collect();
-            basis.dot(limbs, &rows, |i| {
-                let m = basis.modulus(limbs, i);
-                integers.iter().map(|&c| m.reduce_i128(c)).collect()
-            })
-        });
-        Ok(self.wrap(first, polys, level, scale))
+        let terms = terms.iter().map(term).collect::<Result<Vec<_>>>()?;
+        Ok(Ciphertext::new(self.inner.mul_integer_sum(&terms)?, sum))
     }
 
-    /// `round(c scale)`, if that fits half the modulus.
-    fn integer(&self, c: f64, scale: Scale, level: Level) -> Result<i128> {
-        if !c.is_finite() {
-            return Err(Error::NotFinite { index: 0, value: c.to_string() });
-        }
-        let product = scale.to_dd() * sudare_arith::dd::Dd::from(c);
-        let (needed_bits, available_bits) =
-            (product.to_f64().abs().log2(), self.params.chain().log2_q(level) - 1.0);
-        product.round_i128().filter(|_| needed_bits < available_bits).ok_or(Error::ValueTooLarge {
-            index: 0,
-            needed_bits,
-            available_bits,
-        })
-    }
-
-    fn constant(&self, a: &Ciphertext, c: Complex<f64>, scale: Scale) -> Result<Plaintext> {
-        let mut plain = self.encoder.encode(&[c], a.level(), scale)?;
-        plain.log_slots = a.log_slots;
-        Ok(plain)
+    /// A constant in every slot of a ciphertext of this form.
+    fn constant(&self, form: Form, c: Complex<f64>, scale: Scale) -> Result<Plaintext> {
+        let plain = self.encoder.encode(&[c], form.level, scale)?;
+        Ok(Plaintext { log_slots: form.log_slots, ..plain })
     }
 
     /// Slotwise product, relinearised, not rescaled.
@@ -321,7 +222,7 @@ impl Evaluator {
     /// [`Error::MissingRelinearizationKey`]; [`Error::ScaleOutOfRange`];
     /// [`Error::SlotMismatch`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn mul(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
-        self.product(a, b, Down::Special)?.relinearize(self)
+        Ok(self.mul_many(&[(a, b)])?.remove(0))
     }
 
     /// Slotwise product, relinearised and rescaled: one division by `P` and the
@@ -334,7 +235,7 @@ impl Evaluator {
     /// # Errors
     /// [`Error::LevelExhausted`] at level 0; else as [`Evaluator::mul`].
     pub fn mul_rescale(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
-        self.product(a, b, Down::SpecialAndLevel)?.relinearize(self)
+        Ok(self.mul_rescale_many(&[(a, b)])?.remove(0))
     }
 
     /// [`Evaluator::mul`] of each pair; two at a time share the reading of the key.
@@ -342,7 +243,7 @@ impl Evaluator {
     /// # Errors
     /// As [`Evaluator::mul`].
     pub fn mul_many(&self, pairs: &[(&Ciphertext, &Ciphertext)]) -> Result<Vec<Ciphertext>> {
-        self.products(pairs.iter().map(|&(a, b)| self.product(a, b, Down::Special)))
+        self.products(pairs, false, |rules, a, b| rules.product(a, b))
     }
 
     /// [`Evaluator::mul_rescale`] of each pair, as [`Evaluator::mul_many`].
@@ -353,8 +254,7 @@ impl Evaluator {
         &self,
         pairs: &[(&Ciphertext, &Ciphertext)],
     ) -> Result<Vec<Ciphertext>> {
-        let down = Down::SpecialAndLevel;
-        self.products(pairs.iter().map(|&(a, b)| self.product(a, b, down)))
+        self.products(pairs, true, |rules, a, b| rules.rescaled_product(a, b))
     }
 
     /// A sum of products, all at one scale, relinearised together and rescaled: one key switch
@@ -368,7 +268,7 @@ impl Evaluator {
     /// As [`Evaluator::mul_rescale`]; [`Error::ScaleMismatch`]; [`Error::Circuit`] without
     /// products.
     pub fn mul_sum_rescale(&self, sum: &ProductSum<'_, Ciphertext>) -> Result<Ciphertext> {
-        self.product_sum(sum)?.relinearize(self)
+        Ok(self.mul_sum_rescale_many(core::slice::from_ref(sum))?.remove(0))
     }
 
     /// [`Evaluator::mul_sum_rescale`] of each, as [`Evaluator::mul_many`].
@@ -379,67 +279,30 @@ impl Evaluator {
         &self,
         sums: &[ProductSum<'_, Ciphertext>],
     ) -> Result<Vec<Ciphertext>> {
-        self.products(sums.iter().map(|sum| self.product_sum(sum)))
+        let form = |sum: &ProductSum<'_, Ciphertext>| {
+            sum.operands().try_for_each(|a| self.inner.check(&a.inner))?;
+            let products: Vec<_> = sum.products.iter().map(|(a, b)| (a.form(), b.form())).collect();
+            self.rules().product_sum(&products, sum.addend.map(Ciphertext::form))
+        };
+        let forms = sums.iter().map(form).collect::<Result<Vec<_>>>()?;
+        let sums: Vec<_> = sums.iter().map(|sum| sum.map(|a| &a.inner)).collect();
+        Ok(Ciphertext::all(self.inner.mul_sums(&sums, true)?, forms))
     }
 
-    /// Two at a time if they have one level.
-    fn products<'a>(
+    /// The product of each pair, of the form that `rule` says.
+    fn products(
         &self,
-        products: impl Iterator<Item = Result<Product<'a>>>,
+        pairs: &[(&Ciphertext, &Ciphertext)],
+        rescale: bool,
+        rule: impl Fn(Rules<'_>, Form, Form) -> Result<Form>,
     ) -> Result<Vec<Ciphertext>> {
-        let mut out = Vec::new();
-        let mut products = products.collect::<Result<Vec<_>>>()?.into_iter().peekable();
-        while let Some(first) = products.next() {
-            match products.next_if(|second| second.level == first.level) {
-                Some(second) => out.extend(Product::relinearize_pair([first, second], self)?),
-                None => out.push(first.relinearize(self)?),
-            }
-        }
-        Ok(out)
-    }
-
-    fn product<'a>(&self, a: &'a Ciphertext, b: &'a Ciphertext, down: Down) -> Result<Product<'a>> {
-        let level = self.check_pair("multiply", a, b)?;
-        let after = match down {
-            Down::Special => level,
-            Down::SpecialAndLevel => below("multiply and rescale", level)?,
+        let form = |&(a, b): &(&Ciphertext, &Ciphertext)| {
+            let (a, b) = self.forms(a, b)?;
+            rule(self.rules(), a, b)
         };
-        let product = self.product_scale("multiply", a.scale, b.scale, level)?;
-        let scale = match down {
-            Down::Special => product,
-            Down::SpecialAndLevel => product / self.params.chain().divisor(level),
-        };
-        Ok(Product { factors: vec![[a, b]], addend: None, level, down, after, scale })
-    }
-
-    fn product_sum<'a>(&self, sum: &ProductSum<'a, Ciphertext>) -> Result<Product<'a>> {
-        const OP: &str = "sum of products";
-        let Some(&(first, _)) = sum.products.first() else {
-            return Err(Error::Circuit(format!("{OP}: at least one product is needed")));
-        };
-        let factors = sum.products.iter().flat_map(|&(a, b)| [a, b]);
-        let mut level = first.level();
-        for c in factors.chain(sum.addend) {
-            let common = self.check_pair(OP, first, c)?;
-            level = self.params.chain().lower(level, common)?;
-        }
-        let after = below(OP, level)?;
-        let mut scales = Vec::with_capacity(sum.products.len());
-        for (a, b) in &sum.products {
-            scales.push(self.product_scale(OP, a.scale, b.scale, level)?);
-        }
-        let product = first.scale * sum.products[0].1.scale;
-        for scale in scales.into_iter().chain(sum.addend.map(|c| c.scale)) {
-            match_scales(OP, product, scale)?;
-        }
-        Ok(Product {
-            factors: sum.products.iter().map(|&(a, b)| [a, b]).collect(),
-            addend: sum.addend,
-            level,
-            down: Down::SpecialAndLevel,
-            after,
-            scale: product / self.params.chain().divisor(level),
-        })
+        let forms = pairs.iter().map(form).collect::<Result<Vec<_>>>()?;
+        let sums: Vec<_> = pairs.iter().map(|(a, b)| ProductSum::of(&a.inner, &b.inner)).collect();
+        Ok(Ciphertext::all(self.inner.mul_sums(&sums, rescale)?, forms))
     }
 
     /// Divides by the primes of the level, rounding.
@@ -465,13 +328,9 @@ impl Evaluator {
     /// # Errors
     /// As [`Evaluator::rescale`].
     pub fn rescale_assign(&self, a: &mut Ciphertext) -> Result<()> {
-        self.check(a)?;
-        let level = a.level();
-        let next = below("rescale", level)?;
-        let rlwe = self.params.rlwe();
-        a.inner.polys = rlwe.rescale(level).divide(rlwe.basis(), a.inner.polys.each_ref());
-        a.inner.level = next;
-        a.scale = a.scale / self.params.chain().divisor(level);
+        let form = self.rules().rescaled("rescale", self.form(a)?)?;
+        self.inner.rescale_assign(&mut a.inner)?;
+        a.scale = form.scale;
         Ok(())
     }
 
@@ -480,25 +339,7 @@ impl Evaluator {
     /// # Errors
     /// As [`Evaluator::drop_to`].
     pub fn drop_to_assign(&self, a: &mut Ciphertext, level: Level) -> Result<()> {
-        self.check_drop(a, level)?;
-        self.truncate(a, level);
-        Ok(())
-    }
-
-    pub(super) fn check_drop(&self, a: &Ciphertext, level: Level) -> Result<()> {
-        self.check(a)?;
-        if level > a.level() {
-            return Err(Error::LevelOutOfRange { found: level, max: a.level() });
-        }
-        self.params.chain().lower(a.level(), level).map(|_| ())
-    }
-
-    fn truncate(&self, a: &mut Ciphertext, level: Level) {
-        let q = self.limbs(level).q();
-        for poly in &mut a.inner.polys {
-            poly.truncate(q);
-        }
-        a.inner.level = level;
+        self.inner.drop_to_assign(&mut a.inner, level)
     }
 
     /// Down to `level`, forgetting primes: values and scale stay.
@@ -507,10 +348,8 @@ impl Evaluator {
     /// [`Error::LevelOutOfRange`] if `level` is above that of `a`; [`Error::RaisedLevel`];
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn drop_to(&self, a: &Ciphertext, level: Level) -> Result<Ciphertext> {
-        self.check_drop(a, level)?;
-        let (basis, limbs) = (self.params.rlwe().basis(), self.limbs(level));
-        let polys = core::array::from_fn(|i| basis.restricted(&a.inner.polys[i], limbs));
-        Ok(self.wrap(a, polys, level, a.scale))
+        let form = self.rules().dropped(self.form(a)?, level)?;
+        Ok(Ciphertext::new(self.inner.drop_to(&a.inner, level)?, form))
     }
 
     /// Brings `a` to `level` with exactly the scale asked for, by a product with 1
@@ -520,19 +359,8 @@ impl Evaluator {
     /// [`Error::LevelExhausted`]; [`Error::ScaleOutOfRange`] if the factor needed is
     /// below 1; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn match_scale(&self, a: &Ciphertext, level: Level, scale: Scale) -> Result<Ciphertext> {
-        self.check(a)?;
-        if level >= a.level() {
-            let (op, needed) = ("match_scale", (level.0 - a.level().0).saturating_add(1));
-            return Err(Error::LevelExhausted { op, needed, level: a.level() });
-        }
-        let above = Level(level.0 + 1);
-        let factor = scale * self.params.chain().divisor(above) / a.scale;
-        if factor.to_f64() < 1.0 {
-            let log2_q = self.params.chain().log2_q(above);
-            let log2_scale = factor.log2();
-            return Err(Error::ScaleOutOfRange { op: "match_scale", log2_scale, log2_q });
-        }
-        let dropped = self.drop_to(a, above)?;
+        let factor = self.rules().matching_factor(self.form(a)?, level, scale)?;
+        let dropped = self.drop_to(a, Level(level.0 + 1))?;
         let mut out = self.mul_const(&dropped, Complex { re: 1.0, im: 0.0 }, factor)?;
         self.rescale_assign(&mut out)?;
         out.scale = scale;
@@ -545,15 +373,8 @@ impl Evaluator {
     /// [`Error::ScaleOutOfRange`] for a scale that is not a positive number;
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn with_scale(&self, a: &Ciphertext, scale: Scale) -> Result<Ciphertext> {
-        self.check(a)?;
-        if !scale.is_valid() {
-            let log2_q = self.params.chain().log2_q(a.level());
-            let log2_scale = scale.log2();
-            return Err(Error::ScaleOutOfRange { op: "with_scale", log2_scale, log2_q });
-        }
-        let mut out = a.clone();
-        out.scale = scale;
-        Ok(out)
+        let form = self.rules().with_scale(self.form(a)?, scale)?;
+        Ok(Ciphertext::new(a.inner.clone(), form))
     }
 
     /// The ciphertext modulo `q_0`, lifted to every prime up to level `to`: the polynomial
@@ -573,9 +394,8 @@ impl Evaluator {
     /// [`Error::LevelOutOfRange`]; [`Error::MissingRaisingKey`] if the keys are for lower
     /// levels; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn mod_raise(&self, a: &Ciphertext, to: Level) -> Result<Ciphertext> {
-        self.check_drop(a, Level(0))?;
-        let polys = self.switcher.mod_raise(&a.inner.polys, to)?;
-        Ok(self.wrap(a, polys, to, a.scale))
+        let form = self.rules().raised(self.form(a)?, to)?;
+        Ok(Ciphertext::new(self.inner.mod_raise(&a.inner, to)?, form))
     }
 
     /// The same plaintext read as `2^log_slots` slots. Read as more slots, the values of `a`
@@ -584,12 +404,8 @@ impl Evaluator {
     /// # Errors
     /// [`Error::TooManySlots`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn with_log_slots(&self, a: &Ciphertext, log_slots: u32) -> Result<Ciphertext> {
-        self.check(a)?;
-        if log_slots >= self.params.log_n() {
-            let found = 1usize.checked_shl(log_slots).unwrap_or(usize::MAX);
-            return Err(Error::TooManySlots { found, slots: self.params.max_slots() });
-        }
-        Ok(Ciphertext { log_slots, ..a.clone() })
+        let form = self.rules().with_log_slots(self.form(a)?, log_slots)?;
+        Ok(Ciphertext::new(a.inner.clone(), form))
     }
 
     /// Slot `i` of the result is slot `i + k` of `a`: a left rotation by `k`.
@@ -633,15 +449,7 @@ impl Evaluator {
     /// # Errors
     /// As [`Evaluator::rotate`].
     pub fn automorphism(&self, a: &Ciphertext, g: GaloisElement) -> Result<Ciphertext> {
-        self.check(a)?;
-        if g.0 == 1 {
-            return Ok(a.clone());
-        }
-        let key = self.switcher.galois_key(g, a.level())?;
-        let operand = Operand::Ciphertext(&a.inner.polys);
-        let (key, g) = (&key.key, &key.permutation);
-        let polys = self.switcher.switch(operand, a.level(), key, Down::Special, Some(g));
-        Ok(self.wrap(a, polys, a.level(), a.scale))
+        Ok(Ciphertext::new(self.inner.automorphism(&a.inner, g)?, a.form()))
     }
 
     /// For each group in turn, the sum of the images of `a` under its automorphisms, of which
@@ -658,21 +466,7 @@ impl Evaluator {
     /// [`Error::Circuit`] for an empty group; [`Error::MissingGaloisKey`];
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn sum_images(&self, a: &Ciphertext, groups: &[&[GaloisElement]]) -> Result<Ciphertext> {
-        self.check(a)?;
-        let level = a.level();
-        let tier = self.keys().tier(self.params.rlwe(), level, &groups.concat());
-        let special = self.params.rlwe().tier_limbs(tier, level).p();
-        let key = |&g: &GaloisElement| match g.0 {
-            1 => Ok(None),
-            _ => self.switcher.galois_key_of(tier, g, level).map(Some),
-        };
-        let group = |group: &&[GaloisElement]| match group.is_empty() {
-            true => Err(Error::Circuit("sum of images: a group of none".into())),
-            false => group.iter().map(key).collect(),
-        };
-        let groups: Vec<_> = groups.iter().map(group).collect::<Result<_>>()?;
-        let polys = self.switcher.sum_images(&a.inner.polys, level, special, &groups);
-        Ok(self.wrap(a, polys, level, a.scale))
+        Ok(Ciphertext::new(self.inner.sum_images(&a.inner, groups)?, a.form()))
     }
 
     /// Prepares several rotations of `a`: its digits are cut and raised once, for keys that are
@@ -681,10 +475,7 @@ impl Evaluator {
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn hoist<'a>(&self, a: &'a Ciphertext) -> Result<Hoisted<'a>> {
-        self.check(a)?;
-        let operand = Operand::Ciphertext(&a.inner.polys);
-        let special = self.params.rlwe().key_limbs(a.level()).p();
-        Ok(Hoisted { ciphertext: a, digits: self.switcher.digits(operand, a.level(), special) })
+        Ok(Hoisted { ciphertext: a, inner: self.inner.hoist(&a.inner)? })
     }
 
     /// As [`Evaluator::rotate`] of the ciphertext that was hoisted. The result is
@@ -693,104 +484,7 @@ impl Evaluator {
     /// # Errors
     /// As [`Evaluator::rotate`].
     pub fn rotate_hoisted(&self, a: &Hoisted<'_>, k: i64) -> Result<Ciphertext> {
-        let ciphertext = a.ciphertext;
-        self.check(ciphertext)?;
-        let g = self.rotation(ciphertext, k);
-        if g.0 == 1 {
-            return Ok(ciphertext.clone());
-        }
-        let key = self.switcher.galois_key(g, ciphertext.level())?;
-        let operand = Operand::Ciphertext(&ciphertext.inner.polys);
-        let (key, g) = (&key.key, &key.permutation);
-        let polys = self.switcher.switch_hoisted(operand, &a.digits, key, Some(g));
-        Ok(self.wrap(ciphertext, polys, ciphertext.level(), ciphertext.scale))
-    }
-}
-
-/// `sum_i a_i b_i + c`, of ciphertexts.
-#[derive(Debug, Clone)]
-pub struct ProductSum<'a, C> {
-    /// The `(a_i, b_i)`, one or more.
-    pub products: Vec<(&'a C, &'a C)>,
-    /// `c`, at the scale of the products.
-    pub addend: Option<&'a C>,
-}
-
-/// A sum of products that is still to be computed.
-struct Product<'a> {
-    factors: Vec<[&'a Ciphertext; 2]>,
-    addend: Option<&'a Ciphertext>,
-    level: Level,
-    down: Down,
-    /// Level and scale of the result.
-    after: Level,
-    scale: Scale,
-}
-
-impl<'a> Product<'a> {
-    /// What several products are before relinearisation; a single one is computed on the way.
-    fn tensor(&self, e: &Evaluator) -> Option<[RnsPoly<Eval>; 3]> {
-        if self.factors.len() == 1 {
-            return None;
-        }
-        let (basis, limbs) = (e.params.rlwe().basis(), e.limbs(self.level));
-        let halves = |factor: usize, half: usize| -> Vec<&RnsPoly<Eval>> {
-            self.factors.iter().map(|pair| &pair[factor].inner.polys[half]).collect()
-        };
-        let [a0, a1] = [0, 1].map(|half| halves(0, half));
-        let [b0, b1] = [0, 1].map(|half| halves(1, half));
-        let mut c0 = basis.mul_sum(limbs, &a0, &b0);
-        let c2 = basis.mul_sum(limbs, &a1, &b1);
-        let mut c1 = basis.mul_sum(limbs, &[a0, a1].concat(), &[b1, b0].concat());
-        if let Some(addend) = self.addend {
-            let [first, second] = &addend.inner.polys;
-            basis.add_assign(&mut c0, first);
-            basis.add_assign(&mut c1, second);
-        }
-        Some([c0, c1, c2])
-    }
-
-    fn operand<'b>(&'b self, tensor: Option<&'b [RnsPoly<Eval>; 3]>) -> Operand<'b> {
-        match tensor {
-            Some(tensor) => Operand::Tensor(tensor),
-            None => Operand::Product {
-                factors: self.factors[0].map(|a| &a.inner.polys),
-                addend: self.addend.map(|c| &c.inner.polys),
-            },
-        }
-    }
-
-    fn wrap(&self, e: &Evaluator, polys: [RnsPoly<Eval>; 2]) -> Ciphertext {
-        e.wrap(self.factors[0][0], polys, self.after, self.scale)
-    }
-
-    fn relinearize(self, e: &Evaluator) -> Result<Ciphertext> {
-        let key = e.switcher.relinearization_key(self.level)?;
-        let tensor = self.tensor(e);
-        let operand = self.operand(tensor.as_ref());
-        Ok(self.wrap(e, e.switcher.switch(operand, self.level, key, self.down, None)))
-    }
-
-    /// Both of one level.
-    fn relinearize_pair([a, b]: [Self; 2], e: &Evaluator) -> Result<[Ciphertext; 2]> {
-        debug_assert!(a.level == b.level && a.down == b.down);
-        let key = e.switcher.relinearization_key(a.level)?;
-        let tensors = [&a, &b].map(|product| product.tensor(e));
-        let operands = [a.operand(tensors[0].as_ref()), b.operand(tensors[1].as_ref())];
-        let [first, second] = e.switcher.switch_pair(operands, a.level, key, a.down);
-        Ok([a.wrap(e, first), b.wrap(e, second)])
-    }
-}
-
-/// The level below, if there is one.
-pub(super) fn below(op: &'static str, level: Level) -> Result<Level> {
-    level.0.checked_sub(1).map(Level).ok_or(Error::LevelExhausted { op, needed: 1, level })
-}
-
-fn match_scales(op: &'static str, a: Scale, b: Scale) -> Result<()> {
-    if a.matches(b) {
-        Ok(())
-    } else {
-        Err(Error::ScaleMismatch { op, left: a.log2(), right: b.log2() })
+        let g = self.rotation(a.ciphertext, k);
+        Ok(Ciphertext::new(self.inner.automorphism_hoisted(&a.inner, g)?, a.ciphertext.form()))
     }
 }

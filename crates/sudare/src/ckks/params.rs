@@ -1,4 +1,4 @@
-use super::{Chain, Scale};
+use super::{Chain, Scale, rules::Rules};
 use crate::{
     Error, Result,
     rlwe::{self, Level, MAX_PRIMES, RaisedChain, SecretDistribution, check_primes},
@@ -217,6 +217,11 @@ impl Params {
     #[must_use]
     pub fn scale_at(&self, level: Level) -> Scale {
         self.0.scales[level.index()]
+    }
+
+    /// Which forms results have.
+    pub(crate) fn rules(&self) -> Rules<'_> {
+        Rules::new(self.chain(), self.log_n())
     }
 
     pub(super) fn fft(&self) -> &SpecialFft<f64> {
@@ -638,7 +643,7 @@ mod tests {
             let (top, highest) = (params.top(), params.raised_top());
             assert_eq!((top.index() + 1, highest.index() + 1), (q.len(), moduli.len()));
             let chain = params.chain();
-            assert_eq!((chain.top(), chain.raised_top()), (top, highest));
+            assert_eq!((chain.top(), chain.levels().highest()), (top, highest));
             for level in (1..=highest.0).map(Level) {
                 let [below, at] = [level.index() - 1, level.index()].map(|l| &moduli[l]);
                 assert!(is_quotient(chain.divisor(level), at, below, 90), "{level} of {spec:?}");
@@ -676,13 +681,13 @@ mod tests {
             let common = high.starts_with(&low);
             assert_eq!(common, !low.iter().any(|prime| !high.contains(prime)));
             let error = Error::RaisedLevel { found: a.max(b), needed: a.min(b), top: params.top() };
-            assert_eq!(chain.lower(a, b), if common { Ok(a.min(b)) } else { Err(error) });
-            assert_eq!(chain.levels_above(a.min(b)).contains(&a.max(b)), common);
-            assert_eq!(rlwe.levels_above(a.min(b)).contains(&a.max(b)), common);
-            assert_eq!(rlwe.levels_below(a.max(b)).any(|l| l == a.min(b)), common);
+            assert_eq!(chain.levels().lower(a, b), if common { Ok(a.min(b)) } else { Err(error) });
+            assert_eq!(chain.levels().above(a.min(b)).contains(&a.max(b)), common);
+            assert_eq!(rlwe.levels().above(a.min(b)).contains(&a.max(b)), common);
+            assert_eq!(rlwe.levels().below(a.max(b)).any(|l| l == a.min(b)), common);
         }
         let above = Level(params.raised_top().0 + 1);
-        assert_eq!(chain.check_level(above).unwrap_err(), rlwe.check_level(above).unwrap_err());
+        assert_eq!(chain.levels().check(above).unwrap_err(), rlwe.check_level(above).unwrap_err());
     }
 
     #[test]

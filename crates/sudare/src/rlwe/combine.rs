@@ -1,5 +1,5 @@
 use super::{
-    Digits, Down, GaloisElement, KeySwitcher, Level, Operand, SwitchingKey,
+    Digits, GaloisElement, KeySwitcher, Level, ModDown, Operand, SwitchingKey,
     keys::GaloisKey,
     rows::KeyRows,
     switch::{Cut, Product, lifted_product},
@@ -15,22 +15,22 @@ use sudare_arith::{Modulus, Permutation, Shoup, par};
 
 /// A sum of automorphisms in two stages: `sum_j g^j(sum_b weights[j][b] h_b(c))`, with
 /// the baby steps `h_b` and the giant step `g`.
-pub(crate) struct Combination<'a> {
+pub(super) struct Combination<'a> {
     /// Special primes of the keys.
-    pub(crate) special: usize,
+    pub(super) special: usize,
     /// None is the identity.
-    pub(crate) baby: Vec<Option<&'a GaloisKey>>,
+    pub(super) baby: Vec<Option<&'a GaloisKey>>,
     /// Must be there if there are several stages.
-    pub(crate) giant: Option<&'a GaloisKey>,
+    pub(super) giant: Option<&'a GaloisKey>,
     /// With the limbs of the keys at the level of the ciphertexts.
-    pub(crate) weights: &'a [StageWeights],
+    pub(super) weights: &'a [StageWeights],
 }
 
 /// The weights of one stage that are not zero.
-pub(crate) struct StageWeights {
+pub(super) struct StageWeights {
     /// The number of the baby step of each.
-    pub(crate) steps: Vec<usize>,
-    pub(crate) polys: PackedPolys,
+    pub(super) steps: Vec<usize>,
+    pub(super) polys: PackedPolys,
 }
 
 /// Images of which a block at a time is kept in the second cache, a megabyte.
@@ -94,12 +94,12 @@ impl KeySwitcher {
     ///
     /// Reference: [BMTH21](https://eprint.iacr.org/2020/1203), Algorithm 6. Deviation:
     /// giant steps are nested, `S_0 + g(S_1 + g(S_2 + ...))`, so that one key serves all.
-    pub(crate) fn combine(
+    pub(super) fn combine(
         &self,
         inputs: &[&[RnsPoly<Eval>; 2]],
         level: Level,
         combination: &Combination<'_>,
-        down: Down,
+        down: ModDown,
     ) -> Vec<[RnsPoly<Eval>; 2]> {
         debug_assert!(combination.giant.is_some() || combination.weights.len() < 2);
         let special = combination.special;
@@ -144,7 +144,7 @@ impl KeySwitcher {
     /// # Errors
     /// [`Error::MissingRaisingKey`] if there are no keys, or for lower levels only;
     /// [`Error::MissingGaloisKey`].
-    pub(crate) fn combine_raised(
+    pub(super) fn combine_raised(
         &self,
         inputs: &[&[RnsPoly<Eval>; 2]],
         to: Level,
@@ -279,7 +279,7 @@ impl Cut<'_> {
     fn giant_step(self, sum: &Raised, giant: &[Step<'_>], mut next: Raised) -> Raised {
         let basis = self.params.basis();
         let [kept, switched] = sum;
-        let [switched] = self.divider(Down::Special).divide(basis, [switched]);
+        let [switched] = self.divider(ModDown::P).divide(basis, [switched]);
         let operand = Operand::Alone(&switched);
         let digits = self.lift(operand);
         let [first, second] = &mut next;

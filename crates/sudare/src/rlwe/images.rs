@@ -1,5 +1,5 @@
 use super::{
-    Down, KeySwitcher, Level, Operand,
+    KeySwitcher, Level, ModDown, Operand,
     keys::GaloisKey,
     switch::{Cut, Limb},
 };
@@ -22,7 +22,7 @@ impl KeySwitcher {
     /// Reference: Ishimaki, Yamana, "Faster homomorphic trace-type function evaluation" (IEEE
     /// Access 9, 2021), Algorithms 4 and 5. Deviation: there both polynomials are divided
     /// after each group.
-    pub(crate) fn sum_images(
+    pub(super) fn sum_images(
         &self,
         a: &[RnsPoly<Eval>; 2],
         level: Level,
@@ -37,7 +37,7 @@ impl KeySwitcher {
         let (kept, switched) = groups
             .iter()
             .fold(start, |(kept, switched), group| cut.sum_group(&kept, &switched, group));
-        let [kept] = cut.divider(Down::Special).divide(basis, [&kept]);
+        let [kept] = cut.divider(ModDown::P).divide(basis, [&kept]);
         [kept, switched]
     }
 }
@@ -77,7 +77,7 @@ impl Cut<'_> {
             first,
             second: None,
         });
-        let divider = self.divider(Down::Special);
+        let divider = self.divider(ModDown::P);
         let [second] = divider.run(basis, limbs, sums.collect(), None);
         (first, second)
     }

@@ -306,7 +306,7 @@ impl KeyRequest {
         }
         others.retain(|keys| {
             keys.highest()
-                .is_none_or(|level| request.tier(params.levels_above(level), keys).is_none())
+                .is_none_or(|level| request.tier(params.levels().above(level), keys).is_none())
         });
         others.iter().for_each(|keys| request |= keys);
         request
@@ -604,7 +604,7 @@ impl EvaluationKeys {
         params: &Params,
         level: Level,
     ) -> Option<&SwitchingKey> {
-        let mut above = self.fitted.range(params.levels_above(level));
+        let mut above = self.fitted.range(params.levels().above(level));
         let fitted = above.find_map(|(_, keys)| keys.relinearize.as_ref());
         fitted.or(self.relinearize.as_ref().filter(|key| key.level >= level))
     }
@@ -642,7 +642,7 @@ impl EvaluationKeys {
                 |g: &&GaloisElement| g.0 != 1 && self.galois_key(*tier, **g, level).is_none();
             elements.iter().filter(missing).count()
         };
-        let above = || self.fitted.range(params.levels_above(level));
+        let above = || self.fitted.range(params.levels().above(level));
         let tiers = || above().map(|(&tier, _)| Some(tier)).chain([None]);
         let complete = tiers().find(|tier| lacks(tier) == 0);
         complete.or_else(|| tiers().rev().min_by_key(lacks)).flatten()

@@ -80,7 +80,7 @@ impl Noise {
     #[must_use]
     pub fn fitted_key_switch(params: &Params, level: Level, tier: Level) -> Self {
         let tier = tier.min(params.raised_top());
-        let level = if params.levels_above(level).contains(&tier) { level } else { tier };
+        let level = if params.levels().above(level).contains(&tier) { level } else { tier };
         Self::switch(params, params.tier_limbs(Some(tier), level))
     }
 

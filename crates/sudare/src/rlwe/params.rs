@@ -1,4 +1,6 @@
-use super::{Level, ParamsId, SecretDistribution, gadget::Gadget, max_log2_qp, security_bits};
+use super::{
+    Level, Levels, ParamsId, SecretDistribution, gadget::Gadget, max_log2_qp, security_bits,
+};
 use crate::{
     Error, Result,
     ring::{BaseConverter, Divider, LimbSet, RnsBasis},
@@ -184,16 +186,10 @@ impl Params {
         level > self.top()
     }
 
-    /// The levels from `level` up whose keys can be used at `level`: they have all its primes.
-    pub(crate) fn levels_above(&self, level: Level) -> RangeInclusive<Level> {
-        level..=if self.is_raised(level) { self.raised_top() } else { self.top() }
-    }
-
-    /// The levels that a ciphertext at `level` is brought to by forgetting primes, from the
-    /// lowest to `level`.
-    pub(crate) fn levels_below(&self, level: Level) -> impl Iterator<Item = Level> + use<> {
-        let lowest = if self.is_raised(level) { self.top().0 + 1 } else { 0 };
-        (lowest..=level.0).map(Level)
+    /// Which levels there are, and which have primes in common.
+    #[must_use]
+    pub fn levels(&self) -> Levels {
+        Levels::new(self.top(), self.raised_top())
     }
 
     /// Refuses a level that is higher than any; for levels that a user names.
@@ -201,7 +197,7 @@ impl Params {
     /// # Errors
     /// [`Error::LevelOutOfRange`].
     pub fn check_level(&self, level: Level) -> Result<()> {
-        at_most(level, self.raised_top())
+        self.levels().check(level)
     }
 
     /// Refuses a raised level, too.
@@ -209,7 +205,7 @@ impl Params {
     /// # Errors
     /// [`Error::LevelOutOfRange`].
     pub fn check_chain_level(&self, level: Level) -> Result<()> {
-        at_most(level, self.top())
+        self.levels().check_chain(level)
     }
 
     /// The chain primes at `level`.
@@ -274,7 +270,7 @@ impl Params {
         let mut tiers = vec![*levels.end()];
         for level in (levels.start().0..levels.end().0).rev().map(Level) {
             let above = tiers.last().copied().unwrap_or(level);
-            let serves = self.levels_above(level).contains(&above);
+            let serves = self.levels().above(level).contains(&above);
             if !serves || 20 * cost(level, level) <= 19 * cost(level, above) {
                 tiers.push(level);
             }
@@ -478,10 +474,6 @@ fn level_limbs(spec: &Spec) -> Vec<LimbSet> {
 /// Those of all keys, then those of fitted ones.
 fn special_primes(spec: &Spec) -> Vec<u64> {
     [&spec.p[..], &spec.fitted_p].concat()
-}
-
-fn at_most(found: Level, max: Level) -> Result<()> {
-    if found <= max { Ok(()) } else { Err(Error::LevelOutOfRange { found, max }) }
 }
 
 fn check_shape(spec: &Spec) -> Result<()> {

@@ -21,7 +21,7 @@ use sudare_arith::{
 
 /// One polynomial cut into digits and lifted to `QP`: the part of a key switch
 /// that does not depend on the key. Made once and used often, it is hoisting.
-pub struct Digits {
+pub(super) struct Digits {
     level: Level,
     /// Special primes of the keys that they are for.
     special: usize,
@@ -30,18 +30,10 @@ pub struct Digits {
     polys: Vec<RnsPoly<Eval>>,
 }
 
-impl Digits {
-    /// The level of the polynomial.
-    #[must_use]
-    pub fn level(&self) -> Level {
-        self.level
-    }
-}
-
 /// What a key switch is applied to: one polynomial is switched, what it is
 /// summed with is kept. Their rows are computed block by block where needed.
 #[derive(Clone, Copy)]
-pub(crate) enum Operand<'a> {
+pub(super) enum Operand<'a> {
     /// `c_0` is kept and `c_1` switched.
     Ciphertext(&'a [RnsPoly<Eval>; 2]),
     /// Switched, and nothing kept.
@@ -144,18 +136,18 @@ impl<'a> Operand<'a> {
 /// lifted exactly, to the representatives next to zero, and division by `P` rounds
 /// exactly; see `docs/notes/keyswitch-noise.md` for what that is worth.
 #[derive(Clone)]
-pub struct KeySwitcher {
+pub(super) struct KeySwitcher {
     params: Params,
     keys: Arc<EvaluationKeys>,
 }
 
 /// Division that ends a key switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Down {
+pub(super) enum ModDown {
     /// By `P`.
-    Special,
+    P,
     /// By `P` and the primes of the level: a rescaling at no cost.
-    SpecialAndLevel,
+    PAndLevel,
 }
 
 impl KeySwitcher {
@@ -163,7 +155,7 @@ impl KeySwitcher {
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`].
-    pub fn new(params: &Params, keys: Arc<EvaluationKeys>) -> Result<Self> {
+    pub(super) fn new(params: &Params, keys: Arc<EvaluationKeys>) -> Result<Self> {
         params.check_id("evaluation key", keys.params)?;
         Ok(Self { params: params.clone(), keys })
     }
@@ -173,23 +165,22 @@ impl KeySwitcher {
     }
 
     /// The keys.
-    #[must_use]
-    pub fn keys(&self) -> &Arc<EvaluationKeys> {
+    pub(super) fn keys(&self) -> &Arc<EvaluationKeys> {
         &self.keys
     }
 
-    pub(crate) fn relinearization_key(&self, level: Level) -> Result<&SwitchingKey> {
+    pub(super) fn relinearization_key(&self, level: Level) -> Result<&SwitchingKey> {
         let key = self.keys.relinearization_key(&self.params, level);
         key.ok_or(Error::MissingRelinearizationKey { level })
     }
 
-    pub(crate) fn galois_key(&self, element: GaloisElement, level: Level) -> Result<&GaloisKey> {
+    pub(super) fn galois_key(&self, element: GaloisElement, level: Level) -> Result<&GaloisKey> {
         let tier = self.keys.tier(&self.params, level, &[element]);
         self.galois_key_of(tier, element, level)
     }
 
     /// Of the fitted keys for `tier`, or of keys for every level.
-    pub(crate) fn galois_key_of(
+    pub(super) fn galois_key_of(
         &self,
         tier: Option<Level>,
         element: GaloisElement,
@@ -220,7 +211,7 @@ impl KeySwitcher {
     ///
     /// Cost: a transform per prime of the chain and, for each digit, one per
     /// prime of `QP` that is not its own.
-    pub(crate) fn digits(&self, operand: Operand<'_>, level: Level, special: usize) -> Digits {
+    pub(super) fn digits(&self, operand: Operand<'_>, level: Level, special: usize) -> Digits {
         let cut = self.cut(level, special);
         let halves = cut.lift(operand);
         let take = || self.params.basis().take(cut.limbs());
@@ -237,24 +228,24 @@ impl KeySwitcher {
 
     /// Switches `operand` and divides: `round((P kept + <digits, key>) / D)` modulo
     /// the primes that stay, then permuted.
-    pub(crate) fn switch(
+    pub(super) fn switch(
         &self,
         operand: Operand<'_>,
         level: Level,
         key: &SwitchingKey,
-        down: Down,
+        down: ModDown,
         permutation: Option<&Permutation>,
     ) -> [RnsPoly<Eval>; 2] {
         self.cut(level, key.limbs().p()).switch(operand, key, down, permutation)
     }
 
     /// As [`KeySwitcher::switch`] of both, in one pass over the key.
-    pub(crate) fn switch_pair(
+    pub(super) fn switch_pair(
         &self,
         operands: [Operand<'_>; 2],
         level: Level,
         key: &SwitchingKey,
-        down: Down,
+        down: ModDown,
     ) -> [[RnsPoly<Eval>; 2]; 2] {
         let cut = self.cut(level, key.limbs().p());
         let lifted = operands.map(|operand| cut.lift(operand));
@@ -272,9 +263,9 @@ impl KeySwitcher {
         [[a, b], [c, d]]
     }
 
-    /// As [`KeySwitcher::switch`] with [`Down::Special`], from the digits of
+    /// As [`KeySwitcher::switch`] with [`ModDown::P`], from the digits of
     /// `operand` if they are for such a key.
-    pub(crate) fn switch_hoisted(
+    pub(super) fn switch_hoisted(
         &self,
         operand: Operand<'_>,
         digits: &Digits,
@@ -283,12 +274,12 @@ impl KeySwitcher {
     ) -> [RnsPoly<Eval>; 2] {
         let cut = self.cut(digits.level, key.limbs().p());
         if digits.special != key.limbs().p() {
-            return cut.switch(operand, key, Down::Special, permutation);
+            return cut.switch(operand, key, ModDown::P, permutation);
         }
         let dividends = (0..cut.limbs().count())
             .map(|i| cut.dividend(operand, cut.ready(digits, i), key, i))
             .collect();
-        cut.divide(Down::Special, dividends, permutation)
+        cut.divide(ModDown::P, dividends, permutation)
     }
 
     /// Lifts the residues of a ciphertext modulo `q_0`, as they are next to zero, to every
@@ -301,7 +292,7 @@ impl KeySwitcher {
     /// # Errors
     /// [`Error::LevelOutOfRange`]; [`Error::MissingRaisingKey`] if there are keys, but for
     /// lower levels.
-    pub(crate) fn mod_raise(
+    pub(super) fn mod_raise(
         &self,
         a: &[RnsPoly<Eval>; 2],
         to: Level,
@@ -332,14 +323,14 @@ impl KeySwitcher {
         to: Level,
     ) -> [RnsPoly<Eval>; 2] {
         let operand = Operand::Ciphertext(a);
-        let sparse = self.switch(operand, Level(0), &keys.to_sparse, Down::Special, None);
+        let sparse = self.switch(operand, Level(0), &keys.to_sparse, ModDown::P, None);
         self.lift_residues(&sparse, [self.params.limbs(to), self.params.raising_limbs(to)])
     }
 
     /// The keys to the ephemeral secret and back from level `to`.
     pub(super) fn raising_keys(&self, to: Level) -> Result<Option<&RaisingKeys>> {
         match &self.keys.raise {
-            Some(keys) if !self.params.levels_above(to).contains(&keys.to_dense.level) => {
+            Some(keys) if !self.params.levels().above(to).contains(&keys.to_dense.level) => {
                 Err(Error::MissingRaisingKey { level: to, found: Some(keys.to_dense.level) })
             }
             keys => Ok(keys.as_ref()),
@@ -400,7 +391,7 @@ impl<'a> Cut<'a> {
         self,
         operand: Operand<'_>,
         key: &SwitchingKey,
-        down: Down,
+        down: ModDown,
         permutation: Option<&Permutation>,
     ) -> [RnsPoly<Eval>; 2] {
         let digits = self.lift(operand);
@@ -411,7 +402,7 @@ impl<'a> Cut<'a> {
 
     fn divide(
         self,
-        down: Down,
+        down: ModDown,
         dividends: Vec<Product<'_>>,
         permutation: Option<&Permutation>,
     ) -> [RnsPoly<Eval>; 2] {
@@ -419,10 +410,10 @@ impl<'a> Cut<'a> {
         self.divider(down).run(self.params.basis(), self.limbs(), dividends, permutation)
     }
 
-    pub(super) fn divider(self, down: Down) -> &'a Divider {
+    pub(super) fn divider(self, down: ModDown) -> &'a Divider {
         match down {
-            Down::Special => self.gadget.mod_down(),
-            Down::SpecialAndLevel => self.gadget.rescale_down(self.level),
+            ModDown::P => self.gadget.mod_down(),
+            ModDown::PAndLevel => self.gadget.rescale_down(self.level),
         }
     }
 
@@ -600,10 +591,10 @@ struct Owner {
 
 impl Product<'_> {
     /// The same, to be divided.
-    fn divided(mut self, down: Down) -> Self {
+    fn divided(mut self, down: ModDown) -> Self {
         self.kept = match down {
-            Down::Special => Kept::Quotient,
-            Down::SpecialAndLevel => Kept::Raised,
+            ModDown::P => Kept::Quotient,
+            ModDown::PAndLevel => Kept::Raised,
         };
         self
     }

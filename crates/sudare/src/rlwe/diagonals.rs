@@ -1,0 +1,169 @@
+use super::{
+    Ciphertext, Combination, Evaluator, GaloisElement, Level, ModDown, ParamsId, StageWeights,
+    next_level,
+};
+use crate::{
+    Error, Result,
+    ring::{Eval, LimbSet, RnsPoly},
+};
+
+const OP: &str = "linear transform";
+
+/// A sum of automorphisms in two stages: with the baby steps `h_b` and the giant step `g`,
+/// `sum_j g^j(sum_b w_jb h_b(x))`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AutomorphismSum {
+    /// Level of the ciphertexts.
+    pub level: Level,
+    /// The `h_b`.
+    pub baby: Vec<GaloisElement>,
+    /// `g`.
+    pub giant: GaloisElement,
+    /// Values of `j`: `stages - 1` giant steps.
+    pub stages: usize,
+    /// The largest weight of the ephemeral secret, if ciphertexts come from level 0 and are
+    /// raised to this one: see [`Evaluator::raise_transform_many`]. There is one stage then.
+    pub ephemeral_weight: Option<u32>,
+}
+
+/// The encoded weights `w_jb` of an [`AutomorphismSum`]: the diagonals of a matrix.
+///
+/// They are held modulo the primes of a key, special ones included, so that results are
+/// divided once: each takes `N` residues for every such prime. If the evaluator has fitted keys
+/// for every step ([`KeyRequest::into_fitted`](super::KeyRequest::into_fitted)), these are fewer.
+pub struct EncodedDiagonals {
+    params: ParamsId,
+    sum: AutomorphismSum,
+    /// The level of the fitted keys that they are applied with, if any.
+    tier: Option<Level>,
+    stages: Vec<StageWeights>,
+}
+
+impl EncodedDiagonals {
+    /// What they are weights of.
+    #[must_use]
+    pub fn sum(&self) -> &AutomorphismSum {
+        &self.sum
+    }
+
+    /// Bytes of memory that they take.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.stages.iter().map(|stage| stage.polys.memory_bytes()).sum()
+    }
+}
+
+impl Evaluator {
+    /// The weights of a sum of automorphisms, for the keys of this evaluator: `weight(j, b)` is
+    /// `w_jb`, none if it is zero, and `encode` makes a message of it modulo the primes given.
+    ///
+    /// # Errors
+    /// [`Error::LevelOutOfRange`]; [`Error::Circuit`] for several stages of what is raised;
+    /// what `encode` refuses.
+    pub fn encode_diagonals<W>(
+        &self,
+        sum: AutomorphismSum,
+        weight: impl Fn(usize, usize) -> Option<W>,
+        encode: impl Fn(W, LimbSet) -> Result<RnsPoly<Eval>>,
+    ) -> Result<EncodedDiagonals> {
+        let params = self.params();
+        params.check_level(sum.level)?;
+        if sum.ephemeral_weight.is_some() && sum.stages > 1 {
+            return Err(Error::Circuit(format!(
+                "{OP}: {} stages of what is raised; one is possible",
+                sum.stages
+            )));
+        }
+        let (tier, limbs) = match sum.ephemeral_weight {
+            Some(_) => (None, params.raising_limbs(sum.level)),
+            None => {
+                let mut steps = sum.baby.clone();
+                steps.extend((sum.stages > 1).then_some(sum.giant));
+                let tier = self.keys().tier(params, sum.level, &steps);
+                (tier, params.tier_limbs(tier, sum.level))
+            }
+        };
+        let stage = |j| {
+            let weight = |b| weight(j, b).map(|weight| (b, weight));
+            let (steps, weights): (Vec<_>, Vec<_>) = (0..sum.baby.len()).filter_map(weight).unzip();
+            let mut packer = params.basis().packer(limbs, steps.len());
+            for weight in weights {
+                packer.push(&encode(weight, limbs)?);
+            }
+            Ok(StageWeights { steps, polys: packer.finish() })
+        };
+        let stages = (0..sum.stages).map(stage).collect::<Result<_>>()?;
+        Ok(EncodedDiagonals { params: params.id(), sum, tier, stages })
+    }
+
+    /// The sum of automorphisms of each of `inputs`, divided by the primes of the level, in one
+    /// pass over keys and weights. A ciphertext above the level is brought to it.
+    ///
+    /// Cost per ciphertext: 1 decomposition, a product with a key for each baby step, a key
+    /// switch for each stage but one.
+    ///
+    /// # Errors
+    /// [`Error::LevelOutOfRange`] for a ciphertext below the level; [`Error::RaisedLevel`];
+    /// [`Error::LevelExhausted`]; [`Error::MissingGaloisKey`]; [`Error::ParamsMismatch`];
+    /// [`Error::KeyMismatch`]; [`Error::Circuit`] for weights of what is raised.
+    pub fn transform_many(
+        &self,
+        inputs: &[&Ciphertext],
+        diagonals: &EncodedDiagonals,
+    ) -> Result<Vec<Ciphertext>> {
+        let level = diagonals.sum.level;
+        let next = self.check_transform(inputs, diagonals, false)?;
+        let key = |g: GaloisElement| match g.0 {
+            1 => Ok(None),
+            _ => self.switcher.galois_key_of(diagonals.tier, g, level).map(Some),
+        };
+        let several = diagonals.stages.len() > 1;
+        let combination = Combination {
+            special: self.params().tier_limbs(diagonals.tier, level).p(),
+            baby: diagonals.sum.baby.iter().map(|&g| key(g)).collect::<Result<_>>()?,
+            giant: if several { key(diagonals.sum.giant)? } else { None },
+            weights: &diagonals.stages,
+        };
+        let polys: Vec<_> = inputs.iter().map(|input| &input.polys).collect();
+        let results = self.switcher.combine(&polys, level, &combination, ModDown::PAndLevel);
+        Ok(results.into_iter().map(|polys| self.holding(polys, next)).collect())
+    }
+
+    /// [`Evaluator::mod_raise`] and then [`Evaluator::transform_many`], by keys of one digit: what
+    /// is raised through an ephemeral secret is small.
+    ///
+    /// Cost per ciphertext: 1 key switch at level 0, 4 transforms a limb, and a product with a
+    /// key of one digit for each step.
+    ///
+    /// # Errors
+    /// [`Error::MissingRaisingKey`]; else as [`Evaluator::transform_many`].
+    pub fn raise_transform_many(
+        &self,
+        inputs: &[&Ciphertext],
+        diagonals: &EncodedDiagonals,
+    ) -> Result<Vec<Ciphertext>> {
+        let next = self.check_transform(inputs, diagonals, true)?;
+        let polys: Vec<_> = inputs.iter().map(|input| &input.polys).collect();
+        let AutomorphismSum { level, baby, .. } = &diagonals.sum;
+        let results = self.switcher.combine_raised(&polys, *level, baby, &diagonals.stages)?;
+        Ok(results.into_iter().map(|polys| self.holding(polys, next)).collect())
+    }
+
+    /// The level of results.
+    fn check_transform(
+        &self,
+        inputs: &[&Ciphertext],
+        diagonals: &EncodedDiagonals,
+        raised: bool,
+    ) -> Result<Level> {
+        let sum = &diagonals.sum;
+        self.params().check_id("weights", diagonals.params)?;
+        if sum.ephemeral_weight.is_some() != raised {
+            let found = if raised { "not for what is raised" } else { "for what is raised" };
+            return Err(Error::Circuit(format!("{OP}: the weights are {found}")));
+        }
+        let lowest = if raised { Level(0) } else { sum.level };
+        inputs.iter().try_for_each(|input| self.check_drop(input, lowest))?;
+        next_level(OP, sum.level)
+    }
+}

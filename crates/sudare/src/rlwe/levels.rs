@@ -1,0 +1,127 @@
+use super::Level;
+use crate::{Error, Result};
+use core::ops::RangeInclusive;
+
+/// The levels of a modulus chain, and which of them have primes in common.
+///
+/// Levels up to the top share primes with each other: a ciphertext is brought to a lower level by
+/// forgetting some. So do those above the top, of a [`RaisedChain`](super::RaisedChain), among
+/// themselves, and with none of the chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Levels {
+    top: Level,
+    highest: Level,
+}
+
+impl Levels {
+    /// Levels 0 to `top`, and those above it to `highest`.
+    #[must_use]
+    pub fn new(top: Level, highest: Level) -> Self {
+        debug_assert!(top <= highest);
+        Self { top, highest }
+    }
+
+    /// The highest level of fresh ciphertexts.
+    #[must_use]
+    pub fn top(self) -> Level {
+        self.top
+    }
+
+    /// The highest level that there is.
+    #[must_use]
+    pub fn highest(self) -> Level {
+        self.highest
+    }
+
+    /// Whether `level` is above the top, where there are other primes.
+    #[must_use]
+    pub fn is_raised(self, level: Level) -> bool {
+        level > self.top
+    }
+
+    /// The levels from `level` up whose primes include all of those at `level`: what is made for
+    /// one of them serves at `level`.
+    #[must_use]
+    pub fn above(self, level: Level) -> RangeInclusive<Level> {
+        level..=if self.is_raised(level) { self.highest } else { self.top }
+    }
+
+    /// The levels that a ciphertext at `level` is brought to by forgetting primes, from the
+    /// lowest to `level`.
+    pub fn below(self, level: Level) -> impl Iterator<Item = Level> + use<> {
+        let lowest = if self.is_raised(level) { self.top.0 + 1 } else { 0 };
+        (lowest..=level.0).map(Level)
+    }
+
+    /// Refuses a level that is higher than any; for levels that a user names.
+    ///
+    /// # Errors
+    /// [`Error::LevelOutOfRange`].
+    pub fn check(self, level: Level) -> Result<()> {
+        at_most(level, self.highest)
+    }
+
+    /// Refuses a level above the top, too.
+    ///
+    /// # Errors
+    /// [`Error::LevelOutOfRange`].
+    pub fn check_chain(self, level: Level) -> Result<()> {
+        at_most(level, self.top)
+    }
+
+    /// The lower of two levels, if a ciphertext of the higher one is brought to it by
+    /// forgetting primes.
+    ///
+    /// # Errors
+    /// [`Error::RaisedLevel`].
+    pub fn lower(self, a: Level, b: Level) -> Result<Level> {
+        let (low, high) = (a.min(b), a.max(b));
+        if self.above(low).contains(&high) {
+            return Ok(low);
+        }
+        Err(Error::RaisedLevel { found: high, needed: low, top: self.top })
+    }
+
+    /// `level`, if a ciphertext at `from` is brought down to it by forgetting primes.
+    ///
+    /// # Errors
+    /// [`Error::LevelOutOfRange`] if `level` is above `from`; [`Error::RaisedLevel`].
+    pub fn drop(self, from: Level, level: Level) -> Result<Level> {
+        at_most(level, from)?;
+        self.lower(from, level)
+    }
+}
+
+/// The level below, for an operation that uses one up.
+///
+/// # Errors
+/// [`Error::LevelExhausted`] at level 0.
+pub(crate) fn next_level(op: &'static str, level: Level) -> Result<Level> {
+    level.0.checked_sub(1).map(Level).ok_or(Error::LevelExhausted { op, needed: 1, level })
+}
+
+fn at_most(found: Level, max: Level) -> Result<()> {
+    if found <= max { Ok(()) } else { Err(Error::LevelOutOfRange { found, max }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_above_the_top_share_primes_among_themselves_only() {
+        let levels = Levels::new(Level(3), Level(5));
+        assert_eq!(levels.above(Level(1)), Level(1)..=Level(3));
+        assert_eq!(levels.above(Level(4)), Level(4)..=Level(5));
+        assert_eq!(levels.below(Level(2)).collect::<Vec<_>>(), [0, 1, 2].map(Level));
+        assert_eq!(levels.below(Level(5)).collect::<Vec<_>>(), [4, 5].map(Level));
+        assert_eq!(levels.lower(Level(3), Level(1)), Ok(Level(1)));
+        let other = Error::RaisedLevel { found: Level(4), needed: Level(3), top: Level(3) };
+        assert_eq!(levels.lower(Level(3), Level(4)), Err(other.clone()));
+        assert_eq!(levels.drop(Level(4), Level(3)), Err(other));
+        let above = Error::LevelOutOfRange { found: Level(3), max: Level(2) };
+        assert_eq!(levels.drop(Level(2), Level(3)), Err(above));
+        assert!(levels.check(Level(5)).is_ok() && levels.check(Level(6)).is_err());
+        assert!(levels.check_chain(Level(3)).is_ok() && levels.check_chain(Level(4)).is_err());
+    }
+}
