@@ -147,7 +147,7 @@ fn states(at: &Path) -> Vec<u32> {
 #[cfg(unix)]
 #[test]
 fn killed_trainings_go_on() {
-    killed_at_random(10);
+    killed_at_random(4);
 }
 
 #[cfg(unix)]

@@ -15,8 +15,7 @@ alone; the owner decrypts:
 [41.5    1.625]
 
 `run` does all of it in one process. Tables are data frames of pandas, polars or pyarrow (with
-`pip install narwhals`), dictionaries of columns, or arrays of rows and columns. Columns of text in
-a data frame are categories: each category becomes a column of ones and zeros, such as `race_white`.
+`pip install narwhals`), dictionaries of columns, or arrays of rows and columns.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
-from sudare import _coding, _native, errors
+from sudare import _native, errors
 from sudare._frames import Columns, Frame, Maker, read
 from sudare._native import EvaluationKeys, PublicKey, SecretKey
 from sudare._native import Result as EncryptedResult
@@ -52,10 +51,6 @@ __all__ = [
     "release",
     "run",
 ]
-
-
-Missing: TypeAlias = Literal["refuse", "mean", "drop", "flag"]
-"""What becomes of gaps."""
 
 
 @dataclass(frozen=True)
@@ -279,9 +274,6 @@ class Plan(JobPlan):
 
     by: str | None = None
     """The column whose values tell groups apart, if there are groups."""
-    encoding: str | None = None
-    """How text and gaps become numbers, as a JSON document, if the plan was made of a table that has
-    some: its categories and means."""
 
     @classmethod
     def of(cls, key: PublicKey | EvaluationKeys | SecretKey, *, by: str | None = None) -> Plan:
@@ -299,8 +291,8 @@ class Plan(JobPlan):
     ) -> EncryptedTable:
         """A table with as many columns as planned and at most as many rows and groups, encrypted
         with the names of its columns; with `path` it is written to that file and not held in
-        memory. Its text and gaps are coded as those of the table that was planned for."""
-        columns, _ = _coded(table, self.encoding)
+        memory."""
+        columns = read(table)
         return self._native.encrypt(
             key,
             _native.Data(columns.names, to_native(columns.values)),
@@ -328,16 +320,11 @@ def plan(
     by: str | None = None,
     groups: int | None = None,
     bins: int | None = None,
-    missing: Missing = "refuse",
     share_bits: int | None = None,
 ) -> Plan:
     """What to compute of a table, or of one of so many rows and columns, in the smallest secure
     ring: the shape is public. It serves tables with fewer rows and groups, too, whose number the
     server does not learn.
-
-    Gaps of a data frame are refused unless `missing` says what becomes of them: `mean` of the
-    column, and a category of its own; `drop`, of the row; `flag`, the mean and a column that says
-    where there was a gap.
 
     With `share_bits`, from 1 to 12, the results are precise enough for `release` to so many bits.
 
@@ -357,13 +344,12 @@ def plan(
     if what == "groups" and by is None:
         raise errors.UsageError("name the column whose values tell groups apart: by=...")
 
-    encoding = None
     if isinstance(table, tuple) and len(table) == 2 and not any(map(np.ndim, table)):
         rows, columns = whole(table[0], "the number of rows"), whole(table[1], "that of columns")
         if what == "groups" and groups is None:
             raise errors.UsageError("of a shape alone, the number of groups is needed: groups=...")
     else:
-        data, encoding = _coded(table, missing=missing)
+        data = read(table)
         rows, columns = data.values.shape
         if by is not None:
             found = len(np.unique(data.values[:, data.index(by)]))
@@ -371,14 +357,12 @@ def plan(
                 raise errors.ShapeError(f"{by!r} has {found} different values, not {groups}")
             columns, groups = columns - 1, found
     if what == "summary":
-        native = _native.TablePlan.statistics(rows, columns, share_bits=share_bits)
-    elif what == "groups":
+        return Plan(_native.TablePlan.statistics(rows, columns, share_bits=share_bits))
+    if what == "groups":
         groups = whole(groups, "groups")
-        native = _native.TablePlan.groups(rows, columns, groups, share_bits=share_bits)
-    else:
-        bins = 10 if bins is None else whole(bins, "bins")
-        native = _native.TablePlan.histogram(rows, columns, bins, share_bits=share_bits)
-    return Plan(native, by, encoding)
+        return Plan(_native.TablePlan.groups(rows, columns, groups, share_bits=share_bits), by)
+    bins = 10 if bins is None else whole(bins, "bins")
+    return Plan(_native.TablePlan.histogram(rows, columns, bins, share_bits=share_bits))
 
 
 def compute(
@@ -415,18 +399,6 @@ def release(
     return _named(result.decrypt(key, bits), like)
 
 
-def _coded(
-    table: Frame, encoding: str | None = None, *, missing: Missing = "refuse"
-) -> tuple[Columns, str | None]:
-    """The columns of a table as numbers, and how text and gaps became such: by an encoding, or by
-    one that is made of this table if it has any."""
-    if encoding is None and missing == "refuse" and not _coding.has_categories(table):
-        return read(table), None
-    cells = _coding.read(table)
-    encoding = encoding or cells.fit(None, missing=missing, unseen="refuse")
-    return Columns(*cells.encode(encoding)), encoding
-
-
 def _named(decrypted: _native.Decrypted, like: Frame | None) -> Summary | Groups | Histograms:
     """Statistics with their names."""
     values = decrypted.values()
@@ -449,18 +421,11 @@ def run(
     *,
     by: None = ...,
     bins: None = ...,
-    missing: Missing = ...,
     progress: Progress = ...,
 ) -> Summary: ...
 @overload
 def run(
-    table: Frame,
-    what: Literal["groups"],
-    *,
-    by: str,
-    bins: None = ...,
-    missing: Missing = ...,
-    progress: Progress = ...,
+    table: Frame, what: Literal["groups"], *, by: str, bins: None = ..., progress: Progress = ...
 ) -> Groups: ...
 @overload
 def run(
@@ -469,7 +434,6 @@ def run(
     *,
     by: None = ...,
     bins: int | None = ...,
-    missing: Missing = ...,
     progress: Progress = ...,
 ) -> Histograms: ...
 def run(
@@ -478,12 +442,11 @@ def run(
     *,
     by: str | None = None,
     bins: int | None = None,
-    missing: Missing = "refuse",
     progress: Progress = None,
 ) -> Summary | Groups | Histograms:
     """Plans, makes keys, encrypts, computes and decrypts in this process: to see what there is,
     since nobody is kept from anything."""
-    planned = plan(table, what, by=by, bins=bins, missing=missing)
+    planned = plan(table, what, by=by, bins=bins)
     keys = planned.make_keys(progress)
     encrypted = planned.encrypt(table, keys.public, progress=progress)
     return decrypt(compute(encrypted, keys.evaluation, progress), keys.secret, like=table)

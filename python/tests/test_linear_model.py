@@ -543,7 +543,8 @@ def test_models_are_shared_to_the_bits_planned_for(tmp_path: Path) -> None:
     told = [json.loads((tmp_path / name).read_text()) for name in ("shared.json", "raw.json")]
     assert [values.get("shared_bits") for values in told] == [10, None]
     # In one process.
-    fitted = LogisticRegression(share_bits=10, insecure_log_n=SMALL).fit(rows, labels)
+    fitted = LogisticRegression(share_bits=10, sigmoid_range=8.0, insecure_log_n=SMALL)
+    fitted.fit(rows, labels)
     assert not hasattr(fitted, "history_") and not fitted._raw
     np.testing.assert_allclose(fitted.coef_, shared.coef_, atol=0.01)
 

@@ -1,5 +1,4 @@
 //! The programs in `examples` do what they say.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 #![allow(dead_code, clippy::print_stdout, reason = "examples are programs")]
 
 #[path = "../examples/statistics.rs"]

@@ -190,7 +190,10 @@ impl Decrypted {
         let mut reader = Reader { path, meta, params, decryptor, share: None, slots: Vec::new() };
         let (read, of_model) = reader.notes(note.clone())?;
         let plan = reader.meta.job.plan(params)?;
-        reader.expect_shapes(&plan, &content)?;
+        // A model to score rows by has other shapes, and is refused as such below.
+        if !matches!(read.about, About::Model { .. }) {
+            reader.expect_shapes(&plan, &content)?;
+        }
         let encoder = Encoder::new(params);
         let slots = content.iter().map(|item| encoder.decode_real(&decryptor.decrypt(item)?));
         reader.slots = slots.collect::<sudare::Result<_>>()?;

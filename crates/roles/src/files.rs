@@ -501,6 +501,7 @@ mod tests {
 
         // Bytes that were not there for a while, as if nothing had happened.
         fs::write(&path, vec![1; 1 << 16]).unwrap();
+        let file = File::options().read(true).write(true).open(&path).unwrap();
         let watch = Watch::new(&path, &file).unwrap();
         let written = file.metadata().unwrap().modified().unwrap();
         file.set_len(1).unwrap();

@@ -615,7 +615,7 @@ fn parameters_too_large_for_their_file_are_not_built() {
     for file in files(&s) {
         let large = forged(&file, |p| {
             let secret = p.spec.secret;
-            p.spec = Spec::uniform(17, 60.0, 127, 50.0, vec![60.0; 128]);
+            p.spec = Spec::uniform(17, 60.0, 63, 50.0, vec![60.0; 64]);
             (p.spec.secret, p.spec.insecure) = (secret, true);
         });
         match open(&large).unwrap().params() {

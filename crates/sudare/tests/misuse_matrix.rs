@@ -422,7 +422,7 @@ const ROWS: &[Row] = rows![
     "Evaluator::rotate_hoisted": |o| o.evaluator
             .hoist(&o.a).and_then(|hoisted| o.evaluator.rotate_hoisted(&hoisted, o.steps));
         [KeyOfA], [ParamsOfA], [], [], [NoKeys], [];
-    "Evaluator::encode_weights": |o| o.evaluator.prepare(if o.level > TOP { &TALL } else { &OWN.plan });
+    "Evaluator::encode_matrix": |o| o.evaluator.prepare(if o.level > TOP { &TALL } else { &OWN.plan });
         [], [], [LevelAbove], [], [], [];
     "Evaluator::transform": |o| o.evaluator.transform(&low(o), &weights(&OWN.plan));
         [KeyOfA], [ParamsOfA], [LevelOfA], [], [NoKeysAtTop], [];
@@ -479,8 +479,9 @@ fn low(o: &Operands) -> Ciphertext {
     read.unwrap_or_else(|_| o.a.clone())
 }
 
-/// Operations that take nothing but the system's randomness.
-const NOTHING_TO_GET_WRONG: [&str; 2] = ["KeyGenerator::new", "KeyGenerator::secret_key"];
+/// Operations that take nothing but the system's randomness, or any bytes.
+const NOTHING_TO_GET_WRONG: [&str; 3] =
+    ["KeyGenerator::new", "KeyGenerator::secret_key", "Decryptor::release_seed"];
 
 /// What is wrong with the answer to a fault, if anything is.
 fn answer(row: &Row, fault: Fault, draw: &mut Draw) -> core::result::Result<(), String> {

@@ -3,7 +3,7 @@
 //! | module | what it is for |
 //! |---|---|
 //! | [`targets`] | plain functions that take any bytes and must not fail: the targets of fuzzing |
-//! | [`file`] | files whose checksums are made anew after they were altered |
+//! | [`mod@file`] | files whose checksums are made anew after they were altered |
 //! | [`mutate`] | altering bytes, with a seed |
 //! | [`world`] | keys, tables and results to try them on |
 //! | [`campaign`] | running a target on altered inputs, with limits of time and memory |

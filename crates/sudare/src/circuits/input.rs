@@ -67,7 +67,7 @@ impl Input {
 }
 
 /// The value at a level at or below its own.
-pub(super) fn at<'a, E: Ops>(e: &E, a: &'a E::Ct, level: Level) -> Result<Cow<'a, E::Ct>> {
+pub(super) fn at<'a, E: Ops + ?Sized>(e: &E, a: &'a E::Ct, level: Level) -> Result<Cow<'a, E::Ct>> {
     if e.level(a) == level {
         return Ok(Cow::Borrowed(a));
     }

@@ -1,4 +1,4 @@
-use super::LinearPlan;
+use super::{LinearPlan, input::at};
 use crate::{
     Error, Result,
     ckks::{
@@ -78,9 +78,9 @@ pub trait Ops: Send + Sync {
     /// that all products have the same; not rescaled. Levels align downwards.
     fn mul_const_sum(&self, terms: &[(&Self::Ct, f64, Scale)]) -> Result<Self::Ct> {
         let forms: Vec<_> = terms.iter().map(|(a, _, scale)| (form(self, a), *scale)).collect();
-        Rules::new(self.chain(), self.log_n()).constant_sum(&forms)?;
+        let level = Rules::new(self.chain(), self.log_n()).constant_sum(&forms)?.level;
         let product = |(a, c, scale): &(&Self::Ct, f64, Scale)| {
-            self.mul_const(a, Complex::new(*c, 0.0), *scale)
+            self.mul_const(&*at(self, a, level)?, Complex::new(*c, 0.0), *scale)
         };
         let sum = terms.iter().map(product).reduce(|sum, next| self.add(&sum?, &next?));
         sum.unwrap_or_else(|| Err(Error::Circuit("sum of products: no terms".into())))

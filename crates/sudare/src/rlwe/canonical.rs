@@ -90,7 +90,8 @@ impl CanonicalBounds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ckks, rlwe::Noise};
+    use crate::rlwe::{Noise, Spec};
+    use sudare_arith::previous_prime;
 
     /// By other formulas, of coefficients.
     #[test]
@@ -98,9 +99,18 @@ mod tests {
         for secret in
             [SecretDistribution::UniformTernary, SecretDistribution::FixedWeight { h: 16 }]
         {
-            let spec = ckks::Spec::uniform(10, 50.0, 2, 40.0, vec![48.0; 2]);
-            let params = ckks::Params::new(ckks::Spec { secret, insecure: true, ..spec }).unwrap();
-            let params = params.rlwe();
+            let prime = |end| previous_prime(end, 2048).unwrap();
+            let [base, first, special] = [1 << 50, 1 << 40, 1 << 48].map(prime);
+            let params = Params::new(Spec {
+                log_n: 10,
+                q: vec![vec![base], vec![first], vec![prime(first)]],
+                raised: None,
+                p: vec![special, prime(special)],
+                fitted_p: Vec::new(),
+                secret,
+                security_bits: None,
+            });
+            let params = &params.unwrap();
             let bounds = CanonicalBounds::new(params);
             let above = |bound: f64, noise: Noise| bound.log2() - noise.log2_sd() - 5.0;
             for (bound, noise) in [

@@ -141,7 +141,8 @@ impl Region {
         let version = self.version.load(Ordering::Acquire);
         let (start, end) = (self.start.load(Ordering::Relaxed), self.end.load(Ordering::Relaxed));
         fence(Ordering::Acquire);
-        let unchanged = version % 2 == 0 && version == self.version.load(Ordering::Relaxed);
+        let unchanged =
+            version.is_multiple_of(2) && version == self.version.load(Ordering::Relaxed);
         (unchanged && (start..end).contains(&address)).then_some(end)
     }
 }
