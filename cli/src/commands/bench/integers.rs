@@ -24,16 +24,8 @@ use sudare_roles::{
 /// One line; integers have neither levels nor precision.
 #[derive(Serialize)]
 struct Line {
-    op: String,
-    params: String,
-    level: u32,
-    threads: usize,
-    isa: &'static str,
-    median_ms: f64,
-    min_ms: f64,
-    runs: u32,
-    precision_bits: Option<f64>,
-    bytes: u64,
+    #[serde(flatten)]
+    of_all: super::Line,
     slots: usize,
     /// Of the result: the largest error of a slot, measured and predicted.
     noise_bits: f64,
@@ -78,16 +70,19 @@ pub(super) fn run(options: &Options<'_>, output: Output) -> Result<()> {
         };
         let (refreshed_before, seconds) = measured.aes.unzip();
         let line = Line {
-            op: op.name(),
-            params: options.params.into(),
-            level: 0,
-            threads: par::threads(),
-            isa: Isa::detect().name(),
-            median_ms: measured.time.median_ms,
-            min_ms: measured.time.min_ms,
-            runs: measured.runs,
-            precision_bits: None,
-            bytes: session.params.evaluation_key_bytes(),
+            of_all: super::Line {
+                op: op.name(),
+                params: options.params.into(),
+                level: 0,
+                threads: par::threads(),
+                isa: Isa::detect().name(),
+                median_ms: measured.time.median_ms,
+                min_ms: measured.time.min_ms,
+                runs: measured.runs,
+                precision_bits: None,
+                bytes: session.params.evaluation_key_bytes(),
+                log_slots: None,
+            },
             slots: session.params.spec().slots,
             noise_bits: measured.noise_bits,
             predicted_noise_bits: measured.predicted_noise_bits,
@@ -186,10 +181,10 @@ fn text(lines: &[Line]) -> String {
         .iter()
         .map(|line| {
             vec![
-                line.op.clone(),
-                format!("{:.2}", line.median_ms),
-                format!("{:.2}", line.min_ms),
-                line.runs.to_string(),
+                line.of_all.op.clone(),
+                format!("{:.2}", line.of_all.median_ms),
+                format!("{:.2}", line.of_all.min_ms),
+                line.of_all.runs.to_string(),
                 format!("{:.1}", line.noise_bits),
                 line.peak_rss_bytes.map_or_else(|| "unknown".into(), machine::bytes),
             ]
@@ -198,11 +193,11 @@ fn text(lines: &[Line]) -> String {
     let head = lines.first().map_or_else(String::new, |line| {
         format!(
             "{}, {} slots, {} thread(s), {}, keys of {} made in {:.1} s\n",
-            line.params,
+            line.of_all.params,
             line.slots,
-            line.threads,
-            line.isa,
-            machine::bytes(line.bytes),
+            line.of_all.threads,
+            line.of_all.isa,
+            machine::bytes(line.of_all.bytes),
             line.keygen_s
         )
     });
