@@ -17,7 +17,7 @@ use std::{
     sync::Arc,
 };
 use sudare::{
-    circuits::{Ops, cost},
+    circuits::{ComplexOps, cost},
     ckks::{
         self, Ciphertext, Encryptor, Release,
         serial::{self, Kind, Reader},
@@ -289,7 +289,11 @@ enum Machine {
 type Computer<E> = array::Engine<'static, E>;
 
 /// An engine with these keys, and with bootstrapping if there is a way.
-fn computer<E: Ops>(set: &Parameters, evaluator: E, keys: &KeyRequest) -> Result<Computer<E>> {
+fn computer<E: ComplexOps>(
+    set: &Parameters,
+    evaluator: E,
+    keys: &KeyRequest,
+) -> Result<Computer<E>> {
     let evaluator = Arc::new(evaluator);
     let prepare = |way: &Bootstrapping| way.plan.prepare(&*evaluator).map(Arc::new);
     let bootstrapper = set.bootstrapping.as_ref().map(prepare).transpose()?;
@@ -316,7 +320,7 @@ pub enum Operand<'py> {
 }
 
 /// Operands of an engine, of whose arrays `array` makes its own.
-fn values<E: Ops>(
+fn values<E: ComplexOps>(
     operands: Vec<Operand<'_>>,
     array: impl Fn(&Array) -> Result<array::Array<E>>,
 ) -> Result<Vec<Value<E>>> {

@@ -3,7 +3,7 @@
 use crate::function::{Function, Kind};
 use pyo3::prelude::*;
 use std::sync::Arc;
-use sudare::circuits::Ops;
+use sudare::circuits::ComplexOps;
 use sudare_apps::array::{Array, ArrayError, Engine, PlainArray};
 
 /// An operation, as Python holds it.
@@ -74,7 +74,7 @@ pub enum Op {
 }
 
 /// An operand.
-pub enum Value<E: Ops> {
+pub enum Value<E: ComplexOps> {
     /// Encrypted.
     Encrypted(Array<E>),
     /// Known to whoever computes.
@@ -138,13 +138,13 @@ impl PyOp {
 }
 
 /// References to operands.
-pub fn refs<E: Ops>(operands: &[Value<E>]) -> Vec<&Value<E>> {
+pub fn refs<E: ComplexOps>(operands: &[Value<E>]) -> Vec<&Value<E>> {
     operands.iter().collect()
 }
 
 impl Op {
     /// The result of the operation.
-    pub fn apply<E: Ops>(
+    pub fn apply<E: ComplexOps>(
         &self,
         engine: &Engine<'_, E>,
         operands: &[&Value<E>],

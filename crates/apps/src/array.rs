@@ -46,7 +46,7 @@ mod reduce;
 use std::sync::{Arc, OnceLock};
 
 use sudare::{
-    circuits::Ops,
+    circuits::ComplexOps,
     ckks::{self, Scale},
     rlwe::Level,
 };
@@ -213,7 +213,7 @@ pub enum ArrayError {
 pub type Result<T> = core::result::Result<T, ArrayError>;
 
 /// An encrypted array. Cheap to clone: blocks are shared.
-pub struct Array<E: Ops> {
+pub struct Array<E: ComplexOps> {
     layout: Layout,
     level: Level,
     scale: Scale,
@@ -223,7 +223,7 @@ pub struct Array<E: Ops> {
     refreshed: Arc<OnceLock<Vec<Arc<E::Ct>>>>,
 }
 
-impl<E: Ops> Clone for Array<E> {
+impl<E: ComplexOps> Clone for Array<E> {
     fn clone(&self) -> Self {
         Self {
             layout: self.layout.clone(),
@@ -234,7 +234,7 @@ impl<E: Ops> Clone for Array<E> {
     }
 }
 
-impl<E: Ops> Array<E> {
+impl<E: ComplexOps> Array<E> {
     /// Of blocks in the order of the layout, such as those of a file. Padding that is not known
     /// to be zero is said not to be.
     ///
@@ -347,7 +347,7 @@ impl Array<ckks::Evaluator> {
     }
 }
 
-impl<E: Ops> core::fmt::Debug for Array<E> {
+impl<E: ComplexOps> core::fmt::Debug for Array<E> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let (shape, level, blocks) = (self.shape(), self.level, self.blocks.len());
         write!(f, "Array(shape {shape:?}, level {level}, {blocks} blocks)")

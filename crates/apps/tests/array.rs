@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use session::Session;
 use sudare::{
     circuits::{
-        EvalModSpec, ModMethod, Ops, Polynomial,
+        ComplexOps, EvalModSpec, ModMethod, Ops, Polynomial,
         bootstrap::{BootstrapPlan, BootstrapSpec, Order, Values},
         cost,
     },
@@ -201,7 +201,7 @@ impl Case {
         Self::Then(Box::new(self), Box::new(next))
     }
 
-    fn run<E: Ops>(&self, e: &Engine<'_, E>, x: &[Array<E>]) -> array::Result<Array<E>> {
+    fn run<E: ComplexOps>(&self, e: &Engine<'_, E>, x: &[Array<E>]) -> array::Result<Array<E>> {
         let a = &x[0];
         match self {
             Self::Add => e.add(a, &x[1]),

@@ -9,7 +9,7 @@ use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use session::Session;
 use std::cell::RefCell;
 use sudare::{
-    circuits::{Ops, cost},
+    circuits::{ComplexOps, cost},
     ckks::{Params, Release, Spec},
 };
 use sudare_apps::{
@@ -24,7 +24,8 @@ use sudare_apps::{
 
 /// A program on arrays that runs on any evaluator.
 trait Program {
-    fn run<E: Ops>(&self, e: &Engine<'_, E>, x: &[Array<E>]) -> array::Result<Vec<Array<E>>>;
+    fn run<E: ComplexOps>(&self, e: &Engine<'_, E>, x: &[Array<E>])
+    -> array::Result<Vec<Array<E>>>;
 }
 
 /// Parameters of a chain with room for values up to `2^9`, in a small ring.
@@ -136,7 +137,11 @@ impl Known {
 }
 
 impl Program for Known {
-    fn run<E: Ops>(&self, e: &Engine<'_, E>, x: &[Array<E>]) -> array::Result<Vec<Array<E>>> {
+    fn run<E: ComplexOps>(
+        &self,
+        e: &Engine<'_, E>,
+        x: &[Array<E>],
+    ) -> array::Result<Vec<Array<E>>> {
         let x = &x[0];
         let y = match *self {
             Self::Doublings(count) => {
@@ -309,7 +314,7 @@ impl Step {
         PlainArray::new(&[SIDE; 2], (0..SIDE * SIDE).map(value).collect())
     }
 
-    fn run<E: Ops>(self, e: &Engine<'_, E>, all: &[Array<E>]) -> array::Result<Array<E>> {
+    fn run<E: ComplexOps>(self, e: &Engine<'_, E>, all: &[Array<E>]) -> array::Result<Array<E>> {
         // The last ones more often, so that programs are deep.
         let at = |index: usize| &all[all.len() - 1 - (index % all.len()).min(index % 5)];
         match self {
@@ -338,7 +343,11 @@ struct Random {
 }
 
 impl Program for Random {
-    fn run<E: Ops>(&self, e: &Engine<'_, E>, x: &[Array<E>]) -> array::Result<Vec<Array<E>>> {
+    fn run<E: ComplexOps>(
+        &self,
+        e: &Engine<'_, E>,
+        x: &[Array<E>],
+    ) -> array::Result<Vec<Array<E>>> {
         let mut all = x.to_vec();
         for step in &self.steps {
             all.push(step.run(e, &all)?);
@@ -445,7 +454,11 @@ impl Documented {
 }
 
 impl Program for Documented {
-    fn run<E: Ops>(&self, e: &Engine<'_, E>, x: &[Array<E>]) -> array::Result<Vec<Array<E>>> {
+    fn run<E: ComplexOps>(
+        &self,
+        e: &Engine<'_, E>,
+        x: &[Array<E>],
+    ) -> array::Result<Vec<Array<E>>> {
         Ok(match self {
             Self::MeansAndVariances => {
                 let axes: Option<&[usize]> = Some(&[0]);

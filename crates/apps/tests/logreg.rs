@@ -8,7 +8,7 @@ use core::ops::Range;
 use proptest::prelude::*;
 use session::Session;
 use sudare::{
-    circuits::{Ops, bootstrap, sim},
+    circuits::{ComplexOps, bootstrap, sim},
     ckks::{Ciphertext, Complex, Params, Spec, serial},
     rlwe::{Level, SecretDistribution, max_log2_qp},
 };
@@ -163,7 +163,7 @@ impl Parties {
 }
 
 /// An iteration in at most so many shares, the last ones summed first.
-fn step_in_shares<E: Ops>(
+fn step_in_shares<E: ComplexOps>(
     trainer: &Trainer<'_, E>,
     plan: &TrainPlan,
     data: &[E::Ct],

@@ -95,6 +95,14 @@ impl<T> Complex<T> {
     }
 }
 
+/// A real number.
+impl From<f64> for Complex<f64> {
+    #[inline(always)]
+    fn from(re: f64) -> Self {
+        Self::new(re, 0.0)
+    }
+}
+
 impl<T: Copy + Neg<Output = T>> Complex<T> {
     /// `re - i im`.
     #[inline(always)]

@@ -8,13 +8,13 @@
 use std::sync::Arc;
 use sudare::{
     Result,
-    circuits::{Ops, sim},
+    circuits::{ComplexOps, sim},
     ckks::{Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Scale, preset},
     rlwe::KeyGenerator,
 };
 
 /// `x (3 - x^2) / 2` in every slot, a step towards the sign of `x`: two levels.
-fn towards_sign<E: Ops>(e: &E, x: &E::Ct) -> Result<E::Ct> {
+fn towards_sign<E: ComplexOps>(e: &E, x: &E::Ct) -> Result<E::Ct> {
     let square = e.mul_rescale(x, x)?;
     let zero = e.sub(&square, &square)?;
     let difference = e.add_const(&e.sub(&zero, &square)?, Complex::new(3.0, 0.0))?;

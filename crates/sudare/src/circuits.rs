@@ -2,28 +2,29 @@
 //!
 //! A circuit is first *planned* from clear data. The plan knows depth, keys and
 //! cost before a key exists; running it is the last step.
+//!
+//! Sums of automorphisms ([`Trace`]), products with matrices ([`linear`]), polynomials
+//! ([`polynomial`]) and batches in lock step ([`LockStep`]) know only the [`Algebra`] of a
+//! scheme. What takes complex slots asks for [`ComplexOps`].
 
-mod approximations;
-pub mod bootstrap;
-pub mod cost;
-pub mod dft;
-mod eval_mod;
+mod algebra;
+mod ckks;
 mod input;
-mod linear;
+pub mod linear;
 mod lock_step;
-pub mod minimax;
 mod ops;
-mod polynomial;
-pub mod sim;
+pub mod polynomial;
 mod trace;
-mod worst_case;
 
 pub use crate::ckks::{Chain, Complex};
-pub use approximations::ScaledCosine;
-pub use eval_mod::{EvalModPlan, EvalModSpec, ModMethod};
-pub use linear::{LinearPlan, LinearTransform};
+pub use algebra::{
+    Algebra, Coefficient, CoefficientOf, ConstantOf, OwnedVector, ScaleOf, VectorOf,
+};
+pub use ckks::{
+    Basis, ComplexOps, ComplexSlots, EvalModPlan, EvalModSpec, LinearPlan, LinearTransform,
+    ModMethod, Polynomial, PolynomialPlan, ScaledCosine, WorstCase, bootstrap, cost, dft, minimax,
+    sim,
+};
 pub use lock_step::LockStep;
 pub use ops::Ops;
-pub use polynomial::{Basis, Polynomial, PolynomialPlan};
 pub use trace::{Trace, TracePlan};
-pub use worst_case::WorstCase;

@@ -4,7 +4,6 @@
 //! [CHKKS18](https://eprint.iacr.org/2018/931) for its RNS variant,
 //! [KPP20](https://eprint.iacr.org/2020/1118) for exact scales.
 
-mod chain;
 mod ciphertext;
 mod encode;
 mod encrypt;
@@ -18,7 +17,6 @@ pub mod serial;
 mod transform;
 
 pub use crate::rlwe::ProductSum;
-pub use chain::Chain;
 pub use ciphertext::{Ciphertext, Plaintext};
 pub use encode::Encoder;
 pub use encrypt::{Decryptor, Encryptor};
@@ -29,4 +27,7 @@ pub use presets::{Preset, preset, presets};
 pub use release::Release;
 pub use scale::Scale;
 pub use sudare_arith::fft::Complex;
-pub use transform::{EncodedMatrix, RotationSum};
+pub use transform::EncodedMatrix;
+
+/// The moduli of levels, with what rescaling divides scales by.
+pub type Chain = crate::rlwe::Chain<Scale>;

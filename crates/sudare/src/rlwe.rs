@@ -1,6 +1,7 @@
 //! Keys, ciphertexts and key switching, common to all schemes.
 
 mod canonical;
+mod chain;
 mod ciphertext;
 mod combine;
 mod diagonals;
@@ -17,8 +18,10 @@ mod rows;
 mod security;
 pub mod serial;
 mod switch;
+pub(crate) mod work;
 
 pub use canonical::CanonicalBounds;
+pub use chain::{Chain, Scale};
 pub use ciphertext::Ciphertext;
 use combine::{Combination, StageWeights};
 pub use diagonals::{AutomorphismSum, EncodedDiagonals};
@@ -33,3 +36,4 @@ pub(crate) use params::{MAX_PRIMES, check_primes};
 pub use params::{Params, PricedKey, RaisedChain, Spec};
 pub use security::{SecretDistribution, max_log2_qp, security_bits};
 use switch::{Digits, KeySwitcher, ModDown, Operand};
+pub use work::{Rates, Work};

@@ -8,8 +8,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use sudare::{
     Error,
     circuits::{Complex, LinearPlan, LinearTransform, Ops, sim},
-    ckks::{Ciphertext, Evaluator, Params, RotationSum, Spec},
-    rlwe::{KeyGenerator, KeyRequest, Level},
+    ckks::{Ciphertext, Evaluator, Params, Spec},
+    rlwe::{AutomorphismSum, GaloisElement, KeyGenerator, KeyRequest, Level},
 };
 use sudare_arith::{par, prng::Seed};
 
@@ -189,18 +189,18 @@ fn many_baby_steps_are_summed_in_groups() {
         let there = if stage == 0 { step % 5 != 3 } else { step >= 40 };
         there.then(|| values(1 << log_slots, (100 * stage + step) as f64))
     };
-    let sum = RotationSum {
+    let rotation = |k| GaloisElement::rotation(LOG_N, k);
+    let scale = params.chain().divisor(level);
+    let sum = AutomorphismSum {
         level,
-        log_slots,
-        scale: params.chain().divisor(level),
-        baby: (0..giant).collect(),
-        giant,
+        baby: (0..giant).map(rotation).collect(),
+        giant: rotation(giant),
         stages: 2,
         ephemeral_weight: None,
     };
     let keys = KeyRequest::new().rotations(LOG_N, 1..=giant, level);
     let s = Session::from_seed(params, &Seed::from_bytes([4; 32]), &keys);
-    let weights = s.evaluator.encode_matrix(sum, weight).unwrap();
+    let weights = s.evaluator.encode_matrix(sum, scale, log_slots, weight).unwrap();
     let x = values(1 << log_slots, 0.5);
     let found = s.evaluator.transform(&encrypt(&s, &x, level, 1), &weights).unwrap();
     let mut expected = vec![Complex { re: 0.0, im: 0.0 }; x.len()];

@@ -7,7 +7,7 @@ use session::Session;
 use std::sync::{Arc, LazyLock};
 use sudare::{
     Error,
-    circuits::{LinearTransform, LockStep, Ops, Polynomial, cost, sim},
+    circuits::{ComplexOps, LinearTransform, LockStep, Ops, Polynomial, cost, sim},
     ckks::{
         Ciphertext, Complex, Decryptor, Encryptor, Evaluator, Params, Plaintext, ProductSum,
         RaisedSpec, Scale, Spec,
@@ -575,7 +575,7 @@ static RAISED: LazyLock<Session> = LazyLock::new(|| {
 type Said = (String, Option<Error>);
 
 /// What an evaluator says of operations on ciphertexts of one scale at any two levels.
-fn across<E: Ops>(e: &E, xs: &[E::Ct], matrices: &[E::Matrix]) -> Vec<Said> {
+fn across<E: ComplexOps>(e: &E, xs: &[E::Ct], matrices: &[E::Matrix]) -> Vec<Said> {
     let mut said = Vec::new();
     let unit = Scale::from_log2(20.0);
     let one = Complex { re: 1.0, im: 0.0 };
@@ -616,7 +616,7 @@ fn across<E: Ops>(e: &E, xs: &[E::Ct], matrices: &[E::Matrix]) -> Vec<Said> {
 }
 
 /// Level 0 raised to `level`, or dropped to it from the top.
-fn at<E: Ops>(e: &E, fresh: &E::Ct, level: Level) -> E::Ct {
+fn at<E: ComplexOps>(e: &E, fresh: &E::Ct, level: Level) -> E::Ct {
     let mut a = fresh.clone();
     if level > TOP {
         a = e.mod_raise(&a, level, None).unwrap();

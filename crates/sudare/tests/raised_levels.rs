@@ -10,7 +10,7 @@ use num_bigint::BigInt;
 use oracle::{centred, lift_eval, moduli, negacyclic, product};
 use std::collections::BTreeMap;
 use sudare::{
-    circuits::{LinearPlan, LinearTransform, Ops, sim},
+    circuits::{ComplexOps as _, LinearPlan, LinearTransform, Ops, sim},
     ckks::{
         Ciphertext, Complex, Decryptor, Encoder, Evaluator, Params, ProductSum, RaisedSpec, Scale,
         Spec, serial::Label,

@@ -9,7 +9,7 @@ use session::Session;
 use std::sync::LazyLock;
 use sudare::{
     Error, Result,
-    circuits::{Ops, cost, sim},
+    circuits::{ComplexOps, cost, sim},
     ckks::{Complex, Params, RaisedSpec, Scale, Spec},
     rlwe::{GaloisElement, KeyRequest, Level, ProductSum},
 };
@@ -92,7 +92,7 @@ fn operations() -> impl Strategy<Value = Operation> {
     ]
 }
 
-fn run<E: Ops>(e: &E, [a, b, c]: &[E::Ct; 3], operation: Operation) -> Result<E::Ct> {
+fn run<E: ComplexOps>(e: &E, [a, b, c]: &[E::Ct; 3], operation: Operation) -> Result<E::Ct> {
     use Operation::*;
     let vector = |n: usize| vec![Complex::new(0.5, 0.0); n];
     let scaled = Scale::from_log2;
@@ -127,7 +127,7 @@ fn run<E: Ops>(e: &E, [a, b, c]: &[E::Ct; 3], operation: Operation) -> Result<E:
 
 /// Level, scale and slots of the result, or the error; as text, in which NaN equals itself. By how
 /// much a vector is too large, encryption knows of its coefficients and simulation of its slots.
-fn outcome<E: Ops>(e: &E, operands: &[E::Ct; 3], operation: Operation) -> String {
+fn outcome<E: ComplexOps>(e: &E, operands: &[E::Ct; 3], operation: Operation) -> String {
     match run(e, operands, operation) {
         Err(Error::ValueTooLarge { .. }) => "too large".into(),
         result => {

@@ -70,7 +70,8 @@ impl Pair {
             .automorphism(GaloisElement::conjugation(log_n), Level(0))
             .raise(Raise { level: params.raised_top(), weight: 7 });
         if params.raised_top() > params.top() {
-            request = request.raised_rotations(log_n, [1, -3]);
+            let steps = [1, -3].map(|k| GaloisElement::rotation(log_n, k));
+            request = request.raised_automorphisms(steps);
         }
         if params.spec().p_bits.len() > 1 {
             let low = KeyRequest::new().relinearize(Level(0)).rotations(log_n, [1, 2], Level(0));

@@ -2,7 +2,7 @@
 
 use sudare::{
     Error,
-    circuits::{Complex, Ops, WorstCase, sim},
+    circuits::{Complex, ComplexOps, WorstCase, sim},
     ckks::{self, Decryptor, Encoder, Encryptor, Params},
     rlwe::Level,
 };
@@ -36,7 +36,7 @@ pub fn encrypt(
 ///
 /// # Errors
 /// As [`encrypt`].
-pub fn simulate_encryption<E: Ops<Ct = sim::Ciphertext>>(
+pub fn simulate_encryption<E: ComplexOps<Ct = sim::Ciphertext>>(
     evaluator: &sim::Evaluator,
     params: &Params,
     layout: &Layout,
@@ -49,7 +49,7 @@ pub fn simulate_encryption<E: Ops<Ct = sim::Ciphertext>>(
 }
 
 /// The same, of an array that may have any elements up to `largest`.
-pub(super) fn simulate_encryption_within<E: Ops<Ct = sim::Ciphertext>>(
+pub(super) fn simulate_encryption_within<E: ComplexOps<Ct = sim::Ciphertext>>(
     evaluator: &sim::Evaluator,
     params: &Params,
     layout: &Layout,
@@ -67,7 +67,7 @@ fn complex(slots: Vec<f64>) -> Vec<Complex<f64>> {
     slots.into_iter().map(|x| Complex::new(x, 0.0)).collect()
 }
 
-fn encrypt_with<E: Ops>(
+fn encrypt_with<E: ComplexOps>(
     params: &Params,
     layout: &Layout,
     values: &PlainArray,
@@ -119,7 +119,9 @@ pub fn decrypt(
 ///
 /// # Errors
 /// [`ArrayError::Overflow`] for values that encryption would have lost.
-pub fn simulate_decryption<E: Ops<Ct = sim::Ciphertext>>(array: &Array<E>) -> Result<PlainArray> {
+pub fn simulate_decryption<E: ComplexOps<Ct = sim::Ciphertext>>(
+    array: &Array<E>,
+) -> Result<PlainArray> {
     let room = array.blocks.iter().map(|block| block.headroom_bits).fold(f64::INFINITY, f64::min);
     if room < 0.0 {
         return Err(ArrayError::Overflow { excess_bits: -room });
@@ -129,7 +131,7 @@ pub fn simulate_decryption<E: Ops<Ct = sim::Ciphertext>>(array: &Array<E>) -> Re
     Ok(PlainArray::new(array.shape(), array.layout.gather(&slots)))
 }
 
-impl<E: Ops<Ct = sim::Ciphertext>> Array<E> {
+impl<E: ComplexOps<Ct = sim::Ciphertext>> Array<E> {
     /// In simulation: `log2` of the standard deviation of the error of an element that encryption
     /// would have caused, the largest of any block.
     #[must_use]

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use sudare::{
-    circuits::{Complex, Ops, Polynomial, PolynomialPlan},
+    circuits::{Complex, ComplexOps, Polynomial, PolynomialPlan},
     rlwe::Level,
 };
 use sudare_arith::par;
@@ -18,7 +18,7 @@ use super::{
 const MAX_WHOLE: f64 = (1u64 << 31) as f64;
 
 /// Two operands in one layout, block by block.
-struct Pair<E: Ops> {
+struct Pair<E: ComplexOps> {
     layout: Layout,
     level: Level,
     a: Vec<Arc<E::Ct>>,
@@ -27,14 +27,14 @@ struct Pair<E: Ops> {
     zero: Vec<[bool; 2]>,
 }
 
-impl<E: Ops> Pair<E> {
+impl<E: ComplexOps> Pair<E> {
     fn blocks(&self) -> impl Iterator<Item = (&E::Ct, &E::Ct)> {
         self.a.iter().zip(&self.b).map(|(a, b)| (&**a, &**b))
     }
 }
 
 /// Whether an operand is zero in the padding of an axis of the layout of the result.
-fn is_zero_beyond<E: Ops>(own: &Array<E>, axis: usize) -> bool {
+fn is_zero_beyond<E: ComplexOps>(own: &Array<E>, axis: usize) -> bool {
     own.padding_is_zero() && own.layout().shape()[axis] > 1
 }
 
@@ -50,7 +50,7 @@ fn is_zero_beyond<E: Ops>(own: &Array<E>, axis: usize) -> bool {
 /// | product, square, product with other plain numbers | 1 |
 /// | power `n` | `ceil(log2(n))` |
 /// | polynomial | its depth, see [`Polynomial::plan`], and one if padding is not zero |
-impl<E: Ops> Engine<'_, E> {
+impl<E: ComplexOps> Engine<'_, E> {
     /// `a + b`.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::sync::{
 };
 
 use sudare::{
-    circuits::{Complex, Ops, Trace, bootstrap::Bootstrapper, sim},
+    circuits::{Complex, ComplexOps, Trace, bootstrap::Bootstrapper, sim},
     ckks::{Params, Scale},
     rlwe::{KeyRequest, Level},
 };
@@ -21,7 +21,7 @@ pub(super) const TOGETHER: usize = 16;
 ///
 /// Every operation returns a new array at the default scale of its level. The tables below say
 /// how many levels it takes; where too few are left it bootstraps, if it can.
-pub struct Engine<'a, E: Ops> {
+pub struct Engine<'a, E: ComplexOps> {
     evaluator: Held<'a, E>,
     /// The default scale of each level.
     scales: Arc<[Scale]>,
@@ -34,7 +34,7 @@ pub struct Engine<'a, E: Ops> {
     counters: Arc<Counters>,
 }
 
-impl<E: Ops> Clone for Engine<'_, E> {
+impl<E: ComplexOps> Clone for Engine<'_, E> {
     fn clone(&self) -> Self {
         Self {
             evaluator: self.evaluator.clone(),
@@ -74,7 +74,7 @@ pub fn general_keys(params: &Params, level: Level) -> KeyRequest {
     request.rotations(params.log_n(), powers.flat_map(|k| [k, -k]), level)
 }
 
-impl<'a, E: Ops> Engine<'a, E> {
+impl<'a, E: ComplexOps> Engine<'a, E> {
     /// An engine on `evaluator`, which bootstraps if it is given a way to.
     ///
     /// Results go down to level 0 or, with bootstrapping, to the level that this takes in; in
@@ -401,7 +401,7 @@ impl<'a, E: Ops> Engine<'a, E> {
     }
 }
 
-impl<E: Ops> Engine<'static, E> {
+impl<E: ComplexOps> Engine<'static, E> {
     /// As [`Engine::new`], of what is shared.
     ///
     /// # Errors
@@ -415,7 +415,7 @@ impl<E: Ops> Engine<'static, E> {
     }
 }
 
-impl<E: Ops<Ct = sim::Ciphertext>> Engine<'_, E> {
+impl<E: ComplexOps<Ct = sim::Ciphertext>> Engine<'_, E> {
     /// The same, refusing to bootstrap values beyond the bound.
     #[must_use]
     pub fn with_checked_magnitudes(self) -> Self {

@@ -1,11 +1,11 @@
 //! Functions of every element.
 
-use sudare::circuits::Ops;
+use sudare::circuits::ComplexOps;
 
 use super::{Array, Engine, Result};
 use crate::functions::{Finish, Function};
 
-impl<E: Ops> Engine<'_, E> {
+impl<E: ComplexOps> Engine<'_, E> {
     /// `f` of every element, which lies in the interval of `f`.
     ///
     /// Its polynomials are evaluated one after the other by [`Engine::polynomial`], with

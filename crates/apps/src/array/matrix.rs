@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use sudare::{circuits::Ops, ckks::ProductSum, rlwe::Level};
+use sudare::{
+    circuits::{ComplexOps, Ops},
+    ckks::ProductSum,
+    rlwe::Level,
+};
 use sudare_arith::par;
 
 use super::{
@@ -34,7 +38,7 @@ type Stacks<E> = Vec<Vec<Arc<<E as Ops>::Ct>>>;
 /// | of an encrypted matrix and a vector | 2, or 1 if it sums leading axes |
 /// | of two encrypted matrices, a sum of products of columns and rows | 2 |
 /// | of two whose fields make that impossible, as `transpose(x) @ x`, or costly | 3 |
-impl<E: Ops> Engine<'_, E> {
+impl<E: ComplexOps> Engine<'_, E> {
     /// `a @ w`: over the last axis of `a`, and the first of `w`, which has one or two.
     ///
     /// # Errors
@@ -364,7 +368,7 @@ impl<E: Ops> Engine<'_, E> {
 }
 
 /// What has one index along an axis, in all slots of its field.
-struct Copies<'e, 'a, E: Ops> {
+struct Copies<'e, 'a, E: ComplexOps> {
     engine: &'e Engine<'a, E>,
     a: Array<E>,
     field: Tile,
@@ -375,7 +379,7 @@ struct Copies<'e, 'a, E: Ops> {
     last: Option<(usize, Vec<Arc<E::Ct>>)>,
 }
 
-impl<'e, 'a, E: Ops> Copies<'e, 'a, E> {
+impl<'e, 'a, E: ComplexOps> Copies<'e, 'a, E> {
     /// At `level`: one below that of `a`, or the same where each index has blocks of its own.
     fn new(engine: &'e Engine<'a, E>, a: &Array<E>, axis: usize, level: Level) -> Result<Self> {
         let (field, along) = (a.layout().tile(axis), a.layout().along(axis));
@@ -497,7 +501,7 @@ fn pads_beside(layout: &Layout, axis: usize) -> bool {
 }
 
 /// Blocks by tile of an axis in the order of the layout.
-fn unstacked<E: Ops>(layout: &Layout, axis: usize, stacks: Stacks<E>) -> Vec<Arc<E::Ct>> {
+fn unstacked<E: ComplexOps>(layout: &Layout, axis: usize, stacks: Stacks<E>) -> Vec<Arc<E::Ct>> {
     let places = layout.along(axis).into_iter().flatten();
     let mut blocks: Vec<_> = places.zip(stacks.into_iter().flatten()).collect();
     blocks.sort_by_key(|&(place, _)| place);

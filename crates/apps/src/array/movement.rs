@@ -7,7 +7,7 @@ use std::{
 };
 
 use sudare::{
-    circuits::{Complex, LinearTransform, Ops},
+    circuits::{Complex, ComplexOps, LinearTransform},
     rlwe::Level,
 };
 use sudare_arith::par;
@@ -27,7 +27,7 @@ const OP: &str = "change of layout";
 /// A matrix over the slots, by its diagonals as [`LinearTransform`] has them.
 pub(super) type Diagonals = BTreeMap<usize, Vec<f64>>;
 
-impl<E: Ops> Engine<'_, E> {
+impl<E: ComplexOps> Engine<'_, E> {
     /// The same array in another layout, of any shape with as many elements in C order, by one
     /// linear transform of the slots, which takes a level. Where that would have too many
     /// diagonals, it takes several, each of which moves some bits of the fields. Padding is zero
@@ -260,7 +260,7 @@ impl<E: Ops> Engine<'_, E> {
     }
 }
 
-impl<E: Ops> Array<E> {
+impl<E: ComplexOps> Array<E> {
     /// In a layout of the same blocks, of which `source` says the coordinates here.
     fn reordered(&self, layout: Layout, source: impl Fn(Vec<usize>) -> Vec<usize>) -> Self {
         let place = |block| self.layout.block_at(&source(layout.coordinates(block)));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sudare::{circuits::Ops, rlwe::Level};
+use sudare::{circuits::ComplexOps, rlwe::Level};
 use sudare_arith::par;
 
 use super::{
@@ -27,7 +27,7 @@ use super::{
 ///
 /// Fields above all others are the leading axes of a new array, and all axes that a block
 /// has nothing of but one element.
-impl<E: Ops> Engine<'_, E> {
+impl<E: ComplexOps> Engine<'_, E> {
     /// The sum over `axes`.
     ///
     /// # Errors
@@ -195,7 +195,7 @@ struct Reduction {
 }
 
 impl Reduction {
-    fn new<E: Ops>(op: &'static str, a: &Array<E>, axes: Option<&[usize]>) -> Result<Self> {
+    fn new<E: ComplexOps>(op: &'static str, a: &Array<E>, axes: Option<&[usize]>) -> Result<Self> {
         let ndim = a.shape().len();
         let axes = axes.map_or_else(|| (0..ndim).collect(), <[usize]>::to_vec);
         check_axes(op, &axes, ndim)?;
@@ -203,7 +203,7 @@ impl Reduction {
         Ok(Self { op, axes, count })
     }
 
-    fn finished<E: Ops>(&self, sum: Array<E>, keepdims: bool) -> Array<E> {
+    fn finished<E: ComplexOps>(&self, sum: Array<E>, keepdims: bool) -> Array<E> {
         if keepdims {
             return sum;
         }

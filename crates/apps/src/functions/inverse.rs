@@ -2,7 +2,7 @@ use core::ops::Range;
 
 use sudare::{
     Error, Result,
-    circuits::Ops,
+    circuits::ComplexOps,
     ckks::{Chain, Complex, Scale},
     rlwe::Level,
 };
@@ -78,7 +78,7 @@ impl ProductForm {
 
     /// `t_k` follow by squaring; factors `1 + t_k / c_k` are `c_k + t_k` read at a
     /// larger scale, and doubling is reading at half the scale.
-    pub(super) fn run<E: Ops>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
+    pub(super) fn run<E: ComplexOps>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
         let read = |a: &E::Ct, factor: f64| e.with_scale(a, e.scale(a) / Scale::from_f64(factor));
         let add = |a: &E::Ct, c: f64| e.add_const(a, Complex::new(c, 0.0));
         let first = self.centres[0];

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use sudare::{
     Result,
-    circuits::Ops,
+    circuits::ComplexOps,
     ckks::{Params, Scale},
     rlwe::{KeyRequest, Level},
 };
@@ -143,7 +143,7 @@ impl PairPlan {
     /// # Errors
     /// As [`FunctionPlan::run`]; [`sudare::Error::ScaleMismatch`] if the scales of `a` and `b`
     /// differ.
-    pub fn run<E: Ops>(&self, e: &E, a: &E::Ct, b: &E::Ct) -> Result<E::Ct> {
+    pub fn run<E: ComplexOps>(&self, e: &E, a: &E::Ct, b: &E::Ct) -> Result<E::Ct> {
         let y = self.of_difference.run(e, &e.sub(a, b)?)?;
         if !self.adds_second {
             return Ok(y);

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use sudare::{
     Error, Result,
-    circuits::{LockStep, Ops, PolynomialPlan, sim},
+    circuits::{ComplexOps, LockStep, PolynomialPlan, sim},
     ckks::{Complex, Params, Scale},
     rlwe::{KeyRequest, Level},
 };
@@ -237,7 +237,7 @@ impl FunctionPlan {
     /// [`Error::LevelOutOfRange`] if `x` is below the planned level,
     /// [`Error::ScaleMismatch`] if it has another scale than planned, and what the
     /// evaluator refuses.
-    pub fn run<E: Ops>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
+    pub fn run<E: ComplexOps>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
         let Entry { level, scale, rescales } = self.entry;
         if e.level(x) < level {
             return Err(Error::LevelOutOfRange { found: level, max: e.level(x) });
@@ -265,7 +265,7 @@ impl FunctionPlan {
     /// # Errors
     /// As [`FunctionPlan::run`], and [`Error::ScaleMismatch`] if the scales of `xs`
     /// differ.
-    pub fn run_many<E: Ops>(&self, e: &E, xs: &[E::Ct]) -> Result<Vec<E::Ct>> {
+    pub fn run_many<E: ComplexOps>(&self, e: &E, xs: &[E::Ct]) -> Result<Vec<E::Ct>> {
         LockStep::new(e).run(xs, |e, x| self.run(e, x))
     }
 }

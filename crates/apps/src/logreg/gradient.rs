@@ -10,7 +10,7 @@ use crate::{Result, held::Held};
 use core::ops::Range;
 use std::sync::Arc;
 use sudare::{
-    circuits::Ops,
+    circuits::ComplexOps,
     ckks::{Ciphertext, ProductSum, Scale},
 };
 use sudare_arith::par;
@@ -42,12 +42,12 @@ type Group<'a, C> = (&'a [C], &'a [C]);
 
 /// Computes parts of gradients, which takes the evaluation keys and rows, and nothing else of a
 /// training.
-pub struct Gradients<'a, E: Ops> {
+pub struct Gradients<'a, E: ComplexOps> {
     pub(super) plan: Held<'a, TrainPlan>,
     pub(super) ev: Held<'a, E>,
 }
 
-impl<E: Ops> Gradients<'static, E> {
+impl<E: ComplexOps> Gradients<'static, E> {
     /// As [`TrainPlan::gradients`], of what is shared.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ impl<E: Ops> Gradients<'static, E> {
     }
 }
 
-impl<'a, E: Ops> Gradients<'a, E> {
+impl<'a, E: ComplexOps> Gradients<'a, E> {
     pub(super) fn with(plan: Held<'a, TrainPlan>, ev: Held<'a, E>) -> Result<Self> {
         expect_params(&*ev, &plan.params)?;
         Ok(Self { plan, ev })
@@ -129,7 +129,7 @@ fn joined(mut ranges: Vec<Range<usize>>) -> Result<Vec<Range<usize>>> {
 }
 
 /// The sums of two lists, one by one.
-pub(super) fn added<E: Ops>(e: &E, a: &[E::Ct], b: &[E::Ct]) -> sudare::Result<Vec<E::Ct>> {
+pub(super) fn added<E: ComplexOps>(e: &E, a: &[E::Ct], b: &[E::Ct]) -> sudare::Result<Vec<E::Ct>> {
     a.iter().zip(b).map(|(a, b)| e.add(a, b)).collect()
 }
 
@@ -138,7 +138,7 @@ impl TrainPlan {
     ///
     /// # Errors
     /// [`Error::NotAsPlanned`](crate::Error::NotAsPlanned) for another chain.
-    pub fn gradients<'a, E: Ops>(&'a self, ev: &'a E) -> Result<Gradients<'a, E>> {
+    pub fn gradients<'a, E: ComplexOps>(&'a self, ev: &'a E) -> Result<Gradients<'a, E>> {
         Gradients::with(Held::Borrowed(self), Held::Borrowed(ev))
     }
 
@@ -165,7 +165,7 @@ impl TrainPlan {
     /// `1/|lead| sum_i o(x_i . v) c_i x_i` over the rows of each block, up to a sign, where `o` is
     /// the sigmoid's polynomial without its 1/2, `lead` its first coefficient and `c_i` the weight
     /// of a row; for each piece.
-    pub(super) fn slope_sums<E: Ops>(
+    pub(super) fn slope_sums<E: ComplexOps>(
         &self,
         e: &E,
         round: &Round,
@@ -195,7 +195,7 @@ impl TrainPlan {
     }
 
     /// [`TrainPlan::slope_sums`] of groups of rows whose products are summed together.
-    fn rows_first<E: Ops>(
+    fn rows_first<E: ComplexOps>(
         &self,
         e: &E,
         round: &Round,
@@ -218,7 +218,7 @@ impl TrainPlan {
     }
 
     /// The same, with the polynomial first.
-    fn sigmoid_first<E: Ops>(
+    fn sigmoid_first<E: ComplexOps>(
         &self,
         e: &E,
         round: &Round,
@@ -249,7 +249,12 @@ impl TrainPlan {
 
     /// The inner products of rows with the weights, over the sigmoid's range, in all slots of their
     /// blocks that hold entries.
-    fn inner<E: Ops>(&self, e: &E, rows: &[E::Ct], turned: &[E::Ct]) -> sudare::Result<E::Ct> {
+    fn inner<E: ComplexOps>(
+        &self,
+        e: &E,
+        rows: &[E::Ct],
+        turned: &[E::Ct],
+    ) -> sudare::Result<E::Ct> {
         let products = rows.iter().zip(turned).collect();
         let inner = e.mul_sum_rescale(&ProductSum { products, addend: None })?;
         // Slots beyond a piece's entries get sums of a part of them, and are cleared by the zeros
@@ -260,7 +265,7 @@ impl TrainPlan {
 
     /// What [`TrainPlan::rows_first`] sums, for the rows of a group, each in its block: as they are
     /// and as they are summed.
-    fn slopes<E: Ops>(
+    fn slopes<E: ComplexOps>(
         &self,
         e: &E,
         round: &Round,
@@ -287,7 +292,7 @@ impl TrainPlan {
     }
 
     /// Refuses other ciphertexts than those of a share.
-    fn check_rows<E: Ops>(
+    fn check_rows<E: ComplexOps>(
         &self,
         e: &E,
         iteration: u32,
@@ -316,7 +321,7 @@ impl TrainPlan {
     }
 
     /// Refuses all but the gradient over the whole batch.
-    pub(super) fn check_gradient<E: Ops>(
+    pub(super) fn check_gradient<E: ComplexOps>(
         &self,
         e: &E,
         round: &Round,
@@ -342,7 +347,7 @@ impl TrainPlan {
 }
 
 /// The sum of what is multiplied by a constant beside products, at their level and scale.
-fn rest_of<E: Ops>(
+fn rest_of<E: ComplexOps>(
     e: &E,
     products: &[(&E::Ct, &E::Ct)],
     rest: &[&E::Ct],

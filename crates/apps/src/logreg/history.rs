@@ -6,7 +6,7 @@ use super::{
     train::{Training, expect},
 };
 use crate::Result;
-use sudare::{circuits::Ops, ckks::Scale, rlwe::Level};
+use sudare::{circuits::ComplexOps, ckks::Scale, rlwe::Level};
 
 /// Bits of a modulus above the largest weight: for signs and, after a bootstrapping, for the slots
 /// that hold differences of weights and momentum, up to 5 times both.
@@ -19,7 +19,7 @@ impl TrainPlan {
     /// # Errors
     /// [`Error::NotAsPlanned`](crate::Error::NotAsPlanned) for another state than planned;
     /// [`Error::Engine`](crate::Error::Engine) for ciphertexts of other parameters.
-    pub fn snapshot<E: Ops>(&self, e: &E, t: &Training<E::Ct>) -> Result<Vec<E::Ct>> {
+    pub fn snapshot<E: ComplexOps>(&self, e: &E, t: &Training<E::Ct>) -> Result<Vec<E::Ct>> {
         let mut models = self.model(t)?;
         for weights in &mut models {
             let level = self.snapshot_level(e.level(weights), e.scale(weights));

@@ -7,7 +7,7 @@
 use super::{budget::split, layout::Layout};
 use sudare::{
     circuits::{
-        EvalModSpec, LinearTransform, ModMethod, Ops,
+        ComplexOps, EvalModSpec, LinearTransform, ModMethod,
         bootstrap::{BootstrapPlan, BootstrapSpec, Bootstrapper, Order, Values},
     },
     ckks::{Complex, Params, Scale},
@@ -149,13 +149,13 @@ impl Refresh {
     }
 
     /// Encodes the matrices where `e` can reach them.
-    pub fn prepare<E: Ops>(&self, e: &E) -> sudare::Result<Bootstrapper<E>> {
+    pub fn prepare<E: ComplexOps>(&self, e: &E) -> sudare::Result<Bootstrapper<E>> {
         self.plan.prepare(e)
     }
 
     /// The weights and the momentum, refreshed by what [`Refresh::prepare`] returned. What the
     /// second halves of blocks hold then is of no meaning.
-    pub fn run<E: Ops>(
+    pub fn run<E: ComplexOps>(
         &self,
         e: &E,
         bootstrapper: &Bootstrapper<E>,
@@ -172,7 +172,7 @@ impl Refresh {
 
     /// The first or the second halves of blocks, as parts of the largest weight, at the level and
     /// scale that a bootstrapping takes.
-    fn masked<E: Ops>(&self, e: &E, a: &E::Ct, second: bool) -> sudare::Result<E::Ct> {
+    fn masked<E: ComplexOps>(&self, e: &E, a: &E::Ct, second: bool) -> sudare::Result<E::Ct> {
         let level = Level(self.plan.input_level().0 + 1);
         let mut a = e.with_log_slots(a, self.log_slots)?;
         a = e.with_scale(&a, e.scale(&a) * self.largest)?;

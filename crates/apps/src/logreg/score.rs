@@ -16,7 +16,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use sudare::{
-    circuits::{Ops, sim},
+    circuits::{ComplexOps, sim},
     ckks::{
         Ciphertext, Complex, Encoder, Encryptor, Params, ProductSum, Scale, Spec, serial::Shape,
     },
@@ -637,7 +637,7 @@ impl ScorePlan {
     /// As [`ScorePlan::encrypt_model`] for plain weights; [`Error::NotAsPlanned`] for encrypted
     /// ones of another number, level or scale, and for another chain; [`Error::Engine`] for a
     /// missing key.
-    pub fn scorer<'a, E: Ops>(
+    pub fn scorer<'a, E: ComplexOps>(
         &'a self,
         ev: &'a E,
         weights: Weights<'_, E::Ct>,
@@ -671,7 +671,11 @@ impl ScorePlan {
     }
 
     /// The weights of each model, turned to fit the pieces of rows.
-    fn turned<E: Ops>(&self, ev: &E, weights: Weights<'_, E::Ct>) -> Result<Vec<Turned<E::Ct>>> {
+    fn turned<E: ComplexOps>(
+        &self,
+        ev: &E,
+        weights: Weights<'_, E::Ct>,
+    ) -> Result<Vec<Turned<E::Ct>>> {
         let of_plain = |weights: &Vec<f64>| {
             let turns = 0..self.layout.pieces;
             Turned::Plain(turns.map(|turn| self.layout.packed_vector(weights, turn)).collect())
@@ -684,7 +688,7 @@ impl ScorePlan {
         }
     }
 
-    fn turned_model<E: Ops>(&self, ev: &E, model: &E::Ct) -> Result<Turned<E::Ct>> {
+    fn turned_model<E: ComplexOps>(&self, ev: &E, model: &E::Ct) -> Result<Turned<E::Ct>> {
         let (level, scale) = self.model;
         expect("level of the encrypted model", ev.level(model), level)?;
         expect_scale("scale of the encrypted model", ev.scale(model), scale)?;
@@ -815,7 +819,7 @@ impl Sigmoid {
 
     /// The polynomial of scores. Other slots are cleared before, unless they are zeros already: of
     /// sums of parts of rows it may be too large.
-    fn run<E: Ops>(&self, e: &E, layout: &Layout, scores: &E::Ct) -> Result<E::Ct> {
+    fn run<E: ComplexOps>(&self, e: &E, layout: &Layout, scores: &E::Ct) -> Result<E::Ct> {
         if layout.width == 1 {
             return Ok(self.plan.run(e, scores)?);
         }
@@ -836,7 +840,7 @@ fn real(slots: &[f64]) -> Vec<Complex<f64>> {
 }
 
 /// The server's part: see [`ScorePlan::scorer`].
-pub struct Scorer<'a, E: Ops> {
+pub struct Scorer<'a, E: ComplexOps> {
     plan: &'a ScorePlan,
     ev: &'a E,
     /// Of each model.
@@ -850,7 +854,7 @@ enum Turned<C> {
     Encrypted(Vec<C>),
 }
 
-impl<E: Ops> Scorer<'_, E> {
+impl<E: ComplexOps> Scorer<'_, E> {
     /// The scores of the rows of whole groups, [`ScorePlan::group_len`] ciphertexts each;
     /// [`ScorePlan::outputs`] of each group, in order.
     ///

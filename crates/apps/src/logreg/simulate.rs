@@ -5,7 +5,7 @@ use crate::Result;
 use std::collections::{BTreeMap, btree_map::Entry};
 use sudare::{
     circuits::{
-        Ops,
+        ComplexOps,
         cost::{self, Work},
         sim,
     },
@@ -119,14 +119,19 @@ impl TrainPlan {
     }
 
     /// What a gradient at a point sums over rows, for each model.
-    fn sums_at<E: Ops>(&self, e: &E, point: &Point<E::Ct>, rows: &[E::Ct]) -> Result<Vec<E::Ct>> {
+    fn sums_at<E: ComplexOps>(
+        &self,
+        e: &E,
+        point: &Point<E::Ct>,
+        rows: &[E::Ct],
+    ) -> Result<Vec<E::Ct>> {
         let round = self.round(point.iteration)?;
         let of_models = point.v.iter().map(|v| self.slope_sums(e, round, rows, v));
         Ok(of_models.collect::<Result<Vec<_>>>()?.concat())
     }
 
     /// The whole training, on the batch of each iteration.
-    fn train<E: Ops>(
+    fn train<E: ComplexOps>(
         &self,
         e: &E,
         sums: Vec<E::Ct>,

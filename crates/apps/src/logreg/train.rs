@@ -13,7 +13,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 use sudare::{
-    circuits::{Ops, bootstrap::Bootstrapper},
+    circuits::{ComplexOps, bootstrap::Bootstrapper},
     ckks::{Ciphertext, Complex, Params, Scale},
     rlwe::Level,
 };
@@ -36,7 +36,7 @@ pub struct Training<C = Ciphertext> {
 /// [`Gradients::part`] of the [`TrainPlan::shares`] of the batch is computed anywhere, and
 /// [`Gradients::sum`] of these in any order. A step is these calls in a row, with one share, and
 /// the results are the same, bit for bit, for all ways to share.
-pub struct Trainer<'a, E: Ops> {
+pub struct Trainer<'a, E: ComplexOps> {
     gradients: Gradients<'a, E>,
     pub(super) sums: Sums<E::Ct>,
     /// Prepared when it is first needed.
@@ -50,7 +50,7 @@ pub(super) struct Sums<C> {
     penalty: Option<C>,
 }
 
-impl<E: Ops> Trainer<'static, E> {
+impl<E: ComplexOps> Trainer<'static, E> {
     /// As [`TrainPlan::trainer`], of what is shared.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl<E: Ops> Trainer<'static, E> {
     }
 }
 
-impl<'a, E: Ops> Trainer<'a, E> {
+impl<'a, E: ComplexOps> Trainer<'a, E> {
     fn with(plan: Held<'a, TrainPlan>, ev: Held<'a, E>, sums: Vec<E::Ct>) -> Result<Self> {
         let gradients = Gradients::with(plan, ev)?;
         let sums = gradients.plan.checked_sums(&*gradients.ev, sums)?;
@@ -173,7 +173,11 @@ impl TrainPlan {
     ///
     /// # Errors
     /// [`Error::NotAsPlanned`] for another chain, or other sums than planned.
-    pub fn trainer<'a, E: Ops>(&'a self, ev: &'a E, sums: Vec<E::Ct>) -> Result<Trainer<'a, E>> {
+    pub fn trainer<'a, E: ComplexOps>(
+        &'a self,
+        ev: &'a E,
+        sums: Vec<E::Ct>,
+    ) -> Result<Trainer<'a, E>> {
         Trainer::with(Held::Borrowed(self), Held::Borrowed(ev), sums)
     }
 
@@ -182,7 +186,7 @@ impl TrainPlan {
     ///
     /// # Errors
     /// [`Error::NotAsPlanned`] for no tables, or other sums than planned.
-    pub fn add_sums<E: Ops>(&self, e: &E, tables: Vec<Vec<E::Ct>>) -> Result<Vec<E::Ct>> {
+    pub fn add_sums<E: ComplexOps>(&self, e: &E, tables: Vec<Vec<E::Ct>>) -> Result<Vec<E::Ct>> {
         let mut tables = tables.into_iter();
         let Some(first) = tables.next() else {
             return Err(not_as_planned("encrypted tables", 0, "at least 1"));
@@ -196,7 +200,7 @@ impl TrainPlan {
     }
 
     /// Refuses other sums than planned.
-    fn checked_sums<E: Ops>(&self, e: &E, mut sums: Vec<E::Ct>) -> Result<Sums<E::Ct>> {
+    fn checked_sums<E: ComplexOps>(&self, e: &E, mut sums: Vec<E::Ct>) -> Result<Sums<E::Ct>> {
         expect("ciphertexts of sums", sums.len(), self.sum_ciphertexts())?;
         let penalty = if self.penalised() { sums.pop() } else { None };
         let labels = sums.iter().map(|sum| (sum, self.label_level, self.scales.labels));
@@ -257,7 +261,7 @@ impl TrainPlan {
 
     /// The weights and the momentum of each model after an iteration, from
     /// [`TrainPlan::slope_sums`] of its batch.
-    pub(super) fn next<E: Ops>(
+    pub(super) fn next<E: ComplexOps>(
         &self,
         e: &E,
         round: &Round,
@@ -276,7 +280,7 @@ impl TrainPlan {
         Ok(Training { iteration: t.iteration + 1, state })
     }
 
-    fn next_of_model<E: Ops>(
+    fn next_of_model<E: ComplexOps>(
         &self,
         e: &E,
         round: &Round,
@@ -327,7 +331,7 @@ impl TrainPlan {
     }
 
     /// The sum over all rows of each piece, in every period, of the sums over groups.
-    fn total<E: Ops>(&self, e: &E, sums: &[E::Ct]) -> Result<E::Ct> {
+    fn total<E: ComplexOps>(&self, e: &E, sums: &[E::Ct]) -> Result<E::Ct> {
         let mut sums = sums.to_vec();
         for step in self.layout.turns().rev() {
             let back = sums.split_off(sums.len() / 2);
@@ -347,7 +351,12 @@ impl TrainPlan {
 
     /// Refuses a state that is not one before this iteration; else, whether it has to be
     /// refreshed.
-    fn check_state<E: Ops>(&self, e: &E, round: &Round, t: &Training<E::Ct>) -> Result<bool> {
+    fn check_state<E: ComplexOps>(
+        &self,
+        e: &E,
+        round: &Round,
+        t: &Training<E::Ct>,
+    ) -> Result<bool> {
         if t.state.len() != 2 * self.job.spec.models() {
             return Err(self.no_such_state(t));
         }
@@ -364,7 +373,7 @@ impl TrainPlan {
 }
 
 /// Refuses an evaluator of other parameters than those of a plan.
-pub(super) fn expect_params<E: Ops>(ev: &E, params: &Params) -> Result<()> {
+pub(super) fn expect_params<E: ComplexOps>(ev: &E, params: &Params) -> Result<()> {
     if ev.log_n() == params.log_n() && ev.chain() == params.chain() {
         return Ok(());
     }
@@ -378,7 +387,7 @@ pub(super) fn expect_params<E: Ops>(ev: &E, params: &Params) -> Result<()> {
 
 /// The sum with itself rotated by the first of `steps`, then of that with itself rotated by the
 /// next, and so on.
-pub(super) fn add_rotations<E: Ops>(
+pub(super) fn add_rotations<E: ComplexOps>(
     e: &E,
     mut a: E::Ct,
     steps: impl Iterator<Item = i64>,
@@ -390,7 +399,7 @@ pub(super) fn add_rotations<E: Ops>(
 }
 
 /// `sum_i c_i a_i` at a level and scale; the level must be below those of the summands.
-fn combine<E: Ops>(
+fn combine<E: ComplexOps>(
     e: &E,
     summands: &[(&E::Ct, f64)],
     level: Level,
@@ -407,7 +416,11 @@ fn combine<E: Ops>(
 }
 
 /// The value at a level at or below its own.
-pub(super) fn at<'a, E: Ops>(e: &E, a: &'a E::Ct, level: Level) -> sudare::Result<Cow<'a, E::Ct>> {
+pub(super) fn at<'a, E: ComplexOps>(
+    e: &E,
+    a: &'a E::Ct,
+    level: Level,
+) -> sudare::Result<Cow<'a, E::Ct>> {
     if e.level(a) == level {
         return Ok(Cow::Borrowed(a));
     }

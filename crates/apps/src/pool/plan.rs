@@ -2,7 +2,7 @@
 
 use num_bigint::BigInt;
 use sudare::{
-    circuits::Ops,
+    circuits::ComplexOps,
     ckks::{Ciphertext, Encoder, Encryptor, Params, Scale},
     rlwe::{Level, Noise},
 };
@@ -148,7 +148,7 @@ impl SumsPlan {
     /// # Errors
     /// [`PoolError::NotAsPlanned`] for other ciphertexts than [`SumsPlan::encrypt`] makes;
     /// [`PoolError::Engine`] for those of another key or other parameters.
-    pub fn add<E: Ops>(
+    pub fn add<E: ComplexOps>(
         &self,
         ops: &E,
         total: &mut Vec<E::Ct>,
@@ -166,7 +166,7 @@ impl SumsPlan {
     }
 
     /// Refuses ciphertexts of another shape.
-    fn check<E: Ops>(&self, ops: &E, ciphertexts: &[E::Ct]) -> Result<(), PoolError> {
+    fn check<E: ComplexOps>(&self, ops: &E, ciphertexts: &[E::Ct]) -> Result<(), PoolError> {
         let planned = |what, found: String, needed: String| {
             if found == needed {
                 return Ok(());

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use sudare::{
-    circuits::{Ops, Trace, TracePlan, sim},
+    circuits::{ComplexOps, Trace, TracePlan, sim},
     ckks::{Ciphertext, Complex, Encryptor, Params, Scale},
     rlwe::{KeyRequest, Level},
 };
@@ -249,7 +249,7 @@ impl StatsPlan {
     /// # Errors
     /// [`StatsError::Shape`] for another number of ciphertexts than planned,
     /// [`StatsError::Engine`] for what the evaluator refuses.
-    pub fn run<E: Ops>(
+    pub fn run<E: ComplexOps>(
         &self,
         e: &E,
         table: &[E::Ct],
@@ -266,7 +266,7 @@ impl StatsPlan {
     }
 
     /// The sums of one task; `table` gives a ciphertext by its index.
-    fn sums<'a, E: Ops>(
+    fn sums<'a, E: ComplexOps>(
         &self,
         e: &E,
         task: &Task,

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use serde::{Deserialize, Serialize};
 use sudare::{
-    circuits::{Ops, Trace, TracePlan, sim},
+    circuits::{ComplexOps, Ops, Trace, TracePlan, sim},
     ckks::{Ciphertext, Complex, Encryptor, Params, Scale},
     rlwe::{KeyRequest, Level},
 };
@@ -311,7 +311,7 @@ impl GroupPlan {
     /// # Errors
     /// [`StatsError::Shape`] for another number of ciphertexts than planned,
     /// [`StatsError::Engine`] for what the evaluator refuses.
-    pub fn run<E: Ops>(
+    pub fn run<E: ComplexOps>(
         &self,
         e: &E,
         table: &[E::Ct],
@@ -331,7 +331,7 @@ impl GroupPlan {
     }
 
     /// Of one group.
-    fn sums<E: Ops>(
+    fn sums<E: ComplexOps>(
         &self,
         e: &E,
         values: &[E::Ct],

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use serde::{Deserialize, Serialize};
 use sudare::{
-    circuits::{Ops, Trace, TracePlan, sim},
+    circuits::{ComplexOps, Trace, TracePlan, sim},
     ckks::{Ciphertext, Complex, Encryptor, Params, Scale},
     rlwe::{KeyRequest, Level},
 };
@@ -256,7 +256,7 @@ impl HistogramPlan {
     /// # Errors
     /// [`StatsError::Shape`] for another number of ciphertexts than planned,
     /// [`StatsError::Engine`] for what the evaluator refuses.
-    pub fn run<E: Ops>(
+    pub fn run<E: ComplexOps>(
         &self,
         e: &E,
         table: &[E::Ct],
@@ -276,7 +276,7 @@ impl HistogramPlan {
     }
 
     /// How many values are above an edge.
-    fn above<E: Ops>(&self, e: &E, chunks: &[E::Ct], edge: usize) -> sudare::Result<E::Ct> {
+    fn above<E: ComplexOps>(&self, e: &E, chunks: &[E::Ct], edge: usize) -> sudare::Result<E::Ct> {
         let minus_edge = Complex::new(-self.edge(edge), 0.0);
         let above = |x| self.step.run(e, &e.add_const(x, minus_edge)?);
         let above = chunks.iter().map(above).collect::<sudare::Result<Vec<_>>>()?;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use serde::{Deserialize, Serialize};
 use sudare::{
-    circuits::{Ops, sim},
+    circuits::{ComplexOps, sim},
     ckks::{Ciphertext, Encoder, Encryptor, Params, ProductSum, Release, Scale, Spec},
     rlwe::{KeyRequest, Level, SecretDistribution, max_log2_qp},
 };
@@ -229,12 +229,12 @@ pub(super) fn encrypt(
 }
 
 /// The sum of ciphertexts, at least one.
-pub(super) fn total<E: Ops>(e: &E, xs: &[E::Ct]) -> sudare::Result<E::Ct> {
+pub(super) fn total<E: ComplexOps>(e: &E, xs: &[E::Ct]) -> sudare::Result<E::Ct> {
     xs[1..].iter().try_fold(xs[0].clone(), |sum, x| e.add(&sum, x))
 }
 
 /// The sum of the products of pairs, rescaled.
-pub(super) fn product<E: Ops>(e: &E, xs: &[E::Ct], ys: &[E::Ct]) -> sudare::Result<E::Ct> {
+pub(super) fn product<E: ComplexOps>(e: &E, xs: &[E::Ct], ys: &[E::Ct]) -> sudare::Result<E::Ct> {
     e.mul_sum_rescale(&ProductSum { products: xs.iter().zip(ys).collect(), addend: None })
 }
 

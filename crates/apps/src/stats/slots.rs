@@ -2,7 +2,7 @@
 
 use sudare::{
     Error,
-    circuits::{Ops, Trace, TracePlan, sim},
+    circuits::{ComplexOps, Trace, TracePlan, sim},
     ckks::{Complex, Params, Scale},
     rlwe::{KeyRequest, Level},
 };
@@ -136,7 +136,7 @@ impl SlotPlan {
     /// # Errors
     /// [`StatsError::Engine`]: [`Error::ScaleMismatch`] if `x` has another scale than
     /// planned, and what the evaluator refuses.
-    pub fn mean<E: Ops>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
+    pub fn mean<E: ComplexOps>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
         self.check(e, x)?;
         let mut x = x.clone();
         e.drop_to(&mut x, self.mean_level)?;
@@ -147,7 +147,7 @@ impl SlotPlan {
     ///
     /// # Errors
     /// As [`SlotPlan::mean`].
-    pub fn variance<E: Ops>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
+    pub fn variance<E: ComplexOps>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
         self.check(e, x)?;
         let mut x = x.clone();
         e.drop_to(&mut x, self.level)?;
@@ -160,7 +160,7 @@ impl SlotPlan {
         Ok(e.sub(&self.average(e, &squares)?, &mean_square)?)
     }
 
-    fn check<E: Ops>(&self, e: &E, x: &E::Ct) -> Result<()> {
+    fn check<E: ComplexOps>(&self, e: &E, x: &E::Ct) -> Result<()> {
         let (left, right) = (e.scale(x).log2(), self.scale.log2());
         if e.scale(x).matches(self.scale) {
             Ok(())
@@ -173,7 +173,7 @@ impl SlotPlan {
         Scale::from_u64(self.count as u64)
     }
 
-    fn average<E: Ops>(&self, e: &E, x: &E::Ct) -> sudare::Result<E::Ct> {
+    fn average<E: ComplexOps>(&self, e: &E, x: &E::Ct) -> sudare::Result<E::Ct> {
         let total = self.sum.run(e, x)?;
         e.with_scale(&total, e.scale(&total) * self.divisor())
     }

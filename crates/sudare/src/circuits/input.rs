@@ -1,31 +1,30 @@
 //! What a plan takes for granted of the ciphertext that it is run on.
 
-use super::Ops;
+use super::{Algebra, Ops};
 use crate::{
     Error, Result,
-    ckks::{Chain, Scale},
-    rlwe::Level,
+    rlwe::{Chain, Level, Scale},
 };
 use std::borrow::Cow;
 
 /// The level and scale that a circuit is planned for, and the levels it consumes.
 #[derive(Debug, Clone)]
-pub(super) struct Input {
+pub(super) struct Input<S> {
     /// The name of the circuit in errors.
     op: &'static str,
     level: Level,
-    scale: Scale,
+    scale: S,
     /// Of the levels consumed, highest first.
-    divisors: Vec<Scale>,
+    divisors: Vec<S>,
 }
 
-impl Input {
+impl<S: Scale> Input<S> {
     /// For a circuit that goes from `level` down to `end`.
     pub(super) fn new(
         op: &'static str,
-        chain: &Chain,
+        chain: &Chain<S>,
         level: Level,
-        scale: Scale,
+        scale: S,
         end: Level,
     ) -> Self {
         let consumed = (end.0 + 1..=level.0).rev().map(Level);
@@ -40,22 +39,19 @@ impl Input {
     /// `x` at the planned level, if it is what was planned for.
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`] below the planned level, [`Error::ScaleMismatch`],
-    /// [`Error::Circuit`] for an evaluator with another chain.
-    pub(super) fn accept<'a, E: Ops>(&self, e: &E, x: &'a E::Ct) -> Result<Cow<'a, E::Ct>> {
+    /// [`Error::LevelOutOfRange`] below the planned level, what [`Scale::check_matches`] says of
+    /// another scale, [`Error::Circuit`] for an evaluator with another chain.
+    pub(super) fn accept<'a, E>(&self, e: &E, x: &'a E::Ct) -> Result<Cow<'a, E::Ct>>
+    where
+        E: Ops<Algebra: Algebra<Scale = S>>,
+    {
         if e.level(x) < self.level {
             return Err(Error::LevelOutOfRange { found: self.level, max: e.level(x) });
         }
-        if !e.scale(x).matches(self.scale) {
-            return Err(Error::ScaleMismatch {
-                op: self.op,
-                left: e.scale(x).log2(),
-                right: self.scale.log2(),
-            });
-        }
+        e.scale(x).check_matches(self.scale, self.op)?;
         let mut consumed = (1..=self.level.0).rev().map(Level).zip(&self.divisors);
-        let known = |level| level <= e.chain().levels().highest();
-        if !consumed.all(|(level, d)| known(level) && e.chain().divisor(level).matches(*d)) {
+        let highest = e.levels().highest();
+        if !consumed.all(|(level, &d)| level <= highest && e.divisor(x, level).matches(d)) {
             return Err(Error::Circuit(format!(
                 "{}: planned for other primes than the evaluator has: plan with the chain of \
                  that evaluator",

@@ -1,8 +1,7 @@
-use super::{LinearPlan, Ops};
+use super::{CoefficientOf, ConstantOf, Ops, ScaleOf, VectorOf, linear::LinearPlan};
 use crate::{
-    Error, Result,
-    ckks::{Chain, Complex, Scale},
-    rlwe::{GaloisElement, Level, ProductSum},
+    Result,
+    rlwe::{GaloisElement, Level, Levels, ProductSum, Scale as _},
 };
 
 /// Runs one circuit on several ciphertexts at once, operation by operation.
@@ -25,7 +24,7 @@ use crate::{
 /// # Ok::<(), sudare::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct LockStep<'e, E>(&'e E);
+pub struct LockStep<'e, E>(pub(super) &'e E);
 
 impl<'e, E: Ops> LockStep<'e, E> {
     /// On ciphertexts of `e`.
@@ -49,10 +48,7 @@ impl<'e, E: Ops> LockStep<'e, E> {
         let mut xs = xs.to_vec();
         let scale = self.scale(&xs);
         for x in &mut xs {
-            if !e.scale(x).matches(scale) {
-                let (left, right) = (scale.log2(), e.scale(x).log2());
-                return Err(Error::ScaleMismatch { op: "lock step", left, right });
-            }
+            scale.check_matches(e.scale(x), "lock step")?;
             if e.level(x) != level {
                 e.drop_to(x, level)?;
             }
@@ -60,7 +56,11 @@ impl<'e, E: Ops> LockStep<'e, E> {
         circuit(self, &xs)
     }
 
-    fn each(&self, a: &[E::Ct], f: impl Fn(&E, &E::Ct) -> Result<E::Ct>) -> Result<Vec<E::Ct>> {
+    pub(super) fn each(
+        &self,
+        a: &[E::Ct],
+        f: impl Fn(&E, &E::Ct) -> Result<E::Ct>,
+    ) -> Result<Vec<E::Ct>> {
         a.iter().map(|a| f(self.0, a)).collect()
     }
 }
@@ -71,6 +71,7 @@ fn pairs<'a, C>(a: &'a [C], b: &'a [C]) -> Vec<(&'a C, &'a C)> {
 }
 
 impl<E: Ops> Ops for LockStep<'_, E> {
+    type Algebra = E::Algebra;
     /// One or more.
     type Ct = Vec<E::Ct>;
     type Matrix = E::Matrix;
@@ -78,23 +79,20 @@ impl<E: Ops> Ops for LockStep<'_, E> {
     fn log_n(&self) -> u32 {
         self.0.log_n()
     }
-    fn chain(&self) -> &Chain {
-        self.0.chain()
+    fn levels(&self) -> Levels {
+        self.0.levels()
+    }
+    fn divisor(&self, like: &Self::Ct, level: Level) -> ScaleOf<Self> {
+        like.first().map_or(ScaleOf::<E>::ONE, |like| self.0.divisor(like, level))
     }
     fn level(&self, a: &Self::Ct) -> Level {
         a.first().map_or(Level(0), |a| self.0.level(a))
     }
-    fn log_slots(&self, a: &Self::Ct) -> u32 {
-        a.first().map_or(0, |a| self.0.log_slots(a))
+    fn scale(&self, a: &Self::Ct) -> ScaleOf<Self> {
+        a.first().map_or(ScaleOf::<E>::ONE, |a| self.0.scale(a))
     }
-    fn scale(&self, a: &Self::Ct) -> Scale {
-        a.first().map_or(Scale::from_f64(1.0), |a| self.0.scale(a))
-    }
-    fn with_scale(&self, a: &Self::Ct, scale: Scale) -> Result<Self::Ct> {
+    fn with_scale(&self, a: &Self::Ct, scale: ScaleOf<Self>) -> Result<Self::Ct> {
         self.each(a, |e, a| e.with_scale(a, scale))
-    }
-    fn with_log_slots(&self, a: &Self::Ct, log_slots: u32) -> Result<Self::Ct> {
-        self.each(a, |e, a| e.with_log_slots(a, log_slots))
     }
     fn add(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
         a.iter().zip(b).map(|(a, b)| self.0.add(a, b)).collect()
@@ -116,25 +114,33 @@ impl<E: Ops> Ops for LockStep<'_, E> {
         };
         self.0.mul_sum_rescale_many(&(0..count).map(of).collect::<Vec<_>>())
     }
-    fn add_const(&self, a: &Self::Ct, c: Complex<f64>) -> Result<Self::Ct> {
+    fn add_const(&self, a: &Self::Ct, c: ConstantOf<Self>) -> Result<Self::Ct> {
         self.each(a, |e, a| e.add_const(a, c))
     }
-    fn mul_const(&self, a: &Self::Ct, c: Complex<f64>, scale: Scale) -> Result<Self::Ct> {
+    fn mul_const(
+        &self,
+        a: &Self::Ct,
+        c: ConstantOf<Self>,
+        scale: ScaleOf<Self>,
+    ) -> Result<Self::Ct> {
         self.each(a, |e, a| e.mul_const(a, c, scale))
     }
-    fn mul_const_sum(&self, terms: &[(&Self::Ct, f64, Scale)]) -> Result<Self::Ct> {
+    fn mul_const_sum(
+        &self,
+        terms: &[(&Self::Ct, CoefficientOf<Self>, ScaleOf<Self>)],
+    ) -> Result<Self::Ct> {
         let count = terms.iter().map(|(a, ..)| a.len()).min().unwrap_or(0);
         let of = |k| terms.iter().map(|(a, c, scale)| (&a[k], *c, *scale)).collect::<Vec<_>>();
         (0..count).map(|k| self.0.mul_const_sum(&of(k))).collect()
     }
-    fn add_plain(&self, a: &Self::Ct, values: &[Complex<f64>]) -> Result<Self::Ct> {
+    fn add_plain(&self, a: &Self::Ct, values: &VectorOf<Self>) -> Result<Self::Ct> {
         self.each(a, |e, a| e.add_plain(a, values))
     }
     fn mul_plain_many(
         &self,
         xs: &[&Self::Ct],
-        values: &[Complex<f64>],
-        scale: Scale,
+        values: &VectorOf<Self>,
+        scale: ScaleOf<Self>,
     ) -> Result<Vec<Self::Ct>> {
         xs.iter()
             .map(|a| self.0.mul_plain_many(&a.iter().collect::<Vec<_>>(), values, scale))
@@ -146,7 +152,7 @@ impl<E: Ops> Ops for LockStep<'_, E> {
     fn drop_to(&self, a: &mut Self::Ct, level: Level) -> Result<()> {
         a.iter_mut().try_for_each(|a| self.0.drop_to(a, level))
     }
-    fn match_scale(&self, a: &Self::Ct, level: Level, scale: Scale) -> Result<Self::Ct> {
+    fn match_scale(&self, a: &Self::Ct, level: Level, scale: ScaleOf<Self>) -> Result<Self::Ct> {
         self.each(a, |e, a| e.match_scale(a, level, scale))
     }
     fn automorphism(&self, a: &Self::Ct, g: GaloisElement) -> Result<Self::Ct> {
@@ -155,7 +161,7 @@ impl<E: Ops> Ops for LockStep<'_, E> {
     fn sum_images(&self, a: &Self::Ct, groups: &[&[GaloisElement]]) -> Result<Self::Ct> {
         self.each(a, |e, a| e.sum_images(a, groups))
     }
-    fn prepare(&self, plan: &LinearPlan) -> Result<Self::Matrix> {
+    fn prepare(&self, plan: &LinearPlan<E::Algebra>) -> Result<Self::Matrix> {
         self.0.prepare(plan)
     }
     fn transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct> {
@@ -163,14 +169,6 @@ impl<E: Ops> Ops for LockStep<'_, E> {
     }
     fn raise_transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct> {
         self.0.raise_transform_many(&a.iter().collect::<Vec<_>>(), matrix)
-    }
-    fn mod_raise(
-        &self,
-        a: &Self::Ct,
-        to: Level,
-        ephemeral_weight: Option<u32>,
-    ) -> Result<Self::Ct> {
-        self.each(a, |e, a| e.mod_raise(a, to, ephemeral_weight))
     }
     fn within(&self, a: Self::Ct, most: f64) -> Self::Ct {
         a.into_iter().map(|a| self.0.within(a, most)).collect()
@@ -187,7 +185,11 @@ impl<E: Ops> Ops for LockStep<'_, E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::circuits::{Polynomial, sim};
+    use crate::{
+        Error,
+        circuits::{ComplexOps as _, Polynomial, sim},
+        ckks::{Chain, Complex, Scale},
+    };
 
     fn evaluator() -> sim::Evaluator {
         let log2_q = (0..8).map(|level| 60.0 + 40.0 * f64::from(level)).collect();

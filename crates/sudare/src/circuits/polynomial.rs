@@ -1,7 +1,6 @@
-//! Real polynomials of encrypted values: approximation in the clear, then
-//! evaluation of optimal depth with exact scales.
+//! Polynomials of encrypted values: evaluation of optimal depth with exact scales.
 //!
-//! Evaluation is the baby-step giant-step form of Paterson and Stockmeyer ("On
+//! It is the baby-step giant-step form of Paterson and Stockmeyer ("On
 //! the number of nonscalar multiplications necessary to evaluate polynomials",
 //! SIAM J. Comput. 2, 1973) in the depth-optimal and scale-exact form of
 //! Bossuat, Mouchet, Troncoso-Pastoriza, Hubaux, "Efficient bootstrapping for
@@ -10,297 +9,107 @@
 //! result downwards and each constant is encoded at the scale that its term
 //! lacks, so that sums only ever meet equal scales.
 
+mod search;
+
 use super::{
-    LockStep, Ops,
+    Algebra, Coefficient, LockStep, Ops,
+    algebra::{CoefficientOf, ConstantOf},
     input::{Input, at},
 };
 use crate::{
-    Error, Result,
-    ckks::{Chain, Complex, Scale},
-    rlwe::{KeyRequest, Level, ProductSum},
+    Result,
+    rlwe::{Chain, KeyRequest, Level, ProductSum, Scale},
 };
-use core::{f64::consts::PI, ops::Range};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use search::Division;
+pub(super) use search::{Factors, Layout};
+use std::collections::BTreeMap;
 
-/// Coefficients of an approximation below this part of the largest are rounding
-/// errors of the functions approximated.
-const NEGLIGIBLE: f64 = 1.0 / (1u64 << 48) as f64;
+/// The name of the operation in errors.
+pub(super) const OP: &str = "polynomial";
 
-/// Bits by which the scale of a power may differ from the prime product at its
-/// level before a level is spent on the change of variable.
-const DRIFT_BITS: f64 = 8.0;
-
-/// What the coefficients of a [`Polynomial`] multiply.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Basis {
-    /// `x^n`.
-    Monomial,
-    /// `T_n(t)`, the Chebyshev polynomials of the first kind in
-    /// `t = (2x - a - b) / (b - a)`.
-    Chebyshev {
-        /// Lower end of the interval.
-        a: f64,
-        /// Upper end of the interval.
-        b: f64,
-    },
+/// How to evaluate a polynomial on ciphertexts of one level and scale.
+#[derive(Debug, Clone)]
+pub struct PolynomialPlan<A: Algebra> {
+    /// In the Chebyshev basis: the largest slope.
+    steepest: Option<f64>,
+    input: Input<A::Scale>,
+    /// The value of a polynomial of degree 0.
+    constant: A::Coefficient,
+    degree: usize,
+    output_level: Level,
+    output_scale: A::Scale,
+    request: KeyRequest,
+    products: usize,
+    start: Variable<A>,
+    /// In order of computation, so ascending; the variable itself first.
+    powers: Vec<Power<A::Scale>>,
+    /// None for degree 0.
+    root: Option<Node<A>>,
 }
 
-/// A polynomial with real coefficients, and the interval on which it is meant.
-///
-/// ```
-/// use sudare::ckks::{Chain, Complex, Scale};
-/// use sudare::circuits::{Polynomial, sim};
-/// use sudare::rlwe::Level;
-///
-/// let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
-/// let p = Polynomial::chebyshev(sigmoid, -8.0..8.0, 31)?;
-/// assert!(p.max_error(sigmoid, 1000) < 1e-4);
-///
-/// let scale = Scale::from_log2(40.0);
-/// let log2_q = (0..8).map(|level| 60.0 + 40.0 * f64::from(level)).collect();
-/// let chain = Chain::new(vec![scale; 7], log2_q);
-/// let plan = p.plan(&chain, Level(7), scale, scale)?;
-/// assert_eq!((plan.depth(), plan.relinearizations()), (6, 10));
-///
-/// let e = sim::Evaluator::new(14, chain);
-/// let x = e.encrypt(&[Complex { re: 1.5, im: 0.0 }], Level(7), scale)?;
-/// let y = plan.run(&e, &x)?;
-/// assert!((e.decrypt(&y)[0].re - sigmoid(1.5)).abs() < 1e-4);
-/// # Ok::<(), sudare::Error>(())
-/// ```
-#[derive(Debug, Clone, PartialEq)]
-pub struct Polynomial {
-    basis: Basis,
-    interval: (f64, f64),
-    /// Never empty; the last is not zero, unless it is the only one.
-    coeffs: Vec<f64>,
+/// `t = factor x + shift`, at a level and scale.
+#[derive(Debug, Clone)]
+pub(super) struct Variable<A: Algebra> {
+    pub level: Level,
+    pub scale: A::Scale,
+    /// The factor and the scale at which to encode it, if that takes a level;
+    /// else `x` is read at the scale of `t`.
+    pub stretch: Option<(A::Coefficient, A::Scale)>,
+    pub shift: A::Coefficient,
 }
 
-impl Polynomial {
-    /// `sum coeffs[n] x^n`, meant on `[-1, 1]`.
-    ///
-    /// # Errors
-    /// [`Error::NotFinite`] for a coefficient that is NaN or infinite.
-    pub fn monomial(coeffs: Vec<f64>) -> Result<Self> {
-        Self::new(Basis::Monomial, (-1.0, 1.0), coeffs)
-    }
+/// An element of the power basis, `X^n = X^a X^b` or
+/// `T_n = 2 T_a T_b - T_(a - b)`; `X^1` has `b = 0`.
+#[derive(Debug, Clone)]
+pub(super) struct Power<S> {
+    pub n: usize,
+    factors: (usize, usize),
+    pub level: Level,
+    pub scale: S,
+}
 
-    /// `sum coeffs[n] x^n`, a Taylor polynomial at 0, meant on
-    /// `[-radius, radius]`.
-    ///
-    /// Values of `x^n` grow with `radius^n` and take that much of the modulus;
-    /// for radii well above 1 evaluate [`Polynomial::to_chebyshev`] instead.
-    ///
-    /// # Errors
-    /// [`Error::NotFinite`] for a coefficient, [`Error::Circuit`] for a radius that
-    /// is not positive and finite.
-    pub fn taylor(coeffs: Vec<f64>, radius: f64) -> Result<Self> {
-        Self::new(Basis::Monomial, check_interval(&(-radius..radius))?, coeffs)
-    }
+/// `constant + sum coefficient X^n + sum quotient X^n`, at a level after one
+/// rescaling, not all sums empty.
+#[derive(Debug, Clone)]
+struct Node<A: Algebra> {
+    level: Level,
+    constant: A::Coefficient,
+    terms: Vec<Term<A>>,
+    quotients: Vec<(Node<A>, usize)>,
+}
 
-    /// `sum coeffs[n] T_n(t)`, `t` being the variable that takes `interval` to
-    /// `[-1, 1]`.
-    ///
-    /// # Errors
-    /// [`Error::NotFinite`] for a coefficient, [`Error::Circuit`] for an empty,
-    /// inverted or infinite interval.
-    pub fn chebyshev_series(coeffs: Vec<f64>, interval: Range<f64>) -> Result<Self> {
-        let (a, b) = check_interval(&interval)?;
-        Self::new(Basis::Chebyshev { a, b }, (a, b), coeffs)
-    }
+/// `coefficient X^n`, the coefficient encoded at `scale`.
+#[derive(Debug, Clone)]
+struct Term<A: Algebra> {
+    n: usize,
+    coefficient: A::Coefficient,
+    scale: A::Scale,
+}
 
-    /// The polynomial of at most the given degree that equals `f` at the
-    /// Chebyshev nodes of `interval`, in the Chebyshev basis: near the best
-    /// approximation in the maximum norm for smooth `f`.
-    ///
-    /// Coefficients below `2^-48` of the largest are taken for rounding errors
-    /// of `f` and dropped. So odd and even functions give odd and even
-    /// polynomials, and the degree is lower where a lower one is as exact.
-    ///
-    /// # Errors
-    /// [`Error::NotFinite`] if `f` is NaN or infinite at a node,
-    /// [`Error::Circuit`] for an empty, inverted or infinite interval.
-    pub fn chebyshev(f: impl Fn(f64) -> f64, interval: Range<f64>, degree: usize) -> Result<Self> {
-        let (a, b) = check_interval(&interval)?;
-        let (middle, radius) = affine((a, b));
-        let values = (0..=degree).map(|k| f(middle + radius * node(k, degree + 1)));
-        let coeffs = interpolate(&finite(values)?);
-        Self::chebyshev_series(without_negligible(coeffs), interval)
-    }
+/// A [`PolynomialPlan`] but for the scales of its products.
+pub(super) struct Draft<'a, A: Algebra> {
+    /// Level and scale of the ciphertexts.
+    pub input: (Level, A::Scale),
+    /// From that of index 0; one or more.
+    pub coeffs: &'a [A::Coefficient],
+    /// In the Chebyshev basis: the largest slope on `[-1, 1]`.
+    pub steepest: Option<f64>,
+    pub start: Variable<A>,
+    pub layout: Layout<A::Coefficient>,
+    /// Those of the layout, from `start`.
+    pub powers: Vec<Power<A::Scale>>,
+}
 
-    /// The polynomial `p` of at most the given degree with the least integral of
-    /// `(f - p)^2` over `interval`, in the Chebyshev basis.
-    ///
-    /// It is the projection on Legendre polynomials, with the integrals taken by
-    /// Gauss-Legendre quadrature in at least 256 nodes: exact to rounding for
-    /// functions analytic near the interval, to about the reciprocal of the
-    /// number of nodes for those with a jump. Small coefficients are dropped as
-    /// by [`Polynomial::chebyshev`].
-    ///
-    /// # Errors
-    /// As [`Polynomial::chebyshev`].
-    pub fn least_squares(
-        f: impl Fn(f64) -> f64,
-        interval: Range<f64>,
-        degree: usize,
-    ) -> Result<Self> {
-        let (middle, radius) = affine(check_interval(&interval)?);
-        let rule = gauss_legendre(256.max(4 * (degree + 1)));
-        let values = finite(rule.iter().map(|&(t, _)| f(middle + radius * t)))?;
-        let mut legendre = vec![0.0; degree + 1];
-        for (&(t, weight), value) in rule.iter().zip(values) {
-            for (n, p) in legendre_values(t).take(degree + 1).enumerate() {
-                legendre[n] += (n as f64 + 0.5) * weight * value * p;
-            }
-        }
-        let projection = |k| {
-            let t = node(k, degree + 1);
-            legendre.iter().zip(legendre_values(t)).map(|(c, p)| c * p).sum()
-        };
-        let coeffs = interpolate(&(0..=degree).map(projection).collect::<Vec<_>>());
-        Self::chebyshev_series(without_negligible(coeffs), interval)
-    }
-
-    fn new(basis: Basis, interval: (f64, f64), coeffs: Vec<f64>) -> Result<Self> {
-        let mut coeffs = finite(coeffs.into_iter())?;
-        let degree = coeffs.iter().rposition(|&c| c != 0.0).unwrap_or(0);
-        coeffs.resize(degree + 1, 0.0);
-        Ok(Self { basis, interval, coeffs })
-    }
-
-    /// The same polynomial in the Chebyshev basis of its interval.
-    ///
-    /// # Errors
-    /// [`Error::NotFinite`] if a coefficient in that basis is beyond an `f64`.
-    pub fn to_chebyshev(&self) -> Result<Self> {
-        if self.basis != Basis::Monomial {
-            return Ok(self.clone());
-        }
-        let (a, b) = self.interval;
-        let (middle, radius) = affine(self.interval);
-        // Horner's scheme: x = middle + radius T_1, and 2 T_1 T_n = T_(n+1) + T_|n-1|.
-        let mut series = vec![0.0; self.coeffs.len()];
-        for (done, &c) in self.coeffs.iter().rev().enumerate() {
-            let mut next = vec![0.0; series.len()];
-            for (n, &s) in series.iter().enumerate().take(done) {
-                next[n] += middle * s;
-                let half = if n == 0 { radius * s } else { radius * s / 2.0 };
-                next[n + 1] += half;
-                if n > 0 {
-                    next[n - 1] += half;
-                }
-            }
-            next[0] += c;
-            series = next;
-        }
-        Self::new(Basis::Chebyshev { a, b }, self.interval, series)
-    }
-
-    /// The basis.
-    #[must_use]
-    pub fn basis(&self) -> Basis {
-        self.basis
-    }
-
-    /// The coefficients in its basis, from that of index 0 to the last that is
-    /// not zero.
-    #[must_use]
-    pub fn coeffs(&self) -> &[f64] {
-        &self.coeffs
-    }
-
-    /// The interval on which it is meant.
-    #[must_use]
-    pub fn interval(&self) -> Range<f64> {
-        self.interval.0..self.interval.1
-    }
-
-    /// Index of the last coefficient that is not zero; 0 for constants.
-    #[must_use]
-    pub fn degree(&self) -> usize {
-        self.coeffs.len() - 1
-    }
-
-    /// The value at `x`, in the clear.
-    #[must_use]
-    pub fn evaluate(&self, x: f64) -> f64 {
-        match self.basis {
-            Basis::Monomial => self.coeffs.iter().rev().fold(0.0, |sum, c| sum * x + c),
-            Basis::Chebyshev { a, b } => {
-                let (middle, radius) = affine((a, b));
-                clenshaw(&self.coeffs, (x - middle) / radius)
-            }
-        }
-    }
-
-    /// The largest `|f - p|` among `samples` (at least 2) equidistant points of
-    /// its interval, ends included; infinite if `f` is NaN at one of them.
-    #[must_use]
-    pub fn max_error(&self, f: impl Fn(f64) -> f64, samples: usize) -> f64 {
-        let (a, b) = self.interval;
-        let steps = samples.max(2) - 1;
-        let error = |i| {
-            let part = i as f64 / steps as f64;
-            let x = a * (1.0 - part) + b * part;
-            let error = (f(x) - self.evaluate(x)).abs();
-            if error.is_nan() { f64::INFINITY } else { error }
-        };
-        (0..=steps).map(error).fold(0.0, f64::max)
-    }
-
-    /// Fixes how to evaluate it on ciphertexts of the given level and scale so
-    /// that the result has scale `out`.
-    ///
-    /// The depth is `ceil(log2(degree + 1))`, the least possible. In the
-    /// Chebyshev basis, the variable must first be brought to `[-1, 1]`. That is
-    /// reading the same plaintext at another scale, and free, while no power's
-    /// scale then differs by more than 8 bits from the prime product of its
-    /// level: always for degree 1, for half-widths of the interval near 1
-    /// (given a scale near the prime products), or for a low degree. Otherwise
-    /// the change of variable costs one level more.
-    ///
-    /// Among baby steps `k`, the one with the fewest products of ciphertexts is
-    /// taken. Zero coefficients cost nothing: even and odd polynomials use about
-    /// half the baby steps. Coefficients are encoded at scales near those of the
-    /// operands; what they lose by that shows in the result as any rounding.
-    ///
-    /// # Errors
-    /// [`Error::LevelOutOfRange`] for a level beyond the chain,
-    /// [`Error::LevelExhausted`] if the depth exceeds it,
-    /// [`Error::ScaleOutOfRange`] if a scale within is not positive and finite or
-    /// does not fit the modulus, [`Error::Circuit`] if a power of the monomial
-    /// basis does not fit it on the interval, [`Error::RaisedLevel`] if products are on both
-    /// sides of the top of the chain.
-    pub fn plan(
-        &self,
-        chain: &Chain,
-        level: Level,
-        scale: Scale,
-        out: Scale,
-    ) -> Result<PolynomialPlan> {
-        self.plan_to(chain, level, scale, |_| Ok(out))
-    }
-
-    /// As [`Polynomial::plan`], with the scale of the result chosen once its level
-    /// is known.
-    ///
-    /// # Errors
-    /// As [`Polynomial::plan`], and those of `out`.
-    pub fn plan_to(
-        &self,
-        chain: &Chain,
-        level: Level,
-        scale: Scale,
-        out: impl FnOnce(Level) -> Result<Scale>,
-    ) -> Result<PolynomialPlan> {
-        chain.levels().check(level)?;
-        check_scale(chain, level, scale)?;
-        let degree = self.degree();
+impl<A: Algebra> Draft<'_, A> {
+    /// The plan, for a result of the scale that `out` chooses once its level is known.
+    pub(super) fn finish(
+        self,
+        chain: &Chain<A::Scale>,
+        out: impl FnOnce(Level) -> Result<A::Scale>,
+    ) -> Result<PolynomialPlan<A>> {
+        let Self { input: (level, scale), coeffs, steepest, start, layout, powers } = self;
+        let degree = coeffs.len() - 1;
         let depth = bits(degree);
-        let layout = Layout::of(&self.coeffs, self.basis != Basis::Monomial);
-        let start = self.variable(chain, level, scale, depth, &layout.powers)?;
-        let powers = plan_powers(&layout.powers, chain, &start)?;
-        self.check_values(chain, &powers)?;
         let output_level = Level(start.level.0 - depth);
         if depth > 0 {
             // Powers are brought to the level of the last products.
@@ -311,7 +120,7 @@ impl Polynomial {
             0 => None,
             _ => Some(plan_node(layout.root, chain, &powers, output_level, out)?),
         };
-        check_scale(chain, output_level, out)?;
+        out.check_fits(OP, chain.log2_q(output_level))?;
         let products = powers.len() - 1 + root.as_ref().map_or(0, Node::products);
         let highest = powers[1..]
             .iter()
@@ -319,9 +128,9 @@ impl Polynomial {
             .chain(root.as_ref().and_then(Node::highest_product))
             .max();
         Ok(PolynomialPlan {
-            steepest: self.steepest(),
-            input: Input::new("polynomial", chain, level, scale, output_level),
-            constant: self.coeffs[0],
+            steepest,
+            input: Input::new(OP, chain, level, scale, output_level),
+            constant: coeffs[0],
             degree,
             output_level,
             output_scale: out,
@@ -332,152 +141,9 @@ impl Polynomial {
             root,
         })
     }
-
-    /// A bound of the slope in the variable of the Chebyshev basis, on `[-1, 1]`.
-    fn steepest(&self) -> Option<f64> {
-        if self.basis == Basis::Monomial {
-            return None;
-        }
-        // The derivative's series: c'_(n-1) = c'_(n+1) + 2 n c_n.
-        let degree = self.degree();
-        let mut series = vec![0.0; degree + 2];
-        for n in (1..=degree).rev() {
-            series[n - 1] = series[n + 1] + 2.0 * n as f64 * self.coeffs[n];
-        }
-        series[0] /= 2.0;
-        series.truncate(degree.max(1));
-        // Between so many extrema of T_m, a polynomial of degree n is larger by 1 / cos(pi n / 2m)
-        // at most (Ehlich and Zeller, 1964).
-        let nodes = 8 * degree.max(1);
-        let angle = core::f64::consts::PI / nodes as f64;
-        let values = (0..=nodes).map(|k| clenshaw(&series, (angle * k as f64).cos()).abs());
-        Some(values.fold(0.0, f64::max) / (angle * degree as f64 / 2.0).cos())
-    }
-
-    /// How to reach the variable of the basis.
-    fn variable(
-        &self,
-        chain: &Chain,
-        level: Level,
-        scale: Scale,
-        depth: u32,
-        powers: &[Factors],
-    ) -> Result<Variable> {
-        let needs = |needed| {
-            if level.0 < needed {
-                return Err(Error::LevelExhausted { op: "polynomial", needed, level });
-            }
-            Ok(())
-        };
-        needs(depth)?;
-        let (middle, radius) = match self.basis {
-            Basis::Monomial => (0.0, 1.0),
-            Basis::Chebyshev { a, b } => affine((a, b)),
-        };
-        let shift = -middle / radius;
-        let scale_read = scale * Scale::from_f64(radius);
-        let free = Variable { level, scale: scale_read, stretch: None, shift };
-        if self.basis == Basis::Monomial || depth < 2 {
-            return Ok(free);
-        }
-        let precise = |power: &Power| {
-            let nominal = chain.divisor(Level(power.level.0 + 1));
-            (power.scale / nominal).log2().abs() <= DRIFT_BITS
-        };
-        if plan_powers(powers, chain, &free).is_ok_and(|plan| plan[1..].iter().all(precise)) {
-            return Ok(free);
-        }
-        needs(depth + 1)?;
-        let below = Level(level.0 - 1);
-        let nominal = chain.divisor(below);
-        let constant = nominal * chain.divisor(level) / scale;
-        check_scale(chain, level, nominal * chain.divisor(level))?;
-        let stretch = Some((1.0 / radius, constant));
-        Ok(Variable { level: below, scale: nominal, stretch, shift })
-    }
-
-    /// Whether powers of values in the interval stay below the modulus.
-    fn check_values(&self, chain: &Chain, powers: &[Power]) -> Result<()> {
-        let reach = self.interval.0.abs().max(self.interval.1.abs());
-        if self.basis != Basis::Monomial || reach <= 1.0 {
-            return Ok(());
-        }
-        for power in powers {
-            let needed_bits = power.n as f64 * reach.log2() + power.scale.log2() + 1.0;
-            let available_bits = chain.log2_q(power.level);
-            if needed_bits > available_bits {
-                return Err(Error::Circuit(format!(
-                    "polynomial: x^{} up to {reach}^{0} needs {needed_bits:.0} bits at level {}, \
-                     the modulus has {available_bits:.0}: use Polynomial::to_chebyshev, or \
-                     scale the data down",
-                    power.n, power.level
-                )));
-            }
-        }
-        Ok(())
-    }
 }
 
-/// How to evaluate a [`Polynomial`] on ciphertexts of one level and scale.
-#[derive(Debug, Clone)]
-pub struct PolynomialPlan {
-    /// In the Chebyshev basis: the largest slope.
-    steepest: Option<f64>,
-    input: Input,
-    /// The value of a polynomial of degree 0.
-    constant: f64,
-    degree: usize,
-    output_level: Level,
-    output_scale: Scale,
-    request: KeyRequest,
-    products: usize,
-    start: Variable,
-    /// In order of computation, so ascending; the variable itself first.
-    powers: Vec<Power>,
-    /// None for degree 0.
-    root: Option<Node>,
-}
-
-/// `t = factor x + shift`, at a level and scale.
-#[derive(Debug, Clone)]
-struct Variable {
-    level: Level,
-    scale: Scale,
-    /// The factor and the scale at which to encode it, if that takes a level;
-    /// else `x` is read at the scale of `t`.
-    stretch: Option<(f64, Scale)>,
-    shift: f64,
-}
-
-/// An element of the power basis, `X^n = X^a X^b` or
-/// `T_n = 2 T_a T_b - T_(a - b)`; `X^1` has `b = 0`.
-#[derive(Debug, Clone)]
-struct Power {
-    n: usize,
-    factors: (usize, usize),
-    level: Level,
-    scale: Scale,
-}
-
-/// `constant + sum coefficient X^n + sum quotient X^n`, at a level after one
-/// rescaling, not all sums empty.
-#[derive(Debug, Clone)]
-struct Node {
-    level: Level,
-    constant: f64,
-    terms: Vec<Term>,
-    quotients: Vec<(Node, usize)>,
-}
-
-/// `coefficient X^n`, the coefficient encoded at `scale`.
-#[derive(Debug, Clone)]
-struct Term {
-    n: usize,
-    coefficient: f64,
-    scale: Scale,
-}
-
-impl PolynomialPlan {
+impl<A: Algebra> PolynomialPlan<A> {
     /// Levels consumed.
     #[must_use]
     pub fn depth(&self) -> u32 {
@@ -492,7 +158,7 @@ impl PolynomialPlan {
 
     /// Scale of the result.
     #[must_use]
-    pub fn output_scale(&self) -> Scale {
+    pub fn output_scale(&self) -> A::Scale {
         self.output_scale
     }
 
@@ -528,11 +194,11 @@ impl PolynomialPlan {
     /// [`Error::ScaleMismatch`] if it has another scale than planned,
     /// [`Error::Circuit`] if the evaluator has another chain than planned for, and
     /// what the evaluator refuses.
-    pub fn run<E: Ops>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
+    pub fn run<E: Ops<Algebra = A>>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
         let x = self.input.accept(e, x)?;
         let Some(root) = &self.root else {
             let zero = e.with_scale(&e.sub(&x, &x)?, self.output_scale)?;
-            return e.add_const(&zero, real(self.constant));
+            return e.add_const(&zero, self.constant.into());
         };
         let t = self.start.reach(e, &x)?;
         let Some(slope) = self.steepest else { return self.of_powers(e, root, t) };
@@ -541,7 +207,7 @@ impl PolynomialPlan {
     }
 
     /// The polynomial of its variable.
-    fn of_powers<E: Ops>(&self, e: &E, root: &Node, t: E::Ct) -> Result<E::Ct> {
+    fn of_powers<E: Ops<Algebra = A>>(&self, e: &E, root: &Node<A>, t: E::Ct) -> Result<E::Ct> {
         let mut powers = BTreeMap::from([(1, t)]);
         for power in &self.powers[1..] {
             let value = power.compute(e, &powers, self.steepest.is_some())?;
@@ -555,27 +221,30 @@ impl PolynomialPlan {
     /// # Errors
     /// As [`PolynomialPlan::run`], and [`Error::ScaleMismatch`] if the scales of
     /// `xs` differ.
-    pub fn run_many<E: Ops>(&self, e: &E, xs: &[E::Ct]) -> Result<Vec<E::Ct>> {
+    pub fn run_many<E: Ops<Algebra = A>>(&self, e: &E, xs: &[E::Ct]) -> Result<Vec<E::Ct>> {
         LockStep::new(e).run(xs, |e, x| self.run(e, x))
     }
 }
 
-impl Variable {
-    fn reach<E: Ops>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
+impl<A: Algebra> Variable<A> {
+    fn reach<E: Ops<Algebra = A>>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
         let t = match self.stretch {
             Some((factor, scale)) => {
-                let mut t = e.mul_const(x, real(factor), scale)?;
+                let mut t = e.mul_const(x, factor.into(), scale)?;
                 e.rescale_assign(&mut t)?;
                 t
             }
             None => e.with_scale(x, self.scale)?,
         };
-        if self.shift == 0.0 { Ok(t) } else { e.add_const(&t, real(self.shift)) }
+        match self.shift == A::Coefficient::ZERO {
+            true => Ok(t),
+            false => e.add_const(&t, self.shift.into()),
+        }
     }
 }
 
-impl Power {
-    fn compute<E: Ops>(
+impl<S: Scale> Power<S> {
+    fn compute<E: Ops<Algebra: Algebra<Scale = S>>>(
         &self,
         e: &E,
         powers: &BTreeMap<usize, E::Ct>,
@@ -592,7 +261,7 @@ impl Power {
         }
         let difference = at(e, &powers[&(a - b)], level)?;
         let lacking = e.scale(&x) * e.scale(&y) / e.scale(&difference);
-        let minus = e.mul_const(&difference, real(-1.0), lacking)?;
+        let minus = e.mul_const(&difference, minus_one::<E>(), lacking)?;
         let double = e.add(&x, &x)?;
         let products = vec![(&double, &*y)];
         let value = e.mul_sum_rescale(&ProductSum { products, addend: Some(&minus) })?;
@@ -600,8 +269,12 @@ impl Power {
     }
 }
 
-impl Node {
-    fn evaluate<E: Ops>(&self, e: &E, powers: &BTreeMap<usize, E::Ct>) -> Result<E::Ct> {
+impl<A: Algebra> Node<A> {
+    fn evaluate<E: Ops<Algebra = A>>(
+        &self,
+        e: &E,
+        powers: &BTreeMap<usize, E::Ct>,
+    ) -> Result<E::Ct> {
         let level = Level(self.level.0 + 1);
         let powers_at = |n: usize| at(e, &powers[&n], level);
         let of_terms: Vec<_> =
@@ -610,7 +283,7 @@ impl Node {
             .map(|(power, term)| (&**power, term.coefficient, term.scale))
             .collect();
         let linear = (!of_terms.is_empty()).then(|| e.mul_const_sum(&of_terms)).transpose()?;
-        let factors = |(quotient, n): &(Node, usize)| -> Result<_> {
+        let factors = |(quotient, n): &(Self, usize)| -> Result<_> {
             Ok((quotient.evaluate(e, powers)?, powers_at(*n)?))
         };
         let factors: Vec<_> = self.quotients.iter().map(factors).collect::<Result<_>>()?;
@@ -624,7 +297,10 @@ impl Node {
                 addend: linear.as_ref(),
             })?,
         };
-        if self.constant == 0.0 { Ok(sum) } else { e.add_const(&sum, real(self.constant)) }
+        match self.constant == A::Coefficient::ZERO {
+            true => Ok(sum),
+            false => e.add_const(&sum, self.constant.into()),
+        }
     }
 
     fn products(&self) -> usize {
@@ -643,304 +319,66 @@ impl Node {
     }
 }
 
-/// `2 x^2 - 1`, one level down: `T_(2n)` from `T_n`, the cosine of the double angle.
-/// The operand is doubled, not the product, so that its rounding error is not.
-pub(super) fn double_angle<E: Ops>(e: &E, x: &E::Ct) -> Result<E::Ct> {
-    let square = e.mul_rescale(&e.add(x, x)?, x)?;
-    e.add_const(&square, real(-1.0))
-}
-
-pub(super) fn real(c: f64) -> Complex<f64> {
-    Complex::new(c, 0.0)
-}
-
-/// How a polynomial is cut, before levels and scales.
-struct Layout {
-    root: Cut,
-    powers: Vec<Factors>,
-}
-
-/// `n` and the two indices that make it; see [`Power`].
-type Factors = (usize, (usize, usize));
-
-/// A [`Node`] without level and scale.
-struct Cut {
-    constant: f64,
-    terms: Vec<(usize, f64)>,
-    quotients: Vec<(Cut, usize)>,
-}
-
-impl Layout {
-    /// The one with the cheapest products of ciphertexts, then the fewest
-    /// rescalings, among baby steps `k`: powers up to `k` serve as terms and,
-    /// with `2k, 4k, …`, as divisors.
-    fn of(coeffs: &[f64], chebyshev: bool) -> Self {
-        let degree = coeffs.len() - 1;
-        let depth = bits(degree);
-        let pattern: Vec<bool> = coeffs.iter().map(|&c| c != 0.0).collect();
-        // Powers of two alone divide every polynomial.
-        let mut best = Search::new(degree, chebyshev, 1).layout(coeffs, depth);
-        for baby in 2..=degree.min(2 * (degree + 1).isqrt() + 3) {
-            let mut search = Search::new(degree, chebyshev, baby);
-            if search.cheapest(&pattern, depth).is_some() {
-                let layout = search.layout(coeffs, depth);
-                if layout.cost() < best.cost() {
-                    best = layout;
-                }
-            }
-        }
-        best
-    }
-
-    /// Of products of ciphertexts, and rescalings.
-    fn cost(&self) -> (usize, usize) {
-        let (cost, rescalings) = self.root.cost();
-        let powers = self.powers.len();
-        (cost + powers * (PRODUCT + RELINEARIZATION), rescalings + powers)
-    }
-}
-
-impl Cut {
-    fn powers(&self) -> BTreeSet<usize> {
-        let mut powers: BTreeSet<usize> = self.terms.iter().map(|&(n, _)| n).collect();
-        for (quotient, n) in &self.quotients {
-            powers.insert(*n);
-            powers.append(&mut quotient.powers());
-        }
-        powers
-    }
-
-    /// Of products of ciphertexts, and rescalings.
-    fn cost(&self) -> (usize, usize) {
-        let own = sum_cost(self.quotients.len());
-        let below = self.quotients.iter().map(|(quotient, _)| quotient.cost());
-        below.fold((own, 1), |(cost, rescalings), (c, r)| (cost + c, rescalings + r))
-    }
-}
-
-/// What a product costs before it is relinearised, and what relinearisation costs.
-const PRODUCT: usize = 1;
-const RELINEARIZATION: usize = 8;
-
-/// Of a sum of products that is relinearised.
-fn sum_cost(products: usize) -> usize {
-    products * PRODUCT + if products > 0 { RELINEARIZATION } else { 0 }
-}
-
-/// The search for the cheapest cut with given powers.
-struct Search {
-    chebyshev: bool,
-    baby: usize,
-    powers: Vec<usize>,
-    /// By which coefficients are not zero, and depth; None if it cannot be done.
-    known: HashMap<(Vec<bool>, u32), Option<Step>>,
-}
-
-/// The products of a cut, and its first divisor if it has one.
-#[derive(Clone, Copy)]
-struct Step {
-    products: usize,
-    /// What its quotients cost.
-    below: usize,
-    divisor: Option<usize>,
-}
-
-impl Step {
-    fn cost(self) -> usize {
-        self.below + sum_cost(self.products)
-    }
-}
-
-impl Search {
-    fn new(degree: usize, chebyshev: bool, baby: usize) -> Self {
-        let giants = (1..).map(|j| baby << j).take_while(|&n| n <= degree);
-        Self { chebyshev, baby, powers: (1..=baby).chain(giants).collect(), known: HashMap::new() }
-    }
-
-    fn layout(&mut self, coeffs: &[f64], depth: u32) -> Layout {
-        let root = self.cut(coeffs, depth);
-        let powers = power_chain(root.powers(), self.chebyshev);
-        Layout { root, powers }
-    }
-
-    /// The cheapest cut for polynomials with these coefficients not zero, in this depth.
-    fn cheapest(&mut self, pattern: &[bool], depth: u32) -> Option<Step> {
-        let pattern = &pattern[..=last(pattern)];
-        let is_term = |(n, &c): (usize, &bool)| {
-            !c || n == 0 || power_depth(n) < depth && self.powers.binary_search(&n).is_ok()
-        };
-        if pattern.iter().enumerate().all(is_term) {
-            return Some(Step { products: 0, below: 0, divisor: None });
-        }
-        let key = (pattern.to_vec(), depth);
-        if let Some(known) = self.known.get(&key) {
-            return *known;
-        }
-        let mut best: Option<Step> = None;
-        for divisor in self.divisors(pattern.len() - 1, depth) {
-            let (quotient, rest) = self.divide_pattern(pattern, divisor);
-            let product = usize::from(quotient[1..].contains(&true));
-            let Some(above) = self.cheapest(&quotient, depth - 1) else { continue };
-            let Some(beside) = self.cheapest(&rest, depth) else { continue };
-            let products = product + beside.products;
-            let below = above.cost() + beside.below;
-            let step = Step { products, below, divisor: Some(divisor) };
-            if best.is_none_or(|best| step.cost() < best.cost()) {
-                best = Some(step);
-            }
-        }
-        self.known.insert(key, best);
-        best
-    }
-
-    /// Powers by which a polynomial of this degree may be divided, the largest
-    /// first.
-    fn divisors(&self, degree: usize, depth: u32) -> Vec<usize> {
-        let fits = |&n: &usize| {
-            let smallest = if degree > self.baby { self.baby } else { 1 };
-            n >= smallest
-                && n <= degree
-                && power_depth(n) < depth
-                && bits(degree - n) < depth
-                && (!self.chebyshev || degree <= 2 * n)
-        };
-        self.powers.iter().rev().copied().filter(fits).collect()
-    }
-
-    /// Which coefficients of quotient and remainder may differ from zero.
-    fn divide_pattern(&self, pattern: &[bool], n: usize) -> (Vec<bool>, Vec<bool>) {
-        let (rest, quotient) = pattern.split_at(n);
-        let (mut rest, quotient) = (rest.to_vec(), quotient.to_vec());
-        if self.chebyshev {
-            for (i, &c) in quotient.iter().enumerate().skip(1) {
-                rest[n - i] |= c;
-            }
-        }
-        (quotient, rest)
-    }
-
-    /// `p = q X^n + r`; with `T_(n+i) = 2 T_n T_i - T_(n-i)`, `p = q T_n + r`.
-    fn divide(&self, coeffs: &[f64], n: usize) -> (Vec<f64>, Vec<f64>) {
-        let (rest, quotient) = coeffs.split_at(n);
-        let (mut rest, mut quotient) = (rest.to_vec(), quotient.to_vec());
-        if self.chebyshev {
-            for (i, c) in quotient.iter_mut().enumerate().skip(1) {
-                rest[n - i] -= *c;
-                *c *= 2.0;
-            }
-        }
-        (quotient, rest)
-    }
-
-    /// The cheapest cut of a polynomial that has one.
-    fn cut(&mut self, coeffs: &[f64], depth: u32) -> Cut {
-        let mut rest = coeffs.to_vec();
-        let mut pattern: Vec<bool> = coeffs.iter().map(|&c| c != 0.0).collect();
-        let (mut terms, mut quotients) = (Vec::new(), Vec::new());
-        while let Some(Step { divisor: Some(n), .. }) = self.cheapest(&pattern, depth) {
-            pattern.truncate(last(&pattern) + 1);
-            let (quotient, remainder) = self.divide(&rest[..pattern.len()], n);
-            pattern = self.divide_pattern(&pattern, n).1;
-            rest = remainder;
-            if quotient[1..].iter().any(|&c| c != 0.0) {
-                quotients.push((self.cut(&quotient, depth - 1), n));
-            } else if quotient[0] != 0.0 {
-                terms.push((n, quotient[0]));
-            }
-        }
-        let constant = rest[0];
-        terms.extend(rest.into_iter().enumerate().skip(1).filter(|&(_, c)| c != 0.0));
-        Cut { constant, terms, quotients }
-    }
-}
-
-/// The degree of polynomials with these coefficients not zero.
-fn last(pattern: &[bool]) -> usize {
-    pattern.iter().rposition(|&c| c).unwrap_or(0)
-}
-
-/// How to make all these powers from `X^1`, in ascending order without it. Each
-/// is a product of depth `ceil(log2 n)` of powers made before it; of such, one
-/// that needs the fewest powers not asked for.
-fn power_chain(mut powers: BTreeSet<usize>, chebyshev: bool) -> Vec<Factors> {
-    let mut chain = Vec::new();
-    let mut bound = powers.last().map_or(0, |n| n + 1);
-    powers.insert(1);
-    while let Some(&n) = powers.range(2..bound.max(2)).next_back() {
-        let needs = |b: usize| {
-            let difference = if chebyshev { n - 2 * b } else { 0 };
-            [n - b, b, difference]
-        };
-        let added = |b: usize| {
-            let missing: BTreeSet<usize> =
-                needs(b).into_iter().filter(|m| *m > 0 && !powers.contains(m)).collect();
-            let odd_ones = missing.iter().filter(|m| !m.is_power_of_two()).count();
-            (missing.len(), odd_ones, n - 2 * b)
-        };
-        let depth = power_depth(n);
-        let shallow = (1..=n / 2).filter(|b| power_depth(n - b) < depth);
-        let b = shallow.min_by_key(|&b| added(b)).unwrap_or(n / 2);
-        powers.extend(needs(b).into_iter().filter(|&m| m > 0));
-        chain.push((n, (n - b, b)));
-        bound = n;
-    }
-    chain.reverse();
-    chain
-}
-
 /// Levels and scales of the power basis.
-fn plan_powers(chain: &[Factors], moduli: &Chain, start: &Variable) -> Result<Vec<Power>> {
+pub(super) fn plan_powers<A: Algebra>(
+    chain: &[Factors],
+    moduli: &Chain<A::Scale>,
+    start: &Variable<A>,
+) -> Result<Vec<Power<A::Scale>>> {
     let mut powers = vec![Power { n: 1, factors: (1, 0), level: start.level, scale: start.scale }];
-    check_scale(moduli, start.level, start.scale)?;
+    start.scale.check_fits(OP, moduli.log2_q(start.level))?;
     for &(n, factors) in chain {
         let level = Level(start.level.0 - power_depth(n));
         let above = Level(level.0 + 1);
         let product = find(&powers, factors.0).scale * find(&powers, factors.1).scale;
-        check_scale(moduli, above, product)?;
+        product.check_fits(OP, moduli.log2_q(above))?;
         powers.push(Power { n, factors, level, scale: product / moduli.divisor(above) });
     }
     Ok(powers)
 }
 
 /// Levels and scales of a node and those below it, from its own.
-fn plan_node(
-    cut: Cut,
-    chain: &Chain,
-    powers: &[Power],
+fn plan_node<A: Algebra>(
+    division: Division<A::Coefficient>,
+    chain: &Chain<A::Scale>,
+    powers: &[Power<A::Scale>],
     level: Level,
-    scale: Scale,
-) -> Result<Node> {
+    scale: A::Scale,
+) -> Result<Node<A>> {
     let above = Level(level.0 + 1);
     let unrescaled = scale * chain.divisor(above);
-    check_scale(chain, above, unrescaled)?;
+    unrescaled.check_fits(OP, chain.log2_q(above))?;
     let lacking = |n| unrescaled / find(powers, n).scale;
-    let terms: Vec<_> = cut
+    let terms: Vec<_> = division
         .terms
         .into_iter()
-        .map(|(n, coefficient)| Term { n, coefficient, scale: lacking(n) })
+        .map(|(n, coefficient)| Term::<A> { n, coefficient, scale: lacking(n) })
         .collect();
     for term in &terms {
-        check_scale(chain, above, term.scale)?;
+        term.scale.check_fits(OP, chain.log2_q(above))?;
     }
-    let quotients = cut
+    let quotients = division
         .quotients
         .into_iter()
-        .map(|(cut, n)| Ok((plan_node(cut, chain, powers, above, lacking(n))?, n)))
+        .map(|(division, n)| Ok((plan_node(division, chain, powers, above, lacking(n))?, n)))
         .collect::<Result<_>>()?;
-    Ok(Node { level, constant: cut.constant, terms, quotients })
+    Ok(Node { level, constant: division.constant, terms, quotients })
 }
 
 /// The power `n` of a plan that has it.
-fn find(powers: &[Power], n: usize) -> &Power {
+fn find<S>(powers: &[Power<S>], n: usize) -> &Power<S> {
     &powers[powers.partition_point(|power| power.n < n)]
 }
 
-fn check_scale(chain: &Chain, level: Level, scale: Scale) -> Result<()> {
-    let (log2_scale, log2_q) = (scale.log2(), chain.log2_q(level));
-    if scale.is_valid() && log2_scale + 1.0 <= log2_q {
-        return Ok(());
-    }
-    Err(Error::ScaleOutOfRange { op: "polynomial", log2_scale, log2_q })
+/// `2 x^2 - 1`, one level down: `T_(2n)` from `T_n`, the cosine of the double angle.
+/// The operand is doubled, not the product, so that its rounding error is not.
+pub(super) fn double_angle<E: Ops>(e: &E, x: &E::Ct) -> Result<E::Ct> {
+    let square = e.mul_rescale(&e.add(x, x)?, x)?;
+    e.add_const(&square, minus_one::<E>())
+}
+
+fn minus_one<E: Ops>() -> ConstantOf<E> {
+    (CoefficientOf::<E>::ZERO - CoefficientOf::<E>::ONE).into()
 }
 
 /// `ceil(log2(n + 1))`: the number of binary digits, the least depth of a
@@ -952,452 +390,4 @@ pub(super) fn bits(n: usize) -> u32 {
 /// `ceil(log2 n)`: the least depth of `X^n`, `n > 0`.
 fn power_depth(n: usize) -> u32 {
     bits(n - 1)
-}
-
-/// Middle and half-width.
-fn affine((a, b): (f64, f64)) -> (f64, f64) {
-    (a / 2.0 + b / 2.0, b / 2.0 - a / 2.0)
-}
-
-fn check_interval(interval: &Range<f64>) -> Result<(f64, f64)> {
-    let (a, b) = (interval.start, interval.end);
-    if a < b && a.is_finite() && b.is_finite() {
-        return Ok((a, b));
-    }
-    Err(Error::Circuit(format!(
-        "polynomial: interval from {a} to {b}: two finite ends are needed, the lower first"
-    )))
-}
-
-fn finite(values: impl Iterator<Item = f64>) -> Result<Vec<f64>> {
-    let check = |(index, value): (usize, f64)| {
-        let not_finite = || Error::NotFinite { index, value: value.to_string() };
-        value.is_finite().then_some(value).ok_or_else(not_finite)
-    };
-    values.enumerate().map(check).collect()
-}
-
-fn without_negligible(mut coeffs: Vec<f64>) -> Vec<f64> {
-    let largest = coeffs.iter().fold(0.0, |most: f64, c| most.max(c.abs()));
-    coeffs.iter_mut().filter(|c| c.abs() < NEGLIGIBLE * largest).for_each(|c| *c = 0.0);
-    coeffs
-}
-
-/// Node `k` of `n` Chebyshev nodes, `cos((2k + 1) pi / 2n)`; the sine form is
-/// odd in its argument, so nodes come in exact pairs.
-fn node(k: usize, n: usize) -> f64 {
-    ((n as f64 - (2 * k + 1) as f64) * PI / (2 * n) as f64).sin()
-}
-
-/// Chebyshev coefficients of the polynomial with these values at the nodes.
-fn interpolate(values: &[f64]) -> Vec<f64> {
-    let n = values.len();
-    let cosines: Vec<f64> = (0..4 * n).map(|i| (i as f64 * PI / (2 * n) as f64).cos()).collect();
-    let coefficient = |j: usize| {
-        let cosine = |k: usize| cosines[j * (2 * k + 1) % (4 * n)];
-        let sum: f64 = values.iter().enumerate().map(|(k, value)| value * cosine(k)).sum();
-        if j == 0 { sum / n as f64 } else { 2.0 * sum / n as f64 }
-    };
-    (0..n).map(coefficient).collect()
-}
-
-/// `sum coeffs[n] T_n(t)`: Clenshaw, "A note on the summation of Chebyshev
-/// series", Math. Tables Aids Comput. 9 (1955).
-fn clenshaw(coeffs: &[f64], t: f64) -> f64 {
-    let (mut next, mut after) = (0.0, 0.0);
-    for c in coeffs[1..].iter().rev() {
-        (next, after) = (c + 2.0 * t * next - after, next);
-    }
-    coeffs[0] + t * next - after
-}
-
-/// `P_0(t), P_1(t), …`, the Legendre polynomials.
-fn legendre_values(t: f64) -> impl Iterator<Item = f64> {
-    let (mut this, mut next) = (1.0, t);
-    (1..).map(move |n| {
-        let n = f64::from(n);
-        let after = ((2.0 * n + 1.0) * t * next - n * this) / (n + 1.0);
-        let value = this;
-        (this, next) = (next, after);
-        value
-    })
-}
-
-/// Nodes and weights of the `n`-point Gauss-Legendre rule on `[-1, 1]`: roots of
-/// `P_n` by Newton's method, weights `2 / ((1 - t^2) P_n'(t)^2)`.
-fn gauss_legendre(n: usize) -> Vec<(f64, f64)> {
-    let order = n as f64;
-    let derivative = |t: f64| {
-        let mut values = legendre_values(t).skip(n - 1);
-        let (before, value) = (values.next().unwrap_or(1.0), values.next().unwrap_or(t));
-        (value, order * (before - t * value) / (1.0 - t * t))
-    };
-    let mut rule = Vec::with_capacity(n);
-    for i in 0..n / 2 {
-        let mut t = ((i as f64 + 0.75) * PI / (order + 0.5)).cos();
-        for _ in 0..8 {
-            let (value, slope) = derivative(t);
-            t -= value / slope;
-        }
-        let (_, slope) = derivative(t);
-        let weight = 2.0 / ((1.0 - t * t) * slope * slope);
-        rule.extend([(t, weight), (-t, weight)]);
-    }
-    if n % 2 == 1 {
-        let (_, slope) = derivative(0.0);
-        rule.push((0.0, 2.0 / (slope * slope)));
-    }
-    rule
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::circuits::sim;
-    use proptest::prelude::*;
-
-    const TOP: Level = Level(10);
-
-    /// Distinct divisors near `2^40`.
-    fn chain() -> Chain {
-        let divisors: Vec<_> =
-            (0..10).map(|i| Scale::from_u64((1 << 40) + ((i * 7919 % 31) << 26) + 1)).collect();
-        let mut log2_q = vec![60.0];
-        for d in &divisors {
-            log2_q.push(log2_q[log2_q.len() - 1] + d.log2());
-        }
-        Chain::new(divisors, log2_q)
-    }
-
-    fn scale() -> Scale {
-        Scale::from_log2(40.0)
-    }
-
-    /// Runs `p` on 64 points of its interval and compares everything that its
-    /// plan promises.
-    fn verify(p: &Polynomial, level: Level, input: Scale, out: Scale) -> PolynomialPlan {
-        let plan = p.plan(&chain(), level, input, out).unwrap();
-        let e = sim::Evaluator::new(8, chain());
-        let Range { start, end } = p.interval();
-        let points: Vec<f64> =
-            (0..64).map(|i| start + (end - start) * f64::from(i) / 63.0).collect();
-        let slots: Vec<_> = points.iter().map(|&x| real(x)).collect();
-        let x = e.encrypt(&slots, level, input).unwrap();
-        let y = plan.run(&e, &x).unwrap();
-        let sum: f64 = p.coeffs().iter().map(|c| c.abs()).sum();
-        // Rounding in the map to [-1, 1], times the largest slopes there: T_n has n^2.
-        let slope: f64 = (0u32..).zip(p.coeffs()).map(|(n, c)| f64::from(n * n) * c.abs()).sum();
-        let offset = start.abs().max(end.abs()) / (end - start);
-        let most = 1e-9f64.max(1e-13 * sum).max(8.0 * f64::EPSILON * offset * slope);
-        for (&x, y) in points.iter().zip(e.decrypt(&y)) {
-            let error = (y.re - p.evaluate(x)).abs();
-            assert!(error < most && y.im == 0.0, "{p:?} at {x}: {y:?}, error {error:e}");
-        }
-        assert!(y.scale.matches(out) && plan.output_scale().matches(out));
-        assert_eq!(y.level, plan.output_level());
-        assert_eq!(y.level.0 + plan.depth(), level.0);
-        assert_eq!(e.counts().products, plan.products() as u64);
-        assert_eq!(e.used_keys(), *plan.required_keys());
-        assert!(y.headroom_bits > 0.0);
-        plan
-    }
-
-    fn random(seed: u64, count: usize) -> Vec<f64> {
-        let mut state = seed;
-        let next = |_| {
-            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-            (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0
-        };
-        (0..count).map(next).collect()
-    }
-
-    #[test]
-    fn every_degree_has_its_value_scale_and_least_depth() {
-        for degree in (0..=40).chain([63, 64, 127, 128, 255]) {
-            let coeffs = random(degree as u64, degree + 1);
-            let depth = (degree as f64 + 1.0).log2().ceil() as u32;
-            let monomial = Polynomial::monomial(coeffs.clone()).unwrap();
-            let series = Polynomial::chebyshev_series(coeffs, -1.0..1.0).unwrap();
-            for p in [monomial, series] {
-                assert_eq!(p.degree(), degree);
-                let plan = verify(&p, TOP, scale(), Scale::from_log2(39.3));
-                assert_eq!(plan.depth(), depth, "{degree}");
-                verify(&p, Level(depth), scale(), Scale::from_log2(41.0));
-                let shallow = p.plan(&chain(), Level(depth.saturating_sub(1)), scale(), scale());
-                let level = Level(depth.wrapping_sub(1));
-                let exhausted = Error::LevelExhausted { op: "polynomial", needed: depth, level };
-                assert!(depth == 0 || shallow.unwrap_err() == exhausted);
-            }
-        }
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(48))]
-
-        #[test]
-        fn sparse_polynomials_on_any_interval(
-            coeffs in prop::collection::vec(prop_oneof![Just(0.0), -2.0..2.0], 1..48),
-            start in -20.0..20.0,
-            width in 0.01..30.0,
-            log2_out in 30.0..45.0,
-        ) {
-            let p = Polynomial::chebyshev_series(coeffs.clone(), start..start + width).unwrap();
-            let out = Scale::from_log2(log2_out);
-            let plan = verify(&p, TOP, scale(), out);
-            let least = bits(p.degree());
-            prop_assert!(plan.depth() == least || plan.depth() == least + 1);
-            let p = Polynomial::monomial(coeffs).unwrap();
-            prop_assert_eq!(verify(&p, TOP, scale(), out).depth(), bits(p.degree()));
-        }
-    }
-
-    /// Degree `2^m - 1` with `2^l` baby steps takes `2^l - 1` relinearisations for them,
-    /// `m - l - 1` for the other giants, `2^(m-l-1)` for the sums that put parts together, since
-    /// the sum of degree `2^k - 1` has one product with such a sum for each giant below, and
-    /// `l - 1` to halve the leading part so that the depth is `m`: at best
-    /// `min_l 2^l + 2^(m-l-1) + m - 3`.
-    #[test]
-    fn relinearizations_are_as_few_as_the_method_allows() {
-        for (degree, most) in [(3, 2), (7, 4), (15, 7), (31, 10), (63, 15), (127, 20), (255, 29)] {
-            for chebyshev in [false, true] {
-                let relinearizations = |zero: &dyn Fn(usize) -> bool| {
-                    let mut coeffs = random(1, degree + 1);
-                    (0..=degree).filter(|&n| zero(n)).for_each(|n| coeffs[n] = 0.0);
-                    let p = match chebyshev {
-                        true => Polynomial::chebyshev_series(coeffs, -1.0..1.0),
-                        false => Polynomial::monomial(coeffs),
-                    };
-                    verify(&p.unwrap(), TOP, scale(), scale()).relinearizations()
-                };
-                let dense = relinearizations(&|_| false);
-                assert!(dense <= most, "{degree}: {dense}");
-                let (odd, even) =
-                    (relinearizations(&|n| n % 2 == 0), relinearizations(&|n| n % 2 == 1));
-                assert!(odd <= dense && even < dense, "{degree}: {dense}, {odd}, {even}");
-            }
-        }
-    }
-
-    #[test]
-    fn even_series_cost_one_product_more_than_series_in_its_square() {
-        for half in [5, 13, 14, 15, 16, 31] {
-            let coeffs = random(1, half + 1);
-            let mut even = vec![0.0; 2 * half + 1];
-            even.iter_mut().step_by(2).zip(&coeffs).for_each(|(e, &c)| *e = c);
-            let [dense, even] = [coeffs, even].map(|coeffs| {
-                let p = Polynomial::chebyshev_series(coeffs, -1.0..1.0).unwrap();
-                verify(&p, TOP, scale(), scale())
-            });
-            assert!(even.products() <= dense.products() + 1, "{half}");
-            assert_eq!(even.depth(), dense.depth() + 1);
-        }
-    }
-
-    #[test]
-    fn lone_powers_are_made_by_squaring() {
-        for (n, products) in [(2, 1), (4, 2), (32, 5), (64, 6), (6, 3), (12, 4), (10, 4)] {
-            let mut coeffs = vec![0.0; n + 1];
-            coeffs[n] = 0.5;
-            let p = Polynomial::monomial(coeffs.clone()).unwrap();
-            assert!(verify(&p, TOP, scale(), scale()).products() <= products, "x^{n}");
-            let p = Polynomial::chebyshev_series(coeffs, -1.0..1.0).unwrap();
-            assert!(verify(&p, TOP, scale(), scale()).products() <= products + 1, "T_{n}");
-        }
-    }
-
-    #[test]
-    fn change_of_variable_takes_a_level_only_where_it_must() {
-        let depth = |interval: Range<f64>, degree: usize| {
-            let p = Polynomial::chebyshev_series(random(2, degree + 1), interval).unwrap();
-            verify(&p, TOP, scale(), scale()).depth()
-        };
-        assert_eq!(depth(-8.0..8.0, 1), 1);
-        assert_eq!(depth(-8.0..8.0, 3), 2);
-        assert_eq!(depth(-1.1..1.1, 31), 5);
-        assert_eq!(depth(-1.0..1.5, 7), 3);
-        assert_eq!(depth(-8.0..8.0, 15), 5);
-        assert_eq!(depth(2.0..30.0, 31), 6);
-        assert_eq!(depth(-0.001..0.001, 31), 6);
-    }
-
-    #[test]
-    fn estimated_noise_stays_near_that_of_one_product() {
-        let e = sim::Evaluator::new(14, chain());
-        let slots: Vec<_> = random(3, 1024).into_iter().map(real).collect();
-        let x = e.encrypt(&slots, TOP, scale()).unwrap();
-        let product = e.mul_rescale(&x, &x).unwrap();
-        for interval in [-1.0..1.0, -1.1..1.1, -16.0..16.0] {
-            let p = Polynomial::chebyshev(f64::sin, interval.clone(), 31).unwrap();
-            let plan = p.plan(&chain(), TOP, scale(), scale()).unwrap();
-            let y = plan.run(&e, &x).unwrap();
-            assert!(y.noise_log2 < product.noise_log2 + 10.0, "{interval:?}: {}", y.noise_log2);
-        }
-    }
-
-    #[test]
-    fn runs_on_higher_levels_and_refuses_others() {
-        let p = Polynomial::monomial(vec![0.5, 0.25, -1.0, 0.125]).unwrap();
-        let plan = p.plan(&chain(), Level(4), scale(), scale()).unwrap();
-        assert_eq!(plan.required_keys().relinearize, Some(Level(4)));
-        let e = sim::Evaluator::new(5, chain());
-        let encrypt = |level, scale| e.encrypt(&[real(0.5)], level, scale).unwrap();
-        let y = plan.run(&e, &encrypt(TOP, scale())).unwrap();
-        assert_eq!(y.level, Level(2));
-        assert!((y.slots[0].re - p.evaluate(0.5)).abs() < 1e-12);
-        assert_eq!(
-            plan.run(&e, &encrypt(Level(3), scale())),
-            Err(Error::LevelOutOfRange { found: Level(4), max: Level(3) })
-        );
-        let other = plan.run(&e, &encrypt(Level(4), Scale::from_log2(40.001)));
-        assert!(matches!(other, Err(Error::ScaleMismatch { op: "polynomial", .. })));
-        let divisors = vec![scale(); 10];
-        let log2_q = (0..11).map(|l| 60.0 + 40.0 * f64::from(l)).collect();
-        let foreign = sim::Evaluator::new(5, Chain::new(divisors, log2_q));
-        let x = foreign.encrypt(&[real(0.5)], TOP, scale()).unwrap();
-        assert!(matches!(plan.run(&foreign, &x), Err(Error::Circuit(_))));
-    }
-
-    #[test]
-    fn plans_refuse_scales_and_values_that_do_not_fit() {
-        let p = Polynomial::monomial(random(4, 8)).unwrap();
-        let plan = |level, input, out| {
-            p.plan(&chain(), level, Scale::from_f64(input), Scale::from_f64(out)).map(|_| ())
-        };
-        let one = 40f64.exp2();
-        assert_eq!(
-            plan(Level(11), one, one),
-            Err(Error::LevelOutOfRange { found: Level(11), max: TOP })
-        );
-        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 70f64.exp2()] {
-            let (input, out) = (plan(Level(3), bad, one), plan(Level(3), one, bad));
-            assert!(matches!(input, Err(Error::ScaleOutOfRange { .. })), "{bad}: {input:?}");
-            assert!(matches!(out, Err(Error::ScaleOutOfRange { .. })), "{bad}: {out:?}");
-        }
-        let far = Polynomial::taylor(vec![1.0; 32], 30.0).unwrap();
-        let refused = far.plan(&chain(), Level(5), scale(), scale());
-        assert!(matches!(refused, Err(Error::Circuit(_))));
-        verify(&far.to_chebyshev().unwrap(), TOP, scale(), Scale::from_log2(-120.0));
-    }
-
-    #[test]
-    fn constructors_refuse_what_is_not_finite_or_not_an_interval() {
-        for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
-            let coeffs = vec![0.0, bad];
-            let refused = Err(Error::NotFinite { index: 1, value: bad.to_string() });
-            assert_eq!(Polynomial::monomial(coeffs.clone()), refused);
-            assert_eq!(Polynomial::taylor(coeffs.clone(), 1.0), refused);
-            assert_eq!(Polynomial::chebyshev_series(coeffs, 0.0..1.0), refused);
-            let f = |x: f64| if x < 0.9 { bad } else { 0.0 };
-            let refused = Polynomial::chebyshev(f, 0.0..1.0, 4);
-            assert!(matches!(refused, Err(Error::NotFinite { .. })));
-            let refused = Polynomial::least_squares(f, 0.0..1.0, 4);
-            assert!(matches!(refused, Err(Error::NotFinite { .. })));
-            assert!(matches!(Polynomial::taylor(vec![1.0], bad), Err(Error::Circuit(_))));
-            let interval = Polynomial::chebyshev(f64::sin, 0.0..bad, 3);
-            assert!(matches!(interval, Err(Error::Circuit(_))));
-        }
-        for interval in [1.0..1.0, 2.0..1.0] {
-            let refused = Polynomial::least_squares(f64::sin, interval.clone(), 3);
-            assert!(matches!(refused, Err(Error::Circuit(_))));
-            let refused = Polynomial::chebyshev_series(vec![1.0], interval);
-            assert!(matches!(refused, Err(Error::Circuit(_))));
-        }
-        assert!(matches!(Polynomial::taylor(vec![1.0], 0.0), Err(Error::Circuit(_))));
-    }
-
-    #[test]
-    fn values_follow_the_definitions() {
-        let coeffs = random(5, 30);
-        let p = Polynomial::chebyshev_series(coeffs.clone(), 2.0..6.0).unwrap();
-        let q = Polynomial::monomial(coeffs.clone()).unwrap();
-        for i in 0..=20 {
-            let t = f64::from(i) / 10.0 - 1.0;
-            let terms = coeffs.iter().zip(0..);
-            let series: f64 = terms.clone().map(|(c, n)| c * (f64::from(n) * t.acos()).cos()).sum();
-            let powers: f64 = terms.map(|(c, n)| c * t.powi(n)).sum();
-            assert!((p.evaluate(4.0 + 2.0 * t) - series).abs() < 1e-12);
-            assert!((q.evaluate(t) - powers).abs() < 1e-12);
-        }
-        assert_eq!(Polynomial::monomial(vec![]).unwrap().evaluate(3.0), 0.0);
-        assert_eq!(Polynomial::monomial(vec![1.0, 2.0, 0.0]).unwrap().degree(), 1);
-        assert!((q.max_error(|x| q.evaluate(x) + 3.0 * x, 17) - 3.0).abs() < 1e-14);
-        assert_eq!(q.max_error(|_| f64::NAN, 2), f64::INFINITY);
-    }
-
-    #[test]
-    fn conversion_to_chebyshev_keeps_values_and_parity() {
-        let p = Polynomial::taylor(vec![0.0, 1.0, 0.0, -1.0 / 6.0, 0.0, 1.0 / 120.0], 2.0).unwrap();
-        let q = p.to_chebyshev().unwrap();
-        assert_eq!(q.basis(), Basis::Chebyshev { a: -2.0, b: 2.0 });
-        assert!(q.coeffs().iter().step_by(2).all(|&c| c == 0.0));
-        assert!(q.max_error(|x| p.evaluate(x), 100) < 1e-14);
-        // x^3 = (3 T_1 + T_3) / 4 and x^4 = (3 T_0 + 4 T_2 + T_4) / 8.
-        let p = Polynomial::monomial(vec![0.0, 0.0, 0.0, 4.0, 8.0]).unwrap();
-        assert_eq!(p.to_chebyshev().unwrap().coeffs(), [3.0, 3.0, 4.0, 1.0, 1.0]);
-    }
-
-    /// The error of interpolation of degree `n` at Chebyshev nodes is at most
-    /// `r^(n+1) max |f^(n+1)| / (2^n (n+1)!)` on an interval of half-width `r`.
-    #[test]
-    fn interpolation_errors_are_within_their_bounds() {
-        let bound = |degree: i32, radius: f64, derivative: f64| {
-            let factorial: f64 = (1..=degree + 1).map(f64::from).product();
-            radius.powi(degree + 1) * derivative / (f64::from(degree).exp2() * factorial)
-        };
-        for degree in [1, 2, 5, 10] {
-            let p = Polynomial::chebyshev(f64::exp, -1.0..1.0, degree as usize).unwrap();
-            let error = p.max_error(f64::exp, 2000);
-            let most = bound(degree, 1.0, 1f64.exp());
-            assert!(error <= most && error > most / 10.0, "{degree}: {error:e}, {most:e}");
-        }
-        for degree in [3, 7, 15] {
-            let p = Polynomial::chebyshev(f64::sin, -3.0..3.0, degree as usize).unwrap();
-            let error = p.max_error(f64::sin, 2000);
-            assert!(error <= bound(degree, 3.0, 1.0), "{degree}: {error:e}");
-            assert!(p.coeffs().iter().step_by(2).all(|&c| c == 0.0));
-        }
-        let converged = Polynomial::chebyshev(f64::cos, -1.0..1.0, 60).unwrap();
-        assert!(converged.degree() < 16 && converged.max_error(f64::cos, 500) < 1e-14);
-    }
-
-    /// The cubic of Kim, Song, Wang, Xia, Jiang, "Secure logistic regression based
-    /// on homomorphic encryption" (2018), section 2.2.
-    #[test]
-    fn least_squares_gives_the_published_sigmoid() {
-        let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
-        let p = Polynomial::least_squares(sigmoid, -8.0..8.0, 3).unwrap();
-        let [c0, c1, c2, c3] = p.coeffs() else { panic!("{p:?}") };
-        assert!((c0 - 0.5).abs() < 1e-14 && *c2 == 0.0);
-        assert!((c1 - 3.0 * c3 - 1.20096).abs() < 1e-4, "{}", c1 - 3.0 * c3);
-        assert!((4.0 * c3 + 0.81562).abs() < 1e-4, "{}", 4.0 * c3);
-    }
-
-    #[test]
-    fn least_squares_residual_is_orthogonal_to_lower_degrees() {
-        let f = |x: f64| (1.3 * x).exp() / (1.0 + x * x);
-        let p = Polynomial::least_squares(f, -1.0..3.0, 9).unwrap();
-        for n in 0..=9 {
-            // Simpson's rule in 2000 steps.
-            let term = |i: i32| {
-                let x = -1.0 + f64::from(i) / 500.0;
-                let weight = if i == 0 || i == 2000 { 1.0 } else { f64::from(2 + i % 2 * 2) };
-                weight * (f(x) - p.evaluate(x)) * (x - 1.0).powi(n) / 1500.0
-            };
-            let inner: f64 = (0..=2000).map(term).sum();
-            assert!(inner.abs() < 1e-8, "{n}: {inner:e}");
-        }
-    }
-
-    #[test]
-    fn quadrature_is_exact_to_twice_its_order() {
-        for n in [1, 2, 5, 64] {
-            let rule = gauss_legendre(n);
-            assert_eq!(rule.len(), n);
-            for power in [0, 1, 2, n as i32, 2 * n as i32 - 2, 2 * n as i32 - 1] {
-                let exact = if power % 2 == 1 { 0.0 } else { 2.0 / f64::from(power + 1) };
-                let sum: f64 = rule.iter().map(|&(t, w)| w * t.powi(power)).sum();
-                assert!((sum - exact).abs() < 1e-13 || power >= 2 * n as i32, "{n}, {power}");
-            }
-        }
-    }
 }

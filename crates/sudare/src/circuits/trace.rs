@@ -29,13 +29,10 @@
 //! # Ok::<(), sudare::Error>(())
 //! ```
 
-use super::{
-    Ops,
-    cost::{ImageGroup, Rates, Work},
-};
+use super::Ops;
 use crate::{
     Error, Result,
-    rlwe::{GaloisElement, KeyRequest, Level, Params},
+    rlwe::{GaloisElement, KeyRequest, Level, Params, Rates, Work, work::ImageGroup},
 };
 use std::collections::BTreeMap;
 

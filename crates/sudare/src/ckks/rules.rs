@@ -6,7 +6,7 @@
 use super::{Chain, Complex, Scale};
 use crate::{
     Error, Result,
-    rlwe::{Level, next_level},
+    rlwe::{Level, Scale as _, next_level},
 };
 use sudare_arith::dd::Dd;
 
@@ -49,7 +49,7 @@ impl<'a> Rules<'a> {
     /// [`Error::SlotMismatch`]; [`Error::RaisedLevel`]; [`Error::ScaleMismatch`].
     pub fn sum(self, op: &'static str, a: Form, b: Form) -> Result<Form> {
         let level = self.meet(op, a, b)?;
-        match_scales(op, a.scale, b.scale)?;
+        a.scale.check_matches(b.scale, op)?;
         Ok(Form { level, ..a })
     }
 
@@ -88,10 +88,10 @@ impl<'a> Rules<'a> {
         next_level(OP, level)?;
         let scale = first.scale * second.scale;
         for &(a, b) in products {
-            match_scales(OP, scale, self.product_scale(OP, a.scale, b.scale, level)?)?;
+            scale.check_matches(self.product_scale(OP, a.scale, b.scale, level)?, OP)?;
         }
         if let Some(addend) = addend {
-            match_scales(OP, scale, addend.scale)?;
+            scale.check_matches(addend.scale, OP)?;
         }
         self.rescaled(OP, Form { level, scale, ..first })
     }
@@ -118,7 +118,7 @@ impl<'a> Rules<'a> {
         let level = self.lowest(OP, first, terms.iter().map(|&(a, _)| a))?;
         let scale = self.product_scale(OP, first.scale, own, level)?;
         for &(a, own) in terms {
-            match_scales(OP, scale, a.scale * own)?;
+            scale.check_matches(a.scale * own, OP)?;
         }
         Ok(Form { level, scale, ..first })
     }
@@ -292,21 +292,12 @@ impl<'a> Rules<'a> {
     /// The scale of a product, if the modulus holds it with a sign.
     fn product_scale(self, op: &'static str, a: Scale, b: Scale, level: Level) -> Result<Scale> {
         let scale = a * b;
-        if scale.is_valid() && scale.log2() + 1.0 <= self.chain.log2_q(level) {
-            return Ok(scale);
-        }
-        Err(self.out_of_range(op, scale, level))
+        scale.check_fits(op, self.chain.log2_q(level))?;
+        Ok(scale)
     }
 
     fn out_of_range(self, op: &'static str, scale: Scale, level: Level) -> Error {
         let (log2_scale, log2_q) = (scale.log2(), self.chain.log2_q(level));
         Error::ScaleOutOfRange { op, log2_scale, log2_q }
-    }
-}
-
-fn match_scales(op: &'static str, a: Scale, b: Scale) -> Result<()> {
-    match a.matches(b) {
-        true => Ok(()),
-        false => Err(Error::ScaleMismatch { op, left: a.log2(), right: b.log2() }),
     }
 }

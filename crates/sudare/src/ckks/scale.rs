@@ -1,3 +1,4 @@
+use crate::{Error, Result, rlwe};
 use core::fmt;
 use serde::{Deserialize, Serialize};
 use sudare_arith::dd::Dd;
@@ -80,11 +81,44 @@ impl Scale {
         self.to_f64().is_normal() && self.to_f64() > 0.0
     }
 
-    /// Whether the two count as equal.
+    /// Whether the two count as equal: their relative difference is at most
+    /// [`Scale::TOLERANCE`].
     #[must_use]
     pub fn matches(self, other: Self) -> bool {
         let difference = (self.0 - other.0).to_f64().abs();
         difference <= Self::TOLERANCE * self.to_f64().abs()
+    }
+
+    fn out_of_range(self, op: &'static str, log2_q: f64) -> Error {
+        Error::ScaleOutOfRange { op, log2_scale: self.log2(), log2_q }
+    }
+}
+
+impl rlwe::Scale for Scale {
+    const ONE: Self = Self(Dd::ONE);
+
+    fn matches(self, other: Self) -> bool {
+        self.matches(other)
+    }
+
+    fn check_matches(self, other: Self, op: &'static str) -> Result<()> {
+        if self.matches(other) {
+            return Ok(());
+        }
+        Err(Error::ScaleMismatch { op, left: self.log2(), right: other.log2() })
+    }
+
+    fn check_fits(self, op: &'static str, log2_q: f64) -> Result<()> {
+        // One bit is for the sign.
+        if self.is_valid() && self.log2() + 1.0 <= log2_q {
+            return Ok(());
+        }
+        Err(self.out_of_range(op, log2_q))
+    }
+
+    fn check_weights(self, op: &'static str, log2_q: f64) -> Result<()> {
+        rlwe::Scale::check_fits(self, op, log2_q)?;
+        if self.log2() >= 0.0 { Ok(()) } else { Err(self.out_of_range(op, log2_q)) }
     }
 }
 

@@ -1,43 +1,24 @@
 use super::{Ciphertext, Complex, Evaluator, Scale, rules::Form};
 use crate::{
     Error, Result,
-    rlwe::{self, AutomorphismSum, EncodedDiagonals, GaloisElement, Level},
+    rlwe::{self, AutomorphismSum, EncodedDiagonals},
 };
 
 const OP: &str = "linear transform";
 
-/// A sum of rotations in two stages: with the rotations by `b` of the baby steps and by
-/// `g`, `sum_j rotate^j(sum_b w_jb rotate(x, b), g)`.
-#[derive(Debug, Clone)]
-pub struct RotationSum {
-    /// Level of the ciphertexts.
-    pub level: Level,
-    /// `log2` of their slots.
-    pub log_slots: u32,
-    /// Scale of the weights.
-    pub scale: Scale,
-    /// Rotations of the baby steps, in slots.
-    pub baby: Vec<i64>,
-    /// That of the giant step, in slots.
-    pub giant: i64,
-    /// Values of `j`: `stages - 1` giant steps.
-    pub stages: usize,
-    /// The largest weight of the ephemeral secret, if ciphertexts come from level 0 and are
-    /// raised to this one: see [`Evaluator::raise_transform`]. There is one stage then.
-    pub ephemeral_weight: Option<u32>,
-}
-
-/// The encoded weights of a [`RotationSum`], see [`EncodedDiagonals`].
+/// The weights of an [`AutomorphismSum`] of ciphertexts with so many slots, encoded at a scale:
+/// see [`EncodedDiagonals`].
 pub struct EncodedMatrix {
-    sum: RotationSum,
     diagonals: EncodedDiagonals,
+    scale: Scale,
+    log_slots: u32,
 }
 
 impl EncodedMatrix {
     /// What it is made of.
     #[must_use]
-    pub fn sum(&self) -> &RotationSum {
-        &self.sum
+    pub fn sum(&self) -> &AutomorphismSum {
+        self.diagonals.sum()
     }
 
     /// Bytes of memory that it takes.
@@ -47,40 +28,36 @@ impl EncodedMatrix {
     }
 
     fn form(&self) -> Form {
-        let RotationSum { level, scale, log_slots, .. } = self.sum;
-        Form { level, scale, log_slots }
+        Form { level: self.sum().level, scale: self.scale, log_slots: self.log_slots }
     }
 }
 
 impl Evaluator {
-    /// Encodes the weights of a sum of rotations, for the keys of this evaluator:
-    /// `weight(j, b)` is `w_jb` for the `b`-th baby step, none if it is zero.
+    /// Encodes the weights of a sum of automorphisms of ciphertexts with `2^log_slots` slots, for
+    /// the keys of this evaluator: `weight(j, b)` is `w_jb` for the `b`-th baby step, none if it
+    /// is zero.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`]; [`Error::Circuit`] for several stages of what is raised;
     /// what [`Encoder::encode`](super::Encoder::encode) refuses.
     pub fn encode_matrix(
         &self,
-        sum: RotationSum,
+        sum: AutomorphismSum,
+        scale: Scale,
+        log_slots: u32,
         weight: impl Fn(usize, usize) -> Option<Vec<Complex<f64>>>,
     ) -> Result<EncodedMatrix> {
-        let rotation = |k| GaloisElement::rotation(self.params().log_n(), k);
-        let automorphisms = AutomorphismSum {
-            level: sum.level,
-            baby: sum.baby.iter().map(|&k| rotation(k)).collect(),
-            giant: rotation(sum.giant),
-            stages: sum.stages,
-            ephemeral_weight: sum.ephemeral_weight,
-        };
-        let slots = 1 << sum.log_slots;
-        let diagonals = self.inner.encode_diagonals(automorphisms, weight, |values, limbs| {
+        let level = sum.level;
+        let slots = self.rules().with_log_slots(Form { level, scale, log_slots: 0 }, log_slots)?;
+        let slots = slots.slots();
+        let diagonals = self.inner.encode_diagonals(sum, weight, |values, limbs| {
             if values.len() != slots {
                 return Err(Error::SlotMismatch { op: OP, found: values.len(), expected: slots });
             }
             let values = values.iter().copied();
-            self.encoder().polynomial(values, slots, sum.level, limbs, sum.scale)
+            self.encoder().polynomial(values, slots, level, limbs, scale)
         })?;
-        Ok(EncodedMatrix { sum, diagonals })
+        Ok(EncodedMatrix { diagonals, scale, log_slots })
     }
 
     /// The sum of rotations of `a`, rescaled.

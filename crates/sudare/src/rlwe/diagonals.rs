@@ -1,6 +1,6 @@
 use super::{
-    Ciphertext, Combination, Evaluator, GaloisElement, Level, ModDown, ParamsId, StageWeights,
-    next_level,
+    Ciphertext, Combination, Evaluator, GaloisElement, KeyRequest, Level, ModDown, ParamsId, Raise,
+    StageWeights, next_level,
 };
 use crate::{
     Error, Result,
@@ -24,6 +24,22 @@ pub struct AutomorphismSum {
     /// The largest weight of the ephemeral secret, if ciphertexts come from level 0 and are
     /// raised to this one: see [`Evaluator::raise_transform_many`]. There is one stage then.
     pub ephemeral_weight: Option<u32>,
+}
+
+impl AutomorphismSum {
+    /// Keys for every step, and to raise through an ephemeral secret if there is one.
+    #[must_use]
+    pub fn required_keys(&self) -> KeyRequest {
+        let giant = (self.stages > 1).then_some(self.giant);
+        let steps = self.baby.iter().copied().chain(giant).filter(|g| g.0 != 1);
+        match self.ephemeral_weight {
+            Some(weight) => {
+                let request = KeyRequest::new().raise(Raise { level: self.level, weight });
+                request.raised_automorphisms(steps)
+            }
+            None => steps.fold(KeyRequest::new(), |keys, g| keys.automorphism(g, self.level)),
+        }
+    }
 }
 
 /// The encoded weights `w_jb` of an [`AutomorphismSum`]: the diagonals of a matrix.

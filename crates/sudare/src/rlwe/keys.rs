@@ -270,11 +270,13 @@ impl KeyRequest {
         self
     }
 
-    /// Adds rotations by each of `steps` of what is raised through the ephemeral secret.
+    /// Adds automorphisms of what is raised through the ephemeral secret.
     #[must_use]
-    pub fn raised_rotations(mut self, log_n: u32, steps: impl IntoIterator<Item = i64>) -> Self {
-        let elements = steps.into_iter().map(|k| GaloisElement::rotation(log_n, k));
-        self.raised.extend(elements.filter(|g| g.0 != 1));
+    pub fn raised_automorphisms(
+        mut self,
+        elements: impl IntoIterator<Item = GaloisElement>,
+    ) -> Self {
+        self.raised.extend(elements.into_iter().filter(|g| g.0 != 1));
         self
     }
 
@@ -768,7 +770,7 @@ mod tests {
             .relinearize(Level(3))
             .rotations(7, [1, 5], Level(2))
             .raise(raise)
-            .raised_rotations(7, [2]);
+            .raised_automorphisms([GaloisElement::rotation(7, 2)]);
         let keys =
             FittedKeys { relinearize: true, galois: request.galois.keys().copied().collect() };
         request.fitted = fitted.iter().map(|&level| (level, keys.clone())).collect();

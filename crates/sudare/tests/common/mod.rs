@@ -80,7 +80,7 @@ pub fn session_with_raised_keys(spec: Spec) -> Session {
         let (top, raised) = (params.top(), params.raised_top());
         let mut keys = switching_keys(params)
             .raise(Raise { level: raised, weight: 7 })
-            .raised_rotations(params.log_n(), [1, -3]);
+            .raised_automorphisms([1, -3].map(|k| GaloisElement::rotation(params.log_n(), k)));
         for level in (top.0 + 1..=raised.0).map(Level) {
             keys |= fitted_keys(params, level);
         }

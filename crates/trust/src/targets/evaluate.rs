@@ -12,7 +12,7 @@ use crate::{
 };
 use std::sync::Arc;
 use sudare::{
-    circuits::Ops,
+    circuits::ComplexOps,
     ckks::{
         Ciphertext, Complex, Evaluator, Params,
         serial::{Kind, Reader},
@@ -87,7 +87,7 @@ fn exercise(ev: &Evaluator, items: &[Ciphertext], params: &Params) {
             let _ = ev.match_scale(a, level, params.scale_at(params.top()));
         }
         let _ = (ev.add_const(a, c), ev.mul_const(a, c, params.scale_at(Level(0))));
-        let _ = (Ops::with_log_slots(ev, a, 3), ev.with_scale(a, params.scale_at(Level(0))));
+        let _ = (ComplexOps::with_log_slots(ev, a, 3), ev.with_scale(a, params.scale_at(Level(0))));
         let _ = ev.hoist(a).map(|hoisted| ev.rotate_hoisted(&hoisted, 1).map(drop));
     }
 }

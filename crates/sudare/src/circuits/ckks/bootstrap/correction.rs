@@ -1,6 +1,6 @@
 use crate::{
     Error, Result,
-    circuits::Ops,
+    circuits::ComplexOps,
     ckks::{Chain, Complex, Scale},
     rlwe::{GaloisElement, KeyRequest, Level},
 };
@@ -67,7 +67,7 @@ impl Correction {
         request.automorphism(GaloisElement::conjugation(log_n), Level(self.level.0 - 1))
     }
 
-    pub(super) fn run<E: Ops>(&self, e: &E, z: &E::Ct) -> Result<E::Ct> {
+    pub(super) fn run<E: ComplexOps>(&self, e: &E, z: &E::Ct) -> Result<E::Ct> {
         let one = Complex::new(1.0, 0.0);
         let square = e.mul_rescale(z, z)?;
         let mut z = z.clone();

@@ -4,14 +4,17 @@
 //! compute and records the keys it would use, so one run of a circuit gives its
 //! depth, cost and exact [`KeyRequest`] before any key exists.
 
-use super::{LinearPlan, Ops, WorstCase, worst_case};
+use super::{
+    ComplexOps, ComplexSlots, LinearPlan, WorstCase, ops::match_scale_by_product, worst_case,
+};
 use crate::{
     Error, Result,
+    circuits::{Ops, input::at},
     ckks::{
         self, Chain, Complex, Scale,
         rules::{Form, Rules},
     },
-    rlwe::{CanonicalBounds, GaloisElement, KeyRequest, Level, Raise},
+    rlwe::{CanonicalBounds, GaloisElement, KeyRequest, Level, Levels, ProductSum, Raise},
 };
 use std::sync::{
     Mutex, PoisonError,
@@ -316,6 +319,7 @@ impl Ciphertext {
 }
 
 impl Ops for Evaluator {
+    type Algebra = ComplexSlots;
     type Ct = Ciphertext;
     type Matrix = LinearPlan;
 
@@ -323,16 +327,16 @@ impl Ops for Evaluator {
         self.log_n
     }
 
-    fn chain(&self) -> &Chain {
-        &self.chain
+    fn levels(&self) -> Levels {
+        self.chain.levels()
+    }
+
+    fn divisor(&self, _: &Ciphertext, level: Level) -> Scale {
+        self.chain.divisor(level)
     }
 
     fn level(&self, a: &Ciphertext) -> Level {
         a.level
-    }
-
-    fn log_slots(&self, a: &Ciphertext) -> u32 {
-        a.slots.len().ilog2()
     }
 
     fn scale(&self, a: &Ciphertext) -> Scale {
@@ -345,15 +349,6 @@ impl Ops for Evaluator {
         let slots = a.slots.iter().map(|&z| z * Complex::new(ratio, 0.0)).collect();
         let worst = a.worst.times(ratio, 0.0);
         Ok(self.ciphertext(slots, a.level, scale, a.noise() * ratio, a.headroom_bits, worst))
-    }
-
-    fn with_log_slots(&self, a: &Ciphertext, log_slots: u32) -> Result<Ciphertext> {
-        let count = self.rules().with_log_slots(a.form(), log_slots)?.slots();
-        let slots = a.slots.iter().copied().cycle().take(count).collect();
-        let largest = a.worst.largest.iter().copied().cycle().take(count).collect();
-        let worst = WorstCase { largest, ..a.worst };
-        let Ciphertext { level, scale, noise_log2, headroom_bits, .. } = *a;
-        Ok(Ciphertext { slots, level, scale, noise_log2, headroom_bits, worst })
     }
 
     fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
@@ -385,6 +380,19 @@ impl Ops for Evaluator {
         Ok(product)
     }
 
+    fn mul_sum_rescale(&self, sum: &ProductSum<'_, Ciphertext>) -> Result<Ciphertext> {
+        let forms: Vec<_> = sum.products.iter().map(|(a, b)| (a.form(), b.form())).collect();
+        self.rules().product_sum(&forms, sum.addend.map(Ciphertext::form))?;
+        let products = sum.products.iter().map(|(a, b)| self.mul(a, b));
+        let total = products
+            .chain(sum.addend.map(|c| Ok(c.clone())))
+            .reduce(|total, next| self.add(&total?, &next?));
+        let mut total =
+            total.unwrap_or_else(|| Err(Error::Circuit("sum of products: none".into())))?;
+        self.rescale_assign(&mut total)?;
+        Ok(total)
+    }
+
     fn add_const(&self, a: &Ciphertext, c: Complex<f64>) -> Result<Ciphertext> {
         self.check_constant(c, a.scale, a.level)?;
         let slots = a.slots.iter().map(|&z| z + c).collect();
@@ -401,6 +409,16 @@ impl Ops for Evaluator {
         self.counters.constant_products.fetch_add(1, Relaxed);
         let worst = a.worst.times(modulus(c), largest_encoding(c, scale));
         Ok(self.ciphertext(slots, a.level, product, noise, a.headroom_bits, worst))
+    }
+
+    fn mul_const_sum(&self, terms: &[(&Ciphertext, f64, Scale)]) -> Result<Ciphertext> {
+        let forms: Vec<_> = terms.iter().map(|(a, _, scale)| (a.form(), *scale)).collect();
+        let level = self.rules().constant_sum(&forms)?.level;
+        let product = |(a, c, scale): &(&Ciphertext, f64, Scale)| {
+            self.mul_const(&*at(self, a, level)?, Complex::new(*c, 0.0), *scale)
+        };
+        let sum = terms.iter().map(product).reduce(|sum, next| self.add(&sum?, &next?));
+        sum.unwrap_or_else(|| Err(Error::Circuit("sum of products: no terms".into())))
     }
 
     fn add_plain(&self, a: &Ciphertext, values: &[Complex<f64>]) -> Result<Ciphertext> {
@@ -451,6 +469,10 @@ impl Ops for Evaluator {
         let (slots, worst) = (core::mem::take(&mut a.slots), a.take_worst());
         *a = self.ciphertext(slots, level, a.scale, a.noise(), a.headroom_bits, worst);
         Ok(())
+    }
+
+    fn match_scale(&self, a: &Ciphertext, level: Level, scale: Scale) -> Result<Ciphertext> {
+        match_scale_by_product(self, a, level, scale)
     }
 
     fn automorphism(&self, a: &Ciphertext, g: GaloisElement) -> Result<Ciphertext> {
@@ -504,6 +526,45 @@ impl Ops for Evaluator {
         self.transform(&self.mod_raise(a, plan.level(), plan.ephemeral_weight())?, plan)
     }
 
+    fn within(&self, mut a: Ciphertext, most: f64) -> Ciphertext {
+        a.worst.largest.iter_mut().for_each(|x| *x = x.min(most));
+        a
+    }
+
+    fn argument(&self, a: Ciphertext) -> (Ciphertext, f64) {
+        let mut exact = self.within(a, 1.0);
+        let error = core::mem::replace(&mut exact.worst.error, 0.0);
+        (exact, error)
+    }
+
+    fn image(&self, mut y: Ciphertext, error: f64, degree: usize, slope: f64) -> Ciphertext {
+        // Values, slopes and powers that errors meet are larger by so much beyond the interval.
+        let beyond = worst_case::chebyshev_beyond(degree, error);
+        let own = y.worst.error * beyond.powi(degree.max(1).ilog2() as i32 + 1);
+        let all = own + slope * beyond * error;
+        y.worst.error = if all.is_nan() { f64::INFINITY } else { all };
+        y
+    }
+}
+
+impl ComplexOps for Evaluator {
+    fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
+    fn log_slots(&self, a: &Ciphertext) -> u32 {
+        a.slots.len().ilog2()
+    }
+
+    fn with_log_slots(&self, a: &Ciphertext, log_slots: u32) -> Result<Ciphertext> {
+        let count = self.rules().with_log_slots(a.form(), log_slots)?.slots();
+        let slots = a.slots.iter().copied().cycle().take(count).collect();
+        let largest = a.worst.largest.iter().copied().cycle().take(count).collect();
+        let worst = WorstCase { largest, ..a.worst };
+        let Ciphertext { level, scale, noise_log2, headroom_bits, .. } = *a;
+        Ok(Ciphertext { slots, level, scale, noise_log2, headroom_bits, worst })
+    }
+
     /// The slots stay those of `m`, as if `I` were zero: what of `I` a circuit does not
     /// remove, and the room that `q_0 I` takes, do not show here. `I` depends on the key, so that
     /// no bound of errors is known after it.
@@ -527,26 +588,6 @@ impl Ops for Evaluator {
         let worst = low.take_worst().with_more_error(f64::INFINITY);
         Ok(self.ciphertext(low.slots, to, low.scale, noise, low.headroom_bits, worst))
     }
-
-    fn within(&self, mut a: Ciphertext, most: f64) -> Ciphertext {
-        a.worst.largest.iter_mut().for_each(|x| *x = x.min(most));
-        a
-    }
-
-    fn argument(&self, a: Ciphertext) -> (Ciphertext, f64) {
-        let mut exact = self.within(a, 1.0);
-        let error = core::mem::replace(&mut exact.worst.error, 0.0);
-        (exact, error)
-    }
-
-    fn image(&self, mut y: Ciphertext, error: f64, degree: usize, slope: f64) -> Ciphertext {
-        // Values, slopes and powers that errors meet are larger by so much beyond the interval.
-        let beyond = worst_case::chebyshev_beyond(degree, error);
-        let own = y.worst.error * beyond.powi(degree.max(1).ilog2() as i32 + 1);
-        let all = own + slope * beyond * error;
-        y.worst.error = if all.is_nan() { f64::INFINITY } else { all };
-        y
-    }
 }
 
 /// Of the product of a matrix with slots, before it is rescaled; `switch` bounds the error of a
@@ -565,7 +606,7 @@ fn transformed(a: &WorstCase, scale: Scale, plan: &LinearPlan, switch: f64) -> W
     // Each of the rotated ciphertexts has an error of its own, and the sums of each giant step.
     let rotated = a.error + switch / scale.to_f64();
     let rounded = weights * worst_case::rounding(slots, weight_scale);
-    let stages = plan.rotation_sum().stages as f64;
+    let stages = plan.sum().stages as f64;
     let error = rotated * row_sum
         + (a.magnitude() + rotated) * rounded
         + 2.0 * stages * switch / (scale * weight_scale).to_f64();

@@ -6,13 +6,16 @@
 //! angle divided by `2^r`, followed by `r` doublings of the angle.
 
 use super::{
-    LockStep, Ops, ScaledCosine,
+    ComplexOps, Polynomial, PolynomialPlan, ScaledCosine,
     approximations::{exponential, inverse_sine, sine_radius},
-    input::Input,
-    polynomial::{Polynomial, PolynomialPlan, bits, double_angle, real},
 };
 use crate::{
     Error, Result,
+    circuits::{
+        LockStep,
+        input::Input,
+        polynomial::{bits, double_angle},
+    },
     ckks::{Chain, Complex, Scale},
     rlwe::{GaloisElement, KeyRequest, Level},
 };
@@ -286,7 +289,7 @@ impl Curves {
             ModMethod::Exponential { .. } => {
                 let v = Complex::new(0.0, x / self.spec.bound());
                 let coeffs = self.polynomial.coeffs().iter().rev();
-                let start = coeffs.fold(real(0.0), |sum, &c| sum * v + real(c));
+                let start = coeffs.fold(Complex::from(0.0), |sum, &c| sum * v + Complex::from(c));
                 doublings.fold(start, |z, _| z * z).im
             }
         };
@@ -356,7 +359,7 @@ impl Variable {
         Ok(Self { division: Some(division), level, scale })
     }
 
-    fn reach<E: Ops>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
+    fn reach<E: ComplexOps>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
         match &self.division {
             Some(division) => division.run(e, x),
             None => e.with_scale(x, self.scale),
@@ -368,7 +371,7 @@ impl Variable {
 #[derive(Debug, Clone)]
 pub struct EvalModPlan {
     curves: Curves,
-    input: Input,
+    input: Input<Scale>,
     /// For the exponential.
     variable: Option<Variable>,
     /// Up to the first doubling of the angle.
@@ -460,7 +463,7 @@ impl EvalModPlan {
     /// [`Error::ScaleMismatch`] if it has another scale than planned,
     /// [`Error::Circuit`] if the evaluator has another chain than planned for, and
     /// what the evaluator refuses.
-    pub fn run<E: Ops>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
+    pub fn run<E: ComplexOps>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
         let x = self.input.accept(e, x)?;
         let sine = match &self.variable {
             None => self.double(self.polynomial.run(e, &x)?, |y| double_angle(e, y))?,
@@ -485,7 +488,7 @@ impl EvalModPlan {
     /// # Errors
     /// As [`EvalModPlan::run`], and [`Error::ScaleMismatch`] if the scales of `xs`
     /// differ.
-    pub fn run_many<E: Ops>(&self, e: &E, xs: &[E::Ct]) -> Result<Vec<E::Ct>> {
+    pub fn run_many<E: ComplexOps>(&self, e: &E, xs: &[E::Ct]) -> Result<Vec<E::Ct>> {
         LockStep::new(e).run(xs, |e, x| self.run(e, x))
     }
 
@@ -538,7 +541,7 @@ mod tests {
         let k = f64::from(spec.k);
         (0..=2 * spec.k)
             .flat_map(|i| (0..7).map(move |j| (f64::from(i) - k, f64::from(j) / 3.0 - 1.0)))
-            .map(|(i, m)| (real(i + m * (-spec.log2_ratio).exp2()), m))
+            .map(|(i, m)| (Complex::from(i + m * (-spec.log2_ratio).exp2()), m))
             .unzip()
     }
 
@@ -631,7 +634,8 @@ mod tests {
         let spec = EvalModSpec { inverse_sine: Some(3), ..exponential(7, 8) };
         let scale = scale(&spec, TOP);
         let plan = spec.plan(&chain(), TOP, scale, out()).unwrap();
-        let xs: Vec<_> = [3.001, -7.0].map(|x| e.encrypt(&[real(x)], TOP, scale).unwrap()).to_vec();
+        let xs: Vec<_> =
+            [3.001, -7.0].map(|x| e.encrypt(&[Complex::from(x)], TOP, scale).unwrap()).to_vec();
         let singles: Vec<_> = xs.iter().map(|x| plan.run(&e, x).unwrap()).collect();
         assert_eq!(plan.run_many(&e, &xs).unwrap(), singles);
     }
@@ -642,7 +646,7 @@ mod tests {
         let (level, scale) = (Level(23), scale(&spec, Level(23)));
         let plan = spec.plan(&chain(), level, scale, out()).unwrap();
         let e = sim::Evaluator::new(LOG_N, chain());
-        let encrypt = |level, scale| e.encrypt(&[real(1.0)], level, scale).unwrap();
+        let encrypt = |level, scale| e.encrypt(&[Complex::from(1.0)], level, scale).unwrap();
         let higher = plan.run(&e, &encrypt(TOP, scale)).unwrap();
         assert_eq!(higher.level, Level(15));
         let found = plan.run(&e, &encrypt(Level(22), scale));
@@ -652,7 +656,7 @@ mod tests {
         let log2_q = (0..=24).map(|level| 50.0 + 50.0 * f64::from(level)).collect();
         let foreign = Chain::new(vec![Scale::from_log2(50.0); 24], log2_q);
         let foreign = sim::Evaluator::new(LOG_N, foreign);
-        let x = foreign.encrypt(&[real(1.0)], level, scale).unwrap();
+        let x = foreign.encrypt(&[Complex::from(1.0)], level, scale).unwrap();
         assert!(matches!(plan.run(&foreign, &x), Err(Error::Circuit(_))));
     }
 

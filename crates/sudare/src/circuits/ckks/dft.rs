@@ -47,8 +47,8 @@
 //! # Ok::<(), sudare::Error>(())
 //! ```
 
-use super::linear::{LinearTransform, MAX_LOG_SLOTS};
-use crate::{Error, Result, ckks::Complex};
+use super::LinearTransform;
+use crate::{Error, Result, circuits::linear::MAX_LOG_SLOTS, ckks::Complex};
 use std::{collections::BTreeMap, ops::Range};
 use sudare_arith::dd::Dd;
 

@@ -24,11 +24,12 @@ mod reproductions;
 mod tests;
 
 use super::{
-    EvalModPlan, EvalModSpec, LinearPlan, LockStep, Ops, TracePlan,
+    ComplexOps, EvalModPlan, EvalModSpec, LinearPlan,
     cost::{self, Work},
 };
 use crate::{
     Error, Result,
+    circuits::{LockStep, Ops, TracePlan},
     ckks::{Complex, Params, Scale},
     rlwe::{self, GaloisElement, KeyRequest, Level, Raise},
 };
@@ -368,7 +369,7 @@ impl BootstrapPlan {
     ///
     /// # Errors
     /// What the evaluator refuses.
-    pub fn prepare<E: Ops>(&self, e: &E) -> Result<Bootstrapper<E>> {
+    pub fn prepare<E: ComplexOps>(&self, e: &E) -> Result<Bootstrapper<E>> {
         let all = |plans: &[LinearPlan]| -> Result<Vec<_>> {
             plans.iter().map(|plan| e.prepare(plan)).collect()
         };
@@ -383,14 +384,14 @@ impl BootstrapPlan {
 
 /// Refreshes ciphertexts: a plan with its matrices, for evaluators like the one that
 /// prepared them.
-pub struct Bootstrapper<E: Ops> {
+pub struct Bootstrapper<E: ComplexOps> {
     plan: BootstrapPlan,
     to_coeffs: Vec<E::Matrix>,
     to_slots: Vec<E::Matrix>,
     join: Option<E::Matrix>,
 }
 
-impl<E: Ops> Bootstrapper<E> {
+impl<E: ComplexOps> Bootstrapper<E> {
     /// The plan.
     #[must_use]
     pub fn plan(&self) -> &BootstrapPlan {
@@ -502,7 +503,7 @@ impl<E: Ops> Bootstrapper<E> {
 const MIN_FACTOR_BITS: f64 = 20.0;
 
 /// [`Ops::match_scale`], for scales that leave a factor of some precision.
-fn lower<E: Ops>(e: &E, a: &E::Ct, level: Level, scale: Scale) -> Result<E::Ct> {
+fn lower<E: ComplexOps>(e: &E, a: &E::Ct, level: Level, scale: Scale) -> Result<E::Ct> {
     let factor = scale * e.chain().divisor(Level(level.0 + 1)) / e.scale(a);
     if factor.log2() < MIN_FACTOR_BITS {
         let (left, right) = (e.scale(a).log2(), scale.log2());
@@ -513,7 +514,7 @@ fn lower<E: Ops>(e: &E, a: &E::Ct, level: Level, scale: Scale) -> Result<E::Ct> 
 
 impl BootstrapPlan {
     /// Brings an input to the input level and scale.
-    fn accept<E: Ops>(&self, e: &E, a: &E::Ct) -> Result<E::Ct> {
+    fn accept<E: ComplexOps>(&self, e: &E, a: &E::Ct) -> Result<E::Ct> {
         let (level, scale) = (e.level(a), e.scale(a));
         let (found, expected) = (e.log_slots(a), self.spec.log_slots);
         if found != expected {
@@ -535,7 +536,7 @@ impl BootstrapPlan {
 }
 
 /// The stages, each on several ciphertexts in lock step.
-impl<E: Ops> Bootstrapper<E> {
+impl<E: ComplexOps> Bootstrapper<E> {
     fn slots_to_coeffs(&self, e: &LockStep<'_, E>, mut x: Vec<E::Ct>) -> Result<Vec<E::Ct>> {
         let plan = &self.plan;
         if let Some(correction) = &plan.correction {

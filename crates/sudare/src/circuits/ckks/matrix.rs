@@ -1,0 +1,193 @@
+use super::ComplexSlots;
+use crate::{
+    circuits::linear::{self, MAX_LOG_SLOTS},
+    ckks::Complex,
+};
+use std::collections::BTreeMap;
+
+/// A square matrix over complex slots, by its diagonals that are not zero; see
+/// [`linear::LinearTransform`].
+pub type LinearTransform = linear::LinearTransform<ComplexSlots>;
+
+/// How to apply a [`LinearTransform`] to ciphertexts of one level and scale; see
+/// [`linear::LinearPlan`].
+pub type LinearPlan = linear::LinearPlan<ComplexSlots>;
+
+impl LinearTransform {
+    /// The identity matrix of `2^log_slots` rows, at most as many as the largest ring has
+    /// slots.
+    #[must_use]
+    pub fn identity(log_slots: u32) -> Self {
+        debug_assert!(log_slots <= MAX_LOG_SLOTS);
+        let ones = vec![Complex::new(1.0, 0.0); 1 << log_slots];
+        Self { log_slots, diagonals: BTreeMap::from([(0, ones)]) }
+    }
+
+    /// The product with `x`, in the clear; `x` has one value a row.
+    #[must_use]
+    pub fn apply(&self, x: &[Complex<f64>]) -> Vec<Complex<f64>> {
+        debug_assert_eq!(x.len(), 1 << self.log_slots);
+        let mut out = vec![Complex::new(0.0, 0.0); x.len()];
+        for (&offset, entries) in &self.diagonals {
+            let turned = x[offset..].iter().chain(&x[..offset]);
+            for ((out, &entry), &x) in out.iter_mut().zip(entries).zip(turned) {
+                *out = *out + entry * x;
+            }
+        }
+        out
+    }
+
+    /// The matrix of applying `first` and then `self`; both have as many rows.
+    #[must_use]
+    pub fn after(&self, first: &Self) -> Self {
+        debug_assert_eq!(self.log_slots, first.log_slots);
+        let slots = 1 << self.log_slots;
+        let mut diagonals = BTreeMap::new();
+        for (&k, left) in &self.diagonals {
+            for (&l, right) in &first.diagonals {
+                let sum = diagonals
+                    .entry((k + l) % slots)
+                    .or_insert_with(|| vec![Complex::new(0.0, 0.0); slots]);
+                for (i, (sum, &left)) in sum.iter_mut().zip(left).enumerate() {
+                    *sum = *sum + left * right[(i + k) % slots];
+                }
+            }
+        }
+        Self { log_slots: self.log_slots, diagonals }
+    }
+
+    /// The matrix with every entry multiplied by `factor`.
+    #[must_use]
+    pub fn scaled(mut self, factor: Complex<f64>) -> Self {
+        for entry in self.diagonals.values_mut().flatten() {
+            *entry = *entry * factor;
+        }
+        self
+    }
+
+    /// The matrix of twice as many rows that takes `[x | x]` to `[y | -i y]`, `y` being
+    /// the product of this one with `x`: with its conjugate added, `[2 Re y | 2 Im y]`.
+    ///
+    /// Offsets are those of this matrix, read as from `1 - slots / 2` to `slots / 2`.
+    #[must_use]
+    pub fn to_halves(&self) -> Self {
+        let diagonals = self.diagonals.iter().map(|(&offset, entries)| {
+            let imaginary = entries.iter().map(|z| Complex::new(z.im, -z.re));
+            (self.doubled(offset), entries.iter().copied().chain(imaginary).collect())
+        });
+        Self { log_slots: self.log_slots + 1, diagonals: diagonals.collect() }
+    }
+
+    /// The matrix of twice as many rows that takes `[Re x | Im x]` to a vector whose
+    /// halves sum to the product of this one with `x`: with its rotation by half its
+    /// length added, both halves are that product.
+    ///
+    /// Offsets are those of this matrix, read as from `1 - slots / 2` to `slots / 2`.
+    #[must_use]
+    pub fn of_halves(&self) -> Self {
+        let slots = 1usize << self.log_slots;
+        let diagonals = self.diagonals.iter().map(|(&offset, entries)| {
+            let offset = self.doubled(offset);
+            let entry = |(row, z): (usize, &Complex<f64>)| match (row + offset) & slots {
+                0 => *z,
+                _ => Complex::new(-z.im, z.re),
+            };
+            let rows = entries.iter().chain(entries).enumerate();
+            (offset, rows.map(entry).collect())
+        });
+        Self { log_slots: self.log_slots + 1, diagonals: diagonals.collect() }
+    }
+
+    /// An offset of this matrix in one of twice as many rows, the upper half of the
+    /// offsets being negative.
+    fn doubled(&self, offset: usize) -> usize {
+        let slots = 1usize << self.log_slots;
+        if 2 * offset <= slots { offset } else { offset + slots }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Error;
+
+    /// Three diagonals of small whole numbers, so that sums are exact.
+    fn matrix(seed: usize) -> LinearTransform {
+        let entry = |k: usize, i: usize| {
+            let x = (seed + 7 * k + 3 * i) % 11;
+            Complex::new(x as f64 - 5.0, (x * x % 7) as f64)
+        };
+        let diagonal = |k: usize| (k, (0..8).map(|i| entry(k, i)).collect());
+        LinearTransform::new(3, [0, 1 + seed % 3, 6].map(diagonal).into()).unwrap()
+    }
+
+    fn dense(m: &LinearTransform) -> Vec<Vec<Complex<f64>>> {
+        let mut rows = vec![vec![Complex::new(0.0, 0.0); 8]; 8];
+        for (&k, entries) in m.diagonals() {
+            for (i, &entry) in entries.iter().enumerate() {
+                rows[i][(i + k) % 8] = entry;
+            }
+        }
+        rows
+    }
+
+    #[test]
+    fn applies_and_composes_as_dense_matrices_do() {
+        let x: Vec<_> = (0..8).map(|i| Complex::new(f64::from(i), 2.0)).collect();
+        for seed in 0..5 {
+            let (a, b) = (matrix(seed), matrix(seed + 5));
+            let product = |row: &Vec<Complex<f64>>| {
+                row.iter().zip(&x).fold(Complex::new(0.0, 0.0), |sum, (&m, &x)| sum + m * x)
+            };
+            assert_eq!(a.apply(&x), dense(&a).iter().map(product).collect::<Vec<_>>());
+            assert_eq!(b.after(&a).apply(&x), b.apply(&a.apply(&x)));
+            let half = Complex::new(0.0, 0.5);
+            let scaled: Vec<_> = a.apply(&x).into_iter().map(|z| z * half).collect();
+            assert_eq!(a.scaled(half).apply(&x), scaled);
+        }
+    }
+
+    #[test]
+    fn halves_are_real_and_imaginary_parts() {
+        let x: Vec<_> = (0..8).map(|i| Complex::new(f64::from(i * i % 5), f64::from(i))).collect();
+        for seed in 0..5 {
+            let m = matrix(seed);
+            let y = m.apply(&x);
+
+            let twice = m.to_halves().apply(&[x.clone(), x.clone()].concat());
+            for (i, y) in y.iter().enumerate() {
+                let real_part = |z: Complex<f64>| z + z.conj();
+                assert_eq!(real_part(twice[i]), Complex::new(2.0 * y.re, 0.0));
+                assert_eq!(real_part(twice[i + 8]), Complex::new(2.0 * y.im, 0.0));
+            }
+
+            let parts = x.iter().map(|z| z.re).chain(x.iter().map(|z| z.im));
+            let parts: Vec<_> = parts.map(|re| Complex::new(re, 0.0)).collect();
+            let halves = m.of_halves().apply(&parts);
+            for (i, &y) in y.iter().enumerate() {
+                assert_eq!(halves[i] + halves[i + 8], y);
+            }
+        }
+    }
+
+    #[test]
+    fn halves_have_the_same_signed_offsets() {
+        // Offsets 0, 1 and -2 of 8.
+        for m in [matrix(0).to_halves(), matrix(0).of_halves()] {
+            assert_eq!(m.log_slots(), 4);
+            assert_eq!(m.diagonals().keys().copied().collect::<Vec<_>>(), [0, 1, 14]);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let zeros = |len| vec![Complex::new(0.0, 0.0); len];
+        for diagonals in [(8, zeros(8)), (0, zeros(7))] {
+            assert!(LinearTransform::new(3, [diagonals].into()).is_err());
+        }
+        assert!(matches!(LinearTransform::new(64, BTreeMap::new()), Err(Error::Circuit(_))));
+        let nan = vec![Complex::new(f64::NAN, 0.0); 8];
+        let found = LinearTransform::new(3, [(1, nan)].into());
+        assert!(matches!(found, Err(Error::NotFinite { index: 0, .. })));
+    }
+}

@@ -1,0 +1,315 @@
+use crate::{
+    Error, Result,
+    circuits::{Algebra, Coefficient, LockStep, Ops, input::at, linear::LinearPlan},
+    ckks::{
+        self, Chain, Complex, Scale,
+        rules::{Form, Rules},
+    },
+    rlwe::{GaloisElement, Level, Levels, ProductSum},
+};
+
+/// Slots that hold complex numbers, at real scales: the algebra of CKKS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ComplexSlots {}
+
+impl Algebra for ComplexSlots {
+    type Scale = Scale;
+    type Constant = Complex<f64>;
+    type Coefficient = f64;
+    type Vector = [Complex<f64>];
+
+    fn slots(vector: &[Complex<f64>]) -> Result<usize> {
+        match vector.iter().position(|z| !(z.re.is_finite() && z.im.is_finite())) {
+            Some(index) => {
+                let value = format!("{} + {}i", vector[index].re, vector[index].im);
+                Err(Error::NotFinite { index, value })
+            }
+            None => Ok(vector.len()),
+        }
+    }
+
+    fn rotated_right(vector: &[Complex<f64>], k: usize) -> Vec<Complex<f64>> {
+        let mut vector = vector.to_vec();
+        vector.rotate_right(k);
+        vector
+    }
+}
+
+impl Coefficient for f64 {
+    const ZERO: Self = 0.0;
+    const ONE: Self = 1.0;
+}
+
+/// What only evaluators of complex slots have.
+///
+/// Implemented by [`crate::ckks::Evaluator`] and by [`sim::Evaluator`](super::sim::Evaluator), which runs any circuit
+/// on clear values.
+pub trait ComplexOps: Ops<Algebra = ComplexSlots> {
+    /// What rescaling from each level divides by; see [`Chain`].
+    fn chain(&self) -> &Chain;
+    /// `log2` of the number of slots of `a`.
+    fn log_slots(&self, a: &Self::Ct) -> u32;
+    /// Read as `2^log_slots` slots: of more, values repeat; of fewer, they must have
+    /// repeated. Free of cost.
+    fn with_log_slots(&self, a: &Self::Ct, log_slots: u32) -> Result<Self::Ct>;
+    /// From level 0, to which a higher one is dropped first, up to level `to`: the
+    /// polynomial `m` becomes `m + q_0 I`. Scale and number of slots stay. A circuit that
+    /// relies on a small `I` names the largest weight that an ephemeral secret may have, and
+    /// there must be one.
+    fn mod_raise(&self, a: &Self::Ct, to: Level, ephemeral_weight: Option<u32>)
+    -> Result<Self::Ct>;
+    /// The complex conjugate of every slot.
+    fn conjugate(&self, a: &Self::Ct) -> Result<Self::Ct> {
+        self.automorphism(a, GaloisElement::conjugation(self.log_n()))
+    }
+}
+
+/// [`Ops::match_scale`] by other operations.
+pub(super) fn match_scale_by_product<E: ComplexOps>(
+    e: &E,
+    a: &E::Ct,
+    level: Level,
+    scale: Scale,
+) -> Result<E::Ct> {
+    let form = Form { level: e.level(a), scale: e.scale(a), log_slots: e.log_slots(a) };
+    let factor = Rules::new(e.chain(), e.log_n()).matching_factor(form, level, scale)?;
+    let a = at(e, a, Level(level.0 + 1))?;
+    let mut a = e.mul_const(&a, Complex::new(1.0, 0.0), factor)?;
+    e.rescale_assign(&mut a)?;
+    e.with_scale(&a, scale)
+}
+
+impl Ops for ckks::Evaluator {
+    type Algebra = ComplexSlots;
+    type Ct = ckks::Ciphertext;
+    type Matrix = ckks::EncodedMatrix;
+
+    fn log_n(&self) -> u32 {
+        self.params().log_n()
+    }
+    fn levels(&self) -> Levels {
+        self.params().chain().levels()
+    }
+    fn divisor(&self, _: &Self::Ct, level: Level) -> Scale {
+        self.params().chain().divisor(level)
+    }
+    fn level(&self, a: &Self::Ct) -> Level {
+        a.level()
+    }
+    fn scale(&self, a: &Self::Ct) -> Scale {
+        a.scale()
+    }
+    fn with_scale(&self, a: &Self::Ct, scale: Scale) -> Result<Self::Ct> {
+        self.with_scale(a, scale)
+    }
+    fn add(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
+        self.add(a, b)
+    }
+    fn sub(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
+        self.sub(a, b)
+    }
+    fn mul(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
+        self.mul(a, b)
+    }
+    fn mul_rescale(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
+        self.mul_rescale(a, b)
+    }
+    fn add_const(&self, a: &Self::Ct, c: Complex<f64>) -> Result<Self::Ct> {
+        self.add_const(a, c)
+    }
+    fn mul_const(&self, a: &Self::Ct, c: Complex<f64>, scale: Scale) -> Result<Self::Ct> {
+        self.mul_const(a, c, scale)
+    }
+    fn mul_many(&self, pairs: &[(&Self::Ct, &Self::Ct)]) -> Result<Vec<Self::Ct>> {
+        self.mul_many(pairs)
+    }
+    fn mul_rescale_many(&self, pairs: &[(&Self::Ct, &Self::Ct)]) -> Result<Vec<Self::Ct>> {
+        self.mul_rescale_many(pairs)
+    }
+    fn mul_sum_rescale(&self, sum: &ProductSum<'_, Self::Ct>) -> Result<Self::Ct> {
+        self.mul_sum_rescale(sum)
+    }
+    fn mul_sum_rescale_many(&self, sums: &[ProductSum<'_, Self::Ct>]) -> Result<Vec<Self::Ct>> {
+        self.mul_sum_rescale_many(sums)
+    }
+    fn mul_const_sum(&self, terms: &[(&Self::Ct, f64, Scale)]) -> Result<Self::Ct> {
+        self.mul_const_sum(terms)
+    }
+    fn add_plain(&self, a: &Self::Ct, values: &[Complex<f64>]) -> Result<Self::Ct> {
+        self.params().rules().one_a_slot("add", values, a.form())?;
+        self.add_plain(a, &self.encoder().encode(values, a.level(), a.scale())?)
+    }
+    fn mul_plain_many(
+        &self,
+        xs: &[&Self::Ct],
+        values: &[Complex<f64>],
+        scale: Scale,
+    ) -> Result<Vec<Self::Ct>> {
+        let Some(level) = xs.iter().map(|a| a.level()).max() else { return Ok(Vec::new()) };
+        for a in xs {
+            self.params().rules().one_a_slot("multiply", values, a.form())?;
+        }
+        let plain = self.encoder().encode(values, level, scale)?;
+        xs.iter().map(|a| self.mul_plain(a, &plain)).collect()
+    }
+    fn rescale_assign(&self, a: &mut Self::Ct) -> Result<()> {
+        self.rescale_assign(a)
+    }
+    fn drop_to(&self, a: &mut Self::Ct, level: Level) -> Result<()> {
+        self.drop_to_assign(a, level)
+    }
+    fn match_scale(&self, a: &Self::Ct, level: Level, scale: Scale) -> Result<Self::Ct> {
+        self.match_scale(a, level, scale)
+    }
+    fn automorphism(&self, a: &Self::Ct, g: GaloisElement) -> Result<Self::Ct> {
+        self.automorphism(a, g)
+    }
+    fn sum_images(&self, a: &Self::Ct, groups: &[&[GaloisElement]]) -> Result<Self::Ct> {
+        self.sum_images(a, groups)
+    }
+    fn prepare(&self, plan: &LinearPlan<ComplexSlots>) -> Result<Self::Matrix> {
+        let (scale, log_slots) = (plan.weight_scale(), plan.transform().log_slots());
+        self.encode_matrix(plan.sum().clone(), scale, log_slots, |j, b| plan.weight(j, b))
+    }
+    fn transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct> {
+        self.transform(a, matrix)
+    }
+    fn transform_many(&self, xs: &[&Self::Ct], matrix: &Self::Matrix) -> Result<Vec<Self::Ct>> {
+        self.transform_many(xs, matrix)
+    }
+    fn raise_transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct> {
+        check_secret(self, matrix.sum().ephemeral_weight)?;
+        self.raise_transform(a, matrix)
+    }
+    fn raise_transform_many(
+        &self,
+        xs: &[&Self::Ct],
+        matrix: &Self::Matrix,
+    ) -> Result<Vec<Self::Ct>> {
+        check_secret(self, matrix.sum().ephemeral_weight)?;
+        self.raise_transform_many(xs, matrix)
+    }
+}
+
+impl ComplexOps for ckks::Evaluator {
+    fn chain(&self) -> &Chain {
+        self.params().chain()
+    }
+    fn log_slots(&self, a: &Self::Ct) -> u32 {
+        a.log_slots
+    }
+    fn with_log_slots(&self, a: &Self::Ct, log_slots: u32) -> Result<Self::Ct> {
+        self.with_log_slots(a, log_slots)
+    }
+    fn mod_raise(&self, a: &Self::Ct, to: Level, weight: Option<u32>) -> Result<Self::Ct> {
+        check_secret(self, weight)?;
+        self.mod_raise(a, to)
+    }
+}
+
+impl<E: ComplexOps> ComplexOps for LockStep<'_, E> {
+    fn chain(&self) -> &Chain {
+        self.0.chain()
+    }
+    fn log_slots(&self, a: &Self::Ct) -> u32 {
+        a.first().map_or(0, |a| self.0.log_slots(a))
+    }
+    fn with_log_slots(&self, a: &Self::Ct, log_slots: u32) -> Result<Self::Ct> {
+        self.each(a, |e, a| e.with_log_slots(a, log_slots))
+    }
+    fn mod_raise(
+        &self,
+        a: &Self::Ct,
+        to: Level,
+        ephemeral_weight: Option<u32>,
+    ) -> Result<Self::Ct> {
+        self.each(a, |e, a| e.mod_raise(a, to, ephemeral_weight))
+    }
+}
+
+/// Whether the keys raise through an ephemeral secret as sparse as a circuit needs.
+fn check_secret(e: &ckks::Evaluator, needed: Option<u32>) -> Result<()> {
+    let found = e.keys().raise.as_ref().map(|keys| keys.weight);
+    e.params().rules().ephemeral_secret(needed, found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        circuits::sim,
+        ckks::{Decryptor, Encoder, Encryptor, Params, Spec},
+        rlwe::{KeyGenerator, KeyRequest},
+    };
+    use std::sync::Arc;
+
+    /// `a b`, `c b` and `a + b`, slot by slot.
+    fn results<E: ComplexOps>(
+        e: &E,
+        a: &E::Ct,
+        c: &E::Ct,
+        b: &[Complex<f64>],
+    ) -> Result<Vec<E::Ct>> {
+        let mut results = e.mul_plain_many(&[a, c], b, e.chain().divisor(Level(1)))?;
+        results.iter_mut().try_for_each(|product| e.rescale_assign(product))?;
+        results.push(e.add_plain(a, b)?);
+        Ok(results)
+    }
+
+    #[test]
+    fn plain_operands_are_the_same_encrypted_and_in_the_clear() {
+        let spec = Spec::uniform(6, 50.0, 1, 40.0, vec![50.0]);
+        let params = Params::new(Spec { insecure: true, ..spec }).unwrap();
+        let mut keygen = KeyGenerator::new(params.rlwe()).unwrap();
+        let secret = keygen.secret_key().unwrap();
+        let public = Arc::new(keygen.public_key(&secret).unwrap());
+        let keys = Arc::new(keygen.evaluation_keys(&secret, &KeyRequest::new()).unwrap());
+        let encryptor = Encryptor::new(&params, public).unwrap();
+        let decryptor = Decryptor::new(&params, secret).unwrap();
+        let encoder = Encoder::new(&params);
+        let evaluator = ckks::Evaluator::new(&params, keys).unwrap();
+        let clear = sim::Evaluator::new(6, params.chain().clone());
+
+        let (top, scale) = (params.top(), params.scale_at(params.top()));
+        let vector = |f: fn(f64) -> f64| -> Vec<_> {
+            (0..8).map(|i| Complex::new(f(f64::from(i)), f(f64::from(i) + 0.5))).collect()
+        };
+        let [a, b, c] = [vector(f64::sin), vector(f64::cos), vector(f64::cbrt)];
+        let encrypt = |values: &Vec<_>| {
+            encryptor.encrypt(&encoder.encode(values, top, scale).unwrap()).unwrap()
+        };
+        let simulate = |values: &Vec<_>| clear.encrypt(values, top, scale).unwrap();
+        let found = results(&evaluator, &encrypt(&a), &encrypt(&c), &b).unwrap();
+        let expected = results(&clear, &simulate(&a), &simulate(&c), &b).unwrap();
+        assert_eq!(clear.counts().constant_products, 2);
+        assert_eq!(expected[0].slots[3], a[3] * b[3]);
+        assert_eq!(expected[1].slots[5], c[5] * b[5]);
+        assert_eq!(expected[2].slots[7], a[7] + b[7]);
+        for (found, expected) in found.iter().zip(&expected) {
+            assert_eq!((found.level(), found.scale()), (expected.level, expected.scale));
+            let slots = encoder.decode(&decryptor.decrypt(found).unwrap()).unwrap();
+            for (x, y) in slots.iter().zip(&expected.slots) {
+                let error = (x.re - y.re).hypot(x.im - y.im);
+                assert!(error < 8.0 * expected.noise_log2.exp2(), "{error:e}");
+            }
+        }
+
+        let mismatch = |op| Error::SlotMismatch { op, found: 4, expected: 8 };
+        let few = &b[..4];
+        let (x, y) = (encrypt(&a), simulate(&a));
+        assert_eq!(Ops::add_plain(&evaluator, &x, few).unwrap_err(), mismatch("add"));
+        assert_eq!(clear.add_plain(&y, few).unwrap_err(), mismatch("add"));
+        let product = Ops::mul_plain(&evaluator, &x, few, scale);
+        assert_eq!(product.unwrap_err(), mismatch("multiply"));
+        assert_eq!(clear.mul_plain(&y, few, scale).unwrap_err(), mismatch("multiply"));
+        let nan = vec![Complex::new(f64::NAN, 0.0); 8];
+        assert!(matches!(Ops::add_plain(&evaluator, &x, &nan), Err(Error::NotFinite { .. })));
+        assert!(matches!(clear.add_plain(&y, &nan), Err(Error::NotFinite { .. })));
+        let huge = vec![Complex::new(f64::MAX, 0.0); 8];
+        let refused = |found: Result<()>| {
+            assert!(matches!(found, Err(Error::ValueTooLarge { .. })), "{found:?}");
+        };
+        refused(Ops::mul_plain(&evaluator, &x, &huge, scale).map(drop));
+        refused(clear.mul_plain(&y, &huge, scale).map(drop));
+    }
+}

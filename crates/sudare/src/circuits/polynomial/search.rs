@@ -1,0 +1,238 @@
+use super::{bits, power_depth};
+use crate::circuits::Coefficient;
+use std::collections::{BTreeSet, HashMap};
+
+/// How a polynomial is divided by powers, before levels and scales.
+pub(in crate::circuits) struct Layout<C> {
+    pub root: Division<C>,
+    /// In ascending order, without `X^1`.
+    pub powers: Vec<Factors>,
+}
+
+/// `n` and the two indices that make it: `X^n = X^a X^b`, or `T_n = 2 T_a T_b - T_(a - b)`.
+pub(in crate::circuits) type Factors = (usize, (usize, usize));
+
+/// `constant + sum coefficient X^n + sum quotient X^n`.
+pub(in crate::circuits) struct Division<C> {
+    pub constant: C,
+    pub terms: Vec<(usize, C)>,
+    pub quotients: Vec<(Division<C>, usize)>,
+}
+
+impl<C: Coefficient> Layout<C> {
+    /// The one with the cheapest products of ciphertexts, then the fewest
+    /// rescalings, among baby steps `k`: powers up to `k` serve as terms and,
+    /// with `2k, 4k, …`, as divisors.
+    pub fn of(coeffs: &[C], chebyshev: bool) -> Self {
+        let degree = coeffs.len() - 1;
+        let depth = bits(degree);
+        let pattern: Vec<bool> = coeffs.iter().map(|&c| c != C::ZERO).collect();
+        // Powers of two alone divide every polynomial.
+        let mut best = Search::new(degree, chebyshev, 1).layout(coeffs, depth);
+        for baby in 2..=degree.min(2 * (degree + 1).isqrt() + 3) {
+            let mut search = Search::new(degree, chebyshev, baby);
+            if search.cheapest(&pattern, depth).is_some() {
+                let layout = search.layout(coeffs, depth);
+                if layout.cost() < best.cost() {
+                    best = layout;
+                }
+            }
+        }
+        best
+    }
+
+    /// Of products of ciphertexts, and rescalings.
+    fn cost(&self) -> (usize, usize) {
+        let (cost, rescalings) = self.root.cost();
+        let powers = self.powers.len();
+        (cost + powers * (PRODUCT + RELINEARIZATION), rescalings + powers)
+    }
+}
+
+impl<C> Division<C> {
+    fn powers(&self) -> BTreeSet<usize> {
+        let mut powers: BTreeSet<usize> = self.terms.iter().map(|&(n, _)| n).collect();
+        for (quotient, n) in &self.quotients {
+            powers.insert(*n);
+            powers.append(&mut quotient.powers());
+        }
+        powers
+    }
+
+    /// Of products of ciphertexts, and rescalings.
+    fn cost(&self) -> (usize, usize) {
+        let own = sum_cost(self.quotients.len());
+        let below = self.quotients.iter().map(|(quotient, _)| quotient.cost());
+        below.fold((own, 1), |(cost, rescalings), (c, r)| (cost + c, rescalings + r))
+    }
+}
+
+/// What a product costs before it is relinearised, and what relinearisation costs.
+const PRODUCT: usize = 1;
+const RELINEARIZATION: usize = 8;
+
+/// Of a sum of products that is relinearised.
+fn sum_cost(products: usize) -> usize {
+    products * PRODUCT + if products > 0 { RELINEARIZATION } else { 0 }
+}
+
+/// The search for the cheapest division by given powers.
+struct Search {
+    chebyshev: bool,
+    baby: usize,
+    powers: Vec<usize>,
+    /// By which coefficients are not zero, and depth; None if it cannot be done.
+    known: HashMap<(Vec<bool>, u32), Option<Step>>,
+}
+
+/// The products of a division, and its first divisor if it has one.
+#[derive(Clone, Copy)]
+struct Step {
+    products: usize,
+    /// What its quotients cost.
+    below: usize,
+    divisor: Option<usize>,
+}
+
+impl Step {
+    fn cost(self) -> usize {
+        self.below + sum_cost(self.products)
+    }
+}
+
+impl Search {
+    fn new(degree: usize, chebyshev: bool, baby: usize) -> Self {
+        let giants = (1..).map(|j| baby << j).take_while(|&n| n <= degree);
+        Self { chebyshev, baby, powers: (1..=baby).chain(giants).collect(), known: HashMap::new() }
+    }
+
+    fn layout<C: Coefficient>(&mut self, coeffs: &[C], depth: u32) -> Layout<C> {
+        let root = self.division(coeffs, depth);
+        let powers = power_chain(root.powers(), self.chebyshev);
+        Layout { root, powers }
+    }
+
+    /// The cheapest division of polynomials with these coefficients not zero, in this depth.
+    fn cheapest(&mut self, pattern: &[bool], depth: u32) -> Option<Step> {
+        let pattern = &pattern[..=last(pattern)];
+        let is_term = |(n, &c): (usize, &bool)| {
+            !c || n == 0 || power_depth(n) < depth && self.powers.binary_search(&n).is_ok()
+        };
+        if pattern.iter().enumerate().all(is_term) {
+            return Some(Step { products: 0, below: 0, divisor: None });
+        }
+        let key = (pattern.to_vec(), depth);
+        if let Some(known) = self.known.get(&key) {
+            return *known;
+        }
+        let mut best: Option<Step> = None;
+        for divisor in self.divisors(pattern.len() - 1, depth) {
+            let (quotient, rest) = self.divide_pattern(pattern, divisor);
+            let product = usize::from(quotient[1..].contains(&true));
+            let Some(above) = self.cheapest(&quotient, depth - 1) else { continue };
+            let Some(beside) = self.cheapest(&rest, depth) else { continue };
+            let products = product + beside.products;
+            let below = above.cost() + beside.below;
+            let step = Step { products, below, divisor: Some(divisor) };
+            if best.is_none_or(|best| step.cost() < best.cost()) {
+                best = Some(step);
+            }
+        }
+        self.known.insert(key, best);
+        best
+    }
+
+    /// Powers by which a polynomial of this degree may be divided, the largest
+    /// first.
+    fn divisors(&self, degree: usize, depth: u32) -> Vec<usize> {
+        let fits = |&n: &usize| {
+            let smallest = if degree > self.baby { self.baby } else { 1 };
+            n >= smallest
+                && n <= degree
+                && power_depth(n) < depth
+                && bits(degree - n) < depth
+                && (!self.chebyshev || degree <= 2 * n)
+        };
+        self.powers.iter().rev().copied().filter(fits).collect()
+    }
+
+    /// Which coefficients of quotient and remainder may differ from zero.
+    fn divide_pattern(&self, pattern: &[bool], n: usize) -> (Vec<bool>, Vec<bool>) {
+        let (rest, quotient) = pattern.split_at(n);
+        let (mut rest, quotient) = (rest.to_vec(), quotient.to_vec());
+        if self.chebyshev {
+            for (i, &c) in quotient.iter().enumerate().skip(1) {
+                rest[n - i] |= c;
+            }
+        }
+        (quotient, rest)
+    }
+
+    /// `p = q X^n + r`; with `T_(n+i) = 2 T_n T_i - T_(n-i)`, `p = q T_n + r`.
+    fn divide<C: Coefficient>(&self, coeffs: &[C], n: usize) -> (Vec<C>, Vec<C>) {
+        let (rest, quotient) = coeffs.split_at(n);
+        let (mut rest, mut quotient) = (rest.to_vec(), quotient.to_vec());
+        if self.chebyshev {
+            for (i, c) in quotient.iter_mut().enumerate().skip(1) {
+                rest[n - i] = rest[n - i] - *c;
+                *c = *c + *c;
+            }
+        }
+        (quotient, rest)
+    }
+
+    /// The cheapest division of a polynomial that has one.
+    fn division<C: Coefficient>(&mut self, coeffs: &[C], depth: u32) -> Division<C> {
+        let mut rest = coeffs.to_vec();
+        let mut pattern: Vec<bool> = coeffs.iter().map(|&c| c != C::ZERO).collect();
+        let (mut terms, mut quotients) = (Vec::new(), Vec::new());
+        while let Some(Step { divisor: Some(n), .. }) = self.cheapest(&pattern, depth) {
+            pattern.truncate(last(&pattern) + 1);
+            let (quotient, remainder) = self.divide(&rest[..pattern.len()], n);
+            pattern = self.divide_pattern(&pattern, n).1;
+            rest = remainder;
+            if quotient[1..].iter().any(|&c| c != C::ZERO) {
+                quotients.push((self.division(&quotient, depth - 1), n));
+            } else if quotient[0] != C::ZERO {
+                terms.push((n, quotient[0]));
+            }
+        }
+        let constant = rest[0];
+        terms.extend(rest.into_iter().enumerate().skip(1).filter(|&(_, c)| c != C::ZERO));
+        Division { constant, terms, quotients }
+    }
+}
+
+/// The degree of polynomials with these coefficients not zero.
+fn last(pattern: &[bool]) -> usize {
+    pattern.iter().rposition(|&c| c).unwrap_or(0)
+}
+
+/// How to make all these powers from `X^1`, in ascending order without it. Each
+/// is a product of depth `ceil(log2 n)` of powers made before it; of such, one
+/// that needs the fewest powers not asked for.
+fn power_chain(mut powers: BTreeSet<usize>, chebyshev: bool) -> Vec<Factors> {
+    let mut chain = Vec::new();
+    let mut bound = powers.last().map_or(0, |n| n + 1);
+    powers.insert(1);
+    while let Some(&n) = powers.range(2..bound.max(2)).next_back() {
+        let needs = |b: usize| {
+            let difference = if chebyshev { n - 2 * b } else { 0 };
+            [n - b, b, difference]
+        };
+        let added = |b: usize| {
+            let missing: BTreeSet<usize> =
+                needs(b).into_iter().filter(|m| *m > 0 && !powers.contains(m)).collect();
+            let odd_ones = missing.iter().filter(|m| !m.is_power_of_two()).count();
+            (missing.len(), odd_ones, n - 2 * b)
+        };
+        let depth = power_depth(n);
+        let shallow = (1..=n / 2).filter(|b| power_depth(n - b) < depth);
+        let b = shallow.min_by_key(|&b| added(b)).unwrap_or(n / 2);
+        powers.extend(needs(b).into_iter().filter(|&m| m > 0));
+        chain.push((n, (n - b, b)));
+        bound = n;
+    }
+    chain.reverse();
+    chain
+}

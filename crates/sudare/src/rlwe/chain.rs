@@ -1,0 +1,100 @@
+use super::{Level, Levels};
+use crate::Result;
+use core::{
+    fmt::Debug,
+    ops::{Div, Mul},
+};
+
+/// What a plaintext is multiplied by before it is encrypted: a real number, or a unit modulo the
+/// plaintext modulus.
+///
+/// In every scheme, products multiply scales, rescaling divides them by the primes dropped, and
+/// sums need equal ones.
+pub trait Scale:
+    Copy + PartialEq + Debug + Send + Sync + Mul<Output = Self> + Div<Output = Self>
+{
+    /// That of a plaintext that is encrypted as it is.
+    const ONE: Self;
+
+    /// Whether the two count as equal.
+    fn matches(self, other: Self) -> bool;
+
+    /// Refuses two scales that do not match, in an operation of this name.
+    ///
+    /// # Errors
+    /// What the scheme has for that, [`Error::ScaleMismatch`](crate::Error::ScaleMismatch) where
+    /// scales are numbers.
+    fn check_matches(self, other: Self, op: &'static str) -> Result<()>;
+
+    /// Refuses a scale at which integers up to 1 in magnitude do not fit a modulus of `log2_q`
+    /// bits, in an operation of this name.
+    ///
+    /// # Errors
+    /// [`Error::ScaleOutOfRange`](crate::Error::ScaleOutOfRange) where scales are numbers.
+    fn check_fits(self, op: &'static str, log2_q: f64) -> Result<()>;
+
+    /// As [`Scale::check_fits`], and refuses a scale below 1, at which weights would be rounded
+    /// to nothing.
+    ///
+    /// # Errors
+    /// As [`Scale::check_fits`].
+    fn check_weights(self, op: &'static str, log2_q: f64) -> Result<()>;
+}
+
+/// The moduli of levels: rescaling from level `l` divides by `divisor(l)`, the quotient of the
+/// modulus there and one level down.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chain<S> {
+    divisors: Vec<S>,
+    log2_q: Vec<f64>,
+    /// Highest level whose primes those above have, too.
+    top: Level,
+}
+
+impl<S: Copy> Chain<S> {
+    /// From the divisors of levels `1, 2, …` and `log2` of the modulus of levels
+    /// `0, 1, 2, …`.
+    #[must_use]
+    pub fn new(divisors: Vec<S>, log2_q: Vec<f64>) -> Self {
+        debug_assert_eq!(divisors.len() + 1, log2_q.len());
+        let top = Level(divisors.len() as u32);
+        Self { divisors, log2_q, top }
+    }
+
+    /// The same, whose levels above `top` are those of a
+    /// [`RaisedChain`](crate::rlwe::RaisedChain).
+    #[must_use]
+    pub fn raised_above(self, top: Level) -> Self {
+        Self { top, ..self }
+    }
+
+    /// Which levels there are, and which have primes in common.
+    #[must_use]
+    pub fn levels(&self) -> Levels {
+        Levels::new(self.top, Level(self.divisors.len() as u32))
+    }
+
+    /// The highest level of fresh ciphertexts.
+    #[must_use]
+    pub fn top(&self) -> Level {
+        self.top
+    }
+
+    /// What rescaling from `level >= 1` divides by.
+    ///
+    /// # Panics
+    /// If `level` is 0 or too high.
+    #[must_use]
+    pub fn divisor(&self, level: Level) -> S {
+        self.divisors[level.index() - 1]
+    }
+
+    /// `log2` of the modulus at `level`.
+    ///
+    /// # Panics
+    /// If `level` is too high.
+    #[must_use]
+    pub fn log2_q(&self, level: Level) -> f64 {
+        self.log2_q[level.index()]
+    }
+}
