@@ -8,6 +8,7 @@
 //! scheme. What takes complex slots asks for [`ComplexOps`].
 
 mod algebra;
+mod butterflies;
 mod ckks;
 mod input;
 pub mod linear;

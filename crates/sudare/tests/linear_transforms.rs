@@ -7,7 +7,7 @@ use session::Session;
 use std::{collections::BTreeMap, sync::Arc};
 use sudare::{
     Error,
-    circuits::{Complex, LinearPlan, LinearTransform, Ops, sim},
+    circuits::{Complex, LinearPlan, LinearTransform, Ops, linear::Offset, sim},
     ckks::{Ciphertext, Evaluator, Params, Spec},
     rlwe::{AutomorphismSum, GaloisElement, KeyGenerator, KeyRequest, Level},
 };
@@ -31,6 +31,16 @@ fn matrix(log_slots: u32, offsets: &[i64]) -> LinearTransform {
     let diagonal =
         |&k: &i64| (k.rem_euclid(slots) as usize, values(1 << log_slots, 1.7 * k as f64));
     LinearTransform::new(log_slots, offsets.iter().map(diagonal).collect()).unwrap()
+}
+
+/// The same with every second diagonal once more, which multiplies the conjugate.
+fn with_conjugates(matrix: &LinearTransform) -> LinearTransform {
+    let mut diagonals = matrix.diagonals().clone();
+    for (i, (&offset, entries)) in matrix.diagonals().iter().enumerate().step_by(2) {
+        let entries = entries.iter().map(|&z| z * Complex { re: 0.5, im: i as f64 / 64.0 });
+        diagonals.insert(Offset { conjugated: true, ..offset }, entries.collect());
+    }
+    LinearTransform::new(matrix.log_slots(), diagonals).unwrap()
 }
 
 fn plan(params: &Params, matrix: &LinearTransform, level: Level) -> LinearPlan {
@@ -75,9 +85,10 @@ fn shapes() -> Vec<(u32, Vec<i64>)> {
 fn products_are_those_in_the_clear() {
     let params = params();
     for (log_slots, offsets) in shapes() {
-        let matrix = matrix(log_slots, &offsets);
-        for level in [params.top(), Level(1)] {
-            let plan = plan(&params, &matrix, level);
+        let rotating = matrix(log_slots, &offsets);
+        let real_linear = with_conjugates(&rotating);
+        for (matrix, level) in [(&rotating, params.top()), (&real_linear, Level(1))] {
+            let plan = plan(&params, matrix, level);
             let s = session(&params, &plan);
             let slots = 1 << log_slots;
             let inputs = [values(slots, 0.5), values(slots, -3.0)];
@@ -108,7 +119,7 @@ fn the_simulator_uses_the_same_keys_and_gives_the_same_values() {
     let params = params();
     let top = params.top();
     for (log_slots, offsets) in shapes() {
-        let matrix = matrix(log_slots, &offsets);
+        let matrix = with_conjugates(&matrix(log_slots, &offsets));
         let plan = plan(&params, &matrix, top);
         let e = sim::Evaluator::new(LOG_N, params.chain().clone());
         let x = values(1 << log_slots, 0.1);
@@ -156,7 +167,7 @@ fn what_cannot_be_is_refused() {
     let tiny = sudare::ckks::Scale::from_log2(-20.0);
     assert!(matches!(plan_at(top, from, tiny), Err(Error::ScaleOutOfRange { .. })));
     assert!(matches!(matrix.plan(3, chain, top, from, to), Err(Error::Circuit(_))));
-    let zero = LinearTransform::new(3, BTreeMap::new()).unwrap();
+    let zero = LinearTransform::new(3, BTreeMap::<usize, _>::new()).unwrap();
     assert!(matches!(zero.plan(LOG_N, chain, top, from, to), Err(Error::Circuit(_))));
 
     let plan = plan_at(top, from, to).unwrap();

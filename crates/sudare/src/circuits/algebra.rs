@@ -16,12 +16,13 @@ pub trait Algebra: Copy + PartialEq + Debug + Send + Sync + 'static {
     /// A plaintext in the clear, a number for each slot.
     type Vector: ?Sized + ToOwned<Owned: Clone + PartialEq + Debug + Send + Sync>;
 
-    /// The number of slots of a vector.
+    /// Whether a vector has a number for each of so many slots.
     ///
     /// # Errors
     /// [`Error::NotFinite`](crate::Error::NotFinite) for what is not a number.
-    fn slots(vector: &Self::Vector) -> Result<usize>;
-    /// The vector whose slot `i` is slot `i - k` of this one, indices modulo the number of slots.
+    fn fits(vector: &Self::Vector, slots: usize) -> Result<bool>;
+    /// The vector whose slot `i` is slot `i - k` of this one, indices modulo the number of slots,
+    /// within each row if slots form several.
     fn rotated_right(vector: &Self::Vector, k: usize) -> <Self::Vector as ToOwned>::Owned;
 }
 

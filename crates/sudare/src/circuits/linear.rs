@@ -14,14 +14,38 @@ pub(super) const MAX_LOG_SLOTS: u32 = 16;
 /// The name of the operation in errors.
 const OP: &str = "linear transform";
 
+/// Which image of the slots a diagonal multiplies. One that only rotates comes from a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Offset {
+    /// The slots by which it is rotated to the left, within each row if slots form several.
+    pub columns: usize,
+    /// Whether it is also the image under `X -> X^-1`, which conjugates complex slots and swaps
+    /// two rows of slots.
+    pub conjugated: bool,
+}
+
+impl From<usize> for Offset {
+    fn from(columns: usize) -> Self {
+        Self { columns, conjugated: false }
+    }
+}
+
+impl Offset {
+    fn element(self, log_n: u32) -> GaloisElement {
+        let rotation = GaloisElement::rotation(log_n, self.columns as i64);
+        if self.conjugated { rotation.conjugated(log_n) } else { rotation }
+    }
+}
+
 /// A square matrix over the slots, by its diagonals that are not zero.
 ///
 /// Diagonal `k` holds the entries `(i, i + k mod slots)` in the order of `i`, so the
-/// product with `x` is `sum_k diagonal_k * rotate(x, k)`.
+/// product with `x` is `sum_k diagonal_k * rotate(x, k)`, and of diagonals of
+/// conjugated offsets the same with the conjugate of `x`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinearTransform<A: Algebra> {
     pub(super) log_slots: u32,
-    pub(super) diagonals: BTreeMap<usize, OwnedVector<A>>,
+    pub(super) diagonals: BTreeMap<Offset, OwnedVector<A>>,
 }
 
 impl<A: Algebra> LinearTransform<A> {
@@ -31,19 +55,24 @@ impl<A: Algebra> LinearTransform<A> {
     /// # Errors
     /// [`Error::Circuit`] for an offset or a length that does not fit the number of rows;
     /// [`Error::NotFinite`] for an entry that is NaN or infinite.
-    pub fn new(log_slots: u32, diagonals: BTreeMap<usize, OwnedVector<A>>) -> Result<Self> {
+    pub fn new<O: Into<Offset>>(
+        log_slots: u32,
+        diagonals: BTreeMap<O, OwnedVector<A>>,
+    ) -> Result<Self> {
         if log_slots > MAX_LOG_SLOTS {
             return Err(Error::Circuit(format!(
                 "{OP}: 2^{log_slots} rows; at most 2^{MAX_LOG_SLOTS} are possible"
             )));
         }
         let rows = 1usize << log_slots;
-        for (&offset, entries) in &diagonals {
-            let found = A::slots(entries.borrow())?;
-            if offset >= rows || found != rows {
+        let diagonals: BTreeMap<Offset, _> =
+            diagonals.into_iter().map(|(offset, entries)| (offset.into(), entries)).collect();
+        for (offset, entries) in &diagonals {
+            if offset.columns >= rows || !A::fits(entries.borrow(), rows)? {
                 return Err(Error::Circuit(format!(
-                    "{OP}: diagonal {offset} with {found} entries does not fit a matrix of {rows} \
-                     rows"
+                    "{OP}: diagonal {} does not fit a matrix of {rows} rows: an offset below that \
+                     and an entry for each row are needed",
+                    offset.columns
                 )));
             }
         }
@@ -58,7 +87,7 @@ impl<A: Algebra> LinearTransform<A> {
 
     /// The diagonals by offset.
     #[must_use]
-    pub fn diagonals(&self) -> &BTreeMap<usize, OwnedVector<A>> {
+    pub fn diagonals(&self) -> &BTreeMap<Offset, OwnedVector<A>> {
         &self.diagonals
     }
 }
@@ -75,6 +104,7 @@ impl<A: Algebra> LinearTransform<A> {
 pub struct LinearPlan<A: Algebra> {
     transform: LinearTransform<A>,
     steps: Steps,
+    baby: Vec<Offset>,
     /// Of the baby and giant steps.
     sum: AutomorphismSum,
     scale: A::Scale,
@@ -196,18 +226,33 @@ impl<A: Algebra> LinearTransform<A> {
             scale.check_weights(OP, chain.log2_q(level))?;
         }
         let slots = 1 << self.log_slots;
-        let offsets: Vec<usize> = self.diagonals.keys().copied().collect();
-        let steps = Steps::of(&offsets, slots, ephemeral_weight.is_none());
-        let rotation = |k: usize| GaloisElement::rotation(log_n, k as i64);
+        let mut columns: Vec<usize> = self.diagonals.keys().map(|offset| offset.columns).collect();
+        columns.dedup();
+        let steps = Steps::of(&columns, slots, ephemeral_weight.is_none());
+        let baby = self.baby_steps(steps);
         let sum = AutomorphismSum {
             level,
-            baby: steps.baby_offsets(slots).map(rotation).collect(),
-            giant: rotation(steps.turn(slots)),
+            baby: baby.iter().map(|offset| offset.element(log_n)).collect(),
+            giant: GaloisElement::rotation(log_n, steps.turn(slots) as i64),
             stages: steps.giant,
             ephemeral_weight,
         };
         let (transform, output_scale, request) = (self.clone(), out, sum.required_keys());
-        Ok(LinearPlan { transform, steps, sum, scale, weight_scale, output_scale, request })
+        Ok(LinearPlan { transform, steps, baby, sum, scale, weight_scale, output_scale, request })
+    }
+
+    /// Every baby step, and of conjugated ones those that a diagonal takes.
+    fn baby_steps(&self, steps: Steps) -> Vec<Offset> {
+        let slots = 1 << self.log_slots;
+        let turns = |columns: usize| {
+            (0..steps.giant).map(move |j| (columns + j * steps.turn(slots)) % slots)
+        };
+        let is_taken = |baby: &Offset| {
+            let mut offsets = turns(baby.columns).map(|columns| Offset { columns, ..*baby });
+            !baby.conjugated || offsets.any(|offset| self.diagonals.contains_key(&offset))
+        };
+        let both = |columns| [false, true].map(|conjugated| Offset { columns, conjugated });
+        steps.baby_offsets(slots).flat_map(both).filter(is_taken).collect()
     }
 }
 
@@ -271,7 +316,8 @@ impl<A: Algebra> LinearPlan<A> {
     pub(super) fn weight(&self, j: usize, b: usize) -> Option<OwnedVector<A>> {
         let slots = 1 << self.transform.log_slots;
         let turned = j * self.steps.turn(slots) % slots;
-        let offset = (self.steps.start + turned + b * self.steps.stride) % slots;
+        let baby = self.baby[b];
+        let offset = Offset { columns: (baby.columns + turned) % slots, ..baby };
         let diagonal = self.transform.diagonals.get(&offset)?;
         Some(A::rotated_right(diagonal.borrow(), turned))
     }

@@ -201,7 +201,7 @@ impl Trace {
                 groups.push(Group { images: vec![identity], adds_input: false });
             }
             if let Some(last) = groups.last_mut() {
-                let conjugate = |g: &GaloisElement| GaloisElement((2 << self.log_n) - g.0);
+                let conjugate = |g: &GaloisElement| g.conjugated(self.log_n);
                 last.images.extend(last.images.iter().map(conjugate).collect::<Vec<_>>());
             }
         }

@@ -42,6 +42,12 @@ impl GaloisElement {
         Self((2 << log_n) - 1)
     }
 
+    /// This element and [`GaloisElement::conjugation`], one after the other.
+    #[must_use]
+    pub fn conjugated(self, log_n: u32) -> Self {
+        Self((2 << log_n) - self.0)
+    }
+
     /// The element that undoes this one.
     #[must_use]
     pub fn inverse(self, log_n: u32) -> Self {
@@ -103,6 +109,7 @@ mod tests {
             assert_eq!(one.inverse(log_n), back);
             let conjugation = GaloisElement::conjugation(log_n);
             assert_eq!(conjugation.inverse(log_n), conjugation);
+            assert_eq!(product(two, conjugation), two.conjugated(log_n).0);
             assert_eq!(GaloisElement::rotation(log_n, 1 << (log_n - 1)).0, 1);
         }
     }

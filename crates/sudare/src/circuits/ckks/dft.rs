@@ -1,14 +1,10 @@
 //! Discrete Fourier transforms and the maps between slots and coefficients, as
 //! products of sparse matrices.
 //!
-//! The `log2(n)` layers of butterflies of an FFT of `n` values are matrices of three
-//! diagonals: offsets 0 and `±2^b`, `b` being the bit of the index that the layer
-//! combines. Layers of `k` consecutive bits from `b` upwards multiply to one factor
-//! whose offsets are the multiples of `2^b` from `-(2^k - 1) 2^b` to `(2^k - 1) 2^b`:
-//! `2^(k+1) - 1` diagonals, or `2^k` if the highest bit of the index is among them,
-//! because offsets count modulo `n`. Each factor costs one level, so `radices`, the
-//! `k` of each factor in the order in which they are applied, trades levels for
-//! diagonals.
+//! Each is the product of factors, sparse matrices of one level each: consecutive layers of
+//! butterflies of an FFT, as many as `radices` says for each factor in the order in which
+//! they are applied. A factor of `k` layers has `2^(k+1) - 1` diagonals, or `2^k` if the highest
+//! bit of the index is among those that it combines.
 //!
 //! Source: Han, "Bootstrapping methods for homomorphic encryption" (thesis, Seoul
 //! National University), Section 4.2.2 for the transform (layers `D_k`, Equations
@@ -25,10 +21,8 @@
 //! which the offsets of each are an arithmetic progression: a matter of evaluating a
 //! [`LinearTransform`], not of the factors.
 //!
-//! Every entry of a factor is a single root of unity, times `2^-k` in inverses,
-//! because only one path through the layers leads from a column to a row. Its angle
-//! is a whole number of parts of a turn, so that it is correct to the last bit
-//! however many layers are merged.
+//! Angles of entries are whole numbers of parts of a turn, so that each entry is correct to the
+//! last bit however many layers are merged.
 //!
 //! ```
 //! use sudare::circuits::{Complex, dft::{self, BitReversed}};
@@ -47,29 +41,14 @@
 //! # Ok::<(), sudare::Error>(())
 //! ```
 
-use super::LinearTransform;
-use crate::{Error, Result, circuits::linear::MAX_LOG_SLOTS, ckks::Complex};
-use std::{collections::BTreeMap, ops::Range};
+use super::{ComplexSlots, LinearTransform};
+pub use crate::circuits::butterflies::{BitReversed, bit_reversed};
+use crate::{
+    Result,
+    circuits::butterflies::{Roots, check, factors, multiples_of_4, powers_of_5},
+    ckks::Complex,
+};
 use sudare_arith::dd::Dd;
-
-/// `log2` of the most entries of a factor: 256 MiB.
-const MAX_LOG_ENTRIES: u32 = 24;
-
-/// The side of a transform that is in bit-reversed order: place `i` holds what belongs
-/// at [`bit_reversed`]`(log2(n), i)`. The other is in natural order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BitReversed {
-    /// The vector that the first factor is applied to.
-    Input,
-    /// The result of the last factor.
-    Output,
-}
-
-/// The lowest `bits` bits of `i`, in reverse order.
-#[must_use]
-pub fn bit_reversed(bits: u32, i: usize) -> usize {
-    i.reverse_bits().checked_shr(usize::BITS.saturating_sub(bits)).unwrap_or(0)
-}
 
 /// CoeffsToSlots: from the `n = 2^log_slots` slots of a polynomial to its coefficients,
 /// in bit-reversed order.
@@ -89,7 +68,7 @@ pub fn bit_reversed(bits: u32, i: usize) -> usize {
 /// [`Error::Circuit`] if `radices` holds a 0 or does not sum to `log_slots`, if there are
 /// more than 2^16 slots, or if a factor might have more than 2^24 entries.
 pub fn coeffs_to_slots(log_slots: u32, radices: &[u32]) -> Result<Vec<LinearTransform>> {
-    factors(log_slots, radices, powers_of_5, BitReversed::Output, true)
+    complex_factors(log_slots, radices, powers_of_5, BitReversed::Output, true)
 }
 
 /// SlotsToCoeffs: the inverse of [`coeffs_to_slots`]. From slots that hold
@@ -103,7 +82,7 @@ pub fn coeffs_to_slots(log_slots: u32, radices: &[u32]) -> Result<Vec<LinearTran
 /// # Errors
 /// As [`coeffs_to_slots`].
 pub fn slots_to_coeffs(log_slots: u32, radices: &[u32]) -> Result<Vec<LinearTransform>> {
-    factors(log_slots, radices, powers_of_5, BitReversed::Input, false)
+    complex_factors(log_slots, radices, powers_of_5, BitReversed::Input, false)
 }
 
 /// The discrete Fourier transform of `n = 2^log_slots` slots,
@@ -120,7 +99,7 @@ pub fn forward(
     radices: &[u32],
     reversed: BitReversed,
 ) -> Result<Vec<LinearTransform>> {
-    factors(log_slots, radices, multiples_of_4, reversed, false)
+    complex_factors(log_slots, radices, multiples_of_4, reversed, false)
 }
 
 /// The inverse of [`forward`], `w_k = 1/n sum_j z_j exp(-2 pi i jk / n)`.
@@ -134,47 +113,10 @@ pub fn inverse(
     radices: &[u32],
     reversed: BitReversed,
 ) -> Result<Vec<LinearTransform>> {
-    factors(log_slots, radices, multiples_of_4, reversed, true)
+    complex_factors(log_slots, radices, multiples_of_4, reversed, true)
 }
 
-fn check(log_slots: u32, radices: &[u32]) -> Result<()> {
-    let refuse = |problem: &str| Err(Error::Circuit(format!("Fourier transform: {problem}")));
-    if log_slots > MAX_LOG_SLOTS {
-        return refuse(&format!("2^{log_slots} slots; at most 2^{MAX_LOG_SLOTS} are supported"));
-    }
-    let sum: u64 = radices.iter().map(|&k| u64::from(k)).sum();
-    if sum != u64::from(log_slots) || radices.contains(&0) {
-        return refuse(&format!(
-            "factors of {radices:?} layers for 2^{log_slots} slots; positive numbers that sum to \
-             {log_slots} are needed"
-        ));
-    }
-    let log_entries = |k: &u32| (k + 1).min(log_slots) + log_slots;
-    if let Some(k) = radices.iter().find(|k| log_entries(k) > MAX_LOG_ENTRIES) {
-        return refuse(&format!(
-            "a factor of {k} layers for 2^{log_slots} slots might have 2^{} entries, more than \
-             2^{MAX_LOG_ENTRIES}; split it",
-            log_entries(k)
-        ));
-    }
-    Ok(())
-}
-
-/// The `w` of slots, which are ordered by the powers of 5.
-fn powers_of_5(log_slots: u32) -> Vec<usize> {
-    let mask = (4 << log_slots) - 1;
-    let powers = std::iter::successors(Some(1), |power| Some((5 * power) & mask));
-    powers.take(1 << log_slots).collect()
-}
-
-/// The `w` of the discrete Fourier transform, `exp(2 pi i (i mod 2^b) / (2 2^b))`.
-fn multiples_of_4(log_slots: u32) -> Vec<usize> {
-    (0..1 << log_slots).map(|i| 4 * i).collect()
-}
-
-/// Products of as many consecutive layers as each of `radices` says, in the order in
-/// which they are applied.
-fn factors(
+fn complex_factors(
     log_slots: u32,
     radices: &[u32],
     twiddles: fn(u32) -> Vec<usize>,
@@ -182,91 +124,29 @@ fn factors(
     inverse: bool,
 ) -> Result<Vec<LinearTransform>> {
     check(log_slots, radices)?;
-    let layers = Layers::new(log_slots, twiddles(log_slots), reversed, inverse);
-    let mut applied = 0;
-    let factors = radices.iter().map(|&k| {
-        let done = applied;
-        applied += k;
-        layers.factor(match reversed {
-            BitReversed::Input => done..applied,
-            BitReversed::Output => log_slots - applied..log_slots - done,
-        })
-    });
-    factors.collect()
+    factors(&ComplexRoots::new(log_slots), radices, twiddles, reversed, inverse)
 }
 
-/// The layers of butterflies of one transform.
-///
-/// With bit-reversed input, the layer of bit `b` takes each pair of values `x` and `y`
-/// whose indices `i` and `i + 2^b` differ in that bit only to `x + w y` and `x - w y`,
-/// with `w` a root of unity chosen by `b` and `i mod 2^b`. Bit-reversed output is the
-/// transpose: `x + y` and `w (x - y)`. Inverses have the conjugates, halved.
-struct Layers {
+/// Complex roots of unity.
+struct ComplexRoots {
     log_slots: u32,
-    reversed: BitReversed,
-    inverse: bool,
-    /// The angle of `w` at bit `b` is `twiddles[i mod 2^b] / (8 2^b)` turns.
-    twiddles: Vec<usize>,
     /// `exp(2 pi i k / 4n)` for the `n` angles below a quarter turn.
-    roots: Vec<Complex<f64>>,
+    quarter: Vec<Complex<f64>>,
 }
 
-impl Layers {
-    fn new(log_slots: u32, twiddles: Vec<usize>, reversed: BitReversed, inverse: bool) -> Self {
+impl ComplexRoots {
+    fn new(log_slots: u32) -> Self {
         let root = |k: u64| {
             let turns = Dd::from(k).mul_pow2(-(log_slots as i32 + 2));
             let (im, re) = turns.sin_cos_turns();
             Complex::new(re.to_f64(), im.to_f64())
         };
-        let roots = (0..1 << log_slots).map(root).collect();
-        Self { log_slots, reversed, inverse, twiddles, roots }
-    }
-
-    /// The product of the layers of these bits: every way to set them is a column that
-    /// has one entry in the row.
-    fn factor(&self, bits: Range<u32>) -> Result<LinearTransform> {
-        let slots = 1usize << self.log_slots;
-        let columns = 1usize << bits.len();
-        let scale = if self.inverse { 1.0 / columns as f64 } else { 1.0 };
-        let mut diagonals = BTreeMap::new();
-        for row in 0..slots {
-            let rest = row & !((columns - 1) << bits.start);
-            for column in (0..columns).map(|i| rest | (i << bits.start)) {
-                let root = self.root(self.angle(row, column, bits.clone()));
-                let entries = diagonals
-                    .entry(column.wrapping_sub(row) & (slots - 1))
-                    .or_insert_with(|| vec![Complex::new(0.0, 0.0); slots]);
-                entries[row] = Complex::new(scale * root.re, scale * root.im);
-            }
-        }
-        LinearTransform::new(self.log_slots, diagonals)
-    }
-
-    /// The angle of the product of the entries on the way from `column` to `row`, in
-    /// parts `1 / 4n` of a turn.
-    fn angle(&self, row: usize, column: usize, bits: Range<u32>) -> usize {
-        let half_turn = 2usize << self.log_slots;
-        let angles = bits.map(|bit| {
-            let below = (1usize << bit) - 1;
-            // At this layer the bits below are those of `other`: already combined with
-            // bit-reversed input, not yet with bit-reversed output.
-            let (index, other) = match self.reversed {
-                BitReversed::Input => (column, row),
-                BitReversed::Output => (row, column),
-            };
-            let twiddle = self.twiddles[other & below] << (self.log_slots - 1 - bit);
-            match (index >> bit & 1, other >> bit & 1) {
-                (0, _) => 0,
-                (_, minus) => twiddle + minus * half_turn,
-            }
-        });
-        let angle = angles.fold(0, usize::wrapping_add);
-        if self.inverse { angle.wrapping_neg() } else { angle }
+        Self { log_slots, quarter: (0..1 << log_slots).map(root).collect() }
     }
 
     /// The root of unity of an angle in parts `1 / 4n` of a turn.
     fn root(&self, angle: usize) -> Complex<f64> {
-        let Complex { re, im } = self.roots[angle & ((1 << self.log_slots) - 1)];
+        let Complex { re, im } = self.quarter[angle & ((1 << self.log_slots) - 1)];
         match angle >> self.log_slots & 3 {
             0 => Complex::new(re, im),
             1 => Complex::new(-im, re),
@@ -276,10 +156,32 @@ impl Layers {
     }
 }
 
+impl Roots for ComplexRoots {
+    type Algebra = ComplexSlots;
+
+    fn log_slots(&self) -> u32 {
+        self.log_slots
+    }
+
+    fn vector(&self, halvings: u32, angle: impl Fn(usize) -> Option<usize>) -> Vec<Complex<f64>> {
+        let scale = 1.0 / (1u64 << halvings) as f64;
+        let entry = |row| match angle(row) {
+            Some(angle) => {
+                let Complex { re, im } = self.root(angle);
+                Complex::new(scale * re, scale * im)
+            }
+            None => Complex::new(0.0, 0.0),
+        };
+        (0..1 << self.log_slots).map(entry).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
+        Error,
+        circuits::linear::Offset,
         ckks::{Encoder, Params, Scale, Spec},
         rlwe::Level,
     };
@@ -465,8 +367,8 @@ mod tests {
             LinearTransform::new(4, [(0, vec![Complex::new(1.0, 0.0); 16])].into()).unwrap(),
             |product, factor| factor.after(&product),
         );
-        for (&offset, entries) in product.diagonals() {
-            let expected = if offset == 0 { 1.0 } else { 0.0 };
+        for (offset, entries) in product.diagonals() {
+            let expected = if offset.columns == 0 { 1.0 } else { 0.0 };
             assert!(entries.iter().all(|z| (z.re - expected).hypot(z.im) < 1e-15));
         }
     }
@@ -539,7 +441,7 @@ mod tests {
     /// Offsets from `-n/2` up.
     fn signed_offsets(m: &LinearTransform) -> Vec<i64> {
         let slots = 1i64 << m.log_slots();
-        let signed = |&k: &usize| (k as i64 + slots / 2) % slots - slots / 2;
+        let signed = |k: &Offset| (k.columns as i64 + slots / 2) % slots - slots / 2;
         let mut offsets: Vec<_> = m.diagonals().keys().map(signed).collect();
         offsets.sort_unstable();
         offsets

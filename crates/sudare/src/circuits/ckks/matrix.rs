@@ -1,6 +1,6 @@
 use super::ComplexSlots;
 use crate::{
-    circuits::linear::{self, MAX_LOG_SLOTS},
+    circuits::linear::{self, MAX_LOG_SLOTS, Offset},
     ckks::Complex,
 };
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ impl LinearTransform {
     pub fn identity(log_slots: u32) -> Self {
         debug_assert!(log_slots <= MAX_LOG_SLOTS);
         let ones = vec![Complex::new(1.0, 0.0); 1 << log_slots];
-        Self { log_slots, diagonals: BTreeMap::from([(0, ones)]) }
+        Self { log_slots, diagonals: BTreeMap::from([(0.into(), ones)]) }
     }
 
     /// The product with `x`, in the clear; `x` has one value a row.
@@ -28,10 +28,10 @@ impl LinearTransform {
     pub fn apply(&self, x: &[Complex<f64>]) -> Vec<Complex<f64>> {
         debug_assert_eq!(x.len(), 1 << self.log_slots);
         let mut out = vec![Complex::new(0.0, 0.0); x.len()];
-        for (&offset, entries) in &self.diagonals {
-            let turned = x[offset..].iter().chain(&x[..offset]);
+        for (&Offset { columns, conjugated }, entries) in &self.diagonals {
+            let turned = x[columns..].iter().chain(&x[..columns]);
             for ((out, &entry), &x) in out.iter_mut().zip(entries).zip(turned) {
-                *out = *out + entry * x;
+                *out = *out + entry * conjugated_if(conjugated, x);
             }
         }
         out
@@ -45,11 +45,13 @@ impl LinearTransform {
         let mut diagonals = BTreeMap::new();
         for (&k, left) in &self.diagonals {
             for (&l, right) in &first.diagonals {
+                let columns = (k.columns + l.columns) % slots;
                 let sum = diagonals
-                    .entry((k + l) % slots)
+                    .entry(Offset { columns, conjugated: k.conjugated != l.conjugated })
                     .or_insert_with(|| vec![Complex::new(0.0, 0.0); slots]);
                 for (i, (sum, &left)) in sum.iter_mut().zip(left).enumerate() {
-                    *sum = *sum + left * right[(i + k) % slots];
+                    let right = conjugated_if(k.conjugated, right[(i + k.columns) % slots]);
+                    *sum = *sum + left * right;
                 }
             }
         }
@@ -88,8 +90,9 @@ impl LinearTransform {
         let slots = 1usize << self.log_slots;
         let diagonals = self.diagonals.iter().map(|(&offset, entries)| {
             let offset = self.doubled(offset);
-            let entry = |(row, z): (usize, &Complex<f64>)| match (row + offset) & slots {
+            let entry = |(row, z): (usize, &Complex<f64>)| match (row + offset.columns) & slots {
                 0 => *z,
+                _ if offset.conjugated => Complex::new(z.im, -z.re),
                 _ => Complex::new(-z.im, z.re),
             };
             let rows = entries.iter().chain(entries).enumerate();
@@ -100,10 +103,15 @@ impl LinearTransform {
 
     /// An offset of this matrix in one of twice as many rows, the upper half of the
     /// offsets being negative.
-    fn doubled(&self, offset: usize) -> usize {
+    fn doubled(&self, offset: Offset) -> Offset {
         let slots = 1usize << self.log_slots;
-        if 2 * offset <= slots { offset } else { offset + slots }
+        let columns = offset.columns;
+        Offset { columns: if 2 * columns <= slots { columns } else { columns + slots }, ..offset }
     }
+}
+
+fn conjugated_if(conjugated: bool, z: Complex<f64>) -> Complex<f64> {
+    if conjugated { z.conj() } else { z }
 }
 
 #[cfg(test)]
@@ -111,21 +119,27 @@ mod tests {
     use super::*;
     use crate::Error;
 
-    /// Three diagonals of small whole numbers, so that sums are exact.
+    /// Four diagonals of small whole numbers, so that sums are exact.
     fn matrix(seed: usize) -> LinearTransform {
         let entry = |k: usize, i: usize| {
             let x = (seed + 7 * k + 3 * i) % 11;
             Complex::new(x as f64 - 5.0, (x * x % 7) as f64)
         };
-        let diagonal = |k: usize| (k, (0..8).map(|i| entry(k, i)).collect());
-        LinearTransform::new(3, [0, 1 + seed % 3, 6].map(diagonal).into()).unwrap()
+        let diagonal = |offset: Offset| {
+            let k = offset.columns + 5 * usize::from(offset.conjugated);
+            (offset, (0..8).map(|i| entry(k, i)).collect())
+        };
+        let conjugated = Offset { columns: 1 + seed % 3, conjugated: true };
+        let offsets = [0.into(), (1 + seed % 3).into(), 6.into(), conjugated];
+        LinearTransform::new(3, offsets.map(diagonal).into()).unwrap()
     }
 
+    /// Rows of 16 entries, for `x` and its conjugate one after the other.
     fn dense(m: &LinearTransform) -> Vec<Vec<Complex<f64>>> {
-        let mut rows = vec![vec![Complex::new(0.0, 0.0); 8]; 8];
-        for (&k, entries) in m.diagonals() {
+        let mut rows = vec![vec![Complex::new(0.0, 0.0); 16]; 8];
+        for (k, entries) in m.diagonals() {
             for (i, &entry) in entries.iter().enumerate() {
-                rows[i][(i + k) % 8] = entry;
+                rows[i][(i + k.columns) % 8 + 8 * usize::from(k.conjugated)] = entry;
             }
         }
         rows
@@ -137,7 +151,8 @@ mod tests {
         for seed in 0..5 {
             let (a, b) = (matrix(seed), matrix(seed + 5));
             let product = |row: &Vec<Complex<f64>>| {
-                row.iter().zip(&x).fold(Complex::new(0.0, 0.0), |sum, (&m, &x)| sum + m * x)
+                let both = x.iter().copied().chain(x.iter().map(|z| z.conj()));
+                row.iter().zip(both).fold(Complex::new(0.0, 0.0), |sum, (&m, x)| sum + m * x)
             };
             assert_eq!(a.apply(&x), dense(&a).iter().map(product).collect::<Vec<_>>());
             assert_eq!(b.after(&a).apply(&x), b.apply(&a.apply(&x)));
@@ -172,10 +187,12 @@ mod tests {
 
     #[test]
     fn halves_have_the_same_signed_offsets() {
-        // Offsets 0, 1 and -2 of 8.
+        // Offsets 0, 1 and -2 of 8, and 1 once more.
+        let conjugated = Offset { columns: 1, conjugated: true };
         for m in [matrix(0).to_halves(), matrix(0).of_halves()] {
             assert_eq!(m.log_slots(), 4);
-            assert_eq!(m.diagonals().keys().copied().collect::<Vec<_>>(), [0, 1, 14]);
+            let offsets: Vec<_> = m.diagonals().keys().copied().collect();
+            assert_eq!(offsets, [0.into(), 1.into(), conjugated, 14.into()]);
         }
     }
 
@@ -185,7 +202,10 @@ mod tests {
         for diagonals in [(8, zeros(8)), (0, zeros(7))] {
             assert!(LinearTransform::new(3, [diagonals].into()).is_err());
         }
-        assert!(matches!(LinearTransform::new(64, BTreeMap::new()), Err(Error::Circuit(_))));
+        assert!(matches!(
+            LinearTransform::new(64, BTreeMap::<usize, _>::new()),
+            Err(Error::Circuit(_))
+        ));
         let nan = vec![Complex::new(f64::NAN, 0.0); 8];
         let found = LinearTransform::new(3, [(1, nan)].into());
         assert!(matches!(found, Err(Error::NotFinite { index: 0, .. })));

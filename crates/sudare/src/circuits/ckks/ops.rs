@@ -18,13 +18,13 @@ impl Algebra for ComplexSlots {
     type Coefficient = f64;
     type Vector = [Complex<f64>];
 
-    fn slots(vector: &[Complex<f64>]) -> Result<usize> {
+    fn fits(vector: &[Complex<f64>], slots: usize) -> Result<bool> {
         match vector.iter().position(|z| !(z.re.is_finite() && z.im.is_finite())) {
             Some(index) => {
                 let value = format!("{} + {}i", vector[index].re, vector[index].im);
                 Err(Error::NotFinite { index, value })
             }
-            None => Ok(vector.len()),
+            None => Ok(vector.len() == slots),
         }
     }
 
@@ -42,8 +42,8 @@ impl Coefficient for f64 {
 
 /// What only evaluators of complex slots have.
 ///
-/// Implemented by [`crate::ckks::Evaluator`] and by [`sim::Evaluator`](super::sim::Evaluator), which runs any circuit
-/// on clear values.
+/// Implemented by [`crate::ckks::Evaluator`] and by
+/// [`sim::Evaluator`](super::sim::Evaluator), which runs any circuit on clear values.
 pub trait ComplexOps: Ops<Algebra = ComplexSlots> {
     /// What rescaling from each level divides by; see [`Chain`].
     fn chain(&self) -> &Chain;

@@ -596,10 +596,10 @@ fn transformed(a: &WorstCase, scale: Scale, plan: &LinearPlan, switch: f64) -> W
     let (slots, weight_scale) = (a.largest.len(), plan.weight_scale());
     // Row by row, the magnitudes of the weights, and of the weights times the slots.
     let (mut row_sums, mut largest) = (vec![0.0; slots], vec![0.0; slots]);
-    for (&offset, weights) in plan.transform().diagonals() {
+    for (offset, weights) in plan.transform().diagonals() {
         for (row, weight) in worst_case::magnitudes(weights).into_iter().enumerate() {
             row_sums[row] += weight;
-            largest[row] += weight * a.largest[(row + offset) % slots];
+            largest[row] += weight * a.largest[(row + offset.columns) % slots];
         }
     }
     let (row_sum, weights) = (worst_case::most(&row_sums), plan.weights() as f64);

@@ -1,0 +1,182 @@
+//! Fourier transforms of slots and the maps between slots and coefficients, as products of
+//! sparse matrices whose entries are roots of unity of any algebra.
+//!
+//! The `log2(n)` layers of butterflies of an FFT of `n` values are matrices of three
+//! diagonals: offsets 0 and `±2^b`, `b` being the bit of the index that the layer
+//! combines. Layers of `k` consecutive bits from `b` upwards multiply to one factor
+//! whose offsets are the multiples of `2^b` from `-(2^k - 1) 2^b` to `(2^k - 1) 2^b`:
+//! `2^(k+1) - 1` diagonals, or `2^k` if the highest bit of the index is among them,
+//! because offsets count modulo `n`. Each factor costs one level, so `radices`, the
+//! `k` of each factor in the order in which they are applied, trades levels for
+//! diagonals.
+//!
+//! Every entry of a factor is a single root of unity, times `2^-k` in inverses,
+//! because only one path through the layers leads from a column to a row. Its angle
+//! is a whole number of parts of a turn.
+
+use super::{
+    Algebra,
+    algebra::OwnedVector,
+    linear::{LinearTransform, MAX_LOG_SLOTS},
+};
+use crate::{Error, Result};
+use std::{collections::BTreeMap, ops::Range};
+
+/// `log2` of the most entries of a factor: 256 MiB.
+const MAX_LOG_ENTRIES: u32 = 24;
+
+/// The side of a transform that is in bit-reversed order: place `i` holds what belongs
+/// at [`bit_reversed`]`(log2(n), i)`. The other is in natural order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BitReversed {
+    /// The vector that the first factor is applied to.
+    Input,
+    /// The result of the last factor.
+    Output,
+}
+
+/// The lowest `bits` bits of `i`, in reverse order.
+#[must_use]
+pub fn bit_reversed(bits: u32, i: usize) -> usize {
+    i.reverse_bits().checked_shr(usize::BITS.saturating_sub(bits)).unwrap_or(0)
+}
+
+/// Roots of unity in the slots of an algebra.
+pub(super) trait Roots {
+    /// What slots hold.
+    type Algebra: Algebra;
+    /// `log2` of the number of slots `n`, in each row if they form several.
+    fn log_slots(&self) -> u32;
+    /// The vector whose slot `i` is `2^-halvings` times the root of unity of the angle for `i`, in
+    /// parts `1 / 4n` of a turn, and zero where there is no angle.
+    fn vector(
+        &self,
+        halvings: u32,
+        angle: impl Fn(usize) -> Option<usize>,
+    ) -> OwnedVector<Self::Algebra>;
+}
+
+/// Whether so many slots can be transformed by factors of so many layers.
+///
+/// # Errors
+/// [`Error::Circuit`] if `radices` holds a 0 or does not sum to `log_slots`, if there are
+/// more than 2^16 slots, or if a factor might have more than 2^24 entries.
+pub(super) fn check(log_slots: u32, radices: &[u32]) -> Result<()> {
+    let refuse = |problem: &str| Err(Error::Circuit(format!("Fourier transform: {problem}")));
+    if log_slots > MAX_LOG_SLOTS {
+        return refuse(&format!("2^{log_slots} slots; at most 2^{MAX_LOG_SLOTS} are supported"));
+    }
+    let sum: u64 = radices.iter().map(|&k| u64::from(k)).sum();
+    if sum != u64::from(log_slots) || radices.contains(&0) {
+        return refuse(&format!(
+            "factors of {radices:?} layers for 2^{log_slots} slots; positive numbers that sum to \
+             {log_slots} are needed"
+        ));
+    }
+    let log_entries = |k: &u32| (k + 1).min(log_slots) + log_slots;
+    if let Some(k) = radices.iter().find(|k| log_entries(k) > MAX_LOG_ENTRIES) {
+        return refuse(&format!(
+            "a factor of {k} layers for 2^{log_slots} slots might have 2^{} entries, more than \
+             2^{MAX_LOG_ENTRIES}; split it",
+            log_entries(k)
+        ));
+    }
+    Ok(())
+}
+
+/// The `w` of slots, which are ordered by the powers of 5.
+pub(super) fn powers_of_5(log_slots: u32) -> Vec<usize> {
+    let mask = (4 << log_slots) - 1;
+    let powers = std::iter::successors(Some(1), |power| Some((5 * power) & mask));
+    powers.take(1 << log_slots).collect()
+}
+
+/// The `w` of the discrete Fourier transform, `exp(2 pi i (i mod 2^b) / (2 2^b))`.
+pub(super) fn multiples_of_4(log_slots: u32) -> Vec<usize> {
+    (0..1 << log_slots).map(|i| 4 * i).collect()
+}
+
+/// Products of as many consecutive layers as each of `radices` says, in the order in
+/// which they are applied; `twiddles` are the angles of a transform of so many slots, by
+/// [`powers_of_5`] or [`multiples_of_4`]. What [`check`] refuses must not get here.
+///
+/// # Errors
+/// Those of [`LinearTransform::new`].
+pub(super) fn factors<R: Roots>(
+    roots: &R,
+    radices: &[u32],
+    twiddles: fn(u32) -> Vec<usize>,
+    reversed: BitReversed,
+    inverse: bool,
+) -> Result<Vec<LinearTransform<R::Algebra>>> {
+    let log_slots = roots.log_slots();
+    let layers = Layers { log_slots, reversed, inverse, twiddles: twiddles(log_slots) };
+    let mut applied = 0;
+    let factors = radices.iter().map(|&k| {
+        let done = applied;
+        applied += k;
+        let bits = match reversed {
+            BitReversed::Input => done..applied,
+            BitReversed::Output => log_slots - applied..log_slots - done,
+        };
+        layers.factor(roots, bits)
+    });
+    factors.collect()
+}
+
+/// The layers of butterflies of one transform.
+///
+/// With bit-reversed input, the layer of bit `b` takes each pair of values `x` and `y`
+/// whose indices `i` and `i + 2^b` differ in that bit only to `x + w y` and `x - w y`,
+/// with `w` a root of unity chosen by `b` and `i mod 2^b`. Bit-reversed output is the
+/// transpose: `x + y` and `w (x - y)`. Inverses have the inverse roots, halved.
+struct Layers {
+    log_slots: u32,
+    reversed: BitReversed,
+    inverse: bool,
+    /// The angle of `w` at bit `b` is `twiddles[i mod 2^b] / (8 2^b)` turns.
+    twiddles: Vec<usize>,
+}
+
+impl Layers {
+    /// The product of the layers of these bits: every way to set them is a column that
+    /// has one entry in the row.
+    fn factor<R: Roots>(&self, roots: &R, bits: Range<u32>) -> Result<LinearTransform<R::Algebra>> {
+        let slots = 1usize << self.log_slots;
+        let reach = (1isize << bits.len()) - 1;
+        let moved = (reach as usize) << bits.start;
+        let halvings = if self.inverse { bits.len() as u32 } else { 0 };
+        let mut diagonals = BTreeMap::new();
+        for offset in (-reach..=reach).map(|i| (i << bits.start) as usize & (slots - 1)) {
+            let angle = |row: usize| {
+                let column = (row + offset) & (slots - 1);
+                let is_reached = (row ^ column) & !moved == 0;
+                is_reached.then(|| self.angle(row, column, bits.clone()))
+            };
+            diagonals.entry(offset).or_insert_with(|| roots.vector(halvings, angle));
+        }
+        LinearTransform::new(self.log_slots, diagonals)
+    }
+
+    /// The angle of the product of the entries on the way from `column` to `row`, in
+    /// parts `1 / 4n` of a turn.
+    fn angle(&self, row: usize, column: usize, bits: Range<u32>) -> usize {
+        let half_turn = 2usize << self.log_slots;
+        let angles = bits.map(|bit| {
+            let below = (1usize << bit) - 1;
+            // At this layer the bits below are those of `other`: already combined with
+            // bit-reversed input, not yet with bit-reversed output.
+            let (index, other) = match self.reversed {
+                BitReversed::Input => (column, row),
+                BitReversed::Output => (row, column),
+            };
+            let twiddle = self.twiddles[other & below] << (self.log_slots - 1 - bit);
+            match (index >> bit & 1, other >> bit & 1) {
+                (0, _) => 0,
+                (_, minus) => twiddle + minus * half_turn,
+            }
+        });
+        let angle = angles.fold(0, usize::wrapping_add);
+        if self.inverse { angle.wrapping_neg() } else { angle }
+    }
+}
