@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full test-peers test-python lint wheel docs bench bench-peers \
+.PHONY: help demo test test-tier test-full test-peers test-python lint wheel docs bench bench-peers \
   trust trust-full fuzz fuzz-smoke deny coverage mutants miri constant-time
 
 # Of the programs that are run; `test` shares its build with `make test`.
@@ -18,6 +18,15 @@ demo:
 ## make test         run every test but most of those at full ring size; 10 GiB of memory
 test:
 	cargo test --workspace --locked
+
+# Runs again what one package has among the programs that `make test` built.
+ONE_PACKAGE = --config 'target."cfg(all())".runner = ["$(CURDIR)/scripts/run_if_package.sh", "$(PACKAGE)"]'
+PACKAGE := sudare
+ISA := scalar
+
+## make test-tier    run the tests of PACKAGE=sudare on the kernels of ISA=scalar, avx2 or another
+test-tier:
+	SUDARE_ISA=$(ISA) cargo $(ONE_PACKAGE) test --workspace --tests --locked
 
 ## make test-full    run every test; half an hour, and 16 GiB of memory
 test-full:
