@@ -1,4 +1,7 @@
-use crate::rlwe::{GaloisElement, KeyId, Level, ParamsId, serial::Kind};
+use crate::{
+    exact::Modulus,
+    rlwe::{GaloisElement, KeyId, Level, ParamsId, serial::Kind},
+};
 
 /// What a caller of this crate can get wrong, with what was found, what was
 /// needed and what to do.
@@ -231,6 +234,33 @@ pub enum Error {
         found: Option<u32>,
         /// The largest possible.
         needed: u32,
+    },
+    /// A plaintext modulus that is not a power of a prime.
+    #[error("plaintext modulus: {found} is not a prime; the nearest below it is {nearest}")]
+    PlaintextModulusNotPrime {
+        /// The base of the power.
+        found: u64,
+        /// The largest prime below it, or 2.
+        nearest: u64,
+    },
+    /// A plaintext modulus beyond what residues can be.
+    #[error(
+        "plaintext modulus {prime}^{exponent} is out of range: a positive power of a prime below \
+         2^60 is needed, at most 2^124"
+    )]
+    PlaintextModulusOutOfRange {
+        /// The base of the power.
+        prime: u64,
+        /// Its exponent.
+        exponent: u32,
+    },
+    /// A residue without an inverse.
+    #[error("{value} has no inverse modulo {modulus}: use a number that {} does not divide", .modulus.prime())]
+    NotAUnit {
+        /// The residue.
+        value: u128,
+        /// The modulus.
+        modulus: Modulus,
     },
     /// A circuit was given something that it cannot do.
     #[error("{0}")]

@@ -48,6 +48,7 @@
 pub mod circuits;
 pub mod ckks;
 mod error;
+pub mod exact;
 pub mod ring;
 pub mod rlwe;
 

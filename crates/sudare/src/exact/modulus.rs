@@ -1,0 +1,533 @@
+use crate::{Error, Result};
+use core::{
+    fmt,
+    ops::{Div, Mul},
+};
+use serde::{Deserialize, Serialize};
+use sudare_arith::{is_prime, previous_prime};
+
+/// A plaintext modulus `t = p^k`, with the arithmetic of its residues.
+///
+/// `p` is a prime below `2^60`, `t` at most `2^124`. Residues are in `[0, t)` before and after
+/// every operation unless said otherwise; debug builds check. Times of [`Modulus::pow`] and
+/// [`Modulus::inverse`] depend on their arguments; nothing else branches on residues.
+///
+/// Products are reduced by Barrett's method with a reciprocal of `bits(t) + 1` bits, for
+/// `t < 2^62` in single words of 128 bits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "(u64, u32)", into = "(u64, u32)")]
+pub struct Modulus {
+    prime: u64,
+    exponent: u32,
+    value: u128,
+    /// `floor(4^bits / t)` with the number of bits of `t`.
+    reciprocal: u128,
+}
+
+impl Modulus {
+    /// The least modulus that is too large.
+    const MAX: u128 = 1 << 124;
+
+    /// Primes are below this power of two.
+    const PRIME_BITS: u32 = 60;
+
+    /// `p^k`.
+    ///
+    /// # Errors
+    /// [`Error::PlaintextModulusNotPrime`] if `p` is not a prime;
+    /// [`Error::PlaintextModulusOutOfRange`] for `p >= 2^60`, `k = 0` or `p^k > 2^124`.
+    pub fn new(p: u64, k: u32) -> Result<Self> {
+        let out_of_range = Error::PlaintextModulusOutOfRange { prime: p, exponent: k };
+        if p >> Self::PRIME_BITS != 0 || k == 0 {
+            return Err(out_of_range);
+        }
+        if !is_prime(p) {
+            return Err(Error::PlaintextModulusNotPrime {
+                found: p,
+                nearest: previous_prime(p, 1).unwrap_or(2),
+            });
+        }
+        match u128::from(p).checked_pow(k).filter(|&value| value <= Self::MAX) {
+            Some(value) => Ok(Self { prime: p, exponent: k, value, reciprocal: reciprocal(value) }),
+            None => Err(out_of_range),
+        }
+    }
+
+    /// The prime power `t`.
+    ///
+    /// # Errors
+    /// As [`Modulus::new`], where what is not a prime is the largest root of `t`.
+    pub fn from_value(t: u128) -> Result<Self> {
+        let roots = (1..=t.max(2).ilog2()).rev().filter_map(|k| Some((exact_root(t, k)?, k)));
+        let mut largest = roots.map(|(root, k)| match u64::try_from(root) {
+            Ok(p) => Self::new(p, k),
+            Err(_) => Err(Error::PlaintextModulusOutOfRange { prime: u64::MAX, exponent: k }),
+        });
+        largest.next().unwrap_or_else(|| Self::new(t.min(u64::MAX.into()) as u64, 1))
+    }
+
+    /// The prime `p`.
+    #[must_use]
+    pub fn prime(self) -> u64 {
+        self.prime
+    }
+
+    /// The exponent `k`.
+    #[must_use]
+    pub fn exponent(self) -> u32 {
+        self.exponent
+    }
+
+    /// `t = p^k`.
+    #[must_use]
+    pub fn value(self) -> u128 {
+        self.value
+    }
+
+    /// `log2(t)`.
+    #[must_use]
+    pub fn log2(self) -> f64 {
+        f64::from(self.exponent) * (self.prime as f64).log2()
+    }
+
+    /// Another power of the same prime.
+    ///
+    /// # Errors
+    /// [`Error::PlaintextModulusOutOfRange`] for `k = 0` and beyond `2^124`.
+    pub fn with_exponent(self, k: u32) -> Result<Self> {
+        Self::new(self.prime, k)
+    }
+
+    /// Bits of `t`: the least `b` with `t < 2^b`, 2 to 125.
+    fn bits(self) -> u32 {
+        u128::BITS - self.value.leading_zeros()
+    }
+
+    /// Whether products of two residues fit 124 bits.
+    fn is_narrow(self) -> bool {
+        self.value >> 62 == 0
+    }
+
+    /// `a + b mod t`.
+    #[must_use]
+    pub fn add(self, a: u128, b: u128) -> u128 {
+        debug_assert!(a < self.value && b < self.value);
+        self.less(a + b)
+    }
+
+    /// `a - b mod t`.
+    #[must_use]
+    pub fn sub(self, a: u128, b: u128) -> u128 {
+        debug_assert!(a < self.value && b < self.value);
+        let difference = a.wrapping_sub(b);
+        difference.min(difference.wrapping_add(self.value))
+    }
+
+    /// `-a mod t`.
+    #[must_use]
+    pub fn neg(self, a: u128) -> u128 {
+        self.sub(0, a)
+    }
+
+    /// `a * b mod t`.
+    #[must_use]
+    pub fn mul(self, a: u128, b: u128) -> u128 {
+        debug_assert!(a < self.value && b < self.value);
+        // Barrett: for a product `x < t^2` the quotient by `t` is this one or up to 2 more.
+        let bits = self.bits();
+        let (low, quotient) = if self.is_narrow() {
+            let x = a * b;
+            (x, ((x >> (bits - 1)) * self.reciprocal) >> (bits + 1))
+        } else {
+            let (high, low) = wide_mul(a, b);
+            let (high_q, low_q) = wide_mul(shifted(high, low, bits - 1), self.reciprocal);
+            (low, shifted(high_q, low_q, bits + 1))
+        };
+        self.less(self.less(low.wrapping_sub(quotient.wrapping_mul(self.value))))
+    }
+
+    /// `a` or `a - t`, whichever is not negative and less.
+    fn less(self, a: u128) -> u128 {
+        a.min(a.wrapping_sub(self.value))
+    }
+
+    /// `a^e mod t`.
+    #[must_use]
+    pub fn pow(self, a: u128, e: u128) -> u128 {
+        let mut result = 1;
+        for bit in (0..u128::BITS - e.leading_zeros()).rev() {
+            result = self.mul(result, result);
+            if e >> bit & 1 == 1 {
+                result = self.mul(result, a);
+            }
+        }
+        result
+    }
+
+    /// Whether `a` has an inverse modulo `t`: whether `p` does not divide it.
+    #[must_use]
+    pub fn is_unit(self, a: u128) -> bool {
+        !a.is_multiple_of(u128::from(self.prime))
+    }
+
+    /// `a^-1 mod t`, if there is one; by Euclid's algorithm.
+    #[must_use]
+    pub fn inverse(self, a: u128) -> Option<u128> {
+        debug_assert!(a < self.value);
+        let (mut r0, mut r1) = (self.value as i128, a as i128);
+        let (mut s0, mut s1) = (0i128, 1i128);
+        while r1 != 0 {
+            let quotient = r0 / r1;
+            (r0, r1) = (r1, r0 - quotient * r1);
+            (s0, s1) = (s1, s0 - quotient * s1);
+        }
+        (r0 == 1).then(|| self.reduce_i128(s0))
+    }
+
+    /// `a mod t` for any `a`.
+    #[must_use]
+    pub fn reduce(self, a: u128) -> u128 {
+        a % self.value
+    }
+
+    /// `a mod t` for any signed `a`.
+    #[must_use]
+    pub fn reduce_i128(self, a: i128) -> u128 {
+        let size = self.reduce(a.unsigned_abs());
+        if a < 0 { self.neg(size) } else { size }
+    }
+
+    /// The representative of `a` in `(-t/2, t/2]`.
+    #[must_use]
+    pub fn centered(self, a: u128) -> i128 {
+        debug_assert!(a < self.value);
+        let t = self.value as i128;
+        a as i128 - if a > self.value / 2 { t } else { 0 }
+    }
+}
+
+impl TryFrom<(u64, u32)> for Modulus {
+    type Error = Error;
+    fn try_from((p, k): (u64, u32)) -> Result<Self> {
+        Self::new(p, k)
+    }
+}
+
+impl From<Modulus> for (u64, u32) {
+    fn from(t: Modulus) -> Self {
+        (t.prime, t.exponent)
+    }
+}
+
+impl fmt::Display for Modulus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.exponent {
+            1 => write!(f, "{}", self.prime),
+            k => write!(f, "{}^{k}", self.prime),
+        }
+    }
+}
+
+impl fmt::Debug for Modulus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A unit modulo `t`: the factor by which a plaintext is multiplied in a ciphertext.
+///
+/// The exact counterpart of a CKKS scale: products multiply factors, dividing by a prime of the
+/// chain divides them by it, and sums need equal ones.
+///
+/// Of factors modulo two powers of one prime, products and quotients are modulo the lower
+/// power. Those of different primes have none: the result is not [valid](Unit::is_valid) and
+/// matches nothing, as little as NaN does among scales.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Unit {
+    /// A unit, or 0 if not valid.
+    value: u128,
+    modulus: Modulus,
+}
+
+impl Unit {
+    /// `value mod t`.
+    ///
+    /// # Errors
+    /// [`Error::NotAUnit`] if `p` divides it.
+    pub fn new(value: u128, t: Modulus) -> Result<Self> {
+        let unit = Self { value: t.reduce(value), modulus: t };
+        if unit.is_valid() { Ok(unit) } else { Err(Error::NotAUnit { value, modulus: t }) }
+    }
+
+    /// The factor 1.
+    #[must_use]
+    pub fn one(t: Modulus) -> Self {
+        Self { value: 1, modulus: t }
+    }
+
+    /// The residue, in `[1, t)`.
+    #[must_use]
+    pub fn value(self) -> u128 {
+        self.value
+    }
+
+    /// `t`.
+    #[must_use]
+    pub fn modulus(self) -> Modulus {
+        self.modulus
+    }
+
+    /// Whether it is a unit; not so only after operations of units of different primes.
+    #[must_use]
+    pub fn is_valid(self) -> bool {
+        self.modulus.is_unit(self.value)
+    }
+
+    /// Whether both are valid and the same, of the same modulus.
+    #[must_use]
+    pub fn matches(self, other: Self) -> bool {
+        self.is_valid() && self == other
+    }
+
+    /// `f^-1`.
+    #[must_use]
+    pub fn inverse(self) -> Self {
+        Self { value: self.modulus.inverse(self.value).unwrap_or(0), ..self }
+    }
+
+    /// The same factor modulo a lower power of its prime, such as that of a plaintext whose
+    /// multiples of `p` have been divided by it; not valid modulo anything else.
+    #[must_use]
+    pub fn reduced(self, t: Modulus) -> Self {
+        let divides = t.prime == self.modulus.prime && t.exponent <= self.modulus.exponent;
+        Self { value: if divides { t.reduce(self.value) } else { 0 }, modulus: t }
+    }
+}
+
+impl Mul for Unit {
+    type Output = Self;
+    fn mul(self, other: Self) -> Self {
+        let t = if other.modulus.exponent < self.modulus.exponent { other } else { self }.modulus;
+        let (a, b) = (self.reduced(t), other.reduced(t));
+        Self { value: t.mul(a.value, b.value), modulus: t }
+    }
+}
+
+impl Div for Unit {
+    type Output = Self;
+    fn div(self, other: Self) -> Self {
+        self * other.inverse()
+    }
+}
+
+impl fmt::Debug for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} mod {}", self.value, self.modulus)
+    }
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// `floor(4^bits / t)` with the number of bits of `t`, by long division.
+fn reciprocal(t: u128) -> u128 {
+    let bits = u128::BITS - t.leading_zeros();
+    let (mut quotient, mut rest) = (0, 1u128);
+    for _ in 0..2 * bits {
+        rest <<= 1;
+        quotient <<= 1;
+        if rest >= t {
+            rest -= t;
+            quotient |= 1;
+        }
+    }
+    quotient
+}
+
+/// `a * b`, high word first.
+fn wide_mul(a: u128, b: u128) -> (u128, u128) {
+    const LOW: u128 = u64::MAX as u128;
+    let (a1, a0, b1, b0) = (a >> 64, a & LOW, b >> 64, b & LOW);
+    let low = a0 * b0;
+    let mid = a1 * b0 + (low >> 64);
+    let mid_low = a0 * b1 + (mid & LOW);
+    (a1 * b1 + (mid >> 64) + (mid_low >> 64), mid_low << 64 | low & LOW)
+}
+
+/// The low word of `(high, low) >> by`, for `0 < by < 128`.
+fn shifted(high: u128, low: u128, by: u32) -> u128 {
+    high << (u128::BITS - by) | low >> by
+}
+
+/// The `k`-th root of `a`, if it is an integer.
+fn exact_root(a: u128, k: u32) -> Option<u128> {
+    let (mut low, mut high) =
+        (0u128, 1u128 << (u128::BITS - a.leading_zeros()).div_ceil(k).min(127));
+    while low < high {
+        let mid = low + (high - low) / 2;
+        if mid.checked_pow(k).is_some_and(|power| power < a) { low = mid + 1 } else { high = mid }
+    }
+    (low.checked_pow(k) == Some(a)).then_some(low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use num_bigint::{BigInt, BigUint};
+    use proptest::prelude::*;
+
+    fn moduli() -> Vec<Modulus> {
+        let large = previous_prime(1 << 60, 1).unwrap();
+        let middle = previous_prime(1 << 31, 1).unwrap();
+        [
+            (2, 1),
+            (2, 61),
+            (2, 62),
+            (2, 63),
+            (2, 124),
+            (3, 1),
+            (3, 78),
+            (257, 2),
+            (127, 3),
+            (127, 17),
+            (65537, 1),
+            (65537, 7),
+            (middle, 2),
+            (middle, 4),
+            (large, 1),
+            (large, 2),
+        ]
+        .map(|(p, k)| Modulus::new(p, k).unwrap())
+        .to_vec()
+    }
+
+    fn big(a: u128) -> BigUint {
+        BigUint::from(a)
+    }
+
+    proptest! {
+        #[test]
+        fn operations_equal_those_of_big_integers(x: u128, y: u128, s: i128, e in 0u32..40) {
+            for t in moduli() {
+                let (a, b, w) = (x % t.value(), y % t.value(), big(t.value()));
+                prop_assert_eq!(big(t.add(a, b)), (big(a) + big(b)) % &w);
+                prop_assert_eq!(big(t.sub(a, b)), (big(a) + &w - big(b)) % &w);
+                prop_assert_eq!(t.add(a, t.neg(a)), 0);
+                prop_assert_eq!(big(t.mul(a, b)), big(a) * big(b) % &w);
+                prop_assert_eq!(big(t.pow(a, e.into())), big(a).pow(e) % &w);
+                let residue = t.reduce_i128(s);
+                prop_assert!(residue < t.value());
+                prop_assert_eq!((BigInt::from(s) - BigInt::from(residue)) % BigInt::from(w), BigInt::ZERO);
+                prop_assert_eq!(t.reduce_i128(t.centered(a)), a);
+                prop_assert!(2 * t.centered(a).unsigned_abs() <= t.value());
+                match t.inverse(a) {
+                    Some(inverse) => prop_assert_eq!(t.mul(inverse, a), 1),
+                    None => prop_assert_eq!(a % u128::from(t.prime()), 0),
+                }
+                prop_assert_eq!(t.is_unit(a), t.inverse(a).is_some());
+            }
+        }
+    }
+
+    #[test]
+    fn extreme_residues_multiply() {
+        for t in moduli() {
+            let last = t.value() - 1;
+            assert_eq!(t.mul(last, last), 1 % t.value(), "{t}");
+            assert_eq!(t.mul(last, 1), last);
+            assert_eq!(t.mul(0, last), 0);
+            assert_eq!(t.add(last, last), t.sub(last, 1 % t.value()));
+            assert_eq!(t.reduce_i128(i128::MIN), t.neg(t.reduce(1 << 127)));
+            assert_eq!(t.reduce_i128(-1), last);
+        }
+        let t = Modulus::new(5, 1).unwrap();
+        assert_eq!([0, 1, 2, 3, 4].map(|a| t.centered(a)), [0, 1, 2, -2, -1]);
+        let t = Modulus::new(2, 2).unwrap();
+        assert_eq!([0, 1, 2, 3].map(|a| t.centered(a)), [0, 1, 2, -1]);
+    }
+
+    #[test]
+    fn small_moduli_multiply_as_they_should() {
+        for (p, k) in [(2, 1), (2, 2), (2, 5), (3, 1), (3, 3), (7, 2), (31, 1)] {
+            let t = Modulus::new(p, k).unwrap();
+            for a in 0..t.value() {
+                for b in 0..t.value() {
+                    assert_eq!(t.mul(a, b), a * b % t.value());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_prime_powers_in_range_are_moduli() {
+        let refused = |p, k| Modulus::new(p, k).unwrap_err();
+        for (p, nearest) in
+            [(0, 2), (1, 2), (4, 3), (65536, 65521), ((1 << 60) - 1, (1 << 60) - 93)]
+        {
+            assert_eq!(refused(p, 1), Error::PlaintextModulusNotPrime { found: p, nearest });
+        }
+        let prime = previous_prime(1 << 60, 1).unwrap();
+        for (p, k) in [(1 << 60, 1), (u64::MAX, 1), (2, 125), (257, 16), (prime, 3), (3, 0)] {
+            let error = Error::PlaintextModulusOutOfRange { prime: p, exponent: k };
+            assert_eq!(refused(p, k), error);
+        }
+        let t = Modulus::new(127, 3).unwrap();
+        assert_eq!((t.prime(), t.exponent(), t.value()), (127, 3, 127 * 127 * 127));
+        assert!((t.log2() - 20.966).abs() < 1e-3);
+        assert_eq!(t.with_exponent(2), Modulus::new(127, 2));
+        assert_eq!(format!("{t} {:?}", Modulus::new(65537, 1).unwrap()), "127^3 65537");
+    }
+
+    #[test]
+    fn powers_are_recognised() {
+        for t in moduli() {
+            assert_eq!(Modulus::from_value(t.value()), Ok(t));
+        }
+        let not_prime = |t| match Modulus::from_value(t) {
+            Err(Error::PlaintextModulusNotPrime { found, .. }) => found,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!([0, 1, 6, 36, 1000].map(not_prime), [0, 1, 6, 6, 10]);
+        let out = Modulus::from_value(u128::MAX).unwrap_err();
+        assert!(matches!(out, Error::PlaintextModulusOutOfRange { .. }));
+    }
+
+    #[test]
+    fn moduli_are_read_as_they_were_written() {
+        for t in moduli() {
+            let bytes = postcard::to_allocvec(&t).unwrap();
+            assert_eq!(postcard::from_bytes::<Modulus>(&bytes).unwrap(), t);
+        }
+        let bytes = postcard::to_allocvec(&(6u64, 1u32)).unwrap();
+        assert!(postcard::from_bytes::<Modulus>(&bytes).is_err());
+    }
+
+    #[test]
+    fn factors_are_a_group() {
+        let t = Modulus::new(257, 2).unwrap();
+        let unit = |a| Unit::new(a, t).unwrap();
+        let (f, q) = (unit(1234), unit(987_654_321));
+        assert!((f * q / q).matches(f));
+        assert!((f / f).matches(Unit::one(t)));
+        assert_eq!((f * q).value(), 1234 * (987_654_321 % t.value()) % t.value());
+        assert!(!f.matches(q));
+        assert_eq!(Unit::new(514, t), Err(Error::NotAUnit { value: 514, modulus: t }));
+    }
+
+    #[test]
+    fn factors_of_other_moduli() {
+        let [low, high, other] =
+            [(257, 1), (257, 2), (127, 1)].map(|(p, k)| Modulus::new(p, k).unwrap());
+        let (a, b) = (Unit::new(1000, high).unwrap(), Unit::new(3, low).unwrap());
+        assert!((a * b).matches(Unit::new(3000, low).unwrap()));
+        assert!((b / a * a).matches(b));
+        assert!(!a.matches(a.reduced(low)));
+        assert!(a.reduced(low).is_valid() && !b.reduced(high).is_valid());
+        let none = a * Unit::one(other);
+        assert!(!none.is_valid() && !none.matches(none) && !(none * none).is_valid());
+        assert!(!(b / none).is_valid() && !(none / b).is_valid());
+    }
+}
