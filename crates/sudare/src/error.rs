@@ -262,6 +262,68 @@ pub enum Error {
         /// The modulus.
         modulus: Modulus,
     },
+    /// A value that is not among the representatives of residues.
+    #[error(
+        "value {index} is {value}: integers from {} to {most} can be encoded; use a larger plaintext \
+         modulus", if *.signed { format!("-{most}") } else { "0".into() }
+    )]
+    ValueOutOfRange {
+        /// Its place.
+        index: usize,
+        /// As printed.
+        value: String,
+        /// The largest possible.
+        most: u128,
+        /// Whether as small ones are possible below 0.
+        signed: bool,
+    },
+    /// Plaintexts of different rings.
+    #[error(
+        "{op}: polynomials modulo {} with N = 2^{} and modulo {} with N = 2^{}: use plaintexts of \
+         one ring", .left.0, .left.1, .right.0, .right.1
+    )]
+    PlaintextMismatch {
+        /// The operation.
+        op: &'static str,
+        /// Modulus and `log2(N)` of one operand.
+        left: (Modulus, u32),
+        /// Those of the other.
+        right: (Modulus, u32),
+    },
+    /// A plaintext that a power of its prime does not divide.
+    #[error(
+        "coefficient {index} is not a multiple of {divisor}: remove its lowest digits before \
+         dividing by that"
+    )]
+    NotAMultiple {
+        /// Its place.
+        index: usize,
+        /// The power of the prime.
+        divisor: u128,
+    },
+    /// A plaintext modulus without as many slots.
+    #[error(
+        "modulo {modulus} there are {possible} slots in batches, not {slots}: primes that are 1 \
+         modulo {}, such as {primes}, have as many", 2 * .slots
+    )]
+    NoSlots {
+        /// The modulus.
+        modulus: Modulus,
+        /// Slots asked for.
+        slots: usize,
+        /// Slots that there can be.
+        possible: usize,
+        /// The nearest primes with as many slots.
+        primes: String,
+    },
+    /// A plaintext whose slots do not repeat, or are not integers.
+    #[error("this plaintext is not one of {slots} integers: {problem}")]
+    NotInSlots {
+        /// Slots that it was read with.
+        slots: usize,
+        /// Why it cannot be.
+        problem: String,
+    },
     /// A circuit was given something that it cannot do.
     #[error("{0}")]
     Circuit(String),

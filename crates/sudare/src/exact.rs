@@ -16,7 +16,14 @@
 //! | part | what it holds |
 //! |---|---|
 //! | [`Modulus`], [`Unit`] | `t`, arithmetic of residues, and the factors `f` |
+//! | [`PlainPoly`] | plaintexts: polynomials modulo `t`, also with values as coefficients |
+//! | [`BatchEncoder`] | vectors of slots where `p = 1` modulo twice their number |
 
+mod batch;
 mod modulus;
+mod plaintext;
+mod transform;
 
+pub use batch::BatchEncoder;
 pub use modulus::{Modulus, Unit};
+pub use plaintext::PlainPoly;

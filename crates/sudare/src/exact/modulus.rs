@@ -184,6 +184,31 @@ impl Modulus {
         (r0 == 1).then(|| self.reduce_i128(s0))
     }
 
+    /// The primitive `2^log_order`-th root of unity that is least modulo `p`, if there is one: if
+    /// `p = 1 mod 2^log_order`.
+    ///
+    /// Modulo each power of `p` it is the root that has that order and the same lowest digit, so
+    /// a root modulo `p^k` reduces to that modulo a lower power. Takes time in proportion to the
+    /// order.
+    #[must_use]
+    pub fn root_of_unity(self, log_order: u32) -> Option<u128> {
+        let p = Self::new(self.prime, 1).ok()?;
+        let order = 1u64.checked_shl(log_order)?;
+        if log_order == 0 {
+            return Some(1 % self.value);
+        }
+        if self.prime % order != 1 {
+            return None;
+        }
+        let candidates = (2..p.value).map(|x| p.pow(x, (p.value - 1) >> log_order));
+        let root = { candidates }.find(|&x| p.pow(x, u128::from(order) / 2) == p.value - 1)?;
+        // The primitive roots are the odd powers of any one of them.
+        let square = p.mul(root, root);
+        let roots = core::iter::successors(Some(root), |&x| Some(p.mul(x, square)));
+        let least = roots.take(order as usize / 2).min()?;
+        Some(self.pow(least, self.value / p.value))
+    }
+
     /// `a mod t` for any `a`.
     #[must_use]
     pub fn reduce(self, a: u128) -> u128 {
@@ -493,6 +518,23 @@ mod tests {
         assert_eq!([0, 1, 6, 36, 1000].map(not_prime), [0, 1, 6, 6, 10]);
         let out = Modulus::from_value(u128::MAX).unwrap_err();
         assert!(matches!(out, Error::PlaintextModulusOutOfRange { .. }));
+    }
+
+    #[test]
+    fn roots_of_unity_have_their_order_modulo_every_power() {
+        for (p, k, log_order) in [(257, 3, 8), (65537, 7, 16), (3, 5, 1), (5, 2, 2), (17, 1, 0)] {
+            let t = Modulus::new(p, k).unwrap();
+            let root = t.root_of_unity(log_order).unwrap();
+            let order = 1u128 << log_order;
+            assert_eq!(t.pow(root, order), 1);
+            assert_eq!(log_order == 0, t.pow(root, order / 2) == 1);
+            let lower = Modulus::new(p, 1).unwrap();
+            assert_eq!(lower.root_of_unity(log_order), Some(root % u128::from(p)));
+        }
+        let least = (2..257).find(|&x| x * x % 257 == 256);
+        assert_eq!(Modulus::new(257, 1).unwrap().root_of_unity(2), least);
+        let none = Modulus::new(127, 2).unwrap();
+        assert_eq!((none.root_of_unity(2), none.root_of_unity(64)), (None, None));
     }
 
     #[test]
