@@ -18,12 +18,17 @@
 //! | [`Modulus`], [`Unit`] | `t`, arithmetic of residues, and the factors `f` |
 //! | [`PlainPoly`] | plaintexts: polynomials modulo `t`, also with values as coefficients |
 //! | [`BatchEncoder`] | vectors of slots where `p = 1` modulo twice their number |
+//! | [`Slots`], [`GaloisRing`] | slots for every odd `p`, and their maps from and to coefficients |
 
 mod batch;
+mod galois_ring;
 mod modulus;
 mod plaintext;
+mod slots;
 mod transform;
 
 pub use batch::BatchEncoder;
+pub use galois_ring::GaloisRing;
 pub use modulus::{Modulus, Unit};
 pub use plaintext::PlainPoly;
+pub use slots::{LinearMap, Slots};
