@@ -1,16 +1,10 @@
 use super::{Ciphertext, Params, Plaintext, encode::MixedRadix};
 use crate::{
     Error, Result,
-    ring::{LimbSet, TILE},
-    rlwe::{self, KeyId, Level, PublicKey, SecretKey},
+    rlwe::{KeyId, Level, PublicKey, SecretKey},
 };
 use std::sync::Arc;
-use sudare_arith::{
-    mem::Secrecy,
-    par,
-    prng::{Seed, Stream},
-    sample,
-};
+use sudare_arith::prng::Seed;
 
 /// Encrypts under a public key.
 #[derive(Clone)]
@@ -53,44 +47,8 @@ impl Encryptor {
     pub fn encrypt_with(&self, a: &Plaintext, seed: &Seed) -> Result<Ciphertext> {
         let params = self.params.rlwe();
         params.check_id("plaintext", a.params)?;
-        params.check_chain_level(a.level)?;
-        let basis = params.basis();
-        let limbs = params.limbs(a.level);
-        let small = |label: &str, fill: fn(&mut Stream, &mut [i8])| {
-            let mut coeffs = basis.pool().take_as(Secrecy::Key, basis.n() / size_of::<u64>());
-            fill(&mut Stream::new(seed, label, 0), coeffs.as_signed_mut());
-            coeffs
-        };
-        let v = small("encryption, v", sample::ternary);
-        let errors =
-            [small("encryption, e0", sample::cbd21), small("encryption, e1", sample::cbd21)];
-        let mut polys = [basis.take(limbs), basis.take(limbs)];
-        let [c0, c1] = &mut polys;
-        let rows = c0.rows_mut().zip(c1.rows_mut()).zip(a.poly.rows());
-        par::for_each(rows.enumerate(), |(i, ((c0, c1), message))| {
-            let (table, m) = (basis.table(limbs, i), basis.modulus(limbs, i));
-            let mut v_row = basis.pool().take_as(Secrecy::Key, basis.n());
-            m.lift(&mut v_row, v.as_signed());
-            m.lift(c0, errors[0].as_signed());
-            m.lift(c1, errors[1].as_signed());
-            table.forward_rows(&mut [&mut v_row, c0, c1]);
-            m.add_assign(c0, message);
-            let mut product = [0; TILE];
-            for (out, key) in [c0, c1].into_iter().zip(&self.key.zero) {
-                let parts = v_row.chunks(TILE).zip(key.row(i).chunks(TILE));
-                for (out, (v, key)) in out.chunks_mut(TILE).zip(parts) {
-                    let product = &mut product[..out.len()];
-                    m.mul_rows(product, v, key);
-                    m.add_assign(out, product);
-                }
-            }
-        });
-        let (params, key) = (params.id(), self.key.id);
-        Ok(Ciphertext {
-            inner: rlwe::Ciphertext { polys, level: a.level, params, key },
-            scale: a.scale,
-            log_slots: a.log_slots,
-        })
+        let inner = self.key.encrypt(params, &a.poly, a.level, seed)?;
+        Ok(Ciphertext { inner, scale: a.scale, log_slots: a.log_slots })
     }
 }
 
@@ -148,26 +106,10 @@ impl Decryptor {
     pub fn decrypt(&self, a: &Ciphertext) -> Result<Plaintext> {
         let params = self.params.rlwe();
         self.key.check(params)?;
-        params.check_id("ciphertext", a.params_id())?;
-        if a.key_id() != self.key.id {
-            let (found, expected) = (a.key_id(), self.key.id);
-            return Err(Error::KeyMismatch { what: "ciphertext", found, expected });
-        }
+        a.inner.check_owner(params, self.key.id)?;
         let enough = |level: &Level| params.log2_q(*level) >= a.scale.log2() + MESSAGE_BITS;
         let level = params.levels().below(a.level()).find(enough).unwrap_or(a.level());
-        let basis = params.basis();
-        let limbs: LimbSet = params.limbs(level);
-        let [c0, c1] = &a.inner.polys;
-        let mut poly = basis.take_as(Secrecy::Value, limbs);
-        let s = &self.key.s;
-        par::for_each(
-            poly.rows_mut().zip(c0.rows().zip(c1.rows())).enumerate(),
-            |(i, (out, (c0, c1)))| {
-                let m = basis.modulus(limbs, i);
-                m.mul_rows(out, c1, s.row(limbs.place(i, s.limbs())));
-                m.add_assign(out, c0);
-            },
-        );
+        let poly = self.key.phase(params, &a.inner, params.limbs(level))?;
         let (scale, log_slots) = (a.scale, a.log_slots);
         Ok(Plaintext { poly, level, scale, log_slots, params: params.id() })
     }

@@ -1,11 +1,14 @@
 use super::{Chain, Scale, rules::Rules};
 use crate::{
     Error, Result,
-    rlwe::{self, Level, MAX_PRIMES, RaisedChain, SecretDistribution, check_primes},
+    rlwe::{
+        self, Level, MAX_PRIMES, RaisedChain, SecretDistribution, Supply, check_primes,
+        power_of_two,
+    },
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use sudare_arith::{dd::Dd, fft::SpecialFft, next_prime, previous_prime};
+use sudare_arith::{dd::Dd, fft::SpecialFft};
 
 /// Parameters as a user writes them: public fields, no invariants.
 ///
@@ -335,70 +338,6 @@ pub(super) fn check_sizes(spec: &Spec) -> Result<()> {
     Ok(())
 }
 
-/// Primes `1 mod 2N`, each taken once.
-struct Supply {
-    step: u64,
-    used: Vec<u64>,
-}
-
-impl Supply {
-    /// The largest free prime below `2^bits`, and above half of that.
-    fn below(&mut self, bits: f64) -> Result<u64> {
-        let mut end = power_of_two(bits) as u64;
-        let least = end / 2;
-        loop {
-            let prime = previous_prime(end, self.step)
-                .filter(|&prime| prime > least)
-                .ok_or_else(|| none_left(bits))?;
-            if !self.used.contains(&prime) {
-                self.used.push(prime);
-                return Ok(prime);
-            }
-            end = prime;
-        }
-    }
-
-    /// The free prime nearest to `target`, between half and twice that.
-    fn nearest(&mut self, target: f64) -> Result<u64> {
-        let (mut down, mut up) = (target as u64, target as u64);
-        loop {
-            let below = previous_prime(down, self.step);
-            let above = next_prime(up + 1, self.step);
-            let distance = |p: Option<u64>| p.map_or(f64::INFINITY, |p| (p as f64 - target).abs());
-            let nearer = if distance(below) <= distance(above) { below } else { above };
-            let prime = nearer
-                .filter(|&p| (target / 2.0..target * 2.0).contains(&(p as f64)))
-                .ok_or_else(|| none_left(target.log2()))?;
-            if !self.used.contains(&prime) {
-                self.used.push(prime);
-                return Ok(prime);
-            }
-            if nearer == below { down = prime } else { up = prime }
-        }
-    }
-
-    /// Primes of these sizes, but for the last, which is the one nearest to `last(others)`.
-    fn several(&mut self, bits: &[f64], last: impl Fn(&[u64]) -> f64) -> Result<Vec<u64>> {
-        let (_, first) = bits.split_last().ok_or_else(|| none_left(0.0))?;
-        let mut primes: Vec<u64> =
-            first.iter().map(|&bits| self.nearest(power_of_two(bits))).collect::<Result<_>>()?;
-        primes.push(self.nearest(last(&primes))?);
-        Ok(primes)
-    }
-}
-
-/// The same on every platform, as primes must be.
-fn power_of_two(bits: f64) -> f64 {
-    Scale::from_log2(bits).to_f64()
-}
-
-fn none_left(bits: f64) -> Error {
-    Error::InvalidSpec {
-        field: "q_bits",
-        problem: format!("there are not enough primes of {bits:.1} bits for this ring"),
-    }
-}
-
 struct Primes {
     /// Of each level.
     q: Vec<Vec<u64>>,
@@ -441,27 +380,7 @@ fn choose_primes(spec: &Spec) -> Result<Primes> {
 mod tests {
     use super::*;
     use num_bigint::BigInt;
-    use sudare_arith::is_prime;
-
-    /// Every prime `1 mod 32` below `2^16`, the ring being of degree 16.
-    fn all() -> Vec<u64> {
-        (1..1 << 16).step_by(32).filter(|&n| is_prime(n)).collect()
-    }
-
-    fn supply() -> Supply {
-        Supply { step: 32, used: Vec::new() }
-    }
-
-    #[test]
-    fn primes_below_are_the_largest_until_half_the_size() {
-        // 2^12.5 is 5792.6.
-        for (bits, size) in [(12.0, 4096), (12.5, 5793), (16.0, 1 << 16)] {
-            let mut supply = supply();
-            let found: Vec<_> = core::iter::from_fn(|| supply.below(bits).ok()).collect();
-            let expected = all().into_iter().rev().filter(|&p| p < size && 2 * p > size);
-            assert_eq!(found, expected.collect::<Vec<_>>());
-        }
-    }
+    use sudare_arith::{next_prime, previous_prime};
 
     #[test]
     fn levels_beyond_the_range_of_scales_are_refused() {
@@ -486,20 +405,6 @@ mod tests {
         };
         assert_eq!((sizes(17, 126), sizes(16, 128)), (Ok(()), Ok(())));
         assert!(matches!(sizes(17, 127), Err(Error::InvalidSpec { field: "q", .. })));
-    }
-
-    #[test]
-    fn nearest_primes_come_by_their_distance() {
-        for target in [4096.0, 5792.6, 12_345.25] {
-            let mut expected = all();
-            let distance = |p: &u64| (*p as f64 - target).abs();
-            expected.retain(|&p| 2.0 * p as f64 > target && (p as f64) < 2.0 * target);
-            expected.sort_by(|p, q| distance(p).total_cmp(&distance(q)));
-            let mut supply = supply();
-            for prime in &expected[..20] {
-                assert_eq!(supply.nearest(target), Ok(*prime));
-            }
-        }
     }
 
     fn integer(primes: &[u64]) -> BigInt {

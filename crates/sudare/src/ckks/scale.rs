@@ -1,4 +1,7 @@
-use crate::{Error, Result, rlwe};
+use crate::{
+    Error, Result,
+    rlwe::{self, power_of_two},
+};
 use core::fmt;
 use serde::{Deserialize, Serialize};
 use sudare_arith::dd::Dd;
@@ -21,22 +24,7 @@ impl Scale {
     /// finite.
     #[must_use]
     pub fn from_log2(bits: f64) -> Self {
-        if !bits.is_finite() {
-            return Self(Dd::from(f64::NAN));
-        }
-        let whole = bits.floor();
-        // The last bits of `f64::exp2` are up to the platform, those of square roots are not:
-        // the `i`-th binary digit of the fraction stands for the `i`-fold square root of 2.
-        let mut digits = ((bits - whole) * 2.0 * (1u64 << 63) as f64) as u64;
-        let (mut power, mut root) = (Dd::ONE, Dd::from(2));
-        while digits != 0 {
-            root = root.sqrt();
-            if digits >> 63 == 1 {
-                power *= root;
-            }
-            digits <<= 1;
-        }
-        Self(Dd::from(power.to_f64()).mul_pow2(whole as i32))
+        Self(Dd::from(power_of_two(bits)))
     }
 
     /// The scale `x`.

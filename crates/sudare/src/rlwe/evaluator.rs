@@ -80,12 +80,7 @@ impl Evaluator {
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn check(&self, a: &Ciphertext) -> Result<()> {
-        self.params().check_id("ciphertext", a.params)?;
-        let (found, expected) = (a.key, self.keys().id);
-        if found != expected {
-            return Err(Error::KeyMismatch { what: "ciphertext", found, expected });
-        }
-        Ok(())
+        a.check_owner(self.params(), self.keys().id)
     }
 
     /// The level at which two ciphertexts meet.

@@ -298,7 +298,7 @@ pub(super) fn small_secret(basis: &RnsBasis) -> Buf {
 }
 
 /// `(-a s + e, a)` modulo the primes of `limbs`, with `a` from the public seed.
-fn encrypt_zero(
+pub(super) fn encrypt_zero(
     params: &Params,
     s: &RnsPoly<Eval>,
     limbs: LimbSet,

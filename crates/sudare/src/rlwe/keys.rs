@@ -600,6 +600,12 @@ impl EvaluationKeys {
         }
     }
 
+    /// The level of the fitted key that relinearises at `level`, if one does.
+    pub(crate) fn relinearization_tier(&self, params: &Params, level: Level) -> Option<Level> {
+        let mut above = self.fitted.range(params.levels().above(level));
+        above.find(|(_, keys)| keys.relinearize.is_some()).map(|(&tier, _)| tier)
+    }
+
     /// The key that relinearises at `level`.
     pub(super) fn relinearization_key(
         &self,

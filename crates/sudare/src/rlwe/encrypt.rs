@@ -1,0 +1,130 @@
+use super::{
+    Ciphertext, Level, Params, PublicKey, SecretKey,
+    keygen::{encrypt_zero, small_secret},
+};
+use crate::{
+    Error, Result,
+    ring::{Eval, LimbSet, RnsPoly, TILE},
+};
+use sudare_arith::{
+    mem::Secrecy,
+    par,
+    prng::{Seed, Stream},
+    sample,
+};
+
+impl PublicKey {
+    /// A fresh encryption of a message that has the primes of `level`:
+    /// `v (b, a) + (e_0 + m, e_1)`, with a ternary `v` and binomial errors from `seed`.
+    ///
+    /// # Errors
+    /// [`Error::ParamsMismatch`]; [`Error::LevelOutOfRange`] above the top of the chain.
+    pub(crate) fn encrypt(
+        &self,
+        params: &Params,
+        message: &RnsPoly<Eval>,
+        level: Level,
+        seed: &Seed,
+    ) -> Result<Ciphertext> {
+        params.check_id("public key", self.params)?;
+        params.check_chain_level(level)?;
+        let (basis, limbs) = (params.basis(), params.limbs(level));
+        let small = |label: &str, fill: fn(&mut Stream, &mut [i8])| {
+            let mut coeffs = small_secret(basis);
+            fill(&mut Stream::new(seed, label, 0), coeffs.as_signed_mut());
+            coeffs
+        };
+        let v = small("encryption, v", sample::ternary);
+        let errors =
+            [small("encryption, e0", sample::cbd21), small("encryption, e1", sample::cbd21)];
+        let mut polys = [basis.take(limbs), basis.take(limbs)];
+        let [c0, c1] = &mut polys;
+        let rows = c0.rows_mut().zip(c1.rows_mut()).zip(message.rows());
+        par::for_each(rows.enumerate(), |(i, ((c0, c1), message))| {
+            let (table, m) = (basis.table(limbs, i), basis.modulus(limbs, i));
+            let mut v_row = basis.pool().take_as(Secrecy::Key, basis.n());
+            m.lift(&mut v_row, v.as_signed());
+            m.lift(c0, errors[0].as_signed());
+            m.lift(c1, errors[1].as_signed());
+            table.forward_rows(&mut [&mut v_row, c0, c1]);
+            m.add_assign(c0, message);
+            let mut product = [0; TILE];
+            for (out, key) in [c0, c1].into_iter().zip(&self.zero) {
+                let parts = v_row.chunks(TILE).zip(key.row(i).chunks(TILE));
+                for (out, (v, key)) in out.chunks_mut(TILE).zip(parts) {
+                    let product = &mut product[..out.len()];
+                    m.mul_rows(product, v, key);
+                    m.add_assign(out, product);
+                }
+            }
+        });
+        Ok(Ciphertext { polys, level, params: params.id(), key: self.id })
+    }
+}
+
+impl SecretKey {
+    /// A fresh encryption of a message that has the primes of `level`: `(-a s + e + m, a)`, with
+    /// a uniform `a` and a binomial error that follow from `seed`.
+    ///
+    /// # Errors
+    /// [`Error::ParamsMismatch`]; [`Error::Forked`]; [`Error::LevelOutOfRange`] above the top of
+    /// the chain.
+    pub(crate) fn encrypt(
+        &self,
+        params: &Params,
+        message: &RnsPoly<Eval>,
+        level: Level,
+        seed: &Seed,
+    ) -> Result<Ciphertext> {
+        self.check(params)?;
+        params.check_chain_level(level)?;
+        let [secret, public] =
+            ["symmetric encryption, secret", "symmetric encryption, public"]
+                .map(|label| seed.derive(label, 0));
+        let limbs = params.limbs(level);
+        let [mut c0, c1] = encrypt_zero(params, &self.s, limbs, &secret, &public, 0);
+        params.basis().add_assign(&mut c0, message);
+        Ok(Ciphertext { polys: [c0, c1], level, params: params.id(), key: self.id })
+    }
+
+    /// `c_0 + c_1 s` modulo the primes of `limbs`, which are among those of `a`.
+    ///
+    /// # Errors
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`]; [`Error::Forked`].
+    pub(crate) fn phase(
+        &self,
+        params: &Params,
+        a: &Ciphertext,
+        limbs: LimbSet,
+    ) -> Result<RnsPoly<Eval>> {
+        self.check(params)?;
+        a.check_owner(params, self.id)?;
+        let basis = params.basis();
+        let [c0, c1] = &a.polys;
+        let mut poly = basis.take_as(Secrecy::Value, limbs);
+        par::for_each(
+            poly.rows_mut().zip(c0.rows().zip(c1.rows())).enumerate(),
+            |(i, (out, (c0, c1)))| {
+                let m = basis.modulus(limbs, i);
+                m.mul_rows(out, c1, self.s.row(limbs.place(i, self.s.limbs())));
+                m.add_assign(out, c0);
+            },
+        );
+        Ok(poly)
+    }
+}
+
+impl Ciphertext {
+    /// Refuses it if it is of other parameters or of another key.
+    ///
+    /// # Errors
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    pub(crate) fn check_owner(&self, params: &Params, expected: super::KeyId) -> Result<()> {
+        const WHAT: &str = "ciphertext";
+        params.check_id(WHAT, self.params)?;
+        match self.key {
+            found if found == expected => Ok(()),
+            found => Err(Error::KeyMismatch { what: WHAT, found, expected }),
+        }
+    }
+}
