@@ -1,5 +1,5 @@
 use crate::{
-    exact::Modulus,
+    exact::{Modulus, Unit},
     rlwe::{GaloisElement, KeyId, Level, ParamsId, serial::Kind},
 };
 
@@ -323,6 +323,38 @@ pub enum Error {
         slots: usize,
         /// Why it cannot be.
         problem: String,
+    },
+    /// A plaintext modulus that is not coprime to the ciphertext modulus.
+    #[error(
+        "the plaintext modulus {modulus} has a prime in common with the modulus of the parameters: \
+         choose another, or name it in the specification, whose chain then avoids it"
+    )]
+    PlaintextModulusNotCoprime {
+        /// The plaintext modulus.
+        modulus: Modulus,
+    },
+    /// Ciphertexts whose plaintexts are multiplied by different units.
+    #[error("{op}: factors {left} and {right} differ: bring one to the other with match_factor")]
+    FactorMismatch {
+        /// The operation.
+        op: &'static str,
+        /// One factor.
+        left: Unit,
+        /// The other.
+        right: Unit,
+    },
+    /// The result of an operation might not decrypt.
+    #[error(
+        "{op}: the error of the result could reach 2^{log2_noise:.1} and has to stay below \
+         2^{log2_room:.1}: rescale before, choose parameters with more levels, or bootstrap"
+    )]
+    NoiseExhausted {
+        /// The operation.
+        op: &'static str,
+        /// `log2` of the bound of the error.
+        log2_noise: f64,
+        /// `log2` of what decrypts.
+        log2_room: f64,
     },
     /// A circuit was given something that it cannot do.
     #[error("{0}")]

@@ -19,16 +19,35 @@
 //! | [`PlainPoly`] | plaintexts: polynomials modulo `t`, also with values as coefficients |
 //! | [`BatchEncoder`] | vectors of slots where `p = 1` modulo twice their number |
 //! | [`Slots`], [`GaloisRing`] | slots for every odd `p`, and their maps from and to coefficients |
+//! | [`Params`], [`Spec`] | the ring, the chain of moduli, and a default for `t` |
+//! | [`Encryptor`], [`Decryptor`], [`Ciphertext`] | encryption under either key, exact decryption, measured errors |
+//! | [`NoiseBound`] | what is known of errors without a key, by which operations are refused |
+//! | [`Evaluator`] | what both schemes compute alike, and the product of BGV |
 
 mod batch;
+mod ciphertext;
+mod encrypt;
+mod evaluator;
 mod galois_ring;
 mod modulus;
+mod noise;
+mod params;
 mod plaintext;
+pub(crate) mod rules;
 mod slots;
 mod transform;
 
 pub use batch::BatchEncoder;
+pub use ciphertext::Ciphertext;
+pub use encrypt::{Decryptor, Encryptor, SymmetricEncryptor};
+pub use evaluator::{Evaluator, Hoisted, inner_sum_keys};
 pub use galois_ring::GaloisRing;
 pub use modulus::{Modulus, Unit};
+pub use noise::{NoiseBound, PlainNorms};
+pub use params::{Params, Spec};
 pub use plaintext::PlainPoly;
+pub use rules::Form;
 pub use slots::{LinearMap, Slots};
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,350 @@
+use super::{
+    Ciphertext, Modulus, Params, PlainPoly, Unit,
+    rules::{Form, Rules, match_rings},
+};
+use crate::{
+    Result,
+    ring::{Coeff, Eval, LimbSet, RnsPoly},
+    rlwe::{KeyId, Level, PublicKey, SecretKey},
+};
+use std::sync::Arc;
+use sudare_arith::{self as arith, mem::Secrecy, par, prng::Seed};
+use zeroize::Zeroizing;
+
+/// The residue of `t` modulo a prime of the chain.
+pub(crate) fn residue(m: &arith::Modulus, t: Modulus) -> u64 {
+    m.reduce_u128(t.value())
+}
+
+/// The polynomial with coefficients `u` next to zero, for those of `f a mod t`, modulo the
+/// primes of `limbs`; times `t^-1` if `divided` says so.
+pub(crate) fn lifted(
+    params: &Params,
+    limbs: LimbSet,
+    a: &PlainPoly,
+    factor: Unit,
+    divided: bool,
+) -> RnsPoly<Eval> {
+    let (basis, t) = (params.rlwe().basis(), a.modulus());
+    let f = factor.value();
+    let integers: Zeroizing<Vec<i128>> =
+        Zeroizing::new(a.coeffs().iter().map(|&c| t.centered(t.mul(f, c))).collect());
+    let mut poly: RnsPoly<Coeff> = basis.take_as(Secrecy::Value, limbs);
+    par::for_each(basis.tables(limbs).zip(poly.rows_mut()), |(table, row)| {
+        let m = table.modulus();
+        for (x, &u) in row.iter_mut().zip(integers.iter()) {
+            *x = m.reduce_i128(u);
+        }
+        if divided {
+            m.scale_assign(row, m.shoup(m.inv(residue(m, t))));
+        }
+    });
+    basis.into_eval(poly)
+}
+
+/// What both kinds of encryption put in.
+fn message(params: &Params, a: &PlainPoly, form: Form) -> Result<RnsPoly<Eval>> {
+    let ring = Rules::new(params).ring(form.factor.modulus());
+    match_rings("encrypt", (a.modulus(), a.log_n()), ring)?;
+    Ok(lifted(params, params.rlwe().limbs(form.level), a, form.factor, true))
+}
+
+/// Encrypts under a public key.
+#[derive(Clone)]
+pub struct Encryptor {
+    params: Params,
+    key: Arc<PublicKey>,
+}
+
+impl Encryptor {
+    /// An encryptor that holds `key`.
+    ///
+    /// # Errors
+    /// [`Error::ParamsMismatch`].
+    pub fn new(params: &Params, key: Arc<PublicKey>) -> Result<Self> {
+        params.rlwe().check_id("public key", key.params)?;
+        Ok(Self { params: params.clone(), key })
+    }
+
+    /// The key pair.
+    #[must_use]
+    pub fn key_id(&self) -> KeyId {
+        self.key.id
+    }
+
+    /// A fresh encryption at the top, with [`Params::fresh_factor`] and randomness of the
+    /// operating system: `v (b, a) + (e_0 + t^-1 f m, e_1)`, with a ternary `v` and binomial
+    /// errors.
+    ///
+    /// # Errors
+    /// [`Error::PlaintextMismatch`] for a polynomial of another ring;
+    /// [`Error::PlaintextModulusNotCoprime`]; [`Error::NoiseExhausted`] if the modulus does not
+    /// hold `t` and the error; [`Error::Arith`] if the system gives no randomness.
+    pub fn encrypt(&self, a: &PlainPoly) -> Result<Ciphertext> {
+        let top = self.params.top();
+        let factor = self.params.fresh_factor(top, a.modulus())?;
+        self.encrypt_with(a, top, factor, &Seed::random()?)
+    }
+
+    /// As [`Encryptor::encrypt`] at any level and with any factor.
+    ///
+    /// # Errors
+    /// [`Error::LevelOutOfRange`]; [`Error::PlaintextMismatch`]; else as
+    /// [`Encryptor::encrypt`].
+    pub fn encrypt_at(&self, a: &PlainPoly, level: Level, factor: Unit) -> Result<Ciphertext> {
+        self.encrypt_with(a, level, factor, &Seed::random()?)
+    }
+
+    /// As [`Encryptor::encrypt_at`], with randomness that follows from `seed`: whoever knows it
+    /// can decrypt. For known-answer tests.
+    ///
+    /// # Errors
+    /// As [`Encryptor::encrypt_at`].
+    pub fn encrypt_with(
+        &self,
+        a: &PlainPoly,
+        level: Level,
+        factor: Unit,
+        seed: &Seed,
+    ) -> Result<Ciphertext> {
+        let form = Rules::new(&self.params).encrypted(level, factor, false)?;
+        let message = message(&self.params, a, form)?;
+        let inner = self.key.encrypt(self.params.rlwe(), &message, level, seed)?;
+        Ok(Ciphertext::new(inner, form))
+    }
+}
+
+/// Encrypts under the secret key itself, with smaller errors.
+pub struct SymmetricEncryptor {
+    params: Params,
+    key: Arc<SecretKey>,
+}
+
+impl SymmetricEncryptor {
+    /// An encryptor that holds `key`.
+    ///
+    /// # Errors
+    /// [`Error::ParamsMismatch`]; [`Error::Forked`].
+    pub fn new(params: &Params, key: Arc<SecretKey>) -> Result<Self> {
+        key.check(params.rlwe())?;
+        Ok(Self { params: params.clone(), key })
+    }
+
+    /// A fresh encryption `(-a s + e + t^-1 f m, a)` at the top, as [`Encryptor::encrypt`].
+    ///
+    /// # Errors
+    /// As [`Encryptor::encrypt`]; [`Error::Forked`].
+    pub fn encrypt(&self, a: &PlainPoly) -> Result<Ciphertext> {
+        let top = self.params.top();
+        let factor = self.params.fresh_factor(top, a.modulus())?;
+        self.encrypt_with(a, top, factor, &Seed::random()?)
+    }
+
+    /// As [`Encryptor::encrypt_with`].
+    ///
+    /// # Errors
+    /// As [`Encryptor::encrypt_with`]; [`Error::Forked`].
+    pub fn encrypt_with(
+        &self,
+        a: &PlainPoly,
+        level: Level,
+        factor: Unit,
+        seed: &Seed,
+    ) -> Result<Ciphertext> {
+        let form = Rules::new(&self.params).encrypted(level, factor, true)?;
+        let message = message(&self.params, a, form)?;
+        let inner = self.key.encrypt(self.params.rlwe(), &message, level, seed)?;
+        Ok(Ciphertext::new(inner, form))
+    }
+}
+
+/// Decrypts. Not `Clone`; a server has none.
+///
+/// What errors and budgets it measures depend on the secret key: they are for its owner alone.
+pub struct Decryptor {
+    params: Params,
+    key: Arc<SecretKey>,
+}
+
+/// What a ciphertext holds: coefficients of `f m` modulo `t`, and `log2` of the largest size of
+/// `t (c_0 + c_1 s) mod Q`.
+struct Opened {
+    coeffs: Zeroizing<Vec<u128>>,
+    log2_largest: f64,
+    /// Of the differences with `f m` next to zero, divided by `t`: of the error.
+    log2_error: f64,
+}
+
+impl Decryptor {
+    /// A decryptor that holds `key`.
+    ///
+    /// # Errors
+    /// [`Error::ParamsMismatch`]; [`Error::Forked`].
+    pub fn new(params: &Params, key: Arc<SecretKey>) -> Result<Self> {
+        key.check(params.rlwe())?;
+        Ok(Self { params: params.clone(), key })
+    }
+
+    /// The key pair.
+    #[must_use]
+    pub fn key_id(&self) -> KeyId {
+        self.key.id
+    }
+
+    /// The key that it holds.
+    #[must_use]
+    pub fn key(&self) -> &SecretKey {
+        &self.key
+    }
+
+    /// `f^-1 (t (c_0 + c_1 s) mod Q) mod t`, in exact integers.
+    ///
+    /// # Errors
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`]; [`Error::Forked`];
+    /// [`Error::PlaintextModulusNotCoprime`]; [`Error::NoiseExhausted`] if the bound of its error
+    /// exceeds what decrypts.
+    pub fn decrypt(&self, a: &Ciphertext) -> Result<PlainPoly> {
+        let opened = self.open(a)?;
+        Rules::new(&self.params).checked("decrypt", a.form())?;
+        let (t, inverse) = (a.plaintext_modulus(), a.factor.inverse().value());
+        let residues = opened.coeffs.iter().map(|&u| t.mul(u, inverse)).collect();
+        Ok(PlainPoly::from_residues(t, Zeroizing::new(residues)))
+    }
+
+    /// `log2` of the largest coefficient of the error of `a`, which its [`NoiseBound`] bounds; of
+    /// no error minus infinity. Of a ciphertext that does not decrypt, what is left modulo `Q`.
+    ///
+    /// [`NoiseBound`]: super::NoiseBound
+    ///
+    /// # Errors
+    /// As [`Decryptor::decrypt`], but for the last.
+    pub fn noise(&self, a: &Ciphertext) -> Result<f64> {
+        Ok(self.open(a)?.log2_error)
+    }
+
+    /// The bits by which the error of `a` could grow before it does not decrypt.
+    ///
+    /// # Errors
+    /// As [`Decryptor::noise`].
+    pub fn budget(&self, a: &Ciphertext) -> Result<f64> {
+        let opened = self.open(a)?;
+        let log2_q = self.params.rlwe().log2_q(a.level());
+        Ok((log2_q - 1.0 - opened.log2_largest).max(0.0))
+    }
+
+    fn open(&self, a: &Ciphertext) -> Result<Opened> {
+        let params = self.params.rlwe();
+        self.key.check(params)?;
+        a.inner.check_owner(params, self.key.id)?;
+        let t = a.plaintext_modulus();
+        self.params.check_modulus(t)?;
+        let (basis, limbs) = (params.basis(), params.limbs(a.level()));
+        let phase = self.key.phase(params, &a.inner, limbs)?;
+        let scaled = basis.scale(&phase, |i| residue(basis.modulus(limbs, i), t));
+        let coeffs = basis.into_coeff(scaled);
+        let reader = Reader::new(basis.tables(limbs).map(|table| *table.modulus()).collect(), t);
+        let rows: Vec<&[u64]> = coeffs.rows().collect();
+        let mut opened = Opened {
+            coeffs: Zeroizing::new(Vec::with_capacity(basis.n())),
+            log2_largest: f64::NEG_INFINITY,
+            log2_error: f64::NEG_INFINITY,
+        };
+        let mut digits = Zeroizing::new(vec![0; rows.len()]);
+        for k in 0..basis.n() {
+            reader.read(&rows, k, &mut digits);
+            let u = reader.residue(&digits);
+            let size = |log2: f64, digits: &[i64]| log2.max(reader.log2_size(digits));
+            opened.log2_largest = size(opened.log2_largest, &digits);
+            opened.coeffs.push(u);
+            reader.subtract(&mut digits, t.centered(u));
+            opened.log2_error = size(opened.log2_error, &digits);
+        }
+        opened.log2_error -= t.log2();
+        Ok(opened)
+    }
+}
+
+/// Reads residues as integers in `(-Q/2, Q/2)`, by balanced mixed-radix digits
+/// `x = d_0 + d_1 q_0 + d_2 q_0 q_1 + …`.
+struct Reader {
+    moduli: Vec<arith::Modulus>,
+    /// `(q_0 … q_{i-1})^-1 mod q_i`, and `q_j mod q_i` for `j < i`.
+    inverse: Vec<u64>,
+    reduced: Vec<Vec<u64>>,
+    t: Modulus,
+    /// `q_0 … q_{i-1} mod t`, and `log2` of it.
+    weights: Vec<(u128, f64)>,
+}
+
+impl Reader {
+    fn new(moduli: Vec<arith::Modulus>, t: Modulus) -> Self {
+        let reduced: Vec<Vec<u64>> = moduli
+            .iter()
+            .enumerate()
+            .map(|(i, m)| moduli[..i].iter().map(|q| m.reduce(q.value())).collect())
+            .collect();
+        let product = |m: &arith::Modulus, lower: &[u64]| {
+            lower.iter().fold(1, |product, &q| m.mul(product, q))
+        };
+        let inverse = moduli.iter().zip(&reduced).map(|(m, lower)| m.inv(product(m, lower)));
+        let weights = moduli.iter().scan((1 % t.value(), 0.0), |(weight, log2), m| {
+            let current = (*weight, *log2);
+            *weight = t.mul(*weight, t.reduce(m.value().into()));
+            *log2 += (m.value() as f64).log2();
+            Some(current)
+        });
+        Self { inverse: inverse.collect(), weights: weights.collect(), reduced, t, moduli }
+    }
+
+    /// The digits of the integer whose residues are in column `k` of `rows`.
+    fn read(&self, rows: &[&[u64]], k: usize, digits: &mut [i64]) {
+        self.resolve(digits, |i| rows[i][k]);
+    }
+
+    /// The digits of the integer with these residues.
+    fn resolve(&self, digits: &mut [i64], residue: impl Fn(usize) -> u64) {
+        for (i, m) in self.moduli.iter().enumerate() {
+            let below = below(m, &digits[..i], &self.reduced[i]);
+            digits[i] = m.centered(m.mul(m.sub(residue(i), below), self.inverse[i]));
+        }
+    }
+
+    /// Those of the difference with a small integer.
+    fn subtract(&self, digits: &mut [i64], c: i128) {
+        let mut low = i128::from(digits[0]) - c;
+        for (i, m) in self.moduli.iter().enumerate() {
+            let q = i128::from(m.value());
+            let rest = low.rem_euclid(q);
+            let rest = if 2 * rest > q { rest - q } else { rest };
+            digits[i] = rest as i64;
+            let carry = (low - rest) / q;
+            if carry == 0 || i + 1 == digits.len() {
+                return;
+            }
+            low = i128::from(digits[i + 1]) + carry;
+        }
+    }
+
+    /// The integer modulo `t`.
+    fn residue(&self, digits: &[i64]) -> u128 {
+        let t = self.t;
+        let terms = digits.iter().zip(&self.weights);
+        terms.fold(0, |sum, (&d, &(w, _))| t.add(sum, t.mul(t.reduce_i128(d.into()), w)))
+    }
+
+    /// `log2` of its size.
+    fn log2_size(&self, digits: &[i64]) -> f64 {
+        let Some(top) = digits.iter().rposition(|&d| d != 0) else { return f64::NEG_INFINITY };
+        let lead = digits[..=top].iter().zip(&self.moduli).fold(0.0, |low, (&d, m)| {
+            // Divided by the primes below the digit that comes next.
+            (low + d as f64) / m.value() as f64
+        });
+        lead.abs().log2() + self.weights[top].1 + (self.moduli[top].value() as f64).log2()
+    }
+}
+
+/// The value of digits modulo `m`, by Horner's rule from the highest.
+fn below(m: &arith::Modulus, digits: &[i64], reduced: &[u64]) -> u64 {
+    let digits = digits.iter().zip(reduced).rev();
+    digits.fold(0, |below, (&d, &q)| m.add(m.mul(below, q), m.reduce_i64(d)))
+}

@@ -1,0 +1,485 @@
+use super::{
+    BatchEncoder, Ciphertext, Modulus, Params, PlainNorms, PlainPoly, Unit,
+    encrypt::{lifted, residue},
+    rules::{Form, FormSum, Rules, Tensor, match_rings},
+};
+use crate::{
+    Error, Result,
+    ring::{Eval, RnsPoly},
+    rlwe::{self, EvaluationKeys, GaloisElement, KeyRequest, Level, ProductSum},
+};
+use std::sync::Arc;
+
+/// Computes on ciphertexts: all that BGV and BFV share, and the product of BGV.
+///
+/// Plain verbs return a new ciphertext. Operands of different levels are brought to the lower one
+/// by forgetting primes, which keeps plaintext, factor and error; different factors are an error,
+/// see [`Evaluator::match_factor`], and so are different plaintext moduli. An operation whose
+/// result might not decrypt is refused before it computes ([`Error::NoiseExhausted`]): in a
+/// product of BGV errors must be far below the modulus, so rescale often.
+///
+/// A plaintext of slots is a matrix of 2 rows with `N / 2` columns.
+#[derive(Clone)]
+pub struct Evaluator {
+    params: Params,
+    pub(crate) inner: rlwe::Evaluator,
+}
+
+/// A ciphertext with the digits of its second polynomial: what hoisted automorphisms share.
+pub struct Hoisted<'a> {
+    form: Form,
+    inner: rlwe::Hoisted<'a>,
+}
+
+impl Evaluator {
+    /// An evaluator that holds `keys`.
+    ///
+    /// # Errors
+    /// [`Error::ParamsMismatch`].
+    pub fn new(params: &Params, keys: Arc<EvaluationKeys>) -> Result<Self> {
+        let inner = rlwe::Evaluator::new(params.rlwe(), keys)?;
+        Ok(Self { params: params.clone(), inner })
+    }
+
+    /// The parameters.
+    #[must_use]
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// The keys.
+    #[must_use]
+    pub fn keys(&self) -> &Arc<EvaluationKeys> {
+        self.inner.keys()
+    }
+
+    pub(crate) fn rules(&self) -> Rules<'_> {
+        Rules::new(&self.params)
+    }
+
+    /// The form of a ciphertext of this evaluator's key.
+    pub(crate) fn form(&self, a: &Ciphertext) -> Result<Form> {
+        self.inner.check(&a.inner)?;
+        self.params.check_modulus(a.plaintext_modulus())?;
+        Ok(a.form())
+    }
+
+    fn check_factor(&self, op: &'static str, a: &Ciphertext, factor: Unit) -> Result<()> {
+        let [left, right] = [a.plaintext_modulus(), factor.modulus()].map(|t| self.rules().ring(t));
+        match_rings(op, left, right)?;
+        match factor.is_valid() {
+            true => Ok(()),
+            false => Err(Error::NotAUnit { value: factor.value(), modulus: factor.modulus() }),
+        }
+    }
+
+    /// The polynomial of a plaintext times `factor`, modulo the primes of `level`; times `t^-1`
+    /// if `divided` says so.
+    fn message(&self, a: &PlainPoly, level: Level, factor: Unit, divided: bool) -> RnsPoly<Eval> {
+        lifted(&self.params, self.params.rlwe().limbs(level), a, factor, divided)
+    }
+
+    /// Sum.
+    ///
+    /// | level | factor | keys | cost |
+    /// |---|---|---|---|
+    /// | `min(a, b)` | equal | none | 2 row sums a limb |
+    ///
+    /// # Errors
+    /// [`Error::FactorMismatch`]; [`Error::PlaintextMismatch`];
+    /// [`Error::NoiseExhausted`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    pub fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
+        let form = self.rules().sum("add", self.form(a)?, self.form(b)?)?;
+        Ok(Ciphertext::new(self.inner.add(&a.inner, &b.inner)?, form))
+    }
+
+    /// Difference, as [`Evaluator::add`].
+    ///
+    /// # Errors
+    /// As [`Evaluator::add`].
+    pub fn sub(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
+        let form = self.rules().sum("subtract", self.form(a)?, self.form(b)?)?;
+        Ok(Ciphertext::new(self.inner.sub(&a.inner, &b.inner)?, form))
+    }
+
+    /// Negation.
+    ///
+    /// # Errors
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    pub fn neg(&self, a: &Ciphertext) -> Result<Ciphertext> {
+        Ok(Ciphertext::new(self.inner.neg(&a.inner)?, self.form(a)?))
+    }
+
+    /// Sum with a plaintext, which takes the factor of the ciphertext.
+    ///
+    /// # Errors
+    /// As [`Evaluator::add`].
+    pub fn add_plain(&self, a: &Ciphertext, b: &PlainPoly) -> Result<Ciphertext> {
+        const OP: &str = "add a plaintext";
+        let form = self.rules().sum_plain(OP, self.form(a)?, ring_of(b))?;
+        let message = self.message(b, form.level, form.factor, true);
+        Ok(Ciphertext::new(self.inner.add_message(&a.inner, &message, form.level)?, form))
+    }
+
+    /// Difference with a plaintext, as [`Evaluator::add_plain`].
+    ///
+    /// # Errors
+    /// As [`Evaluator::add_plain`].
+    pub fn sub_plain(&self, a: &Ciphertext, b: &PlainPoly) -> Result<Ciphertext> {
+        const OP: &str = "subtract a plaintext";
+        let form = self.rules().sum_plain(OP, self.form(a)?, ring_of(b))?;
+        let t = b.modulus();
+        let factor = Unit::new(t.neg(form.factor.value()), t)?;
+        let message = self.message(b, form.level, factor, true);
+        Ok(Ciphertext::new(self.inner.add_message(&a.inner, &message, form.level)?, form))
+    }
+
+    /// Product with a plaintext, whose coefficients next to zero count.
+    ///
+    /// | level | factor | keys | cost |
+    /// |---|---|---|---|
+    /// | `a` | `a` | none | 1 transform and 2 row products a limb |
+    ///
+    /// # Errors
+    /// As [`Evaluator::add_plain`].
+    pub fn mul_plain(&self, a: &Ciphertext, b: &PlainPoly) -> Result<Ciphertext> {
+        let norms = PlainNorms::of(b.modulus(), b.coeffs());
+        let form = self.rules().product_plain(self.form(a)?, ring_of(b), norms)?;
+        let message = self.message(b, form.level, Unit::one(b.modulus()), false);
+        Ok(Ciphertext::new(self.inner.mul_message(&a.inner, &message, form.level)?, form))
+    }
+
+    /// Sum with a constant in every slot, `c mod t`.
+    ///
+    /// # Errors
+    /// [`Error::NoiseExhausted`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    pub fn add_const(&self, a: &Ciphertext, c: i128) -> Result<Ciphertext> {
+        let t = a.plaintext_modulus();
+        let form = self.rules().sum_plain("add a constant", self.form(a)?, self.rules().ring(t))?;
+        let u = t.centered(t.mul(form.factor.value(), t.reduce_i128(c)));
+        let basis = self.params.rlwe().basis();
+        let [c0, _] = &a.inner.polys;
+        let c0 = basis.add_constant(c0, |m| m.mul(m.reduce_i128(u), m.inv(residue(m, t))));
+        let mut inner = a.inner.clone();
+        inner.polys[0] = c0;
+        Ok(Ciphertext::new(inner, form))
+    }
+
+    /// Product with an integer in every slot, `c mod t`: 2 row products a limb. The error grows
+    /// by as much as the representative of `c` next to zero is large.
+    ///
+    /// # Errors
+    /// [`Error::NoiseExhausted`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    pub fn mul_const(&self, a: &Ciphertext, c: i128) -> Result<Ciphertext> {
+        self.mul_const_sum(&[(a, c)])
+    }
+
+    /// A sum of products with integers, `sum_i c_i a_i`: 2 row products a limb and term, in one
+    /// pass.
+    ///
+    /// # Errors
+    /// [`Error::Circuit`] without terms; else as [`Evaluator::add`].
+    pub fn mul_const_sum(&self, terms: &[(&Ciphertext, i128)]) -> Result<Ciphertext> {
+        let term = |&(a, c): &(&Ciphertext, i128)| {
+            Ok((self.form(a)?, a.plaintext_modulus().reduce_i128(c)))
+        };
+        let forms = terms.iter().map(term).collect::<Result<Vec<_>>>()?;
+        let form = self.rules().constant_sum(&forms)?;
+        let centered = |&(_, c): &(Form, u128)| form.factor.modulus().centered(c);
+        let integers = forms.iter().map(centered);
+        let inner: Vec<_> = terms.iter().map(|(a, _)| &a.inner).zip(integers).collect();
+        Ok(Ciphertext::new(self.inner.mul_integer_sum(&inner)?, form))
+    }
+
+    /// Product of BGV, relinearised, not rescaled.
+    ///
+    /// | level | factor | keys | cost |
+    /// |---|---|---|---|
+    /// | `min(a, b)` | `a b` | relinearisation | 1 key switch |
+    ///
+    /// # Errors
+    /// [`Error::MissingRelinearizationKey`]; [`Error::NoiseExhausted`];
+    /// [`Error::PlaintextMismatch`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    pub fn mul(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
+        Ok(self.mul_sums(&[ProductSum::of(a, b)], false)?.remove(0))
+    }
+
+    /// Product of BGV, relinearised and rescaled: one division by `P` and the primes of the
+    /// level, so that the rescaling costs nothing.
+    ///
+    /// | level | factor | keys | cost |
+    /// |---|---|---|---|
+    /// | `min(a, b) - 1` | `a b / divisor` | relinearisation | 1 key switch |
+    ///
+    /// # Errors
+    /// [`Error::LevelExhausted`] at level 0; else as [`Evaluator::mul`].
+    pub fn mul_rescale(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
+        Ok(self.mul_sums(&[ProductSum::of(a, b)], true)?.remove(0))
+    }
+
+    /// Sums of products of BGV, all of one factor, each relinearised by one key switch, and
+    /// rescaled if asked at no further cost. Two at a time share the reading of the key.
+    ///
+    /// | level | factor | keys | cost |
+    /// |---|---|---|---|
+    /// | the lowest, `- 1` if rescaled | `a_i b_i`, `/ divisor` | relinearisation | 1 key switch and 2 row products a limb a sum, 8 more a product if there are several |
+    ///
+    /// # Errors
+    /// [`Error::Circuit`] without products; [`Error::FactorMismatch`]; [`Error::LevelExhausted`];
+    /// else as [`Evaluator::mul`].
+    pub fn mul_sums(
+        &self,
+        sums: &[ProductSum<'_, Ciphertext>],
+        rescale: bool,
+    ) -> Result<Vec<Ciphertext>> {
+        let forms = self.product_forms(sums, Tensor::Plain, rescale)?;
+        // The form `t^-1 f m` is kept by `t a b`.
+        let times_t = |&(a, _): &(&Ciphertext, _)| {
+            self.inner.mul_integer(&a.inner, a.plaintext_modulus().value() as i128)
+        };
+        let first: Vec<Vec<_>> = sums
+            .iter()
+            .map(|sum| sum.products.iter().map(times_t).collect())
+            .collect::<Result<_>>()?;
+        let inner = sums.iter().zip(&first).map(|(sum, first)| ProductSum {
+            products: first.iter().zip(&sum.products).map(|(a, (_, b))| (a, &b.inner)).collect(),
+            addend: sum.addend.map(|c| &c.inner),
+        });
+        let inner = self.inner.mul_sums(&inner.collect::<Vec<_>>(), rescale)?;
+        Ok(Ciphertext::all(inner, forms))
+    }
+
+    /// The forms of sums of products.
+    pub(crate) fn product_forms(
+        &self,
+        sums: &[ProductSum<'_, Ciphertext>],
+        tensor: Tensor,
+        rescale: bool,
+    ) -> Result<Vec<Form>> {
+        let tier = |level| self.keys().relinearization_tier(self.params.rlwe(), level);
+        let form = |sum: &ProductSum<'_, Ciphertext>| {
+            let pair = |&(a, b): &(&Ciphertext, &Ciphertext)| Ok((self.form(a)?, self.form(b)?));
+            let products = sum.products.iter().map(pair).collect::<Result<_>>()?;
+            let addend = sum.addend.map(|c| self.form(c)).transpose()?;
+            self.rules().product_sum(&FormSum { products, addend }, tensor, tier, rescale)
+        };
+        sums.iter().map(form).collect()
+    }
+
+    /// Modulus switching: divides by the primes of the level, rounding.
+    ///
+    /// | level | factor | keys | cost |
+    /// |---|---|---|---|
+    /// | `- 1` | `/ divisor` | none | 2 transforms a limb |
+    ///
+    /// # Errors
+    /// [`Error::LevelExhausted`] at level 0; [`Error::NoiseExhausted`];
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    pub fn rescale(&self, a: &Ciphertext) -> Result<Ciphertext> {
+        let form = self.rules().rescaled("rescale", self.form(a)?)?;
+        let mut inner = a.inner.clone();
+        self.inner.rescale_assign(&mut inner)?;
+        Ok(Ciphertext::new(inner, form))
+    }
+
+    /// Down to `level`, forgetting primes: plaintext, factor and error stay.
+    ///
+    /// # Errors
+    /// [`Error::LevelOutOfRange`] if `level` is above that of `a`; [`Error::NoiseExhausted`];
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    pub fn drop_to(&self, a: &Ciphertext, level: Level) -> Result<Ciphertext> {
+        let form = self.rules().dropped(self.form(a)?, level)?;
+        Ok(Ciphertext::new(self.inner.drop_to(&a.inner, level)?, form))
+    }
+
+    /// Brings `a` to `level` with the factor asked for, by a product with an integer and, if the
+    /// level is a lower one, a rescaling after it; by forgetting primes alone if the factor is
+    /// the same.
+    ///
+    /// # Errors
+    /// [`Error::LevelOutOfRange`] if `level` is above that of `a`;
+    /// [`Error::PlaintextMismatch`]; [`Error::NoiseExhausted`];
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    pub fn match_factor(&self, a: &Ciphertext, level: Level, factor: Unit) -> Result<Ciphertext> {
+        let (form, t) = (self.form(a)?, a.plaintext_modulus());
+        self.check_factor("match_factor", a, factor)?;
+        if factor.matches(form.factor) {
+            return self.drop_to(a, level);
+        }
+        self.params.rlwe().levels().drop(form.level, level)?;
+        let lower = level < form.level;
+        let above = Level(level.0 + u32::from(lower));
+        let divisor = if lower { self.params.divisor(above, t)? } else { Unit::one(t) };
+        let constant = t.centered((factor * divisor / form.factor).value());
+        let product = self.mul_const(&self.drop_to(a, above)?, constant)?;
+        let product = Ciphertext { factor: factor * divisor, ..product };
+        if lower { self.rescale(&product) } else { Ok(product) }
+    }
+
+    /// The same polynomials read with another factor: the plaintext is multiplied by the quotient
+    /// of the one before and this one.
+    ///
+    /// # Errors
+    /// [`Error::PlaintextMismatch`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    pub fn with_factor(&self, a: &Ciphertext, factor: Unit) -> Result<Ciphertext> {
+        self.form(a)?;
+        self.check_factor("with_factor", a, factor)?;
+        Ok(Ciphertext { factor, ..a.clone() })
+    }
+
+    /// The same polynomials read modulo another power of the prime: of a plaintext `p^v m` modulo
+    /// `p^(v + r)` that is `m` modulo `p^r`, and back. Towards a lower power it is right only for
+    /// plaintexts that are such multiples, which is the caller's to know.
+    ///
+    /// # Errors
+    /// [`Error::PlaintextMismatch`] for a power of another prime;
+    /// [`Error::NoiseExhausted`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    pub fn with_plaintext_modulus(&self, a: &Ciphertext, t: Modulus) -> Result<Ciphertext> {
+        let form = self.rules().with_modulus(self.form(a)?, t)?;
+        Ok(Ciphertext::new(a.inner.clone(), form))
+    }
+
+    /// `X -> X^g`, under the same key again: 1 key switch.
+    ///
+    /// # Errors
+    /// [`Error::MissingGaloisKey`]; [`Error::NoiseExhausted`]; [`Error::ParamsMismatch`];
+    /// [`Error::KeyMismatch`].
+    pub fn automorphism(&self, a: &Ciphertext, g: GaloisElement) -> Result<Ciphertext> {
+        let form = self.image(self.form(a)?, g)?;
+        Ok(Ciphertext::new(self.inner.automorphism(&a.inner, g)?, form))
+    }
+
+    fn image(&self, a: Form, g: GaloisElement) -> Result<Form> {
+        if g.0 == 1 {
+            return Ok(a);
+        }
+        let tier = self.keys().tier(self.params.rlwe(), a.level, &[g]);
+        self.rules().images("automorphism", a, (1, 1), tier)
+    }
+
+    /// Both rows rotated left by `k` columns: 1 key switch.
+    ///
+    /// # Errors
+    /// As [`Evaluator::automorphism`].
+    pub fn rotate(&self, a: &Ciphertext, k: i64) -> Result<Ciphertext> {
+        self.automorphism(a, GaloisElement::rotation(self.params.log_n(), k))
+    }
+
+    /// The two rows exchanged: 1 key switch.
+    ///
+    /// # Errors
+    /// As [`Evaluator::automorphism`].
+    pub fn swap_rows(&self, a: &Ciphertext) -> Result<Ciphertext> {
+        self.automorphism(a, GaloisElement::conjugation(self.params.log_n()))
+    }
+
+    /// All `N` slots rotated left by `k`, as one vector of row 0 and then row 1: 2 key switches
+    /// and a product with a mask, which costs as much of the budget as any product with a
+    /// plaintext. Rotations within rows, [`Evaluator::rotate`], cost less. The keys are those of
+    /// `rotate(k)` and of `swap_rows`.
+    ///
+    /// # Errors
+    /// [`Error::SlotMismatch`] for an encoder of fewer slots than `N`;
+    /// [`Error::PlaintextMismatch`]; else as [`Evaluator::automorphism`].
+    pub fn rotate_flat(
+        &self,
+        a: &Ciphertext,
+        encoder: &BatchEncoder,
+        k: i64,
+    ) -> Result<Ciphertext> {
+        let slots = self.params.rlwe().basis().n();
+        let (found, columns) = (encoder.slots(), slots / 2);
+        if found != slots {
+            return Err(Error::SlotMismatch { op: "rotate_flat", found, expected: slots });
+        }
+        let k = k.rem_euclid(slots as i64) as usize;
+        let (swap, step) = (k >= columns, k % columns);
+        let rotated = self.rotate(a, step as i64)?;
+        if step == 0 {
+            return if swap { self.swap_rows(&rotated) } else { Ok(rotated) };
+        }
+        let swapped = self.swap_rows(&rotated)?;
+        let (near, far) = if swap { (swapped, rotated) } else { (rotated, swapped) };
+        let mask: Vec<i128> =
+            (0..slots).map(|i| i128::from(i % columns < columns - step)).collect();
+        let kept = self.mul_plain(&self.sub(&near, &far)?, &encoder.encode(&mask)?)?;
+        self.add(&kept, &far)
+    }
+
+    /// Prepares several automorphisms of `a`, as [`rlwe::Evaluator::hoist`].
+    ///
+    /// # Errors
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    pub fn hoist<'a>(&self, a: &'a Ciphertext) -> Result<Hoisted<'a>> {
+        Ok(Hoisted { form: self.form(a)?, inner: self.inner.hoist(&a.inner)? })
+    }
+
+    /// As [`Evaluator::automorphism`] of the ciphertext that was hoisted; the result is the same,
+    /// bit for bit.
+    ///
+    /// # Errors
+    /// As [`Evaluator::automorphism`].
+    pub fn automorphism_hoisted(&self, a: &Hoisted<'_>, g: GaloisElement) -> Result<Ciphertext> {
+        let form = self.image(a.form, g)?;
+        Ok(Ciphertext::new(self.inner.automorphism_hoisted(&a.inner, g)?, form))
+    }
+
+    /// As [`Evaluator::rotate`] of the ciphertext that was hoisted.
+    ///
+    /// # Errors
+    /// As [`Evaluator::automorphism`].
+    pub fn rotate_hoisted(&self, a: &Hoisted<'_>, k: i64) -> Result<Ciphertext> {
+        self.automorphism_hoisted(a, GaloisElement::rotation(self.params.log_n(), k))
+    }
+
+    /// For each group in turn, the sum of images, as [`rlwe::Evaluator::sum_images`].
+    ///
+    /// # Errors
+    /// [`Error::Circuit`] for an empty group; else as [`Evaluator::automorphism`].
+    pub fn sum_images(&self, a: &Ciphertext, groups: &[&[GaloisElement]]) -> Result<Ciphertext> {
+        const OP: &str = "sum of images";
+        let form = self.form(a)?;
+        let tier = self.keys().tier(self.params.rlwe(), form.level, &groups.concat());
+        let form = groups.iter().try_fold(form, |form, group| {
+            let switches = group.iter().filter(|g| g.0 != 1).count();
+            self.rules().images(OP, form, (group.len(), switches), tier)
+        })?;
+        Ok(Ciphertext::new(self.inner.sum_images(&a.inner, groups)?, form))
+    }
+
+    /// In each column the sum of `width` columns of its row from there on, cyclically:
+    /// `log2(width)` key switches. The keys are those of [`inner_sum_keys`].
+    ///
+    /// # Errors
+    /// [`Error::InvalidSpec`] for a width that is not a power of two up to `N / 2`; else as
+    /// [`Evaluator::automorphism`].
+    pub fn inner_sum(&self, a: &Ciphertext, width: usize) -> Result<Ciphertext> {
+        let pairs = inner_sum_pairs(self.params.log_n(), width)?;
+        let groups: Vec<&[GaloisElement]> = pairs.iter().map(|pair| &pair[..]).collect();
+        self.sum_images(a, &groups)
+    }
+}
+
+/// The ring of a plaintext.
+fn ring_of(a: &PlainPoly) -> (Modulus, u32) {
+    (a.modulus(), a.log_n())
+}
+
+/// The keys of [`Evaluator::inner_sum`] at `level`.
+///
+/// # Errors
+/// [`Error::InvalidSpec`] for a width that is not a power of two up to `N / 2`.
+pub fn inner_sum_keys(log_n: u32, width: usize, level: Level) -> Result<KeyRequest> {
+    let pairs = inner_sum_pairs(log_n, width)?;
+    Ok(pairs.iter().fold(KeyRequest::new(), |request, [_, g]| request.automorphism(*g, level)))
+}
+
+fn inner_sum_pairs(log_n: u32, width: usize) -> Result<Vec<[GaloisElement; 2]>> {
+    let most = 1usize << (log_n - 1);
+    if !width.is_power_of_two() || width > most {
+        let problem = format!("{width} is not a power of two up to {most}");
+        return Err(Error::InvalidSpec { field: "width", problem });
+    }
+    let pair = |i: u32| [GaloisElement(1), GaloisElement::rotation(log_n, 1 << i)];
+    Ok((0..width.ilog2()).map(pair).collect())
+}

@@ -1,0 +1,314 @@
+use super::{Modulus, Unit};
+use crate::{
+    Error, Result,
+    rlwe::{self, Level, MAX_PRIMES, SecretDistribution, Supply, check_primes, power_of_two},
+};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Parameters as a user writes them: public fields, no invariants.
+///
+/// Sizes are `log2` and need not be whole. The primes are chosen by [`Params::new`]: the same
+/// specification always gives the same ones.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// `log2(N)`, 4 to 17.
+    pub log_n: u32,
+    /// Sizes of the primes of each level, level 0 first. A level may hold several, of 720 bits
+    /// together at most.
+    pub q_bits: Vec<Vec<f64>>,
+    /// Sizes of the special primes.
+    pub p_bits: Vec<f64>,
+    /// Sizes of further special primes, for fitted keys below the top: see
+    /// [`KeyRequest::into_fitted`](crate::rlwe::KeyRequest::into_fitted).
+    #[serde(default)]
+    pub fitted_p_bits: Vec<f64>,
+    /// The plaintext modulus of messages that name no other. Keys do not depend on it.
+    pub plaintext_modulus: Modulus,
+    /// Distribution of the secret key.
+    #[serde(default = "uniform_ternary")]
+    pub secret: SecretDistribution,
+    /// Accept parameters of less than 128 bits of security.
+    #[serde(default)]
+    pub insecure: bool,
+}
+
+fn uniform_ternary() -> SecretDistribution {
+    SecretDistribution::UniformTernary
+}
+
+impl Spec {
+    /// A chain of one prime a level: a base prime, `levels` primes of one size, and special
+    /// primes.
+    #[must_use]
+    pub fn uniform(
+        log_n: u32,
+        plaintext_modulus: Modulus,
+        base_bits: f64,
+        levels: usize,
+        level_bits: f64,
+        p_bits: Vec<f64>,
+    ) -> Self {
+        let mut q_bits = vec![vec![base_bits]];
+        q_bits.resize(levels + 1, vec![level_bits]);
+        Self {
+            log_n,
+            q_bits,
+            p_bits,
+            fitted_p_bits: Vec::new(),
+            plaintext_modulus,
+            secret: SecretDistribution::UniformTernary,
+            insecure: false,
+        }
+    }
+
+    /// `log2` of the modulus at the highest level times that of the special primes for all keys,
+    /// from the sizes asked for.
+    #[must_use]
+    pub fn log2_qp(&self) -> f64 {
+        let chain: f64 = self.q_bits.iter().flatten().sum();
+        chain + self.p_bits.iter().sum::<f64>()
+    }
+}
+
+/// Bits of security below which parameters must say `insecure`.
+pub(super) const SECURITY_BITS: f64 = 128.0;
+
+/// Most bits of a level.
+const MAX_LEVEL_BITS: f64 = 720.0;
+
+/// Checked parameters. Cheap to clone.
+///
+/// Ciphertexts under them may have any plaintext modulus whose prime is not one of the chain.
+#[derive(Clone)]
+pub struct Params(Arc<Inner>);
+
+struct Inner {
+    rlwe: rlwe::Params,
+    spec: Spec,
+}
+
+impl Params {
+    /// Finds primes, checks security and builds tables.
+    ///
+    /// Special primes and the base primes are the largest of at most their sizes; other levels
+    /// take the primes nearest to their sizes. The prime of the plaintext modulus is none of
+    /// them.
+    ///
+    /// # Errors
+    /// [`Error::InvalidSpec`] for sizes out of range or too few primes of a size;
+    /// [`Error::Insecure`] below 128 bits, unless the specification says so.
+    pub fn new(spec: Spec) -> Result<Self> {
+        check_sizes(&spec)?;
+        let used = vec![spec.plaintext_modulus.prime()];
+        let mut supply = Supply { step: 2 << spec.log_n, used };
+        let mut below = |sizes: &[f64]| -> Result<Vec<u64>> {
+            sizes.iter().map(|&bits| supply.below(bits)).collect()
+        };
+        let (p, fitted_p) = (below(&spec.p_bits)?, below(&spec.fitted_p_bits)?);
+        let mut q = vec![below(&spec.q_bits[0])?];
+        for bits in &spec.q_bits[1..] {
+            let target = power_of_two(bits.iter().sum());
+            let rest = |others: &[u64]| others.iter().fold(target, |rest, &q| rest / q as f64);
+            q.push(supply.several(bits, rest)?);
+        }
+        let rlwe = rlwe::Params::new(rlwe::Spec {
+            log_n: spec.log_n,
+            q,
+            raised: None,
+            p,
+            fitted_p,
+            secret: spec.secret,
+            security_bits: (!spec.insecure).then_some(SECURITY_BITS),
+        })?;
+        Ok(Self(Arc::new(Inner { rlwe, spec })))
+    }
+
+    /// The specification.
+    #[must_use]
+    pub fn spec(&self) -> &Spec {
+        &self.0.spec
+    }
+
+    /// What all schemes share.
+    #[must_use]
+    pub fn rlwe(&self) -> &rlwe::Params {
+        &self.0.rlwe
+    }
+
+    /// `log2(N)`.
+    #[must_use]
+    pub fn log_n(&self) -> u32 {
+        self.0.spec.log_n
+    }
+
+    /// The highest level: that of fresh ciphertexts.
+    #[must_use]
+    pub fn top(&self) -> Level {
+        self.0.rlwe.top()
+    }
+
+    /// The plaintext modulus of messages that name no other.
+    #[must_use]
+    pub fn plaintext_modulus(&self) -> Modulus {
+        self.0.spec.plaintext_modulus
+    }
+
+    /// Refuses a plaintext modulus that has a prime in common with the chain.
+    ///
+    /// # Errors
+    /// [`Error::PlaintextModulusNotCoprime`].
+    pub fn check_modulus(&self, t: Modulus) -> Result<()> {
+        match self.0.rlwe.spec().q.iter().flatten().any(|&q| q == t.prime()) {
+            true => Err(Error::PlaintextModulusNotCoprime { modulus: t }),
+            false => Ok(()),
+        }
+    }
+
+    /// What rescaling from `level >= 1` divides factors by: the product of its primes.
+    ///
+    /// # Errors
+    /// [`Error::LevelOutOfRange`]; [`Error::PlaintextModulusNotCoprime`].
+    pub fn divisor(&self, level: Level, t: Modulus) -> Result<Unit> {
+        self.0.rlwe.check_chain_level(level)?;
+        self.product(self.0.rlwe.primes_of(level), t)
+    }
+
+    /// The ciphertext modulus of `level`, as a factor.
+    ///
+    /// # Errors
+    /// As [`Params::divisor`].
+    pub fn modulus_at(&self, level: Level, t: Modulus) -> Result<Unit> {
+        (0..=level.0).try_fold(Unit::one(t), |product, l| Ok(product * self.divisor(Level(l), t)?))
+    }
+
+    fn product(&self, primes: &[u64], t: Modulus) -> Result<Unit> {
+        self.check_modulus(t)?;
+        let residue = |&q: &u64| t.reduce(q.into());
+        Unit::new(primes.iter().map(residue).fold(1 % t.value(), |a, b| t.mul(a, b)), t)
+    }
+
+    /// The factor of fresh ciphertexts at `level` where none is asked for: `-Q mod t` with the
+    /// modulus `Q` of the level. What the factor of BFV counts from is 1 so, and stays so.
+    ///
+    /// # Errors
+    /// As [`Params::divisor`].
+    pub fn fresh_factor(&self, level: Level, t: Modulus) -> Result<Unit> {
+        let modulus = self.modulus_at(level, t)?;
+        Unit::new(t.neg(modulus.value()), t)
+    }
+
+    /// The factor that squaring and rescaling of BGV makes of that of fresh ciphertexts at the
+    /// top, down to `level`.
+    ///
+    /// # Errors
+    /// As [`Params::divisor`].
+    pub fn factor_at(&self, level: Level, t: Modulus) -> Result<Unit> {
+        self.0.rlwe.check_chain_level(level)?;
+        let fresh = self.fresh_factor(self.top(), t)?;
+        let mut dropped = (level.0 + 1..=self.top().0).rev();
+        dropped.try_fold(fresh, |f, l| Ok(f * f / self.divisor(Level(l), t)?))
+    }
+}
+
+impl core::fmt::Debug for Params {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Params").field("id", &self.0.rlwe.id()).field("spec", self.spec()).finish()
+    }
+}
+
+/// Refuses sizes out of range, without a search for primes.
+pub(super) fn check_sizes(spec: &Spec) -> Result<()> {
+    let invalid = |field, problem: String| Err(Error::InvalidSpec { field, problem });
+    if !(4..=17).contains(&spec.log_n) {
+        return invalid("log_n", format!("{} is out of range: 4 to 17 are supported", spec.log_n));
+    }
+    if spec.q_bits.is_empty() || spec.q_bits.iter().any(Vec::is_empty) {
+        return invalid("q_bits", "every level needs the size of at least one prime".into());
+    }
+    let least = f64::from(spec.log_n + 2);
+    let special = [&spec.p_bits[..], &spec.fitted_p_bits].concat();
+    let chain = spec.q_bits.concat();
+    check_primes(spec.log_n, chain.len() + special.len())?;
+    for (field, sizes) in [("q_bits", chain), ("p_bits", special)] {
+        if sizes.len() > MAX_PRIMES {
+            let count = sizes.len();
+            return invalid(field, format!("{count} primes are too many: at most {MAX_PRIMES}"));
+        }
+        if let Some(bits) = sizes.iter().find(|bits| !(least..=61.5).contains(*bits)) {
+            return invalid(
+                field,
+                format!("a prime of {bits} bits is out of range: {least} to 61.5 in this ring"),
+            );
+        }
+    }
+    let mut sums = spec.q_bits.iter().map(|level| level.iter().sum::<f64>()).enumerate();
+    if let Some((level, bits)) = sums.find(|(_, bits)| *bits > MAX_LEVEL_BITS) {
+        return invalid(
+            "q_bits",
+            format!("level {level} has {bits} bits: give it at most {MAX_LEVEL_BITS}"),
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn modulus(p: u64) -> Modulus {
+        Modulus::new(p, 1).unwrap()
+    }
+
+    fn params(t: Modulus) -> Params {
+        let spec = Spec::uniform(5, t, 30.0, 3, 27.0, vec![40.0]);
+        Params::new(Spec { insecure: true, ..spec }).unwrap()
+    }
+
+    #[test]
+    fn factors_follow_the_primes() {
+        let t = modulus(257);
+        let params = params(t);
+        let primes = params.rlwe().spec().q.concat();
+        assert!(primes.iter().any(|q| q % 257 != 1));
+        let product = |primes: &[u64]| primes.iter().fold(1, |a, q| a * (q % 257) % 257);
+        for level in 0..4 {
+            let q = params.modulus_at(Level(level), t).unwrap();
+            assert_eq!(q.value(), u128::from(product(&primes[..=level as usize])));
+            let fresh = params.fresh_factor(Level(level), t).unwrap();
+            assert_eq!(fresh.value() + q.value(), 257);
+        }
+        let top = params.fresh_factor(Level(3), t).unwrap();
+        assert!(params.factor_at(Level(3), t).unwrap().matches(top));
+        let next = top * top / params.divisor(Level(3), t).unwrap();
+        assert!(params.factor_at(Level(2), t).unwrap().matches(next));
+        assert!(params.factor_at(Level(4), t).is_err());
+    }
+
+    #[test]
+    fn primes_of_the_chain_are_no_plaintext_moduli() {
+        let params = params(modulus(257));
+        let t = modulus(params.rlwe().spec().q[1][0]);
+        assert_eq!(
+            params.divisor(Level(2), t),
+            Err(Error::PlaintextModulusNotCoprime { modulus: t })
+        );
+        // A prime that would be chosen, were it not the plaintext modulus.
+        let other = self::params(t);
+        assert!(!other.rlwe().spec().q.concat().contains(&t.prime()));
+        assert_eq!(other.check_modulus(t), Ok(()));
+    }
+
+    #[test]
+    fn insecure_chains_and_odd_sizes_are_refused() {
+        let t = modulus(65537);
+        let spec = |bits: f64, levels| Spec::uniform(12, t, 40.0, levels, bits, vec![40.0]);
+        assert!(matches!(Params::new(spec(40.0, 3)), Err(Error::Insecure { .. })));
+        for bad in [spec(13.0, 1), spec(62.0, 1), spec(f64::NAN, 1)] {
+            assert!(matches!(Params::new(bad), Err(Error::InvalidSpec { field: "q_bits", .. })));
+        }
+        let none = Spec { p_bits: vec![], ..spec(40.0, 1) };
+        assert!(matches!(Params::new(none), Err(Error::InvalidSpec { field: "p", .. })));
+    }
+}

@@ -1,0 +1,286 @@
+//! Which level, factor and error results have, and what is refused.
+//!
+//! Whoever computes or only plans asks here: what the one refuses the other refuses, with the
+//! same error.
+
+use super::{Modulus, NoiseBound, Params, PlainNorms, Unit, noise::NoiseModel};
+use crate::{
+    Error, Result,
+    rlwe::{Level, next_level},
+};
+
+/// What is public about a ciphertext beside its polynomials.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Form {
+    /// Its level.
+    pub level: Level,
+    /// Its factor, modulo its plaintext modulus.
+    pub factor: Unit,
+    /// The bound of its error.
+    pub noise: NoiseBound,
+}
+
+/// A sum of products of ciphertexts, of which only the forms are known.
+#[derive(Debug, Clone)]
+pub(crate) struct FormSum {
+    pub(crate) products: Vec<(Form, Form)>,
+    pub(crate) addend: Option<Form>,
+}
+
+/// The product of two ciphertexts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Tensor {
+    /// Of BGV: modulo `Q`, times `t`.
+    Plain,
+    /// Of BFV: divided by `Q / t`.
+    Scaled,
+}
+
+/// The rules under some parameters.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rules<'a> {
+    params: &'a Params,
+}
+
+impl<'a> Rules<'a> {
+    pub(crate) fn new(params: &'a Params) -> Self {
+        Self { params }
+    }
+
+    /// The ring of plaintexts modulo `t`.
+    pub(crate) fn ring(self, t: Modulus) -> (Modulus, u32) {
+        (t, self.params.log_n())
+    }
+
+    fn model(self, t: Modulus) -> NoiseModel<'a> {
+        NoiseModel::new(self.params.rlwe(), t)
+    }
+
+    /// A form whose errors decrypt.
+    ///
+    /// # Errors
+    /// [`Error::NoiseExhausted`].
+    pub(crate) fn checked(self, op: &'static str, form: Form) -> Result<Form> {
+        let log2_room = self.model(form.factor.modulus()).log2_room(form.level);
+        let log2_noise = form.noise.log2();
+        // Of NaN, too, this is not so.
+        let fits = log2_noise < log2_room;
+        if fits { Ok(form) } else { Err(Error::NoiseExhausted { op, log2_noise, log2_room }) }
+    }
+
+    /// A fresh encryption under the public key, or under the secret one.
+    ///
+    /// # Errors
+    /// [`Error::LevelOutOfRange`]; [`Error::PlaintextModulusNotCoprime`];
+    /// [`Error::NoiseExhausted`] for a plaintext modulus that the level does not hold.
+    pub(crate) fn encrypted(self, level: Level, factor: Unit, symmetric: bool) -> Result<Form> {
+        self.params.rlwe().check_chain_level(level)?;
+        self.params.check_modulus(factor.modulus())?;
+        let model = self.model(factor.modulus());
+        let noise = if symmetric { model.fresh_symmetric() } else { model.fresh() };
+        self.checked("encrypt", Form { level, factor, noise })
+    }
+
+    /// A sum or a difference: levels align downwards, factors must be equal.
+    ///
+    /// # Errors
+    /// [`Error::PlaintextMismatch`]; [`Error::FactorMismatch`]; [`Error::NoiseExhausted`].
+    pub(crate) fn sum(self, op: &'static str, a: Form, b: Form) -> Result<Form> {
+        let level = self.meet(op, a, b)?;
+        match_factors(op, a.factor, b.factor)?;
+        let noise = self.model(a.factor.modulus()).sum(a.noise, b.noise);
+        self.checked(op, Form { level, noise, ..a })
+    }
+
+    /// A sum with a plaintext.
+    ///
+    /// # Errors
+    /// [`Error::PlaintextMismatch`]; [`Error::NoiseExhausted`].
+    pub(crate) fn sum_plain(self, op: &'static str, a: Form, ring: (Modulus, u32)) -> Result<Form> {
+        match_rings(op, self.ring(a.factor.modulus()), ring)?;
+        let noise = self.model(ring.0).sum_plain(a.noise);
+        self.checked(op, Form { noise, ..a })
+    }
+
+    /// A product with a plaintext of these norms.
+    ///
+    /// # Errors
+    /// As [`Rules::sum_plain`].
+    pub(crate) fn product_plain(
+        self,
+        a: Form,
+        ring: (Modulus, u32),
+        b: PlainNorms,
+    ) -> Result<Form> {
+        const OP: &str = "multiply by a plaintext";
+        match_rings(OP, self.ring(a.factor.modulus()), ring)?;
+        let noise = self.model(ring.0).product_plain(a.noise, b);
+        self.checked(OP, Form { noise, ..a })
+    }
+
+    /// A product with an integer that is `c` modulo `t`: read with the same factor, or with `c`
+    /// times it.
+    ///
+    /// # Errors
+    /// [`Error::NoiseExhausted`].
+    pub(crate) fn product_constant(self, a: Form, c: u128) -> Result<Form> {
+        let t = a.factor.modulus();
+        self.product_plain(a, self.ring(t), PlainNorms::constant(t, c))
+    }
+
+    /// A sum of products with integers, all of one factor.
+    ///
+    /// # Errors
+    /// [`Error::Circuit`] without terms; as [`Rules::sum`].
+    pub(crate) fn constant_sum(self, terms: &[(Form, u128)]) -> Result<Form> {
+        const OP: &str = "sum of products with constants";
+        let products = terms.iter().map(|&(a, c)| self.product_constant(a, c));
+        let products = products.collect::<Result<Vec<_>>>()?;
+        let sum = products.into_iter().map(Ok).reduce(|a, b| self.sum(OP, a?, b?));
+        sum.unwrap_or_else(|| Err(Error::Circuit(format!("{OP}: there is nothing to sum"))))
+    }
+
+    /// A sum of products and perhaps an addend, relinearised with keys for `tier`, and rescaled
+    /// if asked.
+    ///
+    /// # Errors
+    /// [`Error::Circuit`] without products; [`Error::PlaintextMismatch`];
+    /// [`Error::FactorMismatch`]; [`Error::LevelExhausted`]; [`Error::NoiseExhausted`].
+    pub(crate) fn product_sum(
+        self,
+        sum: &FormSum,
+        tensor: Tensor,
+        tier: impl Fn(Level) -> Option<Level>,
+        rescale: bool,
+    ) -> Result<Form> {
+        const OP: &str = "multiply";
+        let Some(&(first, second)) = sum.products.first() else {
+            return Err(Error::Circuit(format!("{OP}: at least one product is needed")));
+        };
+        let mut all = sum.products.iter().flat_map(|&(a, b)| [a, b]).chain(sum.addend);
+        let level =
+            all.try_fold(first.level, |level, next| self.meet(OP, Form { level, ..first }, next))?;
+        if rescale {
+            next_level(OP, level)?;
+        }
+        let t = first.factor.modulus();
+        let (model, scale) = (self.model(t), self.tensor_factor(tensor, level, t)?);
+        let factor = scale * first.factor * second.factor;
+        let mut noise = model.key_switch(level, tier(level));
+        for &(a, b) in &sum.products {
+            match_factors(OP, factor, scale * a.factor * b.factor)?;
+            // What is brought down to the level must decrypt there.
+            self.checked(OP, Form { level, ..a })?;
+            self.checked(OP, Form { level, ..b })?;
+            let product = match tensor {
+                Tensor::Plain => model.product(a.noise, b.noise),
+                Tensor::Scaled => model.scaled_product(a.noise, b.noise, level),
+            };
+            noise = model.sum(noise, product);
+        }
+        if let Some(addend) = sum.addend {
+            match_factors(OP, factor, addend.factor)?;
+            noise = model.sum(noise, addend.noise);
+        }
+        let form = self.checked(OP, Form { level, factor, noise })?;
+        if rescale { self.rescaled(OP, form) } else { Ok(form) }
+    }
+
+    /// What a tensor multiplies the product of factors by: 1 for that of BGV, and `-1 / Q` for
+    /// that of BFV.
+    fn tensor_factor(self, tensor: Tensor, level: Level, t: Modulus) -> Result<Unit> {
+        match tensor {
+            Tensor::Plain => Ok(Unit::one(t)),
+            Tensor::Scaled => Ok(self.params.fresh_factor(level, t)?.inverse()),
+        }
+    }
+
+    /// One level down, its factor divided by the primes of the level.
+    ///
+    /// # Errors
+    /// [`Error::LevelExhausted`] at level 0; [`Error::NoiseExhausted`].
+    pub(crate) fn rescaled(self, op: &'static str, a: Form) -> Result<Form> {
+        let (level, t) = (next_level(op, a.level)?, a.factor.modulus());
+        let factor = a.factor / self.params.divisor(a.level, t)?;
+        let noise = self.model(t).rescaled(a.noise, a.level);
+        self.checked(op, Form { level, factor, noise })
+    }
+
+    /// Down to `level`, forgetting primes.
+    ///
+    /// # Errors
+    /// [`Error::LevelOutOfRange`]; [`Error::NoiseExhausted`].
+    pub(crate) fn dropped(self, a: Form, level: Level) -> Result<Form> {
+        let level = self.params.rlwe().levels().drop(a.level, level)?;
+        self.checked("drop to a level", Form { level, ..a })
+    }
+
+    /// After `switches` images by keys for `tier` were added to `copies` of it.
+    ///
+    /// # Errors
+    /// [`Error::NoiseExhausted`].
+    pub(crate) fn images(
+        self,
+        op: &'static str,
+        a: Form,
+        (copies, switches): (usize, usize),
+        tier: Option<Level>,
+    ) -> Result<Form> {
+        let model = self.model(a.factor.modulus());
+        let (e, switch) = (a.noise, model.key_switch(a.level, tier));
+        let mut noise = if switches == 0 { e } else { e + switch };
+        for i in 1..copies {
+            let image = if i < switches { e + switch } else { e };
+            noise = model.sum(noise, image);
+        }
+        self.checked(op, Form { noise, ..a })
+    }
+
+    /// The same polynomials read modulo another power of the prime.
+    ///
+    /// # Errors
+    /// [`Error::PlaintextMismatch`] for a power of another prime; [`Error::NotAUnit`];
+    /// [`Error::NoiseExhausted`].
+    pub(crate) fn with_modulus(self, a: Form, t: Modulus) -> Result<Form> {
+        const OP: &str = "change the plaintext modulus";
+        let found = a.factor.modulus();
+        if found.prime() != t.prime() {
+            return Err(Error::PlaintextMismatch {
+                op: OP,
+                left: self.ring(found),
+                right: self.ring(t),
+            });
+        }
+        // Where `t` is larger, plaintexts are multiples of the quotient, and any factor with
+        // this residue multiplies them alike.
+        let factor = Unit::new(a.factor.value(), t)?;
+        self.checked(OP, Form { factor, ..a })
+    }
+
+    fn meet(self, op: &'static str, a: Form, b: Form) -> Result<Level> {
+        match_rings(op, self.ring(a.factor.modulus()), self.ring(b.factor.modulus()))?;
+        self.params.rlwe().levels().lower(a.level, b.level)
+    }
+}
+
+/// Refuses plaintexts of different rings, each a modulus and `log2(N)`.
+///
+/// # Errors
+/// [`Error::PlaintextMismatch`].
+pub(crate) fn match_rings(
+    op: &'static str,
+    left: (Modulus, u32),
+    right: (Modulus, u32),
+) -> Result<()> {
+    match left == right {
+        true => Ok(()),
+        false => Err(Error::PlaintextMismatch { op, left, right }),
+    }
+}
+
+fn match_factors(op: &'static str, left: Unit, right: Unit) -> Result<()> {
+    match left.matches(right) {
+        true => Ok(()),
+        false => Err(Error::FactorMismatch { op, left, right }),
+    }
+}
