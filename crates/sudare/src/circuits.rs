@@ -26,6 +26,6 @@ pub use ckks::{
     ModMethod, Polynomial, PolynomialPlan, ScaledCosine, WorstCase, bootstrap, cost, dft, minimax,
     sim,
 };
-pub use lock_step::LockStep;
+pub use lock_step::{Batch, LockStep};
 pub use ops::Ops;
 pub use trace::{Trace, TracePlan};

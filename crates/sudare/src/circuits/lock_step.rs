@@ -6,8 +6,7 @@ use crate::{
 
 /// Runs one circuit on several ciphertexts at once, operation by operation.
 ///
-/// It is an evaluator whose ciphertexts are vectors, all of one length, with the
-/// same level and scale throughout. Products reach the evaluator inside together,
+/// It is an evaluator whose ciphertexts are each a [`Batch`], all of one length. Products reach the evaluator inside together,
 /// by [`Ops::mul_many`] and its like, where they can share the reading of a key. The
 /// results are those of one run after the other.
 ///
@@ -41,39 +40,80 @@ impl<'e, E: Ops> LockStep<'e, E> {
     pub fn run(
         &self,
         xs: &[E::Ct],
-        circuit: impl FnOnce(&Self, &Vec<E::Ct>) -> Result<Vec<E::Ct>>,
+        circuit: impl FnOnce(&Self, &Batch<E::Ct>) -> Result<Batch<E::Ct>>,
     ) -> Result<Vec<E::Ct>> {
         let e = self.0;
         let Some(level) = xs.iter().map(|x| e.level(x)).min() else { return Ok(Vec::new()) };
-        let mut xs = xs.to_vec();
+        let mut xs = Batch(xs.to_vec());
         let scale = self.scale(&xs);
-        for x in &mut xs {
+        for x in &mut xs.0 {
             scale.check_matches(e.scale(x), "lock step")?;
             if e.level(x) != level {
                 e.drop_to(x, level)?;
             }
         }
-        circuit(self, &xs)
+        Ok(circuit(self, &xs)?.0)
     }
 
     pub(super) fn each(
         &self,
-        a: &[E::Ct],
+        a: &Batch<E::Ct>,
         f: impl Fn(&E, &E::Ct) -> Result<E::Ct>,
-    ) -> Result<Vec<E::Ct>> {
-        a.iter().map(|a| f(self.0, a)).collect()
+    ) -> Result<Batch<E::Ct>> {
+        Ok(Batch(a.0.iter().map(|a| f(self.0, a)).collect::<Result<_>>()?))
+    }
+
+    fn paired(
+        &self,
+        a: &Batch<E::Ct>,
+        b: &Batch<E::Ct>,
+        f: impl Fn(&E, &E::Ct, &E::Ct) -> Result<E::Ct>,
+    ) -> Result<Batch<E::Ct>> {
+        Ok(Batch(a.0.iter().zip(&b.0).map(|(a, b)| f(self.0, a, b)).collect::<Result<_>>()?))
     }
 }
 
-/// The ciphertexts of two vectors, side by side.
-fn pairs<'a, C>(a: &'a [C], b: &'a [C]) -> Vec<(&'a C, &'a C)> {
-    a.iter().zip(b).collect()
+/// One or more ciphertexts of the same level and scale.
+#[derive(Debug, Clone)]
+pub struct Batch<C>(Vec<C>);
+
+impl<C> Batch<C> {
+    /// That which stands for all where they agree.
+    pub(super) fn first(&self) -> &C {
+        &self.0[0]
+    }
+
+    /// Each of them.
+    pub(super) fn refs(&self) -> Vec<&C> {
+        self.0.iter().collect()
+    }
+
+    /// Those of another one after these.
+    pub(super) fn join(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
+    /// Undoes [`Batch::join`] of two that are as long.
+    pub(super) fn halves(mut self) -> [Self; 2] {
+        let second = self.0.split_off(self.0.len() / 2);
+        [self, Self(second)]
+    }
+
+    /// What an evaluator made of each.
+    pub(super) fn of(results: Result<Vec<C>>) -> Result<Self> {
+        results.map(Self)
+    }
+
+    /// The ciphertexts of two batches, side by side.
+    fn pairs<'a>(&'a self, other: &'a Self) -> Vec<(&'a C, &'a C)> {
+        self.0.iter().zip(&other.0).collect()
+    }
 }
 
 impl<E: Ops> Ops for LockStep<'_, E> {
     type Algebra = E::Algebra;
-    /// One or more.
-    type Ct = Vec<E::Ct>;
+    type Ct = Batch<E::Ct>;
     type Matrix = E::Matrix;
 
     fn log_n(&self) -> u32 {
@@ -83,36 +123,37 @@ impl<E: Ops> Ops for LockStep<'_, E> {
         self.0.levels()
     }
     fn divisor(&self, like: &Self::Ct, level: Level) -> ScaleOf<Self> {
-        like.first().map_or(ScaleOf::<E>::ONE, |like| self.0.divisor(like, level))
+        self.0.divisor(like.first(), level)
     }
     fn level(&self, a: &Self::Ct) -> Level {
-        a.first().map_or(Level(0), |a| self.0.level(a))
+        self.0.level(a.first())
     }
     fn scale(&self, a: &Self::Ct) -> ScaleOf<Self> {
-        a.first().map_or(ScaleOf::<E>::ONE, |a| self.0.scale(a))
+        self.0.scale(a.first())
     }
     fn with_scale(&self, a: &Self::Ct, scale: ScaleOf<Self>) -> Result<Self::Ct> {
         self.each(a, |e, a| e.with_scale(a, scale))
     }
     fn add(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
-        a.iter().zip(b).map(|(a, b)| self.0.add(a, b)).collect()
+        self.paired(a, b, E::add)
     }
     fn sub(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
-        a.iter().zip(b).map(|(a, b)| self.0.sub(a, b)).collect()
+        self.paired(a, b, E::sub)
     }
     fn mul(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
-        self.0.mul_many(&pairs(a, b))
+        Batch::of(self.0.mul_many(&a.pairs(b)))
     }
     fn mul_rescale(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
-        self.0.mul_rescale_many(&pairs(a, b))
+        Batch::of(self.0.mul_rescale_many(&a.pairs(b)))
     }
     fn mul_sum_rescale(&self, sum: &ProductSum<'_, Self::Ct>) -> Result<Self::Ct> {
-        let count = sum.products.iter().map(|(a, _)| a.len()).min().unwrap_or(0);
+        // Without any the evaluator refuses.
+        let count = sum.products.first().map_or(1, |(a, _)| a.0.len());
         let of = |k: usize| ProductSum {
-            products: sum.products.iter().map(|(a, b)| (&a[k], &b[k])).collect(),
-            addend: sum.addend.map(|c| &c[k]),
+            products: sum.products.iter().map(|(a, b)| (&a.0[k], &b.0[k])).collect(),
+            addend: sum.addend.map(|c| &c.0[k]),
         };
-        self.0.mul_sum_rescale_many(&(0..count).map(of).collect::<Vec<_>>())
+        Batch::of(self.0.mul_sum_rescale_many(&(0..count).map(of).collect::<Vec<_>>()))
     }
     fn add_const(&self, a: &Self::Ct, c: ConstantOf<Self>) -> Result<Self::Ct> {
         self.each(a, |e, a| e.add_const(a, c))
@@ -129,9 +170,9 @@ impl<E: Ops> Ops for LockStep<'_, E> {
         &self,
         terms: &[(&Self::Ct, CoefficientOf<Self>, ScaleOf<Self>)],
     ) -> Result<Self::Ct> {
-        let count = terms.iter().map(|(a, ..)| a.len()).min().unwrap_or(0);
-        let of = |k| terms.iter().map(|(a, c, scale)| (&a[k], *c, *scale)).collect::<Vec<_>>();
-        (0..count).map(|k| self.0.mul_const_sum(&of(k))).collect()
+        let count = terms.first().map_or(1, |(a, ..)| a.0.len());
+        let of = |k| terms.iter().map(|(a, c, scale)| (&a.0[k], *c, *scale)).collect::<Vec<_>>();
+        Batch::of((0..count).map(|k| self.0.mul_const_sum(&of(k))).collect())
     }
     fn add_plain(&self, a: &Self::Ct, values: &VectorOf<Self>) -> Result<Self::Ct> {
         self.each(a, |e, a| e.add_plain(a, values))
@@ -142,15 +183,13 @@ impl<E: Ops> Ops for LockStep<'_, E> {
         values: &VectorOf<Self>,
         scale: ScaleOf<Self>,
     ) -> Result<Vec<Self::Ct>> {
-        xs.iter()
-            .map(|a| self.0.mul_plain_many(&a.iter().collect::<Vec<_>>(), values, scale))
-            .collect()
+        xs.iter().map(|a| Batch::of(self.0.mul_plain_many(&a.refs(), values, scale))).collect()
     }
     fn rescale_assign(&self, a: &mut Self::Ct) -> Result<()> {
-        a.iter_mut().try_for_each(|a| self.0.rescale_assign(a))
+        a.0.iter_mut().try_for_each(|a| self.0.rescale_assign(a))
     }
     fn drop_to(&self, a: &mut Self::Ct, level: Level) -> Result<()> {
-        a.iter_mut().try_for_each(|a| self.0.drop_to(a, level))
+        a.0.iter_mut().try_for_each(|a| self.0.drop_to(a, level))
     }
     fn match_scale(&self, a: &Self::Ct, level: Level, scale: ScaleOf<Self>) -> Result<Self::Ct> {
         self.each(a, |e, a| e.match_scale(a, level, scale))
@@ -165,20 +204,17 @@ impl<E: Ops> Ops for LockStep<'_, E> {
         self.0.prepare(plan)
     }
     fn transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct> {
-        self.0.transform_many(&a.iter().collect::<Vec<_>>(), matrix)
-    }
-    fn raise_transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct> {
-        self.0.raise_transform_many(&a.iter().collect::<Vec<_>>(), matrix)
+        Batch::of(self.0.transform_many(&a.refs(), matrix))
     }
     fn within(&self, a: Self::Ct, most: f64) -> Self::Ct {
-        a.into_iter().map(|a| self.0.within(a, most)).collect()
+        Batch(a.0.into_iter().map(|a| self.0.within(a, most)).collect())
     }
     fn argument(&self, a: Self::Ct) -> (Self::Ct, f64) {
-        let (a, errors): (_, Vec<f64>) = a.into_iter().map(|a| self.0.argument(a)).unzip();
-        (a, errors.into_iter().fold(0.0, f64::max))
+        let (a, errors): (_, Vec<f64>) = a.0.into_iter().map(|a| self.0.argument(a)).unzip();
+        (Batch(a), errors.into_iter().fold(0.0, f64::max))
     }
     fn image(&self, y: Self::Ct, error: f64, degree: usize, slope: f64) -> Self::Ct {
-        y.into_iter().map(|y| self.0.image(y, error, degree, slope)).collect()
+        Batch(y.0.into_iter().map(|y| self.0.image(y, error, degree, slope)).collect())
     }
 }
 

@@ -118,19 +118,6 @@ pub trait Ops: Send + Sync {
     fn transform_many(&self, xs: &[&Self::Ct], matrix: &Self::Matrix) -> Result<Vec<Self::Ct>> {
         xs.iter().map(|a| self.transform(a, matrix)).collect()
     }
-    /// A ciphertext raised from level 0 to the level of a matrix planned for that
-    /// ([`LinearTransform::plan_raised`](super::linear::LinearTransform::plan_raised)), and
-    /// [`Ops::transform`].
-    fn raise_transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct>;
-    /// [`Ops::raise_transform`] of each, as [`Ops::transform_many`].
-    fn raise_transform_many(
-        &self,
-        xs: &[&Self::Ct],
-        matrix: &Self::Matrix,
-    ) -> Result<Vec<Self::Ct>> {
-        xs.iter().map(|a| self.raise_transform(a, matrix)).collect()
-    }
-
     /// States that slots of `a` are at most `most` in magnitude for all inputs that the circuit
     /// is meant for, which is more than its steps tell. Computes nothing: simulation relies on it.
     fn within(&self, a: Self::Ct, most: f64) -> Self::Ct {

@@ -83,8 +83,6 @@ impl Scale {
 }
 
 impl rlwe::Scale for Scale {
-    const ONE: Self = Self(Dd::ONE);
-
     fn matches(self, other: Self) -> bool {
         self.matches(other)
     }

@@ -13,9 +13,6 @@ use core::{
 pub trait Scale:
     Copy + PartialEq + Debug + Send + Sync + Mul<Output = Self> + Div<Output = Self>
 {
-    /// That of a plaintext that is encrypted as it is.
-    const ONE: Self;
-
     /// Whether the two count as equal.
     fn matches(self, other: Self) -> bool;
 

@@ -78,9 +78,8 @@ impl SecretKey {
     ) -> Result<Ciphertext> {
         self.check(params)?;
         params.check_chain_level(level)?;
-        let [secret, public] =
-            ["symmetric encryption, secret", "symmetric encryption, public"]
-                .map(|label| seed.derive(label, 0));
+        let [secret, public] = ["symmetric encryption, secret", "symmetric encryption, public"]
+            .map(|label| seed.derive(label, 0));
         let limbs = params.limbs(level);
         let [mut c0, c1] = encrypt_zero(params, &self.s, limbs, &secret, &public, 0);
         params.basis().add_assign(&mut c0, message);

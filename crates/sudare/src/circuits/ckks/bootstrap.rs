@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    circuits::{LockStep, Ops, TracePlan},
+    circuits::{LockStep, Ops, TracePlan, lock_step::Batch},
     ckks::{Complex, Params, Scale},
     rlwe::{self, GaloisElement, KeyRequest, Level, Raise},
 };
@@ -434,27 +434,26 @@ impl<E: ComplexOps> Bootstrapper<E> {
     ) -> Result<Vec<E::Ct>> {
         let accepted: Vec<_> = xs.iter().map(|a| self.plan.accept(e, a)).collect::<Result<_>>()?;
         LockStep::new(e).run(&accepted, |many, xs| match self.plan.refinement {
-            None => self.once(e, many, xs.clone(), &mut progress),
-            Some(rounds) => self.refined(e, many, xs, rounds, &mut progress),
+            None => self.once(many, xs.clone(), &mut progress),
+            Some(rounds) => self.refined(many, xs, rounds, &mut progress),
         })
     }
 
     /// A single bootstrapping, and what it lacks in as many rounds as planned.
     fn refined(
         &self,
-        e: &E,
         many: &LockStep<'_, E>,
-        xs: &Vec<E::Ct>,
+        xs: &Batch<E::Ct>,
         rounds: Rounds,
         progress: &mut impl FnMut(Stage),
-    ) -> Result<Vec<E::Ct>> {
+    ) -> Result<Batch<E::Ct>> {
         let plan = &self.plan;
         // An input of `size` times the input scale, as that of a single bootstrapping.
-        let single = |x: &Vec<E::Ct>, size: f64| {
+        let single = |x: &Batch<E::Ct>, size: f64| {
             let x = many.with_scale(x, plan.input_scale * Scale::from_f64(size))?;
             many.match_scale(&x, rounds.level, rounds.scale)
         };
-        let mut result = self.once(e, many, single(xs, 1.0)?, progress)?;
+        let mut result = self.once(many, single(xs, 1.0)?, progress)?;
         for round in 1..=rounds.count {
             let lowered = lower(many, &result, plan.input_level, plan.input_scale)?;
             let mut lacking = many.sub(xs, &lowered)?;
@@ -463,7 +462,7 @@ impl<E: ComplexOps> Bootstrapper<E> {
                 lacking = many.add(&lacking, &many.conjugate(&lacking)?)?;
                 size *= 2.0;
             }
-            let part = self.once(e, many, single(&lacking, size)?, progress)?;
+            let part = self.once(many, single(&lacking, size)?, progress)?;
             let gain = Scale::from_f64(rounds.gain);
             result = many.mul_const(&result, Complex::new(1.0, 0.0), gain)?;
             let scale = many.scale(&result);
@@ -474,11 +473,10 @@ impl<E: ComplexOps> Bootstrapper<E> {
 
     fn once(
         &self,
-        e: &E,
         many: &LockStep<'_, E>,
-        mut x: Vec<E::Ct>,
+        mut x: Batch<E::Ct>,
         progress: &mut impl FnMut(Stage),
-    ) -> Result<Vec<E::Ct>> {
+    ) -> Result<Batch<E::Ct>> {
         let slots_first = self.plan.spec.order == Order::SlotsToCoeffsFirst;
         if slots_first {
             x = self.slots_to_coeffs(many, x)?;
@@ -488,7 +486,7 @@ impl<E: ComplexOps> Bootstrapper<E> {
         progress(Stage::ModRaise);
         x = self.coeffs_to_slots(many, x)?;
         progress(Stage::CoeffsToSlots);
-        x = self.eval_mod(e, many, x)?;
+        x = self.eval_mod(many, x)?;
         progress(Stage::EvalMod);
         if !slots_first {
             x = self.slots_to_coeffs(many, x)?;
@@ -537,7 +535,7 @@ impl BootstrapPlan {
 
 /// The stages, each on several ciphertexts in lock step.
 impl<E: ComplexOps> Bootstrapper<E> {
-    fn slots_to_coeffs(&self, e: &LockStep<'_, E>, mut x: Vec<E::Ct>) -> Result<Vec<E::Ct>> {
+    fn slots_to_coeffs(&self, e: &LockStep<'_, E>, mut x: Batch<E::Ct>) -> Result<Batch<E::Ct>> {
         let plan = &self.plan;
         if let Some(correction) = &plan.correction {
             x = correction.run(e, &x)?;
@@ -554,7 +552,7 @@ impl<E: ComplexOps> Bootstrapper<E> {
 
     /// `m` to `m + q_0 I`, read as `m / q_0 + I`, in the slots that the first matrix gives if
     /// it comes with raising.
-    fn mod_raise(&self, e: &LockStep<'_, E>, x: Vec<E::Ct>) -> Result<Vec<E::Ct>> {
+    fn mod_raise(&self, e: &LockStep<'_, E>, x: Batch<E::Ct>) -> Result<Batch<E::Ct>> {
         let x = e.with_scale(&x, self.plan.base)?;
         match self.plan.to_slots.first().zip(self.to_slots.first()) {
             Some((first, matrix)) if first.ephemeral_weight().is_some() => {
@@ -566,7 +564,7 @@ impl<E: ComplexOps> Bootstrapper<E> {
 
     /// Coefficients in the slots, as complex numbers or, for few slots, as halves of a vector
     /// whose real part they are.
-    fn coeffs_to_slots(&self, e: &LockStep<'_, E>, mut x: Vec<E::Ct>) -> Result<Vec<E::Ct>> {
+    fn coeffs_to_slots(&self, e: &LockStep<'_, E>, mut x: Batch<E::Ct>) -> Result<Batch<E::Ct>> {
         let plan = &self.plan;
         let last = plan.to_slots.len().saturating_sub(1);
         for (i, (factor, matrix)) in plan.to_slots.iter().zip(&self.to_slots).enumerate() {
@@ -585,21 +583,20 @@ impl<E: ComplexOps> Bootstrapper<E> {
 
     /// Real and imaginary parts reduced modulo 1, and complex numbers again unless
     /// SlotsToCoeffs makes them.
-    fn eval_mod(&self, e: &E, many: &LockStep<'_, E>, x: Vec<E::Ct>) -> Result<Vec<E::Ct>> {
+    fn eval_mod(&self, many: &LockStep<'_, E>, x: Batch<E::Ct>) -> Result<Batch<E::Ct>> {
         let plan = &self.plan;
         let separate = plan.spec.values == Values::Complex && !plan.spec.halves(plan.log_n);
         let (i, one) = (Complex::new(0.0, 1.0), Scale::from_u64(1));
         let conjugate = many.conjugate(&x)?;
         let mut parts = many.add(&x, &conjugate)?;
-        let count = parts.len();
         if separate {
-            parts.extend(many.mul_const(&many.sub(&x, &conjugate)?, i.conj(), one)?);
+            parts = parts.join(many.mul_const(&many.sub(&x, &conjugate)?, i.conj(), one)?);
         }
         drop((x, conjugate));
-        let mut real = plan.eval_mod.run_many(e, &parts)?;
-        let imaginary = real.split_off(count);
+        let mut real = plan.eval_mod.run(many, &parts)?;
         if separate {
-            real = many.add(&real, &many.mul_const(&imaginary, i, one)?)?;
+            let [re, im] = real.halves();
+            real = many.add(&re, &many.mul_const(&im, i, one)?)?;
         }
         // Messages at level 0 may be smaller than the reduction expects.
         let scale = many.scale(&real) / plan.spare;
@@ -611,7 +608,7 @@ impl<E: ComplexOps> Bootstrapper<E> {
     }
 
     /// The sum of both halves of the slots, in half as many.
-    fn fold_halves(&self, e: &LockStep<'_, E>, x: &Vec<E::Ct>) -> Result<Vec<E::Ct>> {
+    fn fold_halves(&self, e: &LockStep<'_, E>, x: &Batch<E::Ct>) -> Result<Batch<E::Ct>> {
         let log_slots = self.plan.spec.log_slots;
         let sum = e.add(x, &e.rotate(x, 1 << log_slots)?)?;
         e.with_log_slots(&sum, log_slots)

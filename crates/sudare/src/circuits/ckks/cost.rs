@@ -265,18 +265,6 @@ impl Ops for Evaluator {
     fn image(&self, y: Self::Ct, error: f64, degree: usize, slope: f64) -> Self::Ct {
         self.slots.image(y, error, degree, slope)
     }
-    fn raise_transform(&self, a: &Self::Ct, plan: &LinearPlan) -> Result<Self::Ct> {
-        Ok(self.raise_transform_many(&[a], plan)?.remove(0))
-    }
-    fn raise_transform_many(&self, xs: &[&Self::Ct], plan: &LinearPlan) -> Result<Vec<Self::Ct>> {
-        let products = self.slots.raise_transform_many(xs, plan)?;
-        if !xs.is_empty() {
-            self.add_work(|ledger| {
-                ledger.raises_and_multiplies(plan.sum(), plan.weights(), xs.len())
-            });
-        }
-        Ok(products)
-    }
 }
 
 impl ComplexOps for Evaluator {
@@ -293,6 +281,19 @@ impl ComplexOps for Evaluator {
         let raised = self.slots.mod_raise(a, to, weight)?;
         self.add_work(|ledger| ledger.raises(to, self.keys.raise.is_some()));
         Ok(raised)
+    }
+    fn raise_transform(&self, a: &Self::Ct, plan: &LinearPlan) -> Result<Self::Ct> {
+        Ok(self.raise_transform_many(&[a], plan)?.remove(0))
+    }
+
+    fn raise_transform_many(&self, xs: &[&Self::Ct], plan: &LinearPlan) -> Result<Vec<Self::Ct>> {
+        let products = self.slots.raise_transform_many(xs, plan)?;
+        if !xs.is_empty() {
+            self.add_work(|ledger| {
+                ledger.raises_and_multiplies(plan.sum(), plan.weights(), xs.len())
+            });
+        }
+        Ok(products)
     }
 }
 

@@ -1,6 +1,8 @@
 use crate::{
     Error, Result,
-    circuits::{Algebra, Coefficient, LockStep, Ops, input::at, linear::LinearPlan},
+    circuits::{
+        Algebra, Coefficient, LockStep, Ops, input::at, linear::LinearPlan, lock_step::Batch,
+    },
     ckks::{
         self, Chain, Complex, Scale,
         rules::{Form, Rules},
@@ -58,6 +60,18 @@ pub trait ComplexOps: Ops<Algebra = ComplexSlots> {
     /// there must be one.
     fn mod_raise(&self, a: &Self::Ct, to: Level, ephemeral_weight: Option<u32>)
     -> Result<Self::Ct>;
+    /// [`ComplexOps::mod_raise`] to the level of a matrix planned for that
+    /// ([`LinearTransform::plan_raised`](crate::circuits::linear::LinearTransform::plan_raised)),
+    /// and [`Ops::transform`].
+    fn raise_transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct>;
+    /// [`ComplexOps::raise_transform`] of each, as [`Ops::transform_many`].
+    fn raise_transform_many(
+        &self,
+        xs: &[&Self::Ct],
+        matrix: &Self::Matrix,
+    ) -> Result<Vec<Self::Ct>> {
+        xs.iter().map(|a| self.raise_transform(a, matrix)).collect()
+    }
     /// The complex conjugate of every slot.
     fn conjugate(&self, a: &Self::Ct) -> Result<Self::Ct> {
         self.automorphism(a, GaloisElement::conjugation(self.log_n()))
@@ -177,18 +191,6 @@ impl Ops for ckks::Evaluator {
     fn transform_many(&self, xs: &[&Self::Ct], matrix: &Self::Matrix) -> Result<Vec<Self::Ct>> {
         self.transform_many(xs, matrix)
     }
-    fn raise_transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct> {
-        check_secret(self, matrix.sum().ephemeral_weight)?;
-        self.raise_transform(a, matrix)
-    }
-    fn raise_transform_many(
-        &self,
-        xs: &[&Self::Ct],
-        matrix: &Self::Matrix,
-    ) -> Result<Vec<Self::Ct>> {
-        check_secret(self, matrix.sum().ephemeral_weight)?;
-        self.raise_transform_many(xs, matrix)
-    }
 }
 
 impl ComplexOps for ckks::Evaluator {
@@ -205,6 +207,18 @@ impl ComplexOps for ckks::Evaluator {
         check_secret(self, weight)?;
         self.mod_raise(a, to)
     }
+    fn raise_transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct> {
+        check_secret(self, matrix.sum().ephemeral_weight)?;
+        self.raise_transform(a, matrix)
+    }
+    fn raise_transform_many(
+        &self,
+        xs: &[&Self::Ct],
+        matrix: &Self::Matrix,
+    ) -> Result<Vec<Self::Ct>> {
+        check_secret(self, matrix.sum().ephemeral_weight)?;
+        self.raise_transform_many(xs, matrix)
+    }
 }
 
 impl<E: ComplexOps> ComplexOps for LockStep<'_, E> {
@@ -212,7 +226,7 @@ impl<E: ComplexOps> ComplexOps for LockStep<'_, E> {
         self.0.chain()
     }
     fn log_slots(&self, a: &Self::Ct) -> u32 {
-        a.first().map_or(0, |a| self.0.log_slots(a))
+        self.0.log_slots(a.first())
     }
     fn with_log_slots(&self, a: &Self::Ct, log_slots: u32) -> Result<Self::Ct> {
         self.each(a, |e, a| e.with_log_slots(a, log_slots))
@@ -224,6 +238,9 @@ impl<E: ComplexOps> ComplexOps for LockStep<'_, E> {
         ephemeral_weight: Option<u32>,
     ) -> Result<Self::Ct> {
         self.each(a, |e, a| e.mod_raise(a, to, ephemeral_weight))
+    }
+    fn raise_transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct> {
+        Batch::of(self.0.raise_transform_many(&a.refs(), matrix))
     }
 }
 

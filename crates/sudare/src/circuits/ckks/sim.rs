@@ -522,10 +522,6 @@ impl Ops for Evaluator {
         Ok(product)
     }
 
-    fn raise_transform(&self, a: &Ciphertext, plan: &LinearPlan) -> Result<Ciphertext> {
-        self.transform(&self.mod_raise(a, plan.level(), plan.ephemeral_weight())?, plan)
-    }
-
     fn within(&self, mut a: Ciphertext, most: f64) -> Ciphertext {
         a.worst.largest.iter_mut().for_each(|x| *x = x.min(most));
         a
@@ -587,6 +583,9 @@ impl ComplexOps for Evaluator {
         self.counters.raisings.fetch_add(1, Relaxed);
         let worst = low.take_worst().with_more_error(f64::INFINITY);
         Ok(self.ciphertext(low.slots, to, low.scale, noise, low.headroom_bits, worst))
+    }
+    fn raise_transform(&self, a: &Ciphertext, plan: &LinearPlan) -> Result<Ciphertext> {
+        self.transform(&self.mod_raise(a, plan.level(), plan.ephemeral_weight())?, plan)
     }
 }
 

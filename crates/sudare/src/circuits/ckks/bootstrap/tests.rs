@@ -147,7 +147,8 @@ fn slots_to_coeffs_puts_slots_into_coefficients() {
     for s in setups(Order::SlotsToCoeffsFirst) {
         let (slots, a) = s.input();
         let many = LockStep::new(&s.evaluator);
-        let moved = s.bootstrapper.slots_to_coeffs(&many, vec![a]).unwrap().remove(0);
+        let moved = s.bootstrapper.slots_to_coeffs(&many, Batch::of(Ok(vec![a])).unwrap()).unwrap();
+        let moved = moved.first().clone();
         assert_eq!(moved.level(), Level(0));
         let scale = s.q0() / RATIO.exp2();
         assert!((moved.scale().to_f64() / scale - 1.0).abs() < 1e-12);
@@ -164,18 +165,19 @@ fn the_raised_polynomial_comes_to_the_slots_and_loses_its_integers() {
             let plan = s.bootstrapper.plan();
             let many = LockStep::new(&s.evaluator);
             let (slots, a) = s.input();
+            let input = Batch::of(Ok(vec![a]));
             let low = match order {
-                Order::SlotsToCoeffsFirst => s.bootstrapper.slots_to_coeffs(&many, vec![a]),
-                Order::CoeffsToSlotsFirst => Ok(vec![a]),
+                Order::SlotsToCoeffsFirst => s.bootstrapper.slots_to_coeffs(&many, input.unwrap()),
+                Order::CoeffsToSlotsFirst => input,
             };
             let low = low.unwrap();
             // Without the matrix that may come with raising; `I` is the same.
-            let raised = s.evaluator.mod_raise(&low[0], s.params.top()).unwrap();
+            let raised = s.evaluator.mod_raise(low.first(), s.params.top()).unwrap();
             let quotients = s.paired(&s.coeffs(&raised), s.q0());
 
             let raised = s.bootstrapper.mod_raise(&many, low).unwrap();
             let moved = s.bootstrapper.coeffs_to_slots(&many, raised).unwrap();
-            let halves = s.decode(&moved[0]);
+            let halves = s.decode(moved.first());
             let count = quotients.len();
             let found: Vec<_> = match halves.len() == count {
                 true => halves.iter().map(|z| Complex::new(2.0 * z.re, 2.0 * z.im)).collect(),
@@ -190,13 +192,13 @@ fn the_raised_polynomial_comes_to_the_slots_and_loses_its_integers() {
             assert!(parts.clone().any(|x| x.round().abs() >= 3.0));
             assert!(parts.clone().all(|x| (x - x.round()).abs() < (0.01 - RATIO).exp2()));
 
-            let reduced = s.bootstrapper.eval_mod(&s.evaluator, &many, moved).unwrap();
+            let reduced = s.bootstrapper.eval_mod(&many, moved).unwrap();
             let real = plan.spec.values == Values::Real;
             let sine = |x: f64| plan.eval_mod().evaluate(x);
             let expected =
                 |z: &Complex<f64>| Complex::new(sine(z.re), if real { 0.0 } else { sine(z.im) });
             let expected: Vec<_> = quotients.iter().map(expected).collect();
-            let after = s.decode(&reduced[0]);
+            let after = s.decode(reduced.first());
             let after = if after.len() == count {
                 after
             } else {
