@@ -45,6 +45,7 @@
 //! key alone; see `SECURITY.md`.
 #![forbid(unsafe_code)]
 
+pub mod bfv;
 pub mod circuits;
 pub mod ckks;
 mod error;

@@ -10,7 +10,7 @@ mod packed;
 mod poly;
 
 pub use basis::{LimbSet, RnsBasis};
-pub use convert::{BaseConverter, Divider};
+pub use convert::{BaseConverter, Divider, Lifter};
 pub(crate) use convert::{
     Block, Blocks, Dividend, STRETCH, columns, convert_rows, cut, finish, stretches, to_columns,
 };

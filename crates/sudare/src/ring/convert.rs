@@ -248,6 +248,51 @@ pub(crate) fn stretches<'a, const P: usize>(
         .map(move |start| (start, blocks.by_ref().take(STRETCH).collect()))
 }
 
+/// Change of basis of polynomials: from residues modulo some primes to those of the representatives
+/// next to zero modulo others.
+pub struct Lifter {
+    from: LimbSet,
+    to: LimbSet,
+    converter: BaseConverter,
+}
+
+impl Lifter {
+    /// From the primes of `from` to those of `to`.
+    #[must_use]
+    pub fn new(basis: &RnsBasis, from: LimbSet, to: LimbSet) -> Self {
+        let moduli = |limbs| basis.tables(limbs).map(|t| *t.modulus()).collect::<Vec<Modulus>>();
+        Self { from, to, converter: BaseConverter::new(&moduli(from), &moduli(to)) }
+    }
+
+    /// The polynomials, whose limbs include those to lift from, modulo the other primes: a
+    /// transform for each prime of both sets.
+    #[must_use]
+    pub fn lift<const P: usize>(
+        &self,
+        basis: &RnsBasis,
+        polys: [&RnsPoly<Eval>; P],
+    ) -> [RnsPoly<Eval>; P] {
+        let (n, pool) = (basis.n(), basis.pool());
+        let mut y = [(); P].map(|()| pool.take(self.from.count() * n));
+        let rows = y.iter_mut().zip(polys).flat_map(|(y, a)| {
+            let row = |(i, y)| (i, y, a.row(self.from.place(i, a.limbs())));
+            y.chunks_exact_mut(n).take(self.from.count()).enumerate().map(row)
+        });
+        par::for_limbs(rows, |within, (i, y, row)| {
+            let (table, w) = (basis.table(self.from, i), self.converter.inverse(i));
+            to_columns((pool, within), table, Blocks::Row(row), y, w);
+        });
+        let mut halves: [RnsPoly<Half>; P] = [(); P].map(|()| basis.take(self.to));
+        let conversions = y.iter().zip(&mut halves).map(|(y, halves)| {
+            let rows = y.chunks_exact(n).take(self.from.count()).collect();
+            let converter = self.converter.rows(rows, basis.tables(self.to).enumerate().collect());
+            (converter, halves.rows_mut().collect())
+        });
+        convert_rows(pool, conversions.collect());
+        halves.map(|halves| basis.finished(&halves))
+    }
+}
+
 /// Change of modulus with exact rounding: of `a` modulo the product `B` of some primes to
 /// `round(a A / B)` modulo the product `A` of others.
 ///
@@ -255,7 +300,6 @@ pub(crate) fn stretches<'a, const P: usize>(
 /// the product of those that go. Or none of them stays.
 pub struct Divider {
     before: LimbSet,
-    /// Chain primes.
     after: LimbSet,
     /// From the primes that go.
     converter: BaseConverter,
@@ -295,14 +339,14 @@ impl<const P: usize> Dividend<P> for Rows<'_, P> {
 }
 
 impl Divider {
-    /// From `before` to chain primes `after`: the first of these, or others.
+    /// From `before` to `after`: the first of its chain primes, or others.
     #[must_use]
     pub fn new(basis: &RnsBasis, before: LimbSet, after: LimbSet) -> Self {
         let moduli = |limbs| basis.tables(limbs).map(|t| *t.modulus()).collect::<Vec<Modulus>>();
         let product_mod = |primes: &[Modulus], m: &Modulus| {
             primes.iter().fold(1, |product, q| m.mul(product, m.reduce(q.value())))
         };
-        let kept = if after.start() == before.start() { after.q() } else { 0 };
+        let kept = if stays(before, after) { after.q() } else { 0 };
         let (from, to) = (moduli(before).split_off(kept), moduli(after));
         let converter = BaseConverter::new(&from, &to);
         let remainder = from.iter().enumerate().map(|(i, m)| {
@@ -316,7 +360,7 @@ impl Divider {
 
     /// Of polynomials modulo `limbs`: how many primes stay, and those after.
     fn outcome(&self, limbs: LimbSet) -> (usize, LimbSet) {
-        if self.after.start() != self.before.start() {
+        if !stays(self.before, self.after) {
             return (0, self.after);
         }
         let kept = self.after.q().min(limbs.q());
@@ -443,6 +487,11 @@ impl Divider {
             });
         });
     }
+}
+
+/// Whether primes `after` are the first of those `before`, and not others.
+fn stays(before: LimbSet, after: LimbSet) -> bool {
+    after.start() == before.start() && after.p() == 0
 }
 
 /// The parts of a buffer that has `P` of the same length.

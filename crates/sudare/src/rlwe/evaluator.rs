@@ -277,6 +277,26 @@ impl Evaluator {
         Ok(Product { factors, addend: sum.addend, level, down, after })
     }
 
+    /// The ciphertext of a product that has three polynomials, `c_0 + c_1 s + c_2 s^2`, modulo the
+    /// primes of `level`, divided by these primes if `rescale` says so: 1 key switch.
+    ///
+    /// # Errors
+    /// [`Error::MissingRelinearizationKey`]; [`Error::LevelExhausted`].
+    pub(crate) fn relinearize(
+        &self,
+        tensor: &[RnsPoly<Eval>; 3],
+        level: Level,
+        rescale: bool,
+    ) -> Result<Ciphertext> {
+        let (down, after) = match rescale {
+            true => (ModDown::PAndLevel, next_level("relinearize and rescale", level)?),
+            false => (ModDown::P, level),
+        };
+        let key = self.switcher.relinearization_key(level)?;
+        let polys = self.switcher.switch(Operand::Tensor(tensor), level, key, down, None);
+        Ok(self.holding(polys, after))
+    }
+
     /// Divides by the primes of the level, rounding to the nearest: 2 transforms a limb.
     ///
     /// Reference: [CHKKS18](https://eprint.iacr.org/2018/931), section 4. Deviation:

@@ -1,0 +1,136 @@
+use super::tensor::Auxiliary;
+#[cfg(doc)]
+use crate::Error;
+use crate::{
+    Result,
+    exact::{self, Ciphertext, Params, Unit, rules::Tensor},
+    rlwe::{EvaluationKeys, Level, ProductSum},
+};
+use std::sync::Arc;
+
+/// Computes on ciphertexts: what [`exact::Evaluator`] does, with the products of BFV.
+///
+/// Operands of different levels are brought to the lower one by rescaling.
+#[derive(Clone)]
+pub struct Evaluator {
+    exact: exact::Evaluator,
+    auxiliary: Arc<Auxiliary>,
+}
+
+impl Evaluator {
+    /// An evaluator that holds `keys`, and tables for auxiliary primes of about as many bits as
+    /// the modulus has.
+    ///
+    /// # Errors
+    /// [`Error::ParamsMismatch`]; [`Error::InvalidSpec`] for more primes than the ring has room
+    /// for.
+    pub fn new(params: &Params, keys: Arc<EvaluationKeys>) -> Result<Self> {
+        let exact = exact::Evaluator::new(params, keys)?;
+        Ok(Self { exact, auxiliary: Arc::new(Auxiliary::new(params)?) })
+    }
+
+    /// What does not depend on the scheme: automorphisms, operations with plaintexts and
+    /// constants, rescaling.
+    #[must_use]
+    pub fn exact(&self) -> &exact::Evaluator {
+        &self.exact
+    }
+
+    /// What products multiply and rescaling leaves alone: `-f / Q mod t`, with the factor `f` and
+    /// the modulus `Q` of the ciphertext.
+    ///
+    /// # Errors
+    /// [`Error::LevelOutOfRange`]; [`Error::PlaintextModulusNotCoprime`].
+    pub fn factor(&self, a: &Ciphertext) -> Result<Unit> {
+        let params = self.exact.params();
+        Ok(a.factor() / params.fresh_factor(a.level(), a.plaintext_modulus())?)
+    }
+
+    /// Down to `level` by rescaling, which keeps the plaintext and [`Evaluator::factor`].
+    ///
+    /// # Errors
+    /// [`Error::LevelOutOfRange`] if `level` is above that of `a`; [`Error::NoiseExhausted`];
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    pub fn rescale_to(&self, a: &Ciphertext, level: Level) -> Result<Ciphertext> {
+        let params = self.exact.params().rlwe();
+        self.exact.form(a)?;
+        params.levels().drop(a.level(), level)?;
+        (level.0..a.level().0).try_fold(a.clone(), |a, _| self.exact.rescale(&a))
+    }
+
+    /// Each at the lowest level of all.
+    fn aligned<'a>(&self, all: impl Iterator<Item = &'a Ciphertext>) -> Result<Vec<Ciphertext>> {
+        let all: Vec<_> = all.collect();
+        let level = all.iter().map(|a| a.level()).min().unwrap_or(Level(0));
+        all.into_iter().map(|a| self.rescale_to(a, level)).collect()
+    }
+
+    /// Sum.
+    ///
+    /// | level | factor | keys | cost |
+    /// |---|---|---|---|
+    /// | `min(a, b)` | equal | none | 2 row sums a limb at one level |
+    ///
+    /// # Errors
+    /// As [`exact::Evaluator::add`].
+    pub fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
+        let operands = self.aligned([a, b].into_iter())?;
+        self.exact.add(&operands[0], &operands[1])
+    }
+
+    /// Difference, as [`Evaluator::add`].
+    ///
+    /// # Errors
+    /// As [`Evaluator::add`].
+    pub fn sub(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
+        let operands = self.aligned([a, b].into_iter())?;
+        self.exact.sub(&operands[0], &operands[1])
+    }
+
+    /// Product, relinearised, not rescaled.
+    ///
+    /// | level | factor | keys | cost |
+    /// |---|---|---|---|
+    /// | `min(a, b)` | `a b` | relinearisation | 1 key switch, 6 changes of basis, 3 divisions |
+    ///
+    /// # Errors
+    /// [`Error::MissingRelinearizationKey`]; [`Error::NoiseExhausted`];
+    /// [`Error::PlaintextMismatch`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    pub fn mul(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
+        self.mul_sum(&ProductSum::of(a, b), false)
+    }
+
+    /// Product, relinearised and rescaled, as [`Evaluator::mul`], at the cost of that: later
+    /// operations have fewer limbs.
+    ///
+    /// # Errors
+    /// [`Error::LevelExhausted`] at level 0; else as [`Evaluator::mul`].
+    pub fn mul_rescale(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
+        self.mul_sum(&ProductSum::of(a, b), true)
+    }
+
+    /// A sum of products, all of one factor, relinearised by one key switch, and rescaled if
+    /// asked at no further cost.
+    ///
+    /// # Errors
+    /// [`Error::Circuit`] without products; [`Error::FactorMismatch`]; [`Error::LevelExhausted`];
+    /// else as [`Evaluator::mul`].
+    pub fn mul_sum(&self, sum: &ProductSum<'_, Ciphertext>, rescale: bool) -> Result<Ciphertext> {
+        let operands = self.aligned(sum.operands())?;
+        let mut operands = operands.iter();
+        // As many as before, in the same order.
+        let mut next = || operands.next();
+        let products = sum.products.iter().map_while(|_| Some((next()?, next()?))).collect();
+        let sum = ProductSum { products, addend: next() };
+        let forms =
+            self.exact.product_forms(core::slice::from_ref(&sum), Tensor::Scaled, rescale)?;
+        let (params, inner) = (self.exact.params().rlwe(), sum.map(|a| &a.inner));
+        let Some((&(first, _), form)) = sum.products.first().zip(forms.into_iter().next()) else {
+            return Err(crate::Error::Circuit("multiply: at least one product is needed".into()));
+        };
+        let (level, t) = (first.level(), first.plaintext_modulus());
+        let tensor = self.auxiliary.tensor(params, &inner, level, t);
+        let result = self.exact.inner.relinearize(&tensor, level, rescale)?;
+        Ok(Ciphertext::new(result, form))
+    }
+}

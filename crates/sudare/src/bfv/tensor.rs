@@ -1,0 +1,265 @@
+use crate::{
+    Result,
+    exact::{Modulus, Params},
+    ring::{Divider, Eval, Lifter, LimbSet, RnsBasis, RnsPoly},
+    rlwe::{self, Level, ProductSum, check_primes},
+};
+use std::sync::OnceLock;
+use sudare_arith::previous_prime;
+
+/// Auxiliary primes are below this power of two: the fastest kernels have room for them.
+const PRIME_BITS: u32 = 50;
+
+/// The product of BFV: `round(t a b / Q)` of the representatives next to zero, as
+/// `round(t a b' / P)` modulo `Q` with `b' = round(P b / Q)` for an auxiliary modulus `P >= Q`.
+///
+/// Auxiliary primes are no part of keys: ciphertexts are brought to them and back.
+pub(super) struct Auxiliary {
+    /// The primes of the chain, and the auxiliary ones as special ones.
+    basis: RnsBasis,
+    /// By level; made when they are first used.
+    levels: Vec<OnceLock<Tables>>,
+}
+
+/// Changes of basis at one level.
+struct Tables {
+    q: LimbSet,
+    p: LimbSet,
+    /// From `Q` to `P`, from `P` to `Q`.
+    up: Lifter,
+    back: Lifter,
+    /// `round(P b / Q)` modulo `P`, and `round(c / P)` modulo `Q`.
+    over: Divider,
+    down: Divider,
+}
+
+impl Auxiliary {
+    /// For ciphertexts of these parameters.
+    pub(super) fn new(params: &Params) -> Result<Self> {
+        let (rlwe, log_n) = (params.rlwe(), params.log_n());
+        let chain = rlwe.spec().q.concat();
+        let mut primes: Vec<u64> = Vec::new();
+        let (mut end, mut missing) = (1 << PRIME_BITS, rlwe.log2_q(rlwe.top()));
+        // A bit more than the modulus, so that rounding of logarithms does not matter.
+        while missing > -1.0 {
+            let Some(prime) = previous_prime(end, 2 << log_n) else { break };
+            end = prime;
+            if !chain.contains(&prime) {
+                missing -= (prime as f64).log2();
+                primes.push(prime);
+            }
+        }
+        check_primes(log_n, chain.len() + primes.len())?;
+        let basis = RnsBasis::new(log_n, &chain, &primes)?;
+        let levels = (0..=rlwe.top().0).map(|_| OnceLock::new()).collect();
+        Ok(Self { basis, levels })
+    }
+
+    fn tables(&self, params: &rlwe::Params, level: Level) -> &Tables {
+        self.levels[level.index()].get_or_init(|| {
+            let (basis, q) = (&self.basis, params.limbs(level));
+            let special = |count| LimbSet::chain(0).with_special(count);
+            let enough =
+                |&count: &usize| basis.log2_product(special(count)) > params.log2_q(level) + 0.5;
+            let all = basis.all().p();
+            let p = special((1..all).find(enough).unwrap_or(all));
+            Tables {
+                q,
+                p,
+                up: Lifter::new(basis, q, p),
+                back: Lifter::new(basis, p, q),
+                over: Divider::new(basis, q, p),
+                down: Divider::new(basis, q.with_special(p.p()), q),
+            }
+        })
+    }
+
+    /// The sum of products modulo the primes of `level`, before relinearisation. All ciphertexts
+    /// have these primes, and plaintexts modulo `t`.
+    ///
+    /// A product costs 4 transforms of polynomials to `P` and 2 back, and a sum 3 divisions by
+    /// `P`.
+    pub(super) fn tensor(
+        &self,
+        params: &rlwe::Params,
+        sum: &ProductSum<'_, rlwe::Ciphertext>,
+        level: Level,
+        t: Modulus,
+    ) -> [RnsPoly<Eval>; 3] {
+        let (basis, tables) = (&self.basis, self.tables(params, level));
+        let limbs = tables.q.with_special(tables.p.p());
+        let times_t =
+            |a: &RnsPoly<Eval>| basis.scale(a, |i| basis.modulus(limbs, i).reduce_u128(t.value()));
+        let pair = |&(a, b): &(&rlwe::Ciphertext, &rlwe::Ciphertext)| {
+            let lifted = tables.up.lift(basis, a.polys.each_ref());
+            let [a0, a1] =
+                core::array::from_fn(|k| times_t(&self.joined(tables, &a.polys[k], &lifted[k])));
+            let b = b.polys.each_ref().map(|b| basis.restricted(b, tables.q));
+            let scaled = tables.over.divide(basis, b.each_ref());
+            let back = tables.back.lift(basis, scaled.each_ref());
+            let [b0, b1] = core::array::from_fn(|k| self.joined(tables, &back[k], &scaled[k]));
+            [a0, a1, b0, b1]
+        };
+        let factors: Vec<[RnsPoly<Eval>; 4]> = sum.products.iter().map(pair).collect();
+        let all = |k: usize| factors.iter().map(|f| &f[k]).collect::<Vec<_>>();
+        let [a0, a1, b0, b1] = [0, 1, 2, 3].map(all);
+        let c0 = basis.mul_sum(limbs, &a0, &b0);
+        let c2 = basis.mul_sum(limbs, &a1, &b1);
+        let c1 = basis.mul_sum(limbs, &[a0, a1].concat(), &[b1, b0].concat());
+        drop(factors);
+        let mut tensor = tables.down.divide(basis, [&c0, &c1, &c2]);
+        if let Some(addend) = sum.addend {
+            for (c, a) in tensor.iter_mut().zip(&addend.polys) {
+                basis.add_assign(c, a);
+            }
+        }
+        tensor
+    }
+
+    /// Limbs modulo `Q`, which `q` has among others, and modulo `P`, in one polynomial.
+    fn joined(&self, tables: &Tables, q: &RnsPoly<Eval>, p: &RnsPoly<Eval>) -> RnsPoly<Eval> {
+        let mut out: RnsPoly<Eval> = self.basis.take(tables.q.with_special(tables.p.p()));
+        let chain = (0..tables.q.q()).map(|i| q.row(i));
+        for (out, row) in out.rows_mut().zip(chain.chain(p.rows())) {
+            out.copy_from_slice(row);
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exact::{
+        Spec,
+        tests::{Session, chain, mixed, modulus},
+    };
+    use crate::ring::Coeff;
+    use num_bigint::BigInt;
+
+    fn product(primes: impl IntoIterator<Item = u64>) -> BigInt {
+        primes.into_iter().fold(BigInt::from(1), |product, q| product * q)
+    }
+
+    /// The representative in `(-m/2, m/2)`, for odd `m`.
+    fn centered(a: &BigInt, m: &BigInt) -> BigInt {
+        let rest = ((a % m) + m) % m;
+        if &rest * 2 > *m { rest - m } else { rest }
+    }
+
+    fn rounded(a: &BigInt, m: &BigInt) -> BigInt {
+        (a - centered(a, m)) / m
+    }
+
+    /// Modulo `X^N + 1`.
+    fn ring_product(a: &[BigInt], b: &[BigInt]) -> Vec<BigInt> {
+        let n = a.len();
+        let mut out = vec![BigInt::ZERO; n];
+        for (i, x) in a.iter().enumerate() {
+            for (j, y) in b.iter().enumerate() {
+                if i + j < n { out[i + j] += x * y } else { out[i + j - n] -= x * y }
+            }
+        }
+        out
+    }
+
+    /// With these coefficients.
+    fn poly(params: &rlwe::Params, level: Level, coeffs: &[BigInt]) -> RnsPoly<Eval> {
+        let (basis, limbs) = (params.basis(), params.limbs(level));
+        let mut poly: RnsPoly<Coeff> = basis.take(limbs);
+        for (table, row) in basis.tables(limbs).zip(poly.rows_mut()) {
+            let q = BigInt::from(table.modulus().value());
+            for (x, c) in row.iter_mut().zip(coeffs) {
+                *x = u64::try_from(((c % &q) + &q) % &q).unwrap();
+            }
+        }
+        basis.into_eval(poly)
+    }
+
+    /// Coefficients next to zero, by the Chinese remainder theorem.
+    fn read(params: &rlwe::Params, poly: &RnsPoly<Eval>) -> Vec<BigInt> {
+        let (basis, limbs) = (params.basis(), poly.limbs());
+        let primes: Vec<u64> = basis.tables(limbs).map(|t| t.modulus().value()).collect();
+        let q = product(primes.iter().copied());
+        let coeffs = basis.into_coeff(basis.restricted(poly, limbs));
+        let column = |k: usize| {
+            let terms = primes.iter().enumerate().map(|(i, &prime)| {
+                let others = &q / prime;
+                let inverse = others.modpow(&BigInt::from(prime - 2), &BigInt::from(prime));
+                others * inverse * coeffs.row(i)[k]
+            });
+            centered(&terms.sum(), &q)
+        };
+        (0..basis.n()).map(column).collect()
+    }
+
+    fn check(spec: Spec, level: Level) {
+        let mut session = Session::new(spec, 31);
+        let (params, t) = (session.params.clone(), session.params.plaintext_modulus());
+        let rlwe = params.rlwe();
+        let auxiliary = Auxiliary::new(&params).unwrap();
+        let tables = auxiliary.tables(rlwe, level);
+        let q = product(rlwe.spec().q[..=level.index()].iter().flatten().copied());
+        let p = product(auxiliary.basis.tables(tables.p).map(|t| t.modulus().value()));
+        assert!(p > q);
+        let n = rlwe.basis().n();
+        let half: BigInt = (&q - 1) / 2;
+        let edges = [BigInt::ZERO, half.clone(), -&half, BigInt::from(1), &half - 1];
+        let mut coeffs = |edge: bool| -> Vec<BigInt> {
+            let mut coefficient = |k: usize| match edge {
+                true => edges[k * k % 5].clone(),
+                false => {
+                    let words = (0..16).map(|_| session.stream.next_u64());
+                    centered(&words.fold(BigInt::ZERO, |a, w| (a << 64) + w), &q)
+                }
+            };
+            (0..n).map(&mut coefficient).collect()
+        };
+        for edge in [true, false] {
+            let [a0, a1, b0, b1] = [(); 4].map(|()| coeffs(edge));
+            let ciphertext = |c0, c1| rlwe::Ciphertext {
+                polys: [poly(rlwe, level, c0), poly(rlwe, level, c1)],
+                level,
+                params: rlwe.id(),
+                key: session.secret.id(),
+            };
+            let (a, b) = (ciphertext(&a0, &a1), ciphertext(&b0, &b1));
+            let found = auxiliary.tensor(rlwe, &ProductSum::of(&a, &b), level, t);
+            let found = found.each_ref().map(|c| read(rlwe, c));
+
+            let big_t = BigInt::from(t.value());
+            let scaled = |b: &[BigInt]| -> Vec<BigInt> {
+                b.iter().map(|b| rounded(&(b * &p), &q)).collect()
+            };
+            let tensor = |b0: &[BigInt], b1: &[BigInt]| -> [Vec<BigInt>; 3] {
+                let cross = ring_product(&a0, b1).into_iter().zip(ring_product(&a1, b0));
+                [ring_product(&a0, b0), cross.map(|(x, y)| x + y).collect(), ring_product(&a1, b1)]
+            };
+            // As it is defined.
+            let through_p = tensor(&scaled(&b0), &scaled(&b1));
+            for (found, exact) in found.iter().zip(&through_p) {
+                for (found, exact) in found.iter().zip(exact) {
+                    assert_eq!(*found, centered(&rounded(&(exact * &big_t), &p), &q));
+                }
+            }
+            // As it is meant: up to `t Q / (4 P)` for each of at most `2 N` products.
+            let bound = (&big_t * &q * n) / (&p * 2) + 2;
+            for (found, exact) in found.iter().zip(&tensor(&b0, &b1)) {
+                for (found, exact) in found.iter().zip(exact) {
+                    let error = centered(&(found - rounded(&(exact * &big_t), &q)), &q);
+                    assert!(error <= bound && -error <= bound);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn tensors_are_those_of_big_integers() {
+        let (small, large) = (modulus(257, 1), modulus(1_099_511_627_689, 1));
+        for level in 0..4 {
+            check(mixed(5, small), Level(level));
+        }
+        check(mixed(4, large), Level(3));
+        check(chain(6, modulus(65537, 1), 3), Level(2));
+    }
+}
