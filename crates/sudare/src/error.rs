@@ -1,5 +1,5 @@
 use crate::{
-    exact::{Modulus, Unit},
+    exact::Modulus,
     rlwe::{GaloisElement, KeyId, Level, ParamsId, serial::Kind},
 };
 
@@ -334,14 +334,19 @@ pub enum Error {
         modulus: Modulus,
     },
     /// Ciphertexts whose plaintexts are multiplied by different units.
-    #[error("{op}: factors {left} and {right} differ: bring one to the other with match_factor")]
+    #[error(
+        "{op}: factors {left} and {right} modulo {modulus} differ: bring one to the other with \
+         match_factor"
+    )]
     FactorMismatch {
         /// The operation.
         op: &'static str,
         /// One factor.
-        left: Unit,
+        left: u128,
         /// The other.
-        right: Unit,
+        right: u128,
+        /// The plaintext modulus.
+        modulus: Modulus,
     },
     /// The result of an operation might not decrypt.
     #[error(

@@ -20,6 +20,7 @@
 //! | [`BatchEncoder`] | vectors of slots where `p = 1` modulo twice their number |
 //! | [`Slots`], [`GaloisRing`] | slots for every odd `p`, and their maps from and to coefficients |
 //! | [`Params`], [`Spec`] | the ring, the chain of moduli, and a default for `t` |
+//! | [`choose`], [`presets()`] | parameters by what is computed, and named ones |
 //! | [`Encryptor`], [`Decryptor`], [`Ciphertext`] | encryption under either key, exact decryption, measured errors |
 //! | [`NoiseBound`] | what is known of errors without a key, by which operations are refused |
 //! | [`Evaluator`] | what both schemes compute alike, and the product of BGV |
@@ -33,7 +34,9 @@ mod modulus;
 mod noise;
 mod params;
 mod plaintext;
+mod presets;
 pub(crate) mod rules;
+pub mod serial;
 mod slots;
 mod transform;
 
@@ -46,6 +49,7 @@ pub use modulus::{Modulus, Unit};
 pub use noise::{NoiseBound, PlainNorms};
 pub use params::{Params, Spec};
 pub use plaintext::PlainPoly;
+pub use presets::{Choice, Needs, Preset, choose, preset, presets};
 pub use rules::Form;
 pub use slots::{LinearMap, Slots};
 

@@ -5,7 +5,9 @@
 //! |---|---|
 //! | [`ring`] | polynomials in residue number system form, base conversion, exact division |
 //! | [`rlwe`] | parameters and their price, keys, key requests, key switching, noise |
+//! | [`exact`] | integers modulo `t`: plaintexts, encryption, bounds of errors, the evaluator of BGV, files |
 //! | [`ckks`] | scales and slots: encoding, encryption, the evaluator, named parameters, files |
+//! | [`bfv`] | the products of BFV on the same ciphertexts |
 //! | [`circuits`] | computations planned before a key exists, for any [`circuits::Ops`] |
 //!
 //! Each uses only those before it. Who encrypts needs a [`ckks::Encoder`] and a

@@ -103,7 +103,7 @@ fn bounds_are_within_eight_bits_at_depth_ten() {
         a = mul(&a, &a);
         session.assert_holds(&x, &a);
         let gap = x.noise().log2() - session.decryptor.noise(&x).unwrap();
-        assert!(gap < 8.0, "{gap} at depth {depth}"); eprintln!("GAP {depth} {gap}");
+        assert!(gap < 8.0, "{gap} at depth {depth}");
     }
 }
 

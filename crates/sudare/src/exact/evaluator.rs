@@ -134,7 +134,8 @@ impl Evaluator {
         Ok(Ciphertext::new(self.inner.add_message(&a.inner, &message, form.level)?, form))
     }
 
-    /// Product with a plaintext, whose coefficients next to zero count.
+    /// Product with a plaintext, whose coefficients next to zero count. The bound of the
+    /// error of the result follows from two norms of these, and so tells them.
     ///
     /// | level | factor | keys | cost |
     /// |---|---|---|---|

@@ -20,7 +20,8 @@ const DEVIATIONS: f64 = 14.0;
 ///
 /// References: Biasioli, Marcolla, Murru, Urani, "Accurate BGV Parameters Selection: Accounting for
 /// Secret and Public Key Dependencies in Average-Case Analysis" (arXiv 2504.18597), for the effect;
-/// the factor is that of complex normal values, `E |z|^(2k) = k! (E |z|^2)^k`.
+/// the factor is that of complex normal values, `E |z|^(2k) = k! (E |z|^2)^k`. Derivations:
+/// `docs/notes/exact-errors.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct NoiseBound {
     /// `log2` of the standard deviation.
@@ -70,10 +71,8 @@ const MAX_DEGREE: u32 = 1 << 10;
 impl core::ops::Add for NoiseBound {
     type Output = Self;
     fn add(self, other: Self) -> Self {
-        let (high, low) = (self.log2_sd.max(other.log2_sd), self.log2_sd.min(other.log2_sd));
-        Self::of(high + (low - high).exp2().ln_1p() / core::f64::consts::LN_2, {
-            self.degree.max(other.degree)
-        })
+        let degree = self.degree.max(other.degree);
+        Self::of(log2_sum(self.log2_sd, other.log2_sd), degree)
     }
 }
 
@@ -114,6 +113,15 @@ impl PlainNorms {
         let (half, log_n) = (t.log2() - 1.0, f64::from(log_n));
         Self { log2_sum: half + log_n, log2_root_sum_squares: half + log_n / 2.0 }
     }
+}
+
+/// `log2(2^a + 2^b)`.
+pub(super) fn log2_sum(a: f64, b: f64) -> f64 {
+    let (high, low) = (a.max(b), a.min(b));
+    if low == f64::NEG_INFINITY {
+        return high;
+    }
+    high + (low - high).exp2().ln_1p() / core::f64::consts::LN_2
 }
 
 /// How operations of ciphertexts modulo `t` change their errors.

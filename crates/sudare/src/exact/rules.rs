@@ -281,6 +281,10 @@ pub(crate) fn match_rings(
 fn match_factors(op: &'static str, left: Unit, right: Unit) -> Result<()> {
     match left.matches(right) {
         true => Ok(()),
-        false => Err(Error::FactorMismatch { op, left, right }),
+        false => {
+            let modulus = left.modulus();
+            let [left, right] = [left, right].map(Unit::value);
+            Err(Error::FactorMismatch { op, left, right, modulus })
+        }
     }
 }

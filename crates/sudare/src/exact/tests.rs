@@ -3,7 +3,10 @@
 use super::*;
 use crate::{
     Error, Result,
-    rlwe::{EvaluationKeys, GaloisElement, KeyGenerator, KeyRequest, Level, ProductSum, SecretKey},
+    rlwe::{
+        EvaluationKeys, GaloisElement, KeyGenerator, KeyRequest, Level,
+        ProductSum, SecretKey,
+    },
 };
 use std::sync::Arc;
 use sudare_arith::prng::{Seed, Stream};
@@ -271,7 +274,8 @@ fn factors_follow_products_and_divisions() {
     assert_eq!(at_once.factor(), rescaled.factor());
     session.assert_holds(&at_once, &mul(&a, &b));
 
-    let mismatch = Error::FactorMismatch { op: "add", left: rescaled.factor(), right: f };
+    let (left, right) = (rescaled.factor().value(), f.value());
+    let mismatch = Error::FactorMismatch { op: "add", left, right, modulus: t };
     assert_eq!(e.add(&rescaled, &x).unwrap_err(), mismatch);
     let matched = e.match_factor(&x, rescaled.level(), rescaled.factor()).unwrap();
     assert!(matched.factor().matches(rescaled.factor()));
@@ -335,7 +339,8 @@ fn what_is_mixed_up_is_refused() {
     let (e, a) = (session.evaluator.clone(), session.random(t));
     let x = session.encrypt(&a);
     let foreign = [other_key.encrypt(&a), other_params.encrypt(&a)];
-    let operations: [fn(&Evaluator, &Ciphertext, &Ciphertext) -> Result<Ciphertext>; 6] = [
+    type Operation = fn(&Evaluator, &Ciphertext, &Ciphertext) -> Result<Ciphertext>;
+    let operations: [Operation; 6] = [
         |e, x, y| e.add(x, y),
         |e, x, y| e.sub(y, x),
         |e, x, y| e.mul(x, y),
@@ -483,3 +488,4 @@ fn slots_multiply_and_rotate_as_a_matrix() {
         }
     }
 }
+

@@ -87,6 +87,8 @@ impl fmt::Display for Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
     Ckks = 1,
+    /// BGV and BFV.
+    Exact = 2,
 }
 
 /// What an application says about the content. This crate stores it and gives it

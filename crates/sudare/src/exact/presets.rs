@@ -1,0 +1,340 @@
+//! Parameters by what is computed, and named sets.
+
+use super::{BatchEncoder, Modulus, Spec, noise::log2_sum, params::SECURITY_BITS};
+use crate::{
+    Error, Result,
+    rlwe::{SecretDistribution, max_log2_qp},
+};
+
+/// What is to be computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Needs {
+    /// The modulus of plaintexts.
+    pub plaintext_modulus: Modulus,
+    /// Products of ciphertexts, one after the other; a product with a plaintext counts as one.
+    pub depth: u32,
+    /// Rotations of a ciphertext, and ciphertexts, that are summed between two products.
+    pub rotations: u32,
+}
+
+/// Parameters, with the reason for them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Choice {
+    /// The parameters.
+    pub spec: Spec,
+    /// Why they are as they are, in a sentence or two.
+    pub reason: String,
+}
+
+impl core::fmt::Display for Choice {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.reason.fmt(f)
+    }
+}
+
+/// Rings to choose from.
+const LOG_N: core::ops::RangeInclusive<u32> = 12..=16;
+
+/// The smallest ring of 128 bits of security with a level for each product.
+///
+/// A level has as many bits as a product of rescaled ciphertexts takes to bring its error back to
+/// what rescaling leaves; the highest has more, since fresh errors are larger. BFV needs no more.
+///
+/// # Errors
+/// [`Error::InvalidSpec`] if no ring has room for it, saying how deep one can be.
+pub fn choose(needs: Needs) -> Result<Choice> {
+    let sized = |log_n| Sizes::new(log_n, needs).spec();
+    let Some(spec) = LOG_N.filter_map(sized).next() else {
+        let fits = |depth: &u32| Sizes::new(16, Needs { depth: *depth, ..needs }).spec().is_some();
+        let t = needs.plaintext_modulus;
+        let deepest = match (0..needs.depth).take_while(fits).last() {
+            Some(depth) => format!("at most {depth} fit a ring of N = 2^16"),
+            None => "that is too large for a ring of N = 2^16".into(),
+        };
+        let problem = format!("{} products modulo {t} one after the other: {deepest}", needs.depth);
+        return Err(Error::InvalidSpec { field: "depth", problem });
+    };
+    let reason = reason(&spec, needs);
+    Ok(Choice { spec, reason })
+}
+
+fn reason(spec: &Spec, needs: Needs) -> String {
+    let (t, log_n) = (needs.plaintext_modulus, spec.log_n);
+    let sum = |bits: &[f64]| bits.iter().sum::<f64>();
+    let limit = max_log2_qp(log_n, spec.secret, SECURITY_BITS);
+    let slots = match BatchEncoder::most_slots(t, log_n) {
+        Some(log_slots) => format!("Plaintexts have 2^{log_slots} slots of integers."),
+        None => "Plaintexts have no slots of integers, but coefficients.".into(),
+    };
+    let levels = match &spec.q_bits[..] {
+        [] | [_] => "no level for products".into(),
+        [_, levels @ .., top] if !levels.is_empty() => format!(
+            "{} levels of {} bits and one of {} for fresh ciphertexts",
+            levels.len(),
+            sum(&levels[0]),
+            sum(top)
+        ),
+        [.., top] => format!("1 level of {} bits", sum(top)),
+    };
+    format!(
+        "N = 2^{log_n} is the smallest ring with {SECURITY_BITS} bits of security: {} bits for t = \
+         {t} and its error at level 0, {levels}, and {} bits of special primes are {:.1} together, \
+         and the ring has room for {limit:.0}. {slots}",
+        sum(&spec.q_bits[0]),
+        sum(&spec.p_bits),
+        spec.log2_qp(),
+    )
+}
+
+/// Sizes in bits that a computation needs in one ring.
+struct Sizes {
+    log_n: u32,
+    needs: Needs,
+    base: f64,
+    level: f64,
+    top: f64,
+}
+
+/// To half a bit, so that what logarithms round does not matter.
+fn half_bits(bits: f64) -> f64 {
+    (2.0 * bits).ceil() / 2.0
+}
+
+impl Sizes {
+    /// By the formulas of [`NoiseBound`](super::NoiseBound), for `log2` of standard deviations.
+    fn new(log_n: u32, needs: Needs) -> Self {
+        let (dimension, log2_t) = (f64::from(log_n), needs.plaintext_modulus.log2());
+        // Of a ternary secret two thirds of the coefficients are not 0.
+        let weight = 1.0 + dimension.exp2() * 2.0 / 3.0;
+        let rounding = log2_sum((weight / 12.0).log2() / 2.0, (1.0f64 / 14.0).log2());
+        let fresh = (sudare_arith::sample::CBD21_VARIANCE * 2.0 * weight).log2() / 2.0;
+        let summed = |e: f64| {
+            let copies = f64::from(needs.rotations) + 1.0;
+            // Each rotation adds about what rescaling does.
+            (copies * e.exp2() + (copies - 1.0) * 2.0 * rounding.exp2()).log2()
+        };
+        let product = |e: f64| {
+            let linear = e + log2_t + dimension / 2.0;
+            let quadratic = 2.0 * e + 1.0 + log2_t + dimension / 2.0;
+            let carry = dimension + log2_t - 2.0 - 14f64.log2();
+            log2_sum(log2_sum(linear, quadratic), carry)
+        };
+        let rescaled = summed(rounding + 1.0);
+        // A prime of fewer bits than that has few others beside it.
+        let least = dimension + 10.0;
+        let level = half_bits(product(rescaled) - rounding).max(least);
+        let top = half_bits(product(summed(fresh)) - rounding).max(level);
+        let last = if needs.depth == 0 { summed(fresh) } else { rescaled };
+        let base = half_bits(last + 14f64.log2() + log2_t + 1.5).max(least);
+        // What the only level does not divide by, level 0 has room for: primes of one size need
+        // the smallest special ones.
+        let even = half_bits((base + top) / 2.0);
+        let (base, top) = if needs.depth == 1 { (even, even) } else { (base, top) };
+        Self { log_n, needs, base, level, top }
+    }
+
+    /// Primes of a level of so many bits: those below 50 bits have the fastest kernels.
+    fn primes(&self, bits: f64) -> Vec<f64> {
+        let count = (bits / 50.0).ceil().max(1.0);
+        let few = bits / count < f64::from(self.log_n) + 10.0;
+        let count = if few { (bits / 61.0).ceil() } else { count };
+        vec![bits / count; count as usize]
+    }
+
+    /// The specification with the fewest digits, of at most four if there is room, unless none is
+    /// secure.
+    fn spec(&self) -> Option<Spec> {
+        let mut q_bits = vec![self.primes(self.base)];
+        for level in 1..=self.needs.depth {
+            let top = level == self.needs.depth;
+            q_bits.push(self.primes(if top { self.top } else { self.level }));
+        }
+        let primes = q_bits.concat();
+        let most = primes.len().div_ceil(4).max(1);
+        let secret = SecretDistribution::UniformTernary;
+        let limit = max_log2_qp(self.log_n, secret, SECURITY_BITS);
+        (1..=most).rev().find_map(|alpha| {
+            let digits = primes.windows(alpha.min(primes.len()));
+            let digit = digits.map(|digit| digit.iter().sum::<f64>()).fold(0.0, f64::max);
+            // The error of a key switch is that of rounding if `P` exceeds digits by 4 bits; a
+            // division by the primes of a level makes it small, too.
+            let special = half_bits(digit + if self.needs.rotations > 0 { 4.0 } else { 1.0 });
+            let count = (special / if alpha == 1 { 61.0 } else { 58.0 }).ceil().max(1.0);
+            let spec = Spec {
+                log_n: self.log_n,
+                q_bits: q_bits.clone(),
+                p_bits: vec![special / count; count as usize],
+                fitted_p_bits: Vec::new(),
+                plaintext_modulus: self.needs.plaintext_modulus,
+                secret,
+                insecure: false,
+            };
+            // Base and special primes are below their sizes, others next to them.
+            (spec.log2_qp() <= limit - 0.1).then_some(spec)
+        })
+    }
+}
+
+/// A named parameter set.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Preset {
+    /// What [`preset`] finds it by.
+    pub name: String,
+    /// What it is for, in one line.
+    pub summary: String,
+    /// The parameters.
+    pub spec: Spec,
+}
+
+/// The set named `name`.
+///
+/// # Errors
+/// [`Error::UnknownPreset`], which lists the names there are.
+pub fn preset(name: &str) -> Result<Preset> {
+    presets().into_iter().find(|preset| preset.name == name).ok_or_else(|| Error::UnknownPreset {
+        name: name.chars().take(40).collect(),
+        known: presets().into_iter().map(|preset| preset.name).collect::<Vec<_>>().join(", "),
+    })
+}
+
+/// Every named set: `n12-t65537` to `n15-t786433` have as many levels as the ring has room for at
+/// 128 bits of security, each for one product and one rotation, or for a product alone where there
+/// is no more room; `toy` ones are for tests and secure nothing.
+#[must_use]
+pub fn presets() -> Vec<Preset> {
+    let mut all = Vec::new();
+    for log_n in 12..=15 {
+        for p in [65537, 786_433] {
+            let Ok(plaintext_modulus) = Modulus::new(p, 1) else { continue };
+            let deepest = |rotations| {
+                let sized = |depth| {
+                    let needs = Needs { plaintext_modulus, depth, rotations };
+                    Some((depth, Sizes::new(log_n, needs).spec()?))
+                };
+                (1..).map_while(sized).last()
+            };
+            let Some((depth, spec)) = deepest(1).or_else(|| deepest(0)) else { continue };
+            all.push(Preset {
+                name: format!("n{log_n}-t{p}"),
+                summary: format!("{depth} level(s), 2^{log_n} slots modulo {p}; 128 bits"),
+                spec,
+            });
+        }
+    }
+    for (log_n, p, levels) in [(5, 257, 4), (8, 7681, 4)] {
+        let Ok(t) = Modulus::new(p, 1) else { continue };
+        let bits = half_bits(t.log2() + f64::from(log_n) + 8.0);
+        let spec = Spec::uniform(log_n, t, bits + 10.0, levels, bits, vec![bits + 12.0]);
+        all.push(Preset {
+            name: format!("toy-n{log_n}"),
+            summary: format!("{levels} levels, 2^{log_n} slots modulo {p}; insecure"),
+            spec: Spec { insecure: true, ..spec },
+        });
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        bfv,
+        exact::{
+            BatchEncoder, Params,
+            rules::{Form, FormSum, Rules, Tensor},
+            tests::{Session, modulus},
+        },
+        rlwe::Level,
+    };
+
+    fn square(rules: Rules<'_>, a: Form, tensor: Tensor) -> Result<Form> {
+        let sum = FormSum { products: vec![(a, a)], addend: None };
+        rules.product_sum(&sum, tensor, |_| None, true)
+    }
+
+    /// Every level takes a product of sums with rotations, of both schemes, and what comes out
+    /// decrypts.
+    fn assert_deep_enough(params: &Params, rotations: u32) {
+        let (rules, t) = (Rules::new(params), params.plaintext_modulus());
+        for tensor in [Tensor::Plain, Tensor::Scaled] {
+            let factor = params.fresh_factor(params.top(), t).unwrap();
+            let mut form = rules.encrypted(params.top(), factor, false).unwrap();
+            let copies = rotations as usize;
+            while form.level > Level(0) {
+                form = rules.images("test", form, (copies + 1, copies), None).unwrap();
+                form = square(rules, form, tensor).unwrap();
+            }
+            rules.images("test", form, (copies + 1, copies), None).unwrap();
+        }
+    }
+
+    #[test]
+    fn presets_are_as_deep_as_they_can_be_and_secure() {
+        for Preset { name, spec, summary } in presets() {
+            let plaintext_modulus = spec.plaintext_modulus;
+            let depth = spec.q_bits.len() as u32 - 1;
+            let needs = Needs { plaintext_modulus, depth, rotations: 1 };
+            let rotations = Sizes::new(spec.log_n, needs).spec().map_or(0, |_| 1);
+            assert!(summary.starts_with(&depth.to_string()), "{name}: {summary}");
+            let params = Params::new(spec.clone()).unwrap();
+            assert!(BatchEncoder::new(plaintext_modulus, spec.log_n).is_ok());
+            if spec.insecure {
+                continue;
+            }
+            assert!(params.rlwe().security_bits() >= 128.0, "{name}");
+            assert_deep_enough(&params, rotations);
+            let deeper = Needs { plaintext_modulus, depth: depth + 1, rotations };
+            assert_eq!(Sizes::new(spec.log_n, deeper).spec(), None, "{name}");
+        }
+        let depth = |name: String| preset(&name).unwrap().spec.q_bits.len() - 1;
+        let depths = [12, 13, 14, 15].map(|log_n| depth(format!("n{log_n}-t65537")));
+        assert!(depths.is_sorted() && depths[0] >= 1 && depths[3] >= 12, "{depths:?}");
+        let error = preset("n12").unwrap_err();
+        assert!(error.to_string().contains("n15-t786433, toy-n5"), "{error}");
+    }
+
+    #[test]
+    fn parameters_are_chosen_by_depth() {
+        let mut smallest = 0;
+        for depth in [0, 1, 3, 6, 12] {
+            for rotations in [0, 15] {
+                let needs = Needs { plaintext_modulus: modulus(65537, 1), depth, rotations };
+                let choice = choose(needs).unwrap();
+                assert_eq!(choice.spec.q_bits.len() as u32, depth + 1);
+                assert!(choice.spec.log_n >= smallest);
+                assert!(choice.to_string().contains("slots"), "{choice}");
+                assert_deep_enough(&Params::new(choice.spec.clone()).unwrap(), rotations);
+                if rotations == 15 {
+                    smallest = choice.spec.log_n;
+                }
+            }
+        }
+        for t in [modulus(2, 1), modulus(127, 3), modulus(1_099_511_627_689, 1), modulus(2, 120)] {
+            let choice = choose(Needs { plaintext_modulus: t, depth: 2, rotations: 1 }).unwrap();
+            assert_deep_enough(&Params::new(choice.spec).unwrap(), 1);
+        }
+        let needs = Needs { plaintext_modulus: modulus(65537, 1), depth: 100, rotations: 0 };
+        let error = choose(needs).unwrap_err().to_string();
+        assert!(error.contains("at most") && error.contains("2^16"), "{error}");
+    }
+
+    /// At full size, in both schemes.
+    #[test]
+    fn the_smallest_secure_sets_compute() {
+        let spec = preset("n12-t65537").unwrap().spec;
+        let t = spec.plaintext_modulus;
+        let mut session = Session::new(spec, 41);
+        let e = bfv::Evaluator::new(&session.params, session.keys.clone()).unwrap();
+        let encoder = BatchEncoder::new(t, 12).unwrap();
+        let a: Vec<i128> = (0..4096).map(|i| (i * i - 2000) % 30_000).collect();
+        let plain = encoder.encode(&a).unwrap();
+        let x = session.encrypt(&plain);
+        let squares: Vec<i128> = a.iter().map(|a| t.centered(t.reduce_i128(a * a))).collect();
+        let rotated = session.evaluator.rotate(&x, 1).unwrap();
+        assert!(session.evaluator.add(&x, &rotated).is_ok());
+        for found in [session.evaluator.mul_rescale(&x, &x), e.mul(&x, &x)] {
+            let opened = session.decryptor.decrypt(&found.unwrap()).unwrap();
+            assert_eq!(encoder.decode(&opened).unwrap(), squares);
+        }
+    }
+}
