@@ -26,10 +26,12 @@
 //! | [`Evaluator`] | what both schemes compute alike, and the product of BGV |
 
 mod batch;
+mod chain;
 mod ciphertext;
 mod encrypt;
 mod evaluator;
 mod galois_ring;
+mod matrix;
 mod modulus;
 mod noise;
 mod params;
@@ -45,6 +47,7 @@ pub use ciphertext::Ciphertext;
 pub use encrypt::{Decryptor, Encryptor, SymmetricEncryptor};
 pub use evaluator::{Evaluator, Hoisted, inner_sum_keys};
 pub use galois_ring::GaloisRing;
+pub use matrix::EncodedMatrix;
 pub use modulus::{Modulus, Unit};
 pub use noise::{NoiseBound, PlainNorms};
 pub use params::{Params, Spec};

@@ -181,14 +181,28 @@ impl Evaluator {
     /// # Errors
     /// [`Error::Circuit`] without terms; else as [`Evaluator::add`].
     pub fn mul_const_sum(&self, terms: &[(&Ciphertext, i128)]) -> Result<Ciphertext> {
-        let term = |&(a, c): &(&Ciphertext, i128)| {
-            Ok((self.form(a)?, a.plaintext_modulus().reduce_i128(c)))
+        let one = |a: &Ciphertext| Unit::one(a.plaintext_modulus());
+        let terms: Vec<_> = terms.iter().map(|&(a, c)| (a, c, one(a))).collect();
+        self.mul_scaled_sum(&terms)
+    }
+
+    /// As [`Evaluator::mul_const_sum`], each integer encoded with a factor of its own so that all
+    /// products have the same: the factor of `a_i` times that of `c_i`.
+    ///
+    /// # Errors
+    /// As [`Evaluator::mul_const_sum`].
+    pub fn mul_scaled_sum(&self, terms: &[(&Ciphertext, i128, Unit)]) -> Result<Ciphertext> {
+        let term = |&(a, c, unit): &(&Ciphertext, i128, Unit)| {
+            self.check_factor("multiply by a constant", a, unit)?;
+            let (form, t) = (self.form(a)?, a.plaintext_modulus());
+            let product = Form { factor: form.factor * unit, ..form };
+            Ok((product, t.mul(unit.value(), t.reduce_i128(c))))
         };
         let forms = terms.iter().map(term).collect::<Result<Vec<_>>>()?;
         let form = self.rules().constant_sum(&forms)?;
         let centered = |&(_, c): &(Form, u128)| form.factor.modulus().centered(c);
         let integers = forms.iter().map(centered);
-        let inner: Vec<_> = terms.iter().map(|(a, _)| &a.inner).zip(integers).collect();
+        let inner: Vec<_> = terms.iter().map(|(a, ..)| &a.inner).zip(integers).collect();
         Ok(Ciphertext::new(self.inner.mul_integer_sum(&inner)?, form))
     }
 

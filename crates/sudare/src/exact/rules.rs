@@ -6,7 +6,7 @@
 use super::{Modulus, NoiseBound, Params, PlainNorms, Unit, noise::NoiseModel};
 use crate::{
     Error, Result,
-    rlwe::{Level, next_level},
+    rlwe::{Level, Scale as _, next_level},
 };
 
 /// What is public about a ciphertext beside its polynomials.
@@ -87,7 +87,7 @@ impl<'a> Rules<'a> {
     /// [`Error::PlaintextMismatch`]; [`Error::FactorMismatch`]; [`Error::NoiseExhausted`].
     pub(crate) fn sum(self, op: &'static str, a: Form, b: Form) -> Result<Form> {
         let level = self.meet(op, a, b)?;
-        match_factors(op, a.factor, b.factor)?;
+        a.factor.check_matches(b.factor, op)?;
         let noise = self.model(a.factor.modulus()).sum(a.noise, b.noise);
         self.checked(op, Form { level, noise, ..a })
     }
@@ -168,7 +168,7 @@ impl<'a> Rules<'a> {
         let factor = scale * first.factor * second.factor;
         let mut noise = model.key_switch(level, tier(level));
         for &(a, b) in &sum.products {
-            match_factors(OP, factor, scale * a.factor * b.factor)?;
+            factor.check_matches(scale * a.factor * b.factor, OP)?;
             // What is brought down to the level must decrypt there.
             self.checked(OP, Form { level, ..a })?;
             self.checked(OP, Form { level, ..b })?;
@@ -179,7 +179,7 @@ impl<'a> Rules<'a> {
             noise = model.sum(noise, product);
         }
         if let Some(addend) = sum.addend {
-            match_factors(OP, factor, addend.factor)?;
+            factor.check_matches(addend.factor, OP)?;
             noise = model.sum(noise, addend.noise);
         }
         let form = self.checked(OP, Form { level, factor, noise })?;
@@ -275,16 +275,5 @@ pub(crate) fn match_rings(
     match left == right {
         true => Ok(()),
         false => Err(Error::PlaintextMismatch { op, left, right }),
-    }
-}
-
-fn match_factors(op: &'static str, left: Unit, right: Unit) -> Result<()> {
-    match left.matches(right) {
-        true => Ok(()),
-        false => {
-            let modulus = left.modulus();
-            let [left, right] = [left, right].map(Unit::value);
-            Err(Error::FactorMismatch { op, left, right, modulus })
-        }
     }
 }

@@ -3,10 +3,7 @@
 use super::*;
 use crate::{
     Error, Result,
-    rlwe::{
-        EvaluationKeys, GaloisElement, KeyGenerator, KeyRequest, Level,
-        ProductSum, SecretKey,
-    },
+    rlwe::{EvaluationKeys, GaloisElement, KeyGenerator, KeyRequest, Level, ProductSum, SecretKey},
 };
 use std::sync::Arc;
 use sudare_arith::prng::{Seed, Stream};
@@ -25,15 +22,21 @@ pub(crate) struct Session {
 impl Session {
     /// With all keys for rotations by 1, 2, 4, … and swaps.
     pub(crate) fn new(spec: Spec, seed: u8) -> Self {
+        Self::with_keys(spec, seed, &KeyRequest::new())
+    }
+
+    /// With these keys as well.
+    pub(crate) fn with_keys(spec: Spec, seed: u8, keys: &KeyRequest) -> Self {
         let params = Params::new(Spec { insecure: true, ..spec }).unwrap();
         let seed = Seed::from_bytes([seed; 32]);
         let mut keygen = KeyGenerator::from_seed(params.rlwe(), &seed);
         let secret = Arc::new(keygen.secret_key().unwrap());
         let (log_n, top) = (params.log_n(), params.top());
-        let request = KeyRequest::new()
+        let mut request = KeyRequest::new()
             .relinearize(top)
             .rotations(log_n, (0..log_n - 1).map(|i| 1 << i), top)
             .automorphism(GaloisElement::conjugation(log_n), top);
+        request |= keys.clone();
         let keys = Arc::new(keygen.evaluation_keys(&secret, &request).unwrap());
         let public = Arc::new(keygen.public_key(&secret).unwrap());
         Self {
@@ -488,4 +491,3 @@ fn slots_multiply_and_rotate_as_a_matrix() {
         }
     }
 }
-

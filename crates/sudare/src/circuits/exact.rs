@@ -1,0 +1,9 @@
+//! Circuits for slots that hold integers modulo a prime power.
+
+mod matrix;
+mod ops;
+mod polynomial;
+
+pub use matrix::{LinearPlan, LinearTransform};
+pub use ops::IntegerSlots;
+pub use polynomial::PolynomialPlan;

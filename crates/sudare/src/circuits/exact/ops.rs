@@ -1,0 +1,139 @@
+use crate::{
+    Result,
+    circuits::{Algebra, Coefficient, Ops, linear::LinearPlan},
+    exact::{self, PlainPoly, Unit},
+    rlwe::{GaloisElement, Level, Levels, ProductSum},
+};
+
+/// Slots that hold integers modulo a prime power, at factors that are units: the algebra of BGV
+/// and BFV. Constants and coefficients are integers, read modulo the plaintext modulus of the
+/// ciphertexts that they meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IntegerSlots {}
+
+impl Algebra for IntegerSlots {
+    type Scale = Unit;
+    type Constant = i128;
+    type Coefficient = i128;
+    type Vector = PlainPoly;
+
+    fn fits(vector: &PlainPoly, slots: usize) -> Result<bool> {
+        Ok(2 * slots <= 1 << vector.log_n())
+    }
+
+    fn rotated_right(vector: &PlainPoly, k: usize) -> PlainPoly {
+        vector.image(GaloisElement::rotation(vector.log_n(), -(k as i64)))
+    }
+}
+
+impl Coefficient for i128 {
+    const ZERO: Self = 0;
+    const ONE: Self = 1;
+}
+
+/// With the product of BGV.
+impl Ops for exact::Evaluator {
+    type Algebra = IntegerSlots;
+    type Ct = exact::Ciphertext;
+    type Matrix = exact::EncodedMatrix;
+
+    fn log_n(&self) -> u32 {
+        self.params().log_n()
+    }
+    fn levels(&self) -> Levels {
+        self.params().rlwe().levels()
+    }
+    fn divisor(&self, like: &Self::Ct, level: Level) -> Unit {
+        // Of a level that there is; another one has the divisor of no plan.
+        let t = like.plaintext_modulus();
+        self.params().divisor(level, t).unwrap_or(Unit::one(t))
+    }
+    fn level(&self, a: &Self::Ct) -> Level {
+        a.level()
+    }
+    fn scale(&self, a: &Self::Ct) -> Unit {
+        a.factor()
+    }
+    fn with_scale(&self, a: &Self::Ct, scale: Unit) -> Result<Self::Ct> {
+        self.with_factor(a, scale)
+    }
+    fn add(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
+        self.add(a, b)
+    }
+    fn sub(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
+        self.sub(a, b)
+    }
+    fn mul(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
+        self.mul(a, b)
+    }
+    fn mul_rescale(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
+        self.mul_rescale(a, b)
+    }
+    fn mul_many(&self, pairs: &[(&Self::Ct, &Self::Ct)]) -> Result<Vec<Self::Ct>> {
+        self.mul_sums(&products(pairs), false)
+    }
+    fn mul_rescale_many(&self, pairs: &[(&Self::Ct, &Self::Ct)]) -> Result<Vec<Self::Ct>> {
+        self.mul_sums(&products(pairs), true)
+    }
+    fn mul_sum_rescale(&self, sum: &ProductSum<'_, Self::Ct>) -> Result<Self::Ct> {
+        Ok(self.mul_sums(core::slice::from_ref(sum), true)?.remove(0))
+    }
+    fn mul_sum_rescale_many(&self, sums: &[ProductSum<'_, Self::Ct>]) -> Result<Vec<Self::Ct>> {
+        self.mul_sums(sums, true)
+    }
+    fn add_const(&self, a: &Self::Ct, c: i128) -> Result<Self::Ct> {
+        self.add_const(a, c)
+    }
+    fn mul_const(&self, a: &Self::Ct, c: i128, scale: Unit) -> Result<Self::Ct> {
+        self.mul_scaled_sum(&[(a, c, scale)])
+    }
+    fn mul_const_sum(&self, terms: &[(&Self::Ct, i128, Unit)]) -> Result<Self::Ct> {
+        self.mul_scaled_sum(terms)
+    }
+    fn add_plain(&self, a: &Self::Ct, values: &PlainPoly) -> Result<Self::Ct> {
+        self.add_plain(a, values)
+    }
+    fn mul_plain_many(
+        &self,
+        xs: &[&Self::Ct],
+        values: &PlainPoly,
+        scale: Unit,
+    ) -> Result<Vec<Self::Ct>> {
+        let values = values.scaled(scale.value());
+        let product = |a: &&Self::Ct| {
+            let product = self.mul_plain(a, &values)?;
+            self.with_factor(&product, a.factor() * scale)
+        };
+        xs.iter().map(product).collect()
+    }
+    fn rescale_assign(&self, a: &mut Self::Ct) -> Result<()> {
+        *a = self.rescale(a)?;
+        Ok(())
+    }
+    fn drop_to(&self, a: &mut Self::Ct, level: Level) -> Result<()> {
+        *a = self.drop_to(a, level)?;
+        Ok(())
+    }
+    fn match_scale(&self, a: &Self::Ct, level: Level, scale: Unit) -> Result<Self::Ct> {
+        self.match_factor(a, level, scale)
+    }
+    fn automorphism(&self, a: &Self::Ct, g: GaloisElement) -> Result<Self::Ct> {
+        self.automorphism(a, g)
+    }
+    fn sum_images(&self, a: &Self::Ct, groups: &[&[GaloisElement]]) -> Result<Self::Ct> {
+        self.sum_images(a, groups)
+    }
+    fn prepare(&self, plan: &LinearPlan<IntegerSlots>) -> Result<Self::Matrix> {
+        self.encode_matrix(plan.sum().clone(), plan.weight_scale(), |j, b| plan.weight(j, b))
+    }
+    fn transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct> {
+        Ok(self.transform_many(&[a], matrix)?.remove(0))
+    }
+    fn transform_many(&self, xs: &[&Self::Ct], matrix: &Self::Matrix) -> Result<Vec<Self::Ct>> {
+        self.transform_many(xs, matrix)
+    }
+}
+
+fn products<'a, C>(pairs: &[(&'a C, &'a C)]) -> Vec<ProductSum<'a, C>> {
+    pairs.iter().map(|&(a, b)| ProductSum::of(a, b)).collect()
+}

@@ -1,0 +1,159 @@
+use super::IntegerSlots;
+use crate::{
+    Error, Result,
+    circuits::polynomial::{self, Draft, Layout, OP, Variable, bits, plan_powers},
+    exact::Unit,
+    rlwe::{Chain, Level},
+};
+
+/// How to evaluate a polynomial with integer coefficients on ciphertexts of one level and factor;
+/// see [`polynomial::PolynomialPlan`].
+pub type PolynomialPlan = polynomial::PolynomialPlan<IntegerSlots>;
+
+impl PolynomialPlan {
+    /// Fixes how to evaluate `sum coeffs[n] x^n`, modulo the plaintext modulus of `factor`, on
+    /// ciphertexts of this level and factor, so that the result has the factor that `out` chooses
+    /// once its level is known. `chain` is that of the plaintext modulus
+    /// ([`Params::chain`](crate::exact::Params::chain)).
+    ///
+    /// The depth is `ceil(log2(degree + 1))`. Coefficients that are zero cost nothing: odd and
+    /// even polynomials take about half the baby steps.
+    ///
+    /// # Errors
+    /// [`Error::LevelOutOfRange`] for a level beyond the chain; [`Error::LevelExhausted`] if the
+    /// depth exceeds it; [`Error::NotAUnit`] for a factor that is none; those of `out`.
+    pub fn new(
+        coeffs: &[i128],
+        chain: &Chain<Unit>,
+        level: Level,
+        factor: Unit,
+        out: impl FnOnce(Level) -> Result<Unit>,
+    ) -> Result<Self> {
+        chain.levels().check(level)?;
+        let t = factor.modulus();
+        let mut coeffs: Vec<i128> = coeffs.iter().map(|&c| t.centered(t.reduce_i128(c))).collect();
+        let degree = coeffs.iter().rposition(|&c| c != 0).unwrap_or(0);
+        coeffs.resize(degree + 1, 0);
+        let needed = bits(degree);
+        if level.0 < needed {
+            return Err(Error::LevelExhausted { op: OP, needed, level });
+        }
+        let layout = Layout::of(&coeffs, false);
+        let start = Variable { level, scale: factor, stretch: None, shift: 0 };
+        let powers = plan_powers(&layout.powers, chain, &start)?;
+        let (input, coeffs) = ((level, factor), &coeffs[..]);
+        Draft { input, coeffs, steepest: None, start, layout, powers }.finish(chain, out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        circuits::{LockStep, Ops, Trace, exact::LinearTransform, linear::Offset},
+        exact::{BatchEncoder, Modulus, Params, Spec, tests::Session},
+    };
+    use std::collections::BTreeMap;
+
+    const LOG_N: u32 = 6;
+    const COLUMNS: usize = 32;
+
+    fn spec(t: Modulus, levels: usize) -> Spec {
+        let spec = Spec::uniform(LOG_N, t, 50.0, levels, 45.0, vec![50.0; 3]);
+        Spec { insecure: true, ..spec }
+    }
+
+    fn values(salt: i128) -> Vec<i128> {
+        (0..2 * COLUMNS as i128).map(|i| (i * i * 31 + salt * i + 5 * salt) % 100).collect()
+    }
+
+    #[test]
+    fn polynomials_are_evaluated_in_every_slot() {
+        let t = Modulus::new(257, 1).unwrap();
+        let mut s = Session::new(spec(t, 4), 7);
+        let encoder = BatchEncoder::new(t, LOG_N).unwrap();
+        let chain = s.params.chain(t).unwrap();
+        let top = s.params.top();
+        for degree in [0usize, 1, 2, 5, 9, 13, 15] {
+            let coeffs: Vec<i128> = (0..=degree as i128).map(|i| i * i * 7 % 257 + 1 - i).collect();
+            let xs = [values(3), values(-8)];
+            let encrypted = xs.each_ref().map(|x| s.encrypt(&encoder.encode(x).unwrap()));
+            let factor = encrypted[0].factor();
+            let plan =
+                PolynomialPlan::new(&coeffs, &chain, top, factor, |_| Ok(Unit::one(t))).unwrap();
+            assert_eq!(plan.depth(), bits(degree));
+            let found = plan.run_many(&s.evaluator, &encrypted).unwrap();
+            for (x, found) in xs.iter().zip(&found) {
+                let value = |&x: &i128| {
+                    let power = |i: usize| t.pow(t.reduce_i128(x), i as u128);
+                    let term = |(i, &c): (usize, &i128)| t.mul(t.reduce_i128(c), power(i));
+                    coeffs.iter().enumerate().map(term).fold(0, |sum, y| t.add(sum, y))
+                };
+                let expected: Vec<u128> = x.iter().map(value).collect();
+                let plain = s.decryptor.decrypt(found).unwrap();
+                assert_eq!(encoder.decode_unsigned(&plain).unwrap(), expected, "{degree}");
+                assert_eq!((found.level(), found.factor()), (plan.output_level(), Unit::one(t)));
+            }
+        }
+        let shallow = PolynomialPlan::new(&[0, 0, 0, 1], &chain, Level(1), Unit::one(t), |_| {
+            Ok(Unit::one(t))
+        });
+        let exhausted = Error::LevelExhausted { op: OP, needed: 2, level: Level(1) };
+        assert_eq!(shallow.unwrap_err(), exhausted);
+    }
+
+    /// Both rows at once, and with the other row.
+    #[test]
+    fn matrices_multiply_both_rows() {
+        let t = Modulus::new(257, 1).unwrap();
+        let encoder = BatchEncoder::new(t, LOG_N).unwrap();
+        let offsets = [(0, false), (3, false), (31, false), (3, true), (6, true)];
+        let entries = |k: usize| values(k as i128 + 1);
+        let diagonals: BTreeMap<Offset, _> = offsets
+            .iter()
+            .enumerate()
+            .map(|(k, &(columns, conjugated))| {
+                (Offset { columns, conjugated }, encoder.encode(&entries(k)).unwrap())
+            })
+            .collect();
+        let matrix = LinearTransform::new(LOG_N - 1, diagonals).unwrap();
+        let x = values(11);
+        let params = Params::new(spec(t, 2)).unwrap();
+        let (top, chain) = (params.top(), params.chain(t).unwrap());
+        let factor = params.fresh_factor(top, t).unwrap();
+        let plan = matrix.plan(LOG_N, &chain, top, factor, Unit::one(t)).unwrap();
+        let mut s = Session::with_keys(spec(t, 2), 7, plan.required_keys());
+        let a = s.encrypt(&encoder.encode(&x).unwrap());
+        let prepared = s.evaluator.prepare(&plan).unwrap();
+        let found = plan.run(&s.evaluator, &prepared, &a).unwrap();
+        let mut expected = vec![0; x.len()];
+        for (k, &(columns, conjugated)) in offsets.iter().enumerate() {
+            let weights = entries(k);
+            for (i, out) in expected.iter_mut().enumerate() {
+                let (row, column) = (i / COLUMNS, i % COLUMNS);
+                let row = if conjugated { 1 - row } else { row };
+                let from = row * COLUMNS + (column + columns) % COLUMNS;
+                *out = t.add(*out, t.reduce_i128(weights[i] * x[from]));
+            }
+        }
+        let plain = s.decryptor.decrypt(&found).unwrap();
+        assert_eq!(encoder.decode_unsigned(&plain).unwrap(), expected);
+        assert_eq!(found.factor(), Unit::one(t));
+    }
+
+    #[test]
+    fn sums_over_columns_are_traces() {
+        let t = Modulus::new(257, 1).unwrap();
+        let mut s = Session::new(spec(t, 1), 7);
+        let encoder = BatchEncoder::new(t, LOG_N).unwrap();
+        let x = values(2);
+        let a = s.encrypt(&encoder.encode(&x).unwrap());
+        let sum = Trace::inner_sum(LOG_N, 1, COLUMNS).unwrap().doubling();
+        let found = LockStep::new(&s.evaluator).run(&[a], |e, a| sum.run(e, a)).unwrap();
+        let plain = encoder.decode_unsigned(&s.decryptor.decrypt(&found[0]).unwrap()).unwrap();
+        for row in 0..2 {
+            let total = x[row * COLUMNS..][..COLUMNS].iter().sum::<i128>();
+            assert!(plain[row * COLUMNS..][..COLUMNS].iter().all(|&y| y == t.reduce_i128(total)));
+        }
+    }
+}
