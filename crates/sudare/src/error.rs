@@ -279,16 +279,16 @@ pub enum Error {
     },
     /// Plaintexts of different rings.
     #[error(
-        "{op}: polynomials modulo {} with N = 2^{} and modulo {} with N = 2^{}: use plaintexts of \
-         one ring", .left.0, .left.1, .right.0, .right.1
+        "{op}: polynomials modulo {}^{} with N = 2^{} and modulo {}^{} with N = 2^{}: use \
+         plaintexts of one ring", .left.0, .left.1, .left.2, .right.0, .right.1, .right.2
     )]
     PlaintextMismatch {
         /// The operation.
         op: &'static str,
-        /// Modulus and `log2(N)` of one operand.
-        left: (Modulus, u32),
+        /// Prime and exponent of the modulus of one operand, and `log2(N)`.
+        left: (u64, u32, u32),
         /// Those of the other.
-        right: (Modulus, u32),
+        right: (u64, u32, u32),
     },
     /// A plaintext that a power of its prime does not divide.
     #[error(

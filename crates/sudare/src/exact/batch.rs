@@ -150,10 +150,7 @@ impl BatchEncoder {
     /// [`Error::PlaintextMismatch`] for one of another ring; [`Error::NotInSlots`] for one that
     /// is not a polynomial in `X^(N/n)`, whose slots do not repeat.
     pub fn decode_unsigned(&self, a: &PlainPoly) -> Result<Vec<u128>> {
-        let (left, right) = ((a.modulus(), a.log_n()), (self.modulus, self.log_n));
-        if left != right {
-            return Err(Error::PlaintextMismatch { op: "decoding", left, right });
-        }
+        a.check_ring("decoding", self.modulus, self.log_n)?;
         let gap = 1 << (self.log_n - self.log_slots);
         let outside = |&i: &usize| i % gap != 0 && a.coeffs()[i] != 0;
         if let Some(i) = (0..a.coeffs().len()).find(outside) {

@@ -341,7 +341,7 @@ impl Mul for Unit {
 impl Div for Unit {
     type Output = Self;
     fn div(self, other: Self) -> Self {
-        self * other.inverse()
+        self.mul(other.inverse())
     }
 }
 
@@ -445,7 +445,8 @@ mod tests {
                 prop_assert_eq!(big(t.pow(a, e.into())), big(a).pow(e) % &w);
                 let residue = t.reduce_i128(s);
                 prop_assert!(residue < t.value());
-                prop_assert_eq!((BigInt::from(s) - BigInt::from(residue)) % BigInt::from(w), BigInt::ZERO);
+                let difference = BigInt::from(s) - BigInt::from(residue);
+                prop_assert_eq!(difference % BigInt::from(w), BigInt::ZERO);
                 prop_assert_eq!(t.reduce_i128(t.centered(a)), a);
                 prop_assert!(2 * t.centered(a).unsigned_abs() <= t.value());
                 match t.inverse(a) {

@@ -113,7 +113,7 @@ impl PlainPoly {
     /// # Errors
     /// [`Error::PlaintextMismatch`] for polynomials of different rings.
     pub fn add(&self, other: &Self) -> Result<Self> {
-        self.check_ring("sum of plaintexts", other)?;
+        self.check_ring("sum of plaintexts", other.modulus, other.log_n())?;
         let t = self.modulus;
         Ok(self.zipped(other, |a, b| t.add(a, b)))
     }
@@ -123,7 +123,7 @@ impl PlainPoly {
     /// # Errors
     /// As [`PlainPoly::add`].
     pub fn sub(&self, other: &Self) -> Result<Self> {
-        self.check_ring("difference of plaintexts", other)?;
+        self.check_ring("difference of plaintexts", other.modulus, other.log_n())?;
         let t = self.modulus;
         Ok(self.zipped(other, |a, b| t.sub(a, b)))
     }
@@ -148,7 +148,7 @@ impl PlainPoly {
     /// # Errors
     /// As [`PlainPoly::add`], and what making the transforms reports.
     pub fn mul(&self, other: &Self) -> Result<Self> {
-        self.check_ring("product of plaintexts", other)?;
+        self.check_ring("product of plaintexts", other.modulus, other.log_n())?;
         let coeffs = negacyclic_product(self.modulus, &self.coeffs, &other.coeffs)?;
         Ok(Self::from_residues(self.modulus, coeffs))
     }
@@ -175,12 +175,7 @@ impl PlainPoly {
     pub fn relabelled(&self, modulus: Modulus) -> Result<Self> {
         let (from, to) = (self.modulus, modulus);
         if from.prime() != to.prime() {
-            let log_n = self.log_n();
-            return Err(Error::PlaintextMismatch {
-                op: "new modulus",
-                left: (from, log_n),
-                right: (to, log_n),
-            });
+            return Err(self.mismatch("new modulus", to, self.log_n()));
         }
         if from.exponent() <= to.exponent() {
             let factor = to.value() / from.value();
@@ -202,9 +197,18 @@ impl PlainPoly {
         Self::from_residues(self.modulus, collect(pairs.map(|(&a, &b)| map(a, b))))
     }
 
-    pub(super) fn check_ring(&self, op: &'static str, other: &Self) -> Result<()> {
-        let [left, right] = [self, other].map(|a| (a.modulus, a.log_n()));
-        if left == right { Ok(()) } else { Err(Error::PlaintextMismatch { op, left, right }) }
+    /// Checks that this is a plaintext of the ring.
+    pub(super) fn check_ring(&self, op: &'static str, modulus: Modulus, log_n: u32) -> Result<()> {
+        if (self.modulus, self.log_n()) == (modulus, log_n) {
+            return Ok(());
+        }
+        Err(self.mismatch(op, modulus, log_n))
+    }
+
+    fn mismatch(&self, op: &'static str, modulus: Modulus, log_n: u32) -> Error {
+        let ring = |t: Modulus, log_n| (t.prime(), t.exponent(), log_n);
+        let (left, right) = (ring(self.modulus, self.log_n()), ring(modulus, log_n));
+        Error::PlaintextMismatch { op, left, right }
     }
 }
 

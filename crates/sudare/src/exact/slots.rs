@@ -126,10 +126,7 @@ impl Slots {
     /// # Errors
     /// [`Error::PlaintextMismatch`] for one of another ring.
     pub fn decode(&self, a: &PlainPoly) -> Result<Vec<Vec<u128>>> {
-        let (left, right) = ((a.modulus(), a.log_n()), (self.ring.modulus(), self.ring.log_n()));
-        if left != right {
-            return Err(Error::PlaintextMismatch { op: "decoding", left, right });
-        }
+        a.check_ring("decoding", self.ring.modulus(), self.ring.log_n())?;
         let width = self.ring.width();
         let mut elements = vec![vec![0; self.ring.degree()]; self.count()];
         for i in 0..width {
