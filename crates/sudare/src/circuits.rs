@@ -10,6 +10,7 @@
 mod algebra;
 mod butterflies;
 mod ckks;
+pub mod digits;
 pub mod exact;
 mod input;
 pub mod linear;

@@ -1,0 +1,332 @@
+use crate::{Error, Result, exact::Modulus};
+
+/// Polynomials that hold for every digit, whose degree grows with `p`, have at most this one.
+const MAX_DEGREE: u64 = 1 << 12;
+
+/// A polynomial over the integers modulo `p^e`.
+///
+/// Different polynomials can be the same function of residues. What is said of those made here
+/// holds of the functions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResiduePolynomial {
+    modulus: Modulus,
+    /// Never empty; the last is not zero, unless it is the only one.
+    coeffs: Vec<u128>,
+}
+
+impl ResiduePolynomial {
+    /// `sum coeffs[n] x^n`.
+    ///
+    /// # Errors
+    /// [`Error::ValueOutOfRange`] for a coefficient that is not below the modulus.
+    pub fn new(modulus: Modulus, coeffs: Vec<u128>) -> Result<Self> {
+        let most = modulus.value() - 1;
+        match coeffs.iter().position(|&c| c > most) {
+            Some(index) => {
+                let value = coeffs[index].to_string();
+                Err(Error::ValueOutOfRange { index, value, most, signed: false })
+            }
+            None => Ok(Self::trimmed(modulus, coeffs)),
+        }
+    }
+
+    fn trimmed(modulus: Modulus, mut coeffs: Vec<u128>) -> Self {
+        let len = coeffs.iter().rposition(|&c| c != 0).map_or(1, |degree| degree + 1);
+        coeffs.resize(len, 0);
+        Self { modulus, coeffs }
+    }
+
+    /// The polynomial that retains the lowest digit: `G(x)` is the lowest digit of `x` modulo
+    /// `p^e`, for every `x`. Its degree is at most `(e-1)(p-1) + 1`.
+    ///
+    /// `x - G(x)` is that polynomial over the rationals which interpolates its values at
+    /// `0..=(e-1)(p-1)+1`, whose coefficients are integers at `p`.
+    ///
+    /// Reference: Han, "Bootstrapping methods for homomorphic encryption" (PhD thesis, Seoul
+    /// National University), Lemma 3.2.2.
+    ///
+    /// # Errors
+    /// [`Error::Circuit`] for a degree beyond `2^12` or `p^(2e-1)` beyond `2^124`.
+    pub fn retain(modulus: Modulus) -> Result<Self> {
+        let (p, e) = (modulus.prime(), modulus.exponent());
+        let degree = u64::from(e - 1).saturating_mul(p - 1).saturating_add(1);
+        // The factorials to divide by have at most `e - 1` factors `p`.
+        let wide = modulus.with_exponent(2 * e - 1).ok().filter(|_| degree <= MAX_DEGREE);
+        let Some(wide) = wide else {
+            return Err(Error::Circuit(format!(
+                "a polynomial retaining any lowest digit modulo {modulus} has degree {degree}: at \
+                 most {MAX_DEGREE} and residues modulo {p}^{} of at most 124 bits are possible; \
+                 bound the digits",
+                2 * u64::from(e) - 1
+            )));
+        };
+        let removed = |i: u64| wide.reduce_i128(i128::from(i) - lowest_digit(p, i));
+        let mut coeffs =
+            interpolate_at_naturals(modulus, wide, (0..=degree).map(removed).collect());
+        for c in &mut coeffs {
+            *c = modulus.neg(*c);
+        }
+        coeffs[1] = modulus.add(coeffs[1], 1);
+        Ok(Self::trimmed(modulus, coeffs))
+    }
+
+    /// The same function as [`ResiduePolynomial::retain`], with half of the coefficients: an odd
+    /// polynomial of at most the same degree for odd `p`, an even one of a degree that is more by
+    /// at most 1 for `p = 2`.
+    ///
+    /// # Errors
+    /// As [`ResiduePolynomial::retain`], for `p = 2` with the next exponent.
+    pub fn retain_symmetric(modulus: Modulus) -> Result<Self> {
+        // Digits of negatives are negative for odd p. For p = 2 they are the same, and the even
+        // part, half of G(x) + G(-x), is right modulo half of the modulus of G.
+        let parity = usize::from(modulus.prime() != 2);
+        let source =
+            if parity == 1 { modulus } else { modulus.with_exponent(modulus.exponent() + 1)? };
+        let mut coeffs = Self::retain(source)?.coeffs;
+        for (n, c) in coeffs.iter_mut().enumerate() {
+            *c = if n % 2 == parity { modulus.reduce(*c) } else { 0 };
+        }
+        Ok(Self::trimmed(modulus, coeffs))
+    }
+
+    /// The lifting polynomial of degree `p`: `F(z + p^k y) = z modulo p^(k+1)` for every digit
+    /// `z`, every `y` and `1 <= k < e`.
+    ///
+    /// It is `x^2` for `p = 2`, else `x^p + p h(x)` of degree `p` such that `F(z) = z` for each
+    /// digit.
+    ///
+    /// Reference: Han, "Bootstrapping methods for homomorphic encryption" (PhD thesis, Seoul
+    /// National University), Lemma 3.2.1.
+    ///
+    /// # Errors
+    /// [`Error::Circuit`] for a degree beyond `2^12`.
+    pub fn lifting(modulus: Modulus) -> Result<Self> {
+        let p = modulus.prime();
+        if p > MAX_DEGREE {
+            return Err(Error::Circuit(format!(
+                "the lifting polynomial modulo {modulus} has degree {p}: at most {MAX_DEGREE} is \
+                 possible; remove one digit only, or bound it"
+            )));
+        }
+        let mut coeffs = vec![0; p as usize + 1];
+        coeffs[p as usize] = 1;
+        if let (true, Ok(lower)) = (p > 2, modulus.with_exponent(modulus.exponent() - 1)) {
+            let digits: Vec<_> = (0..p).map(|i| lowest_digit(p, i)).collect();
+            let excess = digits.iter().map(|&z| {
+                let z = modulus.reduce_i128(z);
+                modulus.sub(z, modulus.pow(z, p.into())) / u128::from(p)
+            });
+            let h = interpolate(lower, &digits, &excess.collect::<Vec<_>>());
+            for (c, h) in coeffs.iter_mut().zip(h) {
+                *c = h * u128::from(p);
+            }
+        }
+        Ok(Self::trimmed(modulus, coeffs))
+    }
+
+    /// The polynomial that removes the lowest digit where it is at most `bound` in size:
+    /// `F(i + p y) = p y` for `|i| <= bound` and every `y`. It is odd, of degree at most
+    /// `e (2 bound + 1) - 1`, whatever `p` is; `4 bound + 1` for `e = 2`.
+    ///
+    /// It equals `x - i` up to terms of order `e` in `p` and `x - i`, at each `i`. With `b` the
+    /// product of all `x - i`, it is `sum_(0 < m < e) b^m h_m(x)` for `h_m` of degree at most
+    /// `2 bound`, which are needed modulo `p^(e-m)` only.
+    ///
+    /// Reference: Ma, Huang, Wang, Wang, "Accelerating BGV bootstrapping for large p using null
+    /// polynomials over Z_(p^e)" ([2024/115](https://eprint.iacr.org/2024/115)), for the idea.
+    ///
+    /// # Errors
+    /// [`Error::Circuit`] unless `2 bound + 1 <= p`, and for a degree beyond `2^12`.
+    pub fn bounded_removal(modulus: Modulus, bound: u32) -> Result<Self> {
+        let (p, e) = (modulus.prime(), modulus.exponent());
+        let nodes = 2 * u64::from(bound) + 1;
+        if p == 2 || nodes > p || nodes * u64::from(e) > MAX_DEGREE {
+            return Err(Error::Circuit(format!(
+                "lowest digits of at most {bound} modulo {modulus}: at most {} are digits of an \
+                 odd prime, and polynomials of degree at most {MAX_DEGREE} possible",
+                p.min(MAX_DEGREE / u64::from(e)).saturating_sub(1) / 2
+            )));
+        }
+        let digits: Vec<i128> = (-i128::from(bound)..=i128::from(bound)).collect();
+        let mut base = vec![1];
+        for &i in &digits {
+            base = product(modulus, &base, &[modulus.reduce_i128(-i), 1]);
+        }
+        // At the digit `i`: `b(x) = slope (x - i) + ..`
+        let slopes: Vec<_> = digits.iter().map(|&i| taylor(modulus, &base, i, 1)).collect();
+        let (mut exact, mut reduced) = (vec![0], vec![0]);
+        let mut power = vec![1];
+        let mut slope_powers = vec![1; digits.len()];
+        for m in 1..e {
+            power = product(modulus, &power, &base);
+            let values =
+                digits.iter().zip(&slopes).zip(&mut slope_powers).map(|((&i, &s), power)| {
+                    *power = modulus.mul(*power, s);
+                    let wanted = modulus.sub(u128::from(m == 1), taylor(modulus, &exact, i, m));
+                    modulus.mul(wanted, modulus.inverse(*power).unwrap_or(0))
+                });
+            let mut h = interpolate(modulus, &digits, &values.collect::<Vec<_>>());
+            exact = sum(modulus, &exact, &product(modulus, &power, &h));
+            let enough = modulus.with_exponent(e - m)?;
+            for c in &mut h {
+                *c = enough.reduce(*c);
+            }
+            reduced = sum(modulus, &reduced, &product(modulus, &power, &h));
+        }
+        Ok(Self::trimmed(modulus, reduced))
+    }
+
+    /// The polynomial that retains the lowest digit where it is at most `bound` in size: `x` less
+    /// that of [`ResiduePolynomial::bounded_removal`].
+    ///
+    /// # Errors
+    /// As [`ResiduePolynomial::bounded_removal`].
+    pub fn bounded_retain(modulus: Modulus, bound: u32) -> Result<Self> {
+        let mut coeffs = Self::bounded_removal(modulus, bound)?.coeffs;
+        for c in &mut coeffs {
+            *c = modulus.neg(*c);
+        }
+        Ok(Self::trimmed(modulus, sum(modulus, &coeffs, &[0, 1])))
+    }
+
+    /// `p^e`.
+    #[must_use]
+    pub fn modulus(&self) -> Modulus {
+        self.modulus
+    }
+
+    /// The coefficients, the constant first, in `[0, p^e)`; none after the last that is not 0.
+    #[must_use]
+    pub fn coeffs(&self) -> &[u128] {
+        &self.coeffs
+    }
+
+    /// The coefficients, in `(-p^e/2, p^e/2]`.
+    #[must_use]
+    pub fn centered(&self) -> Vec<i128> {
+        self.coeffs.iter().map(|&c| self.modulus.centered(c)).collect()
+    }
+
+    /// The degree; 0 for the zero polynomial.
+    #[must_use]
+    pub fn degree(&self) -> usize {
+        self.coeffs.len() - 1
+    }
+
+    /// Whether only odd powers of `x` occur.
+    #[must_use]
+    pub fn is_odd(&self) -> bool {
+        self.coeffs.iter().step_by(2).all(|&c| c == 0)
+    }
+
+    /// Whether only even powers of `x` occur.
+    #[must_use]
+    pub fn is_even(&self) -> bool {
+        self.coeffs.iter().skip(1).step_by(2).all(|&c| c == 0)
+    }
+
+    /// The value at the residue `x`.
+    #[must_use]
+    pub fn evaluate(&self, x: u128) -> u128 {
+        let (t, x) = (self.modulus, self.modulus.reduce(x));
+        self.coeffs.iter().rev().fold(0, |value, &c| t.add(t.mul(value, x), c))
+    }
+}
+
+/// The lowest base-`p` digit: 0 or 1 for `p = 2`, else balanced.
+fn lowest_digit(p: u64, x: u64) -> i128 {
+    let digit = i128::from(x % p);
+    if p > 2 && 2 * digit > i128::from(p) { digit - i128::from(p) } else { digit }
+}
+
+/// The polynomial modulo `t` with these values at `0, 1, ..`, known modulo the power `wide` of
+/// `p`, which has the factors `p` of their number's factorial more; by Newton's formula.
+fn interpolate_at_naturals(t: Modulus, wide: Modulus, mut values: Vec<u128>) -> Vec<u128> {
+    let len = values.len();
+    let p = u128::from(t.prime());
+    let (mut coeffs, mut falling) = (vec![0; len], vec![1]);
+    // k! is `power unit`, a power of `p` and a unit.
+    let (mut power, mut unit) = (1, 1);
+    for k in 0..len {
+        if k > 0 {
+            falling = product(t, &falling, &[t.reduce_i128(1 - k as i128), 1]);
+            let mut factor = k as u128;
+            while factor.is_multiple_of(p) {
+                factor /= p;
+                power *= p;
+            }
+            unit = t.mul(unit, t.reduce(factor));
+        }
+        // The k-th difference at 0.
+        debug_assert!(values[0].is_multiple_of(power));
+        let c = t.mul(t.reduce(values[0] / power), t.inverse(unit).unwrap_or(0));
+        for (sum, &f) in coeffs.iter_mut().zip(&falling) {
+            *sum = t.add(*sum, t.mul(c, f));
+        }
+        for i in 1..values.len() {
+            values[i - 1] = wide.sub(values[i], values[i - 1]);
+        }
+        values.pop();
+    }
+    coeffs
+}
+
+/// The polynomial modulo `t` with these values at nodes that differ modulo `p`, by Lagrange's
+/// formula.
+fn interpolate(t: Modulus, nodes: &[i128], values: &[u128]) -> Vec<u128> {
+    let mut all = vec![1];
+    for &z in nodes {
+        all = product(t, &all, &[t.reduce_i128(-z), 1]);
+    }
+    let mut coeffs = vec![0; nodes.len()];
+    for (&z, &value) in nodes.iter().zip(values) {
+        // What vanishes at all other nodes.
+        let (others, _) = divided(t, &all, z);
+        let (_, at_node) = divided(t, &others, z);
+        let factor = t.mul(value, t.inverse(at_node).unwrap_or(0));
+        for (c, &other) in coeffs.iter_mut().zip(&others) {
+            *c = t.add(*c, t.mul(factor, other));
+        }
+    }
+    coeffs
+}
+
+/// The coefficient of `(x - z)^m`.
+fn taylor(t: Modulus, coeffs: &[u128], z: i128, m: u32) -> u128 {
+    let mut rest = coeffs.to_vec();
+    for _ in 0..m {
+        rest = divided(t, &rest, z).0;
+    }
+    divided(t, &rest, z).1
+}
+
+/// Quotient and remainder of division by `x - z`.
+fn divided(t: Modulus, coeffs: &[u128], z: i128) -> (Vec<u128>, u128) {
+    let z = t.reduce_i128(z);
+    let mut quotient = vec![0; coeffs.len()];
+    let mut value = 0;
+    for (q, &c) in quotient.iter_mut().zip(coeffs).rev() {
+        *q = value;
+        value = t.add(t.mul(value, z), c);
+    }
+    quotient.pop();
+    (quotient, value)
+}
+
+fn product(t: Modulus, a: &[u128], b: &[u128]) -> Vec<u128> {
+    let mut c = vec![0; a.len() + b.len() - 1];
+    for (i, &x) in a.iter().enumerate() {
+        for (c, &y) in c[i..].iter_mut().zip(b) {
+            *c = t.add(*c, t.mul(x, y));
+        }
+    }
+    c
+}
+
+fn sum(t: Modulus, a: &[u128], b: &[u128]) -> Vec<u128> {
+    let at = |a: &[u128], i: usize| a.get(i).copied().unwrap_or(0);
+    (0..a.len().max(b.len())).map(|i| t.add(at(a, i), at(b, i))).collect()
+}
+
+#[cfg(test)]
+mod tests;
