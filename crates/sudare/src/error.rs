@@ -250,7 +250,7 @@ pub enum Error {
     )]
     PlaintextModulusOutOfRange {
         /// The base of the power.
-        prime: u64,
+        prime: u128,
         /// Its exponent.
         exponent: u32,
     },

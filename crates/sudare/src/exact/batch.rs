@@ -1,6 +1,6 @@
 use super::{
     Modulus, PlainPoly,
-    plaintext::{residues_of_signed, residues_of_unsigned, zeros},
+    plaintext::{degree, residues_of_signed, residues_of_unsigned, zeros},
     transform::{self, Transform},
 };
 use crate::{Error, Result};
@@ -52,7 +52,7 @@ impl BatchEncoder {
     /// [`Error::NoSlots`] unless `p = 1 mod 2^(log_slots + 1)`, naming primes that are;
     /// [`Error::InvalidSpec`] for `log_n` outside `1..=17` or `log_slots` outside `1..=log_n`.
     pub fn with_slots(t: Modulus, log_n: u32, log_slots: u32) -> Result<Self> {
-        drop(zeros(log_n, 0)?);
+        degree(log_n)?;
         if !(1..=log_n).contains(&log_slots) {
             return Err(Error::InvalidSpec {
                 field: "log_slots",

@@ -5,15 +5,14 @@ use crate::{Error, Result};
 /// `f` is a factor of `X^N + 1` of degree `d`, the order of `p` modulo `2N`, and irreducible
 /// modulo `p`. The class of `X` is `zeta`, a primitive `2N`-th root of unity.
 ///
-/// `f` is `X^d - c` for `p = 1 mod 4` and `X^d + a X^(d/2) + b` for `p = 3 mod 4`, the power of
-/// `X` being that of `zeta` in `omega`, see [`Quadratic`]. Elements are the `d` coefficients of
-/// the powers of `zeta`, residues modulo `p^k`.
+/// `f` is `X^d - c` for `p = 1 mod 4` and `X^d + a X^(d/2) + b` for `p = 3 mod 4`. Elements are
+/// the `d` coefficients of the powers of `zeta`, residues modulo `p^k`.
 #[derive(Debug, Clone)]
 pub struct GaloisRing {
     base: Quadratic,
     log_n: u32,
     degree: usize,
-    /// The least power of `zeta` in the base ring.
+    /// The exponent of the least power of `zeta` in the base ring: `d` or `d / 2`.
     width: usize,
     /// The powers of `omega = zeta^width`, all of them.
     omegas: Vec<[u128; 2]>,

@@ -37,7 +37,7 @@ impl Modulus {
     /// [`Error::PlaintextModulusNotPrime`] if `p` is not a prime;
     /// [`Error::PlaintextModulusOutOfRange`] for `p >= 2^60`, `k = 0` or `p^k > 2^124`.
     pub fn new(p: u64, k: u32) -> Result<Self> {
-        let out_of_range = Error::PlaintextModulusOutOfRange { prime: p, exponent: k };
+        let out_of_range = Error::PlaintextModulusOutOfRange { prime: p.into(), exponent: k };
         if p >> Self::PRIME_BITS != 0 || k == 0 {
             return Err(out_of_range);
         }
@@ -58,12 +58,13 @@ impl Modulus {
     /// # Errors
     /// As [`Modulus::new`], where what is not a prime is the largest root of `t`.
     pub fn from_value(t: u128) -> Result<Self> {
-        let roots = (1..=t.max(2).ilog2()).rev().filter_map(|k| Some((exact_root(t, k)?, k)));
-        let mut largest = roots.map(|(root, k)| match u64::try_from(root) {
+        let powers = (2..=t.max(2).ilog2()).rev();
+        let power = { powers }.find_map(|k| Some((exact_root(t, k)?, k)));
+        let (root, k) = power.unwrap_or((t, 1));
+        match u64::try_from(root) {
             Ok(p) => Self::new(p, k),
-            Err(_) => Err(Error::PlaintextModulusOutOfRange { prime: u64::MAX, exponent: k }),
-        });
-        largest.next().unwrap_or_else(|| Self::new(t.min(u64::MAX.into()) as u64, 1))
+            Err(_) => Err(Error::PlaintextModulusOutOfRange { prime: root, exponent: k }),
+        }
     }
 
     /// The prime `p`.
@@ -387,12 +388,12 @@ fn shifted(high: u128, low: u128, by: u32) -> u128 {
     high << (u128::BITS - by) | low >> by
 }
 
-/// The `k`-th root of `a`, if it is an integer.
+/// The `k`-th root of `a`, if it is an integer, for `k >= 2`.
 fn exact_root(a: u128, k: u32) -> Option<u128> {
-    let (mut low, mut high) =
-        (0u128, 1u128 << (u128::BITS - a.leading_zeros()).div_ceil(k).min(127));
+    let bits = u128::BITS - a.leading_zeros();
+    let (mut low, mut high) = (0, 1u128 << bits.div_ceil(k));
     while low < high {
-        let mid = low + (high - low) / 2;
+        let mid = low.midpoint(high);
         if mid.checked_pow(k).is_some_and(|power| power < a) { low = mid + 1 } else { high = mid }
     }
     (low.checked_pow(k) == Some(a)).then_some(low)
@@ -497,7 +498,7 @@ mod tests {
         }
         let prime = previous_prime(1 << 60, 1).unwrap();
         for (p, k) in [(1 << 60, 1), (u64::MAX, 1), (2, 125), (257, 16), (prime, 3), (3, 0)] {
-            let error = Error::PlaintextModulusOutOfRange { prime: p, exponent: k };
+            let error = Error::PlaintextModulusOutOfRange { prime: p.into(), exponent: k };
             assert_eq!(refused(p, k), error);
         }
         let t = Modulus::new(127, 3).unwrap();
@@ -517,8 +518,10 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!([0, 1, 6, 36, 1000].map(not_prime), [0, 1, 6, 6, 10]);
-        let out = Modulus::from_value(u128::MAX).unwrap_err();
-        assert!(matches!(out, Error::PlaintextModulusOutOfRange { .. }));
+        for (t, prime, exponent) in [(u128::MAX, u128::MAX, 1), (1 << 125, 2, 125)] {
+            let out_of_range = Error::PlaintextModulusOutOfRange { prime, exponent };
+            assert_eq!(Modulus::from_value(t), Err(out_of_range));
+        }
     }
 
     #[test]

@@ -226,9 +226,9 @@ fn collect(values: impl ExactSizeIterator<Item = u128>) -> Zeroizing<Vec<u128>> 
     all
 }
 
-fn check_degree(n: usize) -> Result<()> {
+fn check_degree(n: usize) -> Result<usize> {
     if n.is_power_of_two() && (1..=MAX_LOG_N).contains(&n.ilog2()) {
-        return Ok(());
+        return Ok(n);
     }
     Err(Error::InvalidSpec {
         field: "log_n",
@@ -236,10 +236,14 @@ fn check_degree(n: usize) -> Result<()> {
     })
 }
 
+/// `N = 2^log_n`.
+pub(super) fn degree(log_n: u32) -> Result<usize> {
+    check_degree(1usize.checked_shl(log_n).unwrap_or(0))
+}
+
 /// `2^log_n` zeros, for `count` values.
 pub(super) fn zeros(log_n: u32, count: usize) -> Result<Zeroizing<Vec<u128>>> {
-    let n = 1usize.checked_shl(log_n).unwrap_or(0);
-    check_degree(n)?;
+    let n = degree(log_n)?;
     if count > n {
         return Err(Error::TooManySlots { found: count, slots: n });
     }

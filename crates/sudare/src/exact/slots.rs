@@ -228,18 +228,20 @@ impl Slots {
         self.ring.base().mul(a, self.ring.omega(turns))
     }
 
-    /// The polynomial whose slots have these coordinates: those of `zeta^j` and
-    /// `zeta^j omega`. The first `width` coefficients of each `width` of the polynomial are
-    /// interpolated, the others 0, where the caller knows that they are.
+    /// The polynomial of these slots, where `coordinates(i, j)` are the coefficients of `zeta^j`
+    /// and `zeta^(j + width)` in slot `i`, the second 0 if the width is `d`.
+    ///
+    /// `count` is the width, or 1 if all but the coordinates 0 are 0. Then so are all coefficients
+    /// but those at multiples of the width.
     fn interpolated(
         &self,
-        width: usize,
+        count: usize,
         coordinates: impl Fn(usize, usize) -> [u128; 2],
     ) -> PlainPoly {
         let (n, order) = (1 << self.ring.log_n(), self.ring.omega_order());
         let mut coeffs = Zeroizing::new(vec![0; n]);
         let p = GaloisElement((self.ring.modulus().prime() % (2 * n as u64)) as u32);
-        for i in 0..width {
+        for i in 0..count {
             let mut row = Zeroizing::new(vec![[0; 2]; order / 2]);
             for (slot, &s) in self.representatives.iter().enumerate() {
                 let (coordinate, turns) = self.column(s, i);
