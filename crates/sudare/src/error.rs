@@ -255,7 +255,10 @@ pub enum Error {
         exponent: u32,
     },
     /// A residue without an inverse.
-    #[error("{value} has no inverse modulo {modulus}: use a number that {} does not divide", .modulus.prime())]
+    #[error(
+        "{value} has no inverse modulo {modulus}: use a number that {} does not divide",
+        .modulus.prime()
+    )]
     NotAUnit {
         /// The residue.
         value: u128,
@@ -264,8 +267,8 @@ pub enum Error {
     },
     /// A value that is not among the representatives of residues.
     #[error(
-        "value {index} is {value}: integers from {} to {most} can be encoded; use a larger plaintext \
-         modulus", if *.signed { format!("-{most}") } else { "0".into() }
+        "value {index} is {value}: integers from {} to {most} can be encoded; use a larger \
+         plaintext modulus", if *.signed { format!("-{most}") } else { "0".into() }
     )]
     ValueOutOfRange {
         /// Its place.
