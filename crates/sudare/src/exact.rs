@@ -13,6 +13,33 @@
 //! alone: a plaintext `p^v m` modulo `p^(v + r)` is the plaintext `m` modulo `p^r`, and back,
 //! without any computation.
 //!
+//! ```
+//! use std::sync::Arc;
+//! use sudare::{
+//!     exact::{self, BatchEncoder},
+//!     rlwe::{KeyGenerator, KeyRequest},
+//! };
+//!
+//! # fn main() -> sudare::Result<()> {
+//! // For a secure set, `n12-t65537` and up, or those that `exact::choose` finds.
+//! let params = exact::Params::new(exact::preset("toy-n8")?.spec)?;
+//! let mut keygen = KeyGenerator::new(params.rlwe())?;
+//! let secret = Arc::new(keygen.secret_key()?);
+//! let public = Arc::new(keygen.public_key(&secret)?);
+//! let request = KeyRequest::new().relinearize(params.top());
+//! let keys = Arc::new(keygen.evaluation_keys(&secret, &request)?);
+//!
+//! let encoder = BatchEncoder::new(params.plaintext_modulus(), params.log_n())?;
+//! let plain = encoder.encode(&[3, -4, 5])?;
+//! let encrypted = exact::Encryptor::new(&params, public)?.encrypt(&plain)?;
+//! let square = exact::Evaluator::new(&params, keys)?.mul_rescale(&encrypted, &encrypted)?;
+//!
+//! let opened = exact::Decryptor::new(&params, secret)?.decrypt(&square)?;
+//! assert_eq!(encoder.decode(&opened)?[..3], [9, 16, 25]);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! | part | what it holds |
 //! |---|---|
 //! | [`Modulus`], [`Unit`] | `t`, arithmetic of residues, and the factors `f` |
@@ -24,6 +51,8 @@
 //! | [`Encryptor`], [`Decryptor`], [`Ciphertext`] | encryption under either key, exact decryption, measured errors |
 //! | [`NoiseBound`] | what is known of errors without a key, by which operations are refused |
 //! | [`Evaluator`] | what both schemes compute alike, and the product of BGV |
+//! | [`EncodedMatrix`] | linear maps of plaintexts, as weighted sums of automorphisms |
+//! | [`serial`] | files of keys and ciphertexts |
 
 mod batch;
 mod chain;

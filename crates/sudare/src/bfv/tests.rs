@@ -4,7 +4,7 @@ use super::Evaluator;
 use crate::{
     Error, Result,
     exact::{
-        self, Ciphertext, Modulus, PlainPoly, Unit,
+        self, BatchEncoder, Ciphertext, Modulus, PlainPoly, Unit, preset,
         tests::{Session, add, chain, image, mixed, modulus, mul, scale, sub},
     },
     rlwe::{EvaluationKeys, GaloisElement, Level, ProductSum},
@@ -286,5 +286,26 @@ fn random_circuits_of_bgv_and_bfv_equal_those_in_the_clear() {
     ] {
         let (found, all) = Circuits::new(log_n, t).run(circuits, 8);
         assert!(10 * found > 9 * all, "{found} of {all} modulo {t}");
+    }
+}
+
+/// At full size, in both schemes.
+#[test]
+fn the_smallest_secure_set_computes() {
+    let spec = preset("n12-t65537").unwrap().spec;
+    let t = spec.plaintext_modulus;
+    let mut session = Session::new(spec, 41);
+    let e = evaluator(&session);
+    let encoder = BatchEncoder::new(t, 12).unwrap();
+    let a: Vec<i128> = (0..4096).map(|i| (i * i - 2000) % 30_000).collect();
+    let x = session.encrypt(&encoder.encode(&a).unwrap());
+    let squares: Vec<i128> = a.iter().map(|a| t.centered(t.reduce_i128(a * a))).collect();
+    let rotated = session.evaluator.rotate(&x, 1).unwrap();
+    let sum = session.evaluator.add(&x, &rotated).unwrap();
+    let opened = encoder.decode(&session.decryptor.decrypt(&sum).unwrap()).unwrap();
+    assert_eq!(opened[0], t.centered(t.reduce_i128(a[0] + a[1])));
+    for found in [session.evaluator.mul_rescale(&x, &x), e.mul(&x, &x)] {
+        let opened = session.decryptor.decrypt(&found.unwrap()).unwrap();
+        assert_eq!(encoder.decode(&opened).unwrap(), squares);
     }
 }

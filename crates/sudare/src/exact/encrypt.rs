@@ -204,8 +204,9 @@ impl Decryptor {
     /// [`Error::PlaintextModulusNotCoprime`]; [`Error::NoiseExhausted`] if the bound of its error
     /// exceeds what decrypts.
     pub fn decrypt(&self, a: &Ciphertext) -> Result<PlainPoly> {
-        let opened = self.open(a)?;
+        self.check(a)?;
         Rules::new(&self.params).checked("decrypt", a.form())?;
+        let opened = self.open(a)?;
         let (t, inverse) = (a.plaintext_modulus(), a.factor.inverse().value());
         let residues = opened.coeffs.iter().map(|&u| t.mul(u, inverse)).collect();
         Ok(PlainPoly::from_residues(t, Zeroizing::new(residues)))
@@ -232,12 +233,17 @@ impl Decryptor {
         Ok((log2_q - 1.0 - opened.log2_largest).max(0.0))
     }
 
-    fn open(&self, a: &Ciphertext) -> Result<Opened> {
+    /// Refuses what is not for this key.
+    fn check(&self, a: &Ciphertext) -> Result<()> {
         let params = self.params.rlwe();
         self.key.check(params)?;
         a.inner.check_owner(params, self.key.id)?;
-        let t = a.plaintext_modulus();
-        self.params.check_modulus(t)?;
+        self.params.check_modulus(a.plaintext_modulus())
+    }
+
+    fn open(&self, a: &Ciphertext) -> Result<Opened> {
+        self.check(a)?;
+        let (params, t) = (self.params.rlwe(), a.plaintext_modulus());
         let (basis, limbs) = (params.basis(), params.limbs(a.level()));
         let phase = self.key.phase(params, &a.inner, limbs)?;
         let scaled = basis.scale(&phase, |i| residue(basis.modulus(limbs, i), t));

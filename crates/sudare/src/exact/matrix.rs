@@ -1,37 +1,38 @@
 use super::{
-    Ciphertext, Evaluator, PlainNorms, PlainPoly, Unit,
+    Ciphertext, Evaluator, Modulus, PlainNorms, PlainPoly, Unit,
     encrypt::lifted,
-    noise::NoiseModel,
     rules::{Form, match_rings},
 };
+#[cfg(doc)]
+use crate::Error;
 use crate::{
-    Error, Result,
-    rlwe::{AutomorphismSum, EncodedDiagonals, GaloisElement, Level},
+    Result,
+    rlwe::{AutomorphismSum, EncodedDiagonals, Level},
 };
+use core::cell::RefCell;
 
 const OP: &str = "linear transform";
 
-/// The weights of an [`AutomorphismSum`], encoded with a factor: see [`EncodedDiagonals`].
+/// Encoded weights of a sum of automorphisms: the diagonals of a matrix, or any other linear map
+/// of slots.
 pub struct EncodedMatrix {
-    diagonals: EncodedDiagonals,
     factor: Unit,
-    /// The level of the fitted keys that it is applied with, if any.
-    tier: Option<Level>,
-    stages: Vec<Vec<Weight>>,
-}
-
-/// What is known of one weight.
-struct Weight {
-    norms: PlainNorms,
-    /// Whether it multiplies an image, which has the error of a key switch.
-    switched: bool,
+    diagonals: EncodedDiagonals,
+    /// Of each stage, of all its weights together.
+    stages: Vec<PlainNorms>,
 }
 
 impl EncodedMatrix {
-    /// What it is made of.
+    /// What they are weights of.
     #[must_use]
     pub fn sum(&self) -> &AutomorphismSum {
         self.diagonals.sum()
+    }
+
+    /// The modulus of the weights.
+    #[must_use]
+    pub fn plaintext_modulus(&self) -> Modulus {
+        self.factor.modulus()
     }
 
     /// Bytes of memory that it takes.
@@ -43,78 +44,73 @@ impl EncodedMatrix {
 
 impl Evaluator {
     /// Encodes the weights of a sum of automorphisms, for the keys of this evaluator:
-    /// `weight(j, b)` is `w_jb` for the `b`-th baby step, none if it is zero, and is multiplied
-    /// by `factor`.
+    /// `weight(j, b)` is `w_jb`, none if it is zero. They are multiplied by `factor`; coefficients
+    /// next to zero count.
     ///
     /// # Errors
-    /// [`Error::PlaintextMismatch`] for a weight of another ring; [`Error::LevelOutOfRange`];
-    /// [`Error::Circuit`] for several stages of what is raised;
-    /// [`Error::PlaintextModulusNotCoprime`].
+    /// [`Error::LevelOutOfRange`]; [`Error::PlaintextMismatch`];
+    /// [`Error::PlaintextModulusNotCoprime`]; [`Error::Circuit`] for several stages of what is
+    /// raised.
     pub fn encode_matrix(
         &self,
-        sum: AutomorphismSum,
         factor: Unit,
+        sum: AutomorphismSum,
         weight: impl Fn(usize, usize) -> Option<PlainPoly>,
     ) -> Result<EncodedMatrix> {
-        let (params, t) = (self.params(), factor.modulus());
-        params.check_modulus(t)?;
-        let scaled = |j, b| weight(j, b).map(|weight| weight.scaled(factor.value()));
-        let known = |j| {
-            let of = |(b, g): (usize, &GaloisElement)| {
-                let switched = g.0 != 1;
-                scaled(j, b).map(|w| Weight { norms: PlainNorms::of(t, w.coeffs()), switched })
-            };
-            sum.baby.iter().enumerate().filter_map(of).collect()
-        };
-        let stages = (0..sum.stages).map(known).collect();
-        let several = (sum.stages > 1).then_some(sum.giant);
-        let steps: Vec<_> = sum.baby.iter().copied().chain(several).collect();
-        let tier = self.keys().tier(params.rlwe(), sum.level, &steps);
-        let diagonals = self.inner.encode_diagonals(sum, scaled, |weight, limbs| {
-            let ring = self.rules().ring(t);
-            match_rings(OP, (weight.modulus(), weight.log_n()), ring)?;
-            Ok(lifted(params, limbs, &weight, Unit::one(t), false))
-        })?;
-        Ok(EncodedMatrix { diagonals, factor, tier, stages })
+        let t = factor.modulus();
+        self.params().check_modulus(t)?;
+        let stages = RefCell::new(vec![PlainNorms::NONE; sum.stages]);
+        let diagonals = self.inner.encode_diagonals(
+            sum,
+            |j, b| weight(j, b).map(|weight| (j, weight)),
+            |(j, weight), limbs| {
+                match_rings(OP, (weight.modulus(), weight.log_n()), self.rules().ring(t))?;
+                let weight = weight.scaled(factor.value());
+                let stage = &mut stages.borrow_mut()[j];
+                *stage = *stage + PlainNorms::of(t, weight.coeffs());
+                Ok(lifted(self.params(), limbs, &weight, Unit::one(t), false))
+            },
+        )?;
+        Ok(EncodedMatrix { factor, diagonals, stages: stages.into_inner() })
     }
 
-    /// The sum of automorphisms of each of `inputs`, rescaled, in one pass over keys and matrix.
-    /// A ciphertext above the level of the matrix is brought to it.
+    /// The sum of automorphisms of `a`, rescaled.
     ///
     /// | level | factor | keys | cost |
     /// |---|---|---|---|
     /// | `matrix - 1` | `a matrix / divisor` | every step at the level of the matrix | 1 decomposition, a key product a baby step, a key switch a stage but one |
     ///
     /// # Errors
-    /// [`Error::PlaintextMismatch`]; [`Error::NoiseExhausted`]; [`Error::LevelOutOfRange`] for a
-    /// ciphertext below the level of the matrix; [`Error::LevelExhausted`];
-    /// [`Error::MissingGaloisKey`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    /// [`Error::LevelOutOfRange`] for a ciphertext below the level of the matrix, one above is
+    /// brought to it; [`Error::LevelExhausted`]; [`Error::PlaintextMismatch`];
+    /// [`Error::NoiseExhausted`]; [`Error::MissingGaloisKey`]; [`Error::ParamsMismatch`];
+    /// [`Error::KeyMismatch`].
+    pub fn transform(&self, a: &Ciphertext, matrix: &EncodedMatrix) -> Result<Ciphertext> {
+        Ok(self.transform_many(&[a], matrix)?.remove(0))
+    }
+
+    /// [`Evaluator::transform`] of each of `inputs`, in one pass over keys and matrix.
+    ///
+    /// # Errors
+    /// As [`Evaluator::transform`].
     pub fn transform_many(
         &self,
         inputs: &[&Ciphertext],
         matrix: &EncodedMatrix,
     ) -> Result<Vec<Ciphertext>> {
-        let form = |input: &&Ciphertext| self.transformed(self.form(input)?, matrix);
+        let sum = matrix.sum();
+        let mut steps = sum.baby.clone();
+        steps.extend((sum.stages > 1).then_some(sum.giant));
+        let tier: Option<Level> = self.keys().tier(self.params().rlwe(), sum.level, &steps);
+        let form = |a: &&Ciphertext| {
+            let (form, rules) = (self.form(a)?, self.rules());
+            let t = matrix.plaintext_modulus();
+            match_rings(OP, rules.ring(a.plaintext_modulus()), rules.ring(t))?;
+            let form = rules.transformed(OP, form, sum.level, &matrix.stages, tier)?;
+            Ok(Form { factor: form.factor * matrix.factor, ..form })
+        };
         let forms = inputs.iter().map(form).collect::<Result<_>>()?;
-        let inner: Vec<_> = inputs.iter().map(|input| &input.inner).collect();
+        let inner: Vec<_> = inputs.iter().map(|a| &a.inner).collect();
         Ok(Ciphertext::all(self.inner.transform_many(&inner, &matrix.diagonals)?, forms))
-    }
-
-    fn transformed(&self, a: Form, matrix: &EncodedMatrix) -> Result<Form> {
-        let (rules, level) = (self.rules(), matrix.sum().level);
-        let [left, right] = [a.factor, matrix.factor].map(|unit| rules.ring(unit.modulus()));
-        match_rings(OP, left, right)?;
-        let a = rules.dropped(a, level)?;
-        let model = NoiseModel::new(self.params().rlwe(), matrix.factor.modulus());
-        let switch = model.key_switch(level, matrix.tier);
-        let giants = (1..matrix.stages.len()).map(|_| switch);
-        let weights = matrix.stages.iter().flatten().map(|weight| {
-            let image = if weight.switched { a.noise + switch } else { a.noise };
-            model.product_plain(image, weight.norms)
-        });
-        let noise = weights.chain(giants).reduce(|sum, next| model.sum(sum, next));
-        let noise = noise.ok_or_else(|| Error::Circuit(format!("{OP}: all weights are zero")))?;
-        let form = Form { level, factor: a.factor * matrix.factor, noise };
-        rules.rescaled(OP, rules.checked(OP, form)?)
     }
 }

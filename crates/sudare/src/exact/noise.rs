@@ -107,11 +107,29 @@ impl PlainNorms {
         Self::of(t, &[t.reduce(c)])
     }
 
+    /// Of zero.
+    pub(super) const NONE: Self =
+        Self { log2_sum: f64::NEG_INFINITY, log2_root_sum_squares: f64::NEG_INFINITY };
+
     /// The largest possible, in dimension `2^log_n`.
     #[must_use]
     pub fn any(t: Modulus, log_n: u32) -> Self {
         let (half, log_n) = (t.log2() - 1.0, f64::from(log_n));
         Self { log2_sum: half + log_n, log2_root_sum_squares: half + log_n / 2.0 }
+    }
+}
+
+/// Of two operands whose products are summed.
+impl core::ops::Add for PlainNorms {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self {
+            log2_sum: log2_sum(self.log2_sum, other.log2_sum),
+            log2_root_sum_squares: log2_sum(
+                self.log2_root_sum_squares,
+                other.log2_root_sum_squares,
+            ),
+        }
     }
 }
 

@@ -238,11 +238,10 @@ pub fn presets() -> Vec<Preset> {
 mod tests {
     use super::*;
     use crate::{
-        bfv,
         exact::{
             BatchEncoder, Params,
             rules::{Form, FormSum, Rules, Tensor},
-            tests::{Session, modulus},
+            tests::modulus,
         },
         rlwe::Level,
     };
@@ -316,25 +315,5 @@ mod tests {
         let needs = Needs { plaintext_modulus: modulus(65537, 1), depth: 100, rotations: 0 };
         let error = choose(needs).unwrap_err().to_string();
         assert!(error.contains("at most") && error.contains("2^16"), "{error}");
-    }
-
-    /// At full size, in both schemes.
-    #[test]
-    fn the_smallest_secure_sets_compute() {
-        let spec = preset("n12-t65537").unwrap().spec;
-        let t = spec.plaintext_modulus;
-        let mut session = Session::new(spec, 41);
-        let e = bfv::Evaluator::new(&session.params, session.keys.clone()).unwrap();
-        let encoder = BatchEncoder::new(t, 12).unwrap();
-        let a: Vec<i128> = (0..4096).map(|i| (i * i - 2000) % 30_000).collect();
-        let plain = encoder.encode(&a).unwrap();
-        let x = session.encrypt(&plain);
-        let squares: Vec<i128> = a.iter().map(|a| t.centered(t.reduce_i128(a * a))).collect();
-        let rotated = session.evaluator.rotate(&x, 1).unwrap();
-        assert!(session.evaluator.add(&x, &rotated).is_ok());
-        for found in [session.evaluator.mul_rescale(&x, &x), e.mul(&x, &x)] {
-            let opened = session.decryptor.decrypt(&found.unwrap()).unwrap();
-            assert_eq!(encoder.decode(&opened).unwrap(), squares);
-        }
     }
 }

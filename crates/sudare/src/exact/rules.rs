@@ -236,6 +236,30 @@ impl<'a> Rules<'a> {
         self.checked(op, Form { noise, ..a })
     }
 
+    /// A sum of automorphisms in stages at `level`, whose weights have these norms together, with
+    /// a key switch between two stages; rescaled.
+    ///
+    /// # Errors
+    /// [`Error::LevelOutOfRange`]; [`Error::LevelExhausted`]; [`Error::NoiseExhausted`].
+    pub(crate) fn transformed(
+        self,
+        op: &'static str,
+        a: Form,
+        level: Level,
+        stages: &[PlainNorms],
+        tier: Option<Level>,
+    ) -> Result<Form> {
+        next_level(op, level)?;
+        let a = self.dropped(a, level)?;
+        let model = self.model(a.factor.modulus());
+        let switch = model.key_switch(level, tier);
+        let image = a.noise + switch;
+        let noise = stages.iter().fold(switch, |noise, &weights| {
+            model.sum(model.sum(noise, switch), model.product_plain(image, weights))
+        });
+        self.rescaled(op, self.checked(op, Form { noise, ..a })?)
+    }
+
     /// The same polynomials read modulo another power of the prime.
     ///
     /// # Errors

@@ -3,7 +3,10 @@
 use super::*;
 use crate::{
     Error, Result,
-    rlwe::{EvaluationKeys, GaloisElement, KeyGenerator, KeyRequest, Level, ProductSum, SecretKey},
+    rlwe::{
+        AutomorphismSum, EvaluationKeys, GaloisElement, KeyGenerator, KeyRequest, Level,
+        ProductSum, SecretKey,
+    },
 };
 use std::sync::Arc;
 use sudare_arith::prng::{Seed, Stream};
@@ -489,5 +492,78 @@ fn slots_multiply_and_rotate_as_a_matrix() {
             let sum = values.iter().fold(0, |sum, &a| t.add(sum, a));
             assert!(decode(&sums)[row * columns..][..columns].iter().all(|&x| x == sum));
         }
+    }
+}
+
+/// `sum_j g^j(sum_b w_jb h_b(x))`, with some weights zero.
+#[test]
+fn linear_transforms_are_sums_of_weighted_images() {
+    for t in [modulus(257, 1), modulus(127, 2)] {
+        let mut session = Session::new(chain(6, t, 2), 14);
+        let e = session.evaluator.clone();
+        let rotation = |k| GaloisElement::rotation(6, k);
+        let baby = vec![rotation(0), rotation(1), GaloisElement::conjugation(6)];
+        let weights: Vec<Vec<PlainPoly>> =
+            (0..3).map(|_| (0..3).map(|_| session.random(t)).collect()).collect();
+        let weight = |j: usize, b: usize| Some(weights[j][b].clone()).filter(|_| (j, b) != (1, 2));
+        let level = session.params.top();
+        let giant = rotation(4);
+        let sum = AutomorphismSum { level, baby, giant, stages: 3, ephemeral_weight: None };
+        let matrix = e.encode_matrix(Unit::one(t), sum.clone(), weight).unwrap();
+        let (a, b) = (session.random(t), session.random(t));
+        let (x, y) = (session.encrypt(&a), session.encrypt(&b));
+        let expected = |a: &PlainPoly| {
+            let stage = |j: usize| {
+                let terms =
+                    (0..3).filter_map(|b| Some(mul(&weight(j, b)?, &image(a, sum.baby[b]))));
+                terms.reduce(|p, q| add(&p, &q)).unwrap()
+            };
+            let sum = add(&stage(1), &image(&stage(2), giant));
+            add(&stage(0), &image(&sum, giant))
+        };
+        let found = e.transform_many(&[&x, &y], &matrix).unwrap();
+        session.assert_holds(&found[0], &expected(&a));
+        session.assert_holds(&found[1], &expected(&b));
+        assert_eq!(found[0].factor(), e.rescale(&x).unwrap().factor());
+        let low = e.rescale(&x).unwrap();
+        assert!(matches!(e.transform(&low, &matrix), Err(Error::LevelOutOfRange { .. })));
+        let other = modulus(17, 1);
+        let plain = session.random(other);
+        let z = session.encrypt(&plain);
+        assert!(matches!(e.transform(&z, &matrix), Err(Error::PlaintextMismatch { .. })));
+        let mixed = e.encode_matrix(Unit::one(t), sum.clone(), |_, _| Some(plain.clone()));
+        assert!(matches!(mixed.err(), Some(Error::PlaintextMismatch { .. })));
+    }
+}
+
+/// Keys of their own for several levels have other special primes, and other errors.
+#[test]
+fn fitted_keys_serve_at_every_level() {
+    let t = modulus(257, 1);
+    let spec = Spec {
+        fitted_p_bits: vec![45.0; 3],
+        insecure: true,
+        ..Spec::uniform(6, t, 45.0, 4, 40.0, vec![45.0])
+    };
+    let mut session = Session::new(spec, 15);
+    let (params, top) = (session.params.clone(), session.params.top());
+    let request = KeyRequest::new().relinearize(top).rotations(6, [1, 2], top);
+    let mut keygen = KeyGenerator::from_seed(params.rlwe(), &Seed::from_bytes([16; 32]));
+    let fitted = request.into_fitted(params.rlwe());
+    let keys = keygen.evaluation_keys(&session.secret, &fitted).unwrap();
+    let e = Evaluator::new(&params, Arc::new(keys)).unwrap();
+    let mut a = session.random(t);
+    let mut x = session.encrypt(&a);
+    loop {
+        let rotated = e.inner_sum(&x, 4).unwrap();
+        let image = |k| image(&a, GaloisElement::rotation(6, k));
+        session.assert_holds(&rotated, &(1..4).fold(a.clone(), |sum, k| add(&sum, &image(k))));
+        session.assert_holds(&e.mul(&x, &x).unwrap(), &mul(&a, &a));
+        if x.level() == Level(0) {
+            break;
+        }
+        x = e.mul_rescale(&x, &x).unwrap();
+        a = mul(&a, &a);
+        session.assert_holds(&x, &a);
     }
 }

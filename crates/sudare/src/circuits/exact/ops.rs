@@ -124,10 +124,10 @@ impl Ops for exact::Evaluator {
         self.sum_images(a, groups)
     }
     fn prepare(&self, plan: &LinearPlan<IntegerSlots>) -> Result<Self::Matrix> {
-        self.encode_matrix(plan.sum().clone(), plan.weight_scale(), |j, b| plan.weight(j, b))
+        self.encode_matrix(plan.weight_scale(), plan.sum().clone(), |j, b| plan.weight(j, b))
     }
     fn transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct> {
-        Ok(self.transform_many(&[a], matrix)?.remove(0))
+        self.transform(a, matrix)
     }
     fn transform_many(&self, xs: &[&Self::Ct], matrix: &Self::Matrix) -> Result<Vec<Self::Ct>> {
         self.transform_many(xs, matrix)
