@@ -269,11 +269,7 @@ impl<'a> Rules<'a> {
         const OP: &str = "change the plaintext modulus";
         let found = a.factor.modulus();
         if found.prime() != t.prime() {
-            return Err(Error::PlaintextMismatch {
-                op: OP,
-                left: self.ring(found),
-                right: self.ring(t),
-            });
+            return Err(mismatch(OP, self.ring(found), self.ring(t)));
         }
         // Where `t` is larger, plaintexts are multiples of the quotient, and any factor with
         // this residue multiplies them alike.
@@ -298,6 +294,11 @@ pub(crate) fn match_rings(
 ) -> Result<()> {
     match left == right {
         true => Ok(()),
-        false => Err(Error::PlaintextMismatch { op, left, right }),
+        false => Err(mismatch(op, left, right)),
     }
+}
+
+fn mismatch(op: &'static str, left: (Modulus, u32), right: (Modulus, u32)) -> Error {
+    let [left, right] = [left, right].map(|(t, log_n)| (t.prime(), t.exponent(), log_n));
+    Error::PlaintextMismatch { op, left, right }
 }
