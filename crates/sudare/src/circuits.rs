@@ -10,7 +10,6 @@
 mod algebra;
 mod butterflies;
 mod ckks;
-pub mod digits;
 pub mod exact;
 mod input;
 pub mod linear;

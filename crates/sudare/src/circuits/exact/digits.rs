@@ -10,7 +10,7 @@
 //! Digits are balanced, `-(p-1)/2..=(p-1)/2`, for odd `p`, and 0 or 1 for `p = 2`.
 //!
 //! ```
-//! use sudare::{circuits::digits::DigitRemoval, exact::Modulus};
+//! use sudare::{circuits::exact::digits::DigitRemoval, exact::Modulus};
 //!
 //! // 3 p + 100 modulo p^2: the digit 100 goes, 3 modulo p stays.
 //! let plan = DigitRemoval::new(Modulus::new(257, 2)?, 1)?;
