@@ -50,7 +50,11 @@ impl PolynomialPlan {
 mod tests {
     use super::*;
     use crate::{
-        circuits::{LockStep, Ops, Trace, exact::LinearTransform, linear::Offset},
+        circuits::{
+            LockStep, Ops, Trace,
+            exact::{LinearTransform, digits::ResiduePolynomial},
+            linear::Offset,
+        },
         exact::{BatchEncoder, Modulus, Params, Spec, tests::Session},
     };
     use std::collections::BTreeMap;
@@ -100,6 +104,37 @@ mod tests {
         });
         let exhausted = Error::LevelExhausted { op: OP, needed: 2, level: Level(1) };
         assert_eq!(shallow.unwrap_err(), exhausted);
+    }
+
+    /// What bootstrapping leaves in slots: `p m + I` modulo `p^2`, from which `m` comes.
+    #[test]
+    fn small_lowest_digits_are_removed() {
+        let (t, bound) = (Modulus::new(257, 2).unwrap(), 3);
+        let mut s = Session::new(spec(t, 4), 7);
+        let encoder = BatchEncoder::new(t, LOG_N).unwrap();
+        let messages = values(9);
+        let with_digits = |bound: i128| -> Vec<i128> {
+            let digit = |i: usize| (i as i128 * 5) % (2 * bound + 1) - bound;
+            messages.iter().enumerate().map(|(i, m)| 257 * (m - 50) + digit(i)).collect()
+        };
+        let removal = ResiduePolynomial::bounded_removal(t, bound).unwrap();
+        let chain = s.params.chain(t).unwrap();
+        let factor = s.params.fresh_factor(s.params.top(), t).unwrap();
+        let plan = PolynomialPlan::new(&removal.centered(), &chain, s.params.top(), factor, |_| {
+            Ok(Unit::one(t))
+        });
+        let plan = plan.unwrap();
+        assert_eq!((removal.degree(), plan.depth()), (13, 4));
+        let p = Modulus::new(257, 1).unwrap();
+        let expected: Vec<u128> = messages.iter().map(|m| p.reduce_i128(m - 50)).collect();
+        for (reach, is_right) in [(3, true), (4, false)] {
+            let x = s.encrypt(&encoder.encode(&with_digits(reach)).unwrap());
+            let multiples = plan.run(&s.evaluator, &x).unwrap();
+            let found = s.evaluator.with_plaintext_modulus(&multiples, p).unwrap();
+            let plain = s.decryptor.decrypt(&found).unwrap();
+            let found = BatchEncoder::new(p, LOG_N).unwrap().decode_unsigned(&plain).unwrap();
+            assert_eq!(found == expected, is_right, "digits up to {reach}");
+        }
     }
 
     /// Both rows at once, and with the other row.

@@ -132,8 +132,7 @@ impl ResiduePolynomial {
     /// product of all `x - i`, it is `sum_(0 < m < e) b^m h_m(x)` for `h_m` of degree at most
     /// `2 bound`, which are needed modulo `p^(e-m)` only.
     ///
-    /// Reference: Ma, Huang, Wang, Wang, "Accelerating BGV bootstrapping for large p using null
-    /// polynomials over Z_(p^e)" ([2024/115](https://eprint.iacr.org/2024/115)), for the idea.
+    /// Reference: Ma, Huang, Wang, Wang ([2024/115](https://eprint.iacr.org/2024/115)), for the idea.
     ///
     /// # Errors
     /// [`Error::Circuit`] unless `2 bound + 1 <= p`, and for a degree beyond `2^12`.
