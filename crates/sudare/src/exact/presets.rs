@@ -285,6 +285,8 @@ mod tests {
             let deeper = Needs { plaintext_modulus, depth: depth + 1, rotations };
             assert_eq!(Sizes::new(spec.log_n, deeper).spec(), None, "{name}");
         }
+        // Eight secure ones and two for tests.
+        assert_eq!(presets().len(), 10);
         let depth = |name: String| preset(&name).unwrap().spec.q_bits.len() - 1;
         let depths = [12, 13, 14, 15].map(|log_n| depth(format!("n{log_n}-t65537")));
         assert!(depths.is_sorted() && depths[0] >= 1 && depths[3] >= 12, "{depths:?}");
