@@ -1,7 +1,4 @@
-use crate::{
-    exact::Modulus,
-    rlwe::{GaloisElement, KeyId, Level, ParamsId, serial::Kind},
-};
+use crate::rlwe::{GaloisElement, KeyId, Level, ParamsId, serial::Kind};
 
 /// What a caller of this crate can get wrong, with what was found, what was
 /// needed and what to do.
@@ -256,14 +253,14 @@ pub enum Error {
     },
     /// A residue without an inverse.
     #[error(
-        "{value} has no inverse modulo {modulus}: use a number that {} does not divide",
-        .modulus.prime()
+        "{value} has no inverse modulo {}^{}: use a number that {0} does not divide",
+        .modulus.0, .modulus.1
     )]
     NotAUnit {
         /// The residue.
         value: u128,
-        /// The modulus.
-        modulus: Modulus,
+        /// Prime and exponent of the modulus.
+        modulus: (u64, u32),
     },
     /// A value that is not among the representatives of residues.
     #[error(
@@ -306,12 +303,12 @@ pub enum Error {
     },
     /// A plaintext modulus without as many slots.
     #[error(
-        "modulo {modulus} there are {possible} slots in batches, not {slots}: primes that are 1 \
-         modulo {}, such as {primes}, have as many", 2 * .slots
+        "modulo {}^{} there are {possible} slots in batches, not {slots}: primes that are 1 modulo \
+         {}, such as {primes}, have as many", .modulus.0, .modulus.1, 2 * .slots
     )]
     NoSlots {
-        /// The modulus.
-        modulus: Modulus,
+        /// Prime and exponent of the modulus.
+        modulus: (u64, u32),
         /// Slots asked for.
         slots: usize,
         /// Slots that there can be.
@@ -329,17 +326,18 @@ pub enum Error {
     },
     /// A plaintext modulus that is not coprime to the ciphertext modulus.
     #[error(
-        "the plaintext modulus {modulus} has a prime in common with the modulus of the parameters: \
-         choose another, or name it in the specification, whose chain then avoids it"
+        "the plaintext modulus {}^{} has a prime in common with the modulus of the parameters: \
+         choose another, or name it in the specification, whose chain then avoids it",
+        .modulus.0, .modulus.1
     )]
     PlaintextModulusNotCoprime {
-        /// The plaintext modulus.
-        modulus: Modulus,
+        /// Prime and exponent of the plaintext modulus.
+        modulus: (u64, u32),
     },
     /// Ciphertexts whose plaintexts are multiplied by different units.
     #[error(
-        "{op}: factors {left} and {right} modulo {modulus} differ: bring one to the other with \
-         match_factor"
+        "{op}: factors {left} and {right} modulo {}^{} differ: bring one to the other with \
+         match_factor", .modulus.0, .modulus.1
     )]
     FactorMismatch {
         /// The operation.
@@ -348,8 +346,8 @@ pub enum Error {
         left: u128,
         /// The other.
         right: u128,
-        /// The plaintext modulus.
-        modulus: Modulus,
+        /// Prime and exponent of the plaintext modulus.
+        modulus: (u64, u32),
     },
     /// The result of an operation might not decrypt.
     #[error(

@@ -61,7 +61,7 @@ impl BatchEncoder {
         }
         let Some(root) = t.root_of_unity(log_slots + 1) else {
             return Err(Error::NoSlots {
-                modulus: t,
+                modulus: t.into(),
                 slots: 1 << log_slots,
                 possible: Self::most_slots(t, log_n).map_or(0, |log_slots| 1 << log_slots),
                 primes: primes_near(t.prime(), 2 << log_slots),

@@ -13,7 +13,7 @@ impl Scale for Unit {
         if self.matches(other) {
             return Ok(());
         }
-        let (left, right, modulus) = (self.value(), other.value(), self.modulus());
+        let (left, right, modulus) = (self.value(), other.value(), self.modulus().into());
         Err(Error::FactorMismatch { op, left, right, modulus })
     }
 
@@ -21,7 +21,7 @@ impl Scale for Unit {
     fn check_fits(self, _: &'static str, _: f64) -> Result<()> {
         match self.is_valid() {
             true => Ok(()),
-            false => Err(Error::NotAUnit { value: self.value(), modulus: self.modulus() }),
+            false => Err(Error::NotAUnit { value: self.value(), modulus: self.modulus().into() }),
         }
     }
 

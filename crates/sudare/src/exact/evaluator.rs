@@ -69,7 +69,9 @@ impl Evaluator {
         match_rings(op, left, right)?;
         match factor.is_valid() {
             true => Ok(()),
-            false => Err(Error::NotAUnit { value: factor.value(), modulus: factor.modulus() }),
+            false => {
+                Err(Error::NotAUnit { value: factor.value(), modulus: factor.modulus().into() })
+            }
         }
     }
 

@@ -282,7 +282,7 @@ impl Unit {
     /// [`Error::NotAUnit`] if `p` divides it.
     pub fn new(value: u128, t: Modulus) -> Result<Self> {
         let unit = Self { value: t.reduce(value), modulus: t };
-        if unit.is_valid() { Ok(unit) } else { Err(Error::NotAUnit { value, modulus: t }) }
+        if unit.is_valid() { Ok(unit) } else { Err(Error::NotAUnit { value, modulus: t.into() }) }
     }
 
     /// The factor 1.
@@ -560,7 +560,7 @@ mod tests {
         assert!((f / f).matches(Unit::one(t)));
         assert_eq!((f * q).value(), 1234 * (987_654_321 % t.value()) % t.value());
         assert!(!f.matches(q));
-        assert_eq!(Unit::new(514, t), Err(Error::NotAUnit { value: 514, modulus: t }));
+        assert_eq!(Unit::new(514, t), Err(Error::NotAUnit { value: 514, modulus: t.into() }));
     }
 
     #[test]

@@ -161,7 +161,7 @@ impl Params {
     /// [`Error::PlaintextModulusNotCoprime`].
     pub fn check_modulus(&self, t: Modulus) -> Result<()> {
         match self.0.rlwe.spec().q.iter().flatten().any(|&q| q == t.prime()) {
-            true => Err(Error::PlaintextModulusNotCoprime { modulus: t }),
+            true => Err(Error::PlaintextModulusNotCoprime { modulus: t.into() }),
             false => Ok(()),
         }
     }
@@ -292,7 +292,7 @@ mod tests {
         let t = modulus(params.rlwe().spec().q[1][0]);
         assert_eq!(
             params.divisor(Level(2), t),
-            Err(Error::PlaintextModulusNotCoprime { modulus: t })
+            Err(Error::PlaintextModulusNotCoprime { modulus: t.into() })
         );
         // A prime that would be chosen, were it not the plaintext modulus.
         let other = self::params(t);

@@ -281,7 +281,7 @@ fn factors_follow_products_and_divisions() {
     session.assert_holds(&at_once, &mul(&a, &b));
 
     let (left, right) = (rescaled.factor().value(), f.value());
-    let mismatch = Error::FactorMismatch { op: "add", left, right, modulus: t };
+    let mismatch = Error::FactorMismatch { op: "add", left, right, modulus: t.into() };
     assert_eq!(e.add(&rescaled, &x).unwrap_err(), mismatch);
     let matched = e.match_factor(&x, rescaled.level(), rescaled.factor()).unwrap();
     assert!(matched.factor().matches(rescaled.factor()));
