@@ -4,7 +4,7 @@
 //! arrays as NumPy does on its own: elementwise with broadcasting, sums along axes, products of
 //! matrices, slices. It rescales, brings operands to one level and bootstraps by itself.
 //!
-//! Everything is written once against [`Ops`]. On a
+//! Everything is written once against [`ComplexOps`]. On a
 //! [`ckks::Evaluator`] it computes under encryption; on a
 //! [`cost::Evaluator`](sudare::circuits::cost::Evaluator) the same program runs in the clear, and
 //! [`plan()`] finds from that the ring, the levels, the keys and the cost before a key exists.

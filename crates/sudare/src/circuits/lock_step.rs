@@ -1,4 +1,6 @@
 use super::{CoefficientOf, ConstantOf, Ops, ScaleOf, VectorOf, linear::LinearPlan};
+#[cfg(doc)]
+use crate::Error;
 use crate::{
     Result,
     rlwe::{GaloisElement, Level, Levels, ProductSum, Scale as _},

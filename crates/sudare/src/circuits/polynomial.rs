@@ -16,6 +16,8 @@ use super::{
     algebra::{CoefficientOf, ConstantOf},
     input::{Input, at},
 };
+#[cfg(doc)]
+use crate::Error;
 use crate::{
     Result,
     rlwe::{Chain, KeyRequest, Level, ProductSum, Scale},

@@ -2,6 +2,8 @@ use super::{
     Ciphertext, Modulus, Params, PlainPoly, Unit,
     rules::{Form, Rules, match_rings},
 };
+#[cfg(doc)]
+use crate::Error;
 use crate::{
     Result,
     ring::{Coeff, Eval, LimbSet, RnsPoly},

@@ -42,6 +42,8 @@
 //! ```
 
 use super::{ComplexSlots, LinearTransform};
+#[cfg(doc)]
+use crate::Error;
 pub use crate::circuits::butterflies::{BitReversed, bit_reversed};
 use crate::{
     Result,
