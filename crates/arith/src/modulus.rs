@@ -199,7 +199,8 @@ impl Modulus {
     #[must_use]
     pub fn reduce_i128(&self, a: i128) -> u64 {
         let r = self.reduce_u128(a.unsigned_abs());
-        if a < 0 { self.neg(r) } else { r }
+        let mask = ((a >> 127) as u64) & u64::from(r != 0).wrapping_neg();
+        (r ^ mask).wrapping_add(mask & (self.q + 1))
     }
 
     /// The representative of `a` in `(-q/2, q/2)`.

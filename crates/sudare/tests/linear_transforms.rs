@@ -162,6 +162,9 @@ fn what_cannot_be_is_refused() {
     let (from, to) = (params.scale_at(top), params.scale_at(Level(top.0 - 1)));
     let matrix = matrix(3, &[0, 1, 2]);
     let plan_at = |level, from, to| matrix.plan(LOG_N, chain, level, from, to);
+    for log_n in [18, 64, u32::MAX] {
+        assert!(matches!(matrix.plan(log_n, chain, top, from, to), Err(Error::Circuit(_))));
+    }
     assert!(matches!(plan_at(Level(9), from, to), Err(Error::LevelOutOfRange { .. })));
     assert!(matches!(plan_at(Level(0), from, to), Err(Error::LevelExhausted { .. })));
     let tiny = sudare::ckks::Scale::from_log2(-20.0);

@@ -211,13 +211,13 @@ impl<A: Algebra> LinearTransform<A> {
         if level == Level(0) {
             return Err(Error::LevelExhausted { op: OP, needed: 1, level });
         }
-        if self.log_slots >= log_n || self.diagonals.is_empty() {
+        let rows = 1u64 << self.log_slots;
+        if self.log_slots >= log_n || log_n > MAX_LOG_SLOTS + 1 || self.diagonals.is_empty() {
             return Err(Error::Circuit(format!(
-                "{OP}: {} rows and {} diagonals; 1 to {} rows and a diagonal that is not zero are \
-                 needed in a ring of degree 2^{log_n}",
-                1u64 << self.log_slots,
+                "{OP}: {rows} rows and {} diagonals in a ring of degree 2^{log_n}; at most half as \
+                 many rows as the degree, at most 2^{MAX_LOG_SLOTS}, and a diagonal that is not \
+                 zero are needed",
                 self.diagonals.len(),
-                1u64 << log_n.saturating_sub(1),
             )));
         }
         let product = out * chain.divisor(level);

@@ -19,10 +19,7 @@ impl Scale for Unit {
 
     /// Whether it is a unit: residues fit whatever they are multiplied by.
     fn check_fits(self, _: &'static str, _: f64) -> Result<()> {
-        match self.is_valid() {
-            true => Ok(()),
-            false => Err(Error::NotAUnit { value: self.value(), modulus: self.modulus().into() }),
-        }
+        self.check_unit()
     }
 
     /// As [`Scale::check_fits`].

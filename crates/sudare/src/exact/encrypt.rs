@@ -208,7 +208,7 @@ impl Decryptor {
     pub fn decrypt(&self, a: &Ciphertext) -> Result<PlainPoly> {
         self.check(a)?;
         Rules::new(&self.params).checked("decrypt", a.form())?;
-        let opened = self.open(a)?;
+        let opened = self.open(a, false)?;
         let (t, inverse) = (a.plaintext_modulus(), a.factor.inverse().value());
         let residues = opened.coeffs.iter().map(|&u| t.mul(u, inverse)).collect();
         Ok(PlainPoly::from_residues(t, Zeroizing::new(residues)))
@@ -222,7 +222,7 @@ impl Decryptor {
     /// # Errors
     /// As [`Decryptor::decrypt`], but for the last.
     pub fn noise(&self, a: &Ciphertext) -> Result<f64> {
-        Ok(self.open(a)?.log2_error)
+        Ok(self.open(a, true)?.log2_error)
     }
 
     /// The bits by which the error of `a` could grow before it does not decrypt.
@@ -230,7 +230,7 @@ impl Decryptor {
     /// # Errors
     /// As [`Decryptor::noise`].
     pub fn budget(&self, a: &Ciphertext) -> Result<f64> {
-        let opened = self.open(a)?;
+        let opened = self.open(a, true)?;
         let log2_q = self.params.rlwe().log2_q(a.level());
         Ok((log2_q - 1.0 - opened.log2_largest).max(0.0))
     }
@@ -243,7 +243,9 @@ impl Decryptor {
         self.params.check_modulus(a.plaintext_modulus())
     }
 
-    fn open(&self, a: &Ciphertext) -> Result<Opened> {
+    /// What `a` holds, and how large it and its error are if `measures` says so: in time that
+    /// depends on them.
+    fn open(&self, a: &Ciphertext, measures: bool) -> Result<Opened> {
         self.check(a)?;
         let (params, t) = (self.params.rlwe(), a.plaintext_modulus());
         let (basis, limbs) = (params.basis(), params.limbs(a.level()));
@@ -261,11 +263,13 @@ impl Decryptor {
         for k in 0..basis.n() {
             reader.read(&rows, k, &mut digits);
             let u = reader.residue(&digits);
-            let size = |log2: f64, digits: &[i64]| log2.max(reader.log2_size(digits));
-            opened.log2_largest = size(opened.log2_largest, &digits);
             opened.coeffs.push(u);
-            reader.subtract(&mut digits, t.centered(u));
-            opened.log2_error = size(opened.log2_error, &digits);
+            if measures {
+                let size = |log2: f64, digits: &[i64]| log2.max(reader.log2_size(digits));
+                opened.log2_largest = size(opened.log2_largest, &digits);
+                reader.subtract(&mut digits, t.centered(u));
+                opened.log2_error = size(opened.log2_error, &digits);
+            }
         }
         opened.log2_error -= t.log2();
         Ok(opened)

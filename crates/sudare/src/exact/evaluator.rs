@@ -1,6 +1,7 @@
 use super::{
     BatchEncoder, Ciphertext, Modulus, Params, PlainNorms, PlainPoly, Unit,
     encrypt::{lifted, residue},
+    plaintext::degree,
     rules::{Form, FormSum, Rules, Tensor, match_rings},
 };
 use crate::{
@@ -67,12 +68,7 @@ impl Evaluator {
     fn check_factor(&self, op: &'static str, a: &Ciphertext, factor: Unit) -> Result<()> {
         let [left, right] = [a.plaintext_modulus(), factor.modulus()].map(|t| self.rules().ring(t));
         match_rings(op, left, right)?;
-        match factor.is_valid() {
-            true => Ok(()),
-            false => {
-                Err(Error::NotAUnit { value: factor.value(), modulus: factor.modulus().into() })
-            }
-        }
+        factor.check_unit()
     }
 
     /// The polynomial of a plaintext times `factor`, modulo the primes of `level`; times `t^-1`
@@ -107,9 +103,10 @@ impl Evaluator {
     /// Negation.
     ///
     /// # Errors
-    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    /// [`Error::NoiseExhausted`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn neg(&self, a: &Ciphertext) -> Result<Ciphertext> {
-        Ok(Ciphertext::new(self.inner.neg(&a.inner)?, self.form(a)?))
+        let form = self.rules().negated("negate", self.form(a)?)?;
+        Ok(Ciphertext::new(self.inner.neg(&a.inner)?, form))
     }
 
     /// Sum with a plaintext, which takes the factor of the ciphertext.
@@ -192,7 +189,7 @@ impl Evaluator {
     /// products have the same: the factor of `a_i` times that of `c_i`.
     ///
     /// # Errors
-    /// As [`Evaluator::mul_const_sum`].
+    /// [`Error::NotAUnit`]; else as [`Evaluator::mul_const_sum`].
     pub fn mul_scaled_sum(&self, terms: &[(&Ciphertext, i128, Unit)]) -> Result<Ciphertext> {
         let term = |&(a, c, unit): &(&Ciphertext, i128, Unit)| {
             self.check_factor("multiply by a constant", a, unit)?;
@@ -315,7 +312,7 @@ impl Evaluator {
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`] if `level` is above that of `a`;
-    /// [`Error::PlaintextMismatch`]; [`Error::NoiseExhausted`];
+    /// [`Error::PlaintextMismatch`]; [`Error::NotAUnit`]; [`Error::NoiseExhausted`];
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn match_factor(&self, a: &Ciphertext, level: Level, factor: Unit) -> Result<Ciphertext> {
         let (form, t) = (self.form(a)?, a.plaintext_modulus());
@@ -337,7 +334,7 @@ impl Evaluator {
     /// of the one before and this one.
     ///
     /// # Errors
-    /// [`Error::PlaintextMismatch`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    /// [`Error::PlaintextMismatch`]; [`Error::NotAUnit`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn with_factor(&self, a: &Ciphertext, factor: Unit) -> Result<Ciphertext> {
         self.form(a)?;
         self.check_factor("with_factor", a, factor)?;
@@ -370,8 +367,9 @@ impl Evaluator {
         if g.0 == 1 {
             return Ok(a);
         }
+        const OP: &str = "automorphism";
         let tier = self.keys().tier(self.params.rlwe(), a.level, &[g]);
-        self.rules().images("automorphism", a, (1, 1), tier)
+        self.rules().images(OP, self.rules().negated(OP, a)?, (1, 1), tier)
     }
 
     /// Both rows rotated left by `k` columns: 1 key switch.
@@ -485,14 +483,15 @@ fn ring_of(a: &PlainPoly) -> (Modulus, u32) {
 /// The keys of [`Evaluator::inner_sum`] at `level`.
 ///
 /// # Errors
-/// [`Error::InvalidSpec`] for a width that is not a power of two up to `N / 2`.
+/// [`Error::InvalidSpec`] for a width that is not a power of two up to `N / 2`, and for a
+/// dimension that no ring has.
 pub fn inner_sum_keys(log_n: u32, width: usize, level: Level) -> Result<KeyRequest> {
     let pairs = inner_sum_pairs(log_n, width)?;
     Ok(pairs.iter().fold(KeyRequest::new(), |request, [_, g]| request.automorphism(*g, level)))
 }
 
 fn inner_sum_pairs(log_n: u32, width: usize) -> Result<Vec<[GaloisElement; 2]>> {
-    let most = 1usize << (log_n - 1);
+    let most = degree(log_n)? / 2;
     if !width.is_power_of_two() || width > most {
         let problem = format!("{width} is not a power of two up to {most}");
         return Err(Error::InvalidSpec { field: "width", problem });

@@ -1,5 +1,6 @@
 use super::{Modulus, plaintext::negacyclic_product, transform::Ring};
 use crate::{Error, Result};
+use zeroize::Zeroizing;
 
 /// A Galois ring `R(p^k, d) = Z_(p^k)[X]/(f)`, in which the slots of `Z_(p^k)[X]/(X^N + 1)` are:
 /// `f` is a factor of `X^N + 1` of degree `d`, the order of `p` modulo `2N`, and irreducible
@@ -103,13 +104,13 @@ impl GaloisRing {
     /// `a b`, of two elements.
     ///
     /// # Errors
-    /// [`Error::SlotMismatch`] unless both have `d` coefficients, and what making transforms
-    /// reports.
+    /// [`Error::SlotMismatch`] unless both have `d` coefficients; [`Error::ValueOutOfRange`] for
+    /// one that is not below `t`; what making transforms reports.
     pub fn mul(&self, a: &[u128], b: &[u128]) -> Result<Vec<u128>> {
         let (t, d) = (self.base.t, self.degree);
-        let padded = |a: &[u128]| -> Result<Vec<u128>> {
+        let padded = |a: &[u128]| -> Result<Zeroizing<Vec<u128>>> {
             self.check(a)?;
-            Ok(a.iter().copied().chain(core::iter::repeat_n(0, d)).collect())
+            Ok(Zeroizing::new(a.iter().copied().chain(core::iter::repeat_n(0, d)).collect()))
         };
         let product = negacyclic_product(t, &padded(a)?, &padded(b)?)?;
         let mut reduced = vec![0; d];
@@ -122,7 +123,8 @@ impl GaloisRing {
     /// The automorphism `zeta -> zeta^p`, which is the `p`-th power modulo `p`.
     ///
     /// # Errors
-    /// [`Error::SlotMismatch`] for an element without `d` coefficients.
+    /// [`Error::SlotMismatch`] for an element without `d` coefficients;
+    /// [`Error::ValueOutOfRange`] for one that is not below `t`.
     pub fn frobenius(&self, a: &[u128]) -> Result<Vec<u128>> {
         self.check(a)?;
         let p = (self.base.t.prime() % (2 << self.log_n)) as usize;
@@ -134,14 +136,18 @@ impl GaloisRing {
     }
 
     pub(super) fn check(&self, a: &[u128]) -> Result<()> {
-        if a.len() == self.degree {
-            return Ok(());
+        let (found, expected) = (a.len(), self.degree);
+        if found != expected {
+            return Err(Error::SlotMismatch { op: "element of a Galois ring", found, expected });
         }
-        Err(Error::SlotMismatch {
-            op: "element of a Galois ring",
-            found: a.len(),
-            expected: self.degree,
-        })
+        let most = self.base.t.value() - 1;
+        match a.iter().position(|&c| c > most) {
+            Some(index) => {
+                let value = a[index].to_string();
+                Err(Error::ValueOutOfRange { index, value, most, signed: false })
+            }
+            None => Ok(()),
+        }
     }
 
     pub(super) fn base(&self) -> Quadratic {

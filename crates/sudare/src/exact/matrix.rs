@@ -49,8 +49,8 @@ impl Evaluator {
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`]; [`Error::PlaintextMismatch`];
-    /// [`Error::PlaintextModulusNotCoprime`]; [`Error::Circuit`] for several stages of what is
-    /// raised.
+    /// [`Error::PlaintextModulusNotCoprime`]; [`Error::NotAUnit`]; [`Error::Circuit`] for several
+    /// stages of what is raised.
     pub fn encode_matrix(
         &self,
         factor: Unit,
@@ -59,6 +59,7 @@ impl Evaluator {
     ) -> Result<EncodedMatrix> {
         let t = factor.modulus();
         self.params().check_modulus(t)?;
+        factor.check_unit()?;
         let stages = RefCell::new(vec![PlainNorms::NONE; sum.stages]);
         let diagonals = self.inner.encode_diagonals(
             sum,

@@ -9,8 +9,9 @@ use sudare_arith::{is_prime, previous_prime};
 /// A plaintext modulus `t = p^k`, with the arithmetic of its residues.
 ///
 /// `p` is a prime below `2^60`, `t` at most `2^124`. Residues are in `[0, t)` before and after
-/// every operation unless said otherwise; debug builds check. Times of [`Modulus::pow`] and
-/// [`Modulus::inverse`] depend on their arguments; nothing else branches on residues.
+/// every operation unless said otherwise; debug builds check. Times of [`Modulus::pow`],
+/// [`Modulus::inverse`] and what reduces larger numbers depend on their arguments; nothing else
+/// branches on residues.
 ///
 /// Products are reduced by Barrett's method with a reciprocal of `bits(t) + 1` bits, for
 /// `t < 2^62` in single words of 128 bits.
@@ -227,8 +228,8 @@ impl Modulus {
     #[must_use]
     pub fn centered(self, a: u128) -> i128 {
         debug_assert!(a < self.value);
-        let t = self.value as i128;
-        a as i128 - if a > self.value / 2 { t } else { 0 }
+        let is_high = ((self.value / 2) as i128 - a as i128) >> 127;
+        a as i128 - (self.value as i128 & is_high)
     }
 }
 
@@ -307,6 +308,17 @@ impl Unit {
     #[must_use]
     pub fn is_valid(self) -> bool {
         self.modulus.is_unit(self.value)
+    }
+
+    /// Refuses what is no unit.
+    ///
+    /// # Errors
+    /// [`Error::NotAUnit`].
+    pub(crate) fn check_unit(self) -> Result<()> {
+        match self.is_valid() {
+            true => Ok(()),
+            false => Err(Error::NotAUnit { value: self.value, modulus: self.modulus.into() }),
+        }
     }
 
     /// Whether both are valid and the same, of the same modulus.

@@ -153,15 +153,15 @@ impl PlainPoly {
         Ok(Self::from_residues(self.modulus, coeffs))
     }
 
-    /// `a(X^g)`.
+    /// `a(X^g)`, of which odd powers `g` are automorphisms.
     #[must_use]
     pub fn image(&self, g: GaloisElement) -> Self {
-        debug_assert!(g.0 % 2 == 1);
         let n = self.coeffs.len();
         let mut coeffs = Zeroizing::new(vec![0; n]);
         for (i, &c) in self.coeffs.iter().enumerate() {
             let k = i * g.0 as usize % (2 * n);
-            coeffs[k % n] = if k < n { c } else { self.modulus.neg(c) };
+            let image = if k < n { c } else { self.modulus.neg(c) };
+            coeffs[k % n] = self.modulus.add(coeffs[k % n], image);
         }
         Self::from_residues(self.modulus, coeffs)
     }

@@ -144,6 +144,12 @@ impl Sizes {
     /// The specification with the fewest digits, of at most four if there is room, unless none is
     /// secure.
     fn spec(&self) -> Option<Spec> {
+        let secret = SecretDistribution::UniformTernary;
+        let limit = max_log2_qp(self.log_n, secret, SECURITY_BITS);
+        // Before memory is taken for each level.
+        if f64::from(self.needs.depth) * self.level > limit {
+            return None;
+        }
         let mut q_bits = vec![self.primes(self.base)];
         for level in 1..=self.needs.depth {
             let top = level == self.needs.depth;
@@ -151,8 +157,6 @@ impl Sizes {
         }
         let primes = q_bits.concat();
         let most = primes.len().div_ceil(4).max(1);
-        let secret = SecretDistribution::UniformTernary;
-        let limit = max_log2_qp(self.log_n, secret, SECURITY_BITS);
         (1..=most).rev().find_map(|alpha| {
             let digits = primes.windows(alpha.min(primes.len()));
             let digit = digits.map(|digit| digit.iter().sum::<f64>()).fold(0.0, f64::max);
@@ -296,6 +300,12 @@ mod tests {
 
     #[test]
     fn parameters_are_chosen_by_depth() {
+        let needs = |depth| Needs {
+            plaintext_modulus: Modulus::new(65537, 1).unwrap(),
+            depth,
+            rotations: 0,
+        };
+        assert!(choose(needs(u32::MAX)).is_err());
         let mut smallest = 0;
         for depth in [0, 1, 3, 6, 12] {
             for rotations in [0, 15] {

@@ -71,11 +71,12 @@ impl<'a> Rules<'a> {
     /// A fresh encryption under the public key, or under the secret one.
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`]; [`Error::PlaintextModulusNotCoprime`];
+    /// [`Error::LevelOutOfRange`]; [`Error::PlaintextModulusNotCoprime`]; [`Error::NotAUnit`];
     /// [`Error::NoiseExhausted`] for a plaintext modulus that the level does not hold.
     pub(crate) fn encrypted(self, level: Level, factor: Unit, symmetric: bool) -> Result<Form> {
         self.params.rlwe().check_chain_level(level)?;
         self.params.check_modulus(factor.modulus())?;
+        factor.check_unit()?;
         let model = self.model(factor.modulus());
         let noise = if symmetric { model.fresh_symmetric() } else { model.fresh() };
         self.checked("encrypt", Form { level, factor, noise })
@@ -90,6 +91,18 @@ impl<'a> Rules<'a> {
         a.factor.check_matches(b.factor, op)?;
         let noise = self.model(a.factor.modulus()).sum(a.noise, b.noise);
         self.checked(op, Form { level, noise, ..a })
+    }
+
+    /// A negation: the coefficient `t / 2` of an even `t` becomes another representative.
+    ///
+    /// # Errors
+    /// [`Error::NoiseExhausted`].
+    pub(crate) fn negated(self, op: &'static str, a: Form) -> Result<Form> {
+        let t = a.factor.modulus();
+        if t.prime() != 2 {
+            return Ok(a);
+        }
+        self.checked(op, Form { noise: self.model(t).sum_plain(a.noise), ..a })
     }
 
     /// A sum with a plaintext.

@@ -95,14 +95,7 @@ impl Slots {
     /// coefficients; [`Error::ValueOutOfRange`] for a coefficient that is not below `t`.
     pub fn encode(&self, elements: &[Vec<u128>]) -> Result<PlainPoly> {
         self.check_count(elements.len())?;
-        let most = self.ring.modulus().value() - 1;
-        for (index, element) in elements.iter().enumerate() {
-            self.ring.check(element)?;
-            if let Some(value) = element.iter().find(|&&c| c > most) {
-                let value = value.to_string();
-                return Err(Error::ValueOutOfRange { index, value, most, signed: false });
-            }
-        }
+        elements.iter().try_for_each(|element| self.ring.check(element))?;
         let width = self.ring.width();
         Ok(self.interpolated(width, |slot, coordinate| {
             let of = |c: usize| elements.get(slot).and_then(|e| e.get(c)).copied().unwrap_or(0);
@@ -164,15 +157,19 @@ impl Slots {
     }
 
     /// The map from integers `m_i` in slots to the coefficients of `sum_i m_i X^(d i)`.
-    #[must_use]
-    pub fn slots_to_coeffs(&self) -> LinearMap {
+    ///
+    /// # Errors
+    /// [`Error::Circuit`] for so many slots that the map would take more than 256 MiB.
+    pub fn slots_to_coeffs(&self) -> Result<LinearMap> {
         let d = self.ring.degree();
         self.map(|s, _, s_i| self.power(d, self.index(self.times(s, s_i)), s_i, false))
     }
 
     /// The map from `sum_i m_i X^(d i)` to slots with `m_i`, in slot `i`.
-    #[must_use]
-    pub fn coeffs_to_slots(&self) -> LinearMap {
+    ///
+    /// # Errors
+    /// As [`Slots::slots_to_coeffs`].
+    pub fn coeffs_to_slots(&self) -> Result<LinearMap> {
         let (t, d) = (self.ring.modulus(), self.ring.degree());
         let scale = t.inverse(t.reduce(self.count() as u128)).unwrap_or(0);
         self.map(|s, i, s_i| self.power(d, i, self.times(s, s_i), true).map(|x| t.mul(x, scale)))
@@ -193,12 +190,22 @@ impl Slots {
     }
 
     /// `sum_s weight_s(a) a(X^s)` over the representatives, from slot `i` of the weights.
-    fn map(&self, weight: impl Fn(GaloisElement, usize, GaloisElement) -> [u128; 2]) -> LinearMap {
+    fn map(
+        &self,
+        weight: impl Fn(GaloisElement, usize, GaloisElement) -> [u128; 2],
+    ) -> Result<LinearMap> {
+        let (slots, log_n) = (self.count(), self.ring.log_n());
+        if slots << log_n > MOST_ENTRIES {
+            return Err(Error::Circuit(format!(
+                "map of slots and coefficients: {slots} weights of 2^{log_n} coefficients; at most \
+                 {MOST_ENTRIES} coefficients are possible: use a product of sparse maps"
+            )));
+        }
         let weights = self.representatives.iter().map(|&s| {
             let slots = |i: usize, _| weight(s, i, self.representatives[i]);
             (s, self.interpolated(1, slots))
         });
-        LinearMap { terms: weights.collect() }
+        Ok(LinearMap { terms: weights.collect() })
     }
 
     fn times(&self, a: GaloisElement, b: GaloisElement) -> GaloisElement {
@@ -261,6 +268,9 @@ impl Slots {
         PlainPoly::from_residues(self.ring.modulus(), coeffs)
     }
 }
+
+/// Most coefficients of all weights of a [`LinearMap`] between slots and coefficients: 256 MiB.
+const MOST_ENTRIES: usize = 1 << 24;
 
 /// A linear map of plaintexts: `a -> sum_g w_g(X) a(X^g)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -442,8 +452,8 @@ mod tests {
         }
         let coeffs = PlainPoly::from_signed(t, log_n, &spread).unwrap();
         let in_slots = s.encode_integers(&values).unwrap();
-        assert_eq!(s.slots_to_coeffs().apply(&in_slots).unwrap(), coeffs, "{t}, {log_n}");
-        assert_eq!(s.coeffs_to_slots().apply(&coeffs).unwrap(), in_slots, "{t}, {log_n}");
+        assert_eq!(s.slots_to_coeffs().unwrap().apply(&in_slots).unwrap(), coeffs, "{t}, {log_n}");
+        assert_eq!(s.coeffs_to_slots().unwrap().apply(&coeffs).unwrap(), in_slots, "{t}, {log_n}");
         // Selection of every d-th of coefficients that are all there.
         let all: Vec<_> = (0..1i128 << log_n)
             .map(|i| if i % d as i128 == 0 { spread[i as usize] } else { i % 3 - 1 })
@@ -452,7 +462,7 @@ mod tests {
         assert_eq!(1 << s.selection().len(), d);
         let sum = s.selection().into_iter().fold(all, |a, g| a.add(&a.image(g)).unwrap());
         assert_eq!(sum, coeffs.scaled(d as u128));
-        let unscaled = s.coeffs_to_slots().scaled(t.inverse(t.reduce(d as u128)).unwrap());
+        let unscaled = s.coeffs_to_slots().unwrap().scaled(t.inverse(t.reduce(d as u128)).unwrap());
         assert_eq!(unscaled.apply(&sum).unwrap(), in_slots);
     }
 
@@ -490,6 +500,13 @@ mod tests {
         assert!(matches!(s.encode(&[vec![7; d]]), Err(Error::ValueOutOfRange { .. })));
         let full = s.encode(&elements(&s, 8)).unwrap();
         assert!(matches!(s.decode_integers(&full), Err(Error::NotInSlots { .. })));
+        assert!(matches!(
+            s.ring().mul(&vec![7; d], &vec![0; d]),
+            Err(Error::ValueOutOfRange { .. })
+        ));
+        assert!(matches!(s.ring().frobenius(&vec![7; d]), Err(Error::ValueOutOfRange { .. })));
+        let many = slots(65537, 1, 13);
+        assert!(matches!(many.slots_to_coeffs(), Err(Error::Circuit(_))));
         let other = PlainPoly::constant(s.ring().modulus(), 4, 1).unwrap();
         assert!(matches!(s.decode(&other), Err(Error::PlaintextMismatch { .. })));
     }

@@ -344,6 +344,12 @@ fn what_is_mixed_up_is_refused() {
     let mut other_params = Session::new(chain(6, t, 3), 8);
     let (e, a) = (session.evaluator.clone(), session.random(t));
     let x = session.encrypt(&a);
+    let no_unit = Unit::one(modulus(127, 1)).reduced(t);
+    let refused = session.encryptor.encrypt_at(&a, session.params.top(), no_unit);
+    assert!(matches!(refused, Err(Error::NotAUnit { .. })), "{refused:?}");
+    for log_n in [0, 1, 65, u32::MAX] {
+        assert!(inner_sum_keys(log_n, 4, Level(0)).is_err(), "{log_n}");
+    }
     let foreign = [other_key.encrypt(&a), other_params.encrypt(&a)];
     type Operation = fn(&Evaluator, &Ciphertext, &Ciphertext) -> Result<Ciphertext>;
     let operations: [Operation; 6] = [

@@ -48,7 +48,7 @@ impl PublicKey {
             m.lift(c1, errors[1].as_signed());
             table.forward_rows(&mut [&mut v_row, c0, c1]);
             m.add_assign(c0, message);
-            let mut product = [0; TILE];
+            let mut product = basis.pool().take_as(Secrecy::Key, TILE.min(basis.n()));
             for (out, key) in [c0, c1].into_iter().zip(&self.zero) {
                 let parts = v_row.chunks(TILE).zip(key.row(i).chunks(TILE));
                 for (out, (v, key)) in out.chunks_mut(TILE).zip(parts) {

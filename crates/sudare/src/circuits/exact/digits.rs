@@ -371,7 +371,8 @@ mod tests {
             let values: Vec<_> =
                 (0..slots.count()).map(|i| number(i, 2 * half + 1) - half).collect();
             let x = slots.encode_integers(&values).unwrap();
-            let coeffs = slots.slots_to_coeffs().apply(&x).unwrap().relabelled(high).unwrap();
+            let coeffs =
+                slots.slots_to_coeffs().unwrap().apply(&x).unwrap().relabelled(high).unwrap();
 
             let noise = (high.value() / low.value()) as i128;
             let error: Vec<_> = (0..1 << log_n).map(|i| number(i, noise) - noise / 2).collect();
@@ -382,8 +383,10 @@ mod tests {
             let selection = slots_high.selection().into_iter();
             let selected = selection.fold(noisy, |x, g| x.add(&x.image(g)).unwrap());
             let d = slots_high.ring().degree() as u128;
-            let to_slots =
-                slots_high.coeffs_to_slots().scaled(high.inverse(d % high.value()).unwrap());
+            let to_slots = slots_high
+                .coeffs_to_slots()
+                .unwrap()
+                .scaled(high.inverse(d % high.value()).unwrap());
             let in_slots = to_slots.apply(&selected).unwrap();
 
             let evaluate = |x: &PlainPoly, polynomial: &ResiduePolynomial| {

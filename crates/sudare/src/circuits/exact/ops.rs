@@ -18,7 +18,8 @@ impl Algebra for IntegerSlots {
     type Vector = PlainPoly;
 
     fn fits(vector: &PlainPoly, slots: usize) -> Result<bool> {
-        Ok(2 * slots <= 1 << vector.log_n())
+        // Of fewer slots than the ring has, those of each row repeat.
+        Ok(2 * slots <= 1 << vector.log_n() && Self::rotated_right(vector, slots) == *vector)
     }
 
     fn rotated_right(vector: &PlainPoly, k: usize) -> PlainPoly {

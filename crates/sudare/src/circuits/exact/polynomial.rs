@@ -151,6 +151,9 @@ mod tests {
                 (Offset { columns, conjugated }, encoder.encode(&entries(k)).unwrap())
             })
             .collect();
+        // Of fewer columns they would have to repeat.
+        let few: BTreeMap<usize, _> = [(0, encoder.encode(&entries(0)).unwrap())].into();
+        assert!(matches!(LinearTransform::new(LOG_N - 2, few), Err(Error::Circuit(_))));
         let matrix = LinearTransform::new(LOG_N - 1, diagonals).unwrap();
         let x = values(11);
         let params = Params::new(spec(t, 2)).unwrap();
