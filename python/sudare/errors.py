@@ -99,6 +99,50 @@ class EphemeralSecretMismatchError(Error, ValueError):
     """The evaluation keys raise through another ephemeral secret."""
 
 
+class PlaintextModulusNotPrimeError(Error, ValueError):
+    """A plaintext modulus is not a power of a prime."""
+
+
+class PlaintextModulusOutOfRangeError(Error, ValueError):
+    """A plaintext modulus is larger than residues can be."""
+
+
+class PlaintextModulusNotCoprimeError(Error, ValueError):
+    """A plaintext modulus has a prime in common with the modulus of the ciphertexts."""
+
+
+class PlaintextMismatchError(Error, ValueError):
+    """Two plaintexts are of different rings."""
+
+
+class FactorMismatchError(Error, ValueError):
+    """The plaintexts of two ciphertexts are multiplied by different units."""
+
+
+class NotAUnitError(Error, ValueError):
+    """A residue has no inverse."""
+
+
+class NotAMultipleError(Error, ValueError):
+    """A power of its prime does not divide a plaintext."""
+
+
+class NoSlotsError(Error, ValueError):
+    """A plaintext modulus does not have as many slots."""
+
+
+class NotInSlotsError(Error, ValueError):
+    """The slots of a plaintext do not repeat, or are not integers."""
+
+
+class ValueOutOfRangeError(Error, ValueError):
+    """A value is not among the representatives of residues."""
+
+
+class NoiseExhaustedError(Error, ArithmeticError):
+    """The result of an operation might not decrypt."""
+
+
 class CircuitError(Error, ValueError):
     """A computation was given something that it cannot do."""
 
