@@ -6,7 +6,7 @@ use crate::{
     exact::{self, Ciphertext, Params, Unit, rules::Tensor},
     rlwe::{EvaluationKeys, Level, ProductSum},
 };
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 /// Computes on ciphertexts: what [`exact::Evaluator`] does, with the products of BFV.
 ///
@@ -55,14 +55,23 @@ impl Evaluator {
         let params = self.exact.params().rlwe();
         self.exact.form(a)?;
         params.levels().drop(a.level(), level)?;
-        (level.0..a.level().0).try_fold(a.clone(), |a, _| self.exact.rescale(&a))
+        let mut out = a.clone();
+        (level.0..a.level().0).try_for_each(|_| self.exact.rescale_assign(&mut out))?;
+        Ok(out)
     }
 
     /// Each at the lowest level of all.
-    fn aligned<'a>(&self, all: impl Iterator<Item = &'a Ciphertext>) -> Result<Vec<Ciphertext>> {
+    fn aligned<'a>(
+        &self,
+        all: impl Iterator<Item = &'a Ciphertext>,
+    ) -> Result<Vec<Cow<'a, Ciphertext>>> {
         let all: Vec<_> = all.collect();
         let level = all.iter().map(|a| a.level()).min().unwrap_or(Level(0));
-        all.into_iter().map(|a| self.rescale_to(a, level)).collect()
+        let at = |a: &'a Ciphertext| match a.level() == level {
+            true => Ok(Cow::Borrowed(a)),
+            false => self.rescale_to(a, level).map(Cow::Owned),
+        };
+        all.into_iter().map(at).collect()
     }
 
     /// Sum.
@@ -117,7 +126,7 @@ impl Evaluator {
     /// else as [`Evaluator::mul`].
     pub fn mul_sum(&self, sum: &ProductSum<'_, Ciphertext>, rescale: bool) -> Result<Ciphertext> {
         let operands = self.aligned(sum.operands())?;
-        let mut operands = operands.iter();
+        let mut operands = operands.iter().map(|a| &**a);
         // As many as before, in the same order.
         let mut next = || operands.next();
         let products = sum.products.iter().map_while(|_| Some((next()?, next()?))).collect();

@@ -25,6 +25,12 @@ impl Ciphertext {
         inner.into_iter().zip(forms).map(|(inner, form)| Self::new(inner, form)).collect()
     }
 
+    /// After its polynomials were changed in place to those of a form.
+    pub(crate) fn set_form(&mut self, form: Form) {
+        debug_assert_eq!(self.inner.level, form.level);
+        (self.factor, self.noise) = (form.factor, form.noise);
+    }
+
     /// What is public about it beside its polynomials.
     #[must_use]
     pub fn form(&self) -> Form {

@@ -143,10 +143,33 @@ impl Evaluator {
     /// # Errors
     /// As [`Evaluator::add_plain`].
     pub fn mul_plain(&self, a: &Ciphertext, b: &PlainPoly) -> Result<Ciphertext> {
-        let norms = PlainNorms::of(b.modulus(), b.coeffs());
-        let form = self.rules().product_plain(self.form(a)?, ring_of(b), norms)?;
-        let message = self.message(b, form.level, Unit::one(b.modulus()), false);
-        Ok(Ciphertext::new(self.inner.mul_message(&a.inner, &message, form.level)?, form))
+        Ok(self.mul_plain_many(&[a], b, Unit::one(b.modulus()))?.remove(0))
+    }
+
+    /// [`Evaluator::mul_plain`] of each of `xs` with the same plaintext, which is encoded once
+    /// and multiplied by `factor`: so are the factors of the products.
+    ///
+    /// # Errors
+    /// [`Error::NotAUnit`]; else as [`Evaluator::mul_plain`].
+    pub fn mul_plain_many(
+        &self,
+        xs: &[&Ciphertext],
+        b: &PlainPoly,
+        factor: Unit,
+    ) -> Result<Vec<Ciphertext>> {
+        let norms = PlainNorms::of(b.modulus(), b.scaled(factor.value()).coeffs());
+        let form = |a: &&Ciphertext| {
+            let form = self.rules().product_plain(self.form(a)?, ring_of(b), norms)?;
+            self.check_factor("multiply by a plaintext", a, factor)?;
+            Ok(Form { factor: form.factor * factor, ..form })
+        };
+        let forms = xs.iter().map(form).collect::<Result<Vec<_>>>()?;
+        let Some(level) = forms.iter().map(|form| form.level).max() else { return Ok(Vec::new()) };
+        let message = self.message(b, level, factor, false);
+        let product = |(a, form): (&&Ciphertext, Form)| {
+            Ok(Ciphertext::new(self.inner.mul_message(&a.inner, &message, level)?, form))
+        };
+        xs.iter().zip(forms).map(product).collect()
     }
 
     /// Sum with a constant in every slot, `c mod t`.
@@ -158,11 +181,10 @@ impl Evaluator {
         let form = self.rules().sum_plain("add a constant", self.form(a)?, self.rules().ring(t))?;
         let u = t.centered(t.mul(form.factor.value(), t.reduce_i128(c)));
         let basis = self.params.rlwe().basis();
-        let [c0, _] = &a.inner.polys;
+        let [c0, c1] = &a.inner.polys;
         let c0 = basis.add_constant(c0, |m| m.mul(m.reduce_i128(u), m.inv(residue(m, t))));
-        let mut inner = a.inner.clone();
-        inner.polys[0] = c0;
-        Ok(Ciphertext::new(inner, form))
+        let polys = [c0, c1.clone()];
+        Ok(Ciphertext::new(rlwe::Ciphertext { polys, ..a.inner }, form))
     }
 
     /// Product with an integer in every slot, `c mod t`: 2 row products a limb. The error grows
@@ -290,10 +312,20 @@ impl Evaluator {
     /// [`Error::LevelExhausted`] at level 0; [`Error::NoiseExhausted`];
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn rescale(&self, a: &Ciphertext) -> Result<Ciphertext> {
+        let mut out = a.clone();
+        self.rescale_assign(&mut out)?;
+        Ok(out)
+    }
+
+    /// As [`Evaluator::rescale`], in place.
+    ///
+    /// # Errors
+    /// As [`Evaluator::rescale`].
+    pub fn rescale_assign(&self, a: &mut Ciphertext) -> Result<()> {
         let form = self.rules().rescaled("rescale", self.form(a)?)?;
-        let mut inner = a.inner.clone();
-        self.inner.rescale_assign(&mut inner)?;
-        Ok(Ciphertext::new(inner, form))
+        self.inner.rescale_assign(&mut a.inner)?;
+        a.set_form(form);
+        Ok(())
     }
 
     /// Down to `level`, forgetting primes: plaintext, factor and error stay.
@@ -304,6 +336,17 @@ impl Evaluator {
     pub fn drop_to(&self, a: &Ciphertext, level: Level) -> Result<Ciphertext> {
         let form = self.rules().dropped(self.form(a)?, level)?;
         Ok(Ciphertext::new(self.inner.drop_to(&a.inner, level)?, form))
+    }
+
+    /// As [`Evaluator::drop_to`], in place.
+    ///
+    /// # Errors
+    /// As [`Evaluator::drop_to`].
+    pub fn drop_to_assign(&self, a: &mut Ciphertext, level: Level) -> Result<()> {
+        let form = self.rules().dropped(self.form(a)?, level)?;
+        self.inner.drop_to_assign(&mut a.inner, level)?;
+        a.set_form(form);
+        Ok(())
     }
 
     /// Brings `a` to `level` with the factor asked for, by a product with an integer and, if the

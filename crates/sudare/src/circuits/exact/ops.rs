@@ -100,20 +100,13 @@ impl Ops for exact::Evaluator {
         values: &PlainPoly,
         scale: Unit,
     ) -> Result<Vec<Self::Ct>> {
-        let values = values.scaled(scale.value());
-        let product = |a: &&Self::Ct| {
-            let product = self.mul_plain(a, &values)?;
-            self.with_factor(&product, a.factor() * scale)
-        };
-        xs.iter().map(product).collect()
+        self.mul_plain_many(xs, values, scale)
     }
     fn rescale_assign(&self, a: &mut Self::Ct) -> Result<()> {
-        *a = self.rescale(a)?;
-        Ok(())
+        self.rescale_assign(a)
     }
     fn drop_to(&self, a: &mut Self::Ct, level: Level) -> Result<()> {
-        *a = self.drop_to(a, level)?;
-        Ok(())
+        self.drop_to_assign(a, level)
     }
     fn match_scale(&self, a: &Self::Ct, level: Level, scale: Unit) -> Result<Self::Ct> {
         self.match_factor(a, level, scale)
