@@ -6,6 +6,7 @@
 
 mod basis;
 mod convert;
+mod mixed_radix;
 mod packed;
 mod poly;
 
@@ -14,6 +15,7 @@ pub use convert::{BaseConverter, Divider, Lifter};
 pub(crate) use convert::{
     Block, Blocks, Dividend, STRETCH, columns, convert_rows, cut, finish, stretches, to_columns,
 };
+pub(crate) use mixed_radix::MixedRadix;
 pub use packed::{PackedPolys, Packer};
 pub(crate) use poly::Half;
 pub use poly::{Coeff, Eval, Repr, RnsPoly};

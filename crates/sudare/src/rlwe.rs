@@ -34,9 +34,9 @@ pub use keys::{EvaluationKeys, FittedKeys, KeyRequest, PublicKey, Raise, SecretK
 pub use levels::Levels;
 pub(crate) use levels::next_level;
 pub use noise::Noise;
-pub(crate) use params::{MAX_PRIMES, check_primes};
+pub(crate) use params::check_primes;
 pub use params::{Params, PricedKey, RaisedChain, Spec};
-pub(crate) use primes::{Supply, power_of_two};
+pub(crate) use primes::{Supply, check_ring, check_sizes, power_of_two};
 pub use security::{SecretDistribution, max_log2_qp, security_bits};
 use switch::{Digits, KeySwitcher, ModDown, Operand};
 pub use work::{Rates, Work};

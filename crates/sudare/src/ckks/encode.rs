@@ -1,7 +1,7 @@
 use super::{Complex, Params, Plaintext, Scale, encrypt::MESSAGE_BITS};
 use crate::{
     Error, Result,
-    ring::{Coeff, Eval, LimbSet, RnsPoly},
+    ring::{Coeff, Eval, LimbSet, MixedRadix, RnsPoly},
     rlwe::Level,
 };
 use std::sync::Arc;
@@ -178,7 +178,7 @@ impl Encoder {
         let slots = a.slots();
         let gap = self.params.max_slots() / slots;
         let mut reader =
-            MixedRadix::new(basis.tables(poly.limbs()).map(|t| *t.modulus()).collect());
+            IntegerReader::new(basis.tables(poly.limbs()).map(|t| *t.modulus()).collect());
         let rows: Vec<&[u64]> = poly.rows().collect();
         let unscale = Dd::ONE / a.scale.to_dd();
         let mut at = |k: usize| T::from_dd(reader.read(&rows, k * gap) * unscale);
@@ -277,47 +277,23 @@ fn coefficients<T: Scaled>(
     (coeffs, largest)
 }
 
-/// Reads residues as the integer in `(-Q/2, Q/2)`, by balanced mixed-radix digits
-/// `x = d_0 + d_1 q_0 + d_2 q_0 q_1 + …`.
-pub(super) struct MixedRadix {
-    moduli: Vec<Modulus>,
-    /// `(q_0 … q_{i-1})^-1 mod q_i`, and `q_j mod q_i` for `j < i`.
-    inverse: Vec<u64>,
-    reduced: Vec<Vec<u64>>,
+/// Reads residues as the integer in `(-Q/2, Q/2)`.
+pub(super) struct IntegerReader {
+    radix: MixedRadix,
     digits: Zeroizing<Vec<i64>>,
 }
 
-impl MixedRadix {
+impl IntegerReader {
     pub(super) fn new(moduli: Vec<Modulus>) -> Self {
-        let reduced: Vec<Vec<u64>> = moduli
-            .iter()
-            .enumerate()
-            .map(|(i, m)| moduli[..i].iter().map(|q| m.reduce(q.value())).collect())
-            .collect();
-        let inverse = moduli
-            .iter()
-            .zip(&reduced)
-            .map(|(m, lower)| m.inv(lower.iter().fold(1, |product, &q| m.mul(product, q))))
-            .collect();
-        let digits = Zeroizing::new(Vec::with_capacity(moduli.len()));
-        Self { moduli, inverse, reduced, digits }
+        let digits = Zeroizing::new(vec![0; moduli.len()]);
+        Self { radix: MixedRadix::new(moduli), digits }
     }
 
     /// The integer whose residues are in column `k` of `rows`, to 106 bits.
     pub(super) fn read(&mut self, rows: &[&[u64]], k: usize) -> Dd {
-        self.digits.clear();
-        let mut value = Dd::ZERO;
-        let mut weight = Dd::ONE;
-        for (i, m) in self.moduli.iter().enumerate() {
-            // The part below, by Horner's rule from the highest digit.
-            let below = self
-                .digits
-                .iter()
-                .zip(&self.reduced[i])
-                .rev()
-                .fold(0, |below, (&d, &q)| m.add(m.mul(below, q), m.reduce_i64(d)));
-            let digit = m.centered(m.mul(m.sub(rows[i][k], below), self.inverse[i]));
-            self.digits.push(digit);
+        self.radix.resolve(&mut self.digits, |i| rows[i][k]);
+        let (mut value, mut weight) = (Dd::ZERO, Dd::ONE);
+        for (&digit, m) in self.digits.iter().zip(self.radix.moduli()) {
             value += Dd::from(digit) * weight;
             weight *= Dd::from(m.value());
         }

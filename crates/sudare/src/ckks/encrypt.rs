@@ -1,4 +1,4 @@
-use super::{Ciphertext, Params, Plaintext, encode::MixedRadix};
+use super::{Ciphertext, Params, Plaintext, encode::IntegerReader};
 use crate::{
     Error, Result,
     rlwe::{KeyId, Level, PublicKey, SecretKey},
@@ -132,7 +132,7 @@ impl Decryptor {
         basis.sub_assign(&mut found.poly, &expected.poly);
         let difference = basis.into_coeff(found.poly);
         let limbs = difference.limbs();
-        let mut reader = MixedRadix::new(basis.tables(limbs).map(|t| *t.modulus()).collect());
+        let mut reader = IntegerReader::new(basis.tables(limbs).map(|t| *t.modulus()).collect());
         let rows: Vec<&[u64]> = difference.rows().collect();
         let squares = (0..basis.n()).map(|k| reader.read(&rows, k).to_f64().powi(2));
         Ok((squares.sum::<f64>() / basis.n() as f64).sqrt().log2())

@@ -1,10 +1,7 @@
 use super::{Chain, Scale, rules::Rules};
 use crate::{
     Error, Result,
-    rlwe::{
-        self, Level, MAX_PRIMES, RaisedChain, SecretDistribution, Supply, check_primes,
-        power_of_two,
-    },
+    rlwe::{self, Level, RaisedChain, SecretDistribution, Supply, check_ring, power_of_two},
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -98,9 +95,6 @@ const SECURITY_BITS: f64 = 128.0;
 /// Scales above this size are encoded in double-double arithmetic, since doubles
 /// hold 53 bits of a coefficient and the transform loses some.
 pub(crate) const MAX_LOG2_SCALE_F64: f64 = 45.0;
-
-/// Most bits of a level: what rescaling divides by is a double with room for a scale.
-const MAX_LEVEL_BITS: f64 = 720.0;
 
 /// Checked parameters. Cheap to clone.
 #[derive(Clone)]
@@ -278,12 +272,7 @@ fn is_scale_level(spec: &Spec, bits: &[f64]) -> bool {
 /// Refuses sizes out of range, without a search for primes.
 pub(super) fn check_sizes(spec: &Spec) -> Result<()> {
     let invalid = |field, problem: String| Err(Error::InvalidSpec { field, problem });
-    if !(4..=17).contains(&spec.log_n) {
-        return invalid("log_n", format!("{} is out of range: 4 to 17 are supported", spec.log_n));
-    }
-    if spec.q_bits.is_empty() || spec.q_bits.iter().any(Vec::is_empty) {
-        return invalid("q_bits", "every level needs the size of at least one prime".into());
-    }
+    check_ring(spec.log_n, &spec.q_bits)?;
     if let Some(RaisedSpec { base_bits, levels_bits }) = &spec.raised {
         if levels_bits.is_empty() || levels_bits.iter().any(Vec::is_empty) {
             let problem = "one level or more, each of one prime or more, are needed";
@@ -303,35 +292,15 @@ pub(super) fn check_sizes(spec: &Spec) -> Result<()> {
             );
         }
     }
-    let least = f64::from(spec.log_n + 2);
     let special = [&spec.p_bits[..], &spec.fitted_p_bits].concat();
     let raised = spec
         .raised
         .iter()
         .flat_map(|raised| raised.base_bits.iter().chain(raised.levels_bits.iter().flatten()));
     let chain: Vec<f64> = spec.q_bits.iter().flatten().chain(raised).copied().collect();
-    check_primes(spec.log_n, chain.len() + special.len())?;
-    for (field, sizes) in [("q_bits", chain), ("p_bits", special)] {
-        if sizes.len() > MAX_PRIMES {
-            let count = sizes.len();
-            return invalid(field, format!("{count} primes are too many: at most {MAX_PRIMES}"));
-        }
-        if let Some(bits) = sizes.iter().find(|bits| !(least..=61.5).contains(*bits)) {
-            return invalid(
-                field,
-                format!("a prime of {bits} bits is out of range: {least} to 61.5 in this ring"),
-            );
-        }
-    }
     let levels = spec.q_bits.iter();
     let levels = levels.chain(spec.raised.iter().flat_map(|raised| &raised.levels_bits));
-    let level_bits = levels.map(|level| level.iter().sum::<f64>());
-    if let Some((level, bits)) = level_bits.enumerate().find(|(_, bits)| *bits > MAX_LEVEL_BITS) {
-        return invalid(
-            "q_bits",
-            format!("level {level} has {bits} bits: give it at most {MAX_LEVEL_BITS}"),
-        );
-    }
+    rlwe::check_sizes(spec.log_n, &chain, &special, levels)?;
     if !(1.0..=120.0).contains(&spec.log2_scale) {
         return invalid("log2_scale", format!("{} is not within 1 to 120", spec.log2_scale));
     }

@@ -225,7 +225,7 @@ impl<'a, W: Write + ?Sized> CiphertextWriter<'a, W> {
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`]; [`Error::Malformed`] if it has not the
     /// shape that was said, or is one too many; [`Error::Io`].
     pub fn write(&mut self, item: &Ciphertext) -> Result<()> {
-        check_item(&self.params, self.key, item)?;
+        item.inner.check_owner(&self.params, self.key)?;
         let (found, needed) = (Shape::of(item), self.shapes.next());
         if Some(found) != needed {
             let problem = format!("it is {found:?}, the file's header says {needed:?}");
@@ -248,14 +248,6 @@ impl<'a, W: Write + ?Sized> CiphertextWriter<'a, W> {
     }
 }
 
-/// Refuses a ciphertext of other parameters or another key.
-fn check_item(params: &rlwe::Params, expected: KeyId, item: &Ciphertext) -> Result<()> {
-    let what = "ciphertext";
-    params.check_id(what, item.params_id())?;
-    let found = item.key_id();
-    if found == expected { Ok(()) } else { Err(Error::KeyMismatch { what, found, expected }) }
-}
-
 /// Writes ciphertexts of one key, in order, and returns the bytes written.
 ///
 /// # Errors
@@ -270,7 +262,7 @@ pub fn write_ciphertexts(
 ) -> Result<u64> {
     let key = items.first().map_or(KeyId(0), Ciphertext::key_id);
     // Before anything is written.
-    items.iter().try_for_each(|item| check_item(params.rlwe(), key, item))?;
+    items.iter().try_for_each(|item| item.inner.check_owner(params.rlwe(), key))?;
     let shapes = items.iter().map(Shape::of).collect();
     let mut file = CiphertextWriter::new(out, params, key, shapes, label)?;
     items.iter().try_for_each(|item| file.write(item))?;

@@ -6,7 +6,7 @@ use super::{
 use crate::Error;
 use crate::{
     Result,
-    ring::{Coeff, Eval, LimbSet, RnsPoly},
+    ring::{Coeff, Eval, LimbSet, MixedRadix, RnsPoly},
     rlwe::{KeyId, Level, PublicKey, SecretKey},
 };
 use std::sync::Arc;
@@ -276,13 +276,9 @@ impl Decryptor {
     }
 }
 
-/// Reads residues as integers in `(-Q/2, Q/2)`, by balanced mixed-radix digits
-/// `x = d_0 + d_1 q_0 + d_2 q_0 q_1 + …`.
+/// Reads residues as integers in `(-Q/2, Q/2)`, by their digits.
 struct Reader {
-    moduli: Vec<arith::Modulus>,
-    /// `(q_0 … q_{i-1})^-1 mod q_i`, and `q_j mod q_i` for `j < i`.
-    inverse: Vec<u64>,
-    reduced: Vec<Vec<u64>>,
+    radix: MixedRadix,
     t: Modulus,
     /// `q_0 … q_{i-1} mod t`, and `log2` of it.
     weights: Vec<(u128, f64)>,
@@ -290,41 +286,24 @@ struct Reader {
 
 impl Reader {
     fn new(moduli: Vec<arith::Modulus>, t: Modulus) -> Self {
-        let reduced: Vec<Vec<u64>> = moduli
-            .iter()
-            .enumerate()
-            .map(|(i, m)| moduli[..i].iter().map(|q| m.reduce(q.value())).collect())
-            .collect();
-        let product = |m: &arith::Modulus, lower: &[u64]| {
-            lower.iter().fold(1, |product, &q| m.mul(product, q))
-        };
-        let inverse = moduli.iter().zip(&reduced).map(|(m, lower)| m.inv(product(m, lower)));
         let weights = moduli.iter().scan((1 % t.value(), 0.0), |(weight, log2), m| {
             let current = (*weight, *log2);
             *weight = t.mul(*weight, t.reduce(m.value().into()));
             *log2 += (m.value() as f64).log2();
             Some(current)
         });
-        Self { inverse: inverse.collect(), weights: weights.collect(), reduced, t, moduli }
+        Self { weights: weights.collect(), radix: MixedRadix::new(moduli), t }
     }
 
     /// The digits of the integer whose residues are in column `k` of `rows`.
     fn read(&self, rows: &[&[u64]], k: usize, digits: &mut [i64]) {
-        self.resolve(digits, |i| rows[i][k]);
-    }
-
-    /// The digits of the integer with these residues.
-    fn resolve(&self, digits: &mut [i64], residue: impl Fn(usize) -> u64) {
-        for (i, m) in self.moduli.iter().enumerate() {
-            let below = below(m, &digits[..i], &self.reduced[i]);
-            digits[i] = m.centered(m.mul(m.sub(residue(i), below), self.inverse[i]));
-        }
+        self.radix.resolve(digits, |i| rows[i][k]);
     }
 
     /// Those of the difference with a small integer.
     fn subtract(&self, digits: &mut [i64], c: i128) {
         let mut low = i128::from(digits[0]) - c;
-        for (i, m) in self.moduli.iter().enumerate() {
+        for (i, m) in self.radix.moduli().iter().enumerate() {
             let q = i128::from(m.value());
             let rest = low.rem_euclid(q);
             let rest = if 2 * rest > q { rest - q } else { rest };
@@ -347,16 +326,10 @@ impl Reader {
     /// `log2` of its size.
     fn log2_size(&self, digits: &[i64]) -> f64 {
         let Some(top) = digits.iter().rposition(|&d| d != 0) else { return f64::NEG_INFINITY };
-        let lead = digits[..=top].iter().zip(&self.moduli).fold(0.0, |low, (&d, m)| {
+        let lead = digits[..=top].iter().zip(self.radix.moduli()).fold(0.0, |low, (&d, m)| {
             // Divided by the primes below the digit that comes next.
             (low + d as f64) / m.value() as f64
         });
-        lead.abs().log2() + self.weights[top].1 + (self.moduli[top].value() as f64).log2()
+        lead.abs().log2() + self.weights[top].1 + (self.radix.moduli()[top].value() as f64).log2()
     }
-}
-
-/// The value of digits modulo `m`, by Horner's rule from the highest.
-fn below(m: &arith::Modulus, digits: &[i64], reduced: &[u64]) -> u64 {
-    let digits = digits.iter().zip(reduced).rev();
-    digits.fold(0, |below, (&d, &q)| m.add(m.mul(below, q), m.reduce_i64(d)))
 }

@@ -1,7 +1,7 @@
 use super::{Modulus, Unit};
 use crate::{
     Error, Result,
-    rlwe::{self, Level, MAX_PRIMES, SecretDistribution, Supply, check_primes, power_of_two},
+    rlwe::{self, Level, SecretDistribution, Supply, check_ring, power_of_two},
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -74,9 +74,6 @@ impl Spec {
 
 /// Bits of security below which parameters must say `insecure`.
 pub(super) const SECURITY_BITS: f64 = 128.0;
-
-/// Most bits of a level.
-const MAX_LEVEL_BITS: f64 = 720.0;
 
 /// Checked parameters. Cheap to clone.
 ///
@@ -220,37 +217,9 @@ impl core::fmt::Debug for Params {
 
 /// Refuses sizes out of range, without a search for primes.
 pub(super) fn check_sizes(spec: &Spec) -> Result<()> {
-    let invalid = |field, problem: String| Err(Error::InvalidSpec { field, problem });
-    if !(4..=17).contains(&spec.log_n) {
-        return invalid("log_n", format!("{} is out of range: 4 to 17 are supported", spec.log_n));
-    }
-    if spec.q_bits.is_empty() || spec.q_bits.iter().any(Vec::is_empty) {
-        return invalid("q_bits", "every level needs the size of at least one prime".into());
-    }
-    let least = f64::from(spec.log_n + 2);
+    check_ring(spec.log_n, &spec.q_bits)?;
     let special = [&spec.p_bits[..], &spec.fitted_p_bits].concat();
-    let chain = spec.q_bits.concat();
-    check_primes(spec.log_n, chain.len() + special.len())?;
-    for (field, sizes) in [("q_bits", chain), ("p_bits", special)] {
-        if sizes.len() > MAX_PRIMES {
-            let count = sizes.len();
-            return invalid(field, format!("{count} primes are too many: at most {MAX_PRIMES}"));
-        }
-        if let Some(bits) = sizes.iter().find(|bits| !(least..=61.5).contains(*bits)) {
-            return invalid(
-                field,
-                format!("a prime of {bits} bits is out of range: {least} to 61.5 in this ring"),
-            );
-        }
-    }
-    let mut sums = spec.q_bits.iter().map(|level| level.iter().sum::<f64>()).enumerate();
-    if let Some((level, bits)) = sums.find(|(_, bits)| *bits > MAX_LEVEL_BITS) {
-        return invalid(
-            "q_bits",
-            format!("level {level} has {bits} bits: give it at most {MAX_LEVEL_BITS}"),
-        );
-    }
-    Ok(())
+    rlwe::check_sizes(spec.log_n, &spec.q_bits.concat(), &special, spec.q_bits.iter())
 }
 
 #[cfg(test)]

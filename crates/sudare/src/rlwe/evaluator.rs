@@ -313,7 +313,7 @@ impl Evaluator {
         Ok(())
     }
 
-    /// ModDown to `level`, forgetting primes: messages stay.
+    /// Down to `level`, forgetting primes: messages stay.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`] if `level` is above that of `a`; [`Error::RaisedLevel`];

@@ -1,5 +1,6 @@
 //! The choice of primes by size.
 
+use super::params::{MAX_PRIMES, check_primes};
 use crate::{Error, Result};
 use sudare_arith::{dd::Dd, next_prime, previous_prime};
 
@@ -59,6 +60,54 @@ impl Supply {
         primes.push(self.nearest(last(&primes))?);
         Ok(primes)
     }
+}
+
+/// Most bits of a level: the quotient of two moduli is a double, with room for a scale.
+const MAX_LEVEL_BITS: f64 = 720.0;
+
+/// Refuses rings that are not supported, and levels without primes.
+pub(crate) fn check_ring(log_n: u32, q_bits: &[Vec<f64>]) -> Result<()> {
+    let invalid = |field, problem: String| Err(Error::InvalidSpec { field, problem });
+    if !(4..=17).contains(&log_n) {
+        return invalid("log_n", format!("{log_n} is out of range: 4 to 17 are supported"));
+    }
+    if q_bits.is_empty() || q_bits.iter().any(Vec::is_empty) {
+        return invalid("q_bits", "every level needs the size of at least one prime".into());
+    }
+    Ok(())
+}
+
+/// Refuses sizes of primes that are out of range, and levels of too many bits, without a search
+/// for primes: of all primes of the chain, of the special ones, and of those of each level.
+pub(crate) fn check_sizes<'a>(
+    log_n: u32,
+    chain: &[f64],
+    special: &[f64],
+    levels: impl Iterator<Item = &'a Vec<f64>>,
+) -> Result<()> {
+    let invalid = |field, problem: String| Err(Error::InvalidSpec { field, problem });
+    let least = f64::from(log_n + 2);
+    check_primes(log_n, chain.len() + special.len())?;
+    for (field, sizes) in [("q_bits", chain), ("p_bits", special)] {
+        if sizes.len() > MAX_PRIMES {
+            let count = sizes.len();
+            return invalid(field, format!("{count} primes are too many: at most {MAX_PRIMES}"));
+        }
+        if let Some(bits) = sizes.iter().find(|bits| !(least..=61.5).contains(*bits)) {
+            return invalid(
+                field,
+                format!("a prime of {bits} bits is out of range: {least} to 61.5 in this ring"),
+            );
+        }
+    }
+    let mut sums = levels.map(|level| level.iter().sum::<f64>()).enumerate();
+    if let Some((level, bits)) = sums.find(|(_, bits)| *bits > MAX_LEVEL_BITS) {
+        return invalid(
+            "q_bits",
+            format!("level {level} has {bits} bits: give it at most {MAX_LEVEL_BITS}"),
+        );
+    }
+    Ok(())
 }
 
 fn none_left(bits: f64) -> Error {
