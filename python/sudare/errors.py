@@ -95,6 +95,10 @@ class MissingRaisingKeyError(Error, LookupError):
     """The evaluation keys do not raise to a level."""
 
 
+class RaisingDivisorMismatchError(Error, ValueError):
+    """The evaluation keys raise ciphertexts of another plaintext modulus."""
+
+
 class EphemeralSecretMismatchError(Error, ValueError):
     """The evaluation keys raise through another ephemeral secret."""
 

@@ -11,6 +11,7 @@ mod algebra;
 mod butterflies;
 mod ckks;
 pub mod exact;
+mod failure;
 mod input;
 pub mod linear;
 mod lock_step;
@@ -27,6 +28,7 @@ pub use ckks::{
     ModMethod, Polynomial, PolynomialPlan, ScaledCosine, WorstCase, bootstrap, cost, dft, minimax,
     sim,
 };
+pub use failure::log2_exceeds;
 pub use lock_step::{Batch, LockStep};
 pub use ops::Ops;
 pub use trace::{Trace, TracePlan};

@@ -220,6 +220,17 @@ pub enum Error {
         /// The highest level that the keys raise to, if there are any.
         found: Option<Level>,
     },
+    /// The keys to raise with are for ciphertexts of another plaintext modulus.
+    #[error(
+        "raising needs keys for the plaintext modulus {needed}, these are for {found}: make them \
+         from the KeyRequest of the plan (1 is that of CKKS)"
+    )]
+    RaisingDivisorMismatch {
+        /// That of the keys.
+        found: u128,
+        /// The one needed.
+        needed: u128,
+    },
     /// The keys do not raise through an ephemeral secret as sparse as a circuit relies on.
     #[error(
         "raising through an ephemeral secret of weight {needed} at most is needed, the keys have {}: \

@@ -66,6 +66,7 @@ mod noise;
 mod params;
 mod plaintext;
 mod presets;
+mod raise;
 pub(crate) mod rules;
 pub mod serial;
 mod slots;
@@ -82,6 +83,7 @@ pub use noise::{NoiseBound, PlainNorms};
 pub use params::{Params, Spec};
 pub use plaintext::PlainPoly;
 pub use presets::{Choice, Needs, Preset, choose, preset, presets};
+pub use raise::raise_to;
 pub use rules::Form;
 pub use slots::{LinearMap, Slots};
 

@@ -38,5 +38,6 @@ pub(crate) use params::check_primes;
 pub use params::{Params, PricedKey, RaisedChain, Spec};
 pub(crate) use primes::{Supply, check_ring, check_sizes, power_of_two};
 pub use security::{SecretDistribution, max_log2_qp, security_bits};
+pub(crate) use switch::Lift;
 use switch::{Digits, KeySwitcher, ModDown, Operand};
 pub use work::{Rates, Work};

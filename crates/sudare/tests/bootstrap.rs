@@ -306,10 +306,10 @@ fn every_key_is_needed() {
         assert!(none.to_string().contains("KeyRequest"), "{none}");
         let top = s.session.params.raised_top();
         let denser = Error::EphemeralSecretMismatch { found: Some(33), needed: 32 };
-        assert_eq!(raise(Some(Raise { level: top, weight: 33 })), denser);
+        assert_eq!(raise(Some(Raise::to(top).with_weight(33))), denser);
         let low = Level(top.0 - 1);
         let low_key = Error::MissingRaisingKey { level: top, found: Some(low) };
-        assert_eq!(raise(Some(Raise { level: low, weight: 32 })), low_key);
+        assert_eq!(raise(Some(Raise::to(low))), low_key);
     }
 }
 

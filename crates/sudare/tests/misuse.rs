@@ -767,7 +767,7 @@ fn what_is_raised_is_not_raised_again() {
     }
     // Keys for one section of levels are none for the other.
     let chain =
-        Session::new(params.clone(), &KeyRequest::new().raise(Raise { level: TOP, weight }));
+        Session::new(params.clone(), &KeyRequest::new().raise(Raise::to(TOP).with_weight(weight)));
     let missing = |level, found| Error::MissingRaisingKey { level, found: Some(found) };
     let a = chain.encrypt(&VALUES);
     for level in [LOWEST, HIGHEST] {
@@ -871,7 +871,7 @@ fn keys_of_raised_levels_are_fitted() {
         let request = KeyRequest { fitted: [(found, keys)].into(), ..KeyRequest::new() };
         assert_eq!(make(&request), out(found, HIGHEST));
         assert_eq!(
-            make(&KeyRequest::new().raise(Raise { level: found, weight: 8 })),
+            make(&KeyRequest::new().raise(Raise::to(found).with_weight(8))),
             out(found, HIGHEST)
         );
     }

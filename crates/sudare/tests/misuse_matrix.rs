@@ -64,7 +64,7 @@ impl World {
         let raising = matrix.plan_raised(LOG_N, chain, params.top(), [scale; 2], 8).unwrap();
         let mut request = KeyRequest::new().relinearize(params.top()).rotations(LOG_N, [1], TOP);
         request = request.automorphism(GaloisElement::conjugation(LOG_N), params.top());
-        request |= KeyRequest::new().raise(Raise { level: params.top(), weight: 8 });
+        request |= KeyRequest::new().raise(Raise::to(params.top()).with_weight(8));
         request |= plan.required_keys();
         request |= raising.required_keys();
         if params.top() < TOP {

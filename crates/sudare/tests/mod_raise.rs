@@ -67,7 +67,7 @@ fn session(spec: &Spec, key: u64, request: &KeyRequest) -> Session {
 }
 
 fn through(weight: u32, level: Level) -> KeyRequest {
-    KeyRequest::new().raise(Raise { level, weight })
+    KeyRequest::new().raise(Raise::to(level).with_weight(weight))
 }
 
 impl Session {
@@ -224,7 +224,7 @@ fn requests_merge_and_count() {
     let mut request = through(32, Level(1)).rotations(6, [1], Level(1));
     request |= through(48, Level(2));
     request |= KeyRequest::new();
-    assert_eq!(request.raise, Some(Raise { level: Level(2), weight: 32 }));
+    assert_eq!(request.raise, Some(Raise::to(Level(2))));
     assert_eq!(request, request.clone().raise(Raise::to(Level(0))));
     assert_eq!(request.count(), 2);
     let params = Params::new(specs(6).swap_remove(0)).unwrap();

@@ -43,7 +43,7 @@ fn session(spec: &Spec, request: impl Fn(&Params) -> KeyRequest) -> Session {
     session_with(spec.clone(), |params| {
         assert_eq!((params.top(), params.raised_top()), (TOP, HIGHEST));
         let mut keys = request(params).into_fitted(params.rlwe());
-        keys |= KeyRequest::new().raise(Raise { level: HIGHEST, weight: WEIGHT });
+        keys |= KeyRequest::new().raise(Raise::to(HIGHEST).with_weight(WEIGHT));
         keys
     })
 }

@@ -277,7 +277,7 @@ impl Decryptor {
 }
 
 /// Reads residues as integers in `(-Q/2, Q/2)`, by their digits.
-struct Reader {
+pub(super) struct Reader {
     radix: MixedRadix,
     t: Modulus,
     /// `q_0 … q_{i-1} mod t`, and `log2` of it.
@@ -285,7 +285,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(moduli: Vec<arith::Modulus>, t: Modulus) -> Self {
+    pub(super) fn new(moduli: Vec<arith::Modulus>, t: Modulus) -> Self {
         let weights = moduli.iter().scan((1 % t.value(), 0.0), |(weight, log2), m| {
             let current = (*weight, *log2);
             *weight = t.mul(*weight, t.reduce(m.value().into()));
@@ -296,7 +296,7 @@ impl Reader {
     }
 
     /// The digits of the integer whose residues are in column `k` of `rows`.
-    fn read(&self, rows: &[&[u64]], k: usize, digits: &mut [i64]) {
+    pub(super) fn read(&self, rows: &[&[u64]], k: usize, digits: &mut [i64]) {
         self.radix.resolve(digits, |i| rows[i][k]);
     }
 
@@ -317,7 +317,7 @@ impl Reader {
     }
 
     /// The integer modulo `t`.
-    fn residue(&self, digits: &[i64]) -> u128 {
+    pub(super) fn residue(&self, digits: &[i64]) -> u128 {
         let t = self.t;
         let terms = digits.iter().zip(&self.weights);
         terms.fold(0, |sum, (&d, &(w, _))| t.add(sum, t.mul(t.reduce_i128(d.into()), w)))

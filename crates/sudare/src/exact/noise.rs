@@ -208,6 +208,21 @@ impl<'a> NoiseModel<'a> {
         a.times(b.log2_root_sum_squares) + NoiseBound::at_most(b.log2_sum)
     }
 
+    /// `log2` of what rounding to `t` under an ephemeral secret of this weight makes of an error at
+    /// level 0, beside the rounding itself.
+    pub(crate) fn log2_brought(self, a: NoiseBound, weight: u32) -> f64 {
+        let error = a + self.base(Noise::to_ephemeral(self.params, weight));
+        // Half a unit of the larger modulus is rounded, too.
+        log2_sum(error.log2(), -1.0) + self.log2_t - self.params.log2_q(Level(0))
+    }
+
+    /// Of what was rounded to `t` and raised through an ephemeral secret of this weight: the
+    /// multiple of `t` that lifting adds, and the key switch back.
+    pub(crate) fn raised(self, weight: u32) -> NoiseBound {
+        let multiple = NoiseBound::at_most((f64::from(weight) / 2.0 + 1.0).log2());
+        multiple + self.base(Noise::from_ephemeral(self.params, self.log2_t))
+    }
+
     /// Divided by the primes of a level, rounding.
     pub(crate) fn rescaled(self, a: NoiseBound, level: Level) -> NoiseBound {
         let below = Level(level.0 - 1);

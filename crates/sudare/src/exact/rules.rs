@@ -9,6 +9,9 @@ use crate::{
     rlwe::{Level, Scale as _, next_level},
 };
 
+/// `log2` of the most that an error may bring to what rounding makes of it when it is raised.
+pub(crate) const LOG2_BROUGHT: f64 = -4.0;
+
 /// What is public about a ciphertext beside its polynomials.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Form {
@@ -288,6 +291,28 @@ impl<'a> Rules<'a> {
         // this residue multiplies them alike.
         let factor = Unit::new(a.factor.value(), t)?;
         self.checked(OP, Form { factor, ..a })
+    }
+
+    /// At level 0 rounded to the modulus `t`, through an ephemeral secret of this weight, and
+    /// raised.
+    ///
+    /// # Errors
+    /// [`Error::LevelOutOfRange`]; [`Error::PlaintextMismatch`] unless `t` is a higher power of
+    /// the same prime; [`Error::PlaintextModulusNotCoprime`]; [`Error::NoiseExhausted`].
+    pub(crate) fn raised(self, a: Form, to: Level, t: Modulus, weight: u32) -> Result<Form> {
+        const OP: &str = "raise";
+        let found = a.factor.modulus();
+        if found.prime() != t.prime() || t.exponent() <= found.exponent() {
+            return Err(mismatch(OP, self.ring(found), self.ring(t)));
+        }
+        self.params.rlwe().check_chain_level(to)?;
+        let low = self.dropped(a, Level(0))?;
+        let (log2_noise, log2_room) = (self.model(t).log2_brought(low.noise, weight), LOG2_BROUGHT);
+        if log2_noise > log2_room {
+            return Err(Error::NoiseExhausted { op: OP, log2_noise, log2_room });
+        }
+        let noise = self.model(t).raised(weight);
+        self.checked(OP, Form { level: to, factor: Unit::one(t), noise })
     }
 
     fn meet(self, op: &'static str, a: Form, b: Form) -> Result<Level> {

@@ -1,11 +1,11 @@
 use super::{
-    Digits, GaloisElement, KeySwitcher, Level, ModDown, Operand, SwitchingKey,
+    Digits, GaloisElement, KeySwitcher, Level, Lift, ModDown, Operand, SwitchingKey,
     keys::GaloisKey,
     rows::KeyRows,
     switch::{Cut, Product, lifted_product},
 };
 use crate::{
-    Error, Result,
+    Result,
     ring::{
         Dividend, Divider, Eval, LimbSet, PackedPolys, RnsBasis, RnsPoly, STRETCH, columns,
         stretches,
@@ -142,19 +142,18 @@ impl KeySwitcher {
     /// aggregated key switching.
     ///
     /// # Errors
-    /// [`Error::MissingRaisingKey`] if there are no keys, or for lower levels only;
-    /// [`Error::MissingGaloisKey`].
+    /// [`Error::LevelOutOfRange`]; [`Error::MissingRaisingKey`] if there are no keys, or for lower
+    /// levels only; [`Error::RaisingDivisorMismatch`]; [`Error::MissingGaloisKey`].
     pub(super) fn combine_raised(
         &self,
         inputs: &[&[RnsPoly<Eval>; 2]],
         to: Level,
         steps: &[GaloisElement],
         weights: &[StageWeights],
+        lift: Lift<'_>,
     ) -> Result<Vec<[RnsPoly<Eval>; 2]>> {
         let params = self.params();
-        params.check_level(to)?;
-        let missing = Error::MissingRaisingKey { level: to, found: None };
-        let keys = self.raising_keys(to)?.ok_or(missing)?;
+        let keys = self.raising_keys(to, lift.divisor)?;
         let back: Vec<_> = steps
             .iter()
             .map(|g| match g.0 {
@@ -168,7 +167,7 @@ impl KeySwitcher {
             .collect::<Result<_>>()?;
         let (basis, limbs) = (params.basis(), params.raising_limbs(to));
         let lifted: Vec<Raised> =
-            inputs.iter().map(|a| self.lift_under_sparse(a, keys, to)).collect();
+            inputs.iter().map(|a| self.lift_under_sparse(a, keys, to, lift)).collect();
         let sums = weighted_sums(
             basis,
             limbs,

@@ -1,6 +1,6 @@
 use super::{
-    Ciphertext, Combination, Evaluator, GaloisElement, KeyRequest, Level, ModDown, ParamsId, Raise,
-    StageWeights, next_level,
+    Ciphertext, Combination, Evaluator, GaloisElement, KeyRequest, Level, Lift, ModDown, ParamsId,
+    Raise, StageWeights, next_level,
 };
 use crate::{
     Error, Result,
@@ -34,7 +34,7 @@ impl AutomorphismSum {
         let steps = self.baby.iter().copied().chain(giant).filter(|g| g.0 != 1);
         match self.ephemeral_weight {
             Some(weight) => {
-                let request = KeyRequest::new().raise(Raise { level: self.level, weight });
+                let request = KeyRequest::new().raise(Raise::to(self.level).with_weight(weight));
                 request.raised_automorphisms(steps)
             }
             None => steps.fold(KeyRequest::new(), |keys, g| keys.automorphism(g, self.level)),
@@ -152,16 +152,31 @@ impl Evaluator {
     /// key of one digit for each step.
     ///
     /// # Errors
-    /// [`Error::MissingRaisingKey`]; else as [`Evaluator::transform_many`].
+    /// [`Error::MissingRaisingKey`]; [`Error::RaisingDivisorMismatch`]; else as
+    /// [`Evaluator::transform_many`].
     pub fn raise_transform_many(
         &self,
         inputs: &[&Ciphertext],
         diagonals: &EncodedDiagonals,
     ) -> Result<Vec<Ciphertext>> {
+        self.transform_raised(inputs, diagonals, Lift { divisor: 1, lift: &self.lift_residues() })
+    }
+
+    /// As [`Evaluator::raise_transform_many`], lifted in another way.
+    ///
+    /// # Errors
+    /// As [`Evaluator::raise_transform_many`].
+    pub(crate) fn transform_raised(
+        &self,
+        inputs: &[&Ciphertext],
+        diagonals: &EncodedDiagonals,
+        lift: Lift<'_>,
+    ) -> Result<Vec<Ciphertext>> {
         let next = self.check_transform(inputs, diagonals, true)?;
         let polys: Vec<_> = inputs.iter().map(|input| &input.polys).collect();
         let AutomorphismSum { level, baby, .. } = &diagonals.sum;
-        let results = self.switcher.combine_raised(&polys, *level, baby, &diagonals.stages)?;
+        let stages = &diagonals.stages;
+        let results = self.switcher.combine_raised(&polys, *level, baby, stages, lift)?;
         Ok(results.into_iter().map(|polys| self.holding(polys, next)).collect())
     }
 

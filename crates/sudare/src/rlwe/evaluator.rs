@@ -1,5 +1,5 @@
 use super::{
-    Ciphertext, Digits, EvaluationKeys, GaloisElement, KeySwitcher, Level, ModDown, Operand,
+    Ciphertext, Digits, EvaluationKeys, GaloisElement, KeySwitcher, Level, Lift, ModDown, Operand,
     Params, next_level,
 };
 use crate::{
@@ -359,10 +359,33 @@ impl Evaluator {
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`]; [`Error::MissingRaisingKey`] if the keys are for lower
-    /// levels; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    /// levels; [`Error::RaisingDivisorMismatch`] if they divide; [`Error::ParamsMismatch`];
+    /// [`Error::KeyMismatch`].
     pub fn mod_raise(&self, a: &Ciphertext, to: Level) -> Result<Ciphertext> {
+        if self.keys().raise.is_some() {
+            return self.raise(a, to, Lift { divisor: 1, lift: &self.lift_residues() });
+        }
         self.check_drop(a, Level(0))?;
-        Ok(self.holding(self.switcher.mod_raise(&a.polys, to)?, to))
+        self.params().check_level(to)?;
+        let polys = self.switcher.lift_residues(&a.polys, [self.limbs(to); 2]);
+        Ok(self.holding(polys, to))
+    }
+
+    /// Reads residues modulo `q_0` as the integers next to zero that they are of.
+    pub(super) fn lift_residues(
+        &self,
+    ) -> impl Fn(&[RnsPoly<Eval>; 2], [LimbSet; 2]) -> [RnsPoly<Eval>; 2] + use<'_> {
+        |a, limbs| self.switcher.lift_residues(a, limbs)
+    }
+
+    /// As [`Evaluator::mod_raise`] through an ephemeral secret, lifted in another way.
+    ///
+    /// # Errors
+    /// As [`Evaluator::mod_raise`]; [`Error::MissingRaisingKey`] without keys, too;
+    /// [`Error::RaisingDivisorMismatch`].
+    pub(crate) fn raise(&self, a: &Ciphertext, to: Level, lift: Lift<'_>) -> Result<Ciphertext> {
+        self.check_drop(a, Level(0))?;
+        Ok(self.holding(self.switcher.raise(&a.polys, to, lift)?, to))
     }
 
     /// `X -> X^g`, under the same key again: 1 key switch.

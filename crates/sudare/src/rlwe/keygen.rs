@@ -222,6 +222,10 @@ impl KeyGenerator {
         sample::fixed_weight(&mut stream, raise.weight as usize, coeffs.as_signed_mut())?;
         let all = params.basis().all();
         let sparse = params.basis().from_small(coeffs.as_signed(), all, Secrecy::Key);
+        let divided = params.basis().scale(&sparse, |i| {
+            let m = params.basis().modulus(all, i);
+            m.inv(m.reduce_u128(raise.divisor))
+        });
         // A lifted polynomial is the same modulo every prime: one digit owns them all.
         let mut key = |to: &RnsPoly<Eval>, from: &RnsPoly<Eval>, level: Level| {
             let digits = core::iter::once(0..params.limbs(level).q());
@@ -229,18 +233,19 @@ impl KeyGenerator {
             self.switching_key_by(gadget, to, from, level, digits, self.small_keys)
         };
         let (to_sparse, to_dense) =
-            (key(&sparse, &sk.s, Level(0))?, key(&sk.s, &sparse, raise.level)?);
+            (key(&sparse, &sk.s, Level(0))?, key(&sk.s, &divided, raise.level)?);
         count();
         let log_n = params.log_n();
         let image = |&g: &GaloisElement| {
             // As in `galois_key`.
             let inverse = Permutation::galois(log_n, g.inverse(log_n).0 as usize);
-            let key = key(&params.basis().automorphism(&sk.s, &inverse), &sparse, raise.level)?;
+            let key = key(&params.basis().automorphism(&sk.s, &inverse), &divided, raise.level)?;
             count();
             Ok((g, GaloisKey { key, permutation: Permutation::galois(log_n, g.0 as usize) }))
         };
         let images = raised.iter().map(image).collect::<Result<_>>()?;
-        Ok(RaisingKeys { weight: raise.weight, to_sparse, to_dense, images })
+        let Raise { weight, divisor, .. } = raise;
+        Ok(RaisingKeys { weight, divisor, to_sparse, to_dense, images })
     }
 
     /// Modulo the primes of `limbs`, for any polynomial of `level`.
@@ -376,7 +381,7 @@ mod tests {
     #[test]
     fn the_ephemeral_secret_is_what_the_notes_say_and_is_wiped() {
         let (params, root) = (params(), Seed::from_bytes([4; 32]));
-        let raise = Raise { level: Level(1), weight: 40 };
+        let raise = Raise::to(Level(1)).with_weight(40);
         let mut keygen = KeyGenerator::from_seed(&params, &root);
         let secret = keygen.secret_key().unwrap();
         let request = KeyRequest::new().raise(raise);

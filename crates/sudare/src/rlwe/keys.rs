@@ -143,15 +143,22 @@ impl PublicKey {
 /// ciphertext is switched to an ephemeral secret, lifted, and switched back. The key to
 /// the ephemeral secret has a modulus of `q_0` and a few special primes only.
 ///
-/// Reference: [BTH22](https://eprint.iacr.org/2022/024). Deviation: both
+/// Exact ciphertexts are rounded to a modulus `d` before they are lifted, and what is lifted is
+/// divided by it on the way back: `c_0 + c_1 s' = m + d I` becomes `d^-1 m + I`. Since `c_1` is
+/// small only before that, it is the ephemeral secret that is divided, in the key.
+///
+/// Reference: [BTH22](https://eprint.iacr.org/2022/024). Deviations: both
 /// keys have one digit, and no more special primes than exceed `q_0` together, since
-/// what is switched back has coefficients below `q_0 / 2`.
+/// what is switched back has coefficients below `q_0 / 2`; the division.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Raise {
     /// The highest level that is raised to.
     pub level: Level,
     /// Nonzero coefficients of the ephemeral secret.
     pub weight: u32,
+    /// What ciphertexts are divided by on the way back, `d`: 1 for those of CKKS, a plaintext
+    /// modulus for exact ones. 0 in what was merged of requests for several: no key serves them.
+    pub divisor: u128,
 }
 
 impl Raise {
@@ -159,15 +166,31 @@ impl Raise {
     /// of 2^16 coefficients.
     pub const DEFAULT_WEIGHT: u32 = 32;
 
-    /// To `level`, through a secret of weight [`Raise::DEFAULT_WEIGHT`].
+    /// To `level`, through a secret of weight [`Raise::DEFAULT_WEIGHT`], without a division.
     #[must_use]
     pub fn to(level: Level) -> Self {
-        Self { level, weight: Self::DEFAULT_WEIGHT }
+        Self { level, weight: Self::DEFAULT_WEIGHT, divisor: 1 }
+    }
+
+    /// The same through a secret of another weight.
+    #[must_use]
+    pub fn with_weight(self, weight: u32) -> Self {
+        Self { weight, ..self }
+    }
+
+    /// The same with a division.
+    #[must_use]
+    pub fn with_divisor(self, divisor: u128) -> Self {
+        Self { divisor, ..self }
     }
 
     /// What serves both.
     fn merged(self, other: Self) -> Self {
-        Self { level: self.level.max(other.level), weight: self.weight.min(other.weight) }
+        Self {
+            level: self.level.max(other.level),
+            weight: self.weight.min(other.weight),
+            divisor: if self.divisor == other.divisor { self.divisor } else { 0 },
+        }
     }
 
     /// Primes of the key to the ephemeral secret and of the one back.
@@ -180,6 +203,16 @@ impl Raise {
         let (n, log2_q0) = (params.basis().n(), params.log2_q(Level(0)));
         if self.weight == 0 || self.weight as usize > n {
             let problem = format!("a weight of {} is not within 1 to N = {n}", self.weight);
+            return Err(Error::InvalidSpec { field: "raise", problem });
+        }
+        let mut primes = params.basis().tables(params.limbs(self.level));
+        if primes.any(|table| table.modulus().reduce_u128(self.divisor) == 0) {
+            let problem = match self.divisor {
+                0 => "circuits with different plaintext moduli need keys of their own".into(),
+                d => {
+                    format!("ciphertexts cannot be divided by {d}, a multiple of a prime of theirs")
+                }
+            };
             return Err(Error::InvalidSpec { field: "raise", problem });
         }
         let log2_p = params.log2_p();
@@ -547,13 +580,20 @@ impl SwitchingKey {
     }
 }
 
-/// Keys to an ephemeral secret, at level 0, and back.
+/// Keys to an ephemeral secret, at level 0, and back: what [`Raise`] asks for.
 pub(crate) struct RaisingKeys {
     pub(crate) weight: u32,
+    pub(crate) divisor: u128,
     pub(crate) to_sparse: SwitchingKey,
     pub(crate) to_dense: SwitchingKey,
     /// Back from images of the ephemeral secret.
     pub(crate) images: BTreeMap<GaloisElement, GaloisKey>,
+}
+
+impl RaisingKeys {
+    fn fulfils(&self) -> Raise {
+        Raise { level: self.to_dense.level, weight: self.weight, divisor: self.divisor }
+    }
 }
 
 /// A switching key with the permutation that follows it.
@@ -674,10 +714,7 @@ impl EvaluationKeys {
         KeyRequest {
             relinearize: self.relinearize.as_ref().map(SwitchingKey::level),
             galois: self.galois.iter().map(|(&g, key)| (g, key.key.level)).collect(),
-            raise: self
-                .raise
-                .as_ref()
-                .map(|keys| Raise { level: keys.to_dense.level, weight: keys.weight }),
+            raise: self.raise.as_ref().map(RaisingKeys::fulfils),
             raised: self.raise.iter().flat_map(|keys| keys.images.keys().copied()).collect(),
             fitted: self.fitted.iter().map(|(&level, keys)| (level, keys.fulfils())).collect(),
         }
@@ -771,7 +808,7 @@ mod tests {
         assert!(!fitted.is_empty());
         let mut generator = KeyGenerator::new(&params).unwrap();
         let secret = generator.secret_key().unwrap();
-        let raise = Raise { level: Level(4), weight: 32 };
+        let raise = Raise::to(Level(4));
         let mut request = KeyRequest::new()
             .relinearize(Level(3))
             .rotations(7, [1, 5], Level(2))

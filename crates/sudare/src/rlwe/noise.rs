@@ -104,10 +104,27 @@ impl Noise {
     /// that they meet.
     #[must_use]
     pub fn mod_raise(params: &Params, weight: u32) -> Self {
-        let special = params.log2_special(params.raising_limbs(Level(0)).p());
-        let switch = Self::digit(params, params.log2_q(Level(0)) - special);
+        let switch = Self::raising_digit(params, params.log2_q(Level(0)));
+        Self::to_ephemeral(params, weight) + switch + Self::rounding(params)
+    }
+
+    /// What a key switch at level 0 to an ephemeral secret of this weight adds.
+    #[must_use]
+    pub fn to_ephemeral(params: &Params, weight: u32) -> Self {
         let sparse = Self::from_variance(ROUNDING_VARIANCE * (1.0 + f64::from(weight)));
-        switch + sparse + switch + Self::rounding(params)
+        Self::raising_digit(params, params.log2_q(Level(0))) + sparse
+    }
+
+    /// What a key switch back from an ephemeral secret adds, of a digit uniform below
+    /// `2^log2_digit`.
+    #[must_use]
+    pub fn from_ephemeral(params: &Params, log2_digit: f64) -> Self {
+        Self::raising_digit(params, log2_digit) + Self::rounding(params)
+    }
+
+    fn raising_digit(params: &Params, log2_digit: f64) -> Self {
+        let special = params.log2_special(params.raising_limbs(Level(0)).p());
+        Self::digit(params, log2_digit - special)
     }
 
     /// This error in a ciphertext that is rescaled from `level >= 1`.

@@ -115,6 +115,8 @@ pub(crate) enum Content<M> {
     Raised(GaloisElement, Level),
     FittedRelinearization(Level),
     FittedGalois(GaloisElement, Level),
+    /// With the divisor, if that is not 1.
+    DividedRaising(Level, u32, u128),
 }
 
 impl<M> Content<M> {
@@ -125,6 +127,7 @@ impl<M> Content<M> {
             Self::Relinearization(_)
             | Self::Galois(..)
             | Self::Raising(..)
+            | Self::DividedRaising(..)
             | Self::Raised(..)
             | Self::FittedRelinearization(_)
             | Self::FittedGalois(..) => Kind::EvaluationKeys,
@@ -143,8 +146,8 @@ impl<M> Content<M> {
                 seed + params.half_key_bytes(params.key_limbs(level))
             }
             Self::Ciphertext(level, _) => 2 * basis.packed_bytes(params.limbs(level)),
-            Self::Raising(level, weight) => {
-                let keys = Raise { level, weight }.limbs(params);
+            Self::Raising(level, _) | Self::DividedRaising(level, ..) => {
+                let keys = Raise::to(level).limbs(params);
                 keys.map(|limbs| seed + basis.packed_bytes(limbs)).iter().sum()
             }
             Self::Raised(_, level) => seed + basis.packed_bytes(params.raising_limbs(level)),
@@ -158,7 +161,10 @@ impl<M> Content<M> {
 /// The sections of a request's keys, in the order of the file.
 pub(crate) fn key_contents<M>(request: &KeyRequest) -> Vec<Content<M>> {
     let galois = request.galois.iter().map(|(&g, &level)| Content::Galois(g, level));
-    let raise = request.raise.map(|raise| Content::Raising(raise.level, raise.weight));
+    let raise = request.raise.map(|Raise { level, weight, divisor }| match divisor {
+        1 => Content::Raising(level, weight),
+        _ => Content::DividedRaising(level, weight, divisor),
+    });
     let raised = request
         .raise
         .into_iter()
@@ -283,7 +289,9 @@ impl<S: Serialize + DeserializeOwned, M: Serialize + DeserializeOwned> Header<S,
                 }
                 Content::Ciphertext(level, _) => rows(2 * up_to(level)),
                 // Each key has a special prime or more.
-                Content::Raising(level, _) => rows(up_to(Level(0)) + up_to(level) + 2),
+                Content::Raising(level, _) | Content::DividedRaising(level, ..) => {
+                    rows(up_to(Level(0)) + up_to(level) + 2)
+                }
                 Content::Raised(_, level)
                 | Content::FittedRelinearization(level)
                 | Content::FittedGalois(_, level) => rows(up_to(level) + 1),
@@ -310,7 +318,12 @@ impl<S: Serialize + DeserializeOwned, M: Serialize + DeserializeOwned> Header<S,
                 Content::Galois(g, level) => {
                     request.galois.insert(g, level);
                 }
-                Content::Raising(level, weight) => request.raise = Some(Raise { level, weight }),
+                Content::Raising(level, weight) => {
+                    request.raise = Some(Raise::to(level).with_weight(weight));
+                }
+                Content::DividedRaising(level, weight, divisor) => {
+                    request.raise = Some(Raise { level, weight, divisor });
+                }
                 Content::Raised(g, _) => {
                     request.raised.insert(g);
                 }
@@ -864,7 +877,8 @@ impl<R: Read> FileReader<R> {
             let permutation = Permutation::galois(params.log_n(), g.0 as usize);
             images.insert(g, GaloisKey { key: key.finish(params, small), permutation });
         }
-        Ok(RaisingKeys { weight: raise.weight, to_sparse, to_dense, images })
+        let Raise { weight, divisor, .. } = raise;
+        Ok(RaisingKeys { weight, divisor, to_sparse, to_dense, images })
     }
 
     /// The keys of a request that [`Header::key_request`] returned.

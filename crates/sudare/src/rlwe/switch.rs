@@ -282,28 +282,24 @@ impl KeySwitcher {
         cut.divide(ModDown::P, dividends, permutation)
     }
 
-    /// Lifts the residues of a ciphertext modulo `q_0`, as they are next to zero, to every
-    /// prime up to level `to`: `m` becomes `m + q_0 I`. If there are keys to an ephemeral
-    /// secret, `I` is that of the ciphertext switched to it.
+    /// A ciphertext modulo `q_0`, lifted to the primes of level `to`: switched to the ephemeral
+    /// secret, lifted, and switched back.
     ///
-    /// Primes of `a` above level 0 are not read. Cost: a transform for each prime up to
-    /// `to` and each polynomial; with keys twice as many, and a key switch at level 0.
+    /// Primes of `a` above level 0 are not read. Cost: key switches of one digit at level 0 and at
+    /// `to`, beside what lifting takes.
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`]; [`Error::MissingRaisingKey`] if there are keys, but for
-    /// lower levels.
-    pub(super) fn mod_raise(
+    /// [`Error::LevelOutOfRange`]; [`Error::MissingRaisingKey`] without keys, or with keys for
+    /// lower levels; [`Error::RaisingDivisorMismatch`].
+    pub(super) fn raise(
         &self,
         a: &[RnsPoly<Eval>; 2],
         to: Level,
+        lift: Lift<'_>,
     ) -> Result<[RnsPoly<Eval>; 2]> {
-        self.params.check_level(to)?;
-        let (basis, chain) = (self.params.basis(), self.params.limbs(to));
-        let Some(keys) = self.raising_keys(to)? else {
-            return Ok(self.lift_residues(a, [chain; 2]));
-        };
-        let limbs = self.params.raising_limbs(to);
-        let lifted = self.lift_under_sparse(a, keys, to);
+        let keys = self.raising_keys(to, lift.divisor)?;
+        let (basis, limbs) = (self.params.basis(), self.params.raising_limbs(to));
+        let lifted = self.lift_under_sparse(a, keys, to, lift);
         let key = &keys.to_dense;
         let dividends = (0..limbs.count())
             .map(|i| {
@@ -321,24 +317,33 @@ impl KeySwitcher {
         a: &[RnsPoly<Eval>; 2],
         keys: &RaisingKeys,
         to: Level,
+        lift: Lift<'_>,
     ) -> [RnsPoly<Eval>; 2] {
         let operand = Operand::Ciphertext(a);
         let sparse = self.switch(operand, Level(0), &keys.to_sparse, ModDown::P, None);
-        self.lift_residues(&sparse, [self.params.limbs(to), self.params.raising_limbs(to)])
+        (lift.lift)(&sparse, [self.params.limbs(to), self.params.raising_limbs(to)])
     }
 
-    /// The keys to the ephemeral secret and back from level `to`.
-    pub(super) fn raising_keys(&self, to: Level) -> Result<Option<&RaisingKeys>> {
-        match &self.keys.raise {
-            Some(keys) if !self.params.levels().above(to).contains(&keys.to_dense.level) => {
-                Err(Error::MissingRaisingKey { level: to, found: Some(keys.to_dense.level) })
-            }
-            keys => Ok(keys.as_ref()),
+    /// The keys to the ephemeral secret and back from level `to`, with this divisor.
+    pub(super) fn raising_keys(&self, to: Level, divisor: u128) -> Result<&RaisingKeys> {
+        self.params.check_level(to)?;
+        let missing = |found| Error::MissingRaisingKey { level: to, found };
+        let keys = self.keys.raise.as_ref().ok_or(missing(None))?;
+        if !self.params.levels().above(to).contains(&keys.to_dense.level) {
+            return Err(missing(Some(keys.to_dense.level)));
         }
+        if keys.divisor != divisor {
+            return Err(Error::RaisingDivisorMismatch { found: keys.divisor, needed: divisor });
+        }
+        Ok(keys)
     }
 
     /// The representatives next to zero of `a` modulo `q_0`, modulo the primes of `limbs`.
-    fn lift_residues(&self, a: &[RnsPoly<Eval>; 2], limbs: [LimbSet; 2]) -> [RnsPoly<Eval>; 2] {
+    pub(super) fn lift_residues(
+        &self,
+        a: &[RnsPoly<Eval>; 2],
+        limbs: [LimbSet; 2],
+    ) -> [RnsPoly<Eval>; 2] {
         let (basis, level0) = (self.params.basis(), self.params.limbs(Level(0)));
         let converter = self.params.lift();
         let mut y = [(); 2].map(|()| basis.pool().take(level0.q() * basis.n()));
@@ -367,6 +372,19 @@ impl KeySwitcher {
         Cut { params: &self.params, gadget: self.params.gadget(limbs), level }
     }
 }
+
+/// How a ciphertext modulo `q_0` is read modulo other primes.
+#[derive(Clone, Copy)]
+pub(crate) struct Lift<'a> {
+    /// What is lifted is divided by it on the way back from the ephemeral secret.
+    pub(crate) divisor: u128,
+    /// Both polynomials, each modulo primes of its own: the first divided already, if there is a
+    /// divisor, the second small.
+    pub(crate) lift: &'a LiftPolys<'a>,
+}
+
+/// See [`Lift`].
+type LiftPolys<'a> = dyn Fn(&[RnsPoly<Eval>; 2], [LimbSet; 2]) -> [RnsPoly<Eval>; 2] + 'a;
 
 /// Polynomials of a level, cut by a gadget.
 #[derive(Clone, Copy)]

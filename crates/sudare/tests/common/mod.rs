@@ -46,7 +46,7 @@ pub fn seed(byte: u8) -> Seed {
 
 /// With keys of every kind.
 pub fn session(spec: Spec) -> Session {
-    session_with(spec, |params| switching_keys(params).raise(Raise { level: Level(1), weight: 7 }))
+    session_with(spec, |params| switching_keys(params).raise(Raise::to(Level(1)).with_weight(7)))
 }
 
 fn switching_keys(params: &Params) -> KeyRequest {
@@ -79,7 +79,7 @@ pub fn session_with_raised_keys(spec: Spec) -> Session {
     session_with(spec, |params| {
         let (top, raised) = (params.top(), params.raised_top());
         let mut keys = switching_keys(params)
-            .raise(Raise { level: raised, weight: 7 })
+            .raise(Raise::to(raised).with_weight(7))
             .raised_automorphisms([1, -3].map(|k| GaloisElement::rotation(params.log_n(), k)));
         for level in (top.0 + 1..=raised.0).map(Level) {
             keys |= fitted_keys(params, level);

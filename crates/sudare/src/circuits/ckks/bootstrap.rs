@@ -16,7 +16,6 @@
 //! prepared.
 
 mod correction;
-mod failure;
 mod outline;
 mod presets;
 mod reproductions;
@@ -29,12 +28,11 @@ use super::{
 };
 use crate::{
     Error, Result,
-    circuits::{LockStep, Ops, TracePlan, lock_step::Batch},
+    circuits::{LockStep, Ops, TracePlan, failure::log2_exceeds, lock_step::Batch},
     ckks::{Complex, Params, Scale},
     rlwe::{self, GaloisElement, KeyRequest, Level, Raise},
 };
 use correction::Correction;
-pub use failure::log2_failure;
 use outline::{Outline, Rounds};
 pub use presets::{BootstrapPreset, preset, presets};
 
@@ -93,6 +91,19 @@ pub struct Refinement {
     pub rounds: u32,
     /// `-log2` of the largest error of one bootstrapping, or less, 1 to 40.
     pub gain_bits: u32,
+}
+
+/// `log2` of a bound of the probability that any of `coefficients` coefficients `I` of
+/// the multiple of `q0` that raising the modulus adds is larger than `k`, for a ternary
+/// secret of weight `h`.
+///
+/// A coefficient of `(c0 + c1 s) / q0` is `I + m` with `|m| < 1/2`. So `|I| > k`, that is
+/// `|I| >= k + 1`, is part of the event that it exceeds `k + 1/2` in magnitude, or
+/// `k + 1 - max |m|` for small messages. The bound is that of its exceeding `k`, which covers
+/// every message; see [`log2_exceeds`].
+#[must_use]
+pub fn log2_failure(h: u32, k: u32, coefficients: u64) -> f64 {
+    log2_exceeds(h, f64::from(k), coefficients)
 }
 
 /// How to bootstrap: independent choices.
@@ -360,7 +371,7 @@ impl BootstrapPlan {
             }),
         };
         match self.spec.ephemeral_weight {
-            Some(weight) => request.raise(Raise { level: self.top, weight }),
+            Some(weight) => request.raise(Raise::to(self.top).with_weight(weight)),
             None => request,
         }
     }

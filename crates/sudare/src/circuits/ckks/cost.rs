@@ -440,7 +440,7 @@ mod tests {
         assert_eq!(direct.transforms(), 2 + 2 * Q);
         assert_eq!((direct.streamed_products, direct.key_bytes), (0, 0));
 
-        let keys = KeyRequest::new().raise(Raise { level: top, weight });
+        let keys = KeyRequest::new().raise(Raise::to(top).with_weight(weight));
         let raised = work(&params, &keys, |e, x| e.mod_raise(x, top, Some(weight)));
         // A switch at level 0, both polynomials lifted, one of them with the special primes of
         // the key back, which divide two.

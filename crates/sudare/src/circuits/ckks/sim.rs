@@ -578,7 +578,7 @@ impl ComplexOps for Evaluator {
         if let Some(weight) = self.ephemeral_weight {
             // The rounding under the sparse secret is small beside that under the main one.
             noise = noise.hypot(self.rounding(low.scale));
-            self.use_keys(KeyRequest::new().raise(Raise { level: to, weight }));
+            self.use_keys(KeyRequest::new().raise(Raise::to(to).with_weight(weight)));
         }
         self.counters.raisings.fetch_add(1, Relaxed);
         let worst = low.take_worst().with_more_error(f64::INFINITY);
@@ -827,7 +827,7 @@ mod tests {
         let raised = e.mod_raise(&a, Level(1), Some(48)).unwrap();
         let raised = e.mod_raise(&raised, Level(2), None).unwrap();
         assert!(raised.noise_log2 > a.noise_log2);
-        assert_eq!(e.used_keys().raise, Some(Raise { level: Level(2), weight: 48 }));
+        assert_eq!(e.used_keys().raise, Some(Raise::to(Level(2)).with_weight(48)));
         assert_eq!(e.counts().raisings, 2);
     }
 
