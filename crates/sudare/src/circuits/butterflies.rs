@@ -20,7 +20,10 @@ use super::{
     linear::{LinearTransform, MAX_LOG_SLOTS},
 };
 use crate::{Error, Result};
-use std::{collections::BTreeMap, ops::Range};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    ops::Range,
+};
 
 /// `log2` of the most entries of a factor: 256 MiB.
 const MAX_LOG_ENTRIES: u32 = 24;
@@ -48,12 +51,16 @@ pub(super) trait Roots {
     /// `log2` of the number of slots `n`, in each row if they form several.
     fn log_slots(&self) -> u32;
     /// The vector whose slot `i` is `2^-halvings` times the root of unity of the angle for `i`, in
-    /// parts `1 / 4n` of a turn, and zero where there is no angle.
+    /// parts `1 / 4n` of a turn, and zero where there is no angle. A second row has the inverse
+    /// roots.
+    ///
+    /// # Errors
+    /// What encoding it reports.
     fn vector(
         &self,
         halvings: u32,
         angle: impl Fn(usize) -> Option<usize>,
-    ) -> OwnedVector<Self::Algebra>;
+    ) -> Result<OwnedVector<Self::Algebra>>;
 }
 
 /// Whether so many slots can be transformed by factors of so many layers.
@@ -101,7 +108,7 @@ pub(super) fn multiples_of_4(log_slots: u32) -> Vec<usize> {
 /// [`powers_of_5`] or [`multiples_of_4`]. What [`check`] refuses must not get here.
 ///
 /// # Errors
-/// Those of [`LinearTransform::new`].
+/// Those of [`LinearTransform::new`] and [`Roots::vector`].
 pub(super) fn factors<R: Roots>(
     roots: &R,
     radices: &[u32],
@@ -153,7 +160,9 @@ impl Layers {
                 let is_reached = (row ^ column) & !moved == 0;
                 is_reached.then(|| self.angle(row, column, bits.clone()))
             };
-            diagonals.entry(offset).or_insert_with(|| roots.vector(halvings, angle));
+            if let Entry::Vacant(place) = diagonals.entry(offset) {
+                place.insert(roots.vector(halvings, angle)?);
+            }
         }
         LinearTransform::new(self.log_slots, diagonals)
     }

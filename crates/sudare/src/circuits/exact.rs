@@ -1,5 +1,6 @@
 //! Circuits for slots that hold integers modulo a prime power.
 
+pub mod dft;
 pub mod digits;
 mod matrix;
 mod ops;

@@ -31,7 +31,8 @@ impl From<usize> for Offset {
 }
 
 impl Offset {
-    fn element(self, log_n: u32) -> GaloisElement {
+    /// The automorphism that makes the image, in the ring of degree `2^log_n`.
+    pub(super) fn element(self, log_n: u32) -> GaloisElement {
         let rotation = GaloisElement::rotation(log_n, self.columns as i64);
         if self.conjugated { rotation.conjugated(log_n) } else { rotation }
     }
@@ -127,9 +128,9 @@ struct Steps {
 const GIANT_COST: usize = 3;
 
 impl Steps {
-    /// For offsets below `slots`, in ascending order; with baby steps alone if giant steps
-    /// are not wanted.
-    fn of(offsets: &[usize], slots: usize, giants: bool) -> Self {
+    /// For offsets below `slots`, in ascending order, of which so many take the conjugate as
+    /// well; with baby steps alone if giant steps are not wanted.
+    fn of(offsets: &[usize], conjugates: usize, slots: usize, giants: bool) -> Self {
         // The offsets on a circle: they start after the widest gap.
         let gap = |i: usize| {
             let next = offsets.get(i + 1).map_or_else(|| offsets[0] + slots, |&next| next);
@@ -143,7 +144,8 @@ impl Steps {
             stride => stride,
         };
         let count = offsets.iter().map(distance).max().unwrap_or(0) / stride + 1;
-        let cost = |baby: &usize| baby + GIANT_COST * count.div_ceil(*baby);
+        let images = |baby: usize| baby + baby.min(conjugates);
+        let cost = |baby: &usize| images(*baby) + GIANT_COST * count.div_ceil(*baby);
         let baby = if giants { (1..=count).min_by_key(cost).unwrap_or(1) } else { count };
         Self { start, stride, baby, giant: count.div_ceil(baby) }
     }
@@ -228,7 +230,8 @@ impl<A: Algebra> LinearTransform<A> {
         let slots = 1 << self.log_slots;
         let mut columns: Vec<usize> = self.diagonals.keys().map(|offset| offset.columns).collect();
         columns.dedup();
-        let steps = Steps::of(&columns, slots, ephemeral_weight.is_none());
+        let conjugates = self.diagonals.keys().filter(|offset| offset.conjugated).count();
+        let steps = Steps::of(&columns, conjugates, slots, ephemeral_weight.is_none());
         let baby = self.baby_steps(steps);
         let sum = AutomorphismSum {
             level,
@@ -351,10 +354,20 @@ mod tests {
             (&[0, 8, 16, 24, 40, 48, 56], Steps { start: 40, stride: 8, baby: 4, giant: 2 }),
         ];
         for (offsets, expected) in cases {
-            assert_eq!(Steps::of(offsets, slots, true), expected, "{offsets:?}");
-            let Steps { start, stride, baby, giant } = Steps::of(offsets, slots, false);
+            assert_eq!(Steps::of(offsets, 0, slots, true), expected, "{offsets:?}");
+            let Steps { start, stride, baby, giant } = Steps::of(offsets, 0, slots, false);
             assert_eq!((start, stride, giant), (expected.start, expected.stride, 1));
             assert!(baby <= expected.baby * expected.giant);
+        }
+    }
+
+    /// A step for both the ciphertext and its conjugate costs two images.
+    #[test]
+    fn conjugates_shorten_baby_steps() {
+        let offsets: Vec<usize> = (0..127).collect();
+        for (conjugates, baby, giant) in [(0, 16, 8), (1, 16, 8), (127, 13, 10)] {
+            let expected = Steps { start: 0, stride: 1, baby, giant };
+            assert_eq!(Steps::of(&offsets, conjugates, 1 << 14, true), expected);
         }
     }
 }

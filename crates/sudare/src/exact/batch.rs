@@ -24,6 +24,7 @@ pub struct BatchEncoder {
     modulus: Modulus,
     log_n: u32,
     log_slots: u32,
+    root: u128,
     evaluate: Arc<Evaluate>,
     /// Where evaluation puts each slot.
     places: Arc<[usize]>,
@@ -85,7 +86,7 @@ impl BatchEncoder {
             exponent = exponent * 5 % (2 * slots);
         }
         let (evaluate, places) = (Arc::new(evaluate), places.into());
-        Ok(Self { modulus: t, log_n, log_slots, evaluate, places })
+        Ok(Self { modulus: t, log_n, log_slots, root, evaluate, places })
     }
 
     /// `log2` of the most slots that plaintexts modulo `t` have in the ring of degree `2^log_n`,
@@ -113,6 +114,16 @@ impl BatchEncoder {
     #[must_use]
     pub fn slots(&self) -> usize {
         1 << self.log_slots
+    }
+
+    /// `log2` of the number of slots.
+    pub(crate) fn log_slots(&self) -> u32 {
+        self.log_slots
+    }
+
+    /// `zeta`.
+    pub(crate) fn root(&self) -> u128 {
+        self.root
     }
 
     /// The plaintext of `values`, with 0 in the slots left.

@@ -165,7 +165,11 @@ impl Roots for ComplexRoots {
         self.log_slots
     }
 
-    fn vector(&self, halvings: u32, angle: impl Fn(usize) -> Option<usize>) -> Vec<Complex<f64>> {
+    fn vector(
+        &self,
+        halvings: u32,
+        angle: impl Fn(usize) -> Option<usize>,
+    ) -> Result<Vec<Complex<f64>>> {
         let scale = 1.0 / (1u64 << halvings) as f64;
         let entry = |row| match angle(row) {
             Some(angle) => {
@@ -174,7 +178,7 @@ impl Roots for ComplexRoots {
             }
             None => Complex::new(0.0, 0.0),
         };
-        (0..1 << self.log_slots).map(entry).collect()
+        Ok((0..1 << self.log_slots).map(entry).collect())
     }
 }
 

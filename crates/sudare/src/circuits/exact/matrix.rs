@@ -1,9 +1,26 @@
 use super::IntegerSlots;
-use crate::circuits::linear;
+#[cfg(doc)]
+use crate::Error;
+use crate::{Result, circuits::linear, exact::PlainPoly};
 
 /// A square matrix over both rows of slots, by its diagonals that are not zero; see
 /// [`linear::LinearTransform`]. A diagonal is a plaintext, the entries of both rows.
 pub type LinearTransform = linear::LinearTransform<IntegerSlots>;
+
+impl LinearTransform {
+    /// The product with the slots of `x`, in the clear.
+    ///
+    /// # Errors
+    /// [`Error::PlaintextMismatch`] for a plaintext of another ring than the diagonals, and what
+    /// multiplying by them reports.
+    pub fn apply(&self, x: &PlainPoly) -> Result<PlainPoly> {
+        let log_n = x.log_n();
+        let zero = PlainPoly::constant(x.modulus(), log_n, 0)?;
+        self.diagonals.iter().try_fold(zero, |sum, (offset, entries)| {
+            sum.add(&entries.mul(&x.image(offset.element(log_n)))?)
+        })
+    }
+}
 
 /// How to apply a [`LinearTransform`] to ciphertexts of one level and factor; see
 /// [`linear::LinearPlan`].

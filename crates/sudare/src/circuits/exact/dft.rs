@@ -1,0 +1,212 @@
+//! The maps between slots and coefficients, as products of sparse matrices.
+//!
+//! The `2n` slots of a [`BatchEncoder`] are the values of `m(Y) = sum_(k < 2n) c_k Y^k`, with
+//! `Y = X^(N / 2n)`: slot `(0, j)` at `Y = zeta^(5^j)`, slot `(1, j)` at `zeta^(-5^j)`, for a
+//! primitive `4n`-th root of unity `zeta` modulo `t`. As `I = zeta^n` is a square root of -1 and
+//! `I^(5^j) = I`, each row is a Fourier transform of its own: row 0 that of `c_k + I c_(k+n)`
+//! with the root `zeta`, row 1 that of `c_k - I c_(k+n)` with its inverse. Both have the factors
+//! that [complex slots](crate::circuits::dft) have with `zeta = exp(2 pi i / 4n)`, offset by
+//! offset; rows are there complex numbers and their conjugates.
+//!
+//! What is left is to join the rows, each slot with the other one of its column. That is merged
+//! into the factor next to the coefficients, which so has twice the diagonals, for each offset one
+//! of the same row and one of the other, and takes no level of its own. A factor of `k` layers
+//! has `2^(k+1) - 1` diagonals, or `2^k` if the highest bit of the index is among those that it
+//! combines, and twice as many if it joins the rows.
+//!
+//! Entries are exact. Those modulo `p^e` reduce to those modulo lower powers of `p`.
+//!
+//! Source: the factors are those of Han, "Bootstrapping methods for homomorphic encryption"
+//! (thesis, Seoul National University), Section 4.3.2 (layers `E_k`, Equation 4.3.3), there for
+//! complex slots. For BGV, factors like those of a number-theoretic transform are by Ma, Huang,
+//! Wang, Wang ([2024/164](https://eprint.iacr.org/2024/164)).
+//!
+//! ```
+//! use sudare::{
+//!     circuits::exact::dft,
+//!     exact::{BatchEncoder, Modulus, PlainPoly},
+//! };
+//!
+//! let t = Modulus::new(17, 2)?;
+//! let encoder = BatchEncoder::new(t, 3)?;
+//! let x = encoder.encode(&[1, 2, 3, 4, 5, 6, 7, 8])?;
+//! // The slots of `y` are the coefficients of `x`: those of columns 1 and 2 change places.
+//! let coeffs_to_slots = dft::coeffs_to_slots(&encoder, &[1, 1])?;
+//! let y = coeffs_to_slots.iter().try_fold(x.clone(), |x, matrix| matrix.apply(&x))?;
+//! let coeffs = x.coeffs();
+//! let expected = [0, 2, 1, 3, 4, 6, 5, 7].map(|k| coeffs[k]);
+//! assert_eq!(encoder.decode_unsigned(&y)?, expected);
+//! # Ok::<(), sudare::Error>(())
+//! ```
+
+use super::{IntegerSlots, LinearTransform};
+#[cfg(doc)]
+use crate::Error;
+pub use crate::circuits::butterflies::bit_reversed;
+use crate::{
+    Result,
+    circuits::{
+        butterflies::{BitReversed, Roots, check, factors, powers_of_5},
+        linear::Offset,
+    },
+    exact::{BatchEncoder, PlainPoly},
+    rlwe::GaloisElement,
+};
+use std::collections::BTreeMap;
+
+/// CoeffsToSlots: from the `2n` slots of a polynomial to its coefficients, in bit-reversed order.
+///
+/// Applied in turn, the factors put `c_k` in slot `(0, r)` and `c_(k+n)` in slot `(1, r)`, with
+/// `r` [`bit_reversed`]`(log2(n), k)`. They are the inverse of [`slots_to_coeffs`].
+///
+/// `radices` are the layers of each factor. Layers go from the highest bit of the index to the
+/// lowest: the first factor of `k` layers has `2^k` diagonals, and the last one joins the rows.
+/// Without layers, of 2 slots, that is the only factor.
+///
+/// # Errors
+/// [`Error::Circuit`] if `radices` holds a 0 or does not sum to `log2(n)`, if there are more than
+/// 2^16 columns, or if a factor might have more than 2^24 entries in a row of slots, not counting
+/// what joins the rows.
+pub fn coeffs_to_slots(encoder: &BatchEncoder, radices: &[u32]) -> Result<Vec<LinearTransform>> {
+    let roots = ModularRoots::new(encoder);
+    let mut factors = roots.factors(radices, BitReversed::Output)?;
+    if let Some(last) = factors.last_mut() {
+        *last = roots.join_after(last)?;
+    }
+    Ok(factors)
+}
+
+/// SlotsToCoeffs: the inverse of [`coeffs_to_slots`]. From slots that hold coefficients in
+/// bit-reversed order, `c_k` in row 0 and `c_(k+n)` in row 1, to the slots of the polynomial with
+/// these coefficients.
+///
+/// Layers go from the lowest bit of the index to the highest: the first factor joins the rows,
+/// the last one of `k` layers has `2^k` diagonals.
+///
+/// # Errors
+/// As [`coeffs_to_slots`].
+pub fn slots_to_coeffs(encoder: &BatchEncoder, radices: &[u32]) -> Result<Vec<LinearTransform>> {
+    let roots = ModularRoots::new(encoder);
+    let mut factors = roots.factors(radices, BitReversed::Input)?;
+    if let Some(first) = factors.first_mut() {
+        *first = roots.join_before(first)?;
+    }
+    Ok(factors)
+}
+
+/// Roots of unity modulo `t` in row 0, their inverses in row 1.
+struct ModularRoots<'a> {
+    encoder: &'a BatchEncoder,
+    /// `log2(n)`.
+    log_columns: u32,
+    /// `zeta^k` for `k < 4n`.
+    powers: Vec<u128>,
+}
+
+impl<'a> ModularRoots<'a> {
+    fn new(encoder: &'a BatchEncoder) -> Self {
+        let (t, log_columns) = (encoder.modulus(), encoder.log_slots() - 1);
+        let powers = std::iter::successors(Some(1), |&x| Some(t.mul(x, encoder.root())));
+        Self { encoder, log_columns, powers: powers.take(4 << log_columns).collect() }
+    }
+
+    /// The factors of both rows, before these are joined; at least one.
+    fn factors(&self, radices: &[u32], reversed: BitReversed) -> Result<Vec<LinearTransform>> {
+        check(self.log_columns, radices)?;
+        let inverse = reversed == BitReversed::Output;
+        let mut factors = factors(self, radices, powers_of_5, reversed, inverse)?;
+        if factors.is_empty() {
+            let one = PlainPoly::constant(self.encoder.modulus(), self.encoder.log_n(), 1)?;
+            factors.push(LinearTransform::new(self.log_columns, BTreeMap::from([(0, one)]))?);
+        }
+        Ok(factors)
+    }
+
+    /// `I`.
+    fn quarter_turn(&self) -> u128 {
+        self.powers[1 << self.log_columns]
+    }
+
+    /// `2^-halvings`.
+    fn halved(&self, halvings: u32) -> u128 {
+        let t = self.encoder.modulus();
+        t.pow(t.value().div_ceil(2), halvings.into())
+    }
+
+    /// The factor applied to `c_k + I c_(k+n)` in row 0 and `c_k - I c_(k+n)` in row 1, from
+    /// `c_k` and `c_(k+n)`.
+    ///
+    /// That is `r (x + I x')`, where `x'` is `x` with its rows swapped and `r` is 1 in row 0 and
+    /// `-I` in row 1: as `Y^n` is `I` and `-I` there, `r = (1 - I) / 2 (1 + Y^n)`.
+    fn join_before(&self, factor: &LinearTransform) -> Result<LinearTransform> {
+        let (t, i) = (self.encoder.modulus(), self.quarter_turn());
+        let weight = t.mul(t.sub(1, i), self.halved(1));
+        self.joined(factor, |entries| {
+            let plain = entries.add(&self.turned(entries))?.scaled(weight);
+            let swapped = plain.scaled(i);
+            Ok([plain, swapped])
+        })
+    }
+
+    /// From `c_k + I c_(k+n)` in row 0 and `c_k - I c_(k+n)` in row 1, which the factor gives, to
+    /// `c_k` and `c_(k+n)`.
+    ///
+    /// That is `u x - I (u x)'`, where `u` is `1/2` in row 0 and `I / 2` in row 1:
+    /// `u = (1 + I) / 4 (1 - Y^n)`.
+    fn join_after(&self, factor: &LinearTransform) -> Result<LinearTransform> {
+        let (t, i) = (self.encoder.modulus(), self.quarter_turn());
+        let weight = t.mul(t.add(1, i), self.halved(2));
+        let swap = GaloisElement::conjugation(self.encoder.log_n());
+        self.joined(factor, |entries| {
+            let plain = entries.sub(&self.turned(entries))?.scaled(weight);
+            let swapped = plain.image(swap).scaled(t.neg(i));
+            Ok([plain, swapped])
+        })
+    }
+
+    /// `Y^n` times.
+    fn turned(&self, entries: &PlainPoly) -> PlainPoly {
+        entries.mul_monomial(1 << (self.encoder.log_n() - 1))
+    }
+
+    /// A matrix with two diagonals for each of this one, of the same row and of the other.
+    fn joined(
+        &self,
+        factor: &LinearTransform,
+        both: impl Fn(&PlainPoly) -> Result<[PlainPoly; 2]>,
+    ) -> Result<LinearTransform> {
+        let mut diagonals = BTreeMap::new();
+        for (&offset, entries) in factor.diagonals() {
+            let [plain, swapped] = both(entries)?;
+            diagonals.insert(offset, plain);
+            diagonals.insert(Offset { conjugated: true, ..offset }, swapped);
+        }
+        LinearTransform::new(self.log_columns, diagonals)
+    }
+}
+
+impl Roots for ModularRoots<'_> {
+    type Algebra = IntegerSlots;
+
+    fn log_slots(&self) -> u32 {
+        self.log_columns
+    }
+
+    fn vector(&self, halvings: u32, angle: impl Fn(usize) -> Option<usize>) -> Result<PlainPoly> {
+        let (t, scale) = (self.encoder.modulus(), self.halved(halvings));
+        let mask = self.powers.len() - 1;
+        let columns = 1 << self.log_columns;
+        let mut slots = vec![0; 2 * columns];
+        let (row_0, row_1) = slots.split_at_mut(columns);
+        for (column, entries) in row_0.iter_mut().zip(row_1).enumerate() {
+            if let Some(angle) = angle(column) {
+                *entries.0 = t.mul(scale, self.powers[angle & mask]);
+                *entries.1 = t.mul(scale, self.powers[angle.wrapping_neg() & mask]);
+            }
+        }
+        self.encoder.encode_unsigned(&slots)
+    }
+}
+
+#[cfg(test)]
+mod tests;
