@@ -210,7 +210,7 @@ fn many_baby_steps_are_summed_in_groups() {
         baby: (0..giant).map(rotation).collect(),
         giant: rotation(giant),
         stages: 2,
-        ephemeral_weight: None,
+        raise: None,
     };
     let keys = KeyRequest::new().rotations(LOG_N, 1..=giant, level);
     let s = Session::from_seed(params, &Seed::from_bytes([4; 32]), &keys);

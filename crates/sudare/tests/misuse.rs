@@ -745,7 +745,9 @@ fn what_is_raised_is_not_raised_again() {
     let (scale, weight) = (Scale::from_log2(30.0), 8);
     let matrix = LinearTransform::new(5, [(1, vec![Complex { re: 0.5, im: 0.0 }; 32])].into());
     let matrix = matrix.unwrap();
-    let plan = matrix.plan_raised(6, params.chain(), HIGHEST, [scale; 2], weight).unwrap();
+    let plan = matrix
+        .plan_raised(6, params.chain(), Raise::to(HIGHEST).with_weight(weight), [scale; 2])
+        .unwrap();
     let s = Session::new(params.clone(), plan.required_keys());
     let ev = &s.evaluator;
     let clear = sim::Evaluator::new(6, params.chain().clone()).with_ephemeral_secret(weight);

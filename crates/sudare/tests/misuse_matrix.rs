@@ -61,7 +61,9 @@ impl World {
         let (chain, scale) = (params.chain(), Scale::from_log2(30.0));
         let matrix = matrix();
         let plan = matrix.plan(LOG_N, chain, params.top(), scale, scale).unwrap();
-        let raising = matrix.plan_raised(LOG_N, chain, params.top(), [scale; 2], 8).unwrap();
+        let raising = matrix
+            .plan_raised(LOG_N, chain, Raise::to(params.top()).with_weight(8), [scale; 2])
+            .unwrap();
         let mut request = KeyRequest::new().relinearize(params.top()).rotations(LOG_N, [1], TOP);
         request = request.automorphism(GaloisElement::conjugation(LOG_N), params.top());
         request |= KeyRequest::new().raise(Raise::to(params.top()).with_weight(8));

@@ -383,7 +383,9 @@ fn matrices_of_what_is_raised_are_those_in_the_clear() {
             for level in [LOWEST, HIGHEST] {
                 let planned = |params: &Params| {
                     let chain = params.chain();
-                    matrix.plan_raised(LOG_N, chain, level, [scale, scale], WEIGHT).unwrap()
+                    matrix
+                        .plan_raised(LOG_N, chain, Raise::to(level).with_weight(WEIGHT), [scale; 2])
+                        .unwrap()
                 };
                 let p =
                     Parties::new(session(&spec, |params| planned(params).required_keys().clone()));

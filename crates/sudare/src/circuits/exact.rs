@@ -1,5 +1,6 @@
 //! Circuits for slots that hold integers modulo a prime power.
 
+pub mod bootstrap;
 pub mod dft;
 pub mod digits;
 mod matrix;
@@ -7,5 +8,5 @@ mod ops;
 mod polynomial;
 
 pub use matrix::{LinearPlan, LinearTransform};
-pub use ops::IntegerSlots;
+pub use ops::{IntegerOps, IntegerSlots};
 pub use polynomial::PolynomialPlan;

@@ -1,42 +1,40 @@
 use core::f64::consts::{LOG2_E, TAU};
 use sudare_arith::dd::Dd;
 
-/// Secrets of at most this weight are computed exactly.
-const MAX_EXACT_WEIGHT: u32 = 2048;
+/// Sums of at most so many variables are computed exactly.
+const MAX_EXACT_TERMS: u32 = 2049;
 
 /// Smallest probability that is told apart.
 const LOG2_LEAST: f64 = -900.0;
 
-/// `log2` of a bound of the probability that any of `coefficients` sums of `h + 1` independent
-/// variables, uniform on `[-1/2, 1/2]`, exceeds `size` in magnitude: so many times the probability
-/// of one, dependent as they may be.
-///
-/// Under a ternary secret of weight `h`, such a sum is a coefficient of `(c0 + c1 s) / q0`, or of
-/// what rounding `c0` and `c1` adds, as the parts of a ciphertext are uniform to anybody without
-/// the key.
+/// `log2` of a bound of the probability that any of `coefficients` sums of so many independent
+/// terms, uniform on `[-1/2, 1/2]`, exceeds `size` in magnitude: as often the probability of one,
+/// dependent as they may be.
 ///
 /// The sum has the distribution of Irwin and Hall (Bossuat, Troncoso-Pastoriza, Hubaux,
-/// [2022/024](https://eprint.iacr.org/2022/024), equation 1). Weights above 2048 take the
-/// saddle-point formula of Lugannani and Rice, with a relative error of about `1 / h` in
-/// the probability and, within one standard deviation, the probability 1; a uniform ternary
-/// secret has weights near `2N / 3`.
+/// [2022/024](https://eprint.iacr.org/2022/024), equation 1). More than 2049 terms take the
+/// saddle-point formula of Lugannani and Rice, with a relative error of about one part in their number in
+/// the probability and, within one standard deviation, the probability 1.
 ///
 /// Between minus infinity, if the sum cannot exceed `size`, and 0; probabilities below
 /// `2^-900` a coefficient count as that much.
 #[must_use]
-pub fn log2_exceeds(h: u32, size: f64, coefficients: u64) -> f64 {
-    if coefficients == 0 || f64::from(h) + 1.0 <= 2.0 * size {
+pub fn log2_exceeds(terms: u32, size: f64, coefficients: u64) -> f64 {
+    if coefficients == 0 || f64::from(terms) <= 2.0 * size {
         return f64::NEG_INFINITY;
     }
-    let log2_tail = if h <= MAX_EXACT_WEIGHT { log2_exact(h, size) } else { log2_saddle(h, size) };
+    let log2_tail = match terms <= MAX_EXACT_TERMS {
+        true => log2_exact(terms, size),
+        false => log2_saddle(terms, size),
+    };
     let one = (1.0 + log2_tail).max(LOG2_LEAST);
     (one + log2(coefficients as f64)).min(0.0)
 }
 
 /// `log2 Pr[sum > k]`, by the distribution function of `n` uniforms on `[0, 1]`,
 /// `n F_n(x) = x F_(n-1)(x) + (n - x) F_(n-1)(x - 1)`, whose terms are all positive.
-fn log2_exact(h: u32, k: f64) -> f64 {
-    let n = h as usize + 1;
+fn log2_exact(terms: u32, k: f64) -> f64 {
+    let n = terms as usize;
     // Pr[sum > k] = F_n(n/2 - k).
     let x = n as f64 / 2.0 - k;
     let step = |m: usize, at: f64, here: f64, below: f64| {
@@ -58,8 +56,8 @@ fn log2_exact(h: u32, k: f64) -> f64 {
 /// The same by the saddle point `t` of `K(t) - kt`, `K(t) = n log(2 sinh(t/2) / t)`:
 /// Lugannani, Rice, "Saddle point approximation for the distribution of the sum of
 /// independent random variables", Adv. Appl. Prob. 12, 1980.
-fn log2_saddle(h: u32, k: f64) -> f64 {
-    let n = f64::from(h) + 1.0;
+fn log2_saddle(terms: u32, k: f64) -> f64 {
+    let n = f64::from(terms);
     if k * k <= n / 12.0 {
         return -1.0;
     }
@@ -122,14 +120,14 @@ mod tests {
             for k in (0..=h / 2).step_by(1 + h as usize / 40) {
                 let exact = big_log2_tail(h, k);
                 if exact > LOG2_LEAST {
-                    let found = log2_exact(h, f64::from(k)) + 1.0;
+                    let found = log2_exact(h + 1, f64::from(k)) + 1.0;
                     assert!((found - exact).abs() < 1e-11 + 1e-12 * exact.abs(), "{h} {k}");
                     assert!(
-                        (log2_exceeds(h, f64::from(k), 1) - exact.min(0.0)).abs() < 1e-9,
+                        (log2_exceeds(h + 1, f64::from(k), 1) - exact.min(0.0)).abs() < 1e-9,
                         "{h} {k}"
                     );
                 } else {
-                    assert_eq!(log2_exceeds(h, f64::from(k), 1), LOG2_LEAST);
+                    assert_eq!(log2_exceeds(h + 1, f64::from(k), 1), LOG2_LEAST);
                 }
             }
         }
@@ -139,7 +137,7 @@ mod tests {
     #[test]
     fn sizes_between_integers() {
         for (size, expected) in [(15.9375, -149.1), (15.5, -121.7), (7.25, -17.1)] {
-            let found = log2_exceeds(32, size, 1);
+            let found = log2_exceeds(33, size, 1);
             assert!((found - expected).abs() < 0.06, "{size}: {found}");
         }
     }
@@ -155,7 +153,7 @@ mod tests {
             (48, 19, -71.1),
             (64, 22, -64.7),
         ] {
-            let found = log2_exceeds(h, f64::from(k), 1 << 16);
+            let found = log2_exceeds(h + 1, f64::from(k), 1 << 16);
             assert!((found - log2).abs() <= 0.051, "{h} {k}: {found}");
         }
     }
@@ -166,12 +164,13 @@ mod tests {
             [(192, &[8, 25, 60, 90][..]), (1000, &[12, 60, 200]), (2048, &[20, 100, 300])]
         {
             for &k in ks {
-                let (found, exact) = (log2_saddle(h, f64::from(k)), log2_exact(h, f64::from(k)));
+                let (found, exact) =
+                    (log2_saddle(h + 1, f64::from(k)), log2_exact(h + 1, f64::from(k)));
                 assert!((found - exact).abs() < 2.0 / f64::from(h), "{h} {k}: {found} {exact}");
             }
         }
         // Both formulas meet where one takes over.
-        let around = |k| log2_exceeds(2049, k, 1) - log2_exceeds(2048, k, 1);
+        let around = |k| log2_exceeds(2050, k, 1) - log2_exceeds(2049, k, 1);
         assert!((0.0..0.1).contains(&around(100.0)), "{}", around(100.0));
     }
 
@@ -186,7 +185,7 @@ mod tests {
             (43690, 800, -130.91152463),
             (32768, 100, -4.16704407192),
         ] {
-            let found = log2_exceeds(h, f64::from(k), 1);
+            let found = log2_exceeds(h + 1, f64::from(k), 1);
             assert!((found - log2).abs() < 1e-7, "{h} {k}: {found}");
         }
     }
@@ -209,7 +208,7 @@ mod tests {
                 let multiple = (reduced + product - message).round();
                 multiples += u32::from(multiple.abs() > f64::from(k));
             }
-            let p = log2_exceeds(h, f64::from(k), 1).exp2();
+            let p = log2_exceeds(h + 1, f64::from(k), 1).exp2();
             let (mean, deviation) = (p * f64::from(TRIALS), (p * f64::from(TRIALS)).sqrt());
             assert!((f64::from(sums) - mean).abs() < 4.0 * deviation, "{h} {k}: {sums} {mean}");
             assert!(f64::from(multiples) <= mean + 4.0 * deviation, "{h} {k}: {multiples} {mean}");
@@ -218,12 +217,12 @@ mod tests {
 
     #[test]
     fn limits() {
-        assert_eq!(log2_exceeds(32, 16.0, 0), f64::NEG_INFINITY);
-        assert_eq!(log2_exceeds(32, 17.0, 1 << 20), f64::NEG_INFINITY);
-        assert_eq!(log2_exceeds(0, 1e9, 1), f64::NEG_INFINITY);
-        assert_eq!(log2_exceeds(32, 0.0, u64::MAX), 0.0);
+        assert_eq!(log2_exceeds(33, 16.0, 0), f64::NEG_INFINITY);
+        assert_eq!(log2_exceeds(33, 17.0, 1 << 20), f64::NEG_INFINITY);
+        assert_eq!(log2_exceeds(1, 1e9, 1), f64::NEG_INFINITY);
+        assert_eq!(log2_exceeds(33, 0.0, u64::MAX), 0.0);
         assert_eq!(log2_exceeds(u32::MAX, 0.0, 1), 0.0);
         assert_eq!(log2_exceeds(u32::MAX, f64::from(u32::MAX / 2), 1), LOG2_LEAST);
-        assert!((log2_exceeds(32, 14.0, 4) - log2_exceeds(32, 14.0, 1) - 2.0).abs() < 1e-12);
+        assert!((log2_exceeds(33, 14.0, 4) - log2_exceeds(33, 14.0, 1) - 2.0).abs() < 1e-12);
     }
 }

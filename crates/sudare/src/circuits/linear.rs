@@ -3,7 +3,7 @@
 use super::{Algebra, Ops, algebra::OwnedVector};
 use crate::{
     Error, Result,
-    rlwe::{AutomorphismSum, Chain, GaloisElement, KeyRequest, Level, Scale},
+    rlwe::{AutomorphismSum, Chain, GaloisElement, KeyRequest, Level, Raise, Scale},
 };
 use core::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -184,8 +184,8 @@ impl<A: Algebra> LinearTransform<A> {
         self.plan_for(log_n, chain, level, [scale, out], None)
     }
 
-    /// As [`LinearTransform::plan`], for ciphertexts that are raised from level 0 to `level`
-    /// through an ephemeral secret of at most the given weight. All steps are baby steps,
+    /// As [`LinearTransform::plan`], for ciphertexts that are raised from level 0 through an
+    /// ephemeral secret of at most the given weight, to the level given. All steps are baby steps,
     /// which cost little there.
     ///
     /// # Errors
@@ -194,11 +194,10 @@ impl<A: Algebra> LinearTransform<A> {
         &self,
         log_n: u32,
         chain: &Chain<A::Scale>,
-        level: Level,
+        raise: Raise,
         [scale, out]: [A::Scale; 2],
-        ephemeral_weight: u32,
     ) -> Result<LinearPlan<A>> {
-        self.plan_for(log_n, chain, level, [scale, out], Some(ephemeral_weight))
+        self.plan_for(log_n, chain, raise.level, [scale, out], Some(raise))
     }
 
     fn plan_for(
@@ -207,7 +206,7 @@ impl<A: Algebra> LinearTransform<A> {
         chain: &Chain<A::Scale>,
         level: Level,
         [scale, out]: [A::Scale; 2],
-        ephemeral_weight: Option<u32>,
+        raise: Option<Raise>,
     ) -> Result<LinearPlan<A>> {
         chain.levels().check(level)?;
         if level == Level(0) {
@@ -231,14 +230,14 @@ impl<A: Algebra> LinearTransform<A> {
         let mut columns: Vec<usize> = self.diagonals.keys().map(|offset| offset.columns).collect();
         columns.dedup();
         let conjugates = self.diagonals.keys().filter(|offset| offset.conjugated).count();
-        let steps = Steps::of(&columns, conjugates, slots, ephemeral_weight.is_none());
+        let steps = Steps::of(&columns, conjugates, slots, raise.is_none());
         let baby = self.baby_steps(steps);
         let sum = AutomorphismSum {
             level,
             baby: baby.iter().map(|offset| offset.element(log_n)).collect(),
             giant: GaloisElement::rotation(log_n, steps.turn(slots) as i64),
             stages: steps.giant,
-            ephemeral_weight,
+            raise,
         };
         let (transform, output_scale, request) = (self.clone(), out, sum.required_keys());
         Ok(LinearPlan { transform, steps, baby, sum, scale, weight_scale, output_scale, request })
@@ -302,11 +301,10 @@ impl<A: Algebra> LinearPlan<A> {
         self.transform.diagonals.len()
     }
 
-    /// For ciphertexts that are raised to its level, the largest weight of the ephemeral
-    /// secret.
+    /// For ciphertexts that are raised to its level, how.
     #[must_use]
-    pub fn ephemeral_weight(&self) -> Option<u32> {
-        self.sum.ephemeral_weight
+    pub fn raise(&self) -> Option<Raise> {
+        self.sum.raise
     }
 
     /// The rotations that it sums.

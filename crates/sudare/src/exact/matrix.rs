@@ -7,7 +7,7 @@ use super::{
 use crate::Error;
 use crate::{
     Result,
-    rlwe::{AutomorphismSum, EncodedDiagonals, Level},
+    rlwe::{AutomorphismSum, EncodedDiagonals, Level, Lift},
 };
 use core::cell::RefCell;
 
@@ -113,5 +113,33 @@ impl Evaluator {
         let forms = inputs.iter().map(form).collect::<Result<_>>()?;
         let inner: Vec<_> = inputs.iter().map(|a| &a.inner).collect();
         Ok(Ciphertext::all(self.inner.transform_many(&inner, &matrix.diagonals)?, forms))
+    }
+
+    /// [`Evaluator::raise`] to the modulus of the matrix and then [`Evaluator::transform`], of each
+    /// of `inputs` and by keys of one digit: what is raised through an ephemeral secret is small.
+    ///
+    /// | level | factor | keys | cost |
+    /// |---|---|---|---|
+    /// | `matrix - 1` | `matrix / divisor` | raising, and every step of what is raised | 1 key switch at level 0, 4 transforms a limb, a product with a key of one digit a step |
+    ///
+    /// # Errors
+    /// As [`Evaluator::raise`] and [`Evaluator::transform`].
+    pub fn raise_transform_many(
+        &self,
+        inputs: &[&Ciphertext],
+        matrix: &EncodedMatrix,
+    ) -> Result<Vec<Ciphertext>> {
+        let (to, t) = (matrix.sum().level, matrix.plaintext_modulus());
+        let weight = self.ephemeral_weight(to)?;
+        let form = |a: &&Ciphertext| {
+            let form = self.rules().raised(self.form(a)?, to, t, weight)?;
+            let form = self.rules().raised_sum(OP, form, &matrix.stages)?;
+            Ok(Form { factor: form.factor * matrix.factor, ..form })
+        };
+        let forms = inputs.iter().map(form).collect::<Result<_>>()?;
+        let lift = self.rounding_lift(t)?;
+        let lift = Lift { divisor: t.value(), lift: &lift };
+        let inner: Vec<_> = inputs.iter().map(|a| &a.inner).collect();
+        Ok(Ciphertext::all(self.inner.transform_raised(&inner, &matrix.diagonals, lift)?, forms))
     }
 }

@@ -35,8 +35,9 @@ impl Evaluator {
     /// polynomial `I`. Primes of `a` above level 0 are ignored, which is exact.
     ///
     /// Rounded under an ephemeral secret of weight `h`, coefficients of `I` are sums of `h + 1`
-    /// rounding errors, `|I| <= (h + 1) / 2`, and of what the error of `a` brings: at most 1/16, or
-    /// raising is refused.
+    /// rounding errors, and of what the error of `a` brings: at most 1/32, or raising is refused.
+    /// As they are integers, `h` of the rounding errors determine the one of `c_0`: a coefficient is
+    /// the integer next to the sum of `h` errors and of what was brought, `|I| <= (h + 1) / 2`.
     ///
     /// | level | factor | keys | cost |
     /// |---|---|---|---|
@@ -59,13 +60,13 @@ impl Evaluator {
     }
 
     /// The weight of the ephemeral secret that raising to a level goes through.
-    fn ephemeral_weight(&self, to: Level) -> Result<u32> {
+    pub(super) fn ephemeral_weight(&self, to: Level) -> Result<u32> {
         let missing = Error::MissingRaisingKey { level: to, found: None };
         Ok(self.keys().raise.as_ref().ok_or(missing)?.weight)
     }
 
     /// Rounds polynomials modulo `q_0` to `t`, and lifts them: the first divided by `t`.
-    fn rounding_lift(
+    pub(super) fn rounding_lift(
         &self,
         t: Modulus,
     ) -> Result<impl Fn(&[RnsPoly<Eval>; 2], [LimbSet; 2]) -> [RnsPoly<Eval>; 2] + use<'_>> {
@@ -143,7 +144,7 @@ mod tests {
                         largest = largest.max(digit.unsigned_abs());
                     }
                 }
-                // Of nine rounding errors, each at most a half, and 1/16.
+                // Of eight rounding errors, each at most a half.
                 assert!((1..=u128::from(WEIGHT) / 2).contains(&largest), "{t} {high}: {largest}");
             }
         }

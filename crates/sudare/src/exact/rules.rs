@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// `log2` of the most that an error may bring to what rounding makes of it when it is raised.
-pub(crate) const LOG2_BROUGHT: f64 = -4.0;
+pub(crate) const LOG2_BROUGHT: f64 = -5.0;
 
 /// What is public about a ciphertext beside its polynomials.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -273,6 +273,23 @@ impl<'a> Rules<'a> {
         let noise = stages.iter().fold(switch, |noise, &weights| {
             model.sum(model.sum(noise, switch), model.product_plain(image, weights))
         });
+        self.rescaled(op, self.checked(op, Form { noise, ..a })?)
+    }
+
+    /// A sum of automorphisms, in one stage, of what was raised, whose weights have these norms
+    /// together; rescaled.
+    ///
+    /// # Errors
+    /// [`Error::LevelExhausted`]; [`Error::NoiseExhausted`].
+    pub(crate) fn raised_sum(
+        self,
+        op: &'static str,
+        a: Form,
+        stages: &[PlainNorms],
+    ) -> Result<Form> {
+        let model = self.model(a.factor.modulus());
+        let weights = stages.iter().fold(PlainNorms::NONE, |sum, &weights| sum + weights);
+        let noise = model.product_plain(a.noise, weights);
         self.rescaled(op, self.checked(op, Form { noise, ..a })?)
     }
 

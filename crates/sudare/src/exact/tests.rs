@@ -514,7 +514,7 @@ fn linear_transforms_are_sums_of_weighted_images() {
         let weight = |j: usize, b: usize| Some(weights[j][b].clone()).filter(|_| (j, b) != (1, 2));
         let level = session.params.top();
         let giant = rotation(4);
-        let sum = AutomorphismSum { level, baby, giant, stages: 3, ephemeral_weight: None };
+        let sum = AutomorphismSum { level, baby, giant, stages: 3, raise: None };
         let matrix = e.encode_matrix(Unit::one(t), sum.clone(), weight).unwrap();
         let (a, b) = (session.random(t), session.random(t));
         let (x, y) = (session.encrypt(&a), session.encrypt(&b));

@@ -21,9 +21,10 @@ pub struct AutomorphismSum {
     pub giant: GaloisElement,
     /// Values of `j`: `stages - 1` giant steps.
     pub stages: usize,
-    /// The largest weight of the ephemeral secret, if ciphertexts come from level 0 and are
-    /// raised to this one: see [`Evaluator::raise_transform_many`]. There is one stage then.
-    pub ephemeral_weight: Option<u32>,
+    /// How ciphertexts are raised from level 0 to this one, if they are, through an ephemeral
+    /// secret of at most the weight given: see [`Evaluator::raise_transform_many`]. There is one
+    /// stage then.
+    pub raise: Option<Raise>,
 }
 
 impl AutomorphismSum {
@@ -32,11 +33,8 @@ impl AutomorphismSum {
     pub fn required_keys(&self) -> KeyRequest {
         let giant = (self.stages > 1).then_some(self.giant);
         let steps = self.baby.iter().copied().chain(giant).filter(|g| g.0 != 1);
-        match self.ephemeral_weight {
-            Some(weight) => {
-                let request = KeyRequest::new().raise(Raise::to(self.level).with_weight(weight));
-                request.raised_automorphisms(steps)
-            }
+        match self.raise {
+            Some(raise) => KeyRequest::new().raise(raise).raised_automorphisms(steps),
             None => steps.fold(KeyRequest::new(), |keys, g| keys.automorphism(g, self.level)),
         }
     }
@@ -84,13 +82,13 @@ impl Evaluator {
     ) -> Result<EncodedDiagonals> {
         let params = self.params();
         params.check_level(sum.level)?;
-        if sum.ephemeral_weight.is_some() && sum.stages > 1 {
+        if sum.raise.is_some() && sum.stages > 1 {
             return Err(Error::Circuit(format!(
                 "{OP}: {} stages of what is raised; one is possible",
                 sum.stages
             )));
         }
-        let (tier, limbs) = match sum.ephemeral_weight {
+        let (tier, limbs) = match sum.raise {
             Some(_) => (None, params.raising_limbs(sum.level)),
             None => {
                 let mut steps = sum.baby.clone();
@@ -189,7 +187,7 @@ impl Evaluator {
     ) -> Result<Level> {
         let sum = &diagonals.sum;
         self.params().check_id("weights", diagonals.params)?;
-        if sum.ephemeral_weight.is_some() != raised {
+        if sum.raise.is_some() != raised {
             let found = if raised { "not for what is raised" } else { "for what is raised" };
             return Err(Error::Circuit(format!("{OP}: the weights are {found}")));
         }

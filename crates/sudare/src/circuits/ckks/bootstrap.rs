@@ -97,13 +97,15 @@ pub struct Refinement {
 /// the multiple of `q0` that raising the modulus adds is larger than `k`, for a ternary
 /// secret of weight `h`.
 ///
-/// A coefficient of `(c0 + c1 s) / q0` is `I + m` with `|m| < 1/2`. So `|I| > k`, that is
-/// `|I| >= k + 1`, is part of the event that it exceeds `k + 1/2` in magnitude, or
-/// `k + 1 - max |m|` for small messages. The bound is that of its exceeding `k`, which covers
-/// every message; see [`log2_exceeds`].
+/// A coefficient of `(c0 + c1 s) / q0` is the sum of `h + 1` variables, uniform on
+/// `[-1/2, 1/2]` and independent, as the parts of the ciphertext are to anybody without
+/// the key; it is `I + m` with `|m| < 1/2`. So `|I| > k`, that is `|I| >= k + 1`, is part of
+/// the event that the sum exceeds `k + 1/2` in magnitude, or `k + 1 - max |m|` for small
+/// messages. The bound is that of the sum exceeding `k`, which covers every message; see
+/// [`log2_exceeds`].
 #[must_use]
 pub fn log2_failure(h: u32, k: u32, coefficients: u64) -> f64 {
-    log2_exceeds(h, f64::from(k), coefficients)
+    log2_exceeds(h.saturating_add(1), f64::from(k), coefficients)
 }
 
 /// How to bootstrap: independent choices.
@@ -292,7 +294,7 @@ impl BootstrapPlan {
     pub fn matrix_bytes(&self, params: &Params) -> u64 {
         let bytes = |plan: &LinearPlan| {
             let (level, keys) = (plan.level(), plan.required_keys());
-            let limbs = match plan.ephemeral_weight() {
+            let limbs = match plan.raise() {
                 Some(_) => params.rlwe().raising_limbs(level),
                 None => {
                     let above = params.rlwe().levels().above(level);
@@ -566,9 +568,7 @@ impl<E: ComplexOps> Bootstrapper<E> {
     fn mod_raise(&self, e: &LockStep<'_, E>, x: Batch<E::Ct>) -> Result<Batch<E::Ct>> {
         let x = e.with_scale(&x, self.plan.base)?;
         match self.plan.to_slots.first().zip(self.to_slots.first()) {
-            Some((first, matrix)) if first.ephemeral_weight().is_some() => {
-                e.raise_transform(&x, matrix)
-            }
+            Some((first, matrix)) if first.raise().is_some() => e.raise_transform(&x, matrix),
             _ => e.mod_raise(&x, self.plan.top, self.plan.spec.ephemeral_weight),
         }
     }
@@ -585,7 +585,7 @@ impl<E: ComplexOps> Bootstrapper<E> {
             if i == last && plan.spec.halves(plan.log_n) {
                 x = e.with_log_slots(&x, plan.spec.log_slots + 1)?;
             }
-            if factor.ephemeral_weight().is_none() {
+            if factor.raise().is_none() {
                 x = factor.run(e, matrix, &x)?;
             }
         }

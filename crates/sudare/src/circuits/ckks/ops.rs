@@ -208,7 +208,7 @@ impl ComplexOps for ckks::Evaluator {
         self.mod_raise(a, to)
     }
     fn raise_transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct> {
-        check_secret(self, matrix.sum().ephemeral_weight)?;
+        check_secret(self, matrix.sum().raise.map(|raise| raise.weight))?;
         self.raise_transform(a, matrix)
     }
     fn raise_transform_many(
@@ -216,7 +216,7 @@ impl ComplexOps for ckks::Evaluator {
         xs: &[&Self::Ct],
         matrix: &Self::Matrix,
     ) -> Result<Vec<Self::Ct>> {
-        check_secret(self, matrix.sum().ephemeral_weight)?;
+        check_secret(self, matrix.sum().raise.map(|raise| raise.weight))?;
         self.raise_transform_many(xs, matrix)
     }
 }

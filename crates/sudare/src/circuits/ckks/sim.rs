@@ -585,7 +585,10 @@ impl ComplexOps for Evaluator {
         Ok(self.ciphertext(low.slots, to, low.scale, noise, low.headroom_bits, worst))
     }
     fn raise_transform(&self, a: &Ciphertext, plan: &LinearPlan) -> Result<Ciphertext> {
-        self.transform(&self.mod_raise(a, plan.level(), plan.ephemeral_weight())?, plan)
+        self.transform(
+            &self.mod_raise(a, plan.level(), plan.raise().map(|raise| raise.weight))?,
+            plan,
+        )
     }
 }
 

@@ -1,7 +1,7 @@
 use crate::{
-    Result,
-    circuits::{Algebra, Coefficient, Ops, linear::LinearPlan},
-    exact::{self, PlainPoly, Unit},
+    Error, Result,
+    circuits::{Algebra, Batch, Coefficient, LockStep, Ops, linear::LinearPlan},
+    exact::{self, Modulus, PlainPoly, Unit},
     rlwe::{GaloisElement, Level, Levels, ProductSum},
 };
 
@@ -30,6 +30,88 @@ impl Algebra for IntegerSlots {
 impl Coefficient for i128 {
     const ZERO: Self = 0;
     const ONE: Self = 1;
+}
+
+/// What circuits for slots of integers do beside [`Ops`]: they change the plaintext modulus.
+pub trait IntegerOps: Ops<Algebra = IntegerSlots> {
+    /// The same ciphertext, read modulo another power of the prime: see
+    /// [`exact::Evaluator::with_plaintext_modulus`].
+    ///
+    /// # Errors
+    /// [`Error::PlaintextMismatch`] for a power of another prime; what the evaluator refuses.
+    fn with_plaintext_modulus(&self, a: &Self::Ct, t: Modulus) -> Result<Self::Ct>;
+
+    /// A ciphertext rounded at level 0 to the modulus `t`, a higher power of the prime, and raised
+    /// to level `to`, through an ephemeral secret of at most this weight: see
+    /// [`exact::Evaluator::raise`].
+    ///
+    /// # Errors
+    /// [`Error::EphemeralSecretMismatch`]; what the evaluator refuses.
+    fn raise(&self, a: &Self::Ct, to: Level, t: Modulus, weight: u32) -> Result<Self::Ct>;
+
+    /// [`IntegerOps::raise`] to the level of a matrix planned for that
+    /// ([`LinearTransform::plan_raised`](crate::circuits::linear::LinearTransform::plan_raised)),
+    /// and the product with it.
+    ///
+    /// # Errors
+    /// As [`IntegerOps::raise`].
+    fn raise_transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct> {
+        Ok(self.raise_transform_many(&[a], matrix)?.remove(0))
+    }
+
+    /// [`IntegerOps::raise_transform`] of each of `xs`.
+    ///
+    /// # Errors
+    /// As [`IntegerOps::raise`].
+    fn raise_transform_many(
+        &self,
+        xs: &[&Self::Ct],
+        matrix: &Self::Matrix,
+    ) -> Result<Vec<Self::Ct>>;
+}
+
+impl IntegerOps for exact::Evaluator {
+    fn with_plaintext_modulus(&self, a: &Self::Ct, t: Modulus) -> Result<Self::Ct> {
+        self.with_plaintext_modulus(a, t)
+    }
+    fn raise(&self, a: &Self::Ct, to: Level, t: Modulus, weight: u32) -> Result<Self::Ct> {
+        check_secret(self, weight)?;
+        self.raise(a, to, t)
+    }
+    fn raise_transform_many(
+        &self,
+        xs: &[&Self::Ct],
+        matrix: &Self::Matrix,
+    ) -> Result<Vec<Self::Ct>> {
+        check_secret(self, matrix.sum().raise.map_or(0, |raise| raise.weight))?;
+        self.raise_transform_many(xs, matrix)
+    }
+}
+
+impl<E: IntegerOps> IntegerOps for LockStep<'_, E> {
+    fn with_plaintext_modulus(&self, a: &Self::Ct, t: Modulus) -> Result<Self::Ct> {
+        self.each(a, |e, a| e.with_plaintext_modulus(a, t))
+    }
+    fn raise(&self, a: &Self::Ct, to: Level, t: Modulus, weight: u32) -> Result<Self::Ct> {
+        self.each(a, |e, a| e.raise(a, to, t, weight))
+    }
+    fn raise_transform_many(
+        &self,
+        xs: &[&Self::Ct],
+        matrix: &Self::Matrix,
+    ) -> Result<Vec<Self::Ct>> {
+        xs.iter().map(|x| Batch::of(self.0.raise_transform_many(&x.refs(), matrix))).collect()
+    }
+}
+
+/// Refuses keys that raise through an ephemeral secret that is less sparse than a circuit relies
+/// on.
+fn check_secret(e: &exact::Evaluator, needed: u32) -> Result<()> {
+    let found = e.keys().raise.as_ref().map(|keys| keys.weight);
+    match found {
+        Some(weight) if weight <= needed => Ok(()),
+        _ => Err(Error::EphemeralSecretMismatch { found, needed }),
+    }
 }
 
 /// With the product of BGV.

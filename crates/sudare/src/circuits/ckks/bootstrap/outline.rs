@@ -5,7 +5,7 @@ use crate::{
     Error, Result,
     circuits::{EvalModPlan, LinearPlan, LinearTransform, Trace, TracePlan, dft},
     ckks::{Chain, Complex, Params, Scale},
-    rlwe::Level,
+    rlwe::{Level, Raise},
 };
 
 /// Where the stages of a [`BootstrapSpec`] meet in a chain.
@@ -276,7 +276,10 @@ impl<'a> Outline<'a> {
             };
             let at = Level(level.0 - i as u32);
             plans.push(match raised.filter(|_| i == 0) {
-                Some(weight) => matrix.plan_raised(log_n, chain, at, [from, to], weight)?,
+                Some(weight) => {
+                    let raise = Raise::to(at).with_weight(weight);
+                    matrix.plan_raised(log_n, chain, raise, [from, to])?
+                }
                 None => matrix.plan(log_n, chain, at, from, to)?,
             });
             from = to;

@@ -1,0 +1,399 @@
+//! Bootstrapping of exact ciphertexts: out of budget, back to many levels, with every slot
+//! exactly as it was.
+//!
+//! A ciphertext modulo `q_0` of a plaintext `m` modulo `p^r` is rounded to the modulus `p^(r+1)`
+//! and lifted to the whole chain, where it is one of `p m + I` modulo `p^(r+1)`: what rounding left
+//! is a small polynomial `I`, the lowest digit of each coefficient. It is removed in the slots.
+//!
+//! | stage | what it does | modulo |
+//! |---|---|---|
+//! | SlotsToCoeffs | puts slots into coefficients, a matrix | `p^r` |
+//! | Raise | rounds to `p^(r+1)` under an ephemeral sparse secret and lifts, see [`exact::Evaluator::raise`]; for fewer slots than the ring has a trace to the subring that they live in | `p^(r+1)` |
+//! | CoeffsToSlots | puts coefficients into slots, the inverse matrix | `p^(r+1)` |
+//! | DigitRemoval | a polynomial that removes digits up to a bound, see [`ResiduePolynomial::bounded_removal`] | `p^(r+1)`, then `p^r` |
+//!
+//! It is one pipeline for BGV and for BFV, on the product of BGV.
+//!
+//! Reference: Han, "Bootstrapping methods for homomorphic encryption" (PhD thesis, Seoul National
+//! University), chapter 3. Deviations: raising needs no encryption of the secret, and removal
+//! relies on the bound of `I` that a sparse ephemeral secret gives, instead of the whole digit.
+//!
+//! [`BootstrapSpec`] is a choice of independent parts; its plan fixes levels, factors and keys
+//! before any key exists, and a [`Bootstrapper`] holds the matrices that an evaluator prepared.
+
+#[cfg(test)]
+mod tests;
+
+use super::{
+    IntegerOps, LinearPlan, LinearTransform, PolynomialPlan,
+    dft::{coeffs_to_slots, slots_to_coeffs},
+    digits::ResiduePolynomial,
+};
+use crate::{
+    Error, Result,
+    circuits::{LockStep, Ops, Trace, TracePlan, failure::log2_exceeds, lock_step::Batch},
+    exact::{self, BatchEncoder, Modulus, Params, Unit, rules::LOG2_BROUGHT},
+    rlwe::{KeyRequest, Level, Raise},
+};
+
+const OP: &str = "bootstrapping";
+
+/// How to bootstrap: independent choices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BootstrapSpec {
+    /// The modulus of plaintexts, `p^r`.
+    pub modulus: Modulus,
+    /// `log2` of the number of slots of integers, in both rows.
+    pub log_slots: u32,
+    /// Weight of the ephemeral secret through which ciphertexts are raised.
+    pub ephemeral_weight: u32,
+    /// The largest lowest digit that is removed, `B`: of degree `(r + 1)(2B + 1) - 1`, and
+    /// `2B + 1 <= p`. A coefficient of `I` is larger with the probability of
+    /// [`BootstrapPlan::log2_failure`].
+    pub bound: u32,
+    /// Layers of each factor of SlotsToCoeffs, see [`slots_to_coeffs`]; their sum is
+    /// `log_slots - 1`.
+    pub slots_to_coeffs: Vec<u32>,
+    /// Layers of each factor of CoeffsToSlots, likewise.
+    pub coeffs_to_slots: Vec<u32>,
+}
+
+/// What has been done to a ciphertext, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// Slots are in the coefficients.
+    SlotsToCoeffs,
+    /// The modulus is that of the highest level.
+    Raise,
+    /// Coefficients are in the slots.
+    CoeffsToSlots,
+    /// Lowest digits are gone.
+    DigitRemoval,
+}
+
+/// Levels, factors and keys of a [`BootstrapSpec`] for one parameter set.
+#[derive(Debug, Clone)]
+pub struct BootstrapPlan {
+    spec: BootstrapSpec,
+    input_factor: Unit,
+    to_coeffs: Vec<LinearPlan>,
+    raise: Raise,
+    /// The first comes with raising.
+    to_slots: Vec<LinearPlan>,
+    /// After that one, to the subring of the slots, and the multiple that it makes of a plaintext.
+    trace: Option<(TracePlan, Unit)>,
+    removal: PolynomialPlan,
+    request: KeyRequest,
+}
+
+impl BootstrapSpec {
+    /// Fixes levels and factors in a parameter set, raising to its top.
+    ///
+    /// `factor` gives the factor that ciphertexts have at a level: [`Params::factor_at`] with the
+    /// product of BGV, [`Params::fresh_factor`] with that of BFV. One of another factor is taken,
+    /// too, and the result differs from that of `factor` by as much.
+    ///
+    /// # Errors
+    /// [`Error::NoSlots`] for a modulus without so many slots; [`Error::Circuit`] for parts that
+    /// do not fit each other; [`Error::LevelExhausted`] if the chain is too short;
+    /// [`Error::PlaintextModulusNotCoprime`].
+    pub fn plan(
+        &self,
+        params: &Params,
+        factor: impl Fn(&Params, Level, Modulus) -> Result<Unit>,
+    ) -> Result<BootstrapPlan> {
+        let high = self.high()?;
+        let raise = exact::raise_to(params.rlwe().raised_top(), high);
+        let raise = raise.with_weight(self.ephemeral_weight);
+        let trace = self.trace(params, raise)?;
+        let (input_factor, to_coeffs) = self.to_coeffs(params, &factor)?;
+        let to_slots = self.to_slots(params, raise, trace.as_ref())?;
+        let last = to_slots.last().map_or(raise.level, LinearPlan::output_level);
+        if last.0 < to_coeffs.len() as u32 {
+            let needed = to_coeffs.len() as u32;
+            return Err(Error::LevelExhausted { op: OP, needed, level: last });
+        }
+        let scale = match (&trace, to_slots.len()) {
+            (Some((_, multiple)), 1) => *multiple,
+            _ => Unit::one(high),
+        };
+        let removal = ResiduePolynomial::bounded_removal(high, self.bound)?.centered();
+        let out = |level| Unit::new(factor(params, level, self.modulus)?.value(), high);
+        let removal = PolynomialPlan::new(&removal, &params.chain(high)?, last, scale, out)?;
+        let mut plan = BootstrapPlan {
+            spec: self.clone(),
+            input_factor,
+            to_coeffs,
+            raise,
+            to_slots,
+            trace,
+            removal,
+            request: KeyRequest::new(),
+        };
+        plan.request = plan.keys(params);
+        Ok(plan)
+    }
+
+    /// The modulus that raised plaintexts have.
+    fn high(&self) -> Result<Modulus> {
+        self.modulus.with_exponent(self.modulus.exponent() + 1)
+    }
+
+    fn encoder(&self, params: &Params, t: Modulus) -> Result<BatchEncoder> {
+        BatchEncoder::with_slots(t, params.log_n(), self.log_slots)
+    }
+
+    /// The factor of inputs, and SlotsToCoeffs down to level 0.
+    fn to_coeffs(
+        &self,
+        params: &Params,
+        factor: impl Fn(&Params, Level, Modulus) -> Result<Unit>,
+    ) -> Result<(Unit, Vec<LinearPlan>)> {
+        let (t, chain) = (self.modulus, params.chain(self.modulus)?);
+        let matrices = slots_to_coeffs(&self.encoder(params, t)?, &self.slots_to_coeffs)?;
+        let mut level = Level(matrices.len() as u32);
+        chain.levels().check_chain(level)?;
+        let input_factor = factor(params, level, t)?;
+        let mut scale = input_factor;
+        let plan = |matrix: &LinearTransform| {
+            // At level 0 the factor by which raising multiplies by 1.
+            let last = level == Level(1);
+            let out = if last { params.fresh_factor(Level(0), t)? } else { Unit::one(t) };
+            let plan = matrix.plan(params.log_n(), &chain, level, scale, out)?;
+            (level, scale) = (plan.output_level(), out);
+            Ok(plan)
+        };
+        let plans = matrices.iter().map(plan).collect::<Result<_>>()?;
+        Ok((input_factor, plans))
+    }
+
+    /// To the subring of the slots, and the multiple that it makes of a plaintext there.
+    fn trace(&self, params: &Params, raise: Raise) -> Result<Option<(TracePlan, Unit)>> {
+        let gap = params.log_n().saturating_sub(self.log_slots);
+        if gap == 0 {
+            return Ok(None);
+        }
+        let trace = Trace::to_slots(params.log_n(), self.log_slots.saturating_sub(1))?;
+        let multiple = Unit::new(1 << gap, self.high()?)?;
+        Ok(Some((trace.fastest(params.rlwe(), traced(raise))?, multiple)))
+    }
+
+    /// CoeffsToSlots from the level that is raised to; the trace comes after the first factor.
+    fn to_slots(
+        &self,
+        params: &Params,
+        raise: Raise,
+        trace: Option<&(TracePlan, Unit)>,
+    ) -> Result<Vec<LinearPlan>> {
+        let high = self.high()?;
+        let (chain, one) = (params.chain(high)?, Unit::one(high));
+        let matrices = coeffs_to_slots(&self.encoder(params, high)?, &self.coeffs_to_slots)?;
+        let (mut level, log_n) = (raise.level, params.log_n());
+        let plan = |(i, matrix): (usize, &LinearTransform)| {
+            let plan = match i {
+                0 => matrix.plan_raised(log_n, &chain, raise, [one; 2])?,
+                1 => matrix.plan(log_n, &chain, level, trace.map_or(one, |trace| trace.1), one)?,
+                _ => matrix.plan(log_n, &chain, level, one, one)?,
+            };
+            level = plan.output_level();
+            Ok(plan)
+        };
+        matrices.iter().enumerate().map(plan).collect()
+    }
+}
+
+/// The level of the trace, after the first factor of CoeffsToSlots.
+fn traced(raise: Raise) -> Level {
+    Level(raise.level.0.saturating_sub(1))
+}
+
+impl BootstrapPlan {
+    /// What it was planned from.
+    #[must_use]
+    pub fn spec(&self) -> &BootstrapSpec {
+        &self.spec
+    }
+
+    /// The lowest level of an input.
+    #[must_use]
+    pub fn input_level(&self) -> Level {
+        Level(self.to_coeffs.len() as u32)
+    }
+
+    /// The level that is raised to.
+    #[must_use]
+    pub fn top(&self) -> Level {
+        self.raise.level
+    }
+
+    /// Level of the result.
+    #[must_use]
+    pub fn output_level(&self) -> Level {
+        self.removal.output_level()
+    }
+
+    /// Levels that a refreshed ciphertext can use before it is bootstrapped again.
+    #[must_use]
+    pub fn usable_levels(&self) -> u32 {
+        self.output_level().0.saturating_sub(self.input_level().0)
+    }
+
+    /// Keys needed.
+    #[must_use]
+    pub fn required_keys(&self) -> &KeyRequest {
+        &self.request
+    }
+
+    /// The matrices.
+    pub fn matrices(&self) -> impl Iterator<Item = &LinearPlan> {
+        self.to_coeffs.iter().chain(&self.to_slots)
+    }
+
+    /// `log2` of a bound of the probability that a bootstrapping fails, which is that of a
+    /// coefficient of `I` beyond the bound `B`. It is the integer next to a sum of `h` rounding
+    /// errors and of what the error of the input brings, at most 1/32
+    /// ([`exact::Evaluator::raise`]), so the rounding errors exceed `B + 1/2 - 1/32`.
+    #[must_use]
+    pub fn log2_failure(&self) -> f64 {
+        let size = f64::from(self.spec.bound) + 0.5 - LOG2_BROUGHT.exp2();
+        log2_exceeds(self.spec.ephemeral_weight, size, 1 << self.spec.log_slots)
+    }
+
+    /// The keys of every stage, fitted to their levels.
+    fn keys(&self, params: &Params) -> KeyRequest {
+        let rlwe = params.rlwe();
+        let mut stages: Vec<_> = self.matrices().map(|plan| plan.required_keys().clone()).collect();
+        let trace = self.trace.iter();
+        stages.extend(trace.map(|(trace, _)| trace.required_keys(traced(self.raise))));
+        // Removal multiplies again and again: it has keys of its own for some levels.
+        let highest = Level(self.top().0 - self.to_slots.len() as u32);
+        let removal = rlwe.tiers(Level(self.output_level().0 + 1)..=highest);
+        stages.extend(removal.into_iter().map(|level| KeyRequest::new().relinearize(level)));
+        KeyRequest::fitted_to(stages, rlwe).raise(self.raise)
+    }
+
+    /// Encodes the matrices where `e` can reach them.
+    ///
+    /// # Errors
+    /// What the evaluator refuses.
+    pub fn prepare<E: IntegerOps>(&self, e: &E) -> Result<Bootstrapper<E>> {
+        let all = |plans: &[LinearPlan]| -> Result<Vec<_>> {
+            plans.iter().map(|plan| e.prepare(plan)).collect()
+        };
+        let (to_coeffs, to_slots) = (all(&self.to_coeffs)?, all(&self.to_slots)?);
+        Ok(Bootstrapper { plan: self.clone(), to_coeffs, to_slots })
+    }
+}
+
+/// Refreshes ciphertexts: a plan with its matrices, for evaluators like the one that prepared
+/// them.
+pub struct Bootstrapper<E: IntegerOps> {
+    plan: BootstrapPlan,
+    to_coeffs: Vec<E::Matrix>,
+    to_slots: Vec<E::Matrix>,
+}
+
+impl<E: IntegerOps> Bootstrapper<E> {
+    /// The plan.
+    #[must_use]
+    pub fn plan(&self) -> &BootstrapPlan {
+        &self.plan
+    }
+
+    /// Refreshes `a`, from any level at or above the input level to the output level.
+    ///
+    /// # Errors
+    /// [`Error::LevelExhausted`] for a ciphertext below the input level;
+    /// [`Error::PlaintextMismatch`] for one of another modulus;
+    /// [`Error::EphemeralSecretMismatch`] for keys without the ephemeral secret that was
+    /// planned; what the evaluator refuses, such as a missing key or an error too large.
+    pub fn run(&self, e: &E, a: &E::Ct) -> Result<E::Ct> {
+        Ok(self.run_many(e, core::slice::from_ref(a))?.remove(0))
+    }
+
+    /// [`Bootstrapper::run`] of each of `xs`, which share the passes over keys and matrices.
+    ///
+    /// # Errors
+    /// As [`Bootstrapper::run`].
+    pub fn run_many(&self, e: &E, xs: &[E::Ct]) -> Result<Vec<E::Ct>> {
+        self.run_with(e, xs, |_| {})
+    }
+
+    /// As [`Bootstrapper::run_many`], calling `progress` after each stage.
+    ///
+    /// # Errors
+    /// As [`Bootstrapper::run`].
+    pub fn run_with(
+        &self,
+        e: &E,
+        xs: &[E::Ct],
+        mut progress: impl FnMut(Stage),
+    ) -> Result<Vec<E::Ct>> {
+        let accepted: Vec<_> = xs.iter().map(|a| self.plan.accept(e, a)).collect::<Result<_>>()?;
+        let (inputs, quotients): (Vec<_>, Vec<_>) = accepted.into_iter().unzip();
+        let results = LockStep::new(e).run(&inputs, |many, x| {
+            let x = self.slots_to_coeffs(many, x.clone())?;
+            progress(Stage::SlotsToCoeffs);
+            let x = self.coeffs_to_slots(many, &x, || progress(Stage::Raise))?;
+            progress(Stage::CoeffsToSlots);
+            let x = self.plan.removal.run(many, &x)?;
+            let x = many.with_plaintext_modulus(&x, self.plan.spec.modulus)?;
+            progress(Stage::DigitRemoval);
+            Ok(x)
+        })?;
+        let restored = |(x, quotient): (&E::Ct, Unit)| e.with_scale(x, e.scale(x) * quotient);
+        results.iter().zip(quotients).map(restored).collect()
+    }
+
+    fn slots_to_coeffs(&self, e: &LockStep<'_, E>, mut x: Batch<E::Ct>) -> Result<Batch<E::Ct>> {
+        for (plan, matrix) in self.plan.to_coeffs.iter().zip(&self.to_coeffs) {
+            x = plan.run(e, matrix, &x)?;
+        }
+        Ok(x)
+    }
+
+    /// Raised in the slots that the first factor gives.
+    fn coeffs_to_slots(
+        &self,
+        e: &LockStep<'_, E>,
+        x: &Batch<E::Ct>,
+        raised: impl FnOnce(),
+    ) -> Result<Batch<E::Ct>> {
+        let mut matrices = self.plan.to_slots.iter().zip(&self.to_slots);
+        let mut x = match matrices.next() {
+            Some((_, first)) => e.raise_transform(x, first)?,
+            None => x.clone(),
+        };
+        raised();
+        if let Some((trace, multiple)) = &self.plan.trace {
+            x = e.with_scale(&trace.run(e, &x)?, *multiple)?;
+        }
+        for (plan, matrix) in matrices {
+            x = plan.run(e, matrix, &x)?;
+        }
+        Ok(x)
+    }
+}
+
+impl BootstrapPlan {
+    /// Brings an input to the input level, and reads it with the input factor: its plaintext is
+    /// divided by the quotient that comes with it.
+    fn accept<E: IntegerOps>(&self, e: &E, a: &E::Ct) -> Result<(E::Ct, Unit)> {
+        let input_level = self.input_level();
+        if e.level(a) < input_level {
+            let (needed, level) = (input_level.0, e.level(a));
+            return Err(Error::LevelExhausted { op: OP, needed, level });
+        }
+        let mut x = a.clone();
+        while e.level(&x) > input_level {
+            // Rescaled from just above, where its error fits there.
+            let mut lower = x.clone();
+            if e.drop_to(&mut lower, Level(input_level.0 + 1)).is_ok() {
+                x = lower;
+            }
+            e.rescale_assign(&mut x)?;
+        }
+        let quotient = e.scale(&x) / self.input_factor;
+        Ok((e.with_scale(&x, self.input_factor)?, quotient))
+    }
+}
