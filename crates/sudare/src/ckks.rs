@@ -17,12 +17,13 @@ pub mod serial;
 mod transform;
 
 pub use crate::rlwe::ProductSum;
+pub use crate::rlwe::RaisedSpec;
 pub use ciphertext::{Ciphertext, Plaintext};
 pub use encode::Encoder;
 pub use encrypt::{Decryptor, Encryptor};
 pub use evaluator::{Evaluator, Hoisted};
 pub(crate) use params::MAX_LOG2_SCALE_F64;
-pub use params::{Params, RaisedSpec, Spec};
+pub use params::{Params, Spec};
 pub use presets::{Preset, preset, presets};
 pub use release::Release;
 pub use scale::Scale;

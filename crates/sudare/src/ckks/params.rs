@@ -1,7 +1,9 @@
 use super::{Chain, Scale, rules::Rules};
 use crate::{
     Error, Result,
-    rlwe::{self, Level, RaisedChain, SecretDistribution, Supply, check_ring, power_of_two},
+    rlwe::{
+        self, Level, RaisedChain, RaisedSpec, SecretDistribution, Supply, check_ring, power_of_two,
+    },
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -36,17 +38,6 @@ pub struct Spec {
     /// Accept parameters of less than 128 bits of security.
     #[serde(default)]
     pub insecure: bool,
-}
-
-/// Sizes of the primes of a [`rlwe::RaisedChain`], in bits.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RaisedSpec {
-    /// Of those in place of the chain, together as many as the chain has, to half a bit: the
-    /// last is chosen so that the products are as near as can be.
-    pub base_bits: Vec<f64>,
-    /// Of the primes of each level, as in [`Spec::q_bits`].
-    pub levels_bits: Vec<Vec<f64>>,
 }
 
 fn uniform_ternary() -> SecretDistribution {
@@ -245,23 +236,10 @@ fn product(primes: &[u64]) -> Scale {
     primes.iter().fold(Scale::from_u64(1), |product, &q| product * Scale::from_u64(q))
 }
 
-/// Of products of about the same size, which may be beyond the range of scales.
-fn quotient(mut above: &[u64], mut below: &[u64]) -> Scale {
-    let mut quotient = Scale::from_u64(1);
-    loop {
-        let large = quotient.to_f64() > 1.0;
-        quotient = match (above, below) {
-            (_, [prime, rest @ ..]) if large || above.is_empty() => {
-                below = rest;
-                quotient / Scale::from_u64(*prime)
-            }
-            ([prime, rest @ ..], _) => {
-                above = rest;
-                quotient * Scale::from_u64(*prime)
-            }
-            ([], _) => return quotient,
-        };
-    }
+/// See [`rlwe::quotient`].
+fn quotient(above: &[u64], below: &[u64]) -> Scale {
+    let quotient = rlwe::quotient(above, below);
+    (quotient.hi(), quotient.lo()).into()
 }
 
 /// Whether rescaling at a level of these sizes divides by about one scale.
@@ -273,34 +251,8 @@ fn is_scale_level(spec: &Spec, bits: &[f64]) -> bool {
 pub(super) fn check_sizes(spec: &Spec) -> Result<()> {
     let invalid = |field, problem: String| Err(Error::InvalidSpec { field, problem });
     check_ring(spec.log_n, &spec.q_bits)?;
-    if let Some(RaisedSpec { base_bits, levels_bits }) = &spec.raised {
-        if levels_bits.is_empty() || levels_bits.iter().any(Vec::is_empty) {
-            let problem = "one level or more, each of one prime or more, are needed";
-            return invalid("raised", problem.into());
-        }
-        let base: f64 = base_bits.iter().sum();
-        let chain: f64 = spec.q_bits.iter().flatten().sum();
-        // Of NaN, too, this is not so.
-        let alike = (base - chain).abs() <= 0.5;
-        if !alike {
-            return invalid(
-                "raised",
-                format!(
-                    "base_bits are {base:.2} bits together and the chain, q_bits, {chain:.2}: \
-                     choose sizes of the same sum, to half a bit"
-                ),
-            );
-        }
-    }
     let special = [&spec.p_bits[..], &spec.fitted_p_bits].concat();
-    let raised = spec
-        .raised
-        .iter()
-        .flat_map(|raised| raised.base_bits.iter().chain(raised.levels_bits.iter().flatten()));
-    let chain: Vec<f64> = spec.q_bits.iter().flatten().chain(raised).copied().collect();
-    let levels = spec.q_bits.iter();
-    let levels = levels.chain(spec.raised.iter().flat_map(|raised| &raised.levels_bits));
-    rlwe::check_sizes(spec.log_n, &chain, &special, levels)?;
+    rlwe::check_sizes(spec.log_n, &spec.q_bits, spec.raised.as_ref(), &special)?;
     if !(1.0..=120.0).contains(&spec.log2_scale) {
         return invalid("log2_scale", format!("{} is not within 1 to 120", spec.log2_scale));
     }
@@ -331,17 +283,8 @@ fn choose_primes(spec: &Spec) -> Result<Primes> {
             scale *= scale / product(&q[level]).to_f64();
         }
     }
-    let raised = |spec: &RaisedSpec| -> Result<RaisedChain> {
-        let chain = q.concat();
-        let base = |others: &[u64]| quotient(&chain, others).to_f64();
-        let base = supply.several(&spec.base_bits, base)?;
-        let level = |bits: &Vec<f64>| {
-            let target = power_of_two(bits.iter().sum());
-            supply.several(bits, |others| target / product(others).to_f64())
-        };
-        Ok(RaisedChain { base, levels: spec.levels_bits.iter().map(level).collect::<Result<_>>()? })
-    };
-    let raised = spec.raised.as_ref().map(raised).transpose()?;
+    let raised =
+        spec.raised.as_ref().map(|raised| supply.raised(raised, &q.concat())).transpose()?;
     Ok(Primes { q, raised, p })
 }
 

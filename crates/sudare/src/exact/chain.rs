@@ -34,8 +34,10 @@ impl Params {
     /// # Errors
     /// [`Error::PlaintextModulusNotCoprime`].
     pub fn chain(&self, t: Modulus) -> Result<Chain<Unit>> {
-        let divisors = (1..=self.top().0).map(|level| self.divisor(Level(level), t));
-        let log2_q = (0..=self.top().0).map(|level| self.rlwe().log2_q(Level(level)));
-        Ok(Chain::new(divisors.collect::<Result<_>>()?, log2_q.collect()))
+        let highest = self.raised_top().0;
+        let divisors = (1..=highest).map(|level| self.divisor(Level(level), t));
+        let log2_q = (0..=highest).map(|level| self.rlwe().log2_q(Level(level)));
+        let chain = Chain::new(divisors.collect::<Result<_>>()?, log2_q.collect());
+        Ok(chain.raised_above(self.top()))
     }
 }

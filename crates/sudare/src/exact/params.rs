@@ -1,7 +1,7 @@
 use super::{Modulus, Unit};
 use crate::{
     Error, Result,
-    rlwe::{self, Level, SecretDistribution, Supply, check_ring, power_of_two},
+    rlwe::{self, Level, RaisedSpec, SecretDistribution, Supply, check_ring, power_of_two},
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -18,6 +18,9 @@ pub struct Spec {
     /// Sizes of the primes of each level, level 0 first. A level may hold several, of 720 bits
     /// together at most.
     pub q_bits: Vec<Vec<f64>>,
+    /// Sizes for levels above these, see [`rlwe::RaisedChain`].
+    #[serde(default)]
+    pub raised: Option<RaisedSpec>,
     /// Sizes of the special primes.
     pub p_bits: Vec<f64>,
     /// Sizes of further special primes, for fitted keys below the top: see
@@ -55,6 +58,7 @@ impl Spec {
         Self {
             log_n,
             q_bits,
+            raised: None,
             p_bits,
             fitted_p_bits: Vec::new(),
             plaintext_modulus,
@@ -63,11 +67,12 @@ impl Spec {
         }
     }
 
-    /// `log2` of the modulus at the highest level times that of the special primes for all keys,
-    /// from the sizes asked for.
+    /// `log2` of the modulus at the highest level, raised ones included, times that of the special
+    /// primes for all keys, from the sizes asked for.
     #[must_use]
     pub fn log2_qp(&self) -> f64 {
-        let chain: f64 = self.q_bits.iter().flatten().sum();
+        let raised = self.raised.iter().flat_map(|raised| &raised.levels_bits);
+        let chain: f64 = self.q_bits.iter().chain(raised).flatten().sum();
         chain + self.p_bits.iter().sum::<f64>()
     }
 }
@@ -110,10 +115,12 @@ impl Params {
             let rest = |others: &[u64]| others.iter().fold(target, |rest, &q| rest / q as f64);
             q.push(supply.several(bits, rest)?);
         }
+        let raised = spec.raised.as_ref();
+        let raised = raised.map(|raised| supply.raised(raised, &q.concat())).transpose()?;
         let rlwe = rlwe::Params::new(rlwe::Spec {
             log_n: spec.log_n,
             q,
-            raised: None,
+            raised,
             p,
             fitted_p,
             secret: spec.secret,
@@ -152,24 +159,45 @@ impl Params {
         self.0.spec.plaintext_modulus
     }
 
+    /// The highest level that ciphertexts are raised to: the top, or above it by a
+    /// [`rlwe::RaisedChain`].
+    #[must_use]
+    pub fn raised_top(&self) -> Level {
+        self.0.rlwe.raised_top()
+    }
+
     /// Refuses a plaintext modulus that has a prime in common with the chain.
     ///
     /// # Errors
     /// [`Error::PlaintextModulusNotCoprime`].
     pub fn check_modulus(&self, t: Modulus) -> Result<()> {
-        match self.0.rlwe.spec().q.iter().flatten().any(|&q| q == t.prime()) {
+        let spec = self.0.rlwe.spec();
+        let raised =
+            spec.raised.iter().flat_map(|raised| [raised.levels.concat(), raised.base.clone()]);
+        let mut primes = spec.q.iter().cloned().chain(raised).flatten();
+        match primes.any(|q| q == t.prime()) {
             true => Err(Error::PlaintextModulusNotCoprime { modulus: t.into() }),
             false => Ok(()),
         }
     }
 
-    /// What rescaling from `level >= 1` divides factors by: the product of its primes.
+    /// What rescaling from `level >= 1` divides factors by: the product of its primes, or of the
+    /// lowest raised level the quotient of moduli.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`]; [`Error::PlaintextModulusNotCoprime`].
     pub fn divisor(&self, level: Level, t: Modulus) -> Result<Unit> {
-        self.0.rlwe.check_chain_level(level)?;
-        self.product(self.0.rlwe.primes_of(level), t)
+        let rlwe = &self.0.rlwe;
+        rlwe.check_level(level)?;
+        let above = level.0.checked_sub(self.top().0 + 1).zip(rlwe.spec().raised.as_ref());
+        let Some((above, raised)) = above else {
+            return self.product(rlwe.primes_of(level), t);
+        };
+        let divisor = self.product(&raised.levels[above as usize], t)?;
+        if above > 0 {
+            return Ok(divisor);
+        }
+        Ok(divisor * self.product(&raised.base, t)? / self.product(&rlwe.spec().q.concat(), t)?)
     }
 
     /// The ciphertext modulus of `level`, as a factor.
@@ -219,7 +247,7 @@ impl core::fmt::Debug for Params {
 pub(super) fn check_sizes(spec: &Spec) -> Result<()> {
     check_ring(spec.log_n, &spec.q_bits)?;
     let special = [&spec.p_bits[..], &spec.fitted_p_bits].concat();
-    rlwe::check_sizes(spec.log_n, &spec.q_bits.concat(), &special, spec.q_bits.iter())
+    rlwe::check_sizes(spec.log_n, &spec.q_bits, spec.raised.as_ref(), &special)
 }
 
 #[cfg(test)]
@@ -253,6 +281,33 @@ mod tests {
         let next = top * top / params.divisor(Level(3), t).unwrap();
         assert!(params.factor_at(Level(2), t).unwrap().matches(next));
         assert!(params.factor_at(Level(4), t).is_err());
+    }
+
+    #[test]
+    fn divisors_are_quotients_of_moduli_above_the_chain_too() {
+        let t = modulus(257);
+        let spec = Spec::uniform(5, t, 30.0, 3, 27.0, vec![40.0]);
+        let raised =
+            Some(RaisedSpec { base_bits: vec![37.0; 3], levels_bits: vec![vec![33.0]; 2] });
+        let params = Params::new(Spec { raised, insecure: true, ..spec }).unwrap();
+        assert_eq!((params.top(), params.raised_top()), (Level(3), Level(5)));
+        let product = |level: u32| {
+            let basis = params.rlwe().basis();
+            let primes = basis.tables(params.rlwe().limbs(Level(level)));
+            let primes = primes.map(|table| t.reduce(table.modulus().value().into()));
+            Unit::new(primes.fold(1, |product, q| t.mul(product, q)), t).unwrap()
+        };
+        for level in 1..=5 {
+            let quotient = product(level) / product(level - 1);
+            assert!(params.divisor(Level(level), t).unwrap().matches(quotient), "{level}");
+            assert!(params.modulus_at(Level(level), t).unwrap().matches(product(level)));
+        }
+        assert!(params.divisor(Level(6), t).is_err());
+        let levels = params.chain(t).unwrap().levels();
+        assert_eq!(levels.check(Level(5)), Ok(()));
+        assert!(levels.check_chain(Level(4)).is_err());
+        let inside = modulus(params.rlwe().spec().raised.as_ref().unwrap().base[1]);
+        assert!(params.check_modulus(inside).is_err());
     }
 
     #[test]

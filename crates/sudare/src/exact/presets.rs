@@ -167,6 +167,7 @@ impl Sizes {
             let spec = Spec {
                 log_n: self.log_n,
                 q_bits: q_bits.clone(),
+                raised: None,
                 p_bits: vec![special / count; count as usize],
                 fitted_p_bits: Vec::new(),
                 plaintext_modulus: self.needs.plaintext_modulus,

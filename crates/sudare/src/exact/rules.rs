@@ -322,7 +322,7 @@ impl<'a> Rules<'a> {
         if found.prime() != t.prime() || t.exponent() <= found.exponent() {
             return Err(mismatch(OP, self.ring(found), self.ring(t)));
         }
-        self.params.rlwe().check_chain_level(to)?;
+        self.params.rlwe().check_level(to)?;
         let low = self.dropped(a, Level(0))?;
         let (log2_noise, log2_room) = (self.model(t).log2_brought(low.noise, weight), LOG2_BROUGHT);
         if log2_noise > log2_room {

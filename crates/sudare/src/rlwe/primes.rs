@@ -1,8 +1,44 @@
 //! The choice of primes by size.
 
-use super::params::{MAX_PRIMES, check_primes};
+use super::{
+    RaisedChain,
+    params::{MAX_PRIMES, check_primes},
+};
 use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
 use sudare_arith::{dd::Dd, next_prime, previous_prime};
+
+/// Sizes of the primes of a [`RaisedChain`], in bits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RaisedSpec {
+    /// Of those in place of the chain, together as many as the chain has, to half a bit: the
+    /// last is chosen so that the products are as near as can be.
+    pub base_bits: Vec<f64>,
+    /// Of the primes of each level.
+    pub levels_bits: Vec<Vec<f64>>,
+}
+
+impl RaisedSpec {
+    /// Refuses levels without primes, and another product than that of the chain.
+    fn check(&self, q_bits: &[Vec<f64>]) -> Result<()> {
+        let invalid = |problem| Err(Error::InvalidSpec { field: "raised", problem });
+        if self.levels_bits.is_empty() || self.levels_bits.iter().any(Vec::is_empty) {
+            return invalid("one level or more, each of one prime or more, are needed".into());
+        }
+        let base: f64 = self.base_bits.iter().sum();
+        let chain: f64 = q_bits.iter().flatten().sum();
+        // Of NaN, too, this is not so.
+        let alike = (base - chain).abs() <= 0.5;
+        if alike {
+            return Ok(());
+        }
+        invalid(format!(
+            "base_bits are {base:.2} bits together and the chain, q_bits, {chain:.2}: choose sizes \
+             of the same sum, to half a bit"
+        ))
+    }
+}
 
 /// Primes `1 mod 2N`, each taken once.
 pub(crate) struct Supply {
@@ -60,6 +96,36 @@ impl Supply {
         primes.push(self.nearest(last(&primes))?);
         Ok(primes)
     }
+
+    /// Primes of these sizes above a chain of these primes.
+    pub(crate) fn raised(&mut self, spec: &RaisedSpec, chain: &[u64]) -> Result<RaisedChain> {
+        let base = |others: &[u64]| quotient(chain, others).to_f64();
+        let base = self.several(&spec.base_bits, base)?;
+        let level = |bits: &Vec<f64>| {
+            let target = power_of_two(bits.iter().sum());
+            self.several(bits, |others| target / quotient(others, &[]).to_f64())
+        };
+        Ok(RaisedChain { base, levels: spec.levels_bits.iter().map(level).collect::<Result<_>>()? })
+    }
+}
+
+/// Of products of about the same size, which may be beyond the range of doubles.
+pub(crate) fn quotient(mut above: &[u64], mut below: &[u64]) -> Dd {
+    let mut quotient = Dd::ONE;
+    loop {
+        let large = quotient.to_f64() > 1.0;
+        quotient = match (above, below) {
+            (_, [prime, rest @ ..]) if large || above.is_empty() => {
+                below = rest;
+                quotient / Dd::from(*prime)
+            }
+            ([prime, rest @ ..], _) => {
+                above = rest;
+                quotient * Dd::from(*prime)
+            }
+            ([], _) => return quotient,
+        };
+    }
 }
 
 /// Most bits of a level: the quotient of two moduli is a double, with room for a scale.
@@ -78,17 +144,23 @@ pub(crate) fn check_ring(log_n: u32, q_bits: &[Vec<f64>]) -> Result<()> {
 }
 
 /// Refuses sizes of primes that are out of range, and levels of too many bits, without a search
-/// for primes: of all primes of the chain, of the special ones, and of those of each level.
-pub(crate) fn check_sizes<'a>(
+/// for primes: of the levels of the chain, of those above it, and of the special ones.
+pub(crate) fn check_sizes(
     log_n: u32,
-    chain: &[f64],
+    q_bits: &[Vec<f64>],
+    raised: Option<&RaisedSpec>,
     special: &[f64],
-    levels: impl Iterator<Item = &'a Vec<f64>>,
 ) -> Result<()> {
     let invalid = |field, problem: String| Err(Error::InvalidSpec { field, problem });
+    if let Some(raised) = raised {
+        raised.check(q_bits)?;
+    }
     let least = f64::from(log_n + 2);
+    let base = raised.iter().flat_map(|raised| &raised.base_bits);
+    let levels = || q_bits.iter().chain(raised.iter().flat_map(|raised| &raised.levels_bits));
+    let chain: Vec<f64> = levels().flatten().chain(base).copied().collect();
     check_primes(log_n, chain.len() + special.len())?;
-    for (field, sizes) in [("q_bits", chain), ("p_bits", special)] {
+    for (field, sizes) in [("q_bits", &chain[..]), ("p_bits", special)] {
         if sizes.len() > MAX_PRIMES {
             let count = sizes.len();
             return invalid(field, format!("{count} primes are too many: at most {MAX_PRIMES}"));
@@ -100,7 +172,7 @@ pub(crate) fn check_sizes<'a>(
             );
         }
     }
-    let mut sums = levels.map(|level| level.iter().sum::<f64>()).enumerate();
+    let mut sums = levels().map(|level| level.iter().sum::<f64>()).enumerate();
     if let Some((level, bits)) = sums.find(|(_, bits)| *bits > MAX_LEVEL_BITS) {
         return invalid(
             "q_bits",

@@ -21,6 +21,7 @@
 //! [`BootstrapSpec`] is a choice of independent parts; its plan fixes levels, factors and keys
 //! before any key exists, and a [`Bootstrapper`] holds the matrices that an evaluator prepared.
 
+mod presets;
 #[cfg(test)]
 mod tests;
 
@@ -35,6 +36,8 @@ use crate::{
     exact::{self, BatchEncoder, Modulus, Params, Unit, rules::LOG2_BROUGHT},
     rlwe::{KeyRequest, Level, Raise},
 };
+
+pub use presets::{BootstrapPreset, preset, presets};
 
 const OP: &str = "bootstrapping";
 
@@ -103,7 +106,7 @@ impl BootstrapSpec {
         factor: impl Fn(&Params, Level, Modulus) -> Result<Unit>,
     ) -> Result<BootstrapPlan> {
         let high = self.high()?;
-        let raise = exact::raise_to(params.rlwe().raised_top(), high);
+        let raise = exact::raise_to(params.raised_top(), high);
         let raise = raise.with_weight(self.ephemeral_weight);
         let trace = self.trace(params, raise)?;
         let (input_factor, to_coeffs) = self.to_coeffs(params, &factor)?;
