@@ -150,6 +150,13 @@ impl Steps {
         Self { start, stride, baby, giant: count.div_ceil(baby) }
     }
 
+    /// Whether giant step `j` after the baby step that rotates by `columns` is one of the offsets.
+    /// Steps may go further than once round all slots, where they would come by the first again.
+    fn reach(self, columns: usize, j: usize, slots: usize) -> bool {
+        let distance = (columns + slots - self.start) % slots;
+        distance + j * self.baby * self.stride < slots
+    }
+
     /// What a giant step rotates by.
     fn turn(self, slots: usize) -> usize {
         self.baby * self.stride % slots
@@ -318,6 +325,9 @@ impl<A: Algebra> LinearPlan<A> {
         let slots = 1 << self.transform.log_slots;
         let turned = j * self.steps.turn(slots) % slots;
         let baby = self.baby[b];
+        if !self.steps.reach(baby.columns, j, slots) {
+            return None;
+        }
         let offset = Offset { columns: (baby.columns + turned) % slots, ..baby };
         let diagonal = self.transform.diagonals.get(&offset)?;
         Some(A::rotated_right(diagonal.borrow(), turned))
@@ -356,6 +366,34 @@ mod tests {
             let Steps { start, stride, baby, giant } = Steps::of(offsets, 0, slots, false);
             assert_eq!((start, stride, giant), (expected.start, expected.stride, 1));
             assert!(baby <= expected.baby * expected.giant);
+        }
+    }
+
+    /// Those of dense matrices, too, where the last giant step comes by the first offsets again.
+    #[test]
+    fn every_offset_is_reached_once() {
+        for log_slots in 0..=10 {
+            let slots = 1usize << log_slots;
+            for stride in (0..=log_slots).map(|i| 1 << i) {
+                let offsets: Vec<usize> = (0..slots).step_by(stride).collect();
+                for start in [0, slots / 2] {
+                    let few: Vec<usize> = offsets.iter().copied().filter(|&k| k >= start).collect();
+                    for offsets in [&offsets, &few] {
+                        let steps = Steps::of(offsets, 0, slots, true);
+                        let mut reached: Vec<usize> = steps
+                            .baby_offsets(slots)
+                            .flat_map(|columns| (0..steps.giant).map(move |j| (columns, j)))
+                            .filter(|&(columns, j)| steps.reach(columns, j, slots))
+                            .map(|(columns, j)| (columns + j * steps.turn(slots)) % slots)
+                            .collect();
+                        reached.sort_unstable();
+                        let count = reached.len();
+                        reached.dedup();
+                        assert_eq!(reached.len(), count, "{offsets:?}");
+                        assert!(offsets.iter().all(|k| reached.binary_search(k).is_ok()));
+                    }
+                }
+            }
         }
     }
 

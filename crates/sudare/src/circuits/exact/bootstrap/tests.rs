@@ -302,11 +302,11 @@ fn check_set(set: &BootstrapPreset) {
         let budget = b.session.decryptor.budget(&x).unwrap();
         println!("{name}: {:.2?}, budget {budget:.0} bits", start.elapsed());
         let mut expected = values;
-        assert_eq!(b.decrypt(&x), expected);
+        assert!(b.decrypt(&x) == expected, "{name}");
         while x.level() > level {
             x = b.session.evaluator.mul_rescale(&x, &x).unwrap();
             expected.iter_mut().for_each(|v| *v = t.mul(*v, *v));
-            assert_eq!(b.decrypt(&x), expected, "{name}, level {}", x.level());
+            assert!(b.decrypt(&x) == expected, "{name}, level {}", x.level());
         }
     }
 }
