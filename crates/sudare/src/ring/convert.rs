@@ -272,6 +272,17 @@ impl Lifter {
         basis: &RnsBasis,
         polys: [&RnsPoly<Eval>; P],
     ) -> [RnsPoly<Eval>; P] {
+        self.lift_to(basis, polys, [self.to; P])
+    }
+
+    /// As [`Lifter::lift`], each polynomial modulo some of the other primes.
+    #[must_use]
+    pub fn lift_to<const P: usize>(
+        &self,
+        basis: &RnsBasis,
+        polys: [&RnsPoly<Eval>; P],
+        to: [LimbSet; P],
+    ) -> [RnsPoly<Eval>; P] {
         let (n, pool) = (basis.n(), basis.pool());
         let mut y = [(); P].map(|()| pool.take(self.from.count() * n));
         let rows = y.iter_mut().zip(polys).flat_map(|(y, a)| {
@@ -282,11 +293,13 @@ impl Lifter {
             let (table, w) = (basis.table(self.from, i), self.converter.inverse(i));
             to_columns((pool, within), table, Blocks::Row(row), y, w);
         });
-        let mut halves: [RnsPoly<Half>; P] = [(); P].map(|()| basis.take(self.to));
+        let mut halves: [RnsPoly<Half>; P] = to.map(|limbs| basis.take(limbs));
         let conversions = y.iter().zip(&mut halves).map(|(y, halves)| {
             let rows = y.chunks_exact(n).take(self.from.count()).collect();
-            let converter = self.converter.rows(rows, basis.tables(self.to).enumerate().collect());
-            (converter, halves.rows_mut().collect())
+            let limbs = halves.limbs();
+            let target = |(i, table)| (limbs.place(i, self.to), table);
+            let targets = basis.tables(limbs).enumerate().map(target).collect();
+            (self.converter.rows(rows, targets), halves.rows_mut().collect())
         });
         convert_rows(pool, conversions.collect());
         halves.map(|halves| basis.finished(&halves))

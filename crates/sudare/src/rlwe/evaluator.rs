@@ -367,7 +367,7 @@ impl Evaluator {
         }
         self.check_drop(a, Level(0))?;
         self.params().check_level(to)?;
-        let polys = self.switcher.lift_residues(&a.polys, [self.limbs(to); 2]);
+        let polys = self.lift_residues()(&a.polys, [self.limbs(to); 2]);
         Ok(self.holding(polys, to))
     }
 
@@ -375,7 +375,8 @@ impl Evaluator {
     pub(super) fn lift_residues(
         &self,
     ) -> impl Fn(&[RnsPoly<Eval>; 2], [LimbSet; 2]) -> [RnsPoly<Eval>; 2] + use<'_> {
-        |a, limbs| self.switcher.lift_residues(a, limbs)
+        let params = self.params();
+        |a, limbs| params.lift().lift_to(params.basis(), a.each_ref(), limbs)
     }
 
     /// As [`Evaluator::mod_raise`] through an ephemeral secret, lifted in another way.

@@ -3,7 +3,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    ring::{BaseConverter, Divider, LimbSet, RnsBasis},
+    ring::{Divider, Lifter, LimbSet, RnsBasis},
 };
 use core::ops::{Range, RangeInclusive};
 use serde::{Deserialize, Serialize};
@@ -81,7 +81,7 @@ struct Inner {
     /// switching at the levels whose primes they cover. Made when they are first used.
     gadgets: [Vec<OnceLock<Gadget>>; 2],
     /// From the primes of level 0 to every prime.
-    lift: BaseConverter,
+    lift: Lifter,
     /// By level less one: division by the primes of the level.
     rescale: Vec<Divider>,
 }
@@ -128,12 +128,11 @@ impl Params {
         }
         let special = special_primes(&spec);
         let basis = RnsBasis::new(spec.log_n, &primes, &special)?;
-        let moduli: Vec<_> = basis.tables(basis.all()).map(|table| *table.modulus()).collect();
         Ok(Self(Arc::new(Inner {
             id: fingerprint(&spec)?,
             fitted: limbs_at.iter().map(|limbs| fitted_special(&spec, of(limbs))).collect(),
             gadgets: [(); 2].map(|()| special.iter().map(|_| OnceLock::new()).collect()),
-            lift: BaseConverter::new(&moduli[..limbs_at[0].q()], &moduli),
+            lift: Lifter::new(&basis, limbs_at[0], basis.all()),
             rescale: limbs_at
                 .windows(2)
                 .map(|pair| Divider::new(&basis, pair[1], pair[0]))
@@ -323,7 +322,7 @@ impl Params {
     }
 
     /// From the primes of level 0 to every prime.
-    pub(super) fn lift(&self) -> &BaseConverter {
+    pub(super) fn lift(&self) -> &Lifter {
         &self.0.lift
     }
 

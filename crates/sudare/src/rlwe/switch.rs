@@ -338,34 +338,6 @@ impl KeySwitcher {
         Ok(keys)
     }
 
-    /// The representatives next to zero of `a` modulo `q_0`, modulo the primes of `limbs`.
-    pub(super) fn lift_residues(
-        &self,
-        a: &[RnsPoly<Eval>; 2],
-        limbs: [LimbSet; 2],
-    ) -> [RnsPoly<Eval>; 2] {
-        let (basis, level0) = (self.params.basis(), self.params.limbs(Level(0)));
-        let converter = self.params.lift();
-        let mut y = [(); 2].map(|()| basis.pool().take(level0.q() * basis.n()));
-        let rows = y
-            .iter_mut()
-            .zip(a)
-            .flat_map(|(y, a)| y.chunks_exact_mut(basis.n()).zip(a.rows()).enumerate());
-        par::for_limbs(rows, |within, (i, (y, row))| {
-            let table = basis.table(level0, i);
-            let row = Blocks::Row(row);
-            to_columns((basis.pool(), within), table, row, y, converter.inverse(i));
-        });
-        let mut halves: [RnsPoly<Half>; 2] = limbs.map(|limbs| basis.take(limbs));
-        let conversions = y.iter().zip(&mut halves).map(|(y, halves)| {
-            let targets = basis.targets(halves.limbs(), |_| true);
-            let converter = converter.rows(y.chunks_exact(basis.n()).collect(), targets);
-            (converter, halves.rows_mut().collect())
-        });
-        convert_rows(basis.pool(), conversions.collect());
-        halves.map(|halves| basis.finished(&halves))
-    }
-
     /// By the digits of keys with the first `special` special primes.
     pub(super) fn cut(&self, level: Level, special: usize) -> Cut<'_> {
         let limbs = self.params.limbs(level).with_special(special);
