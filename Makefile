@@ -140,8 +140,10 @@ coverage:
 	cargo llvm-cov --locked $(COVERED) $(COVERAGE)
 
 # Words, readers, prices and released values, and of their mutants so many hundredths.
-MUTATED := crates/arith/src/modulus.rs crates/arith/src/dd.rs crates/sudare/src/rlwe/serial.rs \
-  crates/sudare/src/ckks/serial.rs crates/sudare/src/rlwe/security.rs crates/sudare/src/ckks/release.rs
+READERS := $(wildcard crates/sudare/src/rlwe/serial/*.rs) crates/sudare/src/ckks/serial.rs \
+  crates/sudare/src/exact/serial.rs
+MUTATED := crates/arith/src/modulus.rs crates/arith/src/dd.rs $(READERS) \
+  crates/sudare/src/rlwe/security.rs crates/sudare/src/ckks/release.rs
 SHARD := 0/10
 
 ## make mutants      change the code of readers, prices and words in small ways, a tenth of all that

@@ -545,14 +545,14 @@ fn impossible_raised_specifications_are_refused() {
         &|r| r.levels_bits[1][0] = f64::NAN,
         &|r| r.levels_bits[1][0] = 63.0,
         &|r| r.levels_bits[1] = vec![60.0; 13],
-        &|r| r.levels_bits = vec![vec![20.0]; 3000],
-        &|r| r.base_bits = vec![55.0 / 3000.0; 3000],
+        &|r| r.levels_bits = vec![vec![20.0]; 1500],
+        &|r| r.base_bits = vec![55.0 / 1500.0; 1500],
     ];
     for (i, change) in changes.into_iter().enumerate() {
         let found = with(change);
         assert!(matches!(found, Err(Error::InvalidSpec { .. })), "{i}: {found:?}");
     }
-    // No more than 64 KiB are taken for a specification.
+    // No more than 16 KiB are taken for a specification.
     let found = with(&|r| r.levels_bits = vec![Vec::new(); 1 << 20]);
     assert!(matches!(found, Err(Error::Malformed { .. })), "{found:?}");
     // Other primes, or none above the top, are other parameters.
@@ -654,9 +654,9 @@ fn impossible_specifications_are_refused() {
         &|s| s.secret = SecretDistribution::FixedWeight { h: 0 },
         &|s| s.secret = SecretDistribution::FixedWeight { h: u32::MAX },
         // Each prime takes longer to find than the one before.
-        &|s| s.q_bits[1] = vec![40.0; 6000],
-        &|s| s.p_bits = vec![50.0; 6000],
-        &|s| s.q_bits = vec![vec![20.0]; 3000],
+        &|s| s.q_bits[1] = vec![40.0; 1500],
+        &|s| s.p_bits = vec![50.0; 1500],
+        &|s| s.q_bits = vec![vec![20.0]; 1500],
     ];
     for (i, change) in changes.into_iter().enumerate() {
         let found = with(change);
@@ -665,7 +665,7 @@ fn impossible_specifications_are_refused() {
     // Security is not told of a ring that does not exist.
     let ring = forged(&file, |p| p.spec.log_n = u32::MAX);
     assert!(matches!(open(&ring), Err(Error::InvalidSpec { field: "log_n", .. })));
-    // No more than 64 KiB are taken for a specification.
+    // No more than 16 KiB are taken for a specification.
     let found = with(&|s| s.q_bits = vec![Vec::new(); 1 << 20]);
     assert!(matches!(found, Err(Error::Malformed { .. })), "{found:?}");
     let found = with(&|s| s.secret = SecretDistribution::FixedWeight { h: 8 });

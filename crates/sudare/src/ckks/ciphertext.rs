@@ -106,6 +106,20 @@ impl Ciphertext {
     }
 }
 
+impl Form {
+    /// That of a ciphertext.
+    #[must_use]
+    pub fn of(a: &Ciphertext) -> Self {
+        a.form()
+    }
+}
+
+impl AsRef<rlwe::Ciphertext> for Ciphertext {
+    fn as_ref(&self) -> &rlwe::Ciphertext {
+        &self.inner
+    }
+}
+
 impl core::fmt::Debug for Ciphertext {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let (level, scale, slots) = (self.level(), self.scale, self.slots());

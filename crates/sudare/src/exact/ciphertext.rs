@@ -80,6 +80,12 @@ impl Ciphertext {
     }
 }
 
+impl AsRef<rlwe::Ciphertext> for Ciphertext {
+    fn as_ref(&self) -> &rlwe::Ciphertext {
+        &self.inner
+    }
+}
+
 impl core::fmt::Debug for Ciphertext {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let (level, factor, noise) = (self.level(), self.factor, self.noise.log2());

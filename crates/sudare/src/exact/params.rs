@@ -237,6 +237,12 @@ impl Params {
     }
 }
 
+impl AsRef<rlwe::Params> for Params {
+    fn as_ref(&self) -> &rlwe::Params {
+        self.rlwe()
+    }
+}
+
 impl core::fmt::Debug for Params {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Params").field("id", &self.0.rlwe.id()).field("spec", self.spec()).finish()

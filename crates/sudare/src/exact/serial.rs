@@ -26,309 +26,110 @@
 //! # Ok(())
 //! # }
 //! ```
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use super::{Ciphertext, Modulus, NoiseBound, Params, Spec, Unit, params::check_sizes};
-pub use crate::rlwe::serial::{FORMAT_VERSION, Kind, Label};
+use super::{Ciphertext, Form, Modulus, NoiseBound, Params, Spec, Unit, params::check_sizes};
+pub use crate::rlwe::serial::{
+    FORMAT_VERSION, Kind, Label, evaluation_keys_bytes, write_ciphertexts, write_evaluation_keys,
+    write_public_key, write_secret_key,
+};
 use crate::{
     Error, Result,
     rlwe::{
-        EvaluationKeys, KeyId, KeyRequest, ParamsId, PublicKey, SecretKey,
-        serial::{Content, FileReader, FileWriter, Header, Preamble, Scheme, key_contents},
+        self, Level,
+        serial::{self, PrimeCounts, Scheme},
     },
 };
-use serde::{Deserialize, Serialize};
-use std::io::{Read, Write};
+use std::{
+    collections::BTreeMap,
+    io::{Read, Seek},
+};
 
-/// What the header says of a ciphertext beside its level.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-struct Meta {
-    modulus: Modulus,
-    factor: u128,
-    noise: NoiseBound,
+/// What a file says about itself.
+pub type Info = serial::Info<Spec>;
+/// A file whose header was read.
+pub type Reader<R> = serial::Reader<R, Params>;
+/// The ciphertexts of a file, each read and checked when it is asked for.
+pub type CiphertextReader<R> = serial::CiphertextReader<R, Params>;
+/// Writes ciphertexts of one key one after the other, and holds none of them.
+pub type CiphertextWriter<'a, W> = serial::CiphertextWriter<'a, W, Params>;
+
+/// The digest of a whole file of keys or ciphertexts by the checksums in it, of which the content
+/// is not read.
+///
+/// # Errors
+/// As [`Reader::new`].
+pub fn digest(input: impl Read + Seek, file_bytes: u64) -> Result<[u8; 32]> {
+    serial::digest::<Params>(input, file_bytes)
 }
 
-impl Meta {
-    fn of(a: &Ciphertext) -> Self {
-        Self { modulus: a.plaintext_modulus(), factor: a.factor.value(), noise: a.noise }
+/// Plaintext moduli by prime and exponent, each tested for a prime once.
+#[derive(Debug, Default)]
+pub struct Moduli(BTreeMap<(u64, u32), Modulus>);
+
+impl Moduli {
+    fn get(&mut self, params: &Params, power: (u64, u32)) -> Result<Modulus> {
+        if power == params.plaintext_modulus().into() {
+            return Ok(params.plaintext_modulus());
+        }
+        if let Some(&known) = self.0.get(&power) {
+            return Ok(known);
+        }
+        let modulus = Modulus::new(power.0, power.1)?;
+        self.0.insert(power, modulus);
+        Ok(modulus)
+    }
+}
+
+impl Scheme for Params {
+    const CODE: u16 = 2;
+    const NAME: &'static str = "BGV or BFV";
+
+    type Spec = Spec;
+    type Ciphertext = Ciphertext;
+    type Form = Form;
+    /// The prime and the exponent of the plaintext modulus, the factor, and the bound of the error.
+    type Meta = ((u64, u32), u128, NoiseBound);
+    type Known = Moduli;
+
+    fn count_primes(spec: &Spec) -> Result<PrimeCounts> {
+        check_sizes(spec)?;
+        Ok(PrimeCounts::new(spec.log_n, &spec.q_bits, spec.p_bits.len()))
     }
 
-    /// Its factor, if all is in range.
-    fn check(self, params: &Params) -> Result<Unit> {
-        params.check_modulus(self.modulus)?;
-        if self.factor >= self.modulus.value() || !self.noise.is_valid() {
+    fn from_spec(spec: Spec) -> Result<Self> {
+        Self::new(spec)
+    }
+
+    fn to_spec(&self) -> Spec {
+        self.spec().clone()
+    }
+
+    fn form(a: &Ciphertext) -> Form {
+        a.form()
+    }
+
+    fn described(form: Form) -> (Level, Self::Meta) {
+        (form.level, (form.factor.modulus().into(), form.factor.value(), form.noise))
+    }
+
+    fn checked_form(
+        &self,
+        level: Level,
+        (power, factor, noise): Self::Meta,
+        moduli: &mut Moduli,
+    ) -> Result<Form> {
+        let modulus = moduli.get(self, power)?;
+        self.check_modulus(modulus)?;
+        if factor >= modulus.value() || !noise.is_valid() {
             let problem = "its factor or the bound of its error is out of range".into();
             return Err(Error::Malformed { what: "ciphertext", problem });
         }
-        Unit::new(self.factor, self.modulus)
-    }
-}
-
-/// What a file says about itself.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Info {
-    /// What it holds.
-    pub kind: Kind,
-    /// Version of its format.
-    pub format_version: u32,
-    /// Its parameters as written; [`Reader::params`] checks them.
-    pub spec: Spec,
-    /// Fingerprint of its parameters as written.
-    pub params_id: ParamsId,
-    /// The key pair that it belongs to.
-    pub key_id: KeyId,
-    /// What the application says.
-    pub label: Label,
-    /// Its size.
-    pub bytes: u64,
-    /// Keys or ciphertexts in it.
-    pub count: u64,
-}
-
-/// The header of a file and a writer behind it.
-fn start<'a, W: Write + ?Sized>(
-    out: &'a mut W,
-    params: &Params,
-    (kind, key): (Kind, KeyId),
-    contents: Vec<Content<Meta>>,
-    label: &Label,
-) -> Result<FileWriter<'a, W>> {
-    let header = Header::new(params.rlwe(), params.spec().clone(), label, contents);
-    let preamble = Preamble { kind, params: params.rlwe().id(), key };
-    FileWriter::new(out, Scheme::Exact, preamble, &header)
-}
-
-/// Writes a secret key, two bits a coefficient, and returns the bytes written.
-///
-/// Nothing that this crate leaves in memory tells the key; give the file itself, since a buffered
-/// writer keeps a copy.
-///
-/// # Errors
-/// [`Error::ParamsMismatch`]; [`Error::InvalidSpec`] for a label over 16 MiB; [`Error::Forked`];
-/// [`Error::Io`].
-pub fn write_secret_key(
-    out: &mut (impl Write + ?Sized),
-    params: &Params,
-    key: &SecretKey,
-    label: &Label,
-) -> Result<u64> {
-    key.check(params.rlwe())?;
-    let contents = vec![Content::SecretKey];
-    let mut file = start(out, params, (Kind::SecretKey, key.id), contents, label)?;
-    file.secret_key(key)?;
-    file.finish()
-}
-
-/// Writes a public key and returns the bytes written.
-///
-/// # Errors
-/// As [`write_secret_key`].
-pub fn write_public_key(
-    out: &mut (impl Write + ?Sized),
-    params: &Params,
-    key: &PublicKey,
-    label: &Label,
-) -> Result<u64> {
-    params.rlwe().check_id(Kind::PublicKey.name(), key.params)?;
-    let contents = vec![Content::PublicKey];
-    let mut file = start(out, params, (Kind::PublicKey, key.id), contents, label)?;
-    file.public_key(params.rlwe(), key)?;
-    file.finish()
-}
-
-/// Writes evaluation keys, one section each, and returns the bytes written.
-///
-/// # Errors
-/// As [`write_secret_key`].
-pub fn write_evaluation_keys(
-    out: &mut (impl Write + ?Sized),
-    params: &Params,
-    keys: &EvaluationKeys,
-    label: &Label,
-) -> Result<u64> {
-    params.rlwe().check_id(Kind::EvaluationKeys.name(), keys.params)?;
-    let contents = key_contents(&keys.fulfils());
-    let mut file = start(out, params, (Kind::EvaluationKeys, keys.id), contents, label)?;
-    file.evaluation_keys(keys)?;
-    file.finish()
-}
-
-/// Writes ciphertexts of one key, in order, and returns the bytes written.
-///
-/// # Errors
-/// As [`write_secret_key`]; [`Error::KeyMismatch`] for ciphertexts of several keys;
-/// [`Error::InvalidSpec`] if there are none, or more than one file holds (about a million).
-pub fn write_ciphertexts(
-    out: &mut (impl Write + ?Sized),
-    params: &Params,
-    items: &[Ciphertext],
-    label: &Label,
-) -> Result<u64> {
-    let Some(key) = items.first().map(Ciphertext::key_id) else {
-        let problem = "there are none: a file needs at least one".into();
-        return Err(Error::InvalidSpec { field: "ciphertexts", problem });
-    };
-    // Before anything is written.
-    items.iter().try_for_each(|item| item.inner.check_owner(params.rlwe(), key))?;
-    let content = |item: &Ciphertext| Content::Ciphertext(item.level(), Meta::of(item));
-    let contents = items.iter().map(content).collect();
-    let mut file = start(out, params, (Kind::Ciphertexts, key), contents, label)?;
-    items.iter().try_for_each(|item| file.ciphertext(params.rlwe(), &item.inner))?;
-    file.finish()
-}
-
-/// A file whose header was read.
-pub struct Reader<R: Read> {
-    file: FileReader<R>,
-    header: Header<Spec, Meta>,
-    info: Info,
-}
-
-impl<R: Read> Reader<R> {
-    /// Reads and checks the header of a file of `file_bytes`, at most 64 MiB of it. Reading later
-    /// takes no more memory than the object itself, and that only once its size is known to
-    /// follow from the parameters.
-    ///
-    /// # Errors
-    /// [`Error::Malformed`]; [`Error::UnsupportedVersion`]; [`Error::Truncated`];
-    /// [`Error::Checksum`]; [`Error::InvalidSpec`] for parameters out of range; [`Error::Io`].
-    pub fn new(input: R, file_bytes: u64) -> Result<Self> {
-        let (file, preamble, header) =
-            FileReader::open::<Spec, Meta>(input, file_bytes, Scheme::Exact)?;
-        check_sizes(&header.spec)?;
-        let info = Info {
-            kind: preamble.kind,
-            format_version: FORMAT_VERSION,
-            spec: header.spec.clone(),
-            params_id: preamble.params,
-            key_id: preamble.key,
-            label: header.label.clone(),
-            bytes: file_bytes,
-            count: header.sections.len() as u64,
-        };
-        Ok(Self { file, header, info })
+        Ok(Form { level, factor: Unit::new(factor, modulus)?, noise })
     }
 
-    /// The same reader, whose evaluation keys are whole or small: see [`EvaluationKeys`].
-    #[must_use]
-    pub fn small_keys(mut self, small: bool) -> Self {
-        self.file.small_keys = small;
-        self
-    }
-
-    /// What the file says about itself.
-    #[must_use]
-    pub fn info(&self) -> &Info {
-        &self.info
-    }
-
-    /// The parameters of the file, built anew: seconds for the largest.
-    ///
-    /// # Errors
-    /// As [`Params::new`]; [`Error::ParamsMismatch`] if the fingerprint in the file is not
-    /// theirs; [`Error::Malformed`] if the file is too small for an object of theirs, before
-    /// memory is taken.
-    pub fn params(&self) -> Result<Params> {
-        let spec = &self.info.spec;
-        let primes: Vec<usize> = spec
-            .q_bits
-            .iter()
-            .scan(0, |sum, level| {
-                *sum += level.len();
-                Some(*sum)
-            })
-            .collect();
-        let fresh = primes.last().copied().unwrap_or(0);
-        self.header.check_room(spec.log_n, &primes, fresh, spec.p_bits.len())?;
-        let params = Params::new(spec.clone())?;
-        params.rlwe().check_id("file", self.info.params_id)?;
-        Ok(params)
-    }
-
-    /// The secret key in the file.
-    ///
-    /// # Errors
-    /// [`Error::WrongKind`]; [`Error::ParamsMismatch`]; [`Error::Malformed`];
-    /// [`Error::Checksum`]; [`Error::Truncated`]; [`Error::Io`].
-    pub fn secret_key(mut self, params: &Params) -> Result<SecretKey> {
-        self.expect(Kind::SecretKey, params)?;
-        self.header.check_sizes(params.rlwe())?;
-        let key = self.file.secret_key(params.rlwe(), self.info.key_id)?;
-        self.file.finish()?;
-        Ok(key)
-    }
-
-    /// The public key in the file.
-    ///
-    /// # Errors
-    /// As [`Reader::secret_key`].
-    pub fn public_key(mut self, params: &Params) -> Result<PublicKey> {
-        self.expect(Kind::PublicKey, params)?;
-        self.header.check_sizes(params.rlwe())?;
-        let key = self.file.public_key(params.rlwe(), self.info.key_id)?;
-        self.file.finish()?;
-        Ok(key)
-    }
-
-    /// What the evaluation keys in the file can do, from the header alone.
-    ///
-    /// # Errors
-    /// [`Error::WrongKind`]; [`Error::ParamsMismatch`]; [`Error::Malformed`]; what
-    /// [`KeyRequest::bytes`] refuses.
-    pub fn key_request(&self, params: &Params) -> Result<KeyRequest> {
-        self.expect(Kind::EvaluationKeys, params)?;
-        self.header.key_request(params.rlwe())
-    }
-
-    /// The evaluation keys in the file, their uniform halves expanded unless they are to be
-    /// small.
-    ///
-    /// # Errors
-    /// As [`Reader::secret_key`]; [`Error::LevelOutOfRange`]; [`Error::InvalidSpec`] for a Galois
-    /// element that is even or too large.
-    pub fn evaluation_keys(mut self, params: &Params) -> Result<EvaluationKeys> {
-        let request = self.key_request(params)?;
-        self.header.check_sizes(params.rlwe())?;
-        let keys = self.file.evaluation_keys(params.rlwe(), self.info.key_id, &request)?;
-        self.file.finish()?;
-        Ok(keys)
-    }
-
-    /// The ciphertexts in the file, in order.
-    ///
-    /// # Errors
-    /// As [`Reader::secret_key`]; [`Error::LevelOutOfRange`];
-    /// [`Error::PlaintextModulusNotCoprime`]; [`Error::NotAUnit`].
-    pub fn ciphertexts(mut self, params: &Params) -> Result<Vec<Ciphertext>> {
-        self.expect(Kind::Ciphertexts, params)?;
-        let mut shapes = Vec::with_capacity(self.header.sections.len());
-        for section in &self.header.sections {
-            // The kind of every section was checked with the header.
-            if let Content::Ciphertext(level, meta) = section.content {
-                params.rlwe().check_level(level)?;
-                shapes.push((level, meta.check(params)?, meta.noise));
-            }
-        }
-        self.header.check_sizes(params.rlwe())?;
-        let mut items = Vec::with_capacity(shapes.len());
-        for (level, factor, noise) in shapes {
-            let inner = self.file.ciphertext(params.rlwe(), self.info.key_id, level)?;
-            items.push(Ciphertext { inner, factor, noise });
-        }
-        self.file.finish()?;
-        Ok(items)
-    }
-
-    fn expect(&self, needed: Kind, params: &Params) -> Result<()> {
-        if self.info.kind != needed {
-            return Err(Error::WrongKind { found: self.info.kind, needed });
-        }
-        params.rlwe().check_id("file", self.info.params_id)
-    }
-}
-
-impl<R: Read> core::fmt::Debug for Reader<R> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Reader").field("info", &self.info).finish_non_exhaustive()
+    fn ciphertext(inner: rlwe::Ciphertext, form: Form) -> Ciphertext {
+        Ciphertext::new(inner, form)
     }
 }
 
@@ -342,8 +143,8 @@ mod tests {
         },
         rlwe::KeyGenerator,
     };
-    use std::sync::Arc;
-    use sudare_arith::prng::Seed;
+    use std::{io::Cursor, sync::Arc};
+    use sudare_arith::{mem::Mapping, prng::Seed};
 
     fn open(file: &[u8]) -> Reader<&[u8]> {
         Reader::new(file, file.len() as u64).unwrap()
@@ -399,16 +200,70 @@ mod tests {
         let mut session = Session::new(chain(5, t, 1), 52);
         let a = session.random(t);
         let a = session.encrypt(&a);
-        let meta = Meta::of(&a);
-        assert!(meta.check(&session.params).is_ok());
-        let prime = modulus(session.params.rlwe().spec().q[0][0], 1);
-        for bad in [
-            Meta { factor: 257, ..meta },
-            Meta { factor: 0, ..meta },
-            Meta { modulus: prime, ..meta },
-        ] {
-            assert!(bad.check(&session.params).is_err(), "{bad:?}");
+        let (level, (power, factor, noise)) = Params::described(a.form());
+        let checked = |power, factor| {
+            session.params.checked_form(level, (power, factor, noise), &mut Moduli::default())
+        };
+        assert_eq!(checked(power, factor), Ok(a.form()));
+        let prime = session.params.rlwe().spec().q[0][0];
+        for (power, factor) in [((257, 1), 257), ((257, 1), 0), ((257, 2), 514), ((prime, 1), 1)] {
+            assert!(checked(power, factor).is_err(), "{power:?} {factor}");
         }
+        let not_prime = Error::PlaintextModulusNotPrime { found: 255, nearest: 251 };
+        assert_eq!(checked((255, 1), 1), Err(not_prime));
+        assert!(matches!(checked((2, 125), 1), Err(Error::PlaintextModulusOutOfRange { .. })));
+    }
+
+    /// A modulus of many ciphertexts is tested for a prime once, that of the parameters never.
+    #[test]
+    fn moduli_are_tested_once() {
+        let t = modulus(257, 1);
+        let session = Session::new(chain(5, t, 1), 54);
+        let mut moduli = Moduli::default();
+        for _ in 0..3 {
+            for other in [t, modulus(257, 2), modulus(127, 3)] {
+                assert_eq!(moduli.get(&session.params, other.into()), Ok(other));
+            }
+        }
+        assert_eq!(moduli.0.len(), 2);
+    }
+
+    /// Ciphertexts of several moduli, one by one, in any order.
+    #[test]
+    fn ciphertexts_are_read_when_they_are_asked_for() {
+        let (t, other) = (modulus(257, 1), modulus(127, 2));
+        let mut session = Session::new(chain(5, t, 2), 55);
+        let plain = [t, other, t].map(|t| session.random(t));
+        let items = plain.each_ref().map(|plain| session.encrypt(plain));
+        let (params, label, mut file) = (session.params.clone(), Label::default(), Vec::new());
+        let forms: Vec<Form> = items.iter().map(Ciphertext::form).collect();
+        let key = items[0].key_id();
+        let mut writer =
+            CiphertextWriter::new(&mut file, &params, key, forms.clone(), &label).unwrap();
+        items.iter().for_each(|item| writer.write(item).unwrap());
+        assert!(writer.write(&items[0]).is_err());
+        let bytes = writer.finish().unwrap();
+        let reader = Reader::new(Cursor::new(&file), bytes).unwrap();
+        let mut reader = reader.into_ciphertexts(&params).unwrap();
+        assert_eq!(reader.shapes(), forms);
+        let decryptor = Decryptor::new(&params, session.secret.clone()).unwrap();
+        for k in [2, 0, 1] {
+            let read = reader.read(k..k + 1).unwrap();
+            assert_eq!(decryptor.decrypt(&read[0]).unwrap(), plain[k]);
+        }
+        assert!(matches!(reader.read(2..4), Err(Error::Malformed { .. })));
+        let digest = |file: &[u8]| digest(Cursor::new(file), file.len() as u64).unwrap();
+        let mut again = Vec::new();
+        write_ciphertexts(&mut again, &params, &items, &label).unwrap();
+        assert_eq!(digest(&file), digest(&again));
+        let request = session.keys.fulfils();
+        let (predicted, mut keys) = (evaluation_keys_bytes(&params, &request, &label), Vec::new());
+        assert_eq!(predicted, write_evaluation_keys(&mut keys, &params, &session.keys, &label));
+        let mapped = Reader::shared(Mapping::shared(keys)).unwrap();
+        let keys = Arc::new(mapped.evaluation_keys(&params).unwrap());
+        let evaluator = Evaluator::new(&params, keys).unwrap();
+        let square = evaluator.mul(&items[0], &items[2]).unwrap();
+        assert_eq!(decryptor.decrypt(&square).unwrap(), mul(&plain[0], &plain[2]));
     }
 
     #[test]

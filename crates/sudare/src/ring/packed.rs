@@ -1,6 +1,6 @@
 use super::{Eval, LimbSet, RnsBasis, RnsPoly};
 use sudare_arith::{
-    Modulus,
+    Modulus, NttTable,
     mem::{Buf, Bytes},
     par,
 };
@@ -100,6 +100,11 @@ impl RnsBasis {
         (residue as u64) << self.log_n()
     }
 
+    /// Bytes of a packed row of a prime, by its transforms.
+    pub(crate) fn packed_row_bytes(&self, table: &NttTable) -> usize {
+        table.modulus().packed_bytes() << self.log_n()
+    }
+
     /// For up to `count` polynomials modulo the primes of `limbs`.
     #[must_use]
     pub fn packer(&self, limbs: LimbSet, count: usize) -> Packer<'_> {
@@ -117,9 +122,8 @@ impl RnsBasis {
     }
 
     fn packed_starts(&self, limbs: LimbSet) -> Vec<usize> {
-        let row = |t: &sudare_arith::NttTable| t.modulus().packed_bytes() << self.log_n();
         let ends = self.tables(limbs).scan(0, |end, table| {
-            *end += row(table);
+            *end += self.packed_row_bytes(table);
             Some(*end)
         });
         core::iter::once(0).chain(ends).collect()

@@ -1,0 +1,348 @@
+//! The variable part of a header: parameters, label, and what each section is.
+
+use super::{
+    super::{GaloisElement, KeyRequest, Level, Params, Raise},
+    ALIGN, HASH_BYTES, Kind, Label, PREAMBLE_BYTES, PrimeCounts, Scheme, malformed,
+};
+use crate::{Error, Result};
+use postcard::ser_flavors::Flavor;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+/// Limits on what is parsed before parameters are known. Lists of empty lists take 24 times their
+/// encoding in memory.
+const MAX_SPEC_BYTES: usize = 16 << 10;
+pub(super) const MAX_LABEL_BYTES: usize = 16 << 20;
+
+const SEED_BYTES: u64 = 32;
+
+/// What a section holds. `M` is what a scheme says of a ciphertext beside its level.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) enum Content<M> {
+    SecretKey,
+    PublicKey,
+    Relinearization(Level),
+    Galois(GaloisElement, Level),
+    Ciphertext(Level, M),
+    Raising(Level, u32),
+    Raised(GaloisElement, Level),
+    FittedRelinearization(Level),
+    FittedGalois(GaloisElement, Level),
+    /// With the divisor, if that is not 1.
+    DividedRaising(Level, u32, u128),
+}
+
+impl<M> Content<M> {
+    pub(super) fn kind(&self) -> Kind {
+        match self {
+            Self::SecretKey => Kind::SecretKey,
+            Self::PublicKey => Kind::PublicKey,
+            Self::Relinearization(_)
+            | Self::Galois(..)
+            | Self::Raising(..)
+            | Self::DividedRaising(..)
+            | Self::Raised(..)
+            | Self::FittedRelinearization(_)
+            | Self::FittedGalois(..) => Kind::EvaluationKeys,
+            Self::Ciphertext(..) => Kind::Ciphertexts,
+        }
+    }
+
+    /// Bytes of the section, without padding and checksum. Levels are in range.
+    fn bytes(&self, params: &Params) -> u64 {
+        let basis = params.basis();
+        let seeded = |bytes: u64| bytes.saturating_add(SEED_BYTES);
+        match *self {
+            Self::SecretKey => basis.n() as u64 / 4,
+            Self::PublicKey => seeded(basis.packed_bytes(params.limbs(params.top()))),
+            Self::Relinearization(level) | Self::Galois(_, level) => {
+                seeded(params.half_key_bytes(params.key_limbs(level)))
+            }
+            Self::Ciphertext(level, _) => basis.packed_bytes(params.limbs(level)).saturating_mul(2),
+            Self::Raising(level, _) | Self::DividedRaising(level, ..) => {
+                let keys = Raise::to(level).limbs(params);
+                keys.map(|limbs| seeded(basis.packed_bytes(limbs))).iter().sum()
+            }
+            Self::Raised(_, level) => seeded(basis.packed_bytes(params.raising_limbs(level))),
+            Self::FittedRelinearization(level) | Self::FittedGalois(_, level) => {
+                seeded(params.half_key_bytes(params.tier_limbs(Some(level), level)))
+            }
+        }
+    }
+
+    /// Bytes that the section has at least under any parameters with these primes: residues
+    /// modulo primes above `2N`.
+    fn least_bytes(&self, primes: &PrimeCounts) -> u64 {
+        let n = 1u64.checked_shl(primes.log_n).unwrap_or(u64::MAX);
+        let row = n.saturating_mul(primes.log_n.saturating_add(2).div_ceil(8).into());
+        let rows = |primes: usize| row.saturating_mul(primes as u64);
+        let up_to = |level: Level| {
+            let counts = &primes.up_to;
+            counts.get(level.index()).or(counts.last()).copied().unwrap_or(0)
+        };
+        match *self {
+            Self::SecretKey => n / 4,
+            Self::PublicKey => rows(primes.fresh),
+            Self::Relinearization(level) | Self::Galois(_, level) => {
+                rows(up_to(level).saturating_add(primes.special))
+            }
+            Self::Ciphertext(level, _) => rows(up_to(level).saturating_mul(2)),
+            // Each key has a special prime or more.
+            Self::Raising(level, _) | Self::DividedRaising(level, ..) => {
+                rows(up_to(Level(0)).saturating_add(up_to(level)).saturating_add(2))
+            }
+            Self::Raised(_, level)
+            | Self::FittedRelinearization(level)
+            | Self::FittedGalois(_, level) => rows(up_to(level).saturating_add(1)),
+        }
+    }
+}
+
+/// The sections of a request's keys, in the order of the file.
+pub(super) fn key_contents<M>(request: &KeyRequest) -> Vec<Content<M>> {
+    let galois = request.galois.iter().map(|(&g, &level)| Content::Galois(g, level));
+    let raise = request.raise.map(|Raise { level, weight, divisor }| match divisor {
+        1 => Content::Raising(level, weight),
+        _ => Content::DividedRaising(level, weight, divisor),
+    });
+    let raised = request
+        .raise
+        .into_iter()
+        .flat_map(|raise| request.raised.iter().map(move |&g| Content::Raised(g, raise.level)));
+    let fitted = request.fitted.iter().flat_map(|(&level, keys)| {
+        let relinearize = keys.relinearize.then_some(Content::FittedRelinearization(level));
+        let galois = keys.galois.iter().map(move |&g| Content::FittedGalois(g, level));
+        relinearize.into_iter().chain(galois)
+    });
+    request
+        .relinearize
+        .map(Content::Relinearization)
+        .into_iter()
+        .chain(galois)
+        .chain(raise)
+        .chain(raised)
+        .chain(fitted)
+        .collect()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Section<M> {
+    content: Content<M>,
+    /// Without padding and checksum.
+    bytes: u64,
+}
+
+/// What the sections after the header are.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Sections<M>(Vec<Section<M>>);
+
+impl<M: Copy + PartialEq> Sections<M> {
+    /// Levels are in range.
+    fn new(params: &Params, contents: Vec<Content<M>>) -> Self {
+        let section = |content: Content<M>| Section { bytes: content.bytes(params), content };
+        Self(contents.into_iter().map(section).collect())
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn contents(&self) -> impl Iterator<Item = &Content<M>> {
+        self.0.iter().map(|section| &section.content)
+    }
+
+    /// Where the sections after the header begin, and where the last one ends, of a file whose
+    /// sizes [`FileReader::open`](super::FileReader::open) checked.
+    pub(super) fn starts(&self, first: u64) -> Vec<u64> {
+        let ends = self.0.iter().scan(first, |end, section| {
+            *end = end.saturating_add(section_bytes(section.bytes)?);
+            Some(*end)
+        });
+        core::iter::once(first).chain(ends).collect()
+    }
+
+    /// Refuses sections whose sizes do not follow from the parameters and their
+    /// content, whose levels are in range.
+    pub(super) fn check_sizes(&self, params: &Params) -> Result<()> {
+        for section in &self.0 {
+            let (found, needed) = (section.bytes, section.content.bytes(params));
+            if found != needed {
+                return Err(malformed(format!("a section has {found} bytes instead of {needed}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses sections that no parameters with so many primes could have: they are too small.
+    pub(super) fn check_room(&self, primes: &PrimeCounts) -> Result<()> {
+        for section in &self.0 {
+            let (found, least) = (section.bytes, section.content.least_bytes(primes));
+            if found < least {
+                return Err(malformed(format!(
+                    "a section has {found} bytes, its parameters need {least} or more"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The request whose keys the sections are: in order, each once.
+    pub(super) fn key_request(&self, params: &Params) -> Result<KeyRequest> {
+        let mut request = KeyRequest::new();
+        for content in self.contents() {
+            match *content {
+                Content::Relinearization(level) => request.relinearize = Some(level),
+                Content::Galois(g, level) => {
+                    request.galois.insert(g, level);
+                }
+                Content::Raising(level, weight) => {
+                    request.raise = Some(Raise::to(level).with_weight(weight));
+                }
+                Content::DividedRaising(level, weight, divisor) => {
+                    request.raise = Some(Raise { level, weight, divisor });
+                }
+                Content::Raised(g, _) => {
+                    request.raised.insert(g);
+                }
+                Content::FittedRelinearization(level) => {
+                    request.fitted.entry(level).or_default().relinearize = true;
+                }
+                Content::FittedGalois(g, level) => {
+                    request.fitted.entry(level).or_default().galois.insert(g);
+                }
+                _ => {}
+            }
+        }
+        request.check(params)?;
+        if key_contents(&request).iter().eq(self.contents()) {
+            Ok(request)
+        } else {
+            Err(malformed("its keys are not in order, or one is there twice".into()))
+        }
+    }
+}
+
+/// The variable part of a header. `S` is a scheme's specification.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Header<S, M> {
+    pub(super) spec: S,
+    pub(super) label: Label,
+    pub(super) sections: Sections<M>,
+}
+
+/// That of files of the scheme `P`.
+pub(super) type HeaderOf<P> = Header<<P as Scheme>::Spec, <P as Scheme>::Meta>;
+
+/// A [`Label`] in its encoding.
+#[derive(Deserialize)]
+struct EncodedLabel<'a> {
+    name: &'a str,
+    content: &'a str,
+    meta: &'a [u8],
+}
+
+impl<S, M> Header<S, M>
+where
+    S: Serialize + DeserializeOwned,
+    M: Copy + PartialEq + Serialize + DeserializeOwned,
+{
+    /// Levels are in range.
+    pub(super) fn new(params: &Params, spec: S, label: &Label, contents: Vec<Content<M>>) -> Self {
+        Self { spec, label: label.clone(), sections: Sections::new(params, contents) }
+    }
+
+    fn parts(&self) -> (&S, &Label, &Sections<M>) {
+        (&self.spec, &self.label, &self.sections)
+    }
+
+    pub(super) fn encode(&self) -> Result<Vec<u8>> {
+        postcard::to_allocvec(&self.parts()).map_err(malformed_header)
+    }
+
+    /// Whether this is encoded as these bytes.
+    pub(super) fn is_encoded_as(&self, bytes: &[u8]) -> bool {
+        postcard::serialize_with_flavor(&self.parts(), Compared(bytes)).is_ok()
+    }
+
+    /// `count` sections, and nothing after them.
+    ///
+    /// Beside `bytes` it takes memory for the label once and for each section a few words, so a
+    /// count must be small enough for that.
+    pub(super) fn decode(bytes: &[u8], count: u64) -> Result<Self> {
+        // A value may take many times its encoding in memory: a part that must be
+        // small is shown no more bytes than it may have.
+        let (spec, rest) = decode_part::<S>(bytes, MAX_SPEC_BYTES)?;
+        let (label, rest) = decode_part::<EncodedLabel<'_>>(rest, MAX_LABEL_BYTES)?;
+        let (claimed, mut rest) = decode_part::<u64>(rest, rest.len())?;
+        if claimed != count {
+            return Err(malformed(format!("it lists {claimed} sections and has {count}")));
+        }
+        // Each takes two bytes or more.
+        let count = usize::try_from(count).ok().filter(|&count| count <= rest.len() / 2);
+        let count =
+            count.ok_or_else(|| malformed(format!("it has no list of {claimed} sections")))?;
+        let mut sections = Vec::with_capacity(count);
+        for _ in 0..count {
+            let (section, after) = decode_part(rest, rest.len())?;
+            sections.push(section);
+            rest = after;
+        }
+        if !rest.is_empty() {
+            return Err(malformed("bytes follow the list of sections".into()));
+        }
+        let EncodedLabel { name, content, meta } = label;
+        let label = Label { name: name.into(), content: content.into(), meta: meta.into() };
+        Ok(Self { spec, label, sections: Sections(sections) })
+    }
+
+    /// Bytes of the file whose header has `header_bytes`, unless they overflow.
+    pub(super) fn file_bytes(&self, header_bytes: u64) -> Option<u64> {
+        let header = PREAMBLE_BYTES.checked_add(header_bytes)?;
+        let contents = self.sections.0.iter().map(|section| section.bytes);
+        core::iter::once(header)
+            .chain(contents)
+            .try_fold(0u64, |sum, bytes| sum.checked_add(section_bytes(bytes)?))
+    }
+
+    /// Bytes of the file; more than any file if the header is too large for one.
+    pub(super) fn total_bytes(&self) -> u64 {
+        let header = self.encode().map_or(u64::MAX, |bytes| bytes.len() as u64);
+        self.file_bytes(header).unwrap_or(u64::MAX)
+    }
+}
+
+/// Takes an encoding that is equal to these bytes, and no other.
+struct Compared<'a>(&'a [u8]);
+
+impl Flavor for Compared<'_> {
+    type Output = ();
+
+    fn try_extend(&mut self, data: &[u8]) -> postcard::Result<()> {
+        self.0 = self.0.strip_prefix(data).ok_or(postcard::Error::SerializeBufferFull)?;
+        Ok(())
+    }
+
+    fn try_push(&mut self, data: u8) -> postcard::Result<()> {
+        self.try_extend(&[data])
+    }
+
+    fn finalize(self) -> postcard::Result<()> {
+        if self.0.is_empty() { Ok(()) } else { Err(postcard::Error::SerializeBufferFull) }
+    }
+}
+
+/// Bytes of a section with padding and checksum, unless they overflow.
+fn section_bytes(content: u64) -> Option<u64> {
+    content.checked_add(HASH_BYTES)?.checked_next_multiple_of(ALIGN)
+}
+
+fn decode_part<'a, T: Deserialize<'a>>(bytes: &'a [u8], max: usize) -> Result<(T, &'a [u8])> {
+    let head = bytes.get(..max).unwrap_or(bytes);
+    let (value, rest) = postcard::take_from_bytes(head).map_err(malformed_header)?;
+    let taken = head.len().saturating_sub(rest.len());
+    Ok((value, bytes.get(taken..).unwrap_or_default()))
+}
+
+fn malformed_header(e: postcard::Error) -> Error {
+    malformed(format!("its header cannot be read: {e}"))
+}

@@ -1,0 +1,185 @@
+use super::{
+    super::{Ciphertext, EvaluationKeys, KeyId, KeyRequest, PublicKey, SecretKey},
+    Content, FileWriter, Header, Kind, Label, Preamble, Scheme,
+    header::{HeaderOf, key_contents},
+};
+use crate::{Error, Result};
+use std::io::Write;
+
+fn header<P: Scheme>(params: &P, label: &Label, contents: Vec<Content<P::Meta>>) -> HeaderOf<P> {
+    Header::new(params.as_ref(), params.to_spec(), label, contents)
+}
+
+/// Writes the header of a file.
+fn start<'a, W: Write + ?Sized, P: Scheme>(
+    out: &'a mut W,
+    params: &P,
+    (kind, key): (Kind, KeyId),
+    label: &Label,
+    contents: Vec<Content<P::Meta>>,
+) -> Result<FileWriter<'a, W>> {
+    let preamble = Preamble { kind, params: params.as_ref().id(), key };
+    FileWriter::new::<P>(out, preamble, &header(params, label, contents))
+}
+
+/// Writes a secret key, two bits a coefficient, and returns the bytes written.
+///
+/// Nothing that this crate leaves in memory tells the key; give the file itself,
+/// since a buffered writer keeps a copy.
+///
+/// # Errors
+/// [`Error::ParamsMismatch`]; [`Error::InvalidSpec`] for a label over 16 MiB; [`Error::Forked`];
+/// [`Error::Io`].
+pub fn write_secret_key<P: Scheme>(
+    out: &mut (impl Write + ?Sized),
+    params: &P,
+    key: &SecretKey,
+    label: &Label,
+) -> Result<u64> {
+    key.check(params.as_ref())?;
+    let contents = vec![Content::SecretKey];
+    let mut file = start(out, params, (Kind::SecretKey, key.id), label, contents)?;
+    file.secret_key(key)?;
+    file.finish()
+}
+
+/// Writes a public key and returns the bytes written.
+///
+/// # Errors
+/// As [`write_secret_key`].
+pub fn write_public_key<P: Scheme>(
+    out: &mut (impl Write + ?Sized),
+    params: &P,
+    key: &PublicKey,
+    label: &Label,
+) -> Result<u64> {
+    params.as_ref().check_id(Kind::PublicKey.name(), key.params)?;
+    let contents = vec![Content::PublicKey];
+    let mut file = start(out, params, (Kind::PublicKey, key.id), label, contents)?;
+    file.public_key(params.as_ref(), key)?;
+    file.finish()
+}
+
+/// Writes evaluation keys, one section each, and returns the bytes written.
+///
+/// # Errors
+/// As [`write_secret_key`].
+pub fn write_evaluation_keys<P: Scheme>(
+    out: &mut (impl Write + ?Sized),
+    params: &P,
+    keys: &EvaluationKeys,
+    label: &Label,
+) -> Result<u64> {
+    params.as_ref().check_id(Kind::EvaluationKeys.name(), keys.params)?;
+    let contents = key_contents(&keys.fulfils());
+    let mut file = start(out, params, (Kind::EvaluationKeys, keys.id), label, contents)?;
+    file.evaluation_keys(keys)?;
+    file.finish()
+}
+
+/// Exactly the bytes that [`write_evaluation_keys`] writes for the keys of
+/// `request`.
+///
+/// # Errors
+/// As [`KeyRequest::bytes`].
+pub fn evaluation_keys_bytes<P: Scheme>(
+    params: &P,
+    request: &KeyRequest,
+    label: &Label,
+) -> Result<u64> {
+    request.check(params.as_ref())?;
+    Ok(header(params, label, key_contents(request)).total_bytes())
+}
+
+/// Writes ciphertexts of one key and of the scheme `P` one after the other, and holds none of
+/// them.
+pub struct CiphertextWriter<'a, W: Write + ?Sized, P: Scheme> {
+    file: FileWriter<'a, W>,
+    params: P,
+    key: KeyId,
+    /// Of those that are still to come.
+    forms: std::vec::IntoIter<P::Form>,
+}
+
+impl<'a, W: Write + ?Sized, P: Scheme> CiphertextWriter<'a, W, P> {
+    /// Writes the header, which says what will come.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] for a form that the parameters do not have; [`Error::InvalidSpec`] if
+    /// there are none, or more than one file holds (about a million), or for a label over 16 MiB;
+    /// [`Error::LevelOutOfRange`]; [`Error::Io`].
+    pub fn new(
+        out: &'a mut W,
+        params: &P,
+        key: KeyId,
+        forms: Vec<P::Form>,
+        label: &Label,
+    ) -> Result<Self> {
+        if forms.is_empty() {
+            return Err(Error::InvalidSpec {
+                field: "ciphertexts",
+                problem: "there are none: a file needs at least one".into(),
+            });
+        }
+        let mut known = P::Known::default();
+        let content = |&form: &P::Form| {
+            let (level, meta) = P::described(form);
+            params.as_ref().check_level(level)?;
+            params.checked_form(level, meta, &mut known)?;
+            Ok(Content::Ciphertext(level, meta))
+        };
+        let contents = forms.iter().map(content).collect::<Result<_>>()?;
+        let file = start(out, params, (Kind::Ciphertexts, key), label, contents)?;
+        Ok(Self { file, params: params.clone(), key, forms: forms.into_iter() })
+    }
+
+    /// Writes the next one.
+    ///
+    /// # Errors
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`]; [`Error::Malformed`] if it has not the
+    /// form that was said, or is one too many; [`Error::Io`].
+    pub fn write(&mut self, item: &P::Ciphertext) -> Result<()> {
+        let inner: &Ciphertext = item.as_ref();
+        inner.check_owner(self.params.as_ref(), self.key)?;
+        let (found, needed) = (P::form(item), self.forms.next());
+        if Some(found) != needed {
+            let problem = format!("it is {found:?}, the file's header says {needed:?}");
+            return Err(Error::Malformed { what: "ciphertext", problem });
+        }
+        self.file.ciphertext(self.params.as_ref(), inner)
+    }
+
+    /// Ends the file and returns the bytes written.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if ciphertexts are missing; [`Error::Io`].
+    pub fn finish(self) -> Result<u64> {
+        let missing = self.forms.len();
+        if missing > 0 {
+            let problem = format!("{missing} more ciphertexts stand in its header");
+            return Err(Error::Malformed { what: "file", problem });
+        }
+        self.file.finish()
+    }
+}
+
+/// Writes ciphertexts of one key, in order, and returns the bytes written.
+///
+/// # Errors
+/// As [`write_secret_key`]; [`Error::KeyMismatch`] for ciphertexts of several
+/// keys; [`Error::InvalidSpec`] if there are none, or more than one file holds
+/// (about a million).
+pub fn write_ciphertexts<P: Scheme>(
+    out: &mut (impl Write + ?Sized),
+    params: &P,
+    items: &[P::Ciphertext],
+    label: &Label,
+) -> Result<u64> {
+    let key = items.first().map_or(KeyId(0), |item| item.as_ref().key);
+    // Before anything is written.
+    items.iter().try_for_each(|item| item.as_ref().check_owner(params.as_ref(), key))?;
+    let forms = items.iter().map(P::form).collect();
+    let mut file = CiphertextWriter::new(out, params, key, forms, label)?;
+    items.iter().try_for_each(|item| file.write(item))?;
+    file.finish()
+}
