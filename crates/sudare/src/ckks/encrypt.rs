@@ -1,34 +1,14 @@
 use super::{Ciphertext, Params, Plaintext, encode::IntegerReader};
 use crate::{
     Error, Result,
-    rlwe::{KeyId, Level, PublicKey, SecretKey},
+    rlwe::{self, EncryptionKey, KeyId, Level, PublicKey, SecretKey},
 };
-use std::sync::Arc;
 use sudare_arith::prng::Seed;
 
 /// Encrypts under a public key.
-#[derive(Clone)]
-pub struct Encryptor {
-    params: Params,
-    key: Arc<PublicKey>,
-}
+pub type Encryptor = rlwe::Encryptor<Params, PublicKey>;
 
 impl Encryptor {
-    /// An encryptor that holds `key`.
-    ///
-    /// # Errors
-    /// [`Error::ParamsMismatch`].
-    pub fn new(params: &Params, key: Arc<PublicKey>) -> Result<Self> {
-        params.rlwe().check_id("public key", key.params)?;
-        Ok(Self { params: params.clone(), key })
-    }
-
-    /// The key pair.
-    #[must_use]
-    pub fn key_id(&self) -> KeyId {
-        self.key.id
-    }
-
     /// A fresh encryption, with randomness of the operating system:
     /// `v (b, a) + (e_0 + m, e_1)`, with a ternary `v` and binomial errors.
     ///

@@ -1,7 +1,12 @@
 //! Named parameter sets.
 
 use super::Spec;
-use crate::{Error, Result, rlwe::SecretDistribution};
+#[cfg(doc)]
+use crate::Error;
+use crate::{
+    Result,
+    rlwe::{SecretDistribution, named},
+};
 
 /// A named parameter set, as its source gives it.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,10 +26,7 @@ pub struct Preset {
 /// # Errors
 /// [`Error::UnknownPreset`], which lists the names there are.
 pub fn preset(name: &str) -> Result<Preset> {
-    presets().into_iter().find(|preset| preset.name == name).ok_or_else(|| Error::UnknownPreset {
-        name: name.chars().take(40).collect(),
-        known: presets().into_iter().map(|preset| preset.name).collect::<Vec<_>>().join(", "),
-    })
+    named(presets(), name, |preset| &preset.name)
 }
 
 /// Every named set.
@@ -157,8 +159,7 @@ fn trace(k: usize, levels: usize) -> Preset {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ckks::Params;
-    use crate::rlwe::Level;
+    use crate::{Error, ckks::Params, rlwe::Level};
 
     fn build(name: &str) -> Params {
         Params::new(preset(name).unwrap().spec).unwrap()

@@ -7,7 +7,7 @@ use crate::Error;
 use crate::{
     Result,
     ring::{Coeff, Eval, LimbSet, MixedRadix, RnsPoly},
-    rlwe::{KeyId, Level, PublicKey, SecretKey},
+    rlwe::{self, EncryptionKey, KeyId, Level, PublicKey, SecretKey},
 };
 use std::sync::Arc;
 use sudare_arith::{self as arith, mem::Secrecy, par, prng::Seed};
@@ -52,36 +52,20 @@ fn message(params: &Params, a: &PlainPoly, form: Form) -> Result<RnsPoly<Eval>> 
 }
 
 /// Encrypts under a public key.
-#[derive(Clone)]
-pub struct Encryptor {
-    params: Params,
-    key: Arc<PublicKey>,
-}
+pub type Encryptor = rlwe::Encryptor<Params, PublicKey>;
+/// Encrypts under the secret key itself, with smaller errors.
+pub type SymmetricEncryptor = rlwe::Encryptor<Params, SecretKey>;
 
-impl Encryptor {
-    /// An encryptor that holds `key`.
-    ///
-    /// # Errors
-    /// [`Error::ParamsMismatch`].
-    pub fn new(params: &Params, key: Arc<PublicKey>) -> Result<Self> {
-        params.rlwe().check_id("public key", key.params)?;
-        Ok(Self { params: params.clone(), key })
-    }
-
-    /// The key pair.
-    #[must_use]
-    pub fn key_id(&self) -> KeyId {
-        self.key.id
-    }
-
+impl<K: EncryptionKey> rlwe::Encryptor<Params, K> {
     /// A fresh encryption at the top, with [`Params::fresh_factor`] and randomness of the
-    /// operating system: `v (b, a) + (e_0 + t^-1 f m, e_1)`, with a ternary `v` and binomial
-    /// errors.
+    /// operating system: `v (b, a) + (e_0 + t^-1 f m, e_1)` with a ternary `v` and binomial
+    /// errors, or `(-a s + e + t^-1 f m, a)` under the secret key.
     ///
     /// # Errors
     /// [`Error::PlaintextMismatch`] for a polynomial of another ring;
     /// [`Error::PlaintextModulusNotCoprime`]; [`Error::NoiseExhausted`] if the modulus does not
-    /// hold `t` and the error; [`Error::Arith`] if the system gives no randomness.
+    /// hold `t` and the error; [`Error::Arith`] if the system gives no randomness;
+    /// [`Error::Forked`] under the secret key.
     pub fn encrypt(&self, a: &PlainPoly) -> Result<Ciphertext> {
         let top = self.params.top();
         let factor = self.params.fresh_factor(top, a.modulus())?;
@@ -109,51 +93,7 @@ impl Encryptor {
         factor: Unit,
         seed: &Seed,
     ) -> Result<Ciphertext> {
-        let form = Rules::new(&self.params).encrypted(level, factor, false)?;
-        let message = message(&self.params, a, form)?;
-        let inner = self.key.encrypt(self.params.rlwe(), &message, level, seed)?;
-        Ok(Ciphertext::new(inner, form))
-    }
-}
-
-/// Encrypts under the secret key itself, with smaller errors.
-pub struct SymmetricEncryptor {
-    params: Params,
-    key: Arc<SecretKey>,
-}
-
-impl SymmetricEncryptor {
-    /// An encryptor that holds `key`.
-    ///
-    /// # Errors
-    /// [`Error::ParamsMismatch`]; [`Error::Forked`].
-    pub fn new(params: &Params, key: Arc<SecretKey>) -> Result<Self> {
-        key.check(params.rlwe())?;
-        Ok(Self { params: params.clone(), key })
-    }
-
-    /// A fresh encryption `(-a s + e + t^-1 f m, a)` at the top, as [`Encryptor::encrypt`].
-    ///
-    /// # Errors
-    /// As [`Encryptor::encrypt`]; [`Error::Forked`].
-    pub fn encrypt(&self, a: &PlainPoly) -> Result<Ciphertext> {
-        let top = self.params.top();
-        let factor = self.params.fresh_factor(top, a.modulus())?;
-        self.encrypt_with(a, top, factor, &Seed::random()?)
-    }
-
-    /// As [`Encryptor::encrypt_with`].
-    ///
-    /// # Errors
-    /// As [`Encryptor::encrypt_with`]; [`Error::Forked`].
-    pub fn encrypt_with(
-        &self,
-        a: &PlainPoly,
-        level: Level,
-        factor: Unit,
-        seed: &Seed,
-    ) -> Result<Ciphertext> {
-        let form = Rules::new(&self.params).encrypted(level, factor, true)?;
+        let form = Rules::new(&self.params).encrypted(level, factor, K::IS_SECRET)?;
         let message = message(&self.params, a, form)?;
         let inner = self.key.encrypt(self.params.rlwe(), &message, level, seed)?;
         Ok(Ciphertext::new(inner, form))

@@ -3,7 +3,7 @@
 use super::{BatchEncoder, Modulus, Spec, noise::log2_sum, params::SECURITY_BITS};
 use crate::{
     Error, Result,
-    rlwe::{SecretDistribution, max_log2_qp},
+    rlwe::{SecretDistribution, max_log2_qp, named},
 };
 
 /// What is to be computed.
@@ -196,10 +196,7 @@ pub struct Preset {
 /// # Errors
 /// [`Error::UnknownPreset`], which lists the names there are.
 pub fn preset(name: &str) -> Result<Preset> {
-    presets().into_iter().find(|preset| preset.name == name).ok_or_else(|| Error::UnknownPreset {
-        name: name.chars().take(40).collect(),
-        known: presets().into_iter().map(|preset| preset.name).collect::<Vec<_>>().join(", "),
-    })
+    named(presets(), name, |preset| &preset.name)
 }
 
 /// Every named set: `n12-t65537` to `n15-t786433` have as many levels as the ring has room for at

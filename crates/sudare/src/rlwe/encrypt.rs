@@ -1,11 +1,12 @@
 use super::{
-    Ciphertext, Level, Params, PublicKey, SecretKey,
+    Ciphertext, KeyId, Level, Params, PublicKey, SecretKey,
     keygen::{encrypt_zero, small_secret},
 };
 use crate::{
     Error, Result,
     ring::{Eval, LimbSet, RnsPoly, TILE},
 };
+use std::sync::Arc;
 use sudare_arith::{
     mem::Secrecy,
     par,
@@ -13,20 +14,84 @@ use sudare_arith::{
     sample,
 };
 
-impl PublicKey {
-    /// A fresh encryption of a message that has the primes of `level`:
-    /// `v (b, a) + (e_0 + m, e_1)`, with a ternary `v` and binomial errors from `seed`.
+/// A key that encrypts: a [`PublicKey`], or a [`SecretKey`] itself, with smaller errors.
+pub trait EncryptionKey {
+    /// Whether it is the secret key.
+    const IS_SECRET: bool;
+
+    /// The key pair.
+    fn key_id(&self) -> KeyId;
+
+    /// Refuses a key that does not encrypt under these parameters.
     ///
     /// # Errors
-    /// [`Error::ParamsMismatch`]; [`Error::LevelOutOfRange`] above the top of the chain.
-    pub(crate) fn encrypt(
+    /// [`Error::ParamsMismatch`]; [`Error::Forked`] for a secret key.
+    fn check_encrypts(&self, params: &Params) -> Result<()>;
+
+    /// A fresh encryption of a message that has the primes of `level`, with randomness that follows
+    /// from `seed`.
+    ///
+    /// # Errors
+    /// As [`EncryptionKey::check_encrypts`]; [`Error::LevelOutOfRange`] above the top of the chain.
+    fn encrypt(
+        &self,
+        params: &Params,
+        message: &RnsPoly<Eval>,
+        level: Level,
+        seed: &Seed,
+    ) -> Result<Ciphertext>;
+}
+
+/// Encrypts under a key of type `K`. `P` are the parameters of a scheme, which says what is
+/// encrypted.
+pub struct Encryptor<P, K> {
+    pub(crate) params: P,
+    pub(crate) key: Arc<K>,
+}
+
+impl<P: AsRef<Params> + Clone, K: EncryptionKey> Encryptor<P, K> {
+    /// An encryptor that holds `key`.
+    ///
+    /// # Errors
+    /// [`Error::ParamsMismatch`]; [`Error::Forked`] for a secret key.
+    pub fn new(params: &P, key: Arc<K>) -> Result<Self> {
+        key.check_encrypts(params.as_ref())?;
+        Ok(Self { params: params.clone(), key })
+    }
+
+    /// The key pair.
+    #[must_use]
+    pub fn key_id(&self) -> KeyId {
+        self.key.key_id()
+    }
+}
+
+impl<P: Clone> Clone for Encryptor<P, PublicKey> {
+    fn clone(&self) -> Self {
+        Self { params: self.params.clone(), key: Arc::clone(&self.key) }
+    }
+}
+
+impl EncryptionKey for PublicKey {
+    const IS_SECRET: bool = false;
+
+    fn key_id(&self) -> KeyId {
+        self.id
+    }
+
+    fn check_encrypts(&self, params: &Params) -> Result<()> {
+        params.check_id("public key", self.params)
+    }
+
+    /// `v (b, a) + (e_0 + m, e_1)`, with a ternary `v` and binomial errors.
+    fn encrypt(
         &self,
         params: &Params,
         message: &RnsPoly<Eval>,
         level: Level,
         seed: &Seed,
     ) -> Result<Ciphertext> {
-        params.check_id("public key", self.params)?;
+        self.check_encrypts(params)?;
         params.check_chain_level(level)?;
         let (basis, limbs) = (params.basis(), params.limbs(level));
         let small = |label: &str, fill: fn(&mut Stream, &mut [i8])| {
@@ -62,14 +127,19 @@ impl PublicKey {
     }
 }
 
-impl SecretKey {
-    /// A fresh encryption of a message that has the primes of `level`: `(-a s + e + m, a)`, with
-    /// a uniform `a` and a binomial error that follow from `seed`.
-    ///
-    /// # Errors
-    /// [`Error::ParamsMismatch`]; [`Error::Forked`]; [`Error::LevelOutOfRange`] above the top of
-    /// the chain.
-    pub(crate) fn encrypt(
+impl EncryptionKey for SecretKey {
+    const IS_SECRET: bool = true;
+
+    fn key_id(&self) -> KeyId {
+        self.id
+    }
+
+    fn check_encrypts(&self, params: &Params) -> Result<()> {
+        self.check(params)
+    }
+
+    /// `(-a s + e + m, a)`, with a uniform `a` and a binomial error.
+    fn encrypt(
         &self,
         params: &Params,
         message: &RnsPoly<Eval>,
@@ -85,7 +155,9 @@ impl SecretKey {
         params.basis().add_assign(&mut c0, message);
         Ok(Ciphertext { polys: [c0, c1], level, params: params.id(), key: self.id })
     }
+}
 
+impl SecretKey {
     /// `c_0 + c_1 s` modulo the primes of `limbs`, which are among those of `a`.
     ///
     /// # Errors
@@ -118,7 +190,7 @@ impl Ciphertext {
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
-    pub(crate) fn check_owner(&self, params: &Params, expected: super::KeyId) -> Result<()> {
+    pub(crate) fn check_owner(&self, params: &Params, expected: KeyId) -> Result<()> {
         const WHAT: &str = "ciphertext";
         params.check_id(WHAT, self.params)?;
         match self.key {

@@ -4,11 +4,13 @@ use super::{
     BootstrapPlan, BootstrapSpec, Order, Refinement, Values, outline::Outline,
     reproductions::reproductions,
 };
+#[cfg(doc)]
+use crate::Error;
 use crate::{
-    Error, Result,
+    Result,
     circuits::{EvalModSpec, ModMethod},
     ckks::{Params, Preset, RaisedSpec, Spec},
-    rlwe::{Level, Raise},
+    rlwe::{Level, Raise, named},
 };
 
 /// A named parameter set with a way to bootstrap in it.
@@ -28,11 +30,7 @@ pub struct BootstrapPreset {
 /// # Errors
 /// [`Error::UnknownPreset`], which lists the names there are.
 pub fn preset(name: &str) -> Result<BootstrapPreset> {
-    let all = presets();
-    let known = all.iter().map(|set| set.preset.name.as_str()).collect::<Vec<_>>().join(", ");
-    all.into_iter()
-        .find(|set| set.preset.name == name)
-        .ok_or_else(|| Error::UnknownPreset { name: name.chars().take(40).collect(), known })
+    named(presets(), name, |set| &set.preset.name)
 }
 
 /// Every named set.

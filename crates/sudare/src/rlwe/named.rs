@@ -1,0 +1,12 @@
+use crate::{Error, Result};
+
+/// The parameter set named `name` among all there are.
+///
+/// # Errors
+/// [`Error::UnknownPreset`], which lists the names.
+pub(crate) fn named<T>(all: Vec<T>, name: &str, name_of: impl Fn(&T) -> &str) -> Result<T> {
+    let known = all.iter().map(&name_of).collect::<Vec<_>>().join(", ");
+    all.into_iter()
+        .find(|set| name_of(set) == name)
+        .ok_or_else(|| Error::UnknownPreset { name: name.chars().take(40).collect(), known })
+}
