@@ -1,3 +1,5 @@
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
 use crate::{
     Error, EvaluationKey, Noise, Params, Result,
     big::{big, limbs},
@@ -65,38 +67,50 @@ impl Ciphertext {
     /// # Errors
     /// [`Error::Damaged`]; [`Error::OtherKey`]; [`Error::ExponentOutOfRange`].
     pub fn from_bytes(bytes: &[u8], key: &EvaluationKey) -> Result<Self> {
-        let damaged = |problem| Err(Error::Damaged { problem });
+        let damaged = |problem| Error::Damaged { problem };
         let params = key.params();
-        if bytes.len() != HEAD_BYTES + 8 * params.limbs() + DIGEST_BYTES {
-            return damaged("their number is not that of a ciphertext under these parameters");
-        }
-        let (content, digest) = bytes.split_at(bytes.len() - DIGEST_BYTES);
-        if !content.starts_with(MAGIC) {
-            return damaged("they begin otherwise");
-        }
+        let body_bytes = params.limbs().saturating_mul(8);
+        let frame = bytes
+            .split_last_chunk::<DIGEST_BYTES>()
+            .filter(|(content, _)| content.len() == body_bytes.saturating_add(HEAD_BYTES));
+        let (content, digest) = frame
+            .ok_or(damaged("their number is not that of a ciphertext under these parameters"))?;
+        let head = content.strip_prefix(MAGIC).and_then(Head::of);
+        let Head { key: id, exponent, noise: [error, lift], body } =
+            head.ok_or(damaged("they begin otherwise"))?;
         if blake3::hash(content).as_bytes() != digest {
-            return damaged("they do not match their digest");
+            return Err(damaged("they do not match their digest"));
         }
-        let (head, body) = content.split_at(HEAD_BYTES);
-        let word = |at: usize| u64::from_le_bytes(core::array::from_fn(|i| head[at + i]));
-        let exponent = u32::from_le_bytes(core::array::from_fn(|i| head[24 + i]));
         params.message_modulus(exponent)?;
-        let [error, lift] = [28, 36].map(|at| f64::from_bits(word(at)));
-        let Some(noise) = Noise::from_parts(error, lift) else {
-            return damaged("their noise is not a number");
-        };
-        let limbs: Vec<u64> = body
-            .chunks_exact(8)
-            .map(|limb| u64::from_le_bytes(core::array::from_fn(|i| limb[i])))
-            .collect();
-        let value = big(&limbs);
-        let id = core::array::from_fn(|i| head[8 + i]);
-        let ciphertext = Self { value, exponent, noise, key: id };
+        let noise = Noise::from_parts(error, lift).ok_or(damaged("their noise is not a number"))?;
+        let (limbs, _) = body.as_chunks();
+        let limbs: Vec<u64> = limbs.iter().map(|&limb| u64::from_le_bytes(limb)).collect();
+        let ciphertext = Self { value: big(&limbs), exponent, noise, key: id };
         key.check(&ciphertext)?;
         if ciphertext.value >= *key.modulus.value() {
-            return damaged("their integer exceeds the modulus");
+            return Err(damaged("their integer exceeds the modulus"));
         }
         Ok(ciphertext)
+    }
+}
+
+/// What follows the magic.
+struct Head<'a> {
+    key: KeyId,
+    exponent: u32,
+    noise: [f64; 2],
+    /// The limbs.
+    body: &'a [u8],
+}
+
+impl<'a> Head<'a> {
+    fn of(bytes: &'a [u8]) -> Option<Self> {
+        let (&key, rest) = bytes.split_first_chunk()?;
+        let (&exponent, rest) = rest.split_first_chunk()?;
+        let (&error, rest) = rest.split_first_chunk()?;
+        let (&lift, body) = rest.split_first_chunk()?;
+        let noise = [error, lift].map(f64::from_le_bytes);
+        Some(Self { key, exponent: u32::from_le_bytes(exponent), noise, body })
     }
 }
 

@@ -1,4 +1,5 @@
 //! What the labels of files say, which everybody can read.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod array;
 mod part;

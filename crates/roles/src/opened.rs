@@ -1,4 +1,5 @@
 //! Files of keys and ciphertexts, as their readers see them.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
     error::{Error, Result},

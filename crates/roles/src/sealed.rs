@@ -3,6 +3,7 @@
 //! A sealed file is a file of a secret key whose header stays in clear, so that everybody sees to
 //! which keys it belongs, and whose content is encrypted by XChaCha20-Poly1305 under a key that
 //! Argon2id (RFC 9106) makes of the passphrase. `docs/file-format.md` has its bytes.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use argon2::{Algorithm, Argon2, Block, Version};
 use chacha20poly1305::{AeadInOut, KeyInit, Tag, XChaCha20Poly1305, XNonce};
@@ -116,7 +117,7 @@ impl Costs {
     fn check(self) -> Result<()> {
         let Self { memory_kib, passes, lanes } = self;
         let memory = Self::LEAST_MEMORY_KIB..=Self::MOST_MEMORY_KIB;
-        let work = u64::from(memory_kib) * u64::from(passes);
+        let work = u64::from(memory_kib).saturating_mul(passes.into());
         let usual = memory.contains(&memory_kib) && passes > 0 && lanes == 1;
         if usual && work <= Self::MOST_WORK_KIB {
             return Ok(());
@@ -149,25 +150,22 @@ impl<'a> Sealed<'a> {
             let (found, needed) = (bytes.len() as u64, (ENVELOPE_BYTES + TAG_BYTES) as u64);
             SealError::from(sudare::Error::Truncated { found, needed })
         };
-        let (envelope, rest) = bytes.split_first_chunk::<ENVELOPE_BYTES>().ok_or_else(truncated)?;
-        let (file, tag) = rest.split_last_chunk::<TAG_BYTES>().ok_or_else(truncated)?;
-        let ([magic, salt, nonce], words) = split(envelope);
-        if magic != MAGIC {
+        let envelope = Envelope::of(bytes).ok_or_else(truncated)?;
+        let Envelope { magic, version, costs, salt, nonce, rest } = envelope;
+        let (file, &tag) = rest.split_last_chunk().ok_or_else(truncated)?;
+        if magic != &MAGIC {
             let problem = "it is not a sealed secret key".to_owned();
             return Err(sudare::Error::Malformed { what: "file", problem }.into());
         }
-        let [version, memory_kib, passes, lanes] = words;
         if version != VERSION {
             let (found, supported) = (version, VERSION);
             return Err(sudare::Error::UnsupportedVersion { found, supported }.into());
         }
-        let costs = Costs { memory_kib, passes, lanes };
         costs.check()?;
         let content = content(file)?;
-        let clear = &bytes[..ENVELOPE_BYTES + file.len() - content.len()];
-        let mut own_nonce = [0; NONCE_BYTES];
-        own_nonce.copy_from_slice(nonce);
-        Ok(Self { costs, file, salt, nonce: own_nonce, clear, content, tag: *tag })
+        let after = content.len().saturating_add(TAG_BYTES);
+        let (clear, _) = bytes.split_at(bytes.len().saturating_sub(after));
+        Ok(Self { costs, file, salt, nonce, clear, content, tag })
     }
 
     /// The file of the secret key.
@@ -177,23 +175,42 @@ impl<'a> Sealed<'a> {
     pub fn open(&self, passphrase: &Passphrase) -> Result<Zeroizing<Vec<u8>>> {
         let cipher = cipher(passphrase, self.salt, self.costs)?;
         let mut file = Zeroizing::new(self.file.to_vec());
-        let content = self.file.len() - self.content.len()..;
+        let header = self.file.len().saturating_sub(self.content.len());
+        let (_, content) = file.split_at_mut(header);
         let (nonce, tag) = (XNonce::from(self.nonce), Tag::from(self.tag));
         cipher
-            .decrypt_inout_detached(&nonce, self.clear, (&mut file[content]).into(), &tag)
+            .decrypt_inout_detached(&nonce, self.clear, content.into(), &tag)
             .map_err(|_| SealError::WrongPassphrase)?;
         Ok(file)
     }
 }
 
-/// Magic, salt and nonce of an envelope, and its four numbers.
-fn split(envelope: &[u8; ENVELOPE_BYTES]) -> ([&[u8]; 3], [u32; 4]) {
-    let (magic, rest) = envelope.split_at(MAGIC.len());
-    let (numbers, rest) = rest.split_at(16);
-    let (salt, nonce) = rest.split_at(SALT_BYTES);
-    let number =
-        |i: usize| numbers[4 * i..4 * i + 4].iter().rev().fold(0, |n, &b| n << 8 | u32::from(b));
-    ([magic, salt, nonce], core::array::from_fn(number))
+/// What stands before the file of a key, and what follows it.
+struct Envelope<'a> {
+    magic: &'a [u8; MAGIC.len()],
+    version: u32,
+    costs: Costs,
+    salt: &'a [u8; SALT_BYTES],
+    nonce: [u8; NONCE_BYTES],
+    rest: &'a [u8],
+}
+
+impl<'a> Envelope<'a> {
+    fn of(bytes: &'a [u8]) -> Option<Self> {
+        let number = |bytes: &'a [u8]| {
+            let (&number, rest) = bytes.split_first_chunk()?;
+            Some((u32::from_le_bytes(number), rest))
+        };
+        let (magic, rest) = bytes.split_first_chunk()?;
+        let (version, rest) = number(rest)?;
+        let (memory_kib, rest) = number(rest)?;
+        let (passes, rest) = number(rest)?;
+        let (lanes, rest) = number(rest)?;
+        let (salt, rest) = rest.split_first_chunk()?;
+        let (&nonce, rest) = rest.split_first_chunk()?;
+        let costs = Costs { memory_kib, passes, lanes };
+        Some(Self { magic, version, costs, salt, nonce, rest })
+    }
 }
 
 /// What follows the header in the file of a secret key.
@@ -214,8 +231,9 @@ fn content(file: &[u8]) -> Result<&[u8]> {
 pub fn seal(file: &[u8], passphrase: &Passphrase) -> Result<Vec<u8>> {
     let random = || -> Result<Seed> { Ok(Seed::random().map_err(sudare::Error::from)?) };
     let (salt, nonce) = (random()?, random()?);
-    let (salt, nonce) = (salt.as_bytes(), nonce.as_bytes());
-    seal_with(file, passphrase, Costs::USUAL, (&salt[..SALT_BYTES], &nonce[..NONCE_BYTES]))
+    let (salt, _) = salt.as_bytes().split_at(SALT_BYTES);
+    let (nonce, _) = nonce.as_bytes().split_at(NONCE_BYTES);
+    seal_with(file, passphrase, Costs::USUAL, (salt, nonce))
 }
 
 fn seal_with(
@@ -228,9 +246,10 @@ fn seal_with(
     let Costs { memory_kib, passes, lanes } = costs;
     let numbers = [VERSION, memory_kib, passes, lanes].map(u32::to_le_bytes);
     let mut sealed = [&MAGIC[..], numbers.as_flattened(), salt, nonce].concat();
-    let clear = sealed.len() + file.len() - content.len();
+    let header = file.len().saturating_sub(content.len());
+    let clear = sealed.len().saturating_add(header);
     // Nothing of the key may be left where a growing vector was.
-    sealed.reserve_exact(file.len() + TAG_BYTES);
+    sealed.reserve_exact(file.len().saturating_add(TAG_BYTES));
     sealed.extend(file);
     let (clear, content) = sealed.split_at_mut(clear);
     let mut own_nonce = [0; NONCE_BYTES];
