@@ -2,10 +2,12 @@
 //! behind them. Written after `docs/file-format.md`, apart from the library's own writers.
 
 use crate::mutate::{self, Rng};
-use serde::{Deserialize, Serialize};
+use core::fmt::Debug;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sudare::{
-    ckks::{Params, RaisedSpec, Spec, serial::Label},
-    rlwe::SecretDistribution,
+    ckks::{self, RaisedSpec, Spec, serial::Label},
+    exact,
+    rlwe::{ParamsId, SecretDistribution},
 };
 
 const MAGIC: &[u8; 8] = b"\x89sudare\n";
@@ -13,37 +15,85 @@ const PREAMBLE_BYTES: usize = 64;
 /// Larger sections than this are not made, whatever a header claims.
 const MAX_SECTION_BYTES: u64 = 1 << 20;
 
+/// The specification of a scheme as it stands in files.
+pub trait Written: Clone + Debug + PartialEq + Serialize + DeserializeOwned {
+    /// What stands in files about a ciphertext beside its level.
+    type Meta: Copy + Debug + PartialEq + Serialize + DeserializeOwned;
+
+    /// Alters sizes of primes, levels and secrets to those that there are, or are not.
+    fn mutate(&mut self, rng: &mut Rng);
+
+    /// Alters what is said of a ciphertext.
+    fn mutate_meta(meta: &mut Self::Meta, rng: &mut Rng);
+
+    /// The fingerprint of parameters that are small and exist.
+    fn id(&self) -> Option<ParamsId>;
+}
+
 /// A file in parts.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Parts {
+pub struct Parts<S: Written = Spec> {
     /// The first 64 bytes, of which sizes and counts follow from the rest.
     pub preamble: [u8; PREAMBLE_BYTES],
     /// The parameters.
-    pub spec: Spec,
+    pub spec: S,
     /// What the application says.
     pub label: Label,
     /// What each section is, and its bytes.
-    pub table: Vec<(Content, u64)>,
+    pub table: Vec<Entry<S>>,
     /// The sections.
     pub sections: Vec<Vec<u8>>,
 }
 
+/// What a section is, and its bytes.
+pub type Entry<S> = (Content<<S as Written>::Meta>, u64);
+
 /// What a section is.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "said by the names")]
-pub enum Content {
+pub enum Content<M = Slots> {
     SecretKey,
     PublicKey,
     Relinearization(u32),
     Galois(u32, u32),
-    Ciphertext { level: u32, scale: (f64, f64), log_slots: u32 },
+    Ciphertext(u32, M),
     Raising { level: u32, weight: u32 },
     Raised(u32, u32),
     FittedRelinearization(u32),
     FittedGalois(u32, u32),
 }
 
-impl Parts {
+/// What a file says of a ciphertext of CKKS.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "said by the names")]
+pub struct Slots {
+    pub scale: (f64, f64),
+    pub log_slots: u32,
+}
+
+/// What a file says of a ciphertext of BGV and BFV.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "said by the names")]
+pub struct Residues {
+    pub modulus: (u64, u32),
+    pub factor: u128,
+    pub noise: (f64, u32),
+}
+
+/// The specification of BGV and BFV, with a plaintext modulus that may be none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "said by the names")]
+pub struct ExactSpec {
+    pub log_n: u32,
+    pub q_bits: Vec<Vec<f64>>,
+    pub p_bits: Vec<f64>,
+    pub fitted_p_bits: Vec<f64>,
+    pub plaintext_modulus: (u64, u32),
+    pub secret: SecretDistribution,
+    pub insecure: bool,
+}
+
+impl<S: Written> Parts<S> {
     /// Those of bytes that may be altered or cut: sections take what there is. None if the header
     /// cannot be told.
     #[must_use]
@@ -51,8 +101,7 @@ impl Parts {
         let (&preamble, rest) = bytes.split_first_chunk::<PREAMBLE_BYTES>()?;
         let claimed = u64::from_le_bytes(*preamble[48..].first_chunk()?);
         let header = rest.get(..usize::try_from(claimed).ok()?)?;
-        let (spec, label, table): (_, _, Vec<(Content, u64)>) =
-            postcard::from_bytes(header).ok()?;
+        let (spec, label, table): (_, _, Vec<Entry<S>>) = postcard::from_bytes(header).ok()?;
         let mut at = sealed_bytes(PREAMBLE_BYTES + header.len());
         let mut sections = Vec::with_capacity(table.len());
         for (_, size) in &table {
@@ -87,9 +136,11 @@ impl Parts {
         file
     }
 
-    /// Says that the file is of these parameters.
-    pub fn set_params(&mut self, params: &Params) {
-        self.preamble[16..24].copy_from_slice(&params.rlwe().id().0.to_le_bytes());
+    /// Keeps the fingerprint true where there are parameters.
+    pub fn set_params(&mut self) {
+        if let Some(id) = self.spec.id() {
+            self.preamble[16..24].copy_from_slice(&id.0.to_le_bytes());
+        }
     }
 
     /// Alters one of the things that a header says.
@@ -97,10 +148,10 @@ impl Parts {
         let section = rng.below(self.table.len());
         match rng.below(16) {
             0 => self.preamble[12 + rng.below(20)] ^= 1 << rng.below(8),
-            1..=4 => mutate_spec(&mut self.spec, rng),
+            1..=4 => self.spec.mutate(rng),
             5 => mutate::bytes(&mut self.label.meta, &[], rng),
             6 => self.label.content = "x".repeat(rng.below(3000)),
-            7..=10 if !self.table.is_empty() => mutate_content(&mut self.table[section].0, rng),
+            7..=10 if !self.table.is_empty() => self.table[section].0.mutate::<S>(rng),
             11 if !self.table.is_empty() => self.table[section].1 = rng.edge(),
             12 if !self.table.is_empty() => {
                 let size = rng.below(5000);
@@ -121,65 +172,155 @@ impl Parts {
     }
 }
 
-/// Sizes of primes, levels and secrets that there are, or are not.
-fn mutate_spec(spec: &mut Spec, rng: &mut Rng) {
-    match rng.below(10) {
-        0 => spec.log_n = if rng.below(4) == 0 { rng.edge() as u32 } else { rng.below(9) as u32 },
+impl Written for Spec {
+    type Meta = Slots;
+
+    fn mutate(&mut self, rng: &mut Rng) {
+        match rng.below(7) {
+            0 => self.log2_scale = rng.number(),
+            1 => {
+                let mut some =
+                    |most| (0..rng.below(most)).map(|_| rng.number()).collect::<Vec<_>>();
+                let levels_bits = vec![some(3), some(3)];
+                self.raised = Some(RaisedSpec { base_bits: some(4), levels_bits });
+            }
+            2 => self.insecure = !self.insecure,
+            3 => self.secret = some_secret(rng),
+            _ => mutate_sizes(
+                (&mut self.log_n, &mut self.q_bits),
+                [&mut self.p_bits, &mut self.fitted_p_bits],
+                rng,
+            ),
+        }
+    }
+
+    fn mutate_meta(Slots { scale, log_slots }: &mut Slots, rng: &mut Rng) {
+        match rng.below(3) {
+            0 => *log_slots = small(rng),
+            1 => *scale = (rng.number(), rng.number()),
+            _ => *scale = (rng.number(), 0.0),
+        }
+    }
+
+    fn id(&self) -> Option<ParamsId> {
+        if !are_small(self.log_n, &self.q_bits) {
+            return None;
+        }
+        Some(ckks::Params::new(self.clone()).ok()?.rlwe().id())
+    }
+}
+
+impl Written for ExactSpec {
+    type Meta = Residues;
+
+    fn mutate(&mut self, rng: &mut Rng) {
+        match rng.below(6) {
+            0 => self.plaintext_modulus = some_modulus(rng),
+            1 => self.insecure = !self.insecure,
+            2 => self.secret = some_secret(rng),
+            _ => mutate_sizes(
+                (&mut self.log_n, &mut self.q_bits),
+                [&mut self.p_bits, &mut self.fitted_p_bits],
+                rng,
+            ),
+        }
+    }
+
+    fn mutate_meta(meta: &mut Residues, rng: &mut Rng) {
+        match rng.below(4) {
+            0 => meta.modulus = some_modulus(rng),
+            1 => meta.factor = u128::from(rng.edge()) << 64 | u128::from(rng.edge()),
+            2 => meta.factor = rng.edge().into(),
+            _ => meta.noise = (rng.number(), small(rng)),
+        }
+    }
+
+    fn id(&self) -> Option<ParamsId> {
+        if !are_small(self.log_n, &self.q_bits) {
+            return None;
+        }
+        let spec: exact::Spec = postcard::from_bytes(&postcard::to_allocvec(self).ok()?).ok()?;
+        Some(exact::Params::new(spec).ok()?.rlwe().id())
+    }
+}
+
+/// Whether parameters of these sizes are made in no time.
+fn are_small(log_n: u32, q_bits: &[Vec<f64>]) -> bool {
+    log_n <= 8 && q_bits.iter().flatten().count() < 12
+}
+
+fn mutate_sizes(
+    (log_n, q_bits): (&mut u32, &mut Vec<Vec<f64>>),
+    [p_bits, fitted_p_bits]: [&mut Vec<f64>; 2],
+    rng: &mut Rng,
+) {
+    match rng.below(5) {
+        0 => *log_n = if rng.below(4) == 0 { rng.edge() as u32 } else { rng.below(9) as u32 },
         1 => {
-            let level = rng.below(spec.q_bits.len());
-            if let Some(bits) = spec.q_bits.get_mut(level) {
+            let level = rng.below(q_bits.len());
+            if let Some(bits) = q_bits.get_mut(level) {
                 let at = rng.below(bits.len());
                 bits.splice(at..bits.len().min(at + rng.below(2)), [rng.number()]);
             }
         }
-        2 => spec.q_bits.truncate(rng.below(4)),
-        3 => spec.p_bits.push(rng.number()),
-        4 => spec.fitted_p_bits.push(rng.number()),
-        5 => spec.log2_scale = rng.number(),
-        6 => spec.secret = SecretDistribution::FixedWeight { h: rng.edge() as u32 },
-        7 => spec.secret = SecretDistribution::UniformTernary,
-        8 => {
-            let mut some = |most| (0..rng.below(most)).map(|_| rng.number()).collect::<Vec<_>>();
-            let levels_bits = vec![some(3), some(3)];
-            spec.raised = Some(RaisedSpec { base_bits: some(4), levels_bits });
-        }
-        _ => spec.insecure = !spec.insecure,
+        2 => q_bits.truncate(rng.below(4)),
+        3 => p_bits.push(rng.number()),
+        _ => fitted_p_bits.push(rng.number()),
     }
 }
 
-fn mutate_content(content: &mut Content, rng: &mut Rng) {
-    let small = if rng.below(3) == 0 { rng.edge() as u32 } else { rng.below(8) as u32 };
-    let first = rng.below(2) == 0;
-    match content {
-        Content::SecretKey => *content = Content::PublicKey,
-        Content::PublicKey => *content = Content::Relinearization(small),
-        Content::Relinearization(level) | Content::FittedRelinearization(level) => *level = small,
-        Content::Galois(g, _) | Content::Raised(g, _) | Content::FittedGalois(g, _) if first => {
-            *g = small | u32::from(rng.below(4) > 0);
+fn some_secret(rng: &mut Rng) -> SecretDistribution {
+    match rng.below(2) {
+        0 => SecretDistribution::UniformTernary,
+        _ => SecretDistribution::FixedWeight { h: rng.edge() as u32 },
+    }
+}
+
+/// A power of a prime, or none.
+fn some_modulus(rng: &mut Rng) -> (u64, u32) {
+    let prime = rng.one_of(&[2, 3, 127, 257, 65_537, (1 << 60) - 93]);
+    match rng.below(3) {
+        0 => (rng.edge(), small(rng)),
+        1 => (prime, small(rng)),
+        _ => (prime, 1),
+    }
+}
+
+fn small(rng: &mut Rng) -> u32 {
+    if rng.below(3) == 0 { rng.edge() as u32 } else { rng.below(8) as u32 }
+}
+
+impl<M> Content<M> {
+    fn mutate<S: Written<Meta = M>>(&mut self, rng: &mut Rng) {
+        let small = small(rng);
+        let first = rng.below(2) == 0;
+        match self {
+            Self::SecretKey => *self = Self::PublicKey,
+            Self::PublicKey => *self = Self::Relinearization(small),
+            Self::Relinearization(level) | Self::FittedRelinearization(level) => *level = small,
+            Self::Galois(g, _) | Self::Raised(g, _) | Self::FittedGalois(g, _) if first => {
+                *g = small | u32::from(rng.below(4) > 0);
+            }
+            Self::Galois(_, level) | Self::Raised(_, level) | Self::FittedGalois(_, level) => {
+                *level = small;
+            }
+            Self::Raising { weight, .. } if first => *weight = small,
+            Self::Raising { level, .. } => *level = small,
+            Self::Ciphertext(level, _) if rng.below(4) == 0 => *level = small,
+            Self::Ciphertext(_, meta) => S::mutate_meta(meta, rng),
         }
-        Content::Galois(_, level) | Content::Raised(_, level) | Content::FittedGalois(_, level) => {
-            *level = small;
-        }
-        Content::Raising { weight, .. } if first => *weight = small,
-        Content::Raising { level, .. } => *level = small,
-        Content::Ciphertext { level, scale, log_slots } => match rng.below(4) {
-            0 => *level = small,
-            1 => *log_slots = small,
-            2 => *scale = (rng.number(), rng.number()),
-            _ => *scale = (rng.number(), 0.0),
-        },
     }
 }
 
 /// Bytes with checksums that fit, as far as their header can be told. One in sixteen stays as it is,
 /// so that damage is met too.
 #[must_use]
-pub fn resealed(bytes: &[u8]) -> Vec<u8> {
+pub fn resealed<S: Written>(bytes: &[u8]) -> Vec<u8> {
     let digest = blake3::hash(bytes);
     if digest.as_bytes()[0] < 16 {
         return bytes.to_vec();
     }
-    Parts::of(bytes).map_or_else(|| with_sealed_header(bytes), |parts| parts.seal())
+    Parts::<S>::of(bytes).map_or_else(|| with_sealed_header(bytes), |parts| parts.seal())
 }
 
 /// With a checksum for a header that cannot be told.

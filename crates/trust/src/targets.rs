@@ -6,6 +6,8 @@
 
 mod decrypt;
 mod evaluate;
+mod exact;
+mod integers;
 mod parse;
 mod script;
 
@@ -81,14 +83,20 @@ pub const TARGETS: &[Target] = &[
     parse::MODEL,
     parse::SCHEMA,
     parse::TRANSFORM,
+    exact::KEYS,
+    exact::CIPHERTEXTS,
+    integers::CIPHERTEXT,
     evaluate::KEYS_USED,
     evaluate::CIPHERTEXTS_USED,
     evaluate::JOB,
     evaluate::TABLE,
     evaluate::CHECKPOINT,
+    exact::USED,
+    integers::USED,
     decrypt::CIPHERTEXTS_DECRYPTED,
     decrypt::RESULT,
     decrypt::NOTE,
+    exact::DECRYPTED,
 ];
 
 /// The target of a name.

@@ -12,7 +12,7 @@ use crate::{
     file::resealed,
     world::{CASES, Pair, open},
 };
-use sudare::ckks::{Encoder, serial::Reader};
+use sudare::ckks::{Encoder, Spec, serial::Reader};
 use sudare_apps::{
     array::{self, Array, Layout},
     note,
@@ -22,9 +22,9 @@ use sudare_roles::{decryption::Decrypted, note::Note};
 pub const CIPHERTEXTS_DECRYPTED: Target = Target {
     name: "ciphertexts_decrypted",
     harness: Harness::Decrypt,
-    prepare: resealed,
+    prepare: resealed::<Spec>,
     run: ciphertexts,
-    mutate: mutate_file,
+    mutate: mutate_file::<Spec>,
     seeds: || parse::of_pairs(3),
 };
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use sudare::{
     circuits::ComplexOps,
     ckks::{
-        Ciphertext, Complex, Evaluator, Params,
+        Ciphertext, Complex, Evaluator, Params, Spec,
         serial::{Kind, Reader},
     },
     rlwe::Level,
@@ -26,7 +26,8 @@ const fn of_files(
     run: fn(&[u8]) -> Reached,
     seeds: fn() -> Vec<Vec<u8>>,
 ) -> Target {
-    Target { name, harness: Harness::Evaluate, prepare: resealed, run, mutate: mutate_file, seeds }
+    let (prepare, mutate) = (resealed::<Spec>, mutate_file::<Spec>);
+    Target { name, harness: Harness::Evaluate, prepare, run, mutate, seeds }
 }
 
 const fn of_scripts(

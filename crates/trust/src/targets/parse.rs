@@ -2,7 +2,7 @@
 
 use super::{Harness, Reached, Target, mutate_bytes, mutate_text, unchanged};
 use crate::{
-    file::{Parts, resealed},
+    file::{Parts, Written, resealed},
     mutate::{self, Rng},
     world::{self, PAIRS, PATH, Pair},
 };
@@ -10,7 +10,7 @@ use std::{fs, io::Cursor, path::Path};
 use sudare::{
     Result,
     ckks::{
-        Params,
+        Spec,
         serial::{self, Kind, Label, Reader},
     },
 };
@@ -39,7 +39,8 @@ const fn of_files(
     run: fn(&[u8]) -> Reached,
     seeds: fn() -> Vec<Vec<u8>>,
 ) -> Target {
-    Target { name, harness: Harness::Parse, prepare: resealed, run, mutate: mutate_file, seeds }
+    let (prepare, mutate) = (resealed::<Spec>, mutate_file::<Spec>);
+    Target { name, harness: Harness::Parse, prepare, run, mutate, seeds }
 }
 
 pub const SECRET_KEY: Target = of_files("secret_key", whole, || of_pairs(0));
@@ -74,18 +75,15 @@ pub fn of_pairs(number: usize) -> Vec<Vec<u8>> {
 }
 
 /// Alters what a file says or its bytes, and often keeps the fingerprint of parameters true.
-pub fn mutate_file(input: &mut Vec<u8>, rng: &mut Rng) {
+pub fn mutate_file<S: Written>(input: &mut Vec<u8>, rng: &mut Rng) {
     if rng.below(3) == 0 {
         return mutate::bytes(input, &[], rng);
     }
-    let Some(mut parts) = Parts::of(input) else { return mutate::bytes(input, &[], rng) };
+    let Some(mut parts) = Parts::<S>::of(input) else { return mutate::bytes(input, &[], rng) };
     for _ in 0..1 + rng.below(2) {
         parts.mutate(rng);
     }
-    let small = parts.spec.log_n <= 8 && parts.spec.q_bits.iter().flatten().count() < 12;
-    if small && let Ok(params) = Params::new(parts.spec.clone()) {
-        parts.set_params(&params);
-    }
+    parts.set_params();
     *input = parts.seal();
 }
 
@@ -154,7 +152,7 @@ fn arrays() -> Vec<Vec<u8>> {
     let layout = Layout::new(&[3, 4], pair.params.log_n() - 1).unwrap();
     let label = ArrayMeta { layout, padding_is_zero: true, lineage: Some([7; 32]) };
     let label = label.label("tiny").unwrap();
-    let mut parts = Parts::of(&with_label(&pair.files[3], &label)).unwrap();
+    let mut parts: Parts = Parts::of(&with_label(&pair.files[3], &label)).unwrap();
     parts.table.truncate(1);
     parts.sections.truncate(1);
     vec![parts.seal()]
@@ -176,7 +174,7 @@ fn parts() -> Vec<Vec<u8>> {
 }
 
 fn with_label(file: &[u8], label: &Label) -> Vec<u8> {
-    let parts = Parts::of(file).unwrap();
+    let parts: Parts = Parts::of(file).unwrap();
     Parts { label: label.clone(), ..parts }.seal()
 }
 

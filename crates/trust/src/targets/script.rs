@@ -2,7 +2,7 @@
 //! [`Case`], byte by byte.
 
 use crate::{
-    file::{Content, Parts},
+    file::{Content, Parts, Slots},
     world::Case,
 };
 use sudare::ckks::serial::{self, Label};
@@ -75,7 +75,8 @@ fn alter(parts: &mut Parts, other: &Parts, case: &Case, input: &mut Input<'_>) {
         2 => parts.label.content = String::from_utf8_lossy(input.bytes(10)).into_owned(),
         3 => parts.preamble[16 + input.below(16)] ^= input.byte(),
         4..=6 => {
-            if let Content::Ciphertext { level, scale, log_slots } = &mut parts.table[at].0 {
+            let content = &mut parts.table[at].0;
+            if let Content::Ciphertext(level, Slots { scale, log_slots }) = content {
                 match kind {
                     4 => *scale = (f64::from_le_bytes(input.word()), 0.0),
                     5 => *log_slots = input.byte().into(),
@@ -113,7 +114,7 @@ fn alter(parts: &mut Parts, other: &Parts, case: &Case, input: &mut Input<'_>) {
             let mut file = Vec::new();
             let label = Label::default();
             serial::write_ciphertexts(&mut file, &case.params, &forged.unwrap(), &label).unwrap();
-            let forged = Parts::of(&file).unwrap();
+            let forged: Parts = Parts::of(&file).unwrap();
             parts.table.pop();
             parts.sections.pop();
             parts.table.extend(forged.table);

@@ -1,0 +1,83 @@
+//! Keys and ciphertexts of BGV and BFV to try bytes on: the same in every run.
+
+use std::sync::{Arc, LazyLock};
+use sudare::{
+    exact::{
+        Ciphertext, Decryptor, Encryptor, Evaluator, Modulus, Params, PlainPoly, Spec,
+        serial::{self, Label},
+    },
+    rlwe::{GaloisElement, KeyGenerator, KeyRequest, Level, ParamsId, SecretDistribution},
+};
+use sudare_arith::prng::Seed;
+
+/// A key pair in a small ring, and its files.
+pub struct Pair {
+    /// Its parameters.
+    pub params: Params,
+    /// Has keys of every kind.
+    pub evaluator: Evaluator,
+    /// Of ciphertexts of both levels, and of several plaintext moduli.
+    pub items: Vec<Ciphertext>,
+    /// Has the secret key.
+    pub decryptor: Decryptor,
+    /// Of the secret key, the public key, evaluation keys and ciphertexts.
+    pub files: [Vec<u8>; 4],
+}
+
+/// Pairs with a prime and with a power of a prime as the plaintext modulus, the second with fitted
+/// keys and a sparse secret.
+pub static PAIRS: LazyLock<[Pair; 2]> = LazyLock::new(|| {
+    let modulus = |p, k| Modulus::new(p, k).unwrap();
+    let spec = |t, p_bits| Spec { insecure: true, ..Spec::uniform(5, t, 45.0, 1, 32.0, p_bits) };
+    let secret = SecretDistribution::FixedWeight { h: 9 };
+    [
+        Pair::new(spec(modulus(257, 1), vec![46.0])),
+        Pair::new(Spec { secret, ..spec(modulus(127, 2), vec![46.0; 2]) }),
+    ]
+});
+
+impl Pair {
+    fn new(spec: Spec) -> Self {
+        let params = Params::new(spec).unwrap();
+        let (log_n, top) = (params.log_n(), params.top());
+        let mut request = KeyRequest::new()
+            .relinearize(top)
+            .rotations(log_n, [1, -3], top)
+            .automorphism(GaloisElement::conjugation(log_n), Level(0));
+        if params.spec().p_bits.len() > 1 {
+            let low = KeyRequest::new().relinearize(Level(0)).rotations(log_n, [1, 2], Level(0));
+            request |= low.into_fitted(params.rlwe());
+        }
+        let mut keygen = KeyGenerator::from_seed(params.rlwe(), &Seed::from_bytes([5; 32]));
+        let secret = Arc::new(keygen.secret_key().unwrap());
+        let public = Arc::new(keygen.public_key(&secret).unwrap());
+        let keys = Arc::new(keygen.evaluation_keys(&secret, &request).unwrap());
+
+        let encryptor = Encryptor::new(&params, Arc::clone(&public)).unwrap();
+        let encrypt = |t: Modulus, level: Level| {
+            let plain = PlainPoly::from_signed(t, log_n, &[3, -2]).unwrap();
+            let factor = params.fresh_factor(level, t).unwrap();
+            encryptor.encrypt_with(&plain, level, factor, &Seed::from_bytes([6; 32])).unwrap()
+        };
+        let other = Modulus::new(2, 8).unwrap();
+        let t = params.plaintext_modulus();
+        let items = vec![encrypt(t, top), encrypt(t, Level(0)), encrypt(other, top)];
+
+        let label = Label { name: "tiny".into(), content: "test".into(), meta: vec![1, 2, 3] };
+        let mut files = [(); 4].map(|()| Vec::new());
+        let [of_secret, of_public, of_keys, of_items] = &mut files;
+        serial::write_secret_key(of_secret, &params, &secret, &label).unwrap();
+        serial::write_public_key(of_public, &params, &public, &label).unwrap();
+        serial::write_evaluation_keys(of_keys, &params, &keys, &label).unwrap();
+        serial::write_ciphertexts(of_items, &params, &items, &label).unwrap();
+        let evaluator = Evaluator::new(&params, keys).unwrap();
+        let decryptor = Decryptor::new(&params, secret).unwrap();
+        Self { params, evaluator, items, decryptor, files }
+    }
+
+    /// The pair whose parameters a file says it is of, else the first.
+    #[must_use]
+    pub fn of(id: ParamsId) -> &'static Self {
+        PAIRS.iter().find(|pair| pair.params.rlwe().id() == id).unwrap_or(&PAIRS[0])
+    }
+}

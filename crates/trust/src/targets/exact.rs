@@ -1,0 +1,139 @@
+//! Targets for files of BGV and BFV.
+
+use super::{Harness, Reached, Target, parse::mutate_file};
+use crate::{
+    exact::{PAIRS, Pair},
+    file::{ExactSpec, resealed},
+};
+use std::{io::Cursor, sync::Arc};
+use sudare::{
+    exact::{
+        BatchEncoder, Ciphertext, Evaluator,
+        serial::{self, Kind, Reader},
+    },
+    rlwe::Level,
+};
+use sudare_arith::mem::Mapping;
+
+const fn of_files(
+    name: &'static str,
+    harness: Harness,
+    run: fn(&[u8]) -> Reached,
+    seeds: fn() -> Vec<Vec<u8>>,
+) -> Target {
+    let (prepare, mutate) = (resealed::<ExactSpec>, mutate_file::<ExactSpec>);
+    Target { name, harness, prepare, run, mutate, seeds }
+}
+
+pub const KEYS: Target = of_files("exact_keys", Harness::Parse, keys, || of_pairs(&[0, 1, 2]));
+pub const CIPHERTEXTS: Target =
+    of_files("exact_ciphertexts", Harness::Parse, ciphertexts, || of_pairs(&[3]));
+pub const USED: Target = of_files("exact_used", Harness::Evaluate, used, || of_pairs(&[2, 3]));
+pub const DECRYPTED: Target =
+    of_files("exact_decrypted", Harness::Decrypt, decrypted, || of_pairs(&[3]));
+
+/// The files of these numbers of all pairs.
+fn of_pairs(numbers: &[usize]) -> Vec<Vec<u8>> {
+    let files = PAIRS.iter().flat_map(|pair| numbers.iter().map(|&k| pair.files[k].clone()));
+    files.collect()
+}
+
+/// Reads the whole of a file under the parameters of the pair that it says it is of.
+fn whole(file: &[u8]) -> Reached {
+    let Ok(reader) = Reader::new(file, file.len() as u64) else { return Reached::Frame };
+    // What everybody may build: those of the file, if it is large enough for them.
+    let spec = &reader.info().spec;
+    let primes = spec.q_bits.iter().flatten().chain(&spec.p_bits).chain(&spec.fitted_p_bits);
+    if spec.log_n <= 8 && primes.count() < 16 {
+        let _ = reader.params();
+    }
+    let params = &Pair::of(reader.info().params_id).params;
+    let read = match reader.info().kind {
+        Kind::SecretKey => reader.secret_key(params).map(drop),
+        Kind::PublicKey => reader.public_key(params).map(drop),
+        Kind::EvaluationKeys => reader.small_keys(true).evaluation_keys(params).map(drop),
+        Kind::Ciphertexts => reader.ciphertexts(params).map(drop),
+    };
+    Reached::of_read(&read)
+}
+
+/// Evaluation keys that stay in their file too.
+fn keys(file: &[u8]) -> Reached {
+    if let Ok(reader) = Reader::shared(Mapping::shared(file.to_vec())) {
+        let params = &Pair::of(reader.info().params_id).params;
+        let _ = reader.small_keys(true).evaluation_keys(params);
+    }
+    whole(file)
+}
+
+/// Ciphertexts one by one too.
+fn ciphertexts(file: &[u8]) -> Reached {
+    let bytes = file.len() as u64;
+    let _ = serial::digest(Cursor::new(file), bytes);
+    if let Ok(reader) = Reader::new(Cursor::new(file), bytes) {
+        let params = &Pair::of(reader.info().params_id).params;
+        if let Ok(mut items) = reader.into_ciphertexts(params) {
+            let count = items.shapes().len();
+            let _ = (items.read(count.saturating_sub(1)..count), items.read(0..count + 1));
+        }
+    }
+    whole(file)
+}
+
+/// Keys or ciphertexts of anyone, with what is missing of one's own.
+fn used(file: &[u8]) -> Reached {
+    let Ok(reader) = Reader::new(file, file.len() as u64) else { return Reached::Frame };
+    let pair = Pair::of(reader.info().params_id);
+    match reader.info().kind {
+        Kind::EvaluationKeys => {
+            let keys = reader.evaluation_keys(&pair.params);
+            let reached = Reached::of_read(&keys);
+            let evaluator = keys.and_then(|keys| Evaluator::new(&pair.params, Arc::new(keys)));
+            if let Ok(evaluator) = evaluator {
+                exercise(&evaluator, &pair.items);
+            }
+            reached
+        }
+        Kind::Ciphertexts => {
+            let items = reader.ciphertexts(&pair.params);
+            let reached = Reached::of_read(&items);
+            if let Ok(mut items) = items {
+                items.truncate(4);
+                items.extend(pair.items.iter().cloned());
+                exercise(&pair.evaluator, &items);
+            }
+            reached
+        }
+        Kind::SecretKey | Kind::PublicKey => Reached::Content,
+    }
+}
+
+/// Every operation on every pair, whose errors do not matter.
+fn exercise(ev: &Evaluator, items: &[Ciphertext]) {
+    let bfv = sudare::bfv::Evaluator::new(ev.params(), Arc::clone(ev.keys()));
+    for a in items {
+        for b in items {
+            let _ = (ev.add(a, b), ev.sub(a, b), ev.mul(a, b), ev.mul_rescale(a, b));
+            let _ = bfv.as_ref().map(|bfv| (bfv.add(a, b), bfv.mul(a, b), bfv.mul_rescale(a, b)));
+            let _ = ev.match_factor(a, Level(0), b.factor());
+        }
+        let _ = (ev.rescale(a), ev.neg(a), ev.drop_to(a, Level(0)));
+        let _ = (ev.add_const(a, -3), ev.mul_const(a, i128::MIN));
+    }
+}
+
+/// Ciphertexts, and what is known of their errors.
+fn decrypted(file: &[u8]) -> Reached {
+    let Ok(reader) = Reader::new(file, file.len() as u64) else { return Reached::Frame };
+    let pair = Pair::of(reader.info().params_id);
+    let items = reader.ciphertexts(&pair.params);
+    let reached = Reached::of_read(&items);
+    for item in items.iter().flatten() {
+        let _ = (pair.decryptor.noise(item), pair.decryptor.budget(item));
+        let encoder = BatchEncoder::new(item.plaintext_modulus(), pair.params.log_n());
+        if let (Ok(plain), Ok(encoder)) = (pair.decryptor.decrypt(item), encoder) {
+            let _ = encoder.decode(&plain);
+        }
+    }
+    reached
+}

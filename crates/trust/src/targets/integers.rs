@@ -1,0 +1,99 @@
+//! Targets for ciphertexts over the integers.
+
+use super::{Harness, Reached, Target};
+use crate::mutate::{self, Rng};
+use std::sync::{Arc, LazyLock};
+use sudare_arith::prng::Seed;
+use sudare_integers::{
+    Ciphertext, EvaluationKey, Evaluator, KeyGenerator, Params, SecretKey, Spec, insecure_research,
+};
+
+const DIGEST_BYTES: usize = 32;
+
+pub const CIPHERTEXT: Target =
+    Target { name: "integers", harness: Harness::Parse, prepare: digested, run, mutate, seeds };
+pub const USED: Target =
+    Target { name: "integers_used", harness: Harness::Evaluate, run: used, ..CIPHERTEXT };
+
+/// Keys of two slots, and their ciphertexts of each message space.
+struct World {
+    secret: SecretKey,
+    key: Arc<EvaluationKey>,
+    items: Vec<Ciphertext>,
+}
+
+static WORLD: LazyLock<World> = LazyLock::new(|| {
+    let params = Params::new(Spec::small(2, 2), insecure_research()).unwrap();
+    let generator = KeyGenerator::from_seed(&params, Seed::from_bytes([7; 32]));
+    let (secret, key) = generator.generate().unwrap();
+    let exponents = 1..=params.max_exponent();
+    let items = exponents.map(|exponent| secret.encrypt(&[1, 0], exponent).unwrap()).collect();
+    World { secret, key: Arc::new(key), items }
+});
+
+/// With the digest of what comes before it. One in sixteen stays as it is.
+fn digested(bytes: &[u8]) -> Vec<u8> {
+    let digest = blake3::hash(bytes);
+    let content = bytes.len().saturating_sub(DIGEST_BYTES);
+    if digest.as_bytes()[0] < 16 {
+        return bytes.to_vec();
+    }
+    let content = &bytes[..content];
+    [content, blake3::hash(content).as_bytes()].concat()
+}
+
+fn read(bytes: &[u8]) -> (Reached, Option<Ciphertext>) {
+    use sudare_integers::Error::Damaged;
+    match Ciphertext::from_bytes(bytes, &WORLD.key) {
+        Ok(read) => (Reached::Accepted, Some(read)),
+        // What is told of size, beginning and digest.
+        Err(Damaged { problem }) if is_of_frame(problem) => (Reached::Frame, None),
+        Err(_) => (Reached::Content, None),
+    }
+}
+
+fn is_of_frame(problem: &str) -> bool {
+    ["they ", "their number"].iter().any(|begin| problem.starts_with(begin))
+}
+
+fn run(bytes: &[u8]) -> Reached {
+    read(bytes).0
+}
+
+/// A ciphertext of anyone, with others and keys of one's own.
+fn used(bytes: &[u8]) -> Reached {
+    let (reached, read) = read(bytes);
+    let Some(a) = read else { return reached };
+    let evaluator = Evaluator::new(Arc::clone(&WORLD.key));
+    for b in &WORLD.items {
+        let _ = (evaluator.add(&a, b), evaluator.sub(b, &a), evaluator.mul(&a, b));
+        let _ = evaluator.xor(&a, b, true);
+    }
+    for steps in [0, 1, u32::MAX] {
+        let _ = (evaluator.contract(&a, steps), evaluator.dilate(&a, steps));
+    }
+    let _ = (evaluator.bootstrap(&a), a.to_bytes(WORLD.secret.params()));
+    let _ = (WORLD.secret.decrypt(&a), WORLD.secret.measure_noise(&a));
+    reached
+}
+
+/// Mostly changes that leave the size as it is.
+fn mutate(input: &mut Vec<u8>, rng: &mut Rng) {
+    if rng.below(4) == 0 || input.is_empty() {
+        return mutate::bytes(input, &[], rng);
+    }
+    for _ in 0..1 + rng.below(3) {
+        // Magic, key, exponent and noise, or anything.
+        let most = if rng.below(2) == 0 { 44 } else { usize::MAX };
+        let at = rng.below(input.len().min(most));
+        let number = rng.number().to_bits();
+        let word = if rng.below(2) == 0 { rng.edge() } else { number };
+        for (byte, new) in input[at..].iter_mut().zip(word.to_le_bytes()).take(1 + rng.below(8)) {
+            *byte = new;
+        }
+    }
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    WORLD.items.iter().map(|item| item.to_bytes(WORLD.secret.params())).collect()
+}
