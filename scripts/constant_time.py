@@ -1,10 +1,10 @@
 """Whether compiled code depends on secrets, by Valgrind: `make constant-time`.
 
-Memcheck runs key generation, encryption, decryption and their samplers with the secrets marked
-undefined, and reports branches and addresses that depend on them: none may, but one that is
-documented (crates/probes/constant-time.supp). A planted leak must be reported. Callgrind counts the
-instructions of encrypting and decrypting under 64 keys: all counts must be equal. Each on portable
-and on AVX2 kernels; Valgrind has no AVX-512.
+Memcheck runs key generation, encryption and decryption, also of exact arithmetic, and their
+samplers with the secrets marked undefined, and reports branches and addresses that depend on them:
+none may, but one that is documented (crates/probes/constant-time.supp). A planted leak must be
+reported. Callgrind counts the instructions of encrypting and decrypting under 64 keys: all counts
+must be equal. Each on portable and on AVX2 kernels; Valgrind has no AVX-512.
 """
 
 import os
@@ -15,7 +15,14 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PARTS = ("samplers", "keygen", "encryption", "decryption")
+PARTS = (
+    "samplers",
+    "keygen",
+    "encryption",
+    "decryption",
+    "exact-encryption",
+    "exact-decryption",
+)
 KEYS = 64
 
 
@@ -72,12 +79,12 @@ def main() -> None:
     for isa in ("scalar", "avx2"):
         for part in PARTS:
             found, text = reports(program, isa, part)
-            print(f"{isa:7} {part:11} {found} reports")
+            print(f"{isa:7} {part:16} {found} reports")
             if found:
                 failed = True
                 print(text)
         found, _ = reports(program, isa, "leak")
-        print(f"{isa:7} {'leak':11} {found} reports, one or more needed")
+        print(f"{isa:7} {'leak':16} {found} reports, one or more needed")
         failed |= found == 0
         instructions = counts(program, isa)
         low, high = min(instructions, default=0), max(instructions, default=0)

@@ -17,9 +17,9 @@ pub fn is_running() -> bool {
     request(RUNNING, 0, 0) != 0
 }
 
-/// What the program does must not depend on these bytes from now on.
-pub fn hide(secret: &[u8]) {
-    hide_range(secret.as_ptr() as usize, secret.len());
+/// What the program does must not depend on these numbers from now on.
+pub fn hide<T>(secret: &[T]) {
+    hide_range(secret.as_ptr() as usize, size_of_val(secret));
 }
 
 pub(crate) fn hide_range(address: usize, bytes: usize) {

@@ -23,7 +23,8 @@ mod linux {
     use std::sync::Arc;
     use sudare::{
         ckks::{Ciphertext, Decryptor, Encoder, Encryptor, Params, Plaintext, Spec, preset},
-        rlwe::{KeyGenerator, KeyRequest, Level, Raise, SecretKey},
+        exact::{self, PlainPoly},
+        rlwe::{self, KeyGenerator, KeyRequest, Level, Raise, SecretKey},
     };
     use sudare_arith::{
         mem::bytes_of,
@@ -44,12 +45,17 @@ mod linux {
         // Threads wait for each other for as long as they like.
         par::with_threads(1, || match part {
             "samplers" => samplers(),
-            "keygen" => drop(keygen(&params(), 1)),
+            "keygen" => drop(keygen(params().rlwe(), 1)),
             "encryption" => drop(encryption(true)),
             "decryption" => decryption(),
+            "exact-encryption" => drop(exact_encryption(true)),
+            "exact-decryption" => exact_decryption(),
             "leak" => leak(),
             "count" => count(),
-            _ => panic!("a part is needed: samplers, keygen, encryption, decryption, leak, count"),
+            _ => panic!(
+                "a part is needed: samplers, keygen, encryption, decryption, exact-encryption, \
+                 exact-decryption, leak, count"
+            ),
         })
         .unwrap();
         println!("done");
@@ -82,9 +88,9 @@ mod linux {
 
     /// A generator whose secret seed is hidden, and a key of it. Public seeds are not: what is
     /// drawn from them takes the time that it takes.
-    fn keygen(params: &Params, number: u8) -> (KeyGenerator, SecretKey) {
+    fn keygen(params: &rlwe::Params, number: u8) -> (KeyGenerator, SecretKey) {
         let root = seed(number);
-        let mut generator = KeyGenerator::from_seed(params.rlwe(), &root);
+        let mut generator = KeyGenerator::from_seed(params, &root);
         let secret = root.derive("key generator, secret", 0);
         let places = memory::find(secret.as_bytes()).unwrap();
         // Here and in the generator.
@@ -127,8 +133,60 @@ mod linux {
 
     fn decryption() {
         let (params, ciphertext) = encryption(false);
-        let (_, secret) = keygen(&params, 1);
+        let (_, secret) = keygen(params.rlwe(), 1);
         drop(black_box(Decryptor::new(&params, secret).unwrap().decrypt(&ciphertext).unwrap()));
+    }
+
+    /// As [`params`], of exact arithmetic.
+    fn exact_params() -> exact::Params {
+        let spec = exact::preset("n13-t65537").unwrap().spec;
+        exact::Params::new(exact::Spec { log_n: 9, insecure: true, ..spec }).unwrap()
+    }
+
+    fn exact_plaintext(params: &exact::Params, number: u8) -> PlainPoly {
+        let values: Vec<i128> = (0..512).map(|k| (k * 997 + i128::from(number)) % 65537).collect();
+        PlainPoly::from_signed(params.plaintext_modulus(), params.log_n(), &values).unwrap()
+    }
+
+    fn exact_encryptor(params: &exact::Params, number: u8) -> (exact::Encryptor, SecretKey) {
+        let mut generator = KeyGenerator::from_seed(params.rlwe(), &seed(number));
+        let secret = generator.secret_key().unwrap();
+        let public = Arc::new(generator.public_key(&secret).unwrap());
+        (exact::Encryptor::new(params, public).unwrap(), secret)
+    }
+
+    fn exact_encrypted(
+        params: &exact::Params,
+        encryptor: &exact::Encryptor,
+        plain: &PlainPoly,
+        seed: &Seed,
+    ) -> exact::Ciphertext {
+        let top = params.top();
+        let factor = params.fresh_factor(top, plain.modulus()).unwrap();
+        encryptor.encrypt_with(plain, top, factor, seed).unwrap()
+    }
+
+    /// Of a message that is secret, too.
+    fn exact_encryption(hidden: bool) -> (exact::Params, exact::Ciphertext) {
+        let params = exact_params();
+        let (encryptor, _) = exact_encryptor(&params, 1);
+        let (seed, plain) = (seed(2), exact_plaintext(&params, 0));
+        if hidden {
+            hide(seed.as_bytes());
+            hide(plain.coeffs());
+        }
+        let ciphertext = exact_encrypted(&params, &encryptor, &plain, &seed);
+        for row in ciphertext.polys().iter().flat_map(|poly| poly.rows()) {
+            publish(bytes_of(row));
+        }
+        (params, ciphertext)
+    }
+
+    fn exact_decryption() {
+        let (params, ciphertext) = exact_encryption(false);
+        let (_, secret) = keygen(params.rlwe(), 1);
+        let decryptor = exact::Decryptor::new(&params, Arc::new(secret)).unwrap();
+        drop(black_box(decryptor.decrypt(&ciphertext).unwrap()));
     }
 
     /// The control: a branch on a secret.
@@ -141,39 +199,71 @@ mod linux {
         }
     }
 
+    /// Both schemes under one key.
+    struct Counted {
+        plain: Plaintext,
+        encryptor: Encryptor,
+        decryptor: Decryptor,
+        exact_params: exact::Params,
+        exact_plain: PlainPoly,
+        exact_encryptor: exact::Encryptor,
+        exact_decryptor: exact::Decryptor,
+    }
+
+    impl Counted {
+        fn new(params: &Params, exact_params: &exact::Params, number: u8) -> Self {
+            let (encryptor, secret) = encryptor(params, number);
+            let (exact_encryptor, exact_secret) = exact_encryptor(exact_params, number);
+            let exact_secret = Arc::new(exact_secret);
+            Self {
+                plain: plaintext(params),
+                encryptor,
+                decryptor: Decryptor::new(params, secret).unwrap(),
+                exact_params: exact_params.clone(),
+                exact_plain: exact_plaintext(exact_params, number),
+                exact_encryptor,
+                exact_decryptor: exact::Decryptor::new(exact_params, exact_secret).unwrap(),
+            }
+        }
+
+        fn encrypt_and_decrypt(&self, seed: &Seed) {
+            let ciphertext = self.encryptor.encrypt_with(&self.plain, seed).unwrap();
+            drop(black_box(self.decryptor.decrypt(&ciphertext).unwrap()));
+            let (params, encryptor) = (&self.exact_params, &self.exact_encryptor);
+            let ciphertext = exact_encrypted(params, encryptor, &self.exact_plain, seed);
+            drop(black_box(self.exact_decryptor.decrypt(&ciphertext).unwrap()));
+        }
+    }
+
     /// What is counted.
     #[inline(never)]
-    fn counted(encryptor: &Encryptor, plain: &Plaintext, decryptor: &Decryptor, seed: &Seed) {
+    fn counted(under: &Counted, seed: &Seed) {
         let mut stream = Stream::new(seed, "counted", 0);
         let mut values = vec![0; 1 << 10];
         sample::ternary(&mut stream, &mut values);
         sample::cbd21(&mut stream, &mut values);
         sample::fixed_weight(&mut stream, 32, &mut values).unwrap();
         black_box(&values);
-        let ciphertext = encryptor.encrypt_with(plain, seed).unwrap();
-        drop(black_box(decryptor.decrypt(&ciphertext).unwrap()));
+        under.encrypt_and_decrypt(seed);
     }
 
     fn count() {
-        let params = params();
-        let plain = plaintext(&params);
+        let (params, exact_params) = (params(), exact_params());
         for number in 0..=KEYS {
-            let (encryptor, secret) = encryptor(&params, number);
-            let decryptor = Decryptor::new(&params, secret).unwrap();
+            let under = Counted::new(&params, &exact_params, number);
             // The first fills the pool of buffers.
             if number == 0 {
-                warm_up(&encryptor, &plain, &decryptor, &seed(number));
+                warm_up(&under, &seed(number));
             } else {
-                counted(&encryptor, &plain, &decryptor, &seed(number));
+                counted(&under, &seed(number));
             }
         }
     }
 
     #[inline(never)]
-    fn warm_up(encryptor: &Encryptor, plain: &Plaintext, decryptor: &Decryptor, seed: &Seed) {
+    fn warm_up(under: &Counted, seed: &Seed) {
         for _ in 0..2 {
-            let ciphertext = encryptor.encrypt_with(plain, seed).unwrap();
-            drop(black_box(decryptor.decrypt(&ciphertext).unwrap()));
+            under.encrypt_and_decrypt(seed);
         }
     }
 }

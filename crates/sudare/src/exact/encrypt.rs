@@ -1,5 +1,6 @@
 use super::{
     Ciphertext, Modulus, Params, PlainPoly, Unit,
+    modulus::WordReducer,
     rules::{Form, Rules, match_rings},
 };
 #[cfg(doc)]
@@ -220,6 +221,7 @@ impl Decryptor {
 pub(super) struct Reader {
     radix: MixedRadix,
     t: Modulus,
+    reducer: WordReducer,
     /// `q_0 … q_{i-1} mod t`, and `log2` of it.
     weights: Vec<(u128, f64)>,
 }
@@ -232,7 +234,8 @@ impl Reader {
             *log2 += (m.value() as f64).log2();
             Some(current)
         });
-        Self { weights: weights.collect(), radix: MixedRadix::new(moduli), t }
+        let (weights, reducer) = (weights.collect(), WordReducer::new(t));
+        Self { weights, radix: MixedRadix::new(moduli), t, reducer }
     }
 
     /// The digits of the integer whose residues are in column `k` of `rows`.
@@ -256,11 +259,11 @@ impl Reader {
         }
     }
 
-    /// The integer modulo `t`.
+    /// The integer modulo `t`, in a time that does not depend on it.
     pub(super) fn residue(&self, digits: &[i64]) -> u128 {
         let t = self.t;
         let terms = digits.iter().zip(&self.weights);
-        terms.fold(0, |sum, (&d, &(w, _))| t.add(sum, t.mul(t.reduce_i128(d.into()), w)))
+        terms.fold(0, |sum, (&d, &(w, _))| t.add(sum, t.mul(self.reducer.reduce(d), w)))
     }
 
     /// `log2` of its size.

@@ -233,6 +233,32 @@ impl Modulus {
     }
 }
 
+/// Reduces words modulo `t`, in a time that does not depend on them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WordReducer {
+    t: Modulus,
+    /// `floor(2^64 / t)`.
+    reciprocal: u128,
+}
+
+impl WordReducer {
+    /// For residues modulo `t`.
+    pub(super) fn new(t: Modulus) -> Self {
+        Self { t, reciprocal: (1 << 64) / t.value }
+    }
+
+    /// `a mod t`.
+    pub(super) fn reduce(self, a: i64) -> u128 {
+        let t = self.t;
+        // Barrett: the quotient by `t` is this one or one more.
+        let size = u128::from(a.unsigned_abs());
+        let quotient = (size * self.reciprocal) >> 64;
+        let size = t.less(size - quotient * t.value);
+        let is_negative = (a >> 63) as u128;
+        size ^ ((size ^ t.neg(size)) & is_negative)
+    }
+}
+
 impl TryFrom<(u64, u32)> for Modulus {
     type Error = Error;
     fn try_from((p, k): (u64, u32)) -> Result<Self> {
@@ -448,7 +474,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn operations_equal_those_of_big_integers(x: u128, y: u128, s: i128, e in 0u32..40) {
+        fn operations_equal_those_of_big_integers(
+            x: u128,
+            y: u128,
+            s: i128,
+            word: i64,
+            e in 0u32..40,
+        ) {
             for t in moduli() {
                 let (a, b, w) = (x % t.value(), y % t.value(), big(t.value()));
                 prop_assert_eq!(big(t.add(a, b)), (big(a) + big(b)) % &w);
@@ -456,6 +488,9 @@ mod tests {
                 prop_assert_eq!(t.add(a, t.neg(a)), 0);
                 prop_assert_eq!(big(t.mul(a, b)), big(a) * big(b) % &w);
                 prop_assert_eq!(big(t.pow(a, e.into())), big(a).pow(e) % &w);
+                for word in [word, word >> (word & 63), i64::MIN, i64::MAX, 0, -1] {
+                    prop_assert_eq!(WordReducer::new(t).reduce(word), t.reduce_i128(word.into()));
+                }
                 let residue = t.reduce_i128(s);
                 prop_assert!(residue < t.value());
                 let difference = BigInt::from(s) - BigInt::from(residue);
