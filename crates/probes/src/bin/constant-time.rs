@@ -144,8 +144,8 @@ mod linux {
     }
 
     fn exact_plaintext(params: &exact::Params, number: u8) -> PlainPoly {
-        let values: Vec<i128> = (0..512).map(|k| (k * 997 + i128::from(number)) % 65537).collect();
-        PlainPoly::from_signed(params.plaintext_modulus(), params.log_n(), &values).unwrap()
+        let values: Vec<u128> = (0..512).map(|k| (k * 997 + u128::from(number)) % 65537).collect();
+        PlainPoly::from_unsigned(params.plaintext_modulus(), params.log_n(), &values).unwrap()
     }
 
     fn exact_encryptor(params: &exact::Params, number: u8) -> (exact::Encryptor, SecretKey) {
