@@ -239,23 +239,24 @@ pub(super) struct WordReducer {
     t: Modulus,
     /// `floor(2^64 / t)`.
     reciprocal: u128,
+    /// `2^63 mod t`.
+    offset: u128,
 }
 
 impl WordReducer {
     /// For residues modulo `t`.
     pub(super) fn new(t: Modulus) -> Self {
-        Self { t, reciprocal: (1 << 64) / t.value }
+        Self { t, reciprocal: (1 << 64) / t.value, offset: t.reduce(1 << 63) }
     }
 
     /// `a mod t`.
     pub(super) fn reduce(self, a: i64) -> u128 {
-        let t = self.t;
+        // A choice by the sign would be compiled to a branch: `a + 2^63` has none.
+        let raised = u128::from(a as u64 ^ 1 << 63);
         // Barrett: the quotient by `t` is this one or one more.
-        let size = u128::from(a.unsigned_abs());
-        let quotient = (size * self.reciprocal) >> 64;
-        let size = t.less(size - quotient * t.value);
-        let is_negative = (a >> 63) as u128;
-        size ^ ((size ^ t.neg(size)) & is_negative)
+        let quotient = (raised * self.reciprocal) >> 64;
+        let rest = self.t.less(raised - quotient * self.t.value);
+        self.t.sub(rest, self.offset)
     }
 }
 
