@@ -75,10 +75,7 @@ impl Scheme for Params {
     fn count_primes(spec: &Spec) -> Result<PrimeCounts> {
         check_sizes(spec)?;
         let counts = PrimeCounts::new(spec.log_n, &spec.q_bits, spec.p_bits.len());
-        Ok(match &spec.raised {
-            Some(raised) => counts.with_levels(raised.base_bits.len(), &raised.levels_bits),
-            None => counts,
-        })
+        Ok(counts.with_raised(spec.raised.as_ref()))
     }
 
     fn from_spec(spec: Spec) -> Result<Self> {

@@ -191,17 +191,21 @@ pub struct Preset {
     pub spec: Spec,
 }
 
-/// The set named `name`.
+/// The set named `name`; `bfv-n12` to `bfv-n15`, and `bgv-n12` to `bgv-n15`, are other names of
+/// those modulo 65537, since a set is for both schemes.
 ///
 /// # Errors
 /// [`Error::UnknownPreset`], which lists the names there are.
 pub fn preset(name: &str) -> Result<Preset> {
-    named(presets(), name, |preset| &preset.name)
+    let ring = name.strip_prefix("bfv-").or_else(|| name.strip_prefix("bgv-"));
+    let meant = ring.map_or_else(|| name.to_owned(), |ring| format!("{ring}-t65537"));
+    named(presets(), &meant, |preset| &preset.name)
 }
 
 /// Every named set: `n12-t65537` to `n15-t786433` have as many levels as the ring has room for at
 /// 128 bits of security, each for one product and one rotation, or for a product alone where there
-/// is no more room; `toy` ones are for tests and secure nothing.
+/// is no more room; `bench-n14-q330-t65537` is sized for comparisons with other libraries, a little
+/// below that security; `toy` ones are for tests and secure nothing.
 #[must_use]
 pub fn presets() -> Vec<Preset> {
     let mut all = Vec::new();
@@ -222,6 +226,15 @@ pub fn presets() -> Vec<Preset> {
                 spec,
             });
         }
+    }
+    if let Ok(t) = Modulus::new(65537, 1) {
+        all.push(Preset {
+            name: "bench-n14-q330-t65537".into(),
+            summary: "5 levels of 55 bits, log2 Q 330, dnum 3, 2^14 slots modulo 65537; insecure"
+                .into(),
+            // Three digits take special primes of a third of the modulus.
+            spec: Spec { insecure: true, ..Spec::uniform(14, t, 55.0, 5, 55.0, vec![55.5; 2]) },
+        });
     }
     for (log_n, p, levels) in [(5, 257, 4), (8, 7681, 4)] {
         let Ok(t) = Modulus::new(p, 1) else { continue };
@@ -279,6 +292,12 @@ mod tests {
             assert!(summary.starts_with(&depth.to_string()), "{name}: {summary}");
             let params = Params::new(spec.clone()).unwrap();
             assert!(BatchEncoder::new(plaintext_modulus, spec.log_n).is_ok());
+            if name.starts_with("bench") {
+                let (rlwe, top) = (params.rlwe(), params.top());
+                assert_eq!((rlwe.log2_q(top).round(), rlwe.digits(top)), (330.0, 3));
+                assert!((120.0..128.0).contains(&rlwe.security_bits()));
+                assert_deep_enough(&params, rotations);
+            }
             if spec.insecure {
                 continue;
             }
@@ -287,13 +306,18 @@ mod tests {
             let deeper = Needs { plaintext_modulus, depth: depth + 1, rotations };
             assert_eq!(Sizes::new(spec.log_n, deeper).spec(), None, "{name}");
         }
-        // Eight secure ones and two for tests.
-        assert_eq!(presets().len(), 10);
+        // Eight as deep as can be, one for comparisons and two for tests.
+        assert_eq!(presets().len(), 11);
+        for scheme in ["bfv", "bgv"] {
+            let set = preset(&format!("{scheme}-n13")).unwrap();
+            assert_eq!(set.name, "n13-t65537");
+            assert!(preset(&format!("{scheme}-n16")).is_err());
+        }
         let depth = |name: String| preset(&name).unwrap().spec.q_bits.len() - 1;
         let depths = [12, 13, 14, 15].map(|log_n| depth(format!("n{log_n}-t65537")));
         assert!(depths.is_sorted() && depths[0] >= 1 && depths[3] >= 12, "{depths:?}");
         let error = preset("n12").unwrap_err();
-        assert!(error.to_string().contains("n15-t786433, toy-n5"), "{error}");
+        assert!(error.to_string().contains("n15-t786433, bench"), "{error}");
     }
 
     #[test]

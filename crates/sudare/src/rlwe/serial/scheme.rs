@@ -78,9 +78,17 @@ impl PrimeCounts {
         Self { fresh: chain.up_to.last().copied().unwrap_or(0), ..chain }
     }
 
-    /// The same with more levels, above so many primes that replace the chain.
+    /// The same with the levels above a chain, if there are any.
     #[must_use]
-    pub fn with_levels(mut self, base: usize, levels: &[Vec<f64>]) -> Self {
+    pub fn with_raised(self, raised: Option<&RaisedSpec>) -> Self {
+        match raised {
+            Some(raised) => self.with_levels(raised.base_bits.len(), &raised.levels_bits),
+            None => self,
+        }
+    }
+
+    /// The same with more levels, above so many primes that replace the chain.
+    fn with_levels(mut self, base: usize, levels: &[Vec<f64>]) -> Self {
         let mut sum = base;
         for level in levels {
             sum = sum.saturating_add(level.len());
