@@ -279,6 +279,10 @@ class AxisError(ShapeError):
     """There is no such axis."""
 
 
+class SlotRowsError(ShapeError):
+    """The last axes of an array of integers are not the two rows of its slots."""
+
+
 class RangeError(ShapeError, IndexError):
     """An axis has no such range."""
 

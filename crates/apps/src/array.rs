@@ -158,6 +158,20 @@ pub enum ArrayError {
         /// What was found and what is needed.
         problem: String,
     },
+    /// Axes that are not the rows of slots.
+    #[error(
+        "{op}: rows of slots are the last two axes of arrays of shape (2, c), c a power of two, and \
+         of stacks of shape (…, 2, {columns}); this one has shape {shape:?}: encrypt it in such a \
+         shape"
+    )]
+    SlotRows {
+        /// The operation.
+        op: &'static str,
+        /// The shape of the array.
+        shape: Vec<usize>,
+        /// Slots of a row.
+        columns: usize,
+    },
     /// Elements that move in too many ways.
     #[error(
         "{op} would take a matrix of {found} diagonals, and at most {most} are possible here: use \

@@ -7,6 +7,7 @@
 //! | [`pool`] | several owners of rows, and exact sums of all of them |
 //! | [`logreg`] | logistic regression by accelerated gradient, encrypted and in the clear |
 //! | [`array`](mod@array) | encrypted arrays of any shape, computed with as by NumPy |
+//! | [`exact`] | encrypted arrays of integers modulo `t`, by BGV or BFV |
 //! | [`functions`] | inverse, exponential, sigmoid, sign, relu, maximum and others of encrypted slots |
 //! | [`metrics`] | accuracy, AUC and KS of scores |
 //! | [`note`] | bytes that travel encrypted with a table |
@@ -18,6 +19,7 @@
 
 pub mod array;
 mod error;
+pub mod exact;
 pub mod functions;
 mod held;
 pub mod logreg;

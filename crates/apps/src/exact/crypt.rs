@@ -1,0 +1,57 @@
+//! From plain arrays to encrypted ones and back.
+
+use super::{IntegerArray, PlainIntegers, Setting, layout::Values};
+use crate::array::Result;
+use sudare::exact::{Decryptor, Encryptor};
+
+/// Encrypts an array.
+///
+/// # Errors
+/// [`ArrayError::Values`](crate::array::ArrayError::Values) and the like for a shape that is not
+/// that of the values; [`sudare::Error::ValueOutOfRange`]; [`sudare::Error::ParamsMismatch`].
+pub fn encrypt(
+    encryptor: &Encryptor,
+    setting: &Setting,
+    plain: &PlainIntegers,
+) -> Result<IntegerArray> {
+    let (t, layout) = (setting.modulus(), setting.layout(&plain.shape)?);
+    plain.check(t, if setting.is_signed() { Values::Signed } else { Values::Unsigned })?;
+    let residues = plain.residues(t, &plain.shape);
+    let block = |block| encryptor.encrypt(&setting.encode(&layout.scattered(block, &residues))?);
+    let blocks = (0..layout.blocks()).map(block).collect::<sudare::Result<_>>()?;
+    IntegerArray::from_blocks(setting, layout, blocks, true)
+}
+
+/// The elements of an array.
+///
+/// # Errors
+/// [`sudare::Error::ParamsMismatch`]; [`sudare::Error::KeyMismatch`];
+/// [`sudare::Error::NotInSlots`] for what was not computed on arrays.
+pub fn decrypt(
+    decryptor: &Decryptor,
+    setting: &Setting,
+    array: &IntegerArray,
+) -> Result<PlainIntegers> {
+    let layout = array.layout();
+    let mut values = Vec::with_capacity(layout.elements());
+    for (number, block) in array.blocks().iter().enumerate() {
+        let slots = setting.decode(&decryptor.decrypt(block)?, layout.columns())?;
+        let t = setting.modulus();
+        let value = |&slot: &u128| match setting.is_signed() {
+            true => t.centered(slot) as i64,
+            false => slot as i64,
+        };
+        values.extend(slots[..layout.range(number).len()].iter().map(value));
+    }
+    Ok(PlainIntegers::new(array.shape(), values))
+}
+
+/// The bits by which errors of the worst block could grow before it does not decrypt. They depend
+/// on the secret key: they are for its owner alone.
+///
+/// # Errors
+/// [`sudare::Error::ParamsMismatch`]; [`sudare::Error::KeyMismatch`].
+pub fn budget(decryptor: &Decryptor, array: &IntegerArray) -> Result<f64> {
+    let budgets = array.blocks().iter().map(|block| decryptor.budget(block));
+    Ok(budgets.collect::<sudare::Result<Vec<_>>>()?.into_iter().fold(f64::INFINITY, f64::min))
+}

@@ -1,0 +1,280 @@
+//! Sums, products and polynomials of elements.
+
+use super::{
+    Engine, Evaluator, IntegerArray, PlainIntegers,
+    layout::{Values, broadcast},
+};
+use crate::array::{ArrayError, Result};
+use std::collections::BTreeMap;
+use sudare::{
+    Error,
+    circuits::exact::PolynomialPlan,
+    exact::{Ciphertext, PlainPoly},
+    rlwe::Level,
+};
+
+/// Scalars up to this size multiply errors and take no level.
+const SMALL: u128 = 16;
+
+impl Engine {
+    /// Repeated to `shape`, which only arrays of one element are.
+    fn broadcast(
+        &self,
+        op: &'static str,
+        a: &IntegerArray,
+        shape: &[usize],
+    ) -> Result<IntegerArray> {
+        let layout = self.setting.layout(shape)?;
+        if layout.elements() == a.layout().elements() {
+            return a.reshaped(shape);
+        }
+        match &a.blocks[..] {
+            [block] if a.layout().is_everywhere() => {
+                let blocks = vec![block.clone(); layout.blocks()].into();
+                Ok(IntegerArray { layout, blocks, padding_is_zero: false })
+            }
+            _ => Err(ArrayError::Argument {
+                op,
+                problem: format!(
+                    "an encrypted array of shape {:?} would be repeated to {shape:?}, which only \
+                     one of a single element can be: encrypt it in that shape",
+                    a.shape()
+                ),
+            }),
+        }
+    }
+
+    /// Both in the shape that they have together.
+    fn paired(
+        &self,
+        op: &'static str,
+        a: &IntegerArray,
+        b: &IntegerArray,
+    ) -> Result<(IntegerArray, IntegerArray)> {
+        let shape = broadcast(op, a.shape(), b.shape())?;
+        Ok((self.broadcast(op, a, &shape)?, self.broadcast(op, b, &shape)?))
+    }
+
+    /// An array in the shape that it has together with a plain one, whose blocks are encoded.
+    fn encoded(
+        &self,
+        op: &'static str,
+        a: &IntegerArray,
+        plain: &PlainIntegers,
+    ) -> Result<(IntegerArray, Vec<PlainPoly>)> {
+        let t = self.setting.modulus();
+        plain.check(t, Values::Any)?;
+        let shape = broadcast(op, a.shape(), &plain.shape)?;
+        let (a, residues) = (self.broadcast(op, a, &shape)?, plain.residues(t, &shape));
+        let block = |block| self.setting.encode(&a.layout.scattered(block, &residues));
+        let plains = (0..a.layout.blocks()).map(block).collect::<sudare::Result<_>>()?;
+        Ok((a, plains))
+    }
+
+    /// Block by block.
+    fn zipped<B>(
+        a: &IntegerArray,
+        b: &[B],
+        op: impl Fn(&Ciphertext, &B) -> sudare::Result<Ciphertext>,
+    ) -> Result<IntegerArray> {
+        let mut others = b.iter();
+        let mut next = || others.next();
+        a.map(|block| match next() {
+            Some(other) => op(block, other),
+            None => Err(Error::Circuit("arrays have different numbers of blocks".into())),
+        })
+    }
+
+    fn summed(
+        &self,
+        op: &'static str,
+        a: &IntegerArray,
+        b: &IntegerArray,
+        sum: impl Fn(&Ciphertext, &Ciphertext) -> sudare::Result<Ciphertext>,
+    ) -> Result<IntegerArray> {
+        let (a, b) = self.paired(op, a, b)?;
+        let padding_is_zero = a.padding_is_zero() && b.padding_is_zero();
+        self.where_it_fits(a.level().min(b.level()), |level| {
+            let (a, b) = (self.lowered(&a, level)?, self.lowered(&b, level)?);
+            Ok(IntegerArray { padding_is_zero, ..Self::zipped(&a, &b.blocks, &sum)? })
+        })
+    }
+
+    /// The sum.
+    ///
+    /// # Errors
+    /// [`ArrayError::Shapes`], [`ArrayError::Argument`] for shapes that do not go together;
+    /// [`Error::NoiseExhausted`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    pub fn add(&self, a: &IntegerArray, b: &IntegerArray) -> Result<IntegerArray> {
+        self.summed("add", a, b, |x, y| self.exact().add(x, y))
+    }
+
+    /// The difference.
+    ///
+    /// # Errors
+    /// As [`Engine::add`].
+    pub fn sub(&self, a: &IntegerArray, b: &IntegerArray) -> Result<IntegerArray> {
+        self.summed("subtract", a, b, |x, y| self.exact().sub(x, y))
+    }
+
+    /// The negative.
+    ///
+    /// # Errors
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    pub fn neg(&self, a: &IntegerArray) -> Result<IntegerArray> {
+        a.map(|block| self.exact().neg(block))
+    }
+
+    /// The sum with a plain array.
+    ///
+    /// # Errors
+    /// [`Error::ValueOutOfRange`] for values of the size of `t` or more; else as [`Engine::add`].
+    pub fn add_plain(&self, a: &IntegerArray, b: &PlainIntegers) -> Result<IntegerArray> {
+        if let Some(c) = self.scalar(a, b)? {
+            let padding_is_zero = a.padding_is_zero() && c == 0;
+            let sum = |level| self.lowered(a, level)?.map(|block| self.exact().add_const(block, c));
+            return Ok(IntegerArray { padding_is_zero, ..self.where_it_fits(a.level(), sum)? });
+        }
+        let (a, plains) = self.encoded("add a plain array", a, b)?;
+        self.where_it_fits(a.level(), |level| {
+            let a = self.lowered(&a, level)?;
+            Self::zipped(&a, &plains, |block, plain| self.exact().add_plain(block, plain))
+        })
+    }
+
+    /// The product, a level below.
+    ///
+    /// # Errors
+    /// [`Error::LevelExhausted`] at level 0; [`Error::MissingRelinearizationKey`]; else as
+    /// [`Engine::add`].
+    pub fn mul(&self, a: &IntegerArray, b: &IntegerArray) -> Result<IntegerArray> {
+        let (a, b) = self.paired("multiply", a, b)?;
+        let padding_is_zero = a.padding_is_zero() || b.padding_is_zero();
+        self.where_it_fits(a.level().min(b.level()), |level| {
+            // Refused before operands are brought there.
+            self.setting.weight_factor("multiply", level)?;
+            let (a, b) = (self.lowered(&a, level)?, self.lowered(&b, level)?);
+            let product = Self::zipped(&a, &b.blocks, |x, y| match &self.evaluator {
+                Evaluator::Bgv(evaluator) => evaluator.mul_rescale(x, y),
+                Evaluator::Bfv(evaluator) => evaluator.mul_rescale(x, y),
+            })?;
+            Ok(IntegerArray { padding_is_zero, ..product })
+        })
+    }
+
+    /// The product with a plain array, a level below; with a scalar of up to 16 in size at the same
+    /// level.
+    ///
+    /// # Errors
+    /// As [`Engine::add_plain`]; [`Error::LevelExhausted`].
+    pub fn mul_plain_array(&self, a: &IntegerArray, b: &PlainIntegers) -> Result<IntegerArray> {
+        if let Some(c) = self.scalar(a, b)? {
+            return self.mul_scalar(a, c);
+        }
+        let (a, plains) = self.encoded("multiply by a plain array", a, b)?;
+        let product = self.where_it_fits(a.level(), |level| {
+            let a = self.lowered(&a, level)?;
+            Self::zipped(&a, &plains, |block, plain| Ok(self.mul_plain(&[block], plain)?.remove(0)))
+        })?;
+        // What stands beyond the last element was multiplied by zero.
+        Ok(IntegerArray { padding_is_zero: true, ..product })
+    }
+
+    fn mul_scalar(&self, a: &IntegerArray, c: i128) -> Result<IntegerArray> {
+        let direct = || a.map(|block| self.exact().mul_const(block, c));
+        let t = self.setting.modulus();
+        if t.centered(t.reduce_i128(c)).unsigned_abs() <= SMALL || a.level() == Level(0) {
+            match direct() {
+                Err(ArrayError::Engine(Error::NoiseExhausted { .. })) if a.level() > Level(0) => {}
+                result => return result,
+            }
+        }
+        self.where_it_fits(a.level(), |level| {
+            let factor = self.setting.weight_factor("multiply by a scalar", level)?;
+            self.lowered(a, level)?.map(|block| {
+                let mut product = self.exact().mul_scaled_sum(&[(block, c, factor)])?;
+                self.exact().rescale_assign(&mut product)?;
+                Ok(product)
+            })
+        })
+    }
+
+    /// The only value of a plain operand that does not change the shape of `a`.
+    fn scalar(&self, a: &IntegerArray, plain: &PlainIntegers) -> Result<Option<i128>> {
+        plain.check(self.setting.modulus(), Values::Any)?;
+        match plain.values[..] {
+            [c] if plain.shape.len() <= a.shape().len() => Ok(Some(c.into())),
+            _ => Ok(None),
+        }
+    }
+
+    /// The power of each element, `ceil(log2(exponent))` levels below.
+    ///
+    /// # Errors
+    /// [`ArrayError::Argument`] for the exponent 0; else as [`Engine::mul`].
+    pub fn power(&self, a: &IntegerArray, exponent: u64) -> Result<IntegerArray> {
+        if exponent == 0 {
+            let problem = "the power of 0 is 1 whatever the element: use an exponent from 1 on";
+            return Err(ArrayError::Argument { op: "power", problem: problem.into() });
+        }
+        self.check_depth("power", a, u64::BITS - (exponent - 1).leading_zeros())?;
+        let mut powers = BTreeMap::from([(1, a.clone())]);
+        self.power_of(&mut powers, exponent)
+    }
+
+    /// Adds `exponent` and what it is made of to `powers`.
+    fn power_of(
+        &self,
+        powers: &mut BTreeMap<u64, IntegerArray>,
+        exponent: u64,
+    ) -> Result<IntegerArray> {
+        if let Some(known) = powers.get(&exponent) {
+            return Ok(known.clone());
+        }
+        let high = self.power_of(powers, exponent.div_ceil(2))?;
+        let low = self.power_of(powers, exponent / 2)?;
+        let power = self.mul(&high, &low)?;
+        powers.insert(exponent, power.clone());
+        Ok(power)
+    }
+
+    /// Refuses what needs more levels than there are, before anything is computed.
+    fn check_depth(&self, op: &'static str, a: &IntegerArray, needed: u32) -> Result<()> {
+        let level = a.level();
+        match level.0 < needed {
+            true => Err(Error::LevelExhausted { op, needed, level }.into()),
+            false => Ok(()),
+        }
+    }
+
+    /// The value of `sum_n coeffs[n] x^n` at each element, `ceil(log2(degree + 1))` levels below.
+    ///
+    /// # Errors
+    /// [`ArrayError::Argument`] without coefficients; [`Error::ValueOutOfRange`];
+    /// [`Error::LevelExhausted`]; else as [`Engine::mul`].
+    pub fn polynomial(&self, a: &IntegerArray, coeffs: &[i64]) -> Result<IntegerArray> {
+        const OP: &str = "polynomial";
+        let t = self.setting.modulus();
+        let Some(&constant) = coeffs.first() else {
+            let problem = "there are no coefficients: name one or more, that of degree 0 first";
+            return Err(ArrayError::Argument { op: OP, problem: problem.into() });
+        };
+        PlainIntegers::new(&[coeffs.len()], coeffs.to_vec()).check(t, Values::Any)?;
+        let coeffs: Vec<i128> = coeffs.iter().map(|&c| c.into()).collect();
+        let is_zero = |c: &i128| t.reduce_i128(*c) == 0;
+        let degree = coeffs.iter().rposition(|c| !is_zero(c)).unwrap_or(0);
+        self.check_depth(OP, a, usize::BITS - degree.leading_zeros())?;
+        let chain = self.setting.params().chain(t)?;
+        let value = self.where_it_fits(a.level(), |level| {
+            let a = self.lowered(a, level)?;
+            let factor = self.setting.factor(level)?;
+            let plan = PolynomialPlan::new(&coeffs, &chain, level, factor, |level| {
+                self.setting.factor(level)
+            })?;
+            let blocks = plan.run_many(self.exact(), &a.blocks)?.into();
+            Ok(IntegerArray { blocks, ..a })
+        })?;
+        let padding_is_zero = a.padding_is_zero() && is_zero(&constant.into());
+        Ok(IntegerArray { padding_is_zero, ..value })
+    }
+}

@@ -1,0 +1,270 @@
+//! Where the elements of an array are, and plain arrays.
+
+use crate::array::{ArrayError, Result};
+use core::ops::Range;
+use sudare::exact::Modulus;
+
+/// Most elements of an array.
+const MAX_ELEMENTS: usize = 1 << 40;
+
+/// Most axes of an array.
+const MAX_AXES: usize = 32;
+
+/// How an array lies in *blocks*, each a ciphertext.
+///
+/// Elements are in C order, as many in each block as a plaintext has slots. Those of an array that
+/// fits into fewer take the next power of two of slots, at least 2: the first half of these is row
+/// 0, the second half row 1, and each row repeats to all columns that there are, so that rotations
+/// of rows rotate elements. The only element of an array is in every slot. Slots beyond the last
+/// element are *padding*.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    shape: Vec<usize>,
+    /// Of a block, before they repeat.
+    log_slots: u32,
+}
+
+impl Layout {
+    /// Where a block has at most `2^most` slots.
+    pub(super) fn new(shape: &[usize], most: u32) -> Result<Self> {
+        let elements = elements(shape)?;
+        let log_slots = elements.next_power_of_two().ilog2().clamp(1, most);
+        Ok(Self { shape: shape.to_vec(), log_slots })
+    }
+
+    /// Elements along each axis.
+    #[must_use]
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// Number of elements.
+    #[must_use]
+    pub fn elements(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// `log2` of the slots of a block before they repeat.
+    #[must_use]
+    pub fn log_slots(&self) -> u32 {
+        self.log_slots
+    }
+
+    /// Number of ciphertexts.
+    #[must_use]
+    pub fn blocks(&self) -> usize {
+        self.elements().div_ceil(1 << self.log_slots)
+    }
+
+    /// Whether there are slots beyond the last element.
+    #[must_use]
+    pub fn is_padded(&self) -> bool {
+        !self.is_everywhere() && self.elements() % (1 << self.log_slots) != 0
+    }
+
+    /// Whether there is one element, in every slot.
+    #[must_use]
+    pub fn is_everywhere(&self) -> bool {
+        self.elements() == 1
+    }
+
+    /// Columns of a block before they repeat.
+    pub(super) fn columns(&self) -> usize {
+        1 << (self.log_slots - 1)
+    }
+
+    /// The elements in a block.
+    pub(super) fn range(&self, block: usize) -> Range<usize> {
+        let start = block << self.log_slots;
+        start..self.elements().min(start + (1 << self.log_slots))
+    }
+
+    /// The element in a row and a column of a block, unless that is padding.
+    pub(super) fn element(&self, block: usize, row: usize, column: usize) -> Option<usize> {
+        if self.is_everywhere() {
+            return Some(0);
+        }
+        let columns = self.columns();
+        let element = (block << self.log_slots) + row * columns + column % columns;
+        (element < self.elements()).then_some(element)
+    }
+
+    /// Both rows of a block before they repeat, from what elements hold.
+    pub(super) fn scattered(&self, block: usize, elements: &[u128]) -> Vec<u128> {
+        let columns = self.columns();
+        let slot = |i| self.element(block, i / columns, i % columns).map_or(0, |i| elements[i]);
+        (0..2 * columns).map(slot).collect()
+    }
+
+    pub(super) fn reshaped(&self, shape: &[usize]) -> Result<Self> {
+        if elements(shape)? != self.elements() {
+            let (left, right) = (self.shape.clone(), shape.to_vec());
+            return Err(ArrayError::Shapes { op: "reshape", left, right });
+        }
+        Ok(Self { shape: shape.to_vec(), log_slots: self.log_slots })
+    }
+}
+
+/// How many elements a shape has.
+fn elements(shape: &[usize]) -> Result<usize> {
+    if let Some(axis) = shape.iter().position(|&size| size == 0) {
+        return Err(ArrayError::Empty { shape: shape.to_vec(), axis });
+    }
+    let product = shape.iter().try_fold(1usize, |all, &size| all.checked_mul(size));
+    match product {
+        Some(elements) if elements <= MAX_ELEMENTS && shape.len() <= MAX_AXES => Ok(elements),
+        _ => Err(ArrayError::TooLarge { shape: shape.to_vec() }),
+    }
+}
+
+/// The shape that two shapes are broadcast to, as by NumPy.
+pub(super) fn broadcast(op: &'static str, left: &[usize], right: &[usize]) -> Result<Vec<usize>> {
+    let axes = left.len().max(right.len());
+    let size = |shape: &[usize], axis: usize| {
+        (axis + shape.len()).checked_sub(axes).map_or(1, |axis| shape[axis])
+    };
+    let joint = |axis| match (size(left, axis), size(right, axis)) {
+        (a, b) if a == b || b == 1 => Ok(a),
+        (1, b) => Ok(b),
+        _ => Err(ArrayError::Shapes { op, left: left.to_vec(), right: right.to_vec() }),
+    };
+    (0..axes).map(joint).collect()
+}
+
+/// An array of plain integers, in C order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlainIntegers {
+    /// Elements along each axis.
+    pub shape: Vec<usize>,
+    /// The elements, as many as the shape has.
+    pub values: Vec<i64>,
+}
+
+impl PlainIntegers {
+    /// With these values, which an operation checks.
+    #[must_use]
+    pub fn new(shape: &[usize], values: Vec<i64>) -> Self {
+        Self { shape: shape.to_vec(), values }
+    }
+
+    /// Of no axes.
+    #[must_use]
+    pub fn scalar(value: i64) -> Self {
+        Self { shape: Vec::new(), values: vec![value] }
+    }
+
+    /// Refuses values that do not fill the shape, and those that are not in the range of elements
+    /// modulo `t`: signed ones, unsigned ones, or both.
+    pub(super) fn check(&self, t: Modulus, range: Values) -> Result<()> {
+        let found = self.values.len();
+        if elements(&self.shape)? != found {
+            return Err(ArrayError::Values { found, shape: self.shape.clone() });
+        }
+        let most = match range {
+            Values::Signed => t.value() / 2,
+            Values::Unsigned | Values::Any => t.value() - 1,
+        };
+        let signed = range != Values::Unsigned;
+        let fits = |x: i64| u128::from(x.unsigned_abs()) <= most && (signed || x >= 0);
+        match self.values.iter().position(|&x| !fits(x)) {
+            None => Ok(()),
+            Some(index) => {
+                let value = self.values[index].to_string();
+                Err(sudare::Error::ValueOutOfRange { index, value, most, signed }.into())
+            }
+        }
+    }
+
+    /// The residues, repeated to `shape`, which the own one was broadcast to.
+    pub(super) fn residues(&self, t: Modulus, shape: &[usize]) -> Vec<u128> {
+        let all: Vec<u128> = self.values.iter().map(|&x| t.reduce_i128(x.into())).collect();
+        if self.shape == shape {
+            return all;
+        }
+        let missing = shape.len() - self.shape.len();
+        // How far apart neighbours along each axis are; where they are repeated, not at all.
+        let mut strides = vec![0; shape.len()];
+        let mut stride = 1;
+        for (axis, &size) in self.shape.iter().enumerate().rev() {
+            strides[missing + axis] = if size == 1 { 0 } else { stride };
+            stride *= size;
+        }
+        let mut places = vec![0];
+        for (&size, stride) in shape.iter().zip(strides) {
+            places = places.iter().flat_map(|p| (0..size).map(move |i| p + i * stride)).collect();
+        }
+        places.into_iter().map(|place| all[place]).collect()
+    }
+}
+
+/// Which integers stand for residues modulo `t`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Values {
+    /// Up to `t / 2` in size.
+    Signed,
+    /// From 0 to `t - 1`.
+    Unsigned,
+    /// Those below `t` in size.
+    Any,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_fill_blocks_and_repeat() {
+        let layout = Layout::new(&[2, 3], 5).unwrap();
+        assert_eq!((layout.log_slots(), layout.blocks(), layout.is_padded()), (3, 1, true));
+        assert_eq!((layout.element(0, 1, 1), layout.element(0, 1, 6)), (Some(5), None));
+        assert_eq!(layout.element(0, 0, 7), Some(3));
+        let layout = Layout::new(&[5, 16], 5).unwrap();
+        assert_eq!((layout.log_slots(), layout.blocks(), layout.is_padded()), (5, 3, true));
+        assert_eq!((layout.range(2), layout.element(1, 1, 2)), (64..80, Some(50)));
+        let one = Layout::new(&[1, 1], 5).unwrap();
+        assert_eq!((one.log_slots(), one.is_padded()), (1, false));
+        assert_eq!((one.element(0, 1, 0), one.scattered(0, &[7])), (Some(0), vec![7, 7]));
+        assert!(matches!(Layout::new(&[3, 0], 5), Err(ArrayError::Empty { axis: 1, .. })));
+        assert!(matches!(Layout::new(&[1 << 41], 5), Err(ArrayError::TooLarge { .. })));
+        assert!(layout.reshaped(&[80]).is_ok() && layout.reshaped(&[81]).is_err());
+    }
+
+    #[test]
+    fn plain_arrays_are_broadcast() {
+        let t = Modulus::new(17, 1).unwrap();
+        let shape = broadcast("test", &[2, 1, 3], &[4, 1]).unwrap();
+        assert_eq!(shape, [2, 4, 3]);
+        let residues = PlainIntegers::new(&[4, 1], vec![1, 2, -1, 0]).residues(t, &shape);
+        let row = [1, 1, 1, 2, 2, 2, 16, 16, 16, 0, 0, 0];
+        assert_eq!(residues, [row, row].concat());
+        assert_eq!(PlainIntegers::scalar(5).residues(t, &[2, 2]), [5; 4]);
+        assert!(matches!(broadcast("test", &[2], &[3]), Err(ArrayError::Shapes { .. })));
+        assert_eq!(broadcast("test", &[], &[]).unwrap(), [0; 0]);
+    }
+
+    #[test]
+    fn values_out_of_range_are_found() {
+        let t = Modulus::new(17, 1).unwrap();
+        let refused = |values: &[i64], range| {
+            let plain = PlainIntegers::new(&[values.len()], values.to_vec());
+            match plain.check(t, range) {
+                Err(ArrayError::Engine(sudare::Error::ValueOutOfRange { index, .. })) => {
+                    Some(index)
+                }
+                result => {
+                    result.unwrap();
+                    None
+                }
+            }
+        };
+        assert_eq!(refused(&[8, -8], Values::Signed), None);
+        assert_eq!(refused(&[8, -9], Values::Signed), Some(1));
+        assert_eq!(refused(&[0, 16], Values::Unsigned), None);
+        assert_eq!(refused(&[-1], Values::Unsigned), Some(0));
+        assert_eq!(refused(&[-16, 16], Values::Any), None);
+        assert_eq!(refused(&[0, 17], Values::Any), Some(1));
+        assert_eq!(refused(&[i64::MIN], Values::Any), Some(0));
+        let few = PlainIntegers::new(&[3], vec![1]).check(t, Values::Any);
+        assert!(matches!(few, Err(ArrayError::Values { found: 1, .. })));
+    }
+}

@@ -1,0 +1,245 @@
+//! Products with plain matrices.
+
+use super::{Engine, IntegerArray, Layout, PlainIntegers, layout::Values};
+use crate::array::{ArrayError, Result};
+use std::collections::BTreeMap;
+use sudare::{
+    exact::{Ciphertext, PlainPoly},
+    rlwe::Level,
+};
+
+const OP: &str = "multiply by a plain matrix";
+
+/// A linear map of the elements of one array to those of another.
+struct Map<'a> {
+    from: &'a Layout,
+    to: Layout,
+    /// Residues of the plain matrix.
+    entries: Vec<u128>,
+    /// Its columns.
+    width: usize,
+    side: Side,
+}
+
+/// On which side of the array the matrix stands, and the elements along the last axis of the
+/// array, or along that of the result.
+#[derive(Clone, Copy)]
+enum Side {
+    /// `A x`: columns of `x`.
+    Left { columns: usize },
+    /// `x B`: columns of `x`.
+    Right { columns: usize },
+}
+
+impl Map<'_> {
+    /// The weight of an element in an element of the result.
+    fn entry(&self, to: usize, from: usize) -> u128 {
+        let (row, column) = match self.side {
+            Side::Left { columns } => {
+                if to % columns != from % columns {
+                    return 0;
+                }
+                (to / columns, from / columns)
+            }
+            Side::Right { columns } => {
+                if to / self.width != from / columns {
+                    return 0;
+                }
+                (from % columns, to % self.width)
+            }
+        };
+        self.entries[row * self.width + column]
+    }
+
+    /// Columns of slots that both layouts repeat in.
+    fn columns(&self) -> usize {
+        self.from.columns().max(self.to.columns())
+    }
+
+    /// What a block of the array, rotated by `step` and with its rows swapped or not, is multiplied
+    /// by in what is rotated by `turn` then and added to a block of the result; none if it is zero.
+    ///
+    /// Of the slots of the result, `out[c] = sum_k w_k[c] x[c + k]` for `k = turn + step`. The
+    /// weights are met before the turn, at `c + turn`.
+    fn weights(&self, (to, turn): (usize, usize), from: Factor) -> Option<Vec<u128>> {
+        let columns = self.columns();
+        // A single element is in both rows.
+        if from.swapped && self.from.is_everywhere() {
+            return None;
+        }
+        let weight = |row: usize, column: usize| {
+            let place = (column + columns - turn % columns) % columns;
+            let source = (column + from.step) % self.from.columns();
+            let out = self.to.element(to, row, place)?;
+            let element = self.from.element(from.block, row ^ usize::from(from.swapped), source)?;
+            Some(self.entry(out, element))
+        };
+        let all = (0..2).flat_map(|row| (0..columns).map(move |column| (row, column)));
+        let all: Vec<u128> = all.map(|(row, c)| weight(row, c).unwrap_or(0)).collect();
+        all.iter().any(|&w| w != 0).then_some(all)
+    }
+}
+
+/// An image of a block that is multiplied by weights.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Factor {
+    block: usize,
+    swapped: bool,
+    step: usize,
+}
+
+impl Engine {
+    /// `matrix @ a`, a level below: `matrix` has two axes, or one that is a row.
+    ///
+    /// The cost is that of a plaintext for each diagonal of the matrix in the slots that is not
+    /// zero, at most as many as elements along its columns, and of about the square root of as many
+    /// rotations, each of one key switch.
+    ///
+    /// # Errors
+    /// [`ArrayError::Shapes`] unless the matrix has as many columns as `a` has elements along its
+    /// first axis, of one or two; [`sudare::Error::ValueOutOfRange`];
+    /// [`sudare::Error::LevelExhausted`]; [`sudare::Error::MissingGaloisKey`];
+    /// [`sudare::Error::NoiseExhausted`].
+    pub fn matmul_left(&self, matrix: &PlainIntegers, a: &IntegerArray) -> Result<IntegerArray> {
+        let (shape, columns) = match (&matrix.shape[..], a.shape()) {
+            ([n], [m]) if n == m => (vec![], 1),
+            ([rows, n], [m]) if n == m => (vec![*rows], 1),
+            ([n], [m, columns]) if n == m => (vec![*columns], *columns),
+            ([rows, n], [m, columns]) if n == m => (vec![*rows, *columns], *columns),
+            (left, right) => return Err(mismatch(left, right)),
+        };
+        let width = matrix.shape.last().copied().unwrap_or(1);
+        self.linear(a, matrix, &shape, width, Side::Left { columns })
+    }
+
+    /// `a @ matrix`, as [`Engine::matmul_left`]: `matrix` has two axes, or one that is a column.
+    ///
+    /// # Errors
+    /// As [`Engine::matmul_left`].
+    pub fn matmul_right(&self, a: &IntegerArray, matrix: &PlainIntegers) -> Result<IntegerArray> {
+        let (shape, columns) = match (a.shape(), &matrix.shape[..]) {
+            ([n], [m]) if n == m => (vec![], *n),
+            ([n], [m, width]) if n == m => (vec![*width], *n),
+            ([rows, n], [m]) if n == m => (vec![*rows], *n),
+            ([rows, n], [m, width]) if n == m => (vec![*rows, *width], *n),
+            (left, right) => return Err(mismatch(left, right)),
+        };
+        let width = if matrix.shape.len() == 2 { matrix.shape[1] } else { 1 };
+        self.linear(a, matrix, &shape, width, Side::Right { columns })
+    }
+
+    fn linear(
+        &self,
+        a: &IntegerArray,
+        matrix: &PlainIntegers,
+        shape: &[usize],
+        width: usize,
+        side: Side,
+    ) -> Result<IntegerArray> {
+        let t = self.setting.modulus();
+        matrix.check(t, Values::Any)?;
+        let entries = matrix.residues(t, &matrix.shape);
+        let map = Map { from: &a.layout, to: self.setting.layout(shape)?, entries, width, side };
+        let blocks = self.where_it_fits(a.level(), |level| {
+            self.setting.weight_factor(OP, level)?;
+            self.mapped(&self.lowered(a, level)?, &map)
+        })?;
+        Ok(blocks)
+    }
+
+    /// The image of an array, by baby and giant steps of which each is a power of two.
+    fn mapped(&self, a: &IntegerArray, map: &Map<'_>) -> Result<IntegerArray> {
+        let log_columns = map.from.columns().ilog2();
+        let baby = 1usize << log_columns.div_ceil(2);
+        let giants = map.from.columns() / baby;
+        let mut images = BTreeMap::new();
+        let mut blocks = Vec::with_capacity(map.to.blocks());
+        for to in 0..map.to.blocks() {
+            let mut sum: Option<Ciphertext> = None;
+            for giant in (0..giants).rev() {
+                if let Some(sum) = &mut sum {
+                    *sum = self.exact().rotate(sum, baby as i64)?;
+                }
+                let turn = giant * baby;
+                for from in factors(a.blocks.len(), baby) {
+                    let Some(weights) = map.weights((to, turn), from) else { continue };
+                    let term = self.weighted(a, &mut images, from, &weights)?;
+                    sum = Some(match &sum {
+                        Some(sum) => self.exact().add(sum, &term)?,
+                        None => term,
+                    });
+                }
+            }
+            let sum = match sum {
+                Some(sum) => sum,
+                // All weights of it are zero.
+                None => self.zero(a)?,
+            };
+            blocks.push(self.exact().rescale(&sum)?);
+        }
+        let (layout, padding_is_zero) = (map.to.clone(), true);
+        Ok(IntegerArray { layout, blocks: blocks.into(), padding_is_zero })
+    }
+
+    /// An image of a block times weights, not rescaled.
+    fn weighted(
+        &self,
+        a: &IntegerArray,
+        images: &mut BTreeMap<Factor, Ciphertext>,
+        factor: Factor,
+        weights: &[u128],
+    ) -> Result<Ciphertext> {
+        let image = self.image(a, images, factor)?;
+        let plain = self.setting.encode(weights)?;
+        self.unrescaled(&image, &plain)
+    }
+
+    fn unrescaled(&self, block: &Ciphertext, plain: &PlainPoly) -> Result<Ciphertext> {
+        let factor = self.setting.weight_factor(OP, block.level())?;
+        Ok(self.exact().mul_plain_many(&[block], plain, factor)?.remove(0))
+    }
+
+    /// Zero, as if it had been multiplied.
+    fn zero(&self, a: &IntegerArray) -> Result<Ciphertext> {
+        let block = &a.blocks[0];
+        debug_assert!(block.level() > Level(0));
+        let (t, log_n) = (self.setting.modulus(), self.setting.params().log_n());
+        self.unrescaled(block, &PlainPoly::constant(t, log_n, 0)?)
+    }
+
+    /// A block rotated and swapped, from the image with the lowest digit of its step removed.
+    fn image(
+        &self,
+        a: &IntegerArray,
+        images: &mut BTreeMap<Factor, Ciphertext>,
+        factor: Factor,
+    ) -> Result<Ciphertext> {
+        if let Some(known) = images.get(&factor) {
+            return Ok(known.clone());
+        }
+        let image = match factor {
+            Factor { block, swapped: false, step: 0 } => a.blocks[block].clone(),
+            Factor { block, swapped: true, step: 0 } => self.exact().swap_rows(&a.blocks[block])?,
+            Factor { step, .. } => {
+                let lowest = step & step.wrapping_neg();
+                let before = self.image(a, images, Factor { step: step - lowest, ..factor })?;
+                self.exact().rotate(&before, lowest as i64)?
+            }
+        };
+        images.insert(factor, image.clone());
+        Ok(image)
+    }
+}
+
+/// Every image that baby steps can make of so many blocks.
+fn factors(blocks: usize, baby: usize) -> impl Iterator<Item = Factor> {
+    (0..blocks).flat_map(move |block| {
+        [false, true]
+            .into_iter()
+            .flat_map(move |swapped| (0..baby).map(move |step| Factor { block, swapped, step }))
+    })
+}
+
+fn mismatch(left: &[usize], right: &[usize]) -> ArrayError {
+    ArrayError::Shapes { op: OP, left: left.to_vec(), right: right.to_vec() }
+}

@@ -1,0 +1,83 @@
+//! Rotations of rows, and sums of all elements.
+
+use super::{Engine, IntegerArray, PlainIntegers};
+use crate::array::{ArrayError, Result};
+use sudare::exact::Ciphertext;
+
+impl Engine {
+    /// Refuses arrays whose last two axes are not the rows of their blocks.
+    fn check_rows(&self, op: &'static str, a: &IntegerArray) -> Result<()> {
+        let columns = a.layout.columns();
+        match a.shape() {
+            [.., 2, found] if *found == columns && !a.layout.is_padded() => Ok(()),
+            shape => Err(ArrayError::SlotRows {
+                op,
+                shape: shape.to_vec(),
+                columns: self.setting.slots() / 2,
+            }),
+        }
+    }
+
+    /// Elements of the last axis rolled to the left by `k`, in arrays whose last two axes are the
+    /// two rows of slots: 2 rows of a power of two of columns, or as many such as there are, of as
+    /// many columns as slots have. That costs a key switch for each binary digit 1 of `k` or of
+    /// what is missing to all columns.
+    ///
+    /// # Errors
+    /// [`ArrayError::SlotRows`]; [`sudare::Error::MissingGaloisKey`];
+    /// [`sudare::Error::NoiseExhausted`].
+    pub fn rotate(&self, a: &IntegerArray, k: i64) -> Result<IntegerArray> {
+        self.check_rows("rotate", a)?;
+        let columns = a.layout.columns();
+        let steps = k.rem_euclid(columns as i64) as usize;
+        self.where_it_fits(a.level(), |level| {
+            self.lowered(a, level)?.map(|block| self.rotated(block, steps))
+        })
+    }
+
+    /// By a number of columns, in steps of powers of two.
+    pub(super) fn rotated(&self, block: &Ciphertext, steps: usize) -> sudare::Result<Ciphertext> {
+        let mut powers = (0..usize::BITS).filter(|i| steps >> i & 1 == 1);
+        powers.try_fold(block.clone(), |block, i| self.exact().rotate(&block, 1 << i))
+    }
+
+    /// The two rows exchanged, of arrays as [`Engine::rotate`] takes: a key switch.
+    ///
+    /// # Errors
+    /// As [`Engine::rotate`].
+    pub fn swap_rows(&self, a: &IntegerArray) -> Result<IntegerArray> {
+        self.check_rows("swap rows", a)?;
+        self.where_it_fits(a.level(), |level| {
+            self.lowered(a, level)?.map(|block| self.exact().swap_rows(block))
+        })
+    }
+
+    /// The sum of all elements: as many key switches as the slots of an array have binary digits.
+    /// The error grows by about as many times as there are elements.
+    ///
+    /// # Errors
+    /// [`sudare::Error::MissingGaloisKey`]; [`sudare::Error::NoiseExhausted`];
+    /// [`sudare::Error::LevelExhausted`] if slots beyond the last element have to be masked.
+    pub fn sum(&self, a: &IntegerArray) -> Result<IntegerArray> {
+        let scalar = self.setting.layout(&[])?;
+        if a.layout.is_everywhere() {
+            return a.reshaped(&[]);
+        }
+        let masked = match a.padding_is_zero() {
+            true => a.clone(),
+            false => {
+                let ones = PlainIntegers::new(a.shape(), vec![1; a.layout.elements()]);
+                self.mul_plain_array(a, &ones)?
+            }
+        };
+        self.where_it_fits(masked.level(), |level| {
+            let a = self.lowered(&masked, level)?;
+            let exact = self.exact();
+            let total = a.blocks.iter().cloned().map(Ok);
+            let Some(total) = total.reduce(|a, b| exact.add(&a?, &b?)) else { return Ok(a) };
+            let row = exact.inner_sum(&total?, a.layout.columns())?;
+            let sum = exact.add(&row, &exact.swap_rows(&row)?)?;
+            Ok(IntegerArray { layout: scalar.clone(), blocks: [sum].into(), padding_is_zero: true })
+        })
+    }
+}
