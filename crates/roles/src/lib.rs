@@ -9,6 +9,7 @@
 //! | [`ledger`] | how many results of a key others have seen |
 //! | [`opened`], [`files`] | files that are read; files that are whole or absent |
 //! | [`secret`], [`sealed`] | files of secret keys; their bytes, sealed by a passphrase |
+//! | [`integers`] | files of arrays of integers and of their keys |
 //! | [`pooled`] | tables of several owners |
 //! | [`reading`], [`model`] | tables as they come; results in the clear |
 //! | [`machine`] | what the operating system says |
@@ -24,6 +25,7 @@ pub mod decryption;
 pub mod encryption;
 pub mod error;
 pub mod files;
+pub mod integers;
 pub mod job;
 pub mod label;
 pub mod ledger;

@@ -8,7 +8,7 @@
 use argon2::{Algorithm, Argon2, Block, Version};
 use chacha20poly1305::{AeadInOut, KeyInit, Tag, XChaCha20Poly1305, XNonce};
 use core::fmt;
-use sudare::ckks::serial::{Kind, Reader};
+use sudare::{ckks, exact, exact::serial::Kind};
 use sudare_arith::prng::Seed;
 use zeroize::Zeroizing;
 
@@ -215,8 +215,16 @@ impl<'a> Envelope<'a> {
 
 /// What follows the header in the file of a secret key.
 fn content(file: &[u8]) -> Result<&[u8]> {
-    let mut rest = file;
-    let kind = Reader::new(&mut rest, file.len() as u64)?.info().kind;
+    let (bytes, mut rest) = (file.len() as u64, file);
+    let kind = match ckks::serial::Reader::new(&mut rest, bytes).map(|reader| reader.info().kind) {
+        Ok(kind) => kind,
+        // Of another scheme, or of none.
+        Err(error) => {
+            rest = file;
+            let reader = exact::serial::Reader::new(&mut rest, bytes).map_err(|_| error)?;
+            reader.info().kind
+        }
+    };
     match kind {
         Kind::SecretKey => Ok(rest),
         found => Err(sudare::Error::WrongKind { found, needed: Kind::SecretKey }.into()),

@@ -46,11 +46,7 @@ impl SecretFile {
             let opened = Opened::new(file, bytes, path)?.expect(Kind::SecretKey)?;
             return Ok(Self { opened, sealed: None, exposed });
         }
-        if bytes > MOST_SEALED_BYTES {
-            return Err(io(io::ErrorKind::FileTooLarge.into()));
-        }
-        let mut all = Vec::new();
-        file.take(bytes).read_to_end(&mut all).map_err(io)?;
+        let all = sealed_file(file, bytes, path)?;
         let Sealed { costs, file, .. } = Sealed::new(&all).map_err(Error::in_sealed(path))?;
         let (bytes, file) = (file.len() as u64, Cursor::new(file.to_vec()));
         let file: Box<dyn Read + Send> = Box::new(file);
@@ -73,17 +69,7 @@ impl SecretFile {
     /// What its owner should be warned of: that others may read it, too.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
-        self.exposed.then(|| {
-            let danger = match self.sealed {
-                Some(_) => "and then try passphrases",
-                None => "who can then decrypt all that was encrypted for it",
-            };
-            format!(
-                "{} can be read by other users of this machine, {danger}: take the permission \
-                 away, as with chmod 600",
-                self.opened.path().display()
-            )
-        })
+        self.exposed.then(|| exposed(self.opened.path(), self.sealed.is_some()))
     }
 
     /// The key; `passphrase` is asked for one if the file is sealed.
@@ -103,6 +89,30 @@ impl SecretFile {
     }
 }
 
+/// Says that others may read a file.
+pub(crate) fn exposed(path: &Path, sealed: bool) -> String {
+    let danger = match sealed {
+        true => "and then try passphrases",
+        false => "who can then decrypt all that was encrypted for it",
+    };
+    format!(
+        "{} can be read by other users of this machine, {danger}: take the permission away, as \
+         with chmod 600",
+        path.display()
+    )
+}
+
+/// The whole file of a sealed key.
+pub(crate) fn sealed_file(file: impl Read, bytes: u64, path: &Path) -> Result<Vec<u8>> {
+    let io = |error| Error::io("read", path, error);
+    if bytes > MOST_SEALED_BYTES {
+        return Err(io(io::ErrorKind::FileTooLarge.into()));
+    }
+    let mut all = Vec::new();
+    file.take(bytes).read_to_end(&mut all).map_err(io)?;
+    Ok(all)
+}
+
 /// Whether a file is that of a sealed secret key.
 ///
 /// # Errors
@@ -113,7 +123,7 @@ pub fn is_sealed(path: &Path) -> Result<bool> {
 }
 
 /// Whether a file begins as a sealed one, of which nothing is read then.
-fn starts_sealed(file: &mut (impl Read + Seek)) -> io::Result<bool> {
+pub(crate) fn starts_sealed(file: &mut (impl Read + Seek)) -> io::Result<bool> {
     let mut start = Vec::new();
     file.by_ref().take(sealed::MAGIC.len() as u64).read_to_end(&mut start)?;
     file.rewind()?;
@@ -143,19 +153,28 @@ pub fn expect_pair(params: &Params, secret: &Decryptor, public: Arc<PublicKey>) 
 /// # Errors
 /// [`Error::File`]; [`Error::Seal`]; [`Error::Io`].
 pub fn write(
-    (out, path): (&mut (impl Write + ?Sized), &Path),
+    to: (&mut (impl Write + ?Sized), &Path),
     (params, key): (&Params, &SecretKey),
     label: &Label,
     passphrase: Option<&Passphrase>,
 ) -> Result<u64> {
+    write_with(to, passphrase, |out| serial::write_secret_key(out, params, key, label))
+}
+
+/// As [`write`](fn@write), of what `content` writes.
+pub(crate) fn write_with(
+    (mut out, path): (&mut (impl Write + ?Sized), &Path),
+    passphrase: Option<&Passphrase>,
+    content: impl Fn(&mut dyn Write) -> sudare::Result<u64>,
+) -> Result<u64> {
     let in_file = Error::in_file(path);
     let Some(passphrase) = passphrase else {
-        return serial::write_secret_key(out, params, key, label).map_err(in_file);
+        return content(&mut out).map_err(in_file);
     };
-    let bytes = serial::write_secret_key(&mut io::sink(), params, key, label).map_err(&in_file)?;
+    let bytes = content(&mut io::sink()).map_err(&in_file)?;
     // It never grows, which would leave a copy behind.
     let mut file = Zeroizing::new(Vec::with_capacity(bytes as usize));
-    serial::write_secret_key(&mut *file, params, key, label).map_err(&in_file)?;
+    content(&mut *file).map_err(&in_file)?;
     let sealed = sealed::seal(&file, passphrase).map_err(Error::in_sealed(path))?;
     out.write_all(&sealed).map_err(|error| Error::io("write", path, error))?;
     Ok(sealed.len() as u64)

@@ -1,0 +1,252 @@
+//! Files of arrays of integers and of their keys.
+//!
+//! Files of keys say the scheme and whether elements may be negative, so that owner and server
+//! agree on it; those of arrays say the shape.
+
+use crate::{
+    error::{Error, Result},
+    files::{self, Access},
+    sealed::{Passphrase, Sealed},
+    secret,
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::{
+    io::{Read, Write},
+    path::Path,
+    sync::Arc,
+};
+use sudare::{
+    exact::{
+        BatchEncoder, Decryptor, Encryptor, Params,
+        serial::{self, Info, Kind, Label, Reader},
+    },
+    rlwe::{KeyId, PublicKey, SecretKey},
+};
+use sudare_apps::{
+    array,
+    exact::{IntegerArray, Layout, Scheme, Setting},
+};
+
+/// What labels of keys and of arrays say of their content.
+const KEYS: &str = "keys of integers";
+const ARRAY: &str = "integers";
+
+/// What the label of a key carries.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeyMeta {
+    scheme: Scheme,
+    signed: bool,
+}
+
+/// What the label of an array carries.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ArrayMeta {
+    shape: Vec<usize>,
+    padding_is_zero: bool,
+}
+
+fn label(name: &str, content: &str, meta: &impl Serialize) -> sudare::Result<Label> {
+    let meta = serde_json::to_vec(meta).map_err(std::io::Error::other)?;
+    Ok(Label { name: name.into(), content: content.into(), meta })
+}
+
+fn read_meta<M: DeserializeOwned>(info: &Info, content: &str) -> sudare::Result<M> {
+    let meta = serde_json::from_slice(&info.label.meta).ok();
+    meta.filter(|_| info.label.content == content).ok_or_else(|| sudare::Error::Malformed {
+        what: "file",
+        problem: format!("its label is not that of {content}"),
+    })
+}
+
+/// The label of keys for arrays of this setting, under parameters of this name.
+///
+/// # Errors
+/// [`sudare::Error::Io`] if it cannot be encoded.
+pub fn key_label(name: &str, setting: &Setting) -> sudare::Result<Label> {
+    let meta = KeyMeta { scheme: setting.scheme(), signed: setting.is_signed() };
+    label(name, KEYS, &meta)
+}
+
+/// What arrays under the key of a file are computed with, whose kind must be `needed`.
+///
+/// # Errors
+/// [`sudare::Error::WrongKind`]; [`sudare::Error::Malformed`]; as [`Reader::params`].
+pub fn read_setting<R: Read>(reader: &Reader<R>, needed: Kind) -> sudare::Result<Setting> {
+    let info = reader.info();
+    if info.kind != needed {
+        return Err(sudare::Error::WrongKind { found: info.kind, needed });
+    }
+    let KeyMeta { scheme, signed } = read_meta(info, KEYS)?;
+    Setting::new(reader.params()?, scheme, signed)
+}
+
+/// Writes an array and returns the bytes written.
+///
+/// # Errors
+/// As [`serial::write_ciphertexts`].
+pub fn write_array(
+    out: &mut (impl Write + ?Sized),
+    name: &str,
+    setting: &Setting,
+    array: &IntegerArray,
+) -> sudare::Result<u64> {
+    let (shape, padding_is_zero) = (array.shape().to_vec(), array.padding_is_zero());
+    let label = label(name, ARRAY, &ArrayMeta { shape, padding_is_zero })?;
+    serial::write_ciphertexts(out, setting.params(), array.blocks(), &label)
+}
+
+/// What a file says of its array: the shape and the key pair.
+///
+/// # Errors
+/// [`sudare::Error::WrongKind`]; [`sudare::Error::Malformed`].
+pub fn array_facts(info: &Info) -> sudare::Result<(Vec<usize>, KeyId)> {
+    if info.kind != Kind::Ciphertexts {
+        let (found, needed) = (info.kind, Kind::Ciphertexts);
+        return Err(sudare::Error::WrongKind { found, needed });
+    }
+    Ok((read_meta::<ArrayMeta>(info, ARRAY)?.shape, info.key_id))
+}
+
+/// The array in a file.
+///
+/// # Errors
+/// As [`array_facts`], [`Reader::ciphertexts`] and [`IntegerArray::from_blocks`].
+pub fn read_array<R: Read>(reader: Reader<R>, setting: &Setting) -> array::Result<IntegerArray> {
+    let (shape, _) = array_facts(reader.info())?;
+    let padding_is_zero = read_meta::<ArrayMeta>(reader.info(), ARRAY)?.padding_is_zero;
+    let layout: Layout = setting.layout(&shape)?;
+    let blocks = reader.ciphertexts(setting.params())?;
+    IntegerArray::from_blocks(setting, layout, blocks, padding_is_zero)
+}
+
+/// A secret key with what its file says.
+pub struct Secret {
+    /// What arrays under it are computed with.
+    pub setting: Setting,
+    /// What the file says beside.
+    pub label: Label,
+    /// The key.
+    pub key: SecretKey,
+    /// What its owner should be warned of: that others may read the file, too.
+    pub warning: Option<String>,
+}
+
+/// Reads the file of a secret key; `passphrase` is asked for one if it is sealed.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::File`] for a file of anything else; [`Error::Seal`]; what `passphrase`
+/// refuses.
+pub fn read_secret(path: &Path, passphrase: impl FnOnce() -> Result<Passphrase>) -> Result<Secret> {
+    let (mut file, bytes) = files::open(path, Access::Owner)?;
+    let io = |error| Error::io("read", path, error);
+    let exposed = files::others_may_read(&file.get_ref().metadata().map_err(io)?);
+    let sealed = secret::starts_sealed(&mut file).map_err(io)?;
+    let warning = exposed.then(|| secret::exposed(path, sealed));
+    let (setting, label, key) = if sealed {
+        let all = secret::sealed_file(file, bytes, path)?;
+        let sealed = Sealed::new(&all).map_err(Error::in_sealed(path))?;
+        let clear = sealed.open(&passphrase()?).map_err(Error::in_sealed(path))?;
+        secret_key(&clear[..], clear.len() as u64)
+    } else {
+        secret_key(file, bytes)
+    }
+    .map_err(Error::in_file(path))?;
+    Ok(Secret { setting, label, key, warning })
+}
+
+fn secret_key(file: impl Read, bytes: u64) -> sudare::Result<(Setting, Label, SecretKey)> {
+    let reader = Reader::new(file, bytes)?;
+    let (setting, label) = (read_setting(&reader, Kind::SecretKey)?, reader.info().label.clone());
+    let key = reader.secret_key(setting.params())?;
+    Ok((setting, label, key))
+}
+
+/// Writes the file of a secret key, which messages call `path`, sealed if there is a passphrase;
+/// returns its bytes.
+///
+/// # Errors
+/// [`Error::File`]; [`Error::Seal`]; [`Error::Io`].
+pub fn write_secret(
+    to: (&mut (impl Write + ?Sized), &Path),
+    (params, key): (&Params, &SecretKey),
+    label: &Label,
+    passphrase: Option<&Passphrase>,
+) -> Result<u64> {
+    secret::write_with(to, passphrase, |out| serial::write_secret_key(out, params, key, label))
+}
+
+/// Refuses a public key that says it belongs to a secret one and does not: what it encrypts, the
+/// secret key does not decrypt.
+///
+/// # Errors
+/// [`Error::ForgedKey`]; [`Error::Library`] for one that does not even say so.
+pub fn expect_pair(setting: &Setting, secret: &Decryptor, public: Arc<PublicKey>) -> Result<()> {
+    let params = setting.params();
+    let encoder = BatchEncoder::with_slots(setting.modulus(), params.log_n(), 1)?;
+    let zero = encoder.encode(&[0, 0])?;
+    let encrypted = Encryptor::new(params, public)?.encrypt(&zero)?;
+    // Under another key it would be anything.
+    match secret.decrypt(&encrypted)? == zero {
+        true => Ok(()),
+        false => Err(Error::ForgedKey { key: secret.key_id() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sudare::{exact, rlwe::KeyGenerator};
+    use sudare_apps::exact::{PlainIntegers, decrypt, encrypt};
+
+    fn setting(scheme: Scheme) -> Setting {
+        let params = Params::new(exact::preset("toy-n8").unwrap().spec).unwrap();
+        Setting::new(params, scheme, false).unwrap()
+    }
+
+    #[test]
+    fn secret_keys_and_arrays_come_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let (setting, path) = (setting(Scheme::Bfv), folder.path().join("secret.key"));
+        let mut keygen = KeyGenerator::new(setting.params().rlwe()).unwrap();
+        let secret = keygen.secret_key().unwrap();
+        let public = Arc::new(keygen.public_key(&secret).unwrap());
+        let label = key_label("toy-n8", &setting).unwrap();
+        for words in [None, Some("six random words")] {
+            let passphrase = |text: &str| Ok(Passphrase::new(text.into())?);
+            let sealing = words.map(|words| passphrase(words).unwrap());
+            let mut file = Vec::new();
+            let keys = (setting.params(), &secret);
+            write_secret((&mut file, &path), keys, &label, sealing.as_ref()).unwrap();
+            std::fs::write(&path, file).unwrap();
+            let read = read_secret(&path, || passphrase(words.unwrap_or_default())).unwrap();
+            assert_eq!((read.setting.scheme(), read.setting.is_signed()), (Scheme::Bfv, false));
+            assert_eq!((read.key.id(), &read.label), (secret.id(), &label));
+            if words.is_some() {
+                let wrong = read_secret(&path, || passphrase("another")).err().unwrap();
+                assert_eq!(wrong.kind(), "WrongPassphrase");
+            }
+        }
+        let decryptor = Decryptor::new(setting.params(), Arc::new(secret)).unwrap();
+        expect_pair(&setting, &decryptor, Arc::clone(&public)).unwrap();
+
+        let encryptor = Encryptor::new(setting.params(), public).unwrap();
+        let plain = PlainIntegers::new(&[2, 150], (0..300).collect());
+        let array = encrypt(&encryptor, &setting, &plain).unwrap();
+        let mut file = Vec::new();
+        let bytes = write_array(&mut file, "toy-n8", &setting, &array).unwrap();
+        let open = || Reader::new(&file[..], bytes).unwrap();
+        assert_eq!(array_facts(open().info()).unwrap(), (vec![2, 150], decryptor.key_id()));
+        let again = read_array(open(), &setting).unwrap();
+        assert_eq!(decrypt(&decryptor, &setting, &again).unwrap(), plain);
+        assert!(matches!(
+            read_setting(&open(), Kind::SecretKey),
+            Err(sudare::Error::WrongKind { .. })
+        ));
+        let mut other = Vec::new();
+        serial::write_ciphertexts(&mut other, setting.params(), array.blocks(), &label).unwrap();
+        let other = Reader::new(&other[..], other.len() as u64).unwrap();
+        assert!(matches!(array_facts(other.info()), Err(sudare::Error::Malformed { .. })));
+    }
+}
