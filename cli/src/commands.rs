@@ -6,6 +6,7 @@ pub mod demo;
 pub mod doctor;
 pub mod encrypt;
 pub mod evaluate;
+mod exact;
 pub mod info;
 pub mod integers;
 pub mod key;

@@ -1,5 +1,6 @@
 mod bootstrap;
 mod circuit;
+mod exact;
 mod fma;
 mod integers;
 mod matrices;
@@ -47,6 +48,7 @@ use sudare_roles::{
     sudare bench inverse exp sigmoid --params functions-n14\n  \
     sudare bench dft --log-slots 13 --radix 4\n  \
     sudare bench bootstrap --params n16-boot --log-slots 5..15 --runs 3\n  \
+    sudare bench bfv_mul bfv_rotate --params n14-t65537\n  \
     sudare bench clt_mul clt_bootstrap --params clt-500 --threads 2\n  \
     sudare bench trace --m 15 --level 9 --special 1,5,10 --h 4..15 --threads 1\n  \
     sudare bench strategies --op mult,rotate --levels 1..32 --threads 1,2 --json")]
@@ -191,6 +193,14 @@ enum Op {
     Strategies,
     /// Back to a level for more products, and its stages
     Bootstrap,
+    /// Product of BFV, relinearised
+    BfvMul,
+    /// Rotation of rows by one, with operands of BFV
+    BfvRotate,
+    /// Product of BGV, relinearised
+    BgvMul,
+    /// Rotation of rows by one, with operands of BGV
+    BgvRotate,
     /// Product of bits over the integers (insecure, for research)
     CltMul,
     /// Bootstrapping of bits over the integers (insecure, for research)
@@ -209,6 +219,17 @@ impl Op {
     fn is_table(self) -> bool {
         matches!(self, Self::Trace | Self::Fma | Self::Strategies | Self::Bootstrap)
             || self.is_of_integers()
+            || self.is_exact()
+    }
+
+    /// Whether it is one of BGV or BFV.
+    fn is_exact(self) -> bool {
+        matches!(self, Self::BfvMul | Self::BgvMul) || self.is_rotation()
+    }
+
+    /// Whether it is a rotation of BGV or BFV.
+    fn is_rotation(self) -> bool {
+        matches!(self, Self::BfvRotate | Self::BgvRotate)
     }
 
     /// Whether it is one over the integers.
@@ -288,6 +309,15 @@ pub fn run(args: &Args, threads: &[usize], output: Output) -> Result<()> {
         };
         return integers::run(&options, output);
     }
+    if ops.iter().any(|op| op.is_exact()) {
+        let options = exact::Options {
+            params: args.params.as_deref().unwrap_or_default(),
+            level: args.level.as_ref().and_then(Numbers::single),
+            ops: &ops,
+            runs: args.runs,
+        };
+        return exact::run(&options, output);
+    }
     let [trace, fma, strategies, bootstrap] =
         [Op::Trace, Op::Fma, Op::Strategies, Op::Bootstrap].map(|op| ops.contains(&op));
     ops.retain(|&op| !op.is_table());
@@ -348,6 +378,11 @@ fn check_options(args: &Args, ops: &[Op]) -> Result<()> {
             "integers have parameter sets of their own: time other operations on their own",
         );
     }
+    if ops.iter().any(|op| op.is_exact()) && !ops.iter().all(|op| op.is_exact()) {
+        return usage(
+            "BGV and BFV have parameter sets of their own: time other operations on their own",
+        );
+    }
     let own_params = |op: &Op| matches!(op, Op::Trace | Op::Fma);
     if trace && !ops.iter().all(own_params) {
         return usage("trace has parameter sets of its own: time other operations on their own");
@@ -360,6 +395,7 @@ fn check_options(args: &Args, ops: &[Op]) -> Result<()> {
         let example = match op {
             _ if bootstrap => "n16-boot",
             op if op.is_of_integers() => "clt-500",
+            op if op.is_exact() => "n14-t65537",
             _ => "n15",
         };
         return usage(&format!(
@@ -724,6 +760,10 @@ impl Session {
             | Op::Fma
             | Op::Strategies
             | Op::Bootstrap
+            | Op::BfvMul
+            | Op::BfvRotate
+            | Op::BgvMul
+            | Op::BgvRotate
             | Op::CltMul
             | Op::CltBootstrap
             | Op::Aes128Block => self.matrices(op, runs),

@@ -1,4 +1,4 @@
-use super::integers;
+use super::{exact, integers};
 use crate::{
     args::{finite, whole},
     output::{self, Output},
@@ -24,7 +24,7 @@ use sudare_roles::{
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  sudare params\n  sudare params n15 --json\n  sudare params n16-boot\n  \
-                  sudare params --log-n 15 --log-qp 881"
+                  sudare params n14-t65537\n  sudare params --log-n 15 --log-qp 881"
 )]
 pub struct Args {
     /// The set to explain; all are listed if left out
@@ -125,6 +125,8 @@ struct Listed {
 #[derive(Serialize)]
 struct List {
     presets: Vec<Listed>,
+    /// Of BGV and BFV.
+    exact: Vec<exact::Listed>,
     /// Names of sets over the integers, which are insecure.
     integers: Vec<&'static str>,
 }
@@ -137,12 +139,30 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         Some(name) if integers::is_set(name) => {
             output.write(&integers::explain(name)?, integers::text)
         }
-        Some(name) => output.write(&explain(Set::named(name)?)?, text),
+        Some(name) if exact::is_set(name) => output.write(&exact::explain(name)?, exact::text),
+        Some(name) => output.write(&explain(named(name)?)?, text),
         None => {
-            let integers = sudare_integers::preset_names();
-            output.write(&List { presets: Set::all().map(list).collect(), integers }, list_text)
+            let list = List {
+                presets: Set::all().map(list).collect(),
+                exact: exact::list(),
+                integers: sudare_integers::preset_names(),
+            };
+            output.write(&list, list_text)
         }
     }
+}
+
+/// The set of this name; who asks for another one is told those of all schemes.
+fn named(name: &str) -> Result<Set> {
+    Set::named(name).map_err(|error| match error {
+        Error::Library(sudare::Error::UnknownPreset { name, known }) => {
+            let others = exact::names().into_iter();
+            let others = others.chain(sudare_integers::preset_names().into_iter().map(Into::into));
+            let known = [known].into_iter().chain(others).collect::<Vec<_>>().join(", ");
+            sudare::Error::UnknownPreset { name, known }.into()
+        }
+        error => error,
+    })
 }
 
 fn price(log_n: u32, log_qp: f64, weight: Option<u32>) -> Result<Price> {
@@ -212,6 +232,8 @@ fn list_text(list: &List) -> String {
     let head = ["name", "log N", "levels", "log scale", "log QP", "security", "bootstrapping"];
     let integers = list.integers.join(", ");
     output::table(&head, &rows)
+        + "\nOf exact integers, for BGV and BFV:\n"
+        + &exact::list_text(&list.exact)
         + &format!("\nOver the integers, insecure, for research: {integers}.\n")
         + "\nsudare params NAME explains one.\n"
 }
@@ -336,14 +358,14 @@ fn explain_bootstrapping(
     })
 }
 
+/// Sizes of primes, those of one size together.
+pub fn sizes(bits: &[f64]) -> String {
+    let run = bits.chunk_by(|a, b| a == b);
+    let rounded = |bits: f64| (1e4 * bits).round() / 1e4;
+    run.map(|run| format!("{} x {}", run.len(), rounded(run[0]))).collect::<Vec<_>>().join(" + ")
+}
+
 fn text(set: &Explained) -> String {
-    let sizes = |bits: &[f64]| {
-        let run = bits.chunk_by(|a, b| a == b);
-        let rounded = |bits: f64| (1e4 * bits).round() / 1e4;
-        run.map(|run| format!("{} x {}", run.len(), rounded(run[0])))
-            .collect::<Vec<_>>()
-            .join(" + ")
-    };
     let chain: Vec<f64> = set.q_bits.concat();
     let fitted = match set.fitted_p_bits.is_empty() {
         true => String::new(),

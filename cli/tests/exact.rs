@@ -1,0 +1,101 @@
+//! Commands on BGV and BFV, in a ring for tests.
+#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
+
+mod common;
+
+use common::{BENCH_FIELDS, assert_fields, sudare};
+use serde_json::Value;
+
+#[test]
+fn sets_are_listed_and_explained() {
+    let list = sudare("params --json").json();
+    let sets = list["exact"].as_array().unwrap();
+    for name in ["n12-t65537", "n15-t786433", "bench-n14-q330-t65537", "toy-n8"] {
+        let listed = sets.iter().find(|set| set["name"] == name).unwrap();
+        let set = sudare(&format!("params {name} --json")).json();
+        assert_fields(
+            &set,
+            &[
+                "summary",
+                "source",
+                "schemes",
+                "log_n",
+                "log_q",
+                "log_p",
+                "log_qp",
+                "secret",
+                "security_bits",
+                "levels",
+                "slots",
+                "plaintext_modulus",
+                "dnum",
+                "keys",
+                "ciphertext_bytes",
+                "switching_key_bytes",
+            ],
+        );
+        for field in ["log_n", "levels", "slots", "plaintext_modulus", "summary"] {
+            assert_eq!(listed[field], set[field], "{name}");
+        }
+        assert!(set["log2_scale"].is_null());
+        for field in ["log_qp", "security_bits"] {
+            let difference = listed[field].as_f64().unwrap() - set[field].as_f64().unwrap();
+            assert!(difference.abs() < 0.5, "{name} {field}: {difference}");
+        }
+        let secure = set["security_bits"].as_f64() >= Some(128.0);
+        assert_eq!(
+            (set["insecure"] == false, name.contains("-t") && name.starts_with('n')),
+            (secure, secure)
+        );
+    }
+    let set = sudare("params bench-n14-q330-t65537 --json").json();
+    assert_eq!((set["log_q"].as_f64().unwrap().round(), set["dnum"].as_u64()), (330.0, Some(3)));
+    assert!(sudare("params toy-n8").ok().stdout.contains("256 slots of integers modulo 7681"));
+    assert!(sudare("params").ok().stdout.contains("n13-t65537"));
+    for name in ["bfv-n12", "bgv-n12"] {
+        assert_eq!(sudare(&format!("params {name} --json")).json()["name"], "n12-t65537");
+    }
+    sudare("params n99").mistake(&["n99", "n16-d24", "n14-t65537", "clt-500"]);
+}
+
+#[test]
+fn operations_are_timed_and_checked() {
+    let line = "bench bfv_mul bfv_rotate bgv_mul bgv_rotate --params toy-n8 --runs 2 --threads 1";
+    let run = sudare(&format!("{line} --json"));
+    let lines: Vec<Value> =
+        run.ok().stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let ops: Vec<&str> = lines.iter().map(|line| line["op"].as_str().unwrap()).collect();
+    assert_eq!(ops, ["bfv_mul", "bfv_rotate", "bgv_mul", "bgv_rotate"]);
+    for line in &lines {
+        assert_fields(line, &BENCH_FIELDS);
+        assert_eq!((&line["params"], line["level"].as_u64()), (&"toy-n8".into(), Some(4)));
+        assert_eq!(
+            (&line["plaintext_modulus"], line["slots"].as_u64()),
+            (&"7681".into(), Some(256))
+        );
+        assert!(line["precision_bits"].is_null());
+        assert!(line["min_ms"].as_f64().unwrap() > 0.0);
+        assert!(line["median_ms"].as_f64() >= line["min_ms"].as_f64());
+        assert!(line["noise_bits"].as_f64() < line["predicted_noise_bits"].as_f64(), "{line}");
+    }
+    let text = sudare(line);
+    assert!(text.ok().stdout.contains("exact"), "{}", text.stdout);
+    let low = sudare("bench bgv_rotate --params toy-n5 --level 2 --runs 1 --json").json();
+    assert_eq!(low["level"].as_u64(), Some(2));
+}
+
+#[test]
+fn mistakes_are_told() {
+    for (line, needed) in [
+        ("bench bfv_mul", "n14-t65537"),
+        ("bench bfv_mul --params n15", "bench-n14-q330-t65537"),
+        ("bench bfv_mul add --params n13", "BGV and BFV have parameter sets of their own"),
+        ("bench bgv_mul --params toy-n5 --level 5", "level 5"),
+        ("bench bgv_mul --params toy-n5 --level 1,2", "several levels"),
+        ("bench bgv_mul --params toy-n5 --rounds 2", "--rounds is for aes128_block"),
+        ("bench bfv_mul --params toy-n8 --level 0", "could reach"),
+        ("bench add --params n14-t65537", "n15"),
+    ] {
+        sudare(line).mistake(&[needed]);
+    }
+}
