@@ -4,6 +4,7 @@ mod array;
 mod data;
 mod error;
 mod function;
+mod integers;
 mod job;
 mod keys;
 mod lineage;
@@ -26,6 +27,16 @@ mod _native {
         },
         data::{Data, encode, fit_encoding},
         function::Function,
+        integers::{
+            IntegerParameters, IntegerPlan,
+            array::{
+                IntegerEngine, Integers, decrypt_integers, encrypt_integers, integer_noise_budget,
+            },
+            keys::{
+                IntegerEvaluationKeys, IntegerPublicKey, IntegerSecretKey, check_integer_pair,
+                generate_integer_keys,
+            },
+        },
         keys::{EvaluationKeys, PublicKey, SecretKey, check_pair, generate_keys},
         op::PyOp,
         plan::{Parameters, Plan},

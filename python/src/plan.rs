@@ -10,7 +10,7 @@ use sudare::{
         Params, Spec,
         serial::{self, Label},
     },
-    rlwe::{KeyRequest, Level, PricedKey},
+    rlwe::{self, KeyRequest, Level, PricedKey},
 };
 use sudare_apps::array::{self, ArrayFacts, PlanOptions, Planned};
 use sudare_roles::sets::Set;
@@ -55,16 +55,25 @@ impl Parameters {
 
     /// Warns that they are not secure, if so, whoever is so many calls above: 1 for who calls this.
     pub(crate) fn warn_if_insecure(&self, py: Python<'_>, calls: i32) -> PyResult<()> {
-        if !self.params.spec().insecure {
-            return Ok(());
-        }
-        let bits = self.params.rlwe().security_bits();
-        let text = format!(
-            "these parameters have {bits:.1} bits of security, 128 are needed: encrypt only what \
-             anyone may read"
-        );
-        security_warning(py, text, calls)
+        warn_if_insecure(py, (self.params.rlwe(), self.params.spec().insecure), calls)
     }
+}
+
+/// As [`Parameters::warn_if_insecure`], of parameters of any scheme that say so of themselves.
+pub(crate) fn warn_if_insecure(
+    py: Python<'_>,
+    (params, insecure): (&rlwe::Params, bool),
+    calls: i32,
+) -> PyResult<()> {
+    if !insecure {
+        return Ok(());
+    }
+    let bits = params.security_bits();
+    let text = format!(
+        "these parameters have {bits:.1} bits of security, 128 are needed: encrypt only what \
+         anyone may read"
+    );
+    security_warning(py, text, calls)
 }
 
 /// Warns whoever is so many calls above: 1 for who calls this.

@@ -14,7 +14,7 @@ use std::{
     io::{self, BufReader, Cursor, Read, Seek, Write},
     path::{Path, PathBuf},
 };
-use sudare::ckks::serial;
+use sudare::{ckks, exact};
 use sudare_arith::mem::Mapping;
 use sudare_roles::{
     error::Error as Engine,
@@ -116,7 +116,7 @@ impl Source {
         match self {
             Self::Memory(memory) => {
                 let (bytes, length) = (memory.mapping(), memory.bytes.len() as u64);
-                Ok(serial::digest(Cursor::new(bytes), length)?)
+                Ok(digest(Cursor::new(bytes), length)?)
             }
             Self::File(file) => {
                 let digest = blake3::Hash::from_hex(&file.digest);
@@ -197,13 +197,21 @@ impl Fingerprint {
             return changed(format!("it has {bytes} bytes instead of {needed}"));
         }
         let (again, _) = files::open(&path, Access::Shared)?;
-        let digest = serial::digest(again.into_inner(), bytes).map_err(Error::at(Some(&path)))?;
+        let digest = digest(again.into_inner(), bytes).map_err(Error::at(Some(&path)))?;
         let digest = blake3::Hash::from(digest).to_string();
         if pickled.is_some_and(|(needed, _)| needed != digest) {
             return changed("its digest is another".into());
         }
         Ok((Self { path, digest, bytes }, file.into_inner()))
     }
+}
+
+/// The digest of a file of any scheme.
+fn digest(mut file: impl Read + Seek, bytes: u64) -> sudare::Result<[u8; 32]> {
+    ckks::serial::digest(&mut file, bytes).or_else(|error| {
+        file.rewind()?;
+        exact::serial::digest(file, bytes).map_err(|_| error)
+    })
 }
 
 /// A whole file.

@@ -17,7 +17,18 @@ from sudare import errors, functions, stats
 from sudare._array import EncryptedArray
 from sudare._context import Context, Keys
 from sudare._explain import Explanation
-from sudare._native import EvaluationKeys, PublicKey, SecretKey, __version__, cpu_info
+from sudare._integer_context import IntegerContext, IntegerExplanation, IntegerKeys
+from sudare._integers import EncryptedIntegers
+from sudare._native import (
+    EvaluationKeys,
+    IntegerEvaluationKeys,
+    IntegerPublicKey,
+    IntegerSecretKey,
+    PublicKey,
+    SecretKey,
+    __version__,
+    cpu_info,
+)
 from sudare._native import Result as EncryptedResult
 from sudare._native import Table as EncryptedTable
 from sudare.errors import Error
@@ -25,11 +36,18 @@ from sudare.errors import Error
 __all__ = [
     "Context",
     "EncryptedArray",
+    "EncryptedIntegers",
     "EncryptedResult",
     "EncryptedTable",
     "Error",
     "EvaluationKeys",
     "Explanation",
+    "IntegerContext",
+    "IntegerEvaluationKeys",
+    "IntegerExplanation",
+    "IntegerKeys",
+    "IntegerPublicKey",
+    "IntegerSecretKey",
     "Keys",
     "LinearRegression",
     "LogisticRegression",

@@ -12,6 +12,13 @@ __all__ = [
     "Engine",
     "EvaluationKeys",
     "Function",
+    "IntegerEngine",
+    "IntegerEvaluationKeys",
+    "IntegerParameters",
+    "IntegerPlan",
+    "IntegerPublicKey",
+    "IntegerSecretKey",
+    "Integers",
     "Op",
     "Parameters",
     "Part",
@@ -28,13 +35,18 @@ __all__ = [
     "Trainer",
     "Worker",
     "__version__",
+    "check_integer_pair",
     "check_pair",
     "cpu_info",
     "decrypt",
+    "decrypt_integers",
     "encode",
     "encrypt",
+    "encrypt_integers",
     "fit_encoding",
+    "generate_integer_keys",
     "generate_keys",
+    "integer_noise_budget",
     "most_release_bits",
     "read_model",
     "release",
@@ -718,3 +730,195 @@ def encode(
 ) -> tuple[list[str], tuple[list[int], bytes]]: ...
 def read_model(path: _Path) -> dict[str, Any]: ...
 def write_model(path: _Path, model: str, overwrite: bool) -> None: ...
+
+def generate_integer_keys(
+    plan: IntegerPlan, progress: _Progress = None
+) -> tuple[IntegerPublicKey, IntegerEvaluationKeys, IntegerSecretKey]: ...
+def check_integer_pair(
+    first: IntegerPublicKey | IntegerEvaluationKeys | IntegerSecretKey,
+    key: IntegerPublicKey | IntegerEvaluationKeys | IntegerSecretKey,
+) -> None: ...
+def encrypt_integers(
+    key: IntegerPublicKey, words: _Numbers, progress: _Progress = None
+) -> Integers: ...
+def decrypt_integers(key: IntegerSecretKey, array: Integers) -> _Numbers: ...
+def integer_noise_budget(key: IntegerSecretKey, array: Integers) -> float: ...
+
+@final
+class Integers:
+    @staticmethod
+    def from_bytes(data: object) -> Integers: ...
+    @staticmethod
+    def open(path: _Path) -> Integers: ...
+    def to_bytes(self) -> bytes: ...
+    def save(self, path: _Path, *, overwrite: bool = False) -> None: ...
+    def attached(self, parameters: IntegerParameters) -> Integers: ...
+    def reshaped(self, shape: Sequence[int]) -> Integers: ...
+    @property
+    def shape(self) -> list[int]: ...
+    @property
+    def blocks(self) -> int | None: ...
+    @property
+    def level(self) -> int | None: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def key_id(self) -> str: ...
+
+@final
+class IntegerEngine:
+    @staticmethod
+    def execute(keys: IntegerEvaluationKeys) -> IntegerEngine: ...
+    def add(
+        self, left: Integers | _Numbers, right: Integers | _Numbers, progress: _Progress = None
+    ) -> Integers: ...
+    def sub(
+        self, left: Integers | _Numbers, right: Integers | _Numbers, progress: _Progress = None
+    ) -> Integers: ...
+    def mul(
+        self, left: Integers | _Numbers, right: Integers | _Numbers, progress: _Progress = None
+    ) -> Integers: ...
+    def matmul(
+        self, left: Integers | _Numbers, right: Integers | _Numbers, progress: _Progress = None
+    ) -> Integers: ...
+    def neg(self, operand: Integers) -> Integers: ...
+    def power(self, operand: Integers, exponent: int, progress: _Progress = None) -> Integers: ...
+    def polynomial(
+        self, operand: Integers, coeffs: _Numbers, progress: _Progress = None
+    ) -> Integers: ...
+    def rotate(self, operand: Integers, k: int, progress: _Progress = None) -> Integers: ...
+    def swap_rows(self, operand: Integers) -> Integers: ...
+    def sum(self, operand: Integers, progress: _Progress = None) -> Integers: ...
+
+@final
+class IntegerParameters:
+    @property
+    def id(self) -> str: ...
+    @property
+    def t(self) -> int: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def scheme(self) -> str: ...
+    @property
+    def signed(self) -> bool: ...
+    def warn_if_insecure(self, calls: int) -> None: ...
+
+@final
+class IntegerPlan:
+    @staticmethod
+    def leveled(t: int, depth: int, scheme: str, signed: bool) -> IntegerPlan: ...
+    @staticmethod
+    def preset(name: str, scheme: str, signed: bool) -> IntegerPlan: ...
+    @property
+    def parameters(self) -> IntegerParameters: ...
+    def report(self) -> dict[str, Any]: ...
+
+@final
+class IntegerPublicKey:
+    """Encrypts integers. May be given to anybody."""
+
+    @staticmethod
+    def open(path: _Path) -> IntegerPublicKey:
+        """The key in the file at `path`."""
+
+    @staticmethod
+    def from_bytes(data: object) -> IntegerPublicKey:
+        """The key that `to_bytes` gave."""
+
+    def to_bytes(self) -> bytes:
+        """The key as the bytes of its file."""
+
+    def save(self, path: _Path, *, overwrite: bool = False) -> None:
+        """Writes the key to a file."""
+
+    @property
+    def key_id(self) -> str:
+        """The key pair, in hexadecimal."""
+
+    @property
+    def digest(self) -> str:
+        """The digest of its file, in hexadecimal."""
+
+    @property
+    def _parameters(self) -> IntegerParameters: ...
+    def __reduce_ex__(self, protocol: int, /) -> tuple[Any, ...]: ...  # type: ignore[override]
+
+@final
+class IntegerEvaluationKeys:
+    """Computes on integers that were encrypted. For the server.
+
+    The keys hold their file, in memory or mapped from disk, and compute from it. Pickled with
+    protocol 5, keys in memory can travel beside the pickle, up to 64 MB without a copy; keys that
+    were opened from a file travel as its path, size and digest, and each process maps it.
+    """
+
+    @staticmethod
+    def open(path: _Path, *, small: bool = False) -> IntegerEvaluationKeys:
+        """The keys in the file at `path`, which stays mapped and must stay as it is: to compute
+        with one that was written to or cut since is a `FileChangedError`.
+
+        Half of each key is computed from a seed: once, or with `small` whenever it is used, which
+        halves the memory and takes more time.
+        """
+
+    @staticmethod
+    def from_bytes(data: object) -> IntegerEvaluationKeys:
+        """The keys that `to_bytes` gave."""
+
+    def to_bytes(self) -> bytes:
+        """The keys as the bytes of their file."""
+
+    def save(self, path: _Path, *, overwrite: bool = False) -> None:
+        """Writes the keys to a file."""
+
+    @property
+    def key_id(self) -> str:
+        """The key pair, in hexadecimal."""
+
+    @property
+    def digest(self) -> str:
+        """The digest of their file, in hexadecimal."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of their file."""
+
+    @property
+    def path(self) -> Path | None:
+        """The file that they stay in, or `None` for keys in memory."""
+
+    def __len__(self) -> int: ...
+    @property
+    def _parameters(self) -> IntegerParameters: ...
+    @staticmethod
+    def _reopen(path: _Path, digest: str, bytes: int) -> IntegerEvaluationKeys: ...
+    def __reduce_ex__(self, protocol: int, /) -> tuple[Any, ...]: ...  # type: ignore[override]
+
+@final
+class IntegerSecretKey:
+    """Decrypts integers. For the owner alone: never printed, pickled or copied."""
+
+    @staticmethod
+    def open(path: _Path, *, passphrase: str | None = None) -> IntegerSecretKey:
+        """The key in the file at `path`, which is sealed by a passphrase or in clear.
+
+        Warns (`SecurityWarning`) if others may read the file.
+        """
+
+    def save(
+        self, path: _Path, *, overwrite: bool = False, passphrase: str | None = None
+    ) -> None:
+        """Writes the key to a file that the user alone may read.
+
+        With a passphrase, the file is sealed by it: nobody decrypts without it, and nobody can
+        restore one that is forgotten.
+        """
+
+    @property
+    def key_id(self) -> str:
+        """The key pair, in hexadecimal. Says nothing about the key."""
+
+    @property
+    def _parameters(self) -> IntegerParameters: ...
+    def __reduce_ex__(self, protocol: int, /) -> tuple[Any, ...]: ...  # type: ignore[override]

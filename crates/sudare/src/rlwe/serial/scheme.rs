@@ -1,4 +1,4 @@
-use super::super::{Ciphertext, Level, Params};
+use super::super::{Ciphertext, Level, Params, RaisedSpec};
 use crate::Result;
 use core::fmt::Debug;
 use serde::{Serialize, de::DeserializeOwned};

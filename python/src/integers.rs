@@ -1,0 +1,152 @@
+//! Arrays of integers: their parameters, and the keys of what is computed with them.
+
+pub mod array;
+pub mod keys;
+
+use crate::{error::Result, job, plan::warn_if_insecure};
+use pyo3::prelude::*;
+use sudare::{
+    exact::{
+        self, Params, Spec,
+        serial::{self, Label},
+    },
+    rlwe::{KeyRequest, PricedKey},
+};
+use sudare_apps::exact::{Setting, plan};
+use sudare_roles::integers::key_label;
+
+/// Parameters with a scheme, and what files of keys under them say beside.
+#[pyclass(frozen, module = "sudare._native")]
+#[derive(Clone)]
+pub struct IntegerParameters {
+    pub(crate) setting: Setting,
+    pub(crate) label: Label,
+}
+
+#[pymethods]
+impl IntegerParameters {
+    /// Their fingerprint, in hexadecimal.
+    #[getter]
+    fn id(&self) -> String {
+        self.setting.params().rlwe().id().to_string()
+    }
+
+    #[getter]
+    fn t(&self) -> u64 {
+        // Below 2^62.
+        self.setting.modulus().value() as u64
+    }
+
+    #[getter]
+    fn slots(&self) -> usize {
+        self.setting.slots()
+    }
+
+    #[getter]
+    fn scheme(&self) -> String {
+        self.setting.scheme().to_string()
+    }
+
+    #[getter]
+    fn signed(&self) -> bool {
+        self.setting.is_signed()
+    }
+
+    /// Warns that they are not secure, if so, whoever is so many calls above: 1 for who calls this.
+    fn warn_if_insecure(&self, py: Python<'_>, calls: i32) -> PyResult<()> {
+        let params = self.setting.params();
+        warn_if_insecure(py, (params.rlwe(), params.spec().insecure), calls)
+    }
+}
+
+/// Parameters, the keys to make, and why they are so.
+#[pyclass(frozen, module = "sudare._native")]
+pub struct IntegerPlan {
+    set: IntegerParameters,
+    request: KeyRequest,
+    reason: String,
+}
+
+/// What a plan says of itself, as a dictionary.
+#[derive(IntoPyObject)]
+struct Report {
+    params: String,
+    params_id: String,
+    scheme: String,
+    signed: bool,
+    t: u64,
+    log_n: u32,
+    slots: usize,
+    levels: u32,
+    log2_qp: f64,
+    security_bits: f64,
+    evaluation_keys: usize,
+    evaluation_key_bytes: u64,
+    evaluation_key_memory_bytes: u64,
+    ciphertext_bytes: u64,
+    reason: String,
+}
+
+#[pymethods]
+impl IntegerPlan {
+    /// For programs of `depth` levels modulo `t`, in the smallest ring at 128 bits.
+    #[staticmethod]
+    fn leveled(py: Python<'_>, t: u64, depth: u32, scheme: &str, signed: bool) -> Result<Self> {
+        let scheme = scheme.parse()?;
+        job::run(py, None, move |_| {
+            let choice = plan(t.into(), depth)?;
+            let setting = Setting::new(Params::new(choice.spec)?, scheme, signed)?;
+            Self::new("", setting, choice.reason)
+        })
+    }
+
+    /// The set of this name.
+    #[staticmethod]
+    fn preset(py: Python<'_>, name: String, scheme: &str, signed: bool) -> Result<Self> {
+        let scheme = scheme.parse()?;
+        job::run(py, None, move |_| {
+            let preset = exact::preset(&name)?;
+            let setting = Setting::new(Params::new(preset.spec)?, scheme, signed)?;
+            Self::new(&preset.name, setting, preset.summary)
+        })
+    }
+
+    #[getter]
+    fn parameters(&self) -> IntegerParameters {
+        self.set.clone()
+    }
+
+    /// Sizes and security.
+    fn report(&self) -> Result<Report> {
+        let (setting, request) = (&self.set.setting, &self.request);
+        let params = setting.params();
+        let (rlwe, Spec { log_n, .. }) = (params.rlwe(), params.spec());
+        let keys: Vec<PricedKey> =
+            rlwe.priced_keys().into_iter().chain(request.priced_keys(rlwe)?).collect();
+        Ok(Report {
+            params: self.set.label.name.clone(),
+            params_id: rlwe.id().to_string(),
+            scheme: setting.scheme().to_string(),
+            signed: setting.is_signed(),
+            t: self.set.t(),
+            log_n: *log_n,
+            slots: setting.slots(),
+            levels: params.top().0,
+            log2_qp: keys.iter().map(|key| key.log2_q).fold(0.0, f64::max),
+            security_bits: keys.iter().map(|key| key.security_bits).fold(f64::INFINITY, f64::min),
+            evaluation_keys: request.count(),
+            evaluation_key_bytes: serial::evaluation_keys_bytes(params, request, &self.set.label)?,
+            evaluation_key_memory_bytes: request.bytes(rlwe)?,
+            ciphertext_bytes: 16 * (rlwe.limbs(params.top()).q() << log_n) as u64,
+            reason: self.reason.clone(),
+        })
+    }
+}
+
+impl IntegerPlan {
+    /// For any program under these parameters.
+    fn new(name: &str, setting: Setting, reason: String) -> Result<Self> {
+        let (request, label) = (setting.required_keys()?, key_label(name, &setting)?);
+        Ok(Self { set: IntegerParameters { setting, label }, request, reason })
+    }
+}

@@ -1,0 +1,472 @@
+"""Encrypted integers beside NumPy's, reduced modulo t."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import sudare
+from sudare import errors
+
+T = 7681
+quick = settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+values = st.integers(-(T // 2), T // 2)
+shapes = hnp.array_shapes(min_dims=0, max_dims=3, max_side=7)
+
+
+def toy(
+    scheme: Literal["bgv", "bfv"] = "bgv", *, signed: bool = True
+) -> sudare.IntegerContext:
+    """256 slots modulo 7681 and 4 levels, which secure nothing."""
+    return sudare.IntegerContext.preset("toy-n8", scheme=scheme, signed=signed)
+
+
+@pytest.fixture(scope="module", params=["bgv", "bfv"])
+def ctx(request: pytest.FixtureRequest) -> sudare.IntegerContext:
+    """An owner's context with keys."""
+    return toy(request.param)
+
+
+@pytest.fixture(scope="module")
+def stranger() -> sudare.IntegerContext:
+    """Another owner's context under the same parameters."""
+    return toy()
+
+
+def reduced(expected: Any, t: int = T) -> Any:
+    """In the range of signed contexts."""
+    residues = np.mod(np.asarray(expected, dtype=object), t)
+    return np.where(residues > t // 2, residues - t, residues).astype(np.int64)
+
+
+def same(context: sudare.IntegerContext, found: Any, expected: Any) -> None:
+    """`found` decrypts to `expected`, modulo t."""
+    assert isinstance(found, sudare.EncryptedIntegers)
+    decrypted = context.decrypt(found)
+    assert found.shape == decrypted.shape == np.shape(expected)
+    assert decrypted.dtype == np.int64
+    np.testing.assert_array_equal(decrypted, reduced(expected, context.t))
+
+
+OPERATIONS: list[Callable[[Any, Any], Any]] = [
+    lambda a, b: a + b,
+    lambda a, b: a - b,
+    lambda a, b: b - a,
+    lambda a, b: a * b,
+    lambda a, b: b * a,
+    lambda a, b: np.add(a, b),
+    lambda a, b: np.subtract(b, a),
+    lambda a, b: np.multiply(a, b),
+    lambda a, b: -a * b + a,
+]
+
+
+@quick
+@given(shape=shapes, data=st.data())
+@pytest.mark.parametrize("plain", [False, True])
+def test_arithmetic_is_that_of_numpy(
+    ctx: sudare.IntegerContext, plain: bool, shape: tuple[int, ...], data: st.DataObject
+) -> None:
+    a, b = (data.draw(hnp.arrays(np.int64, shape, elements=values)) for _ in range(2))
+    operation = data.draw(st.sampled_from(OPERATIONS))
+    other = b if plain else ctx.encrypt(b)
+    same(ctx, operation(ctx.encrypt(a), other), operation(a, b))
+
+
+@quick
+@given(shape=shapes, data=st.data())
+def test_plain_operands_and_scalars_are_broadcast(
+    ctx: sudare.IntegerContext, shape: tuple[int, ...], data: st.DataObject
+) -> None:
+    a = data.draw(hnp.arrays(np.int64, shape, elements=values))
+    row = data.draw(hnp.arrays(np.int64, shape[-1:], elements=values))
+    scalar = data.draw(st.integers(1 - T, T - 1))
+    x = ctx.encrypt(a)
+    same(ctx, x + row, a + row)
+    same(ctx, row * x, row * a)
+    same(ctx, scalar * x - scalar, scalar * a - scalar)
+    one = ctx.encrypt(int(reduced(scalar)))
+    same(ctx, one * x, scalar * a)
+    same(ctx, one - x, scalar - a)
+    same(ctx, x.sum(), a.sum())
+    same(ctx, np.sum(x + 1), (a + 1).sum())
+
+
+@quick
+@given(columns=st.integers(0, 7), stack=st.integers(1, 2), k=st.integers(-300, 300))
+def test_rows_are_rolled_and_flipped(
+    ctx: sudare.IntegerContext, columns: int, stack: int, k: int
+) -> None:
+    width = 2**columns
+    shape = (stack, 2, width) if width == 128 else (2, width)
+    a = np.arange(np.prod(shape)).reshape(shape)
+    x = ctx.encrypt(a)
+    same(ctx, x.rotate(k), np.roll(a, -k, axis=-1))
+    same(ctx, x.swap_rows(), np.flip(a, axis=-2))
+
+
+@quick
+@given(sizes=st.tuples(st.integers(1, 6), st.integers(1, 9), st.integers(1, 4)), data=st.data())
+def test_plain_matrices_are_multiplied(
+    ctx: sudare.IntegerContext, sizes: tuple[int, int, int], data: st.DataObject
+) -> None:
+    m, n, k = sizes
+    a = data.draw(hnp.arrays(np.int64, (m, n), elements=values))
+    b = data.draw(hnp.arrays(np.int64, (n, k), elements=values))
+    same(ctx, a @ ctx.encrypt(b), a @ b)
+    same(ctx, ctx.encrypt(a) @ b, a @ b)
+    same(ctx, np.matmul(a, ctx.encrypt(b[:, 0])), a @ b[:, 0])
+    same(ctx, ctx.encrypt(b[:, 0]).dot(b), b[:, 0] @ b)
+    same(ctx, ctx.encrypt(b[:, 0]) @ ctx.encrypt(b[:, -1]), b[:, 0] @ b[:, -1])
+    same(ctx, np.dot(ctx.encrypt(a), 3), a * 3)
+
+
+@quick
+@given(coeffs=st.lists(values, min_size=1, max_size=15), data=st.data())
+def test_polynomials_and_powers(
+    ctx: sudare.IntegerContext, coeffs: list[int], data: st.DataObject
+) -> None:
+    a = data.draw(hnp.arrays(np.int64, 5, elements=values)).astype(object)
+    x = ctx.encrypt(a.astype(np.int64))
+    same(ctx, x.polynomial(coeffs), sum(c * a**n for n, c in enumerate(coeffs)) + 0 * a)
+    exponent = data.draw(st.integers(1, 16))
+    same(ctx, x**exponent, a**exponent)
+    same(ctx, np.square(x), a * a)
+    same(ctx, x.square().square(), a**4)
+
+
+def test_arrays_of_any_size(ctx: sudare.IntegerContext) -> None:
+    a = np.arange(600).reshape(3, 200)
+    x = ctx.encrypt(a)
+    assert repr(x).startswith("EncryptedIntegers(shape=(3, 200), level=4, 3 ciphertexts, ")
+    same(ctx, (x * x).sum(), (a * a).sum())
+    same(ctx, x.reshape(4, -1), a.reshape(4, -1))
+    same(ctx, np.ravel(x), a.ravel())
+    assert (len(x), x.ndim, x.size, np.shape(x)) == (3, 2, 600, (3, 200))
+    with pytest.raises(errors.ShapeError):
+        x.reshape(7, 7)
+    with pytest.raises(errors.ShapeError):
+        len(x.sum())
+
+
+def test_unsigned_integers() -> None:
+    context = toy(signed=False)
+    x = context.encrypt([0, 5, T - 1])
+    np.testing.assert_array_equal(context.decrypt(x - 6), [T - 6, T - 1, T - 7])
+    with pytest.raises(errors.ValueOutOfRangeError, match="from 0 to 7680"):
+        context.encrypt([-1])
+    assert not context.signed and toy().signed
+
+
+def test_values_out_of_range_are_refused(ctx: sudare.IntegerContext) -> None:
+    x = ctx.encrypt([T // 2, -(T // 2)])
+    with pytest.raises(errors.ValueOutOfRangeError, match="value 1 is 3841"):
+        ctx.encrypt([0, T // 2 + 1])
+    refused: list[Callable[[], object]] = [
+        lambda: ctx.encrypt(2**70),
+        lambda: ctx.encrypt(np.uint64(2**64 - 1)),
+        lambda: ctx.encrypt([-(2**63)]),
+        lambda: x + T,
+        lambda: x * [1, -T],
+        lambda: x.polynomial([0, T]),
+        lambda: [T, 0] @ x,
+    ]
+    for attempt in refused:
+        with pytest.raises(errors.ValueOutOfRangeError):
+            attempt()
+    for values in (1.5, [0.0], ["1"], [None], 1j):
+        with pytest.raises(errors.DtypeError):
+            ctx.encrypt(values)
+        with pytest.raises(errors.DtypeError):
+            x + values
+    with pytest.raises(errors.ShapeError):
+        ctx.encrypt([])
+    with pytest.raises(errors.ShapeError):
+        ctx.encrypt([[1], [2, 3]])
+
+
+def test_exhausted_depth_is_refused(ctx: sudare.IntegerContext) -> None:
+    x = ctx.encrypt([3, -4])
+    y = x**16
+    assert y.level == 0
+    budget = ctx.noise_budget(y)
+    assert 0 < budget < ctx.noise_budget(x)
+    same(ctx, y + y, 2 * np.array([3, -4], dtype=object) ** 16)
+    refused: list[Callable[[], object]] = [
+        lambda: y * y,
+        lambda: y * [1, 2],
+        lambda: y.square(),
+        lambda: x**17,
+        lambda: x.polynomial([0] * 16 + [1]),
+        lambda: [[1, 2]] @ y,
+    ]
+    for attempt in refused:
+        with pytest.raises(errors.LevelExhaustedError, match="level"):
+            attempt()
+    # What has no level to take may still be too much for the errors.
+    z = y
+    with pytest.raises(errors.NoiseExhaustedError, match="bootstrap"):
+        for _ in range(60):
+            z = z + z
+
+
+def test_a_sum_of_many_goes_on(ctx: sudare.IntegerContext) -> None:
+    a = np.arange(-128, 128)
+    x = ctx.encrypt(a)
+    variance = 256 * (x * x).sum() - x.sum() ** 2
+    same(ctx, variance, 256 * (a * a).sum() - a.sum() ** 2)
+
+
+def test_what_is_no_arithmetic_is_refused(ctx: sudare.IntegerContext) -> None:
+    x = ctx.encrypt(np.arange(6).reshape(2, 3))
+    refused: list[Callable[[], Any]] = [
+        lambda: x / 2,
+        lambda: x // 2,
+        lambda: x % 5,
+        lambda: 2**x,
+        lambda: abs(x),
+        lambda: int(x),
+        lambda: x == 1,
+        lambda: x < 1,
+        lambda: bool(x),
+        lambda: x[0],
+        lambda: list(x),
+        lambda: np.array(x),
+        lambda: np.median(x),
+        lambda: np.add(x, x, where=False),
+        lambda: np.sqrt(x),
+        lambda: np.sum(x, axis=0),
+        lambda: ctx.decrypt(np.arange(3)),  # type: ignore[arg-type]
+    ]
+    for attempt in refused:
+        with pytest.raises(errors.UnsupportedError):
+            attempt()
+    with pytest.raises(errors.SlotRowsError, match=r"\(2, c\).*\(…, 2, 128\)"):
+        x.rotate(1)
+    with pytest.raises(errors.ArgumentError, match="repeated"):
+        x + ctx.encrypt([1, 2, 3])
+    with pytest.raises(errors.ShapesError):
+        x + [1, 2]
+    with pytest.raises(errors.ShapesError):
+        x @ np.ones((2, 3), dtype=int)
+    for exponent in (0, -1, 1.5, "2"):
+        with pytest.raises(errors.ArgumentError):
+            x**exponent
+    with pytest.raises(errors.ShapeError):
+        x.polynomial(3)
+
+
+@pytest.mark.parametrize("t", [2, 127, 2**16])
+def test_a_modulus_without_slots_names_primes(t: int) -> None:
+    with pytest.raises(errors.NoSlotsError, match="such as .*65537"):
+        sudare.IntegerContext(t=t, depth=1)
+
+
+def test_other_parameters_are_refused() -> None:
+    with pytest.raises(errors.PlaintextModulusNotPrimeError, match="997"):
+        sudare.IntegerContext(t=1001, depth=1)
+    with pytest.raises(errors.InvalidSpecError, match="depth"):
+        sudare.IntegerContext(65537)
+    with pytest.raises(errors.InvalidSpecError, match=r"at most \d+"):
+        sudare.IntegerContext(65537, 500)
+    with pytest.raises(errors.InvalidSpecError, match="neither"):
+        sudare.IntegerContext(65537, 1, scheme="ckks")  # type: ignore[arg-type]
+    for t in (0, 1, -5, 2**62, 2.5):
+        with pytest.raises(errors.ArgumentError):
+            sudare.IntegerContext(t, 1)  # type: ignore[arg-type]
+    with pytest.raises(errors.UnknownPresetError, match="n14-t65537"):
+        sudare.IntegerContext.preset("n16")
+
+
+def test_contexts_explain_themselves_before_there_are_keys() -> None:
+    context = sudare.IntegerContext(t=65537, depth=2)
+    explained = context.explain()
+    assert context._made is None
+    assert (explained.t, explained.levels, explained.scheme) == (65537, 2, "bgv")
+    assert explained.security_bits >= 128 and explained.slots == 2**explained.log_n
+    assert "128 bits of security" in explained.reason
+    assert "from -32768 to 32768" in str(explained)
+    assert context.slots == explained.slots
+    assert repr(context) == "IntegerContext(bgv, t=65537, no keys yet)"
+    # What was said of keys is so.
+    assert context.keys.evaluation.nbytes == explained.evaluation_key_bytes
+    assert len(context.keys.evaluation) == explained.evaluation_keys
+    x = context.encrypt([300, -2])
+    assert x.nbytes == explained.ciphertext_bytes
+    same(context, x * x * x, np.array([300, -2]) ** 3)
+    preset = sudare.IntegerContext.preset("bfv-n12", scheme="bfv", signed=False)
+    assert (preset.scheme, preset.signed, preset.explain().params) == ("bfv", False, "n12-t65537")
+
+
+def test_other_keys_are_refused(
+    ctx: sudare.IntegerContext, stranger: sudare.IntegerContext
+) -> None:
+    x, y = ctx.encrypt([1, 2]), stranger.encrypt([1, 2])
+    for attempt in (
+        lambda: x + y,
+        lambda: x * y,
+        lambda: ctx.decrypt(y),
+        lambda: ctx.noise_budget(y),
+    ):
+        with pytest.raises(errors.KeyMismatchError):
+            attempt()
+    with pytest.raises(errors.KeyMismatchError):
+        sudare.IntegerContext.from_keys(
+            toy(ctx.scheme).keys.evaluation,  # type: ignore[arg-type]
+            public=ctx.keys.public,
+        )
+    other = sudare.IntegerContext.preset("toy-n5")
+    with pytest.raises(errors.ParamsMismatchError):
+        ctx.decrypt(other.encrypt([1]))
+    with pytest.raises(errors.ParamsMismatchError):
+        x * other.encrypt([1])
+    with pytest.raises(errors.WrongKindError):
+        sudare.IntegerContext.from_keys(ctx.keys.public)  # type: ignore[arg-type]
+    reals = sudare.Context(depth=1)
+    with pytest.raises(errors.Error):
+        reals.decrypt(x)  # type: ignore[arg-type]
+    with pytest.raises(errors.Error):
+        sudare.PublicKey.from_bytes(ctx.keys.public.to_bytes())
+    with pytest.raises(errors.Error):
+        sudare.IntegerPublicKey.from_bytes(reals.keys.public.to_bytes())
+
+
+def test_both_schemes_do_not_mix() -> None:
+    keys = [toy("bgv").keys, toy("bfv").keys]
+    with pytest.raises(errors.OtherJobError, match="bfv.*bgv"):
+        sudare.IntegerContext.from_keys(keys[0].evaluation, public=keys[1].public)
+
+
+def test_three_roles_exchange_files(ctx: sudare.IntegerContext, tmp_path: Path) -> None:
+    paths = {name: tmp_path / f"{name}.key" for name in ("public", "evaluation", "secret")}
+    ctx.keys.public.save(paths["public"])
+    ctx.keys.evaluation.save(paths["evaluation"])
+    ctx.keys.secret.save(paths["secret"])
+    assert stat.S_IMODE(paths["secret"].stat().st_mode) == 0o600
+
+    sender = sudare.IntegerContext.from_keys(public=sudare.IntegerPublicKey.open(paths["public"]))
+    sender.encrypt(np.arange(300)).save(tmp_path / "numbers.ct")
+    with pytest.raises(errors.MissingRelinearizationKeyError):
+        sender.load(tmp_path / "numbers.ct") + 1
+
+    for small in (False, True):
+        evaluation = sudare.IntegerEvaluationKeys.open(paths["evaluation"], small=small)
+        server = sudare.IntegerContext.from_keys(evaluation)
+        x = server.load(tmp_path / "numbers.ct")
+        assert server.scheme == ctx.scheme and server.t == T
+        (x * x).sum().save(tmp_path / "result.ct", overwrite=True)
+    with pytest.raises(errors.NoSecretKeyError):
+        server.decrypt(x)
+    with pytest.raises(errors.NoPublicKeyError):
+        server.encrypt([1])
+    with pytest.raises(errors.UnsupportedError, match="explain"):
+        server.explain()
+
+    owner = sudare.IntegerContext.from_keys(
+        public=sudare.IntegerPublicKey.open(paths["public"]),
+        secret=sudare.IntegerSecretKey.open(paths["secret"]),
+    )
+    same(owner, owner.load(tmp_path / "result.ct"), (np.arange(300) ** 2).sum())
+
+
+def test_bytes_and_pickles(ctx: sudare.IntegerContext) -> None:
+    x = ctx.encrypt([1, 2, 3])
+    again = sudare.EncryptedIntegers.from_bytes(x.to_bytes())
+    assert (again.shape, again.level, again.key_id) == ((3,), None, x.key_id)
+    with pytest.raises(errors.DetachedError):
+        again + 1
+    same(ctx, ctx.attach(again) + 1, [2, 3, 4])
+    same(ctx, again, [1, 2, 3])
+    same(ctx, x * again, [1, 4, 9])
+    for protocol in (2, 5):
+        same(ctx, pickle.loads(pickle.dumps(x, protocol=protocol)), [1, 2, 3])
+        for key in (ctx.keys.public, ctx.keys.evaluation):
+            copied = pickle.loads(pickle.dumps(key, protocol=protocol))
+            assert type(copied) is type(key) and copied.to_bytes() == key.to_bytes()
+            assert copied.digest == key.digest
+    server = pickle.loads(pickle.dumps(ctx.for_server()))
+    assert not server.can_decrypt and ctx.can_decrypt
+    same(ctx, server.attach(x) * 2, [2, 4, 6])
+    for leak in (pickle.dumps, copy.copy, copy.deepcopy):
+        for secret in (ctx, ctx.keys.secret):
+            with pytest.raises(errors.SecretKeyPickleError):
+                leak(secret)
+
+
+def test_evaluation_keys_in_a_file_are_pickled_as_its_name(
+    ctx: sudare.IntegerContext, tmp_path: Path
+) -> None:
+    path = tmp_path / "evaluation.key"
+    ctx.keys.evaluation.save(path)
+    keys = sudare.IntegerEvaluationKeys.open(path)
+    assert keys.path == path and keys.to_bytes() == ctx.keys.evaluation.to_bytes()
+    data = pickle.dumps(keys)
+    assert len(data) < 500 and pickle.loads(data).key_id == keys.key_id
+    toy().keys.evaluation.save(path, overwrite=True)
+    with pytest.raises(errors.FileChangedError, match="digest"):
+        pickle.loads(data)
+
+
+def test_altered_bytes_are_refused(ctx: sudare.IntegerContext, tmp_path: Path) -> None:
+    data = ctx.encrypt([1, 2, 3]).to_bytes()
+    for place in range(0, len(data), 97):
+        altered = bytearray(data)
+        altered[place] ^= 1
+        with pytest.raises(errors.Error):
+            ctx.attach(sudare.EncryptedIntegers.from_bytes(bytes(altered)))
+    for cut in (b"", data[:100], data[:-1]):
+        with pytest.raises(errors.Error):
+            ctx.attach(sudare.EncryptedIntegers.from_bytes(cut))
+    path = tmp_path / "numbers.ct"
+    path.write_bytes(data[:-1])
+    with pytest.raises(errors.Error, match=r"numbers\.ct"):
+        ctx.load(path)
+    with pytest.raises(errors.WrongKindError):
+        sudare.EncryptedIntegers.from_bytes(ctx.keys.public.to_bytes())
+    with pytest.raises(FileNotFoundError):
+        ctx.load(tmp_path / "none.ct")
+    key = ctx.keys.evaluation.to_bytes()
+    with pytest.raises(errors.ChecksumError):
+        sudare.IntegerEvaluationKeys.from_bytes(key[:-100] + bytes(100))
+    with pytest.raises(errors.WrongKindError):
+        sudare.IntegerPublicKey.from_bytes(key)
+
+
+def test_sealed_keys(ctx: sudare.IntegerContext, tmp_path: Path) -> None:
+    path = tmp_path / "secret.key"
+    ctx.keys.secret.save(path, passphrase="six random words")
+    assert path.read_bytes().startswith(b"\x89sealed\n")
+    secret = sudare.IntegerSecretKey.open(path, passphrase="six random words")
+    owner = sudare.IntegerContext.from_keys(public=ctx.keys.public, secret=secret)
+    same(owner, ctx.encrypt([7]), [7])
+    with pytest.raises(errors.WrongPassphraseError):
+        sudare.IntegerSecretKey.open(path, passphrase="six random word")
+    with pytest.raises(errors.SealedError):
+        sudare.IntegerSecretKey.open(path)
+    with pytest.raises(errors.ExistsError):
+        ctx.keys.secret.save(path)
+    assert repr(secret) == f"IntegerSecretKey(key_id={secret.key_id}, ...)"
+
+
+def test_insecure_parameters_warn(tmp_path: Path) -> None:
+    warns = pytest.warns(errors.SecurityWarning, match=r"\d+\.\d bits of security, 128 are needed")
+    with warns as caught:
+        context = sudare.IntegerContext.preset("toy-n8")
+    assert caught[0].filename == __file__
+    context.keys.public.save(tmp_path / "public.key")
+    with warns:
+        sudare.IntegerPublicKey.open(tmp_path / "public.key")
+    with warns:
+        sudare.IntegerEvaluationKeys.from_bytes(context.keys.evaluation.to_bytes())
