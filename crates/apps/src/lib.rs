@@ -10,6 +10,7 @@
 //! | [`exact`] | encrypted arrays of integers modulo `t`, by BGV or BFV |
 //! | [`functions`] | inverse, exponential, sigmoid, sign, relu, maximum and others of encrypted slots |
 //! | [`metrics`] | accuracy, AUC and KS of scores |
+//! | [`search`] | an index of vectors that a server searches without seeing it, the query, or both |
 //! | [`note`] | bytes that travel encrypted with a table |
 //!
 //! Owner and server make the same plan from public facts. The owner encrypts by it, the
@@ -26,6 +27,7 @@ pub mod logreg;
 pub mod metrics;
 pub mod note;
 pub mod pool;
+pub mod search;
 pub mod stats;
 pub mod table;
 

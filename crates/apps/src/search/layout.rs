@@ -1,0 +1,232 @@
+//! Where vectors stand in slots, and how a query is spread over ciphertexts.
+
+use core::f64::consts::PI;
+
+use sudare::ckks::Complex;
+use sudare_arith::prng::{Seed, Stream};
+
+use super::spec::Spec;
+
+/// Where records of an index stand.
+///
+/// Record `r` of a half block has `group` slots from `group r` on, of which the `c`-th holds
+/// coordinate `group j + c` in ciphertext `j`. Real and imaginary parts of slots are a half block
+/// each. With many records the group is one slot; with fewer than a block would have then, groups
+/// are as long as all of them leave room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// Slots of a ciphertext, a power of two.
+    pub slots: usize,
+    /// Coordinates of embedded vectors.
+    pub coordinates: usize,
+    /// Slots of a record in each ciphertext, a power of two.
+    pub group: usize,
+    /// Blocks of an index of as many records as planned.
+    pub blocks: usize,
+}
+
+impl Layout {
+    /// That of a search in ciphertexts of so many slots, a power of two, if a vector fits one.
+    pub fn new(spec: &Spec, slots: usize) -> Option<Self> {
+        let coordinates = spec.dimension + spec.metric.further();
+        if coordinates.next_power_of_two() > slots {
+            return None;
+        }
+        let most = coordinates.next_power_of_two();
+        let halves = spec.rows.div_ceil(2).next_power_of_two();
+        let group = (slots / halves).clamp(1, most);
+        let blocks = spec.rows.div_ceil(2 * slots / group);
+        Some(Self { slots, coordinates, group, blocks })
+    }
+
+    /// Records of half a block.
+    pub fn half(&self) -> usize {
+        self.slots / self.group
+    }
+
+    /// Records of a block.
+    pub fn block(&self) -> usize {
+        2 * self.half()
+    }
+
+    /// Ciphertexts of the vectors of a block.
+    pub fn parts(&self) -> usize {
+        self.coordinates.div_ceil(self.group)
+    }
+
+    /// Ciphertexts that an encrypted query is spread over: [`Layout::parts`] rounded up to a power
+    /// of two, by which its values grow.
+    pub fn spread(&self) -> usize {
+        self.parts().next_power_of_two()
+    }
+
+    /// Blocks of an index of so many records.
+    pub fn blocks_of(&self, rows: usize) -> usize {
+        rows.div_ceil(self.block())
+    }
+
+    /// Where the records of a block stand, in their order: a permutation that all know, so that
+    /// places of matches are as good as random.
+    pub fn places(&self, block: usize) -> Vec<usize> {
+        /// Nothing up anybody's sleeve: there is nothing to keep secret.
+        const SEED: [u8; 32] = *b"places of the records of a block";
+        let mut stream = Stream::new(&Seed::from_bytes(SEED), "sudare search", block as u64);
+        let mut places: Vec<usize> = (0..self.block()).collect();
+        // Fisher and Yates; a remainder of 64 bits is uniform but for 2^-37.
+        for i in (1..places.len()).rev() {
+            places.swap(i, (stream.next_u64() % (i as u64 + 1)) as usize);
+        }
+        places
+    }
+
+    /// The half block of a place, and the first of its slots.
+    pub fn slot(&self, place: usize) -> (usize, usize) {
+        (place / self.half(), place % self.half() * self.group)
+    }
+
+    /// The slots of part `part` of the embedded vectors of a block, which stand at `places`.
+    pub fn part(
+        &self,
+        vectors: &[Option<Vec<f64>>],
+        places: &[usize],
+        part: usize,
+    ) -> Vec<Complex<f64>> {
+        let mut slots = vec![Complex::new(0.0, 0.0); self.slots];
+        let start = part * self.group;
+        for (vector, &place) in vectors.iter().zip(places) {
+            let coordinates = vector.iter().flat_map(|vector| vector.iter().skip(start));
+            let (half, first) = self.slot(place);
+            for (slot, &x) in slots[first..first + self.group].iter_mut().zip(coordinates) {
+                *if half == 0 { &mut slot.re } else { &mut slot.im } = x;
+            }
+        }
+        slots
+    }
+
+    /// The coordinates of an embedded query that meet those of part `part`, one for each slot of a
+    /// group.
+    pub fn query_part(&self, query: &[f64], part: usize) -> Vec<f64> {
+        let mut group: Vec<f64> =
+            query.iter().skip(part * self.group).take(self.group).copied().collect();
+        group.resize(self.group, 0.0);
+        group
+    }
+
+    /// The slots of an embedded query whose polynomial is `sum_j X^j q_j` over its parts, each of
+    /// which repeats after a group and is so a polynomial in `X^(slots / group)`.
+    pub fn query(&self, query: &[f64]) -> Vec<Complex<f64>> {
+        let parts: Vec<_> = (0..self.parts()).map(|part| self.query_part(query, part)).collect();
+        let x = powers_of_x(self.slots, 1);
+        let value = |(slot, &x): (usize, &Complex<f64>)| {
+            let parts = parts.iter().rev();
+            parts.fold(Complex::new(0.0, 0.0), |sum, part| {
+                sum * x + Complex::new(part[slot % self.group], 0.0)
+            })
+        };
+        x.iter().enumerate().map(value).collect()
+    }
+}
+
+/// The slots of `X^k` where there are so many, a power of two: its values at the roots
+/// `exp(i pi 5^s / (2 slots))`, `s` being the slot.
+pub(super) fn powers_of_x(slots: usize, k: i64) -> Vec<Complex<f64>> {
+    // Of the order of a root.
+    let order = 4 * slots as u64;
+    let exponent = k.rem_euclid(order as i64) as u64;
+    let of = |power: u64| {
+        let angle = 2.0 * PI * ((power * exponent) % order) as f64 / order as f64;
+        Complex::new(angle.cos(), angle.sin())
+    };
+    let powers = core::iter::successors(Some(1u64), |power| Some(power * 5 % order));
+    powers.take(slots).map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::{Answer, Metric, Mode};
+
+    fn layout(dimension: usize, rows: usize, slots: usize) -> Layout {
+        let (metric, mode, answer) = (Metric::Cosine, Mode::Encrypted, Answer::Scores);
+        Layout::new(&Spec { dimension, rows, metric, mode, answer }, slots).unwrap()
+    }
+
+    #[test]
+    fn groups_fill_what_records_leave() {
+        for (dimension, rows, slots, group, blocks, parts) in [
+            (128, 50_000, 1 << 14, 1, 2, 128),
+            (128, 1 << 15, 1 << 14, 1, 1, 128),
+            (128, 1 << 14, 1 << 14, 2, 1, 64),
+            (384, 1000, 1 << 14, 32, 1, 12),
+            (3, 1, 16, 4, 1, 1),
+            (1, 1, 16, 1, 1, 1),
+        ] {
+            let layout = layout(dimension, rows, slots);
+            assert_eq!((layout.group, layout.blocks, layout.parts()), (group, blocks, parts));
+            assert!(layout.blocks * layout.block() >= rows);
+        }
+        let spec = Spec {
+            dimension: 17,
+            rows: 1,
+            metric: Metric::Cosine,
+            mode: Mode::Encrypted,
+            answer: Answer::Scores,
+        };
+        assert_eq!(Layout::new(&spec, 16), None);
+    }
+
+    #[test]
+    fn places_are_a_permutation_for_each_block() {
+        let layout = layout(2, 200, 16);
+        let places: Vec<_> = (0..2).map(|block| layout.places(block)).collect();
+        assert_ne!(places[0], places[1]);
+        for mut places in places {
+            places.sort_unstable();
+            assert_eq!(places, (0..32).collect::<Vec<_>>());
+        }
+    }
+
+    /// In the clear, products of parts with the parts of a query, summed over groups.
+    #[test]
+    fn parts_make_inner_products() {
+        let layout = layout(5, 4, 16);
+        assert_eq!((layout.group, layout.parts(), layout.half()), (8, 1, 2));
+        for layout in [layout, Layout { group: 2, ..layout }, Layout { group: 1, ..layout }] {
+            let vector = |i: usize| (0..5).map(|c| (i * 5 + c) as f64).collect::<Vec<f64>>();
+            let vectors = [Some(vector(0)), None, Some(vector(2)), Some(vector(3))];
+            let query = vector(1);
+            let places = layout.places(0);
+            let mut sums = vec![Complex::new(0.0, 0.0); 16];
+            for part in 0..layout.parts() {
+                let slots = layout.part(&vectors, &places, part);
+                let query = layout.query_part(&query, part);
+                for (slot, (sum, x)) in sums.iter_mut().zip(slots).enumerate() {
+                    *sum = *sum + x * Complex::new(query[slot % layout.group], 0.0);
+                }
+            }
+            for (vector, &place) in vectors.iter().zip(&places) {
+                let (half, first) = layout.slot(place);
+                let sum = sums[first..first + layout.group].iter();
+                let found: f64 = sum.map(|z| if half == 0 { z.re } else { z.im }).sum();
+                let expected = vector.iter().flatten().zip(&query).map(|(a, b)| a * b).sum::<f64>();
+                assert_eq!(found, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn powers_of_x_multiply_as_such() {
+        let product = |a: i64, b: i64| {
+            let (a, b) = (powers_of_x(8, a), powers_of_x(8, b));
+            a.iter().zip(&b).map(|(&a, &b)| a * b).collect::<Vec<_>>()
+        };
+        for (a, b) in [(1, 2), (3, -3), (20, 13), (-7, 40)] {
+            for (x, y) in product(a, b).iter().zip(powers_of_x(8, a + b)) {
+                assert!((x.re - y.re).abs() + (x.im - y.im).abs() < 1e-12);
+            }
+        }
+        // X^N is -1, and X^(N / 2) the imaginary unit at every root of the orbit of 5.
+        assert!(powers_of_x(8, 16).iter().all(|z| (z.re + 1.0).abs() < 1e-12));
+        assert!(powers_of_x(8, 8).iter().all(|z| (z.im - 1.0).abs() < 1e-12));
+    }
+}

@@ -1,0 +1,467 @@
+//! Levels, scales and keys of a search, and what the owner does by them.
+
+use sudare::{
+    circuits::{Ops, Trace, TracePlan, sim},
+    ckks::{self, Ciphertext, Complex, Decryptor, Encoder, Encryptor, Params, ProductSum, Scale},
+    rlwe::{KeyRequest, Level, SecretDistribution, max_log2_qp},
+};
+use sudare_arith::par;
+
+use super::{
+    error::{Place, Result, SearchError, check_precision, expect},
+    layout::Layout,
+    spec::{Answer, Mode, Spec},
+};
+use crate::{SECURITY_BITS, logreg::special_primes};
+
+/// Rings in which parameters are proposed. In smaller ones the modulus is too short for precise
+/// scores.
+const LOG_N: core::ops::RangeInclusive<u32> = 13..=17;
+
+/// Sizes of the primes at the bottom and at the top, the largest with the fastest kernels.
+pub(super) const PRIME_BITS: f64 = 50.0;
+
+/// Bits above the scale of scores: they are complex, twice as large where parts of two records mix,
+/// and signed.
+const SCORE_ROOM_BITS: f64 = 3.0;
+
+/// The largest error of an inner product of unit vectors that a plan accepts.
+const LARGEST_ERROR: f64 = 1.0 / (1 << 12) as f64;
+
+/// By which `f64` may be off in decoding an inner product of unit vectors.
+const DECODING_ERROR: f64 = 64.0 * f64::EPSILON;
+
+/// Ciphertexts that are encrypted, or multiplied, before the next ones are looked at.
+pub(super) const CHUNK: usize = 16;
+
+/// A record of an index.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Record<'a> {
+    /// As many coordinates as planned.
+    pub vector: &'a [f64],
+    /// As many bytes as planned; none if the server answers scores or counts.
+    pub payload: &'a [u8],
+}
+
+/// How to build and to search an index.
+///
+/// Records are in blocks of [`Plan::block_len`], in their order. The owner encrypts block after
+/// block ([`Plan::encrypt_block`]); to append or to delete records encrypts the blocks anew that
+/// they are in, with nothing in place of what is deleted, and no other ones.
+///
+/// Ciphertext `j` of a block holds coordinate `j` of its records in the slots, two records in each:
+/// one in real parts, one in imaginary parts. A query is one ciphertext, the polynomial of which has
+/// the coordinates as coefficients; the server spreads it over as many ciphertexts as there are
+/// coordinates, each with one coordinate in all slots, by automorphisms that separate coefficients
+/// by the parity of their index, then by the next bit, and so on (Angel, Chen, Laine, Setty,
+/// [2017/1142](https://eprint.iacr.org/2017/1142), Figure 3). Inner products are sums of products,
+/// relinearised in sums: one level, and no rotation of the index.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub(super) spec: Spec,
+    pub(super) params: Params,
+    pub(super) layout: Layout,
+    /// Level of vectors and queries.
+    pub(super) level: Level,
+    /// Of vectors.
+    pub(super) vectors: Scale,
+    /// Of queries, once they are spread.
+    pub(super) query: Scale,
+    /// Of inner products, one level below.
+    pub(super) product: Scale,
+    /// The lowest level that holds scores.
+    scores: Level,
+    /// Over the slots of a group.
+    pub(super) group_sum: TracePlan,
+    keys: KeyRequest,
+    /// Of inner products of embedded vectors.
+    error: f64,
+}
+
+impl Plan {
+    /// Plans a search for these parameters.
+    ///
+    /// # Errors
+    /// [`SearchError::Count`] and [`SearchError::Number`] for a specification that cannot be;
+    /// [`SearchError::TooFewLevels`]; [`SearchError::Precision`] if primes are too small for scores
+    /// within `2^-12` of the largest; [`SearchError::Engine`] for what the engine refuses.
+    pub fn new(spec: &Spec, params: &Params) -> Result<Self> {
+        spec.check()?;
+        if spec.answer != Answer::Scores {
+            return Err(SearchError::NotPlanned { asked: spec.answer.name(), planned: "scores" });
+        }
+        let layout = layout(spec, params.max_slots())?;
+        let needed = 1;
+        let found = params.top().0;
+        if found < needed {
+            return Err(SearchError::TooFewLevels { found, needed });
+        }
+        let level = Level(needed);
+        let chain = params.chain();
+        let product = Scale::from_log2(chain.log2_q(Level(level.0 - 1)) - SCORE_ROOM_BITS);
+        let both = product * chain.divisor(level);
+        // A query grows by being spread, and is encrypted at the scale of vectors then.
+        let vectors = (both / Scale::from_u64(grown(spec.mode, &layout))).sqrt();
+        let group_sum = Trace::inner_sum(params.log_n(), 1, layout.group)?.doubling();
+        let mut plan = Self {
+            spec: *spec,
+            params: params.clone(),
+            layout,
+            level,
+            vectors,
+            query: both / vectors,
+            product,
+            scores: Level(0),
+            group_sum,
+            keys: KeyRequest::new(),
+            error: f64::INFINITY,
+        };
+        plan.scores = plan.lowest(Level(level.0 - 1));
+        plan.dry_run()?;
+        Ok(plan)
+    }
+
+    /// The smallest ring and shortest chain for a search at 128 bits of security.
+    ///
+    /// # Errors
+    /// As [`Plan::new`]; [`SearchError::Engine`] if no ring is large enough.
+    pub fn auto_params(spec: &Spec) -> Result<Params> {
+        spec.check()?;
+        let mut last = None;
+        for log_n in LOG_N {
+            let Ok(proposed) = propose(spec, log_n) else { continue };
+            let limit = max_log2_qp(log_n, proposed.secret, SECURITY_BITS);
+            let p_bits = special_primes(&proposed.q_bits.concat(), limit);
+            let fits = p_bits.is_some();
+            last = Some(ckks::Spec { p_bits: p_bits.unwrap_or(vec![PRIME_BITS]), ..proposed });
+            if fits {
+                break;
+            }
+        }
+        // The last ring is refused for its security, with the figures.
+        let proposed = last.map_or_else(|| propose(spec, *LOG_N.end()), Ok)?;
+        Ok(Params::new(proposed)?)
+    }
+
+    /// What is planned.
+    #[must_use]
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// The parameters.
+    #[must_use]
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// Keys that the server needs.
+    #[must_use]
+    pub fn required_keys(&self) -> &KeyRequest {
+        &self.keys
+    }
+
+    /// Records of a block, the last one of an index excepted, which may have fewer.
+    #[must_use]
+    pub fn block_len(&self) -> usize {
+        self.layout.block()
+    }
+
+    /// Blocks of an index of so many records.
+    ///
+    /// # Errors
+    /// [`SearchError::Count`] for more than planned.
+    pub fn blocks(&self, rows: usize) -> Result<usize> {
+        self.spec.check_rows(rows)?;
+        Ok(self.layout.blocks_of(rows))
+    }
+
+    /// Ciphertexts of an encrypted block.
+    #[must_use]
+    pub fn block_parts(&self) -> usize {
+        self.layout.parts()
+    }
+
+    /// Level and scale of a ciphertext of an encrypted block.
+    #[must_use]
+    pub fn part_form(&self, _part: usize) -> (Level, Scale) {
+        (self.level, self.vectors)
+    }
+
+    /// Level and scale of an encrypted query.
+    #[must_use]
+    pub fn query_form(&self) -> (Level, Scale) {
+        (self.level, self.query / Scale::from_u64(grown(self.spec.mode, &self.layout)))
+    }
+
+    /// A bound of the errors of similarities as [`Plan::decode_scores`] gives them, whatever the
+    /// vectors and however often they are used.
+    #[must_use]
+    pub fn largest_error(&self) -> f64 {
+        self.spec.metric.similarity(self.error).abs()
+    }
+
+    /// Encrypts a block, ciphertext after ciphertext, [`Plan::block_parts`] of them. Nothing in
+    /// place of a record is one that was deleted, which neither counts nor matches; it has the
+    /// score of a zero vector.
+    ///
+    /// # Errors
+    /// [`SearchError::NotPlanned`] if the index is plain; [`SearchError::Count`] for a block or
+    /// records beyond those planned; [`SearchError::Vector`]; [`SearchError::Shape`] for payloads of
+    /// another length than planned; [`SearchError::Engine`] if the encryptor has other parameters;
+    /// those of `write`.
+    pub fn encrypt_block(
+        &self,
+        encryptor: &Encryptor,
+        block: usize,
+        records: &[Option<Record<'_>>],
+        mut write: impl FnMut(usize, Ciphertext) -> Result<()>,
+    ) -> Result<()> {
+        if self.spec.mode == Mode::PlainIndex {
+            let (asked, planned) = ("encryption of the index", "an index in the clear");
+            return Err(SearchError::NotPlanned { asked, planned });
+        }
+        let vectors = self.embedded(block, records)?;
+        let places = self.layout.places(block);
+        let encoder = Encoder::new(&self.params);
+        let encrypt = |part: usize| -> Result<Ciphertext> {
+            let (level, scale) = self.part_form(part);
+            let slots = self.layout.part(&vectors, &places, part);
+            Ok(encryptor.encrypt(&encoder.encode(&slots, level, scale)?)?)
+        };
+        for first in (0..self.block_parts()).step_by(CHUNK) {
+            let parts = first..self.block_parts().min(first + CHUNK);
+            for (part, ciphertext) in parts.clone().zip(par::try_map(parts, encrypt)?) {
+                write(part, ciphertext)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Encrypts a query.
+    ///
+    /// # Errors
+    /// [`SearchError::NotPlanned`] if queries are plain; [`SearchError::Vector`];
+    /// [`SearchError::Engine`] if the encryptor has other parameters.
+    pub fn encrypt_query(&self, encryptor: &Encryptor, query: &[f64]) -> Result<Ciphertext> {
+        if self.spec.mode == Mode::PlainQuery {
+            let (asked, planned) = ("encryption of the query", "queries in the clear");
+            return Err(SearchError::NotPlanned { asked, planned });
+        }
+        let slots = self.layout.query(&self.embedded_query(query)?);
+        let (level, scale) = self.query_form();
+        Ok(encryptor.encrypt(&Encoder::new(&self.params).encode(&slots, level, scale)?)?)
+    }
+
+    /// The slots of each ciphertext of an answer.
+    ///
+    /// # Errors
+    /// [`SearchError::Engine`] for ciphertexts of another key or other parameters.
+    pub fn decrypt(
+        &self,
+        decryptor: &Decryptor,
+        answer: &[Ciphertext],
+    ) -> Result<Vec<Vec<Complex<f64>>>> {
+        let encoder = Encoder::new(&self.params);
+        par::try_map(answer, |part| Ok(encoder.decode(&decryptor.decrypt(part)?)?))
+    }
+
+    /// The similarity of each of the first `records` records of block `block`, from the slots of
+    /// its decrypted scores: a cosine, an inner product, or the square of a distance.
+    ///
+    /// # Errors
+    /// [`SearchError::Count`] for a block or records beyond those planned; [`SearchError::Shape`]
+    /// for another number of slots.
+    pub fn decode_scores(
+        &self,
+        block: usize,
+        records: usize,
+        slots: &[Complex<f64>],
+    ) -> Result<Vec<f64>> {
+        self.check_block(block, records)?;
+        expect("slots of scores", slots.len(), self.layout.slots)?;
+        let similarity = |place| {
+            let (half, slot) = self.layout.slot(place);
+            let inner = if half == 0 { slots[slot].re } else { slots[slot].im };
+            self.spec.metric.similarity(inner)
+        };
+        Ok(self.layout.places(block).into_iter().take(records).map(similarity).collect())
+    }
+
+    /// The `most` nearest of these records with their similarities, the nearest first; of equally
+    /// near ones those with lower numbers. What is not a number comes last.
+    #[must_use]
+    pub fn nearest(
+        &self,
+        similarities: impl IntoIterator<Item = (usize, f64)>,
+        most: usize,
+    ) -> Vec<(usize, f64)> {
+        let mut all: Vec<_> = similarities.into_iter().collect();
+        let key = |x: f64| match (x.is_nan(), self.spec.metric.descends()) {
+            (true, _) => f64::INFINITY,
+            (false, true) => -x,
+            (false, false) => x,
+        };
+        all.sort_by(|a, b| key(a.1).total_cmp(&key(b.1)).then(a.0.cmp(&b.0)));
+        all.truncate(most);
+        all
+    }
+
+    pub(super) fn check_block(&self, block: usize, records: usize) -> Result<()> {
+        let most = self.layout.blocks - 1;
+        if block > most {
+            let what = "as the number of a block";
+            return Err(SearchError::Count { what, found: block, least: 0, most });
+        }
+        let most = self.layout.block().min(self.spec.rows - block * self.layout.block());
+        if records > most {
+            let what = "records of a block";
+            return Err(SearchError::Count { what, found: records, least: 0, most });
+        }
+        Ok(())
+    }
+
+    /// The embedded vectors of a block.
+    pub(super) fn embedded(
+        &self,
+        block: usize,
+        records: &[Option<Record<'_>>],
+    ) -> Result<Vec<Option<Vec<f64>>>> {
+        self.check_block(block, records.len())?;
+        let first = block * self.layout.block();
+        par::try_map(records.iter().enumerate(), |(index, record)| {
+            let Some(Record { vector, payload }) = record else { return Ok(None) };
+            let row = first + index;
+            self.check_vector(Place::Row(row), vector)?;
+            expect("bytes of a payload", payload.len(), self.spec.payload())?;
+            self.spec.metric.embed_row(row, vector).map(Some)
+        })
+    }
+
+    pub(super) fn embedded_query(&self, query: &[f64]) -> Result<Vec<f64>> {
+        self.check_vector(Place::Query, query)?;
+        self.spec.metric.embed_query(query)
+    }
+
+    fn check_vector(&self, place: Place, vector: &[f64]) -> Result<()> {
+        let (found, needed) = (vector.len(), self.spec.dimension);
+        if found == needed {
+            return Ok(());
+        }
+        let problem = format!("it has {found} coordinates, but the plan is for {needed}");
+        Err(SearchError::Vector { place, problem })
+    }
+
+    /// The lowest level up to `from` that holds scores.
+    fn lowest(&self, from: Level) -> Level {
+        let bits = self.product.log2() + SCORE_ROOM_BITS - 0.5;
+        let chain = self.params.chain();
+        (0..from.0).map(Level).find(|&level| chain.log2_q(level) >= bits).unwrap_or(from)
+    }
+
+    /// The lowest level of scores.
+    pub(super) fn scores_level(&self) -> Level {
+        self.scores
+    }
+
+    /// Finds keys and errors.
+    fn dry_run(&mut self) -> Result<()> {
+        let e = sim::Evaluator::for_params(&self.params);
+        let inner = self.largest_inner_products(&e)?;
+        self.error = inner.worst.error + DECODING_ERROR;
+        self.keys = e.used_keys();
+        check_precision("a score", self.error, LARGEST_ERROR)
+    }
+
+    /// Inner products of vectors of norm 1 with the largest errors: by the inequality of Cauchy and
+    /// Schwarz those of vectors with equal coordinates.
+    fn largest_inner_products(&self, e: &sim::Evaluator) -> Result<sim::Ciphertext> {
+        let Layout { slots, group, .. } = self.layout;
+        let parts = self.layout.parts();
+        let coordinate = 1.0 / ((parts * group) as f64).sqrt();
+        // Slots hold two vectors.
+        let entry = Complex::new(coordinate, coordinate);
+        let vector = e.encrypt(&vec![entry; slots], self.level, self.vectors)?;
+        let query = || -> Result<sim::Ciphertext> {
+            let (level, scale) = self.query_form();
+            // As large as sums of all coordinates, of which each slot has one once it is spread.
+            let message = vec![Complex::new(coordinate * parts as f64, 0.0); slots];
+            let mut query = e.encrypt(&message, level, scale)?;
+            // What all parts go through but for products with powers of X, which are exact.
+            for turn in turns(slots, self.layout.spread()) {
+                query = e.add(&query, &e.rotate(&query, turn)?)?;
+            }
+            let mut query = e.with_scale(&query, self.query)?;
+            query.slots.fill(Complex::new(coordinate, 0.0));
+            query.worst.largest.fill(coordinate);
+            Ok(query)
+        };
+        let sum = match self.spec.mode {
+            Mode::Encrypted => {
+                let query = query()?;
+                let products = vec![(&query, &vector); parts.min(CHUNK)];
+                let chunk = e.mul_sum_rescale(&ProductSum { products, addend: None })?;
+                let chunks = parts.div_ceil(CHUNK);
+                (1..chunks).try_fold(chunk.clone(), |sum, _| e.add(&sum, &chunk))?
+            }
+            Mode::PlainIndex => {
+                let product = e.mul_plain(&query()?, &vec![entry; slots], self.vectors)?;
+                let mut sum =
+                    (1..parts).try_fold(product.clone(), |sum, _| e.add(&sum, &product))?;
+                e.rescale_assign(&mut sum)?;
+                sum
+            }
+            Mode::PlainQuery => {
+                let mut sum = match group {
+                    1 => e.mul_const_sum(&vec![(&vector, coordinate, self.query); parts])?,
+                    _ => {
+                        let query = vec![Complex::new(coordinate, 0.0); slots];
+                        let product = e.mul_plain(&vector, &query, self.query)?;
+                        (1..parts).try_fold(product.clone(), |sum, _| e.add(&sum, &product))?
+                    }
+                };
+                e.rescale_assign(&mut sum)?;
+                sum
+            }
+        };
+        let sum = e.with_scale(&sum, self.product)?;
+        Ok(self.group_sum.run(e, &sum)?)
+    }
+}
+
+/// By how much a query grows when it is spread.
+fn grown(mode: Mode, layout: &Layout) -> u64 {
+    match mode {
+        Mode::Encrypted | Mode::PlainIndex => layout.spread() as u64,
+        Mode::PlainQuery => 1,
+    }
+}
+
+/// Rotations that separate the coefficients of polynomials in `X^(2^i)` by parity, for each `i`
+/// below `log2(spread)`: powers of 5 by which `X^(2^i)` becomes `-X^(2^i)`.
+pub(super) fn turns(slots: usize, spread: usize) -> impl Iterator<Item = i64> {
+    (0..spread.ilog2()).map(move |i| (slots >> (i + 1)) as i64)
+}
+
+fn layout(spec: &Spec, slots: usize) -> Result<Layout> {
+    Layout::new(spec, slots).ok_or_else(|| {
+        let most = slots - spec.metric.further();
+        let what = "coordinates";
+        SearchError::Count { what, found: spec.dimension, least: 1, most }
+    })
+}
+
+/// Parameters in a ring but for special primes.
+pub(super) fn propose(spec: &Spec, log_n: u32) -> Result<ckks::Spec> {
+    layout(spec, 1 << (log_n - 1))?;
+    Ok(ckks::Spec {
+        log_n,
+        q_bits: vec![vec![PRIME_BITS]; 2],
+        p_bits: Vec::new(),
+        raised: None,
+        fitted_p_bits: Vec::new(),
+        log2_scale: PRIME_BITS - SCORE_ROOM_BITS,
+        secret: SecretDistribution::UniformTernary,
+        insecure: false,
+    })
+}

@@ -1,0 +1,249 @@
+//! What the server does.
+
+use sudare::{
+    circuits::{ComplexOps, Ops},
+    ckks::{Complex, ProductSum, Scale},
+    rlwe::Level,
+};
+use sudare_arith::par;
+
+use super::{
+    error::{Result, SearchError, expect},
+    layout::powers_of_x,
+    plan::{CHUNK, Plan, Record, turns},
+    spec::Mode,
+};
+
+/// A query as the server has it.
+#[derive(Debug, Clone, Copy)]
+pub enum Query<'a, C> {
+    /// In the clear.
+    Plain(&'a [f64]),
+    /// As [`Plan::encrypt_query`] makes it.
+    Encrypted(&'a C),
+}
+
+/// A block of an index as the server has it.
+pub enum Block<'a, C> {
+    /// Its records in the clear, with nothing in place of deleted ones.
+    Plain(&'a [Option<Record<'a>>]),
+    /// Reads the ciphertexts that [`Plan::encrypt_block`] made, by their numbers. Few are held at a
+    /// time.
+    Encrypted(&'a mut dyn FnMut(usize) -> Result<C>),
+}
+
+/// A search for one query on any evaluator with the plan's chain, the simulator included.
+pub struct Search<'a, E: Ops> {
+    plan: &'a Plan,
+    ev: &'a E,
+    query: Spread<E::Ct>,
+}
+
+/// A query, coordinate by coordinate.
+enum Spread<C> {
+    Plain(Vec<f64>),
+    Encrypted(Vec<C>),
+}
+
+impl Plan {
+    /// Begins a search. An encrypted query is spread here: as many automorphisms as a vector has
+    /// ciphertexts, less one, and as many ciphertexts held until the search ends.
+    ///
+    /// # Errors
+    /// [`SearchError::NotAsPlanned`] for a query of another form, level or scale, or an evaluator of
+    /// other parameters; [`SearchError::Vector`]; [`SearchError::Engine`] for a missing key.
+    pub fn search<'a, E: ComplexOps>(
+        &'a self,
+        ev: &'a E,
+        query: Query<'_, E::Ct>,
+    ) -> Result<Search<'a, E>> {
+        if ev.log_n() != self.params.log_n() || ev.chain() != self.params.chain() {
+            let ring = |log_n| format!("primes of its own, in the ring N = 2^{log_n}");
+            let (found, needed) = (ring(ev.log_n()), ring(self.params.log_n()));
+            return Err(not_as_planned("the evaluator's parameters", &found, &needed));
+        }
+        let plain = self.spec.mode == Mode::PlainQuery;
+        let query = match query {
+            Query::Plain(query) if plain => Spread::Plain(self.embedded_query(query)?),
+            Query::Encrypted(query) if !plain => {
+                expect_form(ev, "the query", query, self.query_form())?;
+                expect("slots of the query", 1 << ev.log_slots(query), self.layout.slots)?;
+                Spread::Encrypted(self.spread(ev, query)?)
+            }
+            Query::Plain(_) => return Err(not_as_planned("the query", "plain", "encrypted")),
+            Query::Encrypted(_) => return Err(not_as_planned("the query", "encrypted", "plain")),
+        };
+        Ok(Search { plan: self, ev, query })
+    }
+
+    /// Each part of an encrypted query by itself, in all slots that repeat after a group.
+    fn spread<E: ComplexOps>(&self, e: &E, query: &E::Ct) -> Result<Vec<E::Ct>> {
+        let (slots, count) = (self.layout.slots, self.layout.parts());
+        let mut parts = vec![query.clone()];
+        for (i, turn) in turns(slots, self.layout.spread()).enumerate() {
+            // The sum has the coefficients of even index, the difference those of odd index.
+            let both = par::try_map(&parts, |part| {
+                let image = e.rotate(part, turn)?;
+                Ok::<_, SearchError>((e.add(part, &image)?, e.sub(part, &image)?))
+            })?;
+            let (even, mut odd): (Vec<_>, Vec<_>) = both.into_iter().unzip();
+            odd.truncate(count - even.len());
+            let odd: Vec<&E::Ct> = odd.iter().collect();
+            // Exact: a monomial has an integer coefficient.
+            let lowered = powers_of_x(slots, -(1 << i));
+            let odd = e.mul_plain_many(&odd, &lowered, Scale::from_u64(1))?;
+            parts = even.into_iter().chain(odd).collect();
+        }
+        parts.iter().map(|part| Ok(e.with_scale(part, self.query)?)).collect()
+    }
+}
+
+impl<E: ComplexOps> Search<'_, E> {
+    /// The scores of the records of a block, for [`Plan::decode_scores`].
+    ///
+    /// # Errors
+    /// [`SearchError::NotAsPlanned`] for a block of another form, or ciphertexts of another level,
+    /// scale or number of slots; [`SearchError::Count`], [`SearchError::Vector`] and
+    /// [`SearchError::Shape`] for a plain block that is not as planned; [`SearchError::Engine`] for
+    /// a missing key or ciphertexts of another one; those of a reader.
+    pub fn scores(&self, block: usize, content: Block<'_, E::Ct>) -> Result<E::Ct> {
+        let mut scores = self.inner_products(block, content)?;
+        self.ev.drop_to(&mut scores, self.plan.scores_level())?;
+        Ok(scores)
+    }
+
+    /// Inner products with the records of a block, in the first slots of groups.
+    fn inner_products(&self, block: usize, content: Block<'_, E::Ct>) -> Result<E::Ct> {
+        let (plan, e) = (self.plan, self.ev);
+        let products = match (&self.query, content) {
+            (Spread::Encrypted(query), Block::Plain(records))
+                if plan.spec.mode == Mode::PlainIndex =>
+            {
+                self.with_plain_records(query, block, records)?
+            }
+            (Spread::Encrypted(query), Block::Encrypted(read))
+                if plan.spec.mode == Mode::Encrypted =>
+            {
+                plan.check_block(block, 0)?;
+                self.sum(|parts| {
+                    let ciphertexts = self.read_parts(parts.clone(), &mut *read)?;
+                    let products = query[parts].iter().zip(&ciphertexts).collect();
+                    Ok(e.mul_sum_rescale(&ProductSum { products, addend: None })?)
+                })?
+            }
+            (Spread::Plain(query), Block::Encrypted(read)) => {
+                plan.check_block(block, 0)?;
+                let mut sum = self.sum(|parts| {
+                    let ciphertexts = self.read_parts(parts.clone(), &mut *read)?;
+                    self.with_plain_query(query, parts, &ciphertexts)
+                })?;
+                e.rescale_assign(&mut sum)?;
+                sum
+            }
+            (_, Block::Plain(_)) => {
+                return Err(not_as_planned("the index", "a plain block", "encrypted ones"));
+            }
+            (_, Block::Encrypted(_)) => {
+                return Err(not_as_planned("the index", "an encrypted block", "plain ones"));
+            }
+        };
+        Ok(plan.group_sum.run(e, &e.with_scale(&products, plan.product)?)?)
+    }
+
+    /// The sum of what `chunk` makes of some parts at a time.
+    fn sum(
+        &self,
+        mut chunk: impl FnMut(core::ops::Range<usize>) -> Result<E::Ct>,
+    ) -> Result<E::Ct> {
+        let parts = self.plan.layout.parts();
+        let mut sum = chunk(0..parts.min(CHUNK))?;
+        for first in (CHUNK..parts).step_by(CHUNK) {
+            sum = self.ev.add(&sum, &chunk(first..parts.min(first + CHUNK))?)?;
+        }
+        Ok(sum)
+    }
+
+    fn read_parts(
+        &self,
+        parts: core::ops::Range<usize>,
+        read: &mut dyn FnMut(usize) -> Result<E::Ct>,
+    ) -> Result<Vec<E::Ct>> {
+        let read = |part| {
+            let ciphertext = read(part)?;
+            self.expect_part(part, &ciphertext)?;
+            Ok(ciphertext)
+        };
+        parts.map(read).collect()
+    }
+
+    fn expect_part(&self, part: usize, ciphertext: &E::Ct) -> Result<()> {
+        expect_form(self.ev, "a part of the index", ciphertext, self.plan.part_form(part))?;
+        let slots = 1 << self.ev.log_slots(ciphertext);
+        expect("slots of a part of the index", slots, self.plan.layout.slots)
+    }
+
+    fn with_plain_records(
+        &self,
+        query: &[E::Ct],
+        block: usize,
+        records: &[Option<Record<'_>>],
+    ) -> Result<E::Ct> {
+        let (plan, e) = (self.plan, self.ev);
+        let (vectors, places) = (plan.embedded(block, records)?, plan.layout.places(block));
+        let mut sum = self.sum(|parts| {
+            let products = par::try_map(parts, |part| {
+                let slots = plan.layout.part(&vectors, &places, part);
+                e.mul_plain(&query[part], &slots, plan.vectors)
+            })?;
+            Ok(total(e, products)?)
+        })?;
+        e.rescale_assign(&mut sum)?;
+        Ok(sum)
+    }
+
+    fn with_plain_query(
+        &self,
+        query: &[f64],
+        parts: core::ops::Range<usize>,
+        ciphertexts: &[E::Ct],
+    ) -> Result<E::Ct> {
+        let (plan, e) = (self.plan, self.ev);
+        let layout = &plan.layout;
+        if layout.group == 1 {
+            let terms = ciphertexts.iter().zip(&query[parts]);
+            let terms: Vec<_> = terms.map(|(part, &x)| (part, x, plan.query)).collect();
+            return Ok(e.mul_const_sum(&terms)?);
+        }
+        let pairs: Vec<_> = parts.zip(ciphertexts).collect();
+        let products = par::try_map(pairs, |(part, ciphertext)| {
+            let group = layout.query_part(query, part);
+            let slots = group.iter().map(|&x| Complex::new(x, 0.0)).cycle().take(layout.slots);
+            e.mul_plain(ciphertext, &slots.collect::<Vec<_>>(), plan.query)
+        })?;
+        Ok(total(e, products)?)
+    }
+}
+
+/// The sum of ciphertexts, at least one.
+fn total<E: ComplexOps>(e: &E, xs: Vec<E::Ct>) -> sudare::Result<E::Ct> {
+    let sum = xs.into_iter().map(Ok).reduce(|sum, x| e.add(&sum?, &x?));
+    sum.unwrap_or_else(|| Err(sudare::Error::Circuit("a sum of no ciphertexts".into())))
+}
+
+fn expect_form<E: ComplexOps>(
+    e: &E,
+    what: &'static str,
+    found: &E::Ct,
+    (level, scale): (Level, Scale),
+) -> Result<()> {
+    if e.level(found) == level && e.scale(found).matches(scale) {
+        return Ok(());
+    }
+    let form = |level: Level, scale: Scale| format!("level {level}, scale 2^{:.2}", scale.log2());
+    let found = form(e.level(found), e.scale(found));
+    Err(not_as_planned(what, &found, &form(level, scale)))
+}
+
+fn not_as_planned(what: &'static str, found: &str, needed: &str) -> SearchError {
+    SearchError::NotAsPlanned { what, found: found.into(), needed: needed.into() }
+}
