@@ -3,9 +3,12 @@
 //! | answer | the owner learns |
 //! |---|---|
 //! | [`Answer::Scores`] | the similarity of each record, to rank ([`Plan::nearest`]) |
+//! | [`Answer::Count`] | how many records are beyond a [`Threshold`] |
+//! | [`Answer::Matches`] | numbers and payloads of those records |
 //!
 //! Either the index is encrypted, or queries are, or both ([`Mode`]). Vectors are compared by their
-//! angle, inner product or distance ([`Metric`]).
+//! angle, inner product or distance ([`Metric`]). [`Plan::explain`] says what a search takes and
+//! tells before a key is made.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -43,14 +46,20 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 mod error;
+mod explain;
 mod layout;
 mod plan;
+mod read;
 mod run;
+mod select;
+mod sketch;
 mod spec;
 #[cfg(test)]
 mod tests;
 
 pub use error::{Place, Result, SearchError};
+pub use explain::{Explanation, Step};
 pub use plan::{Plan, Record};
+pub use read::{Count, Match, Matches};
 pub use run::{Block, Query, Search};
 pub use spec::{Answer, Metric, Mode, Spec, Threshold};

@@ -60,6 +60,12 @@ impl Layout {
         self.parts().next_power_of_two()
     }
 
+    /// The largest magnitude of an inner product of vectors of norm 1 at most. Sums over slots that
+    /// are not those of one record mix parts of two, of norm `sqrt 2` together.
+    pub fn reach(&self) -> f64 {
+        if self.group == 1 { 1.0 } else { 2f64.sqrt() }
+    }
+
     /// Blocks of an index of so many records.
     pub fn blocks_of(&self, rows: usize) -> usize {
         rows.div_ceil(self.block())
@@ -77,6 +83,16 @@ impl Layout {
             places.swap(i, (stream.next_u64() % (i as u64 + 1)) as usize);
         }
         places
+    }
+
+    /// The number of the record in each place of a block.
+    pub fn records(&self, block: usize) -> Vec<usize> {
+        let places = self.places(block);
+        let mut records = vec![0; places.len()];
+        for (record, place) in places.into_iter().enumerate() {
+            records[place] = record;
+        }
+        records
     }
 
     /// The half block of a place, and the first of its slots.
@@ -180,10 +196,14 @@ mod tests {
         let layout = layout(2, 200, 16);
         let places: Vec<_> = (0..2).map(|block| layout.places(block)).collect();
         assert_ne!(places[0], places[1]);
-        for mut places in places {
+        for (block, mut places) in places.into_iter().enumerate() {
+            let records = layout.records(block);
+            assert!(places.iter().enumerate().all(|(record, &place)| records[place] == record));
             places.sort_unstable();
             assert_eq!(places, (0..32).collect::<Vec<_>>());
         }
+        // An index depends on them for ever.
+        assert_eq!(layout.places(1)[..4], [0, 13, 14, 9]);
     }
 
     /// In the clear, products of parts with the parts of a query, summed over groups.

@@ -10,7 +10,8 @@ use sudare_arith::par;
 use super::{
     error::{Place, Result, SearchError, check_precision, expect},
     layout::Layout,
-    spec::{Answer, Mode, Spec},
+    select::{self, Comparison, Selection},
+    spec::{Mode, Spec},
 };
 use crate::{SECURITY_BITS, logreg::special_primes};
 
@@ -18,12 +19,15 @@ use crate::{SECURITY_BITS, logreg::special_primes};
 /// scores.
 const LOG_N: core::ops::RangeInclusive<u32> = 13..=17;
 
-/// Sizes of the primes at the bottom and at the top, the largest with the fastest kernels.
-pub(super) const PRIME_BITS: f64 = 50.0;
+/// Sizes of the primes at the bottom and at the top: large ones with fast kernels.
+const PRIME_BITS: f64 = 49.5;
 
 /// Bits above the scale of scores: they are complex, twice as large where parts of two records mix,
 /// and signed.
 const SCORE_ROOM_BITS: f64 = 3.0;
+
+/// Bits of the scale of sums over matches, at least.
+const SUM_BITS: f64 = 30.0;
 
 /// The largest error of an inner product of unit vectors that a plan accepts.
 const LARGEST_ERROR: f64 = 1.0 / (1 << 12) as f64;
@@ -56,6 +60,12 @@ pub struct Record<'a> {
 /// by the parity of their index, then by the next bit, and so on (Angel, Chen, Laine, Setty,
 /// [2017/1142](https://eprint.iacr.org/2017/1142), Figure 3). Inner products are sums of products,
 /// relinearised in sums: one level, and no rotation of the index.
+///
+/// For counts and matches a [step](crate::functions::step) follows, which is 1 for matches and 0
+/// for others, and products with numbers beside each vector, which are summed over buckets of
+/// records: so many buckets that matches, as many as planned, are seldom many in one of them. From
+/// the sums of a bucket the owner learns how many of its records match, and if these are few,
+/// which ones and their payloads. Where they are not few, the answer says so.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub(super) spec: Spec,
@@ -76,6 +86,10 @@ pub struct Plan {
     keys: KeyRequest,
     /// Of inner products of embedded vectors.
     error: f64,
+    /// What follows for counts and matches.
+    pub(super) selection: Option<Selection>,
+    /// Of counts of buckets.
+    pub(super) count_error: f64,
 }
 
 impl Plan {
@@ -87,18 +101,20 @@ impl Plan {
     /// within `2^-12` of the largest; [`SearchError::Engine`] for what the engine refuses.
     pub fn new(spec: &Spec, params: &Params) -> Result<Self> {
         spec.check()?;
-        if spec.answer != Answer::Scores {
-            return Err(SearchError::NotPlanned { asked: spec.answer.name(), planned: "scores" });
-        }
         let layout = layout(spec, params.max_slots())?;
-        let needed = 1;
-        let found = params.top().0;
+        let comparison = Comparison::new(spec, &layout)?;
+        let (needed, found) = (1, params.top().0);
         if found < needed {
             return Err(SearchError::TooFewLevels { found, needed });
         }
-        let level = Level(needed);
         let chain = params.chain();
-        let product = Scale::from_log2(chain.log2_q(Level(level.0 - 1)) - SCORE_ROOM_BITS);
+        let selection = comparison.as_ref().map(|c| Selection::new(c, params, &layout));
+        let selection = selection.transpose()?;
+        let (below, product) = match &selection {
+            Some(selection) => (selection.level(), selection.product),
+            None => (Level(0), Scale::from_log2(chain.log2_q(Level(0)) - SCORE_ROOM_BITS)),
+        };
+        let level = Level(below.0 + 1);
         let both = product * chain.divisor(level);
         // A query grows by being spread, and is encrypted at the scale of vectors then.
         let vectors = (both / Scale::from_u64(grown(spec.mode, &layout))).sqrt();
@@ -115,9 +131,11 @@ impl Plan {
             group_sum,
             keys: KeyRequest::new(),
             error: f64::INFINITY,
+            selection,
+            count_error: f64::INFINITY,
         };
-        plan.scores = plan.lowest(Level(level.0 - 1));
-        plan.dry_run()?;
+        plan.scores = plan.lowest(below);
+        plan.dry_run(comparison.as_ref())?;
         Ok(plan)
     }
 
@@ -179,13 +197,17 @@ impl Plan {
     /// Ciphertexts of an encrypted block.
     #[must_use]
     pub fn block_parts(&self) -> usize {
-        self.layout.parts()
+        let pairs = self.selection.as_ref().map_or(0, |selection| selection.sketch.pairs());
+        self.layout.parts() + 2 * pairs
     }
 
     /// Level and scale of a ciphertext of an encrypted block.
     #[must_use]
-    pub fn part_form(&self, _part: usize) -> (Level, Scale) {
-        (self.level, self.vectors)
+    pub fn part_form(&self, part: usize) -> (Level, Scale) {
+        match &self.selection {
+            Some(selection) if part >= self.layout.parts() => (Selection::LEVEL, selection.columns),
+            _ => (self.level, self.vectors),
+        }
     }
 
     /// Level and scale of an encrypted query.
@@ -221,12 +243,11 @@ impl Plan {
             let (asked, planned) = ("encryption of the index", "an index in the clear");
             return Err(SearchError::NotPlanned { asked, planned });
         }
-        let vectors = self.embedded(block, records)?;
-        let places = self.layout.places(block);
+        let content = self.content(block, records)?;
         let encoder = Encoder::new(&self.params);
         let encrypt = |part: usize| -> Result<Ciphertext> {
             let (level, scale) = self.part_form(part);
-            let slots = self.layout.part(&vectors, &places, part);
+            let slots = self.slots(&content, part);
             Ok(encryptor.encrypt(&encoder.encode(&slots, level, scale)?)?)
         };
         for first in (0..self.block_parts()).step_by(CHUNK) {
@@ -321,21 +342,45 @@ impl Plan {
         Ok(())
     }
 
-    /// The embedded vectors of a block.
-    pub(super) fn embedded(
-        &self,
-        block: usize,
-        records: &[Option<Record<'_>>],
-    ) -> Result<Vec<Option<Vec<f64>>>> {
+    /// What stands in the slots of a block.
+    pub(super) fn content(&self, block: usize, records: &[Option<Record<'_>>]) -> Result<Content> {
         self.check_block(block, records.len())?;
+        let places = self.layout.places(block);
         let first = block * self.layout.block();
-        par::try_map(records.iter().enumerate(), |(index, record)| {
-            let Some(Record { vector, payload }) = record else { return Ok(None) };
+        let pairs = records.iter().zip(&places).enumerate();
+        let content = par::try_map(pairs, |(index, (record, &place))| {
+            let Some(Record { vector, payload }) = record else { return Ok((None, None)) };
             let row = first + index;
             self.check_vector(Place::Row(row), vector)?;
             expect("bytes of a payload", payload.len(), self.spec.payload())?;
-            self.spec.metric.embed_row(row, vector).map(Some)
-        })
+            let numbers = self.selection.as_ref().map(|Selection { sketch, .. }| {
+                let (bucket, tag) = sketch.tag(&self.layout, block, place);
+                sketch.numbers(bucket, tag, payload)
+            });
+            Ok::<_, SearchError>((Some(self.spec.metric.embed_row(row, vector)?), numbers))
+        })?;
+        let (vectors, numbers) = content.into_iter().unzip();
+        Ok(Content { places, vectors, numbers })
+    }
+
+    /// The slots of a part of a block: of a coordinate of vectors, or for each half of a pair of
+    /// the numbers beside them.
+    pub(super) fn slots(&self, content: &Content, part: usize) -> Vec<Complex<f64>> {
+        let Content { places, vectors, numbers } = content;
+        let Some(beside) = part.checked_sub(self.layout.parts()) else {
+            return self.layout.part(vectors, places, part);
+        };
+        let mut slots = vec![Complex::new(0.0, 0.0); self.layout.slots];
+        let Some(Selection { sketch, .. }) = &self.selection else { return slots };
+        let (half, pair) = (beside / sketch.pairs(), beside % sketch.pairs());
+        for (numbers, &place) in numbers.iter().zip(places) {
+            let (own, slot) = self.layout.slot(place);
+            if let Some(numbers) = numbers.as_ref().filter(|_| own == half) {
+                let number = |index: usize| numbers.get(index).copied().unwrap_or(0.0);
+                slots[slot] = Complex::new(number(2 * pair), number(2 * pair + 1));
+            }
+        }
+        slots
     }
 
     pub(super) fn embedded_query(&self, query: &[f64]) -> Result<Vec<f64>> {
@@ -365,12 +410,16 @@ impl Plan {
     }
 
     /// Finds keys and errors.
-    fn dry_run(&mut self) -> Result<()> {
+    fn dry_run(&mut self, comparison: Option<&Comparison>) -> Result<()> {
         let e = sim::Evaluator::for_params(&self.params);
         let inner = self.largest_inner_products(&e)?;
         self.error = inner.worst.error + DECODING_ERROR;
+        check_precision("a score", self.error, LARGEST_ERROR)?;
+        if let (Some(selection), Some(comparison)) = (&self.selection, comparison) {
+            self.count_error = selection.dry_run(&e, comparison, &inner)?;
+        }
         self.keys = e.used_keys();
-        check_precision("a score", self.error, LARGEST_ERROR)
+        Ok(())
     }
 
     /// Inner products of vectors of norm 1 with the largest errors: by the inequality of Cauchy and
@@ -451,16 +500,35 @@ fn layout(spec: &Spec, slots: usize) -> Result<Layout> {
     })
 }
 
+/// What stands in the slots of a block, record by record.
+pub(super) struct Content {
+    places: Vec<usize>,
+    /// Embedded.
+    vectors: Vec<Option<Vec<f64>>>,
+    /// Beside vectors.
+    numbers: Vec<Option<Vec<f64>>>,
+}
+
 /// Parameters in a ring but for special primes.
 pub(super) fn propose(spec: &Spec, log_n: u32) -> Result<ckks::Spec> {
-    layout(spec, 1 << (log_n - 1))?;
+    let layout = layout(spec, 1 << (log_n - 1))?;
+    let mut q_bits = vec![vec![PRIME_BITS]; 2];
+    let mut log2_scale = PRIME_BITS - SCORE_ROOM_BITS;
+    if let Some(comparison) = Comparison::new(spec, &layout)? {
+        let base = (comparison.room_bits() + SUM_BITS).max(PRIME_BITS);
+        let primes = (base / PRIME_BITS).ceil();
+        log2_scale = select::LOG2_SCALE;
+        q_bits[0] = vec![base / primes; primes as usize];
+        q_bits.extend((1..comparison.depth()).map(|_| vec![log2_scale]));
+        q_bits.push(vec![PRIME_BITS]);
+    }
     Ok(ckks::Spec {
         log_n,
-        q_bits: vec![vec![PRIME_BITS]; 2],
+        q_bits,
         p_bits: Vec::new(),
         raised: None,
         fitted_p_bits: Vec::new(),
-        log2_scale: PRIME_BITS - SCORE_ROOM_BITS,
+        log2_scale,
         secret: SecretDistribution::UniformTernary,
         insecure: false,
     })

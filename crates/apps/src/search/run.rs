@@ -10,7 +10,8 @@ use sudare_arith::par;
 use super::{
     error::{Result, SearchError, expect},
     layout::powers_of_x,
-    plan::{CHUNK, Plan, Record, turns},
+    plan::{CHUNK, Content, Plan, Record, turns},
+    select::Selection,
     spec::Mode,
 };
 
@@ -37,6 +38,16 @@ pub struct Search<'a, E: Ops> {
     plan: &'a Plan,
     ev: &'a E,
     query: Spread<E::Ct>,
+    /// Blocks that were added.
+    blocks: usize,
+    /// Of these, of each pair of numbers beside vectors that match.
+    sums: Vec<E::Ct>,
+}
+
+/// A block of which the plain parts are laid out.
+enum Laid<'a, C> {
+    Plain(Content),
+    Encrypted(&'a mut dyn FnMut(usize) -> Result<C>),
 }
 
 /// A query, coordinate by coordinate.
@@ -73,7 +84,7 @@ impl Plan {
             Query::Plain(_) => return Err(not_as_planned("the query", "plain", "encrypted")),
             Query::Encrypted(_) => return Err(not_as_planned("the query", "encrypted", "plain")),
         };
-        Ok(Search { plan: self, ev, query })
+        Ok(Search { plan: self, ev, query, blocks: 0, sums: Vec::new() })
     }
 
     /// Each part of an encrypted query by itself, in all slots that repeat after a group.
@@ -107,44 +118,146 @@ impl<E: ComplexOps> Search<'_, E> {
     /// [`SearchError::Shape`] for a plain block that is not as planned; [`SearchError::Engine`] for
     /// a missing key or ciphertexts of another one; those of a reader.
     pub fn scores(&self, block: usize, content: Block<'_, E::Ct>) -> Result<E::Ct> {
-        let mut scores = self.inner_products(block, content)?;
+        let mut scores = self.inner_products(&mut self.laid(block, content)?)?;
         self.ev.drop_to(&mut scores, self.plan.scores_level())?;
         Ok(scores)
     }
 
+    /// Counts or selects the matches of the next block; block 0 is the first.
+    ///
+    /// # Errors
+    /// [`SearchError::NotPlanned`] if scores were planned; [`SearchError::BlockOrder`]; as
+    /// [`Search::scores`]. After an error the block can be added again.
+    pub fn add(&mut self, block: usize, content: Block<'_, E::Ct>) -> Result<()> {
+        let selection = self.plan.expect_selection("a count or matches")?;
+        if block != self.blocks {
+            return Err(SearchError::BlockOrder { found: block, needed: self.blocks });
+        }
+        let mut content = self.laid(block, content)?;
+        let inner = self.inner_products(&mut content)?;
+        let indicators = selection.indicators(self.ev, &inner)?;
+        let pairs = selection.sketch.pairs();
+        let mut sums = Vec::with_capacity(pairs);
+        for first in (0..pairs).step_by(CHUNK) {
+            let pairs = first..pairs.min(first + CHUNK);
+            sums.extend(self.selected(&indicators, pairs, selection, &mut content)?);
+        }
+        if self.blocks > 0 {
+            let all = self.sums.iter().zip(&sums);
+            sums = all.map(|(sum, x)| self.ev.add(sum, x)).collect::<sudare::Result<_>>()?;
+        }
+        (self.sums, self.blocks) = (sums, self.blocks + 1);
+        Ok(())
+    }
+
+    /// The answer, for [`Plan::decode_count`] or [`Plan::decode_matches`], from the blocks that
+    /// were added.
+    ///
+    /// # Errors
+    /// [`SearchError::NotPlanned`] if scores were planned; [`SearchError::Count`] if no block was
+    /// added; [`SearchError::Engine`] for a missing key.
+    pub fn finish(self) -> Result<Vec<E::Ct>> {
+        let selection = self.plan.expect_selection("a count or matches")?;
+        if self.blocks == 0 {
+            let most = self.plan.layout.blocks;
+            let what = "blocks added to a search";
+            return Err(SearchError::Count { what, found: 0, least: 1, most });
+        }
+        selection.pack(self.ev, &self.sums)
+    }
+
+    /// A block that is as planned.
+    fn laid<'b>(&self, block: usize, content: Block<'b, E::Ct>) -> Result<Laid<'b, E::Ct>> {
+        let plan = self.plan;
+        match (plan.spec.mode, content) {
+            (Mode::PlainIndex, Block::Plain(records)) => {
+                plan.content(block, records).map(Laid::Plain)
+            }
+            (Mode::Encrypted | Mode::PlainQuery, Block::Encrypted(read)) => {
+                plan.check_block(block, 0)?;
+                Ok(Laid::Encrypted(read))
+            }
+            (_, Block::Plain(_)) => {
+                Err(not_as_planned("the index", "a plain block", "encrypted ones"))
+            }
+            (_, Block::Encrypted(_)) => {
+                Err(not_as_planned("the index", "an encrypted block", "plain ones"))
+            }
+        }
+    }
+
+    /// The products of indicators of both halves of a block with numbers beside vectors, for some
+    /// pairs of these.
+    fn selected(
+        &self,
+        indicators: &[E::Ct],
+        pairs: core::ops::Range<usize>,
+        selection: &Selection,
+        content: &mut Laid<'_, E::Ct>,
+    ) -> Result<Vec<E::Ct>> {
+        let (plan, e) = (self.plan, self.ev);
+        let part =
+            |half: usize, pair: usize| plan.layout.parts() + half * selection.sketch.pairs() + pair;
+        match content {
+            Laid::Encrypted(read) => {
+                let halves = (0..indicators.len()).map(|half| {
+                    let parts = part(half, pairs.start)..part(half, pairs.end);
+                    self.read_parts(parts, &mut **read)
+                });
+                let halves = halves.collect::<Result<Vec<_>>>()?;
+                let sum = |pair: usize| {
+                    let numbers = halves.iter().map(|half| &half[pair]);
+                    let products = indicators.iter().zip(numbers).collect();
+                    ProductSum { products, addend: None }
+                };
+                let sums: Vec<_> = (0..pairs.len()).map(sum).collect();
+                Ok(e.mul_sum_rescale_many(&sums)?)
+            }
+            Laid::Plain(content) => {
+                let content = &*content;
+                par::try_map(pairs, |pair| {
+                    let products = indicators.iter().enumerate().map(|(half, indicator)| {
+                        let slots = plan.slots(content, part(half, pair));
+                        e.mul_plain(indicator, &slots, selection.columns)
+                    });
+                    let products = products.collect::<sudare::Result<_>>()?;
+                    let mut sum = total(e, products)?;
+                    e.rescale_assign(&mut sum)?;
+                    Ok(sum)
+                })
+            }
+        }
+    }
+
     /// Inner products with the records of a block, in the first slots of groups.
-    fn inner_products(&self, block: usize, content: Block<'_, E::Ct>) -> Result<E::Ct> {
+    fn inner_products(&self, content: &mut Laid<'_, E::Ct>) -> Result<E::Ct> {
         let (plan, e) = (self.plan, self.ev);
         let products = match (&self.query, content) {
-            (Spread::Encrypted(query), Block::Plain(records))
-                if plan.spec.mode == Mode::PlainIndex =>
-            {
-                self.with_plain_records(query, block, records)?
-            }
-            (Spread::Encrypted(query), Block::Encrypted(read))
-                if plan.spec.mode == Mode::Encrypted =>
-            {
-                plan.check_block(block, 0)?;
-                self.sum(|parts| {
-                    let ciphertexts = self.read_parts(parts.clone(), &mut *read)?;
-                    let products = query[parts].iter().zip(&ciphertexts).collect();
-                    Ok(e.mul_sum_rescale(&ProductSum { products, addend: None })?)
-                })?
-            }
-            (Spread::Plain(query), Block::Encrypted(read)) => {
-                plan.check_block(block, 0)?;
+            (Spread::Encrypted(query), Laid::Encrypted(read)) => self.sum(|parts| {
+                let ciphertexts = self.read_parts(parts.clone(), &mut **read)?;
+                let products = query[parts].iter().zip(&ciphertexts).collect();
+                Ok(e.mul_sum_rescale(&ProductSum { products, addend: None })?)
+            })?,
+            (Spread::Encrypted(query), Laid::Plain(content)) => {
                 let mut sum = self.sum(|parts| {
-                    let ciphertexts = self.read_parts(parts.clone(), &mut *read)?;
+                    let products = par::try_map(parts, |part| {
+                        e.mul_plain(&query[part], &plan.slots(content, part), plan.vectors)
+                    })?;
+                    Ok(total(e, products)?)
+                })?;
+                e.rescale_assign(&mut sum)?;
+                sum
+            }
+            (Spread::Plain(query), Laid::Encrypted(read)) => {
+                let mut sum = self.sum(|parts| {
+                    let ciphertexts = self.read_parts(parts.clone(), &mut **read)?;
                     self.with_plain_query(query, parts, &ciphertexts)
                 })?;
                 e.rescale_assign(&mut sum)?;
                 sum
             }
-            (_, Block::Plain(_)) => {
+            (Spread::Plain(_), Laid::Plain(_)) => {
                 return Err(not_as_planned("the index", "a plain block", "encrypted ones"));
-            }
-            (_, Block::Encrypted(_)) => {
-                return Err(not_as_planned("the index", "an encrypted block", "plain ones"));
             }
         };
         Ok(plan.group_sum.run(e, &e.with_scale(&products, plan.product)?)?)
@@ -180,25 +293,6 @@ impl<E: ComplexOps> Search<'_, E> {
         expect_form(self.ev, "a part of the index", ciphertext, self.plan.part_form(part))?;
         let slots = 1 << self.ev.log_slots(ciphertext);
         expect("slots of a part of the index", slots, self.plan.layout.slots)
-    }
-
-    fn with_plain_records(
-        &self,
-        query: &[E::Ct],
-        block: usize,
-        records: &[Option<Record<'_>>],
-    ) -> Result<E::Ct> {
-        let (plan, e) = (self.plan, self.ev);
-        let (vectors, places) = (plan.embedded(block, records)?, plan.layout.places(block));
-        let mut sum = self.sum(|parts| {
-            let products = par::try_map(parts, |part| {
-                let slots = plan.layout.part(&vectors, &places, part);
-                e.mul_plain(&query[part], &slots, plan.vectors)
-            })?;
-            Ok(total(e, products)?)
-        })?;
-        e.rescale_assign(&mut sum)?;
-        Ok(sum)
     }
 
     fn with_plain_query(

@@ -212,6 +212,15 @@ impl Metric {
         !matches!(self, Self::Euclidean { .. })
     }
 
+    /// A coordinate of a vector that is short enough, but not zero.
+    pub(super) fn small(&self) -> f64 {
+        match self {
+            Self::Cosine => 1.0,
+            Self::InnerProduct { largest_query, .. } => largest_query / MAX_DIMENSION as f64,
+            Self::Euclidean { largest } => largest / MAX_DIMENSION as f64,
+        }
+    }
+
     /// A vector of the index as one of norm at most 1.
     ///
     /// For distances, with all divided by the bound of norms, the inner product of

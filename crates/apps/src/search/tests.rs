@@ -9,6 +9,8 @@ use sudare_arith::prng::{Seed, Stream};
 use super::{plan::propose, *};
 use crate::logreg::special_primes;
 
+mod matches;
+
 /// An owner, a server and an index between them, in a ring too small to be secure.
 struct World {
     plan: Plan,

@@ -1,0 +1,191 @@
+//! What a search takes and tells, before any key exists.
+
+use sudare::{
+    circuits::{
+        cost::{self, Rates, Work},
+        sim::Counts,
+    },
+    ckks::Complex,
+    rlwe::Level,
+};
+
+use super::{
+    error::Result,
+    plan::Plan,
+    run::{Block, Query},
+    spec::{Answer, Mode},
+};
+
+/// What a search takes and tells, for an index of as many records as planned. Bytes are those of
+/// files, but for headers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explanation {
+    /// `log2(N)` of the ring.
+    pub log_n: u32,
+    /// Security of the parameters, in bits.
+    pub security_bits: f64,
+    /// Levels from vectors to the answer.
+    pub levels: u32,
+    /// Blocks of the index.
+    pub blocks: usize,
+    /// Records of a block.
+    pub block_len: usize,
+    /// Ciphertexts of a block; 0 if the index is plain.
+    pub block_parts: usize,
+    /// Keys of the server, that to relinearise included.
+    pub keys: usize,
+    /// Bytes in the memory of the server of these keys; in a file they are half.
+    pub key_bytes: u64,
+    /// Bytes of the encrypted index; 0 if it is plain.
+    pub index_bytes: u64,
+    /// Bytes of an encrypted query; 0 if queries are plain.
+    pub query_bytes: u64,
+    /// Bytes of an answer.
+    pub answer_bytes: u64,
+    /// What the server does with a query, before it looks at the index.
+    pub query: Step,
+    /// What the server does with each block.
+    pub block: Step,
+    /// What the server does after the last block.
+    pub end: Step,
+    /// Of planned matches, `log2` of the probability that an answer is incomplete; none if there
+    /// are none, or if it is impossible.
+    pub log2_incomplete: Option<f64>,
+    /// What the server learns, and what the owner of the query learns of an index that is not
+    /// theirs, in sentences.
+    pub leakage: Vec<String>,
+}
+
+/// A step of a search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// Operations on ciphertexts. Products that are relinearised in one sum count each.
+    pub counts: Counts,
+    /// What they compute.
+    pub work: Work,
+}
+
+impl Explanation {
+    /// Seconds of one thread for a search of the whole index, at these rates.
+    #[must_use]
+    pub fn seconds(&self, rates: &Rates) -> f64 {
+        let blocks = self.blocks as f64;
+        self.query.work.seconds(rates)
+            + blocks * self.block.work.seconds(rates)
+            + self.end.work.seconds(rates)
+    }
+}
+
+impl Plan {
+    /// What the search takes and tells, found by running it on zeros in the clear.
+    ///
+    /// # Errors
+    /// [`SearchError::Engine`](super::SearchError::Engine) if it cannot be simulated.
+    pub fn explain(&self) -> Result<Explanation> {
+        let (params, layout) = (&self.params, &self.layout);
+        let (spec, slots) = (&self.spec, layout.slots);
+        let e = cost::Evaluator::new(params, self.required_keys());
+        let mut before = (Counts::default(), Work::default());
+        let mut step = || {
+            let (counts, work) = (e.slots().counts(), e.work());
+            let step = Step { counts: difference(counts, before.0), work: work - before.1 };
+            before = (counts, work);
+            step
+        };
+        let zeros = vec![Complex::new(0.0, 0.0); slots];
+        let zero = |(level, scale)| Ok(e.slots().encrypt(&zeros, level, scale)?);
+        let encrypted = zero(self.query_form())?;
+        let vector = vec![spec.metric.small(); spec.dimension];
+        let plain = spec.mode == Mode::PlainQuery;
+        let query = if plain { Query::Plain(&vector) } else { Query::Encrypted(&encrypted) };
+        let mut search = self.search(&e, query)?;
+        let of_query = step();
+        let mut read = |part| zero(self.part_form(part));
+        let content = match spec.mode {
+            Mode::PlainIndex => Block::Plain(&[]),
+            Mode::Encrypted | Mode::PlainQuery => Block::Encrypted(&mut read),
+        };
+        let (of_block, of_end, outputs, output_level) = if self.selection.is_some() {
+            search.add(0, content)?;
+            let of_block = step();
+            let answer = search.finish()?;
+            (of_block, step(), answer.len(), Level(0))
+        } else {
+            let scores = search.scores(0, content)?;
+            (step(), step(), layout.blocks, scores.level)
+        };
+        let bytes = |level| 2 * params.rlwe().basis().packed_bytes(params.rlwe().limbs(level));
+        let parts = (0..self.block_parts()).map(|part| bytes(self.part_form(part).0));
+        Ok(Explanation {
+            log_n: params.log_n(),
+            security_bits: params.rlwe().security_bits(),
+            levels: self.level.0,
+            blocks: layout.blocks,
+            block_len: layout.block(),
+            block_parts: self.block_parts(),
+            keys: self.required_keys().count(),
+            key_bytes: self.required_keys().bytes(params.rlwe())?,
+            index_bytes: layout.blocks as u64 * parts.sum::<u64>(),
+            query_bytes: if plain { 0 } else { bytes(self.level) },
+            answer_bytes: outputs as u64 * bytes(output_level),
+            query: of_query,
+            block: of_block,
+            end: of_end,
+            log2_incomplete: self.log2_incomplete(),
+            leakage: self.leakage(),
+        })
+    }
+
+    fn leakage(&self) -> Vec<String> {
+        let sizes = "the number of blocks, the dimension, the metric, and what is answered";
+        let mut sentences = match self.spec.mode {
+            Mode::PlainIndex => vec![
+                "The server has the index, and learns of queries when they come and nothing else."
+                    .to_owned(),
+            ],
+            Mode::Encrypted => vec![
+                format!("The server learns {sizes}; nothing of vectors, payloads or queries."),
+                "It sees which blocks are encrypted anew, and so about which records are \
+                 appended or deleted."
+                    .to_owned(),
+            ],
+            Mode::PlainQuery => vec![
+                format!("The server learns queries, and {sizes}; nothing of the index."),
+                "It sees which blocks are encrypted anew, and so about which records are \
+                 appended or deleted."
+                    .to_owned(),
+            ],
+        };
+        if self.spec.mode == Mode::PlainIndex {
+            sentences.push(match self.spec.answer {
+                Answer::Scores => {
+                    "The owner of the query learns the similarity of every record: as many \
+                     queries as coordinates tell all vectors."
+                        .to_owned()
+                }
+                Answer::Count(_) => {
+                    "The owner of the query learns how many records match, and from the errors \
+                     of that number about how near others are."
+                        .to_owned()
+                }
+                Answer::Matches { .. } => {
+                    "The owner of the query learns numbers and payloads of the records that \
+                     match, how many match in each bucket, and from the errors of sums about how \
+                     near others are."
+                        .to_owned()
+                }
+            });
+        }
+        sentences
+    }
+}
+
+fn difference(a: Counts, b: Counts) -> Counts {
+    Counts {
+        products: a.products - b.products,
+        constant_products: a.constant_products - b.constant_products,
+        rescalings: a.rescalings - b.rescalings,
+        automorphisms: a.automorphisms - b.automorphisms,
+        raisings: a.raisings - b.raisings,
+    }
+}

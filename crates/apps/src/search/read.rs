@@ -1,0 +1,151 @@
+//! What the owner reads in decrypted sums.
+
+use sudare::ckks::Complex;
+
+use super::{
+    error::{Result, SearchError, expect},
+    plan::Plan,
+    select::Selection,
+    sketch::{Bucket, log2_crowded},
+    spec::Answer,
+};
+
+/// How many records match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Count {
+    /// Those that match.
+    pub matches: usize,
+    /// Sums that are no whole numbers, and were left out: each has a record within the margin of
+    /// the threshold.
+    pub undecided: usize,
+}
+
+/// A record that matches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Match {
+    /// Its number in the index, from 0.
+    pub row: usize,
+    /// Its payload.
+    pub payload: Vec<u8>,
+}
+
+/// The records that match, as far as an answer tells them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Matches {
+    /// Those that are told, by their numbers. Payloads are right but for a probability of `2^-15`
+    /// where several records of a bucket are within the margin of the threshold and their errors
+    /// make up for each other.
+    pub found: Vec<Match>,
+    /// Further records that match, in buckets with too many to tell them apart: more match than
+    /// were planned for, or improbably many in one bucket.
+    pub crowded: usize,
+    /// Buckets whose sums are not those of whole records, and were left out: each has a record
+    /// within the margin of the threshold.
+    pub undecided: usize,
+    /// Whether more records match than were planned for.
+    pub more_than_planned: bool,
+}
+
+impl Matches {
+    /// Whether `found` are all that match.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.crowded == 0 && self.undecided == 0
+    }
+}
+
+impl Plan {
+    /// The number of matches, from the slots of a decrypted answer.
+    ///
+    /// # Errors
+    /// [`SearchError::NotPlanned`] if the server answers scores; [`SearchError::Shape`] for another
+    /// number of ciphertexts or slots.
+    pub fn decode_count(&self, answer: &[Vec<Complex<f64>>]) -> Result<Count> {
+        let selection = self.expect_selection("a count")?;
+        let sums = self.unpacked(selection, answer)?;
+        let mut count = Count { matches: 0, undecided: 0 };
+        for sum in sums.first().into_iter().flatten() {
+            match selection.sketch.count(sum.re) {
+                Some(matches) => count.matches += matches,
+                None => count.undecided += 1,
+            }
+        }
+        Ok(count)
+    }
+
+    /// The matches, from the slots of a decrypted answer.
+    ///
+    /// # Errors
+    /// [`SearchError::NotPlanned`] if the server does not answer matches; [`SearchError::Shape`] for
+    /// another number of ciphertexts or slots.
+    pub fn decode_matches(&self, answer: &[Vec<Complex<f64>>]) -> Result<Matches> {
+        let selection = self.expect_selection("matches")?;
+        let Answer::Matches { most, .. } = self.spec.answer else {
+            let (asked, planned) = ("matches", self.spec.answer.name());
+            return Err(SearchError::NotPlanned { asked, planned });
+        };
+        let (sketch, pairs) = (&selection.sketch, self.unpacked(selection, answer)?);
+        let mut matches = Matches::default();
+        let mut solved = Vec::new();
+        for bucket in 0..sketch.buckets {
+            let sums: Vec<f64> =
+                pairs.iter().flat_map(|pair| [pair[bucket].re, pair[bucket].im]).collect();
+            match sketch.read(bucket, &sums) {
+                Bucket::Solved(records) => solved.extend(
+                    records
+                        .into_iter()
+                        .map(|(tag, payload)| (sketch.place(&self.layout, bucket, tag), payload)),
+                ),
+                Bucket::Crowded(count) => matches.crowded += count,
+                Bucket::Undecided => matches.undecided += 1,
+            }
+        }
+        solved.sort_unstable();
+        for solved in solved.chunk_by(|a, b| a.0.0 == b.0.0) {
+            let block = solved[0].0.0;
+            let (first, records) = (block * self.layout.block(), self.layout.records(block));
+            let found = solved.iter().map(|((_, place), payload)| Match {
+                row: first + records[*place],
+                payload: payload.clone(),
+            });
+            matches.found.extend(found);
+        }
+        matches.more_than_planned = matches.found.len() + matches.crowded > most;
+        matches.found.sort_by_key(|found| found.row);
+        Ok(matches)
+    }
+
+    /// A bound of how far sums of counts are from whole numbers if no record is within the margin,
+    /// as estimated; they are taken for whole numbers up to twice as far at least. None if the
+    /// server answers scores.
+    #[must_use]
+    pub fn largest_count_error(&self) -> Option<f64> {
+        self.selection.as_ref().map(|_| self.count_error)
+    }
+
+    /// `log2` of the probability that as many matches as planned are not all told; none if that is
+    /// impossible.
+    pub(super) fn log2_incomplete(&self) -> Option<f64> {
+        let Answer::Matches { most, .. } = self.spec.answer else { return None };
+        let sketch = self.selection.as_ref()?.sketch;
+        let possible = sketch.solved < most.min(sketch.candidates);
+        possible.then(|| log2_crowded(most, sketch.solved, sketch.buckets))
+    }
+
+    pub(super) fn expect_selection(&self, asked: &'static str) -> Result<&Selection> {
+        let planned = self.spec.answer.name();
+        self.selection.as_ref().ok_or(SearchError::NotPlanned { asked, planned })
+    }
+
+    fn unpacked(
+        &self,
+        selection: &Selection,
+        answer: &[Vec<Complex<f64>>],
+    ) -> Result<Vec<Vec<Complex<f64>>>> {
+        expect("ciphertexts of an answer", answer.len(), selection.sketch.outputs(&self.layout))?;
+        for slots in answer {
+            expect("slots of an answer", slots.len(), self.layout.slots)?;
+        }
+        Ok(selection.unpack(answer))
+    }
+}

@@ -1,0 +1,229 @@
+//! Which records match, and the sums over these of the numbers beside them.
+
+use core::f64::consts::SQRT_2;
+
+use sudare::{
+    circuits::{ComplexOps, Ops, Trace, TracePlan, sim},
+    ckks::{Complex, Params, ProductSum, Scale},
+    rlwe::Level,
+};
+
+use super::{
+    error::{Result, SearchError, check_precision},
+    layout::{Layout, powers_of_x},
+    sketch::Sketch,
+    spec::{Answer, Spec},
+};
+use crate::functions::{self, Fit, Function, FunctionPlan};
+
+/// `log2` of the scale of comparisons.
+pub(super) const LOG2_SCALE: f64 = 40.0;
+
+/// The part of the gap that is left to errors of scores.
+const GAP_FOR_ERRORS: f64 = 1.0 / 16.0;
+
+/// Room in `[-1, 1]` for errors of arguments.
+const ROOM: f64 = 1.0 / 1024.0;
+
+/// Standard deviations that errors of sums stay within.
+const DEVIATIONS: f64 = 8.0;
+
+/// The step that tells matches from others, and the numbers that it selects.
+pub(super) struct Comparison {
+    pub sketch: Sketch,
+    pub step: Function,
+    /// Half the interval of what is compared.
+    radius: f64,
+    /// The middle of the gap, and half its width, in units of the radius.
+    middle: f64,
+    gap: f64,
+}
+
+impl Comparison {
+    /// For a search; none if the server answers scores only.
+    pub fn new(spec: &Spec, layout: &Layout) -> Result<Option<Self>> {
+        let Some(threshold) = spec.answer.threshold() else { return Ok(None) };
+        let sketch = Sketch::new(spec, layout).ok_or_else(|| {
+            let most = match spec.answer {
+                Answer::Matches { most, .. } => most,
+                _ => 0,
+            };
+            // Fewer are always possible.
+            SearchError::Count { what: "matches", found: most, least: 1, most: most / 2 }
+        })?;
+        let (middle, half) = spec.metric.gap(threshold)?;
+        let radius = (layout.reach() + middle.abs()) * (1.0 + ROOM);
+        // A narrower gap than asked for serves as well.
+        let (middle, gap) = (middle / radius, (half / radius).min(0.5));
+        // All that do not match add up to a quarter of what an error may be.
+        let bits = (4.0 * sketch.candidates as f64 / sketch.tolerance()).log2();
+        let fit = Fit::PrecisionBits(bits);
+        let step = functions::step(-1.0..1.0, gap * (1.0 - GAP_FOR_ERRORS), fit)?;
+        Ok(Some(Self { sketch, step, radius, middle, gap }))
+    }
+
+    /// Bits of level 0 above the scale of sums, which may be those of all records. Each coefficient
+    /// of an answer is one of a pair of sums, so that packing takes no more.
+    pub fn room_bits(&self) -> f64 {
+        let sketch = &self.sketch;
+        (sketch.candidates as f64 * sketch.largest() * SQRT_2).log2() + 1.25
+    }
+
+    /// Levels from inner products to sums.
+    pub fn depth(&self) -> u32 {
+        self.step.depth() + 1
+    }
+}
+
+/// A [`Comparison`] with levels and scales.
+#[derive(Debug, Clone)]
+pub(super) struct Selection {
+    pub sketch: Sketch,
+    step: FunctionPlan,
+    middle: f64,
+    /// Of inner products, at the level of the step.
+    pub product: Scale,
+    /// Of numbers beside vectors, at level 1.
+    pub columns: Scale,
+    /// Of the sums, at level 0.
+    sums: Scale,
+    fold: TracePlan,
+    layout: Layout,
+}
+
+impl Selection {
+    /// Level of numbers beside vectors and of what selects them.
+    pub const LEVEL: Level = Level(1);
+
+    pub fn new(comparison: &Comparison, params: &Params, layout: &Layout) -> Result<Self> {
+        let (found, needed) = (params.top().0, comparison.depth() + 1);
+        let too_few = || SearchError::TooFewLevels { found, needed };
+        let levels = (comparison.depth()..found).map(Level);
+        let mut plans = levels.filter_map(|level| comparison.step.plan_at(params, level).ok());
+        let step = plans.find(|plan| plan.output_level() == Self::LEVEL).ok_or_else(too_few)?;
+        let chain = params.chain();
+        let sums = chain.log2_q(Level(0)) - comparison.room_bits();
+        let sums = Scale::from_log2(sums);
+        let period = comparison.sketch.period(layout);
+        Ok(Self {
+            sketch: comparison.sketch,
+            middle: comparison.middle,
+            // Real parts are half the sum with the conjugate.
+            product: step.scale() / Scale::from_f64(2.0 * comparison.radius),
+            columns: sums * chain.divisor(Self::LEVEL) / step.output_scale(),
+            sums,
+            fold: Trace::to_slots(params.log_n(), period.ilog2())?.doubling(),
+            layout: *layout,
+            step,
+        })
+    }
+
+    /// Level of inner products.
+    pub fn level(&self) -> Level {
+        self.step.level()
+    }
+
+    /// What is compared: inner products of both halves of a block less the middle of the gap, in
+    /// `[-1, 1]`.
+    fn arguments<E: ComplexOps>(&self, e: &E, inner: &E::Ct) -> Result<Vec<E::Ct>> {
+        let conjugate = e.conjugate(inner)?;
+        let imaginary = e.sub(inner, &conjugate)?;
+        // -i is a monomial, so that this is exact.
+        let imaginary = e.mul_const(&imaginary, Complex::new(0.0, -1.0), Scale::from_u64(1))?;
+        let halves = [e.add(inner, &conjugate)?, imaginary];
+        let minus_middle = Complex::new(-self.middle, 0.0);
+        let argument =
+            |half: &E::Ct| e.add_const(&e.with_scale(half, self.step.scale())?, minus_middle);
+        Ok(halves.iter().map(argument).collect::<sudare::Result<_>>()?)
+    }
+
+    /// Near 1 for each record of both halves of a block that matches, near 0 for the others.
+    pub fn indicators<E: ComplexOps>(&self, e: &E, inner: &E::Ct) -> Result<Vec<E::Ct>> {
+        Ok(self.step.run_many(e, &self.arguments(e, inner)?)?)
+    }
+
+    /// The ciphertexts of an answer, from sums over blocks of each pair of numbers: sums over
+    /// buckets repeat after a period, so their polynomials have few coefficients that are not zero
+    /// and are put beside each other.
+    pub fn pack<E: ComplexOps>(&self, e: &E, sums: &[E::Ct]) -> Result<Vec<E::Ct>> {
+        let packed = self.sketch.packed(&self.layout);
+        let outputs = sums.chunks(packed).map(|sums| {
+            let mut output: Option<E::Ct> = None;
+            for (class, sum) in sums.iter().enumerate() {
+                let sum = self.fold.run(e, &e.with_scale(sum, self.sums)?)?;
+                output = Some(match output {
+                    None => sum,
+                    Some(output) => {
+                        let raised = powers_of_x(self.layout.slots, class as i64);
+                        e.add(&output, &e.mul_plain(&sum, &raised, Scale::from_u64(1))?)?
+                    }
+                });
+            }
+            output.ok_or_else(|| sudare::Error::Circuit("an answer of no sums".into()))
+        });
+        Ok(outputs.collect::<sudare::Result<_>>()?)
+    }
+
+    /// The sums of buckets of each pair of numbers, from the decrypted slots of an answer.
+    pub fn unpack(&self, outputs: &[Vec<Complex<f64>>]) -> Vec<Vec<Complex<f64>>> {
+        let (packed, period) = (self.sketch.packed(&self.layout), self.sketch.period(&self.layout));
+        let pair = |pair: usize| -> Vec<Complex<f64>> {
+            let (output, class) = (&outputs[pair / packed], pair % packed);
+            let lowered = powers_of_x(self.layout.slots, -(class as i64));
+            // The mean over the Galois group of the smaller ring.
+            let sum = |bucket: usize| {
+                let slots = (bucket * self.layout.group..self.layout.slots).step_by(period);
+                let terms = slots.map(|slot| output[slot] * lowered[slot]);
+                let sum = terms.fold(Complex::new(0.0, 0.0), |sum, z| sum + z);
+                sum * Complex::new(1.0 / packed as f64, 0.0)
+            };
+            (0..self.sketch.buckets).map(sum).collect()
+        };
+        (0..self.sketch.pairs()).map(pair).collect()
+    }
+
+    /// Runs all on the simulator, which finds the keys, and checks that answers are right: inner
+    /// products have the largest errors, and what is computed from these the estimated ones.
+    /// Returns a bound of the error of the count of a bucket.
+    pub fn dry_run(
+        &self,
+        e: &sim::Evaluator,
+        comparison: &Comparison,
+        inner: &sim::Ciphertext,
+    ) -> Result<f64> {
+        let layout = &self.layout;
+        let argument = &self.arguments(e, inner)?[0];
+        let allowed = comparison.gap * GAP_FOR_ERRORS;
+        check_precision("a score beside the margin", argument.worst.error, allowed)?;
+        // All values of which the step is 0 or 1.
+        let value = |slot: usize| {
+            let part = slot as f64 / layout.slots as f64;
+            let beyond = comparison.gap + (1.0 - comparison.gap) * (2.0 * part - 1.0).abs();
+            Complex::new(if slot.is_multiple_of(2) { beyond } else { -beyond }, 0.0)
+        };
+        let slots = (0..layout.slots).map(value).collect();
+        // Errors of arguments narrow the gap, as was checked, and change no more of the step.
+        let noise_log2 = f64::NEG_INFINITY;
+        let argument = sim::Ciphertext { slots, noise_log2, ..argument.clone() };
+        let selected = self.step.run(e, &argument)?;
+        let in_selection = selected.noise_log2.exp2();
+
+        // Of matches, the numbers beside which have errors of encryption.
+        let one = vec![Complex::new(1.0, 0.0); layout.slots];
+        let selected = sim::Ciphertext { slots: one, noise_log2, ..selected };
+        let zeros = vec![Complex::new(0.0, 0.0); layout.slots];
+        let numbers = e.encrypt(&zeros, Self::LEVEL, self.columns)?;
+        let products = vec![(&selected, &numbers); 2];
+        let sum = e.mul_sum_rescale(&ProductSum { products, addend: None })?;
+        let folded = self.fold.run(e, &e.with_scale(&sum, self.sums)?)?;
+
+        let sketch = &self.sketch;
+        let candidates = sketch.candidates as f64;
+        // Matches of a bucket have errors of encryption, blocks those of rounding.
+        let terms = sketch.solved.max(layout.blocks) as f64;
+        let noise = candidates.sqrt() * in_selection + terms.sqrt() * folded.noise_log2.exp2();
+        let error = candidates * comparison.step.max_error() + DEVIATIONS * noise;
+        check_precision("the count of a bucket", error, sketch.tolerance() / 2.0)?;
+        Ok(error)
+    }
+}

@@ -1,0 +1,403 @@
+//! Numbers beside each vector, from whose sums over matches the matches follow.
+//!
+//! Records are in buckets, by their places; the server adds up the numbers of those that match, in
+//! each bucket. With `L` matches or fewer in a bucket, all of them follow: for a record with the tag
+//! `t`, its number among those of its bucket, and the bytes `p_c` of its payload the numbers are
+//! `1`, `t, …, t^L` and `p_c, t p_c, …, t^(L-1) p_c` modulo a prime. The first sum tells how many
+//! match, the next ones are power sums of their tags and give these by Newton's identities, the
+//! rest is a system of Vandermonde for the bytes. A digest of place and payload, two bytes more,
+//! tells sums of whole matches from others.
+
+use super::{
+    layout::Layout,
+    spec::{Answer, Mode, Spec},
+};
+
+/// Bytes of the digest.
+const CHECK_BYTES: usize = 2;
+
+/// The smallest prime in which bytes are numbers.
+const LEAST_PRIME: u64 = 257;
+
+/// Most matches of a bucket that are told apart.
+const MOST_SOLVED: usize = 16;
+
+/// `log2` of the probability, at most, that matches at random places, as many as planned, are too
+/// many for one of the buckets.
+const LOG2_CROWDED: f64 = -20.0;
+
+/// Most candidates of a bucket.
+const MOST_CANDIDATES: usize = 1 << 13;
+
+/// Which numbers stand beside vectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sketch {
+    /// A power of two.
+    pub buckets: usize,
+    /// Places of all blocks in each bucket.
+    pub candidates: usize,
+    /// Matches of a bucket that are told apart; 0 if they are counted only.
+    pub solved: usize,
+    /// Bytes of payload.
+    payload: usize,
+    prime: u64,
+}
+
+/// What sums of a bucket say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Bucket {
+    /// These match: their tags and payloads.
+    Solved(Vec<(usize, Vec<u8>)>),
+    /// So many match, which is too many to tell them apart.
+    Crowded(usize),
+    /// Sums are not those of whole matches.
+    Undecided,
+}
+
+impl Sketch {
+    /// That of a specification; none for scores. Among those for which too many matches in a bucket
+    /// are improbable enough, that with the fewest ciphertexts of an answer and then the fewest
+    /// numbers.
+    pub fn new(spec: &Spec, layout: &Layout) -> Option<Self> {
+        let half = layout.half();
+        let of = |buckets: usize, solved: usize, payload: usize| {
+            let candidates = 2 * layout.blocks * (half / buckets);
+            let prime = least_prime(LEAST_PRIME.max(candidates as u64));
+            Self { buckets, candidates, solved, payload, prime }
+        };
+        match spec.answer {
+            Answer::Scores => None,
+            // Where matches are is not for those who do not own the index.
+            Answer::Count(_) if spec.mode == Mode::PlainIndex => Some(of(1, 0, 0)),
+            Answer::Count(_) => Some(of(half, 0, 0)),
+            Answer::Matches { most, payload, .. } => {
+                let all = (0..=half.ilog2()).flat_map(|log| {
+                    (1..=MOST_SOLVED).map(move |solved| of(1 << log, solved, payload))
+                });
+                let few = |sketch: &Self| {
+                    let Self { buckets, candidates, solved, .. } = *sketch;
+                    candidates <= MOST_CANDIDATES
+                        && (solved >= most.min(candidates)
+                            || log2_crowded(most, solved, buckets) <= LOG2_CROWDED)
+                };
+                let cost = |sketch: &Self| {
+                    (sketch.prime, sketch.outputs(layout), sketch.pairs(), sketch.candidates)
+                };
+                all.filter(few).min_by_key(cost)
+            }
+        }
+    }
+
+    /// Numbers beside a vector.
+    pub fn columns(&self) -> usize {
+        1 + self.solved * (1 + self.symbols())
+    }
+
+    /// Pairs of them: real and imaginary parts of slots.
+    pub fn pairs(&self) -> usize {
+        self.columns().div_ceil(2)
+    }
+
+    /// Slots after which sums of buckets repeat.
+    pub fn period(&self, layout: &Layout) -> usize {
+        self.buckets * layout.group
+    }
+
+    /// Pairs of sums in a ciphertext of an answer: as many as classes of coefficients of
+    /// polynomials in `X^(slots / period)`.
+    pub fn packed(&self, layout: &Layout) -> usize {
+        layout.slots / self.period(layout)
+    }
+
+    /// Ciphertexts of an answer.
+    pub fn outputs(&self, layout: &Layout) -> usize {
+        self.pairs().div_ceil(self.packed(layout))
+    }
+
+    /// The largest of the numbers.
+    pub fn largest(&self) -> f64 {
+        if self.solved == 0 { 1.0 } else { (self.prime - 1) as f64 }
+    }
+
+    /// How far the count of a bucket may be from an integer. Other sums are off by as much times
+    /// [`Sketch::largest`], a quarter at most.
+    pub fn tolerance(&self) -> f64 {
+        0.25 / self.largest()
+    }
+
+    fn symbols(&self) -> usize {
+        if self.solved == 0 { 0 } else { self.payload + CHECK_BYTES }
+    }
+
+    /// The bucket of a place of a block, and the tag there.
+    pub fn tag(&self, layout: &Layout, block: usize, place: usize) -> (usize, usize) {
+        let (half, record) = (place / layout.half(), place % layout.half());
+        let each = layout.half() / self.buckets;
+        let tag = (2 * block + half) * each + record / self.buckets;
+        (record % self.buckets, tag)
+    }
+
+    /// Block and place of a tag in a bucket.
+    pub fn place(&self, layout: &Layout, bucket: usize, tag: usize) -> (usize, usize) {
+        let each = layout.half() / self.buckets;
+        let (half_block, record) = (tag / each, tag % each * self.buckets + bucket);
+        (half_block / 2, half_block % 2 * layout.half() + record)
+    }
+
+    /// The numbers of a record.
+    pub fn numbers(&self, bucket: usize, tag: usize, payload: &[u8]) -> Vec<f64> {
+        let check = check(bucket, tag, payload);
+        let symbols = || payload.iter().chain(&check).map(|&byte| u64::from(byte));
+        let mut numbers = vec![1];
+        let mut power = 1;
+        for _ in 0..self.solved {
+            numbers.push(power * tag as u64 % self.prime);
+            power = power * tag as u64 % self.prime;
+        }
+        let mut power = 1;
+        for _ in 0..self.solved {
+            numbers.extend(symbols().map(|symbol| symbol * power % self.prime));
+            power = power * tag as u64 % self.prime;
+        }
+        numbers.into_iter().map(|x| x as f64).collect()
+    }
+
+    /// The number of matches that the first of the sums of a bucket stands for, if it does.
+    pub fn count(&self, sum: f64) -> Option<usize> {
+        let count = sum.round();
+        // What is not a number is none of these.
+        let is_one = (sum - count).abs() <= self.tolerance();
+        (is_one && (0.0..=self.candidates as f64).contains(&count)).then_some(count as usize)
+    }
+
+    /// What the sums of a bucket say, at least [`Sketch::columns`] of them.
+    pub fn read(&self, bucket: usize, sums: &[f64]) -> Bucket {
+        let Some(count) = sums.first().and_then(|&sum| self.count(sum)) else {
+            return Bucket::Undecided;
+        };
+        if count == 0 {
+            return Bucket::Solved(Vec::new());
+        }
+        if count > self.solved {
+            return Bucket::Crowded(count);
+        }
+        self.solve(bucket, count, sums).map_or(Bucket::Undecided, Bucket::Solved)
+    }
+
+    fn solve(&self, bucket: usize, count: usize, sums: &[f64]) -> Option<Vec<(usize, Vec<u8>)>> {
+        let (p, symbols) = (self.prime, self.symbols());
+        let residue = |&sum: &f64| {
+            let integer = sum.round();
+            let is_one = (sum - integer).abs() <= 0.25 + self.tolerance();
+            (is_one && (0.0..1e15).contains(&integer)).then_some(integer as u64 % p)
+        };
+        let sums: Vec<u64> = sums[1..self.columns()].iter().map(residue).collect::<Option<_>>()?;
+        let (powers, moments) = sums.split_at(self.solved);
+        let tags = self.tags(count, powers)?;
+        let mut payloads = vec![Vec::with_capacity(symbols); count];
+        for c in 0..symbols {
+            let moments: Vec<u64> = moments.iter().skip(c).step_by(symbols).copied().collect();
+            let symbol = |tag: &u64| {
+                // The polynomial that is 1 at this tag and 0 at the others.
+                let mut lagrange = vec![1];
+                for other in tags.iter().filter(|other| *other != tag) {
+                    let inverse = inverse((tag + p - other) % p, p);
+                    lagrange = times_linear(&lagrange, other * inverse % p, inverse, p);
+                }
+                lagrange.iter().zip(&moments).fold(0, |sum, (a, b)| (sum + a * b) % p)
+            };
+            let found: Vec<u64> = tags.iter().map(symbol).collect();
+            let moment = |m: usize| {
+                let terms = tags.iter().zip(&found);
+                terms.fold(0, |sum, (&tag, x)| (sum + power(tag, m, p) * x) % p)
+            };
+            if (count..self.solved).any(|m| moment(m) != moments[m]) {
+                return None;
+            }
+            for (payload, symbol) in payloads.iter_mut().zip(found) {
+                payload.push(u8::try_from(symbol).ok()?);
+            }
+        }
+        let matched = tags.into_iter().zip(payloads).map(|(tag, mut payload)| {
+            let found = payload.split_off(self.payload);
+            let tag = tag as usize;
+            (found == check(bucket, tag, &payload)).then_some((tag, payload))
+        });
+        matched.collect()
+    }
+
+    /// So many different tags of candidates with these power sums, the first being the sum.
+    fn tags(&self, count: usize, powers: &[u64]) -> Option<Vec<u64>> {
+        let p = self.prime;
+        // Newton: k e_k = e_(k-1) p_1 - e_(k-2) p_2 + …, of which (-1)^k e_k are coefficients.
+        let mut coefficients = vec![1];
+        for k in 1..=count {
+            let terms = coefficients.iter().rev().zip(powers);
+            let sum = terms.fold(0, |sum, (a, b)| (sum + a * b) % p);
+            coefficients.push((p - sum) % p * inverse(k as u64, p) % p);
+        }
+        let value = |x: u64| coefficients.iter().fold(0, |sum, a| (sum * x + a) % p);
+        let tags: Vec<u64> = (0..self.candidates as u64).filter(|&tag| value(tag) == 0).collect();
+        let sum = |k: usize| tags.iter().fold(0, |sum, &tag| (sum + power(tag, k, p)) % p);
+        let agrees = (count + 1..=self.solved).all(|k| sum(k) == powers[k - 1]);
+        (tags.len() == count && agrees).then_some(tags)
+    }
+}
+
+/// `log2` of a bound of the probability that more than `solved` of so many matches at random places
+/// are in one bucket: the expected number of sets of one more that are.
+pub(super) fn log2_crowded(matches: usize, solved: usize, buckets: usize) -> f64 {
+    let sets = (0..=solved).map(|i| ((matches as f64 - i as f64) / (i as f64 + 1.0)).log2());
+    sets.sum::<f64>() - solved as f64 * (buckets as f64).log2()
+}
+
+fn check(bucket: usize, tag: usize, payload: &[u8]) -> [u8; CHECK_BYTES] {
+    let mut hasher = blake3::Hasher::new();
+    for number in [bucket, tag] {
+        hasher.update(&(number as u64).to_le_bytes());
+    }
+    let digest = hasher.update(payload).finalize();
+    core::array::from_fn(|i| digest.as_bytes()[i])
+}
+
+/// The polynomial with these coefficients, the lowest first, times `slope x - root`.
+fn times_linear(polynomial: &[u64], root: u64, slope: u64, p: u64) -> Vec<u64> {
+    let mut product = vec![0; polynomial.len() + 1];
+    for (i, &a) in polynomial.iter().enumerate() {
+        product[i] = (product[i] + a * (p - root)) % p;
+        product[i + 1] = (product[i + 1] + a * slope) % p;
+    }
+    product
+}
+
+fn power(x: u64, exponent: usize, p: u64) -> u64 {
+    let (mut result, mut base, mut rest) = (1, x % p, exponent);
+    while rest > 0 {
+        if rest % 2 == 1 {
+            result = result * base % p;
+        }
+        base = base * base % p;
+        rest /= 2;
+    }
+    result
+}
+
+/// By Fermat, modulo a prime.
+fn inverse(x: u64, p: u64) -> u64 {
+    power(x, p as usize - 2, p)
+}
+
+/// The least prime that is not below `from`.
+fn least_prime(from: u64) -> u64 {
+    let is_prime =
+        |&n: &u64| n >= 2 && (2..).take_while(|d| d * d <= n).all(|d| !n.is_multiple_of(d));
+    (from..).find(is_prime).unwrap_or(from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::{Metric, Threshold};
+
+    fn layout(spec: &Spec) -> Layout {
+        Layout::new(spec, 1 << 14).unwrap()
+    }
+
+    fn spec(rows: usize, most: usize, payload: usize) -> Spec {
+        let threshold = Threshold { at: 0.8, margin: 0.1 };
+        Spec {
+            dimension: 128,
+            rows,
+            metric: Metric::Cosine,
+            mode: Mode::Encrypted,
+            answer: Answer::Matches { threshold, most, payload },
+        }
+    }
+
+    fn sum(numbers: &[Vec<f64>]) -> Vec<f64> {
+        (0..numbers[0].len()).map(|i| numbers.iter().map(|x| x[i]).sum()).collect()
+    }
+
+    #[test]
+    fn places_and_tags_are_the_same() {
+        let spec = spec(50_000, 32, 8);
+        let layout = layout(&spec);
+        let sketch = Sketch::new(&spec, &layout).unwrap();
+        let mut seen = std::collections::BTreeSet::new();
+        for block in 0..layout.blocks {
+            for place in 0..layout.block() {
+                let (bucket, tag) = sketch.tag(&layout, block, place);
+                assert!(bucket < sketch.buckets && tag < sketch.candidates);
+                assert!(seen.insert((bucket, tag)));
+                assert_eq!(sketch.place(&layout, bucket, tag), (block, place));
+            }
+        }
+    }
+
+    /// Each number of matches up to those that are told apart, and one more.
+    #[test]
+    fn sums_of_matches_are_solved() {
+        let spec = spec(50_000, 32, 8);
+        let sketch = Sketch { solved: 4, ..Sketch::new(&spec, &layout(&spec)).unwrap() };
+        let payload = |tag: usize| (0..8).map(|i| (tag * 37 + i * 101) as u8).collect::<Vec<u8>>();
+        for tags in [&[][..], &[0], &[31], &[0, 1], &[5, 30, 2], &[0, 7, 31, 12]] {
+            let numbers = |&tag: &usize| sketch.numbers(9, tag, &payload(tag));
+            let all: Vec<_> =
+                tags.iter().map(numbers).chain([vec![0.0; sketch.columns()]]).collect();
+            let mut expected: Vec<_> = tags.iter().map(|&tag| (tag, payload(tag))).collect();
+            expected.sort();
+            let error = |(i, x): (usize, f64)| x + if i == 0 { 5e-4 } else { 0.12 };
+            let sums: Vec<f64> = sum(&all).into_iter().enumerate().map(error).collect();
+            assert_eq!(sketch.read(9, &sums), Bucket::Solved(expected));
+            // Of another bucket, or one that adds half a match.
+            if !tags.is_empty() {
+                assert_eq!(sketch.read(8, &sums), Bucket::Undecided);
+                let half: Vec<f64> = sums.iter().map(|x| x * 0.5).collect();
+                assert_eq!(sketch.read(9, &half), Bucket::Undecided);
+            }
+        }
+        let five: Vec<_> = (0..5).map(|tag| sketch.numbers(9, tag, &payload(tag))).collect();
+        assert_eq!(sketch.read(9, &sum(&five)), Bucket::Crowded(5));
+        // Two halves of different matches count as one.
+        let halves: Vec<f64> = sum(&five[..2]).iter().map(|x| x / 2.0).collect();
+        assert_eq!(sketch.read(9, &halves), Bucket::Undecided);
+        assert_eq!(sketch.read(9, &vec![f64::NAN; sketch.columns()]), Bucket::Undecided);
+        assert_eq!(sketch.read(9, &[]), Bucket::Undecided);
+    }
+
+    #[test]
+    fn answers_are_short_and_buckets_seldom_crowded() {
+        for (rows, most, payload, outputs) in
+            [(50_000, 32, 8, 2), (1_000_000, 32, 8, 5), (1000, 10, 8, 2), (5, 5, 0, 1)]
+        {
+            let spec = spec(rows, most, payload);
+            let layout = layout(&spec);
+            let sketch = Sketch::new(&spec, &layout).unwrap();
+            let all = sketch.solved >= most.min(sketch.candidates);
+            assert!(all || log2_crowded(most, sketch.solved, sketch.buckets) <= -20.0);
+            assert!(sketch.outputs(&layout) <= outputs, "{rows}: {sketch:?}");
+            assert!(sketch.prime >= sketch.candidates as u64);
+        }
+        let count = |mode| {
+            let answer = Answer::Count(Threshold { at: 0.8, margin: 0.1 });
+            let spec = Spec { mode, answer, ..spec(50_000, 1, 0) };
+            Sketch::new(&spec, &layout(&spec)).unwrap()
+        };
+        assert_eq!((count(Mode::PlainIndex).buckets, count(Mode::Encrypted).buckets), (1, 1 << 14));
+        assert_eq!(count(Mode::Encrypted).columns(), 1);
+    }
+
+    /// Three matches in 2^k buckets: all sets of two, and the set of three.
+    #[test]
+    fn bounds_are_expected_numbers_of_sets() {
+        assert!((log2_crowded(3, 1, 8) - (3f64 / 8.0).log2()).abs() < 1e-12);
+        assert!((log2_crowded(3, 2, 8) - (1f64 / 64.0).log2()).abs() < 1e-12);
+        assert_eq!(log2_crowded(3, 3, 8), f64::NEG_INFINITY);
+    }
+
+    #[test]
+    fn primes_and_inverses() {
+        assert_eq!([2, 257, 258, 514, 8192].map(least_prime), [2, 257, 263, 521, 8209]);
+        assert!((1..257).all(|x| x * inverse(x, 257) % 257 == 1));
+    }
+}

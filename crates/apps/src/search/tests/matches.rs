@@ -1,0 +1,269 @@
+use super::*;
+
+/// A specification of matches of the metrics of [`METRICS`], with gaps that [`vector_at`] knows.
+fn spec(metric: Metric, mode: Mode, rows: usize) -> Spec {
+    let threshold = match metric {
+        Metric::Cosine => Threshold { at: 0.8, margin: 0.1 },
+        Metric::InnerProduct { .. } => Threshold { at: 16.0, margin: 2.0 },
+        Metric::Euclidean { .. } => Threshold { at: 1.0, margin: 0.3 },
+    };
+    let answer = Answer::Matches { threshold, most: 3, payload: 4 };
+    Spec { dimension: 5, rows, metric, mode, answer }
+}
+
+fn counting(spec: Spec) -> Spec {
+    let Answer::Matches { threshold, .. } = spec.answer else { panic!("{spec:?}") };
+    Spec { answer: Answer::Count(threshold), ..spec }
+}
+
+/// A query of norm 1, or 5 for inner products.
+fn query(metric: Metric) -> Vec<f64> {
+    let direction = &random_vectors(11, 5, 1)[0];
+    let length = if matches!(metric, Metric::InnerProduct { .. }) { 5.0 } else { 1.0 };
+    direction.iter().map(|x| x * length / norm(direction)).collect()
+}
+
+/// A vector of a similarity to the query: of that cosine, as a part of the largest inner product,
+/// or at that distance.
+fn vector_at(metric: Metric, similarity: f64, seed: u64) -> Vec<f64> {
+    let query = query(metric);
+    let direction: Vec<f64> = query.iter().map(|x| x / norm(&query)).collect();
+    let other = &random_vectors(1000 + seed, 5, 1)[0];
+    let along: f64 = other.iter().zip(&direction).map(|(a, b)| a * b).sum();
+    let across: Vec<f64> = other.iter().zip(&direction).map(|(a, b)| a - along * b).collect();
+    let (length, along, beside) = match metric {
+        Metric::Cosine => (0.3, similarity, (1.0 - similarity.powi(2)).sqrt()),
+        Metric::InnerProduct { .. } => (4.0, similarity, (1.0 - similarity.powi(2)).sqrt()),
+        Metric::Euclidean { .. } => (1.0, 1.0, similarity),
+    };
+    let across = across.iter().map(|x| x / norm(&across));
+    let sum = |(a, b): (&f64, f64)| length * (along * a + beside * b);
+    direction.iter().zip(across).map(sum).collect()
+}
+
+/// Similarities of matches, at the margin and beyond, and of others.
+fn similarities(metric: Metric) -> ([f64; 3], [f64; 4]) {
+    match metric {
+        Metric::Euclidean { .. } => ([0.7, 0.0, 0.4], [1.3, 2.0, 3.0, 1.5]),
+        _ => ([0.9, 1.0, 0.95], [0.7, 0.3, -1.0, -0.4]),
+    }
+}
+
+fn payload(row: usize) -> Vec<u8> {
+    (row as u32).wrapping_mul(0x9e37_79b9).to_le_bytes().to_vec()
+}
+
+/// Vectors of which those in `matching` match, and their payloads.
+fn records(metric: Metric, rows: usize, matching: &[usize]) -> (Vec<Vec<f64>>, Vec<Vec<u8>>) {
+    let (near, far) = similarities(metric);
+    let vector = |row: usize| match matching.iter().position(|&other| other == row) {
+        Some(index) => vector_at(metric, near[index % near.len()], row as u64),
+        None => vector_at(metric, far[row % far.len()], row as u64),
+    };
+    (0..rows).map(|row| (vector(row), payload(row))).unzip()
+}
+
+impl World {
+    fn answer(&self, query: &[f64]) -> Vec<Vec<ckks::Complex<f64>>> {
+        let answer = self.search(query, |mut search| {
+            for block in 0..self.blocks() {
+                self.with_block(block, |content| search.add(block, content)).unwrap();
+            }
+            search.finish().unwrap()
+        });
+        self.plan.decrypt(&self.decryptor, &answer).unwrap()
+    }
+
+    fn matches(&self) -> Matches {
+        let query = query(self.plan.spec().metric);
+        self.plan.decode_matches(&self.answer(&query)).unwrap()
+    }
+}
+
+fn assert_found(matches: &Matches, rows: &[usize]) {
+    let found: Vec<_> = matches.found.iter().map(|found| found.row).collect();
+    assert_eq!(found, rows);
+    assert!(matches.found.iter().all(|found| found.payload == payload(found.row)));
+    assert!(matches.is_complete());
+    assert_eq!(matches.more_than_planned, rows.len() > 3);
+}
+
+/// No match, some, as many as planned and one more, in all modes and metrics. Similarities lie at
+/// the margin, too.
+#[test]
+fn matches_are_those_in_the_clear() {
+    for metric in METRICS {
+        for mode in MODES {
+            let planned = spec(metric, mode, 40);
+            let params = params(&planned, 9);
+            for matching in [&[][..], &[39], &[0, 7, 8], &[3, 17, 20, 33]] {
+                let mut world = World::with(&planned, &params);
+                let (vectors, payloads) = records(metric, 40, matching);
+                world.append(&vectors, &payloads);
+                let matches = world.matches();
+                assert!(matches.found.len() + matches.crowded == matching.len(), "{matches:?}");
+                if matches.crowded == 0 {
+                    assert_found(&matches, matching);
+                }
+                // The same answer tells their number.
+                let count = world.plan.decode_count(&world.answer(&query(metric))).unwrap();
+                assert_eq!(count, Count { matches: matching.len(), undecided: 0 });
+            }
+        }
+    }
+}
+
+/// With parameters of 128 bits, in a ring of `2^15`.
+#[test]
+fn matches_at_128_bits_are_those_in_the_clear() {
+    let metric = Metric::Cosine;
+    let planned = Spec { dimension: 20, rows: 4000, ..spec(metric, Mode::Encrypted, 1) };
+    let params = Plan::auto_params(&planned).unwrap();
+    assert!(params.rlwe().security_bits() >= 128.0);
+    let mut world = World::with(&planned, &params);
+    assert!(world.plan.layout.parts() > 2 && world.plan.layout.group > 1);
+    let padded = |vector: &Vec<f64>| [&vector[..], &[0.0; 15]].concat();
+    let (vectors, payloads) = records(metric, 4000, &[0, 2500, 3999]);
+    world.append(&vectors.iter().map(padded).collect::<Vec<_>>(), &payloads);
+    let query = padded(&query(metric));
+    let matches = world.plan.decode_matches(&world.answer(&query)).unwrap();
+    assert_found(&matches, &[0, 2500, 3999]);
+    assert_scores(&world, &query);
+}
+
+/// Records of the last block that are appended, deleted and put back.
+#[test]
+fn matches_follow_the_index() {
+    let metric = Metric::Cosine;
+    for mode in MODES {
+        let mut world = World::new(&spec(metric, mode, 600), 9);
+        let (vectors, payloads) = records(metric, 600, &[5, 511, 512]);
+        world.append(&vectors[..500], &payloads[..500]);
+        assert_found(&world.matches(), &[5]);
+        world.append(&vectors[500..], &payloads[500..]);
+        assert_found(&world.matches(), &[5, 511, 512]);
+        world.delete(511);
+        assert_found(&world.matches(), &[5, 512]);
+        assert_scores(&world, &query(metric));
+    }
+}
+
+#[test]
+fn counts_are_those_in_the_clear() {
+    for metric in METRICS {
+        for (mode, rows) in [(MODES[0], 600), (MODES[1], 30), (MODES[2], 600)] {
+            let planned = counting(spec(metric, mode, rows));
+            let mut world = World::new(&planned, 9);
+            let matching: Vec<_> = (0..rows).filter(|row| row % 7 == 2).collect();
+            let (vectors, _) = records(metric, rows, &matching);
+            world.append(&vectors, &vec![Vec::new(); rows]);
+            let query = query(metric);
+            let count = |world: &World| world.plan.decode_count(&world.answer(&query)).unwrap();
+            assert_eq!(count(&world), Count { matches: matching.len(), undecided: 0 });
+            world.delete(matching[2]);
+            assert_eq!(count(&world), Count { matches: matching.len() - 1, undecided: 0 });
+            let refused = world.plan.decode_matches(&[]);
+            assert!(matches!(refused, Err(SearchError::NotPlanned { asked: "matches", .. })));
+        }
+    }
+}
+
+/// More matches than buckets tell apart are counted and not guessed.
+#[test]
+fn crowds_are_called_crowds() {
+    let metric = Metric::Cosine;
+    let planned = spec(metric, Mode::Encrypted, 60);
+    let mut world = World::new(&planned, 9);
+    let all: Vec<usize> = (0..60).collect();
+    let (vectors, payloads) = records(metric, 60, &all);
+    world.append(&vectors, &payloads);
+    let matches = world.matches();
+    assert!(matches.more_than_planned);
+    assert_eq!((matches.found.len() + matches.crowded, matches.undecided), (60, 0));
+    assert!(matches.found.iter().all(|found| found.payload == payload(found.row)));
+}
+
+/// Within the margin a record counts, or not, or is called undecided; others are not touched.
+#[test]
+fn what_is_within_the_margin_falls_either_way() {
+    let metric = Metric::Cosine;
+    let mut world = World::new(&spec(metric, Mode::Encrypted, 40), 9);
+    let (mut vectors, payloads) = records(metric, 40, &[4, 30]);
+    let within = [(10, 0.8), (12, 0.81), (20, 0.745), (21, 0.86)];
+    for (row, cosine) in within {
+        vectors[row] = vector_at(metric, cosine, row as u64);
+    }
+    world.append(&vectors, &payloads);
+    let matches = world.matches();
+    assert!(matches.undecided > 0 && !matches.is_complete());
+    for found in &matches.found {
+        assert_eq!(found.payload, payload(found.row));
+        assert!([4, 30].contains(&found.row) || within.iter().any(|(row, _)| *row == found.row));
+    }
+}
+
+#[test]
+fn blocks_come_in_order() {
+    let metric = Metric::Cosine;
+    let mut world = World::new(&spec(metric, Mode::PlainQuery, 600), 9);
+    let (vectors, payloads) = records(metric, 600, &[]);
+    world.append(&vectors, &payloads);
+    world.search(&query(metric), |mut search| {
+        let second = world.with_block(1, |content| search.add(1, content));
+        assert_eq!(second.unwrap_err(), SearchError::BlockOrder { found: 1, needed: 0 });
+        world.with_block(0, |content| search.add(0, content)).unwrap();
+        let again = world.with_block(0, |content| search.add(0, content));
+        assert_eq!(again.unwrap_err(), SearchError::BlockOrder { found: 0, needed: 1 });
+    });
+    world.search(&query(metric), |search| {
+        assert!(matches!(search.finish(), Err(SearchError::Count { .. })));
+    });
+    let scores = Spec { answer: Answer::Scores, ..*world.plan.spec() };
+    let scores = World::new(&scores, 9);
+    scores.search(&query(metric), |mut search| {
+        let refused = search.add(0, Block::Encrypted(&mut |_| panic!("nothing is read")));
+        assert!(matches!(refused, Err(SearchError::NotPlanned { planned: "scores", .. })));
+    });
+    let refused = scores.plan.decode_count(&[]);
+    assert!(matches!(refused, Err(SearchError::NotPlanned { .. })));
+}
+
+#[test]
+fn impossible_thresholds_are_refused() {
+    let refused = |metric, at, margin| {
+        let answer = Answer::Count(Threshold { at, margin });
+        let spec = Spec { answer, ..spec(metric, Mode::Encrypted, 40) };
+        let refused = Plan::auto_params(&spec).unwrap_err();
+        assert!(matches!(refused, SearchError::Number { .. }), "{refused}");
+        refused.to_string()
+    };
+    assert!(refused(METRICS[0], 1.1, 0.1).contains("a threshold of 1.1: -1 to 1 is possible"));
+    assert!(refused(METRICS[0], f64::NAN, 0.1).contains("a threshold of NaN"));
+    assert!(refused(METRICS[0], 0.5, 0.0).contains("a margin of 0"));
+    assert!(refused(METRICS[1], -21.0, 0.1).contains("-20 to 20"));
+    assert!(refused(METRICS[2], -0.5, 0.1).contains("0 to 9"));
+}
+
+/// The workload of the public suite: 50,000 records of 128 coordinates, 63 bits each, up to 32
+/// matches.
+#[test]
+fn the_suite_takes_what_is_documented() {
+    let threshold = Threshold { at: 0.8, margin: 0.1 };
+    let answer = Answer::Matches { threshold, most: 32, payload: 8 };
+    let (metric, mode) = (Metric::Cosine, Mode::Encrypted);
+    let spec = Spec { dimension: 128, rows: 50_000, metric, mode, answer };
+    let params = Plan::auto_params(&spec).unwrap();
+    let plan = Plan::new(&spec, &params).unwrap();
+    let explained = plan.explain().unwrap();
+    assert!(explained.security_bits >= 128.0);
+    assert_eq!((explained.log_n, explained.blocks, explained.block_len), (15, 2, 1 << 15));
+    assert_eq!((explained.levels, explained.keys), (11, 9));
+    let automorphisms =
+        [&explained.query, &explained.block, &explained.end].map(|step| step.counts.automorphisms);
+    assert_eq!(automorphisms, [127, 1, 140]);
+    assert_eq!((explained.query.counts.products, explained.block.counts.products), (0, 216));
+    assert!(explained.log2_incomplete.unwrap() <= -20.0);
+    assert!(explained.index_bytes < 2_500_000_000);
+    assert!(explained.query_bytes < 10_000_000 && explained.answer_bytes < 2_000_000);
+    assert!(explained.key_bytes < 300_000_000);
+}
