@@ -29,7 +29,7 @@ const SCORE_ROOM_BITS: f64 = 3.0;
 /// Bits of the scale of sums over matches, at least.
 const SUM_BITS: f64 = 30.0;
 
-/// The largest error of an inner product of unit vectors that a plan accepts.
+/// The largest error of an inner product of unit vectors that a plan for scores accepts.
 const LARGEST_ERROR: f64 = 1.0 / (1 << 12) as f64;
 
 /// By which `f64` may be off in decoding an inner product of unit vectors.
@@ -98,7 +98,7 @@ impl Plan {
     /// # Errors
     /// [`SearchError::Count`] and [`SearchError::Number`] for a specification that cannot be;
     /// [`SearchError::TooFewLevels`]; [`SearchError::Precision`] if primes are too small for scores
-    /// within `2^-12` of the largest; [`SearchError::Engine`] for what the engine refuses.
+    /// within `2^-12` of the largest, or for answers that keep the margin; [`SearchError::Engine`] for what the engine refuses.
     pub fn new(spec: &Spec, params: &Params) -> Result<Self> {
         spec.check()?;
         let layout = layout(spec, params.max_slots())?;
@@ -353,31 +353,31 @@ impl Plan {
             let row = first + index;
             self.check_vector(Place::Row(row), vector)?;
             expect("bytes of a payload", payload.len(), self.spec.payload())?;
-            let numbers = self.selection.as_ref().map(|Selection { sketch, .. }| {
+            let beside = self.selection.as_ref().map(|Selection { sketch, .. }| {
                 let (bucket, tag) = sketch.tag(&self.layout, block, place);
-                sketch.numbers(bucket, tag, payload)
+                (tag, sketch.symbols(bucket, tag, payload))
             });
-            Ok::<_, SearchError>((Some(self.spec.metric.embed_row(row, vector)?), numbers))
+            Ok::<_, SearchError>((Some(self.spec.metric.embed_row(row, vector)?), beside))
         })?;
-        let (vectors, numbers) = content.into_iter().unzip();
-        Ok(Content { places, vectors, numbers })
+        let (vectors, beside) = content.into_iter().unzip();
+        Ok(Content { places, vectors, beside })
     }
 
     /// The slots of a part of a block: of a coordinate of vectors, or for each half of a pair of
     /// the numbers beside them.
     pub(super) fn slots(&self, content: &Content, part: usize) -> Vec<Complex<f64>> {
-        let Content { places, vectors, numbers } = content;
-        let Some(beside) = part.checked_sub(self.layout.parts()) else {
+        let Content { places, vectors, beside } = content;
+        let Some(number) = part.checked_sub(self.layout.parts()) else {
             return self.layout.part(vectors, places, part);
         };
         let mut slots = vec![Complex::new(0.0, 0.0); self.layout.slots];
         let Some(Selection { sketch, .. }) = &self.selection else { return slots };
-        let (half, pair) = (beside / sketch.pairs(), beside % sketch.pairs());
-        for (numbers, &place) in numbers.iter().zip(places) {
+        let (half, pair) = (number / sketch.pairs(), number % sketch.pairs());
+        for (beside, &place) in beside.iter().zip(places) {
             let (own, slot) = self.layout.slot(place);
-            if let Some(numbers) = numbers.as_ref().filter(|_| own == half) {
-                let number = |index: usize| numbers.get(index).copied().unwrap_or(0.0);
-                slots[slot] = Complex::new(number(2 * pair), number(2 * pair + 1));
+            if let Some((tag, symbols)) = beside.as_ref().filter(|_| own == half) {
+                let [re, im] = [0, 1].map(|i| sketch.number(*tag, symbols, 2 * pair + i));
+                slots[slot] = Complex::new(re, im);
             }
         }
         slots
@@ -414,7 +414,8 @@ impl Plan {
         let e = sim::Evaluator::for_params(&self.params);
         let inner = self.largest_inner_products(&e)?;
         self.error = inner.worst.error + DECODING_ERROR;
-        check_precision("a score", self.error, LARGEST_ERROR)?;
+        let needed = if comparison.is_some() { select::ROOM } else { LARGEST_ERROR };
+        check_precision("a score", self.error, needed)?;
         if let (Some(selection), Some(comparison)) = (&self.selection, comparison) {
             self.count_error = selection.dry_run(&e, comparison, &inner)?;
         }
@@ -500,13 +501,28 @@ fn layout(spec: &Spec, slots: usize) -> Result<Layout> {
     })
 }
 
+/// Bits of the primes of the top level, above comparisons. The errors of inner products are
+/// `sqrt(d)` times those of a coordinate, which are of encryption at the root of the scale of
+/// products over the growth of the query, and proportional to the degree of the ring.
+fn top_bits(layout: &Layout, log_n: u32) -> f64 {
+    let growth = (layout.parts() * layout.group * layout.spread()) as f64;
+    let more = growth.log2() - 16.0 + 2.0 * (f64::from(log_n) - 15.0);
+    PRIME_BITS + more.max(0.0)
+}
+
+/// Sizes of primes for a level of so many bits.
+fn split(bits: f64) -> Vec<f64> {
+    let primes = (bits / PRIME_BITS).ceil();
+    vec![bits / primes; primes as usize]
+}
+
 /// What stands in the slots of a block, record by record.
 pub(super) struct Content {
     places: Vec<usize>,
     /// Embedded.
     vectors: Vec<Option<Vec<f64>>>,
-    /// Beside vectors.
-    numbers: Vec<Option<Vec<f64>>>,
+    /// Tags, and the bytes that numbers beside vectors follow from.
+    beside: Vec<Option<(usize, Vec<u8>)>>,
 }
 
 /// Parameters in a ring but for special primes.
@@ -515,12 +531,10 @@ pub(super) fn propose(spec: &Spec, log_n: u32) -> Result<ckks::Spec> {
     let mut q_bits = vec![vec![PRIME_BITS]; 2];
     let mut log2_scale = PRIME_BITS - SCORE_ROOM_BITS;
     if let Some(comparison) = Comparison::new(spec, &layout)? {
-        let base = (comparison.room_bits() + SUM_BITS).max(PRIME_BITS);
-        let primes = (base / PRIME_BITS).ceil();
         log2_scale = select::LOG2_SCALE;
-        q_bits[0] = vec![base / primes; primes as usize];
+        q_bits[0] = split((comparison.room_bits() + SUM_BITS).max(PRIME_BITS));
         q_bits.extend((1..comparison.depth()).map(|_| vec![log2_scale]));
-        q_bits.push(vec![PRIME_BITS]);
+        q_bits.push(split(top_bits(&layout, log_n)));
     }
     Ok(ckks::Spec {
         log_n,

@@ -22,8 +22,8 @@ pub(super) const LOG2_SCALE: f64 = 40.0;
 /// The part of the gap that is left to errors of scores.
 const GAP_FOR_ERRORS: f64 = 1.0 / 16.0;
 
-/// Room in `[-1, 1]` for errors of arguments.
-const ROOM: f64 = 1.0 / 1024.0;
+/// Room in `[-1, 1]` for errors of what is compared, as a part of the largest.
+pub(super) const ROOM: f64 = 1.0 / 1024.0;
 
 /// Standard deviations that errors of sums stay within.
 const DEVIATIONS: f64 = 8.0;

@@ -90,7 +90,7 @@ impl Sketch {
 
     /// Numbers beside a vector.
     pub fn columns(&self) -> usize {
-        1 + self.solved * (1 + self.symbols())
+        1 + self.solved * (1 + self.bytes())
     }
 
     /// Pairs of them: real and imaginary parts of slots.
@@ -125,7 +125,8 @@ impl Sketch {
         0.25 / self.largest()
     }
 
-    fn symbols(&self) -> usize {
+    /// Bytes of a record that its numbers follow from.
+    fn bytes(&self) -> usize {
         if self.solved == 0 { 0 } else { self.payload + CHECK_BYTES }
     }
 
@@ -144,22 +145,27 @@ impl Sketch {
         (half_block / 2, half_block % 2 * layout.half() + record)
     }
 
-    /// The numbers of a record.
-    pub fn numbers(&self, bucket: usize, tag: usize, payload: &[u8]) -> Vec<f64> {
-        let check = check(bucket, tag, payload);
-        let symbols = || payload.iter().chain(&check).map(|&byte| u64::from(byte));
-        let mut numbers = vec![1];
-        let mut power = 1;
-        for _ in 0..self.solved {
-            numbers.push(power * tag as u64 % self.prime);
-            power = power * tag as u64 % self.prime;
+    /// What the numbers of a record follow from beside its tag: the bytes of its payload and of the
+    /// digest.
+    pub fn symbols(&self, bucket: usize, tag: usize, payload: &[u8]) -> Vec<u8> {
+        match self.solved {
+            0 => Vec::new(),
+            _ => [payload, &check(bucket, tag, payload)].concat(),
         }
-        let mut power = 1;
-        for _ in 0..self.solved {
-            numbers.extend(symbols().map(|symbol| symbol * power % self.prime));
-            power = power * tag as u64 % self.prime;
-        }
-        numbers.into_iter().map(|x| x as f64).collect()
+    }
+
+    /// Number `column` of a record; 0 beyond the last.
+    pub fn number(&self, tag: usize, symbols: &[u8], column: usize) -> f64 {
+        let power = |exponent| power(tag as u64, exponent, self.prime);
+        let number = match column.checked_sub(1 + self.solved) {
+            None => power(column),
+            Some(moment) => {
+                let (exponent, c) = (moment / symbols.len().max(1), moment % symbols.len().max(1));
+                let symbol = symbols.get(c).filter(|_| exponent < self.solved);
+                symbol.map_or(0, |&symbol| u64::from(symbol) * power(exponent) % self.prime)
+            }
+        };
+        number as f64
     }
 
     /// The number of matches that the first of the sums of a bucket stands for, if it does.
@@ -185,7 +191,7 @@ impl Sketch {
     }
 
     fn solve(&self, bucket: usize, count: usize, sums: &[f64]) -> Option<Vec<(usize, Vec<u8>)>> {
-        let (p, symbols) = (self.prime, self.symbols());
+        let (p, symbols) = (self.prime, self.bytes());
         let residue = |&sum: &f64| {
             let integer = sum.round();
             let is_one = (sum - integer).abs() <= 0.25 + self.tolerance();
@@ -318,6 +324,12 @@ mod tests {
         (0..numbers[0].len()).map(|i| numbers.iter().map(|x| x[i]).sum()).collect()
     }
 
+    /// All numbers of a record, and two that there are not.
+    fn numbers(sketch: &Sketch, bucket: usize, tag: usize, payload: &[u8]) -> Vec<f64> {
+        let symbols = sketch.symbols(bucket, tag, payload);
+        (0..sketch.columns() + 2).map(|column| sketch.number(tag, &symbols, column)).collect()
+    }
+
     #[test]
     fn places_and_tags_are_the_same() {
         let spec = spec(50_000, 32, 8);
@@ -341,9 +353,9 @@ mod tests {
         let sketch = Sketch { solved: 4, ..Sketch::new(&spec, &layout(&spec)).unwrap() };
         let payload = |tag: usize| (0..8).map(|i| (tag * 37 + i * 101) as u8).collect::<Vec<u8>>();
         for tags in [&[][..], &[0], &[31], &[0, 1], &[5, 30, 2], &[0, 7, 31, 12]] {
-            let numbers = |&tag: &usize| sketch.numbers(9, tag, &payload(tag));
-            let all: Vec<_> =
-                tags.iter().map(numbers).chain([vec![0.0; sketch.columns()]]).collect();
+            let of = |tag: usize| numbers(&sketch, 9, tag, &payload(tag));
+            let none = vec![0.0; sketch.columns() + 2];
+            let all: Vec<_> = tags.iter().map(|&tag| of(tag)).chain([none]).collect();
             let mut expected: Vec<_> = tags.iter().map(|&tag| (tag, payload(tag))).collect();
             expected.sort();
             let error = |(i, x): (usize, f64)| x + if i == 0 { 5e-4 } else { 0.12 };
@@ -356,7 +368,7 @@ mod tests {
                 assert_eq!(sketch.read(9, &half), Bucket::Undecided);
             }
         }
-        let five: Vec<_> = (0..5).map(|tag| sketch.numbers(9, tag, &payload(tag))).collect();
+        let five: Vec<_> = (0..5).map(|tag| numbers(&sketch, 9, tag, &payload(tag))).collect();
         assert_eq!(sketch.read(9, &sum(&five)), Bucket::Crowded(5));
         // Two halves of different matches count as one.
         let halves: Vec<f64> = sum(&five[..2]).iter().map(|x| x / 2.0).collect();
