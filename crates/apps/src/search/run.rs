@@ -92,14 +92,18 @@ impl Plan {
         let (slots, count) = (self.layout.slots, self.layout.parts());
         let mut parts = vec![query.clone()];
         for (i, turn) in turns(slots, self.layout.spread()).enumerate() {
-            // The sum has the coefficients of even index, the difference those of odd index.
-            let both = par::try_map(&parts, |part| {
+            // The sum has the coefficients of even index, the difference those of odd index. Where
+            // there are none of odd index, twice the part is the sum.
+            let odd = count - parts.len();
+            let both = par::try_map(parts.iter().enumerate(), |(k, part)| {
+                if k >= odd {
+                    return Ok::<_, SearchError>((e.add(part, part)?, None));
+                }
                 let image = e.rotate(part, turn)?;
-                Ok::<_, SearchError>((e.add(part, &image)?, e.sub(part, &image)?))
+                Ok((e.add(part, &image)?, Some(e.sub(part, &image)?)))
             })?;
-            let (even, mut odd): (Vec<_>, Vec<_>) = both.into_iter().unzip();
-            odd.truncate(count - even.len());
-            let odd: Vec<&E::Ct> = odd.iter().collect();
+            let (even, odd): (Vec<_>, Vec<_>) = both.into_iter().unzip();
+            let odd: Vec<&E::Ct> = odd.iter().flatten().collect();
             // Exact: a monomial has an integer coefficient.
             let lowered = powers_of_x(slots, -(1 << i));
             let odd = e.mul_plain_many(&odd, &lowered, Scale::from_u64(1))?;

@@ -246,6 +246,7 @@ fn proposals_are_secure_and_small() {
         (128, 50_000, Mode::Encrypted, 13),
         (256, 1_000_000, Mode::PlainIndex, 13),
         (768, 1000, Mode::PlainQuery, 13),
+        (100, 50_000, Mode::Encrypted, 13),
         (4096, 10, Mode::Encrypted, 13),
     ] {
         let metric = Metric::Cosine;
@@ -254,6 +255,10 @@ fn proposals_are_secure_and_small() {
         assert!(params.rlwe().security_bits() >= 128.0 && params.log_n() == log_n);
         let plan = Plan::new(&spec, &params).unwrap();
         assert!(plan.largest_error() < 1.0 / 4096.0, "{}", plan.largest_error());
+        // One automorphism for each part of a query but the first.
+        let spread = plan.explain().unwrap().query.counts.automorphisms as usize;
+        let parts = if mode == Mode::PlainQuery { 1 } else { plan.layout.parts() };
+        assert_eq!(spread, parts - 1);
     }
 }
 
