@@ -132,7 +132,7 @@ pub fn explain(name: &str) -> Result<Explained> {
         dnum: rlwe.digits(top),
         q_bits: spec.q_bits.clone(),
         p_bits: spec.p_bits.clone(),
-        ciphertext_bytes: 16 * (rlwe.limbs(top).q() as u64) << params.log_n(),
+        ciphertext_bytes: (16 * rlwe.limbs(top).q() as u64) << params.log_n(),
         switching_key_bytes: rlwe.switching_key_bytes(top),
     })
 }

@@ -42,6 +42,6 @@ pub use params::{Params, PricedKey, RaisedChain, Spec};
 pub use primes::RaisedSpec;
 pub(crate) use primes::{Supply, check_ring, check_sizes, power_of_two, quotient};
 pub use security::{SecretDistribution, max_log2_qp, security_bits};
-pub(crate) use switch::Lift;
 use switch::{Digits, KeySwitcher, ModDown, Operand};
+pub(crate) use switch::{Halves, Lift};
 pub use work::{Rates, Work};

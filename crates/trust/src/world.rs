@@ -68,7 +68,7 @@ impl Pair {
             .relinearize(params.top())
             .rotations(log_n, [1, -3], params.top())
             .automorphism(GaloisElement::conjugation(log_n), Level(0))
-            .raise(Raise { level: params.raised_top(), weight: 7 });
+            .raise(Raise::to(params.raised_top()).with_weight(7));
         if params.raised_top() > params.top() {
             let steps = [1, -3].map(|k| GaloisElement::rotation(log_n, k));
             request = request.raised_automorphisms(steps);

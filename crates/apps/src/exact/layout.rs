@@ -59,7 +59,7 @@ impl Layout {
     /// Whether there are slots beyond the last element.
     #[must_use]
     pub fn is_padded(&self) -> bool {
-        !self.is_everywhere() && self.elements() % (1 << self.log_slots) != 0
+        !self.is_everywhere() && !self.elements().is_multiple_of(1 << self.log_slots)
     }
 
     /// Whether there is one element, in every slot.

@@ -99,7 +99,7 @@ mod linux {
         let key = generator.secret_key().unwrap();
         let level = Level(1);
         let request = KeyRequest::new().relinearize(level).rotations(9, [1], level);
-        let raise = Raise { level, weight: 32 };
+        let raise = Raise::to(level);
         drop(generator.evaluation_keys(&key, &request.raise(raise)).unwrap());
         (generator, key)
     }

@@ -5,7 +5,7 @@ use super::{
 use crate::{
     Error, Result,
     ring::{Eval, LimbSet, RnsPoly},
-    rlwe::{Level, Lift, Raise},
+    rlwe::{Halves, Level, Lift, Raise},
 };
 use zeroize::Zeroizing;
 
@@ -69,11 +69,11 @@ impl Evaluator {
     pub(super) fn rounding_lift(
         &self,
         t: Modulus,
-    ) -> Result<impl Fn(&[RnsPoly<Eval>; 2], [LimbSet; 2]) -> [RnsPoly<Eval>; 2] + use<'_>> {
+    ) -> Result<impl Fn(&Halves, [LimbSet; 2]) -> Halves + use<'_>> {
         let params = self.params();
         // `-1 / q_0` is what makes `t c` of `c` modulo `q_0`.
         let factor = params.fresh_factor(Level(0), t)?.inverse();
-        Ok(move |[c0, c1]: &[RnsPoly<Eval>; 2], limbs: [LimbSet; 2]| {
+        Ok(move |[c0, c1]: &Halves, limbs: [LimbSet; 2]| {
             let [c0, c1] = [c0, c1].map(|c| rounded(params, c, factor));
             let one = Unit::one(t);
             [lifted(params, limbs[0], &c0, one, true), lifted(params, limbs[1], &c1, one, false)]

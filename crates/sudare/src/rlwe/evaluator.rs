@@ -1,6 +1,6 @@
 use super::{
-    Ciphertext, Digits, EvaluationKeys, GaloisElement, KeySwitcher, Level, Lift, ModDown, Operand,
-    Params, next_level,
+    Ciphertext, Digits, EvaluationKeys, GaloisElement, Halves, KeySwitcher, Level, Lift, ModDown,
+    Operand, Params, next_level,
 };
 use crate::{
     Error, Result,
@@ -372,9 +372,7 @@ impl Evaluator {
     }
 
     /// Reads residues modulo `q_0` as the integers next to zero that they are of.
-    pub(super) fn lift_residues(
-        &self,
-    ) -> impl Fn(&[RnsPoly<Eval>; 2], [LimbSet; 2]) -> [RnsPoly<Eval>; 2] + use<'_> {
+    pub(super) fn lift_residues(&self) -> impl Fn(&Halves, [LimbSet; 2]) -> Halves + use<'_> {
         let params = self.params();
         |a, limbs| params.lift().lift_to(params.basis(), a.each_ref(), limbs)
     }

@@ -352,11 +352,11 @@ pub(crate) struct Lift<'a> {
     pub(crate) divisor: u128,
     /// Both polynomials, each modulo primes of its own: the first divided already, if there is a
     /// divisor, the second small.
-    pub(crate) lift: &'a LiftPolys<'a>,
+    pub(crate) lift: &'a (dyn Fn(&Halves, [LimbSet; 2]) -> Halves + 'a),
 }
 
-/// See [`Lift`].
-type LiftPolys<'a> = dyn Fn(&[RnsPoly<Eval>; 2], [LimbSet; 2]) -> [RnsPoly<Eval>; 2] + 'a;
+/// Both polynomials of a ciphertext.
+pub(crate) type Halves = [RnsPoly<Eval>; 2];
 
 /// Polynomials of a level, cut by a gadget.
 #[derive(Clone, Copy)]

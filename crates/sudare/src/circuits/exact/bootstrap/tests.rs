@@ -283,24 +283,14 @@ fn named_sets_of_the_large_ring_bootstrap_every_slot() {
 
 fn check_set(set: &BootstrapPreset) {
     let name = &set.preset.name;
-    let start = std::time::Instant::now();
     let mut b = Bootstrapping::new(&set.bootstrap, set.preset.spec.clone(), 9);
-    println!("{name}: set up in {:.1?}", start.elapsed());
     let (t, slots) = (set.bootstrap.modulus, b.encoder.slots());
-    let plan = b.bootstrapper.plan().clone();
-    let level = plan.input_level();
+    let level = b.bootstrapper.plan().input_level();
     let factor = b.session.params.factor_at(level, t).unwrap();
     let highest = t.value() - 1;
     for values in [b.random(), vec![0; slots], vec![highest; slots], b.random()] {
         let a = b.encrypt(&values, level, factor);
-        let (start, mut last) = (std::time::Instant::now(), std::time::Instant::now());
-        let fresh = b.bootstrapper.run_with(&b.session.evaluator, &[a], |stage| {
-            println!("  {stage:?} {:.2?}", last.elapsed());
-            last = std::time::Instant::now();
-        });
-        let mut x = fresh.unwrap().remove(0);
-        let budget = b.session.decryptor.budget(&x).unwrap();
-        println!("{name}: {:.2?}, budget {budget:.0} bits", start.elapsed());
+        let mut x = b.bootstrapper.run(&b.session.evaluator, &a).unwrap();
         let mut expected = values;
         assert!(b.decrypt(&x) == expected, "{name}");
         while x.level() > level {
