@@ -59,6 +59,31 @@ fn sets_are_listed_and_explained() {
 }
 
 #[test]
+fn sets_for_bootstrapping_say_what_they_promise() {
+    let set = sudare("params n15-t65537-boot --json").json();
+    assert_eq!(sudare("params bfv-slim-65537 --json").json(), set);
+    let facts = &set["bootstrapping"];
+    assert_fields(facts, &["input_level", "output_level", "top", "keys", "key_bytes"]);
+    assert_eq!((&facts["slots"], &facts["levels_left"]), (&32768.into(), &7.into()));
+    assert_eq!((&facts["bound"], &facts["degree"]), (&15.into(), &61.into()));
+    assert!(facts["log2_failure"].as_f64() < Some(-128.0), "{facts}");
+    for key in set["keys"].as_array().unwrap() {
+        assert!(key["security_bits"].as_f64() >= Some(128.0), "{key}");
+    }
+    let text = sudare("params bfv-slim-65537").ok().stdout;
+    assert!(text.contains("through an ephemeral secret of weight 32"), "{text}");
+    let listed = sudare("params --json").json();
+    let names = listed["exact"].as_array().unwrap().iter().map(|set| &set["name"]);
+    assert!(names.filter(|name| name.as_str().unwrap().ends_with("-boot")).count() >= 3);
+
+    let refused = |arguments: &str| sudare(&format!("bench bfv_bootstrap_slim {arguments}"));
+    refused("").mistake(&["--params", "n15-t65537-boot"]);
+    refused("--params n13-t65537").mistake(&["n13-t65537", "n16-t786433-boot"]);
+    refused("--params n15-t65537-boot --level 3").mistake(&["input level"]);
+    sudare("bench bfv_bootstrap_slim bgv_mul --params n15").mistake(&["of their own"]);
+}
+
+#[test]
 fn operations_are_timed_and_checked() {
     let line = "bench bfv_mul bfv_rotate bgv_mul bgv_rotate --params toy-n8 --runs 2 --threads 1";
     let run = sudare(&format!("{line} --json"));

@@ -7,6 +7,7 @@ mod matrices;
 mod parties;
 mod published;
 mod rates;
+mod slim;
 mod strategies;
 mod trace;
 
@@ -201,6 +202,8 @@ enum Op {
     BgvMul,
     /// Rotation of rows by one, with operands of BGV
     BgvRotate,
+    /// Back to a level for more products of integers, every slot exact, and its stages
+    BfvBootstrapSlim,
     /// Product of bits over the integers (insecure, for research)
     CltMul,
     /// Bootstrapping of bits over the integers (insecure, for research)
@@ -217,8 +220,10 @@ impl Op {
 
     /// Whether it has parameter sets and lines of its own.
     fn is_table(self) -> bool {
-        matches!(self, Self::Trace | Self::Fma | Self::Strategies | Self::Bootstrap)
-            || self.is_of_integers()
+        matches!(
+            self,
+            Self::Trace | Self::Fma | Self::Strategies | Self::Bootstrap | Self::BfvBootstrapSlim
+        ) || self.is_of_integers()
             || self.is_exact()
     }
 
@@ -318,6 +323,17 @@ pub fn run(args: &Args, threads: &[usize], output: Output) -> Result<()> {
         };
         return exact::run(&options, output);
     }
+    if ops.contains(&Op::BfvBootstrapSlim) {
+        let set =
+            crate::commands::exact::bootstrapping(args.params.as_deref().unwrap_or_default())?;
+        let options = slim::Options {
+            ciphertexts: args.ciphertexts.unwrap_or(1) as usize,
+            runs: args.runs,
+            small_keys: args.small_keys,
+            force: args.force,
+        };
+        return slim::run(&set, &options, output);
+    }
     let [trace, fma, strategies, bootstrap] =
         [Op::Trace, Op::Fma, Op::Strategies, Op::Bootstrap].map(|op| ops.contains(&op));
     ops.retain(|&op| !op.is_table());
@@ -383,6 +399,12 @@ fn check_options(args: &Args, ops: &[Op]) -> Result<()> {
             "BGV and BFV have parameter sets of their own: time other operations on their own",
         );
     }
+    let slim = ops.contains(&Op::BfvBootstrapSlim);
+    if slim && ops.len() > 1 {
+        return usage(
+            "bfv_bootstrap_slim has parameter sets of its own: time other operations on their own",
+        );
+    }
     let own_params = |op: &Op| matches!(op, Op::Trace | Op::Fma);
     if trace && !ops.iter().all(own_params) {
         return usage("trace has parameter sets of its own: time other operations on their own");
@@ -394,6 +416,7 @@ fn check_options(args: &Args, ops: &[Op]) -> Result<()> {
     if let (None, Some(op)) = (&args.params, ops.iter().find(|op| !has_default(op))) {
         let example = match op {
             _ if bootstrap => "n16-boot",
+            _ if slim => "n15-t65537-boot",
             op if op.is_of_integers() => "clt-500",
             op if op.is_exact() => "n14-t65537",
             _ => "n15",
@@ -422,10 +445,10 @@ fn check_options(args: &Args, ops: &[Op]) -> Result<()> {
     let given = [
         ("--ciphertexts", args.ciphertexts.is_some()),
         ("--small-keys", args.small_keys),
-        ("--profile", args.profile),
         ("--force", args.force),
     ];
-    check_used(bootstrap, "bootstrap", &given)?;
+    check_used(bootstrap || slim, "bootstrap and bfv_bootstrap_slim", &given)?;
+    check_used(bootstrap, "bootstrap", &[("--profile", args.profile)])?;
     let aes = ops.contains(&Op::Aes128Block);
     check_used(aes, "aes128_block", &[("--rounds", args.rounds.is_some())])?;
     let several =
@@ -439,7 +462,7 @@ fn check_options(args: &Args, ops: &[Op]) -> Result<()> {
     if args.profile && args.small_keys {
         return usage("--profile knows what whole keys cost: leave --small-keys out");
     }
-    if args.level.is_some() && bootstrap {
+    if args.level.is_some() && (bootstrap || slim) {
         return usage("bootstrap takes ciphertexts at its input level: leave --level out");
     }
     if args.level.is_some() && ops.iter().any(|op| op.is_of_integers()) {

@@ -4,6 +4,7 @@ use super::params::{least_security, prices, secret_name};
 use crate::output;
 use serde::Serialize;
 use sudare::{
+    circuits::exact::bootstrap::{self, BootstrapPreset},
     exact::{self, BatchEncoder, Params, Preset},
     rlwe::{self, PricedKey},
 };
@@ -14,12 +15,26 @@ const SOURCE: &str = "own";
 
 /// Whether a name is that of a set of BGV and BFV.
 pub fn is_set(name: &str) -> bool {
-    exact::preset(name).is_ok()
+    exact::preset(name).is_ok() || bootstrapping(name).is_ok()
 }
 
 /// Their names.
 pub fn names() -> Vec<String> {
-    exact::presets().into_iter().map(|preset| preset.name).collect()
+    all().into_iter().map(|preset| preset.name).collect()
+}
+
+/// All sets, those for bootstrapping last.
+fn all() -> Vec<Preset> {
+    let bootstrapping = bootstrap::presets().into_iter().map(|set| set.preset);
+    exact::presets().into_iter().chain(bootstrapping).collect()
+}
+
+/// The set for bootstrapping of a name; `bfv-slim-P` and `bgv-slim-P` are that of N = 2^15 for the
+/// prime P.
+pub fn bootstrapping(name: &str) -> Result<BootstrapPreset> {
+    let prime = name.strip_prefix("bfv-slim-").or_else(|| name.strip_prefix("bgv-slim-"));
+    let meant = prime.map_or_else(|| name.to_owned(), |prime| format!("n15-t{prime}-boot"));
+    Ok(bootstrap::preset(&meant)?)
 }
 
 /// One line of the list: sizes as the specification says them.
@@ -55,7 +70,7 @@ impl Listed {
 
 /// All sets.
 pub fn list() -> Vec<Listed> {
-    exact::presets().into_iter().map(Listed::of).collect()
+    all().into_iter().map(Listed::of).collect()
 }
 
 /// The same for people.
@@ -102,15 +117,66 @@ pub struct Explained {
     p_bits: Vec<f64>,
     ciphertext_bytes: u64,
     switching_key_bytes: u64,
+    bootstrapping: Option<Bootstrapping>,
+}
+
+/// What a set for bootstrapping promises.
+#[derive(Serialize)]
+struct Bootstrapping {
+    slots: usize,
+    /// Levels that a refreshed ciphertext can use.
+    levels_left: u32,
+    input_level: u32,
+    output_level: u32,
+    top: u32,
+    /// The largest digit that is removed, and the degree that takes.
+    bound: u32,
+    degree: u32,
+    ephemeral_weight: u32,
+    log2_failure: f64,
+    keys: usize,
+    key_bytes: u64,
+}
+
+impl Bootstrapping {
+    /// With the price of each kind of key.
+    fn of(set: &BootstrapPreset, params: &Params) -> Result<(Self, Vec<PricedKey>)> {
+        let plan = set.plan(params, Params::factor_at)?;
+        let (spec, request) = (plan.spec(), plan.required_keys());
+        let facts = Self {
+            slots: 1 << spec.log_slots,
+            levels_left: plan.usable_levels(),
+            input_level: plan.input_level().0,
+            output_level: plan.output_level().0,
+            top: plan.top().0,
+            bound: spec.bound,
+            degree: (spec.modulus.exponent() + 1) * (2 * spec.bound + 1) - 1,
+            ephemeral_weight: spec.ephemeral_weight,
+            log2_failure: plan.log2_failure(),
+            keys: request.count(),
+            key_bytes: request.bytes(params.rlwe())?,
+        };
+        Ok((facts, request.priced_keys(params.rlwe())?))
+    }
 }
 
 /// Explains a set.
 pub fn explain(name: &str) -> Result<Explained> {
-    let preset = exact::preset(name)?;
+    let set = bootstrapping(name).ok();
+    let preset = match &set {
+        Some(set) => set.preset.clone(),
+        None => exact::preset(name)?,
+    };
     let listed = Listed::of(preset.clone());
     let params = Params::new(preset.spec)?;
     let (rlwe, top) = (params.rlwe(), params.top());
-    let keys = rlwe.priced_keys();
+    let mut keys = rlwe.priced_keys();
+    let mut facts = None;
+    if let Some(set) = &set {
+        let (bootstrapping, priced) = Bootstrapping::of(set, &params)?;
+        keys.extend(priced);
+        facts = Some(bootstrapping);
+    }
     let spec = params.spec();
     Ok(Explained {
         name: preset.name,
@@ -134,13 +200,14 @@ pub fn explain(name: &str) -> Result<Explained> {
         p_bits: spec.p_bits.clone(),
         ciphertext_bytes: (16 * rlwe.limbs(top).q() as u64) << params.log_n(),
         switching_key_bytes: rlwe.switching_key_bytes(top),
+        bootstrapping: facts,
     })
 }
 
 /// The same for people.
 pub fn text(set: &Explained) -> String {
     let mark = if set.insecure { "; for tests and comparisons only" } else { "" };
-    output::fields(&[
+    let mut fields = vec![
         ("name", set.name.clone()),
         ("what", set.summary.clone()),
         ("source", set.source.into()),
@@ -159,5 +226,33 @@ pub fn text(set: &Explained) -> String {
         ("security", format!("{:.1} bits: {}{mark}", set.security_bits, prices(&set.keys))),
         ("ciphertext", machine::bytes(set.ciphertext_bytes)),
         ("switching key", format!("{} in memory", machine::bytes(set.switching_key_bytes))),
-    ])
+    ];
+    if let Some(facts) = &set.bootstrapping {
+        fields.extend([
+            (
+                "bootstrapping",
+                format!(
+                    "{} slots from level {} through level {} to level {}: {} levels left",
+                    facts.slots,
+                    facts.input_level,
+                    facts.top,
+                    facts.output_level,
+                    facts.levels_left
+                ),
+            ),
+            (
+                "digits removed",
+                format!(
+                    "of at most {} by degree {}, through an ephemeral secret of weight {}",
+                    facts.bound, facts.degree, facts.ephemeral_weight
+                ),
+            ),
+            ("failure", format!("2^{:.1} a ciphertext", facts.log2_failure)),
+            (
+                "bootstrapping keys",
+                format!("{}, {} in memory", facts.keys, machine::bytes(facts.key_bytes)),
+            ),
+        ]);
+    }
+    output::fields(&fields)
 }
