@@ -787,6 +787,7 @@ impl Session {
             | Op::BfvRotate
             | Op::BgvMul
             | Op::BgvRotate
+            | Op::BfvBootstrapSlim
             | Op::CltMul
             | Op::CltBootstrap
             | Op::Aes128Block => self.matrices(op, runs),
