@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 use sudare::{
     exact::{
-        Ciphertext, Decryptor, Encryptor, Evaluator, Modulus, Params, PlainPoly, Spec,
+        self, Ciphertext, Decryptor, Encryptor, Evaluator, Modulus, Params, PlainPoly, Spec,
         serial::{self, Label},
     },
     rlwe::{GaloisElement, KeyGenerator, KeyRequest, Level, ParamsId, SecretDistribution},
@@ -44,6 +44,9 @@ impl Pair {
             .relinearize(top)
             .rotations(log_n, [1, -3], top)
             .automorphism(GaloisElement::conjugation(log_n), Level(0));
+        let t = params.plaintext_modulus();
+        let high = t.with_exponent(t.exponent() + 1).unwrap();
+        request = request.raise(exact::raise_to(top, high).with_weight(7));
         if params.spec().p_bits.len() > 1 {
             let low = KeyRequest::new().relinearize(Level(0)).rotations(log_n, [1, 2], Level(0));
             request |= low.into_fitted(params.rlwe());
@@ -60,7 +63,6 @@ impl Pair {
             encryptor.encrypt_with(&plain, level, factor, &Seed::from_bytes([6; 32])).unwrap()
         };
         let other = Modulus::new(2, 8).unwrap();
-        let t = params.plaintext_modulus();
         let items = vec![encrypt(t, top), encrypt(t, Level(0)), encrypt(other, top)];
 
         let label = Label { name: "tiny".into(), content: "test".into(), meta: vec![1, 2, 3] };

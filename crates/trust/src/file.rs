@@ -61,6 +61,7 @@ pub enum Content<M = Slots> {
     Raised(u32, u32),
     FittedRelinearization(u32),
     FittedGalois(u32, u32),
+    DividedRaising { level: u32, weight: u32, divisor: u128 },
 }
 
 /// What a file says of a ciphertext of CKKS.
@@ -86,6 +87,7 @@ pub struct Residues {
 pub struct ExactSpec {
     pub log_n: u32,
     pub q_bits: Vec<Vec<f64>>,
+    pub raised: Option<RaisedSpec>,
     pub p_bits: Vec<f64>,
     pub fitted_p_bits: Vec<f64>,
     pub plaintext_modulus: (u64, u32),
@@ -178,12 +180,7 @@ impl Written for Spec {
     fn mutate(&mut self, rng: &mut Rng) {
         match rng.below(7) {
             0 => self.log2_scale = rng.number(),
-            1 => {
-                let mut some =
-                    |most| (0..rng.below(most)).map(|_| rng.number()).collect::<Vec<_>>();
-                let levels_bits = vec![some(3), some(3)];
-                self.raised = Some(RaisedSpec { base_bits: some(4), levels_bits });
-            }
+            1 => self.raised = Some(some_raised(rng)),
             2 => self.insecure = !self.insecure,
             3 => self.secret = some_secret(rng),
             _ => mutate_sizes(
@@ -214,10 +211,11 @@ impl Written for ExactSpec {
     type Meta = Residues;
 
     fn mutate(&mut self, rng: &mut Rng) {
-        match rng.below(6) {
+        match rng.below(7) {
             0 => self.plaintext_modulus = some_modulus(rng),
             1 => self.insecure = !self.insecure,
             2 => self.secret = some_secret(rng),
+            3 => self.raised = Some(some_raised(rng)),
             _ => mutate_sizes(
                 (&mut self.log_n, &mut self.q_bits),
                 [&mut self.p_bits, &mut self.fitted_p_bits],
@@ -269,6 +267,12 @@ fn mutate_sizes(
     }
 }
 
+fn some_raised(rng: &mut Rng) -> RaisedSpec {
+    let mut some = |most| (0..rng.below(most)).map(|_| rng.number()).collect::<Vec<_>>();
+    let levels_bits = vec![some(3), some(3)];
+    RaisedSpec { base_bits: some(4), levels_bits }
+}
+
 fn some_secret(rng: &mut Rng) -> SecretDistribution {
     match rng.below(2) {
         0 => SecretDistribution::UniformTernary,
@@ -304,8 +308,13 @@ impl<M> Content<M> {
             Self::Galois(_, level) | Self::Raised(_, level) | Self::FittedGalois(_, level) => {
                 *level = small;
             }
-            Self::Raising { weight, .. } if first => *weight = small,
-            Self::Raising { level, .. } => *level = small,
+            Self::DividedRaising { divisor, .. } if rng.below(3) == 0 => {
+                *divisor = rng.edge().into();
+            }
+            Self::Raising { weight, .. } | Self::DividedRaising { weight, .. } if first => {
+                *weight = small;
+            }
+            Self::Raising { level, .. } | Self::DividedRaising { level, .. } => *level = small,
             Self::Ciphertext(level, _) if rng.below(4) == 0 => *level = small,
             Self::Ciphertext(_, meta) => S::mutate_meta(meta, rng),
         }
