@@ -89,7 +89,7 @@ const SMALL_RING: Shape = Shape {
     removal_bits: 48.0,
     to_slots: (46.0, &[5, 5, 4]),
     base_bits: 49.0,
-    p_bits: &[48.5; 2],
+    p_bits: &[49.2; 2],
     fitted_p_bits: &[48.5; 4],
 };
 
