@@ -49,7 +49,16 @@ pub fn presets() -> Vec<BootstrapPreset> {
     shapes.iter().filter_map(Shape::preset).collect()
 }
 
-/// Sizes of primes in each part of a chain, from the bottom, and what is computed there.
+/// The size of the largest primes: arithmetic modulo larger ones is slower.
+const WIDEST: f64 = 51.0;
+
+/// A level of so many bits, in primes that are not too large.
+fn level(bits: f64) -> Vec<f64> {
+    let primes = (bits / WIDEST).ceil();
+    vec![bits / primes; primes as usize]
+}
+
+/// Sizes of levels in each part of a chain, from the bottom, and what is computed there.
 struct Shape {
     name: &'static str,
     summary: &'static str,
@@ -120,15 +129,15 @@ const MORE_SLOTS: Shape = Shape {
     usable: (38.0, 14),
     removal_bits: 56.0,
     to_slots: (54.0, &[5, 5, 5]),
-    base_bits: 56.0,
-    p_bits: &[56.5; 6],
-    fitted_p_bits: &[56.5; 4],
+    base_bits: 49.9,
+    p_bits: &[49.5; 7],
+    fitted_p_bits: &[49.5; 4],
 };
 
 impl Shape {
     fn preset(&self) -> Option<BootstrapPreset> {
         let modulus = Modulus::new(self.prime, 1).ok()?;
-        let levels = |bits: f64, count: usize| vec![vec![bits]; count];
+        let levels = |bits: f64, count: usize| vec![level(bits); count];
         let q_bits = [
             levels(self.single_bits, 1),
             levels(self.to_coeffs.0, self.to_coeffs.1.len()),
