@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{LBW, UIS, assert_fields, names, numbers, scores, sudare, sudare_at, twin};
+use common::{LBW, UIS, assert_fields, names, numbers, reference, scores, sudare, sudare_at};
 use serde_json::Value;
 use std::{fs, path::Path};
 use sudare_apps::{
@@ -156,7 +156,7 @@ fn a_model_trained_by_the_server_is_that_of_training_in_the_clear() {
 
     let table = Table::bundled("lbw").unwrap();
     let spec = TrainSpec::recommended(189, 9, Preparation::Whiten).unwrap();
-    let expected = twin(&table, &spec, None).pop().unwrap().pop().unwrap();
+    let expected = reference(&table, &spec, None).pop().unwrap().pop().unwrap();
     let weights = numbers(&model["weights"]);
     assert_eq!(weights.len(), 10);
     let error = max_abs(weights.iter().zip(&expected).map(|(a, b)| a - b));
@@ -235,7 +235,7 @@ fn rows_weigh_by_their_class() {
 
         let class_weights = Some(class_weights);
         let spec = TrainSpec { iterations: 4, class_weights, ..TrainSpec::default() };
-        let expected = twin(&table, &spec, given).pop().unwrap().pop().unwrap();
+        let expected = reference(&table, &spec, given).pop().unwrap().pop().unwrap();
         let model: Value =
             serde_json::from_str(&fs::read_to_string(at.join("m.json")).unwrap()).unwrap();
         let weights = numbers(&model["weights"]);

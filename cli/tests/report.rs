@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{LBW, assert_fields, scores, sudare_at, twin};
+use common::{LBW, assert_fields, reference, scores, sudare_at};
 use roxmltree::{Document, ParsingOptions};
 use serde_json::Value;
 use std::{fs, path::Path};
@@ -68,13 +68,13 @@ fn a_training_with_history_is_reported() {
 
     let table = Table::bundled("lbw").unwrap();
     let spec = TrainSpec::recommended(189, 9, Preparation::Whiten).unwrap();
-    let twin = twin(&table, &spec, None);
+    let reference = reference(&table, &spec, None);
     let model: Value =
         serde_json::from_str(&fs::read_to_string(at.join("m.json")).unwrap()).unwrap();
     assert_eq!(model["training"], serde_json::to_value(spec).unwrap());
     let history = model["history"].as_array().unwrap();
-    assert_eq!(history.len(), twin.len());
-    for (found, expected) in history.iter().zip(&twin) {
+    assert_eq!(history.len(), reference.len());
+    for (found, expected) in history.iter().zip(&reference) {
         for (found, expected) in found.as_array().unwrap().iter().zip(&expected[0]) {
             let found = found.as_f64().unwrap();
             assert!((found - expected).abs() < 1e-3, "{found} {expected}");
@@ -91,7 +91,7 @@ fn a_training_with_history_is_reported() {
     let labels = &table.labels().unwrap();
     let curve = figures["curve"].as_array().unwrap();
     assert_eq!(curve.len(), 5);
-    for ((step, weights), iteration) in curve.iter().zip(&twin).zip(1_u64..) {
+    for ((step, weights), iteration) in curve.iter().zip(&reference).zip(1_u64..) {
         assert_eq!(step["iteration"].as_u64(), Some(iteration));
         let scores = scores(&table, &weights[0]);
         let of = |name: &str| step[name].as_f64().unwrap();

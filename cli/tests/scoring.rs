@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{LBW, assert_fields, names, numbers, scores, sudare_at, twin};
+use common::{LBW, assert_fields, names, numbers, reference, scores, sudare_at};
 use serde_json::Value;
 use std::{fs, path::Path};
 use sudare_apps::{
@@ -90,7 +90,7 @@ fn a_model_straight_from_training_scores_rows_as_it_is() {
 
     let table = Table::bundled("lbw").unwrap();
     let spec = TrainSpec { iterations: 3, ..TrainSpec::default() };
-    let weights = twin(&table, &spec, None).pop().unwrap().pop().unwrap();
+    let weights = reference(&table, &spec, None).pop().unwrap().pop().unwrap();
     let expected = &scores(&table, &weights)[80..180];
     let scores = numbers(&values["scores"]);
     assert!(largest(&scores, expected) < 0.01, "{scores:?} for {expected:?}");

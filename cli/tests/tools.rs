@@ -55,7 +55,7 @@ fn parameters_are_listed_and_explained() {
     assert_fields(&n14, &PARAMS_FIELDS);
     assert_eq!((n14["log_n"].as_u64(), n14["dnum"].as_u64()), (Some(14), Some(4)));
     assert!(n14["security_bits"].as_f64().unwrap() >= 128.0);
-    // The list prices the sizes as written, the explanation the primes found and fitted keys,
+    // The list prices the sizes as written, the explanation the primes found and level keys,
     // which may be a little larger.
     for preset in presets.iter().filter(|preset| preset["log_n"].as_u64() < Some(16)) {
         let name = preset["name"].as_str().unwrap();

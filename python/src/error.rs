@@ -10,7 +10,7 @@ use sudare_apps::array::ArrayError;
 pub enum Error {
     /// The library, a file or a table.
     #[error(transparent)]
-    Engine(#[from] sudare_roles::error::Error),
+    Library(#[from] sudare_roles::error::Error),
     /// An operation on arrays.
     #[error(transparent)]
     Array(#[from] ArrayError),
@@ -66,14 +66,14 @@ impl Error {
     /// The class, without `Error`.
     fn kind(&self) -> String {
         match self {
-            Self::Engine(sudare_roles::error::Error::Io { source, .. })
+            Self::Library(sudare_roles::error::Error::Io { source, .. })
                 if source.kind() == std::io::ErrorKind::NotFound =>
             {
                 "NoFile".into()
             }
-            Self::Engine(error) => error.kind(),
+            Self::Library(error) => error.kind(),
             Self::Array(error) => match error {
-                ArrayError::Engine(error) => variant(error),
+                ArrayError::Library(error) => variant(error),
                 error => variant(error),
             },
             Self::Simulation => "Simulation".into(),
@@ -88,7 +88,7 @@ impl Error {
     /// `source` is about the file at `path`, if there is one.
     pub fn at(path: Option<&Path>) -> impl Fn(sudare::Error) -> Self {
         move |source| match path {
-            Some(path) => Self::Engine(sudare_roles::error::Error::in_file(path)(source)),
+            Some(path) => Self::Library(sudare_roles::error::Error::in_file(path)(source)),
             None => source.into(),
         }
     }
@@ -96,7 +96,7 @@ impl Error {
 
 impl From<sudare::Error> for Error {
     fn from(error: sudare::Error) -> Self {
-        Self::Engine(error.into())
+        Self::Library(error.into())
     }
 }
 

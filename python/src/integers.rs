@@ -10,7 +10,7 @@ use sudare::{
         self, Params, Spec,
         serial::{self, Label},
     },
-    rlwe::{KeyRequest, PricedKey},
+    rlwe::{KeyRequest, KeySecurity},
 };
 use sudare_apps::exact::{Setting, plan};
 use sudare_roles::integers::key_label;
@@ -121,8 +121,8 @@ impl IntegerPlan {
         let (setting, request) = (&self.set.setting, &self.request);
         let params = setting.params();
         let (rlwe, Spec { log_n, .. }) = (params.rlwe(), params.spec());
-        let keys: Vec<PricedKey> =
-            rlwe.priced_keys().into_iter().chain(request.priced_keys(rlwe)?).collect();
+        let keys: Vec<KeySecurity> =
+            rlwe.key_security().into_iter().chain(request.key_security(rlwe)?).collect();
         Ok(Report {
             params: self.set.label.name.clone(),
             params_id: rlwe.id().to_string(),

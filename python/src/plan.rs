@@ -10,7 +10,7 @@ use sudare::{
         Params, Spec,
         serial::{self, Label},
     },
-    rlwe::{self, KeyRequest, Level, PricedKey},
+    rlwe::{self, KeyRequest, KeySecurity, Level},
 };
 use sudare_apps::array::{self, ArrayFacts, PlanOptions, Planned};
 use sudare_roles::sets::Set;
@@ -205,8 +205,8 @@ impl Report {
     ) -> Result<Self> {
         let params = &set.params;
         let rlwe = params.rlwe();
-        let keys: Vec<PricedKey> =
-            rlwe.priced_keys().into_iter().chain(request.priced_keys(rlwe)?).collect();
+        let keys: Vec<KeySecurity> =
+            rlwe.key_security().into_iter().chain(request.key_security(rlwe)?).collect();
         let security_bits = keys.iter().map(|key| key.security_bits).fold(f64::INFINITY, f64::min);
         Ok(Self {
             params: set.label.name.clone(),
@@ -301,7 +301,7 @@ impl Parameters {
             Some(set) => {
                 let spec = set.bootstrap.with_log_slots(log_n - 1);
                 let plan = |top| spec.plan(&params, Level(top)).ok();
-                (params.top().0..=params.raised_top().0).rev().find_map(plan)
+                (params.top().0..=params.upper_top().0).rev().find_map(plan)
             }
         };
         let bootstrapping = plan.map(|plan| Bootstrapping { plan: Arc::new(plan) });

@@ -208,7 +208,8 @@ enum Op {
     CltMul,
     /// Bootstrapping of bits over the integers (insecure, for research)
     CltBootstrap,
-    /// AES-128 over the integers, a block a slot, once; times are per block (insecure, for research)
+    /// AES-128 over the integers, a block a slot, once; times are per block (insecure, for
+    /// research)
     Aes128Block,
 }
 

@@ -73,8 +73,8 @@ struct Finish {
     /// Of histograms: which quantiles [default: 0.25,0.5,0.75]
     #[arg(long, value_name = "P,P", value_delimiter = ',')]
     quantiles: Vec<f64>,
-    /// Of a model: make its probabilities right on this table, the one that was encrypted, as it was;
-    /// training under encryption ends before they are
+    /// Of a model: make its probabilities right on this table, the one that was encrypted, as it
+    /// was; training under encryption ends before they are
     #[arg(long, value_name = "T.csv", conflicts_with = "share")]
     calibrate: Option<PathBuf>,
     #[command(flatten)]

@@ -27,8 +27,8 @@ use sudare_roles::{
 /// Encrypt a table under a public key
 ///
 /// The names of the columns, and how they were prepared, travel encrypted with it. The number of
-/// columns is public, and of rows how many the keys are for. Rows are shuffled if they are trained on
-/// in batches. Rows to be scored by a model are prepared as those that it was trained on, which
+/// columns is public, and of rows how many the keys are for. Rows are shuffled if they are trained
+/// on in batches. Rows to be scored by a model are prepared as those that it was trained on, which
 /// --like names.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
@@ -50,8 +50,8 @@ pub struct Args {
     /// Column whose values tell which group a row belongs to
     #[arg(long, value_name = "COL", conflicts_with_all = ["model", "like"])]
     by: Option<String>,
-    /// For keys of a training with given class weights: what a row of each class weighs, in the order
-    /// of classes, of which only the ratios count. The server does not learn them
+    /// For keys of a training with given class weights: what a row of each class weighs, in the
+    /// order of classes, of which only the ratios count. The server does not learn them
     #[arg(long, value_name = "W,W", value_parser = class_weights, conflicts_with = "model")]
     class_weight: Option<ClassWeightList>,
     /// Of a table to train on: leave out a share of the rows, such as 0.2, to measure the model on

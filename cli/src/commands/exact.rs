@@ -1,12 +1,12 @@
 //! Parameter sets of BGV and BFV.
 
-use super::params::{least_security, prices, secret_name};
+use super::params::{least_security, secret_name, security_of_keys};
 use crate::output;
 use serde::Serialize;
 use sudare::{
     circuits::exact::bootstrap::{self, BootstrapPreset},
     exact::{self, BatchEncoder, Params, Preset},
-    rlwe::{self, PricedKey},
+    rlwe::{self, KeySecurity},
 };
 use sudare_roles::{error::Result, machine};
 
@@ -106,7 +106,7 @@ pub struct Explained {
     secret: String,
     security_bits: f64,
     insecure: bool,
-    keys: Vec<PricedKey>,
+    keys: Vec<KeySecurity>,
     levels: u32,
     slots: usize,
     plaintext_modulus: String,
@@ -139,8 +139,8 @@ struct Bootstrapping {
 }
 
 impl Bootstrapping {
-    /// With the price of each kind of key.
-    fn of(set: &BootstrapPreset, params: &Params) -> Result<(Self, Vec<PricedKey>)> {
+    /// With the estimated security of each kind of key.
+    fn of(set: &BootstrapPreset, params: &Params) -> Result<(Self, Vec<KeySecurity>)> {
         let plan = set.plan(params, Params::factor_at)?;
         let (spec, request) = (plan.spec(), plan.required_keys());
         let facts = Self {
@@ -156,7 +156,7 @@ impl Bootstrapping {
             keys: request.count(),
             key_bytes: request.bytes(params.rlwe())?,
         };
-        Ok((facts, request.priced_keys(params.rlwe())?))
+        Ok((facts, request.key_security(params.rlwe())?))
     }
 }
 
@@ -170,11 +170,11 @@ pub fn explain(name: &str) -> Result<Explained> {
     let listed = Listed::of(preset.clone());
     let params = Params::new(preset.spec)?;
     let (rlwe, top) = (params.rlwe(), params.top());
-    let mut keys = rlwe.priced_keys();
+    let mut keys = rlwe.key_security();
     let mut facts = None;
     if let Some(set) = &set {
-        let (bootstrapping, priced) = Bootstrapping::of(set, &params)?;
-        keys.extend(priced);
+        let (bootstrapping, security) = Bootstrapping::of(set, &params)?;
+        keys.extend(security);
         facts = Some(bootstrapping);
     }
     let spec = params.spec();
@@ -223,7 +223,10 @@ pub fn text(set: &Explained) -> String {
         ("log2 QP", format!("{:.1} at most", set.log_qp)),
         ("digits", format!("{} (dnum)", set.dnum)),
         ("secret", set.secret.clone()),
-        ("security", format!("{:.1} bits: {}{mark}", set.security_bits, prices(&set.keys))),
+        (
+            "security",
+            format!("{:.1} bits: {}{mark}", set.security_bits, security_of_keys(&set.keys)),
+        ),
         ("ciphertext", machine::bytes(set.ciphertext_bytes)),
         ("switching key", format!("{} in memory", machine::bytes(set.switching_key_bytes))),
     ];

@@ -1,4 +1,4 @@
-use super::params::{least_security, prices, secret_name};
+use super::params::{least_security, secret_name, security_of_keys};
 use crate::output::{self, Output};
 use serde::Serialize;
 use std::{
@@ -7,7 +7,7 @@ use std::{
 };
 use sudare::{
     ckks::serial::Kind,
-    rlwe::{self, FittedKeys, Level, PricedKey},
+    rlwe::{self, KeySecurity, Level, LevelKeys},
 };
 use sudare_roles::{
     error::Result,
@@ -87,7 +87,7 @@ struct Evaluation {
     fitted_keys: usize,
     raising: Option<Raising>,
     memory_bytes: u64,
-    keys: Vec<PricedKey>,
+    keys: Vec<KeySecurity>,
 }
 
 /// Keys to an ephemeral secret and back.
@@ -104,12 +104,12 @@ impl Evaluation {
         Ok(Self {
             relinearization_level: request.relinearize.map(|Level(level)| level),
             automorphisms: request.galois.len(),
-            fitted_keys: request.fitted.values().map(FittedKeys::count).sum(),
+            fitted_keys: request.level_keys.values().map(LevelKeys::count).sum(),
             raising: request
                 .raise
                 .map(|raise| Raising { level: raise.level.0, ephemeral_weight: raise.weight }),
             memory_bytes: request.bytes(params.rlwe())?,
-            keys: request.priced_keys(params.rlwe())?,
+            keys: request.key_security(params.rlwe())?,
         })
     }
 }
@@ -273,9 +273,9 @@ fn evaluation_rows(keys: &Evaluation) -> Vec<(&'static str, String)> {
     vec![
         ("products", keys.relinearization_level.map_or_else(none, relinearization)),
         ("automorphisms", keys.automorphisms.to_string()),
-        ("fitted keys", keys.fitted_keys.to_string()),
+        ("level keys", keys.fitted_keys.to_string()),
         ("raising", keys.raising.as_ref().map_or_else(none, raising)),
-        ("prices", prices(&keys.keys)),
+        ("security", security_of_keys(&keys.keys)),
         ("memory", machine::bytes(keys.memory_bytes)),
     ]
 }

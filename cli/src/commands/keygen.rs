@@ -1,4 +1,4 @@
-use super::params::{least_security, priced_keys};
+use super::params::{key_security, least_security};
 use crate::{
     args::{TableFormat, finite, whole},
     output::{self, Output, say},
@@ -444,7 +444,7 @@ fn planned(args: &Args, job: &Job) -> Result<Planned> {
         }
         let set = if auto { smallest()? } else { Set::bootstrapping(&args.params)? };
         let params = accepted(args, &set.preset)?;
-        let plan = set.bootstrap.plan(&params, params.raised_top())?;
+        let plan = set.bootstrap.plan(&params, params.upper_top())?;
         let request = plan.required_keys().clone();
         return Ok(Planned { name: set.preset.name, params, request, bootstraps: 0 });
     }
@@ -495,7 +495,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let label = Meta::of(job).label(&name, Content::Keys)?;
     let evaluation_bytes = serial::evaluation_keys_bytes(&params, &request, &label)?;
     let memory_bytes = request.bytes(params.rlwe())?;
-    let security_bits = least_security(&priced_keys(&params, &request)?);
+    let security_bits = least_security(&key_security(&params, &request)?);
     say(format_args!(
         "{job}: {name}, N = 2^{}, {} levels, {security_bits:.0} bits of security{}; {} keys, {} \
          in memory, {} in {}",

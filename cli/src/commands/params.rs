@@ -9,8 +9,8 @@ use sudare::{
         ModMethod,
         bootstrap::{BootstrapPlan, BootstrapPreset, Order, Values},
     },
-    ckks::{Params, RaisedSpec, Spec, serial},
-    rlwe::{self, KeyRequest, PricedKey, SecretDistribution},
+    ckks::{Params, Spec, UpperSpec, serial},
+    rlwe::{self, KeyRequest, KeySecurity, SecretDistribution},
 };
 use sudare_roles::{
     error::{Error, Result},
@@ -20,7 +20,7 @@ use sudare_roles::{
     sets::Set,
 };
 
-/// List parameter sets, explain one, or price a modulus
+/// List parameter sets, explain one, or estimate the security of a modulus
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  sudare params\n  sudare params n15 --json\n  sudare params n16-boot\n  \
@@ -29,7 +29,7 @@ use sudare_roles::{
 pub struct Args {
     /// The set to explain; all are listed if left out
     name: Option<String>,
-    /// Price keys of any library in a ring of this log2 of the degree
+    /// Estimate keys of any library in a ring of this log2 of the degree
     #[arg(long, value_name = "LOG_N", requires = "log_qp", conflicts_with = "name")]
     #[arg(value_parser = whole(1..=63))]
     log_n: Option<u32>,
@@ -44,7 +44,7 @@ pub struct Args {
 
 /// The security of a modulus.
 #[derive(Serialize)]
-struct Price {
+struct Estimate {
     log_n: u32,
     log_qp: f64,
     secret: String,
@@ -64,15 +64,15 @@ struct Explained {
     secret: String,
     security_bits: f64,
     insecure: bool,
-    keys: Vec<PricedKey>,
+    keys: Vec<KeySecurity>,
     levels: u32,
     slots: usize,
     log2_scale: f64,
     dnum: usize,
     q_bits: Vec<Vec<f64>>,
-    raised: Option<RaisedSpec>,
+    raised: Option<UpperSpec>,
     p_bits: Vec<f64>,
-    fitted_p_bits: Vec<f64>,
+    extra_p_bits: Vec<f64>,
     ciphertext_bytes: u64,
     switching_key_bytes: u64,
     #[serde(flatten)]
@@ -133,7 +133,7 @@ struct List {
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
     if let (Some(log_n), Some(log_qp)) = (args.log_n, args.log_qp) {
-        return output.write(&price(log_n, log_qp, args.weight)?, price_text);
+        return output.write(&estimate(log_n, log_qp, args.weight)?, estimate_text);
     }
     match &args.name {
         Some(name) if integers::is_set(name) => {
@@ -165,7 +165,7 @@ fn named(name: &str) -> Result<Set> {
     })
 }
 
-fn price(log_n: u32, log_qp: f64, weight: Option<u32>) -> Result<Price> {
+fn estimate(log_n: u32, log_qp: f64, weight: Option<u32>) -> Result<Estimate> {
     if log_qp <= 0.0 {
         return Err(Error::Usage(format!(
             "a modulus of {log_qp} bits is none: --log-qp must be above 0"
@@ -180,15 +180,15 @@ fn price(log_n: u32, log_qp: f64, weight: Option<u32>) -> Result<Price> {
     let secret = weight
         .map_or(SecretDistribution::UniformTernary, |h| SecretDistribution::FixedWeight { h });
     let security_bits = rlwe::security_bits(log_n, secret, log_qp);
-    Ok(Price { log_n, log_qp, secret: secret_name(secret), security_bits })
+    Ok(Estimate { log_n, log_qp, secret: secret_name(secret), security_bits })
 }
 
-fn price_text(price: &Price) -> String {
+fn estimate_text(estimate: &Estimate) -> String {
     output::fields(&[
-        ("ring", format!("N = 2^{}", price.log_n)),
-        ("log2 QP", format!("{:.1}", price.log_qp)),
-        ("secret", price.secret.clone()),
-        ("security", format!("{:.1} bits", price.security_bits)),
+        ("ring", format!("N = 2^{}", estimate.log_n)),
+        ("log2 QP", format!("{:.1}", estimate.log_qp)),
+        ("secret", estimate.secret.clone()),
+        ("security", format!("{:.1} bits", estimate.security_bits)),
     ])
 }
 
@@ -246,11 +246,11 @@ pub fn secret_name(secret: SecretDistribution) -> String {
     }
 }
 
-/// The price of every kind of key that is published under the parameters, those of a request
-/// included.
-pub fn priced_keys(params: &Params, request: &KeyRequest) -> Result<Vec<PricedKey>> {
-    let mut keys = params.rlwe().priced_keys();
-    for key in request.priced_keys(params.rlwe())? {
+/// The estimated security of every kind of key that is published under the parameters, those of a
+/// request included.
+pub fn key_security(params: &Params, request: &KeyRequest) -> Result<Vec<KeySecurity>> {
+    let mut keys = params.rlwe().key_security();
+    for key in request.key_security(params.rlwe())? {
         // Switching keys at the highest level are there already.
         if !keys.contains(&key) {
             keys.push(key);
@@ -260,24 +260,24 @@ pub fn priced_keys(params: &Params, request: &KeyRequest) -> Result<Vec<PricedKe
 }
 
 /// The security of the weakest key, in bits.
-pub fn least_security(keys: &[PricedKey]) -> f64 {
+pub fn least_security(keys: &[KeySecurity]) -> f64 {
     keys.iter().map(|key| key.security_bits).fold(f64::INFINITY, f64::min)
 }
 
 /// What each key costs an attacker, in words.
-pub fn prices(keys: &[PricedKey]) -> String {
-    let price = |key: &PricedKey| {
+pub fn security_of_keys(keys: &[KeySecurity]) -> String {
+    let text = |key: &KeySecurity| {
         format!("{} {:.1} bits (modulus 2^{:.1})", key.what, key.security_bits, key.log2_q)
     };
-    keys.iter().map(price).collect::<Vec<_>>().join(", ")
+    keys.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
 fn explain(set: Set) -> Result<Explained> {
     let params = Params::new(set.preset().spec.clone())?;
-    let (mut keys, mut bootstrapping) = (params.rlwe().priced_keys(), None);
+    let (mut keys, mut bootstrapping) = (params.rlwe().key_security(), None);
     if let Set::Bootstrapping(set) = &set {
-        let plan = set.bootstrap.plan(&params, params.raised_top())?;
-        keys = priced_keys(&params, plan.required_keys())?;
+        let plan = set.bootstrap.plan(&params, params.upper_top())?;
+        keys = key_security(&params, plan.required_keys())?;
         bootstrapping = Some(explain_bootstrapping(set, &params, &plan)?);
     }
     let preset = set.into_preset();
@@ -300,9 +300,9 @@ fn explain(set: Set) -> Result<Explained> {
         log2_scale: preset.spec.log2_scale,
         dnum: rlwe.digits(top),
         q_bits: preset.spec.q_bits,
-        raised: preset.spec.raised,
+        raised: preset.spec.upper,
         p_bits: preset.spec.p_bits,
-        fitted_p_bits: preset.spec.fitted_p_bits,
+        extra_p_bits: preset.spec.extra_p_bits,
         ciphertext_bytes: 8 * ciphertext_words as u64,
         switching_key_bytes: rlwe.switching_key_bytes(top),
         bootstrapping,
@@ -367,9 +367,9 @@ pub fn sizes(bits: &[f64]) -> String {
 
 fn text(set: &Explained) -> String {
     let chain: Vec<f64> = set.q_bits.concat();
-    let fitted = match set.fitted_p_bits.is_empty() {
+    let fitted = match set.extra_p_bits.is_empty() {
         true => String::new(),
-        false => format!("; {} bits more for fitted keys", sizes(&set.fitted_p_bits)),
+        false => format!("; {} bits more for level keys", sizes(&set.extra_p_bits)),
     };
     let mark = if set.insecure { "; for reproduction only" } else { "" };
     let mut rows = vec![
@@ -383,11 +383,14 @@ fn text(set: &Explained) -> String {
         ("log2 QP", format!("{:.1} at most", set.log_qp)),
         ("digits", format!("{} (dnum)", set.dnum)),
         ("secret", set.secret.clone()),
-        ("security", format!("{:.1} bits: {}{mark}", set.security_bits, prices(&set.keys))),
+        (
+            "security",
+            format!("{:.1} bits: {}{mark}", set.security_bits, security_of_keys(&set.keys)),
+        ),
         ("ciphertext", machine::bytes(set.ciphertext_bytes)),
         ("switching key", format!("{} in memory", machine::bytes(set.switching_key_bytes))),
     ];
-    if let Some(RaisedSpec { base_bits, levels_bits }) = &set.raised {
+    if let Some(UpperSpec { base_bits, levels_bits }) = &set.raised {
         let levels = format!(
             "{} above level {}, of {} bits on {} in place of those of log2 Q",
             levels_bits.len(),
@@ -395,7 +398,7 @@ fn text(set: &Explained) -> String {
             sizes(&levels_bits.concat()),
             sizes(base_bits)
         );
-        rows.insert(6, ("raised levels", levels));
+        rows.insert(6, ("upper levels", levels));
     }
     if let Some(bootstrapping) = &set.bootstrapping {
         rows.extend(bootstrapping_rows(bootstrapping));

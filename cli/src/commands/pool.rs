@@ -18,10 +18,10 @@ use sudare_roles::{
 
 /// Compute with the rows of several owners, who show them to nobody
 ///
-/// Each owner encrypts the sums of its columns (sums); the server adds them (add); the holder of the
-/// key reads the total alone, statistics of all rows (`sudare decrypt --schema`), or makes of it how
-/// all owners prepare their rows (transform), which they then encrypt (`sudare encrypt --transform`)
-/// and the server trains on together (`sudare train -i A -i B`).
+/// Each owner encrypts the sums of its columns (sums); the server adds them (add); the holder of
+/// the key reads the total alone, statistics of all rows (`sudare decrypt --schema`), or makes of
+/// it how all owners prepare their rows (transform), which they then encrypt (`sudare encrypt
+/// --transform`) and the server trains on together (`sudare train -i A -i B`).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     sudare pool sums --public public.key --schema schema.json --owner north --data north.csv -o north.sums\n  \

@@ -238,8 +238,8 @@ fn curve(model: &Model, table: &Table) -> Result<Vec<Step>> {
     })
 }
 
-/// The weights of the same training in the clear, if the table is the one that was trained on, as far
-/// as rows, means and ranges tell, and it takes about a second.
+/// The weights of the same training in the clear, if the table is the one that was trained on, as
+/// far as rows, means and ranges tell, and it takes about a second.
 fn clear_history(model: &Model, table: &Table) -> Result<Option<Vec<Vec<Vec<f64>>>>> {
     let Some(spec) = model.training else { return Ok(None) };
     let spec = TrainSpec { iterations: model.iterations, ..spec };

@@ -14,8 +14,8 @@ use sudare_roles::{
 /// Draft what several owners of rows agree on, or check a table against it
 ///
 /// A schema has the columns, the smallest and the largest value that each may have, the categories
-/// and classes, and the names of the owners; it is public. One owner drafts it from its table, rounding
-/// the extremes of columns outwards; all owners read it, correct it by hand and agree.
+/// and classes, and the names of the owners; it is public. One owner drafts it from its table,
+/// rounding the extremes of columns outwards; all owners read it, correct it by hand and agree.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     sudare schema --data north.csv --target low --owners north,south,west -o schema.json\n  \

@@ -17,7 +17,11 @@ pub const LBW: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/apps/data/
 pub const UIS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/apps/data/uis.csv");
 
 /// The weights that training in the clear gives, as a model's file has them, after each iteration.
-pub fn twin(table: &Table, spec: &TrainSpec, class_weights: Option<&[f64]>) -> Vec<Vec<Vec<f64>>> {
+pub fn reference(
+    table: &Table,
+    spec: &TrainSpec,
+    class_weights: Option<&[f64]>,
+) -> Vec<Vec<Vec<f64>>> {
     let rows = Prepared::new(table, spec, table.rows(), class_weights).unwrap();
     let shown = Transform::spreading(table);
     let under = |weights: &Vec<f64>| rows.transform().weights_under(weights, &shown).unwrap();

@@ -21,12 +21,13 @@
 //! ```
 //!
 //! # Scales and levels
-//! Every array has the default scale of its level, [`Params::scale_at`](sudare::ckks::Params::scale_at):
-//! products rescale to it, and an operand of a higher level is brought down to it without the
-//! loss of a level of the result. An operation that finds too few levels left bootstraps its
-//! operand, if the engine can; an array keeps its refreshed blocks, so that this happens once.
-//! What is bootstrapped must be at most [`BootstrapPlan::log2_bound`](sudare::circuits::bootstrap::BootstrapPlan::log2_bound)
-//! in magnitude, 1 for the named sets: scale data so. In simulation larger values are an error.
+//! Every array has the default scale of its level,
+//! [`Params::scale_at`](sudare::ckks::Params::scale_at): products rescale to it, and an operand of
+//! a higher level is brought down to it without the loss of a level of the result. An operation
+//! that finds too few levels left bootstraps its operand, if the engine can; an array keeps its
+//! refreshed blocks, so that this happens once. What is bootstrapped must be at most
+//! [`BootstrapPlan::log2_bound`](sudare::circuits::bootstrap::BootstrapPlan::log2_bound) in
+//! magnitude, 1 for the named sets: scale data so. In simulation larger values are an error.
 //!
 //! # Padding
 //! Slots beyond the end of an axis are zero in new arrays. Operations keep them so where that
@@ -62,7 +63,7 @@ pub use plan::{ArrayFacts, PlanOptions, Planned, SimulatedArray, Simulator, meas
 pub enum ArrayError {
     /// The engine refused.
     #[error(transparent)]
-    Engine(#[from] sudare::Error),
+    Library(#[from] sudare::Error),
     /// An axis has no elements.
     #[error("axis {axis} of shape {shape:?} has no elements: give every axis one or more")]
     Empty {

@@ -10,7 +10,7 @@ use crate::{
 pub enum Error {
     /// The engine refused.
     #[error(transparent)]
-    Engine(#[from] sudare::Error),
+    Library(#[from] sudare::Error),
     /// A table cannot be used.
     #[error(transparent)]
     Table(#[from] TableError),

@@ -245,7 +245,7 @@ impl Engine {
         let mut level = level;
         loop {
             match compute(level) {
-                Err(ArrayError::Engine(sudare::Error::NoiseExhausted { .. })) if level.0 > 0 => {
+                Err(ArrayError::Library(sudare::Error::NoiseExhausted { .. })) if level.0 > 0 => {
                     level = Level(level.0 - 1);
                 }
                 result => return result,

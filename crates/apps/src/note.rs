@@ -30,8 +30,8 @@ const MAX_LOG2_SCALE: f64 = 45.0;
 ///
 /// # Errors
 /// [`Error::NoteTooLong`] for more than [`MAX_BYTES`]; [`Error::Precision`] if the modulus at
-/// level 0 is too small to tell bytes from each other; [`Error::Engine`] if the encryptor has other
-/// parameters.
+/// level 0 is too small to tell bytes from each other; [`Error::Library`] if the encryptor has
+/// other parameters.
 pub fn encrypt(encryptor: &Encryptor, params: &Params, bytes: &[u8]) -> Result<Vec<Ciphertext>> {
     let found = bytes.len();
     let length = u32::try_from(found).ok().filter(|_| found <= MAX_BYTES);
@@ -56,7 +56,7 @@ pub fn encrypt(encryptor: &Encryptor, params: &Params, bytes: &[u8]) -> Result<V
 ///
 /// # Errors
 /// [`Error::DamagedNote`] if a ciphertext is missing, out of place, altered or none of a note;
-/// [`Error::Engine`] if the decryptor has another key or other parameters.
+/// [`Error::Library`] if the decryptor has another key or other parameters.
 pub fn decrypt(decryptor: &Decryptor, params: &Params, note: &[Ciphertext]) -> Result<Vec<u8>> {
     let damaged = |problem: String| Error::DamagedNote { problem };
     let most = (HEADER_BYTES + MAX_BYTES).div_ceil(params.max_slots());
@@ -177,7 +177,7 @@ mod tests {
         }
         let (_, stranger, _) = parties(40.0);
         let foreign = encrypt(&stranger, &params, &bytes).unwrap();
-        assert!(matches!(decrypt(&decryptor, &params, &foreign), Err(Error::Engine(_))));
+        assert!(matches!(decrypt(&decryptor, &params, &foreign), Err(Error::Library(_))));
     }
 
     #[test]

@@ -50,7 +50,7 @@ use crate::logreg::TrainSpec;
 pub enum StatsError {
     /// What the engine refuses.
     #[error(transparent)]
-    Engine(#[from] sudare::Error),
+    Library(#[from] sudare::Error),
     /// There are no rows or no columns.
     #[error("found {rows} rows and {features} columns; statistics need at least one of each")]
     Empty {

@@ -897,7 +897,7 @@ fn values_beyond_the_message_range_are_refused() {
     };
     encrypt(vec![16_000.0, -16_000.0, 0.0]).unwrap();
     let error = encrypt(vec![0.0, -17_000.0, 0.0]).unwrap_err();
-    assert!(matches!(error, ArrayError::Engine(sudare::Error::ValueTooLarge { index: 1, .. })));
+    assert!(matches!(error, ArrayError::Library(sudare::Error::ValueTooLarge { index: 1, .. })));
     let error = encrypt(vec![f64::NAN, 0.0, 0.0]).unwrap_err();
     assert!(matches!(error, ArrayError::NotFinite { index: 0, .. }));
     let error = encrypt(vec![0.0; 2]).unwrap_err();
@@ -988,7 +988,7 @@ fn results_can_be_shared_to_the_bits_planned_for() {
     assert!(
         matches!(
             too_little,
-            ArrayError::Engine(sudare::Error::TooLittlePrecision { bits: 25, .. })
+            ArrayError::Library(sudare::Error::TooLittlePrecision { bits: 25, .. })
         ),
         "{too_little}"
     );
@@ -1040,7 +1040,7 @@ fn plans_choose_the_smallest_ring_and_refuse_what_fits_none() {
     }
     let unknown = PlanOptions { bootstrapping: Some("none".into()), ..small };
     let error = plan(64, &unknown).unwrap_err();
-    assert!(matches!(error, ArrayError::Engine(sudare::Error::UnknownPreset { .. })));
+    assert!(matches!(error, ArrayError::Library(sudare::Error::UnknownPreset { .. })));
 }
 
 /// A set in a small ring, as in the tests of bootstrapping.
@@ -1069,7 +1069,7 @@ fn bootstrapping_set(log_slots: u32) -> (Params, BootstrapPlan) {
         [vec![vec![44.0]], vec![vec![37.0]; maps[1] + 2 + 4], vec![vec![49.6]; high]].concat();
     let uniform = Spec::uniform(9, 0.0, 0, 37.0, vec![49.65; 6]);
     let params = Params::new(Spec { q_bits, insecure: true, ..uniform }).unwrap();
-    let plan = spec.plan(&params, params.raised_top()).unwrap();
+    let plan = spec.plan(&params, params.upper_top()).unwrap();
     (params, plan)
 }
 

@@ -243,7 +243,7 @@ fn known_programs_are_planned_by_their_bounds() {
                 assert!(out.most_shared_bits() >= Some(8), "{program:?}");
                 assert!(!matches!(program, Known::Doublings(40)));
             }
-            Err(ArrayError::Engine(
+            Err(ArrayError::Library(
                 error @ sudare::Error::TooLittlePrecision { bits: 8, found, needed },
             )) => {
                 // The latter for the digits of f64.

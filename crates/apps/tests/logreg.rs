@@ -1,4 +1,4 @@
-//! Encrypted logistic regression against its clear twin.
+//! Encrypted logistic regression against its reference implementation in the clear.
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
 #[path = "../../sudare/tests/session/mod.rs"]
@@ -50,8 +50,8 @@ fn planned(table: &Table, spec: TrainSpec) -> TrainPlan {
     TrainPlan::new(&job, &TrainPlan::auto_params(&job).unwrap()).unwrap()
 }
 
-/// The weights of all models by training on the simulator, with its evaluator and the least headroom
-/// of a model in bits.
+/// The weights of all models by training on the simulator, with its evaluator and the least
+/// headroom of a model in bits.
 fn simulate(plan: &TrainPlan, table: &Table) -> (Vec<f64>, sim::Evaluator, f64) {
     let (e, spec) = (plan.simulator(), &plan.job().spec);
     let rows = plan.prepare(table, given(spec)).unwrap();
@@ -236,7 +236,7 @@ fn small_table() -> Table {
 }
 
 #[test]
-fn plans_compute_the_twin_exactly() {
+fn plans_compute_the_reference_exactly() {
     for name in Table::BUNDLED {
         let table = Table::bundled(name).unwrap();
         for degree in [SigmoidDegree::Three, SigmoidDegree::Five, SigmoidDegree::Seven] {
@@ -279,7 +279,7 @@ fn five_iterations_take_nine_levels_of_the_ring_of_dimension_2_14() {
     }
 }
 
-fn encrypted_training_equals_the_twin(name: &str) {
+fn encrypted_training_equals_the_reference(name: &str) {
     let table = Table::bundled(name).unwrap();
     let spec = TrainSpec::published();
     let job = job(&table, spec);
@@ -309,18 +309,18 @@ fn encrypted_training_equals_the_twin(name: &str) {
 }
 
 #[test]
-fn encrypted_training_on_lbw_equals_the_twin() {
-    encrypted_training_equals_the_twin("lbw");
+fn encrypted_training_on_lbw_equals_the_reference() {
+    encrypted_training_equals_the_reference("lbw");
 }
 
 #[test]
-fn encrypted_training_on_uis_equals_the_twin() {
-    encrypted_training_equals_the_twin("uis");
+fn encrypted_training_on_uis_equals_the_reference() {
+    encrypted_training_equals_the_reference("uis");
 }
 
 /// Groups of rows in several ciphertexts, in batches of 7 and 6 rows that come again.
 #[test]
-fn encrypted_batches_equal_the_twin() {
+fn encrypted_batches_equal_the_reference() {
     let mut table = Table::bundled("lbw").unwrap();
     table.shuffle(&Seed::from_bytes([7; 32]));
     let spec = TrainSpec {
@@ -526,7 +526,7 @@ fn weights_are_shared_to_the_bits_planned_for() {
     }
     let refused = p.plan.share(&found, 13, &Seed::from_bytes([3; 32])).unwrap_err();
     let too_little =
-        |error: &Error| matches!(error, Error::Engine(sudare::Error::TooLittlePrecision { .. }));
+        |error: &Error| matches!(error, Error::Library(sudare::Error::TooLittlePrecision { .. }));
     assert!(too_little(&refused), "{refused}");
     let owners = planned(&table, TrainSpec::published());
     assert!(too_little(&owners.share(&found, 1, &Seed::from_bytes([3; 32])).unwrap_err()));
@@ -583,7 +583,7 @@ fn a_penalty_takes_no_level() {
 }
 
 #[test]
-fn encrypted_training_with_class_weights_equals_the_twin() {
+fn encrypted_training_with_class_weights_equals_the_reference() {
     let table = Table::bundled("lbw").unwrap();
     let plain = TrainSpec::published();
     let unweighted = clear(&table, &plain);
@@ -661,7 +661,7 @@ fn equal_class_weights_give_the_same_model() {
 
 /// Rows in several ciphertexts, in batches whose last blocks are empty, on several machines.
 #[test]
-fn weighted_batches_in_shares_equal_the_twin() {
+fn weighted_batches_in_shares_equal_the_reference() {
     let table = tall_table();
     let spec = TrainSpec {
         iterations: 4,
@@ -860,14 +860,14 @@ fn weights_without_room_are_refused() {
 
 /// As in the ring that is proposed, for the same chain in a smaller one.
 #[test]
-fn bootstrapped_training_equals_the_twin() {
+fn bootstrapped_training_equals_the_reference() {
     let (table, spec) = thirty();
-    bootstrapped_training_equals_the_twin_in(&table, spec, 11);
+    bootstrapped_training_equals_the_reference_in(&table, spec, 11);
 }
 
 /// Weights of several pieces, in batches of rows that weigh by their class.
 #[test]
-fn bootstrapped_batches_equal_the_twin() {
+fn bootstrapped_batches_equal_the_reference() {
     let (table, spec) = thirty();
     let class_weights = Some(ClassWeights::Given);
     let spec = TrainSpec {
@@ -877,17 +877,17 @@ fn bootstrapped_batches_equal_the_twin() {
         class_weights,
         ..spec
     };
-    bootstrapped_training_equals_the_twin_in(&table, spec, 10);
+    bootstrapped_training_equals_the_reference_in(&table, spec, 10);
 }
 
 #[test]
 #[ignore = "minutes at full ring size"]
-fn bootstrapped_training_equals_the_twin_at_full_size() {
+fn bootstrapped_training_equals_the_reference_at_full_size() {
     let (table, spec) = thirty();
-    bootstrapped_training_equals_the_twin_in(&table, spec, 15);
+    bootstrapped_training_equals_the_reference_in(&table, spec, 15);
 }
 
-fn bootstrapped_training_equals_the_twin_in(table: &Table, spec: TrainSpec, log_n: u32) {
+fn bootstrapped_training_equals_the_reference_in(table: &Table, spec: TrainSpec, log_n: u32) {
     let job = job(table, spec);
     let parties = Parties::new(&job, &in_ring(&job, log_n));
     let plan = &parties.plan;
@@ -1123,7 +1123,8 @@ fn many_rows_are_multiplied_after_the_polynomial() {
             assert!(headroom_bits > 1.0);
             assert_eq!(e.used_keys(), *plan.required_keys());
             if levels == 5 {
-                // In each of two passes, two with each ciphertext of rows, and powers of each group.
+                // In each of two passes, two with each ciphertext of rows, and powers of each
+                // group.
                 let powers = if degree == SigmoidDegree::Five { 3 } else { 4 };
                 let products = 2 * (2 * plan.batch(1).len() + powers * plan.groups());
                 assert_eq!(e.counts().products, 2 + products as u64, "{degree:?}");
@@ -1273,7 +1274,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
-    fn plans_compute_the_twin_on_any_table(
+    fn plans_compute_the_reference_on_any_table(
         features in 1_usize..9,
         values in prop::collection::vec(-1.0..1.0_f64, 9..200),
         rate in 0.1..2.0_f64,

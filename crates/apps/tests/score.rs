@@ -335,7 +335,7 @@ fn what_was_not_planned_is_refused() {
     assert!(ScorePlan::new(&given(5, 0, None), &params).is_err());
     assert!(matches!(
         ScorePlan::new(&given(5, 3, None), &toy(8, 0, 45.0)).unwrap_err(),
-        Error::Engine(sudare::Error::LevelExhausted { .. })
+        Error::Library(sudare::Error::LevelExhausted { .. })
     ));
     let coarse = ScorePlan::new(&given(5, 3, None), &toy(8, 1, 22.0)).unwrap_err();
     assert!(matches!(coarse, Error::Precision { what: "a score", .. }), "{coarse}");

@@ -35,8 +35,8 @@ fn slots(s: &Session, outputs: &[Ciphertext]) -> Vec<Vec<f64>> {
     outputs.iter().map(slots).collect()
 }
 
-/// What is shared differs from what is not by the last bit at most, has no further digits, and shows
-/// nothing else.
+/// What is shared differs from what is not by the last bit at most, has no further digits, and
+/// shows nothing else.
 fn check_shared(own: &[Vec<f64>], shared: &[Vec<f64>], rows: usize) {
     let unit = rows as f64 / f64::from(1 << BITS);
     let mut read = 0;
@@ -54,7 +54,7 @@ fn check_shared(own: &[Vec<f64>], shared: &[Vec<f64>], rows: usize) {
 }
 
 fn too_little(error: StatsError) {
-    let engine = matches!(error, StatsError::Engine(sudare::Error::TooLittlePrecision { .. }));
+    let engine = matches!(error, StatsError::Library(sudare::Error::TooLittlePrecision { .. }));
     assert!(engine, "{error}");
 }
 

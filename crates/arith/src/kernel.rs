@@ -19,7 +19,7 @@ mod tests;
 #[cfg(target_arch = "x86_64")]
 mod vector;
 
-use crate::{Modulus, NttTable, Shoup, Weights, fraction::Fraction};
+use crate::{ConstantDot, Modulus, NttTable, Shoup, fraction::Fraction};
 use std::sync::LazyLock;
 
 pub(crate) use scalar::SCALAR;
@@ -115,7 +115,7 @@ pub(crate) struct KernelTable {
     pub weight: fn(&Modulus, u64) -> u64,
     /// `out[k][x] = sum_i a[i][x] * c[k][i]` for the constants of the `k`-th weights; this is the
     /// table of all. If the flag is set, results may be in `[0, 2 q)`.
-    pub dot: unsafe fn(&[&Weights], &[*mut u64], Rows<'_>, bool, usize),
+    pub dot: unsafe fn(&[&ConstantDot], &[*mut u64], Rows<'_>, bool, usize),
     /// `out = a * w`.
     pub scale: unsafe fn(&Modulus, *mut u64, *const u64, Shoup, usize),
     /// `out += a * w`.

@@ -4,7 +4,7 @@
 //! | part | what it holds |
 //! |---|---|
 //! | [`Modulus`], [`NttTable`] | arithmetic on rows of `u64` residues and negacyclic transforms, on the kernels that the CPU offers ([`Isa`]) |
-//! | [`Weights`] | sums of products with constants, also straight into transforms |
+//! | [`ConstantDot`] | sums of products with constants, also straight into transforms |
 //! | [`long`] | windows of long products and sums of long integers |
 //! | [`Fractions`], [`dd`], [`fft`] | rounding of sums of fractions, double-double arithmetic, the transform of CKKS encoding |
 //! | [`prng`], [`sample`] | seeds and counter-mode streams, samplers |
@@ -14,6 +14,7 @@
 //! Knows nothing of RNS, RLWE or encryption. Every kernel gives the same bits; results do
 //! not depend on threads. All `unsafe` of the library is in this crate.
 
+mod constant_dot;
 pub mod dd;
 mod error;
 pub mod fft;
@@ -28,12 +29,11 @@ mod primes;
 pub mod prng;
 pub mod sample;
 pub mod stop;
-mod weights;
 
+pub use constant_dot::{Column, ConstantDot};
 pub use error::{Error, Result};
 pub use fraction::Fractions;
 pub use kernel::Isa;
 pub use modulus::{Modulus, Shoup};
 pub use ntt::{NttTable, Permutation};
 pub use primes::{is_prime, next_prime, previous_prime};
-pub use weights::{Column, Weights};

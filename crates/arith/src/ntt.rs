@@ -163,25 +163,31 @@ impl NttTable {
 
     /// The second half: one of the blocks of evaluations, [`Permutation::block_words`] each, from
     /// a row whose groups have been through [`NttTable::forward_columns`]. Meanwhile the next
-    /// block of the row and `wanted` are brought into the second cache.
-    pub fn forward_lines(&self, row: &[u64], block: usize, out: &mut [u64], wanted: &[&[u8]]) {
+    /// block of the row and `prefetch` are brought into the second cache.
+    pub fn forward_lines(&self, row: &[u64], block: usize, out: &mut [u64], prefetch: &[&[u8]]) {
         let words = Permutation::block_words(self.log_n);
         assert!(row.len() == 1 << self.log_n && out.len() == words && block < row.len() / words);
         // SAFETY: the lengths; as in `forward_columns`.
         unsafe {
-            (self.kernels.ntt_forward_block)(self, row.as_ptr(), block, out.as_mut_ptr(), wanted);
+            (self.kernels.ntt_forward_block)(self, row.as_ptr(), block, out.as_mut_ptr(), prefetch);
         }
     }
 
     /// The first half of an inverse transform, of a block of evaluations to the same place of a
     /// row. What it leaves is for [`NttTable::inverse_columns`] of the same table alone.
-    /// Meanwhile `wanted` is brought into the second cache.
-    pub fn inverse_lines(&self, block: usize, from: &[u64], out: &mut [u64], wanted: &[&[u8]]) {
+    /// Meanwhile `prefetch` is brought into the second cache.
+    pub fn inverse_lines(&self, block: usize, from: &[u64], out: &mut [u64], prefetch: &[&[u8]]) {
         let words = Permutation::block_words(self.log_n);
         assert!(from.len() == words && out.len() == words && block < (1 << self.log_n) / words);
         // SAFETY: the lengths; as in `forward_columns`.
         unsafe {
-            (self.kernels.ntt_inverse_block)(self, block, from.as_ptr(), out.as_mut_ptr(), wanted);
+            (self.kernels.ntt_inverse_block)(
+                self,
+                block,
+                from.as_ptr(),
+                out.as_mut_ptr(),
+                prefetch,
+            );
         }
     }
 

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
 use sudare_arith::{
-    Isa, Modulus, Weights, next_prime, previous_prime,
+    ConstantDot, Isa, Modulus, next_prime, previous_prime,
     prng::{Seed, Stream},
 };
 
@@ -110,7 +110,7 @@ fn dot_takes_words_that_are_not_residues() {
                         .collect();
                     let a: Vec<&[u64]> = rows.iter().map(Vec::as_slice).collect();
                     let mut out = vec![9; len];
-                    Weights::new(&m, &c, &vec![top; terms]).dot(&mut out, &a);
+                    ConstantDot::new(&m, &c, &vec![top; terms]).dot(&mut out, &a);
                     for (x, found) in out.iter().enumerate() {
                         let product = |(a, &c): (&&[u64], &u64)| {
                             u128::from(a[x]) * u128::from(c) % u128::from(q)
@@ -232,7 +232,7 @@ fn rows_of_different_lengths_are_refused() {
     refused(&mut |out| m.mul_assign(out, &short));
     refused(&mut |out| m.mul_sum(out, &[&long, &long], &[&long]));
     refused(&mut |out| m.mul_sum(out, &[&long, &short], &[&long, &long]));
-    let weights = Weights::new(&m, &[1, 1], &[2, 2]);
+    let weights = ConstantDot::new(&m, &[1, 1], &[2, 2]);
     refused(&mut |out| weights.dot(out, &[&long, &short]));
     refused(&mut |out| weights.dot(out, &[&long]));
     refused(&mut |out| m.scale(out, &short, w));

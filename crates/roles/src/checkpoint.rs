@@ -121,7 +121,8 @@ impl Checkpoints {
         Ok((meta.iterations, file.ciphertexts(&server.params, 0)?.content))
     }
 
-    /// The weights after each iteration up to this one, as [`Checkpoints::write_weights`] kept them.
+    /// The weights after each iteration up to this one, as [`Checkpoints::write_weights`] kept
+    /// them.
     ///
     /// # Errors
     /// [`Error::Usage`] if some are missing, damaged or of another training.

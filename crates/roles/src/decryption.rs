@@ -168,15 +168,15 @@ pub struct Share<'a> {
 
 impl Decrypted {
     /// Reads a result with the key of its job; with `share` as others than the owner of the key may
-    /// see it. That is one of the 1024 releases of a key, of a model one for each vector of weights;
-    /// the same result, to the same bits, is the same release and has the same values.
+    /// see it. That is one of the 1024 releases of a key, of a model one for each vector of
+    /// weights; the same result, to the same bits, is the same release and has the same values.
     ///
     /// # Errors
     /// [`Error::ReleasesSpent`] and [`Error::NotCounted`] for a release that cannot be;
     /// [`Error::Usage`] for a file of anything else, and for results that were not computed to be
-    /// shared, or not to so many bits; [`Error::File`] for a result of another key, or a damaged one;
-    /// [`Error::Parse`], [`Error::Apps`] or [`Error::Stats`] for ciphertexts that are not those of
-    /// its job.
+    /// shared, or not to so many bits; [`Error::File`] for a result of another key, or a damaged
+    /// one; [`Error::Parse`], [`Error::Apps`] or [`Error::Stats`] for ciphertexts that are not
+    /// those of its job.
     pub fn read<R: Read>(
         result: Opened<R>,
         params: &Params,
@@ -346,7 +346,7 @@ impl Reader<'_> {
         let Some((bits, draft)) = &mut self.share else { return Ok(self.slots.clone()) };
         let bits = *bits;
         share(&self.slots, bits, &draft.noise()).map_err(|error| match error {
-            StatsError::Engine(sudare::Error::TooLittlePrecision { .. }) => Error::Usage(format!(
+            StatsError::Library(sudare::Error::TooLittlePrecision { .. }) => Error::Usage(format!(
                 "--share {bits}: the results were not computed with the precision for that: make \
                  keys with --share {bits} and compute again, or share fewer bits"
             )),
@@ -401,8 +401,8 @@ impl Reader<'_> {
     }
 }
 
-/// A model that says no more of the table than the weights do: its columns count from 0, in powers of
-/// two.
+/// A model that says no more of the table than the weights do: its columns count from 0, in powers
+/// of two.
 fn without_ranges(model: Model) -> Result<Model> {
     let shown = model.inputs()?.shown;
     let spans = model.centers.iter().zip(&model.divisors).map(|(c, d)| c.abs() + d);

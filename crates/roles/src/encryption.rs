@@ -124,8 +124,8 @@ impl Encryption {
         &self.plan
     }
 
-    /// Encrypts a table and writes its file, which messages call `path`. Rows that are trained on in
-    /// batches, whose order is public, are brought into an order that nobody knows. `progress`
+    /// Encrypts a table and writes its file, which messages call `path`. Rows that are trained on
+    /// in batches, whose order is public, are brought into an order that nobody knows. `progress`
     /// learns the number of ciphertexts of the table that are made after each, from any thread.
     ///
     /// # Errors

@@ -300,7 +300,7 @@ impl Error {
     /// `source` is about the secret key in the file at `path`.
     pub fn in_sealed(path: &Path) -> impl Fn(SealError) -> Self {
         move |source| match source {
-            SealError::Engine(source) => Self::File { path: path.into(), source },
+            SealError::Library(source) => Self::File { path: path.into(), source },
             _ => Self::Seal { path: path.into(), source },
         }
     }
@@ -329,13 +329,13 @@ impl Error {
             Self::Library(error) => variant(error),
             Self::File { source, .. } => variant(source),
             Self::Table(error) | Self::TableFile { source: error, .. } => variant(error),
-            Self::Apps(sudare_apps::Error::Engine(error))
-            | Self::Stats(StatsError::Engine(error)) => variant(error),
+            Self::Apps(sudare_apps::Error::Library(error))
+            | Self::Stats(StatsError::Library(error)) => variant(error),
             Self::Apps(sudare_apps::Error::Table(error)) => variant(error),
             Self::Apps(sudare_apps::Error::Train(error)) | Self::Train(error) => variant(error),
             Self::Apps(error) => variant(error),
             Self::Stats(error) => variant(error),
-            Self::Pool(PoolError::Engine(error)) => variant(error),
+            Self::Pool(PoolError::Library(error)) => variant(error),
             Self::Pool(PoolError::Table(error)) => variant(error),
             Self::Pool(error) | Self::PoolFile { source: error, .. } => {
                 format!("Pool{}", variant(error))
@@ -344,7 +344,7 @@ impl Error {
             Self::Ledger { source, .. } => format!("Ledger{}", variant(source)),
             Self::NotCounted { source } if matches!(**source, Self::Ledger { .. }) => source.kind(),
             Self::Metric(error) => variant(error),
-            Self::Passphrase(SealError::Engine(error)) => variant(error),
+            Self::Passphrase(SealError::Library(error)) => variant(error),
             Self::Passphrase(error) | Self::Seal { source: error, .. } => variant(error),
             _ => variant(self),
         }

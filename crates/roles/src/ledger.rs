@@ -225,8 +225,8 @@ impl Ledger {
         self.file.as_deref()
     }
 
-    /// What to say before the first release: no file has counted others, but if there were any, by a
-    /// copy of the key elsewhere or with a ledger that was lost, they count as well.
+    /// What to say before the first release: no file has counted others, but if there were any, by
+    /// a copy of the key elsewhere or with a ledger that was lost, they count as well.
     #[must_use]
     pub fn notice(&self) -> Option<String> {
         let path = self.file.as_deref().filter(|path| !path.exists())?;
@@ -253,8 +253,8 @@ impl Ledger {
     /// has them, whatever happens to the machine.
     ///
     /// # Errors
-    /// [`Error::ReleasesSpent`] if so many are not left; [`Error::NotCounted`] if the file cannot be
-    /// read or written, or is not the ledger of this key, which is then as it was.
+    /// [`Error::ReleasesSpent`] if so many are not left; [`Error::NotCounted`] if the file cannot
+    /// be read or written, or is not the ledger of this key, which is then as it was.
     pub fn count(&self, ids: &[ReleaseId]) -> Result<()> {
         let mut known = self.known();
         let Some(path) = &self.file else {
@@ -331,8 +331,8 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Of `values` to so many bits after the point, which are decrypted from what `write` writes: the
-    /// same has the same noise whenever it is released.
+    /// Of `values` to so many bits after the point, which are decrypted from what `write` writes:
+    /// the same has the same noise whenever it is released.
     ///
     /// # Errors
     /// What `write` fails with.

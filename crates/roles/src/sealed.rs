@@ -60,7 +60,7 @@ pub enum SealError {
     },
     /// What is sealed is not the file of a secret key.
     #[error(transparent)]
-    Engine(#[from] sudare::Error),
+    Library(#[from] sudare::Error),
 }
 
 type Result<T> = core::result::Result<T, SealError>;
@@ -144,7 +144,7 @@ impl<'a> Sealed<'a> {
     /// Reads what is in clear, and checks it.
     ///
     /// # Errors
-    /// [`SealError::SealCosts`]; [`SealError::Engine`] for what is no sealed key.
+    /// [`SealError::SealCosts`]; [`SealError::Library`] for what is no sealed key.
     pub fn new(bytes: &'a [u8]) -> Result<Self> {
         let truncated = || {
             let (found, needed) = (bytes.len() as u64, (ENVELOPE_BYTES + TAG_BYTES) as u64);
@@ -234,7 +234,7 @@ fn content(file: &[u8]) -> Result<&[u8]> {
 /// Seals the file of a secret key.
 ///
 /// # Errors
-/// [`SealError::Engine`] for a file of anything else, or if the machine has no randomness to give;
+/// [`SealError::Library`] for a file of anything else, or if the machine has no randomness to give;
 /// [`SealError::SealMemory`].
 pub fn seal(file: &[u8], passphrase: &Passphrase) -> Result<Vec<u8>> {
     let random = || -> Result<Seed> { Ok(Seed::random().map_err(sudare::Error::from)?) };
@@ -439,9 +439,9 @@ mod tests {
     #[test]
     fn other_files_are_refused() {
         let p = passphrase("p");
-        assert!(matches!(seal(b"text", &p), Err(SealError::Engine(_))));
+        assert!(matches!(seal(b"text", &p), Err(SealError::Library(_))));
         let sealed = cheaply_sealed();
-        assert!(matches!(seal(&sealed, &p), Err(SealError::Engine(_))));
+        assert!(matches!(seal(&sealed, &p), Err(SealError::Library(_))));
         let refused = Sealed::new(&FILE).map(|_| ()).unwrap_err();
         assert!(refused.to_string().contains("not a sealed secret key"), "{refused}");
         let mut later = sealed;
@@ -449,7 +449,7 @@ mod tests {
         let refused = Sealed::new(&later).map(|_| ()).unwrap_err();
         assert!(matches!(
             refused,
-            SealError::Engine(sudare::Error::UnsupportedVersion { found: 2, supported: 1 })
+            SealError::Library(sudare::Error::UnsupportedVersion { found: 2, supported: 1 })
         ));
     }
 }

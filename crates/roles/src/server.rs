@@ -53,8 +53,8 @@ pub struct Session<R = BufReader<File>> {
 
 impl<R: Read + Seek> Session<R> {
     /// With tables and keys, given by their parameters, label and key pair, that must belong to
-    /// them; `origin` has the digests of all. `read` brings the keys themselves, after that is known, and the file that they are
-    /// mapped from, if they are.
+    /// them; `origin` has the digests of all. `read` brings the keys themselves, after that is
+    /// known, and the file that they are mapped from, if they are.
     ///
     /// # Errors
     /// [`Error::Usage`] for what is no table, or keys for another job; [`Error::Pooled`] for tables
@@ -306,8 +306,8 @@ impl<R: Read + Seek> Tables<R> {
     }
 }
 
-/// Where the ciphertexts of rows with these numbers lie, in which table and there, of tables with so
-/// many in each batch.
+/// Where the ciphertexts of rows with these numbers lie, in which table and there, of tables with
+/// so many in each batch.
 fn parts(of_batch: &[usize], numbers: Range<usize>) -> Vec<(usize, Range<usize>)> {
     let all: usize = of_batch.iter().sum();
     let mut parts = Vec::new();

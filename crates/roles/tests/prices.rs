@@ -5,7 +5,7 @@
 mod estimator;
 
 use estimator::Secret;
-use sudare::rlwe::{KeyRequest, PricedKey, SecretDistribution::UniformTernary};
+use sudare::rlwe::{KeyRequest, KeySecurity, SecretDistribution::UniformTernary};
 use sudare_apps::{
     logreg::{self, Preparation, ScoreJob, ScoredModel, TrainSpec},
     stats::{self, GroupJob, HistogramJob},
@@ -40,7 +40,7 @@ fn job(number: u64) -> Job {
 }
 
 /// Bits of a key by the estimator: of the ephemeral secret that it is under, if it is.
-fn estimated(log_n: u32, request: &KeyRequest, key: &PricedKey) -> f64 {
+fn estimated(log_n: u32, request: &KeyRequest, key: &KeySecurity) -> f64 {
     let ephemeral = request.raise.filter(|_| key.what.starts_with("key to an ephemeral"));
     let secret = ephemeral.map_or(Secret::Ternary, |raise| Secret::Weight(raise.weight));
     estimator::security_bits(log_n, secret, key.log2_q)
@@ -55,8 +55,8 @@ fn keys_are_secure(jobs: u64) {
         assert_eq!(rlwe.spec().secret, UniformTernary);
         let plan = job.plan(&params).unwrap();
         let request = plan.required_keys();
-        for key in request.priced_keys(rlwe).unwrap().iter().chain(&rlwe.priced_keys()) {
-            let PricedKey { what, log2_q, security_bits } = key;
+        for key in request.key_security(rlwe).unwrap().iter().chain(&rlwe.key_security()) {
+            let KeySecurity { what, log2_q, security_bits } = key;
             let found = estimated(rlwe.log_n(), request, key);
             let about = format!("{job}, {what} of {log2_q} bits: {security_bits}, {found}");
             assert!(*security_bits >= 128.0 && found >= 128.0 - TOLERANCE, "{about}");

@@ -17,7 +17,7 @@ pub mod serial;
 mod transform;
 
 pub use crate::rlwe::ProductSum;
-pub use crate::rlwe::RaisedSpec;
+pub use crate::rlwe::UpperSpec;
 pub use ciphertext::{Ciphertext, Plaintext};
 pub use encode::Encoder;
 pub use encrypt::{Decryptor, Encryptor};

@@ -31,7 +31,7 @@ pub enum Error {
          larger ring or a shorter chain, or write `insecure` into the parameters"
     )]
     Insecure {
-        /// The object priced.
+        /// The object judged.
         what: String,
         /// `log2(N)`.
         log_n: u32,
@@ -197,7 +197,7 @@ pub enum Error {
     /// A rotation, conjugation or trace lacks its key.
     #[error(
         "no Galois key for element {element} ({rotation}) at level {level}{}: add it to the KeyRequest",
-        .tier.map_or(String::new(), |tier| format!(" among the fitted keys for level {tier}"))
+        .key_level.map_or(String::new(), |key_level| format!(" among the level keys for level {key_level}"))
     )]
     MissingGaloisKey {
         /// The element.
@@ -206,8 +206,8 @@ pub enum Error {
         rotation: String,
         /// Level at which it was needed.
         level: Level,
-        /// The level of the fitted keys that the operation uses, if any.
-        tier: Option<Level>,
+        /// The level of the level keys that the operation uses, if any.
+        key_level: Option<Level>,
     },
     /// The keys to and from an ephemeral secret do not reach the level.
     #[error(

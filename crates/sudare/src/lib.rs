@@ -4,7 +4,7 @@
 //! | layer | what it holds |
 //! |---|---|
 //! | [`ring`] | polynomials in residue number system form, base conversion, exact division |
-//! | [`rlwe`] | parameters and their price, keys, key requests, key switching, noise |
+//! | [`rlwe`] | parameters and their estimated security, keys, key requests, key switching, noise |
 //! | [`exact`] | integers modulo `t`: plaintexts, encryption, bounds of errors, the evaluator of BGV, files |
 //! | [`ckks`] | scales and slots: encoding, encryption, the evaluator, named parameters, files |
 //! | [`bfv`] | the products of BFV on the same ciphertexts |

@@ -72,7 +72,7 @@ fn operations_reuse_their_buffers() {
             });
             let images = [0, 1, 5].map(|k| GaloisElement::rotation(s.params.log_n(), k));
             s.after_the_first("sum of images", || {
-                ev.sum_images(&a, &[&images, &images[1..]]).unwrap()
+                ev.sum_automorphisms(&a, &[&images, &images[1..]]).unwrap()
             });
             s.after_the_first("mod_raise", || ev.mod_raise(&low, a.level()).unwrap());
             s.after_the_first("mul_plain", || ev.mul_plain(&a, &plain).unwrap());

@@ -16,8 +16,8 @@ use sudare::{
         },
         sim,
     },
-    ckks::{Ciphertext, Evaluator, Params, RaisedSpec, Scale, Spec},
-    rlwe::{FittedKeys, KeyGenerator, KeyRequest, Level, Raise, SecretDistribution},
+    ckks::{Ciphertext, Evaluator, Params, Scale, Spec, UpperSpec},
+    rlwe::{KeyGenerator, KeyRequest, Level, LevelKeys, Raise, SecretDistribution},
 };
 use sudare_arith::{
     par,
@@ -92,7 +92,7 @@ impl Setup {
     }
 
     fn with(spec: &BootstrapSpec, params: Params) -> Self {
-        let plan = spec.plan(&params, params.raised_top()).unwrap();
+        let plan = spec.plan(&params, params.upper_top()).unwrap();
         let session = Session::from_seed(params, &seed("keys", 0), plan.required_keys());
         let bootstrapper = plan.prepare(&session.evaluator).unwrap();
         Self { plan, session, bootstrapper }
@@ -210,9 +210,9 @@ fn the_simulator_uses_the_planned_keys() {
             for refinement in [None, rounds].into_iter().take(1 + usize::from(log_slots == 4)) {
                 let spec = BootstrapSpec { refinement, ..spec.clone() };
                 let params = params_for(&spec, SecretDistribution::UniformTernary);
-                let plan = spec.plan(&params, params.raised_top()).unwrap();
+                let plan = spec.plan(&params, params.upper_top()).unwrap();
                 let e = sim::Evaluator::new(LOG_N, params.chain().clone());
-                let e = e.with_ephemeral_secret(32).with_fitted_keys(plan.required_keys());
+                let e = e.with_ephemeral_secret(32).with_level_keys(plan.required_keys());
                 let x = random(values, 1 << log_slots, 1);
                 let a = e.encrypt(&x, plan.input_level(), plan.input_scale()).unwrap();
                 let b = plan.prepare(&e).unwrap().run(&e, &a).unwrap();
@@ -257,16 +257,16 @@ fn every_key_is_needed() {
                 "{error}"
             );
         }
-        for (&tier, keys) in &all.fitted {
+        for (&key_level, keys) in &all.level_keys {
             for &g in &keys.galois {
                 let mut request = all.clone();
-                let fitted = request.fitted.get_mut(&tier).unwrap();
-                fitted.galois.remove(&g);
-                if *fitted == FittedKeys::default() {
-                    request.fitted.remove(&tier);
+                let level_keys = request.level_keys.get_mut(&key_level).unwrap();
+                level_keys.galois.remove(&g);
+                if *level_keys == LevelKeys::default() {
+                    request.level_keys.remove(&key_level);
                 }
                 // Matrices take all keys from one place, others what there is.
-                let mut higher = request.fitted.range(tier..).map(|(_, keys)| keys);
+                let mut higher = request.level_keys.range(key_level..).map(|(_, keys)| keys);
                 if g.0 % 4 == 1 || !higher.any(|keys| keys.galois.contains(&g)) {
                     let error = fails(&request);
                     assert!(
@@ -276,14 +276,15 @@ fn every_key_is_needed() {
                 }
             }
         }
-        let relinearizing = all.fitted.iter().filter(|(_, keys)| keys.relinearize);
-        let highest = relinearizing.map(|(&tier, _)| tier).max().max(all.relinearize).unwrap();
+        let relinearizing = all.level_keys.iter().filter(|(_, keys)| keys.relinearize);
+        let highest =
+            relinearizing.map(|(&key_level, _)| key_level).max().max(all.relinearize).unwrap();
         let mut request = all.clone();
         request.relinearize = None;
-        if let Some(keys) = request.fitted.get_mut(&highest) {
+        if let Some(keys) = request.level_keys.get_mut(&highest) {
             keys.relinearize = false;
         }
-        request.fitted.retain(|_, keys| *keys != FittedKeys::default());
+        request.level_keys.retain(|_, keys| *keys != LevelKeys::default());
         for below in [None, Some(Level(highest.0 - 1))] {
             let error = fails(&KeyRequest { relinearize: below, ..request.clone() });
             assert!(matches!(error, Error::MissingRelinearizationKey { .. }), "{error}");
@@ -304,7 +305,7 @@ fn every_key_is_needed() {
         let none = Error::EphemeralSecretMismatch { found: None, needed: 32 };
         assert_eq!(raise(None), none);
         assert!(none.to_string().contains("KeyRequest"), "{none}");
-        let top = s.session.params.raised_top();
+        let top = s.session.params.upper_top();
         let denser = Error::EphemeralSecretMismatch { found: Some(33), needed: 32 };
         assert_eq!(raise(Some(Raise::to(top).with_weight(33))), denser);
         let low = Level(top.0 - 1);
@@ -341,7 +342,7 @@ static SMALL: LazyLock<Setup> = LazyLock::new(|| Setup::new(&standard(4)));
 #[test]
 fn inputs_may_be_at_any_level_from_the_input_level_on() {
     let s = &*SMALL;
-    let highest = s.session.params.raised_top();
+    let highest = s.session.params.upper_top();
     for level in (s.plan.input_level().0..=highest.0).map(Level) {
         let a = s.encrypt(level, u64::from(level.0));
         let (_, most) = s.bits(&s.run(&a), &a);
@@ -395,7 +396,7 @@ fn a_second_run_takes_nothing_from_the_pool() {
 fn a_hundred_in_a_row() {
     let spec = standard(4);
     let params = params_for(&spec, SecretDistribution::UniformTernary);
-    let plan = spec.plan(&params, params.raised_top()).unwrap();
+    let plan = spec.plan(&params, params.upper_top()).unwrap();
     let request = plan.required_keys().clone().rotations(LOG_N, [1], plan.output_level());
     let session = Session::from_seed(params, &seed("keys", 0), &request);
     let bootstrapper = plan.prepare(&session.evaluator).unwrap();
@@ -538,7 +539,7 @@ fn other_numbers_of_slots_are_refused_in_both_orders() {
 fn plans_that_do_not_fit_are_refused() {
     let good = standard(4);
     let params = params_for(&good, SecretDistribution::UniformTernary);
-    let top = params.raised_top();
+    let top = params.upper_top();
     let plan = |spec: &BootstrapSpec| spec.plan(&params, top).map(drop).unwrap_err();
     let edit = |change: fn(&mut BootstrapSpec)| {
         let mut spec = good.clone();
@@ -626,11 +627,11 @@ fn the_reduction_may_cross_the_top() {
         q_bits.truncate(whole.q_bits.len() - high + below);
         let chain: f64 = q_bits.iter().flatten().sum();
         let base = (chain / 49.9).ceil();
-        let raised = RaisedSpec {
+        let raised = UpperSpec {
             base_bits: vec![chain / base; base as usize],
             levels_bits: vec![vec![49.6]; high - below],
         };
-        let params = Spec { q_bits, raised: Some(raised), ..whole.clone() };
+        let params = Spec { q_bits, upper: Some(raised), ..whole.clone() };
         let s = Setup::with(&spec, Params::new(params).unwrap());
         assert_eq!(s.plan.output_level().0 + below as u32, s.session.params.top().0);
         let a = s.encrypt(s.plan.input_level(), 1);
@@ -651,7 +652,7 @@ fn named_sets() {
     ] {
         let set = preset(name).unwrap();
         let params = Params::new(set.preset.spec.clone()).unwrap();
-        let plan = set.bootstrap.plan(&params, params.raised_top()).unwrap();
+        let plan = set.bootstrap.plan(&params, params.upper_top()).unwrap();
         assert_eq!(plan.usable_levels(), usable, "{name}");
         assert!(plan.log2_failure(0) < -60.0, "{name}: {}", plan.log2_failure(0));
         let bytes = plan.required_keys().bytes(params.rlwe()).unwrap() + plan.matrix_bytes(&params);
@@ -660,7 +661,7 @@ fn named_sets() {
         let fewer = set.bootstrap.with_log_slots(10);
         let mut small = Spec { log_n: 11, insecure: true, ..set.preset.spec };
         let levels = fewer.coeffs_to_slots.len() + fewer.eval_mod.depth().unwrap() as usize;
-        small.raised.as_mut().unwrap().levels_bits.truncate(levels);
+        small.upper.as_mut().unwrap().levels_bits.truncate(levels);
         let s = Setup::with(&fewer, Params::new(small).unwrap());
         assert!(s.plan.usable_levels() >= usable, "{name}");
         let a = s.encrypt(s.plan.input_level(), 1);

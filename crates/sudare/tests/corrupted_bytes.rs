@@ -4,14 +4,14 @@
 mod common;
 
 use common::{
-    Content, Parts, Session, load, load_with, open, seal, session, session_with_fitted_keys,
-    session_with_raised_keys,
+    Content, Parts, Session, load, load_with, open, seal, session, session_with_level_keys,
+    session_with_upper_keys,
 };
 use proptest::prelude::*;
 use sudare::{
     Error, Result,
     ckks::{
-        Params, RaisedSpec, Spec,
+        Params, Spec, UpperSpec,
         serial::{Kind, Label, Reader},
     },
     rlwe::{GaloisElement, Level, SecretDistribution},
@@ -24,16 +24,16 @@ fn tiny() -> Session {
 
 /// With levels 2 and 3 above the top, keys of theirs and ciphertexts.
 fn tiny_raised() -> Session {
-    let raised = RaisedSpec { base_bits: vec![27.5; 2], levels_bits: vec![vec![25.0], vec![26.0]] };
+    let raised = UpperSpec { base_bits: vec![27.5; 2], levels_bits: vec![vec![25.0], vec![26.0]] };
     let spec = Spec::uniform(5, 30.0, 1, 25.0, vec![31.0]);
-    session_with_raised_keys(Spec { insecure: true, raised: Some(raised), ..spec })
+    session_with_upper_keys(Spec { insecure: true, upper: Some(raised), ..spec })
 }
 
 /// One file of each kind.
 fn files(s: &Session) -> [Vec<u8>; 4] {
     let label = Label { name: "tiny".into(), content: "test".into(), meta: vec![1, 2, 3] };
     let mut items = vec![s.encrypt(16, Level(1)), s.encrypt(2, Level(0))];
-    let raised = s.params.top().0 + 1..=s.params.raised_top().0;
+    let raised = s.params.top().0 + 1..=s.params.upper_top().0;
     items.extend(raised.map(|level| s.raised(2, Level(level))));
     [
         s.secret_file(&label),
@@ -346,59 +346,56 @@ fn impossible_contents_are_refused() {
 }
 
 #[test]
-fn impossible_fitted_keys_are_refused() {
+fn impossible_level_keys_are_refused() {
     let spec = Spec::uniform(5, 30.0, 1, 25.0, vec![31.0; 2]);
-    let s = session_with_fitted_keys(Spec { insecure: true, ..spec });
+    let s = session_with_level_keys(Spec { insecure: true, ..spec });
     let keys = s.keys_file(&Label::default());
     let entry = |at: usize, content: Content| forged(&keys, |p| p.table[at].0 = content);
     let table: Vec<_> = Parts::of(&keys).table.iter().map(|(content, _)| *content).collect();
-    let fitted = [
-        Content::FittedRelinearization(0),
-        Content::FittedGalois(5, 0),
-        Content::FittedGalois(25, 0),
-    ];
+    let level_keys =
+        [Content::LevelRelinearization(0), Content::LevelGalois(5, 0), Content::LevelGalois(25, 0)];
     // Level 1 takes both special primes: its keys are among the others.
-    assert_eq!(table[5..], fitted);
-    assert_malformed(&s, &entry(5, Content::FittedGalois(63, 0)), "not in order");
-    assert_malformed(&s, &entry(6, Content::FittedGalois(25, 0)), "not in order");
-    assert_malformed(&s, &entry(6, Content::FittedRelinearization(0)), "not in order");
-    let not_fitted = forged(&keys, |p| {
+    assert_eq!(table[5..], level_keys);
+    assert_malformed(&s, &entry(5, Content::LevelGalois(63, 0)), "not in order");
+    assert_malformed(&s, &entry(6, Content::LevelGalois(25, 0)), "not in order");
+    assert_malformed(&s, &entry(6, Content::LevelRelinearization(0)), "not in order");
+    let not_level_keys = forged(&keys, |p| {
         p.table = vec![(Content::Relinearization(0), p.table[5].1)];
         p.sections = vec![p.sections[5].clone()];
     });
-    assert_malformed(&s, &not_fitted, "bytes instead of");
+    assert_malformed(&s, &not_level_keys, "bytes instead of");
     let ciphertexts = s.ciphertexts_file(&[s.encrypt(2, Level(0))], &Label::default());
     let entry_of = |content| forged(&ciphertexts, |p| p.table[0].0 = content);
-    for content in [Content::FittedRelinearization(0), Content::FittedGalois(5, 0)] {
+    for content in [Content::LevelRelinearization(0), Content::LevelGalois(5, 0)] {
         assert_malformed(&s, &entry_of(content), "does not belong");
     }
     for (at, content, field) in [
-        (5, Content::FittedRelinearization(1), "fitted"),
-        (6, Content::FittedGalois(5, 1), "fitted"),
-        (6, Content::FittedGalois(4, 0), "galois"),
+        (5, Content::LevelRelinearization(1), "level"),
+        (6, Content::LevelGalois(5, 1), "level"),
+        (6, Content::LevelGalois(4, 0), "galois"),
         (6, Content::Raised(5, 1), "raised"),
     ] {
         let file = entry(at, content);
         let found = refusal(&s, &file, file.len() as u64);
         assert!(matches!(found, Error::InvalidSpec { field: f, .. } if f == field), "{found:?}");
     }
-    let file = entry(6, Content::FittedGalois(5, 2));
+    let file = entry(6, Content::LevelGalois(5, 2));
     let found = refusal(&s, &file, file.len() as u64);
     assert_eq!(found, Error::LevelOutOfRange { found: Level(2), max: Level(1) });
 }
 
-/// Keys of a raised level are fitted, or for raising, and there are two such levels.
+/// Keys of an upper level are level keys, or for raising, and there are two such levels.
 #[test]
 fn impossible_raised_contents_are_refused() {
     let s = tiny_raised();
     let [_, public, keys, ciphertexts] = files(&s);
     let table: Vec<_> = Parts::of(&keys).table.iter().map(|(content, _)| *content).collect();
     let inverse = GaloisElement::rotation(5, -3).0;
-    let fitted = |level| {
+    let level_keys = |level| {
         [
-            Content::FittedRelinearization(level),
-            Content::FittedGalois(5, level),
-            Content::FittedGalois(25, level),
+            Content::LevelRelinearization(level),
+            Content::LevelGalois(5, level),
+            Content::LevelGalois(25, level),
         ]
     };
     let mut expected = vec![
@@ -406,17 +403,17 @@ fn impossible_raised_contents_are_refused() {
         Content::Raised(5, 3),
         Content::Raised(inverse, 3),
     ];
-    expected.extend(fitted(2).into_iter().chain(fitted(3)));
+    expected.extend(level_keys(2).into_iter().chain(level_keys(3)));
     assert_eq!(table[4..], expected);
     let entry = |at: usize, content: Content| forged(&keys, |p| p.table[at].0 = content);
-    // Sizes of one raised level are not those of the other, nor of the chain.
+    // Sizes of one upper level are not those of the other, nor of the chain.
     for (at, content, part) in [
         (4, Content::Raising { level: 2, weight: 7 }, "not in order"),
         (5, Content::Raised(5, 2), "not in order"),
-        (7, Content::FittedRelinearization(3), "not in order"),
-        (9, Content::FittedGalois(25, 3), "not in order"),
-        (10, Content::FittedRelinearization(2), "not in order"),
-        (12, Content::FittedGalois(61, 2), "not in order"),
+        (7, Content::LevelRelinearization(3), "not in order"),
+        (9, Content::LevelGalois(25, 3), "not in order"),
+        (10, Content::LevelRelinearization(2), "not in order"),
+        (12, Content::LevelGalois(61, 2), "not in order"),
         (0, Content::Relinearization(0), "bytes instead of"),
     ] {
         assert_malformed(&s, &entry(at, content), part);
@@ -442,8 +439,8 @@ fn impossible_raised_contents_are_refused() {
     }
     for level in [4, 1 << 20, u32::MAX] {
         refused(entry(4, Content::Raising { level, weight: 7 }), level, 3);
-        refused(entry(11, Content::FittedGalois(5, level)), level, 3);
-        refused(entry(10, Content::FittedRelinearization(level)), level, 3);
+        refused(entry(11, Content::LevelGalois(5, level)), level, 3);
+        refused(entry(10, Content::LevelRelinearization(level)), level, 3);
     }
     let scale = (2f64.powi(25), 0.0);
     let ciphertext = |at: usize, level| {
@@ -459,10 +456,10 @@ fn impossible_raised_contents_are_refused() {
             refused(ciphertext(at, level), level, 3);
         }
     }
-    // The residues of a raised level are below its own primes.
+    // The residues of an upper level are below its own primes.
     let p = s.params.rlwe();
-    let [base, ..] = p.spec().raised.as_ref().unwrap().base[..] else { unreachable!() };
-    let last = p.spec().raised.as_ref().unwrap().levels[1][0];
+    let [base, ..] = p.spec().upper.as_ref().unwrap().base[..] else { unreachable!() };
+    let last = p.spec().upper.as_ref().unwrap().levels[1][0];
     let special = p.spec().p[0];
     for (file, section, at, q) in [
         (&ciphertexts, 2, 0, base),
@@ -490,9 +487,8 @@ fn raised_parameters_too_large_for_their_file_are_not_built() {
     let large = |file: &[u8], contents: &dyn Fn(&mut Parts)| {
         forged(file, |p| {
             contents(p);
-            let raised =
-                RaisedSpec { base_bits: vec![55.0], levels_bits: vec![vec![50.0; 10]; 12] };
-            p.spec = Spec { log_n: 17, raised: Some(raised), ..p.spec.clone() };
+            let raised = UpperSpec { base_bits: vec![55.0], levels_bits: vec![vec![50.0; 10]; 12] };
+            p.spec = Spec { log_n: 17, upper: Some(raised), ..p.spec.clone() };
         })
     };
     let scale = (2f64.powi(25), 0.0);
@@ -507,8 +503,8 @@ fn raised_parameters_too_large_for_their_file_are_not_built() {
         let file = large(&ciphertexts, &one(Content::Ciphertext { level, scale, log_slots: 1 }));
         let files = [
             file,
-            large(&keys, &one(Content::FittedRelinearization(level))),
-            large(&keys, &one(Content::FittedGalois(5, level))),
+            large(&keys, &one(Content::LevelRelinearization(level))),
+            large(&keys, &one(Content::LevelGalois(5, level))),
             large(&keys, &one(Content::Raising { level, weight: 7 })),
             large(&keys, &one(Content::Raised(5, level))),
             large(&keys, &one(Content::Relinearization(level))),
@@ -529,13 +525,13 @@ fn impossible_raised_specifications_are_refused() {
     let s = tiny_raised();
     let [file, ..] = files(&s);
     let good = Parts::of(&file).spec;
-    let with = |change: &dyn Fn(&mut RaisedSpec)| {
+    let with = |change: &dyn Fn(&mut UpperSpec)| {
         let mut spec = good.clone();
-        change(spec.raised.as_mut().unwrap());
+        change(spec.upper.as_mut().unwrap());
         open(&forged(&file, |p| p.spec = spec)).and_then(|reader| reader.params().map(drop))
     };
     assert_eq!(with(&|_| {}), Ok(()));
-    let changes: [&dyn Fn(&mut RaisedSpec); 11] = [
+    let changes: [&dyn Fn(&mut UpperSpec); 11] = [
         &|r| r.base_bits.clear(),
         &|r| r.levels_bits.clear(),
         &|r| r.levels_bits[0].clear(),
@@ -558,7 +554,7 @@ fn impossible_raised_specifications_are_refused() {
     // Other primes, or none above the top, are other parameters.
     let found = with(&|r| r.levels_bits[1][0] = 27.0);
     assert!(matches!(found, Err(Error::ParamsMismatch { .. })), "{found:?}");
-    let none = forged(&file, |p| p.spec.raised = None);
+    let none = forged(&file, |p| p.spec.upper = None);
     let found = open(&none).unwrap().params();
     assert!(matches!(found, Err(Error::ParamsMismatch { .. })), "{found:?}");
 }

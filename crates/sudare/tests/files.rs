@@ -4,8 +4,8 @@
 mod common;
 
 use common::{
-    Content, Parts, Session, load, open, seed, session, session_with_fitted_keys,
-    session_with_raised_keys, specs, values,
+    Content, Parts, Session, load, open, seed, session, session_with_level_keys,
+    session_with_upper_keys, specs, values,
 };
 use std::{
     io::{Cursor, ErrorKind, Read, Write},
@@ -14,7 +14,7 @@ use std::{
 use sudare::{
     Error,
     ckks::{
-        Ciphertext, Complex, Params, RaisedSpec, Scale, Spec,
+        Ciphertext, Complex, Params, Scale, Spec, UpperSpec,
         serial::{self, CiphertextWriter, Kind, Label, Reader, Shape},
     },
     rlwe::{GaloisElement, KeyGenerator, KeyId, KeyRequest, Level, SecretDistribution},
@@ -184,23 +184,23 @@ fn sizes_are_known_before_and_as_documented() {
     }
 }
 
-/// Levels 0 and 1 have fitted keys with one and with two special primes.
+/// Levels 0 and 1 have level keys with one and with two special primes.
 #[test]
-fn fitted_keys_come_back_and_work() {
+fn level_keys_come_back_and_work() {
     let spec = Spec::uniform(10, 48.0, 2, 40.0, vec![50.0; 3]);
-    let s = session_with_fitted_keys(Spec { insecure: true, ..spec });
+    let s = session_with_level_keys(Spec { insecure: true, ..spec });
     let label = label();
     let file = s.keys_file(&label);
     let predicted = serial::evaluation_keys_bytes(&s.params, &s.request, &label);
     assert_eq!(predicted, Ok(file.len() as u64));
     let parts = Parts::of(&file);
     assert_eq!(parts.seal(), file, "the frame is not as documented");
-    let fitted: Vec<_> = parts.table[4..].iter().map(|(content, _)| *content).collect();
+    let level_keys: Vec<_> = parts.table[4..].iter().map(|(content, _)| *content).collect();
     let expected = [0, 1].map(|level| {
-        let galois = [5, 25].map(|g| Content::FittedGalois(g, level));
-        [Content::FittedRelinearization(level), galois[0], galois[1]]
+        let galois = [5, 25].map(|g| Content::LevelGalois(g, level));
+        [Content::LevelRelinearization(level), galois[0], galois[1]]
     });
-    assert_eq!(fitted, expected.concat());
+    assert_eq!(level_keys, expected.concat());
     let lengths: Vec<_> = parts.sections[4..].iter().map(Vec::len).collect();
     // Primes of 48 and 50 bits take seven bytes, those of 40 bits five or six.
     let [q0, q1] = [0, 1].map(|l| s.params.rlwe().primes_of(Level(l))[0].ilog2() as usize / 8 + 1);
@@ -224,18 +224,18 @@ fn fitted_keys_come_back_and_work() {
 
 /// Of primes of every width, one of its levels of two.
 fn raised_spec(log_n: u32) -> Spec {
-    let raised = RaisedSpec {
+    let raised = UpperSpec {
         base_bits: vec![56.0, 36.0, 36.0],
         levels_bits: vec![vec![30.0, 25.0], vec![48.0]],
     };
     let spec = Spec::uniform(log_n, 48.0, 2, 40.0, vec![60.0, 50.0]);
-    Spec { insecure: true, raised: Some(raised), fitted_p_bits: vec![50.0], ..spec }
+    Spec { insecure: true, upper: Some(raised), extra_p_bits: vec![50.0], ..spec }
 }
 
 /// Parameters, ciphertexts and keys of levels above the top.
 #[test]
 fn raised_levels_come_back_and_work() {
-    let s = session_with_raised_keys(raised_spec(10));
+    let s = session_with_upper_keys(raised_spec(10));
     let label = label();
     let rlwe = s.params.rlwe();
     let file = s.keys_file(&label);
@@ -245,7 +245,7 @@ fn raised_levels_come_back_and_work() {
     assert_eq!(parts.seal(), file, "the frame is not as documented");
     // Packed by the primes of the level: those of the base and of its own levels.
     let spec = rlwe.spec().clone();
-    let above = spec.raised.clone().unwrap();
+    let above = spec.upper.clone().unwrap();
     let primes = |level: usize| match level {
         0..3 => spec.q[..=level].concat(),
         _ => [above.base.clone(), above.levels[..level - 2].concat()].concat(),
@@ -254,7 +254,7 @@ fn raised_levels_come_back_and_work() {
         let bytes = |q: &u64| (u64::from(u64::BITS - q.leading_zeros()).div_ceil(8) << 10) as usize;
         primes.iter().map(bytes).sum::<usize>()
     };
-    let special = [spec.p.clone(), spec.fitted_p.clone()].concat();
+    let special = [spec.p.clone(), spec.extra_p.clone()].concat();
     for (content, bytes) in &parts.table {
         let expected = match *content {
             Content::Raising { level, .. } => {
@@ -265,8 +265,8 @@ fn raised_levels_come_back_and_work() {
             Content::Raised(_, level) => {
                 32 + packed(&primes(level as usize)) + packed(&special[..1])
             }
-            Content::FittedRelinearization(level) | Content::FittedGalois(_, level) => {
-                let limbs = rlwe.fitted_limbs(Level(level)).unwrap();
+            Content::LevelRelinearization(level) | Content::LevelGalois(_, level) => {
+                let limbs = rlwe.level_key_limbs(Level(level)).unwrap();
                 let digits = rlwe.digit_primes_of(limbs).len();
                 let level = primes(level as usize);
                 32 + digits * (packed(&level) + packed(&special[..limbs.p()]))

@@ -23,7 +23,7 @@ const EXPECTED: [(&str, &str); 15] = [
     ("lifted ciphertext", "48eac334a5bd7ffe20333ad384d609fc9a25e829f30a11e29640eae611bf7b09"),
     ("raised ciphertext", "1c6ffa44789e1b7e922015cbd04ca6c3bdff2c14e3123b862e38b446b8df6676"),
     ("raising keys", "7cbe6529704b174c8d10a676fa25e3afacec3c2437b8232bb457208e593ca9dd"),
-    ("fitted keys", "d515126d186151b644ec997fc1da4cae38ef910f175ba543e36ff6dfe40cbc35"),
+    ("level keys", "d515126d186151b644ec997fc1da4cae38ef910f175ba543e36ff6dfe40cbc35"),
 ];
 
 #[test]

@@ -95,8 +95,8 @@ fn all_keys_give_the_same_bits() {
     let (all, half) = (request.bytes(rlwe).unwrap(), request.small_bytes(rlwe).unwrap());
     let sizes = [half, all, half, all / 2, half - all / 2];
     // All but the relinearisation keys have no second halves.
-    let fitted = request.fitted.iter().filter(|(_, keys)| keys.relinearize);
-    let limbs = (fitted.map(|(&level, _)| rlwe.fitted_limbs(level).unwrap()))
+    let level_keys = request.level_keys.iter().filter(|(_, keys)| keys.relinearize);
+    let limbs = (level_keys.map(|(&level, _)| rlwe.level_key_limbs(level).unwrap()))
         .chain(request.relinearize.map(|level| rlwe.key_limbs(level)));
     let bytes = |limbs| rlwe.digit_primes_of(limbs).len() as u64 * rlwe.basis().packed_bytes(limbs);
     let relinearize = limbs.map(|limbs| 2 * bytes(limbs)).sum::<u64>();

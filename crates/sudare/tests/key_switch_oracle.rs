@@ -12,7 +12,7 @@ use oracle::{automorphism, centred, lift_eval, moduli, negacyclic, product, to_f
 use session::Session;
 use sudare::{
     Error,
-    ckks::{Ciphertext, Complex, Params, ProductSum, RaisedSpec, Spec},
+    ckks::{Ciphertext, Complex, Params, ProductSum, Spec, UpperSpec},
     ring::LimbSet,
     rlwe::{GaloisElement, KeyRequest, Level, Noise},
 };
@@ -38,12 +38,12 @@ fn request(params: &Params, relinearize: Level, galois: Level) -> KeyRequest {
         .automorphism(GaloisElement::conjugation(log_n), galois)
 }
 
-/// Fitted keys for the highest raised level, if there are any, and others for the top.
+/// Level keys for the highest upper level, if there are any, and others for the top.
 fn every_key(params: &Params) -> KeyRequest {
-    let (top, raised) = (params.top(), params.raised_top());
+    let (top, raised) = (params.top(), params.upper_top());
     let mut keys = request(params, top, top);
     if raised > top {
-        keys |= request(params, raised, raised).into_fitted(params.rlwe());
+        keys |= request(params, raised, raised).into_level_keys(params.rlwe());
     }
     keys
 }
@@ -53,7 +53,7 @@ fn used_limbs(params: &Params, level: Level) -> LimbSet {
     let rlwe = params.rlwe();
     match rlwe.is_raised(level) {
         true => {
-            let special = rlwe.fitted_limbs(params.raised_top()).unwrap().p();
+            let special = rlwe.level_key_limbs(params.upper_top()).unwrap().p();
             rlwe.limbs(level).with_special(special)
         }
         false => rlwe.key_limbs(level),
@@ -68,9 +68,9 @@ fn spec(log_n: u32, q_bits: &[&[f64]], p_bits: &[f64], log2_scale: f64) -> Spec 
     }
 }
 
-/// Special primes of fitted keys alone.
-fn with_fitted(spec: Spec, fitted_p_bits: &[f64]) -> Spec {
-    Spec { fitted_p_bits: fitted_p_bits.to_vec(), ..spec }
+/// Special primes of level keys alone.
+fn with_extra_primes(spec: Spec, extra_p_bits: &[f64]) -> Spec {
+    Spec { extra_p_bits: extra_p_bits.to_vec(), ..spec }
 }
 
 /// One to five digits, digits of one to five primes, several primes a level, and
@@ -86,29 +86,29 @@ fn specs() -> Vec<(Spec, usize)> {
         (spec(5, mixed, &[61.5], 40.0), 6),
         (spec(6, mixed, &[61.0, 50.0], 40.0), 3),
         (spec(5, mixed, &[61.0, 61.0, 61.0], 40.0), 2),
-        (with_fitted(spec(6, even, &[48.5], 40.0), &[48.0]), 4),
-        (with_fitted(spec(5, mixed, &[61.5], 40.0), &[50.0, 49.0]), 6),
+        (with_extra_primes(spec(6, even, &[48.5], 40.0), &[48.0]), 4),
+        (with_extra_primes(spec(5, mixed, &[61.5], 40.0), &[50.0, 49.0]), 6),
     ]
 }
 
-fn with_raised(spec: Spec, base_bits: &[f64], levels_bits: &[&[f64]]) -> Spec {
+fn with_upper(spec: Spec, base_bits: &[f64], levels_bits: &[&[f64]]) -> Spec {
     let levels_bits = levels_bits.iter().map(|level| level.to_vec()).collect();
-    Spec { raised: Some(RaisedSpec { base_bits: base_bits.to_vec(), levels_bits }), ..spec }
+    Spec { upper: Some(UpperSpec { base_bits: base_bits.to_vec(), levels_bits }), ..spec }
 }
 
 /// Fewer and more primes in place of the chain's, larger and smaller ones, over a chain of one
-/// level, too; raised levels of one prime and of two; fitted keys of more and of fewer special
+/// level, too; upper levels of one prime and of two; level keys of more and of fewer special
 /// primes than others have, and of as many.
 fn raised_specs() -> Vec<Spec> {
     let small: &[&[f64]] = &[&[48.0], &[30.0], &[30.0], &[30.0]];
     let large: &[&[f64]] = &[&[60.0], &[55.0], &[55.0]];
     let one: &[&[f64]] = &[&[50.0, 42.0]];
     vec![
-        with_raised(spec(5, small, &[49.0], 30.0), &[46.0; 3], &[&[48.0], &[48.0], &[45.0]]),
-        with_raised(spec(6, large, &[61.0, 60.0], 50.0), &[34.0; 5], &[&[30.0, 25.0], &[56.0]]),
-        with_raised(spec(5, one, &[61.0, 50.0, 50.0, 50.0, 50.0], 30.0), &[60.0, 32.0], &[&[40.0]]),
-        with_raised(
-            with_fitted(spec(6, small, &[50.0, 50.0], 30.0), &[50.0; 3]),
+        with_upper(spec(5, small, &[49.0], 30.0), &[46.0; 3], &[&[48.0], &[48.0], &[45.0]]),
+        with_upper(spec(6, large, &[61.0, 60.0], 50.0), &[34.0; 5], &[&[30.0, 25.0], &[56.0]]),
+        with_upper(spec(5, one, &[61.0, 50.0, 50.0, 50.0, 50.0], 30.0), &[60.0, 32.0], &[&[40.0]]),
+        with_upper(
+            with_extra_primes(spec(6, small, &[50.0, 50.0], 30.0), &[50.0; 3]),
             &[46.0; 3],
             &[&[48.0], &[24.0, 26.0]],
         ),
@@ -116,7 +116,7 @@ fn raised_specs() -> Vec<Spec> {
 }
 
 fn levels(params: &Params) -> impl Iterator<Item = Level> + use<> {
-    (0..=params.raised_top().0).map(Level)
+    (0..=params.upper_top().0).map(Level)
 }
 
 /// The modulus at `level`.
@@ -332,7 +332,7 @@ fn sums_of_images_are_exact_up_to_the_noise_of_their_key_switches() {
                     plain = sum;
                     bound = group.len() as f64 * (bound + one_switch);
                 }
-                let found = s.evaluator.sum_images(&a, groups).unwrap();
+                let found = s.evaluator.sum_automorphisms(&a, groups).unwrap();
                 assert_eq!(found.level(), level);
                 assert!(found.scale().matches(a.scale()));
                 let errors = s.error(&found, &plain);
@@ -348,14 +348,14 @@ fn sums_of_images_are_refused_without_their_keys() {
     let s = session(&spec, 61, Level(0), Level(1));
     let (low, high) = (s.evaluator.drop_to(&s.encrypt(1), Level(1)).unwrap(), s.encrypt(1));
     let group = [GaloisElement(1), GaloisElement::rotation(s.params.log_n(), 3)];
-    assert!(s.evaluator.sum_images(&low, &[&group]).is_ok());
-    let missing = s.evaluator.sum_images(&high, &[&group[..1], &group]).err().unwrap();
+    assert!(s.evaluator.sum_automorphisms(&low, &[&group]).is_ok());
+    let missing = s.evaluator.sum_automorphisms(&high, &[&group[..1], &group]).err().unwrap();
     assert!(matches!(missing, Error::MissingGaloisKey { element, level: Level(3), .. }
         if element == group[1]));
-    let empty = s.evaluator.sum_images(&low, &[&group, &[]]).err().unwrap();
+    let empty = s.evaluator.sum_automorphisms(&low, &[&group, &[]]).err().unwrap();
     assert!(matches!(empty, Error::Circuit(_)));
     let other = session(&spec, 62, Level(0), Level(1));
-    let foreign = other.evaluator.sum_images(&low, &[&group]).err().unwrap();
+    let foreign = other.evaluator.sum_automorphisms(&low, &[&group]).err().unwrap();
     assert!(matches!(foreign, Error::KeyMismatch { .. }));
 }
 
@@ -369,7 +369,7 @@ fn results_do_not_depend_on_threads() {
             let (a, b) = (s.encrypt(1), s.encrypt(2));
             let product = s.evaluator.mul_rescale(&a, &b).unwrap();
             let group = [0, 1, 2, 3].map(|k| GaloisElement::rotation(s.params.log_n(), k));
-            let sum = s.evaluator.sum_images(&product, &[&group, &group[1..2]]).unwrap();
+            let sum = s.evaluator.sum_automorphisms(&product, &[&group, &group[1..2]]).unwrap();
             s.evaluator.rotate(&sum, 3).unwrap()
         })
         .unwrap()
@@ -446,20 +446,20 @@ fn rescaling_is_an_exact_division_of_both_polynomials() {
     }
 }
 
-/// Fitted keys for `tier` at `level`, alone and beside others for the top.
-fn check_tier(params: &Params, tier: Level, level: Level) {
+/// Level keys for `key_level` at `level`, alone and beside others for the top.
+fn check_key_level(params: &Params, key_level: Level, level: Level) {
     let (rlwe, top) = (params.rlwe(), params.top());
-    let special = rlwe.fitted_limbs(tier).unwrap().p();
-    let fitted = request(params, tier, tier).into_fitted(rlwe);
+    let special = rlwe.level_key_limbs(key_level).unwrap().p();
+    let level_keys = request(params, key_level, key_level).into_level_keys(rlwe);
     let mut errors = Errors {
-        what: format!("level {level} of {tier}, {:?}", params.spec()),
-        predicted: Noise::fitted_key_switch(rlwe, level, tier),
+        what: format!("level {level} of {key_level}, {:?}", params.spec()),
+        predicted: Noise::level_key_switch(rlwe, level, key_level),
         bound: 0.0,
         squares: 0.0,
         count: 0,
     };
     for key in 0..12 {
-        let mut keys = fitted.clone();
+        let mut keys = level_keys.clone();
         if key % 2 == 1 {
             keys |= request(params, top, top);
         }
@@ -491,36 +491,38 @@ fn check_tier(params: &Params, tier: Level, level: Level) {
     errors.check();
 }
 
-/// Fitted keys at every level that they are for.
+/// Level keys at every level that they are for.
 #[test]
-fn fitted_keys_are_exact_up_to_their_noise() {
+fn level_keys_are_exact_up_to_their_noise() {
     let mut digits = Vec::new();
     for (spec, _) in specs() {
         let params = Params::new(spec.clone()).unwrap();
         let rlwe = params.rlwe();
-        let Some(tier) = levels(&params).filter(|&l| rlwe.fitted_limbs(l).is_some()).last() else {
+        let Some(key_level) = levels(&params).filter(|&l| rlwe.level_key_limbs(l).is_some()).last()
+        else {
             continue;
         };
-        let limbs = rlwe.fitted_limbs(tier).unwrap();
+        let limbs = rlwe.level_key_limbs(key_level).unwrap();
         assert_ne!(limbs.p(), spec.p_bits.len());
-        digits.push((rlwe.digits(tier), rlwe.digit_primes_of(limbs).len()));
-        (0..=tier.0).for_each(|level| check_tier(&params, tier, Level(level)));
+        digits.push((rlwe.digits(key_level), rlwe.digit_primes_of(limbs).len()));
+        (0..=key_level.0).for_each(|level| check_key_level(&params, key_level, Level(level)));
     }
     // Fewer special primes with as few digits, and more with fewer.
     assert!(digits.contains(&(1, 1)) && digits.contains(&(4, 2)), "{digits:?}");
 }
 
-/// Raised levels have keys of their own: of each of them and of those above.
+/// Upper levels have keys of their own: of each of them and of those above.
 #[test]
 fn keys_of_raised_levels_are_exact_up_to_their_noise() {
     let mut special = Vec::new();
     for spec in raised_specs() {
         let params = Params::new(spec.clone()).unwrap();
         let (rlwe, lowest) = (params.rlwe(), params.top().0 + 1);
-        for tier in lowest..=params.raised_top().0 {
-            let p = rlwe.fitted_limbs(Level(tier)).unwrap().p();
+        for key_level in lowest..=params.upper_top().0 {
+            let p = rlwe.level_key_limbs(Level(key_level)).unwrap().p();
             special.push(p.cmp(&spec.p_bits.len()));
-            (lowest..=tier).for_each(|level| check_tier(&params, Level(tier), Level(level)));
+            (lowest..=key_level)
+                .for_each(|level| check_key_level(&params, Level(key_level), Level(level)));
         }
     }
     for order in [Ordering::Less, Ordering::Equal, Ordering::Greater] {
@@ -528,15 +530,15 @@ fn keys_of_raised_levels_are_exact_up_to_their_noise() {
     }
 }
 
-/// Fitted keys change nothing above their level.
+/// Level keys change nothing above their level.
 #[test]
-fn other_levels_are_the_same_with_fitted_keys() {
+fn other_levels_are_the_same_with_level_keys() {
     let (spec, _) = specs().swap_remove(2);
     let params = Params::new(spec.clone()).unwrap();
     let top = params.top();
     let mut keys = request(&params, top, top);
     let plain = Session::from_seed(params.clone(), &seed("keys", 60), &keys);
-    keys |= request(&params, Level(1), Level(1)).into_fitted(params.rlwe());
+    keys |= request(&params, Level(1), Level(1)).into_level_keys(params.rlwe());
     let s = Session::from_seed(params.clone(), &seed("keys", 60), &keys);
     for level in (0..=top.0).map(Level) {
         let results = [&plain, &s].map(|s| {

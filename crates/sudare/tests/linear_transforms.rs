@@ -229,34 +229,34 @@ fn many_baby_steps_are_summed_in_groups() {
     assert!(bits > 20.0, "{bits} bits");
 }
 
-/// With fitted keys of two and three special primes at levels 1 and 2, and none above.
-fn params_with_fitted_keys() -> Params {
+/// With level keys of two and three special primes at levels 1 and 2, and none above.
+fn params_with_level_keys() -> Params {
     let spec = Spec::uniform(LOG_N, 48.0, 3, 45.0, vec![50.0; 4]);
     Params::new(Spec { insecure: true, ..spec }).unwrap()
 }
 
 #[test]
-fn fitted_keys_give_the_same_products() {
-    let params = params_with_fitted_keys();
+fn level_keys_give_the_same_products() {
+    let params = params_with_level_keys();
     for (log_slots, offsets) in shapes() {
         let matrix = matrix(log_slots, &offsets);
-        for (level, tier) in [(1, 1), (2, 2), (1, 2)].map(|(l, t)| (Level(l), Level(t))) {
+        for (level, key_level) in [(1, 1), (2, 2), (1, 2)].map(|(l, t)| (Level(l), Level(t))) {
             let plan = plan(&params, &matrix, level);
-            let at_tier = KeyRequest {
-                galois: plan.required_keys().galois.keys().map(|&g| (g, tier)).collect(),
+            let at_key_level = KeyRequest {
+                galois: plan.required_keys().galois.keys().map(|&g| (g, key_level)).collect(),
                 ..KeyRequest::new()
             };
-            let fitted = at_tier.into_fitted(params.rlwe());
-            assert!(fitted.galois.is_empty());
-            let e = sim::Evaluator::new(LOG_N, params.chain().clone()).with_fitted_keys(&fitted);
+            let level_keys = at_key_level.into_level_keys(params.rlwe());
+            assert!(level_keys.galois.is_empty());
+            let e = sim::Evaluator::new(LOG_N, params.chain().clone()).with_level_keys(&level_keys);
             let x = values(1 << log_slots, 0.5);
             let scale = params.scale_at(level);
             plan.run(&e, &plan, &e.encrypt(&x, level, scale).unwrap()).unwrap();
-            assert_eq!(e.used_keys(), fitted);
+            assert_eq!(e.used_keys(), level_keys);
 
             // Beside others of the same rotations for the top.
             let rotations = plan.required_keys().galois.keys().map(|&g| (g, params.top()));
-            let both = KeyRequest { galois: rotations.collect(), ..fitted };
+            let both = KeyRequest { galois: rotations.collect(), ..level_keys };
             let s = Session::new(params.clone(), &both);
             let a = encrypt(&s, &x, level, 1);
             let weights = s.evaluator.prepare(&plan).unwrap();
@@ -264,18 +264,21 @@ fn fitted_keys_give_the_same_products() {
             assert_eq!(found.level(), plan.output_level());
             let bits = precision(&s, &found, &matrix.apply(&x));
             let terms = (offsets.len() as f64).log2();
-            assert!(bits > 26.0 - terms, "{log_slots} {offsets:?} {level} {tier}: {bits} bits");
+            assert!(
+                bits > 26.0 - terms,
+                "{log_slots} {offsets:?} {level} {key_level}: {bits} bits"
+            );
         }
     }
 }
 
 #[test]
 fn steps_take_their_keys_from_one_place() {
-    let params = params_with_fitted_keys();
+    let params = params_with_level_keys();
     let (log_n, level) = (LOG_N, Level(2));
     let plan = plan(&params, &matrix(4, &[0, 1, 2]), level);
     let rotations = |steps: &[i64]| KeyRequest::new().rotations(log_n, steps.to_vec(), level);
-    let low = |steps: &[i64]| rotations(steps).into_fitted(params.rlwe());
+    let low = |steps: &[i64]| rotations(steps).into_level_keys(params.rlwe());
     let with = |requests: [KeyRequest; 2]| {
         let mut keys = KeyRequest::new();
         requests.into_iter().for_each(|request| keys |= request);
@@ -287,9 +290,14 @@ fn steps_take_their_keys_from_one_place() {
         let a = encrypt(s, &values(16, 0.0), level, 1);
         plan.run(&s.evaluator, &weights, &a).map(|_| ())
     };
-    let missing = |k: i64, tier| {
+    let missing = |k: i64, key_level| {
         let element = sudare::rlwe::GaloisElement::rotation(log_n, k);
-        Err(Error::MissingGaloisKey { element, rotation: format!("rotation by {k}"), level, tier })
+        Err(Error::MissingGaloisKey {
+            element,
+            rotation: format!("rotation by {k}"),
+            level,
+            key_level,
+        })
     };
     let (ordinary, lower) = (with([rotations(&both), none.clone()]), with([low(&both), none]));
     assert_eq!(run(&ordinary, &ordinary), Ok(()));
@@ -301,5 +309,5 @@ fn steps_take_their_keys_from_one_place() {
     let most = with([low(&[1]), KeyRequest::new().rotations(log_n, [1, 2], Level(1))]);
     assert_eq!(run(&most, &most), missing(2, Some(level)));
     let text = missing(2, Some(level)).unwrap_err().to_string();
-    assert!(text.contains("among the fitted keys for level 2"), "{text}");
+    assert!(text.contains("among the level keys for level 2"), "{text}");
 }

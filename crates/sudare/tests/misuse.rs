@@ -9,12 +9,12 @@ use sudare::{
     Error,
     circuits::{ComplexOps, LinearTransform, LockStep, Ops, Polynomial, cost, sim},
     ckks::{
-        Ciphertext, Complex, Decryptor, Encryptor, Evaluator, Params, Plaintext, ProductSum,
-        RaisedSpec, Scale, Spec,
+        Ciphertext, Complex, Decryptor, Encryptor, Evaluator, Params, Plaintext, ProductSum, Scale,
+        Spec, UpperSpec,
     },
     rlwe::{
-        self, FittedKeys, GaloisElement, KeyGenerator, KeyRequest, Level, Noise, Raise,
-        RaisedChain, SecretDistribution,
+        self, GaloisElement, KeyGenerator, KeyRequest, Level, LevelKeys, Noise, Raise,
+        SecretDistribution, UpperChain,
     },
 };
 
@@ -118,7 +118,7 @@ fn keys_that_are_missing() {
         element: GaloisElement::rotation(6, k),
         rotation: rotation.into(),
         level,
-        tier: None,
+        key_level: None,
     };
     let words = ["add it to the KeyRequest"];
     let ev = &s.evaluator;
@@ -128,7 +128,7 @@ fn keys_that_are_missing() {
     refused(ev.rotate_hoisted(&hoisted, 2), galois(2, "rotation by 2", TOP), &words);
     let element = GaloisElement::conjugation(6);
     let rotation = "with conjugation".into();
-    let error = Error::MissingGaloisKey { element, rotation, level: TOP, tier: None };
+    let error = Error::MissingGaloisKey { element, rotation, level: TOP, key_level: None };
     refused(ev.conjugate(&a), error, &["with conjugation", "level 3", "KeyRequest"]);
     // There is a key for 3, but for a lower level.
     let error = galois(3, "rotation by 3", TOP);
@@ -147,22 +147,22 @@ fn keys_that_are_missing() {
     assert!(low.evaluator.mul(&low.evaluator.drop_to(&c, LOW).unwrap(), &c).is_ok());
 }
 
-/// Levels 0 to 2 have fitted keys, the top has none.
+/// Levels 0 to 2 have level keys, the top has none.
 #[test]
-fn fitted_keys_above_their_level() {
+fn level_keys_above_their_level() {
     let spec = Spec { p_bits: vec![50.0; 4], ..small(3) };
     let params = Params::new(spec.clone()).unwrap();
     let request = KeyRequest::new().relinearize(LOW).rotations(6, [1], LOW);
-    let fitted = request.into_fitted(params.rlwe());
+    let level_keys = request.into_level_keys(params.rlwe());
     // Two primes of the chain, of six bytes, and two special ones, of seven; priced at their
     // own modulus.
     assert_eq!(
-        (fitted.count(), fitted.bytes(params.rlwe())),
+        (level_keys.count(), level_keys.bytes(params.rlwe())),
         (2, Ok(2 * 2 * (6 + 6 + 7 + 7) * 64))
     );
-    let [price] = fitted.priced_keys(params.rlwe()).unwrap().try_into().unwrap();
-    assert!(price.what.contains("fitted") && (price.log2_q - 190.0).abs() < 0.1, "{price:?}");
-    let s = session(spec, &fitted);
+    let [price] = level_keys.key_security(params.rlwe()).unwrap().try_into().unwrap();
+    assert!(price.what.contains("level") && (price.log2_q - 190.0).abs() < 0.1, "{price:?}");
+    let s = session(spec, &level_keys);
     let a = s.encrypt(&VALUES);
     for level in [TOP, Level(2)] {
         let (a, ev) = (s.evaluator.drop_to(&a, level).unwrap(), &s.evaluator);
@@ -170,8 +170,12 @@ fn fitted_keys_above_their_level() {
         refused(ev.mul(&a, &a), Error::MissingRelinearizationKey { level }, &words);
         refused(ev.mul_many(&[(&a, &a)]), Error::MissingRelinearizationKey { level }, &words);
         let (element, rotation) = (GaloisElement::rotation(6, 1), "rotation by 1".to_owned());
-        let missing =
-            || Error::MissingGaloisKey { element, rotation: rotation.clone(), level, tier: None };
+        let missing = || Error::MissingGaloisKey {
+            element,
+            rotation: rotation.clone(),
+            level,
+            key_level: None,
+        };
         refused(ev.rotate(&a, 1), missing(), &words);
         refused(ev.rotate_hoisted(&ev.hoist(&a).unwrap(), 1), missing(), &words);
     }
@@ -183,20 +187,21 @@ fn fitted_keys_above_their_level() {
 
     let mut keygen = KeyGenerator::new(params.rlwe()).unwrap();
     let secret = keygen.secret_key().unwrap();
-    let mut make = |level, keys: &FittedKeys| {
-        let request = KeyRequest { fitted: [(level, keys.clone())].into(), ..KeyRequest::new() };
+    let mut make = |level, keys: &LevelKeys| {
+        let request =
+            KeyRequest { level_keys: [(level, keys.clone())].into(), ..KeyRequest::new() };
         assert!(request.bytes(params.rlwe()).is_err());
         keygen.evaluation_keys(&secret, &request).map(drop).unwrap_err()
     };
-    let relinearize = FittedKeys { relinearize: true, ..FittedKeys::default() };
-    says(&make(TOP, &relinearize), &["level 3 has no fitted keys", "into_fitted"]);
+    let relinearize = LevelKeys { relinearize: true, ..LevelKeys::default() };
+    says(&make(TOP, &relinearize), &["level 3 has no level keys", "into_level_keys"]);
     assert_eq!(make(Level(4), &relinearize), Error::LevelOutOfRange { found: Level(4), max: TOP });
-    says(&make(LOW, &FittedKeys::default()), &["no key in those for level 1"]);
-    let even = FittedKeys { galois: [GaloisElement(2)].into(), ..FittedKeys::default() };
+    says(&make(LOW, &LevelKeys::default()), &["no key in those for level 1"]);
+    let even = LevelKeys { galois: [GaloisElement(2)].into(), ..LevelKeys::default() };
     says(&make(LOW, &even), &["2 is not an odd number"]);
-    // Where there are no fitted keys the others are asked for.
+    // Where there are no level keys the others are asked for.
     let top = KeyRequest::new().relinearize(TOP).rotations(6, [1], Level(9));
-    assert_eq!(top.clone().into_fitted(params.rlwe()), top);
+    assert_eq!(top.clone().into_level_keys(params.rlwe()), top);
 }
 
 #[test]
@@ -456,8 +461,8 @@ fn primes_that_are_none() {
         log_n: 4,
         q,
         p,
-        raised: None,
-        fitted_p: vec![],
+        upper: None,
+        extra_p: vec![],
         secret: SecretDistribution::UniformTernary,
         security_bits: None,
     };
@@ -542,7 +547,7 @@ fn rotations_take_any_key_that_does() {
         assert!(s.evaluator.rotate(&s.evaluator.drop_to(&a, LOW).unwrap(), 1).is_ok());
         let element = GaloisElement::rotation(6, 2);
         let rotation = "rotation by 2".into();
-        let error = Error::MissingGaloisKey { element, rotation, level: TOP, tier: None };
+        let error = Error::MissingGaloisKey { element, rotation, level: TOP, key_level: None };
         refused(s.evaluator.rotate(&a, 2), error, &["rotation by 2", "KeyRequest"]);
     }
 }
@@ -554,20 +559,20 @@ const HALVES: [Complex<f64>; 32] = [Complex { re: 0.5, im: 0.0 }; 32];
 
 /// Two levels above the top.
 fn raised() -> Spec {
-    let raised = RaisedSpec { base_bits: vec![42.5; 4], levels_bits: vec![vec![45.0]; 2] };
-    Spec { raised: Some(raised), p_bits: vec![50.0; 3], ..small(3) }
+    let raised = UpperSpec { base_bits: vec![42.5; 4], levels_bits: vec![vec![45.0]; 2] };
+    Spec { upper: Some(raised), p_bits: vec![50.0; 3], ..small(3) }
 }
 
-/// Keys for relinearisation and the rotation by 1 at the top and at the lowest raised level; for
-/// the rotation by 2 at the lowest raised level alone, by 3 at the top alone, and by 4 fitted to
+/// Keys for relinearisation and the rotation by 1 at the top and at the lowest upper level; for
+/// the rotation by 2 at the lowest upper level alone, by 3 at the top alone, and by 4 made for
 /// level 1.
 static RAISED: LazyLock<Session> = LazyLock::new(|| {
     let params = Params::new(raised()).unwrap();
     let at = |level, steps: &[i64]| KeyRequest::new().rotations(6, steps.to_vec(), level);
     let mut keys = at(TOP, &[1, 3]).relinearize(TOP);
-    keys |= at(LOWEST, &[1, 2]).relinearize(LOWEST).into_fitted(params.rlwe());
-    keys |= at(LOW, &[4]).into_fitted(params.rlwe());
-    assert_eq!(keys.fitted.keys().copied().collect::<Vec<_>>(), [LOW, LOWEST]);
+    keys |= at(LOWEST, &[1, 2]).relinearize(LOWEST).into_level_keys(params.rlwe());
+    keys |= at(LOW, &[4]).into_level_keys(params.rlwe());
+    assert_eq!(keys.level_keys.keys().copied().collect::<Vec<_>>(), [LOW, LOWEST]);
     Session::new(params, &keys)
 });
 
@@ -637,7 +642,7 @@ fn ciphertexts_without_primes_in_common() {
     let mut keys = KeyRequest::new();
     for (plan, level) in plans.iter().zip(levels) {
         let own = plan.required_keys().clone().relinearize(level);
-        keys |= if level > TOP { own.into_fitted(params.rlwe()) } else { own };
+        keys |= if level > TOP { own.into_level_keys(params.rlwe()) } else { own };
     }
     let s = Session::new(params.clone(), &keys);
     let ev = &s.evaluator;
@@ -788,11 +793,11 @@ fn what_is_raised_is_not_raised_again() {
 fn keys_of_the_other_levels_are_missing() {
     let s = &*RAISED;
     let (ev, fresh) = (&s.evaluator, s.encrypt(&VALUES));
-    let missing = |k, level, tier| Error::MissingGaloisKey {
+    let missing = |k, level, key_level| Error::MissingGaloisKey {
         element: GaloisElement::rotation(6, k),
         rotation: format!("rotation by {k}"),
         level,
-        tier,
+        key_level,
     };
     let words = ["add it to the KeyRequest"];
     for level in [LOW, TOP, LOWEST, HIGHEST] {
@@ -809,7 +814,7 @@ fn keys_of_the_other_levels_are_missing() {
             for found in [
                 ev.rotate(&a, k),
                 ev.rotate_hoisted(&hoisted, k),
-                ev.sum_images(&a, &[&group, &group[1..]]),
+                ev.sum_automorphisms(&a, &[&group, &group[1..]]),
             ] {
                 match there {
                     true => assert_eq!(found.unwrap().level(), level),
@@ -829,7 +834,7 @@ fn keys_of_the_other_levels_are_missing() {
     // A rotation that only keys of the other section have.
     let bare = |keys: KeyRequest| Session::new(s.params.clone(), &keys);
     let at_level = |level| KeyRequest::new().relinearize(level).rotations(6, [1], level);
-    let above = bare(at_level(HIGHEST).into_fitted(s.params.rlwe()));
+    let above = bare(at_level(HIGHEST).into_level_keys(s.params.rlwe()));
     let below = bare(at_level(TOP));
     for (s, has, lacks) in [(&above, LOWEST, TOP), (&below, TOP, LOWEST)] {
         let a = s.encrypt(&VALUES);
@@ -842,7 +847,7 @@ fn keys_of_the_other_levels_are_missing() {
 }
 
 #[test]
-fn keys_of_raised_levels_are_fitted() {
+fn keys_of_raised_levels_are_level_keys() {
     let params = RAISED.params.clone();
     let rlwe = params.rlwe();
     let mut keygen = KeyGenerator::new(rlwe).unwrap();
@@ -850,7 +855,7 @@ fn keys_of_raised_levels_are_fitted() {
     let mut make = |request: &KeyRequest| {
         let found = keygen.evaluation_keys(&secret, request).map(drop);
         assert_eq!(request.bytes(rlwe).err(), found.clone().err());
-        assert_eq!(request.priced_keys(rlwe).err(), found.clone().err());
+        assert_eq!(request.key_security(rlwe).err(), found.clone().err());
         found
     };
     let out = |found, max| Err(Error::LevelOutOfRange { found, max });
@@ -859,18 +864,18 @@ fn keys_of_raised_levels_are_fitted() {
         let rotation = KeyRequest::new().rotations(6, [1], level);
         for request in [relinearize, rotation] {
             assert_eq!(make(&request), out(level, TOP));
-            let fitted = request.clone().into_fitted(rlwe);
+            let level_keys = request.clone().into_level_keys(rlwe);
             if level <= HIGHEST {
-                assert_eq!(fitted.fitted.keys().collect::<Vec<_>>(), [&level]);
-                assert_eq!(make(&fitted), Ok(()));
+                assert_eq!(level_keys.level_keys.keys().collect::<Vec<_>>(), [&level]);
+                assert_eq!(make(&level_keys), Ok(()));
             } else {
-                assert_eq!((&fitted, make(&fitted)), (&request, out(level, TOP)));
+                assert_eq!((&level_keys, make(&level_keys)), (&request, out(level, TOP)));
             }
         }
     }
     for found in [Level(6), Level(u32::MAX)] {
-        let keys = FittedKeys { relinearize: true, ..FittedKeys::default() };
-        let request = KeyRequest { fitted: [(found, keys)].into(), ..KeyRequest::new() };
+        let keys = LevelKeys { relinearize: true, ..LevelKeys::default() };
+        let request = KeyRequest { level_keys: [(found, keys)].into(), ..KeyRequest::new() };
         assert_eq!(make(&request), out(found, HIGHEST));
         assert_eq!(
             make(&KeyRequest::new().raise(Raise::to(found).with_weight(8))),
@@ -878,7 +883,7 @@ fn keys_of_raised_levels_are_fitted() {
         );
     }
     let none =
-        KeyRequest { fitted: [(HIGHEST, FittedKeys::default())].into(), ..KeyRequest::new() };
+        KeyRequest { level_keys: [(HIGHEST, LevelKeys::default())].into(), ..KeyRequest::new() };
     says(&make(&none).unwrap_err(), &["no key in those for level 5"]);
     for level in [LOWEST, HIGHEST] {
         assert_eq!(rlwe.check_level(level), Ok(()));
@@ -890,7 +895,7 @@ fn keys_of_raised_levels_are_fitted() {
 /// Predictions are numbers for levels and keys that do not go together, too.
 #[test]
 fn predictions_do_not_panic() {
-    // The key of the raised level has a special prime of 31 bits, level 0 a prime of 60.
+    // The key of the upper level has a special prime of 31 bits, level 0 a prime of 60.
     let prime = |below: u64, skip: usize| {
         let primes = (1..below).rev().filter(|n| n % 32 == 1 && sudare_arith::is_prime(*n));
         primes.take(skip + 1).last().unwrap()
@@ -899,20 +904,20 @@ fn predictions_do_not_panic() {
     let spec = rlwe::Spec {
         log_n: 4,
         q: vec![vec![prime(1 << 60, 0)]],
-        raised: Some(RaisedChain { base: vec![narrow[2]], levels: vec![vec![narrow[3]]] }),
+        upper: Some(UpperChain { base: vec![narrow[2]], levels: vec![vec![narrow[3]]] }),
         p: vec![narrow[0], 97, narrow[1]],
-        fitted_p: vec![],
+        extra_p: vec![],
         secret: SecretDistribution::UniformTernary,
         security_bits: None,
     };
     let params = rlwe::Params::new(spec).unwrap();
-    assert_eq!(params.fitted_limbs(Level(1)).unwrap().p(), 1);
+    assert_eq!(params.level_key_limbs(Level(1)).unwrap().p(), 1);
     for params in [&params, RAISED.params.rlwe()] {
         for level in [0, 1, 2, 3, 4, 5, 6, u32::MAX].map(Level) {
             let mut all = vec![Noise::key_switch(params, level)];
             all.push(Noise::fresh(params).rescaled(params, level));
-            for tier in [0, 1, 2, 3, 4, 5, 6, u32::MAX].map(Level) {
-                all.push(Noise::fitted_key_switch(params, level, tier));
+            for key_level in [0, 1, 2, 3, 4, 5, 6, u32::MAX].map(Level) {
+                all.push(Noise::level_key_switch(params, level, key_level));
             }
             assert!(all.iter().all(|noise| noise.log2_sd().is_finite()));
         }
@@ -922,13 +927,13 @@ fn predictions_do_not_panic() {
 #[test]
 fn raised_levels_out_of_range() {
     let good = raised();
-    let with = |change: &dyn Fn(&mut RaisedSpec)| {
+    let with = |change: &dyn Fn(&mut UpperSpec)| {
         let mut spec = good.clone();
-        change(spec.raised.as_mut().unwrap());
+        change(spec.upper.as_mut().unwrap());
         spec
     };
-    let refused = |change: &dyn Fn(&mut RaisedSpec)| invalid(with(change));
-    assert_eq!(Params::new(good.clone()).unwrap().raised_top(), HIGHEST);
+    let refused = |change: &dyn Fn(&mut UpperSpec)| invalid(with(change));
+    assert_eq!(Params::new(good.clone()).unwrap().upper_top(), HIGHEST);
     // The chain has 170 bits.
     for base in [vec![], vec![42.5; 3], vec![42.5; 5], vec![50.0, 60.0, 60.51], vec![169.0]] {
         let (field, problem) = refused(&|raised| raised.base_bits = base.clone());
@@ -974,10 +979,7 @@ fn raised_levels_out_of_range() {
     // Special primes that cover the primes of the chain, but not those above.
     let spec = Spec { p_bits: vec![50.5], ..good.clone() };
     let (field, problem) = invalid(Spec {
-        raised: Some(RaisedSpec {
-            base_bits: vec![57.0, 57.0, 56.0],
-            levels_bits: vec![vec![45.0]],
-        }),
+        upper: Some(UpperSpec { base_bits: vec![57.0, 57.0, 56.0], levels_bits: vec![vec![45.0]] }),
         ..spec.clone()
     });
     assert_eq!(field, "p");
@@ -988,15 +990,15 @@ fn raised_levels_out_of_range() {
     let chain = Spec::uniform(14, 50.0, 4, 50.0, vec![50.5]);
     assert!(Params::new(chain.clone()).is_ok());
     let raised =
-        |count| RaisedSpec { base_bits: vec![50.0; 5], levels_bits: vec![vec![50.0]; count] };
-    let with = |count| Spec { raised: Some(raised(count)), ..chain.clone() };
+        |count| UpperSpec { base_bits: vec![50.0; 5], levels_bits: vec![vec![50.0]; count] };
+    let with = |count| Spec { upper: Some(raised(count)), ..chain.clone() };
     let params = Params::new(with(2)).unwrap();
-    let prices = params.rlwe().priced_keys();
+    let prices = params.rlwe().key_security();
     assert!(params.rlwe().security_bits() >= 128.0 && prices.len() == 3);
     assert!((prices[2].log2_q - 400.0).abs() < 1.0, "{prices:?}");
     let error = Params::new(with(3)).unwrap_err();
     assert!(matches!(&error, Error::Insecure { log_n: 14, log2_qp, .. } if *log2_qp > 440.0));
-    says(&error, &["raised level", "`insecure`"]);
+    says(&error, &["upper level", "`insecure`"]);
     let accepted = Params::new(Spec { insecure: true, ..with(3) }).unwrap();
     assert!(accepted.rlwe().security_bits() < 128.0);
 }
@@ -1007,15 +1009,15 @@ fn raised_primes_that_are_none() {
         log_n: 4,
         q: vec![vec![97], vec![193]],
         p: vec![257],
-        raised: Some(RaisedChain { base, levels }),
-        fitted_p: vec![12289],
+        upper: Some(UpperChain { base, levels }),
+        extra_p: vec![12289],
         secret: SecretDistribution::UniformTernary,
         security_bits: None,
     };
     let found = |base, levels| rlwe::Params::new(spec(base, levels)).unwrap_err();
     assert!(rlwe::Params::new(spec(vec![353], vec![vec![449]])).is_err());
     let params = rlwe::Params::new(rlwe::Spec { p: vec![577], ..spec(vec![353], vec![vec![449]]) });
-    assert_eq!(params.unwrap().raised_top(), Level(2));
+    assert_eq!(params.unwrap().upper_top(), Level(2));
     for (base, levels, twice) in [
         (vec![97], vec![vec![449]], 97),
         (vec![353], vec![vec![193]], 193),

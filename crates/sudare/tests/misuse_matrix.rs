@@ -323,7 +323,8 @@ impl Operands {
 }
 
 /// An operation, and what of its operands can be wrong: another key, other parameters, level,
-/// scale, a missing key, and shape or value. Nothing, where the operation takes nothing of the kind.
+/// scale, a missing key, and shape or value. Nothing, where the operation takes nothing of the
+/// kind.
 struct Row {
     name: &'static str,
     call: fn(&mut Operands) -> Result<()>,
@@ -417,7 +418,7 @@ const ROWS: &[Row] = rows![
         [KeyOfA], [ParamsOfA], [], [], [NoKeys], [];
     "Evaluator::automorphism": |o| o.evaluator.automorphism(&o.a, o.element);
         [KeyOfA], [ParamsOfA], [], [], [NoKeys], [Element];
-    "Evaluator::sum_images": |o| o.evaluator.sum_images(&o.a, &[&[GaloisElement(1), o.element]]);
+    "Evaluator::sum_automorphisms": |o| o.evaluator.sum_automorphisms(&o.a, &[&[GaloisElement(1), o.element]]);
         [KeyOfA], [ParamsOfA], [], [], [NoKeys], [Element];
     "Evaluator::hoist": |o| o.evaluator.hoist(&o.a);
         [KeyOfA], [ParamsOfA], [], [], [], [];

@@ -11,7 +11,7 @@ use oracle::{centred, lift_eval, moduli, product, rounded, to_f64};
 use session::Session;
 use sudare::{
     Error,
-    ckks::{Ciphertext, Complex, Params, RaisedSpec, Spec},
+    ckks::{Ciphertext, Complex, Params, Spec, UpperSpec},
     rlwe::{KeyGenerator, KeyRequest, Level, Noise, Raise, SecretDistribution},
 };
 use sudare_arith::prng::Seed;
@@ -38,12 +38,12 @@ fn specs(log_n: u32) -> Vec<Spec> {
         spec(log_n, &[&[30.0, 25.0], &[55.0], &[29.0, 25.0]], &[40.0, 40.0, 40.0]),
         spec(log_n, &[&[61.0], &[55.0]], &[61.0, 61.0]),
         Spec { secret: sparse, ..spec(log_n, &[&[20.0, 25.0, 30.0], &[40.0]], &[50.0, 50.0]) },
-        with_raised(
+        with_upper(
             spec(log_n, &[&[48.0], &[40.0], &[40.0]], &[49.0, 49.0]),
             &[32.0; 4],
             &[&[48.0], &[45.0]],
         ),
-        with_raised(
+        with_upper(
             spec(log_n, &[&[30.0, 25.0], &[30.0]], &[60.0, 50.0]),
             &[57.0, 28.0],
             &[&[25.0, 30.0]],
@@ -51,14 +51,14 @@ fn specs(log_n: u32) -> Vec<Spec> {
     ]
 }
 
-fn with_raised(spec: Spec, base_bits: &[f64], levels_bits: &[&[f64]]) -> Spec {
+fn with_upper(spec: Spec, base_bits: &[f64], levels_bits: &[&[f64]]) -> Spec {
     let levels_bits = levels_bits.iter().map(|level| level.to_vec()).collect();
-    Spec { raised: Some(RaisedSpec { base_bits: base_bits.to_vec(), levels_bits }), ..spec }
+    Spec { upper: Some(UpperSpec { base_bits: base_bits.to_vec(), levels_bits }), ..spec }
 }
 
 /// The highest level of the chain and the highest of all.
 fn tops(spec: &Spec) -> [Level; 2] {
-    let raised = spec.raised.iter().map(|raised| raised.levels_bits.len()).sum::<usize>();
+    let raised = spec.upper.iter().map(|raised| raised.levels_bits.len()).sum::<usize>();
     [0, raised].map(|above| Level((spec.q_bits.len() + above) as u32 - 1))
 }
 
@@ -205,7 +205,7 @@ fn same(a: &Ciphertext, b: &Ciphertext) -> bool {
 
 #[test]
 fn a_key_for_a_lower_level_raises_to_it_alone() {
-    for spec in specs(5).into_iter().filter(|spec| spec.raised.is_none()) {
+    for spec in specs(5).into_iter().filter(|spec| spec.upper.is_none()) {
         let s = session(&spec, 3, &through(7, Level(0)));
         let a = s.encrypt(3, Level(1));
         let error = Error::MissingRaisingKey { level: Level(1), found: Some(Level(0)) };
@@ -281,7 +281,7 @@ fn each_key_is_priced_at_its_own_modulus_and_secret() {
     let params = secure(14, 36.0, 3, &[37.0]);
     let rlwe = params.rlwe();
     let request = through(32, Level(2)).relinearize(Level(3));
-    let [main, to, from] = request.priced_keys(rlwe).unwrap().try_into().unwrap();
+    let [main, to, from] = request.key_security(rlwe).unwrap().try_into().unwrap();
     assert_eq!(main.log2_q, rlwe.log2_qp(Level(3)));
     assert!((to.log2_q - 73.0).abs() < 0.01 && to.what.contains("weight 32"), "{to:?}");
     // One special prime, which is all there are.
@@ -308,7 +308,7 @@ fn each_key_is_priced_at_its_own_modulus_and_secret() {
         assert!(what.contains("ephemeral") && *security_bits < 128.0, "{error}");
         assert!(limit < log2_qp, "{error}");
         assert_eq!(request.bytes(params.rlwe()), Err(error));
-        assert!(request.priced_keys(params.rlwe()).is_ok());
+        assert!(request.key_security(params.rlwe()).is_ok());
     }
     assert!(KeyGenerator::new(wide.rlwe()).is_ok());
 }
@@ -323,7 +323,7 @@ fn impossible_requests_are_refused() {
         let secret = keygen.secret_key().unwrap();
         let error = keygen.evaluation_keys(&secret, &request).err().unwrap();
         assert_eq!(request.bytes(params.rlwe()), Err(error.clone()));
-        assert_eq!(request.priced_keys(params.rlwe()), Err(error.clone()));
+        assert_eq!(request.key_security(params.rlwe()), Err(error.clone()));
         error
     };
     let error = refused(&narrow, 8, Level(1));

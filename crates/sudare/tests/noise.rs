@@ -5,7 +5,7 @@ mod session;
 
 use session::Session;
 use sudare::{
-    ckks::{Ciphertext, Complex, Params, Plaintext, RaisedSpec, Scale, Spec},
+    ckks::{Ciphertext, Complex, Params, Plaintext, Scale, Spec, UpperSpec},
     ring::{Eval, RnsPoly},
     rlwe::{GaloisElement, KeyRequest, Level, Noise, Raise, SecretDistribution},
 };
@@ -207,7 +207,7 @@ fn rotations_at_every_level() {
 #[test]
 fn rotations_and_rescaling_at_raised_levels() {
     let with = |spec: Spec, base_bits: Vec<f64>, levels_bits: Vec<Vec<f64>>| Spec {
-        raised: Some(RaisedSpec { base_bits, levels_bits }),
+        upper: Some(UpperSpec { base_bits, levels_bits }),
         ..spec
     };
     let sparse = Spec {
@@ -220,18 +220,19 @@ fn rotations_and_rescaling_at_raised_levels() {
     ] {
         let params = Params::new(spec.clone()).unwrap();
         let (rlwe, top) = (params.rlwe(), params.top());
-        for (level, tier) in [(1, 1), (1, 2), (2, 2)].map(|(l, t)| (top.0 + l, top.0 + t)) {
-            let (level, tier) = (Level(level), Level(tier));
-            let keys = KeyRequest::new().rotations(params.log_n(), STEPS, tier).into_fitted(rlwe);
+        for (level, key_level) in [(1, 1), (1, 2), (2, 2)].map(|(l, t)| (top.0 + l, top.0 + t)) {
+            let (level, key_level) = (Level(level), Level(key_level));
+            let keys =
+                KeyRequest::new().rotations(params.log_n(), STEPS, key_level).into_level_keys(rlwe);
             // What comes back from an ephemeral secret is uniform modulo every prime.
-            let keys = keys.raise(Raise::to(tier));
+            let keys = keys.raise(Raise::to(key_level));
             let s = Session::from_seed(params.clone(), &seed("keys", 0), &keys);
             let fresh = s.encrypt(&s.values(1), 1);
             let a = s.evaluator.mod_raise(&fresh, level).unwrap();
-            let what = format!("rotation at level {level} of {tier}, {spec:?}");
-            let predicted = Noise::fitted_key_switch(rlwe, level, tier);
+            let what = format!("rotation at level {level} of {key_level}, {spec:?}");
+            let predicted = Noise::level_key_switch(rlwe, level, key_level);
             assert_near(&what, rotation_noise(&s, &a), predicted, 0.15);
-            // The message is far below the modulus of the lowest raised level: multiplied by an
+            // The message is far below the modulus of the lowest upper level: multiplied by an
             // integer near the quotient of moduli, it is what it was, and a rounding.
             if level.0 == top.0 + 1 {
                 let divisor = params.chain().divisor(level);

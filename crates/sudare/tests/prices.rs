@@ -9,7 +9,7 @@ use sudare::{
     circuits::bootstrap,
     ckks,
     rlwe::{
-        self, KeyRequest, PricedKey, SecretDistribution, SecretDistribution::FixedWeight,
+        self, KeyRequest, KeySecurity, SecretDistribution, SecretDistribution::FixedWeight,
         SecretDistribution::UniformTernary, max_log2_qp, security_bits,
     },
 };
@@ -58,8 +58,8 @@ fn the_limits_of_weight_48_are_those_of_the_estimator() {
 }
 
 /// A key is worth 128 bits by the table and by the estimator, which agree.
-fn check(name: &str, log_n: u32, secret: SecretDistribution, key: &PricedKey) {
-    let PricedKey { what, log2_q, security_bits: price } = key;
+fn check(name: &str, log_n: u32, secret: SecretDistribution, key: &KeySecurity) {
+    let KeySecurity { what, log2_q, security_bits: price } = key;
     assert_eq!(*price, security_bits(log_n, secret, *log2_q), "{name}, {what}");
     assert!(*price >= 128.0, "{name}, {what}: {price} bits");
     let found = estimated(log_n, secret, *log2_q);
@@ -70,7 +70,7 @@ fn check(name: &str, log_n: u32, secret: SecretDistribution, key: &PricedKey) {
 
 /// Of a request: ephemeral secrets have keys of their own.
 fn check_request(name: &str, params: &rlwe::Params, request: &KeyRequest) {
-    for key in request.priced_keys(params).unwrap() {
+    for key in request.key_security(params).unwrap() {
         let ephemeral = request.raise.filter(|_| key.what.starts_with("key to an ephemeral"));
         let secret =
             ephemeral.map_or(params.spec().secret, |raise| FixedWeight { h: raise.weight });
@@ -83,13 +83,13 @@ fn keys_of_named_sets_are_secure_by_the_estimator_too() {
     for set in ckks::presets().into_iter().filter(|set| !set.spec.insecure) {
         let params = ckks::Params::new(set.spec).unwrap();
         let rlwe = params.rlwe();
-        for key in rlwe.priced_keys() {
+        for key in rlwe.key_security() {
             check(&set.name, rlwe.log_n(), rlwe.spec().secret, &key);
         }
         let all =
             KeyRequest::new().relinearize(rlwe.top()).rotations(rlwe.log_n(), [1], rlwe.top());
         check_request(&set.name, rlwe, &all);
-        check_request(&set.name, rlwe, &all.into_fitted(rlwe));
+        check_request(&set.name, rlwe, &all.into_level_keys(rlwe));
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use sudare::{
     Error, Result,
     circuits::{ComplexOps, cost, sim},
-    ckks::{Complex, Params, RaisedSpec, Scale, Spec},
+    ckks::{Complex, Params, Scale, Spec, UpperSpec},
     rlwe::{GaloisElement, KeyRequest, Level, ProductSum},
 };
 
@@ -22,8 +22,8 @@ const HIGHEST: u32 = 5;
 /// With every key for the levels of the chain.
 static SESSION: LazyLock<Session> = LazyLock::new(|| {
     let spec = Spec::uniform(LOG_N, 50.0, TOP as usize, 40.0, vec![50.0, 50.0]);
-    let raised = RaisedSpec { base_bits: vec![42.5; 4], levels_bits: vec![vec![45.0]; 2] };
-    let params = Params::new(Spec { insecure: true, raised: Some(raised), ..spec }).unwrap();
+    let raised = UpperSpec { base_bits: vec![42.5; 4], levels_bits: vec![vec![45.0]; 2] };
+    let params = Params::new(Spec { insecure: true, upper: Some(raised), ..spec }).unwrap();
     let top = params.top();
     let request = KeyRequest::new().relinearize(top).rotations(LOG_N, [1], top);
     Session::new(params, &request)

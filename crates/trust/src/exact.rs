@@ -24,7 +24,7 @@ pub struct Pair {
     pub files: [Vec<u8>; 4],
 }
 
-/// Pairs with a prime and with a power of a prime as the plaintext modulus, the second with fitted
+/// Pairs with a prime and with a power of a prime as the plaintext modulus, the second with level
 /// keys and a sparse secret.
 pub static PAIRS: LazyLock<[Pair; 2]> = LazyLock::new(|| {
     let modulus = |p, k| Modulus::new(p, k).unwrap();
@@ -49,7 +49,7 @@ impl Pair {
         request = request.raise(exact::raise_to(top, high).with_weight(7));
         if params.spec().p_bits.len() > 1 {
             let low = KeyRequest::new().relinearize(Level(0)).rotations(log_n, [1, 2], Level(0));
-            request |= low.into_fitted(params.rlwe());
+            request |= low.into_level_keys(params.rlwe());
         }
         let mut keygen = KeyGenerator::from_seed(params.rlwe(), &Seed::from_bytes([5; 32]));
         let secret = Arc::new(keygen.secret_key().unwrap());

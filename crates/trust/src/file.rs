@@ -5,7 +5,7 @@ use crate::mutate::{self, Rng};
 use core::fmt::Debug;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sudare::{
-    ckks::{self, RaisedSpec, Spec, serial::Label},
+    ckks::{self, Spec, UpperSpec, serial::Label},
     exact,
     rlwe::{ParamsId, SecretDistribution},
 };
@@ -59,8 +59,8 @@ pub enum Content<M = Slots> {
     Ciphertext(u32, M),
     Raising { level: u32, weight: u32 },
     Raised(u32, u32),
-    FittedRelinearization(u32),
-    FittedGalois(u32, u32),
+    LevelRelinearization(u32),
+    LevelGalois(u32, u32),
     DividedRaising { level: u32, weight: u32, divisor: u128 },
 }
 
@@ -87,9 +87,9 @@ pub struct Residues {
 pub struct ExactSpec {
     pub log_n: u32,
     pub q_bits: Vec<Vec<f64>>,
-    pub raised: Option<RaisedSpec>,
+    pub upper: Option<UpperSpec>,
     pub p_bits: Vec<f64>,
-    pub fitted_p_bits: Vec<f64>,
+    pub extra_p_bits: Vec<f64>,
     pub plaintext_modulus: (u64, u32),
     pub secret: SecretDistribution,
     pub insecure: bool,
@@ -180,12 +180,12 @@ impl Written for Spec {
     fn mutate(&mut self, rng: &mut Rng) {
         match rng.below(7) {
             0 => self.log2_scale = rng.number(),
-            1 => self.raised = Some(some_raised(rng)),
+            1 => self.upper = Some(some_upper(rng)),
             2 => self.insecure = !self.insecure,
             3 => self.secret = some_secret(rng),
             _ => mutate_sizes(
                 (&mut self.log_n, &mut self.q_bits),
-                [&mut self.p_bits, &mut self.fitted_p_bits],
+                [&mut self.p_bits, &mut self.extra_p_bits],
                 rng,
             ),
         }
@@ -215,10 +215,10 @@ impl Written for ExactSpec {
             0 => self.plaintext_modulus = some_modulus(rng),
             1 => self.insecure = !self.insecure,
             2 => self.secret = some_secret(rng),
-            3 => self.raised = Some(some_raised(rng)),
+            3 => self.upper = Some(some_upper(rng)),
             _ => mutate_sizes(
                 (&mut self.log_n, &mut self.q_bits),
-                [&mut self.p_bits, &mut self.fitted_p_bits],
+                [&mut self.p_bits, &mut self.extra_p_bits],
                 rng,
             ),
         }
@@ -249,7 +249,7 @@ fn are_small(log_n: u32, q_bits: &[Vec<f64>]) -> bool {
 
 fn mutate_sizes(
     (log_n, q_bits): (&mut u32, &mut Vec<Vec<f64>>),
-    [p_bits, fitted_p_bits]: [&mut Vec<f64>; 2],
+    [p_bits, extra_p_bits]: [&mut Vec<f64>; 2],
     rng: &mut Rng,
 ) {
     match rng.below(5) {
@@ -263,14 +263,14 @@ fn mutate_sizes(
         }
         2 => q_bits.truncate(rng.below(4)),
         3 => p_bits.push(rng.number()),
-        _ => fitted_p_bits.push(rng.number()),
+        _ => extra_p_bits.push(rng.number()),
     }
 }
 
-fn some_raised(rng: &mut Rng) -> RaisedSpec {
+fn some_upper(rng: &mut Rng) -> UpperSpec {
     let mut some = |most| (0..rng.below(most)).map(|_| rng.number()).collect::<Vec<_>>();
     let levels_bits = vec![some(3), some(3)];
-    RaisedSpec { base_bits: some(4), levels_bits }
+    UpperSpec { base_bits: some(4), levels_bits }
 }
 
 fn some_secret(rng: &mut Rng) -> SecretDistribution {
@@ -301,11 +301,11 @@ impl<M> Content<M> {
         match self {
             Self::SecretKey => *self = Self::PublicKey,
             Self::PublicKey => *self = Self::Relinearization(small),
-            Self::Relinearization(level) | Self::FittedRelinearization(level) => *level = small,
-            Self::Galois(g, _) | Self::Raised(g, _) | Self::FittedGalois(g, _) if first => {
+            Self::Relinearization(level) | Self::LevelRelinearization(level) => *level = small,
+            Self::Galois(g, _) | Self::Raised(g, _) | Self::LevelGalois(g, _) if first => {
                 *g = small | u32::from(rng.below(4) > 0);
             }
-            Self::Galois(_, level) | Self::Raised(_, level) | Self::FittedGalois(_, level) => {
+            Self::Galois(_, level) | Self::Raised(_, level) | Self::LevelGalois(_, level) => {
                 *level = small;
             }
             Self::DividedRaising { divisor, .. } if rng.below(3) == 0 => {
@@ -321,8 +321,8 @@ impl<M> Content<M> {
     }
 }
 
-/// Bytes with checksums that fit, as far as their header can be told. One in sixteen stays as it is,
-/// so that damage is met too.
+/// Bytes with checksums that fit, as far as their header can be told. One in sixteen stays as it
+/// is, so that damage is met too.
 #[must_use]
 pub fn resealed<S: Written>(bytes: &[u8]) -> Vec<u8> {
     let digest = blake3::hash(bytes);

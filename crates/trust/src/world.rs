@@ -8,7 +8,7 @@ use std::{
 };
 use sudare::{
     ckks::{
-        Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, RaisedSpec, Spec,
+        Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Spec, UpperSpec,
         serial::{self, Label},
     },
     rlwe::{
@@ -49,13 +49,13 @@ pub struct Pair {
     pub files: [Vec<u8>; 4],
 }
 
-/// Pairs with a sparse secret, with raised levels, and with fitted keys.
+/// Pairs with a sparse secret, with upper levels, and with level keys.
 pub static PAIRS: LazyLock<[Pair; 3]> = LazyLock::new(|| {
     let base = Spec { insecure: true, ..Spec::uniform(5, 30.0, 1, 25.0, vec![31.0]) };
-    let raised = RaisedSpec { base_bits: vec![27.5; 2], levels_bits: vec![vec![25.0], vec![26.0]] };
+    let raised = UpperSpec { base_bits: vec![27.5; 2], levels_bits: vec![vec![25.0], vec![26.0]] };
     [
         Pair::new(Spec { secret: SecretDistribution::FixedWeight { h: 9 }, ..base.clone() }),
-        Pair::new(Spec { raised: Some(raised), ..base.clone() }),
+        Pair::new(Spec { upper: Some(raised), ..base.clone() }),
         Pair::new(Spec { p_bits: vec![31.0; 2], ..base }),
     ]
 });
@@ -68,14 +68,14 @@ impl Pair {
             .relinearize(params.top())
             .rotations(log_n, [1, -3], params.top())
             .automorphism(GaloisElement::conjugation(log_n), Level(0))
-            .raise(Raise::to(params.raised_top()).with_weight(7));
-        if params.raised_top() > params.top() {
+            .raise(Raise::to(params.upper_top()).with_weight(7));
+        if params.upper_top() > params.top() {
             let steps = [1, -3].map(|k| GaloisElement::rotation(log_n, k));
             request = request.raised_automorphisms(steps);
         }
         if params.spec().p_bits.len() > 1 {
             let low = KeyRequest::new().relinearize(Level(0)).rotations(log_n, [1, 2], Level(0));
-            request |= low.into_fitted(params.rlwe());
+            request |= low.into_level_keys(params.rlwe());
         }
         let mut keygen = KeyGenerator::from_seed(params.rlwe(), &Seed::from_bytes([1; 32]));
         let secret = keygen.secret_key().unwrap();
@@ -91,8 +91,8 @@ impl Pair {
             encryptor.encrypt_with(&plain, &Seed::from_bytes([2; 32])).unwrap()
         };
         let mut items = vec![encrypt(16, params.top()), encrypt(2, Level(0))];
-        if params.raised_top() > params.top() {
-            items.push(evaluator.mod_raise(&items[1], params.raised_top()).unwrap());
+        if params.upper_top() > params.top() {
+            items.push(evaluator.mod_raise(&items[1], params.upper_top()).unwrap());
         }
 
         let label = Label { name: "tiny".into(), content: "test".into(), meta: vec![1, 2, 3] };

@@ -199,7 +199,7 @@ mod tests {
                     15 => set.bootstrap.clone(),
                     fewer => set.bootstrap.with_log_slots(fewer),
                 };
-                let plan = spec.plan(&params, params.raised_top()).unwrap();
+                let plan = spec.plan(&params, params.upper_top()).unwrap();
                 assert!(plan.usable_levels() >= row.levels_left, "{name}, {log_slots}");
                 // Random slots have coefficients far below the largest slot.
                 assert!(plan.log2_bound() > f64::from(row.integer_bits) - 1.1, "{name}");

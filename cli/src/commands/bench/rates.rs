@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 use sudare::{circuits::cost::Rates, ring::RnsBasis};
-use sudare_arith::{NttTable, Permutation, Weights, mem::Pool, par};
+use sudare_arith::{ConstantDot, NttTable, Permutation, mem::Pool, par};
 
 /// Bytes of rows and of packed rows, both more than caches hold.
 const ROW_BYTES: usize = 128 << 20;
@@ -96,7 +96,7 @@ fn streamed_product(basis: &RnsBasis, digits: &[u64], packed: &[u8]) -> f64 {
 fn cached_product(basis: &RnsBasis) -> f64 {
     const REPEATS: usize = 1 << 12;
     let m = basis.modulus(basis.all(), 0);
-    let weights = Weights::new(m, &[2; TERMS], &[m.value() - 1; TERMS]);
+    let weights = ConstantDot::new(m, &[2; TERMS], &[m.value() - 1; TERMS]);
     let len = TILE.min(basis.n());
     let threads = par::threads();
     median_ns(threads * REPEATS * TERMS * len, || {

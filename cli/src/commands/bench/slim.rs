@@ -114,11 +114,13 @@ impl Case {
         let (request, rlwe) = (plan.required_keys(), params.rlwe());
         let key_bytes =
             if options.small_keys { request.small_bytes(rlwe) } else { request.bytes(rlwe) }?;
-        // Of weights modulo all special primes, of which fitted keys may have fewer.
+        // Of weights modulo all special primes, of which level keys may have fewer.
         let matrix_bytes = plan.matrices().fold(0u64, |sum, matrix| {
             let limbs = match matrix.raise() {
                 Some(raise) => rlwe.raising_limbs(raise.level),
-                None => rlwe.fitted_limbs(matrix.level()).unwrap_or(rlwe.key_limbs(matrix.level())),
+                None => {
+                    rlwe.level_key_limbs(matrix.level()).unwrap_or(rlwe.key_limbs(matrix.level()))
+                }
             };
             let bytes = rlwe.basis().packed_bytes(limbs);
             sum.saturating_add(bytes.saturating_mul(matrix.weights() as u64))

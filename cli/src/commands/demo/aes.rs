@@ -14,10 +14,10 @@ use sudare_roles::{
 
 /// Encrypt blocks by AES-128 on encrypted data, over the integers: insecure, for research
 ///
-/// The owner encrypts the key and the blocks of FIPS 197 bit by bit, a block in each slot; the server
-/// computes AES-128 on them with 34 products an S-box, and bootstraps the state where its noise plan
-/// says; the owner decrypts and compares. The scheme's published parameters have no security: it
-/// reproduces a thesis, and protects nothing.
+/// The owner encrypts the key and the blocks of FIPS 197 bit by bit, a block in each slot; the
+/// server computes AES-128 on them with 34 products an S-box, and bootstraps the state where its
+/// noise plan says; the owner decrypts and compares. The scheme's published parameters have no
+/// security: it reproduces a thesis, and protects nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  sudare demo aes\n  sudare demo aes --params clt-500")]
 pub struct Args {

@@ -272,7 +272,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         };
         let depth = match self.polynomial_plan(self.highest_level(), p) {
             Ok(plan) => plan.depth(),
-            Err(ArrayError::Engine(sudare::Error::LevelExhausted { needed, .. })) => {
+            Err(ArrayError::Library(sudare::Error::LevelExhausted { needed, .. })) => {
                 return exhausted(needed, a);
             }
             Err(error) => return Err(error),

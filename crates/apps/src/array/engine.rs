@@ -11,7 +11,7 @@ use sudare::{
 use sudare_arith::par;
 
 use super::{Array, ArrayError, Layout, Result};
-use crate::held::Held;
+use crate::maybe_shared::MaybeShared;
 
 /// Blocks that go through a circuit together: enough to share the reading of keys and matrices,
 /// few enough that what is between does not fill the memory.
@@ -22,12 +22,12 @@ pub(super) const TOGETHER: usize = 16;
 /// Every operation returns a new array at the default scale of its level. The tables below say
 /// how many levels it takes; where too few are left it bootstraps, if it can.
 pub struct Engine<'a, E: ComplexOps> {
-    evaluator: Held<'a, E>,
+    evaluator: MaybeShared<'a, E>,
     /// The default scale of each level.
     scales: Arc<[Scale]>,
     /// The lowest level that results may have.
     floor: Level,
-    bootstrapper: Option<Held<'a, Bootstrapper<E>>>,
+    bootstrapper: Option<MaybeShared<'a, Bootstrapper<E>>>,
     /// In simulation.
     watch: Option<Watch<E::Ct>>,
     power_rotations: bool,
@@ -88,13 +88,17 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         params: &Params,
         bootstrapper: Option<&'a Bootstrapper<E>>,
     ) -> Result<Self> {
-        Self::with(Held::Borrowed(evaluator), params, bootstrapper.map(Held::Borrowed))
+        Self::with(
+            MaybeShared::Borrowed(evaluator),
+            params,
+            bootstrapper.map(MaybeShared::Borrowed),
+        )
     }
 
     fn with(
-        evaluator: Held<'a, E>,
+        evaluator: MaybeShared<'a, E>,
         params: &Params,
-        bootstrapper: Option<Held<'a, Bootstrapper<E>>>,
+        bootstrapper: Option<MaybeShared<'a, Bootstrapper<E>>>,
     ) -> Result<Self> {
         const OP: &str = "engine";
         let invalid = |problem: &str| Err(ArrayError::Argument { op: OP, problem: problem.into() });
@@ -411,7 +415,7 @@ impl<E: ComplexOps> Engine<'static, E> {
         params: &Params,
         bootstrapper: Option<Arc<Bootstrapper<E>>>,
     ) -> Result<Self> {
-        Self::with(Held::Shared(evaluator), params, bootstrapper.map(Held::Shared))
+        Self::with(MaybeShared::Shared(evaluator), params, bootstrapper.map(MaybeShared::Shared))
     }
 }
 

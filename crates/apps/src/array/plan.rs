@@ -30,8 +30,8 @@ const MAX_DEPTH: usize = 60;
 /// Most bits of a scale: with more, results are not more precise, since `f64` rounds them.
 const MAX_SCALE_BITS: f64 = 90.0;
 
-/// Of a decoded element, beside the error of encryption, as a part of the largest: `f64` rounds it in
-/// each of the steps of a transform.
+/// Of a decoded element, beside the error of encryption, as a part of the largest: `f64` rounds it
+/// in each of the steps of a transform.
 const DECODING_ERROR: f64 = 16.0 * f64::EPSILON;
 
 /// Blocks of arrays that a program holds at once for each of its inputs and results, about.
@@ -207,7 +207,7 @@ impl Planned {
 ///
 /// # Errors
 /// [`ArrayError::LevelExhausted`] if no ring has the levels, and bootstrapping is not allowed or of
-/// no help; [`ArrayError::Argument`] for options out of range; [`ArrayError::Engine`] with
+/// no help; [`ArrayError::Argument`] for options out of range; [`ArrayError::Library`] with
 /// `TooLittlePrecision` for results that cannot be shared to so many bits, and
 /// [`ArrayError::Overflow`] if some inputs would be lost; those of the program.
 pub fn plan(
@@ -247,7 +247,7 @@ pub fn plan(
             worst.filter(|(found, needed)| found > needed)
         };
         let Some((found, needed)) = errors(ArrayFacts::largest_error) else { return Ok(planned) };
-        let error = ArrayError::Engine(sudare::Error::TooLittlePrecision { bits, found, needed });
+        let error = ArrayError::Library(sudare::Error::TooLittlePrecision { bits, found, needed });
         // Larger scales do not make decoding more precise.
         let hopeless = errors(ArrayFacts::decoding_error).is_some();
         if hopeless || !found.is_finite() || options.log2_scale >= MAX_SCALE_BITS {

@@ -185,7 +185,7 @@ impl Engine {
         let t = self.setting.modulus();
         if t.centered(t.reduce_i128(c)).unsigned_abs() <= SMALL || a.level() == Level(0) {
             match direct() {
-                Err(ArrayError::Engine(Error::NoiseExhausted { .. })) if a.level() > Level(0) => {}
+                Err(ArrayError::Library(Error::NoiseExhausted { .. })) if a.level() > Level(0) => {}
                 result => return result,
             }
         }

@@ -248,7 +248,7 @@ mod tests {
         let refused = |values: &[i64], range| {
             let plain = PlainIntegers::new(&[values.len()], values.to_vec());
             match plain.check(t, range) {
-                Err(ArrayError::Engine(sudare::Error::ValueOutOfRange { index, .. })) => {
+                Err(ArrayError::Library(sudare::Error::ValueOutOfRange { index, .. })) => {
                     Some(index)
                 }
                 result => {

@@ -112,7 +112,7 @@ fn all_levels_are_for_products() {
             s.engine.polynomial(&x, &[0, 1]),
         ] {
             let error = refused.unwrap_err();
-            assert!(matches!(error, ArrayError::Engine(Error::LevelExhausted { .. })), "{error}");
+            assert!(matches!(error, ArrayError::Library(Error::LevelExhausted { .. })), "{error}");
         }
     }
 }
@@ -257,7 +257,7 @@ fn polynomials_and_powers() {
             assert!(
                 matches!(
                     error,
-                    ArrayError::Engine(Error::LevelExhausted { needed: 5, level: Level(4), .. })
+                    ArrayError::Library(Error::LevelExhausted { needed: 5, level: Level(4), .. })
                 ),
                 "{error}"
             );
@@ -316,5 +316,5 @@ fn blocks_of_another_array_are_refused() {
     // Fresh arrays are the same in both schemes, products are not.
     assert!(read(&bfv.setting, a.blocks().to_vec()).is_ok());
     let refused = read(&bfv.setting, low.blocks().to_vec()).unwrap_err();
-    assert!(matches!(refused, ArrayError::Engine(Error::FactorMismatch { .. })), "{refused}");
+    assert!(matches!(refused, ArrayError::Library(Error::FactorMismatch { .. })), "{refused}");
 }

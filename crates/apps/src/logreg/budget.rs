@@ -245,8 +245,8 @@ impl Budget<'_> {
         ((gamma * slope / rows.sqrt()).log2() - self.unit_bits()).max(-AVERAGING_BITS)
     }
 
-    /// Share of the errors of encrypted rows, which are the same in all iterations, if rows weigh so
-    /// much: half of it is through inner products.
+    /// Share of the errors of encrypted rows, which are the same in all iterations, if rows weigh
+    /// so much: half of it is through inner products.
     fn data_share(&self, row_weight: f64) -> f64 {
         self.share(self.sum_of_gammas(), 0.25 * (1.0 + row_weight))
     }

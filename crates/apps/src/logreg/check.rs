@@ -214,7 +214,7 @@ impl TrainPlan {
     /// [`TrainPlan::check`]. `progress` is told the number of ciphertexts made.
     ///
     /// # Errors
-    /// As [`TrainPlan::prepare`] and [`TrainPlan::check`]; [`Error::Engine`] if the encryptor has
+    /// As [`TrainPlan::prepare`] and [`TrainPlan::check`]; [`Error::Library`] if the encryptor has
     /// other parameters.
     pub fn encrypt(
         &self,

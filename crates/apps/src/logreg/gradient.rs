@@ -6,7 +6,7 @@ use super::{
     plan::TrainPlan,
     train::{add_rotations, at, expect, expect_params, expect_scale, not_as_planned, real},
 };
-use crate::{Result, held::Held};
+use crate::{Result, maybe_shared::MaybeShared};
 use core::ops::Range;
 use std::sync::Arc;
 use sudare::{
@@ -37,14 +37,15 @@ pub struct Gradient<C = Ciphertext> {
     pub sums: Vec<C>,
 }
 
-/// The ciphertexts of a group of rows that inner products are taken with, and those that are summed.
+/// The ciphertexts of a group of rows that inner products are taken with, and those that are
+/// summed.
 type Group<'a, C> = (&'a [C], &'a [C]);
 
 /// Computes parts of gradients, which takes the evaluation keys and rows, and nothing else of a
 /// training.
 pub struct Gradients<'a, E: ComplexOps> {
-    pub(super) plan: Held<'a, TrainPlan>,
-    pub(super) ev: Held<'a, E>,
+    pub(super) plan: MaybeShared<'a, TrainPlan>,
+    pub(super) ev: MaybeShared<'a, E>,
 }
 
 impl<E: ComplexOps> Gradients<'static, E> {
@@ -53,12 +54,12 @@ impl<E: ComplexOps> Gradients<'static, E> {
     /// # Errors
     /// As [`TrainPlan::gradients`].
     pub fn shared(plan: Arc<TrainPlan>, ev: Arc<E>) -> Result<Self> {
-        Self::with(Held::Shared(plan), Held::Shared(ev))
+        Self::with(MaybeShared::Shared(plan), MaybeShared::Shared(ev))
     }
 }
 
 impl<'a, E: ComplexOps> Gradients<'a, E> {
-    pub(super) fn with(plan: Held<'a, TrainPlan>, ev: Held<'a, E>) -> Result<Self> {
+    pub(super) fn with(plan: MaybeShared<'a, TrainPlan>, ev: MaybeShared<'a, E>) -> Result<Self> {
         expect_params(&*ev, &plan.params)?;
         Ok(Self { plan, ev })
     }
@@ -68,9 +69,10 @@ impl<'a, E: ComplexOps> Gradients<'a, E> {
     /// ends where those of [`TrainPlan::shares`] can.
     ///
     /// # Errors
-    /// [`Error::Finished`](crate::Error::Finished) if no iteration is left; [`Error::NotAsPlanned`](crate::Error::NotAsPlanned) for another point, for
-    /// other ciphertexts than planned, or a share that begins or ends elsewhere;
-    /// [`Error::Engine`](crate::Error::Engine) for a missing key.
+    /// [`Error::Finished`](crate::Error::Finished) if no iteration is left;
+    /// [`Error::NotAsPlanned`](crate::Error::NotAsPlanned) for another point, for other ciphertexts
+    /// than planned, or a share that begins or ends elsewhere;
+    /// [`Error::Library`](crate::Error::Library) for a missing key.
     pub fn part(
         &self,
         point: &Point<E::Ct>,
@@ -94,8 +96,9 @@ impl<'a, E: ComplexOps> Gradients<'a, E> {
     /// between.
     ///
     /// # Errors
-    /// [`Error::NotAsPlanned`](crate::Error::NotAsPlanned) for no parts, parts of different iterations, or a share in two of
-    /// them; [`Error::Engine`](crate::Error::Engine) for ciphertexts of another training.
+    /// [`Error::NotAsPlanned`](crate::Error::NotAsPlanned) for no parts, parts of different
+    /// iterations, or a share in two of them; [`Error::Library`](crate::Error::Library) for
+    /// ciphertexts of another training.
     pub fn sum(&self, parts: &[Gradient<E::Ct>]) -> Result<Gradient<E::Ct>> {
         let Some((first, rest)) = parts.split_first() else {
             return Err(not_as_planned("parts of a gradient", 0, "at least 1"));
@@ -139,7 +142,7 @@ impl TrainPlan {
     /// # Errors
     /// [`Error::NotAsPlanned`](crate::Error::NotAsPlanned) for another chain.
     pub fn gradients<'a, E: ComplexOps>(&'a self, ev: &'a E) -> Result<Gradients<'a, E>> {
-        Gradients::with(Held::Borrowed(self), Held::Borrowed(ev))
+        Gradients::with(MaybeShared::Borrowed(self), MaybeShared::Borrowed(ev))
     }
 
     /// The batch of an iteration ([`TrainPlan::batch`]) cut into shares for [`Gradients::part`], as

@@ -18,7 +18,7 @@ impl TrainPlan {
     ///
     /// # Errors
     /// [`Error::NotAsPlanned`](crate::Error::NotAsPlanned) for another state than planned;
-    /// [`Error::Engine`](crate::Error::Engine) for ciphertexts of other parameters.
+    /// [`Error::Library`](crate::Error::Library) for ciphertexts of other parameters.
     pub fn snapshot<E: ComplexOps>(&self, e: &E, t: &Training<E::Ct>) -> Result<Vec<E::Ct>> {
         let mut models = self.model(t)?;
         for weights in &mut models {

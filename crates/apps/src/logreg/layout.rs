@@ -39,7 +39,8 @@ impl Order {
 /// ciphertext of every group, and they are a single ciphertext, however long rows are. With a
 /// single piece, a row is a block.
 ///
-/// Where rows have weights, a second copy of the group follows the first, each row times its weight.
+/// Where rows have weights, a second copy of the group follows the first, each row times its
+/// weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
     /// Entries of a row with its intercept.

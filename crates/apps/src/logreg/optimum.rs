@@ -22,8 +22,8 @@ const BLOCK: usize = 512;
 const PARTS: usize = 16;
 
 impl Prepared<'_> {
-    /// The weights of each model with the least penalised loss on these rows by the true sigmoid: of
-    /// two classes those of scikit-learn's `LogisticRegression` with the same `C`, when it has
+    /// The weights of each model with the least penalised loss on these rows by the true sigmoid:
+    /// of two classes those of scikit-learn's `LogisticRegression` with the same `C`, when it has
     /// converged.
     ///
     /// By Newton's method, in memory of a block of rows beside the table.

@@ -52,13 +52,13 @@ pub struct Job {
 /// With [`ClassWeights`](super::ClassWeights), each row `x` is encrypted twice, as it is and times
 /// its weight `c`: `x . v` is taken with the first and `o(x . v) c x` with the second, so that no
 /// level, key or larger prime is spent. The server, which sees that there are two, does not learn
-/// the weights, nor how many rows a class has. Heavy rows make errors larger: in each batch, the root
-/// mean square of the weights, whose mean over all rows is 1, must be 8 at most, which suits
+/// the weights, nor how many rows a class has. Heavy rows make errors larger: in each batch, the
+/// root mean square of the weights, whose mean over all rows is 1, must be 8 at most, which suits
 /// balanced weights of classes of 0.4 % of the rows or more. [`TrainPlan::check`] refuses others,
 /// and [`TrainPlan::largest_error`] allows for such rows whatever the weights are.
 ///
-/// Errors of iterations add up, and momentum carries them on: after `k` of them the error of a weight
-/// that the rows say little about can be `k^1.5` times that of one.
+/// Errors of iterations add up, and momentum carries them on: after `k` of them the error of a
+/// weight that the rows say little about can be `k^1.5` times that of one.
 ///
 /// A ciphertext holds pieces of rows, and as many ciphertexts as a row has pieces hold a group of
 /// rows. Key switches of an iteration at degree 3 with rows multiplied first: one for each
@@ -107,8 +107,8 @@ impl TrainPlan {
     /// [`Error::TooManyIterations`] if they do not fit the levels, which have no room for
     /// bootstrapping either, or are more than 1000: it names the number that fits;
     /// [`Error::Precision`] if the primes are too small to come within 2^-10 of training in the
-    /// clear, or for weights to be shared, as are those that are bootstrapped; [`Error::Engine`] if
-    /// a value would not fit the modulus.
+    /// clear, or for weights to be shared, as are those that are bootstrapped; [`Error::Library`]
+    /// if a value would not fit the modulus.
     pub fn new(job: &Job, params: &Params) -> Result<Self> {
         let log_n = params.log_n();
         let mut orders = Order::ALL
@@ -191,7 +191,7 @@ impl TrainPlan {
         if let Some(refresh) = &plan.refresh {
             // First to learn what is used beside these, then where.
             plan.keys = refresh.required_keys().clone();
-            plan.keys = plan.dry_run()?.into_fitted(plan.params.rlwe());
+            plan.keys = plan.dry_run()?.into_level_keys(plan.params.rlwe());
         }
         plan.keys = plan.dry_run()?;
         if job.spec.scorable {
@@ -207,7 +207,7 @@ impl TrainPlan {
     /// # Errors
     /// [`Error::Train`]; [`Error::TooManyFeatures`] and [`Error::TooManyIterations`] if even the
     /// ring of dimension 2^17 is too small, the latter naming the iterations that fit;
-    /// [`Error::Engine`] if there are too few primes.
+    /// [`Error::Library`] if there are too few primes.
     pub fn auto_params(job: &Job) -> Result<Params> {
         propose::auto_params(job)
     }
@@ -230,10 +230,11 @@ impl TrainPlan {
         &self.keys
     }
 
-    /// A bound of the errors of weights, in absolute value, in the coordinates of the training, that
-    /// holds for every table that [`TrainPlan::check`] takes, of a plan for weights to be shared; for
-    /// others inner products must be within the range of the sigmoid. It counts all iterations and
-    /// the rounding of decoding. Infinite with bootstrapping, of which no bound is known.
+    /// A bound of the errors of weights, in absolute value, in the coordinates of the training,
+    /// that holds for every table that [`TrainPlan::check`] takes, of a plan for weights to be
+    /// shared; for others inner products must be within the range of the sigmoid. It counts all
+    /// iterations and the rounding of decoding. Infinite with bootstrapping, of which no bound is
+    /// known.
     #[must_use]
     pub fn largest_error(&self) -> f64 {
         self.largest_error
@@ -273,8 +274,8 @@ impl TrainPlan {
         self.batches.of_rows(rows).most_rows().div_ceil(self.layout.blocks).max(1)
     }
 
-    /// The same plan for tables with so many groups of rows in each batch, together: at most as many
-    /// as were planned.
+    /// The same plan for tables with so many groups of rows in each batch, together: at most as
+    /// many as were planned.
     ///
     /// # Errors
     /// [`Error::NotAsPlanned`] for none, or more.
@@ -405,7 +406,7 @@ impl TrainPlan {
         let e = sim::Evaluator::for_params(&self.params);
         match &self.refresh {
             Some(refresh) => {
-                e.with_ephemeral_secret(refresh.ephemeral_weight()).with_fitted_keys(&self.keys)
+                e.with_ephemeral_secret(refresh.ephemeral_weight()).with_level_keys(&self.keys)
             }
             None => e,
         }
@@ -575,12 +576,12 @@ impl PlanInputs {
     }
 
     /// With bootstrapping that raises to the highest level at which what it leaves of the chain
-    /// suits the weights; none if no level leaves enough. A set made for bootstrapping of more slots
-    /// has its large primes further down than they are needed here.
+    /// suits the weights; none if no level leaves enough. A set made for bootstrapping of more
+    /// slots has its large primes further down than they are needed here.
     fn segments(&self, schedule: &[Step], params: &Params) -> Result<Option<StageLevels>> {
         let largest_weight = self.budget(schedule, Segments::One).largest_weight();
         let mut refused = None;
-        for raised in (0..=params.raised_top().0).rev().map(Level) {
+        for raised in (0..=params.upper_top().0).rev().map(Level) {
             let refresh = match Refresh::plan(params, raised, &self.layout, largest_weight) {
                 Err(sudare::Error::LevelExhausted { .. }) => break,
                 Err(sudare::Error::ScaleOutOfRange { .. } | sudare::Error::Circuit(_)) => continue,

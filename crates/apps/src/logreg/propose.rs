@@ -63,10 +63,10 @@ pub(super) fn auto_params(job: &Job) -> Result<Params> {
 const AMPLE_LOG_N: u32 = 15;
 
 impl TrainSpec {
-    /// What suits a table of this shape. Of whitened columns five iterations, or fewer if five would
-    /// have to be bootstrapped or take a ring of dimension above 2^15; of standardised ones ten; in
-    /// each all rows, or at a falling rate batches of [`TrainSpec::AMPLE_BATCH`] if there are more.
-    /// Of scaled columns [`TrainSpec::published`].
+    /// What suits a table of this shape. Of whitened columns five iterations, or fewer if five
+    /// would have to be bootstrapped or take a ring of dimension above 2^15; of standardised ones
+    /// ten; in each all rows, or at a falling rate batches of [`TrainSpec::AMPLE_BATCH`] if there
+    /// are more. Of scaled columns [`TrainSpec::published`].
     ///
     /// # Errors
     /// Those of [`TrainPlan::auto_params`](super::TrainPlan::auto_params).
@@ -106,7 +106,8 @@ struct Proposal {
 /// Bits of the modulus that are left to primes that are larger than asked for: none first.
 const SPARE_BITS: [f64; 3] = [0.0, 2.0, 8.0];
 
-/// The cheapest parameters for a job whose primes, when they are found, are secure; if there are any.
+/// The cheapest parameters for a job whose primes, when they are found, are secure; if there are
+/// any.
 fn secure(job: &Job) -> Result<Option<(Proposal, Params)>> {
     // Weights to be shared must be as precise as the worst case takes, which only a plan tells.
     let mut further = 0.0;
@@ -263,11 +264,11 @@ impl PrimeSizes {
         let Self { log_n, q_bits, log2_scale, spare } = self;
         let limit = max_log2_qp(log_n, SecretDistribution::UniformTernary, SECURITY_BITS) - spare;
         let p_bits = special_primes(&q_bits.concat(), limit)?;
-        let fitted_p_bits = match fitted {
+        let extra_p_bits = match fitted {
             Some(level) => further_special_primes(&q_bits[..=level].concat(), &p_bits, limit),
             None => Vec::new(),
         };
-        let all = [&p_bits[..], &fitted_p_bits].concat();
+        let all = [&p_bits[..], &extra_p_bits].concat();
         let costs: Vec<f64> = (0..q_bits.len())
             .map(|level| switch_cost(&q_bits[..=level].concat(), &all, p_bits.len(), limit))
             .collect();
@@ -279,8 +280,8 @@ impl PrimeSizes {
             log2_scale,
             q_bits,
             p_bits,
-            raised: None,
-            fitted_p_bits,
+            upper: None,
+            extra_p_bits,
             secret,
             insecure: false,
         };

@@ -37,8 +37,8 @@ const EVAL_MOD: EvalModSpec = EvalModSpec {
 /// Levels of [`EVAL_MOD`]: 5 for the polynomial, 3 for the doublings.
 const EVAL_MOD_LEVELS: u32 = 8;
 
-/// What the reduction loses of its scale beside the rounding of a slot: 4 bits to the size of `I`, 5
-/// to the doublings of the angle.
+/// What the reduction loses of its scale beside the rounding of a slot: 4 bits to the size of `I`,
+/// 5 to the doublings of the angle.
 const REDUCTION_LOSS_BITS: f64 = 9.0;
 
 /// How to refresh weights.

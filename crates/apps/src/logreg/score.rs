@@ -269,7 +269,7 @@ impl ScorePlan {
     /// # Errors
     /// [`Error::Train`] with `Empty` for no rows or features; [`Error::TooManyFeatures`];
     /// [`Error::NotScorable`] if the training leaves no level; [`Error::Precision`] if the primes
-    /// are too small; [`Error::Engine`] for a sigmoid that no polynomial comes close to, or that
+    /// are too small; [`Error::Library`] for a sigmoid that no polynomial comes close to, or that
     /// the levels do not suffice for; for a training those of [`TrainPlan::new`].
     pub fn new(job: &ScoreJob, params: &Params) -> Result<Self> {
         match &job.model {
@@ -349,7 +349,7 @@ impl ScorePlan {
         for (mut plan, e) in plans {
             let found = match plan.dry_run(&e) {
                 Ok(found) => found,
-                Err(Error::Engine(
+                Err(Error::Library(
                     sudare::Error::ScaleOutOfRange { .. } | sudare::Error::ValueTooLarge { .. },
                 )) => continue,
                 Err(error) => return Err(error),
@@ -396,7 +396,7 @@ impl ScorePlan {
     /// training leaves those of the training.
     ///
     /// # Errors
-    /// As [`ScorePlan::new`]; [`Error::Engine`] if no ring is large enough.
+    /// As [`ScorePlan::new`]; [`Error::Library`] if no ring is large enough.
     pub fn auto_params(job: &ScoreJob) -> Result<Params> {
         let probability = match &job.model {
             ScoredModel::Trained(training) => return TrainPlan::auto_params(training),
@@ -419,8 +419,8 @@ impl ScorePlan {
                 log2_scale,
                 q_bits,
                 p_bits: p_bits.unwrap_or_else(|| vec![50.0]),
-                raised: None,
-                fitted_p_bits: Vec::new(),
+                upper: None,
+                extra_p_bits: Vec::new(),
                 secret,
                 insecure: false,
             });
@@ -591,7 +591,7 @@ impl ScorePlan {
     /// transformed as those that the model was trained on.
     ///
     /// # Errors
-    /// As [`ScorePlan::pack`]. Of a ciphertext, [`Error::Engine`] if the encryptor has other
+    /// As [`ScorePlan::pack`]. Of a ciphertext, [`Error::Library`] if the encryptor has other
     /// parameters.
     pub fn encryptions<'a>(
         &'a self,
@@ -624,7 +624,7 @@ impl ScorePlan {
     /// Encrypts a weight vector of a model, the intercept first.
     ///
     /// # Errors
-    /// As [`ScorePlan::pack_model`]; [`Error::Engine`] if the encryptor has other parameters.
+    /// As [`ScorePlan::pack_model`]; [`Error::Library`] if the encryptor has other parameters.
     pub fn encrypt_model(&self, encryptor: &Encryptor, weights: &[f64]) -> Result<Ciphertext> {
         let (level, scale) = self.model;
         let slots = self.pack_model(weights)?;
@@ -635,7 +635,7 @@ impl ScorePlan {
     ///
     /// # Errors
     /// As [`ScorePlan::encrypt_model`] for plain weights; [`Error::NotAsPlanned`] for encrypted
-    /// ones of another number, level or scale, and for another chain; [`Error::Engine`] for a
+    /// ones of another number, level or scale, and for another chain; [`Error::Library`] for a
     /// missing key.
     pub fn scorer<'a, E: ComplexOps>(
         &'a self,
@@ -859,7 +859,7 @@ impl<E: ComplexOps> Scorer<'_, E> {
     /// [`ScorePlan::outputs`] of each group, in order.
     ///
     /// # Errors
-    /// [`Error::NotAsPlanned`] for other ciphertexts than planned; [`Error::Engine`] for a missing
+    /// [`Error::NotAsPlanned`] for other ciphertexts than planned; [`Error::Library`] for a missing
     /// key.
     pub fn score(&self, rows: &[E::Ct]) -> Result<Vec<E::Ct>> {
         let (plan, e, pieces) = (self.plan, self.ev, self.plan.layout.pieces);

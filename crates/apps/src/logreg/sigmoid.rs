@@ -298,7 +298,8 @@ fn gauss_legendre(count: usize) -> Vec<(f64, f64)> {
         .map(|i| {
             let mut u = (PI * (i as f64 + 0.75) / (n + 0.5)).cos();
             let mut slope = 1.0;
-            // Quadratic convergence from a start with error O(n^-4): a few steps reach the rounding.
+            // Quadratic convergence from a start with error O(n^-4): a few steps reach the
+            // rounding.
             for _ in 0..8 {
                 let (mut previous, mut value) = (1.0, u);
                 for k in 1..count {

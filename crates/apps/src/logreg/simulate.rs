@@ -15,7 +15,8 @@ use sudare::{
 /// What training under encryption would give.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Simulated {
-    /// The weights of each model, as [`TrainPlan::decode`] gives them, without errors of encryption.
+    /// The weights of each model, as [`TrainPlan::decode`] gives them, without errors of
+    /// encryption.
     pub weights: Vec<Vec<f64>>,
     /// `log2` of the standard deviation of the error that encryption would cause in a slot of
     /// the model, without what bootstrapping adds.

@@ -314,8 +314,8 @@ impl TrainSpec {
     /// Most classes of a target.
     pub const MAX_CLASSES: u32 = 1000;
 
-    /// The step size that suits prepared rows: the inverse of the steepest slope of the sigmoid, since
-    /// the largest variance of their entries is 1.
+    /// The step size that suits prepared rows: the inverse of the steepest slope of the sigmoid,
+    /// since the largest variance of their entries is 1.
     pub const PREPARED_STEP: f64 = 4.0;
 
     /// Most tables that are trained on together.

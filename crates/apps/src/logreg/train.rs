@@ -6,7 +6,7 @@ use super::{
     plan::TrainPlan,
     refresh::Refresh,
 };
-use crate::{Error, Result, held::Held};
+use crate::{Error, Result, maybe_shared::MaybeShared};
 use core::fmt::Display;
 use std::{
     borrow::Cow,
@@ -56,12 +56,16 @@ impl<E: ComplexOps> Trainer<'static, E> {
     /// # Errors
     /// As [`TrainPlan::trainer`].
     pub fn shared(plan: Arc<TrainPlan>, ev: Arc<E>, sums: Vec<E::Ct>) -> Result<Self> {
-        Self::with(Held::Shared(plan), Held::Shared(ev), sums)
+        Self::with(MaybeShared::Shared(plan), MaybeShared::Shared(ev), sums)
     }
 }
 
 impl<'a, E: ComplexOps> Trainer<'a, E> {
-    fn with(plan: Held<'a, TrainPlan>, ev: Held<'a, E>, sums: Vec<E::Ct>) -> Result<Self> {
+    fn with(
+        plan: MaybeShared<'a, TrainPlan>,
+        ev: MaybeShared<'a, E>,
+        sums: Vec<E::Ct>,
+    ) -> Result<Self> {
         let gradients = Gradients::with(plan, ev)?;
         let sums = gradients.plan.checked_sums(&*gradients.ev, sums)?;
         Ok(Self { gradients, sums, bootstrapper: OnceLock::new() })
@@ -76,7 +80,7 @@ impl<'a, E: ComplexOps> Trainer<'a, E> {
     /// Begins to train: the first iterations, which take means of labels alone, are then done.
     ///
     /// # Errors
-    /// [`Error::Engine`] for a missing key.
+    /// [`Error::Library`] for a missing key.
     pub fn start(&self) -> Result<Training<E::Ct>> {
         let (plan, e) = (&*self.gradients.plan, &*self.gradients.ev);
         let iteration = plan.job.spec.label_iterations();
@@ -97,7 +101,7 @@ impl<'a, E: ComplexOps> Trainer<'a, E> {
     ///
     /// # Errors
     /// [`Error::Finished`] if none is left; [`Error::NotAsPlanned`] for other ciphertexts than
-    /// planned; [`Error::Engine`] for a missing key. The iterations done are then as before.
+    /// planned; [`Error::Library`] for a missing key. The iterations done are then as before.
     pub fn step(&self, batch: &[E::Ct], t: &mut Training<E::Ct>) -> Result<()> {
         self.refresh(t)?;
         let share = self.gradients.plan.batch(t.iteration);
@@ -178,7 +182,7 @@ impl TrainPlan {
         ev: &'a E,
         sums: Vec<E::Ct>,
     ) -> Result<Trainer<'a, E>> {
-        Trainer::with(Held::Borrowed(self), Held::Borrowed(ev), sums)
+        Trainer::with(MaybeShared::Borrowed(self), MaybeShared::Borrowed(ev), sums)
     }
 
     /// The sums of several tables together: means of labels are added, the penalty is that of the
@@ -245,14 +249,15 @@ impl TrainPlan {
         self.layout.unpacked_vector(plaintext_slots)
     }
 
-    /// Weights as others than the owner of the key may see them, in the coordinates of the training:
-    /// with noise that hides their errors, to `bits` bits after the binary point; see [`Release`].
-    /// Each release counts as one of the 1024 of a key, and one seed serves one of them.
+    /// Weights as others than the owner of the key may see them, in the coordinates of the
+    /// training: with noise that hides their errors, to `bits` bits after the binary point; see
+    /// [`Release`]. Each release counts as one of the 1024 of a key, and one seed serves one of
+    /// them.
     ///
     /// [`Release`]: sudare::ckks::Release
     ///
     /// # Errors
-    /// [`Error::Engine`] with `TooLittlePrecision` for more bits than the plan has precision for:
+    /// [`Error::Library`] with `TooLittlePrecision` for more bits than the plan has precision for:
     /// [`TrainSpec::shared_bits`](super::TrainSpec::shared_bits) asks for it.
     pub fn share(&self, weights: &[f64], bits: u32, noise: &Seed) -> Result<Vec<f64>> {
         let release = sudare::ckks::Release::default();

@@ -1,13 +1,13 @@
 //! A bound of the errors of trained weights that holds for every table that a plan takes.
 //!
 //! An iteration makes `w' = v + gamma (labels - h v + 1/m sum_i p(x_i . v) c_i x_i)`. Its Jacobian
-//! is symmetric, with eigenvalues between `1 - gamma (h + L lambda)` and `1 + gamma l lambda`, where
-//! the slope of `p` is between `-L` and `l`, and `lambda` bounds the eigenvalues of
-//! `1/m sum_i c_i x_i x_i^T`. So Euclidean norms of errors grow by a known factor, and each iteration
-//! adds errors of its own: of the encrypted rows, of rounding and of key switches. These are taken at
-//! their bounds ([`CanonicalBounds`]), as if all had the same sign. Errors of the inner product of a
-//! row reach the sum over rows as `X^T d / m`, whose norm is at most `sqrt(lambda) max |d_i|`; those
-//! of single slots may be as large in every entry. Products of errors are covered by
+//! is symmetric, with eigenvalues between `1 - gamma (h + L lambda)` and `1 + gamma l lambda`,
+//! where the slope of `p` is between `-L` and `l`, and `lambda` bounds the eigenvalues of `1/m
+//! sum_i c_i x_i x_i^T`. So Euclidean norms of errors grow by a known factor, and each iteration
+//! adds errors of its own: of the encrypted rows, of rounding and of key switches. These are taken
+//! at their bounds ([`CanonicalBounds`]), as if all had the same sign. Errors of the inner product
+//! of a row reach the sum over rows as `X^T d / m`, whose norm is at most `sqrt(lambda) max |d_i|`;
+//! those of single slots may be as large in every entry. Products of errors are covered by
 //! [`SECOND_ORDER`]. Derivation: `docs/notes/worst-case-error.md`.
 
 use super::{
@@ -103,8 +103,8 @@ impl Training<'_> {
         (self.rows as f64 / self.budget.rows(k)).max(1.0)
     }
 
-    /// The mean weight of a row of the batch, at most: it is 1 over all rows, and no more than their
-    /// root mean square in a batch.
+    /// The mean weight of a row of the batch, at most: it is 1 over all rows, and no more than
+    /// their root mean square in a batch.
     fn mean_row_weight(&self, k: usize) -> f64 {
         self.budget.row_weight.min(self.batches(k))
     }

@@ -8,7 +8,7 @@ use crate::table::{Place, TableError};
 pub enum PoolError {
     /// What the engine refuses.
     #[error(transparent)]
-    Engine(#[from] sudare::Error),
+    Library(#[from] sudare::Error),
     /// A table cannot be coded by the schema.
     #[error(transparent)]
     Table(#[from] TableError),

@@ -34,8 +34,8 @@ const ROOM_BITS: f64 = 2.0;
 /// How owners encrypt their sums, a server adds them, and the holder of the key reads the total.
 ///
 /// Each sum is made positive by what it can be at least, cut into limbs of a few bits, and a slot
-/// holds a limb. Slots of all owners add up, and limbs of the total follow exactly: the errors of as
-/// many fresh encryptions as there are owners stay below a quarter of a limb's step, but for a
+/// holds a limb. Slots of all owners add up, and limbs of the total follow exactly: the errors of
+/// as many fresh encryptions as there are owners stay below a quarter of a limb's step, but for a
 /// chance of 2^-60 a slot. The number of ciphertexts follows from the schema and the arguments of
 /// [`SumsPlan::new`].
 ///
@@ -102,7 +102,7 @@ impl SumsPlan {
     /// # Errors
     /// [`PoolError::UnknownOwner`]; [`PoolError::OtherSchema`] for sums of another schema, or by
     /// class where they are planned otherwise; [`PoolError::Count`] for more rows than planned;
-    /// [`PoolError::Engine`] if the encryptor has other parameters.
+    /// [`PoolError::Library`] if the encryptor has other parameters.
     pub fn encrypt(
         &self,
         encryptor: &Encryptor,
@@ -147,7 +147,7 @@ impl SumsPlan {
     ///
     /// # Errors
     /// [`PoolError::NotAsPlanned`] for other ciphertexts than [`SumsPlan::encrypt`] makes;
-    /// [`PoolError::Engine`] for those of another key or other parameters.
+    /// [`PoolError::Library`] for those of another key or other parameters.
     pub fn add<E: ComplexOps>(
         &self,
         ops: &E,

@@ -4,7 +4,7 @@
 pub enum SearchError {
     /// What the engine refuses.
     #[error(transparent)]
-    Engine(#[from] sudare::Error),
+    Library(#[from] sudare::Error),
     /// A count that no index has.
     #[error("found {found} {what}; {least} to {most} are possible")]
     Count {

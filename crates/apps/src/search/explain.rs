@@ -80,7 +80,7 @@ impl Plan {
     /// What the search takes and tells, found by running it on zeros in the clear.
     ///
     /// # Errors
-    /// [`SearchError::Engine`](super::SearchError::Engine) if it cannot be simulated.
+    /// [`SearchError::Library`](super::SearchError::Library) if it cannot be simulated.
     pub fn explain(&self) -> Result<Explanation> {
         let (params, layout) = (&self.params, &self.layout);
         let (spec, slots) = (&self.spec, layout.slots);

@@ -54,8 +54,8 @@ pub struct Record<'a> {
 /// they are in, with nothing in place of what is deleted, and no other ones.
 ///
 /// Ciphertext `j` of a block holds coordinate `j` of its records in the slots, two records in each:
-/// one in real parts, one in imaginary parts. A query is one ciphertext, the polynomial of which has
-/// the coordinates as coefficients; the server spreads it over as many ciphertexts as there are
+/// one in real parts, one in imaginary parts. A query is one ciphertext, the polynomial of which
+/// has the coordinates as coefficients; the server spreads it over as many ciphertexts as there are
 /// coordinates, each with one coordinate in all slots, by automorphisms that separate coefficients
 /// by the parity of their index, then by the next bit, and so on (Angel, Chen, Laine, Setty,
 /// [2017/1142](https://eprint.iacr.org/2017/1142), Figure 3). Inner products are sums of products,
@@ -98,7 +98,8 @@ impl Plan {
     /// # Errors
     /// [`SearchError::Count`] and [`SearchError::Number`] for a specification that cannot be;
     /// [`SearchError::TooFewLevels`]; [`SearchError::Precision`] if primes are too small for scores
-    /// within `2^-12` of the largest, or for answers that keep the margin; [`SearchError::Engine`] for what the engine refuses.
+    /// within `2^-12` of the largest, or for answers that keep the margin; [`SearchError::Library`]
+    /// for what the engine refuses.
     pub fn new(spec: &Spec, params: &Params) -> Result<Self> {
         spec.check()?;
         let layout = layout(spec, params.max_slots())?;
@@ -142,7 +143,7 @@ impl Plan {
     /// The smallest ring and shortest chain for a search at 128 bits of security.
     ///
     /// # Errors
-    /// As [`Plan::new`]; [`SearchError::Engine`] if no ring is large enough.
+    /// As [`Plan::new`]; [`SearchError::Library`] if no ring is large enough.
     pub fn auto_params(spec: &Spec) -> Result<Params> {
         spec.check()?;
         let mut last = None;
@@ -229,9 +230,9 @@ impl Plan {
     ///
     /// # Errors
     /// [`SearchError::NotPlanned`] if the index is plain; [`SearchError::Count`] for a block or
-    /// records beyond those planned; [`SearchError::Vector`]; [`SearchError::Shape`] for payloads of
-    /// another length than planned; [`SearchError::Engine`] if the encryptor has other parameters;
-    /// those of `write`.
+    /// records beyond those planned; [`SearchError::Vector`]; [`SearchError::Shape`] for payloads
+    /// of another length than planned; [`SearchError::Library`] if the encryptor has other
+    /// parameters; those of `write`.
     pub fn encrypt_block(
         &self,
         encryptor: &Encryptor,
@@ -263,7 +264,7 @@ impl Plan {
     ///
     /// # Errors
     /// [`SearchError::NotPlanned`] if queries are plain; [`SearchError::Vector`];
-    /// [`SearchError::Engine`] if the encryptor has other parameters.
+    /// [`SearchError::Library`] if the encryptor has other parameters.
     pub fn encrypt_query(&self, encryptor: &Encryptor, query: &[f64]) -> Result<Ciphertext> {
         if self.spec.mode == Mode::PlainQuery {
             let (asked, planned) = ("encryption of the query", "queries in the clear");
@@ -277,7 +278,7 @@ impl Plan {
     /// The slots of each ciphertext of an answer.
     ///
     /// # Errors
-    /// [`SearchError::Engine`] for ciphertexts of another key or other parameters.
+    /// [`SearchError::Library`] for ciphertexts of another key or other parameters.
     pub fn decrypt(
         &self,
         decryptor: &Decryptor,
@@ -540,8 +541,8 @@ pub(super) fn propose(spec: &Spec, log_n: u32) -> Result<ckks::Spec> {
         log_n,
         q_bits,
         p_bits: Vec::new(),
-        raised: None,
-        fitted_p_bits: Vec::new(),
+        upper: None,
+        extra_p_bits: Vec::new(),
         log2_scale,
         secret: SecretDistribution::UniformTernary,
         insecure: false,

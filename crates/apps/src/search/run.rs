@@ -61,8 +61,8 @@ impl Plan {
     /// ciphertexts, less one, and as many ciphertexts held until the search ends.
     ///
     /// # Errors
-    /// [`SearchError::NotAsPlanned`] for a query of another form, level or scale, or an evaluator of
-    /// other parameters; [`SearchError::Vector`]; [`SearchError::Engine`] for a missing key.
+    /// [`SearchError::NotAsPlanned`] for a query of another form, level or scale, or an evaluator
+    /// of other parameters; [`SearchError::Vector`]; [`SearchError::Library`] for a missing key.
     pub fn search<'a, E: ComplexOps>(
         &'a self,
         ev: &'a E,
@@ -119,8 +119,8 @@ impl<E: ComplexOps> Search<'_, E> {
     /// # Errors
     /// [`SearchError::NotAsPlanned`] for a block of another form, or ciphertexts of another level,
     /// scale or number of slots; [`SearchError::Count`], [`SearchError::Vector`] and
-    /// [`SearchError::Shape`] for a plain block that is not as planned; [`SearchError::Engine`] for
-    /// a missing key or ciphertexts of another one; those of a reader.
+    /// [`SearchError::Shape`] for a plain block that is not as planned; [`SearchError::Library`]
+    /// for a missing key or ciphertexts of another one; those of a reader.
     pub fn scores(&self, block: usize, content: Block<'_, E::Ct>) -> Result<E::Ct> {
         let mut scores = self.inner_products(&mut self.laid(block, content)?)?;
         self.ev.drop_to(&mut scores, self.plan.scores_level())?;
@@ -159,7 +159,7 @@ impl<E: ComplexOps> Search<'_, E> {
     ///
     /// # Errors
     /// [`SearchError::NotPlanned`] if scores were planned; [`SearchError::Count`] if no block was
-    /// added; [`SearchError::Engine`] for a missing key.
+    /// added; [`SearchError::Library`] for a missing key.
     pub fn finish(self) -> Result<Vec<E::Ct>> {
         let selection = self.plan.expect_selection("a count or matches")?;
         if self.blocks == 0 {

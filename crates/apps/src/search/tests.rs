@@ -339,7 +339,7 @@ fn other_inputs_are_refused() {
     let foreign = stranger.encryptor.clone();
     let foreign = plan.encrypt_query(&foreign, &vector).unwrap();
     let refused = plan.search(&world.evaluator, Query::Encrypted(&foreign));
-    assert!(matches!(refused.err(), Some(SearchError::Engine(_))));
+    assert!(matches!(refused.err(), Some(SearchError::Library(_))));
     let plain = plan.search(&world.evaluator, Query::Plain(&vector));
     assert!(matches!(plain.err(), Some(SearchError::NotAsPlanned { what: "the query", .. })));
     let other = plan.search(&world.evaluator, Query::Encrypted(&low));

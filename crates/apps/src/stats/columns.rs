@@ -134,7 +134,7 @@ impl StatsPlan {
     /// level 0 for sums of all rows, and two levels of 38 bits.
     ///
     /// # Errors
-    /// As [`StatsPlan::new`]; [`StatsError::Engine`] if no ring is large enough.
+    /// As [`StatsPlan::new`]; [`StatsError::Library`] if no ring is large enough.
     pub fn auto_params(job: &Job) -> Result<Params> {
         smallest_params(job, LOG2_SCALE, DEPTH, 1)
     }
@@ -144,7 +144,7 @@ impl StatsPlan {
     ///
     /// # Errors
     /// As [`StatsPlan::auto_params`]; [`StatsError::SharedBits`] unless there are 1 to
-    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Engine`] with
+    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Library`] with
     /// `TooLittlePrecision` if there are so many results that `f64` is not precise enough.
     pub fn shared_params(job: &Job, bits: u32) -> Result<Params> {
         let errors = |params: &Params| {
@@ -204,7 +204,7 @@ impl StatsPlan {
     /// What the server does, before any key exists.
     ///
     /// # Errors
-    /// [`StatsError::Engine`] if it cannot be simulated.
+    /// [`StatsError::Library`] if it cannot be simulated.
     pub fn cost(&self) -> Result<Cost> {
         Cost::of(&self.params, &self.request, self.inputs(), |e, table| self.run(e, table, |_| {}))
     }
@@ -212,7 +212,7 @@ impl StatsPlan {
     /// Level and scale of each ciphertext of the result.
     ///
     /// # Errors
-    /// [`StatsError::Engine`] if it cannot be simulated.
+    /// [`StatsError::Library`] if it cannot be simulated.
     pub fn output_shapes(&self) -> Result<Vec<(Level, Scale)>> {
         cost::shapes(&self.params, self.inputs(), |e, table| self.run(e, table, |_| {}))
     }
@@ -227,7 +227,7 @@ impl StatsPlan {
     ///
     /// # Errors
     /// [`StatsError::Rows`] for more rows than planned, [`StatsError::Shape`] for other columns,
-    /// [`StatsError::Engine`] if the encryptor has other parameters.
+    /// [`StatsError::Library`] if the encryptor has other parameters.
     pub fn encrypt(
         &self,
         encryptor: &Encryptor,
@@ -248,7 +248,7 @@ impl StatsPlan {
     ///
     /// # Errors
     /// [`StatsError::Shape`] for another number of ciphertexts than planned,
-    /// [`StatsError::Engine`] for what the evaluator refuses.
+    /// [`StatsError::Library`] for what the evaluator refuses.
     pub fn run<E: ComplexOps>(
         &self,
         e: &E,
@@ -357,8 +357,8 @@ impl StatsPlan {
         (0..self.ciphertexts()).map(encrypt).collect()
     }
 
-    /// The keys that the job uses and the largest error of its results, if the modulus holds sums of
-    /// rows that are all 1.
+    /// The keys that the job uses and the largest error of its results, if the modulus holds sums
+    /// of rows that are all 1.
     fn dry_run(&self) -> Option<(KeyRequest, f64)> {
         let e = self.simulator();
         if self.level() > self.params.top() {
@@ -405,8 +405,9 @@ impl StatsPlan {
     ///
     /// # Errors
     /// [`StatsError::SharedBits`] unless there are 1 to
-    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Engine`] with
-    /// `TooLittlePrecision` for more bits than there is precision for: [`StatsPlan::shared_params`] gives it.
+    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Library`] with
+    /// `TooLittlePrecision` for more bits than there is precision for: [`StatsPlan::shared_params`]
+    /// gives it.
     pub fn share(&self, slots: &[Vec<f64>], bits: u32, noise: &Seed) -> Result<Vec<Vec<f64>>> {
         self.packing.share(slots, self.job.rows, self.largest_error, (bits, noise))
     }

@@ -140,7 +140,8 @@ impl GroupPlan {
     /// Plans the job for `params`, at the lowest levels that hold the sums.
     ///
     /// # Errors
-    /// [`StatsError::Empty`], [`StatsError::TooFew`], [`StatsError::TooLarge`], [`StatsError::ParamsTooSmall`].
+    /// [`StatsError::Empty`], [`StatsError::TooFew`], [`StatsError::TooLarge`],
+    /// [`StatsError::ParamsTooSmall`].
     pub fn new(job: &GroupJob, params: &Params) -> Result<Self> {
         job.check()?;
         let packing = Packing::new(job.table(), params.max_slots());
@@ -171,7 +172,7 @@ impl GroupPlan {
     /// The smallest ring and shortest chain for the job at 128 bits of security.
     ///
     /// # Errors
-    /// As [`GroupPlan::new`]; [`StatsError::Engine`] if no ring is large enough.
+    /// As [`GroupPlan::new`]; [`StatsError::Library`] if no ring is large enough.
     pub fn auto_params(job: &GroupJob) -> Result<Params> {
         job.check()?;
         smallest_params(&job.table(), LOG2_SCALE, DEPTH, 1)
@@ -182,7 +183,7 @@ impl GroupPlan {
     ///
     /// # Errors
     /// As [`GroupPlan::auto_params`]; [`StatsError::SharedBits`] unless there are 1 to
-    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Engine`] with
+    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Library`] with
     /// `TooLittlePrecision` if there are so many results that `f64` is not precise enough.
     pub fn shared_params(job: &GroupJob, bits: u32) -> Result<Params> {
         let errors = |params: &Params| {
@@ -224,7 +225,7 @@ impl GroupPlan {
     /// What the server does, before any key exists.
     ///
     /// # Errors
-    /// [`StatsError::Engine`] if it cannot be simulated.
+    /// [`StatsError::Library`] if it cannot be simulated.
     pub fn cost(&self) -> Result<Cost> {
         Cost::of(&self.params, &self.request, self.inputs(), |e, table| self.run(e, table, |_| {}))
     }
@@ -232,7 +233,7 @@ impl GroupPlan {
     /// Level and scale of each ciphertext of the result.
     ///
     /// # Errors
-    /// [`StatsError::Engine`] if it cannot be simulated.
+    /// [`StatsError::Library`] if it cannot be simulated.
     pub fn output_shapes(&self) -> Result<Vec<(Level, Scale)>> {
         cost::shapes(&self.params, self.inputs(), |e, table| self.run(e, table, |_| {}))
     }
@@ -288,7 +289,8 @@ impl GroupPlan {
     ///
     /// # Errors
     /// [`StatsError::Rows`] for more rows than planned, [`StatsError::TooLarge`] for more groups,
-    /// [`StatsError::Shape`] for other columns or groups of other rows, [`StatsError::Engine`] if the encryptor has other parameters.
+    /// [`StatsError::Shape`] for other columns or groups of other rows, [`StatsError::Library`] if
+    /// the encryptor has other parameters.
     pub fn encrypt(
         &self,
         encryptor: &Encryptor,
@@ -310,7 +312,7 @@ impl GroupPlan {
     ///
     /// # Errors
     /// [`StatsError::Shape`] for another number of ciphertexts than planned,
-    /// [`StatsError::Engine`] for what the evaluator refuses.
+    /// [`StatsError::Library`] for what the evaluator refuses.
     pub fn run<E: ComplexOps>(
         &self,
         e: &E,
@@ -354,8 +356,8 @@ impl GroupPlan {
         Ok(sums)
     }
 
-    /// The keys that the job uses and the largest error of its results, if the modulus holds sums of
-    /// rows that are all 1.
+    /// The keys that the job uses and the largest error of its results, if the modulus holds sums
+    /// of rows that are all 1.
     fn dry_run(&self) -> Option<(KeyRequest, f64)> {
         let e = sim::Evaluator::for_params(&self.params);
         if self.level_of_values() > self.params.top() {
@@ -399,8 +401,9 @@ impl GroupPlan {
     ///
     /// # Errors
     /// [`StatsError::SharedBits`] unless there are 1 to
-    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Engine`] with
-    /// `TooLittlePrecision` for more bits than there is precision for: [`GroupPlan::shared_params`] gives it.
+    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Library`] with
+    /// `TooLittlePrecision` for more bits than there is precision for: [`GroupPlan::shared_params`]
+    /// gives it.
     pub fn share(&self, slots: &[Vec<f64>], bits: u32, noise: &Seed) -> Result<Vec<Vec<f64>>> {
         let rows = self.job.rows;
         let mut shared = self.packing.share(slots, rows, self.largest_error, (bits, noise))?;
@@ -416,8 +419,8 @@ impl GroupPlan {
     ///
     /// # Errors
     /// [`StatsError::Shape`] for another number of outputs, slots or columns than planned,
-    /// [`StatsError::TooLarge`] for more groups, [`StatsError::OutOfRange`] for a sum that scaled values cannot have, and a
-    /// count that is no whole number.
+    /// [`StatsError::TooLarge`] for more groups, [`StatsError::OutOfRange`] for a sum that scaled
+    /// values cannot have, and a count that is no whole number.
     pub fn decode(
         &self,
         slots: &[Vec<f64>],

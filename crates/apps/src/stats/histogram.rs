@@ -112,7 +112,8 @@ impl HistogramPlan {
     /// Plans the job for `params`, at the lowest levels that hold the sums.
     ///
     /// # Errors
-    /// [`StatsError::Empty`], [`StatsError::TooFew`], [`StatsError::TooLarge`], [`StatsError::ParamsTooSmall`].
+    /// [`StatsError::Empty`], [`StatsError::TooFew`], [`StatsError::TooLarge`],
+    /// [`StatsError::ParamsTooSmall`].
     pub fn new(job: &HistogramJob, params: &Params) -> Result<Self> {
         job.check()?;
         let packing = Packing::new(job.table(), params.max_slots());
@@ -140,7 +141,7 @@ impl HistogramPlan {
     /// The smallest ring and shortest chain for the job at 128 bits of security.
     ///
     /// # Errors
-    /// As [`HistogramPlan::new`]; [`StatsError::Engine`] if no ring is large enough.
+    /// As [`HistogramPlan::new`]; [`StatsError::Library`] if no ring is large enough.
     pub fn auto_params(job: &HistogramJob) -> Result<Params> {
         job.check()?;
         propose(job, step(job)?.depth(), LOG2_SCALE)
@@ -151,7 +152,7 @@ impl HistogramPlan {
     ///
     /// # Errors
     /// As [`HistogramPlan::auto_params`]; [`StatsError::SharedBits`] unless there are 1 to
-    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Engine`] with
+    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Library`] with
     /// `TooLittlePrecision` if there are so many results that `f64` is not precise enough.
     pub fn shared_params(job: &HistogramJob, bits: u32) -> Result<Params> {
         job.check()?;
@@ -202,7 +203,7 @@ impl HistogramPlan {
     /// What the server does, before any key exists.
     ///
     /// # Errors
-    /// [`StatsError::Engine`] if it cannot be simulated.
+    /// [`StatsError::Library`] if it cannot be simulated.
     pub fn cost(&self) -> Result<Cost> {
         Cost::of(&self.params, &self.request, self.inputs(), |e, table| self.run(e, table, |_| {}))
     }
@@ -210,7 +211,7 @@ impl HistogramPlan {
     /// Level and scale of each ciphertext of the result.
     ///
     /// # Errors
-    /// [`StatsError::Engine`] if it cannot be simulated.
+    /// [`StatsError::Library`] if it cannot be simulated.
     pub fn output_shapes(&self) -> Result<Vec<(Level, Scale)>> {
         cost::shapes(&self.params, self.inputs(), |e, table| self.run(e, table, |_| {}))
     }
@@ -226,7 +227,7 @@ impl HistogramPlan {
     ///
     /// # Errors
     /// [`StatsError::Rows`] for more rows than planned, [`StatsError::Shape`] for other columns,
-    /// [`StatsError::Engine`] if the encryptor has other parameters.
+    /// [`StatsError::Library`] if the encryptor has other parameters.
     pub fn encrypt(
         &self,
         encryptor: &Encryptor,
@@ -255,7 +256,7 @@ impl HistogramPlan {
     ///
     /// # Errors
     /// [`StatsError::Shape`] for another number of ciphertexts than planned,
-    /// [`StatsError::Engine`] for what the evaluator refuses.
+    /// [`StatsError::Library`] for what the evaluator refuses.
     pub fn run<E: ComplexOps>(
         &self,
         e: &E,
@@ -313,8 +314,9 @@ impl HistogramPlan {
     ///
     /// # Errors
     /// [`StatsError::SharedBits`] unless there are 1 to
-    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Engine`] with
-    /// `TooLittlePrecision` for more bits than there is precision for: [`HistogramPlan::shared_params`] gives it.
+    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Library`] with
+    /// `TooLittlePrecision` for more bits than there is precision for:
+    /// [`HistogramPlan::shared_params`] gives it.
     pub fn share(&self, slots: &[Vec<f64>], bits: u32, noise: &Seed) -> Result<Vec<Vec<f64>>> {
         self.packing.share(slots, self.job.rows, self.largest_error, (bits, noise))
     }

@@ -22,8 +22,8 @@ pub(super) const LOG2_SCALE: f64 = 38.0;
 /// many special ones.
 const PRIME_BITS: f64 = 46.0;
 
-/// Of a decoded mean of numbers up to 1, beside the error of encryption: `f64` rounds it, in each of
-/// the steps of a transform.
+/// Of a decoded mean of numbers up to 1, beside the error of encryption: `f64` rounds it, in each
+/// of the steps of a transform.
 const DECODING_ERROR: f64 = 16.0 * f64::EPSILON;
 
 /// Most rows of a job.
@@ -171,7 +171,7 @@ impl Packing {
     /// `largest_error` bounds the errors of these quotients.
     ///
     /// # Errors
-    /// [`StatsError::SharedBits`]; [`StatsError::Engine`] with `TooLittlePrecision`.
+    /// [`StatsError::SharedBits`]; [`StatsError::Library`] with `TooLittlePrecision`.
     pub fn share(
         &self,
         slots: &[Vec<f64>],
@@ -309,7 +309,7 @@ pub(super) fn shared_params(
 /// level.
 ///
 /// # Errors
-/// Those of a job that cannot be; [`StatsError::Engine`] if no ring is large enough.
+/// Those of a job that cannot be; [`StatsError::Library`] if no ring is large enough.
 pub(super) fn smallest_params(
     job: &Job,
     log2_scale: f64,
@@ -332,8 +332,8 @@ pub(super) fn smallest_params(
             log_n,
             q_bits: core::iter::once(base).chain(levels).collect(),
             p_bits: vec![50.0; special * primes(log2_scale).len()],
-            raised: None,
-            fitted_p_bits: Vec::new(),
+            upper: None,
+            extra_p_bits: Vec::new(),
             log2_scale,
             secret,
             insecure: false,

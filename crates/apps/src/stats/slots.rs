@@ -38,7 +38,7 @@ impl SlotPlan {
     /// Plans for `count` numbers.
     ///
     /// # Errors
-    /// [`StatsError::Empty`], [`StatsError::Engine`] for more numbers than slots,
+    /// [`StatsError::Empty`], [`StatsError::Library`] for more numbers than slots,
     /// [`StatsError::ParamsTooSmall`].
     pub fn new(count: usize, params: &Params) -> Result<Self> {
         if count == 0 {
@@ -134,7 +134,7 @@ impl SlotPlan {
     /// than the next power of two.
     ///
     /// # Errors
-    /// [`StatsError::Engine`]: [`Error::ScaleMismatch`] if `x` has another scale than
+    /// [`StatsError::Library`]: [`Error::ScaleMismatch`] if `x` has another scale than
     /// planned, and what the evaluator refuses.
     pub fn mean<E: ComplexOps>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
         self.check(e, x)?;
@@ -230,7 +230,7 @@ mod tests {
         assert!(matches!(SlotPlan::new(0, &params), Err(StatsError::Empty { .. })));
         assert!(matches!(
             SlotPlan::new((1 << 13) + 1, &params),
-            Err(StatsError::Engine(Error::TooManySlots { .. }))
+            Err(StatsError::Library(Error::TooManySlots { .. }))
         ));
         let flat = Params::new(sudare::ckks::Spec::uniform(14, 50.0, 0, 35.0, vec![50.0])).unwrap();
         let refused = SlotPlan::new(1 << 13, &flat).unwrap_err();
@@ -238,6 +238,6 @@ mod tests {
         let plan = SlotPlan::new(4, &params).unwrap();
         let e = sim::Evaluator::new(params.log_n(), params.chain().clone());
         let x = e.encrypt(&[], Level(1), Scale::from_log2(30.0)).unwrap();
-        assert!(matches!(plan.mean(&e, &x), Err(StatsError::Engine(Error::ScaleMismatch { .. }))));
+        assert!(matches!(plan.mean(&e, &x), Err(StatsError::Library(Error::ScaleMismatch { .. }))));
     }
 }

@@ -17,7 +17,7 @@ use super::{
     },
 };
 use crate::{
-    Modulus, NttTable, Shoup, Weights,
+    ConstantDot, Modulus, NttTable, Shoup,
     fraction::{Fraction, UNDECIDED},
 };
 use core::arch::x86_64::*;

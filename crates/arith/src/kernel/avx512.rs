@@ -13,7 +13,7 @@ use super::{
     KernelTable, Rows,
     vector::{Lanes, Strided, Vector, entry_points, transform},
 };
-use crate::{Modulus, NttTable, Shoup, Weights};
+use crate::{ConstantDot, Modulus, NttTable, Shoup};
 use core::arch::x86_64::*;
 use narrow::Narrow;
 use wide::Wide;

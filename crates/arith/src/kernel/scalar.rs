@@ -2,7 +2,7 @@
 
 use super::{BLOCK, COLUMNS, KernelTable, ROW, Rows, TERMS};
 use crate::{
-    Modulus, NttTable, Shoup, Weights,
+    ConstantDot, Modulus, NttTable, Shoup,
     fraction::{Fraction, UNDECIDED},
 };
 use core::slice;
@@ -193,7 +193,7 @@ unsafe fn unpack_as<const WIDTH: usize>(q: u64, out: *mut u64, a: *const u8, len
     below
 }
 
-unsafe fn dot(weights: &[&Weights], out: &[*mut u64], a: Rows<'_>, _lazy: bool, len: usize) {
+unsafe fn dot(weights: &[&ConstantDot], out: &[*mut u64], a: Rows<'_>, _lazy: bool, len: usize) {
     for (weights, &out) in weights.iter().zip(out) {
         let c: Vec<*const u64> = weights.factors().iter().map(core::ptr::from_ref).collect();
         // SAFETY: the table's contract.

@@ -3,7 +3,7 @@
 
 use super::Isa;
 use crate::{
-    Column, Modulus, NttTable, Permutation, Weights, next_prime, previous_prime, prng::Seed,
+    Column, ConstantDot, Modulus, NttTable, Permutation, next_prime, previous_prime, prng::Seed,
     prng::Stream,
 };
 
@@ -129,7 +129,7 @@ fn sums_of_any_number_of_terms_reduce_once() {
                 let wide: Vec<&[u64]> = wide.iter().map(Vec::as_slice).collect();
                 let (mut sums, mut dots) = (vec![9; len], vec![9; len]);
                 m.mul_sum(&mut sums, &a, &b);
-                Weights::new(&m, &c, &vec![top; c.len()]).dot(&mut dots, &wide);
+                ConstantDot::new(&m, &c, &vec![top; c.len()]).dot(&mut dots, &wide);
                 for x in 0..len {
                     let product = |u: u64, v: u64| u128::from(u) * u128::from(v) % u128::from(q);
                     let sum: u128 = a.iter().zip(&b).map(|(a, b)| product(a[x], b[x])).sum();
@@ -245,7 +245,7 @@ fn sums_of_the_largest_terms_are_canonical() {
                 for c in [words(99, q), vec![q - 1; len]] {
                     let c = &c[..terms as usize];
                     let mut out = vec![0; len];
-                    Weights::new(&m, c, &vec![(1 << bits) - 1; c.len()]).dot(&mut out, &a);
+                    ConstantDot::new(&m, c, &vec![(1 << bits) - 1; c.len()]).dot(&mut out, &a);
                     for (x, found) in out.into_iter().enumerate() {
                         let product = |(a, &c): (&&[u64], &u64)| u128::from(a[x]) * u128::from(c);
                         let sum: u128 = a.iter().zip(c).map(product).sum();
@@ -344,14 +344,14 @@ fn sums_become_evaluations_as_canonical_ones_do() {
                 let rows: Vec<Vec<u64>> = (0..terms).map(words).collect();
                 let rows: Vec<&[u64]> = rows.iter().map(Vec::as_slice).collect();
                 // As many columns as are done together, and one more.
-                let weights: Vec<Weights> = (1..=5)
+                let weights: Vec<ConstantDot> = (1..=5)
                     .map(|k| vec![q - 1 - k % (q - 1); terms as usize])
-                    .map(|c| Weights::new(t.modulus(), &c, &vec![top; terms as usize]))
+                    .map(|c| ConstantDot::new(t.modulus(), &c, &vec![top; terms as usize]))
                     .collect();
                 let mut out = vec![vec![9; n]; weights.len()];
                 let columns = weights.iter().zip(&mut out);
                 let columns = columns.map(|(weights, out)| Column { weights, table: &t, out });
-                Weights::columns(&mut columns.collect::<Vec<_>>(), &rows);
+                ConstantDot::columns(&mut columns.collect::<Vec<_>>(), &rows);
                 let mut finished = vec![vec![9; n]; out.len()];
                 for (half, out) in out.iter().zip(&mut finished) {
                     let words = Permutation::block_words(log_n);

@@ -8,7 +8,7 @@ pub(super) mod rows;
 pub(super) mod transform;
 
 #[cfg(doc)]
-use crate::Weights;
+use crate::ConstantDot;
 use crate::{Modulus, Shoup};
 
 /// Vectors of a factor, in the two words that [`Lanes::factor`] makes of it.
@@ -135,8 +135,8 @@ pub(super) trait Lanes: Copy {
         // SAFETY: the caller's.
         unsafe { Self::empty_sum() }
     }
-    /// Words in `[0, q)` of a sum with weights of [`Weights::width`] at most `2^LOG_WIDTH`, or in
-    /// `[0, 2 q)` if `LAZY`.
+    /// Words in `[0, q)` of a sum with weights of [`ConstantDot::width`] at most `2^LOG_WIDTH`, or
+    /// in `[0, 2 q)` if `LAZY`.
     #[inline(always)]
     unsafe fn reduce_weighted<const LOG_WIDTH: u32, const LAZY: bool>(
         self,
@@ -159,7 +159,7 @@ macro_rules! entry_points {
                 m: &Modulus, out: *mut u64, a: *const u64, b: *const u64, c: *const u64, len: usize
             );
             mul_sum(m: &Modulus, out: *mut u64, a: &[*const u64], b: &[*const u64], len: usize);
-            dot(weights: &[&Weights], out: &[*mut u64], a: Rows<'_>, lazy: bool, len: usize);
+            dot(weights: &[&ConstantDot], out: &[*mut u64], a: Rows<'_>, lazy: bool, len: usize);
             scale(m: &Modulus, out: *mut u64, a: *const u64, w: Shoup, len: usize);
             scale_add(m: &Modulus, out: *mut u64, a: *const u64, w: Shoup, len: usize);
             sub_scale(
@@ -172,11 +172,11 @@ macro_rules! entry_points {
             forward(t: &NttTable, rows: &[*mut u64]);
             forward_groups(t: &NttTable, groups: *mut u64, count: usize);
             forward_block(
-                t: &NttTable, row: *const u64, block: usize, out: *mut u64, wanted: &[&[u8]]
+                t: &NttTable, row: *const u64, block: usize, out: *mut u64, prefetch: &[&[u8]]
             );
             inverse(t: &NttTable, rows: &[*mut u64], scale: Shoup);
             inverse_block(
-                t: &NttTable, block: usize, from: *const u64, out: *mut u64, wanted: &[&[u8]]
+                t: &NttTable, block: usize, from: *const u64, out: *mut u64, prefetch: &[&[u8]]
             );
             inverse_groups(t: &NttTable, row: *const u64, out: *mut u64, scale: Shoup);
         }

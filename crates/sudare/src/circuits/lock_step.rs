@@ -8,9 +8,9 @@ use crate::{
 
 /// Runs one circuit on several ciphertexts at once, operation by operation.
 ///
-/// It is an evaluator whose ciphertexts are each a [`Batch`], all of one length. Products reach the evaluator inside together,
-/// by [`Ops::mul_many`] and its like, where they can share the reading of a key. The
-/// results are those of one run after the other.
+/// It is an evaluator whose ciphertexts are each a [`Batch`], all of one length. Products reach the
+/// evaluator inside together, by [`Ops::mul_many`] and its like, where they can share the reading
+/// of a key. The results are those of one run after the other.
 ///
 /// ```
 /// use sudare::ckks::{Chain, Complex, Scale};
@@ -199,8 +199,8 @@ impl<E: Ops> Ops for LockStep<'_, E> {
     fn automorphism(&self, a: &Self::Ct, g: GaloisElement) -> Result<Self::Ct> {
         self.each(a, |e, a| e.automorphism(a, g))
     }
-    fn sum_images(&self, a: &Self::Ct, groups: &[&[GaloisElement]]) -> Result<Self::Ct> {
-        self.each(a, |e, a| e.sum_images(a, groups))
+    fn sum_automorphisms(&self, a: &Self::Ct, groups: &[&[GaloisElement]]) -> Result<Self::Ct> {
+        self.each(a, |e, a| e.sum_automorphisms(a, groups))
     }
     fn prepare(&self, plan: &LinearPlan<E::Algebra>) -> Result<Self::Matrix> {
         self.0.prepare(plan)

@@ -100,7 +100,7 @@ pub trait Ops: Send + Sync {
     /// For each group in turn, the sum of the images of `a` under its automorphisms, of which
     /// one may be the identity. An evaluator can share one decomposition and one division
     /// among a group.
-    fn sum_images(&self, a: &Self::Ct, groups: &[&[GaloisElement]]) -> Result<Self::Ct> {
+    fn sum_automorphisms(&self, a: &Self::Ct, groups: &[&[GaloisElement]]) -> Result<Self::Ct> {
         groups.iter().try_fold(a.clone(), |a, group| {
             let images = group.iter().map(|&g| self.automorphism(&a, g));
             let sum = images.reduce(|sum, next| self.add(&sum?, &next?));

@@ -4,7 +4,7 @@
 //! `m n` images is that over `m` of that over `n`, so `2^M` images take `M` groups of one
 //! rotation each (repeated doubling), or `h` larger ones (unrolling). An image costs a
 //! product with a key of its own, a group a decomposition and a division however many images
-//! it has ([`Ops::sum_images`]): fewer groups are faster until their keys cost more than the
+//! it has ([`Ops::sum_automorphisms`]): fewer groups are faster until their keys cost more than the
 //! groups saved, see [`TracePlan::work`].
 //!
 //! No sum uses a level or changes the scale. Values grow by up to the number of images, for
@@ -32,7 +32,7 @@
 use super::Ops;
 use crate::{
     Error, Result,
-    rlwe::{GaloisElement, KeyRequest, Level, Params, Rates, Work, work::ImageGroup},
+    rlwe::{GaloisElement, KeyRequest, Level, Params, Rates, Work, work::AutomorphismGroup},
 };
 use std::collections::BTreeMap;
 
@@ -133,7 +133,7 @@ impl Trace {
     /// [`Error::Circuit`] if there is no such plan: for more groups than doublings, or if a
     /// group had more than 256 images.
     pub fn unrolled(&self, groups: usize) -> Result<TracePlan> {
-        let keys = |group: ImageGroup| group.keys() as f64;
+        let keys = |group: AutomorphismGroup| group.keys() as f64;
         match self.cheapest(groups, &mut Search::new(&keys)) {
             Some((_, split)) => Ok(self.plan(&split)),
             None => Err(Error::Circuit(format!(
@@ -151,7 +151,7 @@ impl Trace {
     pub fn fastest(&self, params: &Params, level: Level) -> Result<TracePlan> {
         params.check_level(level)?;
         let rates = Rates::reference(params.log_n());
-        let seconds = |group: ImageGroup| group.work(params, level).seconds(&rates);
+        let seconds = |group: AutomorphismGroup| group.work(params, level).seconds(&rates);
         let mut search = Search::new(&seconds);
         let most = self.images().checked_ilog2().unwrap_or(0) as usize;
         let splits = (0..=most).filter_map(|groups| self.cheapest(groups, &mut search));
@@ -167,15 +167,19 @@ impl Trace {
         }
         let rest = groups.checked_sub(1)?;
         let alone = search.factors(self.count, rest, false).map(|(cost, factors)| {
-            let last = (search.cost)(ImageGroup { images: 2, adds_input: false, last: true });
+            let last =
+                (search.cost)(AutomorphismGroup { images: 2, adds_input: false, last: true });
             (cost + last, Split { factors, conjugates_merged: false })
         });
         let merged = |factor: usize| {
             let divides = self.count.is_multiple_of(factor) && 2 * factor <= MOST_IMAGES;
             let (cost, mut factors) =
                 divides.then(|| search.factors(self.count / factor, rest, false)).flatten()?;
-            let last =
-                (search.cost)(ImageGroup { images: 2 * factor, adds_input: false, last: true });
+            let last = (search.cost)(AutomorphismGroup {
+                images: 2 * factor,
+                adds_input: false,
+                last: true,
+            });
             factors.push(factor);
             Some((cost + last, Split { factors, conjugates_merged: true }))
         };
@@ -222,12 +226,12 @@ type Priced = (f64, Vec<usize>);
 
 /// The cheapest factors of numbers of rotations, found once each.
 struct Search<'a> {
-    cost: &'a dyn Fn(ImageGroup) -> f64,
+    cost: &'a dyn Fn(AutomorphismGroup) -> f64,
     known: BTreeMap<(usize, usize, bool), Option<Priced>>,
 }
 
 impl<'a> Search<'a> {
-    fn new(cost: &'a dyn Fn(ImageGroup) -> f64) -> Self {
+    fn new(cost: &'a dyn Fn(AutomorphismGroup) -> f64) -> Self {
         Self { cost, known: BTreeMap::new() }
     }
 
@@ -252,7 +256,7 @@ impl<'a> Search<'a> {
             let Some((cost, mut factors)) = self.factors(count / factor, groups - 1, false) else {
                 continue;
             };
-            let cost = cost + (self.cost)(ImageGroup { images: factor, adds_input, last });
+            let cost = cost + (self.cost)(AutomorphismGroup { images: factor, adds_input, last });
             if best.as_ref().is_none_or(|(least, _)| cost < *least) {
                 factors.push(factor);
                 best = Some((cost, factors));
@@ -293,7 +297,7 @@ impl TracePlan {
         images.fold(KeyRequest::new(), |request, &g| request.automorphism(g, level))
     }
 
-    /// What a sum at `level` takes, with keys that are not fitted.
+    /// What a sum at `level` takes, with keys for every level.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`].
@@ -303,7 +307,7 @@ impl TracePlan {
         for (i, group) in self.groups.iter().enumerate() {
             let (images, adds_input) = (group.images.len(), group.adds_input);
             let last = i + 1 == self.groups.len();
-            work += ImageGroup { images, adds_input, last }.work(params, level);
+            work += AutomorphismGroup { images, adds_input, last }.work(params, level);
         }
         Ok(work)
     }
@@ -325,7 +329,7 @@ impl TracePlan {
         let mut sum = x.clone();
         for groups in self.groups.split_inclusive(|group| group.adds_input) {
             let images: Vec<&[_]> = groups.iter().map(|group| &group.images[..]).collect();
-            sum = e.sum_images(&sum, &images)?;
+            sum = e.sum_automorphisms(&sum, &images)?;
             if groups.last().is_some_and(|group| group.adds_input) {
                 sum = e.add(&sum, x)?;
             }

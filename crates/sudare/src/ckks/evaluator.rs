@@ -457,7 +457,7 @@ impl Evaluator {
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
-    /// | `a` | `a` | every automorphism, all fitted alike or none | a group: 1 decomposition, a key product an image, 1 division |
+    /// | `a` | `a` | every automorphism, all of one key level or of none | a group: 1 decomposition, a key product an image, 1 division |
     ///
     /// Reference: Ishimaki, Yamana, "Faster homomorphic trace-type function evaluation" (IEEE
     /// Access 9, 2021), Algorithm 5.
@@ -465,12 +465,16 @@ impl Evaluator {
     /// # Errors
     /// [`Error::Circuit`] for an empty group; [`Error::MissingGaloisKey`];
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
-    pub fn sum_images(&self, a: &Ciphertext, groups: &[&[GaloisElement]]) -> Result<Ciphertext> {
-        Ok(Ciphertext::new(self.inner.sum_images(&a.inner, groups)?, a.form()))
+    pub fn sum_automorphisms(
+        &self,
+        a: &Ciphertext,
+        groups: &[&[GaloisElement]],
+    ) -> Result<Ciphertext> {
+        Ok(Ciphertext::new(self.inner.sum_automorphisms(&a.inner, groups)?, a.form()))
     }
 
     /// Prepares several rotations of `a`: its digits are cut and raised once, for keys that are
-    /// not fitted. Rotations by fitted keys gain nothing.
+    /// for every level. Rotations by level keys gain nothing.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].

@@ -2,7 +2,7 @@ use super::{Chain, Scale, rules::Rules};
 use crate::{
     Error, Result,
     rlwe::{
-        self, Level, RaisedChain, RaisedSpec, SecretDistribution, Supply, check_ring, power_of_two,
+        self, Level, SecretDistribution, Supply, UpperChain, UpperSpec, check_ring, power_of_two,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -21,15 +21,15 @@ pub struct Spec {
     /// Sizes of the primes of each level, level 0 first. A level may hold several, of 720 bits
     /// together at most.
     pub q_bits: Vec<Vec<f64>>,
-    /// Sizes for levels above these, see [`rlwe::RaisedChain`].
+    /// Sizes for levels above these, see [`rlwe::UpperChain`].
     #[serde(default)]
-    pub raised: Option<RaisedSpec>,
+    pub upper: Option<UpperSpec>,
     /// Sizes of the special primes.
     pub p_bits: Vec<f64>,
-    /// Sizes of further special primes, for fitted keys below the top, whose modulus has room
-    /// for them: see [`KeyRequest::into_fitted`](crate::rlwe::KeyRequest::into_fitted).
+    /// Sizes of further special primes, for level keys below the top, whose modulus has room
+    /// for them: see [`KeyRequest::into_level_keys`](crate::rlwe::KeyRequest::into_level_keys).
     #[serde(default)]
-    pub fitted_p_bits: Vec<f64>,
+    pub extra_p_bits: Vec<f64>,
     /// `log2` of the default scale.
     pub log2_scale: f64,
     /// Distribution of the secret key.
@@ -60,22 +60,22 @@ impl Spec {
         Self {
             log_n,
             q_bits,
-            raised: None,
+            upper: None,
             p_bits,
-            fitted_p_bits: Vec::new(),
+            extra_p_bits: Vec::new(),
             log2_scale,
             secret: SecretDistribution::UniformTernary,
             insecure: false,
         }
     }
 
-    /// `log2` of the modulus at the highest level, raised ones included, times that of the special
+    /// `log2` of the modulus at the highest level, upper ones included, times that of the special
     /// primes for all keys, from the sizes asked for.
     #[must_use]
     pub fn log2_qp(&self) -> f64 {
         let level = |bits: &Vec<f64>| bits.iter().sum::<f64>();
-        let raised = self.raised.iter().flat_map(|raised| &raised.levels_bits).map(level);
-        let chain: f64 = self.q_bits.iter().map(level).chain(raised).sum();
+        let upper = self.upper.iter().flat_map(|upper| &upper.levels_bits).map(level);
+        let chain: f64 = self.q_bits.iter().map(level).chain(upper).sum();
         chain + self.p_bits.iter().sum::<f64>()
     }
 }
@@ -108,7 +108,7 @@ impl Params {
     /// The primes of a level of the size of the scale are the nearest to
     /// `scale(l)^2 / 2^log2_scale`, so that the default scales, which follow
     /// `scale(l - 1) = scale(l)^2 / divisor(l)`, stay next to `2^log2_scale`. Other
-    /// levels take the primes nearest to their sizes. The default scale of raised levels is
+    /// levels take the primes nearest to their sizes. The default scale of upper levels is
     /// that of the top.
     ///
     /// # Errors
@@ -116,8 +116,8 @@ impl Params {
     /// [`Error::Insecure`] below 128 bits, unless the specification says so.
     pub fn new(spec: Spec) -> Result<Self> {
         check_sizes(&spec)?;
-        let Primes { q, raised, mut p } = choose_primes(&spec)?;
-        let fitted_p = p.split_off(spec.p_bits.len());
+        let Primes { q, upper, mut p } = choose_primes(&spec)?;
+        let extra_p = p.split_off(spec.p_bits.len());
         let mut divisors: Vec<Scale> = q[1..].iter().map(|level| product(level)).collect();
         let mut scales = vec![Scale::from_log2(spec.log2_scale)];
         for (divisor, bits) in divisors.iter().zip(&spec.q_bits[1..]).rev() {
@@ -126,7 +126,7 @@ impl Params {
             scales.push(if follows { scale * scale / *divisor } else { scale });
         }
         scales.reverse();
-        if let Some(RaisedChain { base, levels }) = &raised {
+        if let Some(UpperChain { base, levels }) = &upper {
             let exchanged = quotient(base, &q.concat());
             for (i, level) in levels.iter().enumerate() {
                 let divisor = product(level);
@@ -137,9 +137,9 @@ impl Params {
         let rlwe = rlwe::Params::new(rlwe::Spec {
             log_n: spec.log_n,
             q,
-            raised,
+            upper,
             p,
-            fitted_p,
+            extra_p,
             secret: spec.secret,
             security_bits: (!spec.insecure).then_some(SECURITY_BITS),
         })?;
@@ -185,10 +185,10 @@ impl Params {
     }
 
     /// The highest level that ciphertexts are raised to: the top, or above it by a
-    /// [`RaisedSpec`].
+    /// [`UpperSpec`].
     #[must_use]
-    pub fn raised_top(&self) -> Level {
-        self.0.rlwe.raised_top()
+    pub fn upper_top(&self) -> Level {
+        self.0.rlwe.upper_top()
     }
 
     /// What rescaling divides by, and the modulus, at each level.
@@ -257,8 +257,8 @@ fn is_scale_level(spec: &Spec, bits: &[f64]) -> bool {
 pub(super) fn check_sizes(spec: &Spec) -> Result<()> {
     let invalid = |field, problem: String| Err(Error::InvalidSpec { field, problem });
     check_ring(spec.log_n, &spec.q_bits)?;
-    let special = [&spec.p_bits[..], &spec.fitted_p_bits].concat();
-    rlwe::check_sizes(spec.log_n, &spec.q_bits, spec.raised.as_ref(), &special)?;
+    let special = [&spec.p_bits[..], &spec.extra_p_bits].concat();
+    rlwe::check_sizes(spec.log_n, &spec.q_bits, spec.upper.as_ref(), &special)?;
     if !(1.0..=120.0).contains(&spec.log2_scale) {
         return invalid("log2_scale", format!("{} is not within 1 to 120", spec.log2_scale));
     }
@@ -268,14 +268,14 @@ pub(super) fn check_sizes(spec: &Spec) -> Result<()> {
 struct Primes {
     /// Of each level.
     q: Vec<Vec<u64>>,
-    raised: Option<RaisedChain>,
+    upper: Option<UpperChain>,
     /// All special ones.
     p: Vec<u64>,
 }
 
 fn choose_primes(spec: &Spec) -> Result<Primes> {
     let mut supply = Supply { step: 2 << spec.log_n, used: Vec::new() };
-    let special = spec.p_bits.iter().chain(&spec.fitted_p_bits);
+    let special = spec.p_bits.iter().chain(&spec.extra_p_bits);
     let p = special.map(|&bits| supply.below(bits)).collect::<Result<_>>()?;
     let mut q = vec![Vec::new(); spec.q_bits.len()];
     q[0] = spec.q_bits[0].iter().map(|&bits| supply.below(bits)).collect::<Result<_>>()?;
@@ -289,9 +289,8 @@ fn choose_primes(spec: &Spec) -> Result<Primes> {
             scale *= scale / product(&q[level]).to_f64();
         }
     }
-    let raised =
-        spec.raised.as_ref().map(|raised| supply.raised(raised, &q.concat())).transpose()?;
-    Ok(Primes { q, raised, p })
+    let upper = spec.upper.as_ref().map(|upper| supply.upper(upper, &q.concat())).transpose()?;
+    Ok(Primes { q, upper, p })
 }
 
 #[cfg(test)]
@@ -381,11 +380,11 @@ mod tests {
         assert!(quotient(&many, &many[1..]).matches(Scale::from_u64(many[0])));
     }
 
-    fn raised(log_n: u32, q_bits: &[f64], base_bits: &[f64], levels_bits: &[&[f64]]) -> Spec {
+    fn upper(log_n: u32, q_bits: &[f64], base_bits: &[f64], levels_bits: &[&[f64]]) -> Spec {
         let levels_bits = levels_bits.iter().map(|level| level.to_vec()).collect();
         Spec {
             q_bits: q_bits.iter().map(|&bits| vec![bits]).collect(),
-            raised: Some(RaisedSpec { base_bits: base_bits.to_vec(), levels_bits }),
+            upper: Some(UpperSpec { base_bits: base_bits.to_vec(), levels_bits }),
             insecure: true,
             ..Spec::uniform(log_n, 0.0, 0, 40.0, vec![61.0; 2])
         }
@@ -395,15 +394,15 @@ mod tests {
         let chain = [50.0, 40.0, 40.0, 30.0];
         let long = [[60.0].as_slice(), &[37.0; 24]].concat();
         vec![
-            raised(10, &chain, &[40.0; 4], &[&[45.0], &[40.0]]),
-            raised(10, &chain, &[53.5, 53.5, 53.0], &[&[30.0, 25.0]]),
-            raised(12, &chain, &[32.0; 5], &[&[61.0], &[24.0], &[40.0]]),
+            upper(10, &chain, &[40.0; 4], &[&[45.0], &[40.0]]),
+            upper(10, &chain, &[53.5, 53.5, 53.0], &[&[30.0, 25.0]]),
+            upper(12, &chain, &[32.0; 5], &[&[61.0], &[24.0], &[40.0]]),
             // To half a bit.
-            raised(10, &chain, &[60.0, 60.0, 40.5], &[&[45.0]]),
-            raised(10, &chain, &[60.0, 60.0, 39.5], &[&[45.0]]),
+            upper(10, &chain, &[60.0, 60.0, 40.5], &[&[45.0]]),
+            upper(10, &chain, &[60.0, 60.0, 39.5], &[&[45.0]]),
             // Of 948 bits, and of 1,260.
-            raised(11, &long, &[948.0 / 19.0; 19], &[&[50.0], &[50.0], &[50.0]]),
-            raised(10, &[60.0; 21], &[45.0; 28], &[&[60.0; 12]]),
+            upper(11, &long, &[948.0 / 19.0; 19], &[&[50.0], &[50.0], &[50.0]]),
+            upper(10, &[60.0; 21], &[45.0; 28], &[&[60.0; 12]]),
         ]
     }
 
@@ -412,9 +411,9 @@ mod tests {
     #[test]
     fn the_base_is_as_large_as_the_chain() {
         for spec in raised_specs() {
-            let Primes { q, raised, .. } = choose_primes(&spec).unwrap();
-            let base = raised.unwrap().base;
-            let sizes = &spec.raised.as_ref().unwrap().base_bits;
+            let Primes { q, upper, .. } = choose_primes(&spec).unwrap();
+            let base = upper.unwrap().base;
+            let sizes = &spec.upper.as_ref().unwrap().base_bits;
             assert_eq!(base.len(), sizes.len());
             for (i, (&prime, bits)) in base.iter().zip(sizes).enumerate() {
                 let most = if i + 1 == sizes.len() { 0.6 } else { 0.01 };
@@ -456,14 +455,14 @@ mod tests {
     fn divisors_are_the_quotients_of_moduli() {
         for spec in raised_specs() {
             let params = Params::new(spec.clone()).unwrap();
-            let rlwe::Spec { q, raised, .. } = params.rlwe().spec();
-            let RaisedChain { base, levels } = raised.clone().unwrap();
+            let rlwe::Spec { q, upper, .. } = params.rlwe().spec();
+            let UpperChain { base, levels } = upper.clone().unwrap();
             let mut moduli: Vec<BigInt> =
                 (0..q.len()).map(|l| integer(&q[..=l].concat())).collect();
             moduli.extend(
                 (0..levels.len()).map(|l| integer(&base) * integer(&levels[..=l].concat())),
             );
-            let (top, highest) = (params.top(), params.raised_top());
+            let (top, highest) = (params.top(), params.upper_top());
             assert_eq!((top.index() + 1, highest.index() + 1), (q.len(), moduli.len()));
             let chain = params.chain();
             assert_eq!((chain.top(), chain.levels().highest()), (top, highest));
@@ -498,7 +497,7 @@ mod tests {
             let tables = rlwe.basis().tables(limbs);
             tables.map(|table| table.modulus().value()).collect::<Vec<_>>()
         };
-        let all = || (0..=params.raised_top().0).map(Level);
+        let all = || (0..=params.upper_top().0).map(Level);
         for (a, b) in all().flat_map(|a| all().map(move |b| (a, b))) {
             let (low, high) = (primes(a.min(b)), primes(a.max(b)));
             let common = high.starts_with(&low);
@@ -509,17 +508,17 @@ mod tests {
             assert_eq!(rlwe.levels().above(a.min(b)).contains(&a.max(b)), common);
             assert_eq!(rlwe.levels().below(a.max(b)).any(|l| l == a.min(b)), common);
         }
-        let above = Level(params.raised_top().0 + 1);
+        let above = Level(params.upper_top().0 + 1);
         assert_eq!(chain.levels().check(above).unwrap_err(), rlwe.check_level(above).unwrap_err());
     }
 
     #[test]
     fn bases_of_another_size_are_refused() {
         let with =
-            |last: f64| raised(10, &[50.0, 40.0, 40.0, 30.0], &[60.0, 60.0, last], &[&[45.0]]);
+            |last: f64| upper(10, &[50.0, 40.0, 40.0, 30.0], &[60.0, 60.0, last], &[&[45.0]]);
         for last in [39.49, 40.51, 38.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             let found = Params::new(with(last)).map(drop);
-            assert!(matches!(found, Err(Error::InvalidSpec { field: "raised", .. })), "{found:?}");
+            assert!(matches!(found, Err(Error::InvalidSpec { field: "upper", .. })), "{found:?}");
         }
         assert!(Params::new(with(40.49)).is_ok());
         let mut nan = with(40.0);
@@ -527,9 +526,9 @@ mod tests {
         let found = Params::new(nan).map(drop);
         assert!(matches!(found, Err(Error::InvalidSpec { .. })), "{found:?}");
         // A last prime beyond the range that is left for it.
-        let tight = raised(10, &[50.0, 60.0], &[61.3, 48.3], &[&[45.0]]);
+        let tight = upper(10, &[50.0, 60.0], &[61.3, 48.3], &[&[45.0]]);
         assert!(Params::new(tight).is_ok());
-        let large = raised(10, &[61.5, 61.5], &[61.3, 61.3], &[&[45.0]]);
+        let large = upper(10, &[61.5, 61.5], &[61.3, 61.3], &[&[45.0]]);
         let found = Params::new(large).map(drop);
         assert!(!matches!(found, Err(Error::Arith(_))), "{found:?}");
     }

@@ -33,7 +33,7 @@ pub fn preset(name: &str) -> Result<Preset> {
 ///
 /// `n13` to `n16` have the most levels of 40 bits for which the ring keeps 128 bits
 /// of security with at most four key-switching digits: special primes are part of
-/// the modulus that is priced, and fewer of them mean more digits, which make every
+/// the modulus that security is estimated at, and fewer of them mean more digits, which make every
 /// key larger and every key switch slower. With one special prime `n16` would have
 /// 41 levels and keys of 1.3 GB each. The bits that are left make the special primes
 /// exceed the largest digit, so that key switching costs little or no precision.

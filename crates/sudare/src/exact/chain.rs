@@ -34,7 +34,7 @@ impl Params {
     /// # Errors
     /// [`Error::PlaintextModulusNotCoprime`].
     pub fn chain(&self, t: Modulus) -> Result<Chain<Unit>> {
-        let highest = self.raised_top().0;
+        let highest = self.upper_top().0;
         let divisors = (1..=highest).map(|level| self.divisor(Level(level), t));
         let log2_q = (0..=highest).map(|level| self.rlwe().log2_q(Level(level)));
         let chain = Chain::new(divisors.collect::<Result<_>>()?, log2_q.collect());

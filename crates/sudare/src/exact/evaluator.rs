@@ -292,12 +292,12 @@ impl Evaluator {
         tensor: Tensor,
         rescale: bool,
     ) -> Result<Vec<Form>> {
-        let tier = |level| self.keys().relinearization_tier(self.params.rlwe(), level);
+        let key_level = |level| self.keys().relinearization_key_level(self.params.rlwe(), level);
         let form = |sum: &ProductSum<'_, Ciphertext>| {
             let pair = |&(a, b): &(&Ciphertext, &Ciphertext)| Ok((self.form(a)?, self.form(b)?));
             let products = sum.products.iter().map(pair).collect::<Result<_>>()?;
             let addend = sum.addend.map(|c| self.form(c)).transpose()?;
-            self.rules().product_sum(&FormSum { products, addend }, tensor, tier, rescale)
+            self.rules().product_sum(&FormSum { products, addend }, tensor, key_level, rescale)
         };
         sums.iter().map(form).collect()
     }
@@ -377,7 +377,8 @@ impl Evaluator {
     /// of the one before and this one.
     ///
     /// # Errors
-    /// [`Error::PlaintextMismatch`]; [`Error::NotAUnit`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    /// [`Error::PlaintextMismatch`]; [`Error::NotAUnit`]; [`Error::ParamsMismatch`];
+    /// [`Error::KeyMismatch`].
     pub fn with_factor(&self, a: &Ciphertext, factor: Unit) -> Result<Ciphertext> {
         self.form(a)?;
         self.check_factor("with_factor", a, factor)?;
@@ -411,8 +412,8 @@ impl Evaluator {
             return Ok(a);
         }
         const OP: &str = "automorphism";
-        let tier = self.keys().tier(self.params.rlwe(), a.level, &[g]);
-        self.rules().images(OP, self.rules().negated(OP, a)?, (1, 1), tier)
+        let key_level = self.keys().key_level(self.params.rlwe(), a.level, &[g]);
+        self.rules().sum_automorphisms(OP, self.rules().negated(OP, a)?, (1, 1), key_level)
     }
 
     /// Both rows rotated left by `k` columns: 1 key switch.
@@ -490,19 +491,23 @@ impl Evaluator {
         self.automorphism_hoisted(a, GaloisElement::rotation(self.params.log_n(), k))
     }
 
-    /// For each group in turn, the sum of images, as [`rlwe::Evaluator::sum_images`].
+    /// For each group in turn, the sum of images, as [`rlwe::Evaluator::sum_automorphisms`].
     ///
     /// # Errors
     /// [`Error::Circuit`] for an empty group; else as [`Evaluator::automorphism`].
-    pub fn sum_images(&self, a: &Ciphertext, groups: &[&[GaloisElement]]) -> Result<Ciphertext> {
+    pub fn sum_automorphisms(
+        &self,
+        a: &Ciphertext,
+        groups: &[&[GaloisElement]],
+    ) -> Result<Ciphertext> {
         const OP: &str = "sum of images";
         let form = self.form(a)?;
-        let tier = self.keys().tier(self.params.rlwe(), form.level, &groups.concat());
+        let key_level = self.keys().key_level(self.params.rlwe(), form.level, &groups.concat());
         let form = groups.iter().try_fold(form, |form, group| {
             let switches = group.iter().filter(|g| g.0 != 1).count();
-            self.rules().images(OP, form, (group.len(), switches), tier)
+            self.rules().sum_automorphisms(OP, form, (group.len(), switches), key_level)
         })?;
-        Ok(Ciphertext::new(self.inner.sum_images(&a.inner, groups)?, form))
+        Ok(Ciphertext::new(self.inner.sum_automorphisms(&a.inner, groups)?, form))
     }
 
     /// In each column the sum of `width` columns of its row from there on, cyclically:
@@ -514,7 +519,7 @@ impl Evaluator {
     pub fn inner_sum(&self, a: &Ciphertext, width: usize) -> Result<Ciphertext> {
         let pairs = inner_sum_pairs(self.params.log_n(), width)?;
         let groups: Vec<&[GaloisElement]> = pairs.iter().map(|pair| &pair[..]).collect();
-        self.sum_images(a, &groups)
+        self.sum_automorphisms(a, &groups)
     }
 }
 

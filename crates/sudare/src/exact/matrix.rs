@@ -102,12 +102,13 @@ impl Evaluator {
         let sum = matrix.sum();
         let mut steps = sum.baby.clone();
         steps.extend((sum.stages > 1).then_some(sum.giant));
-        let tier: Option<Level> = self.keys().tier(self.params().rlwe(), sum.level, &steps);
+        let key_level: Option<Level> =
+            self.keys().key_level(self.params().rlwe(), sum.level, &steps);
         let form = |a: &&Ciphertext| {
             let (form, rules) = (self.form(a)?, self.rules());
             let t = matrix.plaintext_modulus();
             match_rings(OP, rules.ring(a.plaintext_modulus()), rules.ring(t))?;
-            let form = rules.transformed(OP, form, sum.level, &matrix.stages, tier)?;
+            let form = rules.transformed(OP, form, sum.level, &matrix.stages, key_level)?;
             Ok(Form { factor: form.factor * matrix.factor, ..form })
         };
         let forms = inputs.iter().map(form).collect::<Result<_>>()?;

@@ -185,10 +185,10 @@ impl<'a> NoiseModel<'a> {
         self.base(Noise::rounding(self.params))
     }
 
-    /// What a key switch adds, by fitted keys for `tier` or by others.
-    pub(crate) fn key_switch(self, level: Level, tier: Option<Level>) -> NoiseBound {
-        self.base(match tier {
-            Some(tier) => Noise::fitted_key_switch(self.params, level, tier),
+    /// What a key switch adds, by level keys for `key_level` or by others.
+    pub(crate) fn key_switch(self, level: Level, key_level: Option<Level>) -> NoiseBound {
+        self.base(match key_level {
+            Some(key_level) => Noise::level_key_switch(self.params, level, key_level),
             None => Noise::key_switch(self.params, level),
         })
     }

@@ -1,7 +1,7 @@
 use super::{Modulus, Unit};
 use crate::{
     Error, Result,
-    rlwe::{self, Level, RaisedSpec, SecretDistribution, Supply, check_ring, power_of_two},
+    rlwe::{self, Level, SecretDistribution, Supply, UpperSpec, check_ring, power_of_two},
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -18,15 +18,15 @@ pub struct Spec {
     /// Sizes of the primes of each level, level 0 first. A level may hold several, of 720 bits
     /// together at most.
     pub q_bits: Vec<Vec<f64>>,
-    /// Sizes for levels above these, see [`rlwe::RaisedChain`].
+    /// Sizes for levels above these, see [`rlwe::UpperChain`].
     #[serde(default)]
-    pub raised: Option<RaisedSpec>,
+    pub upper: Option<UpperSpec>,
     /// Sizes of the special primes.
     pub p_bits: Vec<f64>,
-    /// Sizes of further special primes, for fitted keys below the top: see
-    /// [`KeyRequest::into_fitted`](crate::rlwe::KeyRequest::into_fitted).
+    /// Sizes of further special primes, for level keys below the top: see
+    /// [`KeyRequest::into_level_keys`](crate::rlwe::KeyRequest::into_level_keys).
     #[serde(default)]
-    pub fitted_p_bits: Vec<f64>,
+    pub extra_p_bits: Vec<f64>,
     /// The plaintext modulus of messages that name no other. Keys do not depend on it.
     pub plaintext_modulus: Modulus,
     /// Distribution of the secret key.
@@ -58,21 +58,21 @@ impl Spec {
         Self {
             log_n,
             q_bits,
-            raised: None,
+            upper: None,
             p_bits,
-            fitted_p_bits: Vec::new(),
+            extra_p_bits: Vec::new(),
             plaintext_modulus,
             secret: SecretDistribution::UniformTernary,
             insecure: false,
         }
     }
 
-    /// `log2` of the modulus at the highest level, raised ones included, times that of the special
+    /// `log2` of the modulus at the highest level, upper ones included, times that of the special
     /// primes for all keys, from the sizes asked for.
     #[must_use]
     pub fn log2_qp(&self) -> f64 {
-        let raised = self.raised.iter().flat_map(|raised| &raised.levels_bits);
-        let chain: f64 = self.q_bits.iter().chain(raised).flatten().sum();
+        let upper = self.upper.iter().flat_map(|upper| &upper.levels_bits);
+        let chain: f64 = self.q_bits.iter().chain(upper).flatten().sum();
         chain + self.p_bits.iter().sum::<f64>()
     }
 }
@@ -108,21 +108,21 @@ impl Params {
         let mut below = |sizes: &[f64]| -> Result<Vec<u64>> {
             sizes.iter().map(|&bits| supply.below(bits)).collect()
         };
-        let (p, fitted_p) = (below(&spec.p_bits)?, below(&spec.fitted_p_bits)?);
+        let (p, extra_p) = (below(&spec.p_bits)?, below(&spec.extra_p_bits)?);
         let mut q = vec![below(&spec.q_bits[0])?];
         for bits in &spec.q_bits[1..] {
             let target = power_of_two(bits.iter().sum());
             let rest = |others: &[u64]| others.iter().fold(target, |rest, &q| rest / q as f64);
             q.push(supply.several(bits, rest)?);
         }
-        let raised = spec.raised.as_ref();
-        let raised = raised.map(|raised| supply.raised(raised, &q.concat())).transpose()?;
+        let upper = spec.upper.as_ref();
+        let upper = upper.map(|upper| supply.upper(upper, &q.concat())).transpose()?;
         let rlwe = rlwe::Params::new(rlwe::Spec {
             log_n: spec.log_n,
             q,
-            raised,
+            upper,
             p,
-            fitted_p,
+            extra_p,
             secret: spec.secret,
             security_bits: (!spec.insecure).then_some(SECURITY_BITS),
         })?;
@@ -160,10 +160,10 @@ impl Params {
     }
 
     /// The highest level that ciphertexts are raised to: the top, or above it by a
-    /// [`rlwe::RaisedChain`].
+    /// [`rlwe::UpperChain`].
     #[must_use]
-    pub fn raised_top(&self) -> Level {
-        self.0.rlwe.raised_top()
+    pub fn upper_top(&self) -> Level {
+        self.0.rlwe.upper_top()
     }
 
     /// Refuses a plaintext modulus that has a prime in common with the chain.
@@ -172,9 +172,8 @@ impl Params {
     /// [`Error::PlaintextModulusNotCoprime`].
     pub fn check_modulus(&self, t: Modulus) -> Result<()> {
         let spec = self.0.rlwe.spec();
-        let raised =
-            spec.raised.iter().flat_map(|raised| [raised.levels.concat(), raised.base.clone()]);
-        let mut primes = spec.q.iter().cloned().chain(raised).flatten();
+        let upper = spec.upper.iter().flat_map(|upper| [upper.levels.concat(), upper.base.clone()]);
+        let mut primes = spec.q.iter().cloned().chain(upper).flatten();
         match primes.any(|q| q == t.prime()) {
             true => Err(Error::PlaintextModulusNotCoprime { modulus: t.into() }),
             false => Ok(()),
@@ -182,22 +181,22 @@ impl Params {
     }
 
     /// What rescaling from `level >= 1` divides factors by: the product of its primes, or of the
-    /// lowest raised level the quotient of moduli.
+    /// lowest upper level the quotient of moduli.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`]; [`Error::PlaintextModulusNotCoprime`].
     pub fn divisor(&self, level: Level, t: Modulus) -> Result<Unit> {
         let rlwe = &self.0.rlwe;
         rlwe.check_level(level)?;
-        let above = level.0.checked_sub(self.top().0 + 1).zip(rlwe.spec().raised.as_ref());
-        let Some((above, raised)) = above else {
+        let above = level.0.checked_sub(self.top().0 + 1).zip(rlwe.spec().upper.as_ref());
+        let Some((above, upper)) = above else {
             return self.product(rlwe.primes_of(level), t);
         };
-        let divisor = self.product(&raised.levels[above as usize], t)?;
+        let divisor = self.product(&upper.levels[above as usize], t)?;
         if above > 0 {
             return Ok(divisor);
         }
-        Ok(divisor * self.product(&raised.base, t)? / self.product(&rlwe.spec().q.concat(), t)?)
+        Ok(divisor * self.product(&upper.base, t)? / self.product(&rlwe.spec().q.concat(), t)?)
     }
 
     /// The ciphertext modulus of `level`, as a factor.
@@ -252,8 +251,8 @@ impl core::fmt::Debug for Params {
 /// Refuses sizes out of range, without a search for primes.
 pub(super) fn check_sizes(spec: &Spec) -> Result<()> {
     check_ring(spec.log_n, &spec.q_bits)?;
-    let special = [&spec.p_bits[..], &spec.fitted_p_bits].concat();
-    rlwe::check_sizes(spec.log_n, &spec.q_bits, spec.raised.as_ref(), &special)
+    let special = [&spec.p_bits[..], &spec.extra_p_bits].concat();
+    rlwe::check_sizes(spec.log_n, &spec.q_bits, spec.upper.as_ref(), &special)
 }
 
 #[cfg(test)]
@@ -293,10 +292,9 @@ mod tests {
     fn divisors_are_quotients_of_moduli_above_the_chain_too() {
         let t = modulus(257);
         let spec = Spec::uniform(5, t, 30.0, 3, 27.0, vec![40.0]);
-        let raised =
-            Some(RaisedSpec { base_bits: vec![37.0; 3], levels_bits: vec![vec![33.0]; 2] });
-        let params = Params::new(Spec { raised, insecure: true, ..spec }).unwrap();
-        assert_eq!((params.top(), params.raised_top()), (Level(3), Level(5)));
+        let upper = Some(UpperSpec { base_bits: vec![37.0; 3], levels_bits: vec![vec![33.0]; 2] });
+        let params = Params::new(Spec { upper, insecure: true, ..spec }).unwrap();
+        assert_eq!((params.top(), params.upper_top()), (Level(3), Level(5)));
         let product = |level: u32| {
             let basis = params.rlwe().basis();
             let primes = basis.tables(params.rlwe().limbs(Level(level)));
@@ -312,7 +310,7 @@ mod tests {
         let levels = params.chain(t).unwrap().levels();
         assert_eq!(levels.check(Level(5)), Ok(()));
         assert!(levels.check_chain(Level(4)).is_err());
-        let inside = modulus(params.rlwe().spec().raised.as_ref().unwrap().base[1]);
+        let inside = modulus(params.rlwe().spec().upper.as_ref().unwrap().base[1]);
         assert!(params.check_modulus(inside).is_err());
     }
 

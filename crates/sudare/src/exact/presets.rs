@@ -167,9 +167,9 @@ impl Sizes {
             let spec = Spec {
                 log_n: self.log_n,
                 q_bits: q_bits.clone(),
-                raised: None,
+                upper: None,
                 p_bits: vec![special / count; count as usize],
-                fitted_p_bits: Vec::new(),
+                extra_p_bits: Vec::new(),
                 plaintext_modulus: self.needs.plaintext_modulus,
                 secret,
                 insecure: false,
@@ -275,10 +275,10 @@ mod tests {
             let mut form = rules.encrypted(params.top(), factor, false).unwrap();
             let copies = rotations as usize;
             while form.level > Level(0) {
-                form = rules.images("test", form, (copies + 1, copies), None).unwrap();
+                form = rules.sum_automorphisms("test", form, (copies + 1, copies), None).unwrap();
                 form = square(rules, form, tensor).unwrap();
             }
-            rules.images("test", form, (copies + 1, copies), None).unwrap();
+            rules.sum_automorphisms("test", form, (copies + 1, copies), None).unwrap();
         }
     }
 

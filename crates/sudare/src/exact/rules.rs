@@ -156,8 +156,8 @@ impl<'a> Rules<'a> {
         sum.unwrap_or_else(|| Err(Error::Circuit(format!("{OP}: there is nothing to sum"))))
     }
 
-    /// A sum of products and perhaps an addend, relinearised with keys for `tier`, and rescaled
-    /// if asked.
+    /// A sum of products and perhaps an addend, relinearised with keys for `key_level`, and
+    /// rescaled if asked.
     ///
     /// # Errors
     /// [`Error::Circuit`] without products; [`Error::PlaintextMismatch`];
@@ -166,7 +166,7 @@ impl<'a> Rules<'a> {
         self,
         sum: &FormSum,
         tensor: Tensor,
-        tier: impl Fn(Level) -> Option<Level>,
+        key_level: impl Fn(Level) -> Option<Level>,
         rescale: bool,
     ) -> Result<Form> {
         const OP: &str = "multiply";
@@ -182,7 +182,7 @@ impl<'a> Rules<'a> {
         let t = first.factor.modulus();
         let (model, scale) = (self.model(t), self.tensor_factor(tensor, level, t)?);
         let factor = scale * first.factor * second.factor;
-        let mut noise = model.key_switch(level, tier(level));
+        let mut noise = model.key_switch(level, key_level(level));
         for &(a, b) in &sum.products {
             factor.check_matches(scale * a.factor * b.factor, OP)?;
             // What is brought down to the level must decrypt there.
@@ -231,19 +231,19 @@ impl<'a> Rules<'a> {
         self.checked("drop to a level", Form { level, ..a })
     }
 
-    /// After `switches` images by keys for `tier` were added to `copies` of it.
+    /// After `switches` images by keys for `key_level` were added to `copies` of it.
     ///
     /// # Errors
     /// [`Error::NoiseExhausted`].
-    pub(crate) fn images(
+    pub(crate) fn sum_automorphisms(
         self,
         op: &'static str,
         a: Form,
         (copies, switches): (usize, usize),
-        tier: Option<Level>,
+        key_level: Option<Level>,
     ) -> Result<Form> {
         let model = self.model(a.factor.modulus());
-        let (e, switch) = (a.noise, model.key_switch(a.level, tier));
+        let (e, switch) = (a.noise, model.key_switch(a.level, key_level));
         let mut noise = if switches == 0 { e } else { e + switch };
         for i in 1..copies {
             let image = if i < switches { e + switch } else { e };
@@ -263,12 +263,12 @@ impl<'a> Rules<'a> {
         a: Form,
         level: Level,
         stages: &[PlainNorms],
-        tier: Option<Level>,
+        key_level: Option<Level>,
     ) -> Result<Form> {
         next_level(op, level)?;
         let a = self.dropped(a, level)?;
         let model = self.model(a.factor.modulus());
-        let switch = model.key_switch(level, tier);
+        let switch = model.key_switch(level, key_level);
         let image = a.noise + switch;
         let noise = stages.iter().fold(switch, |noise, &weights| {
             model.sum(model.sum(noise, switch), model.product_plain(image, weights))

@@ -544,10 +544,10 @@ fn linear_transforms_are_sums_of_weighted_images() {
 
 /// Keys of their own for several levels have other special primes, and other errors.
 #[test]
-fn fitted_keys_serve_at_every_level() {
+fn level_keys_serve_at_every_level() {
     let t = modulus(257, 1);
     let spec = Spec {
-        fitted_p_bits: vec![45.0; 3],
+        extra_p_bits: vec![45.0; 3],
         insecure: true,
         ..Spec::uniform(6, t, 45.0, 4, 40.0, vec![45.0])
     };
@@ -555,8 +555,8 @@ fn fitted_keys_serve_at_every_level() {
     let (params, top) = (session.params.clone(), session.params.top());
     let request = KeyRequest::new().relinearize(top).rotations(6, [1, 2], top);
     let mut keygen = KeyGenerator::from_seed(params.rlwe(), &Seed::from_bytes([16; 32]));
-    let fitted = request.into_fitted(params.rlwe());
-    let keys = keygen.evaluation_keys(&session.secret, &fitted).unwrap();
+    let level_keys = request.into_level_keys(params.rlwe());
+    let keys = keygen.evaluation_keys(&session.secret, &level_keys).unwrap();
     let e = Evaluator::new(&params, Arc::new(keys)).unwrap();
     let mut a = session.random(t);
     let mut x = session.encrypt(&a);

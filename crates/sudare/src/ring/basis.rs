@@ -6,7 +6,7 @@ use crate::Result;
 use core::ops::Range;
 use std::sync::Arc;
 use sudare_arith::{
-    Modulus, NttTable, Permutation, Weights,
+    ConstantDot, Modulus, NttTable, Permutation,
     mem::{Pool, Secrecy},
     par::{self, Tile},
 };
@@ -334,9 +334,9 @@ impl RnsBasis {
         let mut out = self.take(limbs);
         let weights = |i| {
             let m = self.modulus(limbs, i);
-            Weights::new(m, &factors(i), &vec![m.value() - 1; a.len()])
+            ConstantDot::new(m, &factors(i), &vec![m.value() - 1; a.len()])
         };
-        let weights: Vec<Weights> = (0..limbs.count()).map(weights).collect();
+        let weights: Vec<ConstantDot> = (0..limbs.count()).map(weights).collect();
         par::for_tiles(out.words_mut(), self.n(), 4 * TILE, |tile, part| {
             let x: Vec<&[u64]> = a.iter().map(|a| piece(a, limbs, tile, part.len())).collect();
             weights[tile.row].dot(part, &x);

@@ -3,7 +3,7 @@
 use super::{Eval, Half, LimbSet, RnsBasis, RnsPoly, TILE, Tile};
 use std::sync::Arc;
 use sudare_arith::{
-    Column, Fractions, Modulus, NttTable, Permutation, Shoup, Weights,
+    Column, ConstantDot, Fractions, Modulus, NttTable, Permutation, Shoup,
     mem::{Buf, Pool, bytes_of},
     par::{self, Strategy, Within},
 };
@@ -21,7 +21,7 @@ pub struct BaseConverter {
     inverse: Vec<Shoup>,
     fractions: Fractions,
     /// By target: `Q / q_i` for each source prime, then `-Q`.
-    targets: Vec<Weights>,
+    targets: Vec<ConstantDot>,
 }
 
 impl BaseConverter {
@@ -38,7 +38,7 @@ impl BaseConverter {
         let target = |m: &Modulus| {
             let mut factors: Vec<u64> = (0..from.len()).map(|i| product_but(i, m)).collect();
             factors.push(m.neg(product_but(from.len(), m)));
-            Weights::new(m, &factors, &largest)
+            ConstantDot::new(m, &factors, &largest)
         };
         Self {
             inverse: from
@@ -102,7 +102,7 @@ impl RowConverter<'_> {
         y.push(&quotients);
         let columns = self.targets.iter().zip(out);
         let columns = columns.map(|(&target, out)| self.column(target, out));
-        Weights::columns(&mut columns.collect::<Vec<_>>(), &y);
+        ConstantDot::columns(&mut columns.collect::<Vec<_>>(), &y);
     }
 
     /// The rounded sums of fractions of all columns.
@@ -119,7 +119,7 @@ impl RowConverter<'_> {
     fn target(&self, i: usize, quotients: &[u64], out: &mut [u64]) {
         let mut y = self.y.clone();
         y.push(quotients);
-        Weights::columns(&mut [self.column(self.targets[i], out)], &y);
+        ConstantDot::columns(&mut [self.column(self.targets[i], out)], &y);
     }
 
     fn column<'b>(&'b self, (k, table): (usize, &'b NttTable), out: &'b mut [u64]) -> Column<'b> {
@@ -329,12 +329,12 @@ pub(crate) trait Dividend<const P: usize>: Send + Sync {
     fn prepare(&mut self, within: Within);
     /// Writes blocks of the evaluations of each, from a word on.
     fn write(&self, start: usize, out: [&mut [u64]; P]);
-    /// What [`Dividend::add_to_quotient`] will read for a block.
-    fn left_out(&self, _k: usize, _start: usize) -> Vec<&[u8]> {
+    /// What [`Dividend::add_deferred`] will read for a block.
+    fn deferred(&self, _k: usize, _start: usize) -> Vec<&[u8]> {
         Vec::new()
     }
     /// Adds what was left out of the dividend to a block of the `k`-th quotient, from a word on.
-    fn add_to_quotient(&self, _k: usize, _start: usize, _out: &mut [u64]) {}
+    fn add_deferred(&self, _k: usize, _start: usize, _out: &mut [u64]) {}
 }
 
 /// Rows that exist.
@@ -443,12 +443,12 @@ impl Divider {
                     for ((source, values), (block, rows)) in sources.zip(&mut blocks) {
                         let row = &mut *rows[k];
                         let mut wanted =
-                            dividend.as_ref().map_or_else(Vec::new, |d| d.left_out(k, source));
+                            dividend.as_ref().map_or_else(Vec::new, |d| d.deferred(k, source));
                         wanted.push(bytes_of(row));
                         table.forward_lines(halves[k], source / words, image, &wanted);
                         let add = |quotient: &mut [u64]| {
                             if let Some(dividend) = &dividend {
-                                dividend.add_to_quotient(k, source, quotient);
+                                dividend.add_deferred(k, source, quotient);
                             }
                         };
                         match permutation {

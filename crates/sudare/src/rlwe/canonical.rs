@@ -68,12 +68,12 @@ impl CanonicalBounds {
         self.polynomial(ROUNDING_VARIANCE) * (1.0 + self.secret())
     }
 
-    /// What a key switch at `level` adds, by the fitted key for the level `tier` if there is one:
+    /// What a key switch at `level` adds, by the level key for `key_level` if there is one:
     /// `sum_j d_j e_j / P` over the digits, and the rounding of the division by `P`.
     #[must_use]
-    pub fn key_switch(&self, level: Level, tier: Option<Level>) -> f64 {
-        let highest = self.params.raised_top();
-        let limbs = self.params.tier_limbs(tier, level.min(highest));
+    pub fn key_switch(&self, level: Level, key_level: Option<Level>) -> f64 {
+        let highest = self.params.upper_top();
+        let limbs = self.params.limbs_of_keys(key_level, level.min(highest));
         self.switch(limbs)
     }
 
@@ -104,9 +104,9 @@ mod tests {
             let params = Params::new(Spec {
                 log_n: 10,
                 q: vec![vec![base], vec![first], vec![prime(first)]],
-                raised: None,
+                upper: None,
                 p: vec![special, prime(special)],
-                fitted_p: Vec::new(),
+                extra_p: Vec::new(),
                 secret,
                 security_bits: None,
             });

@@ -59,7 +59,7 @@ impl<S: Copy> Chain<S> {
     }
 
     /// The same, whose levels above `top` are those of a
-    /// [`RaisedChain`](crate::rlwe::RaisedChain).
+    /// [`UpperChain`](crate::rlwe::UpperChain).
     #[must_use]
     pub fn raised_above(self, top: Level) -> Self {
         Self { top, ..self }

@@ -2,7 +2,7 @@ use super::{
     Digits, GaloisElement, KeySwitcher, Level, Lift, ModDown, Operand, SwitchingKey,
     keys::GaloisKey,
     rows::KeyRows,
-    switch::{Cut, Product, lifted_product},
+    switch::{Decomposition, Product, extended_product},
 };
 use crate::{
     Result,
@@ -15,7 +15,7 @@ use sudare_arith::{Modulus, Permutation, Shoup, par};
 
 /// A sum of automorphisms in two stages: `sum_j g^j(sum_b weights[j][b] h_b(c))`, with
 /// the baby steps `h_b` and the giant step `g`.
-pub(super) struct Combination<'a> {
+pub(super) struct DiagonalSum<'a> {
     /// Special primes of the keys.
     pub(super) special: usize,
     /// None is the identity.
@@ -23,11 +23,11 @@ pub(super) struct Combination<'a> {
     /// Must be there if there are several stages.
     pub(super) giant: Option<&'a GaloisKey>,
     /// With the limbs of the keys at the level of the ciphertexts.
-    pub(super) weights: &'a [StageWeights],
+    pub(super) weights: &'a [StageDiagonals],
 }
 
 /// The weights of one stage that are not zero.
-pub(super) struct StageWeights {
+pub(super) struct StageDiagonals {
     /// The number of the baby step of each.
     pub(super) steps: Vec<usize>,
     pub(super) polys: PackedPolys,
@@ -46,7 +46,7 @@ struct Place<'a> {
     start: usize,
 }
 
-impl StageWeights {
+impl StageDiagonals {
     /// The part of a group of [`IMAGES`] images in a block of both sums: written for the first
     /// group, else added. `blocks` has both halves of each image; needs room for two.
     fn sum_group(
@@ -81,10 +81,10 @@ impl StageWeights {
 }
 
 /// Two polynomials modulo `QP`, to be divided by `P`.
-type Raised = [RnsPoly<Eval>; 2];
+type PairModQp = [RnsPoly<Eval>; 2];
 
 impl KeySwitcher {
-    /// The combination of each of several ciphertexts, divided by `P` and, if asked, by
+    /// The sum of automorphisms of each of several ciphertexts, divided by `P` and, if asked, by
     /// the primes of the level. All ciphertexts share one pass over keys and weights.
     ///
     /// Each ciphertext is cut into digits once; products with keys and weights are summed
@@ -98,34 +98,35 @@ impl KeySwitcher {
         &self,
         inputs: &[&[RnsPoly<Eval>; 2]],
         level: Level,
-        combination: &Combination<'_>,
+        sum: &DiagonalSum<'_>,
         down: ModDown,
     ) -> Vec<[RnsPoly<Eval>; 2]> {
-        debug_assert!(combination.giant.is_some() || combination.weights.len() < 2);
-        let special = combination.special;
-        let cut = self.cut(level, special);
-        let basis = cut.params.basis();
-        let switches = combination.baby.iter().any(Option::is_some);
+        debug_assert!(sum.giant.is_some() || sum.weights.len() < 2);
+        let special = sum.special;
+        let decomposition = self.decomposition(level, special);
+        let basis = decomposition.params.basis();
+        let switches = sum.baby.iter().any(Option::is_some);
         let cut_up = |c| switches.then(|| self.digits(Operand::Ciphertext(c), level, special));
         let digits: Vec<_> = inputs.iter().map(|&c| cut_up(c)).collect();
         let stages = weighted_sums(
             basis,
-            cut.limbs(),
+            decomposition.limbs(),
             inputs.len(),
-            combination.weights,
-            |i| combination.baby.iter().map(|step| step.map(|key| cut.step(key, i))).collect(),
-            |k, i, step| cut.image(inputs[k], digits[k].as_ref(), step.as_ref(), i),
+            sum.weights,
+            |i| sum.baby.iter().map(|step| step.map(|key| decomposition.step(key, i))).collect(),
+            |k, i, step| decomposition.image(inputs[k], digits[k].as_ref(), step.as_ref(), i),
         );
         drop(digits);
-        let giant: Option<Vec<_>> =
-            combination.giant.map(|giant| par::map(0..cut.limbs().count(), |i| cut.step(giant, i)));
-        let finish = |stages: Vec<Raised>| {
+        let giant: Option<Vec<_>> = sum.giant.map(|giant| {
+            par::map(0..decomposition.limbs().count(), |i| decomposition.step(giant, i))
+        });
+        let finish = |stages: Vec<PairModQp>| {
             let sum = stages.into_iter().rev().reduce(|sum, next| match &giant {
-                Some(giant) => cut.giant_step(&sum, giant, next),
+                Some(giant) => decomposition.giant_step(&sum, giant, next),
                 None => next,
             });
-            let sum = sum.unwrap_or_else(|| [(); 2].map(|()| basis.zero(cut.limbs())));
-            cut.divider(down).divide(basis, sum.each_ref())
+            let sum = sum.unwrap_or_else(|| [(); 2].map(|()| basis.zero(decomposition.limbs())));
+            decomposition.divider(down).divide(basis, sum.each_ref())
         };
         stages.into_iter().map(finish).collect()
     }
@@ -149,7 +150,7 @@ impl KeySwitcher {
         inputs: &[&[RnsPoly<Eval>; 2]],
         to: Level,
         steps: &[GaloisElement],
-        weights: &[StageWeights],
+        weights: &[StageDiagonals],
         lift: Lift<'_>,
     ) -> Result<Vec<[RnsPoly<Eval>; 2]>> {
         let params = self.params();
@@ -166,7 +167,7 @@ impl KeySwitcher {
             })
             .collect::<Result<_>>()?;
         let (basis, limbs) = (params.basis(), params.raising_limbs(to));
-        let lifted: Vec<Raised> =
+        let lifted: Vec<PairModQp> =
             inputs.iter().map(|a| self.lift_under_sparse(a, keys, to, lift)).collect();
         let sums = weighted_sums(
             basis,
@@ -181,13 +182,13 @@ impl KeySwitcher {
                 rows.collect()
             },
             |k, i, (rows, permutation): &(KeyRows<'_>, _)| {
-                let product = lifted_product(params, limbs, &lifted[k], rows.clone(), i);
+                let product = extended_product(params, limbs, &lifted[k], rows.clone(), i);
                 Image::Switched { product, permutation: *permutation }
             },
         );
         drop(lifted);
         let divider = Divider::new(basis, limbs, params.limbs(Level(to.0.saturating_sub(1))));
-        let finish = |mut stages: Vec<Raised>| {
+        let finish = |mut stages: Vec<PairModQp>| {
             let zero = || [(); 2].map(|()| basis.zero(limbs));
             divider.divide(basis, stages.pop().unwrap_or_else(zero).each_ref())
         };
@@ -202,12 +203,12 @@ fn weighted_sums<'b, S>(
     basis: &RnsBasis,
     limbs: LimbSet,
     count: usize,
-    weights: &[StageWeights],
+    weights: &[StageDiagonals],
     steps: impl Fn(usize) -> Vec<S> + Send + Sync,
     image: impl Fn(usize, usize, &S) -> Image<'b> + Send + Sync,
-) -> Vec<Vec<Raised>> {
+) -> Vec<Vec<PairModQp>> {
     let raised = || weights.iter().map(|_| [(); 2].map(|()| basis.take(limbs))).collect();
-    let mut sums: Vec<Vec<Raised>> = (0..count).map(|_| raised()).collect();
+    let mut sums: Vec<Vec<PairModQp>> = (0..count).map(|_| raised()).collect();
     par::for_limbs(
         by_limb(&mut sums, limbs.count()).into_iter().enumerate(),
         |within, (i, sums)| {
@@ -240,7 +241,7 @@ fn weighted_sums<'b, S>(
     sums
 }
 
-impl Cut<'_> {
+impl Decomposition<'_> {
     /// Rows of the key of a step modulo the `i`-th prime, for all ciphertexts and stages.
     fn step<'b>(self, step: &'b GaloisKey, i: usize) -> Step<'b>
     where
@@ -275,7 +276,7 @@ impl Cut<'_> {
     }
 
     /// `next + g(sum)` modulo `QP`: the first half of `sum` stays undivided.
-    fn giant_step(self, sum: &Raised, giant: &[Step<'_>], mut next: Raised) -> Raised {
+    fn giant_step(self, sum: &PairModQp, giant: &[Step<'_>], mut next: PairModQp) -> PairModQp {
         let basis = self.params.basis();
         let [kept, switched] = sum;
         let [switched] = self.divider(ModDown::P).divide(basis, [switched]);
@@ -341,7 +342,7 @@ impl Image<'_> {
 }
 
 /// The rows of sums, limb by limb: for each input and each stage both halves.
-fn by_limb(sums: &mut [Vec<Raised>], limbs: usize) -> Vec<Vec<&mut [u64]>> {
+fn by_limb(sums: &mut [Vec<PairModQp>], limbs: usize) -> Vec<Vec<&mut [u64]>> {
     let mut out: Vec<Vec<&mut [u64]>> = (0..limbs).map(|_| Vec::new()).collect();
     for poly in sums.iter_mut().flatten().flatten() {
         for (limb, row) in out.iter_mut().zip(poly.rows_mut()) {

@@ -1,6 +1,6 @@
 use super::{
-    Ciphertext, Combination, Evaluator, GaloisElement, KeyRequest, Level, Lift, ModDown, ParamsId,
-    Raise, StageWeights, next_level,
+    Ciphertext, DiagonalSum, Evaluator, GaloisElement, KeyRequest, Level, Lift, ModDown, ParamsId,
+    Raise, StageDiagonals, next_level,
 };
 use crate::{
     Error, Result,
@@ -43,14 +43,15 @@ impl AutomorphismSum {
 /// The encoded weights `w_jb` of an [`AutomorphismSum`]: the diagonals of a matrix.
 ///
 /// They are held modulo the primes of a key, special ones included, so that results are
-/// divided once: each takes `N` residues for every such prime. If the evaluator has fitted keys
-/// for every step ([`KeyRequest::into_fitted`](super::KeyRequest::into_fitted)), these are fewer.
+/// divided once: each takes `N` residues for every such prime. If the evaluator has level keys
+/// for every step ([`KeyRequest::into_level_keys`](super::KeyRequest::into_level_keys)), these are
+/// fewer.
 pub struct EncodedDiagonals {
     params: ParamsId,
     sum: AutomorphismSum,
-    /// The level of the fitted keys that they are applied with, if any.
-    tier: Option<Level>,
-    stages: Vec<StageWeights>,
+    /// The key level that they are applied with, if any.
+    key_level: Option<Level>,
+    stages: Vec<StageDiagonals>,
 }
 
 impl EncodedDiagonals {
@@ -88,13 +89,13 @@ impl Evaluator {
                 sum.stages
             )));
         }
-        let (tier, limbs) = match sum.raise {
+        let (key_level, limbs) = match sum.raise {
             Some(_) => (None, params.raising_limbs(sum.level)),
             None => {
                 let mut steps = sum.baby.clone();
                 steps.extend((sum.stages > 1).then_some(sum.giant));
-                let tier = self.keys().tier(params, sum.level, &steps);
-                (tier, params.tier_limbs(tier, sum.level))
+                let key_level = self.keys().key_level(params, sum.level, &steps);
+                (key_level, params.limbs_of_keys(key_level, sum.level))
             }
         };
         let stage = |j| {
@@ -104,10 +105,10 @@ impl Evaluator {
             for weight in weights {
                 packer.push(&encode(weight, limbs)?);
             }
-            Ok(StageWeights { steps, polys: packer.finish() })
+            Ok(StageDiagonals { steps, polys: packer.finish() })
         };
         let stages = (0..sum.stages).map(stage).collect::<Result<_>>()?;
-        Ok(EncodedDiagonals { params: params.id(), sum, tier, stages })
+        Ok(EncodedDiagonals { params: params.id(), sum, key_level, stages })
     }
 
     /// The sum of automorphisms of each of `inputs`, divided by the primes of the level, in one
@@ -129,17 +130,17 @@ impl Evaluator {
         let next = self.check_transform(inputs, diagonals, false)?;
         let key = |g: GaloisElement| match g.0 {
             1 => Ok(None),
-            _ => self.switcher.galois_key_of(diagonals.tier, g, level).map(Some),
+            _ => self.switcher.galois_key_of(diagonals.key_level, g, level).map(Some),
         };
         let several = diagonals.stages.len() > 1;
-        let combination = Combination {
-            special: self.params().tier_limbs(diagonals.tier, level).p(),
+        let sum = DiagonalSum {
+            special: self.params().limbs_of_keys(diagonals.key_level, level).p(),
             baby: diagonals.sum.baby.iter().map(|&g| key(g)).collect::<Result<_>>()?,
             giant: if several { key(diagonals.sum.giant)? } else { None },
             weights: &diagonals.stages,
         };
         let polys: Vec<_> = inputs.iter().map(|input| &input.polys).collect();
-        let results = self.switcher.combine(&polys, level, &combination, ModDown::PAndLevel);
+        let results = self.switcher.combine(&polys, level, &sum, ModDown::PAndLevel);
         Ok(results.into_iter().map(|polys| self.holding(polys, next)).collect())
     }
 

@@ -412,25 +412,29 @@ impl Evaluator {
     /// # Errors
     /// [`Error::Circuit`] for an empty group; [`Error::MissingGaloisKey`];
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
-    pub fn sum_images(&self, a: &Ciphertext, groups: &[&[GaloisElement]]) -> Result<Ciphertext> {
+    pub fn sum_automorphisms(
+        &self,
+        a: &Ciphertext,
+        groups: &[&[GaloisElement]],
+    ) -> Result<Ciphertext> {
         self.check(a)?;
         let (params, level) = (self.params(), a.level);
-        let tier = self.keys().tier(params, level, &groups.concat());
-        let special = params.tier_limbs(tier, level).p();
+        let key_level = self.keys().key_level(params, level, &groups.concat());
+        let special = params.limbs_of_keys(key_level, level).p();
         let key = |&g: &GaloisElement| match g.0 {
             1 => Ok(None),
-            _ => self.switcher.galois_key_of(tier, g, level).map(Some),
+            _ => self.switcher.galois_key_of(key_level, g, level).map(Some),
         };
         let group = |group: &&[GaloisElement]| match group.is_empty() {
             true => Err(Error::Circuit("sum of images: a group of none".into())),
             false => group.iter().map(key).collect(),
         };
         let groups: Vec<_> = groups.iter().map(group).collect::<Result<_>>()?;
-        Ok(self.holding(self.switcher.sum_images(&a.polys, level, special, &groups), level))
+        Ok(self.holding(self.switcher.sum_automorphisms(&a.polys, level, special, &groups), level))
     }
 
     /// Prepares several automorphisms of `a`: its digits are decomposed and extended once, for
-    /// keys that are not fitted. Automorphisms by fitted keys gain nothing.
+    /// keys for every level. Automorphisms by level keys gain nothing.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].

@@ -2,7 +2,7 @@ use super::{
     EvaluationKeys, GaloisElement, KeyId, KeyRequest, Level, Params, PublicKey, Raise,
     SecretDistribution, SecretKey, SwitchingKey,
     gadget::Gadget,
-    keys::{FittedSwitchingKeys, GaloisKey, RaisingKeys},
+    keys::{GaloisKey, LevelSwitchingKeys, RaisingKeys},
 };
 use crate::{
     Error, Result,
@@ -154,10 +154,10 @@ impl KeyGenerator {
             }
             None => None,
         };
-        let mut fitted = BTreeMap::new();
-        for (&level, keys) in &request.fitted {
-            let limbs = self.params.tier_limbs(Some(level), level);
-            let mut made = FittedSwitchingKeys::default();
+        let mut level_keys = BTreeMap::new();
+        for (&level, keys) in &request.level_keys {
+            let limbs = self.params.limbs_of_keys(Some(level), level);
+            let mut made = LevelSwitchingKeys::default();
             if keys.relinearize {
                 made.relinearize = Some(self.relinearization_key(sk, level, limbs)?);
                 count();
@@ -166,7 +166,7 @@ impl KeyGenerator {
                 made.galois.insert(g, self.galois_key(sk, g, level, limbs)?);
                 count();
             }
-            fitted.insert(level, made);
+            level_keys.insert(level, made);
         }
         Ok(EvaluationKeys {
             params: self.params.id(),
@@ -174,7 +174,7 @@ impl KeyGenerator {
             relinearize,
             galois,
             raise,
-            fitted,
+            level_keys,
         })
     }
 
@@ -355,8 +355,8 @@ mod tests {
             log_n: 7,
             q: vec![vec![12289], vec![13313]],
             p: vec![15361, 18433],
-            raised: None,
-            fitted_p: vec![],
+            upper: None,
+            extra_p: vec![],
             secret: SecretDistribution::UniformTernary,
             security_bits: None,
         })

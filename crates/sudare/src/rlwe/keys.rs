@@ -1,5 +1,5 @@
 use super::{
-    GaloisElement, KeyId, Level, Params, ParamsId, PricedKey, SecretDistribution,
+    GaloisElement, KeyId, KeySecurity, Level, Params, ParamsId, SecretDistribution,
     keygen::small_secret, security_bits,
 };
 use crate::{
@@ -243,20 +243,20 @@ pub struct KeyRequest {
     /// Galois elements that act on what is raised through the ephemeral secret, on the way
     /// back from it. Such keys have one digit.
     pub raised: BTreeSet<GaloisElement>,
-    /// Fitted keys by level, see [`KeyRequest::into_fitted`].
-    pub fitted: BTreeMap<Level, FittedKeys>,
+    /// Level keys by level, see [`KeyRequest::into_level_keys`].
+    pub level_keys: BTreeMap<Level, LevelKeys>,
 }
 
-/// What fitted keys for one level are asked for, in a [`KeyRequest`].
+/// What level keys for one level are asked for, in a [`KeyRequest`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FittedKeys {
+pub struct LevelKeys {
     /// Whether something is relinearised.
     pub relinearize: bool,
     /// Galois elements that act.
     pub galois: BTreeSet<GaloisElement>,
 }
 
-impl FittedKeys {
+impl LevelKeys {
     /// Number of keys.
     #[must_use]
     pub fn count(&self) -> usize {
@@ -313,54 +313,57 @@ impl KeyRequest {
         self
     }
 
-    /// The same with fitted keys instead of keys for relinearisation and automorphisms, where
-    /// the parameters have them ([`Params::fitted_limbs`]).
+    /// The same with level keys instead of keys for relinearisation and automorphisms, where
+    /// the parameters have them ([`Params::level_key_limbs`]).
     ///
-    /// A fitted key is for the level that it is asked for and those below, with as many
+    /// A level key is for the level that it is asked for and those below, with as many
     /// special primes as make a key switch at that level cheapest: next to a key that serves
     /// the top, which may be there for the same automorphism, fewer at the lowest levels,
     /// and in the middle more, where the modulus of a key has room for them, so that there
-    /// are fewer digits. An operation uses the fitted keys for the lowest level at or above
+    /// are fewer digits. An operation uses the level keys for the lowest level at or above
     /// its own that has all it needs, and else the others.
     #[must_use]
-    pub fn into_fitted(self, params: &Params) -> Self {
+    pub fn into_level_keys(self, params: &Params) -> Self {
         let has =
-            |level: Level| level <= params.raised_top() && params.fitted_limbs(level).is_some();
-        self.moved_to_fitted(|level| has(level).then_some(level))
+            |level: Level| level <= params.upper_top() && params.level_key_limbs(level).is_some();
+        self.moved_to_level_keys(|level| has(level).then_some(level))
     }
 
-    /// The keys of several stages, each fitted to its level. A stage without fitted keys shares
-    /// those of another that has all it needs.
-    pub(crate) fn fitted_to(stages: Vec<Self>, params: &Params) -> Self {
+    /// The keys of several stages, with keys for the level of each. A stage without level keys
+    /// shares those of another that has all it needs.
+    pub(crate) fn of_stages(stages: Vec<Self>, params: &Params) -> Self {
         let mut request = Self::new();
         let mut others = Vec::new();
         for stage in stages {
-            let mut keys = stage.into_fitted(params);
-            request |= Self { fitted: core::mem::take(&mut keys.fitted), ..Self::new() };
+            let mut keys = stage.into_level_keys(params);
+            request |= Self { level_keys: core::mem::take(&mut keys.level_keys), ..Self::new() };
             others.push(keys);
         }
         others.retain(|keys| {
             keys.highest()
-                .is_none_or(|level| request.tier(params.levels().above(level), keys).is_none())
+                .is_none_or(|level| request.key_level(params.levels().above(level), keys).is_none())
         });
         others.iter().for_each(|keys| request |= keys);
         request
     }
 
-    /// The highest level of keys that are not fitted.
+    /// The highest level of keys for every level.
     fn highest(&self) -> Option<Level> {
         self.relinearize.iter().chain(self.galois.values()).max().copied()
     }
 
-    /// The same with fitted keys for a level given by that of each key, where there is one.
-    pub(crate) fn moved_to_fitted(mut self, tier: impl Fn(Level) -> Option<Level>) -> Self {
-        if let Some(tier) = self.relinearize.and_then(&tier) {
+    /// The same with level keys for a level given by that of each key, where there is one.
+    pub(crate) fn moved_to_level_keys(
+        mut self,
+        key_level: impl Fn(Level) -> Option<Level>,
+    ) -> Self {
+        if let Some(key_level) = self.relinearize.and_then(&key_level) {
             self.relinearize = None;
-            self.fitted.entry(tier).or_default().relinearize = true;
+            self.level_keys.entry(key_level).or_default().relinearize = true;
         }
-        self.galois.retain(|&g, &mut level| match tier(level) {
-            Some(tier) => {
-                self.fitted.entry(tier).or_default().galois.insert(g);
+        self.galois.retain(|&g, &mut level| match key_level(level) {
+            Some(key_level) => {
+                self.level_keys.entry(key_level).or_default().galois.insert(g);
                 false
             }
             None => true,
@@ -368,14 +371,14 @@ impl KeyRequest {
         self
     }
 
-    /// The level of the fitted keys for an operation that needs the keys of `needed`, if not
+    /// The key level for an operation that needs the keys of `needed`, if not
     /// others, where those for any of `levels` serve.
-    pub(crate) fn tier(&self, levels: RangeInclusive<Level>, needed: &Self) -> Option<Level> {
-        let has = |keys: &FittedKeys| {
+    pub(crate) fn key_level(&self, levels: RangeInclusive<Level>, needed: &Self) -> Option<Level> {
+        let has = |keys: &LevelKeys| {
             (keys.relinearize || needed.relinearize.is_none())
                 && needed.galois.keys().all(|g| keys.galois.contains(g))
         };
-        self.fitted.range(levels).find(|(_, keys)| has(keys)).map(|(&tier, _)| tier)
+        self.level_keys.range(levels).find(|(_, keys)| has(keys)).map(|(&key_level, _)| key_level)
     }
 
     /// Number of keys; those to an ephemeral secret and back count as one.
@@ -383,8 +386,8 @@ impl KeyRequest {
     pub fn count(&self) -> usize {
         let single = [self.relinearize.is_some(), self.raise.is_some()];
         let single: usize = single.into_iter().map(usize::from).sum();
-        let fitted: usize = self.fitted.values().map(FittedKeys::count).sum();
-        self.galois.len() + self.raised.len() + single + fitted
+        let level_keys: usize = self.level_keys.values().map(LevelKeys::count).sum();
+        self.galois.len() + self.raised.len() + single + level_keys
     }
 
     /// Each kind of key with its secret and the `log2` of its modulus. Levels are in
@@ -393,9 +396,10 @@ impl KeyRequest {
         let main = params.spec().secret;
         let switching =
             self.highest().map(|level| ("evaluation keys".into(), main, params.log2_qp(level)));
-        let fitted = self.fitted.keys().filter_map(|&level| params.fitted_limbs(level));
-        let fitted = fitted.map(|limbs| params.basis().log2_product(limbs)).reduce(f64::max);
-        let fitted = fitted.map(|log2_q| ("fitted evaluation keys".into(), main, log2_q));
+        let level_keys = self.level_keys.keys().filter_map(|&level| params.level_key_limbs(level));
+        let level_keys =
+            level_keys.map(|limbs| params.basis().log2_product(limbs)).reduce(f64::max);
+        let level_keys = level_keys.map(|log2_q| ("level evaluation keys".into(), main, log2_q));
         let raising = self.raise.map(|raise| {
             let h = raise.weight;
             let [to, from] = raise.limbs(params).map(|limbs| params.basis().log2_product(limbs));
@@ -405,21 +409,21 @@ impl KeyRequest {
                 ("key from the ephemeral secret".into(), main, from),
             ]
         });
-        switching.into_iter().chain(fitted).chain(raising.into_iter().flatten()).collect()
+        switching.into_iter().chain(level_keys).chain(raising.into_iter().flatten()).collect()
     }
 
     /// What each kind of key asked for costs an attacker, whether or not that is enough.
     ///
     /// # Errors
     /// As [`KeyRequest::bytes`], but for [`Error::Insecure`].
-    pub fn priced_keys(&self, params: &Params) -> Result<Vec<PricedKey>> {
+    pub fn key_security(&self, params: &Params) -> Result<Vec<KeySecurity>> {
         self.check_shape(params)?;
-        let price = |(what, secret, log2_q)| PricedKey {
+        let security = |(what, secret, log2_q)| KeySecurity {
             what,
             log2_q,
             security_bits: security_bits(params.log_n(), secret, log2_q),
         };
-        Ok(self.moduli(params).into_iter().map(price).collect())
+        Ok(self.moduli(params).into_iter().map(security).collect())
     }
 
     /// Refuses what the parameters have no keys for.
@@ -435,13 +439,13 @@ impl KeyRequest {
         for &level in self.relinearize.iter().chain(self.galois.values()) {
             params.check_chain_level(level)?;
         }
-        for (&level, keys) in &self.fitted {
+        for (&level, keys) in &self.level_keys {
             params.check_level(level)?;
-            let invalid = |problem| Err(Error::InvalidSpec { field: "fitted", problem });
-            if params.fitted_limbs(level).is_none() {
+            let invalid = |problem| Err(Error::InvalidSpec { field: "level_keys", problem });
+            if params.level_key_limbs(level).is_none() {
                 return invalid(format!(
-                    "level {level} has no fitted keys, as they would be like others: ask for \
-                     those, as into_fitted does"
+                    "level {level} has no level keys, as they would be like others: ask for \
+                     those, as into_level_keys does"
                 ));
             }
             if keys.count() == 0 {
@@ -463,7 +467,7 @@ impl KeyRequest {
             .galois
             .keys()
             .chain(&self.raised)
-            .chain(self.fitted.values().flat_map(|keys| &keys.galois))
+            .chain(self.level_keys.values().flat_map(|keys| &keys.galois))
             .find(|g| g.0 % 2 == 0 || g.0 >> (log_n + 1) != 0)
         {
             None => Ok(()),
@@ -490,11 +494,11 @@ impl KeyRequest {
             let [to, back] = raise.limbs(params).map(packed);
             to + back * (1 + self.raised.len() as u64)
         });
-        let fitted = |(&level, keys): (&Level, &FittedKeys)| {
-            let limbs = params.tier_limbs(Some(level), level);
+        let level_keys = |(&level, keys): (&Level, &LevelKeys)| {
+            let limbs = params.limbs_of_keys(Some(level), level);
             2 * params.half_key_bytes(limbs) * keys.count() as u64
         };
-        Ok(switching + raising + self.fitted.iter().map(fitted).sum::<u64>())
+        Ok(switching + raising + self.level_keys.iter().map(level_keys).sum::<u64>())
     }
 
     /// Bytes of small keys in memory: see [`EvaluationKeys`].
@@ -504,10 +508,8 @@ impl KeyRequest {
     pub fn small_bytes(&self, params: &Params) -> Result<u64> {
         let whole = Self {
             relinearize: self.relinearize,
-            fitted: (self.fitted.iter().filter(|(_, keys)| keys.relinearize))
-                .map(|(&level, _)| {
-                    (level, FittedKeys { relinearize: true, ..FittedKeys::default() })
-                })
+            level_keys: (self.level_keys.iter().filter(|(_, keys)| keys.relinearize))
+                .map(|(&level, _)| (level, LevelKeys { relinearize: true, ..LevelKeys::default() }))
                 .collect(),
             ..Self::default()
         };
@@ -526,10 +528,10 @@ impl core::ops::BitOrAssign<&KeyRequest> for KeyRequest {
             *self = core::mem::take(self).raise(raise);
         }
         self.raised.extend(&other.raised);
-        for (&level, keys) in &other.fitted {
-            let fitted = self.fitted.entry(level).or_default();
-            fitted.relinearize |= keys.relinearize;
-            fitted.galois.extend(&keys.galois);
+        for (&level, keys) in &other.level_keys {
+            let level_keys = self.level_keys.entry(level).or_default();
+            level_keys.relinearize |= keys.relinearize;
+            level_keys.galois.extend(&keys.galois);
         }
     }
 }
@@ -616,12 +618,12 @@ pub struct EvaluationKeys {
     pub(crate) relinearize: Option<SwitchingKey>,
     pub(crate) galois: BTreeMap<GaloisElement, GaloisKey>,
     pub(crate) raise: Option<RaisingKeys>,
-    pub(crate) fitted: BTreeMap<Level, FittedSwitchingKeys>,
+    pub(crate) level_keys: BTreeMap<Level, LevelSwitchingKeys>,
 }
 
-/// Fitted keys for one level.
+/// Level keys for one level.
 #[derive(Default)]
-pub(crate) struct FittedSwitchingKeys {
+pub(crate) struct LevelSwitchingKeys {
     pub(crate) relinearize: Option<SwitchingKey>,
     pub(crate) galois: BTreeMap<GaloisElement, GaloisKey>,
 }
@@ -636,14 +638,14 @@ impl EvaluationKeys {
             relinearize: None,
             galois: BTreeMap::new(),
             raise: None,
-            fitted: BTreeMap::new(),
+            level_keys: BTreeMap::new(),
         }
     }
 
-    /// The level of the fitted key that relinearises at `level`, if one does.
-    pub(crate) fn relinearization_tier(&self, params: &Params, level: Level) -> Option<Level> {
-        let mut above = self.fitted.range(params.levels().above(level));
-        above.find(|(_, keys)| keys.relinearize.is_some()).map(|(&tier, _)| tier)
+    /// The key level that relinearises at `level`, if one does.
+    pub(crate) fn relinearization_key_level(&self, params: &Params, level: Level) -> Option<Level> {
+        let mut above = self.level_keys.range(params.levels().above(level));
+        above.find(|(_, keys)| keys.relinearize.is_some()).map(|(&key_level, _)| key_level)
     }
 
     /// The key that relinearises at `level`.
@@ -652,20 +654,20 @@ impl EvaluationKeys {
         params: &Params,
         level: Level,
     ) -> Option<&SwitchingKey> {
-        let mut above = self.fitted.range(params.levels().above(level));
-        let fitted = above.find_map(|(_, keys)| keys.relinearize.as_ref());
-        fitted.or(self.relinearize.as_ref().filter(|key| key.level >= level))
+        let mut above = self.level_keys.range(params.levels().above(level));
+        let level_keys = above.find_map(|(_, keys)| keys.relinearize.as_ref());
+        level_keys.or(self.relinearize.as_ref().filter(|key| key.level >= level))
     }
 
-    /// The key for `g` at `level`, among the fitted keys for `tier` or among the others.
+    /// The key for `g` at `level`, among the level keys for `key_level` or among the others.
     pub(super) fn galois_key(
         &self,
-        tier: Option<Level>,
+        key_level: Option<Level>,
         g: GaloisElement,
         level: Level,
     ) -> Option<&GaloisKey> {
-        let keys = match &tier {
-            Some(tier) => &self.fitted.get(tier)?.galois,
+        let keys = match &key_level {
+            Some(key_level) => &self.level_keys.get(key_level)?.galois,
             None => &self.galois,
         };
         keys.get(&g).filter(|key| key.key.level >= level)
@@ -673,27 +675,27 @@ impl EvaluationKeys {
 
     /// Whether there is a key for `g` at `level`.
     pub(crate) fn reaches(&self, params: &Params, g: GaloisElement, level: Level) -> bool {
-        self.galois_key(self.tier(params, level, &[g]), g, level).is_some()
+        self.galois_key(self.key_level(params, level, &[g]), g, level).is_some()
     }
 
-    /// The level of the fitted keys for an operation at `level` that needs those of `elements`,
-    /// if not the others, as [`KeyRequest::into_fitted`] says. Where none has all, those that
+    /// The key level for an operation at `level` that needs those of `elements`,
+    /// if not the others, as [`KeyRequest::into_level_keys`] says. Where none has all, those that
     /// lack the fewest.
-    pub(crate) fn tier(
+    pub(crate) fn key_level(
         &self,
         params: &Params,
         level: Level,
         elements: &[GaloisElement],
     ) -> Option<Level> {
-        let lacks = |tier: &Option<Level>| {
+        let lacks = |key_level: &Option<Level>| {
             let missing =
-                |g: &&GaloisElement| g.0 != 1 && self.galois_key(*tier, **g, level).is_none();
+                |g: &&GaloisElement| g.0 != 1 && self.galois_key(*key_level, **g, level).is_none();
             elements.iter().filter(missing).count()
         };
-        let above = || self.fitted.range(params.levels().above(level));
-        let tiers = || above().map(|(&tier, _)| Some(tier)).chain([None]);
-        let complete = tiers().find(|tier| lacks(tier) == 0);
-        complete.or_else(|| tiers().rev().min_by_key(lacks)).flatten()
+        let above = || self.level_keys.range(params.levels().above(level));
+        let key_levels = || above().map(|(&key_level, _)| Some(key_level)).chain([None]);
+        let complete = key_levels().find(|key_level| lacks(key_level) == 0);
+        complete.or_else(|| key_levels().rev().min_by_key(lacks)).flatten()
     }
 
     /// The secret key that they belong to.
@@ -716,7 +718,11 @@ impl EvaluationKeys {
             galois: self.galois.iter().map(|(&g, key)| (g, key.key.level)).collect(),
             raise: self.raise.as_ref().map(RaisingKeys::fulfils),
             raised: self.raise.iter().flat_map(|keys| keys.images.keys().copied()).collect(),
-            fitted: self.fitted.iter().map(|(&level, keys)| (level, keys.fulfils())).collect(),
+            level_keys: self
+                .level_keys
+                .iter()
+                .map(|(&level, keys)| (level, keys.fulfils()))
+                .collect(),
         }
     }
 
@@ -734,17 +740,17 @@ impl EvaluationKeys {
             let images = keys.images.values().map(|image| vec![&image.key]);
             core::iter::once(vec![&keys.to_sparse, &keys.to_dense]).chain(images)
         });
-        let fitted = self.fitted.values().flat_map(|keys| {
+        let level_keys = self.level_keys.values().flat_map(|keys| {
             keys.relinearize.iter().chain(keys.galois.values().map(|key| &key.key))
         });
         let alone = |key| vec![key];
-        single.map(alone).chain(raising).chain(fitted.map(alone))
+        single.map(alone).chain(raising).chain(level_keys.map(alone))
     }
 }
 
-impl FittedSwitchingKeys {
-    fn fulfils(&self) -> FittedKeys {
-        FittedKeys {
+impl LevelSwitchingKeys {
+    fn fulfils(&self) -> LevelKeys {
+        LevelKeys {
             relinearize: self.relinearize.is_some(),
             galois: self.galois.keys().copied().collect(),
         }
@@ -762,29 +768,31 @@ mod tests {
         let log2_q = |key: &SwitchingKey| params.basis().log2_product(key.limbs());
         let galois = keys.galois.values().map(|galois| &galois.key);
         let single = keys.relinearize.iter().chain(galois).map(|key| (0, log2_q(key)));
-        let fitted = keys.fitted.values().flat_map(|keys| {
+        let level_keys = keys.level_keys.values().flat_map(|keys| {
             keys.relinearize.iter().chain(keys.galois.values().map(|galois| &galois.key))
         });
-        let fitted = fitted.map(|key| (1, log2_q(key)));
+        let level_keys = level_keys.map(|key| (1, log2_q(key)));
         let raising = keys.raise.iter().flat_map(|raise| {
             let images = raise.images.values().map(|image| (3, log2_q(&image.key)));
             [(2, log2_q(&raise.to_sparse)), (3, log2_q(&raise.to_dense))].into_iter().chain(images)
         });
-        single.chain(fitted).chain(raising).collect()
+        single.chain(level_keys).chain(raising).collect()
     }
 
-    /// Whether the largest modulus of each kind of key is the one that it was priced at.
+    /// Whether the largest modulus of each kind of key is the one that its security was estimated
+    /// for.
     fn is_priced(request: &KeyRequest, keys: &EvaluationKeys, params: &Params) -> bool {
-        let priced: Vec<f64> =
+        let security: Vec<f64> =
             request.moduli(params).into_iter().map(|(.., log2_q)| log2_q).collect();
         let found = published(keys, params);
         let largest =
             |kind| found.iter().filter(|key| key.0 == kind).map(|key| key.1).fold(0.0, f64::max);
-        assert_eq!(priced.len(), 4);
-        (0..4).all(|kind| priced[kind] == largest(kind))
+        assert_eq!(security.len(), 4);
+        (0..4).all(|kind| security[kind] == largest(kind))
     }
 
-    /// A key at a level above the one that its price is for has cost other libraries their security.
+    /// A key at a level above the one that its estimate is for has cost other libraries their
+    /// security.
     #[test]
     fn keys_have_the_moduli_that_they_are_priced_at() {
         let mut end = 1 << 30;
@@ -797,15 +805,15 @@ mod tests {
             log_n: 7,
             q: primes(6).into_iter().map(|prime| vec![prime]).collect(),
             p: primes(2),
-            raised: None,
-            fitted_p: primes(2),
+            upper: None,
+            extra_p: primes(2),
             secret: SecretDistribution::UniformTernary,
             security_bits: None,
         })
         .unwrap();
-        let fitted: Vec<Level> =
-            (0..6).map(Level).filter(|&level| params.fitted_limbs(level).is_some()).collect();
-        assert!(!fitted.is_empty());
+        let level_keys: Vec<Level> =
+            (0..6).map(Level).filter(|&level| params.level_key_limbs(level).is_some()).collect();
+        assert!(!level_keys.is_empty());
         let mut generator = KeyGenerator::new(&params).unwrap();
         let secret = generator.secret_key().unwrap();
         let raise = Raise::to(Level(4));
@@ -815,10 +823,10 @@ mod tests {
             .raise(raise)
             .raised_automorphisms([GaloisElement::rotation(7, 2)]);
         let keys =
-            FittedKeys { relinearize: true, galois: request.galois.keys().copied().collect() };
-        request.fitted = fitted.iter().map(|&level| (level, keys.clone())).collect();
+            LevelKeys { relinearize: true, galois: request.galois.keys().copied().collect() };
+        request.level_keys = level_keys.iter().map(|&level| (level, keys.clone())).collect();
         let mut keys = generator.evaluation_keys(&secret, &request).unwrap();
-        assert_eq!(published(&keys, &params).len(), 6 + 3 * fitted.len());
+        assert_eq!(published(&keys, &params).len(), 6 + 3 * level_keys.len());
         assert!(is_priced(&request, &keys, &params));
 
         // A planted key at too high a level, of each kind that can be swapped.
@@ -840,8 +848,8 @@ mod tests {
             log_n: 7,
             q: vec![vec![12289], vec![13313]],
             p: vec![15361],
-            raised: None,
-            fitted_p: vec![],
+            upper: None,
+            extra_p: vec![],
             secret: SecretDistribution::UniformTernary,
             security_bits: None,
         })

@@ -5,7 +5,7 @@ use core::ops::RangeInclusive;
 /// The levels of a modulus chain, and which of them have primes in common.
 ///
 /// Levels up to the top share primes with each other: a ciphertext is brought to a lower level by
-/// forgetting some. So do those above the top, of a [`RaisedChain`](super::RaisedChain), among
+/// forgetting some. So do those above the top, of an [`UpperChain`](super::UpperChain), among
 /// themselves, and with none of the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Levels {

@@ -72,16 +72,17 @@ impl Noise {
     /// The digit `d_j` of primes with product `D_j` is uniform in `(-D_j/2, D_j/2)`.
     #[must_use]
     pub fn key_switch(params: &Params, level: Level) -> Self {
-        Self::switch(params, params.key_limbs(level.min(params.raised_top())))
+        Self::switch(params, params.key_limbs(level.min(params.upper_top())))
     }
 
-    /// As [`Noise::key_switch`], by a fitted key for the level `tier`; a level that it is not
+    /// As [`Noise::key_switch`], by a level key for `key_level`; a level that it is not
     /// for counts as that.
     #[must_use]
-    pub fn fitted_key_switch(params: &Params, level: Level, tier: Level) -> Self {
-        let tier = tier.min(params.raised_top());
-        let level = if params.levels().above(level).contains(&tier) { level } else { tier };
-        Self::switch(params, params.tier_limbs(Some(tier), level))
+    pub fn level_key_switch(params: &Params, level: Level, key_level: Level) -> Self {
+        let key_level = key_level.min(params.upper_top());
+        let level =
+            if params.levels().above(level).contains(&key_level) { level } else { key_level };
+        Self::switch(params, params.limbs_of_keys(Some(key_level), level))
     }
 
     fn switch(params: &Params, limbs: LimbSet) -> Self {
@@ -130,7 +131,7 @@ impl Noise {
     /// This error in a ciphertext that is rescaled from `level >= 1`.
     #[must_use]
     pub fn rescaled(self, params: &Params, level: Level) -> Self {
-        let level = level.min(params.raised_top());
+        let level = level.min(params.upper_top());
         let below = Level(level.0.saturating_sub(1));
         self.scaled(params.log2_q(below) - params.log2_q(level)) + Self::rounding(params)
     }
@@ -199,8 +200,8 @@ mod tests {
             log_n: 4,
             q: vec![vec![97], vec![193, 257], vec![353]],
             p: vec![12289],
-            raised: None,
-            fitted_p: vec![],
+            upper: None,
+            extra_p: vec![],
             secret: SecretDistribution::FixedWeight { h: 7 },
             security_bits: None,
         })

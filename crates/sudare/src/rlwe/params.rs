@@ -18,13 +18,13 @@ pub struct Spec {
     /// product of entries `0..=l`.
     pub q: Vec<Vec<u64>>,
     /// Levels above these, of other primes.
-    pub raised: Option<RaisedChain>,
+    pub upper: Option<UpperChain>,
     /// Special primes.
     pub p: Vec<u64>,
-    /// Further special primes, for fitted keys
-    /// ([`KeyRequest::into_fitted`](super::KeyRequest::into_fitted)) below the top, whose
+    /// Further special primes, for level keys
+    /// ([`KeyRequest::into_level_keys`](super::KeyRequest::into_level_keys)) below the top, whose
     /// modulus has room for them.
-    pub fitted_p: Vec<u64>,
+    pub extra_p: Vec<u64>,
     /// Distribution of the secret.
     pub secret: SecretDistribution,
     /// Security in bits that every key must have. `None` accepts any: the caller
@@ -37,10 +37,10 @@ pub struct Spec {
 /// The modulus of such a level is the product of `base`, which is in place of all primes of the
 /// chain, and of the primes of this level and the raised ones below. A chain of many small primes
 /// may so have few large ones in its place where most of the time of bootstrapping goes.
-/// Rescaling from the lowest raised level to the top of the chain changes from the ones to the
+/// Rescaling from the lowest upper level to the top of the chain changes from the ones to the
 /// others: it multiplies by the modulus of the top and divides, rounding, by that of the level.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RaisedChain {
+pub struct UpperChain {
     /// In place of the primes of the chain.
     pub base: Vec<u64>,
     /// The primes of each level above the top, from the lowest on.
@@ -75,9 +75,9 @@ struct Inner {
     basis: RnsBasis,
     /// Chain primes at each level.
     limbs_at: Vec<LimbSet>,
-    /// Special primes of fitted keys, by level.
-    fitted: Vec<usize>,
-    /// Of the chain and of raised levels, by number of special primes less one: for key
+    /// Special primes of level keys, by level.
+    level_keys: Vec<usize>,
+    /// Of the chain and of upper levels, by number of special primes less one: for key
     /// switching at the levels whose primes they cover. Made when they are first used.
     gadgets: [Vec<OnceLock<Gadget>>; 2],
     /// From the primes of level 0 to every prime.
@@ -88,7 +88,7 @@ struct Inner {
 
 /// What a published key costs an attacker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PricedKey {
+pub struct KeySecurity {
     /// The object, such as `evaluation keys`.
     pub what: String,
     /// `log2` of its modulus.
@@ -98,7 +98,7 @@ pub struct PricedKey {
 }
 
 impl Params {
-    /// Checks the specification, prices the keys and builds every table.
+    /// Checks the specification, estimates the security of the keys and builds every table.
     ///
     /// # Errors
     /// [`Error::InvalidSpec`]; [`Error::Insecure`] unless the specification
@@ -109,13 +109,13 @@ impl Params {
         let (primes, limbs_at) = (chain_primes(&spec), level_limbs(&spec));
         let of = |limbs: &LimbSet| &primes[limbs.start()..][..limbs.q()];
         let log2_p = log2(&spec.p);
-        let highest = limbs_at.last().filter(|_| spec.raised.is_some());
+        let highest = limbs_at.last().filter(|_| spec.upper.is_some());
         for (what, limbs) in [
             ("the evaluation keys at the top level", limbs_at.get(spec.q.len() - 1)),
-            ("the evaluation keys at the highest raised level", highest),
+            ("the evaluation keys at the highest upper level", highest),
         ] {
             let Some(chain) = limbs.map(of) else { continue };
-            price(&spec, what, spec.secret, log2(chain) + log2_p)?;
+            check_security(&spec, what, spec.secret, log2(chain) + log2_p)?;
             if digit_widths(chain, log2_p).iter().sum::<usize>() < chain.len() {
                 return Err(Error::InvalidSpec {
                     field: "p",
@@ -130,7 +130,7 @@ impl Params {
         let basis = RnsBasis::new(spec.log_n, &primes, &special)?;
         Ok(Self(Arc::new(Inner {
             id: fingerprint(&spec)?,
-            fitted: limbs_at.iter().map(|limbs| fitted_special(&spec, of(limbs))).collect(),
+            level_keys: limbs_at.iter().map(|limbs| level_key_special(&spec, of(limbs))).collect(),
             gadgets: [(); 2].map(|()| special.iter().map(|_| OnceLock::new()).collect()),
             lift: Lifter::new(&basis, limbs_at[0], basis.all()),
             rescale: limbs_at
@@ -173,9 +173,9 @@ impl Params {
         Level(self.0.spec.q.len() as u32 - 1)
     }
 
-    /// The highest level that there is: of the [`RaisedChain`], or the top without one.
+    /// The highest level that there is: of the [`UpperChain`], or the top without one.
     #[must_use]
-    pub fn raised_top(&self) -> Level {
+    pub fn upper_top(&self) -> Level {
         Level(self.0.limbs_at.len() as u32 - 1)
     }
 
@@ -188,7 +188,7 @@ impl Params {
     /// Which levels there are, and which have primes in common.
     #[must_use]
     pub fn levels(&self) -> Levels {
-        Levels::new(self.top(), self.raised_top())
+        Levels::new(self.top(), self.upper_top())
     }
 
     /// Refuses a level that is higher than any; for levels that a user names.
@@ -199,7 +199,7 @@ impl Params {
         self.levels().check(level)
     }
 
-    /// Refuses a raised level, too.
+    /// Refuses an upper level, too.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`].
@@ -216,7 +216,7 @@ impl Params {
         self.0.limbs_at[level.index()]
     }
 
-    /// These and the special primes of keys that are not fitted.
+    /// These and the special primes of keys for every level.
     ///
     /// # Panics
     /// If `level` is too high, which [`Params::check_level`] refuses.
@@ -238,43 +238,44 @@ impl Params {
         self.limbs(level).with_special(p)
     }
 
-    /// The primes of a fitted key for `level`, see
-    /// [`KeyRequest::into_fitted`](super::KeyRequest::into_fitted): those of the chain there and
-    /// as many special ones as make a key switch cheapest. None if other keys have as many and
-    /// there are others, which is not so at raised levels.
+    /// The primes of a level key for `level`, see
+    /// [`KeyRequest::into_level_keys`](super::KeyRequest::into_level_keys): those of the chain
+    /// there and as many special ones as make a key switch cheapest. None if other keys have as
+    /// many and there are others, which is not so at upper levels.
     ///
     /// # Panics
     /// If `level` is too high, which [`Params::check_level`] refuses.
     #[must_use]
-    pub fn fitted_limbs(&self, level: Level) -> Option<LimbSet> {
-        let p = self.0.fitted[level.index()];
+    pub fn level_key_limbs(&self, level: Level) -> Option<LimbSet> {
+        let p = self.0.level_keys[level.index()];
         let differs = p != self.0.spec.p.len() || self.is_raised(level);
         differs.then(|| self.limbs(level).with_special(p))
     }
 
-    /// The chain primes at `level` and the special primes of fitted keys for `tier`, or of
+    /// The chain primes at `level` and the special primes of level keys for `key_level`, or of
     /// others.
-    pub(crate) fn tier_limbs(&self, tier: Option<Level>, level: Level) -> LimbSet {
-        let p = tier.map_or(self.0.spec.p.len(), |tier| self.0.fitted[tier.index()]);
+    pub(crate) fn limbs_of_keys(&self, key_level: Option<Level>, level: Level) -> LimbSet {
+        let p =
+            key_level.map_or(self.0.spec.p.len(), |key_level| self.0.level_keys[key_level.index()]);
         self.limbs(level).with_special(p)
     }
 
-    /// Those of `levels` at which fitted keys of their own make a key switch cheaper by a
+    /// Those of `levels` at which level keys of their own make a key switch cheaper by a
     /// twentieth than those for the next one higher up, or the only ones, and the highest.
-    pub(crate) fn tiers(&self, levels: RangeInclusive<Level>) -> Vec<Level> {
-        let cost = |level, tier| {
-            let limbs = self.tier_limbs(Some(tier), level);
+    pub(crate) fn key_levels(&self, levels: RangeInclusive<Level>) -> Vec<Level> {
+        let cost = |level, key_level| {
+            let limbs = self.limbs_of_keys(Some(key_level), level);
             switch_cost(limbs.count(), self.digit_primes_of(limbs).len())
         };
-        let mut tiers = vec![*levels.end()];
+        let mut key_levels = vec![*levels.end()];
         for level in (levels.start().0..levels.end().0).rev().map(Level) {
-            let above = tiers.last().copied().unwrap_or(level);
+            let above = key_levels.last().copied().unwrap_or(level);
             let serves = self.levels().above(level).contains(&above);
             if !serves || 20 * cost(level, level) <= 19 * cost(level, above) {
-                tiers.push(level);
+                key_levels.push(level);
             }
         }
-        tiers
+        key_levels
     }
 
     /// The chain primes of each key-switching digit at `level`. There are `dnum` digits of
@@ -288,7 +289,7 @@ impl Params {
     }
 
     /// Those of keys with these primes, which [`Params::key_limbs`] or
-    /// [`Params::fitted_limbs`] returned.
+    /// [`Params::level_key_limbs`] returned.
     #[must_use]
     pub fn digit_primes_of(&self, limbs: LimbSet) -> Vec<Range<usize>> {
         self.gadget(limbs).digits(limbs.q()).collect()
@@ -307,10 +308,10 @@ impl Params {
     /// the section that has the chain primes of `limbs` whose primes the special ones cover.
     pub(super) fn gadget(&self, limbs: LimbSet) -> &Gadget {
         let Inner { basis, limbs_at, spec, gadgets, .. } = &*self.0;
-        let (raised, p) = (limbs.start() > 0, limbs.p());
-        gadgets[usize::from(raised)][p - 1].get_or_init(|| {
+        let (upper, p) = (limbs.start() > 0, limbs.p());
+        gadgets[usize::from(upper)][p - 1].get_or_init(|| {
             let top = self.top();
-            let (lowest, highest) = if raised { (top, self.raised_top()) } else { (Level(0), top) };
+            let (lowest, highest) = if upper { (top, self.upper_top()) } else { (Level(0), top) };
             let chain = self.limbs(highest);
             let primes = &chain_primes(spec)[chain.start()..][..chain.q()];
             let widths = digit_widths(primes, log2(&special_primes(spec)[..p]));
@@ -350,7 +351,7 @@ impl Params {
         self.log2_special(self.0.spec.p.len())
     }
 
-    /// `log2` of the product of the first `p` special primes, fitted ones included.
+    /// `log2` of the product of the first `p` special primes, those of level keys included.
     pub(super) fn log2_special(&self, p: usize) -> f64 {
         self.0.basis.log2_product(LimbSet::chain(0).with_special(p))
     }
@@ -364,22 +365,22 @@ impl Params {
         &self.0.spec.q[level.index()]
     }
 
-    /// The price of each kind of key that these parameters publish.
+    /// The estimated security of each kind of key that these parameters publish.
     #[must_use]
-    pub fn priced_keys(&self) -> Vec<PricedKey> {
-        let price = |what: &str, log2_q: f64| PricedKey {
+    pub fn key_security(&self) -> Vec<KeySecurity> {
+        let security = |what: &str, log2_q: f64| KeySecurity {
             what: what.into(),
             log2_q,
             security_bits: security_bits(self.log_n(), self.0.spec.secret, log2_q),
         };
         let mut keys = vec![
-            price("public key and ciphertexts", self.log2_q(self.top())),
-            price("evaluation keys", self.log2_qp(self.top())),
+            security("public key and ciphertexts", self.log2_q(self.top())),
+            security("evaluation keys", self.log2_qp(self.top())),
         ];
-        let highest = self.raised_top();
+        let highest = self.upper_top();
         if self.is_raised(highest) {
-            let limbs = self.tier_limbs(Some(highest), highest);
-            keys.push(price("raised evaluation keys", self.basis().log2_product(limbs)));
+            let limbs = self.limbs_of_keys(Some(highest), highest);
+            keys.push(security("upper evaluation keys", self.basis().log2_product(limbs)));
         }
         keys
     }
@@ -387,7 +388,7 @@ impl Params {
     /// The least security of any key that these parameters publish, in bits.
     #[must_use]
     pub fn security_bits(&self) -> f64 {
-        self.priced_keys().iter().map(|key| key.security_bits).fold(f64::INFINITY, f64::min)
+        self.key_security().iter().map(|key| key.security_bits).fold(f64::INFINITY, f64::min)
     }
 
     /// Bytes of a switching key at `level` in memory, its seed expanded.
@@ -411,7 +412,7 @@ impl Params {
         secret: SecretDistribution,
         log2_q: f64,
     ) -> Result<()> {
-        price(&self.0.spec, what, secret, log2_q)
+        check_security(&self.0.spec, what, secret, log2_q)
     }
 
     pub(crate) fn check_id(&self, what: &'static str, found: ParamsId) -> Result<()> {
@@ -445,11 +446,11 @@ fn log2(primes: &[u64]) -> f64 {
     primes.iter().map(|&p| (p as f64).log2()).sum()
 }
 
-/// All primes of levels: of the chain, then of raised levels.
+/// All primes of levels: of the chain, then of upper levels.
 fn chain_primes(spec: &Spec) -> Vec<u64> {
-    let raised = spec.raised.iter();
-    let raised = raised.flat_map(|raised| raised.base.iter().chain(raised.levels.iter().flatten()));
-    spec.q.iter().flatten().chain(raised).copied().collect()
+    let upper = spec.upper.iter();
+    let upper = upper.flat_map(|upper| upper.base.iter().chain(upper.levels.iter().flatten()));
+    spec.q.iter().flatten().chain(upper).copied().collect()
 }
 
 /// Which of them each level has.
@@ -462,17 +463,17 @@ fn level_limbs(spec: &Spec) -> Vec<LimbSet> {
         ends.collect()
     };
     let mut limbs: Vec<_> = ends(0, &spec.q).into_iter().map(LimbSet::chain).collect();
-    if let (Some(raised), Some(&top)) = (&spec.raised, limbs.last()) {
-        let (start, base) = (top.q(), raised.base.len());
-        let ends = ends(start + base, &raised.levels);
+    if let (Some(upper), Some(&top)) = (&spec.upper, limbs.last()) {
+        let (start, base) = (top.q(), upper.base.len());
+        let ends = ends(start + base, &upper.levels);
         limbs.extend(ends.into_iter().map(|end| LimbSet::range(start..end)));
     }
     limbs
 }
 
-/// Those of all keys, then those of fitted ones.
+/// Those of all keys, then those of level keys.
 fn special_primes(spec: &Spec) -> Vec<u64> {
-    [&spec.p[..], &spec.fitted_p].concat()
+    [&spec.p[..], &spec.extra_p].concat()
 }
 
 fn check_shape(spec: &Spec) -> Result<()> {
@@ -483,13 +484,13 @@ fn check_shape(spec: &Spec) -> Result<()> {
     if spec.q.is_empty() || spec.q.iter().any(Vec::is_empty) {
         return invalid("q", "every level needs at least one prime".into());
     }
-    if let Some(raised) = &spec.raised
-        && (raised.base.is_empty()
-            || raised.levels.is_empty()
-            || raised.levels.iter().any(Vec::is_empty))
+    if let Some(upper) = &spec.upper
+        && (upper.base.is_empty()
+            || upper.levels.is_empty()
+            || upper.levels.iter().any(Vec::is_empty))
     {
         let problem = "the base needs at least one prime, and so does each of one level or more";
-        return invalid("raised", problem.into());
+        return invalid("upper", problem.into());
     }
     let (chain, special) = (chain_primes(spec), special_primes(spec));
     for (field, count) in [("q", chain.len()), ("p", special.len())] {
@@ -514,7 +515,7 @@ fn check_shape(spec: &Spec) -> Result<()> {
     Ok(())
 }
 
-fn price(spec: &Spec, what: &str, secret: SecretDistribution, log2_qp: f64) -> Result<()> {
+fn check_security(spec: &Spec, what: &str, secret: SecretDistribution, log2_qp: f64) -> Result<()> {
     let Some(needed) = spec.security_bits else { return Ok(()) };
     let found = security_bits(spec.log_n, secret, log2_qp);
     if found >= needed {
@@ -559,12 +560,12 @@ fn switch_cost(primes: usize, digits: usize) -> usize {
 
 /// The number of special primes with which a key switch of a polynomial modulo `chain` costs
 /// least, the fewest of these; all of `p` if no key would be secure.
-fn fitted_special(spec: &Spec, chain: &[u64]) -> usize {
+fn level_key_special(spec: &Spec, chain: &[u64]) -> usize {
     let special = special_primes(spec);
     let cost = |&p: &usize| {
         let log2_p = log2(&special[..p]);
         let widths = digit_widths(chain, log2_p);
-        let secure = price(spec, "", spec.secret, log2(chain) + log2_p).is_ok();
+        let secure = check_security(spec, "", spec.secret, log2(chain) + log2_p).is_ok();
         let covered = widths.iter().sum::<usize>() == chain.len();
         (secure && covered).then(|| switch_cost(chain.len() + p, widths.len()))
     };

@@ -1,17 +1,17 @@
 //! The choice of primes by size.
 
 use super::{
-    RaisedChain,
+    UpperChain,
     params::{MAX_PRIMES, check_primes},
 };
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use sudare_arith::{dd::Dd, next_prime, previous_prime};
 
-/// Sizes of the primes of a [`RaisedChain`], in bits.
+/// Sizes of the primes of an [`UpperChain`], in bits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RaisedSpec {
+pub struct UpperSpec {
     /// Of those in place of the chain, together as many as the chain has, to half a bit: the
     /// last is chosen so that the products are as near as can be.
     pub base_bits: Vec<f64>,
@@ -19,10 +19,10 @@ pub struct RaisedSpec {
     pub levels_bits: Vec<Vec<f64>>,
 }
 
-impl RaisedSpec {
+impl UpperSpec {
     /// Refuses levels without primes, and another product than that of the chain.
     fn check(&self, q_bits: &[Vec<f64>]) -> Result<()> {
-        let invalid = |problem| Err(Error::InvalidSpec { field: "raised", problem });
+        let invalid = |problem| Err(Error::InvalidSpec { field: "upper", problem });
         if self.levels_bits.is_empty() || self.levels_bits.iter().any(Vec::is_empty) {
             return invalid("one level or more, each of one prime or more, are needed".into());
         }
@@ -98,14 +98,14 @@ impl Supply {
     }
 
     /// Primes of these sizes above a chain of these primes.
-    pub(crate) fn raised(&mut self, spec: &RaisedSpec, chain: &[u64]) -> Result<RaisedChain> {
+    pub(crate) fn upper(&mut self, spec: &UpperSpec, chain: &[u64]) -> Result<UpperChain> {
         let base = |others: &[u64]| quotient(chain, others).to_f64();
         let base = self.several(&spec.base_bits, base)?;
         let level = |bits: &Vec<f64>| {
             let target = power_of_two(bits.iter().sum());
             self.several(bits, |others| target / quotient(others, &[]).to_f64())
         };
-        Ok(RaisedChain { base, levels: spec.levels_bits.iter().map(level).collect::<Result<_>>()? })
+        Ok(UpperChain { base, levels: spec.levels_bits.iter().map(level).collect::<Result<_>>()? })
     }
 }
 
@@ -148,16 +148,16 @@ pub(crate) fn check_ring(log_n: u32, q_bits: &[Vec<f64>]) -> Result<()> {
 pub(crate) fn check_sizes(
     log_n: u32,
     q_bits: &[Vec<f64>],
-    raised: Option<&RaisedSpec>,
+    upper: Option<&UpperSpec>,
     special: &[f64],
 ) -> Result<()> {
     let invalid = |field, problem: String| Err(Error::InvalidSpec { field, problem });
-    if let Some(raised) = raised {
-        raised.check(q_bits)?;
+    if let Some(upper) = upper {
+        upper.check(q_bits)?;
     }
     let least = f64::from(log_n + 2);
-    let base = raised.iter().flat_map(|raised| &raised.base_bits);
-    let levels = || q_bits.iter().chain(raised.iter().flat_map(|raised| &raised.levels_bits));
+    let base = upper.iter().flat_map(|upper| &upper.base_bits);
+    let levels = || q_bits.iter().chain(upper.iter().flat_map(|upper| &upper.levels_bits));
     let chain: Vec<f64> = levels().flatten().chain(base).copied().collect();
     check_primes(log_n, chain.len() + special.len())?;
     for (field, sizes) in [("q_bits", &chain[..]), ("p_bits", special)] {

@@ -1,6 +1,6 @@
 //! Concrete security of RLWE keys.
 //!
-//! Security depends on the modulus that a key is published under, so each key is priced at its
+//! Security depends on the modulus that a key is published under, so each key is judged at its
 //! own `log2(QP)`. Figures are estimates of classical attack cost for an error of standard
 //! deviation 3.2, the minimum over the attacks of these sources (`data/security.csv`):
 //!
@@ -9,15 +9,16 @@
 //! - `2026/279`: limits for sparse secrets under Ogilvie's rotation hybrid attack, "On the Concrete
 //!   Hardness Gap Between MLWE and LWE"; tables of `jdumezy/sparse-key-estimate` at `44e1068`, with
 //!   the lower values of `aa2c40d4` where it has them.
-//! - `rotation`: that attack on secrets of weight 48, which no published table has, by the estimator
-//!   in `tests/estimator`, which gives the limits published for other weights within one hundredth.
+//! - `rotation`: that attack on secrets of weight 48, which no published table has, by the
+//! estimator in `tests/estimator`, which gives the limits published for other weights within one
+//! hundredth.
 //! - `estimator`: `malb/lattice-estimator` at `27a581b`, cost model MATZOV; minimum over uSVP, BDD
 //!   hybrid, dual hybrid and both meet-in-the-middle hybrids.
 //!
 //! The sparse limits of `2026/279` are below those of `estimator` at every shared (ring, weight).
 //! Estimates that exist only without the rotation attack are therefore moved to smaller moduli by
 //! the ratio of the two 128-bit limits. `N = 2^16, h = 64` at 1821 bits is 95.7 bits without the
-//! rotation attack and is priced at 90.8.
+//! rotation attack and is given 90.8.
 //!
 //! Between entries, `log(bits)` is linear in `log(log2_qp)`. In these coordinates the cost of
 //! attacks on sparse secrets is concave, so the line is below it; on ternary secrets it is within
@@ -77,7 +78,7 @@ pub fn security_bits(log_n: u32, secret: SecretDistribution, log2_qp: f64) -> f6
     if log2_qp <= 0.0 {
         return TRIVIAL_MODULUS_BITS;
     }
-    price(log_n, secret, |row, margin| row.bits_at(log2_qp + margin))
+    estimate(log_n, secret, |row, margin| row.bits_at(log2_qp + margin))
         .min(secret_entropy_bits(log_n, secret) / 2.0)
 }
 
@@ -93,13 +94,13 @@ pub fn max_log2_qp(log_n: u32, secret: SecretDistribution, bits: f64) -> f64 {
     if bits.is_nan() || bits > secret_entropy_bits(log_n, secret) / 2.0 {
         return 0.0;
     }
-    price(log_n, secret, |row, margin| row.modulus_at(bits) - margin)
+    estimate(log_n, secret, |row, margin| row.modulus_at(bits) - margin)
 }
 
 /// Value of an order-preserving function of a row and of the modulus bits that the secret loses
 /// against it. A heavier secret or a larger ring is no weaker, so the best row of at most the
 /// secret's weight and ring counts, as long as it is no better than its ring's ternary row.
-fn price(log_n: u32, secret: SecretDistribution, value: impl Fn(&Row, f64) -> f64) -> f64 {
+fn estimate(log_n: u32, secret: SecretDistribution, value: impl Fn(&Row, f64) -> f64) -> f64 {
     let in_ring = |log_n| {
         let row_of = |weight| TABLE.iter().find(|row| row.log_n == log_n && row.weight == weight);
         let ternary = |margin| row_of(None).map_or(0.0, |row| value(row, margin));
@@ -350,8 +351,11 @@ mod tests {
             (16, 1772.0, 126.3),
             (16, 1788.0, 125.2),
         ] {
-            let priced = security_bits(log_n, UniformTernary, log2_qp);
-            assert!(priced < bits + 0.2 && priced > bits - 0.5, "{log_n} {log2_qp}: {priced}");
+            let security = security_bits(log_n, UniformTernary, log2_qp);
+            assert!(
+                security < bits + 0.2 && security > bits - 0.5,
+                "{log_n} {log2_qp}: {security}"
+            );
         }
         // (log_n, h, log2_qp, minimum without the rotation attack, price)
         for (log_n, h, log2_qp, estimate, price) in [
@@ -365,14 +369,17 @@ mod tests {
             (15, 32, 96.0, 157.5, 140.6),
             (16, 64, 1300.0, 115.0, 110.0),
         ] {
-            let priced = security_bits(log_n, FixedWeight { h }, log2_qp);
-            assert!(priced <= estimate && (priced - price).abs() < 1.0, "{h} {log2_qp}: {priced}");
+            let security = security_bits(log_n, FixedWeight { h }, log2_qp);
+            assert!(
+                security <= estimate && (security - price).abs() < 1.0,
+                "{h} {log2_qp}: {security}"
+            );
         }
         // Where the two sources agree on the 128-bit limit, so do they at the estimates.
         for e in entries().iter().filter(|e| e.weight == Some(64) && e.kind == Kind::Bits) {
             let ratio = if e.log_n == 16 { 961.0 / 1053.0 } else { 468.0 / 512.0 };
-            let priced = security_bits(e.log_n, FixedWeight { h: 64 }, e.point.log2_qp * ratio);
-            assert!((priced - e.point.bits).abs() < 1e-9);
+            let security = security_bits(e.log_n, FixedWeight { h: 64 }, e.point.log2_qp * ratio);
+            assert!((security - e.point.bits).abs() < 1e-9);
         }
     }
 

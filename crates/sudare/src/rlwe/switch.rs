@@ -175,24 +175,24 @@ impl KeySwitcher {
     }
 
     pub(super) fn galois_key(&self, element: GaloisElement, level: Level) -> Result<&GaloisKey> {
-        let tier = self.keys.tier(&self.params, level, &[element]);
-        self.galois_key_of(tier, element, level)
+        let key_level = self.keys.key_level(&self.params, level, &[element]);
+        self.galois_key_of(key_level, element, level)
     }
 
-    /// Of the fitted keys for `tier`, or of keys for every level.
+    /// Of the level keys for `key_level`, or of keys for every level.
     pub(super) fn galois_key_of(
         &self,
-        tier: Option<Level>,
+        key_level: Option<Level>,
         element: GaloisElement,
         level: Level,
     ) -> Result<&GaloisKey> {
-        let key = self.keys.galois_key(tier, element, level);
-        key.ok_or_else(|| self.missing_galois_key(tier, element, level))
+        let key = self.keys.galois_key(key_level, element, level);
+        key.ok_or_else(|| self.missing_galois_key(key_level, element, level))
     }
 
     pub(super) fn missing_galois_key(
         &self,
-        tier: Option<Level>,
+        key_level: Option<Level>,
         element: GaloisElement,
         level: Level,
     ) -> Error {
@@ -203,7 +203,7 @@ impl KeySwitcher {
                 || "with conjugation".to_owned(),
                 |k| format!("rotation by {}", if k > slots / 2 { k - slots } else { k }),
             );
-        Error::MissingGaloisKey { element, rotation, level, tier }
+        Error::MissingGaloisKey { element, rotation, level, key_level }
     }
 
     /// Cuts what is switched of `operand` and lifts the digits, for keys with the first
@@ -212,15 +212,15 @@ impl KeySwitcher {
     /// Cost: a transform per prime of the chain and, for each digit, one per
     /// prime of `QP` that is not its own.
     pub(super) fn digits(&self, operand: Operand<'_>, level: Level, special: usize) -> Digits {
-        let cut = self.cut(level, special);
-        let halves = cut.lift(operand);
-        let take = || self.params.basis().take(cut.limbs());
+        let decomposition = self.decomposition(level, special);
+        let halves = decomposition.lift(operand);
+        let take = || self.params.basis().take(decomposition.limbs());
         let mut polys: Vec<_> = halves.iter().map(|_| take()).collect();
-        let out = cut.by_limb(polys.iter_mut().map(RnsPoly::rows_mut));
-        let limbs = cut.by_limb(halves.iter().map(RnsPoly::rows)).zip(out);
+        let out = decomposition.by_limb(polys.iter_mut().map(RnsPoly::rows_mut));
+        let limbs = decomposition.by_limb(halves.iter().map(RnsPoly::rows)).zip(out);
         par::for_limbs(limbs, |within, ((i, halves), (_, out))| {
             within.for_rows(halves.into_iter().zip(out), |(half, out)| {
-                finish(within, cut.table(i), half, out);
+                finish(within, decomposition.table(i), half, out);
             });
         });
         Digits { level, special, polys }
@@ -236,7 +236,7 @@ impl KeySwitcher {
         down: ModDown,
         permutation: Option<&Permutation>,
     ) -> [RnsPoly<Eval>; 2] {
-        self.cut(level, key.limbs().p()).switch(operand, key, down, permutation)
+        self.decomposition(level, key.limbs().p()).switch(operand, key, down, permutation)
     }
 
     /// As [`KeySwitcher::switch`] of both, in one pass over the key.
@@ -247,19 +247,19 @@ impl KeySwitcher {
         key: &SwitchingKey,
         down: ModDown,
     ) -> [[RnsPoly<Eval>; 2]; 2] {
-        let cut = self.cut(level, key.limbs().p());
-        let lifted = operands.map(|operand| cut.lift(operand));
-        let [first, second] = lifted.each_ref().map(|digits| cut.lifted(digits));
+        let decomposition = self.decomposition(level, key.limbs().p());
+        let lifted = operands.map(|operand| decomposition.lift(operand));
+        let [first, second] = lifted.each_ref().map(|digits| decomposition.lifted(digits));
         let pairs = first.zip(second);
-        let dividends = pairs.map(|((i, first), (_, second))| {
-            let [a, b] = operands;
-            Pair(
-                [(a, first), (b, second)]
-                    .map(|(operand, rows)| cut.dividend(operand, rows, key, i).divided(down)),
-            )
-        });
-        let (basis, limbs) = (cut.params.basis(), cut.limbs());
-        let [a, b, c, d] = cut.divider(down).run(basis, limbs, dividends.collect(), None);
+        let dividends =
+            pairs.map(|((i, first), (_, second))| {
+                let [a, b] = operands;
+                Pair([(a, first), (b, second)].map(|(operand, rows)| {
+                    decomposition.dividend(operand, rows, key, i).divided(down)
+                }))
+            });
+        let (basis, limbs) = (decomposition.params.basis(), decomposition.limbs());
+        let [a, b, c, d] = decomposition.divider(down).run(basis, limbs, dividends.collect(), None);
         [[a, b], [c, d]]
     }
 
@@ -272,14 +272,14 @@ impl KeySwitcher {
         key: &SwitchingKey,
         permutation: Option<&Permutation>,
     ) -> [RnsPoly<Eval>; 2] {
-        let cut = self.cut(digits.level, key.limbs().p());
+        let decomposition = self.decomposition(digits.level, key.limbs().p());
         if digits.special != key.limbs().p() {
-            return cut.switch(operand, key, ModDown::P, permutation);
+            return decomposition.switch(operand, key, ModDown::P, permutation);
         }
-        let dividends = (0..cut.limbs().count())
-            .map(|i| cut.dividend(operand, cut.ready(digits, i), key, i))
+        let dividends = (0..decomposition.limbs().count())
+            .map(|i| decomposition.dividend(operand, decomposition.ready(digits, i), key, i))
             .collect();
-        cut.divide(ModDown::P, dividends, permutation)
+        decomposition.divide(ModDown::P, dividends, permutation)
     }
 
     /// A ciphertext modulo `q_0`, lifted to the primes of level `to`: switched to the ephemeral
@@ -304,7 +304,7 @@ impl KeySwitcher {
         let dividends = (0..limbs.count())
             .map(|i| {
                 let rows = key.rows(&self.params, 1, limbs.place(i, key.limbs()));
-                lifted_product(&self.params, limbs, &lifted, rows, i)
+                extended_product(&self.params, limbs, &lifted, rows, i)
             })
             .collect();
         Ok(self.params.gadget(limbs).mod_down().run(basis, limbs, dividends, None))
@@ -339,9 +339,9 @@ impl KeySwitcher {
     }
 
     /// By the digits of keys with the first `special` special primes.
-    pub(super) fn cut(&self, level: Level, special: usize) -> Cut<'_> {
+    pub(super) fn decomposition(&self, level: Level, special: usize) -> Decomposition<'_> {
         let limbs = self.params.limbs(level).with_special(special);
-        Cut { params: &self.params, gadget: self.params.gadget(limbs), level }
+        Decomposition { params: &self.params, gadget: self.params.gadget(limbs), level }
     }
 }
 
@@ -360,13 +360,13 @@ pub(crate) type Halves = [RnsPoly<Eval>; 2];
 
 /// Polynomials of a level, cut by a gadget.
 #[derive(Clone, Copy)]
-pub(super) struct Cut<'a> {
+pub(super) struct Decomposition<'a> {
     pub(super) params: &'a Params,
     pub(super) gadget: &'a Gadget,
     level: Level,
 }
 
-impl<'a> Cut<'a> {
+impl<'a> Decomposition<'a> {
     /// The primes of the level and the special ones.
     pub(super) fn limbs(self) -> LimbSet {
         self.gadget.limbs(self.params.limbs(self.level).q())
@@ -476,7 +476,7 @@ impl<'a> Cut<'a> {
         digits: &'b [RnsPoly<Half>],
     ) -> impl Iterator<Item = (usize, Limb<'b>)> + use<'a, 'b> {
         let limbs = self.by_limb(digits.iter().map(RnsPoly::rows));
-        limbs.map(|(i, rows)| (i, Limb::Lifted(rows)))
+        limbs.map(|(i, rows)| (i, Limb::Extended(rows)))
     }
 
     /// The `i`-th limb of the product of digits and key.
@@ -501,7 +501,7 @@ impl<'a> Cut<'a> {
         key.rows(self.params, self.digits().len(), self.limbs().place(i, key.limbs()))
     }
 
-    /// As [`Cut::dividend`], with rows of the key.
+    /// As [`Decomposition::dividend`], with rows of the key.
     pub(super) fn product<'b>(
         self,
         operand: Operand<'b>,
@@ -518,12 +518,12 @@ impl<'a> Cut<'a> {
             special: self.gadget.special(i),
         });
         let pool = self.params.basis().pool();
-        Product { table: self.table(i), pool, operand, digits, keys, owner, kept: Kept::Raised }
+        Product { table: self.table(i), pool, operand, digits, keys, owner, kept: Kept::TimesP }
     }
 }
 
 /// The `i`-th limb of the product of a lifted ciphertext with a key of one digit.
-pub(super) fn lifted_product<'a>(
+pub(super) fn extended_product<'a>(
     params: &'a Params,
     limbs: LimbSet,
     c: &'a [RnsPoly<Eval>; 2],
@@ -538,14 +538,14 @@ pub(super) fn lifted_product<'a>(
         digits: Limb::Ready(vec![c[1].row(i)]),
         keys,
         owner: (i < limbs.q()).then(|| special(i)),
-        kept: Kept::Raised,
+        kept: Kept::TimesP,
     }
 }
 
 /// Rows of the digits of one limb.
 pub(super) enum Limb<'a> {
     /// Half transformed; without the digit that owns the prime.
-    Lifted(Vec<&'a [u64]>),
+    Extended(Vec<&'a [u64]>),
     /// Transformed, likewise.
     Ready(Vec<&'a [u64]>),
 }
@@ -565,7 +565,7 @@ pub(super) struct Product<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kept {
     /// To the product, times `P`.
-    Raised,
+    TimesP,
     /// To the quotient by `P`, which is the same and costs less.
     Quotient,
 }
@@ -584,7 +584,7 @@ impl Product<'_> {
     fn divided(mut self, down: ModDown) -> Self {
         self.kept = match down {
             ModDown::P => Kept::Quotient,
-            ModDown::PAndLevel => Kept::Raised,
+            ModDown::PAndLevel => Kept::TimesP,
         };
         self
     }
@@ -597,7 +597,7 @@ impl Product<'_> {
             Some(_) => self.operand.switched_parts(place),
             None => Vec::new(),
         };
-        if self.kept == Kept::Raised {
+        if self.kept == Kept::TimesP {
             parts.extend((0..2).flat_map(|half| self.operand.kept_parts(half, place)));
         }
         parts
@@ -624,7 +624,7 @@ impl Product<'_> {
     /// Adds what is kept to a half from `start` on, if this is where.
     fn add_kept(&self, place: Kept, half: usize, start: usize, out: &mut [u64]) {
         if let Some(owner) = self.owner.as_ref().filter(|_| self.kept == place) {
-            let w = Some(owner.special).filter(|_| place == Kept::Raised);
+            let w = Some(owner.special).filter(|_| place == Kept::TimesP);
             self.operand.add_kept(half, self.table.modulus(), (owner.limb, start), w, out);
         }
     }
@@ -668,7 +668,7 @@ impl Dividend<2> for Product<'_> {
         let len = first.len();
         let (transformed, mut own);
         let mut digits = match &self.digits {
-            Limb::Lifted(rows) => {
+            Limb::Extended(rows) => {
                 transformed = self.transformed(rows, start, len);
                 transformed.chunks_exact(len).collect()
             }
@@ -688,12 +688,12 @@ impl Dividend<2> for Product<'_> {
         self.keys.multiply(&digits, start, [first, second]);
         for (half, out) in [first, second].into_iter().enumerate() {
             for (start, out) in (start..).step_by(TILE).zip(out.chunks_mut(TILE)) {
-                self.add_kept(Kept::Raised, half, start, out);
+                self.add_kept(Kept::TimesP, half, start, out);
             }
         }
     }
 
-    fn left_out(&self, k: usize, start: usize) -> Vec<&[u8]> {
+    fn deferred(&self, k: usize, start: usize) -> Vec<&[u8]> {
         match &self.owner {
             Some(owner) if self.kept == Kept::Quotient => {
                 let words = Permutation::block_words(self.table.log_n());
@@ -703,7 +703,7 @@ impl Dividend<2> for Product<'_> {
         }
     }
 
-    fn add_to_quotient(&self, k: usize, start: usize, out: &mut [u64]) {
+    fn add_deferred(&self, k: usize, start: usize, out: &mut [u64]) {
         self.add_kept(Kept::Quotient, k, start, out);
     }
 }
@@ -721,11 +721,11 @@ impl Dividend<4> for Pair<'_> {
         self.0[1].write(start, [c, d]);
     }
 
-    fn left_out(&self, k: usize, start: usize) -> Vec<&[u8]> {
-        self.0[k / 2].left_out(k % 2, start)
+    fn deferred(&self, k: usize, start: usize) -> Vec<&[u8]> {
+        self.0[k / 2].deferred(k % 2, start)
     }
 
-    fn add_to_quotient(&self, k: usize, start: usize, out: &mut [u64]) {
-        self.0[k / 2].add_to_quotient(k % 2, start, out);
+    fn add_deferred(&self, k: usize, start: usize, out: &mut [u64]) {
+        self.0[k / 2].add_deferred(k % 2, start, out);
     }
 }

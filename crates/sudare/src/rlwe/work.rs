@@ -424,7 +424,7 @@ impl Ledger<'_> {
 
 /// A group of a sum of images that is divided into groups.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ImageGroup {
+pub(crate) struct AutomorphismGroup {
     pub images: usize,
     /// Whether the input of the whole is added. If not, one of the images is the identity.
     pub adds_input: bool,
@@ -432,12 +432,12 @@ pub(crate) struct ImageGroup {
     pub last: bool,
 }
 
-impl ImageGroup {
+impl AutomorphismGroup {
     pub(crate) fn keys(self) -> usize {
         self.images - usize::from(!self.adds_input)
     }
 
-    /// With keys that are not fitted.
+    /// With keys for every level.
     pub(crate) fn work(self, params: &Params, level: Level) -> Work {
         let mut ledger = Ledger { params, work: Work::default() };
         let limbs = params.key_limbs(level);

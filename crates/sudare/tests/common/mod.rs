@@ -58,31 +58,31 @@ fn switching_keys(params: &Params) -> KeyRequest {
 }
 
 /// With the switching keys of [`session`], and low ones where there are any.
-pub fn session_with_fitted_keys(spec: Spec) -> Session {
+pub fn session_with_level_keys(spec: Spec) -> Session {
     session_with(spec, |params| {
         let mut keys = switching_keys(params);
         for level in [Level(0), Level(1)] {
-            keys |= fitted_keys(params, level);
+            keys |= level_keys(params, level);
         }
         keys
     })
 }
 
-fn fitted_keys(params: &Params, level: Level) -> KeyRequest {
+fn level_keys(params: &Params, level: Level) -> KeyRequest {
     let keys = KeyRequest::new().relinearize(level).rotations(params.log_n(), [1, 2], level);
-    keys.into_fitted(params.rlwe())
+    keys.into_level_keys(params.rlwe())
 }
 
 /// With the switching keys of [`session`] and, for levels above the top, those of each level and
 /// for raising.
-pub fn session_with_raised_keys(spec: Spec) -> Session {
+pub fn session_with_upper_keys(spec: Spec) -> Session {
     session_with(spec, |params| {
-        let (top, raised) = (params.top(), params.raised_top());
+        let (top, raised) = (params.top(), params.upper_top());
         let mut keys = switching_keys(params)
             .raise(Raise::to(raised).with_weight(7))
             .raised_automorphisms([1, -3].map(|k| GaloisElement::rotation(params.log_n(), k)));
         for level in (top.0 + 1..=raised.0).map(Level) {
-            keys |= fitted_keys(params, level);
+            keys |= level_keys(params, level);
         }
         keys
     })
@@ -186,15 +186,15 @@ pub fn artefacts() -> Vec<(&'static str, Vec<u8>)> {
     let spec = Spec {
         log_n: 12,
         q_bits: vec![vec![60.0], vec![49.0], vec![48.0], vec![55.0], vec![29.0, 26.0]],
-        raised: None,
+        upper: None,
         p_bits: vec![61.0, 61.0],
-        fitted_p_bits: vec![],
+        extra_p_bits: vec![],
         log2_scale: 48.0,
         secret: SecretDistribution::UniformTernary,
         insecure: true,
     };
     let s = session_with(spec.clone(), switching_keys);
-    let with_low = session_with_fitted_keys(spec.clone());
+    let with_low = session_with_level_keys(spec.clone());
     let raising = session_with(spec, |params| KeyRequest::new().raise(Raise::to(params.top())));
     let none = Label::default();
     let mut files = vec![
@@ -233,7 +233,7 @@ pub fn artefacts() -> Vec<(&'static str, Vec<u8>)> {
     ];
     files.extend(results.map(|(name, a)| (name, s.ciphertexts_file(&[a], &none))));
     files.push(("raising keys", raising.keys_file(&none)));
-    files.push(("fitted keys", with_low.keys_file(&none)));
+    files.push(("level keys", with_low.keys_file(&none)));
     files
 }
 
@@ -292,8 +292,8 @@ pub enum Content {
     Ciphertext { level: u32, scale: (f64, f64), log_slots: u32 },
     Raising { level: u32, weight: u32 },
     Raised(u32, u32),
-    FittedRelinearization(u32),
-    FittedGalois(u32, u32),
+    LevelRelinearization(u32),
+    LevelGalois(u32, u32),
 }
 
 impl Parts {

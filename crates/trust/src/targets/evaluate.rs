@@ -83,7 +83,7 @@ fn exercise(ev: &Evaluator, items: &[Ciphertext], params: &Params) {
             let _ = (ev.add(a, b), ev.sub(a, b), ev.mul(a, b), ev.mul_rescale(a, b));
         }
         let _ = (ev.rotate(a, 1), ev.rotate(a, -3), ev.conjugate(a), ev.rescale(a), ev.neg(a));
-        for level in (0..=params.raised_top().0).map(Level) {
+        for level in (0..=params.upper_top().0).map(Level) {
             let _ = (ev.drop_to(a, level), Evaluator::mod_raise(ev, a, level));
             let _ = ev.match_scale(a, level, params.scale_at(params.top()));
         }

@@ -43,7 +43,7 @@ fn whole(file: &[u8]) -> Reached {
     let Ok(reader) = Reader::new(file, file.len() as u64) else { return Reached::Frame };
     // What everybody may build: those of the file, if it is large enough for them.
     let spec = &reader.info().spec;
-    let primes = spec.q_bits.iter().flatten().chain(&spec.p_bits).chain(&spec.fitted_p_bits);
+    let primes = spec.q_bits.iter().flatten().chain(&spec.p_bits).chain(&spec.extra_p_bits);
     if spec.log_n <= 8 && primes.count() < 16 {
         let _ = reader.params();
     }

@@ -92,7 +92,7 @@ fn opened(file: &[u8]) -> Result<Reader<&[u8]>> {
     let reader = Reader::new(file, file.len() as u64)?;
     // What everybody may build: those of the file, if it is large enough for them.
     let spec = &reader.info().spec;
-    let primes = spec.q_bits.iter().flatten().chain(&spec.p_bits).chain(&spec.fitted_p_bits);
+    let primes = spec.q_bits.iter().flatten().chain(&spec.p_bits).chain(&spec.extra_p_bits);
     if spec.log_n <= 8 && primes.count() < 16 {
         let _ = reader.params();
     }

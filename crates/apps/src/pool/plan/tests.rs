@@ -261,10 +261,10 @@ fn what_is_not_as_planned_is_refused() {
     refused(add(fresh(128, Scale::from_log2(20.0))), "scale");
     let stranger = Parties::new(8, 45.0);
     let foreign = stranger.total(&plan, &[0]);
-    assert!(matches!(add(foreign), Err(PoolError::Engine(_))));
+    assert!(matches!(add(foreign), Err(PoolError::Library(_))));
     let other = Parties::new(9, 45.0);
     let sums = sums(&plan, 0);
-    assert!(matches!(plan.encrypt(&other.encryptor, 0, &sums), Err(PoolError::Engine(_))));
+    assert!(matches!(plan.encrypt(&other.encryptor, 0, &sums), Err(PoolError::Library(_))));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use super::{Factor, Lanes, Vector};
 use crate::{
-    Modulus, Shoup, Weights,
+    ConstantDot, Modulus, Shoup,
     kernel::{Rows, SCALAR},
 };
 
@@ -217,7 +217,7 @@ pub unsafe fn mul_sum<L: Lanes>(
 
 #[inline(always)]
 pub unsafe fn dot<L: Lanes>(
-    weights: &[&Weights],
+    weights: &[&ConstantDot],
     out: &[*mut u64],
     a: Rows<'_>,
     lazy: bool,
@@ -238,7 +238,7 @@ pub unsafe fn dot<L: Lanes>(
 
 #[inline(always)]
 unsafe fn dots<L: Lanes, R: Reduction<L>>(
-    weights: &[&Weights],
+    weights: &[&ConstantDot],
     out: &[*mut u64],
     a: Rows<'_>,
     len: usize,
@@ -267,7 +267,7 @@ unsafe fn dots<L: Lanes, R: Reduction<L>>(
 /// Reads each word once for all sums.
 #[inline(always)]
 unsafe fn dots_of<L: Lanes, R: Reduction<L>, const SUMS: usize, const V: usize>(
-    weights: [&Weights; SUMS],
+    weights: [&ConstantDot; SUMS],
     out: [*mut u64; SUMS],
     a: Rows<'_>,
     len: usize,
@@ -276,7 +276,7 @@ unsafe fn dots_of<L: Lanes, R: Reduction<L>, const SUMS: usize, const V: usize>(
     // SAFETY: the table's contract.
     unsafe {
         let lanes = weights.map(|weights| L::new(weights.modulus()));
-        let c = weights.map(Weights::factors);
+        let c = weights.map(ConstantDot::factors);
         let factors = |t: usize, i: usize| {
             let a = L::V::load(a.get_unchecked(t).add(i));
             c.map(|c| (a, L::V::splat(*c.get_unchecked(t))))

@@ -221,17 +221,17 @@ struct Sweep<'a> {
     /// Canonical outputs; of the inverse, times the factor that node 0 holds, which for half
     /// of them is in that of node 1.
     last: bool,
-    wanted: Wanted<'a>,
+    prefetch: Prefetch<'a>,
 }
 
-/// Memory to ask for a little at a time: what is asked for all at once comes no sooner, and
+/// Memory to prefetch a little at a time: what is prefetched all at once comes no sooner, and
 /// computation waits.
 #[derive(Clone, Copy)]
-struct Wanted<'a> {
+struct Prefetch<'a> {
     group: Option<Ahead>,
     /// Row after row, in the order of memory.
     rows: &'a [&'a [u8]],
-    /// The part of each to ask for: its number, and the logarithm of how many there are.
+    /// The part of each to prefetch: its number, and the logarithm of how many there are.
     part: (usize, u32),
 }
 
@@ -245,10 +245,10 @@ struct Ahead {
     lines: usize,
 }
 
-impl Wanted<'_> {
+impl Prefetch<'_> {
     const NOTHING: Self = Self { group: None, rows: &[], part: (0, 0) };
 
-    /// The part for sweep `k` of some: the first two ask.
+    /// The part for sweep `k` of some: the first two prefetch.
     #[inline(always)]
     fn share(self, k: u32, sweeps: u32) -> Self {
         match k {
@@ -258,9 +258,9 @@ impl Wanted<'_> {
         }
     }
 
-    /// Asks for the share of iteration `i` of `2^log_count`.
+    /// Prefetches the share of iteration `i` of `2^log_count`.
     #[inline(always)]
-    unsafe fn ask(self, i: usize, log_count: u32) {
+    unsafe fn fetch(self, i: usize, log_count: u32) {
         let (number, log_parts) = self.part;
         let place = (number << log_count) + i;
         let share = |lines: usize| {
@@ -287,7 +287,7 @@ impl Wanted<'_> {
 impl<'a> Sweep<'a> {
     /// From values to values and without twists; how many layers and blocks is left to say.
     #[inline(always)]
-    fn plain(count: usize, from: Strided, to: Strided, wanted: Wanted<'a>) -> Self {
+    fn plain(count: usize, from: Strided, to: Strided, prefetch: Prefetch<'a>) -> Self {
         Self {
             log_radix: 0,
             blocks: 0,
@@ -298,7 +298,7 @@ impl<'a> Sweep<'a> {
             first: false,
             centred: false,
             last: false,
-            wanted,
+            prefetch,
         }
     }
 
@@ -379,7 +379,7 @@ impl<'a> Sweep<'a> {
                     }
                 }
                 // SAFETY: the caller's.
-                unsafe { self.wanted.ask(block * apart + offset, (count / R).ilog2()) }
+                unsafe { self.prefetch.fetch(block * apart + offset, (count / R).ilog2()) }
             }
         }
     }
@@ -470,7 +470,7 @@ unsafe fn forward_columns<L: Lanes>(
         let log_radix = sweep_radix(layers, column_log_radix::<L>(), k);
         let from = if k == 0 { far } else { near };
         let to = if k + 1 == sweeps { far } else { near };
-        let sweep = Sweep { log_radix, blocks, ..Sweep::plain(lines, from, to, Wanted::NOTHING) };
+        let sweep = Sweep { log_radix, blocks, ..Sweep::plain(lines, from, to, Prefetch::NOTHING) };
         // SAFETY: the caller's.
         unsafe {
             if k == 0 {
@@ -492,15 +492,15 @@ unsafe fn inverse_columns<L: Lanes>(
     from: Strided,
     near: Strided,
     to: Strided,
-    wanted: Wanted<'_>,
+    prefetch: Prefetch<'_>,
 ) {
     let layers = lines.ilog2();
     let sweeps = layers.div_ceil(column_log_radix::<L>());
-    let mut sweep = Sweep { blocks: lines, ..Sweep::plain(lines, from, near, wanted) };
+    let mut sweep = Sweep { blocks: lines, ..Sweep::plain(lines, from, near, prefetch) };
     for k in (0..sweeps).rev() {
         sweep.log_radix = sweep_radix(layers, column_log_radix::<L>(), k);
         sweep.blocks >>= sweep.log_radix;
-        sweep.wanted = wanted.share(sweeps - 1 - k, sweeps);
+        sweep.prefetch = prefetch.share(sweeps - 1 - k, sweeps);
         // SAFETY: the caller's.
         unsafe {
             if k > 0 {
@@ -520,7 +520,7 @@ unsafe fn line_sweep<const D: Direction, L: Lanes, const K: u32>(
     Group { own, twists, shared }: Group,
     near: Strided,
     block: Strided,
-    wanted: Wanted<'_>,
+    prefetch: Prefetch<'_>,
 ) {
     let sweeps = LAYERS.div_ceil(L::LOG_RADIX);
     if K >= sweeps {
@@ -537,7 +537,7 @@ unsafe fn line_sweep<const D: Direction, L: Lanes, const K: u32>(
         first: D == INVERSE && end && L::CONVERTS,
         centred: K == 1 || runs_through::<L>(),
         last: D == FORWARD && end,
-        ..Sweep::plain(ROW, from, to, wanted.share(done, sweeps))
+        ..Sweep::plain(ROW, from, to, prefetch.share(done, sweeps))
     };
     // SAFETY: the caller's.
     unsafe {
@@ -590,7 +590,7 @@ unsafe fn forward_group<L: Lanes>(
     (row, order, group): (*mut u64, Order, usize),
     near: Strided,
     out: *mut u64,
-    wanted: Wanted<'_>,
+    prefetch: Prefetch<'_>,
 ) {
     let out = Strided { start: out, stride: WIDTH };
     // SAFETY: the caller's.
@@ -601,10 +601,10 @@ unsafe fn forward_group<L: Lanes>(
                 Strided { start: near.start.add(column * WIDTH), stride: WIDTH },
             );
         }
-        line_sweep::<FORWARD, L, 0>(lanes, factors, near, out, wanted);
-        line_sweep::<FORWARD, L, 1>(lanes, factors, near, out, wanted);
-        line_sweep::<FORWARD, L, 2>(lanes, factors, near, out, wanted);
-        line_sweep::<FORWARD, L, 3>(lanes, factors, near, out, wanted);
+        line_sweep::<FORWARD, L, 0>(lanes, factors, near, out, prefetch);
+        line_sweep::<FORWARD, L, 1>(lanes, factors, near, out, prefetch);
+        line_sweep::<FORWARD, L, 2>(lanes, factors, near, out, prefetch);
+        line_sweep::<FORWARD, L, 3>(lanes, factors, near, out, prefetch);
     }
 }
 
@@ -630,8 +630,9 @@ pub unsafe fn forward<L: Lanes>(t: &NttTable, rows: &[*mut u64]) {
             for group in 0..lines / WIDTH {
                 let factors = Group::new::<L>(twiddles, lines, group);
                 let out = order.group(row, group);
-                let wanted = Wanted { group: Some(order.ahead(next, group)), ..Wanted::NOTHING };
-                forward_group(lanes, factors, (row, order, group), near, out, wanted);
+                let prefetch =
+                    Prefetch { group: Some(order.ahead(next, group)), ..Prefetch::NOTHING };
+                forward_group(lanes, factors, (row, order, group), near, out, prefetch);
             }
         }
     }
@@ -658,7 +659,7 @@ pub unsafe fn forward_block<L: Lanes>(
     row: *const u64,
     block: usize,
     out: *mut u64,
-    wanted: &[&[u8]],
+    prefetch: &[&[u8]],
 ) {
     let lines = (1 << t.log_n()) / ROW;
     let (order, row) = (Order::columns(lines), row.cast_mut());
@@ -672,8 +673,8 @@ pub unsafe fn forward_block<L: Lanes>(
     unsafe {
         let factors = Group::new::<L>(t.forward_twiddles().as_ptr(), lines, block);
         let group = Some(order.ahead(next.0, next.1));
-        let wanted = Wanted { group, rows: wanted, ..Wanted::NOTHING };
-        forward_group(L::new(t.modulus()), factors, (row, order, block), near, out, wanted);
+        let prefetch = Prefetch { group, rows: prefetch, ..Prefetch::NOTHING };
+        forward_group(L::new(t.modulus()), factors, (row, order, block), near, out, prefetch);
     }
 }
 
@@ -685,15 +686,15 @@ unsafe fn inverse_group<L: Lanes>(
     factors: Group,
     (from, out): (*mut u64, *mut u64),
     near: Strided,
-    wanted: Wanted<'_>,
+    prefetch: Prefetch<'_>,
 ) {
     let from = Strided { start: from, stride: WIDTH };
     // SAFETY: the caller's.
     unsafe {
-        line_sweep::<INVERSE, L, 3>(lanes, factors, near, from, wanted);
-        line_sweep::<INVERSE, L, 2>(lanes, factors, near, from, wanted);
-        line_sweep::<INVERSE, L, 1>(lanes, factors, near, from, wanted);
-        line_sweep::<INVERSE, L, 0>(lanes, factors, near, from, wanted);
+        line_sweep::<INVERSE, L, 3>(lanes, factors, near, from, prefetch);
+        line_sweep::<INVERSE, L, 2>(lanes, factors, near, from, prefetch);
+        line_sweep::<INVERSE, L, 1>(lanes, factors, near, from, prefetch);
+        line_sweep::<INVERSE, L, 0>(lanes, factors, near, from, prefetch);
         for column in (0..ROW).step_by(WIDTH) {
             L::V::transpose(
                 Strided { start: near.start.add(column * WIDTH), stride: WIDTH },
@@ -733,15 +734,15 @@ pub unsafe fn inverse<L: Lanes>(t: &NttTable, rows: &[*mut u64], scale: Shoup) {
                     next => next.map(|next| (*next, 0)),
                 };
                 let group_ahead = ahead.map(|(row, group)| order.ahead(row, group));
-                let wanted = Wanted { group: group_ahead, ..Wanted::NOTHING };
+                let prefetch = Prefetch { group: group_ahead, ..Prefetch::NOTHING };
                 let factors = Group::new::<L>(twiddles, lines, group);
                 let block = order.group(row, group);
-                inverse_group(lanes, factors, (block, block), near, wanted);
+                inverse_group(lanes, factors, (block, block), near, prefetch);
             }
             for column in (0..ROW).step_by(WIDTH) {
                 let far = order.column(row, column);
                 let trees = (Same(twiddles), Same(top.as_ptr()));
-                inverse_columns(lanes, trees, lines, far, near, far, Wanted::NOTHING);
+                inverse_columns(lanes, trees, lines, far, near, far, Prefetch::NOTHING);
             }
         }
     }
@@ -753,7 +754,7 @@ pub unsafe fn inverse_block<L: Lanes>(
     block: usize,
     from: *const u64,
     out: *mut u64,
-    wanted: &[&[u8]],
+    prefetch: &[&[u8]],
 ) {
     let lines = (1 << t.log_n()) / ROW;
     let mut buffer = Buffer::<{ WIDTH * ROW }>::new();
@@ -762,8 +763,8 @@ pub unsafe fn inverse_block<L: Lanes>(
     // laid the table out for this code.
     unsafe {
         let factors = Group::new::<L>(t.inverse_twiddles().as_ptr(), lines, block);
-        let wanted = Wanted { rows: wanted, ..Wanted::NOTHING };
-        inverse_group(L::new(t.modulus()), factors, (from.cast_mut(), out), near, wanted);
+        let prefetch = Prefetch { rows: prefetch, ..Prefetch::NOTHING };
+        inverse_group(L::new(t.modulus()), factors, (from.cast_mut(), out), near, prefetch);
     }
 }
 
@@ -784,8 +785,8 @@ pub unsafe fn inverse_groups<L: Lanes>(t: &NttTable, row: *const u64, out: *mut 
             // In the order of memory, which the layers are not written in.
             let next = out.wrapping_add((column + WIDTH) * lines);
             let group = Some(Ahead { start: next, stride: WIDTH * WIDTH, lines });
-            let wanted = Wanted { group, ..Wanted::NOTHING };
-            inverse_columns(lanes, trees, lines, far, near, to, wanted);
+            let prefetch = Prefetch { group, ..Prefetch::NOTHING };
+            inverse_columns(lanes, trees, lines, far, near, to, prefetch);
         }
     }
 }

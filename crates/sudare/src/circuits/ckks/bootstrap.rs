@@ -16,9 +16,9 @@
 //! prepared.
 
 mod correction;
-mod outline;
 mod presets;
 mod reproductions;
+mod stage_levels;
 #[cfg(test)]
 mod tests;
 
@@ -33,8 +33,8 @@ use crate::{
     rlwe::{self, GaloisElement, KeyRequest, Level, Raise},
 };
 use correction::Correction;
-use outline::{Outline, Rounds};
 pub use presets::{BootstrapPreset, preset, presets};
+use stage_levels::{Rounds, StageLevels};
 
 const OP: &str = "bootstrapping";
 
@@ -196,30 +196,30 @@ impl BootstrapSpec {
     /// [`Error::ScaleOutOfRange`] and [`Error::Circuit`] for parts that do not fit each other
     /// or the chain, or a result above its top.
     pub fn plan(&self, params: &Params, top: Level) -> Result<BootstrapPlan> {
-        let outline = Outline::new(self, params, top)?;
-        outline.check_output()?;
-        let correction = outline.correction()?;
-        let to_coeffs = outline.to_coeffs(correction.as_ref())?;
+        let stage_levels = StageLevels::new(self, params, top)?;
+        stage_levels.check_output()?;
+        let correction = stage_levels.correction()?;
+        let to_coeffs = stage_levels.to_coeffs(correction.as_ref())?;
         let mut plan = BootstrapPlan {
             spec: self.clone(),
             log_n: params.log_n(),
-            input_level: outline.input_level,
-            input_scale: outline.input_scale,
-            refinement: outline.refinement,
+            input_level: stage_levels.input_level,
+            input_scale: stage_levels.input_scale,
+            refinement: stage_levels.refinement,
             correction,
             to_coeffs,
             top,
-            base: outline.base,
-            to_slots: outline.to_slots()?,
-            before_sub_sum: outline.before_sub_sum(),
-            sub_sum: outline.sub_sum()?,
-            eval_mod: outline.eval_mod()?,
-            spare: outline.spare,
-            join: outline.join()?,
-            output_level: outline.output_level,
+            base: stage_levels.base,
+            to_slots: stage_levels.to_slots()?,
+            before_sub_sum: stage_levels.before_sub_sum(),
+            sub_sum: stage_levels.sub_sum()?,
+            eval_mod: stage_levels.eval_mod()?,
+            spare: stage_levels.spare,
+            join: stage_levels.join()?,
+            output_level: stage_levels.output_level,
             request: KeyRequest::new(),
         };
-        plan.request = plan.keys(params.rlwe(), outline.high);
+        plan.request = plan.keys(params.rlwe(), stage_levels.high);
         Ok(plan)
     }
 
@@ -298,7 +298,7 @@ impl BootstrapPlan {
                 Some(_) => params.rlwe().raising_limbs(level),
                 None => {
                     let above = params.rlwe().levels().above(level);
-                    params.rlwe().tier_limbs(self.request.tier(above, keys), level)
+                    params.rlwe().limbs_of_keys(self.request.key_level(above, keys), level)
                 }
             };
             plan.weights() as u64 * params.rlwe().basis().packed_bytes(limbs)
@@ -340,7 +340,7 @@ impl BootstrapPlan {
         log2_failure(h, self.spec.eval_mod.k, 2 << self.spec.log_slots)
     }
 
-    /// The keys of every stage; the reduction is at level `high`. They are fitted to their
+    /// The keys of every stage; the reduction is at level `high`. They are made for their
     /// levels, unless coefficients come to slots first, as in published sets.
     fn keys(&self, params: &rlwe::Params, high: Level) -> KeyRequest {
         let conjugation = GaloisElement::conjugation(self.log_n);
@@ -352,7 +352,7 @@ impl BootstrapPlan {
         ];
         // The reduction multiplies again and again: it has keys of its own for some levels.
         let lowest = Level(self.eval_mod.output_level().0 + 1);
-        let reduction = params.tiers(lowest..=high).into_iter();
+        let reduction = params.key_levels(lowest..=high).into_iter();
         stages.extend(reduction.map(|level| KeyRequest::new().relinearize(level)));
         stages.extend(self.correction.iter().map(|plan| plan.required_keys(self.log_n)));
         let matrices = self.to_coeffs.iter().chain(&self.to_slots).chain(&self.join);
@@ -366,7 +366,7 @@ impl BootstrapPlan {
             stages.push(KeyRequest::new().rotations(self.log_n, steps, joined));
         }
         let request = match self.spec.order {
-            Order::SlotsToCoeffsFirst => KeyRequest::fitted_to(stages, params),
+            Order::SlotsToCoeffsFirst => KeyRequest::of_stages(stages, params),
             Order::CoeffsToSlotsFirst => stages.iter().fold(KeyRequest::new(), |mut all, keys| {
                 all |= keys;
                 all

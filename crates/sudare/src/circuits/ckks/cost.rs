@@ -31,7 +31,7 @@ impl Evaluator {
     /// For these parameters and the whole keys of a request.
     #[must_use]
     pub fn new(params: &ckks::Params, keys: &KeyRequest) -> Self {
-        let slots = sim::Evaluator::for_params(params).with_fitted_keys(keys);
+        let slots = sim::Evaluator::for_params(params).with_level_keys(keys);
         Self {
             params: params.rlwe().clone(),
             slots: match keys.raise {
@@ -63,8 +63,8 @@ impl Evaluator {
 
     /// The primes of the keys that an operation at `level` uses.
     fn limbs(&self, level: Level, needed: &KeyRequest) -> LimbSet {
-        let tier = self.keys.tier(self.params.levels().above(level), needed);
-        self.params.tier_limbs(tier, level)
+        let key_level = self.keys.key_level(self.params.levels().above(level), needed);
+        self.params.limbs_of_keys(key_level, level)
     }
 
     /// Sums of so many products, with a ciphertext added or not, at these levels; two in a row at
@@ -225,8 +225,8 @@ impl Ops for Evaluator {
         }
         Ok(image)
     }
-    fn sum_images(&self, a: &Self::Ct, groups: &[&[GaloisElement]]) -> Result<Self::Ct> {
-        let sum = self.slots.sum_images(a, groups)?;
+    fn sum_automorphisms(&self, a: &Self::Ct, groups: &[&[GaloisElement]]) -> Result<Self::Ct> {
+        let sum = self.slots.sum_automorphisms(a, groups)?;
         let elements = groups.iter().copied().flatten().filter(|g| g.0 != 1);
         let needed = elements.fold(KeyRequest::new(), |all, &g| all.automorphism(g, a.level));
         let limbs = self.limbs(a.level, &needed);
@@ -479,7 +479,7 @@ mod tests {
     #[test]
     fn a_matrix_reads_what_an_evaluator_holds() {
         let spec = ckks::Spec::uniform(LOG_N, 50.0, 3, 40.0, vec![48.0; 2]);
-        let spec = ckks::Spec { insecure: true, fitted_p_bits: vec![48.0; 2], ..spec };
+        let spec = ckks::Spec { insecure: true, extra_p_bits: vec![48.0; 2], ..spec };
         let params = ckks::Params::new(spec).unwrap();
         let (rlwe, top) = (params.rlwe(), params.top());
         let slots = params.max_slots();
@@ -489,11 +489,11 @@ mod tests {
         let plan = matrix.plan(LOG_N, params.chain(), top, scale, out).unwrap();
         let stages = plan.sum().stages as u64;
         assert!(stages > 1);
-        for fitted in [false, true] {
+        for level_keys in [false, true] {
             let mut request = plan.required_keys().clone();
-            if fitted {
-                request = request.into_fitted(rlwe);
-                assert_eq!(request.fitted.len(), 1);
+            if level_keys {
+                request = request.into_level_keys(rlwe);
+                assert_eq!(request.level_keys.len(), 1);
             }
             let work = work(&params, &request, |e, x| plan.run(e, &plan, x));
             assert_eq!(work.key_bytes, request.bytes(rlwe).unwrap());
@@ -503,7 +503,8 @@ mod tests {
             let evaluator = ckks::Evaluator::new(&params, Arc::new(keys)).unwrap();
             assert_eq!(work.matrix_bytes, evaluator.prepare(&plan).unwrap().bytes());
 
-            let limbs = if fitted { rlwe.fitted_limbs(top).unwrap() } else { rlwe.key_limbs(top) };
+            let limbs =
+                if level_keys { rlwe.level_key_limbs(top).unwrap() } else { rlwe.key_limbs(top) };
             let (digits, all) = (rlwe.digit_primes_of(limbs).len() as u64, limbs.count() as u64);
             // A decomposition a stage; a division of one polynomial between, of two at the end.
             assert_eq!(work.transforms(), all * (digits * stages + (stages - 1) + 2));
@@ -558,13 +559,13 @@ mod tests {
     fn a_change_of_primes_transforms_all() {
         let spec = ckks::Spec::uniform(LOG_N, 40.0, 7, 40.0, vec![54.0]);
         let raised =
-            ckks::RaisedSpec { base_bits: vec![320.0 / 6.0; 6], levels_bits: vec![vec![50.0]] };
-        let spec = ckks::Spec { insecure: true, raised: Some(raised), ..spec };
+            ckks::UpperSpec { base_bits: vec![320.0 / 6.0; 6], levels_bits: vec![vec![50.0]] };
+        let spec = ckks::Spec { insecure: true, upper: Some(raised), ..spec };
         let params = ckks::Params::new(spec).unwrap();
-        let (rlwe, highest) = (params.rlwe(), params.raised_top());
+        let (rlwe, highest) = (params.rlwe(), params.upper_top());
         assert_eq!((rlwe.limbs(highest).q(), rlwe.limbs(params.top()).q()), (7, 8));
-        let keys = KeyRequest::new().relinearize(highest).into_fitted(rlwe);
-        let digits = rlwe.digit_primes_of(rlwe.fitted_limbs(highest).unwrap()).len() as u64;
+        let keys = KeyRequest::new().relinearize(highest).into_level_keys(rlwe);
+        let digits = rlwe.digit_primes_of(rlwe.level_key_limbs(highest).unwrap()).len() as u64;
         let work = |circuit: &dyn Fn(&Evaluator, &sim::Ciphertext)| {
             let e = Evaluator::new(&params, &keys);
             let slots = vec![Complex::new(0.5, 0.0); params.max_slots()];

@@ -178,8 +178,8 @@ impl Ops for ckks::Evaluator {
     fn automorphism(&self, a: &Self::Ct, g: GaloisElement) -> Result<Self::Ct> {
         self.automorphism(a, g)
     }
-    fn sum_images(&self, a: &Self::Ct, groups: &[&[GaloisElement]]) -> Result<Self::Ct> {
-        self.sum_images(a, groups)
+    fn sum_automorphisms(&self, a: &Self::Ct, groups: &[&[GaloisElement]]) -> Result<Self::Ct> {
+        self.sum_automorphisms(a, groups)
     }
     fn prepare(&self, plan: &LinearPlan<ComplexSlots>) -> Result<Self::Matrix> {
         let (scale, log_slots) = (plan.weight_scale(), plan.transform().log_slots());

@@ -74,8 +74,8 @@ pub struct Evaluator {
     chain: Chain,
     /// Weight of the ephemeral secret that raising goes through, if it does.
     ephemeral_weight: Option<u32>,
-    /// Fitted keys that there are.
-    fitted: KeyRequest,
+    /// Level keys that there are.
+    level_keys: KeyRequest,
     /// Of errors, under parameters that are known.
     bounds: Option<CanonicalBounds>,
     counters: Counters,
@@ -88,8 +88,8 @@ impl Evaluator {
     #[must_use]
     pub fn new(log_n: u32, chain: Chain) -> Self {
         debug_assert!((3..=30).contains(&log_n));
-        let (fitted, counters, keys) = Default::default();
-        Self { log_n, chain, ephemeral_weight: None, fitted, bounds: None, counters, keys }
+        let (level_keys, counters, keys) = Default::default();
+        Self { log_n, chain, ephemeral_weight: None, level_keys, bounds: None, counters, keys }
     }
 
     /// For these parameters, with bounds of errors.
@@ -106,11 +106,14 @@ impl Evaluator {
         Self { ephemeral_weight: Some(weight), ..self }
     }
 
-    /// The same with the fitted keys of a request: operations use them where the encrypted
-    /// evaluator would, see [`KeyRequest::into_fitted`].
+    /// The same with the level keys of a request: operations use them where the encrypted
+    /// evaluator would, see [`KeyRequest::into_level_keys`].
     #[must_use]
-    pub fn with_fitted_keys(self, keys: &KeyRequest) -> Self {
-        Self { fitted: KeyRequest { fitted: keys.fitted.clone(), ..KeyRequest::new() }, ..self }
+    pub fn with_level_keys(self, keys: &KeyRequest) -> Self {
+        Self {
+            level_keys: KeyRequest { level_keys: keys.level_keys.clone(), ..KeyRequest::new() },
+            ..self
+        }
     }
 
     /// What a fresh public-key encryption of `slots` would be; zeros fill them up
@@ -192,15 +195,15 @@ impl Evaluator {
         *self.keys.lock().unwrap_or_else(PoisonError::into_inner) |= request;
     }
 
-    /// The keys that an operation at `level` needs, fitted ones if there are. Returns the
+    /// The keys that an operation at `level` needs, level keys if there are. Returns the
     /// largest error of a switch with one, in integers.
     fn use_keys_at(&self, level: Level, needed: KeyRequest) -> f64 {
-        let tier = self.fitted.tier(self.chain.levels().above(level), &needed);
-        self.use_keys(match tier {
-            Some(tier) => needed.moved_to_fitted(|_| Some(tier)),
+        let key_level = self.level_keys.key_level(self.chain.levels().above(level), &needed);
+        self.use_keys(match key_level {
+            Some(key_level) => needed.moved_to_level_keys(|_| Some(key_level)),
             None => needed,
         });
-        self.bound(|bounds| bounds.key_switch(level, tier))
+        self.bound(|bounds| bounds.key_switch(level, key_level))
     }
 
     /// A bound of an error in integers, if one is known.

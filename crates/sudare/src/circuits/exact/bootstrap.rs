@@ -106,7 +106,7 @@ impl BootstrapSpec {
         factor: impl Fn(&Params, Level, Modulus) -> Result<Unit>,
     ) -> Result<BootstrapPlan> {
         let high = self.high()?;
-        let raise = exact::raise_to(params.raised_top(), high);
+        let raise = exact::raise_to(params.upper_top(), high);
         let raise = raise.with_weight(self.ephemeral_weight);
         let trace = self.trace(params, raise)?;
         let (input_factor, to_coeffs) = self.to_coeffs(params, &factor)?;
@@ -262,7 +262,7 @@ impl BootstrapPlan {
         log2_exceeds(self.spec.ephemeral_weight, size, 1 << self.spec.log_slots)
     }
 
-    /// The keys of every stage, fitted to their levels.
+    /// The keys of every stage, made for their levels.
     fn keys(&self, params: &Params) -> KeyRequest {
         let rlwe = params.rlwe();
         let mut stages: Vec<_> = self.matrices().map(|plan| plan.required_keys().clone()).collect();
@@ -270,9 +270,9 @@ impl BootstrapPlan {
         stages.extend(trace.map(|(trace, _)| trace.required_keys(traced(self.raise))));
         // Removal multiplies again and again: it has keys of its own for some levels.
         let highest = Level(self.top().0 - self.to_slots.len() as u32);
-        let removal = rlwe.tiers(Level(self.output_level().0 + 1)..=highest);
+        let removal = rlwe.key_levels(Level(self.output_level().0 + 1)..=highest);
         stages.extend(removal.into_iter().map(|level| KeyRequest::new().relinearize(level)));
-        KeyRequest::fitted_to(stages, rlwe).raise(self.raise)
+        KeyRequest::of_stages(stages, rlwe).raise(self.raise)
     }
 
     /// Encodes the matrices where `e` can reach them.

@@ -196,8 +196,8 @@ impl Ops for exact::Evaluator {
     fn automorphism(&self, a: &Self::Ct, g: GaloisElement) -> Result<Self::Ct> {
         self.automorphism(a, g)
     }
-    fn sum_images(&self, a: &Self::Ct, groups: &[&[GaloisElement]]) -> Result<Self::Ct> {
-        self.sum_images(a, groups)
+    fn sum_automorphisms(&self, a: &Self::Ct, groups: &[&[GaloisElement]]) -> Result<Self::Ct> {
+        self.sum_automorphisms(a, groups)
     }
     fn prepare(&self, plan: &LinearPlan<IntegerSlots>) -> Result<Self::Matrix> {
         self.encode_matrix(plan.weight_scale(), plan.sum().clone(), |j, b| plan.weight(j, b))

@@ -5,7 +5,7 @@ use super::{
         Ciphertext, EvaluationKeys, GaloisElement, KeyId, KeyRequest, Level, Params, PublicKey,
         Raise, SecretKey, SwitchingKey,
         keygen::{expand, small_secret},
-        keys::{FittedSwitchingKeys, GaloisKey, RaisingKeys},
+        keys::{GaloisKey, LevelSwitchingKeys, RaisingKeys},
     },
     FileReader, FileWriter, malformed,
 };
@@ -266,19 +266,19 @@ impl<R: Read> FileReader<R> {
         let raise = (request.raise)
             .map(|raise| self.raising_keys(params, raise, &request.raised))
             .transpose()?;
-        let mut fitted = BTreeMap::new();
-        for (&level, keys) in &request.fitted {
-            let limbs = params.tier_limbs(Some(level), level);
-            let mut read = FittedSwitchingKeys::default();
+        let mut level_keys = BTreeMap::new();
+        for (&level, keys) in &request.level_keys {
+            let limbs = params.limbs_of_keys(Some(level), level);
+            let mut read = LevelSwitchingKeys::default();
             if keys.relinearize {
                 read.relinearize = Some(self.switching_key(params, level, limbs, false)?);
             }
             for &g in &keys.galois {
                 read.galois.insert(g, self.galois_key(params, g, level, limbs)?);
             }
-            fitted.insert(level, read);
+            level_keys.insert(level, read);
         }
-        Ok(EvaluationKeys { params: params.id(), id, relinearize, galois, raise, fitted })
+        Ok(EvaluationKeys { params: params.id(), id, relinearize, galois, raise, level_keys })
     }
 
     /// A ciphertext of a level in range.

@@ -25,8 +25,8 @@ pub(super) enum Content<M> {
     Ciphertext(Level, M),
     Raising(Level, u32),
     Raised(GaloisElement, Level),
-    FittedRelinearization(Level),
-    FittedGalois(GaloisElement, Level),
+    LevelRelinearization(Level),
+    LevelGalois(GaloisElement, Level),
     /// With the divisor, if that is not 1.
     DividedRaising(Level, u32, u128),
 }
@@ -41,8 +41,8 @@ impl<M> Content<M> {
             | Self::Raising(..)
             | Self::DividedRaising(..)
             | Self::Raised(..)
-            | Self::FittedRelinearization(_)
-            | Self::FittedGalois(..) => Kind::EvaluationKeys,
+            | Self::LevelRelinearization(_)
+            | Self::LevelGalois(..) => Kind::EvaluationKeys,
             Self::Ciphertext(..) => Kind::Ciphertexts,
         }
     }
@@ -63,8 +63,8 @@ impl<M> Content<M> {
                 keys.map(|limbs| seeded(basis.packed_bytes(limbs))).iter().sum()
             }
             Self::Raised(_, level) => seeded(basis.packed_bytes(params.raising_limbs(level))),
-            Self::FittedRelinearization(level) | Self::FittedGalois(_, level) => {
-                seeded(params.half_key_bytes(params.tier_limbs(Some(level), level)))
+            Self::LevelRelinearization(level) | Self::LevelGalois(_, level) => {
+                seeded(params.half_key_bytes(params.limbs_of_keys(Some(level), level)))
             }
         }
     }
@@ -91,8 +91,8 @@ impl<M> Content<M> {
                 rows(up_to(Level(0)).saturating_add(up_to(level)).saturating_add(2))
             }
             Self::Raised(_, level)
-            | Self::FittedRelinearization(level)
-            | Self::FittedGalois(_, level) => rows(up_to(level).saturating_add(1)),
+            | Self::LevelRelinearization(level)
+            | Self::LevelGalois(_, level) => rows(up_to(level).saturating_add(1)),
         }
     }
 }
@@ -108,9 +108,9 @@ pub(super) fn key_contents<M>(request: &KeyRequest) -> Vec<Content<M>> {
         .raise
         .into_iter()
         .flat_map(|raise| request.raised.iter().map(move |&g| Content::Raised(g, raise.level)));
-    let fitted = request.fitted.iter().flat_map(|(&level, keys)| {
-        let relinearize = keys.relinearize.then_some(Content::FittedRelinearization(level));
-        let galois = keys.galois.iter().map(move |&g| Content::FittedGalois(g, level));
+    let level_keys = request.level_keys.iter().flat_map(|(&level, keys)| {
+        let relinearize = keys.relinearize.then_some(Content::LevelRelinearization(level));
+        let galois = keys.galois.iter().map(move |&g| Content::LevelGalois(g, level));
         relinearize.into_iter().chain(galois)
     });
     request
@@ -120,7 +120,7 @@ pub(super) fn key_contents<M>(request: &KeyRequest) -> Vec<Content<M>> {
         .chain(galois)
         .chain(raise)
         .chain(raised)
-        .chain(fitted)
+        .chain(level_keys)
         .collect()
 }
 
@@ -204,11 +204,11 @@ impl<M: Copy + PartialEq> Sections<M> {
                 Content::Raised(g, _) => {
                     request.raised.insert(g);
                 }
-                Content::FittedRelinearization(level) => {
-                    request.fitted.entry(level).or_default().relinearize = true;
+                Content::LevelRelinearization(level) => {
+                    request.level_keys.entry(level).or_default().relinearize = true;
                 }
-                Content::FittedGalois(g, level) => {
-                    request.fitted.entry(level).or_default().galois.insert(g);
+                Content::LevelGalois(g, level) => {
+                    request.level_keys.entry(level).or_default().galois.insert(g);
                 }
                 _ => {}
             }

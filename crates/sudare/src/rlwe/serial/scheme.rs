@@ -1,4 +1,4 @@
-use super::super::{Ciphertext, Level, Params, RaisedSpec};
+use super::super::{Ciphertext, Level, Params, UpperSpec};
 use crate::Result;
 use core::fmt::Debug;
 use serde::{Serialize, de::DeserializeOwned};
@@ -80,9 +80,9 @@ impl PrimeCounts {
 
     /// The same with the levels above a chain, if there are any.
     #[must_use]
-    pub fn with_raised(self, raised: Option<&RaisedSpec>) -> Self {
-        match raised {
-            Some(raised) => self.with_levels(raised.base_bits.len(), &raised.levels_bits),
+    pub fn with_upper(self, upper: Option<&UpperSpec>) -> Self {
+        match upper {
+            Some(upper) => self.with_levels(upper.base_bits.len(), &upper.levels_bits),
             None => self,
         }
     }

@@ -1,15 +1,15 @@
 //! Named sets for bootstrapping: parameters with a way to bootstrap in them.
 
 use super::{
-    BootstrapPlan, BootstrapSpec, Order, Refinement, Values, outline::Outline,
-    reproductions::reproductions,
+    BootstrapPlan, BootstrapSpec, Order, Refinement, Values, reproductions::reproductions,
+    stage_levels::StageLevels,
 };
 #[cfg(doc)]
 use crate::Error;
 use crate::{
     Result,
     circuits::{EvalModSpec, ModMethod},
-    ckks::{Params, Preset, RaisedSpec, Spec},
+    ckks::{Params, Preset, Spec, UpperSpec},
     rlwe::{Level, Raise, named},
 };
 
@@ -50,13 +50,15 @@ impl BootstrapPreset {
     /// # Errors
     /// As [`BootstrapSpec::plan`].
     pub fn plan(&self, params: &Params, log_slots: u32) -> Result<BootstrapPlan> {
-        let top = params.raised_top();
+        let top = params.upper_top();
         if log_slots == self.bootstrap.log_slots {
             return self.bootstrap.plan(params, top);
         }
         let fewer = self.bootstrap.with_log_slots(log_slots);
-        let [all, few] =
-            [Outline::new(&self.bootstrap, params, top)?, Outline::new(&fewer, params, top)?];
+        let [all, few] = [
+            StageLevels::new(&self.bootstrap, params, top)?,
+            StageLevels::new(&fewer, params, top)?,
+        ];
         let usable = few.usable_levels().saturating_sub(all.usable_levels());
         let spared = usable.min(few.reduced.0.saturating_sub(all.reduced.0));
         fewer.plan(params, Level(top.0 - spared))
@@ -102,7 +104,7 @@ struct Chain {
     p_bits: Vec<f64>,
     /// Of special primes for which keys have room after the first matrix, whose own come from
     /// raising.
-    fitted_p_bits: Vec<f64>,
+    extra_p_bits: Vec<f64>,
 }
 
 impl Chain {
@@ -119,12 +121,12 @@ impl Chain {
         let spec = full_ring(bootstrap, self.usable_bits.iter().sum(), &levels);
         let chain_bits: f64 = spec.q_bits.iter().flatten().sum();
         let base = (chain_bits / self.base_bits).ceil();
-        let raised = RaisedSpec {
+        let raised = UpperSpec {
             base_bits: vec![chain_bits / base; base as usize],
             levels_bits: vec![vec![self.high_bits]; high],
         };
-        let (p_bits, fitted_p_bits) = (self.p_bits, self.fitted_p_bits);
-        Spec { raised: Some(raised), p_bits, fitted_p_bits, ..spec }
+        let (p_bits, extra_p_bits) = (self.p_bits, self.extra_p_bits);
+        Spec { upper: Some(raised), p_bits, extra_p_bits, ..spec }
     }
 }
 
@@ -158,7 +160,7 @@ fn complex() -> BootstrapPreset {
         high_bits: 49.6,
         base_bits: 49.95,
         p_bits: vec![49.675; 8],
-        fitted_p_bits: vec![49.675; 4],
+        extra_p_bits: vec![49.675; 4],
     };
     BootstrapPreset::new(
         "n16-boot",
@@ -196,7 +198,7 @@ fn high() -> BootstrapPreset {
         high_bits: 49.95,
         base_bits: 49.95,
         p_bits: vec![49.97; 8],
-        fitted_p_bits: vec![49.97; 4],
+        extra_p_bits: vec![49.97; 4],
     };
     BootstrapPreset::new(
         "n16-boot-high",
@@ -209,7 +211,7 @@ fn high() -> BootstrapPreset {
 }
 
 /// Without a correction: the sine is off by 15 bits in the mean at messages of `2^-8` of
-/// `q_0`. Few bits in all leave many to the special primes of fitted keys, which have one digit.
+/// `q_0`. Few bits in all leave many to the special primes of level keys, which have one digit.
 fn fast() -> BootstrapPreset {
     let set = complex();
     let bootstrap = BootstrapSpec {
@@ -229,7 +231,7 @@ fn fast() -> BootstrapPreset {
         high_bits: 42.0,
         base_bits: 49.95,
         p_bits: vec![49.6; 9],
-        fitted_p_bits: vec![49.6; 8],
+        extra_p_bits: vec![49.6; 8],
     };
     BootstrapPreset::new(
         "n16-boot-fast",
@@ -261,7 +263,7 @@ fn small_ring() -> BootstrapPreset {
         high_bits: 47.5,
         base_bits: 49.95,
         p_bits: vec![48.0; 2],
-        fitted_p_bits: vec![48.0; 4],
+        extra_p_bits: vec![48.0; 4],
     };
     BootstrapPreset::new(
         "n15-boot",

@@ -253,7 +253,7 @@ mod tests {
 
     fn planned(set: &BootstrapPreset) -> (Params, BootstrapPlan) {
         let params = Params::new(set.preset.spec.clone()).unwrap();
-        let plan = set.bootstrap.plan(&params, params.raised_top()).unwrap();
+        let plan = set.bootstrap.plan(&params, params.upper_top()).unwrap();
         (params, plan)
     }
 

@@ -45,7 +45,7 @@ impl Setup {
         let q_bits = q_bits.map(|(bits, count)| vec![vec![bits]; count]).concat();
         let uniform = Spec::uniform(LOG_N, 0.0, 0, 37.0, vec![49.65; 6]);
         let params = Params::new(Spec { q_bits, insecure: true, ..uniform }).unwrap();
-        let plan = spec.plan(&params, params.raised_top()).unwrap();
+        let plan = spec.plan(&params, params.upper_top()).unwrap();
         let mut keygen = KeyGenerator::from_seed(params.rlwe(), &Seed::from_bytes([4; 32]));
         let secret = keygen.secret_key().unwrap();
         let public = Arc::new(keygen.public_key(&secret).unwrap());
@@ -224,7 +224,7 @@ fn few_slots_are_projected_to_their_subring() {
     let keys = plan.sub_sum.required_keys(level);
     let rotations = KeyRequest::new().rotations(LOG_N, (1..32).map(|i| 16 * i), level);
     assert!(keys.galois.iter().all(|key| rotations.galois.iter().any(|other| other == key)));
-    let needed = &plan.required_keys().fitted[&level].galois;
+    let needed = &plan.required_keys().level_keys[&level].galois;
     assert!(keys.galois.iter().all(|(g, &at)| needed.contains(g) && at == level));
 }
 
@@ -233,7 +233,7 @@ fn fewer_slots_take_fewer_factors_and_are_raised_no_higher_than_they_need() {
     let set = preset("n16-boot").unwrap();
     let params = Params::new(set.preset.spec.clone()).unwrap();
     let full = set.plan(&params, 15).unwrap();
-    assert_eq!((full.top(), full.spec()), (params.raised_top(), &set.bootstrap));
+    assert_eq!((full.top(), full.spec()), (params.upper_top(), &set.bootstrap));
     let shape = |log_slots| {
         let BootstrapSpec { coeffs_to_slots, slots_to_coeffs, .. } =
             set.bootstrap.with_log_slots(log_slots);
@@ -245,7 +245,7 @@ fn fewer_slots_take_fewer_factors_and_are_raised_no_higher_than_they_need() {
     assert_eq!(shape(1), [vec![1], vec![1]]);
     for (log_slots, spared) in [(1, 3), (5, 2), (8, 2), (14, 0)] {
         let plan = set.plan(&params, log_slots).unwrap();
-        assert_eq!(plan.top().0 + spared, params.raised_top().0, "{log_slots}");
+        assert_eq!(plan.top().0 + spared, params.upper_top().0, "{log_slots}");
         let lost = u32::from(log_slots == 14);
         assert!(plan.usable_levels() + lost >= full.usable_levels(), "{log_slots}");
         assert!(plan.eval_mod().output_level() >= full.eval_mod().output_level());

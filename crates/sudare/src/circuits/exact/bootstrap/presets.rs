@@ -4,7 +4,7 @@ use super::{BootstrapPlan, BootstrapSpec};
 use crate::{
     Error, Result,
     exact::{Modulus, Params, Preset, Spec, Unit},
-    rlwe::{Level, Raise, RaisedSpec},
+    rlwe::{Level, Raise, UpperSpec},
 };
 
 /// A named parameter set with a way to bootstrap in it.
@@ -78,7 +78,7 @@ struct Shape {
     /// Most bits of a prime in place of the chain.
     base_bits: f64,
     p_bits: &'static [f64],
-    fitted_p_bits: &'static [f64],
+    extra_p_bits: &'static [f64],
 }
 
 /// Digits of at most 15 are removed at degree 61. With the weight 32, one is larger with a
@@ -99,7 +99,7 @@ const SMALL_RING: Shape = Shape {
     to_slots: (46.0, &[5, 5, 4]),
     base_bits: 49.0,
     p_bits: &[49.2; 2],
-    fitted_p_bits: &[48.5; 4],
+    extra_p_bits: &[48.5; 4],
 };
 
 const LARGE_RING: Shape = Shape {
@@ -115,7 +115,7 @@ const LARGE_RING: Shape = Shape {
     to_slots: (47.0, &[5, 5, 4]),
     base_bits: 49.95,
     p_bits: &[49.6; 6],
-    fitted_p_bits: &[49.6; 4],
+    extra_p_bits: &[49.6; 4],
 };
 
 const MORE_SLOTS: Shape = Shape {
@@ -131,7 +131,7 @@ const MORE_SLOTS: Shape = Shape {
     to_slots: (54.0, &[5, 5, 5]),
     base_bits: 49.9,
     p_bits: &[49.5; 7],
-    fitted_p_bits: &[49.5; 4],
+    extra_p_bits: &[49.5; 4],
 };
 
 impl Shape {
@@ -146,7 +146,7 @@ impl Shape {
         .concat();
         let chain_bits: f64 = q_bits.iter().flatten().sum();
         let base = (chain_bits / self.base_bits).ceil();
-        let raised = RaisedSpec {
+        let raised = UpperSpec {
             base_bits: vec![chain_bits / base; base as usize],
             levels_bits: [
                 levels(self.removal_bits, DEPTH),
@@ -156,8 +156,8 @@ impl Shape {
         };
         let spec = Spec {
             q_bits,
-            raised: Some(raised),
-            fitted_p_bits: self.fitted_p_bits.to_vec(),
+            upper: Some(raised),
+            extra_p_bits: self.extra_p_bits.to_vec(),
             ..Spec::uniform(self.log_n, modulus, 0.0, 0, 0.0, self.p_bits.to_vec())
         };
         let bootstrap = BootstrapSpec {

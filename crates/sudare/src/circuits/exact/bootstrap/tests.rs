@@ -2,7 +2,7 @@ use super::*;
 use crate::{
     bfv,
     exact::{Ciphertext, Spec, tests::Session},
-    rlwe::RaisedSpec,
+    rlwe::UpperSpec,
 };
 use sudare_arith::prng::Stream;
 
@@ -31,8 +31,8 @@ fn chain(log_n: u32, t: Modulus) -> Spec {
 /// The same with usable levels of small primes, and others above them for bootstrapping.
 fn raised_chain(log_n: u32, t: Modulus) -> Spec {
     let q_bits = [vec![vec![52.0]], vec![vec![30.0]; 5]].concat();
-    let raised = RaisedSpec { base_bits: vec![202.0 / 4.0; 4], levels_bits: vec![vec![50.0]; 6] };
-    Spec { q_bits, raised: Some(raised), ..chain(log_n, t) }
+    let raised = UpperSpec { base_bits: vec![202.0 / 4.0; 4], levels_bits: vec![vec![50.0]; 6] };
+    Spec { q_bits, upper: Some(raised), ..chain(log_n, t) }
 }
 
 struct Bootstrapping {
@@ -111,7 +111,7 @@ fn slots_come_back_through_raised_levels() {
     let mut b = Bootstrapping::new(&spec, raised_chain(LOG_N, spec.modulus), 4);
     let (params, t) = (b.session.params.clone(), spec.modulus);
     let plan = b.bootstrapper.plan().clone();
-    assert_eq!(plan.top(), params.raised_top());
+    assert_eq!(plan.top(), params.upper_top());
     assert!(plan.output_level() <= params.top());
     let values = b.random();
     let a = b.encrypt(&values, params.top(), params.fresh_factor(params.top(), t).unwrap());
@@ -256,7 +256,7 @@ fn named_sets_are_as_they_say() {
         let plan = set.plan(&params, Params::factor_at).unwrap();
         assert_eq!(plan.usable_levels(), usable, "{name}");
         assert!(plan.log2_failure() < -128.0, "{name}: {}", plan.log2_failure());
-        for key in plan.required_keys().priced_keys(params.rlwe()).unwrap() {
+        for key in plan.required_keys().key_security(params.rlwe()).unwrap() {
             assert!(key.security_bits >= 128.0, "{name}: {key:?}");
         }
     }

@@ -1,7 +1,7 @@
 use super::{
     KeySwitcher, Level, ModDown, Operand,
     keys::GaloisKey,
-    switch::{Cut, Limb},
+    switch::{Decomposition, Limb},
 };
 use crate::ring::{Dividend, Eval, RnsPoly, finish};
 use sudare_arith::{
@@ -22,29 +22,31 @@ impl KeySwitcher {
     /// Reference: Ishimaki, Yamana, "Faster homomorphic trace-type function evaluation" (IEEE
     /// Access 9, 2021), Algorithms 4 and 5. Deviation: there both polynomials are divided
     /// after each group.
-    pub(super) fn sum_images(
+    pub(super) fn sum_automorphisms(
         &self,
         a: &[RnsPoly<Eval>; 2],
         level: Level,
         special: usize,
         groups: &[Vec<Option<&GaloisKey>>],
     ) -> [RnsPoly<Eval>; 2] {
-        let cut = self.cut(level, special);
-        let basis = cut.params.basis();
+        let decomposition = self.decomposition(level, special);
+        let basis = decomposition.params.basis();
         let [kept, switched] = a;
-        let start =
-            (cut.raised(kept), basis.restricted(switched, cut.limbs().first(cut.limbs().q())));
-        let (kept, switched) = groups
-            .iter()
-            .fold(start, |(kept, switched), group| cut.sum_group(&kept, &switched, group));
-        let [kept] = cut.divider(ModDown::P).divide(basis, [&kept]);
+        let start = (
+            decomposition.times_p(kept),
+            basis.restricted(switched, decomposition.limbs().first(decomposition.limbs().q())),
+        );
+        let (kept, switched) = groups.iter().fold(start, |(kept, switched), group| {
+            decomposition.sum_group(&kept, &switched, group)
+        });
+        let [kept] = decomposition.divider(ModDown::P).divide(basis, [&kept]);
         [kept, switched]
     }
 }
 
-impl Cut<'_> {
+impl Decomposition<'_> {
     /// `P` times a polynomial, modulo `QP`.
-    fn raised(self, a: &RnsPoly<Eval>) -> RnsPoly<Eval> {
+    fn times_p(self, a: &RnsPoly<Eval>) -> RnsPoly<Eval> {
         let (basis, limbs) = (self.params.basis(), self.limbs());
         let mut out = basis.take(limbs);
         par::for_limbs(out.rows_mut().enumerate(), |_, (i, row)| match i < limbs.q() {
@@ -66,8 +68,8 @@ impl Cut<'_> {
         let digits = self.lift(Operand::Alone(switched));
         let mut first = basis.take(limbs);
         let sums = self.by_limb(digits.iter().map(RnsPoly::rows)).zip(first.rows_mut());
-        let sums = sums.map(|((i, halves), first)| ImageSum {
-            cut: self,
+        let sums = sums.map(|((i, halves), first)| AutomorphismSum {
+            decomposition: self,
             i,
             table: basis.table(limbs, i),
             halves,
@@ -84,8 +86,8 @@ impl Cut<'_> {
 }
 
 /// One limb of a sum of images: the first half is kept, the second divided.
-struct ImageSum<'a> {
-    cut: Cut<'a>,
+struct AutomorphismSum<'a> {
+    decomposition: Decomposition<'a>,
     i: usize,
     table: &'a NttTable,
     /// Digits, half transformed.
@@ -98,11 +100,11 @@ struct ImageSum<'a> {
     second: Option<Buf>,
 }
 
-impl Dividend<1> for ImageSum<'_> {
+impl Dividend<1> for AutomorphismSum<'_> {
     fn prepare(&mut self, within: Within) {
-        let Self { cut, i, kept, switched, table, .. } = *self;
-        let (m, basis) = (table.modulus(), cut.params.basis());
-        let chain = i < cut.limbs().q();
+        let Self { decomposition, i, kept, switched, table, .. } = *self;
+        let (m, basis) = (table.modulus(), decomposition.params.basis());
+        let chain = i < decomposition.limbs().q();
         let mut digits = basis.pool().take(self.halves.len() * basis.n());
         let rows = self.halves.iter().zip(digits.chunks_exact_mut(basis.n()));
         within.for_rows(rows, |(half, row)| finish(within, table, half, row));
@@ -113,7 +115,7 @@ impl Dividend<1> for ImageSum<'_> {
             .flatten()
             .map(|GaloisKey { key, permutation }| {
                 let digits = Limb::Ready(digits.clone());
-                let mut product = cut.dividend(Operand::Alone(switched), digits, key, i);
+                let mut product = decomposition.dividend(Operand::Alone(switched), digits, key, i);
                 product.prepare(within);
                 (product, permutation)
             })
@@ -130,7 +132,11 @@ impl Dividend<1> for ImageSum<'_> {
             for _ in 0..identities {
                 m.add_assign(first, &kept[start..][..words]);
                 if chain {
-                    m.scale_add(second, &switched.row(i)[start..][..words], cut.gadget.special(i));
+                    m.scale_add(
+                        second,
+                        &switched.row(i)[start..][..words],
+                        decomposition.gadget.special(i),
+                    );
                 }
             }
             for (product, permutation) in &images {

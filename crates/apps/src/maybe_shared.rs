@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 /// Borrowed for as long as its user lives, or shared with it.
-pub(crate) enum Held<'a, T> {
+pub(crate) enum MaybeShared<'a, T> {
     Borrowed(&'a T),
     Shared(Arc<T>),
 }
 
-impl<T> Clone for Held<'_, T> {
+impl<T> Clone for MaybeShared<'_, T> {
     fn clone(&self) -> Self {
         match self {
             Self::Borrowed(held) => Self::Borrowed(held),
@@ -17,7 +17,7 @@ impl<T> Clone for Held<'_, T> {
     }
 }
 
-impl<T> core::ops::Deref for Held<'_, T> {
+impl<T> core::ops::Deref for MaybeShared<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {

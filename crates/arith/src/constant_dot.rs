@@ -6,7 +6,7 @@ use crate::{
 use core::ptr;
 
 /// Constants `c_i` of sums `sum_i a[i][x] c_i` modulo a prime, prepared once for many sums.
-pub struct Weights {
+pub struct ConstantDot {
     /// With kernels that take the words.
     modulus: Modulus,
     /// As the kernels take them.
@@ -14,10 +14,10 @@ pub struct Weights {
     width: u64,
 }
 
-/// A row of sums that becomes evaluations; see [`Weights::columns`].
+/// A row of sums that becomes evaluations; see [`ConstantDot::columns`].
 pub struct Column<'a> {
     /// Of the sums.
-    pub weights: &'a Weights,
+    pub weights: &'a ConstantDot,
     /// Of the transform, modulo the same prime.
     pub table: &'a NttTable,
     /// Whole groups in column order.
@@ -27,7 +27,7 @@ pub struct Column<'a> {
 /// Columns of which a group each stays in the first cache.
 const TOGETHER: usize = 4;
 
-impl Weights {
+impl ConstantDot {
     /// The constants `c`, in `[0, q)`, for rows whose words are at most `largest`, by row, below
     /// `2^62`. They need not be residues of `q`; where `q < 2^50` has `b` bits, words of more than
     /// 52 bits or `100 - b` cost more.
@@ -70,7 +70,7 @@ impl Weights {
         unsafe { (self.kernels().dot)(&[self], &[out.as_mut_ptr()], &a, false, out.len()) }
     }
 
-    /// As [`Weights::dot`] of the same words for all `columns`, followed by
+    /// As [`ConstantDot::dot`] of the same words for all `columns`, followed by
     /// [`NttTable::forward_columns`] of each while it is in the first cache.
     pub fn columns(columns: &mut [Column<'_>], a: &[&[u64]]) {
         let len = columns.first().map_or(0, |column| column.out.len());

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use sudare::{
     circuits::{ComplexOps as _, LinearPlan, LinearTransform, Ops, sim},
     ckks::{
-        Ciphertext, Complex, Decryptor, Encoder, Evaluator, Params, ProductSum, RaisedSpec, Scale,
-        Spec, serial::Label,
+        Ciphertext, Complex, Decryptor, Encoder, Evaluator, Params, ProductSum, Scale, Spec,
+        UpperSpec, serial::Label,
     },
     rlwe::{KeyRequest, Level, Raise},
 };
@@ -28,9 +28,9 @@ const WEIGHT: u32 = 32;
 /// More and larger primes in place of the chain's, one of its levels of two primes, and fewer.
 fn specs() -> Vec<Spec> {
     let with = |base_bits: Vec<f64>, levels_bits: Vec<Vec<f64>>| Spec {
-        raised: Some(RaisedSpec { base_bits, levels_bits }),
+        upper: Some(UpperSpec { base_bits, levels_bits }),
         insecure: true,
-        fitted_p_bits: vec![49.0; 2],
+        extra_p_bits: vec![49.0; 2],
         ..Spec::uniform(LOG_N, 50.0, 3, 40.0, vec![50.5, 50.0])
     };
     vec![
@@ -41,19 +41,19 @@ fn specs() -> Vec<Spec> {
 
 fn session(spec: &Spec, request: impl Fn(&Params) -> KeyRequest) -> Session {
     session_with(spec.clone(), |params| {
-        assert_eq!((params.top(), params.raised_top()), (TOP, HIGHEST));
-        let mut keys = request(params).into_fitted(params.rlwe());
+        assert_eq!((params.top(), params.upper_top()), (TOP, HIGHEST));
+        let mut keys = request(params).into_level_keys(params.rlwe());
         keys |= KeyRequest::new().raise(Raise::to(HIGHEST).with_weight(WEIGHT));
         keys
     })
 }
 
-/// Relinearisation and rotations by each of `steps`, at the top and at every raised level.
+/// Relinearisation and rotations by each of `steps`, at the top and at every upper level.
 fn everywhere(params: &Params, steps: &[i64]) -> KeyRequest {
     let at = |level| KeyRequest::new().relinearize(level).rotations(LOG_N, steps.to_vec(), level);
     let mut keys = at(TOP);
     for level in (LOWEST.0..=HIGHEST.0).map(Level) {
-        keys |= at(level).into_fitted(params.rlwe());
+        keys |= at(level).into_level_keys(params.rlwe());
     }
     keys
 }
@@ -293,7 +293,7 @@ fn matrices_at_every_level_are_those_in_the_clear() {
         for (log_slots, offsets) in shapes() {
             let matrix = matrix(log_slots, &offsets);
             let which = usize::from(log_slots == 4);
-            for (level, tier) in [
+            for (level, key_level) in [
                 (HIGHEST, HIGHEST),
                 (LOWEST, LOWEST),
                 (LOWEST, HIGHEST),
@@ -305,10 +305,10 @@ fn matrices_at_every_level_are_those_in_the_clear() {
                     let plan = plan(params, &matrix, level, scale);
                     let elements = plan.required_keys().galois.keys();
                     let keys = KeyRequest {
-                        galois: elements.map(|&g| (g, tier)).collect(),
+                        galois: elements.map(|&g| (g, key_level)).collect(),
                         ..KeyRequest::new()
                     };
-                    keys.into_fitted(params.rlwe())
+                    keys.into_level_keys(params.rlwe())
                 };
                 let s = session(&spec, request);
                 let keys = request(&s.params);
@@ -316,10 +316,11 @@ fn matrices_at_every_level_are_those_in_the_clear() {
                 let (ev, rlwe) = (&p.evaluator, p.params.rlwe());
                 let plan = plan(&p.params, &matrix, level, scale);
                 let weights = ev.prepare(&plan).unwrap();
-                let fitted = keys.fitted.keys().next();
-                assert_eq!(fitted.is_some(), rlwe.fitted_limbs(tier).is_some());
-                let special = fitted
-                    .map_or(rlwe.spec().p.len(), |&tier| rlwe.fitted_limbs(tier).unwrap().p());
+                let level_keys = keys.level_keys.keys().next();
+                assert_eq!(level_keys.is_some(), rlwe.level_key_limbs(key_level).is_some());
+                let special = level_keys.map_or(rlwe.spec().p.len(), |&key_level| {
+                    rlwe.level_key_limbs(key_level).unwrap().p()
+                });
                 let row = rlwe.basis().packed_bytes(rlwe.limbs(level).with_special(special));
                 assert_eq!(weights.bytes(), plan.weights() as u64 * row);
 
@@ -336,7 +337,10 @@ fn matrices_at_every_level_are_those_in_the_clear() {
                     assert!(found.scale().matches(plan.output_scale()));
                     let largest = x.iter().map(|z| z.re.hypot(z.im)).fold(0.0, f64::max).log2();
                     let bits = p.bits(found, &matrix.apply(&x)) + largest;
-                    assert!(bits > 30.0, "{log_slots} {offsets:?} {level} {tier}: {bits} bits");
+                    assert!(
+                        bits > 30.0,
+                        "{log_slots} {offsets:?} {level} {key_level}: {bits} bits"
+                    );
                     let alone =
                         par::with_threads(1, || ev.transform(a, &weights).unwrap()).unwrap();
                     let same = |(a, b): (&_, &_)| rows(a) == rows(b);
@@ -345,7 +349,7 @@ fn matrices_at_every_level_are_those_in_the_clear() {
 
                 // The simulator uses the same keys.
                 let e = sim::Evaluator::new(LOG_N, p.params.chain().clone());
-                let e = e.with_fitted_keys(&keys).with_ephemeral_secret(WEIGHT);
+                let e = e.with_level_keys(&keys).with_ephemeral_secret(WEIGHT);
                 let x = vec![Complex { re: 0.5, im: 0.25 }; 1 << log_slots];
                 let a = e.encrypt(&x, Level(0), Scale::from_log2(40.0)).unwrap();
                 let a = e.mod_raise(&a, HIGHEST, None).unwrap();
@@ -361,7 +365,7 @@ fn matrices_at_every_level_are_those_in_the_clear() {
                 let product = e.transform(&a, &plan).unwrap();
                 assert_eq!(product.level, plan.output_level());
                 let used = e.used_keys();
-                assert_eq!(used.fitted, keys.fitted);
+                assert_eq!(used.level_keys, keys.level_keys);
             }
         }
     }
@@ -409,7 +413,7 @@ fn matrices_of_what_is_raised_are_those_in_the_clear() {
 #[test]
 fn the_chain_is_the_same_without_levels_above() {
     let with = specs().swap_remove(0);
-    let without = Spec { raised: None, ..with.clone() };
+    let without = Spec { upper: None, ..with.clone() };
     let keys = |_: &Params| KeyRequest::new().relinearize(TOP).rotations(LOG_N, [1], TOP);
     let [a, b] = [with, without].map(|spec| {
         let s = session_with(spec, keys);

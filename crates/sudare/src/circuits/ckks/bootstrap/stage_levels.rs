@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Where the stages of a [`BootstrapSpec`] meet in a chain.
-pub(super) struct Outline<'a> {
+pub(super) struct StageLevels<'a> {
     spec: &'a BootstrapSpec,
     params: &'a Params,
     top: Level,
@@ -41,7 +41,7 @@ pub(super) struct Rounds {
     pub scale: Scale,
 }
 
-impl<'a> Outline<'a> {
+impl<'a> StageLevels<'a> {
     pub(super) fn new(spec: &'a BootstrapSpec, params: &'a Params, top: Level) -> Result<Self> {
         params.rlwe().check_level(top)?;
         check_parts(spec, params.log_n())?;
