@@ -11,6 +11,7 @@ mod output;
 mod passphrase;
 mod progress;
 mod svg;
+mod values;
 
 use args::{Args, Command, Threads};
 use clap::Parser;
@@ -51,7 +52,7 @@ pub fn run(args: Vec<OsString>) -> u8 {
 fn work(args: &Args) -> error::Result<()> {
     let output = Output { json: args.json };
     let threads = args.threads.as_ref().map_or_else(Vec::new, Threads::counts);
-    let work = || commands::run(&args.command, &threads, output);
+    let work = || args::run(&args.command, &threads, output);
     match threads[..] {
         [] => work(),
         [count] => par::with_threads(count, work).map_err(sudare::Error::from)?,

@@ -36,13 +36,14 @@ use sudare_roles::{
     decryption::{self, Share},
     encryption::Encryption,
     error::Error as Engine,
+    features::Inputs,
     files::{Access, NewFile},
     job::{Job, Plan},
     label::{Content, Meta, Origin},
     model::{Model, NamedGroups, NamedLeastSquares, NamedScores, NamedStatistics},
     opened::Opened,
     reading::Reading,
-    scoring::{self, Inputs},
+    scoring,
     server::Session,
 };
 
@@ -273,9 +274,9 @@ impl TablePlan {
         job::run(py, None, move |_| Self { set, job, plan }.measured())
     }
 
-    /// A table, encrypted. Column `by` tells groups of rows apart, `order` decides the order of rows
-    /// in batches, and `class_weights` are what rows of each class weigh, for a plan with given ones.
-    /// With `path` the table is in that file and not in memory.
+    /// A table, encrypted. Column `by` tells groups of rows apart, `order` decides the order of
+    /// rows in batches, and `class_weights` are what rows of each class weigh, for a plan with
+    /// given ones. With `path` the table is in that file and not in memory.
     #[pyo3(signature = (
         key, data, *, by=None, order=None, class_weights=None, path=None, overwrite=false,
         progress=None
@@ -336,8 +337,8 @@ impl TablePlan {
         Table::written(py, path, overwrite, progress, encrypt)
     }
 
-    /// The features of a model that is trained on a table, as JSON, for rows that keys for this plan
-    /// are to score. `class_weights` are those of `encrypt`.
+    /// The features of a model that is trained on a table, as JSON, for rows that keys for this
+    /// plan are to score. `class_weights` are those of `encrypt`.
     #[pyo3(signature = (data, *, class_weights=None))]
     fn features_of(
         &self,
@@ -691,7 +692,7 @@ impl Table {
             };
             let model = read(&session, plan)?;
             progress.start("scoring", plan.groups());
-            let scores = session.scores(plan, &model, |done| progress.set(done))?;
+            let scores = session.scores(plan, model.weights(), |done| progress.set(done))?;
             let (items, meta) = model.results(scores, &session);
             file_bytes(&session, &items, &meta, Content::Scores)
         })?;

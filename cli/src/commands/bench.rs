@@ -12,9 +12,9 @@ mod strategies;
 mod trace;
 
 use crate::{
-    args::whole,
     output::{self, Output},
     progress::Progress,
+    values::whole,
 };
 use circuit::Circuit;
 use clap::ValueEnum;

@@ -1,7 +1,7 @@
 use super::secret::Secret;
 use crate::{
-    args::{TableFormat, whole},
     output::{self, Output, printable},
+    values::{TableFormat, whole},
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};

@@ -2,9 +2,9 @@ mod aes;
 
 use super::keygen::Training;
 use crate::{
-    args::TableFormat,
     output::{self, Output, say},
     progress::{self, Progress},
+    values::TableFormat,
 };
 use serde::Serialize;
 use std::{path::PathBuf, sync::Arc, time::Instant};

@@ -1,8 +1,8 @@
 use super::public::Public;
 use crate::{
-    args::{TableFormat, class_weights, share},
     output::{Output, say},
     progress::Progress,
+    values::{TableFormat, class_weights, share},
 };
 use serde::Serialize;
 use std::{
@@ -14,6 +14,7 @@ use sudare_apps::table::Table;
 use sudare_roles::{
     encryption::{self, Encryption, KeyColumn, Written},
     error::{Error, Result},
+    features::Inputs,
     files::{self, Access, NewFile},
     job::Job,
     label::Content,
@@ -21,7 +22,6 @@ use sudare_roles::{
     model::Model,
     note::HeldOut,
     pooled::transform::PooledTransform,
-    scoring::Inputs,
 };
 
 /// Encrypt a table under a public key

@@ -1,6 +1,6 @@
 use crate::{
-    args::TableFormat,
     output::{self, Output, say},
+    values::TableFormat,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};

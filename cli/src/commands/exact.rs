@@ -1,6 +1,6 @@
 //! Parameter sets of BGV and BFV.
 
-use super::params::{least_security, secret_name, security_of_keys};
+use super::security::{least_security, secret_name, security_of_keys, sizes};
 use crate::output;
 use serde::Serialize;
 use sudare::{
@@ -215,11 +215,8 @@ pub fn text(set: &Explained) -> String {
         ("ring", format!("N = 2^{}", set.log_n)),
         ("plaintexts", format!("{} slots of integers modulo {}", set.slots, set.plaintext_modulus)),
         ("levels", format!("{}, one for each product", set.levels)),
-        (
-            "log2 Q",
-            format!("{:.1} = {} bits", set.log_q, super::params::sizes(&set.q_bits.concat())),
-        ),
-        ("log2 P", format!("{:.1} = {} bits", set.log_p, super::params::sizes(&set.p_bits))),
+        ("log2 Q", format!("{:.1} = {} bits", set.log_q, sizes(&set.q_bits.concat()))),
+        ("log2 P", format!("{:.1} = {} bits", set.log_p, sizes(&set.p_bits))),
         ("log2 QP", format!("{:.1} at most", set.log_qp)),
         ("digits", format!("{} (dnum)", set.dnum)),
         ("secret", set.secret.clone()),

@@ -1,4 +1,4 @@
-use super::params::{least_security, secret_name, security_of_keys};
+use super::security::{least_security, secret_name, security_of_keys};
 use crate::output::{self, Output};
 use serde::Serialize;
 use std::{

@@ -11,7 +11,7 @@ use sudare_integers::{
 };
 use sudare_roles::{
     error::{Error, Result},
-    machine,
+    machine, memory,
 };
 
 /// What every command says of it.
@@ -50,7 +50,7 @@ impl Session {
     pub fn new(name: &str) -> Result<Self> {
         let params = params(name)?;
         say(format_args!("{name}: {INSECURE}"));
-        machine::check_memory(
+        memory::check(
             "keys",
             params.evaluation_key_bytes() + WORK_BYTES,
             "choose a smaller set, such as clt-4",

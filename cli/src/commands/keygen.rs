@@ -1,8 +1,8 @@
-use super::params::{key_security, least_security};
+use super::security::{key_security, least_security};
 use crate::{
-    args::{TableFormat, finite, whole},
     output::{self, Output, say},
     passphrase, progress,
+    values::{TableFormat, finite, whole},
 };
 use serde::Serialize;
 use std::{
@@ -28,7 +28,7 @@ use sudare_roles::{
     files::{self, Access, NewFile},
     job::{Extent, Job, Purpose},
     label::{Content, Meta},
-    machine, opened, pooled, secret,
+    machine, memory, opened, pooled, secret,
     sets::Set,
 };
 
@@ -509,7 +509,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     ));
     let advice = "choose a smaller ring or job, or a larger machine";
     // Half of them is enough to write them.
-    machine::check_memory("the keys", request.small_bytes(params.rlwe())?, advice)?;
+    memory::check("the keys", request.small_bytes(params.rlwe())?, advice)?;
 
     let seal = args.passphrase || args.source.is_named();
     let passphrase = seal.then(|| args.source.to_seal(&secret_path)).transpose()?;

@@ -1,7 +1,10 @@
-use super::{exact, integers};
+use super::{
+    exact, integers,
+    security::{key_security, least_security, secret_name, security_of_keys, sizes},
+};
 use crate::{
-    args::{finite, whole},
     output::{self, Output},
+    values::{finite, whole},
 };
 use serde::Serialize;
 use sudare::{
@@ -10,7 +13,7 @@ use sudare::{
         bootstrap::{BootstrapPlan, BootstrapPreset, Order, Values},
     },
     ckks::{Params, Spec, UpperSpec, serial},
-    rlwe::{self, KeyRequest, KeySecurity, SecretDistribution},
+    rlwe::{self, KeySecurity, SecretDistribution},
 };
 use sudare_roles::{
     error::{Error, Result},
@@ -238,40 +241,6 @@ fn list_text(list: &List) -> String {
         + "\nsudare params NAME explains one.\n"
 }
 
-/// How a secret is drawn, in words.
-pub fn secret_name(secret: SecretDistribution) -> String {
-    match secret {
-        SecretDistribution::UniformTernary => "uniform ternary".into(),
-        SecretDistribution::FixedWeight { h } => format!("ternary of weight {h}"),
-    }
-}
-
-/// The estimated security of every kind of key that is published under the parameters, those of a
-/// request included.
-pub fn key_security(params: &Params, request: &KeyRequest) -> Result<Vec<KeySecurity>> {
-    let mut keys = params.rlwe().key_security();
-    for key in request.key_security(params.rlwe())? {
-        // Switching keys at the highest level are there already.
-        if !keys.contains(&key) {
-            keys.push(key);
-        }
-    }
-    Ok(keys)
-}
-
-/// The security of the weakest key, in bits.
-pub fn least_security(keys: &[KeySecurity]) -> f64 {
-    keys.iter().map(|key| key.security_bits).fold(f64::INFINITY, f64::min)
-}
-
-/// What each key costs an attacker, in words.
-pub fn security_of_keys(keys: &[KeySecurity]) -> String {
-    let text = |key: &KeySecurity| {
-        format!("{} {:.1} bits (modulus 2^{:.1})", key.what, key.security_bits, key.log2_q)
-    };
-    keys.iter().map(text).collect::<Vec<_>>().join(", ")
-}
-
 fn explain(set: Set) -> Result<Explained> {
     let params = Params::new(set.preset().spec.clone())?;
     let (mut keys, mut bootstrapping) = (params.rlwe().key_security(), None);
@@ -356,13 +325,6 @@ fn explain_bootstrapping(
         input_level: plan.input_level().0,
         output_level: plan.output_level().0,
     })
-}
-
-/// Sizes of primes, those of one size together.
-pub fn sizes(bits: &[f64]) -> String {
-    let run = bits.chunk_by(|a, b| a == b);
-    let rounded = |bits: f64| (1e4 * bits).round() / 1e4;
-    run.map(|run| format!("{} x {}", run.len(), rounded(run[0]))).collect::<Vec<_>>().join(" + ")
 }
 
 fn text(set: &Explained) -> String {

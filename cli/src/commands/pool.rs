@@ -1,8 +1,8 @@
 use super::{public::Public, secret::Secret};
 use crate::{
-    args::{TableFormat, class_weights},
     output::{Output, say},
     progress::Progress,
+    values::{TableFormat, class_weights},
 };
 use serde::Serialize;
 use std::{path::PathBuf, sync::Arc, time::Instant};

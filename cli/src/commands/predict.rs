@@ -1,5 +1,5 @@
 use super::server;
-use crate::{args::TableFormat, output::Output, progress::Progress};
+use crate::{output::Output, progress::Progress, values::TableFormat};
 use serde::Serialize;
 use std::{
     path::{Path, PathBuf},
@@ -130,7 +130,7 @@ fn encrypted(files: &server::Files, model: &Path, output: Output) -> Result<()> 
     let start = Instant::now();
     let scores = {
         let progress = Progress::new("Scoring", plan.groups());
-        server.scores(plan, &model, |done| progress.set(done))?
+        server.scores(plan, model.weights(), |done| progress.set(done))?
     };
     let seconds = start.elapsed().as_secs_f64();
     let ciphertexts = scores.len();

@@ -1,6 +1,6 @@
 use crate::{
-    args::TableFormat,
     output::{Output, say},
+    values::TableFormat,
 };
 use serde::Serialize;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
 use super::server::Files;
 use crate::{
-    args::{finite, whole},
     output::{self, Output, say},
     progress::Progress,
+    values::{finite, whole},
 };
 use serde::Serialize;
 use std::{

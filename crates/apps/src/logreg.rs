@@ -54,31 +54,38 @@ mod calibrate;
 mod check;
 mod gradient;
 mod history;
+mod inputs;
+mod job;
 mod layout;
 mod optimum;
 mod plan;
+mod planned;
 mod prepare;
 mod propose;
 pub mod reference;
 mod refresh;
 mod score;
+mod score_job;
 mod sigmoid;
 mod simulate;
 mod spec;
+mod special_primes;
 mod train;
+mod trained;
 mod worst_case;
 
 pub(crate) use budget::split;
 pub use check::Slots;
 pub use gradient::{Gradient, Gradients, Point};
-pub use plan::{Job, TrainPlan};
+pub use job::Job;
+pub use plan::TrainPlan;
 pub use prepare::{Moments, Prepared, Transform};
-pub(crate) use propose::special_primes;
-pub use score::{Probability, ScoreJob, ScorePlan, ScoredModel, Scorer, Scores, Weights};
-pub use sigmoid::{SigmoidApprox, SigmoidDegree, SigmoidFit};
+pub use score::{ScorePlan, Scorer, Scores, Weights};
+pub use score_job::{Probability, ScoreJob, ScoredModel};
 pub use simulate::Simulated;
 pub use spec::{
-    Batches, ClassWeights, LearningRate, Penalty, Preparation, Step, TrainError, TrainSpec,
-    schedule,
+    Batches, ClassWeights, LearningRate, Penalty, Preparation, SigmoidApprox, SigmoidDegree,
+    SigmoidFit, Step, TrainError, TrainSpec, schedule,
 };
+pub(crate) use special_primes::special_primes;
 pub use train::{Trainer, Training};

@@ -2,13 +2,13 @@
 
 use crate::{
     error::{Error, Result},
+    features::Inputs,
     job::{Job, Plan},
     label::{Content, Meta, Pooled},
     model::Model,
     note::{About, HeldOut, Note, Trained, prepared_digest},
     pooled::transform::PooledTransform,
     reading::arranged,
-    scoring::Inputs,
 };
 use std::{io::Write, path::Path, sync::Arc};
 use sudare::{

@@ -1,6 +1,12 @@
 //! Everything that ends a command early.
 
-use crate::{ledger::LedgerError, machine, pooled::PooledError, sealed::SealError};
+mod ledger;
+mod pooled;
+
+pub use ledger::LedgerError;
+pub use pooled::PooledError;
+
+use crate::{machine, sealed::SealError};
 use std::{
     fmt::Debug,
     io,

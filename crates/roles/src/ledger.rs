@@ -2,7 +2,7 @@
 //! before a value is shown.
 
 use crate::{
-    error::{Error, Result},
+    error::{Error, LedgerError, Result},
     files::{self, Access, NewFile},
 };
 use std::{
@@ -29,51 +29,6 @@ const MOST_RELEASES: u64 = 1 << 20;
 
 /// What tells a release from all others of a key, and nothing about it without the key.
 pub type ReleaseId = [u8; ID_BYTES];
-
-/// Why a ledger cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum LedgerError {
-    /// Not a ledger, or damaged.
-    #[error(
-        "it is no ledger of releases, or a damaged one: {problem}; restore the last copy of it, or \
-         make new keys, since how many results of this key others have seen is not known"
-    )]
-    Malformed {
-        /// What is wrong.
-        problem: String,
-    },
-    /// Of another version of the format.
-    #[error(
-        "it is a ledger of releases of version {found}, this program reads {VERSION}: release \
-         with the program that wrote it"
-    )]
-    Version {
-        /// That of the file.
-        found: u32,
-    },
-    /// Of another key.
-    #[error(
-        "it counts releases of the key {found}, not of {expected}: put the ledger of this key in \
-         its place"
-    )]
-    OtherKey {
-        /// That of the ledger.
-        found: KeyId,
-        /// That of the result.
-        expected: KeyId,
-    },
-    /// An earlier state of itself.
-    #[error(
-        "it is older than it was: it has {found} releases of the {known} that this process has \
-         seen counted; put the last one in its place"
-    )]
-    Older {
-        /// That are there and were.
-        found: u64,
-        /// That were there.
-        known: u64,
-    },
-}
 
 /// What a ledger says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,7 +97,7 @@ impl Entries {
         }
         if number(version) != u64::from(VERSION) {
             let found = u32::try_from(number(version)).unwrap_or(u32::MAX);
-            return Err(LedgerError::Version { found });
+            return Err(LedgerError::Version { found, supported: VERSION });
         }
         if *blake3::hash(content).as_bytes() != *checksum {
             return Err(malformed("its checksum is another"));

@@ -11,8 +11,8 @@
 //! | [`secret`], [`sealed`] | files of secret keys; their bytes, sealed by a passphrase |
 //! | [`integers`] | files of arrays of integers and of their keys |
 //! | [`pooled`] | tables of several owners |
-//! | [`reading`], [`model`] | tables as they come; results in the clear |
-//! | [`machine`] | what the operating system says |
+//! | [`reading`], [`features`], [`model`] | tables as they come; rows for a model; results in the clear |
+//! | [`machine`], [`memory`] | what the operating system says; memory that it can give |
 //! | [`sets`] | parameter sets by name |
 //! | [`error`] | everything that ends the work early |
 //!
@@ -24,12 +24,14 @@ pub mod checkpoint;
 pub mod decryption;
 pub mod encryption;
 pub mod error;
+pub mod features;
 pub mod files;
 pub mod integers;
 pub mod job;
 pub mod label;
 pub mod ledger;
 pub mod machine;
+pub mod memory;
 pub mod model;
 pub mod note;
 pub mod opened;

@@ -1,25 +1,10 @@
 //! What the operating system says about this machine and process.
 
-use crate::error::{Error, Result};
 use std::fs;
 
 /// Threads that the system offers this process.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// Refuses to take `needed` bytes of memory for `what` if the system cannot give them, where
-/// `/proc` tells.
-///
-/// # Errors
-/// [`Error::Memory`] with `advice`.
-pub fn check_memory(what: &'static str, needed: u64, advice: &'static str) -> Result<()> {
-    match available_bytes() {
-        Some(available) if needed > available => {
-            Err(Error::Memory { what, needed, available, advice })
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Memory that can be taken without swapping, in bytes, where `/proc` tells.
@@ -67,14 +52,6 @@ mod tests {
     use super::*;
 
     #[cfg(target_os = "linux")]
-    #[test]
-    fn refuses_what_the_system_cannot_give() {
-        assert!(check_memory("keys", 1, "").is_ok());
-        let refused = check_memory("keys", u64::MAX, "make fewer").unwrap_err();
-        assert_eq!((refused.kind().as_str(), refused.exit_code()), ("Memory", 2));
-        assert!(refused.to_string().ends_with("available: make fewer"), "{refused}");
-    }
-
     #[test]
     fn sizes_are_rounded_to_a_digit() {
         assert_eq!(bytes(1023), "1023 bytes");

@@ -2,13 +2,12 @@
 
 use crate::{
     error::{Error, Result},
-    files::{self, Access},
+    features::{Inputs, not_a_model, text_of},
     note::HeldOut,
     reading::{self, Reading},
-    scoring::Inputs,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::{collections::HashSet, io::Read, iter, path::Path};
+use std::{collections::HashSet, iter, path::Path};
 use sudare_apps::{
     logreg::{TrainSpec, Transform},
     metrics::{self, Quality},
@@ -146,9 +145,6 @@ fn binary() -> Vec<String> {
 fn known<'de, D: Deserializer<'de>>(from: D) -> core::result::Result<Option<TrainSpec>, D::Error> {
     Ok(serde_json::from_value(serde_json::Value::deserialize(from)?).ok())
 }
-
-/// Largest model file.
-const MAX_BYTES: u64 = 256 << 20;
 
 impl Model {
     /// Reads the file that `sudare decrypt` wrote.
@@ -343,29 +339,6 @@ fn finite(scores: Vec<f64>) -> Result<Vec<f64>> {
             scores[row]
         ))),
     }
-}
-
-fn not_a_model(path: &Path, problem: &str) -> Error {
-    Error::Parse {
-        path: path.into(),
-        what: "model",
-        problem: format!("{problem}; name the JSON file that `sudare decrypt` made of a model"),
-    }
-}
-
-/// The text of a file that may be a model in the clear.
-pub(crate) fn text_of(path: &Path) -> Result<Vec<u8>> {
-    let (file, bytes) = files::open(path, Access::Shared)?;
-    if bytes > MAX_BYTES {
-        let problem = format!("it has {bytes} bytes, a model at most {MAX_BYTES}");
-        return Err(not_a_model(path, &problem));
-    }
-    let mut text = Vec::new();
-    file.take(MAX_BYTES).read_to_end(&mut text).map_err(|e| Error::io("read", path, e))?;
-    if text.starts_with(b"\x89sudare") {
-        return Err(not_a_model(path, "it is encrypted, decrypt it first"));
-    }
-    Ok(text)
 }
 
 /// Decrypted scores of rows.

@@ -1,194 +1,21 @@
-//! What scores of encrypted rows take beside the rows: how these are prepared for a model, and the
-//! model itself.
+//! The models that encrypted rows are scored by.
 
 use crate::{
     error::{Error, Result},
     files::{self, Access},
     job::Job,
     label::{Content, Meta, ScoredBy},
-    model::{Model, text_of},
+    model::Model,
     note::prepared_digest,
     opened::Opened,
-    reading::Reading,
     server::Session,
 };
-use serde::{Deserialize, Serialize};
 use std::{
     io::{Read, Seek},
     path::Path,
 };
 use sudare::ckks::{Ciphertext, serial::Kind};
-use sudare_apps::{
-    logreg::{Prepared, ScorePlan, ScoredModel, Transform, Weights},
-    table::{Encoding, Table},
-};
-
-/// The features of a model: their columns, in its order, and how rows of them are prepared.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Described", into = "Described")]
-pub struct Inputs {
-    /// Names of the columns.
-    pub columns: Vec<String>,
-    /// The column that the model predicts.
-    pub target: String,
-    /// The classes of that.
-    pub classes: Vec<String>,
-    /// For a model in the clear.
-    pub shown: Transform,
-    /// For an encrypted one.
-    pub transform: Option<Transform>,
-    /// How columns become numbers, if they are not.
-    pub encoding: Option<Encoding>,
-}
-
-/// What files say of features.
-#[derive(Serialize, Deserialize)]
-struct Described {
-    columns: Vec<String>,
-    #[serde(default)]
-    target: String,
-    #[serde(default)]
-    classes: Vec<String>,
-    #[serde(default)]
-    centers: Vec<f64>,
-    divisors: Vec<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    transform: Option<Transform>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    encoding: Option<Encoding>,
-}
-
-impl TryFrom<Described> for Inputs {
-    type Error = String;
-
-    fn try_from(described: Described) -> core::result::Result<Self, String> {
-        let Described { columns, target, mut classes, mut centers, divisors, transform, encoding } =
-            described;
-        if centers.is_empty() {
-            centers = vec![0.0; columns.len()];
-        }
-        if classes.is_empty() {
-            classes = ["0", "1"].map(str::to_owned).to_vec();
-        }
-        let of_columns = |found: usize| found == columns.len();
-        let others = transform.iter().map(Transform::columns);
-        let mut others = others.chain(encoding.iter().map(|encoding| encoding.columns().len()));
-        if ![centers.len(), divisors.len()].into_iter().all(of_columns) || !others.all(of_columns) {
-            let (columns, divisors) = (columns.len(), divisors.len());
-            return Err(format!("it has {columns} columns and {divisors} divisors"));
-        }
-        let shown = Transform::affine(centers, divisors).map_err(|error| error.to_string())?;
-        Ok(Self { columns, target, classes, shown, transform, encoding })
-    }
-}
-
-impl From<Inputs> for Described {
-    fn from(inputs: Inputs) -> Self {
-        let Inputs { columns, target, classes, shown, transform, encoding } = inputs;
-        let (centers, divisors) = (shown.centers().to_vec(), shown.divisors().to_vec());
-        Self { columns, target, classes, centers, divisors, transform, encoding }
-    }
-}
-
-impl Inputs {
-    /// Of a table that a model was trained on, for rows that keys for `job` are to score; with the
-    /// weights of its classes, if they were given.
-    ///
-    /// # Errors
-    /// [`Error::Table`] and [`Error::Apps`] for a table that cannot have been trained on so.
-    pub fn of(
-        table: &Table,
-        encoding: Option<Encoding>,
-        job: &Job,
-        class_weights: Option<&[f64]>,
-    ) -> Result<Self> {
-        let transform = match job {
-            Job::Predict(job) => match &job.model {
-                ScoredModel::Trained(training) => {
-                    let (spec, rows) = (&training.spec, training.rows);
-                    let prepared = Prepared::new(table, spec, rows, class_weights)?;
-                    Some(prepared.transform().clone())
-                }
-                ScoredModel::Given { .. } => None,
-            },
-            _ => None,
-        };
-        Ok(Self {
-            columns: table.columns().to_vec(),
-            target: table.target().unwrap_or_default().into(),
-            classes: table.classes().map(<[_]>::to_vec).unwrap_or_default(),
-            shown: Transform::spreading(table),
-            transform,
-            encoding: encoding.filter(|encoding| !encoding.is_plain()),
-        })
-    }
-
-    /// From a model in the clear, or any JSON file with its `columns` and `divisors`; or, of
-    /// another name, from the table that a model was trained on, as [`Inputs::of`] it.
-    ///
-    /// # Errors
-    /// [`Error::Io`]; [`Error::Table`]; [`Error::Parse`]; as [`Inputs::of`].
-    pub fn read(
-        path: &Path,
-        job: &Job,
-        (target, class_weights): (Option<&str>, Option<&[f64]>),
-        reading: &Reading,
-    ) -> Result<Self> {
-        if !path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json")) {
-            if matches!(job, Job::Predict(job) if matches!(job.model, ScoredModel::Trained(_)))
-                && target.is_none()
-            {
-                return Err(Error::Usage(format!(
-                    "which column of {} the model was trained to predict is not said: name it with \
-                     --target",
-                    path.display()
-                )));
-            }
-            let (table, encoding) = reading.table(path, target)?;
-            return Self::of(&table, Some(encoding), job, class_weights);
-        }
-        serde_json::from_slice(&text_of(path)?).map_err(|error| Error::Parse {
-            path: path.into(),
-            what: "description of features",
-            problem: format!(
-                "{error}; name a decrypted model, or the table that one was trained on"
-            ),
-        })
-    }
-
-    /// Reads a table, with labels if `target`, or else the model's own, is among its columns.
-    ///
-    /// # Errors
-    /// As [`Reading::rows`].
-    pub fn read_table(
-        &self,
-        path: &Path,
-        target: Option<&str>,
-        reading: &Reading,
-    ) -> Result<Table> {
-        let labels = (target.unwrap_or(&self.target), &self.classes[..]);
-        reading.rows(path, &self.columns, labels, self.encoding.as_ref())
-    }
-
-    /// How rows are prepared for the model of a job.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] for a model that a training leaves, if only the features of a plain one are
-    /// known.
-    pub fn prepares_for(&self, model: &ScoredModel) -> Result<&Transform> {
-        match model {
-            ScoredModel::Given { .. } => Ok(&self.shown),
-            ScoredModel::Trained(_) => self.transform.as_ref().ok_or_else(|| {
-                Error::Usage(
-                    "the keys are for scoring rows by the model of a training, which takes the \
-                     preparation of its rows: name the table that it was trained on, or its \
-                     decrypted model"
-                        .into(),
-                )
-            }),
-        }
-    }
-}
+use sudare_apps::logreg::{ScorePlan, ScoredModel, Weights};
 
 /// A model that rows are scored by.
 pub enum AnyModel {
@@ -317,8 +144,6 @@ impl AnyModel {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     /// Rows and a model that were prepared alike have the same digest, though their numbers were
     /// written and read any number of times.
     #[test]
@@ -326,27 +151,5 @@ mod tests {
         let numbers = (1..20_000).map(|i| f64::from(i).sqrt() * 1e3 / 7.0).collect::<Vec<_>>();
         let text = serde_json::to_string(&numbers).unwrap();
         assert_eq!(serde_json::from_str::<Vec<f64>>(&text).unwrap(), numbers);
-    }
-
-    #[test]
-    fn features_are_columns_and_divisors_at_least() {
-        let inputs: Inputs =
-            serde_json::from_str(r#"{"columns": ["a", "b"], "divisors": [2, 4], "more": 1}"#)
-                .unwrap();
-        assert_eq!(
-            (inputs.shown.centers(), inputs.shown.divisors()),
-            (&[0.0; 2][..], &[2.0, 4.0][..])
-        );
-        assert_eq!(inputs.classes, ["0", "1"]);
-        let again = serde_json::to_string(&inputs).unwrap();
-        assert_eq!(serde_json::from_str::<Inputs>(&again).unwrap(), inputs);
-        for bad in [
-            r#"{"columns": ["a"], "divisors": [2, 4]}"#,
-            r#"{"columns": ["a"], "divisors": [0]}"#,
-            r#"{"columns": ["a"], "divisors": [1], "centers": [1, 2]}"#,
-            r#"{"columns": ["a"]}"#,
-        ] {
-            assert!(serde_json::from_str::<Inputs>(bad).is_err(), "{bad}");
-        }
     }
 }

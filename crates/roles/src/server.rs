@@ -7,7 +7,6 @@ use crate::{
     label::{Content, Meta, Origin},
     opened::{Opened, Stored},
     pooled,
-    scoring::AnyModel,
 };
 use std::{
     fs::File,
@@ -24,7 +23,7 @@ use sudare::{
     },
     rlwe::{EvaluationKeys, KeyId},
 };
-use sudare_apps::logreg::{ScorePlan, TrainPlan};
+use sudare_apps::logreg::{ScorePlan, TrainPlan, Weights};
 
 /// Groups of rows that are in memory at once to be scored.
 const GROUPS_AT_ONCE: usize = 8;
@@ -128,10 +127,10 @@ impl<R: Read + Seek> Session<R> {
     pub fn scores(
         &self,
         plan: &ScorePlan,
-        model: &AnyModel,
+        weights: Weights<'_, Ciphertext>,
         progress: impl Fn(usize),
     ) -> Result<Vec<Ciphertext>> {
-        let scorer = plan.scorer(&*self.evaluator, model.weights())?;
+        let scorer = plan.scorer(&*self.evaluator, weights)?;
         let mut results = Vec::with_capacity(plan.groups() * plan.outputs());
         for first in (0..plan.groups()).step_by(GROUPS_AT_ONCE) {
             let last = plan.groups().min(first + GROUPS_AT_ONCE);

@@ -12,8 +12,8 @@ use std::{
 };
 use sudare::rlwe::{KeyId, ParamsId};
 use sudare_roles::{
-    error::Error,
-    ledger::{Entries, Ledger, LedgerError, ReleaseId},
+    error::{Error, LedgerError},
+    ledger::{Entries, Ledger, ReleaseId},
 };
 
 const PARAMS: ParamsId = ParamsId(0x0123_4567_89ab_cdef);

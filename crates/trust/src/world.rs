@@ -245,7 +245,7 @@ impl Case {
             Plan::Predict(plan) => {
                 let model = Model::checked(serde_json::from_str(MODEL).unwrap()).unwrap();
                 let model = AnyModel::plain(&model, plan)?;
-                let scores = session.scores(plan, &model, |_| ())?;
+                let scores = session.scores(plan, model.weights(), |_| ())?;
                 let (items, meta) = model.results(scores, &session);
                 (items, meta, Content::Scores)
             }

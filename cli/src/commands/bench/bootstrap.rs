@@ -21,7 +21,7 @@ use sudare::{
 use sudare_arith::{Isa, par};
 use sudare_roles::{
     error::{Error, Result},
-    machine,
+    machine, memory,
 };
 
 /// What to time, beside the parameter set.
@@ -129,7 +129,7 @@ pub(super) fn run(set: &BootstrapPreset, options: &Options<'_>, output: Output) 
     for case in &cases {
         let advice = "take fewer ciphertexts, a smaller set or a larger machine, or write --force \
                       to try nevertheless";
-        let checked = machine::check_memory("keys, matrices and work", case.needed_bytes, advice);
+        let checked = memory::check("keys, matrices and work", case.needed_bytes, advice);
         match checked {
             Err(error) if options.force => say(format_args!("warning: {error}")),
             checked => checked?,

@@ -18,7 +18,7 @@ use sudare_arith::{
 };
 use sudare_roles::{
     error::{Error, Result},
-    machine,
+    machine, memory,
 };
 
 pub(super) const OP: &str = "bfv_bootstrap_slim";
@@ -76,7 +76,7 @@ pub(super) fn run(set: &BootstrapPreset, options: &Options, output: Output) -> R
     ));
     let advice = "take fewer ciphertexts, a smaller set or a larger machine, or write --force to \
                   try nevertheless";
-    match machine::check_memory("keys, matrices and work", case.needed_bytes, advice) {
+    match memory::check("keys, matrices and work", case.needed_bytes, advice) {
         Err(error) if options.force => say(format_args!("warning: {error}")),
         checked => checked?,
     }

@@ -16,7 +16,7 @@ use sudare_arith::{
 };
 use sudare_roles::{
     error::{Error, Result},
-    machine,
+    memory,
     sets::Set,
 };
 
@@ -175,7 +175,7 @@ impl Session {
         }
         let request = KeyRequest::new().relinearize(top).rotations(params.log_n(), [1], top);
         let needed = request.bytes(params.rlwe())?.saturating_add(WORKING_BYTES);
-        machine::check_memory("keys", needed, "take lower levels or a smaller set")?;
+        memory::check("keys", needed, "take lower levels or a smaller set")?;
         let parties = Parties::new(&params, &request)?;
         let slots = params.max_slots();
         Ok(Self {

@@ -12,7 +12,7 @@ use sudare::{
 use sudare_arith::{Isa, par};
 use sudare_roles::{
     error::{Error, Result},
-    machine,
+    machine, memory,
 };
 
 /// What to time; everything where a list is empty.
@@ -134,7 +134,7 @@ impl Session {
         let Ok(plan) = self.trace(m)?.unrolled(h as usize) else { return Ok(None) };
         let keys = plan.required_keys(self.params.top()).bytes(self.params.rlwe())?;
         let needed = keys.saturating_add(WORKING_BYTES);
-        match machine::check_memory("keys", needed, "take more groups") {
+        match memory::check("keys", needed, "take more groups") {
             Ok(()) => Ok(Some(plan)),
             Err(error) => {
                 say(format_args!("{}, 2^{m} images in {h} groups left out: {error}", self.name));

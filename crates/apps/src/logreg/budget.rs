@@ -35,15 +35,37 @@
 
 use super::{
     layout::{Layout, Order},
-    score,
     sigmoid::Sigmoid,
     spec::{Batches, Step},
-    worst_case::Within,
+    special_primes::SLACK_BITS,
 };
 use core::ops::Range;
 use sudare::ckks::{Chain, Scale};
 use sudare::rlwe::Level;
 use sudare_arith::sample::CBD21_VARIANCE;
+
+/// Scales of what an iteration computes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Within {
+    /// Of the inner products, over the range.
+    pub t: Scale,
+    /// Of their squares.
+    pub y: Scale,
+    /// Of rows as they are multiplied with `t`, or of the polynomial with which rows are.
+    pub other: Scale,
+    /// Of `t` times rows, or of `t` as it is multiplied.
+    pub a: Scale,
+    /// Of the last factor of the polynomial.
+    pub factor: Scale,
+    /// Of what that is multiplied with.
+    pub product: Scale,
+    /// Of the next weights.
+    pub weights: Scale,
+    /// What the first products are divided by when they are rescaled.
+    pub first: Scale,
+    /// What sums are.
+    pub above: Scale,
+}
 
 /// Weights stay below this in absolute value, or below the learning rate if that is larger.
 const LARGEST_WEIGHT: f64 = 16.0;
@@ -186,7 +208,7 @@ impl Budget<'_> {
     fn headroom_bits(&self) -> f64 {
         match self.spare {
             0 => 1.0 + self.largest_weight().log2(),
-            _ => score::trained_room_bits(self.layout.entries, self.largest_weight()),
+            _ => trained_room_bits(self.layout.entries, self.largest_weight()),
         }
     }
 
@@ -312,8 +334,7 @@ impl Budget<'_> {
         let end = if full.is_empty() { wanted.start } else { wanted.weights };
         let mut levels = vec![split(end + self.headroom_bits())];
         if self.spare > 0 {
-            let rows =
-                score::row_scale_bits(self.layout.entries, self.largest_weight(), self.log_n);
+            let rows = row_scale_bits(self.layout.entries, self.largest_weight(), self.log_n);
             levels.push(split(rows + precision_bits));
         }
         for k in (0..full.len()).rev() {
@@ -532,6 +553,26 @@ impl Budget<'_> {
 /// The least number, or NaN if there is one.
 fn least<const K: usize>(numbers: [f64; K]) -> f64 {
     numbers.into_iter().fold(f64::INFINITY, |a, b| if a.is_nan() || a <= b { a } else { b })
+}
+
+/// The root mean square of the entries of a row to be scored by a trained model stays below this:
+/// over all rows that it was trained on, it is 1 if they were whitened.
+pub(super) const LARGEST_ROW: f64 = 32.0;
+
+/// `log2` of what level 0 has above the scale of scores of rows prepared as those of a training:
+/// for their values and signs.
+pub(super) fn trained_room_bits(entries: usize, largest_weight: f64) -> f64 {
+    room_bits(entries, largest_weight, LARGEST_ROW)
+}
+
+/// `log2` of what level 0 has above the scale of scores, for weights and entries of these sizes.
+pub(super) fn room_bits(entries: usize, largest_weight: f64, largest_entry: f64) -> f64 {
+    1.0 + SLACK_BITS + (largest_weight * largest_entry * entries as f64).log2()
+}
+
+/// `log2` of the scale of rows at which the error of their encryption is 1 in a score.
+pub(super) fn row_scale_bits(entries: usize, largest_weight: f64, log_n: u32) -> f64 {
+    Errors::new(log_n).fresh + largest_weight.log2() + (entries as f64).log2() / 2.0
 }
 
 /// A level of this many bits, as primes of at most 60, if a modulus can hold them at all.

@@ -5,8 +5,7 @@ use super::{
     plan::TrainPlan,
     prepare::{Prepared, Transform},
     reference,
-    sigmoid::SigmoidApprox,
-    spec::{Preparation, TrainError, TrainSpec},
+    spec::{Preparation, SigmoidApprox, TrainError, TrainSpec},
 };
 use crate::{Error, Result, table::Table};
 use core::iter::repeat_n;

@@ -4,7 +4,9 @@ use super::{
     budget::Round,
     layout::Order,
     plan::TrainPlan,
-    train::{add_rotations, at, expect, expect_params, expect_scale, not_as_planned, real},
+    planned::{
+        add_rotations, added, at, expect, expect_params, expect_scale, not_as_planned, real,
+    },
 };
 use crate::{Result, maybe_shared::MaybeShared};
 use core::ops::Range;
@@ -129,11 +131,6 @@ fn joined(mut ranges: Vec<Range<usize>>) -> Result<Vec<Range<usize>>> {
         }
     }
     Ok(joined)
-}
-
-/// The sums of two lists, one by one.
-pub(super) fn added<E: ComplexOps>(e: &E, a: &[E::Ct], b: &[E::Ct]) -> sudare::Result<Vec<E::Ct>> {
-    a.iter().zip(b).map(|(a, b)| e.add(a, b)).collect()
 }
 
 impl TrainPlan {

@@ -1,10 +1,6 @@
 //! The weights of a training after each of its iterations.
 
-use super::{
-    plan::TrainPlan,
-    spec::schedule,
-    train::{Training, expect},
-};
+use super::{plan::TrainPlan, planned::expect, spec::schedule, train::Training};
 use crate::Result;
 use sudare::{circuits::ComplexOps, ckks::Scale, rlwe::Level};
 

@@ -1,35 +1,21 @@
 use super::{
-    budget::{Budget, Scales, Segments},
+    budget::Scales,
+    inputs::{PlanInputs, StageLevels},
+    job::{Job, MOST_ITERATIONS},
     layout::{Layout, Order},
-    propose::{self, LEAST_PRECISION_BITS},
+    planned::not_as_planned,
     refresh::{self, Refresh},
-    score::ScorePlan,
+    score::{Leaves, ScorePlan},
     sigmoid::Sigmoid,
-    spec::{Batches, Step, TrainSpec, schedule},
-    worst_case,
+    spec::{Batches, TrainSpec, schedule},
 };
 use crate::{Error, Result};
 use core::ops::Range;
-use serde::{Deserialize, Serialize};
 use sudare::{
     circuits::sim,
-    ckks::{Complex, Params, Release, Scale},
+    ckks::{Complex, Params, Scale},
     rlwe::{KeyRequest, Level},
 };
-
-/// Most iterations of a plan.
-pub(super) const MOST_ITERATIONS: u32 = 1000;
-
-/// What is public about a training: the shape of the table, and how to train.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Job {
-    /// Rows of the table at most, at least 1.
-    pub rows: usize,
-    /// Feature columns, at least 1; the intercept and the target do not count.
-    pub features: usize,
-    /// How to train.
-    pub spec: TrainSpec,
-}
 
 /// A [`Job`] laid out for parameters: how rows are encrypted, which keys the server needs, and
 /// every scale of the computation. It holds nothing secret.
@@ -195,21 +181,21 @@ impl TrainPlan {
         }
         plan.keys = plan.dry_run()?;
         if job.spec.scorable {
-            plan.keys |= ScorePlan::trained(&plan, 1)?.required_keys().clone();
+            plan.keys |= plan.scoring(1)?.required_keys().clone();
         }
         Ok(plan)
     }
 
-    /// Parameters, secure at 128 bits with a uniform ternary secret, in which the job is done in
-    /// the least time by an estimate: those of the smallest ring with levels for all iterations,
-    /// or some for bootstrapping.
-    ///
-    /// # Errors
-    /// [`Error::Train`]; [`Error::TooManyFeatures`] and [`Error::TooManyIterations`] if even the
-    /// ring of dimension 2^17 is too small, the latter naming the iterations that fit;
-    /// [`Error::Library`] if there are too few primes.
-    pub fn auto_params(job: &Job) -> Result<Params> {
-        propose::auto_params(job)
+    /// To score `rows` by what this training leaves.
+    pub(super) fn scoring(&self, rows: usize) -> Result<ScorePlan> {
+        let leaves = Leaves {
+            job: &self.job,
+            params: &self.params,
+            layout: &self.layout,
+            model: self.output(),
+            largest_weight: self.largest_weight,
+        };
+        ScorePlan::after(&leaves, rows, || self.simulator())
     }
 
     /// The job.
@@ -283,7 +269,7 @@ impl TrainPlan {
         let most = self.layout.groups;
         if groups == 0 || groups > most {
             let needed = format_args!("1 to {most}");
-            return Err(super::train::not_as_planned("groups of rows", groups, needed));
+            return Err(not_as_planned("groups of rows", groups, needed));
         }
         Ok(Self { layout: Layout { groups, ..self.layout }, ..self.clone() })
     }
@@ -342,7 +328,7 @@ impl TrainPlan {
         groups.filter(|groups| (1..=self.layout.groups).contains(groups)).ok_or_else(|| {
             let (sums, most) = (self.sum_ciphertexts(), self.layout.groups);
             let needed = format_args!("{sums} and 1 to {most} times {each}");
-            super::train::not_as_planned("ciphertexts of the table", ciphertexts, needed)
+            not_as_planned("ciphertexts of the table", ciphertexts, needed)
         })
     }
 
@@ -442,173 +428,5 @@ impl TrainPlan {
         }
         drop(trainer);
         Ok(e.used_keys())
-    }
-}
-
-/// What the levels of a chain are used for.
-pub(super) struct StageLevels {
-    refresh: Option<Box<Refresh>>,
-    level: Level,
-    label_level: Level,
-    scales: Scales,
-    largest_weight: f64,
-    largest_error: f64,
-}
-
-/// What a ring decides about a job.
-pub(super) struct PlanInputs {
-    pub log_n: u32,
-    pub order: Order,
-    pub layout: Layout,
-    pub batches: Batches,
-    pub sigmoid: Sigmoid,
-    label_iterations: usize,
-    penalised: bool,
-    /// Levels below those of the training: one, if rows are to be scored.
-    spare: u32,
-    /// Root mean square of the weights of the rows of a batch, at most.
-    row_weight: f64,
-    spec: TrainSpec,
-    /// Rows planned.
-    rows: usize,
-    /// The largest error with which the weights can be shared, if they are to be.
-    largest_shared_error: Option<f64>,
-}
-
-impl PlanInputs {
-    pub fn new(job: &Job, log_n: u32, order: Order) -> Result<Self> {
-        let spec = &job.spec;
-        spec.check()?;
-        let sigmoid = Sigmoid::new(&spec.sigmoid)?;
-        let batches = Batches::new(job.rows, spec);
-        let shape = (batches.most_rows(), job.features);
-        let layout = Layout::of_training(shape, log_n, (order, &sigmoid), spec)?;
-        let largest_shared_error =
-            spec.shared_bits.map(|bits| Release::default().largest_error(1 + job.features, bits));
-        Ok(Self {
-            log_n,
-            order,
-            layout,
-            batches,
-            sigmoid,
-            label_iterations: spec.label_iterations() as usize,
-            penalised: spec.penalty != super::Penalty::None,
-            spare: u32::from(spec.scorable),
-            row_weight: spec.class_weights.map_or(1.0, |_| TrainSpec::MAX_ROW_WEIGHT),
-            spec: *spec,
-            rows: job.rows,
-            largest_shared_error,
-        })
-    }
-
-    /// Of an iteration, in key switches of as many levels as it takes.
-    pub fn cost(&self) -> f64 {
-        self.layout.cost(self.order, &self.sigmoid) * f64::from(self.levels())
-    }
-
-    /// Of all iterations and bootstrappings, in key switches.
-    fn cost_with(&self, levels: &StageLevels) -> f64 {
-        let rounds = &levels.scales.rounds;
-        let bootstraps = rounds.iter().filter(|round| round.refresh).count();
-        let each = f64::from(refresh::key_switches(&self.layout, self.log_n));
-        let of_round = self.layout.cost(self.order, &self.sigmoid);
-        rounds.len() as f64 * of_round + bootstraps as f64 * each
-    }
-
-    /// Levels of an iteration.
-    pub fn levels(&self) -> u32 {
-        self.order.levels(&self.sigmoid)
-    }
-
-    /// `-log2` of the largest error with which weights that are to be shared can be.
-    pub fn shared_bits(&self) -> Option<f64> {
-        self.largest_shared_error.map(|error| -error.log2())
-    }
-
-    pub fn budget<'a>(&'a self, schedule: &'a [Step], segments: Segments) -> Budget<'a> {
-        Budget {
-            layout: &self.layout,
-            order: self.order,
-            batches: &self.batches,
-            sigmoid: &self.sigmoid,
-            schedule,
-            label_iterations: self.label_iterations,
-            penalised: self.penalised,
-            log_n: self.log_n,
-            segments,
-            spare: self.spare,
-            row_weight: self.row_weight,
-        }
-    }
-
-    fn checked(&self, levels: StageLevels) -> Result<StageLevels> {
-        let (what, found, needed) = match self.shared_bits() {
-            None => ("a trained weight", levels.scales.precision_bits, LEAST_PRECISION_BITS),
-            Some(needed) if levels.refresh.is_some() => {
-                ("a bootstrapped weight to be shared", refresh::PRECISION_BITS, needed)
-            }
-            Some(needed) => ("a weight to be shared", -levels.largest_error.log2(), needed),
-        };
-        if found.is_nan() || found < needed {
-            return Err(Error::Precision { what, found, needed });
-        }
-        Ok(levels)
-    }
-
-    /// With a level for every step.
-    fn leveled(&self, schedule: &[Step], params: &Params) -> Result<StageLevels> {
-        let budget = self.budget(schedule, Segments::One);
-        let (level, scales) = (Level(budget.depth()), budget.scales(params.chain()));
-        let largest_weight = budget.largest_weight();
-        let label_level = level;
-        let training = worst_case::Training {
-            budget: &budget,
-            scales: &scales,
-            params,
-            spec: &self.spec,
-            rows: self.rows,
-        };
-        let largest_error = training.largest_error();
-        let refresh = None;
-        let levels =
-            StageLevels { refresh, level, label_level, scales, largest_weight, largest_error };
-        self.checked(levels)
-    }
-
-    /// With bootstrapping that raises to the highest level at which what it leaves of the chain
-    /// suits the weights; none if no level leaves enough. A set made for bootstrapping of more
-    /// slots has its large primes further down than they are needed here.
-    fn segments(&self, schedule: &[Step], params: &Params) -> Result<Option<StageLevels>> {
-        let largest_weight = self.budget(schedule, Segments::One).largest_weight();
-        let mut refused = None;
-        for raised in (0..=params.upper_top().0).rev().map(Level) {
-            let refresh = match Refresh::plan(params, raised, &self.layout, largest_weight) {
-                Err(sudare::Error::LevelExhausted { .. }) => break,
-                Err(sudare::Error::ScaleOutOfRange { .. } | sudare::Error::Circuit(_)) => continue,
-                other => other?,
-            };
-            let level = refresh.output_level();
-            if level >= params.top() {
-                // There is no level for the means of labels.
-                continue;
-            }
-            let rounds = (refresh.usable_levels() / self.levels()) as usize;
-            if rounds == 0 {
-                break;
-            }
-            let budget = self.budget(schedule, Segments::Many { top: level, rounds });
-            let scales = budget.segment_scales(params.chain(), refresh.output_scale());
-            // The means of labels are brought to the scale of refreshed weights.
-            let label_level = Level(level.0 + 1);
-            let refresh = Some(Box::new(refresh));
-            let largest_error = f64::INFINITY;
-            let levels =
-                StageLevels { refresh, level, label_level, scales, largest_weight, largest_error };
-            match self.checked(levels) {
-                Ok(levels) => return Ok(Some(levels)),
-                Err(error) => refused = refused.or(Some(error)),
-            }
-        }
-        refused.map_or(Ok(None), Err)
     }
 }

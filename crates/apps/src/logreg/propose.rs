@@ -2,10 +2,13 @@
 
 use super::{
     budget::{Segments, rounding_bits},
+    inputs::PlanInputs,
+    job::{Job, MOST_ITERATIONS},
     layout::{Layout, Order},
-    plan::{Job, MOST_ITERATIONS, PlanInputs, TrainPlan},
+    plan::TrainPlan,
     refresh,
     spec::{LearningRate, Preparation, Step, TrainSpec, schedule},
+    special_primes::{further_special_primes, special_primes, switch_cost},
 };
 use crate::{Error, Result, SECURITY_BITS};
 use sudare::{
@@ -17,9 +20,6 @@ use sudare::{
 /// parameters are made for. Several add up, so the largest error of a weight is some 2^-14.
 const PROPOSED_PRECISION_BITS: f64 = 17.0;
 
-/// The same for parameters that a plan accepts: weights come within some 2^-10.
-pub(super) const LEAST_PRECISION_BITS: f64 = 13.0;
-
 /// What the largest error of a weight is above the standard deviation of a single one, as `log2`,
 /// to begin with.
 const WORST_CASE_BITS: f64 = 8.0;
@@ -30,33 +30,42 @@ const MOST_PROPOSALS: usize = 8;
 /// Rings in which parameters are proposed.
 const LOG_N: core::ops::RangeInclusive<u32> = 10..=17;
 
-/// [`TrainPlan::auto_params`](super::TrainPlan::auto_params).
-pub(super) fn auto_params(job: &Job) -> Result<Params> {
-    let largest = *LOG_N.end();
-    let inputs = PlanInputs::new(job, largest, Order::RowsFirst)?;
-    if let Some((_, params)) = secure(job)? {
-        return Ok(params);
-    }
-    let fits = |iterations: u32| {
-        let job = Job { spec: TrainSpec { iterations, ..job.spec }, ..*job };
-        match job.spec.shared_bits {
-            None => propose(&job, (0.0, 0.0)).is_ok_and(|proposal| proposal.is_some()),
-            Some(_) => secure(&job).is_ok_and(|found| found.is_some()),
+impl TrainPlan {
+    /// Parameters, secure at 128 bits with a uniform ternary secret, in which the job is done in
+    /// the least time by an estimate: those of the smallest ring with levels for all iterations,
+    /// or some for bootstrapping.
+    ///
+    /// # Errors
+    /// [`Error::Train`]; [`Error::TooManyFeatures`] and [`Error::TooManyIterations`] if even the
+    /// ring of dimension 2^17 is too small, the latter naming the iterations that fit;
+    /// [`Error::Library`] if there are too few primes.
+    pub fn auto_params(job: &Job) -> Result<Params> {
+        let largest = *LOG_N.end();
+        let inputs = PlanInputs::new(job, largest, Order::RowsFirst)?;
+        if let Some((_, params)) = secure(job)? {
+            return Ok(params);
         }
-    };
-    let found = job.spec.iterations;
-    let (mut fit, mut above) = (0, found.min(MOST_ITERATIONS + 1));
-    while above - fit > 1 {
-        let middle = fit + (above - fit) / 2;
-        *(if fits(middle) { &mut fit } else { &mut above }) = middle;
+        let fits = |iterations: u32| {
+            let job = Job { spec: TrainSpec { iterations, ..job.spec }, ..*job };
+            match job.spec.shared_bits {
+                None => propose(&job, (0.0, 0.0)).is_ok_and(|proposal| proposal.is_some()),
+                Some(_) => secure(&job).is_ok_and(|found| found.is_some()),
+            }
+        };
+        let found = job.spec.iterations;
+        let (mut fit, mut above) = (0, found.min(MOST_ITERATIONS + 1));
+        while above - fit > 1 {
+            let middle = fit + (above - fit) / 2;
+            *(if fits(middle) { &mut fit } else { &mut above }) = middle;
+        }
+        let full = found - job.spec.label_iterations();
+        Err(Error::TooManyIterations {
+            found,
+            needed: u64::from(full) * u64::from(inputs.levels()),
+            log_n: largest,
+            fit,
+        })
     }
-    let full = found - job.spec.label_iterations();
-    Err(Error::TooManyIterations {
-        found,
-        needed: u64::from(full) * u64::from(inputs.levels()),
-        log_n: largest,
-        fit,
-    })
 }
 
 /// The largest ring in which an iteration more is worth its time.
@@ -289,70 +298,6 @@ impl PrimeSizes {
     }
 }
 
-/// Above the product of a digit's primes: keeps what key switching adds below rounding errors.
-const MARGIN_BITS: f64 = 4.0;
-
-/// Special primes up to this size have the fastest kernels.
-const PRIME_BITS: f64 = 50.0;
-
-/// Primes are not exactly as large as asked for.
-pub(super) const SLACK_BITS: f64 = 0.5;
-
-/// Transforms of a key switch: raising each digit, and dividing two polynomials by the special
-/// primes.
-fn transforms(primes: usize, digits: usize) -> usize {
-    primes * (digits + 2)
-}
-
-/// Sizes of special primes for the fastest key switching at the top level of a chain, if the
-/// modulus with them can stay below `2^limit`.
-pub(crate) fn special_primes(q_bits: &[f64], limit: f64) -> Option<Vec<f64>> {
-    let log2_q: f64 = q_bits.iter().sum();
-    (1..=q_bits.len())
-        .map(|alpha| {
-            let digits = q_bits.chunks(alpha).map(|digit| digit.iter().sum::<f64>());
-            (alpha, digits.fold(0.0, f64::max) + MARGIN_BITS)
-        })
-        .filter(|(_, log2_p)| log2_q + log2_p + SLACK_BITS <= limit)
-        .map(|(alpha, log2_p)| {
-            let count = (log2_p / PRIME_BITS).ceil();
-            let cost = transforms(q_bits.len() + count as usize, q_bits.len().div_ceil(alpha));
-            (cost, vec![log2_p / count; count as usize])
-        })
-        .min_by_key(|&(cost, _)| cost)
-        .map(|(_, p_bits)| p_bits)
-}
-
-/// Sizes of special primes beside `p_bits` for keys of a level with these primes: as many as make
-/// one digit of them, or as its modulus has room for.
-fn further_special_primes(q_bits: &[f64], p_bits: &[f64], limit: f64) -> Vec<f64> {
-    let (log2_q, log2_p) = (q_bits.iter().sum::<f64>(), p_bits.iter().sum::<f64>());
-    let wanted = ((log2_q + MARGIN_BITS - log2_p) / PRIME_BITS).ceil();
-    let room = ((limit - SLACK_BITS - log2_q - log2_p) / PRIME_BITS).floor();
-    vec![PRIME_BITS; wanted.min(room).max(0.0) as usize]
-}
-
-/// Transforms of a key switch at a level with these primes, with as many special primes as make
-/// it cheapest: the first `least`, or more where the modulus has room for them.
-fn switch_cost(q_bits: &[f64], p_bits: &[f64], least: usize, limit: f64) -> f64 {
-    let log2_q: f64 = q_bits.iter().sum();
-    let cost = |count: usize| {
-        let log2_p: f64 = p_bits[..count].iter().sum();
-        // As many primes from the bottom in each digit as have a product of at most that of the
-        // special ones.
-        let (mut digits, mut digit) = (1, 0.0);
-        for bits in q_bits {
-            digit += bits;
-            if digit > log2_p {
-                (digits, digit) = (digits + 1, *bits);
-            }
-        }
-        let secure = count <= least || log2_q + log2_p + SLACK_BITS <= limit;
-        secure.then(|| transforms(q_bits.len() + count, digits))
-    };
-    (least..=p_bits.len()).filter_map(cost).min().unwrap_or(usize::MAX) as f64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -366,7 +311,7 @@ mod tests {
             for range in [6.0, 8.0, 12.0, 16.0] {
                 let sigmoid = SigmoidApprox { range, ..spec.sigmoid };
                 let job = Job { rows, features, spec: TrainSpec { sigmoid, ..spec } };
-                let params = auto_params(&job).unwrap();
+                let params = TrainPlan::auto_params(&job).unwrap();
                 assert!(params.rlwe().security_bits() >= SECURITY_BITS);
             }
         }

@@ -1,20 +1,19 @@
 //! Scores of encrypted rows, by a model that is plain or encrypted.
 
+mod sigmoid;
+
+use self::sigmoid::{Sigmoid, real};
 use super::{
-    budget::{self, Errors, split},
+    budget::{self, Errors, room_bits, row_scale_bits, split, trained_room_bits},
+    job::Job,
     layout::{Layout, Order, powers_of_two},
-    plan::{Job, TrainPlan},
+    planned::{add_rotations, expect, expect_params, expect_scale, not_as_planned},
     prepare::Transform,
-    propose::{SLACK_BITS, special_primes},
+    score_job::{LARGEST_FEATURE, Probability, ScoreJob, ScoredModel},
     spec::TrainError,
-    train::{add_rotations, expect, expect_params, expect_scale, not_as_planned},
+    special_primes::{SLACK_BITS, special_primes},
 };
-use crate::{
-    Error, Result, SECURITY_BITS,
-    functions::{self, Fit, FunctionPlan},
-    table::Table,
-};
-use serde::{Deserialize, Serialize};
+use crate::{Error, Result, SECURITY_BITS, table::Table};
 use sudare::{
     circuits::{ComplexOps, sim},
     ckks::{
@@ -37,105 +36,8 @@ const SIGMOID_LOG2_SCALE: f64 = 34.0;
 /// Weights of a given model stay below this in absolute value.
 const LARGEST_GIVEN_WEIGHT: f64 = 64.0;
 
-/// Entries of rows to be scored by a given model stay below this in absolute value: features of the
-/// rows that it was trained on are at most 1.
-const LARGEST_FEATURE: f64 = 4.0;
-
-/// The root mean square of the entries of a row to be scored by a trained model stays below this:
-/// over all rows that it was trained on, it is 1 if they were whitened.
-const LARGEST_ROW: f64 = 32.0;
-
 /// Rings in which parameters are proposed.
 const LOG_N: core::ops::RangeInclusive<u32> = 11..=17;
-
-/// What is public about scoring: how many rows, and by which model.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct ScoreJob {
-    /// Rows to score, at least 1.
-    pub rows: usize,
-    /// What they are scored by.
-    pub model: ScoredModel,
-}
-
-/// The model that rows are scored by.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub enum ScoredModel {
-    /// One that somebody has in the clear, and gives to the server plain or encrypted.
-    Given {
-        /// Its columns, at least 1; the intercept does not count.
-        features: usize,
-        /// Classes that it tells apart: 2, or more with a weight vector for each.
-        classes: u32,
-        /// What to compute beside scores.
-        probability: Option<Probability>,
-    },
-    /// The encrypted one that a training of this kind leaves; or one given, of as many features.
-    Trained(Job),
-}
-
-impl ScoredModel {
-    /// Feature columns of the rows.
-    #[must_use]
-    pub fn features(&self) -> usize {
-        match self {
-            Self::Given { features, .. } => *features,
-            Self::Trained(job) => job.features,
-        }
-    }
-
-    /// Scores of a row: one for two classes, else one for each.
-    #[must_use]
-    pub fn models(&self) -> usize {
-        match self {
-            Self::Given { classes: 2, .. } => 1,
-            Self::Given { classes, .. } => *classes as usize,
-            Self::Trained(job) => job.spec.models(),
-        }
-    }
-
-    /// What entries of rows must not exceed in absolute value; if rows are prepared as those of a
-    /// training, their root mean square.
-    fn largest_entry(&self) -> f64 {
-        match self {
-            Self::Given { .. } => LARGEST_FEATURE,
-            Self::Trained(_) => LARGEST_ROW,
-        }
-    }
-}
-
-/// How sigmoids of scores are computed.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Probability {
-    /// The largest absolute value of a score, at most [`Probability::MAX_RANGE`].
-    pub range: f64,
-    /// `-log2` of the largest error of the polynomial in place of the sigmoid, 1 to
-    /// [`Probability::MAX_BITS`].
-    pub bits: u32,
-}
-
-impl Probability {
-    /// Most bits of a probability.
-    pub const MAX_BITS: u32 = 16;
-
-    /// Largest range: beyond, no polynomial that is possible tells more than a score's sign, and
-    /// looking for one takes seconds.
-    pub const MAX_RANGE: f64 = 1024.0;
-}
-
-/// `log2` of what level 0 has above the scale of scores of rows prepared as those of a training:
-/// for their values and signs.
-pub(super) fn trained_room_bits(entries: usize, largest_weight: f64) -> f64 {
-    room_bits(entries, largest_weight, LARGEST_ROW)
-}
-
-fn room_bits(entries: usize, largest_weight: f64, largest_entry: f64) -> f64 {
-    1.0 + SLACK_BITS + (largest_weight * largest_entry * entries as f64).log2()
-}
-
-/// `log2` of the scale of rows at which the error of their encryption is 1 in a score.
-pub(super) fn row_scale_bits(entries: usize, largest_weight: f64, log_n: u32) -> f64 {
-    Errors::new(log_n).fresh + largest_weight.log2() + (entries as f64).log2() / 2.0
-}
 
 /// Weights of each model to score by, the intercept first, for rows that are transformed as
 /// [`ScorePlan::encryptions`] transforms them.
@@ -154,6 +56,17 @@ pub struct Scores {
     pub scores: Vec<Vec<f64>>,
     /// Their sigmoids, if these are in the job.
     pub probabilities: Option<Vec<Vec<f64>>>,
+}
+
+/// What a training leaves to those who score by its model.
+pub(super) struct Leaves<'a> {
+    pub job: &'a Job,
+    pub params: &'a Params,
+    pub layout: &'a Layout,
+    /// Level and scale of the model.
+    pub model: (Level, Scale),
+    /// What its weights do not exceed in absolute value.
+    pub largest_weight: f64,
 }
 
 /// How to score rows: what their owner encrypts, which keys the server needs, and how results
@@ -234,15 +147,6 @@ pub struct ScorePlan {
     largest_error: f64,
 }
 
-/// The polynomial in place of the sigmoid.
-#[derive(Debug, Clone)]
-struct Sigmoid {
-    range: f64,
-    plan: FunctionPlan,
-    /// Of the polynomial and of its evaluation.
-    largest_error: f64,
-}
-
 impl Layout {
     /// That of rows to be scored with the fewest key switches.
     fn of_scores(job: &ScoreJob, log_n: u32) -> Result<Self> {
@@ -264,36 +168,21 @@ impl Layout {
 }
 
 impl ScorePlan {
-    /// Plans the job for parameters, at the lowest levels that hold scores.
-    ///
-    /// # Errors
-    /// [`Error::Train`] with `Empty` for no rows or features; [`Error::TooManyFeatures`];
-    /// [`Error::NotScorable`] if the training leaves no level; [`Error::Precision`] if the primes
-    /// are too small; [`Error::Library`] for a sigmoid that no polynomial comes close to, or that
-    /// the levels do not suffice for; for a training those of [`TrainPlan::new`].
-    pub fn new(job: &ScoreJob, params: &Params) -> Result<Self> {
-        match &job.model {
-            ScoredModel::Trained(training) => {
-                Self::trained(&TrainPlan::new(training, params)?, job.rows)
-            }
-            ScoredModel::Given { probability, .. } => Self::given(job, *probability, params),
-        }
-    }
-
-    /// Plans to score `rows` by what a training leaves.
-    ///
-    /// # Errors
-    /// As [`ScorePlan::new`].
-    pub fn trained(training: &TrainPlan, rows: usize) -> Result<Self> {
-        let (params, model) = (training.params(), training.output());
+    /// Plans to score `rows` by what a training leaves; its results are simulated by `simulator`.
+    pub(super) fn after(
+        training: &Leaves<'_>,
+        rows: usize,
+        simulator: impl Fn() -> sim::Evaluator,
+    ) -> Result<Self> {
+        let &Leaves { params, model, .. } = training;
         if rows == 0 {
             return Err(TrainError::Empty.into());
         }
         if model.0 == Level(0) {
             return Err(Error::NotScorable);
         }
-        let Layout { entries, width, .. } = training.layout;
-        let job = ScoreJob { rows, model: ScoredModel::Trained(*training.job()) };
+        let &Layout { entries, width, .. } = training.layout;
+        let job = ScoreJob { rows, model: ScoredModel::Trained(*training.job) };
         let layout = Layout::of_width(rows, entries, width, params.max_slots());
         let largest_weight = training.largest_weight;
         let chain = params.chain();
@@ -302,12 +191,16 @@ impl ScorePlan {
         let at = |level: Level| {
             let scale = Scale::from_log2(chain.log2_q(Level(level.0 - 1)) - room);
             let rows = scale * chain.divisor(level) / model.1;
-            (plan.clone().with_scales(model, level, rows, scale), training.simulator())
+            (plan.clone().with_scales(model, level, rows, scale), simulator())
         };
         Self::first_precise((1..=model.0.0).map(Level).map(at))?.ok_or(Error::NotScorable)
     }
 
-    fn given(job: &ScoreJob, probability: Option<Probability>, params: &Params) -> Result<Self> {
+    pub(super) fn given(
+        job: &ScoreJob,
+        probability: Option<Probability>,
+        params: &Params,
+    ) -> Result<Self> {
         let layout = Layout::of_scores(job, params.log_n())?;
         let (chain, entries) = (params.chain(), layout.entries);
         let mut plan = Self::unchecked(job, params, layout, LARGEST_GIVEN_WEIGHT);
@@ -392,16 +285,11 @@ impl ScorePlan {
         Self { model, level, rows, scale, lowest, ..self }
     }
 
-    /// The smallest ring and shortest chain for the job at 128 bits of security; for what a
-    /// training leaves those of the training.
-    ///
-    /// # Errors
-    /// As [`ScorePlan::new`]; [`Error::Library`] if no ring is large enough.
-    pub fn auto_params(job: &ScoreJob) -> Result<Params> {
-        let probability = match &job.model {
-            ScoredModel::Trained(training) => return TrainPlan::auto_params(training),
-            ScoredModel::Given { probability, .. } => probability,
-        };
+    /// The smallest ring and shortest chain for scores by a given model, at 128 bits of security.
+    pub(super) fn params_of_given(
+        job: &ScoreJob,
+        probability: Option<Probability>,
+    ) -> Result<Params> {
         let depth = probability.map(|p| p.sigmoid()).transpose()?.map(|f| f.depth());
         let secret = SecretDistribution::UniformTernary;
         let mut spec = None;
@@ -780,63 +668,6 @@ fn proposed(layout: &Layout, log_n: u32, depth: Option<u32>) -> (Vec<Vec<f64>>, 
     q_bits.extend((0..levels).map(|_| vec![scores]));
     q_bits.push(split(rows + weights - scores));
     (q_bits, scores)
-}
-
-impl Probability {
-    /// What takes the place of the sigmoid.
-    fn sigmoid(&self) -> sudare::Result<functions::Function> {
-        let &Self { range, bits } = self;
-        if !(1..=Self::MAX_BITS).contains(&bits) {
-            let problem =
-                format!("probabilities to {bits} bits: 1 to {} are possible", Self::MAX_BITS);
-            return Err(sudare::Error::Circuit(problem));
-        }
-        if range > Self::MAX_RANGE {
-            let problem = format!(
-                "probabilities of scores up to {range}: at most {} are possible",
-                Self::MAX_RANGE
-            );
-            return Err(sudare::Error::Circuit(problem));
-        }
-        functions::sigmoid(-range..range, Fit::PrecisionBits(f64::from(bits)))
-    }
-}
-
-impl Sigmoid {
-    /// At the lowest level possible.
-    fn new(probability: &Probability, params: &Params) -> Result<Self> {
-        let function = probability.sigmoid()?;
-        let first = function.depth().min(params.top().0);
-        let mut plan = function.plan_at(params, Level(first));
-        for level in (first + 1..=params.top().0).map(Level) {
-            if plan.is_ok() {
-                break;
-            }
-            plan = function.plan_at(params, level);
-        }
-        Ok(Self { range: probability.range, plan: plan?, largest_error: function.max_error() })
-    }
-
-    /// The polynomial of scores. Other slots are cleared before, unless they are zeros already: of
-    /// sums of parts of rows it may be too large.
-    fn run<E: ComplexOps>(&self, e: &E, layout: &Layout, scores: &E::Ct) -> Result<E::Ct> {
-        if layout.width == 1 {
-            return Ok(self.plan.run(e, scores)?);
-        }
-        let level = Level(self.plan.level().0 + 1);
-        let slots = (0..1usize << e.log_slots(scores)).map(|slot| slot % layout.block() == 0);
-        let mask: Vec<f64> = slots.map(|is_score| f64::from(u8::from(is_score))).collect();
-        let mut masked = scores.clone();
-        e.drop_to(&mut masked, level)?;
-        let factor = self.plan.scale() * e.chain().divisor(level) / e.scale(scores);
-        masked = e.mul_plain(&masked, &real(&mask), factor)?;
-        e.rescale_assign(&mut masked)?;
-        Ok(self.plan.run(e, &e.with_scale(&masked, self.plan.scale())?)?)
-    }
-}
-
-fn real(slots: &[f64]) -> Vec<Complex<f64>> {
-    slots.iter().map(|&x| Complex::new(x, 0.0)).collect()
 }
 
 /// The server's part: see [`ScorePlan::scorer`].

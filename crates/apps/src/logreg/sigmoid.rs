@@ -1,57 +1,7 @@
 //! Polynomials in place of the sigmoid, and how they are evaluated.
 
-use super::spec::TrainError;
-use serde::{Deserialize, Serialize};
+use super::spec::{SigmoidApprox, SigmoidFit, TrainError};
 use std::f64::consts::PI;
-
-/// Degree of the polynomial that stands for the sigmoid. Serialised as the number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(try_from = "u32", into = "u32")]
-pub enum SigmoidDegree {
-    /// Degree 3.
-    Three,
-    /// Degree 5.
-    Five,
-    /// Degree 7.
-    #[default]
-    Seven,
-}
-
-impl From<SigmoidDegree> for u32 {
-    fn from(degree: SigmoidDegree) -> Self {
-        match degree {
-            SigmoidDegree::Three => 3,
-            SigmoidDegree::Five => 5,
-            SigmoidDegree::Seven => 7,
-        }
-    }
-}
-
-impl TryFrom<u32> for SigmoidDegree {
-    type Error = TrainError;
-
-    fn try_from(degree: u32) -> Result<Self, TrainError> {
-        match degree {
-            3 => Ok(Self::Three),
-            5 => Ok(Self::Five),
-            7 => Ok(Self::Seven),
-            found => Err(TrainError::Degree { found }),
-        }
-    }
-}
-
-/// Where in its interval the polynomial is closest to the sigmoid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SigmoidFit {
-    /// Everywhere alike: the fit of the papers.
-    Uniform,
-    /// Around 0, where most rows are: squares of errors weigh `exp(-8 (x / range)^2) + 0.002`. At
-    /// degree 7 on [-8, 8] they are below 0.012 up to 3 and below 0.022 up to 5, where the uniform
-    /// fit has 0.03; towards the ends they reach 0.22, with the right sign.
-    #[default]
-    Centred,
-}
 
 impl SigmoidFit {
     fn weight(self, u: f64) -> f64 {
@@ -62,52 +12,7 @@ impl SigmoidFit {
     }
 }
 
-/// Least squares polynomial of `sigmoid(-x)` on `[-range, range]`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct SigmoidApprox {
-    /// Degree of the polynomial.
-    pub degree: SigmoidDegree,
-    /// Half width of the interval, in `(0, MAX_RANGE]`.
-    pub range: f64,
-    /// What squares of errors weigh.
-    pub fit: SigmoidFit,
-}
-
-/// Degree 7 on `[-8, 8]`, closest around 0.
-impl Default for SigmoidApprox {
-    fn default() -> Self {
-        Self { degree: SigmoidDegree::default(), range: 8.0, fit: SigmoidFit::default() }
-    }
-}
-
 impl SigmoidApprox {
-    /// Widest half interval on offer; a polynomial of degree 7 is useless well before it.
-    pub const MAX_RANGE: f64 = 256.0;
-
-    /// Ranges from which the smallest that a table fits is chosen where the table is at hand.
-    pub const RANGES: [f64; 8] = [6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0];
-
-    /// The range for rows of several owners, none of whom can see the inner products of all.
-    pub const POOLED_RANGE: f64 = 16.0;
-
-    /// Degree 3 on `[-8, 8]`, fitted alike everywhere, as the papers on encrypted training have it.
-    #[must_use]
-    pub fn published() -> Self {
-        Self { degree: SigmoidDegree::Three, range: 8.0, fit: SigmoidFit::Uniform }
-    }
-
-    /// Checks the range.
-    ///
-    /// # Errors
-    /// [`TrainError::Range`] if it is not in `(0, MAX_RANGE]`.
-    pub fn check(&self) -> Result<(), TrainError> {
-        let range = self.range;
-        if range > 0.0 && range <= Self::MAX_RANGE {
-            return Ok(());
-        }
-        Err(TrainError::Range { found: range })
-    }
-
     /// Coefficients `c` of `s(x) = c[0] + c[1] x + ...`, the polynomial of this degree with the
     /// smallest weighted integral of `(s(x) - sigmoid(-x))^2` over `[-range, range]`.
     ///
@@ -317,7 +222,7 @@ fn gauss_legendre(count: usize) -> Vec<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::spec::SigmoidDegree, *};
 
     const DEGREES: [SigmoidDegree; 3] =
         [SigmoidDegree::Three, SigmoidDegree::Five, SigmoidDegree::Seven];

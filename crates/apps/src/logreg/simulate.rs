@@ -1,6 +1,11 @@
 //! Training in the clear by the program that trains under encryption.
 
-use super::{Gradient, Point, Prepared, TrainPlan, Training};
+use super::{
+    gradient::{Gradient, Point},
+    plan::TrainPlan,
+    prepare::Prepared,
+    train::Training,
+};
 use crate::Result;
 use std::collections::{BTreeMap, btree_map::Entry};
 use sudare::{

@@ -2,19 +2,16 @@
 
 use super::{
     budget::Round,
-    gradient::{Gradient, Gradients, Point, added},
+    gradient::{Gradient, Gradients, Point},
     plan::TrainPlan,
+    planned::{add_rotations, added, at, expect, expect_scale, not_as_planned},
     refresh::Refresh,
 };
 use crate::{Error, Result, maybe_shared::MaybeShared};
-use core::fmt::Display;
-use std::{
-    borrow::Cow,
-    sync::{Arc, OnceLock},
-};
+use std::sync::{Arc, OnceLock};
 use sudare::{
     circuits::{ComplexOps, bootstrap::Bootstrapper},
-    ckks::{Ciphertext, Complex, Params, Scale},
+    ckks::{Ciphertext, Scale},
     rlwe::Level,
 };
 use sudare_arith::{par, prng::Seed};
@@ -377,32 +374,6 @@ impl TrainPlan {
     }
 }
 
-/// Refuses an evaluator of other parameters than those of a plan.
-pub(super) fn expect_params<E: ComplexOps>(ev: &E, params: &Params) -> Result<()> {
-    if ev.log_n() == params.log_n() && ev.chain() == params.chain() {
-        return Ok(());
-    }
-    let (found, needed) = (ev.log_n(), params.log_n());
-    Err(not_as_planned(
-        "the evaluator's parameters",
-        format_args!("other primes, in the ring N = 2^{found}"),
-        format_args!("its own, in the ring N = 2^{needed}"),
-    ))
-}
-
-/// The sum with itself rotated by the first of `steps`, then of that with itself rotated by the
-/// next, and so on.
-pub(super) fn add_rotations<E: ComplexOps>(
-    e: &E,
-    mut a: E::Ct,
-    steps: impl Iterator<Item = i64>,
-) -> sudare::Result<E::Ct> {
-    for k in steps {
-        a = e.add(&a, &e.rotate(&a, k)?)?;
-    }
-    Ok(a)
-}
-
 /// `sum_i c_i a_i` at a level and scale; the level must be below those of the summands.
 fn combine<E: ComplexOps>(
     e: &E,
@@ -418,42 +389,4 @@ fn combine<E: ComplexOps>(
     let mut sum = e.mul_const_sum(&terms)?;
     e.rescale_assign(&mut sum)?;
     Ok(sum)
-}
-
-/// The value at a level at or below its own.
-pub(super) fn at<'a, E: ComplexOps>(
-    e: &E,
-    a: &'a E::Ct,
-    level: Level,
-) -> sudare::Result<Cow<'a, E::Ct>> {
-    if e.level(a) == level {
-        return Ok(Cow::Borrowed(a));
-    }
-    let mut a = a.clone();
-    e.drop_to(&mut a, level)?;
-    Ok(Cow::Owned(a))
-}
-
-pub(super) fn real(re: f64) -> Complex<f64> {
-    Complex { re, im: 0.0 }
-}
-
-pub(super) fn not_as_planned(
-    what: &'static str,
-    found: impl Display,
-    needed: impl Display,
-) -> Error {
-    Error::NotAsPlanned { what, found: found.to_string(), needed: needed.to_string() }
-}
-
-pub(super) fn expect<T: PartialEq + Display>(
-    what: &'static str,
-    found: T,
-    needed: T,
-) -> Result<()> {
-    if found == needed { Ok(()) } else { Err(not_as_planned(what, found, needed)) }
-}
-
-pub(super) fn expect_scale(what: &'static str, found: Scale, needed: Scale) -> Result<()> {
-    if found.matches(needed) { Ok(()) } else { Err(not_as_planned(what, found, needed)) }
 }

@@ -29,29 +29,6 @@ const LARGEST_ERROR: f64 = 0.01;
 /// Of a decoded weight of 1: `f64` rounds it in each of the steps of a transform.
 const DECODING_ERROR: f64 = 16.0 * f64::EPSILON;
 
-/// Scales of what an iteration computes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Within {
-    /// Of the inner products, over the range.
-    pub t: Scale,
-    /// Of their squares.
-    pub y: Scale,
-    /// Of rows as they are multiplied with `t`, or of the polynomial with which rows are.
-    pub other: Scale,
-    /// Of `t` times rows, or of `t` as it is multiplied.
-    pub a: Scale,
-    /// Of the last factor of the polynomial.
-    pub factor: Scale,
-    /// Of what that is multiplied with.
-    pub product: Scale,
-    /// Of the next weights.
-    pub weights: Scale,
-    /// What the first products are divided by when they are rescaled.
-    pub first: Scale,
-    /// What sums are.
-    pub above: Scale,
-}
-
 /// Whose weights' errors are bounded.
 pub(super) struct Training<'a> {
     pub budget: &'a Budget<'a>,

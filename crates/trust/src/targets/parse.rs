@@ -21,11 +21,11 @@ use sudare_apps::{
 };
 use sudare_arith::mem::Mapping;
 use sudare_roles::{
+    features::Inputs,
     job::Job,
     label::{ArrayMeta, Content, Holds, Meta, PartMeta},
     model::Model,
     pooled::transform::PooledTransform,
-    scoring::Inputs,
     sealed::Sealed,
 };
 

@@ -1,0 +1,48 @@
+//! What parameters and keys are said to be: secrets, sizes of primes, and estimated security.
+
+use sudare::{
+    ckks::Params,
+    rlwe::{KeyRequest, KeySecurity, SecretDistribution},
+};
+use sudare_roles::error::Result;
+
+/// How a secret is drawn, in words.
+pub fn secret_name(secret: SecretDistribution) -> String {
+    match secret {
+        SecretDistribution::UniformTernary => "uniform ternary".into(),
+        SecretDistribution::FixedWeight { h } => format!("ternary of weight {h}"),
+    }
+}
+
+/// The estimated security of every kind of key that is published under the parameters, those of a
+/// request included.
+pub fn key_security(params: &Params, request: &KeyRequest) -> Result<Vec<KeySecurity>> {
+    let mut keys = params.rlwe().key_security();
+    for key in request.key_security(params.rlwe())? {
+        // Switching keys at the highest level are there already.
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    Ok(keys)
+}
+
+/// The security of the weakest key, in bits.
+pub fn least_security(keys: &[KeySecurity]) -> f64 {
+    keys.iter().map(|key| key.security_bits).fold(f64::INFINITY, f64::min)
+}
+
+/// What each key costs an attacker, in words.
+pub fn security_of_keys(keys: &[KeySecurity]) -> String {
+    let text = |key: &KeySecurity| {
+        format!("{} {:.1} bits (modulus 2^{:.1})", key.what, key.security_bits, key.log2_q)
+    };
+    keys.iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
+/// Sizes of primes, those of one size together.
+pub fn sizes(bits: &[f64]) -> String {
+    let run = bits.chunk_by(|a, b| a == b);
+    let rounded = |bits: f64| (1e4 * bits).round() / 1e4;
+    run.map(|run| format!("{} x {}", run.len(), rounded(run[0]))).collect::<Vec<_>>().join(" + ")
+}

@@ -1,0 +1,127 @@
+//! How values of options are read.
+
+use std::ops::RangeInclusive;
+use sudare_apps::table::{Categorical, EncodingOptions, Missing, Unseen};
+use sudare_roles::reading::Reading;
+
+/// Reads a whole number, or says which ones there are.
+pub fn whole(
+    range: RangeInclusive<u32>,
+) -> impl Fn(&str) -> Result<u32, String> + Clone + Send + Sync {
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        let (first, last) = (range.start(), range.end());
+        number.ok_or_else(|| format!("a whole number from {first} to {last} is needed"))
+    }
+}
+
+/// Reads a number that is not infinite.
+pub fn finite(text: &str) -> Result<f64, &'static str> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite());
+    number.ok_or("a number such as 2.5 is needed")
+}
+
+/// Reads the weights of classes, such as 1,2.5.
+pub fn class_weights(text: &str) -> Result<Vec<f64>, &'static str> {
+    let positive = |text: &str| text.parse().ok().filter(|&w: &f64| w.is_finite() && w > 0.0);
+    let weights: Option<Vec<f64>> = text.split(',').map(positive).collect();
+    weights.filter(|weights| weights.len() > 1).ok_or(
+        "positive numbers are needed, the weight of a row of each class, such as 1,2.5 for a \
+         target of 0 and 1",
+    )
+}
+
+/// Reads a share of rows.
+pub fn share(text: &str) -> Result<f64, &'static str> {
+    let number = text.parse().ok().filter(|&share: &f64| share > 0.0 && share < 1.0);
+    number.ok_or("a share between 0 and 1 is needed, such as 0.2")
+}
+
+/// How tables in files are read.
+#[derive(Debug, Clone, clap::Args)]
+pub struct TableFormat {
+    /// Columns that hold categories, each of which becomes a column of 0 and 1 for every value; all
+    /// for every column of text
+    #[arg(long, value_name = "COL,COL|all", value_delimiter = ',')]
+    categorical: Vec<String>,
+    /// What becomes of missing values: refuse; mean, of the column, and a category of its own;
+    /// drop, their rows; flag, as mean with a column beside that says where
+    #[arg(long, value_name = "refuse|mean|drop|flag", default_value = "refuse", value_parser = missing)]
+    missing: Missing,
+    /// What becomes of a category that the table which the model was trained on does not have:
+    /// refuse, or zero in all its columns
+    #[arg(long, value_name = "refuse|zero", default_value = "refuse", value_parser = unseen)]
+    unseen: Unseen,
+    /// What stands between the cells of a CSV file; found out if left out
+    #[arg(long, value_name = "CHAR", value_parser = delimiter)]
+    delimiter: Option<char>,
+    /// Decimal mark of a CSV file, point or comma; found out if left out
+    #[arg(long, value_name = "CHAR")]
+    decimal: Option<char>,
+}
+
+impl TableFormat {
+    /// As reading takes it.
+    pub fn reading(&self) -> Reading {
+        let categorical = match &self.categorical[..] {
+            [] => Categorical::None,
+            [all] if all == "all" => Categorical::Every,
+            names => Categorical::Columns(names.to_vec()),
+        };
+        let (missing, unseen) = (self.missing, self.unseen);
+        Reading {
+            encoding: EncodingOptions { categorical, missing, unseen },
+            delimiter: self.delimiter,
+            decimal: self.decimal,
+        }
+    }
+}
+
+fn missing(text: &str) -> Result<Missing, &'static str> {
+    match text {
+        "refuse" => Ok(Missing::Refuse),
+        "mean" => Ok(Missing::Mean),
+        "drop" => Ok(Missing::Drop),
+        "flag" => Ok(Missing::Flag),
+        _ => Err("refuse, mean, drop or flag is needed"),
+    }
+}
+
+fn unseen(text: &str) -> Result<Unseen, &'static str> {
+    match text {
+        "refuse" => Ok(Unseen::Refuse),
+        "zero" => Ok(Unseen::Zero),
+        _ => Err("refuse or zero is needed"),
+    }
+}
+
+/// Reads a character, `\t` being a tab.
+fn delimiter(text: &str) -> Result<char, &'static str> {
+    let text = if text == "\\t" { "\t" } else { text };
+    text.parse().map_err(|_| "one character is needed, such as ';' or '\\t'")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_out_of_range_are_told_the_range() {
+        let read = whole(1..=9);
+        assert_eq!((read("1"), read("9")), (Ok(1), Ok(9)));
+        for bad in ["0", "10", "-1", "1.5", "x", "", "99999999999"] {
+            assert_eq!(read(bad), Err("a whole number from 1 to 9 is needed".into()), "{bad}");
+        }
+        assert_eq!((finite("2.5"), finite("-1e3")), (Ok(2.5), Ok(-1e3)));
+        for bad in ["nan", "inf", "1e999", "x", ""] {
+            assert!(finite(bad).is_err(), "{bad}");
+        }
+        assert_eq!(class_weights("1,2.5"), Ok(vec![1.0, 2.5]));
+        assert_eq!(class_weights("1,2,3"), Ok(vec![1.0, 2.0, 3.0]));
+        assert_eq!((share("0.2"), delimiter("\\t"), delimiter(";")), (Ok(0.2), Ok('\t'), Ok(';')));
+        assert!(share("1").is_err() && delimiter("ab").is_err() && missing("x").is_err());
+        for bad in ["1", "1,", "1,0", "-1,1", "inf,1", "nan,1", ""] {
+            assert!(class_weights(bad).is_err(), "{bad}");
+        }
+    }
+}

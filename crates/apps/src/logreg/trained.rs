@@ -1,0 +1,47 @@
+//! Scores by models that are trained under the same keys.
+
+use super::{
+    plan::TrainPlan,
+    score::ScorePlan,
+    score_job::{ScoreJob, ScoredModel},
+};
+use crate::Result;
+use sudare::ckks::Params;
+
+impl ScorePlan {
+    /// Plans the job for parameters, at the lowest levels that hold scores.
+    ///
+    /// # Errors
+    /// [`Error::Train`] with `Empty` for no rows or features; [`Error::TooManyFeatures`];
+    /// [`Error::NotScorable`] if the training leaves no level; [`Error::Precision`] if the primes
+    /// are too small; [`Error::Library`] for a sigmoid that no polynomial comes close to, or that
+    /// the levels do not suffice for; for a training those of [`TrainPlan::new`].
+    pub fn new(job: &ScoreJob, params: &Params) -> Result<Self> {
+        match &job.model {
+            ScoredModel::Trained(training) => {
+                Self::trained(&TrainPlan::new(training, params)?, job.rows)
+            }
+            ScoredModel::Given { probability, .. } => Self::given(job, *probability, params),
+        }
+    }
+
+    /// Plans to score `rows` by what a training leaves.
+    ///
+    /// # Errors
+    /// As [`ScorePlan::new`].
+    pub fn trained(training: &TrainPlan, rows: usize) -> Result<Self> {
+        training.scoring(rows)
+    }
+
+    /// The smallest ring and shortest chain for the job at 128 bits of security; for what a
+    /// training leaves those of the training.
+    ///
+    /// # Errors
+    /// As [`ScorePlan::new`]; [`Error::Library`] if no ring is large enough.
+    pub fn auto_params(job: &ScoreJob) -> Result<Params> {
+        match &job.model {
+            ScoredModel::Trained(training) => TrainPlan::auto_params(training),
+            ScoredModel::Given { probability, .. } => Self::params_of_given(job, *probability),
+        }
+    }
+}

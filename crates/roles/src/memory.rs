@@ -1,0 +1,33 @@
+//! Memory that is asked for only where the machine has it.
+
+use crate::{
+    error::{Error, Result},
+    machine::available_bytes,
+};
+
+/// Refuses to take `needed` bytes of memory for `what` if the system cannot give them, where
+/// `/proc` tells.
+///
+/// # Errors
+/// [`Error::Memory`] with `advice`.
+pub fn check(what: &'static str, needed: u64, advice: &'static str) -> Result<()> {
+    match available_bytes() {
+        Some(available) if needed > available => {
+            Err(Error::Memory { what, needed, available, advice })
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_what_the_system_cannot_give() {
+        assert!(check("keys", 1, "").is_ok());
+        let refused = check("keys", u64::MAX, "make fewer").unwrap_err();
+        assert_eq!((refused.kind().as_str(), refused.exit_code()), ("Memory", 2));
+        assert!(refused.to_string().ends_with("available: make fewer"), "{refused}");
+    }
+}
