@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import sudare
-from sudare import errors, pool
+from sudare import distributed, errors, pool
 from sudare.linear_model import LogisticRegression, train
 
 OWNERS = ["north", "south", "west"]
@@ -53,7 +55,7 @@ def schema(table: tuple[Any, Any]) -> pool.Schema:
 
 
 def test_owners_train_the_model_of_all_their_rows(
-    table: tuple[Any, Any], schema: pool.Schema
+    table: tuple[Any, Any], schema: pool.Schema, tmp_path: Path
 ) -> None:
     model = LogisticRegression(insecure_log_n=12)
     with pytest.warns(errors.SecurityWarning):
@@ -65,13 +67,19 @@ def test_owners_train_the_model_of_all_their_rows(
         pool.encrypt(again, rows, classes, owner, keys.public)
         for owner, (rows, classes) in zip(OWNERS, thirds(table), strict=True)
     ]
-    model.load(train(tables, keys.evaluation), keys.secret)
+    result = train(tables, keys.evaluation)
+    model.load(result, keys.secret)
     alone = LogisticRegression(mode="simulate", sigmoid_range=16.0, calibrate=False).fit(*table)
     assert list(model.classes_) == ["late", "paid"]
     largest = np.abs(alone.coef_ * table[0].std(axis=0)).max()
     gap = np.abs((model.coef_ - alone.coef_) * table[0].std(axis=0)).max()
     assert gap < 1e-4 * largest
     assert abs(model.score(*table) - alone.score(*table)) < 0.01
+
+    keys.evaluation.save(tmp_path / "evaluation.key")
+    in_file = sudare.EvaluationKeys.open(tmp_path / "evaluation.key")
+    with ThreadPoolExecutor(2) as executor:
+        assert distributed.train(tables, in_file, executor).to_bytes() == result.to_bytes()
 
     with pytest.raises(errors.PooledMissingError, match="west"):
         train(tables[:2], keys.evaluation)
