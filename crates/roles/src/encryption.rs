@@ -3,7 +3,7 @@
 use crate::{
     error::{Error, Result},
     features::Inputs,
-    job::{Job, Plan},
+    job::{Job, Plan, incomplete},
     label::{Content, Meta, Pooled},
     model::Model,
     note::{About, HeldOut, Note, Trained, prepared_digest},
@@ -20,7 +20,7 @@ use sudare::{
 };
 use sudare_apps::{
     logreg::{Prepared, ScorePlan, TrainPlan, Transform},
-    stats::{ColumnScaling, Grouping},
+    stats::Grouping,
     table::{Encoding, Table},
 };
 use sudare_arith::prng::Seed;
@@ -144,7 +144,6 @@ impl Encryption {
         let Subject { table, encoding, held_out, key, .. } = subject;
         let (columns, rows) = (table.columns().to_vec(), table.rows());
         let note = |about| Note { columns, rows, about };
-        let scaling = || ColumnScaling::of(&table);
         match &self.plan {
             Plan::Train(plan) if plan.job().spec.tables > 1 => Err(Error::Usage(format!(
                 "the keys are for {}: prepare the table as its owners do, with --transform",
@@ -165,35 +164,12 @@ impl Encryption {
                 let (shapes, items) = self.of_training(plan, &rows, progress);
                 self.write_items((out, path), (shapes, items), (&note(about), None), Content::Table)
             }
-            Plan::Stats(plan) => {
-                let scaling = scaling();
-                let items = of_all(plan.encrypt(&self.encryptor, &table, &scaling, progress)?);
-                self.write_items(
-                    (out, path),
-                    items,
-                    (&note(About::Columns(scaling)), None),
-                    Content::Table,
-                )
+            plan => {
+                let key = key.as_ref().map(|key| (&key.name[..], &key.grouping));
+                let encrypted = plan.encrypt(&self.encryptor, &table, key, &progress)?;
+                let (items, about) = encrypted.ok_or_else(unprepared)?;
+                self.write_items((out, path), of_all(items), (&note(about), None), Content::Table)
             }
-            Plan::Histogram(plan) => {
-                let scaling = scaling();
-                let items = of_all(plan.encrypt(&self.encryptor, &table, &scaling, progress)?);
-                self.write_items(
-                    (out, path),
-                    items,
-                    (&note(About::Columns(scaling)), None),
-                    Content::Table,
-                )
-            }
-            Plan::Groups(plan) => {
-                let (scaling, key) = (scaling(), key.ok_or_else(missing)?);
-                let (encryptor, grouping) = (&self.encryptor, &key.grouping);
-                let items = of_all(plan.encrypt(encryptor, &table, &scaling, grouping, progress)?);
-                let labels = grouping.labels().to_vec();
-                let about = About::Groups { scaling, key: key.name.clone(), labels };
-                self.write_items((out, path), items, (&note(about), None), Content::Table)
-            }
-            Plan::Predict(_) => Err(unprepared()),
         }
     }
 
@@ -206,7 +182,7 @@ impl Encryption {
         progress: impl Fn(usize) + Send + Sync,
     ) -> Result<Written> {
         let Subject { mut table, pooled, .. } = subject;
-        let Some((owner, common)) = pooled else { return Err(missing()) };
+        let Some((owner, common)) = pooled else { return Err(incomplete()) };
         let pooled = common.of_owner(&owner)?;
         if pooled.of.len() != plan.job().spec.tables {
             return Err(Error::Usage(format!(
@@ -424,8 +400,4 @@ pub fn unprepared() -> Error {
          on: name the model, or the table that it was trained on, with --like"
             .into(),
     )
-}
-
-fn missing() -> Error {
-    Error::Bug("a table without what its job takes".into())
 }

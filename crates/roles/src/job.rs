@@ -1,19 +1,26 @@
 //! What keys are made for, and what is to be done with tables under them.
 
-use crate::error::{Error, Result};
-use core::iter::repeat_n;
+mod groups;
+mod histogram;
+mod predict;
+mod stats;
+mod train;
+
+use crate::{
+    error::{Error, Result},
+    note::About,
+};
 use serde::{Deserialize, Serialize};
 use std::{fmt, path::PathBuf, str::FromStr};
 use sudare::{
-    ckks::{Params, Scale},
+    ckks::{Ciphertext, Encryptor, Evaluator, Params, Scale},
     rlwe::{KeyRequest, Level},
 };
 use sudare_apps::{
     logreg::{
-        self, ClassWeights, LearningRate, Penalty, Preparation, Probability, ScoreJob, ScorePlan,
-        ScoredModel, TrainPlan, TrainSpec,
+        self, ClassWeights, LearningRate, ScoreJob, ScorePlan, ScoredModel, TrainPlan, TrainSpec,
     },
-    stats::{self, GroupJob, GroupPlan, HistogramJob, HistogramPlan, StatsPlan},
+    stats::{GroupJob, GroupPlan, Grouping, HistogramJob, HistogramPlan, StatsPlan},
     table::Table,
 };
 
@@ -23,7 +30,7 @@ pub enum Job {
     /// Logistic regression.
     Train(logreg::Job),
     /// Statistics of columns.
-    Stats(stats::Job),
+    Stats(sudare_apps::stats::Job),
     /// Refreshing ciphertexts, as the parameter set that the label names has it.
     Bootstrap,
     /// Sums of columns by groups of rows.
@@ -111,67 +118,76 @@ impl FromStr for Purpose {
 
 impl fmt::Display for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Train(job) => training(job, f),
-            Self::Stats(job) => write!(f, "stats:{}x{}", job.rows, job.features),
-            Self::Bootstrap => write!(f, "bootstrap"),
-            Self::Groups(GroupJob { rows, features, groups }) => {
-                write!(f, "groups:{rows}x{features}x{groups}")
-            }
-            Self::Histogram(HistogramJob { rows, features, bins }) => {
-                write!(f, "histogram:{rows}x{features}x{bins}")
-            }
-            Self::Predict(ScoreJob { rows, model }) => {
-                write!(f, "predict:{rows}x{}", model.features())?;
-                match model {
-                    ScoredModel::Trained(training) => {
-                        write!(f, ", after {}", Self::Train(*training))
-                    }
-                    ScoredModel::Given { classes, probability, .. } => {
-                        if *classes > 2 {
-                            write!(f, ", {classes} classes")?;
-                        }
-                        match probability {
-                            Some(Probability { range, bits }) => {
-                                write!(f, ", probabilities to {bits} bits up to a score of {range}")
-                            }
-                            None => Ok(()),
-                        }
-                    }
-                }
-            }
+        match self.table() {
+            Ok(job) => job.describe(f),
+            Err(_) => write!(f, "bootstrap"),
         }
     }
 }
 
-fn training(job: &logreg::Job, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let spec = &job.spec;
-    write!(f, "train:{}x{}, {} iterations", job.rows, job.features, spec.iterations)?;
-    if let Some(batch) = spec.batch {
-        write!(f, " of {batch} rows")?;
+/// What each job on a table is to those who make keys for it; one file a job.
+trait TableJob {
+    /// How the command line begins its name.
+    fn kind(&self) -> &'static str;
+
+    /// Rows and features of the table.
+    fn shape(&self) -> (usize, usize);
+
+    /// How the model is trained that the job makes, or scores by.
+    fn training(&self) -> Option<&TrainSpec> {
+        None
     }
-    if spec.classes > 2 {
-        write!(f, ", {} classes", spec.classes)?;
+
+    /// The smallest secure parameters.
+    fn auto_params(&self) -> Result<Params>;
+
+    /// The smallest secure parameters for results that are shared to `bits` bits.
+    fn shared_params(&self, _bits: u32) -> Result<Params> {
+        Err(not_shared())
     }
-    let prepared = match spec.preparation {
-        Preparation::Whiten => "whitened",
-        Preparation::Standardize => "standardized",
-        Preparation::Scale => "scaled",
-    };
-    write!(f, ", {prepared} columns")?;
-    match spec.penalty {
-        Penalty::None => {}
-        Penalty::Alpha(alpha) => write!(f, ", L2 penalty {alpha}")?,
-        Penalty::C(c) => write!(f, ", C = {c}")?,
+
+    /// What to do with the table under `params`.
+    fn plan(&self, params: &Params) -> Result<Plan>;
+
+    /// Writes the job as messages name it.
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+}
+
+/// What each planned job is to those who encrypt, compute and decrypt; see [`Plan`].
+trait TablePlan {
+    fn command(&self) -> &'static str;
+
+    fn required_keys(&self) -> &KeyRequest;
+
+    fn bootstraps(&self) -> u32 {
+        0
     }
-    match spec.class_weights {
-        Some(ClassWeights::Balanced) => write!(f, ", balanced class weights")?,
-        Some(ClassWeights::Given) => write!(f, ", given class weights")?,
-        None => {}
+
+    fn ciphertexts(&self) -> usize;
+
+    fn outputs(&self) -> usize;
+
+    fn result_shapes(&self, iterations: u32) -> Result<Vec<(Level, Scale)>>;
+
+    fn expect_shared(&self, bits: u32) -> Result<()>;
+
+    fn encrypt(
+        &self,
+        _encryptor: &Encryptor,
+        _table: &Table,
+        _key: Option<(&str, &Grouping)>,
+        _progress: &(dyn Fn(usize) + Send + Sync),
+    ) -> Result<Option<(Vec<Ciphertext>, About)>> {
+        Ok(None)
     }
-    match spec.tables {
-        1 => Ok(()),
-        tables => write!(f, ", {tables} tables"),
+
+    fn statistics(
+        &self,
+        _e: &Evaluator,
+        _table: &dyn Fn() -> Result<Vec<Ciphertext>>,
+        _progress: &(dyn Fn(usize) + Send + Sync),
+    ) -> Result<Option<Vec<Ciphertext>>> {
+        Ok(None)
     }
 }
 
@@ -186,44 +202,39 @@ pub fn rate_name(rate: LearningRate) -> &'static str {
 }
 
 impl Job {
+    /// The job on a table.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if it has none.
+    fn table(&self) -> Result<&dyn TableJob> {
+        match self {
+            Self::Train(job) => Ok(job),
+            Self::Stats(job) => Ok(job),
+            Self::Groups(job) => Ok(job),
+            Self::Histogram(job) => Ok(job),
+            Self::Predict(job) => Ok(job),
+            Self::Bootstrap => Err(no_table()),
+        }
+    }
+
     /// Rows and features of the table.
     ///
     /// # Errors
     /// [`Error::Usage`] if the job has none.
     pub fn shape(&self) -> Result<(usize, usize)> {
-        match self {
-            Self::Train(job) => Ok((job.rows, job.features)),
-            Self::Stats(job) => Ok((job.rows, job.features)),
-            Self::Groups(job) => Ok((job.rows, job.features)),
-            Self::Histogram(job) => Ok((job.rows, job.features)),
-            Self::Predict(job) => Ok((job.rows, job.model.features())),
-            Self::Bootstrap => Err(no_table()),
-        }
+        Ok(self.table()?.shape())
     }
 
     /// `train`, `stats`, `groups`, `histogram`, `predict` or `bootstrap`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Train(_) => "train",
-            Self::Stats(_) => "stats",
-            Self::Groups(_) => "groups",
-            Self::Histogram(_) => "histogram",
-            Self::Predict(_) => "predict",
-            Self::Bootstrap => "bootstrap",
-        }
+        self.table().map_or("bootstrap", TableJob::kind)
     }
 
     /// How the model is trained that the job makes, or scores by.
     #[must_use]
     pub fn training(&self) -> Option<&TrainSpec> {
-        match self {
-            Self::Train(training)
-            | Self::Predict(ScoreJob { model: ScoredModel::Trained(training), .. }) => {
-                Some(&training.spec)
-            }
-            _ => None,
-        }
+        self.table().ok()?.training()
     }
 
     /// Whether the owner of a table has to say what its rows weigh.
@@ -238,29 +249,16 @@ impl Job {
     /// # Errors
     /// [`Error::Usage`] if the job has none; those of the job's plan.
     pub fn auto_params(&self) -> Result<Params> {
-        Ok(match self {
-            Self::Train(job) => TrainPlan::auto_params(job)?,
-            Self::Stats(job) => StatsPlan::auto_params(job)?,
-            Self::Groups(job) => GroupPlan::auto_params(job)?,
-            Self::Histogram(job) => HistogramPlan::auto_params(job)?,
-            Self::Predict(job) => ScorePlan::auto_params(job)?,
-            Self::Bootstrap => return Err(no_table()),
-        })
+        self.table()?.auto_params()
     }
 
-    /// Those with as much more precision as sharing the results to `bits` bits takes; trainings
-    /// say themselves if they are shared.
+    /// The smallest secure parameters with as much more precision as sharing the results to `bits`
+    /// bits takes; trainings say themselves if they are shared.
     ///
     /// # Errors
     /// As [`Job::auto_params`]; [`Error::Usage`] for results that cannot be shared.
     pub fn shared_params(&self, bits: u32) -> Result<Params> {
-        Ok(match self {
-            Self::Train(job) => TrainPlan::auto_params(job)?,
-            Self::Stats(job) => StatsPlan::shared_params(job, bits)?,
-            Self::Groups(job) => GroupPlan::shared_params(job, bits)?,
-            Self::Histogram(job) => HistogramPlan::shared_params(job, bits)?,
-            Self::Predict(_) | Self::Bootstrap => return Err(not_shared()),
-        })
+        self.table().map_err(|_| not_shared())?.shared_params(bits)
     }
 
     /// The job of scoring rows with keys for this one: by a model that is given, or by the one that
@@ -307,14 +305,7 @@ impl Job {
                 Table::DEFAULT_MAX_CELLS
             )));
         }
-        Ok(match self {
-            Self::Train(job) => Plan::Train(Box::new(TrainPlan::new(job, params)?)),
-            Self::Stats(job) => Plan::Stats(StatsPlan::new(job, params)?),
-            Self::Groups(job) => Plan::Groups(GroupPlan::new(job, params)?),
-            Self::Histogram(job) => Plan::Histogram(Box::new(HistogramPlan::new(job, params)?)),
-            Self::Predict(job) => Plan::Predict(Box::new(ScorePlan::new(job, params)?)),
-            Self::Bootstrap => return Err(no_table()),
-        })
+        self.table()?.plan(params)
     }
 }
 
@@ -349,59 +340,44 @@ pub enum Plan {
 }
 
 impl Plan {
+    fn table(&self) -> &dyn TablePlan {
+        match self {
+            Self::Train(plan) => &**plan,
+            Self::Stats(plan) => plan,
+            Self::Groups(plan) => plan,
+            Self::Histogram(plan) => &**plan,
+            Self::Predict(plan) => &**plan,
+        }
+    }
+
     /// The command that does it.
     #[must_use]
     pub fn command(&self) -> &'static str {
-        match self {
-            Self::Train(_) => "train",
-            Self::Predict(_) => "predict",
-            Self::Stats(_) | Self::Groups(_) | Self::Histogram(_) => "stats",
-        }
+        self.table().command()
     }
 
     /// Keys that the server needs.
     #[must_use]
     pub fn required_keys(&self) -> &KeyRequest {
-        match self {
-            Self::Train(plan) => plan.required_keys(),
-            Self::Stats(plan) => plan.required_keys(),
-            Self::Groups(plan) => plan.required_keys(),
-            Self::Histogram(plan) => plan.required_keys(),
-            Self::Predict(plan) => plan.required_keys(),
-        }
+        self.table().required_keys()
     }
 
     /// Bootstrappings of the whole computation.
     #[must_use]
     pub fn bootstraps(&self) -> u32 {
-        match self {
-            Self::Train(plan) => plan.bootstraps(plan.job().spec.iterations),
-            Self::Stats(_) | Self::Groups(_) | Self::Histogram(_) | Self::Predict(_) => 0,
-        }
+        self.table().bootstraps()
     }
 
     /// Ciphertexts of the encrypted table.
     #[must_use]
     pub fn ciphertexts(&self) -> usize {
-        match self {
-            Self::Train(plan) => plan.ciphertexts(),
-            Self::Stats(plan) => plan.ciphertexts(),
-            Self::Groups(plan) => plan.ciphertexts(),
-            Self::Histogram(plan) => plan.ciphertexts(),
-            Self::Predict(plan) => plan.ciphertexts(),
-        }
+        self.table().ciphertexts()
     }
 
     /// Ciphertexts of the result.
     #[must_use]
     pub fn outputs(&self) -> usize {
-        match self {
-            Self::Train(plan) => plan.job().spec.models(),
-            Self::Stats(plan) => plan.outputs(),
-            Self::Groups(plan) => plan.outputs(),
-            Self::Histogram(plan) => plan.outputs(),
-            Self::Predict(plan) => plan.groups() * plan.outputs(),
-        }
+        self.table().outputs()
     }
 
     /// Level and scale of each ciphertext of the result, after so many iterations of a training: of
@@ -410,20 +386,7 @@ impl Plan {
     /// # Errors
     /// [`Error::Stats`] if it cannot be simulated.
     pub fn result_shapes(&self, iterations: u32) -> Result<Vec<(Level, Scale)>> {
-        Ok(match self {
-            Self::Train(plan) => {
-                let kept = plan.snapshot_shapes(iterations);
-                let all = core::iter::once(plan.output_after(iterations)).chain(kept);
-                all.flat_map(|shape| repeat_n(shape, plan.job().spec.models())).collect()
-            }
-            Self::Stats(plan) => plan.output_shapes()?,
-            Self::Groups(plan) => plan.output_shapes()?,
-            Self::Histogram(plan) => plan.output_shapes()?,
-            Self::Predict(plan) => {
-                let of_group: Vec<_> = plan.output_shapes().collect();
-                repeat_n(of_group, plan.groups()).flatten().collect()
-            }
-        })
+        self.table().result_shapes(iterations)
     }
 
     /// Refuses a plan whose results are not precise enough to be shared to `bits` bits.
@@ -432,19 +395,49 @@ impl Plan {
     /// [`Error::Library`] with `TooLittlePrecision`; [`Error::Usage`] for results that cannot be
     /// shared.
     pub fn expect_shared(&self, bits: u32) -> Result<()> {
-        let (found, needed) = match self {
-            // Planned for, or refused, by itself.
-            Self::Train(_) => return Ok(()),
-            Self::Stats(plan) => (plan.largest_error(), plan.largest_shared_error(bits)),
-            Self::Groups(plan) => (plan.largest_error(), plan.largest_shared_error(bits)),
-            Self::Histogram(plan) => (plan.largest_error(), plan.largest_shared_error(bits)),
-            Self::Predict(_) => return Err(not_shared()),
-        };
-        match found <= needed {
-            true => Ok(()),
-            false => Err(sudare::Error::TooLittlePrecision { bits, found, needed }.into()),
-        }
+        self.table().expect_shared(bits)
     }
+
+    /// The ciphertexts of a table that statistics are computed of, with what its owner's note says;
+    /// `key` is the name of the column that tells groups apart, and its groups. None of other jobs.
+    ///
+    /// # Errors
+    /// [`Error::Stats`] for a table that was not planned for.
+    pub(crate) fn encrypt(
+        &self,
+        encryptor: &Encryptor,
+        table: &Table,
+        key: Option<(&str, &Grouping)>,
+        progress: &(dyn Fn(usize) + Send + Sync),
+    ) -> Result<Option<(Vec<Ciphertext>, About)>> {
+        self.table().encrypt(encryptor, table, key, progress)
+    }
+
+    /// The statistics of an encrypted table, which is read if the job is one of statistics; none of
+    /// other jobs.
+    ///
+    /// # Errors
+    /// [`Error::Stats`] for what the evaluator refuses.
+    pub(crate) fn statistics(
+        &self,
+        e: &Evaluator,
+        table: &dyn Fn() -> Result<Vec<Ciphertext>>,
+        progress: &(dyn Fn(usize) + Send + Sync),
+    ) -> Result<Option<Vec<Ciphertext>>> {
+        self.table().statistics(e, table, progress)
+    }
+}
+
+fn expect_precise(bits: u32, found: f64, needed: f64) -> Result<()> {
+    match found <= needed {
+        true => Ok(()),
+        false => Err(sudare::Error::TooLittlePrecision { bits, found, needed }.into()),
+    }
+}
+
+/// What a caller left out that the job takes.
+pub(crate) fn incomplete() -> Error {
+    Error::Bug("a table without what its job takes".into())
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ const GROUPS_AT_ONCE: usize = 8;
 
 /// A server ready to compute with tables in files.
 pub struct Session<R = BufReader<File>> {
-    /// Those of keys and tables.
+    /// Parameters of keys and tables.
     pub params: Params,
     /// What to do with the tables.
     pub plan: Plan,
@@ -100,21 +100,16 @@ impl<R: Read + Seek> Session<R> {
     /// [`Error::Usage`] for a table to train on; [`Error::Stats`] for what the evaluator refuses;
     /// as [`Session::check_keys`].
     pub fn statistics(&self, progress: impl Fn(usize) + Send + Sync) -> Result<Vec<Ciphertext>> {
-        let (e, table) = (&*self.evaluator, || self.tables.read(0..self.tables.rows()));
-        self.check_keys()?;
-        let result = match &self.plan {
-            Plan::Stats(plan) => plan.run(e, &table()?, progress)?,
-            Plan::Groups(plan) => plan.run(e, &table()?, progress)?,
-            Plan::Histogram(plan) => plan.run(e, &table()?, progress)?,
-            Plan::Train(_) | Plan::Predict(_) => {
-                return Err(Error::Usage(format!(
-                    "the table was encrypted for {}: use `sudare {}`, or make keys with --for \
-                     stats:…",
-                    self.meta.job,
-                    self.plan.command()
-                )));
-            }
+        let other = || {
+            Error::Usage(format!(
+                "the table was encrypted for {}: use `sudare {}`, or make keys with --for stats:…",
+                self.meta.job,
+                self.plan.command()
+            ))
         };
+        self.check_keys()?;
+        let table = || self.tables.read(0..self.tables.rows());
+        let result = self.plan.statistics(&self.evaluator, &table, &progress)?.ok_or_else(other)?;
         self.check_keys()?;
         Ok(result)
     }

@@ -1,0 +1,83 @@
+use super::{Plan, TableJob, TablePlan, not_shared};
+use crate::error::Result;
+use core::iter::repeat_n;
+use std::fmt;
+use sudare::{
+    ckks::{Params, Scale},
+    rlwe::{KeyRequest, Level},
+};
+use sudare_apps::logreg::{Probability, ScoreJob, ScorePlan, ScoredModel, TrainSpec};
+
+impl TableJob for ScoreJob {
+    fn kind(&self) -> &'static str {
+        "predict"
+    }
+
+    fn shape(&self) -> (usize, usize) {
+        (self.rows, self.model.features())
+    }
+
+    fn training(&self) -> Option<&TrainSpec> {
+        match &self.model {
+            ScoredModel::Trained(training) => Some(&training.spec),
+            ScoredModel::Given { .. } => None,
+        }
+    }
+
+    fn auto_params(&self) -> Result<Params> {
+        Ok(ScorePlan::auto_params(self)?)
+    }
+
+    fn plan(&self, params: &Params) -> Result<Plan> {
+        Ok(Plan::Predict(Box::new(ScorePlan::new(self, params)?)))
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rows, model } = self;
+        write!(f, "predict:{rows}x{}", model.features())?;
+        match model {
+            ScoredModel::Trained(training) => {
+                write!(f, ", after ")?;
+                training.describe(f)
+            }
+            ScoredModel::Given { classes, probability, .. } => {
+                if *classes > 2 {
+                    write!(f, ", {classes} classes")?;
+                }
+                match probability {
+                    Some(Probability { range, bits }) => {
+                        write!(f, ", probabilities to {bits} bits up to a score of {range}")
+                    }
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+impl TablePlan for ScorePlan {
+    fn command(&self) -> &'static str {
+        "predict"
+    }
+
+    fn required_keys(&self) -> &KeyRequest {
+        self.required_keys()
+    }
+
+    fn ciphertexts(&self) -> usize {
+        self.ciphertexts()
+    }
+
+    fn outputs(&self) -> usize {
+        self.groups() * self.outputs()
+    }
+
+    fn result_shapes(&self, _iterations: u32) -> Result<Vec<(Level, Scale)>> {
+        let of_group: Vec<_> = self.output_shapes().collect();
+        Ok(repeat_n(of_group, self.groups()).flatten().collect())
+    }
+
+    fn expect_shared(&self, _bits: u32) -> Result<()> {
+        Err(not_shared())
+    }
+}

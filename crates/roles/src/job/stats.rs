@@ -1,0 +1,84 @@
+use super::{Plan, TableJob, TablePlan, expect_precise};
+use crate::{error::Result, note::About};
+use std::fmt;
+use sudare::{
+    ckks::{Ciphertext, Encryptor, Evaluator, Params, Scale},
+    rlwe::{KeyRequest, Level},
+};
+use sudare_apps::{
+    stats::{ColumnScaling, Grouping, Job, StatsPlan},
+    table::Table,
+};
+
+impl TableJob for Job {
+    fn kind(&self) -> &'static str {
+        "stats"
+    }
+
+    fn shape(&self) -> (usize, usize) {
+        (self.rows, self.features)
+    }
+
+    fn auto_params(&self) -> Result<Params> {
+        Ok(StatsPlan::auto_params(self)?)
+    }
+
+    fn shared_params(&self, bits: u32) -> Result<Params> {
+        Ok(StatsPlan::shared_params(self, bits)?)
+    }
+
+    fn plan(&self, params: &Params) -> Result<Plan> {
+        Ok(Plan::Stats(StatsPlan::new(self, params)?))
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "stats:{}x{}", self.rows, self.features)
+    }
+}
+
+impl TablePlan for StatsPlan {
+    fn command(&self) -> &'static str {
+        "stats"
+    }
+
+    fn required_keys(&self) -> &KeyRequest {
+        self.required_keys()
+    }
+
+    fn ciphertexts(&self) -> usize {
+        self.ciphertexts()
+    }
+
+    fn outputs(&self) -> usize {
+        self.outputs()
+    }
+
+    fn result_shapes(&self, _iterations: u32) -> Result<Vec<(Level, Scale)>> {
+        Ok(self.output_shapes()?)
+    }
+
+    fn expect_shared(&self, bits: u32) -> Result<()> {
+        expect_precise(bits, self.largest_error(), self.largest_shared_error(bits))
+    }
+
+    fn encrypt(
+        &self,
+        encryptor: &Encryptor,
+        table: &Table,
+        _key: Option<(&str, &Grouping)>,
+        progress: &(dyn Fn(usize) + Send + Sync),
+    ) -> Result<Option<(Vec<Ciphertext>, About)>> {
+        let scaling = ColumnScaling::of(table);
+        let items = self.encrypt(encryptor, table, &scaling, progress)?;
+        Ok(Some((items, About::Columns(scaling))))
+    }
+
+    fn statistics(
+        &self,
+        e: &Evaluator,
+        table: &dyn Fn() -> Result<Vec<Ciphertext>>,
+        progress: &(dyn Fn(usize) + Send + Sync),
+    ) -> Result<Option<Vec<Ciphertext>>> {
+        Ok(Some(self.run(e, &table()?, progress)?))
+    }
+}

@@ -1,0 +1,100 @@
+use super::{TableJob, TablePlan};
+use crate::error::Result;
+use core::iter::repeat_n;
+use std::fmt;
+use sudare::{
+    ckks::{Params, Scale},
+    rlwe::{KeyRequest, Level},
+};
+use sudare_apps::logreg::{ClassWeights, Job, Penalty, Preparation, TrainPlan, TrainSpec};
+
+impl TableJob for Job {
+    fn kind(&self) -> &'static str {
+        "train"
+    }
+
+    fn shape(&self) -> (usize, usize) {
+        (self.rows, self.features)
+    }
+
+    fn training(&self) -> Option<&TrainSpec> {
+        Some(&self.spec)
+    }
+
+    fn auto_params(&self) -> Result<Params> {
+        Ok(TrainPlan::auto_params(self)?)
+    }
+
+    /// Those of the job, which says itself whether its weights are shared.
+    fn shared_params(&self, _bits: u32) -> Result<Params> {
+        self.auto_params()
+    }
+
+    fn plan(&self, params: &Params) -> Result<super::Plan> {
+        Ok(super::Plan::Train(Box::new(TrainPlan::new(self, params)?)))
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let spec = &self.spec;
+        write!(f, "train:{}x{}, {} iterations", self.rows, self.features, spec.iterations)?;
+        if let Some(batch) = spec.batch {
+            write!(f, " of {batch} rows")?;
+        }
+        if spec.classes > 2 {
+            write!(f, ", {} classes", spec.classes)?;
+        }
+        let prepared = match spec.preparation {
+            Preparation::Whiten => "whitened",
+            Preparation::Standardize => "standardized",
+            Preparation::Scale => "scaled",
+        };
+        write!(f, ", {prepared} columns")?;
+        match spec.penalty {
+            Penalty::None => {}
+            Penalty::Alpha(alpha) => write!(f, ", L2 penalty {alpha}")?,
+            Penalty::C(c) => write!(f, ", C = {c}")?,
+        }
+        match spec.class_weights {
+            Some(ClassWeights::Balanced) => write!(f, ", balanced class weights")?,
+            Some(ClassWeights::Given) => write!(f, ", given class weights")?,
+            None => {}
+        }
+        match spec.tables {
+            1 => Ok(()),
+            tables => write!(f, ", {tables} tables"),
+        }
+    }
+}
+
+impl TablePlan for TrainPlan {
+    fn command(&self) -> &'static str {
+        "train"
+    }
+
+    fn required_keys(&self) -> &KeyRequest {
+        self.required_keys()
+    }
+
+    fn bootstraps(&self) -> u32 {
+        self.bootstraps(self.job().spec.iterations)
+    }
+
+    fn ciphertexts(&self) -> usize {
+        self.ciphertexts()
+    }
+
+    fn outputs(&self) -> usize {
+        self.job().spec.models()
+    }
+
+    fn result_shapes(&self, iterations: u32) -> Result<Vec<(Level, Scale)>> {
+        let kept = self.snapshot_shapes(iterations);
+        let all = core::iter::once(self.output_after(iterations)).chain(kept);
+        Ok(all.flat_map(|shape| repeat_n(shape, self.job().spec.models())).collect())
+    }
+
+    /// Planned for, or refused, by itself.
+    fn expect_shared(&self, _bits: u32) -> Result<()> {
+        Ok(())
+    }
+}
