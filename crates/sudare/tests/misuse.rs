@@ -937,14 +937,14 @@ fn raised_levels_out_of_range() {
     // The chain has 170 bits.
     for base in [vec![], vec![42.5; 3], vec![42.5; 5], vec![50.0, 60.0, 60.51], vec![169.0]] {
         let (field, problem) = refused(&|raised| raised.base_bits = base.clone());
-        assert_eq!(field, "raised");
+        assert_eq!(field, "upper");
         assert!(problem.contains("170.00") && problem.contains("half a bit"), "{problem}");
     }
     for base in [vec![56.5; 3], vec![57.0, 57.0, 56.0], vec![42.5, 42.5, 42.5, 42.9]] {
         assert!(Params::new(with(&|raised| raised.base_bits = base.clone())).is_ok(), "{base:?}");
     }
     for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -42.5] {
-        assert_eq!(refused(&|raised| raised.base_bits[1] = bad).0, "raised", "{bad}");
+        assert_eq!(refused(&|raised| raised.base_bits[1] = bad).0, "upper", "{bad}");
         let (field, _) = refused(&|raised| raised.levels_bits[1][0] = bad);
         assert_eq!(field, "q_bits", "{bad}");
         let mut spec = good.clone();
@@ -953,7 +953,7 @@ fn raised_levels_out_of_range() {
     }
     for levels in [vec![], vec![vec![]], vec![vec![45.0], vec![]]] {
         let (field, problem) = refused(&|raised| raised.levels_bits = levels.clone());
-        assert_eq!(field, "raised");
+        assert_eq!(field, "upper");
         assert!(problem.contains("one prime or more"), "{problem}");
     }
     // Sizes of single primes, as in the chain.
@@ -1036,7 +1036,7 @@ fn raised_primes_that_are_none() {
         (vec![353], vec![vec![449], vec![]]),
     ] {
         let error = found(base, levels);
-        assert!(matches!(error, Error::InvalidSpec { field: "raised", .. }), "{error:?}");
+        assert!(matches!(error, Error::InvalidSpec { field: "upper", .. }), "{error:?}");
     }
     for (bad, word) in [(33, "root of unity"), (101, "1 mod 2^5"), (98, "odd"), (0, "odd")] {
         for (base, level) in [(bad, 449), (353, bad)] {

@@ -47,19 +47,19 @@ use sudare_arith::sample::CBD21_VARIANCE;
 /// Scales of what an iteration computes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Within {
-    /// Of the inner products, over the range.
+    /// Scale of the inner products, over the range.
     pub t: Scale,
-    /// Of their squares.
+    /// Scale of the squares of inner products.
     pub y: Scale,
-    /// Of rows as they are multiplied with `t`, or of the polynomial with which rows are.
+    /// Scale of rows as they are multiplied with `t`, or of the polynomial with which rows are.
     pub other: Scale,
-    /// Of `t` times rows, or of `t` as it is multiplied.
+    /// Scale of `t` times rows, or of `t` as it is multiplied.
     pub a: Scale,
-    /// Of the last factor of the polynomial.
+    /// Scale of the last factor of the polynomial.
     pub factor: Scale,
-    /// Of what that is multiplied with.
+    /// Scale of what the last factor is multiplied with.
     pub product: Scale,
-    /// Of the next weights.
+    /// Scale of the next weights.
     pub weights: Scale,
     /// What the first products are divided by when they are rescaled.
     pub first: Scale,
@@ -80,10 +80,10 @@ const PENALISED_WEIGHT_BITS: f64 = 1.0;
 /// `log2` of the standard deviation of integer errors in a slot.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Errors {
-    /// Of a fresh encryption under a public key, `v e + e_0 + e_1 s`.
+    /// `log2` of the error of a fresh encryption under a public key, `v e + e_0 + e_1 s`.
     pub fresh: f64,
-    /// Of rounding both parts of a ciphertext under a uniform ternary secret: `N / 18` in
-    /// coefficients, `N` times that in slots.
+    /// `log2` of the error of rounding both parts of a ciphertext under a uniform ternary secret:
+    /// `N / 18` in coefficients, `N` times that in slots.
     pub rounding: f64,
 }
 
@@ -131,17 +131,17 @@ pub(super) struct Round {
 /// Scales of a whole training.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Scales {
-    /// Of encrypted rows.
+    /// Scale of encrypted rows.
     pub data: Scale,
-    /// Of the means of labels.
+    /// Scale of the means of labels.
     pub labels: Scale,
-    /// Of the penalty of each weight.
+    /// Scale of the penalty of each weight.
     pub penalty: Scale,
-    /// Of the means of labels when read as the weights after the first iterations.
+    /// Scale of the means of labels when read as the weights after the first iterations.
     pub start: Scale,
-    /// Of the weights that the first round takes.
+    /// Scale of the weights that the first round takes.
     pub first: Scale,
-    /// Of the trained weights.
+    /// Scale of the trained weights.
     pub end: Scale,
     pub rounds: Vec<Round>,
     /// `-log2` of the error expected to dominate.

@@ -75,12 +75,12 @@ impl PlanInputs {
         })
     }
 
-    /// Of an iteration, in key switches of as many levels as it takes.
+    /// Cost of an iteration, in key switches of as many levels as it takes.
     pub fn cost(&self) -> f64 {
         self.layout.cost(self.order, &self.sigmoid) * f64::from(self.levels())
     }
 
-    /// Of all iterations and bootstrappings, in key switches.
+    /// Cost of all iterations and bootstrappings, in key switches.
     pub fn cost_with(&self, levels: &StageLevels) -> f64 {
         let rounds = &levels.scales.rounds;
         let bootstraps = rounds.iter().filter(|round| round.refresh).count();

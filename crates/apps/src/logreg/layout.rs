@@ -137,14 +137,14 @@ impl Layout {
         }
     }
 
-    /// Of an iteration, in key switches.
+    /// Cost of an iteration, in key switches.
     pub fn cost(&self, order: Order, sigmoid: &Sigmoid) -> f64 {
         let switches = self.key_switches(order, sigmoid);
         let switches: f64 = switches.iter().map(|(count, _)| count).sum();
         switches + Self::ciphertext_cost(order) * self.multiplied() as f64
     }
 
-    /// Those of an iteration.
+    /// Key switches of an iteration.
     pub fn key_switches(&self, order: Order, sigmoid: &Sigmoid) -> Switches {
         let Self { pieces, groups, .. } = *self;
         let [rows, sums] = [self.row_sums().count(), self.block_sums().count()];
@@ -222,7 +222,7 @@ impl Layout {
         copy.into_iter().chain(powers_of_two(1, width))
     }
 
-    /// The same, that put the sum of all periods into each period.
+    /// Rotations that put the sum of all periods into each period.
     pub fn block_sums(&self) -> impl Iterator<Item = i64> {
         powers_of_two(self.period() as i64, self.slots() as i64)
     }

@@ -260,7 +260,7 @@ impl TrainPlan {
         self.batches.of_rows(rows).most_rows().div_ceil(self.layout.blocks).max(1)
     }
 
-    /// The same plan for tables with so many groups of rows in each batch, together: at most as
+    /// This plan for tables with so many groups of rows in each batch, together: at most as
     /// many as were planned.
     ///
     /// # Errors

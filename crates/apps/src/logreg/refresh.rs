@@ -76,7 +76,7 @@ pub(super) struct Sizes {
     pub low: Vec<Vec<f64>>,
     /// Above the levels of a segment.
     pub high: Vec<Vec<f64>>,
-    /// Of the refreshed period.
+    /// `log2` of the scale of the refreshed period.
     pub log2_scale: f64,
 }
 

@@ -1,13 +1,19 @@
 //! Scores of encrypted rows, by a model that is plain or encrypted.
 
+mod scorer;
 mod sigmoid;
 
-use self::sigmoid::{Sigmoid, real};
+pub use scorer::Scorer;
+
+use self::{
+    scorer::Turned,
+    sigmoid::{Sigmoid, real},
+};
 use super::{
     budget::{self, Errors, room_bits, row_scale_bits, split, trained_room_bits},
     job::Job,
     layout::{Layout, Order, powers_of_two},
-    planned::{add_rotations, expect, expect_params, expect_scale, not_as_planned},
+    planned::{expect, expect_params, expect_scale},
     prepare::Transform,
     score_job::{LARGEST_FEATURE, Probability, ScoreJob, ScoredModel},
     spec::TrainError,
@@ -16,9 +22,7 @@ use super::{
 use crate::{Error, Result, SECURITY_BITS, table::Table};
 use sudare::{
     circuits::{ComplexOps, sim},
-    ckks::{
-        Ciphertext, Complex, Encoder, Encryptor, Params, ProductSum, Scale, Spec, serial::Shape,
-    },
+    ckks::{Ciphertext, Complex, Encoder, Encryptor, Params, Scale, Spec, serial::Shape},
     rlwe::{KeyRequest, Level, SecretDistribution, max_log2_qp},
 };
 use sudare_arith::par;
@@ -73,12 +77,12 @@ pub(super) struct Leaves<'a> {
 /// are read.
 ///
 /// A score is the inner product of a row with the weights, which takes one level. Rows lie as in a
-/// training ([`TrainPlan`]): cut into pieces, so that a group of as many rows as a ciphertext has
-/// blocks takes as many ciphertexts as a row has pieces. Products of a group are summed before
-/// they are relinearised, which a plain model does not need, and sums over a piece take `log2` of
-/// its entries rotations. The length of pieces is the one with the fewest key switches; with
-/// pieces of one entry the sum over them is that of the products by diagonals, without rotations
-/// of rows.
+/// training ([`TrainPlan`](super::TrainPlan)): cut into pieces, so that a group of as many rows as
+/// a ciphertext has blocks takes as many ciphertexts as a row has pieces. Products of a group are
+/// summed before they are relinearised, which a plain model does not need, and sums over a piece
+/// take `log2` of its entries rotations. The length of pieces is the one with the fewest key
+/// switches; with pieces of one entry the sum over them is that of the products by diagonals,
+/// without rotations of rows.
 ///
 /// The model of a training of the same key is scored by as it is, where the training left it, with
 /// the keys of the training: [`TrainSpec::scorable`](super::TrainSpec::scorable) leaves it a level.
@@ -340,7 +344,8 @@ impl ScorePlan {
     }
 
     /// A bound of the errors of scores, in absolute value, that come from encryption of rows and
-    /// given models. A trained model adds [`TrainPlan::largest_error`] for each of its weights.
+    /// given models. A trained model adds
+    /// [`TrainPlan::largest_error`](super::TrainPlan::largest_error) for each of its weights.
     #[must_use]
     pub fn largest_error(&self) -> f64 {
         self.largest_error
@@ -668,93 +673,4 @@ fn proposed(layout: &Layout, log_n: u32, depth: Option<u32>) -> (Vec<Vec<f64>>, 
     q_bits.extend((0..levels).map(|_| vec![scores]));
     q_bits.push(split(rows + weights - scores));
     (q_bits, scores)
-}
-
-/// The server's part: see [`ScorePlan::scorer`].
-pub struct Scorer<'a, E: ComplexOps> {
-    plan: &'a ScorePlan,
-    ev: &'a E,
-    /// Of each model.
-    turned: Vec<Turned<E::Ct>>,
-}
-
-/// The weights by turns, as many as a row has pieces.
-enum Turned<C> {
-    /// A period of each.
-    Plain(Vec<Vec<f64>>),
-    Encrypted(Vec<C>),
-}
-
-impl<E: ComplexOps> Scorer<'_, E> {
-    /// The scores of the rows of whole groups, [`ScorePlan::group_len`] ciphertexts each;
-    /// [`ScorePlan::outputs`] of each group, in order.
-    ///
-    /// # Errors
-    /// [`Error::NotAsPlanned`] for other ciphertexts than planned; [`Error::Library`] for a missing
-    /// key.
-    pub fn score(&self, rows: &[E::Ct]) -> Result<Vec<E::Ct>> {
-        let (plan, e, pieces) = (self.plan, self.ev, self.plan.layout.pieces);
-        if rows.is_empty() || rows.len() % pieces != 0 {
-            let needed = format_args!("a multiple of {pieces}");
-            return Err(not_as_planned("ciphertexts of rows", rows.len(), needed));
-        }
-        for row in rows {
-            expect("level of encrypted rows", e.level(row), plan.level)?;
-            expect_scale("scale of encrypted rows", e.scale(row), plan.rows)?;
-        }
-        let of_model = |turned| {
-            par::try_map(self.sums(rows, turned)?, |mut scores| {
-                let sigmoid = plan.sigmoid.as_ref();
-                let probabilities = sigmoid.map(|s| s.run(e, &plan.layout, &scores)).transpose()?;
-                e.drop_to(&mut scores, plan.lowest)?;
-                Ok::<_, Error>([Some(scores), probabilities])
-            })
-        };
-        let of_models = self.turned.iter().map(of_model).collect::<Result<Vec<_>>>()?;
-        // Group after group.
-        let mut of_models: Vec<_> = of_models.into_iter().map(Vec::into_iter).collect();
-        let mut results = Vec::with_capacity(rows.len() / pieces * plan.outputs());
-        for _ in 0..rows.len() / pieces {
-            let group = of_models.iter_mut().flat_map(Iterator::next);
-            results.extend(group.flatten().flatten());
-        }
-        Ok(results)
-    }
-
-    fn plain_products(&self, groups: &[&[E::Ct]], turned: &[Vec<f64>]) -> Result<Vec<E::Ct>> {
-        let (plan, e) = (self.plan, self.ev);
-        let slots = plan.layout.slots();
-        let mut sums: Option<Vec<E::Ct>> = None;
-        for (turn, period) in turned.iter().enumerate() {
-            let same_turn: Vec<&E::Ct> = groups.iter().map(|rows| &rows[turn]).collect();
-            let weights: Vec<_> = real(period).into_iter().cycle().take(slots).collect();
-            let products = e.mul_plain_many(&same_turn, &weights, plan.model.1)?;
-            sums = Some(match sums {
-                None => products,
-                Some(sums) => {
-                    let pairs = sums.iter().zip(&products);
-                    pairs.map(|(a, b)| e.add(a, b)).collect::<sudare::Result<_>>()?
-                }
-            });
-        }
-        let mut sums = sums.unwrap_or_default();
-        sums.iter_mut().try_for_each(|sum| e.rescale_assign(sum))?;
-        Ok(sums)
-    }
-
-    /// The scores of groups by a model in the first slots of blocks.
-    fn sums(&self, rows: &[E::Ct], turned: &Turned<E::Ct>) -> Result<Vec<E::Ct>> {
-        let (plan, e) = (self.plan, self.ev);
-        let groups: Vec<&[E::Ct]> = rows.chunks(plan.layout.pieces).collect();
-        let products = match turned {
-            Turned::Encrypted(turned) => par::try_map(&groups, |rows| {
-                let products = rows.iter().zip(turned).collect();
-                e.mul_sum_rescale(&ProductSum { products, addend: None })
-            })?,
-            Turned::Plain(turned) => self.plain_products(&groups, turned)?,
-        };
-        Ok(par::try_map(&products, |product| {
-            add_rotations(e, e.with_scale(product, plan.scale)?, plan.layout.piece_sums())
-        })?)
-    }
 }

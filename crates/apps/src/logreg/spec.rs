@@ -539,14 +539,14 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// As few batches as have no more rows than [`TrainSpec::batch`].
+    /// Batches, as few as have no more rows than [`TrainSpec::batch`].
     #[must_use]
     pub fn new(rows: usize, spec: &TrainSpec) -> Self {
         let most = spec.batch.unwrap_or(rows).max(1);
         Self { rows, count: rows.div_ceil(most).max(1) }
     }
 
-    /// As many batches of other rows.
+    /// Batches of other rows, as many.
     #[must_use]
     pub fn of_rows(&self, rows: usize) -> Self {
         Self { rows, ..*self }

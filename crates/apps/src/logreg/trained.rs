@@ -12,10 +12,12 @@ impl ScorePlan {
     /// Plans the job for parameters, at the lowest levels that hold scores.
     ///
     /// # Errors
-    /// [`Error::Train`] with `Empty` for no rows or features; [`Error::TooManyFeatures`];
-    /// [`Error::NotScorable`] if the training leaves no level; [`Error::Precision`] if the primes
-    /// are too small; [`Error::Library`] for a sigmoid that no polynomial comes close to, or that
-    /// the levels do not suffice for; for a training those of [`TrainPlan::new`].
+    /// [`Error::Train`](crate::Error::Train) with `Empty` for no rows or features;
+    /// [`Error::TooManyFeatures`](crate::Error::TooManyFeatures);
+    /// [`Error::NotScorable`](crate::Error::NotScorable) if the training leaves no level;
+    /// [`Error::Precision`](crate::Error::Precision) if the primes are too small;
+    /// [`Error::Library`](crate::Error::Library) for a sigmoid that no polynomial comes close to,
+    /// or that the levels do not suffice for; for a training those of [`TrainPlan::new`].
     pub fn new(job: &ScoreJob, params: &Params) -> Result<Self> {
         match &job.model {
             ScoredModel::Trained(training) => {
@@ -37,7 +39,7 @@ impl ScorePlan {
     /// training leaves those of the training.
     ///
     /// # Errors
-    /// As [`ScorePlan::new`]; [`Error::Library`] if no ring is large enough.
+    /// As [`ScorePlan::new`]; [`Error::Library`](crate::Error::Library) if no ring is large enough.
     pub fn auto_params(job: &ScoreJob) -> Result<Params> {
         match &job.model {
             ScoredModel::Trained(training) => TrainPlan::auto_params(training),

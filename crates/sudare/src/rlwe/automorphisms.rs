@@ -68,7 +68,7 @@ impl Decomposition<'_> {
         let digits = self.lift(Operand::Alone(switched));
         let mut first = basis.take(limbs);
         let sums = self.by_limb(digits.iter().map(RnsPoly::rows)).zip(first.rows_mut());
-        let sums = sums.map(|((i, halves), first)| AutomorphismSum {
+        let sums = sums.map(|((i, halves), first)| LimbSum {
             decomposition: self,
             i,
             table: basis.table(limbs, i),
@@ -86,7 +86,7 @@ impl Decomposition<'_> {
 }
 
 /// One limb of a sum of images: the first half is kept, the second divided.
-struct AutomorphismSum<'a> {
+struct LimbSum<'a> {
     decomposition: Decomposition<'a>,
     i: usize,
     table: &'a NttTable,
@@ -100,7 +100,7 @@ struct AutomorphismSum<'a> {
     second: Option<Buf>,
 }
 
-impl Dividend<1> for AutomorphismSum<'_> {
+impl Dividend<1> for LimbSum<'_> {
     fn prepare(&mut self, within: Within) {
         let Self { decomposition, i, kept, switched, table, .. } = *self;
         let (m, basis) = (table.modulus(), decomposition.params.basis());

@@ -1,0 +1,174 @@
+//! Means and covariances of columns.
+
+use super::{CONSTANT, SMALLEST};
+use crate::{Error, Result, table::Table};
+use core::ops::Range;
+use nalgebra::{DMatrix, DMatrixView};
+use sudare_arith::par;
+
+/// Rows that are brought into other coordinates at a time.
+pub(super) const BLOCK: usize = 512;
+
+/// Most parts of a table whose products are summed apart, and most values of all their sums.
+const PARTS: usize = 16;
+const PART_VALUES: usize = 1 << 24;
+
+/// Means, spreads and correlations of the columns of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Moments {
+    /// Rows.
+    pub rows: usize,
+    /// What these weigh together.
+    pub weight: f64,
+    /// The weighted mean of each column.
+    pub centers: Vec<f64>,
+    /// The standard deviation of each column, unweighted; 0 where it is constant.
+    pub deviations: Vec<f64>,
+    /// Weighted covariances of columns divided by their deviations, row by row.
+    pub correlations: Vec<f64>,
+}
+
+impl Moments {
+    /// Most columns whose correlations are computed: 128 MiB of them.
+    pub const MAX_COLUMNS: usize = 4096;
+
+    /// Of a table whose rows weigh by their class as `row_weights` has it.
+    ///
+    /// Two passes, over a block of rows at a time.
+    ///
+    /// # Errors
+    /// [`Error::TooManyToCorrelate`].
+    pub fn of(table: &Table, row_weights: &[f64]) -> Result<Self> {
+        let (rows, columns) = (table.rows(), table.features());
+        if columns > Self::MAX_COLUMNS {
+            let (found, most) = (columns, Self::MAX_COLUMNS);
+            return Err(Error::TooManyToCorrelate { found, most });
+        }
+        let weights = Weights::new(table, row_weights);
+        let units = units(table);
+        let parts = parts(rows, columns);
+        // Means of what is at most 1 in magnitude.
+        let sums = par::map(parts.clone(), |part| {
+            let mut sums = (vec![0.0; columns], vec![0.0; columns], 0.0);
+            for i in part {
+                let c = weights.of(i);
+                for (j, (x, unit)) in row(table, i).iter().zip(&units).enumerate() {
+                    sums.0[j] += x / unit;
+                    sums.1[j] += c * (x / unit);
+                }
+                sums.2 += c;
+            }
+            sums
+        });
+        let weight: f64 = sums.iter().map(|part| part.2).sum();
+        let means = |over: f64, of: fn(&ColumnSums) -> &[f64]| -> Vec<f64> {
+            let sum = |j: usize| sums.iter().map(|part| of(part)[j]).sum::<f64>();
+            (0..columns).map(|j| sum(j) / over).collect()
+        };
+        let (plain, weighted) = (means(rows as f64, |part| &part.0), means(weight, |part| &part.1));
+        let products = par::map(parts, |part| {
+            let mut squares = vec![0.0; columns];
+            let mut products = DMatrix::zeros(columns, columns);
+            for block in blocks(part) {
+                let mut near = Vec::with_capacity(block.len() * columns);
+                let mut heavy = Vec::with_capacity(block.len() * columns);
+                for i in block.clone() {
+                    let c = weights.of(i);
+                    for (j, (x, unit)) in row(table, i).iter().zip(&units).enumerate() {
+                        let x = x / unit;
+                        squares[j] += (x - plain[j]) * (x - plain[j]);
+                        near.push(x - weighted[j]);
+                        heavy.push(c * (x - weighted[j]));
+                    }
+                }
+                let near = DMatrixView::from_slice(&near, columns, block.len());
+                let heavy = DMatrixView::from_slice(&heavy, columns, block.len());
+                products.gemm(1.0, &heavy, &near.transpose(), 1.0);
+            }
+            (squares, products)
+        });
+        let mut all = DMatrix::zeros(columns, columns);
+        products.iter().for_each(|(_, part)| all += part);
+        let deviation = |j: usize| {
+            let squares: f64 = products.iter().map(|(squares, _)| squares[j]).sum();
+            let deviation = (squares / rows as f64).sqrt();
+            if deviation < CONSTANT || deviation * units[j] < SMALLEST { 0.0 } else { deviation }
+        };
+        let in_units: Vec<f64> = (0..columns).map(deviation).collect();
+        let inverse: Vec<f64> =
+            in_units.iter().map(|&d| if d > 0.0 { 1.0 / d } else { 0.0 }).collect();
+        let correlations = (0..columns * columns).map(|at| {
+            let (i, j) = (at / columns, at % columns);
+            all[(i.max(j), i.min(j))] / weight * inverse[i] * inverse[j]
+        });
+        let scaled = |values: &[f64]| values.iter().zip(&units).map(|(x, u)| x * u).collect();
+        let (centers, deviations) = (scaled(&weighted), scaled(&in_units));
+        let correlations = correlations.collect();
+        Ok(Self { rows, weight, centers, deviations, correlations })
+    }
+}
+
+/// Sums of the values of each column, plain and weighted, and of the weights.
+type ColumnSums = (Vec<f64>, Vec<f64>, f64);
+
+/// A power of two for each column that is at least its largest magnitude, and so near to it that
+/// no square of a quotient is too large or too small.
+pub(super) fn units(table: &Table) -> Vec<f64> {
+    let largest = largest(table, &vec![0.0; table.features()]);
+    let unit = |&largest: &f64| match largest {
+        0.0 => 1.0,
+        _ => f64::from_bits((largest.to_bits() >> 52).clamp(1, 2045) << 52) * 2.0,
+    };
+    largest.iter().map(unit).collect()
+}
+
+/// The largest distance of a value of each column to its center.
+pub(super) fn largest(table: &Table, centers: &[f64]) -> Vec<f64> {
+    let of_parts = par::map(parts(table.rows(), 1), |part| {
+        let mut largest = vec![0.0_f64; table.features()];
+        for i in part {
+            let row = row(table, i).iter().zip(centers);
+            largest.iter_mut().zip(row).for_each(|(most, (x, c))| *most = most.max((x - c).abs()));
+        }
+        largest
+    });
+    let mut all = vec![0.0; table.features()];
+    for part in of_parts {
+        all.iter_mut().zip(part).for_each(|(all, part)| *all = f64::max(*all, part));
+    }
+    all
+}
+
+pub(super) fn row(table: &Table, i: usize) -> &[f64] {
+    let columns = table.features();
+    &table.values()[i * columns..][..columns]
+}
+
+/// What rows weigh.
+pub(super) struct Weights<'a> {
+    members: &'a [u32],
+    of_classes: &'a [f64],
+}
+
+impl<'a> Weights<'a> {
+    pub(super) fn new(table: &'a Table, of_classes: &'a [f64]) -> Self {
+        Self { members: table.members().unwrap_or_default(), of_classes }
+    }
+
+    pub(super) fn of(&self, row: usize) -> f64 {
+        let class = self.members.get(row).map(|&class| class as usize);
+        class.and_then(|class| self.of_classes.get(class)).copied().unwrap_or(1.0)
+    }
+}
+
+/// Parts of rows that are summed apart: the same on any number of threads.
+pub(super) fn parts(rows: usize, columns: usize) -> Vec<Range<usize>> {
+    let most = (PART_VALUES / columns.pow(2).max(1)).clamp(1, PARTS);
+    let size = rows.div_ceil(most).next_multiple_of(BLOCK);
+    (0..rows).step_by(size).map(|start| start..rows.min(start + size)).collect()
+}
+
+pub(super) fn blocks(part: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let end = part.end;
+    part.step_by(BLOCK).map(move |start| start..end.min(start + BLOCK))
+}
