@@ -250,8 +250,8 @@ impl<E: ComplexOps> Clone for Array<E> {
 }
 
 impl<E: ComplexOps> Array<E> {
-    /// Of blocks in the order of the layout, such as those of a file. Padding that is not known
-    /// to be zero is said not to be.
+    /// An array of blocks in the order of the layout, such as those of a file. Padding that is not
+    /// known to be zero is said not to be.
     ///
     /// # Errors
     /// [`ArrayError::Blocks`] unless there are as many blocks as the layout has, of as many
@@ -321,7 +321,7 @@ impl<E: ComplexOps> Array<E> {
         self.scale
     }
 
-    /// Its ciphertexts, in C order of the tiles.
+    /// The ciphertexts of the array, in C order of the tiles.
     #[must_use]
     pub fn blocks(&self) -> &[Arc<E::Ct>] {
         &self.blocks
@@ -385,7 +385,7 @@ impl PlainArray {
         Self { shape: shape.to_vec(), values }
     }
 
-    /// Of no axes.
+    /// An array of no axes.
     #[must_use]
     pub fn scalar(value: f64) -> Self {
         Self { shape: Vec::new(), values: vec![value] }

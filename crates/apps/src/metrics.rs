@@ -69,8 +69,8 @@ impl Quality {
     /// Bins of [`Quality::calibration_error`].
     pub const BINS: usize = 10;
 
-    /// Of scores: of two classes of the second, of more of each, whose softmax is the probability.
-    /// `members` are the classes of the rows, counted from 0.
+    /// Quality of scores: of two classes of the second, of more of each, whose softmax is the
+    /// probability. `members` are the classes of the rows, counted from 0.
     ///
     /// # Errors
     /// [`MetricError::Length`], [`MetricError::Empty`] or [`MetricError::NotANumber`].
@@ -204,8 +204,8 @@ pub fn accuracy(scores: &[f64], labels: &[bool]) -> Result<f64, MetricError> {
     Ok(right.count() as f64 / scores.len() as f64)
 }
 
-/// Mean of `-ln p`, where `p = sigmoid(score)` for a true label and `sigmoid(-score)` for a false one
-/// is the probability that the score gives to the label: what logistic regression lowers.
+/// Mean of `-ln p`, where `p = sigmoid(score)` for a true label and `sigmoid(-score)` for a false
+/// one is the probability that the score gives to the label: what logistic regression lowers.
 ///
 /// # Errors
 /// [`MetricError::Length`], [`MetricError::Empty`] or [`MetricError::NotANumber`].

@@ -350,8 +350,8 @@ pub struct NamedScores {
     pub rows: usize,
     /// The classes that the model tells apart.
     pub classes: Vec<String>,
-    /// Of each row: above 0 where the model says the second class; of more than two classes a list
-    /// with the score of each.
+    /// Scores of each row: above 0 where the model says the second class; of more than two classes
+    /// a list with the score of each.
     pub scores: OfRows,
     /// Of the second class, or a list with that of each: as the server computed it if the keys were
     /// made for that, else from the scores.
@@ -463,7 +463,7 @@ pub struct NamedStatistics {
     /// In their order.
     #[serde(flatten)]
     pub statistics: Statistics,
-    /// Of each column, by the column of weights that was asked for.
+    /// Weighted mean of each column, by the column of weights that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weighted_mean: Option<Vec<f64>>,
     /// The model that was asked for.
@@ -490,7 +490,7 @@ pub struct NamedLeastSquares {
 }
 
 impl NamedLeastSquares {
-    /// Of a table with these columns.
+    /// A report of a table with these columns.
     #[must_use]
     pub fn new(fit: LeastSquares, columns: &[String]) -> Self {
         Self {
@@ -514,14 +514,14 @@ pub struct NamedGroups {
     pub kind: &'static str,
     /// Name of the column whose values tell groups apart.
     pub key: String,
-    /// Its values, ascending.
+    /// Values of the key column, ascending.
     pub labels: Vec<f64>,
     /// Names of the other columns.
     pub columns: Vec<String>,
     /// In the order of both.
     #[serde(flatten)]
     pub statistics: GroupStatistics,
-    /// Of each column between the two groups that were asked for; nothing where it is
+    /// Test of each column between the two groups that were asked for; nothing where it is
     /// constant in both or a group has fewer than two rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub t_test: Option<Vec<Option<TTest>>>,
@@ -557,11 +557,11 @@ pub struct NamedHistograms {
     pub rows: usize,
     /// Names of the columns.
     pub columns: Vec<String>,
-    /// Of each column.
+    /// Histogram of each column.
     pub histograms: Vec<Histogram>,
     /// Parts of the values.
     pub probabilities: Vec<f64>,
-    /// Of each column, below which these parts lie.
+    /// Quantiles of each column, below which these parts lie.
     pub quantiles: Vec<Vec<f64>>,
 }
 

@@ -60,13 +60,13 @@ pub enum About {
 pub struct Trained {
     /// Name of the target.
     pub target: String,
-    /// Its classes.
+    /// Classes of the target.
     pub classes: Vec<String>,
     /// How rows were prepared.
     pub transform: Transform,
     /// From where, and in which unit, the model's file counts the values of each column.
     pub shown: Transform,
-    /// Of the rows of each class, if they were given.
+    /// Weights of the rows of each class, if they were given.
     pub class_weights: Option<Vec<f64>>,
     /// How columns became numbers, if they were not.
     pub encoding: Option<Encoding>,

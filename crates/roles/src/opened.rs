@@ -104,7 +104,7 @@ impl<R: Read> Opened<R> {
         Ok(Self { path: path.into(), reader, watch: None })
     }
 
-    /// The same file, which must hold `needed`.
+    /// This file, which must hold `needed`.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -227,7 +227,7 @@ impl<R: Read> Opened<R> {
         Ok(Parts { content, note })
     }
 
-    /// The same, of which only the note is read now.
+    /// This file, of which only the note is read now.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -294,7 +294,7 @@ pub fn digest(path: &Path) -> Result<[u8; 32]> {
 pub struct Parts {
     /// But those of the note.
     pub content: Vec<Ciphertext>,
-    /// Those of the note.
+    /// Ciphertexts of the note.
     pub note: Vec<Ciphertext>,
 }
 
@@ -303,7 +303,7 @@ pub struct Stored<R = BufReader<File>> {
     path: PathBuf,
     reader: Mutex<CiphertextReader<R>>,
     count: usize,
-    /// Those of the note, which are read.
+    /// Ciphertexts of the note, which are read.
     pub note: Vec<Ciphertext>,
 }
 
@@ -319,7 +319,7 @@ impl<R: Read + Seek> Stored<R> {
         Error::in_file(&self.path)(sudare::Error::Malformed { what: "file", problem })
     }
 
-    /// Those with these numbers.
+    /// The ciphertexts with these numbers.
     ///
     /// # Errors
     /// [`Error::File`].

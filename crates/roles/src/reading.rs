@@ -14,7 +14,7 @@ pub struct Reading {
     pub encoding: EncodingOptions,
     /// What stands between the cells of a CSV file, if that is not to be found out.
     pub delimiter: Option<char>,
-    /// Its decimal mark, if that is not to be found out.
+    /// Decimal mark of a CSV file, if that is not to be found out.
     pub decimal: Option<char>,
 }
 

@@ -112,7 +112,7 @@ impl AnyModel {
         Ok(Self::Encrypted { weights: parts.content, note: parts.note })
     }
 
-    /// As scoring takes it.
+    /// The weights, as scoring takes them.
     #[must_use]
     pub fn weights(&self) -> Weights<'_, Ciphertext> {
         match self {

@@ -50,7 +50,7 @@ impl Set {
         }
     }
 
-    /// Its name, source and parameters.
+    /// Name, source and parameters.
     pub fn preset(&self) -> &Preset {
         match self {
             Self::Leveled(preset) => preset,
@@ -58,7 +58,7 @@ impl Set {
         }
     }
 
-    /// As [`Set::preset`].
+    /// Name, source and parameters, taken out of the set.
     pub fn into_preset(self) -> Preset {
         match self {
             Self::Leveled(preset) => *preset,

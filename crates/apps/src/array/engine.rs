@@ -133,7 +133,7 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         })
     }
 
-    /// The same, rotating by sums of powers of two alone, so that [`general_keys`] are all it
+    /// An engine that rotates by sums of powers of two alone, so that [`general_keys`] are all it
     /// needs. Matrices, which take many rotations, are the slower for it.
     #[must_use]
     pub fn with_power_rotations(self, power_rotations: bool) -> Self {
@@ -420,7 +420,7 @@ impl<E: ComplexOps> Engine<'static, E> {
 }
 
 impl<E: ComplexOps<Ct = sim::Ciphertext>> Engine<'_, E> {
-    /// The same, refusing to bootstrap values beyond the bound.
+    /// An engine that refuses to bootstrap values beyond the bound.
     #[must_use]
     pub fn with_checked_magnitudes(self) -> Self {
         Self { watch: Some(Watch { magnitude, restore_headroom }), ..self }

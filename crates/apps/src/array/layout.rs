@@ -40,7 +40,7 @@ pub struct Layout {
 pub(super) struct Tile {
     /// Its bits: `log2` of the elements of a tile.
     pub log: u32,
-    /// Its lowest bit.
+    /// The lowest bit of the index.
     pub shift: u32,
 }
 
@@ -72,7 +72,7 @@ impl Tile {
         (slot >> self.shift) & (self.len() - 1)
     }
 
-    /// Of `slots` slots, 1 in those of index 0 and 0 in the others.
+    /// A mask of `slots` slots, 1 in those of index 0 and 0 in the others.
     pub fn first(self, slots: usize) -> Vec<f64> {
         (0..slots).map(|slot| if self.index(slot) == 0 { 1.0 } else { 0.0 }).collect()
     }
@@ -102,7 +102,7 @@ impl TryFrom<RawLayout> for Layout {
 }
 
 impl Layout {
-    /// Of a new array, in blocks of at most `2^log_slots_max` slots.
+    /// The layout of a new array, in blocks of at most `2^log_slots_max` slots.
     ///
     /// # Errors
     /// [`ArrayError::Empty`] for an axis of no elements; [`ArrayError::TooLarge`] for more than

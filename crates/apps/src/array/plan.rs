@@ -123,9 +123,9 @@ pub struct Planned {
 pub struct ArrayFacts {
     /// Elements along each axis.
     pub shape: Vec<usize>,
-    /// Its ciphertexts.
+    /// Ciphertexts of the array.
     pub blocks: usize,
-    /// Its level.
+    /// Level of the array.
     pub level: u32,
     /// Bytes of its ciphertexts.
     pub bytes: u64,

@@ -147,7 +147,7 @@ impl PlainIntegers {
         Self { shape: shape.to_vec(), values }
     }
 
-    /// Of no axes.
+    /// An array of no axes.
     #[must_use]
     pub fn scalar(value: i64) -> Self {
         Self { shape: Vec::new(), values: vec![value] }

@@ -29,7 +29,7 @@ const MAX_NUMBERS: u128 = 1 << 22;
 /// of their products; sums of third and of fourth powers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// Of the schema.
+    /// Digest of the schema.
     pub digest: [u8; 32],
     /// Coded columns.
     pub columns: usize,
@@ -111,7 +111,7 @@ impl Sums {
     /// Most rows of all owners' tables.
     pub const MAX_ROWS: usize = 1 << 32;
 
-    /// Of a table that [`Schema::apply`] made, for rows that may weigh by their class, or not.
+    /// Sums of a table that [`Schema::apply`] made, for rows that may weigh by their class, or not.
     ///
     /// # Errors
     /// [`PoolError::OtherTable`] or [`PoolError::OutOfBounds`] for another table;

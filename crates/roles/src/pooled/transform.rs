@@ -47,8 +47,8 @@ enum Kind {
 const MAX_BYTES: u64 = 512 << 20;
 
 impl PooledTransform {
-    /// Of the total of all owners, for a training. `given` are class weights, for a training that
-    /// is planned with given ones.
+    /// A transform from the total of all owners, for a training. `given` are class weights, for a
+    /// training that is planned with given ones.
     ///
     /// # Errors
     /// [`Error::Usage`] for a job that trains nothing; [`Error::Apps`] and [`Error::Pool`] for

@@ -98,7 +98,7 @@ pub(super) struct Draft<'a, A: Algebra> {
     pub steepest: Option<f64>,
     pub start: Variable<A>,
     pub layout: Layout<A::Coefficient>,
-    /// Those of the layout, from `start`.
+    /// Powers of the layout, from `start`.
     pub powers: Vec<Power<A::Scale>>,
 }
 

@@ -21,13 +21,13 @@ impl Plaintext {
         self.level
     }
 
-    /// Its scale.
+    /// Scale of what slots hold.
     #[must_use]
     pub fn scale(&self) -> Scale {
         self.scale
     }
 
-    /// Its slots, a power of two; they repeat to fill `N / 2`.
+    /// Number of slots, a power of two; they repeat to fill `N / 2`.
     #[must_use]
     pub fn slots(&self) -> usize {
         1 << self.log_slots
@@ -37,7 +37,7 @@ impl Plaintext {
         Form { level: self.level, scale: self.scale, log_slots: self.log_slots }
     }
 
-    /// Its polynomial, modulo the primes of its level.
+    /// The polynomial of integers, modulo the primes of the level.
     #[must_use]
     pub fn poly(&self) -> &RnsPoly<Eval> {
         &self.poly
@@ -75,13 +75,13 @@ impl Ciphertext {
         self.inner.level
     }
 
-    /// Its scale.
+    /// Scale of what slots hold.
     #[must_use]
     pub fn scale(&self) -> Scale {
         self.scale
     }
 
-    /// Its slots, a power of two; they repeat to fill `N / 2`.
+    /// Number of slots, a power of two; they repeat to fill `N / 2`.
     #[must_use]
     pub fn slots(&self) -> usize {
         1 << self.log_slots
@@ -107,7 +107,7 @@ impl Ciphertext {
 }
 
 impl Form {
-    /// That of a ciphertext.
+    /// Level, scale and slots of a ciphertext.
     #[must_use]
     pub fn of(a: &Ciphertext) -> Self {
         a.form()

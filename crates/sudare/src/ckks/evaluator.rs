@@ -367,7 +367,7 @@ impl Evaluator {
         Ok(out)
     }
 
-    /// The same integer plaintext read at another scale.
+    /// The ciphertext with its integer plaintext read at another scale.
     ///
     /// # Errors
     /// [`Error::ScaleOutOfRange`] for a scale that is not a positive number;
@@ -398,8 +398,9 @@ impl Evaluator {
         Ok(Ciphertext::new(self.inner.mod_raise(&a.inner, to)?, form))
     }
 
-    /// The same plaintext read as `2^log_slots` slots. Read as more slots, the values of `a`
-    /// repeat; fewer are right only for values that do, which is the caller's to know.
+    /// The ciphertext with its plaintext read as `2^log_slots` slots. Read as more slots, the
+    /// values of `a` repeat; fewer are right only for values that do, which is the caller's to
+    /// know.
     ///
     /// # Errors
     /// [`Error::TooManySlots`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].

@@ -13,9 +13,9 @@ use sudare_arith::dd::Dd;
 /// What is public about a ciphertext beside its polynomials.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Form {
-    /// Its level.
+    /// Level of the operand or result.
     pub level: Level,
-    /// Its scale.
+    /// Scale of the operand or result.
     pub scale: Scale,
     /// `log2` of the number of its slots.
     pub log_slots: u32,
@@ -160,7 +160,7 @@ impl<'a> Rules<'a> {
         Ok(factor)
     }
 
-    /// The same integers read at another scale.
+    /// The form of integers read at another scale.
     ///
     /// # Errors
     /// [`Error::ScaleOutOfRange`] for a scale that is not a positive number.
@@ -171,7 +171,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// The same polynomial read as `2^log_slots` slots.
+    /// The form of a polynomial read as `2^log_slots` slots.
     ///
     /// # Errors
     /// [`Error::TooManySlots`].

@@ -39,7 +39,7 @@ impl Scale {
         Self(Dd::from(x))
     }
 
-    /// As a double-double number.
+    /// The scale as a double-double number.
     #[must_use]
     pub fn to_dd(self) -> Dd {
         self.0

@@ -373,7 +373,7 @@ impl Evaluator {
         if lower { self.rescale(&product) } else { Ok(product) }
     }
 
-    /// The same polynomials read with another factor: the plaintext is multiplied by the quotient
+    /// The ciphertext read with another factor: the plaintext is multiplied by the quotient
     /// of the one before and this one.
     ///
     /// # Errors
@@ -385,7 +385,7 @@ impl Evaluator {
         Ok(Ciphertext { factor, ..a.clone() })
     }
 
-    /// The same polynomials read modulo another power of the prime: of a plaintext `p^v m` modulo
+    /// The ciphertext read modulo another power of the prime: of a plaintext `p^v m` modulo
     /// `p^(v + r)` that is `m` modulo `p^r`, and back. Towards a lower power it is right only for
     /// plaintexts that are such multiples, which is the caller's to know.
     ///

@@ -20,7 +20,7 @@ pub struct GaloisRing {
 }
 
 impl GaloisRing {
-    /// That of the slots of the ring of degree `2^log_n`.
+    /// The ring of the slots of the ring of degree `2^log_n`.
     ///
     /// # Errors
     /// [`Error::InvalidSpec`] for `p = 2`, which ramifies in these rings, and `log_n` outside

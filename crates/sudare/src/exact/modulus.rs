@@ -360,7 +360,7 @@ impl Unit {
         Self { value: self.modulus.inverse(self.value).unwrap_or(0), ..self }
     }
 
-    /// The same factor modulo a lower power of its prime, such as that of a plaintext whose
+    /// This factor modulo a lower power of its prime, such as that of a plaintext whose
     /// multiples of `p` have been divided by it; not valid modulo anything else.
     #[must_use]
     pub fn reduced(self, t: Modulus) -> Self {

@@ -91,7 +91,7 @@ pub struct PlainNorms {
 }
 
 impl PlainNorms {
-    /// Of these coefficients.
+    /// Norms of a polynomial of these coefficients.
     #[must_use]
     pub fn of(t: Modulus, coeffs: &[u128]) -> Self {
         let sizes = || coeffs.iter().map(|&c| t.centered(c).unsigned_abs() as f64);
@@ -101,7 +101,7 @@ impl PlainNorms {
         }
     }
 
-    /// Of a constant.
+    /// Norms of a constant.
     #[must_use]
     pub fn constant(t: Modulus, c: u128) -> Self {
         Self::of(t, &[t.reduce(c)])

@@ -177,7 +177,7 @@ impl PlainPoly {
         Self::from_residues(self.modulus, coeffs)
     }
 
-    /// The same plaintext of a ciphertext that is read with another power of `p` as its modulus:
+    /// The plaintext of a ciphertext that is read with another power of `p` as its modulus:
     /// from `p^e` to `p^r` it is divided by `p^(e-r)`, from `p^r` to `p^e` multiplied.
     ///
     /// # Errors

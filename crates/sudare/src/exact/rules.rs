@@ -15,9 +15,9 @@ pub(crate) const LOG2_BROUGHT: f64 = -5.0;
 /// What is public about a ciphertext beside its polynomials.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Form {
-    /// Its level.
+    /// Level of the operand or result.
     pub level: Level,
-    /// Its factor, modulo its plaintext modulus.
+    /// Factor, modulo the plaintext modulus.
     pub factor: Unit,
     /// The bound of its error.
     pub noise: NoiseBound,

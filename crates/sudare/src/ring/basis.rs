@@ -39,7 +39,7 @@ impl LimbSet {
         Self { q: q as u16, p: 0, ..self }
     }
 
-    /// These and the first `p` special primes.
+    /// The set of these primes and of the first `p` special primes.
     #[must_use]
     pub fn with_special(self, p: usize) -> Self {
         Self { p: p as u16, ..self }

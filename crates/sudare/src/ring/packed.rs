@@ -113,7 +113,7 @@ impl RnsBasis {
         Packer { basis: self, limbs, starts, buf: self.pool().take(words), count: 0 }
     }
 
-    /// Those that `bytes` are, modulo the primes of `limbs`. Residues are below their primes.
+    /// Polynomials that `bytes` are, modulo the primes of `limbs`. Residues are below their primes.
     #[must_use]
     pub fn packed(&self, limbs: LimbSet, bytes: Bytes) -> PackedPolys {
         let starts = self.packed_starts(limbs);

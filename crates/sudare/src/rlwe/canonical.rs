@@ -29,7 +29,7 @@ pub struct CanonicalBounds {
 }
 
 impl CanonicalBounds {
-    /// Of errors under these parameters.
+    /// Bounds of errors under these parameters.
     #[must_use]
     pub fn new(params: &Params) -> Self {
         let log_n = f64::from(params.log_n());

@@ -58,7 +58,7 @@ impl<S: Copy> Chain<S> {
         Self { divisors, log2_q, top }
     }
 
-    /// The same, whose levels above `top` are those of a
+    /// A chain whose levels above `top` are those of a
     /// [`UpperChain`](crate::rlwe::UpperChain).
     #[must_use]
     pub fn raised_above(self, top: Level) -> Self {

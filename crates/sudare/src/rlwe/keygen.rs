@@ -55,7 +55,7 @@ impl KeyGenerator {
         }
     }
 
-    /// The same generator, whose evaluation keys are whole or small: see [`EvaluationKeys`].
+    /// This generator, whose evaluation keys are whole or small: see [`EvaluationKeys`].
     /// Those that are only written to a file need not be whole.
     #[must_use]
     pub fn small_keys(self, small: bool) -> Self {

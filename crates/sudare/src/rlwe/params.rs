@@ -216,7 +216,7 @@ impl Params {
         self.0.limbs_at[level.index()]
     }
 
-    /// These and the special primes of keys for every level.
+    /// The primes of a level and the special primes of keys for every level.
     ///
     /// # Panics
     /// If `level` is too high, which [`Params::check_level`] refuses.
@@ -288,7 +288,7 @@ impl Params {
         self.digit_primes_of(self.key_limbs(level))
     }
 
-    /// Those of keys with these primes, which [`Params::key_limbs`] or
+    /// Digits of keys with these primes, which [`Params::key_limbs`] or
     /// [`Params::level_key_limbs`] returned.
     #[must_use]
     pub fn digit_primes_of(&self, limbs: LimbSet) -> Vec<Range<usize>> {

@@ -12,10 +12,10 @@ use sudare_arith::{dd::Dd, next_prime, previous_prime};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UpperSpec {
-    /// Of those in place of the chain, together as many as the chain has, to half a bit: the
-    /// last is chosen so that the products are as near as can be.
+    /// Sizes in bits of the primes in place of the chain, together as many as the chain has, to
+    /// half a bit: the last is chosen so that the products are as near as can be.
     pub base_bits: Vec<f64>,
-    /// Of the primes of each level.
+    /// Sizes in bits of the primes of each level.
     pub levels_bits: Vec<Vec<f64>>,
 }
 

@@ -59,7 +59,7 @@ impl Kind {
         }
     }
 
-    /// As [`Kind`] is displayed.
+    /// Name of the kind in messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -14,7 +14,7 @@ const NARROW_BITS: u32 = 50;
 pub struct Work {
     /// Rows transformed, in either direction, modulo primes of at most 50 bits.
     pub narrow_transforms: u64,
-    /// The same modulo wider primes.
+    /// Transforms of rows modulo wider primes.
     pub wide_transforms: u64,
     /// Residues of keys and matrices that come from memory, packed, and are multiplied and
     /// summed. The rate includes the reading.
@@ -37,17 +37,17 @@ pub struct Work {
 /// What work costs on a machine, in nanoseconds, with as many threads as will do it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Rates {
-    /// Of a row in [`Work::narrow_transforms`], which comes from memory.
+    /// Nanoseconds per row of [`Work::narrow_transforms`], which comes from memory.
     pub narrow_transform_ns: f64,
-    /// Of a row in [`Work::wide_transforms`].
+    /// Nanoseconds per row of [`Work::wide_transforms`].
     pub wide_transform_ns: f64,
-    /// Of a residue in [`Work::streamed_products`].
+    /// Nanoseconds per residue of [`Work::streamed_products`].
     pub streamed_product_ns: f64,
-    /// Of a residue in [`Work::cached_products`].
+    /// Nanoseconds per residue of [`Work::cached_products`].
     pub cached_product_ns: f64,
-    /// Of a residue in [`Work::permuted`].
+    /// Nanoseconds per residue of [`Work::permuted`].
     pub permuted_ns: f64,
-    /// Of a byte in [`Work::row_bytes`].
+    /// Nanoseconds per byte of [`Work::row_bytes`].
     pub row_byte_ns: f64,
 }
 

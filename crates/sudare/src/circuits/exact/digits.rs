@@ -69,7 +69,7 @@ pub enum Step {
 }
 
 impl DigitRemoval {
-    /// Of the `digits` lowest digits of any integer modulo `p^e`.
+    /// Removal of the `digits` lowest digits of any integer modulo `p^e`.
     ///
     /// # Errors
     /// [`Error::Circuit`] unless `0 < digits < e`; as [`ResiduePolynomial::retain`].
@@ -110,8 +110,8 @@ impl DigitRemoval {
         Ok(Self { modulus, output, steps })
     }
 
-    /// Of the lowest digit of integers modulo `p^e` of which it is at most `bound` in size, at
-    /// the degree of [`ResiduePolynomial::bounded_removal`]. Of other integers the result is
+    /// Removal of the lowest digit of integers modulo `p^e` of which it is at most `bound` in size,
+    /// at the degree of [`ResiduePolynomial::bounded_removal`]. Of other integers the result is
     /// wrong.
     ///
     /// # Errors

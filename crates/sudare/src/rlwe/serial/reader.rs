@@ -14,7 +14,7 @@ pub struct Info<S> {
     pub kind: Kind,
     /// Version of its format.
     pub format_version: u32,
-    /// Its parameters as written; [`Reader::params`] checks them.
+    /// Parameters as written; [`Reader::params`] checks them.
     pub spec: S,
     /// Fingerprint of its parameters as written.
     pub params_id: ParamsId,
@@ -22,7 +22,7 @@ pub struct Info<S> {
     pub key_id: KeyId,
     /// What the application says.
     pub label: Label,
-    /// Its size.
+    /// Size of the file.
     pub bytes: u64,
     /// Keys or ciphertexts in it.
     pub count: u64,
@@ -92,7 +92,7 @@ impl<R: Read, P: Scheme> Reader<R, P> {
         Ok(Self { file, sections: header.sections, info })
     }
 
-    /// The same reader, whose evaluation keys are whole or small: see [`EvaluationKeys`].
+    /// This reader, whose evaluation keys are whole or small: see [`EvaluationKeys`].
     #[must_use]
     pub fn small_keys(mut self, small: bool) -> Self {
         self.file.small_keys = small;

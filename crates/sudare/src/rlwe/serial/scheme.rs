@@ -70,7 +70,7 @@ pub struct PrimeCounts {
 }
 
 impl PrimeCounts {
-    /// Those of a chain, from the primes of each level, and of special primes, in a ring of
+    /// Counts of a chain, from the primes of each level, and of special primes, in a ring of
     /// dimension `2^log_n`.
     #[must_use]
     pub fn new(log_n: u32, levels: &[Vec<f64>], special: usize) -> Self {
@@ -78,7 +78,7 @@ impl PrimeCounts {
         Self { fresh: chain.up_to.last().copied().unwrap_or(0), ..chain }
     }
 
-    /// The same with the levels above a chain, if there are any.
+    /// Counts with the levels above a chain, if there are any.
     #[must_use]
     pub fn with_upper(self, upper: Option<&UpperSpec>) -> Self {
         match upper {

@@ -16,7 +16,7 @@ use crate::{
 /// A named parameter set with a way to bootstrap in it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BootstrapPreset {
-    /// Its name, source and parameters.
+    /// Name, source and parameters.
     pub preset: Preset,
     /// How to bootstrap with all slots of the ring.
     pub bootstrap: BootstrapSpec,

@@ -35,9 +35,10 @@ pub(super) struct Rounds {
     pub count: u32,
     /// How many times as large each round bootstraps what is lacking.
     pub gain: f64,
-    /// Of the input of a single bootstrapping.
+    /// Level of the input of a single bootstrapping.
     pub level: Level,
-    /// Of the same: the input scale times an integer, divided by the primes of the input level.
+    /// Scale of the input of a single bootstrapping: the input scale times an integer, divided by
+    /// the primes of the input level.
     pub scale: Scale,
 }
 

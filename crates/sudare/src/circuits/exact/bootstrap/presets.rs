@@ -10,7 +10,7 @@ use crate::{
 /// A named parameter set with a way to bootstrap in it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BootstrapPreset {
-    /// Its name and parameters.
+    /// Name and parameters.
     pub preset: Preset,
     /// How to bootstrap.
     pub bootstrap: BootstrapSpec,
