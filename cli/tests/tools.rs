@@ -71,7 +71,7 @@ fn parameters_are_listed_and_explained() {
 
 /// Published limits of 128 bits: ePrint 2024/463, Table 5.2, and ePrint 2026/279.
 #[test]
-fn keys_of_any_library_are_priced() {
+fn keys_of_any_library_are_estimated() {
     for (sizes, secret) in [
         ("--log-n 15 --log-qp 868", "uniform ternary"),
         ("--log-n 16 --log-qp 345 --weight 32", "ternary of weight 32"),

@@ -75,7 +75,7 @@ struct Explained {
     q_bits: Vec<Vec<f64>>,
     raised: Option<UpperSpec>,
     p_bits: Vec<f64>,
-    extra_p_bits: Vec<f64>,
+    fitted_p_bits: Vec<f64>,
     ciphertext_bytes: u64,
     switching_key_bytes: u64,
     #[serde(flatten)]
@@ -271,7 +271,7 @@ fn explain(set: Set) -> Result<Explained> {
         q_bits: preset.spec.q_bits,
         raised: preset.spec.upper,
         p_bits: preset.spec.p_bits,
-        extra_p_bits: preset.spec.extra_p_bits,
+        fitted_p_bits: preset.spec.extra_p_bits,
         ciphertext_bytes: 8 * ciphertext_words as u64,
         switching_key_bytes: rlwe.switching_key_bytes(top),
         bootstrapping,
@@ -329,9 +329,9 @@ fn explain_bootstrapping(
 
 fn text(set: &Explained) -> String {
     let chain: Vec<f64> = set.q_bits.concat();
-    let fitted = match set.extra_p_bits.is_empty() {
+    let extra = match set.fitted_p_bits.is_empty() {
         true => String::new(),
-        false => format!("; {} bits more for level keys", sizes(&set.extra_p_bits)),
+        false => format!("; {} bits more for level keys", sizes(&set.fitted_p_bits)),
     };
     let mark = if set.insecure { "; for reproduction only" } else { "" };
     let mut rows = vec![
@@ -341,7 +341,7 @@ fn text(set: &Explained) -> String {
         ("ring", format!("N = 2^{}, {} slots", set.log_n, set.slots)),
         ("levels", format!("{} at a scale of 2^{}", set.levels, set.log2_scale)),
         ("log2 Q", format!("{:.1} = {} bits", set.log_q, sizes(&chain))),
-        ("log2 P", format!("{:.1} = {} bits{fitted}", set.log_p, sizes(&set.p_bits))),
+        ("log2 P", format!("{:.1} = {} bits{extra}", set.log_p, sizes(&set.p_bits))),
         ("log2 QP", format!("{:.1} at most", set.log_qp)),
         ("digits", format!("{} (dnum)", set.dnum)),
         ("secret", set.secret.clone()),

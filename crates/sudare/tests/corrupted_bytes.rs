@@ -370,8 +370,8 @@ fn impossible_level_keys_are_refused() {
         assert_malformed(&s, &entry_of(content), "does not belong");
     }
     for (at, content, field) in [
-        (5, Content::LevelRelinearization(1), "level"),
-        (6, Content::LevelGalois(5, 1), "level"),
+        (5, Content::LevelRelinearization(1), "level_keys"),
+        (6, Content::LevelGalois(5, 1), "level_keys"),
         (6, Content::LevelGalois(4, 0), "galois"),
         (6, Content::Raised(5, 1), "raised"),
     ] {

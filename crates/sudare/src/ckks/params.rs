@@ -22,13 +22,13 @@ pub struct Spec {
     /// together at most.
     pub q_bits: Vec<Vec<f64>>,
     /// Sizes for levels above these, see [`rlwe::UpperChain`].
-    #[serde(default)]
+    #[serde(default, rename = "raised")]
     pub upper: Option<UpperSpec>,
     /// Sizes of the special primes.
     pub p_bits: Vec<f64>,
     /// Sizes of further special primes, for level keys below the top, whose modulus has room
     /// for them: see [`KeyRequest::into_level_keys`](crate::rlwe::KeyRequest::into_level_keys).
-    #[serde(default)]
+    #[serde(default, rename = "fitted_p_bits")]
     pub extra_p_bits: Vec<f64>,
     /// `log2` of the default scale.
     pub log2_scale: f64,

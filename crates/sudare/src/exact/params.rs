@@ -19,13 +19,13 @@ pub struct Spec {
     /// together at most.
     pub q_bits: Vec<Vec<f64>>,
     /// Sizes for levels above these, see [`rlwe::UpperChain`].
-    #[serde(default)]
+    #[serde(default, rename = "raised")]
     pub upper: Option<UpperSpec>,
     /// Sizes of the special primes.
     pub p_bits: Vec<f64>,
     /// Sizes of further special primes, for level keys below the top: see
     /// [`KeyRequest::into_level_keys`](crate::rlwe::KeyRequest::into_level_keys).
-    #[serde(default)]
+    #[serde(default, rename = "fitted_p_bits")]
     pub extra_p_bits: Vec<f64>,
     /// The plaintext modulus of messages that name no other. Keys do not depend on it.
     pub plaintext_modulus: Modulus,
