@@ -10,8 +10,8 @@
 //!   Hardness Gap Between MLWE and LWE"; tables of `jdumezy/sparse-key-estimate` at `44e1068`, with
 //!   the lower values of `aa2c40d4` where it has them.
 //! - `rotation`: that attack on secrets of weight 48, which no published table has, by the
-//! estimator in `tests/estimator`, which gives the limits published for other weights within one
-//! hundredth.
+//!   estimator in `tests/estimator`, which gives the limits published for other weights within one
+//!   hundredth.
 //! - `estimator`: `malb/lattice-estimator` at `27a581b`, cost model MATZOV; minimum over uSVP, BDD
 //!   hybrid, dual hybrid and both meet-in-the-middle hybrids.
 //!
