@@ -5,7 +5,7 @@ use crate::output;
 use serde::Serialize;
 use sudare::{
     circuits::exact::bootstrap::{self, BootstrapPreset},
-    exact::{self, BatchEncoder, Params, Preset},
+    exact::{self, IntegerEncoder, Params, Preset},
     rlwe::{self, KeySecurity},
 };
 use sudare_roles::{error::Result, machine};
@@ -30,7 +30,7 @@ fn all() -> Vec<Preset> {
 }
 
 /// The set for bootstrapping of a name; `bfv-slim-P` and `bgv-slim-P` are that of N = 2^15 for the
-/// prime P.
+/// prime P, `bfv-slim-P-R` for its power.
 pub fn bootstrapping(name: &str) -> Result<BootstrapPreset> {
     let prime = name.strip_prefix("bfv-slim-").or_else(|| name.strip_prefix("bgv-slim-"));
     let meant = prime.map_or_else(|| name.to_owned(), |prime| format!("n15-t{prime}-boot"));
@@ -54,7 +54,7 @@ impl Listed {
     fn of(preset: Preset) -> Self {
         let spec = preset.spec;
         let log_qp = spec.log2_qp();
-        let log_slots = BatchEncoder::most_slots(spec.plaintext_modulus, spec.log_n);
+        let log_slots = IntegerEncoder::most_slots(spec.plaintext_modulus, spec.log_n);
         Self {
             name: preset.name,
             summary: preset.summary,

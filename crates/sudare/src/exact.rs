@@ -45,6 +45,7 @@
 //! | [`Modulus`], [`Unit`] | `t`, arithmetic of residues, and the factors `f` |
 //! | [`PlainPoly`] | plaintexts: polynomials modulo `t`, also with values as coefficients |
 //! | [`BatchEncoder`] | vectors of slots where `p = 1` modulo twice their number |
+//! | [`IntegerEncoder`] | vectors of slots of integers for every odd `p`, which bootstrapping refreshes |
 //! | [`Slots`], [`GaloisRing`] | slots for every odd `p`, and their maps from and to coefficients |
 //! | [`Params`], [`Spec`] | the ring, the chain of moduli, and a default for `t` |
 //! | [`choose`], [`presets()`] | parameters by what is computed, and named ones |
@@ -60,6 +61,7 @@ mod ciphertext;
 mod encrypt;
 mod evaluator;
 mod galois_ring;
+mod integers;
 mod matrix;
 mod modulus;
 mod noise;
@@ -77,6 +79,7 @@ pub use ciphertext::Ciphertext;
 pub use encrypt::{Decryptor, Encryptor, SymmetricEncryptor};
 pub use evaluator::{Evaluator, Hoisted, inner_sum_keys};
 pub use galois_ring::GaloisRing;
+pub use integers::IntegerEncoder;
 pub use matrix::EncodedMatrix;
 pub use modulus::{Modulus, Unit};
 pub use noise::{NoiseBound, PlainNorms};

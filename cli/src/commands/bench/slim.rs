@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::{sync::Arc, time::Instant};
 use sudare::{
     circuits::exact::bootstrap::{BootstrapPlan, BootstrapPreset, Bootstrapper, Stage},
-    exact::{BatchEncoder, Ciphertext, Decryptor, Encryptor, Evaluator, Params},
+    exact::{Ciphertext, Decryptor, Encryptor, Evaluator, IntegerEncoder, Params},
     rlwe::{KeyGenerator, Level},
 };
 use sudare_arith::{
@@ -91,7 +91,7 @@ pub(super) fn run(set: &BootstrapPreset, options: &Options, output: Output) -> R
 struct Case {
     params: Params,
     plan: BootstrapPlan,
-    encoder: BatchEncoder,
+    encoder: IntegerEncoder,
     key_bytes: u64,
     matrix_bytes: u64,
     needed_bytes: u64,
@@ -110,7 +110,7 @@ impl Case {
         let params = Params::new(set.preset.spec.clone())?;
         let plan = set.plan(&params, Params::factor_at)?;
         let spec = plan.spec();
-        let encoder = BatchEncoder::with_slots(spec.modulus, params.log_n(), spec.log_slots)?;
+        let encoder = spec.encoder(params.log_n())?;
         let (request, rlwe) = (plan.required_keys(), params.rlwe());
         let key_bytes =
             if options.small_keys { request.small_bytes(rlwe) } else { request.bytes(rlwe) }?;
@@ -234,15 +234,16 @@ impl Case {
     ) -> Result<(Vec<f64>, f64)> {
         let (t, level) = (self.encoder.modulus(), self.plan.input_level());
         let factor = self.params.factor_at(level, t)?;
-        let slots: Vec<Vec<u128>> = (0..count)
+        let slots: Vec<Vec<i128>> = (0..count)
             .map(|i| {
                 let mut stream = Stream::new(&parties.seed, &format!("run {run}"), i as u64);
                 let mut word = || u128::from(stream.next_u64());
-                (0..self.encoder.slots()).map(|_| t.reduce(word() << 64 | word())).collect()
+                let slot = |_| t.centered(t.reduce(word() << 64 | word()));
+                (0..self.encoder.slots()).map(slot).collect()
             })
             .collect();
-        let encrypt = |slots: &Vec<u128>| -> Result<Ciphertext> {
-            let plain = self.encoder.encode_unsigned(slots)?;
+        let encrypt = |slots: &Vec<i128>| -> Result<Ciphertext> {
+            let plain = self.encoder.encode(slots)?;
             Ok(parties.encryptor.encrypt_at(&plain, level, factor)?)
         };
         let inputs: Vec<_> = slots.iter().map(encrypt).collect::<Result<_>>()?;
@@ -253,7 +254,7 @@ impl Case {
         })?;
         let mut budget = f64::INFINITY;
         for (fresh, slots) in fresh.iter().zip(&slots) {
-            let found = self.encoder.decode_unsigned(&parties.decryptor.decrypt(fresh)?)?;
+            let found = self.encoder.decode(&parties.decryptor.decrypt(fresh)?)?;
             if found != *slots {
                 return Err(Error::WrongResult(format!("{OP} of random integers")));
             }

@@ -3,6 +3,7 @@
 pub mod bootstrap;
 pub mod dft;
 pub mod digits;
+mod forms;
 mod matrix;
 mod ops;
 mod polynomial;

@@ -116,14 +116,17 @@ impl BatchEncoder {
         1 << self.log_slots
     }
 
-    /// `log2` of the number of slots.
-    pub(crate) fn log_slots(&self) -> u32 {
-        self.log_slots
-    }
-
-    /// `zeta`.
-    pub(crate) fn root(&self) -> u128 {
-        self.root
+    /// The plaintext with `scale zeta^e` in slot `i`, where `e` is `exponent(i)`, if it is any.
+    pub(super) fn roots(
+        &self,
+        scale: u128,
+        exponent: impl Fn(usize) -> Option<usize>,
+    ) -> Result<PlainPoly> {
+        let t = self.modulus;
+        let powers = core::iter::successors(Some(t.reduce(scale)), |&x| Some(t.mul(x, self.root)));
+        let powers: Vec<_> = powers.take(2 * self.slots()).collect();
+        let slot = |i| exponent(i).map_or(0, |e: usize| powers[e % powers.len()]);
+        self.encode_unsigned(&(0..self.slots()).map(slot).collect::<Vec<_>>())
     }
 
     /// The plaintext of `values`, with 0 in the slots left.
@@ -219,7 +222,7 @@ fn in_words(values: &mut [u128], transform: impl FnOnce(&mut [u64])) {
 }
 
 /// The nearest primes that are 1 modulo `step`: one below and one above `p`, or two above.
-fn primes_near(p: u64, step: u64) -> String {
+pub(super) fn primes_near(p: u64, step: u64) -> String {
     let above = |p: u64| next_prime(p + 1, step).filter(|p| p >> 60 == 0);
     let next = above(p);
     let near = match (previous_prime(p, step), next) {

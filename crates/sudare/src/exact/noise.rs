@@ -108,7 +108,7 @@ impl PlainNorms {
     }
 
     /// Of zero.
-    pub(super) const NONE: Self =
+    pub(crate) const NONE: Self =
         Self { log2_sum: f64::NEG_INFINITY, log2_root_sum_squares: f64::NEG_INFINITY };
 
     /// The largest possible, in dimension `2^log_n`.

@@ -166,17 +166,6 @@ impl PlainPoly {
         Self::from_residues(self.modulus, coeffs)
     }
 
-    /// `a X^k`.
-    pub(crate) fn mul_monomial(&self, k: usize) -> Self {
-        let n = self.coeffs.len();
-        let mut coeffs = Zeroizing::new(vec![0; n]);
-        for (i, &c) in self.coeffs.iter().enumerate() {
-            let k = (i + k) % (2 * n);
-            coeffs[k % n] = if k < n { c } else { self.modulus.neg(c) };
-        }
-        Self::from_residues(self.modulus, coeffs)
-    }
-
     /// The plaintext of a ciphertext that is read with another power of `p` as its modulus:
     /// from `p^e` to `p^r` it is divided by `p^(e-r)`, from `p^r` to `p^e` multiplied.
     ///
@@ -434,19 +423,6 @@ mod tests {
                 assert_eq!(a.image(g).image(g.inverse(5)), a);
             }
             assert_eq!(a.image(GaloisElement(1)), a);
-        }
-    }
-
-    #[test]
-    fn monomials_turn_coefficients() {
-        for t in moduli() {
-            let a = poly(t, 5, 8);
-            for k in 0..64 {
-                let mut monomial = vec![0; 32];
-                monomial[k % 32] = if k < 32 { 1 % t.value() } else { t.value() - 1 };
-                let monomial = PlainPoly::new(t, monomial).unwrap();
-                assert_eq!(a.mul_monomial(k), a.mul(&monomial).unwrap());
-            }
         }
     }
 

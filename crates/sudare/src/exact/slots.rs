@@ -184,6 +184,19 @@ impl Slots {
         steps.map(|i| GaloisElement((1 << (self.ring.log_n() - i)) + 1)).collect()
     }
 
+    /// The plaintext with `scale zeta^(d e)` in slot `i`, where `e` is `exponent(i)`, if it is any.
+    pub(super) fn roots(
+        &self,
+        scale: u128,
+        exponent: impl Fn(usize) -> Option<usize>,
+    ) -> PlainPoly {
+        let (t, turns) = (self.ring.modulus(), self.ring.degree() / self.ring.width());
+        let root = |e: usize| self.ring.omega(turns * (e % (2 * self.count())));
+        self.interpolated(1, |slot, _| {
+            exponent(slot).map_or([0; 2], |e| root(e).map(|x| t.mul(x, scale)))
+        })
+    }
+
     fn check_count(&self, found: usize) -> Result<()> {
         let slots = self.count();
         if found > slots { Err(Error::TooManySlots { found, slots }) } else { Ok(()) }
@@ -462,6 +475,14 @@ mod tests {
         assert_eq!(1 << s.selection().len(), d);
         let sum = s.selection().into_iter().fold(all, |a, g| a.add(&a.image(g)).unwrap());
         assert_eq!(sum, coeffs.scaled(d as u128));
+        // A step more loses every other of them.
+        let sum_of_more =
+            sum.add(&sum.image(GaloisElement((2 << log_n) / d as u32 / 2 + 1))).unwrap();
+        let lost = |i: usize| i / d % 2 == 1;
+        let kept = coeffs.scaled(2 * d as u128);
+        for (i, (&found, &wanted)) in sum_of_more.coeffs().iter().zip(kept.coeffs()).enumerate() {
+            assert_eq!(found, if lost(i) { 0 } else { wanted });
+        }
         let unscaled = s.coeffs_to_slots().unwrap().scaled(t.inverse(t.reduce(d as u128)).unwrap());
         assert_eq!(unscaled.apply(&sum).unwrap(), in_slots);
     }

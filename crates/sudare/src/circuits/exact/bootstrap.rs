@@ -21,6 +21,7 @@
 //! [`BootstrapSpec`] is a choice of independent parts; its plan fixes levels, factors and keys
 //! before any key exists, and a [`Bootstrapper`] holds the matrices that an evaluator prepared.
 
+mod choose;
 mod presets;
 #[cfg(test)]
 mod tests;
@@ -33,10 +34,11 @@ use super::{
 use crate::{
     Error, Result,
     circuits::{LockStep, Ops, Trace, TracePlan, failure::log2_exceeds, lock_step::Batch},
-    exact::{self, BatchEncoder, Modulus, Params, Unit, rules::LOG2_BROUGHT},
+    exact::{self, IntegerEncoder, Modulus, Params, Unit, rules::LOG2_BROUGHT},
     rlwe::{KeyRequest, Level, Raise},
 };
 
+pub use choose::choose;
 pub use presets::{BootstrapPreset, preset, presets};
 
 const OP: &str = "bootstrapping";
@@ -142,8 +144,12 @@ impl BootstrapSpec {
         self.modulus.with_exponent(self.modulus.exponent() + 1)
     }
 
-    fn encoder(&self, params: &Params, t: Modulus) -> Result<BatchEncoder> {
-        BatchEncoder::with_slots(t, params.log_n(), self.log_slots)
+    /// The encoder of the slots that are refreshed, in the ring of degree `2^log_n`.
+    ///
+    /// # Errors
+    /// As [`IntegerEncoder::new`].
+    pub fn encoder(&self, log_n: u32) -> Result<IntegerEncoder> {
+        IntegerEncoder::new(self.modulus, log_n, self.log_slots)
     }
 
     /// The factor of inputs, and SlotsToCoeffs down to level 0.
@@ -153,7 +159,7 @@ impl BootstrapSpec {
         factor: impl Fn(&Params, Level, Modulus) -> Result<Unit>,
     ) -> Result<(Unit, Vec<LinearPlan>)> {
         let (t, chain) = (self.modulus, params.chain(self.modulus)?);
-        let matrices = slots_to_coeffs(&self.encoder(params, t)?, &self.slots_to_coeffs)?;
+        let matrices = slots_to_coeffs(&self.encoder(params.log_n())?, &self.slots_to_coeffs)?;
         let mut level = Level(matrices.len() as u32);
         chain.levels().check_chain(level)?;
         let input_factor = factor(params, level, t)?;
@@ -190,8 +196,15 @@ impl BootstrapSpec {
     ) -> Result<Vec<LinearPlan>> {
         let high = self.high()?;
         let (chain, one) = (params.chain(high)?, Unit::one(high));
-        let matrices = coeffs_to_slots(&self.encoder(params, high)?, &self.coeffs_to_slots)?;
         let (mut level, log_n) = (raise.level, params.log_n());
+        let encoder = IntegerEncoder::new(high, log_n, self.log_slots)?;
+        let matrices = coeffs_to_slots(&encoder, &self.coeffs_to_slots)?;
+        if let (IntegerEncoder::Slim(_), [_]) = (&encoder, &matrices[..]) {
+            return Err(Error::Circuit(format!(
+                "{OP}: modulo {high} the only factor of CoeffsToSlots leaves the subring that is \
+                 selected after it: two factors or more are needed"
+            )));
+        }
         let plan = |(i, matrix): (usize, &LinearTransform)| {
             let plan = match i {
                 0 => matrix.plan_raised(log_n, &chain, raise, [one; 2])?,

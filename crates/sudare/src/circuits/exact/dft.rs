@@ -1,8 +1,8 @@
 //! The maps between slots and coefficients, as products of sparse matrices.
 //!
-//! The `2n` slots of a [`BatchEncoder`] are the values of `m(Y) = sum_(k < 2n) c_k Y^k`, with
+//! The `2n` slots of an [`IntegerEncoder`] are the values of `m(Y) = sum_(k < 2n) c_k Y^k`, with
 //! `Y = X^(N / 2n)`: slot `(0, j)` at `Y = zeta^(5^j)`, slot `(1, j)` at `zeta^(-5^j)`, for a
-//! primitive `4n`-th root of unity `zeta` modulo `t`. As `I = zeta^n` is a square root of -1 and
+//! primitive `4n`-th root of unity `zeta`. As `I = zeta^n` is a square root of -1 and
 //! `I^(5^j) = I`, each row is a Fourier transform of its own: row 0 that of `c_k + I c_(k+n)`
 //! with the root `zeta`, row 1 that of `c_k - I c_(k+n)` with its inverse. Both have the factors
 //! that [complex slots](crate::circuits::dft) have with `zeta = exp(2 pi i / 4n)`, offset by
@@ -14,6 +14,11 @@
 //! has `2^(k+1) - 1` diagonals, or `2^k` if the highest bit of the index is among those that it
 //! combines, and twice as many if it joins the rows.
 //!
+//! For `p = 1 mod 4` the root `zeta` is an integer modulo `t`. For `p = 3 mod 4` it is in a ring of
+//! degree 2 above these, and its conjugate is its inverse, as for complex numbers: factors are
+//! polynomials in `Y` even so, but for the one that joins the rows. Slots of integers, on that
+//! one's other side, are polynomials in `X^(N / 4n)`, and rotate through both rows.
+//!
 //! Entries are exact. Those modulo `p^e` reduce to those modulo lower powers of `p`.
 //!
 //! Source: the factors are those of Han, "Bootstrapping methods for homomorphic encryption"
@@ -24,18 +29,18 @@
 //! ```
 //! use sudare::{
 //!     circuits::exact::dft,
-//!     exact::{BatchEncoder, Modulus, PlainPoly},
+//!     exact::{IntegerEncoder, Modulus},
 //! };
 //!
 //! let t = Modulus::new(17, 2)?;
-//! let encoder = BatchEncoder::new(t, 3)?;
+//! let encoder = IntegerEncoder::new(t, 3, 3)?;
 //! let x = encoder.encode(&[1, 2, 3, 4, 5, 6, 7, 8])?;
 //! // The slots of `y` are the coefficients of `x`: those of columns 1 and 2 change places.
 //! let coeffs_to_slots = dft::coeffs_to_slots(&encoder, &[1, 1])?;
 //! let y = coeffs_to_slots.iter().try_fold(x.clone(), |x, matrix| matrix.apply(&x))?;
 //! let coeffs = x.coeffs();
 //! let expected = [0, 2, 1, 3, 4, 6, 5, 7].map(|k| coeffs[k]);
-//! assert_eq!(encoder.decode_unsigned(&y)?, expected);
+//! assert_eq!(encoder.decode(&y)?, expected.map(|c| t.centered(c)));
 //! # Ok::<(), sudare::Error>(())
 //! ```
 
@@ -49,7 +54,7 @@ use crate::{
         butterflies::{BitReversed, Roots, check, factors, powers_of_5},
         linear::Offset,
     },
-    exact::{BatchEncoder, PlainPoly},
+    exact::{IntegerEncoder, PlainPoly},
     rlwe::GaloisElement,
 };
 use std::collections::BTreeMap;
@@ -67,7 +72,7 @@ use std::collections::BTreeMap;
 /// [`Error::Circuit`] if `radices` holds a 0 or does not sum to `log2(n)`, if there are more than
 /// 2^16 columns, or if a factor might have more than 2^24 entries in a row of slots, not counting
 /// what joins the rows.
-pub fn coeffs_to_slots(encoder: &BatchEncoder, radices: &[u32]) -> Result<Vec<LinearTransform>> {
+pub fn coeffs_to_slots(encoder: &IntegerEncoder, radices: &[u32]) -> Result<Vec<LinearTransform>> {
     let roots = ModularRoots::new(encoder);
     let mut factors = roots.factors(radices, BitReversed::Output)?;
     if let Some(last) = factors.last_mut() {
@@ -85,7 +90,7 @@ pub fn coeffs_to_slots(encoder: &BatchEncoder, radices: &[u32]) -> Result<Vec<Li
 ///
 /// # Errors
 /// As [`coeffs_to_slots`].
-pub fn slots_to_coeffs(encoder: &BatchEncoder, radices: &[u32]) -> Result<Vec<LinearTransform>> {
+pub fn slots_to_coeffs(encoder: &IntegerEncoder, radices: &[u32]) -> Result<Vec<LinearTransform>> {
     let roots = ModularRoots::new(encoder);
     let mut factors = roots.factors(radices, BitReversed::Input)?;
     if let Some(first) = factors.first_mut() {
@@ -94,20 +99,28 @@ pub fn slots_to_coeffs(encoder: &BatchEncoder, radices: &[u32]) -> Result<Vec<Li
     Ok(factors)
 }
 
-/// Roots of unity modulo `t` in row 0, their inverses in row 1.
+/// Roots of unity in row 0, their inverses in row 1.
 struct ModularRoots<'a> {
-    encoder: &'a BatchEncoder,
+    encoder: &'a IntegerEncoder,
     /// `log2(n)`.
     log_columns: u32,
-    /// `zeta^k` for `k < 4n`.
-    powers: Vec<u128>,
 }
 
+/// What a factor joins the rows with: the weights of a vector and of the vector with its rows
+/// swapped, each in slots of both rows, as quarter turns.
+struct Join {
+    halvings: u32,
+    quarters: [[usize; 2]; 2],
+}
+
+/// From `c_k` and `c_(k+n)` to `c_k + I c_(k+n)` in row 0 and `c_k - I c_(k+n)` in row 1.
+const BEFORE: Join = Join { halvings: 0, quarters: [[0, 3], [1, 0]] };
+/// Back.
+const AFTER: Join = Join { halvings: 1, quarters: [[0, 1], [0, 3]] };
+
 impl<'a> ModularRoots<'a> {
-    fn new(encoder: &'a BatchEncoder) -> Self {
-        let (t, log_columns) = (encoder.modulus(), encoder.log_slots() - 1);
-        let powers = std::iter::successors(Some(1), |&x| Some(t.mul(x, encoder.root())));
-        Self { encoder, log_columns, powers: powers.take(4 << log_columns).collect() }
+    fn new(encoder: &'a IntegerEncoder) -> Self {
+        Self { encoder, log_columns: encoder.slots().ilog2() - 1 }
     }
 
     /// The factors of both rows, before these are joined; at least one.
@@ -122,66 +135,60 @@ impl<'a> ModularRoots<'a> {
         Ok(factors)
     }
 
-    /// `I`.
-    fn quarter_turn(&self) -> u128 {
-        self.powers[1 << self.log_columns]
-    }
-
     /// `2^-halvings`.
     fn halved(&self, halvings: u32) -> u128 {
         let t = self.encoder.modulus();
         t.pow(t.value().div_ceil(2), halvings.into())
     }
 
-    /// The factor applied to `c_k + I c_(k+n)` in row 0 and `c_k - I c_(k+n)` in row 1, from
-    /// `c_k` and `c_(k+n)`.
-    ///
-    /// That is `r (x + I x')`, where `x'` is `x` with its rows swapped and `r` is 1 in row 0 and
-    /// `-I` in row 1: as `Y^n` is `I` and `-I` there, `r = (1 - I) / 2 (1 + Y^n)`.
+    fn weights(&self, join: &Join) -> Result<[PlainPoly; 2]> {
+        let weight = |[row_0, row_1]: [usize; 2]| {
+            let quarter = |row| if row == 0 { row_0 } else { row_1 };
+            let scale = self.halved(join.halvings);
+            self.encoder.roots(scale, |row, _| Some(quarter(row) << self.log_columns))
+        };
+        let [plain, swapped] = join.quarters;
+        Ok([weight(plain)?, weight(swapped)?])
+    }
+
+    /// The factor applied to the rows that are joined.
     fn join_before(&self, factor: &LinearTransform) -> Result<LinearTransform> {
-        let (t, i) = (self.encoder.modulus(), self.quarter_turn());
-        let weight = t.mul(t.sub(1, i), self.halved(1));
-        self.joined(factor, |entries| {
-            let plain = entries.add(&self.turned(entries))?.scaled(weight);
-            let swapped = plain.scaled(i);
-            Ok([plain, swapped])
+        let (weights, log_n) = (self.weights(&BEFORE)?, self.encoder.log_n());
+        self.joined(factor, |offset, entries| {
+            let of = |weight: &PlainPoly| entries.mul(&weight.image(offset.element(log_n)));
+            Ok([of(&weights[0])?, of(&weights[1])?])
         })
     }
 
-    /// From `c_k + I c_(k+n)` in row 0 and `c_k - I c_(k+n)` in row 1, which the factor gives, to
-    /// `c_k` and `c_(k+n)`.
-    ///
-    /// That is `u x - I (u x)'`, where `u` is `1/2` in row 0 and `I / 2` in row 1:
-    /// `u = (1 + I) / 4 (1 - Y^n)`.
+    /// The rows that the factor gives, joined.
     fn join_after(&self, factor: &LinearTransform) -> Result<LinearTransform> {
-        let (t, i) = (self.encoder.modulus(), self.quarter_turn());
-        let weight = t.mul(t.add(1, i), self.halved(2));
+        let [plain, swapped] = self.weights(&AFTER)?;
         let swap = GaloisElement::conjugation(self.encoder.log_n());
-        self.joined(factor, |entries| {
-            let plain = entries.sub(&self.turned(entries))?.scaled(weight);
-            let swapped = plain.image(swap).scaled(t.neg(i));
-            Ok([plain, swapped])
+        self.joined(factor, |_, entries| {
+            Ok([plain.mul(entries)?, swapped.mul(&entries.image(swap))?])
         })
     }
 
-    /// `Y^n` times.
-    fn turned(&self, entries: &PlainPoly) -> PlainPoly {
-        entries.mul_monomial(1 << (self.encoder.log_n() - 1))
-    }
-
-    /// A matrix with two diagonals for each of this one, of the same row and of the other.
+    /// A matrix with two diagonals for each of this one, of the same row and of the other. Where
+    /// slots rotate through both rows, these together are the columns.
     fn joined(
         &self,
         factor: &LinearTransform,
-        both: impl Fn(&PlainPoly) -> Result<[PlainPoly; 2]>,
+        both: impl Fn(Offset, &PlainPoly) -> Result<[PlainPoly; 2]>,
     ) -> Result<LinearTransform> {
+        let columns = 1 << self.log_columns;
+        let through_both = matches!(self.encoder, IntegerEncoder::Slim(_));
         let mut diagonals = BTreeMap::new();
         for (&offset, entries) in factor.diagonals() {
-            let [plain, swapped] = both(entries)?;
+            // Backwards, so that offsets are close to each other.
+            let beyond = through_both && 2 * offset.columns > columns;
+            let columns = offset.columns + if beyond { columns } else { 0 };
+            let offset = Offset { columns, ..offset };
+            let [plain, swapped] = both(offset, entries)?;
             diagonals.insert(offset, plain);
             diagonals.insert(Offset { conjugated: true, ..offset }, swapped);
         }
-        LinearTransform::new(self.log_columns, diagonals)
+        LinearTransform::new(self.log_columns + u32::from(through_both), diagonals)
     }
 }
 
@@ -193,18 +200,10 @@ impl Roots for ModularRoots<'_> {
     }
 
     fn vector(&self, halvings: u32, angle: impl Fn(usize) -> Option<usize>) -> Result<PlainPoly> {
-        let (t, scale) = (self.encoder.modulus(), self.halved(halvings));
-        let mask = self.powers.len() - 1;
-        let columns = 1 << self.log_columns;
-        let mut slots = vec![0; 2 * columns];
-        let (row_0, row_1) = slots.split_at_mut(columns);
-        for (column, entries) in row_0.iter_mut().zip(row_1).enumerate() {
-            if let Some(angle) = angle(column) {
-                *entries.0 = t.mul(scale, self.powers[angle & mask]);
-                *entries.1 = t.mul(scale, self.powers[angle.wrapping_neg() & mask]);
-            }
-        }
-        self.encoder.encode_unsigned(&slots)
+        let signed = |row, angle: usize| if row == 0 { angle } else { angle.wrapping_neg() };
+        self.encoder.roots(self.halved(halvings), |row, column| {
+            angle(column).map(|angle| signed(row, angle))
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{BootstrapPlan, BootstrapSpec};
 use crate::{
     Error, Result,
+    circuits::exact::digits::ResiduePolynomial,
     exact::{Modulus, Params, Preset, Spec, Unit},
     rlwe::{Level, Raise, UpperSpec},
 };
@@ -45,8 +46,7 @@ pub fn preset(name: &str) -> Result<BootstrapPreset> {
 /// Every named set.
 #[must_use]
 pub fn presets() -> Vec<BootstrapPreset> {
-    let shapes = [SMALL_RING, LARGE_RING, MORE_SLOTS];
-    shapes.iter().filter_map(Shape::preset).collect()
+    SETS.iter().filter_map(|shape| shape.preset().ok()).collect()
 }
 
 /// The size of the largest primes: arithmetic modulo larger ones is slower.
@@ -58,102 +58,215 @@ fn level(bits: f64) -> Vec<f64> {
     vec![bits / primes; primes as usize]
 }
 
-/// Sizes of levels in each part of a chain, from the bottom, and what is computed there.
-struct Shape {
-    name: &'static str,
-    summary: &'static str,
-    log_n: u32,
-    prime: u64,
-    log_slots: u32,
+/// Layers of a factor of a map between slots and coefficients, and the bits of its level.
+pub(super) type Factor = (u32, f64);
+
+/// Sizes of levels in each part of a chain, and what is computed there.
+pub(super) struct Shape<'a> {
+    pub(super) log_n: u32,
+    pub(super) prime: u64,
+    pub(super) exponent: u32,
+    pub(super) log_slots: u32,
     /// Of level 0: a digit and the error before raising.
-    single_bits: f64,
-    /// Of a level of SlotsToCoeffs, and its layers.
-    to_coeffs: (f64, &'static [u32]),
+    pub(super) single_bits: f64,
+    /// SlotsToCoeffs, in the order of application: down to level 1.
+    pub(super) to_coeffs: &'a [Factor],
     /// Of usable levels, and how many there are.
-    usable: (f64, usize),
+    pub(super) usable: (f64, usize),
     /// Of a level of digit removal.
-    removal_bits: f64,
-    /// Of a level of CoeffsToSlots, and its layers.
-    to_slots: (f64, &'static [u32]),
+    pub(super) removal_bits: f64,
+    /// CoeffsToSlots, in the order of application: from the top down.
+    pub(super) to_slots: &'a [Factor],
     /// Most bits of a prime in place of the chain.
-    base_bits: f64,
-    p_bits: &'static [f64],
-    extra_p_bits: &'static [f64],
+    pub(super) base_bits: f64,
+    pub(super) p_bits: &'a [f64],
+    pub(super) extra_p_bits: &'a [f64],
 }
 
-/// Digits of at most 15 are removed at degree 61. With the weight 32, one is larger with a
-/// probability of 2^-145 a coefficient.
-const BOUND: u32 = 15;
-const DEPTH: usize = 6;
+/// Digits of at most 15 are removed. With the weight 32, one is larger with a probability of
+/// 2^-145 a coefficient.
+pub(super) const BOUND: u32 = 15;
 
-const SMALL_RING: Shape = Shape {
-    name: "n15-t65537-boot",
-    summary: "bootstrapping of 2^15 integers modulo 65537, 7 levels; 128 bits",
-    log_n: 15,
-    prime: 65537,
-    log_slots: 15,
-    single_bits: 50.5,
-    to_coeffs: (29.0, &[6, 8]),
-    usable: (33.5, 7),
-    removal_bits: 48.0,
-    to_slots: (46.0, &[5, 5, 4]),
-    base_bits: 49.0,
-    p_bits: &[49.2; 2],
-    extra_p_bits: &[48.5; 4],
-};
+/// Levels that removing the lowest digit of residues modulo `high` takes.
+pub(super) fn removal_depth(high: Modulus) -> Result<u32> {
+    let degree = ResiduePolynomial::bounded_removal(high, BOUND)?.degree();
+    Ok((degree + 1).next_power_of_two().ilog2())
+}
 
-const LARGE_RING: Shape = Shape {
-    name: "n16-t65537-boot",
-    summary: "bootstrapping of 2^15 integers modulo 65537, 20 levels; 128 bits",
-    log_n: 16,
-    prime: 65537,
-    log_slots: 15,
-    single_bits: 51.0,
-    to_coeffs: (28.5, &[5, 5, 4]),
-    usable: (34.5, 20),
-    removal_bits: 49.6,
-    to_slots: (47.0, &[5, 5, 4]),
-    base_bits: 49.95,
-    p_bits: &[49.6; 6],
-    extra_p_bits: &[49.6; 4],
-};
+const SETS: [Shape<'static>; 11] = [
+    Shape {
+        log_n: 14,
+        prime: 257,
+        exponent: 1,
+        log_slots: 7,
+        single_bits: 31.5,
+        to_coeffs: &[(6, 24.0)],
+        usable: (24.5, 4),
+        removal_bits: 31.5,
+        to_slots: &[(4, 24.0), (2, 30.0)],
+        base_bits: 31.5,
+        p_bits: &[32.5; 1],
+        extra_p_bits: &[32.5; 3],
+    },
+    Shape {
+        log_n: 15,
+        prime: 257,
+        exponent: 1,
+        log_slots: 7,
+        single_bits: 34.5,
+        to_coeffs: &[(6, 25.0)],
+        usable: (26.5, 15),
+        removal_bits: 34.0,
+        to_slots: &[(4, 25.0), (2, 31.5)],
+        base_bits: 49.0,
+        p_bits: &[49.5; 3],
+        extra_p_bits: &[49.5; 3],
+    },
+    Shape {
+        log_n: 15,
+        prime: 257,
+        exponent: 2,
+        log_slots: 7,
+        single_bits: 42.5,
+        to_coeffs: &[(6, 26.0)],
+        usable: (33.5, 10),
+        removal_bits: 42.0,
+        to_slots: &[(4, 30.5), (2, 39.5)],
+        base_bits: 49.0,
+        p_bits: &[49.5; 2],
+        extra_p_bits: &[49.5; 4],
+    },
+    Shape {
+        log_n: 15,
+        prime: 257,
+        exponent: 3,
+        log_slots: 7,
+        single_bits: 51.0,
+        to_coeffs: &[(6, 34.5)],
+        usable: (42.0, 5),
+        removal_bits: 50.0,
+        to_slots: &[(4, 39.0), (2, 48.0)],
+        base_bits: 49.0,
+        p_bits: &[49.5; 2],
+        extra_p_bits: &[49.5; 4],
+    },
+    Shape {
+        log_n: 15,
+        prime: 127,
+        exponent: 1,
+        log_slots: 6,
+        single_bits: 33.0,
+        to_coeffs: &[(5, 25.0)],
+        usable: (25.0, 16),
+        removal_bits: 32.5,
+        to_slots: &[(3, 25.0), (2, 30.5)],
+        base_bits: 49.0,
+        p_bits: &[49.5; 3],
+        extra_p_bits: &[49.5; 3],
+    },
+    Shape {
+        log_n: 15,
+        prime: 127,
+        exponent: 2,
+        log_slots: 6,
+        single_bits: 40.0,
+        to_coeffs: &[(5, 25.0)],
+        usable: (32.0, 11),
+        removal_bits: 39.5,
+        to_slots: &[(3, 27.0), (2, 37.5)],
+        base_bits: 49.0,
+        p_bits: &[49.5; 2],
+        extra_p_bits: &[49.5; 4],
+    },
+    Shape {
+        log_n: 15,
+        prime: 127,
+        exponent: 3,
+        log_slots: 6,
+        single_bits: 47.0,
+        to_coeffs: &[(5, 30.5)],
+        usable: (39.0, 7),
+        removal_bits: 46.5,
+        to_slots: &[(3, 34.0), (2, 44.5)],
+        base_bits: 49.0,
+        p_bits: &[49.5; 2],
+        extra_p_bits: &[49.5; 4],
+    },
+    Shape {
+        log_n: 15,
+        prime: 65537,
+        exponent: 1,
+        log_slots: 15,
+        single_bits: 50.5,
+        to_coeffs: &[(6, 29.0), (8, 29.0)],
+        usable: (33.5, 7),
+        removal_bits: 48.0,
+        to_slots: &[(5, 46.0), (5, 46.0), (4, 46.0)],
+        base_bits: 49.0,
+        p_bits: &[49.2; 2],
+        extra_p_bits: &[48.5; 4],
+    },
+    Shape {
+        log_n: 16,
+        prime: 65537,
+        exponent: 1,
+        log_slots: 15,
+        single_bits: 51.0,
+        to_coeffs: &[(5, 28.5), (5, 28.5), (4, 28.5)],
+        usable: (34.5, 20),
+        removal_bits: 49.6,
+        to_slots: &[(5, 47.0), (5, 47.0), (4, 47.0)],
+        base_bits: 49.95,
+        p_bits: &[49.6; 6],
+        extra_p_bits: &[49.6; 4],
+    },
+    Shape {
+        log_n: 16,
+        prime: 786_433,
+        exponent: 1,
+        log_slots: 16,
+        single_bits: 58.0,
+        to_coeffs: &[(5, 32.0), (5, 32.0), (5, 32.0)],
+        usable: (38.0, 14),
+        removal_bits: 56.0,
+        to_slots: &[(5, 54.0), (5, 54.0), (5, 54.0)],
+        base_bits: 49.9,
+        p_bits: &[49.5; 7],
+        extra_p_bits: &[49.5; 4],
+    },
+    Shape {
+        log_n: 16,
+        prime: 4_293_918_721,
+        exponent: 1,
+        log_slots: 16,
+        single_bits: 83.0,
+        to_coeffs: &[(5, 46.5), (5, 45.5), (5, 44.5)],
+        usable: (50.5, 10),
+        removal_bits: 83.0,
+        to_slots: &[(5, 76.0), (5, 78.0), (5, 79.0)],
+        base_bits: 49.5,
+        p_bits: &[49.5; 5],
+        extra_p_bits: &[49.5; 4],
+    },
+];
 
-const MORE_SLOTS: Shape = Shape {
-    name: "n16-t786433-boot",
-    summary: "bootstrapping of 2^16 integers modulo 786433, 14 levels; 128 bits",
-    log_n: 16,
-    prime: 786_433,
-    log_slots: 16,
-    single_bits: 58.0,
-    to_coeffs: (32.0, &[5, 5, 5]),
-    usable: (38.0, 14),
-    removal_bits: 56.0,
-    to_slots: (54.0, &[5, 5, 5]),
-    base_bits: 49.9,
-    p_bits: &[49.5; 7],
-    extra_p_bits: &[49.5; 4],
-};
-
-impl Shape {
-    fn preset(&self) -> Option<BootstrapPreset> {
-        let modulus = Modulus::new(self.prime, 1).ok()?;
-        let levels = |bits: f64, count: usize| vec![level(bits); count];
-        let q_bits = [
-            levels(self.single_bits, 1),
-            levels(self.to_coeffs.0, self.to_coeffs.1.len()),
-            levels(self.usable.0, self.usable.1),
-        ]
-        .concat();
+impl Shape<'_> {
+    pub(super) fn preset(&self) -> Result<BootstrapPreset> {
+        let modulus = Modulus::new(self.prime, self.exponent)?;
+        let factors = |factors: &[Factor]| -> Vec<Vec<f64>> {
+            factors.iter().rev().map(|&(_, bits)| level(bits)).collect()
+        };
+        let layers = |factors: &[Factor]| factors.iter().map(|&(layers, _)| layers).collect();
+        let (usable_bits, usable) = self.usable;
+        let mut q_bits = vec![level(self.single_bits)];
+        q_bits.extend(factors(self.to_coeffs));
+        q_bits.extend(vec![level(usable_bits); usable]);
         let chain_bits: f64 = q_bits.iter().flatten().sum();
         let base = (chain_bits / self.base_bits).ceil();
-        let raised = UpperSpec {
-            base_bits: vec![chain_bits / base; base as usize],
-            levels_bits: [
-                levels(self.removal_bits, DEPTH),
-                levels(self.to_slots.0, self.to_slots.1.len()),
-            ]
-            .concat(),
-        };
+        let depth = removal_depth(modulus.with_exponent(self.exponent + 1)?)?;
+        let mut levels_bits = vec![level(self.removal_bits); depth as usize];
+        levels_bits.extend(factors(self.to_slots));
+        let raised = UpperSpec { base_bits: vec![chain_bits / base; base as usize], levels_bits };
         let spec = Spec {
             q_bits,
             upper: Some(raised),
@@ -165,10 +278,18 @@ impl Shape {
             log_slots: self.log_slots,
             ephemeral_weight: Raise::DEFAULT_WEIGHT,
             bound: BOUND,
-            slots_to_coeffs: self.to_coeffs.1.to_vec(),
-            coeffs_to_slots: self.to_slots.1.to_vec(),
+            slots_to_coeffs: layers(self.to_coeffs),
+            coeffs_to_slots: layers(self.to_slots),
         };
-        let (name, summary) = (self.name.into(), self.summary.into());
-        Some(BootstrapPreset { preset: Preset { name, summary, spec }, bootstrap })
+        let power = match self.exponent {
+            1 => String::new(),
+            exponent => format!("-{exponent}"),
+        };
+        let name = format!("n{}-t{}{power}-boot", self.log_n, self.prime);
+        let summary = format!(
+            "bootstrapping of 2^{} integers modulo {modulus}, {usable} levels; 128 bits",
+            self.log_slots
+        );
+        Ok(BootstrapPreset { preset: Preset { name, summary, spec }, bootstrap })
     }
 }

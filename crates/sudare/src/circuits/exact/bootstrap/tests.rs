@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     bfv,
-    exact::{Ciphertext, Spec, tests::Session},
+    exact::{Ciphertext, PlainPoly, Spec, tests::Session},
     rlwe::UpperSpec,
 };
 use sudare_arith::prng::Stream;
@@ -37,7 +37,7 @@ fn raised_chain(log_n: u32, t: Modulus) -> Spec {
 
 struct Bootstrapping {
     session: Session,
-    encoder: BatchEncoder,
+    encoder: IntegerEncoder,
     bootstrapper: Bootstrapper<exact::Evaluator>,
 }
 
@@ -46,21 +46,26 @@ impl Bootstrapping {
         let params = Params::new(chain.clone()).unwrap();
         let plan = spec.plan(&params, Params::factor_at).unwrap();
         let session = Session::with_keys(chain, seed, plan.required_keys());
-        let encoder =
-            BatchEncoder::with_slots(spec.modulus, params.log_n(), spec.log_slots).unwrap();
+        let encoder = spec.encoder(params.log_n()).unwrap();
         let bootstrapper = plan.prepare(&session.evaluator).unwrap();
         Self { session, encoder, bootstrapper }
     }
 
     fn encrypt(&mut self, values: &[u128], level: Level, factor: Unit) -> Ciphertext {
-        let plain = self.encoder.encode_unsigned(values).unwrap();
+        let plain = self.encode(values);
         self.session.encrypt_at(&plain, level, factor)
+    }
+
+    fn encode(&self, values: &[u128]) -> PlainPoly {
+        let t = self.encoder.modulus();
+        self.encoder.encode(&values.iter().map(|&x| t.centered(x)).collect::<Vec<_>>()).unwrap()
     }
 
     fn decrypt(&self, a: &Ciphertext) -> Vec<u128> {
         let plain = self.session.decryptor.decrypt(a).unwrap();
         self.session.assert_holds(a, &plain);
-        self.encoder.decode_unsigned(&plain).unwrap()
+        let t = self.encoder.modulus();
+        self.encoder.decode(&plain).unwrap().iter().map(|&x| t.reduce_i128(x)).collect()
     }
 
     fn random(&mut self) -> Vec<u128> {
@@ -72,11 +77,21 @@ impl Bootstrapping {
 
 #[test]
 fn every_slot_comes_back() {
-    for (p, r, log_slots) in
-        [(257, 1, 6), (257, 2, 6), (17, 1, 3), (97, 2, 4), (65537, 1, 6), (13, 1, 1)]
-    {
+    for (p, r, log_slots) in [
+        (257, 1, 6),
+        (257, 2, 6),
+        (17, 1, 3),
+        (97, 2, 4),
+        (65537, 1, 6),
+        (13, 1, 1),
+        (31, 1, 4),
+        (47, 3, 3),
+        (127, 2, 6),
+    ] {
         let spec = spec(p, r, log_slots);
-        let mut b = Bootstrapping::new(&spec, chain(LOG_N, spec.modulus), 3);
+        // Modulo 127 there are integers in slots of degree 2 at least.
+        let log_n = LOG_N.max(log_slots + u32::from(p % 4 == 3));
+        let mut b = Bootstrapping::new(&spec, chain(log_n, spec.modulus), 3);
         let (t, plan) = (spec.modulus, b.bootstrapper.plan().clone());
         assert!(plan.usable_levels() > 0);
         assert_eq!(plan.log2_failure(), f64::NEG_INFINITY);
@@ -122,19 +137,21 @@ fn slots_come_back_through_raised_levels() {
 /// Rounding errors beyond a bound that is too small spoil slots as often as the formula says.
 #[test]
 fn failures_are_as_frequent_as_predicted() {
-    check_failures(200);
+    check_failures(97, 4, 200);
+    check_failures(31, 5, 200);
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn failures_of_many_bootstrappings_are_as_frequent_as_predicted() {
-    check_failures(10_000);
+    check_failures(97, 4, 10_000);
+    check_failures(31, 5, 10_000);
 }
 
-fn check_failures(runs: u32) {
+fn check_failures(p: u64, log_n: u32, runs: u32) {
     const SMALL: u32 = 4;
-    let spec = BootstrapSpec { ephemeral_weight: 12, bound: 2, ..spec(97, 1, SMALL) };
-    let mut b = Bootstrapping::new(&spec, chain(SMALL, spec.modulus), 5);
+    let spec = BootstrapSpec { ephemeral_weight: 12, bound: 2, ..spec(p, 1, SMALL) };
+    let mut b = Bootstrapping::new(&spec, chain(log_n, spec.modulus), 5);
     let t = spec.modulus;
     let level = b.bootstrapper.plan().input_level();
     let factor = b.session.params.factor_at(level, t).unwrap();
@@ -144,7 +161,8 @@ fn check_failures(runs: u32) {
         let a = b.encrypt(&values, level, factor);
         let fresh = b.bootstrapper.run(&b.session.evaluator, &a).unwrap();
         let found = b.session.decryptor.decrypt(&fresh).unwrap();
-        failures += u32::from(b.encoder.decode_unsigned(&found).unwrap() != values);
+        let values: Vec<_> = values.iter().map(|&x| t.centered(x)).collect();
+        failures += u32::from(b.encoder.decode(&found).unwrap() != values);
     }
     // A digit beyond the bound, which spoils all slots. What inputs bring is far below 1/32 here.
     let digit = log2_exceeds(12, 2.5, 1).exp2();
@@ -180,29 +198,37 @@ fn factors_of_inputs_are_kept() {
     }
 }
 
-/// The scale-invariant product goes on with what the product of BGV bootstrapped.
+/// The scale-invariant product goes on with what the product of BGV bootstrapped, and its results are
+/// bootstrapped as those of that product are.
 #[test]
 fn bootstraps_for_both_products() {
-    let spec = spec(257, 1, 6);
-    let chain = chain(LOG_N, spec.modulus);
-    let params = Params::new(chain.clone()).unwrap();
-    let plan = spec.plan(&params, Params::fresh_factor).unwrap();
-    let session = Session::with_keys(chain, 7, plan.required_keys());
-    let bootstrapper = plan.prepare(&session.evaluator).unwrap();
-    let encoder = BatchEncoder::new(spec.modulus, LOG_N).unwrap();
-    let mut b = Bootstrapping { session, encoder, bootstrapper };
-    let t = spec.modulus;
-    let values = b.random();
-    let level = plan.input_level();
-    let a = b.encrypt(&values, level, params.fresh_factor(level, t).unwrap());
-    let fresh = b.bootstrapper.run(&b.session.evaluator, &a).unwrap();
-    // The factor of a fresh encryption there, with which sums are possible.
-    assert!(fresh.factor().matches(params.fresh_factor(fresh.level(), t).unwrap()));
-    let other = b.encrypt(&values, fresh.level(), fresh.factor());
-    let e = bfv::Evaluator::new(&params, b.session.keys.clone()).unwrap();
-    let product = e.mul(&fresh, &other).unwrap();
-    let squares: Vec<u128> = values.iter().map(|&x| t.mul(x, x)).collect();
-    assert_eq!(b.decrypt(&product), squares);
+    for (p, r, log_slots) in [(257, 1, 6), (31, 2, 4)] {
+        let spec = spec(p, r, log_slots);
+        let chain = chain(LOG_N, spec.modulus);
+        let params = Params::new(chain.clone()).unwrap();
+        let plan = spec.plan(&params, Params::fresh_factor).unwrap();
+        let session = Session::with_keys(chain, 7, plan.required_keys());
+        let bootstrapper = plan.prepare(&session.evaluator).unwrap();
+        let encoder = spec.encoder(LOG_N).unwrap();
+        let mut b = Bootstrapping { session, encoder, bootstrapper };
+        let t = spec.modulus;
+        let values = b.random();
+        let level = plan.input_level();
+        let a = b.encrypt(&values, level, params.fresh_factor(level, t).unwrap());
+        let fresh = b.bootstrapper.run(&b.session.evaluator, &a).unwrap();
+        // The factor of a fresh encryption there, with which sums are possible.
+        assert!(fresh.factor().matches(params.fresh_factor(fresh.level(), t).unwrap()));
+        let other = b.encrypt(&values, fresh.level(), fresh.factor());
+        let e = bfv::Evaluator::new(&params, b.session.keys.clone()).unwrap();
+        let scaled = e.mul(&fresh, &other).unwrap();
+        let plain = b.session.evaluator.mul_rescale(&fresh, &other).unwrap();
+        let squares: Vec<u128> = values.iter().map(|&x| t.mul(x, x)).collect();
+        for product in [scaled, plain] {
+            assert_eq!(b.decrypt(&product), squares);
+            let fresh = b.bootstrapper.run(&b.session.evaluator, &product).unwrap();
+            assert_eq!(b.decrypt(&fresh), squares);
+        }
+    }
 }
 
 #[test]
@@ -223,13 +249,13 @@ fn what_does_not_fit_is_refused() {
     let denser = BootstrapSpec { ephemeral_weight: 7, ..spec.clone() };
     let plan = denser.plan(&params, Params::factor_at).unwrap();
     let denser = Session::with_keys(chain(LOG_N, t), 8, plan.required_keys());
-    let a = denser.encryptor.encrypt(&b.encoder.encode_unsigned(&values).unwrap()).unwrap();
+    let a = denser.encryptor.encrypt(&b.encode(&values)).unwrap();
     let refused = |found| Err(Error::EphemeralSecretMismatch { found, needed: 6 });
     assert_eq!(b.bootstrapper.run(&denser.evaluator, &a).map(drop), refused(Some(7)));
     let mut undivided = b.bootstrapper.plan().required_keys().clone();
     (undivided.raise, undivided.raised) = (None, [].into());
     let none = Session::with_keys(chain(LOG_N, t), 8, &undivided);
-    let a = none.encryptor.encrypt(&b.encoder.encode_unsigned(&values).unwrap()).unwrap();
+    let a = none.encryptor.encrypt(&b.encode(&values)).unwrap();
     assert_eq!(b.bootstrapper.run(&none.evaluator, &a).map(drop), refused(None));
 
     let plan = |spec: BootstrapSpec, chain: Spec| {
@@ -243,25 +269,104 @@ fn what_does_not_fit_is_refused() {
     assert!(matches!(plan(no_slots, chain(LOG_N, t)), Err(Error::NoSlots { .. })));
     let layers = BootstrapSpec { coeffs_to_slots: vec![3, 3], ..spec };
     assert!(matches!(plan(layers, chain(LOG_N, t)), Err(Error::Circuit(_))));
+    // Of slim slots the first factor has to leave the subring of coefficients alone.
+    let slim = self::spec(31, 1, 4);
+    let merged = BootstrapSpec { coeffs_to_slots: vec![3], ..slim };
+    let chain_of = chain(LOG_N, merged.modulus);
+    assert!(matches!(plan(merged, chain_of), Err(Error::Circuit(_))));
 }
 
-/// The failure, the levels and the security that the sets promise.
-#[test]
-fn named_sets_are_as_they_say() {
-    for (name, usable) in
-        [("n15-t65537-boot", 7), ("n16-t65537-boot", 20), ("n16-t786433-boot", 14)]
-    {
-        let set = preset(name).unwrap();
-        let params = Params::new(set.preset.spec.clone()).unwrap();
-        let plan = set.plan(&params, Params::factor_at).unwrap();
-        assert_eq!(plan.usable_levels(), usable, "{name}");
-        assert!(plan.log2_failure() < -128.0, "{name}: {}", plan.log2_failure());
-        for key in plan.required_keys().key_security(params.rlwe()).unwrap() {
-            assert!(key.security_bits >= 128.0, "{name}: {key:?}");
-        }
+/// The usable levels of each set.
+const SETS: [(&str, u32); 11] = [
+    ("n14-t257-boot", 4),
+    ("n15-t257-boot", 15),
+    ("n15-t257-2-boot", 10),
+    ("n15-t257-3-boot", 5),
+    ("n15-t127-boot", 16),
+    ("n15-t127-2-boot", 11),
+    ("n15-t127-3-boot", 7),
+    ("n15-t65537-boot", 7),
+    ("n16-t65537-boot", 20),
+    ("n16-t786433-boot", 14),
+    ("n16-t4293918721-boot", 10),
+];
+
+/// The failure, the levels and the security that a set promises, and errors that decrypt.
+fn check_promises(set: &BootstrapPreset) {
+    let name = set.preset.name.as_str();
+    let params = Params::new(set.preset.spec.clone()).unwrap();
+    let plan = set.plan(&params, Params::factor_at).unwrap();
+    let usable = SETS.iter().find(|(known, _)| *known == name).unwrap().1;
+    assert_eq!(plan.usable_levels(), usable, "{name}");
+    assert!(plan.log2_failure() < -128.0, "{name}: {}", plan.log2_failure());
+    for key in plan.required_keys().key_security(params.rlwe()).unwrap() {
+        assert!(key.security_bits >= 128.0, "{name}: {key:?}");
     }
-    assert_eq!(presets().len(), 3);
+    assert_eq!(choose::check_errors(&plan, &params), Ok(()), "{name}");
+}
+
+#[test]
+fn named_sets_of_few_slots_are_as_they_say() {
+    let few = |set: &&BootstrapPreset| set.bootstrap.log_slots < 10;
+    presets().iter().filter(few).for_each(check_promises);
+    let names: Vec<_> = presets().into_iter().map(|set| set.preset.name).collect();
+    assert_eq!(names, SETS.map(|(name, _)| name));
     assert!(matches!(preset("n15"), Err(Error::UnknownPreset { .. })));
+}
+
+#[test]
+#[ignore = "full ring size"]
+fn named_sets_of_many_slots_are_as_they_say() {
+    let many = |set: &&BootstrapPreset| set.bootstrap.log_slots >= 10;
+    presets().iter().filter(many).for_each(check_promises);
+}
+
+/// Sets that are chosen promise what named ones do: for primes of every size and for powers.
+fn check_choice(p: u64, r: u32, log_n: u32, usable: u32) {
+    let t = Modulus::new(p, r).unwrap();
+    let set = choose(t, log_n).unwrap();
+    assert_eq!((set.bootstrap.modulus, set.preset.spec.log_n), (t, log_n));
+    let params = Params::new(set.preset.spec.clone()).unwrap();
+    let plan = set.plan(&params, Params::factor_at).unwrap();
+    assert!(plan.usable_levels() >= usable, "{t}: {}", plan.usable_levels());
+    assert!(plan.log2_failure() < -128.0);
+    for key in plan.required_keys().key_security(params.rlwe()).unwrap() {
+        assert!(key.security_bits >= 128.0, "{t}: {key:?}");
+    }
+}
+
+#[test]
+fn sets_are_chosen_for_few_slots() {
+    for (p, r, log_n, usable) in
+        [(257, 1, 15, 13), (127, 2, 15, 8), (31, 1, 15, 13), (97, 1, 14, 1)]
+    {
+        check_choice(p, r, log_n, usable);
+    }
+}
+
+#[test]
+#[ignore = "full ring size"]
+fn sets_are_chosen_for_large_primes() {
+    for (p, log_n, usable) in
+        [(786_433, 15, 2), (1_099_510_054_913, 16, 3), (1_125_899_903_827_969, 16, 1)]
+    {
+        check_choice(p, 1, log_n, usable);
+    }
+}
+
+#[test]
+fn what_no_set_bootstraps_is_refused_with_what_would_work() {
+    let refused = |p, log_n| choose(Modulus::new(p, 1).unwrap(), log_n).unwrap_err().to_string();
+    // An even modulus, and one without slots.
+    assert!(matches!(choose(Modulus::new(2, 8).unwrap(), 15), Err(Error::NoSlots { .. })));
+    assert!(refused(2, 15).contains("65537 and 786433"));
+    // Of fewer digits than rounding leaves, and with two or four slots.
+    assert!(refused(29, 15).contains("below 31"));
+    assert!(refused(43, 15).contains("multiple of 16"));
+    // No room for a level here, but in a larger ring; and in none.
+    assert!(refused(1_125_899_903_827_969, 15).contains("N = 2^16 leaves"));
+    assert!(refused(2_251_799_815_520_257, 16).contains("at most 50 bits"));
+    assert!(refused(257, 12).contains("2^13 to 2^16"));
 }
 
 /// Every slot at full size, and products down to the last level.
@@ -281,22 +386,29 @@ fn named_sets_of_the_large_ring_bootstrap_every_slot() {
     }
 }
 
+/// All slots 0, the largest and the middle residue, and random ones, by both products.
 fn check_set(set: &BootstrapPreset) {
     let name = &set.preset.name;
     let mut b = Bootstrapping::new(&set.bootstrap, set.preset.spec.clone(), 9);
     let (t, slots) = (set.bootstrap.modulus, b.encoder.slots());
     let level = b.bootstrapper.plan().input_level();
     let factor = b.session.params.factor_at(level, t).unwrap();
-    let highest = t.value() - 1;
-    for values in [b.random(), vec![0; slots], vec![highest; slots], b.random()] {
+    let scaled = bfv::Evaluator::new(&b.session.params, b.session.keys.clone()).unwrap();
+    let constants = [0, t.value() - 1, t.value() / 2].map(|x| vec![x; slots]);
+    for values in constants.into_iter().chain([b.random(), b.random()]) {
         let a = b.encrypt(&values, level, factor);
         let mut x = b.bootstrapper.run(&b.session.evaluator, &a).unwrap();
         let mut expected = values;
         assert!(b.decrypt(&x) == expected, "{name}");
+        let product = scaled.mul(&x, &x).unwrap();
         while x.level() > level {
             x = b.session.evaluator.mul_rescale(&x, &x).unwrap();
             expected.iter_mut().for_each(|v| *v = t.mul(*v, *v));
             assert!(b.decrypt(&x) == expected, "{name}, level {}", x.level());
         }
+        let again = b.bootstrapper.run(&b.session.evaluator, &x).unwrap();
+        assert!(b.decrypt(&again) == expected, "{name}, again");
+        let squares = b.decrypt(&product);
+        assert!(b.decrypt(&b.session.evaluator.rescale(&product).unwrap()) == squares, "{name}");
     }
 }

@@ -3,14 +3,14 @@ use crate::{
     Error,
     circuits::{Ops, exact::LinearPlan},
     exact::{
-        Ciphertext, Modulus, Params, Spec, Unit,
+        BatchEncoder, Ciphertext, Modulus, Params, Spec, Unit,
         tests::{Session, chain, modulus},
     },
     rlwe::{KeyRequest, Level},
 };
 use sudare_arith::prng::{Seed, Stream};
 
-type Map = fn(&BatchEncoder, &[u32]) -> Result<Vec<LinearTransform>>;
+type Map = fn(&IntegerEncoder, &[u32]) -> Result<Vec<LinearTransform>>;
 
 /// Every list of positive numbers with this sum.
 fn schedules(sum: u32) -> Vec<Vec<u32>> {
@@ -41,21 +41,23 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(encoder: &BatchEncoder) -> Self {
-        let slots = encoder.slots();
-        let plain = encoder.encode_unsigned(&random(encoder.modulus(), slots)).unwrap();
-        let gap = plain.coeffs().len() / slots;
+    fn new(encoder: &IntegerEncoder) -> Self {
+        let (slots, t, n) = (encoder.slots(), encoder.modulus(), 1usize << encoder.log_n());
+        let few = random(t, slots);
+        let mut coeffs = vec![0; n];
+        coeffs.iter_mut().step_by(n / slots).zip(&few).for_each(|(c, &x)| *c = x);
+        let plain = PlainPoly::new(t, coeffs).unwrap();
         let columns = slots / 2;
         let mut values = vec![0; slots];
         for k in 0..columns {
             let place = bit_reversed(columns.ilog2(), k);
-            values[place] = plain.coeffs()[k * gap];
-            values[columns + place] = plain.coeffs()[(k + columns) * gap];
+            values[place] = t.centered(few[k]);
+            values[columns + place] = t.centered(few[k + columns]);
         }
-        Self { plain, coeffs_in_slots: encoder.encode_unsigned(&values).unwrap() }
+        Self { plain, coeffs_in_slots: encoder.encode(&values).unwrap() }
     }
 
-    fn check(&self, encoder: &BatchEncoder, radices: &[u32]) {
+    fn check(&self, encoder: &IntegerEncoder, radices: &[u32]) {
         let there = apply(&coeffs_to_slots(encoder, radices).unwrap(), &self.plain);
         let back = apply(&slots_to_coeffs(encoder, radices).unwrap(), &self.coeffs_in_slots);
         let case = (encoder.modulus(), encoder.slots(), radices);
@@ -66,14 +68,16 @@ impl Pair {
 
 #[test]
 fn slots_and_coefficients_are_those_of_the_encoder() {
-    for p in [17, 97, 257, 7681, 65537, 786_433] {
+    for p in [17, 97, 257, 7681, 65537, 786_433, 7, 23, 31, 47] {
         for exponent in 1..=3 {
             let t = modulus(p, exponent);
-            let most = BatchEncoder::most_slots(t, 5).unwrap();
-            for log_slots in 1..=most {
-                // Once of all slots, and of rows that repeat twice and four times.
-                let log_n = log_slots + exponent - 1;
-                let encoder = BatchEncoder::with_slots(t, log_n, log_slots).unwrap();
+            let most = IntegerEncoder::most_slots(t, 5).unwrap();
+            let slim = p % 4 == 3;
+            for log_slots in if slim { most } else { 1 }..=most {
+                // Once of all slots, and of rows that repeat twice and four times; in Galois rings
+                // of degree 2, 4, 8.
+                let log_n = log_slots + exponent - u32::from(!slim);
+                let encoder = IntegerEncoder::new(t, log_n, log_slots).unwrap();
                 let pair = Pair::new(&encoder);
                 for radices in schedules(log_slots - 1) {
                     pair.check(&encoder, &radices);
@@ -85,10 +89,12 @@ fn slots_and_coefficients_are_those_of_the_encoder() {
 
 #[test]
 fn every_schedule_of_many_columns_is_the_encoder() {
-    for (p, exponent, log_n) in [(257, 1, 8), (786_433, 2, 7)] {
-        let encoder = BatchEncoder::with_slots(modulus(p, exponent), log_n, 7).unwrap();
+    for (p, exponent, log_n, log_slots) in
+        [(257, 1, 8, 7), (786_433, 2, 7, 7), (127, 1, 7, 6), (127, 3, 9, 6)]
+    {
+        let encoder = IntegerEncoder::new(modulus(p, exponent), log_n, log_slots).unwrap();
         let pair = Pair::new(&encoder);
-        for radices in schedules(6) {
+        for radices in schedules(log_slots - 1) {
             pair.check(&encoder, &radices);
         }
     }
@@ -99,6 +105,7 @@ fn pairs_are_inverse_at_full_size() {
     for exponent in [1, 2] {
         let encoder = BatchEncoder::new(modulus(65537, exponent), 15).unwrap();
         let x = encoder.encode_unsigned(&random(encoder.modulus(), 1 << 15)).unwrap();
+        let encoder = encoder.into();
         let there = apply(&coeffs_to_slots(&encoder, &[2, 3, 3, 3, 3]).unwrap(), &x);
         let back = apply(&slots_to_coeffs(&encoder, &[3, 3, 3, 2, 3]).unwrap(), &there);
         assert!(there != x && back == x);
@@ -115,7 +122,7 @@ fn maps_modulo_powers_reduce_to_those_modulo_lower_ones() {
             assert_eq!(low.reduce(lift), root);
             assert_eq!(high.pow(lift, 1 << (log_order - 1)), high.value() - 1);
         }
-        let [low, high] = [low, high].map(|t| BatchEncoder::new(t, 3).unwrap());
+        let [low, high] = [low, high].map(|t| IntegerEncoder::new(t, 3, 3).unwrap());
         for map in [slots_to_coeffs as Map, coeffs_to_slots] {
             let [low, high] = [&low, &high].map(|encoder| map(encoder, &[1, 1]).unwrap());
             for (low, high) in low.iter().zip(&high) {
@@ -138,7 +145,7 @@ fn maps_modulo_powers_reduce_to_those_modulo_lower_ones() {
 
 #[test]
 fn schedules_that_do_not_fit_are_refused() {
-    let encoder = BatchEncoder::with_slots(modulus(257, 1), 6, 4).unwrap();
+    let encoder = IntegerEncoder::new(modulus(257, 1), 6, 4).unwrap();
     let bad: [&[u32]; 5] = [&[], &[1, 1], &[2, 2], &[3, 0], &[u32::MAX, 4]];
     for radices in bad {
         for map in [slots_to_coeffs as Map, coeffs_to_slots] {
@@ -163,7 +170,7 @@ fn counts(factors: &[LinearTransform], params: &Params, t: Modulus) -> Vec<[usiz
 #[test]
 fn counts_at_full_size() {
     let t = modulus(65537, 1);
-    let encoder = BatchEncoder::new(t, 15).unwrap();
+    let encoder = IntegerEncoder::new(t, 15, 15).unwrap();
     let spec = Spec { insecure: true, ..Spec::uniform(15, t, 50.0, 1, 50.0, vec![51.0]) };
     let params = Params::new(spec).unwrap();
     let found = |map: Map, radices| counts(&map(&encoder, radices).unwrap(), &params, t);
@@ -205,16 +212,18 @@ impl Circuit {
 /// Of all slots of the ring, and of some.
 #[test]
 fn encrypted_vectors_go_to_coefficients_and_back() {
-    let cases: [([u32; 4], [&[u32]; 2]); 5] = [
+    let cases: [([u32; 4], [&[u32]; 2]); 7] = [
         ([257, 1, 6, 6], [&[2, 3], &[3, 2]]),
         ([97, 1, 6, 4], [&[2, 1], &[1, 2]]),
         ([17, 3, 5, 3], [&[1, 1], &[2]]),
         ([7681, 2, 5, 5], [&[4], &[2, 2]]),
         ([17, 1, 4, 1], [&[], &[]]),
+        ([31, 1, 6, 4], [&[2, 1], &[1, 2]]),
+        ([47, 2, 5, 3], [&[2], &[1, 1]]),
     ];
     for ([p, exponent, log_n, log_slots], [there, back]) in cases {
         let t = modulus(p.into(), exponent);
-        let encoder = BatchEncoder::with_slots(t, log_n, log_slots).unwrap();
+        let encoder = IntegerEncoder::new(t, log_n, log_slots).unwrap();
         let mut matrices = slots_to_coeffs(&encoder, there).unwrap();
         let middle = matrices.len();
         matrices.extend(coeffs_to_slots(&encoder, back).unwrap());

@@ -1,0 +1,286 @@
+//! Sets for bootstrapping of other moduli than those of the named sets.
+
+use super::{
+    BootstrapPlan, BootstrapPreset,
+    presets::{BOUND, Factor, Shape, removal_depth},
+};
+use crate::{
+    Error, Result,
+    circuits::{Ops, exact::forms::FormEvaluator},
+    exact::{IntegerEncoder, Modulus, Params},
+    rlwe::{Raise, SecretDistribution, max_log2_qp},
+};
+
+const SECURITY_BITS: f64 = 128.0;
+
+/// Rings that have room for bootstrapping.
+const LOG_N: core::ops::RangeInclusive<u32> = 13..=16;
+
+/// Primes have fewer bits: of larger ones no ring has room for the removal of a digit.
+const MAX_PRIME_BITS: u32 = 50;
+
+/// Layers of the largest factors of either map.
+const TO_COEFFS_LAYERS: u32 = 7;
+const TO_SLOTS_LAYERS: u32 = 5;
+
+/// Special primes: of 49.5 bits, unless the only one.
+const SPECIAL_BITS: f64 = 49.5;
+const MOST_SPECIALS: usize = 8;
+/// Digits of a key switch at the top that are few, which special primes are worth their bits for if
+/// that leaves so many levels.
+const FEW_DIGITS: f64 = 5.0;
+const FEW_LEVELS: usize = 2;
+
+/// Bits by which sizes grow until errors fit, and how often.
+const STEP: f64 = 0.5;
+const STEPS: u32 = 6;
+
+/// A set that bootstraps integers modulo `t = p^r`, as many as there are slots in the ring of degree
+/// `2^log_n`, with 128 bits of security and as many levels as there is room for.
+///
+/// Sizes of levels follow from the growth of errors in each part, as
+/// [`NoiseBound`](crate::exact::NoiseBound) has it, and are tried on the bounds of a bootstrapping,
+/// of products down to the lowest level, and of another bootstrapping. The same modulus and ring
+/// give the same set.
+///
+/// # Errors
+/// [`Error::NoSlots`] for a modulus that has no slots of integers in the ring, as every even one,
+/// naming primes that have as many slots as the ring has coefficients; [`Error::InvalidSpec`] for
+/// a prime of more than 50 bits or below 31, a ring other than of degree `2^13` to `2^16`, and a
+/// modulus that leaves no level, which says in what ring one would be left.
+pub fn choose(t: Modulus, log_n: u32) -> Result<BootstrapPreset> {
+    check(t, log_n)?;
+    let tries = (0..=STEPS).map(|step| {
+        let set = Sizes::new(t, log_n, f64::from(step) * STEP)?.set()?;
+        let params = Params::new(set.preset.spec.clone())?;
+        let plan = set.plan(&params, Params::factor_at)?;
+        check_errors(&plan, &params)?;
+        check_keys(&plan, &params)?;
+        Ok(set)
+    });
+    let holds = |tried: &Result<_>| !matches!(tried, Err(Error::NoiseExhausted { .. }));
+    let none = || Err(no_room(t, log_n, "no sizes of levels hold its errors"));
+    tries.into_iter().find(holds).unwrap_or_else(none)
+}
+
+fn check(t: Modulus, log_n: u32) -> Result<()> {
+    let refuse = |problem| Err(Error::InvalidSpec { field: "plaintext modulus", problem });
+    if !LOG_N.contains(&log_n) {
+        let problem = format!("2^{log_n}: bootstrapping is in rings of degree 2^13 to 2^16");
+        return Err(Error::InvalidSpec { field: "log_n", problem });
+    }
+    let p = t.prime();
+    if p % 4 == 3 && !(p + 1).is_multiple_of(16) {
+        return refuse(format!(
+            "{t}: there are too few slots of integers to bootstrap; a prime p is needed that is 1 \
+             modulo 4 or for which p + 1 is a multiple of 16"
+        ));
+    }
+    if p >> MAX_PRIME_BITS != 0 {
+        return refuse(format!(
+            "{t}: removing a digit of a prime of more than {MAX_PRIME_BITS} bits leaves no level in \
+             any ring; a prime of at most {MAX_PRIME_BITS} bits is needed"
+        ));
+    }
+    if p > 2 && p < u64::from(2 * BOUND + 1) {
+        return refuse(format!(
+            "{t}: digits of at most {BOUND} are removed, of which primes below {} have fewer; a \
+             prime of at least that is needed",
+            2 * BOUND + 1
+        ));
+    }
+    Ok(())
+}
+
+fn no_room(t: Modulus, log_n: u32, why: &str) -> Error {
+    let larger = (log_n + 1..=*LOG_N.end()).find_map(|log_n| {
+        let usable = Sizes::new(t, log_n, 0.0).ok()?.specials()?.1;
+        Some(format!("N = 2^{log_n} leaves {usable} levels"))
+    });
+    let advice = larger.unwrap_or_else(|| "use a smaller modulus".into());
+    let problem = format!("bootstrapping modulo {t} in a ring of N = 2^{log_n}: {why}; {advice}");
+    Error::InvalidSpec { field: "plaintext modulus", problem }
+}
+
+/// Refuses a plan in which errors might not decrypt: a bootstrapping, products down to its input
+/// level, and a bootstrapping of what is left.
+pub(super) fn check_errors(plan: &BootstrapPlan, params: &Params) -> Result<()> {
+    let e = FormEvaluator::new(params, plan.required_keys());
+    let bootstrapper = plan.prepare(&e)?;
+    let (level, t) = (plan.input_level(), plan.spec().modulus);
+    let mut x = e.encrypt_at(level, params.factor_at(level, t)?)?;
+    for _ in 0..2 {
+        x = bootstrapper.run(&e, &x)?;
+        while x.level > level {
+            x = e.mul_rescale(&x, &x)?;
+        }
+    }
+    bootstrapper.run(&e, &x).map(drop)
+}
+
+/// Refuses keys of less security.
+fn check_keys(plan: &BootstrapPlan, params: &Params) -> Result<()> {
+    let keys = plan.required_keys().key_security(params.rlwe())?;
+    match keys.iter().find(|key| key.security_bits < SECURITY_BITS) {
+        None => Ok(()),
+        Some(key) => Err(no_room(
+            plan.spec().modulus,
+            params.log_n(),
+            &format!(
+                "a key of {:.0} bits would have {:.0} bits of security",
+                key.log2_q, key.security_bits
+            ),
+        )),
+    }
+}
+
+/// Bits of the levels of each part of a bootstrapping.
+struct Sizes {
+    t: Modulus,
+    log_n: u32,
+    log_slots: u32,
+    single: f64,
+    to_coeffs: Vec<Factor>,
+    usable: f64,
+    removal: f64,
+    removal_depth: u32,
+    to_slots: Vec<Factor>,
+}
+
+/// To half a bit, so that what logarithms round does not matter.
+fn half_bits(bits: f64) -> f64 {
+    (2.0 * bits).ceil() / 2.0
+}
+
+/// So many layers in factors of at most so many, as even as possible, the larger first.
+fn split(layers: u32, most: u32, least_factors: u32) -> Vec<u32> {
+    let factors = layers.div_ceil(most).max(least_factors).min(layers);
+    (0..factors).map(|i| (layers + factors - 1 - i) / factors).collect()
+}
+
+/// Layers of the factors of CoeffsToSlots: two or more factors if there can be, the last of which
+/// has one layer less, since it joins the rows.
+fn joined_last(layers: u32) -> Vec<u32> {
+    let mut all = split(layers + 1, TO_SLOTS_LAYERS + 1, 2);
+    match all.last_mut() {
+        Some(last) if *last > 1 => *last -= 1,
+        _ => all = split(layers, TO_SLOTS_LAYERS, 2),
+    }
+    all
+}
+
+impl Sizes {
+    /// With a margin beyond what is expected.
+    fn new(t: Modulus, log_n: u32, margin: f64) -> Result<Self> {
+        // Of an even modulus there are none, and the error names primes.
+        let log_slots = IntegerEncoder::most_slots(t, log_n).unwrap_or(log_n);
+        IntegerEncoder::new(t, log_n, log_slots)?;
+        let high = t.with_exponent(t.exponent() + 1)?;
+        let (removal_depth, high) = (removal_depth(high)?, high.log2());
+        let (log2_t, ring) = (t.log2(), f64::from(log_n) / 2.0);
+        let rounding = ((1.0 + f64::from(log_n).exp2() * 2.0 / 3.0) / 12.0).log2() / 2.0;
+        // A prime of fewer bits has few others beside it.
+        let least = f64::from(log_n) + 10.0;
+        let size = |bits: f64| half_bits(bits + margin).max(least);
+        let layers = log_slots - 1;
+        let gap = f64::from(log_n - log_slots);
+        let slim = t.prime() % 4 == 3;
+        // Of the sum of roots of sums of squares of weights, each of about as many coefficients as
+        // there are slots.
+        let weights = |modulus: f64, count: usize| {
+            let coefficients = f64::from(log_slots + u32::from(slim));
+            modulus - 12f64.log2() / 2.0 + coefficients / 2.0 + (count as f64).log2()
+        };
+        let radices = split(layers, TO_COEFFS_LAYERS, 1);
+        let last = radices.len().saturating_sub(1);
+        let to_coeffs = radices.iter().enumerate().map(|(i, &k)| {
+            // Rows are joined by the first.
+            let diagonals = diagonals(k, i == last) << u32::from(i == 0);
+            (k, size(weights(log2_t, diagonals) + 1.0))
+        });
+        let to_coeffs = to_coeffs.collect();
+        let radices = joined_last(layers);
+        let last = radices.len().saturating_sub(1);
+        let to_slots = radices.iter().enumerate().map(|(i, &k)| {
+            let diagonals = diagonals(k, i == 0) << u32::from(i == last);
+            let traced = if i == 1 { gap } else { 0.0 };
+            let brought = if i == 0 { 0.5 } else { 1.5 };
+            (k, size(weights(high, diagonals) + traced + brought))
+        });
+        let to_slots = to_slots.collect();
+        Ok(Self {
+            t,
+            log_n,
+            log_slots,
+            single: size(high + rounding + 13.0),
+            to_coeffs,
+            // So that squares one after the other are stable where the secret is largest.
+            usable: size(log2_t + ring + rounding + 5.0),
+            removal: size(high + ring + rounding + 5.0),
+            removal_depth,
+            to_slots,
+        })
+    }
+
+    /// Bits of all levels but usable ones.
+    fn fixed(&self) -> f64 {
+        let of = |factors: &[Factor]| factors.iter().map(|&(_, bits)| bits).sum::<f64>();
+        let removal = self.removal * f64::from(self.removal_depth);
+        self.single + of(&self.to_coeffs) + of(&self.to_slots) + removal
+    }
+
+    /// Sizes of special primes with the number of usable levels that they leave.
+    fn specials(&self) -> Option<(Vec<f64>, usize)> {
+        let most = |secret| max_log2_qp(self.log_n, secret, SECURITY_BITS) - 0.5;
+        let limit = most(SecretDistribution::UniformTernary);
+        let ephemeral = most(SecretDistribution::FixedWeight { h: Raise::DEFAULT_WEIGHT });
+        let room = |p_bits: Vec<f64>| {
+            // Keys under the ephemeral secret have the special primes that cover level 0.
+            let size = p_bits.first().copied()?;
+            let covering = (self.single / size).ceil();
+            let bits = limit - p_bits.iter().sum::<f64>() - self.fixed();
+            let fits = bits >= self.usable
+                && covering <= p_bits.len() as f64
+                && self.single + covering * size <= ephemeral;
+            fits.then(|| (p_bits, (bits / self.usable) as usize))
+        };
+        let many = (1..=MOST_SPECIALS).map(|count| vec![SPECIAL_BITS; count]);
+        // The only one is as large as the largest prime.
+        let largest = self.single.max(self.removal).min(SPECIAL_BITS) + 0.5;
+        let options: Vec<_> =
+            room(vec![largest]).into_iter().chain(many.filter_map(room)).collect();
+        let is_quick = |(p_bits, usable): &&(Vec<f64>, usize)| {
+            limit / p_bits.iter().sum::<f64>() - 1.0 <= FEW_DIGITS && *usable >= FEW_LEVELS
+        };
+        let deepest = || options.iter().max_by_key(|(_, usable)| *usable);
+        options.iter().find(is_quick).or_else(deepest).cloned()
+    }
+
+    fn set(&self) -> Result<BootstrapPreset> {
+        let Some((p_bits, usable)) = self.specials() else {
+            let why = format!("the parts of it take {:.0} bits and leave no level", self.fixed());
+            return Err(no_room(self.t, self.log_n, &why));
+        };
+        let special = p_bits.first().copied().unwrap_or(SPECIAL_BITS);
+        Shape {
+            log_n: self.log_n,
+            prime: self.t.prime(),
+            exponent: self.t.exponent(),
+            log_slots: self.log_slots,
+            single_bits: self.single,
+            to_coeffs: &self.to_coeffs,
+            usable: (self.usable, usable),
+            removal_bits: self.removal,
+            to_slots: &self.to_slots,
+            base_bits: special - 0.5,
+            p_bits: &p_bits,
+            extra_p_bits: &[special; 4],
+        }
+        .preset()
+    }
+}
+
+/// Of a factor of `k` layers, with the highest bit of the index or without.
+fn diagonals(k: u32, highest: bool) -> usize {
+    if highest { 1 << k } else { (2 << k) - 1 }
+}
