@@ -70,6 +70,22 @@ impl ConstantDot {
         unsafe { (self.kernels().dot)(&[self], &[out.as_mut_ptr()], &a, false, out.len()) }
     }
 
+    /// [`ConstantDot::dot`] of the same words for each of several weights of one modulus, for rows that
+    /// are alike: a group of sums reads them once.
+    pub fn dots(weights: &[&Self], out: &mut [&mut [u64]], a: &[&[u64]]) {
+        assert_eq!(weights.len(), out.len());
+        let len = out.first().map_or(0, |out| out.len());
+        let words = pointers(a, len);
+        let Some(kernels) = weights.first().map(|weights| weights.kernels()) else { return };
+        for (weights, out) in weights.iter().zip(&*out) {
+            assert!(ptr::eq(weights.kernels(), kernels));
+            assert!(weights.factors.len() == a.len() && out.len() == len);
+        }
+        let out: Vec<*mut u64> = out.iter_mut().map(|out| out.as_mut_ptr()).collect();
+        // SAFETY: as in `dot`, for each of the weights; the outputs have as many words.
+        unsafe { (kernels.dot)(weights, &out, &words, false, len) }
+    }
+
     /// As [`ConstantDot::dot`] of the same words for all `columns`, followed by
     /// [`NttTable::forward_columns`] of each while it is in the first cache.
     pub fn columns(columns: &mut [Column<'_>], a: &[&[u64]]) {

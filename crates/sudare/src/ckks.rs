@@ -20,7 +20,7 @@ pub use crate::rlwe::ProductSum;
 pub use crate::rlwe::UpperSpec;
 pub use ciphertext::{Ciphertext, Plaintext};
 pub use encode::Encoder;
-pub use encrypt::{Decryptor, Encryptor};
+pub use encrypt::{Decryptor, Encryptor, SymmetricEncryptor};
 pub use evaluator::{Evaluator, Hoisted};
 pub(crate) use params::MAX_LOG2_SCALE_F64;
 pub use params::{Params, Spec};

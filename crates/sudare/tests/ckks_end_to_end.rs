@@ -299,6 +299,24 @@ fn sums_of_products_with_constants_are_those_of_single_ones() {
     }
     assert!(found.level() == Level(1) && found.scale().matches(expected.scale()));
 
+    // More sums than a group of the kernels has.
+    let rows: Vec<Vec<f64>> =
+        (0..11).map(|k| (0..3).map(|i| f64::from(7 * k + 5 * i) / 16.0 - 2.0).collect()).collect();
+    let sums = e.mul_const_sums(&[&a, &b, &a], &rows, scale).unwrap();
+    assert_eq!(sums.len(), rows.len());
+    for (found, row) in sums.iter().zip(&rows) {
+        let expected =
+            e.mul_const_sum(&[(&a, row[0], scale), (&b, row[1], scale), (&a, row[2], scale)]);
+        let expected = expected.unwrap();
+        for (found, expected) in found.polys().iter().zip(expected.polys()) {
+            assert!(found.rows().eq(expected.rows()));
+        }
+        assert!(found.level() == Level(1) && found.scale().matches(expected.scale()));
+    }
+    assert!(e.mul_const_sums(&[&a], &[], scale).unwrap().is_empty());
+    assert!(matches!(e.mul_const_sums(&[&a], &rows, scale), Err(Error::Circuit(_))));
+    assert!(matches!(e.mul_const_sums(&[], &[vec![]], scale), Err(Error::Circuit(_))));
+
     let other = [(&a, 1.0, scale), (&b, 1.0, scale * scale)];
     assert!(matches!(e.mul_const_sum(&other), Err(Error::ScaleMismatch { .. })));
     assert!(matches!(e.mul_const_sum(&[]), Err(Error::Circuit(_))));

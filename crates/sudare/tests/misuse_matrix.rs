@@ -380,6 +380,10 @@ const ROWS: &[Row] = rows![
             .mul_const_sum(&[(&o.a, o.values[0].re, o.scale), (&o.b, 0.5, o.scale)]);
         [KeyOfA, KeyOfB], [ParamsOfA, ParamsOfB], [], [ScaleOfA, ScaleOfB, ScaleOfNone], [],
         [SlotsOfB, NotFinite, TooLarge];
+    "Evaluator::mul_const_sums": |o| o.evaluator
+            .mul_const_sums(&[&o.a, &o.b], &[vec![o.values[0].re, 0.5]], o.scale);
+        [KeyOfA, KeyOfB], [ParamsOfA, ParamsOfB], [], [ScaleOfA, ScaleOfB, ScaleOfNone], [],
+        [SlotsOfB, NotFinite, TooLarge];
     "Evaluator::mul": |o| o.evaluator.mul(&o.a, &o.b);
         [KeyOfA, KeyOfB], [ParamsOfA, ParamsOfB], [], [ScaleOfA], [NoKeys], [SlotsOfB];
     "Evaluator::mul_rescale": |o| o.evaluator.mul_rescale(&o.a, &o.b);
@@ -565,7 +569,9 @@ fn fallible_methods() -> BTreeSet<String> {
         for of in types {
             for block in code.split("\nimpl").skip(1) {
                 let (head, block) = block.split_once(" {\n").unwrap();
-                if !head.contains(&format!(" {of}<")) && !head.ends_with(&format!(" {of}")) {
+                let generic = [" ", "::"].map(|before| format!("{before}{of}<"));
+                let names_it = generic.iter().any(|name| head.contains(name));
+                if !names_it && !head.ends_with(&format!(" {of}")) {
                     continue;
                 }
                 let block = block.split("\n}\n").next().unwrap();

@@ -70,6 +70,26 @@ pub trait Ops: Send + Sync {
         &self,
         terms: &[(&Self::Ct, CoefficientOf<Self>, ScaleOf<Self>)],
     ) -> Result<Self::Ct>;
+    /// For each row of coefficients, one for each ciphertext, the sum of their products, encoded at
+    /// `scale`; not rescaled. An evaluator can compute all sums in one pass over the ciphertexts.
+    fn mul_const_sums(
+        &self,
+        xs: &[&Self::Ct],
+        rows: &[Vec<CoefficientOf<Self>>],
+        scale: ScaleOf<Self>,
+    ) -> Result<Vec<Self::Ct>> {
+        let sum = |row: &Vec<CoefficientOf<Self>>| {
+            if row.len() != xs.len() {
+                let (found, needed) = (row.len(), xs.len());
+                return Err(Error::Circuit(format!(
+                    "sums of products: {found} factors were given for {needed} ciphertexts"
+                )));
+            }
+            let terms: Vec<_> = xs.iter().zip(row).map(|(&x, &c)| (x, c, scale)).collect();
+            self.mul_const_sum(&terms)
+        };
+        rows.iter().map(sum).collect()
+    }
     /// Sum with a vector of slots, as many as `a` has, encoded at the level and scale of `a`.
     fn add_plain(&self, a: &Self::Ct, values: &VectorOf<Self>) -> Result<Self::Ct>;
     /// Product with a vector of slots, as many as `a` has, encoded at `scale`; not rescaled.

@@ -8,13 +8,17 @@ use sudare_arith::prng::Seed;
 /// Encrypts under a public key.
 pub type Encryptor = rlwe::Encryptor<Params, PublicKey>;
 
-impl Encryptor {
+/// Encrypts under the secret key itself, with errors that are `sqrt(4 N / 3)` times smaller.
+pub type SymmetricEncryptor = rlwe::Encryptor<Params, SecretKey>;
+
+impl<K: EncryptionKey> rlwe::Encryptor<Params, K> {
     /// A fresh encryption, with randomness of the operating system:
-    /// `v (b, a) + (e_0 + m, e_1)`, with a ternary `v` and binomial errors.
+    /// `v (b, a) + (e_0 + m, e_1)`, with a ternary `v` and binomial errors, or
+    /// `(-a s + e + m, a)` under the secret key.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::LevelOutOfRange`] above the top of the chain;
-    /// [`Error::Arith`] if the system gives no randomness.
+    /// [`Error::Arith`] if the system gives no randomness; [`Error::Forked`] under the secret key.
     pub fn encrypt(&self, a: &Plaintext) -> Result<Ciphertext> {
         self.encrypt_with(a, &Seed::random()?)
     }
@@ -23,7 +27,7 @@ impl Encryptor {
     /// knows it can decrypt. For known-answer tests.
     ///
     /// # Errors
-    /// [`Error::ParamsMismatch`]; [`Error::LevelOutOfRange`].
+    /// [`Error::ParamsMismatch`]; [`Error::LevelOutOfRange`]; [`Error::Forked`] under the secret key.
     pub fn encrypt_with(&self, a: &Plaintext, seed: &Seed) -> Result<Ciphertext> {
         let params = self.params.rlwe();
         params.check_id("plaintext", a.params)?;

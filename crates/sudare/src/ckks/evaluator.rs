@@ -206,6 +206,33 @@ impl Evaluator {
         Ok(Ciphertext::new(self.inner.mul_integer_sum(&terms)?, sum))
     }
 
+    /// Sums of products of the same ciphertexts with real constants, a row of these for each sum,
+    /// all encoded at `scale`; not rescaled. The product of a matrix with a vector of ciphertexts.
+    ///
+    /// | level | scale | keys | cost |
+    /// |---|---|---|---|
+    /// | the lowest | `a_i scale` | none | 2 row products a limb, ciphertext and sum, in one pass |
+    ///
+    /// # Errors
+    /// As [`Evaluator::mul_const_sum`]; [`Error::Circuit`] for a row that has not one constant for
+    /// each ciphertext.
+    pub fn mul_const_sums(
+        &self,
+        xs: &[&Ciphertext],
+        rows: &[Vec<f64>],
+        scale: Scale,
+    ) -> Result<Vec<Ciphertext>> {
+        let forms = xs.iter().map(|a| Ok((self.form(a)?, scale))).collect::<Result<Vec<_>>>()?;
+        let sum = self.rules().constant_sum(&forms)?;
+        let integers = |row: &Vec<f64>| {
+            row.iter().map(|&c| self.rules().integer(c, scale, sum.level)).collect()
+        };
+        let rows: Vec<Vec<i128>> = rows.iter().map(integers).collect::<Result<_>>()?;
+        let xs: Vec<_> = xs.iter().map(|a| &a.inner).collect();
+        let sums = self.inner.mul_integer_sums(&xs, &rows)?;
+        Ok(sums.into_iter().map(|inner| Ciphertext::new(inner, sum)).collect())
+    }
+
     /// A constant in every slot of a ciphertext of this form.
     fn constant(&self, form: Form, c: Complex<f64>, scale: Scale) -> Result<Plaintext> {
         let plain = self.encoder.encode(&[c], form.level, scale)?;

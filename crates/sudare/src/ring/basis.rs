@@ -1,6 +1,6 @@
 use super::{
     Coeff, Eval, Half, Repr, RnsPoly, TILE,
-    convert::{finish, permute},
+    convert::{columns, finish, permute},
 };
 use crate::Result;
 use core::ops::Range;
@@ -80,6 +80,10 @@ impl LimbSet {
 fn piece<R: Repr>(a: &RnsPoly<R>, limbs: LimbSet, tile: Tile, len: usize) -> &[u64] {
     &a.row(limbs.place(tile.row, a.limbs()))[tile.start..][..len]
 }
+
+/// Words of each polynomial that several sums are computed from before the next ones: those of some
+/// hundred polynomials stay in the second cache.
+const DOTS_WORDS: usize = 128;
 
 /// Free memory that a basis keeps for reuse.
 const POOL_BYTES: usize = 4 << 30;
@@ -340,6 +344,45 @@ impl RnsBasis {
         par::for_tiles(out.words_mut(), self.n(), 4 * TILE, |tile, part| {
             let x: Vec<&[u64]> = a.iter().map(|a| piece(a, limbs, tile, part.len())).collect();
             weights[tile.row].dot(part, &x);
+        });
+        out
+    }
+
+    /// `count` sums of the same polynomials, each as by [`RnsBasis::dot`]: `factors(k, i)` are those
+    /// of sum `k` modulo the `i`-th prime. Every word is read once for all sums, but for caches.
+    #[must_use]
+    pub fn dots<R: Repr>(
+        &self,
+        limbs: LimbSet,
+        a: &[&RnsPoly<R>],
+        count: usize,
+        factors: impl Fn(usize, usize) -> Vec<u64> + Send + Sync,
+    ) -> Vec<RnsPoly<R>> {
+        let mut out: Vec<RnsPoly<R>> = (0..count).map(|_| self.take(limbs)).collect();
+        let mut rows: Vec<Vec<&mut [u64]>> = (0..limbs.count()).map(|_| Vec::new()).collect();
+        for poly in &mut out {
+            for (limb, row) in rows.iter_mut().zip(poly.rows_mut()) {
+                limb.push(row);
+            }
+        }
+        par::for_limbs(rows.into_iter().enumerate(), |within, (i, rows)| {
+            let m = self.modulus(limbs, i);
+            let largest = vec![m.value() - 1; a.len()];
+            let weights: Vec<Weights> =
+                (0..count).map(|k| Weights::new(m, &factors(k, i), &largest)).collect();
+            let weights: Vec<&Weights> = weights.iter().collect();
+            let columns = columns(rows.into_iter(), DOTS_WORDS);
+            within.for_blocks(
+                columns,
+                || (),
+                |(), (start, mut out)| {
+                    let len = out.first().map_or(0, |out| out.len());
+                    let place = |a: &RnsPoly<R>| limbs.place(i, a.limbs());
+                    let x: Vec<&[u64]> =
+                        a.iter().map(|a| &a.row(place(a))[start..][..len]).collect();
+                    Weights::dots(&weights, &mut out, &x);
+                },
+            );
         });
         out
     }

@@ -221,6 +221,35 @@ impl Evaluator {
         Ok(self.holding(polys, level))
     }
 
+    /// Sums of products of the same ciphertexts with integers, a row of these for each sum, at the
+    /// lowest level of the ciphertexts: 2 row products a limb, ciphertext and sum, in one pass.
+    ///
+    /// # Errors
+    /// As [`Evaluator::mul_integer_sum`]; [`Error::Circuit`] for a row of another length.
+    pub(crate) fn mul_integer_sums(
+        &self,
+        xs: &[&Ciphertext],
+        rows: &[Vec<i128>],
+    ) -> Result<Vec<Ciphertext>> {
+        const OP: &str = "sums of products";
+        let level = self.lowest(OP, xs.iter().copied())?;
+        if let Some(row) = rows.iter().find(|row| row.len() != xs.len()) {
+            let (found, needed) = (row.len(), xs.len());
+            let problem = format!("{OP}: {found} factors were given for {needed} ciphertexts");
+            return Err(Error::Circuit(problem));
+        }
+        let (basis, limbs) = (self.params().basis(), self.limbs(level));
+        let [first, second] = [0, 1].map(|half| {
+            let polys: Vec<_> = xs.iter().map(|a| &a.polys[half]).collect();
+            basis.dots(limbs, &polys, rows.len(), |k, i| {
+                let m = basis.modulus(limbs, i);
+                rows[k].iter().map(|&c| m.reduce_i128(c)).collect()
+            })
+        });
+        let both = first.into_iter().zip(second);
+        Ok(both.map(|(first, second)| self.holding([first, second], level)).collect())
+    }
+
     /// The level at which several ciphertexts meet.
     fn lowest<'a>(
         &self,

@@ -149,6 +149,14 @@ impl Ops for ckks::Evaluator {
     fn mul_const_sum(&self, terms: &[(&Self::Ct, f64, Scale)]) -> Result<Self::Ct> {
         self.mul_const_sum(terms)
     }
+    fn mul_const_sums(
+        &self,
+        xs: &[&Self::Ct],
+        rows: &[Vec<f64>],
+        scale: Scale,
+    ) -> Result<Vec<Self::Ct>> {
+        self.mul_const_sums(xs, rows, scale)
+    }
     fn add_plain(&self, a: &Self::Ct, values: &[Complex<f64>]) -> Result<Self::Ct> {
         self.params().rules().one_a_slot("add", values, a.form())?;
         self.add_plain(a, &self.encoder().encode(values, a.level(), a.scale())?)
