@@ -1,0 +1,46 @@
+//! Workloads of the public benchmarking suite of homomorphic encryption, step by step.
+//!
+//! A harness makes the data, runs one process for each step, measures time and bytes, and checks
+//! the result. `docs/suite.md` says how. A workload is a module with a function `run`, which takes
+//! the name of a step and an [`Instance`].
+#![forbid(unsafe_code)]
+
+pub mod fetch_by_similarity;
+mod instance;
+
+pub use instance::{Instance, Steps};
+
+use std::path::Path;
+use sudare_roles::error::{Error, Result};
+
+/// Does what `WORKLOAD STEP SIZE [OPTION…]` says, in the current folder, which is that of the
+/// harness.
+///
+/// # Errors
+/// [`Error::Usage`] for anything else; those of the step.
+pub fn run(args: &[String]) -> Result<()> {
+    let [workload, step, size, options @ ..] = args else {
+        return Err(usage("a workload, a step and a size are needed"));
+    };
+    let root = Path::new(".");
+    match workload.as_str() {
+        "fetch-by-similarity" => {
+            let instance = Instance::new(root, size, fetch_by_similarity::SIZES, options)?;
+            fetch_by_similarity::run(step, &instance)
+        }
+        _ => Err(usage(&format!("there is no workload {workload:?}"))),
+    }
+}
+
+/// What is wrong with the arguments, and how they should be.
+fn usage(problem: &str) -> Error {
+    Error::Usage(format!(
+        "{problem}: write sudare-suite WORKLOAD STEP SIZE [OPTION…], such as sudare-suite \
+         fetch-by-similarity client_key_generation 1"
+    ))
+}
+
+/// There is no such step.
+fn no_step(step: &str) -> Error {
+    usage(&format!("there is no step {step:?}"))
+}
