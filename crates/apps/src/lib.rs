@@ -11,6 +11,7 @@
 //! | [`functions`] | inverse, exponential, sigmoid, sign, relu, maximum and others of encrypted slots |
 //! | [`metrics`] | accuracy, AUC and KS of scores |
 //! | [`search`] | an index of vectors that a server searches without seeing it, the query, or both |
+//! | [`nn`] | networks on encrypted samples: dense and convolutional layers, planned and run |
 //! | [`note`] | bytes that travel encrypted with a table |
 //!
 //! Owner and server make the same plan from public facts. The owner encrypts by it, the
@@ -25,6 +26,7 @@ pub mod functions;
 pub mod logreg;
 mod maybe_shared;
 pub mod metrics;
+pub mod nn;
 pub mod note;
 pub mod pool;
 pub mod search;

@@ -1,0 +1,82 @@
+//! Networks on encrypted samples: the server has the weights in the clear and learns nothing of
+//! samples and results.
+//!
+//! A [`Network`] is dense and convolutional layers, average pooling, normalisation and activations.
+//! [`Ranges`] are calibrated with samples, a [`Plan`] follows for a number of samples.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use sudare::{ckks, rlwe::KeyGenerator};
+//! use sudare_apps::nn::{Activation, Layer, Network, Options, Plan, Ranges};
+//!
+//! // The exclusive or of two bits.
+//! let dense = |weights: &[&[f64]], bias: &[f64]| Layer::Dense {
+//!     weights: weights.iter().map(|row| row.to_vec()).collect(),
+//!     bias: bias.to_vec(),
+//!     step: 1.0,
+//! };
+//! let layers = vec![
+//!     dense(&[&[1.0, -1.0]], &[0.0]),
+//!     Layer::Activation(Activation::Square),
+//!     dense(&[&[2.0]], &[-1.0]),
+//! ];
+//! let network = Network::new(vec![2], layers)?;
+//! let samples: [&[f64]; 4] = [&[0.0, 0.0], &[0.0, 1.0], &[1.0, 0.0], &[1.0, 1.0]];
+//! let ranges = Ranges::calibrate(&network, samples, 1.25)?;
+//!
+//! // Owner and server make the same plan.
+//! let plan = Plan::new(&network, &ranges, Options::for_samples(4))?;
+//!
+//! // The owner keeps the secret and sends keys and ciphertexts.
+//! let params = plan.params();
+//! let mut keygen = KeyGenerator::new(params.rlwe())?;
+//! let secret = Arc::new(keygen.secret_key()?);
+//! let keys = Arc::new(keygen.evaluation_keys(&secret, plan.required_keys())?);
+//! let encryptor = ckks::SymmetricEncryptor::new(params, Arc::clone(&secret))?;
+//! let encrypted = plan.encrypt(&encryptor, &samples)?;
+//! drop(encryptor);
+//!
+//! // The server.
+//! let evaluator = ckks::Evaluator::new(params, keys)?;
+//! let prepared = plan.prepare(&evaluator)?;
+//! let results = plan.run(&evaluator, &prepared, &encrypted)?;
+//!
+//! // The owner again.
+//! let secret = Arc::into_inner(secret).ok_or("the encryptor is gone")?;
+//! let decryptor = ckks::Decryptor::new(params, secret)?;
+//! let results = plan.decrypt(&decryptor, &results, 4)?;
+//! let bits: Vec<bool> = results.iter().map(|result| result[0] > 0.0).collect();
+//! assert_eq!(bits, [false, true, true, false]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+mod affine;
+mod draft;
+mod error;
+mod model;
+mod onnx;
+mod plan;
+mod ranges;
+mod run;
+#[cfg(test)]
+mod tests;
+
+pub use error::{NnError, Result};
+pub use model::{Activation, Convolution, Layer, Network};
+pub use plan::{Explanation, Options, Packing, Plan};
+pub use ranges::Ranges;
+pub use run::{Prepared, Simulation};
+
+/// A network that tells handwritten digits apart, and its ranges: images of 28 by 28 pixels from 0
+/// to 1 as vectors, ten numbers of which the largest is at the digit.
+///
+/// 784-128-64-10 with squares, of which 360 pixels are used, and weights of four bits and a sign:
+/// `scripts/train_digits.py` trained it on MNIST and measured 99.2 % on its 10,000 test images.
+///
+/// # Errors
+/// None as long as the files of this crate are whole.
+pub fn digits() -> Result<(Network, Ranges)> {
+    let problem = |error: serde_json::Error| NnError::Network { problem: error.to_string() };
+    let network = serde_json::from_str(include_str!("../data/digits.json")).map_err(problem)?;
+    let ranges = include_str!("../data/digits.ranges.json");
+    Ok((network, serde_json::from_str(ranges).map_err(problem)?))
+}

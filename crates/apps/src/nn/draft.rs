@@ -1,0 +1,235 @@
+//! Which modulus, scales and levels a network takes.
+
+use sudare::{
+    circuits::Chain,
+    ckks::{Scale, Spec},
+    rlwe::{Level, SecretDistribution, max_log2_qp},
+};
+
+use super::{
+    affine::{Function, Stage},
+    error::{NnError, Result},
+    plan::Packing,
+    ranges::Ranges,
+};
+use crate::{SECURITY_BITS, logreg::special_primes};
+
+/// Rings that are tried.
+const LOG_N: core::ops::RangeInclusive<u32> = 11..=17;
+/// Sizes of the primes with fast kernels.
+const PRIME_BITS: f64 = 49.5;
+/// Bits of the smallest primes above those of the degree of the ring: there are many of that size.
+const LEAST_BITS: f64 = 7.0;
+/// Bits between a value and the modulus: the sign, and sizes of primes that are not met exactly.
+const ROOM_BITS: f64 = 2.0;
+/// Bits of the scale above the precision in chains of one scale.
+const SCALE_ROOM_BITS: f64 = 6.0;
+/// By which sums of sizes of primes may be off.
+const SLACK_BITS: f64 = 0.3;
+
+/// What a network is computed by, before primes are chosen.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Draft {
+    pub(super) spec: Spec,
+    /// Of inputs; the default scale of the top level if there is none.
+    pub(super) input: Option<Scale>,
+    /// Of the weights of each stage, whose products are not rescaled; if there are none, they are
+    /// rescaled to default scales.
+    pub(super) weights: Vec<Scale>,
+}
+
+/// `log2` of the standard deviation that rounding both parts of a ciphertext adds to a slot, times
+/// the scale.
+pub(super) fn log2_rounding(log_n: u32) -> f64 {
+    f64::from(log_n) - 18f64.log2() / 2.0
+}
+
+/// `log2` of the standard deviation of a slot that was encrypted under the secret key, times the
+/// scale.
+pub(super) fn log2_fresh(log_n: u32) -> f64 {
+    (sudare_arith::sample::CBD21_VARIANCE.log2() + f64::from(log_n)) / 2.0
+}
+
+/// The least ring for a network, by the compact chain if possible.
+pub(super) fn draft(
+    stages: &[Stage],
+    ranges: &Ranges,
+    packing: Packing,
+    precision_bits: f64,
+    log2_slots: u32,
+) -> Result<Draft> {
+    let squares = |stage: &Stage| !matches!(stage.function, Some(Function::Of(_)));
+    let compact = packing == Packing::Features && stages.iter().all(squares);
+    let mut most = (0, 0.0);
+    for log_n in LOG_N.filter(|&log_n| log_n > log2_slots) {
+        let drafted = match compact {
+            true => compact_chain(stages, ranges, precision_bits, log_n),
+            false => even_chain(stages, ranges, precision_bits, log_n)?,
+        };
+        match drafted {
+            Ok(draft) => return Ok(draft),
+            Err(needed) => most = needed,
+        }
+    }
+    let (levels, log2_q) = most;
+    Err(NnError::TooDeep { levels, log2_q, log_n: *LOG_N.end() })
+}
+
+/// Levels and bits that a ring does not have.
+type Needed = (usize, f64);
+
+/// Squares only: products with weights are not rescaled, and levels have the bits that squares
+/// need, each of its own size. The last square need not be rescaled either.
+fn compact_chain(
+    stages: &[Stage],
+    ranges: &Ranges,
+    precision_bits: f64,
+    log_n: u32,
+) -> core::result::Result<Draft, Needed> {
+    let both = [true, false].map(|rescaled| {
+        let rescales = stages.len().saturating_sub(if rescaled { 1 } else { 2 });
+        compact_levels(stages, ranges, precision_bits, log_n, rescales)
+    });
+    let limit = max_log2_qp(log_n, SecretDistribution::UniformTernary, SECURITY_BITS);
+    let fitting = both.iter().filter_map(|levels| {
+        let (primes, special) = cut(&levels.bits, limit, log_n)?;
+        Some((primes.iter().map(Vec::len).sum::<usize>(), levels, primes, special))
+    });
+    let best = fitting.min_by_key(|(count, ..)| *count);
+    let Some((_, levels, q_bits, special)) = best else {
+        let totals = both.iter().map(|levels| levels.bits.iter().sum::<f64>());
+        return Err((stages.len() - 1, totals.fold(f64::INFINITY, f64::min) + PRIME_BITS));
+    };
+    let spec = Spec {
+        q_bits,
+        log2_scale: levels.log2_input.max(1.0),
+        ..Spec::uniform(log_n, 0.0, 0, 0.0, vec![special])
+    };
+    let scales = |bits: &[f64]| bits.iter().map(|&bits| Scale::from_log2(bits)).collect();
+    Ok(Draft {
+        spec,
+        input: Some(Scale::from_log2(levels.log2_input)),
+        weights: scales(&levels.log2_weights),
+    })
+}
+
+struct CompactLevels {
+    /// Of each level, level 0 first.
+    bits: Vec<f64>,
+    log2_input: f64,
+    log2_weights: Vec<f64>,
+}
+
+fn compact_levels(
+    stages: &[Stage],
+    ranges: &Ranges,
+    precision_bits: f64,
+    log_n: u32,
+    rescales: usize,
+) -> CompactLevels {
+    let size = |k: usize| ranges.activations.get(k).copied().unwrap_or(ranges.output);
+    let least_bits = f64::from(log_n) + LEAST_BITS;
+    // The scale of what stage `k` takes, at which its error does not matter.
+    let mut inputs: Vec<f64> = (0..stages.len())
+        .map(|k| {
+            let error = if k == 0 { log2_fresh(log_n) } else { log2_rounding(log_n) };
+            error + precision_bits + stages[k].affine.norm().log2() - size(k).log2()
+        })
+        .collect();
+    let weights: Vec<f64> = (0..stages.len())
+        .map(|k| {
+            let largest = if k == 0 { ranges.largest_input() } else { size(k - 1).powi(2) };
+            log2_weights(&stages[k], largest, size(k), precision_bits)
+        })
+        .collect();
+    let mut bits = vec![0.0; rescales + 1];
+    // Square `k` is rescaled from this level.
+    for k in (0..rescales).rev() {
+        let level = rescales - k;
+        let found = 2.0 * (inputs[k] + weights[k]) - inputs[k + 1];
+        inputs[k] += (least_bits - found).max(0.0) / 2.0;
+        bits[level] = found.max(least_bits);
+    }
+    // What is not rescaled squares its scale.
+    for k in rescales..stages.len() - 1 {
+        inputs[k + 1] = 2.0 * (inputs[k] + weights[k]);
+    }
+    for k in 0..stages.len() {
+        let scale = inputs[k] + weights[k];
+        let value = match k + 1 == stages.len() {
+            true => scale + size(k).log2(),
+            false => 2.0 * (scale + size(k).log2()),
+        };
+        let above = &bits[1..=rescales.saturating_sub(k)];
+        let lacking = value + ROOM_BITS - above.iter().sum::<f64>();
+        bits[0] = lacking.max(bits[0]).max(least_bits);
+    }
+    CompactLevels { bits, log2_input: inputs[0], log2_weights: weights }
+}
+
+/// `log2` of the scale of weights: that of their step, or one at which rounding them does not
+/// matter.
+fn log2_weights(stage: &Stage, largest: f64, size: f64, precision_bits: f64) -> f64 {
+    let rounding = (stage.affine.widest() as f64 / 12.0).sqrt() * largest / size;
+    stage.affine.step.map_or(precision_bits + rounding.log2(), |step| -step.log2()).max(0.0)
+}
+
+/// Sizes of primes for levels of so many bits and of the special prime, as few as the modulus has
+/// room for.
+fn cut(levels: &[f64], limit: f64, log_n: u32) -> Option<(Vec<Vec<f64>>, f64)> {
+    let least = f64::from(log_n) + LEAST_BITS;
+    let caps = core::iter::successors(Some(PRIME_BITS), |cap| Some(cap - 0.5));
+    let cut_to = |cap: f64| {
+        let primes = levels.iter().map(|bits| {
+            let count = (bits / cap).ceil().max(1.0);
+            vec![(bits / count).max(least); count as usize]
+        });
+        let primes: Vec<Vec<f64>> = primes.collect();
+        let special = primes.iter().flatten().copied().fold(least, f64::max) + SLACK_BITS;
+        let total: f64 = primes.iter().flatten().sum();
+        (total + special + SLACK_BITS <= limit).then_some((primes, special))
+    };
+    let cuts = caps.take_while(|&cap| cap > least).filter_map(cut_to);
+    cuts.min_by_key(|(primes, _)| primes.iter().map(Vec::len).sum::<usize>())
+}
+
+/// Levels of one scale: each affine map takes one, and each function what its polynomial takes.
+fn even_chain(
+    stages: &[Stage],
+    ranges: &Ranges,
+    precision_bits: f64,
+    log_n: u32,
+) -> Result<core::result::Result<Draft, Needed>> {
+    let log2_scale = log2_rounding(log_n) + precision_bits + SCALE_ROOM_BITS;
+    let scale = Scale::from_log2(log2_scale);
+    let mut levels = 0;
+    let mut largest = ranges.output.max(ranges.largest_input());
+    for (stage, &r) in stages.iter().zip(&ranges.activations) {
+        let Some(function) = &stage.function else { continue };
+        let (depth, most) = match function.polynomial(r)? {
+            None => (1, r * r),
+            Some(polynomial) => {
+                const LEVELS: usize = 40;
+                let log2_q = (0..=LEVELS).map(|l| 80.0 + log2_scale * l as f64).collect();
+                let chain = Chain::new(vec![scale; LEVELS], log2_q);
+                let plan = polynomial.plan(&chain, Level(LEVELS as u32), scale, scale)?;
+                let ends = [-r, r].map(|x| polynomial.evaluate(x).abs());
+                (plan.depth() as usize, ends[0].max(ends[1]))
+            }
+        };
+        levels += depth;
+        largest = largest.max(most).max(r);
+    }
+    levels += stages.len();
+    let base = log2_scale + largest.log2().max(0.0) + ROOM_BITS;
+    let mut spec = Spec::uniform(log_n, base, levels, log2_scale, Vec::new());
+    let primes = (base / PRIME_BITS).ceil();
+    spec.q_bits[0] = vec![base / primes; primes as usize];
+    let limit = max_log2_qp(log_n, spec.secret, SECURITY_BITS);
+    Ok(match special_primes(&spec.q_bits.concat(), limit) {
+        Some(p_bits) => {
+            Ok(Draft { spec: Spec { p_bits, ..spec }, input: None, weights: Vec::new() })
+        }
+        None => Err((levels, spec.log2_qp() + log2_scale)),
+    })
+}

@@ -1,0 +1,509 @@
+//! Networks in the clear: what they are made of, and what they compute.
+
+use serde::{Deserialize, Serialize};
+
+use super::error::{NnError, Result, expect};
+
+/// The most features between two layers.
+const MAX_FEATURES: usize = 1 << 16;
+/// The most layers.
+const MAX_LAYERS: usize = 64;
+/// The most weights of a layer.
+const MAX_WEIGHTS: usize = 1 << 26;
+/// The largest magnitude of a number of a description.
+const MAX_NUMBER: f64 = 1e30;
+/// The highest degree of an activation.
+const MAX_DEGREE: usize = 255;
+
+/// A feed-forward network: layers, each of which takes what the one before it gives.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Description", into = "Description")]
+pub struct Network {
+    input: Vec<usize>,
+    layers: Vec<Layer>,
+    /// Of what each layer gives.
+    shapes: Vec<Vec<usize>>,
+}
+
+/// A network as it is written in a file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Description {
+    input: Vec<usize>,
+    layers: Vec<Layer>,
+}
+
+/// A layer of a network.
+///
+/// Images have three axes, `[channels, rows, columns]`; all else is a vector. Where there is a
+/// `step`, weights are multiples of it: integers with a step are encoded exactly, and the smaller
+/// they are, the smaller is the ring that is needed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Layer {
+    /// Keeps these features of a vector, in this order.
+    Select(Vec<usize>),
+    /// `step * weights x + bias`, of a vector.
+    Dense {
+        /// A row for each output.
+        weights: Vec<Vec<f64>>,
+        /// A number for each output.
+        bias: Vec<f64>,
+        /// What weights are multiples of.
+        #[serde(default = "one")]
+        step: f64,
+    },
+    /// The cross-correlation of an image with kernels, as learning libraries convolve.
+    Convolution(Convolution),
+    /// The means of windows of each channel.
+    AveragePool {
+        /// Rows and columns of a window.
+        window: [usize; 2],
+        /// By how much windows are shifted.
+        stride: [usize; 2],
+    },
+    /// `factors x + offsets` with a number of each for every channel of an image, or every feature
+    /// of a vector; what batch normalisation is once it is trained.
+    Normalize {
+        /// Multiply.
+        factors: Vec<f64>,
+        /// Are added.
+        offsets: Vec<f64>,
+    },
+    /// An image as a vector, its last axis fastest.
+    Flatten,
+    /// A function of every feature.
+    Activation(Activation),
+}
+
+/// See [`Layer::Convolution`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Convolution {
+    /// Axes are output channel, input channel, row and column.
+    pub kernels: Vec<Vec<Vec<Vec<f64>>>>,
+    /// A number for each output channel.
+    pub bias: Vec<f64>,
+    /// By how many rows and columns kernels are shifted.
+    pub stride: [usize; 2],
+    /// Rows of zeros above, columns of zeros on the left, then those below and on the right.
+    pub padding: [usize; 4],
+    /// What weights are multiples of.
+    #[serde(default = "one")]
+    pub step: f64,
+}
+
+/// What is applied to every feature between layers.
+///
+/// Under encryption all but [`Activation::Square`] and [`Activation::Polynomial`] are approximated
+/// by a polynomial on the calibrated range. Polynomials of degree 2 cost one product, and least of
+/// all.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Activation {
+    /// `x^2`.
+    Square,
+    /// `sum_n coefficients[n] x^n`.
+    Polynomial(Vec<f64>),
+    /// `max(x, 0)`.
+    Relu {
+        /// Of the polynomial in its place.
+        degree: usize,
+    },
+    /// `x (1 + erf(x / sqrt 2)) / 2`.
+    Gelu {
+        /// Of the polynomial in its place.
+        degree: usize,
+    },
+    /// `1 / (1 + exp(-x))`.
+    Sigmoid {
+        /// Of the polynomial in its place.
+        degree: usize,
+    },
+    /// The hyperbolic tangent.
+    Tanh {
+        /// Of the polynomial in its place.
+        degree: usize,
+    },
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+impl TryFrom<Description> for Network {
+    type Error = NnError;
+
+    fn try_from(description: Description) -> Result<Self> {
+        Self::new(description.input, description.layers)
+    }
+}
+
+impl From<Network> for Description {
+    fn from(network: Network) -> Self {
+        Self { input: network.input, layers: network.layers }
+    }
+}
+
+impl Network {
+    /// A network of these layers for samples of this shape.
+    ///
+    /// # Errors
+    /// [`NnError::Layer`] for a layer that does not fit the one before it, or a number that is
+    /// none; [`NnError::Network`] without layers, for more than 64 or for more than 2^16 features.
+    pub fn new(input: Vec<usize>, layers: Vec<Layer>) -> Result<Self> {
+        if !(1..=MAX_LAYERS).contains(&layers.len()) {
+            let found = layers.len();
+            let problem = format!("has {found} layers; 1 to {MAX_LAYERS} are possible");
+            return Err(NnError::Network { problem });
+        }
+        if !matches!(input.len(), 1 | 3) || features(&input).is_none() {
+            let problem = format!(
+                "takes samples of shape {input:?}; one axis, or those of an image, and 1 to \
+                 {MAX_FEATURES} features are possible"
+            );
+            return Err(NnError::Network { problem });
+        }
+        let mut shapes: Vec<Vec<usize>> = Vec::with_capacity(layers.len());
+        for (i, layer) in layers.iter().enumerate() {
+            let shape = layer.output(shapes.last().unwrap_or(&input));
+            let problem = |problem| NnError::Layer { layer: i, name: layer.name(), problem };
+            shapes.push(shape.map_err(problem)?);
+        }
+        Ok(Self { input, layers, shapes })
+    }
+
+    /// Sizes along the axes of a sample.
+    #[must_use]
+    pub fn input(&self) -> &[usize] {
+        &self.input
+    }
+
+    /// Numbers of a sample.
+    #[must_use]
+    pub fn inputs(&self) -> usize {
+        self.input.iter().product()
+    }
+
+    /// Numbers of a result.
+    #[must_use]
+    pub fn outputs(&self) -> usize {
+        self.shapes.last().map_or(0, |shape| shape.iter().product())
+    }
+
+    /// The layers.
+    #[must_use]
+    pub fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    /// Each layer with the shapes of what it takes and gives.
+    pub(super) fn shaped_layers(&self) -> impl Iterator<Item = (&Layer, &[usize], &[usize])> {
+        let before = core::iter::once(&self.input).chain(&self.shapes);
+        let layers = self.layers.iter().zip(before).zip(&self.shapes);
+        layers.map(|((layer, input), output)| (layer, &input[..], &output[..]))
+    }
+
+    /// What the network computes of a sample, in the clear and with its own activations.
+    ///
+    /// # Errors
+    /// [`NnError::Shape`].
+    pub fn forward(&self, sample: &[f64]) -> Result<Vec<f64>> {
+        expect("features of a sample", sample.len(), self.inputs())?;
+        let mut x = sample.to_vec();
+        for (layer, input, output) in self.shaped_layers() {
+            x = layer.forward(&x, input, output);
+        }
+        Ok(x)
+    }
+}
+
+/// The number of features of a shape, if that is possible.
+fn features(shape: &[usize]) -> Option<usize> {
+    let count = shape.iter().try_fold(1usize, |product, &size| product.checked_mul(size))?;
+    (1..=MAX_FEATURES).contains(&count).then_some(count)
+}
+
+impl Layer {
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Select(_) => "a selection",
+            Self::Dense { .. } => "a dense layer",
+            Self::Convolution(_) => "a convolution",
+            Self::AveragePool { .. } => "an average pooling",
+            Self::Normalize { .. } => "a normalisation",
+            Self::Flatten => "a flattening",
+            Self::Activation(_) => "an activation",
+        }
+    }
+
+    /// The shape of what it gives, or what is wrong.
+    pub(super) fn output(&self, input: &[usize]) -> core::result::Result<Vec<usize>, String> {
+        let vector = |what: &str| match *input {
+            [features] => Ok(features),
+            _ => Err(format!("{what} takes a vector, but gets the shape {input:?}: flatten it")),
+        };
+        let image = |what: &str| match *input {
+            [channels, rows, columns] => Ok([channels, rows, columns]),
+            _ => Err(format!("{what} takes an image, but gets the shape {input:?}")),
+        };
+        let output = match self {
+            Self::Select(kept) => {
+                let found = vector("it")?;
+                if let Some(index) = kept.iter().find(|&&index| index >= found) {
+                    return Err(format!("it keeps feature {index}, but there are {found}"));
+                }
+                vec![kept.len()]
+            }
+            Self::Dense { weights, bias, step } => {
+                let found = vector("it")?;
+                check_numbers(weights.iter().flatten().chain(bias).chain([step]))?;
+                if let Some(row) = weights.iter().find(|row| row.len() != found) {
+                    let length = row.len();
+                    return Err(format!("a row has {length} weights for {found} features"));
+                }
+                check_count("outputs", bias.len(), weights.len())?;
+                check_weights(weights.len().checked_mul(found))?;
+                vec![weights.len()]
+            }
+            Self::Convolution(convolution) => convolution.output(image("it")?)?,
+            Self::AveragePool { window, stride } => {
+                let [channels, rows, columns] = image("it")?;
+                let rows = windows(rows, window[0], stride[0])?;
+                let columns = windows(columns, window[1], stride[1])?;
+                vec![channels, rows, columns]
+            }
+            Self::Normalize { factors, offsets } => {
+                check_numbers(factors.iter().chain(offsets))?;
+                let channels = input.first().copied().unwrap_or(0);
+                check_count("channels", factors.len(), channels)?;
+                check_count("channels", offsets.len(), channels)?;
+                input.to_vec()
+            }
+            Self::Flatten => vec![input.iter().product()],
+            Self::Activation(activation) => {
+                activation.check()?;
+                input.to_vec()
+            }
+        };
+        match features(&output) {
+            Some(_) => Ok(output),
+            None => Err(format!(
+                "it gives the shape {output:?}; 1 to {MAX_FEATURES} features are possible"
+            )),
+        }
+    }
+
+    fn forward(&self, x: &[f64], input: &[usize], output: &[usize]) -> Vec<f64> {
+        let channel = |i: usize| i * input[0] / x.len();
+        match self {
+            Self::Select(kept) => kept.iter().map(|&index| x[index]).collect(),
+            Self::Dense { weights, bias, step } => {
+                let dot = |row: &Vec<f64>| row.iter().zip(x).map(|(w, x)| w * x).sum::<f64>();
+                weights.iter().zip(bias).map(|(row, bias)| step * dot(row) + bias).collect()
+            }
+            Self::Convolution(convolution) => {
+                let mut y = Vec::new();
+                convolution.each_output(input, output, |channel, terms| {
+                    let sum: f64 = terms.iter().map(|&(place, weight)| weight * x[place]).sum();
+                    y.push(convolution.step * sum + convolution.bias[channel]);
+                });
+                y
+            }
+            Self::AveragePool { window, stride } => {
+                let mut y = Vec::new();
+                each_window(input, output, *window, *stride, |places| {
+                    let sum: f64 = places.iter().map(|&place| x[place]).sum();
+                    y.push(sum / places.len() as f64);
+                });
+                y
+            }
+            Self::Normalize { factors, offsets } => {
+                let x = x.iter().enumerate();
+                x.map(|(i, x)| factors[channel(i)] * x + offsets[channel(i)]).collect()
+            }
+            Self::Flatten => x.to_vec(),
+            Self::Activation(activation) => x.iter().map(|&x| activation.value(x)).collect(),
+        }
+    }
+}
+
+impl Convolution {
+    /// Rows and columns of a kernel.
+    fn window(&self) -> [usize; 2] {
+        let kernel = self.kernels.first().and_then(|kernel| kernel.first());
+        [kernel.map_or(0, Vec::len), kernel.and_then(|rows| rows.first()).map_or(0, Vec::len)]
+    }
+
+    fn output(
+        &self,
+        [channels, rows, columns]: [usize; 3],
+    ) -> core::result::Result<Vec<usize>, String> {
+        let [height, width] = self.window();
+        let all = || self.kernels.iter().flatten();
+        check_numbers(all().flatten().flatten().chain(&self.bias).chain([&self.step]))?;
+        for kernel in &self.kernels {
+            check_count("input channels of a kernel", kernel.len(), channels)?;
+        }
+        check_count("output channels", self.bias.len(), self.kernels.len())?;
+        if all().any(|rows| rows.len() != height || rows.iter().any(|row| row.len() != width)) {
+            return Err(format!("kernels differ in size: each needs {height} by {width} weights"));
+        }
+        let [above, left, below, right] = self.padding;
+        if self.padding.iter().any(|&zeros| zeros > MAX_FEATURES) {
+            return Err(format!("it has a padding of {:?}", self.padding));
+        }
+        let rows = windows(rows + above + below, height, self.stride[0])?;
+        let columns = windows(columns + left + right, width, self.stride[1])?;
+        let output = vec![self.kernels.len(), rows, columns];
+        let each = channels.checked_mul(height).and_then(|n| n.checked_mul(width));
+        check_weights(each.zip(features(&output)).and_then(|(n, outputs)| n.checked_mul(outputs)))?;
+        Ok(output)
+    }
+
+    /// Calls `f` for each output with its channel and the places and weights of what is summed.
+    pub(super) fn each_output(
+        &self,
+        input: &[usize],
+        output: &[usize],
+        mut f: impl FnMut(usize, &[(usize, f64)]),
+    ) {
+        let (&[_, rows, columns], &[_, down, across]) = (input, output) else { return };
+        let [above, left, ..] = self.padding;
+        let mut terms = Vec::new();
+        for (channel, kernel) in self.kernels.iter().enumerate() {
+            for y in 0..down {
+                for x in 0..across {
+                    terms.clear();
+                    for (plane, weights) in kernel.iter().enumerate() {
+                        for (i, line) in weights.iter().enumerate() {
+                            let row = (y * self.stride[0] + i).checked_sub(above);
+                            let Some(row) = row.filter(|&row| row < rows) else { continue };
+                            for (j, &weight) in line.iter().enumerate() {
+                                let column = (x * self.stride[1] + j).checked_sub(left);
+                                let Some(column) = column.filter(|&k| k < columns) else {
+                                    continue;
+                                };
+                                terms.push(((plane * rows + row) * columns + column, weight));
+                            }
+                        }
+                    }
+                    f(channel, &terms);
+                }
+            }
+        }
+    }
+}
+
+/// Calls `f` for each window of each channel with the places of what is averaged.
+pub(super) fn each_window(
+    input: &[usize],
+    output: &[usize],
+    window: [usize; 2],
+    stride: [usize; 2],
+    mut f: impl FnMut(&[usize]),
+) {
+    let (&[channels, rows, columns], &[_, down, across]) = (input, output) else { return };
+    let mut places = Vec::new();
+    for channel in 0..channels {
+        for y in 0..down {
+            for x in 0..across {
+                places.clear();
+                for row in (y * stride[0]..).take(window[0]) {
+                    let first = (channel * rows + row) * columns + x * stride[1];
+                    places.extend(first..first + window[1]);
+                }
+                f(&places);
+            }
+        }
+    }
+}
+
+impl Activation {
+    fn check(&self) -> core::result::Result<(), String> {
+        let degree = match self {
+            Self::Square => 2,
+            Self::Polynomial(coefficients) => {
+                check_numbers(coefficients)?;
+                let last = coefficients.iter().rposition(|&c| c != 0.0).unwrap_or(0);
+                if last == 0 {
+                    return Err("the polynomial is a constant: give one of degree 1 or more".into());
+                }
+                last
+            }
+            Self::Relu { degree }
+            | Self::Gelu { degree }
+            | Self::Sigmoid { degree }
+            | Self::Tanh { degree } => *degree,
+        };
+        match (1..=MAX_DEGREE).contains(&degree) {
+            true => Ok(()),
+            false => Err(format!("a degree of {degree}; 1 to {MAX_DEGREE} is possible")),
+        }
+    }
+
+    /// The function itself.
+    #[must_use]
+    pub fn value(&self, x: f64) -> f64 {
+        match self {
+            Self::Square => x * x,
+            Self::Polynomial(coefficients) => {
+                coefficients.iter().rev().fold(0.0, |sum, c| sum * x + c)
+            }
+            Self::Relu { .. } => x.max(0.0),
+            Self::Gelu { .. } => x * normal(x),
+            Self::Sigmoid { .. } => 1.0 / (1.0 + (-x).exp()),
+            Self::Tanh { .. } => x.tanh(),
+        }
+    }
+}
+
+/// The distribution function of the standard normal distribution, to `1e-12`: by the series of its
+/// density around 0, and by its continued fraction far from there.
+fn normal(x: f64) -> f64 {
+    let density = (-x * x / 2.0).exp() / core::f64::consts::TAU.sqrt();
+    if x.abs() > 4.0 {
+        let fraction = (1..=60).rev().fold(x.abs(), |sum, k| x.abs() + f64::from(k) / sum);
+        let tail = density / fraction;
+        return if x > 0.0 { 1.0 - tail } else { tail };
+    }
+    let (mut term, mut sum) = (x, x);
+    for k in 1..100 {
+        term *= x * x / f64::from(2 * k + 1);
+        sum += term;
+    }
+    0.5 + density * sum
+}
+
+fn check_numbers<'a>(
+    numbers: impl IntoIterator<Item = &'a f64>,
+) -> core::result::Result<(), String> {
+    match numbers.into_iter().find(|x| x.is_nan() || x.abs() > MAX_NUMBER) {
+        Some(x) => Err(format!("a weight is {x}; numbers up to {MAX_NUMBER:e} are possible")),
+        None => Ok(()),
+    }
+}
+
+fn check_count(what: &str, found: usize, needed: usize) -> core::result::Result<(), String> {
+    match found == needed {
+        true => Ok(()),
+        false => Err(format!("it has numbers for {found} {what}, but there are {needed}")),
+    }
+}
+
+fn check_weights(count: Option<usize>) -> core::result::Result<(), String> {
+    match count {
+        Some(count) if count <= MAX_WEIGHTS => Ok(()),
+        _ => Err(format!("it has more than {MAX_WEIGHTS} weights")),
+    }
+}
+
+/// How many windows fit so many places.
+fn windows(places: usize, window: usize, stride: usize) -> core::result::Result<usize, String> {
+    if window == 0 || stride == 0 || window > places {
+        return Err(format!(
+            "windows of {window} with a stride of {stride} do not fit {places} places"
+        ));
+    }
+    Ok((places - window) / stride + 1)
+}

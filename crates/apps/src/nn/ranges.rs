@@ -1,0 +1,131 @@
+use serde::{Deserialize, Serialize};
+
+use super::{
+    affine::{Stage, stages, walk},
+    error::{NnError, Result, expect},
+    model::Network,
+};
+
+/// How large the numbers of a network become: what a plan makes room for.
+///
+/// From a network and samples like those to be expected ([`Ranges::calibrate`]). Beyond them
+/// approximated activations are far off and results overflow, so inputs are checked against them
+/// before they are encrypted, and samples can be by whoever knows the network ([`Ranges::check`]).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ranges {
+    /// The least and the most of a feature of a sample.
+    pub input: [f64; 2],
+    /// For each activation the largest magnitude of what it is applied to. Polynomials of degree 2
+    /// are squares here, after the change of origin that makes them so.
+    pub activations: Vec<f64>,
+    /// The largest magnitude of a result.
+    pub output: f64,
+}
+
+impl Ranges {
+    /// Those of these samples. All but the input's are widened by the factor `margin`, at least 1:
+    /// 1.25 suits some thousand samples of test data.
+    ///
+    /// # Errors
+    /// [`NnError::Shape`] without samples, or for one of another length; [`NnError::OutOfRange`]
+    /// for a margin, or a number anywhere in the network, that is none; those of the network.
+    pub fn calibrate<'a>(
+        network: &Network,
+        samples: impl IntoIterator<Item = &'a [f64]>,
+        margin: f64,
+    ) -> Result<Self> {
+        if !(1.0..=1e6).contains(&margin) {
+            let (what, index, sample, found) = ("the margin, number", 0, 0, margin);
+            return Err(NnError::OutOfRange { what, index, sample, found, least: 1.0, most: 1e6 });
+        }
+        let stages = stages(network)?;
+        let mut input = [f64::INFINITY, f64::NEG_INFINITY];
+        let mut largest = vec![0.0f64; stages.len()];
+        for (sample, x) in samples.into_iter().enumerate() {
+            check_within("feature", sample, x, [-f64::MAX, f64::MAX])?;
+            input = x.iter().fold(input, |[least, most], &x| [least.min(x), most.max(x)]);
+            let mut finite = Ok(());
+            walk(&stages, x, |i, y| {
+                let checked = check_within("pre-activation", sample, y, [-f64::MAX, f64::MAX]);
+                finite = core::mem::replace(&mut finite, Ok(())).and(checked);
+                largest[i] = y.iter().fold(largest[i], |most, y| most.max(y.abs()));
+            })?;
+            finite?;
+        }
+        if input[0] > input[1] {
+            let needed = "1 or more".into();
+            return Err(NnError::Shape { what: "samples to calibrate with", found: 0, needed });
+        }
+        // A number that is zero for all of them may be somewhat else for another one.
+        let widened = |most: &f64| (margin * most).max(1e-6);
+        let mut activations: Vec<f64> = largest.iter().map(widened).collect();
+        let output = activations.pop().unwrap_or(0.0);
+        Ok(Self { input, activations, output })
+    }
+
+    /// Whether samples stay inside, throughout the network.
+    ///
+    /// # Errors
+    /// [`NnError::OutOfRange`] for the first number that does not; [`NnError::Shape`] for a sample
+    /// or ranges of another network.
+    pub fn check<'a>(
+        &self,
+        network: &Network,
+        samples: impl IntoIterator<Item = &'a [f64]>,
+    ) -> Result<()> {
+        let stages = stages(network)?;
+        self.check_stages(&stages)?;
+        for (sample, x) in samples.into_iter().enumerate() {
+            self.check_input(sample, x)?;
+            let mut inside = Ok(());
+            walk(&stages, x, |i, y| {
+                let most = self.activations.get(i).copied().unwrap_or(self.output);
+                let what = if i == self.activations.len() { "result" } else { "pre-activation" };
+                let checked = check_within(what, sample, y, [-most, most]);
+                inside = core::mem::replace(&mut inside, Ok(())).and(checked);
+            })?;
+            inside?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_stages(&self, stages: &[Stage]) -> Result<()> {
+        expect("ranges of activations", self.activations.len(), stages.len() - 1)?;
+        let sizes = self.activations.iter().chain([&self.output]);
+        let positive = sizes.clone().all(|size| (1e-9..=1e30).contains(size));
+        let ordered = self.input[0] <= self.input[1];
+        let finite = self.input.iter().all(|x| x.abs() <= 1e30);
+        match positive && ordered && finite {
+            true => Ok(()),
+            false => Err(NnError::Network {
+                problem: format!("has ranges that are none: {self:?}; calibrate it"),
+            }),
+        }
+    }
+
+    pub(super) fn check_input(&self, sample: usize, x: &[f64]) -> Result<()> {
+        check_within("feature", sample, x, self.input)
+    }
+
+    /// The largest magnitude of a feature.
+    pub(super) fn largest_input(&self) -> f64 {
+        self.input[0].abs().max(self.input[1].abs())
+    }
+}
+
+/// Refuses numbers outside a range; NaN is outside of all.
+pub(super) fn check_within(
+    what: &'static str,
+    sample: usize,
+    numbers: &[f64],
+    [least, most]: [f64; 2],
+) -> Result<()> {
+    match numbers.iter().position(|x| !(least..=most).contains(x)) {
+        None => Ok(()),
+        Some(index) => {
+            let found = numbers[index];
+            Err(NnError::OutOfRange { what, index, sample, found, least, most })
+        }
+    }
+}

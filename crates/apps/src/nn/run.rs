@@ -1,0 +1,194 @@
+//! What the server does.
+
+use sudare::{
+    circuits::{ComplexOps, sim},
+    ckks::{Complex, Scale},
+    rlwe::Level,
+};
+use sudare_arith::par;
+
+use super::{
+    affine::Affine,
+    draft::log2_fresh,
+    error::{NnError, Result, expect},
+    plan::{Applied, Matrix, Plan, Step},
+};
+
+/// The part of weights that are not zero from which on all sums are computed together.
+const DENSE: f64 = 0.25;
+
+/// The matrices of a plan as an evaluator of `E` keeps them; none where samples are in slots.
+#[derive(Debug)]
+pub struct Prepared<M> {
+    matrices: Vec<M>,
+}
+
+/// What a simulated run gives.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Simulation {
+    /// The results of the samples, without errors by encryption.
+    pub results: Vec<Vec<f64>>,
+    /// The standard deviation that errors by encryption would have, at most of any result. An
+    /// estimate.
+    pub error: f64,
+    /// Bits left between the largest number met and the modulus that held it.
+    pub headroom_bits: f64,
+}
+
+impl Plan {
+    /// Encodes the matrices of the network where `ev` can reach them: once for all runs.
+    ///
+    /// # Errors
+    /// [`NnError::NotAsPlanned`] for an evaluator of other parameters; [`NnError::Engine`].
+    pub fn prepare<E: ComplexOps>(&self, ev: &E) -> Result<Prepared<E::Matrix>> {
+        self.check_evaluator(ev)?;
+        let matrices = self.steps.iter().filter_map(|step| step.matrix.as_ref());
+        let matrices = matrices.map(|matrix| ev.prepare(&matrix.plan));
+        Ok(Prepared { matrices: matrices.collect::<sudare::Result<_>>()? })
+    }
+
+    /// Computes the network on the samples of one run, on any evaluator with the plan's chain.
+    ///
+    /// # Errors
+    /// [`NnError::Shape`] for another number of ciphertexts; [`NnError::NotAsPlanned`] for
+    /// ciphertexts of another level, scale or number of slots, an evaluator of other parameters, or
+    /// what was prepared for another plan; [`NnError::Engine`] for a missing key or ciphertexts of
+    /// another one.
+    pub fn run<E: ComplexOps>(
+        &self,
+        ev: &E,
+        prepared: &Prepared<E::Matrix>,
+        inputs: &[E::Ct],
+    ) -> Result<Vec<E::Ct>> {
+        self.check_evaluator(ev)?;
+        expect("ciphertexts of samples", inputs.len(), self.inputs())?;
+        let needed = self.steps.iter().filter(|step| step.matrix.is_some()).count();
+        expect("prepared matrices", prepared.matrices.len(), needed)?;
+        for input in inputs {
+            check_form(ev, input, self.input)?;
+        }
+        let mut xs = inputs.to_vec();
+        let mut matrices = prepared.matrices.iter();
+        for (stage, step) in self.stages.iter().zip(&self.steps) {
+            xs = match (&step.matrix, matrices.next()) {
+                (Some(matrix), Some(prepared)) => {
+                    let x = xs.first().map(|x| matrix.run(ev, prepared, x, &stage.affine.bias));
+                    x.transpose()?.into_iter().collect()
+                }
+                _ => step.affine(ev, &stage.affine, &xs)?,
+            };
+            xs = match &step.applied {
+                None => xs,
+                Some(applied) => applied.run(ev, &xs)?,
+            };
+        }
+        Ok(xs)
+    }
+
+    /// Runs the plan on samples in the clear, as many as of one run at most, through the same steps
+    /// as encrypted ones.
+    ///
+    /// # Errors
+    /// As [`Plan::encrypt`] and [`Plan::run`]; [`NnError::Engine`] for what encryption would refuse.
+    pub fn simulate(&self, samples: &[&[f64]]) -> Result<Simulation> {
+        let ev = sim::Evaluator::for_params(self.params());
+        let (level, scale) = self.input;
+        let encrypt = |slots: Vec<f64>| -> Result<sim::Ciphertext> {
+            let slots: Vec<_> = slots.into_iter().map(|x| Complex::new(x, 0.0)).collect();
+            let x = ev.encrypt(&slots, level, scale)?;
+            let noise_log2 = log2_fresh(self.params().log_n()) - scale.log2();
+            Ok(sim::Ciphertext { noise_log2, ..x })
+        };
+        let messages = self.messages(samples)?.into_iter();
+        let inputs = messages.map(encrypt).collect::<Result<Vec<_>>>()?;
+        let outputs = self.run(&ev, &self.prepare(&ev)?, &inputs)?;
+        let real = |x: &sim::Ciphertext| ev.decrypt(x).iter().map(|slot| slot.re).collect();
+        let slots: Vec<Vec<f64>> = outputs.iter().map(real).collect();
+        let worst = |f: fn(&sim::Ciphertext) -> f64| outputs.iter().map(f);
+        Ok(Simulation {
+            results: self.read(&slots, samples.len())?,
+            error: worst(|x| x.noise_log2).fold(f64::NEG_INFINITY, f64::max).exp2(),
+            headroom_bits: worst(|x| x.headroom_bits).fold(f64::INFINITY, f64::min),
+        })
+    }
+
+    fn check_evaluator<E: ComplexOps>(&self, ev: &E) -> Result<()> {
+        if ev.log_n() == self.params().log_n() && ev.chain() == self.params().chain() {
+            return Ok(());
+        }
+        let ring = |log_n| format!("primes of its own, in the ring N = 2^{log_n}");
+        let what = "the evaluator's parameters";
+        let (found, needed) = (ring(ev.log_n()), ring(self.params().log_n()));
+        Err(NnError::NotAsPlanned { what, found, needed })
+    }
+}
+
+impl Step {
+    /// The affine map of ciphertexts, one for each feature.
+    fn affine<E: ComplexOps>(&self, ev: &E, affine: &Affine, xs: &[E::Ct]) -> Result<Vec<E::Ct>> {
+        let entries: usize = affine.rows.iter().map(Vec::len).sum();
+        let all = affine.rows.len() * affine.inputs;
+        let sums = if entries as f64 >= DENSE * all as f64 {
+            let dense = |row: &Vec<(usize, f64)>| {
+                let mut weights = vec![0.0; affine.inputs];
+                row.iter().for_each(|&(i, weight)| weights[i] = weight);
+                weights
+            };
+            let rows: Vec<Vec<f64>> = affine.rows.iter().map(dense).collect();
+            ev.mul_const_sums(&xs.iter().collect::<Vec<_>>(), &rows, self.weights)?
+        } else {
+            par::try_map(affine.rows.iter(), |row| {
+                let terms: Vec<_> = match &row[..] {
+                    [] => vec![(&xs[0], 0.0, self.weights)],
+                    _ => row.iter().map(|&(i, weight)| (&xs[i], weight, self.weights)).collect(),
+                };
+                ev.mul_const_sum(&terms)
+            })?
+        };
+        par::try_map(sums.into_iter().zip(&affine.bias), |(sum, &bias)| {
+            let mut sum = ev.add_const(&sum, Complex::new(bias, 0.0))?;
+            if self.rescales {
+                ev.rescale_assign(&mut sum)?;
+            }
+            Ok(sum)
+        })
+    }
+}
+
+impl Matrix {
+    fn run<E: ComplexOps>(
+        &self,
+        ev: &E,
+        prepared: &E::Matrix,
+        x: &E::Ct,
+        bias: &[f64],
+    ) -> Result<E::Ct> {
+        let [columns, rows] = self.log_slots;
+        let parts = self.plan.run(ev, prepared, &ev.with_log_slots(x, columns)?)?;
+        let sum = ev.with_log_slots(&self.sum.run(ev, &parts)?, rows)?;
+        let mut slots: Vec<_> = bias.iter().map(|&bias| Complex::new(bias, 0.0)).collect();
+        slots.resize(1 << rows, Complex::new(0.0, 0.0));
+        Ok(ev.add_plain(&sum, &slots)?)
+    }
+}
+
+impl Applied {
+    fn run<E: ComplexOps>(&self, ev: &E, xs: &[E::Ct]) -> Result<Vec<E::Ct>> {
+        let pairs = || xs.iter().map(|x| (x, x)).collect::<Vec<_>>();
+        Ok(match self {
+            Self::Square { rescales: true } => ev.mul_rescale_many(&pairs())?,
+            Self::Square { rescales: false } => ev.mul_many(&pairs())?,
+            Self::Polynomial(plan) => plan.run_many(ev, xs)?,
+        })
+    }
+}
+
+fn check_form<E: ComplexOps>(ev: &E, x: &E::Ct, (level, scale): (Level, Scale)) -> Result<()> {
+    if ev.level(x) == level && ev.scale(x).matches(scale) {
+        return Ok(());
+    }
+    let form = |level: Level, scale: Scale| format!("level {level}, scale 2^{:.2}", scale.log2());
+    let found = form(ev.level(x), ev.scale(x));
+    let (what, needed) = ("an encrypted sample", form(level, scale));
+    Err(NnError::NotAsPlanned { what, found, needed })
+}
