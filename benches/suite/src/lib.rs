@@ -7,6 +7,7 @@
 
 pub mod fetch_by_similarity;
 mod instance;
+pub mod ml_inference;
 
 pub use instance::{Instance, Steps};
 
@@ -27,6 +28,10 @@ pub fn run(args: &[String]) -> Result<()> {
         "fetch-by-similarity" => {
             let instance = Instance::new(root, size, fetch_by_similarity::SIZES, options)?;
             fetch_by_similarity::run(step, &instance)
+        }
+        "ml-inference" => {
+            let instance = Instance::new(root, size, ml_inference::SIZES, options)?;
+            ml_inference::run(step, &instance)
         }
         _ => Err(usage(&format!("there is no workload {workload:?}"))),
     }

@@ -1,0 +1,334 @@
+//! Inference of handwritten digits: a network of three layers in the clear, images encrypted.
+//!
+//! The network is [`nn::digits`], with squares in place of the reference's `relu`. One image is packed
+//! in a ciphertext; more by features, 2,048 images in a run. Images are encrypted under the secret
+//! key. The harness calls `server_preprocess_model` without a size: any will do.
+//! `run_ml_inference.py` beside this package runs all sizes.
+
+use crate::{
+    instance::{Instance, Steps},
+    no_step,
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use sudare::{
+    ckks::{Ciphertext, Decryptor, Evaluator, Params, SymmetricEncryptor, serial},
+    rlwe::{KeyGenerator, SecretKey},
+};
+use sudare_apps::nn::{self, NnError, Options, Plan};
+use sudare_roles::{
+    error::{Error, Result},
+    files::{self, Access, NewFile},
+};
+
+/// Names of the sizes.
+pub const SIZES: [&str; 4] = ["single", "small", "medium", "large"];
+
+/// Pixels of an image.
+const PIXELS: usize = 784;
+
+/// Bits of precision of the activations of many images.
+const PRECISION_BITS: f64 = 7.0;
+
+/// The images of a run are planned as so many, one by one or as many as there are slots.
+const MANY: usize = 1 << 16;
+
+/// Does a step.
+///
+/// # Errors
+/// [`Error::Usage`] if there is no such step; [`Error::Io`]; [`Error::Parse`] for other data than
+/// images; what the library refuses.
+pub fn run(step: &str, instance: &Instance) -> Result<()> {
+    match step {
+        "client_key_generation" => generate_keys(instance),
+        // Matrices are encoded where they are used: the server has all of the network.
+        "server_preprocess_model" => plan(instance).map(drop),
+        "client_preprocess_input" => preprocess(instance),
+        "client_encode_encrypt_input" => encrypt(instance),
+        "server_encrypted_compute" => compute(instance),
+        "client_decrypt_decode" => decrypt(instance),
+        "client_postprocess" => postprocess(instance),
+        _ => Err(no_step(step)),
+    }
+}
+
+/// What both sides plan from public facts.
+fn plan(instance: &Instance) -> Result<Plan> {
+    let (network, ranges) = nn::digits().map_err(refused)?;
+    let options = match instance.size {
+        0 => Options::for_samples(1),
+        _ => Options { precision_bits: PRECISION_BITS, ..Options::for_samples(MANY) },
+    };
+    Plan::new(&network, &ranges, options).map_err(refused)
+}
+
+fn refused(error: NnError) -> Error {
+    match error {
+        NnError::Engine(error) => error.into(),
+        error => Error::Usage(error.to_string()),
+    }
+}
+
+fn secret_path(instance: &Instance) -> PathBuf {
+    instance.io("secret_key").join("secret.key")
+}
+
+fn keys_path(instance: &Instance) -> PathBuf {
+    instance.io("public_keys").join("evaluation.key")
+}
+
+/// Images after one another, a byte a pixel.
+fn pixels_path(instance: &Instance) -> PathBuf {
+    instance.io("intermediate").join("pixels.u8")
+}
+
+/// Logits of the images, a line each.
+fn logits_path(instance: &Instance) -> PathBuf {
+    instance.io("intermediate").join("logits.txt")
+}
+
+fn batch_path(instance: &Instance, folder: &str, batch: usize) -> PathBuf {
+    instance.io(folder).join(format!("{batch}.ct"))
+}
+
+/// Writes a file by `write`, whole or not at all.
+fn write_file(
+    path: &Path,
+    access: Access,
+    write: impl FnOnce(&mut NewFile) -> sudare::Result<u64>,
+) -> Result<()> {
+    let mut file = NewFile::create(path, access, true)?;
+    write(&mut file)?;
+    file.finish()
+}
+
+fn generate_keys(instance: &Instance) -> Result<()> {
+    let plan = plan(instance)?;
+    let params = plan.params();
+    let mut keygen = KeyGenerator::new(params.rlwe())?;
+    let secret = keygen.secret_key()?;
+    let keys = keygen.evaluation_keys(&secret, plan.required_keys())?;
+    for folder in ["secret_key", "public_keys"] {
+        instance.io_folder(folder)?;
+    }
+    let label = serial::Label::default();
+    write_file(&secret_path(instance), Access::Owner, |file| {
+        serial::write_secret_key(file, params, &secret, &label)
+    })?;
+    write_file(&keys_path(instance), Access::Shared, |file| {
+        serial::write_evaluation_keys(file, params, &keys, &label)
+    })
+}
+
+fn read_secret(instance: &Instance, params: &Params) -> Result<SecretKey> {
+    let (file, bytes) = files::open(&secret_path(instance), Access::Owner)?;
+    Ok(serial::Reader::new(file, bytes)?.secret_key(params)?)
+}
+
+fn preprocess(instance: &Instance) -> Result<()> {
+    let path = instance.dataset("intermediate/test_pixels.txt");
+    let text = files::read_text(&path, 1 << 30)?;
+    let parse = |problem: String| Error::Parse { path: path.clone(), what: "images", problem };
+    let mut bytes = Vec::new();
+    for (i, line) in text.lines().enumerate() {
+        let before = bytes.len();
+        for word in line.split_ascii_whitespace() {
+            let pixel = word.parse::<f64>().ok().filter(|pixel| (0.0..=1.0).contains(pixel));
+            let pixel = pixel.ok_or_else(|| {
+                parse(format!("line {i} has {word:?}; numbers from 0 to 1 are needed"))
+            })?;
+            bytes.push((255.0 * pixel).round() as u8);
+        }
+        let found = bytes.len() - before;
+        if found != PIXELS {
+            return Err(parse(format!("line {i} has {found} pixels, {PIXELS} are needed")));
+        }
+    }
+    instance.io_folder("intermediate")?;
+    let path = pixels_path(instance);
+    fs::write(&path, bytes).map_err(|error| Error::io("write", &path, error))
+}
+
+/// The images, numbers from 0 to 1.
+fn images(instance: &Instance) -> Result<Vec<Vec<f64>>> {
+    let path = pixels_path(instance);
+    let bytes = fs::read(&path).map_err(|error| Error::io("read", &path, error))?;
+    let image = |bytes: &[u8]| bytes.iter().map(|&byte| f64::from(byte) / 255.0).collect();
+    Ok(bytes.chunks_exact(PIXELS).map(image).collect())
+}
+
+fn encrypt(instance: &Instance) -> Result<()> {
+    let plan = plan(instance)?;
+    let secret = Arc::new(read_secret(instance, plan.params())?);
+    let encryptor = SymmetricEncryptor::new(plan.params(), secret)?;
+    instance.io_folder("ciphertexts_upload")?;
+    for (batch, images) in images(instance)?.chunks(plan.samples_per_run()).enumerate() {
+        let images: Vec<&[f64]> = images.iter().map(Vec::as_slice).collect();
+        let ciphertexts = plan.encrypt(&encryptor, &images).map_err(refused)?;
+        let path = batch_path(instance, "ciphertexts_upload", batch);
+        write_file(&path, Access::Shared, |file| write_ciphertexts(file, &plan, &ciphertexts))?;
+    }
+    Ok(())
+}
+
+fn write_ciphertexts(file: &mut NewFile, plan: &Plan, all: &[Ciphertext]) -> sudare::Result<u64> {
+    serial::write_ciphertexts(file, plan.params(), all, &serial::Label::default())
+}
+
+/// The ciphertexts of a batch, none after the last.
+fn read_batch(
+    instance: &Instance,
+    folder: &str,
+    batch: usize,
+    params: &Params,
+) -> Result<Option<Vec<Ciphertext>>> {
+    let path = batch_path(instance, folder, batch);
+    if batch > 0 && !path.exists() {
+        return Ok(None);
+    }
+    let (file, bytes) = files::open(&path, Access::Shared)?;
+    Ok(Some(serial::Reader::new(file, bytes)?.ciphertexts(params)?))
+}
+
+fn compute(instance: &Instance) -> Result<()> {
+    let plan = plan(instance)?;
+    let params = plan.params();
+    let mut steps = Steps::default();
+    let (evaluator, prepared) = steps.time("Reading keys, encoding the network", || {
+        let (file, bytes) = files::open(&keys_path(instance), Access::Shared)?;
+        let keys = serial::Reader::new(file, bytes)?.evaluation_keys(params)?;
+        let evaluator = Evaluator::new(params, Arc::new(keys))?;
+        let prepared = plan.prepare(&evaluator).map_err(refused)?;
+        Ok((evaluator, prepared))
+    })?;
+    instance.io_folder("ciphertexts_download")?;
+    let mut batch = 0;
+    while let Some(inputs) = steps.time(&format!("Reading batch {batch}"), || {
+        read_batch(instance, "ciphertexts_upload", batch, params)
+    })? {
+        let results = steps.time(&format!("Computing batch {batch}"), || {
+            plan.run(&evaluator, &prepared, &inputs).map_err(refused)
+        })?;
+        let path = batch_path(instance, "ciphertexts_download", batch);
+        write_file(&path, Access::Shared, |file| write_ciphertexts(file, &plan, &results))?;
+        batch += 1;
+    }
+    steps.write(instance)
+}
+
+fn decrypt(instance: &Instance) -> Result<()> {
+    let plan = plan(instance)?;
+    let decryptor = Decryptor::new(plan.params(), read_secret(instance, plan.params())?)?;
+    let path = pixels_path(instance);
+    let bytes = fs::metadata(&path).map_err(|error| Error::io("read", &path, error))?.len();
+    let mut left = bytes as usize / PIXELS;
+    let mut lines = String::new();
+    for batch in 0.. {
+        let samples = left.min(plan.samples_per_run());
+        if samples == 0 {
+            break;
+        }
+        let results = read_batch(instance, "ciphertexts_download", batch, plan.params())?;
+        let results = results.unwrap_or_default();
+        for logits in plan.decrypt(&decryptor, &results, samples).map_err(refused)? {
+            let words: Vec<String> = logits.iter().map(|logit| format!("{logit:.4}")).collect();
+            lines += &(words.join(" ") + "\n");
+        }
+        left -= samples;
+    }
+    let path = logits_path(instance);
+    fs::write(&path, lines).map_err(|error| Error::io("write", &path, error))
+}
+
+/// The digit of the largest logit of each image.
+fn postprocess(instance: &Instance) -> Result<()> {
+    let path = logits_path(instance);
+    let text = files::read_text(&path, 1 << 26)?;
+    let digit = |line: &str| {
+        let logits = line.split(' ').map(|word| word.parse().unwrap_or(f64::NAN));
+        let largest = logits.enumerate().max_by(|(_, a), (_, b)| a.total_cmp(b));
+        largest.map_or(0, |(digit, _)| digit).to_string() + "\n"
+    };
+    let path = instance.io("encrypted_model_predictions.txt");
+    let digits: String = text.lines().map(digit).collect();
+    fs::write(&path, digits).map_err(|error| Error::io("write", &path, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All steps, with images of strokes, against the network in the clear.
+    fn steps_agree_with_the_network(size: &str, count: usize) {
+        let folder = tempfile::tempdir().unwrap();
+        let instance = Instance::new(folder.path(), size, SIZES, &[]).unwrap();
+        let pixels = instance.dataset("intermediate/test_pixels.txt");
+        fs::create_dir_all(pixels.parent().unwrap()).unwrap();
+        let image = |k: usize| {
+            let inside = |i: usize| {
+                let (row, column) = (i / 28, i % 28);
+                (6..22).contains(&row) && (row + k * column) % 13 < 2 && (8..20).contains(&column)
+            };
+            (0..PIXELS).map(|i| if inside(i) { 0.8 } else { 0.0 }).collect::<Vec<f64>>()
+        };
+        let images: Vec<Vec<f64>> = (0..count).map(image).collect();
+        let line = |image: &Vec<f64>| {
+            let words: Vec<String> = image.iter().map(|pixel| format!("{pixel:.6}")).collect();
+            words.join(" ") + "\n"
+        };
+        fs::write(&pixels, images.iter().map(line).collect::<String>()).unwrap();
+        for step in [
+            "client_key_generation",
+            "server_preprocess_model",
+            "client_preprocess_input",
+            "client_encode_encrypt_input",
+            "server_encrypted_compute",
+            "client_decrypt_decode",
+            "client_postprocess",
+        ] {
+            run(step, &instance).unwrap();
+        }
+        let (network, _) = nn::digits().unwrap();
+        let logits = fs::read_to_string(logits_path(&instance)).unwrap();
+        let digits = fs::read_to_string(instance.io("encrypted_model_predictions.txt")).unwrap();
+        assert_eq!((logits.lines().count(), digits.lines().count()), (count, count));
+        let bound = 5.0 * plan(&instance).unwrap().error();
+        for ((image, line), digit) in images.iter().zip(logits.lines()).zip(digits.lines()) {
+            let expected = network.forward(image).unwrap();
+            let found: Vec<f64> = line.split(' ').map(|word| word.parse().unwrap()).collect();
+            assert_eq!(found.len(), 10);
+            for (x, y) in found.iter().zip(&expected) {
+                assert!((x - y).abs() < bound, "{x} {y} {bound}");
+            }
+            let most = found.iter().copied().fold(f64::MIN, f64::max);
+            assert_eq!(found[digit.parse::<usize>().unwrap()], most);
+        }
+    }
+
+    #[test]
+    fn one_image_is_classified() {
+        steps_agree_with_the_network("0", 1);
+    }
+
+    #[test]
+    fn some_images_are_classified() {
+        steps_agree_with_the_network("1", 7);
+    }
+
+    #[test]
+    fn other_data_than_images_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let instance = Instance::new(folder.path(), "1", SIZES, &[]).unwrap();
+        let pixels = instance.dataset("intermediate/test_pixels.txt");
+        fs::create_dir_all(pixels.parent().unwrap()).unwrap();
+        for text in ["0 1\n", "0 x\n", "0 2\n", "NaN\n"] {
+            fs::write(&pixels, text).unwrap();
+            let refused = run("client_preprocess_input", &instance).unwrap_err();
+            assert_eq!(refused.kind(), "Parse", "{text}");
+        }
+        assert_eq!(run("nothing", &instance).unwrap_err().kind(), "Usage");
+    }
+}
