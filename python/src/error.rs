@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use std::{fmt::Debug, path::Path};
-use sudare_apps::array::ArrayError;
+use sudare_apps::{array::ArrayError, nn::NnError};
 
 /// What native code refuses. Each variant is a class of `sudare.errors`: the name of the variant,
 /// or of the variant of the error inside, and `Error`.
@@ -14,6 +14,9 @@ pub enum Error {
     /// An operation on arrays.
     #[error(transparent)]
     Array(#[from] ArrayError),
+    /// A network cannot be used so.
+    #[error(transparent)]
+    Nn(#[from] NnError),
     /// Something encrypted meets something simulated.
     #[error(
         "nothing is encrypted in simulation, and what is encrypted has no values there: keep to \
@@ -75,6 +78,10 @@ impl Error {
             Self::Array(error) => match error {
                 ArrayError::Library(error) => variant(error),
                 error => variant(error),
+            },
+            Self::Nn(error) => match error {
+                NnError::Engine(error) => variant(error),
+                error => format!("Nn{}", variant(error)),
             },
             Self::Simulation => "Simulation".into(),
             Self::Traced => "Traced".into(),

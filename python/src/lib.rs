@@ -8,6 +8,7 @@ mod integers;
 mod job;
 mod keys;
 mod lineage;
+mod nn;
 mod op;
 mod plan;
 mod pool;
@@ -38,6 +39,7 @@ mod _native {
             },
         },
         keys::{EvaluationKeys, PublicKey, SecretKey, check_pair, generate_keys},
+        nn::{Network, NetworkBatch, NetworkKeys, NetworkPlan, NetworkSecret},
         op::PyOp,
         plan::{Parameters, Plan},
         pool::{Schema, Sums, Transform},

@@ -60,20 +60,21 @@ __all__ = [
     "errors",
     "functions",
     "linear_model",
+    "nn",
     "pool",
     "scoring",
     "stats",
 ]
 
 if TYPE_CHECKING:
-    from sudare import distributed, linear_model, pool, scoring
+    from sudare import distributed, linear_model, nn, pool, scoring
     from sudare.linear_model import LinearRegression, LogisticRegression, Ridge
 else:
 
     def __getattr__(name: str) -> object:
         # Estimators import scikit-learn where it is installed, and distributed trainings asyncio:
         # both take a while.
-        if name in {"distributed", "linear_model", "pool", "scoring"}:
+        if name in {"distributed", "linear_model", "nn", "pool", "scoring"}:
             return importlib.import_module(f"sudare.{name}")
         if name in {"LinearRegression", "LogisticRegression", "Ridge"}:
             return getattr(importlib.import_module("sudare.linear_model"), name)

@@ -833,3 +833,39 @@ class OtherTableError(Error, ValueError):
 
 class ForgedKeyError(Error, ValueError):
     """A public key says that it belongs to a secret key, and does not."""
+
+
+class NnError(Error, ValueError):
+    """A network cannot be used so."""
+
+
+class NnLayerError(NnError):
+    """A layer cannot be, or does not fit the one before it."""
+
+
+class NnNetworkError(NnError):
+    """A network cannot be, or cannot be planned."""
+
+
+class NnShapeError(NnError, ShapeError):
+    """Samples, results or layers have another shape than needed."""
+
+
+class NnOutOfRangeError(NnError):
+    """A number leaves the range that was calibrated."""
+
+
+class NnTooDeepError(NnError):
+    """No ring has the levels that a network takes."""
+
+
+class NnNotAsPlannedError(NnError):
+    """Something encrypted was not made for a plan."""
+
+
+class NnOnnxError(NnError):
+    """Bytes are no ONNX model that can be read."""
+
+
+class NnOperatorError(NnError):
+    """An operator of an ONNX model is not computed on encrypted data."""

@@ -19,7 +19,7 @@ INSIDE = {"Apps", "Array", "Engine", "File", "Ledger", "Library", "Metric", "Pas
 ELSEWHERE = {"Stdout"}
 
 # In front of the names of these.
-PREFIXES = {"LedgerError": "Ledger", "PoolError": "Pool", "PooledError": "Pooled"}
+PREFIXES = {"LedgerError": "Ledger", "NnError": "Nn", "PoolError": "Pool", "PooledError": "Pooled"}
 
 
 def variants(file: str) -> list[tuple[str, str]]:
@@ -42,6 +42,7 @@ def variants(file: str) -> list[tuple[str, str]]:
         "apps/src/array.rs",
         "apps/src/logreg/spec.rs",
         "apps/src/metrics.rs",
+        "apps/src/nn/error.rs",
         "apps/src/pool/error.rs",
         "apps/src/stats.rs",
         "apps/src/table/error.rs",

@@ -1,0 +1,265 @@
+//! Networks on encrypted samples.
+
+use crate::{
+    error::{Error, Result},
+    job,
+};
+use pyo3::{prelude::*, types::PyBytes};
+use std::sync::Arc;
+use sudare::{
+    ckks::{Ciphertext, Decryptor, Evaluator, SymmetricEncryptor, serial},
+    rlwe::{EvaluationKeys, KeyGenerator},
+};
+use sudare_apps::nn::{self, NnError, Options, Plan, Ranges};
+use sudare_arith::prng::Seed;
+
+/// Numbers of several samples: how many samples, and 64-bit numbers row by row.
+type Samples = (usize, Vec<u8>);
+
+/// A network in the clear.
+#[pyclass(frozen, module = "sudare._native")]
+pub struct Network(Arc<nn::Network>);
+
+/// How it is computed on encrypted samples.
+#[pyclass(frozen, module = "sudare._native")]
+pub struct NetworkPlan(Arc<Plan>);
+
+/// Encrypts samples and decrypts results. For the owner alone.
+#[pyclass(frozen, module = "sudare._native")]
+pub struct NetworkSecret {
+    encryptor: Arc<SymmetricEncryptor>,
+    decryptor: Arc<Decryptor>,
+}
+
+/// Computes on encrypted samples. For the server.
+#[pyclass(frozen, module = "sudare._native")]
+pub struct NetworkKeys(Arc<EvaluationKeys>);
+
+/// Encrypted samples of one run, or their results.
+#[pyclass(frozen, module = "sudare._native")]
+pub struct NetworkBatch {
+    ciphertexts: Arc<Vec<Ciphertext>>,
+    #[pyo3(get)]
+    samples: usize,
+}
+
+/// Rows of so many numbers.
+fn rows((count, bytes): Samples) -> Result<Vec<Vec<f64>>> {
+    let numbers: Vec<f64> =
+        bytes.as_chunks().0.iter().map(|&word| f64::from_ne_bytes(word)).collect();
+    match numbers.len().checked_div(count) {
+        Some(length) if length > 0 => Ok(numbers.chunks_exact(length).map(Vec::from).collect()),
+        _ => Err(shape("samples", count, "1 or more")),
+    }
+}
+
+fn samples(rows: &[Vec<f64>]) -> Samples {
+    (rows.len(), rows.iter().flatten().flat_map(|x| x.to_ne_bytes()).collect())
+}
+
+fn slices(rows: &[Vec<f64>]) -> Vec<&[f64]> {
+    rows.iter().map(Vec::as_slice).collect()
+}
+
+fn shape(what: &'static str, found: usize, needed: &str) -> Error {
+    NnError::Shape { what, found, needed: needed.into() }.into()
+}
+
+/// What JSON says, or why it says nothing.
+fn parsed<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
+    let problem = |error: serde_json::Error| NnError::Network {
+        problem: format!("is not described: {error}"),
+    };
+    Ok(serde_json::from_str(text).map_err(problem)?)
+}
+
+fn written<T: serde::Serialize>(value: &T) -> Result<String> {
+    serde_json::to_string(value).map_err(|_| Error::Bug("a description cannot be written"))
+}
+
+#[pymethods]
+impl Network {
+    /// From its description.
+    #[staticmethod]
+    fn from_json(py: Python<'_>, text: String) -> Result<Self> {
+        job::detached(py, || Ok(Self(Arc::new(parsed(&text)?))))
+    }
+
+    /// From the bytes of an ONNX model, with polynomials of this degree for activations.
+    #[staticmethod]
+    fn from_onnx(py: Python<'_>, data: Vec<u8>, degree: usize) -> Result<Self> {
+        job::detached(py, || Ok(Self(Arc::new(nn::Network::from_onnx(&data, degree)?))))
+    }
+
+    fn to_json(&self) -> Result<String> {
+        written(&*self.0)
+    }
+
+    #[getter]
+    fn input(&self) -> Vec<usize> {
+        self.0.input().to_vec()
+    }
+
+    #[getter]
+    fn outputs(&self) -> usize {
+        self.0.outputs()
+    }
+
+    fn forward(&self, py: Python<'_>, data: Samples) -> Result<Samples> {
+        job::detached(py, || {
+            let results =
+                rows(data)?.iter().map(|x| self.0.forward(x)).collect::<nn::Result<Vec<_>>>()?;
+            Ok(samples(&results))
+        })
+    }
+
+    /// Ranges of these samples, as JSON.
+    fn calibrate(&self, py: Python<'_>, data: Samples, margin: f64) -> Result<String> {
+        job::detached(py, || {
+            let data = rows(data)?;
+            written(&Ranges::calibrate(&self.0, slices(&data), margin)?)
+        })
+    }
+
+    /// Refuses samples that leave ranges.
+    fn check(&self, py: Python<'_>, ranges: &str, data: Samples) -> Result<()> {
+        job::detached(py, || {
+            let data = rows(data)?;
+            Ok(parsed::<Ranges>(ranges)?.check(&self.0, slices(&data))?)
+        })
+    }
+}
+
+#[pymethods]
+impl NetworkPlan {
+    /// By ranges and options as JSON.
+    #[new]
+    fn new(py: Python<'_>, network: &Network, ranges: String, options: String) -> Result<Self> {
+        let network = Arc::clone(&network.0);
+        job::run(py, None, move |_| {
+            let (ranges, options): (Ranges, Options) = (parsed(&ranges)?, parsed(&options)?);
+            Ok(Self(Arc::new(Plan::new(&network, &ranges, options)?)))
+        })
+    }
+
+    /// Sizes, as JSON.
+    fn explain(&self) -> Result<String> {
+        written(&self.0.explain()?)
+    }
+
+    #[getter]
+    fn samples_per_run(&self) -> usize {
+        self.0.samples_per_run()
+    }
+
+    fn generate_keys(&self, py: Python<'_>) -> Result<(NetworkSecret, NetworkKeys)> {
+        let plan = Arc::clone(&self.0);
+        job::run(py, None, move |_| {
+            let params = plan.params();
+            // The same key twice, for both that hold one.
+            let seed = Seed::random().map_err(sudare::Error::from)?;
+            let encrypts = KeyGenerator::from_seed(params.rlwe(), &seed).secret_key()?;
+            let mut keygen = KeyGenerator::from_seed(params.rlwe(), &seed);
+            let decrypts = keygen.secret_key()?;
+            let keys = keygen.evaluation_keys(&decrypts, plan.required_keys())?;
+            let secret = NetworkSecret {
+                encryptor: Arc::new(SymmetricEncryptor::new(params, Arc::new(encrypts))?),
+                decryptor: Arc::new(Decryptor::new(params, decrypts)?),
+            };
+            Ok((secret, NetworkKeys(Arc::new(keys))))
+        })
+    }
+
+    fn encrypt(
+        &self,
+        py: Python<'_>,
+        secret: &NetworkSecret,
+        data: Samples,
+    ) -> Result<NetworkBatch> {
+        let (plan, encryptor) = (Arc::clone(&self.0), Arc::clone(&secret.encryptor));
+        job::run(py, None, move |_| {
+            let data = rows(data)?;
+            let ciphertexts = Arc::new(plan.encrypt(&encryptor, &slices(&data))?);
+            Ok(NetworkBatch { ciphertexts, samples: data.len() })
+        })
+    }
+
+    fn run(
+        &self,
+        py: Python<'_>,
+        keys: &NetworkKeys,
+        batch: &NetworkBatch,
+    ) -> Result<NetworkBatch> {
+        let (plan, keys) = (Arc::clone(&self.0), Arc::clone(&keys.0));
+        let (inputs, samples) = (Arc::clone(&batch.ciphertexts), batch.samples);
+        job::run(py, None, move |_| {
+            let evaluator = Evaluator::new(plan.params(), keys)?;
+            let prepared = plan.prepare(&evaluator)?;
+            let ciphertexts = Arc::new(plan.run(&evaluator, &prepared, &inputs)?);
+            Ok(NetworkBatch { ciphertexts, samples })
+        })
+    }
+
+    fn decrypt(
+        &self,
+        py: Python<'_>,
+        secret: &NetworkSecret,
+        batch: &NetworkBatch,
+    ) -> Result<Samples> {
+        let (plan, decryptor) = (Arc::clone(&self.0), Arc::clone(&secret.decryptor));
+        let (results, count) = (Arc::clone(&batch.ciphertexts), batch.samples);
+        job::run(py, None, move |_| Ok(samples(&plan.decrypt(&decryptor, &results, count)?)))
+    }
+
+    /// Results of a run on clear samples, the error that encryption would add, and bits that are
+    /// left in the modulus.
+    fn simulate(&self, py: Python<'_>, data: Samples) -> Result<(Samples, f64, f64)> {
+        let plan = Arc::clone(&self.0);
+        job::run(py, None, move |_| {
+            let data = rows(data)?;
+            let simulated = plan.simulate(&slices(&data))?;
+            Ok((samples(&simulated.results), simulated.error, simulated.headroom_bits))
+        })
+    }
+
+    /// Keys from what [`NetworkKeys::to_bytes`] gave.
+    fn read_keys(&self, py: Python<'_>, data: Vec<u8>) -> Result<NetworkKeys> {
+        let plan = Arc::clone(&self.0);
+        job::run(py, None, move |_| {
+            let reader = serial::Reader::new(&data[..], data.len() as u64)?;
+            Ok(NetworkKeys(Arc::new(reader.evaluation_keys(plan.params())?)))
+        })
+    }
+
+    fn write_keys<'py>(&self, py: Python<'py>, keys: &NetworkKeys) -> Result<Bound<'py, PyBytes>> {
+        let mut file = Vec::new();
+        serial::write_evaluation_keys(
+            &mut file,
+            self.0.params(),
+            &keys.0,
+            &serial::Label::default(),
+        )?;
+        Ok(PyBytes::new(py, &file))
+    }
+
+    /// A batch of so many samples from what [`NetworkPlan::write_batch`] gave.
+    fn read_batch(&self, py: Python<'_>, data: Vec<u8>, samples: usize) -> Result<NetworkBatch> {
+        let plan = Arc::clone(&self.0);
+        job::run(py, None, move |_| {
+            let reader = serial::Reader::new(&data[..], data.len() as u64)?;
+            let ciphertexts = Arc::new(reader.ciphertexts(plan.params())?);
+            Ok(NetworkBatch { ciphertexts, samples })
+        })
+    }
+
+    fn write_batch<'py>(
+        &self,
+        py: Python<'py>,
+        batch: &NetworkBatch,
+    ) -> Result<Bound<'py, PyBytes>> {
+        let mut file = Vec::new();
+        let label = serial::Label::default();
+        serial::write_ciphertexts(&mut file, self.0.params(), &batch.ciphertexts, &label)?;
+        Ok(PyBytes::new(py, &file))
+    }
+}

@@ -1,0 +1,125 @@
+"""Networks on encrypted samples, against NumPy and scikit-learn."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.linear_model import RidgeClassifier
+
+from sudare import errors, nn
+
+
+def layers(sizes: list[int], seed: int = 0) -> list[tuple[Any, Any]]:
+    rng = np.random.default_rng(seed)
+    pairs = zip(sizes[:-1], sizes[1:], strict=True)
+    return [(rng.normal(size=(n, m)) / np.sqrt(m), rng.normal(size=n) / 4) for m, n in pairs]
+
+
+def twin(parts: list[tuple[Any, Any]], x: Any) -> Any:
+    """What the network computes, by NumPy."""
+    for weights, bias in parts[:-1]:
+        x = (x @ weights.T + bias) ** 2
+    weights, bias = parts[-1]
+    return x @ weights.T + bias
+
+
+@pytest.mark.parametrize(("count", "packing"), [(9, "features"), (1, "sample")])
+def test_results_are_those_of_numpy(count: int, packing: nn.Packing) -> None:
+    parts = layers([6, 8, 3])
+    network = nn.Network.dense(parts)
+    samples = np.random.default_rng(1).uniform(-1, 1, (count, 6))
+    assert np.allclose(network.predict(samples), twin(parts, samples))
+    plan = nn.plan(network, count, calibration=samples, packing=packing, precision_bits=12)
+    simulated = plan.simulate(samples)
+    assert np.allclose(simulated.results, twin(parts, samples)) and simulated.headroom_bits > 0
+    explanation = plan.explain()
+    found = plan.execute(samples)
+    assert np.abs(found - twin(parts, samples)).max() < 6 * explanation.error
+    assert explanation.error < 0.05 * plan.ranges["output"]
+
+
+def test_owner_and_server_exchange_bytes() -> None:
+    parts = layers([4, 5, 2])
+    network = nn.Network.dense(parts)
+    samples = np.random.default_rng(2).uniform(-1, 1, (5, 4))
+    owner = nn.plan(network, 5, calibration=samples)
+    secret, keys = owner.generate_keys()
+    sent = owner.to_bytes(owner.encrypt(secret, samples))
+    key_bytes = owner.to_bytes(keys)
+    assert len(key_bytes) == owner.explain().key_bytes
+
+    server = nn.plan(network, 5, ranges=owner.ranges)
+    result = server.run(server.keys_from_bytes(key_bytes), server.batch_from_bytes(sent, 5))
+    answer = server.to_bytes(result)
+
+    found = owner.decrypt(secret, owner.batch_from_bytes(answer, 5))
+    assert np.abs(found - twin(parts, samples)).max() < 6 * owner.explain().error
+    with pytest.raises(errors.SecretKeyPickleError):
+        pickle.dumps(secret)
+    with pytest.raises(errors.Error):
+        owner.batch_from_bytes(answer[:-1], 5)
+
+
+def test_digits_of_scikit_learn_are_told_apart() -> None:
+    data = load_digits()
+    x, y = data.data / 16, data.target
+    # Features of squares, and a linear model of them.
+    rng = np.random.default_rng(3)
+    first = rng.integers(-3, 4, (64, 64)) / 8
+    bias = np.ones(64)
+    hidden = (x @ first.T + bias) ** 2
+    model = RidgeClassifier(alpha=1.0).fit(hidden[:1400], y[:1400])
+    network = nn.Network.dense([(first, bias), (model.coef_, model.intercept_)])
+    plan = nn.plan(network, 397, calibration=x[:1400], precision_bits=12)
+    plan.check(x[1400:])
+    found = plan.execute(x[1400:]).argmax(axis=1)
+    expected = model.predict(hidden[1400:])
+    assert (found == expected).mean() > 0.99
+    assert (found == y[1400:]).mean() > 0.85
+
+
+def test_files_of_networks(tmp_path: Path) -> None:
+    network = nn.Network.describe(
+        (1, 4, 4),
+        [
+            {"average_pool": {"window": [2, 2], "stride": [2, 2]}},
+            "flatten",
+            {"activation": {"sigmoid": {"degree": 5}}},
+            {"dense": {"weights": [[1, -1, 2, 0]], "bias": [0.5], "step": 0.5}},
+        ],
+    )
+    network.save(tmp_path / "network.json")
+    again = nn.Network.load(tmp_path / "network.json")
+    x = np.arange(32).reshape(2, 1, 4, 4) / 32
+    means = x.reshape(2, 2, 2, 2, 2).mean(axis=(2, 4)).reshape(2, 4)
+    expected = (1 / (1 + np.exp(-means))) @ np.array([0.5, -0.5, 1, 0]) + 0.5
+    assert np.allclose(again.predict(x)[:, 0], expected)
+
+
+def test_misuse_is_refused() -> None:
+    network = nn.Network.dense(layers([3, 2]))
+    samples = np.zeros((2, 3))
+    plan = nn.plan(network, 2, calibration=samples + 0.5, packing="features")
+    secret, _ = plan.generate_keys()
+    with pytest.raises(errors.NnOutOfRangeError, match="calibrated range"):
+        plan.encrypt(secret, samples + 9)
+    with pytest.raises(errors.NnOutOfRangeError):
+        plan.encrypt(secret, samples + np.nan)
+    with pytest.raises(errors.NnShapeError):
+        plan.encrypt(secret, np.zeros((2, 4)))
+    with pytest.raises(errors.NnShapeError):
+        plan.encrypt(secret, np.zeros(3))
+    with pytest.raises(errors.NnShapeError):
+        nn.plan(network, 2)
+    with pytest.raises(errors.NnLayerError):
+        nn.Network.dense([(np.zeros((2, 3)), np.zeros(4))])
+    with pytest.raises(errors.NnNetworkError):
+        nn.Network.describe([3], [{"attention": {}}])
+    deep = nn.Network.dense(layers([2] * 30), activation={"tanh": {"degree": 255}})
+    with pytest.raises(errors.NnTooDeepError):
+        nn.plan(deep, 1, calibration=np.ones((2, 2)), precision_bits=20)
