@@ -303,7 +303,7 @@ fn a_folder_is_for_one_training_at_a_time() {
     let lock = File::create(at.join("state/lock")).unwrap();
     lock.lock().unwrap();
     let line = format!("{TRAIN} --checkpoint state --force");
-    sudare_at(at, &line).mistake(&["state is in use by another training", "name another folder"]);
+    sudare_at(at, &line).mistake(&["state is in use by another process", "name another folder"]);
     drop(lock);
     sudare_at(at, &format!("{line} --iterations 2")).ok();
 }

@@ -776,7 +776,7 @@ class PoolRowWeightError(PooledError):
 
 
 class InUseError(Error, OSError):
-    """Another training has the folder of states."""
+    """Another process writes to the folder of states, or to the index."""
 
 
 class CheckpointError(Error, OSError):
@@ -869,3 +869,71 @@ class NnOnnxError(NnError):
 
 class NnOperatorError(NnError):
     """An operator of an ONNX model is not computed on encrypted data."""
+
+
+class SearchError(Error, ValueError):
+    """An index cannot be planned, built or searched, or an answer not read."""
+
+
+class SearchCountError(SearchError):
+    """A count that no index has."""
+
+
+class SearchNumberError(SearchError):
+    """A number that has no meaning in its place, such as a threshold that no similarity reaches."""
+
+
+class SearchShapeError(SearchError):
+    """Something has another shape than planned."""
+
+
+class SearchVectorError(SearchError):
+    """A vector that cannot be compared with others."""
+
+
+class SearchNotAsPlannedError(SearchError):
+    """Something encrypted is not what was planned for."""
+
+
+class SearchNotPlannedError(SearchError):
+    """An index was made for other answers or another mode."""
+
+
+class SearchBlockOrderError(SearchError):
+    """Blocks come in another order than theirs."""
+
+
+class SearchTooFewLevelsError(SearchError):
+    """The parameters have too few levels for a search."""
+
+
+class SearchPrecisionError(SearchError):
+    """The primes, or the margin of a threshold, are too small for a right answer."""
+
+
+class SearchUnreadableError(SearchError):
+    """A part of an index cannot be read."""
+
+
+class NoIndexError(SearchError):
+    """A folder holds no index."""
+
+
+class ForeignIndexError(SearchError):
+    """An index is of other keys or another plan."""
+
+
+class UnfinishedIndexError(SearchError):
+    """An index was not encrypted to its end."""
+
+
+class MissingBlockError(SearchError):
+    """A block of an index has no file."""
+
+
+class AlteredBlockError(SearchError):
+    """A block of an index is not as it was written."""
+
+
+class ForeignBlockError(SearchError):
+    """A block of an index is of other keys, another plan or another place."""

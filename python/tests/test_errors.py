@@ -12,14 +12,20 @@ from sudare import errors
 CRATES = Path(__file__).parents[2] / "crates"
 
 # Each hands on the errors that are inside.
-INSIDE = {"Apps", "Array", "Engine", "File", "Ledger", "Library", "Metric", "Passphrase", "Pool", "PoolFile", "Pooled",
-          "Seal", "Stats", "Table", "TableFile", "Train"}  # fmt: skip
+INSIDE = {"Apps", "Array", "Library", "File", "Index", "Ledger", "Library", "Metric", "Passphrase", "Pool", "PoolFile", "Pooled",
+          "Seal", "Search", "Stats", "Table", "TableFile", "Train"}  # fmt: skip
 
 # The command line alone writes to standard output.
 ELSEWHERE = {"Stdout"}
 
 # In front of the names of these.
-PREFIXES = {"LedgerError": "Ledger", "NnError": "Nn", "PoolError": "Pool", "PooledError": "Pooled"}
+PREFIXES = {
+    "LedgerError": "Ledger",
+    "NnError": "Nn",
+    "PoolError": "Pool",
+    "PooledError": "Pooled",
+    "SearchError": "Search",
+}
 
 
 def variants(file: str) -> list[tuple[str, str]]:
@@ -44,11 +50,13 @@ def variants(file: str) -> list[tuple[str, str]]:
         "apps/src/metrics.rs",
         "apps/src/nn/error.rs",
         "apps/src/pool/error.rs",
+        "apps/src/search/error.rs",
         "apps/src/stats.rs",
         "apps/src/table/error.rs",
         "roles/src/error.rs",
-        "roles/src/ledger.rs",
-        "roles/src/pooled.rs",
+        "roles/src/error/index.rs",
+        "roles/src/error/ledger.rs",
+        "roles/src/error/pooled.rs",
         "roles/src/sealed.rs",
     ],
 )

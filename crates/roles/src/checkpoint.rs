@@ -10,7 +10,7 @@ use crate::{
 };
 use std::{
     ffi::OsStr,
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, File},
     io::{Read, Seek},
     path::{Path, PathBuf},
 };
@@ -43,14 +43,7 @@ impl Checkpoints {
     /// [`Error::InUse`] if another process trains there; [`Error::Exists`]; [`Error::Io`].
     pub fn open(folder: &Path, origin: Origin, replace: bool) -> Result<Self> {
         files::make_folder(folder)?;
-        let path = folder.join("lock");
-        let io = |error| Error::io("lock", &path, error);
-        let lock = OpenOptions::new().create(true).append(true).open(&path).map_err(io)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(Error::InUse { folder: folder.into() }),
-            Err(TryLockError::Error(error)) => return Err(io(error)),
-        }
+        let lock = files::lock_folder(folder)?;
         let this = Self { folder: folder.into(), origin, _lock: lock };
         if let Some((_, path)) = this.states()?.pop()
             && !replace

@@ -1,8 +1,10 @@
 //! Everything that ends a command early.
 
+mod index;
 mod ledger;
 mod pooled;
 
+pub use index::IndexError;
 pub use ledger::LedgerError;
 pub use pooled::PooledError;
 
@@ -14,7 +16,8 @@ use std::{
 };
 use sudare::rlwe::KeyId;
 use sudare_apps::{
-    logreg::TrainError, metrics::MetricError, pool::PoolError, stats::StatsError, table::TableError,
+    logreg::TrainError, metrics::MetricError, pool::PoolError, search::SearchError,
+    stats::StatsError, table::TableError,
 };
 
 /// What went wrong, for people; [`Error::kind`] and [`Error::exit_code`] are for
@@ -66,6 +69,12 @@ pub enum Error {
     /// Tables of several owners do not go together.
     #[error(transparent)]
     Pooled(#[from] PooledError),
+    /// A search is impossible.
+    #[error(transparent)]
+    Search(#[from] SearchError),
+    /// An index on disk cannot be used.
+    #[error(transparent)]
+    Index(#[from] IndexError),
     /// A secret key cannot be sealed or unsealed.
     #[error("{}: {source}", .path.display())]
     Seal {
@@ -217,9 +226,9 @@ pub enum Error {
         /// What was named.
         path: PathBuf,
     },
-    /// Another process trains in a checkpoint folder.
+    /// Another process writes to a folder of states of a training, or to an index.
     #[error(
-        "{} is in use by another training: wait until it ends, or name another folder",
+        "{} is in use by another process: wait until it ends, or name another folder",
         .folder.display()
     )]
     InUse {
@@ -347,6 +356,9 @@ impl Error {
                 format!("Pool{}", variant(error))
             }
             Self::Pooled(error) => format!("Pooled{}", variant(error)),
+            Self::Search(SearchError::Engine(error)) => variant(error),
+            Self::Search(error) => format!("Search{}", variant(error)),
+            Self::Index(error) => variant(error),
             Self::Ledger { source, .. } => format!("Ledger{}", variant(source)),
             Self::NotCounted { source } if matches!(**source, Self::Ledger { .. }) => source.kind(),
             Self::Metric(error) => variant(error),

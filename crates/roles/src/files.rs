@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use std::{
     ffi::{OsStr, OsString},
-    fs::{self, File, OpenOptions},
+    fs::{self, File, OpenOptions, TryLockError},
     io::{self, BufReader, BufWriter, Read, Write},
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
@@ -338,6 +338,22 @@ pub fn make_folder(folder: &Path) -> Result<()> {
             None => Error::io("make the folder", folder, error),
         }
     })
+}
+
+/// Takes a folder for this process alone, until the file is dropped or the process ends, however it
+/// does.
+///
+/// # Errors
+/// [`Error::InUse`] if another process has it; [`Error::Io`].
+pub fn lock_folder(folder: &Path) -> Result<File> {
+    let path = folder.join("lock");
+    let io = |error| Error::io("lock", &path, error);
+    let lock = OpenOptions::new().create(true).append(true).open(&path).map_err(io)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(Error::InUse { folder: folder.into() }),
+        Err(TryLockError::Error(error)) => Err(io(error)),
+    }
 }
 
 /// Opens a file for reading, without a buffer if its content is the user's alone;

@@ -11,6 +11,7 @@
 //! | [`secret`], [`sealed`] | files of secret keys; their bytes, sealed by a passphrase |
 //! | [`integers`] | files of arrays of integers and of their keys |
 //! | [`pooled`] | tables of several owners |
+//! | [`search`] | indices of vectors, queries and answers |
 //! | [`reading`], [`features`], [`model`] | tables as they come; rows for a model; results in the clear |
 //! | [`machine`], [`memory`] | what the operating system says; memory that it can give |
 //! | [`sets`] | parameter sets by name |
@@ -39,6 +40,7 @@ pub mod pooled;
 pub mod reading;
 pub mod scoring;
 pub mod sealed;
+pub mod search;
 pub mod secret;
 pub mod server;
 pub mod sets;

@@ -227,6 +227,17 @@ impl<R: Read> Opened<R> {
         Ok(Parts { content, note })
     }
 
+    /// Its ciphertexts, each read when it is asked for.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn into_reader(self, params: &Params) -> Result<CiphertextReader<R>>
+    where
+        R: Seek,
+    {
+        self.reader.into_ciphertexts(params).map_err(Error::in_file(&self.path))
+    }
+
     /// This file, of which only the note is read now.
     ///
     /// # Errors
@@ -235,8 +246,8 @@ impl<R: Read> Opened<R> {
     where
         R: Seek,
     {
-        let Self { path, reader, .. } = self;
-        let mut reader = reader.into_ciphertexts(params).map_err(Error::in_file(&path))?;
+        let path = self.path.clone();
+        let mut reader = self.into_reader(params)?;
         let all = reader.shapes().len();
         let count = before_note(&path, all, note)?;
         let note = reader.read(count..all).map_err(Error::in_file(&path))?;

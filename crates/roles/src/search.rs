@@ -1,0 +1,29 @@
+//! Private search: files and messages between the owner of an index, who asks, and a server.
+//!
+//! | who | does |
+//! |---|---|
+//! | owner | makes keys for a [`Setup`], which the label of each says ([`key_label`]) |
+//! | owner | encrypts an index block by block, and brings it up to date ([`Builder`]) |
+//! | owner | encrypts a query ([`write_query`]) |
+//! | server | finds what is near the query ([`Server`]), in an [`Index`] or in [`Records`] in the clear |
+//! | owner | reads the answer ([`open_answer`]) |
+//!
+//! The server needs the file of evaluation keys beside index and query, and nothing else: the setup
+//! stands in it. What is found is defined by [`sudare_apps::search`].
+
+mod answer;
+mod index;
+mod npy;
+mod payload;
+mod records;
+mod server;
+mod setup;
+#[cfg(test)]
+mod tests;
+
+pub use answer::{Answered, Found, open_answer, write_query};
+pub use index::{Builder, Index, Update, catalogue_path, deleted};
+pub use payload::{Payload, Value};
+pub use records::{Batch, FileRecords, Records, read_vector};
+pub use server::{Asked, Outcome, Searched, Server, Wanted};
+pub use setup::{Session, Setup, key_label};

@@ -1,0 +1,146 @@
+//! What an owner asks, and reads in answers.
+
+use super::{
+    payload::Value,
+    server::{AnswerMeta, Wanted},
+    setup::{self, Content, Session},
+};
+use crate::{
+    error::{Error, Result},
+    opened::Opened,
+};
+use serde::Serialize;
+use std::{
+    collections::BTreeSet,
+    io::{Read, Write},
+    sync::Arc,
+};
+use sudare::{
+    ckks::{Decryptor, Encryptor, serial},
+    rlwe::PublicKey,
+};
+
+/// A record that matches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Found {
+    /// Its number in the index, from 0.
+    pub row: usize,
+    /// What it carries.
+    pub payload: Value,
+}
+
+/// An answer in the clear.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answered {
+    /// The similarity of each record, those of deleted ones included, which mean nothing: a cosine,
+    /// an inner product, or the square of a distance.
+    Scores(Vec<f64>),
+    /// How many records match.
+    Count {
+        /// Those that match.
+        matches: usize,
+        /// Sums that were left out, each with a record within the margin of the threshold.
+        undecided: usize,
+    },
+    /// Which records match.
+    Matches {
+        /// Those that are told, by their numbers.
+        found: Vec<Found>,
+        /// Further ones, too many in one bucket to be told apart.
+        crowded: usize,
+        /// Buckets that were left out, each with a record within the margin of the threshold.
+        undecided: usize,
+        /// Whether more records match than were planned for.
+        more_than_planned: bool,
+    },
+}
+
+/// Encrypts a query and writes its file; returns the bytes written.
+///
+/// # Errors
+/// [`Error::Search`] for a vector that cannot be compared, or if queries are plain;
+/// [`Error::Library`] if it cannot be written.
+pub fn write_query(
+    out: &mut (impl Write + ?Sized),
+    session: &Session,
+    public: Arc<PublicKey>,
+    vector: &[f64],
+) -> Result<u64> {
+    let params = session.plan.params();
+    let query = session.plan.encrypt_query(&Encryptor::new(params, public)?, vector)?;
+    let label = session.label(Content::Query, &session.setup)?;
+    Ok(serial::write_ciphertexts(out, params, &[query], &label)?)
+}
+
+/// Decrypts the answer in a file and reads it.
+///
+/// # Errors
+/// [`Error::File`] for an answer under another key pair; [`Error::Usage`] for one of another search;
+/// [`Error::Search`].
+pub fn open_answer<R: Read>(
+    session: &Session,
+    decryptor: &Decryptor,
+    answer: Opened<R>,
+) -> Result<Answered> {
+    session.expect(&answer)?;
+    let AnswerMeta { setup, wanted, rows } = setup::read(&answer, Content::Answer)?;
+    let path = answer.path().to_owned();
+    if setup != session.setup {
+        return Err(Error::Usage(format!(
+            "{} is of another search: read it with the keys of that one",
+            path.display()
+        )));
+    }
+    let plan = &session.plan;
+    let blocks = plan.blocks(rows)?;
+    let slots = plan.decrypt(decryptor, &answer.ciphertexts(plan.params(), 0)?.content)?;
+    match wanted {
+        Wanted::Scores => {
+            if slots.len() != blocks {
+                let problem = format!("{blocks} blocks have as many scores, not {}", slots.len());
+                let malformed = sudare::Error::Malformed { what: "file", problem };
+                return Err(Error::in_file(&path)(malformed));
+            }
+            let length = plan.block_len();
+            let mut scores = Vec::with_capacity(rows);
+            for (block, slots) in slots.iter().enumerate() {
+                let records = length.min(rows.saturating_sub(block * length));
+                scores.extend(plan.decode_scores(block, records, slots)?);
+            }
+            Ok(Answered::Scores(scores))
+        }
+        Wanted::Count => {
+            let count = plan.decode_count(&slots)?;
+            Ok(Answered::Count { matches: count.matches, undecided: count.undecided })
+        }
+        Wanted::Matches => {
+            let matches = plan.decode_matches(&slots)?;
+            let payload = session.setup.payload;
+            let found = matches.found.into_iter();
+            let found = found
+                .map(|found| Found { row: found.row, payload: payload.unpack(&found.payload) });
+            Ok(Answered::Matches {
+                found: found.collect(),
+                crowded: matches.crowded,
+                undecided: matches.undecided,
+                more_than_planned: matches.more_than_planned,
+            })
+        }
+    }
+}
+
+impl Answered {
+    /// Of scores, the `most` nearest records with their similarities, the nearest first, but for
+    /// deleted ones; none of other answers.
+    #[must_use]
+    pub fn nearest(
+        &self,
+        session: &Session,
+        deleted: &BTreeSet<usize>,
+        most: usize,
+    ) -> Option<Vec<(usize, f64)>> {
+        let Self::Scores(scores) = self else { return None };
+        let kept = scores.iter().copied().enumerate().filter(|(row, _)| !deleted.contains(row));
+        Some(session.plan.nearest(kept, most))
+    }
+}

@@ -1,0 +1,451 @@
+//! An encrypted index on disk: a folder with a manifest and a file for each block.
+
+use super::{
+    records::{Batch, Records},
+    setup::{self, Content, Session, Setup},
+};
+use crate::{
+    error::{Error, IndexError, Result},
+    files::{self, Access, NewFile},
+    opened::{self, Opened},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    io::{self, BufReader},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use sudare::ckks::{
+    Ciphertext, Encryptor,
+    serial::{CiphertextReader, CiphertextWriter, Kind, Shape},
+};
+use sudare_apps::search::Record;
+
+const MANIFEST: &str = "index.json";
+const VERSION: u32 = 1;
+/// Longest manifest or catalogue: some million blocks, or deleted records.
+const MOST_JSON: u64 = 64 << 20;
+
+/// What everybody may know of an index.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Manifest {
+    of: Of,
+    /// Records, deleted ones included.
+    rows: usize,
+    /// Whether all blocks are as the owner wants them.
+    complete: bool,
+    /// Digests of the files of blocks, in hexadecimal.
+    blocks: Vec<String>,
+}
+
+/// What only the owner of an index keeps: which contents blocks have.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Catalogue {
+    of: Of,
+    deleted: BTreeSet<usize>,
+    /// Digests of the contents of blocks, in hexadecimal.
+    contents: Vec<String>,
+}
+
+/// Which keys and plan an index, or its catalogue, is of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Of {
+    version: u32,
+    params: String,
+    key: String,
+    setup: Setup,
+}
+
+impl Of {
+    fn new(session: &Session) -> Self {
+        let (params, key) = (session.plan.params().rlwe().id(), session.key);
+        let (params, key) = (params.to_string(), key.to_string());
+        Self { version: VERSION, params, key, setup: session.setup }
+    }
+
+    fn expect(&self, session: &Session, path: &Path) -> Result<()> {
+        let needed = Self::new(session);
+        if *self == needed {
+            return Ok(());
+        }
+        let said = |of: &Self| match self.key == needed.key {
+            true => format!("another plan, version {}", of.version),
+            false => format!("key {}", of.key),
+        };
+        let (found, needed) = (said(self), said(&needed));
+        Err(IndexError::ForeignIndex { path: path.into(), found, needed }.into())
+    }
+}
+
+/// What the label of a block carries.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BlockMeta {
+    setup: Setup,
+    block: usize,
+}
+
+fn block_path(folder: &Path, block: usize) -> PathBuf {
+    folder.join(format!("block-{block:05}.ct"))
+}
+
+fn write_json(path: &Path, access: Access, value: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_string(value).map_err(|error| Error::Bug(error.to_string()))?;
+    let mut file = NewFile::create(path, access, true)?;
+    file.write_text(&text)?;
+    file.finish()
+}
+
+/// The file of what the owner of the index in `folder` keeps, if no other is named.
+#[must_use]
+pub fn catalogue_path(folder: &Path) -> PathBuf {
+    let mut path = folder.as_os_str().to_owned();
+    path.push(".owner");
+    path.into()
+}
+
+/// Rows that were deleted, as the owner's catalogue says.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::Parse`]; [`Error::Index`] for the catalogue of another index.
+pub fn deleted(catalogue: &Path, session: &Session) -> Result<BTreeSet<usize>> {
+    Ok(read_catalogue(catalogue, session)?.deleted)
+}
+
+fn read_catalogue(path: &Path, session: &Session) -> Result<Catalogue> {
+    let text = files::read_text(path, MOST_JSON)?;
+    let catalogue: Catalogue = serde_json::from_str(&text).map_err(|error| {
+        let what = "catalogue of an index of this version";
+        Error::Parse { path: path.into(), what, problem: error.to_string() }
+    })?;
+    catalogue.of.expect(session, path)?;
+    Ok(catalogue)
+}
+
+/// An index as its server has it.
+#[derive(Debug)]
+pub struct Index {
+    folder: PathBuf,
+    manifest: Manifest,
+}
+
+impl Index {
+    /// Opens the index in a folder.
+    ///
+    /// # Errors
+    /// [`Error::Index`] if it is none, unfinished, or of other keys.
+    pub fn open(folder: &Path, session: &Session) -> Result<Self> {
+        let manifest = read_manifest(folder, session)?;
+        if !manifest.complete {
+            return Err(IndexError::UnfinishedIndex { folder: folder.into() }.into());
+        }
+        let (found, needed) = (manifest.blocks.len(), session.plan.blocks(manifest.rows)?);
+        if found != needed {
+            let rows = manifest.rows;
+            let problem = format!("{rows} rows are {needed} blocks, it lists {found}");
+            return Err(IndexError::NoIndex { folder: folder.into(), problem }.into());
+        }
+        Ok(Self { folder: folder.into(), manifest })
+    }
+
+    /// Records, deleted ones included.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.manifest.rows
+    }
+
+    /// Blocks.
+    #[must_use]
+    pub fn blocks(&self) -> usize {
+        self.manifest.blocks.len()
+    }
+
+    /// Bytes of all files of blocks.
+    ///
+    /// # Errors
+    /// [`Error::Index`] for a block that is missing.
+    pub fn bytes(&self) -> Result<u64> {
+        let bytes = (0..self.blocks()).map(|block| {
+            let path = block_path(&self.folder, block);
+            let metadata = fs::metadata(&path).map_err(missing(block, &path))?;
+            Ok(metadata.len())
+        });
+        bytes.sum()
+    }
+
+    /// The ciphertexts of a block, each read when it is asked for.
+    pub(super) fn block(&self, block: usize, session: &Session) -> Result<BlockFile> {
+        let path = block_path(&self.folder, block);
+        fs::metadata(&path).map_err(missing(block, &path))?;
+        let altered =
+            |problem: String| IndexError::AlteredBlock { block, path: path.clone(), problem };
+        let foreign =
+            |problem: String| IndexError::ForeignBlock { block, path: path.clone(), problem };
+        let (file, digest) = Opened::digested(&path, Kind::Ciphertexts).map_err(|e| match e {
+            Error::File { source, .. } => altered(source.to_string()).into(),
+            error => error,
+        })?;
+        session.expect(&file).map_err(|error| foreign(error.to_string()))?;
+        let meta: BlockMeta =
+            setup::read(&file, Content::Block).map_err(|error| foreign(error.to_string()))?;
+        if meta != (BlockMeta { setup: session.setup, block }) {
+            return Err(foreign(format!("it says that it is block {}", meta.block)).into());
+        }
+        if self.manifest.blocks.get(block) != Some(&hex(digest)) {
+            return Err(altered("its digest is not that of the manifest".into()).into());
+        }
+        let reader = file.into_reader(session.plan.params())?;
+        Ok(BlockFile { reader, block, path })
+    }
+}
+
+fn missing(block: usize, path: &Path) -> impl Fn(io::Error) -> Error {
+    move |error| match error.kind() {
+        io::ErrorKind::NotFound => IndexError::MissingBlock { block, path: path.into() }.into(),
+        _ => Error::io("read", path, error),
+    }
+}
+
+fn hex(digest: [u8; 32]) -> String {
+    blake3::Hash::from(digest).to_string()
+}
+
+fn read_manifest(folder: &Path, session: &Session) -> Result<Manifest> {
+    let path = folder.join(MANIFEST);
+    let no_index = |problem| IndexError::NoIndex { folder: folder.into(), problem };
+    let text = files::read_text(&path, MOST_JSON).map_err(|error| no_index(error.to_string()))?;
+    let manifest: Manifest =
+        serde_json::from_str(&text).map_err(|error| no_index(error.to_string()))?;
+    manifest.of.expect(session, folder)?;
+    Ok(manifest)
+}
+
+/// The file of a block.
+pub(super) struct BlockFile {
+    reader: CiphertextReader<BufReader<File>>,
+    block: usize,
+    path: PathBuf,
+}
+
+impl BlockFile {
+    /// The ciphertext of this number.
+    pub fn read(&mut self, part: usize) -> Result<Ciphertext> {
+        let altered = |problem: String| {
+            let (block, path) = (self.block, self.path.clone());
+            Error::from(IndexError::AlteredBlock { block, path, problem })
+        };
+        let read = self.reader.read(part..part.saturating_add(1));
+        let mut read = read.map_err(|error| altered(error.to_string()))?;
+        read.pop().ok_or_else(|| altered(format!("it has no ciphertext {part}")))
+    }
+}
+
+/// What bringing an index up to date did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Update {
+    /// Records, deleted ones included.
+    pub rows: usize,
+    /// Blocks of the index.
+    pub blocks: usize,
+    /// Those that were encrypted, by their numbers.
+    pub encrypted: Vec<usize>,
+    /// Bytes of their files.
+    pub bytes: u64,
+}
+
+/// The owner's hand on an index that this process alone writes.
+pub struct Builder {
+    session: Session,
+    encryptor: Encryptor,
+    folder: PathBuf,
+    manifest: Manifest,
+    /// What the owner keeps, and in which file.
+    catalogue: (Catalogue, PathBuf),
+    /// Locked until the process ends, however it does.
+    _lock: File,
+}
+
+impl Builder {
+    /// Opens the index in a folder, which is made if it does not exist, to be encrypted under a
+    /// public key. `catalogue` is the file of what the owner keeps: which contents blocks have.
+    ///
+    /// # Errors
+    /// [`Error::Index`] for an index or a catalogue of other keys; [`Error::InUse`]; [`Error::Io`];
+    /// as [`Session::of`].
+    pub fn open(folder: &Path, catalogue: &Path, public: Opened) -> Result<Self> {
+        let session = Session::of(&public)?;
+        let params = session.plan.params().clone();
+        let encryptor = Encryptor::new(&params, Arc::new(public.public_key(&params)?))?;
+        files::make_folder(folder)?;
+        let lock = files::lock_folder(folder)?;
+        let of = Of::new(&session);
+        let manifest = match folder.join(MANIFEST).exists() {
+            true => read_manifest(folder, &session)?,
+            false => Manifest { of: of.clone(), rows: 0, complete: false, blocks: Vec::new() },
+        };
+        let kept = match catalogue.exists() {
+            true => read_catalogue(catalogue, &session)?,
+            false => Catalogue { of, deleted: BTreeSet::new(), contents: Vec::new() },
+        };
+        let catalogue = (kept, catalogue.into());
+        Ok(Self { session, encryptor, folder: folder.into(), manifest, catalogue, _lock: lock })
+    }
+
+    /// What is public of the search.
+    #[must_use]
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Rows that were deleted, as far as the owner's catalogue knows.
+    #[must_use]
+    pub fn deleted(&self) -> &BTreeSet<usize> {
+        &self.catalogue.0.deleted
+    }
+
+    /// Makes the index one of these records, but for deleted rows: encrypts blocks whose contents
+    /// are other ones than before, or whose files are not there. Whatever ends it, the same call
+    /// goes on where it was. A block is in memory at a time. `progress` is told of records that
+    /// are done.
+    ///
+    /// # Errors
+    /// [`Error::Search`] for vectors that cannot be searched; [`Error::Usage`] for deleted rows
+    /// that are none; those of `records`; [`Error::Io`].
+    pub fn update(
+        &mut self,
+        records: &mut dyn Records,
+        deleted: &BTreeSet<usize>,
+        mut progress: impl FnMut(usize),
+    ) -> Result<Update> {
+        let length = self.session.plan.block_len();
+        let mut update = Update { rows: 0, blocks: 0, encrypted: Vec::new(), bytes: 0 };
+        loop {
+            let batch = records.next(length)?;
+            let count = batch.payloads.len();
+            if count > 0 {
+                self.session.plan.blocks(update.rows + count)?;
+                let block = update.blocks;
+                if let Some(bytes) = self.update_block(block, &batch, deleted)? {
+                    update.encrypted.push(block);
+                    update.bytes += bytes;
+                }
+                (update.rows, update.blocks) = (update.rows + count, block + 1);
+                progress(update.rows);
+            }
+            if count < length {
+                break;
+            }
+        }
+        if let Some(&row) = deleted.range(update.rows..).next() {
+            let rows = update.rows;
+            return Err(Error::Usage(format!(
+                "row {row} is to be deleted, but there are {rows} rows, counted from 0"
+            )));
+        }
+        self.finish(&update, deleted)?;
+        Ok(update)
+    }
+
+    /// The bytes of a block's file, if it had to be encrypted.
+    fn update_block(
+        &mut self,
+        block: usize,
+        batch: &Batch,
+        deleted: &BTreeSet<usize>,
+    ) -> Result<Option<u64>> {
+        let dimension = self.session.setup.spec.dimension;
+        let first = block * self.session.plan.block_len();
+        let pairs = batch.vectors.chunks_exact(dimension).zip(&batch.payloads).enumerate();
+        let records: Vec<_> = pairs
+            .map(|(i, (vector, payload))| {
+                (!deleted.contains(&(first + i))).then_some(Record { vector, payload })
+            })
+            .collect();
+        let content = self.content_digest(block, &records)?;
+        let path = block_path(&self.folder, block);
+        let known = self.catalogue.0.contents.get(block) == Some(&content);
+        if known && opened::digest(&path).ok().map(hex).as_ref() == self.manifest.blocks.get(block)
+        {
+            return Ok(None);
+        }
+        self.manifest.complete = false;
+        write_json(&self.folder.join(MANIFEST), Access::Shared, &self.manifest)?;
+        let bytes = self.encrypt(block, &records, &path)?;
+        set(&mut self.manifest.blocks, block, hex(opened::digest(&path)?));
+        set(&mut self.catalogue.0.contents, block, content);
+        write_json(&self.folder.join(MANIFEST), Access::Shared, &self.manifest)?;
+        write_json(&self.catalogue.1, Access::Owner, &self.catalogue.0)?;
+        Ok(Some(bytes))
+    }
+
+    fn encrypt(&self, block: usize, records: &[Option<Record<'_>>], path: &Path) -> Result<u64> {
+        let (session, plan) = (&self.session, &self.session.plan);
+        let log_slots = plan.params().log_n() - 1;
+        let forms = (0..plan.block_parts()).map(|part| {
+            let (level, scale) = plan.part_form(part);
+            Shape { level, scale, log_slots }
+        });
+        let meta = BlockMeta { setup: session.setup, block };
+        let label = session.label(Content::Block, &meta)?;
+        let mut file = NewFile::create(path, Access::Shared, true)?;
+        let in_file = Error::in_file(path);
+        let (params, key) = (plan.params(), session.key);
+        let mut writer = CiphertextWriter::new(&mut file, params, key, forms.collect(), &label)
+            .map_err(&in_file)?;
+        plan.encrypt_block(&self.encryptor, block, records, |_, part| Ok(writer.write(&part)?))?;
+        let bytes = writer.finish().map_err(&in_file)?;
+        file.finish()?;
+        Ok(bytes)
+    }
+
+    /// Forgets blocks that are beyond the last record, and calls the index complete.
+    fn finish(&mut self, update: &Update, deleted: &BTreeSet<usize>) -> Result<()> {
+        let before = self.manifest.blocks.len();
+        self.manifest.blocks.truncate(update.blocks);
+        self.manifest.rows = update.rows;
+        self.manifest.complete = true;
+        self.catalogue.0.contents.truncate(update.blocks);
+        self.catalogue.0.deleted.clone_from(deleted);
+        write_json(&self.folder.join(MANIFEST), Access::Shared, &self.manifest)?;
+        write_json(&self.catalogue.1, Access::Owner, &self.catalogue.0)?;
+        for block in update.blocks..before {
+            let path = block_path(&self.folder, block);
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(Error::io("remove", &path, error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Digest of what a block says, which tells its owner alone whether it has changed.
+    fn content_digest(&self, block: usize, records: &[Option<Record<'_>>]) -> Result<String> {
+        let of = serde_json::to_vec(&self.manifest.of);
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&of.map_err(|error| Error::Bug(error.to_string()))?);
+        hasher.update(&(block as u64).to_le_bytes());
+        for record in records {
+            hasher.update(&[record.is_some().into()]);
+            let Some(Record { vector, payload }) = record else { continue };
+            vector.iter().for_each(|x| {
+                hasher.update(&x.to_le_bytes());
+            });
+            hasher.update(payload);
+        }
+        Ok(hasher.finalize().to_string())
+    }
+}
+
+/// Sets an entry that is in the list, or the next one.
+fn set(list: &mut Vec<String>, at: usize, value: String) {
+    match list.get_mut(at) {
+        Some(entry) => *entry = value,
+        None => list.push(value),
+    }
+}

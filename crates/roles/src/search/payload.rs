@@ -1,0 +1,218 @@
+//! What a record carries beside its vector, as the bytes that a search sums up.
+
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr};
+
+/// Most bits of a whole number.
+const MOST_BITS: u32 = 63;
+/// Most numbers, or bytes, of a record: as many bytes as a plan takes.
+const MOST: usize = 1 << 10;
+
+/// What each record carries beside its vector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "lowercase")]
+pub enum Payload {
+    /// Nothing: answers say which rows match.
+    Rows,
+    /// So many whole numbers from 0, each of so many bits.
+    Integers {
+        /// Numbers of a record, 1 to 1024.
+        columns: usize,
+        /// Bits of each, 1 to 63.
+        bits: u32,
+    },
+    /// Bytes, none of them 0 at the end, as NumPy has them in arrays of type `S`.
+    Bytes {
+        /// Most bytes of a record, 1 to 1024.
+        most: usize,
+    },
+}
+
+/// What one record carries.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// Of [`Payload::Rows`].
+    Nothing,
+    /// Of [`Payload::Integers`].
+    Integers(Vec<u64>),
+    /// Of [`Payload::Bytes`].
+    Bytes(Vec<u8>),
+}
+
+impl Payload {
+    /// The same, if it can be.
+    ///
+    /// # Errors
+    /// [`Error::Usage`].
+    pub fn checked(self) -> Result<Self> {
+        let possible = match self {
+            Self::Rows => true,
+            Self::Integers { columns, bits } => {
+                (1..=MOST).contains(&columns)
+                    && (1..=MOST_BITS).contains(&bits)
+                    && self.bytes() <= MOST
+            }
+            Self::Bytes { most } => (1..=MOST).contains(&most),
+        };
+        match possible {
+            true => Ok(self),
+            false => Err(Error::Usage(format!(
+                "no record can carry {self}: at most {MOST} bytes, whole numbers of 1 to \
+                 {MOST_BITS} bits"
+            ))),
+        }
+    }
+
+    /// Bytes of a record.
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::Rows => 0,
+            Self::Integers { columns, bits } => columns.saturating_mul(bits as usize).div_ceil(8),
+            Self::Bytes { most } => most,
+        }
+    }
+
+    /// The bytes of what row `row` carries.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a value of another kind, or too large a one.
+    pub fn pack(self, row: usize, value: &Value) -> Result<Vec<u8>> {
+        let refused = |found: String| {
+            Err(Error::Usage(format!("row {row} carries {found}, but the plan is for {self}")))
+        };
+        let mut bytes = vec![0; self.bytes()];
+        match (self, value) {
+            (Self::Rows, Value::Nothing) => {}
+            (Self::Integers { columns, bits }, Value::Integers(numbers)) => {
+                if numbers.len() != columns {
+                    return refused(format!("{} numbers", numbers.len()));
+                }
+                for (i, &number) in numbers.iter().enumerate() {
+                    if number >> bits > 0 {
+                        return refused(format!("the number {number}"));
+                    }
+                    for bit in (0..bits as usize).filter(|bit| number >> bit & 1 == 1) {
+                        let at = i * bits as usize + bit;
+                        bytes[at / 8] |= 1 << (at % 8);
+                    }
+                }
+            }
+            (Self::Bytes { most }, Value::Bytes(text)) => {
+                if text.len() > most {
+                    return refused(format!("{} bytes", text.len()));
+                }
+                if text.last() == Some(&0) {
+                    return refused("bytes that end with 0".into());
+                }
+                bytes[..text.len()].copy_from_slice(text);
+            }
+            (_, Value::Nothing) => return refused("nothing".into()),
+            (_, Value::Integers(numbers)) => return refused(format!("{} numbers", numbers.len())),
+            (_, Value::Bytes(text)) => return refused(format!("{} bytes", text.len())),
+        }
+        Ok(bytes)
+    }
+
+    /// What these bytes say, as [`Payload::pack`] made them; missing ones are 0.
+    #[must_use]
+    pub fn unpack(self, bytes: &[u8]) -> Value {
+        let bit = |at: usize| u64::from(bytes.get(at / 8).is_some_and(|b| b >> (at % 8) & 1 == 1));
+        match self {
+            Self::Rows => Value::Nothing,
+            Self::Integers { columns, bits } => {
+                let bits = bits as usize;
+                let number = |i: usize| (0..bits).map(|b| bit(i * bits + b) << b).sum();
+                Value::Integers((0..columns).map(number).collect())
+            }
+            Self::Bytes { .. } => {
+                let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+                Value::Bytes(bytes[..end].to_vec())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rows => write!(f, "rows"),
+            Self::Integers { columns, bits } => write!(f, "integers:{columns}x{bits}"),
+            Self::Bytes { most } => write!(f, "bytes:{most}"),
+        }
+    }
+}
+
+impl FromStr for Payload {
+    type Err = String;
+
+    /// As it is displayed.
+    fn from_str(text: &str) -> core::result::Result<Self, String> {
+        let help = "write rows, integers:COLUMNSxBITS such as integers:1x32, or bytes:MOST";
+        let payload = match text.split_once(':') {
+            None if text == "rows" => Some(Self::Rows),
+            Some(("integers", shape)) => shape.split_once('x').and_then(|(columns, bits)| {
+                Some(Self::Integers { columns: columns.parse().ok()?, bits: bits.parse().ok()? })
+            }),
+            Some(("bytes", most)) => most.parse().ok().map(|most| Self::Bytes { most }),
+            _ => None,
+        };
+        payload.ok_or(help)?.checked().map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_packed_comes_back() {
+        let numbers = Payload::Integers { columns: 7, bits: 9 };
+        assert_eq!(numbers.bytes(), 8);
+        for value in [[0; 7], [511; 7], [1, 2, 4, 8, 16, 256, 300]] {
+            let value = Value::Integers(value.to_vec());
+            assert_eq!(numbers.unpack(&numbers.pack(0, &value).unwrap()), value);
+        }
+        // The first number is the lowest bits.
+        let value = Value::Integers(vec![3, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(numbers.pack(0, &value).unwrap(), (3_u64 + (1 << 54)).to_le_bytes());
+        let wide = Payload::Integers { columns: 1, bits: 63 };
+        let value = Value::Integers(vec![(1 << 63) - 1]);
+        assert_eq!(wide.unpack(&wide.pack(0, &value).unwrap()), value);
+        let text = Payload::Bytes { most: 5 };
+        for value in [&b""[..], b"a", b"\0a", b"abcde"] {
+            let value = Value::Bytes(value.to_vec());
+            assert_eq!(text.unpack(&text.pack(0, &value).unwrap()), value);
+        }
+        assert_eq!(Payload::Rows.unpack(&[]), Value::Nothing);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_its_row() {
+        let numbers = Payload::Integers { columns: 2, bits: 9 };
+        for (payload, value) in [
+            (numbers, Value::Integers(vec![512, 0])),
+            (numbers, Value::Integers(vec![1])),
+            (numbers, Value::Nothing),
+            (Payload::Bytes { most: 2 }, Value::Bytes(b"abc".to_vec())),
+            (Payload::Bytes { most: 2 }, Value::Bytes(vec![1, 0])),
+            (Payload::Rows, Value::Bytes(vec![1])),
+        ] {
+            let refused = payload.pack(12, &value).unwrap_err().to_string();
+            assert!(refused.contains("row 12") && refused.contains(&payload.to_string()));
+        }
+    }
+
+    #[test]
+    fn payloads_are_read_as_they_are_written() {
+        for text in ["rows", "integers:7x9", "bytes:32"] {
+            assert_eq!(text.parse::<Payload>().unwrap().to_string(), text);
+        }
+        for bad in ["", "rows:1", "integers:0x9", "integers:1x64", "bytes:1025", "bytes:0", "x"] {
+            assert!(bad.parse::<Payload>().is_err(), "{bad}");
+        }
+        assert!("integers:1024x9".parse::<Payload>().unwrap_err().contains("1024 bytes"));
+    }
+}

@@ -1,0 +1,355 @@
+//! Where records come from: block by block, in their order.
+
+use super::{
+    npy::Npy,
+    payload::{Payload, Value},
+};
+use crate::{
+    error::{Error, Result},
+    files::{self, Access},
+};
+use std::{
+    fs::File,
+    io::{BufRead, BufReader, Read},
+    path::{Path, PathBuf},
+};
+
+/// Longest line of a text file of payloads.
+const MOST_LINE: u64 = 1 << 16;
+
+/// Some records that follow each other.
+#[derive(Debug, Clone, Default)]
+pub struct Batch {
+    /// Vectors, one after the other.
+    pub vectors: Vec<f64>,
+    /// The payload of each, as [`Payload::pack`] makes it.
+    pub payloads: Vec<Vec<u8>>,
+}
+
+/// Records, in their order.
+pub trait Records {
+    /// The next `most` records, fewer only at the end.
+    ///
+    /// # Errors
+    /// Whatever keeps them from being read.
+    fn next(&mut self, most: usize) -> Result<Batch>;
+}
+
+/// Records of files: vectors of an array of NumPy or of a CSV file, and what they carry.
+pub struct FileRecords {
+    vectors: VectorFile,
+    payloads: Option<PayloadFile>,
+    dimension: usize,
+    payload: Payload,
+    /// Records that were read.
+    row: usize,
+}
+
+impl FileRecords {
+    /// Opens the files of vectors with so many coordinates and of what they carry.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Parse`] for files of anything else; [`Error::Usage`] if payloads are
+    /// missing, or not asked for.
+    pub fn open(
+        vectors: &Path,
+        dimension: usize,
+        payloads: Option<&Path>,
+        payload: Payload,
+    ) -> Result<Self> {
+        let payloads = match (payloads, payload) {
+            (None, Payload::Rows) => None,
+            (Some(path), Payload::Integers { .. } | Payload::Bytes { .. }) => {
+                Some(PayloadFile::open(path, payload)?)
+            }
+            (None, _) => {
+                return Err(Error::Usage(format!(
+                    "the plan is for payloads of {payload}, and none are given: name their file"
+                )));
+            }
+            (Some(path), Payload::Rows) => {
+                return Err(Error::Usage(format!(
+                    "the plan is for no payloads, but {} is given: leave it out, or plan for them",
+                    path.display()
+                )));
+            }
+        };
+        let vectors = VectorFile::open(vectors, dimension)?;
+        Ok(Self { vectors, payloads, dimension, payload, row: 0 })
+    }
+}
+
+impl Records for FileRecords {
+    fn next(&mut self, most: usize) -> Result<Batch> {
+        let vectors = self.vectors.next(most, self.dimension)?;
+        let count = vectors.len() / self.dimension;
+        let values = match &mut self.payloads {
+            None => vec![Value::Nothing; count],
+            Some(file) => file.next(count, count < most)?,
+        };
+        let packed = values.iter().enumerate();
+        let payloads = packed.map(|(i, value)| self.payload.pack(self.row + i, value));
+        let batch = Batch { vectors, payloads: payloads.collect::<Result<_>>()? };
+        self.row += count;
+        Ok(batch)
+    }
+}
+
+/// The only vector of a file, with as many coordinates as planned.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::Parse`].
+pub fn read_vector(path: &Path, dimension: usize) -> Result<Vec<f64>> {
+    if let Some((npy, _)) = open_npy(path)? {
+        let mut npy = npy;
+        // One row, or an array of one dimension.
+        if npy.shape() == (dimension, 1) {
+            return npy.floats(dimension).map_err(parse(path, NPY));
+        }
+    }
+    let vectors = VectorFile::open(path, dimension)?.next(2, dimension)?;
+    if vectors.len() != dimension {
+        let found = vectors.len() / dimension;
+        let problem = format!("it has {found} rows or more, one query is one vector");
+        return Err(parse(path, VECTORS)(problem));
+    }
+    Ok(vectors)
+}
+
+const NPY: &str = "array of NumPy that is needed here";
+const VECTORS: &str = "file of vectors of this plan";
+const PAYLOADS: &str = "file of payloads of this plan";
+
+fn parse<'a>(path: &'a Path, what: &'static str) -> impl Fn(String) -> Error + 'a {
+    move |problem| Error::Parse { path: path.into(), what, problem }
+}
+
+/// A file that begins as an array of NumPy; and its bytes.
+fn open_npy(path: &Path) -> Result<Option<(Npy<BufReader<File>>, u64)>> {
+    let (mut file, bytes) = files::open(path, Access::Shared)?;
+    let start = file.fill_buf().map_err(|error| Error::io("read", path, error))?;
+    if !start.starts_with(b"\x93NUMPY") {
+        return Ok(None);
+    }
+    Ok(Some((Npy::new(file, bytes).map_err(parse(path, NPY))?, bytes)))
+}
+
+/// Vectors.
+enum VectorFile {
+    Npy { path: PathBuf, array: Npy<BufReader<File>>, left: usize },
+    Csv { path: PathBuf, reader: Box<csv::Reader<BufReader<File>>>, begun: bool },
+}
+
+impl VectorFile {
+    fn open(path: &Path, dimension: usize) -> Result<Self> {
+        if let Some((array, _)) = open_npy(path)? {
+            let (rows, columns) = array.shape();
+            if columns != dimension {
+                let problem = format!("it has {columns} coordinates, the plan is for {dimension}");
+                return Err(parse(path, VECTORS)(problem));
+            }
+            return Ok(Self::Npy { path: path.into(), array, left: rows });
+        }
+        let (file, _) = files::open(path, Access::Shared)?;
+        let reader = csv::ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .trim(csv::Trim::All)
+            .from_reader(file);
+        Ok(Self::Csv { path: path.into(), reader: Box::new(reader), begun: false })
+    }
+
+    /// The next `most` vectors, fewer at the end.
+    fn next(&mut self, most: usize, dimension: usize) -> Result<Vec<f64>> {
+        match self {
+            Self::Npy { path, array, left } => {
+                let count = most.min(*left);
+                *left -= count;
+                array.floats(count * dimension).map_err(parse(path, VECTORS))
+            }
+            Self::Csv { path, reader, begun } => {
+                let mut vectors = Vec::new();
+                let mut record = csv::StringRecord::new();
+                while vectors.len() < most * dimension {
+                    let refused = |error: csv::Error| parse(path, VECTORS)(error.to_string());
+                    if !reader.read_record(&mut record).map_err(refused)? {
+                        break;
+                    }
+                    let line = record.position().map_or(0, csv::Position::line);
+                    let numbers: Vec<Option<f64>> =
+                        record.iter().map(|cell| cell.parse().ok()).collect();
+                    // Names of columns.
+                    let head = !core::mem::replace(begun, true);
+                    if head && numbers.iter().all(Option::is_none) {
+                        continue;
+                    }
+                    if numbers.len() != dimension {
+                        let found = numbers.len();
+                        let problem = format!(
+                            "line {line} has {found} coordinates, the plan is for {dimension}"
+                        );
+                        return Err(parse(path, VECTORS)(problem));
+                    }
+                    for (number, cell) in numbers.into_iter().zip(&record) {
+                        let no_number = || {
+                            let cell: String = cell.chars().take(40).collect();
+                            parse(path, VECTORS)(format!("line {line} has {cell:?}, no number"))
+                        };
+                        vectors.push(number.ok_or_else(no_number)?);
+                    }
+                }
+                Ok(vectors)
+            }
+        }
+    }
+}
+
+/// What records carry.
+enum PayloadFile {
+    Npy {
+        path: PathBuf,
+        array: Npy<BufReader<File>>,
+        payload: Payload,
+        left: usize,
+    },
+    /// A line for each record: its text, or its whole numbers with commas between them.
+    Lines {
+        path: PathBuf,
+        lines: BufReader<File>,
+        payload: Payload,
+    },
+}
+
+impl PayloadFile {
+    fn open(path: &Path, payload: Payload) -> Result<Self> {
+        let Some((array, _)) = open_npy(path)? else {
+            let (lines, _) = files::open(path, Access::Shared)?;
+            return Ok(Self::Lines { path: path.into(), lines, payload });
+        };
+        let (rows, found) = array.shape();
+        let needed = if let Payload::Integers { columns, .. } = payload { columns } else { 1 };
+        if found != needed {
+            let problem = format!("it has {found} columns, the plan is for {payload}");
+            return Err(parse(path, PAYLOADS)(problem));
+        }
+        Ok(Self::Npy { path: path.into(), array, payload, left: rows })
+    }
+
+    /// Those of the next `count` records, which may be the last ones.
+    fn next(&mut self, count: usize, last: bool) -> Result<Vec<Value>> {
+        match self {
+            Self::Npy { path, array, payload, left } => {
+                let refused = parse(path, PAYLOADS);
+                if *left < count || (last && *left > count) {
+                    return Err(refused("it has not as many rows as there are vectors".into()));
+                }
+                *left -= count;
+                Ok(match *payload {
+                    Payload::Integers { columns, .. } => {
+                        let numbers = array.integers(count * columns).map_err(refused)?;
+                        numbers.chunks(columns).map(|row| Value::Integers(row.into())).collect()
+                    }
+                    _ => {
+                        let all = array.bytes(count).map_err(refused)?;
+                        all.into_iter().map(Value::Bytes).collect()
+                    }
+                })
+            }
+            Self::Lines { path, lines, payload } => {
+                let refused = parse(path, PAYLOADS);
+                let values = (0..count).map(|_| {
+                    let line = next_line(lines).map_err(&refused)?;
+                    let needed = || refused("it has fewer lines than there are vectors".into());
+                    let line = line.ok_or_else(needed)?;
+                    let Payload::Integers { .. } = payload else { return Ok(Value::Bytes(line)) };
+                    let text = String::from_utf8_lossy(&line);
+                    let numbers = text.split(',').map(|cell| cell.trim().parse().ok());
+                    let numbers: Option<Vec<u64>> = numbers.collect();
+                    let cell: String = text.chars().take(40).collect();
+                    let none = || refused(format!("{cell:?} is no list of whole numbers"));
+                    numbers.map(Value::Integers).ok_or_else(none)
+                });
+                let values = values.collect::<Result<_>>()?;
+                if last && next_line(lines).map_err(&refused)?.is_some() {
+                    return Err(refused("it has more lines than there are vectors".into()));
+                }
+                Ok(values)
+            }
+        }
+    }
+}
+
+/// The next line without its end, or none.
+fn next_line(lines: &mut BufReader<File>) -> core::result::Result<Option<Vec<u8>>, String> {
+    let mut line = Vec::new();
+    let read = lines.take(MOST_LINE).read_until(b'\n', &mut line);
+    if read.map_err(|error| error.to_string())? == 0 {
+        return Ok(None);
+    }
+    if line.len() as u64 == MOST_LINE {
+        return Err(format!("it has a line of {MOST_LINE} bytes or more"));
+    }
+    if line.last() == Some(&b'\n') {
+        line.pop();
+    }
+    if line.last() == Some(&b'\r') {
+        line.pop();
+    }
+    Ok(Some(line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn written(folder: &tempfile::TempDir, name: &str, text: &str) -> PathBuf {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    #[test]
+    fn records_of_text_come_in_batches() {
+        let folder = tempfile::tempdir().unwrap();
+        let vectors = written(&folder, "v.csv", "x,y\n1,2\n3, 4\r\n-5e-1,nan\n");
+        let texts = written(&folder, "p.txt", "a\nbc\r\n\n");
+        let payload = Payload::Bytes { most: 2 };
+        let mut records = FileRecords::open(&vectors, 2, Some(&texts), payload).unwrap();
+        let first = records.next(2).unwrap();
+        assert_eq!(first.vectors, [1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(first.payloads, [b"a\0", b"bc"]);
+        let last = records.next(2).unwrap();
+        assert_eq!((last.vectors[0], last.vectors[1].is_nan()), (-0.5, true));
+        assert_eq!(last.payloads, [[0, 0]]);
+        assert!(records.next(2).unwrap().vectors.is_empty());
+        let numbers = written(&folder, "p.csv", "1,2\n3,4\n5,600\n");
+        let payload = Payload::Integers { columns: 2, bits: 9 };
+        let mut records = FileRecords::open(&vectors, 2, Some(&numbers), payload).unwrap();
+        assert_eq!(records.next(1).unwrap().payloads, [[1, 4, 0]]);
+        assert!(records.next(5).unwrap_err().to_string().contains("row 2"));
+    }
+
+    #[test]
+    fn files_that_do_not_fit_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let vectors = written(&folder, "v.csv", "1,2\n3,4\n");
+        let refused = |vectors: &Path, dimension, payloads: Option<&Path>, payload| {
+            let records = FileRecords::open(vectors, dimension, payloads, payload);
+            records.and_then(|mut records| records.next(9)).unwrap_err().to_string()
+        };
+        let text = Payload::Bytes { most: 2 };
+        assert!(refused(&vectors, 3, None, Payload::Rows).contains("2 coordinates"));
+        assert!(refused(&vectors, 2, None, text).contains("none are given"));
+        assert!(refused(&vectors, 2, Some(&vectors), Payload::Rows).contains("leave it out"));
+        for (lines, part) in [("a\n", "fewer"), ("a\nb\nc\n", "more"), ("a\nbcd\n", "row 1")] {
+            let payloads = written(&folder, "p.txt", lines);
+            assert!(refused(&vectors, 2, Some(&payloads), text).contains(part), "{part}");
+        }
+        let bad = written(&folder, "b.csv", "1,2\n3,x\n");
+        assert!(refused(&bad, 2, None, Payload::Rows).contains("line 2"));
+        assert!(read_vector(&vectors, 2).unwrap_err().to_string().contains("one vector"));
+        let one = written(&folder, "q.csv", "7,8\n");
+        assert_eq!(read_vector(&one, 2).unwrap(), [7.0, 8.0]);
+    }
+}

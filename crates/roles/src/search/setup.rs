@@ -1,0 +1,145 @@
+//! What is public about a search, as labels of files carry it.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use super::payload::Payload;
+use crate::{
+    error::{Error, Result},
+    opened::Opened,
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::io::Read;
+use sudare::{ckks::serial::Label, rlwe::KeyId};
+use sudare_apps::search::{Answer, Plan, Spec};
+
+/// Of the encoding of what labels carry.
+const VERSION: u32 = 1;
+
+/// What is public: owner and server make the same plan of it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Setup {
+    /// What is searched, and how.
+    pub spec: Spec,
+    /// What records carry; [`Payload::Rows`] unless matches are answered.
+    pub payload: Payload,
+}
+
+impl Setup {
+    /// The setup of a search whose answers carry `payload`, which `spec` leaves open.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a payload that cannot be, or that the answer does not have.
+    pub fn new(mut spec: Spec, payload: Payload) -> Result<Self> {
+        let payload = payload.checked()?;
+        match &mut spec.answer {
+            Answer::Matches { payload: bytes, .. } => *bytes = payload.bytes(),
+            _ if payload == Payload::Rows => {}
+            _ => {
+                return Err(Error::Usage(format!(
+                    "payloads of {payload} are for answers of matches: ask for matches, or for no \
+                     payloads"
+                )));
+            }
+        }
+        Ok(Self { spec, payload })
+    }
+}
+
+/// A search under a key pair, as the file of any of its keys says it.
+#[derive(Debug, Clone)]
+pub struct Session {
+    /// What is public.
+    pub setup: Setup,
+    /// Made of it.
+    pub plan: Plan,
+    /// The key pair.
+    pub key: KeyId,
+    /// Name of the parameters.
+    pub name: String,
+}
+
+impl Session {
+    /// Of the file of a key.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for keys of another job; [`Error::File`]; [`Error::Search`].
+    pub fn of<R: Read>(key: &Opened<R>) -> Result<Self> {
+        let setup: Setup = read(key, Content::Keys)?;
+        let plan = Plan::new(&setup.spec, &key.params()?)?;
+        let info = key.info();
+        Ok(Self { setup, plan, key: info.key_id, name: info.label.name.clone() })
+    }
+
+    /// Refuses a file of another key pair or other parameters.
+    pub(super) fn expect<R: Read>(&self, file: &Opened<R>) -> Result<()> {
+        file.expect_key(self.plan.params().rlwe().id(), self.key)
+    }
+
+    pub(super) fn label(&self, content: Content, meta: &impl Serialize) -> Result<Label> {
+        label(&self.name, content, meta)
+    }
+}
+
+/// What files of a search hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// Of a key pair.
+    Keys,
+    /// Records of an index.
+    Block,
+    /// A query.
+    Query,
+    /// What a server found.
+    Answer,
+}
+
+impl Content {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Keys => "keys of a search",
+            Self::Block => "block of an index",
+            Self::Query => "query of a search",
+            Self::Answer => "answer of a search",
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Versioned<M> {
+    version: u32,
+    meta: M,
+}
+
+/// The label of keys for a search, under parameters of this name.
+///
+/// # Errors
+/// [`Error::Bug`] if it cannot be encoded.
+pub fn key_label(name: &str, setup: &Setup) -> Result<Label> {
+    label(name, Content::Keys, setup)
+}
+
+fn label(name: &str, content: Content, meta: &impl Serialize) -> Result<Label> {
+    let meta = serde_json::to_vec(&Versioned { version: VERSION, meta });
+    let meta = meta.map_err(|error| Error::Bug(error.to_string()))?;
+    Ok(Label { name: name.into(), content: content.name().into(), meta })
+}
+
+/// What a file's label carries, which must be `content`.
+pub(super) fn read<R: Read, M: DeserializeOwned>(file: &Opened<R>, content: Content) -> Result<M> {
+    let label = &file.info().label;
+    let needed = content.name();
+    if label.content != needed {
+        let found: String = label.content.chars().take(40).collect();
+        return Err(Error::Usage(format!(
+            "{} holds {found:?}, but the {needed} is needed here: name another file",
+            file.path().display()
+        )));
+    }
+    let meta = serde_json::from_slice::<Versioned<M>>(&label.meta).ok();
+    let meta = meta.filter(|meta| meta.version == VERSION).map(|versioned| versioned.meta);
+    meta.ok_or_else(|| {
+        let problem = format!("its label is not that of the {needed} in this version");
+        Error::in_file(file.path())(sudare::Error::Malformed { what: "file", problem })
+    })
+}
