@@ -1,11 +1,56 @@
 //! Fetch by similarity: payloads, or the number, of the records near a query, all encrypted.
+//!
+//! | step | leaves |
+//! |---|---|
+//! | `client_key_generation` | `keys/public.key`, `keys/evaluation.key`; `secret/secret.key` |
+//! | `client_encode_encrypt_db` | `ciphertexts_upload/db`; `secret/db.owner` |
+//! | `client_encode_encrypt_query` | `ciphertexts_upload/query.bin` |
+//! | `server_encrypted_compute` | `ciphertexts_download/results.bin` |
+//! | `client_decrypt_decode` | `secret/answer.json` |
+//! | `client_postprocess` | `results.bin` |
+//!
+//! The preprocessing steps check sizes only.
 
-use crate::{instance::Instance, no_step};
-use std::{fs, path::Path};
-use sudare_roles::error::{Error, Result};
+use crate::{
+    instance::{Instance, Steps},
+    no_step,
+};
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    io::{BufReader, Read},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use sudare::{
+    ckks::{
+        Decryptor,
+        serial::{self, Kind},
+    },
+    rlwe::KeyGenerator,
+};
+use sudare_apps::search::{Answer, Metric, Mode, Plan, Spec, Threshold};
+use sudare_roles::{
+    error::{Error, Result},
+    files::{self, Access, NewFile},
+    opened::Opened,
+    search::{
+        self, Answered, Asked, Batch, Builder, Index, Payload, Records, Searched, Server, Session,
+        Setup, Value, Wanted,
+    },
+    secret::{self, SecretFile},
+};
 
 /// Names of the sizes.
 pub const SIZES: [&str; 4] = ["toy", "small", "medium", "large"];
+
+/// Whole numbers that a record carries, of so many bits.
+const PAYLOAD: usize = 7;
+const PAYLOAD_BITS: u32 = 9;
+/// Matches lie above 0.9, all other records below 0.7.
+const THRESHOLD: Threshold = Threshold { at: 0.8, margin: 0.1 };
+/// Matches of a query, at most.
+const MOST: usize = 32;
 
 /// Records and coordinates of a size.
 const fn shape(size: usize) -> (usize, usize) {
@@ -21,24 +66,241 @@ const fn shape(size: usize) -> (usize, usize) {
 ///
 /// # Errors
 /// [`Error::Usage`] if there is no such step; [`Error::Io`]; [`Error::Parse`] for data of another
-/// size.
+/// size; those of [`sudare_roles::search`].
 pub fn run(step: &str, instance: &Instance) -> Result<()> {
     let (rows, dimension) = shape(instance.size);
     match step {
         "client_preprocess_dataset" => {
-            expect_numbers(&instance.dataset("db.bin"), rows * dimension)
+            expect_bytes(&instance.dataset("db.bin"), 4 * rows * dimension)?;
+            match instance.has("--count_only") {
+                true => Ok(()),
+                false => expect_bytes(&instance.dataset("payloads.bin"), 2 * rows * PAYLOAD),
+            }
         }
-        "client_preprocess_query" => expect_numbers(&instance.dataset("query.bin"), dimension),
+        "client_key_generation" => generate_keys(instance),
+        "client_encode_encrypt_db" => encrypt_db(instance),
+        "server_preprocess_dataset" => {
+            let keys = open(&instance.io("keys/evaluation.key"), Kind::EvaluationKeys)?;
+            Index::open(&index(instance), &Session::of(&keys)?).map(drop)
+        }
+        "client_preprocess_query" => expect_bytes(&instance.dataset("query.bin"), 4 * dimension),
+        "client_encode_encrypt_query" => encrypt_query(instance),
+        "server_encrypted_compute" => compute(instance),
+        "client_decrypt_decode" => decrypt(instance),
+        "client_postprocess" => postprocess(instance),
         _ => Err(no_step(step)),
     }
 }
 
-/// Refuses a file of another number of 32-bit numbers.
-fn expect_numbers(path: &Path, count: usize) -> Result<()> {
-    let bytes = fs::metadata(path).map_err(|error| Error::io("read", path, error))?.len();
-    if bytes == 4 * count as u64 {
+/// Refuses a file of another size.
+fn expect_bytes(path: &Path, needed: usize) -> Result<()> {
+    let found = fs::metadata(path).map_err(|error| Error::io("read", path, error))?.len();
+    if found == needed as u64 {
         return Ok(());
     }
-    let problem = format!("it has {bytes} bytes, {count} numbers of 4 bytes are needed");
+    let problem = format!("it has {found} bytes, {needed} are needed");
     Err(Error::Parse { path: path.into(), what: "data of this size", problem })
+}
+
+fn open(path: &Path, kind: Kind) -> Result<Opened> {
+    Opened::open(path, kind)
+}
+
+fn index(instance: &Instance) -> PathBuf {
+    instance.io("ciphertexts_upload/db")
+}
+
+fn setup(instance: &Instance) -> Result<Setup> {
+    let (rows, dimension) = shape(instance.size);
+    let (answer, payload) = match instance.has("--count_only") {
+        true => (Answer::Count(THRESHOLD), Payload::Rows),
+        false => (
+            Answer::Matches { threshold: THRESHOLD, most: MOST, payload: 0 },
+            Payload::Integers { columns: PAYLOAD, bits: PAYLOAD_BITS },
+        ),
+    };
+    let (metric, mode) = (Metric::Cosine, Mode::Encrypted);
+    Setup::new(Spec { dimension, rows, metric, mode, answer }, payload)
+}
+
+fn generate_keys(instance: &Instance) -> Result<()> {
+    let setup = setup(instance)?;
+    let params = Plan::auto_params(&setup.spec)?;
+    let plan = Plan::new(&setup.spec, &params)?;
+    let label = search::key_label("auto", &setup)?;
+    let (folder, own) = (instance.io_folder("keys")?, instance.io_folder("secret")?);
+    let mut generator = KeyGenerator::new(params.rlwe())?.small_keys(true);
+    let secret = generator.secret_key()?;
+    let public = generator.public_key(&secret)?;
+    let keys = generator.evaluation_keys(&secret, plan.required_keys())?;
+    write(&folder.join("public.key"), Access::Shared, |file, _| {
+        Ok(serial::write_public_key(file, &params, &public, &label)?)
+    })?;
+    write(&folder.join("evaluation.key"), Access::Shared, |file, _| {
+        Ok(serial::write_evaluation_keys(file, &params, &keys, &label)?)
+    })?;
+    write(&own.join("secret.key"), Access::Owner, |file, path| {
+        secret::write((file, path), (&params, &secret), &label, None)
+    })
+}
+
+/// Writes a whole file, in place of an older one.
+fn write(
+    path: &Path,
+    access: Access,
+    content: impl FnOnce(&mut NewFile, &Path) -> Result<u64>,
+) -> Result<()> {
+    let mut file = NewFile::create(path, access, true)?;
+    content(&mut file, path)?;
+    file.finish()
+}
+
+fn encrypt_db(instance: &Instance) -> Result<()> {
+    let folder = instance.io_folder("ciphertexts_upload/db")?;
+    let public = open(&instance.io("keys/public.key"), Kind::PublicKey)?;
+    let mut builder = Builder::open(&folder, &instance.io("secret/db.owner"), public)?;
+    let setup = builder.session().setup;
+    let mut records = RawRecords::open(instance, &setup)?;
+    builder.update(&mut records, &BTreeSet::new(), |_| ()).map(drop)
+}
+
+fn encrypt_query(instance: &Instance) -> Result<()> {
+    let public = open(&instance.io("keys/public.key"), Kind::PublicKey)?;
+    let session = Session::of(&public)?;
+    let path = instance.dataset("query.bin");
+    let vector = Raw::open(&path)?.floats(session.setup.spec.dimension)?;
+    let public = Arc::new(public.public_key(session.plan.params())?);
+    let out = instance.io_folder("ciphertexts_upload")?.join("query.bin");
+    write(&out, Access::Shared, |file, _| search::write_query(file, &session, public, &vector))
+}
+
+fn compute(instance: &Instance) -> Result<()> {
+    let mut steps = Steps::default();
+    let server = steps.time("Loading keys", || {
+        Server::new(open(&instance.io("keys/evaluation.key"), Kind::EvaluationKeys)?, false)
+    })?;
+    let outcome = steps.time("Encrypted computation", || {
+        let index = Index::open(&index(instance), server.session())?;
+        let query = open(&instance.io("ciphertexts_upload/query.bin"), Kind::Ciphertexts)?;
+        let wanted = Wanted::of(&server.session().setup);
+        let asked = Asked::Encrypted(Box::new(query));
+        server.run(asked, Searched::Index(&index), wanted, |_| ())
+    })?;
+    let out = instance.io_folder("ciphertexts_download")?.join("results.bin");
+    write(&out, Access::Shared, |file, _| outcome.write(file))?;
+    steps.write(instance)
+}
+
+/// The count, or the payloads of matches, as far as the answer tells them.
+fn decrypt(instance: &Instance) -> Result<()> {
+    let path = instance.io("secret/secret.key");
+    let secret = SecretFile::open(&path)?;
+    let session = Session::of(secret.opened())?;
+    let params = session.plan.params();
+    let key = secret.key(params, || Err(Error::Sealed { path: path.clone() }))?;
+    let answer = open(&instance.io("ciphertexts_download/results.bin"), Kind::Ciphertexts)?;
+    let answered = search::open_answer(&session, &Decryptor::new(params, key)?, answer)?;
+    let decoded: Vec<Vec<u64>> = match answered {
+        Answered::Count { matches, .. } => vec![vec![matches as u64]],
+        Answered::Matches { found, .. } => {
+            let payloads = found.into_iter().map(|found| match found.payload {
+                Value::Integers(numbers) => numbers,
+                Value::Nothing | Value::Bytes(_) => Vec::new(),
+            });
+            payloads.collect()
+        }
+        Answered::Scores(_) => Vec::new(),
+    };
+    let text = serde_json::to_string(&decoded).map_err(|error| Error::Bug(error.to_string()))?;
+    files::write_text(&instance.io("secret/answer.json"), &text, true)
+}
+
+/// Puts payloads in their order, and both kinds of result into the form of the harness.
+fn postprocess(instance: &Instance) -> Result<()> {
+    let path = instance.io("secret/answer.json");
+    let text = files::read_text(&path, 1 << 20)?;
+    let mut decoded: Vec<Vec<u64>> = serde_json::from_str(&text).map_err(|error| {
+        let what = "decoded answer";
+        Error::Parse { path: path.clone(), what, problem: error.to_string() }
+    })?;
+    decoded.sort_unstable();
+    let numbers = decoded.into_iter().flatten();
+    let bytes: Vec<u8> = match instance.has("--count_only") {
+        true => numbers.flat_map(u64::to_le_bytes).collect(),
+        // Of 9 bits each.
+        false => numbers.flat_map(|number| (number as u16).to_le_bytes()).collect(),
+    };
+    let path = instance.io("results.bin");
+    fs::write(&path, bytes).map_err(|error| Error::io("write", &path, error))
+}
+
+/// A file of numbers one after the other.
+struct Raw {
+    path: PathBuf,
+    file: BufReader<File>,
+}
+
+impl Raw {
+    fn open(path: &Path) -> Result<Self> {
+        let (file, _) = files::open(path, Access::Shared)?;
+        Ok(Self { path: path.into(), file })
+    }
+
+    fn bytes(&mut self, count: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; count];
+        let read = self.file.read_exact(&mut bytes);
+        read.map_err(|error| Error::io("read", &self.path, error))?;
+        Ok(bytes)
+    }
+
+    fn floats(&mut self, count: usize) -> Result<Vec<f64>> {
+        let bytes = self.bytes(4 * count)?;
+        let number = |bytes: &[u8]| match *bytes {
+            [a, b, c, d] => f32::from_le_bytes([a, b, c, d]).into(),
+            _ => f64::NAN,
+        };
+        Ok(bytes.chunks_exact(4).map(number).collect())
+    }
+}
+
+/// The records of the harness.
+struct RawRecords {
+    vectors: Raw,
+    payloads: Option<Raw>,
+    setup: Setup,
+    /// Of records that are still to be read, the first.
+    row: usize,
+}
+
+impl RawRecords {
+    fn open(instance: &Instance, setup: &Setup) -> Result<Self> {
+        let payloads = match setup.payload {
+            Payload::Rows => None,
+            _ => Some(Raw::open(&instance.dataset("payloads.bin"))?),
+        };
+        let vectors = Raw::open(&instance.dataset("db.bin"))?;
+        Ok(Self { vectors, payloads, setup: *setup, row: 0 })
+    }
+}
+
+impl Records for RawRecords {
+    fn next(&mut self, most: usize) -> Result<Batch> {
+        let Spec { rows, dimension, .. } = self.setup.spec;
+        let count = most.min(rows - self.row);
+        let vectors = self.vectors.floats(count * dimension)?;
+        let values = match &mut self.payloads {
+            None => vec![Value::Nothing; count],
+            Some(file) => {
+                let bytes = file.bytes(2 * count * PAYLOAD)?;
+                let number = |pair: &[u8]| u64::from(pair[0]) | u64::from(pair[1]) << 8;
+                let rows = bytes.chunks_exact(2 * PAYLOAD);
+                rows.map(|row| Value::Integers(row.chunks_exact(2).map(number).collect())).collect()
+            }
+        };
+        let packed = values.iter().enumerate();
+        let packed = packed.map(|(i, value)| self.setup.payload.pack(self.row + i, value));
+        let batch = Batch { vectors, payloads: packed.collect::<Result<_>>()? };
+        self.row += count;
+        Ok(batch)
+    }
 }
