@@ -12,7 +12,7 @@ from sudare import errors
 CRATES = Path(__file__).parents[2] / "crates"
 
 # Each hands on the errors that are inside.
-INSIDE = {"Apps", "Array", "Library", "File", "Index", "Ledger", "Library", "Metric", "Passphrase", "Pool", "PoolFile", "Pooled",
+INSIDE = {"Apps", "Array", "File", "Index", "Ledger", "Library", "Metric", "Passphrase", "Pool", "PoolFile", "Pooled",
           "Seal", "Search", "Stats", "Table", "TableFile", "Train"}  # fmt: skip
 
 # The command line alone writes to standard output.
