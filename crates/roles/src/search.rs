@@ -23,6 +23,7 @@ mod tests;
 
 pub use answer::{Answered, Found, open_answer, write_query};
 pub use index::{Builder, Index, Update, catalogue_path, deleted};
+pub use npy::Npy;
 pub use payload::{Payload, Value};
 pub use records::{Batch, FileRecords, Records, read_vector};
 pub use server::{Asked, Outcome, Searched, Server, Wanted};

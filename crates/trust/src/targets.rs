@@ -79,6 +79,7 @@ pub const TARGETS: &[Target] = &[
     parse::ARRAY,
     parse::PART,
     parse::CSV,
+    parse::NPY,
     parse::PARQUET,
     parse::MODEL,
     parse::SCHEMA,

@@ -37,6 +37,9 @@ type Result<T> = core::result::Result<T, String>;
 
 impl<R: Read> Npy<R> {
     /// Reads the header of a file of so many bytes, which must have all elements.
+    ///
+    /// # Errors
+    /// What is wrong with the file, for people; so all methods.
     pub fn new(mut input: R, file_bytes: u64) -> Result<Self> {
         let (header, before) = header(&mut input)?;
         let (element, big_endian) = element(&quoted(&header, "descr")?)?;
@@ -68,6 +71,7 @@ impl<R: Read> Npy<R> {
     }
 
     /// Rows, and elements of each.
+    #[must_use]
     pub fn shape(&self) -> (usize, usize) {
         (self.rows, self.columns)
     }
@@ -79,6 +83,9 @@ impl<R: Read> Npy<R> {
     }
 
     /// The next `count` elements as numbers with a point.
+    ///
+    /// # Errors
+    /// If there are fewer, or others.
     pub fn floats(&mut self, count: usize) -> Result<Vec<f64>> {
         let Element::Float(width) = self.element else {
             return Err("its elements are not float32 or float64".into());
@@ -95,6 +102,9 @@ impl<R: Read> Npy<R> {
     }
 
     /// The next `count` elements as whole numbers that are not negative.
+    ///
+    /// # Errors
+    /// If there are fewer, or others.
     pub fn integers(&mut self, count: usize) -> Result<Vec<u64>> {
         let Element::Integer(width, signed) = self.element else {
             return Err("its elements are not whole numbers".into());
@@ -112,6 +122,9 @@ impl<R: Read> Npy<R> {
     }
 
     /// The next `count` elements as bytes, without those of 0 at the end.
+    ///
+    /// # Errors
+    /// If there are fewer, or others.
     pub fn bytes(&mut self, count: usize) -> Result<Vec<Vec<u8>>> {
         let Element::Bytes(_) = self.element else {
             return Err("its elements are not bytes, as of the type S".into());

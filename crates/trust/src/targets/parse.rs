@@ -27,6 +27,7 @@ use sudare_roles::{
     model::Model,
     pooled::transform::PooledTransform,
     sealed::Sealed,
+    search::Npy,
 };
 
 /// Most cells of a table that is read here: a Parquet file may say in a few bytes that it has
@@ -63,6 +64,7 @@ const fn of_text(
 pub const LABEL: Target = Target { mutate: mutate_bytes, ..of_text("label", label, labels) };
 pub const SEALED: Target = Target { mutate: mutate_bytes, ..of_text("sealed", sealed, seals) };
 pub const CSV: Target = of_text("csv", csv, csvs);
+pub const NPY: Target = Target { mutate: mutate_bytes, ..of_text("npy", npy, npys) };
 pub const PARQUET: Target =
     Target { mutate: mutate_parquet, ..of_text("parquet", parquet, parquets) };
 pub const MODEL: Target = of_text("model", model, || vec![world::MODEL.into()]);
@@ -264,6 +266,34 @@ fn csvs() -> Vec<Vec<u8>> {
     ]
     .map(|text| text.as_bytes().to_vec())
     .to_vec()
+}
+
+/// Elements of an array of NumPy, of whichever kind they are.
+fn npy(bytes: &[u8]) -> Reached {
+    let open = || Npy::new(bytes, bytes.len() as u64);
+    let Ok(array) = open() else { return Reached::Content };
+    let (rows, columns) = array.shape();
+    // Elements of no bytes may be any number.
+    let count = rows.saturating_mul(columns).min(MAX_CELLS);
+    let floats = open().and_then(|mut array| array.floats(count)).is_ok();
+    let integers = open().and_then(|mut array| array.integers(count)).is_ok();
+    let texts = open().and_then(|mut array| array.bytes(count)).is_ok();
+    match floats || integers || texts {
+        true => Reached::Accepted,
+        false => Reached::Content,
+    }
+}
+
+fn npys() -> Vec<Vec<u8>> {
+    [("<f4", "(3, 2)", 24), (">f8", "(2,)", 16), ("<i2", "(4, 1)", 8), ("|S5", "(2,)", 10)]
+        .map(|(descr, shape, bytes)| {
+            let header =
+                format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n");
+            let length = (header.len() as u16).to_le_bytes();
+            let data: Vec<u8> = (1..=bytes).collect();
+            [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), &data].concat()
+        })
+        .to_vec()
 }
 
 fn parquet(bytes: &[u8]) -> Reached {
