@@ -3,7 +3,7 @@
 use crate::{
     commands::{
         bench, decrypt, demo, doctor, encrypt, evaluate, info, key, keygen, params, pool, predict,
-        report, schema, selftest, stats, train,
+        report, schema, search, selftest, stats, train,
     },
     output::Output,
 };
@@ -41,6 +41,7 @@ pub enum Command {
     Encrypt(encrypt::Args),
     Schema(schema::Args),
     Pool(pool::Args),
+    Search(search::Args),
     Stats(stats::Args),
     Train(train::Args),
     Decrypt(decrypt::Args),
@@ -71,6 +72,7 @@ pub fn run(command: &Command, threads: &[usize], output: Output) -> error::Resul
         Command::Encrypt(args) => encrypt::run(args, output),
         Command::Schema(args) => schema::run(args, output),
         Command::Pool(args) => pool::run(args, output),
+        Command::Search(args) => search::run(args, output),
         Command::Stats(args) => stats::run(args, output),
         Command::Train(args) => train::run(args, output),
         Command::Decrypt(args) => decrypt::run(args, output),

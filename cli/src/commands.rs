@@ -17,6 +17,7 @@ pub mod predict;
 mod public;
 pub mod report;
 pub mod schema;
+pub mod search;
 mod secret;
 mod security;
 pub mod selftest;

@@ -66,6 +66,16 @@ pub struct Args {
     training: Training,
     #[command(flatten)]
     format: TableFormat,
+    #[command(flatten)]
+    files: Files,
+    /// Accept a parameter set of less than 128 bits of security
+    #[arg(long)]
+    insecure: bool,
+}
+
+/// Where keys are written.
+#[derive(Debug, clap::Args)]
+pub struct Files {
     /// Folder for the files, made if it does not exist
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -74,9 +84,6 @@ pub struct Args {
     passphrase: bool,
     #[command(flatten)]
     source: passphrase::Source,
-    /// Accept a parameter set of less than 128 bits of security
-    #[arg(long)]
-    insecure: bool,
     /// Replace existing files; what an old secret key encrypted is then lost
     #[arg(long)]
     force: bool,
@@ -484,73 +491,98 @@ fn accepted(args: &Args, preset: &Preset) -> Result<Params> {
 }
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
-    let [secret_path, public_path, evaluation_path] = FILES.map(|name| args.out.join(name));
-    if args.out.exists() {
-        for path in [&secret_path, &public_path, &evaluation_path] {
-            files::check_free(path, args.force)?;
-        }
-    }
+    args.files.check_free()?;
     let job = job(args)?;
     let Planned { name, params, request, bootstraps } = planned(args, &job)?;
     let label = Meta::of(job).label(&name, Content::Keys)?;
-    let evaluation_bytes = serial::evaluation_keys_bytes(&params, &request, &label)?;
-    let memory_bytes = request.bytes(params.rlwe())?;
-    let security_bits = least_security(&key_security(&params, &request)?);
-    say(format_args!(
-        "{job}: {name}, N = 2^{}, {} levels, {security_bits:.0} bits of security{}; {} keys, {} \
-         in memory, {} in {}",
-        params.log_n(),
-        params.top(),
-        output::bootstraps(bootstraps),
-        request.count(),
-        machine::bytes(memory_bytes),
-        machine::bytes(evaluation_bytes),
-        evaluation_path.display(),
-    ));
-    let advice = "choose a smaller ring or job, or a larger machine";
-    // Half of them is enough to write them.
-    memory::check("the keys", request.small_bytes(params.rlwe())?, advice)?;
+    let bootstraps = output::bootstraps(bootstraps);
+    args.files.make((&params, &request), (&job.to_string(), &bootstraps), &label, output)
+}
 
-    let seal = args.passphrase || args.source.is_named();
-    let passphrase = seal.then(|| args.source.to_seal(&secret_path)).transpose()?;
-    files::make_folder(&args.out)?;
-    let mut secret_file = NewFile::create(&secret_path, Access::Owner, args.force)?;
-    let mut public_file = NewFile::create(&public_path, Access::Shared, args.force)?;
-    let mut evaluation_file = NewFile::create(&evaluation_path, Access::Shared, args.force)?;
-    let start = Instant::now();
-    let mut generator = KeyGenerator::new(params.rlwe())?.small_keys(true);
-    let secret = generator.secret_key()?;
-    let public = generator.public_key(&secret)?;
-    let keys = progress::evaluation_keys("Making keys", &mut generator, &secret, &request)?;
-
-    // All files are complete before the first one gets its name.
-    let (out, passphrase) = ((&mut secret_file, &*secret_path), passphrase.as_ref());
-    let secret_key_bytes = secret::write(out, (&params, &secret), &label, passphrase)?;
-    let public_key_bytes = serial::write_public_key(&mut public_file, &params, &public, &label)
-        .map_err(Error::in_file(&public_path))?;
-    let evaluation_key_bytes =
-        serial::write_evaluation_keys(&mut evaluation_file, &params, &keys, &label)
-            .map_err(Error::in_file(&evaluation_path))?;
-    for file in [secret_file, public_file, evaluation_file] {
-        file.finish()?;
+impl Files {
+    fn paths(&self) -> [PathBuf; 3] {
+        FILES.map(|name| self.out.join(name))
     }
 
-    let report = Report {
-        params: name,
-        log_n: params.log_n(),
-        security_bits,
-        job: job.to_string(),
-        key_id: secret.id().to_string(),
-        keys: request.count(),
-        secret_key_bytes,
-        public_key_bytes,
-        evaluation_key_bytes,
-        public_key_digest: digest(&public_path)?,
-        evaluation_key_digest: digest(&evaluation_path)?,
-        seconds: start.elapsed().as_secs_f64(),
-        out: args.out.clone(),
-    };
-    output.write(&report, text)
+    /// Refuses names that are taken, before anything is planned.
+    pub fn check_free(&self) -> Result<()> {
+        if self.out.exists() {
+            for path in self.paths() {
+                files::check_free(&path, self.force)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the keys of a request for a job, with this label, and reports them; of bootstrappings
+    /// a clause.
+    pub fn make(
+        &self,
+        (params, request): (&Params, &KeyRequest),
+        (job, bootstraps): (&str, &str),
+        label: &serial::Label,
+        output: Output,
+    ) -> Result<()> {
+        let [secret_path, public_path, evaluation_path] = self.paths();
+        let name = &label.name;
+        let evaluation_bytes = serial::evaluation_keys_bytes(params, request, label)?;
+        let memory_bytes = request.bytes(params.rlwe())?;
+        let security_bits = least_security(&key_security(params, request)?);
+        say(format_args!(
+            "{job}: {name}, N = 2^{}, {} levels, {security_bits:.0} bits of security{bootstraps}; {} keys, {} \
+             in memory, {} in {}",
+            params.log_n(),
+            params.top(),
+            request.count(),
+            machine::bytes(memory_bytes),
+            machine::bytes(evaluation_bytes),
+            evaluation_path.display(),
+        ));
+        let advice = "choose a smaller ring or job, or a larger machine";
+        // Half of them is enough to write them.
+        memory::check("the keys", request.small_bytes(params.rlwe())?, advice)?;
+
+        let seal = self.passphrase || self.source.is_named();
+        let passphrase = seal.then(|| self.source.to_seal(&secret_path)).transpose()?;
+        files::make_folder(&self.out)?;
+        let mut secret_file = NewFile::create(&secret_path, Access::Owner, self.force)?;
+        let mut public_file = NewFile::create(&public_path, Access::Shared, self.force)?;
+        let mut evaluation_file = NewFile::create(&evaluation_path, Access::Shared, self.force)?;
+        let start = Instant::now();
+        let mut generator = KeyGenerator::new(params.rlwe())?.small_keys(true);
+        let secret = generator.secret_key()?;
+        let public = generator.public_key(&secret)?;
+        let keys = progress::evaluation_keys("Making keys", &mut generator, &secret, request)?;
+
+        // All files are complete before the first one gets its name.
+        let (out, passphrase) = ((&mut secret_file, &*secret_path), passphrase.as_ref());
+        let secret_key_bytes = secret::write(out, (params, &secret), label, passphrase)?;
+        let public_key_bytes = serial::write_public_key(&mut public_file, params, &public, label)
+            .map_err(Error::in_file(&public_path))?;
+        let evaluation_key_bytes =
+            serial::write_evaluation_keys(&mut evaluation_file, params, &keys, label)
+                .map_err(Error::in_file(&evaluation_path))?;
+        for file in [secret_file, public_file, evaluation_file] {
+            file.finish()?;
+        }
+
+        let report = Report {
+            params: name.clone(),
+            log_n: params.log_n(),
+            security_bits,
+            job: job.into(),
+            key_id: secret.id().to_string(),
+            keys: request.count(),
+            secret_key_bytes,
+            public_key_bytes,
+            evaluation_key_bytes,
+            public_key_digest: digest(&public_path)?,
+            evaluation_key_digest: digest(&evaluation_path)?,
+            seconds: start.elapsed().as_secs_f64(),
+            out: self.out.clone(),
+        };
+        output.write(&report, text)
+    }
 }
 
 /// The digest of a file, in hexadecimal.

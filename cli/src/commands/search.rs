@@ -1,0 +1,501 @@
+use super::{keygen, public::Public, secret::Secret};
+use crate::{output::Output, progress::Progress, values::finite};
+use serde::Serialize;
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Instant};
+use sudare::ckks::{Decryptor, serial::Kind};
+use sudare_apps::search::{Answer, Metric, Mode, Plan, Spec, Threshold};
+use sudare_roles::{
+    error::{Error, Result},
+    files::{self, Access, NewFile},
+    machine,
+    opened::Opened,
+    search::{
+        self, Answered, Asked, Builder, FileRecords, Found, Index, Payload, Searched, Server,
+        Session, Setup, Value, Wanted,
+    },
+};
+
+mod text;
+
+/// Find what is near a query, among vectors that the server does not see, or for queries that it
+/// does not see
+///
+/// The owner makes keys (keygen), encrypts an index of vectors (index) and a query (query); the
+/// server searches (run); the owner reads the answer (open). What a search takes and tells is said
+/// before a key is made (explain).
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    sudare search explain --for 50000x128 --answer matches --at 0.8 --margin 0.1\n  \
+    sudare search keygen --for 50000x128 --answer matches --at 0.8 --margin 0.1 --out keys\n  \
+    sudare search index --public keys/public.key --data vectors.npy -o index\n  \
+    sudare search query --public keys/public.key --data query.npy -o query.ct\n  \
+    sudare search run --evaluation-key evaluation.key -i query.ct --index index -o answer.ct\n  \
+    sudare search open --secret keys/secret.key -i answer.ct")]
+pub struct Args {
+    #[command(subcommand)]
+    step: Step,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Step {
+    Explain(ExplainArgs),
+    Keygen(KeygenArgs),
+    Index(IndexArgs),
+    Query(QueryArgs),
+    Run(RunArgs),
+    Open(OpenArgs),
+}
+
+/// What is searched, and how.
+#[derive(Debug, Clone, clap::Args)]
+struct Job {
+    /// Most vectors, those to be appended included, and their coordinates
+    #[arg(long = "for", value_name = "ROWSxCOORDINATES", value_parser = shape)]
+    shape: Shape,
+    /// How vectors are compared: cosine; inner, their inner product; or euclidean, their distance
+    #[arg(long, value_name = "cosine|inner|euclidean", default_value = "cosine", value_parser = comparison)]
+    metric: Comparison,
+    /// Of inner products and distances: largest norm of a vector
+    #[arg(long, value_name = "X", value_parser = finite)]
+    largest: Option<f64>,
+    /// Of inner products: largest norm of a query [default: that of a vector]
+    #[arg(long, value_name = "X", value_parser = finite)]
+    largest_query: Option<f64>,
+    /// Who sees what: encrypted, index and queries; plain-index, the server has it in the clear; or
+    /// plain-query, the server sees queries
+    #[arg(long, value_name = "encrypted|plain-index|plain-query", default_value = "encrypted", value_parser = mode)]
+    mode: Mode,
+    /// What the server answers; one that finds matches gives scores and counts, too
+    #[arg(long, value_name = "scores|count|matches", default_value = "scores")]
+    answer: Wanted,
+    /// Of counts and matches: the similarity, or the distance, from which on vectors match
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = finite)]
+    at: Option<f64>,
+    /// Of counts and matches: how far from it answers are right; within, either may happen
+    #[arg(long, value_name = "X", value_parser = finite)]
+    margin: Option<f64>,
+    /// Of matches: how many are told but for a probability of 2^-20
+    #[arg(long, value_name = "N", default_value = "32")]
+    most: usize,
+    /// Of matches: what each vector carries, to be told of those that match: rows, their numbers
+    /// alone; integers:COLUMNSxBITS, such as integers:1x32; or bytes:MOST
+    #[arg(long, value_name = "PAYLOAD", default_value = "rows")]
+    payload: Payload,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    rows: usize,
+    dimension: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    Cosine,
+    Inner,
+    Euclidean,
+}
+
+fn shape(text: &str) -> core::result::Result<Shape, &'static str> {
+    let numbers = text.split_once('x').and_then(|(rows, dimension)| {
+        Some(Shape { rows: rows.parse().ok()?, dimension: dimension.parse().ok()? })
+    });
+    numbers.ok_or("write ROWSxCOORDINATES, such as 50000x128")
+}
+
+fn comparison(text: &str) -> core::result::Result<Comparison, &'static str> {
+    match text {
+        "cosine" => Ok(Comparison::Cosine),
+        "inner" => Ok(Comparison::Inner),
+        "euclidean" => Ok(Comparison::Euclidean),
+        _ => Err("cosine, inner or euclidean is needed"),
+    }
+}
+
+fn mode(text: &str) -> core::result::Result<Mode, &'static str> {
+    match text {
+        "encrypted" => Ok(Mode::Encrypted),
+        "plain-index" => Ok(Mode::PlainIndex),
+        "plain-query" => Ok(Mode::PlainQuery),
+        _ => Err("encrypted, plain-index or plain-query is needed"),
+    }
+}
+
+impl Job {
+    fn setup(&self) -> Result<Setup> {
+        let usage = |text: &str| Error::Usage(text.into());
+        let largest = || {
+            let help = "inner products and distances take the largest norm of a vector: name it \
+                        with --largest";
+            self.largest.ok_or_else(|| usage(help))
+        };
+        let metric = match self.metric {
+            Comparison::Cosine if self.largest.or(self.largest_query).is_some() => {
+                return Err(usage("the cosine does not depend on norms: leave out --largest"));
+            }
+            Comparison::Cosine => Metric::Cosine,
+            Comparison::Inner => {
+                let largest = largest()?;
+                let largest_query = self.largest_query.unwrap_or(largest);
+                Metric::InnerProduct { largest, largest_query }
+            }
+            Comparison::Euclidean if self.largest_query.is_some() => {
+                return Err(usage("of distances --largest is of vectors and queries alike"));
+            }
+            Comparison::Euclidean => Metric::Euclidean { largest: largest()? },
+        };
+        let threshold = match (self.at, self.margin) {
+            (Some(at), Some(margin)) => Some(Threshold { at, margin }),
+            (None, None) => None,
+            _ => return Err(usage("a threshold is --at and --margin: name both")),
+        };
+        let answer = match (self.answer, threshold) {
+            (Wanted::Scores, None) => Answer::Scores,
+            (Wanted::Scores, Some(_)) => {
+                return Err(usage(
+                    "scores have no threshold: leave out --at and --margin, or ask for --answer \
+                     count or matches",
+                ));
+            }
+            (_, None) => {
+                return Err(usage(
+                    "counts and matches take a threshold: name it with --at and --margin",
+                ));
+            }
+            (Wanted::Count, Some(threshold)) => Answer::Count(threshold),
+            (Wanted::Matches, Some(threshold)) => {
+                Answer::Matches { threshold, most: self.most, payload: 0 }
+            }
+        };
+        let Shape { rows, dimension } = self.shape;
+        Setup::new(Spec { dimension, rows, metric, mode: self.mode, answer }, self.payload)
+    }
+
+    fn name(setup: &Setup) -> String {
+        let Spec { rows, dimension, .. } = setup.spec;
+        format!("search:{rows}x{dimension}, {}", Wanted::of(setup).name())
+    }
+}
+
+/// Say what a search takes and tells; needs no keys
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example: sudare search explain --for 50000x128 --answer count --at 0.8 --margin 0.1"
+)]
+struct ExplainArgs {
+    #[command(flatten)]
+    job: Job,
+}
+
+/// Make the keys that one search needs: a secret, a public and an evaluation key file
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example: sudare search keygen --for 50000x128 --answer count --at 0.8 --margin 0.1 --out keys"
+)]
+struct KeygenArgs {
+    #[command(flatten)]
+    job: Job,
+    #[command(flatten)]
+    files: keygen::Files,
+}
+
+/// Encrypt an index of vectors, or bring it up to date: blocks that have not changed stay
+///
+/// To append vectors, run it again with a longer file; to delete some, with --delete. Whatever
+/// interrupts it, it goes on where it was.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example: sudare search index --public keys/public.key --data vectors.npy --payloads ids.npy -o index"
+)]
+struct IndexArgs {
+    #[command(flatten)]
+    public: Public,
+    #[command(flatten)]
+    records: RecordFiles,
+    /// Folder for the encrypted index, which goes to the server
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    /// What the owner keeps of the index, which tells changed blocks [default: DIR.owner]
+    #[arg(long, value_name = "FILE")]
+    catalogue: Option<PathBuf>,
+}
+
+/// Records in the clear.
+#[derive(Debug, clap::Args)]
+struct RecordFiles {
+    /// Vectors: an array of NumPy (.npy) of float32 or float64, a row each, or a CSV file
+    #[arg(long, value_name = "V.npy")]
+    data: PathBuf,
+    /// What they carry: an array of NumPy of whole numbers or bytes, or a text file with a line for
+    /// each
+    #[arg(long, value_name = "P.npy")]
+    payloads: Option<PathBuf>,
+    /// Rows to delete, counted from 0, beside those deleted before
+    #[arg(long, value_name = "ROW,ROW", value_delimiter = ',')]
+    delete: Vec<usize>,
+}
+
+impl RecordFiles {
+    fn open(&self, setup: &Setup) -> Result<FileRecords> {
+        let payloads = self.payloads.as_deref();
+        FileRecords::open(&self.data, setup.spec.dimension, payloads, setup.payload)
+    }
+}
+
+/// Encrypt a query
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example: sudare search query --public keys/public.key --data query.npy -o query.ct"
+)]
+struct QueryArgs {
+    #[command(flatten)]
+    public: Public,
+    /// The vector: an array of NumPy or a line of a CSV file
+    #[arg(long, value_name = "Q.npy")]
+    data: PathBuf,
+    /// The encrypted query
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Replace an existing file
+    #[arg(long)]
+    force: bool,
+}
+
+/// Find what is near a query: for the server
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example: sudare search run --evaluation-key evaluation.key -i query.ct --index index -o answer.ct"
+)]
+struct RunArgs {
+    /// Evaluation key
+    #[arg(long, value_name = "FILE")]
+    evaluation_key: PathBuf,
+    /// Encrypted query
+    #[arg(short, long, value_name = "FILE", required_unless_present = "query")]
+    input: Option<PathBuf>,
+    /// A query in the clear, for keys of --mode plain-query
+    #[arg(long, value_name = "Q.npy", conflicts_with = "input")]
+    query: Option<PathBuf>,
+    /// Encrypted index
+    #[arg(long, value_name = "DIR", required_unless_present = "data")]
+    index: Option<PathBuf>,
+    /// Vectors in the clear, for keys of --mode plain-index
+    #[arg(long, value_name = "V.npy", conflicts_with = "index")]
+    data: Option<PathBuf>,
+    /// What vectors in the clear carry
+    #[arg(long, value_name = "P.npy", requires = "data")]
+    payloads: Option<PathBuf>,
+    /// Of vectors in the clear: rows to leave out
+    #[arg(long, value_name = "ROW,ROW", value_delimiter = ',', requires = "data")]
+    delete: Vec<usize>,
+    /// What to find [default: what the keys were made for]
+    #[arg(long, value_name = "scores|count|matches")]
+    answer: Option<Wanted>,
+    /// The encrypted answer
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Keep half of the evaluation key and compute the other when it is needed
+    #[arg(long)]
+    small_keys: bool,
+    /// Replace an existing file
+    #[arg(long)]
+    force: bool,
+}
+
+/// Decrypt an answer and read it
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: sudare search open --secret keys/secret.key -i answer.ct --json")]
+struct OpenArgs {
+    #[command(flatten)]
+    secret: Secret,
+    /// Encrypted answer
+    #[arg(short, long, value_name = "FILE")]
+    input: PathBuf,
+    /// Of scores: how many of the nearest to tell
+    #[arg(long, value_name = "K", default_value = "10")]
+    top: usize,
+    /// Of scores: what the owner kept of the index, so that deleted rows are left out
+    #[arg(long, value_name = "FILE")]
+    catalogue: Option<PathBuf>,
+}
+
+pub fn run(args: &Args, output: Output) -> Result<()> {
+    match &args.step {
+        Step::Explain(args) => explain(args, output),
+        Step::Keygen(args) => keygen(args, output),
+        Step::Index(args) => index(args, output),
+        Step::Query(args) => query(args, output),
+        Step::Run(args) => search(args, output),
+        Step::Open(args) => open(args, output),
+    }
+}
+
+fn explain(args: &ExplainArgs, output: Output) -> Result<()> {
+    let setup = args.job.setup()?;
+    let plan = Plan::new(&setup.spec, &Plan::auto_params(&setup.spec)?)?;
+    output.write(&text::Explained::new(Job::name(&setup), &plan)?, text::explained)
+}
+
+fn keygen(args: &KeygenArgs, output: Output) -> Result<()> {
+    args.files.check_free()?;
+    let setup = args.job.setup()?;
+    let params = Plan::auto_params(&setup.spec)?;
+    let plan = Plan::new(&setup.spec, &params)?;
+    let label = search::key_label("auto", &setup)?;
+    args.files.make((&params, plan.required_keys()), (&Job::name(&setup), ""), &label, output)
+}
+
+#[derive(Serialize)]
+struct Indexed {
+    rows: usize,
+    deleted: usize,
+    blocks: usize,
+    /// Blocks that were encrypted now, counted from 0.
+    encrypted: Vec<usize>,
+    /// Of these blocks.
+    bytes: u64,
+    seconds: f64,
+    path: PathBuf,
+}
+
+fn index(args: &IndexArgs, output: Output) -> Result<()> {
+    let start = Instant::now();
+    let folder = &args.output;
+    let catalogue = args.catalogue.clone().unwrap_or_else(|| search::catalogue_path(folder));
+    let mut builder = Builder::open(folder, &catalogue, args.public.open()?)?;
+    let setup = builder.session().setup;
+    let mut records = args.records.open(&setup)?;
+    let deleted: BTreeSet<usize> =
+        builder.deleted().iter().chain(&args.records.delete).copied().collect();
+    let update = {
+        let progress = Progress::new("Encrypting rows", setup.spec.rows);
+        builder.update(&mut records, &deleted, |done| progress.set(done))?
+    };
+    let report = Indexed {
+        rows: update.rows,
+        deleted: deleted.len(),
+        blocks: update.blocks,
+        encrypted: update.encrypted,
+        bytes: update.bytes,
+        seconds: start.elapsed().as_secs_f64(),
+        path: folder.clone(),
+    };
+    output.write(&report, |report| {
+        format!(
+            "{}: {} rows, {} deleted, {} of {} blocks encrypted, {}, {:.1} s\n",
+            report.path.display(),
+            report.rows,
+            report.deleted,
+            report.encrypted.len(),
+            report.blocks,
+            machine::bytes(report.bytes),
+            report.seconds
+        )
+    })
+}
+
+#[derive(Serialize)]
+struct Written {
+    bytes: u64,
+    seconds: f64,
+    path: PathBuf,
+}
+
+fn query(args: &QueryArgs, output: Output) -> Result<()> {
+    files::check_free(&args.output, args.force)?;
+    let start = Instant::now();
+    let key = args.public.open()?;
+    let session = Session::of(&key)?;
+    let vector = search::read_vector(&args.data, session.setup.spec.dimension)?;
+    let public = Arc::new(key.public_key(session.plan.params())?);
+    let mut file = NewFile::create(&args.output, Access::Shared, args.force)?;
+    let bytes = search::write_query(&mut file, &session, public, &vector)?;
+    file.finish()?;
+    let seconds = start.elapsed().as_secs_f64();
+    let report = Written { bytes, seconds, path: args.output.clone() };
+    output.write(&report, |report| {
+        let bytes = machine::bytes(report.bytes);
+        format!("{}: a query, {bytes}, {:.1} s\n", report.path.display(), report.seconds)
+    })
+}
+
+#[derive(Serialize)]
+struct Answering {
+    answer: &'static str,
+    rows: usize,
+    bytes: u64,
+    seconds: f64,
+    peak_rss_bytes: Option<u64>,
+    path: PathBuf,
+}
+
+fn search(args: &RunArgs, output: Output) -> Result<()> {
+    files::check_free(&args.output, args.force)?;
+    let keys = Opened::open(&args.evaluation_key, Kind::EvaluationKeys)?;
+    let server = Server::new(keys, args.small_keys)?;
+    let session = server.session();
+    let setup = session.setup;
+    let wanted = args.answer.unwrap_or_else(|| Wanted::of(&setup));
+    let asked = match (&args.input, &args.query) {
+        (Some(path), _) => Asked::Encrypted(Box::new(Opened::open(path, Kind::Ciphertexts)?)),
+        (None, Some(path)) => Asked::Plain(search::read_vector(path, setup.spec.dimension)?),
+        (None, None) => return Err(Error::Usage("name a query with -i".into())),
+    };
+    let index = args.index.as_ref().map(|folder| Index::open(folder, session)).transpose()?;
+    let deleted = args.delete.iter().copied().collect();
+    let mut records = match &args.data {
+        Some(data) => {
+            let payloads = args.payloads.as_deref();
+            Some(FileRecords::open(data, setup.spec.dimension, payloads, setup.payload)?)
+        }
+        None => None,
+    };
+    let searched = match (&index, &mut records) {
+        (Some(index), _) => Searched::Index(index),
+        (None, Some(records)) => Searched::Records(records, &deleted),
+        (None, None) => return Err(Error::Usage("name an index with --index".into())),
+    };
+    let mut file = NewFile::create(&args.output, Access::Shared, args.force)?;
+    let start = Instant::now();
+    let outcome = {
+        let blocks = index.as_ref().map_or(0, Index::blocks);
+        let progress = Progress::new("Searching blocks", blocks);
+        server.run(asked, searched, wanted, |done| progress.set(done))?
+    };
+    let seconds = start.elapsed().as_secs_f64();
+    let bytes = outcome.write(&mut file)?;
+    file.finish()?;
+    let report = Answering {
+        answer: wanted.name(),
+        rows: outcome.rows(),
+        bytes,
+        seconds,
+        peak_rss_bytes: machine::peak_rss_bytes(),
+        path: args.output.clone(),
+    };
+    output.write(&report, |report| {
+        format!(
+            "{}: {} of {} rows, {}, {:.1} s\n",
+            report.path.display(),
+            report.answer,
+            report.rows,
+            machine::bytes(report.bytes),
+            report.seconds
+        )
+    })
+}
+
+fn open(args: &OpenArgs, output: Output) -> Result<()> {
+    let secret = args.secret.open()?;
+    let session = Session::of(secret.opened())?;
+    let deleted = match &args.catalogue {
+        Some(path) => search::deleted(path, &session)?,
+        None => BTreeSet::new(),
+    };
+    let answer = Opened::open(&args.input, Kind::Ciphertexts)?;
+    let params = session.plan.params();
+    let decryptor = Decryptor::new(params, args.secret.key(secret, params)?)?;
+    let answered = search::open_answer(&session, &decryptor, answer)?;
+    let nearest = answered.nearest(&session, &deleted, args.top);
+    output.write(&text::Read::new(answered, nearest, &session), text::read)
+}

@@ -1,0 +1,210 @@
+//! What searches take, and what answers say, as JSON and for people.
+
+use super::{Answered, Found, Session, Value};
+use crate::output;
+use serde::Serialize;
+use sudare_apps::search::{Metric, Plan};
+use sudare_roles::{error::Result, machine};
+
+/// What a search takes and tells.
+#[derive(Serialize)]
+pub struct Explained {
+    job: String,
+    log_n: u32,
+    security_bits: f64,
+    levels: u32,
+    blocks: usize,
+    block_rows: usize,
+    block_ciphertexts: usize,
+    keys: usize,
+    key_memory_bytes: u64,
+    index_bytes: u64,
+    query_bytes: u64,
+    answer_bytes: u64,
+    /// Automorphisms and products of a whole search.
+    automorphisms: u64,
+    products: u64,
+    /// Of the similarity that scores say.
+    largest_error: f64,
+    /// Of as many matches as planned: `log2` of the probability that some are not told.
+    log2_incomplete: Option<f64>,
+    leakage: Vec<String>,
+}
+
+impl Explained {
+    pub fn new(job: String, plan: &Plan) -> Result<Self> {
+        let e = plan.explain()?;
+        let blocks = e.blocks as u64;
+        let automorphisms = e.query.counts.automorphisms
+            + blocks * e.block.counts.automorphisms
+            + e.end.counts.automorphisms;
+        let products =
+            e.query.counts.products + blocks * e.block.counts.products + e.end.counts.products;
+        Ok(Self {
+            job,
+            log_n: e.log_n,
+            security_bits: e.security_bits,
+            levels: e.levels,
+            blocks: e.blocks,
+            block_rows: e.block_len,
+            block_ciphertexts: e.block_parts,
+            keys: e.keys,
+            key_memory_bytes: e.key_bytes,
+            index_bytes: e.index_bytes,
+            query_bytes: e.query_bytes,
+            answer_bytes: e.answer_bytes,
+            automorphisms,
+            products,
+            largest_error: plan.largest_error(),
+            log2_incomplete: e.log2_incomplete,
+            leakage: e.leakage,
+        })
+    }
+}
+
+/// The same for people.
+pub fn explained(e: &Explained) -> String {
+    let mut fields = vec![
+        ("job", e.job.clone()),
+        ("ring", format!("N = 2^{}, {} levels", e.log_n, e.levels)),
+        ("security", format!("{:.0} bits", e.security_bits)),
+        ("keys", format!("{}, {} in memory", e.keys, machine::bytes(e.key_memory_bytes))),
+        (
+            "index",
+            format!(
+                "{} blocks of {} rows, {} ciphertexts each, {}",
+                e.blocks,
+                e.block_rows,
+                e.block_ciphertexts,
+                machine::bytes(e.index_bytes)
+            ),
+        ),
+        ("query", machine::bytes(e.query_bytes)),
+        ("answer", machine::bytes(e.answer_bytes)),
+        ("computes", format!("{} products, {} automorphisms", e.products, e.automorphisms)),
+        ("scores", format!("off by {:.1e} at most", e.largest_error)),
+    ];
+    if let Some(log2) = e.log2_incomplete {
+        fields.push(("incomplete", format!("2^{log2:.0} of the answers with planned matches")));
+    }
+    fields.extend(e.leakage.iter().map(|sentence| ("leakage", sentence.clone())));
+    output::fields(&fields)
+}
+
+/// A record and how near it is.
+#[derive(Serialize)]
+pub struct Near {
+    row: usize,
+    /// The cosine, the inner product, or the distance.
+    similarity: f64,
+}
+
+/// What an answer says.
+#[derive(Serialize)]
+#[serde(tag = "answer", rename_all = "lowercase")]
+pub enum Read {
+    Scores {
+        rows: usize,
+        largest_error: f64,
+        nearest: Vec<Near>,
+    },
+    Count {
+        matches: usize,
+        undecided: usize,
+    },
+    Matches {
+        complete: bool,
+        matches: Vec<Match>,
+        crowded: usize,
+        undecided: usize,
+        more_than_planned: bool,
+    },
+}
+
+/// A record that matches, with what it carries as JSON has it.
+#[derive(Serialize)]
+pub struct Match {
+    row: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<serde_json::Value>,
+}
+
+impl Match {
+    fn new(found: Found) -> Self {
+        let payload = match found.payload {
+            Value::Nothing => None,
+            Value::Integers(numbers) => Some(numbers.into()),
+            Value::Bytes(bytes) => Some(String::from_utf8_lossy(&bytes).into()),
+        };
+        Self { row: found.row, payload }
+    }
+}
+
+impl Read {
+    pub fn new(answered: Answered, nearest: Option<Vec<(usize, f64)>>, session: &Session) -> Self {
+        match answered {
+            Answered::Scores(scores) => {
+                let distances = matches!(session.setup.spec.metric, Metric::Euclidean { .. });
+                let near = |(row, x): (usize, f64)| {
+                    let similarity = if distances { x.max(0.0).sqrt() } else { x };
+                    Near { row, similarity }
+                };
+                let nearest = nearest.unwrap_or_default().into_iter().map(near).collect();
+                let largest_error = session.plan.largest_error();
+                Self::Scores { rows: scores.len(), largest_error, nearest }
+            }
+            Answered::Count { matches, undecided } => Self::Count { matches, undecided },
+            Answered::Matches { found, crowded, undecided, more_than_planned } => Self::Matches {
+                complete: crowded == 0 && undecided == 0,
+                matches: found.into_iter().map(Match::new).collect(),
+                crowded,
+                undecided,
+                more_than_planned,
+            },
+        }
+    }
+}
+
+/// The same for people.
+pub fn read(read: &Read) -> String {
+    match read {
+        Read::Scores { nearest, .. } => {
+            let rows: Vec<_> = nearest
+                .iter()
+                .map(|near| vec![near.row.to_string(), format!("{:.6}", near.similarity)])
+                .collect();
+            output::table(&["row", "similarity"], &rows)
+        }
+        Read::Count { matches, undecided } => {
+            format!("{matches} rows match{}\n", undecided_text(*undecided))
+        }
+        Read::Matches { matches, crowded, undecided, more_than_planned, .. } => {
+            let rows: Vec<_> = matches
+                .iter()
+                .map(|found| {
+                    let payload = found.payload.as_ref().map(ToString::to_string);
+                    vec![found.row.to_string(), payload.unwrap_or_default()]
+                })
+                .collect();
+            let mut text = output::table(&["row", "payload"], &rows);
+            text += &format!("{} rows match{}", matches.len(), undecided_text(*undecided));
+            if *crowded > 0 {
+                text += &format!("; {crowded} more are too many in one place to be told");
+            }
+            if *more_than_planned {
+                text += "; more than planned: make keys with a larger --most, or a nearer --at";
+            }
+            text.push('\n');
+            text
+        }
+    }
+}
+
+fn undecided_text(undecided: usize) -> String {
+    match undecided {
+        0 => String::new(),
+        _ => {
+            format!("; {undecided} sums are left out, with rows within the margin of the threshold")
+        }
+    }
+}
