@@ -12,6 +12,7 @@ mod nn;
 mod op;
 mod plan;
 mod pool;
+mod search;
 mod share;
 mod source;
 mod table;
@@ -43,6 +44,7 @@ mod _native {
         op::PyOp,
         plan::{Parameters, Plan},
         pool::{Schema, Sums, Transform},
+        search::{SearchPlan, SearchPublicKey, SearchSecretKey, SearchServer},
         share::{Part, Worker},
         table::{Decrypted, Table, TablePlan, TableResult},
         trace::Trace,

@@ -63,18 +63,19 @@ __all__ = [
     "nn",
     "pool",
     "scoring",
+    "search",
     "stats",
 ]
 
 if TYPE_CHECKING:
-    from sudare import distributed, linear_model, nn, pool, scoring
+    from sudare import distributed, linear_model, nn, pool, scoring, search
     from sudare.linear_model import LinearRegression, LogisticRegression, Ridge
 else:
 
     def __getattr__(name: str) -> object:
         # Estimators import scikit-learn where it is installed, and distributed trainings asyncio:
         # both take a while.
-        if name in {"distributed", "linear_model", "nn", "pool", "scoring"}:
+        if name in {"distributed", "linear_model", "nn", "pool", "scoring", "search"}:
             return importlib.import_module(f"sudare.{name}")
         if name in {"LinearRegression", "LogisticRegression", "Ridge"}:
             return getattr(importlib.import_module("sudare.linear_model"), name)

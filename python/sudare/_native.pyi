@@ -971,3 +971,67 @@ class NetworkKeys: ...
 class NetworkBatch:
     @property
     def samples(self) -> int: ...
+
+_Payloads: TypeAlias = tuple[int, list[list[int]] | None, list[bytes] | None]
+
+@final
+class SearchPlan:
+    @staticmethod
+    def make(setup: str, insecure_log_n: int | None = None) -> SearchPlan: ...
+    def explain(self) -> str: ...
+    def write_keys(
+        self,
+        folder: _Path,
+        passphrase: str | None = None,
+        overwrite: bool = False,
+        progress: _Progress = None,
+    ) -> None: ...
+
+@final
+class SearchPublicKey:
+    @staticmethod
+    def open(path: _Path) -> SearchPublicKey: ...
+    def setup(self) -> str: ...
+    def query(self, vector: bytes) -> bytes: ...
+    def update(
+        self,
+        folder: _Path,
+        catalogue: _Path,
+        records: tuple[bytes, _Payloads],
+        deleted: set[int],
+        progress: _Progress = None,
+    ) -> list[int]: ...
+
+@final
+class SearchSecretKey:
+    @staticmethod
+    def open(path: _Path, passphrase: str | None = None) -> SearchSecretKey: ...
+    def setup(self) -> str: ...
+    @property
+    def largest_error(self) -> float: ...
+    def read(self, answer: bytes) -> dict[str, Any]: ...
+    def nearest(
+        self, scores: list[float], deleted: set[int], most: int
+    ) -> tuple[list[int], list[float]]: ...
+
+@final
+class SearchServer:
+    @staticmethod
+    def open(path: _Path) -> SearchServer: ...
+    def setup(self) -> str: ...
+    def search_index(
+        self,
+        query: bytes,
+        encrypted: bool,
+        folder: _Path,
+        wanted: str | None,
+        progress: _Progress = None,
+    ) -> bytes: ...
+    def search_records(
+        self,
+        query: bytes,
+        records: tuple[bytes, _Payloads],
+        deleted: set[int],
+        wanted: str | None,
+        progress: _Progress = None,
+    ) -> bytes: ...

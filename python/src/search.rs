@@ -1,0 +1,469 @@
+//! Private search: keys, an owner's index, a server, answers.
+
+use crate::{
+    error::{Error, Result},
+    job,
+    source::IN_MEMORY,
+};
+use pyo3::{prelude::*, pybacked::PyBackedBytes, types::PyBytes};
+use serde::Serialize;
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io::BufReader,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use sudare::{
+    ckks::{
+        Decryptor, Params,
+        serial::{self, Kind},
+    },
+    rlwe::{KeyGenerator, PublicKey, SecretKey},
+};
+use sudare_apps::search::{Plan, SearchError};
+use sudare_roles::{
+    error::Error as Engine,
+    files::{Access, NewFile},
+    opened::Opened,
+    sealed::Passphrase,
+    search::{
+        self, Answered, Asked, Batch, Builder, Index, Payload, Records, Searched, Server, Session,
+        Setup, Value, Wanted, key_label,
+    },
+    secret::{self, SecretFile},
+};
+
+fn json(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|_| Error::Bug("what is said cannot be written as JSON"))
+}
+
+fn search_error(error: SearchError) -> Error {
+    Engine::from(error).into()
+}
+
+/// What is searched and how, planned for parameters.
+#[pyclass(frozen, module = "sudare._native")]
+pub struct SearchPlan {
+    setup: Setup,
+    plan: Arc<Plan>,
+}
+
+/// What a plan takes and tells.
+#[derive(Serialize)]
+struct Explained {
+    log_n: u32,
+    security_bits: f64,
+    levels: u32,
+    blocks: usize,
+    block_rows: usize,
+    block_ciphertexts: usize,
+    keys: usize,
+    key_memory_bytes: u64,
+    index_bytes: u64,
+    query_bytes: u64,
+    answer_bytes: u64,
+    largest_error: f64,
+    log2_incomplete: Option<f64>,
+    leakage: Vec<String>,
+}
+
+#[pymethods]
+impl SearchPlan {
+    /// For a setup in JSON; in a ring of 2^insecure_log_n, if that is given, which is for tests.
+    #[staticmethod]
+    #[pyo3(signature = (setup, insecure_log_n=None))]
+    fn make(py: Python<'_>, setup: &str, insecure_log_n: Option<u32>) -> Result<Self> {
+        let read: Setup = serde_json::from_str(setup)
+            .map_err(|error| Engine::Usage(format!("this cannot be planned: {error}")))?;
+        job::run(py, None, move |_| {
+            let setup = Setup::new(read.spec, read.payload)?;
+            let mut params = Plan::auto_params(&setup.spec).map_err(search_error)?;
+            if let Some(log_n) = insecure_log_n {
+                let spec = params.spec().clone();
+                params = Params::new(sudare::ckks::Spec { log_n, insecure: true, ..spec })?;
+            }
+            let plan = Plan::new(&setup.spec, &params).map_err(search_error)?;
+            Ok(Self { setup, plan: Arc::new(plan) })
+        })
+    }
+
+    /// What it takes and tells, in JSON.
+    fn explain(&self, py: Python<'_>) -> Result<String> {
+        let plan = Arc::clone(&self.plan);
+        job::run(py, None, move |_| {
+            let e = plan.explain().map_err(search_error)?;
+            json(&Explained {
+                log_n: e.log_n,
+                security_bits: e.security_bits,
+                levels: e.levels,
+                blocks: e.blocks,
+                block_rows: e.block_len,
+                block_ciphertexts: e.block_parts,
+                keys: e.keys,
+                key_memory_bytes: e.key_bytes,
+                index_bytes: e.index_bytes,
+                query_bytes: e.query_bytes,
+                answer_bytes: e.answer_bytes,
+                largest_error: plan.largest_error(),
+                log2_incomplete: e.log2_incomplete,
+                leakage: e.leakage,
+            })
+        })
+    }
+
+    /// Writes keys into a folder that exists, as the command `sudare search keygen` does.
+    #[pyo3(signature = (folder, passphrase=None, overwrite=false, progress=None))]
+    fn write_keys(
+        &self,
+        py: Python<'_>,
+        folder: PathBuf,
+        passphrase: Option<String>,
+        overwrite: bool,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> Result<()> {
+        let (plan, setup) = (Arc::clone(&self.plan), self.setup);
+        job::run(py, progress, move |progress| {
+            let passphrase = passphrase.map(|text| Passphrase::new(text.into()));
+            let passphrase = passphrase.transpose().map_err(Engine::from)?;
+            let (params, label) = (plan.params(), key_label("auto", &setup)?);
+            let path = |name: &str| folder.join(name);
+            let new = |name: &str, access| NewFile::create(&path(name), access, overwrite);
+            let mut secret_file = new("secret.key", Access::Owner)?;
+            let mut public_file = new("public.key", Access::Shared)?;
+            let mut evaluation_file = new("evaluation.key", Access::Shared)?;
+            let request = plan.required_keys();
+            progress.start("evaluation keys", request.count());
+            let mut generator = KeyGenerator::new(params.rlwe())?.small_keys(true);
+            let secret: SecretKey = generator.secret_key()?;
+            let public = generator.public_key(&secret)?;
+            let keys =
+                generator.evaluation_keys_with(&secret, request, |made| progress.set(made))?;
+            let secret_path = path("secret.key");
+            let to = (&mut secret_file, &*secret_path);
+            secret::write(to, (params, &secret), &label, passphrase.as_ref())?;
+            serial::write_public_key(&mut public_file, params, &public, &label)?;
+            let mut watched = progress.watch(&mut evaluation_file);
+            serial::write_evaluation_keys(&mut watched, params, &keys, &label)?;
+            for file in [secret_file, public_file, evaluation_file] {
+                file.finish()?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Records of an array in memory.
+struct Table {
+    vectors: Vec<f64>,
+    payloads: Vec<Value>,
+    payload: Payload,
+    dimension: usize,
+    row: usize,
+}
+
+impl Table {
+    /// Of the bytes of numbers of 64 bits, and of what records carry: rows of numbers, or bytes.
+    fn new(setup: &Setup, vectors: &[u8], payloads: Payloads) -> Self {
+        let (vectors, dimension) = (floats(vectors), setup.spec.dimension);
+        let payloads = match payloads {
+            (_, Some(rows), _) => rows.into_iter().map(Value::Integers).collect(),
+            (_, None, Some(rows)) => rows.into_iter().map(Value::Bytes).collect(),
+            (rows, None, None) => vec![Value::Nothing; rows],
+        };
+        Self { vectors, payloads, payload: setup.payload, dimension, row: 0 }
+    }
+}
+
+/// How many records there are, and what they carry: numbers, or bytes, or neither.
+type Payloads = (usize, Option<Vec<Vec<u64>>>, Option<Vec<Vec<u8>>>);
+
+impl Records for Table {
+    fn next(&mut self, most: usize) -> sudare_roles::error::Result<Batch> {
+        let (first, end) = (self.row, self.payloads.len().min(self.row + most));
+        self.row = end;
+        let payloads = self.payloads[first..end].iter().enumerate();
+        let payloads = payloads.map(|(i, value)| self.payload.pack(first + i, value));
+        let vectors = self.vectors[first * self.dimension..end * self.dimension].to_vec();
+        Ok(Batch { vectors, payloads: payloads.collect::<sudare_roles::error::Result<_>>()? })
+    }
+}
+
+/// Numbers of 64 bits from their bytes, as this machine has them.
+fn floats(bytes: &[u8]) -> Vec<f64> {
+    let number = |bytes: &[u8]| bytes.try_into().map_or(f64::NAN, f64::from_ne_bytes);
+    bytes.chunks_exact(8).map(number).collect()
+}
+
+/// A public key for a search.
+#[pyclass(frozen, module = "sudare._native")]
+pub struct SearchPublicKey {
+    path: PathBuf,
+    session: Arc<Session>,
+    key: Arc<PublicKey>,
+}
+
+#[pymethods]
+impl SearchPublicKey {
+    /// The key in the file at `path`.
+    #[staticmethod]
+    fn open(py: Python<'_>, path: PathBuf) -> Result<Self> {
+        job::run(py, None, move |_| {
+            let file = Opened::open(&path, Kind::PublicKey)?;
+            let session = Session::of(&file)?;
+            let key = Arc::new(file.public_key(session.plan.params())?);
+            Ok(Self { path, session: Arc::new(session), key })
+        })
+    }
+
+    /// What is public of the search, in JSON.
+    fn setup(&self) -> Result<String> {
+        json(&self.session.setup)
+    }
+
+    /// The file of an encrypted query.
+    fn query(&self, py: Python<'_>, vector: &[u8]) -> Result<Py<PyBytes>> {
+        let (session, key) = (Arc::clone(&self.session), Arc::clone(&self.key));
+        let vector = floats(vector);
+        let file = job::run(py, None, move |_| {
+            let mut file = Vec::new();
+            search::write_query(&mut file, &session, key, &vector)?;
+            Ok(file)
+        })?;
+        Ok(PyBytes::new(py, &file).unbind())
+    }
+
+    /// Makes the index in a folder one of these records: blocks that were encrypted.
+    #[pyo3(signature = (folder, catalogue, records, deleted, progress=None))]
+    fn update(
+        &self,
+        py: Python<'_>,
+        folder: PathBuf,
+        catalogue: PathBuf,
+        records: (PyBackedBytes, Payloads),
+        deleted: BTreeSet<usize>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> Result<Vec<usize>> {
+        let (vectors, payloads) = records;
+        let mut table = Table::new(&self.session.setup, &vectors, payloads);
+        let path = self.path.clone();
+        job::run(py, progress, move |progress| {
+            progress.start("records", table.payloads.len());
+            let public = Opened::open(&path, Kind::PublicKey)?;
+            let mut builder = Builder::open(&folder, &catalogue, public)?;
+            let done = builder.update(&mut table, &deleted, |rows| progress.set(rows))?;
+            Ok(done.encrypted)
+        })
+    }
+}
+
+/// A secret key for a search.
+#[pyclass(frozen, module = "sudare._native")]
+pub struct SearchSecretKey {
+    session: Arc<Session>,
+    decryptor: Arc<Decryptor>,
+}
+
+/// What an answer says; one part of it is there.
+#[derive(IntoPyObject)]
+struct Answer {
+    /// Of each record.
+    scores: Option<Vec<f64>>,
+    count: Option<usize>,
+    /// Rows with what they carry.
+    rows: Option<Vec<usize>>,
+    integers: Option<Vec<Vec<u64>>>,
+    bytes: Option<Vec<Vec<u8>>>,
+    crowded: usize,
+    undecided: usize,
+    more_than_planned: bool,
+}
+
+impl Answer {
+    fn new(answered: Answered, payload: Payload) -> Self {
+        let mut this = Self {
+            scores: None,
+            count: None,
+            rows: None,
+            integers: None,
+            bytes: None,
+            crowded: 0,
+            undecided: 0,
+            more_than_planned: false,
+        };
+        match answered {
+            Answered::Scores(scores) => this.scores = Some(scores),
+            Answered::Count { matches, undecided } => {
+                (this.count, this.undecided) = (Some(matches), undecided);
+            }
+            Answered::Matches { found, crowded, undecided, more_than_planned } => {
+                this.rows = Some(found.iter().map(|found| found.row).collect());
+                (this.crowded, this.undecided) = (crowded, undecided);
+                this.more_than_planned = more_than_planned;
+                match payload {
+                    Payload::Rows => {}
+                    Payload::Integers { .. } => this.integers = Some(Vec::new()),
+                    Payload::Bytes { .. } => this.bytes = Some(Vec::new()),
+                }
+                for found in found {
+                    match (found.payload, &mut this.integers, &mut this.bytes) {
+                        (Value::Integers(numbers), Some(all), _) => all.push(numbers),
+                        (Value::Bytes(bytes), _, Some(all)) => all.push(bytes),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        this
+    }
+}
+
+#[pymethods]
+impl SearchSecretKey {
+    /// The key in the file at `path`.
+    #[staticmethod]
+    #[pyo3(signature = (path, passphrase=None))]
+    fn open(py: Python<'_>, path: PathBuf, passphrase: Option<String>) -> Result<Self> {
+        job::run(py, None, move |_| {
+            let file = SecretFile::open(&path)?;
+            let session = Session::of(file.opened())?;
+            let params = session.plan.params().clone();
+            let key = file.key(&params, || match passphrase {
+                Some(text) => Ok(Passphrase::new(text.into())?),
+                None => Err(Engine::Sealed { path: path.clone() }),
+            })?;
+            let decryptor = Arc::new(Decryptor::new(&params, key)?);
+            Ok(Self { session: Arc::new(session), decryptor })
+        })
+    }
+
+    /// What is public of the search, in JSON.
+    fn setup(&self) -> Result<String> {
+        json(&self.session.setup)
+    }
+
+    /// A bound of the errors of scores.
+    #[getter]
+    fn largest_error(&self) -> f64 {
+        self.session.plan.largest_error()
+    }
+
+    /// Reads the file of an answer.
+    fn read(&self, py: Python<'_>, answer: Vec<u8>) -> Result<Answer> {
+        let (session, decryptor) = (Arc::clone(&self.session), Arc::clone(&self.decryptor));
+        job::run(py, None, move |_| {
+            let file = in_memory(&answer)?;
+            let answered = search::open_answer(&session, &decryptor, file)?;
+            Ok(Answer::new(answered, session.setup.payload))
+        })
+    }
+
+    /// The nearest of these scores, without deleted rows: rows and scores.
+    fn nearest(
+        &self,
+        scores: Vec<f64>,
+        deleted: BTreeSet<usize>,
+        most: usize,
+    ) -> (Vec<usize>, Vec<f64>) {
+        let kept = scores.into_iter().enumerate().filter(|(row, _)| !deleted.contains(row));
+        self.session.plan.nearest(kept, most).into_iter().unzip()
+    }
+}
+
+fn in_memory(bytes: &[u8]) -> Result<Opened<&[u8]>> {
+    Ok(Opened::new(bytes, bytes.len() as u64, Path::new(IN_MEMORY))?)
+}
+
+/// A server with the keys for a search.
+#[pyclass(frozen, module = "sudare._native")]
+pub struct SearchServer {
+    server: Arc<Server>,
+}
+
+#[pymethods]
+impl SearchServer {
+    /// With the evaluation keys in the file at `path`.
+    #[staticmethod]
+    fn open(py: Python<'_>, path: PathBuf) -> Result<Self> {
+        job::run(py, None, move |_| {
+            let keys: Opened<BufReader<File>> = Opened::open(&path, Kind::EvaluationKeys)?;
+            Ok(Self { server: Arc::new(Server::new(keys, false)?) })
+        })
+    }
+
+    /// What is public of the search, in JSON.
+    fn setup(&self) -> Result<String> {
+        json(&self.server.session().setup)
+    }
+
+    /// The file of an answer, from the index in a folder.
+    #[pyo3(signature = (query, encrypted, folder, wanted, progress=None))]
+    fn search_index(
+        &self,
+        py: Python<'_>,
+        query: &[u8],
+        encrypted: bool,
+        folder: PathBuf,
+        wanted: Option<&str>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> Result<Py<PyBytes>> {
+        let (server, query) = (Arc::clone(&self.server), query.to_vec());
+        let wanted = self.wanted(wanted)?;
+        let file = job::run(py, progress, move |progress| {
+            let index = Index::open(&folder, server.session())?;
+            progress.start("blocks", index.blocks());
+            let asked = asked(&query, encrypted)?;
+            let found =
+                server.run(asked, Searched::Index(&index), wanted, |done| progress.set(done))?;
+            written(&found)
+        })?;
+        Ok(PyBytes::new(py, &file).unbind())
+    }
+
+    /// The file of an answer, from records in the clear.
+    #[pyo3(signature = (query, records, deleted, wanted, progress=None))]
+    fn search_records(
+        &self,
+        py: Python<'_>,
+        query: &[u8],
+        records: (PyBackedBytes, Payloads),
+        deleted: BTreeSet<usize>,
+        wanted: Option<&str>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> Result<Py<PyBytes>> {
+        let (server, query) = (Arc::clone(&self.server), query.to_vec());
+        let wanted = self.wanted(wanted)?;
+        let (vectors, payloads) = records;
+        let mut table = Table::new(&server.session().setup, &vectors, payloads);
+        let file = job::run(py, progress, move |progress| {
+            progress.start("blocks", 0);
+            let asked = asked(&query, true)?;
+            let searched = Searched::Records(&mut table, &deleted);
+            let found = server.run(asked, searched, wanted, |done| progress.set(done))?;
+            written(&found)
+        })?;
+        Ok(PyBytes::new(py, &file).unbind())
+    }
+}
+
+impl SearchServer {
+    fn wanted(&self, name: Option<&str>) -> Result<Wanted> {
+        let planned = Wanted::of(&self.server.session().setup);
+        let named = name.map(|name| name.parse().map_err(|help: &str| Engine::Usage(help.into())));
+        Ok(named.transpose()?.unwrap_or(planned))
+    }
+}
+
+/// The file of an encrypted query, or the bytes of a vector.
+fn asked(query: &[u8], encrypted: bool) -> Result<Asked<&[u8]>> {
+    Ok(match encrypted {
+        true => Asked::Encrypted(Box::new(in_memory(query)?)),
+        false => Asked::Plain(floats(query)),
+    })
+}
+
+fn written(found: &search::Outcome) -> Result<Vec<u8>> {
+    let mut file = Vec::new();
+    found.write(&mut file)?;
+    Ok(file)
+}

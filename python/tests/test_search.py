@@ -1,0 +1,172 @@
+"""Private search, against the same search in NumPy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from sudare import errors, search
+
+Floats = npt.NDArray[np.float64]
+# A ring too small to be secure, whose blocks are small.
+LOG_N = 10
+
+
+class World:
+    """The keys of a search, and its index in a folder."""
+
+    def __init__(self, folder: Path, rows: int, dimension: int, **options: Any) -> None:
+        options.setdefault("insecure_log_n", LOG_N)
+        self.plan = search.plan(rows, dimension, **options)
+        self.keys = self.plan.make_keys(folder / "keys")
+        self.server = search.Server(self.keys.evaluation)
+        self.folder = folder / "index"
+
+    def build(self, vectors: Floats, payloads: Any = None) -> search.Index:
+        return search.Index.build(self.folder, self.keys.public, vectors, payloads)
+
+    def ask(self, vector: Floats, answer: Any = None, **options: Any) -> Any:
+        query = self.keys.public.query(vector)
+        found = self.server.search(query, self.folder, answer=answer)
+        return self.keys.secret.read(found, **options)
+
+
+def cosines(vectors: Floats, query: Floats) -> Floats:
+    norms = np.linalg.norm(vectors, axis=1) * np.linalg.norm(query)
+    return np.asarray(vectors @ query / norms)
+
+
+def test_scores_of_all_metrics_and_modes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    vectors = rng.normal(size=(1200, 5))
+    vectors /= np.linalg.norm(vectors, axis=1).max()
+    query = np.array([0.3, -0.2, 0.5, 0.1, -0.6])
+    expected = {
+        "cosine": cosines(vectors, query),
+        "inner": vectors @ query,
+        "euclidean": ((vectors - query) ** 2).sum(axis=1),
+    }
+    for metric, mode in (
+        ("cosine", "encrypted"),
+        ("inner", "plain-index"),
+        ("euclidean", "plain-query"),
+    ):
+        largest = None if metric == "cosine" else 1.0
+        world = World(tmp_path / metric, 2000, 5, metric=metric, mode=mode, largest=largest)
+        sent: Any = query if mode == "plain-query" else world.keys.public.query(query)
+        if mode == "plain-index":
+            answer = world.server.search(sent, vectors)
+        else:
+            world.build(vectors)
+            answer = world.server.search(sent, world.folder)
+        scores = world.keys.secret.read(answer)
+        assert isinstance(scores, search.Scores)
+        np.testing.assert_allclose(scores.values, expected[metric], atol=scores.largest_error)
+        rows, values = scores.top_k(3)
+        order = np.argsort(expected[metric] if metric == "euclidean" else -expected[metric])
+        assert rows.tolist() == order[:3].tolist() and (values == scores.values[rows]).all()
+
+
+def test_an_index_is_appended_to_and_deleted_from(tmp_path: Path) -> None:
+    world = World(tmp_path, 4000, 4)
+    rng = np.random.default_rng(2)
+    length = world.plan.explain().block_rows
+    vectors = rng.normal(size=(length + 10, 4))
+    index = world.build(vectors)
+    assert index.encrypted == [0, 1]
+    assert world.build(vectors).encrypted == []
+    more = rng.normal(size=(3, 4))
+    index.append(more)
+    assert (index.encrypted, len(index)) == ([1], length + 13)
+    index.delete([5])
+    assert index.encrypted == [0] and index.deleted == {5}
+    query = vectors[5]
+    scores = world.ask(query, deleted=index.deleted)
+    expected = cosines(np.concatenate([vectors, more]), query)
+    assert scores.top_k(1)[0][0] == np.argsort(-expected)[1]
+    with pytest.raises(errors.SearchShapeError):
+        index.delete([9999])
+    (world.folder / "block-00001.ct").unlink()
+    with pytest.raises(errors.MissingBlockError, match="block 1 "):
+        world.ask(query)
+    block = world.folder / "block-00000.ct"
+    block.write_bytes(block.read_bytes()[:-8])
+    with pytest.raises(errors.AlteredBlockError, match="block 0 "):
+        world.ask(query)
+
+
+@pytest.mark.parametrize("matches", [0, 1, 32, 33])
+def test_matches_with_payloads(tmp_path: Path, matches: int) -> None:
+    options: Any = {"at": 0.8, "margin": 0.15, "most": 32, "payload": "integers:2x12"}
+    world = World(tmp_path, 2500, 4, answer="matches", insecure_log_n=11, **options)
+    length = world.plan.explain().block_rows
+    rows = length + 100
+    # At both edges of the gap, on either side of it.
+    inside, outside = 0.951, 0.649
+    similarity = np.full(rows, outside)
+    # Matches at both ends of blocks and in between.
+    chosen = np.unique(np.linspace(0, rows - 1, matches).astype(int))
+    similarity[chosen] = inside
+    vectors = np.zeros((rows, 4))
+    vectors[:, 0] = similarity
+    vectors[:, 1] = np.sqrt(1 - similarity**2)
+    payloads = np.stack([np.arange(rows) % 4096, np.arange(rows) * 7 % 4096], axis=1)
+    world.build(vectors, payloads)
+    query = np.array([3.0, 0.0, 0.0, 0.0])
+    found = world.ask(query)
+    assert found.more_than_planned == (matches > 32)
+    assert len(found.rows) + found.crowded == len(chosen)
+    assert found.undecided == 0
+    assert set(found.rows) <= set(chosen)
+    if matches <= 32:
+        assert found.is_complete and found.rows.tolist() == chosen.tolist()
+    np.testing.assert_array_equal(found.payloads, payloads[found.rows])
+    count = world.ask(query, "count")
+    assert (count.matches, count.undecided) == (len(chosen), 0)
+
+
+def test_payloads_of_bytes(tmp_path: Path) -> None:
+    options: Any = {"at": 0.5, "margin": 0.3, "most": 4, "payload": "bytes:6"}
+    world = World(tmp_path, 100, 2, answer="matches", mode="plain-index", **options)
+    vectors = np.array([[1.0, 0.0], [-1.0, 0.0], [1.0, 0.1]])
+    query = world.keys.public.query([1.0, 0.0])
+    answer = world.server.search(query, vectors, np.array(["a", "b", "maß"]), deleted=[0])
+    found = world.keys.secret.read(answer)
+    assert isinstance(found, search.Matches) and found.payloads is not None
+    assert (found.rows.tolist(), found.payloads[0].decode()) == ([2], "maß")
+
+
+def test_plans_are_explained_before_keys() -> None:
+    said = search.plan(50_000, 128).explain()
+    assert said.security_bits >= 128 and said.log_n == 13 and said.query_bytes < 1e6
+    assert any("server learns" in sentence for sentence in said.leakage)
+    assert str(said).startswith("ring N = 2^13")
+
+
+def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(errors.SearchNumberError, match="threshold"):
+        search.plan(100, 4, answer="count", at=1.5, margin=0.1)
+    for options in ({"answer": "count"}, {"at": 0.5, "margin": 0.1}, {"metric": "inner"}):
+        with pytest.raises(errors.ArgumentError):
+            search.plan(100, 4, **options)
+    world = World(tmp_path, 100, 4, metric="inner", largest=1.0)
+    for bad in (np.zeros((2, 3)), np.zeros(4)):
+        with pytest.raises(errors.SearchShapeError):
+            world.build(bad)
+    for bad in (np.full((1, 4), np.nan), np.full((1, 4), 1.0)):
+        with pytest.raises(errors.SearchVectorError, match="row 0"):
+            world.build(bad)
+    with pytest.raises(errors.UnfinishedIndexError):
+        world.ask(np.zeros(4))
+    with pytest.raises(errors.SearchCountError):
+        world.build(np.zeros((101, 4)))
+    world.build(np.zeros((3, 4)))
+    other = World(tmp_path / "other", 100, 4, metric="inner", largest=1.0)
+    with pytest.raises(errors.ForeignIndexError):
+        other.server.search(other.keys.public.query(np.zeros(4)), world.folder)
+    with pytest.raises(errors.SearchNotPlannedError):
+        world.ask(np.zeros(4), "count")
