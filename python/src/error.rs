@@ -80,7 +80,7 @@ impl Error {
                 error => variant(error),
             },
             Self::Nn(error) => match error {
-                NnError::Engine(error) => variant(error),
+                NnError::Library(error) => variant(error),
                 error => format!("Nn{}", variant(error)),
             },
             Self::Simulation => "Simulation".into(),

@@ -67,7 +67,7 @@ fn plan(instance: &Instance) -> Result<Plan> {
 
 fn refused(error: NnError) -> Error {
     match error {
-        NnError::Engine(error) => error.into(),
+        NnError::Library(error) => error.into(),
         error => Error::Usage(error.to_string()),
     }
 }

@@ -356,7 +356,7 @@ impl Error {
                 format!("Pool{}", variant(error))
             }
             Self::Pooled(error) => format!("Pooled{}", variant(error)),
-            Self::Search(SearchError::Engine(error)) => variant(error),
+            Self::Search(SearchError::Library(error)) => variant(error),
             Self::Search(error) => format!("Search{}", variant(error)),
             Self::Index(error) => variant(error),
             Self::Ledger { source, .. } => format!("Ledger{}", variant(source)),

@@ -4,7 +4,7 @@
 pub enum NnError {
     /// What the engine refuses.
     #[error(transparent)]
-    Engine(#[from] sudare::Error),
+    Library(#[from] sudare::Error),
     /// A layer that cannot be.
     #[error("layer {layer}, {name}: {problem}")]
     Layer {

@@ -150,7 +150,7 @@ impl Plan {
     ///
     /// # Errors
     /// [`NnError::Shape`] for ranges of another network, or a number of samples or bits that is not
-    /// possible; [`NnError::Network`]; [`NnError::TooDeep`]; [`NnError::Engine`].
+    /// possible; [`NnError::Network`]; [`NnError::TooDeep`]; [`NnError::Library`].
     pub fn new(network: &Network, ranges: &Ranges, options: Options) -> Result<Self> {
         let mut stages = stages(network)?;
         ranges.check_stages(&stages)?;
@@ -365,7 +365,7 @@ impl Plan {
     /// What a run takes.
     ///
     /// # Errors
-    /// [`NnError::Engine`].
+    /// [`NnError::Library`].
     pub fn explain(&self) -> Result<Explanation> {
         let rlwe = self.params.rlwe();
         let spec = self.params.spec();
@@ -400,7 +400,7 @@ impl Plan {
     /// through.
     ///
     /// # Errors
-    /// [`NnError::Shape`]; [`NnError::OutOfRange`]; [`NnError::Engine`].
+    /// [`NnError::Shape`]; [`NnError::OutOfRange`]; [`NnError::Library`].
     pub fn clear(&self, sample: &[f64]) -> Result<Vec<f64>> {
         self.check_sample(0, sample)?;
         let mut x: Vec<f64> = self.used.iter().map(|&i| sample[i]).collect();
@@ -421,7 +421,7 @@ impl Plan {
     ///
     /// # Errors
     /// [`NnError::Shape`]; [`NnError::OutOfRange`] for a feature outside its range;
-    /// [`NnError::Engine`] if the encryptor has other parameters.
+    /// [`NnError::Library`] if the encryptor has other parameters.
     pub fn encrypt<K: EncryptionKey + Send + Sync>(
         &self,
         encryptor: &Encryptor<Params, K>,
@@ -471,7 +471,7 @@ impl Plan {
     /// # Errors
     /// [`NnError::Shape`]; [`NnError::OutOfRange`] for a result outside its range, which a sample
     /// has made that is not like those of the calibration: others of the run hold;
-    /// [`NnError::Engine`].
+    /// [`NnError::Library`].
     pub fn decrypt(
         &self,
         decryptor: &Decryptor,
@@ -545,7 +545,7 @@ impl Matrix {
 /// One level down.
 fn below(level: Level) -> Result<Level> {
     let needed = sudare::Error::LevelExhausted { op: "a layer", needed: 1, level };
-    level.0.checked_sub(1).map(Level).ok_or(NnError::Engine(needed))
+    level.0.checked_sub(1).map(Level).ok_or(NnError::Library(needed))
 }
 
 /// Drops the features that no weight of the first stage touches, and names those that are left.

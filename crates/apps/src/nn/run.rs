@@ -39,7 +39,7 @@ impl Plan {
     /// Encodes the matrices of the network where `ev` can reach them: once for all runs.
     ///
     /// # Errors
-    /// [`NnError::NotAsPlanned`] for an evaluator of other parameters; [`NnError::Engine`].
+    /// [`NnError::NotAsPlanned`] for an evaluator of other parameters; [`NnError::Library`].
     pub fn prepare<E: ComplexOps>(&self, ev: &E) -> Result<Prepared<E::Matrix>> {
         self.check_evaluator(ev)?;
         let matrices = self.steps.iter().filter_map(|step| step.matrix.as_ref());
@@ -52,7 +52,7 @@ impl Plan {
     /// # Errors
     /// [`NnError::Shape`] for another number of ciphertexts; [`NnError::NotAsPlanned`] for
     /// ciphertexts of another level, scale or number of slots, an evaluator of other parameters, or
-    /// what was prepared for another plan; [`NnError::Engine`] for a missing key or ciphertexts of
+    /// what was prepared for another plan; [`NnError::Library`] for a missing key or ciphertexts of
     /// another one.
     pub fn run<E: ComplexOps>(
         &self,
@@ -89,7 +89,7 @@ impl Plan {
     /// as encrypted ones.
     ///
     /// # Errors
-    /// As [`Plan::encrypt`] and [`Plan::run`]; [`NnError::Engine`] for what encryption would refuse.
+    /// As [`Plan::encrypt`] and [`Plan::run`]; [`NnError::Library`] for what encryption would refuse.
     pub fn simulate(&self, samples: &[&[f64]]) -> Result<Simulation> {
         let ev = sim::Evaluator::for_params(self.params());
         let (level, scale) = self.input;

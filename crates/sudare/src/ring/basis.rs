@@ -368,9 +368,9 @@ impl RnsBasis {
         par::for_limbs(rows.into_iter().enumerate(), |within, (i, rows)| {
             let m = self.modulus(limbs, i);
             let largest = vec![m.value() - 1; a.len()];
-            let weights: Vec<Weights> =
-                (0..count).map(|k| Weights::new(m, &factors(k, i), &largest)).collect();
-            let weights: Vec<&Weights> = weights.iter().collect();
+            let weights: Vec<ConstantDot> =
+                (0..count).map(|k| ConstantDot::new(m, &factors(k, i), &largest)).collect();
+            let weights: Vec<&ConstantDot> = weights.iter().collect();
             let columns = columns(rows.into_iter(), DOTS_WORDS);
             within.for_blocks(
                 columns,
@@ -380,7 +380,7 @@ impl RnsBasis {
                     let place = |a: &RnsPoly<R>| limbs.place(i, a.limbs());
                     let x: Vec<&[u64]> =
                         a.iter().map(|a| &a.row(place(a))[start..][..len]).collect();
-                    Weights::dots(&weights, &mut out, &x);
+                    ConstantDot::dots(&weights, &mut out, &x);
                 },
             );
         });
