@@ -33,11 +33,18 @@
 //! higher level is brought down to it. An operation that finds too large errors at a level is done
 //! at the next one below, so that a sum of many slots costs a level where a product follows.
 //!
+//! # Bootstrapping
+//! With a [`Setting`] that has it, programs may be of any depth: an operation that finds too few
+//! levels left bootstraps its operands, and an array keeps its refreshed blocks, so that this happens
+//! once. Results stay at or above the level that bootstrapping takes in.
+//!
 //! # Padding
 //! An array fills its slots in C order. Those left are zero in new arrays. An array knows whether
 //! they still are; where they are not, and would be summed, they are masked first, which takes a
 //! level.
 
+mod blocks;
+mod bootstrap;
 mod crypt;
 mod elementwise;
 mod layout;
@@ -48,14 +55,17 @@ mod setting;
 mod tests;
 
 use crate::array::{ArrayError, Result};
+use blocks::Blocks;
 use core::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use sudare::{
     bfv,
+    circuits::exact::bootstrap::Bootstrapper,
     exact::{self, Ciphertext},
     rlwe::{EvaluationKeys, Level},
 };
 
+pub use bootstrap::bootstrapping_set;
 pub use crypt::{budget, decrypt, encrypt};
 pub use layout::{Layout, PlainIntegers};
 pub use setting::{Scheme, Setting, plan};
@@ -65,7 +75,7 @@ pub use setting::{Scheme, Setting, plan};
 pub struct IntegerArray {
     layout: Layout,
     /// At one level, and with its factor.
-    blocks: Arc<[Ciphertext]>,
+    blocks: Blocks,
     padding_is_zero: bool,
 }
 
@@ -110,7 +120,7 @@ impl IntegerArray {
     /// # Errors
     /// [`sudare::Error::ParamsMismatch`]; [`sudare::Error::FactorMismatch`].
     pub fn check(&self, setting: &Setting) -> sudare::Result<()> {
-        for block in &*self.blocks {
+        for block in &self.blocks[..] {
             setting.check_params(block.params_id())?;
             let (found, needed) = (block.factor(), setting.factor(block.level())?);
             if !found.matches(needed) {
@@ -186,6 +196,8 @@ impl fmt::Debug for IntegerArray {
 pub struct Engine {
     setting: Setting,
     evaluator: Evaluator,
+    /// Of the setting, once something was bootstrapped.
+    bootstrapper: Mutex<Option<Arc<Bootstrapper<exact::Evaluator>>>>,
 }
 
 /// How ciphertexts are multiplied.
@@ -207,7 +219,7 @@ impl Engine {
             Scheme::Bgv => Evaluator::Bgv(exact::Evaluator::new(params, keys)?),
             Scheme::Bfv => Evaluator::Bfv(Box::new(bfv::Evaluator::new(params, keys)?)),
         };
-        Ok(Self { setting: setting.clone(), evaluator })
+        Ok(Self { setting: setting.clone(), evaluator, bootstrapper: Mutex::default() })
     }
 
     /// The parameters and the scheme.
@@ -236,16 +248,61 @@ impl Engine {
         })
     }
 
-    /// What `compute` gives at the highest level from `level` down where errors leave room for it.
-    fn where_it_fits(
+    /// What `compute` gives of operands at one level, the highest from theirs down where errors
+    /// leave room for the result, and at least `above` the lowest. Operands that have no such level
+    /// are bootstrapped if the setting has a way to, and so are all where errors find no room.
+    fn where_it_fits<const N: usize>(
         &self,
-        level: Level,
-        compute: impl Fn(Level) -> Result<IntegerArray>,
+        op: &'static str,
+        operands: [&IntegerArray; N],
+        above: u32,
+        compute: impl Fn([IntegerArray; N]) -> Result<IntegerArray>,
     ) -> Result<IntegerArray> {
-        let mut level = level;
+        let operands = operands.map(IntegerArray::clone);
+        let Some(plan) = self.setting.bootstrapping() else {
+            return self.descend(op, operands, Level(above), compute);
+        };
+        let (lowest, highest) = (Level(plan.input_level().0 + above), plan.output_level());
+        if lowest > highest {
+            return Err(ArrayError::LevelExhausted {
+                op,
+                needed: above,
+                left: plan.usable_levels(),
+            });
+        }
+        let mut operands = self.at_least(operands, lowest)?;
+        match self.descend(op, operands.clone(), lowest, &compute) {
+            Err(ArrayError::Library(sudare::Error::NoiseExhausted { .. })) => {
+                operands = self.at_least(operands, highest)?;
+                self.descend(op, operands, lowest, compute)
+            }
+            result => result,
+        }
+    }
+
+    /// What `compute` gives of operands at the highest level down to `lowest` where it fits.
+    fn descend<const N: usize>(
+        &self,
+        op: &'static str,
+        operands: [IntegerArray; N],
+        lowest: Level,
+        compute: impl Fn([IntegerArray; N]) -> Result<IntegerArray>,
+    ) -> Result<IntegerArray> {
+        let mut level = operands.iter().map(IntegerArray::level).min().unwrap_or(Level(0));
+        if level < lowest {
+            let needed = lowest.0;
+            return Err(sudare::Error::LevelExhausted { op, needed, level }.into());
+        }
+        let at = |level| {
+            let mut operands = operands.clone();
+            for a in &mut operands {
+                *a = self.lowered(a, level)?;
+            }
+            compute(operands)
+        };
         loop {
-            match compute(level) {
-                Err(ArrayError::Library(sudare::Error::NoiseExhausted { .. })) if level.0 > 0 => {
+            match at(level) {
+                Err(ArrayError::Library(sudare::Error::NoiseExhausted { .. })) if level > lowest => {
                     level = Level(level.0 - 1);
                 }
                 result => return result,

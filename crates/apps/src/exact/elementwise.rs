@@ -94,8 +94,7 @@ impl Engine {
     ) -> Result<IntegerArray> {
         let (a, b) = self.paired(op, a, b)?;
         let padding_is_zero = a.padding_is_zero() && b.padding_is_zero();
-        self.where_it_fits(a.level().min(b.level()), |level| {
-            let (a, b) = (self.lowered(&a, level)?, self.lowered(&b, level)?);
+        self.where_it_fits(op, [&a, &b], 0, |[a, b]| {
             Ok(IntegerArray { padding_is_zero, ..Self::zipped(&a, &b.blocks, &sum)? })
         })
     }
@@ -130,14 +129,15 @@ impl Engine {
     /// # Errors
     /// [`Error::ValueOutOfRange`] for values of the size of `t` or more; else as [`Engine::add`].
     pub fn add_plain(&self, a: &IntegerArray, b: &PlainIntegers) -> Result<IntegerArray> {
+        const OP: &str = "add a plain array";
         if let Some(c) = self.scalar(a, b)? {
             let padding_is_zero = a.padding_is_zero() && c == 0;
-            let sum = |level| self.lowered(a, level)?.map(|block| self.exact().add_const(block, c));
-            return Ok(IntegerArray { padding_is_zero, ..self.where_it_fits(a.level(), sum)? });
+            let sum = self
+                .where_it_fits(OP, [a], 0, |[a]| a.map(|block| self.exact().add_const(block, c)))?;
+            return Ok(IntegerArray { padding_is_zero, ..sum });
         }
-        let (a, plains) = self.encoded("add a plain array", a, b)?;
-        self.where_it_fits(a.level(), |level| {
-            let a = self.lowered(&a, level)?;
+        let (a, plains) = self.encoded(OP, a, b)?;
+        self.where_it_fits(OP, [&a], 0, |[a]| {
             Self::zipped(&a, &plains, |block, plain| self.exact().add_plain(block, plain))
         })
     }
@@ -148,12 +148,10 @@ impl Engine {
     /// [`Error::LevelExhausted`] at level 0; [`Error::MissingRelinearizationKey`]; else as
     /// [`Engine::add`].
     pub fn mul(&self, a: &IntegerArray, b: &IntegerArray) -> Result<IntegerArray> {
-        let (a, b) = self.paired("multiply", a, b)?;
+        const OP: &str = "multiply";
+        let (a, b) = self.paired(OP, a, b)?;
         let padding_is_zero = a.padding_is_zero() || b.padding_is_zero();
-        self.where_it_fits(a.level().min(b.level()), |level| {
-            // Refused before operands are brought there.
-            self.setting.weight_factor("multiply", level)?;
-            let (a, b) = (self.lowered(&a, level)?, self.lowered(&b, level)?);
+        self.where_it_fits(OP, [&a, &b], 1, |[a, b]| {
             let product = Self::zipped(&a, &b.blocks, |x, y| match &self.evaluator {
                 Evaluator::Bgv(evaluator) => evaluator.mul_rescale(x, y),
                 Evaluator::Bfv(evaluator) => evaluator.mul_rescale(x, y),
@@ -171,9 +169,9 @@ impl Engine {
         if let Some(c) = self.scalar(a, b)? {
             return self.mul_scalar(a, c);
         }
-        let (a, plains) = self.encoded("multiply by a plain array", a, b)?;
-        let product = self.where_it_fits(a.level(), |level| {
-            let a = self.lowered(&a, level)?;
+        const OP: &str = "multiply by a plain array";
+        let (a, plains) = self.encoded(OP, a, b)?;
+        let product = self.where_it_fits(OP, [&a], 1, |[a]| {
             Self::zipped(&a, &plains, |block, plain| Ok(self.mul_plain(&[block], plain)?.remove(0)))
         })?;
         // What stands beyond the last element was multiplied by zero.
@@ -189,9 +187,10 @@ impl Engine {
                 result => return result,
             }
         }
-        self.where_it_fits(a.level(), |level| {
-            let factor = self.setting.weight_factor("multiply by a scalar", level)?;
-            self.lowered(a, level)?.map(|block| {
+        const OP: &str = "multiply by a scalar";
+        self.where_it_fits(OP, [a], 1, |[a]| {
+            let factor = self.setting.weight_factor(OP, a.level())?;
+            a.map(|block| {
                 let mut product = self.exact().mul_scaled_sum(&[(block, c, factor)])?;
                 self.exact().rescale_assign(&mut product)?;
                 Ok(product)
@@ -217,7 +216,11 @@ impl Engine {
             let problem = "the power of 0 is 1 whatever the element: use an exponent from 1 on";
             return Err(ArrayError::Argument { op: "power", problem: problem.into() });
         }
-        self.check_depth("power", a, u64::BITS - (exponent - 1).leading_zeros())?;
+        // Refused before anything is computed.
+        let (needed, level) = (u64::BITS - (exponent - 1).leading_zeros(), a.level());
+        if self.setting.bootstrapping().is_none() && level.0 < needed {
+            return Err(Error::LevelExhausted { op: "power", needed, level }.into());
+        }
         let mut powers = BTreeMap::from([(1, a.clone())]);
         self.power_of(&mut powers, exponent)
     }
@@ -238,15 +241,6 @@ impl Engine {
         Ok(power)
     }
 
-    /// Refuses what needs more levels than there are, before anything is computed.
-    fn check_depth(&self, op: &'static str, a: &IntegerArray, needed: u32) -> Result<()> {
-        let level = a.level();
-        match level.0 < needed {
-            true => Err(Error::LevelExhausted { op, needed, level }.into()),
-            false => Ok(()),
-        }
-    }
-
     /// The value of `sum_n coeffs[n] x^n` at each element, `ceil(log2(degree + 1))` levels below.
     ///
     /// # Errors
@@ -263,10 +257,10 @@ impl Engine {
         let coeffs: Vec<i128> = coeffs.iter().map(|&c| c.into()).collect();
         let is_zero = |c: &i128| t.reduce_i128(*c) == 0;
         let degree = coeffs.iter().rposition(|c| !is_zero(c)).unwrap_or(0);
-        self.check_depth(OP, a, usize::BITS - degree.leading_zeros())?;
         let chain = self.setting.params().chain(t)?;
-        let value = self.where_it_fits(a.level(), |level| {
-            let a = self.lowered(a, level)?;
+        let depth = usize::BITS - degree.leading_zeros();
+        let value = self.where_it_fits(OP, [a], depth, |[a]| {
+            let level = a.level();
             let factor = self.setting.factor(level)?;
             let plan = PolynomialPlan::new(&coeffs, &chain, level, factor, |level| {
                 self.setting.factor(level)

@@ -140,11 +140,7 @@ impl Engine {
         matrix.check(t, Values::Any)?;
         let entries = matrix.residues(t, &matrix.shape);
         let map = Map { from: &a.layout, to: self.setting.layout(shape)?, entries, width, side };
-        let blocks = self.where_it_fits(a.level(), |level| {
-            self.setting.weight_factor(OP, level)?;
-            self.mapped(&self.lowered(a, level)?, &map)
-        })?;
-        Ok(blocks)
+        self.where_it_fits(OP, [a], 1, |[a]| self.mapped(&a, &map))
     }
 
     /// The image of an array, by baby and giant steps of which each is a power of two.

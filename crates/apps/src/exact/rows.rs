@@ -27,12 +27,11 @@ impl Engine {
     /// [`ArrayError::SlotRows`]; [`sudare::Error::MissingGaloisKey`];
     /// [`sudare::Error::NoiseExhausted`].
     pub fn rotate(&self, a: &IntegerArray, k: i64) -> Result<IntegerArray> {
-        self.check_rows("rotate", a)?;
+        const OP: &str = "rotate";
+        self.check_rows(OP, a)?;
         let columns = a.layout.columns();
         let steps = k.rem_euclid(columns as i64) as usize;
-        self.where_it_fits(a.level(), |level| {
-            self.lowered(a, level)?.map(|block| self.rotated(block, steps))
-        })
+        self.where_it_fits(OP, [a], 0, |[a]| a.map(|block| self.rotated(block, steps)))
     }
 
     /// By a number of columns, in steps of powers of two.
@@ -46,10 +45,9 @@ impl Engine {
     /// # Errors
     /// As [`Engine::rotate`].
     pub fn swap_rows(&self, a: &IntegerArray) -> Result<IntegerArray> {
-        self.check_rows("swap rows", a)?;
-        self.where_it_fits(a.level(), |level| {
-            self.lowered(a, level)?.map(|block| self.exact().swap_rows(block))
-        })
+        const OP: &str = "swap rows";
+        self.check_rows(OP, a)?;
+        self.where_it_fits(OP, [a], 0, |[a]| a.map(|block| self.exact().swap_rows(block)))
     }
 
     /// The sum of all elements: as many key switches as the slots of an array have binary digits.
@@ -70,14 +68,19 @@ impl Engine {
                 self.mul_plain_array(a, &ones)?
             }
         };
-        self.where_it_fits(masked.level(), |level| {
-            let a = self.lowered(&masked, level)?;
+        // Its error is brought down by a level before it is bootstrapped.
+        let above = u32::from(self.setting.bootstrapping().is_some());
+        self.where_it_fits("sum", [&masked], above, |[a]| {
             let exact = self.exact();
             let total = a.blocks.iter().cloned().map(Ok);
             let Some(total) = total.reduce(|a, b| exact.add(&a?, &b?)) else { return Ok(a) };
             let row = exact.inner_sum(&total?, a.layout.columns())?;
             let sum = exact.add(&row, &exact.swap_rows(&row)?)?;
-            Ok(IntegerArray { layout: scalar.clone(), blocks: [sum].into(), padding_is_zero: true })
+            Ok(IntegerArray {
+                layout: scalar.clone(),
+                blocks: vec![sum].into(),
+                padding_is_zero: true,
+            })
         })
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use sudare::{
     Error,
+    circuits::exact::bootstrap::BootstrapPlan,
     exact::{self, BatchEncoder, Choice, Modulus, Needs, Params, PlainPoly, Unit, inner_sum_keys},
     rlwe::{GaloisElement, KeyRequest, Level, ParamsId},
 };
@@ -79,12 +80,14 @@ fn most_slots(t: Modulus, log_n: u32) -> sudare::Result<u32> {
 #[derive(Clone)]
 pub struct Setting(Arc<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     params: Params,
     scheme: Scheme,
     signed: bool,
     /// For all slots that plaintexts have.
-    encoder: BatchEncoder,
+    encoder: Arc<BatchEncoder>,
+    bootstrapping: Option<Arc<BootstrapPlan>>,
 }
 
 impl Setting {
@@ -97,7 +100,13 @@ impl Setting {
     pub fn new(params: Params, scheme: Scheme, signed: bool) -> sudare::Result<Self> {
         let (t, log_n) = (params.plaintext_modulus(), params.log_n());
         let encoder = BatchEncoder::with_slots(t, log_n, most_slots(t, log_n)?)?;
-        Ok(Self(Arc::new(Inner { params, scheme, signed, encoder })))
+        let (encoder, bootstrapping) = (Arc::new(encoder), None);
+        Ok(Self(Arc::new(Inner { params, scheme, signed, encoder, bootstrapping })))
+    }
+
+    /// The same with a way to bootstrap, of its own slots.
+    pub(super) fn bootstrapped_by(&self, plan: Arc<BootstrapPlan>) -> Self {
+        Self(Arc::new(Inner { bootstrapping: Some(plan), ..(*self.0).clone() }))
     }
 
     /// The parameters.
@@ -118,6 +127,12 @@ impl Setting {
         self.0.signed
     }
 
+    /// How arrays are bootstrapped, if they are.
+    #[must_use]
+    pub fn bootstrapping(&self) -> Option<&BootstrapPlan> {
+        self.0.bootstrapping.as_deref()
+    }
+
     /// `t`.
     #[must_use]
     pub fn modulus(&self) -> Modulus {
@@ -131,7 +146,7 @@ impl Setting {
     }
 
     /// Keys for everything that an [`Engine`](super::Engine) can do: for products, to swap rows,
-    /// and to rotate them by powers of two, which other rotations are made of.
+    /// to rotate them by powers of two, which other rotations are made of, and to bootstrap.
     ///
     /// # Errors
     /// [`Error::InvalidSpec`] for a ring that has no such keys.
@@ -139,7 +154,11 @@ impl Setting {
         let (params, top) = (self.params(), self.params().top());
         let rows = inner_sum_keys(params.log_n(), self.slots() / 2, top)?;
         let swap = GaloisElement::conjugation(params.log_n());
-        Ok(rows.relinearize(top).automorphism(swap, top))
+        let mut request = rows.relinearize(top).automorphism(swap, top);
+        if let Some(plan) = self.bootstrapping() {
+            request |= plan.required_keys();
+        }
+        Ok(request)
     }
 
     /// How a new array lies in ciphertexts.

@@ -6,17 +6,20 @@ use sudare::{
     rlwe::KeyGenerator,
 };
 
-struct Session {
-    setting: Setting,
+pub(super) struct Session {
+    pub(super) setting: Setting,
     encryptor: Encryptor,
-    decryptor: Decryptor,
-    engine: Engine,
+    pub(super) decryptor: Decryptor,
+    pub(super) engine: Engine,
 }
 
 impl Session {
     fn new(spec: Spec, scheme: Scheme) -> Self {
-        let params = Params::new(spec).unwrap();
-        let setting = Setting::new(params.clone(), scheme, true).unwrap();
+        Self::of(Setting::new(Params::new(spec).unwrap(), scheme, true).unwrap())
+    }
+
+    pub(super) fn of(setting: Setting) -> Self {
+        let params = setting.params().clone();
         let mut keygen = KeyGenerator::new(params.rlwe()).unwrap();
         let secret = keygen.secret_key().unwrap();
         let public = Arc::new(keygen.public_key(&secret).unwrap());
@@ -29,11 +32,16 @@ impl Session {
         }
     }
 
-    fn encrypt(&self, plain: &PlainIntegers) -> IntegerArray {
+    pub(super) fn encrypt(&self, plain: &PlainIntegers) -> IntegerArray {
         encrypt(&self.encryptor, &self.setting, plain).unwrap()
     }
 
-    fn expect(&self, found: &IntegerArray, shape: &[usize], expected: impl Fn(usize) -> i128) {
+    pub(super) fn expect(
+        &self,
+        found: &IntegerArray,
+        shape: &[usize],
+        expected: impl Fn(usize) -> i128,
+    ) {
         let t = self.setting.modulus();
         let opened = decrypt(&self.decryptor, &self.setting, found).unwrap();
         assert_eq!(opened.shape, shape);
@@ -51,13 +59,13 @@ fn spec() -> Spec {
 static SESSIONS: LazyLock<[Session; 2]> =
     LazyLock::new(|| [Scheme::Bgv, Scheme::Bfv].map(|scheme| Session::new(spec(), scheme)));
 
-fn values(shape: &[usize], salt: i64) -> PlainIntegers {
+pub(super) fn values(shape: &[usize], salt: i64) -> PlainIntegers {
     let count = shape.iter().product::<usize>() as i64;
     let value = |i: i64| (i * i * 31 + salt * i + 5 * salt) % 3800;
     PlainIntegers::new(shape, (0..count).map(value).collect())
 }
 
-fn at(plain: &PlainIntegers, i: usize) -> i128 {
+pub(super) fn at(plain: &PlainIntegers, i: usize) -> i128 {
     plain.values[i].into()
 }
 

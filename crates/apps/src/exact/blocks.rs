@@ -1,0 +1,46 @@
+//! The ciphertexts of an array.
+
+use std::sync::{Arc, OnceLock};
+use sudare::exact::Ciphertext;
+
+/// Ciphertexts in order, and what they are after bootstrapping, once that was needed. Cheap to
+/// clone: clones are refreshed together.
+#[derive(Clone)]
+pub(super) struct Blocks(Arc<Held>);
+
+struct Held {
+    own: Vec<Ciphertext>,
+    refreshed: OnceLock<Blocks>,
+}
+
+impl Blocks {
+    /// The same bootstrapped, if they have been.
+    pub(super) fn refreshed(&self) -> Option<&Self> {
+        self.0.refreshed.get()
+    }
+
+    /// What they are after bootstrapping: `blocks`, or what another thread found before.
+    pub(super) fn keep_refreshed(&self, blocks: Self) -> &Self {
+        self.0.refreshed.get_or_init(|| blocks)
+    }
+}
+
+impl From<Vec<Ciphertext>> for Blocks {
+    fn from(own: Vec<Ciphertext>) -> Self {
+        Self(Arc::new(Held { own, refreshed: OnceLock::new() }))
+    }
+}
+
+impl FromIterator<Ciphertext> for Blocks {
+    fn from_iter<I: IntoIterator<Item = Ciphertext>>(blocks: I) -> Self {
+        Vec::from_iter(blocks).into()
+    }
+}
+
+impl core::ops::Deref for Blocks {
+    type Target = [Ciphertext];
+
+    fn deref(&self) -> &[Ciphertext] {
+        &self.0.own
+    }
+}

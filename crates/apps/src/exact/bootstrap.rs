@@ -1,0 +1,300 @@
+//! Ways to bootstrap arrays, and arrays that are bootstrapped.
+
+use super::{Engine, IntegerArray, Scheme, Setting};
+use crate::array::{ArrayError, Result};
+use std::sync::{Arc, PoisonError};
+use sudare::{
+    circuits::exact::bootstrap::{
+        self, BootstrapPlan, BootstrapPreset, BootstrapSpec, Bootstrapper,
+    },
+    exact::{self, BatchEncoder, Params, Spec},
+    rlwe::Level,
+};
+
+/// Ciphertexts that are bootstrapped together: enough to share the reading of keys and matrices,
+/// few enough that what is between does not fill the memory.
+const TOGETHER: usize = 4;
+
+/// The set for bootstrapping of this name, in a ring of degree `2^log_n` without security if that is
+/// asked for: with as many levels, which bootstrapping in fewer slots has more than it needs of.
+///
+/// # Errors
+/// [`sudare::Error::UnknownPreset`]; [`sudare::Error::NoSlots`] for a ring where the modulus of the
+/// set has no slots.
+pub fn bootstrapping_set(
+    name: &str,
+    insecure_log_n: Option<u32>,
+) -> sudare::Result<BootstrapPreset> {
+    let set = bootstrap::preset(name)?;
+    insecure_log_n.map_or(Ok(set.clone()), |log_n| resized(set, log_n))
+}
+
+/// A set in a ring of another degree.
+fn resized(mut set: BootstrapPreset, log_n: u32) -> sudare::Result<BootstrapPreset> {
+    let (spec, way) = (&mut set.preset.spec, &mut set.bootstrap);
+    (spec.log_n, spec.insecure) = (log_n, true);
+    let slots = match BatchEncoder::most_slots(way.modulus, log_n) {
+        Some(log_slots) => log_slots,
+        // It says which primes have them.
+        None => BatchEncoder::new(way.modulus, log_n)?.slots().ilog2(),
+    };
+    way.log_slots = slots.min(way.log_slots);
+    let layers = way.log_slots.saturating_sub(1);
+    // In as many factors, so that levels are those of the set.
+    let split = |factors: &[u32]| -> Vec<u32> {
+        let count = factors.len() as u32;
+        (0..count).map(|i| layers * (i + 1) / count - layers * i / count).collect()
+    };
+    (way.slots_to_coeffs, way.coeffs_to_slots) =
+        (split(&way.slots_to_coeffs), split(&way.coeffs_to_slots));
+    Ok(set)
+}
+
+impl Setting {
+    /// As [`Setting::new`], with the way to bootstrap that parameters of this name have, in a ring of
+    /// any size, if there is one.
+    ///
+    /// # Errors
+    /// As [`Setting::new`] and [`BootstrapSpec::plan`].
+    pub fn named(name: &str, params: Params, scheme: Scheme, signed: bool) -> sudare::Result<Self> {
+        let Spec { log_n, insecure, .. } = *params.spec();
+        let set = bootstrapping_set(name, insecure.then_some(log_n)).ok();
+        let setting = Self::new(params, scheme, signed)?;
+        match set.filter(|set| set.preset.spec == *setting.params().spec()) {
+            Some(set) => setting.with_bootstrapping(&set.bootstrap),
+            None => Ok(setting),
+        }
+    }
+
+    /// The same, where operations that find too few levels bootstrap.
+    ///
+    /// # Errors
+    /// [`sudare::Error::Circuit`] for a way that has not as many slots as arrays have, or leaves no
+    /// level; as [`BootstrapSpec::plan`].
+    pub fn with_bootstrapping(&self, spec: &BootstrapSpec) -> sudare::Result<Self> {
+        let params = self.params();
+        let plan = match self.scheme() {
+            Scheme::Bgv => spec.plan(params, Params::factor_at),
+            Scheme::Bfv => spec.plan(params, Params::fresh_factor),
+        }?;
+        let slots = 1 << spec.log_slots;
+        if slots != self.slots() || spec.modulus != self.modulus() || plan.usable_levels() == 0 {
+            return Err(sudare::Error::Circuit(format!(
+                "{slots} slots modulo {} are bootstrapped and {} levels left, but arrays have {} \
+                 modulo {} and need a level: choose another way to bootstrap",
+                spec.modulus,
+                plan.usable_levels(),
+                self.slots(),
+                self.modulus()
+            )));
+        }
+        Ok(self.bootstrapped_by(Arc::new(plan)))
+    }
+
+    /// Levels of a new array, which products can take one after the other before it is bootstrapped.
+    #[must_use]
+    pub fn usable_levels(&self) -> u32 {
+        let top = self.params().top().0;
+        self.bootstrapping().map_or(top, |plan| top.saturating_sub(plan.input_level().0))
+    }
+}
+
+impl Engine {
+    /// The array with its blocks bootstrapped: of any level down to that which bootstrapping takes
+    /// in, at [`BootstrapPlan::output_level`]. The array keeps what they become, so that this happens
+    /// once.
+    ///
+    /// The first time, matrices are prepared, which takes seconds and gigabytes in the named sets. It
+    /// fails with a probability of `2^`[`BootstrapPlan::log2_failure`] a block, and then elements
+    /// are wrong.
+    ///
+    /// # Errors
+    /// [`ArrayError::Argument`] for a setting without bootstrapping;
+    /// [`sudare::Error::EphemeralSecretMismatch`] for keys without it;
+    /// [`sudare::Error::LevelExhausted`], [`sudare::Error::NoiseExhausted`] for an array below its
+    /// lowest level, or with too large errors there; [`sudare::Error::ParamsMismatch`];
+    /// [`sudare::Error::KeyMismatch`]; [`sudare::Error::MissingGaloisKey`].
+    pub fn bootstrap(&self, a: &IntegerArray) -> Result<IntegerArray> {
+        let Some(plan) = self.setting.bootstrapping() else {
+            return Err(ArrayError::Argument {
+                op: "bootstrap",
+                problem: "the parameters have no way to: choose a set for bootstrapping".into(),
+            });
+        };
+        if let Some(blocks) = a.blocks.refreshed() {
+            return Ok(IntegerArray { blocks: blocks.clone(), ..a.clone() });
+        }
+        let input = self.lowered(a, plan.input_level().min(a.level()))?;
+        let bootstrapper = self.bootstrapper(plan)?;
+        let mut blocks = Vec::with_capacity(input.blocks.len());
+        for part in input.blocks.chunks(TOGETHER) {
+            blocks.extend(bootstrapper.run_many(self.exact(), part)?);
+        }
+        Ok(IntegerArray { blocks: a.blocks.keep_refreshed(blocks.into()).clone(), ..a.clone() })
+    }
+
+    /// Those of the operands that are below `level` bootstrapped.
+    pub(super) fn at_least<const N: usize>(
+        &self,
+        mut operands: [IntegerArray; N],
+        level: Level,
+    ) -> Result<[IntegerArray; N]> {
+        for a in operands.iter_mut().filter(|a| a.level() < level) {
+            *a = self.bootstrap(a)?;
+        }
+        Ok(operands)
+    }
+
+    fn bootstrapper(
+        &self,
+        plan: &BootstrapPlan,
+    ) -> sudare::Result<Arc<Bootstrapper<exact::Evaluator>>> {
+        // What a panic leaves is none or whole.
+        let mut held = self.bootstrapper.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bootstrapper) = &*held {
+            return Ok(Arc::clone(bootstrapper));
+        }
+        let bootstrapper = Arc::new(plan.prepare(self.exact())?);
+        *held = Some(Arc::clone(&bootstrapper));
+        Ok(bootstrapper)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{
+        PlainIntegers,
+        tests::{Session, at, values},
+    };
+    use super::*;
+    use std::sync::LazyLock;
+    use sudare::{Error, rlwe::KeyGenerator};
+
+    const NAME: &str = "n15-t65537-boot";
+
+    fn setting(scheme: Scheme) -> Setting {
+        let set = bootstrapping_set(NAME, Some(8)).unwrap();
+        Setting::named(NAME, Params::new(set.preset.spec).unwrap(), scheme, true).unwrap()
+    }
+
+    /// The levels of the set with 256 slots.
+    static SESSIONS: LazyLock<[Session; 2]> =
+        LazyLock::new(|| [Scheme::Bgv, Scheme::Bfv].map(|scheme| Session::of(setting(scheme))));
+
+    fn input_level(s: &Session) -> Level {
+        s.setting.bootstrapping().unwrap().input_level()
+    }
+
+    #[test]
+    fn arrays_come_back_at_their_highest_level() {
+        for s in SESSIONS.iter() {
+            let top = s.setting.params().top();
+            assert_eq!(s.setting.usable_levels(), top.0 - input_level(s).0);
+            for shape in [&[][..], &[7], &[2, 128], &[1300]] {
+                let (a, b) = (values(shape, 3), values(shape, 8));
+                let (mut x, y) = (s.encrypt(&a), s.encrypt(&b));
+                while x.level() > input_level(s) {
+                    x = s.engine.mul_plain_array(&x, &PlainIntegers::scalar(20_000)).unwrap();
+                }
+                let factor = (0..s.setting.usable_levels())
+                    .fold(1, |product, _| product * 20_000i128 % 65537);
+                let fresh = s.engine.bootstrap(&x).unwrap();
+                assert_eq!((fresh.level(), fresh.padding_is_zero()), (top, x.padding_is_zero()));
+                s.expect(&fresh, shape, |i| at(&a, i) * factor);
+                // Kept, whatever the shape.
+                let again = s.engine.bootstrap(&x.reshaped(&[a.values.len()]).unwrap()).unwrap();
+                let polys = |a: &IntegerArray| a.blocks()[0].polys().as_ptr();
+                assert_eq!(polys(&again), polys(&fresh));
+                // With the factor of its level.
+                s.expect(&s.engine.add(&fresh, &y).unwrap(), shape, |i| {
+                    at(&a, i) * factor + at(&b, i)
+                });
+                s.expect(&s.engine.bootstrap(&y).unwrap(), shape, |i| at(&b, i));
+            }
+        }
+    }
+
+    #[test]
+    fn programs_may_be_of_any_depth() {
+        for s in SESSIONS.iter() {
+            let (a, e, t) = (values(&[2, 100], 5), &s.engine, s.setting.modulus());
+            let x = s.encrypt(&a);
+            // Fermat: 0 where an element is 0, and 1 elsewhere, 16 levels deep.
+            let found = e.power(&x, 65536).unwrap();
+            s.expect(&found, &[2, 100], |i| (at(&a, i) != 0).into());
+            assert!(found.level() >= input_level(s));
+            let mut low = x.clone();
+            while low.level() > input_level(s) {
+                low = e.mul(&low, &low).unwrap();
+            }
+            let power = 1 << s.setting.usable_levels();
+            let value = |i| t.pow(t.reduce_i128(at(&a, i)), power) as i128;
+            // Every operation finds levels where there are none.
+            s.expect(&e.mul(&low, &x).unwrap(), &[2, 100], |i| value(i) * at(&a, i));
+            s.expect(&e.mul(&x, &low).unwrap(), &[2, 100], |i| value(i) * at(&a, i));
+            s.expect(&e.mul_plain_array(&low, &a).unwrap(), &[2, 100], |i| value(i) * at(&a, i));
+            s.expect(&e.add(&low, &x).unwrap(), &[2, 100], |i| value(i) + at(&a, i));
+            s.expect(&e.polynomial(&low, &[1, 0, 2]).unwrap(), &[2, 100], |i| {
+                1 + 2 * (value(i) * value(i) % 65537)
+            });
+            s.expect(&e.matmul_left(&values(&[1, 2], 1), &low).unwrap(), &[1, 100], |i| {
+                let row = values(&[1, 2], 1);
+                at(&row, 0) * value(i) + at(&row, 1) * value(i + 100)
+            });
+            let total: i128 = (0..200).map(value).sum();
+            let sum = e.sum(&low).unwrap();
+            s.expect(&sum, &[], |_| total);
+            let square = t.reduce_i128(total * total) as i128;
+            s.expect(&e.mul(&sum, &sum).unwrap(), &[], |_| square);
+            // Errors of many sums at the lowest level end as all do.
+            let mut doubled = low.clone();
+            for _ in 0..40 {
+                doubled = e.add(&doubled, &doubled).unwrap();
+            }
+            let factor = t.pow(2, 40) as i128;
+            s.expect(&doubled, &[2, 100], |i| factor * value(i));
+            // More levels at once than there are.
+            let deep = e.polynomial(&x, &[1; 300]).unwrap_err();
+            assert!(matches!(deep, ArrayError::LevelExhausted { needed: 9, .. }), "{deep}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_bootstrapped_is_refused() {
+        let s = &SESSIONS[0];
+        let x = s.encrypt(&values(&[3], 1));
+        let set = bootstrapping_set(NAME, Some(8)).unwrap();
+        let plain = Setting::new(s.setting.params().clone(), Scheme::Bgv, true).unwrap();
+        assert!(
+            Setting::named("", plain.params().clone(), Scheme::Bgv, true)
+                .is_ok_and(|setting| setting.bootstrapping().is_none())
+        );
+        // Of other parameters than those that the name has.
+        let other = bootstrapping_set("n16-t65537-boot", Some(8)).unwrap();
+        let other = Params::new(other.preset.spec).unwrap();
+        let other = Setting::named(NAME, other, Scheme::Bgv, true).unwrap();
+        assert!(other.bootstrapping().is_none());
+
+        let keyless = |setting: &Setting| {
+            let mut keygen = KeyGenerator::new(plain.params().rlwe()).unwrap();
+            let secret = keygen.secret_key().unwrap();
+            let keys = keygen.evaluation_keys(&secret, &plain.required_keys().unwrap()).unwrap();
+            Engine::new(setting, Arc::new(keys)).unwrap()
+        };
+        let refused = keyless(&plain).bootstrap(&x).unwrap_err();
+        assert!(matches!(refused, ArrayError::Argument { op: "bootstrap", .. }), "{refused}");
+        let refused = keyless(&s.setting).bootstrap(&x).unwrap_err();
+        assert!(matches!(refused, ArrayError::Library(_)), "{refused}");
+
+        let fewer = BootstrapSpec {
+            log_slots: 7,
+            slots_to_coeffs: vec![3, 3],
+            coeffs_to_slots: vec![2, 2, 2],
+            ..set.bootstrap
+        };
+        assert!(matches!(plain.with_bootstrapping(&fewer), Err(Error::Circuit(_))));
+        assert!(matches!(bootstrapping_set("n15", None), Err(Error::UnknownPreset { .. })));
+        let few = bootstrapping_set("n16-t786433-boot", Some(10)).unwrap();
+        assert_eq!((few.bootstrap.log_slots, few.preset.spec.insecure), (10, true));
+    }
+}
