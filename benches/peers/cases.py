@@ -15,6 +15,7 @@ SWITCHES = ("mul_rescale", "rotate")
 CKKS_OPS = (
     "encode", "encrypt", "decrypt", "add", "mul_plain", *SWITCHES, "rotate_hoisted_8",
 )
+EXACT_OPS = ("bfv_mul", "bfv_rotate", "bgv_mul", "bgv_rotate")
 BOOTSTRAP = ("bootstrap",)
 # Operations that a peer reports in a second form, compared with the same operation of sudare.
 VARIANTS = {"ntt_inverse": ("ntt_inverse_normalized",)}
@@ -59,6 +60,7 @@ class Part:
 PARTS = {
     "transforms": Part("Transforms of one limb", 3, 7),
     "leveled": Part("Operations of CKKS", 3, 7),
+    "exact": Part("Operations of BGV and BFV", 3, 7),
     "bootstrapping": Part("Bootstrapping", 2, 3),
 }
 
@@ -90,6 +92,11 @@ CASES = (
             Entrant("openfhe", "n16-d24", SWITCHES, 45, 3),
             Entrant("poulpy", "n16-d24", SWITCHES, 15, 2, max_threads=1),
         ),
+    ),
+    Case(
+        "exact",
+        Entrant(SUDARE, "bench-n14-q330-t65537", EXACT_OPS, 5),
+        (Entrant("lattigo", "n14-q330-t65537", EXACT_OPS, 10),),
     ),
     Case(
         "bootstrapping",

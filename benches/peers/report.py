@@ -250,6 +250,10 @@ EXPLAINED = {
         " ([source](https://ckks.org/blog/2026/less-mod-ckks)).",
     ],
     "leveled": ["Precision is that of the worst slot. Sizes and security are in the last table."],
+    "exact": [
+        "`mul` is the product, relinearised and not rescaled, `rotate` that of rows by one slot, of random"
+        " integers in all slots. All results are exact. Rotations of both schemes are one operation.",
+    ],
     "transforms": [],
 }
 
@@ -266,8 +270,8 @@ def sections(records: list[dict], pricer: Pricer) -> list[Section]:
             else:
                 rows = [row for case in cases for row in rows_of(records, case, threads)]
                 headings, table = OPERATION_HEADINGS, [operation_cells(row) for row in rows]
-                if name == "transforms":
-                    # They are exact.
+                if name in ("transforms", "exact"):
+                    # They have no precision.
                     headings, table = headings[:-1], [cells[:-1] for cells in table]
             if table:
                 title = f"{PARTS[name].title}, {threads} thread{'s' if threads > 1 else ''}"

@@ -11,6 +11,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
+import agree
 import programs
 import report
 import run
@@ -76,6 +77,18 @@ class Rows(unittest.TestCase):
         cells = report.operation_cells(row)
         self.assertEqual(cells[2:8], ["15", "lattigo", "theirs", "35", "2.50", "2.00–3.00"])
         self.assertEqual(report.rows_of(records, CASE, 2), [])
+
+    def test_exact_operations_have_no_precision(self):
+        case = next(case for case in CASES if case.part == "exact")
+        line = {"op": "bfv_mul", "median_ms": 6, "log_n": 14, "log_q": 330, "dnum": 3}
+        records = [record(case, case.ours, 1, line | {"median_ms": 3})]
+        records.append(record(case, case.peers[0], 1, line))
+        table = next(s for s in report.sections(records, FakePricer()) if "BGV" in s.title)
+        self.assertEqual(len(table.headings), len(table.table[0]))
+        self.assertNotIn("precision", " ".join(table.headings))
+        self.assertEqual(table.table[0][6], "2.00")
+        # The ring of the set that is described is another.
+        self.assertEqual(len(report.size_warnings(records, FakePricer())), 2)
 
     def test_variants_are_compared_with_the_operation(self):
         case = CASES[0]
@@ -210,6 +223,23 @@ class Planning(unittest.TestCase):
         self.assertEqual(run.expected_seconds(turn, []), turn.entrant.seconds)
         before = turn.key("a") | {"round": 7, "seconds": 3.0}
         self.assertEqual(run.expected_seconds(turn, [before]), 3)
+
+
+class Agreement(unittest.TestCase):
+    def test_what_differs_is_named(self):
+        ours = {"bgv_mul": [1, 2], "swap_rows": [2, 1], "coefficients": [5, 0]}
+        self.assertEqual(agree.differences(ours, dict(ours)), [])
+        theirs = ours | {"swap_rows": [1, 2]}
+        (found,) = agree.differences(ours, theirs)
+        self.assertIn("swap_rows: 2 of 2", found)
+        self.assertEqual(len(agree.differences(ours, {})), 3)
+        # At another root of unity, and at none.
+        polynomial = [7, 1, 2, 3]
+        self.assertEqual(agree.image(polynomial, 3), [7, 3, 65535, 1])
+        for theirs, count in [(agree.image(polynomial, 5), 0), ([7, 1, 3, 2], 1)]:
+            found = agree.differences({"coefficients": polynomial}, {"coefficients": theirs})
+            self.assertEqual(len(found), count)
+        self.assertEqual(agree.parse('{"op": "a", "slots": [1]}\n'), {"a": [1]})
 
 
 class Resuming(unittest.TestCase):

@@ -1,5 +1,5 @@
-// Command sudare-peer-lattigo times CKKS operations of Lattigo v6 and prints one JSON line per
-// operation, in the form of "sudare bench --json".
+// Command sudare-peer-lattigo times operations of CKKS, BGV and BFV of Lattigo v6 and prints one JSON
+// line per operation, in the form of "sudare bench --json".
 //
 // Inputs are drawn afresh in every run of the program. The result of each operation is decrypted
 // and compared with the clear result; a wrong one makes the exit status 1.
@@ -476,12 +476,16 @@ func usageError(format string, arguments ...any) {
 }
 
 func main() {
-	paramsFlag := flag.String("params", "n15-q610", "parameter set: n15-q610 (n15), n16-d24 (n16), fullrns-5, fullrns-10, fullrns-15; with -ops bootstrap n16qp1767h32768h32, n15qp880h16384h32")
+	paramsFlag := flag.String("params", "n15-q610", "parameter set: n15-q610 (n15), n16-d24 (n16), fullrns-5, fullrns-10, fullrns-15; of BGV and BFV n14-q330-t65537; with -ops bootstrap n16qp1767h32768h32, n15qp880h16384h32")
 	opsFlag := flag.String("ops", strings.Join(allOps, ","), "operations, comma-separated")
 	runs := flag.Int("runs", 5, "timed runs per operation, after a warm-up")
 	threads := flag.Int("threads", 1, "GOMAXPROCS; the library itself is single-threaded")
 	encodeBits := flag.Uint("encode-bits", 53, "encoder precision: 53 is complex128, more is arbitrary precision, 0 the library's default")
+	printed := flag.Bool("slots", false, "print what given slots of integers become, for comparison, and time nothing")
 	flag.Parse()
+	if *printed {
+		exit(printSlots())
+	}
 
 	name := *paramsFlag
 	if full, ok := aliases[name]; ok {
@@ -497,16 +501,23 @@ func main() {
 		runtime.GOMAXPROCS(*threads)
 		exit(runBootstrap(name, *runs, *threads, *encodeBits))
 	}
-	if _, ok := parameterSets[name]; !ok {
+	_, isExact := exactSets[name]
+	if _, ok := parameterSets[name]; !ok && !isExact {
 		usageError("unknown parameter set %q; -help lists them", *paramsFlag)
 	}
-	ops := strings.Split(*opsFlag, ",")
+	ops, known := strings.Split(*opsFlag, ","), allOps
+	if isExact {
+		known = exactOps
+	}
 	for _, op := range ops {
-		if !slices.Contains(allOps, op) {
-			usageError("unknown operation %q; there are %s", op, strings.Join(allOps, ", "))
+		if !slices.Contains(known, op) {
+			usageError("unknown operation %q; there are %s", op, strings.Join(known, ", "))
 		}
 	}
 	runtime.GOMAXPROCS(*threads)
+	if isExact {
+		exit(runExact(name, ops, *runs, *threads))
+	}
 	exit(run(name, ops, *runs, *threads, *encodeBits))
 }
 
