@@ -45,6 +45,7 @@
 
 mod blocks;
 mod bootstrap;
+mod counts;
 mod crypt;
 mod elementwise;
 mod layout;
@@ -57,7 +58,10 @@ mod tests;
 use crate::array::{ArrayError, Result};
 use blocks::Blocks;
 use core::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 use sudare::{
     bfv,
     circuits::exact::bootstrap::Bootstrapper,
@@ -65,7 +69,8 @@ use sudare::{
     rlwe::{EvaluationKeys, Level},
 };
 
-pub use bootstrap::bootstrapping_set;
+pub use bootstrap::{bootstrapping_set, matrix_bytes, plan_bootstrapping};
+pub use counts::{Condition, CountsPlan};
 pub use crypt::{budget, decrypt, encrypt};
 pub use layout::{Layout, PlainIntegers};
 pub use setting::{Scheme, Setting, plan};
@@ -198,6 +203,8 @@ pub struct Engine {
     evaluator: Evaluator,
     /// Of the setting, once something was bootstrapped.
     bootstrapper: Mutex<Option<Arc<Bootstrapper<exact::Evaluator>>>>,
+    /// Ciphertexts that were.
+    bootstraps: AtomicU64,
 }
 
 /// How ciphertexts are multiplied.
@@ -219,13 +226,24 @@ impl Engine {
             Scheme::Bgv => Evaluator::Bgv(exact::Evaluator::new(params, keys)?),
             Scheme::Bfv => Evaluator::Bfv(Box::new(bfv::Evaluator::new(params, keys)?)),
         };
-        Ok(Self { setting: setting.clone(), evaluator, bootstrapper: Mutex::default() })
+        Ok(Self {
+            setting: setting.clone(),
+            evaluator,
+            bootstrapper: Mutex::default(),
+            bootstraps: AtomicU64::new(0),
+        })
     }
 
     /// The parameters and the scheme.
     #[must_use]
     pub fn setting(&self) -> &Setting {
         &self.setting
+    }
+
+    /// Ciphertexts that were bootstrapped since the engine was made.
+    #[must_use]
+    pub fn bootstraps(&self) -> u64 {
+        self.bootstraps.load(Relaxed)
     }
 
     /// What does not depend on the scheme.
@@ -302,7 +320,9 @@ impl Engine {
         };
         loop {
             match at(level) {
-                Err(ArrayError::Library(sudare::Error::NoiseExhausted { .. })) if level > lowest => {
+                Err(ArrayError::Library(sudare::Error::NoiseExhausted { .. }))
+                    if level > lowest =>
+                {
                     level = Level(level.0 - 1);
                 }
                 result => return result,

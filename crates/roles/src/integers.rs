@@ -11,16 +11,16 @@ use crate::{
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
-    io::{Read, Write},
+    io::{Cursor, Read, Seek, Write},
     path::Path,
     sync::Arc,
 };
 use sudare::{
     exact::{
-        BatchEncoder, Decryptor, Encryptor, Params,
+        BatchEncoder, Decryptor, Encryptor, Form, Params,
         serial::{self, Info, Kind, Label, Reader},
     },
-    rlwe::{KeyId, PublicKey, SecretKey},
+    rlwe::{KeyId, KeyRequest, PublicKey, SecretKey},
 };
 use sudare_apps::{
     array,
@@ -69,17 +69,19 @@ pub fn key_label(name: &str, setting: &Setting) -> sudare::Result<Label> {
     label(name, KEYS, &meta)
 }
 
-/// What arrays under the key of a file are computed with, whose kind must be `needed`.
+/// What arrays under the key of a file are computed with, whose kind must be `needed`. They are
+/// bootstrapped if the name of the parameters is that of a set for it.
 ///
 /// # Errors
-/// [`sudare::Error::WrongKind`]; [`sudare::Error::Malformed`]; as [`Reader::params`].
+/// [`sudare::Error::WrongKind`]; [`sudare::Error::Malformed`]; as [`Reader::params`] and
+/// [`Setting::named`].
 pub fn read_setting<R: Read>(reader: &Reader<R>, needed: Kind) -> sudare::Result<Setting> {
     let info = reader.info();
     if info.kind != needed {
         return Err(sudare::Error::WrongKind { found: info.kind, needed });
     }
     let KeyMeta { scheme, signed } = read_meta(info, KEYS)?;
-    Setting::new(reader.params()?, scheme, signed)
+    Setting::named(&info.label.name, reader.params()?, scheme, signed)
 }
 
 /// Writes an array and returns the bytes written.
@@ -119,6 +121,83 @@ pub fn read_array<R: Read>(reader: Reader<R>, setting: &Setting) -> array::Resul
     let layout: Layout = setting.layout(&shape)?;
     let blocks = reader.ciphertexts(setting.params())?;
     IntegerArray::from_blocks(setting, layout, blocks, padding_is_zero)
+}
+
+/// What a file of keys or arrays of integers says of itself.
+pub struct Facts {
+    /// What files of all schemes say.
+    pub info: Info,
+    /// Of a secret key: whether by a passphrase.
+    pub sealed: bool,
+    /// The parameters, made for this.
+    pub params: Params,
+    /// Of keys: what arrays under them are computed with.
+    pub setting: Option<Setting>,
+    /// Of an array.
+    pub shape: Option<Vec<usize>>,
+    /// Of ciphertexts: what is public about each.
+    pub forms: Vec<Form>,
+    /// Of evaluation keys.
+    pub request: Option<KeyRequest>,
+    /// Of the file, by the checksums in it; not of a sealed one.
+    pub digest: Option<[u8; 32]>,
+}
+
+/// What a file of integers says of itself, for which no secret is needed; none for the file of
+/// another scheme.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::NotAFile`]; [`Error::File`]; [`Error::Seal`] for what is sealed at
+/// impossible costs.
+pub fn facts(path: &Path) -> Result<Option<Facts>> {
+    let (mut file, bytes) = files::open(path, Access::Owner)?;
+    let io = |error| Error::io("read", path, error);
+    if secret::starts_sealed(&mut file).map_err(io)? {
+        let all = secret::sealed_file(file, bytes, path)?;
+        let sealed = Sealed::new(&all).map_err(Error::in_sealed(path))?;
+        let facts = read_facts(Cursor::new(sealed.file), sealed.file.len() as u64, path)?;
+        return Ok(facts.map(|facts| Facts { sealed: true, digest: None, ..facts }));
+    }
+    // Unbuffered, as secret keys are read.
+    read_facts(file.into_inner(), bytes, path)
+}
+
+/// The bytes of a file up to its scheme.
+const SCHEME_BYTES: u64 = 14;
+
+fn read_facts(mut file: impl Read + Seek, bytes: u64, path: &Path) -> Result<Option<Facts>> {
+    let io = |error| Error::io("read", path, error);
+    let (mut start, in_file) = (Vec::new(), Error::in_file(path));
+    file.by_ref().take(SCHEME_BYTES).read_to_end(&mut start).map_err(io)?;
+    file.rewind().map_err(io)?;
+    // What ends there is cut, if it is of this scheme.
+    if matches!(Reader::new(&start[..], SCHEME_BYTES), Err(sudare::Error::Malformed { .. })) {
+        return Ok(None);
+    }
+    let digest = serial::digest(&mut file, bytes).ok();
+    file.rewind().map_err(io)?;
+    Ok(Some(read_opened(file, bytes, digest).map_err(in_file)?))
+}
+
+fn read_opened(
+    file: impl Read + Seek,
+    bytes: u64,
+    digest: Option<[u8; 32]>,
+) -> sudare::Result<Facts> {
+    let reader = Reader::new(file, bytes)?;
+    let (info, params) = (reader.info().clone(), reader.params()?);
+    let is_array = info.kind == Kind::Ciphertexts;
+    let setting = if is_array { None } else { read_setting(&reader, info.kind).ok() };
+    let shape = array_facts(&info).ok().map(|(shape, _)| shape);
+    let request = match info.kind {
+        Kind::EvaluationKeys => Some(reader.key_request(&params)?),
+        _ => None,
+    };
+    let forms = match is_array {
+        true => reader.into_ciphertexts(&params)?.shapes().to_vec(),
+        false => Vec::new(),
+    };
+    Ok(Facts { info, sealed: false, params, setting, shape, forms, request, digest })
 }
 
 /// A secret key with what its file says.

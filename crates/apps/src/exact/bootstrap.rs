@@ -2,7 +2,7 @@
 
 use super::{Engine, IntegerArray, Scheme, Setting};
 use crate::array::{ArrayError, Result};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, atomic::Ordering::Relaxed};
 use sudare::{
     circuits::exact::bootstrap::{
         self, BootstrapPlan, BootstrapPreset, BootstrapSpec, Bootstrapper,
@@ -27,6 +27,60 @@ pub fn bootstrapping_set(
 ) -> sudare::Result<BootstrapPreset> {
     let set = bootstrap::preset(name)?;
     insecure_log_n.map_or(Ok(set.clone()), |log_n| resized(set, log_n))
+}
+
+/// The smallest set for bootstrapping of arrays modulo `t` that leaves `depth` levels.
+///
+/// # Errors
+/// [`sudare::Error::InvalidSpec`], naming the moduli that there are sets for, or the most levels.
+pub fn plan_bootstrapping(t: u128, depth: u32) -> sudare::Result<BootstrapPreset> {
+    // Slots of other sets are not those of arrays.
+    let holds = |set: &BootstrapPreset| {
+        let (way, spec) = (&set.bootstrap, &set.preset.spec);
+        BatchEncoder::most_slots(way.modulus, spec.log_n) == Some(way.log_slots)
+    };
+    let all: Vec<_> = bootstrap::presets().into_iter().filter(holds).collect();
+    let levels = |set: &BootstrapPreset| {
+        let (way, levels) = (&set.bootstrap, set.preset.spec.q_bits.len() as u32);
+        levels.saturating_sub(1 + way.slots_to_coeffs.len() as u32)
+    };
+    let invalid = |field, problem| Err(sudare::Error::InvalidSpec { field, problem });
+    let mut known: Vec<u128> = all.iter().map(|set| set.bootstrap.modulus.value()).collect();
+    known.dedup();
+    let mut sets: Vec<_> =
+        all.into_iter().filter(|set| set.bootstrap.modulus.value() == t).collect();
+    sets.sort_by_key(|set| (set.preset.spec.log_n, levels(set)));
+    let Some(most) = sets.iter().map(levels).max() else {
+        let known: Vec<String> = known.iter().map(u128::to_string).collect();
+        let known = known.join(", ");
+        return invalid("t", format!("no set bootstraps modulo {t}: there are sets for {known}"));
+    };
+    match sets.into_iter().find(|set| levels(set) >= depth) {
+        Some(set) => Ok(set),
+        None => invalid(
+            "depth",
+            format!(
+                "{depth} levels in a row are too many: bootstrapping leaves at most {most}; choose at \
+                 most that depth"
+            ),
+        ),
+    }
+}
+
+/// Bytes of the matrices of a way to bootstrap, which an [`Engine`] prepares when it first
+/// bootstraps.
+#[must_use]
+pub fn matrix_bytes(params: &Params, plan: &BootstrapPlan) -> u64 {
+    let rlwe = params.rlwe();
+    plan.matrices().fold(0u64, |sum, matrix| {
+        // Of weights modulo all special primes, of which level keys may have fewer.
+        let limbs = match matrix.raise() {
+            Some(raise) => rlwe.raising_limbs(raise.level),
+            None => rlwe.level_key_limbs(matrix.level()).unwrap_or(rlwe.key_limbs(matrix.level())),
+        };
+        let bytes = rlwe.basis().packed_bytes(limbs);
+        sum.saturating_add(bytes.saturating_mul(matrix.weights() as u64))
+    })
 }
 
 /// A set in a ring of another degree.
@@ -55,7 +109,8 @@ impl Setting {
     /// any size, if there is one.
     ///
     /// # Errors
-    /// As [`Setting::new`] and [`BootstrapSpec::plan`].
+    /// As [`Setting::new`], which refuses sets whose slots are not those of arrays, and
+    /// [`BootstrapSpec::plan`].
     pub fn named(name: &str, params: Params, scheme: Scheme, signed: bool) -> sudare::Result<Self> {
         let Spec { log_n, insecure, .. } = *params.spec();
         let set = bootstrapping_set(name, insecure.then_some(log_n)).ok();
@@ -130,6 +185,7 @@ impl Engine {
         for part in input.blocks.chunks(TOGETHER) {
             blocks.extend(bootstrapper.run_many(self.exact(), part)?);
         }
+        self.bootstraps.fetch_add(blocks.len() as u64, Relaxed);
         Ok(IntegerArray { blocks: a.blocks.keep_refreshed(blocks.into()).clone(), ..a.clone() })
     }
 
@@ -215,6 +271,28 @@ mod tests {
     }
 
     #[test]
+    fn every_set_with_slots_of_arrays_bootstraps_them() {
+        for set in bootstrap::presets() {
+            let (name, t) = (set.preset.name.as_str(), set.bootstrap.modulus);
+            let spec = Spec { log_n: 8, insecure: true, ..set.preset.spec };
+            let params = Params::new(spec).unwrap();
+            for scheme in [Scheme::Bgv, Scheme::Bfv] {
+                let setting = Setting::named(name, params.clone(), scheme, true);
+                if t.prime() == 127 {
+                    assert!(matches!(setting, Err(Error::NoSlots { .. })), "{name}: {setting:?}");
+                    continue;
+                }
+                let s = Session::of(setting.unwrap());
+                let a = PlainIntegers::new(&[3, 50], (-75..75).collect());
+                let low = s.engine.lowered(&s.encrypt(&a), input_level(&s)).unwrap();
+                let square = s.engine.mul(&low, &low).unwrap();
+                assert!(s.engine.bootstraps() > 0 && square.level() > input_level(&s), "{name}");
+                s.expect(&square, &[3, 50], |i| at(&a, i) * at(&a, i));
+            }
+        }
+    }
+
+    #[test]
     fn programs_may_be_of_any_depth() {
         for s in SESSIONS.iter() {
             let (a, e, t) = (values(&[2, 100], 5), &s.engine, s.setting.modulus());
@@ -294,6 +372,15 @@ mod tests {
         };
         assert!(matches!(plain.with_bootstrapping(&fewer), Err(Error::Circuit(_))));
         assert!(matches!(bootstrapping_set("n15", None), Err(Error::UnknownPreset { .. })));
+        let name = |t, depth| plan_bootstrapping(t, depth).map(|set| set.preset.name);
+        assert_eq!(name(65537, 7).as_deref(), Ok("n15-t65537-boot"));
+        assert_eq!(name(65537, 8).as_deref(), Ok("n16-t65537-boot"));
+        let refused = name(65537, 21).unwrap_err();
+        assert!(refused.to_string().contains("at most 20"), "{refused}");
+        let refused = name(12289, 1).unwrap_err();
+        assert!(refused.to_string().contains("65537, 786433"), "{refused}");
+        let refused = name(127, 1).unwrap_err();
+        assert!(refused.to_string().contains("sets for 257, 66049"), "{refused}");
         let few = bootstrapping_set("n16-t786433-boot", Some(10)).unwrap();
         assert_eq!((few.bootstrap.log_slots, few.preset.spec.insecure), (10, true));
     }
