@@ -3,8 +3,15 @@
 
 mod common;
 
-use common::{BENCH_FIELDS, assert_fields, sudare};
+use common::{BENCH_FIELDS, assert_fields, sudare, sudare_in};
 use serde_json::Value;
+use std::{fs, path::Path, sync::Arc};
+use sudare::{
+    exact::{Encryptor, Params, serial},
+    rlwe::KeyGenerator,
+};
+use sudare_apps::exact::{PlainIntegers, Scheme, Setting, bootstrapping_set, encrypt};
+use sudare_roles::{integers, sealed::Passphrase};
 
 #[test]
 fn sets_are_listed_and_explained() {
@@ -64,6 +71,7 @@ fn sets_for_bootstrapping_say_what_they_promise() {
     assert_eq!(sudare("params bfv-slim-65537 --json").json(), set);
     let facts = &set["bootstrapping"];
     assert_fields(facts, &["input_level", "output_level", "top", "keys", "key_bytes"]);
+    assert!(facts["matrix_bytes"].as_u64() > Some(1 << 27), "{facts}");
     assert_eq!((&facts["slots"], &facts["levels_left"]), (&32768.into(), &7.into()));
     assert_eq!((&facts["bound"], &facts["degree"]), (&15.into(), &61.into()));
     assert!(facts["log2_failure"].as_f64() < Some(-128.0), "{facts}");
@@ -110,6 +118,109 @@ fn operations_are_timed_and_checked() {
     assert_eq!(low["level"].as_u64(), Some(2));
 }
 
+/// The files of an owner's keys that bootstrap 256 slots, and of an array.
+fn write_files(folder: &Path) {
+    const NAME: &str = "n15-t65537-boot";
+    let params = Params::new(bootstrapping_set(NAME, Some(8)).unwrap().preset.spec).unwrap();
+    let setting = Setting::named(NAME, params.clone(), Scheme::Bfv, true).unwrap();
+    let mut keygen = KeyGenerator::new(params.rlwe()).unwrap();
+    let secret = keygen.secret_key().unwrap();
+    let public = Arc::new(keygen.public_key(&secret).unwrap());
+    let keys = keygen.evaluation_keys(&secret, &setting.required_keys().unwrap()).unwrap();
+    let label = integers::key_label(NAME, &setting).unwrap();
+    let [mut public_file, mut keys_file, mut array_file] = [const { Vec::new() }; 3];
+    serial::write_public_key(&mut public_file, &params, &public, &label).unwrap();
+    serial::write_evaluation_keys(&mut keys_file, &params, &keys, &label).unwrap();
+    let encryptor = Encryptor::new(&params, public).unwrap();
+    let plain = PlainIntegers::new(&[2, 200], (0..400).collect());
+    let array = encrypt(&encryptor, &setting, &plain).unwrap();
+    integers::write_array(&mut array_file, NAME, &setting, &array).unwrap();
+    let files = [("public.key", public_file), ("evaluation.key", keys_file), ("x.ct", array_file)];
+    for (name, bytes) in files {
+        fs::write(folder.join(name), bytes).unwrap();
+    }
+    let passphrase = Passphrase::new(b"six random words".to_vec()).unwrap();
+    for (name, passphrase) in [("secret.key", None), ("sealed.key", Some(&passphrase))] {
+        let (mut file, path) = (Vec::new(), folder.join(name));
+        integers::write_secret((&mut file, &path), (&params, &secret), &label, passphrase).unwrap();
+        fs::write(path, file).unwrap();
+    }
+}
+
+#[test]
+fn files_of_integers_are_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    write_files(folder.path());
+    let info = |name: &str| sudare_in(folder.path(), &["info", name, "--json"]).json();
+    let mut ids = Vec::new();
+    for name in ["public.key", "evaluation.key", "secret.key", "sealed.key", "x.ct"] {
+        let facts = info(name);
+        let fields = ["kind", "content", "format_version", "params_id", "bytes", "count", "secret"];
+        assert_fields(&facts, &fields);
+        assert_eq!((&facts["params"], &facts["log_n"]), (&"n15-t65537-boot".into(), &8.into()));
+        assert_eq!((&facts["slots"], &facts["levels"]), (&256.into(), &9.into()));
+        assert_eq!(
+            (&facts["plaintext_modulus"], &facts["insecure"]),
+            (&"65537".into(), &true.into())
+        );
+        assert_eq!(facts["digest"].is_null(), name == "sealed.key");
+        assert_eq!(facts["scheme"].is_null(), name == "x.ct", "{facts}");
+        if name != "x.ct" {
+            assert_eq!((&facts["scheme"], &facts["signed"]), (&"bfv".into(), &true.into()));
+            assert_eq!(facts["bootstrapping"]["levels_left"], 7);
+            assert!(facts["bootstrapping"]["log2_failure"].as_f64() < Some(-128.0));
+        }
+        ids.push(facts["key_id"].clone());
+    }
+    assert!(ids.iter().all(|id| *id == ids[0]));
+    assert_eq!(
+        (&info("sealed.key")["sealed"], &info("secret.key")["sealed"]),
+        (&true.into(), &false.into())
+    );
+    let keys = info("evaluation.key");
+    assert_eq!(
+        (&keys["relinearization_level"], &keys["raising"]["ephemeral_weight"]),
+        (&9.into(), &32.into())
+    );
+    assert!(keys["keys"].as_array().unwrap().len() > 3 && keys["fitted_keys"].as_u64() > Some(10));
+    let array = info("x.ct");
+    assert_eq!((&array["shape"], &array["level"]), (&serde_json::json!([2, 200]), &9.into()));
+    let noise = array["log2_noise"].as_f64();
+    assert!(noise > Some(1.0) && noise < Some(30.0), "{array}");
+    let text = sudare_in(folder.path(), &["info", "evaluation.key"]);
+    for needed in ["bfv, signed integers", "7 levels left", "ephemeral secret of weight 32"] {
+        assert!(text.ok().stdout.contains(needed), "{}", text.stdout);
+    }
+    assert!(sudare_in(folder.path(), &["info", "x.ct"]).ok().stdout.contains("errors below 2^"));
+    // What is damaged is named, and what is of another scheme is explained as before.
+    let whole = fs::read(folder.path().join("x.ct")).unwrap();
+    for (bytes, needed) in
+        [(&whole[..whole.len() - 1], "x.ct"), (&whole[..10], "x.ct"), (&[], "x.ct")]
+    {
+        fs::write(folder.path().join("x.ct"), bytes).unwrap();
+        sudare_in(folder.path(), &["info", "x.ct"]).mistake(&[needed]);
+    }
+}
+
+#[test]
+#[ignore = "full ring size"]
+fn demonstration_counts_exactly() {
+    let report = sudare("demo counts --json").json();
+    assert_fields(
+        &report,
+        &["dataset", "rows", "conditions", "keygen_s", "count_s", "evaluation_key_bytes", "slots"],
+    );
+    let groups = report["groups"].as_array().unwrap();
+    assert_eq!(groups.len(), 6);
+    for group in groups {
+        assert_eq!(group["births"], group["plain_births"]);
+        assert_eq!(group["low_weight"], group["plain_low_weight"]);
+    }
+    assert_eq!((&groups[0]["births"], &groups[0]["low_weight"]), (&31.into(), &1.into()));
+    assert!(report["bootstraps"].as_u64() > Some(0));
+    assert!(report["security_bits"].as_f64() >= Some(128.0));
+}
+
 #[test]
 fn mistakes_are_told() {
     for (line, needed) in [
@@ -121,6 +232,11 @@ fn mistakes_are_told() {
         ("bench bgv_mul --params toy-n5 --rounds 2", "--rounds is for aes128_block"),
         ("bench bfv_mul --params toy-n8 --level 0", "could reach"),
         ("bench add --params n14-t65537", "n15"),
+        ("demo counts --params n14-t65537", "n16-t786433-boot"),
+        ("demo counts --params n15-t127-boot", "slots"),
+        ("demo counts --params n14-t257-boot", "use a prime above 378"),
+        ("demo counts --scheme ckks", "bgv or bfv"),
+        ("demo --paper counts", "counts"),
     ] {
         sudare(line).mistake(&[needed]);
     }

@@ -1,4 +1,5 @@
 mod aes;
+mod counts;
 
 use super::keygen::Training;
 use crate::{
@@ -34,7 +35,7 @@ use sudare_roles::{
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_help = "Examples:\n  sudare demo\n  sudare demo --paper\n  sudare demo --data births.csv --target low --iterations 3\n  sudare demo aes"
+    after_help = "Examples:\n  sudare demo\n  sudare demo --paper\n  sudare demo --data births.csv --target low --iterations 3\n  sudare demo counts\n  sudare demo aes"
 )]
 pub struct Args {
     /// CSV file whose first line names the columns, or Parquet file (T.parquet)
@@ -59,6 +60,7 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Other {
     Aes(aes::Args),
+    Counts(counts::Args),
 }
 
 #[derive(Serialize)]
@@ -100,6 +102,7 @@ const TOLERANCE: f64 = 1.0 / 1024.0;
 pub fn run(args: &Args, output: Output) -> Result<()> {
     match &args.other {
         Some(Other::Aes(args)) => aes::run(args, output),
+        Some(Other::Counts(args)) => counts::run(args, output),
         None => train(args, output),
     }
 }

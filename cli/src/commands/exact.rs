@@ -8,6 +8,7 @@ use sudare::{
     exact::{self, IntegerEncoder, Params, Preset},
     rlwe::{self, KeySecurity},
 };
+use sudare_apps::exact::matrix_bytes;
 use sudare_roles::{error::Result, machine};
 
 /// Where the sets are from.
@@ -136,6 +137,7 @@ struct Bootstrapping {
     log2_failure: f64,
     keys: usize,
     key_bytes: u64,
+    matrix_bytes: u64,
 }
 
 impl Bootstrapping {
@@ -155,6 +157,7 @@ impl Bootstrapping {
             log2_failure: plan.log2_failure(),
             keys: request.count(),
             key_bytes: request.bytes(params.rlwe())?,
+            matrix_bytes: matrix_bytes(params, &plan),
         };
         Ok((facts, request.key_security(params.rlwe())?))
     }
@@ -252,6 +255,7 @@ pub fn text(set: &Explained) -> String {
                 "bootstrapping keys",
                 format!("{}, {} in memory", facts.keys, machine::bytes(facts.key_bytes)),
             ),
+            ("bootstrapping matrices", machine::bytes(facts.matrix_bytes)),
         ]);
     }
     output::fields(&fields)

@@ -1,3 +1,5 @@
+mod exact;
+
 use super::security::{least_security, secret_name, security_of_keys};
 use crate::output::{self, Output};
 use serde::Serialize;
@@ -7,11 +9,12 @@ use std::{
 };
 use sudare::{
     ckks::serial::Kind,
-    rlwe::{self, KeySecurity, Level, LevelKeys},
+    rlwe::{self, KeyRequest, KeySecurity, Level, LevelKeys},
 };
 use sudare_roles::{
     error::Result,
     files::{self, Access},
+    integers,
     label::{Content, Meta, Origin},
     ledger::Entries,
     machine,
@@ -98,9 +101,7 @@ struct Raising {
 }
 
 impl Evaluation {
-    fn of<R: Read>(file: &Opened<R>) -> Result<Self> {
-        let params = file.params()?;
-        let request = file.key_request(&params)?;
+    fn of(params: &rlwe::Params, request: &KeyRequest) -> Result<Self> {
         Ok(Self {
             relinearization_level: request.relinearize.map(|Level(level)| level),
             automorphisms: request.galois.len(),
@@ -108,8 +109,8 @@ impl Evaluation {
             raising: request
                 .raise
                 .map(|raise| Raising { level: raise.level.0, ephemeral_weight: raise.weight }),
-            memory_bytes: request.bytes(params.rlwe())?,
-            keys: request.key_security(params.rlwe())?,
+            memory_bytes: request.bytes(params)?,
+            keys: request.key_security(params)?,
         })
     }
 }
@@ -154,6 +155,9 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     if let Some(ledger) = ledger(&args.file)? {
         return output.write(&ledger, ledger_text);
     }
+    if let Some(facts) = integers::facts(&args.file)? {
+        return exact::explain(&facts, output);
+    }
     let report = match secret::is_sealed(&args.file)? {
         true => Report { sealed: Some(true), ..report(SecretFile::open(&args.file)?.opened())? },
         // Unbuffered, as secret keys are read.
@@ -170,7 +174,10 @@ fn report<R: Read>(file: &Opened<R>) -> Result<Report> {
     let spec = &info.spec;
     let log_qp = spec.log2_qp();
     let evaluation = match info.kind {
-        Kind::EvaluationKeys => Some(Evaluation::of(file)?),
+        Kind::EvaluationKeys => {
+            let params = file.params()?;
+            Some(Evaluation::of(params.rlwe(), &file.key_request(&params)?)?)
+        }
         _ => None,
     };
     let least = evaluation.as_ref().map_or(f64::INFINITY, |keys| least_security(&keys.keys));

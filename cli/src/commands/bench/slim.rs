@@ -12,6 +12,7 @@ use sudare::{
     exact::{Ciphertext, Decryptor, Encryptor, Evaluator, IntegerEncoder, Params},
     rlwe::{KeyGenerator, Level},
 };
+use sudare_apps::exact::matrix_bytes;
 use sudare_arith::{
     Isa, par,
     prng::{Seed, Stream},
@@ -114,17 +115,7 @@ impl Case {
         let (request, rlwe) = (plan.required_keys(), params.rlwe());
         let key_bytes =
             if options.small_keys { request.small_bytes(rlwe) } else { request.bytes(rlwe) }?;
-        // Of weights modulo all special primes, of which level keys may have fewer.
-        let matrix_bytes = plan.matrices().fold(0u64, |sum, matrix| {
-            let limbs = match matrix.raise() {
-                Some(raise) => rlwe.raising_limbs(raise.level),
-                None => {
-                    rlwe.level_key_limbs(matrix.level()).unwrap_or(rlwe.key_limbs(matrix.level()))
-                }
-            };
-            let bytes = rlwe.basis().packed_bytes(limbs);
-            sum.saturating_add(bytes.saturating_mul(matrix.weights() as u64))
-        });
+        let matrix_bytes = matrix_bytes(&params, &plan);
         let ciphertext = (16 * rlwe.limbs(plan.top()).q() as u64) << params.log_n();
         let working = (options.ciphertexts as u64).saturating_mul(WORKING_CIPHERTEXTS * ciphertext);
         let needed_bytes = key_bytes.saturating_add(matrix_bytes).saturating_add(working);

@@ -1,0 +1,289 @@
+use crate::{
+    commands::exact::bootstrapping,
+    output::{self, Output, say},
+    progress::{self, Progress},
+};
+use serde::Serialize;
+use std::{sync::Arc, time::Instant};
+use sudare::{
+    circuits::exact::bootstrap::BootstrapPreset,
+    exact::{Decryptor, Encryptor, Params, serial},
+    rlwe::KeyGenerator,
+};
+use sudare_apps::{
+    array,
+    exact::{self, Condition, CountsPlan, Engine, IntegerArray, Scheme, Setting, matrix_bytes},
+    table::Table,
+};
+use sudare_arith::par;
+use sudare_roles::{
+    error::{Error, Result},
+    integers::key_label,
+    machine,
+};
+
+/// Count the rows of an encrypted table by groups and conditions, exactly
+///
+/// The owner encrypts the Low Birth Weight Study as codes; the server counts births by race, smoking
+/// and weight of the child among mothers of 20 to 34 years and 110 pounds or more, without hypertension
+/// or uterine irritability; the owner decrypts the counts. The conditions are more levels deep than the
+/// parameters have, so the server bootstraps.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  sudare demo counts\n  sudare demo counts --params n16-t65537-boot --scheme bfv"
+)]
+pub struct Args {
+    /// Parameter set for bootstrapping
+    #[arg(long, value_name = "NAME", default_value = "n15-t65537-boot")]
+    params: String,
+    /// bgv or bfv
+    #[arg(long, value_name = "SCHEME", default_value = "bgv", value_parser = scheme)]
+    scheme: Scheme,
+}
+
+fn scheme(name: &str) -> core::result::Result<Scheme, &'static str> {
+    name.parse().map_err(|_| "bgv or bfv is needed")
+}
+
+#[derive(Serialize)]
+struct Report {
+    dataset: &'static str,
+    rows: usize,
+    conditions: Vec<String>,
+    groups: Vec<Group>,
+    params: String,
+    scheme: Scheme,
+    plaintext_modulus: String,
+    log_n: u32,
+    slots: usize,
+    security_bits: f64,
+    bootstraps: u64,
+    /// `log2` of the probability that a bootstrapping fails.
+    log2_failure: f64,
+    keys: usize,
+    evaluation_key_bytes: u64,
+    matrix_bytes: u64,
+    keygen_s: f64,
+    encrypt_s: f64,
+    count_s: f64,
+    decrypt_s: f64,
+    threads: usize,
+    peak_rss_bytes: Option<u64>,
+}
+
+/// What was counted of a group, encrypted and in the clear.
+#[derive(Serialize)]
+struct Group {
+    race: &'static str,
+    smoker: bool,
+    births: u64,
+    low_weight: u64,
+    plain_births: u64,
+    plain_low_weight: u64,
+}
+
+const RACES: [&str; 3] = ["white", "black", "other"];
+const YOUNGEST: u32 = 14;
+const AGES: u32 = 32;
+const LIGHTEST: u32 = 80;
+/// Pounds of a bin of weights.
+const BIN: u32 = 5;
+const WEIGHTS: u32 = 35;
+
+/// Columns of the table as codes.
+struct Coded {
+    columns: Vec<Vec<u32>>,
+    plan: CountsPlan,
+    conditions: Vec<String>,
+}
+
+impl Coded {
+    /// The bundled table.
+    fn new() -> Result<Self> {
+        let table = Table::bundled("lbw")?;
+        let column = |name: &str| -> Vec<u32> {
+            let index = table.columns().iter().position(|column| column == name);
+            index.map_or_else(Vec::new, |i| table.column(i).map(|x| x as u32).collect())
+        };
+        let races = column("race_white").into_iter().zip(column("race_black"));
+        let race = races.map(|(white, black)| 2 - 2 * white - black).collect();
+        let low = table.labels()?.iter().map(|&normal| u32::from(!normal)).collect();
+        let age = column("age").iter().map(|age| age - YOUNGEST).collect();
+        let weight = column("lwt").iter().map(|pounds| (pounds - LIGHTEST) / BIN).collect();
+        let columns = vec![race, column("smoke"), low, age, weight, column("ht"), column("ui")];
+        let among = |column, accepted: core::ops::Range<u32>| Condition {
+            column,
+            accepted: accepted.collect(),
+        };
+        let accepted = vec![
+            among(3, 20 - YOUNGEST..35 - YOUNGEST),
+            among(4, (110 - LIGHTEST) / BIN..WEIGHTS),
+            among(5, 0..1),
+            among(6, 0..1),
+        ];
+        let codes = [3, 2, 2, AGES, WEIGHTS, 2, 2];
+        let plan = checked(CountsPlan::new(table.rows(), &codes, &[0, 1, 2], accepted))?;
+        let conditions = [
+            "mother of 20 to 34 years",
+            "of 110 pounds or more",
+            "without hypertension",
+            "without uterine irritability",
+        ];
+        Ok(Self { columns, plan, conditions: conditions.map(Into::into).to_vec() })
+    }
+
+    /// Counts by cell as groups of race and smoking.
+    fn groups(&self, found: &[u64], clear: &[u64]) -> Vec<Group> {
+        let both = found.chunks(2).zip(clear.chunks(2)).enumerate();
+        let group = |(i, (found, clear)): (usize, (&[u64], &[u64]))| Group {
+            race: RACES[i / 2],
+            smoker: i % 2 == 1,
+            births: found.iter().sum(),
+            low_weight: found.last().copied().unwrap_or(0),
+            plain_births: clear.iter().sum(),
+            plain_low_weight: clear.last().copied().unwrap_or(0),
+        };
+        both.map(group).collect()
+    }
+}
+
+pub fn run(args: &Args, output: Output) -> Result<()> {
+    output.write(&count(&bootstrapping(&args.params)?, args.scheme)?, text)
+}
+
+/// What computing on arrays gave.
+fn checked<T>(result: array::Result<T>) -> Result<T> {
+    Ok(result.map_err(sudare_apps::Error::from)?)
+}
+
+fn count(set: &BootstrapPreset, scheme: Scheme) -> Result<Report> {
+    let (name, coded) = (&set.preset.name, Coded::new()?);
+    let params = Params::new(set.preset.spec.clone())?;
+    let setting = Setting::named(name, params.clone(), scheme, false)?;
+    checked(coded.plan.fits(&setting))?;
+    let request = setting.required_keys()?;
+    let label = key_label(name, &setting)?;
+    let evaluation_key_bytes = serial::evaluation_keys_bytes(&params, &request, &label)?;
+    let plan = setting.bootstrapping();
+    let matrices = plan.map_or(0, |plan| matrix_bytes(&params, plan));
+    let keys = [params.rlwe().key_security(), request.key_security(params.rlwe())?].concat();
+    let security_bits = crate::commands::security::least_security(&keys);
+    say(format_args!(
+        "lbw: {} rows by {} groups; N = 2^{}, {} levels, {security_bits:.0} bits of security, {} \
+         evaluation keys ({}), matrices of {}",
+        coded.columns.first().map_or(0, Vec::len),
+        coded.plan.cells(),
+        params.log_n(),
+        setting.usable_levels(),
+        request.count(),
+        machine::bytes(evaluation_key_bytes),
+        machine::bytes(matrices),
+    ));
+
+    let start = Instant::now();
+    let mut generator = KeyGenerator::new(params.rlwe())?;
+    let secret = generator.secret_key()?;
+    let public = Arc::new(generator.public_key(&secret)?);
+    let keys = progress::evaluation_keys("Owner: making keys", &mut generator, &secret, &request)?;
+    let keygen_s = start.elapsed().as_secs_f64();
+
+    let start = Instant::now();
+    let encryptor = Encryptor::new(&params, public)?;
+    let encrypt = |(column, codes): (usize, &Vec<u32>)| {
+        exact::encrypt(&encryptor, &setting, &coded.plan.column(column, codes)?)
+    };
+    let columns = coded.columns.iter().enumerate().map(encrypt);
+    let columns: Vec<IntegerArray> = checked(columns.collect())?;
+    let encrypt_s = start.elapsed().as_secs_f64();
+
+    let start = Instant::now();
+    let engine = checked(Engine::new(&setting, Arc::new(keys)))?;
+    let counted = {
+        let _progress = Progress::new("Server: counting", 0);
+        checked(coded.plan.run(&engine, &columns))?
+    };
+    let count_s = start.elapsed().as_secs_f64();
+
+    let start = Instant::now();
+    let decryptor = Decryptor::new(&params, Arc::new(secret))?;
+    let found = checked(exact::decrypt(&decryptor, &setting, &counted))?;
+    let found = checked(coded.plan.decode(&found))?;
+    let decrypt_s = start.elapsed().as_secs_f64();
+    let clear = checked(coded.plan.clear(&coded.columns))?;
+    if found != clear {
+        return Err(Error::WrongResult("counts by group of encrypted rows".into()));
+    }
+    Ok(Report {
+        dataset: "lbw",
+        rows: coded.columns.first().map_or(0, Vec::len),
+        groups: coded.groups(&found, &clear),
+        conditions: coded.conditions,
+        params: name.clone(),
+        scheme,
+        plaintext_modulus: setting.modulus().to_string(),
+        log_n: params.log_n(),
+        slots: setting.slots(),
+        security_bits,
+        bootstraps: engine.bootstraps(),
+        log2_failure: plan.map_or(f64::NEG_INFINITY, |plan| plan.log2_failure()),
+        keys: request.count(),
+        evaluation_key_bytes,
+        matrix_bytes: matrices,
+        keygen_s,
+        encrypt_s,
+        count_s,
+        decrypt_s,
+        threads: par::threads(),
+        peak_rss_bytes: machine::peak_rss_bytes(),
+    })
+}
+
+fn text(report: &Report) -> String {
+    let row = |group: &Group| {
+        vec![
+            group.race.into(),
+            if group.smoker { "yes" } else { "no" }.into(),
+            group.births.to_string(),
+            group.plain_births.to_string(),
+            group.low_weight.to_string(),
+            group.plain_low_weight.to_string(),
+        ]
+    };
+    let rows: Vec<_> = report.groups.iter().map(row).collect();
+    let headings = ["race", "smoker", "births", "in the clear", "low weight", "in the clear"];
+    let seconds = |s: f64| format!("{s:.2} s");
+    let fields = output::fields(&[
+        ("counted", report.conditions.join(", ")),
+        (
+            "bootstraps",
+            format!("{}, each fails with 2^{:.1}", report.bootstraps, report.log2_failure),
+        ),
+        ("making keys", seconds(report.keygen_s)),
+        ("encrypting", seconds(report.encrypt_s)),
+        ("counting", seconds(report.count_s)),
+        ("decrypting", seconds(report.decrypt_s)),
+        ("peak memory", report.peak_rss_bytes.map_or_else(|| "unknown".into(), machine::bytes)),
+    ]);
+    format!("{}{fields}", output::table(&headings, &rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts of the table by another program, as (births, of low weight).
+    const COUNTS: [(u64, u64); 6] = [(31, 1), (19, 7), (4, 1), (6, 3), (21, 3), (4, 0)];
+
+    #[test]
+    fn groups_are_counted_in_a_small_ring() {
+        let set = exact::bootstrapping_set("n15-t65537-boot", Some(10)).unwrap();
+        for scheme in [Scheme::Bgv, Scheme::Bfv] {
+            let report = count(&set, scheme).unwrap();
+            let found: Vec<_> =
+                report.groups.iter().map(|group| (group.births, group.low_weight)).collect();
+            assert_eq!(found, COUNTS);
+            assert!(report.bootstraps > 0 && report.security_bits < 128.0);
+            assert!(text(&report).contains("black"));
+        }
+    }
+}
