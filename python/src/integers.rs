@@ -7,12 +7,14 @@ use crate::{error::Result, job, plan::warn_if_insecure};
 use pyo3::prelude::*;
 use sudare::{
     exact::{
-        self, Params, Spec,
+        self, Params, Preset, Spec,
         serial::{self, Label},
     },
     rlwe::{KeyRequest, KeySecurity},
 };
-use sudare_apps::exact::{Setting, plan};
+use sudare_apps::exact::{
+    Scheme, Setting, bootstrapping_set, matrix_bytes, plan, plan_bootstrapping,
+};
 use sudare_roles::integers::key_label;
 
 /// Parameters with a scheme, and what files of keys under them say beside.
@@ -80,11 +82,20 @@ struct Report {
     levels: u32,
     log2_qp: f64,
     security_bits: f64,
+    bootstrapping: Option<Bootstrapping>,
     evaluation_keys: usize,
     evaluation_key_bytes: u64,
     evaluation_key_memory_bytes: u64,
     ciphertext_bytes: u64,
     reason: String,
+}
+
+/// What is said of bootstrapping, as a dictionary.
+#[derive(IntoPyObject)]
+struct Bootstrapping {
+    levels: u32,
+    log2_failure: f64,
+    matrix_bytes: u64,
 }
 
 #[pymethods]
@@ -100,14 +111,46 @@ impl IntegerPlan {
         })
     }
 
-    /// The set of this name.
+    /// For programs of any length modulo `t`, of steps of at most `depth` levels between
+    /// bootstrappings.
     #[staticmethod]
-    fn preset(py: Python<'_>, name: String, scheme: &str, signed: bool) -> Result<Self> {
+    fn bootstrapping(
+        py: Python<'_>,
+        t: u64,
+        depth: u32,
+        scheme: &str,
+        signed: bool,
+    ) -> Result<Self> {
         let scheme = scheme.parse()?;
         job::run(py, None, move |_| {
-            let preset = exact::preset(&name)?;
-            let setting = Setting::new(Params::new(preset.spec)?, scheme, signed)?;
-            Self::new(&preset.name, setting, preset.summary)
+            let preset = plan_bootstrapping(t.into(), depth)?.preset;
+            Self::named(preset, scheme, signed)
+        })
+    }
+
+    /// The set of this name, in a ring of another size without security if one is given.
+    #[staticmethod]
+    #[pyo3(signature = (name, scheme, signed, insecure_log_n=None))]
+    fn preset(
+        py: Python<'_>,
+        name: String,
+        scheme: &str,
+        signed: bool,
+        insecure_log_n: Option<u32>,
+    ) -> Result<Self> {
+        let scheme = scheme.parse()?;
+        job::run(py, None, move |_| {
+            let preset = match bootstrapping_set(&name, insecure_log_n) {
+                Err(sudare::Error::UnknownPreset { .. }) => {
+                    let mut preset = exact::preset(&name)?;
+                    if let Some(log_n) = insecure_log_n {
+                        (preset.spec.log_n, preset.spec.insecure) = (log_n, true);
+                    }
+                    preset
+                }
+                set => set?.preset,
+            };
+            Self::named(preset, scheme, signed)
         })
     }
 
@@ -131,9 +174,14 @@ impl IntegerPlan {
             t: self.set.t(),
             log_n: *log_n,
             slots: setting.slots(),
-            levels: params.top().0,
+            levels: setting.usable_levels(),
             log2_qp: keys.iter().map(|key| key.log2_q).fold(0.0, f64::max),
             security_bits: keys.iter().map(|key| key.security_bits).fold(f64::INFINITY, f64::min),
+            bootstrapping: setting.bootstrapping().map(|plan| Bootstrapping {
+                levels: plan.usable_levels(),
+                log2_failure: plan.log2_failure(),
+                matrix_bytes: matrix_bytes(params, plan),
+            }),
             evaluation_keys: request.count(),
             evaluation_key_bytes: serial::evaluation_keys_bytes(params, request, &self.set.label)?,
             evaluation_key_memory_bytes: request.bytes(rlwe)?,
@@ -144,6 +192,13 @@ impl IntegerPlan {
 }
 
 impl IntegerPlan {
+    /// Of a named set.
+    fn named(preset: Preset, scheme: Scheme, signed: bool) -> Result<Self> {
+        let params = Params::new(preset.spec)?;
+        let setting = Setting::named(&preset.name, params, scheme, signed)?;
+        Self::new(&preset.name, setting, preset.summary)
+    }
+
     /// For any program under these parameters.
     fn new(name: &str, setting: Setting, reason: String) -> Result<Self> {
         let (request, label) = (setting.required_keys()?, key_label(name, &setting)?);

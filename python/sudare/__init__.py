@@ -17,7 +17,12 @@ from sudare import errors, functions, stats
 from sudare._array import EncryptedArray
 from sudare._context import Context, Keys
 from sudare._explain import Explanation
-from sudare._integer_context import IntegerContext, IntegerExplanation, IntegerKeys
+from sudare._integer_context import (
+    IntegerBootstrapping,
+    IntegerContext,
+    IntegerExplanation,
+    IntegerKeys,
+)
 from sudare._integers import EncryptedIntegers
 from sudare._native import (
     EvaluationKeys,
@@ -42,6 +47,7 @@ __all__ = [
     "Error",
     "EvaluationKeys",
     "Explanation",
+    "IntegerBootstrapping",
     "IntegerContext",
     "IntegerEvaluationKeys",
     "IntegerExplanation",

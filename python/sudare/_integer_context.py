@@ -17,6 +17,18 @@ from sudare._progress import Progress, callback
 
 
 @dataclass(frozen=True)
+class IntegerBootstrapping:
+    """What bootstrapping leaves, takes and promises."""
+
+    levels: int
+    """Levels of an array that was bootstrapped."""
+    log2_failure: float
+    """`log2` of a bound of the probability that one ciphertext becomes wrong."""
+    matrix_bytes: int
+    """Bytes of the matrices, which are made when an array is first bootstrapped."""
+
+
+@dataclass(frozen=True)
 class IntegerExplanation:
     """Sizes and security of parameters and keys. Prints as a table."""
 
@@ -40,6 +52,8 @@ class IntegerExplanation:
     """`log2` of the largest modulus of a key."""
     security_bits: float
     """Security of the weakest key."""
+    bootstrapping: IntegerBootstrapping | None
+    """What bootstrapping leaves and takes; `None` without."""
     evaluation_keys: int
     """Number of evaluation keys."""
     evaluation_key_bytes: int
@@ -52,6 +66,7 @@ class IntegerExplanation:
     """Why the parameters are as they are."""
 
     def __str__(self) -> str:
+        boot = self.bootstrapping
         # Moduli with slots are odd.
         least, most = (-(self.t // 2), self.t // 2) if self.signed else (0, self.t - 1)
         rows = {
@@ -61,6 +76,12 @@ class IntegerExplanation:
             "ring": f"N = 2^{self.log_n}, {self.slots} slots in 2 rows",
             "security": f"{self.security_bits:.1f} bits at log2 QP {self.log2_qp:.0f}",
             "levels": f"{self.levels}",
+            "bootstrapping": (
+                "none"
+                if boot is None
+                else f"{boot.levels} levels each time, fails with probability "
+                f"2^{boot.log2_failure:.1f}, matrices of {_megabytes(boot.matrix_bytes)}"
+            ),
             "evaluation keys": (
                 f"{self.evaluation_keys}, {_megabytes(self.evaluation_key_bytes)} in a file, "
                 f"{_megabytes(self.evaluation_key_memory_bytes)} in memory"
@@ -140,6 +161,11 @@ class IntegerContext:
     modulo twice the degree of the ring, such as 65537 and 786433, which has as many slots as a
     ciphertext has coefficients. An error names primes near `t` that do.
 
+    With `bootstrap=True` programs may be of any depth, at gigabytes of keys: an operation that finds
+    too few levels bootstraps its operands first. `depth`, if it is given, is then that of the longest
+    step between two bootstrappings. There are sets for the moduli 65537, 786433 and 4293918721 with
+    all slots, and for 257, its square and its cube with 128.
+
     Elements are from `-(t // 2)` to `t // 2`, or with `signed=False` from 0 to `t - 1`, and results
     are reduced to that range. `scheme` is `"bgv"`, whose products are faster, or `"bfv"`, whose
     products do not depend on how large errors are.
@@ -154,18 +180,19 @@ class IntegerContext:
         t: int = 65537,
         depth: int | None = None,
         *,
+        bootstrap: bool = False,
         scheme: Literal["bgv", "bfv"] = "bgv",
         signed: bool = True,
         progress: Progress = None,
     ) -> None:
-        if depth is None:
+        if depth is None and not bootstrap:
             raise errors.InvalidSpecError(
                 "depth is missing: name the products that a program has one after the other, such "
-                "as IntegerContext(t=65537, depth=3)"
+                "as IntegerContext(t=65537, depth=3), or write bootstrap=True"
             )
-        modulus = whole(t, "t", 2, 2**62 - 1)
-        plan = _native.IntegerPlan.leveled(modulus, whole(depth, "depth"), scheme, bool(signed))
-        self._init(plan, progress)
+        modulus, levels = whole(t, "t", 2, 2**62 - 1), whole(depth or 0, "depth")
+        make = _native.IntegerPlan.bootstrapping if bootstrap else _native.IntegerPlan.leveled
+        self._init(make(modulus, levels, scheme, bool(signed)), progress)
 
     def _init(
         self,
@@ -193,13 +220,18 @@ class IntegerContext:
         scheme: Literal["bgv", "bfv"] = "bgv",
         signed: bool = True,
         progress: Progress = None,
+        insecure_log_n: int | None = None,
     ) -> IntegerContext:
-        """A context with the parameters of this name: `sudare params` lists them.
+        """A context with the parameters of this name: `sudare params` lists them, those with
+        bootstrapping among them.
 
-        A context that encrypts with less than 128 bits of security warns of that:
+        `insecure_log_n` asks for the same in a ring of degree `2**insecure_log_n`, without security,
+        for tests. A context that encrypts with less than 128 bits of security warns of that:
         `sudare.errors.SecurityWarning`.
         """
-        plan = _native.IntegerPlan.preset(name, scheme, bool(signed))
+        if insecure_log_n is not None:
+            insecure_log_n = whole(insecure_log_n, "insecure_log_n")
+        plan = _native.IntegerPlan.preset(name, scheme, bool(signed), insecure_log_n)
         plan.parameters.warn_if_insecure(2)
         return cls._of(plan, progress)
 
@@ -291,6 +323,17 @@ class IntegerContext:
         """
         return _native.integer_noise_budget(self.keys.secret, encrypted(array)._value)
 
+    def bootstrap(self, array: EncryptedIntegers) -> EncryptedIntegers:
+        """The same array with as many levels as bootstrapping leaves: for contexts made to
+        bootstrap.
+
+        Operations do so by themselves where they find too few levels. It is for choosing when, such
+        as before several results are computed from one array. An array remembers what it becomes, so
+        that it is bootstrapped once.
+        """
+        value = encrypted(array)._value
+        return EncryptedIntegers(self, self._engine.bootstrap(value, self._callback))
+
     def attach(self, array: EncryptedIntegers) -> EncryptedIntegers:
         """The same array, to compute with in this context."""
         return EncryptedIntegers(self, encrypted(array)._value.attached(self._parameters))
@@ -306,7 +349,10 @@ class IntegerContext:
                 "a context of given keys has no plan to explain: print its keys, or explain the "
                 "context that made them"
             )
-        return IntegerExplanation(**self._plan.report())
+        report = self._plan.report()
+        boot = report.pop("bootstrapping")
+        bootstrapping = None if boot is None else IntegerBootstrapping(**boot)
+        return IntegerExplanation(bootstrapping=bootstrapping, **report)
 
     @property
     def can_decrypt(self) -> bool:

@@ -470,3 +470,94 @@ def test_insecure_parameters_warn(tmp_path: Path) -> None:
         sudare.IntegerPublicKey.open(tmp_path / "public.key")
     with warns:
         sudare.IntegerEvaluationKeys.from_bytes(context.keys.evaluation.to_bytes())
+
+
+@pytest.fixture(scope="module", params=["bgv", "bfv"])
+def boot(request: pytest.FixtureRequest) -> sudare.IntegerContext:
+    """Bootstraps 256 slots modulo 65537, which secures nothing."""
+    return sudare.IntegerContext.preset("n15-t65537-boot", scheme=request.param, insecure_log_n=8)
+
+
+def test_programs_of_any_depth_are_bootstrapped(boot: sudare.IntegerContext) -> None:
+    a = np.arange(-3, 250)
+    x = boot.encrypt(a)
+    explained = boot.explain()
+    assert explained.bootstrapping is not None
+    assert explained.levels == explained.bootstrapping.levels == 7
+    # 0 at 0 and 1 elsewhere, by Fermat: 16 levels deep.
+    same(boot, x**65536, a != 0)
+    y = x
+    for _ in range(10):
+        y = y * 3000
+    expected = a.astype(object) * 3000**10
+    same(boot, y, expected)
+    same(boot, y + x, expected + a)
+    same(boot, y.sum() ** 2, expected.sum() ** 2)
+    same(boot, y.polynomial([1, 2, 3]), 1 + 2 * expected + 3 * expected**2)
+
+
+def test_arrays_are_bootstrapped_when_it_is_asked_for(boot: sudare.IntegerContext) -> None:
+    a = np.arange(600).reshape(3, 200)
+    x = boot.encrypt(a)
+    low = x**64
+    assert x.level is not None and low.level == x.level - 6
+    fresh = boot.bootstrap(low)
+    assert fresh.level == x.level
+    same(boot, fresh, a.astype(object) ** 64)
+    same(boot, boot.bootstrap(low.reshape(-1)), (a.astype(object) ** 64).ravel())
+    toys = toy()
+    with pytest.raises(errors.ArgumentError, match="set for bootstrapping"):
+        toys.bootstrap(toys.encrypt([1]))
+    with pytest.raises(errors.LevelExhaustedError, match="9 more"):
+        x.polynomial([1] * 300)
+
+
+def test_servers_bootstrap_from_files_bytes_and_pickles(
+    boot: sudare.IntegerContext, tmp_path: Path
+) -> None:
+    path = tmp_path / "evaluation.key"
+    boot.keys.evaluation.save(path)
+    assert boot.keys.evaluation.nbytes == path.stat().st_size
+    x = boot.encrypt([2, 3])
+    opened = sudare.IntegerEvaluationKeys.open(path)
+    small = sudare.IntegerEvaluationKeys.open(path, small=True)
+    pickled = pickle.loads(pickle.dumps(boot.for_server()))
+    contexts = [sudare.IntegerContext.from_keys(keys) for keys in (opened, small)]
+    for server in (*contexts, pickled):
+        y = server.attach(sudare.EncryptedIntegers.from_bytes(x.to_bytes())) ** 1000
+        same(boot, y, np.array([2, 3], dtype=object) ** 1000)
+        same(boot, server.bootstrap(y), np.array([2, 3], dtype=object) ** 1000)
+    secret = tmp_path / "secret.key"
+    boot.keys.secret.save(secret)
+    owner = sudare.IntegerContext.from_keys(secret=sudare.IntegerSecretKey.open(secret))
+    same(owner, x, [2, 3])
+
+
+def test_sets_for_bootstrapping_are_found_and_explained() -> None:
+    context = sudare.IntegerContext(bootstrap=True)
+    explained = context.explain()
+    boot = explained.bootstrapping
+    assert context._made is None and boot is not None
+    assert (explained.params, explained.log_n, boot.levels) == ("n15-t65537-boot", 15, 7)
+    assert explained.security_bits >= 128 and boot.log2_failure < -128
+    assert explained.evaluation_key_memory_bytes > 10**9 and boot.matrix_bytes > 10**8
+    for text in ("7 levels each time", "2^-1", "matrices of"):
+        assert text in str(explained)
+    assert "none" in str(sudare.IntegerContext(depth=1).explain())
+    deep = sudare.IntegerContext(65537, 12, bootstrap=True)
+    assert deep.explain().params == "n16-t65537-boot"
+    with pytest.raises(errors.InvalidSpecError, match="at most 20"):
+        sudare.IntegerContext(65537, 30, bootstrap=True)
+    with pytest.raises(errors.InvalidSpecError, match="65537, 786433"):
+        sudare.IntegerContext(12289, bootstrap=True)
+    assert sudare.IntegerContext(257**2, bootstrap=True).slots == 128
+    with pytest.raises(errors.NoSlotsError):
+        sudare.IntegerContext.preset("n15-t127-boot")
+
+
+@pytest.mark.slow
+def test_every_slot_is_bootstrapped_at_full_size() -> None:
+    context = sudare.IntegerContext(bootstrap=True)
+    a = np.random.default_rng(7).integers(-32768, 32769, 2**15)
+    a[:3] = 0
+    same(context, context.encrypt(a) ** 65536, a != 0)

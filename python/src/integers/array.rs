@@ -399,6 +399,17 @@ impl IntegerEngine {
         self.unary(py, operand, progress, move |engine, a| engine.polynomial(a, &coeffs))
     }
 
+    /// The same elements, bootstrapped.
+    #[pyo3(signature = (operand, progress=None))]
+    fn bootstrap(
+        &self,
+        py: Python<'_>,
+        operand: &Integers,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> Result<Integers> {
+        self.unary(py, operand, progress, |engine, a| engine.bootstrap(a))
+    }
+
     /// Rows rotated to the left.
     #[pyo3(signature = (operand, k, progress=None))]
     fn rotate(
