@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-tier test-full test-peers test-python lint wheel docs bench bench-peers \
+.PHONY: help demo test test-tier portable test-full test-peers test-python lint wheel docs bench bench-peers \
   trust trust-full fuzz fuzz-smoke deny coverage mutants miri constant-time
 
 # Of the programs that are run; `test` shares its build with `make test`.
@@ -27,6 +27,30 @@ ISA := scalar
 ## make test-tier    run the tests of PACKAGE=sudare on the kernels of ISA=scalar, avx2 or another
 test-tier:
 	SUDARE_ISA=$(ISA) cargo $(ONE_PACKAGE) test --workspace --tests --locked
+
+# Other platforms, and what runs their programs: WASI by Wasmtime from PyPI, and ARM by QEMU with a
+# cross compiler (gcc-aarch64-linux-gnu and qemu-user of Debian).
+WASM := wasm32-wasip1
+ARM := aarch64-unknown-linux-gnu
+WASMTIME := target/wasmtime
+# What must be the same there, of words and of files.
+SAME := --package sudare-arith --lib -- real:: dd:: sample:: prng::
+SAME_FILES := --package sudare --test golden
+
+## make portable     run tests of what must be the same on every platform on WASI and ARM; takes
+##                   Rust's targets, a cross compiler and QEMU, and Wasmtime from PyPI
+portable: $(WASMTIME)/bin/python
+	set -e; for tests in "$(SAME_FILES)" "$(SAME)"; do \
+	  CARGO_TARGET_WASM32_WASIP1_RUNNER="$(abspath $<) $(CURDIR)/scripts/run_wasm.py" \
+	    cargo test --locked --target $(WASM) $$tests; \
+	  CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
+	  CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu" \
+	    cargo test --locked --target $(ARM) $$tests; \
+	done
+
+$(WASMTIME)/bin/python:
+	python3 -m venv --clear $(WASMTIME)
+	$(WASMTIME)/bin/pip install --quiet wasmtime
 
 ## make test-full    run every test; half an hour, and 16 GiB of memory
 test-full:

@@ -37,6 +37,7 @@ use sudare::{
         minimax::{Approximation, Dd, Domain, Parity},
     },
 };
+use sudare_arith::real;
 
 use inverse::ProductForm;
 pub use pair::{PairFunction, PairPlan, compare, maximum, minimum};
@@ -62,7 +63,7 @@ pub enum Fit {
 /// [`Error::Circuit`] for one beyond double precision.
 fn tolerance(bits: f64) -> Result<f64> {
     if bits.abs() <= MAX_PRECISION_BITS {
-        return Ok((-bits).exp2());
+        return Ok(real::exp2(-bits));
     }
     Err(Error::Circuit(format!(
         "function to {bits} bits: from -{MAX_PRECISION_BITS} to {MAX_PRECISION_BITS} are possible"
@@ -166,7 +167,7 @@ pub fn inverse(interval: Range<f64>, fit: Fit) -> Result<Function> {
 /// [`Error::Circuit`] for an interval that is empty, infinite or so long that the function
 /// overflows, and for a precision that degree 255 does not reach.
 pub fn exp(interval: Range<f64>, fit: Fit) -> Result<Function> {
-    minimax("exponential", f64::exp, precise::exp, interval, fit, None)
+    minimax("exponential", real::exp, precise::exp, interval, fit, None)
 }
 
 /// The natural logarithm.
@@ -174,7 +175,7 @@ pub fn exp(interval: Range<f64>, fit: Fit) -> Result<Function> {
 /// # Errors
 /// As [`exp`]; [`Error::Circuit`] for an interval that is not positive.
 pub fn log(interval: Range<f64>, fit: Fit) -> Result<Function> {
-    minimax("logarithm", f64::ln, precise::ln, interval, fit, None)
+    minimax("logarithm", real::ln, precise::ln, interval, fit, None)
 }
 
 /// The square root. Near 0 it is hard: on `[0, b]` the error of degree `n` is
@@ -191,7 +192,7 @@ pub fn sqrt(interval: Range<f64>, fit: Fit) -> Result<Function> {
 /// # Errors
 /// As [`exp`].
 pub fn sigmoid(interval: Range<f64>, fit: Fit) -> Result<Function> {
-    let exact = |x: f64| 1.0 / (1.0 + (-x).exp());
+    let exact = |x: f64| 1.0 / (1.0 + real::exp(-x));
     minimax("sigmoid", exact, precise::sigmoid, interval, fit, Some(0.5))
 }
 
@@ -200,7 +201,7 @@ pub fn sigmoid(interval: Range<f64>, fit: Fit) -> Result<Function> {
 /// # Errors
 /// As [`exp`].
 pub fn tanh(interval: Range<f64>, fit: Fit) -> Result<Function> {
-    minimax("tanh", f64::tanh, precise::tanh, interval, fit, Some(0.0))
+    minimax("tanh", real::tanh, precise::tanh, interval, fit, Some(0.0))
 }
 
 /// The minimax polynomial of a function that is odd about the value `odd_about` at 0, if
@@ -291,7 +292,7 @@ impl Function {
         };
         pieces.into_iter().flat_map(|(a, b)| {
             (0..=SAMPLES).map(move |i| {
-                let part = (1.0 - (PI * i as f64 / SAMPLES as f64).cos()) / 2.0;
+                let part = (1.0 - real::cos(PI * i as f64 / SAMPLES as f64)) / 2.0;
                 a * (1.0 - part) + b * part
             })
         })

@@ -17,6 +17,7 @@
 //! Owner and server make the same plan from public facts. The owner encrypts by it, the
 //! server runs it with evaluation keys only, the owner decrypts and decodes; [`logreg`] and
 //! [`stats::StatsPlan`] show all of it.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 pub mod array;

@@ -6,6 +6,7 @@
 
 use serde::Serialize;
 use std::cmp::Ordering;
+use sudare_arith::real;
 
 /// Why a metric is undefined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -108,7 +109,7 @@ impl Quality {
         };
         let distance = |class: usize, row: usize| {
             let truth = if members[row] as usize == class { 1.0 } else { 0.0 };
-            (probabilities[class][row] - truth).powi(2)
+            real::powi(probabilities[class][row] - truth, 2)
         };
         let counted = if scores.len() == 1 { 1..2 } else { 0..classes };
         let brier: f64 = counted
@@ -152,13 +153,14 @@ pub fn named(scores: &[Vec<f64>], row: usize) -> usize {
 pub fn probabilities(scores: &[Vec<f64>]) -> Vec<Vec<f64>> {
     match scores {
         [scores] => {
-            let second: Vec<f64> = scores.iter().map(|s| 1.0 / (1.0 + (-s).exp())).collect();
+            let second: Vec<f64> = scores.iter().map(|s| 1.0 / (1.0 + real::exp(-s))).collect();
             vec![second.iter().map(|p| 1.0 - p).collect(), second]
         }
         _ => {
             let rows = scores.first().map_or(0, Vec::len);
-            let of_class =
-                |class: usize| (0..rows).map(|row| log_softmax(scores, row, class).exp()).collect();
+            let of_class = |class: usize| {
+                (0..rows).map(|row| real::exp(log_softmax(scores, row, class))).collect()
+            };
             (0..scores.len()).map(of_class).collect()
         }
     }
@@ -166,8 +168,8 @@ pub fn probabilities(scores: &[Vec<f64>]) -> Vec<Vec<f64>> {
 
 fn log_softmax(scores: &[Vec<f64>], row: usize, class: usize) -> f64 {
     let largest = scores.iter().map(|of_class| of_class[row]).fold(f64::NEG_INFINITY, f64::max);
-    let sum: f64 = scores.iter().map(|of_class| (of_class[row] - largest).exp()).sum();
-    scores[class][row] - largest - sum.ln()
+    let sum: f64 = scores.iter().map(|of_class| real::exp(of_class[row] - largest)).sum();
+    scores[class][row] - largest - real::ln(sum)
 }
 
 /// None where a class is missing that a metric needs.
@@ -213,7 +215,7 @@ pub fn log_loss(scores: &[f64], labels: &[bool]) -> Result<f64, MetricError> {
     check(scores, labels)?;
     let loss = |(&score, &label): (&f64, &bool)| {
         let against = if label { -score } else { score };
-        against.max(0.0) + (-against.abs()).exp().ln_1p()
+        against.max(0.0) + real::ln_1p(real::exp(-against.abs()))
     };
     Ok(scores.iter().zip(labels).map(loss).sum::<f64>() / scores.len() as f64)
 }

@@ -9,6 +9,7 @@ use sudare::{
     ckks::{Ciphertext, Decryptor, Encoder, Encryptor, Params, Scale},
     rlwe::Level,
 };
+use sudare_arith::real;
 
 /// Longest note, in bytes.
 pub const MAX_BYTES: usize = 64 << 20;
@@ -105,7 +106,7 @@ fn scale(params: &Params) -> Result<Scale> {
     let log2_scale = (params.chain().log2_q(Level(0)) - 2.0).min(MAX_LOG2_SCALE);
     let found = log2_scale - ERROR_BITS - f64::from(params.log_n());
     // Within a quarter of a byte's step.
-    let needed = (4.0 * BYTE_RANGE).log2();
+    let needed = real::log2(4.0 * BYTE_RANGE);
     if found < needed {
         return Err(Error::Precision { what: "a byte of a note", found, needed });
     }

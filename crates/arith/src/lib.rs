@@ -13,6 +13,11 @@
 //!
 //! Knows nothing of RNS, RLWE or encryption. Every kernel gives the same bits; results do
 //! not depend on threads. All `unsafe` of the library is in this crate.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, unused_mut, reason = "what only vector kernels take")
+)]
 
 mod constant_dot;
 pub mod dd;
@@ -27,6 +32,7 @@ mod ntt;
 pub mod par;
 mod primes;
 pub mod prng;
+pub mod real;
 pub mod sample;
 pub mod stop;
 

@@ -31,6 +31,7 @@
 //! assert_eq!(secret.decrypt(&product)?, [1, 0]);
 //! # Ok::<(), sudare_integers::Error>(())
 //! ```
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 pub mod aes;

@@ -1,6 +1,7 @@
 //! What is known of the noise of a ciphertext without its key.
 
 use crate::{Error, Params, Result, digits::lifting_polynomial};
+use sudare_arith::real;
 
 /// A prediction of the noise of every slot.
 ///
@@ -69,7 +70,7 @@ impl Noise {
 
     /// Of a multiple.
     pub(crate) fn times(self, factor: u64) -> Self {
-        let bits = (factor as f64).log2();
+        let bits = real::log2(factor as f64);
         Self { log2_error: self.log2_error + bits, log2_lift: self.log2_lift + bits }
     }
 
@@ -92,11 +93,11 @@ impl Noise {
         // Words are uniform, of w bits, and the key's errors too, of rho + 1; all is doubled.
         let terms = (spec.convert.len * params.words()) as f64;
         let words = 1.0
-            + terms.log2() / 2.0
+            + real::log2(terms) / 2.0
             + (f64::from(spec.word_bits + spec.rho + 1) + LOG2_VARIANCE)
             + LOG2_NORMAL;
         // A sum of theta fractions, uniform on [-1/2, 1/2), goes around so many times.
-        let turns = ((spec.convert.weight as f64).log2() + LOG2_VARIANCE) / 2.0 + LOG2_NORMAL;
+        let turns = (real::log2(spec.convert.weight as f64) + LOG2_VARIANCE) / 2.0 + LOG2_NORMAL;
         Self {
             log2_error: add_log2(add_log2(crossed, squared), words),
             log2_lift: modulus_bits + add_log2(turns, LOG2_UNIFORM),
@@ -108,7 +109,8 @@ impl Noise {
         let spec = params.spec();
         let bits = f64::from(params.max_exponent()) * params.log2_t();
         // Sums of multipliers, uniform on an interval of length t^(n + 1).
-        let sum = |count: usize| bits + ((count as f64).log2() + LOG2_VARIANCE) / 2.0 + LOG2_NORMAL;
+        let sum =
+            |count: usize| bits + (real::log2(count as f64) + LOG2_VARIANCE) / 2.0 + LOG2_NORMAL;
         let error = f64::from(spec.rho + 1) + LOG2_VARIANCE / 2.0;
         Self {
             log2_error: sum(spec.bootstrap.len) + error,
@@ -160,5 +162,5 @@ impl Noise {
 /// `log2(2^a + 2^b)`.
 fn add_log2(a: f64, b: f64) -> f64 {
     let (more, less) = if a > b { (a, b) } else { (b, a) };
-    more + (less - more).exp2().ln_1p() / core::f64::consts::LN_2
+    more + real::ln_1p(real::exp2(less - more)) / core::f64::consts::LN_2
 }

@@ -2,7 +2,7 @@
 
 use crate::{Error, Result};
 use std::sync::Arc;
-use sudare_arith::is_prime;
+use sudare_arith::{is_prime, real};
 
 /// The acknowledgement that nothing made with it protects data.
 ///
@@ -162,7 +162,7 @@ impl Params {
     #[must_use]
     pub fn bootstrap_limit_bits(&self) -> f64 {
         let roundings = self.0.bootstrap.weight as f64 / 2.0 / self.power(self.0.digits) as f64;
-        f64::from(self.0.eta) - 1.0 - self.log2_t() + (0.5 - roundings).log2()
+        f64::from(self.0.eta) - 1.0 - self.log2_t() + real::log2(0.5 - roundings)
     }
 
     /// Bytes of a ciphertext.
@@ -189,7 +189,7 @@ impl Params {
     }
 
     pub(crate) fn log2_t(&self) -> f64 {
-        f64::from(self.0.t).log2()
+        real::log2(f64::from(self.0.t))
     }
 
     pub(crate) fn power(&self, exponent: u32) -> u64 {
@@ -254,7 +254,7 @@ fn check(spec: &Spec) -> Result<()> {
         let most = sum.len - spec.slots + 1;
         within("the weight of a subset sum", sum.weight as u64, 1, most as u64)?;
     }
-    let log2_modulus = f64::from(spec.digits + 1) * f64::from(spec.t).log2();
+    let log2_modulus = f64::from(spec.digits + 1) * real::log2(f64::from(spec.t));
     if log2_modulus > 16.0 {
         return refuse("n", spec.digits.into(), "t^(n + 1) has to be at most 2^16".into());
     }

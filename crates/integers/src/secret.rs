@@ -12,6 +12,7 @@ use sudare_arith::{
     long::weighted_sums,
     par,
     prng::{Seed, Stream},
+    real,
 };
 use zeroize::Zeroizing;
 
@@ -163,7 +164,7 @@ impl SecretKey {
             // t^a times the distance to the nearest multiple of p / t^a.
             let rest = residue * modulus % p;
             let rest = if &rest + &rest > *p { p - rest } else { rest };
-            log2(&rest) - (modulus as f64).log2()
+            log2(&rest) - real::log2(modulus as f64)
         })?;
         Ok(errors.into_iter().fold(0.0, f64::max))
     }
@@ -203,5 +204,5 @@ fn log2(x: &BigUint) -> f64 {
     let bits = x.bits();
     let shift = bits.saturating_sub(53);
     let top = (x >> shift).iter_u64_digits().next().unwrap_or(1);
-    shift as f64 + (top as f64).log2()
+    shift as f64 + real::log2(top as f64)
 }

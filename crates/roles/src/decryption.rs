@@ -17,7 +17,7 @@ use sudare_apps::{
     stats::{GroupStatistics, Histogram, Statistics, StatsError},
     table::Table,
 };
-use sudare_arith::prng::Seed;
+use sudare_arith::{prng::Seed, real};
 
 /// What a result holds, for the owner of the key alone.
 pub enum Decrypted {
@@ -406,7 +406,7 @@ impl Reader<'_> {
 fn without_ranges(model: Model) -> Result<Model> {
     let shown = model.inputs()?.shown;
     let spans = model.centers.iter().zip(&model.divisors).map(|(c, d)| c.abs() + d);
-    let divisors: Vec<f64> = spans.map(|span| span.log2().ceil().exp2()).collect();
+    let divisors: Vec<f64> = spans.map(|span| real::exp2(real::log2(span).ceil())).collect();
     let plain = Transform::affine(vec![0.0; divisors.len()], divisors.clone())?;
     let under = |weights: &Vec<f64>| Ok(shown.weights_under(weights, &plain)?);
     Ok(Model {

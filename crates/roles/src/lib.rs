@@ -19,6 +19,7 @@
 //!
 //! The command line and the Python package stand side by side on this crate, so that each can do
 //! any step of the other.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 pub mod checkpoint;

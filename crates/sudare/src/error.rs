@@ -1,4 +1,5 @@
 use crate::rlwe::{GaloisElement, KeyId, Level, ParamsId, serial::Kind};
+use sudare_arith::real;
 
 /// What a caller of this crate can get wrong, with what was found, what was
 /// needed and what to do.
@@ -156,7 +157,7 @@ pub enum Error {
     #[error(
         "values to {bits} bits after the point can be shown if their errors are below \
          2^{:.1}; they are known to be below 2^{:.1}, so {:.1} bits are missing: show fewer bits, or \
-         compute with more precision", .needed.log2(), .found.log2(), (.found / .needed).log2()
+         compute with more precision", real::log2(*.needed), real::log2(*.found), real::log2(.found / .needed)
     )]
     TooLittlePrecision {
         /// Bits after the binary point asked for.

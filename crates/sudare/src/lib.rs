@@ -45,6 +45,7 @@
 //! error names what was found and what was needed, and results are the same bits on
 //! every instruction set and number of threads. A decrypted value is for the owner of the
 //! key alone; see `SECURITY.md`.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 pub mod bfv;

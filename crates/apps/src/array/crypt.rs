@@ -6,7 +6,7 @@ use sudare::{
     ckks::{self, Decryptor, Encoder, Encryptor, Params},
     rlwe::Level,
 };
-use sudare_arith::par;
+use sudare_arith::{par, real};
 
 use super::{Array, ArrayError, Layout, PlainArray, Result};
 
@@ -86,9 +86,9 @@ fn encrypt_with<E: ComplexOps>(
     }
     let scale_bits = params.scale_at(Level(0)).log2();
     let available_bits = params.chain().log2_q(Level(0)) - 1.0;
-    let most = (available_bits - scale_bits).exp2();
+    let most = real::exp2(available_bits - scale_bits);
     if let Some(index) = values.values.iter().position(|x| x.abs() >= most) {
-        let needed_bits = values.values[index].abs().log2() + scale_bits;
+        let needed_bits = real::log2(values.values[index].abs()) + scale_bits;
         return Err(Error::ValueTooLarge { index, needed_bits, available_bits }.into());
     }
     let blocks = par::try_map(0..layout.blocks(), |block| {

@@ -8,7 +8,7 @@ use sudare::{
     ckks::{Params, Scale},
     rlwe::{KeyRequest, Level},
 };
-use sudare_arith::par;
+use sudare_arith::{par, real};
 
 use super::{Array, ArrayError, Layout, Result};
 use crate::maybe_shared::MaybeShared;
@@ -203,7 +203,7 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         let blocks = match a.refreshed.get() {
             Some(blocks) => blocks.clone(),
             None => {
-                self.check_magnitudes(OP, a, plan.log2_bound().exp2())?;
+                self.check_magnitudes(OP, a, real::exp2(plan.log2_bound()))?;
                 let mut blocks = Vec::with_capacity(a.blocks.len());
                 for part in a.blocks.chunks(TOGETHER) {
                     let wide = |block: &Arc<E::Ct>| self.evaluator.with_log_slots(block, log_slots);
@@ -445,7 +445,7 @@ impl<Ct> Clone for Watch<Ct> {
 impl<Ct> Copy for Watch<Ct> {}
 
 fn magnitude(a: &sim::Ciphertext) -> f64 {
-    largest(a.slots.iter().map(|z| z.re.hypot(z.im)))
+    largest(a.slots.iter().map(|z| real::hypot(z.re, z.im)))
 }
 
 fn restore_headroom(block: &mut sim::Ciphertext, before: &sim::Ciphertext) {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{ArrayError, Result};
 
 /// Most elements of an array.
-const MAX_ELEMENTS: usize = 1 << 40;
+const MAX_ELEMENTS: u64 = 1 << 40;
 
 /// Most axes of an array.
 const MAX_AXES: usize = 32;
@@ -486,7 +486,7 @@ fn check_shape(shape: &[usize]) -> Result<()> {
         return Err(ArrayError::Empty { shape: shape.to_vec(), axis });
     }
     let elements = shape.iter().try_fold(1usize, |all, &size| all.checked_mul(size));
-    if shape.len() > MAX_AXES || elements.is_none_or(|elements| elements > MAX_ELEMENTS) {
+    if shape.len() > MAX_AXES || elements.is_none_or(|elements| elements as u64 > MAX_ELEMENTS) {
         let shape = shape.iter().take(MAX_AXES + 1).copied().collect();
         return Err(ArrayError::TooLarge { shape });
     }

@@ -21,6 +21,7 @@ use crate::{
     SECURITY_BITS,
     logreg::{special_primes, split},
 };
+use sudare_arith::real;
 
 const OP: &str = "plan";
 
@@ -253,7 +254,7 @@ pub fn plan(
         if hopeless || !found.is_finite() || options.log2_scale >= MAX_SCALE_BITS {
             return Err(error);
         }
-        options.log2_scale += (found / needed).log2() + 0.5;
+        options.log2_scale += real::log2(found / needed) + 0.5;
         options.log2_scale = options.log2_scale.min(MAX_SCALE_BITS);
         lacking = Some(error);
     }
@@ -349,7 +350,7 @@ impl PlanOptions {
                 Release::MOST_BITS
             ));
         }
-        if !(self.input_bound > 0.0 && self.input_bound < self.log2_range.exp2()) {
+        if !(self.input_bound > 0.0 && self.input_bound < real::exp2(self.log2_range)) {
             return argument(format!(
                 "inputs of {}: a positive number below 2^log2_range is needed",
                 self.input_bound

@@ -5,7 +5,7 @@ use core::ops::Range;
 use sudare::exact::Modulus;
 
 /// Most elements of an array.
-const MAX_ELEMENTS: usize = 1 << 40;
+const MAX_ELEMENTS: u64 = 1 << 40;
 
 /// Most axes of an array.
 const MAX_AXES: usize = 32;
@@ -112,7 +112,9 @@ fn elements(shape: &[usize]) -> Result<usize> {
     }
     let product = shape.iter().try_fold(1usize, |all, &size| all.checked_mul(size));
     match product {
-        Some(elements) if elements <= MAX_ELEMENTS && shape.len() <= MAX_AXES => Ok(elements),
+        Some(elements) if elements as u64 <= MAX_ELEMENTS && shape.len() <= MAX_AXES => {
+            Ok(elements)
+        }
         _ => Err(ArrayError::TooLarge { shape: shape.to_vec() }),
     }
 }
@@ -225,7 +227,7 @@ mod tests {
         assert_eq!((one.log_slots(), one.is_padded()), (1, false));
         assert_eq!((one.element(0, 1, 0), one.scattered(0, &[7])), (Some(0), vec![7, 7]));
         assert!(matches!(Layout::new(&[3, 0], 5), Err(ArrayError::Empty { axis: 1, .. })));
-        assert!(matches!(Layout::new(&[1 << 41], 5), Err(ArrayError::TooLarge { .. })));
+        assert!(matches!(Layout::new(&[usize::MAX / 2], 5), Err(ArrayError::TooLarge { .. })));
         assert!(layout.reshaped(&[80]).is_ok() && layout.reshaped(&[81]).is_err());
     }
 

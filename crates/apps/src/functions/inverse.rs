@@ -6,6 +6,7 @@ use sudare::{
     ckks::{Chain, Complex, Scale},
     rlwe::Level,
 };
+use sudare_arith::real;
 
 /// The product form of [`inverse`](super::inverse()).
 #[derive(Debug, Clone)]
@@ -66,11 +67,11 @@ impl ProductForm {
     /// The scale of the argument at `level` for which [`ProductForm::run`] ends at `out`.
     pub(super) fn input_scale(&self, chain: &Chain, level: Level, out: Scale) -> Scale {
         // In log2, the result is `power` times the scale of `t_0` plus a constant.
-        let (mut t, mut product) = (0.0, self.centres[0].log2() - self.factor.log2());
+        let (mut t, mut product) = (0.0, real::log2(self.centres[0]) - real::log2(self.factor));
         let divisor_bits = |below: u32| chain.divisor(Level(level.0 - below)).log2();
         for (k, centre) in (1..).zip(&self.centres[1..]) {
             t = 2.0 * t - divisor_bits(k - 1) - 1.0;
-            product += t + centre.log2() - divisor_bits(k);
+            product += t + real::log2(*centre) - divisor_bits(k);
         }
         let power = f64::from((1u32 << self.centres.len()) - 1);
         Scale::from_log2((out.log2() - product) / power) / Scale::from_f64(self.radius)

@@ -10,6 +10,7 @@ use sudare::{
 };
 
 use super::{Finish, Function, inverse::ProductForm};
+use sudare_arith::real;
 
 /// Bits of scale that a result may lack before it is left at a higher level.
 const MAX_LOST_BITS: f64 = 2.0;
@@ -31,7 +32,7 @@ impl Function {
         // Evaluators want room for 1 in any case.
         let bound = self.points(0.0).map(|x| self.evaluate(x).abs()).fold(1.0, f64::max);
         // Sign, and a few hundredths of a bit for what lies between the points.
-        let room_bits = |level| chain.log2_q(Level(level)) - 1.03 - bound.log2();
+        let room_bits = |level| chain.log2_q(Level(level)) - 1.03 - real::log2(bound);
         let lost_bits = |level: &u32| params.scale_at(Level(*level)).log2() - room_bits(*level);
         let base = (0..highest).find(|level| lost_bits(level) <= MAX_LOST_BITS).unwrap_or(highest);
         let lost_bits = lost_bits(&base).max(0.0);

@@ -42,7 +42,7 @@ use super::{
 use core::ops::Range;
 use sudare::ckks::{Chain, Scale};
 use sudare::rlwe::Level;
-use sudare_arith::sample::CBD21_VARIANCE;
+use sudare_arith::{real, sample::CBD21_VARIANCE};
 
 /// Scales of what an iteration computes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -91,8 +91,8 @@ impl Errors {
     pub fn new(log_n: u32) -> Self {
         let log_n = f64::from(log_n);
         Self {
-            fresh: log_n + (CBD21_VARIANCE * 4.0 / 3.0).log2() / 2.0,
-            rounding: log_n - 18f64.log2() / 2.0,
+            fresh: log_n + real::log2(CBD21_VARIANCE * 4.0 / 3.0) / 2.0,
+            rounding: log_n - real::log2(18.0) / 2.0,
         }
     }
 }
@@ -207,7 +207,7 @@ impl Budget<'_> {
     /// scores.
     fn headroom_bits(&self) -> f64 {
         match self.spare {
-            0 => 1.0 + self.largest_weight().log2(),
+            0 => 1.0 + real::log2(self.largest_weight()),
             _ => trained_room_bits(self.layout.entries, self.largest_weight()),
         }
     }
@@ -242,13 +242,13 @@ impl Budget<'_> {
 
     /// Growth of independent errors by the sums over a row's slots.
     fn window_bits(&self) -> f64 {
-        (2.0 * self.layout.block() as f64).log2() / 2.0
+        real::log2(2.0 * self.layout.block() as f64) / 2.0
     }
 
     /// Share of independent errors in the sums over rows.
     fn sum_share(&self) -> f64 {
         let summands = self.layout.blocks as f64 * self.layout.sums() as f64;
-        (2.0 * summands).log2() / 2.0 - self.unit_bits()
+        real::log2(2.0 * summands) / 2.0 - self.unit_bits()
     }
 
     fn sum_of_gammas(&self) -> f64 {
@@ -258,13 +258,13 @@ impl Budget<'_> {
     /// What errors of weights are compared with: 1, or the size that weights can be expected to
     /// reach at a low learning rate.
     fn unit_bits(&self) -> f64 {
-        (self.sum_of_gammas() / 4.0).min(1.0).log2()
+        real::log2((self.sum_of_gammas() / 4.0).min(1.0))
     }
 
     /// Share of an error of a row in the weights, when independent in all rows.
     fn share(&self, gamma: f64, slope: f64) -> f64 {
         let rows = self.batches.most_rows() as f64;
-        ((gamma * slope / rows.sqrt()).log2() - self.unit_bits()).max(-AVERAGING_BITS)
+        (real::log2(gamma * slope / rows.sqrt()) - self.unit_bits()).max(-AVERAGING_BITS)
     }
 
     /// Share of the errors of encrypted rows, which are the same in all iterations, if rows weigh
@@ -275,14 +275,14 @@ impl Budget<'_> {
 
     /// Share of the errors of means of labels, which are the same in all iterations.
     fn label_share(&self) -> f64 {
-        self.sum_of_gammas().log2() - self.unit_bits()
+        real::log2(self.sum_of_gammas()) - self.unit_bits()
     }
 
     /// `log2` of the scale of the weights after the first iterations over that of rows, with which
     /// errors of the means of labels are as large as those of the rows, but at least as small as
     /// a sum over rows leaves them.
     fn start_bits(&self) -> f64 {
-        self.label_share() - self.data_share(1.0) - self.first_gamma().log2()
+        self.label_share() - self.data_share(1.0) - real::log2(self.first_gamma())
     }
 
     /// `log2` of scales such that no single error is above `2^-precision_bits`.
@@ -302,7 +302,7 @@ impl Budget<'_> {
     /// sum over rows at one `read` times as large.
     fn round_bits(&self, wanted: &Wanted, v: f64, read: f64) -> Vec<Vec<f64>> {
         let &Wanted { data, weights, row, .. } = wanted;
-        let (window, range) = (self.window_bits(), self.sigmoid.range.log2());
+        let (window, range) = (self.window_bits(), real::log2(self.sigmoid.range));
         // Primes are then close enough to the sizes asked for, and enough of them.
         let least = f64::from(self.log_n) + 10.0;
         let inner = v + data + range - row - window;
@@ -310,7 +310,7 @@ impl Budget<'_> {
             Order::RowsFirst => row,
             Order::SigmoidFirst => data,
         };
-        let last = row + other + read.log2() - weights;
+        let last = row + other + real::log2(read) - weights;
         let mut levels = vec![split(last.max(least))];
         levels.extend((3..self.levels()).map(|_| split(row.max(least))));
         levels.push(split((row + 2.0 * window).max(least)));
@@ -467,9 +467,9 @@ impl Budget<'_> {
             Order::RowsFirst => prime(levels - 1),
             Order::SigmoidFirst => prime(levels - 1) + prime(levels - 2),
         };
-        let t = next + last + squares * prime(1) + squared_squares - self.read_of(k).log2()
+        let t = next + last + squares * prime(1) + squared_squares - real::log2(self.read_of(k))
             + self.window_bits();
-        t / f64::from(self.sigmoid.degree) + prime(0) - self.sigmoid.range.log2()
+        t / f64::from(self.sigmoid.degree) + prime(0) - real::log2(self.sigmoid.range)
     }
 
     /// Full iteration `k`, that takes `v` at one scale to the next; and `-log2` of the largest
@@ -520,14 +520,14 @@ impl Budget<'_> {
             Order::SigmoidFirst => weighted_share,
         };
         let above = prime(levels - 1);
-        let step_bits = step.gamma.log2() - self.unit_bits();
+        let step_bits = real::log2(step.gamma) - self.unit_bits();
         let mut precision_bits = least([
             t.log2() - self.window_bits() - rounding - weighted_share,
             least([y, factor].map(Scale::log2)) - rounding - weighted_share,
             least([other, a, product].map(Scale::log2)) - rounding - share,
             weights.log2() - rounding - self.sum_share(),
             // Constants are rounded to integers at these scales.
-            lift.log2() - self.row_weight.log2(),
+            lift.log2() - real::log2(self.row_weight),
             (weights * above / v).log2(),
             (weights * above / labels).log2() - self.unit_bits(),
         ]);
@@ -567,12 +567,12 @@ pub(super) fn trained_room_bits(entries: usize, largest_weight: f64) -> f64 {
 
 /// `log2` of what level 0 has above the scale of scores, for weights and entries of these sizes.
 pub(super) fn room_bits(entries: usize, largest_weight: f64, largest_entry: f64) -> f64 {
-    1.0 + SLACK_BITS + (largest_weight * largest_entry * entries as f64).log2()
+    1.0 + SLACK_BITS + real::log2(largest_weight * largest_entry * entries as f64)
 }
 
 /// `log2` of the scale of rows at which the error of their encryption is 1 in a score.
 pub(super) fn row_scale_bits(entries: usize, largest_weight: f64, log_n: u32) -> f64 {
-    Errors::new(log_n).fresh + largest_weight.log2() + (entries as f64).log2() / 2.0
+    Errors::new(log_n).fresh + real::log2(largest_weight) + real::log2(entries as f64) / 2.0
 }
 
 /// A level of this many bits, as primes of at most 60, if a modulus can hold them at all.

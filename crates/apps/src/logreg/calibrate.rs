@@ -2,7 +2,7 @@
 
 use super::prepare::Prepared;
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
-use sudare_arith::par;
+use sudare_arith::{par, real};
 
 /// Steps at most, and the largest change of a factor after which there are no more.
 const STEPS: usize = 1000;
@@ -137,10 +137,10 @@ impl<'a> Fit<'a> {
 /// The sigmoid of one score, the softmax of several.
 fn probabilities(scores: &DVector<f64>) -> DVector<f64> {
     if scores.len() == 1 {
-        return scores.map(|score| 1.0 / (1.0 + (-score).exp()));
+        return scores.map(|score| 1.0 / (1.0 + real::exp(-score)));
     }
     let largest = scores.max();
-    let parts = scores.map(|score| (score - largest).exp());
+    let parts = scores.map(|score| real::exp(score - largest));
     let sum = parts.sum();
     parts / sum
 }

@@ -13,6 +13,7 @@ use sudare::{
     ckks::{Ciphertext, Encoder, Encryptor, Scale, serial::Shape},
     rlwe::Level,
 };
+use sudare_arith::real;
 
 /// Slots to be encrypted, with their level and scale.
 pub type Slots = (Vec<f64>, Level, Scale);
@@ -109,7 +110,7 @@ impl TrainPlan {
         let mean_square = |batch| {
             let rows_of = batches.rows(batch);
             let count = rows_of.len() as f64;
-            rows_of.map(|row| rows.weight(row).powi(2)).sum::<f64>() / count
+            rows_of.map(|row| real::powi(rows.weight(row), 2)).sum::<f64>() / count
         };
         let used = 0..batches.used(self.job.spec.iterations);
         let found = used.map(mean_square).fold(0.0, f64::max).sqrt();

@@ -3,6 +3,7 @@
 use super::{plan::TrainPlan, planned::expect, spec::schedule, train::Training};
 use crate::Result;
 use sudare::{circuits::ComplexOps, ckks::Scale, rlwe::Level};
+use sudare_arith::real;
 
 /// Bits of a modulus above the largest weight: for signs and, after a bootstrapping, for the slots
 /// that hold differences of weights and momentum, up to 5 times both.
@@ -27,7 +28,7 @@ impl TrainPlan {
     /// The lowest level that holds weights of this level and scale.
     fn snapshot_level(&self, own: Level, scale: Scale) -> Level {
         let spare = SPARE_BITS[usize::from(self.refresh.is_some())];
-        let needed = scale.log2() + self.largest_weight.log2() + spare;
+        let needed = scale.log2() + real::log2(self.largest_weight) + spare;
         let chain = self.params.chain();
         let mut levels = (0..own.0).map(Level);
         levels.find(|&level| chain.log2_q(level) >= needed).unwrap_or(own)

@@ -14,6 +14,7 @@ use sudare::{
     ckks::{Params, Release},
     rlwe::Level,
 };
+use sudare_arith::real;
 
 /// `-log2` of the standard deviations of errors of weights, each on its own, that a plan accepts:
 /// weights come within some 2^-10.
@@ -96,7 +97,7 @@ impl PlanInputs {
 
     /// `-log2` of the largest error with which weights that are to be shared can be.
     pub fn shared_bits(&self) -> Option<f64> {
-        self.largest_shared_error.map(|error| -error.log2())
+        self.largest_shared_error.map(|error| -real::log2(error))
     }
 
     pub fn budget<'a>(&'a self, schedule: &'a [Step], segments: Segments) -> Budget<'a> {
@@ -121,7 +122,7 @@ impl PlanInputs {
             Some(needed) if levels.refresh.is_some() => {
                 ("a bootstrapped weight to be shared", refresh::PRECISION_BITS, needed)
             }
-            Some(needed) => ("a weight to be shared", -levels.largest_error.log2(), needed),
+            Some(needed) => ("a weight to be shared", -real::log2(levels.largest_error), needed),
         };
         if found.is_nan() || found < needed {
             return Err(Error::Precision { what, found, needed });

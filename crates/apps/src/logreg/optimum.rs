@@ -6,7 +6,7 @@ use super::{
 };
 use crate::Result;
 use nalgebra::{Cholesky, DMatrix, DMatrixView, DVector};
-use sudare_arith::par;
+use sudare_arith::{par, real};
 
 /// Steps at most.
 const STEPS: u32 = 100;
@@ -76,8 +76,8 @@ impl Prepared<'_> {
                 for (at, row) in block.enumerate() {
                     let (weight, label) = (self.weight(row), self.label(row, model, models));
                     let margin = label * scores[at];
-                    let wrong = 1.0 / (1.0 + margin.exp());
-                    sums.loss += weight * ((-margin.abs()).exp().ln_1p() - margin.min(0.0));
+                    let wrong = 1.0 / (1.0 + real::exp(margin));
+                    sums.loss += weight * (real::ln_1p(real::exp(-margin.abs())) - margin.min(0.0));
                     slopes[at] = -weight * label * wrong;
                     heavy.column_mut(at).scale_mut(weight * wrong * (1.0 - wrong));
                 }

@@ -15,6 +15,7 @@ use sudare::{
     ckks::{Params, Spec},
     rlwe::{SecretDistribution, max_log2_qp},
 };
+use sudare_arith::real;
 
 /// `-log2` of the standard deviations of errors of weights, each on its own, that proposed
 /// parameters are made for. Several add up, so the largest error of a weight is some 2^-14.
@@ -282,7 +283,7 @@ impl PrimeSizes {
             .map(|level| switch_cost(&q_bits[..=level].concat(), &all, p_bits.len(), limit))
             .collect();
         let transforms: f64 = used.map(|(count, level)| count * costs[level]).sum();
-        let cost = transforms * f64::from(log_n) * f64::from(log_n).exp2();
+        let cost = transforms * f64::from(log_n) * real::exp2(f64::from(log_n));
         let secret = SecretDistribution::UniformTernary;
         let chain = Spec {
             log_n,

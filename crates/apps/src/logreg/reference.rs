@@ -7,6 +7,7 @@ use super::{
     spec::{TrainError, TrainSpec, schedule},
 };
 use crate::Result;
+use sudare_arith::real;
 
 /// The weights of each model, in the coordinates of the training, by its polynomial sigmoid.
 ///
@@ -22,7 +23,7 @@ pub fn train(rows: &Prepared<'_>, spec: &TrainSpec) -> Result<Vec<Vec<f64>>> {
 /// As [`train`].
 pub fn train_exact(rows: &Prepared<'_>, spec: &TrainSpec) -> Result<Vec<Vec<f64>>> {
     let models = 0..spec.models();
-    let slope = |u: f64| 1.0 / (1.0 + u.exp()) - 0.5;
+    let slope = |u: f64| 1.0 / (1.0 + real::exp(u)) - 0.5;
     let all = models.map(|model| descend(rows, spec, model, slope, |_| ()));
     all.map(|ranges| Ok(ranges?.weights)).collect()
 }

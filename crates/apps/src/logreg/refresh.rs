@@ -13,6 +13,7 @@ use sudare::{
     ckks::{Complex, Params, Scale},
     rlwe::{KeyRequest, Level, Raise},
 };
+use sudare_arith::real;
 
 /// `-log2` of the error of one slot that proposed primes allow, for weights of 1. The average
 /// over periods is smaller.
@@ -85,8 +86,8 @@ impl Sizes {
     /// `rounding` is `log2` of what rescaling adds to a slot.
     pub fn new(layout: &Layout, log_n: u32, rounding: f64, weights: f64, largest: f64) -> Self {
         let factors = layout.period().ilog2().div_ceil(LAYERS) as usize;
-        let log2_scale = weights + largest.log2();
-        let needed = PRECISION_BITS + largest.log2();
+        let log2_scale = weights + real::log2(largest);
+        let needed = PRECISION_BITS + real::log2(largest);
         // In coefficients, rounding is smaller than in slots by the root of the dimension.
         let message = needed + rounding - f64::from(log_n) / 2.0 + 4.0;
         // Encoding is off by the root of the dimension in a slot.

@@ -25,7 +25,7 @@ use sudare::{
     ckks::{Ciphertext, Complex, Encoder, Encryptor, Params, Scale, Spec, serial::Shape},
     rlwe::{KeyRequest, Level, SecretDistribution, max_log2_qp},
 };
-use sudare_arith::par;
+use sudare_arith::{par, real};
 
 /// `-log2` of the standard deviation of the error of a score that proposed parameters are made
 /// for, with the largest weights and features that there may be.
@@ -662,10 +662,11 @@ fn proposed(layout: &Layout, log_n: u32, depth: Option<u32>) -> (Vec<Vec<f64>>, 
     // A bit more, since several errors add up.
     let precision = PROPOSED_PRECISION_BITS + 1.0;
     let rows = row_scale_bits(layout.entries, LARGEST_GIVEN_WEIGHT, log_n) + precision;
-    let weights = Errors::new(log_n).fresh + (LARGEST_FEATURE * entries.sqrt()).log2() + precision;
+    let weights =
+        Errors::new(log_n).fresh + real::log2(LARGEST_FEATURE * entries.sqrt()) + precision;
     let scores = match depth {
         Some(_) => SIGMOID_LOG2_SCALE,
-        None => budget::rounding_bits(log_n) + (4.0 * width).log2() / 2.0 + precision,
+        None => budget::rounding_bits(log_n) + real::log2(4.0 * width) / 2.0 + precision,
     };
     // Beside those of the polynomial one to bring its range to [-1, 1], and one to clear slots.
     let levels = depth.map_or(0, |depth| depth + 1 + u32::from(layout.width > 1));

@@ -2,12 +2,13 @@
 
 use super::spec::{SigmoidApprox, SigmoidFit, TrainError};
 use std::f64::consts::PI;
+use sudare_arith::real;
 
 impl SigmoidFit {
     fn weight(self, u: f64) -> f64 {
         match self {
             Self::Uniform => 1.0,
-            Self::Centred => (-8.0 * u * u).exp() + 0.002,
+            Self::Centred => real::exp(-8.0 * u * u) + 0.002,
         }
     }
 }
@@ -28,7 +29,7 @@ impl SigmoidApprox {
         // sigmoid(-range u) = 1/2 - tanh(range u / 2) / 2 has its poles nearest to [-1, 1] at
         // u = ±i pi / range, so the quadrature's error falls as exp(-2 asinh(pi / range)) per node;
         // that of the weight falls faster.
-        let nodes = ((20.0 / (PI / range).asinh()).ceil() as usize + degree).max(64);
+        let nodes = ((20.0 / real::asinh(PI / range)).ceil() as usize + degree).max(64);
         let legendre = legendre_monomials(degree);
         let odd: Vec<&Vec<f64>> = legendre.iter().skip(1).step_by(2).collect();
         // Normal equations, in Legendre polynomials.
@@ -36,7 +37,7 @@ impl SigmoidApprox {
         let mut equations = vec![vec![0.0; count + 1]; count];
         for (u, weight) in gauss_legendre(nodes) {
             let weight = weight * self.fit.weight(u);
-            let value = -0.5 * (0.5 * range * u).tanh();
+            let value = -0.5 * real::tanh(0.5 * range * u);
             let values: Vec<f64> = odd.iter().map(|polynomial| horner(polynomial, u)).collect();
             for (equation, a) in equations.iter_mut().zip(&values) {
                 for (cell, b) in equation.iter_mut().zip(values.iter().chain([&value])) {
@@ -48,7 +49,7 @@ impl SigmoidApprox {
         coefficients[0] = 0.5;
         for (share, monomials) in solved(equations).iter().zip(odd) {
             for (power, monomial) in monomials.iter().enumerate() {
-                coefficients[power] += share * monomial / range.powi(power as i32);
+                coefficients[power] += share * monomial / real::powi(range, power as i32);
             }
         }
         Ok(coefficients)
@@ -87,7 +88,7 @@ impl Sigmoid {
         let powers = approx.coefficients()?;
         let range = approx.range;
         let odd: Vec<f64> =
-            (1..powers.len()).step_by(2).map(|k| powers[k] * range.powi(k as i32)).collect();
+            (1..powers.len()).step_by(2).map(|k| powers[k] * real::powi(range, k as i32)).collect();
         let size = odd.iter().map(|c| c.abs()).sum();
         let degree = powers.len() as u32 - 1;
         let (lead, shift, tail) = match odd[..] {
@@ -201,7 +202,7 @@ fn gauss_legendre(count: usize) -> Vec<(f64, f64)> {
     let n = count as f64;
     (0..count)
         .map(|i| {
-            let mut u = (PI * (i as f64 + 0.75) / (n + 0.5)).cos();
+            let mut u = real::cos(PI * (i as f64 + 0.75) / (n + 0.5));
             let mut slope = 1.0;
             // Quadratic convergence from a start with error O(n^-4): a few steps reach the
             // rounding.

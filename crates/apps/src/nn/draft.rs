@@ -5,6 +5,7 @@ use sudare::{
     ckks::{Scale, Spec},
     rlwe::{Level, SecretDistribution, max_log2_qp},
 };
+use sudare_arith::{real, sample::CBD21_VARIANCE};
 
 use super::{
     affine::{Function, Stage},
@@ -41,13 +42,13 @@ pub(super) struct Draft {
 /// `log2` of the standard deviation that rounding both parts of a ciphertext adds to a slot, times
 /// the scale.
 pub(super) fn log2_rounding(log_n: u32) -> f64 {
-    f64::from(log_n) - 18f64.log2() / 2.0
+    f64::from(log_n) - real::log2(18.0) / 2.0
 }
 
 /// `log2` of the standard deviation of a slot that was encrypted under the secret key, times the
 /// scale.
 pub(super) fn log2_fresh(log_n: u32) -> f64 {
-    (sudare_arith::sample::CBD21_VARIANCE.log2() + f64::from(log_n)) / 2.0
+    (real::log2(CBD21_VARIANCE) + f64::from(log_n)) / 2.0
 }
 
 /// The least ring for a network, by the compact chain if possible.
@@ -133,12 +134,12 @@ fn compact_levels(
     let mut inputs: Vec<f64> = (0..stages.len())
         .map(|k| {
             let error = if k == 0 { log2_fresh(log_n) } else { log2_rounding(log_n) };
-            error + precision_bits + stages[k].affine.norm().log2() - size(k).log2()
+            error + precision_bits + real::log2(stages[k].affine.norm()) - real::log2(size(k))
         })
         .collect();
     let weights: Vec<f64> = (0..stages.len())
         .map(|k| {
-            let largest = if k == 0 { ranges.largest_input() } else { size(k - 1).powi(2) };
+            let largest = if k == 0 { ranges.largest_input() } else { real::powi(size(k - 1), 2) };
             log2_weights(&stages[k], largest, size(k), precision_bits)
         })
         .collect();
@@ -157,8 +158,8 @@ fn compact_levels(
     for k in 0..stages.len() {
         let scale = inputs[k] + weights[k];
         let value = match k + 1 == stages.len() {
-            true => scale + size(k).log2(),
-            false => 2.0 * (scale + size(k).log2()),
+            true => scale + real::log2(size(k)),
+            false => 2.0 * (scale + real::log2(size(k))),
         };
         let above = &bits[1..=rescales.saturating_sub(k)];
         let lacking = value + ROOM_BITS - above.iter().sum::<f64>();
@@ -171,7 +172,8 @@ fn compact_levels(
 /// matter.
 fn log2_weights(stage: &Stage, largest: f64, size: f64, precision_bits: f64) -> f64 {
     let rounding = (stage.affine.widest() as f64 / 12.0).sqrt() * largest / size;
-    stage.affine.step.map_or(precision_bits + rounding.log2(), |step| -step.log2()).max(0.0)
+    let rounded = || precision_bits + real::log2(rounding);
+    stage.affine.step.map_or_else(rounded, |step| -real::log2(step)).max(0.0)
 }
 
 /// Sizes of primes for levels of so many bits and of the special prime, as few as the modulus has
@@ -221,7 +223,7 @@ fn even_chain(
         largest = largest.max(most).max(r);
     }
     levels += stages.len();
-    let base = log2_scale + largest.log2().max(0.0) + ROOM_BITS;
+    let base = log2_scale + real::log2(largest).max(0.0) + ROOM_BITS;
     let mut spec = Spec::uniform(log_n, base, levels, log2_scale, Vec::new());
     let primes = (base / PRIME_BITS).ceil();
     spec.q_bits[0] = vec![base / primes; primes as usize];

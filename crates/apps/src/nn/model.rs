@@ -1,6 +1,7 @@
 //! Networks in the clear: what they are made of, and what they compute.
 
 use serde::{Deserialize, Serialize};
+use sudare_arith::real;
 
 use super::error::{NnError, Result, expect};
 
@@ -452,8 +453,8 @@ impl Activation {
             }
             Self::Relu { .. } => x.max(0.0),
             Self::Gelu { .. } => x * normal(x),
-            Self::Sigmoid { .. } => 1.0 / (1.0 + (-x).exp()),
-            Self::Tanh { .. } => x.tanh(),
+            Self::Sigmoid { .. } => 1.0 / (1.0 + real::exp(-x)),
+            Self::Tanh { .. } => real::tanh(x),
         }
     }
 }
@@ -461,7 +462,7 @@ impl Activation {
 /// The distribution function of the standard normal distribution, to `1e-12`: by the series of its
 /// density around 0, and by its continued fraction far from there.
 fn normal(x: f64) -> f64 {
-    let density = (-x * x / 2.0).exp() / core::f64::consts::TAU.sqrt();
+    let density = real::exp(-x * x / 2.0) / core::f64::consts::TAU.sqrt();
     if x.abs() > 4.0 {
         let fraction = (1..=60).rev().fold(x.abs(), |sum, k| x.abs() + f64::from(k) / sum);
         let tail = density / fraction;

@@ -6,7 +6,7 @@ use sudare::{
     ckks::{Ciphertext, Complex, Decryptor, Encoder, Params, Scale, serial},
     rlwe::{EncryptionKey, Encryptor, KeyRequest, Level},
 };
-use sudare_arith::par;
+use sudare_arith::{par, real};
 
 use super::{
     affine::{Affine, Function, Stage, stages},
@@ -253,10 +253,10 @@ impl Plan {
     /// ranges.
     fn predicted_error(&self) -> f64 {
         let log_n = self.params.log_n();
-        let rounding = |scale: Scale| (log2_rounding(log_n) - scale.log2()).exp2();
+        let rounding = |scale: Scale| real::exp2(log2_rounding(log_n) - scale.log2());
         let chain = self.params.chain();
         let (mut level, mut scale) = self.input;
-        let mut error = (log2_fresh(log_n) - scale.log2()).exp2();
+        let mut error = real::exp2(log2_fresh(log_n) - scale.log2());
         let mut largest = self.ranges.largest_input();
         for (k, (stage, step)) in self.stages.iter().zip(&self.steps).enumerate() {
             let range = self.ranges.activations.get(k).copied().unwrap_or(self.ranges.output);
@@ -264,18 +264,18 @@ impl Plan {
             let weight = match &step.matrix {
                 // Each coefficient of a diagonal is rounded.
                 Some(matrix) => {
-                    (0.5 * f64::from(log_n)).exp2() / matrix.plan.weight_scale().to_f64()
+                    real::exp2(0.5 * f64::from(log_n)) / matrix.plan.weight_scale().to_f64()
                 }
                 None => 1.0 / step.weights.to_f64(),
             };
             let weight = if exact { 0.0 } else { weight * largest };
             let widest = stage.affine.widest() as f64;
-            error = (stage.affine.norm() * error).hypot(weight * (widest / 12.0).sqrt());
+            error = real::hypot(stage.affine.norm() * error, weight * (widest / 12.0).sqrt());
             scale = scale * step.matrix.as_ref().map_or(step.weights, |m| m.plan.weight_scale());
             if step.rescales {
                 scale = scale / chain.divisor(level);
                 level = Level(level.0.saturating_sub(1));
-                error = error.hypot(rounding(scale));
+                error = real::hypot(error, rounding(scale));
             }
             if let Some(matrix) = &step.matrix {
                 let parts = f64::from(1u32 << (matrix.log_slots[0] - matrix.log_slots[1]));
@@ -287,14 +287,14 @@ impl Plan {
                     if *rescales {
                         scale = scale / chain.divisor(level);
                         level = Level(level.0.saturating_sub(1));
-                        error = error.hypot(rounding(scale));
+                        error = real::hypot(error, rounding(scale));
                     }
                 }
                 (Some(Applied::Polynomial(plan)), Some(function)) => {
                     (level, scale) = (plan.output_level(), plan.output_scale());
                     let (slope, most) = steepest(function, range);
                     // Its own roundings are some times that of the result.
-                    error = (slope * error).hypot(4.0 * most.max(1.0) * rounding(scale));
+                    error = real::hypot(slope * error, 4.0 * most.max(1.0) * rounding(scale));
                     largest = most;
                 }
                 _ => {}

@@ -5,7 +5,7 @@ use sudare::{
     ckks::{Complex, Scale},
     rlwe::Level,
 };
-use sudare_arith::par;
+use sudare_arith::{par, real};
 
 use super::{
     affine::Affine,
@@ -102,12 +102,12 @@ impl Plan {
         let messages = self.messages(samples)?.into_iter();
         let inputs = messages.map(encrypt).collect::<Result<Vec<_>>>()?;
         let outputs = self.run(&ev, &self.prepare(&ev)?, &inputs)?;
-        let real = |x: &sim::Ciphertext| ev.decrypt(x).iter().map(|slot| slot.re).collect();
-        let slots: Vec<Vec<f64>> = outputs.iter().map(real).collect();
+        let values = |x: &sim::Ciphertext| ev.decrypt(x).iter().map(|slot| slot.re).collect();
+        let slots: Vec<Vec<f64>> = outputs.iter().map(values).collect();
         let worst = |f: fn(&sim::Ciphertext) -> f64| outputs.iter().map(f);
         Ok(Simulation {
             results: self.read(&slots, samples.len())?,
-            error: worst(|x| x.noise_log2).fold(f64::NEG_INFINITY, f64::max).exp2(),
+            error: real::exp2(worst(|x| x.noise_log2).fold(f64::NEG_INFINITY, f64::max)),
             headroom_bits: worst(|x| x.headroom_bits).fold(f64::INFINITY, f64::min),
         })
     }

@@ -6,7 +6,7 @@ use sudare::{
     ckks::{Ciphertext, Encoder, Encryptor, Params, Scale},
     rlwe::{Level, Noise},
 };
-use sudare_arith::{par, prng::Seed};
+use sudare_arith::{par, prng::Seed, real};
 
 use super::{
     PoolError, Schema, Totals,
@@ -313,7 +313,7 @@ impl SumsPlan {
 
     /// What a limb of 1 is in a slot.
     fn step(&self) -> f64 {
-        2_f64.powi(-(self.coding.bits as i32))
+        real::powi(2_f64, -(self.coding.bits as i32))
     }
 
     /// Limbs of a mark.
@@ -346,7 +346,7 @@ fn coding(
     params: &Params,
 ) -> Result<Coding, PoolError> {
     let chain = params.chain();
-    let owner_bits = (owners as f64).log2();
+    let owner_bits = real::log2(owners as f64);
     let noise = (Noise::fresh(params.rlwe()) + Noise::encoding()).log2_sd();
     // In a slot, of all owners' encryptions; a quarter of a limb's step is more.
     let error_bits =

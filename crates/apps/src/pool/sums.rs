@@ -109,7 +109,7 @@ pub struct Sums {
 
 impl Sums {
     /// Most rows of all owners' tables.
-    pub const MAX_ROWS: usize = 1 << 32;
+    pub const MAX_ROWS: u64 = 1 << 32;
 
     /// Sums of a table that [`Schema::apply`] made, for rows that may weigh by their class, or not.
     ///
@@ -217,10 +217,10 @@ impl fmt::Debug for Sums {
 }
 
 pub(super) fn check_rows(rows: usize) -> Result<(), PoolError> {
-    if (1..=Sums::MAX_ROWS).contains(&rows) {
+    if (1..=Sums::MAX_ROWS).contains(&(rows as u64)) {
         return Ok(());
     }
-    let (found, most) = (rows as u128, Sums::MAX_ROWS as u128);
+    let (found, most) = (rows as u128, u128::from(Sums::MAX_ROWS));
     Err(PoolError::Count { what: "rows", found, least: 1, most })
 }
 

@@ -7,6 +7,7 @@ use super::{
     sums::{FRACTION_BITS, Sums},
 };
 use crate::{logreg::Moments, stats::Statistics};
+use sudare_arith::real;
 
 /// A column whose standard deviation is less than this part of its mean is constant but for
 /// rounding.
@@ -108,7 +109,7 @@ impl Totals {
             mean: each(&|j| self.centers[j] + unit(j) * self.mean(j)),
             std_dev: variance.iter().map(|v| v.sqrt()).collect(),
             variance,
-            skewness: each(&|j| shape(j, self.third(j) / second[j].powf(1.5))),
+            skewness: each(&|j| shape(j, self.third(j) / real::powf(second[j], 1.5))),
             kurtosis: each(&|j| shape(j, self.fourth(j) / (second[j] * second[j]) - 3.0)),
             covariance,
             correlation: matrix(&|j, k| {
@@ -194,7 +195,7 @@ impl Totals {
     fn moment(&self, j: usize, k: usize) -> f64 {
         let n = self.rows();
         let scatter = self.product(j, k) * n - self.sum(j) * self.sum(k);
-        to_f64(&scatter, 2) / (n as f64).powi(2)
+        to_f64(&scatter, 2) / real::powi(n as f64, 2)
     }
 
     /// The mean of third powers of deviations.
@@ -202,7 +203,7 @@ impl Totals {
         let (n, sum) = (BigInt::from(self.rows()), self.sum(j));
         let cubes = &n * &n * self.sums.cube(j);
         let centered = cubes - 3 * &n * &sum * self.product(j, j) + 2 * sum.pow(3);
-        to_f64(&centered, 3) / (self.rows() as f64).powi(3)
+        to_f64(&centered, 3) / real::powi(self.rows() as f64, 3)
     }
 
     /// The mean of fourth powers of deviations.
@@ -211,14 +212,14 @@ impl Totals {
         let fourths = n.pow(3) * self.sums.fourth(j);
         let cubes = 4 * n.pow(2) * &sum * self.sums.cube(j);
         let squares = 6 * &n * sum.pow(2) * self.product(j, j);
-        to_f64(&(fourths - cubes + squares - 3 * sum.pow(4)), 4) / (self.rows() as f64).powi(4)
+        to_f64(&(fourths - cubes + squares - 3 * sum.pow(4)), 4) / real::powi(self.rows() as f64, 4)
     }
 
     /// The standard deviation of column `j` with this mean, in its unit; 0 if it is constant.
     fn spread(&self, j: usize, mean: f64) -> f64 {
         let spread = self.moment(j, j).sqrt();
         let deviation = spread * self.units[j];
-        let step = (-f64::from(FRACTION_BITS)).exp2();
+        let step = real::exp2(-f64::from(FRACTION_BITS));
         let constant = spread < step || deviation < CONSTANT * mean.abs() || deviation < SMALLEST;
         if constant { 0.0 } else { spread }
     }
@@ -261,7 +262,7 @@ impl Shifts {
 fn to_f64(number: &BigInt, power: u32) -> f64 {
     let dropped = number.bits().saturating_sub(64);
     let top = (number.magnitude() >> dropped).iter_u64_digits().next().unwrap_or(0) as f64;
-    let size = top * 2_f64.powi(dropped as i32 - (power * FRACTION_BITS) as i32);
+    let size = top * real::powi(2_f64, dropped as i32 - (power * FRACTION_BITS) as i32);
     if number.sign() == Sign::Minus { -size } else { size }
 }
 

@@ -6,6 +6,7 @@ use sudare::ckks::Complex;
 use sudare_arith::prng::{Seed, Stream};
 
 use super::spec::Spec;
+use sudare_arith::real;
 
 /// Where records of an index stand.
 ///
@@ -151,7 +152,7 @@ pub(super) fn powers_of_x(slots: usize, k: i64) -> Vec<Complex<f64>> {
     let exponent = k.rem_euclid(order as i64) as u64;
     let of = |power: u64| {
         let angle = 2.0 * PI * ((power * exponent) % order) as f64 / order as f64;
-        Complex::new(angle.cos(), angle.sin())
+        Complex::new(real::cos(angle), real::sin(angle))
     };
     let powers = core::iter::successors(Some(1u64), |power| Some(power * 5 % order));
     powers.take(slots).map(of).collect()

@@ -5,7 +5,7 @@ use sudare::{
     ckks::{self, Ciphertext, Complex, Decryptor, Encoder, Encryptor, Params, ProductSum, Scale},
     rlwe::{KeyRequest, Level, SecretDistribution, max_log2_qp},
 };
-use sudare_arith::par;
+use sudare_arith::{par, real};
 
 use super::{
     error::{Place, Result, SearchError, check_precision, expect},
@@ -507,7 +507,7 @@ fn layout(spec: &Spec, slots: usize) -> Result<Layout> {
 /// products over the growth of the query, and proportional to the degree of the ring.
 fn top_bits(layout: &Layout, log_n: u32) -> f64 {
     let growth = (layout.parts() * layout.group * layout.spread()) as f64;
-    let more = growth.log2() - 16.0 + 2.0 * (f64::from(log_n) - 15.0);
+    let more = real::log2(growth) - 16.0 + 2.0 * (f64::from(log_n) - 15.0);
     PRIME_BITS + more.max(0.0)
 }
 

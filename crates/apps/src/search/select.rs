@@ -15,6 +15,7 @@ use super::{
     spec::{Answer, Spec},
 };
 use crate::functions::{self, Fit, Function, FunctionPlan};
+use sudare_arith::real;
 
 /// `log2` of the scale of comparisons.
 pub(super) const LOG2_SCALE: f64 = 40.0;
@@ -56,7 +57,7 @@ impl Comparison {
         // A narrower gap than asked for serves as well.
         let (middle, gap) = (middle / radius, (half / radius).min(0.5));
         // All that do not match add up to a quarter of what an error may be.
-        let bits = (4.0 * sketch.candidates as f64 / sketch.tolerance()).log2();
+        let bits = real::log2(4.0 * sketch.candidates as f64 / sketch.tolerance());
         let fit = Fit::PrecisionBits(bits);
         let step = functions::step(-1.0..1.0, gap * (1.0 - GAP_FOR_ERRORS), fit)?;
         Ok(Some(Self { sketch, step, radius, middle, gap }))
@@ -66,7 +67,7 @@ impl Comparison {
     /// of an answer is one of a pair of sums, so that packing takes no more.
     pub fn room_bits(&self) -> f64 {
         let sketch = &self.sketch;
-        (sketch.candidates as f64 * sketch.largest() * SQRT_2).log2() + 1.25
+        real::log2(sketch.candidates as f64 * sketch.largest() * SQRT_2) + 1.25
     }
 
     /// Levels from inner products to sums.
@@ -206,7 +207,7 @@ impl Selection {
         let noise_log2 = f64::NEG_INFINITY;
         let argument = sim::Ciphertext { slots, noise_log2, ..argument.clone() };
         let selected = self.step.run(e, &argument)?;
-        let in_selection = selected.noise_log2.exp2();
+        let in_selection = real::exp2(selected.noise_log2);
 
         // Of matches, the numbers beside which have errors of encryption.
         let one = vec![Complex::new(1.0, 0.0); layout.slots];
@@ -221,7 +222,7 @@ impl Selection {
         let candidates = sketch.candidates as f64;
         // Matches of a bucket have errors of encryption, blocks those of rounding.
         let terms = sketch.solved.max(layout.blocks) as f64;
-        let noise = candidates.sqrt() * in_selection + terms.sqrt() * folded.noise_log2.exp2();
+        let noise = candidates.sqrt() * in_selection + terms.sqrt() * real::exp2(folded.noise_log2);
         let error = candidates * comparison.step.max_error() + DEVIATIONS * noise;
         check_precision("the count of a bucket", error, sketch.tolerance() / 2.0)?;
         Ok(error)

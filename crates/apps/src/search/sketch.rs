@@ -12,6 +12,7 @@ use super::{
     layout::Layout,
     spec::{Answer, Mode, Spec},
 };
+use sudare_arith::real;
 
 /// Bytes of the digest.
 const CHECK_BYTES: usize = 2;
@@ -253,8 +254,8 @@ impl Sketch {
 /// `log2` of a bound of the probability that more than `solved` of so many matches at random places
 /// are in one bucket: the expected number of sets of one more that are.
 pub(super) fn log2_crowded(matches: usize, solved: usize, buckets: usize) -> f64 {
-    let sets = (0..=solved).map(|i| ((matches as f64 - i as f64) / (i as f64 + 1.0)).log2());
-    sets.sum::<f64>() - solved as f64 * (buckets as f64).log2()
+    let sets = (0..=solved).map(|i| real::log2((matches as f64 - i as f64) / (i as f64 + 1.0)));
+    sets.sum::<f64>() - solved as f64 * real::log2(buckets as f64)
 }
 
 fn check(bucket: usize, tag: usize, payload: &[u8]) -> [u8; CHECK_BYTES] {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::error::{Place, Result, SearchError};
+use sudare_arith::real;
 
 /// Most records of an index.
 const MAX_ROWS: usize = 1 << 26;
@@ -192,7 +193,7 @@ impl Metric {
     /// `-(d / 2 B)^2`, which the inner product of embedded vectors at the distance `d` is.
     fn embedded_distance(&self, distance: f64) -> f64 {
         match self {
-            Self::Euclidean { largest } => -(distance / (2.0 * largest)).powi(2),
+            Self::Euclidean { largest } => -real::powi(distance / (2.0 * largest), 2),
             Self::Cosine | Self::InnerProduct { .. } => f64::NAN,
         }
     }
@@ -203,7 +204,7 @@ impl Metric {
         match self {
             Self::Cosine => inner,
             Self::InnerProduct { largest, largest_query } => inner * largest * largest_query,
-            Self::Euclidean { largest } => -inner * (2.0 * largest).powi(2),
+            Self::Euclidean { largest } => -inner * real::powi(2.0 * largest, 2),
         }
     }
 
@@ -290,7 +291,7 @@ fn unit(place: Place, vector: &[f64]) -> Result<Vec<f64>> {
 
 fn scaled(place: Place, vector: &[f64], most: f64) -> Result<Vec<f64>> {
     largest(place, vector)?;
-    let found = vector.iter().map(|x| (x / most).powi(2)).sum::<f64>().sqrt() * most;
+    let found = vector.iter().map(|x| real::powi(x / most, 2)).sum::<f64>().sqrt() * most;
     // A norm that was the bound before it was rounded is still the bound.
     if found.is_nan() || found > most * (1.0 + 1e-6) {
         let problem = format!("its norm is {found}, but the plan is for norms of at most {most}");

@@ -5,6 +5,7 @@ use core::f64::consts::PI;
 use serde::{Deserialize, Serialize};
 
 use super::{Result, StatsError};
+use sudare_arith::real;
 
 /// What a test needs to know of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -54,7 +55,7 @@ impl TTest {
             let Sample { count, mean, variance } = *a;
             return Err(StatsError::Sample { count, mean, variance });
         }
-        let freedom = |sample: &Sample| part(sample).powi(2) / (sample.count - 1) as f64;
+        let freedom = |sample: &Sample| real::powi(part(sample), 2) / (sample.count - 1) as f64;
         let degrees_of_freedom = square * square / (freedom(a) + freedom(b));
         let (difference, standard_error) = (a.mean - b.mean, square.sqrt());
         let t = difference / standard_error;
@@ -83,7 +84,7 @@ fn incomplete_beta(a: f64, b: f64, x: f64, y: f64) -> f64 {
     if x > (a + 1.0) / (a + b + 2.0) {
         return 1.0 - incomplete_beta(b, a, y, x);
     }
-    let front = ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * y.ln();
+    let front = ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * real::ln(x) + b * real::ln(y);
     // From the last term to the first; some dozens are needed, more for a large `a`.
     let terms = 100 + (4.0 * a.max(b).sqrt()) as i32;
     let tail = (1..=terms).rev().fold(1.0, |tail, n| {
@@ -94,7 +95,7 @@ fn incomplete_beta(a: f64, b: f64, x: f64, y: f64) -> f64 {
         };
         1.0 + numerator / tail
     });
-    front.exp() / (a * tail)
+    real::exp(front) / (a * tail)
 }
 
 /// `ln gamma(x)` of a positive number, by Stirling's series (Abramowitz, Stegun, section 6.1)
@@ -108,7 +109,8 @@ fn ln_gamma(x: f64) -> f64 {
     let r = 1.0 / (shifted * shifted);
     let tail = r * (1.0 / 1260.0 - r * (1.0 / 1680.0 - r * (1.0 / 1188.0 - r * 691.0 / 360_360.0)));
     let series = (1.0 / 12.0 - r / 360.0 + r * tail) / shifted;
-    (shifted - 0.5) * shifted.ln() - shifted + (2.0 * PI).ln() / 2.0 + series - f64::ln(product)
+    (shifted - 0.5) * real::ln(shifted) - shifted + real::ln(2.0 * PI) / 2.0 + series
+        - real::ln(product)
 }
 
 #[cfg(test)]

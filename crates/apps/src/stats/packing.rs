@@ -9,7 +9,7 @@ use sudare::{
     ckks::{Ciphertext, Encoder, Encryptor, Params, ProductSum, Release, Scale, Spec},
     rlwe::{KeyRequest, Level, SecretDistribution, max_log2_qp},
 };
-use sudare_arith::{par, prng::Seed};
+use sudare_arith::{par, prng::Seed, real};
 
 use super::{ColumnScaling, MAX_SHARED_BITS, ROOM_BITS, Result, StatsError};
 use crate::{SECURITY_BITS, table::Table};
@@ -300,7 +300,7 @@ pub(super) fn shared_params(
             return Err(sudare::Error::TooLittlePrecision { bits, found, needed }.into());
         }
         // Primes are not exactly as large as asked for.
-        log2_scale += (found / needed).log2().max(0.0) + 0.5;
+        log2_scale += real::log2(found / needed).max(0.0) + 0.5;
     }
 }
 
@@ -325,7 +325,7 @@ pub(super) fn smallest_params(
     let spec = |log_n: u32| {
         let rows = Packing::new(*job, 1 << (log_n - 1)).padded_rows();
         // Scale, sum, sign, and room for errors and primes below their size.
-        let base_bits = log2_scale + (rows as f64).log2() + 1.0 + 2.0 * ROOM_BITS;
+        let base_bits = log2_scale + real::log2(rows as f64) + 1.0 + 2.0 * ROOM_BITS;
         let base = if base_bits <= 50.0 { vec![50.0] } else { primes(base_bits) };
         let levels = (0..depth).map(|_| primes(log2_scale));
         Spec {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Result, Statistics, StatsError, inference::two_sided};
+use sudare_arith::real;
 
 /// Largest condition number of the correlations of predictors that is accepted: those of
 /// encrypted sums are off by about `10^-7`, and coefficients by up to this times as much.
@@ -146,8 +147,10 @@ fn inverse(matrix: &[Vec<f64>]) -> Option<Vec<Vec<f64>>> {
 fn eigenvalues(mut a: Vec<Vec<f64>>) -> Vec<f64> {
     let n = a.len();
     for _ in 0..SWEEPS {
-        let beside: f64 =
-            (0..n).flat_map(|i| (0..i).map(move |j| (i, j))).map(|(i, j)| a[i][j].powi(2)).sum();
+        let beside: f64 = (0..n)
+            .flat_map(|i| (0..i).map(move |j| (i, j)))
+            .map(|(i, j)| real::powi(a[i][j], 2))
+            .sum();
         if beside < 1e-30 {
             break;
         }

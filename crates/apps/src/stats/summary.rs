@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Result, Sample, StatsError};
 use crate::table::Table;
+use sudare_arith::real;
 
 /// The affine map `x -> (x - centre) / half_range` of each column to `[-1, 1]`, from
 /// its smallest and largest value. It stays with the owner: it tells both.
@@ -202,7 +203,7 @@ impl PowerSums {
             mean: of_each(&|c| c.centre + c.half_range * c.mean),
             std_dev: variance.iter().map(|v| v.sqrt()).collect(),
             variance,
-            skewness: of_each(&|c| c.shape(c.m3 / c.m2.powf(1.5))),
+            skewness: of_each(&|c| c.shape(c.m3 / real::powf(c.m2, 1.5))),
             kurtosis: of_each(&|c| c.shape(c.m4 / (c.m2 * c.m2) - 3.0)),
             covariance,
             correlation,

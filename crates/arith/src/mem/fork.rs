@@ -14,7 +14,7 @@ static LAST: AtomicU64 = AtomicU64::new(0);
 
 /// A number that a forked process does not share with the one that it was forked from.
 pub(super) fn generation() -> u64 {
-    let Some(mark) = mark() else { return std::process::id().into() };
+    let Some(mark) = mark() else { return process() };
     match mark.load(Ordering::Acquire) {
         0 => {
             let next = LAST.fetch_add(1, Ordering::Relaxed) + 1;
@@ -23,6 +23,11 @@ pub(super) fn generation() -> u64 {
         }
         current => current,
     }
+}
+
+/// The number of the process; in WebAssembly there is one, which cannot fork and has no number.
+fn process() -> u64 {
+    if cfg!(target_family = "wasm") { 0 } else { std::process::id().into() }
 }
 
 /// The word, if the system wipes pages in forked processes. No lock is held, which such a process

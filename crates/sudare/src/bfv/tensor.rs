@@ -5,7 +5,7 @@ use crate::{
     rlwe::{self, Level, ProductSum, check_primes},
 };
 use std::sync::OnceLock;
-use sudare_arith::previous_prime;
+use sudare_arith::{previous_prime, real};
 
 /// Auxiliary primes are below this power of two: the fastest kernels have room for them.
 const PRIME_BITS: u32 = 50;
@@ -45,7 +45,7 @@ impl Auxiliary {
             let Some(prime) = previous_prime(end, 2 << log_n) else { break };
             end = prime;
             if !chain.contains(&prime) {
-                missing -= (prime as f64).log2();
+                missing -= real::log2(prime as f64);
                 primes.push(prime);
             }
         }

@@ -1,5 +1,5 @@
 use core::f64::consts::{LOG2_E, TAU};
-use sudare_arith::dd::Dd;
+use sudare_arith::{dd::Dd, real};
 
 /// Sums of at most so many variables are computed exactly.
 const MAX_EXACT_TERMS: u32 = 2049;
@@ -62,7 +62,7 @@ fn log2_saddle(terms: u32, k: f64) -> f64 {
         return -1.0;
     }
     // K' rises from 0 to n/2.
-    let slope = |t: f64| n * (0.5 / (t / 2.0).tanh() - 1.0 / t);
+    let slope = |t: f64| n * (0.5 / real::tanh(t / 2.0) - 1.0 / t);
     let (mut low, mut high) = (0.0, 1.0);
     while slope(high) < k && high < 1e9 {
         high *= 2.0;
@@ -73,15 +73,15 @@ fn log2_saddle(terms: u32, k: f64) -> f64 {
     }
     let t = high;
     // sinh(t/2) = e^(t/2) (1 - e^-t) / 2 does not overflow.
-    let log_ratio = t / 2.0 + (-(-t).exp_m1() / t).ln();
+    let log_ratio = t / 2.0 + real::ln(-real::exp_m1(-t) / t);
     let exponent = t * k - n * log_ratio;
     let w = (2.0 * exponent).sqrt();
-    let csch = 2.0 * (-t / 2.0).exp() / -(-t).exp_m1();
+    let csch = 2.0 * real::exp(-t / 2.0) / -real::exp_m1(-t);
     let u = t * (n * (1.0 / (t * t) - csch * csch / 4.0)).sqrt();
     // The normal tail is its density times Mills' ratio, a continued fraction.
     let mills = 1.0 / (1..=400).rev().fold(w, |rest, i| w + f64::from(i) / rest);
-    let log_density = -exponent - 0.5 * TAU.ln();
-    (log_density + (mills + 1.0 / u - 1.0 / w).ln()) * LOG2_E
+    let log_density = -exponent - 0.5 * real::ln(TAU);
+    (log_density + real::ln(mills + 1.0 / u - 1.0 / w)) * LOG2_E
 }
 
 fn log2(x: f64) -> f64 {

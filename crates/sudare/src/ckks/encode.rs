@@ -10,7 +10,7 @@ use sudare_arith::{
     dd::Dd,
     fft::{Real, SpecialFft},
     mem::{Buf, Pool, Secrecy},
-    par,
+    par, real,
 };
 use zeroize::Zeroizing;
 
@@ -98,7 +98,7 @@ impl Encoder {
         } else {
             coefficients(self.params.fft(), values.clone(), slots, scale, pool)
         };
-        let (needed_bits, available_bits) = (largest.log2(), log2_q - 1.0);
+        let (needed_bits, available_bits) = (real::log2(largest), log2_q - 1.0);
         let Some(coeffs) = coeffs.filter(|_| needed_bits < available_bits) else {
             let size = |v: &Complex<f64>| v.re.abs().max(v.im.abs());
             let larger = |a: (usize, f64), (i, v)| if size(&v) > a.1 { (i, size(&v)) } else { a };
@@ -218,7 +218,7 @@ impl Scaled for f64 {
 
     fn wide(self, scale: Scale) -> Option<i128> {
         let x = (self * scale.to_f64()).round_ties_even();
-        (x.abs() < 126f64.exp2()).then_some(x as i128)
+        (x.abs() < real::exp2(126.0)).then_some(x as i128)
     }
 }
 
@@ -263,8 +263,8 @@ fn coefficients<T: Scaled>(
         largest.max(size(v.re)).max(size(v.im))
     });
     let halves = || values.iter().map(|v| v.re).chain(values.iter().map(|v| v.im));
-    let coeffs = if largest < 61f64.exp2() {
-        let bits = if largest < 50f64.exp2() { 52 } else { 64 };
+    let coeffs = if largest < real::exp2(61.0) {
+        let bits = if largest < real::exp2(50.0) { 52 } else { 64 };
         let mut words = pool.take_as(Secrecy::Value, 2 * slots);
         for (word, x) in words.iter_mut().zip(halves()) {
             *word = (x.narrow(scale) as u64).wrapping_add(1 << (bits - 1));

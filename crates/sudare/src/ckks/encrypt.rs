@@ -3,7 +3,7 @@ use crate::{
     Error, Result,
     rlwe::{self, EncryptionKey, KeyId, Level, PublicKey, SecretKey},
 };
-use sudare_arith::prng::Seed;
+use sudare_arith::{prng::Seed, real};
 
 /// Encrypts under a public key.
 pub type Encryptor = rlwe::Encryptor<Params, PublicKey>;
@@ -118,7 +118,7 @@ impl Decryptor {
         let limbs = difference.limbs();
         let mut reader = IntegerReader::new(basis.tables(limbs).map(|t| *t.modulus()).collect());
         let rows: Vec<&[u64]> = difference.rows().collect();
-        let squares = (0..basis.n()).map(|k| reader.read(&rows, k).to_f64().powi(2));
-        Ok((squares.sum::<f64>() / basis.n() as f64).sqrt().log2())
+        let squares = (0..basis.n()).map(|k| real::powi(reader.read(&rows, k).to_f64(), 2));
+        Ok(real::log2((squares.sum::<f64>() / basis.n() as f64).sqrt()))
     }
 }

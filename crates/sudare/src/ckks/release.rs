@@ -1,7 +1,7 @@
 use crate::{Error, Result};
 use sudare_arith::{
     prng::{Seed, Stream},
-    sample,
+    real, sample,
 };
 use zeroize::Zeroizing;
 
@@ -78,7 +78,7 @@ impl Release {
     #[must_use]
     pub fn deviation(&self, count: usize, error: f64) -> f64 {
         // A power and a root that every platform rounds alike.
-        let hidden = 2f64.powi(self.statistical_bits.min(1000).cast_signed());
+        let hidden = real::powi(2.0, self.statistical_bits.min(1000).cast_signed());
         (12.0 * self.releases as f64 * hidden).sqrt() * (count as f64).sqrt() * error
     }
 
@@ -147,7 +147,7 @@ impl Release {
 
 /// What the last of so many bits is worth.
 fn unit(bits: u32) -> f64 {
-    2f64.powi(-bits.cast_signed())
+    real::powi(2.0, -bits.cast_signed())
 }
 
 /// A value in units of `2^-67` of its last bit, off by less than one of them, without branches on
@@ -160,10 +160,10 @@ fn fixed(index: usize, value: f64, bits: u32) -> Result<i128> {
     }
     let scaled = value / unit(bits);
     let available_bits = f64::from(f64::MANTISSA_DIGITS);
-    if scaled.abs() >= 2f64.powi(f64::MANTISSA_DIGITS.cast_signed()) {
+    if scaled.abs() >= real::powi(2.0, f64::MANTISSA_DIGITS.cast_signed()) {
         return Err(Error::ValueTooLarge {
             index,
-            needed_bits: scaled.abs().log2(),
+            needed_bits: real::log2(scaled.abs()),
             available_bits,
         });
     }

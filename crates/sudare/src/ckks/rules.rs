@@ -8,7 +8,7 @@ use crate::{
     Error, Result,
     rlwe::{Level, Scale as _, next_level},
 };
-use sudare_arith::dd::Dd;
+use sudare_arith::{dd::Dd, real};
 
 /// What is public about a ciphertext beside its polynomials.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -236,7 +236,7 @@ impl<'a> Rules<'a> {
             return Err(Error::NotFinite { index: 0, value: c.to_string() });
         }
         let product = scale.to_dd() * Dd::from(c);
-        let needed_bits = product.to_f64().abs().log2();
+        let needed_bits = real::log2(product.to_f64().abs());
         let available_bits = self.chain.log2_q(level) - 1.0;
         product.round_i128().filter(|_| needed_bits < available_bits).ok_or(Error::ValueTooLarge {
             index: 0,

@@ -4,7 +4,7 @@ use crate::{
 };
 use core::fmt;
 use serde::{Deserialize, Serialize};
-use sudare_arith::dd::Dd;
+use sudare_arith::{dd::Dd, real};
 
 /// A plaintext scale: the positive factor between values and integer
 /// plaintexts, to about 100 bits.
@@ -54,7 +54,7 @@ impl Scale {
     /// `log2` of the scale; NaN if it is not positive.
     #[must_use]
     pub fn log2(self) -> f64 {
-        self.to_f64().log2()
+        real::log2(self.to_f64())
     }
 
     /// The scale whose square this is; NaN if it is not positive.

@@ -11,7 +11,7 @@ use crate::{
     rlwe::{self, EncryptionKey, KeyId, Level, PublicKey, SecretKey},
 };
 use std::sync::Arc;
-use sudare_arith::{self as arith, mem::Secrecy, par, prng::Seed};
+use sudare_arith::{self as arith, mem::Secrecy, par, prng::Seed, real};
 use zeroize::Zeroizing;
 
 /// The residue of `t` modulo a prime of the chain.
@@ -231,7 +231,7 @@ impl Reader {
         let weights = moduli.iter().scan((1 % t.value(), 0.0), |(weight, log2), m| {
             let current = (*weight, *log2);
             *weight = t.mul(*weight, t.reduce(m.value().into()));
-            *log2 += (m.value() as f64).log2();
+            *log2 += real::log2(m.value() as f64);
             Some(current)
         });
         let (weights, reducer) = (weights.collect(), WordReducer::new(t));
@@ -273,6 +273,8 @@ impl Reader {
             // Divided by the primes below the digit that comes next.
             (low + d as f64) / m.value() as f64
         });
-        lead.abs().log2() + self.weights[top].1 + (self.radix.moduli()[top].value() as f64).log2()
+        real::log2(lead.abs())
+            + self.weights[top].1
+            + real::log2(self.radix.moduli()[top].value() as f64)
     }
 }

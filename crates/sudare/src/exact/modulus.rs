@@ -4,7 +4,7 @@ use core::{
     ops::{Div, Mul},
 };
 use serde::{Deserialize, Serialize};
-use sudare_arith::{is_prime, previous_prime};
+use sudare_arith::{is_prime, previous_prime, real};
 
 /// A plaintext modulus `t = p^k`, with the arithmetic of its residues.
 ///
@@ -89,7 +89,7 @@ impl Modulus {
     /// `log2(t)`.
     #[must_use]
     pub fn log2(self) -> f64 {
-        f64::from(self.exponent) * (self.prime as f64).log2()
+        f64::from(self.exponent) * real::log2(self.prime as f64)
     }
 
     /// Another power of the same prime.

@@ -1,6 +1,7 @@
 use super::Modulus;
 use crate::rlwe::{self, Level, Noise};
 use serde::{Deserialize, Serialize};
+use sudare_arith::real;
 
 /// Standard deviations within which errors are taken to stay: a normal variable is beyond them
 /// with probability below `2^-145`, and so one of the at most `2^17` coefficients of a
@@ -35,7 +36,7 @@ impl NoiseBound {
     /// standard deviations.
     #[must_use]
     pub fn log2(self) -> f64 {
-        self.log2_sd + DEVIATIONS.log2()
+        self.log2_sd + real::log2(DEVIATIONS)
     }
 
     /// Whether it is a number, as one read from a file might not be.
@@ -49,7 +50,7 @@ impl NoiseBound {
 
     /// What is at most `2^log2_size`, always.
     fn at_most(log2_size: f64) -> Self {
-        Self::of(log2_size - DEVIATIONS.log2(), 1)
+        Self::of(log2_size - real::log2(DEVIATIONS), 1)
     }
 
     fn times(self, log2_factor: f64) -> Self {
@@ -78,7 +79,7 @@ impl core::ops::Add for NoiseBound {
 
 /// `log2(binomial(n, k))`.
 fn log2_binomial(n: u32, k: u32) -> f64 {
-    (0..k.min(n - k)).map(|i| (f64::from(n - i) / f64::from(i + 1)).log2()).sum()
+    (0..k.min(n - k)).map(|i| real::log2(f64::from(n - i) / f64::from(i + 1))).sum()
 }
 
 /// Sizes of a plaintext operand, its coefficients in `(-t/2, t/2]`.
@@ -96,8 +97,8 @@ impl PlainNorms {
     pub fn of(t: Modulus, coeffs: &[u128]) -> Self {
         let sizes = || coeffs.iter().map(|&c| t.centered(c).unsigned_abs() as f64);
         Self {
-            log2_sum: sizes().sum::<f64>().max(1.0).log2(),
-            log2_root_sum_squares: sizes().map(|x| x * x).sum::<f64>().max(1.0).log2() / 2.0,
+            log2_sum: real::log2(sizes().sum::<f64>().max(1.0)),
+            log2_root_sum_squares: real::log2(sizes().map(|x| x * x).sum::<f64>().max(1.0)) / 2.0,
         }
     }
 
@@ -139,7 +140,7 @@ pub(super) fn log2_sum(a: f64, b: f64) -> f64 {
     if low == f64::NEG_INFINITY {
         return high;
     }
-    high + (low - high).exp2().ln_1p() / core::f64::consts::LN_2
+    high + real::ln_1p(real::exp2(low - high)) / core::f64::consts::LN_2
 }
 
 /// How operations of ciphertexts modulo `t` change their errors.
@@ -160,9 +161,9 @@ impl<'a> NoiseModel<'a> {
 
     /// `log2` of the bound below which errors decrypt at `level`: `Q / 2t - 1/2`.
     pub(crate) fn log2_room(self, level: Level) -> f64 {
-        let half = (self.params.log2_q(level) - self.log2_t).exp2() / 2.0;
+        let half = real::exp2(self.params.log2_q(level) - self.log2_t) / 2.0;
         if half.is_finite() && half < (1u64 << 52) as f64 {
-            return (half - 0.5).max(0.0).log2();
+            return real::log2((half - 0.5).max(0.0));
         }
         self.params.log2_q(level) - self.log2_t - 1.0
     }
@@ -174,7 +175,7 @@ impl<'a> NoiseModel<'a> {
 
     /// Under the secret key.
     pub(crate) fn fresh_symmetric(self) -> NoiseBound {
-        NoiseBound::of(sudare_arith::sample::CBD21_VARIANCE.log2() / 2.0, 1)
+        NoiseBound::of(real::log2(sudare_arith::sample::CBD21_VARIANCE) / 2.0, 1)
     }
 
     fn base(self, noise: Noise) -> NoiseBound {
@@ -219,7 +220,7 @@ impl<'a> NoiseModel<'a> {
     /// Of what was rounded to `t` and raised through an ephemeral secret of this weight: the
     /// multiple of `t` that lifting adds, and the key switch back.
     pub(crate) fn raised(self, weight: u32) -> NoiseBound {
-        let multiple = NoiseBound::at_most((f64::from(weight) / 2.0 + 1.0).log2());
+        let multiple = NoiseBound::at_most(real::log2(f64::from(weight) / 2.0 + 1.0));
         multiple + self.base(Noise::from_ephemeral(self.params, self.log2_t))
     }
 
@@ -264,8 +265,8 @@ impl<'a> NoiseModel<'a> {
         let factor = k.product(k, self.log_n).times(self.log2_t);
         // With the secret of weight `w`, `(1 + w) / 12` is the variance of `k`, and the square
         // of the secret has coefficients of which the squares sum up to `2 w^2`.
-        let weight = 12.0 * (2.0 * k.log2_sd).exp2();
-        let tensor = ((weight + 2.0 * weight * weight) / 12.0).log2() / 2.0;
+        let weight = 12.0 * real::exp2(2.0 * k.log2_sd);
+        let tensor = real::log2((weight + 2.0 * weight * weight) / 12.0) / 2.0;
         let kept = [linear, wrapped, factor, NoiseBound::of(tensor, 2), NoiseBound::at_most(0.0)];
         let kept = kept.into_iter().reduce(|a, b| a + b).unwrap_or(k);
         let degree = if kept.log2_sd > quadratic.log2_sd { kept.degree } else { quadratic.degree };

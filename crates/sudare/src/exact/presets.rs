@@ -5,6 +5,7 @@ use crate::{
     Error, Result,
     rlwe::{SecretDistribution, max_log2_qp, named},
 };
+use sudare_arith::real;
 
 /// What is to be computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,18 +106,18 @@ impl Sizes {
     fn new(log_n: u32, needs: Needs) -> Self {
         let (dimension, log2_t) = (f64::from(log_n), needs.plaintext_modulus.log2());
         // Of a ternary secret two thirds of the coefficients are not 0.
-        let weight = 1.0 + dimension.exp2() * 2.0 / 3.0;
-        let rounding = log2_sum((weight / 12.0).log2() / 2.0, (1.0f64 / 14.0).log2());
-        let fresh = (sudare_arith::sample::CBD21_VARIANCE * 2.0 * weight).log2() / 2.0;
+        let weight = 1.0 + real::exp2(dimension) * 2.0 / 3.0;
+        let rounding = log2_sum(real::log2(weight / 12.0) / 2.0, real::log2(1.0f64 / 14.0));
+        let fresh = real::log2(sudare_arith::sample::CBD21_VARIANCE * 2.0 * weight) / 2.0;
         let summed = |e: f64| {
             let copies = f64::from(needs.rotations) + 1.0;
             // Each rotation adds about what rescaling does.
-            (copies * e.exp2() + (copies - 1.0) * 2.0 * rounding.exp2()).log2()
+            real::log2(copies * real::exp2(e) + (copies - 1.0) * 2.0 * real::exp2(rounding))
         };
         let product = |e: f64| {
             let linear = e + log2_t + dimension / 2.0;
             let quadratic = 2.0 * e + 1.0 + log2_t + dimension / 2.0;
-            let carry = dimension + log2_t - 2.0 - 14f64.log2();
+            let carry = dimension + log2_t - 2.0 - real::log2(14.0);
             log2_sum(log2_sum(linear, quadratic), carry)
         };
         let rescaled = summed(rounding + 1.0);
@@ -125,7 +126,7 @@ impl Sizes {
         let level = half_bits(product(rescaled) - rounding).max(least);
         let top = half_bits(product(summed(fresh)) - rounding).max(level);
         let last = if needs.depth == 0 { summed(fresh) } else { rescaled };
-        let base = half_bits(last + 14f64.log2() + log2_t + 1.5).max(least);
+        let base = half_bits(last + real::log2(14.0) + log2_t + 1.5).max(least);
         // What the only level does not divide by, level 0 has room for: primes of one size need
         // the smallest special ones.
         let even = half_bits((base + top) / 2.0);

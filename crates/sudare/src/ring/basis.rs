@@ -9,6 +9,7 @@ use sudare_arith::{
     ConstantDot, Modulus, NttTable, Permutation,
     mem::{Pool, Secrecy},
     par::{self, Tile},
+    real,
 };
 
 /// Primes carried: `q` of the chain that follow each other and the first `p` special ones.
@@ -168,7 +169,7 @@ impl RnsBasis {
     /// `log2` of the product of the primes of `limbs`.
     #[must_use]
     pub fn log2_product(&self, limbs: LimbSet) -> f64 {
-        self.tables(limbs).map(|t| (t.modulus().value() as f64).log2()).sum()
+        self.tables(limbs).map(|t| real::log2(t.modulus().value() as f64)).sum()
     }
 
     /// A polynomial of unspecified contents.

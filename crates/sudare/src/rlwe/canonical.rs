@@ -1,6 +1,6 @@
 use super::{Level, Params, SecretDistribution};
 use crate::ring::LimbSet;
-use sudare_arith::sample::CBD21_VARIANCE as ERROR_VARIANCE;
+use sudare_arith::{real, sample::CBD21_VARIANCE as ERROR_VARIANCE};
 
 /// Variance of a uniform ternary coefficient.
 const TERNARY_VARIANCE: f64 = 2.0 / 3.0;
@@ -33,10 +33,10 @@ impl CanonicalBounds {
     #[must_use]
     pub fn new(params: &Params) -> Self {
         let log_n = f64::from(params.log_n());
-        let bits = FAILURE_BITS + (log_n - 1.0) + DIRECTIONS.log2();
-        let shrinks = (core::f64::consts::PI / DIRECTIONS).cos();
+        let bits = FAILURE_BITS + (log_n - 1.0) + real::log2(DIRECTIONS);
+        let shrinks = real::cos(core::f64::consts::PI / DIRECTIONS);
         let tail = (bits * core::f64::consts::LN_2).sqrt() / shrinks;
-        Self { params: params.clone(), degree: log_n.exp2(), tail }
+        Self { params: params.clone(), degree: real::exp2(log_n), tail }
     }
 
     /// Of a polynomial with independent centred coefficients of this variance, whose tails are at
@@ -78,10 +78,11 @@ impl CanonicalBounds {
     }
 
     fn switch(&self, limbs: LimbSet) -> f64 {
-        let log2_prime = |i: usize| (self.params.basis().modulus(limbs, i).value() as f64).log2();
+        let log2_prime =
+            |i: usize| real::log2(self.params.basis().modulus(limbs, i).value() as f64);
         let log2_p = self.params.log2_special(limbs.p());
         let digits = self.params.digit_primes_of(limbs).into_iter();
-        let ratios = digits.map(|owned| (owned.map(log2_prime).sum::<f64>() - log2_p).exp2());
+        let ratios = digits.map(|owned| real::exp2(owned.map(log2_prime).sum::<f64>() - log2_p));
         let digit = self.polynomial(ROUNDING_VARIANCE) * self.polynomial(ERROR_VARIANCE);
         ratios.sum::<f64>() * digit + self.rounding()
     }

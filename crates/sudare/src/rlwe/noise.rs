@@ -1,6 +1,6 @@
 use super::{Level, Params, SecretDistribution};
 use crate::ring::LimbSet;
-use sudare_arith::sample::CBD21_VARIANCE as ERROR_VARIANCE;
+use sudare_arith::{real, sample::CBD21_VARIANCE as ERROR_VARIANCE};
 
 /// Variance of a uniform ternary coefficient.
 const TERNARY_VARIANCE: f64 = 2.0 / 3.0;
@@ -38,7 +38,7 @@ impl Noise {
     }
 
     fn from_variance(variance: f64) -> Self {
-        Self(variance.log2() / 2.0)
+        Self(real::log2(variance) / 2.0)
     }
 
     /// `log2` of the standard deviation of a coefficient.
@@ -86,7 +86,7 @@ impl Noise {
     }
 
     fn switch(params: &Params, limbs: LimbSet) -> Self {
-        let log2_prime = |i: usize| (params.basis().modulus(limbs, i).value() as f64).log2();
+        let log2_prime = |i: usize| real::log2(params.basis().modulus(limbs, i).value() as f64);
         let log2_p = params.log2_special(limbs.p());
         params.digit_primes_of(limbs).into_iter().fold(Self::rounding(params), |sum, owned| {
             sum + Self::digit(params, owned.map(log2_prime).sum::<f64>() - log2_p)
@@ -175,7 +175,7 @@ impl core::ops::Add for Noise {
         if low == f64::NEG_INFINITY {
             return Self(high);
         }
-        Self(high + (2.0 * (low - high)).exp2().ln_1p() / core::f64::consts::LN_2 / 2.0)
+        Self(high + real::ln_1p(real::exp2(2.0 * (low - high))) / core::f64::consts::LN_2 / 2.0)
     }
 }
 

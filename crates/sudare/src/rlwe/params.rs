@@ -8,6 +8,7 @@ use crate::{
 use core::ops::{Range, RangeInclusive};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, OnceLock};
+use sudare_arith::real;
 
 /// Parameters as a scheme writes them: the primes themselves.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -443,7 +444,7 @@ impl PartialEq for Params {
 
 /// Of the product of `primes`.
 fn log2(primes: &[u64]) -> f64 {
-    primes.iter().map(|&p| (p as f64).log2()).sum()
+    primes.iter().map(|&p| real::log2(p as f64)).sum()
 }
 
 /// All primes of levels: of the chain, then of upper levels.
@@ -536,7 +537,7 @@ fn check_security(spec: &Spec, what: &str, secret: SecretDistribution, log2_qp: 
 fn digit_widths(chain: &[u64], log2_p: f64) -> Vec<usize> {
     let mut widths: Vec<usize> = Vec::new();
     let mut bits = f64::INFINITY;
-    for log2_q in chain.iter().map(|&q| (q as f64).log2()) {
+    for log2_q in chain.iter().map(|&q| real::log2(q as f64)) {
         match widths.last_mut() {
             _ if log2_q > log2_p => break,
             Some(width) if bits + log2_q <= log2_p => {

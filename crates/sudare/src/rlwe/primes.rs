@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
-use sudare_arith::{dd::Dd, next_prime, previous_prime};
+use sudare_arith::{dd::Dd, next_prime, previous_prime, real};
 
 /// Sizes of the primes of an [`UpperChain`], in bits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -75,7 +75,7 @@ impl Supply {
             let nearer = if distance(below) <= distance(above) { below } else { above };
             let prime = nearer
                 .filter(|&p| (target / 2.0..target * 2.0).contains(&(p as f64)))
-                .ok_or_else(|| none_left(target.log2()))?;
+                .ok_or_else(|| none_left(real::log2(target)))?;
             if !self.used.contains(&prime) {
                 self.used.push(prime);
                 return Ok(prime);
@@ -196,7 +196,7 @@ pub(crate) fn power_of_two(bits: f64) -> f64 {
         return f64::NAN;
     }
     let whole = bits.floor();
-    // The last bits of `f64::exp2` are up to the platform, those of square roots are not:
+    // The nearest, which `real::exp2` need not be, in double words:
     // the `i`-th binary digit of the fraction stands for the `i`-fold square root of 2.
     let mut digits = ((bits - whole) * 2.0 * (1u64 << 63) as f64) as u64;
     let (mut power, mut root) = (Dd::ONE, Dd::from(2));

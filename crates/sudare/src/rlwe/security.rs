@@ -33,6 +33,7 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
+use sudare_arith::real;
 
 /// Decay exponent of the bits past the last entry of a row.
 const TAIL_EXPONENT: f64 = 1.25;
@@ -132,11 +133,11 @@ fn degree(log_n: u32) -> u32 {
 fn secret_entropy_bits(log_n: u32, secret: SecretDistribution) -> f64 {
     let n = degree(log_n);
     match secret {
-        SecretDistribution::UniformTernary => f64::from(n) * 3f64.log2(),
+        SecretDistribution::UniformTernary => f64::from(n) * real::log2(3.0),
         SecretDistribution::FixedWeight { h } => {
             let choices = h.min(n.saturating_sub(h)).min(256);
             let log2_positions: f64 =
-                (0..choices).map(|i| (f64::from(n - i) / f64::from(i + 1)).log2()).sum();
+                (0..choices).map(|i| real::log2(f64::from(n - i) / f64::from(i + 1))).sum();
             log2_positions + f64::from(h)
         }
     }
@@ -163,10 +164,10 @@ impl Row {
         match (self.points[..next].last(), self.points.get(next)) {
             (_, Some(b)) if b.log2_qp == log2_qp => b.bits,
             (Some(a), Some(b)) => {
-                let t = (log2_qp / a.log2_qp).ln() / (b.log2_qp / a.log2_qp).ln();
-                a.bits * (b.bits / a.bits).powf(t)
+                let t = real::ln(log2_qp / a.log2_qp) / real::ln(b.log2_qp / a.log2_qp);
+                a.bits * real::powf(b.bits / a.bits, t)
             }
-            (Some(a), None) => a.bits * (a.log2_qp / log2_qp).powf(TAIL_EXPONENT),
+            (Some(a), None) => a.bits * real::powf(a.log2_qp / log2_qp, TAIL_EXPONENT),
             (None, b) => b.map_or(0.0, |b| b.bits),
         }
     }
@@ -176,10 +177,10 @@ impl Row {
         match (self.points[..next].last(), self.points.get(next)) {
             (_, Some(b)) if b.bits == bits => b.log2_qp,
             (Some(a), Some(b)) => {
-                let t = (bits / a.bits).ln() / (b.bits / a.bits).ln();
-                a.log2_qp * (b.log2_qp / a.log2_qp).powf(t)
+                let t = real::ln(bits / a.bits) / real::ln(b.bits / a.bits);
+                a.log2_qp * real::powf(b.log2_qp / a.log2_qp, t)
             }
-            (Some(a), None) => a.log2_qp * (a.bits / bits).powf(1.0 / TAIL_EXPONENT),
+            (Some(a), None) => a.log2_qp * real::powf(a.bits / bits, 1.0 / TAIL_EXPONENT),
             (None, _) => 0.0,
         }
     }
@@ -238,7 +239,11 @@ static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| {
             let row: Vec<Entry> = of_weight.clone().filter(|e| e.log_n == ring).copied().collect();
             let doublings = f64::from(log_n) - f64::from(ring);
             let growth = if doublings < 0.0 { SHRINK_PER_HALVING } else { GROWTH_PER_DOUBLING };
-            table.push(Row { log_n, weight, points: merge_sources(&row, growth.powf(doublings)) });
+            table.push(Row {
+                log_n,
+                weight,
+                points: merge_sources(&row, real::powf(growth, doublings)),
+            });
         }
     }
     table

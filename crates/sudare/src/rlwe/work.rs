@@ -5,6 +5,7 @@ use super::{AutomorphismSum, Level, Params};
 use crate::ring::LimbSet;
 use core::ops::{AddAssign, Sub};
 use serde::Serialize;
+use sudare_arith::real;
 
 /// Bits of the largest primes with the fast kernels of machines that have any.
 const NARROW_BITS: u32 = 50;
@@ -56,7 +57,7 @@ impl Rates {
     /// `2^log_n`: good for comparing one plan with another.
     #[must_use]
     pub fn reference(log_n: u32) -> Self {
-        let row = f64::from(log_n) * f64::from(log_n).exp2();
+        let row = f64::from(log_n) * real::exp2(f64::from(log_n));
         Self {
             narrow_transform_ns: 0.14 * row,
             wide_transform_ns: 0.35 * row,

@@ -272,10 +272,11 @@ fn impossible_plans_are_refused() {
     let schema = testkit::schema(1000);
     let params = |log_n, bits| Parties::new(log_n, bits).params;
     let rows = |rows| SumsPlan::new(&schema, false, rows, &params(8, 50.0)).map(|_| ());
-    for found in [0, usize::MAX, Sums::MAX_ROWS / 1000 + 1] {
+    let most = Sums::MAX_ROWS as usize / 1000;
+    for found in [0, usize::MAX, most + 1] {
         assert!(matches!(rows(found), Err(PoolError::Count { what: "rows", .. })), "{found}");
     }
-    assert_eq!(rows(Sums::MAX_ROWS / 1000), Ok(()));
+    assert_eq!(rows(most), Ok(()));
     match SumsPlan::new(&schema, false, 10, &params(11, 32.0)) {
         Err(PoolError::ParamsTooSmall { owners: 1000, log_n: 11, needed, found }) => {
             assert!(needed > found && (31.0..33.0).contains(&found), "{needed} {found}");

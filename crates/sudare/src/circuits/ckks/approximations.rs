@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{Error, Result};
 use core::{f64::consts::TAU, ops::Range};
-use sudare_arith::dd::Dd;
+use sudare_arith::{dd::Dd, real};
 
 /// `cos(2πt / 2^r)` of `t = x - 1/4`, from which `r` double angles `y -> 2y^2 - 1` make
 /// `sin(2πx)`.
@@ -123,7 +123,7 @@ impl ScaledCosine {
 
 /// The largest `|sin(2πx)|`.
 pub(super) fn sine_radius(log2_ratio: f64) -> f64 {
-    (TAU * (-log2_ratio).exp2()).sin()
+    real::sin(TAU * real::exp2(-log2_ratio))
 }
 
 /// `2^log2_ratio asin(y) / 2π` on the sines, interpolated in the Chebyshev nodes: messages as
@@ -135,8 +135,8 @@ pub(super) fn sine_radius(log2_ratio: f64) -> f64 {
 /// # Errors
 /// Those of [`Polynomial::chebyshev`].
 pub(super) fn inverse_sine(degree: usize, log2_ratio: f64) -> Result<Polynomial> {
-    let (radius, factor) = (sine_radius(log2_ratio), log2_ratio.exp2() / TAU);
-    Polynomial::chebyshev(|y: f64| y.asin() * factor, -radius..radius, degree)
+    let (radius, factor) = (sine_radius(log2_ratio), real::exp2(log2_ratio) / TAU);
+    Polynomial::chebyshev(|y: f64| real::asin(y) * factor, -radius..radius, degree)
 }
 
 /// The Taylor polynomial in `iv` of `exp(2πix / 2^r)` for `x = radius v`, from which `r`
@@ -147,7 +147,7 @@ pub(super) fn inverse_sine(degree: usize, log2_ratio: f64) -> Result<Polynomial>
 /// # Errors
 /// Those of [`Polynomial::monomial`].
 pub(super) fn exponential(degree: usize, squarings: u32, radius: f64) -> Result<Polynomial> {
-    let angle = TAU * radius / f64::from(squarings).exp2();
+    let angle = TAU * radius / real::exp2(f64::from(squarings));
     let next = |term: &mut f64, n: usize| {
         let this = *term;
         *term *= angle / (n + 1) as f64;

@@ -35,6 +35,7 @@ use crate::{
 use correction::Correction;
 pub use presets::{BootstrapPreset, preset, presets};
 use stage_levels::{Rounds, StageLevels};
+use sudare_arith::real;
 
 const OP: &str = "bootstrapping";
 
@@ -470,7 +471,7 @@ impl<E: ComplexOps> Bootstrapper<E> {
         for round in 1..=rounds.count {
             let lowered = lower(many, &result, plan.input_level, plan.input_scale)?;
             let mut lacking = many.sub(xs, &lowered)?;
-            let mut size = rounds.gain.powi(-(round as i32));
+            let mut size = real::powi(rounds.gain, -(round as i32));
             if plan.spec.mirrors() {
                 lacking = many.add(&lacking, &many.conjugate(&lacking)?)?;
                 size *= 2.0;

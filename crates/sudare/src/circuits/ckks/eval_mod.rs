@@ -20,6 +20,7 @@ use crate::{
     rlwe::{GaloisElement, KeyRequest, Level},
 };
 use core::f64::consts::TAU;
+use sudare_arith::real;
 
 const OP: &str = "modular reduction";
 
@@ -127,7 +128,7 @@ impl EvalModSpec {
     /// `x / B` at the scale of the prime product.
     #[must_use]
     pub fn bound(&self) -> f64 {
-        let reach = f64::from(self.k) + (-self.log2_ratio).exp2();
+        let reach = f64::from(self.k) + real::exp2(-self.log2_ratio);
         match self.method {
             ModMethod::Cosine { .. } => reach + 0.25,
             ModMethod::Exponential { .. } => reach,
@@ -295,7 +296,7 @@ impl Curves {
         };
         match &self.inverse {
             Some(inverse) => inverse.evaluate(sine),
-            None => sine * self.spec.log2_ratio.exp2() / TAU,
+            None => sine * real::exp2(self.spec.log2_ratio) / TAU,
         }
     }
 }
@@ -344,7 +345,7 @@ struct Variable {
 impl Variable {
     fn plan(chain: &Chain, level: Level, scale: Scale, bound: f64, degree: usize) -> Result<Self> {
         let read = scale * Scale::from_f64(bound);
-        let highest_power = f64::from(bits(degree) - 1).exp2();
+        let highest_power = real::exp2(f64::from(bits(degree) - 1));
         let drift = (read / chain.divisor(level)).log2() * highest_power;
         if drift.abs() <= DRIFT_BITS {
             return Ok(Self { division: None, level, scale: read });
@@ -445,7 +446,7 @@ impl EvalModPlan {
     #[must_use]
     pub fn max_error(&self) -> f64 {
         let k = f64::from(self.spec().k);
-        let width = (-self.spec().log2_ratio).exp2();
+        let width = real::exp2(-self.spec().log2_ratio);
         let integers = (0..=2 * self.spec().k).map(|i| f64::from(i) - k);
         let distances = (0..=64).map(|j| f64::from(j) / 32.0 - 1.0);
         integers

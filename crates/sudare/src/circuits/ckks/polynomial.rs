@@ -9,6 +9,7 @@ use crate::{
     rlwe::{Level, Scale as _},
 };
 use core::{f64::consts::PI, ops::Range};
+use sudare_arith::real;
 
 /// How to evaluate a [`Polynomial`] on ciphertexts of one level and scale; see
 /// [`polynomial::PolynomialPlan`].
@@ -312,8 +313,8 @@ impl Polynomial {
         // at most (Ehlich and Zeller, 1964).
         let nodes = 8 * degree.max(1);
         let angle = core::f64::consts::PI / nodes as f64;
-        let values = (0..=nodes).map(|k| clenshaw(&series, (angle * k as f64).cos()).abs());
-        Some(values.fold(0.0, f64::max) / (angle * degree as f64 / 2.0).cos())
+        let values = (0..=nodes).map(|k| clenshaw(&series, real::cos(angle * k as f64)).abs());
+        Some(values.fold(0.0, f64::max) / real::cos(angle * degree as f64 / 2.0))
     }
 
     /// How to reach the variable of the basis.
@@ -365,7 +366,7 @@ impl Polynomial {
             return Ok(());
         }
         for power in powers {
-            let needed_bits = power.n as f64 * reach.log2() + power.scale.log2() + 1.0;
+            let needed_bits = power.n as f64 * real::log2(reach) + power.scale.log2() + 1.0;
             let available_bits = chain.log2_q(power.level);
             if needed_bits > available_bits {
                 return Err(Error::Circuit(format!(
@@ -412,13 +413,13 @@ fn without_negligible(mut coeffs: Vec<f64>) -> Vec<f64> {
 /// Node `k` of `n` Chebyshev nodes, `cos((2k + 1) pi / 2n)`; the sine form is
 /// odd in its argument, so nodes come in exact pairs.
 fn node(k: usize, n: usize) -> f64 {
-    ((n as f64 - (2 * k + 1) as f64) * PI / (2 * n) as f64).sin()
+    real::sin((n as f64 - (2 * k + 1) as f64) * PI / (2 * n) as f64)
 }
 
 /// Chebyshev coefficients of the polynomial with these values at the nodes.
 fn interpolate(values: &[f64]) -> Vec<f64> {
     let n = values.len();
-    let cosines: Vec<f64> = (0..4 * n).map(|i| (i as f64 * PI / (2 * n) as f64).cos()).collect();
+    let cosines: Vec<f64> = (0..4 * n).map(|i| real::cos(i as f64 * PI / (2 * n) as f64)).collect();
     let coefficient = |j: usize| {
         let cosine = |k: usize| cosines[j * (2 * k + 1) % (4 * n)];
         let sum: f64 = values.iter().enumerate().map(|(k, value)| value * cosine(k)).sum();
@@ -460,7 +461,7 @@ fn gauss_legendre(n: usize) -> Vec<(f64, f64)> {
     };
     let mut rule = Vec::with_capacity(n);
     for i in 0..n / 2 {
-        let mut t = ((i as f64 + 0.75) * PI / (order + 0.5)).cos();
+        let mut t = real::cos((i as f64 + 0.75) * PI / (order + 0.5));
         for _ in 0..8 {
             let (value, slope) = derivative(t);
             t -= value / slope;

@@ -20,7 +20,7 @@ use std::sync::{
     Mutex, PoisonError,
     atomic::{AtomicU64, Ordering::Relaxed},
 };
-use sudare_arith::sample::CBD21_VARIANCE;
+use sudare_arith::{real, sample::CBD21_VARIANCE};
 
 /// Slots in the clear, with all that is public about a ciphertext.
 #[derive(Debug, Clone, PartialEq)]
@@ -212,7 +212,7 @@ impl Evaluator {
     }
 
     fn dimension(&self) -> f64 {
-        f64::from(self.log_n).exp2()
+        real::exp2(f64::from(self.log_n))
     }
 
     /// Standard deviation of a slot's error from rounding both parts of a
@@ -241,7 +241,7 @@ impl Evaluator {
             };
             return Err(Error::NotFinite { index, value });
         }
-        let needed_bits = modulus(a).log2() + scale.log2();
+        let needed_bits = real::log2(modulus(a)) + scale.log2();
         let available_bits = self.chain.log2_q(level) - 1.0;
         if needed_bits < available_bits.min(127.0) {
             return Ok(());
@@ -279,9 +279,9 @@ impl Evaluator {
     ) -> Ciphertext {
         let largest = slots.iter().fold(0.0, |most, &slot| modulus(slot).max(most));
         let available_bits = self.chain.log2_q(level) - 1.0;
-        let headroom_bits = headroom_bits.min(available_bits - largest.log2() - scale.log2());
+        let headroom_bits = headroom_bits.min(available_bits - real::log2(largest) - scale.log2());
         let worst = worst.held(available_bits, scale);
-        Ciphertext { slots, level, scale, noise_log2: noise.log2(), headroom_bits, worst }
+        Ciphertext { slots, level, scale, noise_log2: real::log2(noise), headroom_bits, worst }
     }
 
     fn sum(
@@ -293,7 +293,7 @@ impl Evaluator {
     ) -> Result<Ciphertext> {
         let Form { level, scale, .. } = self.rules().sum(op, a.form(), b.form())?;
         let slots = a.slots.iter().zip(&b.slots).map(|(&a, &b)| sum(a, b)).collect();
-        let noise = a.noise().hypot(b.noise());
+        let noise = real::hypot(a.noise(), b.noise());
         let headroom_bits = a.headroom_bits.min(b.headroom_bits);
         let worst = a.worst.sum(&b.worst);
         Ok(self.ciphertext(slots, level, scale, noise, headroom_bits, worst))
@@ -307,7 +307,7 @@ impl Ciphertext {
     }
 
     fn noise(&self) -> f64 {
-        self.noise_log2.exp2()
+        real::exp2(self.noise_log2)
     }
 
     fn take_worst(&mut self) -> WorstCase {
@@ -365,10 +365,13 @@ impl Ops for Evaluator {
     fn mul(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
         let Form { level, scale, .. } = self.rules().product(a.form(), b.form())?;
         let slots = a.slots.iter().zip(&b.slots).map(|(&a, &b)| a * b).collect();
-        let noise = (a.magnitude() * b.noise())
-            .hypot(a.noise() * b.magnitude())
-            .hypot(a.noise() * b.noise())
-            .hypot(self.rounding(scale));
+        let noise = real::hypot(
+            real::hypot(
+                real::hypot(a.magnitude() * b.noise(), a.noise() * b.magnitude()),
+                a.noise() * b.noise(),
+            ),
+            self.rounding(scale),
+        );
         self.counters.products.fetch_add(1, Relaxed);
         let switch = self.use_keys_at(level, KeyRequest::new().relinearize(level));
         let headroom_bits = a.headroom_bits.min(b.headroom_bits);
@@ -399,7 +402,7 @@ impl Ops for Evaluator {
     fn add_const(&self, a: &Ciphertext, c: Complex<f64>) -> Result<Ciphertext> {
         self.check_constant(c, a.scale, a.level)?;
         let slots = a.slots.iter().map(|&z| z + c).collect();
-        let noise = a.noise().hypot(encoding(c, a.scale));
+        let noise = real::hypot(a.noise(), encoding(c, a.scale));
         let worst = a.worst.plus(modulus(c), largest_encoding(c, a.scale));
         Ok(self.ciphertext(slots, a.level, a.scale, noise, a.headroom_bits, worst))
     }
@@ -408,7 +411,7 @@ impl Ops for Evaluator {
         let product = self.rules().constant_product(a.form(), scale)?.scale;
         self.check_constant(c, scale, a.level)?;
         let slots = a.slots.iter().map(|&z| z * c).collect();
-        let noise = (a.noise() * modulus(c)).hypot(a.magnitude() * encoding(c, scale));
+        let noise = real::hypot(a.noise() * modulus(c), a.magnitude() * encoding(c, scale));
         self.counters.constant_products.fetch_add(1, Relaxed);
         let worst = a.worst.times(modulus(c), largest_encoding(c, scale));
         Ok(self.ciphertext(slots, a.level, product, noise, a.headroom_bits, worst))
@@ -428,7 +431,7 @@ impl Ops for Evaluator {
         self.rules().one_a_slot("add", values, a.form())?;
         self.check_integers(values, a.scale, a.level)?;
         let slots = a.slots.iter().zip(values).map(|(&a, &b)| a + b).collect();
-        let noise = a.noise().hypot(self.encoding_of_slots(a.scale));
+        let noise = real::hypot(a.noise(), self.encoding_of_slots(a.scale));
         let worst = a.worst.plus_slots(values, a.scale);
         Ok(self.ciphertext(slots, a.level, a.scale, noise, a.headroom_bits, worst))
     }
@@ -448,7 +451,7 @@ impl Ops for Evaluator {
             let product = self.rules().constant_product(a.form(), scale)?.scale;
             let slots = a.slots.iter().zip(values).map(|(&a, &b)| a * b).collect();
             let encoding = self.encoding_of_slots(scale);
-            let noise = (a.noise() * magnitude).hypot(a.magnitude() * encoding);
+            let noise = real::hypot(a.noise() * magnitude, a.magnitude() * encoding);
             self.counters.constant_products.fetch_add(1, Relaxed);
             let worst = a.worst.times_slots(values, scale);
             Ok(self.ciphertext(slots, a.level, product, noise, a.headroom_bits, worst))
@@ -458,7 +461,7 @@ impl Ops for Evaluator {
 
     fn rescale_assign(&self, a: &mut Ciphertext) -> Result<()> {
         let Form { level, scale, .. } = self.rules().rescaled("rescale", a.form())?;
-        let noise = a.noise().hypot(self.rounding(scale));
+        let noise = real::hypot(a.noise(), self.rounding(scale));
         let slots = core::mem::take(&mut a.slots);
         let rounding = self.bound(CanonicalBounds::rounding) / scale.to_f64();
         let worst = a.take_worst().with_more_error(rounding);
@@ -494,7 +497,7 @@ impl Ops for Evaluator {
         if conjugates {
             slots.iter_mut().for_each(|z| z.im = -z.im);
         }
-        let noise = a.noise().hypot(self.rounding(a.scale));
+        let noise = real::hypot(a.noise(), self.rounding(a.scale));
         self.counters.automorphisms.fetch_add(1, Relaxed);
         let switch = self.use_keys_at(a.level, KeyRequest::new().automorphism(g, a.level));
         let worst = a.worst.rotated(k).with_more_error(switch / a.scale.to_f64());
@@ -513,9 +516,13 @@ impl Ops for Evaluator {
         let squares: f64 = matrix.diagonals().values().flatten().map(|&z| norm(z)).sum();
         // Each weight is off by the rounding of N coefficients.
         let rounded = (plan.weights() as f64 * self.dimension() / 12.0).sqrt();
-        let noise = (a.noise() * (squares / a.slots.len() as f64).sqrt())
-            .hypot(a.magnitude() * rounded / plan.weight_scale().to_f64())
-            .hypot(self.rounding(scale));
+        let noise = real::hypot(
+            real::hypot(
+                a.noise() * (squares / a.slots.len() as f64).sqrt(),
+                a.magnitude() * rounded / plan.weight_scale().to_f64(),
+            ),
+            self.rounding(scale),
+        );
         let slots = matrix.apply(&a.slots);
         let switch = self.use_keys_at(level, plan.required_keys().clone());
         let worst = transformed(&a.worst, a.scale, plan, switch);
@@ -539,7 +546,7 @@ impl Ops for Evaluator {
     fn image(&self, mut y: Ciphertext, error: f64, degree: usize, slope: f64) -> Ciphertext {
         // Values, slopes and powers that errors meet are larger by so much beyond the interval.
         let beyond = worst_case::chebyshev_beyond(degree, error);
-        let own = y.worst.error * beyond.powi(degree.max(1).ilog2() as i32 + 1);
+        let own = y.worst.error * real::powi(beyond, degree.max(1).ilog2() as i32 + 1);
         let all = own + slope * beyond * error;
         y.worst.error = if all.is_nan() { f64::INFINITY } else { all };
         y
@@ -580,7 +587,7 @@ impl ComplexOps for Evaluator {
         let mut noise = low.noise();
         if let Some(weight) = self.ephemeral_weight {
             // The rounding under the sparse secret is small beside that under the main one.
-            noise = noise.hypot(self.rounding(low.scale));
+            noise = real::hypot(noise, self.rounding(low.scale));
             self.use_keys(KeyRequest::new().raise(Raise::to(to).with_weight(weight)));
         }
         self.counters.raisings.fetch_add(1, Relaxed);
@@ -640,7 +647,7 @@ fn slot_action(log_n: u32, g: GaloisElement) -> Option<(usize, bool)> {
 }
 
 fn modulus(a: Complex<f64>) -> f64 {
-    a.re.hypot(a.im)
+    real::hypot(a.re, a.im)
 }
 
 fn norm(a: Complex<f64>) -> f64 {
@@ -661,7 +668,7 @@ fn largest_encoding(c: Complex<f64>, scale: Scale) -> f64 {
 fn is_exact(c: Complex<f64>, scale: Scale) -> bool {
     let exact = |part: f64| {
         let part = part * scale.to_f64();
-        part.fract() == 0.0 && part.abs() < 53f64.exp2()
+        part.fract() == 0.0 && part.abs() < real::exp2(53.0)
     };
     exact(c.re) && exact(c.im)
 }

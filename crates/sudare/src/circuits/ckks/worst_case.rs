@@ -1,6 +1,7 @@
 //! What holds of a ciphertext for all inputs; `docs/notes/worst-case-error.md`.
 
 use crate::ckks::{Complex, MAX_LOG2_SCALE_F64, Scale};
+use sudare_arith::real;
 
 /// Of a number that `f64` rounds in each of the steps of a transform, relative to the largest.
 const TRANSFORM_ERROR: f64 = 16.0 * f64::EPSILON;
@@ -36,7 +37,8 @@ impl WorstCase {
         // An infinite error times zero is not a number.
         let error = if self.error.is_nan() { f64::INFINITY } else { self.error };
         let reach = self.magnitude() + if error.is_finite() { error } else { 0.0 };
-        let headroom_bits = self.headroom_bits.min(available_bits - reach.log2() - scale.log2());
+        let headroom_bits =
+            self.headroom_bits.min(available_bits - real::log2(reach) - scale.log2());
         Self { error, headroom_bits, ..self }
     }
 
@@ -128,5 +130,5 @@ pub(super) fn most(numbers: &[f64]) -> f64 {
 
 /// The largest value of a Chebyshev polynomial of this degree within `excess` of `[-1, 1]`.
 pub(super) fn chebyshev_beyond(degree: usize, excess: f64) -> f64 {
-    (degree as f64 * (1.0 + excess).acosh()).cosh()
+    real::cosh(degree as f64 * real::acosh(1.0 + excess))
 }

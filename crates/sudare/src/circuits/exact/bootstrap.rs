@@ -37,6 +37,7 @@ use crate::{
     exact::{self, IntegerEncoder, Modulus, Params, Unit, rules::LOG2_BROUGHT},
     rlwe::{KeyRequest, Level, Raise},
 };
+use sudare_arith::real;
 
 pub use choose::choose;
 pub use presets::{BootstrapPreset, preset, presets};
@@ -271,7 +272,7 @@ impl BootstrapPlan {
     /// ([`exact::Evaluator::raise`]), so the rounding errors exceed `B + 1/2 - 1/32`.
     #[must_use]
     pub fn log2_failure(&self) -> f64 {
-        let size = f64::from(self.spec.bound) + 0.5 - LOG2_BROUGHT.exp2();
+        let size = f64::from(self.spec.bound) + 0.5 - real::exp2(LOG2_BROUGHT);
         log2_exceeds(self.spec.ephemeral_weight, size, 1 << self.spec.log_slots)
     }
 

@@ -5,6 +5,7 @@ use crate::{
     rlwe::{GaloisElement, KeyRequest, Level},
 };
 use core::f64::consts::TAU;
+use sudare_arith::real;
 
 /// Bends real and imaginary parts `m` to `m + c m^3`, so that the sine of the result is
 /// `m` up to its fifth power: with `a = 2 pi 2^-log2_ratio` and `c = a^2 / 6`,
@@ -36,7 +37,7 @@ impl Correction {
         if level.0 < 2 {
             return Err(Error::LevelExhausted { op: OP, needed: 2, level });
         }
-        let coefficient = (TAU * (-log2_ratio).exp2()).powi(2) / 6.0;
+        let coefficient = real::powi(TAU * real::exp2(-log2_ratio), 2) / 6.0;
         let coefficient = if real { coefficient } else { coefficient / 4.0 };
         let below = Level(level.0 - 1);
         let square = scale * scale / chain.divisor(level);

@@ -7,6 +7,7 @@ use crate::{
     ckks::{Chain, Complex, Params, Scale},
     rlwe::{Level, Raise},
 };
+use sudare_arith::real;
 
 /// Where the stages of a [`BootstrapSpec`] meet in a chain.
 pub(super) struct StageLevels<'a> {
@@ -134,7 +135,8 @@ impl<'a> StageLevels<'a> {
 
     /// Scale of a result of the reduction or what follows it, which a refinement multiplies.
     fn result_scale(&self, level: Level) -> Scale {
-        let gains = self.refinement.map_or(1.0, |rounds| rounds.gain.powi(rounds.count as i32));
+        let gains =
+            self.refinement.map_or(1.0, |rounds| real::powi(rounds.gain, rounds.count as i32));
         self.params.scale_at(level) / Scale::from_f64(gains)
     }
 
@@ -184,7 +186,7 @@ impl<'a> StageLevels<'a> {
         let mut matrices = self.matrices(&spec.coeffs_to_slots, dft::coeffs_to_slots)?;
         if let Some(first) = matrices.first_mut() {
             // Half of the sum with the conjugate, and one of the terms of SubSum.
-            let part = 0.5 * (-f64::from(self.log_gap())).exp2();
+            let part = 0.5 * real::exp2(-f64::from(self.log_gap()));
             *first = first.clone().scaled(Complex::new(part, 0.0));
         }
         if self.halves()
@@ -320,10 +322,10 @@ impl Refinement {
         };
         within("rounds", self.rounds, 8)?;
         within("gain_bits", self.gain_bits, 40)?;
-        let gain = f64::from(self.gain_bits).exp2();
+        let gain = real::exp2(f64::from(self.gain_bits));
         let factor = (largest * divisor / scale).to_f64().floor();
         let total_bits = f64::from(self.rounds * self.gain_bits);
-        if !(factor >= 1.0 && factor.log2() + total_bits <= divisor.log2() + 1.0) {
+        if !(factor >= 1.0 && real::log2(factor) + total_bits <= divisor.log2() + 1.0) {
             return Err(Error::Circuit(format!(
                 "{OP}: a refinement by {total_bits} bits from a scale of 2^{:.2} to one of \
                  2^{:.2} at most, by primes of {:.2} bits: the scales must differ by that much, \

@@ -10,6 +10,7 @@ use crate::{
     exact::{IntegerEncoder, Modulus, Params},
     rlwe::{Raise, SecretDistribution, max_log2_qp},
 };
+use sudare_arith::real;
 
 const SECURITY_BITS: f64 = 128.0;
 
@@ -178,7 +179,7 @@ impl Sizes {
         let high = t.with_exponent(t.exponent() + 1)?;
         let (removal_depth, high) = (removal_depth(high)?, high.log2());
         let (log2_t, ring) = (t.log2(), f64::from(log_n) / 2.0);
-        let rounding = ((1.0 + f64::from(log_n).exp2() * 2.0 / 3.0) / 12.0).log2() / 2.0;
+        let rounding = real::log2((1.0 + real::exp2(f64::from(log_n)) * 2.0 / 3.0) / 12.0) / 2.0;
         // A prime of fewer bits has few others beside it.
         let least = f64::from(log_n) + 10.0;
         let size = |bits: f64| half_bits(bits + margin).max(least);
@@ -189,7 +190,7 @@ impl Sizes {
         // there are slots.
         let weights = |modulus: f64, count: usize| {
             let coefficients = f64::from(log_slots + u32::from(slim));
-            modulus - 12f64.log2() / 2.0 + coefficients / 2.0 + (count as f64).log2()
+            modulus - real::log2(12.0) / 2.0 + coefficients / 2.0 + real::log2(count as f64)
         };
         let radices = split(layers, TO_COEFFS_LAYERS, 1);
         let last = radices.len().saturating_sub(1);
