@@ -1,10 +1,11 @@
 """Whether compiled code depends on secrets, by Valgrind: `make constant-time`.
 
-Memcheck runs key generation, encryption and decryption, also of exact arithmetic, and their
-samplers with the secrets marked undefined, and reports branches and addresses that depend on them:
-none may, but one that is documented (crates/probes/constant-time.supp). A planted leak must be
-reported. Callgrind counts the instructions of encrypting and decrypting under 64 keys: all counts
-must be equal. Each on portable and on AVX2 kernels; Valgrind has no AVX-512.
+Memcheck runs key generation, encryption and decryption, also of exact arithmetic, their samplers
+and the noise of released values with the secrets marked undefined, and reports branches and
+addresses that depend on them: none may, but one that is documented
+(crates/probes/constant-time.supp). A planted leak must be reported. Callgrind counts the
+instructions of encrypting, decrypting and releasing under 64 keys: all counts must be equal. Each on
+portable and on AVX2 kernels; Valgrind has no AVX-512.
 """
 
 import os
@@ -22,6 +23,7 @@ PARTS = (
     "decryption",
     "exact-encryption",
     "exact-decryption",
+    "release",
 )
 KEYS = 64
 

@@ -22,7 +22,9 @@ mod linux {
     use core::hint::black_box;
     use std::sync::Arc;
     use sudare::{
-        ckks::{Ciphertext, Decryptor, Encoder, Encryptor, Params, Plaintext, Spec, preset},
+        ckks::{
+            Ciphertext, Decryptor, Encoder, Encryptor, Params, Plaintext, Release, Spec, preset,
+        },
         exact::{self, PlainPoly},
         rlwe::{self, KeyGenerator, KeyRequest, Level, Raise, SecretKey},
     };
@@ -50,11 +52,12 @@ mod linux {
             "decryption" => decryption(),
             "exact-encryption" => drop(exact_encryption(true)),
             "exact-decryption" => exact_decryption(),
+            "release" => release(),
             "leak" => leak(),
             "count" => count(),
             _ => panic!(
                 "a part is needed: samplers, keygen, encryption, decryption, exact-encryption, \
-                 exact-decryption, leak, count"
+                 exact-decryption, release, leak, count"
             ),
         })
         .unwrap();
@@ -189,6 +192,22 @@ mod linux {
         drop(black_box(decryptor.decrypt(&ciphertext).unwrap()));
     }
 
+    /// Values that are shown, whose noise is secret until it is added.
+    fn release() {
+        let params = params();
+        let (_, secret) = keygen(params.rlwe(), 1);
+        let decryptor = Decryptor::new(&params, secret).unwrap();
+        black_box(released(&decryptor.release_seed(&[7; 32]).unwrap()));
+        let seed = seed(3);
+        hide(seed.as_bytes());
+        black_box(released(&seed));
+    }
+
+    fn released(seed: &Seed) -> Vec<f64> {
+        let values: Vec<f64> = (0..256).map(|k| f64::from(k) / 7.0 - 18.0).collect();
+        Release::default().values(&values, (-45f64).exp2(), 12, seed).unwrap()
+    }
+
     /// The control: a branch on a secret.
     fn leak() {
         let seed = seed(1);
@@ -244,6 +263,7 @@ mod linux {
         sample::cbd21(&mut stream, &mut values);
         sample::fixed_weight(&mut stream, 32, &mut values).unwrap();
         black_box(&values);
+        black_box(released(seed));
         under.encrypt_and_decrypt(seed);
     }
 
