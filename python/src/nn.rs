@@ -82,7 +82,7 @@ impl Network {
     /// From its description.
     #[staticmethod]
     fn from_json(py: Python<'_>, text: String) -> Result<Self> {
-        job::detached(py, || Ok(Self(Arc::new(parsed(&text)?))))
+        job::detached(py, || Ok(Self(Arc::new(nn::Network::from_json(&text)?))))
     }
 
     /// From the bytes of an ONNX model, with polynomials of this degree for activations.

@@ -156,11 +156,9 @@ fn compact_levels(
         inputs[k + 1] = 2.0 * (inputs[k] + weights[k]);
     }
     for k in 0..stages.len() {
-        let scale = inputs[k] + weights[k];
-        let value = match k + 1 == stages.len() {
-            true => scale + real::log2(size(k)),
-            false => 2.0 * (scale + real::log2(size(k))),
-        };
+        // The modulus holds the scale of small values, too.
+        let value = inputs[k] + weights[k] + real::log2(size(k)).max(0.0);
+        let value = if k + 1 == stages.len() { value } else { 2.0 * value };
         let above = &bits[1..=rescales.saturating_sub(k)];
         let lacking = value + ROOM_BITS - above.iter().sum::<f64>();
         bits[0] = lacking.max(bits[0]).max(least_bits);

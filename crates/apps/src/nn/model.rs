@@ -147,6 +147,16 @@ impl From<Network> for Description {
 }
 
 impl Network {
+    /// A network from its description as JSON, which is what serde writes.
+    ///
+    /// # Errors
+    /// [`NnError::Network`] for text that describes none; [`NnError::Layer`] as [`Network::new`].
+    pub fn from_json(text: &str) -> Result<Self> {
+        let description: Description = serde_json::from_str(text)
+            .map_err(|error| NnError::Network { problem: format!("is not described: {error}") })?;
+        description.try_into()
+    }
+
     /// A network of these layers for samples of this shape.
     ///
     /// # Errors

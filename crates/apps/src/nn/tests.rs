@@ -200,6 +200,26 @@ proptest! {
     }
 }
 
+#[test]
+fn results_far_below_one_have_room_for_their_scale() {
+    let samples = Draw::new(11).samples(3, 4);
+    let samples = slices(&samples);
+    for size in [1e-2, 1e-5] {
+        let small = |outputs| Layer::Dense {
+            weights: vec![vec![size; 4]; outputs],
+            bias: vec![size; outputs],
+            step: 1.0,
+        };
+        let square = Layer::Activation(Activation::Square);
+        for layers in [vec![small(2)], vec![small(4), square, small(1)]] {
+            let network = Network::new(vec![4], layers).unwrap();
+            let plan = planned(&network, &samples, Packing::Features, 12.0);
+            let found = World::new(plan.clone()).run(&samples);
+            assert!(distance(&found, &forward(&network, &samples)) < 6.0 * plan.error());
+        }
+    }
+}
+
 /// An image of two channels, through all layers that images have.
 fn image_network(activation: Activation) -> Network {
     let mut draw = Draw::new(9);
@@ -334,6 +354,9 @@ fn descriptions_are_read_and_written() {
     assert!(message(short).contains("a row has 2 weights for 3 features"), "{}", message(short));
     let unknown = r#"{"input": [3], "layers": [{"attention": {}}]}"#;
     assert!(message(unknown).contains("unknown variant `attention`"));
+    assert_eq!(Network::from_json(&text).unwrap(), network);
+    assert!(matches!(Network::from_json(short), Err(NnError::Layer { layer: 0, .. })));
+    assert!(matches!(Network::from_json(unknown), Err(NnError::Network { .. })));
 }
 
 #[test]
