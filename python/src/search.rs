@@ -365,8 +365,8 @@ impl SearchSecretKey {
         deleted: BTreeSet<usize>,
         most: usize,
     ) -> (Vec<usize>, Vec<f64>) {
-        let kept = scores.into_iter().enumerate().filter(|(row, _)| !deleted.contains(row));
-        self.session.plan.nearest(kept, most).into_iter().unzip()
+        let nearest = Answered::Scores(scores).nearest(&self.session, &deleted, most);
+        nearest.unwrap_or_default().into_iter().unzip()
     }
 }
 

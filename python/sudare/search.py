@@ -324,7 +324,8 @@ class Scores:
         self, values: _Floats, deleted: frozenset[int], native: _native.SearchSecretKey
     ) -> None:
         self.values = values
-        """A cosine, an inner product, or the square of a distance for each row."""
+        """A cosine, an inner product, or the square of a distance for each row; not a number for
+        rows that the server knows to be deleted."""
         self.largest_error: float = native.largest_error
         """A bound of their errors, whatever the vectors are."""
         self._deleted = deleted

@@ -32,8 +32,9 @@ pub struct Found {
 /// An answer in the clear.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answered {
-    /// The similarity of each record, those of deleted ones included, which mean nothing: a cosine,
-    /// an inner product, or the square of a distance.
+    /// The similarity of each record: a cosine, an inner product, or the square of a distance. It is
+    /// not a number for records that the server knows to be deleted, and means nothing for those
+    /// that were deleted from an encrypted index.
     Scores(Vec<f64>),
     /// How many records match.
     Count {
@@ -83,7 +84,7 @@ pub fn open_answer<R: Read>(
     answer: Opened<R>,
 ) -> Result<Answered> {
     session.expect(&answer)?;
-    let AnswerMeta { setup, wanted, rows } = setup::read(&answer, Content::Answer)?;
+    let AnswerMeta { setup, wanted, rows, deleted } = setup::read(&answer, Content::Answer)?;
     let path = answer.path().to_owned();
     if setup != session.setup {
         return Err(Error::Usage(format!(
@@ -106,6 +107,11 @@ pub fn open_answer<R: Read>(
             for (block, slots) in slots.iter().enumerate() {
                 let records = length.min(rows.saturating_sub(block * length));
                 scores.extend(plan.decode_scores(block, records, slots)?);
+            }
+            for row in deleted {
+                if let Some(score) = scores.get_mut(row) {
+                    *score = f64::NAN;
+                }
             }
             Ok(Answered::Scores(scores))
         }
@@ -140,7 +146,8 @@ impl Answered {
         most: usize,
     ) -> Option<Vec<(usize, f64)>> {
         let Self::Scores(scores) = self else { return None };
-        let kept = scores.iter().copied().enumerate().filter(|(row, _)| !deleted.contains(row));
+        let scores = scores.iter().copied().enumerate();
+        let kept = scores.filter(|(row, score)| !score.is_nan() && !deleted.contains(row));
         Some(session.plan.nearest(kept, most))
     }
 }

@@ -83,13 +83,16 @@ pub enum Searched<'a> {
 }
 
 /// What the label of an answer carries.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AnswerMeta {
     pub setup: Setup,
     pub wanted: Wanted,
     /// Records that were searched, deleted ones included.
     pub rows: usize,
+    /// Those of them that were deleted, as far as the server knows.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub deleted: BTreeSet<usize>,
 }
 
 /// What a server found, encrypted.
@@ -165,16 +168,18 @@ impl Server {
         };
         let search = session.plan.search(&self.evaluator, query)?;
         let mut found = Finding { search, wanted, scores: Vec::new(), progress };
-        let rows = match searched {
+        let (rows, deleted) = match searched {
             Searched::Index(index) => {
                 for block in 0..index.blocks() {
                     found.encrypted(block, index, session)?;
                 }
-                index.rows()
+                (index.rows(), BTreeSet::new())
             }
-            Searched::Records(records, deleted) => found.plain(records, deleted, session)?,
+            Searched::Records(records, deleted) => {
+                (found.plain(records, deleted, session)?, deleted.clone())
+            }
         };
-        let meta = AnswerMeta { setup: session.setup, wanted, rows };
+        let meta = AnswerMeta { setup: session.setup, wanted, rows, deleted };
         let ciphertexts = match wanted {
             Wanted::Scores => found.scores,
             Wanted::Count | Wanted::Matches => found.search.finish()?,

@@ -281,6 +281,12 @@ fn matches_carry_payloads() {
             world.update(&table, &[4]);
         }
         let found = |row: usize| Found { row, payload: Value::Integers(vec![row as u64 % 512, 7]) };
+        if mode == Mode::PlainIndex {
+            let scores = answered(Wanted::Scores);
+            let nearest = scores.nearest(&world.session, &BTreeSet::new(), 9).unwrap();
+            assert!(nearest.iter().all(|&(row, _)| row != 4));
+            assert!(matches!(scores, Answered::Scores(all) if all[4].is_nan()));
+        }
         let rows = near.into_iter().filter(|&row| row != 4);
         let expected = Answered::Matches {
             found: rows.map(found).collect(),
