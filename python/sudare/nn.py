@@ -33,9 +33,6 @@ __all__ = ["Batch", "Explanation", "Keys", "Network", "Plan", "Secret", "Simulat
 Numbers: TypeAlias = npt.NDArray[np.float64]
 """Real numbers."""
 
-Packing: TypeAlias = Literal["features", "sample"]
-"""What a ciphertext holds: a feature of many samples, or one sample."""
-
 
 class Network:
     """A feed-forward network in the clear."""
@@ -250,7 +247,7 @@ def plan(
     calibration: npt.ArrayLike | None = None,
     ranges: dict[str, Any] | None = None,
     margin: float = 1.25,
-    packing: Packing | None = None,
+    packing: Literal["features", "sample"] | None = None,
     precision_bits: float = 8.0,
 ) -> Plan:
     """Plans a network for a batch of so many samples.

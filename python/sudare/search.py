@@ -45,7 +45,6 @@ __all__ = [
 _Path = str | os.PathLike[str]
 _Floats = npt.NDArray[np.float64]
 _Ints = npt.NDArray[np.int64]
-Wanted = Literal["scores", "count", "matches"]
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ def plan(
     largest: float | None = None,
     largest_query: float | None = None,
     mode: Literal["encrypted", "plain-index", "plain-query"] = "encrypted",
-    answer: Wanted = "scores",
+    answer: Literal["scores", "count", "matches"] = "scores",
     at: float | None = None,
     margin: float | None = None,
     most: int = 32,
@@ -460,7 +459,7 @@ class Server:
         payloads: npt.ArrayLike | None = None,
         *,
         deleted: Iterable[int] = (),
-        answer: Wanted | None = None,
+        answer: Literal["scores", "count", "matches"] | None = None,
         progress: Progress = None,
     ) -> bytes:
         """The encrypted answer to a query.

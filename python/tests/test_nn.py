@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def twin(parts: list[tuple[Any, Any]], x: Any) -> Any:
 
 
 @pytest.mark.parametrize(("count", "packing"), [(9, "features"), (1, "sample")])
-def test_results_are_those_of_numpy(count: int, packing: nn.Packing) -> None:
+def test_results_are_those_of_numpy(count: int, packing: Literal["features", "sample"]) -> None:
     parts = layers([6, 8, 3])
     network = nn.Network.dense(parts)
     samples = np.random.default_rng(1).uniform(-1, 1, (count, 6))
