@@ -26,15 +26,15 @@ use sudare_roles::{
 ///
 /// The owner encrypts the Low Birth Weight Study as codes; the server counts births by race, smoking
 /// and weight of the child among mothers of 20 to 34 years and 110 pounds or more, without hypertension
-/// or uterine irritability; the owner decrypts the counts. The conditions are more levels deep than the
-/// parameters have, so the server bootstraps.
+/// or uterine irritability; the owner decrypts the counts. Where conditions are more levels deep than
+/// the parameters have, the server bootstraps. It takes 7 GiB of memory.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  sudare demo counts\n  sudare demo counts --params n16-t65537-boot --scheme bfv"
+    after_help = "Examples:\n  sudare demo counts\n  sudare demo counts --params n16-t786433-boot"
 )]
 pub struct Args {
     /// Parameter set for bootstrapping
-    #[arg(long, value_name = "NAME", default_value = "n15-t65537-boot")]
+    #[arg(long, value_name = "NAME", default_value = "n16-t65537-boot")]
     params: String,
     /// bgv or bfv
     #[arg(long, value_name = "SCHEME", default_value = "bgv", value_parser = scheme)]
