@@ -217,7 +217,8 @@ fn demonstration_counts_exactly() {
         assert_eq!(group["low_weight"], group["plain_low_weight"]);
     }
     assert_eq!((&groups[0]["births"], &groups[0]["low_weight"]), (&31.into(), &1.into()));
-    assert!(report["bootstraps"].is_u64());
+    // The set has levels enough for these conditions.
+    assert_eq!(report["bootstraps"], 0);
     assert!(report["security_bits"].as_f64() >= Some(128.0));
 }
 
