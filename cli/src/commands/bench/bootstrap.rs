@@ -1,8 +1,10 @@
 use super::{
-    Line, Time, check_log_slots,
+    line::Line,
+    options::check_log_slots,
     parties::Parties,
     published::{Published, published},
-    rates, summary,
+    rates,
+    timing::{Time, summary},
 };
 use crate::{
     output::{self, Output, say},
@@ -18,7 +20,6 @@ use sudare::{
     ckks::{Ciphertext, Complex, Evaluator, Params},
     rlwe::Level,
 };
-use sudare_arith::{Isa, par};
 use sudare_roles::{
     error::{Error, Result},
     machine, memory,
@@ -225,17 +226,10 @@ impl Case {
                 peak_rss_bytes: machine::peak_rss_bytes(),
                 profile: None,
                 line: Line {
-                    op: op.into(),
-                    params: set.preset.name.clone(),
-                    level: level.0,
-                    threads: par::threads(),
-                    isa: Isa::detect().name(),
-                    median_ms: time.median_ms,
-                    min_ms: time.min_ms,
-                    runs: options.runs,
                     precision_bits: bits.map(|[mean, _]| mean),
                     bytes,
                     log_slots: Some(self.plan.spec().log_slots),
+                    ..Line::new(op.into(), &set.preset.name, level, &time, options.runs)
                 },
             };
         let bits = Some([errors.mean_bits(), errors.worst_bits()]);

@@ -1,4 +1,4 @@
-use super::Op;
+use super::op::Op;
 use sudare::{
     ckks::{Ciphertext, Complex, Evaluator, Params, Scale},
     rlwe::{KeyRequest, Level},

@@ -1,6 +1,10 @@
 //! Products and rotations of BGV and BFV.
 
-use super::{Op, time};
+use super::{
+    line::{self, Line as OfAll},
+    op::Op,
+    timing::time,
+};
 use crate::{output::Output, progress};
 use serde::Serialize;
 use std::sync::Arc;
@@ -9,17 +13,14 @@ use sudare::{
     exact::{self, BatchEncoder, Ciphertext, Decryptor, Encryptor, Params},
     rlwe::{KeyGenerator, KeyRequest, Level},
 };
-use sudare_arith::{
-    Isa, par,
-    prng::{Seed, Stream},
-};
+use sudare_arith::prng::{Seed, Stream};
 use sudare_roles::error::{Error, Result};
 
 /// One line; results are exact, so there is no precision.
 #[derive(Serialize)]
 struct Line {
     #[serde(flatten)]
-    of_all: super::Line,
+    of_all: OfAll,
     plaintext_modulus: String,
     slots: usize,
     /// Of the result: `log2` of the largest coefficient of the error, measured and bounded.
@@ -47,14 +48,14 @@ pub(super) fn run(options: &Options<'_>, output: Output) -> Result<()> {
             let progress =
                 progress::Progress::new(format!("Timing {}", op.name()), options.ops.len());
             progress.set(done);
-            session.measure(op, options.runs, preset.name.clone())?
+            session.measure(op, options.runs, &preset.name)?
         };
         if output.json {
             output.write(&line, |_| String::new())?;
         }
         lines.push(line.of_all);
     }
-    if output.json { Ok(()) } else { output.write_text(&super::text(&lines)) }
+    if output.json { Ok(()) } else { output.write_text(&line::text(&lines)) }
 }
 
 /// Owner and server in one process, under fresh keys, with random inputs in all slots.
@@ -104,7 +105,7 @@ impl Session {
         })
     }
 
-    fn measure(&self, op: Op, runs: u32, params: String) -> Result<Line> {
+    fn measure(&self, op: Op, runs: u32, params: &str) -> Result<Line> {
         let ([a, b], exact) = (&self.encrypted, self.evaluator.exact());
         let (time, found) = time(runs, || {
             Ok(match op {
@@ -116,18 +117,9 @@ impl Session {
         self.check(op, &found)?;
         let t = self.params.plaintext_modulus();
         Ok(Line {
-            of_all: super::Line {
-                op: op.name(),
-                params,
-                level: self.level.0,
-                threads: par::threads(),
-                isa: Isa::detect().name(),
-                median_ms: time.median_ms,
-                min_ms: time.min_ms,
-                runs,
-                precision_bits: None,
+            of_all: OfAll {
                 bytes: self.params.rlwe().switching_key_bytes(self.level),
-                log_slots: None,
+                ..OfAll::new(op.name(), params, self.level, &time, runs)
             },
             plaintext_modulus: t.to_string(),
             slots: self.encoder.slots(),
@@ -164,14 +156,14 @@ mod tests {
         for level in [Level(2), params.top()] {
             let mut session = Session::new(&params, level, &ops).unwrap();
             for op in ops {
-                let line = session.measure(op, 1, "toy-n5".into()).unwrap();
+                let line = session.measure(op, 1, "toy-n5").unwrap();
                 assert!(line.noise_bits < line.predicted_noise_bits, "{}", op.name());
                 assert_eq!((line.of_all.level, line.slots), (level.0, 32));
             }
             session.x[3] = (session.x[3] + 1) % 257;
             session.products[3] = (session.products[3] + 1) % 257;
             for op in ops {
-                let wrong = session.measure(op, 1, "toy-n5".into()).err().unwrap();
+                let wrong = session.measure(op, 1, "toy-n5").err().unwrap();
                 assert_eq!(wrong.exit_code(), 1);
             }
         }

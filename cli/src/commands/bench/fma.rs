@@ -1,6 +1,6 @@
 mod published;
 
-use super::{Time, time};
+use super::timing::{Time, time};
 use crate::output::{self, Output};
 use published::published;
 use serde::Serialize;

@@ -1,6 +1,10 @@
 //! Operations over the integers.
 
-use super::{Op, Time, summary, time};
+use super::{
+    line::Line as OfAll,
+    op::Op,
+    timing::{Time, summary, time},
+};
 use crate::{
     commands::integers::{Session, refused},
     output::{self, Output},
@@ -8,10 +12,8 @@ use crate::{
 };
 use serde::Serialize;
 use std::time::Instant;
-use sudare_arith::{
-    Isa, par,
-    prng::{Seed, Stream},
-};
+use sudare::rlwe::Level;
+use sudare_arith::prng::{Seed, Stream};
 use sudare_integers::{
     Ciphertext,
     aes::{Cipher, RoundKeys, State, clear_rounds},
@@ -25,7 +27,7 @@ use sudare_roles::{
 #[derive(Serialize)]
 struct Line {
     #[serde(flatten)]
-    of_all: super::Line,
+    of_all: OfAll,
     slots: usize,
     /// Of the result: the largest error of a slot, measured and predicted.
     noise_bits: f64,
@@ -70,18 +72,9 @@ pub(super) fn run(options: &Options<'_>, output: Output) -> Result<()> {
         };
         let (refreshed_before, seconds) = measured.aes.unzip();
         let line = Line {
-            of_all: super::Line {
-                op: op.name(),
-                params: options.params.into(),
-                level: 0,
-                threads: par::threads(),
-                isa: Isa::detect().name(),
-                median_ms: measured.time.median_ms,
-                min_ms: measured.time.min_ms,
-                runs: measured.runs,
-                precision_bits: None,
+            of_all: OfAll {
                 bytes: session.params.evaluation_key_bytes(),
-                log_slots: None,
+                ..OfAll::new(op.name(), options.params, Level(0), &measured.time, measured.runs)
             },
             slots: session.params.spec().slots,
             noise_bits: measured.noise_bits,

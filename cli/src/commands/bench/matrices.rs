@@ -1,4 +1,4 @@
-use super::uniform;
+use super::values::uniform;
 use crate::error::{Error, Result};
 use std::f64::consts::TAU;
 use sudare::{

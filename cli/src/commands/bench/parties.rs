@@ -1,4 +1,4 @@
-use super::uniform;
+use super::values::uniform;
 use crate::progress;
 use std::sync::Arc;
 use sudare::{

@@ -1,6 +1,9 @@
 //! Bootstrapping of slots of integers.
 
-use super::{Time, summary};
+use super::{
+    line::Line as OfAll,
+    timing::{Time, summary},
+};
 use crate::{
     output::{self, Output, say},
     progress::{self, Progress},
@@ -13,10 +16,7 @@ use sudare::{
     rlwe::{KeyGenerator, Level},
 };
 use sudare_apps::exact::matrix_bytes;
-use sudare_arith::{
-    Isa, par,
-    prng::{Seed, Stream},
-};
+use sudare_arith::prng::{Seed, Stream};
 use sudare_roles::{
     error::{Error, Result},
     machine, memory,
@@ -43,7 +43,7 @@ pub(super) struct Options {
 #[derive(Serialize)]
 struct Line {
     #[serde(flatten)]
-    of_all: super::Line,
+    of_all: OfAll,
     plaintext_modulus: String,
     slots: usize,
     ciphertexts: usize,
@@ -165,18 +165,10 @@ impl Case {
         let spec = self.plan.spec();
         let slots = (options.ciphertexts << spec.log_slots) as f64;
         let line = |op: &str, level: Level, time: Time| Line {
-            of_all: super::Line {
-                op: op.into(),
-                params: name.into(),
-                level: level.0,
-                threads: par::threads(),
-                isa: Isa::detect().name(),
-                median_ms: time.median_ms,
-                min_ms: time.min_ms,
-                runs: options.runs,
-                precision_bits: None,
+            of_all: OfAll {
                 bytes: self.key_bytes,
                 log_slots: Some(spec.log_slots),
+                ..OfAll::new(op.into(), name, level, &time, options.runs)
             },
             plaintext_modulus: spec.modulus.to_string(),
             slots: self.encoder.slots(),

@@ -1,4 +1,9 @@
-use super::{Line, NOISE_BITS, Time, parties::Parties, precision, summary};
+use super::{
+    line::Line,
+    parties::Parties,
+    timing::{Time, summary},
+    values::{NOISE_BITS, precision},
+};
 use crate::{
     output::{self, Output},
     progress::Progress,
@@ -10,10 +15,7 @@ use sudare::{
     ckks::{Ciphertext, Complex, Params, Scale},
     rlwe::{KeyRequest, Level},
 };
-use sudare_arith::{
-    Isa,
-    par::{self, Strategy},
-};
+use sudare_arith::par::{self, Strategy};
 use sudare_roles::{
     error::{Error, Result},
     memory,
@@ -284,19 +286,12 @@ impl<'a> Work<'a> {
             Op::Mult | Op::Rotate => rlwe.switching_key_bytes(self.level),
             _ => 2 * 8 * (limbs << self.session.params.log_n()),
         };
-        let Time { median_ms, min_ms } = summary(times[0].clone());
+        let (time, runs) = (summary(times[0].clone()), times[0].len() as u32);
         let line = Line {
-            op: self.op.name(),
-            params: self.session.name.clone(),
-            level: self.level.0,
             threads,
-            isa: Isa::detect().name(),
-            median_ms,
-            min_ms,
-            runs: times[0].len() as u32,
             precision_bits: Some(precision_bits),
             bytes,
-            log_slots: None,
+            ..Line::new(self.op.name(), &self.session.name, self.level, &time, runs)
         };
         Ok(self.compared(line, &times, digests.into_iter().next().unwrap_or_default()))
     }

@@ -1,6 +1,11 @@
 mod published;
 
-use super::{Line, NOISE_BITS, Time, parties::Parties, precision, time};
+use super::{
+    line::Line,
+    parties::Parties,
+    timing::time,
+    values::{NOISE_BITS, precision},
+};
 use crate::output::{self, Output, say};
 use published::{Published, published};
 use serde::Serialize;
@@ -9,7 +14,7 @@ use sudare::{
     circuits::{Trace, TracePlan, cost::Rates},
     ckks::{self, Complex, Params},
 };
-use sudare_arith::{Isa, par};
+use sudare_arith::par;
 use sudare_roles::{
     error::{Error, Result},
     machine, memory,
@@ -149,8 +154,7 @@ impl Session {
         let parties = Parties::new(params, &request)?;
         let x = parties.uniform("x", params.max_slots());
         let a = parties.encrypt(&x, level, params.scale_at(level))?;
-        let (Time { median_ms, min_ms }, sum) =
-            time(runs, || Ok(plan.run(&parties.evaluator, &a)?))?;
+        let (time, sum) = time(runs, || Ok(plan.run(&parties.evaluator, &a)?))?;
         let bits = precision(&parties.open(&sum)?, &sums(&x, m));
         // Errors of images are independent.
         let needed = params.scale_at(level).log2()
@@ -165,22 +169,13 @@ impl Session {
             )));
         }
         let groups = plan.groups();
-        let threads = par::threads();
         let h = groups.len() as u32;
         let reference = Rates::reference(params.log_n());
         Ok(Traced {
             line: Line {
-                op: "trace".into(),
-                params: self.name.clone(),
-                level: level.0,
-                threads,
-                isa: Isa::detect().name(),
-                median_ms,
-                min_ms,
-                runs,
                 precision_bits: Some(bits),
                 bytes: request.bytes(params.rlwe())?,
-                log_slots: None,
+                ..Line::new("trace".into(), &self.name, level, &time, runs)
             },
             special: self.special,
             m,
@@ -188,7 +183,7 @@ impl Session {
             chosen: self.trace(m)?.fastest(params.rlwe(), level)?.groups() == groups,
             expected_ms: 1e3 * plan.work(params.rlwe(), level)?.seconds(&reference),
             groups,
-            published: published(m, h, self.special, level.0, threads),
+            published: published(m, h, self.special, level.0, par::threads()),
         })
     }
 }
