@@ -13,9 +13,21 @@
 //! residue `r + 2^d`. As `w` depends on `d` and `r` only, the tables for one size
 //! serve all smaller ones.
 
+mod butterflies;
+mod complex;
+mod lanes;
+mod roots;
+
+pub use complex::Complex;
+
 use crate::dd::Dd;
-use sealed::{DdX8, F64x8, Lanes, Scalar};
-use std::ops::{Add, Mul, Neg, Sub};
+use butterflies::{
+    forward_one_level, forward_pair, forward_right_pair, forward_two_levels, inverse_one_level,
+    inverse_pair, inverse_right_pair, inverse_two_levels,
+};
+use lanes::{DdX8, F64x8};
+use roots::Roots;
+use sealed::Scalar;
 
 /// A real number that [`SpecialFft`] computes with: `f64` or [`Dd`].
 pub trait Real:
@@ -77,95 +89,9 @@ impl Real for Dd {
     }
 }
 
-/// `re + i im`.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-#[repr(C)]
-pub struct Complex<T> {
-    /// Real part.
-    pub re: T,
-    /// Imaginary part.
-    pub im: T,
-}
-
-impl<T> Complex<T> {
-    /// `re + i im`.
-    #[inline(always)]
-    pub const fn new(re: T, im: T) -> Self {
-        Self { re, im }
-    }
-}
-
-/// A real number.
-impl From<f64> for Complex<f64> {
-    #[inline(always)]
-    fn from(re: f64) -> Self {
-        Self::new(re, 0.0)
-    }
-}
-
-impl<T: Copy + Neg<Output = T>> Complex<T> {
-    /// `re - i im`.
-    #[inline(always)]
-    #[must_use]
-    pub fn conj(self) -> Self {
-        Self::new(self.re, -self.im)
-    }
-
-    /// `i` times the number.
-    #[inline(always)]
-    fn mul_i(self) -> Self {
-        Self::new(-self.im, self.re)
-    }
-}
-
-impl<T: Real> Complex<T> {
-    /// Product with the conjugate of `y`.
-    #[inline(always)]
-    fn mul_conj(self, y: Self) -> Self {
-        Self::new(self.re * y.re + self.im * y.im, self.im * y.re - self.re * y.im)
-    }
-
-    /// Product with a power of two.
-    #[inline(always)]
-    fn scale(self, power_of_two: f64) -> Self {
-        Self::new(self.re.scale(power_of_two), self.im.scale(power_of_two))
-    }
-}
-
-impl<T: Add<Output = T>> Add for Complex<T> {
-    type Output = Self;
-    #[inline(always)]
-    fn add(self, y: Self) -> Self {
-        Self::new(self.re + y.re, self.im + y.im)
-    }
-}
-
-impl<T: Sub<Output = T>> Sub for Complex<T> {
-    type Output = Self;
-    #[inline(always)]
-    fn sub(self, y: Self) -> Self {
-        Self::new(self.re - y.re, self.im - y.im)
-    }
-}
-
-impl<T: Copy + Add<Output = T> + Sub<Output = T> + Mul<Output = T>> Mul for Complex<T> {
-    type Output = Self;
-    #[inline(always)]
-    fn mul(self, y: Self) -> Self {
-        Self::new(self.re * y.re - self.im * y.im, self.re * y.im + self.im * y.re)
-    }
-}
-
-impl<T: Neg<Output = T>> Neg for Complex<T> {
-    type Output = Self;
-    #[inline(always)]
-    fn neg(self) -> Self {
-        Self::new(-self.re, -self.im)
-    }
-}
-
 mod sealed {
-    use super::{Add, Mul, Neg, Real, Row, SpecialFft, Sub};
+    use super::{Real, Row, SpecialFft, lanes::Lanes};
+    use std::ops::{Add, Mul, Neg, Sub};
 
     /// A number, and the type of eight of them side by side, which consists of
     /// the same `f64`s, in another order, and nothing else.
@@ -185,32 +111,6 @@ mod sealed {
         fn inverse(fft: &SpecialFft<Self>, rows: &mut [Row<Self>])
         where
             Self: Real;
-    }
-
-    pub trait Lanes: Copy + Default + std::fmt::Debug + Send + Sync {
-        type Scalar;
-        fn get(&self, lane: usize) -> Self::Scalar;
-        fn set(&mut self, lane: usize, x: Self::Scalar);
-        /// Of the 16 numbers that a memory block of two `Lanes` holds one after
-        /// the other, those with even and those with odd index.
-        fn unzip(block: (Self, Self)) -> (Self, Self);
-        /// Inverse of `unzip`.
-        fn zip(even_odd: (Self, Self)) -> (Self, Self);
-        /// Lane `i` of row `j` to lane `j` of row `i`.
-        fn transpose(rows: &[Self; 8]) -> [Self; 8];
-    }
-
-    /// Eight `f64`.
-    #[derive(Debug, Clone, Copy, Default)]
-    #[repr(transparent)]
-    pub struct F64x8(pub [f64; 8]);
-
-    /// Eight `Dd`, the leading words before the others.
-    #[derive(Debug, Clone, Copy, Default)]
-    #[repr(C)]
-    pub struct DdX8 {
-        pub hi: F64x8,
-        pub lo: F64x8,
     }
 }
 
@@ -251,112 +151,10 @@ impl Scalar for Dd {
     dispatch!(inverse, inverse_rows, inverse_avx2, inverse_avx512);
 }
 
-impl Lanes for F64x8 {
-    type Scalar = f64;
-    #[inline(always)]
-    fn get(&self, lane: usize) -> f64 {
-        self.0[lane]
-    }
-    #[inline(always)]
-    fn set(&mut self, lane: usize, x: f64) {
-        self.0[lane] = x;
-    }
-    #[inline(always)]
-    fn unzip((Self(a), Self(b)): (Self, Self)) -> (Self, Self) {
-        (
-            Self([a[0], a[2], a[4], a[6], b[0], b[2], b[4], b[6]]),
-            Self([a[1], a[3], a[5], a[7], b[1], b[3], b[5], b[7]]),
-        )
-    }
-    #[inline(always)]
-    fn zip((Self(a), Self(b)): (Self, Self)) -> (Self, Self) {
-        (
-            Self([a[0], b[0], a[1], b[1], a[2], b[2], a[3], b[3]]),
-            Self([a[4], b[4], a[5], b[5], a[6], b[6], a[7], b[7]]),
-        )
-    }
-    #[inline(always)]
-    fn transpose(rows: &[Self; 8]) -> [Self; 8] {
-        let mut columns = [Self::default(); 8];
-        for (l, column) in columns.iter_mut().enumerate() {
-            for (lane, row) in column.0.iter_mut().zip(rows) {
-                *lane = row.0[l];
-            }
-        }
-        columns
-    }
-}
-
-impl Lanes for DdX8 {
-    type Scalar = Dd;
-    #[inline(always)]
-    fn get(&self, lane: usize) -> Dd {
-        Dd::from_parts((self.hi.0[lane], self.lo.0[lane]))
-    }
-    #[inline(always)]
-    fn set(&mut self, lane: usize, x: Dd) {
-        (self.hi.0[lane], self.lo.0[lane]) = (x.hi(), x.lo());
-    }
-    #[inline(always)]
-    fn unzip((a, b): (Self, Self)) -> (Self, Self) {
-        let (hi_front, lo_front) = F64x8::unzip((a.hi, a.lo));
-        let (hi_back, lo_back) = F64x8::unzip((b.hi, b.lo));
-        let (hi_even, hi_odd) = F64x8::unzip((hi_front, hi_back));
-        let (lo_even, lo_odd) = F64x8::unzip((lo_front, lo_back));
-        (Self { hi: hi_even, lo: lo_even }, Self { hi: hi_odd, lo: lo_odd })
-    }
-    #[inline(always)]
-    fn zip((even, odd): (Self, Self)) -> (Self, Self) {
-        let (hi_front, hi_back) = F64x8::zip((even.hi, odd.hi));
-        let (lo_front, lo_back) = F64x8::zip((even.lo, odd.lo));
-        let (front_hi, front_lo) = F64x8::zip((hi_front, lo_front));
-        let (back_hi, back_lo) = F64x8::zip((hi_back, lo_back));
-        (Self { hi: front_hi, lo: front_lo }, Self { hi: back_hi, lo: back_lo })
-    }
-    #[inline(always)]
-    fn transpose(rows: &[Self; 8]) -> [Self; 8] {
-        let hi = F64x8::transpose(&rows.map(|row| row.hi));
-        let lo = F64x8::transpose(&rows.map(|row| row.lo));
-        std::array::from_fn(|i| Self { hi: hi[i], lo: lo[i] })
-    }
-}
-
 /// Eight complex numbers: in `values`, one after the other; within a transform,
 /// real parts before imaginary parts. Then a loop over the lanes compiles to
 /// vector instructions, whatever the width of the registers.
 type Row<T> = Complex<<T as Scalar>::Lanes>;
-
-impl<L: Lanes> Complex<L> {
-    #[inline(always)]
-    fn get(&self, lane: usize) -> Complex<L::Scalar> {
-        Complex::new(self.re.get(lane), self.im.get(lane))
-    }
-
-    #[inline(always)]
-    fn set(&mut self, lane: usize, x: Complex<L::Scalar>) {
-        self.re.set(lane, x.re);
-        self.im.set(lane, x.im);
-    }
-
-    /// From numbers one after the other to real parts before imaginary parts.
-    #[inline(always)]
-    fn deinterleave(&mut self) {
-        (self.re, self.im) = L::unzip((self.re, self.im));
-    }
-
-    /// Inverse of [`deinterleave`](Self::deinterleave).
-    #[inline(always)]
-    fn interleave(&mut self) {
-        (self.re, self.im) = L::zip((self.re, self.im));
-    }
-
-    #[inline(always)]
-    fn transpose(rows: &[Self; 8]) -> [Self; 8] {
-        let re = L::transpose(&rows.map(|row| row.re));
-        let im = L::transpose(&rows.map(|row| row.im));
-        std::array::from_fn(|i| Self { re: re[i], im: im[i] })
-    }
-}
 
 /// Rows of an inner block, whose passes follow one another while it is in the
 /// first-level cache (32 KiB of `f64`).
@@ -753,106 +551,6 @@ impl<T: Real> SpecialFft<T> {
 }
 
 #[inline(always)]
-fn forward_one_level<T: Real>(x: [&mut Row<T>; 2], w: Complex<T>) {
-    let mut y = x.each_ref().map(|row| **row);
-    for l in 0..8 {
-        let (a, b) = (y[0].get(l), y[1].get(l) * w);
-        y[0].set(l, a + b);
-        y[1].set(l, a - b);
-    }
-    let [x0, x1] = x;
-    (*x0, *x1) = (y[0], y[1]);
-}
-
-#[inline(always)]
-fn inverse_one_level<T: Real>(x: [&mut Row<T>; 2], w: Complex<T>, factor: f64) {
-    let mut y = x.each_ref().map(|row| **row);
-    for l in 0..8 {
-        let (a, b) = (y[0].get(l), y[1].get(l));
-        y[0].set(l, (a + b).scale(factor));
-        y[1].set(l, (a - b).mul_conj(w).scale(factor));
-    }
-    let [x0, x1] = x;
-    (*x0, *x1) = (y[0], y[1]);
-}
-
-/// Two levels below the root: `w = v^2` for the node, `v` for its left child and
-/// `-i v` for its right child.
-#[inline(always)]
-fn forward_two_levels<T: Real>(x: [&mut Row<T>; 4], v: [Complex<T>; 3]) {
-    let mut y = x.each_ref().map(|row| **row);
-    for l in 0..8 {
-        let (a0, a1) = (y[0].get(l), y[1].get(l) * v[0]);
-        let (a2, a3) = (y[2].get(l) * v[1], y[3].get(l) * v[2]);
-        let (even, even_right) = (a0 + a2, a0 - a2);
-        let (odd, odd_right) = (a1 + a3, (a1 - a3).mul_i());
-        y[0].set(l, even + odd);
-        y[1].set(l, even - odd);
-        y[2].set(l, even_right - odd_right);
-        y[3].set(l, even_right + odd_right);
-    }
-    let [x0, x1, x2, x3] = x;
-    (*x0, *x1, *x2, *x3) = (y[0], y[1], y[2], y[3]);
-}
-
-/// Inverse of [`forward_two_levels`], times `4 factor`.
-#[inline(always)]
-fn inverse_two_levels<T: Real>(x: [&mut Row<T>; 4], v: [Complex<T>; 3], factor: f64) {
-    let mut y = x.each_ref().map(|row| **row);
-    for l in 0..8 {
-        let (y0, y1, y2, y3) = (y[0].get(l), y[1].get(l), y[2].get(l), y[3].get(l));
-        let (even, odd) = (y0 + y1, y0 - y1);
-        let (even_right, odd_right) = (y2 + y3, (y2 - y3).mul_i());
-        y[0].set(l, (even + even_right).scale(factor));
-        y[1].set(l, (odd + odd_right).mul_conj(v[0]).scale(factor));
-        y[2].set(l, (even - even_right).mul_conj(v[1]).scale(factor));
-        y[3].set(l, (odd - odd_right).mul_conj(v[2]).scale(factor));
-    }
-    let [x0, x1, x2, x3] = x;
-    (*x0, *x1, *x2, *x3) = (y[0], y[1], y[2], y[3]);
-}
-
-/// One level, lane by lane, between the rows `I` and `J`.
-#[inline(always)]
-fn forward_pair<T: Real, const I: usize, const J: usize>(x: &mut [Row<T>; 8], w: &Row<T>) {
-    for l in 0..8 {
-        let (a, b) = (x[I].get(l), x[J].get(l) * w.get(l));
-        x[I].set(l, a + b);
-        x[J].set(l, a - b);
-    }
-}
-
-/// [`forward_pair`] with `-i w`.
-#[inline(always)]
-fn forward_right_pair<T: Real, const I: usize, const J: usize>(x: &mut [Row<T>; 8], w: &Row<T>) {
-    for l in 0..8 {
-        let (a, b) = (x[I].get(l), (x[J].get(l) * w.get(l)).mul_i());
-        x[I].set(l, a - b);
-        x[J].set(l, a + b);
-    }
-}
-
-/// Twice the inverse of [`forward_pair`].
-#[inline(always)]
-fn inverse_pair<T: Real, const I: usize, const J: usize>(x: &mut [Row<T>; 8], w: &Row<T>) {
-    for l in 0..8 {
-        let (a, b) = (x[I].get(l), x[J].get(l));
-        x[I].set(l, a + b);
-        x[J].set(l, (a - b).mul_conj(w.get(l)));
-    }
-}
-
-/// Twice the inverse of [`forward_right_pair`].
-#[inline(always)]
-fn inverse_right_pair<T: Real, const I: usize, const J: usize>(x: &mut [Row<T>; 8], w: &Row<T>) {
-    for l in 0..8 {
-        let (a, b) = (x[I].get(l), x[J].get(l));
-        x[I].set(l, a + b);
-        x[J].set(l, (a - b).mul_conj(w.get(l)).mul_i());
-    }
-}
-
-#[inline(always)]
 fn quarters<R>(rows: &mut [R]) -> [&mut [R]; 4] {
     let (front, back) = rows.split_at_mut(rows.len() / 2);
     let (x0, x1) = front.split_at_mut(front.len() / 2);
@@ -943,56 +641,6 @@ impl Simd {
     /// The widest this CPU has.
     fn detect() -> Self {
         Self::ALL.iter().rev().copied().find(|simd| simd.is_available()).unwrap_or(Self::Portable)
-    }
-}
-
-/// Powers of `exp(2 pi i / 2^log_order)` as products of two of `2^(log_order/2)`
-/// tabulated ones, within `2^-100`.
-struct Roots {
-    log_order: u32,
-    log_fine: u32,
-    fine: Vec<Complex<Dd>>,
-    coarse: Vec<Complex<Dd>>,
-}
-
-impl Roots {
-    fn new(log_order: u32) -> Self {
-        let log_fine = log_order / 2;
-        let table = |len: usize, step: u32| {
-            (0..len as u64)
-                .map(|k| {
-                    let turns = Dd::from(k << step).mul_pow2(-(log_order as i32));
-                    let (im, re) = turns.sin_cos_turns();
-                    Complex { re, im }
-                })
-                .collect()
-        };
-        // Angles up to an eighth of a turn.
-        let coarse_len = (1 << (log_order - log_fine)) / 8 + 1;
-        Self {
-            log_order,
-            log_fine,
-            fine: table(1 << log_fine, 0),
-            coarse: table(coarse_len, log_fine),
-        }
-    }
-
-    /// Power `index` modulo `2^log_order`.
-    fn power(&self, index: u32) -> Complex<Dd> {
-        let order = 1u64 << self.log_order;
-        let index = u64::from(index) % order;
-        // Nearest quarter turn, and what is left to or beyond it.
-        let quarters = (4 * index + order / 2) / order;
-        let rest = index.abs_diff(quarters * order / 4) as usize;
-        let mut root =
-            self.coarse[rest >> self.log_fine] * self.fine[rest & ((1 << self.log_fine) - 1)];
-        if index < quarters * order / 4 {
-            root = root.conj();
-        }
-        for _ in 0..quarters % 4 {
-            root = root.mul_i();
-        }
-        root
     }
 }
 
