@@ -13,6 +13,8 @@
 //! assert_eq!(real::exp2(-3.0), 0.125);
 //! ```
 
+use core::f64::consts::PI;
+
 /// `e^x`.
 #[must_use]
 pub fn exp(x: f64) -> f64 {
@@ -120,9 +122,62 @@ pub fn hypot(x: f64, y: f64) -> f64 {
     libm::hypot(x, y)
 }
 
+/// `P_0(t), P_1(t), …`, the Legendre polynomials, by their recurrence.
+pub fn legendre(t: f64) -> impl Iterator<Item = f64> {
+    let (mut this, mut next) = (1.0, t);
+    (1..).map(move |n| {
+        let n = f64::from(n);
+        let after = ((2.0 * n + 1.0) * t * next - n * this) / (n + 1.0);
+        let value = this;
+        (this, next) = (next, after);
+        value
+    })
+}
+
+/// Nodes and weights of the `n`-point Gauss-Legendre rule on `[-1, 1]`: the roots of
+/// `P_n` by Newton's method, and weights `2 / ((1 - t^2) P_n'(t)^2)`.
+#[must_use]
+pub fn gauss_legendre(n: usize) -> Vec<(f64, f64)> {
+    let order = n as f64;
+    let derivative = |t: f64| {
+        let mut values = legendre(t).skip(n - 1);
+        let (before, value) = (values.next().unwrap_or(1.0), values.next().unwrap_or(t));
+        (value, order * (before - t * value) / (1.0 - t * t))
+    };
+    let mut rule = Vec::with_capacity(n);
+    for i in 0..n / 2 {
+        let mut t = cos((i as f64 + 0.75) * PI / (order + 0.5));
+        for _ in 0..8 {
+            let (value, slope) = derivative(t);
+            t -= value / slope;
+        }
+        let (_, slope) = derivative(t);
+        let weight = 2.0 / ((1.0 - t * t) * slope * slope);
+        rule.extend([(t, weight), (-t, weight)]);
+    }
+    if n % 2 == 1 {
+        let (_, slope) = derivative(0.0);
+        rule.push((0.0, 2.0 / (slope * slope)));
+    }
+    rule
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quadrature_is_exact_to_twice_its_order() {
+        for n in [1, 2, 5, 64] {
+            let rule = gauss_legendre(n);
+            assert_eq!(rule.len(), n);
+            for power in [0, 1, 2, n as i32, 2 * n as i32 - 2, 2 * n as i32 - 1] {
+                let exact = if power % 2 == 1 { 0.0 } else { 2.0 / f64::from(power + 1) };
+                let sum: f64 = rule.iter().map(|&(t, w)| w * powi(t, power)).sum();
+                assert!((sum - exact).abs() < 1e-13 || power >= 2 * n as i32, "{n}, {power}");
+            }
+        }
+    }
     use crate::{
         dd::Dd,
         prng::{Seed, Stream},

@@ -35,7 +35,7 @@ impl SigmoidApprox {
         // Normal equations, in Legendre polynomials.
         let count = odd.len();
         let mut equations = vec![vec![0.0; count + 1]; count];
-        for (u, weight) in gauss_legendre(nodes) {
+        for (u, weight) in real::gauss_legendre(nodes) {
             let weight = weight * self.fit.weight(u);
             let value = -0.5 * real::tanh(0.5 * range * u);
             let values: Vec<f64> = odd.iter().map(|polynomial| horner(polynomial, u)).collect();
@@ -195,32 +195,6 @@ fn legendre_monomials(degree: usize) -> Vec<Vec<f64>> {
     all
 }
 
-/// Nodes and weights of the Gauss-Legendre rule with `count` nodes on `[-1, 1]`: zeros of `P_count`
-/// by Newton's method from `cos(pi (i + 3/4) / (count + 1/2))`, weights
-/// `2 / ((1 - u^2) P_count'(u)^2)`.
-fn gauss_legendre(count: usize) -> Vec<(f64, f64)> {
-    let n = count as f64;
-    (0..count)
-        .map(|i| {
-            let mut u = real::cos(PI * (i as f64 + 0.75) / (n + 0.5));
-            let mut slope = 1.0;
-            // Quadratic convergence from a start with error O(n^-4): a few steps reach the
-            // rounding.
-            for _ in 0..8 {
-                let (mut previous, mut value) = (1.0, u);
-                for k in 1..count {
-                    let k = k as f64;
-                    let next = ((2.0 * k + 1.0) * u * value - k * previous) / (k + 1.0);
-                    (previous, value) = (value, next);
-                }
-                slope = n * (previous - u * value) / (1.0 - u * u);
-                u -= value / slope;
-            }
-            (u, 2.0 / ((1.0 - u * u) * slope * slope))
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::{super::spec::SigmoidDegree, *};
@@ -311,18 +285,6 @@ mod tests {
             let points = (0..=500).map(|i| f64::from(i) / 1000.0 * range);
             let steepest: f64 = points.map(slope).fold(0.0, f64::min);
             assert!(steepest > -0.25, "{degree:?} {range} {fit:?}: {steepest}");
-        }
-    }
-
-    #[test]
-    fn gauss_legendre_is_exact_for_polynomials() {
-        for count in [1, 2, 5, 64] {
-            let rule = gauss_legendre(count);
-            for power in 0..2 * count.min(10) as i32 {
-                let found: f64 = rule.iter().map(|(u, weight)| weight * u.powi(power)).sum();
-                let exact = if power % 2 == 0 { 2.0 / f64::from(power + 1) } else { 0.0 };
-                assert!((found - exact).abs() < 1e-13, "{count} {power}: {found}");
-            }
         }
     }
 }

@@ -138,17 +138,17 @@ impl Polynomial {
         degree: usize,
     ) -> Result<Self> {
         let (middle, radius) = affine(check_interval(&interval)?);
-        let rule = gauss_legendre(256.max(4 * (degree + 1)));
+        let rule = real::gauss_legendre(256.max(4 * (degree + 1)));
         let values = finite(rule.iter().map(|&(t, _)| f(middle + radius * t)))?;
         let mut legendre = vec![0.0; degree + 1];
         for (&(t, weight), value) in rule.iter().zip(values) {
-            for (n, p) in legendre_values(t).take(degree + 1).enumerate() {
+            for (n, p) in real::legendre(t).take(degree + 1).enumerate() {
                 legendre[n] += (n as f64 + 0.5) * weight * value * p;
             }
         }
         let projection = |k| {
             let t = node(k, degree + 1);
-            legendre.iter().zip(legendre_values(t)).map(|(c, p)| c * p).sum()
+            legendre.iter().zip(real::legendre(t)).map(|(c, p)| c * p).sum()
         };
         let coeffs = interpolate(&(0..=degree).map(projection).collect::<Vec<_>>());
         Self::chebyshev_series(without_negligible(coeffs), interval)
@@ -436,45 +436,6 @@ fn clenshaw(coeffs: &[f64], t: f64) -> f64 {
         (next, after) = (c + 2.0 * t * next - after, next);
     }
     coeffs[0] + t * next - after
-}
-
-/// `P_0(t), P_1(t), …`, the Legendre polynomials.
-fn legendre_values(t: f64) -> impl Iterator<Item = f64> {
-    let (mut this, mut next) = (1.0, t);
-    (1..).map(move |n| {
-        let n = f64::from(n);
-        let after = ((2.0 * n + 1.0) * t * next - n * this) / (n + 1.0);
-        let value = this;
-        (this, next) = (next, after);
-        value
-    })
-}
-
-/// Nodes and weights of the `n`-point Gauss-Legendre rule on `[-1, 1]`: roots of
-/// `P_n` by Newton's method, weights `2 / ((1 - t^2) P_n'(t)^2)`.
-fn gauss_legendre(n: usize) -> Vec<(f64, f64)> {
-    let order = n as f64;
-    let derivative = |t: f64| {
-        let mut values = legendre_values(t).skip(n - 1);
-        let (before, value) = (values.next().unwrap_or(1.0), values.next().unwrap_or(t));
-        (value, order * (before - t * value) / (1.0 - t * t))
-    };
-    let mut rule = Vec::with_capacity(n);
-    for i in 0..n / 2 {
-        let mut t = real::cos((i as f64 + 0.75) * PI / (order + 0.5));
-        for _ in 0..8 {
-            let (value, slope) = derivative(t);
-            t -= value / slope;
-        }
-        let (_, slope) = derivative(t);
-        let weight = 2.0 / ((1.0 - t * t) * slope * slope);
-        rule.extend([(t, weight), (-t, weight)]);
-    }
-    if n % 2 == 1 {
-        let (_, slope) = derivative(0.0);
-        rule.push((0.0, 2.0 / (slope * slope)));
-    }
-    rule
 }
 
 #[cfg(test)]
