@@ -133,7 +133,7 @@ impl Finish {
     /// A model, its probabilities made right if that is asked for.
     fn model(&self, trained: TrainedModel) -> Result<Model> {
         let Some(path) = &self.calibrate else { return Ok(trained.model) };
-        let mut table = trained.model.read_table(path, None, &self.format.reading())?;
+        let mut table = trained.model.inputs()?.read_table(path, None, &self.format.reading())?;
         if let Some(held_out) = trained.model.held_out {
             table = held_out.split(&table).map_err(Error::in_table(path))?.0;
         }
@@ -420,85 +420,88 @@ fn scores(named: &NamedScores) -> String {
 fn text(values: &Values) -> String {
     match values {
         Values::Model(named) => model(named),
-        Values::Statistics(named) => {
-            let s = &named.statistics;
-            let columns = [&s.mean, &s.std_dev, &s.skewness, &s.kurtosis];
-            let rows: Vec<Vec<String>> = named
-                .columns
-                .iter()
-                .enumerate()
-                .map(|(i, name)| {
-                    let cells = columns.iter().filter_map(|values| values.get(i)).map(number);
-                    core::iter::once(name.clone()).chain(cells).collect()
-                })
-                .collect();
-            let mut text =
-                output::table(&["column", "mean", "std dev", "skewness", "kurtosis"], &rows);
-            if let Some(means) = &named.weighted_mean {
-                let rows = named.columns.iter().zip(means);
-                let rows: Vec<Vec<String>> =
-                    rows.map(|(c, m)| vec![c.clone(), number(m)]).collect();
-                text += &output::table(&["column", "weighted mean"], &rows);
-            }
-            if let Some(fit) = &named.least_squares {
-                let mut rows = vec![vec!["(intercept)".into(), number(&fit.intercept)]];
-                let of_columns = fit.predictors.iter().zip(&fit.coefficients);
-                let errors = fit.standard_errors.iter().zip(&fit.p_values);
-                rows.extend(of_columns.zip(errors).map(|((column, c), (error, p))| {
-                    vec![column.clone(), number(c), number(error), format!("{p:.3e}")]
-                }));
-                rows[0].resize(4, String::new());
-                let target = printable(&fit.target);
-                text += &format!("{target}: R squared {:.6}\n", fit.r_squared);
-                text += &output::table(&["column", "coefficient", "std error", "p"], &rows);
-            }
-            if let Some(test) = &named.t_test {
-                text += &t_test(test);
-            }
-            text + "Covariances and correlations: -o FILE, or --json.\n"
-        }
-        Values::Groups(named) => {
-            let s = &named.statistics;
-            let mut rows = Vec::new();
-            for (group, label) in named.labels.iter().enumerate() {
-                for (j, column) in named.columns.iter().enumerate() {
-                    let spread = s.variance[group][j].sqrt();
-                    rows.push(vec![
-                        label.to_string(),
-                        column.clone(),
-                        s.count[group].to_string(),
-                        number(&s.sum[group][j]),
-                        number(&s.mean[group][j]),
-                        number(&spread),
-                    ]);
-                }
-            }
-            let head = [&named.key, "column", "count", "sum", "mean", "std dev"];
-            let mut text = output::table(&head, &rows);
-            for (column, test) in named.columns.iter().zip(named.t_test.iter().flatten()) {
-                let test = test.as_ref().map_or_else(|| "no test\n".into(), t_test);
-                text += &format!("{}: {test}", printable(column));
-            }
-            text
-        }
+        Values::Statistics(named) => statistics(named),
+        Values::Groups(named) => groups(named),
         Values::Scores(named) => scores(named),
-        Values::Histograms(named) => {
-            let mut text = String::new();
-            let each = named.columns.iter().zip(&named.histograms).zip(&named.quantiles);
-            for ((column, histogram), quantiles) in each {
-                let bins = histogram.edges.windows(2).zip(&histogram.counts);
-                let rows: Vec<Vec<String>> = bins
-                    .map(|(e, count)| vec![number(&e[0]), number(&e[1]), format!("{count:.1}")])
-                    .collect();
-                text += &output::table(&[column, "to", "count"], &rows);
-                let quantiles = named.probabilities.iter().zip(quantiles);
-                let list: Vec<String> =
-                    quantiles.map(|(p, x)| format!("{p}: {}", number(x))).collect();
-                text += &format!("quantiles {}\n", list.join(", "));
-            }
-            text
-        }
+        Values::Histograms(named) => histograms(named),
     }
+}
+
+fn statistics(named: &NamedStatistics) -> String {
+    let s = &named.statistics;
+    let columns = [&s.mean, &s.std_dev, &s.skewness, &s.kurtosis];
+    let rows = named.columns.iter().enumerate().map(|(i, name)| {
+        let cells = columns.iter().filter_map(|values| values.get(i)).map(number);
+        core::iter::once(name.clone()).chain(cells).collect()
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    let mut text = output::table(&["column", "mean", "std dev", "skewness", "kurtosis"], &rows);
+    if let Some(means) = &named.weighted_mean {
+        let rows = named.columns.iter().zip(means);
+        let rows: Vec<_> = rows.map(|(c, m)| vec![c.clone(), number(m)]).collect();
+        text += &output::table(&["column", "weighted mean"], &rows);
+    }
+    if let Some(fit) = &named.least_squares {
+        text += &least_squares(fit);
+    }
+    if let Some(test) = &named.t_test {
+        text += &t_test(test);
+    }
+    text + "Covariances and correlations: -o FILE, or --json.\n"
+}
+
+fn least_squares(fit: &NamedLeastSquares) -> String {
+    let intercept =
+        vec!["(intercept)".into(), number(&fit.intercept), String::new(), String::new()];
+    let mut rows = vec![intercept];
+    let of_columns = fit.predictors.iter().zip(&fit.coefficients);
+    let errors = fit.standard_errors.iter().zip(&fit.p_values);
+    rows.extend(of_columns.zip(errors).map(|((column, c), (error, p))| {
+        vec![column.clone(), number(c), number(error), format!("{p:.3e}")]
+    }));
+    format!("{}: R squared {:.6}\n", printable(&fit.target), fit.r_squared)
+        + &output::table(&["column", "coefficient", "std error", "p"], &rows)
+}
+
+fn groups(named: &NamedGroups) -> String {
+    let s = &named.statistics;
+    let row = |group: usize, label: &f64, j: usize, column: &str| {
+        vec![
+            label.to_string(),
+            column.to_owned(),
+            s.count[group].to_string(),
+            number(&s.sum[group][j]),
+            number(&s.mean[group][j]),
+            number(&s.variance[group][j].sqrt()),
+        ]
+    };
+    let rows = named.labels.iter().enumerate().flat_map(|(group, label)| {
+        let columns = named.columns.iter().enumerate();
+        columns.map(move |(j, column)| row(group, label, j, column))
+    });
+    let head = [&named.key, "column", "count", "sum", "mean", "std dev"];
+    let mut text = output::table(&head, &rows.collect::<Vec<_>>());
+    for (column, test) in named.columns.iter().zip(named.t_test.iter().flatten()) {
+        let test = test.as_ref().map_or_else(|| "no test\n".into(), t_test);
+        text += &format!("{}: {test}", printable(column));
+    }
+    text
+}
+
+fn histograms(named: &NamedHistograms) -> String {
+    let mut text = String::new();
+    let each = named.columns.iter().zip(&named.histograms).zip(&named.quantiles);
+    for ((column, histogram), quantiles) in each {
+        let bins = histogram.edges.windows(2).zip(&histogram.counts);
+        let rows: Vec<Vec<String>> = bins
+            .map(|(e, count)| vec![number(&e[0]), number(&e[1]), format!("{count:.1}")])
+            .collect();
+        text += &output::table(&[column, "to", "count"], &rows);
+        let quantiles = named.probabilities.iter().zip(quantiles);
+        let list: Vec<String> = quantiles.map(|(p, x)| format!("{p}: {}", number(x))).collect();
+        text += &format!("quantiles {}\n", list.join(", "));
+    }
+    text
 }
 
 fn t_test(test: &TTest) -> String {

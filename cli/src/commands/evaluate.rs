@@ -69,7 +69,8 @@ impl Labelled {
 
     /// Another table, read as the first.
     pub fn table(&self, model: &Model, path: &Path) -> Result<Table> {
-        let table = model.read_table(path, self.target.as_deref(), &self.format.reading())?;
+        let table =
+            model.inputs()?.read_table(path, self.target.as_deref(), &self.format.reading())?;
         if table.target().is_none() {
             let target = self.target.as_ref().unwrap_or(&model.target);
             return Err(Error::Usage(format!(

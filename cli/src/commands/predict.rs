@@ -168,7 +168,7 @@ fn plain(args: &Args, data: &Path, output: Output) -> Result<()> {
         files::check_free(path, args.force)?;
     }
     let model = Model::read(&args.model)?;
-    let table = model.read_table(data, args.target.as_deref(), &args.format.reading())?;
+    let table = model.inputs()?.read_table(data, args.target.as_deref(), &args.format.reading())?;
     let members = table.members().ok();
     let scores = NamedScores::new(model.scores(&table)?, None, &model.classes, members)?;
     if args.output.is_none() && !output.json {

@@ -1,5 +1,43 @@
 //! What keys are made for, and what is to be done with tables under them.
 
+/// What the plans of all statistics have under the names of [`TablePlan`], and what follows from it.
+macro_rules! plan_of_statistics {
+    () => {
+        fn command(&self) -> &'static str {
+            "stats"
+        }
+
+        fn required_keys(&self) -> &KeyRequest {
+            self.required_keys()
+        }
+
+        fn ciphertexts(&self) -> usize {
+            self.ciphertexts()
+        }
+
+        fn outputs(&self) -> usize {
+            self.outputs()
+        }
+
+        fn result_shapes(&self, _iterations: u32) -> Result<Vec<(Level, Scale)>> {
+            Ok(self.output_shapes()?)
+        }
+
+        fn expect_shared(&self, bits: u32) -> Result<()> {
+            expect_precise(bits, self.largest_error(), self.largest_shared_error(bits))
+        }
+
+        fn statistics(
+            &self,
+            e: &Evaluator,
+            table: &dyn Fn() -> Result<Vec<Ciphertext>>,
+            progress: &(dyn Fn(usize) + Send + Sync),
+        ) -> Result<Option<Vec<Ciphertext>>> {
+            Ok(Some(self.run(e, &table()?, progress)?))
+        }
+    };
+}
+
 mod groups;
 mod histogram;
 mod predict;

@@ -4,7 +4,7 @@ use crate::{
     error::{Error, Result},
     features::{Inputs, not_a_model, text_of},
     note::HeldOut,
-    reading::{self, Reading},
+    reading,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{collections::HashSet, iter, path::Path};
@@ -241,21 +241,6 @@ impl Model {
             transform: self.transform.clone(),
             encoding: self.encoding.clone(),
         })
-    }
-
-    /// Reads a table that has this model's columns in any order and, if `target` or the
-    /// model's target is among its columns, labels.
-    ///
-    /// # Errors
-    /// As [`Reading::rows`].
-    pub fn read_table(
-        &self,
-        path: &Path,
-        target: Option<&str>,
-        reading: &Reading,
-    ) -> Result<Table> {
-        let labels = (target.unwrap_or(&self.target), &self.classes[..]);
-        reading.rows(path, &self.columns, labels, self.encoding.as_ref())
     }
 
     /// The scores of every row, for each weight vector: of two classes above 0 where the model says

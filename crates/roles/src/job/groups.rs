@@ -38,29 +38,7 @@ impl TableJob for GroupJob {
 }
 
 impl TablePlan for GroupPlan {
-    fn command(&self) -> &'static str {
-        "stats"
-    }
-
-    fn required_keys(&self) -> &KeyRequest {
-        self.required_keys()
-    }
-
-    fn ciphertexts(&self) -> usize {
-        self.ciphertexts()
-    }
-
-    fn outputs(&self) -> usize {
-        self.outputs()
-    }
-
-    fn result_shapes(&self, _iterations: u32) -> Result<Vec<(Level, Scale)>> {
-        Ok(self.output_shapes()?)
-    }
-
-    fn expect_shared(&self, bits: u32) -> Result<()> {
-        expect_precise(bits, self.largest_error(), self.largest_shared_error(bits))
-    }
+    plan_of_statistics!();
 
     fn encrypt(
         &self,
@@ -74,14 +52,5 @@ impl TablePlan for GroupPlan {
         let items = self.encrypt(encryptor, table, &scaling, grouping, progress)?;
         let (key, labels) = (name.to_owned(), grouping.labels().to_vec());
         Ok(Some((items, About::Groups { scaling, key, labels })))
-    }
-
-    fn statistics(
-        &self,
-        e: &Evaluator,
-        table: &dyn Fn() -> Result<Vec<Ciphertext>>,
-        progress: &(dyn Fn(usize) + Send + Sync),
-    ) -> Result<Option<Vec<Ciphertext>>> {
-        Ok(Some(self.run(e, &table()?, progress)?))
     }
 }

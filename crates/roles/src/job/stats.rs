@@ -37,29 +37,7 @@ impl TableJob for Job {
 }
 
 impl TablePlan for StatsPlan {
-    fn command(&self) -> &'static str {
-        "stats"
-    }
-
-    fn required_keys(&self) -> &KeyRequest {
-        self.required_keys()
-    }
-
-    fn ciphertexts(&self) -> usize {
-        self.ciphertexts()
-    }
-
-    fn outputs(&self) -> usize {
-        self.outputs()
-    }
-
-    fn result_shapes(&self, _iterations: u32) -> Result<Vec<(Level, Scale)>> {
-        Ok(self.output_shapes()?)
-    }
-
-    fn expect_shared(&self, bits: u32) -> Result<()> {
-        expect_precise(bits, self.largest_error(), self.largest_shared_error(bits))
-    }
+    plan_of_statistics!();
 
     fn encrypt(
         &self,
@@ -71,14 +49,5 @@ impl TablePlan for StatsPlan {
         let scaling = ColumnScaling::of(table);
         let items = self.encrypt(encryptor, table, &scaling, progress)?;
         Ok(Some((items, About::Columns(scaling))))
-    }
-
-    fn statistics(
-        &self,
-        e: &Evaluator,
-        table: &dyn Fn() -> Result<Vec<Ciphertext>>,
-        progress: &(dyn Fn(usize) + Send + Sync),
-    ) -> Result<Option<Vec<Ciphertext>>> {
-        Ok(Some(self.run(e, &table()?, progress)?))
     }
 }
