@@ -10,8 +10,8 @@ use crate::{
 use serde::Serialize;
 use std::{path::PathBuf, sync::Arc, time::Instant};
 use sudare::{
-    ckks::{Decryptor, Encoder, Encryptor, Evaluator, serial},
-    rlwe::KeyGenerator,
+    ckks::{Ciphertext, Decryptor, Encoder, Encryptor, Evaluator, serial},
+    rlwe::{self, EvaluationKeys, KeyGenerator, KeyRequest, PublicKey, SecretKey},
 };
 use sudare_apps::{
     logreg::{self, ClassWeights, Penalty, Preparation, Prepared, TrainPlan, TrainSpec, reference},
@@ -134,50 +134,18 @@ fn train(args: &Args, output: Output) -> Result<()> {
         output::bootstraps(plan.bootstraps(iterations)),
     ));
 
-    let start = Instant::now();
-    let mut generator = KeyGenerator::new(params.rlwe())?;
-    let secret = generator.secret_key()?;
-    let public = Arc::new(generator.public_key(&secret)?);
-    let keys = progress::evaluation_keys("Owner: making keys", &mut generator, &secret, request)?;
-    let keygen_s = start.elapsed().as_secs_f64();
-
-    let start = Instant::now();
-    let encryptor = Encryptor::new(&params, public)?;
+    let ((secret, public, keys), keygen_s) = timed(|| make_keys(params.rlwe(), request))?;
     let prepared = PreparedTable::new(&plan, table, None, None)?;
     let prepared = prepared.rows(&plan)?;
-    let mut encrypted = {
-        let progress = Progress::new("Owner: encrypting", plan.ciphertexts());
-        plan.check(&prepared)?;
-        let made = plan.encryptions(&encryptor, &prepared).enumerate();
-        let made = made.map(|(i, item)| item.inspect(|_| progress.set(i + 1)));
-        made.collect::<sudare_apps::Result<Vec<_>>>()?
-    };
-    let encrypt_s = start.elapsed().as_secs_f64();
-
-    let start = Instant::now();
-    let evaluator = Evaluator::new(&params, Arc::new(keys))?;
-    let models = {
-        let progress = Progress::new("Server: training", iterations as usize);
-        let sums = encrypted.split_off(plan.row_ciphertexts());
-        let trainer = plan.trainer(&evaluator, sums)?;
-        let mut training = trainer.start()?;
-        while training.iteration < iterations {
-            progress.set(training.iteration as usize);
-            let batch = plan.batch(training.iteration);
-            trainer.step(&encrypted[batch], &mut training)?;
-        }
-        plan.model(&training)?
-    };
-    let train_s = start.elapsed().as_secs_f64();
-
-    let start = Instant::now();
-    let (decryptor, encoder) = (Decryptor::new(&params, secret)?, Encoder::new(&params));
-    let weights = models.iter().map(|model| {
-        let slots = encoder.decode_real(&decryptor.decrypt(model)?)?;
-        Ok(plan.decode(&slots))
-    });
-    let weights = weights.collect::<Result<Vec<_>>>()?;
-    let decrypt_s = start.elapsed().as_secs_f64();
+    let (encrypted, encrypt_s) =
+        timed(|| encrypt(&plan, &Encryptor::new(&params, Arc::new(public))?, &prepared))?;
+    let (models, train_s) =
+        timed(|| trained(&plan, &Evaluator::new(&params, Arc::new(keys))?, encrypted, iterations))?;
+    let (weights, decrypt_s) = timed(|| {
+        let (decryptor, encoder) = (Decryptor::new(&params, secret)?, Encoder::new(&params));
+        let open = |model| Ok(plan.decode(&encoder.decode_real(&decryptor.decrypt(model)?)?));
+        models.iter().map(open).collect::<Result<Vec<_>>>()
+    })?;
 
     let plain = reference::train(&prepared, &spec)?;
     let max_abs_weight_error = compared(&weights, &plain)?;
@@ -212,6 +180,55 @@ fn train(args: &Args, output: Output) -> Result<()> {
         peak_rss_bytes: machine::peak_rss_bytes(),
     };
     output.write(&report, text)
+}
+
+/// What `work` gives, and the seconds that it takes.
+fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
+    let start = Instant::now();
+    let result = work()?;
+    Ok((result, start.elapsed().as_secs_f64()))
+}
+
+/// Keys of an owner, and those that the server asks for.
+fn make_keys(
+    params: &rlwe::Params,
+    request: &KeyRequest,
+) -> Result<(SecretKey, PublicKey, EvaluationKeys)> {
+    let mut generator = KeyGenerator::new(params)?;
+    let secret = generator.secret_key()?;
+    let public = generator.public_key(&secret)?;
+    let keys = progress::evaluation_keys("Owner: making keys", &mut generator, &secret, request)?;
+    Ok((secret, public, keys))
+}
+
+fn encrypt(
+    plan: &TrainPlan,
+    encryptor: &Encryptor,
+    prepared: &Prepared<'_>,
+) -> Result<Vec<Ciphertext>> {
+    let progress = Progress::new("Owner: encrypting", plan.ciphertexts());
+    plan.check(prepared)?;
+    let made = plan.encryptions(encryptor, prepared).enumerate();
+    let made = made.map(|(i, item)| item.inspect(|_| progress.set(i + 1)));
+    Ok(made.collect::<sudare_apps::Result<_>>()?)
+}
+
+fn trained(
+    plan: &TrainPlan,
+    evaluator: &Evaluator,
+    mut encrypted: Vec<Ciphertext>,
+    iterations: u32,
+) -> Result<Vec<Ciphertext>> {
+    let progress = Progress::new("Server: training", iterations as usize);
+    let sums = encrypted.split_off(plan.row_ciphertexts());
+    let trainer = plan.trainer(evaluator, sums)?;
+    let mut training = trainer.start()?;
+    while training.iteration < iterations {
+        progress.set(training.iteration as usize);
+        let batch = plan.batch(training.iteration);
+        trainer.step(&encrypted[batch], &mut training)?;
+    }
+    Ok(plan.model(&training)?)
 }
 
 /// How to train on the table.

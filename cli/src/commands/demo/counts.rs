@@ -1,18 +1,18 @@
+use super::{make_keys, timed};
 use crate::{
     commands::exact::bootstrapping,
     output::{self, Output, say},
-    progress::{self, Progress},
+    progress::Progress,
 };
 use serde::Serialize;
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 use sudare::{
     circuits::exact::bootstrap::BootstrapPreset,
     exact::{Decryptor, Encryptor, Params, serial},
-    rlwe::KeyGenerator,
 };
 use sudare_apps::{
     array,
-    exact::{self, Condition, CountsPlan, Engine, IntegerArray, Scheme, Setting, matrix_bytes},
+    exact::{self, Condition, CountsPlan, Engine, Scheme, Setting, matrix_bytes},
     table::Table,
 };
 use sudare_arith::par;
@@ -180,35 +180,24 @@ fn count(set: &BootstrapPreset, scheme: Scheme) -> Result<Report> {
         machine::bytes(matrices),
     ));
 
-    let start = Instant::now();
-    let mut generator = KeyGenerator::new(params.rlwe())?;
-    let secret = generator.secret_key()?;
-    let public = Arc::new(generator.public_key(&secret)?);
-    let keys = progress::evaluation_keys("Owner: making keys", &mut generator, &secret, &request)?;
-    let keygen_s = start.elapsed().as_secs_f64();
-
-    let start = Instant::now();
-    let encryptor = Encryptor::new(&params, public)?;
-    let encrypt = |(column, codes): (usize, &Vec<u32>)| {
-        exact::encrypt(&encryptor, &setting, &coded.plan.column(column, codes)?)
-    };
-    let columns = coded.columns.iter().enumerate().map(encrypt);
-    let columns: Vec<IntegerArray> = checked(columns.collect())?;
-    let encrypt_s = start.elapsed().as_secs_f64();
-
-    let start = Instant::now();
-    let engine = checked(Engine::new(&setting, Arc::new(keys)))?;
-    let counted = {
+    let ((secret, public, keys), keygen_s) = timed(|| make_keys(params.rlwe(), &request))?;
+    let (columns, encrypt_s) = timed(|| {
+        let encryptor = Encryptor::new(&params, Arc::new(public))?;
+        let encrypt = |(column, codes): (usize, &Vec<u32>)| {
+            exact::encrypt(&encryptor, &setting, &coded.plan.column(column, codes)?)
+        };
+        checked(coded.columns.iter().enumerate().map(encrypt).collect::<array::Result<Vec<_>>>())
+    })?;
+    let ((counted, bootstraps), count_s) = timed(|| {
+        let engine = checked(Engine::new(&setting, Arc::new(keys)))?;
         let _progress = Progress::new("Server: counting", 0);
-        checked(coded.plan.run(&engine, &columns))?
-    };
-    let count_s = start.elapsed().as_secs_f64();
-
-    let start = Instant::now();
-    let decryptor = Decryptor::new(&params, Arc::new(secret))?;
-    let found = checked(exact::decrypt(&decryptor, &setting, &counted))?;
-    let found = checked(coded.plan.decode(&found))?;
-    let decrypt_s = start.elapsed().as_secs_f64();
+        Ok((checked(coded.plan.run(&engine, &columns))?, engine.bootstraps()))
+    })?;
+    let (found, decrypt_s) = timed(|| {
+        let decryptor = Decryptor::new(&params, Arc::new(secret))?;
+        let found = checked(exact::decrypt(&decryptor, &setting, &counted))?;
+        checked(coded.plan.decode(&found))
+    })?;
     let clear = checked(coded.plan.clear(&coded.columns))?;
     if found != clear {
         return Err(Error::WrongResult("counts by group of encrypted rows".into()));
@@ -224,7 +213,7 @@ fn count(set: &BootstrapPreset, scheme: Scheme) -> Result<Report> {
         log_n: params.log_n(),
         slots: setting.slots(),
         security_bits,
-        bootstraps: engine.bootstraps(),
+        bootstraps,
         log2_failure: plan.map_or(f64::NEG_INFINITY, |plan| plan.log2_failure()),
         keys: request.count(),
         evaluation_key_bytes,
