@@ -1,0 +1,526 @@
+//! Jobs on tables, planned, and what they take.
+
+use super::{Table, TableResult, model_from, other_job};
+use crate::{
+    data::{Data, choice, from_json, to_json},
+    error::Result,
+    job::{self, Progress},
+    keys::{AnyKey, PublicKey},
+    plan::{AUTO, Parameters, ProgramReport, Report},
+    source::{IN_MEMORY, Memory},
+};
+use pyo3::prelude::*;
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use sudare::{
+    circuits::cost::{Rates, Work},
+    ckks::Params,
+};
+use sudare_apps::{
+    logreg::{
+        self, ClassWeights, LearningRate, Penalty, Preparation, Prepared, Probability, ScoreJob,
+        ScoredModel, SigmoidApprox, SigmoidDegree, TrainPlan, TrainSpec,
+    },
+    stats::{self, Cost, GroupJob, HistogramJob},
+    table::{Categorical, EncodingOptions},
+};
+use sudare_arith::prng::Seed;
+use sudare_roles::{
+    encryption::Encryption,
+    error::Error as Engine,
+    features::Inputs,
+    job::{Job, Plan},
+    label::{Content, Meta},
+    reading::Reading,
+};
+
+/// Ciphertexts of rows that a training computes with at a time, about.
+const CIPHERTEXTS_AT_WORK: u64 = 64;
+
+/// A job on a table of known shape, and parameters for it.
+#[pyclass(frozen, module = "sudare._native")]
+pub struct TablePlan {
+    pub(crate) set: Parameters,
+    pub(crate) job: Job,
+    pub(crate) plan: Arc<Plan>,
+}
+
+#[pymethods]
+impl TablePlan {
+    /// Moments, covariances and correlations of columns.
+    #[staticmethod]
+    #[pyo3(signature = (rows, features, *, share_bits=None, insecure_log_n=None))]
+    fn statistics(
+        py: Python<'_>,
+        rows: usize,
+        features: usize,
+        share_bits: Option<u32>,
+        insecure_log_n: Option<u32>,
+    ) -> Result<Self> {
+        Self::smallest(py, Job::Stats(stats::Job { rows, features }), share_bits, insecure_log_n)
+    }
+
+    /// Sums of columns by groups of rows.
+    #[staticmethod]
+    #[pyo3(signature = (rows, features, groups, *, share_bits=None, insecure_log_n=None))]
+    fn groups(
+        py: Python<'_>,
+        rows: usize,
+        features: usize,
+        groups: usize,
+        share_bits: Option<u32>,
+        insecure_log_n: Option<u32>,
+    ) -> Result<Self> {
+        Self::smallest(
+            py,
+            Job::Groups(GroupJob { rows, features, groups }),
+            share_bits,
+            insecure_log_n,
+        )
+    }
+
+    /// Counts of the values of columns in bins.
+    #[staticmethod]
+    #[pyo3(signature = (rows, features, bins, *, share_bits=None, insecure_log_n=None))]
+    fn histogram(
+        py: Python<'_>,
+        rows: usize,
+        features: usize,
+        bins: usize,
+        share_bits: Option<u32>,
+        insecure_log_n: Option<u32>,
+    ) -> Result<Self> {
+        Self::smallest(
+            py,
+            Job::Histogram(HistogramJob { rows, features, bins }),
+            share_bits,
+            insecure_log_n,
+        )
+    }
+
+    /// Logistic regression. What is left out is what suits a table of this shape, as
+    /// `TrainSpec::recommended` has it, and the range of the sigmoid what suits the table `like`,
+    /// whose classes weigh `weights`, if there is one.
+    #[staticmethod]
+    #[pyo3(signature = (
+        rows, features, *, iterations=None, preparation="whiten", learning_rate=None, rate=None,
+        batch_size=None, c=None, alpha=None, classes=2, sigmoid_range=None, sigmoid_degree=None,
+        shared_bits=None, workers=None, class_weights=None, scorable=false, tables=1, like=None,
+        weights=None, insecure_log_n=None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "by name, from Python")]
+    fn train(
+        py: Python<'_>,
+        rows: usize,
+        features: usize,
+        iterations: Option<u32>,
+        preparation: &str,
+        learning_rate: Option<f64>,
+        rate: Option<&str>,
+        batch_size: Option<usize>,
+        c: Option<f64>,
+        alpha: Option<f64>,
+        classes: u32,
+        sigmoid_range: Option<f64>,
+        sigmoid_degree: Option<u32>,
+        shared_bits: Option<u32>,
+        workers: Option<usize>,
+        class_weights: Option<&str>,
+        scorable: bool,
+        tables: usize,
+        like: Option<&Data>,
+        weights: Option<Vec<f64>>,
+        insecure_log_n: Option<u32>,
+    ) -> Result<Self> {
+        let preparation = match preparation {
+            "whiten" => Preparation::Whiten,
+            "standardize" => Preparation::Standardize,
+            "scale" => Preparation::Scale,
+            found => return Err(choice("preparation", found, "whiten, standardize or scale")),
+        };
+        let usual = job::detached(py, || {
+            Ok(TrainSpec::recommended(rows, features, preparation).map_err(Engine::from)?)
+        })?;
+        let batch = batch_size.or(usual.batch);
+        let mut sigmoid = usual.sigmoid;
+        sigmoid.range = sigmoid_range.unwrap_or(sigmoid.range);
+        if let Some(degree) = sigmoid_degree {
+            sigmoid.degree = SigmoidDegree::try_from(degree).map_err(Engine::from)?;
+        }
+        if tables > 1 && sigmoid_range.is_none() {
+            // Nobody sees the inner products of all rows.
+            sigmoid.range = SigmoidApprox::POOLED_RANGE;
+        }
+        let spec = TrainSpec {
+            iterations: iterations.unwrap_or(usual.iterations),
+            preparation,
+            learning_rate: step_sizes(&usual, learning_rate, rate, batch.is_some())?,
+            sigmoid,
+            penalty: penalty(c, alpha).unwrap_or(usual.penalty),
+            batch,
+            classes,
+            class_weights: class_weights.map(source_of_weights).transpose()?,
+            shared_bits,
+            scorable,
+            workers,
+            tables,
+        };
+        let like = like.filter(|_| sigmoid_range.is_none() && preparation != Preparation::Scale);
+        let spec = match like.cloned() {
+            Some(like) => job::run(py, None, move |_| fitting(spec, &like, weights.as_deref()))?,
+            None => spec,
+        };
+        Self::smallest(py, Job::Train(logreg::Job { rows, features, spec }), None, insecure_log_n)
+    }
+
+    /// Scores of rows by a model that is given, with probabilities to so many bits for scores up to
+    /// `sigmoid_range`.
+    #[staticmethod]
+    #[pyo3(signature = (
+        rows, features, *, classes=2, probability_bits=None, sigmoid_range=None,
+        insecure_log_n=None
+    ))]
+    fn predict(
+        py: Python<'_>,
+        rows: usize,
+        features: usize,
+        classes: u32,
+        probability_bits: Option<u32>,
+        sigmoid_range: Option<f64>,
+        insecure_log_n: Option<u32>,
+    ) -> Result<Self> {
+        let range = sigmoid_range.unwrap_or(SigmoidApprox::default().range);
+        let probability = probability_bits.map(|bits| Probability { range, bits });
+        let model = ScoredModel::Given { features, classes, probability };
+        Self::smallest(py, Job::Predict(ScoreJob { rows, model }), None, insecure_log_n)
+    }
+
+    /// Scores of rows with keys that were made for that, or for a training that leaves a model to
+    /// score by.
+    #[staticmethod]
+    fn scoring(py: Python<'_>, key: AnyKey<'_>, rows: usize) -> Result<Self> {
+        let plan = Self::of(py, key)?;
+        let job = plan.job.scoring(rows)?;
+        job::run(py, None, move |_| Self::new(plan.set, job))
+    }
+
+    /// The plan that keys were made for.
+    #[staticmethod]
+    fn of(py: Python<'_>, key: AnyKey<'_>) -> Result<Self> {
+        let set = key.set().clone();
+        let Some((_, Meta { job, .. })) = Meta::read(&set.label) else {
+            return Err(other_job("keys for programs on arrays", "a key for a job on a table"));
+        };
+        job::run(py, None, move |_| Self::new(set, job))
+    }
+
+    #[getter]
+    fn parameters(&self) -> Parameters {
+        self.set.clone()
+    }
+
+    /// The job, as `sudare info` has it.
+    #[getter]
+    fn job(&self) -> String {
+        self.job.to_string()
+    }
+
+    /// `train`, `stats`, `groups`, `histogram` or `predict`.
+    #[getter]
+    fn kind(&self) -> &'static str {
+        self.job.kind()
+    }
+
+    /// Most rows of the table.
+    #[getter]
+    fn rows(&self) -> Result<usize> {
+        Ok(self.job.shape()?.0)
+    }
+
+    /// Its columns, without target or key column.
+    #[getter]
+    fn features(&self) -> Result<usize> {
+        Ok(self.job.shape()?.1)
+    }
+
+    /// Ciphertexts of the table.
+    #[getter]
+    fn blocks(&self) -> usize {
+        self.plan.ciphertexts()
+    }
+
+    /// Half the interval of the polynomial in place of the sigmoid, of a training.
+    #[getter]
+    fn sigmoid_range(&self) -> Option<f64> {
+        self.job.training().map(|spec| spec.sigmoid.range)
+    }
+
+    /// Sizes, security and time.
+    fn report(&self, py: Python<'_>) -> Result<Report> {
+        let (set, job, plan) = (self.set.clone(), self.job, Arc::clone(&self.plan));
+        job::run(py, None, move |_| Self { set, job, plan }.measured())
+    }
+
+    /// A table, encrypted. Column `by` tells groups of rows apart, `order` decides the order of
+    /// rows in batches, and `class_weights` are what rows of each class weigh, for a plan with
+    /// given ones. With `path` the table is in that file and not in memory.
+    #[pyo3(signature = (
+        key, data, *, by=None, order=None, class_weights=None, path=None, overwrite=false,
+        progress=None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "by name, from Python")]
+    fn encrypt(
+        &self,
+        py: Python<'_>,
+        key: &PublicKey,
+        data: &Data,
+        by: Option<String>,
+        order: Option<[u8; 32]>,
+        class_weights: Option<Vec<f64>>,
+        path: Option<PathBuf>,
+        overwrite: bool,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> Result<Table> {
+        self.check_key("the public key", &key.set)?;
+        expect_given(&self.job, "by", by.is_some(), matches!(self.job, Job::Groups(_)))?;
+        let (job, set, key, data) =
+            (self.job, self.set.clone(), Arc::clone(&key.key), data.clone());
+        let order = order.map(Seed::from_bytes);
+        let encrypt = move |progress: &Progress, out: &mut dyn Write, path: &Path| -> Result<()> {
+            let encryption = Encryption::new(job, &set.params, &set.label.name, key)?;
+            let encryption = encryption.with_order(order).with_class_weights(class_weights);
+            progress.start("encrypting", encryption.plan().ciphertexts());
+            let subject = data.subject(by.as_deref())?;
+            encryption.write(out, path, subject, |done| progress.set(done))?;
+            Ok(())
+        };
+        Table::written(py, path, overwrite, progress, encrypt)
+    }
+
+    /// Rows to be scored, encrypted, and their classes, if they are known. `features` says as JSON
+    /// what the features of the model are. Otherwise as `encrypt`.
+    #[pyo3(signature = (key, data, features, *, path=None, overwrite=false, progress=None))]
+    #[expect(clippy::too_many_arguments, reason = "by name, from Python")]
+    fn encrypt_rows(
+        &self,
+        py: Python<'_>,
+        key: &PublicKey,
+        data: &Data,
+        features: &str,
+        path: Option<PathBuf>,
+        overwrite: bool,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> Result<Table> {
+        self.check_key("the public key", &key.set)?;
+        let inputs: Inputs = from_json(features)?;
+        let (job, set, key, table) =
+            (self.job, self.set.clone(), Arc::clone(&key.key), Arc::clone(&data.table));
+        let encrypt = move |progress: &Progress, out: &mut dyn Write, path: &Path| -> Result<()> {
+            let encryption = Encryption::new(job, &set.params, &set.label.name, key)?;
+            progress.start("encrypting", encryption.plan().ciphertexts());
+            encryption.write_rows(out, path, &table, &inputs, |done| progress.set(done))?;
+            Ok(())
+        };
+        Table::written(py, path, overwrite, progress, encrypt)
+    }
+
+    /// The features of a model that is trained on a table, as JSON, for rows that keys for this
+    /// plan are to score. `class_weights` are those of `encrypt`.
+    #[pyo3(signature = (data, *, class_weights=None))]
+    fn features_of(
+        &self,
+        py: Python<'_>,
+        data: &Data,
+        class_weights: Option<Vec<f64>>,
+    ) -> Result<String> {
+        job::detached(py, || {
+            let encoding = data.encoding.clone();
+            let weights = class_weights.as_deref();
+            to_json(&Inputs::of(&data.table, encoding, &self.job, weights)?)
+        })
+    }
+
+    /// Those that a file says: a model, or, of another name, the table that one was trained on.
+    #[pyo3(signature = (path, *, target=None, class_weights=None))]
+    fn read_features(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        target: Option<&str>,
+        class_weights: Option<Vec<f64>>,
+    ) -> Result<String> {
+        let encoding =
+            EncodingOptions { categorical: Categorical::Every, ..EncodingOptions::default() };
+        let reading = Reading { encoding, ..Reading::default() };
+        let labels = (target, class_weights.as_deref());
+        job::detached(py, || to_json(&Inputs::read(&path, &self.job, labels, &reading)?))
+    }
+
+    /// A model to score rows by, given as JSON, encrypted.
+    fn encrypt_model(&self, py: Python<'_>, key: &PublicKey, model: &str) -> Result<TableResult> {
+        self.check_key("the public key", &key.set)?;
+        let model = model_from(model)?;
+        let (job, set, key) = (self.job, self.set.clone(), Arc::clone(&key.key));
+        let bytes = job::run(py, None, move |_| {
+            let mut bytes = Vec::new();
+            let encryption = Encryption::new(job, &set.params, &set.label.name, key)?;
+            encryption.write_model(&mut bytes, Path::new(IN_MEMORY), &model)?;
+            Ok(bytes)
+        })?;
+        TableResult::new(Memory::new(py, bytes), Path::new(IN_MEMORY))
+    }
+}
+
+/// Step sizes as they are asked for. Of prepared columns, batches take smaller and smaller ones.
+fn step_sizes(
+    usual: &TrainSpec,
+    initial: Option<f64>,
+    rate: Option<&str>,
+    in_batches: bool,
+) -> Result<LearningRate> {
+    let initial = initial.unwrap_or(usual.learning_rate.at(0));
+    Ok(match (rate, usual.learning_rate) {
+        (Some("constant"), _) => LearningRate::Constant(initial),
+        (Some("slowing"), _) => LearningRate::Slowing { initial },
+        (Some("decaying"), _) | (None, LearningRate::Decaying { .. }) => {
+            LearningRate::Decaying { initial }
+        }
+        (Some(found), _) => {
+            return Err(choice("rate", found, "constant, slowing or decaying"));
+        }
+        (None, _) if in_batches => LearningRate::Slowing { initial },
+        (None, _) => LearningRate::Constant(initial),
+    })
+}
+
+/// The penalty that is asked for: none for `alpha` 0 and, as scikit-learn has it, for infinite `c`.
+fn penalty(c: Option<f64>, alpha: Option<f64>) -> Option<Penalty> {
+    match (c, alpha) {
+        (_, Some(0.0)) | (Some(f64::INFINITY), None) => Some(Penalty::None),
+        (_, Some(alpha)) => Some(Penalty::Alpha(alpha)),
+        (Some(c), None) => Some(Penalty::C(c)),
+        (None, None) => None,
+    }
+}
+
+fn source_of_weights(found: &str) -> Result<ClassWeights> {
+    match found {
+        "balanced" => Ok(ClassWeights::Balanced),
+        "given" => Ok(ClassWeights::Given),
+        _ => Err(choice("class_weights", found, "balanced or given")),
+    }
+}
+
+/// The same with a sigmoid for the inner products of a table.
+fn fitting(spec: TrainSpec, like: &Data, weights: Option<&[f64]>) -> Result<TrainSpec> {
+    let table = &*like.table;
+    table.check_for_training().map_err(Engine::from)?;
+    let rows = Prepared::new(table, &spec, table.rows(), weights).map_err(Engine::from)?;
+    Ok(spec.with_fitting_range(&rows).map_err(Engine::from)?)
+}
+
+impl TablePlan {
+    /// Sizes and security, and what the server does.
+    fn measured(&self) -> Result<Report> {
+        let cost = match &*self.plan {
+            Plan::Stats(plan) => plan.cost(),
+            Plan::Groups(plan) => plan.cost(),
+            Plan::Histogram(plan) => plan.cost(),
+            Plan::Train(plan) => return self.training(plan),
+            Plan::Predict(_) => return Report::new(&self.set, self.plan.required_keys(), None),
+        };
+        let Cost { depth, input_bytes, output_bytes, work } = cost.map_err(Engine::from)?;
+        self.report_with(depth, input_bytes, 2 * (input_bytes + output_bytes), &work)
+    }
+
+    fn training(&self, plan: &TrainPlan) -> Result<Report> {
+        let params = &self.set.params;
+        let bytes = |level| 16 * (params.rlwe().limbs(level).q() << params.log_n()) as u64;
+        let (level, _) = plan.input(0);
+        let batch_bytes = plan.batch(0).len() as u64 * bytes(level);
+        let input_bytes = plan.shapes().map(|shape| bytes(shape.level)).sum();
+        // The rows of two batches, and what becomes of some of them.
+        let held_bytes = (2 * batch_bytes).min(input_bytes)
+            + 2 * batch_bytes.min(CIPHERTEXTS_AT_WORK * bytes(level));
+        let work = plan.work().map_err(Engine::from)?;
+        let mut report = self.report_with(level.0, input_bytes, held_bytes, &work)?;
+        report.bootstrap_levels = plan.bootstrap_levels();
+        Ok(report)
+    }
+
+    fn report_with(
+        &self,
+        depth: u32,
+        input_bytes: u64,
+        held_bytes: u64,
+        work: &Work,
+    ) -> Result<Report> {
+        let (params, request) = (&self.set.params, self.plan.required_keys());
+        let program = ProgramReport {
+            depth,
+            bootstraps: self.plan.bootstraps().into(),
+            missing_keys: false,
+            input_bytes,
+            peak_memory_bytes: request.bytes(params.rlwe())? + held_bytes,
+            seconds: work.seconds(&Rates::reference(params.log_n())),
+            outputs: Vec::new(),
+        };
+        Report::new(&self.set, request, Some(program))
+    }
+
+    /// In the smallest secure ring, or one of another size without security if one is given, with
+    /// the precision to share results to `share_bits` bits.
+    fn smallest(
+        py: Python<'_>,
+        job: Job,
+        share_bits: Option<u32>,
+        insecure_log_n: Option<u32>,
+    ) -> Result<Self> {
+        job::run(py, None, move |_| {
+            let mut params = match share_bits {
+                None => job.auto_params()?,
+                Some(bits) => job.shared_params(bits)?,
+            };
+            if let Some(log_n) = insecure_log_n {
+                let mut spec = params.spec().clone();
+                (spec.log_n, spec.insecure) = (log_n, true);
+                params = Params::new(spec)?;
+            }
+            let label = Meta::of(job).label(AUTO, Content::Keys)?;
+            let planned = Self::new(Parameters::new(params, label)?, job)?;
+            share_bits.map_or(Ok(()), |bits| planned.plan.expect_shared(bits))?;
+            Ok(planned)
+        })
+    }
+
+    fn new(set: Parameters, job: Job) -> Result<Self> {
+        let plan = Arc::new(job.plan(&set.params)?);
+        Ok(Self { set, job, plan })
+    }
+
+    /// Refuses keys that were made for something else.
+    pub(crate) fn check_key(&self, what: &'static str, set: &Parameters) -> Result<()> {
+        let job = Meta::read(&set.label).map(|(_, meta)| meta.job);
+        if !job.is_some_and(|job| job.serves(&self.job)) {
+            let job = job.map_or("programs on arrays".into(), |job| job.to_string());
+            let (found, needed) = (format!("{what} for {job}"), format!("one for {}", self.job));
+            return Err(other_job(&found, &needed));
+        }
+        let (found, expected) = (set.params.rlwe().id(), self.set.params.rlwe().id());
+        if found != expected {
+            return Err(sudare::Error::ParamsMismatch { what, found, expected }.into());
+        }
+        Ok(())
+    }
+}
+
+fn expect_given(job: &Job, name: &str, given: bool, needed: bool) -> Result<()> {
+    if given == needed {
+        return Ok(());
+    }
+    let advice = if needed { "is needed: give it" } else { "is not used: leave it out" };
+    Err(Engine::Usage(format!("for {job}, {name} {advice}")).into())
+}

@@ -1,0 +1,287 @@
+//! Results of jobs on tables, encrypted and in the clear.
+
+use super::{in_memory, other_job};
+use crate::{
+    data::{Data, to_python},
+    error::Result,
+    job,
+    keys::SecretKey,
+    source::{IN_MEMORY, Memory, Reduced, save},
+};
+use pyo3::{prelude::*, types::PyBytes};
+use serde_json::json;
+use std::{
+    io::{self, Cursor},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use sudare::ckks::serial::{Info, Kind};
+use sudare_apps::{
+    logreg::Scores,
+    stats::{self, StatsError, TTest},
+};
+use sudare_arith::mem::Mapping;
+use sudare_roles::{
+    decryption::{self, Share},
+    error::Error as Engine,
+    files::Access,
+    label::{Content, Meta},
+    model::{NamedGroups, NamedLeastSquares, NamedScores, NamedStatistics},
+    opened::Opened,
+};
+
+/// What was computed from an encrypted table, encrypted as well.
+#[pyclass(frozen, name = "Result", module = "sudare._native")]
+pub struct TableResult {
+    file: Memory,
+    info: Info,
+    meta: Meta,
+    content: Content,
+}
+
+#[pymethods]
+impl TableResult {
+    /// The result in the file at `path`.
+    #[staticmethod]
+    fn open(py: Python<'_>, path: PathBuf) -> Result<Self> {
+        Self::new(Memory::read(py, path.clone())?, &path)
+    }
+
+    /// The result that `to_bytes` gave.
+    #[staticmethod]
+    fn from_bytes(data: &Bound<'_, PyAny>) -> Result<Self> {
+        Self::new(Memory::from_python(data)?, Path::new(IN_MEMORY))
+    }
+
+    /// The result as the bytes of its file.
+    fn to_bytes(&self, py: Python<'_>) -> Py<PyBytes> {
+        self.file.to_bytes(py)
+    }
+
+    /// Writes the result to a file.
+    #[pyo3(signature = (path, *, overwrite=false))]
+    fn save(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> Result<()> {
+        let mut input = Cursor::new(self.file.mapping());
+        save(py, path, Access::Shared, overwrite, move |file| Ok(io::copy(&mut input, file)?))
+    }
+
+    /// The job of the table, as `sudare info` has it.
+    #[getter]
+    fn job(&self) -> String {
+        self.meta.job.to_string()
+    }
+
+    /// `model`, `statistics` or `scores`.
+    #[getter]
+    fn content(&self) -> &'static str {
+        self.content.name()
+    }
+
+    /// Iterations of a training.
+    #[getter]
+    fn iterations(&self) -> u32 {
+        self.meta.iterations
+    }
+
+    /// The key pair, in hexadecimal.
+    #[getter]
+    fn key_id(&self) -> String {
+        self.info.key_id.to_string()
+    }
+
+    /// Bytes of its file.
+    #[getter]
+    fn nbytes(&self) -> u64 {
+        self.info.bytes
+    }
+
+    /// The values, for the owner of the key alone; with a number of bits as others may see them.
+    #[pyo3(signature = (key, share_bits=None))]
+    fn decrypt(
+        &self,
+        py: Python<'_>,
+        key: &SecretKey,
+        share_bits: Option<u32>,
+    ) -> Result<Decrypted> {
+        // How large errors can be follows from the job, which the server could have changed.
+        let job = Meta::read(&key.set.label).map(|(_, meta)| meta.job);
+        if !job.is_some_and(|job| job.serves(&self.meta.job)) {
+            let job = job.map_or("programs on arrays".into(), |job| job.to_string());
+            let found = format!("a result of {} and a secret key for {job}", self.meta.job);
+            return Err(other_job(&found, "the key that its table was encrypted with"));
+        }
+        let result = self.opened()?;
+        if share_bits.is_some() {
+            key.warn_of_new_ledger(py)?;
+        }
+        let (set, ledger, key) = (key.set.clone(), key.ledger(), Arc::clone(&key.decryptor));
+        job::run(py, None, move |_| {
+            let (params, key) = (&set.params, &key);
+            let share = share_bits.map(|bits| Share { bits, ledger: &ledger });
+            let decrypted = decryption::Decrypted::read(result, params, key, share)?;
+            Ok(Decrypted { values: decrypted, shared: share_bits.is_some() })
+        })
+    }
+
+    fn __reduce_ex__<'py>(slf: &Bound<'py, Self>, protocol: i32) -> Result<Reduced<'py>> {
+        Ok(slf.get().file.reduce(&slf.get_type(), protocol)?)
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "EncryptedResult({} of {}, key_id={})",
+            self.content(),
+            self.meta.job,
+            self.info.key_id
+        )
+    }
+}
+
+impl TableResult {
+    /// Its file, to read ciphertexts of.
+    pub(super) fn opened(&self) -> Result<Opened<Cursor<Mapping>>> {
+        in_memory(&self.file, Path::new(IN_MEMORY))
+    }
+
+    /// Of a file that messages call `path`.
+    pub(crate) fn new(file: Memory, path: &Path) -> Result<Self> {
+        let opened = in_memory(&file, path)?.expect(Kind::Ciphertexts)?;
+        let (content, meta) = opened.meta(&Content::RESULTS)?;
+        Ok(Self { info: opened.info().clone(), file, meta, content })
+    }
+}
+
+/// A result in the clear, and what follows from it.
+#[pyclass(frozen, module = "sudare._native")]
+pub struct Decrypted {
+    values: decryption::Decrypted,
+    /// Whether others than the owner of the key may see it.
+    shared: bool,
+}
+
+impl Decrypted {
+    /// For the owner of the key alone.
+    pub(crate) fn of(values: decryption::Decrypted) -> Self {
+        Self { values, shared: false }
+    }
+}
+
+#[pymethods]
+impl Decrypted {
+    /// The values, as `sudare decrypt --json` has them. What is undefined is None.
+    fn values<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
+        match &self.values {
+            decryption::Decrypted::Model(trained) => to_python(py, &trained.model),
+            decryption::Decrypted::Statistics { columns, statistics } => to_python(
+                py,
+                &NamedStatistics {
+                    kind: "statistics",
+                    columns: columns.clone(),
+                    statistics: statistics.clone(),
+                    weighted_mean: None,
+                    least_squares: None,
+                    t_test: None,
+                },
+            ),
+            decryption::Decrypted::Groups { key, labels, columns, statistics } => to_python(
+                py,
+                &NamedGroups {
+                    kind: "groups",
+                    key: key.clone(),
+                    labels: labels.clone(),
+                    columns: columns.clone(),
+                    statistics: statistics.clone(),
+                    t_test: None,
+                },
+            ),
+            decryption::Decrypted::Histograms { rows, columns, histograms } => {
+                let kind = "histograms";
+                let (rows, columns) = (*rows, columns);
+                to_python(
+                    py,
+                    &json!({ "kind": kind, "rows": rows, "columns": columns, "histograms": histograms }),
+                )
+            }
+            decryption::Decrypted::Scores { scores, classes, members } => {
+                let Scores { scores, probabilities } = scores.clone();
+                let members = members.as_deref();
+                to_python(py, &NamedScores::new(scores, probabilities, classes, members)?)
+            }
+        }
+    }
+
+    /// Of a training: the model whose probabilities are right on the table that it was trained on,
+    /// with the labels of that.
+    fn calibrated<'py>(&self, py: Python<'py>, data: &Data) -> Result<Bound<'py, PyAny>> {
+        let decryption::Decrypted::Model(trained) = &self.values else {
+            return Err(other_job("another result", "that of a training"));
+        };
+        if self.shared {
+            return Err(Engine::Usage(
+                "a model that is calibrated tells more of its table than one that is shared may: \
+                 leave out share_bits, or take its values"
+                    .into(),
+            )
+            .into());
+        }
+        let model = job::detached(py, || Ok(trained.calibrated(&data.table)?))?;
+        to_python(py, &model)
+    }
+
+    /// Of statistics: the means weighted by column `weights`.
+    fn weighted_mean(&self, weights: usize) -> Result<Vec<f64>> {
+        Ok(self.statistics()?.1.weighted_mean(weights).map_err(Engine::from)?)
+    }
+
+    /// Of statistics: the linear model of column `target` on all others.
+    fn least_squares<'py>(&self, py: Python<'py>, target: usize) -> Result<Bound<'py, PyAny>> {
+        let (columns, statistics) = self.statistics()?;
+        let fit = statistics.least_squares(target).map_err(Engine::from)?;
+        to_python(py, &NamedLeastSquares::new(fit, columns))
+    }
+
+    /// Welch's test: of statistics between columns `a` and `b`, as a list of one; of groups between
+    /// groups `a` and `b`, of each column, None where there is none.
+    fn t_test<'py>(&self, py: Python<'py>, a: usize, b: usize) -> Result<Bound<'py, PyAny>> {
+        let tests = || -> core::result::Result<Vec<Option<TTest>>, StatsError> {
+            match &self.values {
+                decryption::Decrypted::Groups { columns, statistics, .. } => {
+                    let test = |j| {
+                        let (a, b) = (statistics.sample(a, j)?, statistics.sample(b, j)?);
+                        Ok(TTest::welch(&a, &b).ok())
+                    };
+                    (0..columns.len()).map(test).collect()
+                }
+                decryption::Decrypted::Statistics { statistics, .. } => {
+                    let (a, b) = (statistics.sample(a)?, statistics.sample(b)?);
+                    Ok(vec![Some(TTest::welch(&a, &b)?)])
+                }
+                _ => Ok(Vec::new()),
+            }
+        };
+        to_python(py, &tests().map_err(Engine::from)?)
+    }
+
+    /// Of histograms: of each column, below which values these parts of all lie.
+    fn quantiles(&self, probabilities: Vec<f64>) -> Result<Vec<Vec<f64>>> {
+        let decryption::Decrypted::Histograms { histograms, .. } = &self.values else {
+            return Err(other_job("another result", "that of histograms"));
+        };
+        let of_column = |histogram: &stats::Histogram| {
+            probabilities
+                .iter()
+                .map(|&p| Ok(histogram.quantile(p).map_err(Engine::from)?))
+                .collect()
+        };
+        histograms.iter().map(of_column).collect()
+    }
+}
+
+impl Decrypted {
+    fn statistics(&self) -> Result<(&[String], &stats::Statistics)> {
+        match &self.values {
+            decryption::Decrypted::Statistics { columns, statistics } => Ok((columns, statistics)),
+            _ => Err(other_job("another result", "that of statistics")),
+        }
+    }
+}
