@@ -231,10 +231,10 @@ pub fn presets() -> Vec<Preset> {
     if let Ok(t) = Modulus::new(65537, 1) {
         all.push(Preset {
             name: "bench-n14-q330-t65537".into(),
-            summary: "5 levels of 55 bits, log2 Q 330, dnum 3, 2^14 slots modulo 65537; insecure"
+            summary: "6 levels of 47 bits, log2 Q 330, dnum 3, 2^14 slots modulo 65537; insecure"
                 .into(),
-            // Three digits take special primes of a third of the modulus.
-            spec: Spec { insecure: true, ..Spec::uniform(14, t, 55.0, 5, 55.0, vec![55.5; 2]) },
+            // Three digits of three limbs, of primes that words of 52 bits hold.
+            spec: Spec { insecure: true, ..Spec::uniform(14, t, 47.5, 6, 47.08, vec![47.5; 3]) },
         });
     }
     for (log_n, p, levels) in [(5, 257, 4), (8, 7681, 4)] {
