@@ -156,6 +156,13 @@ def dft(lines):
     return table(["length", "set", "levels used", "seconds", "bits, worst slot"], rows)
 
 
+def measured_with(lines, threads):
+    kernels = sorted({line["isa"] for line in lines})
+    if not kernels:
+        return "Not measured yet."
+    return f"Measured with {threads} thread(s), on kernels for {' and '.join(kernels)}."
+
+
 def write(lines, threads):
     page = PAGE.read_text()
     parts = {
@@ -163,7 +170,7 @@ def write(lines, threads):
         "thesis-boot": whole_set(lines, "thesis-boot"),
         "seal-boot": seal(lines),
         "dft": dft(lines),
-        "machine": f"Measured with {threads} thread(s)." if lines else "Not measured yet.",
+        "machine": measured_with(lines.values(), threads),
     }
     for name, text in parts.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
