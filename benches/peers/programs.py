@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -162,19 +163,30 @@ def build_poulpy() -> list[str]:
 
 def build_openfhe() -> list[str]:
     """A virtual environment with the wheel."""
-    folder = BUILD_DIR / "openfhe"
-    python = str(folder / "bin" / "python")
-    if not imports_openfhe(python):
-        _build([openfhe_python(), "-m", "venv", "--clear", str(folder)], HERE / "openfhe")
-        _build([python, "-m", "pip", "install", "-r", "requirements.txt"], HERE / "openfhe")
-        if not imports_openfhe(python):
-            raise BuildFailed("the wheel of OpenFHE cannot be imported")
+    python = environment("openfhe", openfhe_python)
     return [python, str(HERE / "openfhe" / "bench.py")]
 
 
-def imports_openfhe(python: str) -> bool:
+def build_tenseal() -> list[str]:
+    """The program of TenSEAL's values, which times nothing, in a virtual environment."""
+    return [environment("tenseal", lambda: sys.executable), str(HERE / "tenseal" / "values.py")]
+
+
+def environment(module: str, interpreter: Callable[[], str]) -> str:
+    """The Python of a virtual environment with the wheel of a peer, made if there is none."""
+    folder = BUILD_DIR / module
+    python = str(folder / "bin" / "python")
+    if not imports(python, module):
+        _build([interpreter(), "-m", "venv", "--clear", str(folder)], HERE / module)
+        _build([python, "-m", "pip", "install", "-r", "requirements.txt"], HERE / module)
+        if not imports(python, module):
+            raise BuildFailed(f"the wheel of {module} cannot be imported")
+    return python
+
+
+def imports(python: str, module: str) -> bool:
     try:
-        return run([python, "-c", "import openfhe"], "import openfhe").status == 0
+        return run([python, "-c", f"import {module}"], f"import {module}").status == 0
     except OSError:
         return False
 

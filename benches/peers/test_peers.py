@@ -12,6 +12,7 @@ from pathlib import Path
 from unittest import mock
 
 import agree
+import agree_reals
 import programs
 import report
 import run
@@ -240,6 +241,16 @@ class Agreement(unittest.TestCase):
             found = agree.differences({"coefficients": polynomial}, {"coefficients": theirs})
             self.assertEqual(len(found), count)
         self.assertEqual(agree.parse('{"op": "a", "slots": [1]}\n'), {"a": [1]})
+
+    def test_real_numbers_are_compared_one_by_one(self):
+        ours = {"sum": [1.0, 2.0], "product": [0.5, 0.25]}
+        self.assertEqual(agree_reals.compared(ours, dict(ours)), {"sum": 0.0, "product": 0.0})
+        near = ours | {"sum": [1.0, 2.5]}
+        self.assertEqual(agree_reals.compared(ours, near)["sum"], 0.5)
+        infinite = float("inf")
+        for theirs in ([1.0], [1.0, float("nan")], []):
+            self.assertEqual(agree_reals.largest(ours["sum"], theirs), infinite)
+        self.assertEqual(agree_reals.compared(ours, {}), {"sum": infinite, "product": infinite})
 
 
 class Resuming(unittest.TestCase):

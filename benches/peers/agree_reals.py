@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""Compares what slots of real numbers become in sudare and in TenSEAL, value by value.
+
+Both programs encrypt the same numbers at N = 2^13 with a scale of 2^40, each under keys of its own, and
+decrypt sums, differences, products and powers. Prints the largest difference of each. Exit status: 0
+where all are within what CKKS promises at this scale; 1 where not, or a program cannot be run.
+
+Needs Python 3.8 to 3.12 for the wheel of TenSEAL, which goes into a virtual environment below `target/`.
+"""
+
+import json
+import subprocess
+import sys
+
+from programs import ROOT, BuildFailed, build_tenseal, last_line, say
+
+# Values are below 2, results below 16. Errors of encryption come up to 2^-23; TenSEAL divides them by a
+# special prime, and has 2^-27. It reads a rescaled product at the scale of its factors, off by the
+# quotient of a prime and that scale: 2^-22 once, 2^-16 in a fourth power.
+OF_SUMS = 2.0**-21
+OF_PRODUCTS = 2.0**-14
+
+
+def tolerance(op: str) -> float:
+    """The largest difference that is expected."""
+    return OF_SUMS if op in ("encrypted", "sum", "difference") else OF_PRODUCTS
+
+
+def parse(text: str) -> dict[str, list[float]]:
+    """Slots by the operation that made them."""
+    lines = map(json.loads, filter(str.strip, text.splitlines()))
+    return {line["op"]: line["slots"] for line in lines}
+
+
+def largest(ours: list[float], theirs: list[float]) -> float:
+    """The largest difference; infinite if there is none to speak of."""
+    if len(ours) != len(theirs) or not ours:
+        return float("inf")
+    differences = [abs(a - b) for a, b in zip(ours, theirs)]
+    return float("inf") if any(d != d for d in differences) else max(differences)
+
+
+def compared(ours: dict[str, list[float]], theirs: dict[str, list[float]]) -> dict[str, float]:
+    """The largest difference of the results of each operation."""
+    names = dict.fromkeys([*ours, *theirs])
+    return {op: largest(ours.get(op, []), theirs.get(op, [])) for op in names}
+
+
+def output(command: list[str]) -> str:
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise BuildFailed(f"{command[0]}: {last_line(done.stderr)}")
+    return done.stdout
+
+
+def main() -> int:
+    try:
+        example = ["cargo", "run", "--quiet", "--locked", "--profile", "dev", "--package", "sudare"]
+        ours = parse(output([*example, "--example", "real_slots"]))
+        theirs = parse(output(build_tenseal()))
+    except (BuildFailed, OSError) as error:
+        say(str(error))
+        return 1
+    found = compared(ours, theirs)
+    for op, difference in found.items():
+        print(f"{op}: at most {difference:.1e} apart")
+    return 0 if found and all(found[op] <= tolerance(op) for op in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
