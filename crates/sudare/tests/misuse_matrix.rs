@@ -5,17 +5,17 @@
 //! method without a row fails the test.
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
+mod matrix;
 mod session;
 
+use matrix::{CASES, Draw, Row, rows};
 use session::Session;
 use std::{
     collections::BTreeSet,
-    fs,
-    path::Path,
     sync::{Arc, LazyLock},
 };
 use sudare::{
-    Error, Result,
+    Error,
     circuits::{LinearPlan, LinearTransform, Ops},
     ckks::{
         Ciphertext, Complex, Decryptor, Encryptor, Evaluator, Params, Plaintext, ProductSum, Scale,
@@ -25,12 +25,10 @@ use sudare::{
         EvaluationKeys, GaloisElement, KeyGenerator, KeyRequest, Level, PublicKey, Raise, SecretKey,
     },
 };
-use sudare_arith::prng::{Seed, Stream};
+use sudare_arith::prng::Seed;
 
 const LOG_N: u32 = 6;
 const TOP: Level = Level(3);
-/// Cases of each cell; of the long form a hundred times as many.
-const CASES: usize = 100;
 
 fn spec(levels: usize) -> Spec {
     Spec { insecure: true, ..Spec::uniform(LOG_N, 50.0, levels, 40.0, vec![50.0, 41.0]) }
@@ -170,50 +168,11 @@ enum Fault {
     Element,
 }
 
-impl Fault {
-    /// Whether this is the error for it.
-    fn explains(self, error: &Error) -> bool {
-        use Error::*;
-        match self {
-            Self::KeyOfA | Self::KeyOfB => matches!(error, KeyMismatch { .. }),
-            Self::ParamsOfA | Self::ParamsOfB | Self::ParamsOfPlain | Self::ParamsOfKeys => {
-                matches!(error, ParamsMismatch { .. })
-            }
-            Self::LevelOfA | Self::LevelAbove | Self::LevelOfPlain | Self::LevelOfRequest => {
-                matches!(error, LevelExhausted { .. } | LevelOutOfRange { .. })
-            }
-            Self::ScaleOfB => matches!(error, ScaleMismatch { .. }),
-            Self::ScaleOfPlain => matches!(error, ScaleMismatch { .. }),
-            Self::ScaleOfNone | Self::ScaleOfA => matches!(error, ScaleOutOfRange { .. }),
-            Self::NoKeys | Self::NoKeysAtTop => matches!(
-                error,
-                MissingGaloisKey { .. }
-                    | MissingRelinearizationKey { .. }
-                    | MissingRaisingKey { .. }
-            ),
-            Self::SlotsOfB | Self::SlotsOfPlain => matches!(error, SlotMismatch { .. }),
-            Self::TooManyValues | Self::LogSlots => matches!(error, TooManySlots { .. }),
-            Self::NotFinite => matches!(error, NotFinite { .. }),
-            Self::TooLarge => matches!(error, ValueTooLarge { .. }),
-            Self::Element => matches!(error, InvalidSpec { .. } | MissingGaloisKey { .. }),
-        }
-    }
-}
+impl matrix::Operands for Operands {
+    type Fault = Fault;
+    type State = ([(Level, String, usize); 3], Vec<Vec<u64>>);
 
-struct Draw(Stream);
-
-impl Draw {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0.next_u64() % n
-    }
-
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len() as u64) as usize]
-    }
-}
-
-impl Operands {
-    /// With nothing wrong: ciphertexts of any common level but the lowest, and of any slots.
+    /// Ciphertexts of any common level but the lowest, and of any slots.
     fn good(draw: &mut Draw) -> Self {
         let own = &*OWN;
         let s = &own.session;
@@ -305,45 +264,51 @@ impl Operands {
         }
     }
 
-    /// Everything that an operation could have altered.
-    fn residues(&self) -> Vec<Vec<u64>> {
+    fn state(&self) -> Self::State {
         let items = [&self.a, &self.b, &self.square];
+        let facts = items.map(|item| (item.level(), item.scale().to_string(), item.slots()));
         let polys = items.into_iter().flat_map(|item| item.polys()).chain([self.plain.poly()]);
-        polys.flat_map(|poly| poly.rows()).map(<[u64]>::to_vec).collect()
+        let rows: Vec<_> = polys.flat_map(|poly| poly.rows()).map(<[u64]>::to_vec).collect();
+        (facts, rows)
     }
 
-    fn facts(&self) -> Vec<(Level, String, usize)> {
-        let items = [&self.a, &self.b, &self.square];
-        items.map(|item| (item.level(), item.scale().to_string(), item.slots())).to_vec()
+    fn explains(fault: Fault, error: &Error) -> bool {
+        use Error::*;
+        match fault {
+            Fault::KeyOfA | Fault::KeyOfB => matches!(error, KeyMismatch { .. }),
+            Fault::ParamsOfA | Fault::ParamsOfB | Fault::ParamsOfPlain | Fault::ParamsOfKeys => {
+                matches!(error, ParamsMismatch { .. })
+            }
+            Fault::LevelOfA | Fault::LevelAbove | Fault::LevelOfPlain | Fault::LevelOfRequest => {
+                matches!(error, LevelExhausted { .. } | LevelOutOfRange { .. })
+            }
+            Fault::ScaleOfB => matches!(error, ScaleMismatch { .. }),
+            Fault::ScaleOfPlain => matches!(error, ScaleMismatch { .. }),
+            Fault::ScaleOfNone | Fault::ScaleOfA => matches!(error, ScaleOutOfRange { .. }),
+            Fault::NoKeys | Fault::NoKeysAtTop => matches!(
+                error,
+                MissingGaloisKey { .. }
+                    | MissingRelinearizationKey { .. }
+                    | MissingRaisingKey { .. }
+            ),
+            Fault::SlotsOfB | Fault::SlotsOfPlain => matches!(error, SlotMismatch { .. }),
+            Fault::TooManyValues | Fault::LogSlots => matches!(error, TooManySlots { .. }),
+            Fault::NotFinite => matches!(error, NotFinite { .. }),
+            Fault::TooLarge => matches!(error, ValueTooLarge { .. }),
+            Fault::Element => matches!(error, InvalidSpec { .. } | MissingGaloisKey { .. }),
+        }
     }
+}
 
+impl Operands {
     fn real(&self) -> Vec<f64> {
         self.values.iter().map(|value| value.re).collect()
     }
 }
 
-/// An operation, and what of its operands can be wrong: another key, other parameters, level,
-/// scale, a missing key, and shape or value. Nothing, where the operation takes nothing of the
-/// kind.
-struct Row {
-    name: &'static str,
-    call: fn(&mut Operands) -> Result<()>,
-    faults: [&'static [Fault]; 6],
-}
-
+/// Another key, other parameters, level, scale, a missing key, and shape or value.
 const KINDS: [&str; 6] =
     ["another key", "other parameters", "level", "scale", "missing key", "shape"];
-
-macro_rules! rows {
-    ($($name:literal: |$o:ident| $call:expr; $key:expr, $params:expr, $level:expr, $scale:expr,
-        $missing:expr, $shape:expr;)*) => {
-        &[$(Row {
-            name: $name,
-            call: |$o| $call.map(drop),
-            faults: [&$key, &$params, &$level, &$scale, &$missing, &$shape],
-        }),*]
-    };
-}
 
 use Fault::{
     Element, KeyOfA, KeyOfB, LevelAbove, LevelOfA, LevelOfPlain, LevelOfRequest, LogSlots, NoKeys,
@@ -357,7 +322,7 @@ fn weights(plan: &LinearPlan) -> <Evaluator as Ops>::Matrix {
 }
 
 #[rustfmt::skip]
-const ROWS: &[Row] = rows![
+const ROWS: &[Row<Operands, { KINDS.len() }>] = rows![
     "Evaluator::new": |o| Evaluator::new(&OWN.session.params, Arc::clone(&o.keys.keys));
         [], [ParamsOfKeys], [], [], [], [];
     "Evaluator::add": |o| o.evaluator.add(&o.a, &o.b);
@@ -490,70 +455,29 @@ fn low(o: &Operands) -> Ciphertext {
 const NOTHING_TO_GET_WRONG: [&str; 3] =
     ["KeyGenerator::new", "KeyGenerator::secret_key", "Decryptor::release_seed"];
 
-/// What is wrong with the answer to a fault, if anything is.
-fn answer(row: &Row, fault: Fault, draw: &mut Draw) -> core::result::Result<(), String> {
-    let mut operands = Operands::good(draw);
-    operands.spoil(fault, draw);
-    let before = (operands.residues(), operands.facts());
-    let Err(error) = (row.call)(&mut operands) else { return Err("is no error".into()) };
-    let said = error.to_string();
-    if !fault.explains(&error) {
-        return Err(format!("is {error:?}"));
-    }
-    if (operands.residues(), operands.facts()) != before {
-        return Err("alters operands".into());
-    }
-    let advises = said.len() > 30 && said.contains([':', ',', ';']);
-    if advises { Ok(()) } else { Err(format!("says only {said:?}")) }
-}
-
-fn check(cases: usize) {
-    let mut wrong = BTreeSet::new();
-    for (number, row) in (0u64..).zip(ROWS) {
-        let mut draw = Draw(Stream::new(&Seed::from_bytes([7; 32]), "misuse", number));
-        for (kind, faults) in KINDS.iter().zip(row.faults).filter(|(_, faults)| !faults.is_empty())
-        {
-            for case in 0..cases {
-                let fault = faults[case % faults.len()];
-                if let Err(problem) = answer(row, fault, &mut draw) {
-                    wrong.insert(format!("{}, {kind}: {fault:?} {problem}", row.name));
-                }
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong:#?}");
-}
-
 #[test]
 fn every_misuse_of_every_operation_is_a_typed_error() {
-    check(CASES);
+    matrix::check(ROWS, KINDS, CASES);
 }
 
 #[test]
 #[ignore = "minutes"]
 fn every_misuse_of_every_operation_is_a_typed_error_ten_thousand_times() {
-    check(100 * CASES);
+    matrix::check(ROWS, KINDS, 100 * CASES);
 }
 
 /// Errors of spoiled operands say nothing if good ones are refused too.
 #[test]
 fn operands_that_are_not_spoiled_are_accepted() {
-    let mut draw = Draw(Stream::new(&Seed::from_bytes([8; 32]), "misuse", 0));
-    for row in ROWS {
-        for _ in 0..20 {
-            let mut operands = Operands::good(&mut draw);
-            if row.name.ends_with("transform") || row.name.ends_with("transform_many") {
-                operands.a = OWN.encrypted(32, TOP);
-            }
-            let called = (row.call)(&mut operands);
-            assert!(called.is_ok(), "{}: {:?}", row.name, called.err());
+    matrix::accept(ROWS, |name, operands: &mut Operands| {
+        if name.ends_with("transform") || name.ends_with("transform_many") {
+            operands.a = OWN.encrypted(32, TOP);
         }
-    }
+    });
 }
 
 /// Public methods that can fail, of the types that work with ciphertexts and keys.
 fn fallible_methods() -> BTreeSet<String> {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let files = [
         "ckks/evaluator.rs",
         "ckks/transform.rs",
@@ -563,29 +487,7 @@ fn fallible_methods() -> BTreeSet<String> {
         "rlwe/keygen.rs",
     ];
     let types = ["Evaluator", "Encryptor", "Decryptor", "Encoder", "KeyGenerator"];
-    let mut found = BTreeSet::new();
-    for file in files {
-        let code = fs::read_to_string(src.join(file)).unwrap();
-        for of in types {
-            for block in code.split("\nimpl").skip(1) {
-                let (head, block) = block.split_once(" {\n").unwrap();
-                let generic = [" ", "::"].map(|before| format!("{before}{of}<"));
-                let names_it = generic.iter().any(|name| head.contains(name));
-                if !names_it && !head.ends_with(&format!(" {of}")) {
-                    continue;
-                }
-                let block = block.split("\n}\n").next().unwrap();
-                for method in block.split("\n    pub fn ").skip(1) {
-                    let signature = method.split('{').next().unwrap();
-                    if signature.contains("-> Result") {
-                        let name = signature.split(['(', '<']).next().unwrap();
-                        found.insert(format!("{of}::{name}"));
-                    }
-                }
-            }
-        }
-    }
-    found
+    matrix::fallible_methods(&files.map(|file| (file, "")), &types)
 }
 
 #[test]

@@ -40,10 +40,11 @@ impl Evaluator {
     /// the modulus `Q` of the ciphertext.
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`]; [`Error::PlaintextModulusNotCoprime`].
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn factor(&self, a: &Ciphertext) -> Result<Unit> {
+        let form = self.exact.form(a)?;
         let params = self.exact.params();
-        Ok(a.factor() / params.fresh_factor(a.level(), a.plaintext_modulus())?)
+        Ok(form.factor / params.fresh_factor(form.level, form.factor.modulus())?)
     }
 
     /// Down to `level` by rescaling, which keeps the plaintext and [`Evaluator::factor`].

@@ -124,7 +124,8 @@ pub trait Ops: Send + Sync {
         groups.iter().try_fold(a.clone(), |a, group| {
             let images = group.iter().map(|&g| self.automorphism(&a, g));
             let sum = images.reduce(|sum, next| self.add(&sum?, &next?));
-            sum.unwrap_or_else(|| Err(Error::Circuit("sum of images: a group of none".into())))
+            let problem = "sum of images: at least one is needed in each group";
+            sum.unwrap_or_else(|| Err(Error::Circuit(problem.into())))
         })
     }
 

@@ -455,7 +455,9 @@ impl Evaluator {
             _ => self.switcher.galois_key_of(key_level, g, level).map(Some),
         };
         let group = |group: &&[GaloisElement]| match group.is_empty() {
-            true => Err(Error::Circuit("sum of images: a group of none".into())),
+            true => {
+                Err(Error::Circuit("sum of images: at least one is needed in each group".into()))
+            }
             false => group.iter().map(key).collect(),
         };
         let groups: Vec<_> = groups.iter().map(group).collect::<Result<_>>()?;
