@@ -33,9 +33,9 @@ test-tier:
 WASM := wasm32-wasip1
 ARM := aarch64-unknown-linux-gnu
 WASMTIME := target/wasmtime
-# What must be the same there, of words and of files.
+# What must be the same there, of words and of files and plans.
 SAME := --package sudare-arith --lib -- real:: dd:: sample:: prng::
-SAME_FILES := --package sudare --test golden
+SAME_FILES := --package sudare --package sudare-apps --test golden --test plans
 
 ## make portable     run tests of what must be the same on every platform on WASI and ARM; takes
 ##                   Rust's targets, a cross compiler and QEMU, and Wasmtime from PyPI

@@ -523,6 +523,10 @@ class FinishedError(Error, ValueError):
     """All iterations of a training are done."""
 
 
+class TooMuchWorkError(Error, ValueError):
+    """A plan takes more work than any job of use does."""
+
+
 class NotScorableError(Error, ValueError):
     """A training leaves its model no level to score rows by."""
 

@@ -90,6 +90,17 @@ pub enum Error {
          keys for a training whose model is to score encrypted rows, or decrypt it"
     )]
     NotScorable,
+    /// A plan takes more work than any job of use does.
+    #[error(
+        "planning takes {found} simulated slots, and at most {limit} are simulated: choose fewer \
+         features, rows or iterations, or parameters made for the job"
+    )]
+    TooMuchWork {
+        /// Slots of the ciphertexts that would be simulated.
+        found: u64,
+        /// The most that are.
+        limit: u64,
+    },
     /// A row to be scored has a feature far beyond those that the model was trained on.
     #[error(
         "row {row}, column {column:?}: the value is {found:.1} times as far from the mean as the \

@@ -72,6 +72,7 @@ mod spec;
 mod special_primes;
 mod train;
 mod trained;
+mod work;
 mod worst_case;
 
 pub(crate) use budget::split;

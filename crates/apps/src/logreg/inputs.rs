@@ -7,7 +7,7 @@ use super::{
     refresh::{self, Refresh},
     sigmoid::Sigmoid,
     spec::{Batches, Penalty, Step, TrainSpec},
-    worst_case,
+    work, worst_case,
 };
 use crate::{Error, Result};
 use sudare::{
@@ -156,7 +156,8 @@ impl PlanInputs {
     pub fn segments(&self, schedule: &[Step], params: &Params) -> Result<Option<StageLevels>> {
         let largest_weight = self.budget(schedule, Segments::One).largest_weight();
         let mut refused = None;
-        for raised in (0..=params.upper_top().0).rev().map(Level) {
+        for (times, raised) in (1..).zip((0..=params.upper_top().0).rev().map(Level)) {
+            work::refreshed(times, self.layout.period())?;
             let refresh = match Refresh::plan(params, raised, &self.layout, largest_weight) {
                 Err(sudare::Error::LevelExhausted { .. }) => break,
                 Err(sudare::Error::ScaleOutOfRange { .. } | sudare::Error::Circuit(_)) => continue,

@@ -8,6 +8,7 @@ use super::{
     score::{Leaves, ScorePlan},
     sigmoid::Sigmoid,
     spec::{Batches, TrainSpec, schedule},
+    work,
 };
 use crate::{Error, Result};
 use core::ops::Range;
@@ -94,7 +95,7 @@ impl TrainPlan {
     /// bootstrapping either, or are more than 1000: it names the number that fits;
     /// [`Error::Precision`] if the primes are too small to come within 2^-10 of training in the
     /// clear, or for weights to be shared, as are those that are bootstrapped; [`Error::Library`]
-    /// if a value would not fit the modulus.
+    /// if a value would not fit the modulus; [`Error::TooMuchWork`].
     pub fn new(job: &Job, params: &Params) -> Result<Self> {
         let log_n = params.log_n();
         let mut orders = Order::ALL
@@ -408,6 +409,8 @@ impl TrainPlan {
             Some(_) => plan.layout.period(),
             None => 1,
         };
+        let iterations = (0..self.job.spec.iterations).take_while(|&t| self.bootstraps(t) < 2);
+        work::simulated(iterations.count(), self.layout.group(), slots)?;
         let zeros = |level, scale| e.encrypt(&vec![Complex::default(); slots], level, scale);
         let rows = zeros(plan.level, plan.scales.data)?;
         let labels = zeros(plan.label_level, plan.scales.labels)?;

@@ -18,6 +18,7 @@ use super::{
     score_job::{LARGEST_FEATURE, Probability, ScoreJob, ScoredModel},
     spec::TrainError,
     special_primes::{SLACK_BITS, special_primes},
+    work,
 };
 use crate::{Error, Result, SECURITY_BITS, table::Table};
 use sudare::{
@@ -192,6 +193,7 @@ impl ScorePlan {
         let chain = params.chain();
         let room = trained_room_bits(entries, largest_weight);
         let plan = Self::unchecked(&job, params, layout, largest_weight);
+        work::simulated(model.0.0 as usize, layout.pieces, layout.period())?;
         let at = |level: Level| {
             let scale = Scale::from_log2(chain.log2_q(Level(level.0 - 1)) - room);
             let rows = scale * chain.divisor(level) / model.1;
@@ -235,6 +237,8 @@ impl ScorePlan {
         if first > params.top() {
             return Err(exhausted().into());
         }
+        let levels = (last.0 - first.0) as usize + 1;
+        work::simulated(levels, layout.pieces, layout.period())?;
         let found = Self::first_precise((first.0..=last.0).map(Level).map(at))?;
         found.ok_or_else(|| exhausted().into())
     }

@@ -11,10 +11,10 @@ use sudare_arith::{par, prng::Seed};
 
 use super::{
     ColumnScaling, Cost, Job, ROOM_BITS, Result, Statistics, StatsError,
-    cost::{self, Inputs},
+    cost::Inputs,
     packing::{
-        self, LOG2_SCALE, Packing, check_rows, check_shape, encrypt, keys_and_error, product,
-        smallest_params, total,
+        self, LOG2_SCALE, Learnt, Packing, check_ciphertexts, check_rows, check_shape, encrypt,
+        product, smallest_params, total,
     },
     summary::PowerSums,
 };
@@ -22,6 +22,9 @@ use crate::table::Table;
 
 /// Levels that fourth powers take.
 const DEPTH: u32 = 2;
+
+/// Power sums of a column.
+const POWERS: usize = 4;
 
 /// Chunks whose products are relinearised together.
 const BATCH: usize = 16;
@@ -38,7 +41,7 @@ enum Task {
 impl Task {
     fn outputs(&self) -> usize {
         match self {
-            Task::Powers { .. } => 4,
+            Task::Powers { .. } => POWERS,
             Task::Products { lefts, .. } => lefts.len(),
         }
     }
@@ -92,9 +95,8 @@ pub struct StatsPlan {
     sum: TracePlan,
     /// Level of the results; values enter [`DEPTH`] levels above.
     base: Level,
-    request: KeyRequest,
-    /// Of the quotients of sums by the number of rows.
-    largest_error: f64,
+    /// The sums are those of powers, and one of products if there are any.
+    pub(super) learnt: Learnt,
 }
 
 impl StatsPlan {
@@ -105,6 +107,7 @@ impl StatsPlan {
     pub fn new(job: &Job, params: &Params) -> Result<Self> {
         job.check()?;
         let packing = Packing::new(*job, params.max_slots());
+        check_ciphertexts(packing.ciphertexts() as u128)?;
         let mut plan = Self {
             job: *job,
             params: params.clone(),
@@ -112,13 +115,12 @@ impl StatsPlan {
             sum: Trace::inner_sum(params.log_n(), 1, packing.block)?.doubling(),
             packing,
             base: Level(0),
-            request: KeyRequest::new(),
-            largest_error: f64::INFINITY,
+            learnt: Learnt::default(),
         };
         for base in 0..=params.top().0.saturating_sub(DEPTH) {
             plan.base = Level(base);
-            if let Some((request, largest_error)) = plan.dry_run() {
-                return Ok(Self { request, largest_error, ..plan });
+            if let Some(learnt) = plan.dry_run() {
+                return Ok(Self { learnt, ..plan });
             }
         }
         Err(StatsError::ParamsTooSmall {
@@ -149,7 +151,7 @@ impl StatsPlan {
     pub fn shared_params(job: &Job, bits: u32) -> Result<Params> {
         let errors = |params: &Params| {
             let plan = Self::new(job, params)?;
-            Ok((plan.largest_error, plan.largest_shared_error(bits)))
+            Ok((plan.largest_error(), plan.largest_shared_error(bits)))
         };
         packing::shared_params(
             LOG2_SCALE,
@@ -174,7 +176,7 @@ impl StatsPlan {
     /// Keys that the server needs.
     #[must_use]
     pub fn required_keys(&self) -> &KeyRequest {
-        &self.request
+        &self.learnt.request
     }
 
     /// Level of the encrypted table.
@@ -206,19 +208,27 @@ impl StatsPlan {
     /// # Errors
     /// [`StatsError::Library`] if it cannot be simulated.
     pub fn cost(&self) -> Result<Cost> {
-        Cost::of(&self.params, &self.request, self.inputs(), |e, table| self.run(e, table, |_| {}))
+        Cost::of(&self.params, self.required_keys(), self.inputs(), |e, table| {
+            self.run(e, table, |_| {})
+        })
     }
 
     /// Level and scale of each ciphertext of the result.
-    ///
-    /// # Errors
-    /// [`StatsError::Library`] if it cannot be simulated.
-    pub fn output_shapes(&self) -> Result<Vec<(Level, Scale)>> {
-        cost::shapes(&self.params, self.inputs(), |e, table| self.run(e, table, |_| {}))
+    #[must_use]
+    pub fn output_shapes(&self) -> Vec<(Level, Scale)> {
+        let shapes = &self.learnt.shapes;
+        let (powers, products) = shapes.split_at(shapes.len().min(POWERS));
+        let of_task = |task: &Task| match task {
+            Task::Powers { .. } => powers.to_vec(),
+            Task::Products { lefts, .. } => {
+                products.first().map_or(Vec::new(), |shape| vec![*shape; lefts.len()])
+            }
+        };
+        self.tasks.iter().flat_map(of_task).collect()
     }
 
     /// Of so many slots that what is done is the same.
-    fn inputs(&self) -> [Inputs; 1] {
+    pub(super) fn inputs(&self) -> [Inputs; 1] {
         [(self.ciphertexts(), 1, self.level(), self.scale())]
     }
 
@@ -359,7 +369,7 @@ impl StatsPlan {
 
     /// The keys that the job uses and the largest error of its results, if the modulus holds sums
     /// of rows that are all 1.
-    fn dry_run(&self) -> Option<(KeyRequest, f64)> {
+    fn dry_run(&self) -> Option<Learnt> {
         let e = self.simulator();
         if self.level() > self.params.top() {
             return None;
@@ -382,14 +392,14 @@ impl StatsPlan {
             }
             all.extend(sums);
         }
-        Some(keys_and_error(&e, &all, self.job.rows))
+        Some(Learnt::of(&e, &all, self.job.rows))
     }
 
     /// A bound of the errors of results, of each decrypted sum divided by the number of rows,
     /// whatever the table.
     #[must_use]
     pub fn largest_error(&self) -> f64 {
-        self.largest_error
+        self.learnt.largest_error
     }
 
     /// The largest such error with which results can be shared to `bits` bits.
@@ -409,7 +419,7 @@ impl StatsPlan {
     /// `TooLittlePrecision` for more bits than there is precision for: [`StatsPlan::shared_params`]
     /// gives it.
     pub fn share(&self, slots: &[Vec<f64>], bits: u32, noise: &Seed) -> Result<Vec<Vec<f64>>> {
-        self.packing.share(slots, self.job.rows, self.largest_error, (bits, noise))
+        self.packing.share(slots, self.job.rows, self.largest_error(), (bits, noise))
     }
 
     /// The statistics, from the slots of the decrypted outputs in their order, and the rows and

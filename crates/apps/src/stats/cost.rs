@@ -51,17 +51,6 @@ impl Cost {
     }
 }
 
-/// Level and scale of each ciphertext that `run` makes of the same.
-pub(super) fn shapes(
-    params: &Params,
-    inputs: impl IntoIterator<Item = Inputs>,
-    run: impl FnOnce(&sim::Evaluator, &[sim::Ciphertext]) -> Result<Vec<sim::Ciphertext>>,
-) -> Result<Vec<(Level, Scale)>> {
-    let e = sim::Evaluator::new(params.log_n(), params.chain().clone());
-    let result = run(&e, &zeros(&e, inputs)?)?;
-    Ok(result.iter().map(|item| (item.level, item.scale)).collect())
-}
-
 /// So many ciphertexts of a number of slots, at a level and a scale.
 pub(super) type Inputs = (usize, usize, Level, Scale);
 
@@ -79,7 +68,85 @@ fn zeros(
 
 #[cfg(test)]
 mod tests {
-    use crate::stats::{GroupJob, GroupPlan, HistogramJob, HistogramPlan, Job, StatsPlan};
+    use super::*;
+    use crate::stats::{
+        GroupJob, GroupPlan, HistogramJob, HistogramPlan, Job, StatsError, StatsPlan,
+    };
+    use sudare::ckks::Spec;
+
+    /// What plans learn of one ciphertext of each kind holds for all, in one chunk and in several.
+    #[test]
+    fn shapes_are_those_of_the_results() {
+        let check = |params: &Params, inputs: &[Inputs], shapes, run: &Simulated<'_>| {
+            let e = sim::Evaluator::for_params(params);
+            let results = run(&e, &zeros(&e, inputs.iter().copied()).unwrap()).unwrap();
+            let found: Vec<_> = results.iter().map(|item| (item.level, item.scale)).collect();
+            assert_eq!(found, shapes);
+        };
+        for (rows, features) in [(1, 1), (1_000, 9), (9_000, 2)] {
+            let job = Job { rows, features };
+            let params = StatsPlan::auto_params(&job).unwrap();
+            let plan = StatsPlan::new(&job, &params).unwrap();
+            let run: &Simulated<'_> = &|e, table| plan.run(e, table, |_| {});
+            check(&params, &plan.inputs(), plan.output_shapes(), run);
+
+            let job = GroupJob { rows, features, groups: 3 };
+            let plan = GroupPlan::new(&job, &GroupPlan::auto_params(&job).unwrap()).unwrap();
+            let run: &Simulated<'_> = &|e, table| plan.run(e, table, |_| {});
+            check(&params, &plan.inputs(), plan.output_shapes(), run);
+
+            let job = HistogramJob { rows, features, bins: 3 };
+            let params = HistogramPlan::auto_params(&job).unwrap();
+            let plan = HistogramPlan::new(&job, &params).unwrap();
+            let run: &Simulated<'_> = &|e, table| plan.run(e, table, |_| {});
+            check(&params, &plan.inputs(), plan.output_shapes(), run);
+        }
+    }
+
+    type Simulated<'a> =
+        dyn Fn(&sim::Evaluator, &[sim::Ciphertext]) -> Result<Vec<sim::Ciphertext>> + 'a;
+
+    /// Whoever reads a file plans what its label says, so that a plan is little work whatever that is.
+    #[test]
+    fn no_shape_takes_much_work_to_plan() {
+        let small = |log_n| {
+            let spec = Spec::uniform(log_n, 55.0, 30, 40.0, vec![55.0]);
+            Params::new(Spec { insecure: true, ..spec }).unwrap()
+        };
+        let (mut planned, mut refused) = (0, 0);
+        let mut check = |found: Result<u64>| match found {
+            Ok(operations) => {
+                planned += 1;
+                assert!(operations <= 1 << 20, "{operations}");
+            }
+            Err(StatsError::TooLarge { what, .. }) => {
+                refused += 1;
+                assert!(["ciphertexts", "cells", "rows", "columns"].contains(&what), "{what}");
+            }
+            Err(StatsError::ParamsTooSmall { .. }) => {}
+            Err(error) => panic!("{error}"),
+        };
+        for params in [4, 9, 13].map(small) {
+            for (rows, features) in [
+                (1 << 24, 4),
+                (1 << 24, 1),
+                (1 << 18, 256),
+                (1, 256),
+                (1 << 25, 1),
+                (usize::MAX, 2),
+            ] {
+                let job = Job { rows, features };
+                check(StatsPlan::new(&job, &params).map(|plan| plan.learnt.operations));
+                for groups in [1, 1 << 10] {
+                    let job = GroupJob { rows, features, groups };
+                    check(GroupPlan::new(&job, &params).map(|plan| plan.learnt.operations));
+                }
+                let job = HistogramJob { rows, features, bins: 256 };
+                check(HistogramPlan::new(&job, &params).map(|plan| plan.learnt.operations));
+            }
+        }
+        assert!(planned > 10 && refused > 10, "{planned} {refused}");
+    }
 
     /// Sizes are those of ciphertexts at their levels, and work grows with the table.
     #[test]

@@ -12,9 +12,9 @@ use sudare_arith::{par, prng::Seed};
 
 use super::{
     ColumnScaling, Cost, Job, ROOM_BITS, Result, Sample, StatsError,
-    cost::{self, Inputs},
+    cost::Inputs,
     packing::{
-        self, LOG2_SCALE, Packing, check_count, check_shape, keys_and_error, product,
+        self, LOG2_SCALE, Learnt, Packing, check_ciphertexts, check_count, check_shape, product,
         smallest_params, total,
     },
     summary::undefined_as_null,
@@ -131,9 +131,7 @@ pub struct GroupPlan {
     sum: TracePlan,
     /// Level of the results; values enter [`DEPTH`] levels above, memberships one.
     base: Level,
-    request: KeyRequest,
-    /// Of the quotients of sums by the number of rows.
-    largest_error: f64,
+    pub(super) learnt: Learnt,
 }
 
 impl GroupPlan {
@@ -145,19 +143,20 @@ impl GroupPlan {
     pub fn new(job: &GroupJob, params: &Params) -> Result<Self> {
         job.check()?;
         let packing = Packing::new(job.table(), params.max_slots());
+        let members = job.groups as u128 * packing.chunks as u128;
+        check_ciphertexts(packing.ciphertexts() as u128 + members)?;
         let mut plan = Self {
             job: *job,
             params: params.clone(),
             sum: Trace::inner_sum(params.log_n(), 1, packing.block)?.doubling(),
             packing,
             base: Level(0),
-            request: KeyRequest::new(),
-            largest_error: f64::INFINITY,
+            learnt: Learnt::default(),
         };
         for base in 0..=params.top().0.saturating_sub(DEPTH) {
             plan.base = Level(base);
-            if let Some((request, largest_error)) = plan.dry_run() {
-                return Ok(Self { request, largest_error, ..plan });
+            if let Some(learnt) = plan.dry_run() {
+                return Ok(Self { learnt, ..plan });
             }
         }
         Err(StatsError::ParamsTooSmall {
@@ -188,7 +187,7 @@ impl GroupPlan {
     pub fn shared_params(job: &GroupJob, bits: u32) -> Result<Params> {
         let errors = |params: &Params| {
             let plan = Self::new(job, params)?;
-            Ok((plan.largest_error, plan.largest_shared_error(bits)))
+            Ok((plan.largest_error(), plan.largest_shared_error(bits)))
         };
         packing::shared_params(
             LOG2_SCALE,
@@ -207,7 +206,7 @@ impl GroupPlan {
     /// Keys that the server needs.
     #[must_use]
     pub fn required_keys(&self) -> &KeyRequest {
-        &self.request
+        &self.learnt.request
     }
 
     /// Ciphertexts of the encrypted table: those of its columns, then those of the groups.
@@ -227,23 +226,30 @@ impl GroupPlan {
     /// # Errors
     /// [`StatsError::Library`] if it cannot be simulated.
     pub fn cost(&self) -> Result<Cost> {
-        Cost::of(&self.params, &self.request, self.inputs(), |e, table| self.run(e, table, |_| {}))
+        Cost::of(&self.params, self.required_keys(), self.inputs(), |e, table| {
+            self.run(e, table, |_| {})
+        })
     }
 
     /// Level and scale of each ciphertext of the result.
-    ///
-    /// # Errors
-    /// [`StatsError::Library`] if it cannot be simulated.
-    pub fn output_shapes(&self) -> Result<Vec<(Level, Scale)>> {
-        cost::shapes(&self.params, self.inputs(), |e, table| self.run(e, table, |_| {}))
+    #[must_use]
+    pub fn output_shapes(&self) -> Vec<(Level, Scale)> {
+        let Some((count, sums)) = self.learnt.shapes.split_first() else { return Vec::new() };
+        let of_group = [&[*count][..], &sums.repeat(self.packing.groups())].concat();
+        of_group.repeat(self.job.groups)
     }
 
-    fn inputs(&self) -> [Inputs; 2] {
+    /// Slots of ciphertexts of columns and of groups, fewer where they are all alike.
+    fn simulated_slots(&self) -> (usize, usize) {
         let Packing { block, blocks, .. } = self.packing;
-        let values = self.packing.ciphertexts();
+        if blocks == 1 { (1, 1) } else { (block * blocks, block) }
+    }
+
+    pub(super) fn inputs(&self) -> [Inputs; 2] {
+        let (values, (wide, narrow)) = (self.packing.ciphertexts(), self.simulated_slots());
         let inputs = [
-            (values, block * blocks, self.level_of_values()),
-            (self.ciphertexts() - values, block, self.level_of_groups()),
+            (values, wide, self.level_of_values()),
+            (self.ciphertexts() - values, narrow, self.level_of_groups()),
         ];
         let scale = |level| self.params.scale_at(level);
         inputs.map(|(count, slots, level)| (count, slots, level, scale(level)))
@@ -322,10 +328,13 @@ impl GroupPlan {
         check_shape("ciphertexts", table.len(), self.ciphertexts())?;
         let (values, memberships) = table.split_at(self.packing.ciphertexts());
         let squares = par::try_map(values, |x| e.mul_rescale(x, x))?;
-        let groups: Vec<&[E::Ct]> = memberships.chunks_exact(self.packing.chunks).collect();
+        let values: Vec<&E::Ct> = values.iter().collect();
+        let squares: Vec<&E::Ct> = squares.iter().collect();
+        let memberships: Vec<&E::Ct> = memberships.iter().collect();
+        let groups: Vec<&[&E::Ct]> = memberships.chunks_exact(self.packing.chunks).collect();
         let done = AtomicUsize::new(0);
         let sums = par::try_map(&groups, |members| {
-            let sums = self.sums(e, values, &squares, members)?;
+            let sums = self.sums(e, &values, &squares, members)?;
             progress(sums.len() + done.fetch_add(sums.len(), Relaxed));
             Ok::<_, StatsError>(sums)
         })?;
@@ -336,20 +345,28 @@ impl GroupPlan {
     fn sums<E: ComplexOps>(
         &self,
         e: &E,
-        values: &[E::Ct],
-        squares: &[E::Ct],
-        members: &[E::Ct],
+        values: &[&E::Ct],
+        squares: &[&E::Ct],
+        members: &[&E::Ct],
     ) -> sudare::Result<Vec<E::Ct>> {
-        let mut count = total(e, members)?;
+        let mut count = total(e, members.iter().copied())?;
         e.drop_to(&mut count, self.base)?;
         let mut sums = vec![self.sum.run(e, &count)?];
-        let log_slots = (self.packing.block * self.packing.blocks).ilog2();
-        let members = members.iter().map(|m| e.with_log_slots(m, log_slots));
-        let members: Vec<_> = members.collect::<sudare::Result<_>>()?;
+        // With several blocks there is one chunk.
+        let wide = match (self.packing.blocks, members) {
+            (1, _) | (_, []) => None,
+            (_, &[member, ..]) => {
+                let log_slots = (self.packing.block * self.packing.blocks).ilog2();
+                Some(e.with_log_slots(member, log_slots)?)
+            }
+        };
+        let wide = wide.as_ref().map(|member| [member]);
+        let members = wide.as_ref().map_or(members, |wide| &wide[..]);
         for columns in 0..self.packing.groups() {
             let chunks = columns * self.packing.chunks..(columns + 1) * self.packing.chunks;
             for factors in [values, squares] {
-                let products = product(e, &factors[chunks.clone()], &members)?;
+                let factors = factors[chunks.clone()].iter().copied();
+                let products = product(e, factors, members.iter().copied())?;
                 sums.push(self.sum.run(e, &products)?);
             }
         }
@@ -358,7 +375,7 @@ impl GroupPlan {
 
     /// The keys that the job uses and the largest error of its results, if the modulus holds sums
     /// of rows that are all 1.
-    fn dry_run(&self) -> Option<(KeyRequest, f64)> {
+    fn dry_run(&self) -> Option<Learnt> {
         let e = sim::Evaluator::for_params(&self.params);
         if self.level_of_values() > self.params.top() {
             return None;
@@ -366,23 +383,23 @@ impl GroupPlan {
         let ones = |level, slots: usize| {
             e.encrypt(&vec![Complex::new(1.0, 0.0); slots], level, self.params.scale_at(level)).ok()
         };
-        let Packing { block, blocks, chunks, .. } = self.packing;
-        let x = ones(self.level_of_values(), block * blocks)?;
+        let (chunks, (wide, narrow)) = (self.packing.chunks, self.simulated_slots());
+        let x = ones(self.level_of_values(), wide)?;
         let square = e.mul_rescale(&x, &x).ok()?;
-        let member = ones(self.level_of_groups(), block)?;
+        let member = ones(self.level_of_groups(), narrow)?;
         // All groups of columns use the same keys and reach the same sums.
         let one = Self { packing: Packing { features: 1, ..self.packing }, ..self.clone() };
-        let sums =
-            one.sums(&e, &vec![x; chunks], &vec![square; chunks], &vec![member; chunks]).ok()?;
+        let sums = one.sums(&e, &vec![&x; chunks], &vec![&square; chunks], &vec![&member; chunks]);
+        let sums = sums.ok()?;
         let fits = sums.iter().all(|sum| sum.headroom_bits >= ROOM_BITS);
-        fits.then(|| keys_and_error(&e, &sums, self.job.rows))
+        fits.then(|| Learnt::of(&e, &sums, self.job.rows))
     }
 
     /// A bound of the errors of results, of each decrypted sum divided by the number of rows,
     /// whatever the table.
     #[must_use]
     pub fn largest_error(&self) -> f64 {
-        self.largest_error
+        self.learnt.largest_error
     }
 
     /// The largest such error with which results can be shared to `bits` bits.
@@ -406,7 +423,7 @@ impl GroupPlan {
     /// gives it.
     pub fn share(&self, slots: &[Vec<f64>], bits: u32, noise: &Seed) -> Result<Vec<Vec<f64>>> {
         let rows = self.job.rows;
-        let mut shared = self.packing.share(slots, rows, self.largest_error, (bits, noise))?;
+        let mut shared = self.packing.share(slots, rows, self.largest_error(), (bits, noise))?;
         // Counts are whole numbers, whatever the noise.
         for counts in shared.iter_mut().step_by(1 + 2 * self.packing.groups()) {
             counts.iter_mut().for_each(|count| *count = count.round().max(0.0));

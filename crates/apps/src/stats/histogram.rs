@@ -13,9 +13,10 @@ use sudare_arith::{par, prng::Seed};
 
 use super::{
     ColumnScaling, Cost, Job, ROOM_BITS, Result, StatsError,
-    cost::{self, Inputs},
+    cost::Inputs,
     packing::{
-        self, Packing, check_count, check_rows, check_shape, keys_and_error, smallest_params, total,
+        self, Learnt, Packing, check_ciphertexts, check_count, check_rows, check_shape,
+        smallest_params, total,
     },
 };
 use crate::{
@@ -103,9 +104,7 @@ pub struct HistogramPlan {
     packing: Packing,
     step: FunctionPlan,
     sum: TracePlan,
-    request: KeyRequest,
-    /// Of the quotients of sums by the number of rows.
-    largest_error: f64,
+    pub(super) learnt: Learnt,
 }
 
 impl HistogramPlan {
@@ -117,16 +116,16 @@ impl HistogramPlan {
     pub fn new(job: &HistogramJob, params: &Params) -> Result<Self> {
         job.check()?;
         let packing = Packing::new(job.table(), params.max_slots());
+        check_ciphertexts(packing.ciphertexts() as u128)?;
         let step = step(job)?;
         let sum = Trace::inner_sum(params.log_n(), 1, packing.block)?.doubling();
         for level in (step.depth()..=params.top().0).map(Level) {
             // Too low a level takes no plan.
             let Ok(step) = step.plan_at(params, level) else { continue };
-            let (sum, request) = (sum.clone(), KeyRequest::new());
-            let (params, largest_error) = (params.clone(), f64::INFINITY);
-            let plan = Self { job: *job, params, packing, step, sum, request, largest_error };
-            if let Some((request, largest_error)) = plan.dry_run() {
-                return Ok(Self { request, largest_error, ..plan });
+            let (params, sum, learnt) = (params.clone(), sum.clone(), Learnt::default());
+            let plan = Self { job: *job, params, packing, step, sum, learnt };
+            if let Some(learnt) = plan.dry_run() {
+                return Ok(Self { learnt, ..plan });
             }
         }
         Err(StatsError::ParamsTooSmall {
@@ -159,7 +158,7 @@ impl HistogramPlan {
         let depth = step(job)?.depth();
         let errors = |params: &Params| {
             let plan = Self::new(job, params)?;
-            Ok((plan.largest_error, plan.largest_shared_error(bits)))
+            Ok((plan.largest_error(), plan.largest_shared_error(bits)))
         };
         packing::shared_params(LOG2_SCALE, bits, |scale| propose(job, depth, scale), errors)
     }
@@ -173,7 +172,7 @@ impl HistogramPlan {
     /// Keys that the server needs.
     #[must_use]
     pub fn required_keys(&self) -> &KeyRequest {
-        &self.request
+        &self.learnt.request
     }
 
     /// Level of the encrypted table.
@@ -205,19 +204,19 @@ impl HistogramPlan {
     /// # Errors
     /// [`StatsError::Library`] if it cannot be simulated.
     pub fn cost(&self) -> Result<Cost> {
-        Cost::of(&self.params, &self.request, self.inputs(), |e, table| self.run(e, table, |_| {}))
+        Cost::of(&self.params, self.required_keys(), self.inputs(), |e, table| {
+            self.run(e, table, |_| {})
+        })
     }
 
     /// Level and scale of each ciphertext of the result.
-    ///
-    /// # Errors
-    /// [`StatsError::Library`] if it cannot be simulated.
-    pub fn output_shapes(&self) -> Result<Vec<(Level, Scale)>> {
-        cost::shapes(&self.params, self.inputs(), |e, table| self.run(e, table, |_| {}))
+    #[must_use]
+    pub fn output_shapes(&self) -> Vec<(Level, Scale)> {
+        self.learnt.shapes.repeat(self.outputs())
     }
 
     /// Of so many slots that what is done is the same.
-    fn inputs(&self) -> [Inputs; 1] {
+    pub(super) fn inputs(&self) -> [Inputs; 1] {
         [(self.ciphertexts(), 1, self.level(), self.scale())]
     }
 
@@ -278,27 +277,33 @@ impl HistogramPlan {
 
     /// How many values are above an edge.
     fn above<E: ComplexOps>(&self, e: &E, chunks: &[E::Ct], edge: usize) -> sudare::Result<E::Ct> {
-        let minus_edge = Complex::new(-self.edge(edge), 0.0);
-        let above = |x| self.step.run(e, &e.add_const(x, minus_edge)?);
-        let above = chunks.iter().map(above).collect::<sudare::Result<Vec<_>>>()?;
+        let above = chunks.iter().map(|x| self.steps(e, x, edge));
+        let above = above.collect::<sudare::Result<Vec<_>>>()?;
         self.sum.run(e, &total(e, &above)?)
     }
 
-    /// The keys that the job uses and the largest error of its results, if the modulus holds counts
-    /// of all rows.
-    fn dry_run(&self) -> Option<(KeyRequest, f64)> {
+    /// 1 where a value is above an edge, else 0.
+    fn steps<E: ComplexOps>(&self, e: &E, x: &E::Ct, edge: usize) -> sudare::Result<E::Ct> {
+        self.step.run(e, &e.add_const(x, Complex::new(-self.edge(edge), 0.0))?)
+    }
+
+    /// What the simulator tells, if the modulus holds counts of all rows.
+    fn dry_run(&self) -> Option<Learnt> {
         let e = sim::Evaluator::for_params(&self.params);
         // Counts are largest far above an edge.
         let x = e.encrypt(&[Complex::new(0.5, 0.0)], self.level(), self.scale()).ok()?;
-        let total = self.above(&e, &vec![x; self.packing.chunks], 1).ok()?;
-        (total.headroom_bits >= ROOM_BITS).then(|| keys_and_error(&e, &[total], self.job.rows))
+        // In all chunks alike.
+        let above = self.steps(&e, &x, 1).ok()?;
+        let total = total(&e, core::iter::repeat_n(&above, self.packing.chunks)).ok()?;
+        let total = self.sum.run(&e, &total).ok()?;
+        (total.headroom_bits >= ROOM_BITS).then(|| Learnt::of(&e, &[total], self.job.rows))
     }
 
     /// A bound of the errors of results, of each decrypted sum divided by the number of rows,
     /// whatever the table.
     #[must_use]
     pub fn largest_error(&self) -> f64 {
-        self.largest_error
+        self.learnt.largest_error
     }
 
     /// The largest such error with which results can be shared to `bits` bits.
@@ -318,7 +323,7 @@ impl HistogramPlan {
     /// `TooLittlePrecision` for more bits than there is precision for:
     /// [`HistogramPlan::shared_params`] gives it.
     pub fn share(&self, slots: &[Vec<f64>], bits: u32, noise: &Seed) -> Result<Vec<Vec<f64>>> {
-        self.packing.share(slots, self.job.rows, self.largest_error, (bits, noise))
+        self.packing.share(slots, self.job.rows, self.largest_error(), (bits, noise))
     }
 
     /// The histogram of each column, from the slots of the decrypted outputs in their order, and

@@ -32,6 +32,9 @@ const MAX_ROWS: u128 = 1 << 24;
 const MAX_FEATURES: u128 = 1 << 8;
 /// Most cells of a job: a cell takes about 128 bytes of ciphertext.
 const MAX_CELLS: u128 = 1 << 26;
+/// Most ciphertexts of a table. No secure ring has so few slots that a job of most cells takes more,
+/// and a plan goes through those of a column.
+const MAX_CIPHERTEXTS: u128 = 1 << 16;
 
 /// The shape of the table, which is public.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -229,13 +232,35 @@ pub(super) fn encrypt(
 }
 
 /// The sum of ciphertexts, at least one.
-pub(super) fn total<E: ComplexOps>(e: &E, xs: &[E::Ct]) -> sudare::Result<E::Ct> {
-    xs[1..].iter().try_fold(xs[0].clone(), |sum, x| e.add(&sum, x))
+pub(super) fn total<'a, E: ComplexOps>(
+    e: &E,
+    xs: impl IntoIterator<Item = &'a E::Ct>,
+) -> sudare::Result<E::Ct>
+where
+    E::Ct: 'a,
+{
+    let mut xs = xs.into_iter();
+    let nothing = || sudare::Error::Circuit("sum: at least one ciphertext is needed".into());
+    let first = xs.next().ok_or_else(nothing)?.clone();
+    xs.try_fold(first, |sum, x| e.add(&sum, x))
 }
 
 /// The sum of the products of pairs, rescaled.
-pub(super) fn product<E: ComplexOps>(e: &E, xs: &[E::Ct], ys: &[E::Ct]) -> sudare::Result<E::Ct> {
-    e.mul_sum_rescale(&ProductSum { products: xs.iter().zip(ys).collect(), addend: None })
+pub(super) fn product<'a, E: ComplexOps>(
+    e: &E,
+    xs: impl IntoIterator<Item = &'a E::Ct>,
+    ys: impl IntoIterator<Item = &'a E::Ct>,
+) -> sudare::Result<E::Ct>
+where
+    E::Ct: 'a,
+{
+    e.mul_sum_rescale(&ProductSum { products: xs.into_iter().zip(ys).collect(), addend: None })
+}
+
+/// Refuses a table of more ciphertexts than a secure ring could have for a job.
+pub(super) fn check_ciphertexts(found: u128) -> Result<()> {
+    let (what, limit) = ("ciphertexts", MAX_CIPHERTEXTS);
+    if found > limit { Err(StatsError::TooLarge { what, found, limit }) } else { Ok(()) }
 }
 
 /// Refuses a count that no job has.
@@ -268,15 +293,33 @@ pub(super) fn check_shape(what: &'static str, found: usize, needed: usize) -> Re
     if found == needed { Ok(()) } else { Err(StatsError::Shape { what, found, needed }) }
 }
 
-/// The keys of what the simulator has computed, and a bound of the errors of the quotients of its
-/// sums by the number of rows.
-pub(super) fn keys_and_error(
-    e: &sim::Evaluator,
-    sums: &[sim::Ciphertext],
-    rows: usize,
-) -> (KeyRequest, f64) {
-    let error = sums.iter().map(|sum| sum.worst.error).fold(0.0, f64::max);
-    (e.used_keys(), error / rows as f64 + DECODING_ERROR)
+/// What a plan learns from a simulator that has computed sums of each kind.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Learnt {
+    pub request: KeyRequest,
+    /// A bound of the errors of the quotients of sums by the number of rows.
+    pub largest_error: f64,
+    /// Level and scale of each of the sums.
+    pub shapes: Vec<(Level, Scale)>,
+    /// Operations that were simulated.
+    #[cfg(test)]
+    pub operations: u64,
+}
+
+impl Learnt {
+    pub fn of(e: &sim::Evaluator, sums: &[sim::Ciphertext], rows: usize) -> Self {
+        let error = sums.iter().map(|sum| sum.worst.error).fold(0.0, f64::max);
+        Self {
+            request: e.used_keys(),
+            largest_error: error / rows as f64 + DECODING_ERROR,
+            shapes: sums.iter().map(|sum| (sum.level, sum.scale)).collect(),
+            #[cfg(test)]
+            operations: {
+                let counts = e.counts();
+                counts.products + counts.constant_products + counts.automorphisms
+            },
+        }
+    }
 }
 
 /// Parameters with scales as large as sharing takes: `propose` makes them for a `log2` of the
