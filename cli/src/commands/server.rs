@@ -1,4 +1,5 @@
 //! What the commands of the server share: the files that they read and write.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::{io::Read, path::PathBuf, sync::Arc};
 use sudare::ckks::serial::Kind;

@@ -1,5 +1,6 @@
 //! States of a training, in a folder: the last two, each whole, so that one is there whatever
 //! happens while the next is written. Beside them, if asked for, the weights after every iteration.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
     error::{Error, Result},
@@ -200,8 +201,10 @@ impl Checkpoints {
         let states = self.states()?;
         let now = states.partition_point(|(found, _)| *found <= iterations);
         let surplus = now.saturating_sub(KEPT);
-        for (_, path) in states[..surplus].iter().chain(&states[now..]) {
-            remove(path)?;
+        for (at, (_, path)) in states.iter().enumerate() {
+            if at < surplus || at >= now {
+                remove(path)?;
+            }
         }
         for path in self.paths()? {
             let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();

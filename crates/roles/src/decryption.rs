@@ -1,4 +1,5 @@
 //! What the owner of a table does last: reading results with the secret key.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
     error::{Error, Result},
@@ -134,7 +135,12 @@ impl TrainedModel {
         }
         table.check_for_training()?;
         let mut counts = vec![0; model.classes.len()];
-        table.members()?.iter().for_each(|&class| counts[class as usize] += 1);
+        for &class in table.members()? {
+            // A table has no class beyond those that it names.
+            if let Some(count) = counts.get_mut(class as usize) {
+                *count = usize::saturating_add(*count, 1);
+            }
+        }
         let given = self.trained.class_weights.as_deref();
         let weights = job.spec.row_weights(&counts, given).map_err(sudare_apps::Error::from)?;
         let (transform, rows) = (self.trained.transform.clone(), job.rows);
@@ -311,7 +317,7 @@ impl Reader<'_> {
         }
         let (slots, earlier) = self.slots.split_at(models);
         let mut weights: Vec<Vec<f64>> = slots.iter().map(|slots| plan.decode(slots)).collect();
-        if weights.iter().any(|weights| weights.len() != features + 1) {
+        if weights.iter().any(|weights| weights.len().checked_sub(1) != Some(features)) {
             return Err(self.malformed("its ciphertexts have fewer slots than a model"));
         }
         let Trained { transform, shown, classes, encoding, .. } = &trained;

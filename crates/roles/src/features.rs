@@ -1,4 +1,5 @@
 //! The features of a model, and how rows of them are prepared.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
     error::{Error, Result},

@@ -1,4 +1,5 @@
 //! What keys are made for, and what is to be done with tables under them.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 /// What the plans of all statistics have under the names of [`TablePlan`], and what follows from it.
 macro_rules! plan_of_statistics {

@@ -1,5 +1,6 @@
 //! How many results of a key others have seen: a file beside the secret key, which is counted in
 //! before a value is shown.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
     error::{Error, LedgerError, Result},
@@ -26,6 +27,7 @@ const ID_BYTES: usize = 32;
 const CHECKSUM_BYTES: usize = 32;
 /// No ledger that this program writes has more.
 const MOST_RELEASES: u64 = 1 << 20;
+const MOST_BYTES: u64 = (HEAD_BYTES + CHECKSUM_BYTES) as u64 + MOST_RELEASES * ID_BYTES as u64;
 
 /// What tells a release from all others of a key, and nothing about it without the key.
 pub type ReleaseId = [u8; ID_BYTES];
@@ -66,7 +68,7 @@ impl Entries {
     /// [`Error::Ledger`]; [`Error::Io`].
     pub fn read(path: &Path) -> Result<Self> {
         let (file, bytes) = files::open(path, Access::Owner)?;
-        let most = (HEAD_BYTES + CHECKSUM_BYTES) as u64 + MOST_RELEASES * ID_BYTES as u64;
+        let most = MOST_BYTES;
         let refuse = |problem: String| {
             let source = LedgerError::Malformed { problem };
             Error::Ledger { path: path.into(), source }
@@ -134,7 +136,7 @@ impl Entries {
         }
         let (counted, limit) = (before as u64, self.limit.min(Release::default().releases));
         if self.releases.len() > before && self.counted() > limit {
-            let needed = self.counted() - counted;
+            let needed = self.counted().saturating_sub(counted);
             self.releases.truncate(before);
             return Err(Error::ReleasesSpent { ledger: place.into(), counted, needed, limit });
         }
@@ -312,7 +314,7 @@ impl Draft {
 
     /// The noise of the next vector of values, each of which is one of the releases of a key.
     pub fn noise(&mut self) -> Seed {
-        self.drawn += 1;
+        self.drawn = self.drawn.saturating_add(1);
         self.seed.derive("noise", self.drawn)
     }
 

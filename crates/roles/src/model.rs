@@ -1,4 +1,5 @@
 //! Decrypted results, as files for their owner.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
     error::{Error, Result},
@@ -191,16 +192,17 @@ impl Model {
 
     fn check_sizes(&self) -> core::result::Result<(), String> {
         let (features, models) = (self.columns.len(), models(&self.classes));
+        // The intercept comes first.
+        let needed = features.saturating_add(1);
         let sizes = |weights: &Vec<Vec<f64>>| {
-            weights.len() == models && weights.iter().all(|w| w.len() == features + 1)
+            weights.len() == models && weights.iter().all(|w| w.len() == needed)
         };
         if !sizes(&self.weights) {
             let found: Vec<String> =
                 self.weights.iter().map(|weights| weights.len().to_string()).collect();
             return Err(format!(
-                "{features} columns and {} classes need {models} times {} weights, found {}",
+                "{features} columns and {} classes need {models} times {needed} weights, found {}",
                 self.classes.len(),
-                features + 1,
                 found.join(" and ")
             ));
         }
@@ -220,7 +222,7 @@ impl Model {
                 Err(format!(
                     "a history of {} iterations with {} weights each is needed, and it has another",
                     self.iterations,
-                    models * (features + 1)
+                    models.saturating_mul(needed)
                 ))
             }
             _ => Ok(()),
@@ -294,10 +296,11 @@ impl Model {
         let units = self.centers.iter().zip(&self.divisors);
         let units: Vec<[f64; 2]> =
             iter::once([0.0, 1.0]).chain(units.map(|(&c, &d)| [c, d])).collect();
-        let rows = (0..self.weights.len()).flat_map(|model| {
+        let models = self.weights.iter().zip(&coefficients).zip(&self.classes);
+        let rows = models.flat_map(|((weights, coefficients), class)| {
             let names = iter::once("(intercept)").chain(self.columns.iter().map(String::as_str));
-            let numbers = self.weights[model].iter().zip(&coefficients[model]).zip(&units);
-            let class = several.then(|| self.classes[model].clone());
+            let numbers = weights.iter().zip(coefficients).zip(&units);
+            let class = several.then(|| class.clone());
             names.zip(numbers).map(move |(name, ((weight, own), [center, divisor]))| {
                 let numbers = [weight, divisor, center, own].map(f64::to_string);
                 class.clone().into_iter().chain([name.to_owned()]).chain(numbers).collect()
@@ -315,13 +318,11 @@ fn models(classes: &[String]) -> usize {
 }
 
 fn finite(scores: Vec<f64>) -> Result<Vec<f64>> {
-    match scores.iter().position(|score| !score.is_finite()) {
+    match (1_u64..).zip(&scores).find(|(_, score)| !score.is_finite()) {
         None => Ok(scores),
-        Some(row) => Err(Error::Usage(format!(
-            "the score of row {} is {}, but scores must be finite: check the model's weights and \
-             the sizes of the row's values",
-            row + 1,
-            scores[row]
+        Some((row, score)) => Err(Error::Usage(format!(
+            "the score of row {row} is {score}, but scores must be finite: check the model's weights \
+             and the sizes of the row's values"
         ))),
     }
 }
@@ -370,16 +371,17 @@ impl OfRows {
             return Self::One(of_classes.pop().unwrap_or_default());
         }
         let rows = of_classes.first().map_or(0, Vec::len);
-        Self::Several(
-            (0..rows).map(|i| of_classes.iter().map(|class| class[i]).collect()).collect(),
-        )
+        let of_row =
+            |i| of_classes.iter().filter_map(move |class: &Vec<f64>| class.get(i).copied());
+        Self::Several((0..rows).map(|i| of_row(i).collect()).collect())
     }
 
     fn texts(&self, row: usize) -> Vec<String> {
-        match self {
-            Self::One(numbers) => vec![numbers[row].to_string()],
-            Self::Several(numbers) => numbers[row].iter().map(f64::to_string).collect(),
-        }
+        let numbers = match self {
+            Self::One(numbers) => numbers.get(row).map_or(&[][..], core::slice::from_ref),
+            Self::Several(numbers) => numbers.get(row).map_or(&[][..], Vec::as_slice),
+        };
+        numbers.iter().map(f64::to_string).collect()
     }
 }
 
@@ -478,9 +480,10 @@ impl NamedLeastSquares {
     /// A report of a table with these columns.
     #[must_use]
     pub fn new(fit: LeastSquares, columns: &[String]) -> Self {
+        let name = |place: usize| columns.get(place).cloned().unwrap_or_default();
         Self {
-            target: columns[fit.target].clone(),
-            predictors: fit.predictors.iter().map(|&j| columns[j].clone()).collect(),
+            target: name(fit.target),
+            predictors: fit.predictors.iter().map(|&place| name(place)).collect(),
             intercept: fit.intercept,
             coefficients: fit.coefficients,
             standard_errors: fit.standard_errors,
@@ -517,6 +520,7 @@ impl NamedGroups {
     ///
     /// # Errors
     /// [`Error::Bug`] if the text cannot be made.
+    #[expect(clippy::indexing_slicing, reason = "statistics are of these groups and columns")]
     pub fn to_csv(&self) -> Result<String> {
         let head = [&self.key, "column", "count", "sum", "mean", "variance"].map(str::to_owned);
         let cell = |x: f64| if x.is_nan() { String::new() } else { x.to_string() };
@@ -558,8 +562,9 @@ impl NamedHistograms {
     pub fn to_csv(&self) -> Result<String> {
         let head = ["column", "low", "high", "count"].map(str::to_owned);
         let rows = self.columns.iter().zip(&self.histograms).flat_map(|(column, histogram)| {
-            histogram.edges.windows(2).zip(&histogram.counts).map(move |(edges, count)| {
-                let numbers = [edges[0], edges[1], *count].map(|x| x.to_string());
+            let (low, high) = (histogram.edges.iter(), histogram.edges.iter().skip(1));
+            low.zip(high).zip(&histogram.counts).map(move |((low, high), count)| {
+                let numbers = [low, high, count].map(f64::to_string);
                 core::iter::once(column.clone()).chain(numbers).collect()
             })
         });

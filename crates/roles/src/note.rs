@@ -1,5 +1,6 @@
 //! What travels encrypted with a table: what its owner wants back with a result, and nobody else
 //! may know.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};

@@ -2,6 +2,7 @@
 //!
 //! First each owner encrypts [sums] of its own rows, and the server adds them. Of the total the
 //! holder of the key makes a [transform], by which each owner prepares and encrypts its rows.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 pub mod sums;
 pub mod transform;
@@ -27,14 +28,14 @@ use sudare_apps::pool::Schema;
 /// different jobs, or none.
 pub fn together<R: Read>(files: &mut [(Opened<R>, Meta)]) -> Result<Meta> {
     files.sort_by_key(|(_, meta)| meta.pooled.as_ref().map(|pooled| pooled.owners.clone()));
-    let Some((first, meta)) = files.first() else {
+    let Some(((first, meta), others)) = files.split_first() else {
         return Err(Error::Usage("no encrypted table is given: name at least one".into()));
     };
     let (first, mut meta) = (first.path(), meta.clone());
     if meta.pooled.is_none() && files.len() > 1 && tables(&meta.job) == 1 {
         return Err(PooledError::Single { found: files.len() }.into());
     }
-    for (file, other) in &files[1..] {
+    for (file, other) in others {
         add(&mut meta, first, (file.path(), other))?;
     }
     match &meta.pooled {

@@ -1,4 +1,5 @@
 //! Tables in files as they come: with text, gaps, and marks of any country.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::error::{Error, Result};
 use std::path::Path;
@@ -106,7 +107,8 @@ pub fn arranged(table: &Table, columns: &[String], classes: &[String]) -> Result
         ))
     })?;
     let rows = table.iter_rows();
-    let values = rows.flat_map(|row| places.iter().map(|&place| row[place])).collect();
+    let values = rows.flat_map(|row| places.iter().filter_map(|&place| row.get(place).copied()));
+    let values = values.collect();
     let Some(target) = table.target() else {
         return Ok(Table::new(columns.to_vec(), values, None)?);
     };
@@ -121,8 +123,9 @@ fn members(table: &Table, target: &str, classes: &[String]) -> Result<Vec<u32>> 
     let places: Vec<Option<usize>> = table.classes()?.iter().map(place).collect();
     let member = |&member: &u32| {
         let class = member as usize;
-        places[class].map(|place| place as u32).ok_or_else(|| {
-            let found = table.classes().map_or("", |classes| &classes[class]);
+        places.get(class).copied().flatten().map(|place| place as u32).ok_or_else(|| {
+            let classes = table.classes().unwrap_or_default();
+            let found = classes.get(class).map_or("", String::as_str);
             Error::Usage(format!(
                 "column {target:?} has the class {found:?}, the model tells {} apart: leave out \
                  rows of other classes",

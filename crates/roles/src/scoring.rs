@@ -1,4 +1,5 @@
 //! The models that encrypted rows are scored by.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
     error::{Error, Result},
@@ -137,7 +138,7 @@ impl AnyModel {
                 scored_by
             }
         };
-        let note = (results.len() - count) as u32;
+        let note = results.len().saturating_sub(count) as u32;
         (results, Meta { note, scored_by: Some(scored_by), ..session.meta_of_result() })
     }
 }

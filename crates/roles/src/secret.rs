@@ -1,4 +1,5 @@
 //! Files of secret keys, sealed by a passphrase or not.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
     error::{Error, Result},

@@ -1,4 +1,5 @@
 //! Tables in text, with a delimiter between cells.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod delimiter;
 mod lines;
@@ -219,7 +220,7 @@ impl Pass {
             return Err(TableError::Ragged { line, found: record.len(), needed: width });
         }
         let row = Row { number: self.rows, line };
-        self.rows += 1;
+        self.rows = self.rows.saturating_add(1);
         if self.rows.checked_mul(width).is_none_or(|cells| cells > max_cells) {
             return Err(TableError::TooManyCells { limit: max_cells, line });
         }
@@ -377,7 +378,7 @@ impl<'a, R: Read> Records<'a, R> {
             Ok(true) => {
                 let breaks = self.record.as_slice().iter().filter(|&&byte| byte == b'\n').count();
                 let after = self.reader.position().line();
-                let line = after.saturating_sub(1 + breaks as u64);
+                let line = after.saturating_sub(1).saturating_sub(breaks as u64);
                 let blank = (line > self.next_line).then_some(self.next_line);
                 self.open_line = (line < self.next_line).then_some(self.next_line);
                 let line = line.max(self.next_line);
@@ -406,7 +407,7 @@ fn header(record: &csv::ByteRecord, line: u64, decimal: Decimal) -> Result<Vec<S
 /// The text of a cell, without blanks around it.
 fn utf8(cell: &[u8], line: u64, index: usize) -> Result<&str> {
     std::str::from_utf8(cell.trim_ascii())
-        .map_err(|_| TableError::NotUtf8 { line, column: index + 1 })
+        .map_err(|_| TableError::NotUtf8 { line, column: index.saturating_add(1) })
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //!
 //! Reference: the Apache Parquet format, version 2.12 (`parquet.thrift`, `Encodings.md`,
 //! `Compression.md`), and the compact protocol of Apache Thrift.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod decode;
 mod thrift;
@@ -41,31 +42,27 @@ pub(super) fn read(mut source: impl Read + Seek, name: &str, rules: Rules<'_>) -
     let target_at = rules.binary_target(&names)?;
     let (rows, width) = (info.rows()?, names.len());
     let limit = rules.options.max_cells;
-    if rows.checked_mul(width).is_none_or(|cells| cells > limit) {
+    let Some(cells) = rows.checked_mul(width).filter(|&cells| cells <= limit) else {
         return Err(TableError::TooLarge { rows, columns: width, limit });
-    }
+    };
     let features = rules.features(&names);
     if rows == 0 || width == 0 || (rules.binary && features == 0) {
         return Err(TableError::Empty { rows, features });
     }
 
-    let mut frame = Frame {
-        numbers: vec![0.0; rows * width],
-        text: vec![None; width],
-        columns: names,
-        places: Places::Rows,
-    };
+    let (mut numbers, mut text) = (vec![0.0; cells], Vec::with_capacity(width));
     let (mut claimed, mut memory) = (0_u64, TextMemory::default());
-    for (index, kind) in kinds.into_iter().enumerate() {
+    let columns = names.iter().zip(kinds).zip(info.leaves());
+    for (index, ((name, kind), leaf)) in columns.enumerate() {
         let mut cells = Cells {
-            name: &frame.columns[index],
+            name,
             missing: rules.options.missing,
             binary: target_at == Some(index),
             text: (kind == Kind::Text).then(TextBuilder::default),
             memory,
         };
-        let optional = info.schema[1 + index].repetition == Some(1);
-        let mut first = 0;
+        let optional = leaf.repetition == Some(1);
+        let mut first = 0_usize;
         for group in info.groups.iter().filter(|group| group.rows > 0) {
             let chunk = group.chunks.get(index).ok_or_else(|| bad("a column has no data"))?;
             claimed = claimed.saturating_add(chunk.bytes()?);
@@ -74,19 +71,22 @@ pub(super) fn read(mut source: impl Read + Seek, name: &str, rules: Rules<'_>) -
             }
             let data = file.read(chunk.start()?, chunk.bytes()?)?;
             page_values(&data, chunk, kind, optional, group.rows, |row, item| {
-                let row = first + row;
-                frame.numbers[row * width + index] = cells.number(row, item)?;
+                let row = first.saturating_add(row);
+                let place = row.checked_mul(width).and_then(|start| start.checked_add(index));
+                let cell = place.and_then(|place| numbers.get_mut(place));
+                *cell.ok_or_else(|| bad("a column has more values than rows"))? =
+                    cells.number(row, item)?;
                 Ok(())
             })?;
-            first += group.rows;
+            first = first.saturating_add(group.rows);
         }
         memory = cells.memory;
-        frame.text[index] = cells.text.map(|mut text| {
+        text.push(cells.text.map(|mut text| {
             text.pad(rows);
             text.finish()
-        });
+        }));
     }
-    Ok(frame)
+    Ok(Frame { numbers, text, columns: names, places: Places::Rows })
 }
 
 /// The parts of a file.
@@ -253,6 +253,11 @@ impl FileInfo {
         if encrypted { Err(bad("it is encrypted")) } else { Ok(info) }
     }
 
+    /// What the schema says of each column.
+    fn leaves(&self) -> &[SchemaElement] {
+        self.schema.split_first().map_or(&[], |(_, leaves)| leaves)
+    }
+
     /// Kinds and names of the columns.
     fn columns(&self, rules: Rules<'_>) -> Result<Vec<(Kind, String)>> {
         let Some((root, leaves)) = self.schema.split_first() else {
@@ -268,7 +273,7 @@ impl FileInfo {
         let names: Vec<String> = leaves.iter().map(|leaf| leaf.name.clone()).collect();
         check_names(names.iter())?;
         if let Some(at) = names.iter().position(|name| name.starts_with(INDEX_PREFIX)) {
-            return Err(TableError::UnnamedColumn { number: at + 1 });
+            return Err(TableError::UnnamedColumn { number: at.saturating_add(1) });
         }
         let kinds = leaves.iter().map(|leaf| leaf.kind(rules));
         kinds.zip(names).map(|(kind, name)| Ok((kind?, name))).collect()

@@ -69,7 +69,7 @@ impl TablePlan for ScorePlan {
     }
 
     fn outputs(&self) -> usize {
-        self.groups() * self.outputs()
+        self.groups().saturating_mul(self.outputs())
     }
 
     fn result_shapes(&self, _iterations: u32) -> Result<Vec<(Level, Scale)>> {

@@ -1,4 +1,5 @@
 //! Encrypted sums of the rows of each owner, and of all.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use super::{of_owner, together};
 use crate::{
@@ -103,10 +104,10 @@ pub fn add<R: Read>(
     let keys = EvaluationKeys::none(params.rlwe(), info.key_id);
     let (plan, ops) = (plan(&meta.job, schema, &params)?, Evaluator::new(&params, Arc::new(keys))?);
     let mut items = Vec::new();
-    for (i, (file, meta)) in all.into_iter().enumerate() {
+    for (number, (file, meta)) in (1..).zip(all) {
         file.expect_key(params.rlwe().id(), info.key_id)?;
         plan.add(&ops, &mut items, file.ciphertexts(&params, meta.note)?.content)?;
-        progress(i + 1);
+        progress(number);
     }
     Ok(Total { items, params, name: info.label.name, meta })
 }

@@ -1,4 +1,5 @@
 //! How all owners prepare their rows, by what they have in common.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use super::of_owner;
 use crate::{

@@ -19,7 +19,8 @@ pub(super) fn recognised(head: &[u8], whole: bool) -> u8 {
             best = Some((fit, delimiter));
         }
     }
-    best.map_or(CANDIDATES[0], |(_, delimiter)| delimiter)
+    let [usual, ..] = CANDIDATES;
+    best.map_or(usual, |(_, delimiter)| delimiter)
 }
 
 /// How well a delimiter suits a file, compared by one field after the other.
@@ -46,8 +47,8 @@ impl Fit {
         let (mut filled, mut numbers) = (0_u32, 0_u32);
         for cell in rows.iter().flatten() {
             let text = std::str::from_utf8(cell).unwrap_or_default().trim();
-            filled += u32::from(!text.is_empty());
-            numbers += u32::from(parse(text, decimal).is_some());
+            filled = filled.saturating_add(u32::from(!text.is_empty()));
+            numbers = numbers.saturating_add(u32::from(parse(text, decimal).is_some()));
         }
         let numbers = f64::from(numbers) / f64::from(filled.max(1));
         Some(Self { even: rows.iter().all(|row| row.len() == cells), numbers, cells })

@@ -17,6 +17,28 @@ impl<R: Read> UnixLines<R> {
     }
 }
 
+impl<R> UnixLines<R> {
+    /// Turns the line ends of bytes that follow those before; returns how many are left, in front.
+    #[expect(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        reason = "as many are written as read, at most; this runs for each byte of a table"
+    )]
+    fn joined(&mut self, bytes: &mut [u8]) -> usize {
+        let mut written = 0;
+        for at in 0..bytes.len() {
+            let byte = bytes[at];
+            let joined = byte == b'\n' && self.last == b'\r';
+            self.last = byte;
+            if !joined {
+                bytes[written] = if byte == b'\r' { b'\n' } else { byte };
+                written += 1;
+            }
+        }
+        written
+    }
+}
+
 impl<R: Read> Read for UnixLines<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if buffer.is_empty() || self.finished {
@@ -29,19 +51,12 @@ impl<R: Read> Read for UnixLines<R> {
                 if matches!(self.last, b'\n' | b'\r') {
                     return Ok(0);
                 }
-                buffer[0] = b'\n';
+                if let Some(byte) = buffer.first_mut() {
+                    *byte = b'\n';
+                }
                 return Ok(1);
             }
-            let mut written = 0;
-            for at in 0..count {
-                let byte = buffer[at];
-                let joined = byte == b'\n' && self.last == b'\r';
-                self.last = byte;
-                if !joined {
-                    buffer[written] = if byte == b'\r' { b'\n' } else { byte };
-                    written += 1;
-                }
-            }
+            let written = self.joined(buffer.get_mut(..count).unwrap_or_default());
             if written > 0 {
                 return Ok(written);
             }

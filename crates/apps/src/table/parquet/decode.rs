@@ -153,7 +153,8 @@ impl Page {
         }
         let (_, content) = content.split_at_checked(self.repetition_bytes).ok_or(SHORT)?;
         let (levels, packed) = content.split_at_checked(self.definition_bytes).ok_or(SHORT)?;
-        let bytes = self.bytes.checked_sub(self.repetition_bytes + levels.len()).ok_or(SHORT)?;
+        let bytes = self.bytes.checked_sub(self.repetition_bytes);
+        let bytes = bytes.and_then(|bytes| bytes.checked_sub(levels.len())).ok_or(SHORT)?;
         let codec = if self.stored { UNCOMPRESSED } else { chunk.codec };
         Ok((levels, decompress(codec, packed, bytes)?))
     }
@@ -161,6 +162,10 @@ impl Page {
 
 /// Gives `put` every value of a column chunk with the number of its row, or that there is none.
 /// Values come by their rows, and those that are missing before the others of their page.
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "no page has more values than rows are left, nor more that are missing"
+)]
 pub fn page_values(
     data: &[u8],
     chunk: &Chunk,
@@ -190,7 +195,7 @@ pub fn page_values(
             return Err(bad("a page has more values than its column"));
         }
         let (levels, body) = page.unpack(content, chunk, kind)?;
-        let mut body = &body[..];
+        let mut body = body.as_slice();
         if page.kind == DICTIONARY {
             if dictionary.is_some() {
                 return Err(bad("a column has two dictionaries"));
@@ -273,7 +278,7 @@ fn nulls(definitions: &[u8], count: usize) -> Result<Vec<u32>, TableError> {
         if defined == 0 {
             missing.push(at);
         }
-        at += 1;
+        at = at.saturating_add(1);
         Ok(())
     })?;
     Ok(missing)
@@ -379,8 +384,9 @@ fn numbers(
                 return Err(SHORT.into());
             }
             (0..count).try_for_each(|i| {
-                let byte = |k: usize| u64::from(body[k * count + i]) << (8 * k);
-                put(kind.number((0..width).map(byte).sum()))
+                // Byte `k` of all values stands together, the lowest first.
+                let bytes = body.iter().skip(i).step_by(count).rev();
+                put(kind.number(bytes.fold(0, |number, &byte| number << 8 | u64::from(byte))))
             })
         }
         _ => Err(unknown_encoding()),
@@ -406,7 +412,7 @@ fn decompress(codec: i32, packed: &[u8], bytes: usize) -> Result<Vec<u8>, TableE
     let stream = |reader: &mut dyn Read| {
         let mut out = Vec::new();
         // One more, to see that there is none.
-        let read = reader.take(bytes as u64 + 1).read_to_end(&mut out);
+        let read = reader.take((bytes as u64).saturating_add(1)).read_to_end(&mut out);
         read.map(|_| out).map_err(|_| BROKEN)
     };
     let out = match codec {
@@ -459,16 +465,20 @@ fn plain(
         return Err(SHORT.into());
     }
     if width == 0 {
-        return (0..count).try_for_each(|i| put(f64::from(bytes[i / 8] >> (i % 8) & 1)));
+        let bits = bytes.iter().flat_map(|&byte| (0..8).map(move |bit| byte >> bit & 1));
+        return bits.take(count).try_for_each(|bit| put(f64::from(bit)));
     }
     bytes.chunks_exact(width).take(count).try_for_each(|value| {
-        let mut all = [0; 8];
-        all[..width].copy_from_slice(value);
-        put(kind.number(u64::from_le_bytes(all)))
+        let bits = value.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
+        put(kind.number(bits))
     })
 }
 
 /// Runs of equal numbers, and groups of eight numbers of `width` bits, by turns.
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "runs are at most as long as numbers are left, whose bits are those of a page"
+)]
 fn hybrid(
     mut bytes: &[u8],
     width: u32,
@@ -508,11 +518,17 @@ fn hybrid(
 }
 
 /// Number `i` of those of `width` bits each, at most 64, the lowest bits first. There must be as many.
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "there are as many numbers, so that their bits are those of bytes in memory"
+)]
 fn bits(bytes: &[u8], i: usize, width: u32) -> u64 {
     let first = i * width as usize;
     let (byte, shift) = (first / 8, first % 8);
     let end = (first + width as usize).div_ceil(8).min(bytes.len());
-    let number = bytes[byte.min(end)..end]
+    let number = bytes
+        .get(byte..end)
+        .unwrap_or_default()
         .iter()
         .rev()
         .fold(0_u128, |number, &byte| number << 8 | u128::from(byte));
@@ -521,6 +537,10 @@ fn bits(bytes: &[u8], i: usize, width: u32) -> u64 {
 
 /// Integers by their differences, in blocks whose smallest difference is given. What follows them is
 /// left.
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "blocks have at most 2^20 differences of 64 bits, parts divide them"
+)]
 fn deltas(
     bytes: &mut &[u8],
     count: usize,

@@ -54,7 +54,7 @@ impl<'a> Fields<'a> {
         loop {
             let head = self.byte()?;
             if head == 0 {
-                self.depth -= 1;
+                self.depth = self.depth.saturating_sub(1);
                 return Ok(());
             }
             let next = match i16::from(head >> 4) {
@@ -115,7 +115,7 @@ impl<'a> Fields<'a> {
     }
 
     fn nest(&mut self) -> Result<()> {
-        self.depth += 1;
+        self.depth = self.depth.saturating_add(1);
         if self.depth > MAX_DEPTH { Err(Bad("it is nested too deep")) } else { Ok(()) }
     }
 
@@ -184,7 +184,7 @@ impl<'a> Fields<'a> {
                 self.skip(if kind == TRUE || kind == FALSE { BYTE } else { kind })?;
             }
         }
-        self.depth -= 1;
+        self.depth = self.depth.saturating_sub(1);
         Ok(())
     }
 }
@@ -209,7 +209,7 @@ pub fn varint(bytes: &mut &[u8]) -> Option<u64> {
 
 /// The signed number that `0, -1, 1, -2, …` stand for.
 pub fn zigzag(number: u64) -> i64 {
-    (number >> 1) as i64 ^ -((number & 1) as i64)
+    (number >> 1) as i64 ^ ((number & 1) as i64).wrapping_neg()
 }
 
 #[cfg(test)]
