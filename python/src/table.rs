@@ -244,6 +244,11 @@ impl Table {
         self.source.digest()
     }
 
+    /// What messages call its file.
+    fn place(&self) -> String {
+        self.source.name().display().to_string()
+    }
+
     /// What reads ciphertexts of the table, which is under the parameters.
     pub(crate) fn reader(
         &self,

@@ -190,9 +190,11 @@ class Context:
         *,
         public: PublicKey | None = None,
         secret: SecretKey | None = None,
+        expect: str | None = None,
         progress: Progress = None,
     ) -> Context:
-        """A context with keys that there are: a server has `evaluation` and perhaps `public`."""
+        """A context with keys that there are: a server has `evaluation` and perhaps `public`. With
+        `expect`, any other public key than that of this digest is refused."""
         held = [key for key in (evaluation, public, secret) if key is not None]
         if not held:
             raise errors.InvalidSpecError("a context needs at least one key: pass one")
@@ -205,6 +207,12 @@ class Context:
                 )
         for first, key in itertools.combinations(held, 2):
             _native.check_pair(first, key)
+        if public is not None:
+            expected(public, expect)
+        elif expect is not None:
+            raise errors.ArgumentError(
+                "expect is the digest of a public key, and there is none: pass public=..."
+            )
         return cls._of(None, "execute", progress, Keys(public, evaluation, secret))
 
     @property
@@ -379,6 +387,23 @@ class Context:
 
     def __repr__(self) -> str:
         return f"Context({self._mode}, {self._made or 'no keys yet'})"
+
+
+def expected(key: PublicKey, digest: str | None) -> PublicKey:
+    """The key, whose file must have this digest, if one is given."""
+    if digest is None:
+        return key
+    needed = digest.lower()
+    if len(needed) != 64 or any(digit not in "0123456789abcdef" for digit in needed):
+        raise errors.ArgumentError(
+            f"expect is {digest!r}: give the 64 hexadecimal digits of `PublicKey.digest`"
+        )
+    if key.digest != needed:
+        raise errors.OtherFileError(
+            f"the public key has the digest {key.digest}, {needed} was expected: do not use it, and "
+            "ask its owner for the right one"
+        )
+    return key
 
 
 def _restore(

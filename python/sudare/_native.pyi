@@ -566,9 +566,15 @@ class Result:
     def nbytes(self) -> int:
         """Bytes of its file."""
 
-    def decrypt(self, key: SecretKey, share_bits: int | None = None) -> Decrypted:
+    def decrypt(
+        self,
+        key: SecretKey,
+        share_bits: int | None = None,
+        *,
+        tables: Sequence[Table] | None = None,
+    ) -> Decrypted:
         """The values, for the owner of the key alone; with a number of bits as others may see
-        them."""
+        them. With `tables`, a result that says that it comes from others is refused."""
 
     def __reduce_ex__(self, protocol: int, /) -> tuple[Any, ...]: ...  # type: ignore[override]
 

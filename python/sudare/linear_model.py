@@ -37,6 +37,7 @@ import numpy.typing as npt
 from sudare import _native, _plot, errors
 from sudare._coding import Cells, has_categories, text_of
 from sudare._coding import read as read_cells
+from sudare._context import expected
 from sudare._estimator import Estimator, expect_one_a_row, names_of
 from sudare._native import Data, EvaluationKeys, PublicKey, Result, SecretKey, Table, TablePlan
 from sudare._plain import Floats, to_native, whole
@@ -149,11 +150,14 @@ class _Model(Estimator):
         y: object,
         key: PublicKey,
         *,
+        expect: str | None = None,
         path: str | os.PathLike[str] | None = None,
         overwrite: bool = False,
     ) -> Table:
         """Rows and their targets, at most as many as the key was made for, encrypted for its plan;
-        with `path` they are written to that file and not held in memory."""
+        with `path` they are written to that file and not held in memory. With `expect`, any other key
+        than that of this digest is refused."""
+        key = expected(key, expect)
         data, report = self._data(X, y), callback(self.progress)
         table = TablePlan.of(key).encrypt(
             key, data, **self._options(), path=path, overwrite=overwrite, progress=report
@@ -161,10 +165,17 @@ class _Model(Estimator):
         self._encrypted(data, key)
         return table
 
-    def _decrypt(self, result: Result, key: SecretKey, share: int | None) -> _native.Decrypted:
-        """Takes what a server has computed, to be shared to so many bits if any are given."""
+    def _decrypt(
+        self,
+        result: Result,
+        key: SecretKey,
+        share: int | None,
+        table: Table | Sequence[Table] | None,
+    ) -> _native.Decrypted:
+        """Takes what a server has computed of these tables, to be shared to so many bits, if any are
+        given."""
         share = self._share_bits() if share is None else whole(share, "share")
-        decrypted = result.decrypt(key, share)
+        decrypted = result.decrypt(key, share, tables=None if table is None else as_list(table))
         values = decrypted.values()
         if values["kind"] != self._kind:
             raise errors.OtherJobError(
@@ -394,13 +405,16 @@ class LogisticRegression(_Model):
         y: object = None,
         *,
         share: int | None = None,
+        table: Table | Sequence[Table] | None = None,
     ) -> LogisticRegression:
         """Takes what a server has computed from a table of `encrypt`, which fits the estimator.
 
         With the rows and classes that were encrypted, in any order, probabilities are fitted to
         them, as `fit` does with `calibrate`. Coefficients carry errors that depend on the secret
         key; with `share`, which is `share_bits` if left out, they are released to so many bits, so
-        that others may see them. Keys are made for that by a plan with `share_bits`.
+        that others may see them. Keys are made for that by a plan with `share_bits`. With `table`, a
+        result that says that it comes from another encrypted table is refused; of several owners, give
+        the tables of all.
         """
         if (X is None) != (y is None):
             raise errors.ArgumentError("to calibrate takes both X and y: give both, or neither")
@@ -409,7 +423,7 @@ class LogisticRegression(_Model):
                 "a model that is calibrated tells more of its table than one that is shared may: "
                 "leave out X and y, or share and share_bits"
             )
-        decrypted = self._decrypt(result, key, share)
+        decrypted = self._decrypt(result, key, share, table)
         if X is not None:
             self._set(decrypted.calibrated(self._trained_on(X, y)))
         return self
@@ -763,14 +777,22 @@ class _LeastSquares(_Model):
             return Plan(self._plan_for(self._data(n_rows, n_features), callback(self.progress)))
         return Plan(self._plan(whole(n_rows, "n_rows"), whole(n_features, "n_features")))
 
-    def load(self: _L, result: Result, key: SecretKey, *, share: int | None = None) -> _L:
+    def load(
+        self: _L,
+        result: Result,
+        key: SecretKey,
+        *,
+        share: int | None = None,
+        table: Table | None = None,
+    ) -> _L:
         """Takes what a server has computed from a table of `encrypt`, which fits the estimator.
 
         Coefficients carry errors that depend on the secret key; with `share`, which is `share_bits`
         if left out, they follow from sums that are released to so many bits, so that others may see
-        them. Keys are made for that by a plan with `share_bits`.
+        them. Keys are made for that by a plan with `share_bits`. With `table`, a result that says that
+        it comes from another encrypted table is refused.
         """
-        self._decrypt(result, key, share)
+        self._decrypt(result, key, share, table)
         return self
 
     def _plan(self, n_rows: int, n_features: int) -> TablePlan:

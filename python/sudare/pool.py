@@ -31,6 +31,7 @@ import numpy as np
 from sudare import _native, errors
 from sudare._coding import Cells, text_of
 from sudare._coding import read as read_cells
+from sudare._context import expected
 from sudare._frames import Frame, Maker
 from sudare._native import Data, PooledTransform, PublicKey, SecretKey, Sums, Table
 from sudare._plain import whole
@@ -141,10 +142,18 @@ def plan(schema: Schema, n_rows: int, model: LogisticRegression | None = None) -
     return model._pooled_plan(rows, columns, len(schema.classes), len(schema.owners))
 
 
-def encrypt_sums(schema: Schema, X: object, y: object, owner: str, key: PublicKey) -> Sums:
+def encrypt_sums(
+    schema: Schema,
+    X: object,
+    y: object,
+    owner: str,
+    key: PublicKey,
+    *,
+    expect: str | None = None,
+) -> Sums:
     """The sums of an owner's columns and of their products, encrypted: exact, and of one size
-    whatever the rows are."""
-    return Sums.encrypt(key, schema._native, owner, schema._data(X, y))
+    whatever the rows are. With `expect`, any other key than that of this digest is refused."""
+    return Sums.encrypt(expected(key, expect), schema._native, owner, schema._data(X, y))
 
 
 def add(schema: Schema, sums: Sequence[Sums]) -> Sums:
@@ -187,14 +196,17 @@ def encrypt(
     owner: str,
     key: PublicKey,
     *,
+    expect: str | None = None,
     path: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     progress: Progress = None,
 ) -> Table:
     """The rows of an owner, encrypted to be trained on with those of the others; with `path` they
-    are written to that file and not held in memory."""
+    are written to that file and not held in memory. With `expect`, any other key than that of this
+    digest is refused."""
     data = Schema(transform.schema.to_json())._data(X, y)
     report = callback(progress)
+    key = expected(key, expect)
     return transform.encrypt(key, owner, data, path=path, overwrite=overwrite, progress=report)
 
 

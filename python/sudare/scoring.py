@@ -35,6 +35,7 @@ import numpy.typing as npt
 from sudare import _native, errors
 from sudare._coding import read as read_cells
 from sudare._coding import text_of
+from sudare._context import expected
 from sudare._estimator import column, expect_one_a_row
 from sudare._frames import Frame, read
 from sudare._native import Data, EvaluationKeys, PublicKey, SecretKey
@@ -93,6 +94,7 @@ class Plan(JobPlan):
         *,
         like: LogisticRegression | str | os.PathLike[str] | Frame,
         y: object = None,
+        expect: str | None = None,
         path: str | os.PathLike[str] | None = None,
         overwrite: bool = False,
         progress: Progress = None,
@@ -108,6 +110,7 @@ class Plan(JobPlan):
             of one, or of its `columns`, `centers` and `divisors`; or the table that it was trained
             on, for a model that a training leaves as `(X, y)`. Weights are not used.
         y : the classes of the rows, if they are known: the owner then learns how good scores are.
+        expect : digest of the key, without which any key is taken.
         path : file for the encrypted rows, which are else in memory.
         overwrite : whether the file may exist.
         progress : called as `progress(step, done, total)`; `True` for bars of tqdm.
@@ -122,7 +125,7 @@ class Plan(JobPlan):
             names, rows = cells.encode(json.dumps(encoding))
             expect_one_a_row(len(rows), len(cells.numbers))
         return self._native.encrypt_rows(
-            key,
+            expected(key, expect),
             Data(names, to_native(rows), labels=None if y is None else _labels(y, names, len(rows))),
             features,
             path=path,
@@ -130,9 +133,12 @@ class Plan(JobPlan):
             progress=callback(progress),
         )
 
-    def encrypt_model(self, model: LogisticRegression, key: PublicKey) -> EncryptedResult:
-        """A model, encrypted to score rows by."""
-        return self._native.encrypt_model(key, _json(model))
+    def encrypt_model(
+        self, model: LogisticRegression, key: PublicKey, *, expect: str | None = None
+    ) -> EncryptedResult:
+        """A model, encrypted to score rows by. With `expect`, any other key than that of this digest
+        is refused."""
+        return self._native.encrypt_model(expected(key, expect), _json(model))
 
     def _features(self, like: Any) -> str:
         """The columns of a model and how they are prepared, as JSON."""
@@ -196,13 +202,16 @@ def score(
     return rows.score(keys, by, callback(progress))
 
 
-def decrypt(result: EncryptedResult, key: SecretKey) -> Scores:
-    """The scores of a result, for the owner of the key.
+def decrypt(
+    result: EncryptedResult, key: SecretKey, *, table: EncryptedTable | None = None
+) -> Scores:
+    """The scores of a result, for the owner of the key. With `table`, scores that say that they are of
+    other encrypted rows are refused.
 
     They carry errors that depend on the secret key and cannot be released: they are for their owner
     alone.
     """
-    values = result.decrypt(key).values()
+    values = result.decrypt(key, tables=None if table is None else [table]).values()
     if values["kind"] != "scores":
         raise errors.OtherJobError(
             f"the result holds {values['kind']}, but scores are needed: give what `score` gave"

@@ -28,12 +28,13 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from sudare import _native, errors
+from sudare._context import expected
 from sudare._frames import Columns, Frame, Maker, read
 from sudare._native import EvaluationKeys, PublicKey, SecretKey
 from sudare._native import Result as EncryptedResult
 from sudare._native import Table as EncryptedTable
 from sudare._plain import Floats, to_native, whole
-from sudare._plan import JobPlan
+from sudare._plan import JobPlan, as_list
 from sudare._progress import Progress, callback
 
 __all__ = [
@@ -285,16 +286,17 @@ class Plan(JobPlan):
         table: Frame,
         key: PublicKey,
         *,
+        expect: str | None = None,
         path: str | os.PathLike[str] | None = None,
         overwrite: bool = False,
         progress: Progress = None,
     ) -> EncryptedTable:
         """A table with as many columns as planned and at most as many rows and groups, encrypted
         with the names of its columns; with `path` it is written to that file and not held in
-        memory."""
+        memory. With `expect`, any other key than that of this digest is refused."""
         columns = read(table)
         return self._native.encrypt(
-            key,
+            expected(key, expect),
             _native.Data(columns.names, to_native(columns.values)),
             by=self._check(columns),
             path=path,
@@ -373,18 +375,28 @@ def compute(
 
 
 def decrypt(
-    result: EncryptedResult, key: SecretKey, *, like: Frame | None = None
+    result: EncryptedResult,
+    key: SecretKey,
+    *,
+    table: EncryptedTable | None = None,
+    like: Frame | None = None,
 ) -> Summary | Groups | Histograms:
     """The values of a result, for the owner of the key. Its frames are of the library of `like`,
-    or dictionaries of columns.
+    or dictionaries of columns. With `table`, a result that says that it comes from another encrypted
+    table is refused.
 
     The values carry errors that depend on the secret key: `release` makes what others may see.
     """
-    return _named(result.decrypt(key), like)
+    return _named(result.decrypt(key, tables=_tables(table)), like)
 
 
 def release(
-    result: EncryptedResult, key: SecretKey, bits: int, *, like: Frame | None = None
+    result: EncryptedResult,
+    key: SecretKey,
+    bits: int,
+    *,
+    table: EncryptedTable | None = None,
+    like: Frame | None = None,
 ) -> Summary | Groups | Histograms:
     """The values of a result as others than the owner of the key may see them.
 
@@ -393,10 +405,14 @@ def release(
     rounded to `bits` bits after the point; all else follows from that. Keys are made precise
     enough with `plan(..., share_bits=bits)`. It is one of the 1024 releases that a key has, which are
     counted in a ledger beside the file of the secret key, or with a key that is in memory only; the
-    same result, to the same bits, is the same release and has the same values. `like` is as for
-    `decrypt`.
+    same result, to the same bits, is the same release and has the same values. `table` and `like` are
+    as for `decrypt`.
     """
-    return _named(result.decrypt(key, bits), like)
+    return _named(result.decrypt(key, bits, tables=_tables(table)), like)
+
+
+def _tables(table: EncryptedTable | None) -> list[EncryptedTable] | None:
+    return None if table is None else as_list(table)
 
 
 def _named(decrypted: _native.Decrypted, like: Frame | None) -> Summary | Groups | Histograms:

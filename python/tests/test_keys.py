@@ -10,10 +10,11 @@ import time
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import sudare
-from sudare import LinearRegression, errors
+from sudare import LinearRegression, LogisticRegression, errors, scoring, stats
 
 
 def test_keys_of_a_context_belong_together(ctx: sudare.Context) -> None:
@@ -269,3 +270,54 @@ def test_digests(ctx: sudare.Context, tmp_path: Path) -> None:
     again = sudare.EvaluationKeys.from_bytes(keys.evaluation.to_bytes())
     assert again.digest == keys.evaluation.digest
     assert keys.evaluation.digest != keys.public.digest
+
+
+def test_a_key_of_another_digest_encrypts_nothing(ctx: sudare.Context) -> None:
+    rows = np.arange(12.0).reshape(4, 3)
+    plan = stats.plan(rows)
+    keys, other = plan.make_keys(), plan.make_keys()
+    assert plan.encrypt(rows, keys.public, expect=keys.public.digest.upper()).rows == 4
+    scores = scoring.plan(4, 3, insecure_log_n=11)
+    line = LinearRegression(insecure_log_n=11)
+    model = LogisticRegression(mode="simulate").fit(rows, [0, 1, 0, 1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", errors.SecurityWarning)
+        of_scores, of_line = scores.make_keys().public, line.plan(4, 2).make_keys().public
+    for refused in (
+        lambda digest: plan.encrypt(rows, keys.public, expect=digest),
+        lambda digest: line.encrypt(rows[:, :2], rows[:, 2], of_line, expect=digest),
+        lambda digest: scores.encrypt(rows, of_scores, like=model, expect=digest),
+        lambda digest: scores.encrypt_model(model, of_scores, expect=digest),
+        lambda digest: sudare.Context.from_keys(public=ctx.keys.public, expect=digest),
+    ):
+        with pytest.raises(errors.OtherFileError, match=f"{other.public.digest} was expected"):
+            refused(other.public.digest)
+        with pytest.raises(errors.ArgumentError, match="64 hexadecimal digits"):
+            refused("f00")
+    with pytest.raises(errors.ArgumentError, match="there is none"):
+        sudare.Context.from_keys(ctx.keys.evaluation, expect=ctx.keys.public.digest)
+
+
+def test_a_result_of_another_table_is_refused(tmp_path: Path) -> None:
+    rows = np.arange(12.0).reshape(4, 3)
+    plan = stats.plan(rows)
+    keys = plan.make_keys()
+    table = plan.encrypt(rows, keys.public)
+    other = plan.encrypt(rows, keys.public, path=tmp_path / "other.ct")
+    result = stats.compute(table, keys.evaluation)
+    found = stats.decrypt(result, keys.secret, table=table)
+    assert isinstance(found, stats.Summary)
+    np.testing.assert_allclose(found.mean, rows.mean(0), atol=1e-4)
+    with pytest.raises(errors.OtherTableError, match="is no result of .*other.ct"):
+        stats.decrypt(result, keys.secret, table=other)
+    with pytest.raises(errors.OtherTableError, match="is no result of .*other.ct"):
+        stats.release(result, keys.secret, 4, table=other)
+    line = LinearRegression(insecure_log_n=11)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", errors.SecurityWarning)
+        pair = line.plan(4, 2).make_keys()
+    first, second = (line.encrypt(rows[:, :2], rows[:, 2] ** 2, pair.public) for _ in range(2))
+    fitted = line._compute(first, pair.evaluation)
+    with pytest.raises(errors.OtherTableError, match="the bytes in memory"):
+        line.load(fitted, pair.secret, table=second)
+    line.load(fitted, pair.secret, table=first)

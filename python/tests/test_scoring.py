@@ -245,3 +245,12 @@ def test_what_cannot_be_scored_is_refused(owner: Owner, model: LogisticRegressio
         stats.decrypt(scoring.score(rows, model, keys.evaluation), keys.secret)
     with pytest.raises(errors.UsageError, match="holds scores, but model"):
         scoring.score(rows, scoring.score(rows, model, keys.evaluation), keys.evaluation)
+
+
+def test_scores_of_other_rows_are_refused(owner: Owner, model: LogisticRegression) -> None:
+    x, _ = table(1)
+    first, second = (owner.plan.encrypt(x, owner.keys.public, like=model) for _ in range(2))
+    result = scoring.score(first, model, owner.keys.evaluation)
+    with pytest.raises(errors.OtherTableError, match="it says that it comes from"):
+        scoring.decrypt(result, owner.keys.secret, table=second)
+    assert len(scoring.decrypt(result, owner.keys.secret, table=first).scores) == ROWS

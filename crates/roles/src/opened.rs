@@ -280,10 +280,23 @@ fn before_note(path: &Path, all: usize, note: u32) -> Result<usize> {
 /// [`Error::OtherTable`]; as [`digest`].
 pub fn expect_tables(result: &Path, origin: Option<&Origin>, tables: &[PathBuf]) -> Result<()> {
     let digests = tables.iter().map(|path| digest(path)).collect::<Result<Vec<_>>>()?;
+    let names: Vec<String> = tables.iter().map(|path| path.display().to_string()).collect();
+    expect_origin(result, origin, digests, &names)
+}
+
+/// As [`expect_tables`], of encrypted tables with these digests; messages call them `names`.
+///
+/// # Errors
+/// [`Error::OtherTable`].
+pub fn expect_origin(
+    result: &Path,
+    origin: Option<&Origin>,
+    digests: Vec<[u8; 32]>,
+    names: &[String],
+) -> Result<()> {
     if origin.is_some_and(|origin| origin.is_of(digests)) {
         return Ok(());
     }
-    let names: Vec<String> = tables.iter().map(|path| path.display().to_string()).collect();
     let found = origin.map_or_else(
         || "nothing that it names".into(),
         |origin| format!("a table of digest {}", blake3::Hash::from(origin.table)),

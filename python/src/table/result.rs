@@ -1,6 +1,6 @@
 //! Results of jobs on tables, encrypted and in the clear.
 
-use super::{in_memory, other_job};
+use super::{Table, in_memory, other_job};
 use crate::{
     data::{Data, to_python},
     error::Result,
@@ -27,7 +27,7 @@ use sudare_roles::{
     files::Access,
     label::{Content, Meta},
     model::{NamedGroups, NamedLeastSquares, NamedScores, NamedStatistics},
-    opened::Opened,
+    opened::{self, Opened},
 };
 
 /// What was computed from an encrypted table, encrypted as well.
@@ -96,13 +96,21 @@ impl TableResult {
     }
 
     /// The values, for the owner of the key alone; with a number of bits as others may see them.
-    #[pyo3(signature = (key, share_bits=None))]
+    /// With `tables`, a result that says that it comes from others is refused.
+    #[pyo3(signature = (key, share_bits=None, *, tables=None))]
     fn decrypt(
         &self,
         py: Python<'_>,
         key: &SecretKey,
         share_bits: Option<u32>,
+        tables: Option<Vec<PyRef<'_, Table>>>,
     ) -> Result<Decrypted> {
+        if let Some(tables) = tables {
+            let digests = tables.iter().map(|table| table.digest()).collect::<Result<_>>()?;
+            let names: Vec<String> = tables.iter().map(|table| table.place()).collect();
+            let origin = self.meta.origin.as_ref();
+            opened::expect_origin(Path::new(IN_MEMORY), origin, digests, &names)?;
+        }
         // How large errors can be follows from the job, which the server could have changed.
         let job = Meta::read(&key.set.label).map(|(_, meta)| meta.job);
         if !job.is_some_and(|job| job.serves(&self.meta.job)) {
