@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-tier portable test-full test-peers test-python lint wheel docs bench bench-peers \
-  trust trust-full fuzz fuzz-smoke deny coverage mutants miri constant-time
+  trust trust-full fuzz fuzz-smoke deny coverage mutants miri constant-time wasm
 
 # Of the programs that are run; `test` shares its build with `make test`.
 PROFILE := release
@@ -39,7 +39,7 @@ SAME_FILES := --package sudare --package sudare-apps --test golden --test plans
 
 ## make portable     run tests of what must be the same on every platform on WASI and ARM; takes
 ##                   Rust's targets, a cross compiler and QEMU, and Wasmtime from PyPI
-portable: $(WASMTIME)/bin/python
+portable: wasm $(WASMTIME)/bin/python
 	set -e; for tests in "$(SAME_FILES)" "$(SAME)"; do \
 	  CARGO_TARGET_WASM32_WASIP1_RUNNER="$(abspath $<) $(CURDIR)/scripts/run_wasm.py" \
 	    cargo test --locked --target $(WASM) $$tests; \
@@ -47,6 +47,12 @@ portable: $(WASMTIME)/bin/python
 	  CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu" \
 	    cargo test --locked --target $(ARM) $$tests; \
 	done
+
+## make wasm         build what a browser can run, up to what owners and servers do, without
+##                   running it; takes Rust's target wasm32-unknown-unknown
+wasm:
+	cargo check --locked --target wasm32-unknown-unknown --package sudare-arith --package sudare \
+	  --package sudare-apps --package sudare-roles
 
 $(WASMTIME)/bin/python:
 	python3 -m venv --clear $(WASMTIME)
