@@ -1,6 +1,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-tier portable test-full test-peers test-python lint wheel docs bench bench-peers \
-  trust trust-full fuzz fuzz-smoke deny coverage mutants miri constant-time wasm
+  trust trust-full fuzz fuzz-smoke deny coverage mutants miri constant-time wasm \
+  test-service
 
 # Of the programs that are run; `test` shares its build with `make test`.
 PROFILE := release
@@ -63,6 +64,11 @@ test-full:
 	cargo test --workspace --locked -- --include-ignored
 	$(SUDARE) selftest
 	$(MAKE) test-python TESTS="-m 'slow or not slow'"
+
+## make test-service every test of the service: killed, cut and misused; minutes
+test-service:
+	cargo test --locked --package sudare-server
+	cargo test --locked --package sudare-cli --test service -- --include-ignored
 
 ## make lint         check format, lints and documentation; warnings are errors
 lint:

@@ -4,7 +4,7 @@
 use crate::{
     commands::{
         bench, decrypt, demo, doctor, encrypt, evaluate, info, key, keygen, params, pool, predict,
-        report, schema, search, selftest, stats, train,
+        remote, report, schema, search, selftest, serve, stats, train,
     },
     output::Output,
 };
@@ -49,6 +49,8 @@ pub enum Command {
     Predict(predict::Args),
     Evaluate(evaluate::Args),
     Report(report::Args),
+    Serve(serve::Args),
+    Remote(remote::Args),
     Info(info::Args),
     Bench(bench::Args),
     Selftest(selftest::Args),
@@ -80,6 +82,8 @@ pub fn run(command: &Command, threads: &[usize], output: Output) -> error::Resul
         Command::Predict(args) => predict::run(args, output),
         Command::Evaluate(args) => evaluate::run(args, output),
         Command::Report(args) => report::run(args, output),
+        Command::Serve(args) => serve::run(args, output),
+        Command::Remote(args) => remote::run(args, output),
         Command::Info(args) => info::run(args, output),
         Command::Bench(args) => bench::run(args, threads, output),
         Command::Selftest(args) => selftest::run(args, output),

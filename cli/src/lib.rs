@@ -10,11 +10,13 @@ mod interrupt;
 mod output;
 mod passphrase;
 mod progress;
+mod remote;
 mod svg;
 mod values;
 
 use args::{Args, Command, Threads};
 use clap::Parser;
+use commands::serve::minds_interrupts;
 use output::{Output, say};
 use serde_json::json;
 use std::{
@@ -25,15 +27,19 @@ use sudare_arith::par;
 use sudare_roles::error::{self, Error, MISTAKE};
 
 /// Does what a command line says, the name of the program first, and returns the exit status of
-/// the process. From then on Ctrl-C removes unfinished files and ends the process.
+/// the process. From then on Ctrl-C removes unfinished files and ends the process, but for servers,
+/// which end as they do when they are told to.
 #[must_use]
 pub fn run(args: Vec<OsString>) -> u8 {
-    interrupt::clean_up();
     let json = args.iter().any(|arg| arg == "--json");
     let args = match Args::try_parse_from(args) {
         Ok(args) => args,
         Err(error) => return usage(&error, json),
     };
+    let is_server = matches!(&args.command, Command::Serve(args) if minds_interrupts(args));
+    if !is_server {
+        interrupt::clean_up();
+    }
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| work(&args)));
     let error = match outcome {
         Ok(Ok(())) => return 0,

@@ -1,14 +1,11 @@
 //! What the commands of the server share: the files that they read and write.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::{io::Read, path::PathBuf, sync::Arc};
-use sudare::ckks::serial::Kind;
+use std::path::PathBuf;
 use sudare_roles::{
     error::Result,
-    files::{self, Access, NewFile, Watch},
-    label::{Content, Origin},
-    opened::{self, Opened},
-    server::Session,
+    files::{Access, NewFile},
+    server::{Inputs, Session},
 };
 
 /// Files that a computation reads and writes.
@@ -39,29 +36,13 @@ impl Files {
     /// Reads keys and table, which must belong together, and begins the file of the result, so
     /// that no work is done that cannot be written.
     pub fn open(&self) -> Result<(Session, NewFile)> {
-        files::check_free(&self.output, self.force)?;
-        if self.map_keys {
-            let (keys, watch) = Opened::mapped(&self.evaluation_key)?;
-            let digest = opened::digest(&self.evaluation_key)?;
-            self.with((keys, digest), Some(watch))
-        } else {
-            self.with(Opened::digested(&self.evaluation_key, Kind::EvaluationKeys)?, None)
-        }
-    }
-
-    fn with<R: Read>(
-        &self,
-        (keys, digest): (Opened<R>, [u8; 32]),
-        watch: Option<Arc<Watch>>,
-    ) -> Result<(Session, NewFile)> {
-        keys.meta(&[Content::Keys])?;
-        let tables = self.input.iter().map(|path| Opened::digested(path, Kind::Ciphertexts));
-        let tables = tables.collect::<Result<Vec<_>>>()?;
-        let (tables, digests) = tables.into_iter().unzip();
-        let origin = Origin::new(digest, digests);
         let output = NewFile::create(&self.output, Access::Shared, self.force)?;
-        let (params, key, label) = (keys.params()?, keys.info().key_id, keys.info().label.clone());
-        let read = || Ok((Arc::new(keys.evaluation_keys(&params, self.small_keys)?), watch));
-        Ok((Session::new(tables, &params, &label, key, origin, read)?, output))
+        let inputs = Inputs {
+            evaluation_key: self.evaluation_key.clone(),
+            tables: self.input.clone(),
+            map_keys: self.map_keys,
+            small_keys: self.small_keys,
+        };
+        Ok((Session::open(&inputs)?, output))
     }
 }

@@ -16,7 +16,7 @@ use sudare_roles::{
     job::Plan,
     label::Content,
     machine,
-    training::{Kept, TrainingServer},
+    training::{Kept, TrainingServer, iterations_of},
 };
 
 /// Train a logistic regression on an encrypted table, or on those of several owners
@@ -147,22 +147,8 @@ fn kept(args: &Args) -> Option<Kept> {
 /// Iterations to do, if what is asked for is what the keys were made for.
 fn check(args: &Args, plan: &TrainPlan) -> Result<u32> {
     let job = plan.job();
-    let planned = job.spec.iterations;
-    let iterations = args.iterations.unwrap_or(planned);
+    let iterations = iterations_of(plan, args.iterations)?;
     let usage = |message: String| Err(Error::Usage(message));
-    if iterations > planned {
-        return usage(format!(
-            "{iterations} iterations asked for, the keys are for {planned}: ask for at most as \
-             many, or make keys with --iterations {iterations}"
-        ));
-    }
-    let least = job.spec.label_iterations();
-    if iterations < least {
-        return usage(format!(
-            "{iterations} iteration(s) asked for, but the first {least} are one step: ask for at \
-             least {least}, or make keys with --iterations {iterations}"
-        ));
-    }
     if let Some(rate) = args.learning_rate {
         let initial = job.spec.learning_rate.at(0);
         if rate != initial {

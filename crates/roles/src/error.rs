@@ -282,6 +282,22 @@ pub enum Error {
         /// Releases that there may be.
         limit: u64,
     },
+    /// A service refused a request, or could not do a job.
+    #[error("the server says: {detail}")]
+    Refused {
+        /// Its word for that, as [`Error::kind`].
+        kind: String,
+        /// What it says.
+        detail: String,
+    },
+    /// A service cannot be reached.
+    #[error("cannot reach {url}: {problem}; run the command again, it goes on where it was")]
+    Unreachable {
+        /// Where it should be.
+        url: String,
+        /// What was found.
+        problem: String,
+    },
     /// A measured or tested operation gave a wrong result.
     #[error("wrong result: {0}; please report this with the output of `sudare doctor`")]
     WrongResult(String),
@@ -362,6 +378,7 @@ impl Error {
             Self::Ledger { source, .. } => format!("Ledger{}", variant(source)),
             Self::NotCounted { source } if matches!(**source, Self::Ledger { .. }) => source.kind(),
             Self::Metric(error) => variant(error),
+            Self::Refused { kind, .. } => kind.clone(),
             Self::Passphrase(SealError::Library(error)) => variant(error),
             Self::Passphrase(error) | Self::Seal { source: error, .. } => variant(error),
             _ => variant(self),

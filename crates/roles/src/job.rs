@@ -48,6 +48,7 @@ mod train;
 use crate::{
     error::{Error, Result},
     note::About,
+    price::Price,
 };
 use serde::{Deserialize, Serialize};
 use std::{fmt, path::PathBuf, str::FromStr};
@@ -209,6 +210,8 @@ trait TablePlan {
     fn result_shapes(&self, iterations: u32) -> Result<Vec<(Level, Scale)>>;
 
     fn expect_shared(&self, bits: u32) -> Result<()>;
+
+    fn price(&self, threads: usize) -> Result<Price>;
 
     fn encrypt(
         &self,
@@ -435,6 +438,14 @@ impl Plan {
     /// shared.
     pub fn expect_shared(&self, bits: u32) -> Result<()> {
         self.table().expect_shared(bits)
+    }
+
+    /// What it takes of a server that works on so many threads.
+    ///
+    /// # Errors
+    /// [`Error::Stats`] and [`Error::Apps`] if it cannot be simulated.
+    pub fn price(&self, threads: usize) -> Result<Price> {
+        self.table().price(threads)
     }
 
     /// The ciphertexts of a table that statistics are computed of, with what its owner's note says;

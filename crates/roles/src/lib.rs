@@ -7,6 +7,7 @@
 //! | [`job`] | what keys are made for |
 //! | [`label`], [`note`] | what files say beside keys and ciphertexts: to everybody, and to who has the secret key |
 //! | [`ledger`] | how many results of a key others have seen |
+//! | [`price`] | what a planned job takes of a server |
 //! | [`opened`], [`files`] | files that are read; files that are whole or absent |
 //! | [`secret`], [`sealed`] | files of secret keys; their bytes, sealed by a passphrase |
 //! | [`integers`] | files of arrays of integers and of their keys |
@@ -38,6 +39,7 @@ pub mod model;
 pub mod note;
 pub mod opened;
 pub mod pooled;
+pub mod price;
 pub mod reading;
 pub mod scoring;
 pub mod sealed;

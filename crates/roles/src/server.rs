@@ -5,28 +5,26 @@ use crate::{
     files::{NewFile, Watch},
     job::Plan,
     label::{Content, Meta, Origin},
-    opened::{Opened, Stored},
+    opened::{self, Opened, Stored},
     pooled,
+    price::GROUPS_AT_ONCE,
 };
 use std::{
     fs::File,
     io::{BufReader, Read, Seek, Write},
     ops::Range,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     thread,
 };
 use sudare::{
     ckks::{
         Ciphertext, Evaluator, Params,
-        serial::{self, Label},
+        serial::{self, Kind, Label},
     },
     rlwe::{EvaluationKeys, KeyId},
 };
 use sudare_apps::logreg::{ScorePlan, TrainPlan, Weights};
-
-/// Groups of rows that are in memory at once to be scored.
-const GROUPS_AT_ONCE: usize = 8;
 
 /// A server ready to compute with tables in files.
 pub struct Session<R = BufReader<File>> {
@@ -50,23 +48,22 @@ pub struct Session<R = BufReader<File>> {
     name: String,
 }
 
-impl<R: Read + Seek> Session<R> {
-    /// With tables and keys, given by their parameters, label and key pair, that must belong to
-    /// them; `origin` has the digests of all. `read` brings the keys themselves, after that is
-    /// known, and the file that they are mapped from, if they are.
+/// Tables, and what to do with them under keys of which only the header is known.
+pub struct Matched<R = BufReader<File>> {
+    /// What to do with the tables.
+    pub plan: Plan,
+    /// What a table says of itself; of several, what all say.
+    pub meta: Meta,
+    tables: Tables<R>,
+}
+
+impl<R: Read + Seek> Matched<R> {
+    /// Tables and keys, given by their parameters, label and key pair, that must belong together.
     ///
     /// # Errors
     /// [`Error::Usage`] for what is no table, or keys for another job; [`Error::Pooled`] for tables
-    /// that do not go together; [`Error::File`] for a table of another key, or a damaged one; what
-    /// `read` refuses.
-    pub fn new(
-        tables: Vec<Opened<R>>,
-        params: &Params,
-        label: &Label,
-        key: KeyId,
-        origin: Origin,
-        read: impl FnOnce() -> Result<(Arc<EvaluationKeys>, Option<Arc<Watch>>)>,
-    ) -> Result<Self> {
+    /// that do not go together; [`Error::File`] for a table of another key, or a damaged one.
+    pub fn new(tables: Vec<Opened<R>>, params: &Params, label: &Label, key: KeyId) -> Result<Self> {
         let mut all = Vec::with_capacity(tables.len());
         for table in tables {
             let (_, meta) = table.meta(&[Content::Table])?;
@@ -78,6 +75,70 @@ impl<R: Read + Seek> Session<R> {
         let plan = meta.job.plan(params)?;
         let tables = all.into_iter().map(|(table, meta)| table.into_stored(params, meta.note));
         let (tables, plan) = Tables::new(tables.collect::<Result<_>>()?, plan)?;
+        Ok(Self { plan, meta, tables })
+    }
+}
+
+/// Files that a computation reads.
+#[derive(Debug, Clone, Default)]
+pub struct Inputs {
+    /// Evaluation keys.
+    pub evaluation_key: PathBuf,
+    /// Encrypted tables.
+    pub tables: Vec<PathBuf>,
+    /// Whether keys stay in their file.
+    pub map_keys: bool,
+    /// Whether half of each key is computed when it is used.
+    pub small_keys: bool,
+}
+
+impl Session {
+    /// With keys and tables in files, which must belong together.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::FileChanged`] for keys that change while they are mapped; as
+    /// [`Session::new`].
+    pub fn open(inputs: &Inputs) -> Result<Self> {
+        let path = &inputs.evaluation_key;
+        if inputs.map_keys {
+            let (keys, watch) = Opened::mapped(path)?;
+            Self::with_keys(inputs, (keys, opened::digest(path)?), Some(watch))
+        } else {
+            Self::with_keys(inputs, Opened::digested(path, Kind::EvaluationKeys)?, None)
+        }
+    }
+
+    fn with_keys<K: Read>(
+        inputs: &Inputs,
+        (keys, digest): (Opened<K>, [u8; 32]),
+        watch: Option<Arc<Watch>>,
+    ) -> Result<Self> {
+        keys.meta(&[Content::Keys])?;
+        let tables = inputs.tables.iter().map(|path| Opened::digested(path, Kind::Ciphertexts));
+        let (tables, digests) = tables.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+        let origin = Origin::new(digest, digests);
+        let (params, key, label) = (keys.params()?, keys.info().key_id, keys.info().label.clone());
+        let read = || Ok((Arc::new(keys.evaluation_keys(&params, inputs.small_keys)?), watch));
+        Self::new(tables, &params, &label, key, origin, read)
+    }
+}
+
+impl<R: Read + Seek> Session<R> {
+    /// With tables and keys, given by their parameters, label and key pair, that must belong to
+    /// them; `origin` has the digests of all. `read` brings the keys themselves, after that is
+    /// known, and the file that they are mapped from, if they are.
+    ///
+    /// # Errors
+    /// As [`Matched::new`]; what `read` refuses.
+    pub fn new(
+        tables: Vec<Opened<R>>,
+        params: &Params,
+        label: &Label,
+        key: KeyId,
+        origin: Origin,
+        read: impl FnOnce() -> Result<(Arc<EvaluationKeys>, Option<Arc<Watch>>)>,
+    ) -> Result<Self> {
+        let Matched { plan, meta, tables } = Matched::new(tables, params, label, key)?;
         let (keys, watch) = read()?;
         let evaluator = Arc::new(Evaluator::new(params, keys)?);
         let (params, name) = (params.clone(), label.name.clone());

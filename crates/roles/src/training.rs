@@ -6,6 +6,7 @@ use crate::{
     job::Plan,
     label::Meta,
     machine,
+    price::MOST_SHARE_BYTES,
     server::{Session, Share},
 };
 use std::{
@@ -19,9 +20,6 @@ use sudare_apps::logreg::{Gradient, Point, TrainPlan, Trainer, Training};
 
 /// Of the memory that is free, the part that the rows of a share may take.
 const SHARE_OF_MEMORY: u64 = 8;
-/// Most bytes of such rows. As many more are read meanwhile: with more, computing begins later, and
-/// memory is not used again.
-const MOST_SHARE_BYTES: u64 = 1 << 30;
 
 /// Where the states of a training are kept.
 pub struct Kept {
@@ -225,6 +223,29 @@ impl<R: Read + Seek + Send> TrainingServer<R> {
         let iterations = self.training.iteration;
         Ok((items, Meta { iterations, ..self.session.meta_of_result() }))
     }
+}
+
+/// Iterations to do of a planned training: all, or as many as are asked for.
+///
+/// # Errors
+/// [`Error::Usage`] for more than the keys are for, and for a part of the first step.
+pub fn iterations_of(plan: &TrainPlan, asked: Option<u32>) -> Result<u32> {
+    let spec = &plan.job().spec;
+    let (planned, least) = (spec.iterations, spec.label_iterations());
+    let iterations = asked.unwrap_or(planned);
+    if iterations > planned {
+        return Err(Error::Usage(format!(
+            "{iterations} iterations asked for, the keys are for {planned}: ask for at most as \
+             many, or make keys with --iterations {iterations}"
+        )));
+    }
+    if iterations < least {
+        return Err(Error::Usage(format!(
+            "{iterations} iteration(s) asked for, but the first {least} are one step: ask for at \
+             least {least}, or make keys with --iterations {iterations}"
+        )));
+    }
+    Ok(iterations)
 }
 
 /// Bytes of rows to compute with at a time. What is computed does not depend on it.

@@ -8,8 +8,12 @@ use std::{
 };
 
 /// Folders of crates, from that of the workspace, with the module below which all are looked at.
-const LOOKED_AT: &[(&str, &[&str])] =
-    &[("crates/apps/src", &["logreg"]), ("crates/roles/src", &[]), ("cli/src", &[])];
+const LOOKED_AT: &[(&str, &[&str])] = &[
+    ("crates/apps/src", &["logreg"]),
+    ("crates/roles/src", &[]),
+    ("crates/server/src", &[]),
+    ("cli/src", &[]),
+];
 
 type Module = Vec<String>;
 

@@ -22,7 +22,11 @@ use super::{
 };
 use crate::{Error, Result, SECURITY_BITS, table::Table};
 use sudare::{
-    circuits::{ComplexOps, sim},
+    circuits::{
+        ComplexOps,
+        cost::{self, Work},
+        sim,
+    },
     ckks::{Ciphertext, Complex, Encoder, Encryptor, Params, Scale, Spec, serial::Shape},
     rlwe::{KeyRequest, Level, SecretDistribution, max_log2_qp},
 };
@@ -546,6 +550,25 @@ impl ScorePlan {
         let turned = self.turned(ev, weights)?;
         expect("weights of models", turned.len(), self.job.model.models())?;
         Ok(Scorer { plan: self, ev, turned })
+    }
+
+    /// What a server does to score all rows by an encrypted model.
+    ///
+    /// # Errors
+    /// [`Error::Library`] if it cannot be simulated.
+    pub fn work(&self) -> Result<Work> {
+        let e = cost::Evaluator::new(&self.params, &self.keys);
+        let zeros = |level, scale| {
+            e.slots().encrypt(&vec![Complex::default(); self.layout.slots()], level, scale)
+        };
+        let (level, scale) = self.model;
+        let models = vec![zeros(level, scale)?; self.job.model.models()];
+        let scorer = self.scorer(&e, Weights::Encrypted(&models))?;
+        let (mut work, before) = (e.work(), e.work());
+        scorer.score(&vec![zeros(self.level, self.rows)?; self.group_len()])?;
+        let of_group = e.work() - before;
+        (0..self.groups()).for_each(|_| work += of_group);
+        Ok(work)
     }
 
     fn check_weights(&self, weights: &[f64]) -> Result<()> {

@@ -221,6 +221,12 @@ impl GroupPlan {
         self.job.groups * (1 + 2 * self.packing.groups())
     }
 
+    /// The parameters.
+    #[must_use]
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
     /// What the server does, before any key exists.
     ///
     /// # Errors

@@ -199,6 +199,12 @@ impl HistogramPlan {
         self.packing.groups() * (self.job.bins - 1)
     }
 
+    /// The parameters.
+    #[must_use]
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
     /// What the server does, before any key exists.
     ///
     /// # Errors

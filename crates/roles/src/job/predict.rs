@@ -1,5 +1,8 @@
 use super::{Plan, TableJob, TablePlan, not_shared};
-use crate::error::Result;
+use crate::{
+    error::Result,
+    price::{GROUPS_AT_ONCE, Price, ciphertext_bytes},
+};
 use core::iter::repeat_n;
 use std::fmt;
 use sudare::{
@@ -79,5 +82,15 @@ impl TablePlan for ScorePlan {
 
     fn expect_shared(&self, _bits: u32) -> Result<()> {
         Err(not_shared())
+    }
+
+    /// By an encrypted model, which is more work than a plain one.
+    fn price(&self, threads: usize) -> Result<Price> {
+        let params = self.params();
+        let rows = self.group_len() * self.groups().min(GROUPS_AT_ONCE);
+        let scores = self.output_shapes().map(|(level, _)| ciphertext_bytes(params, level));
+        let held = (rows as u64 * ciphertext_bytes(params, self.input().0))
+            .saturating_add(scores.sum::<u64>().saturating_mul(self.groups() as u64));
+        Price::new(params, self.required_keys(), self.work()?, held, threads)
     }
 }

@@ -1,5 +1,5 @@
 use super::{Plan, TableJob, TablePlan, expect_precise};
-use crate::{error::Result, note::About};
+use crate::{error::Result, note::About, price::Price};
 use std::fmt;
 use sudare::{
     ckks::{Ciphertext, Encryptor, Evaluator, Params, Scale},
@@ -38,6 +38,10 @@ impl TableJob for Job {
 
 impl TablePlan for StatsPlan {
     plan_of_statistics!();
+
+    fn price(&self, threads: usize) -> Result<Price> {
+        Price::of_statistics(self.params(), self.required_keys(), self.cost()?, threads)
+    }
 
     fn encrypt(
         &self,

@@ -1,5 +1,8 @@
 use super::{TableJob, TablePlan};
-use crate::error::Result;
+use crate::{
+    error::Result,
+    price::{MOST_SHARE_BYTES, Price, ciphertext_bytes},
+};
 use core::iter::repeat_n;
 use std::fmt;
 use sudare::{
@@ -96,5 +99,22 @@ impl TablePlan for TrainPlan {
     /// Planned for, or refused, by itself.
     fn expect_shared(&self, _bits: u32) -> Result<()> {
         Ok(())
+    }
+
+    /// With the rows of a share and of the next, and what bootstrapping multiplies with.
+    fn price(&self, threads: usize) -> Result<Price> {
+        let params = self.params();
+        let iterations = 0..self.job().spec.iterations;
+        let batches = iterations.map(|iteration| {
+            let (level, _) = self.input(self.batches().of(iteration));
+            self.batch(iteration).len() as u64 * ciphertext_bytes(params, level)
+        });
+        let share = batches.max().unwrap_or(0).min(MOST_SHARE_BYTES);
+        let work = self.work()?;
+        // All matrices are read at least once.
+        let matrices =
+            work.matrix_bytes / u64::from(self.bootstraps(self.job().spec.iterations).max(1));
+        let held = share.saturating_mul(2).saturating_add(matrices);
+        Price::new(params, self.required_keys(), work, held, threads)
     }
 }

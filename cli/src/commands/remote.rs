@@ -1,0 +1,386 @@
+use crate::{
+    output::{self, Output, say},
+    progress::Progress,
+    remote::{Client, Job, Request},
+};
+use serde::Serialize;
+use std::path::PathBuf;
+use sudare::ckks::serial::Kind;
+use sudare_roles::{
+    error::{Error, Result},
+    files::{self, Access, NewFile},
+    label::{Content, Meta},
+    machine,
+    opened::Opened,
+};
+
+/// The variable of the environment that may have a token.
+const TOKEN: &str = "SUDARE_TOKEN";
+/// Most bytes of the file of a token.
+const MOST_TOKEN_BYTES: u64 = 4096;
+
+/// Let a service compute (`sudare serve`): upload keys and tables, follow jobs, download results
+///
+/// `remote stats`, `groups`, `histogram`, `train` and `predict` do all of it: what the service has
+/// already is not sent again, and a command that was stopped goes on when it is run again. Secret keys
+/// are never sent.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    sudare remote train --evaluation-key keys/evaluation.key -i births.ct -o model.ct \
+    --url https://server.example --token-file clinic.token\n  \
+    sudare remote status --url https://server.example --token-file clinic.token")]
+pub struct Args {
+    #[command(subcommand)]
+    step: Step,
+}
+
+/// Which service.
+#[derive(Debug, clap::Args)]
+struct Service {
+    /// Address of the service, such as https://server.example
+    #[arg(long, value_name = "URL", env = "SUDARE_URL")]
+    url: String,
+    /// File of the token; that in the variable SUDARE_TOKEN if left out
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// File of the certificates, in PEM, that sign the service's, if public ones do not
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Step {
+    /// Statistics of the columns of an encrypted table
+    Stats(Computation),
+    /// Sums by groups of rows
+    Groups(Computation),
+    /// Counts of values in bins
+    Histogram(Computation),
+    /// Train a logistic regression
+    Train {
+        #[command(flatten)]
+        computation: Computation,
+        /// Iterations, at most as many as the keys were made for
+        #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+        iterations: Option<u32>,
+        /// Keep the weights after each iteration with the model
+        #[arg(long)]
+        history: bool,
+    },
+    /// Score encrypted rows by a model
+    Predict {
+        #[command(flatten)]
+        computation: Computation,
+        /// Model, as `sudare decrypt` writes it, or an encrypted one; or the digest of a result that
+        /// the service has
+        #[arg(long, value_name = "FILE|DIGEST")]
+        model: String,
+    },
+    /// Send a file, and print its digest
+    Upload {
+        #[command(flatten)]
+        service: Service,
+        /// Files of evaluation keys, encrypted tables or models
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
+    /// How far a job is, or all of them
+    Status {
+        #[command(flatten)]
+        service: Service,
+        /// Its name; all if left out
+        job: Option<String>,
+    },
+    /// Wait until a job ends, and download its result
+    Wait {
+        #[command(flatten)]
+        service: Service,
+        /// Its name
+        job: String,
+        #[command(flatten)]
+        result: ResultFile,
+    },
+    /// End a job
+    Cancel {
+        #[command(flatten)]
+        service: Service,
+        /// Its name
+        job: String,
+    },
+    /// Download a result
+    Download {
+        #[command(flatten)]
+        service: Service,
+        /// Its digest
+        digest: String,
+        #[command(flatten)]
+        result: ResultFile,
+    },
+    /// What the service has: keys, tables, models or results
+    List {
+        #[command(flatten)]
+        service: Service,
+        /// Of these
+        #[arg(value_parser = COLLECTIONS)]
+        collection: String,
+    },
+    /// Remove what the service has
+    Remove {
+        #[command(flatten)]
+        service: Service,
+        /// Of these
+        #[arg(value_parser = COLLECTIONS)]
+        collection: String,
+        /// Its digest
+        digest: String,
+    },
+}
+
+const COLLECTIONS: [&str; 4] = ["keys", "tables", "models", "results"];
+
+/// Where a result is written.
+#[derive(Debug, clap::Args)]
+struct ResultFile {
+    /// File of the result
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Replace an existing file
+    #[arg(long)]
+    force: bool,
+}
+
+/// What is computed, with what and where.
+#[derive(Debug, clap::Args)]
+struct Computation {
+    #[command(flatten)]
+    service: Service,
+    /// Evaluation key
+    #[arg(long, value_name = "FILE")]
+    evaluation_key: PathBuf,
+    /// Encrypted table; to train on those of several owners, one -i for each
+    #[arg(short, long, value_name = "FILE", required = true)]
+    input: Vec<PathBuf>,
+    /// Encrypted result
+    #[arg(short, long, value_name = "FILE", required_unless_present = "detach")]
+    output: Option<PathBuf>,
+    /// Do not wait: print the job, for `sudare remote wait`
+    #[arg(long, conflicts_with = "output")]
+    detach: bool,
+    /// Replace an existing file
+    #[arg(long, requires = "output")]
+    force: bool,
+}
+
+impl Service {
+    fn client(&self) -> Result<Client> {
+        let token = match &self.token_file {
+            Some(path) => files::read_text(path, MOST_TOKEN_BYTES)?,
+            None => std::env::var(TOKEN).map_err(|_| {
+                Error::Usage(format!(
+                    "a token is needed: name its file with --token-file, or set {TOKEN}"
+                ))
+            })?,
+        };
+        Client::new(&self.url, &token, self.ca.as_deref())
+    }
+}
+
+#[derive(Serialize)]
+struct Uploaded {
+    collection: &'static str,
+    digest: String,
+    path: PathBuf,
+}
+
+#[derive(Serialize)]
+struct Downloaded {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job: Option<String>,
+    digest: String,
+    bytes: u64,
+    path: PathBuf,
+}
+
+pub fn run(args: &Args, output: Output) -> Result<()> {
+    match &args.step {
+        Step::Stats(computation) => compute(computation, "stats", &Extra::default(), output),
+        Step::Groups(computation) => compute(computation, "groups", &Extra::default(), output),
+        Step::Histogram(computation) => {
+            compute(computation, "histogram", &Extra::default(), output)
+        }
+        Step::Train { computation, iterations, history } => {
+            let extra = Extra { iterations: *iterations, history: *history, model: None };
+            compute(computation, "train", &extra, output)
+        }
+        Step::Predict { computation, model } => {
+            let extra = Extra { model: Some(model), ..Extra::default() };
+            compute(computation, "predict", &extra, output)
+        }
+        Step::Upload { service, files } => {
+            let client = service.client()?;
+            for path in files {
+                let collection = collection_of(path)?;
+                let digest = upload(&client, collection, path)?;
+                let uploaded = Uploaded { collection, digest, path: path.clone() };
+                output.write(&uploaded, |of| {
+                    format!("{}  {} ({})\n", of.digest, of.path.display(), of.collection)
+                })?;
+            }
+            Ok(())
+        }
+        Step::Status { service, job } => {
+            let client = service.client()?;
+            match job {
+                Some(id) => output.write(&client.job(id)?, |job| list_text(&[job.clone()])),
+                None => output.write(&client.jobs()?, |jobs| list_text(jobs)),
+            }
+        }
+        Step::Wait { service, job, result } => {
+            let file = result.begin()?;
+            let client = service.client()?;
+            let job = wait(&client, job)?;
+            fetch(&client, Some(job.id.clone()), job.result()?, file, output)
+        }
+        Step::Cancel { service, job } => {
+            let client = service.client()?;
+            client.remove("jobs", job)?;
+            output.write(&client.job(job)?, |job| list_text(&[job.clone()]))
+        }
+        Step::Download { service, digest, result } => {
+            fetch(&service.client()?, None, digest, result.begin()?, output)
+        }
+        Step::List { service, collection } => {
+            let objects = service.client()?.list(collection)?;
+            output.write(&objects, |objects| objects_text(objects))
+        }
+        Step::Remove { service, collection, digest } => {
+            service.client()?.remove(collection, digest)?;
+            output.write(&digest, |digest| format!("{digest} is removed\n"))
+        }
+    }
+}
+
+impl ResultFile {
+    fn begin(&self) -> Result<NewFile> {
+        NewFile::create(&self.output, Access::Shared, self.force)
+    }
+}
+
+/// What some jobs take beside keys and tables.
+#[derive(Default)]
+struct Extra<'a> {
+    iterations: Option<u32>,
+    history: bool,
+    model: Option<&'a str>,
+}
+
+fn compute(args: &Computation, kind: &str, extra: &Extra<'_>, output: Output) -> Result<()> {
+    let file = args.output.as_ref();
+    let file = file.map(|path| NewFile::create(path, Access::Shared, args.force)).transpose()?;
+    // Nothing is sent of which this machine knows that it is something else.
+    Opened::open(&args.evaluation_key, Kind::EvaluationKeys)?.meta(&[Content::Keys])?;
+    for path in &args.input {
+        Opened::open(path, Kind::Ciphertexts)?.meta(&[Content::Table])?;
+    }
+    let client = args.service.client()?;
+    let keys = upload(&client, "keys", &args.evaluation_key)?;
+    let tables = args.input.iter().map(|path| upload(&client, "tables", path));
+    let tables = tables.collect::<Result<Vec<_>>>()?;
+    let model = extra.model.map(|model| {
+        let is_digest = model.len() == 64 && model.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if is_digest { Ok(model.into()) } else { upload(&client, "models", model.as_ref()) }
+    });
+    let model = model.transpose()?;
+    let (iterations, history) = (extra.iterations, extra.history);
+    let (tables, model) = (&tables[..], model.as_deref());
+    let job = client.submit(&Request { kind, keys: &keys, tables, model, iterations, history })?;
+    let Some(file) = file else {
+        return output.write(&job, |job| format!("{}\n", job.id));
+    };
+    say(format_args!(
+        "job {}: about {:.0} s of one such machine, {} of memory",
+        job.id,
+        job.predicted.seconds,
+        machine::bytes(job.predicted.memory_bytes)
+    ));
+    let job = wait(&client, &job.id)?;
+    fetch(&client, Some(job.id.clone()), job.result()?, file, output)
+}
+
+/// What a file is to a service, by its header.
+fn collection_of(path: &PathBuf) -> Result<&'static str> {
+    let Ok(opened) = Opened::any(path, Access::Shared) else {
+        // A model in the clear; the service says so if it is none.
+        return Ok("models");
+    };
+    let content = Meta::read(&opened.info().label).map(|(content, _)| content);
+    match (opened.info().kind, content) {
+        (Kind::EvaluationKeys, _) => Ok("keys"),
+        (Kind::Ciphertexts, Some(Content::Table)) => Ok("tables"),
+        (Kind::Ciphertexts, Some(Content::Model)) => Ok("models"),
+        (found, _) => Err(Error::Usage(format!(
+            "{} holds {found}, which are not sent: send evaluation keys, tables and models",
+            path.display()
+        ))),
+    }
+}
+
+fn upload(client: &Client, collection: &str, path: &std::path::Path) -> Result<String> {
+    let bytes = std::fs::metadata(path).map_or(0, |found| found.len());
+    let progress = Progress::new(format!("Sending {}", path.display()), bytes as usize);
+    client.upload(collection, path, |sent, _| progress.set(sent as usize))
+}
+
+fn wait(client: &Client, id: &str) -> Result<Job> {
+    let mut progress: Option<(u64, Progress)> = None;
+    client.wait(id, |job| {
+        let total = job.progress.total;
+        if total > 0 && progress.as_ref().is_none_or(|(known, _)| *known != total) {
+            progress = Some((total, Progress::new("Computing", total as usize)));
+        }
+        if let Some((_, progress)) = &progress {
+            progress.set(job.progress.done as usize);
+        }
+    })
+}
+
+fn fetch(
+    client: &Client,
+    job: Option<String>,
+    digest: &str,
+    file: NewFile,
+    output: Output,
+) -> Result<()> {
+    let path = file.path().to_owned();
+    let mut progress: Option<Progress> = None;
+    let bytes = client.download(digest, file, |have, total| {
+        let progress = progress.get_or_insert_with(|| Progress::new("Receiving", total as usize));
+        progress.set(have as usize);
+    })?;
+    drop(progress);
+    let downloaded = Downloaded { job, digest: digest.into(), bytes, path };
+    output.write(&downloaded, |of| format!("{}: {}\n", of.path.display(), machine::bytes(of.bytes)))
+}
+
+fn list_text(jobs: &[Job]) -> String {
+    let rows = jobs.iter().map(|job| {
+        let steps = match job.progress.total {
+            0 => String::new(),
+            total => format!("{} of {total}", job.progress.done),
+        };
+        let why = job.error.as_ref().map_or_else(String::new, |error| error.detail.clone());
+        let kind = job.request["kind"].as_str().unwrap_or_default().to_owned();
+        let result = job.result.clone().unwrap_or(why);
+        vec![job.id.clone(), kind, job.state.clone(), steps, result]
+    });
+    output::table(&["job", "kind", "state", "steps", "result"], &rows.collect::<Vec<_>>())
+}
+
+fn objects_text(objects: &[serde_json::Value]) -> String {
+    let rows = objects.iter().map(|object| {
+        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        let bytes = object["bytes"].as_u64().map_or_else(String::new, machine::bytes);
+        vec![text(&object["digest"]), bytes, text(&object["about"]["job"])]
+    });
+    output::table(&["digest", "size", "job"], &rows.collect::<Vec<_>>())
+}

@@ -1,0 +1,259 @@
+use crate::output::{self, Output, say};
+use serde::Serialize;
+use std::{
+    ffi::OsString,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use sudare_arith::par;
+use sudare_roles::{
+    error::{Error, Result},
+    machine,
+};
+use sudare_server::{Config, Kept, Limits, Place, Program, Records, Seconds, Token};
+
+/// Of the memory of the machine, what jobs may take if it is not said.
+const SHARE_OF_MEMORY: (u64, u64) = (3, 4);
+const SECONDS_A_DAY: Seconds = 86_400;
+
+/// Serve clients over HTTP: they upload keys and tables, and this machine computes
+///
+/// Clients need a token (`sudare serve token add`) and use `sudare remote`. The server speaks plain HTTP:
+/// have it listen at a Unix socket or at this machine alone, behind a proxy that does TLS. All that it
+/// has is in its folder; it may be killed at any time, and jobs go on when it is back.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(after_help = "Examples:\n  \
+    sudare serve token add --folder /var/lib/sudare --tenant clinic\n  \
+    sudare serve --folder /var/lib/sudare --listen 127.0.0.1:8470\n  \
+    sudare serve --folder /var/lib/sudare --socket /run/sudare/http --metrics 127.0.0.1:9470")]
+pub struct Args {
+    #[command(subcommand)]
+    step: Option<Step>,
+    /// Folder of the server, made if it does not exist
+    #[arg(long, value_name = "DIR", required = true)]
+    folder: Option<PathBuf>,
+    /// Address and port; port 0 for any that is free
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8470")]
+    listen: SocketAddr,
+    /// Unix socket to listen at, in place of an address
+    #[arg(long, value_name = "FILE", conflicts_with = "listen")]
+    socket: Option<PathBuf>,
+    /// Address and port where figures are read, in the format of Prometheus, without a token
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
+    /// Memory that jobs may take together, in GiB; three quarters of the machine's if left out
+    #[arg(long, value_name = "GIB", value_parser = gibibytes)]
+    memory: Option<u64>,
+    /// Jobs that are computed at a time, each on all threads
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: u16,
+    /// What a tenant may have here, in GiB
+    #[arg(long, value_name = "GIB", default_value = "64", value_parser = gibibytes)]
+    tenant_bytes: u64,
+    /// Jobs of a tenant that may be under way
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    tenant_jobs: u64,
+    /// Hours after which an upload is forgotten of which nothing comes
+    #[arg(long, value_name = "HOURS", default_value_t = 24)]
+    upload_hours: u32,
+    /// Seconds that a training has to finish its iteration when the server is told to end
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    grace: u32,
+    /// Take keys and tables whose parameters have less than 128 bits of security, for tests
+    #[arg(long)]
+    insecure: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Step {
+    /// Who may ask: tokens of tenants
+    #[command(subcommand)]
+    Token(TokenStep),
+    /// Do the job that standard input names: what the server starts for each
+    #[command(hide = true)]
+    Job,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum TokenStep {
+    /// Make a token, and show it once: the server keeps a digest of it alone
+    #[command(
+        after_help = "Example: sudare serve token add --folder store --tenant clinic > clinic.token"
+    )]
+    Add {
+        #[command(flatten)]
+        of: Of,
+        /// Days after which it ends; never if left out
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        days: Option<u32>,
+    },
+    /// List tokens by their names, which are their first 16 digits
+    #[command(after_help = "Example: sudare serve token list --folder store")]
+    List {
+        /// Folder of the server
+        #[arg(long, value_name = "DIR")]
+        folder: PathBuf,
+        /// Whose; of all if left out
+        #[arg(long, value_name = "NAME")]
+        tenant: Option<String>,
+    },
+    /// Forget a token of a tenant, or all of them: they are refused from then on
+    #[command(after_help = "Example: sudare serve token revoke --folder store --tenant clinic")]
+    Revoke {
+        #[command(flatten)]
+        of: Of,
+        /// The name of the token, as `list` has it; all of the tenant if left out
+        name: Option<String>,
+    },
+}
+
+/// Whose token it is.
+#[derive(Debug, clap::Args)]
+struct Of {
+    /// Folder of the server, made if it does not exist
+    #[arg(long, value_name = "DIR")]
+    folder: PathBuf,
+    /// The tenant: letters from a to z, digits and -
+    #[arg(long, value_name = "NAME")]
+    tenant: String,
+}
+
+fn gibibytes(text: &str) -> core::result::Result<u64, &'static str> {
+    let number = text.parse().ok().filter(|&gib: &f64| gib > 0.0 && gib < 1e9);
+    number.map(|gib| (gib * f64::from(1 << 30)) as u64).ok_or("a number such as 2.5 is needed")
+}
+
+/// Whether Ctrl-C is the server's own, which ends by it as by SIGTERM.
+pub fn minds_interrupts(args: &Args) -> bool {
+    matches!(args.step, None | Some(Step::Job))
+}
+
+#[derive(Serialize)]
+struct Added<'a> {
+    name: &'a str,
+    tenant: &'a str,
+    token: &'a str,
+    expires: Option<Seconds>,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    name: String,
+    tenant: String,
+    created: Seconds,
+    expires: Option<Seconds>,
+}
+
+#[derive(Serialize)]
+struct Revoked {
+    revoked: usize,
+}
+
+pub fn run(args: &Args, output: Output) -> Result<()> {
+    match &args.step {
+        None => serve(args, output),
+        Some(Step::Token(step)) => token(step, output),
+        Some(Step::Job) => match sudare_server::work() {
+            0 => Ok(()),
+            // What was said is said on standard output, for the server.
+            _ => Err(Error::Stdout(std::io::ErrorKind::BrokenPipe.into())),
+        },
+    }
+}
+
+#[derive(Serialize)]
+struct Serving<'a> {
+    listening: &'a str,
+}
+
+fn serve(args: &Args, output: Output) -> Result<()> {
+    let folder = args.folder.clone().ok_or_else(|| Error::Usage("--folder is needed".into()))?;
+    let memory = || machine::memory_bytes().map(|all| all / SHARE_OF_MEMORY.1 * SHARE_OF_MEMORY.0);
+    let config = Config {
+        folder,
+        place: args.socket.clone().map_or(Place::Tcp(args.listen), Place::Unix),
+        metrics: args.metrics.map(Place::Tcp),
+        limits: Limits {
+            memory_bytes: args.memory.or_else(memory).unwrap_or(u64::MAX),
+            running_jobs: args.jobs.into(),
+            tenant_bytes: args.tenant_bytes,
+            tenant_jobs: args.tenant_jobs,
+            upload_seconds: Seconds::from(args.upload_hours) * 3600,
+            grace: Duration::from_secs(args.grace.into()),
+            insecure_allowed: args.insecure,
+            threads: par::threads(),
+        },
+        program: program()?,
+    };
+    sudare_server::serve(config, |place| {
+        let text = |serving: &Serving<'_>| format!("listening at {}\n", serving.listening);
+        // Whoever reads it may have gone.
+        let _ = output.write(&Serving { listening: place }, text);
+    })
+}
+
+/// This program, or the Python that runs it.
+fn program() -> Result<Program> {
+    let file = std::env::current_exe();
+    let file = file.map_err(|error| Error::io("find", Path::new("this program"), error))?;
+    let is_python =
+        file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python"));
+    let module: &[&str] = if is_python { &["-m", "sudare"] } else { &[] };
+    let args = module.iter().chain(&["serve", "job"]).map(OsString::from).collect();
+    Ok(Program { file, args })
+}
+
+fn records(folder: &Path) -> Result<Records> {
+    Records::open(&sudare_server::records_path(folder)?)
+}
+
+fn token(step: &TokenStep, output: Output) -> Result<()> {
+    match step {
+        TokenStep::Add { of: Of { folder, tenant }, days } => {
+            sudare_server::check_tenant(tenant)?;
+            let (token, now) = (Token::random()?, sudare_server::now());
+            let expires = days.map(|days| now + Seconds::from(days) * SECONDS_A_DAY);
+            records(folder)?.add_token(&token.kept(tenant.clone(), now, expires))?;
+            let text = token.text();
+            let added = Added { name: token.id(), tenant, token: &text, expires };
+            if !output.json {
+                say("this is shown once: keep it where the tenant alone can read it");
+            }
+            output.write(&added, |added| format!("{}\n", added.token))
+        }
+        TokenStep::List { folder, tenant } => {
+            let tokens = records(folder)?.tokens(tenant.as_deref())?;
+            let listed = tokens.into_iter().map(|Kept { id, tenant, created, expires, .. }| {
+                Listed { name: id, tenant, created, expires }
+            });
+            output.write(&listed.collect::<Vec<_>>(), |listed| list_text(listed))
+        }
+        TokenStep::Revoke { of: Of { folder, tenant }, name } => {
+            let revoked = records(folder)?.revoke(tenant, name.as_deref())?;
+            if revoked == 0 {
+                let name = name.as_deref().unwrap_or("any");
+                return Err(Error::Usage(format!(
+                    "{tenant} has no token {name}: `sudare serve token list` has all"
+                )));
+            }
+            let text = |revoked: &Revoked| format!("{} revoked\n", revoked.revoked);
+            output.write(&Revoked { revoked }, text)
+        }
+    }
+}
+
+fn list_text(listed: &[Listed]) -> String {
+    let now = sudare_server::now();
+    let rows = listed.iter().map(|token| {
+        let days = |seconds: Seconds| format!("{:.1} days", seconds as f64 / SECONDS_A_DAY as f64);
+        let ends = token.expires.map_or("never".into(), |expires| match expires - now {
+            left @ 1.. => format!("in {}", days(left)),
+            _ => "ended".into(),
+        });
+        let made = format!("{} ago", days(now - token.created));
+        vec![token.name.clone(), token.tenant.clone(), made, ends]
+    });
+    output::table(&["token", "tenant", "made", "ends"], &rows.collect::<Vec<_>>())
+}

@@ -1,0 +1,6 @@
+//! A service, as its clients see it: requests by HTTP, repeated where the connection breaks.
+
+mod client;
+mod transfer;
+
+pub use client::{Client, Job, Request};

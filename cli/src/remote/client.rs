@@ -1,0 +1,400 @@
+//! Requests, and jobs.
+
+use serde::{Deserialize, Serialize};
+use std::{
+    io::{BufRead, BufReader},
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+use sudare_roles::error::{Error, Result};
+use ureq::{
+    Agent, Body,
+    http::{Response, StatusCode},
+    tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem},
+};
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(20);
+/// How long nothing may come; events come with signs of life.
+const SILENCE: Duration = Duration::from_secs(90);
+/// How long a server may be away before that is an error.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// The first pause after a failure; each is twice the one before.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// Most bytes of an answer in JSON.
+const MOST_JSON_BYTES: u64 = 16 << 20;
+
+/// A service and the token by which it knows this client.
+pub struct Client {
+    pub(super) agent: Agent,
+    base: String,
+    authorization: String,
+}
+
+/// What a client says of a job.
+#[derive(Debug, Clone, Serialize)]
+pub struct Request<'a> {
+    /// `stats`, `groups`, `histogram`, `train` or `predict`.
+    pub kind: &'a str,
+    /// Digest of evaluation keys.
+    pub keys: &'a str,
+    /// Digests of encrypted tables.
+    pub tables: &'a [String],
+    /// Digest of a model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<&'a str>,
+    /// Iterations of a training.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iterations: Option<u32>,
+    /// Whether the weights after each iteration are kept.
+    pub history: bool,
+}
+
+/// A job, as the service tells of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Job {
+    /// Its name.
+    pub id: String,
+    /// `queued`, `running`, `done`, `failed` or `cancelled`.
+    pub state: String,
+    /// What was asked for.
+    pub request: serde_json::Value,
+    /// Steps done, and in all.
+    pub progress: Steps,
+    /// What the server thinks that it takes.
+    pub predicted: Predicted,
+    /// Why it failed.
+    pub error: Option<Failure>,
+    /// Digest of its result.
+    pub result: Option<String>,
+}
+
+/// How far a job is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Steps {
+    pub done: u64,
+    pub total: u64,
+}
+
+/// What a job takes.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Predicted {
+    pub seconds: f64,
+    pub memory_bytes: u64,
+}
+
+/// Why a job failed, or a request was refused.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Failure {
+    pub kind: String,
+    pub detail: String,
+}
+
+/// What a request for something that there may be is answered with.
+pub enum Seen {
+    /// It is there.
+    There,
+    /// It is not.
+    Absent,
+}
+
+impl Job {
+    /// Whether nothing happens to it any more.
+    pub fn is_final(&self) -> bool {
+        !matches!(&self.state[..], "queued" | "running")
+    }
+
+    /// The digest of its result, once it is done.
+    pub fn result(&self) -> Result<&str> {
+        match (&self.result, &self.error) {
+            (Some(result), _) => Ok(result),
+            (None, Some(Failure { kind, detail })) => {
+                Err(Error::Refused { kind: kind.clone(), detail: detail.clone() })
+            }
+            (None, None) => Err(Error::Usage(format!("job {} is {}", self.id, self.state))),
+        }
+    }
+}
+
+/// A failure that may pass.
+pub(super) struct Patience {
+    since: Instant,
+    pause: Duration,
+}
+
+impl Patience {
+    pub(super) fn new() -> Self {
+        Self { since: Instant::now(), pause: FIRST_PAUSE }
+    }
+
+    /// Waits for a moment, unless that was done for too long.
+    pub(super) fn wait(&mut self, error: Error) -> Result<()> {
+        if self.since.elapsed() > PATIENCE {
+            return Err(error);
+        }
+        thread::sleep(self.pause);
+        self.pause = LONGEST_PAUSE.min(2 * self.pause);
+        Ok(())
+    }
+}
+
+impl Client {
+    /// A client of the service at `url`, which sends this token. `authority` is the file of the
+    /// certificates that the service's are signed by, if not by public ones.
+    pub fn new(url: &str, token: &str, authority: Option<&Path>) -> Result<Self> {
+        let base = url.trim_end_matches('/').to_owned();
+        check_url(&base)?;
+        let mut tls = TlsConfig::builder();
+        if let Some(path) = authority {
+            tls = tls.root_certs(RootCerts::new_with_certs(&certificates(path)?));
+        }
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .tls_config(tls.build())
+            .timeout_connect(Some(CONNECT))
+            .timeout_per_read(Some(SILENCE))
+            .timeout_per_write(Some(SILENCE));
+        let authorization = format!("Bearer {}", token.trim());
+        Ok(Self { agent: config.build().into(), base, authorization })
+    }
+
+    pub(super) fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
+    pub(super) fn authorization(&self) -> &str {
+        &self.authorization
+    }
+
+    pub(super) fn unreachable(&self, error: impl core::fmt::Display) -> Error {
+        Error::Unreachable { url: self.base.clone(), problem: error.to_string() }
+    }
+
+    /// An answer, once it is none of a failure that passes.
+    pub(super) fn until_answered(
+        &self,
+        mut request: impl FnMut() -> core::result::Result<Response<Body>, ureq::Error>,
+    ) -> Result<Response<Body>> {
+        let mut patience = Patience::new();
+        loop {
+            match request() {
+                Ok(answer) if !is_passing(answer.status()) => return Ok(answer),
+                Ok(answer) => patience.wait(refusal(answer))?,
+                Err(error) => patience.wait(self.unreachable(error))?,
+            }
+        }
+    }
+
+    pub(super) fn get(&self, path: &str) -> Result<Response<Body>> {
+        let url = self.url(path);
+        let request = || self.agent.get(&url).header("authorization", &self.authorization).call();
+        self.until_answered(request)
+    }
+
+    /// Whether the service has something.
+    pub fn look_for(&self, path: &str) -> Result<Seen> {
+        let url = self.url(path);
+        let request = || self.agent.head(&url).header("authorization", &self.authorization).call();
+        let answer = self.until_answered(request)?;
+        match answer.status() {
+            StatusCode::NOT_FOUND => Ok(Seen::Absent),
+            status if status.is_success() => Ok(Seen::There),
+            // Without a body it does not say why.
+            _ => self.get(path).and_then(expect_success).map(|_| Seen::There),
+        }
+    }
+
+    /// Asks for a job. A request that was made before, and did not fail since, is not made again.
+    pub fn submit(&self, request: &Request<'_>) -> Result<Job> {
+        let body = serde_json::to_vec(request).map_err(|e| Error::Bug(e.to_string()))?;
+        let name = blake3::hash(&body);
+        let mut attempt = 0;
+        loop {
+            let url = self.url("/v1/jobs");
+            let answer = self.until_answered(|| {
+                let post = self.agent.post(&url).header("authorization", &self.authorization);
+                let post = post.header("idempotency-key", format!("{name}-{attempt}"));
+                post.header("content-type", "application/json").send(&body[..])
+            })?;
+            let job: Job = json(expect_success(answer)?)?;
+            let is_of_use = match &job.result {
+                Some(result) => {
+                    matches!(self.look_for(&format!("/v1/results/{result}"))?, Seen::There)
+                }
+                None => !job.is_final(),
+            };
+            if is_of_use {
+                return Ok(job);
+            }
+            attempt += 1;
+        }
+    }
+
+    /// A job.
+    pub fn job(&self, id: &str) -> Result<Job> {
+        json(expect_success(self.get(&format!("/v1/jobs/{}", checked(id)?))?)?)
+    }
+
+    /// The jobs of this client's tenant, the newest first.
+    pub fn jobs(&self) -> Result<Vec<Job>> {
+        json(expect_success(self.get("/v1/jobs")?)?)
+    }
+
+    /// What the tenant has in a collection.
+    pub fn list(&self, collection: &str) -> Result<Vec<serde_json::Value>> {
+        json(expect_success(self.get(&format!("/v1/{collection}"))?)?)
+    }
+
+    /// Removes an object, or cancels a job.
+    pub fn remove(&self, collection: &str, name: &str) -> Result<()> {
+        let url = self.url(&format!("/v1/{collection}/{}", checked(name)?));
+        let request =
+            || self.agent.delete(&url).header("authorization", &self.authorization).call();
+        expect_success(self.until_answered(request)?).map(|_| ())
+    }
+
+    /// Waits until a job has ended; `progress` is told how far it is.
+    pub fn wait(&self, id: &str, mut progress: impl FnMut(&Job)) -> Result<Job> {
+        let path = format!("/v1/jobs/{}/events", checked(id)?);
+        let (mut last, mut patience) = (String::from("0"), Patience::new());
+        loop {
+            let url = self.url(&path);
+            let answer = self.until_answered(|| {
+                let get = self.agent.get(&url).header("authorization", &self.authorization);
+                get.header("last-event-id", &last).call()
+            })?;
+            let mut seen = None;
+            let events = BufReader::new(expect_success(answer)?.into_body().into_reader());
+            for line in events.lines().map_while(core::result::Result::ok) {
+                if let Some(id) = line.strip_prefix("id:") {
+                    last = id.trim().into();
+                } else if let Some(data) = line.strip_prefix("data:")
+                    && let Ok(job) = serde_json::from_str::<Job>(data.trim())
+                {
+                    progress(&job);
+                    patience = Patience::new();
+                    seen = Some(job);
+                }
+            }
+            // The stream ends with the job, or with the server.
+            match seen.filter(Job::is_final) {
+                Some(job) => return Ok(job),
+                None => {
+                    let job = self.job(id)?;
+                    if job.is_final() {
+                        return Ok(job);
+                    }
+                    patience.wait(self.unreachable("the stream of events ends"))?;
+                }
+            }
+        }
+    }
+}
+
+/// Whether a status is that of a failure that may pass.
+fn is_passing(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT
+    )
+}
+
+/// What a service refused, in its words.
+pub(super) fn refusal(answer: Response<Body>) -> Error {
+    let status = answer.status();
+    let failure = json::<Failure>(answer);
+    let Failure { kind, detail } = failure.unwrap_or_else(|_| Failure {
+        kind: "Http".into(),
+        detail: format!("it answered {status} without saying why: is this a service of sudare?"),
+    });
+    Error::Refused { kind, detail }
+}
+
+pub(super) fn expect_success(answer: Response<Body>) -> Result<Response<Body>> {
+    if answer.status().is_success() { Ok(answer) } else { Err(refusal(answer)) }
+}
+
+fn json<T: serde::de::DeserializeOwned>(answer: Response<Body>) -> Result<T> {
+    let body = answer.into_body().into_with_config().limit(MOST_JSON_BYTES).read_to_vec();
+    let refused = |detail: String| Error::Refused { kind: "Http".into(), detail };
+    let body = body.map_err(|error| refused(error.to_string()))?;
+    serde_json::from_slice(&body).map_err(|error| refused(format!("its answer is {error}")))
+}
+
+/// A name that may stand in a path.
+fn checked(name: &str) -> Result<&str> {
+    if !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric()) {
+        return Ok(name);
+    }
+    Err(Error::Usage(format!("{name:?} is neither the name of a job nor a digest")))
+}
+
+/// Refuses addresses to which a token would travel in clear.
+fn check_url(url: &str) -> Result<()> {
+    let host = |rest: &str| {
+        let authority = rest.split('/').next().unwrap_or_default();
+        let without_port = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+        matches!(without_port, "127.0.0.1" | "localhost" | "[::1]")
+    };
+    match url.split_once("://") {
+        Some(("https", rest)) if !rest.is_empty() => Ok(()),
+        Some(("http", rest)) if host(rest) => Ok(()),
+        Some(("http", _)) => Err(Error::Usage(format!(
+            "{url}: the token would travel in clear: use https, or a tunnel to this machine and \
+             http://127.0.0.1:PORT"
+        ))),
+        _ => Err(Error::Usage(format!("{url:?} is no address such as https://server.example"))),
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>> {
+    let pem = std::fs::read(path).map_err(|error| Error::io("read", path, error))?;
+    let certificates = parse_pem(&pem).filter_map(|item| match item {
+        Ok(PemItem::Certificate(certificate)) => Some(certificate),
+        _ => None,
+    });
+    let certificates: Vec<_> = certificates.collect();
+    if certificates.is_empty() {
+        return Err(Error::Usage(format!("{} has no certificate in PEM", path.display())));
+    }
+    Ok(certificates)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_do_not_travel_in_clear() {
+        for good in [
+            "https://server.example",
+            "https://server.example:8443/sudare",
+            "http://127.0.0.1:8470",
+            "http://localhost:1/x",
+            "http://[::1]:8470",
+        ] {
+            assert!(check_url(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "http://server.example",
+            "http://127.0.0.1.example:80",
+            "http://localhost@server.example",
+            "server.example",
+            "https://",
+            "ftp://127.0.0.1",
+        ] {
+            assert!(check_url(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_cannot_lead_elsewhere() {
+        assert!(checked("0123abcdef").is_ok());
+        for bad in ["", "../jobs", "a/b", "a?b", "a%2f"] {
+            assert!(checked(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Files on their way to a service and from it, in parts that are repeated where connections break.
+
+use super::client::{Client, Patience, Seen, expect_success, refusal};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use std::{
+    io::{self, Read, Seek, SeekFrom, Write},
+    path::Path,
+};
+use sudare_roles::{
+    error::{Error, Result},
+    files::{self, Access, NewFile},
+};
+use ureq::{
+    Body,
+    http::{Response, StatusCode},
+};
+
+/// Bytes that are sent by one request: huge ones meet limits of proxies.
+const CHUNK_BYTES: u64 = 8 << 20;
+/// Bytes that are read at a time.
+const READ_AT_ONCE: usize = 1 << 20;
+
+impl Client {
+    /// Sends a file, unless the service has it, and returns its digest. `progress` is told the bytes
+    /// that are there, of all.
+    pub fn upload(
+        &self,
+        collection: &str,
+        path: &Path,
+        mut progress: impl FnMut(u64, u64),
+    ) -> Result<String> {
+        let (file, bytes) = files::open(path, Access::Shared)?;
+        let mut file = file.into_inner();
+        let io = |error| Error::io("read", path, error);
+        let mut hasher = blake3::Hasher::new();
+        io::copy(&mut file, &mut hasher).map_err(io)?;
+        let digest = hasher.finalize().to_string();
+        if let Seen::There = self.look_for(&format!("/v1/{collection}/{digest}"))? {
+            progress(bytes, bytes);
+            return Ok(digest);
+        }
+        let (mut place, mut sent) = self.begin(collection, &digest, bytes)?;
+        let (mut patience, mut chunk) = (Patience::new(), Vec::new());
+        while sent < bytes {
+            progress(sent, bytes);
+            chunk.clear();
+            file.seek(SeekFrom::Start(sent)).map_err(io)?;
+            (&file).take(CHUNK_BYTES).read_to_end(&mut chunk).map_err(io)?;
+            match self.append(&place, sent, &chunk)? {
+                Appended::All(now) => (sent, patience) = (now, Patience::new()),
+                Appended::Some(error) => {
+                    patience.wait(error)?;
+                    (place, sent) = self.begin(collection, &digest, bytes)?;
+                }
+            }
+        }
+        progress(sent, bytes);
+        Ok(digest)
+    }
+
+    /// Begins an upload, or finds where it was.
+    fn begin(&self, collection: &str, digest: &str, bytes: u64) -> Result<(String, u64)> {
+        let url = self.url(&format!("/v1/{collection}"));
+        let answer = self.until_answered(|| {
+            let post = self.agent.post(&url).header("authorization", self.authorization());
+            let post = post.header("tus-resumable", "1.0.0");
+            let post = post.header("upload-length", bytes.to_string());
+            post.header("upload-metadata", format!("digest {}", STANDARD.encode(digest)))
+                .send_empty()
+        })?;
+        let answer = expect_success(answer)?;
+        let place = header(&answer, "location").map(str::to_owned);
+        let offset = header(&answer, "upload-offset").and_then(|text| text.parse().ok());
+        place.zip(offset).ok_or_else(|| no_tus(answer))
+    }
+
+    fn append(&self, place: &str, offset: u64, chunk: &[u8]) -> Result<Appended> {
+        let patch = self.agent.patch(self.url(place));
+        let patch = patch.header("authorization", self.authorization());
+        let patch = patch.header("tus-resumable", "1.0.0");
+        let patch = patch.header("upload-offset", offset.to_string());
+        let patch = patch.header("content-type", "application/offset+octet-stream").send(chunk);
+        let answer = match patch {
+            Ok(answer) => answer,
+            Err(error) => return Ok(Appended::Some(self.unreachable(error))),
+        };
+        let status = answer.status();
+        let goes_on = matches!(
+            status,
+            StatusCode::CONFLICT
+                | StatusCode::LOCKED
+                | StatusCode::NOT_FOUND
+                | StatusCode::REQUEST_TIMEOUT
+                | StatusCode::INSUFFICIENT_STORAGE
+        );
+        if goes_on || status.is_server_error() {
+            return Ok(Appended::Some(refusal(answer)));
+        }
+        let answer = expect_success(answer)?;
+        let offset = header(&answer, "upload-offset").and_then(|text| text.parse().ok());
+        offset.map(Appended::All).ok_or_else(|| no_tus(answer))
+    }
+
+    /// Writes a result to a new file, and returns its bytes.
+    pub fn download(
+        &self,
+        digest: &str,
+        mut file: NewFile,
+        mut progress: impl FnMut(u64, u64),
+    ) -> Result<u64> {
+        let path = file.path().to_owned();
+        let io = |error| Error::io("write", &path, error);
+        let (mut hasher, mut have, mut patience) = (blake3::Hasher::new(), 0, Patience::new());
+        let mut buffer = vec![0; READ_AT_ONCE];
+        loop {
+            let url = self.url(&format!("/v1/results/{digest}"));
+            let answer = self.until_answered(|| {
+                let get = self.agent.get(&url).header("authorization", self.authorization());
+                get.header("range", format!("bytes={have}-")).call()
+            })?;
+            let answer = expect_success(answer)?;
+            let total = total_of(&answer, have)
+                .ok_or_else(|| self.unreachable("a proxy on the way does not pass on ranges"))?;
+            let mut body = answer.into_body().into_reader();
+            while let Ok(count @ 1..) = body.read(&mut buffer) {
+                let part = buffer.get(..count).unwrap_or_default();
+                hasher.update(part);
+                file.write_all(part).map_err(io)?;
+                have += count as u64;
+                patience = Patience::new();
+                progress(have, total);
+            }
+            if have >= total {
+                break;
+            }
+            patience.wait(self.unreachable("the connection breaks"))?;
+        }
+        let found = hasher.finalize().to_string();
+        if found != digest {
+            return Err(Error::OtherFile { path, found, expected: digest.into() });
+        }
+        file.finish()?;
+        Ok(have)
+    }
+}
+
+/// What became of a part.
+enum Appended {
+    /// All of it is there, and so many bytes in all.
+    All(u64),
+    /// Perhaps some of it, for this reason.
+    Some(Error),
+}
+
+fn header<'a>(answer: &'a Response<Body>, name: &str) -> Option<&'a str> {
+    answer.headers().get(name)?.to_str().ok()
+}
+
+/// Bytes of the whole, of an answer with those from `first` on.
+fn total_of(answer: &Response<Body>, first: u64) -> Option<u64> {
+    if answer.status() == StatusCode::PARTIAL_CONTENT {
+        let range = header(answer, "content-range")?.strip_prefix("bytes ")?;
+        let (range, total) = range.split_once('/')?;
+        let from: u64 = range.split_once('-')?.0.parse().ok()?;
+        return (from == first).then(|| total.parse().ok())?;
+    }
+    let all = || header(answer, "content-length")?.parse().ok();
+    (first == 0).then(all)?
+}
+
+fn no_tus(answer: Response<Body>) -> Error {
+    let detail = format!("it answered {} without saying where it was", answer.status());
+    Error::Refused { kind: "Http".into(), detail }
+}

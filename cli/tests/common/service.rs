@@ -1,0 +1,170 @@
+//! A server in a process, and requests to it by bytes alone.
+
+use super::sudare_at;
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{Shutdown, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+use tempfile::TempDir;
+
+/// A server, which is killed when it is dropped.
+pub struct Service {
+    pub folder: PathBuf,
+    pub address: String,
+    pub process: Child,
+    options: Vec<String>,
+    _own: Option<TempDir>,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    /// The word of a problem that is answered with this status.
+    pub fn problem(&self, status: u16) -> String {
+        assert_eq!(self.status, status, "{self:?}");
+        assert!(self.head.contains("application/problem+json"), "{}", self.head);
+        let problem = self.json();
+        assert_eq!(problem["status"], status, "{problem}");
+        problem["kind"].as_str().unwrap().to_owned()
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.into_iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, text)| text)
+    }
+}
+
+impl Service {
+    pub fn start(options: &[&str]) -> Self {
+        let own = tempfile::tempdir().unwrap();
+        let folder = own.path().join("store");
+        let options: Vec<String> = options.iter().map(|&option| option.into()).collect();
+        let (process, address) = spawn(&folder, &options, "127.0.0.1:0");
+        Self { folder, address, process, options, _own: Some(own) }
+    }
+
+    /// Kills the server at once, and starts it again where it was.
+    pub fn kill_and_restart(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        (self.process, self.address) = spawn(&self.folder, &self.options, &self.address);
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// A new token of a tenant.
+    pub fn token(&self, tenant: &str) -> String {
+        let folder = self.folder.display();
+        let line = format!("serve token add --folder {folder} --tenant {tenant} --json");
+        let token = sudare_at(Path::new("."), &line).json()["token"].take();
+        token.as_str().unwrap().to_owned()
+    }
+
+    /// What a request is answered with, whose body may be shorter than it says.
+    pub fn send(
+        &self,
+        head: &str,
+        token: &str,
+        headers: &str,
+        length: usize,
+        body: &[u8],
+    ) -> Answer {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let head = format!(
+            "{head} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\
+             Content-Length: {length}\r\n{headers}\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        // Who refuses may have closed by then.
+        let _ = stream.write_all(body);
+        if body.len() < length {
+            let _ = stream.shutdown(Shutdown::Both);
+            return Answer { status: 0, head: String::new(), body: Vec::new() };
+        }
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or(0);
+        let head = String::from_utf8_lossy(&answer[..end]).into_owned();
+        let status = head.split(' ').nth(1).and_then(|text| text.parse().ok()).unwrap_or(0);
+        Answer { status, head, body: answer.split_off((end + 4).min(answer.len())) }
+    }
+
+    pub fn get(&self, path: &str, token: &str) -> Answer {
+        self.send(&format!("GET {path}"), token, "", 0, b"")
+    }
+
+    /// Begins an upload of tus: where it is.
+    pub fn begin(&self, collection: &str, token: &str, digest: &str, bytes: usize) -> Answer {
+        let metadata = base64(digest.as_bytes());
+        let headers = format!(
+            "Tus-Resumable: 1.0.0\r\nUpload-Length: {bytes}\r\nUpload-Metadata: digest {metadata}\r\n"
+        );
+        self.send(&format!("POST /v1/{collection}"), token, &headers, 0, b"")
+    }
+
+    /// Sends a part, of which `sent` bytes come.
+    pub fn append(&self, place: &str, token: &str, at: usize, part: &[u8], sent: usize) -> Answer {
+        let headers = format!(
+            "Tus-Resumable: 1.0.0\r\nUpload-Offset: {at}\r\n\
+             Content-Type: application/offset+octet-stream\r\n"
+        );
+        self.send(&format!("PATCH {place}"), token, &headers, part.len(), &part[..sent])
+    }
+
+    /// How many bytes of an upload are there.
+    pub fn offset(&self, place: &str, token: &str) -> Option<usize> {
+        let answer = self.send(&format!("HEAD {place}"), token, "Tus-Resumable: 1.0.0\r\n", 0, b"");
+        answer.header("upload-offset")?.parse().ok()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn spawn(folder: &Path, options: &[String], listen: &str) -> (Child, String) {
+    let mut process = Command::new(env!("CARGO_BIN_EXE_sudare"))
+        .args(["serve", "--json", "--listen", listen, "--folder"])
+        .arg(folder)
+        .args(options)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let serving: serde_json::Value = serde_json::from_str(&line).unwrap();
+    let address = serving["listening"].as_str().unwrap().strip_prefix("http://").unwrap();
+    (process, address.to_owned())
+}
+
+pub fn base64(bytes: &[u8]) -> String {
+    let digits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for group in bytes.chunks(3) {
+        let word = group.iter().fold(0_u32, |word, &byte| word << 8 | u32::from(byte));
+        let word = word << (8 * (3 - group.len()));
+        for place in 0..4 {
+            let digit = digits[(word >> (18 - 6 * place)) as usize & 63];
+            text.push(if place <= group.len() { digit.into() } else { '=' });
+        }
+    }
+    text
+}

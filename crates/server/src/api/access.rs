@@ -1,0 +1,38 @@
+//! Who asks.
+
+use crate::{
+    app::{App, aside},
+    clock::now,
+    problem::Problem,
+    token::Token,
+};
+use axum::{
+    extract::FromRequestParts,
+    http::{StatusCode, header, request::Parts},
+};
+
+/// The tenant whose token came with a request.
+pub struct Tenant(pub String);
+
+impl FromRequestParts<App> for Tenant {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let refused = || {
+            let detail = "a valid token is needed: send Authorization: Bearer TOKEN";
+            Problem::new(StatusCode::UNAUTHORIZED, "Unauthorized", detail)
+        };
+        let value = parts.headers.get(header::AUTHORIZATION).ok_or_else(refused)?;
+        let text = value.to_str().map_err(|_| refused())?;
+        let (scheme, token) = text.split_once(' ').ok_or_else(refused)?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return Err(refused());
+        }
+        let token = Token::parse(token.trim()).ok_or_else(refused)?;
+        let found = aside(app, move |app| {
+            let kept = app.records.token(token.id())?;
+            Ok::<_, Problem>(token.tenant(kept.as_ref(), now()))
+        });
+        found.await?.map(Self).ok_or_else(refused)
+    }
+}

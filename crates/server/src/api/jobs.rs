@@ -1,0 +1,280 @@
+//! Jobs: asked for, looked at, followed and cancelled.
+
+use super::access::Tenant;
+use crate::{
+    app::{App, Server, aside},
+    child::Signal,
+    inspect,
+    job::{Kind as JobKind, Request},
+    problem::{Answer, Problem},
+    records::{Added, Change, Collection, Job, NewJob},
+    token::random_id,
+};
+use axum::{
+    Json,
+    body::{Body, to_bytes},
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{
+        IntoResponse,
+        sse::{Event, KeepAlive, Sse},
+    },
+};
+use core::convert::Infallible;
+use futures_util::stream;
+use serde_json::{Value, json};
+use std::time::Duration;
+use sudare::ckks::serial::Kind;
+use sudare_roles::{
+    error::Result as RolesResult, job::Plan, label::Content, opened::Opened, server::Matched,
+    training::iterations_of,
+};
+use tokio::{sync::watch, time::timeout};
+
+/// Most bytes of a request for a job.
+const MOST_BYTES: usize = 64 << 10;
+/// Most letters of a name for repetitions.
+const MOST_LETTERS: usize = 128;
+/// Most encrypted tables of a job.
+const MOST_TABLES: usize = 64;
+/// Jobs that are listed.
+const LISTED: u32 = 1000;
+/// Within which a cancelled process is gone.
+const GONE: Duration = Duration::from_secs(2);
+/// Between two signs of life on streams of events.
+const ALIVE: Duration = Duration::from_secs(15);
+
+/// A job as its tenant sees it.
+fn view(job: &Job) -> Value {
+    let error = job.problem.as_ref();
+    json!({
+        "id": job.id,
+        "state": job.state,
+        "request": job.request,
+        "progress": { "done": job.done, "total": job.total },
+        "predicted": { "seconds": job.seconds, "memory_bytes": job.memory },
+        "created": job.created,
+        "started": job.started,
+        "finished": job.finished,
+        "error": error.map(|(kind, detail)| json!({ "kind": kind, "detail": detail })),
+        "result": job.result,
+    })
+}
+
+/// What a job will take.
+struct Priced {
+    seconds: f64,
+    memory_bytes: u64,
+}
+
+/// Asks for a job; by the same name for repetitions there is one.
+pub async fn create(app: App, tenant: String, headers: &HeaderMap, body: Body) -> Answer {
+    let idempotency = headers.get("idempotency-key").map(|value| {
+        let text = value.to_str().ok().filter(|text| text.len() <= MOST_LETTERS);
+        let detail = format!("an Idempotency-Key has at most {MOST_LETTERS} letters of ASCII");
+        text.map(str::to_owned).ok_or_else(|| Problem::bad("Usage", detail))
+    });
+    let idempotency = idempotency.transpose()?;
+    let body = to_bytes(body, MOST_BYTES).await;
+    let body = body.map_err(|_| Problem::bad("Usage", "the request has too many bytes"))?;
+    let request: Request = serde_json::from_slice(&body)
+        .map_err(|error| Problem::bad("Usage", format!("this is no request for a job: {error}")))?;
+    let (job, is_new) =
+        aside(&app, move |app| find_or_add(app, tenant, request, idempotency)).await?;
+    if is_new {
+        app.wake.notify_one();
+    }
+    let place = [(header::LOCATION, format!("/v1/jobs/{}", job.id))];
+    Ok((StatusCode::ACCEPTED, place, Json(view(&job))).into_response())
+}
+
+fn find_or_add(
+    app: &Server,
+    tenant: String,
+    request: Request,
+    idempotency: Option<String>,
+) -> Answer<(Job, bool)> {
+    let same = |job: Job| {
+        if job.request == request {
+            return Ok((job, false));
+        }
+        let detail = "this Idempotency-Key was that of another request";
+        Err(Problem::unusable("IdempotencyKey", detail))
+    };
+    if let Some(name) = &idempotency
+        && let Some(known) = app.records.repeated_job(&tenant, name)?
+    {
+        return same(known);
+    }
+    let Priced { seconds, memory_bytes } = price(app, &tenant, &request)?;
+    if memory_bytes > app.limits.memory_bytes {
+        let detail = format!(
+            "the job takes {memory_bytes} bytes of memory, jobs may take {} here",
+            app.limits.memory_bytes
+        );
+        return Err(Problem::unusable("Memory", detail));
+    }
+    let id = random_id()?;
+    let request = request.clone();
+    let new = NewJob { id, tenant, request, idempotency, seconds, memory: memory_bytes };
+    match app.records.add_job(&new, app.limits.tenant_jobs)? {
+        Added::New(job) => Ok((job, true)),
+        Added::Known(job) => same(job),
+        Added::TooMany => {
+            let most = app.limits.tenant_jobs;
+            let detail = format!("{most} jobs of a tenant may be under way: wait for one to end");
+            Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "TooManyJobs", detail))
+        }
+    }
+}
+
+/// Refuses what does not go together, and says what the job takes.
+fn price(app: &Server, tenant: &str, request: &Request) -> Answer<Priced> {
+    let find = |digest: &str, needed: &[Collection]| {
+        let found = app.records.object(tenant, digest)?;
+        let found = found.filter(|object| needed.contains(&object.collection));
+        found.map(|object| app.store.object(tenant, &object.digest)).ok_or_else(|| {
+            let needed: Vec<&str> = needed.iter().map(|collection| collection.name()).collect();
+            let detail =
+                format!("there is no {digest:?} among {}: send it first", needed.join(" and "));
+            Problem::new(StatusCode::NOT_FOUND, "NotFound", detail)
+        })
+    };
+    if request.tables.is_empty() || request.tables.len() > MOST_TABLES {
+        let detail = format!("a job takes 1 to {MOST_TABLES} encrypted tables");
+        return Err(Problem::unusable("Usage", detail));
+    }
+    let keys = find(&request.keys, &[Collection::Keys])?;
+    let tables = request.tables.iter().map(|digest| find(digest, &[Collection::Tables]));
+    let tables = tables.collect::<Answer<Vec<_>>>()?;
+    let scores = request.kind == JobKind::Predict;
+    match &request.model {
+        Some(model) if scores => {
+            find(model, &[Collection::Models, Collection::Results])?;
+        }
+        None if !scores => {}
+        _ => {
+            let detail = "predictions take a model, and no other job does";
+            return Err(Problem::unusable("Usage", detail));
+        }
+    }
+    let priced = || -> RolesResult<_> {
+        let keys = Opened::open(&keys, Kind::EvaluationKeys)?;
+        keys.meta(&[Content::Keys])?;
+        let params = keys.params()?;
+        let tables = tables.iter().map(|path| Opened::open(path, Kind::Ciphertexts));
+        let info = keys.info();
+        let matched =
+            Matched::new(tables.collect::<RolesResult<_>>()?, &params, &info.label, info.key_id)?;
+        let share = match &matched.plan {
+            Plan::Train(plan) => {
+                let iterations = iterations_of(plan, request.iterations)?;
+                f64::from(iterations) / f64::from(plan.job().spec.iterations)
+            }
+            _ => 1.0,
+        };
+        let price = matched.plan.price(app.limits.threads)?;
+        let seconds = share * price.seconds(app.limits.threads);
+        Ok((matched.meta.job, Priced { seconds, memory_bytes: price.memory_bytes }))
+    };
+    let (job, priced) = priced().map_err(|error| {
+        let problem = Problem::from(error);
+        Problem { detail: app.store.without_paths(&problem.detail), ..problem }
+    })?;
+    inspect::expect_kind(&job, request.kind.name())?;
+    if request.kind != JobKind::Train && (request.history || request.iterations.is_some()) {
+        let detail = "only trainings have iterations and a history";
+        return Err(Problem::unusable("Usage", detail));
+    }
+    Ok(priced)
+}
+
+/// The jobs of a tenant.
+pub async fn list(app: App, tenant: String) -> Answer {
+    let jobs = aside(&app, move |app| app.records.jobs(&tenant, LISTED)).await?;
+    Ok(Json(jobs.iter().map(view).collect::<Vec<_>>()).into_response())
+}
+
+async fn find(app: &App, tenant: &str, id: &str) -> Answer<Job> {
+    let (tenant, id) = (tenant.to_owned(), id.to_owned());
+    aside(app, move |app| app.records.job(&tenant, &id)).await?.ok_or_else(Problem::not_found)
+}
+
+/// A job.
+pub async fn show(app: App, tenant: String, id: String) -> Answer {
+    Ok(Json(view(&find(&app, &tenant, &id).await?)).into_response())
+}
+
+/// Cancels a job, unless it has ended, and waits until its process is gone.
+pub async fn cancel(app: App, tenant: String, id: String) -> Answer {
+    find(&app, &tenant, &id).await?;
+    let name = id.clone();
+    aside(&app, move |app| app.change(&name, &Change::Cancelled)).await?;
+    let signalled = app.running().get(&id).map(|job| job.signal.clone());
+    if let Some(signal) = signalled {
+        signal.send_replace(Signal::Kill);
+        // Its receiver goes with the process.
+        let _ = timeout(GONE, signal.closed()).await;
+    } else {
+        let name = id.clone();
+        aside(&app, move |app| app.store.remove_job(&name)).await?;
+    }
+    app.wake.notify_one();
+    show(app, tenant, id).await
+}
+
+/// What happens to a job, as server-sent events: each is the job as it is then, named by how often it
+/// has changed. Who comes back with `Last-Event-ID` is told nothing twice.
+pub async fn events(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Answer {
+    let last = headers.get("last-event-id").and_then(|value| value.to_str().ok());
+    let last = last.and_then(|text| text.parse().ok()).unwrap_or(0);
+    // First, so that nothing that happens meanwhile is missed.
+    let news = app.events.follow(&id);
+    let job = find(&app, &tenant, &id).await?;
+    let ending = app.ending.subscribe();
+    let following = Following { last, job: Some(job), news, ending, ended: false };
+    let events = stream::unfold(following, Following::next);
+    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(ALIVE)).into_response())
+}
+
+struct Following {
+    /// The last event that was sent.
+    last: u64,
+    /// To be sent, if it is new.
+    job: Option<Job>,
+    news: watch::Receiver<Option<Job>>,
+    ending: watch::Receiver<bool>,
+    ended: bool,
+}
+
+impl Following {
+    async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
+        loop {
+            if self.ended {
+                return None;
+            }
+            if let Some(job) = self.job.take() {
+                self.ended = job.state.is_final();
+                if job.seq > self.last {
+                    self.last = job.seq;
+                    let event = Event::default().id(job.seq.to_string()).event("job");
+                    return Some((Ok(event.data(view(&job).to_string())), self));
+                }
+                continue;
+            }
+            tokio::select! {
+                changed = self.news.changed() => match changed {
+                    Ok(()) => self.job = self.news.borrow_and_update().clone(),
+                    // All has been told.
+                    Err(_) => return None,
+                },
+                _ = self.ending.wait_for(|ending| *ending) => return None,
+            }
+        }
+    }
+}

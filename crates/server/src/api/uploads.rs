@@ -1,0 +1,389 @@
+//! Uploads by tus 1.0: creation, expiration and termination (<https://tus.io/protocols/resumable-upload>).
+//!
+//! An upload declares its digest, by which it is known: who begins it again goes on where it was.
+
+use super::access::Tenant;
+use crate::{
+    app::{App, Server, aside},
+    clock::{http_date, now},
+    problem::{Answer, Problem, internal},
+    receive::receive,
+    records::{Collection, Upload},
+    token::random_id,
+    uploads::Progress,
+};
+use axum::{
+    body::{Body, HttpBody},
+    extract::{Path, State},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use futures_util::future::poll_fn;
+use std::{pin::Pin, sync::Arc, time::Duration};
+use sudare_roles::error::Error;
+use tokio::{
+    sync::{OwnedMutexGuard, mpsc},
+    time::timeout,
+};
+
+const VERSION: &str = "1.0.0";
+const RESUMABLE: HeaderName = HeaderName::from_static("tus-resumable");
+const OFFSET: HeaderName = HeaderName::from_static("upload-offset");
+const LENGTH: HeaderName = HeaderName::from_static("upload-length");
+const METADATA: HeaderName = HeaderName::from_static("upload-metadata");
+const EXPIRES: HeaderName = HeaderName::from_static("upload-expires");
+
+/// Chunks of a request that wait to be written.
+const WAITING_CHUNKS: usize = 16;
+/// How long nothing may come of a request.
+const SILENCE: Duration = Duration::from_secs(60);
+/// Bytes of a refused request that are read nevertheless.
+const MOST_REFUSED_BYTES: usize = 32 << 20;
+/// Letters of a digest.
+const DIGEST_LETTERS: usize = 64;
+
+/// Headers that all answers on uploads have.
+fn with_tus(mut response: Response) -> Response {
+    response.headers_mut().insert(RESUMABLE, HeaderValue::from_static(VERSION));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// A problem with these headers.
+fn refused(problem: Problem) -> Response {
+    with_tus(problem.into_response())
+}
+
+/// What the server speaks.
+pub async fn options() -> Response {
+    let headers = [("tus-version", VERSION), ("tus-extension", "creation,expiration,termination")];
+    with_tus((StatusCode::NO_CONTENT, headers).into_response())
+}
+
+fn expect_version(headers: &HeaderMap) -> Result<(), Response> {
+    if headers.get(RESUMABLE).is_some_and(|version| version == VERSION) {
+        return Ok(());
+    }
+    let detail = "uploads are sent by tus 1.0: send Tus-Resumable: 1.0.0";
+    let problem = Problem::new(StatusCode::PRECONDITION_FAILED, "TusVersion", detail);
+    let mut response = refused(problem);
+    let version = HeaderName::from_static("tus-version");
+    response.headers_mut().insert(version, HeaderValue::from_static(VERSION));
+    Err(response)
+}
+
+fn number(headers: &HeaderMap, name: &HeaderName) -> Answer<u64> {
+    let text = headers.get(name).and_then(|value| value.to_str().ok());
+    let is_number = |text: &&str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = text.filter(is_number).and_then(|text| text.parse().ok());
+    number.ok_or_else(|| Problem::bad("Usage", format!("a number of bytes is needed as {name}")))
+}
+
+/// The digest in the metadata of a new upload.
+fn digest_of(headers: &HeaderMap) -> Answer<String> {
+    let missing = || {
+        let detail = "the BLAKE3 digest of what is sent is needed, as 64 hexadecimal digits in \
+                      base64 after `digest` in Upload-Metadata";
+        Problem::bad("Usage", detail)
+    };
+    let text = headers.get(METADATA).and_then(|value| value.to_str().ok()).ok_or_else(missing)?;
+    let pairs = text.split(',').filter_map(|pair| pair.trim().split_once(' '));
+    let (_, value) = pairs.into_iter().find(|(key, _)| *key == "digest").ok_or_else(missing)?;
+    let bytes = STANDARD.decode(value.trim()).map_err(|_| missing())?;
+    let digest = String::from_utf8(bytes).map_err(|_| missing())?;
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    let valid = digest.len() == DIGEST_LETTERS && digest.bytes().all(is_digit);
+    valid.then_some(digest).ok_or_else(missing)
+}
+
+/// Begins an upload, or finds where it was.
+pub async fn begin(app: App, tenant: String, to: Collection, headers: HeaderMap) -> Response {
+    if let Err(response) = expect_version(&headers) {
+        return response;
+    }
+    let begun = match number(&headers, &LENGTH).and_then(|n| Ok((n, digest_of(&headers)?))) {
+        Ok((bytes, digest)) => {
+            aside(&app, move |app| find_or_begin(app, tenant, to, bytes, digest)).await
+        }
+        Err(problem) => Err(problem),
+    };
+    match begun {
+        Ok(upload) => {
+            let expires = http_date(upload.touched.saturating_add(app.limits.upload_seconds));
+            let headers = [
+                (header::LOCATION, format!("/v1/uploads/{}", upload.id)),
+                (OFFSET, upload.received.to_string()),
+                (EXPIRES, expires),
+            ];
+            with_tus((StatusCode::CREATED, headers).into_response())
+        }
+        Err(problem) => refused(problem),
+    }
+}
+
+fn find_or_begin(
+    app: &Server,
+    tenant: String,
+    collection: Collection,
+    bytes: u64,
+    digest: String,
+) -> Answer<Upload> {
+    if collection == Collection::Results {
+        return Err(Problem::bad("Usage", "results are made by jobs, and are not sent"));
+    }
+    if bytes == 0 {
+        return Err(Problem::unusable("Usage", "an empty file is none of this program"));
+    }
+    let other = || {
+        let detail = "this digest is that of an upload of another size or kind";
+        Err(Problem::conflict("UploadDiffers", detail))
+    };
+    if let Some(known) = app.records.upload_of(&tenant, &digest)? {
+        let same = (known.collection, known.bytes) == (collection, bytes);
+        return if same { Ok(known) } else { other() };
+    }
+    let known = app.records.object(&tenant, &digest)?;
+    if let Some(object) = &known
+        && (object.collection, object.bytes) != (collection, bytes)
+    {
+        return other();
+    }
+    let complete = known.is_some();
+    let upload = Upload {
+        id: random_id()?,
+        tenant,
+        collection,
+        digest,
+        bytes,
+        received: if complete { bytes } else { 0 },
+        complete,
+        touched: now(),
+    };
+    let most = if complete { u64::MAX } else { app.limits.tenant_bytes };
+    if app.records.begin_upload(&upload, most)? {
+        return Ok(upload);
+    }
+    let detail = format!(
+        "{} bytes are what a tenant may have here: remove what is not needed any more",
+        app.limits.tenant_bytes
+    );
+    Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "Quota", detail))
+}
+
+async fn find(app: &App, tenant: String, id: String) -> Answer<Upload> {
+    let found = aside(app, move |app| Ok::<_, Problem>(app.records.upload(&tenant, &id)?));
+    found.await?.ok_or_else(Problem::not_found)
+}
+
+fn progress_of(app: &App, upload: &Upload) -> Response {
+    let expires = http_date(upload.touched.saturating_add(app.limits.upload_seconds));
+    let headers = [
+        (OFFSET, upload.received.to_string()),
+        (LENGTH, upload.bytes.to_string()),
+        (EXPIRES, expires),
+    ];
+    with_tus(headers.into_response())
+}
+
+/// How much of an upload is here.
+pub async fn offset(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    if let Err(response) = expect_version(&headers) {
+        return response;
+    }
+    let found = find(&app, tenant, id).await;
+    found.map_or_else(refused, |upload| progress_of(&app, &upload))
+}
+
+/// Gives an upload up.
+pub async fn give_up(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    if let Err(response) = expect_version(&headers) {
+        return response;
+    }
+    let gone = async {
+        let upload = find(&app, tenant, id).await?;
+        let _writing = app.uploads.take(&upload.id).ok_or_else(in_use)?;
+        aside(&app, move |app| {
+            app.records.remove_upload(&upload.id)?;
+            app.store.remove_upload(&upload.id)?;
+            app.uploads.forget(&upload.id);
+            Ok::<_, Problem>(())
+        })
+        .await
+    };
+    match gone.await {
+        Ok(()) => with_tus(StatusCode::NO_CONTENT.into_response()),
+        Err(problem) => refused(problem),
+    }
+}
+
+fn in_use() -> Problem {
+    let detail = "somebody else sends to this upload: wait, and ask where it is";
+    Problem::new(StatusCode::LOCKED, "UploadInUse", detail)
+}
+
+/// Takes what comes next of an upload, and keeps what came of it even if the connection breaks.
+pub async fn append(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    if let Err(response) = expect_version(&headers) {
+        return response;
+    }
+    // Whoever answers goes away with the connection; what came by then is kept nevertheless.
+    let taking = tokio::spawn(async move {
+        let (upload, progress) = ready_for(&app, tenant, id, &headers).await?;
+        let received = pass_on(&app, upload.clone(), progress, body).await?;
+        Ok((app, Upload { received, touched: now(), ..upload }))
+    });
+    match taking.await.unwrap_or_else(|error| Err(Problem::from(internal(error)))) {
+        Ok((app, upload)) => {
+            let mut response = progress_of(&app, &upload);
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            response
+        }
+        Err(problem) => refused(problem),
+    }
+}
+
+/// The upload that a request may write to now.
+async fn ready_for(
+    app: &App,
+    tenant: String,
+    id: String,
+    headers: &HeaderMap,
+) -> Answer<(Upload, OwnedMutexGuard<Progress>)> {
+    let kind = headers.get(header::CONTENT_TYPE);
+    if kind.is_none_or(|kind| kind != "application/offset+octet-stream") {
+        let detail = "bytes are sent as application/offset+octet-stream";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "ContentType", detail));
+    }
+    let offset = number(headers, &OFFSET)?;
+    let known = find(app, tenant.clone(), id.clone()).await?;
+    let progress = app.uploads.take(&known.id).ok_or_else(in_use)?;
+    // Another one may have written before this one had the right to.
+    let upload = find(app, tenant, id).await?;
+    if upload.complete {
+        return Err(Problem::conflict("UploadComplete", "all of this upload is here already"));
+    }
+    if offset != upload.received {
+        let detail = format!("{} bytes are here: go on there, not at {offset}", upload.received);
+        return Err(Problem::conflict("UploadOffset", detail));
+    }
+    Ok((upload, progress))
+}
+
+async fn pass_on(
+    app: &App,
+    upload: Upload,
+    mut progress: OwnedMutexGuard<Progress>,
+    mut body: Body,
+) -> Answer<u64> {
+    let (chunks, receiver) = mpsc::channel(WAITING_CHUNKS);
+    let server = Arc::clone(app);
+    let writing =
+        tokio::task::spawn_blocking(move || receive(&server, &upload, &mut progress, receiver));
+    let (mut broken, mut refused) = (None, 0_usize);
+    loop {
+        let frame = timeout(SILENCE, poll_fn(|context| Pin::new(&mut body).poll_frame(context)));
+        match frame.await {
+            Ok(None) => break,
+            Ok(Some(Ok(frame))) => {
+                let Ok(data) = frame.into_data() else { continue };
+                let bytes = data.len();
+                // What is refused is not taken, but read for a while: who sends reads no answer
+                // before all is sent.
+                if chunks.send(data).await.is_err() {
+                    refused = refused.saturating_add(bytes);
+                    if refused > MOST_REFUSED_BYTES {
+                        break;
+                    }
+                }
+            }
+            Ok(Some(Err(_))) => {
+                broken = Some("the connection broke");
+                break;
+            }
+            Err(_) => {
+                broken = Some("nothing came for a minute");
+                break;
+            }
+        }
+    }
+    drop(chunks);
+    let written = writing.await.unwrap_or_else(|error| Err(internal(error).into()));
+    match broken {
+        Some(how) => {
+            written?;
+            Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "Incomplete", how))
+        }
+        None => written,
+    }
+}
+
+/// Forgets uploads of which nothing came for long.
+pub async fn sweep(app: &App) {
+    let swept = aside(app, |app| {
+        let before = now().saturating_sub(app.limits.upload_seconds);
+        for upload in app.records.stale_uploads(before)? {
+            if let Some(_writing) = app.uploads.take(&upload.id) {
+                app.records.remove_upload(&upload.id)?;
+                app.store.remove_upload(&upload.id)?;
+                app.uploads.forget(&upload.id);
+            }
+        }
+        Ok::<_, Error>(())
+    });
+    if let Err(error) = swept.await {
+        tracing::error!(%error, "old uploads cannot be removed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_are_read_from_metadata() {
+        let digest = "0f".repeat(32);
+        let read = |text: String| {
+            let mut headers = HeaderMap::new();
+            headers.insert(METADATA, text.parse().unwrap());
+            digest_of(&headers).ok()
+        };
+        let encoded = STANDARD.encode(&digest);
+        assert_eq!(read(format!("digest {encoded}")).as_ref(), Some(&digest));
+        assert_eq!(read(format!("name bmFtZQ==,digest {encoded}, empty")).as_ref(), Some(&digest));
+        let upper = STANDARD.encode(digest.to_uppercase());
+        let path = STANDARD.encode("../".repeat(22));
+        for bad in [String::new(), "digest".into(), format!("digest {digest}"), upper, path] {
+            assert_eq!(read(bad.clone()), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_digits_alone() {
+        let read = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(LENGTH, text.parse().unwrap());
+            number(&headers, &LENGTH).ok()
+        };
+        assert_eq!(read("18446744073709551615"), Some(u64::MAX));
+        for bad in ["", "-1", "+1", "1.0", "18446744073709551616", "0x1"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What all requests and jobs of a server share.
+
+use crate::{
+    child::{Program, Signal},
+    clock::Seconds,
+    events::Events,
+    problem::internal,
+    records::{Change, Job, Records},
+    store::Store,
+    uploads::Uploads,
+};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use sudare_roles::error::Result;
+use tokio::sync::{Notify, watch};
+
+/// What a server may take.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Bytes of memory that all jobs under way may take together.
+    pub memory_bytes: u64,
+    /// Jobs that are computed at a time.
+    pub running_jobs: usize,
+    /// Bytes that a tenant may have.
+    pub tenant_bytes: u64,
+    /// Jobs of a tenant that may be under way.
+    pub tenant_jobs: u64,
+    /// How long an upload is kept of which nothing comes.
+    pub upload_seconds: Seconds,
+    /// How long a process has to keep what it has done when the server ends.
+    pub grace: Duration,
+    /// Whether parameters below 128 bits are taken.
+    pub insecure_allowed: bool,
+    /// Threads of a job.
+    pub threads: usize,
+}
+
+/// What has been counted since the server began.
+#[derive(Default)]
+pub struct Counters {
+    /// Requests answered.
+    pub requests: AtomicU64,
+    /// Bytes of uploads.
+    pub uploaded_bytes: AtomicU64,
+    /// Bytes of results.
+    pub downloaded_bytes: AtomicU64,
+    /// Jobs that ended, by whatever.
+    pub ended_jobs: AtomicU64,
+}
+
+impl Counters {
+    /// Counts so many more.
+    pub fn add(counter: &AtomicU64, count: u64) {
+        counter.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+/// A job that a process works on.
+pub struct Running {
+    /// Tells the process.
+    pub signal: watch::Sender<Signal>,
+    /// Memory that it was given.
+    pub memory: u64,
+}
+
+/// A server.
+pub struct Server {
+    /// What it may take.
+    pub limits: Limits,
+    /// What does jobs.
+    pub program: Program,
+    /// What it remembers.
+    pub records: Records,
+    /// Its folder.
+    pub store: Store,
+    /// Uploads that somebody writes to.
+    pub uploads: Uploads,
+    /// Who waits for jobs.
+    pub events: Events,
+    /// What was counted.
+    pub counters: Counters,
+    /// Told when a job may begin.
+    pub wake: Notify,
+    /// Whether the server ends.
+    pub ending: watch::Sender<bool>,
+    running: Mutex<HashMap<String, Running>>,
+}
+
+/// A server, as all have it.
+pub type App = Arc<Server>;
+
+impl Server {
+    /// One with nothing to do.
+    pub fn new(limits: Limits, program: Program, records: Records, store: Store) -> App {
+        Arc::new(Self {
+            limits,
+            program,
+            records,
+            store,
+            uploads: Uploads::default(),
+            events: Events::default(),
+            counters: Counters::default(),
+            wake: Notify::new(),
+            ending: watch::Sender::new(false),
+            running: Mutex::default(),
+        })
+    }
+
+    /// The jobs that processes work on.
+    pub fn running(&self) -> MutexGuard<'_, HashMap<String, Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes down what happens to a job and tells those who wait for it; nothing if it has ended.
+    ///
+    /// # Errors
+    /// Those of [`Records`].
+    pub fn change(&self, id: &str, change: &Change) -> Result<Option<Job>> {
+        let job = self.records.change(id, change)?;
+        if let Some(job) = &job {
+            self.events.tell(job);
+            if job.state.is_final() {
+                Counters::add(&self.counters.ended_jobs, 1);
+            }
+        }
+        Ok(job)
+    }
+}
+
+/// Does what waits for disks or computes for long, where other requests do not wait for it.
+///
+/// # Errors
+/// Those of `work`.
+pub async fn aside<T, E>(
+    app: &App,
+    work: impl FnOnce(&Server) -> core::result::Result<T, E> + Send + 'static,
+) -> core::result::Result<T, E>
+where
+    T: Send + 'static,
+    E: Send + From<sudare_roles::error::Error> + 'static,
+{
+    let app = Arc::clone(app);
+    let done = tokio::task::spawn_blocking(move || work(&app)).await;
+    done.unwrap_or_else(|error| Err(internal(error).into()))
+}

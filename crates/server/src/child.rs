@@ -1,0 +1,210 @@
+//! Processes of jobs, as the server sees them.
+
+use crate::job::{STOP, Said, Task};
+use std::{
+    convert::Infallible, ffi::OsString, future::pending, io, path::PathBuf, pin::pin,
+    process::Stdio, time::Duration,
+};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    process::{Child, ChildStdin, Command},
+    sync::watch,
+    time::sleep,
+};
+
+/// Most bytes that are kept of what a process says on standard error.
+const MOST_STDERR_BYTES: u64 = 8 << 10;
+
+/// The program that does jobs: it calls [`work`](crate::work).
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// Its file.
+    pub file: PathBuf,
+    /// The arguments with which it does a job.
+    pub args: Vec<OsString>,
+}
+
+/// What the server wants of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// Its result.
+    Go,
+    /// That it keeps what it has done and ends, within this time.
+    Stop(Duration),
+    /// That it is gone.
+    Kill,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// Its result is written.
+    Done,
+    /// The job cannot be done.
+    Failed { kind: String, detail: String },
+    /// It ended as it was told.
+    AsTold,
+    /// It is gone, nobody told it to; with what it left on standard error.
+    Died(String),
+}
+
+/// Runs a process until it is gone. `progress` is told the steps done, and all.
+pub async fn run<F: Future<Output = ()>>(
+    program: &Program,
+    task: &Task,
+    signal: watch::Receiver<Signal>,
+    progress: impl Fn(u64, u64) -> F,
+) -> io::Result<Ended> {
+    let mut child = start(program)?;
+    let mut input = child.stdin.take().ok_or_else(unpiped)?;
+    let output = child.stdout.take().ok_or_else(unpiped)?;
+    let errors = child.stderr.take().ok_or_else(unpiped)?;
+    let errors = tokio::spawn(async move {
+        let mut text = Vec::new();
+        let _ = errors.take(MOST_STDERR_BYTES).read_to_end(&mut text).await;
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    let mut line = serde_json::to_vec(task)?;
+    line.push(b'\n');
+    // If it cannot be told, it has died, as its output says.
+    let _ = input.write_all(&line).await;
+
+    let (mut lines, mut last) = (BufReader::new(output).lines(), None);
+    let wanted = signal.clone();
+    {
+        let mut obeying = pin!(obey(&mut child, &mut input, signal));
+        loop {
+            tokio::select! {
+                line = lines.next_line() => match line {
+                    Ok(Some(line)) => match serde_json::from_str(&line) {
+                        Ok(Said::Progress(done, total)) => progress(done, total).await,
+                        Ok(said) => last = Some(said),
+                        Err(_) => {}
+                    },
+                    _ => break,
+                },
+                never = &mut obeying => match never {},
+            }
+        }
+    }
+    let status = child.wait().await?;
+    Ok(match last {
+        Some(Said::Done) if status.success() => Ended::Done,
+        Some(Said::Failed { kind, detail }) => Ended::Failed { kind, detail },
+        Some(Said::Stopped) => Ended::AsTold,
+        _ if *wanted.borrow() != Signal::Go => Ended::AsTold,
+        _ => Ended::Died(format!("{status}: {}", errors.await.unwrap_or_default().trim())),
+    })
+}
+
+fn start(program: &Program) -> io::Result<Child> {
+    let mut command = Command::new(&program.file);
+    // What a terminal sends is for the server, which then tells its processes.
+    #[cfg(unix)]
+    command.process_group(0);
+    command
+        .args(&program.args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+}
+
+fn unpiped() -> io::Error {
+    io::Error::other("the process of a job has no pipes")
+}
+
+/// Waits for a signal and does what it says, for as long as it is asked to.
+async fn obey(
+    child: &mut Child,
+    input: &mut ChildStdin,
+    mut signal: watch::Receiver<Signal>,
+) -> Infallible {
+    loop {
+        let wanted = *signal.borrow_and_update();
+        match wanted {
+            Signal::Go => {}
+            Signal::Kill => {
+                let _ = child.start_kill();
+            }
+            Signal::Stop(patience) => {
+                let _ = input.write_all(format!("{STOP}\n").as_bytes()).await;
+                sleep(patience).await;
+                let _ = child.start_kill();
+            }
+        }
+        if signal.changed().await.is_err() {
+            return pending().await;
+        }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use crate::job::Kind;
+    use std::{sync::Mutex, time::Instant};
+
+    fn task() -> Task {
+        Task {
+            kind: Kind::Stats,
+            keys: "keys".into(),
+            tables: vec!["table".into()],
+            model: None,
+            iterations: None,
+            history: false,
+            states: "states".into(),
+            output: "result".into(),
+        }
+    }
+
+    /// How a shell script ends that is a job, and the steps that it tells.
+    async fn run_script(script: &str, signal: Signal) -> (Ended, Vec<(u64, u64)>) {
+        let args = vec!["-c".into(), format!("read task\n{script}").into()];
+        let program = Program { file: "/bin/sh".into(), args };
+        let (sender, receiver) = watch::channel(Signal::Go);
+        let steps = Mutex::new(Vec::new());
+        let progress = |done, total| {
+            steps.lock().unwrap().push((done, total));
+            sender.send_replace(signal);
+            std::future::ready(())
+        };
+        let ended = run(&program, &task(), receiver, progress).await.unwrap();
+        drop(sender);
+        (ended, steps.into_inner().unwrap())
+    }
+
+    const PROGRESS: &str = r#"echo '{"progress":[1,2]}'"#;
+
+    #[tokio::test]
+    async fn processes_end_in_every_way() {
+        let (ended, steps) = run_script(&format!("{PROGRESS}\necho '\"done\"'"), Signal::Go).await;
+        assert_eq!((ended, steps), (Ended::Done, vec![(1, 2)]));
+        let failed = r#"echo '{"failed":{"kind":"Memory","detail":"why"}}'; exit 2"#;
+        let (ended, _) = run_script(failed, Signal::Go).await;
+        assert_eq!(ended, Ended::Failed { kind: "Memory".into(), detail: "why".into() });
+        // One that says that it is done and then fails is not.
+        for script in ["kill -9 $$", "echo '\"done\"'; exit 1", "echo nonsense; exit 0"] {
+            let (ended, _) = run_script(script, Signal::Go).await;
+            assert!(matches!(ended, Ended::Died(_)), "{script}");
+        }
+        let (ended, _) = run_script("echo broken >&2; exit 1", Signal::Go).await;
+        assert!(matches!(&ended, Ended::Died(how) if how.contains("broken")), "{ended:?}");
+    }
+
+    #[tokio::test]
+    async fn processes_obey() {
+        let begun = Instant::now();
+        let (ended, _) = run_script(&format!("{PROGRESS}\nexec sleep 60"), Signal::Kill).await;
+        assert_eq!(ended, Ended::AsTold);
+        let stop = Signal::Stop(Duration::from_secs(60));
+        let script = format!("{PROGRESS}\nread told; [ $told = stop ] && echo '\"stopped\"'");
+        assert_eq!(run_script(&script, stop).await.0, Ended::AsTold);
+        // One that does not listen has its time.
+        let stop = Signal::Stop(Duration::from_millis(50));
+        let (ended, _) = run_script(&format!("{PROGRESS}\nexec sleep 60"), stop).await;
+        assert_eq!(ended, Ended::AsTold);
+        assert!(begun.elapsed() < Duration::from_secs(30));
+    }
+}

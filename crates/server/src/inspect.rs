@@ -1,0 +1,162 @@
+//! What uploads are, by their first bytes: before the rest of them is taken.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use crate::{
+    problem::{Answer, Problem},
+    records::Collection,
+};
+use serde_json::{Value, json};
+use std::{
+    fs::File,
+    io::{BufReader, Read},
+    path::Path,
+};
+use sudare::ckks::serial::Kind;
+use sudare_roles::{
+    error::Error,
+    job::Job,
+    label::{Content, Meta},
+    model::Model,
+    opened::Opened,
+    sealed,
+};
+
+/// Bytes by which every file is known.
+pub const START_BYTES: usize = 64;
+
+/// What files of keys and ciphertexts begin with.
+const MAGIC: &[u8; 8] = b"\x89sudare\n";
+/// The number of secret keys among kinds of files.
+const SECRET_KEY: [u8; 2] = 1_u16.to_le_bytes();
+/// Of a header after its encoded part.
+const CHECKSUM_BYTES: u64 = 32;
+/// Most bytes of the encoded part.
+const MOST_ENCODED_BYTES: u64 = 64 << 20;
+/// A model in the clear is read whole, and is never larger.
+pub const MOST_MODEL_BYTES: u64 = 16 << 20;
+
+/// What messages call an upload.
+const NAME: &str = "the upload";
+
+/// Whether these are the first bytes of a secret key, sealed or not.
+#[must_use]
+pub fn is_secret(start: &[u8]) -> bool {
+    start.starts_with(&sealed::MAGIC)
+        || (start.starts_with(MAGIC) && start.get(14..16) == Some(&SECRET_KEY[..]))
+}
+
+/// How many bytes the header of a file with this start has, if it is a file of this program.
+#[must_use]
+pub fn header_bytes(start: &[u8]) -> Option<u64> {
+    let start = start.strip_prefix(MAGIC)?;
+    let encoded = u64::from_le_bytes(*start.get(40..48)?.first_chunk()?);
+    let end = encoded.checked_add(START_BYTES as u64 + CHECKSUM_BYTES)?;
+    (encoded <= MOST_ENCODED_BYTES).then(|| end.next_multiple_of(64))
+}
+
+/// What an upload is whose header is here, of so many bytes in all.
+///
+/// # Errors
+/// A [`Problem`] for what the collection does not hold, of another size than its header says, under
+/// parameters below 128 bits unless these are allowed, or for a job that cannot be planned.
+pub fn header(
+    file: &File,
+    bytes: u64,
+    collection: Collection,
+    insecure_allowed: bool,
+) -> Answer<Value> {
+    let io = |error| Problem::from(Error::io("read", Path::new(NAME), error));
+    let opened =
+        Opened::new(BufReader::new(file.try_clone().map_err(io)?), bytes, Path::new(NAME))?;
+    let (kind, content) = match collection {
+        Collection::Keys => (Kind::EvaluationKeys, Content::Keys),
+        Collection::Tables => (Kind::Ciphertexts, Content::Table),
+        Collection::Models | Collection::Results => (Kind::Ciphertexts, Content::Model),
+    };
+    let opened = opened.expect(kind)?;
+    let (_, meta) = opened.meta(&[content])?;
+    let info = opened.info();
+    if info.spec.insecure && !insecure_allowed {
+        return Err(Problem::unusable(
+            "Insecure",
+            "the parameters have less than 128 bits of security: make keys without --insecure",
+        ));
+    }
+    let params = opened.params()?;
+    // Of a model, that of the rows is planned.
+    if collection != Collection::Models {
+        meta.job.plan(&params)?;
+    }
+    if collection == Collection::Keys {
+        opened.key_request(&params)?;
+    }
+    Ok(about(&meta, &info.label.name, info.params_id.to_string(), info.key_id.to_string()))
+}
+
+fn about(meta: &Meta, params: &str, params_id: String, key_id: String) -> Value {
+    let Meta { job, iterations, .. } = meta;
+    let iterations = (*iterations > 0).then_some(*iterations);
+    json!({
+        "job": job.to_string(),
+        "kind": job.kind(),
+        "params": params,
+        "params_id": params_id,
+        "key_id": key_id,
+        "iterations": iterations,
+        "owners": meta.pooled.as_ref().map(|pooled| pooled.owners.len()),
+    })
+}
+
+/// What a model in the clear is, all of which is here.
+///
+/// # Errors
+/// A [`Problem`] for anything else.
+pub fn plain_model(mut file: &File, bytes: u64) -> Answer<Value> {
+    let mut text = Vec::new();
+    let read = file.by_ref().take(bytes.min(MOST_MODEL_BYTES)).read_to_end(&mut text);
+    read.map_err(|error| Error::io("read", Path::new(NAME), error))?;
+    let model = Model::from_json(&text, Path::new(NAME))?;
+    Ok(json!({ "plain": true, "features": model.columns.len(), "classes": model.classes.len() }))
+}
+
+/// Refuses a job that is not of a kind.
+///
+/// # Errors
+/// A [`Problem`].
+pub fn expect_kind(job: &Job, kind: &str) -> Answer<()> {
+    if job.kind() == kind {
+        return Ok(());
+    }
+    let detail = format!("the table was encrypted for {job}, which is no job of {kind}");
+    Err(Problem::unusable("Usage", detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_known_by_their_first_bytes() {
+        let mut start = [0; 64];
+        start[..8].copy_from_slice(MAGIC);
+        for (kind, is) in [(1_u8, true), (2, false), (3, false), (4, false)] {
+            start[14] = kind;
+            assert_eq!(is_secret(&start), is, "{kind}");
+        }
+        assert!(is_secret(&sealed::MAGIC) && !is_secret(b"") && !is_secret(&start[..15]));
+    }
+
+    #[test]
+    fn headers_end_where_they_say() {
+        let mut start = [0; 64];
+        start[..8].copy_from_slice(MAGIC);
+        for (encoded, bytes) in [(0_u64, 128_u64), (32, 128), (33, 192), (1 << 20, (1 << 20) + 128)]
+        {
+            start[48..56].copy_from_slice(&encoded.to_le_bytes());
+            assert_eq!(header_bytes(&start), Some(bytes));
+        }
+        start[48..56].copy_from_slice(&u64::MAX.to_le_bytes());
+        assert_eq!(header_bytes(&start), None);
+        assert_eq!((header_bytes(b"{"), header_bytes(&start[..50])), (None, None));
+    }
+}

@@ -1,0 +1,138 @@
+//! The service: keys and tables are uploaded, jobs computed and results downloaded over HTTP.
+//!
+//! | module | what it is for |
+//! |---|---|
+//! | `net`, `api` | connections; what may be asked for, in one table |
+//! | `token` | who may ask |
+//! | `uploads`, `receive`, `inspect` | bytes that come: who sends them, on their way to the disk, and what they are by their header |
+//! | `store`, `records` | files, and all else that outlives the process |
+//! | `queue`, `child`, `events` | which job is next, its process, and who waits for it |
+//! | `work` | what that process does: the same as the command of its name |
+//! | `job`, `clock`, `problem` | a job in words; the time; why something is refused |
+//!
+//! A server holds no secret key, and refuses those that are sent to it. What is remembered is on
+//! the disk before it is answered, so that a server may be killed at any time; trainings go on from
+//! their last iteration when it comes back.
+#![forbid(unsafe_code)]
+
+mod api;
+mod app;
+mod child;
+mod clock;
+mod events;
+mod inspect;
+mod job;
+mod net;
+mod problem;
+mod queue;
+mod receive;
+mod records;
+mod store;
+mod token;
+mod uploads;
+mod work;
+
+pub use api::description;
+pub use app::Limits;
+pub use child::Program;
+pub use clock::{Seconds, now};
+pub use net::Place;
+pub use records::Records;
+pub use store::records_path;
+pub use token::{Kept, Token, check_tenant};
+pub use work::work;
+
+use app::{App, Server};
+use net::Listener;
+use std::{path::PathBuf, sync::Arc, time::Duration};
+use store::Store;
+use sudare_roles::error::{Error, Result};
+use tokio::time::{MissedTickBehavior, interval};
+
+/// Between two looks for uploads of which nothing comes any more.
+const SWEEPS: Duration = Duration::from_secs(60);
+
+/// What a server is to be.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Its folder, made if it does not exist.
+    pub folder: PathBuf,
+    /// Where it is reached.
+    pub place: Place,
+    /// Where its figures are read, if anywhere: nobody needs a token there.
+    pub metrics: Option<Place>,
+    /// What it may take.
+    pub limits: Limits,
+    /// The program that does jobs.
+    pub program: Program,
+}
+
+/// Serves until the process is told to end (SIGTERM, Ctrl-C). `listening` is told where, once
+/// requests are answered. Log lines go to standard error, in JSON.
+///
+/// # Errors
+/// [`Error::InUse`] if another server has the folder; [`Error::Io`]; [`Error::Usage`].
+pub fn serve(config: Config, listening: impl FnOnce(&str)) -> Result<()> {
+    let _ = tracing_subscriber::fmt()
+        .json()
+        .with_max_level(tracing::Level::INFO)
+        .with_writer(std::io::stderr)
+        .try_init();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let failed = |error| Error::io("start", &config.folder, error);
+    runtime.map_err(failed)?.block_on(run(&config, listening))
+}
+
+async fn run(config: &Config, listening: impl FnOnce(&str)) -> Result<()> {
+    let records = Records::open(&records_path(&config.folder)?)?;
+    let store = Store::open(&config.folder)?;
+    let app = Server::new(config.limits.clone(), config.program.clone(), records, store);
+    app.recover()?;
+    let listener = Listener::bind(&config.place).await?;
+    let place = listener.place();
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(net::answer(listener, api::router(Arc::clone(&app)), app.ending.subscribe()));
+    if let Some(place) = &config.metrics {
+        let listener = Listener::bind(place).await?;
+        tracing::info!(place = listener.place(), "shows figures");
+        let router = api::metrics_router(Arc::clone(&app));
+        tasks.spawn(net::answer(listener, router, app.ending.subscribe()));
+    }
+    tasks.spawn(queue::attend(Arc::clone(&app)));
+    let sweeping = tokio::spawn(sweep(Arc::clone(&app)));
+    tracing::info!(place, "serves");
+    listening(&place);
+    told_to_end().await;
+    tracing::info!("ends");
+    app.ending.send_replace(true);
+    while tasks.join_next().await.is_some() {}
+    sweeping.abort();
+    Ok(())
+}
+
+async fn sweep(app: App) {
+    let mut ticks = interval(SWEEPS);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        api::sweep(&app).await;
+    }
+}
+
+/// Waits until the process is told to end.
+async fn told_to_end() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let (Ok(mut terminate), Ok(mut interrupt)) =
+            (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+        {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            return;
+        }
+    }
+    let _ = tokio::signal::ctrl_c().await;
+}

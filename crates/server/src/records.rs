@@ -1,0 +1,164 @@
+//! What a server remembers: tokens, what tenants have, uploads under way, and jobs. All SQL is here.
+
+mod jobs;
+mod objects;
+mod tokens;
+
+pub use jobs::{Added, Change, Job, NewJob, State};
+pub use objects::{Collection, Object, Upload};
+
+use rusqlite::{Connection, types::FromSqlError};
+use std::{
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use sudare_roles::error::{Error, Result};
+
+/// Of the tables below.
+const VERSION: i64 = 1;
+
+const TABLES: &str = "
+CREATE TABLE tokens (
+  id TEXT PRIMARY KEY,
+  tenant TEXT NOT NULL,
+  digest BLOB NOT NULL,
+  created INTEGER NOT NULL,
+  expires INTEGER
+) STRICT;
+CREATE TABLE objects (
+  tenant TEXT NOT NULL,
+  digest TEXT NOT NULL,
+  collection TEXT NOT NULL,
+  bytes INTEGER NOT NULL,
+  created INTEGER NOT NULL,
+  about TEXT NOT NULL,
+  PRIMARY KEY (tenant, digest)
+) STRICT;
+CREATE TABLE uploads (
+  id TEXT PRIMARY KEY,
+  tenant TEXT NOT NULL,
+  collection TEXT NOT NULL,
+  digest TEXT NOT NULL,
+  bytes INTEGER NOT NULL,
+  received INTEGER NOT NULL,
+  complete INTEGER NOT NULL,
+  touched INTEGER NOT NULL
+) STRICT;
+CREATE INDEX uploads_of_tenant ON uploads (tenant, digest);
+CREATE TABLE jobs (
+  id TEXT PRIMARY KEY,
+  tenant TEXT NOT NULL,
+  request TEXT NOT NULL,
+  idempotency TEXT,
+  state TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  done INTEGER NOT NULL,
+  total INTEGER NOT NULL,
+  seconds REAL NOT NULL,
+  memory INTEGER NOT NULL,
+  created INTEGER NOT NULL,
+  started INTEGER,
+  finished INTEGER,
+  deaths INTEGER NOT NULL,
+  problem_kind TEXT,
+  problem_detail TEXT,
+  result TEXT,
+  UNIQUE (tenant, idempotency)
+) STRICT;
+CREATE INDEX jobs_by_state ON jobs (state, created);
+";
+
+/// How long a process waits for another one that writes.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The records of a server, in a file of SQLite.
+pub struct Records {
+    path: PathBuf,
+    connection: Mutex<Connection>,
+}
+
+impl Records {
+    /// Opens the records in a file, making them if there are none.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Usage`] for records of another version.
+    pub fn open(path: &Path) -> Result<Self> {
+        let failed = |error: rusqlite::Error| failed(path, &error);
+        let connection = Connection::open(path).map_err(failed)?;
+        connection.busy_timeout(PATIENCE).map_err(failed)?;
+        // What is answered is on the disk.
+        connection.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
+        connection.pragma_update(None, "synchronous", "full").map_err(failed)?;
+        let this = Self { path: path.into(), connection: Mutex::new(connection) };
+        this.write(|db| {
+            let version: i64 = db.query_row("PRAGMA user_version", (), |row| row.get(0))?;
+            if version == 0 {
+                db.execute_batch(TABLES)?;
+                db.pragma_update(None, "user_version", VERSION)?;
+            }
+            Ok(())
+        })?;
+        let version = this.read(|db| db.query_row("PRAGMA user_version", (), |row| row.get(0)))?;
+        match version {
+            VERSION => Ok(this),
+            found => Err(Error::Usage(format!(
+                "{} has records of version {found}, this program has {VERSION}: use the program \
+                 that made them",
+                path.display()
+            ))),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Connection> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
+        read(&self.lock()).map_err(|error| failed(&self.path, &error))
+    }
+
+    /// All that `write` does, or nothing of it.
+    fn write<T>(&self, write: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
+        let mut connection = self.lock();
+        let written = connection
+            .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
+            .and_then(|transaction| {
+                let value = write(&transaction)?;
+                transaction.commit()?;
+                Ok(value)
+            });
+        written.map_err(|error| failed(&self.path, &error))
+    }
+}
+
+fn failed(path: &Path, error: &rusqlite::Error) -> Error {
+    let kind = match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::DiskFull) => std::io::ErrorKind::StorageFull,
+        _ => std::io::ErrorKind::Other,
+    };
+    Error::io("use the records in", path, std::io::Error::new(kind, error.to_string()))
+}
+
+/// What stands in a column that this program does not write there.
+fn unknown(text: &str) -> FromSqlError {
+    FromSqlError::Other(format!("{text:?} is unknown").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_stay_and_know_their_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("records");
+        drop(Records::open(&path).unwrap());
+        let again = Records::open(&path).unwrap();
+        again.write(|db| db.pragma_update(None, "user_version", 7)).unwrap();
+        let refused = Records::open(&path).map(|_| ()).unwrap_err();
+        assert!(refused.to_string().contains("version 7"), "{refused}");
+        std::fs::write(folder.path().join("other"), [7; 5000]).unwrap();
+        assert!(Records::open(&folder.path().join("other")).is_err());
+    }
+}

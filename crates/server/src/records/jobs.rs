@@ -1,0 +1,343 @@
+//! Jobs, from when they are asked for until they are done.
+
+use super::{Records, unknown};
+use crate::{
+    clock::{Seconds, now},
+    job::Request,
+};
+use rusqlite::{
+    Connection, OptionalExtension, Row,
+    types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, Type, ValueRef},
+};
+use serde::Serialize;
+use sudare_roles::error::Result;
+
+/// How far a job is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It waits for room.
+    Queued,
+    /// A process works on it.
+    Running,
+    /// Its result is there.
+    Done,
+    /// It cannot be done.
+    Failed,
+    /// Its tenant wants it no more.
+    Cancelled,
+}
+
+impl State {
+    const ALL: [Self; 5] = [Self::Queued, Self::Running, Self::Done, Self::Failed, Self::Cancelled];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether nothing happens any more.
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        !matches!(self, Self::Queued | Self::Running)
+    }
+}
+
+impl ToSql for State {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.name().into())
+    }
+}
+
+impl FromSql for State {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let name = value.as_str()?;
+        Self::ALL.into_iter().find(|s| s.name() == name).ok_or_else(|| unknown(name))
+    }
+}
+
+/// A job of a tenant.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// Its name.
+    pub id: String,
+    /// Whose it is.
+    pub tenant: String,
+    /// What was asked for.
+    pub request: Request,
+    /// How far it is.
+    pub state: State,
+    /// Counts what has changed.
+    pub seq: u64,
+    /// Steps done.
+    pub done: u64,
+    /// Steps in all; 0 before they are known.
+    pub total: u64,
+    /// About the seconds that it takes.
+    pub seconds: f64,
+    /// Bytes of memory that it is given.
+    pub memory: u64,
+    /// When it was asked for.
+    pub created: Seconds,
+    /// When a process began to work on it last.
+    pub started: Option<Seconds>,
+    /// When it ended.
+    pub finished: Option<Seconds>,
+    /// Processes that died on it since its last step.
+    pub deaths: u32,
+    /// Why it failed: a word and a text.
+    pub problem: Option<(String, String)>,
+    /// Digest of its result.
+    pub result: Option<String>,
+}
+
+/// A job to be queued.
+#[derive(Debug, Clone)]
+pub struct NewJob {
+    pub id: String,
+    pub tenant: String,
+    pub request: Request,
+    /// By which the same request is known when it comes again.
+    pub idempotency: Option<String>,
+    pub seconds: f64,
+    pub memory: u64,
+}
+
+/// What happens to a job.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    /// A process works on it.
+    Started,
+    /// So many steps are done, of so many.
+    Progress(u64, u64),
+    /// Its process died.
+    Died,
+    /// It waits again.
+    Requeued,
+    /// Its result is there, of this digest.
+    Done(String),
+    /// It cannot be done: a word and a text.
+    Failed(String, String),
+    /// Its tenant wants it no more.
+    Cancelled,
+}
+
+fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
+    let request: String = row.get("request")?;
+    let unreadable = |error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, error);
+    let request =
+        serde_json::from_str(&request).map_err(|error| unreadable(Box::new(error) as Box<_>))?;
+    let problem: (Option<String>, Option<String>) =
+        (row.get("problem_kind")?, row.get("problem_detail")?);
+    Ok(Job {
+        id: row.get("id")?,
+        tenant: row.get("tenant")?,
+        request,
+        state: row.get("state")?,
+        seq: row.get("seq")?,
+        done: row.get("done")?,
+        total: row.get("total")?,
+        seconds: row.get("seconds")?,
+        memory: row.get("memory")?,
+        created: row.get("created")?,
+        started: row.get("started")?,
+        finished: row.get("finished")?,
+        deaths: row.get("deaths")?,
+        problem: problem.0.zip(problem.1),
+        result: row.get("result")?,
+    })
+}
+
+fn by_id(db: &Connection, id: &str) -> rusqlite::Result<Option<Job>> {
+    db.query_row("SELECT * FROM jobs WHERE id = ?1", (id,), job).optional()
+}
+
+/// What becomes of a new job.
+#[derive(Debug, PartialEq)]
+pub enum Added {
+    /// It is queued.
+    New(Job),
+    /// It is there already, with the same name for repeated requests.
+    Known(Job),
+    /// The tenant has as many as may be under way.
+    TooMany,
+}
+
+impl Records {
+    /// Queues a job, unless it is there, or `most` of the tenant's are under way.
+    ///
+    /// # Errors
+    /// As all of [`Records`]: [`Error::Io`](sudare_roles::error::Error::Io).
+    pub fn add_job(&self, new: &NewJob, most: u64) -> Result<Added> {
+        let NewJob { id, tenant, request, idempotency, seconds, memory } = new;
+        let request = request.to_json();
+        self.write(|db| {
+            let sql = "SELECT * FROM jobs WHERE tenant = ?1 AND idempotency = ?2";
+            if let Some(known) = db.query_row(sql, (tenant, idempotency), job).optional()? {
+                return Ok(Added::Known(known));
+            }
+            let sql = "SELECT count(*) FROM jobs \
+                       WHERE tenant = ?1 AND state IN ('queued', 'running')";
+            let under_way: u64 = db.query_row(sql, (tenant,), |row| row.get(0))?;
+            if under_way >= most {
+                return Ok(Added::TooMany);
+            }
+            let sql = "INSERT INTO jobs (id, tenant, request, idempotency, state, seq, done, total, \
+                       seconds, memory, created, deaths) \
+                       VALUES (?1, ?2, ?3, ?4, 'queued', 1, 0, 0, ?5, ?6, ?7, 0)";
+            db.execute(sql, (id, tenant, &request, idempotency, seconds, memory, now()))?;
+            by_id(db, id)?.map(Added::New).ok_or(rusqlite::Error::QueryReturnedNoRows)
+        })
+    }
+
+    /// The job that a request with this name for repetitions made.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn repeated_job(&self, tenant: &str, idempotency: &str) -> Result<Option<Job>> {
+        let sql = "SELECT * FROM jobs WHERE tenant = ?1 AND idempotency = ?2";
+        self.read(|db| db.query_row(sql, (tenant, idempotency), job).optional())
+    }
+
+    /// The job with this name, if it is the tenant's.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn job(&self, tenant: &str, id: &str) -> Result<Option<Job>> {
+        Ok(self.read(|db| by_id(db, id))?.filter(|job| job.tenant == tenant))
+    }
+
+    /// The jobs of a tenant, the newest first.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn jobs(&self, tenant: &str, most: u32) -> Result<Vec<Job>> {
+        let sql = "SELECT * FROM jobs WHERE tenant = ?1 ORDER BY created DESC, rowid DESC LIMIT ?2";
+        self.read(|db| db.prepare(sql)?.query_map((tenant, most), job)?.collect())
+    }
+
+    /// The jobs in a state of all tenants, the oldest first.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn jobs_in(&self, state: State) -> Result<Vec<Job>> {
+        let sql = "SELECT * FROM jobs WHERE state = ?1 ORDER BY created, rowid";
+        self.read(|db| db.prepare(sql)?.query_map((state,), job)?.collect())
+    }
+
+    /// Whether a job under way takes this object of its tenant.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn is_used(&self, tenant: &str, digest: &str) -> Result<bool> {
+        let sql = "SELECT * FROM jobs WHERE tenant = ?1 AND state IN ('queued', 'running')";
+        self.read(|db| {
+            let jobs = db
+                .prepare(sql)?
+                .query_map((tenant,), job)?
+                .collect::<rusqlite::Result<Vec<_>>>()?;
+            Ok(jobs.iter().any(|job| job.request.objects().any(|used| used == digest)))
+        })
+    }
+
+    /// Takes down what happens to a job that is under way; returns the job then, or nothing if it
+    /// has ended before.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn change(&self, id: &str, change: &Change) -> Result<Option<Job>> {
+        let (set, first, second): (_, Box<dyn ToSql>, Box<dyn ToSql>) = match change {
+            Change::Started => ("state = 'running', started = ?3", Box::new(now()), Box::new(0)),
+            Change::Progress(done, total) => {
+                ("done = ?3, total = ?4, deaths = 0", Box::new(*done), Box::new(*total))
+            }
+            Change::Died => ("state = 'queued', deaths = deaths + 1", Box::new(0), Box::new(0)),
+            Change::Requeued => ("state = 'queued'", Box::new(0), Box::new(0)),
+            Change::Done(digest) => (
+                "state = 'done', done = total, finished = ?3, result = ?4",
+                Box::new(now()),
+                Box::new(digest.clone()),
+            ),
+            Change::Failed(kind, detail) => (
+                "state = 'failed', problem_kind = ?3, problem_detail = ?4",
+                Box::new(kind.clone()),
+                Box::new(detail.clone()),
+            ),
+            Change::Cancelled => ("state = 'cancelled'", Box::new(0), Box::new(0)),
+        };
+        let ends = matches!(change, Change::Failed(..) | Change::Cancelled);
+        self.write(|db| {
+            let finished = if ends { ", finished = ?2" } else { "" };
+            // Each number stands in the text once, so that all may be given.
+            let sql = format!(
+                "UPDATE jobs SET seq = seq + 1{finished}, {set} \
+                 WHERE id = ?1 AND state IN ('queued', 'running') \
+                 AND ?2 IS NOT NULL AND ?3 IS NOT NULL AND ?4 IS NOT NULL"
+            );
+            let changed = db.execute(&sql, (id, now(), first, second))?;
+            if changed == 0 { Ok(None) } else { by_id(db, id) }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::Kind;
+
+    fn new(id: &str, tenant: &str, idempotency: Option<&str>) -> NewJob {
+        let request = Request {
+            kind: Kind::Train,
+            keys: "k".repeat(64),
+            tables: vec!["t".repeat(64)],
+            model: None,
+            iterations: Some(3),
+            history: true,
+        };
+        let (id, tenant) = (id.into(), tenant.into());
+        let idempotency = idempotency.map(Into::into);
+        NewJob { id, tenant, request, idempotency, seconds: 1.5, memory: 1 << 40 }
+    }
+
+    #[test]
+    fn jobs_go_through_their_states_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::open(&folder.path().join("records")).unwrap();
+        let Added::New(job) = records.add_job(&new("1", "a", Some("x")), 2).unwrap() else {
+            panic!("it is new");
+        };
+        assert_eq!((job.state, job.memory, job.seconds), (State::Queued, 1 << 40, 1.5));
+        assert_eq!(job.request, new("1", "a", None).request);
+        // The same request again, also by another name; other tenants have their own.
+        let again = records.add_job(&new("2", "a", Some("x")), 2).unwrap();
+        assert!(matches!(again, Added::Known(known) if known == job));
+        assert!(matches!(records.add_job(&new("3", "b", Some("x")), 2).unwrap(), Added::New(_)));
+        assert!(matches!(records.add_job(&new("4", "a", None), 2).unwrap(), Added::New(_)));
+        assert_eq!(records.add_job(&new("5", "a", None), 2).unwrap(), Added::TooMany);
+        assert_eq!(records.job("b", "1").unwrap(), None);
+        assert!(records.is_used("a", &"k".repeat(64)).unwrap());
+
+        let change = |change| records.change("1", &change).unwrap();
+        assert_eq!(change(Change::Started).unwrap().state, State::Running);
+        let died = change(Change::Died).unwrap();
+        assert_eq!((died.state, died.deaths), (State::Queued, 1));
+        let forward = change(Change::Progress(2, 3)).unwrap();
+        assert_eq!((forward.done, forward.total, forward.deaths), (2, 3, 0));
+        let done = change(Change::Done("d".into())).unwrap();
+        assert_eq!((done.state, done.done, done.seq), (State::Done, 3, 5));
+        assert_eq!(done.result.as_deref(), Some("d"));
+        // What has ended stays as it is.
+        assert_eq!(change(Change::Cancelled), None);
+        assert_eq!(records.job("a", "1").unwrap(), Some(done));
+        let failed = records.change("4", &Change::Failed("Memory".into(), "why".into())).unwrap();
+        assert_eq!(failed.unwrap().problem, Some(("Memory".into(), "why".into())));
+        assert!(!records.is_used("a", &"k".repeat(64)).unwrap());
+        assert_eq!(records.jobs("a", 10).unwrap().len(), 2);
+        assert_eq!(records.jobs_in(State::Queued).unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,300 @@
+//! What tenants have, and what they are sending.
+
+use super::{Records, unknown};
+use crate::clock::Seconds;
+use rusqlite::{
+    OptionalExtension, Row,
+    types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef},
+};
+use serde::Serialize;
+use sudare_roles::error::Result;
+
+/// What an object is to jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Collection {
+    /// Evaluation keys.
+    Keys,
+    /// Encrypted tables.
+    Tables,
+    /// Models to score by, plain or encrypted.
+    Models,
+    /// What jobs made.
+    Results,
+}
+
+impl Collection {
+    const ALL: [Self; 4] = [Self::Keys, Self::Tables, Self::Models, Self::Results];
+
+    /// As paths have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Keys => "keys",
+            Self::Tables => "tables",
+            Self::Models => "models",
+            Self::Results => "results",
+        }
+    }
+}
+
+impl ToSql for Collection {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.name().into())
+    }
+}
+
+impl FromSql for Collection {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let name = value.as_str()?;
+        Self::ALL.into_iter().find(|c| c.name() == name).ok_or_else(|| unknown(name))
+    }
+}
+
+/// Something that a tenant has, named by its digest.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Object {
+    /// Whose it is.
+    #[serde(skip)]
+    pub tenant: String,
+    /// BLAKE3 of its bytes, in hexadecimal.
+    pub digest: String,
+    /// What it is.
+    pub collection: Collection,
+    /// How large it is.
+    pub bytes: u64,
+    /// Since when it is here.
+    pub created: Seconds,
+    /// What its header says.
+    pub about: serde_json::Value,
+}
+
+/// Something that a tenant is sending, or has sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upload {
+    /// Its name.
+    pub id: String,
+    /// Who sends it.
+    pub tenant: String,
+    /// What it is to be.
+    pub collection: Collection,
+    /// What its digest is to be.
+    pub digest: String,
+    /// How large it is to be.
+    pub bytes: u64,
+    /// How many bytes are here.
+    pub received: u64,
+    /// Whether it is an object now.
+    pub complete: bool,
+    /// When something of it came last.
+    pub touched: Seconds,
+}
+
+fn object(row: &Row<'_>) -> rusqlite::Result<Object> {
+    Ok(Object {
+        tenant: row.get("tenant")?,
+        digest: row.get("digest")?,
+        collection: row.get("collection")?,
+        bytes: row.get("bytes")?,
+        created: row.get("created")?,
+        about: row
+            .get::<_, String>("about")
+            .map(|text| serde_json::from_str(&text).unwrap_or(serde_json::Value::Null))?,
+    })
+}
+
+fn upload(row: &Row<'_>) -> rusqlite::Result<Upload> {
+    Ok(Upload {
+        id: row.get("id")?,
+        tenant: row.get("tenant")?,
+        collection: row.get("collection")?,
+        digest: row.get("digest")?,
+        bytes: row.get("bytes")?,
+        received: row.get("received")?,
+        complete: row.get("complete")?,
+        touched: row.get("touched")?,
+    })
+}
+
+impl Records {
+    /// What the tenant has of this digest.
+    ///
+    /// # Errors
+    /// As all of [`Records`]: [`Error::Io`](sudare_roles::error::Error::Io).
+    pub fn object(&self, tenant: &str, digest: &str) -> Result<Option<Object>> {
+        let sql = "SELECT * FROM objects WHERE tenant = ?1 AND digest = ?2";
+        self.read(|db| db.query_row(sql, (tenant, digest), object).optional())
+    }
+
+    /// What the tenant has in a collection, the oldest first.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn objects(&self, tenant: &str, collection: Collection) -> Result<Vec<Object>> {
+        let sql = "SELECT * FROM objects WHERE tenant = ?1 AND collection = ?2 \
+                   ORDER BY created, digest";
+        self.read(|db| db.prepare(sql)?.query_map((tenant, collection), object)?.collect())
+    }
+
+    /// Forgets an object.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn remove_object(&self, tenant: &str, digest: &str) -> Result<()> {
+        self.write(|db| {
+            db.execute("DELETE FROM uploads WHERE tenant = ?1 AND digest = ?2", (tenant, digest))?;
+            db.execute("DELETE FROM objects WHERE tenant = ?1 AND digest = ?2", (tenant, digest))
+                .map(|_| ())
+        })
+    }
+
+    /// Bytes that the tenant has, or has said that it sends.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn bytes_of(&self, tenant: &str) -> Result<u64> {
+        let sql = "SELECT (SELECT ifnull(sum(bytes), 0) FROM objects WHERE tenant = ?1) + \
+                   (SELECT ifnull(sum(bytes), 0) FROM uploads WHERE tenant = ?1 AND NOT complete)";
+        self.read(|db| db.query_row(sql, (tenant,), |row| row.get(0)))
+    }
+
+    /// Begins an upload, unless the tenant would have more than `most` bytes then. Returns whether
+    /// it was begun.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn begin_upload(&self, new: &Upload, most: u64) -> Result<bool> {
+        self.write(|db| {
+            let sql = "SELECT (SELECT ifnull(sum(bytes), 0) FROM objects WHERE tenant = ?1) + \
+                   (SELECT ifnull(sum(bytes), 0) FROM uploads WHERE tenant = ?1 AND NOT complete)";
+            let has: u64 = db.query_row(sql, (&new.tenant,), |row| row.get(0))?;
+            if has.saturating_add(new.bytes) > most {
+                return Ok(false);
+            }
+            let sql = "INSERT INTO uploads \
+                       (id, tenant, collection, digest, bytes, received, complete, touched) \
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+            let Upload { id, tenant, collection, digest, bytes, received, complete, touched } = new;
+            let values = (id, tenant, collection, digest, bytes, received, complete, touched);
+            db.execute(sql, values).map(|_| true)
+        })
+    }
+
+    /// The upload with this name, if it is the tenant's.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn upload(&self, tenant: &str, id: &str) -> Result<Option<Upload>> {
+        let sql = "SELECT * FROM uploads WHERE tenant = ?1 AND id = ?2";
+        self.read(|db| db.query_row(sql, (tenant, id), upload).optional())
+    }
+
+    /// The upload that a tenant has begun of this digest and has not finished.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn upload_of(&self, tenant: &str, digest: &str) -> Result<Option<Upload>> {
+        let sql = "SELECT * FROM uploads WHERE tenant = ?1 AND digest = ?2 AND NOT complete";
+        self.read(|db| db.query_row(sql, (tenant, digest), upload).optional())
+    }
+
+    /// So many bytes of an upload are on the disk.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn received(&self, id: &str, received: u64, now: Seconds) -> Result<()> {
+        let sql = "UPDATE uploads SET received = ?2, touched = ?3 WHERE id = ?1";
+        self.write(|db| db.execute(sql, (id, received, now)).map(|_| ()))
+    }
+
+    /// An upload is an object now, or a result is there; `upload` names the former.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn add_object(&self, new: &Object, upload: Option<&str>) -> Result<()> {
+        let about = new.about.to_string();
+        self.write(|db| {
+            let sql = "INSERT OR IGNORE INTO objects \
+                       (tenant, digest, collection, bytes, created, about) \
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+            let Object { tenant, digest, collection, bytes, created, .. } = new;
+            db.execute(sql, (tenant, digest, collection, bytes, created, &about))?;
+            let sql = "UPDATE uploads SET complete = 1, received = bytes, touched = ?2 \
+                       WHERE id = ?1";
+            db.execute(sql, (upload, created)).map(|_| ())
+        })
+    }
+
+    /// Forgets an upload.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn remove_upload(&self, id: &str) -> Result<()> {
+        self.write(|db| db.execute("DELETE FROM uploads WHERE id = ?1", (id,)).map(|_| ()))
+    }
+
+    /// Uploads of which nothing came since `before`.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn stale_uploads(&self, before: Seconds) -> Result<Vec<Upload>> {
+        let sql = "SELECT * FROM uploads WHERE touched < ?1";
+        self.read(|db| db.prepare(sql)?.query_map((before,), upload)?.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn upload(id: &str, tenant: &str, bytes: u64) -> Upload {
+        Upload {
+            id: id.into(),
+            tenant: tenant.into(),
+            collection: Collection::Keys,
+            digest: format!("digest of {id}"),
+            bytes,
+            received: 0,
+            complete: false,
+            touched: 10,
+        }
+    }
+
+    /// What is promised counts as what is there, once, and frees its room when it is gone.
+    #[test]
+    fn bytes_of_a_tenant_are_counted_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::open(&folder.path().join("records")).unwrap();
+        let first = upload("1", "a", 60);
+        assert!(records.begin_upload(&first, 100).unwrap());
+        assert!(!records.begin_upload(&upload("2", "a", 41), 100).unwrap());
+        assert!(records.begin_upload(&upload("3", "b", 41), 100).unwrap());
+        assert!(records.begin_upload(&upload("4", "a", 40), 100).unwrap());
+        assert_eq!(records.bytes_of("a").unwrap(), 100);
+        assert_eq!(records.upload("b", "1").unwrap(), None);
+        records.received("1", 33, 20).unwrap();
+        let found = records.upload_of("a", &first.digest).unwrap().unwrap();
+        assert_eq!((found.received, found.touched), (33, 20));
+        let object = Object {
+            tenant: "a".into(),
+            digest: first.digest.clone(),
+            collection: Collection::Keys,
+            bytes: 60,
+            created: 30,
+            about: serde_json::json!({ "job": "stats:1x1" }),
+        };
+        records.add_object(&object, Some("1")).unwrap();
+        assert_eq!(records.bytes_of("a").unwrap(), 100);
+        let done = records.upload("a", "1").unwrap().unwrap();
+        assert!(done.complete && done.received == 60);
+        assert_eq!(records.upload_of("a", &first.digest).unwrap(), None);
+        assert_eq!(records.object("a", &first.digest).unwrap().as_ref(), Some(&object));
+        assert_eq!(records.object("b", &first.digest).unwrap(), None);
+        assert_eq!(records.objects("a", Collection::Keys).unwrap(), [object]);
+        assert!(records.objects("a", Collection::Tables).unwrap().is_empty());
+        let stale: Vec<_> = records.stale_uploads(20).unwrap().into_iter().map(|u| u.id).collect();
+        assert_eq!(stale, ["3", "4"]);
+        records.remove_object("a", &first.digest).unwrap();
+        assert_eq!((records.bytes_of("a").unwrap(), records.upload("a", "1").unwrap()), (40, None));
+    }
+}

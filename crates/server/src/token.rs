@@ -1,0 +1,196 @@
+//! Tokens, by which tenants are known.
+
+use crate::{clock::Seconds, problem::internal};
+use std::fmt;
+use sudare_roles::error::{Error, Result};
+use zeroize::Zeroizing;
+
+/// What tokens begin with, so that scanners of secrets find them.
+const PREFIX: &str = "sudare_";
+/// Bytes of the public part, by which a token is found.
+const ID_BYTES: usize = 8;
+/// Bytes of the secret part.
+const SECRET_BYTES: usize = 32;
+/// What the digest of a secret is for.
+const CONTEXT: &str = "sudare v1 token of a service";
+/// Most letters of the name of a tenant.
+const MOST_LETTERS: usize = 64;
+
+/// A token as its holder has it: `sudare_`, 16 digits that name it and 64 that are secret.
+pub struct Token {
+    id: String,
+    secret: Zeroizing<[u8; SECRET_BYTES]>,
+}
+
+/// What a server keeps of a token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Its public part.
+    pub id: String,
+    /// Whose it is.
+    pub tenant: String,
+    /// Digest of its secret part.
+    pub digest: [u8; 32],
+    /// When it was made.
+    pub created: Seconds,
+    /// When it ends, if it does.
+    pub expires: Option<Seconds>,
+}
+
+impl Token {
+    /// A new one, of 256 random bits.
+    ///
+    /// # Errors
+    /// [`Error::Library`] without randomness.
+    pub fn random() -> Result<Self> {
+        let mut secret = Zeroizing::new([0; SECRET_BYTES]);
+        getrandom::fill(&mut secret[..]).map_err(internal)?;
+        Ok(Self { id: random_id()?, secret })
+    }
+
+    /// Reads what a client sent.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (id, secret) = text.strip_prefix(PREFIX)?.split_at_checked(2 * ID_BYTES)?;
+        let mut bytes = Zeroizing::new([0; SECRET_BYTES]);
+        from_hex(id, &mut [0; ID_BYTES])?;
+        from_hex(secret, &mut bytes[..])?;
+        Some(Self { id: id.into(), secret: bytes })
+    }
+
+    /// As its holder keeps it.
+    #[must_use]
+    pub fn text(&self) -> Zeroizing<String> {
+        let mut text = Zeroizing::new(String::with_capacity(128));
+        text.push_str(PREFIX);
+        text.push_str(&self.id);
+        push_hex(&mut text, &self.secret[..]);
+        text
+    }
+
+    /// Its public part.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn digest(&self) -> blake3::Hash {
+        blake3::Hash::from(blake3::derive_key(CONTEXT, &self.secret[..]))
+    }
+
+    /// What a server keeps of it.
+    #[must_use]
+    pub fn kept(&self, tenant: String, created: Seconds, expires: Option<Seconds>) -> Kept {
+        Kept { id: self.id.clone(), tenant, digest: self.digest().into(), created, expires }
+    }
+
+    /// The tenant, if this is the token that was kept, and it is valid now. What there is none of
+    /// takes as long as what is wrong.
+    #[must_use]
+    pub fn tenant(&self, kept: Option<&Kept>, now: Seconds) -> Option<String> {
+        let digest = kept.map_or([0; 32], |kept| kept.digest);
+        // In constant time.
+        let same = self.digest() == blake3::Hash::from(digest);
+        let kept = kept.filter(|kept| kept.expires.is_none_or(|expires| now < expires))?;
+        same.then(|| kept.tenant.clone())
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Token").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// A name for something new, of 16 random digits.
+///
+/// # Errors
+/// [`Error::Library`] without randomness.
+pub fn random_id() -> Result<String> {
+    let mut bytes = [0; ID_BYTES];
+    getrandom::fill(&mut bytes).map_err(internal)?;
+    let mut text = String::new();
+    push_hex(&mut text, &bytes);
+    Ok(text)
+}
+
+/// Refuses names of tenants that could not stand in paths.
+///
+/// # Errors
+/// [`Error::Usage`].
+pub fn check_tenant(name: &str) -> Result<()> {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if (1..=MOST_LETTERS).contains(&name.len()) && name.chars().all(fits) {
+        return Ok(());
+    }
+    Err(Error::Usage(format!(
+        "{name:?} is no name of a tenant: take 1 to {MOST_LETTERS} letters from a to z, digits and -"
+    )))
+}
+
+fn push_hex(text: &mut String, bytes: &[u8]) {
+    let digits = bytes.iter().flat_map(|&byte| [byte >> 4, byte & 15]);
+    text.extend(digits.filter_map(|digit| char::from_digit(digit.into(), 16)));
+}
+
+/// Bytes of lower-case digits, exactly as many as `bytes` has room for.
+fn from_hex(text: &str, bytes: &mut [u8]) -> Option<()> {
+    if text.len() != 2 * bytes.len() {
+        return None;
+    }
+    let digit = |c: u8| match c {
+        b'0'..=b'9' => Some(c - b'0'),
+        b'a'..=b'f' => Some(c - b'a' + 10),
+        _ => None,
+    };
+    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+        let &[high, low] = pair else { return None };
+        *byte = digit(high)? << 4 | digit(low)?;
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_known_by_their_secret_until_they_expire() {
+        let token = Token::random().unwrap();
+        let text = token.text();
+        assert_eq!(text.len(), 7 + 16 + 64);
+        let kept = token.kept("clinic".into(), 100, Some(200));
+        let read = Token::parse(&text).unwrap();
+        assert_eq!(read.tenant(Some(&kept), 199).as_deref(), Some("clinic"));
+        assert_eq!(read.tenant(Some(&kept), 200), None);
+        assert_eq!(read.tenant(None, 150), None);
+        // Every digit counts.
+        for at in 7..text.len() {
+            let mut other = text.as_bytes().to_vec();
+            other[at] = if other[at] == b'0' { b'1' } else { b'0' };
+            let other = Token::parse(core::str::from_utf8(&other).unwrap()).unwrap();
+            let named_otherwise = other.id() != kept.id;
+            assert!(named_otherwise || other.tenant(Some(&kept), 150).is_none(), "{at}");
+        }
+        assert!(!format!("{token:?}").contains(&text[23..]));
+    }
+
+    #[test]
+    fn other_texts_are_no_tokens() {
+        let text = Token::random().unwrap().text();
+        let upper = text.to_uppercase();
+        for bad in ["", "sudare_", &text[1..], &text[..text.len() - 1], &upper, "sudare_é"] {
+            assert!(Token::parse(bad).is_none(), "{bad}");
+        }
+        assert!(Token::parse(&format!("{}0", &*text)).is_none());
+    }
+
+    #[test]
+    fn tenants_have_plain_names() {
+        assert!(check_tenant("clinic-7").is_ok());
+        let long = "a".repeat(65);
+        for bad in ["", "..", "a/b", "A", "é", "a b", &long] {
+            assert!(check_tenant(bad).is_err(), "{bad}");
+        }
+    }
+}
