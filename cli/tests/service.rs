@@ -451,7 +451,7 @@ fn limits_and_tokens_are_kept() {
     // Nothing of the secret is on the disk.
     let records = fs::read(service.folder.join("records.sqlite")).unwrap();
     let wal = fs::read(service.folder.join("records.sqlite-wal")).unwrap_or_default();
-    let secret = token[23..].as_bytes();
+    let secret = &token.as_bytes()[23..];
     assert!([records, wal].iter().all(|file| !file.windows(64).any(|part| part == secret)));
 }
 

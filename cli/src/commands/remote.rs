@@ -4,7 +4,10 @@ use crate::{
     remote::{Client, Job, Request},
 };
 use serde::Serialize;
-use std::path::PathBuf;
+use std::{
+    path::{Path, PathBuf},
+    slice,
+};
 use sudare::ckks::serial::Kind;
 use sudare_roles::{
     error::{Error, Result},
@@ -231,7 +234,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         Step::Status { service, job } => {
             let client = service.client()?;
             match job {
-                Some(id) => output.write(&client.job(id)?, |job| list_text(&[job.clone()])),
+                Some(id) => output.write(&client.job(id)?, |job| list_text(slice::from_ref(job))),
                 None => output.write(&client.jobs()?, |jobs| list_text(jobs)),
             }
         }
@@ -244,7 +247,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         Step::Cancel { service, job } => {
             let client = service.client()?;
             client.remove("jobs", job)?;
-            output.write(&client.job(job)?, |job| list_text(&[job.clone()]))
+            output.write(&client.job(job)?, |job| list_text(slice::from_ref(job)))
         }
         Step::Download { service, digest, result } => {
             fetch(&service.client()?, None, digest, result.begin()?, output)
@@ -298,7 +301,7 @@ fn compute(args: &Computation, kind: &str, extra: &Extra<'_>, output: Output) ->
         return output.write(&job, |job| format!("{}\n", job.id));
     };
     say(format_args!(
-        "job {}: about {:.0} s of one such machine, {} of memory",
+        "job {}: about {:.1} s of computing, {} of memory",
         job.id,
         job.predicted.seconds,
         machine::bytes(job.predicted.memory_bytes)
@@ -308,7 +311,7 @@ fn compute(args: &Computation, kind: &str, extra: &Extra<'_>, output: Output) ->
 }
 
 /// What a file is to a service, by its header.
-fn collection_of(path: &PathBuf) -> Result<&'static str> {
+fn collection_of(path: &Path) -> Result<&'static str> {
     let Ok(opened) = Opened::any(path, Access::Shared) else {
         // A model in the clear; the service says so if it is none.
         return Ok("models");
@@ -325,7 +328,7 @@ fn collection_of(path: &PathBuf) -> Result<&'static str> {
     }
 }
 
-fn upload(client: &Client, collection: &str, path: &std::path::Path) -> Result<String> {
+fn upload(client: &Client, collection: &str, path: &Path) -> Result<String> {
     let bytes = std::fs::metadata(path).map_or(0, |found| found.len());
     let progress = Progress::new(format!("Sending {}", path.display()), bytes as usize);
     client.upload(collection, path, |sent, _| progress.set(sent as usize))

@@ -28,6 +28,10 @@ macro_rules! plan_of_statistics {
             expect_precise(bits, self.largest_error(), self.largest_shared_error(bits))
         }
 
+        fn price(&self, threads: usize) -> Result<Price> {
+            Price::of_statistics(self.params(), self.required_keys(), self.cost()?, threads)
+        }
+
         fn statistics(
             &self,
             e: &Evaluator,

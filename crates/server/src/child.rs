@@ -140,7 +140,8 @@ async fn obey(
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::job::Kind;

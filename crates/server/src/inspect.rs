@@ -28,8 +28,8 @@ pub const START_BYTES: usize = 64;
 const MAGIC: &[u8; 8] = b"\x89sudare\n";
 /// The number of secret keys among kinds of files.
 const SECRET_KEY: [u8; 2] = 1_u16.to_le_bytes();
-/// Of a header after its encoded part.
-const CHECKSUM_BYTES: u64 = 32;
+/// Of a header before its encoded part, and the checksum after it.
+const AROUND_BYTES: u64 = START_BYTES as u64 + 32;
 /// Most bytes of the encoded part.
 const MOST_ENCODED_BYTES: u64 = 64 << 20;
 /// A model in the clear is read whole, and is never larger.
@@ -50,7 +50,7 @@ pub fn is_secret(start: &[u8]) -> bool {
 pub fn header_bytes(start: &[u8]) -> Option<u64> {
     let start = start.strip_prefix(MAGIC)?;
     let encoded = u64::from_le_bytes(*start.get(40..48)?.first_chunk()?);
-    let end = encoded.checked_add(START_BYTES as u64 + CHECKSUM_BYTES)?;
+    let end = encoded.checked_add(AROUND_BYTES)?;
     (encoded <= MOST_ENCODED_BYTES).then(|| end.next_multiple_of(64))
 }
 

@@ -40,10 +40,6 @@ impl TableJob for HistogramJob {
 impl TablePlan for HistogramPlan {
     plan_of_statistics!();
 
-    fn price(&self, threads: usize) -> Result<Price> {
-        Price::of_statistics(self.params(), self.required_keys(), self.cost()?, threads)
-    }
-
     fn encrypt(
         &self,
         encryptor: &Encryptor,

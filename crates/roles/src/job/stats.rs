@@ -39,10 +39,6 @@ impl TableJob for Job {
 impl TablePlan for StatsPlan {
     plan_of_statistics!();
 
-    fn price(&self, threads: usize) -> Result<Price> {
-        Price::of_statistics(self.params(), self.required_keys(), self.cost()?, threads)
-    }
-
     fn encrypt(
         &self,
         encryptor: &Encryptor,

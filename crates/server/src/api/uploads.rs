@@ -50,9 +50,15 @@ fn with_tus(mut response: Response) -> Response {
     response
 }
 
-/// A problem with these headers.
+/// A problem with these headers, and with the version that is spoken where that is it.
 fn refused(problem: Problem) -> Response {
-    with_tus(problem.into_response())
+    let is_version = problem.status == StatusCode::PRECONDITION_FAILED;
+    let mut response = with_tus(problem.into_response());
+    if is_version {
+        let version = HeaderName::from_static("tus-version");
+        response.headers_mut().insert(version, HeaderValue::from_static(VERSION));
+    }
+    response
 }
 
 /// What the server speaks.
@@ -61,16 +67,12 @@ pub async fn options() -> Response {
     with_tus((StatusCode::NO_CONTENT, headers).into_response())
 }
 
-fn expect_version(headers: &HeaderMap) -> Result<(), Response> {
+fn expect_version(headers: &HeaderMap) -> Answer<()> {
     if headers.get(RESUMABLE).is_some_and(|version| version == VERSION) {
         return Ok(());
     }
     let detail = "uploads are sent by tus 1.0: send Tus-Resumable: 1.0.0";
-    let problem = Problem::new(StatusCode::PRECONDITION_FAILED, "TusVersion", detail);
-    let mut response = refused(problem);
-    let version = HeaderName::from_static("tus-version");
-    response.headers_mut().insert(version, HeaderValue::from_static(VERSION));
-    Err(response)
+    Err(Problem::new(StatusCode::PRECONDITION_FAILED, "TusVersion", detail))
 }
 
 fn number(headers: &HeaderMap, name: &HeaderName) -> Answer<u64> {
@@ -99,8 +101,8 @@ fn digest_of(headers: &HeaderMap) -> Answer<String> {
 
 /// Begins an upload, or finds where it was.
 pub async fn begin(app: App, tenant: String, to: Collection, headers: HeaderMap) -> Response {
-    if let Err(response) = expect_version(&headers) {
-        return response;
+    if let Err(problem) = expect_version(&headers) {
+        return refused(problem);
     }
     let begun = match number(&headers, &LENGTH).and_then(|n| Ok((n, digest_of(&headers)?))) {
         Ok((bytes, digest)) => {
@@ -193,8 +195,8 @@ pub async fn offset(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Response {
-    if let Err(response) = expect_version(&headers) {
-        return response;
+    if let Err(problem) = expect_version(&headers) {
+        return refused(problem);
     }
     let found = find(&app, tenant, id).await;
     found.map_or_else(refused, |upload| progress_of(&app, &upload))
@@ -207,8 +209,8 @@ pub async fn give_up(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Response {
-    if let Err(response) = expect_version(&headers) {
-        return response;
+    if let Err(problem) = expect_version(&headers) {
+        return refused(problem);
     }
     let gone = async {
         let upload = find(&app, tenant, id).await?;
@@ -240,8 +242,8 @@ pub async fn append(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    if let Err(response) = expect_version(&headers) {
-        return response;
+    if let Err(problem) = expect_version(&headers) {
+        return refused(problem);
     }
     // Whoever answers goes away with the connection; what came by then is kept nevertheless.
     let taking = tokio::spawn(async move {
