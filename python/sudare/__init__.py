@@ -39,6 +39,7 @@ from sudare._native import Table as EncryptedTable
 from sudare.errors import Error
 
 __all__ = [
+    "Client",
     "Context",
     "EncryptedArray",
     "EncryptedIntegers",
@@ -61,6 +62,7 @@ __all__ = [
     "Ridge",
     "SecretKey",
     "__version__",
+    "client",
     "cpu_info",
     "distributed",
     "errors",
@@ -74,15 +76,18 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from sudare import distributed, linear_model, nn, pool, scoring, search
+    from sudare import client, distributed, linear_model, nn, pool, scoring, search
+    from sudare.client import Client
     from sudare.linear_model import LinearRegression, LogisticRegression, Ridge
 else:
 
     def __getattr__(name: str) -> object:
         # Estimators import scikit-learn where it is installed, and distributed trainings asyncio:
-        # both take a while.
-        if name in {"distributed", "linear_model", "nn", "pool", "scoring", "search"}:
+        # both take a while. A client of services needs packages of its own.
+        if name in {"client", "distributed", "linear_model", "nn", "pool", "scoring", "search"}:
             return importlib.import_module(f"sudare.{name}")
         if name in {"LinearRegression", "LogisticRegression", "Ridge"}:
             return getattr(importlib.import_module("sudare.linear_model"), name)
+        if name == "Client":
+            return importlib.import_module("sudare.client").Client
         raise AttributeError(f"module 'sudare' has no attribute {name!r}")

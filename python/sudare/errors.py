@@ -783,6 +783,24 @@ class InUseError(Error, OSError):
     """Another process writes to the folder of states, or to the index."""
 
 
+class RefusedError(Error, RuntimeError):
+    """A service refuses a request, or cannot do a job.
+
+    Attributes
+    ----------
+    kind
+        Its word for that, as the command has it.
+    """
+
+    def __init__(self, detail: str, kind: str = "") -> None:
+        super().__init__(detail)
+        self.kind = kind
+
+
+class UnreachableError(Error, ConnectionError):
+    """A service cannot be reached."""
+
+
 class CheckpointError(Error, OSError):
     """The state of a training cannot be written."""
 

@@ -15,8 +15,8 @@ CRATES = Path(__file__).parents[2] / "crates"
 INSIDE = {"Apps", "Array", "File", "Index", "Ledger", "Library", "Metric", "Passphrase", "Pool", "PoolFile", "Pooled",
           "Seal", "Search", "Stats", "Table", "TableFile", "Train"}  # fmt: skip
 
-# The command line alone writes to standard output, and uses services.
-ELSEWHERE = {"Refused", "Stdout", "Unreachable"}
+# The command line alone writes to standard output.
+ELSEWHERE = {"Stdout"}
 
 # In front of the names of these.
 PREFIXES = {
