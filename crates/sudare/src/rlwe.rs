@@ -25,7 +25,7 @@ pub(crate) mod work;
 
 pub use canonical::CanonicalBounds;
 pub use chain::{Chain, Scale};
-pub use ciphertext::Ciphertext;
+pub use ciphertext::{Ciphertext, Seeded};
 use combine::{DiagonalSum, StageDiagonals};
 pub use diagonals::{AutomorphismSum, EncodedDiagonals};
 pub use encrypt::{EncryptionKey, Encryptor};

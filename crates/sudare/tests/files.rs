@@ -14,7 +14,8 @@ use std::{
 use sudare::{
     Error,
     ckks::{
-        Ciphertext, Complex, Params, Scale, Spec, UpperSpec,
+        Ciphertext, Complex, Decryptor, Encoder, Params, Scale, Spec, SymmetricEncryptor,
+        UpperSpec,
         serial::{self, CiphertextWriter, Kind, Label, Reader, Shape},
     },
     rlwe::{GaloisElement, KeyGenerator, KeyId, KeyRequest, Level, SecretDistribution},
@@ -113,6 +114,82 @@ fn ciphertexts_stream() {
     assert_ne!(digest(&damaged), digest(&file));
     let other: Vec<_> = levels.iter().map(|&level| s.encrypt(16, level)).collect();
     assert_ne!(digest(&s.ciphertexts_file(&other, &label)), digest(&file));
+}
+
+/// Ciphertexts under the secret key, of which the file has one polynomial and the seed of the
+/// other, are those that were written.
+#[test]
+fn seeded_ciphertexts_come_back_whole() {
+    for spec in specs(10) {
+        let (params, label) = (Params::new(spec).unwrap(), label());
+        let mut keygen = KeyGenerator::from_seed(params.rlwe(), &seed(1));
+        let secret = Arc::new(keygen.secret_key().unwrap());
+        let encryptor = SymmetricEncryptor::new(&params, Arc::clone(&secret)).unwrap();
+        let encoder = Encoder::new(&params);
+        let forms = [(params.top(), params.max_slots()), (Level(0), 4), (Level(1), 64)];
+        let items = forms.map(|(level, slots)| {
+            let plain = encoder.encode(&values(slots), level, params.scale_at(level)).unwrap();
+            encryptor.encrypt_seeded(&plain).unwrap()
+        });
+        let mut file = Vec::new();
+        let bytes = serial::write_seeded_ciphertexts(&mut file, &params, &items, &label);
+        assert_eq!(bytes, Ok(file.len() as u64));
+        let whole: Vec<Ciphertext> = items.iter().map(|item| item.ciphertext().clone()).collect();
+        let mut larger = Vec::new();
+        serial::write_ciphertexts(&mut larger, &params, &whole, &label).unwrap();
+
+        // As documented: the seed and the first polynomial of what the other file has.
+        let (parts, others) = (Parts::of(&file), Parts::of(&larger));
+        assert_eq!(parts.seal(), file, "the frame is not as documented");
+        for ((section, other), item) in parts.sections.iter().zip(&others.sections).zip(&whole) {
+            let (public, first) = section.split_at(32);
+            assert_eq!((first.len(), first), (other.len() / 2, &other[..other.len() / 2]));
+            let public = Seed::from_bytes(public.try_into().unwrap());
+            let primes = params.rlwe().spec().q[..=item.level().index()].concat();
+            for (row, q) in item.polys()[1].rows().zip(primes) {
+                let mut expected = vec![0; row.len()];
+                let mut stream = Stream::new(&public.derive("uniform", 0), "prime", q);
+                sample::uniform(q, &mut stream, &mut expected);
+                assert!(row == expected);
+            }
+        }
+        for ((content, _), (other, _)) in parts.table.iter().zip(&others.table) {
+            let Content::Ciphertext { level, scale, log_slots } = *other else {
+                panic!("{other:?}")
+            };
+            assert_eq!(*content, Content::SeededCiphertext { level, scale, log_slots });
+        }
+
+        let decryptor = Decryptor::new(&params, secret).unwrap();
+        let reader = Reader::new(Cursor::new(file.clone()), file.len() as u64).unwrap();
+        let mut reader = reader.into_ciphertexts(&params).unwrap();
+        let mut read = reader.read(1..3).unwrap();
+        read.insert(0, reader.read(0..1).unwrap().remove(0));
+        let all = open(&file).unwrap().ciphertexts(&params).unwrap();
+        for ((a, b), c) in whole.iter().zip(&read).zip(&all) {
+            for other in [b, c] {
+                assert_eq!(Shape::of(a), Shape::of(other));
+                assert!(a.polys().iter().zip(other.polys()).all(|(a, b)| a.rows().eq(b.rows())));
+            }
+            let found = encoder.decode(&decryptor.decrypt(b).unwrap()).unwrap();
+            let expected = values(a.slots());
+            let error = |(x, y): (&Complex<f64>, &Complex<f64>)| (x.re - y.re).hypot(x.im - y.im);
+            assert!(found.iter().zip(&expected).all(|pair| error(pair) < 1e-2));
+        }
+
+        // A file is of one kind.
+        let forms: Vec<Shape> = whole.iter().map(Shape::of).collect();
+        let (key, mut out) = (items[0].ciphertext().key_id(), Vec::new());
+        let mut writer = CiphertextWriter::seeded(&mut out, &params, key, forms.clone(), &label);
+        let refused = writer.as_mut().unwrap().write(&whole[0]).unwrap_err();
+        assert!(refused.to_string().contains("header says a seed"), "{refused}");
+        writer.unwrap().write_seeded(&items[0]).unwrap();
+        let mut out = Vec::new();
+        let mut writer = CiphertextWriter::new(&mut out, &params, key, forms, &label).unwrap();
+        let refused = writer.write_seeded(&items[0]).unwrap_err();
+        assert!(refused.to_string().contains("header says two"), "{refused}");
+        writer.write(items[0].ciphertext()).unwrap();
+    }
 }
 
 #[test]

@@ -19,7 +19,7 @@ use sudare::{
     circuits::{LinearPlan, LinearTransform, Ops},
     ckks::{
         Ciphertext, Complex, Decryptor, Encryptor, Evaluator, Params, Plaintext, ProductSum, Scale,
-        Spec,
+        Spec, SymmetricEncryptor,
     },
     rlwe::{
         EvaluationKeys, GaloisElement, KeyGenerator, KeyRequest, Level, PublicKey, Raise, SecretKey,
@@ -412,6 +412,11 @@ const ROWS: &[Row<Operands, { KINDS.len() }>] = rows![
     "Encryptor::encrypt_with": |o| OWN.session.encryptor
             .encrypt_with(&o.plain, &Seed::from_bytes([1; 32]));
         [], [ParamsOfPlain], [], [], [], [];
+    "SymmetricEncryptor::encrypt_seeded": |o| symmetric().encrypt_seeded(&o.plain);
+        [], [ParamsOfPlain], [], [], [], [];
+    "SymmetricEncryptor::encrypt_seeded_with": |o| symmetric()
+            .encrypt_seeded_with(&o.plain, &Seed::from_bytes([1; 32]));
+        [], [ParamsOfPlain], [], [], [], [];
     "Decryptor::new": |o| {
             let mut keygen = KeyGenerator::new(o.keys.session.params.rlwe())?;
             Decryptor::new(&OWN.session.params, keygen.secret_key()?)
@@ -438,6 +443,11 @@ const ROWS: &[Row<Operands, { KINDS.len() }>] = rows![
             .evaluation_keys_with(&o.keys.secret, &o.request, |_| ());
         [], [ParamsOfKeys], [LevelOfRequest], [], [], [Element];
 ];
+
+fn symmetric() -> SymmetricEncryptor {
+    let secret = Arc::new(generator().secret_key().unwrap());
+    SymmetricEncryptor::new(&OWN.session.params, secret).unwrap()
+}
 
 fn generator() -> KeyGenerator {
     KeyGenerator::new(OWN.session.params.rlwe()).unwrap()
@@ -486,7 +496,8 @@ fn fallible_methods() -> BTreeSet<String> {
         "rlwe/encrypt.rs",
         "rlwe/keygen.rs",
     ];
-    let types = ["Evaluator", "Encryptor", "Decryptor", "Encoder", "KeyGenerator"];
+    let types =
+        ["Evaluator", "Encryptor", "SymmetricEncryptor", "Decryptor", "Encoder", "KeyGenerator"];
     matrix::fallible_methods(&files.map(|file| (file, "")), &types)
 }
 

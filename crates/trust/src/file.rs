@@ -62,6 +62,7 @@ pub enum Content<M = Slots> {
     LevelRelinearization(u32),
     LevelGalois(u32, u32),
     DividedRaising { level: u32, weight: u32, divisor: u128 },
+    SeededCiphertext(u32, M),
 }
 
 /// What a file says of a ciphertext of CKKS.
@@ -315,8 +316,12 @@ impl<M> Content<M> {
                 *weight = small;
             }
             Self::Raising { level, .. } | Self::DividedRaising { level, .. } => *level = small,
-            Self::Ciphertext(level, _) if rng.below(4) == 0 => *level = small,
-            Self::Ciphertext(_, meta) => S::mutate_meta(meta, rng),
+            Self::Ciphertext(level, _) | Self::SeededCiphertext(level, _) if rng.below(4) == 0 => {
+                *level = small;
+            }
+            Self::Ciphertext(_, meta) | Self::SeededCiphertext(_, meta) => {
+                S::mutate_meta(meta, rng);
+            }
         }
     }
 }

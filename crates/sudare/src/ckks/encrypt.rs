@@ -1,8 +1,9 @@
 use super::{Ciphertext, Params, Plaintext, encode::IntegerReader};
 use crate::{
     Error, Result,
-    rlwe::{self, EncryptionKey, KeyId, Level, PublicKey, SecretKey},
+    rlwe::{self, EncryptionKey, KeyId, Level, PublicKey, SecretKey, Seeded},
 };
+use std::sync::Arc;
 use sudare_arith::{prng::Seed, real};
 
 /// Encrypts under a public key.
@@ -36,10 +37,33 @@ impl<K: EncryptionKey> rlwe::Encryptor<Params, K> {
     }
 }
 
+impl SymmetricEncryptor {
+    /// As [`Encryptor::encrypt`], for files of half the bytes
+    /// ([`CiphertextWriter::seeded`](super::serial::CiphertextWriter::seeded)).
+    ///
+    /// # Errors
+    /// As [`Encryptor::encrypt`].
+    pub fn encrypt_seeded(&self, a: &Plaintext) -> Result<Seeded<Ciphertext>> {
+        self.encrypt_seeded_with(a, &Seed::random()?)
+    }
+
+    /// As [`SymmetricEncryptor::encrypt_seeded`], with randomness that follows from `seed`: whoever
+    /// knows it can decrypt. For known-answer tests.
+    ///
+    /// # Errors
+    /// As [`Encryptor::encrypt_with`].
+    pub fn encrypt_seeded_with(&self, a: &Plaintext, seed: &Seed) -> Result<Seeded<Ciphertext>> {
+        let params = self.params.rlwe();
+        params.check_id("plaintext", a.params)?;
+        let inner = self.key.encrypt_seeded(params, &a.poly, a.level, seed)?;
+        Ok(inner.map(|inner| Ciphertext { inner, scale: a.scale, log_slots: a.log_slots }))
+    }
+}
+
 /// Decrypts. Not `Clone`; a server has none.
 pub struct Decryptor {
     params: Params,
-    key: SecretKey,
+    key: Arc<SecretKey>,
 }
 
 /// Room above the scale, in bits, that decryption keeps for the integer part of
@@ -51,7 +75,8 @@ impl Decryptor {
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::Forked`].
-    pub fn new(params: &Params, key: SecretKey) -> Result<Self> {
+    pub fn new(params: &Params, key: impl Into<Arc<SecretKey>>) -> Result<Self> {
+        let key = key.into();
         key.check(params.rlwe())?;
         Ok(Self { params: params.clone(), key })
     }

@@ -1,7 +1,7 @@
 //! Files of keys and ciphertexts. `docs/file-format.md` describes the format.
 //!
 //! Every file says which parameters and which key it belongs to. Uniform halves of
-//! keys are stored as their public seeds. Checksums find damage; they do not stop
+//! keys, and of what the secret key encrypts if it is asked for, are stored as their public seeds. Checksums find damage; they do not stop
 //! anyone from writing another valid file, so a file is as trustworthy as its
 //! source. Reading checks every length, number and residue before it is used.
 //!
@@ -31,7 +31,7 @@ pub use super::rules::Form as Shape;
 use super::{Ciphertext, Params, Scale, Spec, params::check_sizes, rules::Form};
 pub use crate::rlwe::serial::{
     FORMAT_VERSION, Kind, Label, evaluation_keys_bytes, write_ciphertexts, write_evaluation_keys,
-    write_public_key, write_secret_key,
+    write_public_key, write_secret_key, write_seeded_ciphertexts,
 };
 use crate::{
     Error, Result,

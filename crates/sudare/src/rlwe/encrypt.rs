@@ -1,5 +1,5 @@
 use super::{
-    Ciphertext, KeyId, Level, Params, PublicKey, SecretKey,
+    Ciphertext, KeyId, Level, Params, PublicKey, SecretKey, Seeded,
     keygen::{encrypt_zero, small_secret},
 };
 use crate::{
@@ -146,6 +146,20 @@ impl EncryptionKey for SecretKey {
         level: Level,
         seed: &Seed,
     ) -> Result<Ciphertext> {
+        Ok(self.encrypt_seeded(params, message, level, seed)?.into_ciphertext())
+    }
+}
+
+impl SecretKey {
+    /// As [`EncryptionKey::encrypt`], with the seed of `a`, which is public: `seed` does not follow
+    /// from it.
+    pub(crate) fn encrypt_seeded(
+        &self,
+        params: &Params,
+        message: &RnsPoly<Eval>,
+        level: Level,
+        seed: &Seed,
+    ) -> Result<Seeded<Ciphertext>> {
         self.check(params)?;
         params.check_chain_level(level)?;
         let [secret, public] = ["symmetric encryption, secret", "symmetric encryption, public"]
@@ -153,11 +167,10 @@ impl EncryptionKey for SecretKey {
         let limbs = params.limbs(level);
         let [mut c0, c1] = encrypt_zero(params, &self.s, limbs, &secret, &public, 0);
         params.basis().add_assign(&mut c0, message);
-        Ok(Ciphertext { polys: [c0, c1], level, params: params.id(), key: self.id })
+        let polys = [c0, c1];
+        Ok(Seeded::new(Ciphertext { polys, level, params: params.id(), key: self.id }, public))
     }
-}
 
-impl SecretKey {
     /// `c_0 + c_1 s` modulo the primes of `limbs`, which are among those of `a`.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ pub use scheme::{PrimeCounts, Scheme};
 use serde::{Deserialize, Serialize};
 pub use writer::{
     CiphertextWriter, evaluation_keys_bytes, write_ciphertexts, write_evaluation_keys,
-    write_public_key, write_secret_key,
+    write_public_key, write_secret_key, write_seeded_ciphertexts,
 };
 
 /// The version of the format written and read here.

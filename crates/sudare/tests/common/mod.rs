@@ -294,6 +294,8 @@ pub enum Content {
     Raised(u32, u32),
     LevelRelinearization(u32),
     LevelGalois(u32, u32),
+    DividedRaising { level: u32, weight: u32, divisor: u128 },
+    SeededCiphertext { level: u32, scale: (f64, f64), log_slots: u32 },
 }
 
 impl Parts {

@@ -3,7 +3,7 @@
 use super::{
     super::{
         Ciphertext, EvaluationKeys, GaloisElement, KeyId, KeyRequest, Level, Params, PublicKey,
-        Raise, SecretKey, SwitchingKey,
+        Raise, SecretKey, Seeded, SwitchingKey,
         keygen::{expand, small_secret},
         keys::{GaloisKey, LevelSwitchingKeys, RaisingKeys},
     },
@@ -76,6 +76,17 @@ impl<W: Write + ?Sized> FileWriter<'_, W> {
         for poly in &a.polys {
             self.put_poly(params, params.limbs(a.level), poly)?;
         }
+        self.end_section()
+    }
+
+    pub(super) fn seeded_ciphertext<C: AsRef<Ciphertext>>(
+        &mut self,
+        params: &Params,
+        a: &Seeded<C>,
+    ) -> Result<()> {
+        let Ciphertext { polys: [c0, _], level, .. } = a.ciphertext().as_ref();
+        self.put(a.seed().as_bytes())?;
+        self.put_poly(params, params.limbs(*level), c0)?;
         self.end_section()
     }
 }
@@ -281,14 +292,22 @@ impl<R: Read> FileReader<R> {
         Ok(EvaluationKeys { params: params.id(), id, relinearize, galois, raise, level_keys })
     }
 
-    /// A ciphertext of a level in range.
+    /// A ciphertext of a level in range, whose uniform half is expanded if it is seeded.
     pub(super) fn ciphertext(
         &mut self,
         params: &Params,
         key: KeyId,
         level: Level,
+        seeded: bool,
     ) -> Result<Ciphertext> {
         let limbs = params.limbs(level);
+        if seeded {
+            let seed = self.seed()?;
+            let (c0, valid) = self.poly(params, limbs)?;
+            self.end_polys(valid)?;
+            let polys = [c0, expand(params, limbs, &seed, 0)];
+            return Ok(Ciphertext { polys, level, params: params.id(), key });
+        }
         let (c0, first) = self.poly(params, limbs)?;
         let (c1, second) = self.poly(params, limbs)?;
         self.end_polys(first & second)?;

@@ -29,6 +29,8 @@ pub(super) enum Content<M> {
     LevelGalois(GaloisElement, Level),
     /// With the divisor, if that is not 1.
     DividedRaising(Level, u32, u128),
+    /// With a seed in place of its uniform half.
+    SeededCiphertext(Level, M),
 }
 
 impl<M> Content<M> {
@@ -43,7 +45,19 @@ impl<M> Content<M> {
             | Self::Raised(..)
             | Self::LevelRelinearization(_)
             | Self::LevelGalois(..) => Kind::EvaluationKeys,
-            Self::Ciphertext(..) => Kind::Ciphertexts,
+            Self::Ciphertext(..) | Self::SeededCiphertext(..) => Kind::Ciphertexts,
+        }
+    }
+
+    /// What is said of a ciphertext, and whether it is seeded.
+    pub(super) fn ciphertext(&self) -> Option<(Level, M, bool)>
+    where
+        M: Copy,
+    {
+        match *self {
+            Self::Ciphertext(level, meta) => Some((level, meta, false)),
+            Self::SeededCiphertext(level, meta) => Some((level, meta, true)),
+            _ => None,
         }
     }
 
@@ -58,6 +72,7 @@ impl<M> Content<M> {
                 seeded(params.half_key_bytes(params.key_limbs(level)))
             }
             Self::Ciphertext(level, _) => basis.packed_bytes(params.limbs(level)).saturating_mul(2),
+            Self::SeededCiphertext(level, _) => seeded(basis.packed_bytes(params.limbs(level))),
             Self::Raising(level, _) | Self::DividedRaising(level, ..) => {
                 let keys = Raise::to(level).limbs(params);
                 keys.map(|limbs| seeded(basis.packed_bytes(limbs))).iter().sum()
@@ -86,6 +101,7 @@ impl<M> Content<M> {
                 rows(up_to(level).saturating_add(primes.special))
             }
             Self::Ciphertext(level, _) => rows(up_to(level).saturating_mul(2)),
+            Self::SeededCiphertext(level, _) => rows(up_to(level)),
             // Each key has a special prime or more.
             Self::Raising(level, _) | Self::DividedRaising(level, ..) => {
                 rows(up_to(Level(0)).saturating_add(up_to(level)).saturating_add(2))

@@ -1,6 +1,6 @@
 use super::{
     super::{EvaluationKeys, KeyId, KeyRequest, ParamsId, PublicKey, SecretKey},
-    Content, FORMAT_VERSION, FileReader, Kind, Label, Scheme, Sections,
+    FORMAT_VERSION, FileReader, Kind, Label, Scheme, Sections,
 };
 use crate::{Error, Result};
 use core::{fmt, ops::Range};
@@ -174,10 +174,10 @@ impl<R: Read, P: Scheme> Reader<R, P> {
     /// [`Error::PlaintextModulusNotPrime`], [`Error::PlaintextModulusOutOfRange`],
     /// [`Error::PlaintextModulusNotCoprime`] and [`Error::NotAUnit`].
     pub fn ciphertexts(mut self, params: &P) -> Result<Vec<P::Ciphertext>> {
-        let (key, forms) = (self.info.key_id, self.forms(params)?);
+        let (key, (forms, seeded)) = (self.info.key_id, self.forms(params)?);
         let mut items = Vec::with_capacity(forms.len());
-        for form in forms {
-            items.push(read_ciphertext(&mut self.file, params, key, form)?);
+        for said in forms.into_iter().zip(seeded) {
+            items.push(read_ciphertext(&mut self.file, params, key, said)?);
         }
         self.file.finish()?;
         Ok(items)
@@ -191,30 +191,28 @@ impl<R: Read, P: Scheme> Reader<R, P> {
     where
         R: Seek,
     {
-        let forms = self.forms(params)?;
+        let (forms, seeded) = self.forms(params)?;
         let starts = self.sections.starts(self.file.position());
         let Self { file, info, .. } = self;
-        Ok(CiphertextReader { file, params: params.clone(), key: info.key_id, forms, starts })
+        let (params, key) = (params.clone(), info.key_id);
+        Ok(CiphertextReader { file, params, key, forms, seeded, starts })
     }
 
-    /// Those of the ciphertexts, each checked, sizes first.
-    fn forms(&self, params: &P) -> Result<Vec<P::Form>> {
+    /// Those of the ciphertexts, each checked, sizes first, and which of them are seeded.
+    fn forms(&self, params: &P) -> Result<(Vec<P::Form>, Vec<bool>)> {
         self.expect(Kind::Ciphertexts, params)?;
         // The kind of every section was checked with the header.
-        let said = || {
-            self.sections.contents().filter_map(|content| match *content {
-                Content::Ciphertext(level, meta) => Some((level, meta)),
-                _ => None,
-            })
-        };
-        said().try_for_each(|(level, _)| params.as_ref().check_level(level))?;
+        let said = || self.sections.contents().filter_map(|content| content.ciphertext());
+        said().try_for_each(|(level, ..)| params.as_ref().check_level(level))?;
         self.sections.check_sizes(params.as_ref())?;
-        let (mut forms, mut known) =
-            (Vec::with_capacity(self.sections.count()), P::Known::default());
-        for (level, meta) in said() {
+        let count = self.sections.count();
+        let (mut forms, mut all_seeded) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let mut known = P::Known::default();
+        for (level, meta, seeded) in said() {
             forms.push(params.checked_form(level, meta, &mut known)?);
+            all_seeded.push(seeded);
         }
-        Ok(forms)
+        Ok((forms, all_seeded))
     }
 
     fn expect(&self, needed: Kind, params: &P) -> Result<()> {
@@ -237,6 +235,8 @@ pub struct CiphertextReader<R, P: Scheme> {
     params: P,
     key: KeyId,
     forms: Vec<P::Form>,
+    /// Which of them are seeded.
+    seeded: Vec<bool>,
     /// Where each section begins, and where the last one ends.
     starts: Vec<u64>,
 }
@@ -254,8 +254,12 @@ impl<R: Read + Seek, P: Scheme> CiphertextReader<R, P> {
     /// [`Error::Malformed`], also if there are not so many; [`Error::Checksum`];
     /// [`Error::Truncated`]; [`Error::Io`].
     pub fn read(&mut self, numbers: Range<usize>) -> Result<Vec<P::Ciphertext>> {
-        let found = (self.forms.get(numbers.clone()), self.starts.get(numbers.start));
-        let (Some(forms), Some(&start)) = found else {
+        let found = (
+            self.forms.get(numbers.clone()),
+            self.seeded.get(numbers.clone()),
+            self.starts.get(numbers.start),
+        );
+        let (Some(forms), Some(seeded), Some(&start)) = found else {
             let (found, end) = (self.forms.len(), numbers.end);
             let problem = format!("it has {found} ciphertexts, {end} are needed");
             return Err(Error::Malformed { what: "file", problem });
@@ -266,7 +270,8 @@ impl<R: Read + Seek, P: Scheme> CiphertextReader<R, P> {
         // Section 0 is the header.
         self.file.seek((numbers.start as u64).saturating_add(1), start)?;
         let (params, key) = (&self.params, self.key);
-        forms.iter().map(|&form| read_ciphertext(&mut self.file, params, key, form)).collect()
+        let said = forms.iter().copied().zip(seeded.iter().copied());
+        said.map(|said| read_ciphertext(&mut self.file, params, key, said)).collect()
     }
 }
 
@@ -274,8 +279,8 @@ fn read_ciphertext<R: Read, P: Scheme>(
     file: &mut FileReader<R>,
     params: &P,
     key: KeyId,
-    form: P::Form,
+    (form, seeded): (P::Form, bool),
 ) -> Result<P::Ciphertext> {
     let (level, _) = P::described(form);
-    Ok(P::ciphertext(file.ciphertext(params.as_ref(), key, level)?, form))
+    Ok(P::ciphertext(file.ciphertext(params.as_ref(), key, level, seeded)?, form))
 }

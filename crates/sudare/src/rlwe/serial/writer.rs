@@ -1,5 +1,5 @@
 use super::{
-    super::{Ciphertext, EvaluationKeys, KeyId, KeyRequest, PublicKey, SecretKey},
+    super::{EvaluationKeys, KeyId, KeyRequest, PublicKey, SecretKey, Seeded},
     Content, FileWriter, Header, Kind, Label, Preamble, Scheme,
     header::{HeaderOf, key_contents},
 };
@@ -99,6 +99,8 @@ pub struct CiphertextWriter<'a, W: Write + ?Sized, P: Scheme> {
     key: KeyId,
     /// Of those that are still to come.
     forms: std::vec::IntoIter<P::Form>,
+    /// Whether the file is one of seeds in place of uniform halves.
+    seeded: bool,
 }
 
 impl<'a, W: Write + ?Sized, P: Scheme> CiphertextWriter<'a, W, P> {
@@ -115,6 +117,31 @@ impl<'a, W: Write + ?Sized, P: Scheme> CiphertextWriter<'a, W, P> {
         forms: Vec<P::Form>,
         label: &Label,
     ) -> Result<Self> {
+        Self::with(out, (params, key), forms, label, false)
+    }
+
+    /// As [`CiphertextWriter::new`], for fresh encryptions under the secret key: the file holds
+    /// seeds in place of their uniform halves. Readers see ciphertexts as any other ones.
+    ///
+    /// # Errors
+    /// As [`CiphertextWriter::new`].
+    pub fn seeded(
+        out: &'a mut W,
+        params: &P,
+        key: KeyId,
+        forms: Vec<P::Form>,
+        label: &Label,
+    ) -> Result<Self> {
+        Self::with(out, (params, key), forms, label, true)
+    }
+
+    fn with(
+        out: &'a mut W,
+        (params, key): (&P, KeyId),
+        forms: Vec<P::Form>,
+        label: &Label,
+        seeded: bool,
+    ) -> Result<Self> {
         if forms.is_empty() {
             return Err(Error::InvalidSpec {
                 field: "ciphertexts",
@@ -126,27 +153,50 @@ impl<'a, W: Write + ?Sized, P: Scheme> CiphertextWriter<'a, W, P> {
             let (level, meta) = P::described(form);
             params.as_ref().check_level(level)?;
             params.checked_form(level, meta, &mut known)?;
-            Ok(Content::Ciphertext(level, meta))
+            Ok(match seeded {
+                true => Content::SeededCiphertext(level, meta),
+                false => Content::Ciphertext(level, meta),
+            })
         };
         let contents = forms.iter().map(content).collect::<Result<_>>()?;
         let file = start(out, params, (Kind::Ciphertexts, key), label, contents)?;
-        Ok(Self { file, params: params.clone(), key, forms: forms.into_iter() })
+        Ok(Self { file, params: params.clone(), key, forms: forms.into_iter(), seeded })
     }
 
     /// Writes the next one.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`]; [`Error::Malformed`] if it has not the
-    /// form that was said, or is one too many; [`Error::Io`].
+    /// form that was said, or is one too many, or the file is one of seeds; [`Error::Io`].
     pub fn write(&mut self, item: &P::Ciphertext) -> Result<()> {
-        let inner: &Ciphertext = item.as_ref();
-        inner.check_owner(self.params.as_ref(), self.key)?;
+        self.expect_next(item, false)?;
+        self.file.ciphertext(self.params.as_ref(), item.as_ref())
+    }
+
+    /// Writes the next one of a file of [`CiphertextWriter::seeded`].
+    ///
+    /// # Errors
+    /// As [`CiphertextWriter::write`], but that the file must be one of seeds.
+    pub fn write_seeded(&mut self, item: &Seeded<P::Ciphertext>) -> Result<()> {
+        self.expect_next(item.ciphertext(), true)?;
+        self.file.seeded_ciphertext(self.params.as_ref(), item)
+    }
+
+    /// Refuses a ciphertext unless it is the next one, and written as the header says.
+    fn expect_next(&mut self, item: &P::Ciphertext, seeded: bool) -> Result<()> {
+        item.as_ref().check_owner(self.params.as_ref(), self.key)?;
+        let malformed = |problem: String| Err(Error::Malformed { what: "ciphertext", problem });
+        if seeded != self.seeded {
+            let said =
+                |seeded| if seeded { "a seed and one polynomial" } else { "two polynomials" };
+            let (found, needed) = (said(seeded), said(self.seeded));
+            return malformed(format!("it is {found}, the file's header says {needed}"));
+        }
         let (found, needed) = (P::form(item), self.forms.next());
         if Some(found) != needed {
-            let problem = format!("it is {found:?}, the file's header says {needed:?}");
-            return Err(Error::Malformed { what: "ciphertext", problem });
+            return malformed(format!("it is {found:?}, the file's header says {needed:?}"));
         }
-        self.file.ciphertext(self.params.as_ref(), inner)
+        Ok(())
     }
 
     /// Ends the file and returns the bytes written.
@@ -181,5 +231,26 @@ pub fn write_ciphertexts<P: Scheme>(
     let forms = items.iter().map(P::form).collect();
     let mut file = CiphertextWriter::new(out, params, key, forms, label)?;
     items.iter().try_for_each(|item| file.write(item))?;
+    file.finish()
+}
+
+/// Writes fresh encryptions under one secret key, in order, with seeds in place of their uniform
+/// halves, and returns the bytes written.
+///
+/// # Errors
+/// As [`write_ciphertexts`].
+pub fn write_seeded_ciphertexts<P: Scheme>(
+    out: &mut (impl Write + ?Sized),
+    params: &P,
+    items: &[Seeded<P::Ciphertext>],
+    label: &Label,
+) -> Result<u64> {
+    let plain = || items.iter().map(Seeded::ciphertext);
+    let key = plain().next().map_or(KeyId(0), |item| item.as_ref().key);
+    // Before anything is written.
+    plain().try_for_each(|item| item.as_ref().check_owner(params.as_ref(), key))?;
+    let mut file =
+        CiphertextWriter::seeded(out, params, key, plain().map(P::form).collect(), label)?;
+    items.iter().try_for_each(|item| file.write_seeded(item))?;
     file.finish()
 }
