@@ -2,6 +2,7 @@
 """Puts our executables into a copy of a harness of the public suite, in place of its submission.
 
     python3 benches/suite/install.py fetch-by-similarity PATH-OF-THE-HARNESS
+    python3 benches/suite/install.py ml-inference PATH-OF-THE-HARNESS
 
 The harness then runs as its own documentation says; it builds nothing but ours.
 """
@@ -26,7 +27,18 @@ STEPS = {
         "client_decrypt_decode",
         "client_postprocess",
     ],
+    "ml-inference": [
+        "client_key_generation",
+        "server_preprocess_model",
+        "client_preprocess_input",
+        "client_encode_encrypt_input",
+        "server_encrypted_compute",
+        "client_decrypt_decode",
+        "client_postprocess",
+    ],
 }
+# Steps that a harness runs without a size.
+WITHOUT_SIZE = {"server_preprocess_model"}
 
 
 def script(path: Path, line: str) -> None:
@@ -47,7 +59,8 @@ def main() -> int:
     (submission / "build").mkdir(parents=True)
     program = ROOT / "target" / "release" / "sudare-suite"
     for step in STEPS[args.workload]:
-        script(submission / "build" / step, f'exec "{program}" {args.workload} {step} "$@"')
+        arguments = "0" if step in WITHOUT_SIZE else '"$@"'
+        script(submission / "build" / step, f'exec "{program}" {args.workload} {step} {arguments}')
     manifest = ROOT / "Cargo.toml"
     build = f'cargo build --locked --release --package sudare-suite --manifest-path "{manifest}"'
     script(scripts / "build_task.sh", build)

@@ -2,20 +2,19 @@
 """Runs a workload of the public suite step by step, without its harness, and prints all figures.
 
     python3 benches/suite/run.py --size 1             # both: fetching payloads, and counting
-    python3 benches/suite/run.py --size 1 --only count --queries 3
+    python3 benches/suite/run.py --size 1 --only fetch --queries 200
+    python3 benches/suite/run.py --size 2 --only fetch
 
 Data are made as the harness makes them, answers are checked against the same search in the clear.
-Needs nothing but Python and Cargo.
+Needs NumPy and Cargo; on disk what the database takes, which `sudare search explain` says.
 """
 
 from __future__ import annotations
 
 import argparse
-import array
 import json
 import math
-import operator
-import random
+import os
 import shutil
 import subprocess
 import sys
@@ -23,72 +22,62 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ["toy", "small", "medium", "large"]
 SHAPES = [(1_000, 128), (50_000, 128), (1_000_000, 256), (20_000_000, 512)]
 PAYLOAD = 7
 MOST = 32
+ROWS_AT_A_TIME = 1 << 15
+
+Vectors = npt.NDArray[np.float32]
 
 
-def unit(vector: list[float]) -> list[float]:
-    norm = math.sqrt(math.fsum(x * x for x in vector))
-    return [x / norm for x in vector]
-
-
-def direction(rng: random.Random, dimension: int) -> list[float]:
-    return unit([rng.gauss(0, 1) for _ in range(dimension)])
-
-
-def near(rng: random.Random, center: list[float]) -> list[float]:
-    noise = direction(rng, len(center))
-    return unit([c + 0.3 * x for c, x in zip(center, noise)])
+def units(vectors: Vectors) -> Vectors:
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 class Data:
     """The records of a size, in files below `root`."""
 
     def __init__(self, root: Path, size: int, seed: int) -> None:
-        self.rng = random.Random(seed)
+        self.rng = np.random.default_rng(seed)
         self.rows, self.dimension = SHAPES[size]
         self.folder = root / "datasets" / NAMES[size]
         self.folder.mkdir(parents=True)
-        self.centers = [
-            direction(self.rng, self.dimension) for _ in range(max(1, self.rows // 32))
-        ]
+        self.centers = self.directions(max(1, self.rows // MOST))
         with (self.folder / "db.bin").open("wb") as db:
-            for _ in range(self.rows):
-                alone = self.rng.random() < 0.5
-                vector = (
-                    direction(self.rng, self.dimension)
-                    if alone
-                    else near(self.rng, self.rng.choice(self.centers))
-                )
-                array.array("f", vector).tofile(db)
-        self.payloads = array.array(
-            "h", (self.rng.randrange(512) for _ in range(self.rows * PAYLOAD))
-        )
-        with (self.folder / "payloads.bin").open("wb") as payloads:
-            self.payloads.tofile(payloads)
+            for first in range(0, self.rows, ROWS_AT_A_TIME):
+                self.records(min(ROWS_AT_A_TIME, self.rows - first)).tofile(db)
+        payloads = self.rng.integers(512, size=(self.rows, PAYLOAD), dtype=np.int16)
+        payloads.tofile(self.folder / "payloads.bin")
+        self.payloads = payloads
 
-    def query(self) -> list[tuple[int, ...]]:
+    def directions(self, count: int) -> Vectors:
+        return units(self.rng.standard_normal((count, self.dimension), dtype=np.float32))
+
+    def near(self, count: int) -> Vectors:
+        centers = self.centers[self.rng.integers(len(self.centers), size=count)]
+        return units(centers + np.float32(0.3) * self.directions(count))
+
+    def records(self, count: int) -> Vectors:
+        alone = self.rng.random((count, 1)) < 0.5
+        return np.where(alone, self.directions(count), self.near(count))
+
+    def query(self) -> npt.NDArray[np.int16]:
         """Writes a query near a center with at most as many matches as promised; their payloads."""
         while True:
-            query = array.array("f", near(self.rng, self.rng.choice(self.centers)))
-            found = self.matches(query)
+            query = self.near(1)[0]
+            found = self.payloads[self.matches(query)]
             if len(found) <= MOST:
-                with (self.folder / "query.bin").open("wb") as file:
-                    query.tofile(file)
-                return found
+                query.tofile(self.folder / "query.bin")
+                return found[np.lexsort(found.T[::-1])]
 
-    def matches(self, query: array.array[float]) -> list[tuple[int, ...]]:
-        found = []
-        with (self.folder / "db.bin").open("rb") as db:
-            for row in range(self.rows):
-                vector = array.array("f")
-                vector.fromfile(db, self.dimension)
-                if sum(map(operator.mul, vector, query)) > 0.8:
-                    found.append(tuple(self.payloads[PAYLOAD * row : PAYLOAD * (row + 1)]))
-        return sorted(found)
+    def matches(self, query: Vectors) -> npt.NDArray[np.bool_]:
+        db = np.memmap(self.folder / "db.bin", np.float32, "r", shape=(self.rows, self.dimension))
+        return np.asarray(db @ query > 0.8)
 
 
 def size_of(path: Path) -> int:
@@ -107,13 +96,21 @@ class Run:
         self.figures: dict[str, float] = {}
         shutil.rmtree(self.io, ignore_errors=True)
 
+    def best(self, name: str, seconds: float) -> None:
+        """The best of several queries."""
+        self.figures[f"{name} (s)"] = min(seconds, self.figures.get(f"{name} (s)", math.inf))
+
     def step(self, name: str) -> None:
         start = time.perf_counter()
         command = [self.program, "fetch-by-similarity", name, str(self.size), *self.options]
-        subprocess.run(command, cwd=self.root, check=True)
-        seconds = time.perf_counter() - start
-        # The best of several queries.
-        self.figures[f"{name} (s)"] = min(seconds, self.figures.get(f"{name} (s)", math.inf))
+        process = subprocess.Popen(command, cwd=self.root)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            raise subprocess.CalledProcessError(process.returncode, command)
+        self.best(name, time.perf_counter() - start)
+        if name in ("client_encode_encrypt_db", "server_encrypted_compute"):
+            self.figures[f"{name}, peak memory (bytes)"] = 1024 * used.ru_maxrss
 
     def bytes(self, name: str, path: str) -> None:
         self.figures[f"{name} (bytes)"] = size_of(self.io / path)
@@ -133,8 +130,7 @@ class Run:
         self.step("server_encrypted_compute")
         self.bytes("answer", "ciphertexts_download/results.bin")
         for name, seconds in json.loads((self.io / "server_reported_steps.json").read_text()).items():
-            key = f"server: {name} (s)"
-            self.figures[key] = min(seconds, self.figures.get(key, math.inf))
+            self.best(f"server: {name}", seconds)
         self.step("client_decrypt_decode")
         self.step("client_postprocess")
         return (self.io / "results.bin").read_bytes()
@@ -147,31 +143,37 @@ def main() -> int:
     parser.add_argument("--queries", type=int, default=1, help="queries, the best of which is timed")
     parser.add_argument("--seed", type=int, default=1, help="of the data")
     parser.add_argument("--profile", default="release", help="of Cargo")
+    parser.add_argument("--work", type=Path, default=ROOT / "target", help="where the database may lie")
     args = parser.parse_args()
     build = ["cargo", "build", "--locked", "--package", "sudare-suite", "--profile", args.profile]
     subprocess.run(build, cwd=ROOT, check=True)
     folder = "debug" if args.profile == "dev" else args.profile
     program = ROOT / "target" / folder / "sudare-suite"
-    wrong = 0
-    with tempfile.TemporaryDirectory(dir=ROOT / "target") as name:
+    all_wrong = 0
+    with tempfile.TemporaryDirectory(dir=args.work) as name:
         root = Path(name)
         data = Data(root, args.size, args.seed)
         for mode in [args.only] if args.only else ["fetch", "count"]:
             run = Run(program, root, args.size, mode == "count")
             run.prepare()
-            for _ in range(args.queries):
+            wrong, matches = 0, []
+            for i in range(args.queries):
                 expected = data.query()
-                if mode == "fetch":
-                    flat = array.array("h", (x for payload in expected for x in payload))
-                    needed = flat.tobytes()
-                else:
-                    needed = array.array("q", [len(expected)]).tobytes()
-                wrong += run.answer() != needed
-            print(f"{mode}, {NAMES[args.size]}: {args.queries} queries, {wrong} wrong")
+                matches.append(len(expected))
+                counted = np.array([len(expected)], dtype=np.int64)
+                needed = (expected if mode == "fetch" else counted).tobytes()
+                right = run.answer() == needed
+                wrong += not right
+                print(f"query {i + 1}: {len(expected)} matches, {'right' if right else 'WRONG'}", flush=True)
+            all_wrong += wrong
+            print(
+                f"{mode}, {NAMES[args.size]}: {args.queries} queries with {min(matches)} to {max(matches)} "
+                f"matches, {sum(matches)} in all; {wrong} answers wrong"
+            )
             for figure, value in run.figures.items():
-                print(f"  {figure:40} {value:,.0f}" if "bytes" in figure else f"  {figure:40} {value:.2f}")
+                print(f"  {figure:45} {value:,.0f}" if "bytes" in figure else f"  {figure:45} {value:.2f}")
             print(json.dumps({"mode": mode, "size": NAMES[args.size], **run.figures}))
-    return 1 if wrong else 0
+    return 1 if all_wrong else 0
 
 
 if __name__ == "__main__":

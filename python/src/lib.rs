@@ -44,7 +44,7 @@ mod _native {
         op::PyOp,
         plan::{Parameters, Plan},
         pool::{Schema, Sums, Transform},
-        search::{SearchPlan, SearchPublicKey, SearchSecretKey, SearchServer},
+        search::{SearchPlan, SearchSecretKey, SearchServer, SearchWriter},
         share::{Part, Worker},
         table::{Decrypted, Table, TablePlan, TableResult},
         trace::Trace,

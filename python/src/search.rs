@@ -19,7 +19,7 @@ use sudare::{
         Decryptor, Params,
         serial::{self, Kind},
     },
-    rlwe::{KeyGenerator, PublicKey, SecretKey},
+    rlwe::{KeyGenerator, SecretKey},
 };
 use sudare_apps::search::{Plan, SearchError};
 use sudare_roles::{
@@ -29,7 +29,7 @@ use sudare_roles::{
     sealed::Passphrase,
     search::{
         self, Answered, Asked, Batch, Builder, Index, Payload, Records, Searched, Server, Session,
-        Setup, Value, Wanted, key_label,
+        Setup, Value, Wanted, Writer, key_label,
     },
     secret::{self, SecretFile},
 };
@@ -65,6 +65,7 @@ struct Explained {
     answer_bytes: u64,
     largest_error: f64,
     log2_incomplete: Option<f64>,
+    log2_wrong: Option<f64>,
     leakage: Vec<String>,
 }
 
@@ -107,6 +108,7 @@ impl SearchPlan {
                 answer_bytes: e.answer_bytes,
                 largest_error: plan.largest_error(),
                 log2_incomplete: e.log2_incomplete,
+                log2_wrong: e.log2_wrong,
                 leakage: e.leakage,
             })
         })
@@ -195,39 +197,32 @@ fn floats(bytes: &[u8]) -> Vec<f64> {
     bytes.chunks_exact(8).map(number).collect()
 }
 
-/// A public key for a search.
+/// Encrypts for a search, by its public or its secret key.
 #[pyclass(frozen, module = "sudare._native")]
-pub struct SearchPublicKey {
-    path: PathBuf,
-    session: Arc<Session>,
-    key: Arc<PublicKey>,
-}
+pub struct SearchWriter(Arc<Writer>);
 
 #[pymethods]
-impl SearchPublicKey {
-    /// The key in the file at `path`.
+impl SearchWriter {
+    /// By the public key in the file at `path`.
     #[staticmethod]
-    fn open(py: Python<'_>, path: PathBuf) -> Result<Self> {
+    fn public(py: Python<'_>, path: PathBuf) -> Result<Self> {
         job::run(py, None, move |_| {
             let file = Opened::open(&path, Kind::PublicKey)?;
-            let session = Session::of(&file)?;
-            let key = Arc::new(file.public_key(session.plan.params())?);
-            Ok(Self { path, session: Arc::new(session), key })
+            Ok(Self(Arc::new(Writer::public(file)?)))
         })
     }
 
     /// What is public of the search, in JSON.
     fn setup(&self) -> Result<String> {
-        json(&self.session.setup)
+        json(&self.0.session().setup)
     }
 
     /// The file of an encrypted query.
     fn query(&self, py: Python<'_>, vector: &[u8]) -> Result<Py<PyBytes>> {
-        let (session, key) = (Arc::clone(&self.session), Arc::clone(&self.key));
-        let vector = floats(vector);
+        let (writer, vector) = (Arc::clone(&self.0), floats(vector));
         let file = job::run(py, None, move |_| {
             let mut file = Vec::new();
-            search::write_query(&mut file, &session, key, &vector)?;
+            writer.write_query(&mut file, &vector)?;
             Ok(file)
         })?;
         Ok(PyBytes::new(py, &file).unbind())
@@ -245,12 +240,11 @@ impl SearchPublicKey {
         progress: Option<&Bound<'_, PyAny>>,
     ) -> Result<Vec<usize>> {
         let (vectors, payloads) = records;
-        let mut table = Table::new(&self.session.setup, &vectors, payloads);
-        let path = self.path.clone();
+        let mut table = Table::new(&self.0.session().setup, &vectors, payloads);
+        let writer = Arc::clone(&self.0);
         job::run(py, progress, move |progress| {
             progress.start("records", table.payloads.len());
-            let public = Opened::open(&path, Kind::PublicKey)?;
-            let mut builder = Builder::open(&folder, &catalogue, public)?;
+            let mut builder = Builder::open(&folder, &catalogue, writer)?;
             let done = builder.update(&mut table, &deleted, |rows| progress.set(rows))?;
             Ok(done.encrypted)
         })
@@ -262,6 +256,7 @@ impl SearchPublicKey {
 pub struct SearchSecretKey {
     session: Arc<Session>,
     decryptor: Arc<Decryptor>,
+    writer: Arc<Writer>,
 }
 
 /// What an answer says; one part of it is there.
@@ -332,9 +327,16 @@ impl SearchSecretKey {
                 Some(text) => Ok(Passphrase::new(text.into())?),
                 None => Err(Engine::Sealed { path: path.clone() }),
             })?;
-            let decryptor = Arc::new(Decryptor::new(&params, key)?);
-            Ok(Self { session: Arc::new(session), decryptor })
+            let key = Arc::new(key);
+            let decryptor = Arc::new(Decryptor::new(&params, Arc::clone(&key))?);
+            let writer = Arc::new(Writer::secret(session.clone(), key)?);
+            Ok(Self { session: Arc::new(session), decryptor, writer })
         })
+    }
+
+    /// What encrypts by this key.
+    fn writer(&self) -> SearchWriter {
+        SearchWriter(Arc::clone(&self.writer))
     }
 
     /// What is public of the search, in JSON.

@@ -4,8 +4,8 @@
 |---|---|
 | owner | `p = plan(50_000, 128, answer="matches", at=0.8, margin=0.1)`, and `p.explain()` |
 | owner | `keys = p.make_keys("keys")`, three files in a folder |
-| owner | `index = Index.build("index", keys.public, vectors, payloads)`, a folder for the server |
-| owner | `query = keys.public.query(vector)` |
+| owner | `index = Index.build("index", keys.secret, vectors, payloads)`, a folder for the server |
+| owner | `query = keys.secret.query(vector)` |
 | server | `answer = Server("evaluation.key").search(query, "index")` |
 | owner | `keys.secret.read(answer)` |
 
@@ -63,12 +63,15 @@ class Explanation:
     key_memory_bytes: int
     """Of the server's keys in its memory; files are half."""
     index_bytes: int
+    """Of an index by the public key, twice those of one by the secret key."""
     query_bytes: int
     answer_bytes: int
     largest_error: float
     """Of scores, whatever the vectors are."""
     log2_incomplete: float | None
     """Of as many matches as planned: `log2` of the probability that some are not told."""
+    log2_wrong: float | None
+    """Of counts and matches: `log2` of a bound of the probability that noise makes an answer wrong."""
     leakage: tuple[str, ...]
     """Who learns what, in sentences."""
 
@@ -258,23 +261,31 @@ def _payloads(
     return rows, numbers, None
 
 
-class PublicKey:
-    """Encrypts an index and queries. May be given to anybody."""
+class _Encrypts:
+    """A key that encrypts an index and queries."""
 
-    def __init__(self, path: _Path) -> None:
-        self._native = _native.SearchPublicKey.open(Path(path))
-        self._setup = json.loads(self._native.setup())
+    _writer: _native.SearchWriter
+    _setup: Any
 
     def query(self, vector: npt.ArrayLike) -> bytes:
         """An encrypted query, for the server."""
-        return self._native.query(_query(self._setup, vector))
+        return self._writer.query(_query(self._setup, vector))
 
 
-class SecretKey:
-    """Reads answers. For the owner alone."""
+class PublicKey(_Encrypts):
+    """Encrypts an index and queries. May be given to anybody."""
+
+    def __init__(self, path: _Path) -> None:
+        self._writer = _native.SearchWriter.public(Path(path))
+        self._setup = json.loads(self._writer.setup())
+
+
+class SecretKey(_Encrypts):
+    """Reads answers, and encrypts an index and queries in half the bytes. For the owner alone."""
 
     def __init__(self, path: _Path, *, passphrase: str | None = None) -> None:
         self._native = _native.SearchSecretKey.open(Path(path), passphrase)
+        self._writer = self._native.writer()
         self._setup = json.loads(self._native.setup())
 
     def read(
@@ -306,9 +317,9 @@ class Keys:
         self.folder = Path(folder)
         """Where they are; `evaluation.key` in it goes to the server."""
         self.public = PublicKey(self.folder / "public.key")
-        """Encrypts."""
+        """Encrypts; what `secret` encrypts is half as large."""
         self.secret = SecretKey(self.folder / "secret.key", passphrase=passphrase)
-        """Decrypts."""
+        """Decrypts, and encrypts."""
 
     @property
     def evaluation(self) -> Path:
@@ -372,10 +383,10 @@ class Index:
     Only these are encrypted anew. The folder is for the server, the file is not.
     """
 
-    def __init__(self, folder: _Path, public: PublicKey) -> None:
+    def __init__(self, folder: _Path, key: PublicKey | SecretKey) -> None:
         self.folder = Path(folder)
-        self._public = public
-        self._vectors = np.zeros((0, public._setup["spec"]["dimension"]))
+        self._key = key
+        self._vectors = np.zeros((0, key._setup["spec"]["dimension"]))
         self._payloads: npt.NDArray[Any] | None = None
         self._deleted: set[int] = set()
         self.encrypted: Sequence[int] = ()
@@ -385,7 +396,7 @@ class Index:
     def build(
         cls,
         folder: _Path,
-        public: PublicKey,
+        key: PublicKey | SecretKey,
         vectors: npt.ArrayLike,
         payloads: npt.ArrayLike | None = None,
         *,
@@ -393,10 +404,11 @@ class Index:
         progress: Progress = None,
     ) -> Index:
         """Encrypts vectors, a row each, and what they carry. Of an index that there is already,
-        blocks that say the same stay; so an interrupted call goes on where it was.
+        blocks that say the same stay; so an interrupted call goes on where it was. What the secret
+        key encrypts is half as large.
         """
-        index = cls(folder, public)
-        index._vectors = _vectors(public._setup, vectors)
+        index = cls(folder, key)
+        index._vectors = _vectors(key._setup, vectors)
         index._payloads = None if payloads is None else np.asarray(payloads)
         index._deleted = set(deleted)
         index._update(progress)
@@ -410,8 +422,8 @@ class Index:
         progress: Progress = None,
     ) -> None:
         """Adds vectors after the last one."""
-        new = _vectors(self._public._setup, vectors)
-        _payloads(self._public._setup, len(new), payloads)
+        new = _vectors(self._key._setup, vectors)
+        _payloads(self._key._setup, len(new), payloads)
         if payloads is not None:
             added = np.asarray(payloads)
             old = self._payloads
@@ -437,10 +449,10 @@ class Index:
         return len(self._vectors)
 
     def _update(self, progress: Progress) -> None:
-        payloads = _payloads(self._public._setup, len(self._vectors), self._payloads)
+        payloads = _payloads(self._key._setup, len(self._vectors), self._payloads)
         catalogue = Path(f"{self.folder}.owner")
         records, report = (self._vectors.tobytes(), payloads), callback(progress)
-        self.encrypted = self._public._native.update(
+        self.encrypted = self._key._writer.update(
             self.folder, catalogue, records, self._deleted, report
         )
 

@@ -27,10 +27,10 @@ class World:
         self.folder = folder / "index"
 
     def build(self, vectors: Floats, payloads: Any = None) -> search.Index:
-        return search.Index.build(self.folder, self.keys.public, vectors, payloads)
+        return search.Index.build(self.folder, self.keys.secret, vectors, payloads)
 
     def ask(self, vector: Floats, answer: Any = None, **options: Any) -> Any:
-        query = self.keys.public.query(vector)
+        query = self.keys.secret.query(vector)
         found = self.server.search(query, self.folder, answer=answer)
         return self.keys.secret.read(found, **options)
 
@@ -127,6 +127,22 @@ def test_matches_with_payloads(tmp_path: Path, matches: int) -> None:
     np.testing.assert_array_equal(found.payloads, payloads[found.rows])
     count = world.ask(query, "count")
     assert (count.matches, count.undecided) == (len(chosen), 0)
+
+
+def test_the_secret_key_halves_bytes(tmp_path: Path) -> None:
+    world = World(tmp_path, 100, 3)
+    vectors = np.random.default_rng(3).normal(size=(90, 3))
+    block = world.folder / "block-00000.ct"
+    search.Index.build(world.folder, world.keys.public, vectors)
+    whole, query = block.stat().st_size, world.keys.public.query(vectors[7])
+    first = world.keys.secret.read(world.server.search(query, world.folder))
+    # One row has changed.
+    vectors[89] = 1.0
+    search.Index.build(world.folder, world.keys.secret, vectors)
+    assert 0.5 < block.stat().st_size / whole < 0.56
+    assert 0.5 < len(world.keys.secret.query(vectors[7])) / len(query) < 0.56
+    second = world.ask(vectors[7])
+    np.testing.assert_allclose(second.values[:89], first.values[:89], atol=2 * first.largest_error)
 
 
 def test_payloads_of_bytes(tmp_path: Path) -> None:

@@ -2,9 +2,9 @@
 //!
 //! | step | leaves |
 //! |---|---|
-//! | `client_key_generation` | `keys/public.key`, `keys/evaluation.key`; `secret/secret.key` |
-//! | `client_encode_encrypt_db` | `ciphertexts_upload/db`; `secret/db.owner` |
-//! | `client_encode_encrypt_query` | `ciphertexts_upload/query.bin` |
+//! | `client_key_generation` | `keys/evaluation.key`; `secret/secret.key` |
+//! | `client_encode_encrypt_db` | `ciphertexts_upload/db`, by the secret key; `secret/db.owner` |
+//! | `client_encode_encrypt_query` | `ciphertexts_upload/query.bin`, by the secret key |
 //! | `server_encrypted_compute` | `ciphertexts_download/results.bin` |
 //! | `client_decrypt_decode` | `secret/answer.json` |
 //! | `client_postprocess` | `results.bin` |
@@ -17,8 +17,9 @@ use crate::{
 };
 use std::{
     collections::BTreeSet,
+    fmt,
     fs::{self, File},
-    io::{BufReader, Read},
+    io::{self, BufReader, Read, Write},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -27,7 +28,7 @@ use sudare::{
         Decryptor,
         serial::{self, Kind},
     },
-    rlwe::KeyGenerator,
+    rlwe::{KeyGenerator, SecretKey},
 };
 use sudare_apps::search::{Answer, Metric, Mode, Plan, Spec, Threshold};
 use sudare_roles::{
@@ -36,7 +37,7 @@ use sudare_roles::{
     opened::Opened,
     search::{
         self, Answered, Asked, Batch, Builder, Index, Payload, Records, Searched, Server, Session,
-        Setup, Value, Wanted,
+        Setup, Value, Wanted, Writer,
     },
     secret::{self, SecretFile},
 };
@@ -131,11 +132,7 @@ fn generate_keys(instance: &Instance) -> Result<()> {
     let (folder, own) = (instance.io_folder("keys")?, instance.io_folder("secret")?);
     let mut generator = KeyGenerator::new(params.rlwe())?.small_keys(true);
     let secret = generator.secret_key()?;
-    let public = generator.public_key(&secret)?;
     let keys = generator.evaluation_keys(&secret, plan.required_keys())?;
-    write(&folder.join("public.key"), Access::Shared, |file, _| {
-        Ok(serial::write_public_key(file, &params, &public, &label)?)
-    })?;
     write(&folder.join("evaluation.key"), Access::Shared, |file, _| {
         Ok(serial::write_evaluation_keys(file, &params, &keys, &label)?)
     })?;
@@ -157,21 +154,41 @@ fn write(
 
 fn encrypt_db(instance: &Instance) -> Result<()> {
     let folder = instance.io_folder("ciphertexts_upload/db")?;
-    let public = open(&instance.io("keys/public.key"), Kind::PublicKey)?;
-    let mut builder = Builder::open(&folder, &instance.io("secret/db.owner"), public)?;
+    let writer = Arc::new(writer(instance)?);
+    let mut builder = Builder::open(&folder, &instance.io("secret/db.owner"), writer)?;
     let setup = builder.session().setup;
     let mut records = RawRecords::open(instance, &setup)?;
-    builder.update(&mut records, &BTreeSet::new(), |_| ()).map(drop)
+    let rows = setup.spec.rows;
+    let progress = |done| say(format_args!("encrypted {done} of {rows} records"));
+    builder.update(&mut records, &BTreeSet::new(), progress).map(drop)
+}
+
+/// Tells the terminal how far a step is. Whether anybody reads it does not matter.
+fn say(text: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "  {text}");
 }
 
 fn encrypt_query(instance: &Instance) -> Result<()> {
-    let public = open(&instance.io("keys/public.key"), Kind::PublicKey)?;
-    let session = Session::of(&public)?;
+    let writer = writer(instance)?;
     let path = instance.dataset("query.bin");
-    let vector = Raw::open(&path)?.floats(session.setup.spec.dimension)?;
-    let public = Arc::new(public.public_key(session.plan.params())?);
+    let vector = Raw::open(&path)?.floats(writer.session().setup.spec.dimension)?;
     let out = instance.io_folder("ciphertexts_upload")?.join("query.bin");
-    write(&out, Access::Shared, |file, _| search::write_query(file, &session, public, &vector))
+    write(&out, Access::Shared, |file, _| writer.write_query(file, &vector))
+}
+
+/// The client's session, and its key.
+fn secret_key(instance: &Instance) -> Result<(Session, Arc<SecretKey>)> {
+    let path = instance.io("secret/secret.key");
+    let file = SecretFile::open(&path)?;
+    let session = Session::of(file.opened())?;
+    let key = file.key(session.plan.params(), || Err(Error::Sealed { path: path.clone() }))?;
+    Ok((session, Arc::new(key)))
+}
+
+/// The client encrypts by its secret key, which halves the bytes.
+fn writer(instance: &Instance) -> Result<Writer> {
+    let (session, key) = secret_key(instance)?;
+    Writer::secret(session, key)
 }
 
 fn compute(instance: &Instance) -> Result<()> {
@@ -184,7 +201,9 @@ fn compute(instance: &Instance) -> Result<()> {
         let query = open(&instance.io("ciphertexts_upload/query.bin"), Kind::Ciphertexts)?;
         let wanted = Wanted::of(&server.session().setup);
         let asked = Asked::Encrypted(Box::new(query));
-        server.run(asked, Searched::Index(&index), wanted, |_| ())
+        let blocks = index.blocks();
+        let progress = |done| say(format_args!("searched {done} of {blocks} blocks"));
+        server.run(asked, Searched::Index(&index), wanted, progress)
     })?;
     let out = instance.io_folder("ciphertexts_download")?.join("results.bin");
     write(&out, Access::Shared, |file, _| outcome.write(file))?;
@@ -193,11 +212,8 @@ fn compute(instance: &Instance) -> Result<()> {
 
 /// The count, or the payloads of matches, as far as the answer tells them.
 fn decrypt(instance: &Instance) -> Result<()> {
-    let path = instance.io("secret/secret.key");
-    let secret = SecretFile::open(&path)?;
-    let session = Session::of(secret.opened())?;
+    let (session, key) = secret_key(instance)?;
     let params = session.plan.params();
-    let key = secret.key(params, || Err(Error::Sealed { path: path.clone() }))?;
     let answer = open(&instance.io("ciphertexts_download/results.bin"), Kind::Ciphertexts)?;
     let answered = search::open_answer(&session, &Decryptor::new(params, key)?, answer)?;
     let decoded: Vec<Vec<u64>> = match answered {

@@ -167,15 +167,14 @@ fn encrypt(instance: &Instance) -> Result<()> {
     instance.io_folder("ciphertexts_upload")?;
     for (batch, images) in images(instance)?.chunks(plan.samples_per_run()).enumerate() {
         let images: Vec<&[f64]> = images.iter().map(Vec::as_slice).collect();
-        let ciphertexts = plan.encrypt(&encryptor, &images).map_err(refused)?;
+        let ciphertexts = plan.encrypt_seeded(&encryptor, &images).map_err(refused)?;
         let path = batch_path(instance, "ciphertexts_upload", batch);
-        write_file(&path, Access::Shared, |file| write_ciphertexts(file, &plan, &ciphertexts))?;
+        write_file(&path, Access::Shared, |file| {
+            let label = serial::Label::default();
+            serial::write_seeded_ciphertexts(file, plan.params(), &ciphertexts, &label)
+        })?;
     }
     Ok(())
-}
-
-fn write_ciphertexts(file: &mut NewFile, plan: &Plan, all: &[Ciphertext]) -> sudare::Result<u64> {
-    serial::write_ciphertexts(file, plan.params(), all, &serial::Label::default())
 }
 
 /// The ciphertexts of a batch, none after the last.
@@ -213,7 +212,9 @@ fn compute(instance: &Instance) -> Result<()> {
             plan.run(&evaluator, &prepared, &inputs).map_err(refused)
         })?;
         let path = batch_path(instance, "ciphertexts_download", batch);
-        write_file(&path, Access::Shared, |file| write_ciphertexts(file, &plan, &results))?;
+        write_file(&path, Access::Shared, |file| {
+            serial::write_ciphertexts(file, params, &results, &serial::Label::default())
+        })?;
         batch += 1;
     }
     steps.write(instance)

@@ -24,7 +24,7 @@ impl Public {
 }
 
 /// Reads a digest.
-fn digest(text: &str) -> core::result::Result<[u8; 32], &'static str> {
+pub(super) fn digest(text: &str) -> core::result::Result<[u8; 32], &'static str> {
     let digest = blake3::Hash::from_hex(text);
     digest.map(Into::into).map_err(|_| "64 hexadecimal digits are needed, the digest of a file")
 }

@@ -1,5 +1,9 @@
-use super::{keygen, public::Public, secret::Secret};
-use crate::{output::Output, progress::Progress, values::finite};
+use super::{
+    keygen,
+    public::digest,
+    secret::{self, Secret},
+};
+use crate::{output::Output, passphrase, progress::Progress, values::finite};
 use serde::Serialize;
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Instant};
 use sudare::ckks::{Decryptor, serial::Kind};
@@ -11,7 +15,7 @@ use sudare_roles::{
     opened::Opened,
     search::{
         self, Answered, Asked, Builder, FileRecords, Found, Index, Payload, Searched, Server,
-        Session, Setup, Value, Wanted,
+        Session, Setup, Value, Wanted, Writer,
     },
 };
 
@@ -27,8 +31,8 @@ mod text;
 #[command(after_help = "Examples:\n  \
     sudare search explain --for 50000x128 --answer matches --at 0.8 --margin 0.1\n  \
     sudare search keygen --for 50000x128 --answer matches --at 0.8 --margin 0.1 --out keys\n  \
-    sudare search index --public keys/public.key --data vectors.npy -o index\n  \
-    sudare search query --public keys/public.key --data query.npy -o query.ct\n  \
+    sudare search index --secret keys/secret.key --data vectors.npy -o index\n  \
+    sudare search query --secret keys/secret.key --data query.npy -o query.ct\n  \
     sudare search run --evaluation-key evaluation.key -i query.ct --index index -o answer.ct\n  \
     sudare search open --secret keys/secret.key -i answer.ct")]
 pub struct Args {
@@ -199,17 +203,49 @@ struct KeygenArgs {
     files: keygen::Files,
 }
 
+/// The key that encrypts.
+#[derive(Debug, clap::Args)]
+struct By {
+    /// Public key
+    #[arg(long, value_name = "FILE", required_unless_present = "secret")]
+    public: Option<PathBuf>,
+    /// Refuse any other public key than that of this digest, as `sudare keygen` and `sudare info`
+    /// print it
+    #[arg(long, value_name = "DIGEST", value_parser = digest, requires = "public")]
+    expect: Option<[u8; 32]>,
+    /// Secret key, in place of the public one: what it encrypts is half as large
+    #[arg(long, value_name = "FILE", conflicts_with = "public")]
+    secret: Option<PathBuf>,
+    #[command(flatten)]
+    passphrase: passphrase::Source,
+}
+
+impl By {
+    fn writer(&self) -> Result<Writer> {
+        match (&self.public, &self.secret) {
+            (Some(path), _) => Writer::public(Opened::public_key_file(path, self.expect)?),
+            (None, Some(path)) => {
+                let file = secret::open(path)?;
+                let session = Session::of(file.opened())?;
+                let key = file.key(session.plan.params(), || self.passphrase.of(path))?;
+                Writer::secret(session, Arc::new(key))
+            }
+            (None, None) => Err(Error::Usage("name a key with --public or --secret".into())),
+        }
+    }
+}
+
 /// Encrypt an index of vectors, or bring it up to date: blocks that have not changed stay
 ///
 /// To append vectors, run it again with a longer file; to delete some, with --delete. Whatever
 /// interrupts it, it goes on where it was.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example: sudare search index --public keys/public.key --data vectors.npy --payloads ids.npy -o index"
+    after_help = "Example: sudare search index --secret keys/secret.key --data vectors.npy --payloads ids.npy -o index"
 )]
 struct IndexArgs {
     #[command(flatten)]
-    public: Public,
+    by: By,
     #[command(flatten)]
     records: RecordFiles,
     /// Folder for the encrypted index, which goes to the server
@@ -245,11 +281,11 @@ impl RecordFiles {
 /// Encrypt a query
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example: sudare search query --public keys/public.key --data query.npy -o query.ct"
+    after_help = "Example: sudare search query --secret keys/secret.key --data query.npy -o query.ct"
 )]
 struct QueryArgs {
     #[command(flatten)]
-    public: Public,
+    by: By,
     /// The vector: an array of NumPy or a line of a CSV file
     #[arg(long, value_name = "Q.npy")]
     data: PathBuf,
@@ -362,7 +398,7 @@ fn index(args: &IndexArgs, output: Output) -> Result<()> {
     let start = Instant::now();
     let folder = &args.output;
     let catalogue = args.catalogue.clone().unwrap_or_else(|| search::catalogue_path(folder));
-    let mut builder = Builder::open(folder, &catalogue, args.public.open()?)?;
+    let mut builder = Builder::open(folder, &catalogue, Arc::new(args.by.writer()?))?;
     let setup = builder.session().setup;
     let mut records = args.records.open(&setup)?;
     let deleted: BTreeSet<usize> =
@@ -404,12 +440,11 @@ struct Written {
 fn query(args: &QueryArgs, output: Output) -> Result<()> {
     files::check_free(&args.output, args.force)?;
     let start = Instant::now();
-    let key = args.public.open()?;
-    let session = Session::of(&key)?;
-    let vector = search::read_vector(&args.data, session.setup.spec.dimension)?;
-    let public = Arc::new(key.public_key(session.plan.params())?);
+    let writer = args.by.writer()?;
+    let dimension = writer.session().setup.spec.dimension;
+    let vector = search::read_vector(&args.data, dimension)?;
     let mut file = NewFile::create(&args.output, Access::Shared, args.force)?;
-    let bytes = search::write_query(&mut file, &session, public, &vector)?;
+    let bytes = writer.write_query(&mut file, &vector)?;
     file.finish()?;
     let seconds = start.elapsed().as_secs_f64();
     let report = Written { bytes, seconds, path: args.output.clone() };

@@ -1,5 +1,5 @@
 //! Networks on encrypted samples: the server has the weights in the clear and learns nothing of
-//! samples and results.
+//! samples and results. Or it has them encrypted, too, and learns the sizes of layers ([`HiddenPlan`]).
 //!
 //! A [`Network`] is dense and convolutional layers, average pooling, normalisation and activations.
 //! [`Ranges`] are calibrated with samples, a [`Plan`] follows for a number of samples.
@@ -34,7 +34,6 @@
 //! let keys = Arc::new(keygen.evaluation_keys(&secret, plan.required_keys())?);
 //! let encryptor = ckks::SymmetricEncryptor::new(params, Arc::clone(&secret))?;
 //! let encrypted = plan.encrypt(&encryptor, &samples)?;
-//! drop(encryptor);
 //!
 //! // The server.
 //! let evaluator = ckks::Evaluator::new(params, keys)?;
@@ -42,7 +41,6 @@
 //! let results = plan.run(&evaluator, &prepared, &encrypted)?;
 //!
 //! // The owner again.
-//! let secret = Arc::into_inner(secret).ok_or("the encryptor is gone")?;
 //! let decryptor = ckks::Decryptor::new(params, secret)?;
 //! let results = plan.decrypt(&decryptor, &results, 4)?;
 //! let bits: Vec<bool> = results.iter().map(|result| result[0] > 0.0).collect();
@@ -52,6 +50,7 @@
 mod affine;
 mod draft;
 mod error;
+mod hidden;
 mod model;
 mod onnx;
 mod plan;
@@ -61,6 +60,7 @@ mod run;
 mod tests;
 
 pub use error::{NnError, Result};
+pub use hidden::{HiddenPlan, Outline};
 pub use model::{Activation, Convolution, Layer, Network};
 pub use plan::{Explanation, Options, Packing, Plan};
 pub use ranges::Ranges;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | owner | makes keys for a [`Setup`], which the label of each says ([`key_label`]) |
 //! | owner | encrypts an index block by block, and brings it up to date ([`Builder`]) |
-//! | owner | encrypts a query ([`write_query`]) |
+//! | owner | encrypts a query ([`Writer::write_query`]) |
 //! | server | finds what is near the query ([`Server`]), in an [`Index`] or in [`Records`] in the clear |
 //! | owner | reads the answer ([`open_answer`]) |
 //!
@@ -20,11 +20,13 @@ mod server;
 mod setup;
 #[cfg(test)]
 mod tests;
+mod writer;
 
-pub use answer::{Answered, Found, open_answer, write_query};
+pub use answer::{Answered, Found, open_answer};
 pub use index::{Builder, Index, Update, catalogue_path, deleted};
 pub use npy::Npy;
 pub use payload::{Payload, Value};
 pub use records::{Batch, FileRecords, Records, read_vector};
 pub use server::{Asked, Outcome, Searched, Server, Wanted};
 pub use setup::{Session, Setup, key_label};
+pub use writer::Writer;

@@ -28,6 +28,8 @@ pub struct Explained {
     largest_error: f64,
     /// Of as many matches as planned: `log2` of the probability that some are not told.
     log2_incomplete: Option<f64>,
+    /// Of counts and matches: `log2` of a bound of the probability that noise makes an answer wrong.
+    log2_wrong: Option<f64>,
     leakage: Vec<String>,
 }
 
@@ -57,6 +59,7 @@ impl Explained {
             products,
             largest_error: plan.largest_error(),
             log2_incomplete: e.log2_incomplete,
+            log2_wrong: e.log2_wrong,
             leakage: e.leakage,
         })
     }
@@ -72,11 +75,12 @@ pub fn explained(e: &Explained) -> String {
         (
             "index",
             format!(
-                "{} blocks of {} rows, {} ciphertexts each, {}",
+                "{} blocks of {} rows, {} ciphertexts each, {}{}",
                 e.blocks,
                 e.block_rows,
                 e.block_ciphertexts,
-                machine::bytes(e.index_bytes)
+                machine::bytes(e.index_bytes),
+                if e.index_bytes > 0 { ", half by the secret key" } else { "" }
             ),
         ),
         ("query", machine::bytes(e.query_bytes)),
@@ -86,6 +90,9 @@ pub fn explained(e: &Explained) -> String {
     ];
     if let Some(log2) = e.log2_incomplete {
         fields.push(("incomplete", format!("2^{log2:.0} of the answers with planned matches")));
+    }
+    if let Some(log2) = e.log2_wrong {
+        fields.push(("wrong by noise", format!("2^{log2:.0} of the answers at most")));
     }
     fields.extend(e.leakage.iter().map(|sentence| ("leakage", sentence.clone())));
     output::fields(&fields)

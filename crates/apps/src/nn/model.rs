@@ -6,9 +6,9 @@ use sudare_arith::real;
 use super::error::{NnError, Result, expect};
 
 /// The most features between two layers.
-const MAX_FEATURES: usize = 1 << 16;
+pub(super) const MAX_FEATURES: usize = 1 << 16;
 /// The most layers.
-const MAX_LAYERS: usize = 64;
+pub(super) const MAX_LAYERS: usize = 64;
 /// The most weights of a layer.
 const MAX_WEIGHTS: usize = 1 << 26;
 /// The largest magnitude of a number of a description.
@@ -431,7 +431,7 @@ pub(super) fn each_window(
 }
 
 impl Activation {
-    fn check(&self) -> core::result::Result<(), String> {
+    pub(super) fn check(&self) -> core::result::Result<(), String> {
         let degree = match self {
             Self::Square => 2,
             Self::Polynomial(coefficients) => {

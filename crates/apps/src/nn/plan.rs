@@ -3,8 +3,11 @@
 use serde::{Deserialize, Serialize};
 use sudare::{
     circuits::{LinearPlan, LinearTransform, PolynomialPlan, Trace, TracePlan},
-    ckks::{Ciphertext, Complex, Decryptor, Encoder, Params, Scale, serial},
-    rlwe::{EncryptionKey, Encryptor, KeyRequest, Level},
+    ckks::{
+        Ciphertext, Complex, Decryptor, Encoder, Params, Plaintext, Scale, SymmetricEncryptor,
+        serial,
+    },
+    rlwe::{EncryptionKey, Encryptor, KeyRequest, Level, Seeded},
 };
 use sudare_arith::{par, real};
 
@@ -19,7 +22,7 @@ use super::{
 /// The most samples of a plan.
 const MAX_SAMPLES: usize = 1 << 16;
 /// Bits of precision that can be asked for.
-const PRECISION_BITS: core::ops::RangeInclusive<f64> = 2.0..=30.0;
+pub(super) const PRECISION_BITS: core::ops::RangeInclusive<f64> = 2.0..=30.0;
 /// So many samples take less time one by one.
 const FEW_SAMPLES: usize = 2;
 
@@ -133,7 +136,7 @@ pub struct Explanation {
     pub samples: usize,
     /// Ciphertexts that are sent for one run.
     pub inputs: usize,
-    /// Bytes of these in a file.
+    /// Bytes of these in a file; half by [`Plan::encrypt_seeded`].
     pub input_bytes: u64,
     /// Ciphertexts of the result of one run.
     pub outputs: usize,
@@ -224,25 +227,13 @@ impl Plan {
             let range = self.ranges.activations.get(k).copied().unwrap_or(self.ranges.output);
             let applied = match &self.stages[k].function {
                 None => None,
-                Some(function) => Some(match function.polynomial(range)? {
-                    None => {
-                        self.keys |= KeyRequest::new().relinearize(level);
-                        let rescales = level > Level(0);
-                        scale = scale * scale;
-                        if rescales {
-                            scale = scale / chain.divisor(level);
-                            level = below(level)?;
-                        }
-                        Applied::Square { rescales }
-                    }
-                    Some(polynomial) => {
-                        let out = |level| Ok(params.scale_at(level));
-                        let plan = polynomial.plan_to(chain, level, scale, out)?;
-                        self.keys |= plan.required_keys().clone();
-                        (level, scale) = (plan.output_level(), plan.output_scale());
-                        Applied::Polynomial(Box::new(plan))
-                    }
-                }),
+                Some(function) => {
+                    let form = (level, scale);
+                    let (applied, form) =
+                        Applied::new(function, range, params, form, &mut self.keys)?;
+                    (level, scale) = form;
+                    Some(applied)
+                }
             };
             self.steps.push(Step { weights, rescales: even, matrix, applied });
         }
@@ -427,10 +418,30 @@ impl Plan {
         encryptor: &Encryptor<Params, K>,
         samples: &[&[f64]],
     ) -> Result<Vec<Ciphertext>> {
+        self.encrypted(samples, |slots| encryptor.encrypt(slots))
+    }
+
+    /// As [`Plan::encrypt`], for files of half the bytes.
+    ///
+    /// # Errors
+    /// As [`Plan::encrypt`].
+    pub fn encrypt_seeded(
+        &self,
+        encryptor: &SymmetricEncryptor,
+        samples: &[&[f64]],
+    ) -> Result<Vec<Seeded<Ciphertext>>> {
+        self.encrypted(samples, |slots| encryptor.encrypt_seeded(slots))
+    }
+
+    fn encrypted<C: Send>(
+        &self,
+        samples: &[&[f64]],
+        encrypt: impl Fn(&Plaintext) -> sudare::Result<C> + Sync,
+    ) -> Result<Vec<C>> {
         let encoder = Encoder::new(&self.params);
         let (level, scale) = self.input;
         par::try_map(self.messages(samples)?, |slots| {
-            Ok(encryptor.encrypt(&encoder.encode_real(&slots, level, scale)?)?)
+            Ok(encrypt(&encoder.encode_real(&slots, level, scale)?)?)
         })
     }
 
@@ -542,8 +553,36 @@ impl Matrix {
     }
 }
 
+impl Applied {
+    /// For numbers within `range` of this level and scale, with the form of the result. Adds the keys
+    /// that it takes.
+    pub(super) fn new(
+        function: &Function,
+        range: f64,
+        params: &Params,
+        (mut level, mut scale): (Level, Scale),
+        keys: &mut KeyRequest,
+    ) -> Result<(Self, (Level, Scale))> {
+        let chain = params.chain();
+        let Some(polynomial) = function.polynomial(range)? else {
+            *keys |= KeyRequest::new().relinearize(level);
+            let rescales = level > Level(0);
+            scale = scale * scale;
+            if rescales {
+                scale = scale / chain.divisor(level);
+                level = below(level)?;
+            }
+            return Ok((Self::Square { rescales }, (level, scale)));
+        };
+        let plan = polynomial.plan_to(chain, level, scale, |level| Ok(params.scale_at(level)))?;
+        *keys |= plan.required_keys().clone();
+        let form = (plan.output_level(), plan.output_scale());
+        Ok((Self::Polynomial(Box::new(plan)), form))
+    }
+}
+
 /// One level down.
-fn below(level: Level) -> Result<Level> {
+pub(super) fn below(level: Level) -> Result<Level> {
     let needed = sudare::Error::LevelExhausted { op: "a layer", needed: 1, level };
     level.0.checked_sub(1).map(Level).ok_or(NnError::Library(needed))
 }

@@ -2,7 +2,7 @@
 
 use sudare::{
     circuits::{ComplexOps, sim},
-    ckks::{Complex, Scale},
+    ckks::{Complex, Params, Scale},
     rlwe::Level,
 };
 use sudare_arith::{par, real};
@@ -41,7 +41,7 @@ impl Plan {
     /// # Errors
     /// [`NnError::NotAsPlanned`] for an evaluator of other parameters; [`NnError::Library`].
     pub fn prepare<E: ComplexOps>(&self, ev: &E) -> Result<Prepared<E::Matrix>> {
-        self.check_evaluator(ev)?;
+        check_evaluator(self.params(), ev)?;
         let matrices = self.steps.iter().filter_map(|step| step.matrix.as_ref());
         let matrices = matrices.map(|matrix| ev.prepare(&matrix.plan));
         Ok(Prepared { matrices: matrices.collect::<sudare::Result<_>>()? })
@@ -60,12 +60,12 @@ impl Plan {
         prepared: &Prepared<E::Matrix>,
         inputs: &[E::Ct],
     ) -> Result<Vec<E::Ct>> {
-        self.check_evaluator(ev)?;
+        check_evaluator(self.params(), ev)?;
         expect("ciphertexts of samples", inputs.len(), self.inputs())?;
         let needed = self.steps.iter().filter(|step| step.matrix.is_some()).count();
         expect("prepared matrices", prepared.matrices.len(), needed)?;
         for input in inputs {
-            check_form(ev, input, self.input)?;
+            check_form(ev, "an encrypted sample", input, self.input)?;
         }
         let mut xs = inputs.to_vec();
         let mut matrices = prepared.matrices.iter();
@@ -111,16 +111,16 @@ impl Plan {
             headroom_bits: worst(|x| x.headroom_bits).fold(f64::INFINITY, f64::min),
         })
     }
+}
 
-    fn check_evaluator<E: ComplexOps>(&self, ev: &E) -> Result<()> {
-        if ev.log_n() == self.params().log_n() && ev.chain() == self.params().chain() {
-            return Ok(());
-        }
-        let ring = |log_n| format!("primes of its own, in the ring N = 2^{log_n}");
-        let what = "the evaluator's parameters";
-        let (found, needed) = (ring(ev.log_n()), ring(self.params().log_n()));
-        Err(NnError::NotAsPlanned { what, found, needed })
+pub(super) fn check_evaluator<E: ComplexOps>(params: &Params, ev: &E) -> Result<()> {
+    if ev.log_n() == params.log_n() && ev.chain() == params.chain() {
+        return Ok(());
     }
+    let ring = |log_n| format!("primes of its own, in the ring N = 2^{log_n}");
+    let what = "the evaluator's parameters";
+    let (found, needed) = (ring(ev.log_n()), ring(params.log_n()));
+    Err(NnError::NotAsPlanned { what, found, needed })
 }
 
 impl Step {
@@ -173,7 +173,7 @@ impl Matrix {
 }
 
 impl Applied {
-    fn run<E: ComplexOps>(&self, ev: &E, xs: &[E::Ct]) -> Result<Vec<E::Ct>> {
+    pub(super) fn run<E: ComplexOps>(&self, ev: &E, xs: &[E::Ct]) -> Result<Vec<E::Ct>> {
         let pairs = || xs.iter().map(|x| (x, x)).collect::<Vec<_>>();
         Ok(match self {
             Self::Square { rescales: true } => ev.mul_rescale_many(&pairs())?,
@@ -183,12 +183,17 @@ impl Applied {
     }
 }
 
-fn check_form<E: ComplexOps>(ev: &E, x: &E::Ct, (level, scale): (Level, Scale)) -> Result<()> {
+pub(super) fn check_form<E: ComplexOps>(
+    ev: &E,
+    what: &'static str,
+    x: &E::Ct,
+    (level, scale): (Level, Scale),
+) -> Result<()> {
     if ev.level(x) == level && ev.scale(x).matches(scale) {
         return Ok(());
     }
     let form = |level: Level, scale: Scale| format!("level {level}, scale 2^{:.2}", scale.log2());
     let found = form(ev.level(x), ev.scale(x));
-    let (what, needed) = ("an encrypted sample", form(level, scale));
+    let needed = form(level, scale);
     Err(NnError::NotAsPlanned { what, found, needed })
 }

@@ -9,6 +9,8 @@ use sudare_arith::prng::{Seed, Stream};
 
 use super::*;
 
+mod hidden;
+
 /// Owner and server of a plan.
 struct World {
     plan: Plan,

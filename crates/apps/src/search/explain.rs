@@ -36,9 +36,11 @@ pub struct Explanation {
     pub keys: usize,
     /// Bytes in the memory of the server of these keys; in a file they are half.
     pub key_bytes: u64,
-    /// Bytes of the encrypted index; 0 if it is plain.
+    /// Bytes of the index encrypted by the public key, twice those of one encrypted by the secret
+    /// key; 0 if it is plain.
     pub index_bytes: u64,
-    /// Bytes of an encrypted query; 0 if queries are plain.
+    /// Bytes of a query encrypted by the public key, twice those of one encrypted by the secret key;
+    /// 0 if queries are plain.
     pub query_bytes: u64,
     /// Bytes of an answer.
     pub answer_bytes: u64,
@@ -51,6 +53,9 @@ pub struct Explanation {
     /// Of planned matches, `log2` of the probability that an answer is incomplete; none if there
     /// are none, or if it is impossible.
     pub log2_incomplete: Option<f64>,
+    /// Of counts and matches, `log2` of a bound of the probability that noise makes an answer wrong
+    /// ([`Plan::log2_wrong`]).
+    pub log2_wrong: Option<f64>,
     /// What the server learns, and what the owner of the query learns of an index that is not
     /// theirs, in sentences.
     pub leakage: Vec<String>,
@@ -132,6 +137,7 @@ impl Plan {
             block: of_block,
             end: of_end,
             log2_incomplete: self.log2_incomplete(),
+            log2_wrong: self.log2_wrong(),
             leakage: self.leakage(),
         })
     }

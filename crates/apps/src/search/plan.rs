@@ -2,15 +2,18 @@
 
 use sudare::{
     circuits::{Ops, Trace, TracePlan, sim},
-    ckks::{self, Ciphertext, Complex, Decryptor, Encoder, Encryptor, Params, ProductSum, Scale},
-    rlwe::{KeyRequest, Level, SecretDistribution, max_log2_qp},
+    ckks::{
+        self, Ciphertext, Complex, Decryptor, Encoder, Encryptor, Params, Plaintext, ProductSum,
+        Scale, SymmetricEncryptor,
+    },
+    rlwe::{KeyRequest, Level, SecretDistribution, Seeded, max_log2_qp},
 };
 use sudare_arith::{par, real};
 
 use super::{
     error::{Place, Result, SearchError, check_precision, expect},
     layout::Layout,
-    select::{self, Comparison, Selection},
+    select::{self, Comparison, CountErrors, Selection},
     spec::{Mode, Spec},
 };
 use crate::{SECURITY_BITS, logreg::special_primes};
@@ -89,7 +92,7 @@ pub struct Plan {
     /// What follows for counts and matches.
     pub(super) selection: Option<Selection>,
     /// Of counts of buckets.
-    pub(super) count_error: f64,
+    pub(super) count_errors: CountErrors,
 }
 
 impl Plan {
@@ -133,7 +136,7 @@ impl Plan {
             keys: KeyRequest::new(),
             error: f64::INFINITY,
             selection,
-            count_error: f64::INFINITY,
+            count_errors: CountErrors::NONE,
         };
         plan.scores = plan.lowest(below);
         plan.dry_run(comparison.as_ref())?;
@@ -238,7 +241,31 @@ impl Plan {
         encryptor: &Encryptor,
         block: usize,
         records: &[Option<Record<'_>>],
-        mut write: impl FnMut(usize, Ciphertext) -> Result<()>,
+        write: impl FnMut(usize, Ciphertext) -> Result<()>,
+    ) -> Result<()> {
+        self.encrypted_block(|a| encryptor.encrypt(a), block, records, write)
+    }
+
+    /// As [`Plan::encrypt_block`] by the secret key, for files of half the bytes.
+    ///
+    /// # Errors
+    /// As [`Plan::encrypt_block`].
+    pub fn encrypt_block_seeded(
+        &self,
+        encryptor: &SymmetricEncryptor,
+        block: usize,
+        records: &[Option<Record<'_>>],
+        write: impl FnMut(usize, Seeded<Ciphertext>) -> Result<()>,
+    ) -> Result<()> {
+        self.encrypted_block(|a| encryptor.encrypt_seeded(a), block, records, write)
+    }
+
+    fn encrypted_block<C: Send>(
+        &self,
+        encrypt: impl Fn(&Plaintext) -> sudare::Result<C> + Sync,
+        block: usize,
+        records: &[Option<Record<'_>>],
+        mut write: impl FnMut(usize, C) -> Result<()>,
     ) -> Result<()> {
         if self.spec.mode == Mode::PlainIndex {
             let (asked, planned) = ("encryption of the index", "an index in the clear");
@@ -246,10 +273,10 @@ impl Plan {
         }
         let content = self.content(block, records)?;
         let encoder = Encoder::new(&self.params);
-        let encrypt = |part: usize| -> Result<Ciphertext> {
+        let encrypt = |part: usize| -> Result<C> {
             let (level, scale) = self.part_form(part);
             let slots = self.slots(&content, part);
-            Ok(encryptor.encrypt(&encoder.encode(&slots, level, scale)?)?)
+            Ok(encrypt(&encoder.encode(&slots, level, scale)?)?)
         };
         for first in (0..self.block_parts()).step_by(CHUNK) {
             let parts = first..self.block_parts().min(first + CHUNK);
@@ -266,13 +293,29 @@ impl Plan {
     /// [`SearchError::NotPlanned`] if queries are plain; [`SearchError::Vector`];
     /// [`SearchError::Library`] if the encryptor has other parameters.
     pub fn encrypt_query(&self, encryptor: &Encryptor, query: &[f64]) -> Result<Ciphertext> {
+        Ok(encryptor.encrypt(&self.encode_query(query)?)?)
+    }
+
+    /// As [`Plan::encrypt_query`] by the secret key, for files of half the bytes.
+    ///
+    /// # Errors
+    /// As [`Plan::encrypt_query`].
+    pub fn encrypt_query_seeded(
+        &self,
+        encryptor: &SymmetricEncryptor,
+        query: &[f64],
+    ) -> Result<Seeded<Ciphertext>> {
+        Ok(encryptor.encrypt_seeded(&self.encode_query(query)?)?)
+    }
+
+    fn encode_query(&self, query: &[f64]) -> Result<Plaintext> {
         if self.spec.mode == Mode::PlainQuery {
             let (asked, planned) = ("encryption of the query", "queries in the clear");
             return Err(SearchError::NotPlanned { asked, planned });
         }
         let slots = self.layout.query(&self.embedded_query(query)?);
         let (level, scale) = self.query_form();
-        Ok(encryptor.encrypt(&Encoder::new(&self.params).encode(&slots, level, scale)?)?)
+        Ok(Encoder::new(&self.params).encode(&slots, level, scale)?)
     }
 
     /// The slots of each ciphertext of an answer.
@@ -418,7 +461,7 @@ impl Plan {
         let needed = if comparison.is_some() { select::ROOM } else { LARGEST_ERROR };
         check_precision("a score", self.error, needed)?;
         if let (Some(selection), Some(comparison)) = (&self.selection, comparison) {
-            self.count_error = selection.dry_run(&e, comparison, &inner)?;
+            self.count_errors = selection.dry_run(&e, comparison, &inner)?;
         }
         self.keys = e.used_keys();
         Ok(())

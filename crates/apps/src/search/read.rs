@@ -120,7 +120,18 @@ impl Plan {
     /// server answers scores.
     #[must_use]
     pub fn largest_count_error(&self) -> Option<f64> {
-        self.selection.as_ref().map(|_| self.count_error)
+        self.selection.as_ref().map(|_| self.count_errors.largest())
+    }
+
+    /// `log2` of a bound of the probability that noise makes an answer wrong where no record is
+    /// within the margin: that any of its sums is further from a whole number than what it is read
+    /// as allows (`docs/notes/search-failures.md`).
+    /// None if the server answers scores.
+    #[must_use]
+    pub fn log2_wrong(&self) -> Option<f64> {
+        let sketch = &self.selection.as_ref()?.sketch;
+        let sums = sketch.buckets * sketch.columns();
+        Some(self.count_errors.log2_beyond(sketch.tolerance(), sums))
     }
 
     /// `log2` of the probability that as many matches as planned are not all told; none if that is

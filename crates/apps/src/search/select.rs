@@ -29,6 +29,32 @@ pub(super) const ROOM: f64 = 1.0 / 1024.0;
 /// Standard deviations that errors of sums stay within.
 const DEVIATIONS: f64 = 8.0;
 
+/// How far counts of buckets are from whole numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct CountErrors {
+    /// By the step's approximation: of all records that could be in a bucket, at most.
+    pub step: f64,
+    /// By encryption: the standard deviation.
+    pub noise: f64,
+}
+
+impl CountErrors {
+    /// Those of which a plan has no counts.
+    pub const NONE: Self = Self { step: f64::INFINITY, noise: f64::INFINITY };
+
+    /// A bound, as estimated.
+    pub fn largest(self) -> f64 {
+        self.step + DEVIATIONS * self.noise
+    }
+
+    /// `log2` of the probability, at most, that one of so many sums is further from what it should
+    /// be than `tolerance`, if noise is normal: by the union of the tails of each on both sides.
+    pub fn log2_beyond(self, tolerance: f64, sums: usize) -> f64 {
+        let deviations = (tolerance - self.step) / self.noise;
+        real::log2(2.0 * sums as f64) - deviations * deviations / 2.0 * core::f64::consts::LOG2_E
+    }
+}
+
 /// The step that tells matches from others, and the numbers that it selects.
 pub(super) struct Comparison {
     pub sketch: Sketch,
@@ -185,13 +211,13 @@ impl Selection {
 
     /// Runs all on the simulator, which finds the keys, and checks that answers are right: inner
     /// products have the largest errors, and what is computed from these the estimated ones.
-    /// Returns a bound of the error of the count of a bucket.
+    /// Returns the errors of the count of a bucket.
     pub fn dry_run(
         &self,
         e: &sim::Evaluator,
         comparison: &Comparison,
         inner: &sim::Ciphertext,
-    ) -> Result<f64> {
+    ) -> Result<CountErrors> {
         let layout = &self.layout;
         let argument = &self.arguments(e, inner)?[0];
         let allowed = comparison.gap * GAP_FOR_ERRORS;
@@ -223,8 +249,8 @@ impl Selection {
         // Matches of a bucket have errors of encryption, blocks those of rounding.
         let terms = sketch.solved.max(layout.blocks) as f64;
         let noise = candidates.sqrt() * in_selection + terms.sqrt() * real::exp2(folded.noise_log2);
-        let error = candidates * comparison.step.max_error() + DEVIATIONS * noise;
-        check_precision("the count of a bucket", error, sketch.tolerance() / 2.0)?;
-        Ok(error)
+        let errors = CountErrors { step: candidates * comparison.step.max_error(), noise };
+        check_precision("the count of a bucket", errors.largest(), sketch.tolerance() / 2.0)?;
+        Ok(errors)
     }
 }

@@ -1,4 +1,4 @@
-//! What an owner asks, and reads in answers.
+//! What an owner reads in answers.
 
 use super::{
     payload::Value,
@@ -10,15 +10,8 @@ use crate::{
     opened::Opened,
 };
 use serde::Serialize;
-use std::{
-    collections::BTreeSet,
-    io::{Read, Write},
-    sync::Arc,
-};
-use sudare::{
-    ckks::{Decryptor, Encryptor, serial},
-    rlwe::PublicKey,
-};
+use std::{collections::BTreeSet, io::Read};
+use sudare::ckks::Decryptor;
 
 /// A record that matches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -54,23 +47,6 @@ pub enum Answered {
         /// Whether more records match than were planned for.
         more_than_planned: bool,
     },
-}
-
-/// Encrypts a query and writes its file; returns the bytes written.
-///
-/// # Errors
-/// [`Error::Search`] for a vector that cannot be compared, or if queries are plain;
-/// [`Error::Library`] if it cannot be written.
-pub fn write_query(
-    out: &mut (impl Write + ?Sized),
-    session: &Session,
-    public: Arc<PublicKey>,
-    vector: &[f64],
-) -> Result<u64> {
-    let params = session.plan.params();
-    let query = session.plan.encrypt_query(&Encryptor::new(params, public)?, vector)?;
-    let label = session.label(Content::Query, &session.setup)?;
-    Ok(serial::write_ciphertexts(out, params, &[query], &label)?)
 }
 
 /// Decrypts the answer in a file and reads it.

@@ -3,6 +3,7 @@
 use super::{
     records::{Batch, Records},
     setup::{self, Content, Session, Setup},
+    writer::Writer,
 };
 use crate::{
     error::{Error, IndexError, Result},
@@ -18,8 +19,8 @@ use std::{
     sync::Arc,
 };
 use sudare::ckks::{
-    Ciphertext, Encryptor,
-    serial::{CiphertextReader, CiphertextWriter, Kind, Shape},
+    Ciphertext,
+    serial::{CiphertextReader, Kind},
 };
 use sudare_apps::search::Record;
 
@@ -139,7 +140,18 @@ impl Index {
     /// # Errors
     /// [`Error::Index`] if it is none, unfinished, or of other keys.
     pub fn open(folder: &Path, session: &Session) -> Result<Self> {
-        let manifest = read_manifest(folder, session)?;
+        Self::of(read_manifest(folder, session)?, folder, session)
+    }
+
+    /// As [`Index::open`], from the text of the manifest in the folder.
+    ///
+    /// # Errors
+    /// As [`Index::open`].
+    pub fn parse(manifest: &str, folder: &Path, session: &Session) -> Result<Self> {
+        Self::of(parse_manifest(manifest, folder, session)?, folder, session)
+    }
+
+    fn of(manifest: Manifest, folder: &Path, session: &Session) -> Result<Self> {
         if !manifest.complete {
             return Err(IndexError::UnfinishedIndex { folder: folder.into() }.into());
         }
@@ -215,13 +227,20 @@ fn hex(digest: [u8; 32]) -> String {
 }
 
 fn read_manifest(folder: &Path, session: &Session) -> Result<Manifest> {
-    let path = folder.join(MANIFEST);
-    let no_index = |problem| IndexError::NoIndex { folder: folder.into(), problem };
-    let text = files::read_text(&path, MOST_JSON).map_err(|error| no_index(error.to_string()))?;
+    let text = files::read_text(&folder.join(MANIFEST), MOST_JSON);
+    let text = text.map_err(|error| no_index(folder, error.to_string()))?;
+    parse_manifest(&text, folder, session)
+}
+
+fn parse_manifest(text: &str, folder: &Path, session: &Session) -> Result<Manifest> {
     let manifest: Manifest =
-        serde_json::from_str(&text).map_err(|error| no_index(error.to_string()))?;
+        serde_json::from_str(text).map_err(|error| no_index(folder, error.to_string()))?;
     manifest.of.expect(session, folder)?;
     Ok(manifest)
+}
+
+fn no_index(folder: &Path, problem: String) -> IndexError {
+    IndexError::NoIndex { folder: folder.into(), problem }
 }
 
 /// The file of a block.
@@ -259,8 +278,7 @@ pub struct Update {
 
 /// The owner's hand on an index that this process alone writes.
 pub struct Builder {
-    session: Session,
-    encryptor: Encryptor,
+    writer: Arc<Writer>,
     folder: PathBuf,
     manifest: Manifest,
     /// What the owner keeps, and in which file.
@@ -270,35 +288,32 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Opens the index in a folder, which is made if it does not exist, to be encrypted under a
-    /// public key. `catalogue` is the file of what the owner keeps: which contents blocks have.
+    /// Opens the index in a folder, which is made if it does not exist; `writer` encrypts its
+    /// blocks. `catalogue` is the file of what the owner keeps: which contents blocks have.
     ///
     /// # Errors
-    /// [`Error::Index`] for an index or a catalogue of other keys; [`Error::InUse`]; [`Error::Io`];
-    /// as [`Session::of`].
-    pub fn open(folder: &Path, catalogue: &Path, public: Opened) -> Result<Self> {
-        let session = Session::of(&public)?;
-        let params = session.plan.params().clone();
-        let encryptor = Encryptor::new(&params, Arc::new(public.public_key(&params)?))?;
+    /// [`Error::Index`] for an index or a catalogue of other keys; [`Error::InUse`]; [`Error::Io`].
+    pub fn open(folder: &Path, catalogue: &Path, writer: Arc<Writer>) -> Result<Self> {
+        let session = writer.session();
         files::make_folder(folder)?;
         let lock = files::lock_folder(folder)?;
-        let of = Of::new(&session);
+        let of = Of::new(session);
         let manifest = match folder.join(MANIFEST).exists() {
-            true => read_manifest(folder, &session)?,
+            true => read_manifest(folder, session)?,
             false => Manifest { of: of.clone(), rows: 0, complete: false, blocks: Vec::new() },
         };
         let kept = match catalogue.exists() {
-            true => read_catalogue(catalogue, &session)?,
+            true => read_catalogue(catalogue, session)?,
             false => Catalogue { of, deleted: BTreeSet::new(), contents: Vec::new() },
         };
         let catalogue = (kept, catalogue.into());
-        Ok(Self { session, encryptor, folder: folder.into(), manifest, catalogue, _lock: lock })
+        Ok(Self { writer, folder: folder.into(), manifest, catalogue, _lock: lock })
     }
 
     /// What is public of the search.
     #[must_use]
     pub fn session(&self) -> &Session {
-        &self.session
+        self.writer.session()
     }
 
     /// Rows that were deleted, as far as the owner's catalogue knows.
@@ -321,13 +336,13 @@ impl Builder {
         deleted: &BTreeSet<usize>,
         mut progress: impl FnMut(usize),
     ) -> Result<Update> {
-        let length = self.session.plan.block_len();
+        let length = self.session().plan.block_len();
         let mut update = Update { rows: 0, blocks: 0, encrypted: Vec::new(), bytes: 0 };
         loop {
             let batch = records.next(length)?;
             let count = batch.payloads.len();
             if count > 0 {
-                self.session.plan.blocks(update.rows + count)?;
+                self.session().plan.blocks(update.rows + count)?;
                 let block = update.blocks;
                 if let Some(bytes) = self.update_block(block, &batch, deleted)? {
                     update.encrypted.push(block);
@@ -357,8 +372,9 @@ impl Builder {
         batch: &Batch,
         deleted: &BTreeSet<usize>,
     ) -> Result<Option<u64>> {
-        let dimension = self.session.setup.spec.dimension;
-        let first = block * self.session.plan.block_len();
+        let Session { setup, plan, .. } = self.session();
+        let dimension = setup.spec.dimension;
+        let first = block * plan.block_len();
         let pairs = batch.vectors.chunks_exact(dimension).zip(&batch.payloads).enumerate();
         let records: Vec<_> = pairs
             .map(|(i, (vector, payload))| {
@@ -383,21 +399,9 @@ impl Builder {
     }
 
     fn encrypt(&self, block: usize, records: &[Option<Record<'_>>], path: &Path) -> Result<u64> {
-        let (session, plan) = (&self.session, &self.session.plan);
-        let log_slots = plan.params().log_n() - 1;
-        let forms = (0..plan.block_parts()).map(|part| {
-            let (level, scale) = plan.part_form(part);
-            Shape { level, scale, log_slots }
-        });
-        let meta = BlockMeta { setup: session.setup, block };
-        let label = session.label(Content::Block, &meta)?;
+        let meta = BlockMeta { setup: self.session().setup, block };
         let mut file = NewFile::create(path, Access::Shared, true)?;
-        let in_file = Error::in_file(path);
-        let (params, key) = (plan.params(), session.key);
-        let mut writer = CiphertextWriter::new(&mut file, params, key, forms.collect(), &label)
-            .map_err(&in_file)?;
-        plan.encrypt_block(&self.encryptor, block, records, |_, part| Ok(writer.write(&part)?))?;
-        let bytes = writer.finish().map_err(&in_file)?;
+        let bytes = self.writer.write_block((&mut file, path), &meta, (block, records))?;
         file.finish()?;
         Ok(bytes)
     }

@@ -3,7 +3,7 @@ use crate::{error::Error, opened::Opened};
 use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
 use sudare::{
     ckks::{self, Decryptor, Params, serial},
-    rlwe::{KeyGenerator, PublicKey},
+    rlwe::KeyGenerator,
 };
 use sudare_apps::search::{Answer, Metric, Mode, Plan, Spec, Threshold};
 use tempfile::TempDir;
@@ -39,7 +39,8 @@ struct World {
     folder: TempDir,
     session: Session,
     decryptor: Decryptor,
-    public: Arc<PublicKey>,
+    /// By the public and by the secret key.
+    writers: [Arc<Writer>; 2],
 }
 
 fn bytes(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
@@ -76,20 +77,33 @@ impl World {
                 serial::write_evaluation_keys(out, &params, &keys, &label).unwrap();
             }),
         );
-        let decryptor = Decryptor::new(&params, secret).unwrap();
-        Self { folder, session, decryptor, public: Arc::new(public) }
+        let secret = Arc::new(secret);
+        let decryptor = Decryptor::new(&params, Arc::clone(&secret)).unwrap();
+        let public = Opened::open(&folder.path().join("public.key"), serial::Kind::PublicKey);
+        let writers = [
+            Writer::public(public.unwrap()).unwrap(),
+            Writer::secret(session.clone(), secret).unwrap(),
+        ];
+        Self { folder, session, decryptor, writers: writers.map(Arc::new) }
     }
 
     fn builder(&self) -> crate::error::Result<Builder> {
-        let public = Opened::open(&self.folder.path().join("public.key"), serial::Kind::PublicKey);
+        self.builder_by(0)
+    }
+
+    fn builder_by(&self, writer: usize) -> crate::error::Result<Builder> {
         let index = self.folder.path().join("index");
-        Builder::open(&index, &catalogue_path(&index), public.unwrap())
+        Builder::open(&index, &catalogue_path(&index), Arc::clone(&self.writers[writer]))
     }
 
     /// The blocks that were encrypted.
     fn update(&self, table: &Table, deleted: &[usize]) -> Vec<usize> {
+        self.update_by(0, table, deleted)
+    }
+
+    fn update_by(&self, writer: usize, table: &Table, deleted: &[usize]) -> Vec<usize> {
         let deleted = deleted.iter().copied().collect();
-        let mut builder = self.builder().unwrap();
+        let mut builder = self.builder_by(writer).unwrap();
         let update = builder.update(&mut Reading(table, 0), &deleted, |_| ()).unwrap();
         assert_eq!(update.rows, table.vectors.len());
         update.encrypted
@@ -97,7 +111,7 @@ impl World {
 
     fn query(&self, vector: &[f64]) -> Vec<u8> {
         bytes(|out| {
-            write_query(out, &self.session, Arc::clone(&self.public), vector).unwrap();
+            self.writers[0].write_query(out, vector).unwrap();
         })
     }
 
@@ -196,6 +210,45 @@ fn an_index_follows_its_records() {
     assert!(refused.unwrap_err().to_string().contains("row 9999"));
 }
 
+/// Blocks and queries by the secret key take half the bytes and say the same.
+#[test]
+fn the_secret_key_halves_files() {
+    let world = World::new(&scores_setup(20_000), 10);
+    let table = table(world.session.plan.block_len() + 5, Payload::Rows);
+    let query = [0.3, -0.2, 0.1, 0.9];
+    assert_eq!(world.update(&table, &[]), [0, 1]);
+    let bytes = |block| fs::metadata(world.block(block)).unwrap().len() as f64;
+    let whole = bytes(1);
+    // What is not changed stays as it is.
+    assert_eq!(world.update_by(1, &table, &[table.vectors.len() - 1]), [1]);
+    assert!((0.5..0.55).contains(&(bytes(1) / bytes(0))), "{} of {whole}", bytes(1));
+    let server = world.server();
+    let index = Index::open(&world.folder.path().join("index"), server.session()).unwrap();
+    let mut sizes = Vec::new();
+    for writer in &world.writers {
+        let mut file = Vec::new();
+        let written = writer.write_query(&mut file, &query).unwrap();
+        assert_eq!(written, file.len() as u64);
+        sizes.push(written as f64);
+        let asked = Asked::Encrypted(Box::new(open(&file)));
+        let outcome = server.run(asked, Searched::Index(&index), Wanted::Scores, |_| ()).unwrap();
+        let mut answer = Vec::new();
+        outcome.write(&mut answer).unwrap();
+        let answered = open_answer(&world.session, &world.decryptor, open(&answer)).unwrap();
+        let Answered::Scores(scores) = answered else { panic!("{answered:?}") };
+        for (vector, score) in table.vectors.iter().zip(&scores).take(scores.len() - 1) {
+            let error = (score - cosine(vector, &query)).abs();
+            assert!(error < world.session.plan.largest_error(), "{error}");
+        }
+    }
+    assert!((0.5..0.55).contains(&(sizes[1] / sizes[0])), "{sizes:?}");
+
+    let other = World::new(&scores_setup(20_000), 10);
+    let key = KeyGenerator::new(world.session.plan.params().rlwe()).unwrap().secret_key().unwrap();
+    let refused = Writer::secret(other.session, Arc::new(key)).err().unwrap();
+    assert!(refused.to_string().contains("this search has"), "{refused}");
+}
+
 /// A block that cannot be used is named.
 #[test]
 fn blocks_that_are_wrong_are_named() {
@@ -233,9 +286,8 @@ fn blocks_that_are_wrong_are_named() {
     let index = other.folder.path().join("index");
     let foreign = Index::open(&index, &world.session).unwrap_err();
     assert_eq!(foreign.kind(), "ForeignIndex");
-    let public = world.folder.path().join("public.key");
-    let public = Opened::open(&public, serial::Kind::PublicKey).unwrap();
-    let foreign = Builder::open(&index, &catalogue_path(&index), public).err().unwrap();
+    let writer = Arc::clone(&world.writers[1]);
+    let foreign = Builder::open(&index, &catalogue_path(&index), writer).err().unwrap();
     assert_eq!(foreign.kind(), "ForeignIndex");
     let nothing = Index::open(world.folder.path(), &world.session).unwrap_err();
     assert_eq!(nothing.kind(), "NoIndex");

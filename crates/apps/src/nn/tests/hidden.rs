@@ -1,0 +1,163 @@
+//! Networks with encrypted weights, against themselves in the clear.
+
+use sudare::rlwe::{Level, Seeded};
+
+use super::*;
+
+/// Owner and server of a plan, and the weights as the server has them.
+struct Hidden {
+    plan: HiddenPlan,
+    encryptor: SymmetricEncryptor,
+    decryptor: Decryptor,
+    evaluator: Evaluator,
+    weights: Vec<Ciphertext>,
+}
+
+fn outline(network: &Network, samples: &[&[f64]], precision_bits: f64) -> Outline {
+    let ranges = Ranges::calibrate(network, samples.iter().copied(), 1.25).unwrap();
+    Outline::of(network, &ranges, precision_bits).unwrap()
+}
+
+impl Hidden {
+    fn new(network: &Network, outline: &Outline) -> Self {
+        let plan = HiddenPlan::new(outline).unwrap();
+        let params = plan.params().clone();
+        let mut keygen = KeyGenerator::from_seed(params.rlwe(), &Seed::from_bytes([6; 32]));
+        let secret = Arc::new(keygen.secret_key().unwrap());
+        let keys = Arc::new(keygen.evaluation_keys(&secret, plan.required_keys()).unwrap());
+        let encryptor = SymmetricEncryptor::new(&params, Arc::clone(&secret)).unwrap();
+        let mut weights = Vec::new();
+        let write = |part: usize, item: Seeded<Ciphertext>| {
+            assert_eq!(part, weights.len());
+            weights.push(item.into_ciphertext());
+            Ok(())
+        };
+        plan.encrypt_weights(&encryptor, network, write).unwrap();
+        assert_eq!(weights.len(), plan.weights());
+        for (weights, form) in weights.iter().zip(plan.weight_forms()) {
+            let slots = weights.slots().ilog2();
+            assert_eq!((weights.level(), weights.scale(), slots), form);
+        }
+        let decryptor = Decryptor::new(&params, secret).unwrap();
+        let evaluator = Evaluator::new(&params, keys).unwrap();
+        Self { plan, encryptor, decryptor, evaluator, weights }
+    }
+
+    fn server(&self, sample: &Ciphertext) -> Result<Ciphertext> {
+        // The server's plan is made of the outline alone, which travels as text.
+        let text = serde_json::to_string(self.plan.outline()).unwrap();
+        let plan = HiddenPlan::new(&serde_json::from_str(&text).unwrap()).unwrap();
+        plan.run(&self.evaluator, |part| Ok(self.weights[part].clone()), sample)
+    }
+
+    fn run(&self, sample: &[f64]) -> Vec<f64> {
+        let sample = self.plan.encrypt(&self.encryptor, sample).unwrap().into_ciphertext();
+        self.plan.decrypt(&self.decryptor, &self.server(&sample).unwrap()).unwrap()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
+
+    #[test]
+    fn networks_of_any_shape_may_be_hidden(
+        seed in any::<u64>(),
+        sizes in prop::collection::vec(1usize..20, 2..4),
+        curve in prop_oneof![Just(vec![0.0, 0.0, 1.0]), Just(vec![0.25, 0.5, 0.0, -0.125])],
+    ) {
+        let network = random_network(seed, &sizes, &Activation::Polynomial(curve));
+        let samples = Draw::new(seed ^ 1).samples(20, sizes[0]);
+        let samples = slices(&samples);
+        let outline = outline(&network, &samples, 12.0);
+        let hidden = Hidden::new(&network, &outline);
+        let largest = outline_output(&network, &samples);
+        for sample in &samples[..2] {
+            let expected = network.forward(sample).unwrap();
+            let simulated = hidden.plan.simulate(&network, sample).unwrap();
+            prop_assert!(distance(&[simulated], std::slice::from_ref(&expected)) < 1e-9);
+            let error = distance(&[hidden.run(sample)], &[expected]);
+            prop_assert!(error < 2f64.powi(-9) * largest, "{} of {}", error, largest);
+        }
+    }
+}
+
+fn outline_output(network: &Network, samples: &[&[f64]]) -> f64 {
+    Ranges::calibrate(network, samples.iter().copied(), 1.25).unwrap().output
+}
+
+/// The digits' network, and one with convolutions and an approximated activation.
+#[test]
+fn digits_and_images_are_classified_by_hidden_weights() {
+    let images = strokes(20);
+    let images = slices(&images);
+    let (network, _) = digits().unwrap();
+    let hidden = Hidden::new(&network, &outline(&network, &images, 8.0));
+    // 128, 64 and 16 diagonals, and three biases.
+    assert_eq!(hidden.plan.weights(), 211);
+    assert!(hidden.plan.params().rlwe().security_bits() >= 128.0);
+    let expected = network.forward(images[0]).unwrap();
+    let most = expected.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+    let error = distance(&[hidden.run(images[0])], &[expected]);
+    assert!(error < 0.02 * most, "{error} of {most}");
+
+    let network = image_network(Activation::Sigmoid { degree: 7 });
+    let samples = Draw::new(2).samples(20, 72);
+    let samples = slices(&samples);
+    let plan = planned(&network, &samples[..1], Packing::Sample, 12.0);
+    let hidden = Hidden::new(&network, &outline(&network, &samples, 12.0));
+    let simulated = hidden.plan.simulate(&network, samples[0]).unwrap();
+    let error = distance(&[hidden.run(samples[0])], &[simulated]);
+    assert!(error < 0.01 * plan.ranges().output, "{error}");
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    let network = random_network(1, &[5, 6, 3], &Activation::Square);
+    let samples = Draw::new(4).samples(9, 5);
+    let samples = slices(&samples);
+    let outline = outline(&network, &samples, 10.0);
+    let hidden = Hidden::new(&network, &outline);
+    let sample = hidden.plan.encrypt(&hidden.encryptor, samples[0]).unwrap().into_ciphertext();
+
+    let other = random_network(1, &[5, 7, 3], &Activation::Square);
+    let refused = hidden.plan.encrypt_weights(&hidden.encryptor, &other, |_, _| Ok(()));
+    assert!(matches!(refused, Err(NnError::Shape { .. } | NnError::Network { .. })), "{refused:?}");
+    let refused = hidden.plan.encrypt(&hidden.encryptor, &[0.0; 4]).err().unwrap();
+    assert!(matches!(refused, NnError::Shape { .. }), "{refused}");
+    let refused = hidden.plan.encrypt(&hidden.encryptor, &[1e3; 5]).err().unwrap();
+    assert!(matches!(refused, NnError::OutOfRange { .. }), "{refused}");
+
+    // A bias in place of a diagonal, and weights in place of a sample.
+    let bias = hidden.weights[8].clone();
+    let run = |sample: &Ciphertext, first: &Ciphertext| {
+        let read = |part: usize| Ok(if part == 0 { first } else { &hidden.weights[part] }.clone());
+        hidden.plan.run(&hidden.evaluator, read, sample)
+    };
+    assert!(run(&sample, &hidden.weights[0]).is_ok());
+    for (sample, first) in [(&sample, &bias), (&bias, &hidden.weights[0])] {
+        let refused = run(sample, first).unwrap_err();
+        assert!(matches!(refused, NnError::NotAsPlanned { .. }), "{refused}");
+    }
+
+    // Outlines that no network has.
+    let text = serde_json::to_value(&outline).unwrap();
+    let change = |pointer: &str, value: serde_json::Value| {
+        let mut text = text.clone();
+        *text.pointer_mut(pointer).unwrap() = value;
+        HiddenPlan::new(&serde_json::from_value(text).unwrap()).err()
+    };
+    assert!(change("/features", 5.into()).is_none());
+    for (pointer, value) in [
+        ("/features", 0.into()),
+        ("/features", (1u64 << 40).into()),
+        ("/layers/0/outputs", 0.into()),
+        ("/layers/0/activation", serde_json::Value::Null),
+        ("/layers/1/activation", "square".into()),
+        ("/layers", serde_json::json!([])),
+        ("/ranges/activations", serde_json::json!([])),
+        ("/precision_bits", 99.0.into()),
+    ] {
+        assert!(change(pointer, value.clone()).is_some(), "{pointer} {value}");
+    }
+    assert_eq!(hidden.plan.params().top(), Level(3));
+}
