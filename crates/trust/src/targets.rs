@@ -10,6 +10,7 @@ mod exact;
 mod integers;
 mod parse;
 mod script;
+mod search;
 
 use crate::mutate::{self, Rng};
 use std::path::Path;
@@ -82,14 +83,17 @@ pub const TARGETS: &[Target] = &[
     parse::NPY,
     parse::PARQUET,
     parse::MODEL,
+    parse::ONNX,
     parse::SCHEMA,
     parse::TRANSFORM,
+    search::INDEX,
     exact::KEYS,
     exact::CIPHERTEXTS,
     integers::CIPHERTEXT,
     evaluate::KEYS_USED,
     evaluate::CIPHERTEXTS_USED,
     evaluate::JOB,
+    search::LABEL,
     evaluate::TABLE,
     evaluate::CHECKPOINT,
     exact::USED,

@@ -8,7 +8,8 @@ use std::{
 };
 use sudare::{
     ckks::{
-        Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Spec, UpperSpec,
+        Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Spec,
+        SymmetricEncryptor, UpperSpec,
         serial::{self, Label},
     },
     rlwe::{
@@ -45,8 +46,9 @@ pub struct Pair {
     pub items: Vec<Ciphertext>,
     /// Has the secret key.
     pub decryptor: Decryptor,
-    /// Of the secret key, the public key, evaluation keys and ciphertexts.
-    pub files: [Vec<u8>; 4],
+    /// Of the secret key, the public key, evaluation keys, ciphertexts, and ciphertexts with seeds in
+    /// place of uniform halves.
+    pub files: [Vec<u8>; 5],
 }
 
 /// Pairs with a sparse secret, with upper levels, and with level keys.
@@ -78,7 +80,7 @@ impl Pair {
             request |= low.into_level_keys(params.rlwe());
         }
         let mut keygen = KeyGenerator::from_seed(params.rlwe(), &Seed::from_bytes([1; 32]));
-        let secret = keygen.secret_key().unwrap();
+        let secret = Arc::new(keygen.secret_key().unwrap());
         let public = Arc::new(keygen.public_key(&secret).unwrap());
         let keys = Arc::new(keygen.evaluation_keys(&secret, &request).unwrap());
         let evaluator = Evaluator::new(&params, Arc::clone(&keys)).unwrap();
@@ -96,12 +98,18 @@ impl Pair {
         }
 
         let label = Label { name: "tiny".into(), content: "test".into(), meta: vec![1, 2, 3] };
-        let mut files = [(); 4].map(|()| Vec::new());
-        let [of_secret, of_public, of_keys, of_items] = &mut files;
+        let own = SymmetricEncryptor::new(&params, Arc::clone(&secret)).unwrap();
+        let plain =
+            Encoder::new(&params).encode_real(&[0.5; 4], Level(0), params.scale_at(Level(0)));
+        let seed = Seed::from_bytes([3; 32]);
+        let seeded = [own.encrypt_seeded_with(&plain.unwrap(), &seed).unwrap()];
+        let mut files = [(); 5].map(|()| Vec::new());
+        let [of_secret, of_public, of_keys, of_items, of_seeded] = &mut files;
         serial::write_secret_key(of_secret, &params, &secret, &label).unwrap();
         serial::write_public_key(of_public, &params, &public, &label).unwrap();
         serial::write_evaluation_keys(of_keys, &params, &keys, &label).unwrap();
         serial::write_ciphertexts(of_items, &params, &items, &label).unwrap();
+        serial::write_seeded_ciphertexts(of_seeded, &params, &seeded, &label).unwrap();
         let decryptor = Decryptor::new(&params, secret).unwrap();
         Self { params, evaluator, items, decryptor, files }
     }

@@ -490,6 +490,37 @@ mod tests {
         assert!(error.to_string().contains("constants"), "{error}");
     }
 
+    /// Models that another program wrote, and what a third one computes with them: of
+    /// `tests/onnx/make.py`.
+    #[test]
+    fn models_compute_what_onnxruntime_does() {
+        #[derive(serde::Deserialize)]
+        struct Said {
+            samples: Vec<Vec<f64>>,
+            results: Vec<Vec<f64>>,
+        }
+        for (model, said) in [
+            (
+                &include_bytes!("../../tests/onnx/dense.onnx")[..],
+                include_str!("../../tests/onnx/dense.json"),
+            ),
+            (
+                &include_bytes!("../../tests/onnx/image.onnx")[..],
+                include_str!("../../tests/onnx/image.json"),
+            ),
+        ] {
+            let network = Network::from_onnx(model, 7).unwrap();
+            let said: Said = serde_json::from_str(said).unwrap();
+            for (sample, expected) in said.samples.iter().zip(&said.results) {
+                let found = network.forward(sample).unwrap();
+                assert_eq!(found.len(), expected.len());
+                for (x, y) in found.iter().zip(expected) {
+                    assert!((x - y).abs() < 1e-5, "{x} {y}");
+                }
+            }
+        }
+    }
+
     /// Damage of any kind gives an error or another network, and never more.
     #[test]
     fn damaged_models_are_refused() {

@@ -16,6 +16,7 @@ use sudare::{
 };
 use sudare_apps::{
     array::{Array, Layout},
+    nn::Network,
     pool::Schema,
     table::{Categorical, Encoding, EncodingOptions, Frame, ReadOptions, Table},
 };
@@ -47,7 +48,8 @@ const fn of_files(
 pub const SECRET_KEY: Target = of_files("secret_key", whole, || of_pairs(0));
 pub const PUBLIC_KEY: Target = of_files("public_key", whole, || of_pairs(1));
 pub const EVALUATION_KEYS: Target = of_files("evaluation_keys", keys, || of_pairs(2));
-pub const CIPHERTEXTS: Target = of_files("ciphertexts", ciphertexts, || of_pairs(3));
+pub const CIPHERTEXTS: Target =
+    of_files("ciphertexts", ciphertexts, || [of_pairs(3), of_pairs(4)].concat());
 pub const ARRAY: Target = of_files("array", array, arrays);
 pub const PART: Target = of_files("part", part, parts);
 
@@ -68,6 +70,7 @@ pub const NPY: Target = Target { mutate: mutate_bytes, ..of_text("npy", npy, npy
 pub const PARQUET: Target =
     Target { mutate: mutate_parquet, ..of_text("parquet", parquet, parquets) };
 pub const MODEL: Target = of_text("model", model, || vec![world::MODEL.into()]);
+pub const ONNX: Target = Target { mutate: mutate_bytes, ..of_text("onnx", onnx, onnxs) };
 pub const SCHEMA: Target = of_text("schema", schema, || vec![SCHEMA_JSON.into()]);
 pub const TRANSFORM: Target = of_text("transform", transform, transforms);
 
@@ -325,6 +328,16 @@ fn model(bytes: &[u8]) -> Reached {
     let read = Model::from_json(bytes, Path::new(PATH));
     let _ = read.as_ref().map(Model::inputs);
     Reached::content(read)
+}
+
+fn onnx(bytes: &[u8]) -> Reached {
+    Reached::content(Network::from_onnx(bytes, 7))
+}
+
+/// Models of dense layers and of images, made by other programs.
+fn onnxs() -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../apps/tests/onnx");
+    ["dense", "image"].map(|name| fs::read(folder.join(format!("{name}.onnx"))).unwrap()).to_vec()
 }
 
 const SCHEMA_JSON: &str = r#"{

@@ -1,0 +1,2 @@
+#![no_main]
+sudare_fuzz::target!("onnx");

@@ -1,0 +1,2 @@
+#![no_main]
+sudare_fuzz::target!("search_index");
