@@ -4,7 +4,8 @@
     python3 benches/suite/install.py fetch-by-similarity PATH-OF-THE-HARNESS
     python3 benches/suite/install.py ml-inference PATH-OF-THE-HARNESS
 
-The harness then runs as its own documentation says; it builds nothing but ours.
+The harness then runs as its own documentation says; it builds nothing but ours, and that only if no
+`--program` is named.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("workload", choices=sorted(STEPS))
     parser.add_argument("harness", type=Path, help="a copy of the repository of the harness")
+    parser.add_argument("--program", type=Path, help="an executable that is there, in place of a build")
     args = parser.parse_args()
     if not (args.harness / "harness" / "run_submission.py").exists():
         print(f"{args.harness} has no harness/run_submission.py: name a copy of the harness", file=sys.stderr)
@@ -57,12 +59,15 @@ def main() -> int:
     submission, scripts = args.harness / "submission", args.harness / "scripts"
     shutil.rmtree(submission, ignore_errors=True)
     (submission / "build").mkdir(parents=True)
-    program = ROOT / "target" / "release" / "sudare-suite"
+    program = args.program and args.program.resolve()
+    build = "# The executable is there."
+    if program is None:
+        program = ROOT / "target" / "release" / "sudare-suite"
+        manifest = ROOT / "Cargo.toml"
+        build = f'cargo build --locked --release --package sudare-suite --manifest-path "{manifest}"'
     for step in STEPS[args.workload]:
         arguments = "0" if step in WITHOUT_SIZE else '"$@"'
         script(submission / "build" / step, f'exec "{program}" {args.workload} {step} {arguments}')
-    manifest = ROOT / "Cargo.toml"
-    build = f'cargo build --locked --release --package sudare-suite --manifest-path "{manifest}"'
     script(scripts / "build_task.sh", build)
     script(scripts / "get_openfhe.sh", "# Not needed.\nexit 0")
     return 0

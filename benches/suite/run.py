@@ -142,13 +142,15 @@ def main() -> int:
     parser.add_argument("--only", choices=["fetch", "count"], help="one mode alone")
     parser.add_argument("--queries", type=int, default=1, help="queries, the best of which is timed")
     parser.add_argument("--seed", type=int, default=1, help="of the data")
-    parser.add_argument("--profile", default="release", help="of Cargo")
+    parser.add_argument("--program", type=Path, help="an executable that is there, in place of a build")
     parser.add_argument("--work", type=Path, default=ROOT / "target", help="where the database may lie")
     args = parser.parse_args()
-    build = ["cargo", "build", "--locked", "--package", "sudare-suite", "--profile", args.profile]
-    subprocess.run(build, cwd=ROOT, check=True)
-    folder = "debug" if args.profile == "dev" else args.profile
-    program = ROOT / "target" / folder / "sudare-suite"
+    program = args.program
+    if program is None:
+        build = ["cargo", "build", "--locked", "--package", "sudare-suite", "--release"]
+        subprocess.run(build, cwd=ROOT, check=True)
+        program = ROOT / "target" / "release" / "sudare-suite"
+    program = program.resolve()
     all_wrong = 0
     with tempfile.TemporaryDirectory(dir=args.work) as name:
         root = Path(name)

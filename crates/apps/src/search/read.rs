@@ -10,6 +10,9 @@ use super::{
     spec::Answer,
 };
 
+/// The least that is said of `log2` of a probability.
+const LEAST_LOG2: f64 = -128.0;
+
 /// How many records match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
@@ -125,13 +128,13 @@ impl Plan {
 
     /// `log2` of a bound of the probability that noise makes an answer wrong where no record is
     /// within the margin: that any of its sums is further from a whole number than what it is read
-    /// as allows (`docs/notes/search-failures.md`).
-    /// None if the server answers scores.
+    /// as allows (`docs/notes/search-failures.md`). -128 where it is less, which rests on tails that
+    /// nobody has tested. None if the server answers scores.
     #[must_use]
     pub fn log2_wrong(&self) -> Option<f64> {
         let sketch = &self.selection.as_ref()?.sketch;
         let sums = sketch.buckets * sketch.columns();
-        Some(self.count_errors.log2_beyond(sketch.tolerance(), sums))
+        Some(self.count_errors.log2_beyond(sketch.tolerance(), sums).max(LEAST_LOG2))
     }
 
     /// `log2` of the probability that as many matches as planned are not all told; none if that is

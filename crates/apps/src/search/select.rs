@@ -254,3 +254,61 @@ impl Selection {
         Ok(errors)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::{Answer, Metric, Mode, Plan, Threshold};
+
+    /// The numbers of `docs/notes/search-failures.md` for the small size of the public suite, from
+    /// what defines them and from the plan.
+    #[test]
+    fn failures_are_as_improbable_as_documented() {
+        let (at, margin) = (0.8, 0.1);
+        let answer = Answer::Matches { threshold: Threshold { at, margin }, most: 32, payload: 8 };
+        let (metric, mode) = (Metric::Cosine, Mode::Encrypted);
+        let spec = Spec { dimension: 128, rows: 50_000, metric, mode, answer };
+        let plan = Plan::new(&spec, &Plan::auto_params(&spec).unwrap()).unwrap();
+        let comparison = Comparison::new(&spec, &plan.layout).unwrap().unwrap();
+        let (sketch, errors) = (comparison.sketch, plan.count_errors);
+
+        // Two blocks of 2^15 records in 512 buckets, numbers modulo 257.
+        assert_eq!((sketch.buckets, sketch.candidates, sketch.solved), (512, 128, 5));
+        let tolerance = 0.25 / 256.0;
+        assert_eq!(sketch.tolerance(), tolerance);
+
+        // The step, by cosines.
+        let radius = 1.8 * (1.0 + 1.0 / 1024.0);
+        let off = |cosine: f64| {
+            let found = comparison.step.evaluate((cosine - at) / radius);
+            (found - if cosine > at { 1.0 } else { 0.0 }).abs()
+        };
+        let part = |i: u32| f64::from(i) / 20_000.0;
+        let outside = (0..=20_000).flat_map(|i| [-1.0 + 1.7 * part(i), 0.9 + 0.1 * part(i)]);
+        let step = outside.map(off).fold(0.0, f64::max);
+        assert!((step / comparison.step.max_error() - 1.0).abs() < 1e-3, "{step:e}");
+        assert_eq!(errors.step, 128.0 * comparison.step.max_error());
+        assert!((1.89e-4..1.91e-4).contains(&errors.step), "{errors:?}");
+        assert!((1.9e-5..1.95e-5).contains(&errors.noise), "{errors:?}");
+        // Matches of a bucket that are a little nearer to the threshold than was promised.
+        let within = [0.89, 0.88, 0.87, 0.86].map(|cosine| 5.0 * off(cosine) / tolerance);
+        let documented = [0.115, 2.25, 13.8, 53.0];
+        let mut pairs = within.iter().zip(documented);
+        assert!(pairs.all(|(x, y)| (x / y - 1.0).abs() < 0.02), "{within:?}");
+
+        // Noise of the sums of all buckets, each of one number and five times eleven.
+        let deviations = (tolerance - errors.step) / errors.noise;
+        let sums = 512.0_f64 * 56.0;
+        let log2 = (2.0 * sums).log2() - deviations * deviations / 2.0 / 2f64.ln();
+        let found = errors.log2_beyond(tolerance, 28_672);
+        assert!((log2 - found).abs() < 1e-6 * found.abs(), "{log2} {found}");
+        assert!((40.0..42.0).contains(&deviations), "{deviations}");
+        assert!((-1196.0..-1195.0).contains(&found), "{found}");
+        assert_eq!(plan.log2_wrong(), Some(-128.0));
+        // Too many in one bucket: of 32 matches some six.
+        let sets: f64 = (0..6).map(|i| (f64::from(32 - i) / f64::from(i + 1)).log2()).sum();
+        let crowded = sets - 5.0 * 9.0;
+        assert!((crowded - plan.log2_incomplete().unwrap()).abs() < 1e-9, "{crowded}");
+        assert!(crowded < -25.0, "{crowded}");
+    }
+}
