@@ -82,6 +82,8 @@ struct Report {
     levels: u32,
     log2_qp: f64,
     security_bits: f64,
+    product_seconds: Option<f64>,
+    rotation_seconds: f64,
     bootstrapping: Option<Bootstrapping>,
     evaluation_keys: usize,
     evaluation_key_bytes: u64,
@@ -95,6 +97,8 @@ struct Report {
 struct Bootstrapping {
     levels: u32,
     log2_failure: f64,
+    budget_bits: Option<f64>,
+    seconds: Option<f64>,
     matrix_bytes: u64,
 }
 
@@ -159,13 +163,14 @@ impl IntegerPlan {
         self.set.clone()
     }
 
-    /// Sizes and security.
+    /// Sizes, security and predicted seconds.
     fn report(&self) -> Result<Report> {
         let (setting, request) = (&self.set.setting, &self.request);
         let params = setting.params();
         let (rlwe, Spec { log_n, .. }) = (params.rlwe(), params.spec());
         let keys: Vec<KeySecurity> =
             rlwe.key_security().into_iter().chain(request.key_security(rlwe)?).collect();
+        let costs = setting.costs()?;
         Ok(Report {
             params: self.set.label.name.clone(),
             params_id: rlwe.id().to_string(),
@@ -177,9 +182,13 @@ impl IntegerPlan {
             levels: setting.usable_levels(),
             log2_qp: keys.iter().map(|key| key.log2_q).fold(0.0, f64::max),
             security_bits: keys.iter().map(|key| key.security_bits).fold(f64::INFINITY, f64::min),
+            product_seconds: costs.product_s,
+            rotation_seconds: costs.rotation_s,
             bootstrapping: setting.bootstrapping().map(|plan| Bootstrapping {
                 levels: plan.usable_levels(),
                 log2_failure: plan.log2_failure(),
+                budget_bits: costs.budget_bits,
+                seconds: costs.bootstrapping_s,
                 matrix_bytes: matrix_bytes(params, plan),
             }),
             evaluation_keys: request.count(),

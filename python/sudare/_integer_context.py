@@ -24,6 +24,10 @@ class IntegerBootstrapping:
     """Levels of an array that was bootstrapped."""
     log2_failure: float
     """`log2` of a bound of the probability that one ciphertext becomes wrong."""
+    budget_bits: float
+    """Bits by which the error of an array that was bootstrapped may grow."""
+    seconds: float
+    """Predicted time of one ciphertext, with one thread of the machine of docs/performance.md."""
     matrix_bytes: int
     """Bytes of the matrices, which are made when an array is first bootstrapped."""
 
@@ -52,6 +56,11 @@ class IntegerExplanation:
     """`log2` of the largest modulus of a key."""
     security_bits: float
     """Security of the weakest key."""
+    product_seconds: float | None
+    """Predicted time of a product of two ciphertexts, with one thread of the machine of
+    docs/performance.md; `None` of BFV, whose products change bases as well."""
+    rotation_seconds: float
+    """Predicted time of a rotation of a ciphertext by a power of two, likewise."""
     bootstrapping: IntegerBootstrapping | None
     """What bootstrapping leaves and takes; `None` without."""
     evaluation_keys: int
@@ -81,6 +90,15 @@ class IntegerExplanation:
                 if boot is None
                 else f"{boot.levels} levels each time, fails with probability "
                 f"2^{boot.log2_failure:.1f}, matrices of {_megabytes(boot.matrix_bytes)}"
+            ),
+            "predicted": ", ".join(
+                f"{seconds:.2g} s a {what}"
+                for what, seconds in (
+                    ("product", self.product_seconds),
+                    ("rotation", self.rotation_seconds),
+                    ("bootstrapping", None if boot is None else boot.seconds),
+                )
+                if seconds is not None
             ),
             "evaluation keys": (
                 f"{self.evaluation_keys}, {_megabytes(self.evaluation_key_bytes)} in a file, "
@@ -343,7 +361,8 @@ class IntegerContext:
         return self.attach(EncryptedIntegers(None, _native.Integers.open(path)))
 
     def explain(self) -> IntegerExplanation:
-        """Sizes and security, before any key is made."""
+        """Sizes, security and predicted seconds, before any key is made. With bootstrapping that
+        takes seconds itself."""
         if self._plan is None:
             raise errors.UnsupportedError(
                 "a context of given keys has no plan to explain: print its keys, or explain the "

@@ -541,6 +541,8 @@ def test_sets_for_bootstrapping_are_found_and_explained() -> None:
     assert (explained.params, explained.log_n, boot.levels) == ("n15-t65537-boot", 15, 7)
     assert explained.security_bits >= 128 and boot.log2_failure < -128
     assert explained.evaluation_key_memory_bytes > 10**9 and boot.matrix_bytes > 10**8
+    assert explained.product_seconds is not None and 0 < explained.rotation_seconds < boot.seconds
+    assert boot.budget_bits > 200 and " s a bootstrapping" in str(explained)
     for text in ("7 levels each time", "2^-1", "matrices of"):
         assert text in str(explained)
     assert "none" in str(sudare.IntegerContext(depth=1).explain())

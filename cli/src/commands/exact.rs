@@ -6,7 +6,7 @@ use serde::Serialize;
 use sudare::{
     circuits::exact::bootstrap::{self, BootstrapPreset},
     exact::{self, IntegerEncoder, Params, Preset},
-    rlwe::{self, KeySecurity},
+    rlwe::{self, KeySecurity, Rates},
 };
 use sudare_apps::exact::matrix_bytes;
 use sudare_roles::{error::Result, machine};
@@ -135,6 +135,10 @@ struct Bootstrapping {
     degree: u32,
     ephemeral_weight: u32,
     log2_failure: f64,
+    /// Bits by which errors of a refreshed ciphertext may grow.
+    budget_bits: f64,
+    /// Predicted for one thread of the reference machine.
+    seconds: f64,
     keys: usize,
     key_bytes: u64,
     matrix_bytes: u64,
@@ -145,6 +149,7 @@ impl Bootstrapping {
     fn of(set: &BootstrapPreset, params: &Params) -> Result<(Self, Vec<KeySecurity>)> {
         let plan = set.plan(params, Params::factor_at)?;
         let (spec, request) = (plan.spec(), plan.required_keys());
+        let simulated = plan.simulate(params)?;
         let facts = Self {
             slots: 1 << spec.log_slots,
             levels_left: plan.usable_levels(),
@@ -155,6 +160,8 @@ impl Bootstrapping {
             degree: (spec.modulus.exponent() + 1) * (2 * spec.bound + 1) - 1,
             ephemeral_weight: spec.ephemeral_weight,
             log2_failure: plan.log2_failure(),
+            budget_bits: simulated.budget_bits,
+            seconds: simulated.work.seconds(&Rates::reference(params.log_n())),
             keys: request.count(),
             key_bytes: request.bytes(params.rlwe())?,
             matrix_bytes: matrix_bytes(params, &plan),
@@ -251,6 +258,11 @@ pub fn text(set: &Explained) -> String {
                 ),
             ),
             ("failure", format!("2^{:.1} a ciphertext", facts.log2_failure)),
+            ("budget afterwards", format!("{:.1} bits that errors may grow by", facts.budget_bits)),
+            (
+                "bootstrapping time",
+                format!("{:.2} s predicted, one thread of the reference machine", facts.seconds),
+            ),
             (
                 "bootstrapping keys",
                 format!("{}, {} in memory", facts.keys, machine::bytes(facts.key_bytes)),

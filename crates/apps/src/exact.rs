@@ -45,6 +45,7 @@
 
 mod blocks;
 mod bootstrap;
+mod cost;
 mod counts;
 mod crypt;
 mod elementwise;
@@ -70,6 +71,7 @@ use sudare::{
 };
 
 pub use bootstrap::{bootstrapping_set, matrix_bytes, plan_bootstrapping};
+pub use cost::Costs;
 pub use counts::{Condition, CountsPlan};
 pub use crypt::{budget, decrypt, encrypt};
 pub use layout::{Layout, PlainIntegers};
@@ -268,7 +270,8 @@ impl Engine {
 
     /// What `compute` gives of operands at one level, the highest from theirs down where errors
     /// leave room for the result, and at least `above` the lowest. Operands that have no such level
-    /// are bootstrapped if the setting has a way to, and so are all where errors find no room.
+    /// are bootstrapped if the setting has a way to, and so are all where errors find no room, be it
+    /// for the result or for bootstrapping it.
     fn where_it_fits<const N: usize>(
         &self,
         op: &'static str,
@@ -288,6 +291,7 @@ impl Engine {
                 left: plan.usable_levels(),
             });
         }
+        let compute = |operands| self.refreshable(compute(operands)?);
         let mut operands = self.at_least(operands, lowest)?;
         match self.descend(op, operands.clone(), lowest, &compute) {
             Err(ArrayError::Library(sudare::Error::NoiseExhausted { .. })) => {
@@ -296,6 +300,13 @@ impl Engine {
             }
             result => result,
         }
+    }
+
+    /// An array unless it could not be bootstrapped and arrays are.
+    fn refreshable(&self, a: IntegerArray) -> Result<IntegerArray> {
+        let mut forms = a.blocks.iter().map(Ciphertext::form);
+        forms.try_for_each(|form| self.setting.check_refreshable(form))?;
+        Ok(a)
     }
 
     /// What `compute` gives of operands at the highest level down to `lowest` where it fits.

@@ -10,11 +10,13 @@
 mod algebra;
 mod butterflies;
 mod ckks;
+mod counts;
 pub mod exact;
 mod failure;
 mod input;
 pub mod linear;
 mod lock_step;
+mod meter;
 mod ops;
 pub mod polynomial;
 mod trace;

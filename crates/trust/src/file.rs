@@ -79,7 +79,7 @@ pub struct Slots {
 pub struct Residues {
     pub modulus: (u64, u32),
     pub factor: u128,
-    pub noise: (f64, u32),
+    pub noise: (f64, f64, f64),
 }
 
 /// The specification of BGV and BFV, with a plaintext modulus that may be none.
@@ -230,7 +230,7 @@ impl Written for ExactSpec {
             0 => meta.modulus = some_modulus(rng),
             1 => meta.factor = u128::from(rng.edge()) << 64 | u128::from(rng.edge()),
             2 => meta.factor = rng.edge().into(),
-            _ => meta.noise = (rng.number(), small(rng)),
+            _ => meta.noise = (rng.number(), rng.number(), rng.number()),
         }
     }
 

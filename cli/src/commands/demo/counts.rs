@@ -27,10 +27,11 @@ use sudare_roles::{
 /// The owner encrypts the Low Birth Weight Study as codes; the server counts births by race, smoking
 /// and weight of the child among mothers of 20 to 34 years and 110 pounds or more, without hypertension
 /// or uterine irritability; the owner decrypts the counts. Where conditions are more levels deep than
-/// the parameters have, the server bootstraps. It takes 7 GiB of memory.
+/// the parameters have, the server bootstraps: not at all in the default set, and several times in
+/// n15-t65537-boot, whose ring and keys are smaller. It takes 7 GiB of memory.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  sudare demo counts\n  sudare demo counts --params n16-t786433-boot"
+    after_help = "Examples:\n  sudare demo counts\n  sudare demo counts --params n15-t65537-boot\n  sudare demo counts --params n16-t786433-boot"
 )]
 pub struct Args {
     /// Parameter set for bootstrapping

@@ -143,7 +143,7 @@ impl Setting {
                 self.modulus()
             )));
         }
-        Ok(self.bootstrapped_by(Arc::new(plan)))
+        Ok(self.bootstrapped_by(plan))
     }
 
     /// Levels of a new array, which products can take one after the other before it is bootstrapped.

@@ -179,7 +179,7 @@ impl Engine {
     }
 
     fn mul_scalar(&self, a: &IntegerArray, c: i128) -> Result<IntegerArray> {
-        let direct = || a.map(|block| self.exact().mul_const(block, c));
+        let direct = || self.refreshable(a.map(|block| self.exact().mul_const(block, c))?);
         let t = self.setting.modulus();
         if t.centered(t.reduce_i128(c)).unsigned_abs() <= SMALL || a.level() == Level(0) {
             match direct() {

@@ -68,9 +68,7 @@ impl Engine {
                 self.mul_plain_array(a, &ones)?
             }
         };
-        // Its error is brought down by a level before it is bootstrapped.
-        let above = u32::from(self.setting.bootstrapping().is_some());
-        self.where_it_fits("sum", [&masked], above, |[a]| {
+        self.where_it_fits("sum", [&masked], 0, |[a]| {
             let exact = self.exact();
             let total = a.blocks.iter().cloned().map(Ok);
             let Some(total) = total.reduce(|a, b| exact.add(&a?, &b?)) else { return Ok(a) };

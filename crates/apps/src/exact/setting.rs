@@ -4,11 +4,13 @@ use super::Layout;
 use crate::array::Result;
 use core::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use sudare::{
     Error,
-    circuits::exact::bootstrap::BootstrapPlan,
-    exact::{self, BatchEncoder, Choice, Modulus, Needs, Params, PlainPoly, Unit, inner_sum_keys},
+    circuits::exact::bootstrap::{BootstrapPlan, Inputs},
+    exact::{
+        self, BatchEncoder, Choice, Form, Modulus, Needs, Params, PlainPoly, Unit, inner_sum_keys,
+    },
     rlwe::{GaloisElement, KeyRequest, Level, ParamsId},
 };
 
@@ -87,7 +89,13 @@ struct Inner {
     signed: bool,
     /// For all slots that plaintexts have.
     encoder: Arc<BatchEncoder>,
-    bootstrapping: Option<Arc<BootstrapPlan>>,
+    bootstrapping: Option<Arc<Bootstrapping>>,
+}
+
+/// A way to bootstrap, and what it takes in once that was asked for.
+struct Bootstrapping {
+    plan: BootstrapPlan,
+    inputs: OnceLock<Inputs>,
 }
 
 impl Setting {
@@ -105,8 +113,9 @@ impl Setting {
     }
 
     /// The same with a way to bootstrap, of its own slots.
-    pub(super) fn bootstrapped_by(&self, plan: Arc<BootstrapPlan>) -> Self {
-        Self(Arc::new(Inner { bootstrapping: Some(plan), ..(*self.0).clone() }))
+    pub(super) fn bootstrapped_by(&self, plan: BootstrapPlan) -> Self {
+        let bootstrapping = Some(Arc::new(Bootstrapping { plan, inputs: OnceLock::new() }));
+        Self(Arc::new(Inner { bootstrapping, ..(*self.0).clone() }))
     }
 
     /// The parameters.
@@ -130,7 +139,21 @@ impl Setting {
     /// How arrays are bootstrapped, if they are.
     #[must_use]
     pub fn bootstrapping(&self) -> Option<&BootstrapPlan> {
-        self.0.bootstrapping.as_deref()
+        self.0.bootstrapping.as_deref().map(|bootstrapping| &bootstrapping.plan)
+    }
+
+    /// Refuses a ciphertext that could not be bootstrapped, if arrays are.
+    ///
+    /// The first time, norms of matrices are computed, which takes seconds in the named sets.
+    pub(super) fn check_refreshable(&self, form: Form) -> sudare::Result<()> {
+        let Some(Bootstrapping { plan, inputs }) = self.0.bootstrapping.as_deref() else {
+            return Ok(());
+        };
+        if let Some(inputs) = inputs.get() {
+            return inputs.check(form);
+        }
+        let found = plan.inputs(self.params())?;
+        inputs.get_or_init(|| found).check(form)
     }
 
     /// `t`.

@@ -90,20 +90,25 @@ fn exhausted_budgets_are_refused_before_anything_is_computed() {
     assert_eq!(keyless.mul(&x, &x).unwrap_err(), error);
 }
 
-/// Errors grow by a factor a product, and the bound with them: never below, and not far above.
+/// Errors grow by a factor a product, and the bound with them: never below, and not far above. Without
+/// rescaling it takes every factor for the largest at a root.
 #[test]
-fn bounds_are_within_eight_bits_at_depth_ten() {
+fn bounds_are_within_twelve_bits_at_depth_ten() {
     let t = modulus(65537, 1);
     let mut session = Session::new(chain(10, t, 11), 24);
     let e = evaluator(&session);
-    let mut a = session.random(t);
-    let mut x = session.encrypt(&a);
-    for depth in 0..10 {
-        x = if depth % 2 == 0 { e.mul(&x, &x) } else { e.mul_rescale(&x, &x) }.unwrap();
-        a = mul(&a, &a);
-        session.assert_holds(&x, &a);
-        let gap = x.noise().log2() - session.decryptor.noise(&x).unwrap();
-        assert!(gap < 8.0, "{gap} at depth {depth}");
+    let plain = session.random(t);
+    let fresh = session.encrypt(&plain);
+    for rescales in [true, false] {
+        let (mut x, mut a) = (fresh.clone(), plain.clone());
+        for depth in 0..10 {
+            x = if rescales { e.mul_rescale(&x, &x) } else { e.mul(&x, &x) }.unwrap();
+            a = mul(&a, &a);
+            session.assert_holds(&x, &a);
+            let gap = x.noise().log2() - session.decryptor.noise(&x).unwrap();
+            let most = if rescales { 12.0 } else { 14.0 + 4.0 * f64::from(depth) };
+            assert!(gap < most, "{gap} at depth {depth}");
+        }
     }
 }
 

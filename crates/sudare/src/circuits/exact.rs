@@ -3,10 +3,10 @@
 pub mod bootstrap;
 pub mod dft;
 pub mod digits;
-mod forms;
 mod matrix;
 mod ops;
 mod polynomial;
+pub mod sim;
 
 pub use matrix::{LinearPlan, LinearTransform};
 pub use ops::{IntegerOps, IntegerSlots};

@@ -1,6 +1,7 @@
 use super::{
     Ciphertext, Evaluator, Modulus, PlainNorms, PlainPoly, Unit,
     encrypt::lifted,
+    norms::WeightNorms,
     rules::{Form, match_rings},
 };
 #[cfg(doc)]
@@ -60,19 +61,18 @@ impl Evaluator {
         let t = factor.modulus();
         self.params().check_modulus(t)?;
         factor.check_unit()?;
-        let stages = RefCell::new(vec![PlainNorms::NONE; sum.stages]);
+        let norms = RefCell::new(WeightNorms::new(t, self.params().log_n(), sum.stages));
         let diagonals = self.inner.encode_diagonals(
             sum,
             |j, b| weight(j, b).map(|weight| (j, weight)),
             |(j, weight), limbs| {
                 match_rings(OP, (weight.modulus(), weight.log_n()), self.rules().ring(t))?;
                 let weight = weight.scaled(factor.value());
-                let stage = &mut stages.borrow_mut()[j];
-                *stage = *stage + PlainNorms::of(t, weight.coeffs());
+                norms.borrow_mut().add(j, &weight);
                 Ok(lifted(self.params(), limbs, &weight, Unit::one(t), false))
             },
         )?;
-        Ok(EncodedMatrix { factor, diagonals, stages: stages.into_inner() })
+        Ok(EncodedMatrix { factor, diagonals, stages: norms.borrow().norms() })
     }
 
     /// The sum of automorphisms of `a`, rescaled.

@@ -1,309 +1,503 @@
-use super::Modulus;
-use crate::rlwe::{self, Level, Noise};
+use super::{
+    Modulus,
+    norms::{PlainNorms, log2_sum},
+};
+use crate::rlwe::{self, Level, SecretDistribution};
 use serde::{Deserialize, Serialize};
-use sudare_arith::real;
+use sudare_arith::{real, sample::CBD21_VARIANCE as ERROR_VARIANCE};
 
-/// Standard deviations within which errors are taken to stay: a normal variable is beyond them
-/// with probability below `2^-145`, and so one of the at most `2^17` coefficients of a
-/// ciphertext with probability below `2^-128`.
-const DEVIATIONS: f64 = 14.0;
+/// `-log2` of the probability that a bound does not hold.
+const FAILURE_BITS: f64 = 128.0;
+
+/// Directions of the complex plane in one of which a number is nearly as long as it is.
+const DIRECTIONS: f64 = 16.0;
+
+/// Variances of a uniform ternary coefficient, and of a remainder of rounding.
+const TERNARY_VARIANCE: f64 = 2.0 / 3.0;
+const ROUNDING_VARIANCE: f64 = 1.0 / 12.0;
 
 /// What is known, without any key, about the error `e` of a ciphertext
-/// `c0 + c1 s = t^-1 f m + e mod Q`: a bound of the standard deviation of its coefficients.
+/// `c0 + c1 s = t^-1 f m + e mod Q`: bounds of three norms.
 ///
-/// Terms of a sum may depend on each other, so their deviations are added, not their squares: a
-/// ciphertext added to itself has twice the error. What is bounded whatever it is, such as the
-/// carry where two plaintexts exceed `t` together, counts as a fourteenth of its size. In a
-/// product of polynomials `N` products of coefficients are summed as independent ones, and
-/// coefficients of plaintexts as if their signs were random. As each factor depends on the same
-/// secret, the error is a polynomial in it: one of degree `i` times one of degree `j` has, with
-/// a normal secret, `binomial(i + j, i)` times the variance that independent ones would have.
+/// They are its largest coefficient, the root of the sum of squares of coefficients, and the
+/// canonical norm: the largest magnitude of its values at the roots of `X^N + 1`. Errors of
+/// operations are bounded but for a probability of `2^-128`, for any plaintexts; from there on bounds
+/// hold always, for any circuit: those of a sum are at most the sum of bounds, and products of
+/// polynomials are bounded by products of norms, however factors depend on each other.
 ///
-/// References: Biasioli, Marcolla, Murru, Urani, "Accurate BGV Parameters Selection: Accounting for
-/// Secret and Public Key Dependencies in Average-Case Analysis" (arXiv 2504.18597), for the effect;
-/// the factor is that of complex normal values, `E |z|^(2k) = k! (E |z|^2)^k`. Derivations:
-/// `docs/notes/exact-errors.md`.
+/// Derivations and what is taken for granted: `docs/notes/exact-errors.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct NoiseBound {
-    /// `log2` of the standard deviation.
-    log2_sd: f64,
-    /// Degree in the secret.
-    degree: u32,
+    /// `log2` of a bound of coefficients.
+    coefficient: f64,
+    /// `log2` of a bound of the root of the sum of their squares: by Parseval that of the mean square
+    /// at the roots.
+    two: f64,
+    /// `log2` of a bound of values at the roots.
+    canonical: f64,
 }
 
 impl NoiseBound {
-    /// `log2` of what a coefficient of the error exceeds with negligible probability: 14
-    /// standard deviations.
+    /// `log2` of what no coefficient of the error exceeds but for a negligible probability.
     #[must_use]
     pub fn log2(self) -> f64 {
-        self.log2_sd + real::log2(DEVIATIONS)
+        self.coefficient
     }
 
-    /// Whether it is a number, as one read from a file might not be.
+    /// `log2` of what no value of the error at a root of `X^N + 1` exceeds.
+    #[must_use]
+    pub fn canonical_log2(self) -> f64 {
+        self.canonical
+    }
+
+    /// What rounding both polynomials of a ciphertext adds.
+    pub(crate) fn rounding(log_n: u32, secret: SecretDistribution) -> Self {
+        RingErrors::new(log_n, secret).rounding()
+    }
+
+    /// Whether it consists of numbers, as one read from a file might not.
     pub(super) fn is_valid(self) -> bool {
-        self.log2_sd.is_finite() && (1..=MAX_DEGREE).contains(&self.degree)
-    }
-
-    fn of(log2_sd: f64, degree: u32) -> Self {
-        Self { log2_sd, degree: degree.min(MAX_DEGREE) }
-    }
-
-    /// What is at most `2^log2_size`, always.
-    fn at_most(log2_size: f64) -> Self {
-        Self::of(log2_size - real::log2(DEVIATIONS), 1)
+        [self.coefficient, self.two, self.canonical].iter().all(|x| x.is_finite())
     }
 
     fn times(self, log2_factor: f64) -> Self {
-        Self::of(self.log2_sd + log2_factor, self.degree)
+        Self {
+            coefficient: self.coefficient + log2_factor,
+            two: self.two + log2_factor,
+            canonical: self.canonical + log2_factor,
+        }
+    }
+
+    /// Norms that are no larger than others allow, in dimension `2^log_n`.
+    fn settled(self, log_n: f64) -> Self {
+        let two = self.two.min(self.canonical).min(self.coefficient + log_n / 2.0);
+        // Roots come in pairs with values of the same size.
+        let canonical = self.canonical.min(two + (log_n - 1.0) / 2.0);
+        Self { coefficient: self.coefficient.min(two), two, canonical }
+    }
+
+    /// Of coefficients that are at most `2^log2_size`, always.
+    fn at_most(log2_size: f64, log_n: f64) -> Self {
+        let [coefficient, canonical] = [log2_size, log2_size + log_n];
+        Self { coefficient, two: canonical, canonical }.settled(log_n)
     }
 
     /// A product of polynomials of dimension `2^log_n`.
     fn product(self, other: Self, log_n: f64) -> Self {
-        let (i, j) = (self.degree, other.degree);
-        let moment = log2_binomial(i + j, i) / 2.0;
-        Self::of(self.log2_sd + other.log2_sd + log_n / 2.0 + moment, i + j)
+        let canonical = self.canonical + other.canonical;
+        let two = (self.two + other.canonical).min(self.canonical + other.two);
+        Self { coefficient: self.two + other.two, two, canonical }.settled(log_n)
     }
-}
 
-/// Errors of higher degree count as of this one: longer products than any chain allows.
-const MAX_DEGREE: u32 = 1 << 10;
+    /// The polynomial 1.
+    const ONE: Self = Self { coefficient: 0.0, two: 0.0, canonical: 0.0 };
+}
 
 /// The sum of two errors, which may depend on each other.
 impl core::ops::Add for NoiseBound {
     type Output = Self;
     fn add(self, other: Self) -> Self {
-        let degree = self.degree.max(other.degree);
-        Self::of(log2_sum(self.log2_sd, other.log2_sd), degree)
-    }
-}
-
-/// `log2(binomial(n, k))`.
-fn log2_binomial(n: u32, k: u32) -> f64 {
-    (0..k.min(n - k)).map(|i| real::log2(f64::from(n - i) / f64::from(i + 1))).sum()
-}
-
-/// Sizes of a plaintext operand, its coefficients in `(-t/2, t/2]`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PlainNorms {
-    /// `log2` of the sum of the sizes of coefficients, at least 0.
-    pub log2_sum: f64,
-    /// `log2` of the root of the sum of their squares, at least 0.
-    pub log2_root_sum_squares: f64,
-}
-
-impl PlainNorms {
-    /// Norms of a polynomial of these coefficients.
-    #[must_use]
-    pub fn of(t: Modulus, coeffs: &[u128]) -> Self {
-        let sizes = || coeffs.iter().map(|&c| t.centered(c).unsigned_abs() as f64);
         Self {
-            log2_sum: real::log2(sizes().sum::<f64>().max(1.0)),
-            log2_root_sum_squares: real::log2(sizes().map(|x| x * x).sum::<f64>().max(1.0)) / 2.0,
-        }
-    }
-
-    /// Norms of a constant.
-    #[must_use]
-    pub fn constant(t: Modulus, c: u128) -> Self {
-        Self::of(t, &[t.reduce(c)])
-    }
-
-    /// Of zero.
-    pub(crate) const NONE: Self =
-        Self { log2_sum: f64::NEG_INFINITY, log2_root_sum_squares: f64::NEG_INFINITY };
-
-    /// The largest possible, in dimension `2^log_n`.
-    #[must_use]
-    pub fn any(t: Modulus, log_n: u32) -> Self {
-        let (half, log_n) = (t.log2() - 1.0, f64::from(log_n));
-        Self { log2_sum: half + log_n, log2_root_sum_squares: half + log_n / 2.0 }
-    }
-}
-
-/// Of two operands whose products are summed.
-impl core::ops::Add for PlainNorms {
-    type Output = Self;
-    fn add(self, other: Self) -> Self {
-        Self {
-            log2_sum: log2_sum(self.log2_sum, other.log2_sum),
-            log2_root_sum_squares: log2_sum(
-                self.log2_root_sum_squares,
-                other.log2_root_sum_squares,
-            ),
+            coefficient: log2_sum(self.coefficient, other.coefficient),
+            two: log2_sum(self.two, other.two),
+            canonical: log2_sum(self.canonical, other.canonical),
         }
     }
 }
 
-/// `log2(2^a + 2^b)`.
-pub(super) fn log2_sum(a: f64, b: f64) -> f64 {
-    let (high, low) = (a.max(b), a.min(b));
-    if low == f64::NEG_INFINITY {
-        return high;
-    }
-    high + real::ln_1p(real::exp2(low - high)) / core::f64::consts::LN_2
-}
-
-/// How operations of ciphertexts modulo `t` change their errors.
-///
-/// In the form with `t^-1 f m`, division by primes, key switching and encryption have the errors
-/// of [`Noise`], whatever `t` is; products have those of the functions here.
+/// Random polynomials of a ring, and the secret there.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct NoiseModel<'a> {
-    params: &'a rlwe::Params,
-    log2_t: f64,
+pub(super) struct RingErrors {
     log_n: f64,
+    secret: NoiseBound,
+    /// Negative logarithms of the probabilities that a coefficient, or a value at a root in a
+    /// direction, is beyond its bound, so that with all of them it is [`FAILURE_BITS`].
+    coefficient_tail: f64,
+    canonical_tail: f64,
 }
 
-impl<'a> NoiseModel<'a> {
-    pub(crate) fn new(params: &'a rlwe::Params, t: Modulus) -> Self {
-        Self { params, log2_t: t.log2(), log_n: f64::from(params.log_n()) }
+impl RingErrors {
+    pub(super) fn new(log_n: u32, distribution: SecretDistribution) -> Self {
+        let canonical = real::log2(rlwe::canonical_limit(distribution, log_n));
+        let log_n = f64::from(log_n);
+        let tail = |log2_count: f64| (FAILURE_BITS + log2_count) * core::f64::consts::LN_2;
+        let weight = match distribution {
+            // By the inequality of Hoeffding.
+            SecretDistribution::UniformTernary => {
+                let n = real::exp2(log_n);
+                (n * TERNARY_VARIANCE + (n * tail(0.0) / 2.0).sqrt()).min(n)
+            }
+            SecretDistribution::FixedWeight { h } => f64::from(h),
+        };
+        let secret = NoiseBound { coefficient: 0.0, two: real::log2(weight) / 2.0, canonical };
+        Self {
+            log_n,
+            secret: secret.settled(log_n),
+            coefficient_tail: tail(log_n + 1.0),
+            canonical_tail: tail(log_n - 1.0 + real::log2(DIRECTIONS)),
+        }
     }
 
-    /// `log2` of the bound below which errors decrypt at `level`: `Q / 2t - 1/2`.
-    pub(crate) fn log2_room(self, level: Level) -> f64 {
-        let half = real::exp2(self.params.log2_q(level) - self.log2_t) / 2.0;
-        if half.is_finite() && half < (1u64 << 52) as f64 {
-            return real::log2((half - 0.5).max(0.0));
+    /// A polynomial of independent centred coefficients of this variance, whose tails are at most
+    /// those of a normal law, times one that does not depend on it.
+    fn random(self, variance: f64, other: NoiseBound) -> NoiseBound {
+        let spread = real::log2(variance) / 2.0;
+        let deviations = real::log2(2.0 * self.coefficient_tail) / 2.0;
+        let shrinks = real::log2(real::cos(core::f64::consts::PI / DIRECTIONS));
+        let tail = real::log2(self.canonical_tail) / 2.0 - shrinks;
+        // A quadratic form in the random coefficients: with its eigenvalues, the squares of values
+        // at roots, at their largest.
+        let largest = 2.0 * (other.canonical - other.two) - self.log_n;
+        let x = real::exp2(largest) * self.coefficient_tail;
+        let mean = other.two + self.log_n / 2.0;
+        NoiseBound {
+            coefficient: spread + deviations + other.two,
+            two: spread + mean + real::log2(1.0 + 2.0 * x.sqrt() + 2.0 * x) / 2.0,
+            canonical: spread + tail + self.log_n / 2.0 + other.canonical,
         }
-        self.params.log2_q(level) - self.log2_t - 1.0
+        .settled(self.log_n)
+    }
+
+    /// As [`RingErrors::random`], alone.
+    fn alone(self, variance: f64) -> NoiseBound {
+        self.random(variance, NoiseBound::ONE)
+    }
+
+    /// Rounding both polynomials of a ciphertext: `r_0 + r_1 s`.
+    fn rounding(self) -> NoiseBound {
+        self.alone(ROUNDING_VARIANCE) + self.random(ROUNDING_VARIANCE, self.secret)
+    }
+
+    /// Rounding three polynomials: `r_0 + r_1 s + r_2 s^2`.
+    fn rounding_of_three(self) -> NoiseBound {
+        let square = self.secret.product(self.secret, self.log_n);
+        self.rounding() + self.random(ROUNDING_VARIANCE, square)
+    }
+
+    /// A fresh encryption under a public key: `v e + e_0 + e_1 s`.
+    fn fresh(self) -> NoiseBound {
+        let of_key = self.random(TERNARY_VARIANCE, self.alone(ERROR_VARIANCE));
+        of_key + self.alone(ERROR_VARIANCE) + self.random(ERROR_VARIANCE, self.secret)
+    }
+
+    /// `sum_j d_j e_j` for digits uniform in `(-D_j/2, D_j/2)`, with the sum of squares of `D_j`.
+    fn digits(self, squares: f64) -> NoiseBound {
+        self.random(squares * ROUNDING_VARIANCE, self.alone(ERROR_VARIANCE))
+    }
+}
+
+/// How errors of ciphertexts modulo `t` grow in one ring.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Growth {
+    ring: RingErrors,
+    log2_t: f64,
+}
+
+impl Growth {
+    pub(super) fn new(log_n: u32, secret: SecretDistribution, t: Modulus) -> Self {
+        Self { ring: RingErrors::new(log_n, secret), log2_t: t.log2() }
+    }
+
+    fn at_most(self, log2_size: f64) -> NoiseBound {
+        NoiseBound::at_most(log2_size, self.ring.log_n)
+    }
+
+    /// A plaintext, with coefficients in `(-t/2, t/2]`.
+    fn message(self) -> NoiseBound {
+        self.at_most(self.log2_t - 1.0)
     }
 
     /// Under a public key.
-    pub(crate) fn fresh(self) -> NoiseBound {
-        self.base(Noise::fresh(self.params))
+    pub(super) fn fresh(self) -> NoiseBound {
+        self.ring.fresh()
     }
 
-    /// Under the secret key.
-    pub(crate) fn fresh_symmetric(self) -> NoiseBound {
-        NoiseBound::of(real::log2(sudare_arith::sample::CBD21_VARIANCE) / 2.0, 1)
-    }
-
-    fn base(self, noise: Noise) -> NoiseBound {
-        NoiseBound::of(noise.log2_sd(), 1)
-    }
-
-    fn rounding(self) -> NoiseBound {
-        self.base(Noise::rounding(self.params))
-    }
-
-    /// What a key switch adds, by level keys for `key_level` or by others.
-    pub(crate) fn key_switch(self, level: Level, key_level: Option<Level>) -> NoiseBound {
-        self.base(match key_level {
-            Some(key_level) => Noise::level_key_switch(self.params, level, key_level),
-            None => Noise::key_switch(self.params, level),
-        })
+    /// A key switch with up to 16 digits, each of so many bits less than the special primes.
+    pub(super) fn key_switch(self, margin_bits: f64) -> NoiseBound {
+        self.ring.digits(real::exp2(4.0 - 2.0 * margin_bits)) + self.ring.rounding()
     }
 
     /// Of a sum whose plaintexts may exceed `t` together.
-    pub(crate) fn sum(self, a: NoiseBound, b: NoiseBound) -> NoiseBound {
-        a + b + NoiseBound::at_most(0.0)
+    pub(super) fn sum(self, a: NoiseBound, b: NoiseBound) -> NoiseBound {
+        self.sum_plain(a + b)
+    }
+
+    /// Of a sum with so many images.
+    pub(super) fn sum_of_images(self, a: NoiseBound, image: NoiseBound, count: u32) -> NoiseBound {
+        let images = (image + self.at_most(0.0)).times(real::log2(f64::from(count)));
+        (a + images).settled(self.ring.log_n)
     }
 
     /// Of a sum with a plaintext.
-    pub(crate) fn sum_plain(self, a: NoiseBound) -> NoiseBound {
-        a + NoiseBound::at_most(0.0)
+    fn sum_plain(self, a: NoiseBound) -> NoiseBound {
+        (a + self.at_most(0.0)).settled(self.ring.log_n)
     }
 
-    /// Of a product with a plaintext.
-    pub(crate) fn product_plain(self, a: NoiseBound, b: PlainNorms) -> NoiseBound {
-        a.times(b.log2_root_sum_squares) + NoiseBound::at_most(b.log2_sum)
+    /// Of a product with a plaintext `p`, `p e`. The plaintext `u` of the ciphertext leaves a carry
+    /// `(p u - u') / t`, where `u'` is the result.
+    fn product_plain(self, a: NoiseBound, p: PlainNorms) -> NoiseBound {
+        let log_n = self.ring.log_n;
+        let product = NoiseBound {
+            coefficient: (p.log2_sum + a.coefficient).min(p.log2_root_sum_squares + a.two),
+            two: (p.log2_canonical + a.two).min(p.log2_root_sum_squares + a.canonical),
+            canonical: p.log2_canonical + a.canonical,
+        };
+        let carry = NoiseBound {
+            coefficient: p.log2_sum - 1.0,
+            two: p.log2_canonical + log_n / 2.0 - 1.0,
+            canonical: p.log2_canonical + log_n - 1.0,
+        };
+        (product + carry + self.at_most(-1.0)).settled(log_n)
     }
 
-    /// `log2` of what rounding to `t` under an ephemeral secret of this weight makes of an error at
-    /// level 0, beside the rounding itself.
-    pub(crate) fn log2_brought(self, a: NoiseBound, weight: u32) -> f64 {
-        let error = a + self.base(Noise::to_ephemeral(self.params, weight));
-        // Half a unit of the larger modulus is rounded, too.
-        log2_sum(error.log2(), -1.0) + self.log2_t - self.params.log2_q(Level(0))
+    /// Divided by primes of so many bits, rounding. The plaintexts `u` before and `u'` after it leave
+    /// `u / (t q) - u' / t`.
+    pub(super) fn rescaled(self, a: NoiseBound, log2_divisor: f64) -> NoiseBound {
+        let carry = self.at_most(-1.0) + self.at_most(-1.0 - log2_divisor);
+        (a.times(-log2_divisor) + self.ring.rounding() + carry).settled(self.ring.log_n)
     }
 
-    /// Of what was rounded to `t` and raised through an ephemeral secret of this weight: the
-    /// multiple of `t` that lifting adds, and the key switch back.
-    pub(crate) fn raised(self, weight: u32) -> NoiseBound {
-        let multiple = NoiseBound::at_most(real::log2(f64::from(weight) / 2.0 + 1.0));
-        multiple + self.base(Noise::from_ephemeral(self.params, self.log2_t))
+    /// Of the product of BGV, `t a b`: with plaintexts `u_i` that is
+    /// `u_1 e_2 + u_2 e_1 + t e_1 e_2`, and a carry `(u_1 u_2 - u') / t`.
+    pub(super) fn product(self, a: NoiseBound, b: NoiseBound) -> NoiseBound {
+        let (u, log_n) = (self.message(), self.ring.log_n);
+        let linear = a.product(u, log_n) + b.product(u, log_n);
+        let quadratic = a.product(b, log_n).times(self.log2_t);
+        let carry = u.product(u, log_n).times(-self.log2_t) + self.at_most(-1.0);
+        (linear + quadratic + carry).settled(log_n)
     }
 
-    /// Divided by the primes of a level, rounding.
-    pub(crate) fn rescaled(self, a: NoiseBound, level: Level) -> NoiseBound {
-        let below = Level(level.0 - 1);
-        let rest = a.times(self.params.log2_q(below) - self.params.log2_q(level));
-        let added = self.rounding() + NoiseBound::at_most(0.0);
-        let sum = rest + added;
-        let degree = if rest.log2_sd > added.log2_sd { sum.degree } else { added.degree };
-        NoiseBound { degree, ..sum }
-    }
-
-    /// A coefficient of a plaintext in `(-t/2, t/2]`, as what is independent of errors.
-    fn message(self) -> f64 {
-        self.log2_t - 1.0 + self.log_n / 2.0
-    }
-
-    /// Of the product of BGV, `t a b`: with `u_i = f_i m_i` in `(-t/2, t/2]` that is
-    /// `u_1 e_2 + u_2 e_1 + t e_1 e_2`, and a carry of at most `N t / 4`. A factor may be the
-    /// other one, which doubles the variance of what is quadratic.
-    pub(crate) fn product(self, a: NoiseBound, b: NoiseBound) -> NoiseBound {
-        let linear = a.times(self.message()) + b.times(self.message());
-        let quadratic = a.product(b, self.log_n).times(self.log2_t + 0.5);
-        linear + quadratic + NoiseBound::at_most(self.log_n + self.log2_t - 2.0)
-    }
-
-    /// Of the product of BFV at `level`, `round(t/Q a b)`, one factor of which is rounded to a
+    /// Of the product of BFV modulo `Q`, `round(t/Q a b)`, one factor of which is rounded to a
     /// modulus of at least the size of `Q`.
     ///
     /// Over the integers factors are `(Q/t) u_i + e_i + Q k_i`, where `k_i` is as large as what
     /// rounding both polynomials adds: that leaves `u_1 e_2 + u_2 e_1 + t (e_1 k_2 + e_2 k_1) +
     /// (t/Q) e_1 e_2`, the rounding of three polynomials, and what rounding one factor adds.
-    pub(crate) fn scaled_product(self, a: NoiseBound, b: NoiseBound, level: Level) -> NoiseBound {
+    fn scaled_product(self, a: NoiseBound, b: NoiseBound, log2_q: f64) -> NoiseBound {
+        let (u, log_n) = (self.message(), self.ring.log_n);
         // With the rounding of `Q u / t` to integers.
-        let [a, b] = [a, b].map(|e| e + NoiseBound::at_most(-1.0));
-        let k = self.rounding();
-        let linear = a.times(self.message()) + b.times(self.message());
-        let wrapped = (a.product(k, self.log_n) + b.product(k, self.log_n)).times(self.log2_t);
-        let log2_ratio_t = self.log2_t - self.params.log2_q(level);
-        let quadratic = a.product(b, self.log_n).times(log2_ratio_t + 0.5);
-        let factor = k.product(k, self.log_n).times(self.log2_t);
-        // With the secret of weight `w`, `(1 + w) / 12` is the variance of `k`, and the square
-        // of the secret has coefficients of which the squares sum up to `2 w^2`.
-        let weight = 12.0 * real::exp2(2.0 * k.log2_sd);
-        let tensor = real::log2((weight + 2.0 * weight * weight) / 12.0) / 2.0;
-        let kept = [linear, wrapped, factor, NoiseBound::of(tensor, 2), NoiseBound::at_most(0.0)];
-        let kept = kept.into_iter().reduce(|a, b| a + b).unwrap_or(k);
-        let degree = if kept.log2_sd > quadratic.log2_sd { kept.degree } else { quadratic.degree };
-        NoiseBound { degree, ..kept + quadratic }
+        let [a, b] = [a, b].map(|e| e + self.at_most(-1.0));
+        let k = self.ring.rounding();
+        let linear = a.product(u, log_n) + b.product(u, log_n);
+        let wrapped = a.product(k, log_n) + b.product(k, log_n) + k.product(k, log_n);
+        let quadratic = a.product(b, log_n).times(self.log2_t - log2_q);
+        let rounding = self.ring.rounding_of_three() + self.at_most(0.0);
+        (linear + wrapped.times(self.log2_t) + quadratic + rounding).settled(log_n)
+    }
+}
+
+/// How operations of ciphertexts modulo `t` change their errors.
+///
+/// In the form with `t^-1 f m`, division by primes, key switching and encryption have errors that do
+/// not depend on `t`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NoiseModel<'a> {
+    params: &'a rlwe::Params,
+    growth: Growth,
+}
+
+impl<'a> NoiseModel<'a> {
+    pub(crate) fn new(params: &'a rlwe::Params, t: Modulus) -> Self {
+        Self { params, growth: Growth::new(params.log_n(), params.spec().secret, t) }
+    }
+
+    /// `log2` of the bound below which errors decrypt at `level`: `Q / 2t - 1/2`.
+    pub(crate) fn log2_room(self, level: Level) -> f64 {
+        let log2_half = self.params.log2_q(level) - self.growth.log2_t - 1.0;
+        let half = real::exp2(log2_half);
+        if half.is_finite() && half < (1u64 << 52) as f64 {
+            return real::log2((half - 0.5).max(0.0));
+        }
+        log2_half
+    }
+
+    /// Under a public key.
+    pub(crate) fn fresh(self) -> NoiseBound {
+        self.growth.fresh()
+    }
+
+    /// Under the secret key.
+    pub(crate) fn fresh_symmetric(self) -> NoiseBound {
+        self.growth.ring.alone(ERROR_VARIANCE)
+    }
+
+    /// What a key switch adds, by level keys for `key_level` or by others: `sum_j d_j e_j / P`, and the
+    /// rounding of the division by `P`.
+    pub(crate) fn key_switch(self, level: Level, key_level: Option<Level>) -> NoiseBound {
+        let (params, ring) = (self.params, self.growth.ring);
+        let limbs = params.limbs_of_keys(key_level, level.min(params.upper_top()));
+        let log2_prime = |i: usize| real::log2(params.basis().modulus(limbs, i).value() as f64);
+        let log2_p = params.log2_special(limbs.p());
+        let digits = params.digit_primes_of(limbs).into_iter();
+        let ratios = digits.map(|owned| real::exp2(owned.map(log2_prime).sum::<f64>() - log2_p));
+        ring.digits(ratios.map(|ratio| ratio * ratio).sum()) + ring.rounding()
+    }
+
+    /// Of a sum whose plaintexts may exceed `t` together.
+    pub(crate) fn sum(self, a: NoiseBound, b: NoiseBound) -> NoiseBound {
+        self.growth.sum(a, b)
+    }
+
+    /// Of a sum with a plaintext.
+    pub(crate) fn sum_plain(self, a: NoiseBound) -> NoiseBound {
+        self.growth.sum_plain(a)
+    }
+
+    /// Of a product with a plaintext.
+    pub(crate) fn product_plain(self, a: NoiseBound, b: PlainNorms) -> NoiseBound {
+        self.growth.product_plain(a, b)
+    }
+
+    /// `log2` of what rounding to `t` under an ephemeral secret of this weight makes of an error at
+    /// level 0, beside the rounding itself.
+    pub(crate) fn log2_brought(self, a: NoiseBound, weight: u32) -> f64 {
+        let (ring, log2_q) = (self.growth.ring, self.params.log2_q(Level(0)));
+        let weight = real::log2(f64::from(weight.max(1)));
+        let sparse = NoiseBound { coefficient: 0.0, two: weight / 2.0, canonical: weight };
+        let rounding = ring.alone(ROUNDING_VARIANCE) + ring.random(ROUNDING_VARIANCE, sparse);
+        let error = a + self.raising_digit(log2_q) + rounding;
+        // Half a unit of the larger modulus is rounded, too.
+        log2_sum(error.coefficient, -1.0) + self.growth.log2_t - log2_q
+    }
+
+    /// Of what was rounded to `t` and raised through an ephemeral secret of this weight: the
+    /// multiple of `t` that lifting adds, and the key switch back.
+    pub(crate) fn raised(self, weight: u32) -> NoiseBound {
+        let multiple = self.growth.at_most(real::log2(f64::from(weight) / 2.0 + 1.0));
+        multiple + self.raising_digit(self.growth.log2_t) + self.growth.ring.rounding()
+    }
+
+    /// Of a digit uniform below `2^log2_digit`, by a key of raising.
+    fn raising_digit(self, log2_digit: f64) -> NoiseBound {
+        let special = self.params.log2_special(self.params.raising_limbs(Level(0)).p());
+        self.growth.ring.digits(real::exp2(2.0 * (log2_digit - special)))
+    }
+
+    /// Divided by the primes of a level, rounding.
+    pub(crate) fn rescaled(self, a: NoiseBound, level: Level) -> NoiseBound {
+        let below = Level(level.0 - 1);
+        self.growth.rescaled(a, self.params.log2_q(level) - self.params.log2_q(below))
+    }
+
+    /// Of the product of BGV.
+    pub(crate) fn product(self, a: NoiseBound, b: NoiseBound) -> NoiseBound {
+        self.growth.product(a, b)
+    }
+
+    /// Of the product of BFV at `level`.
+    pub(crate) fn scaled_product(self, a: NoiseBound, b: NoiseBound, level: Level) -> NoiseBound {
+        self.growth.scaled_product(a, b, self.params.log2_q(level))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sudare_arith::{
+        fft::{Complex, SpecialFft},
+        prng::{Seed, Stream},
+        sample,
+    };
+
+    const LOG_N: u32 = 10;
+
+    /// `log2` of the three norms.
+    fn norms(a: &[f64]) -> NoiseBound {
+        let n = a.len();
+        let largest = a.iter().fold(0.0, |max: f64, x| max.max(x.abs()));
+        let squares: f64 = a.iter().map(|x| x * x).sum();
+        let mut values: Vec<_> = (0..n / 2).map(|i| Complex::new(a[i], a[i + n / 2])).collect();
+        SpecialFft::new(LOG_N - 1).forward(&mut values);
+        let canonical = values.iter().map(|z| z.re.hypot(z.im)).fold(0.0, f64::max);
+        let [coefficient, two, canonical] = [largest, squares.sqrt(), canonical].map(f64::log2);
+        NoiseBound { coefficient, two, canonical }
+    }
+
+    fn product(a: &[f64], b: &[f64]) -> Vec<f64> {
+        let n = a.len();
+        let mut out = vec![0.0; n];
+        for (i, x) in a.iter().enumerate() {
+            for (j, y) in b.iter().enumerate() {
+                out[(i + j) % n] += if i + j < n { x * y } else { -x * y };
+            }
+        }
+        out
+    }
+
+    fn assert_below(found: NoiseBound, bound: NoiseBound) {
+        assert!(found.coefficient <= bound.coefficient + 1e-9, "{found:?}, {bound:?}");
+        assert!(found.two <= bound.two + 1e-9, "{found:?}, {bound:?}");
+        assert!(found.canonical <= bound.canonical + 1e-9, "{found:?}, {bound:?}");
+    }
+
+    fn ternary(stream: &mut Stream) -> Vec<f64> {
+        let mut coeffs = vec![0i8; 1 << LOG_N];
+        sample::ternary(stream, &mut coeffs);
+        coeffs.into_iter().map(f64::from).collect()
+    }
+
+    #[test]
+    fn norms_of_products_are_bounded_by_those_of_factors() {
+        let mut stream = Stream::new(&Seed::from_bytes([1; 32]), "test", 0);
+        let log_n = f64::from(LOG_N);
+        let random = ternary(&mut stream);
+        let ones = vec![1.0; 1 << LOG_N];
+        let mut sparse = vec![0.0; 1 << LOG_N];
+        (sparse[3], sparse[700]) = (5.0, -2.0);
+        for a in [&random, &ones, &sparse] {
+            let found = norms(a);
+            assert_below(found, found.settled(log_n));
+            let size = NoiseBound::at_most(found.coefficient, log_n);
+            assert_below(found, size);
+            for b in [&random, &ones, &sparse] {
+                assert_below(norms(&product(a, b)), found.product(norms(b), log_n));
+                let sum: Vec<f64> = a.iter().zip(b).map(|(x, y)| x + y).collect();
+                assert_below(norms(&sum), found + norms(b));
+            }
+        }
+        // Equal coefficients are the worst that there is.
+        let gap = NoiseBound::at_most(0.0, log_n).canonical - norms(&ones).canonical;
+        assert!(gap < 0.5, "{gap}");
+    }
+
+    /// Not by much, of some hundred.
+    #[test]
+    fn random_polynomials_and_their_products_are_within_bounds() {
+        let ring = RingErrors::new(LOG_N, SecretDistribution::UniformTernary);
+        let mut stream = Stream::new(&Seed::from_bytes([2; 32]), "test", 0);
+        let fixed = ternary(&mut stream);
+        let (alone, times) =
+            (ring.alone(TERNARY_VARIANCE), ring.random(TERNARY_VARIANCE, norms(&fixed)));
+        for _ in 0..20 {
+            let a = ternary(&mut stream);
+            for (found, bound) in [(norms(&a), alone), (norms(&product(&a, &fixed)), times)] {
+                assert_below(found, bound);
+                assert!(bound.coefficient < found.coefficient + 4.0, "{found:?}, {bound:?}");
+                assert!(bound.two < found.two + 1.0, "{found:?}, {bound:?}");
+                assert!(bound.canonical < found.canonical + 4.0, "{found:?}, {bound:?}");
+            }
+        }
+    }
 
     #[test]
     fn sums_of_equal_errors_are_twice_as_large() {
-        let e = NoiseBound::of(10.0, 1);
-        assert!(((e + e).log2_sd - 11.0).abs() < 1e-12);
-        assert!((NoiseBound::at_most(3.0).log2() - 3.0).abs() < 1e-12);
-        assert!((e + NoiseBound::of(-1e6, 1)).log2_sd == 10.0);
+        let e = NoiseBound::at_most(10.0, 4.0);
+        assert!(((e + e).coefficient - 11.0).abs() < 1e-12);
+        assert!((e + NoiseBound::at_most(-1e6, 4.0)) == e);
     }
 
+    /// At each root a square that is rescaled has a fixed point below `q / 2t`, or none.
     #[test]
-    fn powers_of_one_error_have_the_moments_of_normal_ones() {
-        // `k!` times the variance of independent factors.
-        let one = NoiseBound::of(0.0, 1);
-        let fourth = one.product(one, 0.0).product(one.product(one, 0.0), 0.0);
-        let third = one.product(one, 0.0).product(one, 0.0);
-        assert!((2.0 * fourth.log2_sd - 24f64.log2()).abs() < 1e-12);
-        assert!((2.0 * third.log2_sd - 6f64.log2()).abs() < 1e-12);
-        assert_eq!((fourth.degree, third.degree), (4, 3));
-    }
-
-    #[test]
-    fn norms_are_of_centred_coefficients() {
-        let t = Modulus::new(17, 1).unwrap();
-        let norms = PlainNorms::of(t, &[16, 0, 3, 14]);
-        assert!((norms.log2_sum - 7f64.log2()).abs() < 1e-12);
-        assert!((norms.log2_root_sum_squares - 19f64.log2() / 2.0).abs() < 1e-12);
-        assert_eq!(PlainNorms::constant(t, 18), PlainNorms::of(t, &[0, 0]));
-        assert!(PlainNorms::any(t, 2).log2_sum > norms.log2_sum);
+    fn squares_are_stable_from_four_times_the_rounding() {
+        let t = Modulus::new(65537, 1).unwrap();
+        let growth = Growth::new(15, SecretDistribution::UniformTernary, t);
+        let rounding = growth.rescaled(growth.message().times(-100.0), 100.0).canonical;
+        let after = |bits: f64, count: u32| {
+            let square = |e, _| growth.rescaled(growth.product(e, e), bits);
+            (0..count).fold(growth.ring.rounding(), square).canonical
+        };
+        let stable = rounding + t.log2() + 2.1;
+        assert!(after(stable, 100) < rounding + 1.0);
+        assert!(after(stable - 0.3, 100) > rounding + 100.0);
     }
 }

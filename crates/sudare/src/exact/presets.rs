@@ -1,11 +1,10 @@
 //! Parameters by what is computed, and named sets.
 
-use super::{BatchEncoder, Modulus, Spec, noise::log2_sum, params::SECURITY_BITS};
+use super::{BatchEncoder, Modulus, NoiseBound, Spec, noise::Growth, params::SECURITY_BITS};
 use crate::{
     Error, Result,
     rlwe::{SecretDistribution, max_log2_qp, named},
 };
-use sudare_arith::real;
 
 /// What is to be computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +31,12 @@ impl core::fmt::Display for Choice {
         self.reason.fmt(f)
     }
 }
+
+const SECRET: SecretDistribution = SecretDistribution::UniformTernary;
+
+/// Bits of a level that leaves nothing of an error, and more levels than any ring has room for.
+const BEYOND: f64 = 1000.0;
+const MANY: u32 = 100;
 
 /// Rings to choose from.
 const LOG_N: core::ops::RangeInclusive<u32> = 12..=16;
@@ -96,41 +101,55 @@ struct Sizes {
     top: f64,
 }
 
+/// Bits by which special primes exceed digits. The error of a rotation is about that of rounding so;
+/// that of a product is made small by the division by the primes of a level.
+fn margin_bits(rotations: u32) -> f64 {
+    if rotations > 0 { 7.0 } else { 1.0 }
+}
+
 /// To half a bit, so that what logarithms round does not matter.
 fn half_bits(bits: f64) -> f64 {
     (2.0 * bits).ceil() / 2.0
 }
 
 impl Sizes {
-    /// By the formulas of [`NoiseBound`](super::NoiseBound), for `log2` of standard deviations.
+    /// The smallest that hold errors as [`NoiseBound`](super::NoiseBound) has them.
     fn new(log_n: u32, needs: Needs) -> Self {
-        let (dimension, log2_t) = (f64::from(log_n), needs.plaintext_modulus.log2());
-        // Of a ternary secret two thirds of the coefficients are not 0.
-        let weight = 1.0 + real::exp2(dimension) * 2.0 / 3.0;
-        let rounding = log2_sum(real::log2(weight / 12.0) / 2.0, real::log2(1.0f64 / 14.0));
-        let fresh = real::log2(sudare_arith::sample::CBD21_VARIANCE * 2.0 * weight) / 2.0;
-        let summed = |e: f64| {
-            let copies = f64::from(needs.rotations) + 1.0;
-            // Each rotation adds about what rescaling does.
-            real::log2(copies * real::exp2(e) + (copies - 1.0) * 2.0 * real::exp2(rounding))
-        };
-        let product = |e: f64| {
-            let linear = e + log2_t + dimension / 2.0;
-            let quadratic = 2.0 * e + 1.0 + log2_t + dimension / 2.0;
-            let carry = dimension + log2_t - 2.0 - real::log2(14.0);
-            log2_sum(log2_sum(linear, quadratic), carry)
-        };
-        let rescaled = summed(rounding + 1.0);
+        let growth = Growth::new(log_n, SECRET, needs.plaintext_modulus);
+        let log2_t = needs.plaintext_modulus.log2();
+        let switch = growth.key_switch(margin_bits(needs.rotations));
+        let image = |e| e + switch;
+        let summed = |e| growth.sum_of_images(e, image(e), needs.rotations);
+        let product = |e: NoiseBound| growth.product(e, e) + switch;
+        // After a level so large that nothing but rounding is left.
+        let rounding = growth.rescaled(growth.fresh(), BEYOND);
         // A prime of fewer bits than that has few others beside it.
-        let least = dimension + 10.0;
-        let level = half_bits(product(rescaled) - rounding).max(least);
-        let top = half_bits(product(summed(fresh)) - rounding).max(level);
-        let last = if needs.depth == 0 { summed(fresh) } else { rescaled };
-        let base = half_bits(last + real::log2(14.0) + log2_t + 1.5).max(least);
-        // What the only level does not divide by, level 0 has room for: primes of one size need
-        // the smallest special ones.
-        let even = half_bits((base + top) / 2.0);
-        let (base, top) = if needs.depth == 1 { (even, even) } else { (base, top) };
+        let least = f64::from(log_n) + 10.0;
+        // Squares double what is left from a level of about the first of these sizes on.
+        let first = half_bits(log2_t + rounding.canonical_log2()).max(least + 6.0) - 6.0;
+        let sizes = || (0..).map(|step| first + f64::from(step) / 2.0);
+        let after = |e, bits| growth.rescaled(product(summed(e)), bits);
+        let smallest =
+            |fits: &dyn Fn(f64) -> bool| sizes().find(|&bits| fits(bits)).unwrap_or(first);
+        let room = |e: NoiseBound| e.log2() + log2_t + 1.5;
+        if needs.depth <= 1 {
+            // What the only level does not divide by, level 0 has room for: primes of one size need
+            // the smallest special ones.
+            let last =
+                |bits| if needs.depth == 0 { growth.fresh() } else { after(growth.fresh(), bits) };
+            let holds = |bits: &f64| room(summed(last(*bits))) <= *bits;
+            let even = (0..).map(|step| least + f64::from(step) / 2.0).find(holds).unwrap_or(least);
+            return Self { log_n, needs, base: even, level: even, top: even };
+        }
+        let top = smallest(&|bits| {
+            let e = after(growth.fresh(), bits);
+            e.canonical_log2() < rounding.canonical_log2() + 1.0
+        });
+        let below = (needs.depth - 1).min(MANY);
+        let last = |bits| (0..below).fold(after(growth.fresh(), top), |e, _| after(e, bits));
+        let level = smallest(&|bits| last(bits).log2() < rounding.log2() + 1.0);
+        let base = half_bits(room(summed(last(level)))).max(least);
+        let top = top.max(level);
         Self { log_n, needs, base, level, top }
     }
 
@@ -145,8 +164,7 @@ impl Sizes {
     /// The specification with the fewest digits, of at most four if there is room, unless none is
     /// secure.
     fn spec(&self) -> Option<Spec> {
-        let secret = SecretDistribution::UniformTernary;
-        let limit = max_log2_qp(self.log_n, secret, SECURITY_BITS);
+        let limit = max_log2_qp(self.log_n, SECRET, SECURITY_BITS);
         // Before memory is taken for each level.
         if f64::from(self.needs.depth) * self.level > limit {
             return None;
@@ -161,9 +179,7 @@ impl Sizes {
         (1..=most).rev().find_map(|alpha| {
             let digits = primes.windows(alpha.min(primes.len()));
             let digit = digits.map(|digit| digit.iter().sum::<f64>()).fold(0.0, f64::max);
-            // The error of a key switch is that of rounding if `P` exceeds digits by 4 bits; a
-            // division by the primes of a level makes it small, too.
-            let special = half_bits(digit + if self.needs.rotations > 0 { 4.0 } else { 1.0 });
+            let special = half_bits(digit + margin_bits(self.needs.rotations));
             let count = (special / if alpha == 1 { 61.0 } else { 58.0 }).ceil().max(1.0);
             let spec = Spec {
                 log_n: self.log_n,
@@ -172,7 +188,7 @@ impl Sizes {
                 p_bits: vec![special / count; count as usize],
                 extra_p_bits: Vec::new(),
                 plaintext_modulus: self.needs.plaintext_modulus,
-                secret,
+                secret: SECRET,
                 insecure: false,
             };
             // Base and special primes are below their sizes, others next to them.
@@ -307,8 +323,9 @@ mod tests {
             let deeper = Needs { plaintext_modulus, depth: depth + 1, rotations };
             assert_eq!(Sizes::new(spec.log_n, deeper).spec(), None, "{name}");
         }
-        // Eight as deep as can be, one for comparisons and two for tests.
-        assert_eq!(presets().len(), 11);
+        // Seven as deep as can be, as 2^12 coefficients have no room for 786433, one for comparisons
+        // and two for tests.
+        assert_eq!(presets().len(), 10);
         for scheme in ["bfv", "bgv"] {
             let set = preset(&format!("{scheme}-n13")).unwrap();
             assert_eq!(set.name, "n13-t65537");

@@ -23,6 +23,16 @@ pub struct Form {
     pub noise: NoiseBound,
 }
 
+impl Form {
+    /// Bits by which the bound of the error may grow until it might not decrypt, under the parameters
+    /// of the ciphertext; negative beyond that.
+    #[must_use]
+    pub fn budget_bits(self, params: &Params) -> f64 {
+        let model = NoiseModel::new(params.rlwe(), self.factor.modulus());
+        model.log2_room(self.level) - self.noise.log2()
+    }
+}
+
 /// A sum of products of ciphertexts, of which only the forms are known.
 #[derive(Debug, Clone)]
 pub(crate) struct FormSum {

@@ -3,6 +3,7 @@ use super::{
     SecretDistribution, SecretKey, SwitchingKey,
     gadget::Gadget,
     keys::{GaloisKey, LevelSwitchingKeys, RaisingKeys},
+    secret::{canonical_limit, canonical_norm},
 };
 use crate::{
     Error, Result,
@@ -69,21 +70,29 @@ impl KeyGenerator {
         Ok((secret.derive("object", self.made), self.public.derive("object", self.made)))
     }
 
-    /// A fresh secret key.
+    /// A fresh secret key. One that is larger at a root of `X^N + 1` than bounds of errors count on,
+    /// as less than one in a thousand is, is drawn again.
     ///
     /// # Errors
     /// [`Error::Arith`] if the weight of a sparse secret does not fit the ring;
     /// [`Error::Forked`].
     pub fn secret_key(&mut self) -> Result<SecretKey> {
         let (secret, public) = self.next_seeds()?;
+        let log_n = self.params.log_n();
         let mut coeffs = small_secret(self.params.basis());
         let mut stream = Stream::new(&secret, "secret key", 0);
-        match self.params.spec().secret {
-            SecretDistribution::UniformTernary => {
-                sample::ternary(&mut stream, coeffs.as_signed_mut());
+        let distribution = self.params.spec().secret;
+        loop {
+            match distribution {
+                SecretDistribution::UniformTernary => {
+                    sample::ternary(&mut stream, coeffs.as_signed_mut());
+                }
+                SecretDistribution::FixedWeight { h } => {
+                    sample::fixed_weight(&mut stream, h as usize, coeffs.as_signed_mut())?;
+                }
             }
-            SecretDistribution::FixedWeight { h } => {
-                sample::fixed_weight(&mut stream, h as usize, coeffs.as_signed_mut())?;
+            if canonical_norm(coeffs.as_signed()) <= canonical_limit(distribution, log_n) {
+                break;
             }
         }
         let id = KeyId(Stream::new(&public, "key id", 0).next_u64());

@@ -353,7 +353,7 @@ impl Params {
     }
 
     /// `log2` of the product of the first `p` special primes, those of level keys included.
-    pub(super) fn log2_special(&self, p: usize) -> f64 {
+    pub(crate) fn log2_special(&self, p: usize) -> f64 {
         self.0.basis.log2_product(LimbSet::chain(0).with_special(p))
     }
 

@@ -8,23 +8,16 @@ use super::{ComplexOps, ComplexSlots, LinearPlan, ops::match_scale_by_product, s
 pub use crate::rlwe::{Rates, Work};
 use crate::{
     Result,
-    circuits::Ops,
+    circuits::{Ops, meter::Meter},
     ckks::{self, Chain, Complex, Scale},
-    ring::LimbSet,
-    rlwe::{
-        GaloisElement, KeyRequest, Level, Levels, Params, ProductSum,
-        work::{Ledger, Operand},
-    },
+    rlwe::{GaloisElement, KeyRequest, Level, Levels, ProductSum},
 };
-use std::sync::{Mutex, PoisonError};
 
 /// [`Ops`] on clear slots, adding up [`Work`].
 #[derive(Debug)]
 pub struct Evaluator {
-    params: Params,
-    keys: KeyRequest,
     slots: sim::Evaluator,
-    work: Mutex<Work>,
+    meter: Meter,
 }
 
 impl Evaluator {
@@ -33,13 +26,11 @@ impl Evaluator {
     pub fn new(params: &ckks::Params, keys: &KeyRequest) -> Self {
         let slots = sim::Evaluator::for_params(params).with_level_keys(keys);
         Self {
-            params: params.rlwe().clone(),
             slots: match keys.raise {
                 Some(raise) => slots.with_ephemeral_secret(raise.weight),
                 None => slots,
             },
-            keys: keys.clone(),
-            work: Mutex::default(),
+            meter: Meter::new(params.rlwe(), keys),
         }
     }
 
@@ -52,54 +43,7 @@ impl Evaluator {
     /// What has been done since this evaluator was made.
     #[must_use]
     pub fn work(&self) -> Work {
-        *self.work.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn add_work(&self, f: impl FnOnce(&mut Ledger<'_>)) {
-        let mut ledger = Ledger { params: &self.params, work: Work::default() };
-        f(&mut ledger);
-        *self.work.lock().unwrap_or_else(PoisonError::into_inner) += ledger.work;
-    }
-
-    /// The primes of the keys that an operation at `level` uses.
-    fn limbs(&self, level: Level, needed: &KeyRequest) -> LimbSet {
-        let key_level = self.keys.key_level(self.params.levels().above(level), needed);
-        self.params.limbs_of_keys(key_level, level)
-    }
-
-    /// Sums of so many products, with a ciphertext added or not, at these levels; two in a row at
-    /// one level share the reading of the key.
-    fn add_products(&self, sums: impl Iterator<Item = (Level, usize, bool)>, rescales: bool) {
-        let mut sums = sums.peekable();
-        while let Some((level, products, adds)) = sums.next() {
-            let count = 1 + usize::from(sums.next_if(|second| second.0 == level).is_some());
-            let limbs = self.limbs(level, &KeyRequest::new().relinearize(level));
-            self.add_work(|ledger| {
-                let after = if rescales { ledger.after(level) } else { limbs.first(limbs.q()) };
-                if products == 1 {
-                    return ledger.switches(limbs, Operand::Product { adds }, after, count);
-                }
-                (0..count).for_each(|_| ledger.tensors(limbs.q(), products, adds));
-                ledger.switches(limbs, Operand::Tensor, after, count);
-            });
-        }
-    }
-
-    /// Transforms a polynomial that is encoded at `level`.
-    fn add_encoding(&self, level: Level) {
-        self.add_work(|ledger| {
-            let limbs = ledger.params.limbs(level);
-            ledger.transforms(limbs, |_| 1);
-        });
-    }
-
-    /// Reads `read` ciphertexts at `level` for each that is written, and multiplies `terms`.
-    fn add_rows(&self, level: Level, read: usize, terms: usize) {
-        self.add_work(|ledger| {
-            let rows = 2 * ledger.params.limbs(level).q();
-            ledger.cached_products(terms * rows);
-            ledger.moves((read + 1) * rows);
-        });
+        self.meter.work()
     }
 }
 
@@ -128,12 +72,12 @@ impl Ops for Evaluator {
     }
     fn add(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
         let sum = self.slots.add(a, b)?;
-        self.add_work(|ledger| ledger.adds(sum.level));
+        self.meter.adds(sum.level);
         Ok(sum)
     }
     fn sub(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
         let difference = self.slots.sub(a, b)?;
-        self.add_work(|ledger| ledger.adds(difference.level));
+        self.meter.adds(difference.level);
         Ok(difference)
     }
     fn mul(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
@@ -144,12 +88,12 @@ impl Ops for Evaluator {
     }
     fn mul_many(&self, pairs: &[(&Self::Ct, &Self::Ct)]) -> Result<Vec<Self::Ct>> {
         let products = self.slots.mul_many(pairs)?;
-        self.add_products(products.iter().map(|product| (product.level, 1, false)), false);
+        self.meter.multiplies(products.iter().map(|product| (product.level, 1, false)), false);
         Ok(products)
     }
     fn mul_rescale_many(&self, pairs: &[(&Self::Ct, &Self::Ct)]) -> Result<Vec<Self::Ct>> {
         let products = self.slots.mul_rescale_many(pairs)?;
-        self.add_products(products.iter().map(|product| (above(product), 1, false)), true);
+        self.meter.multiplies(products.iter().map(|product| (above(product), 1, false)), true);
         Ok(products)
     }
     fn mul_sum_rescale(&self, sum: &ProductSum<'_, Self::Ct>) -> Result<Self::Ct> {
@@ -161,32 +105,32 @@ impl Ops for Evaluator {
             .iter()
             .zip(sums)
             .map(|(result, sum)| (above(result), sum.products.len(), sum.addend.is_some()));
-        self.add_products(parts, true);
+        self.meter.multiplies(parts, true);
         Ok(results)
     }
     fn add_const(&self, a: &Self::Ct, c: Complex<f64>) -> Result<Self::Ct> {
         let sum = self.slots.add_const(a, c)?;
-        self.add_rows(sum.level, 1, 0);
+        self.meter.passes(sum.level, 1, 0);
         Ok(sum)
     }
     /// A constant that is not real is a polynomial, which is transformed.
     fn mul_const(&self, a: &Self::Ct, c: Complex<f64>, scale: Scale) -> Result<Self::Ct> {
         let product = self.slots.mul_const(a, c, scale)?;
-        self.add_rows(product.level, 1, 1);
+        self.meter.passes(product.level, 1, 1);
         if c.im != 0.0 {
-            self.add_encoding(product.level);
+            self.meter.encodes(product.level);
         }
         Ok(product)
     }
     fn mul_const_sum(&self, terms: &[(&Self::Ct, f64, Scale)]) -> Result<Self::Ct> {
         let sum = self.slots.mul_const_sum(terms)?;
-        self.add_rows(sum.level, terms.len(), terms.len());
+        self.meter.passes(sum.level, terms.len(), terms.len());
         Ok(sum)
     }
     fn add_plain(&self, a: &Self::Ct, values: &[Complex<f64>]) -> Result<Self::Ct> {
         let sum = self.slots.add_plain(a, values)?;
-        self.add_encoding(sum.level);
-        self.add_rows(sum.level, 1, 0);
+        self.meter.encodes(sum.level);
+        self.meter.passes(sum.level, 1, 0);
         Ok(sum)
     }
     fn mul_plain_many(
@@ -197,15 +141,15 @@ impl Ops for Evaluator {
     ) -> Result<Vec<Self::Ct>> {
         let products = self.slots.mul_plain_many(xs, values, scale)?;
         if let Some(level) = products.iter().map(|product| product.level).max() {
-            self.add_encoding(level);
+            self.meter.encodes(level);
         }
-        products.iter().for_each(|product| self.add_rows(product.level, 1, 1));
+        products.iter().for_each(|product| self.meter.passes(product.level, 1, 1));
         Ok(products)
     }
     fn rescale_assign(&self, a: &mut Self::Ct) -> Result<()> {
         let level = a.level;
         self.slots.rescale_assign(a)?;
-        self.add_work(|ledger| ledger.rescales(level));
+        self.meter.rescales(level);
         Ok(())
     }
     fn drop_to(&self, a: &mut Self::Ct, level: Level) -> Result<()> {
@@ -216,27 +160,12 @@ impl Ops for Evaluator {
     }
     fn automorphism(&self, a: &Self::Ct, g: GaloisElement) -> Result<Self::Ct> {
         let image = self.slots.automorphism(a, g)?;
-        if g.0 != 1 {
-            let limbs = self.limbs(a.level, &KeyRequest::new().automorphism(g, a.level));
-            self.add_work(|ledger| {
-                ledger.switches(limbs, Operand::Ciphertext, limbs.first(limbs.q()), 1);
-                ledger.permutes(2 * limbs.q());
-            });
-        }
+        self.meter.permutes(a.level, g);
         Ok(image)
     }
     fn sum_automorphisms(&self, a: &Self::Ct, groups: &[&[GaloisElement]]) -> Result<Self::Ct> {
         let sum = self.slots.sum_automorphisms(a, groups)?;
-        let elements = groups.iter().copied().flatten().filter(|g| g.0 != 1);
-        let needed = elements.fold(KeyRequest::new(), |all, &g| all.automorphism(g, a.level));
-        let limbs = self.limbs(a.level, &needed);
-        self.add_work(|ledger| {
-            for group in groups {
-                let keys = group.iter().filter(|g| g.0 != 1).count();
-                ledger.sums_group(limbs, keys, keys < group.len());
-            }
-            ledger.raises_and_divides_kept(limbs);
-        });
+        self.meter.sums_images(a.level, groups);
         Ok(sum)
     }
     fn prepare(&self, plan: &LinearPlan) -> Result<LinearPlan> {
@@ -247,13 +176,10 @@ impl Ops for Evaluator {
     }
     fn transform_many(&self, xs: &[&Self::Ct], plan: &LinearPlan) -> Result<Vec<Self::Ct>> {
         let products = self.slots.transform_many(xs, plan)?;
-        if xs.is_empty() {
-            return Ok(products);
+        if !xs.is_empty() {
+            let (needed, sum) = (plan.required_keys(), plan.sum());
+            self.meter.multiplies_matrix(needed, sum, plan.weights(), xs.len());
         }
-        let limbs = self.limbs(plan.level(), plan.required_keys());
-        self.add_work(|ledger| {
-            ledger.multiplies_diagonals(limbs, plan.sum(), plan.weights(), xs.len())
-        });
         Ok(products)
     }
     fn within(&self, a: Self::Ct, most: f64) -> Self::Ct {
@@ -279,7 +205,7 @@ impl ComplexOps for Evaluator {
     }
     fn mod_raise(&self, a: &Self::Ct, to: Level, weight: Option<u32>) -> Result<Self::Ct> {
         let raised = self.slots.mod_raise(a, to, weight)?;
-        self.add_work(|ledger| ledger.raises(to, self.keys.raise.is_some()));
+        self.meter.raises(to);
         Ok(raised)
     }
     fn raise_transform(&self, a: &Self::Ct, plan: &LinearPlan) -> Result<Self::Ct> {
@@ -289,9 +215,7 @@ impl ComplexOps for Evaluator {
     fn raise_transform_many(&self, xs: &[&Self::Ct], plan: &LinearPlan) -> Result<Vec<Self::Ct>> {
         let products = self.slots.raise_transform_many(xs, plan)?;
         if !xs.is_empty() {
-            self.add_work(|ledger| {
-                ledger.raises_and_multiplies(plan.sum(), plan.weights(), xs.len())
-            });
+            self.meter.raises_and_multiplies(plan.sum(), plan.weights(), xs.len());
         }
         Ok(products)
     }

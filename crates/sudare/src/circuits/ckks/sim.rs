@@ -9,18 +9,17 @@ use super::{
 };
 use crate::{
     Error, Result,
-    circuits::{Ops, input::at},
+    circuits::{Ops, counts::Counters, input::at},
     ckks::{
         self, Chain, Complex, Scale,
         rules::{Form, Rules},
     },
     rlwe::{CanonicalBounds, GaloisElement, KeyRequest, Level, Levels, ProductSum, Raise},
 };
-use std::sync::{
-    Mutex, PoisonError,
-    atomic::{AtomicU64, Ordering::Relaxed},
-};
+use std::sync::{Mutex, PoisonError};
 use sudare_arith::{real, sample::CBD21_VARIANCE};
+
+pub use crate::circuits::counts::Counts;
 
 /// Slots in the clear, with all that is public about a ciphertext.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,30 +40,6 @@ pub struct Ciphertext {
     /// What holds for all inputs. Errors are bounded if the evaluator is one for parameters
     /// ([`Evaluator::for_params`]) and nothing was raised from level 0.
     pub worst: WorstCase,
-}
-
-/// What a circuit has cost so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
-    /// Products of two ciphertexts, relinearised.
-    pub products: u64,
-    /// Products of a ciphertext with a constant.
-    pub constant_products: u64,
-    /// Rescalings, those within products included.
-    pub rescalings: u64,
-    /// Automorphisms other than the identity.
-    pub automorphisms: u64,
-    /// Raisings from level 0.
-    pub raisings: u64,
-}
-
-#[derive(Debug, Default)]
-struct Counters {
-    products: AtomicU64,
-    constant_products: AtomicU64,
-    rescalings: AtomicU64,
-    automorphisms: AtomicU64,
-    raisings: AtomicU64,
 }
 
 /// [`Ops`] on clear slots.
@@ -175,13 +150,7 @@ impl Evaluator {
     /// What has been computed since this evaluator was made.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        Counts {
-            products: self.counters.products.load(Relaxed),
-            constant_products: self.counters.constant_products.load(Relaxed),
-            rescalings: self.counters.rescalings.load(Relaxed),
-            automorphisms: self.counters.automorphisms.load(Relaxed),
-            raisings: self.counters.raisings.load(Relaxed),
-        }
+        self.counters.counts()
     }
 
     /// The keys used since this evaluator was made, each at the highest level at
@@ -372,7 +341,7 @@ impl Ops for Evaluator {
             ),
             self.rounding(scale),
         );
-        self.counters.products.fetch_add(1, Relaxed);
+        self.counters.products(1);
         let switch = self.use_keys_at(level, KeyRequest::new().relinearize(level));
         let headroom_bits = a.headroom_bits.min(b.headroom_bits);
         let worst = a.worst.product(&b.worst).with_more_error(switch / scale.to_f64());
@@ -412,7 +381,7 @@ impl Ops for Evaluator {
         self.check_constant(c, scale, a.level)?;
         let slots = a.slots.iter().map(|&z| z * c).collect();
         let noise = real::hypot(a.noise() * modulus(c), a.magnitude() * encoding(c, scale));
-        self.counters.constant_products.fetch_add(1, Relaxed);
+        self.counters.constant_products(1);
         let worst = a.worst.times(modulus(c), largest_encoding(c, scale));
         Ok(self.ciphertext(slots, a.level, product, noise, a.headroom_bits, worst))
     }
@@ -452,7 +421,7 @@ impl Ops for Evaluator {
             let slots = a.slots.iter().zip(values).map(|(&a, &b)| a * b).collect();
             let encoding = self.encoding_of_slots(scale);
             let noise = real::hypot(a.noise() * magnitude, a.magnitude() * encoding);
-            self.counters.constant_products.fetch_add(1, Relaxed);
+            self.counters.constant_products(1);
             let worst = a.worst.times_slots(values, scale);
             Ok(self.ciphertext(slots, a.level, product, noise, a.headroom_bits, worst))
         };
@@ -466,7 +435,7 @@ impl Ops for Evaluator {
         let rounding = self.bound(CanonicalBounds::rounding) / scale.to_f64();
         let worst = a.take_worst().with_more_error(rounding);
         *a = self.ciphertext(slots, level, scale, noise, a.headroom_bits, worst);
-        self.counters.rescalings.fetch_add(1, Relaxed);
+        self.counters.rescalings(1);
         Ok(())
     }
 
@@ -498,7 +467,7 @@ impl Ops for Evaluator {
             slots.iter_mut().for_each(|z| z.im = -z.im);
         }
         let noise = real::hypot(a.noise(), self.rounding(a.scale));
-        self.counters.automorphisms.fetch_add(1, Relaxed);
+        self.counters.automorphisms(1);
         let switch = self.use_keys_at(a.level, KeyRequest::new().automorphism(g, a.level));
         let worst = a.worst.rotated(k).with_more_error(switch / a.scale.to_f64());
         Ok(self.ciphertext(slots, a.level, a.scale, noise, a.headroom_bits, worst))
@@ -528,7 +497,7 @@ impl Ops for Evaluator {
         let worst = transformed(&a.worst, a.scale, plan, switch);
         let mut product = self.ciphertext(slots, level, scale, noise, a.headroom_bits, worst);
         self.rescale_assign(&mut product)?;
-        self.counters.automorphisms.fetch_add(plan.required_keys().count() as u64, Relaxed);
+        self.counters.automorphisms(plan.required_keys().count() as u64);
         Ok(product)
     }
 
@@ -590,7 +559,7 @@ impl ComplexOps for Evaluator {
             noise = real::hypot(noise, self.rounding(low.scale));
             self.use_keys(KeyRequest::new().raise(Raise::to(to).with_weight(weight)));
         }
-        self.counters.raisings.fetch_add(1, Relaxed);
+        self.counters.raisings(1);
         let worst = low.take_worst().with_more_error(f64::INFINITY);
         Ok(self.ciphertext(low.slots, to, low.scale, noise, low.headroom_bits, worst))
     }

@@ -22,6 +22,7 @@
 //! before any key exists, and a [`Bootstrapper`] holds the matrices that an evaluator prepared.
 
 mod choose;
+mod inputs;
 mod presets;
 #[cfg(test)]
 mod tests;
@@ -40,6 +41,7 @@ use crate::{
 use sudare_arith::real;
 
 pub use choose::choose;
+pub use inputs::{Inputs, Simulation};
 pub use presets::{BootstrapPreset, preset, presets};
 
 const OP: &str = "bootstrapping";

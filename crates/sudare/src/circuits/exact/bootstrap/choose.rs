@@ -6,8 +6,8 @@ use super::{
 };
 use crate::{
     Error, Result,
-    circuits::{Ops, exact::forms::FormEvaluator},
-    exact::{IntegerEncoder, Modulus, Params},
+    circuits::{Ops, exact::sim},
+    exact::{IntegerEncoder, Modulus, NoiseBound, Params},
     rlwe::{Raise, SecretDistribution, max_log2_qp},
 };
 use sudare_arith::real;
@@ -31,6 +31,13 @@ const MOST_SPECIALS: usize = 8;
 /// that leaves so many levels.
 const FEW_DIGITS: f64 = 5.0;
 const FEW_LEVELS: usize = 2;
+
+/// Bits of a level for squares beside those of `t` times the error of rounding at a root, four times
+/// which have a fixed point; and of level 0 and of the last factor of SlotsToCoeffs beside those of the
+/// coefficients that they leave and of weights.
+const SQUARES: f64 = 2.0;
+const BROUGHT: f64 = 9.0;
+const LAST: f64 = 4.0;
 
 /// Bits by which sizes grow until errors fit, and how often.
 const STEP: f64 = 0.5;
@@ -106,10 +113,10 @@ fn no_room(t: Modulus, log_n: u32, why: &str) -> Error {
 /// Refuses a plan in which errors might not decrypt: a bootstrapping, products down to its input
 /// level, and a bootstrapping of what is left.
 pub(super) fn check_errors(plan: &BootstrapPlan, params: &Params) -> Result<()> {
-    let e = FormEvaluator::new(params, plan.required_keys());
+    let e = sim::Evaluator::new(params, plan.required_keys());
     let bootstrapper = plan.prepare(&e)?;
     let (level, t) = (plan.input_level(), plan.spec().modulus);
-    let mut x = e.encrypt_at(level, params.factor_at(level, t)?)?;
+    let mut x = e.encrypt(level, params.factor_at(level, t)?)?;
     for _ in 0..2 {
         x = bootstrapper.run(&e, &x)?;
         while x.level > level {
@@ -178,11 +185,13 @@ impl Sizes {
         IntegerEncoder::new(t, log_n, log_slots)?;
         let high = t.with_exponent(t.exponent() + 1)?;
         let (removal_depth, high) = (removal_depth(high)?, high.log2());
-        let (log2_t, ring) = (t.log2(), f64::from(log_n) / 2.0);
-        let rounding = real::log2((1.0 + real::exp2(f64::from(log_n)) * 2.0 / 3.0) / 12.0) / 2.0;
+        let log2_t = t.log2();
+        let rounding = NoiseBound::rounding(log_n, SecretDistribution::UniformTernary);
         // A prime of fewer bits has few others beside it.
         let least = f64::from(log_n) + 10.0;
         let size = |bits: f64| half_bits(bits + margin).max(least);
+        // Squares one after the other, each rescaled, stay below twice the error of rounding.
+        let stable = |log2_t: f64| size(log2_t + rounding.canonical_log2() + SQUARES);
         let layers = log_slots - 1;
         let gap = f64::from(log_n - log_slots);
         let slim = t.prime() % 4 == 3;
@@ -197,7 +206,8 @@ impl Sizes {
         let to_coeffs = radices.iter().enumerate().map(|(i, &k)| {
             // Rows are joined by the first.
             let diagonals = diagonals(k, i == last) << u32::from(i == 0);
-            (k, size(weights(log2_t, diagonals) + 1.0))
+            let brought = if i == last { LAST } else { 1.0 };
+            (k, size(weights(log2_t, diagonals) + brought))
         });
         let to_coeffs = to_coeffs.collect();
         let radices = joined_last(layers);
@@ -205,7 +215,7 @@ impl Sizes {
         let to_slots = radices.iter().enumerate().map(|(i, &k)| {
             let diagonals = diagonals(k, i == 0) << u32::from(i == last);
             let traced = if i == 1 { gap } else { 0.0 };
-            let brought = if i == 0 { 0.5 } else { 1.5 };
+            let brought = if i == 0 { 0.5 } else { 2.5 };
             (k, size(weights(high, diagonals) + traced + brought))
         });
         let to_slots = to_slots.collect();
@@ -213,11 +223,10 @@ impl Sizes {
             t,
             log_n,
             log_slots,
-            single: size(high + rounding + 13.0),
+            single: size(high + rounding.log2() + BROUGHT),
             to_coeffs,
-            // So that squares one after the other are stable where the secret is largest.
-            usable: size(log2_t + ring + rounding + 5.0),
-            removal: size(high + ring + rounding + 5.0),
+            usable: stable(log2_t),
+            removal: stable(high),
             removal_depth,
             to_slots,
         })

@@ -278,7 +278,7 @@ fn what_does_not_fit_is_refused() {
 
 /// The usable levels of each set.
 const SETS: [(&str, u32); 11] = [
-    ("n14-t257-boot", 4),
+    ("n14-t257-boot", 2),
     ("n15-t257-boot", 15),
     ("n15-t257-2-boot", 10),
     ("n15-t257-3-boot", 5),

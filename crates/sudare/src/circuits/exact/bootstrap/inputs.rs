@@ -1,0 +1,75 @@
+//! What a bootstrapping takes in and gives, by what is public about ciphertexts.
+
+use super::BootstrapPlan;
+use crate::{
+    Result,
+    circuits::{
+        Ops,
+        exact::{IntegerOps, sim},
+    },
+    exact::{Form, Params},
+    rlwe::Work,
+};
+
+/// Knows which ciphertexts a [`BootstrapPlan`] takes in, by what is public about them.
+#[derive(Debug)]
+pub struct Inputs {
+    plan: BootstrapPlan,
+    evaluator: sim::Evaluator,
+    to_coeffs: Vec<sim::Matrix>,
+}
+
+/// What a [`BootstrapPlan`] would do.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Simulation {
+    /// The result, of a fresh ciphertext.
+    pub output: Form,
+    /// Bits by which the error of that may grow until it might not decrypt.
+    pub budget_bits: f64,
+    /// What one bootstrapping takes.
+    pub work: Work,
+}
+
+impl BootstrapPlan {
+    /// Runs a bootstrapping on forms, which takes the norms of all weights: of 2^15 slots seconds.
+    ///
+    /// # Errors
+    /// What bootstrapping a fresh ciphertext at the input level would report.
+    pub fn simulate(&self, params: &Params) -> Result<Simulation> {
+        let e = sim::Evaluator::new(params, self.required_keys());
+        let bootstrapper = self.prepare(&e)?;
+        let input = e.encrypt(self.input_level(), self.input_factor)?;
+        let output = bootstrapper.run(&e, &input)?;
+        Ok(Simulation { output, budget_bits: output.budget_bits(params), work: e.work() })
+    }
+
+    /// What this takes in, from the weights of SlotsToCoeffs: of 2^15 slots that takes seconds.
+    ///
+    /// # Errors
+    /// What preparing a matrix reports.
+    pub fn inputs(&self, params: &Params) -> Result<Inputs> {
+        let evaluator = sim::Evaluator::new(params, self.required_keys());
+        let matrices = self.to_coeffs.iter().map(|plan| evaluator.prepare(plan));
+        let to_coeffs = matrices.collect::<Result<_>>()?;
+        Ok(Inputs { plan: self.clone(), evaluator, to_coeffs })
+    }
+}
+
+impl Inputs {
+    /// Refuses a ciphertext of this form if bootstrapping it, brought to the input level by a
+    /// product with a constant, would be refused.
+    ///
+    /// # Errors
+    /// [`Error::NoiseExhausted`](crate::Error::NoiseExhausted);
+    /// [`Error::LevelOutOfRange`](crate::Error::LevelOutOfRange) below the input level;
+    /// [`Error::PlaintextMismatch`](crate::Error::PlaintextMismatch).
+    pub fn check(&self, form: Form) -> Result<()> {
+        let (e, plan) = (&self.evaluator, &self.plan);
+        let mut x = e.match_scale(&form, plan.input_level(), plan.input_factor)?;
+        for (plan, matrix) in plan.to_coeffs.iter().zip(&self.to_coeffs) {
+            x = plan.run(e, matrix, &x)?;
+        }
+        let (raise, high) = (plan.raise, plan.spec.high()?);
+        e.raise(&x, raise.level, high, raise.weight).map(drop)
+    }
+}

@@ -1,0 +1,148 @@
+//! Work that a circuit takes, added up operation by operation.
+
+use crate::{
+    ring::LimbSet,
+    rlwe::{
+        AutomorphismSum, GaloisElement, KeyRequest, Level, Params, Work,
+        work::{Ledger, Operand},
+    },
+};
+use std::sync::{Mutex, PoisonError};
+
+/// Adds up the [`Work`] of operations with given keys, whatever the algebra is.
+#[derive(Debug)]
+pub(super) struct Meter {
+    params: Params,
+    keys: KeyRequest,
+    work: Mutex<Work>,
+}
+
+impl Meter {
+    /// For these parameters and the whole keys of a request.
+    pub(super) fn new(params: &Params, keys: &KeyRequest) -> Self {
+        Self { params: params.clone(), keys: keys.clone(), work: Mutex::default() }
+    }
+
+    /// What has been done since it was made.
+    pub(super) fn work(&self) -> Work {
+        *self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, f: impl FnOnce(&mut Ledger<'_>)) {
+        let mut ledger = Ledger { params: &self.params, work: Work::default() };
+        f(&mut ledger);
+        *self.work.lock().unwrap_or_else(PoisonError::into_inner) += ledger.work;
+    }
+
+    /// The level of the level keys that an operation at `level` uses, if not others.
+    pub(super) fn key_level(&self, level: Level, needed: &KeyRequest) -> Option<Level> {
+        self.keys.key_level(self.params.levels().above(level), needed)
+    }
+
+    /// The primes of the keys that an operation at `level` uses.
+    fn limbs(&self, level: Level, needed: &KeyRequest) -> LimbSet {
+        self.params.limbs_of_keys(self.key_level(level, needed), level)
+    }
+
+    /// A sum of two ciphertexts.
+    pub(super) fn adds(&self, level: Level) {
+        self.add(|ledger| ledger.adds(level));
+    }
+
+    /// Sums of so many products, with a ciphertext added or not, at these levels; two in a row at
+    /// one level share the reading of the key.
+    pub(super) fn multiplies(
+        &self,
+        sums: impl Iterator<Item = (Level, usize, bool)>,
+        rescales: bool,
+    ) {
+        let mut sums = sums.peekable();
+        while let Some((level, products, adds)) = sums.next() {
+            let count = 1 + usize::from(sums.next_if(|second| second.0 == level).is_some());
+            let limbs = self.limbs(level, &KeyRequest::new().relinearize(level));
+            self.add(|ledger| {
+                let after = if rescales { ledger.after(level) } else { limbs.first(limbs.q()) };
+                if products == 1 {
+                    return ledger.switches(limbs, Operand::Product { adds }, after, count);
+                }
+                (0..count).for_each(|_| ledger.tensors(limbs.q(), products, adds));
+                ledger.switches(limbs, Operand::Tensor, after, count);
+            });
+        }
+    }
+
+    /// A polynomial that is encoded at `level` is transformed.
+    pub(super) fn encodes(&self, level: Level) {
+        self.add(|ledger| {
+            let limbs = ledger.params.limbs(level);
+            ledger.transforms(limbs, |_| 1);
+        });
+    }
+
+    /// So many ciphertexts at `level` are read for each that is written, and `terms` multiplied.
+    pub(super) fn passes(&self, level: Level, read: usize, terms: usize) {
+        self.add(|ledger| {
+            let rows = 2 * ledger.params.limbs(level).q();
+            ledger.cached_products(terms * rows);
+            ledger.moves((read + 1) * rows);
+        });
+    }
+
+    /// A rescaling from `level`.
+    pub(super) fn rescales(&self, level: Level) {
+        self.add(|ledger| ledger.rescales(level));
+    }
+
+    /// An automorphism.
+    pub(super) fn permutes(&self, level: Level, g: GaloisElement) {
+        if g.0 == 1 {
+            return;
+        }
+        let limbs = self.limbs(level, &KeyRequest::new().automorphism(g, level));
+        self.add(|ledger| {
+            ledger.switches(limbs, Operand::Ciphertext, limbs.first(limbs.q()), 1);
+            ledger.permutes(2 * limbs.q());
+        });
+    }
+
+    /// For each group in turn, a sum of images.
+    pub(super) fn sums_images(&self, level: Level, groups: &[&[GaloisElement]]) {
+        let elements = groups.iter().copied().flatten().filter(|g| g.0 != 1);
+        let needed = elements.fold(KeyRequest::new(), |all, &g| all.automorphism(g, level));
+        let limbs = self.limbs(level, &needed);
+        self.add(|ledger| {
+            for group in groups {
+                let keys = group.iter().filter(|g| g.0 != 1).count();
+                ledger.sums_group(limbs, keys, keys < group.len());
+            }
+            ledger.raises_and_divides_kept(limbs);
+        });
+    }
+
+    /// A sum of automorphisms of `count` ciphertexts with so many weights, by the keys needed.
+    pub(super) fn multiplies_matrix(
+        &self,
+        needed: &KeyRequest,
+        sum: &AutomorphismSum,
+        weights: usize,
+        count: usize,
+    ) {
+        let limbs = self.limbs(sum.level, needed);
+        self.add(|ledger| ledger.multiplies_diagonals(limbs, sum, weights, count));
+    }
+
+    /// Raising from level 0.
+    pub(super) fn raises(&self, to: Level) {
+        self.add(|ledger| ledger.raises(to, self.keys.raise.is_some()));
+    }
+
+    /// Raising of `count` ciphertexts, and a sum of automorphisms of what is raised.
+    pub(super) fn raises_and_multiplies(
+        &self,
+        sum: &AutomorphismSum,
+        weights: usize,
+        count: usize,
+    ) {
+        self.add(|ledger| ledger.raises_and_multiplies(sum, weights, count));
+    }
+}

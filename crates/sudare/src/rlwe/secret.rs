@@ -1,0 +1,86 @@
+use super::SecretDistribution;
+use sudare_arith::{
+    fft::{Complex, SpecialFft},
+    real,
+};
+use zeroize::Zeroize;
+
+/// What the largest of `N / 2` squares of complex normal numbers, over their mean, exceeds its usual
+/// value of `ln(N / 2)` by, with a probability of one in a thousand.
+const RARELY: f64 = 7.0;
+
+/// The canonical norm that no secret exceeds: the largest magnitude of its values at the roots of
+/// `X^N + 1`.
+///
+/// There it is nearly a complex normal number whose square has for mean the expected number of
+/// nonzero coefficients. To draw those again that are larger, `e^-7` of all, takes less than
+/// 0.002 bits from the security of what is left.
+pub(crate) fn canonical_limit(distribution: SecretDistribution, log_n: u32) -> f64 {
+    let degree = real::exp2(f64::from(log_n));
+    let weight = match distribution {
+        SecretDistribution::UniformTernary => degree * 2.0 / 3.0,
+        SecretDistribution::FixedWeight { h } => f64::from(h),
+    };
+    (weight * (real::ln(degree / 2.0) + RARELY)).sqrt()
+}
+
+/// The canonical norm of a polynomial with these coefficients.
+pub(super) fn canonical_norm(coeffs: &[i8]) -> f64 {
+    let (low, high) = coeffs.split_at(coeffs.len() / 2);
+    let pairs = low.iter().zip(high);
+    let mut values: Vec<_> =
+        pairs.map(|(&a, &b)| Complex::new(f64::from(a), f64::from(b))).collect();
+    SpecialFft::new(values.len().max(1).ilog2()).forward(&mut values);
+    let largest = values.iter().map(|z| z.re * z.re + z.im * z.im).fold(0.0, f64::max);
+    for z in &mut values {
+        z.re.zeroize();
+        z.im.zeroize();
+    }
+    largest.sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sudare_arith::{
+        prng::{Seed, Stream},
+        sample,
+    };
+
+    #[test]
+    fn the_norm_is_that_at_the_roots() {
+        let coeffs = [1i8, -1, 0, 1, 1, 0, -1, 1];
+        let value = |k: u32| {
+            let angle = core::f64::consts::PI * f64::from(2 * k + 1) / 8.0;
+            let term = |f: fn(f64) -> f64| -> f64 {
+                coeffs.iter().zip(0..).map(|(&c, i)| f64::from(c) * f(angle * f64::from(i))).sum()
+            };
+            term(f64::cos).hypot(term(f64::sin))
+        };
+        let largest = (0..8).map(value).fold(0.0, f64::max);
+        assert!((canonical_norm(&coeffs) - largest).abs() < 1e-12);
+        // All coefficients equal.
+        let ones = canonical_norm(&[1; 1024]);
+        assert!(ones > canonical_limit(SecretDistribution::UniformTernary, 10), "{ones}");
+    }
+
+    /// Of uniform secrets about as many exceed a limit as normal numbers would.
+    #[test]
+    fn few_secrets_are_above_the_limit() {
+        let mut stream = Stream::new(&Seed::from_bytes([3; 32]), "test", 0);
+        let limit = canonical_limit(SecretDistribution::UniformTernary, 8);
+        // `e^(-x)` of each of 128 squares, at 5 below the limit.
+        let lower = (limit * limit - 5.0 * 256.0 * 2.0 / 3.0).sqrt();
+        let (mut above, mut often) = (0, 0);
+        let mut coeffs = vec![0i8; 256];
+        for _ in 0..1000 {
+            sample::ternary(&mut stream, &mut coeffs);
+            let norm = canonical_norm(&coeffs);
+            above += u32::from(norm > limit);
+            often += u32::from(norm > lower);
+        }
+        assert!(above <= 8, "{above}");
+        // `1 - exp(-e^-2)` is 0.127.
+        assert!((70..190).contains(&often), "{often}");
+    }
+}
