@@ -35,8 +35,9 @@
 //!
 //! # Bootstrapping
 //! With a [`Setting`] that has it, programs may be of any depth: an operation that finds too few
-//! levels left bootstraps its operands, and an array keeps its refreshed blocks, so that this happens
-//! once. Results stay at or above the level that bootstrapping takes in.
+//! levels left, or whose result would have errors too large to be bootstrapped, bootstraps its
+//! operands, and an array keeps its refreshed blocks, so that this happens once. Results stay at or
+//! above the level that bootstrapping takes in, and can be bootstrapped.
 //!
 //! # Padding
 //! An array fills its slots in C order. Those left are zero in new arrays. An array knows whether

@@ -443,7 +443,7 @@ fn errors_stay_below_their_bounds() {
 #[test]
 fn bounds_are_within_twelve_bits_at_depth_ten() {
     let t = modulus(65537, 1);
-    let mut session = Session::new(chain(10, t, 10), 12);
+    let mut session = Session::new(tight(10, t, 10), 12);
     let e = session.evaluator.clone();
     let mut a = session.random(t);
     let mut x = session.encrypt(&a);
