@@ -294,7 +294,7 @@ impl Engine {
         }
         let compute = |operands| self.refreshable(compute(operands)?);
         let mut operands = self.at_least(operands, lowest)?;
-        match self.descend(op, operands.clone(), lowest, &compute) {
+        match self.descend(op, operands.clone(), lowest, compute) {
             Err(ArrayError::Library(sudare::Error::NoiseExhausted { .. })) => {
                 operands = self.at_least(operands, highest)?;
                 self.descend(op, operands, lowest, compute)

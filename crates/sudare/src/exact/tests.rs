@@ -475,7 +475,7 @@ pub(crate) fn chosen(session: &mut Session, t: Modulus) -> Vec<PlainPoly> {
     let half = t.value() / 2;
     let equal = PlainPoly::new(t, vec![half; n]).unwrap();
     // In phase with one root: signs change every few coefficients.
-    let sign = |i: usize| if i / (n / 8) % 2 == 0 { half } else { t.neg(half) };
+    let sign = |i: usize| if (i / (n / 8)).is_multiple_of(2) { half } else { t.neg(half) };
     let waves = PlainPoly::new(t, (0..n).map(sign).collect()).unwrap();
     vec![session.random(t), equal, waves]
 }
