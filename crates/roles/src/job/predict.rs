@@ -87,9 +87,10 @@ impl TablePlan for ScorePlan {
     /// By an encrypted model, which is more work than a plain one.
     fn price(&self, threads: usize) -> Result<Price> {
         let params = self.params();
-        let rows = self.group_len() * self.groups().min(GROUPS_AT_ONCE);
+        let rows = self.group_len().saturating_mul(self.groups().min(GROUPS_AT_ONCE));
         let scores = self.output_shapes().map(|(level, _)| ciphertext_bytes(params, level));
-        let held = (rows as u64 * ciphertext_bytes(params, self.input().0))
+        let held = (rows as u64)
+            .saturating_mul(ciphertext_bytes(params, self.input().0))
             .saturating_add(scores.sum::<u64>().saturating_mul(self.groups() as u64));
         Price::new(params, self.required_keys(), self.work()?, held, threads)
     }

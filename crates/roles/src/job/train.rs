@@ -107,13 +107,14 @@ impl TablePlan for TrainPlan {
         let iterations = 0..self.job().spec.iterations;
         let batches = iterations.map(|iteration| {
             let (level, _) = self.input(self.batches().of(iteration));
-            self.batch(iteration).len() as u64 * ciphertext_bytes(params, level)
+            let ciphertexts = self.batch(iteration).len() as u64;
+            ciphertexts.saturating_mul(ciphertext_bytes(params, level))
         });
         let share = batches.max().unwrap_or(0).min(MOST_SHARE_BYTES);
         let work = self.work()?;
         // All matrices are read at least once.
-        let matrices =
-            work.matrix_bytes / u64::from(self.bootstraps(self.job().spec.iterations).max(1));
+        let bootstraps = self.bootstraps(self.job().spec.iterations);
+        let matrices = work.matrix_bytes.checked_div(bootstraps.into()).unwrap_or(work.matrix_bytes);
         let held = share.saturating_mul(2).saturating_add(matrices);
         Price::new(params, self.required_keys(), work, held, threads)
     }
