@@ -26,3 +26,4 @@ pub mod serve;
 pub mod server;
 pub mod stats;
 pub mod train;
+mod ways;

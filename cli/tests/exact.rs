@@ -94,6 +94,51 @@ fn sets_for_bootstrapping_say_what_they_promise() {
 }
 
 #[test]
+fn sets_for_all_coefficients_say_what_they_promise() {
+    let set = sudare("params bfv-full-257-2 --json").json();
+    assert_eq!(set["name"], "n15-t257-2-full");
+    let facts = &set["bootstrapping"];
+    assert_eq!((&facts["mode"], &facts["slots"]), (&"full".into(), &128.into()));
+    assert_eq!((&facts["slot_degree"], &facts["degree"]), (&256.into(), &91.into()));
+    assert!(facts["levels_left"].as_u64() >= Some(6), "{facts}");
+    assert!(facts["log2_failure"].as_f64() < Some(-128.0), "{facts}");
+    assert!(set["security_bits"].as_f64() >= Some(128.0), "{set}");
+    for (alias, name) in [
+        ("bgv-full-127", "n15-t127-full"),
+        ("bgv-slim-257", "n15-t257-boot"),
+        ("bfv-slim-127-3", "n15-t127-3-boot"),
+    ] {
+        assert_eq!(sudare(&format!("params {alias} --json")).json()["name"], name);
+    }
+    // Levels and modulus of the thesis, and the security that this has.
+    for (name, levels) in [("full-127", 7), ("full-257", 4), ("slim-127", 10), ("slim-257", 7)] {
+        let set = sudare(&format!("params bfv-thesis-{name} --json")).json();
+        assert_eq!(set["bootstrapping"]["levels_left"], levels, "{name}");
+        assert!(set["security_bits"].as_f64() < Some(110.0), "{set}");
+        assert_eq!(set["insecure"], true);
+    }
+    let text = sudare("params bfv-thesis-full-127");
+    assert!(text.ok().stdout.contains("64 slots of degree 256"), "{}", text.stdout);
+
+    let refused = |arguments: &str| sudare(&format!("bench bfv_bootstrap {arguments}"));
+    refused("").mistake(&["--params", "n15-t257-full"]);
+    refused("--params n15-t257-boot").mistake(&["n15-t257-boot", "n15-t257-full"]);
+    refused("--params bfv-full-257 --level 3").mistake(&["input level"]);
+    sudare("bench digit_removal --params 127").mistake(&["digits-127-3-1"]);
+    sudare("bench digit_removal --params digits-127-3-3").mistake(&["at least one stays"]);
+    sudare("bench digit_removal bgv_mul --params n15").mistake(&["of their own"]);
+}
+
+#[test]
+fn removal_of_digits_is_timed_and_checked() {
+    let line = sudare("bench digit_removal --params digits-5-3-1 --runs 1 --json").json();
+    assert_fields(&line, &BENCH_FIELDS);
+    assert_eq!((&line["op"], &line["plaintext_modulus"]), (&"digit_removal".into(), &"5^3".into()));
+    assert_eq!((line["slots"].as_u64(), line["levels_left"].as_u64()), (Some(2), Some(2)));
+    assert!(line["published"].is_null());
+}
+
+#[test]
 fn operations_are_timed_and_checked() {
     let line = "bench bfv_mul bfv_rotate bgv_mul bgv_rotate --params toy-n8 --runs 2 --threads 1";
     let run = sudare(&format!("{line} --json"));

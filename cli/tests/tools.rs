@@ -185,8 +185,9 @@ fn mistakes_have_status_2_and_say_what_there_is() {
     sudare("bench bootstrap --params n16-boot --profile --small-keys").mistake(&["--small-keys"]);
     sudare("bench add --params n13 --log-slots 5").mistake(&["--log-slots is for"]);
     sudare("bench add --params n13 --radix 4").mistake(&["--radix is for"]);
-    sudare("bench add --params n13 --ciphertexts 2 --force")
-        .mistake(&["--ciphertexts and --force are for bootstrap and bfv_bootstrap_slim"]);
+    sudare("bench add --params n13 --ciphertexts 2 --force").mistake(&[
+        "--ciphertexts and --force are for bootstrap, bfv_bootstrap and bfv_bootstrap_slim",
+    ]);
     sudare("bench dft --radix 3").mistake(&["a power of two"]);
     sudare("bench dft --log-slots 3,4").mistake(&["one number of slots"]);
     sudare("bench dft --log-slots 12 --radix 2 --params n13").mistake(&["needs 12 ", "level 3"]);

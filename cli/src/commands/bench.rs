@@ -1,5 +1,6 @@
 mod bootstrap;
 mod circuit;
+mod digits;
 mod exact;
 mod fma;
 mod integers;
@@ -10,9 +11,10 @@ mod options;
 mod parties;
 mod published;
 mod rates;
+mod refresh;
 mod scheme;
-mod slim;
 mod strategies;
+mod thesis;
 mod timing;
 mod trace;
 mod values;
@@ -20,7 +22,7 @@ mod values;
 pub use options::Args;
 pub use values::{horner, precision};
 
-use crate::{commands::exact::bootstrapping, output::Output};
+use crate::{commands::ways::Way, output::Output};
 use op::{Family, Op};
 use options::Numbers;
 use std::collections::BTreeSet;
@@ -78,15 +80,18 @@ pub fn run(args: &Args, threads: &[usize], output: Output) -> Result<()> {
                 let options = exact::Options { params, level, ops: &ops, runs: args.runs };
                 exact::run(&options, output)?;
             }
-            Family::ExactBootstrap => {
-                let options = slim::Options {
+            Family::SlimBootstrap | Family::FullBootstrap => {
+                let options = refresh::Options {
                     ciphertexts: args.ciphertexts.unwrap_or(1) as usize,
                     runs: args.runs,
                     small_keys: args.small_keys,
                     force: args.force,
                 };
-                slim::run(&bootstrapping(params)?, &options, output)?;
+                let full = family == Family::FullBootstrap;
+                let way = if full { Way::full(params) } else { Way::slim(params) }?;
+                refresh::run(&way, &options, output)?;
             }
+            Family::Digits => digits::run(args.params.as_deref(), args.runs, output)?,
             Family::Integers => {
                 let rounds = args.rounds.unwrap_or(sudare_integers::aes::ROUNDS);
                 let options = integers::Options { params, ops: &ops, runs: args.runs, rounds };

@@ -1,22 +1,25 @@
 //! Parameter sets of BGV and BFV.
 
-use super::security::{least_security, secret_name, security_of_keys, sizes};
+use super::{
+    security::{least_security, secret_name, security_of_keys, sizes},
+    ways::Way,
+};
 use crate::output;
 use serde::Serialize;
 use sudare::{
-    circuits::exact::bootstrap::{self, BootstrapPreset},
     exact::{self, IntegerEncoder, Params, Preset},
     rlwe::{self, KeySecurity, Rates},
 };
-use sudare_apps::exact::matrix_bytes;
 use sudare_roles::{error::Result, machine};
 
 /// Where the sets are from.
 const SOURCE: &str = "own";
+/// Where those are from that have less than 128 bits of security and bootstrap.
+const REPRODUCED: &str = "levels and log2 Q of Han's thesis, Tables 3.4 and 3.5; the rest own";
 
 /// Whether a name is that of a set of BGV and BFV.
 pub fn is_set(name: &str) -> bool {
-    exact::preset(name).is_ok() || bootstrapping(name).is_ok()
+    exact::preset(name).is_ok() || Way::named(name).is_ok()
 }
 
 /// Their names.
@@ -26,16 +29,9 @@ pub fn names() -> Vec<String> {
 
 /// All sets, those for bootstrapping last.
 fn all() -> Vec<Preset> {
-    let bootstrapping = bootstrap::presets().into_iter().map(|set| set.preset);
+    let ways = Way::all();
+    let bootstrapping = ways.iter().map(|way| way.preset().clone());
     exact::presets().into_iter().chain(bootstrapping).collect()
-}
-
-/// The set for bootstrapping of a name; `bfv-slim-P` and `bgv-slim-P` are that of N = 2^15 for the
-/// prime P, `bfv-slim-P-R` for its power.
-pub fn bootstrapping(name: &str) -> Result<BootstrapPreset> {
-    let prime = name.strip_prefix("bfv-slim-").or_else(|| name.strip_prefix("bgv-slim-"));
-    let meant = prime.map_or_else(|| name.to_owned(), |prime| format!("n15-t{prime}-boot"));
-    Ok(bootstrap::preset(&meant)?)
 }
 
 /// One line of the list: sizes as the specification says them.
@@ -124,7 +120,11 @@ pub struct Explained {
 /// What a set for bootstrapping promises.
 #[derive(Serialize)]
 struct Bootstrapping {
+    /// Whether slots are integers (slim) or all coefficients count (full).
+    mode: &'static str,
     slots: usize,
+    /// Numbers that a slot has.
+    slot_degree: usize,
     /// Levels that a refreshed ciphertext can use.
     levels_left: u32,
     input_level: u32,
@@ -146,12 +146,14 @@ struct Bootstrapping {
 
 impl Bootstrapping {
     /// With the estimated security of each kind of key.
-    fn of(set: &BootstrapPreset, params: &Params) -> Result<(Self, Vec<KeySecurity>)> {
-        let plan = set.plan(params, Params::factor_at)?;
+    fn of(way: &Way, params: &Params) -> Result<(Self, Vec<KeySecurity>)> {
+        let plan = way.plan(params)?;
         let (spec, request) = (plan.spec(), plan.required_keys());
         let simulated = plan.simulate(params)?;
         let facts = Self {
+            mode: plan.mode(),
             slots: 1 << spec.log_slots,
+            slot_degree: plan.degree(),
             levels_left: plan.usable_levels(),
             input_level: plan.input_level().0,
             output_level: plan.output_level().0,
@@ -164,7 +166,7 @@ impl Bootstrapping {
             seconds: simulated.work.seconds(&Rates::reference(params.log_n())),
             keys: request.count(),
             key_bytes: request.bytes(params.rlwe())?,
-            matrix_bytes: matrix_bytes(params, &plan),
+            matrix_bytes: plan.matrix_bytes(params),
         };
         Ok((facts, request.key_security(params.rlwe())?))
     }
@@ -172,9 +174,9 @@ impl Bootstrapping {
 
 /// Explains a set.
 pub fn explain(name: &str) -> Result<Explained> {
-    let set = bootstrapping(name).ok();
-    let preset = match &set {
-        Some(set) => set.preset.clone(),
+    let way = Way::named(name).ok();
+    let preset = match &way {
+        Some(way) => way.preset().clone(),
         None => exact::preset(name)?,
     };
     let listed = Listed::of(preset.clone());
@@ -182,8 +184,8 @@ pub fn explain(name: &str) -> Result<Explained> {
     let (rlwe, top) = (params.rlwe(), params.top());
     let mut keys = rlwe.key_security();
     let mut facts = None;
-    if let Some(set) = &set {
-        let (bootstrapping, security) = Bootstrapping::of(set, &params)?;
+    if let Some(way) = &way {
+        let (bootstrapping, security) = Bootstrapping::of(way, &params)?;
         keys.extend(security);
         facts = Some(bootstrapping);
     }
@@ -191,7 +193,7 @@ pub fn explain(name: &str) -> Result<Explained> {
     Ok(Explained {
         name: preset.name,
         summary: preset.summary,
-        source: SOURCE,
+        source: if way.is_some() && spec.insecure { REPRODUCED } else { SOURCE },
         schemes: ["bgv", "bfv"],
         log_n: params.log_n(),
         log_q: rlwe.log2_q(top),
@@ -242,8 +244,12 @@ pub fn text(set: &Explained) -> String {
             (
                 "bootstrapping",
                 format!(
-                    "{} slots from level {} through level {} to level {}: {} levels left",
+                    "{} slots{} from level {} through level {} to level {}: {} levels left",
                     facts.slots,
+                    match facts.slot_degree {
+                        1 => String::new(),
+                        degree => format!(" of degree {degree}"),
+                    },
                     facts.input_level,
                     facts.top,
                     facts.output_level,

@@ -69,8 +69,13 @@ pub(super) enum Op {
     BgvMul,
     /// Rotation of rows by one, with operands of BGV
     BgvRotate,
-    /// Back to a level for more products of integers, every slot exact, and its stages
+    /// Back to a level for more products of integers, every coefficient exact, and its stages
+    BfvBootstrap,
+    /// The same of slots of integers alone
     BfvBootstrapSlim,
+    /// Lowest digits removed from integers, of the sizes of a thesis or of digits-P-E-V: the V lowest
+    /// of integers modulo P^E
+    DigitRemoval,
     /// Product of bits over the integers (insecure, for research)
     CltMul,
     /// Bootstrapping of bits over the integers (insecure, for research)
@@ -91,7 +96,9 @@ pub(super) enum Family {
     Bootstrap,
     /// Products and rotations of BGV and BFV.
     Exact,
-    ExactBootstrap,
+    SlimBootstrap,
+    FullBootstrap,
+    Digits,
     Integers,
 }
 
@@ -103,7 +110,9 @@ impl Family {
             Self::Trace => Some("trace has parameter sets of its own"),
             Self::Strategies => Some("strategies have lines of their own"),
             Self::Exact => Some("BGV and BFV have parameter sets of their own"),
-            Self::ExactBootstrap => Some("bfv_bootstrap_slim has parameter sets of its own"),
+            Self::SlimBootstrap => Some("bfv_bootstrap_slim has parameter sets of its own"),
+            Self::FullBootstrap => Some("bfv_bootstrap has parameter sets of its own"),
+            Self::Digits => Some("digit_removal has parameter sets of its own"),
             Self::Integers => Some("integers have parameter sets of their own"),
         }
     }
@@ -126,7 +135,9 @@ impl Op {
             Self::Strategies => Family::Strategies,
             Self::Bootstrap => Family::Bootstrap,
             Self::BfvMul | Self::BfvRotate | Self::BgvMul | Self::BgvRotate => Family::Exact,
-            Self::BfvBootstrapSlim => Family::ExactBootstrap,
+            Self::BfvBootstrapSlim => Family::SlimBootstrap,
+            Self::BfvBootstrap => Family::FullBootstrap,
+            Self::DigitRemoval => Family::Digits,
             Self::CltMul | Self::CltBootstrap | Self::Aes128Block => Family::Integers,
             _ => Family::Scheme,
         }
@@ -159,12 +170,13 @@ impl Op {
     /// The set that messages name as an example; nothing where there is a default.
     pub(super) fn example_set(self) -> Option<&'static str> {
         match self.family() {
-            Family::Trace | Family::Fma | Family::Strategies => None,
+            Family::Trace | Family::Fma | Family::Strategies | Family::Digits => None,
             Family::Scheme if self == Self::Dft => None,
             Family::Scheme => Some("n15"),
             Family::Bootstrap => Some("n16-boot"),
             Family::Exact => Some("n14-t65537"),
-            Family::ExactBootstrap => Some("n15-t65537-boot"),
+            Family::SlimBootstrap => Some("n15-t65537-boot"),
+            Family::FullBootstrap => Some("n15-t257-full"),
             Family::Integers => Some("clt-500"),
         }
     }
@@ -181,7 +193,7 @@ mod tests {
     #[test]
     fn operations_with_sets_of_their_own_run_alone() {
         use Family::*;
-        for alone in [Trace, Strategies, Exact, ExactBootstrap, Integers] {
+        for alone in [Trace, Strategies, Exact, SlimBootstrap, FullBootstrap, Digits, Integers] {
             assert_eq!(Family::conflict(&[alone, alone]), None);
             assert_eq!(Family::conflict(&[Scheme, alone]), alone.own());
             assert!(Family::conflict(&[alone, Bootstrap]).is_some());

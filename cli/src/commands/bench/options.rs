@@ -21,6 +21,7 @@ use sudare_roles::error::{Error, Result};
     sudare bench dft --log-slots 13 --radix 4\n  \
     sudare bench bootstrap --params n16-boot --log-slots 5..15 --runs 3\n  \
     sudare bench bfv_mul bfv_rotate --params n14-t65537\n  \
+    sudare bench bfv_bootstrap --params bfv-full-257 --runs 1\n  \
     sudare bench clt_mul clt_bootstrap --params clt-500 --threads 2\n  \
     sudare bench trace --m 15 --level 9 --special 1,5,10 --h 4..15 --threads 1\n  \
     sudare bench strategies --op mult,rotate --levels 1..32 --threads 1,2 --json")]
@@ -28,8 +29,8 @@ pub struct Args {
     /// Operations; all of the scheme if left out
     #[arg(value_name = "OP")]
     pub(super) ops: Vec<Op>,
-    /// Parameter set; if left out, for dft alone the smallest leveled one, for strategies that of
-    /// the paper
+    /// Parameter set; if left out, for dft alone the smallest leveled one, for strategies and
+    /// digit_removal those of the publication
     #[arg(long, value_name = "NAME")]
     pub(super) params: Option<String>,
     /// Level of the operands, the highest if left out; for trace and strategies one or several,
@@ -186,7 +187,8 @@ impl Args {
     fn check_groups(&self, ops: &[Op]) -> Result<()> {
         let has = |family| ops.iter().any(|op| op.family() == family);
         let [dft, aes] = [Op::Dft, Op::Aes128Block].map(|op| ops.contains(&op));
-        let [bootstrap, exact] = [Family::Bootstrap, Family::ExactBootstrap].map(has);
+        let bootstrap = has(Family::Bootstrap);
+        let exact = has(Family::SlimBootstrap) || has(Family::FullBootstrap);
         let groups = [
             Group {
                 options: &[("--op", !self.op.is_empty())],
@@ -215,7 +217,7 @@ impl Args {
                     ("--force", self.force),
                 ],
                 used: bootstrap || exact,
-                users: "bootstrap and bfv_bootstrap_slim",
+                users: "bootstrap, bfv_bootstrap and bfv_bootstrap_slim",
             },
             Group { options: &[("--profile", self.profile)], used: bootstrap, users: "bootstrap" },
             Group {
@@ -233,8 +235,12 @@ impl Args {
         if level.single().is_none() && !(has(Family::Trace) || has(Family::Strategies)) {
             return usage("several levels are for trace and strategies: write --level L");
         }
-        if has(Family::Bootstrap) || has(Family::ExactBootstrap) {
+        let bootstraps = [Family::Bootstrap, Family::SlimBootstrap, Family::FullBootstrap];
+        if bootstraps.into_iter().any(has) {
             return usage("bootstrap takes ciphertexts at its input level: leave --level out");
+        }
+        if has(Family::Digits) {
+            return usage("digit_removal takes fresh ciphertexts: leave --level out");
         }
         if has(Family::Integers) {
             return usage("integers have no levels: leave --level out");

@@ -1,6 +1,6 @@
 use super::{make_keys, timed};
 use crate::{
-    commands::exact::bootstrapping,
+    commands::ways::slim,
     output::{self, Output, say},
     progress::Progress,
 };
@@ -149,7 +149,7 @@ impl Coded {
 }
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
-    output.write(&count(&bootstrapping(&args.params)?, args.scheme)?, text)
+    output.write(&count(&slim(&args.params)?, args.scheme)?, text)
 }
 
 /// What computing on arrays gave.

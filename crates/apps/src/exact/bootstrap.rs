@@ -71,16 +71,7 @@ pub fn plan_bootstrapping(t: u128, depth: u32) -> sudare::Result<BootstrapPreset
 /// bootstraps.
 #[must_use]
 pub fn matrix_bytes(params: &Params, plan: &BootstrapPlan) -> u64 {
-    let rlwe = params.rlwe();
-    plan.matrices().fold(0u64, |sum, matrix| {
-        // Of weights modulo all special primes, of which level keys may have fewer.
-        let limbs = match matrix.raise() {
-            Some(raise) => rlwe.raising_limbs(raise.level),
-            None => rlwe.level_key_limbs(matrix.level()).unwrap_or(rlwe.key_limbs(matrix.level())),
-        };
-        let bytes = rlwe.basis().packed_bytes(limbs);
-        sum.saturating_add(bytes.saturating_mul(matrix.weights() as u64))
-    })
+    plan.matrix_bytes(params)
 }
 
 /// A set in a ring of another degree.

@@ -30,17 +30,22 @@ impl Session {
 
     /// With these keys as well.
     pub(crate) fn with_keys(spec: Spec, seed: u8, keys: &KeyRequest) -> Self {
-        let params = Params::new(Spec { insecure: true, ..spec }).unwrap();
-        let seed = Seed::from_bytes([seed; 32]);
-        let mut keygen = KeyGenerator::from_seed(params.rlwe(), &seed);
-        let secret = Arc::new(keygen.secret_key().unwrap());
-        let (log_n, top) = (params.log_n(), params.top());
+        let (log_n, top) = (spec.log_n, Level(spec.q_bits.len() as u32 - 1));
         let mut request = KeyRequest::new()
             .relinearize(top)
             .rotations(log_n, (0..log_n - 1).map(|i| 1 << i), top)
             .automorphism(GaloisElement::conjugation(log_n), top);
         request |= keys.clone();
-        let keys = Arc::new(keygen.evaluation_keys(&secret, &request).unwrap());
+        Self::with_exactly(spec, seed, &request)
+    }
+
+    /// With these keys and no others.
+    pub(crate) fn with_exactly(spec: Spec, seed: u8, keys: &KeyRequest) -> Self {
+        let params = Params::new(Spec { insecure: true, ..spec }).unwrap();
+        let seed = Seed::from_bytes([seed; 32]);
+        let mut keygen = KeyGenerator::from_seed(params.rlwe(), &seed);
+        let secret = Arc::new(keygen.secret_key().unwrap());
+        let keys = Arc::new(keygen.evaluation_keys(&secret, keys).unwrap());
         let public = Arc::new(keygen.public_key(&secret).unwrap());
         Self {
             encryptor: Encryptor::new(&params, public).unwrap(),

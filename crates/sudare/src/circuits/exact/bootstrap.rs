@@ -19,9 +19,11 @@
 //! relies on the bound of `I` that a sparse ephemeral secret gives, instead of the whole digit.
 //!
 //! [`BootstrapSpec`] is a choice of independent parts; its plan fixes levels, factors and keys
-//! before any key exists, and a [`Bootstrapper`] holds the matrices that an evaluator prepared.
+//! before any key exists, and a [`Bootstrapper`] holds the matrices that an evaluator prepared. It
+//! refreshes slots of integers; [`full`] refreshes every coefficient of a plaintext.
 
 mod choose;
+pub mod full;
 mod inputs;
 mod presets;
 #[cfg(test)]
@@ -42,7 +44,7 @@ use sudare_arith::real;
 
 pub use choose::choose;
 pub use inputs::{Inputs, Simulation};
-pub use presets::{BootstrapPreset, preset, presets};
+pub use presets::{BootstrapPreset, preset, presets, reproductions};
 
 const OP: &str = "bootstrapping";
 
@@ -73,6 +75,8 @@ pub enum Stage {
     SlotsToCoeffs,
     /// The modulus is that of the highest level.
     Raise,
+    /// In [full] bootstrapping: slices are taken apart, or put together again.
+    Slices,
     /// Coefficients are in the slots.
     CoeffsToSlots,
     /// Lowest digits are gone.
@@ -114,20 +118,16 @@ impl BootstrapSpec {
         let raise = exact::raise_to(params.upper_top(), high);
         let raise = raise.with_weight(self.ephemeral_weight);
         let trace = self.trace(params, raise)?;
-        let (input_factor, to_coeffs) = self.to_coeffs(params, &factor)?;
+        let matrices = slots_to_coeffs(&self.encoder(params.log_n())?, &self.slots_to_coeffs)?;
+        let input_factor = self.input_factor(params, matrices.len(), &factor)?;
+        let to_coeffs = self.to_coeffs(params, &matrices, input_factor)?;
         let to_slots = self.to_slots(params, raise, trace.as_ref())?;
         let last = to_slots.last().map_or(raise.level, LinearPlan::output_level);
-        if last.0 < to_coeffs.len() as u32 {
-            let needed = to_coeffs.len() as u32;
-            return Err(Error::LevelExhausted { op: OP, needed, level: last });
-        }
         let scale = match (&trace, to_slots.len()) {
             (Some((_, multiple)), 1) => *multiple,
             _ => Unit::one(high),
         };
-        let removal = ResiduePolynomial::bounded_removal(high, self.bound)?.centered();
-        let out = |level| Unit::new(factor(params, level, self.modulus)?.value(), high);
-        let removal = PolynomialPlan::new(&removal, &params.chain(high)?, last, scale, out)?;
+        let removal = self.removal(params, (last, scale), to_coeffs.len(), &factor)?;
         let mut plan = BootstrapPlan {
             spec: self.clone(),
             input_factor,
@@ -155,18 +155,27 @@ impl BootstrapSpec {
         IntegerEncoder::new(self.modulus, log_n, self.log_slots)
     }
 
-    /// The factor of inputs, and SlotsToCoeffs down to level 0.
+    /// The factor of inputs, for so many factors of SlotsToCoeffs.
+    fn input_factor(
+        &self,
+        params: &Params,
+        matrices: usize,
+        factor: impl Fn(&Params, Level, Modulus) -> Result<Unit>,
+    ) -> Result<Unit> {
+        let level = Level(matrices as u32);
+        params.chain(self.modulus)?.levels().check_chain(level)?;
+        factor(params, level, self.modulus)
+    }
+
+    /// SlotsToCoeffs down to level 0, of inputs with this factor.
     fn to_coeffs(
         &self,
         params: &Params,
-        factor: impl Fn(&Params, Level, Modulus) -> Result<Unit>,
-    ) -> Result<(Unit, Vec<LinearPlan>)> {
+        matrices: &[LinearTransform],
+        mut scale: Unit,
+    ) -> Result<Vec<LinearPlan>> {
         let (t, chain) = (self.modulus, params.chain(self.modulus)?);
-        let matrices = slots_to_coeffs(&self.encoder(params.log_n())?, &self.slots_to_coeffs)?;
         let mut level = Level(matrices.len() as u32);
-        chain.levels().check_chain(level)?;
-        let input_factor = factor(params, level, t)?;
-        let mut scale = input_factor;
         let plan = |matrix: &LinearTransform| {
             // At level 0 the factor by which raising multiplies by 1.
             let last = level == Level(1);
@@ -175,8 +184,31 @@ impl BootstrapSpec {
             (level, scale) = (plan.output_level(), out);
             Ok(plan)
         };
-        let plans = matrices.iter().map(plan).collect::<Result<_>>()?;
-        Ok((input_factor, plans))
+        matrices.iter().map(plan).collect()
+    }
+
+    /// Removal of the digits of what has this level and factor, down to no lower a level than that
+    /// of inputs.
+    fn removal(
+        &self,
+        params: &Params,
+        (level, scale): (Level, Unit),
+        input_level: usize,
+        factor: impl Fn(&Params, Level, Modulus) -> Result<Unit>,
+    ) -> Result<PolynomialPlan> {
+        if level.0 < input_level as u32 {
+            return Err(Error::LevelExhausted { op: OP, needed: input_level as u32, level });
+        }
+        let high = self.high()?;
+        let removal = ResiduePolynomial::bounded_removal(high, self.bound)?.centered();
+        let out = |level| Unit::new(factor(params, level, self.modulus)?.value(), high);
+        PolynomialPlan::new(&removal, &params.chain(high)?, level, scale, out)
+    }
+
+    /// As [`BootstrapPlan::log2_failure`], of so many coefficients.
+    fn log2_failure(&self, coefficients: u64) -> f64 {
+        let size = f64::from(self.bound) + 0.5 - real::exp2(LOG2_BROUGHT);
+        log2_exceeds(self.ephemeral_weight, size, coefficients)
     }
 
     /// To the subring of the slots, and the multiple that it makes of a plaintext there.
@@ -268,14 +300,19 @@ impl BootstrapPlan {
         self.to_coeffs.iter().chain(&self.to_slots)
     }
 
+    /// Bytes of the matrices in memory.
+    #[must_use]
+    pub fn matrix_bytes(&self, params: &Params) -> u64 {
+        matrix_bytes(params, self.matrices())
+    }
+
     /// `log2` of a bound of the probability that a bootstrapping fails, which is that of a
     /// coefficient of `I` beyond the bound `B`. It is the integer next to a sum of `h` rounding
     /// errors and of what the error of the input brings, at most 1/32
     /// ([`exact::Evaluator::raise`]), so the rounding errors exceed `B + 1/2 - 1/32`.
     #[must_use]
     pub fn log2_failure(&self) -> f64 {
-        let size = f64::from(self.spec.bound) + 0.5 - real::exp2(LOG2_BROUGHT);
-        log2_exceeds(self.spec.ephemeral_weight, size, 1 << self.spec.log_slots)
+        self.spec.log2_failure(1 << self.spec.log_slots)
     }
 
     /// The keys of every stage, made for their levels.
@@ -284,10 +321,8 @@ impl BootstrapPlan {
         let mut stages: Vec<_> = self.matrices().map(|plan| plan.required_keys().clone()).collect();
         let trace = self.trace.iter();
         stages.extend(trace.map(|(trace, _)| trace.required_keys(traced(self.raise))));
-        // Removal multiplies again and again: it has keys of its own for some levels.
         let highest = Level(self.top().0 - self.to_slots.len() as u32);
-        let removal = rlwe.key_levels(Level(self.output_level().0 + 1)..=highest);
-        stages.extend(removal.into_iter().map(|level| KeyRequest::new().relinearize(level)));
+        stages.extend(removal_keys(params, self.output_level(), highest));
         KeyRequest::of_stages(stages, rlwe).raise(self.raise)
     }
 
@@ -348,7 +383,9 @@ impl<E: IntegerOps> Bootstrapper<E> {
         xs: &[E::Ct],
         mut progress: impl FnMut(Stage),
     ) -> Result<Vec<E::Ct>> {
-        let accepted: Vec<_> = xs.iter().map(|a| self.plan.accept(e, a)).collect::<Result<_>>()?;
+        let (level, factor) = (self.plan.input_level(), self.plan.input_factor);
+        let accepted: Vec<_> =
+            xs.iter().map(|a| accept(e, a, level, factor)).collect::<Result<_>>()?;
         let (inputs, quotients): (Vec<_>, Vec<_>) = accepted.into_iter().unzip();
         let results = LockStep::new(e).run(&inputs, |many, x| {
             let x = self.slots_to_coeffs(many, x.clone())?;
@@ -394,25 +431,52 @@ impl<E: IntegerOps> Bootstrapper<E> {
     }
 }
 
-impl BootstrapPlan {
-    /// Brings an input to the input level, and reads it with the input factor: its plaintext is
-    /// divided by the quotient that comes with it.
-    fn accept<E: IntegerOps>(&self, e: &E, a: &E::Ct) -> Result<(E::Ct, Unit)> {
-        let input_level = self.input_level();
-        if e.level(a) < input_level {
-            let (needed, level) = (input_level.0, e.level(a));
-            return Err(Error::LevelExhausted { op: OP, needed, level });
-        }
-        let mut x = a.clone();
-        while e.level(&x) > input_level {
-            // Rescaled from just above, where its error fits there.
-            let mut lower = x.clone();
-            if e.drop_to(&mut lower, Level(input_level.0 + 1)).is_ok() {
-                x = lower;
-            }
-            e.rescale_assign(&mut x)?;
-        }
-        let quotient = e.scale(&x) / self.input_factor;
-        Ok((e.with_scale(&x, self.input_factor)?, quotient))
+/// Bytes of encoded matrices, for keys of their levels.
+fn matrix_bytes<'a>(params: &Params, plans: impl Iterator<Item = &'a LinearPlan>) -> u64 {
+    let rlwe = params.rlwe();
+    plans.fold(0u64, |sum, matrix| {
+        // Of weights modulo all special primes, of which level keys may have fewer.
+        let limbs = match matrix.raise() {
+            Some(raise) => rlwe.raising_limbs(raise.level),
+            None => rlwe.level_key_limbs(matrix.level()).unwrap_or(rlwe.key_limbs(matrix.level())),
+        };
+        let bytes = rlwe.basis().packed_bytes(limbs);
+        sum.saturating_add(bytes.saturating_mul(matrix.weights() as u64))
+    })
+}
+
+/// Removal multiplies again and again, from one level down to another: it has keys of its own for
+/// some levels.
+fn removal_keys(
+    params: &Params,
+    lowest: Level,
+    highest: Level,
+) -> impl Iterator<Item = KeyRequest> + use<> {
+    let levels = params.rlwe().key_levels(Level(lowest.0 + 1)..=highest);
+    levels.into_iter().map(|level| KeyRequest::new().relinearize(level))
+}
+
+/// Brings an input to the input level, and reads it with the input factor: its plaintext is
+/// divided by the quotient that comes with it.
+fn accept<E: IntegerOps>(
+    e: &E,
+    a: &E::Ct,
+    input_level: Level,
+    input_factor: Unit,
+) -> Result<(E::Ct, Unit)> {
+    if e.level(a) < input_level {
+        let (needed, level) = (input_level.0, e.level(a));
+        return Err(Error::LevelExhausted { op: OP, needed, level });
     }
+    let mut x = a.clone();
+    while e.level(&x) > input_level {
+        // Rescaled from just above, where its error fits there.
+        let mut lower = x.clone();
+        if e.drop_to(&mut lower, Level(input_level.0 + 1)).is_ok() {
+            x = lower;
+        }
+        e.rescale_assign(&mut x)?;
+    }
+    let quotient = e.scale(&x) / input_factor;
+    Ok((e.with_scale(&x, input_factor)?, quotient))
 }

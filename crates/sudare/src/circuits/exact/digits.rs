@@ -23,9 +23,11 @@
 //! # Ok::<(), sudare::Error>(())
 //! ```
 
+mod plan;
 mod polynomial;
 
 use crate::{Error, Result, exact::Modulus};
+pub use plan::RemovalPlan;
 pub use polynomial::ResiduePolynomial;
 
 /// Removal of the `v` lowest digits of integers modulo `p^e`, planned.

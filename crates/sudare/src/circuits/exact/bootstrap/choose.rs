@@ -7,8 +7,8 @@ use super::{
 use crate::{
     Error, Result,
     circuits::{Ops, exact::sim},
-    exact::{IntegerEncoder, Modulus, NoiseBound, Params},
-    rlwe::{Raise, SecretDistribution, max_log2_qp},
+    exact::{Form, IntegerEncoder, Modulus, NoiseBound, Params},
+    rlwe::{Level, Raise, SecretDistribution, max_log2_qp},
 };
 use sudare_arith::real;
 
@@ -116,14 +116,24 @@ pub(super) fn check_errors(plan: &BootstrapPlan, params: &Params) -> Result<()> 
     let e = sim::Evaluator::new(params, plan.required_keys());
     let bootstrapper = plan.prepare(&e)?;
     let (level, t) = (plan.input_level(), plan.spec().modulus);
+    check_refreshed(&e, params, (level, t), |x| bootstrapper.run(&e, x))
+}
+
+/// As [`check_errors`], of any way to refresh inputs from a level.
+pub(super) fn check_refreshed(
+    e: &sim::Evaluator,
+    params: &Params,
+    (level, t): (Level, Modulus),
+    refresh: impl Fn(&Form) -> Result<Form>,
+) -> Result<()> {
     let mut x = e.encrypt(level, params.factor_at(level, t)?)?;
     for _ in 0..2 {
-        x = bootstrapper.run(&e, &x)?;
+        x = refresh(&x)?;
         while x.level > level {
             x = e.mul_rescale(&x, &x)?;
         }
     }
-    bootstrapper.run(&e, &x).map(drop)
+    refresh(&x).map(drop)
 }
 
 /// Refuses keys of less security.
@@ -286,7 +296,7 @@ impl Sizes {
             p_bits: &p_bits,
             extra_p_bits: &[special; 4],
         }
-        .preset()
+        .preset("boot", 0.0)
     }
 }
 

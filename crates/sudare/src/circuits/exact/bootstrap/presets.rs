@@ -2,10 +2,10 @@
 
 use super::{BootstrapPlan, BootstrapSpec};
 use crate::{
-    Error, Result,
+    Result,
     circuits::exact::digits::ResiduePolynomial,
     exact::{Modulus, Params, Preset, Spec, Unit},
-    rlwe::{Level, Raise, UpperSpec},
+    rlwe::{Level, Raise, UpperSpec, named},
 };
 
 /// A named parameter set with a way to bootstrap in it.
@@ -31,22 +31,27 @@ impl BootstrapPreset {
     }
 }
 
-/// The set named `name`.
+/// The set named `name`, of [`presets`] or [`reproductions`].
 ///
 /// # Errors
 /// [`Error::UnknownPreset`], which lists the names there are.
 pub fn preset(name: &str) -> Result<BootstrapPreset> {
-    let all = presets();
-    let known = all.iter().map(|set| set.preset.name.as_str()).collect::<Vec<_>>().join(", ");
-    all.into_iter()
-        .find(|set| set.preset.name == name)
-        .ok_or_else(|| Error::UnknownPreset { name: name.chars().take(40).collect(), known })
+    let all = presets().into_iter().chain(reproductions()).collect();
+    named(all, name, |set| &set.preset.name)
 }
 
-/// Every named set.
+/// Every named set of 128 bits of security.
 #[must_use]
 pub fn presets() -> Vec<BootstrapPreset> {
-    SETS.iter().filter_map(|shape| shape.preset().ok()).collect()
+    SETS.iter().filter_map(|shape| shape.preset("boot", 0.0).ok()).collect()
+}
+
+/// Sets with the plaintexts, the ring, the size of modulus and the levels of a publication: those
+/// of Han's thesis (Table 3.5) at `N = 2^14`. They have less than 128 bits of security, and are
+/// not for use.
+#[must_use]
+pub fn reproductions() -> Vec<BootstrapPreset> {
+    THESIS.iter().filter_map(|shape| shape.reproduction("slim", 0.0).ok()).collect()
 }
 
 /// The size of the largest primes: arithmetic modulo larger ones is slower.
@@ -250,8 +255,59 @@ const SETS: [Shape<'static>; 11] = [
     },
 ];
 
+/// Table 3.5 of the thesis at `N = 2^14`.
+const THESIS: [Shape<'static>; 2] = [
+    Shape {
+        log_n: 14,
+        prime: 127,
+        exponent: 1,
+        log_slots: 6,
+        single_bits: 32.5,
+        to_coeffs: &[(5, 25.0)],
+        usable: (25.0, 10),
+        removal_bits: 32.0,
+        to_slots: &[(3, 25.0), (2, 30.0)],
+        base_bits: 49.0,
+        p_bits: &[49.5; 2],
+        extra_p_bits: &[],
+    },
+    Shape {
+        log_n: 14,
+        prime: 257,
+        exponent: 1,
+        log_slots: 7,
+        single_bits: 34.0,
+        to_coeffs: &[(6, 25.0)],
+        usable: (26.0, 7),
+        removal_bits: 33.5,
+        to_slots: &[(4, 25.0), (2, 31.0)],
+        base_bits: 49.0,
+        p_bits: &[49.5; 2],
+        extra_p_bits: &[],
+    },
+];
+
 impl Shape<'_> {
-    pub(super) fn preset(&self) -> Result<BootstrapPreset> {
+    /// A set of 128 bits of security, named by ring, modulus and `mode`, whose highest level to use
+    /// has so many bits more.
+    pub(super) fn preset(&self, mode: &str, more_bits: f64) -> Result<BootstrapPreset> {
+        let power = match self.exponent {
+            1 => String::new(),
+            exponent => format!("-{exponent}"),
+        };
+        let name = format!("n{}-t{}{power}-{mode}", self.log_n, self.prime);
+        self.named(name, "128 bits", more_bits)
+    }
+
+    /// As [`Shape::preset`], a set of a publication, of less security.
+    pub(super) fn reproduction(&self, mode: &str, more_bits: f64) -> Result<BootstrapPreset> {
+        let name = format!("bfv-thesis-{mode}-{}", self.prime);
+        let mut set = self.named(name, "a reproduction, insecure", more_bits)?;
+        set.preset.spec.insecure = true;
+        Ok(set)
+    }
+
+    fn named(&self, name: String, security: &str, more_bits: f64) -> Result<BootstrapPreset> {
         let modulus = Modulus::new(self.prime, self.exponent)?;
         let factors = |factors: &[Factor]| -> Vec<Vec<f64>> {
             factors.iter().rev().map(|&(_, bits)| level(bits)).collect()
@@ -261,6 +317,9 @@ impl Shape<'_> {
         let mut q_bits = vec![level(self.single_bits)];
         q_bits.extend(factors(self.to_coeffs));
         q_bits.extend(vec![level(usable_bits); usable]);
+        if let Some(highest) = q_bits.last_mut() {
+            *highest = level(highest.iter().sum::<f64>() + more_bits);
+        }
         let chain_bits: f64 = q_bits.iter().flatten().sum();
         let base = (chain_bits / self.base_bits).ceil();
         let depth = removal_depth(modulus.with_exponent(self.exponent + 1)?)?;
@@ -281,13 +340,8 @@ impl Shape<'_> {
             slots_to_coeffs: layers(self.to_coeffs),
             coeffs_to_slots: layers(self.to_slots),
         };
-        let power = match self.exponent {
-            1 => String::new(),
-            exponent => format!("-{exponent}"),
-        };
-        let name = format!("n{}-t{}{power}-boot", self.log_n, self.prime);
         let summary = format!(
-            "bootstrapping of 2^{} integers modulo {modulus}, {usable} levels; 128 bits",
+            "bootstrapping of 2^{} integers modulo {modulus}, {usable} levels; {security}",
             self.log_slots
         );
         Ok(BootstrapPreset { preset: Preset { name, summary, spec }, bootstrap })

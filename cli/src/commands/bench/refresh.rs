@@ -1,34 +1,34 @@
-//! Bootstrapping of slots of integers.
+//! Bootstrapping of exact ciphertexts: slots of integers, or all coefficients.
 
 use super::{
     line::Line as OfAll,
+    thesis::{Refreshed, refreshed},
     timing::{Time, summary},
 };
 use crate::{
+    commands::{
+        security::least_security,
+        ways::{Plan, Refresher, Way},
+    },
     output::{self, Output, say},
     progress::{self, Progress},
 };
 use serde::Serialize;
 use std::{sync::Arc, time::Instant};
 use sudare::{
-    circuits::exact::bootstrap::{BootstrapPlan, BootstrapPreset, Bootstrapper, Stage},
-    exact::{Ciphertext, Decryptor, Encryptor, Evaluator, IntegerEncoder, Params},
+    exact::{Ciphertext, Decryptor, Encryptor, Evaluator, Params, PlainPoly},
     rlwe::{KeyGenerator, Level},
 };
-use sudare_apps::exact::matrix_bytes;
 use sudare_arith::prng::{Seed, Stream};
 use sudare_roles::{
     error::{Error, Result},
     machine, memory,
 };
 
-pub(super) const OP: &str = "bfv_bootstrap_slim";
-
-/// Ciphertexts at the highest level that one being refreshed takes the memory of.
+/// Ciphertexts at the highest level that one being refreshed takes the memory of: slices of it, if
+/// it is taken apart, are so many as are refreshed together.
 const WORKING_CIPHERTEXTS: u64 = 64;
-
-const STAGES: [Stage; 4] =
-    [Stage::SlotsToCoeffs, Stage::Raise, Stage::CoeffsToSlots, Stage::DigitRemoval];
+const TOGETHER: u64 = 4;
 
 pub(super) struct Options {
     /// Ciphertexts that are refreshed together.
@@ -46,7 +46,11 @@ struct Line {
     of_all: OfAll,
     plaintext_modulus: String,
     slots: usize,
+    /// Numbers that a slot has.
+    slot_degree: usize,
     ciphertexts: usize,
+    /// Products one after the other, of a fresh ciphertext.
+    levels_before: u32,
     levels_left: u32,
     /// By how much the error of a result may grow, the least of all runs.
     budget_bits: f64,
@@ -61,14 +65,29 @@ struct Line {
     keygen_s: f64,
     prepare_s: f64,
     peak_rss_bytes: Option<u64>,
+    /// Of the weakest key.
+    security_bits: f64,
+    /// `log2` of the modulus that is raised to, and of the largest key.
+    log_q: f64,
+    log_qp: f64,
+    /// What a thesis prints for such a set; of the whole only.
+    published: Option<Refreshed>,
 }
 
-pub(super) fn run(set: &BootstrapPreset, options: &Options, output: Output) -> Result<()> {
-    let case = Case::new(set, options)?;
+/// The name of the operation.
+fn op(plan: &Plan) -> &'static str {
+    match plan {
+        Plan::Slim(_) => "bfv_bootstrap_slim",
+        Plan::Full(_) => "bfv_bootstrap",
+    }
+}
+
+pub(super) fn run(way: &Way, options: &Options, output: Output) -> Result<()> {
+    let case = Case::new(way, options)?;
     say(format_args!(
         "{}, {} slots, {} ciphertext(s): {} keys of {}, matrices of {}, about {} of memory in all",
-        set.preset.name,
-        case.encoder.slots(),
+        way.preset().name,
+        case.slots(),
         options.ciphertexts,
         case.plan.required_keys().count(),
         machine::bytes(case.key_bytes),
@@ -81,7 +100,7 @@ pub(super) fn run(set: &BootstrapPreset, options: &Options, output: Output) -> R
         Err(error) if options.force => say(format_args!("warning: {error}")),
         checked => checked?,
     }
-    let lines = case.measure(&set.preset.name, options)?;
+    let lines = case.measure(&way.preset().name, options)?;
     if !output.json {
         return output.write_text(&text(&lines));
     }
@@ -91,8 +110,7 @@ pub(super) fn run(set: &BootstrapPreset, options: &Options, output: Output) -> R
 /// A set with its plan, and what it takes.
 struct Case {
     params: Params,
-    plan: BootstrapPlan,
-    encoder: IntegerEncoder,
+    plan: Plan,
     key_bytes: u64,
     matrix_bytes: u64,
     needed_bytes: u64,
@@ -107,19 +125,43 @@ struct Parties {
 }
 
 impl Case {
-    fn new(set: &BootstrapPreset, options: &Options) -> Result<Self> {
-        let params = Params::new(set.preset.spec.clone())?;
-        let plan = set.plan(&params, Params::factor_at)?;
-        let spec = plan.spec();
-        let encoder = spec.encoder(params.log_n())?;
+    fn new(way: &Way, options: &Options) -> Result<Self> {
+        let params = Params::new(way.preset().spec.clone())?;
+        let plan = way.plan(&params)?;
         let (request, rlwe) = (plan.required_keys(), params.rlwe());
         let key_bytes =
             if options.small_keys { request.small_bytes(rlwe) } else { request.bytes(rlwe) }?;
-        let matrix_bytes = matrix_bytes(&params, &plan);
+        let matrix_bytes = plan.matrix_bytes(&params);
         let ciphertext = (16 * rlwe.limbs(plan.top()).q() as u64) << params.log_n();
-        let working = (options.ciphertexts as u64).saturating_mul(WORKING_CIPHERTEXTS * ciphertext);
+        let together = match plan {
+            Plan::Slim(_) => options.ciphertexts as u64,
+            Plan::Full(_) => TOGETHER,
+        };
+        let working = together.saturating_mul(WORKING_CIPHERTEXTS * ciphertext);
         let needed_bytes = key_bytes.saturating_add(matrix_bytes).saturating_add(working);
-        Ok(Self { params, plan, encoder, key_bytes, matrix_bytes, needed_bytes })
+        Ok(Self { params, plan, key_bytes, matrix_bytes, needed_bytes })
+    }
+
+    fn slots(&self) -> usize {
+        1 << self.plan.spec().log_slots
+    }
+
+    /// Random integers in slots, or random coefficients.
+    fn plaintext(&self, stream: &mut Stream) -> Result<PlainPoly> {
+        let (spec, log_n) = (self.plan.spec(), self.params.log_n());
+        let mut word = || u128::from(stream.next_u64());
+        let mut residue = || spec.modulus.reduce(word() << 64 | word());
+        match self.plan {
+            Plan::Slim(_) => {
+                let encoder = spec.encoder(log_n)?;
+                let slot = |_| spec.modulus.centered(residue());
+                Ok(encoder.encode(&(0..encoder.slots()).map(slot).collect::<Vec<_>>())?)
+            }
+            Plan::Full(_) => {
+                let coeffs = (0..1 << log_n).map(|_| residue()).collect();
+                Ok(PlainPoly::new(spec.modulus, coeffs)?)
+            }
+        }
     }
 
     fn parties(&self, small_keys: bool) -> Result<Parties> {
@@ -141,18 +183,19 @@ impl Case {
         let start = Instant::now();
         let parties = self.parties(options.small_keys)?;
         let (keygen_s, start) = (start.elapsed().as_secs_f64(), Instant::now());
-        let bootstrapper = {
+        let refresher = {
             let _progress = Progress::new("Preparing matrices", 0);
             self.plan.prepare(&parties.evaluator)?
         };
         let prepare_s = start.elapsed().as_secs_f64();
 
         let (mut whole, mut budget) = (Vec::new(), f64::INFINITY);
-        let mut times = STAGES.map(|_| Vec::new());
+        let stages = self.plan.stages();
+        let mut times = vec![Vec::new(); stages.len()];
         let progress = Progress::new("Bootstrapping", options.runs as usize + 1);
         // The first run is the warm-up.
         for run in 0..=options.runs {
-            let (marks, left) = self.once(&parties, &bootstrapper, run, options.ciphertexts)?;
+            let (marks, left) = self.once(&parties, &refresher, run, options.ciphertexts)?;
             budget = budget.min(left);
             progress.set(run as usize + 1);
             if run > 0 {
@@ -162,8 +205,10 @@ impl Case {
         }
         drop(progress);
 
-        let spec = self.plan.spec();
+        let (spec, rlwe) = (self.plan.spec(), self.params.rlwe());
         let slots = (options.ciphertexts << spec.log_slots) as f64;
+        let mut security = rlwe.key_security();
+        security.extend(self.plan.required_keys().key_security(rlwe)?);
         let line = |op: &str, level: Level, time: Time| Line {
             of_all: OfAll {
                 bytes: self.key_bytes,
@@ -171,8 +216,10 @@ impl Case {
                 ..OfAll::new(op.into(), name, level, &time, options.runs)
             },
             plaintext_modulus: spec.modulus.to_string(),
-            slots: self.encoder.slots(),
+            slots: self.slots(),
+            slot_degree: self.plan.degree(),
             ciphertexts: options.ciphertexts,
+            levels_before: self.params.top().0,
             levels_left: self.plan.usable_levels(),
             budget_bits: budget,
             log2_failure: self.plan.log2_failure(),
@@ -183,67 +230,52 @@ impl Case {
             keygen_s,
             prepare_s,
             peak_rss_bytes: machine::peak_rss_bytes(),
+            security_bits: least_security(&security),
+            log_q: rlwe.log2_q(self.plan.top()),
+            log_qp: security.iter().map(|key| key.log2_q).fold(0.0, f64::max),
+            published: None,
         };
-        let mut lines = vec![line(OP, self.plan.input_level(), summary(whole))];
-        let stages = STAGES.into_iter().zip(times);
-        lines.extend(stages.map(|(stage, times)| {
-            let (name, level) = self.stage(stage);
-            line(name, level, summary(times))
-        }));
+        let whole = line(op(&self.plan), self.plan.input_level(), summary(whole));
+        let mut lines = vec![Line { published: refreshed(name), ..whole }];
+        let stages = stages.into_iter().zip(times);
+        lines.extend(stages.map(|((_, name, level), times)| line(name, level, summary(times))));
         Ok(lines)
     }
 
-    /// The name of a stage, and the level of its operands.
-    fn stage(&self, stage: Stage) -> (&'static str, Level) {
-        let top = self.plan.top();
-        let last = self.plan.matrices().last();
-        match stage {
-            Stage::SlotsToCoeffs => ("slots_to_coeffs", self.plan.input_level()),
-            Stage::Raise => ("raise", Level(0)),
-            Stage::CoeffsToSlots => ("coeffs_to_slots", Level(top.0.saturating_sub(1))),
-            Stage::DigitRemoval => {
-                ("digit_removal", last.map_or(top, |matrix| matrix.output_level()))
-            }
-        }
-    }
-
-    /// One run on random slots: the milliseconds of each stage, and the least budget of results.
+    /// One run on random plaintexts: the milliseconds of each stage, and the least budget of results.
     fn once(
         &self,
         parties: &Parties,
-        bootstrapper: &Bootstrapper<Evaluator>,
+        refresher: &Refresher,
         run: u32,
         count: usize,
     ) -> Result<(Vec<f64>, f64)> {
-        let (t, level) = (self.encoder.modulus(), self.plan.input_level());
+        let (t, level) = (self.plan.spec().modulus, self.plan.input_level());
         let factor = self.params.factor_at(level, t)?;
-        let slots: Vec<Vec<i128>> = (0..count)
-            .map(|i| {
-                let mut stream = Stream::new(&parties.seed, &format!("run {run}"), i as u64);
-                let mut word = || u128::from(stream.next_u64());
-                let slot = |_| t.centered(t.reduce(word() << 64 | word()));
-                (0..self.encoder.slots()).map(slot).collect()
-            })
-            .collect();
-        let encrypt = |slots: &Vec<i128>| -> Result<Ciphertext> {
-            let plain = self.encoder.encode(slots)?;
-            Ok(parties.encryptor.encrypt_at(&plain, level, factor)?)
+        let plaintext = |i: usize| {
+            self.plaintext(&mut Stream::new(&parties.seed, &format!("run {run}"), i as u64))
         };
-        let inputs: Vec<_> = slots.iter().map(encrypt).collect::<Result<_>>()?;
-        let (mut marks, mut last) = (Vec::new(), Instant::now());
-        let fresh = bootstrapper.run_with(&parties.evaluator, &inputs, |_| {
-            marks.push(last.elapsed().as_secs_f64() * 1e3);
+        let plaintexts: Vec<_> = (0..count).map(plaintext).collect::<Result<_>>()?;
+        let encrypt = |plain: &PlainPoly| -> Result<Ciphertext> {
+            Ok(parties.encryptor.encrypt_at(plain, level, factor)?)
+        };
+        let inputs: Vec<_> = plaintexts.iter().map(encrypt).collect::<Result<_>>()?;
+        let stages = self.plan.stages();
+        let (mut times, mut last) = (vec![0.0; stages.len()], Instant::now());
+        let fresh = refresher.run(&parties.evaluator, &inputs, |stage| {
+            let time = last.elapsed().as_secs_f64() * 1e3;
+            let of_stage = stages.iter().zip(&mut times).filter(|((known, ..), _)| *known == stage);
+            of_stage.for_each(|(_, sum)| *sum += time);
             last = Instant::now();
         })?;
         let mut budget = f64::INFINITY;
-        for (fresh, slots) in fresh.iter().zip(&slots) {
-            let found = self.encoder.decode(&parties.decryptor.decrypt(fresh)?)?;
-            if found != *slots {
-                return Err(Error::WrongResult(format!("{OP} of random integers")));
+        for (fresh, plain) in fresh.iter().zip(&plaintexts) {
+            if parties.decryptor.decrypt(fresh)? != *plain {
+                return Err(Error::WrongResult(format!("{} of random integers", op(&self.plan))));
             }
             budget = budget.min(parties.decryptor.budget(fresh)?);
         }
-        Ok((marks, budget))
+        Ok((times, budget))
     }
 }
 
@@ -262,11 +294,15 @@ fn text(lines: &[Line]) -> String {
     let peak =
         whole.peak_rss_bytes.map(|peak| format!(", at most {} in use", machine::bytes(peak)));
     format!(
-        "{}, {} slots modulo {}, {} ciphertext(s), {} thread(s), {}, {} runs\n{}all slots exact; {} \
-         levels left, a budget of {:.0} bits; fails with probability 2^{:.1}\nkeys {} in {:.1} s, \
-         matrices {} in {:.1} s{}\n",
+        "{}, {} slots{} modulo {}, {} ciphertext(s), {} thread(s), {}, {} runs\n{}all slots exact; {} \
+         levels left, a budget of {:.0} bits; fails with probability 2^{:.1}\n{:.1} bits of security; \
+         keys {} in {:.1} s, matrices {} in {:.1} s{}\n",
         whole.of_all.params,
         whole.slots,
+        match whole.slot_degree {
+            1 => String::new(),
+            degree => format!(" of degree {degree}"),
+        },
         whole.plaintext_modulus,
         whole.ciphertexts,
         whole.of_all.threads,
@@ -276,6 +312,7 @@ fn text(lines: &[Line]) -> String {
         whole.levels_left,
         whole.budget_bits,
         whole.log2_failure,
+        whole.security_bits,
         machine::bytes(whole.key_bytes),
         whole.keygen_s,
         machine::bytes(whole.matrix_bytes),
@@ -288,14 +325,14 @@ fn text(lines: &[Line]) -> String {
 mod tests {
     use super::*;
     use sudare::{
-        circuits::exact::bootstrap::BootstrapSpec,
+        circuits::exact::bootstrap::{BootstrapPreset, BootstrapSpec, full::FullPreset},
         exact::{Modulus, Preset, Spec},
     };
 
-    /// 64 integers modulo 257 in a ring of 64 coefficients.
-    fn toy() -> BootstrapPreset {
+    /// 64 integers modulo 257 in a ring of so many coefficients.
+    fn toy(log_n: u32) -> (Preset, BootstrapSpec) {
         let modulus = Modulus::new(257, 1).unwrap();
-        let spec = Spec::uniform(6, modulus, 52.0, 13, 50.0, vec![55.0; 3]);
+        let spec = Spec::uniform(log_n, modulus, 54.0, 13, 52.0, vec![55.0; 3]);
         let preset = Preset {
             name: "toy".into(),
             summary: String::new(),
@@ -309,26 +346,43 @@ mod tests {
             slots_to_coeffs: vec![2, 3],
             coeffs_to_slots: vec![3, 2],
         };
-        BootstrapPreset { preset, bootstrap }
+        (preset, bootstrap)
+    }
+
+    fn slim() -> Way {
+        let (preset, bootstrap) = toy(6);
+        Way::Slim(BootstrapPreset { preset, bootstrap })
+    }
+
+    fn check(way: &Way, stages: &[&str], degree: usize) {
+        let options = Options { ciphertexts: 2, runs: 2, small_keys: false, force: false };
+        let case = Case::new(way, &options).unwrap();
+        let lines = case.measure("toy", &options).unwrap();
+        let ops: Vec<&str> = lines.iter().map(|line| line.of_all.op.as_str()).collect();
+        assert_eq!(ops, [&[op(&case.plan)][..], stages].concat());
+        let sum: f64 = lines[1..].iter().map(|line| line.of_all.min_ms).sum();
+        assert!(sum <= 1.01 * lines[0].of_all.median_ms);
+        assert!(lines.iter().all(|line| line.of_all.min_ms > 0.0));
+        assert_eq!((lines[0].slots, lines[0].levels_left), (64, case.plan.usable_levels()));
+        assert_eq!((lines[0].slot_degree, lines[0].levels_before), (degree, 13));
+        assert!(lines[0].budget_bits > 50.0);
+        assert!(text(&lines).contains("digit_removal"));
     }
 
     #[test]
     fn whole_and_stages_have_lines_and_results_are_checked() {
-        let options = Options { ciphertexts: 2, runs: 2, small_keys: false, force: false };
-        let case = Case::new(&toy(), &options).unwrap();
-        let lines = case.measure("toy", &options).unwrap();
-        let ops: Vec<&str> = lines.iter().map(|line| line.of_all.op.as_str()).collect();
-        let stages = ["slots_to_coeffs", "raise", "coeffs_to_slots", "digit_removal"];
-        assert_eq!(ops, [&[OP][..], &stages].concat());
-        let sum: f64 = lines[1..].iter().map(|line| line.of_all.min_ms).sum();
-        assert!(sum <= 1.01 * lines[0].of_all.median_ms);
-        assert_eq!((lines[0].slots, lines[0].levels_left), (64, case.plan.usable_levels()));
-        assert!(lines[0].budget_bits > 50.0);
-        assert!(text(&lines).contains("digit_removal"));
+        check(&slim(), &["slots_to_coeffs", "raise", "coeffs_to_slots", "digit_removal"], 1);
+        let (preset, bootstrap) = toy(8);
+        let full = Way::Full(FullPreset { preset, bootstrap });
+        let stages = ["slots_to_coeffs", "raise", "slices", "coeffs_to_slots", "digit_removal"];
+        check(&full, &stages, 4);
 
         // Digits of at most 1 are too few.
-        let spec = BootstrapSpec { bound: 1, ..toy().bootstrap };
-        let case = Case::new(&BootstrapPreset { bootstrap: spec, ..toy() }, &options).unwrap();
+        let options = Options { ciphertexts: 2, runs: 2, small_keys: false, force: false };
+        let (preset, bootstrap) = toy(6);
+        let bootstrap = BootstrapSpec { bound: 1, ..bootstrap };
+        let way = Way::Slim(BootstrapPreset { preset, bootstrap });
+        let case = Case::new(&way, &options).unwrap();
         let wrong = (0..20).find_map(|_| case.measure("toy", &options).err()).unwrap();
         assert_eq!(wrong.exit_code(), 1);
     }

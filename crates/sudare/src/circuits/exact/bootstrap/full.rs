@@ -1,0 +1,335 @@
+//! Full bootstrapping: every coefficient of a plaintext is refreshed, and so are slots that are any
+//! elements of the [Galois ring](crate::exact::GaloisRing).
+//!
+//! Digits are removed from integers in slots, of which a ciphertext holds `k` where its plaintext
+//! has `N = d k` coefficients. So a ciphertext is taken apart into `d` *slices*, and put together
+//! again, twice:
+//!
+//! | stage | what it does | modulo |
+//! |---|---|---|
+//! | SlotsToCoeffs | slices of integers in slots, `sum_i b_i(X) w_i`; each is put into coefficients, and together they are `sum_i X^i w_i'(X^d)` | `p^r` |
+//! | Raise | as in [slim bootstrapping](super), of all coefficients at once | `p^(r+1)` |
+//! | Slices | the slices `w_i'`, and in the end `sum_i b_i(X) w_i` | `p^(r+1)`, in the end `p^r` |
+//! | CoeffsToSlots | of each slice | `p^(r+1)` |
+//! | DigitRemoval | of each slice | `p^(r+1)`, then `p^r` |
+//!
+//! The ring is taken apart by halves. An automorphism `g` that is an involution of what is left
+//! splits `v = v_0 + b v_1`, where it keeps `v_0` and `v_1` and negates `b`, into `v + g(v)` and
+//! `v - g(v)`, a key switch for both: `d - 1` of them with `log2(d)` keys take a ciphertext apart.
+//! Where `b` is a monomial, dividing by it is a product with another one. Putting slices together
+//! again takes no key switch. A few slices at a time go through the stages in lock step, so
+//! that memory does not grow with `d`.
+//!
+//! That is `2 (d - 1)` key switches beside those of `d` slim bootstrappings, half of them at the
+//! lowest level. By the `d` images under powers of `X -> X^p`, in one matrix for both maps, it would
+//! be `d` keys and `d^2` products with plaintexts.
+//!
+//! Slices have the basis `b_i = X^i` for `p = 1 mod 4`, where integers in slots are polynomials in
+//! `X^d`. For `p = 3 mod 4` these are those polynomials in `W = X^(d/2)` that `X -> X^p` keeps, which
+//! is `W -> -1/W`: the last split is by it and `delta = W + 1/W`. As `delta^2` are units in slots,
+//! `delta (v - g(v)) = 2 delta^2 v_1` is a slice, too, with a matrix of its own that divides by
+//! `delta^2`.
+//!
+//! Reference: Han, "Bootstrapping methods for homomorphic encryption" (PhD thesis, Seoul National
+//! University), section 3.3. Deviations: those of [slim bootstrapping](super), slots are put into
+//! coefficients before raising, where it costs least, and slices are taken apart by halves.
+
+mod presets;
+mod slices;
+#[cfg(test)]
+mod tests;
+
+use super::{BootstrapSpec, OP, Stage, accept, matrix_bytes, removal_keys};
+use crate::{
+    Error, Result,
+    circuits::{
+        LockStep,
+        exact::{
+            IntegerOps, LinearPlan, LinearTransform, PolynomialPlan,
+            dft::{coeffs_to_slots, slots_to_coeffs},
+        },
+        linear::Offset,
+        lock_step::Batch,
+    },
+    exact::{self, IntegerEncoder, Modulus, Params, PlainPoly, Slots, Unit},
+    rlwe::{KeyRequest, Level, Raise},
+};
+use slices::{Halving, Slices};
+use std::collections::BTreeMap;
+
+pub use presets::{FullPreset, preset, presets, reproductions};
+
+/// Levels, factors and keys of a full bootstrapping for one parameter set.
+#[derive(Debug, Clone)]
+pub struct FullPlan {
+    spec: BootstrapSpec,
+    log_n: u32,
+    input_factor: Unit,
+    /// From slices of integers in slots to slices of coefficients.
+    slots: Slices,
+    /// Of all slices, or of those before the last split by `delta` and those after it.
+    to_coeffs: Vec<Vec<LinearPlan>>,
+    raise: Raise,
+    /// Back.
+    coeffs: Slices,
+    to_slots: Vec<LinearPlan>,
+    removal: PolynomialPlan,
+    request: KeyRequest,
+}
+
+impl BootstrapSpec {
+    /// Fixes levels and factors of a full bootstrapping in a parameter set, raising to its top.
+    /// `log_slots` are the integers of a slice.
+    ///
+    /// `factor` is as for [`BootstrapSpec::plan`].
+    ///
+    /// # Errors
+    /// As [`BootstrapSpec::plan`].
+    pub fn plan_full(
+        &self,
+        params: &Params,
+        factor: impl Fn(&Params, Level, Modulus) -> Result<Unit>,
+    ) -> Result<FullPlan> {
+        let (low, high, log_n) = (self.modulus, self.high()?, params.log_n());
+        let encoder = self.encoder(log_n)?;
+        let log_slices = log_n.saturating_sub(self.log_slots);
+        let multiple = |t: Modulus| Unit::new(1 << log_slices, t);
+
+        let in_slots = Halving::of_slots(&encoder, log_slices)?;
+        let of_coeffs = Halving::of_coefficients(low, log_n, log_slices)?;
+        let matrices = slots_to_coeffs(&encoder, &self.slots_to_coeffs)?;
+        let input_factor = self.input_factor(params, matrices.len(), &factor)?;
+        let planned =
+            |matrices: &[_]| self.to_coeffs(params, matrices, input_factor * multiple(low)?);
+        let mut to_coeffs = vec![planned(&matrices)?];
+        if let Some(weight) = Halving::excess_inverse(&encoder)? {
+            to_coeffs.push(planned(&weighted(matrices, &weight)?)?);
+        }
+
+        let raise = exact::raise_to(params.upper_top(), high).with_weight(self.ephemeral_weight);
+        let raised = Halving::of_coefficients(high, log_n, log_slices)?;
+        let to_slots = self.slices_to_slots(params, raise.level, multiple(high)?)?;
+        let last = to_slots.last().map_or(raise.level, LinearPlan::output_level);
+        let scale = Unit::one(high);
+        let removal = self.removal(params, (last, scale), self.input_levels(), &factor)?;
+
+        let mut plan = FullPlan {
+            spec: self.clone(),
+            log_n,
+            input_factor,
+            slots: Slices::new(low, &in_slots, &of_coeffs)?,
+            to_coeffs,
+            raise,
+            coeffs: Slices::new(high, &raised, &in_slots)?,
+            to_slots,
+            removal,
+            request: KeyRequest::new(),
+        };
+        plan.request = plan.keys(params);
+        Ok(plan)
+    }
+
+    /// Factors of SlotsToCoeffs, each a level.
+    fn input_levels(&self) -> usize {
+        self.slots_to_coeffs.len().max(1)
+    }
+
+    /// CoeffsToSlots of slices at `level`, which are read as this multiple.
+    fn slices_to_slots(
+        &self,
+        params: &Params,
+        mut level: Level,
+        mut scale: Unit,
+    ) -> Result<Vec<LinearPlan>> {
+        let (high, log_n) = (self.high()?, params.log_n());
+        let chain = params.chain(high)?;
+        let encoder = IntegerEncoder::new(high, log_n, self.log_slots)?;
+        let plan = |matrix: &LinearTransform| {
+            let plan = matrix.plan(log_n, &chain, level, scale, Unit::one(high))?;
+            (level, scale) = (plan.output_level(), Unit::one(high));
+            Ok(plan)
+        };
+        coeffs_to_slots(&encoder, &self.coeffs_to_slots)?.iter().map(plan).collect()
+    }
+
+    /// The slots that full bootstrapping refreshes, in the ring of degree `2^log_n`: elements of
+    /// a Galois ring. What else plaintexts are read as is refreshed, too.
+    ///
+    /// # Errors
+    /// As [`Slots::new`].
+    pub fn full_slots(&self, log_n: u32) -> Result<Slots> {
+        Slots::new(self.modulus, log_n)
+    }
+}
+
+/// Factors of a matrix times `weight`.
+fn weighted(mut factors: Vec<LinearTransform>, weight: &PlainPoly) -> Result<Vec<LinearTransform>> {
+    if let Some(first) = factors.first_mut() {
+        let product = |(offset, entries): (&Offset, &PlainPoly)| -> Result<_> {
+            Ok((*offset, entries.mul(&weight.image(offset.element(weight.log_n())))?))
+        };
+        let diagonals: BTreeMap<_, _> =
+            first.diagonals().iter().map(product).collect::<Result<_>>()?;
+        *first = LinearTransform::new(first.log_slots(), diagonals)?;
+    }
+    Ok(factors)
+}
+
+impl FullPlan {
+    /// What it was planned from.
+    #[must_use]
+    pub fn spec(&self) -> &BootstrapSpec {
+        &self.spec
+    }
+
+    /// The lowest level of an input.
+    #[must_use]
+    pub fn input_level(&self) -> Level {
+        Level(self.to_coeffs.first().map_or(0, Vec::len) as u32)
+    }
+
+    /// The level that is raised to.
+    #[must_use]
+    pub fn top(&self) -> Level {
+        self.raise.level
+    }
+
+    /// Level of the result.
+    #[must_use]
+    pub fn output_level(&self) -> Level {
+        self.removal.output_level()
+    }
+
+    /// Levels that a refreshed ciphertext can use before it is bootstrapped again.
+    #[must_use]
+    pub fn usable_levels(&self) -> u32 {
+        self.output_level().0.saturating_sub(self.input_level().0)
+    }
+
+    /// Slices that a ciphertext is taken apart into.
+    #[must_use]
+    pub fn slices(&self) -> usize {
+        1 << self.log_n.saturating_sub(self.spec.log_slots)
+    }
+
+    /// Keys needed.
+    #[must_use]
+    pub fn required_keys(&self) -> &KeyRequest {
+        &self.request
+    }
+
+    /// The matrices.
+    pub fn matrices(&self) -> impl Iterator<Item = &LinearPlan> {
+        self.to_coeffs.iter().flatten().chain(&self.to_slots)
+    }
+
+    /// Bytes of the matrices in memory.
+    #[must_use]
+    pub fn matrix_bytes(&self, params: &Params) -> u64 {
+        matrix_bytes(params, self.matrices())
+    }
+
+    /// `log2` of a bound of the probability that a bootstrapping fails: that any of all
+    /// coefficients is beyond the bound, as
+    /// [`BootstrapPlan::log2_failure`](super::BootstrapPlan::log2_failure) has it.
+    #[must_use]
+    pub fn log2_failure(&self) -> f64 {
+        self.spec.log2_failure(1 << self.log_n)
+    }
+
+    /// The keys of every stage, made for their levels.
+    fn keys(&self, params: &Params) -> KeyRequest {
+        let mut stages: Vec<_> = self.matrices().map(|plan| plan.required_keys().clone()).collect();
+        stages.push(self.slots.required_keys(self.input_level()));
+        stages.push(self.coeffs.required_keys(self.top()));
+        let highest = Level(self.top().0 - self.to_slots.len() as u32);
+        stages.extend(removal_keys(params, self.output_level(), highest));
+        KeyRequest::of_stages(stages, params.rlwe()).raise(self.raise)
+    }
+
+    /// Encodes the matrices where `e` can reach them.
+    ///
+    /// # Errors
+    /// What the evaluator refuses.
+    pub fn prepare<E: IntegerOps>(&self, e: &E) -> Result<FullBootstrapper<E>> {
+        let all = |plans: &Vec<LinearPlan>| -> Result<Vec<_>> {
+            plans.iter().map(|plan| e.prepare(plan)).collect()
+        };
+        let to_coeffs = self.to_coeffs.iter().map(all).collect::<Result<_>>()?;
+        Ok(FullBootstrapper { plan: self.clone(), to_coeffs, to_slots: all(&self.to_slots)? })
+    }
+}
+
+/// Refreshes ciphertexts: a plan with its matrices, for evaluators like the one that prepared
+/// them.
+pub struct FullBootstrapper<E: IntegerOps> {
+    plan: FullPlan,
+    to_coeffs: Vec<Vec<E::Matrix>>,
+    to_slots: Vec<E::Matrix>,
+}
+
+impl<E: IntegerOps> FullBootstrapper<E> {
+    /// The plan.
+    #[must_use]
+    pub fn plan(&self) -> &FullPlan {
+        &self.plan
+    }
+
+    /// Refreshes `a`, from any level at or above the input level to the output level: the plaintext
+    /// stays, every coefficient of it.
+    ///
+    /// # Errors
+    /// As [`Bootstrapper::run`](super::Bootstrapper::run).
+    pub fn run(&self, e: &E, a: &E::Ct) -> Result<E::Ct> {
+        self.run_with(e, a, |_| {})
+    }
+
+    /// As [`FullBootstrapper::run`], calling `progress` after each stage: after the last three of
+    /// them again and again, as slices go through.
+    ///
+    /// # Errors
+    /// As [`FullBootstrapper::run`].
+    pub fn run_with(&self, e: &E, a: &E::Ct, mut progress: impl FnMut(Stage)) -> Result<E::Ct> {
+        let plan = &self.plan;
+        let (x, quotient) = accept(e, a, plan.input_level(), plan.input_factor)?;
+        let x = plan.slots.through(e, x, &mut |many, slices| self.slots_to_coeffs(many, slices))?;
+        progress(Stage::SlotsToCoeffs);
+        let high = plan.spec.high()?;
+        let x = e.raise(&x, plan.raise.level, high, plan.raise.weight)?;
+        progress(Stage::Raise);
+        let x = plan.coeffs.through(e, x, &mut |many, slices| {
+            progress(Stage::Slices);
+            let x = run_all(many, &plan.to_slots, &self.to_slots, slices)?;
+            progress(Stage::CoeffsToSlots);
+            let x = plan.removal.run(many, &x)?;
+            let x = many.with_plaintext_modulus(&x, plan.spec.modulus)?;
+            progress(Stage::DigitRemoval);
+            Ok(x)
+        })?;
+        progress(Stage::Slices);
+        e.with_scale(&x, e.scale(&x) * quotient)
+    }
+
+    /// Of slices, the second half of which came last out of the last split.
+    fn slots_to_coeffs(&self, e: &LockStep<'_, E>, x: Batch<E::Ct>) -> Result<Batch<E::Ct>> {
+        let run = |i: usize, x| match (self.plan.to_coeffs.get(i), self.to_coeffs.get(i)) {
+            (Some(plans), Some(matrices)) => run_all(e, plans, matrices, x),
+            _ => Err(Error::Circuit(format!("{OP}: there is no matrix {i}"))),
+        };
+        if self.to_coeffs.len() < 2 {
+            return run(0, x);
+        }
+        let [first, second] = x.halves();
+        Ok(run(0, first)?.join(run(1, second)?))
+    }
+}
+
+/// Applies matrices in turn.
+fn run_all<E: IntegerOps>(
+    e: &LockStep<'_, E>,
+    plans: &[LinearPlan],
+    matrices: &[E::Matrix],
+    x: Batch<E::Ct>,
+) -> Result<Batch<E::Ct>> {
+    plans.iter().zip(matrices).try_fold(x, |x, (plan, matrix)| plan.run(e, matrix, &x))
+}

@@ -1,0 +1,184 @@
+use super::{
+    super::{BootstrapPreset, BootstrapSpec, presets::Shape},
+    FullPlan,
+};
+use crate::{
+    Result,
+    exact::{Modulus, Params, Preset, Unit},
+    rlwe::{Level, named},
+};
+
+/// A named parameter set with a way of full bootstrapping in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FullPreset {
+    /// Name and parameters.
+    pub preset: Preset,
+    /// How to bootstrap.
+    pub bootstrap: BootstrapSpec,
+}
+
+impl FullPreset {
+    /// The plan in the parameters of the set, as [`BootstrapSpec::plan_full`].
+    ///
+    /// # Errors
+    /// As [`BootstrapSpec::plan_full`].
+    pub fn plan(
+        &self,
+        params: &Params,
+        factor: impl Fn(&Params, Level, Modulus) -> Result<Unit>,
+    ) -> Result<FullPlan> {
+        self.bootstrap.plan_full(params, factor)
+    }
+
+    fn of(BootstrapPreset { mut preset, bootstrap }: BootstrapPreset) -> Self {
+        let (log_n, log_slots) = (preset.spec.log_n, bootstrap.log_slots);
+        let (modulus, levels) = (bootstrap.modulus, preset.spec.q_bits.len() - 1);
+        let usable = levels - bootstrap.slots_to_coeffs.len();
+        let security = if preset.spec.insecure { "a reproduction, insecure" } else { "128 bits" };
+        preset.summary = format!(
+            "bootstrapping of all 2^{log_n} coefficients modulo {modulus}, 2^{log_slots} slots of \
+             degree {}, {usable} levels; {security}",
+            1 << (log_n - log_slots)
+        );
+        Self { preset, bootstrap }
+    }
+}
+
+/// The set named `name`, of [`presets`] or [`reproductions`].
+///
+/// # Errors
+/// [`Error::UnknownPreset`](crate::Error::UnknownPreset), which lists the names there are.
+pub fn preset(name: &str) -> Result<FullPreset> {
+    let all = presets().into_iter().chain(reproductions()).collect();
+    named(all, name, |set: &FullPreset| &set.preset.name)
+}
+
+/// Every named set of 128 bits of security.
+#[must_use]
+pub fn presets() -> Vec<FullPreset> {
+    let sets = SETS.iter().filter_map(|(shape, more_bits)| shape.preset("full", *more_bits).ok());
+    sets.map(FullPreset::of).collect()
+}
+
+/// Sets with the plaintexts, the ring, the size of modulus and the levels of a publication: those
+/// of Han's thesis (Table 3.4) at `N = 2^14`. They have less than 128 bits of security, and are
+/// not for use.
+#[must_use]
+pub fn reproductions() -> Vec<FullPreset> {
+    let sets =
+        THESIS.iter().filter_map(|(shape, more_bits)| shape.reproduction("full", *more_bits).ok());
+    sets.map(FullPreset::of).collect()
+}
+
+/// Sizes, and by how many bits the highest level to use is larger than others: its first product
+/// squares an error that putting slices together has made as many times larger as there are slices.
+type Sizes = (Shape<'static>, f64);
+
+const SETS: [Sizes; 4] = [
+    (
+        Shape {
+            log_n: 15,
+            prime: 257,
+            exponent: 1,
+            log_slots: 7,
+            single_bits: 42.0,
+            to_coeffs: &[(6, 27.0)],
+            usable: (26.5, 14),
+            removal_bits: 34.0,
+            to_slots: &[(4, 31.0), (2, 26.0)],
+            base_bits: 49.0,
+            p_bits: &[49.5; 3],
+            extra_p_bits: &[49.5; 3],
+        },
+        13.0,
+    ),
+    (
+        Shape {
+            log_n: 15,
+            prime: 257,
+            exponent: 2,
+            log_slots: 7,
+            single_bits: 50.5,
+            to_coeffs: &[(6, 34.0)],
+            usable: (33.5, 7),
+            removal_bits: 42.0,
+            to_slots: &[(4, 39.5), (2, 34.0)],
+            base_bits: 49.0,
+            p_bits: &[49.5; 3],
+            extra_p_bits: &[49.5; 3],
+        },
+        15.0,
+    ),
+    (
+        Shape {
+            log_n: 15,
+            prime: 127,
+            exponent: 1,
+            log_slots: 6,
+            single_bits: 41.0,
+            to_coeffs: &[(5, 25.5)],
+            usable: (25.0, 15),
+            removal_bits: 32.5,
+            to_slots: &[(3, 27.0), (2, 25.0)],
+            base_bits: 49.0,
+            p_bits: &[49.5; 3],
+            extra_p_bits: &[49.5; 3],
+        },
+        16.0,
+    ),
+    (
+        Shape {
+            log_n: 15,
+            prime: 127,
+            exponent: 2,
+            log_slots: 6,
+            single_bits: 49.0,
+            to_coeffs: &[(5, 31.5)],
+            usable: (31.0, 12),
+            removal_bits: 39.5,
+            to_slots: &[(3, 35.5), (2, 32.0)],
+            base_bits: 49.0,
+            p_bits: &[49.5; 1],
+            extra_p_bits: &[49.5; 5],
+        },
+        18.0,
+    ),
+];
+
+/// Table 3.4 of the thesis at `N = 2^14`.
+const THESIS: [Sizes; 2] = [
+    (
+        Shape {
+            log_n: 14,
+            prime: 127,
+            exponent: 1,
+            log_slots: 6,
+            single_bits: 40.0,
+            to_coeffs: &[(5, 25.5)],
+            usable: (25.0, 7),
+            removal_bits: 32.0,
+            to_slots: &[(3, 26.5), (2, 25.0)],
+            base_bits: 49.0,
+            p_bits: &[49.5; 2],
+            extra_p_bits: &[],
+        },
+        11.5,
+    ),
+    (
+        Shape {
+            log_n: 14,
+            prime: 257,
+            exponent: 1,
+            log_slots: 7,
+            single_bits: 41.0,
+            to_coeffs: &[(6, 26.5)],
+            usable: (25.5, 4),
+            removal_bits: 33.0,
+            to_slots: &[(4, 30.5), (2, 26.0)],
+            base_bits: 49.0,
+            p_bits: &[49.5; 2],
+            extra_p_bits: &[],
+        },
+        10.5,
+    ),
+];
