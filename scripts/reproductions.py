@@ -4,6 +4,7 @@
     scripts/reproductions.py                        # every table, hours
     scripts/reproductions.py seal-boot-3:10,15      # one set, 2^10 and 2^15 slots
     scripts/reproductions.py dft --threads 2
+    scripts/reproductions.py bfv-thesis-full-127 digits-127-3-1 --runs 1
     scripts/reproductions.py --tables               # the tables again, from what was measured
 
 Results are kept as JSON lines, one file for each number of threads; a line measured again
@@ -24,6 +25,14 @@ SEAL = [f"seal-boot-{number}" for number in range(1, 13)]
 SETS = {"fullrns-boot": [ALL_SLOTS], "thesis-boot": [ALL_SLOTS]}
 SETS |= {name: list(range(10, ALL_SLOTS + 1)) for name in SEAL}
 DFT_LOG_SLOTS = range(6, 16)
+# Of exact ciphertexts, in the order of the thesis.
+FULL = ["bfv-thesis-full-127", "bfv-thesis-full-257", "n15-t127-2-full", "n15-t257-2-full"]
+SLIM = ["bfv-thesis-slim-127", "n15-t127-2-boot", "n15-t127-3-boot", "bfv-thesis-slim-257",
+        "n15-t257-boot", "n15-t257-2-boot"]
+DIGITS = [f"digits-{sizes}" for sizes in ("2-11-5", "2-21-13", "5-6-3", "17-4-2", "31-3-1",
+                                          "127-3-1")]
+EXACT = {name: op for names, op in ((FULL, "bfv_bootstrap"), (SLIM, "bfv_bootstrap_slim"),
+                                    (DIGITS, "digit_removal")) for name in names}
 NOT_MEASURED = "–"
 
 
@@ -32,7 +41,8 @@ def arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "sets", nargs="*", metavar="SET[:K,K...]", help="a set, with log2 of its slots, or dft"
+        "sets", nargs="*", metavar="SET[:K,K...]",
+        help="a set, with log2 of its slots where there is a choice, or dft"
     )
     parser.add_argument("--runs", type=int, default=3, help="timed runs of each (default 3)")
     parser.add_argument("--threads", type=int, default=1, help="threads (default 1)")
@@ -50,9 +60,9 @@ def arguments():
 
 def chosen(names):
     """Pairs of a set and log2 of its slots."""
-    for name in names or [*SETS, "dft"]:
+    known = {**SETS, "dft": list(DFT_LOG_SLOTS), **{name: [None] for name in EXACT}}
+    for name in names or known:
         name, _, slots = name.partition(":")
-        known = {**SETS, "dft": list(DFT_LOG_SLOTS)}
         if name not in known:
             sys.exit(f"{name} is no set of a publication: choose from {', '.join(known)}")
         for log_slots in map(int, slots.split(",")) if slots else known[name]:
@@ -61,20 +71,25 @@ def chosen(names):
 
 def measure(args, name, log_slots):
     """The line of the whole, or nothing if the program refuses."""
-    what = ["dft", "--radix", "4"] if name == "dft" else ["bootstrap", "--params", name]
-    command = [args.sudare, "bench", *what, "--log-slots", log_slots, "--runs", args.runs]
+    op = EXACT.get(name, "dft" if name == "dft" else "bootstrap")
+    what = [op, "--radix", "4"] if name == "dft" else [op, "--params", name]
+    slots = [] if name in EXACT else ["--log-slots", log_slots]
+    command = [args.sudare, "bench", *what, *slots, "--runs", args.runs]
     command += ["--threads", args.threads, "--json"]
-    print(f"{name}, 2^{log_slots} slots", file=sys.stderr, flush=True)
+    case = name if name in EXACT else f"{name}, 2^{log_slots} slots"
+    print(case, file=sys.stderr, flush=True)
     found = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True)
     if found.returncode != 0:
-        print(f"{name}, 2^{log_slots} slots: status {found.returncode}", file=sys.stderr)
+        print(f"{case}: status {found.returncode}", file=sys.stderr)
         return None
     lines = map(json.loads, found.stdout.splitlines())
-    return next((line for line in lines if line["op"] in ("bootstrap", "dft")), None)
+    return next((line for line in lines if line["op"] == op), None)
 
 
 def key(line):
     """Transforms are in the smallest set that has room for them."""
+    if line["params"] in EXACT:
+        return (line["params"], None)
     return ("dft" if line["op"] == "dft" else line["params"], line["log_slots"])
 
 
@@ -163,6 +178,56 @@ def measured_with(lines, threads):
     return f"Measured with {threads} thread(s), on kernels for {' and '.join(kernels)}."
 
 
+def exact(lines, names):
+    """A table of the thesis of bootstrapping exact ciphertexts."""
+    head = ["set", "slots", "log2 Q, QP", "security, printed", "security", "levels, printed",
+            "levels", "seconds, printed", "seconds", "times faster", "set-up, printed", "set-up",
+            "GB, printed", "GB"]
+    rows = []
+    for name in names:
+        line = lines.get((name, None))
+        if line is None:
+            rows.append([f"`{name}`", *[NOT_MEASURED] * (len(head) - 1)])
+            continue
+        printed, degree = line["published"], line["slot_degree"]
+        slots = f"{line['slots']} mod {line['plaintext_modulus']}"
+        digits = 1 if line["seconds"] >= 10 else 2
+        rows.append([
+            f"`{name}`", slots + (f", degree {degree}" if degree > 1 else ""),
+            f"{line['log_q']:.0f}, {line['log_qp']:.0f}", printed["security_bits"],
+            f"{line['security_bits']:.1f}",
+            f"{printed['levels_before']} / {printed['levels_left']}",
+            f"{line['levels_before']} / {line['levels_left']}",
+            f"{printed['seconds']:g}", f"{line['seconds']:.{digits}f}",
+            f"{printed['seconds'] / line['seconds']:.0f}", f"{printed['prepare_s']:.0f}",
+            f"{line['keygen_s'] + line['prepare_s']:.0f}", printed["memory_gb"],
+            f"{line['peak_rss_bytes'] / 1e9:.1f}",
+        ])
+    return table(head, rows)
+
+
+def digits(lines):
+    head = ["p, e, v", "N", "values", "degree", "products", "levels, HElib", "levels, printed",
+            "levels", "seconds, HElib", "seconds, printed", "seconds", "times faster"]
+    rows = []
+    for name in DIGITS:
+        line = lines.get((name, None))
+        sizes = ", ".join(name.removeprefix("digits-").split("-"))
+        if line is None:
+            rows.append([sizes, *[NOT_MEASURED] * (len(head) - 1)])
+            continue
+        printed = line["published"]
+        rows.append([
+            sizes, f"2^{line['log_n']}", line["slots"], line["degree"], line["products"],
+            f"{printed['levels_before']} / {printed['helib_levels_left']}",
+            f"{printed['levels_before']} / {printed['levels_left']}",
+            f"{line['level']} / {line['levels_left']}", f"{printed['helib_seconds']:g}",
+            f"{printed['seconds']:g}", f"{line['seconds']:.2f}",
+            f"{printed['seconds'] / line['seconds']:.0f}",
+        ])
+    return table(head, rows)
+
+
 def write(lines, threads):
     page = PAGE.read_text()
     parts = {
@@ -170,6 +235,9 @@ def write(lines, threads):
         "thesis-boot": whole_set(lines, "thesis-boot"),
         "seal-boot": seal(lines),
         "dft": dft(lines),
+        "exact-digits": digits(lines),
+        "exact-full": exact(lines, FULL),
+        "exact-slim": exact(lines, SLIM),
         "machine": measured_with(lines.values(), threads),
     }
     for name, text in parts.items():
