@@ -321,6 +321,24 @@ fn named_sets_of_many_slots_are_as_they_say() {
     presets().iter().filter(many).for_each(check_promises);
 }
 
+#[test]
+fn reproductions_have_the_levels_of_the_thesis_and_say_that_they_are_insecure() {
+    let all = reproductions();
+    let names: Vec<_> = all.iter().map(|set| &set.preset.name[..]).collect();
+    assert_eq!(names, ["bfv-thesis-slim-127", "bfv-thesis-slim-257"]);
+    for (set, levels) in all.iter().zip([10, 7]) {
+        let name = &set.preset.name;
+        let params = Params::new(set.preset.spec.clone()).unwrap();
+        let plan = set.plan(&params, Params::factor_at).unwrap();
+        assert_eq!((plan.usable_levels(), set.preset.spec.insecure), (levels, true), "{name}");
+        assert!(plan.log2_failure() < -128.0, "{name}");
+        // The modulus that is printed.
+        assert!(params.rlwe().log2_q(params.upper_top()) <= 558.0, "{name}");
+        assert_eq!(choose::check_errors(&plan, &params), Ok(()), "{name}");
+        assert_eq!(preset(name).unwrap(), *set);
+    }
+}
+
 /// Sets that are chosen promise what named ones do: for primes of every size and for powers.
 fn check_choice(p: u64, r: u32, log_n: u32, usable: u32) {
     let t = Modulus::new(p, r).unwrap();
