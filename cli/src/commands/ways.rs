@@ -2,7 +2,7 @@
 
 use sudare::{
     circuits::exact::bootstrap::{
-        self, BootstrapPlan, BootstrapPreset, BootstrapSpec, Bootstrapper, Stage,
+        self, BootstrapPlan, BootstrapPreset, BootstrapSpec, Bootstrapper, Simulation, Stage,
         full::{self, FullBootstrapper, FullPlan, FullPreset},
     },
     exact::{Ciphertext, Evaluator, Params, Preset},
@@ -153,6 +153,14 @@ impl Plan {
             Self::Slim(plan) => plan.matrix_bytes(params),
             Self::Full(plan) => plan.matrix_bytes(params),
         }
+    }
+
+    /// What it would do to a fresh ciphertext.
+    pub fn simulate(&self, params: &Params) -> Result<Simulation> {
+        Ok(match self {
+            Self::Slim(plan) => plan.simulate(params)?,
+            Self::Full(plan) => plan.simulate(params)?,
+        })
     }
 
     /// Stages in the order of their lines, with their names and the level of their operands.

@@ -114,7 +114,8 @@ impl TablePlan for TrainPlan {
         let work = self.work()?;
         // All matrices are read at least once.
         let bootstraps = self.bootstraps(self.job().spec.iterations);
-        let matrices = work.matrix_bytes.checked_div(bootstraps.into()).unwrap_or(work.matrix_bytes);
+        let matrices =
+            work.matrix_bytes.checked_div(bootstraps.into()).unwrap_or(work.matrix_bytes);
         let held = share.saturating_mul(2).saturating_add(matrices);
         Price::new(params, self.required_keys(), work, held, threads)
     }

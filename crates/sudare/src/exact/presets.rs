@@ -312,7 +312,7 @@ mod tests {
             if name.starts_with("bench") {
                 let (rlwe, top) = (params.rlwe(), params.top());
                 assert_eq!((rlwe.log2_q(top).round(), rlwe.digits(top)), (330.0, 3));
-                assert!((120.0..128.0).contains(&rlwe.security_bits()));
+                assert!((110.0..128.0).contains(&rlwe.security_bits()));
                 assert_deep_enough(&params, rotations);
             }
             if spec.insecure {

@@ -39,7 +39,7 @@ mod slices;
 #[cfg(test)]
 mod tests;
 
-use super::{BootstrapSpec, OP, Stage, accept, matrix_bytes, removal_keys};
+use super::{BootstrapSpec, OP, Simulation, Stage, accept, matrix_bytes, removal_keys};
 use crate::{
     Error, Result,
     circuits::{
@@ -47,6 +47,7 @@ use crate::{
         exact::{
             IntegerOps, LinearPlan, LinearTransform, PolynomialPlan,
             dft::{coeffs_to_slots, slots_to_coeffs},
+            sim,
         },
         linear::Offset,
         lock_step::Batch,
@@ -245,6 +246,17 @@ impl FullPlan {
         let highest = Level(self.top().0 - self.to_slots.len() as u32);
         stages.extend(removal_keys(params, self.output_level(), highest));
         KeyRequest::of_stages(stages, params.rlwe()).raise(self.raise)
+    }
+
+    /// As [`BootstrapPlan::simulate`](super::BootstrapPlan::simulate), of all slices.
+    ///
+    /// # Errors
+    /// What bootstrapping a fresh ciphertext at the input level would report.
+    pub fn simulate(&self, params: &Params) -> Result<Simulation> {
+        let e = sim::Evaluator::new(params, &self.request);
+        let bootstrapper = self.prepare(&e)?;
+        let input = (self.input_level(), self.input_factor);
+        Simulation::of(&e, params, input, |x| bootstrapper.run(&e, x))
     }
 
     /// Encodes the matrices where `e` can reach them.

@@ -7,8 +7,8 @@ use crate::{
         Ops,
         exact::{IntegerOps, sim},
     },
-    exact::{Form, Params},
-    rlwe::Work,
+    exact::{Form, Params, Unit},
+    rlwe::{Level, Work},
 };
 
 /// Knows which ciphertexts a [`BootstrapPlan`] takes in, by what is public about them.
@@ -19,7 +19,7 @@ pub struct Inputs {
     to_coeffs: Vec<sim::Matrix>,
 }
 
-/// What a [`BootstrapPlan`] would do.
+/// What a bootstrapping would do.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Simulation {
     /// The result, of a fresh ciphertext.
@@ -30,6 +30,19 @@ pub struct Simulation {
     pub work: Work,
 }
 
+impl Simulation {
+    /// Of what refreshes a fresh ciphertext of this level and factor on `e`.
+    pub(super) fn of(
+        e: &sim::Evaluator,
+        params: &Params,
+        (level, factor): (Level, Unit),
+        refresh: impl FnOnce(&Form) -> Result<Form>,
+    ) -> Result<Self> {
+        let output = refresh(&e.encrypt(level, factor)?)?;
+        Ok(Self { output, budget_bits: output.budget_bits(params), work: e.work() })
+    }
+}
+
 impl BootstrapPlan {
     /// Runs a bootstrapping on forms, which takes the norms of all weights: of 2^15 slots seconds.
     ///
@@ -38,9 +51,8 @@ impl BootstrapPlan {
     pub fn simulate(&self, params: &Params) -> Result<Simulation> {
         let e = sim::Evaluator::new(params, self.required_keys());
         let bootstrapper = self.prepare(&e)?;
-        let input = e.encrypt(self.input_level(), self.input_factor)?;
-        let output = bootstrapper.run(&e, &input)?;
-        Ok(Simulation { output, budget_bits: output.budget_bits(params), work: e.work() })
+        let input = (self.input_level(), self.input_factor);
+        Simulation::of(&e, params, input, |x| bootstrapper.run(&e, x))
     }
 
     /// What this takes in, from the weights of SlotsToCoeffs: of 2^15 slots that takes seconds.

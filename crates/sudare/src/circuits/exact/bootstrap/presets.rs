@@ -46,9 +46,10 @@ pub fn presets() -> Vec<BootstrapPreset> {
     SETS.iter().filter_map(|shape| shape.preset("boot", 0.0).ok()).collect()
 }
 
-/// Sets with the plaintexts, the ring, the size of modulus and the levels of a publication: those
-/// of Han's thesis (Table 3.5) at `N = 2^14`. They have less than 128 bits of security, and are
-/// not for use.
+/// Sets with the plaintexts, the ring and the size of modulus of a publication: those of Han's
+/// thesis (Table 3.5) at `N = 2^14`. They have the levels that are printed, but for nine in place
+/// of ten modulo 127, as errors of any circuit have room. They have less than 128 bits of security,
+/// and are not for use.
 #[must_use]
 pub fn reproductions() -> Vec<BootstrapPreset> {
     THESIS.iter().filter_map(|shape| shape.reproduction("slim", 0.0).ok()).collect()
@@ -263,10 +264,10 @@ const THESIS: [Shape<'static>; 2] = [
         exponent: 1,
         log_slots: 6,
         single_bits: 32.5,
-        to_coeffs: &[(5, 25.0)],
-        usable: (25.0, 10),
-        removal_bits: 32.0,
-        to_slots: &[(3, 25.0), (2, 30.0)],
+        to_coeffs: &[(5, 25.5)],
+        usable: (26.2, 9),
+        removal_bits: 34.5,
+        to_slots: &[(3, 25.0), (2, 32.0)],
         base_bits: 49.0,
         p_bits: &[49.5; 2],
         extra_p_bits: &[],
@@ -276,11 +277,11 @@ const THESIS: [Shape<'static>; 2] = [
         prime: 257,
         exponent: 1,
         log_slots: 7,
-        single_bits: 34.0,
-        to_coeffs: &[(6, 25.0)],
-        usable: (26.0, 7),
-        removal_bits: 33.5,
-        to_slots: &[(4, 25.0), (2, 31.0)],
+        single_bits: 35.0,
+        to_coeffs: &[(6, 27.0)],
+        usable: (27.5, 7),
+        removal_bits: 36.0,
+        to_slots: &[(4, 25.0), (2, 33.0)],
         base_bits: 49.0,
         p_bits: &[49.5; 2],
         extra_p_bits: &[],

@@ -233,7 +233,7 @@ const SETS: [(&str, u32); 6] = [
     ("n15-t257-full", 14),
     ("n15-t257-2-full", 7),
     ("n15-t127-full", 15),
-    ("n15-t127-2-full", 12),
+    ("n15-t127-2-full", 10),
     ("bfv-thesis-full-127", 7),
     ("bfv-thesis-full-257", 4),
 ];
