@@ -1,5 +1,6 @@
 """The command `sudare`, the same as that of the Rust package."""
 
+import os
 import sys
 
 from sudare import _native
@@ -7,4 +8,6 @@ from sudare import _native
 
 def main() -> int:
     """Does what the command line says and returns the exit status."""
+    # How servers start the processes of jobs.
+    os.environ["SUDARE_PYTHON"] = sys.executable
     return _native.run_command(["sudare", *sys.argv[1:]])

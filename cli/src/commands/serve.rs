@@ -194,13 +194,19 @@ fn serve(args: &Args, output: Output) -> Result<()> {
     })
 }
 
+/// The variable of the environment in which Python says how it was started: the system tells of the
+/// program alone, and not of the environment of packages that it belongs to.
+const PYTHON: &str = "SUDARE_PYTHON";
+
 /// This program, or the Python that runs it.
 fn program() -> Result<Program> {
     let file = std::env::current_exe();
     let file = file.map_err(|error| Error::io("find", Path::new("this program"), error))?;
-    let is_python =
-        file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python"));
-    let module: &[&str] = if is_python { &["-m", "sudare"] } else { &[] };
+    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let (file, module): (_, &[&str]) = match name.starts_with("python") {
+        true => (std::env::var_os(PYTHON).map_or(file, PathBuf::from), &["-m", "sudare"]),
+        false => (file, &[]),
+    };
     let args = module.iter().chain(&["serve", "job"]).map(OsString::from).collect();
     Ok(Program { file, args })
 }
