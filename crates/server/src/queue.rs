@@ -152,6 +152,8 @@ impl Server {
 
 async fn attend_job(app: App, job: Job, signal: watch::Receiver<Signal>) {
     let id = job.id.clone();
+    // Who cancels waits for as long as somebody has it.
+    let held = signal.clone();
     if let Err(error) = work_on(&app, job, signal).await {
         tracing::error!(job = id, %error, "a job failed for a fault of the server");
         let change = Change::Failed(error.kind(), "the server failed".into());
@@ -162,6 +164,7 @@ async fn attend_job(app: App, job: Job, signal: watch::Receiver<Signal>) {
         }
     }
     app.running().remove(&id);
+    drop(held);
     app.wake.notify_one();
 }
 

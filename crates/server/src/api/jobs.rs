@@ -213,7 +213,7 @@ pub async fn cancel(app: App, tenant: String, id: String) -> Answer {
     let signalled = app.running().get(&id).map(|job| job.signal.clone());
     if let Some(signal) = signalled {
         signal.send_replace(Signal::Kill);
-        // Its receiver goes with the process.
+        // Its receivers go when the process and the folder of the job are gone.
         let _ = timeout(GONE, signal.closed()).await;
     } else {
         let name = id.clone();
