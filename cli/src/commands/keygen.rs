@@ -3,7 +3,8 @@
 use super::security::{key_security, least_security};
 use crate::{
     output::{self, Output, say},
-    passphrase, progress,
+    passphrase,
+    progress::Progress,
     values::{TableFormat, finite, whole},
 };
 use serde::Serialize;
@@ -30,7 +31,7 @@ use sudare_roles::{
     files::{self, Access, NewFile},
     job::{Extent, Job, Purpose},
     label::{Content, Meta},
-    machine, memory, opened, pooled, secret,
+    machine, opened, pooled, secret,
     sets::Set,
 };
 
@@ -540,10 +541,6 @@ impl Files {
             machine::bytes(evaluation_bytes),
             evaluation_path.display(),
         ));
-        let advice = "choose a smaller ring or job, or a larger machine";
-        // Half of them is enough to write them.
-        memory::check("the keys", request.small_bytes(params.rlwe())?, advice)?;
-
         let seal = self.passphrase || self.source.is_named();
         let passphrase = seal.then(|| self.source.to_seal(&secret_path)).transpose()?;
         files::make_folder(&self.out)?;
@@ -554,16 +551,26 @@ impl Files {
         let mut generator = KeyGenerator::new(params.rlwe())?.small_keys(true);
         let secret = generator.secret_key()?;
         let public = generator.public_key(&secret)?;
-        let keys = progress::evaluation_keys("Making keys", &mut generator, &secret, request)?;
+        let evaluation_key_bytes = {
+            let progress = Progress::new("Making keys", request.count());
+            let made = |keys| progress.set(keys);
+            let owner = (&mut generator, &secret);
+            serial::generate_evaluation_keys(
+                &mut evaluation_file,
+                params,
+                owner,
+                request,
+                label,
+                made,
+            )
+            .map_err(Error::in_file(&evaluation_path))?
+        };
 
         // All files are complete before the first one gets its name.
         let (out, passphrase) = ((&mut secret_file, &*secret_path), passphrase.as_ref());
         let secret_key_bytes = secret::write(out, (params, &secret), label, passphrase)?;
         let public_key_bytes = serial::write_public_key(&mut public_file, params, &public, label)
             .map_err(Error::in_file(&public_path))?;
-        let evaluation_key_bytes =
-            serial::write_evaluation_keys(&mut evaluation_file, params, &keys, label)
-                .map_err(Error::in_file(&evaluation_path))?;
         for file in [secret_file, public_file, evaluation_file] {
             file.finish()?;
         }

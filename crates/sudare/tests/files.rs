@@ -608,6 +608,34 @@ fn no_keys_are_a_file_too() {
 }
 
 #[test]
+fn keys_that_are_written_as_they_are_made_are_those_that_are_held() {
+    let level_keys = Spec { insecure: true, ..Spec::uniform(10, 48.0, 2, 40.0, vec![50.0; 3]) };
+    for s in [session_with_upper_keys(raised_spec(10)), session_with_level_keys(level_keys)] {
+        let mut generator = KeyGenerator::from_seed(s.params.rlwe(), &seed(1));
+        let secret = generator.secret_key().unwrap();
+        let keys = generator.evaluation_keys(&secret, &s.request).unwrap();
+        let mut held = Vec::new();
+        serial::write_evaluation_keys(&mut held, &s.params, &keys, &label()).unwrap();
+
+        let mut generator = KeyGenerator::from_seed(s.params.rlwe(), &seed(1)).small_keys(true);
+        let secret = generator.secret_key().unwrap();
+        let (mut made, mut counted) = (Vec::new(), Vec::new());
+        let owner = (&mut generator, &secret);
+        let bytes = serial::generate_evaluation_keys(
+            &mut made,
+            &s.params,
+            owner,
+            &s.request,
+            &label(),
+            |count| counted.push(count),
+        );
+        assert_eq!(bytes, Ok(made.len() as u64));
+        assert!(made == held);
+        assert_eq!(counted, (1..=s.request.count()).collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn impossible_keys_have_no_size() {
     let params = Params::new(specs(10).swap_remove(0)).unwrap();
     let refused = |request: KeyRequest, expected: Error| {

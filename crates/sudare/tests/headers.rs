@@ -59,7 +59,7 @@ fn ckks_entry(bytes: u64) -> Vec<u8> {
 }
 
 fn exact_entry(prime: u64, bytes: u64) -> Vec<u8> {
-    postcard::to_allocvec(&(4u8, 0u32, (prime, 1u32), 1u128, (2.0, 1u32), bytes)).unwrap()
+    postcard::to_allocvec(&(4u8, 0u32, (prime, 1u32), 1u128, (2.0, 2.0, 2.0), bytes)).unwrap()
 }
 
 /// A file of ciphertexts, after `docs/file-format.md`, whose content is zeros without checksums:

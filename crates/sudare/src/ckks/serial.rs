@@ -30,8 +30,9 @@
 pub use super::rules::Form as Shape;
 use super::{Ciphertext, Params, Scale, Spec, params::check_sizes, rules::Form};
 pub use crate::rlwe::serial::{
-    FORMAT_VERSION, Kind, Label, evaluation_keys_bytes, write_ciphertexts, write_evaluation_keys,
-    write_public_key, write_secret_key, write_seeded_ciphertexts,
+    FORMAT_VERSION, Kind, Label, evaluation_keys_bytes, generate_evaluation_keys,
+    write_ciphertexts, write_evaluation_keys, write_public_key, write_secret_key,
+    write_seeded_ciphertexts,
 };
 use crate::{
     Error, Result,

@@ -30,8 +30,8 @@
 
 use super::{Ciphertext, Form, Modulus, NoiseBound, Params, Spec, Unit, params::check_sizes};
 pub use crate::rlwe::serial::{
-    FORMAT_VERSION, Kind, Label, evaluation_keys_bytes, write_ciphertexts, write_evaluation_keys,
-    write_public_key, write_secret_key,
+    FORMAT_VERSION, Kind, Label, evaluation_keys_bytes, generate_evaluation_keys,
+    write_ciphertexts, write_evaluation_keys, write_public_key, write_secret_key,
 };
 use crate::{
     Error, Result,

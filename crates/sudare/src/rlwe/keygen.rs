@@ -2,7 +2,7 @@ use super::{
     EvaluationKeys, GaloisElement, KeyId, KeyRequest, Level, Params, PublicKey, Raise,
     SecretDistribution, SecretKey, SwitchingKey,
     gadget::Gadget,
-    keys::{GaloisKey, LevelSwitchingKeys, RaisingKeys},
+    keys::KeySection,
     secret::{canonical_limit, canonical_norm},
 };
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     ring::{Eval, LimbSet, Packer, RnsBasis, RnsPoly},
 };
 use core::ops::Range;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use sudare_arith::{
     Modulus, Permutation,
     mem::{Buf, Secrecy},
@@ -138,53 +138,55 @@ impl KeyGenerator {
         request: &KeyRequest,
         mut progress: impl FnMut(usize),
     ) -> Result<EvaluationKeys> {
-        sk.check(&self.params)?;
-        request.check(&self.params)?;
+        let mut keys = EvaluationKeys::none(&self.params, sk.id);
         let mut made = 0;
-        let mut count = || {
+        let params = self.params.clone();
+        self.each_section(sk, request, |section| {
+            keys.put(&params, section);
             made += 1;
             progress(made);
-        };
-        let mut relinearize = None;
+            Ok(())
+        })?;
+        Ok(keys)
+    }
+
+    /// Makes the keys of `request` in the order of the sections of a file, and gives each to
+    /// `take`, which need not keep it.
+    ///
+    /// # Errors
+    /// As [`KeyGenerator::evaluation_keys`]; those of `take`, which end the work.
+    pub(super) fn each_section(
+        &mut self,
+        sk: &SecretKey,
+        request: &KeyRequest,
+        mut take: impl FnMut(KeySection) -> Result<()>,
+    ) -> Result<()> {
+        sk.check(&self.params)?;
+        request.check(&self.params)?;
         if let Some(level) = request.relinearize {
             let limbs = self.params.key_limbs(level);
-            relinearize = Some(self.relinearization_key(sk, level, limbs)?);
-            count();
+            let key = self.relinearization_key(sk, level, limbs)?;
+            take(KeySection::Relinearization(key))?;
         }
-        let mut galois = BTreeMap::new();
         for (&g, &level) in &request.galois {
-            galois.insert(g, self.galois_key(sk, g, level, self.params.key_limbs(level))?);
-            count();
+            let key = self.galois_key(sk, g, level, self.params.key_limbs(level))?;
+            take(KeySection::Galois(g, key))?;
         }
-        let raise = match request.raise {
-            Some(raise) => {
-                let keys = self.raising_keys(sk, raise, &request.raised, &mut count)?;
-                Some(keys)
-            }
-            None => None,
-        };
-        let mut level_keys = BTreeMap::new();
+        if let Some(raise) = request.raise {
+            self.raising_keys(sk, raise, &request.raised, &mut take)?;
+        }
         for (&level, keys) in &request.level_keys {
             let limbs = self.params.limbs_of_keys(Some(level), level);
-            let mut made = LevelSwitchingKeys::default();
             if keys.relinearize {
-                made.relinearize = Some(self.relinearization_key(sk, level, limbs)?);
-                count();
+                let key = self.relinearization_key(sk, level, limbs)?;
+                take(KeySection::LevelRelinearization(level, key))?;
             }
             for &g in &keys.galois {
-                made.galois.insert(g, self.galois_key(sk, g, level, limbs)?);
-                count();
+                let key = self.galois_key(sk, g, level, limbs)?;
+                take(KeySection::LevelGalois(level, g, key))?;
             }
-            level_keys.insert(level, made);
         }
-        Ok(EvaluationKeys {
-            params: self.params.id(),
-            id: sk.id,
-            relinearize,
-            galois,
-            raise,
-            level_keys,
-        })
+        Ok(())
     }
 
     /// From the square of the secret.
@@ -208,12 +210,11 @@ impl KeyGenerator {
         g: GaloisElement,
         level: Level,
         limbs: LimbSet,
-    ) -> Result<GaloisKey> {
+    ) -> Result<SwitchingKey> {
         let log_n = self.params.log_n();
         let inverse = Permutation::galois(log_n, g.inverse(log_n).0 as usize);
         let image = self.params.basis().automorphism(&sk.s, &inverse);
-        let key = self.switching_key(&image, &sk.s, level, limbs, self.small_keys)?;
-        Ok(GaloisKey { key, permutation: Permutation::galois(log_n, g.0 as usize) })
+        self.switching_key(&image, &sk.s, level, limbs, self.small_keys)
     }
 
     /// Through an ephemeral secret, which nothing keeps.
@@ -222,8 +223,8 @@ impl KeyGenerator {
         sk: &SecretKey,
         raise: Raise,
         raised: &BTreeSet<GaloisElement>,
-        mut count: impl FnMut(),
-    ) -> Result<RaisingKeys> {
+        mut take: impl FnMut(KeySection) -> Result<()>,
+    ) -> Result<()> {
         let (secret, _) = self.next_seeds()?;
         let params = self.params.clone();
         let mut coeffs = small_secret(params.basis());
@@ -241,20 +242,16 @@ impl KeyGenerator {
             let gadget = params.gadget(params.raising_limbs(level));
             self.switching_key_by(gadget, to, from, level, digits, self.small_keys)
         };
-        let (to_sparse, to_dense) =
-            (key(&sparse, &sk.s, Level(0))?, key(&sk.s, &divided, raise.level)?);
-        count();
+        let both = [key(&sparse, &sk.s, Level(0))?, key(&sk.s, &divided, raise.level)?];
+        take(KeySection::Raising(raise, Box::new(both)))?;
         let log_n = params.log_n();
-        let image = |&g: &GaloisElement| {
+        for &g in raised {
             // As in `galois_key`.
             let inverse = Permutation::galois(log_n, g.inverse(log_n).0 as usize);
-            let key = key(&params.basis().automorphism(&sk.s, &inverse), &divided, raise.level)?;
-            count();
-            Ok((g, GaloisKey { key, permutation: Permutation::galois(log_n, g.0 as usize) }))
-        };
-        let images = raised.iter().map(image).collect::<Result<_>>()?;
-        let Raise { weight, divisor, .. } = raise;
-        Ok(RaisingKeys { weight, divisor, to_sparse, to_dense, images })
+            let image = params.basis().automorphism(&sk.s, &inverse);
+            take(KeySection::Raised(g, key(&image, &divided, raise.level)?))?;
+        }
+        Ok(())
     }
 
     /// Modulo the primes of `limbs`, for any polynomial of `level`.

@@ -223,7 +223,58 @@ pub(crate) struct LevelSwitchingKeys {
     pub(crate) galois: BTreeMap<GaloisElement, GaloisKey>,
 }
 
+/// The keys of a section of a file, and what they are for.
+pub(super) enum KeySection {
+    Relinearization(SwitchingKey),
+    Galois(GaloisElement, SwitchingKey),
+    /// To the ephemeral secret and back.
+    Raising(Raise, Box<[SwitchingKey; 2]>),
+    Raised(GaloisElement, SwitchingKey),
+    LevelRelinearization(Level, SwitchingKey),
+    LevelGalois(Level, GaloisElement, SwitchingKey),
+}
+
+impl KeySection {
+    pub(super) fn keys(&self) -> &[SwitchingKey] {
+        match self {
+            Self::Relinearization(key)
+            | Self::Galois(_, key)
+            | Self::Raised(_, key)
+            | Self::LevelRelinearization(_, key)
+            | Self::LevelGalois(_, _, key) => core::slice::from_ref(key),
+            Self::Raising(_, keys) => &**keys,
+        }
+    }
+}
+
 impl EvaluationKeys {
+    /// Takes the keys of a section; those for raising before what is raised by them.
+    pub(super) fn put(&mut self, params: &Params, section: KeySection) {
+        let with_permutation = |g: GaloisElement, key| {
+            (g, GaloisKey { key, permutation: Permutation::galois(params.log_n(), g.0 as usize) })
+        };
+        match section {
+            KeySection::Relinearization(key) => self.relinearize = Some(key),
+            KeySection::Galois(g, key) => self.galois.extend([with_permutation(g, key)]),
+            KeySection::Raising(Raise { weight, divisor, .. }, keys) => {
+                let ([to_sparse, to_dense], images) = (*keys, BTreeMap::new());
+                self.raise = Some(RaisingKeys { weight, divisor, to_sparse, to_dense, images });
+            }
+            KeySection::Raised(g, key) => {
+                if let Some(keys) = &mut self.raise {
+                    keys.images.extend([with_permutation(g, key)]);
+                }
+            }
+            KeySection::LevelRelinearization(level, key) => {
+                self.level_keys.entry(level).or_default().relinearize = Some(key);
+            }
+            KeySection::LevelGalois(level, g, key) => {
+                let keys = self.level_keys.entry(level).or_default();
+                keys.galois.extend([with_permutation(g, key)]);
+            }
+        }
+    }
+
     /// No keys, for an evaluator that only adds what is encrypted under the key pair `id`.
     #[must_use]
     pub fn none(params: &Params, id: KeyId) -> Self {

@@ -20,8 +20,8 @@ pub use reader::{CiphertextReader, Info, Reader, digest};
 pub use scheme::{PrimeCounts, Scheme};
 use serde::{Deserialize, Serialize};
 pub use writer::{
-    CiphertextWriter, evaluation_keys_bytes, write_ciphertexts, write_evaluation_keys,
-    write_public_key, write_secret_key, write_seeded_ciphertexts,
+    CiphertextWriter, evaluation_keys_bytes, generate_evaluation_keys, write_ciphertexts,
+    write_evaluation_keys, write_public_key, write_secret_key, write_seeded_ciphertexts,
 };
 
 /// The version of the format written and read here.

@@ -62,14 +62,19 @@ impl<W: Write + ?Sized> FileWriter<'_, W> {
     }
 
     pub(super) fn evaluation_keys(&mut self, keys: &EvaluationKeys) -> Result<()> {
-        for section in keys.sections() {
-            for key in section {
-                self.put(key.seed.as_bytes())?;
-                self.put(key.first.bytes())?;
-            }
-            self.end_section()?;
+        keys.sections().try_for_each(|section| self.switching_keys(section))
+    }
+
+    /// The keys of one section.
+    pub(super) fn switching_keys<'k>(
+        &mut self,
+        keys: impl IntoIterator<Item = &'k SwitchingKey>,
+    ) -> Result<()> {
+        for key in keys {
+            self.put(key.seed.as_bytes())?;
+            self.put(key.first.bytes())?;
         }
-        Ok(())
+        self.end_section()
     }
 
     pub(super) fn ciphertext(&mut self, params: &Params, a: &Ciphertext) -> Result<()> {

@@ -1,5 +1,5 @@
 use super::{
-    super::{EvaluationKeys, KeyId, KeyRequest, PublicKey, SecretKey, Seeded},
+    super::{EvaluationKeys, KeyGenerator, KeyId, KeyRequest, PublicKey, SecretKey, Seeded},
     Content, FileWriter, Header, Kind, Label, Preamble, Scheme,
     header::{HeaderOf, key_contents},
 };
@@ -74,6 +74,33 @@ pub fn write_evaluation_keys<P: Scheme>(
     let contents = key_contents(&keys.fulfils());
     let mut file = start(out, params, (Kind::EvaluationKeys, keys.id), label, contents)?;
     file.evaluation_keys(keys)?;
+    file.finish()
+}
+
+/// Makes the evaluation keys of a request and writes each at once, so that no more than one is in
+/// memory, and returns the bytes written: those that [`write_evaluation_keys`] writes of what
+/// [`KeyGenerator::evaluation_keys`] makes. `progress` learns the number of keys after each.
+///
+/// # Errors
+/// As [`KeyGenerator::evaluation_keys`] and [`write_evaluation_keys`].
+pub fn generate_evaluation_keys<P: Scheme>(
+    out: &mut (impl Write + ?Sized),
+    params: &P,
+    (generator, secret): (&mut KeyGenerator, &SecretKey),
+    request: &KeyRequest,
+    label: &Label,
+    mut progress: impl FnMut(usize),
+) -> Result<u64> {
+    secret.check(params.as_ref())?;
+    request.check(params.as_ref())?;
+    let contents = key_contents(request);
+    let mut file = start(out, params, (Kind::EvaluationKeys, secret.id), label, contents)?;
+    let mut counts = 1..;
+    generator.each_section(secret, request, |section| {
+        file.switching_keys(section.keys())?;
+        counts.by_ref().take(1).for_each(&mut progress);
+        Ok(())
+    })?;
     file.finish()
 }
 
