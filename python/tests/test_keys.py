@@ -316,7 +316,8 @@ def test_a_result_of_another_table_is_refused(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", errors.SecurityWarning)
         pair = line.plan(4, 2).make_keys()
-    first, second = (line.encrypt(rows[:, :2], rows[:, 2] ** 2, pair.public) for _ in range(2))
+    features = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0], [3.0, 1.0]])
+    first, second = (line.encrypt(features, rows[:, 2] ** 2, pair.public) for _ in range(2))
     fitted = line._compute(first, pair.evaluation)
     with pytest.raises(errors.OtherTableError, match="the bytes in memory"):
         line.load(fitted, pair.secret, table=second)

@@ -7,6 +7,7 @@ use super::{
 use crate::output;
 use serde::Serialize;
 use sudare::{
+    circuits::exact::digits::ResiduePolynomial,
     exact::{self, IntegerEncoder, Params, Preset},
     rlwe::{self, KeySecurity, Rates},
 };
@@ -15,7 +16,7 @@ use sudare_roles::{error::Result, machine};
 /// Where the sets are from.
 const SOURCE: &str = "own";
 /// Where those are from that have less than 128 bits of security and bootstrap.
-const REPRODUCED: &str = "levels and log2 Q of Han's thesis, Tables 3.4 and 3.5; the rest own";
+const REPRODUCED: &str = "log2 Q of Han's thesis, Tables 3.4 and 3.5, and its levels where errors have room; the rest own";
 
 /// Whether a name is that of a set of BGV and BFV.
 pub fn is_set(name: &str) -> bool {
@@ -132,7 +133,7 @@ struct Bootstrapping {
     top: u32,
     /// The largest digit that is removed, and the degree that takes.
     bound: u32,
-    degree: u32,
+    degree: usize,
     ephemeral_weight: u32,
     log2_failure: f64,
     /// Bits by which errors of a refreshed ciphertext may grow.
@@ -150,6 +151,7 @@ impl Bootstrapping {
         let plan = way.plan(params)?;
         let (spec, request) = (plan.spec(), plan.required_keys());
         let simulated = plan.simulate(params)?;
+        let high = spec.modulus.with_exponent(spec.modulus.exponent() + 1)?;
         let facts = Self {
             mode: plan.mode(),
             slots: 1 << spec.log_slots,
@@ -159,7 +161,7 @@ impl Bootstrapping {
             output_level: plan.output_level().0,
             top: plan.top().0,
             bound: spec.bound,
-            degree: (spec.modulus.exponent() + 1) * (2 * spec.bound + 1) - 1,
+            degree: ResiduePolynomial::bounded_removal(high, spec.bound)?.degree(),
             ephemeral_weight: spec.ephemeral_weight,
             log2_failure: plan.log2_failure(),
             budget_bits: simulated.budget_bits,

@@ -124,8 +124,8 @@ fn members(table: &Table, target: &str, classes: &[String]) -> Result<Vec<u32>> 
     let member = |&member: &u32| {
         let class = member as usize;
         places.get(class).copied().flatten().map(|place| place as u32).ok_or_else(|| {
-            let classes = table.classes().unwrap_or_default();
-            let found = classes.get(class).map_or("", String::as_str);
+            let own = table.classes().unwrap_or_default();
+            let found = own.get(class).map_or("", String::as_str);
             Error::Usage(format!(
                 "column {target:?} has the class {found:?}, the model tells {} apart: leave out \
                  rows of other classes",
