@@ -142,6 +142,7 @@ def test_the_secret_key_halves_bytes(tmp_path: Path) -> None:
     assert 0.5 < block.stat().st_size / whole < 0.56
     assert 0.5 < len(world.keys.secret.query(vectors[7])) / len(query) < 0.56
     second = world.ask(vectors[7])
+    assert isinstance(first, search.Scores)
     np.testing.assert_allclose(second.values[:89], first.values[:89], atol=2 * first.largest_error)
 
 

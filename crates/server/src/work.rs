@@ -33,7 +33,7 @@ const LEFT: i32 = 3;
 const MOST_TASK_BYTES: u64 = 1 << 20;
 
 /// Does the task that standard input has on its first line, and says on standard output how far it
-/// is and how it ended. The line [`STOP`] ends it where it can be gone on from; the end of input
+/// is and how it ended. The line `stop` ends it where it can be gone on from; the end of input
 /// ends it at once, since nobody waits for it any more. Returns the exit status.
 #[must_use]
 pub fn work() -> u8 {

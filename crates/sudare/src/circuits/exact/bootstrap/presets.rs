@@ -34,7 +34,7 @@ impl BootstrapPreset {
 /// The set named `name`, of [`presets`] or [`reproductions`].
 ///
 /// # Errors
-/// [`Error::UnknownPreset`], which lists the names there are.
+/// [`Error::UnknownPreset`](crate::Error::UnknownPreset), which lists the names there are.
 pub fn preset(name: &str) -> Result<BootstrapPreset> {
     let all = presets().into_iter().chain(reproductions()).collect();
     named(all, name, |set| &set.preset.name)
