@@ -7,17 +7,10 @@ compared up to the root of unity that each library evaluates at: an automorphism
 compared. Exit status: 0 where all of it agrees; 1 where it does not, or a program cannot be built or run.
 """
 
-import json
-import subprocess
 import sys
 
-from programs import BUILDERS, ROOT, BuildFailed, last_line, say
-
-
-def parse(text: str) -> dict[str, list[int]]:
-    """Slots by the operation that made them."""
-    lines = map(json.loads, filter(str.strip, text.splitlines()))
-    return {line["op"]: line["slots"] for line in lines}
+from programs import BUILDERS, BuildFailed, say
+from values import of_example, of_program
 
 
 MODULUS = 65537
@@ -59,18 +52,10 @@ def differences(ours: dict[str, list[int]], theirs: dict[str, list[int]]) -> lis
     return found
 
 
-def output(command: list[str]) -> str:
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise BuildFailed(f"{command[0]}: {last_line(done.stderr)}")
-    return done.stdout
-
-
 def main() -> int:
     try:
-        example = ["cargo", "run", "--quiet", "--locked", "--profile", "dev", "--package", "sudare"]
-        ours = parse(output([*example, "--example", "integer_slots"]))
-        theirs = parse(output([*BUILDERS["lattigo"](), "-slots"]))
+        ours = of_example("integer_slots")
+        theirs = of_program([*BUILDERS["lattigo"](), "-slots"])
     except (BuildFailed, OSError) as error:
         say(str(error))
         return 1

@@ -8,11 +8,10 @@ where all are within what CKKS promises at this scale; 1 where not, or a program
 Needs Python 3.8 to 3.12 for the wheel of TenSEAL, which goes into a virtual environment below `target/`.
 """
 
-import json
-import subprocess
 import sys
 
-from programs import ROOT, BuildFailed, build_tenseal, last_line, say
+from programs import BuildFailed, build_tenseal, say
+from values import of_example, of_program
 
 # Values are below 2, results below 16. Errors of encryption come up to 2^-23; TenSEAL divides them by a
 # special prime, and has 2^-27. It reads a rescaled product at the scale of its factors, off by the
@@ -24,12 +23,6 @@ OF_PRODUCTS = 2.0**-14
 def tolerance(op: str) -> float:
     """The largest difference that is expected."""
     return OF_SUMS if op in ("encrypted", "sum", "difference") else OF_PRODUCTS
-
-
-def parse(text: str) -> dict[str, list[float]]:
-    """Slots by the operation that made them."""
-    lines = map(json.loads, filter(str.strip, text.splitlines()))
-    return {line["op"]: line["slots"] for line in lines}
 
 
 def largest(ours: list[float], theirs: list[float]) -> float:
@@ -46,18 +39,10 @@ def compared(ours: dict[str, list[float]], theirs: dict[str, list[float]]) -> di
     return {op: largest(ours.get(op, []), theirs.get(op, [])) for op in names}
 
 
-def output(command: list[str]) -> str:
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise BuildFailed(f"{command[0]}: {last_line(done.stderr)}")
-    return done.stdout
-
-
 def main() -> int:
     try:
-        example = ["cargo", "run", "--quiet", "--locked", "--profile", "dev", "--package", "sudare"]
-        ours = parse(output([*example, "--example", "real_slots"]))
-        theirs = parse(output(build_tenseal()))
+        ours = of_example("real_slots")
+        theirs = of_program(build_tenseal())
     except (BuildFailed, OSError) as error:
         say(str(error))
         return 1

@@ -16,6 +16,7 @@ import agree_reals
 import programs
 import report
 import run
+import values
 from cases import CASES, PEERS, SUDARE, Case, Entrant
 from programs import ProgramFailed
 
@@ -240,7 +241,7 @@ class Agreement(unittest.TestCase):
         for theirs, count in [(agree.image(polynomial, 5), 0), ([7, 1, 3, 2], 1)]:
             found = agree.differences({"coefficients": polynomial}, {"coefficients": theirs})
             self.assertEqual(len(found), count)
-        self.assertEqual(agree.parse('{"op": "a", "slots": [1]}\n'), {"a": [1]})
+        self.assertEqual(values.parse('{"op": "a", "slots": [1]}\n'), {"a": [1]})
 
     def test_real_numbers_are_compared_one_by_one(self):
         ours = {"sum": [1.0, 2.0], "product": [0.5, 0.25]}

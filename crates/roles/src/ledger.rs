@@ -68,16 +68,15 @@ impl Entries {
     /// [`Error::Ledger`]; [`Error::Io`].
     pub fn read(path: &Path) -> Result<Self> {
         let (file, bytes) = files::open(path, Access::Owner)?;
-        let most = MOST_BYTES;
         let refuse = |problem: String| {
             let source = LedgerError::Malformed { problem };
             Error::Ledger { path: path.into(), source }
         };
-        if bytes > most {
-            return Err(refuse(format!("it has {bytes} bytes, at most {most} are possible")));
+        if bytes > MOST_BYTES {
+            return Err(refuse(format!("it has {bytes} bytes, at most {MOST_BYTES} are possible")));
         }
         let mut content = Vec::new();
-        let read = file.take(most).read_to_end(&mut content);
+        let read = file.take(MOST_BYTES).read_to_end(&mut content);
         read.map_err(|error| Error::io("read", path, error))?;
         Self::from_bytes(&content).map_err(|source| Error::Ledger { path: path.into(), source })
     }

@@ -1,5 +1,26 @@
 //! What a server remembers: tokens, what tenants have, uploads under way, and jobs. All SQL is here.
 
+/// Has the variants of an enum stored by its `name`; `ALL` are those that there are.
+macro_rules! stored_by_name {
+    ($kind:ty) => {
+        impl rusqlite::types::ToSql for $kind {
+            fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+                Ok(self.name().into())
+            }
+        }
+
+        impl rusqlite::types::FromSql for $kind {
+            fn column_result(
+                value: rusqlite::types::ValueRef<'_>,
+            ) -> rusqlite::types::FromSqlResult<Self> {
+                let name = value.as_str()?;
+                let known = Self::ALL.into_iter().find(|kind| kind.name() == name);
+                known.ok_or_else(|| super::unknown(name))
+            }
+        }
+    };
+}
+
 mod jobs;
 mod objects;
 mod tokens;

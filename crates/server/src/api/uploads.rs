@@ -101,22 +101,17 @@ fn digest_of(headers: &HeaderMap) -> Answer<String> {
 
 /// Begins an upload, or finds where it was.
 pub async fn begin(app: App, tenant: String, to: Collection, headers: HeaderMap) -> Response {
-    if let Err(problem) = expect_version(&headers) {
-        return refused(problem);
-    }
-    let begun = match number(&headers, &LENGTH).and_then(|n| Ok((n, digest_of(&headers)?))) {
-        Ok((bytes, digest)) => {
-            aside(&app, move |app| find_or_begin(app, tenant, to, bytes, digest)).await
-        }
-        Err(problem) => Err(problem),
+    let begun = async {
+        expect_version(&headers)?;
+        let (bytes, digest) = (number(&headers, &LENGTH)?, digest_of(&headers)?);
+        aside(&app, move |app| find_or_begin(app, tenant, to, bytes, digest)).await
     };
-    match begun {
+    match begun.await {
         Ok(upload) => {
-            let expires = http_date(upload.touched.saturating_add(app.limits.upload_seconds));
             let headers = [
                 (header::LOCATION, format!("/v1/uploads/{}", upload.id)),
                 (OFFSET, upload.received.to_string()),
-                (EXPIRES, expires),
+                (EXPIRES, expiry(&app, &upload)),
             ];
             with_tus((StatusCode::CREATED, headers).into_response())
         }
@@ -178,12 +173,24 @@ async fn find(app: &App, tenant: String, id: String) -> Answer<Upload> {
     found.await?.ok_or_else(Problem::not_found)
 }
 
+/// When an upload is forgotten if nothing comes of it.
+fn expiry(app: &App, upload: &Upload) -> String {
+    http_date(upload.touched.saturating_add(app.limits.upload_seconds))
+}
+
+/// Forgets an upload that nobody else writes to.
+fn discard(app: &Server, id: &str) -> Result<(), Error> {
+    app.records.remove_upload(id)?;
+    app.store.remove_upload(id)?;
+    app.uploads.forget(id);
+    Ok(())
+}
+
 fn progress_of(app: &App, upload: &Upload) -> Response {
-    let expires = http_date(upload.touched.saturating_add(app.limits.upload_seconds));
     let headers = [
         (OFFSET, upload.received.to_string()),
         (LENGTH, upload.bytes.to_string()),
-        (EXPIRES, expires),
+        (EXPIRES, expiry(app, upload)),
     ];
     with_tus(headers.into_response())
 }
@@ -195,11 +202,11 @@ pub async fn offset(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Response {
-    if let Err(problem) = expect_version(&headers) {
-        return refused(problem);
-    }
-    let found = find(&app, tenant, id).await;
-    found.map_or_else(refused, |upload| progress_of(&app, &upload))
+    let found = async {
+        expect_version(&headers)?;
+        find(&app, tenant, id).await
+    };
+    found.await.map_or_else(refused, |upload| progress_of(&app, &upload))
 }
 
 /// Gives an upload up.
@@ -209,19 +216,12 @@ pub async fn give_up(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Response {
-    if let Err(problem) = expect_version(&headers) {
-        return refused(problem);
-    }
     let gone = async {
+        expect_version(&headers)?;
         let upload = find(&app, tenant, id).await?;
         let _writing = app.uploads.take(&upload.id).ok_or_else(in_use)?;
-        aside(&app, move |app| {
-            app.records.remove_upload(&upload.id)?;
-            app.store.remove_upload(&upload.id)?;
-            app.uploads.forget(&upload.id);
-            Ok::<_, Problem>(())
-        })
-        .await
+        aside(&app, move |app| discard(app, &upload.id)).await?;
+        Answer::Ok(())
     };
     match gone.await {
         Ok(()) => with_tus(StatusCode::NO_CONTENT.into_response()),
@@ -242,9 +242,6 @@ pub async fn append(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    if let Err(problem) = expect_version(&headers) {
-        return refused(problem);
-    }
     // Whoever answers goes away with the connection; what came by then is kept nevertheless.
     let taking = tokio::spawn(async move {
         let (upload, progress) = ready_for(&app, tenant, id, &headers).await?;
@@ -268,6 +265,7 @@ async fn ready_for(
     id: String,
     headers: &HeaderMap,
 ) -> Answer<(Upload, OwnedMutexGuard<Progress>)> {
+    expect_version(headers)?;
     let kind = headers.get(header::CONTENT_TYPE);
     if kind.is_none_or(|kind| kind != "application/offset+octet-stream") {
         let detail = "bytes are sent as application/offset+octet-stream";
@@ -342,9 +340,7 @@ pub async fn sweep(app: &App) {
         let before = now().saturating_sub(app.limits.upload_seconds);
         for upload in app.records.stale_uploads(before)? {
             if let Some(_writing) = app.uploads.take(&upload.id) {
-                app.records.remove_upload(&upload.id)?;
-                app.store.remove_upload(&upload.id)?;
-                app.uploads.forget(&upload.id);
+                discard(app, &upload.id)?;
             }
         }
         Ok::<_, Error>(())

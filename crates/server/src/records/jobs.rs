@@ -1,13 +1,13 @@
 //! Jobs, from when they are asked for until they are done.
 
-use super::{Records, unknown};
+use super::Records;
 use crate::{
     clock::{Seconds, now},
     job::Request,
 };
 use rusqlite::{
     Connection, OptionalExtension, Row,
-    types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, Type, ValueRef},
+    types::{ToSql, Type},
 };
 use serde::Serialize;
 use sudare_roles::error::Result;
@@ -48,18 +48,7 @@ impl State {
     }
 }
 
-impl ToSql for State {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(self.name().into())
-    }
-}
-
-impl FromSql for State {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        let name = value.as_str()?;
-        Self::ALL.into_iter().find(|s| s.name() == name).ok_or_else(|| unknown(name))
-    }
-}
+stored_by_name!(State);
 
 /// A job of a tenant.
 #[derive(Debug, Clone, PartialEq)]
@@ -157,6 +146,16 @@ fn by_id(db: &Connection, id: &str) -> rusqlite::Result<Option<Job>> {
     db.query_row("SELECT * FROM jobs WHERE id = ?1", (id,), job).optional()
 }
 
+/// The job that a request with this name for repetitions made; none if it has no name.
+fn by_idempotency(
+    db: &Connection,
+    tenant: &str,
+    idempotency: Option<&str>,
+) -> rusqlite::Result<Option<Job>> {
+    let sql = "SELECT * FROM jobs WHERE tenant = ?1 AND idempotency = ?2";
+    db.query_row(sql, (tenant, idempotency), job).optional()
+}
+
 /// What becomes of a new job.
 #[derive(Debug, PartialEq)]
 pub enum Added {
@@ -177,8 +176,7 @@ impl Records {
         let NewJob { id, tenant, request, idempotency, seconds, memory } = new;
         let request = request.to_json();
         self.write(|db| {
-            let sql = "SELECT * FROM jobs WHERE tenant = ?1 AND idempotency = ?2";
-            if let Some(known) = db.query_row(sql, (tenant, idempotency), job).optional()? {
+            if let Some(known) = by_idempotency(db, tenant, idempotency.as_deref())? {
                 return Ok(Added::Known(known));
             }
             let sql = "SELECT count(*) FROM jobs \
@@ -200,8 +198,7 @@ impl Records {
     /// # Errors
     /// As all.
     pub fn repeated_job(&self, tenant: &str, idempotency: &str) -> Result<Option<Job>> {
-        let sql = "SELECT * FROM jobs WHERE tenant = ?1 AND idempotency = ?2";
-        self.read(|db| db.query_row(sql, (tenant, idempotency), job).optional())
+        self.read(|db| by_idempotency(db, tenant, Some(idempotency)))
     }
 
     /// The job with this name, if it is the tenant's.

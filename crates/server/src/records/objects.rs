@@ -1,11 +1,8 @@
 //! What tenants have, and what they are sending.
 
-use super::{Records, unknown};
+use super::Records;
 use crate::clock::Seconds;
-use rusqlite::{
-    OptionalExtension, Row,
-    types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef},
-};
+use rusqlite::{OptionalExtension, Row};
 use serde::Serialize;
 use sudare_roles::error::Result;
 
@@ -38,18 +35,7 @@ impl Collection {
     }
 }
 
-impl ToSql for Collection {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(self.name().into())
-    }
-}
-
-impl FromSql for Collection {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        let name = value.as_str()?;
-        Self::ALL.into_iter().find(|c| c.name() == name).ok_or_else(|| unknown(name))
-    }
-}
+stored_by_name!(Collection);
 
 /// Something that a tenant has, named by its digest.
 #[derive(Debug, Clone, PartialEq, Serialize)]

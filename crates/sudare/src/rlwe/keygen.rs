@@ -78,10 +78,10 @@ impl KeyGenerator {
     /// [`Error::Forked`].
     pub fn secret_key(&mut self) -> Result<SecretKey> {
         let (secret, public) = self.next_seeds()?;
-        let log_n = self.params.log_n();
         let mut coeffs = small_secret(self.params.basis());
         let mut stream = Stream::new(&secret, "secret key", 0);
         let distribution = self.params.spec().secret;
+        let limit = canonical_limit(distribution, self.params.log_n());
         loop {
             match distribution {
                 SecretDistribution::UniformTernary => {
@@ -91,7 +91,7 @@ impl KeyGenerator {
                     sample::fixed_weight(&mut stream, h as usize, coeffs.as_signed_mut())?;
                 }
             }
-            if canonical_norm(coeffs.as_signed()) <= canonical_limit(distribution, log_n) {
+            if canonical_norm(coeffs.as_signed()) <= limit {
                 break;
             }
         }
@@ -136,22 +136,20 @@ impl KeyGenerator {
         &mut self,
         sk: &SecretKey,
         request: &KeyRequest,
-        mut progress: impl FnMut(usize),
+        progress: impl FnMut(usize),
     ) -> Result<EvaluationKeys> {
         let mut keys = EvaluationKeys::none(&self.params, sk.id);
-        let mut made = 0;
         let params = self.params.clone();
-        self.each_section(sk, request, |section| {
+        let take = |section| {
             keys.put(&params, section);
-            made += 1;
-            progress(made);
             Ok(())
-        })?;
+        };
+        self.each_section(sk, request, take, progress)?;
         Ok(keys)
     }
 
     /// Makes the keys of `request` in the order of the sections of a file, and gives each to
-    /// `take`, which need not keep it.
+    /// `take`, which need not keep it; then `progress` learns how many were made.
     ///
     /// # Errors
     /// As [`KeyGenerator::evaluation_keys`]; those of `take`, which end the work.
@@ -160,9 +158,17 @@ impl KeyGenerator {
         sk: &SecretKey,
         request: &KeyRequest,
         mut take: impl FnMut(KeySection) -> Result<()>,
+        mut progress: impl FnMut(usize),
     ) -> Result<()> {
         sk.check(&self.params)?;
         request.check(&self.params)?;
+        let mut made = 0;
+        let mut take = |section: KeySection| -> Result<()> {
+            take(section)?;
+            made += 1;
+            progress(made);
+            Ok(())
+        };
         if let Some(level) = request.relinearize {
             let limbs = self.params.key_limbs(level);
             let key = self.relinearization_key(sk, level, limbs)?;

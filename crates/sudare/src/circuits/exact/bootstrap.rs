@@ -331,10 +331,8 @@ impl BootstrapPlan {
     /// # Errors
     /// What the evaluator refuses.
     pub fn prepare<E: IntegerOps>(&self, e: &E) -> Result<Bootstrapper<E>> {
-        let all = |plans: &[LinearPlan]| -> Result<Vec<_>> {
-            plans.iter().map(|plan| e.prepare(plan)).collect()
-        };
-        let (to_coeffs, to_slots) = (all(&self.to_coeffs)?, all(&self.to_slots)?);
+        let to_coeffs = prepare_all(e, &self.to_coeffs)?;
+        let to_slots = prepare_all(e, &self.to_slots)?;
         Ok(Bootstrapper { plan: self.clone(), to_coeffs, to_slots })
     }
 }
@@ -388,7 +386,7 @@ impl<E: IntegerOps> Bootstrapper<E> {
             xs.iter().map(|a| accept(e, a, level, factor)).collect::<Result<_>>()?;
         let (inputs, quotients): (Vec<_>, Vec<_>) = accepted.into_iter().unzip();
         let results = LockStep::new(e).run(&inputs, |many, x| {
-            let x = self.slots_to_coeffs(many, x.clone())?;
+            let x = run_all(many, &self.plan.to_coeffs, &self.to_coeffs, x.clone())?;
             progress(Stage::SlotsToCoeffs);
             let x = self.coeffs_to_slots(many, &x, || progress(Stage::Raise))?;
             progress(Stage::CoeffsToSlots);
@@ -399,13 +397,6 @@ impl<E: IntegerOps> Bootstrapper<E> {
         })?;
         let restored = |(x, quotient): (&E::Ct, Unit)| e.with_scale(x, e.scale(x) * quotient);
         results.iter().zip(quotients).map(restored).collect()
-    }
-
-    fn slots_to_coeffs(&self, e: &LockStep<'_, E>, mut x: Batch<E::Ct>) -> Result<Batch<E::Ct>> {
-        for (plan, matrix) in self.plan.to_coeffs.iter().zip(&self.to_coeffs) {
-            x = plan.run(e, matrix, &x)?;
-        }
-        Ok(x)
     }
 
     /// Raised in the slots that the first factor gives.
@@ -424,11 +415,23 @@ impl<E: IntegerOps> Bootstrapper<E> {
         if let Some((trace, multiple)) = &self.plan.trace {
             x = e.with_scale(&trace.run(e, &x)?, *multiple)?;
         }
-        for (plan, matrix) in matrices {
-            x = plan.run(e, matrix, &x)?;
-        }
-        Ok(x)
+        matrices.try_fold(x, |x, (plan, matrix)| plan.run(e, matrix, &x))
     }
+}
+
+/// Encodes matrices where `e` can reach them.
+fn prepare_all<E: IntegerOps>(e: &E, plans: &[LinearPlan]) -> Result<Vec<E::Matrix>> {
+    plans.iter().map(|plan| e.prepare(plan)).collect()
+}
+
+/// Applies matrices in turn.
+fn run_all<E: IntegerOps>(
+    e: &LockStep<'_, E>,
+    plans: &[LinearPlan],
+    matrices: &[E::Matrix],
+    x: Batch<E::Ct>,
+) -> Result<Batch<E::Ct>> {
+    plans.iter().zip(matrices).try_fold(x, |x, (plan, matrix)| plan.run(e, matrix, &x))
 }
 
 /// Bytes of encoded matrices, for keys of their levels.

@@ -1,5 +1,8 @@
 use super::{
-    super::{EvaluationKeys, KeyGenerator, KeyId, KeyRequest, PublicKey, SecretKey, Seeded},
+    super::{
+        EvaluationKeys, KeyGenerator, KeyId, KeyRequest, PublicKey, SecretKey, Seeded,
+        keys::KeySection,
+    },
     Content, FileWriter, Header, Kind, Label, Preamble, Scheme,
     header::{HeaderOf, key_contents},
 };
@@ -89,18 +92,14 @@ pub fn generate_evaluation_keys<P: Scheme>(
     (generator, secret): (&mut KeyGenerator, &SecretKey),
     request: &KeyRequest,
     label: &Label,
-    mut progress: impl FnMut(usize),
+    progress: impl FnMut(usize),
 ) -> Result<u64> {
     secret.check(params.as_ref())?;
     request.check(params.as_ref())?;
     let contents = key_contents(request);
     let mut file = start(out, params, (Kind::EvaluationKeys, secret.id), label, contents)?;
-    let mut counts = 1..;
-    generator.each_section(secret, request, |section| {
-        file.switching_keys(section.keys())?;
-        counts.by_ref().take(1).for_each(&mut progress);
-        Ok(())
-    })?;
+    let write = |section: KeySection| file.switching_keys(section.keys());
+    generator.each_section(secret, request, write, progress)?;
     file.finish()
 }
 

@@ -39,7 +39,9 @@ mod slices;
 #[cfg(test)]
 mod tests;
 
-use super::{BootstrapSpec, OP, Simulation, Stage, accept, matrix_bytes, removal_keys};
+use super::{
+    BootstrapSpec, OP, Simulation, Stage, accept, matrix_bytes, prepare_all, removal_keys, run_all,
+};
 use crate::{
     Error, Result,
     circuits::{
@@ -264,11 +266,10 @@ impl FullPlan {
     /// # Errors
     /// What the evaluator refuses.
     pub fn prepare<E: IntegerOps>(&self, e: &E) -> Result<FullBootstrapper<E>> {
-        let all = |plans: &Vec<LinearPlan>| -> Result<Vec<_>> {
-            plans.iter().map(|plan| e.prepare(plan)).collect()
-        };
-        let to_coeffs = self.to_coeffs.iter().map(all).collect::<Result<_>>()?;
-        Ok(FullBootstrapper { plan: self.clone(), to_coeffs, to_slots: all(&self.to_slots)? })
+        let to_coeffs = self.to_coeffs.iter().map(|plans| prepare_all(e, plans));
+        let to_coeffs = to_coeffs.collect::<Result<_>>()?;
+        let to_slots = prepare_all(e, &self.to_slots)?;
+        Ok(FullBootstrapper { plan: self.clone(), to_coeffs, to_slots })
     }
 }
 
@@ -334,14 +335,4 @@ impl<E: IntegerOps> FullBootstrapper<E> {
         let [first, second] = x.halves();
         Ok(run(0, first)?.join(run(1, second)?))
     }
-}
-
-/// Applies matrices in turn.
-fn run_all<E: IntegerOps>(
-    e: &LockStep<'_, E>,
-    plans: &[LinearPlan],
-    matrices: &[E::Matrix],
-    x: Batch<E::Ct>,
-) -> Result<Batch<E::Ct>> {
-    plans.iter().zip(matrices).try_fold(x, |x, (plan, matrix)| plan.run(e, matrix, &x))
 }

@@ -9,7 +9,7 @@ use sudare_arith::prng::Stream;
 const LOG_N: u32 = 6;
 
 /// `|I| <= 3` under a secret of weight 6, always.
-fn spec(p: u64, r: u32, log_slots: u32) -> BootstrapSpec {
+pub(super) fn spec(p: u64, r: u32, log_slots: u32) -> BootstrapSpec {
     let layers = log_slots - 1;
     let split: Vec<u32> =
         [layers / 2, layers - layers / 2].into_iter().filter(|&k| k > 0).collect();

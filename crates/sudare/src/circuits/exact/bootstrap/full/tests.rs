@@ -1,24 +1,12 @@
 use super::*;
 use crate::{
-    circuits::exact::{bootstrap::choose::check_refreshed, sim},
+    circuits::exact::{
+        bootstrap::{choose::check_refreshed, tests::spec},
+        sim,
+    },
     exact::{Ciphertext, Spec, tests::Session},
     rlwe::UpperSpec,
 };
-
-/// `|I| <= 3` under a secret of weight 6, always.
-fn spec(p: u64, r: u32, log_slots: u32) -> BootstrapSpec {
-    let layers = log_slots - 1;
-    let split: Vec<u32> =
-        [layers / 2, layers - layers / 2].into_iter().filter(|&k| k > 0).collect();
-    BootstrapSpec {
-        modulus: Modulus::new(p, r).unwrap(),
-        log_slots,
-        ephemeral_weight: 6,
-        bound: 3,
-        slots_to_coeffs: split.clone(),
-        coeffs_to_slots: split,
-    }
-}
 
 fn chain(log_n: u32, t: Modulus) -> Spec {
     Spec { insecure: true, ..Spec::uniform(log_n, t, 55.0, 11, 52.0, vec![55.0; 3]) }
