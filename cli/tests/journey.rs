@@ -105,7 +105,18 @@ fn a_model_trained_by_the_server_is_that_of_training_in_the_clear() {
     let (owner, server) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (owner, server) = (owner.path(), server.path());
     fs::copy(LBW, owner.join("lbw.csv")).unwrap();
+    keys_are_made(owner);
+    table_is_encrypted(owner);
+    hand_over(owner, server);
+    model_is_trained(server);
+    fs::copy(server.join("model.ct"), owner.join("model.ct")).unwrap();
+    let table = Table::bundled("lbw").unwrap();
+    let weights = model_is_decrypted(owner, &table);
+    let quality = rows_are_scored(owner, &scores(&table, &weights), &table.labels().unwrap());
+    probabilities_are_calibrated(owner, &quality);
+}
 
+fn keys_are_made(owner: &Path) {
     let line = "keygen --params auto --for train:189x9 --out keys --json";
     let keygen = sudare_at(owner, line).json();
     assert_fields(&keygen, &["evaluation_key_bytes", "keys", "seconds"]);
@@ -113,15 +124,19 @@ fn a_model_trained_by_the_server_is_that_of_training_in_the_clear() {
     assert_eq!(names(&owner.join("keys")), ["evaluation.key", "public.key", "secret.key"]);
     let size = fs::metadata(owner.join("keys/evaluation.key")).unwrap().len();
     assert_eq!(keygen["evaluation_key_bytes"].as_u64(), Some(size));
+}
 
+fn table_is_encrypted(owner: &Path) {
     let line = "encrypt --public keys/public.key --data lbw.csv --target y -o table.ct --json";
     let encrypted = sudare_at(owner, line).json();
     assert_fields(&encrypted, &["rows", "features", "ciphertexts", "bytes", "seconds"]);
     assert_eq!((encrypted["rows"].as_u64(), encrypted["features"].as_u64()), (Some(189), Some(9)));
     let size = fs::metadata(owner.join("table.ct")).unwrap().len();
     assert_eq!(encrypted["bytes"].as_u64(), Some(size));
+}
 
-    hand_over(owner, server);
+/// In one go, interrupted, and with keys wherever they are: the result is the same file.
+fn model_is_trained(server: &Path) {
     let line = "train --evaluation-key evaluation.key -i table.ct -o model.ct --json";
     let trained = sudare_at(server, line).json();
     assert_fields(&trained, &["iterations", "bootstraps", "seconds", "seconds_per_iteration"]);
@@ -130,7 +145,7 @@ fn a_model_trained_by_the_server_is_that_of_training_in_the_clear() {
     let bytes = fs::read(server.join("model.ct")).unwrap();
     assert!(!bytes.windows(10).any(|part| part == b"race_white"), "a column name is readable");
 
-    // Interrupted after three iterations and resumed, the result is the same file.
+    // Interrupted after three iterations and resumed.
     let line = "train --evaluation-key evaluation.key -i table.ct -o part.ct --checkpoint state";
     sudare_at(server, &format!("{line} --iterations 3")).ok();
     let line = line.replace("part.ct", "resumed.ct");
@@ -144,8 +159,10 @@ fn a_model_trained_by_the_server_is_that_of_training_in_the_clear() {
         sudare_at(server, &format!("{line} {options}")).ok();
         assert!(fs::read(server.join("again.ct")).unwrap() == bytes, "{options}");
     }
+}
 
-    fs::copy(server.join("model.ct"), owner.join("model.ct")).unwrap();
+/// The weights, which are those of the same steps in the clear.
+fn model_is_decrypted(owner: &Path, table: &Table) -> Vec<f64> {
     let shown = sudare_at(owner, "decrypt --secret keys/secret.key -i model.ct --json").json();
     let line = "decrypt --secret keys/secret.key -i model.ct -o model.json --json";
     let written = sudare_at(owner, line).json();
@@ -154,14 +171,13 @@ fn a_model_trained_by_the_server_is_that_of_training_in_the_clear() {
         serde_json::from_str(&fs::read_to_string(owner.join("model.json")).unwrap()).unwrap();
     assert_eq!(model, shown["values"]);
 
-    let table = Table::bundled("lbw").unwrap();
     let spec = TrainSpec::recommended(189, 9, Preparation::Whiten).unwrap();
-    let expected = reference(&table, &spec, None).pop().unwrap().pop().unwrap();
+    let expected = reference(table, &spec, None).pop().unwrap().pop().unwrap();
     let weights = numbers(&model["weights"]);
     assert_eq!(weights.len(), 10);
     let error = max_abs(weights.iter().zip(&expected).map(|(a, b)| a - b));
     assert!(error <= max_abs(expected.iter().copied()) / 1024.0, "{error}");
-    let shown = Transform::spreading(&table);
+    let shown = Transform::spreading(table);
     assert_eq!(numbers(&model["divisors"]), shown.divisors());
     assert_eq!(numbers(&model["centers"]), shown.centers());
     assert_eq!(model["target"], "y");
@@ -172,36 +188,41 @@ fn a_model_trained_by_the_server_is_that_of_training_in_the_clear() {
     let second: f64 = csv.lines().nth(2).unwrap().split(',').nth(1).unwrap().parse().unwrap();
     assert!(csv.starts_with("column,weight,divisor,center,coefficient\n(intercept),"), "{csv}");
     assert!((second - weights[1]).abs() < 1e-12);
+    weights
+}
 
-    let scores = scores(&table, &weights);
-    let labels = &table.labels().unwrap();
+/// What the model is worth on the rows.
+fn rows_are_scored(owner: &Path, scores: &[f64], labels: &[bool]) -> Value {
     let line = "evaluate --model model.json --data lbw.csv --target y --json";
     let quality = sudare_at(owner, line).json();
     let expect = |name: &str, value: f64| {
         assert!((quality[name].as_f64().unwrap() - value).abs() < 1e-12, "{name}: {quality}");
     };
-    expect("accuracy", metrics::accuracy(&scores, labels).unwrap());
-    expect("auc", metrics::auc(&scores, labels).unwrap());
-    expect("ks", metrics::ks(&scores, labels).unwrap());
+    expect("accuracy", metrics::accuracy(scores, labels).unwrap());
+    expect("auc", metrics::auc(scores, labels).unwrap());
+    expect("ks", metrics::ks(scores, labels).unwrap());
 
     let line = "predict --model model.json --data lbw.csv --json";
     let predicted = sudare_at(owner, line).json();
     assert_eq!(predicted["accuracy"], quality["accuracy"]);
     assert_eq!(predicted["auc"], quality["auc"]);
     let found = numbers(&predicted["scores"]);
-    assert!(max_abs(found.iter().zip(&scores).map(|(a, b)| a - b)) < 1e-12);
+    assert!(max_abs(found.iter().zip(scores).map(|(a, b)| a - b)) < 1e-12);
     let line = "predict --model model.json --data lbw.csv -o scores.csv";
     assert!(sudare_at(owner, line).ok().stdout.contains("189 rows scored, accuracy"));
     let csv = fs::read_to_string(owner.join("scores.csv")).unwrap();
     let head = csv.lines().next();
     assert_eq!((head, csv.lines().count()), (Some("score,probability,predicted"), 190));
+    quality
+}
 
-    // Probabilities that are right on the rows that it was trained on, in the same order.
+/// Right on the rows that it was trained on, in the same order.
+fn probabilities_are_calibrated(owner: &Path, quality: &Value) {
     let line = "decrypt --secret keys/secret.key -i model.ct -o right.json --calibrate lbw.csv";
     sudare_at(owner, line).ok();
     let right = sudare_at(owner, "evaluate --model right.json --data lbw.csv --json").json();
     let loss = |quality: &Value| quality["log_loss"].as_f64().unwrap();
-    assert!(loss(&right) < loss(&quality) + 1e-4, "{right} {quality}");
+    assert!(loss(&right) < loss(quality) + 1e-4, "{right} {quality}");
     assert!((right["auc"].as_f64().unwrap() - quality["auc"].as_f64().unwrap()).abs() < 1e-12);
     assert!((right["largest_class"].as_f64().unwrap() - 130.0 / 189.0).abs() < 1e-12);
 }

@@ -12,7 +12,7 @@ use sudare::{
     circuits::{
         ComplexOps, EvalModSpec, ModMethod, Ops, Polynomial,
         bootstrap::{BootstrapPlan, BootstrapSpec, Order, Values},
-        cost,
+        cost, sim,
     },
     ckks::{Params, Spec},
     rlwe::{KeyRequest, Level},
@@ -779,10 +779,13 @@ fn programs_that_are_too_deep_say_so() {
     });
 }
 
+fn refused(found: array::Result<Array<cost::Evaluator>>) -> ArrayError {
+    found.map(|_| ()).unwrap_err()
+}
+
 #[test]
 fn wrong_operands_are_refused() {
     simulated(3, &[5, 3], |engine, x| {
-        let refused = |found: array::Result<Array<_>>| found.map(|_| ()).unwrap_err();
         let plain = |shape: &[usize], values| PlainArray::new(shape, values);
         assert!(matches!(
             refused(engine.add_plain(&x, &plain(&[2], vec![0.0; 2]))),
@@ -834,48 +837,59 @@ fn wrong_operands_are_refused() {
         let row = engine.sum(&x, Some(&[0]), false).unwrap();
         let column = engine.sum(&x, Some(&[1]), false).unwrap();
         assert!(matches!(refused(engine.add(&row, &column)), ArrayError::Shapes { .. }));
+    });
+}
 
-        let blocks = |array: &Array<cost::Evaluator>| {
-            array.blocks().iter().map(|block| (**block).clone()).collect::<Vec<_>>()
-        };
+fn blocks(array: &Array<cost::Evaluator>) -> Vec<sim::Ciphertext> {
+    array.blocks().iter().map(|block| (**block).clone()).collect()
+}
+
+#[test]
+fn blocks_of_another_layout_are_refused() {
+    simulated(3, &[5, 3], |engine, x| {
         let e = engine.evaluator();
         let layout = x.layout().clone();
-        let same =
-            Array::<cost::Evaluator>::from_parts(e, layout.clone(), blocks(&x), true).unwrap();
+        let same = Array::from_parts(e, layout.clone(), blocks(&x), true).unwrap();
         assert_eq!((same.level(), same.layout()), (x.level(), x.layout()));
         let square = engine.square(&x).unwrap();
         let other = Layout::new(&[3], 5).unwrap();
-        for (layout, blocks) in [
-            (layout.clone(), vec![]),
-            (layout.clone(), [blocks(&x), blocks(&x)].concat()),
-            (other, blocks(&x)),
-        ] {
-            let found = Array::<cost::Evaluator>::from_parts(e, layout, blocks, true);
-            assert!(matches!(refused(found), ArrayError::Blocks { .. }));
-        }
-        // Of other parameters: a scale or a level that these do not have.
-        let scaled = |x: &Array<cost::Evaluator>| {
-            let scale = sudare::ckks::Scale::from_log2(39.0);
-            x.blocks().iter().map(|block| e.with_scale(block, scale).unwrap()).collect()
-        };
-        let foreign = Array::from_parts(e, layout.clone(), scaled(&x), true).unwrap();
-        simulated(2, &[5, 3], |smaller, _| {
-            for (engine, x) in [(engine, &foreign), (smaller, &x)] {
-                assert!(matches!(refused(engine.neg(x)), ArrayError::Blocks { .. }));
-                assert!(matches!(refused(engine.add_scalar(x, 1.0)), ArrayError::Blocks { .. }));
-                assert!(matches!(refused(engine.add(x, x)), ArrayError::Blocks { .. }));
-                assert!(matches!(refused(engine.sum(x, None, false)), ArrayError::Blocks { .. }));
-                assert!(matches!(refused(engine.slice(x, &[1..3])), ArrayError::Blocks { .. }));
-                assert!(matches!(
-                    refused(engine.matmul_plain(x, &matrix(&[3]))),
-                    ArrayError::Blocks { .. }
-                ));
-            }
-        });
         let long = Layout::new(&[64], 5).unwrap();
         let mixed = [blocks(&engine.reshape(&x, &[15]).unwrap()), blocks(&square)].concat();
-        let found = Array::<cost::Evaluator>::from_parts(e, long, mixed, true);
-        assert!(matches!(refused(found), ArrayError::Blocks { .. }));
+        for (layout, blocks) in [
+            (layout.clone(), vec![]),
+            (layout, [blocks(&x), blocks(&x)].concat()),
+            (other, blocks(&x)),
+            (long, mixed),
+        ] {
+            let found = Array::from_parts(e, layout, blocks, true);
+            assert!(matches!(refused(found), ArrayError::Blocks { .. }));
+        }
+    });
+}
+
+/// A scale or a level that the parameters do not have.
+#[test]
+fn blocks_of_other_parameters_are_refused() {
+    simulated(3, &[5, 3], |engine, x| {
+        let e = engine.evaluator();
+        let scale = sudare::ckks::Scale::from_log2(39.0);
+        let scaled = x.blocks().iter().map(|block| e.with_scale(block, scale).unwrap()).collect();
+        let foreign = Array::from_parts(e, x.layout().clone(), scaled, true).unwrap();
+        let matrix = Nd::random(&[3], 2).plain();
+        simulated(2, &[5, 3], |smaller, _| {
+            for (engine, x) in [(engine, &foreign), (smaller, &x)] {
+                for found in [
+                    engine.neg(x),
+                    engine.add_scalar(x, 1.0),
+                    engine.add(x, x),
+                    engine.sum(x, None, false),
+                    engine.slice(x, &[1..3]),
+                    engine.matmul_plain(x, &matrix),
+                ] {
+                    assert!(matches!(refused(found), ArrayError::Blocks { .. }));
+                }
+            }
+        });
     });
 }
 

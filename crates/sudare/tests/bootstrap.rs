@@ -17,7 +17,7 @@ use sudare::{
         sim,
     },
     ckks::{Ciphertext, Evaluator, Params, Scale, Spec, UpperSpec},
-    rlwe::{KeyGenerator, KeyRequest, Level, LevelKeys, Raise, SecretDistribution},
+    rlwe::{GaloisElement, KeyGenerator, KeyRequest, Level, LevelKeys, Raise, SecretDistribution},
 };
 use sudare_arith::{
     par,
@@ -227,39 +227,48 @@ fn the_simulator_uses_the_planned_keys() {
     }
 }
 
-#[test]
-fn every_key_is_needed() {
-    for spec in [
-        spec(Order::SlotsToCoeffsFirst, Values::Complex, 1, 4),
-        spec(Order::CoeffsToSlotsFirst, Values::Real, 4, 3),
-        spec(Order::SlotsToCoeffsFirst, Values::Complex, 3, LOG_N - 1),
-    ] {
-        let s = Setup::new(&spec);
-        let a = s.encrypt(s.plan.input_level(), 1);
-        let all = s.plan.required_keys();
-        let fails = |request: &KeyRequest| {
-            let other = Session::from_seed(s.session.params.clone(), &seed("keys", 0), request);
-            s.bootstrapper.run(&other.evaluator, &a).unwrap_err()
-        };
-        for &g in all.galois.keys() {
-            let mut request = all.clone();
+/// What happens to a bootstrapping of one ciphertext with fewer keys than its plan asks for.
+struct FewerKeys {
+    setup: Setup,
+    input: Ciphertext,
+    all: KeyRequest,
+}
+
+impl FewerKeys {
+    fn of(spec: &BootstrapSpec) -> Self {
+        let setup = Setup::new(spec);
+        let input = setup.encrypt(setup.plan.input_level(), 1);
+        let all = setup.plan.required_keys().clone();
+        Self { setup, input, all }
+    }
+
+    fn fails(&self, request: &KeyRequest) -> Error {
+        let params = self.setup.session.params.clone();
+        let other = Session::from_seed(params, &seed("keys", 0), request);
+        self.setup.bootstrapper.run(&other.evaluator, &self.input).unwrap_err()
+    }
+
+    #[track_caller]
+    fn lacks(&self, request: &KeyRequest, g: GaloisElement) {
+        let error = self.fails(request);
+        let missing = matches!(error, Error::MissingGaloisKey { element, .. } if element == g);
+        assert!(missing, "{error}");
+    }
+
+    fn automorphisms(&self) {
+        for &g in self.all.galois.keys() {
+            let mut request = self.all.clone();
             let level = request.galois.remove(&g).unwrap();
-            let error = fails(&request);
-            assert!(
-                matches!(error, Error::MissingGaloisKey { element, .. } if element == g),
-                "{error}"
-            );
+            self.lacks(&request, g);
             // And at that level.
-            let lower = Level(level.0 - 1);
-            let error = fails(&request.automorphism(g, lower));
-            assert!(
-                matches!(error, Error::MissingGaloisKey { element, .. } if element == g),
-                "{error}"
-            );
+            self.lacks(&request.automorphism(g, Level(level.0 - 1)), g);
         }
-        for (&key_level, keys) in &all.level_keys {
+    }
+
+    fn automorphisms_of_levels(&self) {
+        for (&key_level, keys) in &self.all.level_keys {
             for &g in &keys.galois {
-                let mut request = all.clone();
+                let mut request = self.all.clone();
                 let level_keys = request.level_keys.get_mut(&key_level).unwrap();
                 level_keys.galois.remove(&g);
                 if *level_keys == LevelKeys::default() {
@@ -268,14 +277,14 @@ fn every_key_is_needed() {
                 // Matrices take all keys from one place, others what there is.
                 let mut higher = request.level_keys.range(key_level..).map(|(_, keys)| keys);
                 if g.0 % 4 == 1 || !higher.any(|keys| keys.galois.contains(&g)) {
-                    let error = fails(&request);
-                    assert!(
-                        matches!(error, Error::MissingGaloisKey { element, .. } if element == g),
-                        "{error}"
-                    );
+                    self.lacks(&request, g);
                 }
             }
         }
+    }
+
+    fn relinearization(&self) {
+        let all = &self.all;
         let relinearizing = all.level_keys.iter().filter(|(_, keys)| keys.relinearize);
         let highest =
             relinearizing.map(|(&key_level, _)| key_level).max().max(all.relinearize).unwrap();
@@ -286,31 +295,46 @@ fn every_key_is_needed() {
         }
         request.level_keys.retain(|_, keys| *keys != LevelKeys::default());
         for below in [None, Some(Level(highest.0 - 1))] {
-            let error = fails(&KeyRequest { relinearize: below, ..request.clone() });
+            let error = self.fails(&KeyRequest { relinearize: below, ..request.clone() });
             assert!(matches!(error, Error::MissingRelinearizationKey { .. }), "{error}");
         }
+    }
+
+    fn raising(&self) {
+        let all = &self.all;
         for &g in &all.raised {
             let mut request = all.clone();
             request.raised.remove(&g);
-            let error = fails(&request);
-            assert!(
-                matches!(error, Error::MissingGaloisKey { element, .. } if element == g),
-                "{error}"
-            );
+            self.lacks(&request, g);
         }
         let raise = |raise: Option<Raise>| {
             let raised = raise.iter().flat_map(|_| all.raised.clone()).collect();
-            fails(&KeyRequest { raise, raised, ..all.clone() })
+            self.fails(&KeyRequest { raise, raised, ..all.clone() })
         };
         let none = Error::EphemeralSecretMismatch { found: None, needed: 32 };
         assert_eq!(raise(None), none);
         assert!(none.to_string().contains("KeyRequest"), "{none}");
-        let top = s.session.params.upper_top();
+        let top = self.setup.session.params.upper_top();
         let denser = Error::EphemeralSecretMismatch { found: Some(33), needed: 32 };
         assert_eq!(raise(Some(Raise::to(top).with_weight(33))), denser);
         let low = Level(top.0 - 1);
         let low_key = Error::MissingRaisingKey { level: top, found: Some(low) };
         assert_eq!(raise(Some(Raise::to(low))), low_key);
+    }
+}
+
+#[test]
+fn every_key_is_needed() {
+    for spec in [
+        spec(Order::SlotsToCoeffsFirst, Values::Complex, 1, 4),
+        spec(Order::CoeffsToSlotsFirst, Values::Real, 4, 3),
+        spec(Order::SlotsToCoeffsFirst, Values::Complex, 3, LOG_N - 1),
+    ] {
+        let fewer = FewerKeys::of(&spec);
+        fewer.automorphisms();
+        fewer.automorphisms_of_levels();
+        fewer.relinearization();
+        fewer.raising();
     }
 }
 

@@ -153,6 +153,11 @@ fn forged(file: &[u8], change: impl FnOnce(&mut Parts)) -> Vec<u8> {
     parts.seal()
 }
 
+/// What says that the element at a place is this.
+fn entry(at: usize, content: Content) -> impl FnOnce(&mut Parts) {
+    move |p| p.table[at].0 = content
+}
+
 /// The error for a forged file, which must come before any buffer is taken.
 #[track_caller]
 fn refusal(s: &Session, file: &[u8], file_bytes: u64) -> Error {
@@ -263,7 +268,6 @@ fn lengths_within_a_header_are_not_believed() {
 fn impossible_contents_are_refused() {
     let s = tiny();
     let [secret, public, keys, ciphertexts] = files(&s);
-    let p = s.params.rlwe();
     let two = |p: &mut Parts| {
         p.table.push(p.table[0]);
         p.sections.push(p.sections[0].clone());
@@ -278,7 +282,6 @@ fn impossible_contents_are_refused() {
     // Relinearisation, then 5 and the inverse of 125 at level 1, then 63 at level 0, then
     // raising to level 1 through a weight of 7.
     assert_malformed(&s, &forged(&keys, two), "not in order");
-    let entry = |at: usize, content: Content| move |p: &mut Parts| p.table[at].0 = content;
     assert_malformed(&s, &forged(&keys, entry(2, Content::Galois(5, 1))), "not in order");
     assert_malformed(&s, &forged(&keys, entry(1, Content::Galois(61, 1))), "not in order");
     assert_malformed(&s, &forged(&keys, entry(1, Content::Relinearization(1))), "not in order");
@@ -309,21 +312,32 @@ fn impossible_contents_are_refused() {
         let found = refusal(&s, &file, file.len() as u64);
         assert!(matches!(found, Error::InvalidSpec { field: "raise", .. }), "{found:?}");
     }
+}
+
+#[test]
+fn impossible_levels_are_refused() {
+    let s = tiny();
+    let [_, _, keys, ciphertexts] = files(&s);
     for level in [2, 1 << 20, u32::MAX] {
-        let galois = entry(1, Content::Galois(5, level));
-        let relinearization = entry(0, Content::Relinearization(level));
         let scale = (2f64.powi(25), 0.0);
-        let ciphertext = entry(1, Content::Ciphertext { level, scale, log_slots: 1 });
-        for file in [
-            forged(&keys, galois),
-            forged(&keys, relinearization),
-            raising(level, 7),
-            forged(&ciphertexts, ciphertext),
+        for (file, at, content) in [
+            (&keys, 1, Content::Galois(5, level)),
+            (&keys, 0, Content::Relinearization(level)),
+            (&keys, 4, Content::Raising { level, weight: 7 }),
+            (&ciphertexts, 1, Content::Ciphertext { level, scale, log_slots: 1 }),
         ] {
+            let file = forged(file, entry(at, content));
             let found = refusal(&s, &file, file.len() as u64);
-            assert_eq!(found, Error::LevelOutOfRange { found: Level(level), max: p.top() });
+            let max = s.params.rlwe().top();
+            assert_eq!(found, Error::LevelOutOfRange { found: Level(level), max });
         }
     }
+}
+
+#[test]
+fn impossible_ciphertexts_are_refused() {
+    let s = tiny();
+    let [_, _, _, ciphertexts] = files(&s);
     let ciphertext = |scale: (f64, f64), log_slots: u32| {
         forged(&ciphertexts, entry(1, Content::Ciphertext { level: 0, scale, log_slots }))
     };
@@ -350,15 +364,15 @@ fn impossible_level_keys_are_refused() {
     let spec = Spec::uniform(5, 30.0, 1, 25.0, vec![31.0; 2]);
     let s = session_with_level_keys(Spec { insecure: true, ..spec });
     let keys = s.keys_file(&Label::default());
-    let entry = |at: usize, content: Content| forged(&keys, |p| p.table[at].0 = content);
+    let keys_with = |at: usize, content: Content| forged(&keys, entry(at, content));
     let table: Vec<_> = Parts::of(&keys).table.iter().map(|(content, _)| *content).collect();
     let level_keys =
         [Content::LevelRelinearization(0), Content::LevelGalois(5, 0), Content::LevelGalois(25, 0)];
     // Level 1 takes both special primes: its keys are among the others.
     assert_eq!(table[5..], level_keys);
-    assert_malformed(&s, &entry(5, Content::LevelGalois(63, 0)), "not in order");
-    assert_malformed(&s, &entry(6, Content::LevelGalois(25, 0)), "not in order");
-    assert_malformed(&s, &entry(6, Content::LevelRelinearization(0)), "not in order");
+    assert_malformed(&s, &keys_with(5, Content::LevelGalois(63, 0)), "not in order");
+    assert_malformed(&s, &keys_with(6, Content::LevelGalois(25, 0)), "not in order");
+    assert_malformed(&s, &keys_with(6, Content::LevelRelinearization(0)), "not in order");
     let not_level_keys = forged(&keys, |p| {
         p.table = vec![(Content::Relinearization(0), p.table[5].1)];
         p.sections = vec![p.sections[5].clone()];
@@ -375,11 +389,11 @@ fn impossible_level_keys_are_refused() {
         (6, Content::LevelGalois(4, 0), "galois"),
         (6, Content::Raised(5, 1), "raised"),
     ] {
-        let file = entry(at, content);
+        let file = keys_with(at, content);
         let found = refusal(&s, &file, file.len() as u64);
         assert!(matches!(found, Error::InvalidSpec { field: f, .. } if f == field), "{found:?}");
     }
-    let file = entry(6, Content::LevelGalois(5, 2));
+    let file = keys_with(6, Content::LevelGalois(5, 2));
     let found = refusal(&s, &file, file.len() as u64);
     assert_eq!(found, Error::LevelOutOfRange { found: Level(2), max: Level(1) });
 }
@@ -388,7 +402,7 @@ fn impossible_level_keys_are_refused() {
 #[test]
 fn impossible_raised_contents_are_refused() {
     let s = tiny_raised();
-    let [_, public, keys, ciphertexts] = files(&s);
+    let [_, _, keys, ciphertexts] = files(&s);
     let table: Vec<_> = Parts::of(&keys).table.iter().map(|(content, _)| *content).collect();
     let inverse = GaloisElement::rotation(5, -3).0;
     let level_keys = |level| {
@@ -405,7 +419,7 @@ fn impossible_raised_contents_are_refused() {
     ];
     expected.extend(level_keys(2).into_iter().chain(level_keys(3)));
     assert_eq!(table[4..], expected);
-    let entry = |at: usize, content: Content| forged(&keys, |p| p.table[at].0 = content);
+    let keys_with = |at: usize, content: Content| forged(&keys, entry(at, content));
     // Sizes of one upper level are not those of the other, nor of the chain.
     for (at, content, part) in [
         (4, Content::Raising { level: 2, weight: 7 }, "not in order"),
@@ -416,7 +430,7 @@ fn impossible_raised_contents_are_refused() {
         (12, Content::LevelGalois(61, 2), "not in order"),
         (0, Content::Relinearization(0), "bytes instead of"),
     ] {
-        assert_malformed(&s, &entry(at, content), part);
+        assert_malformed(&s, &keys_with(at, content), part);
     }
     for raising in [1, 2] {
         let level = forged(&keys, |p| {
@@ -434,13 +448,13 @@ fn impossible_raised_contents_are_refused() {
     };
     // Those of all levels reach the top and no further.
     for level in [2, 3, 4, u32::MAX] {
-        refused(entry(0, Content::Relinearization(level)), level, 1);
-        refused(entry(1, Content::Galois(5, level)), level, 1);
+        refused(keys_with(0, Content::Relinearization(level)), level, 1);
+        refused(keys_with(1, Content::Galois(5, level)), level, 1);
     }
     for level in [4, 1 << 20, u32::MAX] {
-        refused(entry(4, Content::Raising { level, weight: 7 }), level, 3);
-        refused(entry(11, Content::LevelGalois(5, level)), level, 3);
-        refused(entry(10, Content::LevelRelinearization(level)), level, 3);
+        refused(keys_with(4, Content::Raising { level, weight: 7 }), level, 3);
+        refused(keys_with(11, Content::LevelGalois(5, level)), level, 3);
+        refused(keys_with(10, Content::LevelRelinearization(level)), level, 3);
     }
     let scale = (2f64.powi(25), 0.0);
     let ciphertext = |at: usize, level| {
@@ -456,7 +470,12 @@ fn impossible_raised_contents_are_refused() {
             refused(ciphertext(at, level), level, 3);
         }
     }
-    // The residues of an upper level are below its own primes.
+}
+
+#[test]
+fn residues_of_an_upper_level_are_below_its_own_primes() {
+    let s = tiny_raised();
+    let [_, public, keys, ciphertexts] = files(&s);
     let p = s.params.rlwe();
     let [base, ..] = p.spec().upper.as_ref().unwrap().base[..] else { unreachable!() };
     let last = p.spec().upper.as_ref().unwrap().levels[1][0];

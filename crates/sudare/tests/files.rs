@@ -310,61 +310,71 @@ fn raised_spec(log_n: u32) -> Spec {
 }
 
 /// Parameters, ciphertexts and keys of levels above the top.
+/// Bytes of a row modulo each of the primes, of 1,024 coefficients.
+fn packed(primes: &[u64]) -> usize {
+    let bytes = |q: &u64| (u64::from(u64::BITS - q.leading_zeros()).div_ceil(8) << 10) as usize;
+    primes.iter().map(bytes).sum()
+}
+
+/// Primes of a level of [`raised_spec`]: above the top those of the base and of its own levels.
+fn primes(params: &Params, level: usize) -> Vec<u64> {
+    let spec = params.rlwe().spec();
+    let above = spec.upper.as_ref().unwrap();
+    match level {
+        0..3 => spec.q[..=level].concat(),
+        _ => [above.base.clone(), above.levels[..level - 2].concat()].concat(),
+    }
+}
+
+/// A ciphertext of each level from the second on.
+fn items(s: &Session) -> Vec<Ciphertext> {
+    let raised = [(1024 / 2, 3), (16, 4), (1, 3)];
+    let raised = raised.map(|(slots, level)| s.raised(slots, Level(level)));
+    raised.into_iter().chain([s.encrypt(8, Level(2))]).collect()
+}
+
 #[test]
-fn raised_levels_come_back_and_work() {
+fn raised_levels_are_packed_by_their_own_primes() {
     let s = session_with_upper_keys(raised_spec(10));
-    let label = label();
     let rlwe = s.params.rlwe();
-    let file = s.keys_file(&label);
-    let predicted = serial::evaluation_keys_bytes(&s.params, &s.request, &label);
+    let file = s.keys_file(&label());
+    let predicted = serial::evaluation_keys_bytes(&s.params, &s.request, &label());
     assert_eq!(predicted, Ok(file.len() as u64));
     let parts = Parts::of(&file);
     assert_eq!(parts.seal(), file, "the frame is not as documented");
-    // Packed by the primes of the level: those of the base and of its own levels.
-    let spec = rlwe.spec().clone();
-    let above = spec.upper.clone().unwrap();
-    let primes = |level: usize| match level {
-        0..3 => spec.q[..=level].concat(),
-        _ => [above.base.clone(), above.levels[..level - 2].concat()].concat(),
-    };
-    let packed = |primes: &[u64]| {
-        let bytes = |q: &u64| (u64::from(u64::BITS - q.leading_zeros()).div_ceil(8) << 10) as usize;
-        primes.iter().map(bytes).sum::<usize>()
-    };
-    let special = [spec.p.clone(), spec.extra_p.clone()].concat();
+    let packed_at = |level: u32| packed(&primes(&s.params, level as usize));
+    let special = [rlwe.spec().p.clone(), rlwe.spec().extra_p.clone()].concat();
     for (content, bytes) in &parts.table {
         let expected = match *content {
             Content::Raising { level, .. } => {
-                64 + packed(&primes(0))
-                    + packed(&primes(level as usize))
-                    + 2 * packed(&special[..1])
+                64 + packed_at(0) + packed_at(level) + 2 * packed(&special[..1])
             }
-            Content::Raised(_, level) => {
-                32 + packed(&primes(level as usize)) + packed(&special[..1])
-            }
+            Content::Raised(_, level) => 32 + packed_at(level) + packed(&special[..1]),
             Content::LevelRelinearization(level) | Content::LevelGalois(_, level) => {
                 let limbs = rlwe.level_key_limbs(Level(level)).unwrap();
                 let digits = rlwe.digit_primes_of(limbs).len();
-                let level = primes(level as usize);
-                32 + digits * (packed(&level) + packed(&special[..limbs.p()]))
+                32 + digits * (packed_at(level) + packed(&special[..limbs.p()]))
             }
             _ => continue,
         };
         assert_eq!(*bytes, expected as u64, "{content:?}");
     }
-    let items: Vec<_> = [(1024 / 2, 3), (16, 4), (1, 3)]
-        .map(|(slots, level)| s.raised(slots, Level(level)))
-        .into_iter()
-        .chain([s.encrypt(8, Level(2))])
-        .collect();
-    let sent = s.ciphertexts_file(&items, &label);
+    let sent = s.ciphertexts_file(&items(&s), &label());
     let lengths: Vec<_> = Parts::of(&sent).sections.iter().map(Vec::len).collect();
-    assert_eq!(lengths, [3, 4, 3, 2].map(|level| 2 * packed(&primes(level))));
+    assert_eq!(lengths, [3, 4, 3, 2].map(|level| 2 * packed_at(level)));
+}
 
+#[test]
+fn raised_levels_come_back_and_work() {
+    let s = session_with_upper_keys(raised_spec(10));
+    let label = label();
+    let items = items(&s);
+    let sent = s.ciphertexts_file(&items, &label);
     let loaded = s.reloaded();
     assert_eq!(loaded.params.spec(), s.params.spec());
-    assert_eq!((loaded.params.rlwe(), loaded.params.chain()), (rlwe, s.params.chain()));
-    assert_eq!(loaded.keys_file(&label), file);
+    assert_eq!(loaded.params.rlwe(), s.params.rlwe());
+    assert_eq!(loaded.params.chain(), s.params.chain());
+    assert_eq!(loaded.keys_file(&label), s.keys_file(&label));
     assert_eq!(loaded.secret_file(&label), s.secret_file(&label));
     assert_eq!(loaded.public_file(&label), s.public_file(&label));
     assert_eq!(loaded.keys.fulfils(), s.request);

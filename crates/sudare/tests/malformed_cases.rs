@@ -47,26 +47,21 @@ fn good_files_are_read() {
     }
 }
 
-#[test]
-fn cases_that_other_libraries_repaired() {
-    let s = tiny();
-    let [secret, public, keys, items] = files(&s);
-    let primes = s.params.rlwe().spec().q.concat();
-    let resize = |bytes: usize| {
-        move |p: &mut Parts| {
-            p.table[0].1 = bytes as u64;
-            p.sections[0].resize(bytes, 0);
-        }
-    };
-    let item = |scale: (f64, f64), log_slots: u32| {
-        forged(&items, |p| p.table[0].0 = Content::Ciphertext { level: 1, scale, log_slots })
-    };
-    let residue = |file: &[u8], at: usize, value: u64| {
-        let bytes = (value as u32).to_le_bytes();
-        forged(file, |p| p.sections[0][at..at + 4].copy_from_slice(&bytes))
-    };
+type Cases = Vec<(&'static str, Vec<u8>)>;
+
+/// What makes the first section of a file so many bytes.
+fn resize(bytes: usize) -> impl FnOnce(&mut Parts) {
+    move |p| {
+        p.table[0].1 = bytes as u64;
+        p.sections[0].resize(bytes, 0);
+    }
+}
+
+/// Files whose counts, sizes and lengths are not those of what is in them.
+fn sizes(s: &Session) -> Cases {
+    let [secret, public, keys, items] = files(s);
     let whole = Parts::of(&public).sections[0].len();
-    let cases = [
+    vec![
         (
             "a count of elements beside none",
             forged(&items, |p| {
@@ -108,6 +103,21 @@ fn cases_that_other_libraries_repaired() {
         ("a header that is cut", forged(&secret, |p| p.header_bytes = Some(20))),
         ("a frame within that overstates its size", forged(&items, |p| p.table[1].1 = 1 << 40)),
         ("a frame within that understates its size", forged(&items, |p| p.table[0].1 = 1)),
+    ]
+}
+
+/// Files with numbers that are out of range.
+fn values(s: &Session) -> Cases {
+    let [secret, public, keys, items] = files(s);
+    let primes = s.params.rlwe().spec().q.concat();
+    let item = |scale: (f64, f64), log_slots: u32| {
+        forged(&items, |p| p.table[0].0 = Content::Ciphertext { level: 1, scale, log_slots })
+    };
+    let residue = |file: &[u8], at: usize, value: u64| {
+        let bytes = (value as u32).to_le_bytes();
+        forged(file, |p| p.sections[0][at..at + 4].copy_from_slice(&bytes))
+    };
+    vec![
         ("a residue equal to its prime", residue(&items, 0, primes[0])),
         ("a residue above its prime", residue(&items, 0, primes[0] + 1)),
         ("a residue of all ones", residue(&items, 0, u64::from(u32::MAX))),
@@ -136,8 +146,13 @@ fn cases_that_other_libraries_repaired() {
         ("parameters of another modulus", forged(&items, |p| p.spec.q_bits[1][0] = 26.0)),
         ("the fingerprint of other parameters", forged(&items, |p| p.params_id ^= 1)),
         ("a public key that says it is secret", forged(&public, |p| p.kind = 1)),
-    ];
-    for (name, file) in cases {
+    ]
+}
+
+#[test]
+fn cases_that_other_libraries_repaired() {
+    let s = tiny();
+    for (name, file) in [sizes(&s), values(&s)].concat() {
         // With the parameters in it, and with those that its reader has.
         let own = load(&file);
         let given = open(&file).and_then(|reader| load_with(reader, &s.params));

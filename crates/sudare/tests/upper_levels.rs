@@ -287,12 +287,14 @@ fn plan(params: &Params, matrix: &LinearTransform, level: Level, scale: Scale) -
     matrix.plan(LOG_N, params.chain(), level, scale, scale).unwrap()
 }
 
+/// Of the operands of matrices.
+const LOG2_SCALE: f64 = 56.0;
+
 #[test]
 fn matrices_at_every_level_are_those_in_the_clear() {
     for spec in specs() {
         for (log_slots, offsets) in shapes() {
             let matrix = matrix(log_slots, &offsets);
-            let which = usize::from(log_slots == 4);
             for (level, key_level) in [
                 (HIGHEST, HIGHEST),
                 (LOWEST, LOWEST),
@@ -300,7 +302,7 @@ fn matrices_at_every_level_are_those_in_the_clear() {
                 (TOP, TOP),
                 (Level(2), TOP),
             ] {
-                let scale = Scale::from_log2(56.0);
+                let scale = Scale::from_log2(LOG2_SCALE);
                 let request = |params: &Params| {
                     let plan = plan(params, &matrix, level, scale);
                     let elements = plan.required_keys().galois.keys();
@@ -313,62 +315,63 @@ fn matrices_at_every_level_are_those_in_the_clear() {
                 let s = session(&spec, request);
                 let keys = request(&s.params);
                 let p = Parties::new(s);
-                let (ev, rlwe) = (&p.evaluator, p.params.rlwe());
                 let plan = plan(&p.params, &matrix, level, scale);
-                let weights = ev.prepare(&plan).unwrap();
                 let level_keys = keys.level_keys.keys().next();
-                assert_eq!(level_keys.is_some(), rlwe.level_key_limbs(key_level).is_some());
-                let special = level_keys.map_or(rlwe.spec().p.len(), |&key_level| {
-                    rlwe.level_key_limbs(key_level).unwrap().p()
-                });
-                let row = rlwe.basis().packed_bytes(rlwe.limbs(level).with_special(special));
-                assert_eq!(weights.bytes(), plan.weights() as u64 * row);
-
-                // One ciphertext at the level, and one above it.
-                let above = if rlwe.is_raised(level) { HIGHEST } else { TOP };
-                let inputs = [level, above].map(|at| p.at(which, at));
-                let inputs = inputs.map(|a| ev.with_scale(&a, scale).unwrap());
-                let inputs = inputs.each_ref();
-                let found = ev.transform_many(&inputs, &weights).unwrap();
-                for (a, found) in inputs.iter().zip(&found) {
-                    let x = p.slots(a);
-                    assert_eq!(found.level(), plan.output_level());
-                    assert_eq!(found.polys()[0].limbs(), rlwe.limbs(plan.output_level()));
-                    assert!(found.scale().matches(plan.output_scale()));
-                    let largest = x.iter().map(|z| z.re.hypot(z.im)).fold(0.0, f64::max).log2();
-                    let bits = p.bits(found, &matrix.apply(&x)) + largest;
-                    assert!(
-                        bits > 30.0,
-                        "{log_slots} {offsets:?} {level} {key_level}: {bits} bits"
-                    );
-                    let alone =
-                        par::with_threads(1, || ev.transform(a, &weights).unwrap()).unwrap();
-                    let same = |(a, b): (&_, &_)| rows(a) == rows(b);
-                    assert!(alone.polys().iter().zip(found.polys()).all(same));
-                }
-
-                // The simulator uses the same keys.
-                let e = sim::Evaluator::new(LOG_N, p.params.chain().clone());
-                let e = e.with_level_keys(&keys).with_ephemeral_secret(WEIGHT);
-                let x = vec![Complex { re: 0.5, im: 0.25 }; 1 << log_slots];
-                let a = e.encrypt(&x, Level(0), Scale::from_log2(40.0)).unwrap();
-                let a = e.mod_raise(&a, HIGHEST, None).unwrap();
-                let a = if rlwe.is_raised(level) {
-                    a
-                } else {
-                    (TOP.0..HIGHEST.0).fold(a, |mut a, _| {
-                        e.rescale_assign(&mut a).unwrap();
-                        a
-                    })
-                };
-                let a = e.with_scale(&a, scale).unwrap();
-                let product = e.transform(&a, &plan).unwrap();
-                assert_eq!(product.level, plan.output_level());
-                let used = e.used_keys();
-                assert_eq!(used.level_keys, keys.level_keys);
+                let there = p.params.rlwe().level_key_limbs(key_level).is_some();
+                assert_eq!(level_keys.is_some(), there);
+                products_are_those_in_the_clear(&p, &plan, level_keys.copied());
+                the_simulator_uses(&p, &plan, &keys);
             }
         }
     }
+}
+
+/// Of one ciphertext at the level of the plan, and of one above it.
+fn products_are_those_in_the_clear(p: &Parties, plan: &LinearPlan, level_keys: Option<Level>) {
+    let (ev, rlwe, level) = (&p.evaluator, p.params.rlwe(), plan.level());
+    let (matrix, scale) = (plan.transform(), Scale::from_log2(LOG2_SCALE));
+    let weights = ev.prepare(plan).unwrap();
+    let special = level_keys
+        .map_or(rlwe.spec().p.len(), |key_level| rlwe.level_key_limbs(key_level).unwrap().p());
+    let row = rlwe.basis().packed_bytes(rlwe.limbs(level).with_special(special));
+    assert_eq!(weights.bytes(), plan.weights() as u64 * row);
+
+    let which = usize::from(matrix.log_slots() == 4);
+    let above = if rlwe.is_raised(level) { HIGHEST } else { TOP };
+    let inputs = [level, above].map(|at| p.at(which, at));
+    let inputs = inputs.map(|a| ev.with_scale(&a, scale).unwrap());
+    let inputs = inputs.each_ref();
+    let found = ev.transform_many(&inputs, &weights).unwrap();
+    for (a, found) in inputs.iter().zip(&found) {
+        let x = p.slots(a);
+        assert_eq!(found.level(), plan.output_level());
+        assert_eq!(found.polys()[0].limbs(), rlwe.limbs(plan.output_level()));
+        assert!(found.scale().matches(plan.output_scale()));
+        let largest = x.iter().map(|z| z.re.hypot(z.im)).fold(0.0, f64::max).log2();
+        let bits = p.bits(found, &matrix.apply(&x)) + largest;
+        let offsets: Vec<_> = matrix.diagonals().keys().collect();
+        assert!(bits > 30.0, "{offsets:?} {level} {level_keys:?}: {bits} bits");
+        let alone = par::with_threads(1, || ev.transform(a, &weights).unwrap()).unwrap();
+        let same = |(a, b): (&_, &_)| rows(a) == rows(b);
+        assert!(alone.polys().iter().zip(found.polys()).all(same));
+    }
+}
+
+fn the_simulator_uses(p: &Parties, plan: &LinearPlan, keys: &KeyRequest) {
+    let e = sim::Evaluator::new(LOG_N, p.params.chain().clone());
+    let e = e.with_level_keys(keys).with_ephemeral_secret(WEIGHT);
+    let x = vec![Complex { re: 0.5, im: 0.25 }; 1 << plan.transform().log_slots()];
+    let a = e.encrypt(&x, Level(0), Scale::from_log2(40.0)).unwrap();
+    let mut a = e.mod_raise(&a, HIGHEST, None).unwrap();
+    if !p.params.rlwe().is_raised(plan.level()) {
+        for _ in TOP.0..HIGHEST.0 {
+            e.rescale_assign(&mut a).unwrap();
+        }
+    }
+    let a = e.with_scale(&a, Scale::from_log2(LOG2_SCALE)).unwrap();
+    let product = e.transform(&a, plan).unwrap();
+    assert_eq!(product.level, plan.output_level());
+    assert_eq!(e.used_keys().level_keys, keys.level_keys);
 }
 
 fn rows(poly: &sudare::ring::RnsPoly<sudare::ring::Eval>) -> Vec<u64> {

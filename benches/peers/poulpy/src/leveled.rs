@@ -146,21 +146,22 @@ pub fn run(set: &Set, ops: &[String], runs: usize) -> Result<()> {
             "{}, {op}: wrong result: the worst slot is right to {bits:.1} bits, not {least}",
             set.name
         );
-        println!(
-            "{{{},\"level\":{},\"precision_bits\":{bits:.2},\"bytes\":{},\"log_n\":{},\
-             \"log_q\":{},\"log_p\":{},\"dnum\":{DIGITS},{}}}",
-            times.fields(op, set.name),
-            set.log2_q / set.scale_bits - 1,
-            (2 * 8 * layout.size()) << set.log_n,
-            set.log_n,
-            set.log2_q,
-            tensor.k().as_usize() - set.log2_q,
-            keys_field(&[Key {
-                what: "evaluation keys",
-                log2_q: tensor.k().into(),
-                weight: WEIGHT
-            }]),
-        );
+        println!("{}", line(set, op, &times, bits, layout.size(), tensor.k().as_usize()));
     }
     Ok(())
+}
+
+/// What one operation took, with `limbs` words a coefficient and keys modulo `2^log2_qp`.
+fn line(set: &Set, op: &str, times: &Times, bits: f64, limbs: usize, log2_qp: usize) -> String {
+    format!(
+        "{{{},\"level\":{},\"precision_bits\":{bits:.2},\"bytes\":{},\"log_n\":{},\
+         \"log_q\":{},\"log_p\":{},\"dnum\":{DIGITS},{}}}",
+        times.fields(op, set.name),
+        set.log2_q / set.scale_bits - 1,
+        (2 * 8 * limbs) << set.log_n,
+        set.log_n,
+        set.log2_q,
+        log2_qp - set.log2_q,
+        keys_field(&[Key { what: "evaluation keys", log2_q: log2_qp, weight: WEIGHT }]),
+    )
 }
