@@ -1,37 +1,18 @@
 //! Files of keys and arrays of integers.
 
-use super::{Evaluation, evaluation_rows};
-use crate::{
-    commands::security::{least_security, secret_name},
-    output::{self, Output},
-};
+use super::about::{About, Evaluation, Parameters};
+use crate::output::Output;
 use serde::Serialize;
-use sudare::{exact::IntegerEncoder, rlwe};
+use sudare::exact::IntegerEncoder;
 use sudare_apps::exact::{Scheme, Setting, matrix_bytes};
 use sudare_roles::{error::Result, integers::Facts, machine};
 
 #[derive(Serialize)]
 struct Report {
-    kind: &'static str,
-    content: String,
-    format_version: u32,
-    /// Of a secret key: whether by a passphrase.
-    sealed: Option<bool>,
-    params: String,
-    params_id: String,
-    key_id: String,
-    bytes: u64,
-    count: u64,
-    log_n: u32,
-    log_qp: f64,
-    levels: u32,
+    #[serde(flatten)]
+    about: About,
     plaintext_modulus: String,
     slots: usize,
-    secret: String,
-    security_bits: f64,
-    insecure: bool,
-    /// Not of a sealed file.
-    digest: Option<String>,
     /// Of keys.
     scheme: Option<Scheme>,
     signed: Option<bool>,
@@ -41,8 +22,6 @@ struct Report {
     level: Option<u32>,
     /// `log2` of the bound of the errors of an array.
     log2_noise: Option<f64>,
-    #[serde(flatten)]
-    evaluation: Option<Evaluation>,
 }
 
 /// How arrays under a key are bootstrapped.
@@ -70,63 +49,32 @@ pub(super) fn explain(facts: &Facts, output: Output) -> Result<()> {
 
 fn report(facts: &Facts) -> Result<Report> {
     let Facts { info, params, setting, .. } = facts;
-    let (spec, rlwe) = (params.spec(), params.rlwe());
+    let spec = params.spec();
     let request = facts.request.as_ref();
-    let evaluation = request.map(|request| Evaluation::of(rlwe, request)).transpose()?;
-    let least = evaluation.as_ref().map_or(f64::INFINITY, |keys| least_security(&keys.keys));
-    let log_qp = spec.log2_qp();
+    let evaluation = request.map(|request| Evaluation::of(params.rlwe(), request)).transpose()?;
     let log_slots = IntegerEncoder::most_slots(spec.plaintext_modulus, spec.log_n);
-    Ok(Report {
-        kind: info.kind.name(),
-        content: info.label.content.clone(),
-        format_version: info.format_version,
-        sealed: (info.kind == sudare::exact::serial::Kind::SecretKey).then_some(facts.sealed),
-        params: info.label.name.clone(),
-        params_id: info.params_id.to_string(),
-        key_id: info.key_id.to_string(),
-        bytes: info.bytes,
-        count: info.count,
+    let public = Parameters {
         log_n: spec.log_n,
-        log_qp,
+        log_qp: spec.log2_qp(),
         levels: params.top().0,
+        secret: spec.secret,
+        insecure: spec.insecure,
+    };
+    Ok(Report {
+        about: About::new(info, &public, evaluation, facts.sealed, facts.digest),
         plaintext_modulus: spec.plaintext_modulus.to_string(),
         slots: log_slots.map_or(0, |log_slots| 1 << log_slots),
-        secret: secret_name(spec.secret),
-        security_bits: rlwe::security_bits(spec.log_n, spec.secret, log_qp).min(least),
-        insecure: spec.insecure,
-        digest: facts.digest.map(|digest| blake3::Hash::from(digest).to_string()),
         scheme: setting.as_ref().map(Setting::scheme),
         signed: setting.as_ref().map(Setting::is_signed),
         bootstrapping: setting.as_ref().and_then(Bootstrapping::of),
         shape: facts.shape.clone(),
         level: facts.forms.iter().map(|form| form.level.0).min(),
         log2_noise: facts.forms.iter().map(|form| form.noise.log2()).reduce(f64::max),
-        evaluation,
     })
 }
 
 fn text(report: &Report) -> String {
-    let mark = if report.insecure { "; for tests and comparisons only" } else { "" };
-    let sealed = if report.sealed == Some(true) { ", sealed by a passphrase" } else { "" };
-    let mut rows = vec![
-        ("kind", format!("{}{sealed}, format version {}", report.kind, report.format_version)),
-        ("content", format!("{} ({})", report.content, report.count)),
-        ("size", machine::bytes(report.bytes)),
-        (
-            "parameters",
-            format!(
-                "{} ({}): N = 2^{}, log2 QP {:.1}, {} levels",
-                report.params, report.params_id, report.log_n, report.log_qp, report.levels
-            ),
-        ),
-        (
-            "plaintexts",
-            format!("{} slots of integers modulo {}", report.slots, report.plaintext_modulus),
-        ),
-        ("security", format!("{:.1} bits, {} secret{mark}", report.security_bits, report.secret)),
-        ("key", report.key_id.clone()),
-    ];
-    rows.extend(report.digest.as_ref().map(|digest| ("digest", digest.clone())));
+    let mut rows = Vec::new();
     if let Some((scheme, signed)) = report.scheme.zip(report.signed) {
         let range = if signed { "signed" } else { "unsigned" };
         rows.push(("arithmetic", format!("{scheme}, {range} integers")));
@@ -145,8 +93,6 @@ fn text(report: &Report) -> String {
         );
         rows.push(("bootstrapping", text));
     }
-    if let Some(evaluation) = &report.evaluation {
-        rows.extend(evaluation_rows(evaluation));
-    }
-    output::fields(&rows)
+    let Report { about, slots, plaintext_modulus, .. } = report;
+    about.text(&format!("of {slots} integers modulo {plaintext_modulus}"), rows)
 }
