@@ -152,6 +152,7 @@ def main() -> int:
         program = ROOT / "target" / "release" / "sudare-suite"
     program = program.resolve()
     all_wrong = 0
+    args.work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=args.work) as name:
         root = Path(name)
         data = Data(root, args.size, args.seed)

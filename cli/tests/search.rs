@@ -200,6 +200,8 @@ fn what_cannot_be_searched_is_refused() {
     explain("--largest 2").mistake(&["cosine"]);
     let explained = explain("--json").json();
     assert_eq!((&explained["log_n"], &explained["blocks"]), (&13.into(), &1.into()));
+    let plain = explain("--mode plain-index");
+    assert!(plain.ok().stdout.contains("in the clear, 1 blocks of"), "{}", plain.stdout);
     assert!(explained["leakage"][0].as_str().unwrap().contains("learns"));
 
     let f = Folder::new("--metric inner --largest 1.2");

@@ -28,8 +28,8 @@ use sudare_roles::{
     opened::Opened,
     sealed::Passphrase,
     search::{
-        self, Answered, Asked, Batch, Builder, Index, Payload, Records, Searched, Server, Session,
-        Setup, Value, Wanted, Writer, key_label,
+        self, Answered, Asked, Batch, Builder, Explained, Index, Payload, Records, Searched,
+        Server, Session, Setup, Value, Wanted, Writer, key_label,
     },
     secret::{self, SecretFile},
 };
@@ -47,26 +47,6 @@ fn search_error(error: SearchError) -> Error {
 pub struct SearchPlan {
     setup: Setup,
     plan: Arc<Plan>,
-}
-
-/// What a plan takes and tells.
-#[derive(Serialize)]
-struct Explained {
-    log_n: u32,
-    security_bits: f64,
-    levels: u32,
-    blocks: usize,
-    block_rows: usize,
-    block_ciphertexts: usize,
-    keys: usize,
-    key_memory_bytes: u64,
-    index_bytes: u64,
-    query_bytes: u64,
-    answer_bytes: u64,
-    largest_error: f64,
-    log2_incomplete: Option<f64>,
-    log2_wrong: Option<f64>,
-    leakage: Vec<String>,
 }
 
 #[pymethods]
@@ -92,26 +72,7 @@ impl SearchPlan {
     /// What it takes and tells, in JSON.
     fn explain(&self, py: Python<'_>) -> Result<String> {
         let plan = Arc::clone(&self.plan);
-        job::run(py, None, move |_| {
-            let e = plan.explain().map_err(search_error)?;
-            json(&Explained {
-                log_n: e.log_n,
-                security_bits: e.security_bits,
-                levels: e.levels,
-                blocks: e.blocks,
-                block_rows: e.block_len,
-                block_ciphertexts: e.block_parts,
-                keys: e.keys,
-                key_memory_bytes: e.key_bytes,
-                index_bytes: e.index_bytes,
-                query_bytes: e.query_bytes,
-                answer_bytes: e.answer_bytes,
-                largest_error: plan.largest_error(),
-                log2_incomplete: e.log2_incomplete,
-                log2_wrong: e.log2_wrong,
-                leakage: e.leakage,
-            })
-        })
+        job::run(py, None, move |_| json(&Explained::of(&plan)?))
     }
 
     /// Writes keys into a folder that exists, as the command `sudare search keygen` does.

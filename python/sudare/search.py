@@ -66,6 +66,12 @@ class Explanation:
     """Of an index by the public key, twice those of one by the secret key."""
     query_bytes: int
     answer_bytes: int
+    automorphisms: int
+    """Of a whole search."""
+    products: int
+    """Of a whole search: those that are relinearised."""
+    seconds: float
+    """Of one thread of a reference machine, without reading files."""
     largest_error: float
     """Of scores, whatever the vectors are."""
     log2_incomplete: float | None
@@ -81,6 +87,7 @@ class Explanation:
             f"{self.keys} keys, {self.key_memory_bytes / 1e6:.0f} MB in memory",
             f"index: {self.blocks} blocks of {self.block_rows} rows, {self.index_bytes / 1e6:.0f} MB",
             f"query: {self.query_bytes / 1e6:.2f} MB, answer: {self.answer_bytes / 1e6:.2f} MB",
+            f"about {self.seconds:.1f} s on one thread",
             *self.leakage,
         ]
         return "\n".join(lines)

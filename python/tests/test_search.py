@@ -162,6 +162,8 @@ def test_plans_are_explained_before_keys() -> None:
     assert said.security_bits >= 128 and said.log_n == 13 and said.query_bytes < 1e6
     assert any("server learns" in sentence for sentence in said.leakage)
     assert str(said).startswith("ring N = 2^13")
+    assert said.index_bytes > 1e8 and 0 < said.seconds < 60
+    assert search.plan(50_000, 128, mode="plain-index").explain().index_bytes == 0
 
 
 def test_what_cannot_be_is_refused(tmp_path: Path) -> None:

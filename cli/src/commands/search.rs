@@ -14,8 +14,8 @@ use sudare_roles::{
     machine,
     opened::Opened,
     search::{
-        self, Answered, Asked, Builder, FileRecords, Found, Index, Payload, Searched, Server,
-        Session, Setup, Value, Wanted, Writer,
+        self, Answered, Asked, Builder, Explained, FileRecords, Found, Index, Payload, Searched,
+        Server, Session, Setup, Value, Wanted, Writer,
     },
 };
 
@@ -369,7 +369,8 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
 fn explain(args: &ExplainArgs, output: Output) -> Result<()> {
     let setup = args.job.setup()?;
     let plan = Plan::new(&setup.spec, &Plan::auto_params(&setup.spec)?)?;
-    output.write(&text::Explained::new(Job::name(&setup), &plan)?, text::explained)
+    let plan = text::Plan { job: Job::name(&setup), explained: Explained::of(&plan)? };
+    output.write(&plan, text::explained)
 }
 
 fn keygen(args: &KeygenArgs, output: Output) -> Result<()> {

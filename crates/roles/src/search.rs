@@ -12,6 +12,7 @@
 //! stands in it. What is found is defined by [`sudare_apps::search`].
 
 mod answer;
+mod explained;
 mod index;
 mod npy;
 mod payload;
@@ -23,6 +24,7 @@ mod tests;
 mod writer;
 
 pub use answer::{Answered, Found, open_answer};
+pub use explained::Explained;
 pub use index::{Builder, Index, Update, catalogue_path, deleted};
 pub use npy::Npy;
 pub use payload::{Payload, Value};

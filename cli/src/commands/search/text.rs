@@ -3,89 +3,39 @@
 use super::{Answered, Found, Session, Value};
 use crate::output;
 use serde::Serialize;
-use sudare_apps::search::{Metric, Plan};
-use sudare_roles::{error::Result, machine};
+use sudare_apps::search::Metric;
+use sudare_roles::{machine, search::Explained};
 
-/// What a search takes and tells.
+/// What a search for a job takes and tells.
 #[derive(Serialize)]
-pub struct Explained {
-    job: String,
-    log_n: u32,
-    security_bits: f64,
-    levels: u32,
-    blocks: usize,
-    block_rows: usize,
-    block_ciphertexts: usize,
-    keys: usize,
-    key_memory_bytes: u64,
-    index_bytes: u64,
-    query_bytes: u64,
-    answer_bytes: u64,
-    /// Automorphisms and products of a whole search.
-    automorphisms: u64,
-    products: u64,
-    /// Of the similarity that scores say.
-    largest_error: f64,
-    /// Of as many matches as planned: `log2` of the probability that some are not told.
-    log2_incomplete: Option<f64>,
-    /// Of counts and matches: `log2` of a bound of the probability that noise makes an answer wrong.
-    log2_wrong: Option<f64>,
-    leakage: Vec<String>,
-}
-
-impl Explained {
-    pub fn new(job: String, plan: &Plan) -> Result<Self> {
-        let e = plan.explain()?;
-        let blocks = e.blocks as u64;
-        let automorphisms = e.query.counts.automorphisms
-            + blocks * e.block.counts.automorphisms
-            + e.end.counts.automorphisms;
-        let products =
-            e.query.counts.products + blocks * e.block.counts.products + e.end.counts.products;
-        Ok(Self {
-            job,
-            log_n: e.log_n,
-            security_bits: e.security_bits,
-            levels: e.levels,
-            blocks: e.blocks,
-            block_rows: e.block_len,
-            block_ciphertexts: e.block_parts,
-            keys: e.keys,
-            key_memory_bytes: e.key_bytes,
-            index_bytes: e.index_bytes,
-            query_bytes: e.query_bytes,
-            answer_bytes: e.answer_bytes,
-            automorphisms,
-            products,
-            largest_error: plan.largest_error(),
-            log2_incomplete: e.log2_incomplete,
-            log2_wrong: e.log2_wrong,
-            leakage: e.leakage,
-        })
-    }
+pub struct Plan {
+    pub job: String,
+    #[serde(flatten)]
+    pub explained: Explained,
 }
 
 /// The same for people.
-pub fn explained(e: &Explained) -> String {
+pub fn explained(plan: &Plan) -> String {
+    let e = &plan.explained;
+    let index = match e.block_ciphertexts {
+        0 => format!("in the clear, {} blocks of {} rows", e.blocks, e.block_rows),
+        parts => format!(
+            "{} blocks of {} rows, {parts} ciphertexts each, {}, half by the secret key",
+            e.blocks,
+            e.block_rows,
+            machine::bytes(e.index_bytes)
+        ),
+    };
     let mut fields = vec![
-        ("job", e.job.clone()),
+        ("job", plan.job.clone()),
         ("ring", format!("N = 2^{}, {} levels", e.log_n, e.levels)),
         ("security", format!("{:.0} bits", e.security_bits)),
         ("keys", format!("{}, {} in memory", e.keys, machine::bytes(e.key_memory_bytes))),
-        (
-            "index",
-            format!(
-                "{} blocks of {} rows, {} ciphertexts each, {}{}",
-                e.blocks,
-                e.block_rows,
-                e.block_ciphertexts,
-                machine::bytes(e.index_bytes),
-                if e.index_bytes > 0 { ", half by the secret key" } else { "" }
-            ),
-        ),
+        ("index", index),
         ("query", machine::bytes(e.query_bytes)),
         ("answer", machine::bytes(e.answer_bytes)),
         ("computes", format!("{} products, {} automorphisms", e.products, e.automorphisms)),
+        ("time", format!("about {:.1} s on one thread", e.seconds)),
         ("scores", format!("off by {:.1e} at most", e.largest_error)),
     ];
     if let Some(log2) = e.log2_incomplete {

@@ -50,10 +50,10 @@ pub struct Explanation {
     pub block: Step,
     /// What the server does after the last block.
     pub end: Step,
-    /// Of planned matches, `log2` of the probability that an answer is incomplete; none if there
+    /// `log2` of the probability that an answer with as many matches as planned is incomplete; none if there
     /// are none, or if it is impossible.
     pub log2_incomplete: Option<f64>,
-    /// Of counts and matches, `log2` of a bound of the probability that noise makes an answer wrong
+    /// `log2` of a bound of the probability that noise makes counts or matches wrong
     /// ([`Plan::log2_wrong`]).
     pub log2_wrong: Option<f64>,
     /// What the server learns, and what the owner of the query learns of an index that is not
@@ -120,14 +120,15 @@ impl Plan {
             (step(), step(), layout.blocks, scores.level)
         };
         let bytes = |level| 2 * params.rlwe().basis().packed_bytes(params.rlwe().limbs(level));
-        let parts = (0..self.block_parts()).map(|part| bytes(self.part_form(part).0));
+        let block_parts = if spec.mode == Mode::PlainIndex { 0 } else { self.block_parts() };
+        let parts = (0..block_parts).map(|part| bytes(self.part_form(part).0));
         Ok(Explanation {
             log_n: params.log_n(),
             security_bits: params.rlwe().security_bits(),
             levels: self.level.0,
             blocks: layout.blocks,
             block_len: layout.block(),
-            block_parts: self.block_parts(),
+            block_parts,
             keys: self.required_keys().count(),
             key_bytes: self.required_keys().bytes(params.rlwe())?,
             index_bytes: layout.blocks as u64 * parts.sum::<u64>(),

@@ -256,9 +256,14 @@ fn proposals_are_secure_and_small() {
         let plan = Plan::new(&spec, &params).unwrap();
         assert!(plan.largest_error() < 1.0 / 4096.0, "{}", plan.largest_error());
         // One automorphism for each part of a query but the first.
-        let spread = plan.explain().unwrap().query.counts.automorphisms as usize;
+        let explained = plan.explain().unwrap();
+        let spread = explained.query.counts.automorphisms as usize;
         let parts = if mode == Mode::PlainQuery { 1 } else { plan.layout.parts() };
         assert_eq!(spread, parts - 1);
+        // What is in the clear has no ciphertexts.
+        let [index, query] = [explained.index_bytes, explained.query_bytes].map(|bytes| bytes > 0);
+        assert_eq!((index, query), (mode != Mode::PlainIndex, mode != Mode::PlainQuery));
+        assert_eq!(explained.block_parts > 0, index);
     }
 }
 

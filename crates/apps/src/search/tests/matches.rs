@@ -113,6 +113,49 @@ fn matches_are_those_in_the_clear() {
     }
 }
 
+/// Every place of a block and of the next one, for metrics and numbers of matches between 1 and 33:
+/// records are axes of the space, and a query along one matches those that are that axis.
+#[test]
+fn matches_are_found_at_every_position() {
+    const DIMENSION: usize = 24;
+    for (metric, mode) in METRICS.into_iter().zip(MODES) {
+        let planned = spec(metric, mode, 600);
+        let Answer::Matches { threshold, payload: bytes, .. } = planned.answer else { panic!() };
+        let answer = Answer::Matches { threshold, most: 40, payload: bytes };
+        let mut world = World::new(&Spec { dimension: DIMENSION, answer, ..planned }, 9);
+        assert!(world.plan.block_len() < 600);
+        // Numbers without a pattern; one axis has a single record.
+        let axis = |row: usize| match row {
+            511 => DIMENSION - 1,
+            _ => row.wrapping_mul(0x9e37_79b9) / 7 % (DIMENSION - 1),
+        };
+        let (of_record, of_query) = match metric {
+            Metric::Cosine => (0.3, 1.0),
+            Metric::InnerProduct { .. } => (4.0, 5.0),
+            Metric::Euclidean { .. } => (1.0, 1.0),
+        };
+        let along = |axis: usize, length: f64| {
+            (0..DIMENSION).map(|i| if i == axis { length } else { 0.0 }).collect::<Vec<_>>()
+        };
+        let (vectors, payloads): (Vec<_>, Vec<_>) =
+            (0..600).map(|row| (along(axis(row), of_record), payload(row))).unzip();
+        world.append(&vectors, &payloads);
+        let (mut told, mut crowded) = (0, 0);
+        for number in 0..DIMENSION {
+            let matches = world.answer(&along(number, of_query));
+            let matches = world.plan.decode_matches(&matches).unwrap();
+            let expected = (0..600).filter(|&row| axis(row) == number).count();
+            assert_eq!(matches.found.len() + matches.crowded, expected, "{matches:?}");
+            for found in &matches.found {
+                assert_eq!((axis(found.row), &found.payload), (number, &payload(found.row)));
+            }
+            told += matches.found.len();
+            crowded += matches.crowded;
+        }
+        assert!(told + crowded == 600 && crowded < 20, "{crowded}");
+    }
+}
+
 /// With parameters of 128 bits, in a ring of `2^15`.
 #[test]
 fn matches_at_128_bits_are_those_in_the_clear() {

@@ -1,0 +1,82 @@
+//! What a search takes and tells, as commands and programs say it.
+
+use serde::Serialize;
+use sudare::circuits::cost::Rates;
+use sudare_apps::search::Plan;
+
+use crate::error::Result;
+
+/// What a search takes and tells, before any key exists. Bytes are those of files, but for headers;
+/// those of an index and a query are by the public key, half by the secret one, and 0 in the clear.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Explained {
+    /// `log2(N)` of the ring.
+    pub log_n: u32,
+    /// Security of the parameters, in bits.
+    pub security_bits: f64,
+    /// Levels from vectors to the answer.
+    pub levels: u32,
+    /// Blocks of the index.
+    pub blocks: usize,
+    /// Records of a block.
+    pub block_rows: usize,
+    /// Ciphertexts of a block; 0 if the index is in the clear.
+    pub block_ciphertexts: usize,
+    /// Keys of the server.
+    pub keys: usize,
+    /// Bytes of these keys in the memory of the server; files are half.
+    pub key_memory_bytes: u64,
+    /// Bytes of the index.
+    pub index_bytes: u64,
+    /// Bytes of a query.
+    pub query_bytes: u64,
+    /// Bytes of an answer.
+    pub answer_bytes: u64,
+    /// Automorphisms of a whole search.
+    pub automorphisms: u64,
+    /// Products of a whole search that are relinearised.
+    pub products: u64,
+    /// Time of one thread of a reference machine ([`Rates::reference`]), without reading files.
+    pub seconds: f64,
+    /// Of the similarity that scores say.
+    pub largest_error: f64,
+    /// Of as many matches as planned: `log2` of the probability that some are not told.
+    pub log2_incomplete: Option<f64>,
+    /// Of counts and matches: `log2` of a bound of the probability that noise makes an answer wrong.
+    pub log2_wrong: Option<f64>,
+    /// Who learns what, in sentences.
+    pub leakage: Vec<String>,
+}
+
+impl Explained {
+    /// Of an index of as many records as planned.
+    ///
+    /// # Errors
+    /// [`Error::Search`](crate::error::Error::Search) if it cannot be simulated.
+    pub fn of(plan: &Plan) -> Result<Self> {
+        let e = plan.explain()?;
+        let blocks = e.blocks as u64;
+        let whole = |of_query, of_block, of_end| of_query + blocks * of_block + of_end;
+        let (query, block, end) = (e.query.counts, e.block.counts, e.end.counts);
+        Ok(Self {
+            log_n: e.log_n,
+            security_bits: e.security_bits,
+            levels: e.levels,
+            blocks: e.blocks,
+            block_rows: e.block_len,
+            block_ciphertexts: e.block_parts,
+            keys: e.keys,
+            key_memory_bytes: e.key_bytes,
+            index_bytes: e.index_bytes,
+            query_bytes: e.query_bytes,
+            answer_bytes: e.answer_bytes,
+            automorphisms: whole(query.automorphisms, block.automorphisms, end.automorphisms),
+            products: whole(query.products, block.products, end.products),
+            seconds: e.seconds(&Rates::reference(e.log_n)),
+            largest_error: plan.largest_error(),
+            log2_incomplete: e.log2_incomplete,
+            log2_wrong: e.log2_wrong,
+            leakage: e.leakage,
+        })
+    }
+}
