@@ -88,7 +88,7 @@ pub struct IntegerArray {
 }
 
 impl IntegerArray {
-    /// Of blocks in order, such as those of a file. Padding that is not known to be zero is said
+    /// An array of blocks in order, such as those of a file. Padding that is not known to be zero is said
     /// not to be.
     ///
     /// # Errors
@@ -177,7 +177,7 @@ impl IntegerArray {
         polys.flat_map(|poly| poly.rows()).map(|row| 8 * row.len() as u64).sum()
     }
 
-    /// The same elements in C order in another shape.
+    /// An array with the same elements in C order in another shape.
     ///
     /// # Errors
     /// [`ArrayError::Shapes`] for a shape of more or fewer elements; [`ArrayError::Empty`];

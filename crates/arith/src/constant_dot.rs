@@ -16,9 +16,9 @@ pub struct ConstantDot {
 
 /// A row of sums that becomes evaluations; see [`ConstantDot::columns`].
 pub struct Column<'a> {
-    /// Of the sums.
+    /// Constants of the sums.
     pub weights: &'a ConstantDot,
-    /// Of the transform, modulo the same prime.
+    /// Table of the transform, modulo the same prime.
     pub table: &'a NttTable,
     /// Whole groups in column order.
     pub out: &'a mut [u64],

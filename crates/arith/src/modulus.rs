@@ -91,7 +91,7 @@ impl Modulus {
         self
     }
 
-    /// The same modulus, with kernels whose input rows may hold words of `bits`
+    /// The modulus with kernels whose input rows may hold words of `bits`
     /// bits where [`Modulus::scale`] and [`Modulus::reduce_rows`] take words of other moduli.
     #[must_use]
     pub fn for_inputs_of(&self, bits: u32) -> Self {

@@ -127,7 +127,7 @@ impl Evaluator {
         Ok(products)
     }
 
-    /// The same messages modulo a power of `t` that is `steps` lower, divided by `t^steps`, of which
+    /// Messages modulo a power of `t` that is `steps` lower, divided by `t^steps`, of which
     /// they have to be multiples (`PSCon`). The integer stays as it is.
     ///
     /// # Errors
@@ -136,7 +136,7 @@ impl Evaluator {
         self.shift(a, -i64::from(steps))
     }
 
-    /// The same messages times `t^steps`, modulo a power of `t` that is `steps` higher (`PSDil`). The
+    /// Messages times `t^steps`, modulo a power of `t` that is `steps` higher (`PSDil`). The
     /// integer stays as it is.
     ///
     /// # Errors

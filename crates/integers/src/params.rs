@@ -22,7 +22,7 @@ pub fn insecure_research() -> InsecureResearch {
 pub struct SubsetSum {
     /// Public numbers: `Theta` of the product key, `Theta'` of the bootstrapping key.
     pub len: usize,
-    /// Those that make the sum of a slot: `theta`, `theta'`.
+    /// Numbers that make the sum of a slot: `theta`, `theta'`.
     pub weight: usize,
 }
 

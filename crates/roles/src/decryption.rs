@@ -77,7 +77,7 @@ pub struct TrainedModel {
 }
 
 impl TrainedModel {
-    /// Of the weights that so many iterations on some rows gave, as [`TrainPlan::decode`] gives
+    /// A model of the weights that so many iterations on some rows gave, as [`TrainPlan::decode`] gives
     /// them, and of those after each of them, where they were kept. Also of a training in the
     /// clear.
     ///

@@ -105,13 +105,13 @@ impl Encryption {
         })
     }
 
-    /// The same, which brings the rows of batches into the order of a seed: for who knows it.
+    /// Brings the rows of batches into the order of a seed: for who knows it.
     #[must_use]
     pub fn with_order(self, order: Option<Seed>) -> Self {
         Self { order, ..self }
     }
 
-    /// The same, with the weights of rows of each class, of which only the ratios count: for a
+    /// Takes weights for rows of each class, of which only the ratios count: for a
     /// training that is planned with given ones, and no other.
     #[must_use]
     pub fn with_class_weights(self, class_weights: Option<Vec<f64>>) -> Self {

@@ -85,7 +85,7 @@ impl From<Inputs> for Described {
 }
 
 impl Inputs {
-    /// Of a table that a model was trained on, for rows that keys for `job` are to score; with the
+    /// Features of a table that a model was trained on, for rows that keys for `job` are to score; with the
     /// weights of its classes, if they were given.
     ///
     /// # Errors

@@ -127,19 +127,19 @@ pub fn read_array<R: Read>(reader: Reader<R>, setting: &Setting) -> array::Resul
 pub struct Facts {
     /// What files of all schemes say.
     pub info: Info,
-    /// Of a secret key: whether by a passphrase.
+    /// Whether it is a secret key sealed by a passphrase.
     pub sealed: bool,
     /// The parameters, made for this.
     pub params: Params,
-    /// Of keys: what arrays under them are computed with.
+    /// What arrays under a key are computed with.
     pub setting: Option<Setting>,
-    /// Of an array.
+    /// Shape of an array.
     pub shape: Option<Vec<usize>>,
-    /// Of ciphertexts: what is public about each.
+    /// What is public about each ciphertext.
     pub forms: Vec<Form>,
-    /// Of evaluation keys.
+    /// What evaluation keys can do.
     pub request: Option<KeyRequest>,
-    /// Of the file, by the checksums in it; not of a sealed one.
+    /// Digest of the file, by the checksums in it; none of a sealed one.
     pub digest: Option<[u8; 32]>,
 }
 

@@ -101,7 +101,7 @@ pub struct Pooled {
     pub transform: Option<[u8; 32]>,
     /// All owners that the schema names.
     pub of: Vec<String>,
-    /// Those whose rows these are, by their places among all, ascending.
+    /// Owners whose rows these are, by their places among all, ascending.
     pub owners: Vec<u32>,
 }
 
@@ -118,7 +118,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Of this version of the program, with evaluation keys and encrypted tables of these digests,
+    /// A result of this version of the program, with evaluation keys and encrypted tables of these digests,
     /// whose order does not matter.
     #[must_use]
     pub fn new(keys: [u8; 32], mut tables: Vec<[u8; 32]>) -> Self {
@@ -141,7 +141,7 @@ impl Origin {
 const META_VERSION: u8 = 5;
 
 impl Meta {
-    /// Of a file without note or iterations.
+    /// What is said of a file without note or iterations.
     #[must_use]
     pub fn of(job: Job) -> Self {
         Self { job, note: 0, iterations: 0, origin: None, scored_by: None, pooled: None }

@@ -157,13 +157,13 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Of a key that is nowhere but in memory.
+    /// The ledger of a key that is nowhere but in memory.
     #[must_use]
     pub fn in_memory(params: ParamsId, key: KeyId) -> Self {
         Self { file: None, entries: Mutex::new(Entries::none(params, key)) }
     }
 
-    /// Of the key in the file `secret`: `KEY.ledger` in the folder of that file, with the key's
+    /// The ledger of the key in the file `secret`: `KEY.ledger` in the folder of that file, with the key's
     /// fingerprint for its name, so that copies of the key in one folder count together. It need
     /// not exist; the first release makes it.
     ///
@@ -287,7 +287,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Of `values` to so many bits after the point, which are decrypted from what `write` writes:
+    /// A release of `values` to so many bits after the point, which are decrypted from what `write` writes:
     /// the same has the same noise whenever it is released.
     ///
     /// # Errors

@@ -339,7 +339,7 @@ pub struct NamedScores {
     /// Scores of each row: above 0 where the model says the second class; of more than two classes
     /// a list with the score of each.
     pub scores: OfRows,
-    /// Of the second class, or a list with that of each: as the server computed it if the keys were
+    /// Probability of the second class, or a list with that of each: as the server computed it if the keys were
     /// made for that, else from the scores.
     pub probabilities: OfRows,
     /// The class that the model names for each row.
@@ -386,7 +386,7 @@ impl OfRows {
 }
 
 impl NamedScores {
-    /// Of rows that are of these members of `classes`, if that is known; probabilities are those of
+    /// Scores of rows that are of these members of `classes`, if that is known; probabilities are those of
     /// scores if they are not given.
     ///
     /// # Errors

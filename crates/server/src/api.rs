@@ -26,7 +26,7 @@ use serde_json::{Map, Value, json};
 
 /// Something that may be asked for.
 pub struct Route {
-    /// Of HTTP, in lower case.
+    /// Method of HTTP, in lower case.
     pub method: &'static str,
     /// With `{names}` of what varies.
     pub path: &'static str,

@@ -12,7 +12,7 @@ use sudare_roles::error::Error;
 /// A request that is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Of HTTP.
+    /// Status of HTTP.
     pub status: StatusCode,
     /// A stable word, as [`Error::kind`].
     pub kind: String,

@@ -28,7 +28,7 @@ const OP: &str = "change of layout";
 pub(super) type Diagonals = BTreeMap<usize, Vec<f64>>;
 
 impl<E: ComplexOps> Engine<'_, E> {
-    /// The same array in another layout, of any shape with as many elements in C order, by one
+    /// An array in another layout, of any shape with as many elements in C order, by one
     /// linear transform of the slots, which takes a level. Where that would have too many
     /// diagonals, it takes several, each of which moves some bits of the fields. Padding is zero
     /// then.

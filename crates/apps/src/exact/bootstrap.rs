@@ -112,7 +112,7 @@ impl Setting {
         }
     }
 
-    /// The same, where operations that find too few levels bootstrap.
+    /// An engine whose operations bootstrap where they find too few levels.
     ///
     /// # Errors
     /// [`sudare::Error::Circuit`] for a way that has not as many slots as arrays have, or leaves no

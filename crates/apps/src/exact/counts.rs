@@ -261,7 +261,7 @@ impl CountsPlan {
         }
     }
 
-    /// The same counts in the clear.
+    /// What is counted, computed in the clear.
     ///
     /// # Errors
     /// [`ArrayError::Argument`] for columns that were not planned.

@@ -19,7 +19,7 @@ use sudare_arith::real;
 pub type Slots = (Vec<f64>, Level, Scale);
 
 impl TrainSpec {
-    /// The same with the smallest of [`SigmoidApprox::RANGES`] that the inner products of a
+    /// A specification with the smallest of [`SigmoidApprox::RANGES`] that the inner products of a
     /// prepared table stay in, as training in the clear finds out. It is the one thing about the
     /// table that the server learns beside its shape.
     ///

@@ -49,7 +49,7 @@ struct OutlineLayer {
 }
 
 impl Outline {
-    /// That of a network, for inputs within these ranges. `precision_bits` is `-log2` of the
+    /// The outline of a network, for inputs within these ranges. `precision_bits` is `-log2` of the
     /// tolerable error of each activation by encryption, as a part of its range, 2 to 30.
     ///
     /// # Errors

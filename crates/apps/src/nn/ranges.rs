@@ -24,7 +24,7 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// Those of these samples. All but the input's are widened by the factor `margin`, at least 1:
+    /// The ranges that these samples take. All but the input's are widened by the factor `margin`, at least 1:
     /// 1.25 suits some thousand samples of test data.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Of sums in the clear, of one owner or of several that [`Sums::add`] added.
+    /// Totals of sums in the clear, of one owner or of several that [`Sums::add`] added.
     ///
     /// # Errors
     /// [`PoolError::OtherSchema`] for sums of another schema.

@@ -27,7 +27,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// That of a search in ciphertexts of so many slots, a power of two, if a vector fits one.
+    /// The layout of a search in ciphertexts of so many slots, a power of two, if a vector fits one.
     pub fn new(spec: &Spec, slots: usize) -> Option<Self> {
         let coordinates = spec.dimension + spec.metric.further();
         if coordinates.next_power_of_two() > slots {

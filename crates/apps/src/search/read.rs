@@ -16,7 +16,7 @@ const LEAST_LOG2: f64 = -128.0;
 /// How many records match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
-    /// Those that match.
+    /// Records that match.
     pub matches: usize,
     /// Sums that are no whole numbers, and were left out: each has a record within the margin of
     /// the threshold.
@@ -35,7 +35,7 @@ pub struct Match {
 /// The records that match, as far as an answer tells them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Matches {
-    /// Those that are told, by their numbers. Payloads are right but for a probability of `2^-15`
+    /// Matches that are told, by the numbers of records. Payloads are right but for a probability of `2^-15`
     /// where several records of a bucket are within the margin of the threshold and their errors
     /// make up for each other.
     pub found: Vec<Match>,

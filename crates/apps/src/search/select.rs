@@ -39,7 +39,7 @@ pub(super) struct CountErrors {
 }
 
 impl CountErrors {
-    /// Those of which a plan has no counts.
+    /// Errors of plans that have no counts.
     pub const NONE: Self = Self { step: f64::INFINITY, noise: f64::INFINITY };
 
     /// A bound, as estimated.
@@ -108,9 +108,9 @@ pub(super) struct Selection {
     pub sketch: Sketch,
     step: FunctionPlan,
     middle: f64,
-    /// Of inner products, at the level of the step.
+    /// Scale of inner products, at the level of the step.
     pub product: Scale,
-    /// Of numbers beside vectors, at level 1.
+    /// Scale of numbers beside vectors, at level 1.
     pub columns: Scale,
     /// Of the sums, at level 0.
     sums: Scale,

@@ -56,7 +56,7 @@ pub(super) enum Bucket {
 }
 
 impl Sketch {
-    /// That of a specification; none for scores. Among those for which too many matches in a bucket
+    /// The sketch of a specification; none for scores. Among those for which too many matches in a bucket
     /// are improbable enough, that with the fewest ciphertexts of an answer and then the fewest
     /// numbers.
     pub fn new(spec: &Spec, layout: &Layout) -> Option<Self> {

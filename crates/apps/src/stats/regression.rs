@@ -21,7 +21,7 @@ pub struct LeastSquares {
     pub predictors: Vec<usize>,
     /// Predicted where all predictors are 0.
     pub intercept: f64,
-    /// Of each predictor.
+    /// Coefficient of each predictor.
     pub coefficients: Vec<f64>,
     /// Standard errors of the coefficients.
     pub standard_errors: Vec<f64>,

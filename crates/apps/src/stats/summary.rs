@@ -266,7 +266,7 @@ pub(super) mod undefined_as_null {
         values.into_iter().map(|x| x.unwrap_or(f64::NAN)).collect()
     }
 
-    /// The same for rows of such values.
+    /// Matrices as rows of numbers that may be missing, in JSON.
     pub mod matrix {
         use super::{Deserialize, Deserializer, Serialize, Serializer, from_options, to_options};
 

@@ -227,7 +227,7 @@ impl Encoding {
         self.parts.target.as_ref().map(|target| target.name.as_str())
     }
 
-    /// The same encoding of tables that call the target otherwise; without a target the same.
+    /// An encoding of tables that call the target otherwise; without a target itself.
     ///
     /// # Errors
     /// [`TableError::DuplicateColumn`] or [`TableError::EncodedName`] if a column has that name.
@@ -238,7 +238,7 @@ impl Encoding {
         Self::try_from(self.parts)
     }
 
-    /// The same encoding with a target of these classes, in this order.
+    /// An encoding with a target of these classes, in this order.
     ///
     /// # Errors
     /// [`TableError::DuplicateColumn`] or [`TableError::EncodedName`] if a column has that name;

@@ -114,7 +114,7 @@ impl TextColumn {
         &self.values
     }
 
-    /// Of each row, the index of its value, or [`TextColumn::MISSING`].
+    /// The index of the value of each row, or [`TextColumn::MISSING`].
     pub fn codes(&self) -> &[u32] {
         &self.codes
     }

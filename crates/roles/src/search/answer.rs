@@ -112,7 +112,7 @@ pub fn open_answer<R: Read>(
 }
 
 impl Answered {
-    /// Of scores, the `most` nearest records with their similarities, the nearest first, but for
+    /// The `most` nearest records by their scores with their similarities, the nearest first, but for
     /// deleted ones; none of other answers.
     #[must_use]
     pub fn nearest(

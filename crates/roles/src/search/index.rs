@@ -270,7 +270,7 @@ pub struct Update {
     pub rows: usize,
     /// Blocks of the index.
     pub blocks: usize,
-    /// Those that were encrypted, by their numbers.
+    /// Blocks that were encrypted, by their numbers.
     pub encrypted: Vec<usize>,
     /// Bytes of their files.
     pub bytes: u64,

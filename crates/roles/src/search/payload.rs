@@ -42,7 +42,7 @@ pub enum Value {
 }
 
 impl Payload {
-    /// The same, if it can be.
+    /// The payload, if it can be.
     ///
     /// # Errors
     /// [`Error::Usage`].

@@ -90,7 +90,7 @@ pub(super) struct AnswerMeta {
     pub wanted: Wanted,
     /// Records that were searched, deleted ones included.
     pub rows: usize,
-    /// Those of them that were deleted, as far as the server knows.
+    /// Records that were deleted, as far as the server knows.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub deleted: BTreeSet<usize>,
 }
@@ -127,7 +127,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Of a file of evaluation keys; `small` ones keep half of them in memory.
+    /// A server with a file of evaluation keys; `small` ones keep half of them in memory.
     ///
     /// # Errors
     /// As [`Session::of`]; [`Error::File`].

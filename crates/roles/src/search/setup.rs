@@ -59,7 +59,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Of the file of a key.
+    /// The session that the file of a key is for.
     ///
     /// # Errors
     /// [`Error::Usage`] for keys of another job; [`Error::File`]; [`Error::Search`].

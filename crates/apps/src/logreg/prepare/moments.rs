@@ -32,7 +32,7 @@ impl Moments {
     /// Most columns whose correlations are computed: 128 MiB of them.
     pub const MAX_COLUMNS: usize = 4096;
 
-    /// Of a table whose rows weigh by their class as `row_weights` has it.
+    /// Moments of a table whose rows weigh by their class as `row_weights` has it.
     ///
     /// Two passes, over a block of rows at a time.
     ///

@@ -35,7 +35,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Those of the structure that begins here.
+    /// The fields of the structure that begins here.
     pub fn of(bytes: &'a [u8]) -> Self {
         Self { bytes, next: Some(STRUCT), depth: 0 }
     }

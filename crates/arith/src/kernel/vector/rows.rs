@@ -66,7 +66,7 @@ pub trait Reduction<L: Lanes>: Copy {
     unsafe fn reduce(lanes: L, sum: L::Sum) -> L::V;
 }
 
-/// Of residues.
+/// Rows of residues.
 #[derive(Clone, Copy)]
 pub struct Residues;
 

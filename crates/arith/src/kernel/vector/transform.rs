@@ -1,5 +1,7 @@
 //! Transforms on any [`Lanes`], for `N >= 2^11`, blocked for the first cache.
 //!
+//! One algorithm, whose passes share their blocks, buffers and factors: it is in one file for that.
+//!
 //! A row is `N / 256` lines of 256 words. Columns first: the layers that pair
 //! lines run on eight adjacent columns at a time, gathered in a buffer. Then the
 //! lines: the last eight layers run on eight lines at a time, transposed so that

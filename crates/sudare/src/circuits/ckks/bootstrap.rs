@@ -163,7 +163,7 @@ pub struct BootstrapPlan {
 }
 
 impl BootstrapSpec {
-    /// The same for `2^log_slots` slots: as few factors of the maps as have no more layers than
+    /// A bootstrapping of `2^log_slots` slots: as few factors of the maps as have no more layers than
     /// the largest has now. With a [`Refinement`], whose input level has primes of its own,
     /// SlotsToCoeffs keeps as many factors as it has layers for.
     #[must_use]

@@ -45,13 +45,13 @@ impl Raise {
         Self { level, weight: Self::DEFAULT_WEIGHT, divisor: 1 }
     }
 
-    /// The same through a secret of another weight.
+    /// Raising through a secret of another weight.
     #[must_use]
     pub fn with_weight(self, weight: u32) -> Self {
         Self { weight, ..self }
     }
 
-    /// The same with a division.
+    /// Raising of ciphertexts that are rounded to this plaintext modulus.
     #[must_use]
     pub fn with_divisor(self, divisor: u128) -> Self {
         Self { divisor, ..self }
@@ -186,7 +186,7 @@ impl KeyRequest {
         self
     }
 
-    /// The same with level keys instead of keys for relinearisation and automorphisms, where
+    /// A request of level keys instead of keys for relinearisation and automorphisms, where
     /// the parameters have them ([`Params::level_key_limbs`]).
     ///
     /// A level key is for the level that it is asked for and those below, with as many

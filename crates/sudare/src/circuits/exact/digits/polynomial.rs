@@ -70,7 +70,7 @@ impl ResiduePolynomial {
         Ok(Self::trimmed(modulus, coeffs))
     }
 
-    /// The same function as [`ResiduePolynomial::retain`], with half of the coefficients: an odd
+    /// Computes the same function as [`ResiduePolynomial::retain`], with half of the coefficients: an odd
     /// polynomial of at most the same degree for odd `p`, an even one of a degree that is more by
     /// at most 1 for `p = 2`.
     ///
