@@ -5,6 +5,7 @@ use crate::{
     error::{Error, Result},
     files::{self, Access, Watch},
     label::{Content, Meta, Origin},
+    memory,
 };
 use std::{
     fs::File,
@@ -160,8 +161,15 @@ impl<R: Read> Opened<R> {
     /// The parameters.
     ///
     /// # Errors
-    /// [`Error::File`].
+    /// [`Error::File`]; [`Error::Memory`] if the machine has no room for their tables.
     pub fn params(&self) -> Result<Params> {
+        let tables =
+            self.reader.table_bytes().map_err(in_file(&self.path, self.watch.as_deref()))?;
+        memory::check(
+            "the tables of the parameters",
+            tables,
+            "end other programs, or use a machine with more memory",
+        )?;
         self.reader.params().map_err(in_file(&self.path, self.watch.as_deref()))
     }
 

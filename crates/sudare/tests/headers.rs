@@ -8,7 +8,7 @@ use sudare::{
     Error, Result, ckks,
     exact::{self, BatchEncoder},
     rlwe::{
-        KeyGenerator, Level,
+        KeyGenerator, Level, UpperSpec,
         serial::{Label, Reader, Scheme},
     },
 };
@@ -91,6 +91,46 @@ fn file(
 
 fn encoded<T: serde::Serialize>(value: &T) -> Vec<u8> {
     postcard::to_allocvec(value).unwrap()
+}
+
+/// Of every kind of primes, those that level keys alone have too.
+#[test]
+fn tables_of_all_primes_are_counted() {
+    let _alone = alone();
+    let upper = Some(UpperSpec { base_bits: vec![41.25; 4], levels_bits: vec![vec![47.0]; 3] });
+    let extra_p_bits = vec![49.0; 4];
+    let uniform = ckks::Spec::uniform(15, 45.0, 3, 40.0, vec![50.0; 2]);
+    let spec = ckks::Spec { insecure: true, upper, extra_p_bits, ..uniform };
+    let params = ckks::Params::new(spec.clone()).unwrap();
+    let id = params.rlwe().id().0;
+    let bytes = params.rlwe().basis().packed_bytes(params.rlwe().limbs(Level(0)));
+    let parts = [encoded(&spec), encoded(&Label::default())];
+    let file = file((1, id), parts, &[ckks_entry(2 * bytes)], 2 * bytes as usize);
+    let reader = open::<ckks::Params>(&file).unwrap();
+    assert_eq!(reader.table_bytes(), Ok(32 * (4 + 7 + 2 + 4) << 15));
+    assert_eq!(reader.params().unwrap().rlwe().id(), params.rlwe().id());
+}
+
+/// A file of some kilobytes may name a ring and primes whose tables take gigabytes.
+#[test]
+fn primes_that_no_tables_have_room_for_are_refused() {
+    let _alone = alone();
+    for (chain, special, extra) in [(63, 65, 0), (63, 1, 64), (64, 65, 0), (63, 1, 65)] {
+        let uniform = ckks::Spec::uniform(17, 60.0, chain - 1, 50.0, vec![60.0; special]);
+        let spec = ckks::Spec { insecure: true, extra_p_bits: vec![60.0; extra], ..uniform };
+        let parts = [encoded(&spec), encoded(&Label::default())];
+        let file = file((1, 7), parts, &[ckks_entry(1 << 14)], 1 << 14);
+        match open::<ckks::Params>(&file) {
+            Ok(reader) => {
+                assert_eq!(chain + special + extra, 128);
+                assert_eq!(reader.table_bytes(), Ok(1 << 29));
+            }
+            Err(error) => {
+                assert_eq!(chain + special + extra, 129);
+                assert!(error.to_string().contains("129 primes are too many"), "{error}");
+            }
+        }
+    }
 }
 
 const MANY: usize = 50_000;

@@ -95,7 +95,7 @@ impl Scheme for Params {
     fn count_primes(spec: &Spec) -> Result<PrimeCounts> {
         check_sizes(spec)?;
         let counts = PrimeCounts::new(spec.log_n, &spec.q_bits, spec.p_bits.len());
-        Ok(counts.with_upper(spec.upper.as_ref()))
+        Ok(counts.with_upper(spec.upper.as_ref()).with_others(spec.extra_p_bits.len()))
     }
 
     fn from_spec(spec: Spec) -> Result<Self> {

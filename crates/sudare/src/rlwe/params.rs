@@ -52,8 +52,11 @@ pub struct UpperChain {
 /// by at most 255, which is what base conversion has room for.
 pub(crate) const MAX_PRIMES: usize = 128;
 
-/// Most residues of a polynomial modulo all primes: each takes some 32 bytes of tables, and a
-/// small file can ask for them.
+/// Bytes of tables of a residue of a polynomial, about.
+pub(crate) const TABLE_BYTES: u64 = 32;
+
+/// Most residues of a polynomial modulo all primes: each takes tables, and a small file can ask for
+/// them.
 const MAX_RESIDUES: usize = 1 << 24;
 
 /// Refuses more primes than the ring has room for.

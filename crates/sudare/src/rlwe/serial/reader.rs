@@ -105,6 +105,15 @@ impl<R: Read, P: Scheme> Reader<R, P> {
         &self.info
     }
 
+    /// Bytes of the tables that [`Reader::params`] makes, about: at most half a gibibyte, however
+    /// small the file is.
+    ///
+    /// # Errors
+    /// [`Error::InvalidSpec`] for sizes that no parameters have.
+    pub fn table_bytes(&self) -> Result<u64> {
+        Ok(P::count_primes(&self.info.spec)?.table_bytes())
+    }
+
     /// The parameters of the file, built anew: seconds for the largest.
     ///
     /// # Errors

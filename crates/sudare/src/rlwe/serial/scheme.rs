@@ -1,4 +1,4 @@
-use super::super::{Ciphertext, Level, Params, UpperSpec};
+use super::super::{Ciphertext, Level, Params, TABLE_BYTES, UpperSpec};
 use crate::Result;
 use core::fmt::Debug;
 use serde::{Serialize, de::DeserializeOwned};
@@ -67,6 +67,8 @@ pub struct PrimeCounts {
     /// At the top of the chain.
     pub(super) fresh: usize,
     pub(super) special: usize,
+    /// Others: above the top, in place of those of the chain, and special ones of level keys.
+    others: usize,
 }
 
 impl PrimeCounts {
@@ -74,7 +76,8 @@ impl PrimeCounts {
     /// dimension `2^log_n`.
     #[must_use]
     pub fn new(log_n: u32, levels: &[Vec<f64>], special: usize) -> Self {
-        let chain = Self { log_n, up_to: Vec::new(), fresh: 0, special }.with_levels(0, levels);
+        let chain =
+            Self { log_n, up_to: Vec::new(), fresh: 0, special, others: 0 }.with_levels(0, levels);
         Self { fresh: chain.up_to.last().copied().unwrap_or(0), ..chain }
     }
 
@@ -82,9 +85,27 @@ impl PrimeCounts {
     #[must_use]
     pub fn with_upper(self, upper: Option<&UpperSpec>) -> Self {
         match upper {
-            Some(upper) => self.with_levels(upper.base_bits.len(), &upper.levels_bits),
+            Some(upper) => {
+                let all = self.with_levels(upper.base_bits.len(), &upper.levels_bits);
+                let above = all.up_to.last().copied().unwrap_or(0);
+                all.with_others(above)
+            }
             None => self,
         }
+    }
+
+    /// Counts with so many primes more, which only need tables.
+    #[must_use]
+    pub fn with_others(self, more: usize) -> Self {
+        Self { others: self.others.saturating_add(more), ..self }
+    }
+
+    /// Bytes of the tables of all primes.
+    pub(super) fn table_bytes(&self) -> u64 {
+        let primes = self.fresh.saturating_add(self.others).saturating_add(self.special);
+        let residues =
+            (primes as u64).saturating_mul(1u64.checked_shl(self.log_n).unwrap_or(u64::MAX));
+        residues.saturating_mul(TABLE_BYTES)
     }
 
     /// The same with more levels, above so many primes that replace the chain.
