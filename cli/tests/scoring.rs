@@ -149,7 +149,7 @@ fn a_model_straight_from_training_scores_rows_as_it_is() {
     );
     assert!(!names(server).contains(&"x.ct".to_owned()));
     sudare_at(owner, "decrypt --secret keys/secret.key -i scores.ct --share 4")
-        .mistake(&["scores are for the owner"]);
+        .mistake(&["not computed with the precision", "--score-range"]);
     sudare_at(owner, "decrypt --secret keys/secret.key -i scores.ct --quantiles 0.5")
         .mistake(&["--quantiles cannot be had from scores"]);
 
@@ -244,8 +244,13 @@ fn what_cannot_be_scored_is_refused() {
     for (job, part) in [
         ("stats:189x9 --predict", "--predict is for the model of a training"),
         ("train:189x9 --probability 8", "make keys with --for predict:"),
-        ("predict:189x9 --share 4", "--share is for trained models and statistics"),
-        ("bootstrap --share 4", "--share is for trained models and statistics"),
+        ("predict:189x9 --share 4", "--score-range says how large they are"),
+        ("predict:189x9 --score-range 8", "--score-range is for scores that are shared"),
+        ("stats:189x9 --share 4 --score-range 8", "--score-range is for scores that are shared"),
+        ("predict:189x9 --share 4 --score-range 8 --probability 4", "--probability is not for"),
+        ("predict:189x9 --share 4 --score-range 0.5", "a range of 1 to 1024"),
+        ("predict:189x9 --share 12 --score-range 1024", "values to 12 bits"),
+        ("bootstrap --share 4", "--share is for trained models, statistics, and scores"),
         ("predict:189x9 --probability 17", "1 to 16"),
         ("predict:189x0", "predict:ROWSxFEATURES"),
     ] {
@@ -266,6 +271,54 @@ fn what_cannot_be_scored_is_refused() {
     ] {
         sudare_at(owner, line).mistake(&[part]);
     }
+}
+
+/// What others may see of scores has the digits asked for, and is counted.
+#[test]
+fn scores_are_shared_to_the_bits_that_their_keys_were_made_for() {
+    let f = Folders::new();
+    let owner = f.owner();
+    let line =
+        "keygen --params auto --for predict:189x9 --share 8 --score-range 16 --out keys --json";
+    let keygen = sudare_at(owner, line).json();
+    assert!(keygen["security_bits"].as_f64().unwrap() >= 128.0);
+    assert_eq!(keygen["job"], "predict:189x9, for others up to a score of 16");
+    let table = Table::bundled("lbw").unwrap();
+    let shown = Transform::spreading(&table);
+    let weights: Vec<f64> = (0..10).map(|j| f64::from(j * j % 7 - 3) / 10.0).collect();
+    let model = |weights: &[f64]| {
+        serde_json::json!({
+            "kind": "logistic regression", "weights": weights, "columns": table.columns(),
+            "target": "y", "centers": shown.centers(), "divisors": shown.divisors(),
+            "iterations": 5, "rows": 189,
+        })
+    };
+    fs::write(owner.join("model.json"), model(&weights).to_string()).unwrap();
+    let line = "encrypt --public keys/public.key --data lbw.csv --target y --like model.json \
+                -o rows.ct";
+    sudare_at(owner, line).ok();
+    f.to_server(&["keys/evaluation.key", "rows.ct", "model.json"]);
+    let (_, own) = f.scores("model.json", "");
+    let decrypt = |options: &str| {
+        sudare_at(owner, &format!("decrypt --secret keys/secret.key -i scores.ct {options}"))
+    };
+    let shared = decrypt("--share 8 --json").json();
+    let (own, shared) = (numbers(&own["scores"]), numbers(&shared["values"]["scores"]));
+    assert!(largest(&own, &scores(&table, &weights)) < 1e-9);
+    let error = largest(&shared, &own);
+    assert!(error > 1e-4 && error <= 1.0 / 256.0, "{error}");
+    assert!(shared.iter().all(|score| (score * 256.0).fract() == 0.0));
+    // The same release is the same, and counts once.
+    assert_eq!(numbers(&decrypt("--share 8 --json").json()["values"]["scores"]), shared);
+    let ledger = format!("info keys/{}.ledger --json", keygen["key_id"].as_str().unwrap());
+    assert_eq!(sudare_at(owner, &ledger).json()["releases"], 1);
+    decrypt("--share 12").mistake(&["--share 12", "not computed with the precision"]);
+    assert_eq!(sudare_at(owner, &ledger).json()["releases"], 1);
+
+    let large: Vec<f64> = weights.iter().map(|w| 10.0 * w).collect();
+    fs::write(f.server().join("large.json"), model(&large).to_string()).unwrap();
+    let line = "predict --evaluation-key evaluation.key --model large.json -i rows.ct -o x.ct";
+    sudare_at(f.server(), line).mistake(&["scores may reach", "make keys for a range of"]);
 }
 
 /// What others may see of statistics has the digits asked for.

@@ -403,6 +403,8 @@ class TablePlan:
         classes: int = 2,
         probability_bits: int | None = None,
         sigmoid_range: float | None = None,
+        share_bits: int | None = None,
+        score_range: float | None = None,
         insecure_log_n: int | None = None,
     ) -> TablePlan: ...
     @staticmethod

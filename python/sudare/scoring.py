@@ -46,7 +46,7 @@ from sudare._plan import JobPlan
 from sudare._progress import Progress, callback
 from sudare.linear_model import LogisticRegression, labels_of
 
-__all__ = ["Plan", "Scores", "decrypt", "plan", "score"]
+__all__ = ["Plan", "Scores", "decrypt", "plan", "release", "score"]
 
 
 @dataclass(frozen=True)
@@ -165,6 +165,8 @@ def plan(
     n_classes: int = 2,
     probability_bits: int | None = None,
     sigmoid_range: float = 8.0,
+    share_bits: int | None = None,
+    score_range: float | None = None,
     insecure_log_n: int | None = None,
 ) -> Plan:
     """Scores of at most so many rows by a model of so many classes that somebody has in the clear, in
@@ -172,9 +174,23 @@ def plan(
 
     With `probability_bits`, from 1 to 16, the server computes probabilities too, to so many bits and
     for scores of at most `sigmoid_range` in magnitude: models whose scores may be larger are
-    refused. `insecure_log_n` is `log2` of the degree of a ring to take in place of the secure one,
-    for tests.
+    refused.
+
+    With `share_bits`, from 1 to 12, scores are precise enough for `release` to so many bits, if they
+    are at most `score_range` in magnitude, which is from 1 to 1024 and public: models whose scores
+    may be larger are refused. The more rows and the larger the range, the fewer bits there are.
+
+    `insecure_log_n` is `log2` of the degree of a ring to take in place of the secure one, for tests.
     """
+    if (share_bits is None) != (score_range is None):
+        raise errors.UsageError(
+            "scores to be shared take share_bits and score_range, what no score exceeds in magnitude: "
+            "give both, or neither"
+        )
+    if share_bits is not None and probability_bits is not None:
+        raise errors.UsageError(
+            "probabilities follow from scores that are shared: leave out probability_bits or share_bits"
+        )
     return Plan(
         _native.TablePlan.predict(
             n_rows,
@@ -182,6 +198,8 @@ def plan(
             classes=whole(n_classes, "n_classes"),
             probability_bits=probability_bits,
             sigmoid_range=sigmoid_range,
+            share_bits=share_bits,
+            score_range=score_range,
             insecure_log_n=insecure_log_n,
         )
     )
@@ -208,10 +226,31 @@ def decrypt(
     """The scores of a result, for the owner of the key. With `table`, scores that say that they are of
     other encrypted rows are refused.
 
-    They carry errors that depend on the secret key and cannot be released: they are for their owner
-    alone.
+    They carry errors that depend on the secret key: `release` makes what others may see.
     """
-    values = result.decrypt(key, tables=None if table is None else [table]).values()
+    return _scores(result, key, None, table)
+
+
+def release(
+    result: EncryptedResult, key: SecretKey, bits: int, *, table: EncryptedTable | None = None
+) -> Scores:
+    """The scores of a result as others than the owner of the key may see them.
+
+    They have noise that hides the error which depends on the key, and are rounded to `bits` bits after
+    the point; probabilities follow from them. Keys are made precise enough with
+    `plan(..., share_bits=bits, score_range=...)`. It is one of the 1024 releases that a key has, which
+    are counted in a ledger beside the file of the secret key, or with a key that is in memory only; the
+    same result, to the same bits, is the same release and has the same values. `table` is as for
+    `decrypt`.
+    """
+    return _scores(result, key, whole(bits, "bits"), table)
+
+
+def _scores(
+    result: EncryptedResult, key: SecretKey, bits: int | None, table: EncryptedTable | None
+) -> Scores:
+    """The scores of a result, to be shared to so many bits, if any are given."""
+    values = result.decrypt(key, bits, tables=None if table is None else [table]).values()
     if values["kind"] != "scores":
         raise errors.OtherJobError(
             f"the result holds {values['kind']}, but scores are needed: give what `score` gave"

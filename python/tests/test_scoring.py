@@ -254,3 +254,37 @@ def test_scores_of_other_rows_are_refused(owner: Owner, model: LogisticRegressio
     with pytest.raises(errors.OtherTableError, match="it says that it comes from"):
         scoring.decrypt(result, owner.keys.secret, table=second)
     assert len(scoring.decrypt(result, owner.keys.secret, table=first).scores) == ROWS
+
+
+def test_scores_are_released_to_the_bits_planned_for(model: LogisticRegression) -> None:
+    plan = scoring.plan(ROWS, FEATURES, share_bits=8, score_range=32.0, insecure_log_n=SMALL)
+    assert plan.job == f"predict:{ROWS}x{FEATURES}, for others up to a score of 32"
+    keys = plan.make_keys()
+    x, y = table(4)
+    rows = plan.encrypt(x, keys.public, like=model, y=y)
+    result = scoring.score(rows, model, keys.evaluation)
+    own, shown = scoring.decrypt(result, keys.secret), scoring.release(result, keys.secret, 8)
+    scoring.release(result, keys.secret, 8)
+    assert keys.secret.releases == (1, 1024)
+    assert 0 < abs(own.scores - shown.scores).max() <= 2.0**-8
+    assert (shown.scores * 256 % 1 == 0).all()
+    np.testing.assert_allclose(shown.probabilities, 1 / (1 + np.exp(-shown.scores)))
+    with pytest.raises(errors.UsageError, match="not computed with the precision"):
+        scoring.release(result, keys.secret, 12)
+
+
+def test_scores_that_were_not_planned_for_it_are_not_released(
+    owner: Owner, model: LogisticRegression
+) -> None:
+    rows = owner.plan.encrypt(table(5)[0], owner.keys.public, like=model)
+    result = scoring.score(rows, model, owner.keys.evaluation)
+    with pytest.raises(errors.UsageError, match="not computed with the precision"):
+        scoring.release(result, owner.keys.secret, 1)
+    assert owner.keys.secret.releases == (0, 1024)
+    for options in ({"share_bits": 4}, {"score_range": 4.0}):
+        with pytest.raises(errors.UsageError, match="give both, or neither"):
+            scoring.plan(ROWS, FEATURES, **options)  # type: ignore[arg-type]
+    with pytest.raises(errors.UsageError, match="probabilities follow"):
+        scoring.plan(ROWS, FEATURES, share_bits=4, score_range=4.0, probability_bits=4)
+    with pytest.raises(errors.SharedBitsError):
+        scoring.plan(ROWS, FEATURES, share_bits=13, score_range=4.0)

@@ -79,8 +79,8 @@ struct Finish {
     calibrate: Option<PathBuf>,
     #[command(flatten)]
     format: TableFormat,
-    /// Of a model or statistics whose keys were made with --share: values that others than the
-    /// owner of the key may see, to so many bits after the point, with noise that hides their
+    /// Of a model, statistics or scores whose keys were made with --share: values that others than
+    /// the owner of the key may see, to so many bits after the point, with noise that hides their
     /// errors; of statistics, these are means of columns and of their products, as parts of their
     /// ranges; a model has no history then
     #[arg(long, value_name = "BITS", value_parser = whole(1..=MAX_SHARED_BITS))]
@@ -328,7 +328,7 @@ impl Args {
         };
         if self.finish.share.is_some() {
             return Err(Error::Usage(
-                "--share is for models and statistics of one table, sums of several owners are \
+                "--share is for models, statistics and scores of one table, sums of several owners are \
                  exact: leave it out, and give them to nobody else"
                     .into(),
             ));

@@ -48,6 +48,7 @@ use sudare_roles::{
     sudare keygen --params auto --for train:189x9 --class-weight balanced --out keys\n  \
     sudare keygen --params n14 --for stats:1000x12 --out keys\n  \
     sudare keygen --params auto --for predict:1000x9 --out keys\n  \
+    sudare keygen --params auto --for predict:1000x9 --share 8 --score-range 16 --out keys\n  \
     sudare keygen --params n16-boot --for bootstrap --out keys")]
 pub struct Args {
     /// Parameter set, or auto for the smallest secure ring for the job
@@ -133,8 +134,8 @@ pub struct Training {
     /// Workers that each batch is to be divided among, where the training is distributed
     #[arg(long, value_name = "N", value_parser = whole(1..=u32::MAX))]
     workers: Option<u32>,
-    /// Bits after the binary point to which weights or statistics are to be shared with others:
-    /// see `sudare decrypt --share`
+    /// Bits after the binary point to which weights, statistics or scores are to be shared with
+    /// others: see `sudare decrypt --share`
     #[arg(long, value_name = "BITS", value_parser = whole(1..=TrainSpec::MAX_SHARED_BITS))]
     share: Option<u32>,
     /// Of a training: leave the model fit to score encrypted rows by before it is decrypted, as
@@ -145,6 +146,10 @@ pub struct Training {
     /// up to the range of the sigmoid
     #[arg(long, value_name = "BITS", value_parser = whole(1..=Probability::MAX_BITS))]
     probability: Option<u32>,
+    /// Of predict with --share: what no score exceeds in absolute value, 1 to 1024. A model whose
+    /// weights could bring scores beyond it is refused
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = finite)]
+    score_range: Option<f64>,
     /// Largest inner product of a row and the weights that the sigmoid is approximated for
     /// [default: what the table takes, or of a shape 8, of several owners 16]
     #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = finite)]
@@ -197,6 +202,17 @@ impl Training {
         spec.scorable = self.predict;
         spec.workers = self.workers.map(|workers| workers as usize);
         Ok(spec)
+    }
+
+    /// The model of so many columns to score rows by.
+    fn scored(&self, features: usize) -> ScoredModel {
+        let classes = self.classes.unwrap_or(2);
+        if let Some(range) = self.score_range {
+            return ScoredModel::Shared { features, classes, range };
+        }
+        let range = self.sigmoid_range.unwrap_or(SigmoidApprox::default().range);
+        let probability = self.probability.map(|bits| Probability { range, bits });
+        ScoredModel::Given { features, classes, probability }
     }
 
     /// The same for the rows of several owners, of whom none can see whether the sigmoid suits
@@ -293,6 +309,20 @@ impl Training {
                     .into(),
             ));
         }
+        if self.score_range.is_some() && !(predict && self.share.is_some()) {
+            return Err(Error::Usage(
+                "--score-range is for scores that are shared: leave it out, or make keys with \
+                 --for predict:ROWSxFEATURES --share BITS"
+                    .into(),
+            ));
+        }
+        if self.probability.is_some() && self.share.is_some() {
+            return Err(Error::Usage(
+                "--probability is not for scores that are shared, from which all who see them \
+                 compute probabilities: leave it out"
+                    .into(),
+            ));
+        }
         if self.probability.is_some() && self.classes.is_some_and(|classes| classes > 2) {
             return Err(Error::Usage(
                 "--probability is for two classes: leave it out, probabilities of more are computed \
@@ -386,10 +416,7 @@ fn job(args: &Args) -> Result<Job> {
     args.check_sources()?;
     Ok(match purpose {
         &Purpose::Predict { rows, features } => {
-            let range = training.sigmoid_range.unwrap_or(SigmoidApprox::default().range);
-            let probability = training.probability.map(|bits| Probability { range, bits });
-            let classes = training.classes.unwrap_or(2);
-            let model = ScoredModel::Given { features, classes, probability };
+            let model = training.scored(features);
             Job::Predict(logreg::ScoreJob { rows, model })
         }
         &Purpose::Train(Extent::Shape { rows, features }) => {

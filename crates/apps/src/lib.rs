@@ -30,6 +30,7 @@ pub mod metrics;
 pub mod nn;
 pub mod note;
 pub mod pool;
+mod release;
 pub mod search;
 pub mod stats;
 pub mod table;

@@ -1,4 +1,4 @@
-//! Statistics that others than the owner of the key may see.
+//! Statistics and scores that others than the owner of the key may see.
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
 #[path = "../../sudare/tests/session/mod.rs"]
@@ -10,6 +10,8 @@ use sudare::{
     ckks::{Ciphertext, Complex, Params, Spec},
 };
 use sudare_apps::{
+    Error,
+    logreg::{ScoreJob, ScorePlan, ScoredModel, TrainError, Transform, Weights},
     stats::{
         ColumnScaling, GroupJob, GroupPlan, Grouping, HistogramJob, HistogramPlan, Job,
         MAX_SHARED_BITS, Statistics, StatsError, StatsPlan,
@@ -218,4 +220,131 @@ fn errors_at_edges(job: HistogramJob, secure: &Params) -> (f64, f64) {
     assert!(elsewhere < at_edges.max(1e-12), "{elsewhere:e}, at edges {at_edges:e}");
     assert!(at_edges < bound, "{at_edges:e} of {bound:e}");
     (at_edges, bound)
+}
+
+fn scores_up_to(range: f64, rows: usize, features: usize) -> ScoreJob {
+    ScoreJob { rows, model: ScoredModel::Shared { features, classes: 2, range } }
+}
+
+/// Weights of both signs with which scores of the largest rows reach a range.
+fn weights_for(range: f64, features: usize) -> Vec<f64> {
+    let weight = |j: usize| if j % 3 == 0 { -1.0 } else { 1.0 };
+    let part = range * (1.0 - 1e-12) / (1.0 + 4.0 * features as f64);
+    (0..=features).map(|j| part * weight(j)).collect()
+}
+
+/// Rows as large as they may be, with signs that follow from their place.
+fn largest_rows(rows: usize, features: usize) -> Table {
+    let value = |i: usize| if i * i % 7 < 3 { 4.0 } else { -4.0 };
+    let columns = (0..features).map(|j| format!("c{j}")).collect();
+    Table::new(columns, (0..rows * features).map(value).collect(), None).unwrap()
+}
+
+fn score(x: &[f64], weights: &[f64]) -> f64 {
+    weights[0] + x.iter().zip(&weights[1..]).map(|(x, w)| x * w).sum::<f64>()
+}
+
+#[test]
+fn scores_are_shared_to_the_bits_planned_for() {
+    const RANGE: f64 = 8.0;
+    let (rows, features, bits) = (150, 9, 9);
+    let job = scores_up_to(RANGE, rows, features);
+    let secure = ScorePlan::shared_params(&job, bits).unwrap();
+    let plan = ScorePlan::new(&job, &small(&secure)).unwrap();
+    assert!(plan.largest_error() <= plan.largest_shared_error(bits));
+    let s = Session::new(plan.params().clone(), plan.required_keys());
+    let (table, weights) = (largest_rows(rows, features), weights_for(RANGE, features));
+    let transform = Transform::identity(features);
+    let encrypted = plan.encryptions(&s.encryptor, &table, &transform).unwrap();
+    let encrypted: Vec<_> = encrypted.collect::<Result<_, _>>().unwrap();
+    let model = plan.encrypt_model(&s.encryptor, &weights).unwrap();
+    let exact: Vec<f64> = table.values().chunks(features).map(|row| score(row, &weights)).collect();
+    let (weights, model) = ([weights], [model]);
+    for weights in [Weights::Plain(&weights), Weights::Encrypted(&model)] {
+        let scores = plan.scorer(&s.evaluator, weights).unwrap().score(&encrypted).unwrap();
+        let own = plan.decode(&slots(&s, &scores)).unwrap().scores;
+        let errors = own[0].iter().zip(&exact).map(|(own, exact)| (own - exact).abs());
+        let (largest, bound) = (errors.fold(0.0, f64::max), plan.largest_error());
+        // Rounding alone of what is exact in f64 shows that it is compared.
+        assert!(largest < bound && largest > bound / 1e6, "{largest:e} of {bound:e}");
+        let shared = plan.share(&own, bits, &seed()).unwrap();
+        let unit = (-f64::from(bits)).exp2();
+        assert_eq!((shared.len(), shared[0].len()), (1, rows));
+        for (own, shared) in own[0].iter().zip(&shared[0]) {
+            assert!((own - shared).abs() <= unit && (shared / unit).fract() == 0.0);
+        }
+        assert_ne!(plan.share(&own, bits, &Seed::from_bytes([4; 32])).unwrap(), shared);
+        // More than in any ring: of the range f64 has not the digits.
+        let refused = plan.share(&own, 12, &seed()).unwrap_err();
+        assert!(matches!(refused, Error::Library(sudare::Error::TooLittlePrecision { .. })));
+    }
+}
+
+/// What decoding rounds is bounded by the range: that of other slots, too, which hold sums of parts
+/// of rows.
+#[test]
+fn no_slot_of_scores_is_beyond_their_range() {
+    const RANGE: f64 = 8.0;
+    for (rows, features, log_n) in [(5, 9, 8), (70, 11, 7), (256, 7, 8)] {
+        let job = scores_up_to(RANGE, rows, features);
+        let secure = ScorePlan::auto_params(&job).unwrap();
+        let spec = Spec { log_n, insecure: true, ..secure.spec().clone() };
+        let plan = ScorePlan::new(&job, &Params::new(spec).unwrap()).unwrap();
+        let e = sim::Evaluator::new(log_n, plan.params().chain().clone());
+        let (level, scale) = plan.input();
+        let transform = Transform::identity(features);
+        // All of one sign, so that nothing cancels.
+        let weights: Vec<f64> = weights_for(RANGE, features).iter().map(|w| w.abs()).collect();
+        let columns = (0..features).map(|j| format!("c{j}")).collect();
+        let table = Table::new(columns, vec![4.0; rows * features], None).unwrap();
+        let complex = |slots: Vec<f64>| -> Vec<_> {
+            slots.into_iter().map(|re| Complex { re, im: 0.0 }).collect()
+        };
+        let packed = plan.pack(&table, &transform).unwrap();
+        let encrypted: Vec<_> =
+            packed.map(|slots| e.encrypt(&complex(slots), level, scale).unwrap()).collect();
+        let weights = [weights];
+        let scores = plan.scorer(&e, Weights::Plain(&weights)).unwrap().score(&encrypted).unwrap();
+        let slots = scores.iter().flat_map(|score| &score.slots);
+        let largest = slots.map(|slot| slot.re.abs()).fold(0.0, f64::max);
+        assert!((largest / RANGE - 1.0).abs() < 1e-9, "{rows}x{features}: {largest}");
+    }
+}
+
+#[test]
+fn scores_that_cannot_be_shared_are_refused() {
+    let too_little = |error: Error| {
+        let engine = matches!(error, Error::Library(sudare::Error::TooLittlePrecision { .. }));
+        assert!(engine, "{error}");
+    };
+    let (rows, features) = (20, 3);
+    let job = scores_up_to(16.0, rows, features);
+    for bits in [0, MAX_SHARED_BITS + 1] {
+        let refused = Error::Train(TrainError::SharedBits { found: bits });
+        assert_eq!(ScorePlan::shared_params(&job, bits).unwrap_err(), refused);
+    }
+    // As precise as scores for their owner are.
+    let plan = ScorePlan::new(&job, &small(&ScorePlan::auto_params(&job).unwrap())).unwrap();
+    too_little(plan.share(&[vec![0.0; rows]], 1, &seed()).unwrap_err());
+    // A range of which f64 has not the digits.
+    too_little(ScorePlan::shared_params(&scores_up_to(1024.0, rows, features), 12).unwrap_err());
+    for range in [0.0, 0.99, -1.0, 1025.0, f64::NAN, f64::INFINITY] {
+        let job = scores_up_to(range, rows, features);
+        let refused = |error: Error| assert!(error.to_string().contains("1 to 1024"), "{error}");
+        refused(ScorePlan::auto_params(&job).unwrap_err());
+        refused(ScorePlan::new(&job, plan.params()).unwrap_err());
+        refused(ScorePlan::shared_params(&job, 4).unwrap_err());
+    }
+    // Models that are larger than what is public says.
+    let weights: Vec<f64> = weights_for(16.5, features);
+    let found = plan.pack_model(&weights).unwrap_err();
+    assert!(matches!(found, Error::ScoresTooLarge { range: 16.0, .. }), "{found}");
+    let found = plan.pack_model(&[f64::NAN; 4]).unwrap_err();
+    assert!(matches!(found, Error::WeightTooLarge { .. }), "{found}");
+    // Models of which no range is known.
+    let model = ScoredModel::Given { features, classes: 2, probability: None };
+    let job = ScoreJob { rows, model };
+    too_little(ScorePlan::shared_params(&job, 4).unwrap_err());
+    let plan = ScorePlan::new(&job, &small(&ScorePlan::auto_params(&job).unwrap())).unwrap();
+    too_little(plan.share(&[vec![0.0; rows]], 1, &seed()).unwrap_err());
 }

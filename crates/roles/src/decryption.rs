@@ -352,10 +352,7 @@ impl Reader<'_> {
         let Some((bits, draft)) = &mut self.share else { return Ok(self.slots.clone()) };
         let bits = *bits;
         share(&self.slots, bits, &draft.noise()).map_err(|error| match error {
-            StatsError::Library(sudare::Error::TooLittlePrecision { .. }) => Error::Usage(format!(
-                "--share {bits}: the results were not computed with the precision for that: make \
-                 keys with --share {bits} and compute again, or share fewer bits"
-            )),
+            StatsError::Library(sudare::Error::TooLittlePrecision { .. }) => too_imprecise(bits),
             other => other.into(),
         })
     }
@@ -382,29 +379,39 @@ impl Reader<'_> {
     }
 
     fn scores(
-        &self,
+        &mut self,
         plan: &ScorePlan,
         classes: Vec<String>,
         members: Option<Vec<[u8; 2]>>,
         rows: usize,
     ) -> Result<Decrypted> {
-        if self.share.is_some() {
-            return Err(Error::Usage(
-                "--share is for models and statistics, scores are for the owner of the key: leave \
-                 it out"
-                    .into(),
-            ));
-        }
         let member = |bytes: [u8; 2]| u32::from(u16::from_le_bytes(bytes));
         let members: Option<Vec<u32>> =
             members.map(|members| members.into_iter().map(member).collect());
         self.expect(rows <= plan.job().rows)?;
         self.expect(members.as_ref().is_none_or(|members| members.len() == rows))?;
         let Scores { mut scores, mut probabilities } = plan.decode(&self.slots)?;
+        if let Some((bits, draft)) = &mut self.share {
+            // Who may see scores computes probabilities from these.
+            probabilities = None;
+            scores = plan.share(&scores, *bits, &draft.noise()).map_err(|error| match error {
+                sudare_apps::Error::Library(sudare::Error::TooLittlePrecision { .. }) => {
+                    too_imprecise(*bits)
+                }
+                other => other.into(),
+            })?;
+        }
         // Those of rows that were planned and are not there are of no row.
         scores.iter_mut().chain(probabilities.iter_mut().flatten()).for_each(|s| s.truncate(rows));
         Ok(Decrypted::Scores { scores: Scores { scores, probabilities }, classes, members })
     }
+}
+
+fn too_imprecise(bits: u32) -> Error {
+    Error::Usage(format!(
+        "--share {bits}: the results were not computed with the precision for that: make keys with \
+         --share {bits}, for scores also with --score-range, and compute again, or share fewer bits"
+    ))
 }
 
 /// A model that says no more of the table than the weights do: its columns count from 0, in powers

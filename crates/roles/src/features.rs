@@ -103,7 +103,7 @@ impl Inputs {
                     let prepared = Prepared::new(table, spec, rows, class_weights)?;
                     Some(prepared.transform().clone())
                 }
-                ScoredModel::Given { .. } => None,
+                ScoredModel::Given { .. } | ScoredModel::Shared { .. } => None,
             },
             _ => None,
         };
@@ -171,7 +171,7 @@ impl Inputs {
     /// known.
     pub fn prepares_for(&self, model: &ScoredModel) -> Result<&Transform> {
         match model {
-            ScoredModel::Given { .. } => Ok(&self.shown),
+            ScoredModel::Given { .. } | ScoredModel::Shared { .. } => Ok(&self.shown),
             ScoredModel::Trained(_) => self.transform.as_ref().ok_or_else(|| {
                 Error::Usage(
                     "the keys are for scoring rows by the model of a training, which takes the \

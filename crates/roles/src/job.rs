@@ -365,8 +365,9 @@ fn no_table() -> Error {
 
 fn not_shared() -> Error {
     Error::Usage(
-        "--share is for trained models and statistics, not for this job: leave it out, and give \
-         its results to nobody else"
+        "--share is for trained models, statistics, and scores by a model that is given, of which \
+         --score-range says how large they are; not for this job: leave it out, and give its \
+         results to nobody else"
             .into(),
     )
 }

@@ -177,12 +177,13 @@ impl TablePlan {
     }
 
     /// Scores of rows by a model that is given, with probabilities to so many bits for scores up to
-    /// `sigmoid_range`.
+    /// `sigmoid_range`, or to be shared to `share_bits` bits, up to `score_range`.
     #[staticmethod]
     #[pyo3(signature = (
-        rows, features, *, classes=2, probability_bits=None, sigmoid_range=None,
-        insecure_log_n=None
+        rows, features, *, classes=2, probability_bits=None, sigmoid_range=None, share_bits=None,
+        score_range=None, insecure_log_n=None
     ))]
+    #[expect(clippy::too_many_arguments, reason = "by name, from Python")]
     fn predict(
         py: Python<'_>,
         rows: usize,
@@ -190,12 +191,19 @@ impl TablePlan {
         classes: u32,
         probability_bits: Option<u32>,
         sigmoid_range: Option<f64>,
+        share_bits: Option<u32>,
+        score_range: Option<f64>,
         insecure_log_n: Option<u32>,
     ) -> Result<Self> {
-        let range = sigmoid_range.unwrap_or(SigmoidApprox::default().range);
-        let probability = probability_bits.map(|bits| Probability { range, bits });
-        let model = ScoredModel::Given { features, classes, probability };
-        Self::smallest(py, Job::Predict(ScoreJob { rows, model }), None, insecure_log_n)
+        let model = match score_range {
+            Some(range) => ScoredModel::Shared { features, classes, range },
+            None => {
+                let range = sigmoid_range.unwrap_or(SigmoidApprox::default().range);
+                let probability = probability_bits.map(|bits| Probability { range, bits });
+                ScoredModel::Given { features, classes, probability }
+            }
+        };
+        Self::smallest(py, Job::Predict(ScoreJob { rows, model }), share_bits, insecure_log_n)
     }
 
     /// Scores of rows with keys that were made for that, or for a training that leaves a model to

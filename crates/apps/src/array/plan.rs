@@ -20,6 +20,7 @@ use super::{
 use crate::{
     SECURITY_BITS,
     logreg::{special_primes, split},
+    release::DECODING_ERROR,
 };
 use sudare_arith::real;
 
@@ -30,10 +31,6 @@ const MAX_DEPTH: usize = 60;
 
 /// Most bits of a scale: with more, results are not more precise, since `f64` rounds them.
 const MAX_SCALE_BITS: f64 = 90.0;
-
-/// Of a decoded element, beside the error of encryption, as a part of the largest: `f64` rounds it
-/// in each of the steps of a transform.
-const DECODING_ERROR: f64 = 16.0 * f64::EPSILON;
 
 /// Blocks of arrays that a program holds at once for each of its inputs and results, about.
 const BLOCKS_HELD: u64 = 3;

@@ -1,6 +1,8 @@
 //! Scores of encrypted rows, by a model that is plain or encrypted.
 
+mod propose;
 mod scorer;
+mod share;
 mod sigmoid;
 
 pub use scorer::Scorer;
@@ -10,43 +12,31 @@ use self::{
     sigmoid::{Sigmoid, real},
 };
 use super::{
-    budget::{self, Errors, room_bits, row_scale_bits, split, trained_room_bits},
+    budget::{room_bits, trained_room_bits},
     job::Job,
     layout::{Layout, Order, powers_of_two},
     planned::{expect, expect_params, expect_scale},
     prepare::Transform,
-    score_job::{LARGEST_FEATURE, Probability, ScoreJob, ScoredModel},
+    score_job::{LARGEST_FEATURE, ScoreJob, ScoredModel},
     spec::TrainError,
-    special_primes::{SLACK_BITS, special_primes},
+    special_primes::SLACK_BITS,
     work,
 };
-use crate::{Error, Result, SECURITY_BITS, table::Table};
+use crate::{Error, Result, release::DECODING_ERROR, table::Table};
 use sudare::{
     circuits::{
         ComplexOps,
         cost::{self, Work},
         sim,
     },
-    ckks::{Ciphertext, Complex, Encoder, Encryptor, Params, Scale, Spec, serial::Shape},
-    rlwe::{KeyRequest, Level, SecretDistribution, max_log2_qp},
+    ckks::{Ciphertext, Complex, Encoder, Encryptor, Params, Scale, serial::Shape},
+    rlwe::{KeyRequest, Level},
 };
-use sudare_arith::{par, real};
+use sudare_arith::par;
 
-/// `-log2` of the standard deviation of the error of a score that proposed parameters are made
-/// for, with the largest weights and features that there may be.
-const PROPOSED_PRECISION_BITS: f64 = 17.0;
-
-/// The same for parameters that a plan accepts.
+/// `-log2` of the standard deviation of the error of a score, with the largest weights and features
+/// that there may be, at least.
 const LEAST_PRECISION_BITS: f64 = 13.0;
-
-/// `log2` of the scale of the slots of a sigmoid.
-const SIGMOID_LOG2_SCALE: f64 = 34.0;
-
-/// Weights of a given model stay below this in absolute value.
-const LARGEST_GIVEN_WEIGHT: f64 = 64.0;
-
-/// Rings in which parameters are proposed.
-const LOG_N: core::ops::RangeInclusive<u32> = 11..=17;
 
 /// Weights of each model to score by, the intercept first, for rows that are transformed as
 /// [`ScorePlan::encryptions`] transforms them.
@@ -94,8 +84,8 @@ pub(super) struct Leaves<'a> {
 /// Rows are then in pieces of the training's length.
 ///
 /// For a given model, features must not exceed 4 in absolute value when they are transformed, and
-/// weights not 64; for a trained one, the root mean square of the entries of a row must not exceed
-/// 32. The moduli have room for scores of these.
+/// weights not 64, or scores not their range if others may see them; for a trained one, the root mean
+/// square of the entries of a row must not exceed 32. The moduli have room for scores of these.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -206,21 +196,19 @@ impl ScorePlan {
         Self::first_precise((1..=model.0.0).map(Level).map(at))?.ok_or(Error::NotScorable)
     }
 
-    pub(super) fn given(
-        job: &ScoreJob,
-        probability: Option<Probability>,
-        params: &Params,
-    ) -> Result<Self> {
+    pub(super) fn given(job: &ScoreJob, params: &Params) -> Result<Self> {
+        job.model.check_range()?;
         let layout = Layout::of_scores(job, params.log_n())?;
         let (chain, entries) = (params.chain(), layout.entries);
-        let mut plan = Self::unchecked(job, params, layout, LARGEST_GIVEN_WEIGHT);
+        let largest_weight = job.model.largest_given_weight();
+        let mut plan = Self::unchecked(job, params, layout, largest_weight);
         let mut first = Level(1);
-        if let Some(probability) = probability {
+        if let Some(probability) = job.model.probability() {
             let sigmoid = Sigmoid::new(&probability, params)?;
             first = Level(sigmoid.plan.level().0 + 1 + u32::from(layout.width > 1));
             plan.sigmoid = Some(sigmoid);
         }
-        let room = room_bits(entries, LARGEST_GIVEN_WEIGHT, LARGEST_FEATURE);
+        let room = room_bits(entries, largest_weight, LARGEST_FEATURE);
         let at = |level: Level| {
             let below = Level(level.0 - 1);
             let scale = match &plan.sigmoid {
@@ -228,7 +216,7 @@ impl ScorePlan {
                 None => Scale::from_log2(chain.log2_q(below) - room),
             };
             // Errors of rows are multiplied by weights, those of weights by features.
-            let ratio = Scale::from_f64((LARGEST_GIVEN_WEIGHT / LARGEST_FEATURE).sqrt());
+            let ratio = Scale::from_f64((largest_weight / LARGEST_FEATURE).sqrt());
             let mean = (scale * chain.divisor(level)).sqrt();
             let (rows, weights) = (mean * ratio, mean / ratio);
             let e = sim::Evaluator::for_params(params);
@@ -297,42 +285,6 @@ impl ScorePlan {
         Self { model, level, rows, scale, lowest, ..self }
     }
 
-    /// The smallest ring and shortest chain for scores by a given model, at 128 bits of security.
-    pub(super) fn params_of_given(
-        job: &ScoreJob,
-        probability: Option<Probability>,
-    ) -> Result<Params> {
-        let depth = probability.map(|p| p.sigmoid()).transpose()?.map(|f| f.depth());
-        let secret = SecretDistribution::UniformTernary;
-        let mut spec = None;
-        for log_n in LOG_N {
-            let layout = match Layout::of_scores(job, log_n) {
-                Err(Error::TooManyFeatures { .. }) if log_n < *LOG_N.end() => continue,
-                other => other?,
-            };
-            let limit = max_log2_qp(log_n, secret, SECURITY_BITS);
-            let (q_bits, log2_scale) = proposed(&layout, log_n, depth);
-            let p_bits = special_primes(&q_bits.concat(), limit);
-            let fits = p_bits.is_some();
-            spec = Some(Spec {
-                log_n,
-                log2_scale,
-                q_bits,
-                p_bits: p_bits.unwrap_or_else(|| vec![50.0]),
-                upper: None,
-                extra_p_bits: Vec::new(),
-                secret,
-                insecure: false,
-            });
-            if fits {
-                break;
-            }
-        }
-        // The last ring is refused for its security, with the figures.
-        let spec = spec.ok_or(TrainError::Empty)?;
-        Ok(Params::new(spec)?)
-    }
-
     /// The job.
     #[must_use]
     pub fn job(&self) -> &ScoreJob {
@@ -352,7 +304,7 @@ impl ScorePlan {
     }
 
     /// A bound of the errors of scores, in absolute value, that come from encryption of rows and
-    /// given models. A trained model adds
+    /// given models; of scores that others may see, also of decoding. A trained model adds
     /// [`TrainPlan::largest_error`](super::TrainPlan::largest_error) for each of its weights.
     #[must_use]
     pub fn largest_error(&self) -> f64 {
@@ -360,7 +312,7 @@ impl ScorePlan {
     }
 
     /// A bound of the errors of probabilities, of the polynomial in place of the sigmoid and of
-    /// encryption, for scores within [`Probability::range`].
+    /// encryption, for scores within [`Probability::range`](super::Probability::range).
     #[must_use]
     pub fn largest_probability_error(&self) -> Option<f64> {
         self.sigmoid.as_ref().map(|sigmoid| sigmoid.largest_error)
@@ -467,7 +419,7 @@ impl ScorePlan {
         transform: &Transform,
     ) -> Result<()> {
         let most = self.job.model.largest_entry();
-        if let ScoredModel::Given { .. } = self.job.model {
+        if !matches!(self.job.model, ScoredModel::Trained(_)) {
             let features = entries[1..].iter().zip(table.columns());
             let mut too_large = features.filter(|(x, _)| x.is_nan() || x.abs() > most);
             return match too_large.next() {
@@ -574,20 +526,19 @@ impl ScorePlan {
     fn check_weights(&self, weights: &[f64]) -> Result<()> {
         expect("weights of the model", weights.len(), self.layout.entries)?;
         let sizes = weights.iter().map(|w| w.abs());
-        // Also what is not a number.
-        if let Some(found) = sizes.clone().find(|&size| size.is_nan() || size > self.largest_weight)
-        {
-            return Err(Error::WeightTooLarge { found, most: self.largest_weight });
-        }
-        if let Some(sigmoid) = &self.sigmoid {
+        if let Some(range) = self.job.model.range() {
             // The intercept's entry is 1.
             let intercept = weights.first().map_or(0.0, |w| w.abs());
-            let found = intercept + LARGEST_FEATURE * (sizes.sum::<f64>() - intercept);
-            if found > sigmoid.range {
-                return Err(Error::ScoresTooLarge { found, range: sigmoid.range });
+            let found = intercept + LARGEST_FEATURE * (sizes.clone().sum::<f64>() - intercept);
+            if found > range {
+                return Err(Error::ScoresTooLarge { found, range });
             }
         }
-        Ok(())
+        // Also what is not a number.
+        let mut too_large = sizes.filter(|&size| size.is_nan() || size > self.largest_weight);
+        too_large
+            .next()
+            .map_or(Ok(()), |found| Err(Error::WeightTooLarge { found, most: self.largest_weight }))
     }
 
     /// The weights of each model, turned to fit the pieces of rows.
@@ -652,6 +603,10 @@ impl ScorePlan {
                 in_probabilities = probabilities.worst.error.max(in_probabilities);
             }
         }
+        if let ScoredModel::Shared { range, .. } = self.job.model {
+            // A slot of a result has each weight once, with one entry, so that none is larger.
+            in_scores += DECODING_ERROR * range;
+        }
         (self.keys, self.largest_error) = (e.used_keys(), in_scores);
         if let Some(sigmoid) = &mut self.sigmoid {
             sigmoid.largest_error += in_probabilities;
@@ -679,26 +634,4 @@ impl ScorePlan {
         let probabilities = self.sigmoid.as_ref().map(|_| of_models(1));
         Ok(Scores { scores: of_models(0), probabilities })
     }
-}
-
-/// Sizes of primes, and the default scale, for scores and, if there is one, a sigmoid of some
-/// depth.
-fn proposed(layout: &Layout, log_n: u32, depth: Option<u32>) -> (Vec<Vec<f64>>, f64) {
-    let (entries, width) = (layout.entries as f64, layout.width as f64);
-    let room = room_bits(layout.entries, LARGEST_GIVEN_WEIGHT, LARGEST_FEATURE);
-    // A bit more, since several errors add up.
-    let precision = PROPOSED_PRECISION_BITS + 1.0;
-    let rows = row_scale_bits(layout.entries, LARGEST_GIVEN_WEIGHT, log_n) + precision;
-    let weights =
-        Errors::new(log_n).fresh + real::log2(LARGEST_FEATURE * entries.sqrt()) + precision;
-    let scores = match depth {
-        Some(_) => SIGMOID_LOG2_SCALE,
-        None => budget::rounding_bits(log_n) + real::log2(4.0 * width) / 2.0 + precision,
-    };
-    // Beside those of the polynomial one to bring its range to [-1, 1], and one to clear slots.
-    let levels = depth.map_or(0, |depth| depth + 1 + u32::from(layout.width > 1));
-    let mut q_bits = vec![split(scores + room)];
-    q_bits.extend((0..levels).map(|_| vec![scores]));
-    q_bits.push(split(rows + weights - scores));
-    (q_bits, scores)
 }

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 /// rows that it was trained on are at most 1.
 pub(super) const LARGEST_FEATURE: f64 = 4.0;
 
+/// Weights of a given model stay below this in absolute value.
+const LARGEST_GIVEN_WEIGHT: f64 = 64.0;
+
 /// What is public about scoring: how many rows, and by which model.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ScoreJob {
@@ -30,14 +33,27 @@ pub enum ScoredModel {
     },
     /// The encrypted one that a training of this kind leaves; or one given, of as many features.
     Trained(Job),
+    /// One that is given, for scores that others than the owner of the key may see.
+    Shared {
+        /// Its columns, as of one that is given.
+        features: usize,
+        /// Classes, likewise.
+        classes: u32,
+        /// What no score exceeds in absolute value, of rows as large as they may be: 1 to
+        /// [`ScoredModel::MAX_RANGE`]. The larger, the fewer digits does `f64` have for noise.
+        range: f64,
+    },
 }
 
 impl ScoredModel {
+    /// Largest range of scores that others may see.
+    pub const MAX_RANGE: f64 = 1024.0;
+
     /// Feature columns of the rows.
     #[must_use]
     pub fn features(&self) -> usize {
         match self {
-            Self::Given { features, .. } => *features,
+            Self::Given { features, .. } | Self::Shared { features, .. } => *features,
             Self::Trained(job) => job.features,
         }
     }
@@ -46,9 +62,39 @@ impl ScoredModel {
     #[must_use]
     pub fn models(&self) -> usize {
         match self {
-            Self::Given { classes: 2, .. } => 1,
-            Self::Given { classes, .. } => *classes as usize,
+            Self::Given { classes: 2, .. } | Self::Shared { classes: 2, .. } => 1,
+            Self::Given { classes, .. } | Self::Shared { classes, .. } => *classes as usize,
             Self::Trained(job) => job.spec.models(),
+        }
+    }
+
+    /// What is computed beside scores.
+    pub(super) fn probability(&self) -> Option<Probability> {
+        match self {
+            Self::Given { probability, .. } => *probability,
+            Self::Shared { .. } | Self::Trained(_) => None,
+        }
+    }
+
+    /// What scores must not exceed in absolute value, if they have to be so small.
+    pub(super) fn range(&self) -> Option<f64> {
+        match self {
+            Self::Given { probability, .. } => probability.map(|of| of.range),
+            Self::Shared { range, .. } => Some(*range),
+            Self::Trained(_) => None,
+        }
+    }
+
+    /// Refuses ranges that scores which others may see cannot have.
+    pub(super) fn check_range(&self) -> sudare::Result<()> {
+        match self {
+            Self::Shared { range, .. } if !(1.0..=Self::MAX_RANGE).contains(range) => {
+                let most = Self::MAX_RANGE;
+                let problem =
+                    format!("scores up to {range} for others: a range of 1 to {most} is possible");
+                Err(sudare::Error::Circuit(problem))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -56,8 +102,16 @@ impl ScoredModel {
     /// training, their root mean square.
     pub(super) fn largest_entry(&self) -> f64 {
         match self {
-            Self::Given { .. } => LARGEST_FEATURE,
+            Self::Given { .. } | Self::Shared { .. } => LARGEST_FEATURE,
             Self::Trained(_) => LARGEST_ROW,
+        }
+    }
+
+    /// What weights must not exceed in absolute value, of a model that is given.
+    pub(super) fn largest_given_weight(&self) -> f64 {
+        match self {
+            Self::Shared { range, .. } => *range,
+            Self::Given { .. } | Self::Trained(_) => LARGEST_GIVEN_WEIGHT,
         }
     }
 }

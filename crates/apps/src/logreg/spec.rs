@@ -93,9 +93,9 @@ pub enum TrainError {
          leave them out, or plan it with given ones"
     )]
     UnplannedClassWeights,
-    /// Weights cannot be shared to so many bits.
+    /// Weights or scores cannot be shared to so many bits.
     #[error(
-        "weights to be shared to {found} bits after the point; 1 to {max} are possible",
+        "values to be shared to {found} bits after the point; 1 to {max} are possible",
         max = TrainSpec::MAX_SHARED_BITS
     )]
     SharedBits {

@@ -23,7 +23,7 @@ impl ScorePlan {
             ScoredModel::Trained(training) => {
                 Self::trained(&TrainPlan::new(training, params)?, job.rows)
             }
-            ScoredModel::Given { probability, .. } => Self::given(job, *probability, params),
+            ScoredModel::Given { .. } | ScoredModel::Shared { .. } => Self::given(job, params),
         }
     }
 
@@ -43,7 +43,7 @@ impl ScorePlan {
     pub fn auto_params(job: &ScoreJob) -> Result<Params> {
         match &job.model {
             ScoredModel::Trained(training) => TrainPlan::auto_params(training),
-            ScoredModel::Given { probability, .. } => Self::params_of_given(job, *probability),
+            ScoredModel::Given { .. } | ScoredModel::Shared { .. } => Self::params_of_given(job),
         }
     }
 }

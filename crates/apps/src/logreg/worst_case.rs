@@ -15,6 +15,7 @@ use super::{
     layout::Order,
     spec::{Penalty, Preparation, TrainSpec},
 };
+use crate::release::DECODING_ERROR;
 use sudare::{
     ckks::{Params, Scale},
     rlwe::{CanonicalBounds, Level},
@@ -25,9 +26,6 @@ const SECOND_ORDER: f64 = 1.1;
 
 /// Above the largest error for which that holds, none is known.
 const LARGEST_ERROR: f64 = 0.01;
-
-/// Of a decoded weight of 1: `f64` rounds it in each of the steps of a transform.
-const DECODING_ERROR: f64 = 16.0 * f64::EPSILON;
 
 /// Whose weights' errors are bounded.
 pub(super) struct Training<'a> {

@@ -12,7 +12,11 @@ use sudare::{
 use sudare_arith::{par, prng::Seed, real};
 
 use super::{ColumnScaling, MAX_SHARED_BITS, ROOM_BITS, Result, StatsError};
-use crate::{SECURITY_BITS, table::Table};
+use crate::{
+    SECURITY_BITS,
+    release::{DECODING_ERROR, precise_params},
+    table::Table,
+};
 
 /// `log2` of the scale of powers and products of columns. Sums of up to `2^10` rows then fit a
 /// level 0 of one prime of the fast kernels; values carry 23 bits.
@@ -21,10 +25,6 @@ pub(super) const LOG2_SCALE: f64 = 38.0;
 /// Most bits of a prime of a level; special primes have 50, as digits of so many primes have as
 /// many special ones.
 const PRIME_BITS: f64 = 46.0;
-
-/// Of a decoded mean of numbers up to 1, beside the error of encryption: `f64` rounds it, in each
-/// of the steps of a transform.
-const DECODING_ERROR: f64 = 16.0 * f64::EPSILON;
 
 /// Most rows of a job.
 const MAX_ROWS: u128 = 1 << 24;
@@ -331,20 +331,7 @@ pub(super) fn shared_params(
     errors: impl Fn(&Params) -> Result<(f64, f64)>,
 ) -> Result<Params> {
     check_shared_bits(bits)?;
-    let mut log2_scale = log2_scale;
-    loop {
-        let params = propose(log2_scale)?;
-        let (found, needed) = errors(&params)?;
-        if found <= needed {
-            return Ok(params);
-        }
-        // Twice the size of a level, encryption adds less than decoding.
-        if log2_scale > 2.0 * PRIME_BITS {
-            return Err(sudare::Error::TooLittlePrecision { bits, found, needed }.into());
-        }
-        // Primes are not exactly as large as asked for.
-        log2_scale += real::log2(found / needed).max(0.0) + 0.5;
-    }
+    precise_params(log2_scale, bits, propose, errors)
 }
 
 /// The smallest ring at 128 bits of security with a level 0 for sums of all rows at

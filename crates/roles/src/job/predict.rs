@@ -1,4 +1,4 @@
-use super::{Plan, TableJob, TablePlan, not_shared};
+use super::{Plan, TableJob, TablePlan, expect_precise, not_shared};
 use crate::{
     error::Result,
     price::{GROUPS_AT_ONCE, Price, ciphertext_bytes},
@@ -23,12 +23,19 @@ impl TableJob for ScoreJob {
     fn training(&self) -> Option<&TrainSpec> {
         match &self.model {
             ScoredModel::Trained(training) => Some(&training.spec),
-            ScoredModel::Given { .. } => None,
+            ScoredModel::Given { .. } | ScoredModel::Shared { .. } => None,
         }
     }
 
     fn auto_params(&self) -> Result<Params> {
         Ok(ScorePlan::auto_params(self)?)
+    }
+
+    fn shared_params(&self, bits: u32) -> Result<Params> {
+        match self.model {
+            ScoredModel::Shared { .. } => Ok(ScorePlan::shared_params(self, bits)?),
+            ScoredModel::Given { .. } | ScoredModel::Trained(_) => Err(not_shared()),
+        }
     }
 
     fn plan(&self, params: &Params) -> Result<Plan> {
@@ -43,10 +50,12 @@ impl TableJob for ScoreJob {
                 write!(f, ", after ")?;
                 training.describe(f)
             }
+            ScoredModel::Shared { classes, range, .. } => {
+                several(*classes, f)?;
+                write!(f, ", for others up to a score of {range}")
+            }
             ScoredModel::Given { classes, probability, .. } => {
-                if *classes > 2 {
-                    write!(f, ", {classes} classes")?;
-                }
+                several(*classes, f)?;
                 match probability {
                     Some(Probability { range, bits }) => {
                         write!(f, ", probabilities to {bits} bits up to a score of {range}")
@@ -55,6 +64,14 @@ impl TableJob for ScoreJob {
                 }
             }
         }
+    }
+}
+
+/// Writes how many classes there are, of more than two.
+fn several(classes: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match classes {
+        2 => Ok(()),
+        _ => write!(f, ", {classes} classes"),
     }
 }
 
@@ -80,8 +97,13 @@ impl TablePlan for ScorePlan {
         Ok(repeat_n(of_group, self.groups()).flatten().collect())
     }
 
-    fn expect_shared(&self, _bits: u32) -> Result<()> {
-        Err(not_shared())
+    fn expect_shared(&self, bits: u32) -> Result<()> {
+        match self.job().model {
+            ScoredModel::Shared { .. } => {
+                expect_precise(bits, self.largest_error(), self.largest_shared_error(bits))
+            }
+            ScoredModel::Given { .. } | ScoredModel::Trained(_) => Err(not_shared()),
+        }
     }
 
     /// By an encrypted model, which is more work than a plain one.
