@@ -268,20 +268,24 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_refused() {
+    fn every_changed_bit_of_exact_ciphertexts_is_refused() {
         let t = modulus(257, 1);
         let mut session = Session::new(chain(5, t, 1), 53);
         let a = session.random(t);
         let items = [session.encrypt(&a)];
         let (params, mut file) = (session.params.clone(), Vec::new());
         write_ciphertexts(&mut file, &params, &items, &Label::default()).unwrap();
-        let damaged = |at: usize| {
-            let mut file = file.clone();
-            file[at] ^= 1;
-            let bytes = file.len() as u64;
-            Reader::new(&file[..], bytes).and_then(|reader| reader.ciphertexts(&params)).is_err()
+        let refused = |file: &[u8]| {
+            let reader = Reader::new(file, file.len() as u64);
+            reader.and_then(|reader| reader.ciphertexts(&params)).is_err()
         };
-        assert!((0..file.len()).step_by(7).chain(0..64).all(damaged));
+        assert!(!refused(&file));
+        assert!((0..8 * file.len()).all(|bit| {
+            let mut file = file.clone();
+            file[bit / 8] ^= 1 << (bit % 8);
+            refused(&file)
+        }));
+        assert!((0..file.len()).all(|length| refused(&file[..length])));
         // The scheme of the file, which other readers refuse.
         assert_eq!(file[12..14], [2, 0]);
     }
