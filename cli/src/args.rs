@@ -1,5 +1,4 @@
 //! The arguments of every command.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
     commands::{

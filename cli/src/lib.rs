@@ -2,6 +2,7 @@
 //!
 //! [`run`] is the command `sudare`, for the binary of that name and for the Python package, which
 //! ships the same command. What commands do with tables and files is [`sudare_roles`].
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 #![forbid(unsafe_code)]
 
 mod args;

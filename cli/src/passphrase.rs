@@ -1,5 +1,4 @@
 //! Passphrases, from a terminal that does not show them or from a file descriptor.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::output::printable;
 use std::{

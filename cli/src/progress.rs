@@ -22,6 +22,12 @@ pub struct Progress {
     next_line: Mutex<Instant>,
 }
 
+/// When so much time has gone by from now.
+fn after(time: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(time).unwrap_or(now)
+}
+
 impl Progress {
     /// A step of `total` parts; 0 if that is not known.
     pub fn new(what: impl Into<String>, total: usize) -> Self {
@@ -41,7 +47,7 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(200));
             bar
         });
-        Self { what, total, bar, next_line: Mutex::new(Instant::now() + QUIET) }
+        Self { what, total, bar, next_line: Mutex::new(after(QUIET)) }
     }
 
     /// `done` parts are complete. From any thread, in any order.
@@ -68,7 +74,7 @@ impl Progress {
         let mut next_line = self.next_line.lock().unwrap_or_else(PoisonError::into_inner);
         if Instant::now() >= *next_line && (done as u64) < self.total {
             say(format_args!("{}: {done} of {}{details}", self.what, self.total));
-            *next_line = Instant::now() + BETWEEN;
+            *next_line = after(BETWEEN);
         }
     }
 }

@@ -203,7 +203,7 @@ impl Chart<'_> {
                     let _ = write!(path, "M{x:.1} {y:.1}h0");
                 }
                 Mark::Bars => {
-                    let next = series.points.get(i + 1);
+                    let next = series.points.get(i.saturating_add(1));
                     let to = next.map_or(end, |&next| self.place(next).0);
                     let _ = write!(path, "M{x:.1} {ground:.1}V{y:.1}H{to:.1}V{ground:.1}z");
                 }

@@ -1,5 +1,4 @@
 //! How values of options are read.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::ops::RangeInclusive;
 use sudare_apps::table::{Categorical, EncodingOptions, Missing, Unseen};

@@ -1,3 +1,12 @@
+#![cfg_attr(
+    not(test),
+    allow(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        reason = "computes with what it made itself"
+    )
+)]
+
 mod bootstrap;
 mod circuit;
 mod digits;

@@ -1,3 +1,12 @@
+#![cfg_attr(
+    not(test),
+    allow(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        reason = "tables of values that plans have shaped"
+    )
+)]
+
 use super::secret::Secret;
 use crate::{
     output::{self, Output, printable},

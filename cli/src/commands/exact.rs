@@ -57,7 +57,7 @@ impl Listed {
             name: preset.name,
             summary: preset.summary,
             log_n: spec.log_n,
-            levels: spec.q_bits.len() - 1,
+            levels: spec.q_bits.len().saturating_sub(1),
             plaintext_modulus: spec.plaintext_modulus.to_string(),
             slots: log_slots.map_or(0, |log_slots| 1 << log_slots),
             log_qp,
@@ -151,7 +151,7 @@ impl Bootstrapping {
         let plan = way.plan(params)?;
         let (spec, request) = (plan.spec(), plan.required_keys());
         let simulated = plan.simulate(params)?;
-        let high = spec.modulus.with_exponent(spec.modulus.exponent() + 1)?;
+        let high = spec.modulus.with_exponent(spec.modulus.exponent().saturating_add(1))?;
         let facts = Self {
             mode: plan.mode(),
             slots: 1 << spec.log_slots,
@@ -212,7 +212,7 @@ pub fn explain(name: &str) -> Result<Explained> {
         dnum: rlwe.digits(top),
         q_bits: spec.q_bits.clone(),
         p_bits: spec.p_bits.clone(),
-        ciphertext_bytes: (16 * rlwe.limbs(top).q() as u64) << params.log_n(),
+        ciphertext_bytes: (rlwe.limbs(top).q() as u64).saturating_mul(16 << params.log_n()),
         switching_key_bytes: rlwe.switching_key_bytes(top),
         bootstrapping: facts,
     })

@@ -133,7 +133,7 @@ fn report<R: Read>(file: &Opened<R>, digest: Option<[u8; 32]>) -> Result<Report>
     let history = match &label {
         Some((Content::Model, meta)) => {
             let models = meta.job.training().map_or(1, |spec| spec.models()) as u64;
-            info.count.checked_sub(models + u64::from(meta.note))
+            info.count.checked_sub(models.saturating_add(meta.note.into()))
         }
         _ => None,
     };

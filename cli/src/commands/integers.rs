@@ -52,7 +52,7 @@ impl Session {
         say(format_args!("{name}: {INSECURE}"));
         memory::check(
             "keys",
-            params.evaluation_key_bytes() + WORK_BYTES,
+            params.evaluation_key_bytes().saturating_add(WORK_BYTES),
             "choose a smaller set, such as clt-4",
         )?;
         let start = Instant::now();

@@ -1,5 +1,3 @@
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
-
 use super::security::{key_security, least_security};
 use crate::{
     output::{self, Output, say},

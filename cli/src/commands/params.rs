@@ -207,7 +207,7 @@ fn list(set: Set) -> Listed {
         name: preset.name,
         summary: preset.summary,
         log_n,
-        levels: preset.spec.q_bits.len() - 1,
+        levels: preset.spec.q_bits.len().saturating_sub(1),
         log2_scale,
         log_qp,
         security_bits: rlwe::security_bits(log_n, secret, log_qp),
@@ -251,7 +251,7 @@ fn explain(set: Set) -> Result<Explained> {
     }
     let preset = set.into_preset();
     let (rlwe, top) = (params.rlwe(), params.top());
-    let ciphertext_words = (2 * rlwe.limbs(top).q()) << params.log_n();
+    let ciphertext_words = rlwe.limbs(top).q().saturating_mul(2 << params.log_n());
     Ok(Explained {
         name: preset.name,
         summary: preset.summary,
@@ -272,7 +272,7 @@ fn explain(set: Set) -> Result<Explained> {
         raised: preset.spec.upper,
         p_bits: preset.spec.p_bits,
         fitted_p_bits: preset.spec.extra_p_bits,
-        ciphertext_bytes: 8 * ciphertext_words as u64,
+        ciphertext_bytes: (ciphertext_words as u64).saturating_mul(8),
         switching_key_bytes: rlwe.switching_key_bytes(top),
         bootstrapping,
     })

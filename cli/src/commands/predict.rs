@@ -122,7 +122,7 @@ fn encrypted(files: &server::Files, model: &Path, output: Output) -> Result<()> 
         return Err(Error::Usage(format!(
             "{} was encrypted for {}: encrypt rows to be scored with --like, under keys for \
              --for predict:… or a training with --predict",
-            files.input[0].display(),
+            files.first().display(),
             server.meta.job
         )));
     };

@@ -1,5 +1,4 @@
 //! What the commands share that encrypt: the file of the public key.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::path::PathBuf;
 use sudare_roles::{error::Result, opened::Opened};

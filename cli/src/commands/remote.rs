@@ -372,18 +372,23 @@ fn list_text(jobs: &[Job]) -> String {
             total => format!("{} of {total}", job.progress.done),
         };
         let why = job.error.as_ref().map_or_else(String::new, |error| error.detail.clone());
-        let kind = job.request["kind"].as_str().unwrap_or_default().to_owned();
+        let kind = text(job.request.get("kind"));
         let result = job.result.clone().unwrap_or(why);
         vec![job.id.clone(), kind, job.state.clone(), steps, result]
     });
     output::table(&["job", "kind", "state", "steps", "result"], &rows.collect::<Vec<_>>())
 }
 
+/// What a field says, if it is there.
+fn text(value: Option<&serde_json::Value>) -> String {
+    value.and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
+}
+
 fn objects_text(objects: &[serde_json::Value]) -> String {
     let rows = objects.iter().map(|object| {
-        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-        let bytes = object["bytes"].as_u64().map_or_else(String::new, machine::bytes);
-        vec![text(&object["digest"]), bytes, text(&object["about"]["job"])]
+        let bytes = object.get("bytes").and_then(serde_json::Value::as_u64);
+        let bytes = bytes.map_or_else(String::new, machine::bytes);
+        vec![text(object.get("digest")), bytes, text(object.pointer("/about/job"))]
     });
     output::table(&["digest", "size", "job"], &rows.collect::<Vec<_>>())
 }

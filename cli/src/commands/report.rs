@@ -1,3 +1,12 @@
+#![cfg_attr(
+    not(test),
+    allow(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        reason = "figures of scores that were computed here, a row of each as long as the others"
+    )
+)]
+
 use super::evaluate::{self, Labelled};
 use crate::{
     output::Output,

@@ -1,5 +1,4 @@
 //! What the commands of the owner share: the file of the secret key.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{output::say, passphrase};
 use std::path::{Path, PathBuf};

@@ -44,5 +44,6 @@ pub fn security_of_keys(keys: &[KeySecurity]) -> String {
 pub fn sizes(bits: &[f64]) -> String {
     let run = bits.chunk_by(|a, b| a == b);
     let rounded = |bits: f64| (1e4 * bits).round() / 1e4;
-    run.map(|run| format!("{} x {}", run.len(), rounded(run[0]))).collect::<Vec<_>>().join(" + ")
+    let text = |run: &[f64]| Some(format!("{} x {}", run.len(), rounded(*run.first()?)));
+    run.filter_map(text).collect::<Vec<_>>().join(" + ")
 }

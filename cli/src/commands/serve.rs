@@ -13,8 +13,8 @@ use sudare_roles::{
 };
 use sudare_server::{Config, Kept, Limits, Place, Program, Records, Seconds, Token};
 
-/// Of the memory of the machine, what jobs may take if it is not said.
-const SHARE_OF_MEMORY: (u64, u64) = (3, 4);
+/// Of the memory of the machine, the part that jobs leave free if it is not said.
+const FREE_MEMORY: u64 = 4;
 const SECONDS_A_DAY: Seconds = 86_400;
 
 /// Serve clients over HTTP: they upload keys and tables, and this machine computes
@@ -170,7 +170,7 @@ struct Serving<'a> {
 
 fn serve(args: &Args, output: Output) -> Result<()> {
     let folder = args.folder.clone().ok_or_else(|| Error::Usage("--folder is needed".into()))?;
-    let memory = || machine::memory_bytes().map(|all| all / SHARE_OF_MEMORY.1 * SHARE_OF_MEMORY.0);
+    let memory = || machine::memory_bytes().map(|all| all.saturating_sub(all / FREE_MEMORY));
     let config = Config {
         folder,
         place: args.socket.clone().map_or(Place::Tcp(args.listen), Place::Unix),
@@ -180,7 +180,7 @@ fn serve(args: &Args, output: Output) -> Result<()> {
             running_jobs: args.jobs.into(),
             tenant_bytes: args.tenant_bytes,
             tenant_jobs: args.tenant_jobs,
-            upload_seconds: Seconds::from(args.upload_hours) * 3600,
+            upload_seconds: Seconds::from(args.upload_hours).saturating_mul(3600),
             grace: Duration::from_secs(args.grace.into()),
             insecure_allowed: args.insecure,
             threads: par::threads(),
@@ -220,7 +220,8 @@ fn token(step: &TokenStep, output: Output) -> Result<()> {
         TokenStep::Add { of: Of { folder, tenant }, days } => {
             sudare_server::check_tenant(tenant)?;
             let (token, now) = (Token::random()?, sudare_server::now());
-            let expires = days.map(|days| now + Seconds::from(days) * SECONDS_A_DAY);
+            let expires = days
+                .map(|days| now.saturating_add(Seconds::from(days).saturating_mul(SECONDS_A_DAY)));
             records(folder)?.add_token(&token.kept(tenant.clone(), now, expires))?;
             let text = token.text();
             let added = Added { name: token.id(), tenant, token: &text, expires };
@@ -254,11 +255,12 @@ fn list_text(listed: &[Listed]) -> String {
     let now = sudare_server::now();
     let rows = listed.iter().map(|token| {
         let days = |seconds: Seconds| format!("{:.1} days", seconds as f64 / SECONDS_A_DAY as f64);
-        let ends = token.expires.map_or("never".into(), |expires| match expires - now {
-            left @ 1.. => format!("in {}", days(left)),
-            _ => "ended".into(),
-        });
-        let made = format!("{} ago", days(now - token.created));
+        let ends =
+            token.expires.map_or("never".into(), |expires| match expires.saturating_sub(now) {
+                left @ 1.. => format!("in {}", days(left)),
+                _ => "ended".into(),
+            });
+        let made = format!("{} ago", days(now.saturating_sub(token.created)));
         vec![token.name.clone(), token.tenant.clone(), made, ends]
     });
     output::table(&["token", "tenant", "made", "ends"], &rows.collect::<Vec<_>>())

@@ -1,7 +1,6 @@
 //! What the commands of the server share: the files that they read and write.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use sudare_roles::{
     error::Result,
     files::{Access, NewFile},
@@ -33,6 +32,11 @@ pub struct Files {
 }
 
 impl Files {
+    /// The first encrypted table, of which there is one at least.
+    pub fn first(&self) -> &Path {
+        self.input.first().map_or(Path::new(""), PathBuf::as_path)
+    }
+
     /// Reads keys and table, which must belong together, and begins the file of the result, so
     /// that no work is done that cannot be written.
     pub fn open(&self) -> Result<(Session, NewFile)> {

@@ -70,7 +70,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let Plan::Train(plan) = &session.plan else {
         return Err(Error::Usage(format!(
             "{} was encrypted for {}: use `sudare {}`, or make keys with --for train:…",
-            args.files.input[0].display(),
+            args.files.first().display(),
             session.meta.job,
             session.plan.command()
         )));
@@ -96,11 +96,11 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let bytes = server.session().write_result(file, model, &meta, Content::Model)?;
 
     let plan = server.plan();
-    let done = meta.iterations - resumed_after;
+    let done = meta.iterations.saturating_sub(resumed_after);
     let report = Report {
         iterations: meta.iterations,
         resumed_after,
-        bootstraps: plan.bootstraps(meta.iterations) - plan.bootstraps(resumed_after),
+        bootstraps: plan.bootstraps(meta.iterations).saturating_sub(plan.bootstraps(resumed_after)),
         seconds,
         seconds_per_iteration: seconds / f64::from(done.max(1)),
         peak_rss_bytes: machine::peak_rss_bytes(),
@@ -131,7 +131,8 @@ fn train(server: &mut TrainingServer<impl Read + Seek + Send>, iterations: u32) 
         let done = training.iteration;
         let level = training.state.first().map_or(0, |weights| weights.level().0);
         let (seconds, so_far) = (before.elapsed().as_secs_f64(), begun.elapsed().as_secs_f64());
-        let left = so_far / f64::from(done - first) * f64::from(iterations - done);
+        let left = so_far / f64::from(done.saturating_sub(first))
+            * f64::from(iterations.saturating_sub(done));
         let details = format!(", level {level:>2}, {seconds:>7.1} s, {left:>7.0} s left");
         progress.set_with(done as usize, &details);
     }

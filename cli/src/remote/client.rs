@@ -135,7 +135,7 @@ impl Patience {
             return Err(error);
         }
         thread::sleep(self.pause);
-        self.pause = LONGEST_PAUSE.min(2 * self.pause);
+        self.pause = LONGEST_PAUSE.min(self.pause.saturating_mul(2));
         Ok(())
     }
 }
@@ -211,7 +211,7 @@ impl Client {
     pub fn submit(&self, request: &Request<'_>) -> Result<Job> {
         let body = serde_json::to_vec(request).map_err(|e| Error::Bug(e.to_string()))?;
         let name = blake3::hash(&body);
-        let mut attempt = 0;
+        let mut attempt = 0u32;
         loop {
             let url = self.url("/v1/jobs");
             let answer = self.until_answered(|| {
@@ -229,7 +229,7 @@ impl Client {
             if is_of_use {
                 return Ok(job);
             }
-            attempt += 1;
+            attempt = attempt.saturating_add(1);
         }
     }
 

@@ -126,7 +126,7 @@ impl Client {
                 let part = buffer.get(..count).unwrap_or_default();
                 hasher.update(part);
                 file.write_all(part).map_err(io)?;
-                have += count as u64;
+                have = have.saturating_add(count as u64);
                 patience = Patience::new();
                 progress(have, total);
             }
