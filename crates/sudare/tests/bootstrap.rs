@@ -670,6 +670,7 @@ fn named_sets() {
     for (name, usable, least_bits) in [
         ("n16-boot", 14, 20.0),
         ("n16-boot-real", 14, 20.0),
+        ("n16-boot-h48", 13, 20.0),
         ("n16-boot-fast", 8, 12.0),
         ("n15-boot", 4, 15.0),
         ("n16-boot-high", 8, 40.0),

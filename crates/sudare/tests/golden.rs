@@ -7,7 +7,7 @@
 
 mod common;
 
-const EXPECTED: [(&str, &str); 15] = [
+const EXPECTED: [(&str, &str); 16] = [
     ("secret key", "eb042213ecfa6f668b347ad602a8f1c5ccfd80908883e7b610b6d941862542ed"),
     ("public key", "49f5b7938dd21fc24874ce2db530f25767b5f633f6c516db27ebe7ffb37d4a5c"),
     ("evaluation keys", "ee09b687bf198789b915157a6887b8342ee697b2eae84396f6c5fc01f549bb9f"),
@@ -23,6 +23,10 @@ const EXPECTED: [(&str, &str); 15] = [
     ("lifted ciphertext", "48eac334a5bd7ffe20333ad384d609fc9a25e829f30a11e29640eae611bf7b09"),
     ("raised ciphertext", "1c6ffa44789e1b7e922015cbd04ca6c3bdff2c14e3123b862e38b446b8df6676"),
     ("raising keys", "7cbe6529704b174c8d10a676fa25e3afacec3c2437b8232bb457208e593ca9dd"),
+    (
+        "raising keys of weight 48",
+        "b888b9d84bde989ec4c6e7835f98ab4a5ee64e5fcd5a88785f6c04631cac970d",
+    ),
     ("level keys", "d515126d186151b644ec997fc1da4cae38ef910f175ba543e36ff6dfe40cbc35"),
 ];
 

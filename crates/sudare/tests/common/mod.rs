@@ -195,7 +195,10 @@ pub fn artefacts() -> Vec<(&'static str, Vec<u8>)> {
     };
     let s = session_with(spec.clone(), switching_keys);
     let with_low = session_with_level_keys(spec.clone());
-    let raising = session_with(spec, |params| KeyRequest::new().raise(Raise::to(params.top())));
+    let raise = |params: &Params| Raise::to(params.top());
+    let raising = session_with(spec.clone(), |params| KeyRequest::new().raise(raise(params)));
+    let heavier =
+        session_with(spec, |params| KeyRequest::new().raise(raise(params).with_weight(48)));
     let none = Label::default();
     let mut files = vec![
         ("secret key", s.secret_file(&none)),
@@ -233,6 +236,7 @@ pub fn artefacts() -> Vec<(&'static str, Vec<u8>)> {
     ];
     files.extend(results.map(|(name, a)| (name, s.ciphertexts_file(&[a], &none))));
     files.push(("raising keys", raising.keys_file(&none)));
+    files.push(("raising keys of weight 48", heavier.keys_file(&none)));
     files.push(("level keys", with_low.keys_file(&none)));
     files
 }

@@ -36,7 +36,7 @@ pub fn preset(name: &str) -> Result<BootstrapPreset> {
 /// Every named set.
 #[must_use]
 pub fn presets() -> Vec<BootstrapPreset> {
-    let mut all = vec![complex(), real(), fast(), small_ring(), high()];
+    let mut all = vec![complex(), real(), heavy(), fast(), small_ring(), high()];
     all.extend(reproductions());
     all
 }
@@ -181,6 +181,40 @@ fn real() -> BootstrapPreset {
         set.preset.spec,
         BootstrapSpec { values: Values::Real, ..set.bootstrap },
         22.1,
+    )
+}
+
+/// The multiple of the modulus that an ephemeral secret of weight 48 leaves exceeds 19 as rarely as
+/// that of weight 32 exceeds 14. A cosine of so many turns takes a degree above 31 for the error that
+/// is wanted, and so a level more: the ring has one less to use, and levels a little smaller.
+fn heavy() -> BootstrapPreset {
+    let set = complex();
+    let bootstrap = BootstrapSpec {
+        ephemeral_weight: Some(48),
+        eval_mod: EvalModSpec {
+            k: 19,
+            method: ModMethod::Cosine { degree: 36, double_angles: 3 },
+            ..set.bootstrap.eval_mod
+        },
+        ..set.bootstrap
+    };
+    let chain = Chain {
+        single_bits: 36.7,
+        reserved_bits: None,
+        usable_bits: vec![36.7],
+        usable: 13,
+        high_bits: 49.6,
+        base_bits: 49.95,
+        p_bits: vec![49.675; 8],
+        extra_p_bits: vec![49.675; 4],
+    };
+    BootstrapPreset::new(
+        "n16-boot-h48",
+        "bootstrapping through a secret of weight 48, 20 bits, 13 levels of 36.7 bits; 128 bits",
+        "sized as n16-boot, with a reserve against better attacks on sparse secrets",
+        chain.spec(&bootstrap),
+        bootstrap,
+        21.0,
     )
 }
 
