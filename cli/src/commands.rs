@@ -15,6 +15,7 @@ pub mod params;
 pub mod pool;
 pub mod predict;
 mod public;
+pub mod receipt;
 pub mod remote;
 pub mod report;
 pub mod schema;

@@ -51,12 +51,8 @@ fn origin() -> &'static Path {
     folder.path()
 }
 
-/// What a service needs of `sudare remote`.
 fn remote(service: &Service, token: &str, line: &str) -> Run {
-    let token_file = service.folder.with_file_name(format!("token-{}", &token[7..23]));
-    fs::write(&token_file, token).unwrap();
-    let (url, token) = (service.url(), token_file.display());
-    sudare_at(origin(), &format!("remote {line} --url {url} --token-file {token}"))
+    service.remote(origin(), token, line)
 }
 
 fn digest(path: &Path) -> String {
@@ -72,26 +68,15 @@ fn request(service: &Service, token: &str, kind: &str, keys: &str, table: &str) 
 }
 
 fn submit(service: &Service, token: &str, name: &str, request: &Value) -> service::Answer {
-    let body = request.to_string();
-    let headers = format!("Idempotency-Key: {name}\r\nContent-Type: application/json\r\n");
-    service.send("POST /v1/jobs", token, &headers, body.len(), body.as_bytes())
+    service.submit(token, name, request)
 }
 
 fn job(service: &Service, token: &str, id: &str) -> Value {
     service.get(&format!("/v1/jobs/{id}"), token).json()
 }
 
-/// Waits until a job is as `wanted`.
 fn until(service: &Service, token: &str, id: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-    let begun = Instant::now();
-    loop {
-        let job = job(service, token, id);
-        if wanted(&job) {
-            return job;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(600), "{job}");
-        thread::sleep(Duration::from_millis(20));
-    }
+    service.until(token, id, wanted)
 }
 
 fn state_is(state: &'static str) -> impl Fn(&Value) -> bool {

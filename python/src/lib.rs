@@ -12,6 +12,7 @@ mod nn;
 mod op;
 mod plan;
 mod pool;
+mod receipt;
 mod search;
 mod share;
 mod source;
@@ -44,6 +45,7 @@ mod _native {
         op::PyOp,
         plan::{Parameters, Plan},
         pool::{Schema, Sums, Transform},
+        receipt::{read_receipt, read_server_key},
         search::{SearchPlan, SearchSecretKey, SearchServer, SearchWriter},
         share::{Part, Worker},
         table::{Decrypted, Table, TablePlan, TableResult},

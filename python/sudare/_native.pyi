@@ -58,6 +58,8 @@ __all__ = [
     "integer_noise_budget",
     "most_release_bits",
     "read_model",
+    "read_receipt",
+    "read_server_key",
     "release",
     "release_in_simulation",
     "run_command",
@@ -746,6 +748,8 @@ def encode(
     texts: Sequence[tuple[int, Sequence[str | None]]],
 ) -> tuple[list[str], tuple[list[int], bytes]]: ...
 def read_model(path: _Path) -> dict[str, Any]: ...
+def read_receipt(text: str, server_key: str | None) -> dict[str, Any]: ...
+def read_server_key(text: str) -> str: ...
 def write_model(path: _Path, model: str, overwrite: bool) -> None: ...
 
 def generate_integer_keys(

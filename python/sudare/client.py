@@ -3,7 +3,8 @@
 ```python
 import sudare
 
-with sudare.Client("https://server.example", token=open("clinic.token").read()) as client:
+token, key = open("clinic.token").read(), "…"  # as the operator of the server tells them
+with sudare.Client("https://server.example", token, server_key=key) as client:
     job = client.train("keys/evaluation.key", "births.ct")
     job.wait(progress=print)
     job.result("model.ct")
@@ -11,25 +12,30 @@ with sudare.Client("https://server.example", token=open("clinic.token").read()) 
 
 Files are those of the command and of the classes of this package. What the service has already is not
 sent again, and whatever was interrupted goes on when it is called again: an upload, a job, a download.
+A result comes with a receipt, which the server has signed and which is kept beside it: what was computed,
+from which keys and tables.
 Needs `httpx` and `blake3`: `pip install sudare[client]`.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 import blake3
 import httpx
 
 from sudare import errors
+from sudare._native import read_receipt, read_server_key
 
 __all__ = ["Client", "Job"]
 
@@ -51,9 +57,12 @@ _UNSETTLED = {404, 408, 409, 423, 507}
 class Job:
     """A job of a service; made by the methods of `Client`."""
 
-    def __init__(self, client: Client, state: dict[str, Any]) -> None:
+    def __init__(
+        self, client: Client, state: dict[str, Any], request: dict[str, Any] | None = None
+    ) -> None:
         self._client = client
         self._state = state
+        self._request = request
 
     @property
     def id(self) -> str:
@@ -120,17 +129,77 @@ class Job:
     def result(self, path: _File) -> Path:
         """Waits for its result and writes it to a new file, whole or not at all.
 
+        Its receipt is checked before, and kept beside it: its name ends with `.receipt`.
+
         Raises
         ------
         FileExistsError
-            If there is such a file.
+            If there is such a file, or one of the receipt's name.
         sudare.errors.RefusedError
             If it failed or was cancelled.
+        sudare.errors.ReceiptError
+            If its receipt is not the expected server's, or for something else.
         """
-        if os.path.lexists(path):
-            raise FileExistsError(f"{os.fspath(path)} exists: choose another name")
-        self.wait()
-        return self._client._download(self._state["result"], Path(path))
+        path = Path(path)
+        beside = path.with_name(f"{path.name}.receipt")
+        for taken in (path, beside):
+            if os.path.lexists(taken):
+                raise FileExistsError(f"{taken} exists: choose another name")
+        receipt = self.wait()._receipt()
+        path = self._client._download(self._state["result"], path)
+        if receipt is not None:
+            with _new_file(beside) as file:
+                file.write(receipt.encode())
+        return path
+
+    def receipt(self) -> dict[str, Any]:
+        """What the server says of its result, under its signature, which is checked.
+
+        Returns
+        -------
+        dict
+            Digests of `keys`, `tables`, `model` and `result` (BLAKE3 of the files), the `job`, its `kind`,
+            `iterations` and `history`, `program` (version), times and the `server_key`.
+
+        Raises
+        ------
+        sudare.errors.ReceiptError
+            If it is not the expected server's, or for something else, or there is none.
+        """
+        text = self.wait()._receipt()
+        if text is None:
+            raise errors.ReceiptMissingError(f"the server has no receipt of job {self.id}")
+        return read_receipt(text, self._client._server_key)
+
+    def _receipt(self) -> str | None:
+        """The text of its receipt, which was checked, if the server has one."""
+        pinned = self._client._server_key
+        answer = self._client._answer("GET", f"/v1/jobs/{self.id}/receipt")
+        if answer.status_code == 404:
+            if pinned is not None:
+                raise errors.ReceiptMissingError(f"the server has no receipt of job {self.id}")
+            return None
+        text = _expect_success(answer).text
+        said = read_receipt(text, pinned)
+        known = {"job": self.id, "result": self._state["result"]}
+        if self._request is not None:
+            names = ["kind", "keys", "tables", "model", "iterations"]
+            known |= {name: self._request.get(name) for name in names}
+            known["history"] = self._request.get("history", False)
+        for name, expected in known.items():
+            if said.get(name) != expected:
+                raise errors.ReceiptDiffersError(
+                    f"the receipt is for {name} {said.get(name)}, {expected} was expected: the server did "
+                    "something else than it was asked to"
+                )
+        if pinned is None:
+            warnings.warn(
+                f"the receipt is signed by the server {said['server_key']}: ask its operator, by another "
+                "way, whether that is its key, and pass it as server_key from then on",
+                errors.SecurityWarning,
+                stacklevel=3,
+            )
+        return text
 
     @property
     def _is_final(self) -> bool:
@@ -153,11 +222,17 @@ class Client:
         Address of the service: `https://…`, or `http://…` of this machine.
     token
         As `sudare serve token add` has shown it.
+    server_key
+        The key that the server signs receipts with, of 64 hexadecimal digits, as its operator tells it by
+        another way (`sudare serve key`): results without a receipt of this key are refused. Without it
+        there is a `SecurityWarning` that has the key which signed.
     verify
         Whether certificates are checked by public authorities, or the file of another one's.
     """
 
-    def __init__(self, url: str, token: str, *, verify: bool | str = True) -> None:
+    def __init__(
+        self, url: str, token: str, *, server_key: str | None = None, verify: bool | str = True
+    ) -> None:
         address = httpx.URL(url)
         if address.scheme == "http" and address.host not in {"127.0.0.1", "localhost", "::1"}:
             raise ValueError(
@@ -165,6 +240,7 @@ class Client:
             )
         if address.scheme not in {"http", "https"}:
             raise ValueError(f"{url!r} is no address such as https://server.example")
+        self._server_key = None if server_key is None else read_server_key(server_key)
         self._http = httpx.Client(
             base_url=url.rstrip("/"),
             headers={"authorization": f"Bearer {token.strip()}"},
@@ -302,7 +378,7 @@ class Client:
             else:
                 is_of_use = state["state"] in {"queued", "running"}
             if is_of_use:
-                return Job(self, state)
+                return Job(self, state, request)
             attempt += 1
 
     def _begin(self, collection: str, digest: str, size: int) -> tuple[str, int]:
@@ -332,32 +408,24 @@ class Client:
 
     def _download(self, digest: str, path: Path) -> Path:
         hasher, patience = blake3.blake3(), _Patience()
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-        try:
-            with open(handle, "wb") as file:
-                total = None
-                while total is None or file.tell() < total:
-                    headers = {"range": f"bytes={file.tell()}-"}
-                    try:
-                        with self._http.stream("GET", f"/v1/results/{digest}", headers=headers) as answer:
-                            if answer.status_code != 206:
-                                answer.read()
-                                raise _refusal(answer)
-                            total = int(answer.headers["content-range"].rpartition("/")[2])
-                            for block in answer.iter_raw():
-                                hasher.update(block)
-                                file.write(block)
-                                patience = _Patience()
-                    except httpx.TransportError as error:
-                        patience.wait(error)
-                file.flush()
-                os.fsync(file.fileno())
+        with _new_file(path) as file:
+            total = None
+            while total is None or file.tell() < total:
+                headers = {"range": f"bytes={file.tell()}-"}
+                try:
+                    with self._http.stream("GET", f"/v1/results/{digest}", headers=headers) as answer:
+                        if answer.status_code != 206:
+                            answer.read()
+                            raise _refusal(answer)
+                        total = int(answer.headers["content-range"].rpartition("/")[2])
+                        for block in answer.iter_raw():
+                            hasher.update(block)
+                            file.write(block)
+                            patience = _Patience()
+                except httpx.TransportError as error:
+                    patience.wait(error)
             if hasher.hexdigest() != digest:
                 raise errors.OtherFileError(f"{path} has another digest than the service said")
-            # Unless somebody took the name meanwhile.
-            os.link(temporary, path)
-        finally:
-            os.unlink(temporary)
         return path
 
     def _events(self, id: str) -> Iterator[dict[str, Any]]:
@@ -401,6 +469,21 @@ class _Patience:
             raise error
         time.sleep(self._pause)
         self._pause = min(2 * self._pause, 10.0)
+
+
+@contextlib.contextmanager
+def _new_file(path: Path) -> Iterator[BinaryIO]:
+    """A new file, which is there whole or not at all."""
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    try:
+        with open(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        # Unless somebody took the name meanwhile.
+        os.link(temporary, path)
+    finally:
+        os.unlink(temporary)
 
 
 def _refusal(answer: httpx.Response) -> errors.RefusedError:

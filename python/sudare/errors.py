@@ -15,7 +15,8 @@ class SecurityWarning(UserWarning):
     """Keys are made or read, or a context is, with less than 128 bits of security.
 
     Also: the file of a secret key can be read by others than its owner; it has no ledger of releases
-    yet; or coefficients for the owner of a key alone are pickled or saved.
+    yet; coefficients for the owner of a key alone are pickled or saved; or results of a service come
+    from a server whose key is not known.
     """
 
 
@@ -843,6 +844,30 @@ class SealCostsError(Error, ValueError):
 
 class SealMemoryError(Error, builtins.MemoryError):
     """The system does not give the memory that unsealing takes."""
+
+
+class ReceiptError(Error, ValueError):
+    """The receipt of a result is not what it should be."""
+
+
+class ReceiptMalformedError(ReceiptError):
+    """A receipt is none, or was altered in its form."""
+
+
+class ReceiptForgedError(ReceiptError):
+    """A receipt has a false signature."""
+
+
+class ReceiptOtherServerError(ReceiptError):
+    """A receipt is signed by another server than was expected."""
+
+
+class ReceiptDiffersError(ReceiptError):
+    """A receipt is for something else than was asked for."""
+
+
+class ReceiptMissingError(ReceiptError):
+    """A service has no receipt of a result, and one was asked for."""
 
 
 class OtherFileError(Error, ValueError):

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import blake3
 import pytest
 
 from sudare import errors
@@ -42,7 +43,8 @@ def client(folder: Path) -> Iterator[Client]:
     ) as server:
         assert server.stdout is not None
         url = json.loads(server.stdout.readline())["listening"]
-        with Client(url, token) as client:
+        key = run(folder, "serve key --folder store").strip()
+        with Client(url, token, server_key=key) as client:
             yield client
         server.terminate()
         assert server.wait(60) == 0
@@ -65,7 +67,37 @@ def test_results_are_those_of_the_command(client: Client, folder: Path, tmp_path
     scores = client.predict(folder / "keys/evaluation.key", folder / "rows.ct", training)
     found = scores.result(tmp_path / "scores.ct")
     assert found.read_bytes() == (tmp_path / "local.ct").read_bytes()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["local.ct", "model.ct", "scores.ct"]
+    names = ["local.ct", "model.ct", "model.ct.receipt", "scores.ct", "scores.ct.receipt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+
+
+def test_receipts_are_those_of_the_pinned_server(client: Client, folder: Path, tmp_path: Path) -> None:
+    files = (folder / "keys/evaluation.key", folder / "table.ct")
+    job = client.train(*files)
+    said = job.receipt()
+    assert (said["job"], said["kind"], said["server_key"]) == (job.id, "train", client._server_key)
+    result = job.result(tmp_path / "model.ct")
+    assert said["result"] == blake3.blake3(result.read_bytes()).hexdigest()
+    line = f"receipt check {result}.receipt --server-key {said['server_key']} --result {result}"
+    assert "result" in run(folder, f"{line} --evaluation-key {files[0]} -i {files[1]}")
+    # For something else than was asked for, and of another server.
+    url, token = str(client._http.base_url), client._http.headers["authorization"].removeprefix("Bearer ")
+    with Client(url, token) as other:
+        with pytest.warns(errors.SecurityWarning, match=str(client._server_key)):
+            other.job(job.id).receipt()
+        asked = other.train(*files)
+        assert asked._request is not None
+        asked._request["iterations"] = 2
+        with pytest.raises(errors.ReceiptDiffersError, match="iterations"):
+            asked.result(tmp_path / "never.ct")
+    run(folder, "serve key --folder other")
+    key = run(folder, "serve key --folder other").strip()
+    with Client(url, token, server_key=key) as other:
+        with pytest.raises(errors.ReceiptOtherServerError):
+            other.job(job.id).result(tmp_path / "never.ct")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.ct", "model.ct.receipt"]
+    with pytest.raises(errors.UsageError, match="hexadecimal"):
+        Client(url, token, server_key="00")
 
 
 def test_uploads_go_on_where_they_were(client: Client, tmp_path: Path, folder: Path) -> None:

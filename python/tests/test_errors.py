@@ -13,7 +13,7 @@ CRATES = Path(__file__).parents[2] / "crates"
 
 # Each hands on the errors that are inside.
 INSIDE = {"Apps", "Array", "File", "Index", "Ledger", "Library", "Metric", "Passphrase", "Pool", "PoolFile", "Pooled",
-          "Seal", "Search", "Stats", "Table", "TableFile", "Train"}  # fmt: skip
+          "Receipt", "ReceiptFile", "Seal", "Search", "Stats", "Table", "TableFile", "Train"}  # fmt: skip
 
 # The command line alone writes to standard output.
 ELSEWHERE = {"Stdout"}
@@ -24,6 +24,7 @@ PREFIXES = {
     "NnError": "Nn",
     "PoolError": "Pool",
     "PooledError": "Pooled",
+    "ReceiptError": "Receipt",
     "SearchError": "Search",
 }
 
@@ -57,6 +58,7 @@ def variants(file: str) -> list[tuple[str, str]]:
         "roles/src/error/index.rs",
         "roles/src/error/ledger.rs",
         "roles/src/error/pooled.rs",
+        "roles/src/error/receipt.rs",
         "roles/src/sealed.rs",
     ],
 )

@@ -10,11 +10,12 @@ use std::{
 };
 use sudare::ckks::serial::Kind;
 use sudare_roles::{
-    error::{Error, Result},
+    error::{Error, ReceiptError, Result},
     files::{self, Access, NewFile},
     label::{Content, Meta},
     machine,
     opened::Opened,
+    receipt::{Expected, Receipt, ServerKey},
 };
 
 /// The variable of the environment that may have a token.
@@ -49,6 +50,10 @@ struct Service {
     /// File of the certificates, in PEM, that sign the service's, if public ones do not
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
+    /// The key that the service signs receipts with, as its operator tells it (`sudare serve key`):
+    /// results that come without a receipt of this key are refused
+    #[arg(long, value_name = "KEY", env = "SUDARE_SERVER_KEY")]
+    server_key: Option<ServerKey>,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -202,6 +207,19 @@ struct Downloaded {
     digest: String,
     bytes: u64,
     path: PathBuf,
+    receipt: Option<PathBuf>,
+    server_key: Option<String>,
+    pinned: bool,
+}
+
+/// What is to be downloaded, and what is known of it.
+struct Wanted<'a> {
+    service: &'a Service,
+    client: &'a Client,
+    /// The job that made it, unless the service knows of none.
+    job: Option<&'a Job>,
+    digest: &'a str,
+    known: Expected<'a>,
 }
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
@@ -239,10 +257,11 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             }
         }
         Step::Wait { service, job, result } => {
-            let file = result.begin()?;
+            let files = result.begin()?;
             let client = service.client()?;
             let job = wait(&client, job)?;
-            fetch(&client, Some(job.id.clone()), job.result()?, file, output)
+            let (client, digest, known) = (&client, job.result()?, Expected::default());
+            fetch(&Wanted { service, client, job: Some(&job), digest, known }, files, output)
         }
         Step::Cancel { service, job } => {
             let client = service.client()?;
@@ -250,7 +269,11 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             output.write(&client.job(job)?, |job| list_text(slice::from_ref(job)))
         }
         Step::Download { service, digest, result } => {
-            fetch(&service.client()?, None, digest, result.begin()?, output)
+            let (files, client) = (result.begin()?, &service.client()?);
+            let jobs = client.jobs()?;
+            let job = jobs.iter().find(|job| job.result.as_ref() == Some(digest));
+            let known = Expected::default();
+            fetch(&Wanted { service, client, job, digest, known }, files, output)
         }
         Step::List { service, collection } => {
             let objects = service.client()?.list(collection)?;
@@ -263,9 +286,22 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     }
 }
 
+/// The files of a result and, beside it, of its receipt.
+struct NewFiles {
+    result: NewFile,
+    receipt: NewFile,
+}
+
+impl NewFiles {
+    fn create(path: &Path, force: bool) -> Result<Self> {
+        let create = |path: &Path| NewFile::create(path, Access::Shared, force);
+        Ok(Self { result: create(path)?, receipt: create(&Receipt::beside(path))? })
+    }
+}
+
 impl ResultFile {
-    fn begin(&self) -> Result<NewFile> {
-        NewFile::create(&self.output, Access::Shared, self.force)
+    fn begin(&self) -> Result<NewFiles> {
+        NewFiles::create(&self.output, self.force)
     }
 }
 
@@ -278,8 +314,8 @@ struct Extra<'a> {
 }
 
 fn compute(args: &Computation, kind: &str, extra: &Extra<'_>, output: Output) -> Result<()> {
-    let file = args.output.as_ref();
-    let file = file.map(|path| NewFile::create(path, Access::Shared, args.force)).transpose()?;
+    let files = args.output.as_ref();
+    let files = files.map(|path| NewFiles::create(path, args.force)).transpose()?;
     // Nothing is sent of which this machine knows that it is something else.
     Opened::open(&args.evaluation_key, Kind::EvaluationKeys)?.meta(&[Content::Keys])?;
     for path in &args.input {
@@ -297,7 +333,7 @@ fn compute(args: &Computation, kind: &str, extra: &Extra<'_>, output: Output) ->
     let (iterations, history) = (extra.iterations, extra.history);
     let (tables, model) = (&tables[..], model.as_deref());
     let job = client.submit(&Request { kind, keys: &keys, tables, model, iterations, history })?;
-    let Some(file) = file else {
+    let Some(files) = files else {
         return output.write(&job, |job| format!("{}\n", job.id));
     };
     say(format_args!(
@@ -307,7 +343,16 @@ fn compute(args: &Computation, kind: &str, extra: &Extra<'_>, output: Output) ->
         machine::bytes(job.predicted.memory_bytes)
     ));
     let job = wait(&client, &job.id)?;
-    fetch(&client, Some(job.id.clone()), job.result()?, file, output)
+    let known = Expected {
+        kind: Some(kind),
+        keys: Some(&keys),
+        tables: Some(tables),
+        model: Some(model),
+        training: Some((iterations, history)),
+        ..Expected::default()
+    };
+    let (service, client, digest) = (&args.service, &client, job.result()?);
+    fetch(&Wanted { service, client, job: Some(&job), digest, known }, files, output)
 }
 
 /// What a file is to a service, by its header.
@@ -347,21 +392,58 @@ fn wait(client: &Client, id: &str) -> Result<Job> {
     })
 }
 
-fn fetch(
-    client: &Client,
-    job: Option<String>,
-    digest: &str,
-    file: NewFile,
-    output: Output,
-) -> Result<()> {
-    let path = file.path().to_owned();
+/// The receipt of a result, if the service has one, of the server and for the job that are meant.
+fn receipt(wanted: &Wanted<'_>) -> Result<Option<Receipt>> {
+    let pinned = wanted.service.server_key.as_ref();
+    let text = wanted.job.map(|job| wanted.client.receipt(&job.id)).transpose()?.flatten();
+    let Some(text) = text else {
+        if pinned.is_some() {
+            let job = wanted.job.map_or("none", |job| &job.id).into();
+            return Err(ReceiptError::Missing { job }.into());
+        }
+        say("the server has no receipt of this result");
+        return Ok(None);
+    };
+    let receipt = Receipt::read(&text)?;
+    if let Some(key) = pinned {
+        receipt.expect_server(key)?;
+    }
+    let job = wanted.job.map(|job| &job.id[..]);
+    receipt.expect(&Expected { job, result: Some(wanted.digest), ..wanted.known })?;
+    if pinned.is_none() {
+        say(format_args!(
+            "the receipt is signed by the server {}: ask its operator, by another way, whether that is \
+             its key, and name it with --server-key from then on",
+            receipt.statement().server_key
+        ));
+    }
+    Ok(Some(receipt))
+}
+
+/// Downloads a result and its receipt, which is checked before.
+fn fetch(wanted: &Wanted<'_>, files: NewFiles, output: Output) -> Result<()> {
+    let NewFiles { result, receipt: mut file } = files;
+    let (path, receipt_path) = (result.path().to_owned(), file.path().to_owned());
+    let receipt = receipt(wanted)?;
     let mut progress: Option<Progress> = None;
-    let bytes = client.download(digest, file, |have, total| {
+    let bytes = wanted.client.download(wanted.digest, result, |have, total| {
         let progress = progress.get_or_insert_with(|| Progress::new("Receiving", total as usize));
         progress.set(have as usize);
     })?;
     drop(progress);
-    let downloaded = Downloaded { job, digest: digest.into(), bytes, path };
+    if let Some(receipt) = &receipt {
+        file.write_text(&receipt.text()?)?;
+        file.finish()?;
+    }
+    let downloaded = Downloaded {
+        job: wanted.job.map(|job| job.id.clone()),
+        digest: wanted.digest.into(),
+        bytes,
+        path,
+        receipt: receipt.as_ref().map(|_| receipt_path),
+        server_key: receipt.map(|receipt| receipt.statement().server_key.clone()),
+        pinned: wanted.service.server_key.is_some(),
+    };
     output.write(&downloaded, |of| format!("{}: {}\n", of.path.display(), machine::bytes(of.bytes)))
 }
 

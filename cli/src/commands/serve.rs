@@ -10,6 +10,7 @@ use sudare_arith::par;
 use sudare_roles::{
     error::{Error, Result},
     machine,
+    receipt::SigningKey,
 };
 use sudare_server::{Config, Kept, Limits, Place, Program, Records, Seconds, Token};
 
@@ -34,6 +35,9 @@ pub struct Args {
     /// Folder of the server, made if it does not exist
     #[arg(long, value_name = "DIR", required = true)]
     folder: Option<PathBuf>,
+    /// File of the key that signs receipts, made if there is none; server.key in the folder if left out
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
     /// Address and port; port 0 for any that is free
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8470")]
     listen: SocketAddr,
@@ -71,6 +75,16 @@ enum Step {
     /// Who may ask: tokens of tenants
     #[command(subcommand)]
     Token(TokenStep),
+    /// Show the public key by which clients check receipts, and make the key if there is none
+    #[command(after_help = "Example: sudare serve key --folder store")]
+    Key {
+        /// Folder of the server, made if it does not exist
+        #[arg(long, value_name = "DIR")]
+        folder: PathBuf,
+        /// File of the key, as the server is given it
+        #[arg(long, value_name = "FILE")]
+        key: Option<PathBuf>,
+    },
     /// Do the job that standard input names: what the server starts for each
     #[command(hide = true)]
     Job,
@@ -155,12 +169,27 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     match &args.step {
         None => serve(args, output),
         Some(Step::Token(step)) => token(step, output),
+        Some(Step::Key { folder, key }) => {
+            let key = SigningKey::open(&key_path(folder, key.as_deref())?)?;
+            let shown = Shown { server_key: key.public().to_string() };
+            output.write(&shown, |shown| format!("{}\n", shown.server_key))
+        }
         Some(Step::Job) => match sudare_server::work() {
             0 => Ok(()),
             // What was said is said on standard output, for the server.
             _ => Err(Error::Stdout(std::io::ErrorKind::BrokenPipe.into())),
         },
     }
+}
+
+#[derive(Serialize)]
+struct Shown {
+    server_key: String,
+}
+
+/// The file of the key of a server: that which is named, or the one in its folder.
+fn key_path(folder: &Path, named: Option<&Path>) -> Result<PathBuf> {
+    named.map_or_else(|| sudare_server::key_path(folder), |path| Ok(path.into()))
 }
 
 #[derive(Serialize)]
@@ -172,6 +201,7 @@ fn serve(args: &Args, output: Output) -> Result<()> {
     let folder = args.folder.clone().ok_or_else(|| Error::Usage("--folder is needed".into()))?;
     let memory = || machine::memory_bytes().map(|all| all.saturating_sub(all / FREE_MEMORY));
     let config = Config {
+        key: key_path(&folder, args.key.as_deref())?,
         folder,
         place: args.socket.clone().map_or(Place::Tcp(args.listen), Place::Unix),
         metrics: args.metrics.map(Place::Tcp),

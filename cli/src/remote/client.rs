@@ -7,7 +7,10 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use sudare_roles::error::{Error, Result};
+use sudare_roles::{
+    error::{Error, Result},
+    receipt,
+};
 use ureq::{
     Agent, Body,
     http::{Response, StatusCode},
@@ -236,6 +239,17 @@ impl Client {
     /// A job.
     pub fn job(&self, id: &str) -> Result<Job> {
         json(expect_success(self.get(&format!("/v1/jobs/{}", checked(id)?))?)?)
+    }
+
+    /// The receipt of a job that is done, unless the service has none.
+    pub fn receipt(&self, id: &str) -> Result<Option<String>> {
+        let answer = self.get(&format!("/v1/jobs/{}/receipt", checked(id)?))?;
+        if answer.status() == StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        let body = expect_success(answer)?.into_body();
+        let text = body.into_with_config().limit(receipt::MOST_BYTES).read_to_string();
+        text.map(Some).map_err(|error| self.unreachable(error))
     }
 
     /// The jobs of this client's tenant, the newest first.

@@ -1,11 +1,17 @@
 //! A server in a process, and requests to it by bytes alone.
 
-use super::sudare_at;
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use super::{Run, sudare_at};
+use serde_json::Value;
 use std::{
+    fs,
     io::{BufRead, BufReader, Read, Write},
     net::{Shutdown, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 use tempfile::TempDir;
 
@@ -101,6 +107,34 @@ impl Service {
         let head = String::from_utf8_lossy(&answer[..end]).into_owned();
         let status = head.split(' ').nth(1).and_then(|text| text.parse().ok()).unwrap_or(0);
         Answer { status, head, body: answer.split_off((end + 4).min(answer.len())) }
+    }
+
+    /// Runs `sudare remote` for this service in a folder.
+    pub fn remote(&self, folder: &Path, token: &str, line: &str) -> Run {
+        let token_file = self.folder.with_file_name(format!("token-{}", &token[7..23]));
+        fs::write(&token_file, token).unwrap();
+        let (url, token) = (self.url(), token_file.display());
+        sudare_at(folder, &format!("remote {line} --url {url} --token-file {token}"))
+    }
+
+    /// Asks for a job by this name for repetitions.
+    pub fn submit(&self, token: &str, name: &str, request: &Value) -> Answer {
+        let body = request.to_string();
+        let headers = format!("Idempotency-Key: {name}\r\nContent-Type: application/json\r\n");
+        self.send("POST /v1/jobs", token, &headers, body.len(), body.as_bytes())
+    }
+
+    /// Waits until a job is as `wanted`.
+    pub fn until(&self, token: &str, id: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let begun = Instant::now();
+        loop {
+            let job = self.get(&format!("/v1/jobs/{id}"), token).json();
+            if wanted(&job) {
+                return job;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(600), "{job}");
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     pub fn get(&self, path: &str, token: &str) -> Answer {

@@ -3,10 +3,12 @@
 mod index;
 mod ledger;
 mod pooled;
+mod receipt;
 
 pub use index::IndexError;
 pub use ledger::LedgerError;
 pub use pooled::PooledError;
+pub use receipt::ReceiptError;
 
 use crate::{machine, sealed::SealError};
 use std::{
@@ -282,6 +284,17 @@ pub enum Error {
         /// Releases that there may be.
         limit: u64,
     },
+    /// A receipt is not what it should be.
+    #[error("the receipt of the result cannot be used: {0}")]
+    Receipt(#[from] ReceiptError),
+    /// A receipt in a file is not what it should be.
+    #[error("{}: {source}", .path.display())]
+    ReceiptFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: ReceiptError,
+    },
     /// A service refused a request, or could not do a job.
     #[error("the server says: {detail}")]
     Refused {
@@ -345,6 +358,11 @@ impl Error {
         }
     }
 
+    /// `source` is about the receipt in the file at `path`.
+    pub fn in_receipt(path: &Path) -> impl Fn(ReceiptError) -> Self {
+        move |source| Self::ReceiptFile { path: path.into(), source }
+    }
+
     /// Exit status of the process.
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -378,6 +396,9 @@ impl Error {
             Self::Ledger { source, .. } => format!("Ledger{}", variant(source)),
             Self::NotCounted { source } if matches!(**source, Self::Ledger { .. }) => source.kind(),
             Self::Metric(error) => variant(error),
+            Self::Receipt(error) | Self::ReceiptFile { source: error, .. } => {
+                format!("Receipt{}", variant(error))
+            }
             Self::Refused { kind, .. } => kind.clone(),
             Self::Passphrase(SealError::Library(error)) => variant(error),
             Self::Passphrase(error) | Self::Seal { source: error, .. } => variant(error),

@@ -403,6 +403,17 @@ pub fn read_text(path: &Path, most: u64) -> Result<String> {
     Ok(text)
 }
 
+/// BLAKE3 of all bytes of a file, in hexadecimal: by which services name it.
+///
+/// # Errors
+/// As [`open`].
+pub fn digest(path: &Path) -> Result<String> {
+    let (file, _) = open(path, Access::Shared)?;
+    let mut hasher = blake3::Hasher::new();
+    io::copy(&mut file.into_inner(), &mut hasher).map_err(|e| Error::io("read", path, e))?;
+    Ok(hasher.finalize().to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

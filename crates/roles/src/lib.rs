@@ -7,6 +7,7 @@
 //! | [`job`] | what keys are made for |
 //! | [`label`], [`note`] | what files say beside keys and ciphertexts: to everybody, and to who has the secret key |
 //! | [`ledger`] | how many results of a key others have seen |
+//! | [`receipt`] | what a server says under its signature of a result |
 //! | [`price`] | what a planned job takes of a server |
 //! | [`opened`], [`files`] | files that are read; files that are whole or absent |
 //! | [`secret`], [`sealed`] | files of secret keys; their bytes, sealed by a passphrase |
@@ -15,6 +16,7 @@
 //! | [`search`] | indices of vectors, queries and answers |
 //! | [`reading`], [`features`], [`model`] | tables as they come; rows for a model; results in the clear |
 //! | [`machine`], [`memory`] | what the operating system says; memory that it can give |
+//! | [`hex`] | bytes as hexadecimal digits |
 //! | [`sets`] | parameter sets by name |
 //! | [`error`] | everything that ends the work early |
 //!
@@ -29,6 +31,7 @@ pub mod encryption;
 pub mod error;
 pub mod features;
 pub mod files;
+pub mod hex;
 pub mod integers;
 pub mod job;
 pub mod label;
@@ -41,6 +44,7 @@ pub mod opened;
 pub mod pooled;
 pub mod price;
 pub mod reading;
+pub mod receipt;
 pub mod scoring;
 pub mod sealed;
 pub mod search;

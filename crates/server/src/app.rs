@@ -17,7 +17,7 @@ use std::{
     },
     time::Duration,
 };
-use sudare_roles::error::Result;
+use sudare_roles::{error::Result, receipt::SigningKey};
 use tokio::sync::{Notify, watch};
 
 /// What a server may take.
@@ -79,6 +79,8 @@ pub struct Server {
     pub records: Records,
     /// Its folder.
     pub store: Store,
+    /// What it signs receipts with.
+    pub key: SigningKey,
     /// Uploads that somebody writes to.
     pub uploads: Uploads,
     /// Who waits for jobs.
@@ -97,12 +99,19 @@ pub type App = Arc<Server>;
 
 impl Server {
     /// One with nothing to do.
-    pub fn new(limits: Limits, program: Program, records: Records, store: Store) -> App {
+    pub fn new(
+        limits: Limits,
+        program: Program,
+        records: Records,
+        store: Store,
+        key: SigningKey,
+    ) -> App {
         Arc::new(Self {
             limits,
             program,
             records,
             store,
+            key,
             uploads: Uploads::default(),
             events: Events::default(),
             counters: Counters::default(),

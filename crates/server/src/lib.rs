@@ -38,7 +38,7 @@ pub use child::Program;
 pub use clock::{Seconds, now};
 pub use net::Place;
 pub use records::Records;
-pub use store::records_path;
+pub use store::{key_path, records_path};
 pub use token::{Kept, Token, check_tenant};
 pub use work::work;
 
@@ -46,7 +46,10 @@ use app::{App, Server};
 use net::Listener;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use store::Store;
-use sudare_roles::error::{Error, Result};
+use sudare_roles::{
+    error::{Error, Result},
+    receipt::SigningKey,
+};
 use tokio::time::{MissedTickBehavior, interval};
 
 /// Between two looks for uploads of which nothing comes any more.
@@ -57,6 +60,8 @@ const SWEEPS: Duration = Duration::from_secs(60);
 pub struct Config {
     /// Its folder, made if it does not exist.
     pub folder: PathBuf,
+    /// File of the key that it signs with, made if it does not exist.
+    pub key: PathBuf,
     /// Where it is reached.
     pub place: Place,
     /// Where its figures are read, if anywhere: nobody needs a token there.
@@ -86,7 +91,9 @@ pub fn serve(config: Config, listening: impl FnOnce(&str)) -> Result<()> {
 async fn run(config: &Config, listening: impl FnOnce(&str)) -> Result<()> {
     let records = Records::open(&records_path(&config.folder)?)?;
     let store = Store::open(&config.folder)?;
-    let app = Server::new(config.limits.clone(), config.program.clone(), records, store);
+    let key = SigningKey::open(&config.key)?;
+    tracing::info!(server_key = %key.public(), "signs receipts");
+    let app = Server::new(config.limits.clone(), config.program.clone(), records, store, key);
     app.recover()?;
     let listener = Listener::bind(&config.place).await?;
     let place = listener.place();

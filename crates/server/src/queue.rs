@@ -4,13 +4,16 @@ use crate::{
     app::{App, Running, Server, aside},
     child::{self, Ended, Signal},
     clock::now,
-    job::Task,
+    job::{Request, Task},
     problem::internal,
     records::{Change, Collection, Job, Object, State},
 };
 use serde_json::json;
 use std::{collections::HashMap, fs, path::PathBuf, sync::Arc};
-use sudare_roles::error::{Error, Result};
+use sudare_roles::{
+    error::{Error, Result},
+    receipt::Statement,
+};
 use tokio::sync::watch;
 
 /// Processes that may die on a job without a step forward.
@@ -108,8 +111,8 @@ impl Server {
         })
     }
 
-    /// Makes an object of a result.
-    fn keep_result(&self, job: &Job, output: &PathBuf) -> Result<String> {
+    /// Makes an object of a result, and signs that it did.
+    fn keep_result(&self, job: &Job, output: &PathBuf) -> Result<Change> {
         let io = |error| Error::io("read", output, error);
         let mut hasher = blake3::Hasher::new();
         let mut file = fs::File::open(output).map_err(io)?;
@@ -125,14 +128,30 @@ impl Server {
             about: json!({ "kind": job.request.kind.name(), "job": job.id }),
         };
         self.records.add_object(&object, None)?;
-        Ok(digest)
+        let Request { kind, keys, tables, model, iterations, history } = job.request.clone();
+        let receipt = self.key.sign(Statement {
+            program: env!("CARGO_PKG_VERSION").into(),
+            job: job.id.clone(),
+            kind: kind.name().into(),
+            keys,
+            tables,
+            model,
+            iterations,
+            history,
+            result: digest.clone(),
+            bytes,
+            created: job.created,
+            finished: object.created,
+            ..Statement::default()
+        })?;
+        Ok(Change::Done { result: digest, receipt: receipt.text()? })
     }
 
     /// What an end means for a job; it may go on later.
     fn after(&self, job: &Job, task: &Task, ended: Ended) -> Result<Option<Change>> {
         let failed = |kind: &str, detail: String| Change::Failed(kind.into(), detail);
         Ok(match ended {
-            Ended::Done => Some(Change::Done(self.keep_result(job, &task.output)?)),
+            Ended::Done => Some(self.keep_result(job, &task.output)?),
             Ended::Failed { kind, detail } => {
                 Some(failed(&kind, self.store.without_paths(&detail)))
             }
@@ -208,11 +227,12 @@ mod tests {
     use crate::{
         app::Limits,
         child::Program,
-        job::{Kind, Request},
+        job::Kind,
         records::{Added, NewJob, Records},
         store::Store,
     };
     use std::time::Duration;
+    use sudare_roles::receipt::SigningKey;
 
     fn server(folder: &std::path::Path, running_jobs: usize) -> App {
         let limits = Limits {
@@ -227,7 +247,8 @@ mod tests {
         };
         let program = Program { file: "none".into(), args: Vec::new() };
         let records = Records::open(&folder.join("records")).unwrap();
-        Server::new(limits, program, records, Store::open(&folder.join("store")).unwrap())
+        let (store, key) = (Store::open(&folder.join("store")), SigningKey::random());
+        Server::new(limits, program, records, store.unwrap(), key.unwrap())
     }
 
     fn add(app: &Server, id: &str, memory: u64) {
@@ -274,7 +295,8 @@ mod tests {
         let mut turns = Turns::default();
         assert_eq!(begin(&mut turns, &app).as_deref(), Some("a1"));
         assert_eq!(begin(&mut turns, &app), None);
-        app.records.change("a1", &Change::Done("d".into())).unwrap();
+        let (result, receipt) = ("d".into(), "r".into());
+        app.records.change("a1", &Change::Done { result, receipt }).unwrap();
         app.running().remove("a1");
         assert_eq!(begin(&mut turns, &app).as_deref(), Some("b1"));
         assert_eq!(begin(&mut turns, &app).as_deref(), Some("c1"));

@@ -36,8 +36,10 @@ use std::{
 };
 use sudare_roles::error::{Error, Result};
 
-/// Of the tables below.
-const VERSION: i64 = 1;
+/// What makes the tables of each version of those of the one before.
+const STEPS: [&str; 2] = [TABLES, RECEIPTS];
+/// Of the last.
+const VERSION: i64 = STEPS.len() as i64;
 
 const TABLES: &str = "
 CREATE TABLE tokens (
@@ -90,6 +92,8 @@ CREATE TABLE jobs (
 CREATE INDEX jobs_by_state ON jobs (state, created);
 ";
 
+const RECEIPTS: &str = "ALTER TABLE jobs ADD COLUMN receipt TEXT;";
+
 /// How long a process waits for another one that writes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -114,9 +118,9 @@ impl Records {
         let this = Self { path: path.into(), connection: Mutex::new(connection) };
         this.write(|db| {
             let version: i64 = db.query_row("PRAGMA user_version", (), |row| row.get(0))?;
-            if version == 0 {
-                db.execute_batch(TABLES)?;
-                db.pragma_update(None, "user_version", VERSION)?;
+            for (at, step) in STEPS.iter().enumerate().skip(usize::try_from(version).unwrap_or(0)) {
+                db.execute_batch(step)?;
+                db.pragma_update(None, "user_version", at as i64 + 1)?;
             }
             Ok(())
         })?;
@@ -125,7 +129,7 @@ impl Records {
             VERSION => Ok(this),
             found => Err(Error::Usage(format!(
                 "{} has records of version {found}, this program has {VERSION}: use the program \
-                 that made them",
+                 that wrote them last",
                 path.display()
             ))),
         }
@@ -169,6 +173,24 @@ fn unknown(text: &str) -> FromSqlError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Records of the first version, with what stands in them, become those of this one.
+    #[test]
+    fn old_records_are_brought_forward() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("records");
+        let old = Connection::open(&path).unwrap();
+        old.execute_batch(TABLES).unwrap();
+        let job = "INSERT INTO jobs VALUES ('1', 'a', '{\"kind\":\"stats\",\"keys\":\"k\",\"tables\":[]}', \
+                   'x', 'done', 4, 2, 2, 1.5, 7, 10, 11, 12, 0, NULL, NULL, 'd')";
+        old.execute(job, ()).unwrap();
+        old.pragma_update(None, "user_version", 1).unwrap();
+        drop(old);
+        for _ in 0..2 {
+            let job = Records::open(&path).unwrap().job("a", "1").unwrap().unwrap();
+            assert_eq!((job.result.as_deref(), job.receipt), (Some("d"), None));
+        }
+    }
 
     #[test]
     fn records_stay_and_know_their_version() {

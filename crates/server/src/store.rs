@@ -32,6 +32,16 @@ pub fn records_path(root: &Path) -> Result<PathBuf> {
     Ok(root.join("records.sqlite"))
 }
 
+/// Where the key is that the server in a folder signs with, if it is nowhere else; the folder is
+/// made if it does not exist.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::NotAFolder`].
+pub fn key_path(root: &Path) -> Result<PathBuf> {
+    make_private(root)?;
+    Ok(root.join("server.key"))
+}
+
 impl Store {
     /// Takes a folder, which is made if it does not exist.
     ///

@@ -2,7 +2,10 @@
 
 use crate::{clock::Seconds, problem::internal};
 use std::fmt;
-use sudare_roles::error::{Error, Result};
+use sudare_roles::{
+    error::{Error, Result},
+    hex,
+};
 use zeroize::Zeroizing;
 
 /// What tokens begin with, so that scanners of secrets find them.
@@ -53,8 +56,8 @@ impl Token {
     pub fn parse(text: &str) -> Option<Self> {
         let (id, secret) = text.strip_prefix(PREFIX)?.split_at_checked(2 * ID_BYTES)?;
         let mut bytes = Zeroizing::new([0; SECRET_BYTES]);
-        from_hex(id, &mut [0; ID_BYTES])?;
-        from_hex(secret, &mut bytes[..])?;
+        hex::read(id, &mut [0; ID_BYTES])?;
+        hex::read(secret, &mut bytes[..])?;
         Some(Self { id: id.into(), secret: bytes })
     }
 
@@ -64,7 +67,7 @@ impl Token {
         let mut text = Zeroizing::new(String::with_capacity(128));
         text.push_str(PREFIX);
         text.push_str(&self.id);
-        push_hex(&mut text, &self.secret[..]);
+        hex::push(&mut text, &self.secret[..]);
         text
     }
 
@@ -109,9 +112,7 @@ impl fmt::Debug for Token {
 pub fn random_id() -> Result<String> {
     let mut bytes = [0; ID_BYTES];
     getrandom::fill(&mut bytes).map_err(internal)?;
-    let mut text = String::new();
-    push_hex(&mut text, &bytes);
-    Ok(text)
+    Ok(hex::text(&bytes))
 }
 
 /// Refuses names of tenants that could not stand in paths.
@@ -126,28 +127,6 @@ pub fn check_tenant(name: &str) -> Result<()> {
     Err(Error::Usage(format!(
         "{name:?} is no name of a tenant: take 1 to {MOST_LETTERS} letters from a to z, digits and -"
     )))
-}
-
-fn push_hex(text: &mut String, bytes: &[u8]) {
-    let digits = bytes.iter().flat_map(|&byte| [byte >> 4, byte & 15]);
-    text.extend(digits.filter_map(|digit| char::from_digit(digit.into(), 16)));
-}
-
-/// Bytes of lower-case digits, exactly as many as `bytes` has room for.
-fn from_hex(text: &str, bytes: &mut [u8]) -> Option<()> {
-    if text.len() != 2 * bytes.len() {
-        return None;
-    }
-    let digit = |c: u8| match c {
-        b'0'..=b'9' => Some(c - b'0'),
-        b'a'..=b'f' => Some(c - b'a' + 10),
-        _ => None,
-    };
-    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-        let &[high, low] = pair else { return None };
-        *byte = digit(high)? << 4 | digit(low)?;
-    }
-    Some(())
 }
 
 #[cfg(test)]

@@ -223,6 +223,19 @@ pub async fn cancel(app: App, tenant: String, id: String) -> Answer {
     show(app, tenant, id).await
 }
 
+/// The receipt of a job that is done.
+pub async fn receipt(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+    Path(id): Path<String>,
+) -> Answer {
+    let receipt = find(&app, &tenant, &id).await?.receipt.ok_or_else(|| {
+        let detail = "the job is not done, or was done before servers gave receipts";
+        Problem::new(StatusCode::NOT_FOUND, "NoReceipt", detail)
+    })?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], receipt).into_response())
+}
+
 /// What happens to a job, as server-sent events: each is the job as it is then, named by how often it
 /// has changed. Who comes back with `Last-Event-ID` is told nothing twice.
 pub async fn events(

@@ -5,11 +5,21 @@ use crate::{
     problem::{Answer, Problem},
     records::State as JobState,
 };
-use axum::{Router, extract::State, http::StatusCode, response::IntoResponse, routing::get};
+use axum::{Json, Router, extract::State, http::StatusCode, response::IntoResponse, routing::get};
+use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 
 pub async fn healthy() -> &'static str {
     "ok\n"
+}
+
+/// The key by which receipts are checked. Whoever pins it learns it by another way, too.
+pub async fn server_key(State(app): State<App>) -> Json<Value> {
+    Json(json!({
+        "algorithm": "Ed25519",
+        "key": app.key.public().to_string(),
+        "program": env!("CARGO_PKG_VERSION"),
+    }))
 }
 
 /// Whether records and folder can be used, and the server does not end.

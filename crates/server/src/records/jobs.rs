@@ -83,6 +83,8 @@ pub struct Job {
     pub problem: Option<(String, String)>,
     /// Digest of its result.
     pub result: Option<String>,
+    /// What the server has signed of that.
+    pub receipt: Option<String>,
 }
 
 /// A job to be queued.
@@ -108,8 +110,8 @@ pub enum Change {
     Died,
     /// It waits again.
     Requeued,
-    /// Its result is there, of this digest.
-    Done(String),
+    /// Its result is there, of this digest, with a receipt.
+    Done { result: String, receipt: String },
     /// It cannot be done: a word and a text.
     Failed(String, String),
     /// Its tenant wants it no more.
@@ -139,6 +141,7 @@ fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
         deaths: row.get("deaths")?,
         problem: problem.0.zip(problem.1),
         result: row.get("result")?,
+        receipt: row.get("receipt")?,
     })
 }
 
@@ -249,16 +252,16 @@ impl Records {
     /// As all.
     pub fn change(&self, id: &str, change: &Change) -> Result<Option<Job>> {
         let (set, first, second): (_, Box<dyn ToSql>, Box<dyn ToSql>) = match change {
-            Change::Started => ("state = 'running', started = ?3", Box::new(now()), Box::new(0)),
+            Change::Started => ("state = 'running', started = ?2", Box::new(0), Box::new(0)),
             Change::Progress(done, total) => {
                 ("done = ?3, total = ?4, deaths = 0", Box::new(*done), Box::new(*total))
             }
             Change::Died => ("state = 'queued', deaths = deaths + 1", Box::new(0), Box::new(0)),
             Change::Requeued => ("state = 'queued'", Box::new(0), Box::new(0)),
-            Change::Done(digest) => (
-                "state = 'done', done = total, finished = ?3, result = ?4",
-                Box::new(now()),
-                Box::new(digest.clone()),
+            Change::Done { result, receipt } => (
+                "state = 'done', done = total, result = ?3, receipt = ?4",
+                Box::new(result.clone()),
+                Box::new(receipt.clone()),
             ),
             Change::Failed(kind, detail) => (
                 "state = 'failed', problem_kind = ?3, problem_detail = ?4",
@@ -267,7 +270,8 @@ impl Records {
             ),
             Change::Cancelled => ("state = 'cancelled'", Box::new(0), Box::new(0)),
         };
-        let ends = matches!(change, Change::Failed(..) | Change::Cancelled);
+        let ends =
+            matches!(change, Change::Done { .. } | Change::Failed(..) | Change::Cancelled);
         self.write(|db| {
             let finished = if ends { ", finished = ?2" } else { "" };
             // Each number stands in the text once, so that all may be given.
@@ -325,9 +329,11 @@ mod tests {
         assert_eq!((died.state, died.deaths), (State::Queued, 1));
         let forward = change(Change::Progress(2, 3)).unwrap();
         assert_eq!((forward.done, forward.total, forward.deaths), (2, 3, 0));
-        let done = change(Change::Done("d".into())).unwrap();
+        let (result, receipt) = ("d".into(), "r".into());
+        let done = change(Change::Done { result, receipt }).unwrap();
         assert_eq!((done.state, done.done, done.seq), (State::Done, 3, 5));
-        assert_eq!(done.result.as_deref(), Some("d"));
+        assert_eq!((done.result.as_deref(), done.receipt.as_deref()), (Some("d"), Some("r")));
+        assert!(done.finished >= done.started && done.started >= Some(done.created));
         // What has ended stays as it is.
         assert_eq!(change(Change::Cancelled), None);
         assert_eq!(records.job("a", "1").unwrap(), Some(done));

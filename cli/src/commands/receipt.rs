@@ -1,0 +1,104 @@
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use crate::output::{self, Output};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use sudare_roles::{
+    error::{Error, Result},
+    files,
+    receipt::{Expected, Receipt, ServerKey, Statement},
+};
+
+/// Check what a service has signed of a result, without the service
+///
+/// A receipt says which keys and tables a server computed a result from. It makes the server
+/// accountable for what it gave, and does not prove that the result is right.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  \
+    sudare receipt check model.ct.receipt --server-key KEY --result model.ct \
+    --evaluation-key keys/evaluation.key -i births.ct")]
+pub struct Args {
+    #[command(subcommand)]
+    step: Step,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Step {
+    /// Check a receipt by the key of the server, and compare it with files
+    Check(Check),
+}
+
+#[derive(Debug, clap::Args)]
+struct Check {
+    /// The receipt, which `sudare remote` leaves beside the result
+    file: PathBuf,
+    /// The key of the server, as its operator tells it (`sudare serve key`)
+    #[arg(long, value_name = "KEY", env = "SUDARE_SERVER_KEY")]
+    server_key: ServerKey,
+    /// The result that it should be for
+    #[arg(long, value_name = "FILE")]
+    result: Option<PathBuf>,
+    /// The evaluation key that it should name
+    #[arg(long, value_name = "FILE")]
+    evaluation_key: Option<PathBuf>,
+    /// The encrypted tables that it should name, one -i for each
+    #[arg(short, long, value_name = "FILE")]
+    input: Vec<PathBuf>,
+    /// The model that it should name
+    #[arg(long, value_name = "FILE")]
+    model: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Checked<'a> {
+    statement: &'a Statement,
+    compared: Vec<&'static str>,
+}
+
+pub fn run(args: &Args, output: Output) -> Result<()> {
+    let Step::Check(args) = &args.step;
+    let receipt = Receipt::open(&args.file)?;
+    let refused = Error::in_receipt(&args.file);
+    receipt.expect_server(&args.server_key).map_err(&refused)?;
+    let digest = |path: &Option<PathBuf>| path.as_deref().map(files::digest).transpose();
+    let (result, keys, model) =
+        (digest(&args.result)?, digest(&args.evaluation_key)?, digest(&args.model)?);
+    let tables = args.input.iter().map(|path: &PathBuf| files::digest(Path::new(path)));
+    let tables = tables.collect::<Result<Vec<_>>>()?;
+    let known = Expected {
+        keys: keys.as_deref(),
+        tables: (!tables.is_empty()).then_some(&tables),
+        model: model.as_deref().map(Some),
+        result: result.as_deref(),
+        ..Expected::default()
+    };
+    receipt.expect(&known).map_err(&refused)?;
+    let compared = [
+        ("result", result.is_some()),
+        ("evaluation key", keys.is_some()),
+        ("tables", !tables.is_empty()),
+        ("model", model.is_some()),
+    ];
+    let compared = compared.into_iter().filter_map(|(name, given)| given.then_some(name)).collect();
+    output.write(&Checked { statement: receipt.statement(), compared }, text)
+}
+
+fn text(checked: &Checked<'_>) -> String {
+    let Checked { statement: said, compared } = checked;
+    let compared = match &compared[..] {
+        [] => "no file: name --result, --evaluation-key, -i or --model".into(),
+        names => names.join(", "),
+    };
+    let iterations = said.iterations.map_or_else(String::new, |count| format!(", {count} iterations"));
+    let mut rows = vec![
+        ("signed by", said.server_key.clone()),
+        ("job", format!("{} of {}{iterations}", said.kind, said.job)),
+        ("program", format!("sudare {}", said.program)),
+        ("result", said.result.clone()),
+        ("evaluation key", said.keys.clone()),
+    ];
+    rows.extend(said.tables.iter().map(|table| ("table", table.clone())));
+    rows.extend(said.model.iter().map(|model| ("model", model.clone())));
+    rows.push(("compared with", compared));
+    output::fields(&rows)
+}
