@@ -68,7 +68,7 @@ test-full:
 ## make test-service every test of the service: killed, cut and misused; minutes
 test-service:
 	cargo test --locked --package sudare-server
-	cargo test --locked --package sudare-cli --test service -- --include-ignored
+	cargo test --locked --package sudare-cli --test service --test service_accounts -- --include-ignored
 
 ## make lint         check format, lints and documentation; warnings are errors
 lint:

@@ -1,4 +1,4 @@
-//! What a service can be held to: receipts of results.
+//! What a service can be held to: receipts of results, and its audit log.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
@@ -68,8 +68,18 @@ fn results_come_with_receipts_of_the_pinned_server() {
     assert_eq!(checked["compared"].as_array().unwrap().len(), 3);
 
     // Files of something else, another server, and a receipt that was altered.
-    for other in ["--result t.ct", "--evaluation-key t.ct", "-i pinned.ct", "-i t.ct -i t.ct", "--model t.ct"] {
-        assert_eq!(kind(&check(&format!("--server-key {key} {other}"))), "ReceiptDiffers", "{other}");
+    for other in [
+        "--result t.ct",
+        "--evaluation-key t.ct",
+        "-i pinned.ct",
+        "-i t.ct -i t.ct",
+        "--model t.ct",
+    ] {
+        assert_eq!(
+            kind(&check(&format!("--server-key {key} {other}"))),
+            "ReceiptDiffers",
+            "{other}"
+        );
     }
     let stranger = Service::start(&[]);
     let other = server_key(&stranger);
@@ -108,11 +118,142 @@ fn results_come_with_receipts_of_the_pinned_server() {
     assert_eq!((foreign.problem(404), &foreign.body), (absent.problem(404), &absent.body));
     // The key stays, and so does the receipt; a server with another key is another one.
     service.kill_and_restart();
-    assert_eq!((server_key(&service), service.get(&path, &token).body), (key.clone(), receipt.into()));
+    assert_eq!(
+        (server_key(&service), service.get(&path, &token).body),
+        (key.clone(), receipt.into())
+    );
     fs::remove_file(&file).unwrap();
     service.kill_and_restart();
     assert_ne!(server_key(&service), key);
     service.remote(at, &token, &format!("remove results {digest}")).ok();
     let line = format!("{STATS} -o new.ct --server-key {key} --json");
     assert_eq!(kind(&service.remote(at, &token, &line)), "ReceiptOtherServer");
+}
+
+/// The events of a log, in order, and its text.
+fn events(service: &Service) -> (Vec<Value>, String) {
+    let folder = service.folder.join("audit");
+    let names = common::names(&folder);
+    let files = names.iter().filter(|name| name.ends_with(".jsonl"));
+    let text: String = files.map(|name| fs::read_to_string(folder.join(name)).unwrap()).collect();
+    (text.lines().map(|line| serde_json::from_str(line).unwrap()).collect(), text)
+}
+
+#[test]
+fn what_matters_is_in_the_audit_log() {
+    let at = origin();
+    let mut service = Service::start(&[]);
+    let token = service.token("clinic");
+    for _ in 0..50 {
+        assert_eq!(service.get("/v1/keys", &token.replace('0', "1")).problem(401), "Unauthorized");
+    }
+    let line = format!("{STATS} -o audited.ct --json");
+    let done = service.remote(at, &token, &line).json();
+    service.remote(at, &token, &format!("{line} --force")).ok();
+    let secret = fs::read(at.join("keys/secret.key")).unwrap();
+    let digest = blake3::hash(&secret).to_string();
+    let begun = service.begin("keys", &token, &digest, secret.len());
+    let place = begun.header("location").unwrap();
+    assert_eq!(service.append(place, &token, 0, &secret[..100], 100).problem(422), "SecretKey");
+    let result = done["digest"].as_str().unwrap();
+    service.remote(at, &token, &format!("remove results {result}")).ok();
+    let folder = service.folder.display().to_string();
+    run(&format!("serve token revoke --folder {folder} --tenant clinic")).ok();
+
+    let audit = |options: &str| run(&format!("serve audit {options} --json"));
+    let whole = audit(&format!("--folder {folder}")).json();
+    let (all, text) = events(&service);
+    // What repeats is added up once a minute, which may have passed.
+    let mut seen = std::collections::HashSet::new();
+    let is_first =
+        |event: &&Value| event.get("times").is_none() || seen.insert(event["event"].to_string());
+    let found: Vec<Value> = all.iter().filter(is_first).cloned().collect();
+    let names: Vec<&str> = found.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    let expected = [
+        "server-started",
+        "token-added",
+        "authentication-refused",
+        "upload-completed",
+        "upload-completed",
+        "job-submitted",
+        "job-started",
+        "job-ended",
+        "result-fetched",
+        "secret-key-refused",
+        "object-deleted",
+        "token-revoked",
+    ];
+    assert_eq!(names, expected);
+    assert_eq!((&whole["last"], &whole["pending"]), (&all.len().into(), &0.into()));
+    assert_eq!(found[0]["server_key"], server_key(&service));
+    assert_eq!((&found[7]["job"], &found[7]["result"]), (&done["job"], &result.into()));
+    assert_eq!((&found[7]["state"], &found[8]["result"]), (&"done".into(), &result.into()));
+    assert!(found[3..].iter().all(|event| event["tenant"] == "clinic"));
+    assert!(!text.contains(&token[23..]) && !text.contains("sudare_"));
+
+    // Killed, it goes on where it was; a copy is a log by itself, with the head that was noted.
+    service.kill_and_restart();
+    let head = whole["head"].as_str().unwrap();
+    let copy = format!("--log {folder}/audit --head {head}");
+    assert_eq!(audit(&copy).json()["last"], all.len() + 1);
+    audit("--log nowhere --head 1:0").mistake(&["a number, a colon"]);
+    // Told to end, it takes down how often was refused since.
+    for _ in 0..5 {
+        assert_eq!(service.get("/v1/keys", "x").status, 401);
+    }
+    std::process::Command::new("kill").arg(service.process.id().to_string()).status().unwrap();
+    assert!(service.process.wait().unwrap().success());
+    let (found, _) = events(&service);
+    let refused = found[all.len() + 1..].iter().filter_map(|event| event["times"].as_u64());
+    assert_eq!(refused.sum::<u64>(), 5);
+
+    // Whoever alters a line in the middle is found out, and the line is named.
+    let file = service.folder.join("audit/audit-0000000000000001.jsonl");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replacen("secret-key-refused", "secret-key-received", 1)).unwrap();
+    let line = "audit-0000000000000001.jsonl is no unbroken audit log: of line 1";
+    for options in [format!("--folder {folder}"), copy] {
+        assert!(audit(&options).mistake(&[line]).stderr.contains("Parse"));
+    }
+    // And who alters its end cannot have the server go on from there.
+    fs::write(&file, [&text[..text.len() - 10], "0123456\"}\n"].concat()).unwrap();
+    let line = format!("serve --folder {folder} --listen 127.0.0.1:0");
+    run(&line).mistake(&["of its last line its digest is not that of its bytes; move the folder"]);
+    fs::rename(service.folder.join("audit"), service.folder.join("evidence")).unwrap();
+    service.kill_and_restart();
+    let whole = audit(&format!("--folder {folder}")).json();
+    assert_eq!((&whole["first"], &whole["last"]), (&1.into(), &(found.len() + 1).into()));
+}
+
+/// Killed at any moment, a server leaves a log that is whole, and that has what was answered.
+#[test]
+fn killed_servers_leave_whole_logs() {
+    let mut service = Service::start(&[]);
+    let token = service.token("clinic");
+    let table = fs::read(origin().join("t.ct")).unwrap();
+    let digest = blake3::hash(&table).to_string();
+    let path = format!("DELETE /v1/tables/{digest}");
+    let (mut deleted, mut random) = (0_usize, 1_u64);
+    for _ in 0..12 {
+        let begun = service.begin("tables", &token, &digest, table.len());
+        let place = begun.header("location").unwrap().to_owned();
+        service.append(&place, &token, 0, &table, table.len());
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let (pause, process) = (random >> 51, service.process.id());
+        let killer = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_micros(pause));
+            std::process::Command::new("kill").args(["-9", &process.to_string()]).status().unwrap();
+        });
+        // Where nobody listens any more there is no answer.
+        let answer = std::panic::catch_unwind(|| service.send(&path, &token, "", 0, b"").status);
+        deleted += usize::from(answer.is_ok_and(|status| status == 204));
+        killer.join().unwrap();
+        service.kill_and_restart();
+        let line = format!("serve audit --folder {} --json", service.folder.display());
+        assert_eq!(run(&line).json()["pending"], 0);
+        let (found, _) = events(&service);
+        let count = found.iter().filter(|event| event["event"] == "object-deleted").count();
+        assert!(count >= deleted, "{count} of {deleted}");
+        deleted = count;
+    }
 }

@@ -89,7 +89,8 @@ fn text(checked: &Checked<'_>) -> String {
         [] => "no file: name --result, --evaluation-key, -i or --model".into(),
         names => names.join(", "),
     };
-    let iterations = said.iterations.map_or_else(String::new, |count| format!(", {count} iterations"));
+    let iterations =
+        said.iterations.map_or_else(String::new, |count| format!(", {count} iterations"));
     let mut rows = vec![
         ("signed by", said.server_key.clone()),
         ("job", format!("{} of {}{iterations}", said.kind, said.job)),

@@ -85,6 +85,11 @@ enum Step {
         #[arg(long, value_name = "FILE")]
         key: Option<PathBuf>,
     },
+    /// Check that the audit log is whole: no line altered, left out or put in; also while the server runs
+    #[command(after_help = "Examples:\n  \
+        sudare serve audit --folder store\n  \
+        sudare serve audit --log copies/audit --head 1234:5e1f…")]
+    Audit(AuditArgs),
     /// Do the job that standard input names: what the server starts for each
     #[command(hide = true)]
     Job,
@@ -121,6 +126,26 @@ enum TokenStep {
         /// The name of the token, as `list` has it; all of the tenant if left out
         name: Option<String>,
     },
+}
+
+/// Which log, and what is known of it.
+#[derive(Debug, clap::Args)]
+struct AuditArgs {
+    /// Folder of the server
+    #[arg(long, value_name = "DIR", required_unless_present = "log")]
+    folder: Option<PathBuf>,
+    /// Folder of the log alone, such as a copy
+    #[arg(long, value_name = "DIR", conflicts_with = "folder")]
+    log: Option<PathBuf>,
+    /// Number and digest of a line, as this command showed them before: it must still be there
+    #[arg(long, value_name = "NUMBER:DIGEST", value_parser = head)]
+    head: Vec<(u64, String)>,
+}
+
+fn head(text: &str) -> core::result::Result<(u64, String), &'static str> {
+    let (number, digest) = text.split_once(':').unwrap_or_default();
+    let number = number.parse().ok().filter(|_| digest.len() == 64);
+    number.map(|number| (number, digest.into())).ok_or("a number, a colon and a digest are needed")
 }
 
 /// Whose token it is.
@@ -174,6 +199,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             let shown = Shown { server_key: key.public().to_string() };
             output.write(&shown, |shown| format!("{}\n", shown.server_key))
         }
+        Some(Step::Audit(args)) => audit(args, output),
         Some(Step::Job) => match sudare_server::work() {
             0 => Ok(()),
             // What was said is said on standard output, for the server.
@@ -243,6 +269,25 @@ fn program() -> Result<Program> {
 
 fn records(folder: &Path) -> Result<Records> {
     Records::open(&sudare_server::records_path(folder)?)
+}
+
+fn audit(args: &AuditArgs, output: Output) -> Result<()> {
+    let checked = match (&args.folder, &args.log) {
+        (Some(folder), _) => sudare_server::check_audit(folder, &args.head),
+        (None, Some(log)) => sudare_server::check_audit_files(log, &args.head),
+        (None, None) => Err(Error::Usage("--folder or --log is needed".into())),
+    }?;
+    output.write(&checked, |found| {
+        let lines = match found.last {
+            0 => "none".into(),
+            last => format!("{} to {last}, in {} files", found.first, found.files),
+        };
+        let mut rows = vec![("lines", lines), ("head", found.head.clone())];
+        if found.pending > 0 {
+            rows.push(("to be appended", found.pending.to_string()));
+        }
+        output::fields(&rows)
+    })
 }
 
 fn token(step: &TokenStep, output: Output) -> Result<()> {

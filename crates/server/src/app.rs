@@ -1,6 +1,7 @@
 //! What all requests and jobs of a server share.
 
 use crate::{
+    audit::{Repeated, Repeats},
     child::{Program, Signal},
     clock::Seconds,
     events::Events,
@@ -83,6 +84,8 @@ pub struct Server {
     pub key: SigningKey,
     /// Uploads that somebody writes to.
     pub uploads: Uploads,
+    /// What is taken down in sums.
+    pub repeats: Repeats,
     /// Who waits for jobs.
     pub events: Events,
     /// What was counted.
@@ -113,6 +116,7 @@ impl Server {
             store,
             key,
             uploads: Uploads::default(),
+            repeats: Repeats::default(),
             events: Events::default(),
             counters: Counters::default(),
             wake: Notify::new(),
@@ -124,6 +128,23 @@ impl Server {
     /// The jobs that processes work on.
     pub fn running(&self) -> MutexGuard<'_, HashMap<String, Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes down what may come often: the first of its kind at once.
+    ///
+    /// # Errors
+    /// Those of [`Records`].
+    pub fn note(&self, what: &Repeated) -> Result<()> {
+        if self.repeats.is_first(what) { self.records.note(&what.event(1)) } else { Ok(()) }
+    }
+
+    /// Takes down what came often since the last time.
+    ///
+    /// # Errors
+    /// Those of [`Records`].
+    pub fn note_repeats(&self) -> Result<()> {
+        let repeats = self.repeats.sweep();
+        repeats.iter().try_for_each(|(what, times)| self.records.note(&what.event(*times)))
     }
 
     /// Takes down what happens to a job and tells those who wait for it; nothing if it has ended.

@@ -5,6 +5,7 @@
 //! | `net`, `api` | connections; what may be asked for, in one table |
 //! | `token` | who may ask |
 //! | `uploads`, `receive`, `inspect` | bytes that come: who sends them, on their way to the disk, and what they are by their header |
+//! | `audit` | what happened that matters for security, chained by digests |
 //! | `store`, `records` | files, and all else that outlives the process |
 //! | `queue`, `child`, `events` | which job is next, its process, and who waits for it |
 //! | `work` | what that process does: the same as the command of its name |
@@ -17,6 +18,7 @@
 
 mod api;
 mod app;
+mod audit;
 mod child;
 mod clock;
 mod events;
@@ -34,6 +36,7 @@ mod work;
 
 pub use api::description;
 pub use app::Limits;
+pub use audit::Checked;
 pub use child::Program;
 pub use clock::{Seconds, now};
 pub use net::Place;
@@ -43,8 +46,13 @@ pub use token::{Kept, Token, check_tenant};
 pub use work::work;
 
 use app::{App, Server};
+use audit::{Event, Log};
 use net::Listener;
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 use store::Store;
 use sudare_roles::{
     error::{Error, Result},
@@ -94,6 +102,9 @@ async fn run(config: &Config, listening: impl FnOnce(&str)) -> Result<()> {
     let key = SigningKey::open(&config.key)?;
     tracing::info!(server_key = %key.public(), "signs receipts");
     let app = Server::new(config.limits.clone(), config.program.clone(), records, store, key);
+    let (program, server_key) = (env!("CARGO_PKG_VERSION"), app.key.public().to_string());
+    app.records.note(&Event::ServerStarted { program, server_key: &server_key })?;
+    app.records.settle_log()?;
     app.recover()?;
     let listener = Listener::bind(&config.place).await?;
     let place = listener.place();
@@ -114,7 +125,7 @@ async fn run(config: &Config, listening: impl FnOnce(&str)) -> Result<()> {
     app.ending.send_replace(true);
     while tasks.join_next().await.is_some() {}
     sweeping.abort();
-    Ok(())
+    app.note_repeats()
 }
 
 async fn sweep(app: App) {
@@ -124,6 +135,24 @@ async fn sweep(app: App) {
         ticks.tick().await;
         api::sweep(&app).await;
     }
+}
+
+/// Checks the audit log of the server in a folder, also while it runs. `noted` are numbers and digests of
+/// lines that were noted elsewhere.
+///
+/// # Errors
+/// [`Error::Parse`], which names the first line that is broken; [`Error::Io`].
+pub fn check_audit(folder: &Path, noted: &[(u64, String)]) -> Result<Checked> {
+    let lines = records::last_lines(&folder.join(store::RECORDS))?;
+    Log::of(folder).check(&lines, noted)
+}
+
+/// Checks an audit log by its files alone, as of a copy.
+///
+/// # Errors
+/// As [`check_audit`].
+pub fn check_audit_files(folder: &Path, noted: &[(u64, String)]) -> Result<Checked> {
+    Log::at(folder.into()).check(&[], noted)
 }
 
 /// Waits until the process is told to end.

@@ -2,6 +2,7 @@
 
 use crate::{
     app::{Counters, Server},
+    audit::Event,
     clock::now,
     inspect,
     problem::{Answer, Problem},
@@ -82,6 +83,7 @@ fn discard(app: &Server, upload: &Upload, secret: bool) -> Answer<()> {
     if secret {
         tracing::warn!(tenant = upload.tenant, "a secret key was sent: refused and wiped");
         app.store.wipe_upload(&upload.id)?;
+        app.records.note(&Event::SecretKeyRefused { tenant: &upload.tenant })?;
     } else {
         app.store.remove_upload(&upload.id)?;
     }

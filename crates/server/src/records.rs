@@ -21,13 +21,16 @@ macro_rules! stored_by_name {
     };
 }
 
+mod audit;
 mod jobs;
 mod objects;
 mod tokens;
 
+pub use audit::last_lines;
 pub use jobs::{Added, Change, Job, NewJob, State};
 pub use objects::{Collection, Object, Upload};
 
+use crate::audit::Log;
 use rusqlite::{Connection, types::FromSqlError};
 use std::{
     path::{Path, PathBuf},
@@ -37,7 +40,7 @@ use std::{
 use sudare_roles::error::{Error, Result};
 
 /// What makes the tables of each version of those of the one before.
-const STEPS: [&str; 2] = [TABLES, RECEIPTS];
+const STEPS: [&str; 3] = [TABLES, RECEIPTS, AUDIT];
 /// Of the last.
 const VERSION: i64 = STEPS.len() as i64;
 
@@ -94,20 +97,33 @@ CREATE INDEX jobs_by_state ON jobs (state, created);
 
 const RECEIPTS: &str = "ALTER TABLE jobs ADD COLUMN receipt TEXT;";
 
+/// The last lines of the audit log, as its files have them, and those that they do not have yet.
+const AUDIT: &str = "CREATE TABLE audit (number INTEGER PRIMARY KEY, line TEXT NOT NULL) STRICT;";
+
 /// How long a process waits for another one that writes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The records of a server, in a file of SQLite.
 pub struct Records {
     path: PathBuf,
-    connection: Mutex<Connection>,
+    log: Log,
+    open: Mutex<Open>,
+}
+
+/// Records that are open.
+struct Open {
+    connection: Connection,
+    /// The last line that the files of the log have, as far as this process knows.
+    in_log: u64,
 }
 
 impl Records {
-    /// Opens the records in a file, making them if there are none.
+    /// Opens the records in a file, making them if there are none. The audit log is beside them, and is
+    /// brought to where they are.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Usage`] for records of another version.
+    /// [`Error::Io`]; [`Error::Usage`] for records of another version; [`Error::Parse`] for a log that
+    /// does not go with them.
     pub fn open(path: &Path) -> Result<Self> {
         let failed = |error: rusqlite::Error| failed(path, &error);
         let connection = Connection::open(path).map_err(failed)?;
@@ -115,7 +131,9 @@ impl Records {
         // What is answered is on the disk.
         connection.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
         connection.pragma_update(None, "synchronous", "full").map_err(failed)?;
-        let this = Self { path: path.into(), connection: Mutex::new(connection) };
+        let log = Log::of(path.parent().unwrap_or(Path::new(".")));
+        let this =
+            Self { path: path.into(), log, open: Mutex::new(Open { connection, in_log: 0 }) };
         this.write(|db| {
             let version: i64 = db.query_row("PRAGMA user_version", (), |row| row.get(0))?;
             for (at, step) in STEPS.iter().enumerate().skip(usize::try_from(version).unwrap_or(0)) {
@@ -126,7 +144,7 @@ impl Records {
         })?;
         let version = this.read(|db| db.query_row("PRAGMA user_version", (), |row| row.get(0)))?;
         match version {
-            VERSION => Ok(this),
+            VERSION => this.settle_log().map(|()| this),
             found => Err(Error::Usage(format!(
                 "{} has records of version {found}, this program has {VERSION}: use the program \
                  that wrote them last",
@@ -135,25 +153,31 @@ impl Records {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Connection> {
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
-        read(&self.lock()).map_err(|error| failed(&self.path, &error))
+        read(&self.lock().connection).map_err(|error| failed(&self.path, &error))
     }
 
-    /// All that `write` does, or nothing of it.
+    /// All that `write` does, or nothing of it; what it takes down for the audit log is in its files
+    /// then, or follows when they can be written again.
     fn write<T>(&self, write: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
-        let mut connection = self.lock();
-        let written = connection
+        let mut open = self.lock();
+        let written = open
+            .connection
             .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
             .and_then(|transaction| {
                 let value = write(&transaction)?;
                 transaction.commit()?;
                 Ok(value)
             });
-        written.map_err(|error| failed(&self.path, &error))
+        let written = written.map_err(|error| failed(&self.path, &error))?;
+        if let Err(error) = self.bring_forward(&mut open) {
+            tracing::error!(%error, "the audit log cannot be written");
+        }
+        Ok(written)
     }
 }
 

@@ -23,13 +23,16 @@ pub struct Store {
     _lock: File,
 }
 
+/// The file of the records of a server.
+pub const RECORDS: &str = "records.sqlite";
+
 /// Where the records of the server in a folder are; the folder is made if it does not exist.
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::NotAFolder`].
 pub fn records_path(root: &Path) -> Result<PathBuf> {
     make_private(root)?;
-    Ok(root.join("records.sqlite"))
+    Ok(root.join(RECORDS))
 }
 
 /// Where the key is that the server in a folder signs with, if it is nowhere else; the folder is
@@ -166,7 +169,7 @@ impl Store {
 }
 
 /// Makes a folder for the user alone, and those above it.
-fn make_private(folder: &Path) -> Result<()> {
+pub fn make_private(folder: &Path) -> Result<()> {
     if folder.is_dir() {
         return Ok(());
     }
@@ -190,7 +193,7 @@ fn remove(path: &Path) -> Result<()> {
 }
 
 /// Makes names in a folder durable.
-fn sync(folder: &Path) -> io::Result<()> {
+pub fn sync(folder: &Path) -> io::Result<()> {
     #[cfg(unix)]
     File::open(folder)?.sync_all()?;
     #[cfg(not(unix))]

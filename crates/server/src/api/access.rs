@@ -2,6 +2,7 @@
 
 use crate::{
     app::{App, aside},
+    audit::Repeated,
     clock::now,
     problem::Problem,
     token::Token,
@@ -18,21 +19,29 @@ impl FromRequestParts<App> for Tenant {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let refused = || {
-            let detail = "a valid token is needed: send Authorization: Bearer TOKEN";
-            Problem::new(StatusCode::UNAUTHORIZED, "Unauthorized", detail)
-        };
-        let value = parts.headers.get(header::AUTHORIZATION).ok_or_else(refused)?;
-        let text = value.to_str().map_err(|_| refused())?;
-        let (scheme, token) = text.split_once(' ').ok_or_else(refused)?;
-        if !scheme.eq_ignore_ascii_case("bearer") {
-            return Err(refused());
+        let found = tenant(parts, app).await;
+        if matches!(&found, Err(problem) if problem.status == StatusCode::UNAUTHORIZED) {
+            aside(app, |app| app.note(&Repeated::Refused)).await?;
         }
-        let token = Token::parse(token.trim()).ok_or_else(refused)?;
-        let found = aside(app, move |app| {
-            let kept = app.records.token(token.id())?;
-            Ok::<_, Problem>(token.tenant(kept.as_ref(), now()))
-        });
-        found.await?.map(Self).ok_or_else(refused)
+        found
     }
+}
+
+async fn tenant(parts: &Parts, app: &App) -> Result<Tenant, Problem> {
+    let refused = || {
+        let detail = "a valid token is needed: send Authorization: Bearer TOKEN";
+        Problem::new(StatusCode::UNAUTHORIZED, "Unauthorized", detail)
+    };
+    let value = parts.headers.get(header::AUTHORIZATION).ok_or_else(refused)?;
+    let text = value.to_str().map_err(|_| refused())?;
+    let (scheme, token) = text.split_once(' ').ok_or_else(refused)?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(refused());
+    }
+    let token = Token::parse(token.trim()).ok_or_else(refused)?;
+    let found = aside(app, move |app| {
+        let kept = app.records.token(token.id())?;
+        Ok::<_, Problem>(token.tenant(kept.as_ref(), now()))
+    });
+    found.await?.map(Tenant).ok_or_else(refused)
 }

@@ -3,6 +3,7 @@
 use super::{access::Tenant, jobs, uploads};
 use crate::{
     app::{App, Counters, aside},
+    audit::Repeated,
     problem::{Answer, Problem},
     records::{Collection, Object},
 };
@@ -10,7 +11,7 @@ use axum::{
     Json,
     body::{Body, Bytes},
     extract::{Path, State},
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, Method, StatusCode, header},
     response::IntoResponse,
 };
 use futures_util::stream;
@@ -81,11 +82,16 @@ pub async fn show(
     State(app): State<App>,
     Tenant(tenant): Tenant,
     Path((collection, name)): Path<(String, String)>,
+    method: Method,
     headers: HeaderMap,
 ) -> Answer {
     match named(&collection)? {
         Named::Objects(Collection::Results) => {
             let object = find(&app, &tenant, Collection::Results, &name).await?;
+            if method == Method::GET {
+                let fetched = Repeated::Fetched { tenant, result: name };
+                aside(&app, move |app| app.note(&fetched)).await?;
+            }
             download(&app, &object, &headers).await
         }
         Named::Objects(collection) => {

@@ -334,7 +334,7 @@ async fn pass_on(
     }
 }
 
-/// Forgets uploads of which nothing came for long.
+/// Forgets uploads of which nothing came for long, and takes down what came often.
 pub async fn sweep(app: &App) {
     let swept = aside(app, |app| {
         let before = now().saturating_sub(app.limits.upload_seconds);
@@ -343,10 +343,11 @@ pub async fn sweep(app: &App) {
                 discard(app, &upload.id)?;
             }
         }
+        app.note_repeats()?;
         Ok::<_, Error>(())
     });
     if let Err(error) = swept.await {
-        tracing::error!(%error, "old uploads cannot be removed");
+        tracing::error!(%error, "it cannot be tidied up");
     }
 }
 

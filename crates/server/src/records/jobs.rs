@@ -1,7 +1,8 @@
 //! Jobs, from when they are asked for until they are done.
 
-use super::Records;
+use super::{Records, audit::note};
 use crate::{
+    audit::Event,
     clock::{Seconds, now},
     job::Request,
 };
@@ -159,6 +160,17 @@ fn by_idempotency(
     db.query_row(sql, (tenant, idempotency), job).optional()
 }
 
+/// What is taken down of a change.
+fn event<'a>(job: &'a Job, change: &Change) -> Option<Event<'a>> {
+    let Job { tenant, id, state, result, problem, .. } = job;
+    if *change == Change::Started {
+        return Some(Event::JobStarted { tenant, job: id });
+    }
+    let problem = problem.as_ref().map(|(kind, _)| &kind[..]);
+    let (state, result) = (state.is_final().then(|| state.name())?, result.as_deref());
+    Some(Event::JobEnded { tenant, job: id, state, result, problem })
+}
+
 /// What becomes of a new job.
 #[derive(Debug, PartialEq)]
 pub enum Added {
@@ -192,7 +204,11 @@ impl Records {
                        seconds, memory, created, deaths) \
                        VALUES (?1, ?2, ?3, ?4, 'queued', 1, 0, 0, ?5, ?6, ?7, 0)";
             db.execute(sql, (id, tenant, &request, idempotency, seconds, memory, now()))?;
-            by_id(db, id)?.map(Added::New).ok_or(rusqlite::Error::QueryReturnedNoRows)
+            let job = by_id(db, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+            let Request { kind, keys, tables, model, .. } = &job.request;
+            let (kind, model) = (kind.name(), model.as_deref());
+            note(db, &Event::JobSubmitted { tenant, job: id, kind, keys, tables, model })?;
+            Ok(Added::New(job))
         })
     }
 
@@ -270,8 +286,7 @@ impl Records {
             ),
             Change::Cancelled => ("state = 'cancelled'", Box::new(0), Box::new(0)),
         };
-        let ends =
-            matches!(change, Change::Done { .. } | Change::Failed(..) | Change::Cancelled);
+        let ends = matches!(change, Change::Done { .. } | Change::Failed(..) | Change::Cancelled);
         self.write(|db| {
             let finished = if ends { ", finished = ?2" } else { "" };
             // Each number stands in the text once, so that all may be given.
@@ -281,7 +296,11 @@ impl Records {
                  AND ?2 IS NOT NULL AND ?3 IS NOT NULL AND ?4 IS NOT NULL"
             );
             let changed = db.execute(&sql, (id, now(), first, second))?;
-            if changed == 0 { Ok(None) } else { by_id(db, id) }
+            let job = if changed == 0 { None } else { by_id(db, id)? };
+            if let Some(event) = job.as_ref().and_then(|job| event(job, change)) {
+                note(db, &event)?;
+            }
+            Ok(job)
         })
     }
 }

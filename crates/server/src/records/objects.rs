@@ -1,7 +1,7 @@
 //! What tenants have, and what they are sending.
 
-use super::Records;
-use crate::clock::Seconds;
+use super::{Records, audit::note};
+use crate::{audit::Event, clock::Seconds};
 use rusqlite::{OptionalExtension, Row};
 use serde::Serialize;
 use sudare_roles::error::Result;
@@ -129,8 +129,12 @@ impl Records {
     pub fn remove_object(&self, tenant: &str, digest: &str) -> Result<()> {
         self.write(|db| {
             db.execute("DELETE FROM uploads WHERE tenant = ?1 AND digest = ?2", (tenant, digest))?;
-            db.execute("DELETE FROM objects WHERE tenant = ?1 AND digest = ?2", (tenant, digest))
-                .map(|_| ())
+            let sql = "DELETE FROM objects WHERE tenant = ?1 AND digest = ?2 RETURNING collection";
+            let gone = db.query_row(sql, (tenant, digest), |row| row.get(0)).optional()?;
+            gone.map_or(Ok(()), |collection: Collection| {
+                let (collection, object) = (collection.name(), digest);
+                note(db, &Event::ObjectDeleted { tenant, collection, object })
+            })
         })
     }
 
@@ -207,7 +211,11 @@ impl Records {
             db.execute(sql, (tenant, digest, collection, bytes, created, &about))?;
             let sql = "UPDATE uploads SET complete = 1, received = bytes, touched = ?2 \
                        WHERE id = ?1";
-            db.execute(sql, (upload, created)).map(|_| ())
+            db.execute(sql, (upload, created))?;
+            upload.map_or(Ok(()), |_| {
+                let (collection, object, bytes) = (collection.name(), digest, *bytes);
+                note(db, &Event::UploadCompleted { tenant, collection, object, bytes })
+            })
         })
     }
 

@@ -1,7 +1,7 @@
 //! Tokens of tenants.
 
-use super::Records;
-use crate::token::Kept;
+use super::{Records, audit::note};
+use crate::{audit::Event, token::Kept};
 use rusqlite::{OptionalExtension, Row};
 use sudare_roles::error::Result;
 
@@ -25,7 +25,8 @@ impl Records {
         self.write(|db| {
             let sql = "INSERT INTO tokens (id, tenant, digest, created, expires) \
                        VALUES (?1, ?2, ?3, ?4, ?5)";
-            db.execute(sql, (id, tenant, digest, created, expires)).map(|_| ())
+            db.execute(sql, (id, tenant, digest, created, expires))?;
+            note(db, &Event::TokenAdded { tenant, token: id, expires: *expires })
         })
     }
 
@@ -54,8 +55,15 @@ impl Records {
     /// As all.
     pub fn revoke(&self, tenant: &str, id: Option<&str>) -> Result<usize> {
         self.write(|db| {
-            let sql = "DELETE FROM tokens WHERE tenant = ?1 AND (?2 IS NULL OR id = ?2)";
-            db.execute(sql, (tenant, id))
+            let sql =
+                "DELETE FROM tokens WHERE tenant = ?1 AND (?2 IS NULL OR id = ?2) RETURNING id";
+            let mut delete = db.prepare(sql)?;
+            let gone = delete.query_map((tenant, id), |row| row.get(0))?;
+            let gone = gone.collect::<rusqlite::Result<Vec<String>>>()?;
+            for token in &gone {
+                note(db, &Event::TokenRevoked { tenant, token })?;
+            }
+            Ok(gone.len())
         })
     }
 }
