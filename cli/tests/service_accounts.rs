@@ -1,4 +1,4 @@
-//! What a service can be held to: receipts of results, and its audit log.
+//! What a service can be held to: receipts of results, and its audit log; and what it lets pages in browsers do.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
@@ -256,4 +256,100 @@ fn killed_servers_leave_whole_logs() {
         assert!(count >= deleted, "{count} of {deleted}");
         deleted = count;
     }
+}
+
+/// What a browser asks for a page before it sends what the page wants.
+fn preflight(service: &Service, path: &str, origin: &str, method: &str) -> service::Answer {
+    let headers = format!(
+        "Origin: {origin}\r\nAccess-Control-Request-Method: {method}\r\n\
+         Access-Control-Request-Headers: authorization,tus-resumable,upload-offset,content-type\r\n"
+    );
+    service.send(&format!("OPTIONS {path}"), "", &headers, 0, b"")
+}
+
+const ALLOW: &str = "access-control-allow-origin";
+
+#[test]
+fn pages_of_named_origins_may_ask_and_no_others() {
+    let page = "https://page.example:8443";
+    let service =
+        Service::start(&["--allow-origin", page, "--allow-origin", "http://127.0.0.1:8000"]);
+    let token = service.token("clinic");
+    let asked = |name: &str, answer: &service::Answer| {
+        let text = answer.header(name).unwrap_or_default().to_ascii_lowercase();
+        text.split(',').map(|part| part.trim().to_owned()).collect::<Vec<_>>()
+    };
+    for path in ["/v1/uploads/0123", "/v1/keys", "/v1/jobs/0123/events", "/v1/results/0123"] {
+        let answer = preflight(&service, path, page, "PATCH");
+        assert_eq!((answer.status, answer.header(ALLOW)), (204, Some(page)), "{path}");
+        let methods = asked("access-control-allow-methods", &answer);
+        assert!(
+            ["get", "head", "post", "patch", "delete"]
+                .iter()
+                .all(|one| methods.contains(&(*one).into()))
+        );
+        let headers = asked("access-control-allow-headers", &answer);
+        for needed in [
+            "authorization",
+            "content-type",
+            "tus-resumable",
+            "upload-length",
+            "upload-metadata",
+            "upload-offset",
+            "range",
+            "idempotency-key",
+            "last-event-id",
+        ] {
+            assert!(headers.contains(&needed.into()), "{needed}");
+        }
+        assert!(answer.header("access-control-allow-credentials").is_none());
+    }
+    // What it was asked for before is then read, with its headers; also what is refused.
+    let get = |path: &str, origin: &str, token: &str| {
+        service.send(&format!("GET {path}"), token, &format!("Origin: {origin}\r\n"), 0, b"")
+    };
+    for (path, token, status) in
+        [("/v1/keys", &token[..], 200), ("/v1/keys", "", 401), ("/v1/keys/0", &token, 404)]
+    {
+        let answer = get(path, page, token);
+        assert_eq!((answer.status, answer.header(ALLOW)), (status, Some(page)));
+        assert_eq!(answer.header("vary"), Some("origin"));
+        let read = asked("access-control-expose-headers", &answer);
+        for needed in
+            ["location", "upload-offset", "upload-expires", "content-range", "etag", "retry-after"]
+        {
+            assert!(read.contains(&needed.into()), "{needed}");
+        }
+    }
+    assert_eq!(
+        get("/v1/keys", "http://127.0.0.1:8000", &token).header(ALLOW),
+        Some("http://127.0.0.1:8000")
+    );
+    // Strangers are told nothing, however near they come, and tus is asked for as ever.
+    for stranger in [
+        "https://page.example",
+        "http://page.example:8443",
+        "https://page.example:8443.evil.example",
+        "https://PAGE.example:8443",
+        "null",
+        "*",
+        "http://127.0.0.1:8001",
+    ] {
+        for path in ["/v1/uploads/0123", "/v1/results/0123"] {
+            let answer = preflight(&service, path, stranger, "PATCH");
+            assert!(
+                !answer.head.to_ascii_lowercase().contains("access-control"),
+                "{}",
+                answer.head
+            );
+        }
+        assert_eq!(get("/v1/keys", stranger, &token).header(ALLOW), None);
+    }
+    let options = service.send("OPTIONS /v1/keys", "", &format!("Origin: {page}\r\n"), 0, b"");
+    assert_eq!((options.status, options.header("tus-version")), (204, Some("1.0.0")));
+    // Without the option no page may ask.
+    let closed = Service::start(&[]);
+    let answer = preflight(&closed, "/v1/keys", page, "POST");
+    assert!(answer.header(ALLOW).is_none() && answer.header("vary").is_none());
+    run("serve --folder never --allow-origin https://page.example/").mistake(&["no path"]);
 }

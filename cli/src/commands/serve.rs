@@ -12,7 +12,7 @@ use sudare_roles::{
     machine,
     receipt::SigningKey,
 };
-use sudare_server::{Config, Kept, Limits, Place, Program, Records, Seconds, Token};
+use sudare_server::{Config, Kept, Limits, Origin, Place, Program, Records, Seconds, Token};
 
 /// Of the memory of the machine, the part that jobs leave free if it is not said.
 const FREE_MEMORY: u64 = 4;
@@ -65,6 +65,9 @@ pub struct Args {
     /// Seconds that a training has to finish its iteration when the server is told to end
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     grace: u32,
+    /// Origin of pages that may ask from browsers, such as https://page.example; several times for several
+    #[arg(long, value_name = "URL")]
+    allow_origin: Vec<Origin>,
     /// Take keys and tables whose parameters have less than 128 bits of security, for tests
     #[arg(long)]
     insecure: bool,
@@ -240,6 +243,7 @@ fn serve(args: &Args, output: Output) -> Result<()> {
             grace: Duration::from_secs(args.grace.into()),
             insecure_allowed: args.insecure,
             threads: par::threads(),
+            origins: args.allow_origin.clone(),
         },
         program: program()?,
     };

@@ -5,9 +5,11 @@ mod access;
 mod jobs;
 mod objects;
 mod operation;
+mod origins;
 mod uploads;
 
 pub use operation::metrics_router;
+pub use origins::Origin;
 pub use uploads::sweep;
 
 use crate::{
@@ -85,6 +87,7 @@ pub fn router(app: App) -> Router {
         .method_not_allowed_fallback(async || {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "Method", "that cannot be done here")
         })
+        .layer(middleware::from_fn_with_state(app.clone(), origins::allow))
         .layer(middleware::from_fn_with_state(app.clone(), counted))
         .with_state(app)
 }

@@ -1,6 +1,7 @@
 //! What all requests and jobs of a server share.
 
 use crate::{
+    api::Origin,
     audit::{Repeated, Repeats},
     child::{Program, Signal},
     clock::Seconds,
@@ -40,6 +41,8 @@ pub struct Limits {
     pub insecure_allowed: bool,
     /// Threads of a job.
     pub threads: usize,
+    /// Origins of pages that may ask, in browsers.
+    pub origins: Vec<Origin>,
 }
 
 /// What has been counted since the server began.

@@ -34,7 +34,7 @@ mod token;
 mod uploads;
 mod work;
 
-pub use api::description;
+pub use api::{Origin, description};
 pub use app::Limits;
 pub use audit::Checked;
 pub use child::Program;

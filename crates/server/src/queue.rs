@@ -244,6 +244,7 @@ mod tests {
             grace: Duration::from_secs(1),
             insecure_allowed: false,
             threads: 1,
+            origins: Vec::new(),
         };
         let program = Program { file: "none".into(), args: Vec::new() };
         let records = Records::open(&folder.join("records")).unwrap();
