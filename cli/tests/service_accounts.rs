@@ -1,4 +1,5 @@
-//! What a service can be held to: receipts of results, and its audit log; and what it lets pages in browsers do.
+//! What a service can be held to: receipts of results, and its audit log; what it lets pages in browsers do;
+//! and what tenants may take.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
@@ -352,4 +353,76 @@ fn pages_of_named_origins_may_ask_and_no_others() {
     let answer = preflight(&closed, "/v1/keys", page, "POST");
     assert!(answer.header(ALLOW).is_none() && answer.header("vary").is_none());
     run("serve --folder never --allow-origin https://page.example/").mistake(&["no path"]);
+}
+
+/// A limit is reached by one tenant, is told as such, and is none for others.
+#[test]
+fn tenants_make_so_many_requests_a_second() {
+    let service = Service::start(&["--tenant-requests", "1"]);
+    let (token, other) = (service.token("clinic"), service.token("lab"));
+    let answers: Vec<_> = (0..20).map(|_| service.get("/v1/keys", &token)).collect();
+    let limited: Vec<_> = answers.iter().filter(|answer| answer.status != 200).collect();
+    assert!((10..=15).contains(&limited.len()), "{}", limited.len());
+    for answer in limited {
+        assert_eq!(answer.problem(429), "TooManyRequests");
+        let seconds: u64 = answer.header("retry-after").unwrap().parse().unwrap();
+        assert!((1..=2).contains(&seconds));
+    }
+    assert_eq!(service.get("/v1/keys", &other).status, 200);
+    assert_eq!(service.get("/healthz", "").status, 200);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    assert_eq!(service.get("/v1/keys", &token).status, 200);
+    // Clients wait, and get what they ask for.
+    let line = format!("{STATS} -o limited.ct");
+    service.remote(origin(), &token, &line).ok();
+}
+
+/// Of processors, too, by what was used and what is under way.
+#[test]
+fn jobs_of_tenants_take_so_much_of_processors() {
+    let at = origin();
+    let unlimited = Service::start(&[]);
+    let token = unlimited.token("clinic");
+    let usage = |service: &Service, token: &str| service.get("/v1/usage", token).json();
+    assert_eq!(usage(&unlimited, &token)["cpu_seconds"]["total"], 0.0);
+    unlimited.remote(at, &token, &format!("{STATS} -o unlimited.ct")).ok();
+    let used = usage(&unlimited, &token);
+    let seconds = used["cpu_seconds"]["today"].as_f64().unwrap();
+    assert!(seconds > 0.02 && used["cpu_seconds"]["total"] == seconds, "{used}");
+    assert!(used["bytes"]["used"].as_u64().unwrap() > 1 << 20 && used["jobs"]["under_way"] == 0);
+    assert_eq!(usage(&unlimited, &unlimited.token("lab"))["cpu_seconds"]["total"], 0.0);
+    let shown = unlimited.remote(at, &token, "usage");
+    assert!(shown.ok().stdout.contains("processors today"));
+
+    // A job that never fits.
+    let tight = Service::start(&["--tenant-cpu-daily", "0.0001"]);
+    let token = tight.token("clinic");
+    assert_eq!(
+        kind(&tight.remote(at, &token, &format!("{STATS} -o tight.ct --json"))),
+        "CpuSeconds"
+    );
+    // One that fits once: what is under way counts, and no more when it is not.
+    let digest = |name: &str| blake3::hash(&fs::read(at.join(name)).unwrap()).to_string();
+    let request = serde_json::json!({
+        "kind": "stats", "keys": digest("keys/evaluation.key"), "tables": [digest("t.ct")],
+    });
+    let begin = |options: &[&str]| {
+        let service = Service::start(&[&["--threads", "1"], options].concat());
+        let token = service.token("clinic");
+        service.remote(at, &token, "upload keys/evaluation.key t.ct --json").ok();
+        let job = service.submit(&token, "a", &request).json();
+        (service, token, job)
+    };
+    let predicted = begin(&[]).2["predicted"]["seconds"].as_f64().unwrap();
+    let most = (1.5 * predicted).to_string();
+    let (service, token, job) = begin(&["--tenant-cpu-total", &most]);
+    let refused = service.submit(&token, "b", &request);
+    assert_eq!((refused.problem(429), refused.header("retry-after")), ("CpuSeconds".into(), None));
+    let path = format!("DELETE /v1/jobs/{}", job["id"].as_str().unwrap());
+    assert_eq!(service.send(&path, &token, "", 0, b"").json()["state"], "cancelled");
+    assert_eq!(service.submit(&token, "b", &request).status, 202);
+    let (service, token, _) = begin(&["--tenant-cpu-daily", &most]);
+    let retry = service.submit(&token, "b", &request);
+    assert_eq!(retry.problem(429), "CpuSeconds");
+    assert!((1..=86_400).contains(&retry.header("retry-after").unwrap().parse::<u32>().unwrap()));
 }

@@ -47,6 +47,9 @@ _CHUNK_BYTES = 8 << 20
 _PATIENCE = 120.0
 """Seconds for which a service may be away before that is an error."""
 
+_LONGEST_PAUSE = 10.0
+"""Seconds between two attempts, at most."""
+
 _PASSING = {502, 503, 504}
 """Answers that pass by themselves."""
 
@@ -351,6 +354,11 @@ class Client:
             digest = self.upload(model, "models")
         return self._compute("predict", keys, [rows], model=digest)
 
+    def usage(self) -> dict[str, Any]:
+        """What was used of the service, and what may be: `bytes`, `jobs`, `requests`, `cpu_seconds`."""
+        usage: dict[str, Any] = self._json("GET", "/v1/usage")
+        return usage
+
     def job(self, id: str) -> Job:
         """The job with this name."""
         return Job(self, self._json("GET", f"/v1/jobs/{id}"))
@@ -402,7 +410,7 @@ class Client:
             answer = self._http.patch(place, headers=headers, content=part)
         except httpx.TransportError as error:
             return error
-        if answer.status_code in _UNSETTLED | _PASSING:
+        if answer.status_code in _UNSETTLED or _is_passing(answer):
             return _refusal(answer)
         return int(_expect_success(answer).headers["upload-offset"])
 
@@ -416,7 +424,10 @@ class Client:
                     with self._http.stream("GET", f"/v1/results/{digest}", headers=headers) as answer:
                         if answer.status_code != 206:
                             answer.read()
-                            raise _refusal(answer)
+                            if not _is_passing(answer):
+                                raise _refusal(answer)
+                            patience.wait(_refusal(answer))
+                            continue
                         total = int(answer.headers["content-range"].rpartition("/")[2])
                         for block in answer.iter_raw():
                             hasher.update(block)
@@ -431,6 +442,8 @@ class Client:
     def _events(self, id: str) -> Iterator[dict[str, Any]]:
         """The job after each of its changes, until it ends or the connection does."""
         with self._http.stream("GET", f"/v1/jobs/{id}/events") as answer:
+            if _is_passing(answer):
+                return
             if not answer.is_success:
                 answer.read()
                 raise _refusal(answer)
@@ -450,7 +463,7 @@ class Client:
             except httpx.TransportError as error:
                 patience.wait(error)
                 continue
-            if answer.status_code not in _PASSING:
+            if not _is_passing(answer):
                 return answer
             patience.wait(_refusal(answer))
 
@@ -468,7 +481,7 @@ class _Patience:
                 raise errors.UnreachableError(f"the service cannot be reached: {error}") from error
             raise error
         time.sleep(self._pause)
-        self._pause = min(2 * self._pause, 10.0)
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
 
 @contextlib.contextmanager
@@ -484,6 +497,14 @@ def _new_file(path: Path) -> Iterator[BinaryIO]:
         os.link(temporary, path)
     finally:
         os.unlink(temporary)
+
+
+def _is_passing(answer: httpx.Response) -> bool:
+    """Whether an answer is that of a failure that passes soon."""
+    if answer.status_code == 429:
+        seconds = answer.headers.get("retry-after", "")
+        return seconds.isascii() and seconds.isdigit() and int(seconds) <= _LONGEST_PAUSE
+    return answer.status_code in _PASSING
 
 
 def _refusal(answer: httpx.Response) -> errors.RefusedError:

@@ -67,6 +67,8 @@ def test_results_are_those_of_the_command(client: Client, folder: Path, tmp_path
     scores = client.predict(folder / "keys/evaluation.key", folder / "rows.ct", training)
     found = scores.result(tmp_path / "scores.ct")
     assert found.read_bytes() == (tmp_path / "local.ct").read_bytes()
+    usage = client.usage()
+    assert usage["cpu_seconds"]["total"] > 0 and usage["jobs"]["under_way"] == 0
     names = ["local.ct", "model.ct", "model.ct.receipt", "scores.ct", "scores.ct.receipt"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
 
@@ -90,7 +92,6 @@ def test_receipts_are_those_of_the_pinned_server(client: Client, folder: Path, t
         asked._request["iterations"] = 2
         with pytest.raises(errors.ReceiptDiffersError, match="iterations"):
             asked.result(tmp_path / "never.ct")
-    run(folder, "serve key --folder other")
     key = run(folder, "serve key --folder other").strip()
     with Client(url, token, server_key=key) as other:
         with pytest.raises(errors.ReceiptOtherServerError):

@@ -124,6 +124,11 @@ enum Step {
         #[command(flatten)]
         result: ResultFile,
     },
+    /// What was used of the service, and what may be
+    Usage {
+        #[command(flatten)]
+        service: Service,
+    },
     /// What the service has: keys, tables, models or results
     List {
         #[command(flatten)]
@@ -275,6 +280,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             let known = Expected::default();
             fetch(&Wanted { service, client, job, digest, known }, files, output)
         }
+        Step::Usage { service } => output.write(&service.client()?.usage()?, usage_text),
         Step::List { service, collection } => {
             let objects = service.client()?.list(collection)?;
             output.write(&objects, |objects| objects_text(objects))
@@ -464,6 +470,30 @@ fn list_text(jobs: &[Job]) -> String {
 /// What a field says, if it is there.
 fn text(value: Option<&serde_json::Value>) -> String {
     value.and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn usage_text(usage: &serde_json::Value) -> String {
+    let number = |place| usage.pointer(place).and_then(serde_json::Value::as_f64);
+    let of = |used: Option<String>, limit: Option<String>| match limit {
+        Some(limit) => format!("{} of {limit}", used.unwrap_or_default()),
+        None => used.unwrap_or_default(),
+    };
+    let bytes = |place| number(place).map(|bytes| machine::bytes(bytes as u64));
+    let seconds = |place| number(place).map(|seconds| format!("{seconds:.1} s"));
+    let count = |place| number(place).map(|count| count.to_string());
+    output::fields(&[
+        ("stored", of(bytes("/bytes/used"), bytes("/bytes/limit"))),
+        ("jobs under way", of(count("/jobs/under_way"), count("/jobs/limit"))),
+        (
+            "processors today",
+            of(seconds("/cpu_seconds/today"), seconds("/cpu_seconds/daily_limit")),
+        ),
+        (
+            "processors in all",
+            of(seconds("/cpu_seconds/total"), seconds("/cpu_seconds/total_limit")),
+        ),
+        ("requests a second", count("/requests/limit_a_second").unwrap_or_default()),
+    ])
 }
 
 fn objects_text(objects: &[serde_json::Value]) -> String {

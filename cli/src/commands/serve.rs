@@ -12,11 +12,12 @@ use sudare_roles::{
     machine,
     receipt::SigningKey,
 };
-use sudare_server::{Config, Kept, Limits, Origin, Place, Program, Records, Seconds, Token};
+use sudare_server::{
+    Config, CpuLimits, Kept, Limits, Origin, Place, Program, Records, SECONDS_A_DAY, Seconds, Token,
+};
 
 /// Of the memory of the machine, the part that jobs leave free if it is not said.
 const FREE_MEMORY: u64 = 4;
-const SECONDS_A_DAY: Seconds = 86_400;
 
 /// Serve clients over HTTP: they upload keys and tables, and this machine computes
 ///
@@ -59,6 +60,15 @@ pub struct Args {
     /// Jobs of a tenant that may be under way
     #[arg(long, value_name = "N", default_value_t = 64)]
     tenant_jobs: u64,
+    /// Requests that a tenant may make a second; for a moment five times as many
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    tenant_requests: u32,
+    /// Seconds of processors that jobs of a tenant may take each day, by UTC; any number if left out
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    tenant_cpu_daily: Option<f64>,
+    /// Seconds of processors that jobs of a tenant may take in all; any number if left out
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    tenant_cpu_total: Option<f64>,
     /// Hours after which an upload is forgotten of which nothing comes
     #[arg(long, value_name = "HOURS", default_value_t = 24)]
     upload_hours: u32,
@@ -162,6 +172,11 @@ struct Of {
     tenant: String,
 }
 
+fn seconds(text: &str) -> core::result::Result<f64, &'static str> {
+    let number = text.parse().ok().filter(|&seconds: &f64| (0.0..1e12).contains(&seconds));
+    number.ok_or("a number of seconds is needed")
+}
+
 fn gibibytes(text: &str) -> core::result::Result<u64, &'static str> {
     let number = text.parse().ok().filter(|&gib: &f64| gib > 0.0 && gib < 1e9);
     number.map(|gib| (gib * f64::from(1 << 30)) as u64).ok_or("a number such as 2.5 is needed")
@@ -239,6 +254,11 @@ fn serve(args: &Args, output: Output) -> Result<()> {
             running_jobs: args.jobs.into(),
             tenant_bytes: args.tenant_bytes,
             tenant_jobs: args.tenant_jobs,
+            tenant_requests: args.tenant_requests,
+            tenant_cpu: CpuLimits {
+                daily_seconds: args.tenant_cpu_daily,
+                total_seconds: args.tenant_cpu_total,
+            },
             upload_seconds: Seconds::from(args.upload_hours).saturating_mul(3600),
             grace: Duration::from_secs(args.grace.into()),
             insecure_allowed: args.insecure,

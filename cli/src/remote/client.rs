@@ -184,7 +184,7 @@ impl Client {
         let mut patience = Patience::new();
         loop {
             match request() {
-                Ok(answer) if !is_passing(answer.status()) => return Ok(answer),
+                Ok(answer) if !is_passing(&answer) => return Ok(answer),
                 Ok(answer) => patience.wait(refusal(answer))?,
                 Err(error) => patience.wait(self.unreachable(error))?,
             }
@@ -257,6 +257,11 @@ impl Client {
         json(expect_success(self.get("/v1/jobs")?)?)
     }
 
+    /// What the tenant has taken, and what it may take.
+    pub fn usage(&self) -> Result<serde_json::Value> {
+        json(expect_success(self.get("/v1/usage")?)?)
+    }
+
     /// What the tenant has in a collection.
     pub fn list(&self, collection: &str) -> Result<Vec<serde_json::Value>> {
         json(expect_success(self.get(&format!("/v1/{collection}"))?)?)
@@ -308,12 +313,19 @@ impl Client {
     }
 }
 
-/// Whether a status is that of a failure that may pass.
-fn is_passing(status: StatusCode) -> bool {
-    matches!(
-        status,
-        StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT
-    )
+/// Whether an answer is that of a failure that may pass soon.
+pub(super) fn is_passing(answer: &Response<Body>) -> bool {
+    let soon = || {
+        let text = answer.headers().get("retry-after")?.to_str().ok()?;
+        text.parse().ok().filter(|&seconds: &u64| seconds <= LONGEST_PAUSE.as_secs())
+    };
+    match answer.status() {
+        StatusCode::TOO_MANY_REQUESTS => soon().is_some(),
+        StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
+            true
+        }
+        _ => false,
+    }
 }
 
 /// What a service refused, in its words.

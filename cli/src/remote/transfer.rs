@@ -1,6 +1,6 @@
 //! Files on their way to a service and from it, in parts that are repeated where connections break.
 
-use super::client::{Client, Patience, Seen, expect_success, refusal};
+use super::client::{Client, Patience, Seen, expect_success, is_passing, refusal};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use std::{
     io::{self, Read, Seek, SeekFrom, Write},
@@ -93,7 +93,7 @@ impl Client {
                 | StatusCode::REQUEST_TIMEOUT
                 | StatusCode::INSUFFICIENT_STORAGE
         );
-        if goes_on || status.is_server_error() {
+        if goes_on || status.is_server_error() || is_passing(&answer) {
             return Ok(Appended::Some(refusal(answer)));
         }
         let answer = expect_success(answer)?;

@@ -63,6 +63,7 @@ pub const ROUTES: &[Route] = &[
     route!(get "/readyz", operation::ready, 200, "it is", "Whether the server can be used", false),
     route!(get "/v1/openapi.json", describe, 200, "this", "What the server can be asked for", false),
     route!(get "/v1/server-key", operation::server_key, 200, "its Ed25519 key", "By which key receipts are signed", false),
+    route!(get "/v1/usage", operation::usage, 200, "bytes, jobs, requests and seconds of processors", "What the tenant has taken, and what it may take"),
     route!(options "/v1/{collection}", uploads::options, 204, "headers of tus", "How uploads are sent", false),
     route!(post "/v1/{collection}", objects::create, 201, "where it is sent to, or a job", "Begin an upload by tus 1.0, with its digest as metadata; or, of jobs, a job"),
     route!(get "/v1/{collection}", objects::list, 200, "all of them", "What the tenant has: keys, tables, models, results or jobs"),

@@ -7,7 +7,8 @@ use crate::{
     clock::Seconds,
     events::Events,
     problem::internal,
-    records::{Change, Job, Records},
+    rates::Rates,
+    records::{Change, CpuLimits, Job, Records},
     store::Store,
     uploads::Uploads,
 };
@@ -33,6 +34,10 @@ pub struct Limits {
     pub tenant_bytes: u64,
     /// Jobs of a tenant that may be under way.
     pub tenant_jobs: u64,
+    /// Requests that a tenant may make a second; for a moment five times as many.
+    pub tenant_requests: u32,
+    /// Time of processors that jobs of a tenant may take.
+    pub tenant_cpu: CpuLimits,
     /// How long an upload is kept of which nothing comes.
     pub upload_seconds: Seconds,
     /// How long a process has to keep what it has done when the server ends.
@@ -50,6 +55,8 @@ pub struct Limits {
 pub struct Counters {
     /// Requests answered.
     pub requests: AtomicU64,
+    /// Requests of tenants that made too many.
+    pub limited_requests: AtomicU64,
     /// Bytes of uploads.
     pub uploaded_bytes: AtomicU64,
     /// Bytes of results.
@@ -85,6 +92,8 @@ pub struct Server {
     pub store: Store,
     /// What it signs receipts with.
     pub key: SigningKey,
+    /// Which tenant may make how many requests.
+    pub rates: Rates,
     /// Uploads that somebody writes to.
     pub uploads: Uploads,
     /// What is taken down in sums.
@@ -113,6 +122,7 @@ impl Server {
         key: SigningKey,
     ) -> App {
         Arc::new(Self {
+            rates: Rates::new(limits.tenant_requests),
             limits,
             program,
             records,

@@ -48,12 +48,13 @@ pub enum Ended {
     Died(String),
 }
 
-/// Runs a process until it is gone. `progress` is told the steps done, and all.
+/// Runs a process until it is gone. `told` gets what it says on its way: progress, and the time that it
+/// used.
 pub async fn run<F: Future<Output = ()>>(
     program: &Program,
     task: &Task,
     signal: watch::Receiver<Signal>,
-    progress: impl Fn(u64, u64) -> F,
+    told: impl Fn(Said) -> F,
 ) -> io::Result<Ended> {
     let mut child = start(program)?;
     let mut input = child.stdin.take().ok_or_else(unpiped)?;
@@ -77,7 +78,7 @@ pub async fn run<F: Future<Output = ()>>(
             tokio::select! {
                 line = lines.next_line() => match line {
                     Ok(Some(line)) => match serde_json::from_str(&line) {
-                        Ok(Said::Progress(done, total)) => progress(done, total).await,
+                        Ok(said @ (Said::Progress(..) | Said::Cpu(_))) => told(said).await,
                         Ok(said) => last = Some(said),
                         Err(_) => {}
                     },
@@ -166,12 +167,14 @@ mod tests {
         let program = Program { file: "/bin/sh".into(), args };
         let (sender, receiver) = watch::channel(Signal::Go);
         let steps = Mutex::new(Vec::new());
-        let progress = |done, total| {
-            steps.lock().unwrap().push((done, total));
+        let told = |said| {
+            if let Said::Progress(done, total) = said {
+                steps.lock().unwrap().push((done, total));
+            }
             sender.send_replace(signal);
             std::future::ready(())
         };
-        let ended = run(&program, &task(), receiver, progress).await.unwrap();
+        let ended = run(&program, &task(), receiver, told).await.unwrap();
         drop(sender);
         (ended, steps.into_inner().unwrap())
     }

@@ -5,6 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Seconds since 1970.
 pub type Seconds = i64;
 
+/// Seconds of a day.
+pub const SECONDS_A_DAY: Seconds = 86_400;
+
 /// Now; 0 if the clock stands before 1970.
 #[must_use]
 pub fn now() -> Seconds {
@@ -19,7 +22,7 @@ pub fn http_date(time: Seconds) -> String {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let time = time.max(0);
-    let (days, second) = (time / 86_400, time % 86_400);
+    let (days, second) = (time / SECONDS_A_DAY, time % SECONDS_A_DAY);
     let (year, day_of_year, months) = year_of(days);
     let mut day = day_of_year;
     let mut month = 0;

@@ -95,6 +95,8 @@ pub struct Task {
 pub enum Said {
     /// So many steps are done, of so many.
     Progress(u64, u64),
+    /// So many milliseconds of processors were used.
+    Cpu(u64),
     /// The result is written.
     Done,
     /// The job is left as it is, to be gone on with.

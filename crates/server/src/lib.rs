@@ -3,7 +3,7 @@
 //! | module | what it is for |
 //! |---|---|
 //! | `net`, `api` | connections; what may be asked for, in one table |
-//! | `token` | who may ask |
+//! | `token`, `rates` | who may ask, and how often |
 //! | `uploads`, `receive`, `inspect` | bytes that come: who sends them, on their way to the disk, and what they are by their header |
 //! | `audit` | what happened that matters for security, chained by digests |
 //! | `store`, `records` | files, and all else that outlives the process |
@@ -27,6 +27,7 @@ mod job;
 mod net;
 mod problem;
 mod queue;
+mod rates;
 mod receive;
 mod records;
 mod store;
@@ -38,9 +39,9 @@ pub use api::{Origin, description};
 pub use app::Limits;
 pub use audit::Checked;
 pub use child::Program;
-pub use clock::{Seconds, now};
+pub use clock::{SECONDS_A_DAY, Seconds, now};
 pub use net::Place;
-pub use records::Records;
+pub use records::{CpuLimits, Records};
 pub use store::{key_path, records_path};
 pub use token::{Kept, Token, check_tenant};
 pub use work::work;

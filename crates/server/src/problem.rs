@@ -18,6 +18,8 @@ pub struct Problem {
     pub kind: String,
     /// For people.
     pub detail: String,
+    /// Seconds after which it is no problem any more, if that is known.
+    pub retry_after: Option<u64>,
 }
 
 /// Answers of handlers.
@@ -35,7 +37,7 @@ struct Body<'a> {
 impl Problem {
     /// With this status, word and text.
     pub fn new(status: StatusCode, kind: &str, detail: impl Into<String>) -> Self {
-        Self { status, kind: kind.into(), detail: detail.into() }
+        Self { status, kind: kind.into(), detail: detail.into(), retry_after: None }
     }
 
     /// A request that does not say what it should.
@@ -52,6 +54,11 @@ impl Problem {
     /// Something that goes against what is there.
     pub fn conflict(kind: &str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, kind, detail)
+    }
+
+    /// Too much for now; after so many seconds it is not any more.
+    pub fn too_many(kind: &str, detail: impl Into<String>, retry_after: Option<u64>) -> Self {
+        Self { retry_after, ..Self::new(StatusCode::TOO_MANY_REQUESTS, kind, detail) }
     }
 
     /// What was sent cannot be used.
@@ -99,6 +106,9 @@ impl IntoResponse for Problem {
         let mut response = (self.status, body).into_response();
         let problem = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, problem);
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
         if self.status == StatusCode::UNAUTHORIZED {
             let scheme = HeaderValue::from_static("Bearer");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);

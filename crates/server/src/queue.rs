@@ -4,12 +4,20 @@ use crate::{
     app::{App, Running, Server, aside},
     child::{self, Ended, Signal},
     clock::now,
-    job::{Request, Task},
+    job::{Request, Said, Task},
     problem::internal,
     records::{Change, Collection, Job, Object, State},
 };
 use serde_json::json;
-use std::{collections::HashMap, fs, path::PathBuf, sync::Arc};
+use std::{
+    collections::HashMap,
+    fs,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 use sudare_roles::{
     error::{Error, Result},
     receipt::Statement,
@@ -196,17 +204,28 @@ async fn work_on(app: &App, job: Job, signal: watch::Receiver<Signal>) -> Result
     // It may have been cancelled.
     let Some((job, task)) = begun.await? else { return Ok(()) };
     tracing::info!(job = job.id, tenant = job.tenant, kind = job.request.kind.name(), "begins");
-    let progress = |done, total| {
-        let (app, id) = (Arc::clone(app), job.id.clone());
+    let counted = AtomicU64::new(0);
+    let told = |said| {
+        let (app, id, tenant) = (Arc::clone(app), job.id.clone(), job.tenant.clone());
+        let before = &counted;
         async move {
-            let change = Change::Progress(done, total);
-            let told = aside(&app, move |app| app.change(&id, &change)).await;
+            let told = match said {
+                Said::Progress(done, total) => {
+                    let change = Change::Progress(done, total);
+                    aside(&app, move |app| app.change(&id, &change).map(|_| ())).await
+                }
+                Said::Cpu(all) => {
+                    let new = all.saturating_sub(before.swap(all, Ordering::Relaxed));
+                    aside(&app, move |app| app.records.use_cpu(&tenant, now(), new)).await
+                }
+                _ => Ok(()),
+            };
             if let Err(error) = told {
-                tracing::warn!(%error, "progress cannot be taken down");
+                tracing::warn!(%error, "what a process says cannot be taken down");
             }
         }
     };
-    let ended = child::run(&app.program, &task, signal, progress).await.map_err(internal)?;
+    let ended = child::run(&app.program, &task, signal, told).await.map_err(internal)?;
     aside(app, move |app| {
         if let Some(change) = app.after(&job, &task, ended)? {
             app.change(&job.id, &change)?;
@@ -228,6 +247,7 @@ mod tests {
         app::Limits,
         child::Program,
         job::Kind,
+        records::CpuLimits,
         records::{Added, NewJob, Records},
         store::Store,
     };
@@ -240,6 +260,8 @@ mod tests {
             running_jobs,
             tenant_bytes: 1,
             tenant_jobs: 100,
+            tenant_requests: 100,
+            tenant_cpu: CpuLimits::default(),
             upload_seconds: 1,
             grace: Duration::from_secs(1),
             insecure_allowed: false,
@@ -262,8 +284,11 @@ mod tests {
             history: false,
         };
         let (tenant, id) = (id[..1].to_owned(), id.to_owned());
-        let new = NewJob { id, tenant, request, idempotency: None, seconds: 1.0, memory };
-        assert!(matches!(app.records.add_job(&new, 100).unwrap(), Added::New(_)));
+        let cpu_seconds = 1.0;
+        let new =
+            NewJob { id, tenant, request, idempotency: None, seconds: 1.0, cpu_seconds, memory };
+        let added = app.records.add_job(&new, 100, &CpuLimits::default());
+        assert!(matches!(added.unwrap(), Added::New(_)));
     }
 
     /// Begins a job, and says which.

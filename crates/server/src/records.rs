@@ -25,10 +25,12 @@ mod audit;
 mod jobs;
 mod objects;
 mod tokens;
+mod usage;
 
 pub use audit::last_lines;
 pub use jobs::{Added, Change, Job, NewJob, State};
 pub use objects::{Collection, Object, Upload};
+pub use usage::{CpuLimits, Usage};
 
 use crate::audit::Log;
 use rusqlite::{Connection, types::FromSqlError};
@@ -40,7 +42,7 @@ use std::{
 use sudare_roles::error::{Error, Result};
 
 /// What makes the tables of each version of those of the one before.
-const STEPS: [&str; 3] = [TABLES, RECEIPTS, AUDIT];
+const STEPS: [&str; 4] = [TABLES, RECEIPTS, AUDIT, USAGE];
 /// Of the last.
 const VERSION: i64 = STEPS.len() as i64;
 
@@ -99,6 +101,17 @@ const RECEIPTS: &str = "ALTER TABLE jobs ADD COLUMN receipt TEXT;";
 
 /// The last lines of the audit log, as its files have them, and those that they do not have yet.
 const AUDIT: &str = "CREATE TABLE audit (number INTEGER PRIMARY KEY, line TEXT NOT NULL) STRICT;";
+
+/// Milliseconds of processors that jobs took, and what each was predicted to take.
+const USAGE: &str = "
+CREATE TABLE usage (
+  tenant TEXT NOT NULL,
+  day INTEGER NOT NULL,
+  cpu_ms INTEGER NOT NULL,
+  PRIMARY KEY (tenant, day)
+) STRICT;
+ALTER TABLE jobs ADD COLUMN cpu_seconds REAL NOT NULL DEFAULT 0;
+";
 
 /// How long a process waits for another one that writes.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -25,6 +25,8 @@ use sudare_roles::{
 
 /// Between two reports of progress, but for iterations.
 const BETWEEN_REPORTS: Duration = Duration::from_millis(250);
+/// Between two reports of the time of processors that was used.
+const BETWEEN_CPU_REPORTS: Duration = Duration::from_secs(5);
 /// How long a folder of states may be in use by a process that is dying.
 const DYING: Duration = Duration::from_secs(10);
 /// Exit status of a process that leaves its job.
@@ -47,6 +49,12 @@ pub fn work() -> u8 {
     let told = Arc::clone(&stop);
     let may_go_on = task.kind == Kind::Train;
     thread::spawn(move || listen(&told, may_go_on));
+    thread::spawn(|| {
+        loop {
+            thread::sleep(BETWEEN_CPU_REPORTS);
+            say_cpu();
+        }
+    });
     ended(run(&task, &stop))
 }
 
@@ -77,6 +85,18 @@ fn say(said: &Said) {
     let _ = out.write_all(&line).and_then(|()| out.flush());
 }
 
+/// Says how much time of processors was used, where the system tells.
+fn say_cpu() {
+    #[cfg(unix)]
+    {
+        use rustix::time::{ClockId, clock_gettime};
+        let used = clock_gettime(ClockId::ProcessCPUTime);
+        let milliseconds =
+            used.tv_sec.saturating_mul(1000).saturating_add(used.tv_nsec / 1_000_000);
+        say(&Said::Cpu(u64::try_from(milliseconds).unwrap_or(0)));
+    }
+}
+
 fn ended(outcome: Result<Said>) -> u8 {
     let (said, status) = match outcome {
         Ok(said) => (said, 0),
@@ -85,6 +105,7 @@ fn ended(outcome: Result<Said>) -> u8 {
             (Said::Failed { kind, detail }, error.exit_code())
         }
     };
+    say_cpu();
     say(&said);
     status
 }

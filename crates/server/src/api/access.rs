@@ -1,7 +1,7 @@
 //! Who asks.
 
 use crate::{
-    app::{App, aside},
+    app::{App, Counters, aside},
     audit::Repeated,
     clock::now,
     problem::Problem,
@@ -11,6 +11,7 @@ use axum::{
     extract::FromRequestParts,
     http::{StatusCode, header, request::Parts},
 };
+use std::time::Instant;
 
 /// The tenant whose token came with a request.
 pub struct Tenant(pub String);
@@ -23,7 +24,16 @@ impl FromRequestParts<App> for Tenant {
         if matches!(&found, Err(problem) if problem.status == StatusCode::UNAUTHORIZED) {
             aside(app, |app| app.note(&Repeated::Refused)).await?;
         }
-        found
+        let Tenant(tenant) = found?;
+        if let Err(wait) = app.rates.take(&tenant, Instant::now()) {
+            Counters::add(&app.counters.limited_requests, 1);
+            let most = app.limits.tenant_requests;
+            let detail = format!("{most} requests a second are what a tenant may make here");
+            // Whole seconds, the last one begun.
+            let wait = wait.as_secs().saturating_add(1);
+            return Err(Problem::too_many("TooManyRequests", detail, Some(wait)));
+        }
+        Ok(Tenant(tenant))
     }
 }
 

@@ -4,6 +4,7 @@ use super::access::Tenant;
 use crate::{
     app::{App, Server, aside},
     child::Signal,
+    clock::{SECONDS_A_DAY, now},
     inspect,
     job::{Kind as JobKind, Request},
     problem::{Answer, Problem},
@@ -64,6 +65,7 @@ fn view(job: &Job) -> Value {
 /// What a job will take.
 struct Priced {
     seconds: f64,
+    cpu_seconds: f64,
     memory_bytes: u64,
 }
 
@@ -106,7 +108,7 @@ fn find_or_add(
     {
         return same(known);
     }
-    let Priced { seconds, memory_bytes } = price(app, &tenant, &request)?;
+    let Priced { seconds, cpu_seconds, memory_bytes } = price(app, &tenant, &request)?;
     if memory_bytes > app.limits.memory_bytes {
         let detail = format!(
             "the job takes {memory_bytes} bytes of memory, jobs may take {} here",
@@ -114,16 +116,33 @@ fn find_or_add(
         );
         return Err(Problem::unusable("Memory", detail));
     }
-    let id = random_id()?;
-    let request = request.clone();
-    let new = NewJob { id, tenant, request, idempotency, seconds, memory: memory_bytes };
-    match app.records.add_job(&new, app.limits.tenant_jobs)? {
+    let cpu = &app.limits.tenant_cpu;
+    let most = cpu.daily_seconds.into_iter().chain(cpu.total_seconds).fold(f64::INFINITY, f64::min);
+    if cpu_seconds > most {
+        let detail = format!(
+            "the job takes {cpu_seconds:.0} seconds of processors, those of a tenant may take {most}"
+        );
+        return Err(Problem::unusable("CpuSeconds", detail));
+    }
+    let (id, memory, request) = (random_id()?, memory_bytes, request.clone());
+    let new = NewJob { id, tenant, request, idempotency, seconds, cpu_seconds, memory };
+    match app.records.add_job(&new, app.limits.tenant_jobs, cpu)? {
         Added::New(job) => Ok((job, true)),
         Added::Known(job) => same(job),
         Added::TooMany => {
             let most = app.limits.tenant_jobs;
             let detail = format!("{most} jobs of a tenant may be under way: wait for one to end");
-            Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "TooManyJobs", detail))
+            Err(Problem::too_many("TooManyJobs", detail, None))
+        }
+        Added::TooLong => {
+            let detail = format!(
+                "the job takes {cpu_seconds:.0} seconds of processors: together with what was used and \
+                 with jobs under way that is more than a tenant may take; GET /v1/usage says how much \
+                 that is"
+            );
+            let left = SECONDS_A_DAY - now().rem_euclid(SECONDS_A_DAY);
+            let retry = cpu.daily_seconds.and_then(|_| u64::try_from(left).ok());
+            Err(Problem::too_many("CpuSeconds", detail, retry))
         }
     }
 }
@@ -175,7 +194,9 @@ fn price(app: &Server, tenant: &str, request: &Request) -> Answer<Priced> {
         };
         let price = matched.plan.price(app.limits.threads)?;
         let seconds = share * price.seconds(app.limits.threads);
-        Ok((matched.meta.job, Priced { seconds, memory_bytes: price.memory_bytes }))
+        // On one thread, which waits for no other.
+        let cpu_seconds = share * price.seconds(1);
+        Ok((matched.meta.job, Priced { seconds, cpu_seconds, memory_bytes: price.memory_bytes }))
     };
     let (job, priced) = priced().map_err(|error| {
         let problem = Problem::from(error);

@@ -1,9 +1,11 @@
 //! What operators look at.
 
+use super::access::Tenant;
 use crate::{
     app::{App, Server, aside},
+    clock::now,
     problem::{Answer, Problem},
-    records::State as JobState,
+    records::{State as JobState, Usage},
 };
 use axum::{Json, Router, extract::State, http::StatusCode, response::IntoResponse, routing::get};
 use serde_json::{Value, json};
@@ -20,6 +22,25 @@ pub async fn server_key(State(app): State<App>) -> Json<Value> {
         "key": app.key.public().to_string(),
         "program": env!("CARGO_PKG_VERSION"),
     }))
+}
+
+/// What the tenant has taken, and what it may take.
+pub async fn usage(State(app): State<App>, Tenant(tenant): Tenant) -> Answer {
+    let used = aside(&app, move |app| app.records.usage(Some(&tenant), now())).await?;
+    let used = used.first();
+    let limits = &app.limits;
+    let usage = json!({
+        "bytes": { "used": used.map(|used| used.bytes), "limit": limits.tenant_bytes },
+        "jobs": { "under_way": used.map(|used| used.jobs), "limit": limits.tenant_jobs },
+        "requests": { "limit_a_second": limits.tenant_requests },
+        "cpu_seconds": {
+            "today": used.map(|used| used.cpu_seconds_today),
+            "daily_limit": limits.tenant_cpu.daily_seconds,
+            "total": used.map(|used| used.cpu_seconds),
+            "total_limit": limits.tenant_cpu.total_seconds,
+        },
+    });
+    Ok(Json(usage).into_response())
 }
 
 /// Whether records and folder can be used, and the server does not end.
@@ -55,6 +76,7 @@ fn figures(app: &Server) -> Answer<String> {
     };
     let figures = [
         ("sudare_requests_total", "counter", read(&counters.requests)),
+        ("sudare_requests_limited_total", "counter", read(&counters.limited_requests)),
         ("sudare_uploaded_bytes_total", "counter", read(&counters.uploaded_bytes)),
         ("sudare_downloaded_bytes_total", "counter", read(&counters.downloaded_bytes)),
         ("sudare_jobs_ended_total", "counter", read(&counters.ended_jobs)),
@@ -63,5 +85,16 @@ fn figures(app: &Server) -> Answer<String> {
         ("sudare_jobs_memory_bytes", "gauge", memory),
     ];
     let line = |(name, kind, value)| format!("# TYPE {name} {kind}\n{name} {value}\n");
-    Ok(figures.into_iter().map(line).collect())
+    let mut text: String = figures.into_iter().map(line).collect();
+    let tenants = app.records.usage(None, now())?;
+    let mut of_tenants = |name: &str, kind: &str, value: &dyn Fn(&Usage) -> f64| {
+        text += &format!("# TYPE {name} {kind}\n");
+        // Names of tenants are letters, digits and dashes.
+        let line = |of: &Usage| format!("{name}{{tenant=\"{}\"}} {}\n", of.tenant, value(of));
+        text.extend(tenants.iter().map(line));
+    };
+    of_tenants("sudare_tenant_bytes", "gauge", &|of| of.bytes as f64);
+    of_tenants("sudare_tenant_jobs", "gauge", &|of| of.jobs as f64);
+    of_tenants("sudare_tenant_cpu_seconds_total", "counter", &|of| of.cpu_seconds);
+    Ok(text)
 }

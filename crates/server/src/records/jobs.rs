@@ -1,6 +1,6 @@
 //! Jobs, from when they are asked for until they are done.
 
-use super::{Records, audit::note};
+use super::{CpuLimits, Records, audit::note, usage::has_room};
 use crate::{
     audit::Event,
     clock::{Seconds, now},
@@ -97,6 +97,8 @@ pub struct NewJob {
     /// By which the same request is known when it comes again.
     pub idempotency: Option<String>,
     pub seconds: f64,
+    /// Seconds of processors.
+    pub cpu_seconds: f64,
     pub memory: u64,
 }
 
@@ -180,15 +182,18 @@ pub enum Added {
     Known(Job),
     /// The tenant has as many as may be under way.
     TooMany,
+    /// Its jobs would take more of processors than they may.
+    TooLong,
 }
 
 impl Records {
-    /// Queues a job, unless it is there, or `most` of the tenant's are under way.
+    /// Queues a job, unless it is there, `most` of the tenant's are under way, or they would take more of
+    /// processors than they may.
     ///
     /// # Errors
     /// As all of [`Records`]: [`Error::Io`](sudare_roles::error::Error::Io).
-    pub fn add_job(&self, new: &NewJob, most: u64) -> Result<Added> {
-        let NewJob { id, tenant, request, idempotency, seconds, memory } = new;
+    pub fn add_job(&self, new: &NewJob, most: u64, cpu: &CpuLimits) -> Result<Added> {
+        let NewJob { id, tenant, request, idempotency, seconds, cpu_seconds, memory } = new;
         let request = request.to_json();
         self.write(|db| {
             if let Some(known) = by_idempotency(db, tenant, idempotency.as_deref())? {
@@ -200,10 +205,15 @@ impl Records {
             if under_way >= most {
                 return Ok(Added::TooMany);
             }
+            let now = now();
+            if !has_room(db, tenant, *cpu_seconds, cpu, now)? {
+                return Ok(Added::TooLong);
+            }
             let sql = "INSERT INTO jobs (id, tenant, request, idempotency, state, seq, done, total, \
-                       seconds, memory, created, deaths) \
-                       VALUES (?1, ?2, ?3, ?4, 'queued', 1, 0, 0, ?5, ?6, ?7, 0)";
-            db.execute(sql, (id, tenant, &request, idempotency, seconds, memory, now()))?;
+                       seconds, cpu_seconds, memory, created, deaths) \
+                       VALUES (?1, ?2, ?3, ?4, 'queued', 1, 0, 0, ?5, ?6, ?7, ?8, 0)";
+            let values = (id, tenant, &request, idempotency, seconds, cpu_seconds, memory, now);
+            db.execute(sql, values)?;
             let job = by_id(db, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
             let Request { kind, keys, tables, model, .. } = &job.request;
             let (kind, model) = (kind.name(), model.as_deref());
@@ -321,24 +331,25 @@ mod tests {
         };
         let (id, tenant) = (id.into(), tenant.into());
         let idempotency = idempotency.map(Into::into);
-        NewJob { id, tenant, request, idempotency, seconds: 1.5, memory: 1 << 40 }
+        NewJob { id, tenant, request, idempotency, seconds: 1.5, cpu_seconds: 3.0, memory: 1 << 40 }
     }
 
     #[test]
     fn jobs_go_through_their_states_once() {
         let folder = tempfile::tempdir().unwrap();
         let records = Records::open(&folder.path().join("records")).unwrap();
-        let Added::New(job) = records.add_job(&new("1", "a", Some("x")), 2).unwrap() else {
+        let add = |new: &NewJob| records.add_job(new, 2, &CpuLimits::default());
+        let Added::New(job) = add(&new("1", "a", Some("x"))).unwrap() else {
             panic!("it is new");
         };
         assert_eq!((job.state, job.memory, job.seconds), (State::Queued, 1 << 40, 1.5));
         assert_eq!(job.request, new("1", "a", None).request);
         // The same request again, also by another name; other tenants have their own.
-        let again = records.add_job(&new("2", "a", Some("x")), 2).unwrap();
+        let again = add(&new("2", "a", Some("x"))).unwrap();
         assert!(matches!(again, Added::Known(known) if known == job));
-        assert!(matches!(records.add_job(&new("3", "b", Some("x")), 2).unwrap(), Added::New(_)));
-        assert!(matches!(records.add_job(&new("4", "a", None), 2).unwrap(), Added::New(_)));
-        assert_eq!(records.add_job(&new("5", "a", None), 2).unwrap(), Added::TooMany);
+        assert!(matches!(add(&new("3", "b", Some("x"))).unwrap(), Added::New(_)));
+        assert!(matches!(add(&new("4", "a", None)).unwrap(), Added::New(_)));
+        assert_eq!(add(&new("5", "a", None)).unwrap(), Added::TooMany);
         assert_eq!(records.job("b", "1").unwrap(), None);
         assert!(records.is_used("a", &"k".repeat(64)).unwrap());
 

@@ -1,0 +1,140 @@
+//! What jobs of tenants take of processors.
+
+use super::Records;
+use crate::clock::{SECONDS_A_DAY, Seconds};
+use rusqlite::Connection;
+use serde::Serialize;
+use sudare_roles::error::Result;
+
+/// Seconds of processors that the jobs of a tenant may take; any number if there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct CpuLimits {
+    /// Each day, from midnight to midnight in UTC.
+    pub daily_seconds: Option<f64>,
+    /// In all.
+    pub total_seconds: Option<f64>,
+}
+
+/// What a tenant has taken.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Usage {
+    /// Whose it is.
+    #[serde(skip)]
+    pub tenant: String,
+    /// Bytes of objects, and of uploads under way.
+    pub bytes: u64,
+    /// Jobs under way.
+    pub jobs: u64,
+    /// Seconds of processors since midnight in UTC.
+    pub cpu_seconds_today: f64,
+    /// And in all.
+    pub cpu_seconds: f64,
+}
+
+/// Days since 1970.
+fn day(now: Seconds) -> i64 {
+    now.div_euclid(SECONDS_A_DAY)
+}
+
+/// Whether jobs that take so much more may begin: what is under way counts as it was predicted.
+pub(super) fn has_room(
+    db: &Connection,
+    tenant: &str,
+    more: f64,
+    limits: &CpuLimits,
+    now: Seconds,
+) -> rusqlite::Result<bool> {
+    let sql = "SELECT ifnull(sum(cpu_ms) FILTER (WHERE day = ?2), 0), ifnull(sum(cpu_ms), 0) \
+               FROM usage WHERE tenant = ?1";
+    let (today, all) = db.query_row(sql, (tenant, day(now)), |row| {
+        Ok((row.get::<_, u64>(0)? as f64 / 1e3, row.get::<_, u64>(1)? as f64 / 1e3))
+    })?;
+    let sql = "SELECT ifnull(sum(cpu_seconds), 0.0) FROM jobs \
+               WHERE tenant = ?1 AND state IN ('queued', 'running')";
+    let under_way: f64 = db.query_row(sql, (tenant,), |row| row.get(0))?;
+    let fits =
+        |used: f64, most: Option<f64>| most.is_none_or(|most| used + under_way + more <= most);
+    Ok(fits(today, limits.daily_seconds) && fits(all, limits.total_seconds))
+}
+
+impl Records {
+    /// Jobs of a tenant took so many milliseconds of processors more.
+    ///
+    /// # Errors
+    /// As all of [`Records`]: [`Error::Io`](sudare_roles::error::Error::Io).
+    pub fn use_cpu(&self, tenant: &str, now: Seconds, milliseconds: u64) -> Result<()> {
+        let sql = "INSERT INTO usage (tenant, day, cpu_ms) VALUES (?1, ?2, ?3) \
+                   ON CONFLICT DO UPDATE SET cpu_ms = cpu_ms + excluded.cpu_ms";
+        self.write(|db| db.execute(sql, (tenant, day(now), milliseconds)).map(|_| ()))
+    }
+
+    /// What a tenant has taken, or all that have taken something.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn usage(&self, tenant: Option<&str>, now: Seconds) -> Result<Vec<Usage>> {
+        let sql = "WITH tenants AS ( \
+                     SELECT ?1 AS tenant WHERE ?1 IS NOT NULL UNION SELECT tenant FROM usage \
+                     UNION SELECT tenant FROM objects UNION SELECT tenant FROM jobs \
+                     UNION SELECT tenant FROM uploads) \
+                   SELECT tenant, \
+                     (SELECT ifnull(sum(bytes), 0) FROM objects o WHERE o.tenant = t.tenant) + \
+                     (SELECT ifnull(sum(bytes), 0) FROM uploads u \
+                      WHERE u.tenant = t.tenant AND NOT complete) AS bytes, \
+                     (SELECT count(*) FROM jobs j \
+                      WHERE j.tenant = t.tenant AND state IN ('queued', 'running')) AS jobs, \
+                     (SELECT ifnull(sum(cpu_ms), 0) FROM usage s \
+                      WHERE s.tenant = t.tenant AND day = ?2) AS today, \
+                     (SELECT ifnull(sum(cpu_ms), 0) FROM usage s WHERE s.tenant = t.tenant) AS ever \
+                   FROM tenants t WHERE ?1 IS NULL OR tenant = ?1 ORDER BY tenant";
+        self.read(|db| {
+            let mut query = db.prepare(sql)?;
+            let rows = query.query_map((tenant, day(now)), |row| {
+                let seconds =
+                    |name| Ok::<_, rusqlite::Error>(row.get::<_, u64>(name)? as f64 / 1e3);
+                Ok(Usage {
+                    tenant: row.get("tenant")?,
+                    bytes: row.get("bytes")?,
+                    jobs: row.get("jobs")?,
+                    cpu_seconds_today: seconds("today")?,
+                    cpu_seconds: seconds("ever")?,
+                })
+            })?;
+            rows.collect()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A limit is reached by what was used and what is under way, and a new day begins anew.
+    #[test]
+    fn processors_are_counted_by_day_and_tenant() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::open(&folder.path().join("records")).unwrap();
+        let noon = 20_000 * SECONDS_A_DAY + 43_200;
+        for milliseconds in [1500, 500] {
+            records.use_cpu("a", noon, milliseconds).unwrap();
+        }
+        records.use_cpu("a", noon - SECONDS_A_DAY, 3000).unwrap();
+        records.use_cpu("b", noon, 100).unwrap();
+        let found = records.usage(Some("a"), noon).unwrap();
+        assert_eq!((found[0].cpu_seconds_today, found[0].cpu_seconds), (2.0, 5.0));
+        let tomorrow = records.usage(None, noon + 43_200).unwrap();
+        let today: Vec<f64> = tomorrow.iter().map(|found| found.cpu_seconds_today).collect();
+        assert_eq!((tomorrow.len(), today), (2, vec![0.0, 0.0]));
+        assert_eq!(records.usage(Some("c"), noon).unwrap()[0].cpu_seconds, 0.0);
+
+        let room = |more, daily_seconds, total_seconds, now| {
+            let limits = CpuLimits { daily_seconds, total_seconds };
+            records.write(|db| has_room(db, "a", more, &limits, now)).unwrap()
+        };
+        assert!(room(1e9, None, None, noon));
+        assert!(room(1.0, Some(3.0), None, noon) && !room(1.1, Some(3.0), None, noon));
+        assert!(room(3.0, Some(3.0), None, noon + 43_200));
+        assert!(room(1.0, None, Some(6.0), noon) && !room(1.1, None, Some(6.0), noon + 43_200));
+        assert!(!room(1.1, Some(9.0), Some(6.0), noon));
+    }
+}
