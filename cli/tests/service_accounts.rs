@@ -1,5 +1,5 @@
 //! What a service can be held to: receipts of results, and its audit log; what it lets pages in browsers do;
-//! and what tenants may take.
+//! what tenants may take; and TLS of its own.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
@@ -425,4 +425,52 @@ fn jobs_of_tenants_take_so_much_of_processors() {
     let retry = service.submit(&token, "b", &request);
     assert_eq!(retry.problem(429), "CpuSeconds");
     assert!((1..=86_400).contains(&retry.header("retry-after").unwrap().parse::<u32>().unwrap()));
+}
+
+/// TLS by files in PEM, which are read again when the process is told to.
+#[test]
+fn the_service_speaks_tls_and_changes_its_certificate() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let make = |name: &str| {
+        let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".into()]).unwrap();
+        fs::write(path(&format!("{name}.pem")), made.cert.pem()).unwrap();
+        fs::write(path(&format!("{name}.key")), made.signing_key.serialize_pem()).unwrap();
+    };
+    make("first");
+    make("second");
+    let (cert, key) = (path("cert.pem"), path("cert.key"));
+    let put = |name: &str| {
+        fs::copy(path(&format!("{name}.pem")), &cert).unwrap();
+        fs::copy(path(&format!("{name}.key")), &key).unwrap();
+    };
+    put("first");
+    let options = ["--tls-cert", cert.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
+    let service = Service::start(&options);
+    let token = service.token("clinic");
+    fs::write(path("token"), &token).unwrap();
+    let list = |name: &str| {
+        let url = format!("https://{}", service.address);
+        let line =
+            format!("remote list keys --url {url} --token-file token --ca {name}.pem --json");
+        sudare_at(folder.path(), &line)
+    };
+    assert_eq!(list("first").ok().stdout, "[]\n");
+    // In clear nothing is answered.
+    assert_eq!(service.get("/healthz", "").status, 0);
+    let hang_up = || {
+        let process = service.process.id().to_string();
+        std::process::Command::new("kill").args(["-HUP", &process]).status().unwrap();
+    };
+    put("second");
+    hang_up();
+    assert_eq!(list("second").ok().stdout, "[]\n");
+    // Files that do not go together change nothing, and are none to begin with.
+    fs::copy(path("first.pem"), &cert).unwrap();
+    hang_up();
+    assert_eq!(list("second").ok().stdout, "[]\n");
+    let folder = path("other").display().to_string();
+    let line = format!("serve --folder {folder} --listen 127.0.0.1:0 {}", options.join(" "));
+    run(&line).mistake(&["cert.pem cannot be used for TLS"]);
+    run(&format!("serve --folder {folder} --tls-cert x.pem")).mistake(&["--tls-key"]);
 }

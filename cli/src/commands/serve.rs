@@ -13,7 +13,8 @@ use sudare_roles::{
     receipt::SigningKey,
 };
 use sudare_server::{
-    Config, CpuLimits, Kept, Limits, Origin, Place, Program, Records, SECONDS_A_DAY, Seconds, Token,
+    Config, CpuLimits, Kept, Limits, Origin, Place, Program, Records, SECONDS_A_DAY, Seconds,
+    TlsFiles, Token,
 };
 
 /// Of the memory of the machine, the part that jobs leave free if it is not said.
@@ -21,9 +22,9 @@ const FREE_MEMORY: u64 = 4;
 
 /// Serve clients over HTTP: they upload keys and tables, and this machine computes
 ///
-/// Clients need a token (`sudare serve token add`) and use `sudare remote`. The server speaks plain HTTP:
-/// have it listen at a Unix socket or at this machine alone, behind a proxy that does TLS. All that it
-/// has is in its folder; it may be killed at any time, and jobs go on when it is back.
+/// Clients need a token (`sudare serve token add`) and use `sudare remote`. The server speaks TLS if it has a
+/// certificate, else plain HTTP: have it then listen at a Unix socket or at this machine alone, behind a
+/// proxy that does TLS. All that it has is in its folder; it may be killed at any time, and jobs go on when it is back.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:\n  \
@@ -45,6 +46,12 @@ pub struct Args {
     /// Unix socket to listen at, in place of an address
     #[arg(long, value_name = "FILE", conflicts_with = "listen")]
     socket: Option<PathBuf>,
+    /// Certificate for TLS, in PEM, with those between it and an authority; read again on SIGHUP
+    #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with = "socket")]
+    tls_cert: Option<PathBuf>,
+    /// Secret key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Address and port where figures are read, in the format of Prometheus, without a token
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
@@ -249,6 +256,11 @@ fn serve(args: &Args, output: Output) -> Result<()> {
         folder,
         place: args.socket.clone().map_or(Place::Tcp(args.listen), Place::Unix),
         metrics: args.metrics.map(Place::Tcp),
+        tls: args
+            .tls_cert
+            .clone()
+            .zip(args.tls_key.clone())
+            .map(|(certificate, key)| TlsFiles { certificate, key }),
         limits: Limits {
             memory_bytes: args.memory.or_else(memory).unwrap_or(u64::MAX),
             running_jobs: args.jobs.into(),

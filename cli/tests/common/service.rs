@@ -185,7 +185,7 @@ fn spawn(folder: &Path, options: &[String], listen: &str) -> (Child, String) {
     let mut line = String::new();
     BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let serving: serde_json::Value = serde_json::from_str(&line).unwrap();
-    let address = serving["listening"].as_str().unwrap().strip_prefix("http://").unwrap();
+    let address = serving["listening"].as_str().unwrap().split_once("://").unwrap().1;
     (process, address.to_owned())
 }
 

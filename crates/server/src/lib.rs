@@ -2,7 +2,7 @@
 //!
 //! | module | what it is for |
 //! |---|---|
-//! | `net`, `api` | connections; what may be asked for, in one table |
+//! | `net`, `tls`, `api` | connections, also by TLS; what may be asked for, in one table |
 //! | `token`, `rates` | who may ask, and how often |
 //! | `uploads`, `receive`, `inspect` | bytes that come: who sends them, on their way to the disk, and what they are by their header |
 //! | `audit` | what happened that matters for security, chained by digests |
@@ -31,6 +31,7 @@ mod rates;
 mod receive;
 mod records;
 mod store;
+mod tls;
 mod token;
 mod uploads;
 mod work;
@@ -43,6 +44,7 @@ pub use clock::{SECONDS_A_DAY, Seconds, now};
 pub use net::Place;
 pub use records::{CpuLimits, Records};
 pub use store::{key_path, records_path};
+pub use tls::TlsFiles;
 pub use token::{Kept, Token, check_tenant};
 pub use work::work;
 
@@ -59,7 +61,11 @@ use sudare_roles::{
     error::{Error, Result},
     receipt::SigningKey,
 };
-use tokio::time::{MissedTickBehavior, interval};
+use tls::Tls;
+use tokio::{
+    task::JoinHandle,
+    time::{MissedTickBehavior, interval},
+};
 
 /// Between two looks for uploads of which nothing comes any more.
 const SWEEPS: Duration = Duration::from_secs(60);
@@ -73,6 +79,8 @@ pub struct Config {
     pub key: PathBuf,
     /// Where it is reached.
     pub place: Place,
+    /// Certificates, if it speaks TLS by itself.
+    pub tls: Option<TlsFiles>,
     /// Where its figures are read, if anywhere: nobody needs a token there.
     pub metrics: Option<Place>,
     /// What it may take.
@@ -108,14 +116,17 @@ async fn run(config: &Config, listening: impl FnOnce(&str)) -> Result<()> {
     app.records.settle_log()?;
     app.recover()?;
     let listener = Listener::bind(&config.place).await?;
-    let place = listener.place();
+    let tls = config.tls.as_ref().map(Tls::open).transpose()?.map(Arc::new);
+    let place = listener.place(if tls.is_some() { "https" } else { "http" });
     let mut tasks = tokio::task::JoinSet::new();
-    tasks.spawn(net::answer(listener, api::router(Arc::clone(&app)), app.ending.subscribe()));
+    let router = api::router(Arc::clone(&app));
+    tasks.spawn(net::answer(listener, router, tls.clone(), app.ending.subscribe()));
+    let reloading = tls.and_then(reload_when_told);
     if let Some(place) = &config.metrics {
         let listener = Listener::bind(place).await?;
-        tracing::info!(place = listener.place(), "shows figures");
+        tracing::info!(place = listener.place("http"), "shows figures");
         let router = api::metrics_router(Arc::clone(&app));
-        tasks.spawn(net::answer(listener, router, app.ending.subscribe()));
+        tasks.spawn(net::answer(listener, router, None, app.ending.subscribe()));
     }
     tasks.spawn(queue::attend(Arc::clone(&app)));
     let sweeping = tokio::spawn(sweep(Arc::clone(&app)));
@@ -126,7 +137,33 @@ async fn run(config: &Config, listening: impl FnOnce(&str)) -> Result<()> {
     app.ending.send_replace(true);
     while tasks.join_next().await.is_some() {}
     sweeping.abort();
+    if let Some(reloading) = reloading {
+        reloading.abort();
+    }
     app.note_repeats()
+}
+
+/// Has certificates read again whenever the process is told to, by SIGHUP; from now on that does not
+/// end it.
+fn reload_when_told(tls: Arc<Tls>) -> Option<JoinHandle<()>> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut told = signal(SignalKind::hangup()).ok()?;
+        Some(tokio::spawn(async move {
+            while told.recv().await.is_some() {
+                match tls.reload() {
+                    Ok(()) => tracing::info!("certificates are read again"),
+                    Err(error) => tracing::error!(%error, "the certificates stay those of before"),
+                }
+            }
+        }))
+    }
+    #[cfg(not(unix))]
+    {
+        drop(tls);
+        None
+    }
 }
 
 async fn sweep(app: App) {

@@ -1,10 +1,11 @@
 //! Connections: accepted until the server ends, and then let go.
 
+use crate::tls::Tls;
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
-    server::graceful::GracefulShutdown,
+    server::graceful::{GracefulShutdown, Watcher},
     service::TowerToHyperService,
 };
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
@@ -12,11 +13,11 @@ use sudare_roles::error::{Error, Result};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
-    sync::{Semaphore, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
     time::{sleep, timeout},
 };
 
-/// How long headers may take.
+/// How long headers may take, and hands to be shaken.
 const HEADERS: Duration = Duration::from_secs(20);
 /// How long answers under way may take when the server ends.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
@@ -67,12 +68,12 @@ impl Listener {
         }
     }
 
-    /// Where it listens, with the port that the system chose.
+    /// Where it listens, by `scheme`, with the port that the system chose.
     #[must_use]
-    pub fn place(&self) -> String {
+    pub fn place(&self, scheme: &str) -> String {
         match self {
             Self::Tcp(listener) => {
-                listener.local_addr().map_or_else(|_| "?".into(), |at| format!("http://{at}"))
+                listener.local_addr().map_or_else(|_| "?".into(), |at| format!("{scheme}://{at}"))
             }
             #[cfg(unix)]
             Self::Unix(listener) => {
@@ -85,11 +86,17 @@ impl Listener {
     }
 }
 
-/// Answers requests by `router` until `ending`; then no connection is accepted, and those there are
+/// Answers requests by `router`, over TLS if there is one, until `ending`; then no connection is accepted, and those there are
 /// have a few seconds.
-pub async fn answer(listener: Listener, router: Router, ending: watch::Receiver<bool>) {
+pub async fn answer(
+    listener: Listener,
+    router: Router,
+    tls: Option<Arc<Tls>>,
+    ending: watch::Receiver<bool>,
+) {
     let connections = Connections {
         router,
+        tls,
         graceful: GracefulShutdown::new(),
         room: Arc::new(Semaphore::new(MOST_CONNECTIONS)),
     };
@@ -123,6 +130,7 @@ async fn accept(listener: &Listener, connections: &Connections) -> io::Result<()
 
 struct Connections {
     router: Router,
+    tls: Option<Arc<Tls>>,
     graceful: GracefulShutdown,
     room: Arc<Semaphore>,
 }
@@ -130,16 +138,36 @@ struct Connections {
 impl Connections {
     async fn attend(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let Ok(place) = Arc::clone(&self.room).acquire_owned().await else { return };
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEADERS)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(self.router.clone()));
-        let connection = self.graceful.watch(connection);
+        let (router, watcher) = (self.router.clone(), self.graceful.watcher());
+        let Some(tls) = &self.tls else {
+            tokio::spawn(serve(stream, router, watcher, place));
+            return;
+        };
+        let shaking = tls.acceptor().accept(stream);
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection ended");
+            match timeout(HEADERS, shaking).await {
+                Ok(Ok(stream)) => serve(stream, router, watcher, place).await,
+                Ok(Err(error)) => {
+                    tracing::debug!(%error, "a client does not speak TLS as it should")
+                }
+                Err(_) => tracing::debug!("a client takes too long to begin TLS"),
             }
-            drop(place);
         });
     }
+}
+
+async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    router: Router,
+    watcher: Watcher,
+    place: OwnedSemaphorePermit,
+) {
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%error, "a connection ended");
+    }
+    drop(place);
 }
