@@ -1,7 +1,8 @@
 //! Networks on encrypted samples: the server has the weights in the clear and learns nothing of
 //! samples and results. Or it has them encrypted, too, and learns the sizes of layers ([`HiddenPlan`]).
 //!
-//! A [`Network`] is dense and convolutional layers, average pooling, normalisation and activations.
+//! A [`Network`] is dense and convolutional layers, average pooling, normalisation, activations and
+//! residual blocks of these.
 //! [`Ranges`] are calibrated with samples, a [`Plan`] follows for a number of samples.
 //!
 //! ```
@@ -56,6 +57,7 @@ mod onnx;
 mod plan;
 mod ranges;
 mod run;
+mod steps;
 #[cfg(test)]
 mod tests;
 

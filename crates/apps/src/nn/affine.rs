@@ -1,10 +1,12 @@
 //! Layers as they are computed on encrypted data: affine maps, and a function after each.
 
+use core::ops::Range;
+
 use sudare::circuits::Polynomial;
 
 use super::{
     error::{NnError, Result, expect},
-    model::{Activation, Layer, Network, each_window},
+    model::{Activation, Layer, Network, degree, each_window},
 };
 
 /// The most entries of a map.
@@ -34,8 +36,19 @@ pub(super) enum Function {
 /// An affine map and what follows it, nothing after the last.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Stage {
+    /// What the map is applied to, side by side.
+    pub(super) sources: Vec<Source>,
     pub(super) affine: Affine,
     pub(super) function: Option<Function>,
+}
+
+/// Numbers that stages take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Source {
+    /// 0 for a sample, `k + 1` for what stage `k` gives.
+    pub(super) value: usize,
+    /// How many they are.
+    pub(super) width: usize,
 }
 
 impl Affine {
@@ -44,7 +57,7 @@ impl Affine {
         Self { inputs, rows, bias: vec![0.0; inputs], step: Some(1.0) }
     }
 
-    /// Of a layer that is affine.
+    /// Of a layer that is affine, none of others.
     fn of_layer(layer: &Layer, input: &[usize], output: &[usize]) -> Option<Self> {
         let inputs: usize = input.iter().product();
         let channel = |i: usize| i * input[0] / inputs;
@@ -93,7 +106,7 @@ impl Affine {
                 map.bias = vec![offset; inputs];
                 map.step = Some(factor.abs());
             }
-            Layer::Activation(_) => return None,
+            Layer::Activation(_) | Layer::Residual { .. } => return None,
         }
         map.bias.resize(map.rows.len(), 0.0);
         Some(map)
@@ -129,6 +142,56 @@ impl Affine {
         Ok(out)
     }
 
+    /// The sum of two maps to as many numbers, of which the second takes these inputs.
+    fn plus(mut self, other: &Self, inputs: usize, place: impl Fn(usize) -> usize) -> Self {
+        self.inputs = inputs;
+        for (row, added) in self.rows.iter_mut().zip(&other.rows) {
+            row.extend(added.iter().map(|&(i, weight)| (place(i), weight)));
+            row.sort_by_key(|&(i, _)| i);
+            row.dedup_by(|(i, weight), (kept, sum)| {
+                let same = i == kept;
+                if same {
+                    *sum += *weight;
+                }
+                same
+            });
+            row.retain(|&(_, weight)| weight != 0.0);
+        }
+        self.bias.iter_mut().zip(&other.bias).for_each(|(bias, added)| *bias += added);
+        self.step = self.step.filter(|step| other.step == Some(*step));
+        self.step = self.step.filter(|step| self.largest() <= LARGEST_MULTIPLE * step);
+        self
+    }
+
+    /// Which inputs a weight touches.
+    fn touched(&self) -> Vec<bool> {
+        let mut touched = vec![false; self.inputs];
+        self.rows.iter().flatten().for_each(|&(i, _)| touched[i] = true);
+        touched
+    }
+
+    /// Without inputs that no weight touches.
+    fn keep(&mut self, kept: &[bool]) {
+        let mut places = Vec::with_capacity(kept.len());
+        let mut count = 0;
+        for &kept in kept {
+            places.push(count);
+            count += usize::from(kept);
+        }
+        self.rows.iter_mut().flatten().for_each(|(i, _)| *i = places[*i]);
+        self.inputs = count;
+    }
+
+    /// Of some of its inputs, without the bias.
+    pub(super) fn part(&self, inputs: Range<usize>) -> Self {
+        let within = |row: &Vec<(usize, f64)>| {
+            let row = row.iter().filter(|(i, _)| inputs.contains(i));
+            row.map(|&(i, weight)| (i - inputs.start, weight)).collect()
+        };
+        let rows: Vec<_> = self.rows.iter().map(within).collect();
+        Self { inputs: inputs.len(), bias: vec![0.0; rows.len()], rows, step: self.step }
+    }
+
     /// The largest magnitude of a weight.
     pub(super) fn largest(&self) -> f64 {
         self.rows.iter().flatten().fold(0.0, |most, (_, weight)| weight.abs().max(most))
@@ -157,48 +220,179 @@ fn step_of<'a>(step: f64, weights: impl IntoIterator<Item = &'a f64>) -> Option<
     (step != 0.0 && weights.into_iter().all(small)).then(|| step.abs())
 }
 
-/// That of the last coefficient that is not zero.
-fn degree(coefficients: &[f64]) -> usize {
-    coefficients.iter().rposition(|&c| c != 0.0).unwrap_or(0)
+/// An affine map of values that may grow: layers are merged into it until a function follows.
+#[derive(Clone)]
+struct Open {
+    sources: Vec<Source>,
+    /// None is the identity.
+    map: Option<Affine>,
 }
 
-/// The stages of a network: affine layers that follow each other are merged, and a polynomial of
-/// degree 2 becomes a square between two changes of scale and origin, which are merged, too.
+impl Open {
+    fn of(value: usize, width: usize) -> Self {
+        Self { sources: vec![Source { value, width }], map: None }
+    }
+
+    fn then(self, map: Affine) -> Result<Self> {
+        let map = match self.map {
+            Some(first) => map.after(&first)?,
+            None => map,
+        };
+        Ok(Self { map: Some(map), ..self })
+    }
+
+    fn into_map(self) -> (Vec<Source>, Affine) {
+        let inputs = self.sources.iter().map(|source| source.width).sum();
+        (self.sources, self.map.unwrap_or_else(|| Affine::identity(inputs)))
+    }
+
+    /// The sum with another one of as many numbers.
+    fn plus(self, other: Self) -> Self {
+        let ((mut sources, map), (added, other)) = (self.into_map(), other.into_map());
+        sources.extend(
+            added.iter().filter(|&source| !sources.contains(source)).copied().collect::<Vec<_>>(),
+        );
+        let place: Vec<usize> = added
+            .iter()
+            .flat_map(|source| {
+                let before = sources.iter().take_while(|&other| other != source);
+                let first: usize = before.map(|source| source.width).sum();
+                first..first + source.width
+            })
+            .collect();
+        let inputs = sources.iter().map(|source| source.width).sum();
+        Self { map: Some(map.plus(&other, inputs, |i| place[i])), sources }
+    }
+
+    fn close(self, function: Option<Function>) -> Stage {
+        let (sources, affine) = self.into_map();
+        let mut stage = Stage { sources, affine, function };
+        // What only zeros are multiplied with is not taken.
+        let touched = stage.affine.touched();
+        let spans: Vec<_> = stage.spans().collect();
+        let used = |span: &Range<usize>| touched[span.clone()].contains(&true);
+        let kept: Vec<_> =
+            spans.iter().flat_map(|(_, span)| vec![used(span); span.len()]).collect();
+        stage.affine.keep(&kept);
+        stage.sources =
+            spans.iter().filter(|(_, span)| used(span)).map(|&(source, _)| source).collect();
+        stage
+    }
+}
+
+/// The stages of a network: affine layers that follow each other are merged, also those past a
+/// residual block, and a polynomial of degree 2 becomes a square between two changes of scale and
+/// origin, which are merged, too.
 pub(super) fn stages(network: &Network) -> Result<Vec<Stage>> {
     let mut stages = Vec::new();
-    let mut open: Option<Affine> = None;
-    for (layer, input, output) in network.shaped_layers() {
-        let inputs: usize = input.iter().product();
-        if let Some(map) = Affine::of_layer(layer, input, output) {
-            open = Some(match open {
-                Some(first) => map.after(&first)?,
-                None => map,
-            });
-            continue;
-        }
-        let Layer::Activation(activation) = layer else { continue };
-        let mut affine = open.take().unwrap_or_else(|| Affine::identity(inputs));
-        let function = match activation {
-            Activation::Square => Function::Square,
-            Activation::Polynomial(coefficients) if degree(coefficients) == 2 => {
-                let [offset, slope, curve] = [0, 1, 2].map(|n| coefficients[n]);
-                let centre = slope / (2.0 * curve);
-                affine.bias.iter_mut().for_each(|bias| *bias += centre);
-                let rows = (0..inputs).map(|i| vec![(i, curve)]).collect();
-                let bias = vec![offset - curve * centre * centre; inputs];
-                open = Some(Affine { inputs, rows, bias, step: Some(curve.abs()) });
-                Function::Square
-            }
-            other => Function::Of(other.clone()),
-        };
-        stages.push(Stage { affine, function: Some(function) });
-    }
-    let affine = open.unwrap_or_else(|| Affine::identity(network.outputs()));
-    stages.push(Stage { affine, function: None });
+    let input = Open::of(0, network.inputs());
+    let end = add_layers(network.layers(), network.input(), input, &mut stages)?;
+    stages.push(end.close(None));
     match stages.iter().any(|stage| stage.affine.largest() == 0.0) {
         true => Err(NnError::Network { problem: "has a layer whose weights are all zero".into() }),
         false => Ok(stages),
     }
+}
+
+/// Adds the stages of layers that take numbers of this shape, but for the map after the last
+/// function.
+fn add_layers(
+    layers: &[Layer],
+    shape: &[usize],
+    mut open: Open,
+    stages: &mut Vec<Stage>,
+) -> Result<Open> {
+    let mut shape = shape.to_vec();
+    for layer in layers {
+        let output = layer.shape(&shape).map_err(|problem| NnError::Network { problem })?;
+        open = match layer {
+            Layer::Residual { layers, shortcut } => {
+                let branch = add_layers(layers, &shape, open.clone(), stages)?;
+                branch.plus(add_layers(shortcut, &shape, open, stages)?)
+            }
+            _ => match (Affine::of_layer(layer, &shape, &output), layer) {
+                (Some(map), _) => open.then(map)?,
+                (None, Layer::Activation(activation)) => add_function(activation, open, stages),
+                (None, _) => open,
+            },
+        };
+        shape = output;
+    }
+    Ok(open)
+}
+
+fn add_function(activation: &Activation, open: Open, stages: &mut Vec<Stage>) -> Open {
+    let mut stage = open.close(None);
+    let width = stage.affine.rows.len();
+    let mut after = Open::of(stages.len() + 1, width);
+    stage.function = Some(match activation {
+        Activation::Square => Function::Square,
+        Activation::Polynomial(coefficients) if degree(coefficients) == 2 => {
+            let [offset, slope, curve] = [0, 1, 2].map(|n| coefficients[n]);
+            let centre = slope / (2.0 * curve);
+            stage.affine.bias.iter_mut().for_each(|bias| *bias += centre);
+            let rows = (0..width).map(|i| vec![(i, curve)]).collect();
+            let bias = vec![offset - curve * centre * centre; width];
+            after.map = Some(Affine { inputs: width, rows, bias, step: Some(curve.abs()) });
+            Function::Square
+        }
+        other => Function::Of(other.clone()),
+    });
+    stages.push(stage);
+    after
+}
+
+impl Stage {
+    /// Whether it takes what the one before it gives, and no more.
+    pub(super) fn follows(&self, number: usize) -> bool {
+        matches!(&self.sources[..], [source] if source.value == number)
+    }
+
+    /// Each source and its places among the inputs of the map.
+    pub(super) fn spans(&self) -> impl Iterator<Item = (Source, Range<usize>)> {
+        self.sources.iter().scan(0, |first, &source| {
+            let span = *first..*first + source.width;
+            *first = span.end;
+            Some((source, span))
+        })
+    }
+
+    /// Applies what follows the map, exactly.
+    pub(super) fn apply_function(&self, y: &mut [f64]) {
+        if let Some(function) = &self.function {
+            y.iter_mut().for_each(|y| *y = function.value(*y));
+        }
+    }
+
+    /// What the map is applied to, from the values of all sources.
+    pub(super) fn gather<'a, T>(&self, values: &'a [Vec<T>]) -> Vec<&'a T> {
+        self.sources.iter().flat_map(|source| &values[source.value]).collect()
+    }
+}
+
+/// Drops the features of a sample that no weight touches, and names those that are left.
+pub(super) fn keep_used(stages: &mut [Stage]) -> Vec<usize> {
+    let of_sample = |stage: &Stage| stage.spans().find(|(source, _)| source.value == 0);
+    let mut used = Vec::new();
+    for stage in stages.iter() {
+        let Some((source, span)) = of_sample(stage) else { continue };
+        used.resize(source.width, false);
+        let touched = stage.affine.touched();
+        used.iter_mut().zip(&touched[span]).for_each(|(used, touched)| *used |= touched);
+    }
+    let count = used.iter().filter(|&&used| used).count();
+    for stage in stages {
+        let Some((_, span)) = of_sample(stage) else { continue };
+        let mut kept = vec![true; stage.affine.inputs];
+        kept[span].copy_from_slice(&used);
+        stage.affine.keep(&kept);
+        stage
+            .sources
+            .iter_mut()
+            .filter(|source| source.value == 0)
+            .for_each(|source| source.width = count);
+    }
+    (0..used.len()).filter(|&i| used[i]).collect()
 }
 
 impl Function {
@@ -232,21 +426,21 @@ impl Function {
     }
 }
 
-/// Calls `each` with the number of every stage and what its affine map gives.
+/// Computes the stages of a sample: `apply` gets the number of each and what its affine map gives,
+/// in place of which it puts what the stage gives. Returns that of the last.
 pub(super) fn walk(
     stages: &[Stage],
     sample: &[f64],
-    mut each: impl FnMut(usize, &[f64]),
-) -> Result<()> {
-    let needed = stages.first().map_or(0, |stage| stage.affine.inputs);
-    expect("features of a sample", sample.len(), needed)?;
-    let mut x = sample.to_vec();
+    mut apply: impl FnMut(usize, &mut [f64]) -> Result<()>,
+) -> Result<Vec<f64>> {
+    let needed = stages.iter().flat_map(|stage| &stage.sources).find(|source| source.value == 0);
+    expect("features of a sample", sample.len(), needed.map_or(0, |source| source.width))?;
+    let mut values = vec![sample.to_vec()];
     for (i, stage) in stages.iter().enumerate() {
-        x = stage.affine.apply(&x);
-        each(i, &x);
-        if let Some(function) = &stage.function {
-            x.iter_mut().for_each(|x| *x = function.value(*x));
-        }
+        let x: Vec<f64> = stage.gather(&values).into_iter().copied().collect();
+        let mut y = stage.affine.apply(&x);
+        apply(i, &mut y)?;
+        values.push(y);
     }
-    Ok(())
+    Ok(values.pop().unwrap_or_default())
 }

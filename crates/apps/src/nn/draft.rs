@@ -60,7 +60,8 @@ pub(super) fn draft(
     log2_slots: u32,
 ) -> Result<Draft> {
     let squares = |stage: &Stage| !matches!(stage.function, Some(Function::Of(_)));
-    let compact = packing == Packing::Features && stages.iter().all(squares);
+    let chained = stages.iter().enumerate().all(|(k, stage)| stage.follows(k));
+    let compact = packing == Packing::Features && chained && stages.iter().all(squares);
     let mut most = (0, 0.0);
     for log_n in LOG_N.filter(|&log_n| log_n > log2_slots) {
         let drafted = match compact {
@@ -79,7 +80,7 @@ pub(super) fn draft(
 /// Levels and bits that a ring does not have.
 type Needed = (usize, f64);
 
-/// Squares only: products with weights are not rescaled, and levels have the bits that squares
+/// Squares only, and no residual blocks: products with weights are not rescaled, and levels have the bits that squares
 /// need, each of its own size. The last square need not be rescaled either.
 fn compact_chain(
     stages: &[Stage],
@@ -128,7 +129,7 @@ fn compact_levels(
     log_n: u32,
     rescales: usize,
 ) -> CompactLevels {
-    let size = |k: usize| ranges.activations.get(k).copied().unwrap_or(ranges.output);
+    let size = |k: usize| ranges.of_stage(k);
     let least_bits = f64::from(log_n) + LEAST_BITS;
     // The scale of what stage `k` takes, at which its error does not matter.
     let mut inputs: Vec<f64> = (0..stages.len())

@@ -12,13 +12,14 @@ use sudare::{
 use sudare_arith::{par, real};
 
 use super::{
-    affine::{Affine, Function, Stage, stages},
+    affine::{Affine, Function, Source, Stage, stages},
     draft::draft,
     error::{NnError, Result, expect},
     model::{Activation, MAX_FEATURES, MAX_LAYERS, Network},
-    plan::{Applied, PRECISION_BITS, Packing, below},
+    plan::{PRECISION_BITS, Packing},
     ranges::{Ranges, check_within},
     run::check_form,
+    steps::{Applied, below},
 };
 
 /// Ciphertexts that are encrypted, or read, before the next ones are looked at.
@@ -54,7 +55,7 @@ impl Outline {
     ///
     /// # Errors
     /// [`NnError::Shape`] for ranges of another network or a number of bits that is not possible;
-    /// [`NnError::Network`].
+    /// [`NnError::Network`], also for one with residual blocks.
     pub fn of(network: &Network, ranges: &Ranges, precision_bits: f64) -> Result<Self> {
         let layer = |stage: &Stage| OutlineLayer {
             outputs: stage.affine.rows.len(),
@@ -63,7 +64,13 @@ impl Outline {
                 Function::Of(activation) => activation.clone(),
             }),
         };
-        let layers = stages(network)?.iter().map(layer).collect();
+        let stages = stages(network)?;
+        if !stages.iter().enumerate().all(|(k, stage)| stage.follows(k)) {
+            let problem = "has residual blocks, which take weights in the clear: give a plan of \
+                           its own to the layers before and after them";
+            return Err(NnError::Network { problem: problem.into() });
+        }
+        let layers = stages.iter().map(layer).collect();
         let features = network.inputs();
         let outline = Self { features, layers, ranges: ranges.clone(), precision_bits };
         outline.stages()?;
@@ -109,7 +116,8 @@ impl Outline {
             };
             let rows = vec![Vec::new(); layer.outputs];
             let affine = Affine { inputs, rows, bias: vec![0.0; layer.outputs], step: None };
-            Ok(Stage { affine, function })
+            let sources = vec![Source { value: number, width: inputs }];
+            Ok(Stage { sources, affine, function })
         };
         let stages = self.layers.iter().zip(inputs).enumerate().map(stage);
         let stages = stages.collect::<Result<Vec<_>>>()?;
@@ -186,7 +194,7 @@ impl HiddenPlan {
             let applied = match &stage.function {
                 None => None,
                 Some(function) => {
-                    let range = ranges.activations.get(k).copied().unwrap_or(ranges.output);
+                    let range = ranges.of_stage(k);
                     let applied =
                         Applied::new(function, range, &params, (level, scale), &mut keys)?;
                     let (applied, form) = applied;

@@ -7,8 +7,8 @@ use super::error::{NnError, Result, expect};
 
 /// The most features between two layers.
 pub(super) const MAX_FEATURES: usize = 1 << 16;
-/// The most layers.
-pub(super) const MAX_LAYERS: usize = 64;
+/// The most layers, those of residual blocks included.
+pub(super) const MAX_LAYERS: usize = 256;
 /// The most weights of a layer.
 const MAX_WEIGHTS: usize = 1 << 26;
 /// The largest magnitude of a number of a description.
@@ -22,8 +22,7 @@ const MAX_DEGREE: usize = 255;
 pub struct Network {
     input: Vec<usize>,
     layers: Vec<Layer>,
-    /// Of what each layer gives.
-    shapes: Vec<Vec<usize>>,
+    outputs: usize,
 }
 
 /// A network as it is written in a file.
@@ -75,6 +74,15 @@ pub enum Layer {
     Flatten,
     /// A function of every feature.
     Activation(Activation),
+    /// The sum of what layers and a shortcut past them give, of the same shape.
+    Residual {
+        /// Of any kind.
+        layers: Vec<Layer>,
+        /// Of any kind but activations and residual blocks; without any, what the layers take is
+        /// added as it is.
+        #[serde(default)]
+        shortcut: Vec<Layer>,
+    },
 }
 
 /// See [`Layer::Convolution`].
@@ -161,10 +169,10 @@ impl Network {
     ///
     /// # Errors
     /// [`NnError::Layer`] for a layer that does not fit the one before it, or a number that is
-    /// none; [`NnError::Network`] without layers, for more than 64 or for more than 2^16 features.
+    /// none; [`NnError::Network`] without layers, for more than 256 or for more than 2^16 features.
     pub fn new(input: Vec<usize>, layers: Vec<Layer>) -> Result<Self> {
-        if !(1..=MAX_LAYERS).contains(&layers.len()) {
-            let found = layers.len();
+        let found = layers.iter().map(Layer::count).sum();
+        if !(1..=MAX_LAYERS).contains(&found) {
             let problem = format!("has {found} layers; 1 to {MAX_LAYERS} are possible");
             return Err(NnError::Network { problem });
         }
@@ -175,13 +183,12 @@ impl Network {
             );
             return Err(NnError::Network { problem });
         }
-        let mut shapes: Vec<Vec<usize>> = Vec::with_capacity(layers.len());
+        let mut shape = input.clone();
         for (i, layer) in layers.iter().enumerate() {
-            let shape = layer.output(shapes.last().unwrap_or(&input));
             let problem = |problem| NnError::Layer { layer: i, name: layer.name(), problem };
-            shapes.push(shape.map_err(problem)?);
+            shape = layer.output(&shape).map_err(problem)?;
         }
-        Ok(Self { input, layers, shapes })
+        Ok(Self { input, layers, outputs: shape.iter().product() })
     }
 
     /// Sizes along the axes of a sample.
@@ -199,7 +206,7 @@ impl Network {
     /// Numbers of a result.
     #[must_use]
     pub fn outputs(&self) -> usize {
-        self.shapes.last().map_or(0, |shape| shape.iter().product())
+        self.outputs
     }
 
     /// The layers.
@@ -208,25 +215,30 @@ impl Network {
         &self.layers
     }
 
-    /// Each layer with the shapes of what it takes and gives.
-    pub(super) fn shaped_layers(&self) -> impl Iterator<Item = (&Layer, &[usize], &[usize])> {
-        let before = core::iter::once(&self.input).chain(&self.shapes);
-        let layers = self.layers.iter().zip(before).zip(&self.shapes);
-        layers.map(|((layer, input), output)| (layer, &input[..], &output[..]))
-    }
-
     /// What the network computes of a sample, in the clear and with its own activations.
     ///
     /// # Errors
     /// [`NnError::Shape`].
     pub fn forward(&self, sample: &[f64]) -> Result<Vec<f64>> {
         expect("features of a sample", sample.len(), self.inputs())?;
-        let mut x = sample.to_vec();
-        for (layer, input, output) in self.shaped_layers() {
-            x = layer.forward(&x, input, output);
-        }
-        Ok(x)
+        let network = |problem| NnError::Network { problem };
+        forward(&self.layers, sample.to_vec(), &self.input).map_err(network)
     }
+}
+
+/// What layers one after the other give of numbers of this shape.
+fn forward(
+    layers: &[Layer],
+    mut x: Vec<f64>,
+    shape: &[usize],
+) -> core::result::Result<Vec<f64>, String> {
+    let mut shape = shape.to_vec();
+    for layer in layers {
+        let output = layer.shape(&shape)?;
+        x = layer.forward(&x, &shape, &output)?;
+        shape = output;
+    }
+    Ok(x)
 }
 
 /// The number of features of a shape, if that is possible.
@@ -245,11 +257,55 @@ impl Layer {
             Self::Normalize { .. } => "a normalisation",
             Self::Flatten => "a flattening",
             Self::Activation(_) => "an activation",
+            Self::Residual { .. } => "a residual block",
         }
     }
 
-    /// The shape of what it gives, or what is wrong.
+    /// How many layers it is, with those inside.
+    pub(super) fn count(&self) -> usize {
+        match self {
+            Self::Residual { layers, shortcut } => {
+                1 + layers.iter().chain(shortcut).map(Self::count).sum::<usize>()
+            }
+            _ => 1,
+        }
+    }
+
+    /// Whether it is an affine map.
+    pub(super) fn is_affine(&self) -> bool {
+        match self {
+            Self::Activation(Activation::Polynomial(coefficients)) => degree(coefficients) == 1,
+            Self::Activation(_) | Self::Residual { .. } => false,
+            _ => true,
+        }
+    }
+
+    /// The shape of what it gives, or what is wrong with it.
     pub(super) fn output(&self, input: &[usize]) -> core::result::Result<Vec<usize>, String> {
+        self.check_numbers()?;
+        self.shape(input)
+    }
+
+    fn check_numbers(&self) -> core::result::Result<(), String> {
+        match self {
+            Self::Dense { weights, bias, step } => {
+                check_numbers(weights.iter().flatten().chain(bias).chain([step]))
+            }
+            Self::Convolution(Convolution { kernels, bias, step, .. }) => {
+                let kernels = kernels.iter().flatten().flatten().flatten();
+                check_numbers(kernels.chain(bias).chain([step]))
+            }
+            Self::Normalize { factors, offsets } => check_numbers(factors.iter().chain(offsets)),
+            Self::Activation(activation) => activation.check(),
+            Self::Residual { layers, shortcut } => {
+                layers.iter().chain(shortcut).try_for_each(Self::check_numbers)
+            }
+            Self::Select(_) | Self::AveragePool { .. } | Self::Flatten => Ok(()),
+        }
+    }
+
+    /// The shape of what it gives, or why it has none.
+    pub(super) fn shape(&self, input: &[usize]) -> core::result::Result<Vec<usize>, String> {
         let vector = |what: &str| match *input {
             [features] => Ok(features),
             _ => Err(format!("{what} takes a vector, but gets the shape {input:?}: flatten it")),
@@ -266,9 +322,8 @@ impl Layer {
                 }
                 vec![kept.len()]
             }
-            Self::Dense { weights, bias, step } => {
+            Self::Dense { weights, bias, .. } => {
                 let found = vector("it")?;
-                check_numbers(weights.iter().flatten().chain(bias).chain([step]))?;
                 if let Some(row) = weights.iter().find(|row| row.len() != found) {
                     let length = row.len();
                     return Err(format!("a row has {length} weights for {found} features"));
@@ -277,7 +332,7 @@ impl Layer {
                 check_weights(weights.len().checked_mul(found))?;
                 vec![weights.len()]
             }
-            Self::Convolution(convolution) => convolution.output(image("it")?)?,
+            Self::Convolution(convolution) => convolution.shape(image("it")?)?,
             Self::AveragePool { window, stride } => {
                 let [channels, rows, columns] = image("it")?;
                 let rows = windows(rows, window[0], stride[0])?;
@@ -285,16 +340,27 @@ impl Layer {
                 vec![channels, rows, columns]
             }
             Self::Normalize { factors, offsets } => {
-                check_numbers(factors.iter().chain(offsets))?;
                 let channels = input.first().copied().unwrap_or(0);
                 check_count("channels", factors.len(), channels)?;
                 check_count("channels", offsets.len(), channels)?;
                 input.to_vec()
             }
             Self::Flatten => vec![input.iter().product()],
-            Self::Activation(activation) => {
-                activation.check()?;
-                input.to_vec()
+            Self::Activation(_) => input.to_vec(),
+            Self::Residual { layers, shortcut } => {
+                if let Some(layer) = shortcut.iter().find(|layer| !layer.is_affine()) {
+                    let name = layer.name();
+                    return Err(format!("its shortcut has {name}: affine layers are possible"));
+                }
+                let [branch, added] = [layers, shortcut].map(|layers| shape_after(layers, input));
+                let (branch, added) = (branch?, added?);
+                if branch != added {
+                    return Err(format!(
+                        "its layers give the shape {branch:?} and its shortcut {added:?}: one \
+                         shape is needed, which layers in the shortcut can give"
+                    ));
+                }
+                branch
             }
         };
         match features(&output) {
@@ -305,9 +371,14 @@ impl Layer {
         }
     }
 
-    fn forward(&self, x: &[f64], input: &[usize], output: &[usize]) -> Vec<f64> {
+    fn forward(
+        &self,
+        x: &[f64],
+        input: &[usize],
+        output: &[usize],
+    ) -> core::result::Result<Vec<f64>, String> {
         let channel = |i: usize| i * input[0] / x.len();
-        match self {
+        Ok(match self {
             Self::Select(kept) => kept.iter().map(|&index| x[index]).collect(),
             Self::Dense { weights, bias, step } => {
                 let dot = |row: &Vec<f64>| row.iter().zip(x).map(|(w, x)| w * x).sum::<f64>();
@@ -335,8 +406,23 @@ impl Layer {
             }
             Self::Flatten => x.to_vec(),
             Self::Activation(activation) => x.iter().map(|&x| activation.value(x)).collect(),
-        }
+            Self::Residual { layers, shortcut } => {
+                let branch = forward(layers, x.to_vec(), input)?;
+                let added = forward(shortcut, x.to_vec(), input)?;
+                branch.iter().zip(&added).map(|(x, y)| x + y).collect()
+            }
+        })
     }
+}
+
+/// The shape of what layers inside another one give, or which of them has none.
+fn shape_after(layers: &[Layer], input: &[usize]) -> core::result::Result<Vec<usize>, String> {
+    let mut shape = input.to_vec();
+    for (i, layer) in layers.iter().enumerate() {
+        let inside = |problem| format!("its layer {i}, {}: {problem}", layer.name());
+        shape = layer.shape(&shape).map_err(inside)?;
+    }
+    Ok(shape)
 }
 
 impl Convolution {
@@ -346,18 +432,17 @@ impl Convolution {
         [kernel.map_or(0, Vec::len), kernel.and_then(|rows| rows.first()).map_or(0, Vec::len)]
     }
 
-    fn output(
+    fn shape(
         &self,
         [channels, rows, columns]: [usize; 3],
     ) -> core::result::Result<Vec<usize>, String> {
         let [height, width] = self.window();
-        let all = || self.kernels.iter().flatten();
-        check_numbers(all().flatten().flatten().chain(&self.bias).chain([&self.step]))?;
+        let mut all = self.kernels.iter().flatten();
         for kernel in &self.kernels {
             check_count("input channels of a kernel", kernel.len(), channels)?;
         }
         check_count("output channels", self.bias.len(), self.kernels.len())?;
-        if all().any(|rows| rows.len() != height || rows.iter().any(|row| row.len() != width)) {
+        if all.any(|rows| rows.len() != height || rows.iter().any(|row| row.len() != width)) {
             return Err(format!("kernels differ in size: each needs {height} by {width} weights"));
         }
         let [above, left, below, right] = self.padding;
@@ -436,7 +521,7 @@ impl Activation {
             Self::Square => 2,
             Self::Polynomial(coefficients) => {
                 check_numbers(coefficients)?;
-                let last = coefficients.iter().rposition(|&c| c != 0.0).unwrap_or(0);
+                let last = degree(coefficients);
                 if last == 0 {
                     return Err("the polynomial is a constant: give one of degree 1 or more".into());
                 }
@@ -484,6 +569,11 @@ fn normal(x: f64) -> f64 {
         sum += term;
     }
     0.5 + density * sum
+}
+
+/// That of the last coefficient that is not zero.
+pub(super) fn degree(coefficients: &[f64]) -> usize {
+    coefficients.iter().rposition(|&c| c != 0.0).unwrap_or(0)
 }
 
 fn check_numbers<'a>(

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{
     error::{NnError, Result},
-    model::{Activation, Convolution, Layer, Network},
+    model::{Activation, Convolution, Layer, MAX_LAYERS, Network},
 };
 use wire::{Graph, Node, Tensor, malformed};
 
@@ -15,43 +15,49 @@ impl Network {
     /// The network of an ONNX model: a chain of `MatMul`, `Gemm`, `Conv`, `AveragePool`,
     /// `GlobalAveragePool`, `BatchNormalization`, `Flatten`, `Reshape` to a vector, sums and products
     /// with constants, `Relu`, `Gelu`, `Sigmoid`, `Tanh`, `Pow` and products of a tensor with itself;
-    /// `Identity` and `Dropout` are left out. The first axis of its input counts samples. Activations
-    /// that need one get a polynomial of this degree.
+    /// `Identity` and `Dropout` are left out. `Add` of two tensors is a residual block: both come from
+    /// one tensor, and one of them without an activation. The first axis of its input counts samples.
+    /// Activations that need one get a polynomial of this degree.
     ///
     /// Of ONNX (version 1 of its intermediate representation, any set of operators) only what such a
-    /// chain takes is read: weights as floats or doubles in the file itself.
+    /// graph takes is read: weights as floats or doubles in the file itself.
     ///
     /// # Errors
     /// [`NnError::Operator`] for an operator that is not computed here, with what could replace it;
     /// [`NnError::Onnx`] for bytes that are no such model; those of [`Network::new`].
     pub fn from_onnx(bytes: &[u8], degree: usize) -> Result<Self> {
         let graph = Graph::of_model(bytes)?;
-        let mut chain = Chain::begin(&graph, degree)?;
+        let mut read = Reading::begin(&graph, degree)?;
         for node in &graph.nodes {
-            chain.add(node)?;
+            read.add(node)?;
         }
         match &graph.outputs[..] {
-            [output] if *output == chain.current => Self::new(chain.input, chain.layers),
-            outputs => Err(malformed(format!(
-                "its outputs {outputs:?} are not what its last node gives: one is possible"
-            ))),
+            [output] => match read.names.get(output) {
+                Some(&value) => Self::new(read.shape(0).to_vec(), read.layers_after(0, value)?),
+                None => Err(malformed(format!("no node gives its output {output:?}"))),
+            },
+            outputs => Err(malformed(format!("it has the outputs {outputs:?}: one is possible"))),
         }
     }
 }
 
-/// A network that grows node by node.
-struct Chain {
+/// A graph that is read node by node.
+struct Reading {
     constants: BTreeMap<String, Tensor>,
     degree: usize,
-    input: Vec<usize>,
-    layers: Vec<Layer>,
-    /// Of what the last layer gives.
-    shape: Vec<usize>,
-    /// The name of that.
-    current: String,
+    /// What nodes give, the input first, each after what it is computed from.
+    values: Vec<Value>,
+    /// Numbers of values.
+    names: BTreeMap<String, usize>,
 }
 
-impl Chain {
+struct Value {
+    shape: Vec<usize>,
+    /// The layer that gives it, and the number of what that takes; none for the input.
+    from: Option<(usize, Layer)>,
+}
+
+impl Reading {
     fn begin(graph: &Graph, degree: usize) -> Result<Self> {
         let constants = graph.tensors.iter().map(|tensor| (tensor.name.clone(), tensor.clone()));
         let constants: BTreeMap<_, _> = constants.collect();
@@ -67,14 +73,8 @@ impl Chain {
                 "its input has the shape {found:?}: known sizes of samples are needed"
             ))
         })?;
-        Ok(Self {
-            constants,
-            degree,
-            input: shape.clone(),
-            layers: Vec::new(),
-            shape,
-            current: input.name.clone(),
-        })
+        let names = BTreeMap::from([(input.name.clone(), 0)]);
+        Ok(Self { constants, degree, values: vec![Value { shape, from: None }], names })
     }
 
     fn add(&mut self, node: &Node) -> Result<()> {
@@ -87,20 +87,80 @@ impl Chain {
             self.constants.insert(output, tensor);
             return Ok(());
         }
-        if !node.inputs.contains(&self.current) {
-            let instead =
-                "a chain of layers is needed, each of which takes what the one before it gives";
+        let mut taken = node.inputs.iter().filter_map(|input| self.names.get(input).copied());
+        let Some(mut value) = taken.next() else {
+            let instead = "layers are needed, each of which takes what one before it gives";
             return Err(self.refused(node, instead));
+        };
+        let layers = match (node.operator.as_str(), taken.next()) {
+            ("Add", Some(other)) => {
+                let (common, block) = self.residual(node, value, other)?;
+                value = common;
+                vec![block]
+            }
+            _ => self.layers(node, value)?,
+        };
+        for layer in layers {
+            value = self.add_layer(value, layer)?;
         }
-        for layer in self.layers(node)? {
-            let shape = layer.output(&self.shape);
-            let (number, name) = (self.layers.len(), layer.name());
-            self.shape =
-                shape.map_err(|problem| NnError::Layer { layer: number, name, problem })?;
-            self.layers.push(layer);
-        }
-        self.current = output;
+        self.names.insert(output, value);
         Ok(())
+    }
+
+    fn add_layer(&mut self, value: usize, layer: Layer) -> Result<usize> {
+        let number = self.values.len();
+        if number > MAX_LAYERS {
+            let problem = format!("has over {MAX_LAYERS} layers");
+            return Err(NnError::Network { problem });
+        }
+        let problem = |problem| {
+            let name = layer.name();
+            NnError::Layer { layer: number.saturating_sub(1), name, problem }
+        };
+        let shape = layer.output(self.shape(value)).map_err(problem)?;
+        self.values.push(Value { shape, from: Some((value, layer)) });
+        Ok(number)
+    }
+
+    fn shape(&self, value: usize) -> &[usize] {
+        self.values.get(value).map_or(&[], |value| &value.shape)
+    }
+
+    /// The layers that lead from one value to another.
+    fn layers_after(&self, first: usize, mut last: usize) -> Result<Vec<Layer>> {
+        let mut layers = Vec::new();
+        while last != first {
+            let value = self.values.get(last).and_then(|value| value.from.as_ref());
+            let (before, layer) = value.ok_or_else(|| malformed("it has branches that part"))?;
+            layers.push(layer.clone());
+            last = *before;
+        }
+        layers.reverse();
+        Ok(layers)
+    }
+
+    /// The sum of two values as a block, and the value from which both come.
+    fn residual(&self, node: &Node, left: usize, right: usize) -> Result<(usize, Layer)> {
+        let (mut a, mut b) = (left, right);
+        // What a value comes from has a lower number, and all come from the input.
+        while a != b {
+            let later = if a > b { &mut a } else { &mut b };
+            let from = self.values.get(*later).and_then(|value| value.from.as_ref());
+            *later = from.map_or(0, |(before, _)| *before);
+        }
+        let (left, right) = (self.layers_after(a, left)?, self.layers_after(a, right)?);
+        let affine = |layers: &[Layer]| layers.iter().all(Layer::is_affine);
+        let (layers, shortcut) = match (affine(&left), affine(&right)) {
+            (true, true) if left.len() < right.len() => (right, left),
+            (_, true) => (left, right),
+            (true, false) => (right, left),
+            (false, false) => {
+                let instead = "one of the two tensors must come from where both part without an \
+                               activation or another sum";
+                return Err(self.refused(node, instead));
+            }
+        };
+        Ok((a, Layer::Residual { layers, shortcut }))
     }
 
     fn refused(&self, node: &Node, instead: &'static str) -> NnError {
@@ -115,13 +175,13 @@ impl Chain {
             .ok_or_else(|| self.refused(node, "its further inputs must be constants in the model"))
     }
 
-    /// The constant of a node with two inputs, whichever it is.
-    fn other(&self, node: &Node) -> Result<&Tensor> {
-        let first = node.inputs.first() == Some(&self.current);
-        self.constant(node, usize::from(first))
+    /// Whether the first input of a node is a value, and no constant.
+    fn is_first(&self, node: &Node) -> bool {
+        node.inputs.first().is_some_and(|name| self.names.contains_key(name))
     }
 
-    fn layers(&self, node: &Node) -> Result<Vec<Layer>> {
+    /// What a node does with a value.
+    fn layers(&self, node: &Node, value: usize) -> Result<Vec<Layer>> {
         let degree = self.degree;
         let activation = |activation| Ok(vec![Layer::Activation(activation)]);
         match node.operator.as_str() {
@@ -129,7 +189,7 @@ impl Chain {
             "MatMul" => self.dense(node, false, 1.0, Vec::new()),
             "Gemm" => self.general_product(node),
             "Conv" => self.convolution(node),
-            "AveragePool" | "GlobalAveragePool" => self.pool(node),
+            "AveragePool" | "GlobalAveragePool" => self.pool(node, self.shape(value)),
             "BatchNormalization" => self.normalization(node),
             "Flatten" => match integer(node, "axis", 1) {
                 1 => Ok(vec![Layer::Flatten]),
@@ -139,11 +199,10 @@ impl Chain {
                 2 => Ok(vec![Layer::Flatten]),
                 _ => Err(self.refused(node, "reshape to two axes, samples and features")),
             },
-            "Add" | "Sub" | "Div" => self.with_constant(node),
-            "Mul" if node.inputs.iter().all(|input| *input == self.current) => {
+            "Mul" if node.inputs.iter().all(|input| self.names.get(input) == Some(&value)) => {
                 activation(Activation::Square)
             }
-            "Mul" => self.with_constant(node),
+            "Add" | "Sub" | "Div" | "Mul" => self.with_constant(node, self.shape(value)),
             "Pow" => {
                 let exponent = &self.constant(node, 1)?.numbers;
                 let exponent = exponent.first().copied().filter(|n| (1.0..=255.0).contains(n));
@@ -164,7 +223,7 @@ impl Chain {
 
     /// Of weights with a column for each output, or a row if `rows` says so.
     fn dense(&self, node: &Node, rows: bool, factor: f64, bias: Vec<f64>) -> Result<Vec<Layer>> {
-        if node.inputs.first() != Some(&self.current) {
+        if !self.is_first(node) {
             return Err(self.refused(node, "samples must be its first input"));
         }
         let tensor = self.constant(node, 1)?;
@@ -229,9 +288,9 @@ impl Chain {
         Ok(vec![Layer::Convolution(convolution)])
     }
 
-    fn pool(&self, node: &Node) -> Result<Vec<Layer>> {
+    fn pool(&self, node: &Node, shape: &[usize]) -> Result<Vec<Layer>> {
         let global = node.operator == "GlobalAveragePool";
-        let (window, stride) = match (&self.shape[..], global) {
+        let (window, stride) = match (shape, global) {
             (&[_, rows, columns], true) => ([rows, columns], [1, 1]),
             _ => (self.sizes(node, "kernel_shape", [0; 2])?, self.sizes(node, "strides", [1; 2])?),
         };
@@ -255,18 +314,18 @@ impl Chain {
     }
 
     /// The sum, difference, product or quotient with a constant: one number, or one a channel.
-    fn with_constant(&self, node: &Node) -> Result<Vec<Layer>> {
-        let tensor = self.other(node)?;
-        let channels = self.shape.first().copied().unwrap_or(0);
+    fn with_constant(&self, node: &Node, shape: &[usize]) -> Result<Vec<Layer>> {
+        let first = self.is_first(node);
+        let tensor = self.constant(node, usize::from(first))?;
+        let channels = shape.first().copied().unwrap_or(0);
         // Axes of an image follow that of channels.
-        let trailing = self.shape.len().saturating_sub(1);
+        let trailing = shape.len().saturating_sub(1);
         let ends = tensor.shape.iter().rev().take(trailing).all(|&size| size == 1);
         let numbers = match tensor.numbers.len() {
             1 => vec![tensor.numbers.first().copied().unwrap_or(0.0); channels],
             count if count == channels && ends => tensor.numbers.clone(),
             _ => return Err(self.refused(node, "one number, or one for each channel or feature")),
         };
-        let first = node.inputs.first() == Some(&self.current);
         let ones = vec![1.0; channels];
         let mapped = |f: fn(f64) -> f64| numbers.iter().map(|&x| f(x)).collect::<Vec<f64>>();
         let (factors, offsets) = match (node.operator.as_str(), first) {
@@ -485,9 +544,51 @@ mod tests {
             let text = error.to_string();
             assert!(text.contains(operator) && text.contains(instead), "{text}");
         }
-        let nodes = [node("Relu", &["x"], "1", &[]), node("Add", &["1", "x"], "y", &[])];
-        let error = Network::from_onnx(&model(&[1, 3], &[], &nodes), 7).unwrap_err();
-        assert!(error.to_string().contains("constants"), "{error}");
+    }
+
+    /// A block with an identity, one with an affine shortcut, and sums that are none.
+    #[test]
+    fn sums_of_branches_are_residual_blocks() {
+        let tensors = [
+            tensor("w", &[2, 3], &[1.0, 0.0, 2.0, -1.0, 1.0, 0.5]),
+            tensor("v", &[3, 2], &[1.0, 2.0, 0.0, -1.0, 1.0, 1.0]),
+            tensor("s", &[2, 3], &[1.0, 1.0, 0.0, 0.0, 2.0, -1.0]),
+            tensor("b", &[3], &[1.0, 2.0, 3.0]),
+        ];
+        let nodes = [
+            node("MatMul", &["x", "w"], "1", &[]),
+            node("Mul", &["1", "1"], "2", &[]),
+            node("MatMul", &["2", "v"], "3", &[]),
+            node("Add", &["3", "x"], "4", &[]),
+            node("MatMul", &["4", "s"], "5", &[]),
+            node("Add", &["b", "5"], "6", &[]),
+            node("MatMul", &["4", "w"], "7", &[]),
+            node("Mul", &["7", "7"], "8", &[]),
+            node("Add", &["6", "8"], "y", &[]),
+        ];
+        let network = Network::from_onnx(&model(&[1, 2], &tensors, &nodes), 7).unwrap();
+        assert_eq!(network.layers().len(), 2);
+        for [x, y] in [[0.0f64, 1.0], [0.5, -2.0]] {
+            let found = network.forward(&[x, y]).unwrap();
+            let [a, b, c] = [x - y, y, 2.0 * x + 0.5 * y].map(|sum| sum * sum);
+            let [x, y] = [a + c + x, 2.0 * a - b + c + y];
+            let [a, b, c] = [x - y, y, 2.0 * x + 0.5 * y].map(|sum| sum * sum);
+            assert_eq!(found, [a + x + 1.0, b + x + 2.0 * y + 2.0, c - y + 3.0]);
+        }
+        let refused = |nodes: &[Vec<u8>], part: &str| {
+            let error = Network::from_onnx(&model(&[1, 2], &tensors, nodes), 7).unwrap_err();
+            assert!(error.to_string().contains(part), "{error}");
+        };
+        let branches = [
+            node("Relu", &["x"], "1", &[]),
+            node("Tanh", &["x"], "2", &[]),
+            node("Add", &["1", "2"], "y", &[]),
+        ];
+        refused(&branches, "without an activation");
+        let shapes = [node("MatMul", &["x", "w"], "1", &[]), node("Add", &["1", "x"], "y", &[])];
+        refused(&shapes, "the shape [3] and its shortcut [2]");
+        let product = [node("Relu", &["x"], "1", &[]), node("Mul", &["1", "x"], "y", &[])];
+        refused(&product, "constants");
     }
 
     /// Models that another program wrote, and what a third one computes with them: of
@@ -507,6 +608,10 @@ mod tests {
             (
                 &include_bytes!("../../tests/onnx/image.onnx")[..],
                 include_str!("../../tests/onnx/image.json"),
+            ),
+            (
+                &include_bytes!("../../tests/onnx/residual.onnx")[..],
+                include_str!("../../tests/onnx/residual.json"),
             ),
         ] {
             let network = Network::from_onnx(model, 7).unwrap();

@@ -1,22 +1,19 @@
-//! Levels, scales and keys of a network, and what the owner does by them.
+//! What a network takes on encrypted samples, and what the owner does.
 
 use serde::{Deserialize, Serialize};
 use sudare::{
-    circuits::{LinearPlan, LinearTransform, PolynomialPlan, Trace, TracePlan},
-    ckks::{
-        Ciphertext, Complex, Decryptor, Encoder, Params, Plaintext, Scale, SymmetricEncryptor,
-        serial,
-    },
+    ckks::{Ciphertext, Decryptor, Encoder, Params, Plaintext, Scale, SymmetricEncryptor, serial},
     rlwe::{EncryptionKey, Encryptor, KeyRequest, Level, Seeded},
 };
-use sudare_arith::{par, real};
+use sudare_arith::par;
 
 use super::{
-    affine::{Affine, Function, Stage, stages},
-    draft::{self, draft, log2_fresh, log2_rounding},
+    affine::{Stage, keep_used, stages, walk},
+    draft::draft,
     error::{NnError, Result, expect},
     model::Network,
     ranges::{Ranges, check_within},
+    steps::{Design, Step},
 };
 
 /// The most samples of a plan.
@@ -95,34 +92,6 @@ pub struct Plan {
     error: f64,
 }
 
-/// A stage with levels and scales.
-#[derive(Debug, Clone)]
-pub(super) struct Step {
-    /// Of weights, where ciphertexts are multiplied by numbers.
-    pub(super) weights: Scale,
-    /// Whether such products are rescaled.
-    pub(super) rescales: bool,
-    /// Where slots are multiplied by a matrix.
-    pub(super) matrix: Option<Matrix>,
-    pub(super) applied: Option<Applied>,
-}
-
-/// A product with slots.
-#[derive(Debug, Clone)]
-pub(super) struct Matrix {
-    pub(super) plan: LinearPlan,
-    /// Over slots that hold parts of the same row.
-    pub(super) sum: TracePlan,
-    /// `log2` of columns, and of rows.
-    pub(super) log_slots: [u32; 2],
-}
-
-#[derive(Debug, Clone)]
-pub(super) enum Applied {
-    Square { rescales: bool },
-    Polynomial(Box<PolynomialPlan>),
-}
-
 /// What a plan says of itself, before a key is made.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
@@ -190,108 +159,17 @@ impl Plan {
         if options.packing == Packing::Sample {
             plan.slots = 1;
         }
-        plan.lay_out(&draft)?;
-        plan.error = plan.predicted_error();
+        let design = Design {
+            stages: &plan.stages,
+            ranges,
+            params: &plan.params,
+            packing: options.packing,
+            weights: &draft.weights,
+            input: plan.input,
+        };
+        (plan.steps, plan.keys) = design.steps()?;
+        plan.error = design.predicted_error(&plan.steps);
         Ok(plan)
-    }
-
-    /// Fixes levels and scales of all stages.
-    fn lay_out(&mut self, draft: &draft::Draft) -> Result<()> {
-        let (mut level, mut scale) = self.input;
-        let mut period = 1;
-        for k in 0..self.stages.len() {
-            let affine = &self.stages[k].affine;
-            let (chain, params) = (self.params.chain(), &self.params);
-            let even = draft.weights.is_empty();
-            let mut matrix = None;
-            let weights;
-            match (even, self.options.packing) {
-                (false, _) => {
-                    weights = draft.weights[k];
-                    scale = scale * weights;
-                }
-                (true, packing) => {
-                    let below = below(level)?;
-                    let out = params.scale_at(below);
-                    weights = out * chain.divisor(level) / scale;
-                    if packing == Packing::Sample {
-                        let planned = Matrix::new(affine, period, params, (level, scale, out))?;
-                        self.keys |= planned.plan.required_keys().clone();
-                        self.keys |= planned.sum.required_keys(below);
-                        period = 1 << planned.log_slots[1];
-                        matrix = Some(planned);
-                    }
-                    (level, scale) = (below, out);
-                }
-            }
-            let range = self.ranges.activations.get(k).copied().unwrap_or(self.ranges.output);
-            let applied = match &self.stages[k].function {
-                None => None,
-                Some(function) => {
-                    let form = (level, scale);
-                    let (applied, form) =
-                        Applied::new(function, range, params, form, &mut self.keys)?;
-                    (level, scale) = form;
-                    Some(applied)
-                }
-            };
-            self.steps.push(Step { weights, rescales: even, matrix, applied });
-        }
-        Ok(())
-    }
-
-    /// The standard deviation of the error of a result, with all numbers at the ends of their
-    /// ranges.
-    fn predicted_error(&self) -> f64 {
-        let log_n = self.params.log_n();
-        let rounding = |scale: Scale| real::exp2(log2_rounding(log_n) - scale.log2());
-        let chain = self.params.chain();
-        let (mut level, mut scale) = self.input;
-        let mut error = real::exp2(log2_fresh(log_n) - scale.log2());
-        let mut largest = self.ranges.largest_input();
-        for (k, (stage, step)) in self.stages.iter().zip(&self.steps).enumerate() {
-            let range = self.ranges.activations.get(k).copied().unwrap_or(self.ranges.output);
-            let exact = stage.affine.step.is_some() && step.matrix.is_none() && !step.rescales;
-            let weight = match &step.matrix {
-                // Each coefficient of a diagonal is rounded.
-                Some(matrix) => {
-                    real::exp2(0.5 * f64::from(log_n)) / matrix.plan.weight_scale().to_f64()
-                }
-                None => 1.0 / step.weights.to_f64(),
-            };
-            let weight = if exact { 0.0 } else { weight * largest };
-            let widest = stage.affine.widest() as f64;
-            error = real::hypot(stage.affine.norm() * error, weight * (widest / 12.0).sqrt());
-            scale = scale * step.matrix.as_ref().map_or(step.weights, |m| m.plan.weight_scale());
-            if step.rescales {
-                scale = scale / chain.divisor(level);
-                level = Level(level.0.saturating_sub(1));
-                error = real::hypot(error, rounding(scale));
-            }
-            if let Some(matrix) = &step.matrix {
-                let parts = f64::from(1u32 << (matrix.log_slots[0] - matrix.log_slots[1]));
-                error *= parts.sqrt();
-            }
-            match (&step.applied, &stage.function) {
-                (Some(Applied::Square { rescales }), _) => {
-                    (error, largest, scale) = (2.0 * range * error, range * range, scale * scale);
-                    if *rescales {
-                        scale = scale / chain.divisor(level);
-                        level = Level(level.0.saturating_sub(1));
-                        error = real::hypot(error, rounding(scale));
-                    }
-                }
-                (Some(Applied::Polynomial(plan)), Some(function)) => {
-                    (level, scale) = (plan.output_level(), plan.output_scale());
-                    let (slope, most) = steepest(function, range);
-                    // Its own roundings are some times that of the result.
-                    error = real::hypot(slope * error, 4.0 * most.max(1.0) * rounding(scale));
-                    largest = most;
-                }
-                _ => {}
-            }
-        }
-        error
     }
 
     /// The parameters.
@@ -394,16 +272,16 @@ impl Plan {
     /// [`NnError::Shape`]; [`NnError::OutOfRange`]; [`NnError::Library`].
     pub fn clear(&self, sample: &[f64]) -> Result<Vec<f64>> {
         self.check_sample(0, sample)?;
-        let mut x: Vec<f64> = self.used.iter().map(|&i| sample[i]).collect();
-        for (k, stage) in self.stages.iter().enumerate() {
-            x = stage.affine.apply(&x);
-            let Some(function) = &stage.function else { continue };
-            let polynomial = function.polynomial(self.ranges.activations[k])?;
-            for x in &mut x {
-                *x = polynomial.as_ref().map_or_else(|| function.value(*x), |p| p.evaluate(*x));
+        let used: Vec<f64> = self.used.iter().map(|&i| sample[i]).collect();
+        walk(&self.stages, &used, |k, y| {
+            let function = self.stages[k].function.as_ref();
+            let polynomial = function.map(|function| function.polynomial(self.ranges.of_stage(k)));
+            match polynomial.transpose()?.flatten() {
+                Some(polynomial) => y.iter_mut().for_each(|y| *y = polynomial.evaluate(*y)),
+                None => self.stages[k].apply_function(y),
             }
-        }
-        Ok(x)
+            Ok(())
+        })
     }
 
     /// Encrypts samples for one run: as many as [`Plan::samples_per_run`] at most. Under the secret
@@ -465,8 +343,7 @@ impl Plan {
             }
             Packing::Sample => {
                 let mut slots: Vec<f64> = self.used.iter().map(|&i| samples[0][i]).collect();
-                let columns = self.steps.first().and_then(|step| step.matrix.as_ref());
-                slots.resize(1 << columns.map_or(0, |matrix| matrix.log_slots[0]), 0.0);
+                slots.resize(self.used.len().next_power_of_two(), 0.0);
                 vec![slots]
             }
         })
@@ -520,97 +397,4 @@ impl Plan {
         };
         (0..samples).map(result).collect()
     }
-}
-
-impl Matrix {
-    /// For slots that repeat after `period`, at this level and scale to the one below.
-    fn new(
-        affine: &Affine,
-        period: usize,
-        params: &Params,
-        (level, scale, out): (Level, Scale, Scale),
-    ) -> Result<Self> {
-        let rows = affine.rows.len().next_power_of_two();
-        let columns = affine.inputs.next_power_of_two().max(rows).max(period);
-        let mut dense = vec![0.0; rows * columns];
-        for (i, row) in affine.rows.iter().enumerate() {
-            for &(j, weight) in row {
-                dense[i * columns + j] = weight;
-            }
-        }
-        let diagonal = |k: usize| -> Vec<Complex<f64>> {
-            let entry = |i: usize| dense[(i % rows) * columns + (i + k) % columns];
-            (0..columns).map(|i| Complex::new(entry(i), 0.0)).collect()
-        };
-        let zero = |diagonal: &[Complex<f64>]| diagonal.iter().all(|entry| entry.re == 0.0);
-        let diagonals = (0..rows).map(|k| (k, diagonal(k)));
-        let diagonals = diagonals.filter(|(_, diagonal)| !zero(diagonal)).collect();
-        let log_slots = [columns, rows].map(usize::ilog2);
-        let transform = LinearTransform::new(log_slots[0], diagonals)?;
-        let plan = transform.plan(params.log_n(), params.chain(), level, scale, out)?;
-        let sum = Trace::inner_sum(params.log_n(), rows, columns / rows)?.doubling();
-        Ok(Self { plan, sum, log_slots })
-    }
-}
-
-impl Applied {
-    /// For numbers within `range` of this level and scale, with the form of the result. Adds the keys
-    /// that it takes.
-    pub(super) fn new(
-        function: &Function,
-        range: f64,
-        params: &Params,
-        (mut level, mut scale): (Level, Scale),
-        keys: &mut KeyRequest,
-    ) -> Result<(Self, (Level, Scale))> {
-        let chain = params.chain();
-        let Some(polynomial) = function.polynomial(range)? else {
-            *keys |= KeyRequest::new().relinearize(level);
-            let rescales = level > Level(0);
-            scale = scale * scale;
-            if rescales {
-                scale = scale / chain.divisor(level);
-                level = below(level)?;
-            }
-            return Ok((Self::Square { rescales }, (level, scale)));
-        };
-        let plan = polynomial.plan_to(chain, level, scale, |level| Ok(params.scale_at(level)))?;
-        *keys |= plan.required_keys().clone();
-        let form = (plan.output_level(), plan.output_scale());
-        Ok((Self::Polynomial(Box::new(plan)), form))
-    }
-}
-
-/// One level down.
-pub(super) fn below(level: Level) -> Result<Level> {
-    let needed = sudare::Error::LevelExhausted { op: "a layer", needed: 1, level };
-    level.0.checked_sub(1).map(Level).ok_or(NnError::Library(needed))
-}
-
-/// Drops the features that no weight of the first stage touches, and names those that are left.
-fn keep_used(stages: &mut [Stage]) -> Vec<usize> {
-    let Some(Stage { affine, .. }) = stages.first_mut() else { return Vec::new() };
-    let mut places = vec![None; affine.inputs];
-    for &(i, _) in affine.rows.iter().flatten() {
-        places[i] = Some(0);
-    }
-    let used: Vec<usize> = (0..affine.inputs).filter(|&i| places[i].is_some()).collect();
-    for (place, &i) in used.iter().enumerate() {
-        places[i] = Some(place);
-    }
-    for (i, _) in affine.rows.iter_mut().flatten() {
-        *i = places[*i].unwrap_or(0);
-    }
-    affine.inputs = used.len();
-    used
-}
-
-/// The largest slope and magnitude of a function on `[-r, r]`, by samples.
-fn steepest(function: &Function, r: f64) -> (f64, f64) {
-    const SAMPLES: usize = 512;
-    let at = |i: usize| function.value(r * (2.0 * i as f64 / SAMPLES as f64 - 1.0));
-    let width = 2.0 * r / SAMPLES as f64;
-    (0..SAMPLES).map(|i| (at(i), at(i + 1))).fold((0.0, 0.0), |(slope, most), (a, b)| {
-        (f64::max(slope, (b - a).abs() / width), f64::max(most, a.abs().max(b.abs())))
-    })
 }

@@ -45,13 +45,12 @@ impl Ranges {
         for (sample, x) in samples.into_iter().enumerate() {
             check_within("feature", sample, x, [-f64::MAX, f64::MAX])?;
             input = x.iter().fold(input, |[least, most], &x| [least.min(x), most.max(x)]);
-            let mut finite = Ok(());
             walk(&stages, x, |i, y| {
-                let checked = check_within("pre-activation", sample, y, [-f64::MAX, f64::MAX]);
-                finite = core::mem::replace(&mut finite, Ok(())).and(checked);
+                check_within("pre-activation", sample, y, [-f64::MAX, f64::MAX])?;
                 largest[i] = y.iter().fold(largest[i], |most, y| most.max(y.abs()));
+                stages[i].apply_function(y);
+                Ok(())
             })?;
-            finite?;
         }
         if input[0] > input[1] {
             let needed = "1 or more".into();
@@ -78,14 +77,12 @@ impl Ranges {
         self.check_stages(&stages)?;
         for (sample, x) in samples.into_iter().enumerate() {
             self.check_input(sample, x)?;
-            let mut inside = Ok(());
             walk(&stages, x, |i, y| {
-                let most = self.activations.get(i).copied().unwrap_or(self.output);
                 let what = if i == self.activations.len() { "result" } else { "pre-activation" };
-                let checked = check_within(what, sample, y, [-most, most]);
-                inside = core::mem::replace(&mut inside, Ok(())).and(checked);
+                check_within(what, sample, y, [-self.of_stage(i), self.of_stage(i)])?;
+                stages[i].apply_function(y);
+                Ok(())
             })?;
-            inside?;
         }
         Ok(())
     }
@@ -102,6 +99,11 @@ impl Ranges {
                 problem: format!("has ranges that are none: {self:?}; calibrate it"),
             }),
         }
+    }
+
+    /// The largest magnitude of what the affine map of a stage gives.
+    pub(super) fn of_stage(&self, number: usize) -> f64 {
+        self.activations.get(number).copied().unwrap_or(self.output)
     }
 
     pub(super) fn check_input(&self, sample: usize, x: &[f64]) -> Result<()> {

@@ -1,5 +1,7 @@
 //! What the server does.
 
+use std::borrow::Cow;
+
 use sudare::{
     circuits::{ComplexOps, sim},
     ckks::{Complex, Params, Scale},
@@ -8,10 +10,11 @@ use sudare::{
 use sudare_arith::{par, real};
 
 use super::{
-    affine::Affine,
+    affine::Stage,
     draft::log2_fresh,
     error::{NnError, Result, expect},
-    plan::{Applied, Matrix, Plan, Step},
+    plan::Plan,
+    steps::{Applied, Matrix, Step},
 };
 
 /// The part of weights that are not zero from which on all sums are computed together.
@@ -42,7 +45,7 @@ impl Plan {
     /// [`NnError::NotAsPlanned`] for an evaluator of other parameters; [`NnError::Library`].
     pub fn prepare<E: ComplexOps>(&self, ev: &E) -> Result<Prepared<E::Matrix>> {
         check_evaluator(self.params(), ev)?;
-        let matrices = self.steps.iter().filter_map(|step| step.matrix.as_ref());
+        let matrices = self.steps.iter().flat_map(|step| &step.matrices);
         let matrices = matrices.map(|matrix| ev.prepare(&matrix.plan));
         Ok(Prepared { matrices: matrices.collect::<sudare::Result<_>>()? })
     }
@@ -62,27 +65,31 @@ impl Plan {
     ) -> Result<Vec<E::Ct>> {
         check_evaluator(self.params(), ev)?;
         expect("ciphertexts of samples", inputs.len(), self.inputs())?;
-        let needed = self.steps.iter().filter(|step| step.matrix.is_some()).count();
+        let needed = self.steps.iter().map(|step| step.matrices.len()).sum();
         expect("prepared matrices", prepared.matrices.len(), needed)?;
         for input in inputs {
             check_form(ev, "an encrypted sample", input, self.input)?;
         }
-        let mut xs = inputs.to_vec();
+        let mut values = vec![inputs.to_vec()];
         let mut matrices = prepared.matrices.iter();
-        for (stage, step) in self.stages.iter().zip(&self.steps) {
-            xs = match (&step.matrix, matrices.next()) {
-                (Some(matrix), Some(prepared)) => {
-                    let x = xs.first().map(|x| matrix.run(ev, prepared, x, &stage.affine.bias));
-                    x.transpose()?.into_iter().collect()
+        for (k, (stage, step)) in self.stages.iter().zip(&self.steps).enumerate() {
+            let mut xs = match step.matrices.is_empty() {
+                true => step.affine(ev, stage, &values)?,
+                false => vec![step.product(ev, stage, &mut matrices, &values)?],
+            };
+            if let Some(applied) = &step.applied {
+                xs = applied.run(ev, &xs)?;
+            }
+            values.push(xs);
+            // What no further stage takes.
+            let later = || self.stages[k + 1..].iter().flat_map(|stage| &stage.sources);
+            for (value, xs) in values.iter_mut().enumerate().take(k + 1) {
+                if !later().any(|source| source.value == value) {
+                    xs.clear();
                 }
-                _ => step.affine(ev, &stage.affine, &xs)?,
-            };
-            xs = match &step.applied {
-                None => xs,
-                Some(applied) => applied.run(ev, &xs)?,
-            };
+            }
         }
-        Ok(xs)
+        Ok(values.pop().unwrap_or_default())
     }
 
     /// Runs the plan on samples in the clear, as many as of one run at most, through the same steps
@@ -125,25 +132,18 @@ pub(super) fn check_evaluator<E: ComplexOps>(params: &Params, ev: &E) -> Result<
 
 impl Step {
     /// The affine map of ciphertexts, one for each feature.
-    fn affine<E: ComplexOps>(&self, ev: &E, affine: &Affine, xs: &[E::Ct]) -> Result<Vec<E::Ct>> {
+    fn affine<E: ComplexOps>(
+        &self,
+        ev: &E,
+        stage: &Stage,
+        values: &[Vec<E::Ct>],
+    ) -> Result<Vec<E::Ct>> {
+        let affine = &stage.affine;
         let entries: usize = affine.rows.iter().map(Vec::len).sum();
         let all = affine.rows.len() * affine.inputs;
-        let sums = if entries as f64 >= DENSE * all as f64 {
-            let dense = |row: &Vec<(usize, f64)>| {
-                let mut weights = vec![0.0; affine.inputs];
-                row.iter().for_each(|&(i, weight)| weights[i] = weight);
-                weights
-            };
-            let rows: Vec<Vec<f64>> = affine.rows.iter().map(dense).collect();
-            ev.mul_const_sums(&xs.iter().collect::<Vec<_>>(), &rows, self.weights)?
-        } else {
-            par::try_map(affine.rows.iter(), |row| {
-                let terms: Vec<_> = match &row[..] {
-                    [] => vec![(&xs[0], 0.0, self.weights)],
-                    _ => row.iter().map(|&(i, weight)| (&xs[i], weight, self.weights)).collect(),
-                };
-                ev.mul_const_sum(&terms)
-            })?
+        let sums = match entries as f64 >= DENSE * all as f64 {
+            true => self.dense(ev, stage, values)?,
+            false => self.sparse(ev, stage, values)?,
         };
         par::try_map(sums.into_iter().zip(&affine.bias), |(sum, &bias)| {
             let mut sum = ev.add_const(&sum, Complex::new(bias, 0.0))?;
@@ -153,22 +153,93 @@ impl Step {
             Ok(sum)
         })
     }
+
+    fn dense<E: ComplexOps>(
+        &self,
+        ev: &E,
+        stage: &Stage,
+        values: &[Vec<E::Ct>],
+    ) -> Result<Vec<E::Ct>> {
+        let mut sums: Vec<E::Ct> = Vec::new();
+        for ((source, span), &scale) in stage.spans().zip(&self.weights) {
+            let dense = |row: &Vec<(usize, f64)>| {
+                let mut weights = vec![0.0; span.len()];
+                let row = row.iter().filter(|(i, _)| span.contains(i));
+                row.for_each(|&(i, weight)| weights[i - span.start] = weight);
+                weights
+            };
+            let rows: Vec<Vec<f64>> = stage.affine.rows.iter().map(dense).collect();
+            let lowered = par::try_map(&values[source.value], |x| {
+                let mut x = Cow::Borrowed(x);
+                if ev.level(&x) > self.level {
+                    ev.drop_to(x.to_mut(), self.level)?;
+                }
+                Ok::<_, NnError>(x)
+            })?;
+            let xs: Vec<&E::Ct> = lowered.iter().map(|x| &**x).collect();
+            let parts = ev.mul_const_sums(&xs, &rows, scale)?;
+            sums = match sums.is_empty() {
+                true => parts,
+                false => par::try_map(sums.iter().zip(&parts), |(sum, part)| ev.add(sum, part))?,
+            };
+        }
+        Ok(sums)
+    }
+
+    fn sparse<E: ComplexOps>(
+        &self,
+        ev: &E,
+        stage: &Stage,
+        values: &[Vec<E::Ct>],
+    ) -> Result<Vec<E::Ct>> {
+        let xs = stage.gather(values);
+        let scales = stage.sources.iter().zip(&self.weights);
+        let scales: Vec<Scale> =
+            scales.flat_map(|(source, &scale)| core::iter::repeat_n(scale, source.width)).collect();
+        par::try_map(stage.affine.rows.iter(), |row| {
+            let terms: Vec<_> = match &row[..] {
+                [] => vec![(xs[0], 0.0, scales[0])],
+                _ => row.iter().map(|&(i, weight)| (xs[i], weight, scales[i])).collect(),
+            };
+            Ok(ev.mul_const_sum(&terms)?)
+        })
+    }
+
+    /// The affine map of slots, by the next of these matrices.
+    fn product<'a, E: ComplexOps>(
+        &self,
+        ev: &E,
+        stage: &Stage,
+        prepared: &mut impl Iterator<Item = &'a E::Matrix>,
+        values: &[Vec<E::Ct>],
+    ) -> Result<E::Ct>
+    where
+        E::Matrix: 'a,
+    {
+        let missing = || sudare::Error::Circuit("a layer of no matrix".into());
+        let mut sum: Option<E::Ct> = None;
+        for (matrix, source) in self.matrices.iter().zip(&stage.sources) {
+            let x = values[source.value].first().zip(prepared.next());
+            let (x, prepared) = x.ok_or_else(missing)?;
+            let part = matrix.run(ev, prepared, x)?;
+            sum = Some(match sum {
+                None => part,
+                Some(sum) => ev.add(&sum, &part)?,
+            });
+        }
+        let sum = sum.ok_or_else(missing)?;
+        let mut slots: Vec<_> =
+            stage.affine.bias.iter().map(|&bias| Complex::new(bias, 0.0)).collect();
+        slots.resize(1 << ev.log_slots(&sum), Complex::new(0.0, 0.0));
+        Ok(ev.add_plain(&sum, &slots)?)
+    }
 }
 
 impl Matrix {
-    fn run<E: ComplexOps>(
-        &self,
-        ev: &E,
-        prepared: &E::Matrix,
-        x: &E::Ct,
-        bias: &[f64],
-    ) -> Result<E::Ct> {
+    fn run<E: ComplexOps>(&self, ev: &E, prepared: &E::Matrix, x: &E::Ct) -> Result<E::Ct> {
         let [columns, rows] = self.log_slots;
         let parts = self.plan.run(ev, prepared, &ev.with_log_slots(x, columns)?)?;
-        let sum = ev.with_log_slots(&self.sum.run(ev, &parts)?, rows)?;
-        let mut slots: Vec<_> = bias.iter().map(|&bias| Complex::new(bias, 0.0)).collect();
-        slots.resize(1 << rows, Complex::new(0.0, 0.0));
-        Ok(ev.add_plain(&sum, &slots)?)
+        Ok(ev.with_log_slots(&self.sum.run(ev, &parts)?, rows)?)
     }
 }
 

@@ -10,6 +10,7 @@ use sudare_arith::prng::{Seed, Stream};
 use super::*;
 
 mod hidden;
+mod residual;
 
 /// Owner and server of a plan.
 struct World {

@@ -69,3 +69,25 @@ save(
         numbers("m", 3), positive, numbers("w", 12, 3), numbers("b3", 3),
     ],
 )  # fmt: skip
+save(
+    "residual",
+    (2, 4, 3),
+    [
+        node("Conv", ["x", "k1", "b1"], ["1"], pads=[1, 1, 1, 1]),
+        node("Sigmoid", ["1"], ["2"]),
+        node("Conv", ["2", "k2"], ["3"], pads=[1, 1, 1, 1]),
+        node("Add", ["3", "x"], ["4"]),
+        node("Mul", ["4", "4"], ["5"]),
+        node("Conv", ["5", "k3", "b3"], ["6"], strides=[2, 1]),
+        node("Tanh", ["6"], ["7"]),
+        node("Conv", ["5", "k4"], ["8"], strides=[2, 1]),
+        node("Add", ["8", "7"], ["9"]),
+        node("Flatten", ["9"], ["10"]),
+        node("Gemm", ["10", "w", "b4"], ["y"]),
+    ],
+    [
+        numbers("k1", 3, 2, 3, 3), numbers("b1", 3), numbers("k2", 2, 3, 3, 3),
+        numbers("k3", 4, 2, 2, 1), numbers("b3", 4), numbers("k4", 4, 2, 2, 1),
+        numbers("w", 24, 3), numbers("b4", 3),
+    ],
+)  # fmt: skip

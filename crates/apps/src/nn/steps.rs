@@ -1,0 +1,293 @@
+//! Levels, scales and keys of the stages of a network.
+
+use sudare::{
+    circuits::{LinearPlan, LinearTransform, PolynomialPlan, Trace, TracePlan},
+    ckks::{Complex, Params, Scale},
+    rlwe::{KeyRequest, Level},
+};
+use sudare_arith::real;
+
+use super::{
+    affine::{Affine, Function, Stage},
+    draft::{log2_fresh, log2_rounding},
+    error::{NnError, Result},
+    plan::Packing,
+    ranges::Ranges,
+};
+
+/// A stage with levels and scales.
+#[derive(Debug, Clone)]
+pub(super) struct Step {
+    /// Of the map, which takes its sources to there.
+    pub(super) level: Level,
+    /// Of weights, for each source, where ciphertexts are multiplied by numbers.
+    pub(super) weights: Vec<Scale>,
+    /// Whether such products are rescaled.
+    pub(super) rescales: bool,
+    /// For each source, where slots are multiplied by a matrix.
+    pub(super) matrices: Vec<Matrix>,
+    pub(super) applied: Option<Applied>,
+}
+
+/// A product with slots.
+#[derive(Debug, Clone)]
+pub(super) struct Matrix {
+    pub(super) plan: LinearPlan,
+    /// Over slots that hold parts of the same row.
+    pub(super) sum: TracePlan,
+    /// `log2` of columns, and of rows.
+    pub(super) log_slots: [u32; 2],
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Applied {
+    Square { rescales: bool },
+    Polynomial(Box<PolynomialPlan>),
+}
+
+/// What the steps of a plan follow from.
+pub(super) struct Design<'a> {
+    pub(super) stages: &'a [Stage],
+    pub(super) ranges: &'a Ranges,
+    pub(super) params: &'a Params,
+    pub(super) packing: Packing,
+    /// Of each stage, if products are not rescaled.
+    pub(super) weights: &'a [Scale],
+    /// Level and scale of samples.
+    pub(super) input: (Level, Scale),
+}
+
+/// What a stage takes or gives.
+#[derive(Clone, Copy)]
+struct Value {
+    level: Level,
+    scale: Scale,
+    /// After which slots repeat.
+    period: usize,
+}
+
+/// What is foreseen of a value.
+#[derive(Clone, Copy)]
+struct Foreseen {
+    level: Level,
+    scale: Scale,
+    /// The standard deviation of its error.
+    error: f64,
+    /// Its magnitude.
+    largest: f64,
+}
+
+impl Design<'_> {
+    /// Levels and scales of all stages, and the keys that they take.
+    pub(super) fn steps(&self) -> Result<(Vec<Step>, KeyRequest)> {
+        let (mut steps, mut keys) = (Vec::new(), KeyRequest::new());
+        let inputs = self.stages.first().map_or(1, |stage| stage.affine.inputs);
+        let (level, scale) = self.input;
+        let mut values = vec![Value { level, scale, period: inputs.next_power_of_two() }];
+        for (k, stage) in self.stages.iter().enumerate() {
+            let (mut step, mut value) = self.mapped(k, &values, &mut keys)?;
+            if let Some(function) = &stage.function {
+                let (range, form) = (self.ranges.of_stage(k), (value.level, value.scale));
+                let (applied, form) = Applied::new(function, range, self.params, form, &mut keys)?;
+                (value.level, value.scale) = form;
+                step.applied = Some(applied);
+            }
+            steps.push(step);
+            values.push(value);
+        }
+        Ok((steps, keys))
+    }
+
+    /// The affine map of a stage, and what it gives.
+    fn mapped(
+        &self,
+        number: usize,
+        values: &[Value],
+        keys: &mut KeyRequest,
+    ) -> Result<(Step, Value)> {
+        let stage = &self.stages[number];
+        let sources: Vec<Value> = stage.sources.iter().map(|s| values[s.value]).collect();
+        let level = sources.iter().map(|value| value.level).min().unwrap_or(self.input.0);
+        let mut step = Step {
+            level,
+            weights: Vec::new(),
+            rescales: self.weights.is_empty(),
+            matrices: Vec::new(),
+            applied: None,
+        };
+        if let (Some(&weights), [source]) = (self.weights.get(number), &sources[..]) {
+            step.weights.push(weights);
+            return Ok((step, Value { scale: source.scale * weights, ..*source }));
+        }
+        let (chain, below) = (self.params.chain(), below(level)?);
+        let out = self.params.scale_at(below);
+        let rows = stage.affine.rows.len().next_power_of_two();
+        for ((_, span), source) in stage.spans().zip(sources) {
+            step.weights.push(out * chain.divisor(level) / source.scale);
+            if self.packing == Packing::Sample {
+                let part = stage.affine.part(span);
+                let form = (level, source.scale, out);
+                let matrix = Matrix::new(&part, source.period, self.params, form)?;
+                *keys |= matrix.plan.required_keys().clone();
+                *keys |= matrix.sum.required_keys(below);
+                step.matrices.push(matrix);
+            }
+        }
+        Ok((step, Value { level: below, scale: out, period: rows }))
+    }
+
+    /// The standard deviation of the error of a result, with all numbers at the ends of their
+    /// ranges.
+    pub(super) fn predicted_error(&self, steps: &[Step]) -> f64 {
+        let (level, scale) = self.input;
+        let error = real::exp2(log2_fresh(self.params.log_n()) - scale.log2());
+        let largest = self.ranges.largest_input();
+        let mut values = vec![Foreseen { level, scale, error, largest }];
+        for (k, (stage, step)) in self.stages.iter().zip(steps).enumerate() {
+            let sources: Vec<_> = stage.sources.iter().map(|s| values[s.value]).collect();
+            let range = self.ranges.of_stage(k);
+            let mut value = self.foresee_map(stage, step, &sources);
+            value.largest = range;
+            values.push(match (&step.applied, &stage.function) {
+                (Some(applied), Some(function)) => self.foresee_function(applied, function, value),
+                _ => value,
+            });
+        }
+        values.last().map_or(f64::INFINITY, |value| value.error)
+    }
+
+    fn rounding(&self, scale: Scale) -> f64 {
+        real::exp2(log2_rounding(self.params.log_n()) - scale.log2())
+    }
+
+    fn foresee_map(&self, stage: &Stage, step: &Step, sources: &[Foreseen]) -> Foreseen {
+        let worst = |of: fn(&Foreseen) -> f64| sources.iter().map(of).fold(0.0, f64::max);
+        let (error, largest) = (worst(|x| x.error), worst(|x| x.largest));
+        let exact = stage.affine.step.is_some() && step.matrices.is_empty() && !step.rescales;
+        // Each coefficient of a diagonal is rounded.
+        let diagonal = real::exp2(0.5 * f64::from(self.params.log_n()));
+        let matrices = step.matrices.iter().map(|m| diagonal / m.plan.weight_scale().to_f64());
+        let weights = step.weights.iter().map(|scale| 1.0 / scale.to_f64());
+        let weight = match step.matrices.is_empty() {
+            true => weights.fold(0.0, f64::max),
+            false => matrices.fold(0.0, f64::max),
+        };
+        let weight = if exact { 0.0 } else { weight * largest };
+        let widest = stage.affine.widest() as f64;
+        let mut error = real::hypot(stage.affine.norm() * error, weight * (widest / 12.0).sqrt());
+        let mut level = step.level;
+        let scales = sources.iter().zip(&step.weights).map(|(x, &weights)| x.scale * weights);
+        let mut scale = scales.last().unwrap_or(self.input.1);
+        if step.rescales {
+            scale = scale / self.params.chain().divisor(level);
+            level = Level(level.0.saturating_sub(1));
+            error = real::hypot(error, self.rounding(scale));
+        }
+        let parts = step.matrices.iter().map(|m| m.log_slots[0] - m.log_slots[1]).max();
+        error *= f64::from(1u32 << parts.unwrap_or(0)).sqrt();
+        Foreseen { level, scale, error, largest }
+    }
+
+    /// Of a function of numbers up to the largest of `x`.
+    fn foresee_function(&self, applied: &Applied, function: &Function, x: Foreseen) -> Foreseen {
+        let Foreseen { mut level, mut scale, mut error, largest: range } = x;
+        match applied {
+            Applied::Square { rescales } => {
+                (error, scale) = (2.0 * range * error, scale * scale);
+                if *rescales {
+                    scale = scale / self.params.chain().divisor(level);
+                    level = Level(level.0.saturating_sub(1));
+                    error = real::hypot(error, self.rounding(scale));
+                }
+                Foreseen { level, scale, error, largest: range * range }
+            }
+            Applied::Polynomial(plan) => {
+                let (level, scale) = (plan.output_level(), plan.output_scale());
+                let (slope, most) = steepest(function, range);
+                // Its own roundings are some times that of the result.
+                let rounding = 4.0 * most.max(1.0) * self.rounding(scale);
+                Foreseen {
+                    level,
+                    scale,
+                    error: real::hypot(slope * error, rounding),
+                    largest: most,
+                }
+            }
+        }
+    }
+}
+
+impl Matrix {
+    /// For slots that repeat after `period`, at this level and scale to the one below.
+    fn new(
+        affine: &Affine,
+        period: usize,
+        params: &Params,
+        (level, scale, out): (Level, Scale, Scale),
+    ) -> Result<Self> {
+        let rows = affine.rows.len().next_power_of_two();
+        let columns = affine.inputs.next_power_of_two().max(rows).max(period);
+        let mut dense = vec![0.0; rows * columns];
+        for (i, row) in affine.rows.iter().enumerate() {
+            for &(j, weight) in row {
+                dense[i * columns + j] = weight;
+            }
+        }
+        let diagonal = |k: usize| -> Vec<Complex<f64>> {
+            let entry = |i: usize| dense[(i % rows) * columns + (i + k) % columns];
+            (0..columns).map(|i| Complex::new(entry(i), 0.0)).collect()
+        };
+        let zero = |diagonal: &[Complex<f64>]| diagonal.iter().all(|entry| entry.re == 0.0);
+        let diagonals = (0..rows).map(|k| (k, diagonal(k)));
+        let diagonals = diagonals.filter(|(_, diagonal)| !zero(diagonal)).collect();
+        let log_slots = [columns, rows].map(usize::ilog2);
+        let transform = LinearTransform::new(log_slots[0], diagonals)?;
+        let plan = transform.plan(params.log_n(), params.chain(), level, scale, out)?;
+        let sum = Trace::inner_sum(params.log_n(), rows, columns / rows)?.doubling();
+        Ok(Self { plan, sum, log_slots })
+    }
+}
+
+impl Applied {
+    /// For numbers within `range` of this level and scale, with the form of the result. Adds the keys
+    /// that it takes.
+    pub(super) fn new(
+        function: &Function,
+        range: f64,
+        params: &Params,
+        (mut level, mut scale): (Level, Scale),
+        keys: &mut KeyRequest,
+    ) -> Result<(Self, (Level, Scale))> {
+        let chain = params.chain();
+        let Some(polynomial) = function.polynomial(range)? else {
+            *keys |= KeyRequest::new().relinearize(level);
+            let rescales = level > Level(0);
+            scale = scale * scale;
+            if rescales {
+                scale = scale / chain.divisor(level);
+                level = below(level)?;
+            }
+            return Ok((Self::Square { rescales }, (level, scale)));
+        };
+        let plan = polynomial.plan_to(chain, level, scale, |level| Ok(params.scale_at(level)))?;
+        *keys |= plan.required_keys().clone();
+        let form = (plan.output_level(), plan.output_scale());
+        Ok((Self::Polynomial(Box::new(plan)), form))
+    }
+}
+
+/// One level down.
+pub(super) fn below(level: Level) -> Result<Level> {
+    let needed = sudare::Error::LevelExhausted { op: "a layer", needed: 1, level };
+    level.0.checked_sub(1).map(Level).ok_or(NnError::Library(needed))
+}
+
+/// The largest slope and magnitude of a function on `[-r, r]`, by samples.
+fn steepest(function: &Function, r: f64) -> (f64, f64) {
+    const SAMPLES: usize = 512;
+    let at = |i: usize| function.value(r * (2.0 * i as f64 / SAMPLES as f64 - 1.0));
+    let width = 2.0 * r / SAMPLES as f64;
+    (0..SAMPLES).map(|i| (at(i), at(i + 1))).fold((0.0, 0.0), |(slope, most), (a, b)| {
+        (f64::max(slope, (b - a).abs() / width), f64::max(most, a.abs().max(b.abs())))
+    })
+}
