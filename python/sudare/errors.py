@@ -906,6 +906,10 @@ class NnTooDeepError(NnError):
     """No ring has the levels that a network takes."""
 
 
+class NnDeepActivationError(NnError):
+    """An activation takes more levels than bootstrapping gives."""
+
+
 class NnNotAsPlannedError(NnError):
     """Something encrypted was not made for a plan."""
 

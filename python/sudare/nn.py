@@ -46,7 +46,9 @@ class Network:
         `(channels, rows, columns)`.
 
         Layers are `"flatten"` or dictionaries of one name each: `select`, `dense`, `convolution`,
-        `average_pool`, `normalize` and `activation`, as in the file of a network."""
+        `average_pool`, `normalize` and `activation`, as in the file of a network; and
+        `{"residual": {"layers": [...], "shortcut": [...]}}`, the sum of what layers give and of what
+        they take, or of what the affine layers of a shortcut make of that."""
         description = {"input": list(input_shape), "layers": list(layers)}
         return cls(_native.Network.from_json(json.dumps(description, default=_plain)))
 
@@ -77,7 +79,7 @@ class Network:
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, degree: int = 7) -> Network:
         """The network in a file, as `save` writes it, or of an ONNX model if its name ends in
-        `.onnx`: a chain of layers, whose activations get polynomials of this degree."""
+        `.onnx`: layers and residual blocks, whose activations get polynomials of this degree."""
         if Path(path).suffix == ".onnx":
             return cls(_native.Network.from_onnx(Path(path).read_bytes(), degree))
         return cls(_native.Network.from_json(Path(path).read_text()))
@@ -111,9 +113,9 @@ class Explanation:
     log_n: int
     """`log2` of the degree of the ring."""
     log2_qp: float
-    """Bits of the modulus with special primes."""
+    """Bits of the largest modulus with special primes."""
     levels: int
-    """Levels that are used."""
+    """The level of encrypted samples."""
     samples: int
     """The most samples of one run."""
     inputs: int
@@ -126,6 +128,12 @@ class Explanation:
     """Evaluation keys."""
     key_bytes: int
     """Bytes of these."""
+    bootstrapping: str | None
+    """The parameter set that it bootstraps with, if it does."""
+    bootstraps: int
+    """Ciphertexts that one run bootstraps."""
+    seconds: float
+    """The time of one run by one thread, without the encoding of matrices. An estimate."""
     error: float
     """The standard deviation of the error of a result by encryption, if all numbers are as large as
     their ranges allow."""
@@ -255,7 +263,7 @@ def plan(
     Ranges follow from samples like those to be expected, `calibration`, widened by `margin`; or are
     those of another plan. One or two samples are packed one in a ciphertext (`"sample"`), more by
     features, unless `packing` says otherwise. `precision_bits` is `-log2` of the tolerable error of
-    each activation as a part of its range.
+    each activation as a part of its range. A network of more levels than a ring has is bootstrapped.
     """
     if ranges is None:
         if calibration is None:

@@ -101,6 +101,41 @@ def test_files_of_networks(tmp_path: Path) -> None:
     assert np.allclose(again.predict(x)[:, 0], expected)
 
 
+def described(weights: Any, bias: Any) -> dict[str, Any]:
+    return {"dense": {"weights": weights, "bias": bias}}
+
+
+@pytest.mark.parametrize("batch", [1, 7])
+def test_residual_blocks_are_those_of_numpy(batch: int) -> None:
+    (first, second, third, last) = layers([6, 5, 6, 6, 2])
+    blocks: list[object] = [
+        {"residual": {"layers": [described(*first), {"activation": "square"}, described(*second)]}},
+        {"residual": {"layers": [{"activation": "square"}], "shortcut": [described(*third)]}},
+        described(*last),
+    ]
+    network = nn.Network.describe([6], blocks)
+    x = np.random.default_rng(4).uniform(-1, 1, (batch, 6))
+    inner = (x @ first[0].T + first[1]) ** 2 @ second[0].T + second[1] + x
+    outer = inner**2 + inner @ third[0].T + third[1]
+    expected = outer @ last[0].T + last[1]
+    assert np.allclose(network.predict(x), expected)
+    plan = nn.plan(network, batch, calibration=x, precision_bits=12)
+    assert np.abs(plan.execute(x) - expected).max() < 6 * plan.explain().error
+
+
+def test_deep_networks_are_planned_with_bootstrapping() -> None:
+    network = nn.Network.dense(layers([8] * 41), activation={"sigmoid": {"degree": 7}})
+    samples = np.random.default_rng(5).uniform(-1, 1, (40, 8))
+    plan = nn.plan(network, 1, calibration=samples)
+    explanation = plan.explain()
+    assert explanation.bootstrapping == "n16-boot-real" and explanation.log_n == 16
+    assert 1 < explanation.bootstraps < 40 and explanation.seconds > 0.3 * explanation.bootstraps
+    found = plan.simulate(samples[:1])
+    assert np.abs(found.results - network.predict(samples[:1])).max() < 0.05
+    shallow = nn.plan(nn.Network.dense(layers([8, 8, 8])), 1, calibration=samples).explain()
+    assert shallow.bootstrapping is None and shallow.bootstraps == 0 < shallow.seconds
+
+
 def test_misuse_is_refused() -> None:
     network = nn.Network.dense(layers([3, 2]))
     samples = np.zeros((2, 3))
@@ -120,6 +155,9 @@ def test_misuse_is_refused() -> None:
         nn.Network.dense([(np.zeros((2, 3)), np.zeros(4))])
     with pytest.raises(errors.NnNetworkError):
         nn.Network.describe([3], [{"attention": {}}])
-    deep = nn.Network.dense(layers([2] * 30), activation={"tanh": {"degree": 255}})
-    with pytest.raises(errors.NnTooDeepError):
+    steep = [(300 * weights, bias) for weights, bias in layers([2] * 30)]
+    deep = nn.Network.dense(steep, activation={"tanh": {"degree": 255}})
+    with pytest.raises(errors.NnDeepActivationError):
         nn.plan(deep, 1, calibration=np.ones((2, 2)), precision_bits=20)
+    with pytest.raises(errors.NnLayerError, match="the shape"):
+        nn.Network.describe([3], [{"residual": {"layers": [{"select": [0, 1]}]}}])

@@ -126,7 +126,31 @@ def with_constants(seed: int) -> Graph:
     return graph
 
 
-MODELS = (general_products, images, globally_pooled, with_constants)
+def residual(seed: int) -> Graph:
+    """Blocks with an identity, with a convolution of a larger stride, and of dense layers."""
+    graph = Graph((2, 6, 5), seed)
+    graph.node("Conv", graph.last, graph.constant(3, 2, 3, 3), pads=[1, 1, 1, 1])
+    graph.node("Pow", graph.last, graph.given(np.float32(2.0)))
+    graph.node("Conv", graph.last, graph.constant(2, 3, 3, 3), pads=[1, 1, 1, 1])
+    block = graph.node("Add", "x", graph.last)
+    graph.node("Mul", graph.last, graph.last)
+    graph.node("Conv", graph.last, graph.constant(4, 2, 2, 2), graph.constant(4), strides=[2, 2])
+    branch = graph.last
+    graph.node("Conv", block, graph.constant(4, 2, 2, 1), strides=[2, 2])
+    graph.node("BatchNormalization", graph.last, *[graph.constant(4, around=2.0) for _ in range(4)])
+    graph.node("AveragePool", graph.last, kernel_shape=[1, 2])
+    graph.node("Add", graph.last, graph.node("AveragePool", branch, kernel_shape=[1, 1]))
+    graph.node("Flatten", graph.last)
+    start = graph.last
+    graph.gemm(24, 5)
+    graph.node("Pow", graph.last, graph.given(np.float32(2.0)))
+    graph.gemm(5, 24)
+    graph.node("Add", graph.last, start)
+    graph.gemm(24, 3)
+    return graph
+
+
+MODELS = (general_products, images, globally_pooled, with_constants, residual)
 
 
 @pytest.mark.parametrize("make", MODELS)
@@ -155,7 +179,7 @@ def test_encrypted_models_are_within_what_is_planned(tmp_path: Path, make: Any, 
     results, clear = plan.execute(some), plan.simulate(some[: plan.samples_per_run]).results
     # Encryption adds what the plan says, the polynomials of activations what they are off by.
     assert np.abs(results[: len(clear)] - clear).max() < 6 * plan.explain().error
-    squares = make in (images, with_constants)
+    squares = make in (images, with_constants, residual)
     expected = theirs(path, some)
     scale = np.abs(expected).max()
     assert np.abs(results - expected).max() < (0.002 if squares else 0.05) * max(scale, 1.0)

@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod array;
+mod bootstrap;
 mod error;
 pub mod exact;
 pub mod functions;

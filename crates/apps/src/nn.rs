@@ -56,6 +56,7 @@ mod model;
 mod onnx;
 mod plan;
 mod ranges;
+mod refresh;
 mod run;
 mod steps;
 #[cfg(test)]

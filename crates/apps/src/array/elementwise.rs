@@ -10,9 +10,9 @@ use sudare_arith::par;
 
 use super::{
     Array, ArrayError, Engine, Layout, PlainArray, Result,
-    engine::TOGETHER,
     layout::{PADDING, broadcast_shape, c_strides},
 };
+use crate::bootstrap::TOGETHER;
 
 /// Largest magnitude of a whole number that is a factor without a level.
 const MAX_WHOLE: f64 = (1u64 << 31) as f64;

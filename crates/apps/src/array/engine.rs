@@ -11,11 +11,10 @@ use sudare::{
 use sudare_arith::{par, real};
 
 use super::{Array, ArrayError, Layout, Result};
-use crate::maybe_shared::MaybeShared;
-
-/// Blocks that go through a circuit together: enough to share the reading of keys and matrices,
-/// few enough that what is between does not fill the memory.
-pub(super) const TOGETHER: usize = 16;
+use crate::{
+    bootstrap::{bootstrapped, restore_headroom},
+    maybe_shared::MaybeShared,
+};
 
 /// Computes on arrays. Cheap to clone; clones count together.
 ///
@@ -204,19 +203,13 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
             Some(blocks) => blocks.clone(),
             None => {
                 self.check_magnitudes(OP, a, real::exp2(plan.log2_bound()))?;
-                let mut blocks = Vec::with_capacity(a.blocks.len());
-                for part in a.blocks.chunks(TOGETHER) {
-                    let wide = |block: &Arc<E::Ct>| self.evaluator.with_log_slots(block, log_slots);
-                    let wide: Vec<_> = part.iter().map(wide).collect::<sudare::Result<_>>()?;
-                    let refreshed = bootstrapper.run_many(&self.evaluator, &wide)?;
-                    for (before, after) in part.iter().zip(refreshed) {
-                        let mut block = self.evaluator.with_log_slots(&after, own)?;
-                        if let Some(watch) = self.watch {
-                            (watch.restore_headroom)(&mut block, before);
-                        }
-                        blocks.push(Arc::new(block));
-                    }
+                let before: Vec<&E::Ct> = a.blocks.iter().map(|block| &**block).collect();
+                let mut blocks = bootstrapped(&*self.evaluator, bootstrapper, &before)?;
+                if let Some(watch) = self.watch {
+                    let pairs = blocks.iter_mut().zip(before);
+                    pairs.for_each(|(after, before)| (watch.restore_headroom)(after, before));
                 }
+                let blocks: Vec<_> = blocks.into_iter().map(Arc::new).collect();
                 self.counters.bootstraps.fetch_add(blocks.len() as u64, Relaxed);
                 self.counters.log_slots.fetch_max(own, Relaxed);
                 a.refreshed.get_or_init(|| blocks).clone()
@@ -431,8 +424,7 @@ impl<E: ComplexOps<Ct = sim::Ciphertext>> Engine<'_, E> {
 struct Watch<Ct> {
     /// The largest magnitude of a slot.
     magnitude: fn(&Ct) -> f64,
-    /// Gives a bootstrapped block the room that the second one had: within a bootstrapping, whose
-    /// plan has room for values up to the bound, slots do not tell how large coefficients are.
+    /// Gives a bootstrapped block the room that the second one had.
     restore_headroom: fn(&mut Ct, &Ct),
 }
 
@@ -446,11 +438,6 @@ impl<Ct> Copy for Watch<Ct> {}
 
 fn magnitude(a: &sim::Ciphertext) -> f64 {
     largest(a.slots.iter().map(|z| real::hypot(z.re, z.im)))
-}
-
-fn restore_headroom(block: &mut sim::Ciphertext, before: &sim::Ciphertext) {
-    block.headroom_bits = before.headroom_bits;
-    block.worst.headroom_bits = before.worst.headroom_bits;
 }
 
 /// The largest of numbers that are not negative, or NaN if one is.

@@ -14,9 +14,9 @@ use sudare_arith::par;
 
 use super::{
     Array, ArrayError, Engine, Layout, Result,
-    engine::TOGETHER,
     layout::{PADDING, Tile, c_strides, check_axes},
 };
+use crate::bootstrap::TOGETHER;
 
 /// Most entries of the diagonals of one matrix: 16 bytes each, and as many again for every
 /// prime where it is encoded.

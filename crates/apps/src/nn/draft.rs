@@ -24,7 +24,7 @@ const LEAST_BITS: f64 = 7.0;
 /// Bits between a value and the modulus: the sign, and sizes of primes that are not met exactly.
 const ROOM_BITS: f64 = 2.0;
 /// Bits of the scale above the precision in chains of one scale.
-const SCALE_ROOM_BITS: f64 = 6.0;
+pub(super) const SCALE_ROOM_BITS: f64 = 6.0;
 /// By which sums of sizes of primes may be off.
 const SLACK_BITS: f64 = 0.3;
 
@@ -207,18 +207,8 @@ fn even_chain(
     let mut largest = ranges.output.max(ranges.largest_input());
     for (stage, &r) in stages.iter().zip(&ranges.activations) {
         let Some(function) = &stage.function else { continue };
-        let (depth, most) = match function.polynomial(r)? {
-            None => (1, r * r),
-            Some(polynomial) => {
-                const LEVELS: usize = 40;
-                let log2_q = (0..=LEVELS).map(|l| 80.0 + log2_scale * l as f64).collect();
-                let chain = Chain::new(vec![scale; LEVELS], log2_q);
-                let plan = polynomial.plan(&chain, Level(LEVELS as u32), scale, scale)?;
-                let ends = [-r, r].map(|x| polynomial.evaluate(x).abs());
-                (plan.depth() as usize, ends[0].max(ends[1]))
-            }
-        };
-        levels += depth;
+        let (depth, most) = depth_and_most(function, r, scale)?;
+        levels += depth as usize;
         largest = largest.max(most).max(r);
     }
     levels += stages.len();
@@ -233,4 +223,15 @@ fn even_chain(
         }
         None => Err((levels, spec.log2_qp() + log2_scale)),
     })
+}
+
+/// Levels that a function of numbers within `[-r, r]` takes, and the largest magnitude at the ends.
+pub(super) fn depth_and_most(function: &Function, r: f64, scale: Scale) -> Result<(u32, f64)> {
+    const LEVELS: usize = 40;
+    let Some(polynomial) = function.polynomial(r)? else { return Ok((1, r * r)) };
+    let log2_q = (0..=LEVELS).map(|l| 80.0 + scale.log2() * l as f64).collect();
+    let chain = Chain::new(vec![scale; LEVELS], log2_q);
+    let plan = polynomial.plan(&chain, Level(LEVELS as u32), scale, scale)?;
+    let ends = [-r, r].map(|x| polynomial.evaluate(x).abs());
+    Ok((plan.depth(), ends[0].max(ends[1])))
 }

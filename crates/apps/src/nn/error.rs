@@ -50,7 +50,7 @@ pub enum NnError {
         /// The most that was planned for.
         most: f64,
     },
-    /// No ring has the levels that the network takes at this precision.
+    /// No ring has the levels that the network takes at this precision, without bootstrapping.
     #[error(
         "the network takes {levels} levels, {log2_q:.0} bits with special primes, and no ring up to \
          N = 2^{log_n} holds them securely: choose activations of lower degree, fewer layers, or \
@@ -63,6 +63,17 @@ pub enum NnError {
         log2_q: f64,
         /// The largest ring.
         log_n: u32,
+    },
+    /// A function takes more levels than bootstrapping gives.
+    #[error(
+        "the network must be bootstrapped, and one of its activations takes {needed} levels where \
+         bootstrapping leaves {left}: choose a lower degree"
+    )]
+    DeepActivation {
+        /// Levels that it takes.
+        needed: u32,
+        /// Levels that there are for it.
+        left: u32,
     },
     /// Something encrypted, or an evaluator, is not what was planned for.
     #[error("{what}: found {found}, but the plan needs {needed}; use what was made for this plan")]

@@ -2,6 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 use sudare::{
+    circuits::{
+        bootstrap::BootstrapPreset,
+        cost::{Rates, Work},
+    },
     ckks::{Ciphertext, Decryptor, Encoder, Params, Plaintext, Scale, SymmetricEncryptor, serial},
     rlwe::{EncryptionKey, Encryptor, KeyRequest, Level, Seeded},
 };
@@ -9,10 +13,11 @@ use sudare_arith::par;
 
 use super::{
     affine::{Stage, keep_used, stages, walk},
-    draft::draft,
+    draft::{Draft, depth_and_most, draft},
     error::{NnError, Result, expect},
     model::Network,
     ranges::{Ranges, check_within},
+    refresh::{Demand, Refresh, place, set_for},
     steps::{Design, Step},
 };
 
@@ -62,7 +67,8 @@ impl Options {
 /// its ranges and what is planned for, with the smallest ring at 128 bits of security that does.
 ///
 /// Affine layers that follow each other are one, and polynomials of degree 2 are squares. Features
-/// that no weight touches are not encrypted.
+/// that no weight touches are not encrypted. Networks of more levels than a ring has are bootstrapped,
+/// see [`Plan::new`].
 ///
 /// [`Packing::Features`] with squares alone has the shortest modulus: integers as weights are
 /// products without a rescaling, each square is divided by a prime as large as its excess only, and
@@ -87,6 +93,7 @@ pub struct Plan {
     features: usize,
     slots: usize,
     pub(super) steps: Vec<Step>,
+    pub(super) refresh: Option<Refresh>,
     pub(super) input: (Level, Scale),
     keys: KeyRequest,
     error: f64,
@@ -97,9 +104,9 @@ pub struct Plan {
 pub struct Explanation {
     /// `log2(N)`.
     pub log_n: u32,
-    /// Bits of the modulus with special primes.
+    /// Bits of the largest modulus with special primes.
     pub log2_qp: f64,
-    /// Levels that are used.
+    /// The level of encrypted samples.
     pub levels: u32,
     /// Samples of one run.
     pub samples: usize,
@@ -113,17 +120,30 @@ pub struct Explanation {
     pub keys: usize,
     /// Bytes of these in a file.
     pub key_bytes: u64,
+    /// The parameter set that it bootstraps with, if it does.
+    pub bootstrapping: Option<String>,
+    /// Ciphertexts that one run bootstraps.
+    pub bootstraps: usize,
+    /// The time of one run on the machine of `docs/performance.md`, without the encoding of
+    /// matrices, if the server uses one thread. An estimate.
+    pub seconds: f64,
     /// The standard deviation of the error of a result by encryption, at the ends of all ranges.
     pub error: f64,
 }
 
-impl Plan {
-    /// Plans a network for inputs within these ranges.
-    ///
-    /// # Errors
-    /// [`NnError::Shape`] for ranges of another network, or a number of samples or bits that is not
-    /// possible; [`NnError::Network`]; [`NnError::TooDeep`]; [`NnError::Library`].
-    pub fn new(network: &Network, ranges: &Ranges, options: Options) -> Result<Self> {
+/// What is planned.
+#[derive(Clone)]
+struct Job<'a> {
+    ranges: &'a Ranges,
+    options: Options,
+    stages: Vec<Stage>,
+    /// Features of a sample, and those that are encrypted.
+    features: usize,
+    used: Vec<usize>,
+}
+
+impl<'a> Job<'a> {
+    fn new(network: &Network, ranges: &'a Ranges, options: Options) -> Result<Self> {
         let mut stages = stages(network)?;
         ranges.check_stages(&stages)?;
         let count = |what, found, needed: String| Err(NnError::Shape { what, found, needed });
@@ -135,41 +155,141 @@ impl Plan {
             return count("bits of precision", options.precision_bits as usize, needed);
         }
         let used = keep_used(&mut stages);
-        let widest = stages.iter().map(|s| s.affine.inputs.max(s.affine.rows.len())).max();
-        let log2_slots = match options.packing {
+        Ok(Self { ranges, options, stages, features: network.inputs(), used })
+    }
+
+    /// `log2` of the most slots of a matrix.
+    fn log2_slots(&self) -> u32 {
+        let widest = self.stages.iter().map(|s| s.affine.inputs.max(s.affine.rows.len())).max();
+        match self.options.packing {
             Packing::Features => 0,
             Packing::Sample => widest.unwrap_or(1).next_power_of_two().ilog2(),
-        };
-        let draft = draft(&stages, ranges, options.packing, options.precision_bits, log2_slots)?;
+        }
+    }
+
+    /// Samples of one run.
+    fn slots(&self, params: &Params) -> usize {
+        match self.options.packing {
+            Packing::Features => params.max_slots().min(self.options.samples.next_power_of_two()),
+            Packing::Sample => 1,
+        }
+    }
+
+    fn leveled(self, draft: &Draft) -> Result<Plan> {
         let params = Params::new(draft.spec.clone())?;
         let top = params.top();
-        let mut plan = Self {
-            features: network.inputs(),
-            slots: params.max_slots().min(options.samples.next_power_of_two()),
-            input: (top, draft.input.unwrap_or_else(|| params.scale_at(top))),
-            steps: Vec::new(),
-            keys: KeyRequest::new(),
-            error: f64::INFINITY,
-            ranges: ranges.clone(),
-            stages,
-            options,
-            used,
-            params,
+        let input = (top, draft.input.unwrap_or_else(|| params.scale_at(top)));
+        self.plan(params, input, &draft.weights, None)
+    }
+
+    fn bootstrapped(self, set: &BootstrapPreset) -> Result<Plan> {
+        let params = Params::new(set.preset.spec.clone())?;
+        let functions = self.stages.iter().filter(|stage| stage.function.is_some());
+        let most = match self.options.packing {
+            Packing::Features => self.slots(&params),
+            Packing::Sample => functions.map(|s| s.affine.rows.len()).max().unwrap_or(1),
         };
-        if options.packing == Packing::Sample {
-            plan.slots = 1;
-        }
+        let refresh = Refresh::new(set, &params, most.next_power_of_two().ilog2())?;
+        let highest = refresh.plan.output_level();
+        let scale = params.scale_at(highest);
+        let demand = |(k, stage): (usize, &Stage)| {
+            let depth = stage.function.as_ref().map(|function| {
+                depth_and_most(function, self.ranges.of_stage(k), scale).map(|(depth, _)| depth)
+            });
+            Ok(Demand {
+                sources: stage.sources.iter().map(|source| source.value).collect(),
+                depth: depth.transpose()?.unwrap_or(0),
+                ciphertexts: match self.options.packing {
+                    Packing::Features => stage.affine.rows.len() as u64,
+                    Packing::Sample => 1,
+                },
+            })
+        };
+        let demands = self.stages.iter().enumerate().map(demand).collect::<Result<Vec<_>>>()?;
+        let placed = place(&demands, highest, refresh.plan.input_level())?;
+        let refresh = placed.contains(&true).then_some((refresh, placed));
+        self.plan(params, (highest, scale), &[], refresh)
+    }
+
+    fn plan(
+        self,
+        params: Params,
+        input: (Level, Scale),
+        weights: &[Scale],
+        refresh: Option<(Refresh, Vec<bool>)>,
+    ) -> Result<Plan> {
         let design = Design {
-            stages: &plan.stages,
-            ranges,
-            params: &plan.params,
-            packing: options.packing,
-            weights: &draft.weights,
-            input: plan.input,
+            stages: &self.stages,
+            ranges: self.ranges,
+            params: &params,
+            packing: self.options.packing,
+            weights,
+            input,
+            refresh: refresh.as_ref().map(|(refresh, placed)| (refresh, &placed[..])),
         };
-        (plan.steps, plan.keys) = design.steps()?;
-        plan.error = design.predicted_error(&plan.steps);
-        Ok(plan)
+        let (steps, keys) = design.steps()?;
+        let error = design.predicted_error(&steps);
+        Ok(Plan {
+            slots: self.slots(&params),
+            ranges: self.ranges.clone(),
+            options: self.options,
+            features: self.features,
+            used: self.used,
+            refresh: refresh.map(|(refresh, _)| refresh),
+            stages: self.stages,
+            params,
+            steps,
+            input,
+            keys,
+            error,
+        })
+    }
+}
+
+impl Plan {
+    /// Plans a network for inputs within these ranges: without bootstrapping if a ring has the levels
+    /// at 128 bits of security, else with the set `n16-boot-real`, or `n16-boot-high` for more than
+    /// 16 bits of precision; also where that takes less time than a larger ring.
+    ///
+    /// With bootstrapping, a sample that leaves the ranges inside the network may spoil the others of
+    /// its run; [`Ranges::check`] finds it.
+    ///
+    /// # Errors
+    /// [`NnError::Shape`] for ranges of another network, or a number of samples or bits that is not
+    /// possible; [`NnError::Network`]; [`NnError::DeepActivation`]; [`NnError::TooDeep`] for layers
+    /// too wide for the rings of these sets; [`NnError::Library`].
+    pub fn new(network: &Network, ranges: &Ranges, options: Options) -> Result<Self> {
+        let job = Job::new(network, ranges, options)?;
+        let (bits, log2_slots) = (options.precision_bits, job.log2_slots());
+        let set = set_for(bits)?;
+        let has_room = log2_slots < set.preset.spec.log_n;
+        match draft(&job.stages, ranges, options.packing, bits, log2_slots) {
+            Ok(draft) if has_room && draft.spec.log_n > set.preset.spec.log_n => {
+                // Primes of the size of levels may be too few for so many.
+                match (job.clone().leveled(&draft), job.bootstrapped(&set)) {
+                    (Ok(leveled), Ok(plan)) if plan.seconds()? >= leveled.seconds()? => Ok(leveled),
+                    (_, Ok(plan)) | (Ok(plan), _) => Ok(plan),
+                    (Err(error), _) => Err(error),
+                }
+            }
+            Ok(draft) => job.leveled(&draft),
+            Err(NnError::TooDeep { .. }) if has_room => job.bootstrapped(&set),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Plans a network that bootstraps with this set where its levels run out, as few ciphertexts as
+    /// can be: numbers before an activation, each as a part of its range.
+    ///
+    /// # Errors
+    /// As [`Plan::new`]; [`NnError::Library`] also for layers too wide for the set's ring.
+    pub fn with_bootstrapping(
+        network: &Network,
+        ranges: &Ranges,
+        options: Options,
+        set: &BootstrapPreset,
+    ) -> Result<Self> {
+        Job::new(network, ranges, options)?.bootstrapped(set)
     }
 
     /// The parameters.
@@ -231,6 +351,14 @@ impl Plan {
         self.input
     }
 
+    fn seconds(&self) -> Result<f64> {
+        Ok(self.seconds_of(self.work()?.0))
+    }
+
+    fn seconds_of(&self, work: Work) -> f64 {
+        work.seconds(&Rates::reference(self.params.log_n()))
+    }
+
     /// What a run takes.
     ///
     /// # Errors
@@ -238,15 +366,16 @@ impl Plan {
     pub fn explain(&self) -> Result<Explanation> {
         let rlwe = self.params.rlwe();
         let spec = self.params.spec();
-        let bytes = spec.q_bits.iter().flatten().map(|bits| (bits / 8.0).ceil() as u64);
+        let half = rlwe.basis().packed_bytes(rlwe.limbs(self.input.0));
         let inputs = self.inputs();
+        let (work, bootstraps) = self.work()?;
         Ok(Explanation {
             log_n: spec.log_n,
-            log2_qp: rlwe.log2_q(self.params.top()) + spec.p_bits.iter().sum::<f64>(),
-            levels: self.params.top().0,
+            log2_qp: rlwe.log2_q(self.params.upper_top()) + spec.p_bits.iter().sum::<f64>(),
+            levels: self.input.0.0,
             samples: self.slots,
             inputs,
-            input_bytes: inputs as u64 * 2 * (bytes.sum::<u64>() << spec.log_n),
+            input_bytes: inputs as u64 * 2 * half,
             outputs: self.outputs(),
             keys: self.keys.count(),
             key_bytes: serial::evaluation_keys_bytes(
@@ -254,6 +383,9 @@ impl Plan {
                 &self.keys,
                 &serial::Label::default(),
             )?,
+            bootstrapping: self.refresh.as_ref().map(|refresh| refresh.name.clone()),
+            bootstraps,
+            seconds: self.seconds_of(work),
             error: self.error,
         })
     }
@@ -334,19 +466,24 @@ impl Plan {
         }
         Ok(match self.options.packing {
             Packing::Features => {
+                // Further slots repeat a sample: another one might leave the ranges.
+                let last = samples.len() - 1;
                 let slots = |&feature: &usize| {
-                    let mut slots: Vec<f64> = samples.iter().map(|x| x[feature]).collect();
-                    slots.resize(self.slots, 0.0);
-                    slots
+                    (0..self.slots).map(|slot| samples[slot.min(last)][feature]).collect()
                 };
                 self.used.iter().map(slots).collect()
             }
             Packing::Sample => {
                 let mut slots: Vec<f64> = self.used.iter().map(|&i| samples[0][i]).collect();
-                slots.resize(self.used.len().next_power_of_two(), 0.0);
+                slots.resize(self.slots_of_sample(), 0.0);
                 vec![slots]
             }
         })
+    }
+
+    /// Slots of a sample that is in one ciphertext.
+    pub(super) fn slots_of_sample(&self) -> usize {
+        self.used.len().next_power_of_two()
     }
 
     fn check_sample(&self, number: usize, sample: &[f64]) -> Result<()> {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use sudare::{
-    circuits::{ComplexOps, sim},
+    circuits::{ComplexOps, bootstrap::Bootstrapper, cost, sim},
     ckks::{Complex, Params, Scale},
     rlwe::Level,
 };
@@ -13,18 +13,24 @@ use super::{
     affine::Stage,
     draft::log2_fresh,
     error::{NnError, Result, expect},
-    plan::Plan,
+    plan::{Packing, Plan},
+    refresh::refreshed,
     steps::{Applied, Matrix, Step},
 };
+use crate::bootstrap::restore_headroom;
 
 /// The part of weights that are not zero from which on all sums are computed together.
 const DENSE: f64 = 0.25;
 
-/// The matrices of a plan as an evaluator of `E` keeps them; none where samples are in slots.
-#[derive(Debug)]
-pub struct Prepared<M> {
-    matrices: Vec<M>,
+/// The matrices of a plan as an evaluator keeps them: none where samples are in slots, but those of
+/// bootstrapping if there is any.
+pub struct Prepared<E: ComplexOps> {
+    matrices: Vec<E::Matrix>,
+    bootstrapper: Option<Bootstrapper<E>>,
 }
+
+/// By how much of its range noise and rounding may take a number beyond.
+const BEYOND: f64 = 1e-3;
 
 /// What a simulated run gives.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,11 +49,15 @@ impl Plan {
     ///
     /// # Errors
     /// [`NnError::NotAsPlanned`] for an evaluator of other parameters; [`NnError::Library`].
-    pub fn prepare<E: ComplexOps>(&self, ev: &E) -> Result<Prepared<E::Matrix>> {
+    pub fn prepare<E: ComplexOps>(&self, ev: &E) -> Result<Prepared<E>> {
         check_evaluator(self.params(), ev)?;
         let matrices = self.steps.iter().flat_map(|step| &step.matrices);
         let matrices = matrices.map(|matrix| ev.prepare(&matrix.plan));
-        Ok(Prepared { matrices: matrices.collect::<sudare::Result<_>>()? })
+        let bootstrapper = self.refresh.as_ref().map(|refresh| refresh.plan.prepare(ev));
+        Ok(Prepared {
+            matrices: matrices.collect::<sudare::Result<_>>()?,
+            bootstrapper: bootstrapper.transpose()?,
+        })
     }
 
     /// Computes the network on the samples of one run, on any evaluator with the plan's chain.
@@ -60,34 +70,48 @@ impl Plan {
     pub fn run<E: ComplexOps>(
         &self,
         ev: &E,
-        prepared: &Prepared<E::Matrix>,
+        prepared: &Prepared<E>,
         inputs: &[E::Ct],
+    ) -> Result<Vec<E::Ct>> {
+        self.run_with(ev, &prepared.matrices, inputs, |xs, most| prepared.refreshed(ev, xs, most))
+    }
+
+    /// As [`Plan::run`], with a way to bootstrap numbers up to a magnitude.
+    fn run_with<E: ComplexOps>(
+        &self,
+        ev: &E,
+        matrices: &[E::Matrix],
+        inputs: &[E::Ct],
+        mut refreshed: impl FnMut(&[E::Ct], Scale) -> Result<Vec<E::Ct>>,
     ) -> Result<Vec<E::Ct>> {
         check_evaluator(self.params(), ev)?;
         expect("ciphertexts of samples", inputs.len(), self.inputs())?;
         let needed = self.steps.iter().map(|step| step.matrices.len()).sum();
-        expect("prepared matrices", prepared.matrices.len(), needed)?;
+        expect("prepared matrices", matrices.len(), needed)?;
         for input in inputs {
             check_form(ev, "an encrypted sample", input, self.input)?;
         }
         let mut values = vec![inputs.to_vec()];
-        let mut matrices = prepared.matrices.iter();
+        let mut matrices = matrices.iter();
         for (k, (stage, step)) in self.stages.iter().zip(&self.steps).enumerate() {
             let mut xs = match step.matrices.is_empty() {
                 true => step.affine(ev, stage, &values)?,
                 false => vec![step.product(ev, stage, &mut matrices, &values)?],
             };
-            if let Some(applied) = &step.applied {
-                xs = applied.run(ev, &xs)?;
-            }
-            values.push(xs);
             // What no further stage takes.
             let later = || self.stages[k + 1..].iter().flat_map(|stage| &stage.sources);
-            for (value, xs) in values.iter_mut().enumerate().take(k + 1) {
+            for (value, xs) in values.iter_mut().enumerate() {
                 if !later().any(|source| source.value == value) {
                     xs.clear();
                 }
             }
+            if let Some(most) = step.refreshed {
+                xs = refreshed(&xs, most)?;
+            }
+            if let Some(applied) = &step.applied {
+                xs = applied.run(ev, &xs)?;
+            }
+            values.push(xs);
         }
         Ok(values.pop().unwrap_or_default())
     }
@@ -98,8 +122,8 @@ impl Plan {
     /// # Errors
     /// As [`Plan::encrypt`] and [`Plan::run`]; [`NnError::Library`] for what encryption would refuse.
     pub fn simulate(&self, samples: &[&[f64]]) -> Result<Simulation> {
-        let ev = sim::Evaluator::for_params(self.params());
-        let (level, scale) = self.input;
+        let costs = self.cost_evaluator();
+        let (ev, (level, scale)) = (costs.slots(), self.input);
         let encrypt = |slots: Vec<f64>| -> Result<sim::Ciphertext> {
             let slots: Vec<_> = slots.into_iter().map(|x| Complex::new(x, 0.0)).collect();
             let x = ev.encrypt(&slots, level, scale)?;
@@ -108,7 +132,14 @@ impl Plan {
         };
         let messages = self.messages(samples)?.into_iter();
         let inputs = messages.map(encrypt).collect::<Result<Vec<_>>>()?;
-        let outputs = self.run(&ev, &self.prepare(&ev)?, &inputs)?;
+        let prepared = self.prepare(ev)?;
+        let outputs = self.run_with(ev, &prepared.matrices, &inputs, |xs, most| {
+            self.check_slots(xs, most.to_f64() * (1.0 + BEYOND))?;
+            let mut fresh = prepared.refreshed(ev, xs, most)?;
+            let pairs = fresh.iter_mut().zip(xs);
+            pairs.for_each(|(after, before)| restore_headroom(after, before));
+            Ok(fresh)
+        })?;
         let values = |x: &sim::Ciphertext| ev.decrypt(x).iter().map(|slot| slot.re).collect();
         let slots: Vec<Vec<f64>> = outputs.iter().map(values).collect();
         let worst = |f: fn(&sim::Ciphertext) -> f64| outputs.iter().map(f);
@@ -117,6 +148,68 @@ impl Plan {
             error: real::exp2(worst(|x| x.noise_log2).fold(f64::NEG_INFINITY, f64::max)),
             headroom_bits: worst(|x| x.headroom_bits).fold(f64::INFINITY, f64::min),
         })
+    }
+}
+
+impl Plan {
+    /// Refuses numbers that are too large to be bootstrapped.
+    fn check_slots(&self, xs: &[sim::Ciphertext], most: f64) -> Result<()> {
+        for (number, x) in xs.iter().enumerate() {
+            let inside = |z: &Complex<f64>| (-most..=most).contains(&z.re);
+            let Some(slot) = x.slots.iter().position(|z| !inside(z)) else { continue };
+            let (index, sample) = match self.options().packing {
+                Packing::Features => (number, slot),
+                Packing::Sample => (slot, number),
+            };
+            let (what, found) = ("pre-activation", x.slots[slot].re);
+            return Err(NnError::OutOfRange { what, index, sample, found, least: -most, most });
+        }
+        Ok(())
+    }
+
+    /// What counts the work of this plan.
+    fn cost_evaluator(&self) -> cost::Evaluator {
+        cost::Evaluator::new(self.params(), self.required_keys())
+    }
+
+    /// What a run computes, without the encoding of matrices, and how many ciphertexts it
+    /// bootstraps.
+    pub(super) fn work(&self) -> Result<(cost::Work, usize)> {
+        let ev = self.cost_evaluator();
+        let zeros = |count: usize, (level, scale): (Level, Scale), slots: usize| {
+            let zero = ev.slots().encrypt(&vec![Complex::new(0.0, 0.0); slots], level, scale)?;
+            Ok::<_, NnError>(vec![zero; count])
+        };
+        // With a feature in a ciphertext the work does not depend on the number of slots.
+        let slots = match self.options().packing {
+            Packing::Features => 1,
+            Packing::Sample => self.slots_of_sample(),
+        };
+        let inputs = zeros(self.inputs(), self.input, slots)?;
+        let matrices = self.prepare(&ev)?.matrices;
+        let (mut work, mut bootstraps) = (cost::Work::default(), 0);
+        self.run_with(&ev, &matrices, &inputs, |xs, most| {
+            let Some(refresh) = &self.refresh else { return Ok(xs.to_vec()) };
+            work += refresh.work(self.params(), xs.len())?;
+            bootstraps += xs.len();
+            let level = refresh.plan.output_level();
+            let form = (level, self.params().scale_at(level) / most);
+            zeros(xs.len(), form, xs.first().map_or(1, |x| x.slots.len()))
+        })?;
+        work += ev.work();
+        Ok((work, bootstraps))
+    }
+}
+
+impl<E: ComplexOps> Prepared<E> {
+    /// Bootstraps numbers of at most `most` in magnitude.
+    fn refreshed(&self, ev: &E, xs: &[E::Ct], most: Scale) -> Result<Vec<E::Ct>> {
+        let missing = || NnError::NotAsPlanned {
+            what: "what was prepared",
+            found: "nothing to bootstrap with".into(),
+            needed: "that of the plan".into(),
+        };
+        refreshed(ev, self.bootstrapper.as_ref().ok_or_else(missing)?, xs, most)
     }
 }
 

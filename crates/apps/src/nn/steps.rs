@@ -13,6 +13,7 @@ use super::{
     error::{NnError, Result},
     plan::Packing,
     ranges::Ranges,
+    refresh::Refresh,
 };
 
 /// A stage with levels and scales.
@@ -26,6 +27,8 @@ pub(super) struct Step {
     pub(super) rescales: bool,
     /// For each source, where slots are multiplied by a matrix.
     pub(super) matrices: Vec<Matrix>,
+    /// The largest magnitude of what the map gives, if that is bootstrapped.
+    pub(super) refreshed: Option<Scale>,
     pub(super) applied: Option<Applied>,
 }
 
@@ -55,6 +58,8 @@ pub(super) struct Design<'a> {
     pub(super) weights: &'a [Scale],
     /// Level and scale of samples.
     pub(super) input: (Level, Scale),
+    /// How is bootstrapped, and after which maps.
+    pub(super) refresh: Option<(&'a Refresh, &'a [bool])>,
 }
 
 /// What a stage takes or gives.
@@ -86,6 +91,12 @@ impl Design<'_> {
         let mut values = vec![Value { level, scale, period: inputs.next_power_of_two() }];
         for (k, stage) in self.stages.iter().enumerate() {
             let (mut step, mut value) = self.mapped(k, &values, &mut keys)?;
+            if let Some((refresh, most)) = self.refresh_after(k) {
+                value.level = refresh.plan.output_level();
+                value.scale = self.params.scale_at(value.level) / most;
+                keys |= refresh.plan.required_keys();
+                step.refreshed = Some(most);
+            }
             if let Some(function) = &stage.function {
                 let (range, form) = (self.ranges.of_stage(k), (value.level, value.scale));
                 let (applied, form) = Applied::new(function, range, self.params, form, &mut keys)?;
@@ -96,6 +107,13 @@ impl Design<'_> {
             values.push(value);
         }
         Ok((steps, keys))
+    }
+
+    /// How what a map gives is bootstrapped, and its largest magnitude.
+    fn refresh_after(&self, number: usize) -> Option<(&Refresh, Scale)> {
+        let (refresh, placed) = self.refresh?;
+        let most = Scale::from_f64(self.ranges.of_stage(number));
+        placed.get(number).copied().unwrap_or(false).then_some((refresh, most))
     }
 
     /// The affine map of a stage, and what it gives.
@@ -113,6 +131,7 @@ impl Design<'_> {
             weights: Vec::new(),
             rescales: self.weights.is_empty(),
             matrices: Vec::new(),
+            refreshed: None,
             applied: None,
         };
         if let (Some(&weights), [source]) = (self.weights.get(number), &sources[..]) {
@@ -120,7 +139,11 @@ impl Design<'_> {
             return Ok((step, Value { scale: source.scale * weights, ..*source }));
         }
         let (chain, below) = (self.params.chain(), below(level)?);
-        let out = self.params.scale_at(below);
+        let mut out = self.params.scale_at(below);
+        if let Some((_, most)) = self.refresh_after(number) {
+            // What is bootstrapped has the default scale as a part of its range.
+            out = out / most;
+        }
         let rows = stage.affine.rows.len().next_power_of_two();
         for ((_, span), source) in stage.spans().zip(sources) {
             step.weights.push(out * chain.divisor(level) / source.scale);
@@ -148,6 +171,11 @@ impl Design<'_> {
             let range = self.ranges.of_stage(k);
             let mut value = self.foresee_map(stage, step, &sources);
             value.largest = range;
+            if let Some((refresh, most)) = self.refresh_after(k) {
+                value.level = refresh.plan.output_level();
+                value.scale = self.params.scale_at(value.level) / most;
+                value.error = real::hypot(value.error, range * refresh.error);
+            }
             values.push(match (&step.applied, &stage.function) {
                 (Some(applied), Some(function)) => self.foresee_function(applied, function, value),
                 _ => value,
@@ -176,8 +204,9 @@ impl Design<'_> {
         let widest = stage.affine.widest() as f64;
         let mut error = real::hypot(stage.affine.norm() * error, weight * (widest / 12.0).sqrt());
         let mut level = step.level;
-        let scales = sources.iter().zip(&step.weights).map(|(x, &weights)| x.scale * weights);
-        let mut scale = scales.last().unwrap_or(self.input.1);
+        // All products have one scale.
+        let product = sources.first().zip(step.weights.first()).map(|(x, &w)| x.scale * w);
+        let mut scale = product.unwrap_or(self.input.1);
         if step.rescales {
             scale = scale / self.params.chain().divisor(level);
             level = Level(level.0.saturating_sub(1));

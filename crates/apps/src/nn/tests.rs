@@ -9,6 +9,7 @@ use sudare_arith::prng::{Seed, Stream};
 
 use super::*;
 
+mod bootstrap;
 mod hidden;
 mod residual;
 
@@ -468,12 +469,16 @@ fn ranges_are_checked() {
 }
 
 #[test]
-fn networks_deeper_than_any_ring_are_refused() {
+fn activations_deeper_than_bootstrapping_allows_are_refused() {
     let network = random_network(3, &[2; 30], &Activation::Tanh { degree: 255 });
-    let ranges = Ranges { input: [-1.0, 1.0], activations: vec![1.0; 28], output: 1.0 };
+    let ranges = Ranges { input: [-1.0, 1.0], activations: vec![300.0; 28], output: 1.0 };
     for packing in [Packing::Features, Packing::Sample] {
         let options = Options { samples: 1, packing, precision_bits: 20.0 };
         let error = Plan::new(&network, &ranges, options).unwrap_err();
-        assert!(matches!(error, NnError::TooDeep { levels: 100.., .. }), "{error:?}");
+        assert!(matches!(error, NnError::DeepActivation { needed: 8.., .. }), "{error:?}");
     }
+    // The network is not bootstrapped where its weights are hidden.
+    let outline = Outline::of(&network, &ranges, 20.0).unwrap();
+    let error = HiddenPlan::new(&outline).unwrap_err();
+    assert!(matches!(error, NnError::TooDeep { levels: 100.., .. }), "{error:?}");
 }

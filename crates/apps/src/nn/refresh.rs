@@ -1,0 +1,193 @@
+//! Where and how networks are bootstrapped.
+
+use std::collections::BTreeMap;
+
+use sudare::{
+    circuits::{
+        ComplexOps,
+        bootstrap::{self, BootstrapPlan, BootstrapPreset, Bootstrapper},
+        cost::Work,
+    },
+    ckks::{Params, Scale},
+    rlwe::Level,
+};
+use sudare_arith::{par, real};
+
+use super::{
+    draft::SCALE_ROOM_BITS,
+    error::{NnError, Result},
+};
+use crate::bootstrap::{TOGETHER, bootstrapped};
+
+/// Sets that are chosen from, that of least time first.
+const SETS: [&str; 2] = ["n16-boot-real", "n16-boot-high"];
+/// Ways to the same stage that are kept.
+const MOST_WAYS: usize = 256;
+
+/// The set for activations of this precision.
+pub(super) fn set_for(precision_bits: f64) -> Result<BootstrapPreset> {
+    let [fast, precise] = SETS.map(bootstrap::preset);
+    let (fast, precise) = (fast?, precise?);
+    Ok(if fast.precision_bits >= precision_bits + SCALE_ROOM_BITS { fast } else { precise })
+}
+
+/// How the numbers that functions are applied to are bootstrapped: each as a part of its range.
+#[derive(Debug, Clone)]
+pub(super) struct Refresh {
+    pub(super) name: String,
+    pub(super) plan: BootstrapPlan,
+    /// The standard deviation of what bootstrapping adds to a number of `[-1, 1]`, about.
+    pub(super) error: f64,
+}
+
+impl Refresh {
+    pub(super) fn new(set: &BootstrapPreset, params: &Params, log_slots: u32) -> Result<Self> {
+        let plan = set.plan(params, log_slots)?;
+        let error = real::exp2(-set.precision_bits);
+        Ok(Self { name: set.preset.name.clone(), plan, error })
+    }
+
+    /// What bootstrapping so many ciphertexts takes.
+    pub(super) fn work(&self, params: &Params, ciphertexts: usize) -> Result<Work> {
+        let mut all = Work::default();
+        let parts = [(TOGETHER, ciphertexts / TOGETHER), (ciphertexts % TOGETHER, 1)];
+        for (count, times) in parts.into_iter().filter(|&(count, times)| count * times > 0) {
+            let stages = self.plan.work(params, count)?;
+            (0..times).flat_map(|_| &stages).for_each(|&(_, work)| all += work);
+        }
+        Ok(all)
+    }
+}
+
+/// Bootstraps numbers of at most `most` in magnitude.
+pub(super) fn refreshed<E: ComplexOps>(
+    ev: &E,
+    bootstrapper: &Bootstrapper<E>,
+    xs: &[E::Ct],
+    most: Scale,
+) -> Result<Vec<E::Ct>> {
+    let parts = par::try_map(xs, |x| ev.with_scale(x, ev.scale(x) * most))?;
+    let fresh = bootstrapped(ev, bootstrapper, &parts.iter().collect::<Vec<_>>())?;
+    Ok(par::try_map(&fresh, |x| ev.with_scale(x, ev.scale(x) / most))?)
+}
+
+/// What a stage takes.
+pub(super) struct Demand {
+    /// Numbers of values, the sample's 0.
+    pub(super) sources: Vec<usize>,
+    /// Levels of its function.
+    pub(super) depth: u32,
+    /// What its map gives.
+    pub(super) ciphertexts: u64,
+}
+
+/// One way to a stage.
+#[derive(Clone)]
+struct Way {
+    bootstraps: u64,
+    placed: Vec<bool>,
+}
+
+/// Before which functions is bootstrapped, so that the fewest ciphertexts are: values are at level
+/// `highest` at first and then, and must not go below `lowest`.
+///
+/// Every value that a stage takes is kept above the lowest level, so that what its map gives can be
+/// bootstrapped: a way that came so far can always go on. Of ways to the same levels the best is
+/// kept, and of many ways those of the fewest bootstraps, which is a choice only where several
+/// earlier values are still to be taken.
+///
+/// # Errors
+/// [`NnError::DeepActivation`] for a function that takes more levels than there are.
+pub(super) fn place(demands: &[Demand], highest: Level, lowest: Level) -> Result<Vec<bool>> {
+    let (highest, lowest) = (highest.0, lowest.0);
+    let mut ways = BTreeMap::from([(vec![highest], Way { bootstraps: 0, placed: Vec::new() })]);
+    for (k, demand) in demands.iter().enumerate() {
+        let last = k + 1 == demands.len();
+        let least = lowest + u32::from(!last);
+        let (needed, left) = (demand.depth, highest.saturating_sub(least));
+        if needed > left {
+            return Err(NnError::DeepActivation { needed, left });
+        }
+        let later = |value: usize| demands[k + 1..].iter().any(|d| d.sources.contains(&value));
+        let mut next = BTreeMap::<Vec<u32>, Way>::new();
+        for (levels, way) in &ways {
+            let taken = demand.sources.iter().map(|&value| levels[value]).min();
+            let mapped = taken.unwrap_or(highest).saturating_sub(1);
+            for (bootstraps, from) in [(0, mapped), (demand.ciphertexts, highest)] {
+                if from < least + demand.depth {
+                    continue;
+                }
+                let given = core::iter::once(from - demand.depth);
+                let levels = levels.iter().copied().chain(given).enumerate();
+                let levels = levels.map(|(value, level)| if later(value) { level } else { 0 });
+                let mut way = way.clone();
+                way.bootstraps += bootstraps;
+                way.placed.push(bootstraps > 0);
+                let best = next.entry(levels.collect()).or_insert_with(|| way.clone());
+                if way.bootstraps < best.bootstraps {
+                    *best = way;
+                }
+            }
+        }
+        let mut kept: Vec<_> = next.into_iter().collect();
+        kept.sort_by_key(|(_, way)| way.bootstraps);
+        kept.truncate(MOST_WAYS);
+        ways = kept.into_iter().collect();
+    }
+    let best = ways.into_values().min_by_key(|way| way.bootstraps);
+    Ok(best.map(|way| way.placed).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The fewest bootstraps by trying every choice.
+    fn fewest(demands: &[Demand], highest: u32, lowest: u32) -> Option<u64> {
+        let cost = |choice: u32| {
+            let (mut levels, mut cost) = (vec![highest], 0);
+            for (k, demand) in demands.iter().enumerate() {
+                let taken = demand.sources.iter().map(|&value| levels[value]).min()?;
+                let mut level = taken.checked_sub(1).filter(|&level| level >= lowest)?;
+                if choice >> k & 1 == 1 {
+                    (level, cost) = (highest, cost + demand.ciphertexts);
+                }
+                levels.push(level.checked_sub(demand.depth).filter(|&level| level >= lowest)?);
+            }
+            Some(cost)
+        };
+        (0..1 << demands.len()).filter_map(cost).min()
+    }
+
+    #[test]
+    fn bootstraps_are_as_few_as_can_be() {
+        let (lowest, highest) = (2, 8);
+        let mut state = 1u32;
+        let mut draw = |below: u32| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 16) % below
+        };
+        for _ in 0..300 {
+            let count = 2 + draw(7) as usize;
+            let mut demands = Vec::new();
+            for k in 0..count {
+                let mut sources = vec![k];
+                // A shortcut past some stages.
+                if draw(3) == 0 && k > 0 {
+                    sources.insert(0, draw(k as u32) as usize);
+                }
+                let depth = if k + 1 == count { 0 } else { 1 + draw(4) };
+                demands.push(Demand { sources, depth, ciphertexts: u64::from(1 + draw(9)) });
+            }
+            let placed = place(&demands, Level(highest), Level(lowest)).unwrap();
+            let found = placed.iter().zip(&demands).filter(|(placed, _)| **placed);
+            let found: u64 = found.map(|(_, demand)| demand.ciphertexts).sum();
+            assert_eq!(Some(found), fewest(&demands, highest, lowest));
+        }
+        let deep = [Demand { sources: vec![0], depth: 6, ciphertexts: 1 }];
+        assert_eq!(place(&deep, Level(highest), Level(lowest)).unwrap(), [true]);
+        let deeper = [Demand { sources: vec![0], depth: 7, ciphertexts: 1 }];
+        let error = place(&deeper, Level(highest), Level(lowest)).unwrap_err();
+        assert!(matches!(error, NnError::DeepActivation { needed: 7, left: 6 }), "{error}");
+    }
+}
