@@ -41,7 +41,10 @@ mod _native {
             },
         },
         keys::{EvaluationKeys, PublicKey, SecretKey, check_pair, generate_keys},
-        nn::{Network, NetworkBatch, NetworkKeys, NetworkPlan, NetworkSecret},
+        nn::{
+            HiddenNetworkPlan, Network, NetworkBatch, NetworkKeys, NetworkPlan, NetworkSecret,
+            NetworkWeights,
+        },
         op::PyOp,
         plan::{Parameters, Plan},
         pool::{Schema, Sums, Transform},

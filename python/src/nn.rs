@@ -7,10 +7,10 @@ use crate::{
 use pyo3::{prelude::*, types::PyBytes};
 use std::sync::Arc;
 use sudare::{
-    ckks::{Ciphertext, Decryptor, Evaluator, SymmetricEncryptor, serial},
-    rlwe::{EvaluationKeys, KeyGenerator},
+    ckks::{Ciphertext, Decryptor, Evaluator, Params, SymmetricEncryptor, serial},
+    rlwe::{EvaluationKeys, KeyGenerator, KeyRequest},
 };
-use sudare_apps::nn::{self, NnError, Options, Plan, Ranges};
+use sudare_apps::nn::{self, HiddenPlan, NnError, Options, Outline, Plan, Ranges};
 use sudare_arith::prng::Seed;
 
 /// Numbers of several samples: how many samples, and 64-bit numbers row by row.
@@ -23,6 +23,14 @@ pub struct Network(Arc<nn::Network>);
 /// How it is computed on encrypted samples.
 #[pyclass(frozen, module = "sudare._native")]
 pub struct NetworkPlan(Arc<Plan>);
+
+/// How a network with encrypted weights is computed on encrypted samples, one after the other.
+#[pyclass(frozen, module = "sudare._native")]
+pub struct HiddenNetworkPlan(Arc<HiddenPlan>);
+
+/// Encrypted weights of a network.
+#[pyclass(frozen, module = "sudare._native")]
+pub struct NetworkWeights(Arc<Vec<Ciphertext>>);
 
 /// Encrypts samples and decrypts results. For the owner alone.
 #[pyclass(frozen, module = "sudare._native")]
@@ -121,6 +129,11 @@ impl Network {
         })
     }
 
+    /// What a server knows if weights are encrypted, as JSON.
+    fn outline(&self, py: Python<'_>, ranges: String, precision_bits: f64) -> Result<String> {
+        job::detached(py, || written(&Outline::of(&self.0, &parsed(&ranges)?, precision_bits)?))
+    }
+
     /// Refuses samples that leave ranges.
     fn check(&self, py: Python<'_>, ranges: &str, data: Samples) -> Result<()> {
         job::detached(py, || {
@@ -154,20 +167,7 @@ impl NetworkPlan {
 
     fn generate_keys(&self, py: Python<'_>) -> Result<(NetworkSecret, NetworkKeys)> {
         let plan = Arc::clone(&self.0);
-        job::run(py, None, move |_| {
-            let params = plan.params();
-            // The same key twice, for both that hold one.
-            let seed = Seed::random().map_err(sudare::Error::from)?;
-            let encrypts = KeyGenerator::from_seed(params.rlwe(), &seed).secret_key()?;
-            let mut keygen = KeyGenerator::from_seed(params.rlwe(), &seed);
-            let decrypts = keygen.secret_key()?;
-            let keys = keygen.evaluation_keys(&decrypts, plan.required_keys())?;
-            let secret = NetworkSecret {
-                encryptor: Arc::new(SymmetricEncryptor::new(params, Arc::new(encrypts))?),
-                decryptor: Arc::new(Decryptor::new(params, decrypts)?),
-            };
-            Ok((secret, NetworkKeys(Arc::new(keys))))
-        })
+        job::run(py, None, move |_| generate_keys(plan.params(), plan.required_keys()))
     }
 
     fn encrypt(
@@ -222,34 +222,20 @@ impl NetworkPlan {
         })
     }
 
-    /// Keys from what [`NetworkKeys::to_bytes`] gave.
+    /// Keys from what [`NetworkPlan::write_keys`] gave.
     fn read_keys(&self, py: Python<'_>, data: Vec<u8>) -> Result<NetworkKeys> {
         let plan = Arc::clone(&self.0);
-        job::run(py, None, move |_| {
-            let reader = serial::Reader::new(&data[..], data.len() as u64)?;
-            Ok(NetworkKeys(Arc::new(reader.evaluation_keys(plan.params())?)))
-        })
+        job::run(py, None, move |_| read_keys(plan.params(), &data))
     }
 
     fn write_keys<'py>(&self, py: Python<'py>, keys: &NetworkKeys) -> Result<Bound<'py, PyBytes>> {
-        let mut file = Vec::new();
-        serial::write_evaluation_keys(
-            &mut file,
-            self.0.params(),
-            &keys.0,
-            &serial::Label::default(),
-        )?;
-        Ok(PyBytes::new(py, &file))
+        write_keys(py, self.0.params(), keys)
     }
 
     /// A batch of so many samples from what [`NetworkPlan::write_batch`] gave.
     fn read_batch(&self, py: Python<'_>, data: Vec<u8>, samples: usize) -> Result<NetworkBatch> {
         let plan = Arc::clone(&self.0);
-        job::run(py, None, move |_| {
-            let reader = serial::Reader::new(&data[..], data.len() as u64)?;
-            let ciphertexts = Arc::new(reader.ciphertexts(plan.params())?);
-            Ok(NetworkBatch { ciphertexts, samples })
-        })
+        job::run(py, None, move |_| read_batch(plan.params(), &data, samples))
     }
 
     fn write_batch<'py>(
@@ -257,9 +243,204 @@ impl NetworkPlan {
         py: Python<'py>,
         batch: &NetworkBatch,
     ) -> Result<Bound<'py, PyBytes>> {
-        let mut file = Vec::new();
-        let label = serial::Label::default();
-        serial::write_ciphertexts(&mut file, self.0.params(), &batch.ciphertexts, &label)?;
+        write_batch(py, self.0.params(), batch)
+    }
+}
+
+#[pymethods]
+impl HiddenNetworkPlan {
+    /// By the outline of a network as JSON.
+    #[new]
+    fn new(py: Python<'_>, outline: String) -> Result<Self> {
+        job::run(py, None, move |_| {
+            let outline: Outline = parsed(&outline)?;
+            Ok(Self(Arc::new(HiddenPlan::new(&outline)?)))
+        })
+    }
+
+    /// Sizes, as JSON.
+    fn explain(&self) -> Result<String> {
+        written(&self.0.explain()?)
+    }
+
+    fn generate_keys(&self, py: Python<'_>) -> Result<(NetworkSecret, NetworkKeys)> {
+        let plan = Arc::clone(&self.0);
+        job::run(py, None, move |_| generate_keys(plan.params(), plan.required_keys()))
+    }
+
+    /// The bytes of a file of the weights.
+    fn encrypt_weights<'py>(
+        &self,
+        py: Python<'py>,
+        secret: &NetworkSecret,
+        network: &Network,
+    ) -> Result<Bound<'py, PyBytes>> {
+        let (plan, encryptor) = (Arc::clone(&self.0), Arc::clone(&secret.encryptor));
+        let network = Arc::clone(&network.0);
+        let file = job::run(py, None, move |_| -> Result<Vec<u8>> {
+            let mut weights = Vec::with_capacity(plan.weights());
+            plan.encrypt_weights(&encryptor, &network, |_, part| {
+                weights.push(part);
+                Ok(())
+            })?;
+            let (mut file, label) = (Vec::new(), serial::Label::default());
+            serial::write_seeded_ciphertexts(&mut file, plan.params(), &weights, &label)?;
+            Ok(file)
+        })?;
         Ok(PyBytes::new(py, &file))
+    }
+
+    /// Weights from what [`HiddenNetworkPlan::encrypt_weights`] gave.
+    fn read_weights(&self, py: Python<'_>, data: Vec<u8>) -> Result<NetworkWeights> {
+        let plan = Arc::clone(&self.0);
+        job::run(py, None, move |_| {
+            let weights = read_ciphertexts(plan.params(), &data)?;
+            match weights.len() == plan.weights() {
+                true => Ok(NetworkWeights(Arc::new(weights))),
+                false => {
+                    Err(shape("ciphertexts of weights", weights.len(), &plan.weights().to_string()))
+                }
+            }
+        })
+    }
+
+    fn encrypt(
+        &self,
+        py: Python<'_>,
+        secret: &NetworkSecret,
+        data: Samples,
+    ) -> Result<NetworkBatch> {
+        let (plan, encryptor) = (Arc::clone(&self.0), Arc::clone(&secret.encryptor));
+        job::run(py, None, move |_| {
+            let encrypted = plan.encrypt(&encryptor, &one_row(data)?)?.into_ciphertext();
+            Ok(NetworkBatch { ciphertexts: Arc::new(vec![encrypted]), samples: 1 })
+        })
+    }
+
+    fn run(
+        &self,
+        py: Python<'_>,
+        keys: &NetworkKeys,
+        weights: &NetworkWeights,
+        batch: &NetworkBatch,
+    ) -> Result<NetworkBatch> {
+        let (plan, keys, weights) =
+            (Arc::clone(&self.0), Arc::clone(&keys.0), Arc::clone(&weights.0));
+        let inputs = Arc::clone(&batch.ciphertexts);
+        job::run(py, None, move |_| {
+            let evaluator = Evaluator::new(plan.params(), keys)?;
+            let read = |part: usize| {
+                let (found, needed) = (weights.len(), plan.weights().to_string());
+                let what = "ciphertexts of weights";
+                weights.get(part).cloned().ok_or(NnError::Shape { what, found, needed })
+            };
+            let result = plan.run(&evaluator, read, one(&inputs)?)?;
+            Ok(NetworkBatch { ciphertexts: Arc::new(vec![result]), samples: 1 })
+        })
+    }
+
+    fn decrypt(
+        &self,
+        py: Python<'_>,
+        secret: &NetworkSecret,
+        batch: &NetworkBatch,
+    ) -> Result<Samples> {
+        let (plan, decryptor) = (Arc::clone(&self.0), Arc::clone(&secret.decryptor));
+        let results = Arc::clone(&batch.ciphertexts);
+        job::run(py, None, move |_| Ok(samples(&[plan.decrypt(&decryptor, one(&results)?)?])))
+    }
+
+    /// The result of a run on a clear sample.
+    fn simulate(&self, py: Python<'_>, network: &Network, data: Samples) -> Result<Samples> {
+        let (plan, network) = (Arc::clone(&self.0), Arc::clone(&network.0));
+        job::run(py, None, move |_| Ok(samples(&[plan.simulate(&network, &one_row(data)?)?])))
+    }
+
+    /// Keys from what [`HiddenNetworkPlan::write_keys`] gave.
+    fn read_keys(&self, py: Python<'_>, data: Vec<u8>) -> Result<NetworkKeys> {
+        let plan = Arc::clone(&self.0);
+        job::run(py, None, move |_| read_keys(plan.params(), &data))
+    }
+
+    fn write_keys<'py>(&self, py: Python<'py>, keys: &NetworkKeys) -> Result<Bound<'py, PyBytes>> {
+        write_keys(py, self.0.params(), keys)
+    }
+
+    /// A sample or a result from what [`HiddenNetworkPlan::write_batch`] gave.
+    fn read_batch(&self, py: Python<'_>, data: Vec<u8>, samples: usize) -> Result<NetworkBatch> {
+        let plan = Arc::clone(&self.0);
+        job::run(py, None, move |_| read_batch(plan.params(), &data, samples))
+    }
+
+    fn write_batch<'py>(
+        &self,
+        py: Python<'py>,
+        batch: &NetworkBatch,
+    ) -> Result<Bound<'py, PyBytes>> {
+        write_batch(py, self.0.params(), batch)
+    }
+}
+
+fn generate_keys(params: &Params, needed: &KeyRequest) -> Result<(NetworkSecret, NetworkKeys)> {
+    // The same key twice, for both that hold one.
+    let seed = Seed::random().map_err(sudare::Error::from)?;
+    let encrypts = KeyGenerator::from_seed(params.rlwe(), &seed).secret_key()?;
+    let mut keygen = KeyGenerator::from_seed(params.rlwe(), &seed);
+    let decrypts = keygen.secret_key()?;
+    let keys = keygen.evaluation_keys(&decrypts, needed)?;
+    let secret = NetworkSecret {
+        encryptor: Arc::new(SymmetricEncryptor::new(params, Arc::new(encrypts))?),
+        decryptor: Arc::new(Decryptor::new(params, decrypts)?),
+    };
+    Ok((secret, NetworkKeys(Arc::new(keys))))
+}
+
+fn read_keys(params: &Params, data: &[u8]) -> Result<NetworkKeys> {
+    let reader = serial::Reader::new(data, data.len() as u64)?;
+    Ok(NetworkKeys(Arc::new(reader.evaluation_keys(params)?)))
+}
+
+fn write_keys<'py>(
+    py: Python<'py>,
+    params: &Params,
+    keys: &NetworkKeys,
+) -> Result<Bound<'py, PyBytes>> {
+    let mut file = Vec::new();
+    serial::write_evaluation_keys(&mut file, params, &keys.0, &serial::Label::default())?;
+    Ok(PyBytes::new(py, &file))
+}
+
+fn read_ciphertexts(params: &Params, data: &[u8]) -> Result<Vec<Ciphertext>> {
+    Ok(serial::Reader::new(data, data.len() as u64)?.ciphertexts(params)?)
+}
+
+fn read_batch(params: &Params, data: &[u8], samples: usize) -> Result<NetworkBatch> {
+    Ok(NetworkBatch { ciphertexts: Arc::new(read_ciphertexts(params, data)?), samples })
+}
+
+fn write_batch<'py>(
+    py: Python<'py>,
+    params: &Params,
+    batch: &NetworkBatch,
+) -> Result<Bound<'py, PyBytes>> {
+    let (mut file, label) = (Vec::new(), serial::Label::default());
+    serial::write_ciphertexts(&mut file, params, &batch.ciphertexts, &label)?;
+    Ok(PyBytes::new(py, &file))
+}
+
+/// The only one of some ciphertexts.
+fn one(ciphertexts: &[Ciphertext]) -> Result<&Ciphertext> {
+    match ciphertexts {
+        [one] => Ok(one),
+        more => Err(shape("ciphertexts of a sample", more.len(), "1")),
+    }
+}
+
+/// The only one of some samples.
+fn one_row(data: Samples) -> Result<Vec<f64>> {
+    let mut data = rows(data)?;
+    match (data.pop(), data.len()) {
+        (Some(row), 0) => Ok(row),
+        (_, more) => Err(shape("samples", more + 1, "1")),
     }
 }

@@ -1,6 +1,7 @@
 """Networks on encrypted samples.
 
-The server has the weights in the clear and learns nothing of samples and results.
+The server has the weights in the clear and learns nothing of samples and results (`plan`). Or it has the
+weights encrypted, too (`plan_hidden`).
 
 >>> import numpy as np
 >>> from sudare import nn
@@ -27,8 +28,22 @@ import numpy as np
 import numpy.typing as npt
 
 from sudare import _native, errors
+from sudare._native import HiddenNetworkPlan, NetworkPlan
 
-__all__ = ["Batch", "Explanation", "Keys", "Network", "Plan", "Secret", "Simulation", "plan"]
+__all__ = [
+    "Batch",
+    "Explanation",
+    "HiddenExplanation",
+    "HiddenPlan",
+    "Keys",
+    "Network",
+    "Plan",
+    "Secret",
+    "Simulation",
+    "Weights",
+    "plan",
+    "plan_hidden",
+]
 
 Numbers: TypeAlias = npt.NDArray[np.float64]
 """Real numbers."""
@@ -140,6 +155,28 @@ class Explanation:
 
 
 @dataclass(frozen=True)
+class HiddenExplanation:
+    """What weights that are encrypted, and a run on them, take."""
+
+    log_n: int
+    """`log2` of the degree of the ring."""
+    log2_qp: float
+    """Bits of the modulus with special primes."""
+    levels: int
+    """The level of encrypted samples."""
+    weights: int
+    """Ciphertexts of the weights."""
+    weight_bytes: int
+    """Bytes of these."""
+    input_bytes: int
+    """Bytes of an encrypted sample."""
+    keys: int
+    """Evaluation keys."""
+    key_bytes: int
+    """Bytes of these."""
+
+
+@dataclass(frozen=True)
 class Simulation:
     """What a simulated run gives."""
 
@@ -170,6 +207,13 @@ class Keys:
         self._native = native
 
 
+class Weights:
+    """Encrypted weights. For the server."""
+
+    def __init__(self, native: _native.NetworkWeights) -> None:
+        self._native = native
+
+
 class Batch:
     """Encrypted samples of one run, or their results."""
 
@@ -180,10 +224,45 @@ class Batch:
         return self._native.samples
 
 
-class Plan:
+class _Planned:
+    """What plans have in common."""
+
+    _native: NetworkPlan | HiddenNetworkPlan
+
+    def generate_keys(self) -> tuple[Secret, Keys]:
+        """Keys for this plan: the owner's, and the server's."""
+        secret, keys = self._native.generate_keys()
+        return Secret(secret), Keys(keys)
+
+    def encrypt(self, secret: Secret, samples: npt.ArrayLike) -> Batch:
+        """Encrypts the samples of one run."""
+        return Batch(self._native.encrypt(secret._native, _samples(samples)))
+
+    def decrypt(self, secret: Secret, batch: Batch) -> Numbers:
+        """The results, a row for each sample."""
+        return _array(self._native.decrypt(secret._native, batch._native))
+
+    def to_bytes(self, value: Keys | Batch) -> bytes:
+        """Keys of the server, or a batch, as the bytes of a file."""
+        if isinstance(value, Keys):
+            return self._native.write_keys(value._native)
+        return self._native.write_batch(value._native)
+
+    def keys_from_bytes(self, data: bytes) -> Keys:
+        """The keys that `to_bytes` gave."""
+        return Keys(self._native.read_keys(data))
+
+    def batch_from_bytes(self, data: bytes, samples: int) -> Batch:
+        """The batch of so many samples that `to_bytes` gave."""
+        return Batch(self._native.read_batch(data, samples))
+
+
+class Plan(_Planned):
     """How a network is computed on encrypted samples: the same for owner and server."""
 
-    def __init__(self, network: Network, ranges: dict[str, Any], native: _native.NetworkPlan) -> None:
+    _native: NetworkPlan
+
+    def __init__(self, network: Network, ranges: dict[str, Any], native: NetworkPlan) -> None:
         self.network = network
         self.ranges = ranges
         self._native = native
@@ -201,22 +280,9 @@ class Plan:
         """Refuses samples that leave the calibrated ranges anywhere in the network."""
         self.network._native.check(json.dumps(self.ranges), _samples(samples))
 
-    def generate_keys(self) -> tuple[Secret, Keys]:
-        """Keys for this plan: the owner's, and the server's."""
-        secret, keys = self._native.generate_keys()
-        return Secret(secret), Keys(keys)
-
-    def encrypt(self, secret: Secret, samples: npt.ArrayLike) -> Batch:
-        """Encrypts the samples of one run."""
-        return Batch(self._native.encrypt(secret._native, _samples(samples)))
-
     def run(self, keys: Keys, batch: Batch) -> Batch:
         """Computes the network on encrypted samples."""
         return Batch(self._native.run(keys._native, batch._native))
-
-    def decrypt(self, secret: Secret, batch: Batch) -> Numbers:
-        """The results, a row for each sample."""
-        return _array(self._native.decrypt(secret._native, batch._native))
 
     def execute(self, samples: npt.ArrayLike) -> Numbers:
         """All of it in one process, with keys of its own, in as many runs as it takes."""
@@ -233,19 +299,50 @@ class Plan:
         results, error, headroom_bits = self._native.simulate(_samples(samples))
         return Simulation(_array(results), error, headroom_bits)
 
-    def to_bytes(self, value: Keys | Batch) -> bytes:
-        """Keys of the server, or a batch, as the bytes of a file."""
-        if isinstance(value, Keys):
-            return self._native.write_keys(value._native)
-        return self._native.write_batch(value._native)
 
-    def keys_from_bytes(self, data: bytes) -> Keys:
-        """The keys that `to_bytes` gave."""
-        return Keys(self._native.read_keys(data))
+class HiddenPlan(_Planned):
+    """How a network whose weights are encrypted is computed, one sample after the other: the same for
+    owner and server, who make it from the outline of the network alone.
 
-    def batch_from_bytes(self, data: bytes, samples: int) -> Batch:
-        """The batch of so many samples that `to_bytes` gave."""
-        return Batch(self._native.read_batch(data, samples))
+    Weights, samples and results are under one key, that of their owner. The server learns the outline:
+    how many numbers layers take and give, what is applied between them, and how large numbers become."""
+
+    _native: HiddenNetworkPlan
+
+    def __init__(self, outline: dict[str, Any]) -> None:
+        self.outline = outline
+        """What a server is told, as JSON has it."""
+        self._native = HiddenNetworkPlan(json.dumps(outline))
+
+    def explain(self) -> HiddenExplanation:
+        """What weights and a run take, before a key is made."""
+        return HiddenExplanation(**json.loads(self._native.explain()))
+
+    def encrypt_weights(self, secret: Secret, network: Network) -> bytes:
+        """Encrypts the weights of the network, as the bytes of a file."""
+        return self._native.encrypt_weights(secret._native, network._native)
+
+    def weights_from_bytes(self, data: bytes) -> Weights:
+        """The weights that `encrypt_weights` gave."""
+        return Weights(self._native.read_weights(data))
+
+    def run(self, keys: Keys, weights: Weights, batch: Batch) -> Batch:
+        """Computes the network on an encrypted sample."""
+        return Batch(self._native.run(keys._native, weights._native, batch._native))
+
+    def execute(self, network: Network, samples: npt.ArrayLike) -> Numbers:
+        """All of it in one process, with keys of its own, sample after sample."""
+        secret, keys = self.generate_keys()
+        weights = self.weights_from_bytes(self.encrypt_weights(secret, network))
+        batches = (self.encrypt(secret, row[None]) for row in _matrix(samples))
+        return np.concatenate(
+            [self.decrypt(secret, self.run(keys, weights, batch)) for batch in batches]
+        )
+
+    def simulate(self, network: Network, samples: npt.ArrayLike) -> Numbers:
+        """Runs the same steps on samples in the clear: results without errors by encryption."""
+        rows = (_samples(row[None]) for row in _matrix(samples))
+        return np.concatenate([_array(self._native.simulate(network._native, row)) for row in rows])
 
 
 def plan(
@@ -265,17 +362,46 @@ def plan(
     features, unless `packing` says otherwise. `precision_bits` is `-log2` of the tolerable error of
     each activation as a part of its range. A network of more levels than a ring has is bootstrapped.
     """
-    if ranges is None:
-        if calibration is None:
-            raise errors.NnShapeError("no ranges are known: give samples for calibration, or ranges")
-        ranges = json.loads(network._native.calibrate(_samples(calibration), margin))
+    ranges = _ranges(network, calibration, ranges, margin)
     options = {
         "samples": batch,
         "packing": packing or ("sample" if batch <= 2 else "features"),
         "precision_bits": precision_bits,
     }
-    native = _native.NetworkPlan(network._native, json.dumps(ranges), json.dumps(options))
+    native = NetworkPlan(network._native, json.dumps(ranges), json.dumps(options))
     return Plan(network, dict(ranges), native)
+
+
+def plan_hidden(
+    network: Network,
+    *,
+    calibration: npt.ArrayLike | None = None,
+    ranges: dict[str, Any] | None = None,
+    margin: float = 1.25,
+    precision_bits: float = 8.0,
+) -> HiddenPlan:
+    """Plans a network without residual blocks whose weights are encrypted for the server, as samples are.
+
+    Ranges and `precision_bits` as in `plan`. The server makes its plan of the outline:
+    `HiddenPlan(outline)`.
+    """
+    ranges = _ranges(network, calibration, ranges, margin)
+    return HiddenPlan(json.loads(network._native.outline(json.dumps(ranges), precision_bits)))
+
+
+def _ranges(
+    network: Network,
+    calibration: npt.ArrayLike | None,
+    ranges: dict[str, Any] | None,
+    margin: float,
+) -> dict[str, Any]:
+    """Those that are given, or of samples."""
+    if ranges is not None:
+        return ranges
+    if calibration is None:
+        raise errors.NnShapeError("no ranges are known: give samples for calibration, or ranges")
+    calibrated: dict[str, Any] = json.loads(network._native.calibrate(_samples(calibration), margin))
+    return calibrated
 
 
 def _plain(value: object) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 from typing import Any, Literal
@@ -134,6 +135,48 @@ def test_deep_networks_are_planned_with_bootstrapping() -> None:
     assert np.abs(found.results - network.predict(samples[:1])).max() < 0.05
     shallow = nn.plan(nn.Network.dense(layers([8, 8, 8])), 1, calibration=samples).explain()
     assert shallow.bootstrapping is None and shallow.bootstraps == 0 < shallow.seconds
+
+
+def test_weights_are_hidden_from_the_server() -> None:
+    parts = layers([6, 8, 3])
+    network = nn.Network.dense(parts)
+    samples = np.random.default_rng(6).uniform(-1, 1, (3, 6))
+    owner = nn.plan_hidden(network, calibration=samples, precision_bits=12)
+    explanation = owner.explain()
+    # As many diagonals as rows, rounded up, and the biases.
+    assert explanation.weights == 8 + 1 + 4 + 1
+    secret, keys = owner.generate_keys()
+    weights = owner.encrypt_weights(secret, network)
+    assert explanation.weight_bytes < len(weights) < 1.1 * explanation.weight_bytes
+    sent = [owner.to_bytes(owner.encrypt(secret, row[None])) for row in samples]
+    key_bytes = owner.to_bytes(keys)
+    assert len(key_bytes) == explanation.key_bytes
+
+    # The server has the outline and bytes, the outline no weights.
+    server = nn.HiddenPlan(json.loads(json.dumps(owner.outline)))
+    assert len(json.dumps(owner.outline)) < 500
+    there = (server.keys_from_bytes(key_bytes), server.weights_from_bytes(weights))
+    batches = [server.batch_from_bytes(data, 1) for data in sent]
+    answers = [server.to_bytes(server.run(*there, batch)) for batch in batches]
+
+    found = [owner.decrypt(secret, owner.batch_from_bytes(data, 1))[0] for data in answers]
+    expected = twin(parts, samples)
+    most = np.abs(expected).max()
+    assert np.abs(np.array(found) - expected).max() < 0.01 * most
+    assert np.allclose(owner.simulate(network, samples), expected)
+    assert np.abs(owner.execute(network, samples) - expected).max() < 0.01 * most
+
+    with pytest.raises(errors.NnShapeError, match="ciphertexts of weights"):
+        owner.weights_from_bytes(sent[0])
+    with pytest.raises(errors.NnNetworkError, match="planned for"):
+        owner.encrypt_weights(secret, nn.Network.dense(layers([6, 7, 3])))
+    with pytest.raises(errors.NnShapeError):
+        owner.encrypt(secret, samples)
+    with pytest.raises(errors.NnOutOfRangeError):
+        owner.encrypt(secret, samples[:1] + 9)
+    block = nn.Network.describe([3], [{"residual": {"layers": [{"activation": "square"}]}}])
+    with pytest.raises(errors.NnNetworkError, match="residual"):
+        nn.plan_hidden(block, calibration=np.ones((2, 3)))
 
 
 def test_misuse_is_refused() -> None:

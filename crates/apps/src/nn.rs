@@ -63,7 +63,7 @@ mod steps;
 mod tests;
 
 pub use error::{NnError, Result};
-pub use hidden::{HiddenPlan, Outline};
+pub use hidden::{HiddenExplanation, HiddenPlan, Outline};
 pub use model::{Activation, Convolution, Layer, Network};
 pub use plan::{Explanation, Options, Packing, Plan};
 pub use ranges::Ranges;

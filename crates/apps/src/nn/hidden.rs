@@ -5,7 +5,7 @@ use sudare::{
     circuits::{ComplexOps, Trace, TracePlan, sim},
     ckks::{
         Ciphertext, Complex, Decryptor, Encoder, Params, Plaintext, ProductSum, Scale,
-        SymmetricEncryptor,
+        SymmetricEncryptor, serial,
     },
     rlwe::{KeyRequest, Level, Seeded},
 };
@@ -147,6 +147,27 @@ pub struct HiddenPlan {
     keys: KeyRequest,
 }
 
+/// What a plan with encrypted weights says of itself, before a key is made.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HiddenExplanation {
+    /// `log2(N)`.
+    pub log_n: u32,
+    /// Bits of the modulus with special primes.
+    pub log2_qp: f64,
+    /// The level of encrypted samples.
+    pub levels: u32,
+    /// Ciphertexts of the weights.
+    pub weights: usize,
+    /// Bytes of these in a file, each with a seed in place of a half.
+    pub weight_bytes: u64,
+    /// Bytes of an encrypted sample in a file.
+    pub input_bytes: u64,
+    /// Evaluation keys.
+    pub keys: usize,
+    /// Bytes of these in a file.
+    pub key_bytes: u64,
+}
+
 /// A layer with levels and scales.
 #[derive(Debug, Clone)]
 struct HiddenLayer {
@@ -231,6 +252,28 @@ impl HiddenPlan {
     #[must_use]
     pub fn required_keys(&self) -> &KeyRequest {
         &self.keys
+    }
+
+    /// What weights and a run take.
+    ///
+    /// # Errors
+    /// [`NnError::Library`].
+    pub fn explain(&self) -> Result<HiddenExplanation> {
+        let (params, label) = (&self.params, serial::Label::default());
+        let half = |level: Level| {
+            let rlwe = params.rlwe();
+            rlwe.basis().packed_bytes(rlwe.limbs(level))
+        };
+        Ok(HiddenExplanation {
+            log_n: params.log_n(),
+            log2_qp: params.rlwe().log2_qp(params.top()),
+            levels: self.input.0.0,
+            weights: self.weights(),
+            weight_bytes: self.weight_forms().map(|(level, ..)| half(level)).sum(),
+            input_bytes: 2 * half(self.input.0),
+            keys: self.keys.count(),
+            key_bytes: serial::evaluation_keys_bytes(params, &self.keys, &label)?,
+        })
     }
 
     /// Ciphertexts of the weights.
