@@ -12,7 +12,6 @@ mod output;
 mod passphrase;
 mod progress;
 mod remote;
-mod svg;
 mod values;
 
 use args::{Args, Command, Threads};

@@ -8,6 +8,7 @@ use sudare_apps::{metrics::Quality, table::Table};
 use sudare_roles::{
     error::{Error, Result},
     model::Model,
+    report,
 };
 
 /// Measure how well a decrypted model tells the classes of a table apart
@@ -92,23 +93,5 @@ struct Report {
 pub fn run(args: &Args, output: Output) -> Result<()> {
     let (model, table) = args.labelled.read()?;
     let report = Report { quality: model.quality(&table)? };
-    output.write(&report, |report| output::fields(&fields(&report.quality)))
-}
-
-/// What there is to say of a model.
-pub fn fields(quality: &Quality) -> Vec<(&'static str, String)> {
-    let number = |x: f64| format!("{x:.4}");
-    let known = |x: Option<f64>| x.map_or_else(|| "-".into(), number);
-    vec![
-        ("rows", quality.rows.to_string()),
-        (
-            "accuracy",
-            format!("{:.4} (the larger class {:.4})", quality.accuracy, quality.largest_class),
-        ),
-        ("AUC", known(quality.auc)),
-        ("KS", known(quality.ks)),
-        ("log loss", number(quality.log_loss)),
-        ("Brier score", number(quality.brier)),
-        ("calibration error", number(quality.calibration_error)),
-    ]
+    output.write(&report, |report| output::fields(&report::fields(&report.quality)))
 }

@@ -1,10 +1,7 @@
 //! What parameters and keys are said to be: secrets, sizes of primes, and estimated security.
 
-use sudare::{
-    ckks::Params,
-    rlwe::{KeyRequest, KeySecurity, SecretDistribution},
-};
-use sudare_roles::error::Result;
+use sudare::rlwe::{KeySecurity, SecretDistribution};
+pub use sudare_roles::security::{key_security, least_security};
 
 /// How a secret is drawn, in words.
 pub fn secret_name(secret: SecretDistribution) -> String {
@@ -12,24 +9,6 @@ pub fn secret_name(secret: SecretDistribution) -> String {
         SecretDistribution::UniformTernary => "uniform ternary".into(),
         SecretDistribution::FixedWeight { h } => format!("ternary of weight {h}"),
     }
-}
-
-/// The estimated security of every kind of key that is published under the parameters, those of a
-/// request included.
-pub fn key_security(params: &Params, request: &KeyRequest) -> Result<Vec<KeySecurity>> {
-    let mut keys = params.rlwe().key_security();
-    for key in request.key_security(params.rlwe())? {
-        // Switching keys at the highest level are there already.
-        if !keys.contains(&key) {
-            keys.push(key);
-        }
-    }
-    Ok(keys)
-}
-
-/// The security of the weakest key, in bits.
-pub fn least_security(keys: &[KeySecurity]) -> f64 {
-    keys.iter().map(|key| key.security_bits).fold(f64::INFINITY, f64::min)
 }
 
 /// What each key costs an attacker, in words.

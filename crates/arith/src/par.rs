@@ -79,7 +79,7 @@ pub fn map<T: Send, U: Send>(
     let work = Work::current();
     let f = |item| work.run(|| f(item));
     #[cfg(feature = "parallel")]
-    if rayon::current_num_threads() > 1 {
+    if threads() > 1 {
         use rayon::prelude::*;
         let items: Vec<T> = items.into_iter().collect();
         return items.into_par_iter().with_max_len(1).map(f).collect();
@@ -106,7 +106,7 @@ pub fn join<A: Send, B: Send>(
     let work = Work::current();
     let (a, b) = (|| work.run(a), || work.run(b));
     #[cfg(feature = "parallel")]
-    if rayon::current_num_threads() > 1 {
+    if threads() > 1 {
         return rayon::join(a, b);
     }
     (a(), b())
@@ -139,7 +139,7 @@ impl Within {
     ) {
         let work = Work::current();
         let f = |room: &mut S, block| work.run(|| f(room, block));
-        if self.blocks {
+        if self.blocks && threads() > 1 {
             #[cfg(feature = "parallel")]
             {
                 use rayon::prelude::*;
@@ -213,10 +213,13 @@ pub fn for_tiles(
 
 /// Threads that work is spread over here.
 #[must_use]
+#[inline]
 pub fn threads() -> usize {
+    // WebAssembly has one, which its compiler should know: what forks is left out there.
     #[cfg(feature = "parallel")]
-    return rayon::current_num_threads();
-    #[cfg(not(feature = "parallel"))]
+    if !cfg!(target_family = "wasm") {
+        return rayon::current_num_threads();
+    }
     1
 }
 

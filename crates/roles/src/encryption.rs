@@ -64,7 +64,7 @@ impl From<Table> for Subject {
 /// Encrypts tables for one job.
 pub struct Encryption {
     job: Job,
-    plan: Plan,
+    plan: Arc<Plan>,
     params: Params,
     /// Name of the parameters.
     name: String,
@@ -91,7 +91,20 @@ impl Encryption {
     /// # Errors
     /// Those of the job's plan; [`Error::Library`] for a key of other parameters.
     pub fn new(job: Job, params: &Params, name: &str, key: Arc<PublicKey>) -> Result<Self> {
-        let (plan, id) = (job.plan(params)?, key.id());
+        Self::planned((job, Arc::new(job.plan(params)?)), params, name, key)
+    }
+
+    /// As [`Encryption::new`], for a job whose plan under these parameters is there already.
+    ///
+    /// # Errors
+    /// [`Error::Library`] for a key of other parameters.
+    pub fn planned(
+        (job, plan): (Job, Arc<Plan>),
+        params: &Params,
+        name: &str,
+        key: Arc<PublicKey>,
+    ) -> Result<Self> {
+        let id = key.id();
         let encryptor = Encryptor::new(params, key)?;
         Ok(Self {
             job,
@@ -138,13 +151,13 @@ impl Encryption {
         subject: Subject,
         progress: impl Fn(usize) + Send + Sync,
     ) -> Result<Written> {
-        if let (Plan::Train(plan), Some(_)) = (&self.plan, &subject.pooled) {
+        if let (Plan::Train(plan), Some(_)) = (&*self.plan, &subject.pooled) {
             return self.write_pooled((out, path), plan, subject, progress);
         }
         let Subject { table, encoding, held_out, key, .. } = subject;
         let (columns, rows) = (table.columns().to_vec(), table.rows());
         let note = |about| Note { columns, rows, about };
-        match &self.plan {
+        match &*self.plan {
             Plan::Train(plan) if plan.job().spec.tables > 1 => Err(Error::Usage(format!(
                 "the keys are for {}: prepare the table as its owners do, with --transform",
                 self.job
@@ -258,7 +271,7 @@ impl Encryption {
     }
 
     fn score_plan(&self) -> Result<&ScorePlan> {
-        match &self.plan {
+        match &*self.plan {
             Plan::Predict(plan) => Ok(plan),
             _ => Err(Error::Usage(format!(
                 "the keys are for {}: make keys for scoring with --for predict:ROWSxFEATURES, or \

@@ -16,6 +16,10 @@ macro_rules! plan_of_statistics {
             self.ciphertexts()
         }
 
+        fn table_bytes(&self) -> Result<u64> {
+            Ok(self.cost()?.input_bytes)
+        }
+
         fn outputs(&self) -> usize {
             self.outputs()
         }
@@ -208,6 +212,8 @@ trait TablePlan {
     }
 
     fn ciphertexts(&self) -> usize;
+
+    fn table_bytes(&self) -> Result<u64>;
 
     fn outputs(&self) -> usize;
 
@@ -419,6 +425,14 @@ impl Plan {
     #[must_use]
     pub fn ciphertexts(&self) -> usize {
         self.table().ciphertexts()
+    }
+
+    /// About the bytes of the encrypted table.
+    ///
+    /// # Errors
+    /// [`Error::Stats`] if the job cannot be simulated.
+    pub fn table_bytes(&self) -> Result<u64> {
+        self.table().table_bytes()
     }
 
     /// Ciphertexts of the result.

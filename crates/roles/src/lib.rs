@@ -8,13 +8,14 @@
 //! | [`label`], [`note`] | what files say beside keys and ciphertexts: to everybody, and to who has the secret key |
 //! | [`ledger`] | how many results of a key others have seen |
 //! | [`receipt`] | what a server says under its signature of a result |
-//! | [`price`] | what a planned job takes of a server |
+//! | [`price`], [`security`] | what a planned job takes of a server; how secure its keys are |
 //! | [`opened`], [`files`] | files that are read; files that are whole or absent |
 //! | [`secret`], [`sealed`] | files of secret keys; their bytes, sealed by a passphrase |
 //! | [`integers`] | files of arrays of integers and of their keys |
 //! | [`pooled`] | tables of several owners |
 //! | [`search`] | indices of vectors, queries and answers |
 //! | [`reading`], [`features`], [`model`] | tables as they come; rows for a model; results in the clear |
+//! | [`report`] | pages about models |
 //! | [`machine`], [`memory`] | what the operating system says; memory that it can give |
 //! | [`hex`] | bytes as hexadecimal digits |
 //! | [`sets`] | parameter sets by name |
@@ -45,10 +46,12 @@ pub mod pooled;
 pub mod price;
 pub mod reading;
 pub mod receipt;
+pub mod report;
 pub mod scoring;
 pub mod sealed;
 pub mod search;
 pub mod secret;
+pub mod security;
 pub mod server;
 pub mod sets;
 pub mod training;

@@ -2,7 +2,7 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::error::{Error, Result};
-use std::path::Path;
+use std::{io::Cursor, path::Path};
 use sudare_apps::{
     pool::{PoolError, Schema},
     table::{Encoding, EncodingOptions, Frame, ReadOptions, Table},
@@ -25,20 +25,30 @@ impl Reading {
     /// # Errors
     /// [`Error::Table`] and [`Error::TableFile`] name the place of the first fault.
     pub fn table(&self, path: &Path, target: Option<&str>) -> Result<(Table, Encoding)> {
-        let in_table = Error::in_table(path);
-        let frame = self.frame(path, self.encoding.read_options(target))?;
-        let encoding = Encoding::fit(&frame, target, &self.encoding).map_err(&in_table)?;
-        let table = encoding.apply(frame).map_err(in_table)?;
-        Ok((table, encoding))
+        self.fitted(self.frame(path, self.encoding.read_options(target))?, path, target)
     }
 
-    /// The table in a file of such rows as another table had, with labels if it has the target.
+    /// As [`Reading::table`], of the text of a CSV file; messages call it `path`.
     ///
     /// # Errors
     /// As [`Reading::table`].
-    pub fn coded(&self, path: &Path, encoding: &Encoding) -> Result<Table> {
-        let frame = self.frame(path, encoding.read_options())?;
-        encoding.apply(frame).map_err(Error::in_table(path))
+    pub fn table_of_text(
+        &self,
+        (text, path): (&[u8], &Path),
+        target: Option<&str>,
+    ) -> Result<(Table, Encoding)> {
+        self.fitted(
+            self.frame_of_text(text, path, self.encoding.read_options(target))?,
+            path,
+            target,
+        )
+    }
+
+    fn fitted(&self, frame: Frame, path: &Path, target: Option<&str>) -> Result<(Table, Encoding)> {
+        let in_table = Error::in_table(path);
+        let encoding = Encoding::fit(&frame, target, &self.encoding).map_err(&in_table)?;
+        let table = encoding.apply(frame).map_err(in_table)?;
+        Ok((table, encoding))
     }
 
     /// The table of one of several owners, coded by what they agreed on.
@@ -62,6 +72,15 @@ impl Reading {
         Frame::read(path, &options).map_err(Error::in_table(path))
     }
 
+    /// The text of a CSV file as it is; messages call it `path`.
+    ///
+    /// # Errors
+    /// As [`Reading::table`].
+    pub fn frame_of_text(&self, text: &[u8], path: &Path, options: ReadOptions) -> Result<Frame> {
+        let options = ReadOptions { delimiter: self.delimiter, decimal: self.decimal, ..options };
+        Frame::from_csv(Cursor::new(text), &options).map_err(Error::in_table(path))
+    }
+
     /// Rows in a file that have `columns` in any order and, if it has column `target`, labels of
     /// `classes`. They become numbers by `encoding`, if there is one.
     ///
@@ -74,15 +93,41 @@ impl Reading {
         (target, classes): (&str, &[String]),
         encoding: Option<&Encoding>,
     ) -> Result<Table> {
+        let read = |options| self.frame(path, options);
+        self.rows_as((path, &read), columns, (target, classes), encoding)
+    }
+
+    /// As [`Reading::rows`], of the text of a CSV file; messages call it `path`.
+    ///
+    /// # Errors
+    /// As [`Reading::rows`].
+    pub fn rows_of_text(
+        &self,
+        (text, path): (&[u8], &Path),
+        columns: &[String],
+        labels: (&str, &[String]),
+        encoding: Option<&Encoding>,
+    ) -> Result<Table> {
+        let read = |options| self.frame_of_text(text, path, options);
+        self.rows_as((path, &read), columns, labels, encoding)
+    }
+
+    fn rows_as(
+        &self,
+        (path, read): (&Path, &dyn Fn(ReadOptions) -> Result<Frame>),
+        columns: &[String],
+        (target, classes): (&str, &[String]),
+        encoding: Option<&Encoding>,
+    ) -> Result<Table> {
+        let in_table = Error::in_table(path);
         let table = match encoding {
             Some(encoding) => {
-                let renamed = encoding.clone().with_target(target);
-                self.coded(path, &renamed.map_err(Error::in_table(path))?)?
+                let renamed = encoding.clone().with_target(target).map_err(&in_table)?;
+                renamed.apply(read(renamed.read_options())?).map_err(in_table)?
             }
             None => {
-                let frame = self.frame(path, self.encoding.read_options(Some(target)))?;
+                let frame = read(self.encoding.read_options(Some(target)))?;
                 let target = frame.columns().iter().any(|name| name == target).then_some(target);
-                let in_table = Error::in_table(path);
                 let encoding = Encoding::fit(&frame, target, &self.encoding).map_err(&in_table)?;
                 encoding.apply(frame).map_err(in_table)?
             }

@@ -47,12 +47,20 @@ impl SecretFile {
             let opened = Opened::new(file, bytes, path)?.expect(Kind::SecretKey)?;
             return Ok(Self { opened, sealed: None, exposed });
         }
-        let all = sealed_file(file, bytes, path)?;
+        Ok(Self { exposed, ..Self::from_sealed(sealed_file(file, bytes, path)?, path)? })
+    }
+
+    /// A whole sealed file, wherever it is; messages call it `path`.
+    ///
+    /// # Errors
+    /// [`Error::File`] for a file of anything else; [`Error::Seal`] for what is not sealed, or at
+    /// impossible costs.
+    pub fn from_sealed(all: Vec<u8>, path: &Path) -> Result<Self> {
         let Sealed { costs, file, .. } = Sealed::new(&all).map_err(Error::in_sealed(path))?;
         let (bytes, file) = (file.len() as u64, Cursor::new(file.to_vec()));
         let file: Box<dyn Read + Send> = Box::new(file);
         let opened = Opened::new(file, bytes, path)?.expect(Kind::SecretKey)?;
-        Ok(Self { opened, sealed: Some((all, costs)), exposed })
+        Ok(Self { opened, sealed: Some((all, costs)), exposed: false })
     }
 
     /// What its header says.
@@ -227,6 +235,10 @@ mod tests {
         assert!(fs::read(&clear).unwrap() == again);
 
         let path = written(&folder, &keys, Some(&passphrase("right").unwrap()));
+        let in_memory = SecretFile::from_sealed(fs::read(&path).unwrap(), &path).unwrap();
+        assert_eq!(in_memory.key(&keys.0, || passphrase("right")).unwrap().id(), keys.1.id());
+        let unsealed = SecretFile::from_sealed(again, &path).map(|_| ()).unwrap_err();
+        assert_eq!(unsealed.kind(), "Malformed");
         let wrong = SecretFile::open(&path).unwrap().key(&keys.0, || passphrase("wrong"));
         let wrong = wrong.unwrap_err();
         assert_eq!(wrong.kind(), "WrongPassphrase");

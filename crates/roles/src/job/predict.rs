@@ -88,6 +88,11 @@ impl TablePlan for ScorePlan {
         self.ciphertexts()
     }
 
+    fn table_bytes(&self) -> Result<u64> {
+        let each = ciphertext_bytes(self.params(), self.input().0);
+        Ok(each.saturating_mul(self.ciphertexts() as u64))
+    }
+
     fn outputs(&self) -> usize {
         self.groups().saturating_mul(self.outputs())
     }

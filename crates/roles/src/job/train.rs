@@ -86,6 +86,10 @@ impl TablePlan for TrainPlan {
         self.ciphertexts()
     }
 
+    fn table_bytes(&self) -> Result<u64> {
+        Ok(self.shapes().map(|shape| ciphertext_bytes(self.params(), shape.level)).sum())
+    }
+
     fn outputs(&self) -> usize {
         self.job().spec.models()
     }

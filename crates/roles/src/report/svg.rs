@@ -1,22 +1,9 @@
-//! Charts as SVG inside a page, whose style sheet ([`STYLE`]) colours them: they follow it into the
-//! dark and onto paper.
+//! Charts as SVG inside a page, whose style sheet colours them: they follow it into the dark and onto
+//! paper.
 
 use core::fmt::Write;
-
-/// Of the classes that charts use. The page defines the colours `--ink`, `--soft`, `--line`, `--a`,
-/// `--b` and `--c`, the last three being those of series.
-pub const STYLE: &str = "\
-svg{display:block;width:100%;height:auto}
-svg text{font:12px system-ui,sans-serif;fill:var(--soft)}
-svg .grid{stroke:var(--line);fill:none}
-svg .axis{stroke:var(--soft);fill:none}
-svg .s{fill:none;stroke-width:2;stroke-linejoin:round}
-svg .s0{stroke:var(--a)}svg .s1{stroke:var(--b)}svg .s2{stroke:var(--c)}
-svg .dashed{stroke-dasharray:5 4}
-svg .area{fill-opacity:.22}
-svg .area.s0{fill:var(--a)}svg .area.s1{fill:var(--b)}svg .area.s2{fill:var(--c)}
-svg .dots{stroke-width:7;stroke-linecap:round}
-";
+use std::f64::consts::LOG10_2;
+use sudare_arith::real;
 
 /// Sizes, in units of about a pixel.
 const WIDTH: f64 = 400.0;
@@ -97,12 +84,16 @@ impl<'a> Axis<'a> {
 /// apart.
 fn ticks(low: f64, high: f64, most: u32) -> (Vec<f64>, usize) {
     let least = (high - low) / f64::from(most);
-    let power = least.log10().floor() as i32;
-    let steps = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * 10f64.powi(power));
+    let power = log10(least).floor() as i32;
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * real::powi(10.0, power));
     let step = steps.into_iter().find(|&step| step >= least * (1.0 - 1e-9)).unwrap_or(least);
-    let decimals = (-(step.log10() + 1e-9).floor()).clamp(0.0, 12.0) as usize;
+    let decimals = (-(log10(step) + 1e-9).floor()).clamp(0.0, 12.0) as usize;
     let (first, last) = ((low / step - 1e-9).ceil() as i64, (high / step + 1e-9).floor() as i64);
     ((first..=last).map(|k| k as f64 * step).collect(), decimals)
+}
+
+fn log10(x: f64) -> f64 {
+    real::log2(x) * LOG10_2
 }
 
 /// Text that cannot be taken for markup; control characters are replaced.

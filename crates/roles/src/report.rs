@@ -1,0 +1,273 @@
+//! Pages about decrypted models: quality, charts and weights, for the owner's eyes.
+
+mod page;
+mod svg;
+
+pub use page::{STYLE, fields};
+
+use crate::{error::Result, model::Model};
+use serde::Serialize;
+use sudare_apps::{
+    logreg::{Batches, Prepared, TrainSpec, Transform, reference},
+    metrics::{self, Quality},
+    table::Table,
+};
+use sudare_arith::{par, real};
+
+/// What a model is and how well it does on a table, in figures; [`Report::page`] shows them.
+#[derive(Serialize)]
+pub struct Report {
+    target: String,
+    classes: Vec<String>,
+    features: usize,
+    iterations: u32,
+    trained_rows: usize,
+    /// Bits to which weights were released; none if they are for the owner of the key alone.
+    shared_bits: Option<u32>,
+    #[serde(flatten)]
+    quality: Quality,
+    /// On the other table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    test: Option<Quality>,
+    /// Share of rows of the second of two classes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base_rate: Option<f64>,
+    /// By iteration; empty without a history.
+    curve: Vec<Step>,
+    /// Of two classes: shares of rows of the first and of the second that score above falling
+    /// thresholds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    roc: Option<Vec<[f64; 2]>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    histogram: Option<Histogram>,
+    /// Groups of rows, in the order of their probabilities.
+    calibration: Vec<Calibration>,
+    /// Rows of each class by the class that the model names.
+    confusion: Vec<Vec<usize>>,
+    /// Of each weight vector.
+    intercepts: Vec<f64>,
+    /// The largest first.
+    weights: Vec<Weight>,
+}
+
+/// How good the weights after an iteration are, and those of the same training in the clear.
+#[derive(Serialize)]
+struct Step {
+    iteration: u32,
+    log_loss: f64,
+    auc: Option<f64>,
+    clear_log_loss: Option<f64>,
+    clear_auc: Option<f64>,
+}
+
+/// Rows by their probability of the second class, in bins of equal width, of either class.
+#[derive(Serialize)]
+struct Histogram {
+    edges: Vec<f64>,
+    zeros: Vec<usize>,
+    ones: Vec<usize>,
+}
+
+#[derive(Serialize)]
+struct Calibration {
+    rows: usize,
+    /// Mean probability of the second class, or of the class that the model names among several.
+    predicted: f64,
+    /// Share of rows that are of that class.
+    observed: f64,
+}
+
+#[derive(Serialize)]
+struct Weight {
+    /// The class that it tells from others, of more than two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    class: Option<String>,
+    column: String,
+    weight: f64,
+    divisor: f64,
+}
+
+/// Products of a row and weights that are done in about a second, and as many for the curve.
+const MOST_PRODUCTS: usize = 1 << 30;
+/// Corners of a ROC curve, about.
+const ROC_POINTS: f64 = 400.0;
+const BINS: usize = 20;
+/// Groups of rows of a calibration, at most, and rows of each, at least.
+const GROUPS: usize = 10;
+const GROUP_ROWS: usize = 10;
+
+impl Report {
+    /// Of a model, measured on a table whose classes are known; `test` is another such table, to
+    /// measure it on as well.
+    ///
+    /// # Errors
+    /// [`Error::Usage`](crate::error::Error::Usage) for a table of other columns;
+    /// [`Error::Table`](crate::error::Error::Table) for one without classes;
+    /// [`Error::Metric`](crate::error::Error::Metric).
+    pub fn new(model: &Model, table: &Table, test: Option<&Table>) -> Result<Self> {
+        let scores = model.scores(table)?;
+        let members = table.members()?;
+        let quality = Quality::of(&scores, members)?;
+        let binary = match (&scores[..], table.labels()) {
+            ([scores], Ok(labels)) => Some((scores, labels)),
+            _ => None,
+        };
+        let of_binary = binary.as_ref().filter(|_| quality.auc.is_some());
+        Ok(Self {
+            target: table.target().unwrap_or_default().into(),
+            classes: model.classes.clone(),
+            features: table.features(),
+            iterations: model.iterations,
+            trained_rows: model.rows,
+            shared_bits: model.shared_bits,
+            base_rate: binary.as_ref().map(|(_, labels)| {
+                labels.iter().filter(|&&label| label).count() as f64 / labels.len() as f64
+            }),
+            curve: curve(model, table)?,
+            roc: of_binary.map(|(scores, l)| metrics::roc(scores, l)).transpose()?.map(thinned),
+            histogram: binary.as_ref().map(|(scores, labels)| Histogram::new(scores, labels)),
+            calibration: calibration(&scores, members),
+            confusion: confusion(&scores, members, model.classes.len()),
+            intercepts: model.weights.iter().map(|weights| weights[0]).collect(),
+            weights: weights(model),
+            quality,
+            test: test.map(|test| model.quality(test)).transpose()?,
+        })
+    }
+
+    /// On the first table.
+    #[must_use]
+    pub fn quality(&self) -> &Quality {
+        &self.quality
+    }
+}
+
+/// The weights of all classes, the largest first.
+fn weights(model: &Model) -> Vec<Weight> {
+    let several = model.weights.len() > 1;
+    let of_model = |(class, of_class): (usize, &Vec<f64>)| -> Vec<Weight> {
+        let columns = model.columns.iter().zip(&model.divisors);
+        let weights = columns.zip(&of_class[1..]).map(|((column, &divisor), &weight)| Weight {
+            class: several.then(|| model.classes[class].clone()),
+            column: column.clone(),
+            weight,
+            divisor,
+        });
+        weights.collect()
+    };
+    let mut weights: Vec<Weight> = model.weights.iter().enumerate().flat_map(of_model).collect();
+    weights.sort_by(|a, b| b.weight.abs().total_cmp(&a.weight.abs()));
+    weights
+}
+
+/// Rows of each class by the class that the model names.
+fn confusion(scores: &[Vec<f64>], members: &[u32], classes: usize) -> Vec<Vec<usize>> {
+    let mut counts = vec![vec![0; classes]; classes];
+    for (row, &class) in members.iter().enumerate() {
+        counts[class as usize][metrics::named(scores, row)] += 1;
+    }
+    counts
+}
+
+/// The quality of the weights after each iteration, or of some iterations of a long training on a
+/// large table.
+fn curve(model: &Model, table: &Table) -> Result<Vec<Step>> {
+    let Some(history) = &model.history else { return Ok(Vec::new()) };
+    let members = table.members()?;
+    let clear = clear_history(model, table)?;
+    let products = table.rows() * (1 + model.columns.len()) * model.weights.len();
+    let most = (MOST_PRODUCTS / products).max(20);
+    let last = history.len() - 1;
+    let every = history.len().div_ceil(most);
+    let shown = (0..history.len()).filter(|i| i % every == 0 || *i == last);
+    par::try_map(shown.collect::<Vec<_>>(), |i| {
+        let quality = |weights: &[Vec<f64>]| -> Result<_> {
+            Ok(Quality::of(&model.scores_with(weights, table)?, members)?)
+        };
+        let encrypted = quality(&history[i])?;
+        let clear = clear.as_ref().map(|clear| quality(&clear[i])).transpose()?;
+        Ok(Step {
+            iteration: i as u32 + 1,
+            log_loss: encrypted.log_loss,
+            auc: encrypted.auc,
+            clear_log_loss: clear.as_ref().map(|clear| clear.log_loss),
+            clear_auc: clear.and_then(|clear| clear.auc),
+        })
+    })
+}
+
+/// The weights of the same training in the clear, if the table is the one that was trained on, as
+/// far as rows, means and ranges tell, and it takes about a second.
+fn clear_history(model: &Model, table: &Table) -> Result<Option<Vec<Vec<Vec<f64>>>>> {
+    let Some(spec) = model.training else { return Ok(None) };
+    let spec = TrainSpec { iterations: model.iterations, ..spec };
+    let batch_rows = Batches::new(table.rows(), &spec).most_rows();
+    let entries = (1 + model.columns.len()) * model.weights.len();
+    let products = (batch_rows * entries).saturating_mul(spec.iterations as usize);
+    let other = table.target() != Some(&model.target) || table.rows() != model.rows;
+    if other || products > MOST_PRODUCTS {
+        return Ok(None);
+    }
+    let (shown, found) = (model.inputs()?.shown, Transform::spreading(table));
+    // Decimals are read to the last bit but one.
+    let near = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-12 * (a.abs() + b.abs());
+    let as_trained = shown.divisors().iter().zip(found.divisors()).all(near)
+        && shown.centers().iter().zip(found.centers()).all(near);
+    if !as_trained {
+        return Ok(None);
+    }
+    let given = model.class_weights.as_deref();
+    let Ok(rows) = Prepared::new(table, &spec, table.rows(), given) else { return Ok(None) };
+    // What cannot be trained in the clear is not compared.
+    let Ok(history) = reference::history(&rows, &spec) else { return Ok(None) };
+    let under = |weights: &Vec<f64>| Ok(rows.transform().weights_under(weights, &shown)?);
+    let of_iteration = |models: &Vec<Vec<f64>>| models.iter().map(under).collect();
+    history.iter().map(of_iteration).collect::<Result<_>>().map(Some)
+}
+
+/// Corners of a curve that are apart.
+fn thinned(corners: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
+    let last = corners.len() - 1;
+    let mut kept: Vec<[f64; 2]> = Vec::new();
+    for (i, corner) in corners.into_iter().enumerate() {
+        let far = |kept: &[f64; 2]| corner[0] - kept[0] + corner[1] - kept[1] >= 2.0 / ROC_POINTS;
+        if i == last || kept.last().is_none_or(far) {
+            kept.push(corner);
+        }
+    }
+    kept
+}
+
+impl Histogram {
+    fn new(scores: &[f64], labels: &[bool]) -> Self {
+        let edges = (0..=BINS).map(|i| i as f64 / BINS as f64).collect();
+        let (mut zeros, mut ones) = (vec![0; BINS], vec![0; BINS]);
+        for (&score, &label) in scores.iter().zip(labels) {
+            let bin = (BINS as f64 / (1.0 + real::exp(-score))) as usize;
+            (if label { &mut ones } else { &mut zeros })[bin.min(BINS - 1)] += 1;
+        }
+        Self { edges, zeros, ones }
+    }
+}
+
+/// Groups of as many rows each, as evenly as can be.
+fn calibration(scores: &[Vec<f64>], members: &[u32]) -> Vec<Calibration> {
+    let probabilities = metrics::probabilities(scores);
+    let stated = |row: usize| {
+        let class = if scores.len() == 1 { 1 } else { metrics::named(scores, row) };
+        (probabilities[class][row], members[row] as usize == class)
+    };
+    let mut rows: Vec<(f64, bool)> = (0..members.len()).map(stated).collect();
+    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let groups = (rows.len() / GROUP_ROWS).clamp(1, GROUPS);
+    let group = |i: usize| {
+        let rows = &rows[i * rows.len() / groups..(i + 1) * rows.len() / groups];
+        let count = rows.len() as f64;
+        Calibration {
+            rows: rows.len(),
+            predicted: rows.iter().map(|row| row.0).sum::<f64>() / count,
+            observed: rows.iter().filter(|row| row.1).count() as f64 / count,
+        }
+    };
+    (0..groups).map(group).collect()
+}

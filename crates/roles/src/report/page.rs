@@ -1,0 +1,282 @@
+//! The page in HTML.
+
+use super::{
+    Histogram, Report, Step, Weight,
+    svg::{Axis, Chart, Mark, Series, escape},
+};
+use sudare_apps::metrics::Quality;
+
+/// Weights on the page.
+const SHOWN_WEIGHTS: usize = 40;
+/// Classes on the page.
+const SHOWN_CLASSES: usize = 20;
+
+/// Style sheet of [`Report::page`], and of what shows [`Report::body`].
+pub const STYLE: &str = include_str!("report.css");
+
+impl Report {
+    /// A page about the model as measured on a table of this name: one file of HTML, well-formed as
+    /// XML too, that needs no other.
+    #[must_use]
+    pub fn page(&self, data: &str) -> String {
+        let (target, body) = (escape(&self.target), self.body(data));
+        format!(
+            "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\">\n<head>\n\
+             <meta charset=\"utf-8\"/>\n\
+             <meta http-equiv=\"Content-Security-Policy\" \
+             content=\"default-src 'none'; style-src 'unsafe-inline'\"/>\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+             <meta name=\"color-scheme\" content=\"light dark\"/>\n\
+             <title>Logistic regression of {target}</title>\n<style>\n{STYLE}</style>\n\
+             </head>\n<body>\n<main>\n<h1>Logistic regression of <bdi>{target}</bdi></h1>\n\
+             {body}</main>\n</body>\n</html>\n"
+        )
+    }
+
+    /// What stands below the heading of [`Report::page`], for pages that show more.
+    #[must_use]
+    pub fn body(&self, data: &str) -> String {
+        let Self { quality, iterations, trained_rows, .. } = self;
+        let shape =
+            [("features", self.features.to_string()), ("iterations", iterations.to_string())];
+        let mut figures = tiles(shape.into_iter().chain(fields(quality)));
+        if let Some(test) = &self.test {
+            figures += &format!(
+                "</dl>\n<h2>On the other table</h2>\n<dl>\n{}",
+                tiles(fields(test).into_iter())
+            );
+        }
+        let training = self.training().map_or_else(String::new, |figures| {
+            format!("<h2>Training</h2>\n<div class=\"charts\">\n{figures}</div>\n")
+        });
+        let charts_of =
+            [self.roc_figure(), self.histogram_figure(), Some(self.calibration_figure())];
+        let quality_charts: String = charts_of.into_iter().flatten().collect();
+        let confusion = self.confusion_table();
+        let weights = self.weights_table();
+        let readers = match self.shared_bits {
+            Some(bits) => format!(
+                "Weights were released to {bits} bits, with noise that hides the secret key; figures \
+                 tell about the rows that they were measured on."
+            ),
+            None => {
+                "For the owner of the secret key alone: weights carry errors that tell about the \
+                     key."
+                    .into()
+            }
+        };
+        format!(
+            "<p>Trained on {trained_rows} encrypted rows, {iterations} iterations. Measured on the {} \
+             rows of <bdi>{}</bdi>. {readers}</p>\n<dl>\n{figures}</dl>\n{training}<h2>Quality</h2>\n\
+             <div class=\"charts\">\n{quality_charts}</div>\n{confusion}<h2>Weights</h2>\n{weights}",
+            quality.rows,
+            escape(data)
+        )
+    }
+
+    /// Loss and AUC by iteration.
+    fn training(&self) -> Option<String> {
+        let (first, last) = (self.curve.first()?, self.curve.last()?);
+        let iterations = || {
+            let (low, high) = (f64::from(first.iteration), f64::from(last.iteration));
+            let room = if low < high { 0.0 } else { 0.5 };
+            Axis { label: "iteration", low: low - room, high: high + room, whole: true }
+        };
+        let chart = |id, title, label, of: fn(&Step) -> [Option<f64>; 2]| {
+            let at = |step: &Step, value: f64| [f64::from(step.iteration), value];
+            let points = |which: usize| -> Vec<[f64; 2]> {
+                self.curve.iter().filter_map(|step| Some(at(step, of(step)[which]?))).collect()
+            };
+            let (encrypted, clear) = (points(0), points(1));
+            let y = Axis::around(label, encrypted.iter().chain(&clear).map(|point| point[1]));
+            let description = format!(
+                "{label} {:.4} after iteration {}, {:.4} after iteration {}.",
+                of(first)[0]?,
+                first.iteration,
+                of(last)[0]?,
+                last.iteration
+            );
+            let mark = if first.iteration < last.iteration { Mark::Line } else { Mark::Dots };
+            let mut series = vec![Series { name: "encrypted", mark, points: encrypted }];
+            if !clear.is_empty() {
+                series.push(Series { name: "in the clear", mark: Mark::Dashed, points: clear });
+            }
+            let chart = Chart { id, title, description: &description, x: iterations(), y, series };
+            Some(figure(&chart))
+        };
+        let loss = chart("loss", "Log loss by iteration", "log loss", |step| {
+            [Some(step.log_loss), step.clear_log_loss]
+        });
+        let auc = chart("auc", "AUC by iteration", "AUC", |step| [step.auc, step.clear_auc]);
+        Some(loss.into_iter().chain(auc).collect())
+    }
+
+    /// The second of two classes, of which probabilities are; nothing of more.
+    fn second(&self) -> Option<&str> {
+        if self.classes.len() == 2 { Some(&self.classes[1]) } else { None }
+    }
+
+    fn roc_figure(&self) -> Option<String> {
+        let (roc, auc, second) = (self.roc.as_ref()?, self.quality.auc?, self.second()?);
+        let description = format!(
+            "Area under the curve {auc:.4}. Share of rows of {second} against share of the others \
+             that score above a threshold; a guess is on the diagonal.",
+        );
+        let share = |label| Axis { label, low: 0.0, high: 1.0, whole: false };
+        Some(figure(&Chart {
+            id: "roc",
+            title: "ROC curve",
+            description: &description,
+            x: share("share of other rows above the threshold"),
+            y: share(&format!("share of rows of {second}")),
+            series: vec![
+                Series { name: "model", mark: Mark::Line, points: roc.clone() },
+                Series { name: "guess", mark: Mark::Reference, points: vec![[0.0; 2], [1.0; 2]] },
+            ],
+        }))
+    }
+
+    fn histogram_figure(&self) -> Option<String> {
+        let (Histogram { edges, zeros, ones }, [first, second]) =
+            (self.histogram.as_ref()?, &self.classes[..])
+        else {
+            return None;
+        };
+        let shares = |counts: &[usize]| -> Vec<[f64; 2]> {
+            let all = counts.iter().sum::<usize>().max(1) as f64;
+            edges.iter().zip(counts).map(|(&edge, &count)| [edge, count as f64 / all]).collect()
+        };
+        let (zeros, ones) = (shares(zeros), shares(ones));
+        let highest = zeros.iter().chain(&ones).map(|point| point[1]).fold(0.0, f64::max);
+        let probability = format!("probability of {second}");
+        Some(figure(&Chart {
+            id: "histogram",
+            title: "Probabilities of either class",
+            description: &format!(
+                "Share of the rows of {first}, and of those of {second}, by the probability that the \
+                 model gives to {second}."
+            ),
+            x: Axis { label: &probability, low: 0.0, high: 1.0, whole: false },
+            y: Axis { label: "share of the class", low: 0.0, high: 1.05 * highest, whole: false },
+            series: vec![
+                Series { name: &format!("rows of {second}"), mark: Mark::Bars, points: ones },
+                Series { name: &format!("rows of {first}"), mark: Mark::Bars, points: zeros },
+            ],
+        }))
+    }
+
+    fn calibration_figure(&self) -> String {
+        let points = self.calibration.iter().map(|group| [group.predicted, group.observed]);
+        let share = |label| Axis { label, low: 0.0, high: 1.0, whole: false };
+        let class = self.second().unwrap_or("the class that the model names");
+        let description = format!(
+            "Share of rows of {class} against the mean probability that the model gives to it, in {} \
+             groups of rows with probabilities next to each other; right probabilities are on the \
+             diagonal.",
+            self.calibration.len()
+        );
+        figure(&Chart {
+            id: "calibration",
+            title: "Calibration",
+            description: &description,
+            x: share("mean probability"),
+            y: share("share of rows"),
+            series: vec![
+                Series { name: "groups of rows", mark: Mark::Dots, points: points.collect() },
+                Series { name: "right", mark: Mark::Reference, points: vec![[0.0; 2], [1.0; 2]] },
+            ],
+        })
+    }
+
+    /// Rows of each class by the class that the model names.
+    fn confusion_table(&self) -> String {
+        let names = self.classes.iter().take(SHOWN_CLASSES);
+        let head: String =
+            names.clone().map(|class| format!("<th>{}</th>", escape(class))).collect();
+        let row = |(class, counts): (&String, &Vec<usize>)| {
+            let counts = counts.iter().take(SHOWN_CLASSES);
+            let counts: String = counts.map(|count| format!("<td>{count}</td>")).collect();
+            format!("<tr><td><bdi>{}</bdi></td>{counts}</tr>\n", escape(class))
+        };
+        let rows: String = names.zip(&self.confusion).map(row).collect();
+        let more = self.classes.len().saturating_sub(SHOWN_CLASSES);
+        let rest =
+            if more > 0 { format!(" {more} more classes are not shown.") } else { String::new() };
+        format!(
+            "<p>Rows of each class, by the class that the model names.{rest}</p>\n<table>\n<thead>\
+             <tr><th>class</th>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n"
+        )
+    }
+
+    fn weights_table(&self) -> String {
+        let largest = self.weights.first().map_or(0.0, |weight| weight.weight.abs());
+        let row = |weight: &Weight| {
+            let Weight { class, column, weight, divisor } = weight;
+            let length = if largest > 0.0 { 100.0 * weight.abs() / largest } else { 0.0 };
+            let (up, x) = if *weight < 0.0 { ("down", 100.0 - length) } else { ("up", 100.0) };
+            let of_class = class.as_ref().map_or_else(String::new, |class| format!("{class}: "));
+            format!(
+                "<tr><td><bdi>{}</bdi></td><td>{}</td><td>{}</td><td class=\"bar\">\
+                 <svg viewBox=\"0 0 200 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
+                 <rect class=\"{up}\" x=\"{x:.1}\" y=\"1\" width=\"{length:.1}\" height=\"8\"/>\
+                 </svg></td></tr>\n",
+                escape(&format!("{of_class}{column}")),
+                short(*weight),
+                short(weight / divisor)
+            )
+        };
+        let rows: String = self.weights.iter().take(SHOWN_WEIGHTS).map(row).collect();
+        let rest = match self.weights.len().saturating_sub(SHOWN_WEIGHTS) {
+            0 => String::new(),
+            more => format!(" {more} smaller ones are not shown."),
+        };
+        let intercepts: Vec<String> = self.intercepts.iter().map(|&x| short(x)).collect();
+        format!(
+            "<p>Of columns in their largest distances from their means, so that sizes compare; and \
+             per unit of the column. Intercept, where all columns have their means: {}.{rest}</p>\n\
+             <table>\n<thead><tr>\
+             <th>column</th><th>weight</th><th>per unit</th><td></td></tr></thead>\n\
+             <tbody>\n{rows}</tbody>\n</table>\n",
+            intercepts.join(", ")
+        )
+    }
+}
+
+/// Figures with their names above them.
+fn tiles(figures: impl Iterator<Item = (&'static str, String)>) -> String {
+    figures.map(|(name, value)| format!("<div><dt>{name}</dt><dd>{value}</dd></div>\n")).collect()
+}
+
+/// A number with four digits or decimals.
+fn short(x: f64) -> String {
+    if x == 0.0 || (1e-2..1e6).contains(&x.abs()) { format!("{x:.4}") } else { format!("{x:.3e}") }
+}
+
+/// A chart with its title above and what it says below.
+fn figure(chart: &Chart<'_>) -> String {
+    format!(
+        "<figure><h3>{}</h3>\n{}<figcaption>{}</figcaption></figure>\n",
+        escape(chart.title),
+        chart.svg(),
+        escape(chart.description)
+    )
+}
+
+/// What there is to say of how well a model does, each with its name.
+#[must_use]
+pub fn fields(quality: &Quality) -> Vec<(&'static str, String)> {
+    let number = |x: f64| format!("{x:.4}");
+    let known = |x: Option<f64>| x.map_or_else(|| "-".into(), number);
+    vec![
+        ("rows", quality.rows.to_string()),
+        (
+            "accuracy",
+            format!("{:.4} (the larger class {:.4})", quality.accuracy, quality.largest_class),
+        ),
+        ("AUC", known(quality.auc)),
+        ("KS", known(quality.ks)),
+        ("log loss", number(quality.log_loss)),
+        ("Brier score", number(quality.brier)),
+        ("calibration error", number(quality.calibration_error)),
+    ]
+}
