@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-tier portable test-full test-peers test-python lint wheel docs bench bench-peers \
   trust trust-full fuzz fuzz-smoke deny coverage mutants miri constant-time wasm \
-  test-service
+  test-service web test-web
 
 # Of the programs that are run; `test` shares its build with `make test`.
 PROFILE := release
@@ -53,7 +53,36 @@ portable: wasm $(WASMTIME)/bin/python
 ##                   running it; takes Rust's target wasm32-unknown-unknown
 wasm:
 	cargo check --locked --target wasm32-unknown-unknown --package sudare-arith --package sudare \
-	  --package sudare-apps --package sudare-roles
+	  --package sudare-apps --package sudare-roles --package sudare-web
+
+# The page for a browser: a module, its bindings by a tool of its own (crates/web/bundle), and files
+# that are as they are.
+BROWSER := wasm32-unknown-unknown
+PAGE := target/web
+BUNDLE = cargo run --locked --quiet --manifest-path crates/web/bundle/Cargo.toml --target-dir target/bundle --
+
+## make web          the owner's side for a browser, into target/web: `sudare web` serves it; takes
+##                   Rust's target wasm32-unknown-unknown
+web:
+	cargo build --locked --profile web --target $(BROWSER) --package sudare-web
+	$(BUNDLE) target/$(BROWSER)/web/sudare_web.wasm $(PAGE) $(wildcard crates/web/page/*) \
+	  crates/roles/src/report/report.css
+
+# Where packages of npm are for tests of the page, and the browser.
+TEST_WEB := target/test-web
+CHROMIUM := /usr/bin/chromium
+
+## make test-web     an owner's journeys through the page; takes Node.js 20.11, npm and Chromium
+test-web: web $(TEST_WEB)/node_modules
+	cargo build --locked --profile $(PROFILE) --package sudare-cli
+	SUDARE=$(abspath target/$(patsubst dev,debug,$(PROFILE))/sudare) PAGE=$(PAGE) MODULES=$(TEST_WEB) \
+	  CHROMIUM=$(CHROMIUM) node --test crates/web/tests/journey.mjs
+
+$(TEST_WEB)/node_modules: crates/web/tests/package-lock.json
+	mkdir -p $(TEST_WEB)
+	cp crates/web/tests/package.json $< $(TEST_WEB)
+	npm ci --prefix $(TEST_WEB) --no-audit --no-fund
+	touch $@
 
 $(WASMTIME)/bin/python:
 	python3 -m venv --clear $(WASMTIME)

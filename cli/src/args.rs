@@ -3,7 +3,7 @@
 use crate::{
     commands::{
         bench, decrypt, demo, doctor, encrypt, evaluate, info, key, keygen, params, pool, predict,
-        receipt, remote, report, schema, search, selftest, serve, stats, train,
+        receipt, remote, report, schema, search, selftest, serve, stats, train, web,
     },
     output::Output,
 };
@@ -51,6 +51,7 @@ pub enum Command {
     Serve(serve::Args),
     Remote(remote::Args),
     Receipt(receipt::Args),
+    Web(web::Args),
     Info(info::Args),
     Bench(bench::Args),
     Selftest(selftest::Args),
@@ -85,6 +86,7 @@ pub fn run(command: &Command, threads: &[usize], output: Output) -> error::Resul
         Command::Serve(args) => serve::run(args, output),
         Command::Remote(args) => remote::run(args, output),
         Command::Receipt(args) => receipt::run(args, output),
+        Command::Web(args) => web::run(args, output),
         Command::Info(args) => info::run(args, output),
         Command::Bench(args) => bench::run(args, threads, output),
         Command::Selftest(args) => selftest::run(args, output),

@@ -28,3 +28,4 @@ pub mod server;
 pub mod stats;
 pub mod train;
 mod ways;
+pub mod web;

@@ -36,7 +36,11 @@ pub fn run(args: Vec<OsString>) -> u8 {
         Ok(args) => args,
         Err(error) => return usage(&error, json),
     };
-    let is_server = matches!(&args.command, Command::Serve(args) if minds_interrupts(args));
+    let is_server = match &args.command {
+        Command::Serve(args) => minds_interrupts(args),
+        Command::Web(args) => args.serves(),
+        _ => false,
+    };
     if !is_server {
         interrupt::clean_up();
     }

@@ -3,4 +3,4 @@
 mod client;
 mod transfer;
 
-pub use client::{Client, Job, Request};
+pub use client::{Client, Job, Request, check_url, host_of};

@@ -358,10 +358,15 @@ fn checked(name: &str) -> Result<&str> {
     Err(Error::Usage(format!("{name:?} is neither the name of a job nor a digest")))
 }
 
+/// Host and port of an address without its scheme.
+pub fn host_of(rest: &str) -> &str {
+    rest.split('/').next().unwrap_or_default()
+}
+
 /// Refuses addresses to which a token would travel in clear.
-fn check_url(url: &str) -> Result<()> {
+pub fn check_url(url: &str) -> Result<()> {
     let host = |rest: &str| {
-        let authority = rest.split('/').next().unwrap_or_default();
+        let authority = host_of(rest);
         let without_port = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
         matches!(without_port, "127.0.0.1" | "localhost" | "[::1]")
     };

@@ -3,6 +3,7 @@
 //! | module | what it is for |
 //! |---|---|
 //! | `net`, `tls`, `api` | connections, also by TLS; what may be asked for, in one table |
+//! | `page` | apart from all that, the files of a page for the owner's own browser |
 //! | `token`, `rates` | who may ask, and how often |
 //! | `uploads`, `receive`, `inspect` | bytes that come: who sends them, on their way to the disk, and what they are by their header |
 //! | `audit` | what happened that matters for security, chained by digests |
@@ -25,6 +26,7 @@ mod events;
 mod inspect;
 mod job;
 mod net;
+mod page;
 mod problem;
 mod queue;
 mod rates;
@@ -45,6 +47,9 @@ pub use net::Place;
 pub use records::{CpuLimits, Records};
 pub use store::{key_path, records_path};
 pub use tls::TlsFiles;
+pub use page::{PageFile, serve_page};
+pub use records::Records;
+pub use store::records_path;
 pub use token::{Kept, Token, check_tenant};
 pub use work::work;
 

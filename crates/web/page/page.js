@@ -1,0 +1,424 @@
+// The steps of the owner, from a table to a model. Keys are the Worker's; this thread shows, asks,
+// and sends files.
+
+import { startOwner } from "./owner.js";
+import { Service } from "./service.js";
+import { folder, forget, readRecord, stored } from "./store.js";
+
+/** Bytes of keys and table beyond which commands do better. */
+const MOST_BYTES = 1 << 30;
+/** Milliseconds that another page may take to go. */
+const MOMENT = 2000;
+
+const server = document.querySelector("meta[name=server]").content;
+const byId = (id) => document.getElementById(id);
+
+/** How far the job is; kept, so that it goes on after the page was closed. */
+let record;
+let owner, csvName, summary;
+
+// ---- Showing
+
+function say(text) {
+  byId("status").textContent = text;
+}
+
+/** Shows a step, and moves there. */
+function show(id) {
+  byId(id).hidden = false;
+  byId(`${id}-head`).focus();
+}
+
+function hide(...ids) {
+  for (const id of ids) byId(id).hidden = true;
+}
+
+/** An element with text that cannot be taken for markup. */
+function element(name, text = "", attributes = {}) {
+  const made = document.createElement(name);
+  made.textContent = text;
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  return made;
+}
+
+function bytes(count) {
+  const units = ["bytes", "KiB", "MiB", "GiB"];
+  let unit = 0;
+  for (; count >= 1024 && unit + 1 < units.length; unit += 1) count /= 1024;
+  return unit === 0 ? `${count} bytes` : `${count.toFixed(1)} ${units[unit]}`;
+}
+
+const duration = (seconds) =>
+  seconds < 90 ? `${seconds.toFixed(1)} s` : `${(seconds / 60).toFixed(0)} minutes`;
+
+/** Does the work of a step; what goes wrong is shown, and buttons rest meanwhile. */
+async function step(work) {
+  byId("problem").replaceChildren();
+  const buttons = [...document.querySelectorAll("button:not(:disabled):not(#cancel)")];
+  for (const button of buttons) button.disabled = true;
+  try {
+    await work();
+  } catch (error) {
+    say("");
+    const kind = error.name === "Error" ? "" : `${error.name}: `;
+    byId("problem").append(element("p", kind + error.message));
+  } finally {
+    for (const button of buttons) button.disabled = false;
+  }
+}
+
+function on(id, event, work) {
+  byId(id).addEventListener(event, (happening) => {
+    if (event === "submit") happening.preventDefault();
+    step(work);
+  });
+}
+
+/** A passphrase or token that was typed, which the page keeps no longer. */
+function taken(id) {
+  const text = byId(id).value;
+  byId(id).value = "";
+  return text;
+}
+
+const passphrase = (id) => new TextEncoder().encode(taken(id));
+
+function download(link, content, type = "application/octet-stream") {
+  URL.revokeObjectURL(link.href);
+  link.href = URL.createObjectURL(new Blob([content], { type }));
+}
+
+// ---- 1. The table
+
+on("file", "change", async () => {
+  hide("plan", "large", "keys", "send");
+  const [file] = byId("file").files;
+  if (file === undefined) return;
+  say("Reading the table…");
+  const { rows, columns } = await owner.read({ file });
+  csvName = file.name;
+  byId("columns-text").textContent = `${file.name}: ${rows} rows`;
+  byId("columns").replaceChildren(...columns.map((column) => {
+    const row = element("tr");
+    const values = `${column.values}${column.more ? " or more" : ""}`;
+    row.append(
+      element("td", column.name),
+      element("td", column.text ? "categories" : "numbers"),
+      element("td", values),
+      element("td", String(column.missing)));
+    return row;
+  }));
+  const option = ({ name }) => element("option", name, { value: name });
+  byId("target").replaceChildren(element("option", "choose one", { value: "" }), ...columns.map(option));
+  byId("missing").value = columns.some((column) => column.missing > 0) ? "mean" : "refuse";
+  byId("choice").hidden = false;
+  say("Choose the column to learn.");
+});
+
+function choice() {
+  const iterations = byId("iterations").value;
+  return {
+    target: byId("target").value,
+    missing: byId("missing").value,
+    iterations: iterations === "" ? null : Number(iterations),
+  };
+}
+
+on("choice", "submit", async () => {
+  hide("plan", "large", "keys", "send");
+  say("Planning…");
+  summary = await owner.plan(choice());
+  showPlan();
+  const needed = summary.key_bytes + summary.table_bytes;
+  const { quota = Infinity, usage = 0 } = await navigator.storage.estimate();
+  if (needed > Math.min(MOST_BYTES, quota - usage)) {
+    showCommands(needed, quota - usage);
+  } else {
+    byId("keys").hidden = byId("keys-form").hidden = false;
+  }
+  say("Planned.");
+});
+
+// ---- 2. What the server learns
+
+function showPlan() {
+  const { job, rows, dropped, features, classes, iterations, sigmoid_range } = summary;
+  const left = dropped > 0 ? ` (${dropped} rows are left out here)` : "";
+  byId("learns").replaceChildren(...[
+    `that it trains: ${job}`,
+    `at most ${rows} rows${left}, ${features} columns of numbers, ${classes} classes`,
+    `${iterations} iterations, their step sizes, and that inner products of rows and weights stay ` +
+      `below ${sigmoid_range}`,
+    "your token, your address, when you send, and sizes of what you send",
+  ].map((text) => element("li", text)));
+  const { log_n, security_bits, keys, key_bytes, table_bytes, seconds } = summary;
+  const sizes = {
+    security: `${security_bits.toFixed(0)} bits`,
+    ring: `2^${log_n}`,
+    [`${keys} keys`]: bytes(key_bytes),
+    table: `about ${bytes(table_bytes)}`,
+    training: `about ${duration(seconds)} on one core`,
+  };
+  byId("sizes").replaceChildren(...Object.entries(sizes).map(([name, value]) => {
+    const tile = element("div");
+    tile.append(element("dt", name), element("dd", value));
+    return tile;
+  }));
+  show("plan");
+}
+
+/** A word as shells read it. */
+const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+
+function showCommands(needed, room) {
+  const { target, missing, iterations } = choice();
+  const table = `--target ${quoted(target)} --categorical all --missing ${missing}`;
+  const file = quoted(csvName);
+  const count = iterations === null ? "" : ` --iterations ${iterations}`;
+  byId("large-text").textContent =
+    `Keys and table take ${bytes(needed)}; this page does ${bytes(Math.min(MOST_BYTES, room))} at most. ` +
+    "The same by commands, which make the same files:";
+  byId("commands").textContent = [
+    `sudare keygen --params auto --for train:${file} ${table}${count} --passphrase --out keys`,
+    `sudare encrypt --public keys/public.key --data ${file} ${table} -o table.ct`,
+    "sudare remote train --evaluation-key keys/evaluation.key -i table.ct --history -o model.ct " +
+      `--url ${quoted(server)} --token-file TOKEN`,
+    "sudare decrypt --secret keys/secret.key -i model.ct -o model.json",
+    `sudare report --model model.json --data ${file} -o report.html`,
+  ].join("\n");
+  byId("large").hidden = false;
+}
+
+// ---- 3. Keys
+
+on("keys-form", "submit", async () => {
+  if (byId("passphrase").value !== byId("again").value) {
+    throw new Error("the passphrases differ: type the same one twice");
+  }
+  await navigator.storage.persist?.();
+  say("Sealing the secret key…");
+  taken("again");
+  const { sealed, ...sealing } = await owner.draw({ passphrase: passphrase("passphrase") });
+  say("Encrypting the table…");
+  const making = byId("making");
+  Object.assign(making, { hidden: false, max: summary.ciphertexts + summary.keys, value: 0 });
+  const table = await owner.encrypt({}, (done) => { making.value = done; });
+  say("Making keys…");
+  const keys = await owner.make({}, (done) => { making.value = summary.ciphertexts + done; });
+  record = { server, made: Date.now(), job: summary.job, keys, table, saved: false };
+  await owner.keep({ record });
+  download(byId("save"), sealed);
+  const heap = await owner.heap();
+  say(`Keys made in ${duration(keys.seconds)}, sealed in ${duration(sealing.seconds)}, table ` +
+    `encrypted in ${duration(table.seconds)}, with ${bytes(heap)} of memory.`);
+  byId("keys-form").hidden = true;
+  hide("making");
+  show("send");
+});
+
+// ---- 4. Save the key, and send
+
+for (const id of ["save", "resume-key"]) {
+  byId(id).addEventListener("click", () => step(async () => {
+    record = { ...record, saved: true };
+    await owner.keep({ record });
+    allowSending();
+  }));
+}
+
+function allowSending() {
+  for (const id of ["start", "resume-go"]) byId(id).disabled = false;
+}
+
+on("send-form", "submit", () => run(taken("token").trim()));
+
+// ---- 5. The job
+
+/** All that is left of the job; what goes wrong can be tried again. */
+async function run(token) {
+  hide("choose", "plan", "keys", "send", "resume");
+  show("work");
+  try {
+    await finish(new Service(record.server, token));
+  } catch (error) {
+    hide("work", "cancel");
+    await resume();
+    throw error;
+  }
+}
+
+async function finish(service) {
+  await upload(service);
+  say("Asking for the training…");
+  const { keys, table } = record;
+  const request = { kind: "train", keys: keys.digest, tables: [table.digest], history: true };
+  const { id, predicted } = await service.submit(request);
+  record = { ...record, id };
+  await owner.keep({ record });
+  const cancel = byId("cancel");
+  cancel.onclick = () => step(() => service.cancel(id));
+  cancel.hidden = false;
+  say(`Training; the server predicts ${duration(predicted.seconds)}.`);
+  const job = await service.wait(id, ({ state, progress: { done, total } }) => {
+    Object.assign(byId("trained"), { max: Math.max(total, 1), value: done });
+    if (state === "running") say(`Training: ${done} of ${total} steps.`);
+  });
+  cancel.hidden = true;
+  if (job.state !== "done") {
+    throw new Error(`the job is ${job.state}${job.error ? `: ${job.error.detail}` : ""}`);
+  }
+  say("Fetching the model…");
+  record = { ...record, result: job.result };
+  await owner.keep({ record });
+  encrypted = await service.result(job.result);
+  if (await owner.holds()) await decrypt();
+  else {
+    say("The model is here, encrypted.");
+    show("unseal");
+  }
+}
+
+/** The model as the server made it. */
+let encrypted;
+
+async function upload(service) {
+  const parts = [
+    ["keys", await kept("evaluation.key", record.keys), record.keys.digest],
+    ["tables", await kept("table.ct", record.table), record.table.digest],
+  ];
+  const all = parts.reduce((sum, [, file]) => sum + file.size, 0);
+  byId("sent").max = all;
+  let before = 0;
+  for (const [collection, file, digest] of parts) {
+    await service.upload(collection, file, digest, (count) => {
+      byId("sent").value = before + count;
+      say(`Sending: ${bytes(before + count)} of ${bytes(all)}.`);
+    });
+    before += file.size;
+  }
+  byId("sent").value = all;
+}
+
+/** A file of the job, as it was written. */
+async function kept(name, { bytes: size }) {
+  const file = await stored(name);
+  if (file?.size === size) return file;
+  throw new Error(`the browser has removed ${name} of this job: forget the job, and begin anew`);
+}
+
+// ---- 6. The model
+
+on("unseal-form", "submit", async () => {
+  say("Opening the key…");
+  const sealed = new Uint8Array(await (await stored("secret.key")).arrayBuffer());
+  await owner.unseal({ sealed, passphrase: passphrase("unseal-passphrase") });
+  hide("unseal");
+  await decrypt();
+});
+
+async function decrypt() {
+  say("Decrypting…");
+  const { json, csv } = await owner.decrypt({ result: encrypted, digest: record.result });
+  byId("downloads").replaceChildren();
+  addDownload("model.json", json, "application/json");
+  addDownload("weights.csv", csv, "text/csv");
+  show("result");
+  await showReport(JSON.parse(json));
+}
+
+function addDownload(name, content, type) {
+  const link = element("a", `Download ${name}`, { download: name });
+  download(link, content, type);
+  const item = element("li");
+  item.append(link);
+  byId("downloads").append(item);
+}
+
+/** How good the model is, or its weights alone while there is no table to tell. */
+async function showReport(model) {
+  const report = await owner.report();
+  byId("retable").hidden = report !== undefined;
+  if (report === undefined) {
+    byId("report").replaceChildren(weights(model));
+    return say("The model is decrypted.");
+  }
+  const parsed = new DOMParser().parseFromString(report.body, "text/html");
+  byId("report").replaceChildren(...parsed.body.childNodes);
+  addDownload("report.html", report.page, "text/html");
+  say("The model is decrypted and measured.");
+}
+
+function weights({ columns, weights: found, classes }) {
+  const models = Array.isArray(found[0]) ? found : [found];
+  const table = element("table");
+  table.append(element("caption", "Weights of columns in their largest distances from their means"));
+  const head = table.createTHead().insertRow();
+  const names = models.length > 1 ? classes : ["weight"];
+  for (const name of ["column", ...names]) head.append(element("th", name, { scope: "col" }));
+  const body = table.createTBody();
+  for (const [at, column] of ["(intercept)", ...columns].entries()) {
+    const row = body.insertRow();
+    row.append(element("td", column), ...models.map((model) => element("td", model[at].toFixed(4))));
+  }
+  return table;
+}
+
+on("table", "change", async () => {
+  const [file] = byId("table").files;
+  if (file === undefined) return;
+  await owner.read({ file });
+  await showReport();
+});
+
+on("finish", "click", beginAnew);
+on("resume-forget", "click", beginAnew);
+
+async function beginAnew() {
+  await forget();
+  location.reload();
+}
+
+// ---- The beginning
+
+on("resume-form", "submit", () => run(taken("resume-token").trim()));
+
+async function resume() {
+  const done = record.result ? "is done" : record.id ? "was asked for" : "is encrypted, and was being sent";
+  byId("resume-text").textContent =
+    `${record.job}, made on ${new Date(record.made).toLocaleString()} for ${record.server}: it ${done}.`;
+  show("resume");
+  const sealed = await stored("secret.key");
+  if (sealed === undefined) throw new Error("the browser has removed the key of this job: begin anew");
+  download(byId("resume-key"), await sealed.arrayBuffer());
+  if (record.saved) allowSending();
+  say("");
+}
+
+/** Whether no other tab has the job, until this one is closed. */
+function alone() {
+  return new Promise((resolve) => {
+    // A page that is loaded again has it from itself, a moment later.
+    const signal = AbortSignal.timeout(MOMENT);
+    const held = navigator.locks.request("sudare", { signal }, () => {
+      resolve(true);
+      return new Promise(() => {});
+    });
+    held.catch(() => resolve(false));
+  });
+}
+
+step(async () => {
+  if (!isSecureContext || navigator.storage?.getDirectory === undefined) {
+    throw new Error("this browser, or this address, gives pages no storage of their own: take https " +
+      "or http://127.0.0.1, and no private window");
+  }
+  if (!(await alone())) {
+    throw new Error("the page is open in another tab: close one of them, and reload the other");
+  }
+  await folder();
+  owner = await startOwner();
+  record = await readRecord();
+  if (record !== undefined) return resume();
+  say("Choose a table.");
+  byId("choose").hidden = false;
+});

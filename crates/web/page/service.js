@@ -1,0 +1,253 @@
+// The service, as the page sees it: uploads by tus 1.0, jobs, results. Requests are repeated where
+// connections break.
+
+/** Bytes that are sent by one request. */
+const CHUNK_BYTES = 8 << 20;
+/** How long a server may be away, in milliseconds. */
+const PATIENCE = 120_000;
+const FIRST_PAUSE = 200;
+const LONGEST_PAUSE = 10_000;
+
+/** What the service refused, in its words. */
+export class Refused extends Error {
+  constructor(kind, detail) {
+    super(detail);
+    this.name = kind;
+  }
+}
+
+/** Pauses that grow, until it was waited for too long. */
+class Patience {
+  begun = performance.now();
+  pause = FIRST_PAUSE;
+
+  async wait(error) {
+    if (performance.now() - this.begun > PATIENCE) throw error;
+    await new Promise((resolve) => setTimeout(resolve, this.pause));
+    this.pause = Math.min(LONGEST_PAUSE, 2 * this.pause);
+  }
+}
+
+async function refusal(answer) {
+  const unknown = { kind: "Http", detail: `the server answered ${answer.status} without saying why` };
+  const { kind, detail } = await answer.json().catch(() => unknown);
+  return new Refused(kind ?? unknown.kind, detail ?? unknown.detail);
+}
+
+async function expectSuccess(answer) {
+  if (!answer.ok) throw await refusal(answer);
+  return answer;
+}
+
+const passes = (status) => [502, 503, 504].includes(status);
+
+export class Service {
+  #url;
+  #token;
+
+  constructor(url, token) {
+    this.#url = url.replace(/\/+$/, "");
+    this.#token = token;
+  }
+
+  async #ask(method, path, headers = {}, body = undefined) {
+    const all = { authorization: `Bearer ${this.#token}`, ...headers };
+    const options = { method, headers: all, body, cache: "no-store", credentials: "omit" };
+    try {
+      return await fetch(this.#url + path, options);
+    } catch {
+      throw new Refused("Unreachable", `${this.#url} does not answer, or does not allow ` +
+        `${location.origin}: is the server up, with --allow-origin ${location.origin}?`);
+    }
+  }
+
+  /** An answer, whatever it is, once the server is there. */
+  async #untilAnswered(...request) {
+    const patience = new Patience();
+    for (;;) {
+      try {
+        const answer = await this.#ask(...request);
+        if (!passes(answer.status)) return answer;
+        await patience.wait(await refusal(answer));
+      } catch (error) {
+        if (error.name !== "Unreachable") throw error;
+        await patience.wait(error);
+      }
+    }
+  }
+
+  /** Sends a file of a digest, but for what the service has of it; `progress` is told the bytes that
+      are there. */
+  async upload(collection, file, digest, progress) {
+    let { place, sent } = await this.#begin(collection, file, digest);
+    let patience = new Patience();
+    while (sent < file.size) {
+      progress(sent);
+      try {
+        sent = await this.#append(place, sent, file.slice(sent, sent + CHUNK_BYTES));
+        patience = new Patience();
+      } catch (error) {
+        if (!error.passing) throw error;
+        await patience.wait(error);
+        ({ place, sent } = await this.#begin(collection, file, digest));
+      }
+    }
+    progress(sent);
+  }
+
+  /** Begins an upload, or finds where it was: at its end, if the service has the file. */
+  async #begin(collection, file, digest) {
+    const headers = {
+      "tus-resumable": "1.0.0",
+      "upload-length": String(file.size),
+      "upload-metadata": `digest ${btoa(digest)}`,
+    };
+    const answer = await expectSuccess(
+      await this.#untilAnswered("POST", `/v1/${collection}`, headers));
+    return { place: answer.headers.get("location"), sent: this.#offset(answer) };
+  }
+
+  async #append(place, offset, chunk) {
+    const headers = {
+      "tus-resumable": "1.0.0",
+      "upload-offset": String(offset),
+      "content-type": "application/offset+octet-stream",
+    };
+    let answer;
+    try {
+      answer = await this.#ask("PATCH", place, headers, chunk);
+    } catch (error) {
+      throw Object.assign(error, { passing: true });
+    }
+    if (answer.ok) return this.#offset(answer);
+    const passing = [404, 408, 409, 423, 507].includes(answer.status) || answer.status >= 500;
+    throw Object.assign(await refusal(answer), { passing });
+  }
+
+  #offset(answer) {
+    const text = answer.headers.get("upload-offset");
+    if (text === null) throw new Refused("Http", "the server does not say how much it has");
+    return Number(text);
+  }
+
+  /** Asks for a job. What was asked for before, and did not fail since, is not begun again. */
+  async submit(request) {
+    const body = JSON.stringify(request);
+    const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(body));
+    const name = Array.from(new Uint8Array(hash), (b) => b.toString(16).padStart(2, "0")).join("");
+    for (let attempt = 0; ; attempt += 1) {
+      const headers = { "content-type": "application/json", "idempotency-key": `${name}-${attempt}` };
+      const answer = await this.#untilAnswered("POST", "/v1/jobs", headers, body);
+      const job = await (await expectSuccess(answer)).json();
+      const ofUse = job.result ? await this.#hasResult(job.result) : !isFinal(job);
+      if (ofUse) return job;
+    }
+  }
+
+  async #hasResult(digest) {
+    const range = { range: "bytes=0-0" };
+    const answer = await this.#untilAnswered("GET", `/v1/results/${digest}`, range);
+    if (answer.status === 404) return false;
+    await (await expectSuccess(answer)).body?.cancel();
+    return true;
+  }
+
+  async job(id) {
+    return (await expectSuccess(await this.#untilAnswered("GET", `/v1/jobs/${id}`))).json();
+  }
+
+  /** Cancels a job. */
+  async cancel(id) {
+    return (await expectSuccess(await this.#untilAnswered("DELETE", `/v1/jobs/${id}`))).json();
+  }
+
+  /** Waits until a job has ended; `progress` is told how far it is. */
+  async wait(id, progress) {
+    let last = "0";
+    let patience = new Patience();
+    for (;;) {
+      const answer = await expectSuccess(
+        await this.#untilAnswered("GET", `/v1/jobs/${id}/events`, { "last-event-id": last }));
+      try {
+        for await (const [field, value] of fields(answer.body)) {
+          if (field === "id") last = value;
+          if (field !== "data") continue;
+          const job = JSON.parse(value);
+          progress(job);
+          patience = new Patience();
+          if (isFinal(job)) return job;
+        }
+      } catch {
+        // The stream broke, and is asked for again.
+      }
+      const job = await this.job(id);
+      if (isFinal(job)) return job;
+      await patience.wait(new Refused("Unreachable", "the stream of events ends"));
+    }
+  }
+
+  /** The bytes of a result. */
+  async result(digest) {
+    const parts = [];
+    let have = 0;
+    const patience = new Patience();
+    for (;;) {
+      const headers = { range: `bytes=${have}-` };
+      const answer = await expectSuccess(
+        await this.#untilAnswered("GET", `/v1/results/${digest}`, headers));
+      const total = totalOf(answer, have);
+      try {
+        for await (const part of chunks(answer.body)) {
+          parts.push(part);
+          have += part.length;
+        }
+      } catch {
+        // What came is kept.
+      }
+      if (have >= total) return new Uint8Array(await new Blob(parts).arrayBuffer());
+      await patience.wait(new Refused("Unreachable", "the connection breaks"));
+    }
+  }
+}
+
+/** Whether nothing happens to a job any more. */
+export function isFinal(job) {
+  return !["queued", "running"].includes(job.state);
+}
+
+/** Bytes of the whole, of an answer with those from `first` on. */
+function totalOf(answer, first) {
+  const range = /^bytes (\d+)-\d+\/(\d+)$/.exec(answer.headers.get("content-range") ?? "");
+  if (answer.status === 206 && range !== null && Number(range[1]) === first) return Number(range[2]);
+  const length = answer.headers.get("content-length");
+  if (answer.status === 200 && first === 0 && length !== null) return Number(length);
+  throw new Refused("Http", "the server, or a proxy on the way, does not pass on ranges");
+}
+
+async function* chunks(body) {
+  const reader = body.getReader();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
+/** Fields of server-sent events. */
+async function* fields(body) {
+  let text = "";
+  const decoder = new TextDecoder();
+  for await (const chunk of chunks(body)) {
+    text += decoder.decode(chunk, { stream: true });
+    const lines = text.split("\n");
+    text = lines.pop();
+    for (const line of lines) {
+      const at = line.indexOf(":");
+      if (at > 0) yield [line.slice(0, at), line.slice(at + 1).trim()];
+    }
+  }
+}

@@ -1,0 +1,126 @@
+// Owns the keys. This thread makes them, encrypts and decrypts, and connects to nothing: files for
+// the server go to the private file system of the origin, from where the page sends them.
+
+import init, { Csv, Holder } from "./sudare_web.js";
+import { folder } from "./store.js";
+
+let memory, csv, owner, holder, shown;
+
+/** A file of the job, opened to be written anew. */
+async function newFile(name) {
+  const file = await (await folder()).getFileHandle(name, { create: true });
+  const access = await file.createSyncAccessHandle();
+  access.truncate(0);
+  return access;
+}
+
+/** What `make` writes by the function that it gets, as a file of the job. */
+async function written(name, make) {
+  const access = await newFile(name);
+  try {
+    return make((bytes) => {
+      if (access.write(bytes) !== bytes.length) throw new Error("the browser has no room left");
+    });
+  } finally {
+    access.flush();
+    access.close();
+  }
+}
+
+/** The result of `work`, and the seconds that it takes. */
+async function timed(work) {
+  const begun = performance.now();
+  const result = await work();
+  return { ...result, seconds: (performance.now() - begun) / 1000 };
+}
+
+const calls = {
+  async start({ module }) {
+    ({ memory } = await init({ module_or_path: module }));
+  },
+
+  async read({ file }) {
+    const text = new Uint8Array(await file.arrayBuffer());
+    csv?.free();
+    csv = new Csv(file.name, text);
+    return JSON.parse(csv.contents());
+  },
+
+  plan(choice) {
+    const planned = csv.plan(JSON.stringify(choice));
+    owner?.free();
+    owner = planned;
+    return JSON.parse(owner.summary());
+  },
+
+  /** Draws the secret key, and seals it first: that takes the most memory. */
+  async draw({ passphrase }) {
+    holder?.free();
+    holder = owner.draw();
+    return timed(async () => {
+      const sealed = owner.seal(holder, passphrase);
+      passphrase.fill(0);
+      await written("secret.key", (write) => write(sealed));
+      return { sealed };
+    });
+  },
+
+  async make(_, progress) {
+    return timed(async () => JSON.parse(
+      await written("evaluation.key", (write) => owner.make_keys(holder, write, progress))));
+  },
+
+  async encrypt(_, progress) {
+    return timed(async () =>
+      JSON.parse(await written("table.ct", (write) => owner.encrypt(write, progress))));
+  },
+
+  async keep({ record }) {
+    const text = new TextEncoder().encode(JSON.stringify(record));
+    await written("record.json", (write) => write(text));
+  },
+
+  holds() {
+    return holder !== undefined;
+  },
+
+  async unseal({ sealed, passphrase }) {
+    const opened = Holder.unseal(sealed, passphrase);
+    passphrase.fill(0);
+    holder?.free();
+    holder = opened;
+  },
+
+  async decrypt({ result, digest }) {
+    return timed(async () => {
+      const opened = holder.decrypt(result, digest);
+      shown?.free();
+      shown = opened;
+      return { json: shown.json(), csv: shown.csv() };
+    });
+  },
+
+  report() {
+    if (csv === undefined) return undefined;
+    const report = shown.report(csv);
+    const made = { body: report.body(), page: report.page() };
+    report.free();
+    return made;
+  },
+
+  heap() {
+    return memory.buffer.byteLength;
+  },
+};
+
+addEventListener("message", async ({ data: { id, call, args } }) => {
+  const progress = (done) => postMessage({ id, progress: done });
+  try {
+    postMessage({ id, result: await calls[call](args, progress) });
+  } catch (error) {
+    // A trap leaves the module in no state to go on with.
+    const fatal = error instanceof WebAssembly.RuntimeError;
+    const message = fatal ? "the program stopped in the middle of its work: reload the page" : error.message;
+    postMessage({ id, error: { kind: error.name, message } });
+  }
+});

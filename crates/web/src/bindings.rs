@@ -1,0 +1,236 @@
+//! The classes of JavaScript that the Worker of the page uses.
+//!
+//! What leaves is JSON, files and bytes of files; keys stay here until an object is freed, and are
+//! wiped then.
+
+use crate::{owner, shown, table};
+use js_sys::{Function, Uint8Array};
+use std::{
+    cell::RefCell,
+    io::{self, BufWriter, Write},
+};
+use sudare_roles::{error::Error, sealed::Passphrase};
+use wasm_bindgen::{JsError, JsValue, prelude::wasm_bindgen};
+
+/// Bytes that are passed to the page at a time.
+const AT_ONCE: usize = 1 << 20;
+
+/// A refusal: an `Error` whose name is the command's word for it.
+fn refused(error: impl Into<Error>) -> JsValue {
+    let error = error.into();
+    let (thrown, kind) = (js_sys::Error::new(&error.to_string()), error.kind());
+    thrown.set_name(&kind);
+    thrown.into()
+}
+
+fn json(value: &impl serde::Serialize) -> Result<String, JsValue> {
+    serde_json::to_string(value).map_err(|error| refused(Error::Bug(error.to_string())))
+}
+
+/// Passes bytes to a function of the page.
+struct Sink(Function);
+
+impl Sink {
+    fn buffered(write: Function) -> BufWriter<Self> {
+        BufWriter::with_capacity(AT_ONCE, Self(write))
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.0.call1(&JsValue::NULL, &Uint8Array::from(bytes));
+        match written {
+            Ok(_) => Ok(bytes.len()),
+            Err(error) => Err(io::Error::other(String::from(js_sys::Error::from(error).message()))),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+thread_local! {
+    /// Who is told how far the work is, which may be any thread's elsewhere.
+    static WATCHER: RefCell<Option<Function>> = const { RefCell::new(None) };
+}
+
+fn watched_by(watcher: Function) {
+    WATCHER.with_borrow_mut(|kept| *kept = Some(watcher));
+}
+
+fn tell(done: usize) {
+    WATCHER.with_borrow(|watcher| {
+        // Whoever does not want to know is not told.
+        let told = watcher.as_ref().map(|watcher| watcher.call1(&JsValue::NULL, &done.into()));
+        drop(told);
+    });
+}
+
+/// A CSV file.
+#[wasm_bindgen]
+pub struct Csv(table::Csv);
+
+#[wasm_bindgen]
+impl Csv {
+    /// The text of a file of this name.
+    #[wasm_bindgen(constructor)]
+    #[must_use]
+    pub fn new(name: String, text: Vec<u8>) -> Self {
+        Self(table::Csv::new(name, text))
+    }
+
+    /// What there is to choose from, in JSON.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub fn contents(&self) -> Result<String, JsValue> {
+        json(&self.0.contents().map_err(refused)?)
+    }
+
+    /// Plans a training, from a choice in JSON.
+    ///
+    /// # Errors
+    /// Why the table cannot be trained on.
+    pub fn plan(&self, choice: &str) -> Result<Owner, JsValue> {
+        let choice = serde_json::from_str(choice).map_err(JsError::from)?;
+        Ok(Owner(self.0.plan(&choice).map_err(refused)?))
+    }
+}
+
+/// A table with a plan.
+#[wasm_bindgen]
+pub struct Owner(owner::Owner);
+
+#[wasm_bindgen]
+impl Owner {
+    /// What is planned, in JSON.
+    ///
+    /// # Errors
+    /// Why it is impossible.
+    pub fn summary(&self) -> Result<String, JsValue> {
+        json(&self.0.summary().map_err(refused)?)
+    }
+
+    /// Draws a secret key and its public one.
+    ///
+    /// # Errors
+    /// That the browser has no randomness to give.
+    pub fn draw(&mut self) -> Result<Holder, JsValue> {
+        self.0.draw().map(Holder).map_err(refused)
+    }
+
+    /// Makes the evaluation keys of the key that was drawn; their file goes to `write`, in parts.
+    /// `progress` is told how many there are. Returns bytes and digest, in JSON.
+    ///
+    /// # Errors
+    /// What `write` threw.
+    pub fn make_keys(
+        &mut self,
+        holder: &Holder,
+        write: Function,
+        progress: Function,
+    ) -> Result<String, JsValue> {
+        watched_by(progress);
+        let written = self.0.make_keys(&holder.0, Sink::buffered(write), tell);
+        json(&written.map_err(refused)?)
+    }
+
+    /// The file of the secret key, sealed by a passphrase.
+    ///
+    /// # Errors
+    /// What the passphrase lacks.
+    pub fn seal(&self, holder: &Holder, passphrase: Vec<u8>) -> Result<Vec<u8>, JsValue> {
+        let passphrase = Passphrase::new(passphrase).map_err(refused)?;
+        self.0.seal(&holder.0, &passphrase).map_err(refused)
+    }
+
+    /// Encrypts the table; the file goes to `write`, in parts. `progress` is told how many
+    /// ciphertexts there are. Returns bytes and digest, in JSON.
+    ///
+    /// # Errors
+    /// What `write` threw, or the table cannot be.
+    pub fn encrypt(&self, write: Function, progress: Function) -> Result<String, JsValue> {
+        watched_by(progress);
+        json(&self.0.encrypt(Sink::buffered(write), tell).map_err(refused)?)
+    }
+}
+
+/// Who can decrypt.
+#[wasm_bindgen]
+pub struct Holder(owner::Holder);
+
+#[wasm_bindgen]
+impl Holder {
+    /// Opens the sealed file of a secret key.
+    ///
+    /// # Errors
+    /// Why it cannot be opened.
+    pub fn unseal(sealed: Vec<u8>, passphrase: Vec<u8>) -> Result<Holder, JsValue> {
+        let passphrase = Passphrase::new(passphrase).map_err(refused)?;
+        owner::Holder::unseal(sealed, passphrase).map(Self).map_err(refused)
+    }
+
+    /// Decrypts the result of a training that has this digest.
+    ///
+    /// # Errors
+    /// Why it is none.
+    pub fn decrypt(&self, result: &[u8], digest: &str) -> Result<Shown, JsValue> {
+        self.0.decrypt(result, digest).map(Shown).map_err(refused)
+    }
+}
+
+/// A decrypted model.
+#[wasm_bindgen]
+pub struct Shown(shown::Shown);
+
+#[wasm_bindgen]
+impl Shown {
+    /// The file of the model.
+    ///
+    /// # Errors
+    /// A bug.
+    pub fn json(&self) -> Result<String, JsValue> {
+        self.0.json().map_err(refused)
+    }
+
+    /// Its weights as a table in CSV.
+    ///
+    /// # Errors
+    /// A bug.
+    pub fn csv(&self) -> Result<String, JsValue> {
+        self.0.model().to_csv().map_err(refused)
+    }
+
+    /// How well it does on a table.
+    ///
+    /// # Errors
+    /// Why it does not suit the table.
+    pub fn report(&self, csv: &Csv) -> Result<Report, JsValue> {
+        let name = csv.0.name().to_owned();
+        let report = self.0.report(&csv.0).map_err(refused)?;
+        Ok(Report { name, report })
+    }
+}
+
+/// How well a model does on a table.
+#[wasm_bindgen]
+pub struct Report {
+    name: String,
+    report: sudare_roles::report::Report,
+}
+
+#[wasm_bindgen]
+impl Report {
+    /// For pages that show more.
+    #[must_use]
+    pub fn body(&self) -> String {
+        self.report.body(&self.name)
+    }
+
+    /// A page of its own.
+    #[must_use]
+    pub fn page(&self) -> String {
+        self.report.page(&self.name)
+    }
+}

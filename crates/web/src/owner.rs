@@ -1,0 +1,266 @@
+//! Keys, encryption, decryption.
+
+use crate::shown::Shown;
+use serde::Serialize;
+use std::{io::Write, path::Path, sync::Arc};
+use sudare::{
+    ckks::{
+        Decryptor, Params,
+        serial::{self, Label},
+    },
+    rlwe::{KeyGenerator, PublicKey},
+};
+use sudare_apps::table::{Encoding, Table};
+use sudare_roles::{
+    decryption::Decrypted,
+    encryption::{Encryption, Subject},
+    error::{Error, Result},
+    job::{Job, Plan},
+    label::{Content, Meta},
+    opened::Opened,
+    sealed::Passphrase,
+    secret::{self, SecretFile},
+    security,
+};
+
+/// The name of parameters that are chosen for a job.
+const PARAMS: &str = "auto";
+/// What messages call files.
+const SECRET: &str = "secret.key";
+const EVALUATION: &str = "evaluation.key";
+const TABLE: &str = "the encrypted table";
+const RESULT: &str = "the result";
+
+/// A table with a plan, for which keys are to be made.
+pub struct Owner {
+    job: Job,
+    plan: Arc<Plan>,
+    params: Params,
+    label: Label,
+    table: Table,
+    encoding: Encoding,
+    drawn: Option<Drawn>,
+}
+
+/// What makes further keys, once the secret one is drawn.
+struct Drawn {
+    generator: KeyGenerator,
+    public: Arc<PublicKey>,
+}
+
+/// What is planned, for people to agree to.
+#[derive(Debug, Serialize)]
+pub struct Summary {
+    /// In words, as it stands in every file.
+    pub job: String,
+    /// Rows that are trained on.
+    pub rows: usize,
+    /// Rows that are left out, as they lack values.
+    pub dropped: usize,
+    /// Columns of numbers that the table becomes, without the target.
+    pub features: usize,
+    /// Of the target.
+    pub classes: usize,
+    /// Of the training.
+    pub iterations: u32,
+    /// Up to where the sigmoid is approximated: the one thing that depends on values and that the
+    /// server learns.
+    pub sigmoid_range: f64,
+    /// Bootstrappings of the training.
+    pub bootstraps: u32,
+    /// Logarithm of the dimension of the ring.
+    pub log_n: u32,
+    /// Of the weakest key.
+    pub security_bits: f64,
+    /// Evaluation keys.
+    pub keys: usize,
+    /// Bytes of their file.
+    pub key_bytes: u64,
+    /// Ciphertexts of the encrypted table, without its note.
+    pub ciphertexts: usize,
+    /// About the bytes of the encrypted table.
+    pub table_bytes: u64,
+    /// About the seconds of the training on one thread of a server.
+    pub seconds: f64,
+}
+
+/// A file that was written.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Written {
+    /// All of them.
+    pub bytes: u64,
+    /// BLAKE3 of these, in hexadecimal.
+    pub digest: String,
+}
+
+/// Who can decrypt.
+pub struct Holder {
+    params: Params,
+    decryptor: Decryptor,
+}
+
+impl Owner {
+    pub(crate) fn new(job: Job, table: Table, encoding: Encoding) -> Result<Self> {
+        let params = job.auto_params()?;
+        let plan = Arc::new(job.plan(&params)?);
+        let label = Meta::of(job).label(PARAMS, Content::Keys)?;
+        Ok(Self { job, plan, params, label, table, encoding, drawn: None })
+    }
+
+    /// What is planned.
+    ///
+    /// # Errors
+    /// [`Error::Apps`] if it cannot be simulated.
+    pub fn summary(&self) -> Result<Summary> {
+        let (request, label) = (self.plan.required_keys(), &self.label);
+        let spec = self.job.training();
+        let key_bytes = serial::evaluation_keys_bytes(&self.params, request, label)?;
+        let keys = security::key_security(&self.params, request)?;
+        Ok(Summary {
+            job: self.job.to_string(),
+            rows: self.table.rows(),
+            dropped: self.table.dropped(),
+            features: self.table.features(),
+            classes: self.table.classes()?.len(),
+            iterations: spec.map_or(0, |spec| spec.iterations),
+            sigmoid_range: spec.map_or(0.0, |spec| spec.sigmoid.range),
+            bootstraps: self.plan.bootstraps(),
+            log_n: self.params.log_n(),
+            security_bits: security::least_security(&keys),
+            keys: request.count(),
+            key_bytes,
+            ciphertexts: self.plan.ciphertexts(),
+            table_bytes: self.plan.table_bytes()?,
+            seconds: self.plan.price(1)?.seconds(1),
+        })
+    }
+
+    /// Draws a secret key, whose holder decrypts, and its public one.
+    ///
+    /// # Errors
+    /// [`Error::Library`] if the browser has no randomness to give.
+    pub fn draw(&mut self) -> Result<Holder> {
+        let mut generator = KeyGenerator::new(self.params.rlwe())?.small_keys(true);
+        let key = generator.secret_key()?;
+        let public = Arc::new(generator.public_key(&key)?);
+        self.drawn = Some(Drawn { generator, public });
+        let decryptor = Decryptor::new(&self.params, key)?;
+        Ok(Holder { params: self.params.clone(), decryptor })
+    }
+
+    /// Makes the evaluation keys of a secret one, the last that was drawn, and writes them to `out`.
+    /// `progress` learns the number of them that are made.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] before a key is drawn; [`Error::File`] for what `out` refuses.
+    pub fn make_keys(
+        &mut self,
+        holder: &Holder,
+        out: impl Write,
+        progress: impl FnMut(usize),
+    ) -> Result<Written> {
+        let (params, label) = (&self.params, &self.label);
+        let Drawn { generator, .. } = self.drawn.as_mut().ok_or_else(undrawn)?;
+        let mut out = Digesting::new(out);
+        let pair = (generator, holder.decryptor.key());
+        let request = self.plan.required_keys();
+        serial::generate_evaluation_keys(&mut out, params, pair, request, label, progress)
+            .map_err(Error::in_file(Path::new(EVALUATION)))?;
+        out.finish(EVALUATION)
+    }
+
+    /// The file of a secret key that was drawn, sealed by a passphrase.
+    ///
+    /// # Errors
+    /// [`Error::Seal`]; [`Error::File`] for a key of other parameters.
+    pub fn seal(&self, holder: &Holder, passphrase: &Passphrase) -> Result<Vec<u8>> {
+        let (mut sealed, key) = (Vec::new(), holder.decryptor.key());
+        let file = (&mut sealed, Path::new(SECRET));
+        secret::write(file, (&self.params, key), &self.label, Some(passphrase))?;
+        Ok(sealed)
+    }
+
+    /// Encrypts the table to `out`. `progress` learns the number of its ciphertexts that are made,
+    /// from any thread.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] before a key is drawn; as [`Encryption::write`].
+    pub fn encrypt(
+        &self,
+        out: impl Write,
+        progress: impl Fn(usize) + Send + Sync,
+    ) -> Result<Written> {
+        let public = Arc::clone(&self.drawn.as_ref().ok_or_else(undrawn)?.public);
+        let plan = (self.job, Arc::clone(&self.plan));
+        let encryption = Encryption::planned(plan, &self.params, PARAMS, public)?;
+        let encoding = Some(self.encoding.clone());
+        let subject = Subject { encoding, ..self.table.clone().into() };
+        let mut out = Digesting::new(out);
+        encryption.write(&mut out, Path::new(TABLE), subject, progress)?;
+        out.finish(TABLE)
+    }
+}
+
+impl Holder {
+    /// Opens the sealed file of a secret key.
+    ///
+    /// # Errors
+    /// [`Error::Seal`]; [`Error::File`].
+    pub fn unseal(sealed: Vec<u8>, passphrase: Passphrase) -> Result<Self> {
+        let file = SecretFile::from_sealed(sealed, Path::new(SECRET))?;
+        let params = file.opened().params()?;
+        let key = file.key(&params, || Ok(passphrase))?;
+        Ok(Self { decryptor: Decryptor::new(&params, key)?, params })
+    }
+
+    /// Decrypts the result of a training, which must have this digest.
+    ///
+    /// # Errors
+    /// [`Error::OtherFile`] for another digest; as [`Decrypted::read`].
+    pub fn decrypt(&self, result: &[u8], digest: &str) -> Result<Shown> {
+        let found = blake3::hash(result).to_string();
+        if found != digest {
+            let expected = digest.into();
+            return Err(Error::OtherFile { path: RESULT.into(), found, expected });
+        }
+        let opened = Opened::new(result, result.len() as u64, Path::new(RESULT))?;
+        match Decrypted::read(opened, &self.params, &self.decryptor, None)? {
+            Decrypted::Model(trained) => Ok(Shown::new(trained.model)),
+            _ => Err(Error::Usage("the result is none of a training".into())),
+        }
+    }
+}
+
+fn undrawn() -> Error {
+    Error::Usage("there is no key yet: draw one".into())
+}
+
+/// Digests what it passes on.
+struct Digesting<W> {
+    out: W,
+    hasher: blake3::Hasher,
+}
+
+impl<W: Write> Digesting<W> {
+    fn new(out: W) -> Self {
+        Self { out, hasher: blake3::Hasher::new() }
+    }
+
+    fn finish(mut self, name: &str) -> Result<Written> {
+        self.out.flush().map_err(|error| Error::io("write", Path::new(name), error))?;
+        let bytes = self.hasher.count();
+        Ok(Written { bytes, digest: self.hasher.finalize().to_string() })
+    }
+}
+
+impl<W: Write> Write for Digesting<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let count = self.out.write(bytes)?;
+        self.hasher.update(bytes.get(..count).unwrap_or_default());
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
+}

@@ -1,0 +1,366 @@
+// Journeys of an owner through the page, in Chromium, with a service: `make test-web`.
+//
+// The environment says which program (SUDARE), page (PAGE), packages of npm (MODULES) and browser
+// (CHROMIUM) are used.
+
+import assert from "node:assert/strict";
+import crypto from "node:crypto";
+import fs from "node:fs";
+import { createRequire } from "node:module";
+import os from "node:os";
+import path from "node:path";
+import { after, before, test } from "node:test";
+import { gzipSync } from "node:zlib";
+import { Proxy, found, hosting, json, serving, sudare } from "./service.mjs";
+
+const { SUDARE, PAGE, MODULES, CHROMIUM = "/usr/bin/chromium" } = process.env;
+const require = createRequire(`${path.resolve(MODULES)}/`);
+const { chromium } = require("playwright-core");
+const AXE = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+
+const LBW = path.resolve(import.meta.dirname, "../../apps/data/lbw.csv");
+const PASSPHRASE = "six random words are a passphrase";
+const TENANT = "clinic";
+const MINUTES = 60_000;
+
+let folder, service, token, proxy, page, browser;
+
+before(async () => {
+  folder = fs.mkdtempSync(path.join(os.tmpdir(), "sudare-web-"));
+  const store = path.join(folder, "store");
+  token = sudare(SUDARE, folder, ["serve", "token", "add", "--folder", store, "--tenant", TENANT]).trim();
+  service = await serving(SUDARE, folder, ["serve", "--folder", store, "--listen", "127.0.0.1:0"]);
+  proxy = await Proxy.to(service.address);
+  page = await serving(SUDARE, folder,
+    ["web", "--server", proxy.address, "--listen", "127.0.0.1:0", "--page", path.resolve(PAGE)]);
+  browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+});
+
+after(async () => {
+  await browser?.close();
+  proxy?.close();
+  await page?.end();
+  await service?.end();
+  fs.rmSync(folder, { recursive: true, force: true });
+});
+
+/** A browser of somebody else, at the page. */
+async function visit(address = page.address) {
+  const context = await browser.newContext({ acceptDownloads: true });
+  const tab = await context.newPage();
+  const visited = { context, tab, problems: [], urls: [] };
+  tab.on("pageerror", (error) => visited.problems.push(String(error)));
+  tab.on("console", (message) => {
+    // Requests that the proxy breaks are reported, too.
+    const expected = message.text().includes("net::ERR_") || message.location().url.includes("favicon");
+    if (message.type() === "error" && !expected) visited.problems.push(message.text());
+  });
+  context.on("request", (request) => visited.urls.push(request.url()));
+  await tab.goto(address);
+  return visited;
+}
+
+/** Goes to an element by the keyboard alone. */
+async function tabTo(tab, id) {
+  for (let presses = 0; presses < 100; presses += 1) {
+    if (await tab.evaluate(() => document.activeElement?.id) === id) return;
+    await tab.keyboard.press("Tab");
+  }
+  assert.fail(`the keyboard does not lead to ${id}`);
+}
+
+async function press(tab, id) {
+  await tabTo(tab, id);
+  await tab.keyboard.press("Enter");
+}
+
+async function type(tab, id, text) {
+  await tabTo(tab, id);
+  await tab.keyboard.type(text);
+}
+
+async function chooseFile(tab, id, file) {
+  const chooser = tab.waitForEvent("filechooser");
+  await press(tab, id);
+  await (await chooser).setFiles(file);
+}
+
+async function downloaded(tab, start, name) {
+  const coming = tab.waitForEvent("download");
+  await start();
+  const file = path.join(folder, `${crypto.randomUUID()}-${name}`);
+  await (await coming).saveAs(file);
+  return file;
+}
+
+const seen = (tab, id) => tab.locator(`#${id}`).waitFor({ state: "visible", timeout: 2 * MINUTES });
+const said = (tab, text) =>
+  tab.locator("#status", { hasText: text }).waitFor({ timeout: 2 * MINUTES });
+const refusal = async (tab) => {
+  await tab.locator("#problem p").waitFor({ timeout: MINUTES });
+  return tab.locator("#problem").innerText();
+};
+
+/** Refuses what people with tools for reading would stumble over. */
+async function expectAccessible(tab, where) {
+  await tab.evaluate(AXE);
+  const { violations } = await tab.evaluate(() => globalThis.axe.run());
+  const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map((n) => n.html).join(" ")}`);
+  assert.deepEqual(found, [], where);
+}
+
+/** Bytes of the memory that the keys are in. */
+async function heap(tab) {
+  return tab.workers()[0].evaluate(() => new Promise((resolve) => {
+    const { postMessage } = self;
+    self.postMessage = ({ result }) => {
+      self.postMessage = postMessage;
+      resolve(result);
+    };
+    self.dispatchEvent(new MessageEvent("message", { data: { id: 0, call: "heap", args: {} } }));
+  }));
+}
+
+/** From a table to keys that are saved; returns the file of the secret one. */
+async function prepare(tab, table = LBW, target = "y") {
+  await said(tab, "Choose a table.");
+  await chooseFile(tab, "file", table);
+  await said(tab, "Choose the column to learn.");
+  await tabTo(tab, "target");
+  await tab.keyboard.type(target);
+  assert.equal(await tab.locator("#target").inputValue(), target);
+  await tab.keyboard.press("Tab");
+  await tab.keyboard.press("Tab");
+  await tab.keyboard.press("Tab");
+  await tab.keyboard.press("Enter");
+  await said(tab, "Planned.");
+  await type(tab, "passphrase", PASSPHRASE);
+  await type(tab, "again", PASSPHRASE);
+  await tab.keyboard.press("Enter");
+  await seen(tab, "send");
+  return downloaded(tab, () => press(tab, "save"), "secret.key");
+}
+
+async function send(tab) {
+  await type(tab, "token", token);
+  await tab.keyboard.press("Enter");
+}
+
+async function model(tab, name = "model.json") {
+  const link = tab.locator("#downloads a", { hasText: name });
+  return fs.readFileSync(await downloaded(tab, () => link.press("Enter"), name), "utf8");
+}
+
+const ask = (url) => json(service.address + url, { authorization: `Bearer ${token}` });
+
+test("a table becomes a model that is that of the command", async (t) => {
+  const asked = proxy.requests.length;
+  const { context, tab, problems, urls } = await visit();
+  await said(tab, "Choose a table.");
+  await expectAccessible(tab, "at the beginning");
+  const begun = performance.now();
+  const key = await prepare(tab);
+  const made = await tab.locator("#status").innerText();
+  assert.equal(proxy.requests.length, asked, "something was sent before the key was saved");
+  await send(tab);
+  await said(tab, "decrypted and measured");
+  const seconds = (performance.now() - begun) / 1000;
+  assert.equal(await tab.locator("#report svg[role=img]").count(), 5);
+  await expectAccessible(tab, "at the end");
+  const atMost = await heap(tab);
+  const module = fs.readFileSync(path.join(PAGE, "sudare_web_bg.wasm"));
+  t.diagnostic(made);
+  t.diagnostic(`from the table to the plots: ${seconds.toFixed(1)} s`);
+  t.diagnostic(`heap: ${(atMost / 2 ** 20).toFixed(0)} MiB`);
+  t.diagnostic(`module: ${module.length} bytes, ${gzipSync(module, { level: 9 }).length} compressed`);
+  const trained = await model(tab);
+  const report = await model(tab, "report.html");
+  assert.ok(report.startsWith("<!DOCTYPE html>") && report.includes("ROC curve"));
+
+  // By the command, from the files that the server has and the key that was saved.
+  const objects = path.join(folder, "store");
+  const of = async (kind) => found(objects, (await ask(`/v1/${kind}`))[0].digest);
+  const at = fs.mkdtempSync(path.join(folder, "command-"));
+  const run = (line, passphrase) => sudare(SUDARE, at, line.split(" "), passphrase);
+  run(`train --evaluation-key ${await of("keys")} -i ${await of("tables")} --history -o model.ct`);
+  run(`decrypt --secret ${key} -i model.ct -o model.json`, PASSPHRASE);
+  assert.equal(trained, fs.readFileSync(path.join(at, "model.json"), "utf8"));
+  run(`report --model model.json --data ${LBW} -o report.html`);
+  assert.equal(report, fs.readFileSync(path.join(at, "report.html"), "utf8"));
+
+  // To nobody else, and nothing that is secret.
+  const origins = new Set(urls.map((url) => new URL(url).origin));
+  origins.delete("null");
+  assert.deepEqual([...origins].sort(), [page.address, proxy.address].sort());
+  run(`key unseal ${key} -o clear.key`, PASSPHRASE);
+  const bodies = proxy.bodies();
+  const clear = fs.readFileSync(path.join(at, "clear.key"));
+  expectAbsent(bodies, secrets(clear, fs.readFileSync(key), JSON.parse(trained)));
+  // What is sent is found by the same search.
+  const table = fs.readFileSync(await of("tables"));
+  assert.throws(() => expectAbsent(bodies, [["part of the table", table.subarray(5000, 5016)]]));
+
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
+/** What must not be sent, each with its name. */
+function secrets(key, sealed, { weights }) {
+  const needles = [["the passphrase", Buffer.from(PASSPHRASE)]];
+  const header = Math.ceil((64 + Number(key.readBigUInt64LE(48)) + 32) / 64) * 64;
+  for (const [name, file] of [["the key", key], ["the sealed key", sealed]]) {
+    for (let i = 0; i < 64; i += 1) {
+      // After the header, which names the parameters that all files have.
+      const start = 64 + header + Math.floor((i * (file.length - header - 192)) / 64);
+      const needle = file.subarray(start, start + 16);
+      if (new Set(needle).size > 3) needles.push([`${name} at ${start}`, needle]);
+    }
+  }
+  assert.ok(needles.length > 100);
+  const lines = fs.readFileSync(LBW, "utf8").split(/\r?\n/).filter((line) => line.length >= 12);
+  assert.ok(lines.length > 100);
+  for (const line of lines) needles.push(["a row", Buffer.from(line)]);
+  const numbers = lines[1].split(",").map(Number);
+  const row = Buffer.alloc(24);
+  numbers.slice(0, 3).forEach((x, i) => row.writeDoubleLE(x, 8 * i));
+  needles.push(["numbers of a row", row]);
+  for (const weight of weights) {
+    const bytes = Buffer.alloc(8);
+    bytes.writeDoubleLE(weight);
+    needles.push(["a weight", bytes], ["a weight as text", Buffer.from(String(weight))]);
+  }
+  return needles;
+}
+
+function expectAbsent(bodies, needles) {
+  for (const [name, needle] of needles) {
+    assert.ok(bodies.every((body) => !body.includes(needle)), `${name} was sent`);
+  }
+}
+
+test("what was interrupted goes on after the page was closed", async () => {
+  const { context, tab, problems } = await visit();
+  await prepare(tab);
+  const before = proxy.uploaded();
+  const jobs = (await ask("/v1/jobs")).length;
+  proxy.passing = 3;
+  await send(tab);
+  await tab.waitForFunction(() => document.getElementById("sent").value >= 3 * (8 << 20));
+  await tab.reload();
+  await seen(tab, "resume");
+  await expectAccessible(tab, "on coming back");
+  proxy.passing = Infinity;
+  // A second tab has nothing to do meanwhile.
+  const other = await context.newPage();
+  await other.goto(page.address);
+  assert.match(await refusal(other), /another tab/);
+  await other.close();
+
+  await type(tab, "resume-token", token);
+  await tab.keyboard.press("Enter");
+  const total = await tab.evaluate(async () => {
+    const job = await (await navigator.storage.getDirectory()).getDirectoryHandle("job");
+    const size = async (name) => (await (await job.getFileHandle(name)).getFile()).size;
+    return await size("evaluation.key") + await size("table.ct");
+  });
+  // And again, when the job was asked for.
+  await said(tab, "Training");
+  const sent = proxy.uploaded() - before;
+  assert.ok(sent >= total && sent <= total + (8 << 20), `${sent} of ${total} bytes were sent`);
+  await tab.reload();
+  await seen(tab, "resume");
+  await type(tab, "resume-token", token);
+  await tab.keyboard.press("Enter");
+  await seen(tab, "unseal");
+  assert.equal(proxy.uploaded() - before, sent, "files were sent twice");
+  assert.equal((await ask("/v1/jobs")).length, jobs + 1);
+
+  await type(tab, "unseal-passphrase", "five random words");
+  await tab.keyboard.press("Enter");
+  assert.match(await refusal(tab), /WrongPassphrase/);
+  await expectAccessible(tab, "after a mistake");
+  await type(tab, "unseal-passphrase", PASSPHRASE);
+  await tab.keyboard.press("Enter");
+  await said(tab, "The model is decrypted.");
+  assert.equal(await tab.locator("#report tbody tr").count(), 10);
+  await chooseFile(tab, "table", LBW);
+  await said(tab, "decrypted and measured");
+  assert.equal(await tab.locator("#report svg[role=img]").count(), 5);
+  assert.equal(JSON.parse(await model(tab)).columns.length, 9);
+  await press(tab, "finish");
+  await said(tab, "Choose a table.");
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
+test("tables are refused in words, and large ones get commands", async () => {
+  const { context, tab } = await visit();
+  await said(tab, "Choose a table.");
+  const file = path.join(folder, "t.csv");
+  const choose = async (text, target) => {
+    fs.writeFileSync(file, text);
+    await tab.locator("#file").setInputFiles([]);
+    await tab.locator("#file").setInputFiles(file);
+    if (target === undefined) return;
+    await said(tab, "Choose the column to learn.");
+    await tab.locator("#target").selectOption(target);
+    await tab.locator("#choice button").click();
+  };
+  await choose("a,b\n1\n");
+  assert.match(await refusal(tab), /t\.csv.*line 2/);
+  await choose("a,y\n1,1\n2,1\n", "y");
+  assert.match(await refusal(tab), /ConstantTarget/);
+
+  // With a byte order mark, quotes, text and gaps.
+  const rows = Array.from({ length: 60 }, (_, i) =>
+    `"ward ${"ABC"[i % 3]}";${i % 7 ? `${i % 11},5` : ""};${i % 2 ? "yes" : "no"}`);
+  await choose(`\ufeff"ward";age;y\r\n${rows.join("\r\n")}\r\n`, "y");
+  await said(tab, "Planned.");
+  assert.match(await tab.locator("#learns").innerText(), /60 rows, 4 columns of numbers, 2 classes/);
+
+  const names = Array.from({ length: 16 }, (_, i) => `x${i}`);
+  const many = Array.from({ length: 120_000 }, (_, i) =>
+    [...names.map((_, j) => (i * (j + 3)) % 101), i % 2].join(","));
+  await choose([[...names, "y"].join(","), ...many].join("\n"), "y");
+  await seen(tab, "large");
+  await expectAccessible(tab, "with commands");
+  const commands = await tab.locator("#commands").innerText();
+  assert.match(commands, /^sudare keygen .*--for train:'t\.csv' --target 'y' --categorical all /);
+  assert.equal(await tab.locator("#keys").isVisible(), false);
+  await context.close();
+});
+
+test("an exported page is the same, to the last bit", async () => {
+  const out = path.join(folder, "exported");
+  sudare(SUDARE, folder, ["web", "--server", proxy.address, "--page", path.resolve(PAGE), "--export", out]);
+  const index = fs.readFileSync(path.join(out, "index.html"), "utf8");
+  const files = JSON.parse(fs.readFileSync(path.join(out, "manifest.json"), "utf8"));
+  assert.deepEqual([...Object.keys(files), "manifest.json"].sort(), fs.readdirSync(out).sort());
+  const integrity = (name) => {
+    const hash = crypto.createHash("sha384").update(fs.readFileSync(path.join(out, name)));
+    return `sha384-${hash.digest("base64")}`;
+  };
+  const named = [...index.matchAll(/(?:src|href)="([^"]+)" integrity="([^"]+)"/g)];
+  assert.ok(named.length >= 5);
+  for (const [, name, digest] of named) assert.equal(digest, integrity(name));
+  assert.ok(index.includes(`name="module" content="${integrity("sudare_web_bg.wasm")}"`));
+  for (const name of Object.keys(files).filter((name) => name !== "index.html")) {
+    const served = await (await fetch(`${page.address}/${name}`)).arrayBuffer();
+    const written = fs.readFileSync(path.join(out, name));
+    assert.ok(Buffer.from(served).equals(written), name);
+    assert.equal(files[name].bytes, written.length);
+  }
+  // A host that sends no headers of its own; then one of its files is another.
+  const host = await hosting(out);
+  const { context, tab, problems } = await visit(host.address);
+  await said(tab, "Choose a table.");
+  fs.appendFileSync(path.join(out, "service.js"), "// altered\n");
+  await tab.reload();
+  await tab.waitForTimeout(1000);
+  assert.equal(await tab.locator("#status").innerText(), "Loading…");
+  assert.ok(problems.some((problem) => problem.includes("integrity")), problems.join("\n"));
+  await context.close();
+  host.close();
+  assert.ok(!index.includes("{") && !files["worker.js"].content_security_policy.includes("connect-src"));
+  assert.equal((await fetch(`${page.address}/../Cargo.toml`)).status, 404);
+});

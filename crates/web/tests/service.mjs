@@ -1,0 +1,146 @@
+// A service with a proxy in front of it that takes down what passes and breaks connections, and the
+// server of the page.
+
+import { spawn, spawnSync } from "node:child_process";
+import fs from "node:fs";
+import http from "node:http";
+import path from "node:path";
+import readline from "node:readline";
+
+/** Runs the command; `passphrase` is given by a descriptor of its own. */
+export function sudare(program, cwd, args, passphrase) {
+  const stdio = ["ignore", "pipe", "pipe"];
+  if (passphrase !== undefined) {
+    const file = path.join(cwd, "words");
+    fs.writeFileSync(file, `${passphrase}\n`);
+    stdio.push(fs.openSync(file, "r"));
+    args = [...args, "--passphrase-fd", "3"];
+  }
+  const { status, stdout, stderr } = spawnSync(program, args, { cwd, stdio, encoding: "utf8" });
+  if (status !== 0) throw new Error(`sudare ${args.join(" ")}: ${stderr}`);
+  return stdout;
+}
+
+/** A server of the command, once it listens; its address is that. */
+export async function serving(program, cwd, args) {
+  const child = spawn(program, [...args, "--json"], { cwd, stdio: ["ignore", "pipe", "pipe"] });
+  let said = "";
+  child.stderr.on("data", (text) => { said += text; });
+  const [line] = await Promise.race([
+    new Promise((resolve) => readline.createInterface(child.stdout).once("line", (l) => resolve([l]))),
+    new Promise((_, reject) => child.once("exit", () => reject(new Error(said)))),
+  ]);
+  const end = () => new Promise((resolve) => {
+    child.once("exit", resolve);
+    child.kill("SIGTERM");
+  });
+  return { address: JSON.parse(line).listening, end };
+}
+
+const EXPOSED = "location, upload-offset, content-range, content-length";
+const ALLOWED = "authorization, content-type, idempotency-key, last-event-id, range, tus-resumable, " +
+  "upload-length, upload-metadata, upload-offset";
+
+/** What is between the browser and a service. */
+export class Proxy {
+  /** What was asked: method, path and body of each request, and whether it got an answer. */
+  requests = [];
+  /** Of parts of uploads, how many are passed on before the connection breaks for good, and bytes of
+      the next that are. */
+  passing = Infinity;
+
+  static async to(address) {
+    const proxy = new Proxy();
+    const target = new URL(address);
+    proxy.server = http.createServer((request, answer) => proxy.pass(target, request, answer));
+    await new Promise((resolve) => proxy.server.listen(0, "127.0.0.1", resolve));
+    proxy.address = `http://127.0.0.1:${proxy.server.address().port}`;
+    return proxy;
+  }
+
+  async pass(target, request, answer) {
+    const { method, url, headers } = request;
+    const cors = {
+      "access-control-allow-origin": headers.origin ?? "*",
+      "access-control-expose-headers": EXPOSED,
+    };
+    if (method === "OPTIONS") {
+      const methods = "GET, POST, PATCH, DELETE";
+      answer.writeHead(204, {
+        ...cors, "access-control-allow-methods": methods, "access-control-allow-headers": ALLOWED,
+      });
+      answer.end();
+      return;
+    }
+    const taken = { method, url, headers, chunks: [], answered: false };
+    this.requests.push(taken);
+    if (method === "PATCH" && (this.passing -= 1) < 0) {
+      request.socket.destroy();
+      return;
+    }
+    const { hostname, port } = target;
+    const onward = http.request({ hostname, port, method, path: url, headers }, (from) => {
+      taken.answered = true;
+      answer.writeHead(from.statusCode, { ...from.headers, ...cors });
+      from.pipe(answer);
+      answer.on("close", () => from.destroy());
+    });
+    onward.on("error", () => answer.destroy());
+    request.on("data", (chunk) => taken.chunks.push(chunk));
+    request.on("error", () => onward.destroy());
+    request.pipe(onward);
+  }
+
+  /** All that came in bodies. */
+  bodies() {
+    return this.requests.map(({ chunks }) => Buffer.concat(chunks));
+  }
+
+  /** Bytes of parts of uploads. */
+  uploaded() {
+    const parts = this.requests.filter(({ method }) => method === "PATCH");
+    return parts.reduce((sum, { chunks }) => sum + chunks.reduce((s, c) => s + c.length, 0), 0);
+  }
+
+  close() {
+    this.server.closeAllConnections();
+    this.server.close();
+  }
+}
+
+/** A file of a name in a folder, or below it. */
+export function found(folder, name) {
+  for (const entry of fs.readdirSync(folder, { recursive: true, withFileTypes: true })) {
+    if (entry.name === name) return path.join(entry.parentPath, entry.name);
+  }
+  throw new Error(`there is no ${name} in ${folder}`);
+}
+
+/** A host of static files. */
+export async function hosting(folder) {
+  const types = { css: "text/css", html: "text/html", js: "text/javascript", wasm: "application/wasm" };
+  const server = http.createServer((request, answer) => {
+    const name = request.url === "/" ? "index.html" : path.basename(request.url);
+    const file = path.join(folder, name);
+    if (!fs.existsSync(file)) return answer.writeHead(404).end();
+    const type = types[path.extname(name).slice(1)];
+    return answer.writeHead(200, { "content-type": type }).end(fs.readFileSync(file));
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const close = () => {
+    server.closeAllConnections();
+    server.close();
+  };
+  return { address: `http://127.0.0.1:${server.address().port}`, close };
+}
+
+/** What an address answers, by a connection of its own: others may be closed while a command runs. */
+export function json(address, headers) {
+  return new Promise((resolve, reject) => {
+    http.get(address, { agent: false, headers }, async (answer) => {
+      const chunks = [];
+      for await (const chunk of answer) chunks.push(chunk);
+      resolve(JSON.parse(Buffer.concat(chunks)));
+    }).on("error", reject);
+  });
+}
