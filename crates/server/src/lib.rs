@@ -44,12 +44,10 @@ pub use audit::Checked;
 pub use child::Program;
 pub use clock::{SECONDS_A_DAY, Seconds, now};
 pub use net::Place;
+pub use page::{PageFile, serve_page};
 pub use records::{CpuLimits, Records};
 pub use store::{key_path, records_path};
 pub use tls::TlsFiles;
-pub use page::{PageFile, serve_page};
-pub use records::Records;
-pub use store::records_path;
 pub use token::{Kept, Token, check_tenant};
 pub use work::work;
 
