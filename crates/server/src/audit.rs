@@ -557,6 +557,14 @@ mod tests {
             }
             fs::write(path, text).unwrap();
         }
+        // A line with a digest of its own does not go with the one that follows.
+        let event = Event::AuthenticationRefused { times: 7 };
+        let (_, forged) = next_line(Some(&lines[0].1), 1_700_000_000, &event).unwrap();
+        let text = String::from_utf8(files[0].1.clone()).unwrap();
+        fs::write(&files[0].0, text.replace(&lines[1].1, &forged)).unwrap();
+        let refused = log.check(&[], &[]).unwrap_err().to_string();
+        assert!(refused.contains("of line 3 the line before is another one"), "{refused}");
+        fs::write(&files[0].0, text).unwrap();
         // The first line that is broken is named, by its file and its place there.
         let (path, text) = &files[1];
         let end = text.iter().position(|&byte| byte == b'\n').unwrap();

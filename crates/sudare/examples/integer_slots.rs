@@ -14,18 +14,33 @@ use sudare::{
     rlwe::{GaloisElement, KeyGenerator, KeyRequest},
 };
 
-const ROTATIONS: [i64; 3] = [1, 5, -3];
+/// The plaintext modulus.
+pub const T: u128 = 65537;
+pub const ROTATIONS: [i64; 3] = [1, 5, -3];
 
 fn main() -> sudare::Result<()> {
-    let t = Modulus::new(65537, 1)?;
+    for (op, slots) in run()? {
+        println!(r#"{{"op": "{op}", "slots": {slots:?}}}"#);
+    }
+    Ok(())
+}
+
+/// Slots that are encrypted: those of a polynomial of the number of the slot.
+pub fn slots([a, b, c]: [u128; 3], count: usize) -> Vec<u128> {
+    (0..count as u128).map(|i| (a * i * i + b * i + c) % T).collect()
+}
+
+pub const X: [u128; 3] = [31, 7, 5];
+pub const Y: [u128; 3] = [17, 3, 11];
+
+/// Operations and the slots of their results; first the coefficients of the first plaintext.
+pub fn run() -> sudare::Result<Vec<(String, Vec<u128>)>> {
+    let t = Modulus::new(T as u64, 1)?;
     let spec = Spec { insecure: true, ..Spec::uniform(12, t, 50.0, 1, 50.0, vec![51.0]) };
     let params = Params::new(spec)?;
     let (log_n, top) = (params.log_n(), params.top());
     let encoder = BatchEncoder::new(t, log_n)?;
-    let polynomial = |[a, b, c]: [u128; 3]| -> Vec<u128> {
-        (0..encoder.slots() as u128).map(|i| t.reduce(a * i * i + b * i + c)).collect()
-    };
-    let (x, y) = (polynomial([31, 7, 5]), polynomial([17, 3, 11]));
+    let (x, y) = (slots(X, encoder.slots()), slots(Y, encoder.slots()));
 
     let mut keygen = KeyGenerator::new(params.rlwe())?;
     let secret = keygen.secret_key()?;
@@ -37,19 +52,19 @@ fn main() -> sudare::Result<()> {
     let decryptor = Decryptor::new(&params, Arc::new(secret))?;
 
     let encoded = encoder.encode_unsigned(&x)?;
-    println!(r#"{{"op": "coefficients", "slots": {:?}}}"#, encoded.coeffs());
+    let mut results = vec![("coefficients".to_owned(), encoded.coeffs().to_vec())];
     let [a, b] = [encryptor.encrypt(&encoded)?, encryptor.encrypt(&encoder.encode_unsigned(&y)?)?];
-    let show = |op: &str, result: Ciphertext| -> sudare::Result<()> {
+    let mut add = |op: &str, result: Ciphertext| -> sudare::Result<()> {
         let slots = encoder.decode_unsigned(&decryptor.decrypt(&result)?)?;
-        println!(r#"{{"op": "{op}", "slots": {slots:?}}}"#);
+        results.push((op.to_owned(), slots));
         Ok(())
     };
     let exact = evaluator.exact();
-    show("bgv_mul", exact.mul(&a, &b)?)?;
-    show("bfv_mul", evaluator.mul(&a, &b)?)?;
-    show("swap_rows", exact.swap_rows(&a)?)?;
+    add("bgv_mul", exact.mul(&a, &b)?)?;
+    add("bfv_mul", evaluator.mul(&a, &b)?)?;
+    add("swap_rows", exact.swap_rows(&a)?)?;
     for k in ROTATIONS {
-        show(&format!("rotate {k}"), exact.rotate(&a, k)?)?;
+        add(&format!("rotate {k}"), exact.rotate(&a, k)?)?;
     }
-    Ok(())
+    Ok(results)
 }

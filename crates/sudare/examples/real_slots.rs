@@ -9,19 +9,30 @@
 
 use std::sync::Arc;
 use sudare::{
-    ckks::{Ciphertext, Decryptor, Encoder, Encryptor, Evaluator, Params, preset},
+    ckks::{Decryptor, Encoder, Encryptor, Evaluator, Params, preset},
     rlwe::{KeyGenerator, KeyRequest},
 };
 
 fn main() -> sudare::Result<()> {
+    for (op, slots) in run()? {
+        println!(r#"{{"op": "{op}", "slots": {slots:?}}}"#);
+    }
+    Ok(())
+}
+
+/// Slots that are encrypted: binary fractions, the same numbers everywhere.
+pub fn values([a, b, m]: [i64; 3], slots: usize) -> Vec<f64> {
+    (0..slots as i64).map(|i| ((a * i * i + b * i) % m - m / 2) as f64 / 1024.0).collect()
+}
+
+pub const X: [i64; 3] = [31, 7, 4093];
+pub const Y: [i64; 3] = [17, 3, 2039];
+
+/// Operations and the slots of their results.
+pub fn run() -> sudare::Result<Vec<(&'static str, Vec<f64>)>> {
     let params = Params::new(preset("n13")?.spec)?;
     let (top, scale) = (params.top(), params.scale_at(params.top()));
-    let slots = params.max_slots() as i64;
-    // Binary fractions, the same numbers everywhere.
-    let values = |a: i64, b: i64, m: i64| -> Vec<f64> {
-        (0..slots).map(|i| ((a * i * i + b * i) % m - m / 2) as f64 / 1024.0).collect()
-    };
-    let (x, y) = (values(31, 7, 4093), values(17, 3, 2039));
+    let (x, y) = (values(X, params.max_slots()), values(Y, params.max_slots()));
 
     let mut keygen = KeyGenerator::new(params.rlwe())?;
     let secret = keygen.secret_key()?;
@@ -34,16 +45,15 @@ fn main() -> sudare::Result<()> {
     let encrypt = |values: &[f64]| encryptor.encrypt(&encoder.encode_real(values, top, scale)?);
     let (a, b) = (encrypt(&x)?, encrypt(&y)?);
     let plain = encoder.encode_real(&y, top, scale)?;
-    let show = |op: &str, result: &Ciphertext| -> sudare::Result<()> {
-        let slots = encoder.decode_real(&decryptor.decrypt(result)?)?;
-        println!(r#"{{"op": "{op}", "slots": {slots:?}}}"#);
-        Ok(())
-    };
-    show("encrypted", &a)?;
-    show("sum", &evaluator.add(&a, &b)?)?;
-    show("difference", &evaluator.sub(&a, &b)?)?;
-    show("product", &evaluator.mul_rescale(&a, &b)?)?;
     let square = evaluator.mul_rescale(&a, &a)?;
-    show("fourth_power", &evaluator.mul_rescale(&square, &square)?)?;
-    show("product_plain", &evaluator.rescale(&evaluator.mul_plain(&a, &plain)?)?)
+    let results = [
+        ("encrypted", a.clone()),
+        ("sum", evaluator.add(&a, &b)?),
+        ("difference", evaluator.sub(&a, &b)?),
+        ("product", evaluator.mul_rescale(&a, &b)?),
+        ("fourth_power", evaluator.mul_rescale(&square, &square)?),
+        ("product_plain", evaluator.rescale(&evaluator.mul_plain(&a, &plain)?)?),
+    ];
+    let open = |result| encoder.decode_real(&decryptor.decrypt(result)?);
+    results.iter().map(|(op, result)| Ok((*op, open(result)?))).collect()
 }

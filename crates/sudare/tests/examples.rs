@@ -5,8 +5,12 @@
 mod bootstrapping;
 #[path = "../examples/encrypt_compute_decrypt.rs"]
 mod encrypt_compute_decrypt;
+#[path = "../examples/integer_slots.rs"]
+mod integer_slots;
 #[path = "../examples/own_circuit.rs"]
 mod own_circuit;
+#[path = "../examples/real_slots.rs"]
+mod real_slots;
 
 #[test]
 fn a_server_computes_a_mean_square() {
@@ -32,4 +36,44 @@ fn a_circuit_is_the_same_encrypted_and_in_the_clear() {
 fn a_ciphertext_gets_new_levels() {
     let (error, levels) = bootstrapping::run().unwrap();
     assert!(error < 2f64.powi(-15) && levels == 4, "{error}, {levels}");
+}
+
+#[test]
+fn slots_of_integers_become_what_operations_say() {
+    use integer_slots::{ROTATIONS, T, X, Y, slots};
+    let results = integer_slots::run().unwrap();
+    assert_eq!(results.len(), 4 + ROTATIONS.len());
+    let (x, y) = (slots(X, 1 << 12), slots(Y, 1 << 12));
+    let row = x.len() / 2;
+    for (op, found) in &results[1..] {
+        let expected: Vec<u128> = match op.strip_prefix("rotate ") {
+            Some(k) => {
+                let k: i64 = k.parse().unwrap();
+                let from = |i: usize| (i as i64 + k).rem_euclid(row as i64) as usize;
+                (0..x.len()).map(|i| x[i / row * row + from(i % row)]).collect()
+            }
+            None if op == "swap_rows" => [&x[row..], &x[..row]].concat(),
+            None => x.iter().zip(&y).map(|(x, y)| x * y % T).collect(),
+        };
+        assert_eq!(*found, expected, "{op}");
+    }
+}
+
+#[test]
+fn slots_of_real_numbers_become_what_operations_say() {
+    use real_slots::{X, Y, values};
+    for (op, found) in real_slots::run().unwrap() {
+        let expected = |x: f64, y: f64| match op {
+            "encrypted" => x,
+            "sum" => x + y,
+            "difference" => x - y,
+            "product" | "product_plain" => x * y,
+            _ => x.powi(4),
+        };
+        let (x, y) = (values(X, found.len()), values(Y, found.len()));
+        for ((found, x), y) in found.iter().zip(x).zip(y) {
+            let expected = expected(x, y);
+            assert!((found - expected).abs() < 1e-3, "{op}: {found} for {expected}");
+        }
+    }
 }

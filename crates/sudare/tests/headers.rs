@@ -107,7 +107,7 @@ fn tables_of_all_primes_are_counted() {
     let parts = [encoded(&spec), encoded(&Label::default())];
     let file = file((1, id), parts, &[ckks_entry(2 * bytes)], 2 * bytes as usize);
     let reader = open::<ckks::Params>(&file).unwrap();
-    assert_eq!(reader.table_bytes(), Ok(32 * (4 + 7 + 2 + 4) << 15));
+    assert_eq!(reader.table_bytes(), Ok((32 * (4 + 7 + 2 + 4)) << 15));
     assert_eq!(reader.params().unwrap().rlwe().id(), params.rlwe().id());
 }
 

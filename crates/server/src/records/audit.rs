@@ -54,7 +54,7 @@ impl Records {
     /// Brings the files of the log to where the records are.
     ///
     /// # Errors
-    /// Those of [`Log::append`](crate::audit::Log::append); as all.
+    /// [`Error::Parse`](sudare_roles::error::Error::Parse) for files that do not go with the records; as all.
     pub fn settle_log(&self) -> Result<()> {
         self.bring_forward(&mut self.lock())
     }
