@@ -30,11 +30,35 @@ const EXPECTED: [(&str, &str); 16] = [
     ("level keys", "d515126d186151b644ec997fc1da4cae38ef910f175ba543e36ff6dfe40cbc35"),
 ];
 
+const EXPECTED_EXACT: [(&str, &str); 11] = [
+    ("exact secret key", "69c8b07d992c935b6b238d8ad00d6d439079667a39fdb1f994f6a1927b2605c7"),
+    ("exact evaluation keys", "6cc0fa1c835af66fe59d493cbbc728b7c8771879c9bfac518cb2f96e835fb788"),
+    ("exact ciphertext", "e646ebb170d38d5ffdc7fbe748d19888394b4cb2b27958a2bd6389bcf0d12363"),
+    ("product of BGV", "4237911dd4ff0ec8c8f256f26195d6a4a6aaf8ed22388bb1ba1e5a400a657097"),
+    ("rescaled product of BGV", "6624edce833faad1953366ba27be011c3add9e4ba8c1e7859eaf6dfe2d2b09af"),
+    ("product of BFV", "45cc1f76fdd182e6d185462060269708ec80d3f2752b1f3d5ee0400b37952b0b"),
+    ("rescaled product of BFV", "525278f0fbe9c108992ce9d4b8aeaa20aa03e18168e515cd92ced2a3b963c935"),
+    ("exact rotation", "b72c2b0727e42ec1f49fec3645f7331154c50f19aed50119217771fda5b5de46"),
+    ("exact hoisted rotation", "c0ca66331441541da4b4c1cb60c607248f514ea389ea240aad20ffd0c4499b45"),
+    ("swapped rows", "f712b5a1a1ce917c1b173df011689768dc65090ef7aea87f0c38fe8f697c721f"),
+    ("raised exact ciphertext", "7c195865a968c11747f258d6157946632e58bf9f4ca49071d271e2bfe8c49d44"),
+];
+
+#[track_caller]
+fn assert_known(files: &[(&'static str, Vec<u8>)], expected: &[(&str, &str)]) {
+    let found = common::digests(files);
+    let found: Vec<(&str, &str)> = found.iter().map(|(name, hex)| (*name, &hex[..])).collect();
+    assert_eq!(found, expected);
+}
+
 #[test]
 fn files_from_fixed_seeds_have_known_digests() {
-    let found = common::digests();
-    let found: Vec<(&str, &str)> = found.iter().map(|(name, hex)| (*name, &hex[..])).collect();
-    assert_eq!(found, EXPECTED);
+    assert_known(&common::artefacts(), &EXPECTED);
+}
+
+#[test]
+fn exact_files_from_fixed_seeds_have_known_digests() {
+    assert_known(&common::exact::artefacts(), &EXPECTED_EXACT);
 }
 
 /// The results digested are right, not only the same.
@@ -66,4 +90,51 @@ fn the_results_decrypt() {
     check("rotation", 1, false);
     check("hoisted rotation", a.len() - 3, false);
     check("conjugation", 0, true);
+}
+
+/// Those of exact ciphertexts are what the operations do to plaintexts.
+#[test]
+fn the_exact_results_decrypt() {
+    use common::exact::{ROTATIONS, artefacts, modulus, plaintext};
+    use sudare::{
+        exact::{Decryptor, PlainPoly, Unit, serial::Reader},
+        rlwe::GaloisElement,
+    };
+    let files = artefacts();
+    let open = |name: &str| {
+        let file = &files.iter().find(|(n, _)| *n == name).unwrap().1;
+        Reader::new(&file[..], file.len() as u64).unwrap()
+    };
+    let params = open("exact secret key").params().unwrap();
+    let secret = open("exact secret key").secret_key(&params).unwrap();
+    let decryptor = Decryptor::new(&params, std::sync::Arc::new(secret)).unwrap();
+    let decrypt = |name: &str| {
+        let item = open(name).ciphertexts(&params).unwrap().remove(0);
+        (decryptor.decrypt(&item).unwrap(), item.factor())
+    };
+    let (a, b) = (plaintext(3), plaintext(4));
+    let product = a.mul(&b).unwrap();
+    let rotation = |k| a.image(GaloisElement::rotation(12, k));
+    for (name, expected) in [
+        ("exact ciphertext", a.clone()),
+        ("product of BGV", product.clone()),
+        ("rescaled product of BGV", product.clone()),
+        ("product of BFV", product.clone()),
+        ("rescaled product of BFV", product),
+        ("exact rotation", rotation(ROTATIONS[0])),
+        ("exact hoisted rotation", rotation(ROTATIONS[1])),
+        ("swapped rows", a.image(GaloisElement::conjugation(12))),
+    ] {
+        assert_eq!(decrypt(name).0, expected, "{name}");
+    }
+    // Above small digits the plaintext, times what raising multiplies it by.
+    let (raised, factor) = decrypt("raised exact ciphertext");
+    assert_eq!(factor, Unit::one(modulus(2)));
+    let top = params.fresh_factor(params.top(), modulus(1)).unwrap();
+    let g = params.raised_factor(top).unwrap();
+    let multiples: PlainPoly = a.scaled(g.value());
+    for (&x, &m) in raised.coeffs().iter().zip(multiples.coeffs()) {
+        let digit = modulus(2).centered(modulus(2).sub(x, 257 * m));
+        assert!(digit.unsigned_abs() <= 4, "{digit}");
+    }
 }

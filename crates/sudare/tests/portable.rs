@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::digests;
+use common::{artefacts, digests, exact};
 use std::process::Command;
 use sudare_arith::{
     Isa,
@@ -13,7 +13,8 @@ use sudare_arith::{
 const EXPECTED: &str = "SUDARE_TEST_EXPECTED_DIGESTS";
 
 fn all_digests() -> String {
-    digests().into_iter().map(|(name, hex)| format!("{name}: {hex}\n")).collect()
+    let files = [artefacts(), exact::artefacts()].concat();
+    digests(&files).into_iter().map(|(name, hex)| format!("{name}: {hex}\n")).collect()
 }
 
 #[test]

@@ -6,8 +6,8 @@ mod estimator;
 use estimator::Secret;
 use std::process::Command;
 use sudare::{
-    circuits::bootstrap,
-    ckks,
+    circuits::{bootstrap, exact::bootstrap as exact_bootstrap},
+    ckks, exact,
     rlwe::{
         self, KeyRequest, KeySecurity, SecretDistribution, SecretDistribution::FixedWeight,
         SecretDistribution::UniformTernary, max_log2_qp, security_bits,
@@ -102,6 +102,32 @@ fn keys_of_sets_with_bootstrapping_are_secure_by_the_estimator_too() {
             let plan = set.plan(&params, log_slots).unwrap();
             check_request(&set.preset.name, params.rlwe(), plan.required_keys());
         }
+    }
+}
+
+#[test]
+fn keys_of_exact_sets_are_secure_by_the_estimator_too() {
+    for set in exact::presets().into_iter().filter(|set| !set.spec.insecure) {
+        let params = exact::Params::new(set.spec).unwrap();
+        let rlwe = params.rlwe();
+        for key in rlwe.key_security() {
+            check(&set.name, rlwe.log_n(), rlwe.spec().secret, &key);
+        }
+    }
+}
+
+#[test]
+#[ignore = "builds the largest parameters"]
+fn keys_of_exact_sets_with_bootstrapping_are_secure_by_the_estimator_too() {
+    for set in exact_bootstrap::presets() {
+        let params = exact::Params::new(set.preset.spec.clone()).unwrap();
+        let plan = set.plan(&params, exact::Params::factor_at).unwrap();
+        check_request(&set.preset.name, params.rlwe(), plan.required_keys());
+    }
+    for set in exact_bootstrap::full::presets() {
+        let params = exact::Params::new(set.preset.spec.clone()).unwrap();
+        let plan = set.plan(&params, exact::Params::factor_at).unwrap();
+        check_request(&set.preset.name, params.rlwe(), plan.required_keys());
     }
 }
 

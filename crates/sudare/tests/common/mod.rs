@@ -1,6 +1,8 @@
 //! Key pairs and files for tests of serialisation.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub mod exact;
+
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use sudare::{
@@ -241,10 +243,10 @@ pub fn artefacts() -> Vec<(&'static str, Vec<u8>)> {
     files
 }
 
-/// BLAKE3 of each of [`artefacts`], in hexadecimal.
-pub fn digests() -> Vec<(&'static str, String)> {
+/// BLAKE3 of each file, in hexadecimal.
+pub fn digests(files: &[(&'static str, Vec<u8>)]) -> Vec<(&'static str, String)> {
     let digest = |file: &[u8]| blake3::hash(file).to_hex().to_string();
-    artefacts().iter().map(|(name, file)| (*name, digest(file))).collect()
+    files.iter().map(|(name, file)| (*name, digest(file))).collect()
 }
 
 /// Reads a file with the parameters in it, whatever it holds.

@@ -404,7 +404,10 @@ fn named_sets_of_the_large_ring_bootstrap_every_slot() {
     }
 }
 
-/// All slots 0, the largest and the middle residue, and random ones, by both products.
+/// Random vectors that each named set bootstraps.
+const VECTORS: usize = 100;
+
+/// All slots 0, the largest and the middle residue, and random ones, two of which by both products.
 fn check_set(set: &BootstrapPreset) {
     let name = &set.preset.name;
     let mut b = Bootstrapping::new(&set.bootstrap, set.preset.spec.clone(), 9);
@@ -428,5 +431,11 @@ fn check_set(set: &BootstrapPreset) {
         assert!(b.decrypt(&again) == expected, "{name}, again");
         let squares = b.decrypt(&product);
         assert!(b.decrypt(&b.session.evaluator.rescale(&product).unwrap()) == squares, "{name}");
+    }
+    for _ in 2..VECTORS {
+        let values = b.random();
+        let a = b.encrypt(&values, level, factor);
+        let x = b.bootstrapper.run(&b.session.evaluator, &a).unwrap();
+        assert!(b.decrypt(&x) == values, "{name}");
     }
 }
