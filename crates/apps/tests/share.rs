@@ -228,7 +228,7 @@ fn scores_up_to(range: f64, rows: usize, features: usize) -> ScoreJob {
 
 /// Weights of both signs with which scores of the largest rows reach a range.
 fn weights_for(range: f64, features: usize) -> Vec<f64> {
-    let weight = |j: usize| if j % 3 == 0 { -1.0 } else { 1.0 };
+    let weight = |j: usize| if j.is_multiple_of(3) { -1.0 } else { 1.0 };
     let part = range * (1.0 - 1e-12) / (1.0 + 4.0 * features as f64);
     (0..=features).map(|j| part * weight(j)).collect()
 }

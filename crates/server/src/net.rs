@@ -86,8 +86,8 @@ impl Listener {
     }
 }
 
-/// Answers requests by `router`, over TLS if there is one, until `ending`; then no connection is accepted, and those there are
-/// have a few seconds.
+/// Answers requests by `router`, over TLS if there is one, until `ending`; then no connection is
+/// accepted, and those there are have a few seconds.
 pub async fn answer(
     listener: Listener,
     router: Router,

@@ -51,9 +51,9 @@ pub fn serve_page(
     let failed = |error| Error::io("start", Path::new("the server of the page"), error);
     runtime.map_err(failed)?.block_on(async {
         let listener = Listener::bind(&Place::Tcp(address)).await?;
-        let place = listener.place();
+        let place = listener.place("http");
         let (end, ending) = watch::channel(false);
-        let answering = tokio::spawn(net::answer(listener, router, ending));
+        let answering = tokio::spawn(net::answer(listener, router, None, ending));
         listening(&place);
         told_to_end().await;
         end.send_replace(true);
