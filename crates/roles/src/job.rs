@@ -427,7 +427,7 @@ impl Plan {
         self.table().ciphertexts()
     }
 
-    /// About the bytes of the encrypted table.
+    /// Bytes of the encrypted table in memory, without its note; its file packs them.
     ///
     /// # Errors
     /// [`Error::Stats`] if the job cannot be simulated.

@@ -156,7 +156,7 @@ function showPlan() {
     security: `${security_bits.toFixed(0)} bits`,
     ring: `2^${log_n}`,
     [`${keys} keys`]: bytes(key_bytes),
-    table: `about ${bytes(table_bytes)}`,
+    table: `at most ${bytes(table_bytes)}`,
     training: `about ${duration(seconds)} on one core`,
   };
   byId("sizes").replaceChildren(...Object.entries(sizes).map(([name, value]) => {

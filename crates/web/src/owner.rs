@@ -78,7 +78,7 @@ pub struct Summary {
     pub key_bytes: u64,
     /// Ciphertexts of the encrypted table, without its note.
     pub ciphertexts: usize,
-    /// About the bytes of the encrypted table.
+    /// Bytes of the encrypted table in memory, which its file packs.
     pub table_bytes: u64,
     /// About the seconds of the training on one thread of a server.
     pub seconds: f64,

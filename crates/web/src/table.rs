@@ -157,7 +157,7 @@ mod tests {
         let many: String = (0..=MOST_COUNTED).map(|i| format!("{i}\n")).collect();
         let column = &csv(&format!("x\n{many}")).contents().unwrap().columns[0];
         assert!(column.more && column.values == MOST_COUNTED);
-        assert_eq!(csv("a,b\n1\n").contents().unwrap_err().kind(), "Shape");
+        assert_eq!(csv("a,b\n1\n").contents().unwrap_err().kind(), "Ragged");
     }
 
     #[test]
@@ -167,7 +167,7 @@ mod tests {
             csv(text).plan(&choice).map(|_| ()).map_err(|error| error.kind())
         };
         assert_eq!(plan("a,y\n1,0\n2,0\n", Missing::Refuse), Err("ConstantTarget".into()));
-        assert_eq!(plan("a,z\n1,0\n2,1\n", Missing::Refuse), Err("NoSuchColumn".into()));
+        assert_eq!(plan("a,z\n1,0\n2,1\n", Missing::Refuse), Err("UnknownTarget".into()));
         let gaps = "a,y\n1,0\n,1\n3,1\n4,0\n";
         assert!(plan(gaps, Missing::Refuse).is_err());
         assert_eq!(plan(gaps, Missing::Mean), Ok(()));

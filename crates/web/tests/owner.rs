@@ -56,8 +56,9 @@ fn a_table_becomes_a_model() {
         .unwrap();
     assert_eq!(written.digest, blake3::hash(&table).to_string());
     assert_eq!(told.into_inner(), summary.ciphertexts);
+    // Words in memory, packed in the file.
     let about = summary.table_bytes as f64 / written.bytes as f64;
-    assert!((0.8..=1.25).contains(&about), "{about}");
+    assert!((1.0..=2.0).contains(&about), "{about}");
 
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| -> PathBuf { folder.path().join(name) };
@@ -71,7 +72,7 @@ fn a_table_becomes_a_model() {
     };
     let mut server =
         TrainingServer::open(Session::open(&inputs).unwrap(), None, false, |_| {}).unwrap();
-    for _ in 0..3 {
+    while server.training().iteration < 3 {
         server.step().unwrap();
     }
     let (model, meta) = server.model().unwrap();
