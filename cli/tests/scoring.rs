@@ -63,6 +63,8 @@ impl Folders {
     }
 }
 
+const PREDICT: &str = "predict --evaluation-key evaluation.key -o x.ct";
+
 #[test]
 fn a_model_straight_from_training_scores_rows_as_it_is() {
     let f = Folders::new();
@@ -121,17 +123,21 @@ fn a_model_straight_from_training_scores_rows_as_it_is() {
     );
     let shown = sudare_at(owner, "decrypt --secret keys/secret.key -i scores.ct");
     assert!(shown.ok().stdout.contains("accuracy"), "{}", shown.stdout);
+    other_models_and_rows_are_refused(&f);
+    rows_of_other_preparations_are_noticed(&f, &text);
+}
 
+fn other_models_and_rows_are_refused(f: &Folders) {
+    let (owner, server) = (f.owner(), f.server());
     let refused = |line: &str, parts: &[&str]| {
         sudare_at(server, line).mistake(parts);
     };
-    let predict = "predict --evaluation-key evaluation.key -o x.ct";
     refused(
-        &format!("{predict} --model model.ct -i table.ct"),
+        &format!("{PREDICT} --model model.ct -i table.ct"),
         &["encrypted for train:189x9", "--like"],
     );
     refused(
-        &format!("{predict} --model rows.ct -i rows.ct"),
+        &format!("{PREDICT} --model rows.ct -i rows.ct"),
         &["holds table, but model is needed"],
     );
     refused(
@@ -144,7 +150,7 @@ fn a_model_straight_from_training_scores_rows_as_it_is() {
     )
     .ok();
     refused(
-        &format!("{predict} --model part.ct -i rows.ct"),
+        &format!("{PREDICT} --model part.ct -i rows.ct"),
         &["after 2 iterations", "finished training"],
     );
     assert!(!names(server).contains(&"x.ct".to_owned()));
@@ -152,8 +158,11 @@ fn a_model_straight_from_training_scores_rows_as_it_is() {
         .mistake(&["not computed with the precision", "--score-range"]);
     sudare_at(owner, "decrypt --secret keys/secret.key -i scores.ct --quantiles 0.5")
         .mistake(&["--quantiles cannot be had from scores"]);
+}
 
-    // Rows that were prepared otherwise are noticed, whatever the model.
+/// Whatever the model.
+fn rows_of_other_preparations_are_noticed(f: &Folders, text: &str) {
+    let (owner, server) = (f.owner(), f.server());
     let other = text.lines().enumerate().map(|(i, line)| match i {
         0 => format!("{line}\n"),
         _ => format!("2{line}\n"),
@@ -164,7 +173,7 @@ fn a_model_straight_from_training_scores_rows_as_it_is() {
     sudare_at(owner, line).ok();
     f.to_server(&["rows.ct"]);
     for model in ["model.ct", "model.json"] {
-        let line = format!("{predict} --model {model} -i rows.ct --force");
+        let line = format!("{PREDICT} --model {model} -i rows.ct --force");
         sudare_at(server, &line).ok();
         fs::copy(server.join("x.ct"), owner.join("x.ct")).unwrap();
         sudare_at(owner, "decrypt --secret keys/secret.key -i x.ct")

@@ -196,55 +196,18 @@ fn uploads_are_resumed_and_misuse_is_refused() {
     assert_eq!(begun.status, 201, "{begun:?}");
     let place = begun.header("location").unwrap().to_owned();
 
-    // Requests that are no tus.
-    let patch = format!("PATCH {place}");
-    let kind = "Content-Type: application/offset+octet-stream\r\n";
-    let no_version = format!("Upload-Offset: 0\r\n{kind}");
-    let answer = service.send(&patch, &token, &no_version, 1, b"x");
-    assert_eq!(
-        (answer.problem(412), answer.header("tus-version")),
-        ("TusVersion".into(), Some("1.0.0"))
-    );
-    let old = format!("Tus-Resumable: 0.2.2\r\n{no_version}");
-    assert_eq!(service.send(&patch, &token, &old, 1, b"x").problem(412), "TusVersion");
-    let no_kind = "Tus-Resumable: 1.0.0\r\nUpload-Offset: 0\r\n";
-    assert_eq!(service.send(&patch, &token, no_kind, 1, b"x").problem(415), "ContentType");
-    assert_eq!(service.append(&place, &token, 7, b"x", 1).problem(409), "UploadOffset");
-    // Nobody else has it, and nobody has more than there is room for.
-    assert_eq!(service.append(&place, &other, 0, b"x", 1).problem(404), "NotFound");
-    assert_eq!(service.offset(&place, &other), None);
+    requests_of_other_forms_are_refused(&service, &place, [&token, &other]);
     let huge = service.begin("keys", &token, &"0".repeat(64), 1 << 29);
     assert_eq!(huge.problem(413), "Quota");
     assert_eq!(service.begin("tables", &token, "../../x", 9).problem(400), "Usage");
     assert_eq!(service.begin("results", &token, &digest, 9).problem(400), "Usage");
     assert_eq!(service.begin("keys", &token, &digest, 9).problem(409), "UploadDiffers");
-
-    // Connections that break at some byte; once the server does, too.
-    let (mut at, mut random, mut cuts) = (0, 12345_usize, 0);
-    while at < file.len() {
-        let part = &file[at..(at + (1 << 16)).min(file.len())];
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let sent = if cuts < 30 { (random >> 33) % part.len() } else { part.len() };
-        cuts += 1;
-        service.append(&place, &token, at, part, sent);
-        if cuts == 10 {
-            service.kill_and_restart();
-        }
-        // What was sent before the break may still be on its way to the disk.
-        let begun = Instant::now();
-        let mut now = service.offset(&place, &token).unwrap();
-        while now < at + sent && begun.elapsed() < Duration::from_millis(300) {
-            thread::sleep(Duration::from_millis(5));
-            now = service.offset(&place, &token).unwrap();
-        }
-        assert!((at..=at + part.len()).contains(&now), "{at} {now}");
-        at = now;
-    }
+    upload_with_cuts(&mut service, &place, &token, &file);
     let found = service.get(&format!("/v1/tables/{digest}"), &token);
     assert_eq!((found.status, &found.json()["bytes"]), (200, &file.len().into()));
     assert_eq!(found.json()["about"]["kind"], "stats");
     assert_eq!(fs::read(service.folder.join("objects/clinic").join(&digest)).unwrap(), file);
-    assert_eq!(service.append(&place, &token, at, b"x", 1).problem(409), "UploadComplete");
+    assert_eq!(service.append(&place, &token, file.len(), b"x", 1).problem(409), "UploadComplete");
     // It is not sent again, by whatever name.
     let again = service.begin("tables", &token, &digest, file.len());
     assert_eq!(again.header("upload-offset"), Some(&file.len().to_string()[..]));
@@ -253,21 +216,69 @@ fn uploads_are_resumed_and_misuse_is_refused() {
     let absent = service.get(&format!("/v1/tables/{}", "0".repeat(64)), &other);
     assert_eq!((foreign.problem(404), &foreign.body), (absent.problem(404), &absent.body));
 
-    // Of a wrong digest, or longer than declared.
-    let mut damaged = file.clone();
+    damaged_uploads_are_refused(&service, [&token, &other], &file);
+}
+
+fn requests_of_other_forms_are_refused(service: &Service, place: &str, [token, other]: [&str; 2]) {
+    let patch = format!("PATCH {place}");
+    let kind = "Content-Type: application/offset+octet-stream\r\n";
+    let no_version = format!("Upload-Offset: 0\r\n{kind}");
+    let answer = service.send(&patch, token, &no_version, 1, b"x");
+    assert_eq!(
+        (answer.problem(412), answer.header("tus-version")),
+        ("TusVersion".into(), Some("1.0.0"))
+    );
+    let old = format!("Tus-Resumable: 0.2.2\r\n{no_version}");
+    assert_eq!(service.send(&patch, token, &old, 1, b"x").problem(412), "TusVersion");
+    let no_kind = "Tus-Resumable: 1.0.0\r\nUpload-Offset: 0\r\n";
+    assert_eq!(service.send(&patch, token, no_kind, 1, b"x").problem(415), "ContentType");
+    assert_eq!(service.append(place, token, 7, b"x", 1).problem(409), "UploadOffset");
+    // Nobody else has it.
+    assert_eq!(service.append(place, other, 0, b"x", 1).problem(404), "NotFound");
+    assert_eq!(service.offset(place, other), None);
+}
+
+/// Connections that break at some byte; once the server does, too.
+fn upload_with_cuts(service: &mut Service, place: &str, token: &str, file: &[u8]) {
+    let (mut at, mut random, mut cuts) = (0, 12345_usize, 0);
+    while at < file.len() {
+        let part = &file[at..(at + (1 << 16)).min(file.len())];
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let sent = if cuts < 30 { (random >> 33) % part.len() } else { part.len() };
+        cuts += 1;
+        service.append(place, token, at, part, sent);
+        if cuts == 10 {
+            service.kill_and_restart();
+        }
+        // What was sent before the break may still be on its way to the disk.
+        let begun = Instant::now();
+        let mut now = service.offset(place, token).unwrap();
+        while now < at + sent && begun.elapsed() < Duration::from_millis(300) {
+            thread::sleep(Duration::from_millis(5));
+            now = service.offset(place, token).unwrap();
+        }
+        assert!((at..=at + part.len()).contains(&now), "{at} {now}");
+        at = now;
+    }
+}
+
+/// Of a wrong digest, or longer than declared.
+fn damaged_uploads_are_refused(service: &Service, [token, other]: [&str; 2], file: &[u8]) {
+    let digest = blake3::hash(file).to_string();
+    let mut damaged = file.to_vec();
     *damaged.last_mut().unwrap() ^= 1;
     let wrong = blake3::hash(b"another").to_string();
-    let begun = service.begin("tables", &token, &wrong, file.len());
+    let begun = service.begin("tables", token, &wrong, file.len());
     let place = begun.header("location").unwrap().to_owned();
     assert_eq!(
-        service.append(&place, &token, 0, &damaged, damaged.len()).problem(422),
+        service.append(&place, token, 0, &damaged, damaged.len()).problem(422),
         "DigestMismatch"
     );
-    assert_eq!(service.offset(&place, &token), None);
-    let begun = service.begin("tables", &other, &digest, file.len());
+    assert_eq!(service.offset(&place, token), None);
+    let begun = service.begin("tables", other, &digest, file.len());
     let place = begun.header("location").unwrap().to_owned();
-    let long = [&file[..], b"x"].concat();
-    assert_eq!(service.append(&place, &other, 0, &long, long.len()).problem(413), "UploadTooLong");
+    let long = [file, b"x"].concat();
+    assert_eq!(service.append(&place, other, 0, &long, long.len()).problem(413), "UploadTooLong");
 }
 
 /// Files that must not be there are refused by their first bytes, and a secret key leaves none.

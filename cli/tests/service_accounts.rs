@@ -68,28 +68,11 @@ fn results_come_with_receipts_of_the_pinned_server() {
     assert_eq!(said["program"], env!("CARGO_PKG_VERSION"));
     assert_eq!(checked["compared"].as_array().unwrap().len(), 3);
 
-    // Files of something else, another server, and a receipt that was altered.
-    for other in [
-        "--result t.ct",
-        "--evaluation-key t.ct",
-        "-i pinned.ct",
-        "-i t.ct -i t.ct",
-        "--model t.ct",
-    ] {
-        assert_eq!(
-            kind(&check(&format!("--server-key {key} {other}"))),
-            "ReceiptDiffers",
-            "{other}"
-        );
-    }
+    other_receipts_are_refused(&key, &receipt);
     let stranger = Service::start(&[]);
     let other = server_key(&stranger);
     assert_ne!(other, key);
     assert_eq!(kind(&check(&format!("--server-key {other}"))), "ReceiptOtherServer");
-    fs::write(at.join("false.receipt"), receipt.replace("\"stats\"", "\"train\"")).unwrap();
-    let line = format!("receipt check false.receipt --server-key {key} --json");
-    assert_eq!(kind(&run(&line)), "ReceiptForged");
-    run("receipt check pinned.ct.receipt --server-key 00").mistake(&["64 hexadecimal digits"]);
 
     // Who expects another server gets neither result nor receipt.
     let line = format!("{STATS} -o other.ct --server-key {other} --json");
@@ -129,6 +112,26 @@ fn results_come_with_receipts_of_the_pinned_server() {
     service.remote(at, &token, &format!("remove results {digest}")).ok();
     let line = format!("{STATS} -o new.ct --server-key {key} --json");
     assert_eq!(kind(&service.remote(at, &token, &line)), "ReceiptOtherServer");
+}
+
+/// With files of something else, and one that was altered.
+fn other_receipts_are_refused(key: &str, receipt: &str) {
+    let check = |file: &str, options: &str| {
+        run(&format!("receipt check {file} --server-key {key} {options} --json"))
+    };
+    for other in [
+        "--result t.ct",
+        "--evaluation-key t.ct",
+        "-i pinned.ct",
+        "-i t.ct -i t.ct",
+        "--model t.ct",
+    ] {
+        assert_eq!(kind(&check("pinned.ct.receipt", other)), "ReceiptDiffers", "{other}");
+    }
+    let altered = receipt.replace("\"stats\"", "\"train\"");
+    fs::write(origin().join("false.receipt"), altered).unwrap();
+    assert_eq!(kind(&check("false.receipt", "")), "ReceiptForged");
+    run("receipt check pinned.ct.receipt --server-key 00").mistake(&["64 hexadecimal digits"]);
 }
 
 /// The events of a log, in order, and its text.
@@ -208,12 +211,18 @@ fn what_matters_is_in_the_audit_log() {
     let refused = found[all.len() + 1..].iter().filter_map(|event| event["times"].as_u64());
     assert_eq!(refused.sum::<u64>(), 5);
 
+    altered_logs_are_found_out(&mut service, &copy, found.len());
+}
+
+fn altered_logs_are_found_out(service: &mut Service, copy: &str, events: usize) {
+    let folder = service.folder.display().to_string();
+    let audit = |options: &str| run(&format!("serve audit {options} --json"));
     // Whoever alters a line in the middle is found out, and the line is named.
     let file = service.folder.join("audit/audit-0000000000000001.jsonl");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replacen("secret-key-refused", "secret-key-received", 1)).unwrap();
     let line = "audit-0000000000000001.jsonl is no unbroken audit log: of line 1";
-    for options in [format!("--folder {folder}"), copy] {
+    for options in [format!("--folder {folder}"), copy.to_owned()] {
         assert!(audit(&options).mistake(&[line]).stderr.contains("Parse"));
     }
     // And who alters its end cannot have the server go on from there.
@@ -223,7 +232,7 @@ fn what_matters_is_in_the_audit_log() {
     fs::rename(service.folder.join("audit"), service.folder.join("evidence")).unwrap();
     service.kill_and_restart();
     let whole = audit(&format!("--folder {folder}")).json();
-    assert_eq!((&whole["first"], &whole["last"]), (&1.into(), &(found.len() + 1).into()));
+    assert_eq!((&whole["first"], &whole["last"]), (&1.into(), &(events + 1).into()));
 }
 
 /// Killed at any moment, a server leaves a log that is whole, and that has what was answered.
@@ -306,13 +315,10 @@ fn pages_of_named_origins_may_ask_and_no_others() {
         assert!(answer.header("access-control-allow-credentials").is_none());
     }
     // What it was asked for before is then read, with its headers; also what is refused.
-    let get = |path: &str, origin: &str, token: &str| {
-        service.send(&format!("GET {path}"), token, &format!("Origin: {origin}\r\n"), 0, b"")
-    };
     for (path, token, status) in
         [("/v1/keys", &token[..], 200), ("/v1/keys", "", 401), ("/v1/keys/0", &token, 404)]
     {
-        let answer = get(path, page, token);
+        let answer = get(&service, path, page, token);
         assert_eq!((answer.status, answer.header(ALLOW)), (status, Some(page)));
         assert_eq!(answer.header("vary"), Some("origin"));
         let read = asked("access-control-expose-headers", &answer);
@@ -323,10 +329,26 @@ fn pages_of_named_origins_may_ask_and_no_others() {
         }
     }
     assert_eq!(
-        get("/v1/keys", "http://127.0.0.1:8000", &token).header(ALLOW),
+        get(&service, "/v1/keys", "http://127.0.0.1:8000", &token).header(ALLOW),
         Some("http://127.0.0.1:8000")
     );
-    // Strangers are told nothing, however near they come, and tus is asked for as ever.
+    strangers_are_told_nothing(&service, &token);
+    // And tus is asked for as ever.
+    let options = service.send("OPTIONS /v1/keys", "", &format!("Origin: {page}\r\n"), 0, b"");
+    assert_eq!((options.status, options.header("tus-version")), (204, Some("1.0.0")));
+    // Without the option no page may ask.
+    let closed = Service::start(&[]);
+    let answer = preflight(&closed, "/v1/keys", page, "POST");
+    assert!(answer.header(ALLOW).is_none() && answer.header("vary").is_none());
+    run("serve --folder never --allow-origin https://page.example/").mistake(&["no path"]);
+}
+
+fn get(service: &Service, path: &str, origin: &str, token: &str) -> service::Answer {
+    service.send(&format!("GET {path}"), token, &format!("Origin: {origin}\r\n"), 0, b"")
+}
+
+/// However near they come.
+fn strangers_are_told_nothing(service: &Service, token: &str) {
     for stranger in [
         "https://page.example",
         "http://page.example:8443",
@@ -337,22 +359,15 @@ fn pages_of_named_origins_may_ask_and_no_others() {
         "http://127.0.0.1:8001",
     ] {
         for path in ["/v1/uploads/0123", "/v1/results/0123"] {
-            let answer = preflight(&service, path, stranger, "PATCH");
+            let answer = preflight(service, path, stranger, "PATCH");
             assert!(
                 !answer.head.to_ascii_lowercase().contains("access-control"),
                 "{}",
                 answer.head
             );
         }
-        assert_eq!(get("/v1/keys", stranger, &token).header(ALLOW), None);
+        assert_eq!(get(service, "/v1/keys", stranger, token).header(ALLOW), None);
     }
-    let options = service.send("OPTIONS /v1/keys", "", &format!("Origin: {page}\r\n"), 0, b"");
-    assert_eq!((options.status, options.header("tus-version")), (204, Some("1.0.0")));
-    // Without the option no page may ask.
-    let closed = Service::start(&[]);
-    let answer = preflight(&closed, "/v1/keys", page, "POST");
-    assert!(answer.header(ALLOW).is_none() && answer.header("vary").is_none());
-    run("serve --folder never --allow-origin https://page.example/").mistake(&["no path"]);
 }
 
 /// A limit is reached by one tenant, is told as such, and is none for others.

@@ -29,10 +29,12 @@ before(async () => {
   folder = fs.mkdtempSync(path.join(os.tmpdir(), "sudare-web-"));
   const store = path.join(folder, "store");
   token = sudare(SUDARE, folder, ["serve", "token", "add", "--folder", store, "--tenant", TENANT]).trim();
-  service = await serving(SUDARE, folder, ["serve", "--folder", store, "--listen", "127.0.0.1:0"]);
-  proxy = await Proxy.to(service.address);
+  proxy = await Proxy.listening();
   page = await serving(SUDARE, folder,
     ["web", "--server", proxy.address, "--listen", "127.0.0.1:0", "--page", path.resolve(PAGE)]);
+  service = await serving(SUDARE, folder,
+    ["serve", "--folder", store, "--listen", "127.0.0.1:0", "--allow-origin", page.address]);
+  proxy.target = service.address;
   browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
 });
 

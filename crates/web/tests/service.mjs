@@ -37,10 +37,6 @@ export async function serving(program, cwd, args) {
   return { address: JSON.parse(line).listening, end };
 }
 
-const EXPOSED = "location, upload-offset, content-range, content-length";
-const ALLOWED = "authorization, content-type, idempotency-key, last-event-id, range, tus-resumable, " +
-  "upload-length, upload-metadata, upload-offset";
-
 /** What is between the browser and a service. */
 export class Proxy {
   /** What was asked: method, path and body of each request, and whether it got an answer. */
@@ -49,39 +45,30 @@ export class Proxy {
       the next that are. */
   passing = Infinity;
 
-  static async to(address) {
+  /** The address of the service, once there is one: it has to know the origin of the page, and the
+      page this proxy. */
+  target;
+
+  static async listening() {
     const proxy = new Proxy();
-    const target = new URL(address);
-    proxy.server = http.createServer((request, answer) => proxy.pass(target, request, answer));
+    proxy.server = http.createServer((request, answer) => proxy.pass(request, answer));
     await new Promise((resolve) => proxy.server.listen(0, "127.0.0.1", resolve));
     proxy.address = `http://127.0.0.1:${proxy.server.address().port}`;
     return proxy;
   }
 
-  async pass(target, request, answer) {
+  async pass(request, answer) {
     const { method, url, headers } = request;
-    const cors = {
-      "access-control-allow-origin": headers.origin ?? "*",
-      "access-control-expose-headers": EXPOSED,
-    };
-    if (method === "OPTIONS") {
-      const methods = "GET, POST, PATCH, DELETE";
-      answer.writeHead(204, {
-        ...cors, "access-control-allow-methods": methods, "access-control-allow-headers": ALLOWED,
-      });
-      answer.end();
-      return;
-    }
     const taken = { method, url, headers, chunks: [], answered: false };
     this.requests.push(taken);
     if (method === "PATCH" && (this.passing -= 1) < 0) {
       request.socket.destroy();
       return;
     }
-    const { hostname, port } = target;
+    const { hostname, port } = new URL(this.target);
     const onward = http.request({ hostname, port, method, path: url, headers }, (from) => {
       taken.answered = true;
-      answer.writeHead(from.statusCode, { ...from.headers, ...cors });
+      answer.writeHead(from.statusCode, from.headers);
       from.pipe(answer);
       answer.on("close", () => from.destroy());
     });
