@@ -9,7 +9,6 @@ mod origins;
 mod uploads;
 
 pub use operation::metrics_router;
-pub use origins::Origin;
 pub use uploads::sweep;
 
 use crate::{

@@ -1,11 +1,11 @@
 //! What all requests and jobs of a server share.
 
 use crate::{
-    api::Origin,
     audit::{Repeated, Repeats},
     child::{Program, Signal},
     clock::Seconds,
     events::Events,
+    origin::Origin,
     problem::internal,
     rates::Rates,
     records::{Change, CpuLimits, Job, Records},

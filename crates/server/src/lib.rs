@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `net`, `tls`, `api` | connections, also by TLS; what may be asked for, in one table |
 //! | `page` | apart from all that, the files of a page for the owner's own browser |
-//! | `token`, `rates` | who may ask, and how often |
+//! | `token`, `origin`, `rates` | who may ask, from which pages, and how often |
 //! | `uploads`, `receive`, `inspect` | bytes that come: who sends them, on their way to the disk, and what they are by their header |
 //! | `audit` | what happened that matters for security, chained by digests |
 //! | `store`, `records` | files, and all else that outlives the process |
@@ -26,6 +26,7 @@ mod events;
 mod inspect;
 mod job;
 mod net;
+mod origin;
 mod page;
 mod problem;
 mod queue;
@@ -38,12 +39,13 @@ mod token;
 mod uploads;
 mod work;
 
-pub use api::{Origin, description};
+pub use api::description;
 pub use app::Limits;
 pub use audit::Checked;
 pub use child::Program;
 pub use clock::{SECONDS_A_DAY, Seconds, now};
 pub use net::Place;
+pub use origin::Origin;
 pub use page::{PageFile, serve_page};
 pub use records::{CpuLimits, Records};
 pub use store::{key_path, records_path};

@@ -54,7 +54,8 @@ impl Records {
     /// Brings the files of the log to where the records are.
     ///
     /// # Errors
-    /// [`Error::Parse`](sudare_roles::error::Error::Parse) for files that do not go with the records; as all.
+    /// [`Error::Parse`](sudare_roles::error::Error::Parse) for files that do not go with the records;
+    /// as all.
     pub fn settle_log(&self) -> Result<()> {
         self.bring_forward(&mut self.lock())
     }
@@ -71,7 +72,8 @@ impl Records {
         let new = || lines(&open.connection, open.in_log).map_err(failed);
         let last = self.log.append(new)?;
         if last / KEPT != open.in_log / KEPT {
-            let sql = "DELETE FROM audit WHERE number < ?1";
+            // The last is kept, and the one before, after which the last is written if it is torn.
+            let sql = "DELETE FROM audit WHERE number + 1 < ?1";
             open.connection.execute(sql, (last,)).map_err(failed)?;
         }
         open.in_log = last;

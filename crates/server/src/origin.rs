@@ -1,0 +1,96 @@
+//! Origins of pages in browsers.
+
+use axum::http::HeaderValue;
+use core::{fmt, str::FromStr};
+
+/// The origin of pages that may ask, as browsers write it: `https://page.example`, or `http://` of
+/// the browser's own machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin(HeaderValue);
+
+impl FromStr for Origin {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let advice = "an origin is needed as browsers write it, such as https://page.example or \
+                      http://127.0.0.1:8000: small letters, no path, no usual port";
+        let (scheme, authority) = text.split_once("://").ok_or(advice)?;
+        let (host, port) = match authority.rsplit_once(':') {
+            // The colons of an address in brackets are its own.
+            Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+            _ => (authority, None),
+        };
+        let is_here = matches!(host, "localhost" | "127.0.0.1" | "[::1]");
+        let usual = match scheme {
+            "https" => 443,
+            "http" if is_here => 80,
+            _ => return Err(advice),
+        };
+        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '-');
+        let named = !host.is_empty() && host.chars().all(fits);
+        let port_fits = port.is_none_or(|port| {
+            let number = port.parse::<u16>().ok();
+            number.is_some_and(|number| number != usual && number > 0 && number.to_string() == port)
+        });
+        let value = HeaderValue::from_str(text).ok().filter(|_| (is_here || named) && port_fits);
+        value.map(Self).ok_or(advice)
+    }
+}
+
+impl Origin {
+    /// Whether a browser says that it asks for a page of this origin.
+    #[must_use]
+    pub fn is(&self, asking: &HeaderValue) -> bool {
+        self.0 == asking
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.to_str().unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_are_those_that_browsers_write() {
+        for good in [
+            "https://page.example",
+            "https://page.example:8443",
+            "https://10.0.0.7",
+            "http://127.0.0.1:8000",
+            "http://localhost",
+            "http://[::1]:8000",
+            "https://[::1]",
+        ] {
+            assert_eq!(good.parse::<Origin>().map(|origin| origin.to_string()), Ok(good.into()));
+        }
+        for bad in [
+            "*",
+            "null",
+            "",
+            "page.example",
+            "https://",
+            "https://*.example",
+            "https://Page.example",
+            "https://page.example/",
+            "https://page.example/path",
+            "https://user@page.example",
+            "https://page.example:443",
+            "https://page.example:08443",
+            "https://page.example:0",
+            "https://page.example:",
+            "https://page.example:99999",
+            "https://a.example,https://b.example",
+            "http://page.example",
+            "http://127.0.0.1:80",
+            "http://127.0.0.1.example",
+            "file://page",
+        ] {
+            assert!(bad.parse::<Origin>().is_err(), "{bad}");
+        }
+    }
+}
