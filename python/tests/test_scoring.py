@@ -283,7 +283,7 @@ def test_scores_that_were_not_planned_for_it_are_not_released(
     assert owner.keys.secret.releases == (0, 1024)
     for options in ({"share_bits": 4}, {"score_range": 4.0}):
         with pytest.raises(errors.UsageError, match="give both, or neither"):
-            scoring.plan(ROWS, FEATURES, **options)  # type: ignore[arg-type]
+            scoring.plan(ROWS, FEATURES, **options)
     with pytest.raises(errors.UsageError, match="probabilities follow"):
         scoring.plan(ROWS, FEATURES, share_bits=4, score_range=4.0, probability_bits=4)
     with pytest.raises(errors.SharedBitsError):
