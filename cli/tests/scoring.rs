@@ -181,6 +181,15 @@ fn rows_of_other_preparations_are_noticed(f: &Folders, text: &str) {
     }
 }
 
+/// A model in the clear with these weights, for rows of the table as they are prepared.
+fn model_of(table: &Table, shown: &Transform, weights: &[f64]) -> Value {
+    serde_json::json!({
+        "kind": "logistic regression", "weights": weights, "columns": table.columns(),
+        "target": "y", "centers": shown.centers(), "divisors": shown.divisors(),
+        "iterations": 5, "rows": 189,
+    })
+}
+
 #[test]
 fn rows_are_scored_by_a_model_that_is_given_plain_or_encrypted() {
     let f = Folders::new();
@@ -193,13 +202,7 @@ fn rows_are_scored_by_a_model_that_is_given_plain_or_encrypted() {
     let table = Table::bundled("lbw").unwrap();
     let shown = Transform::spreading(&table);
     let weights: Vec<f64> = (0..10).map(|j| 0.5 * f64::from(j * j % 7 - 3) / 3.0).collect();
-    let model = |weights: &[f64]| {
-        serde_json::json!({
-            "kind": "logistic regression", "weights": weights, "columns": table.columns(),
-            "target": "y", "centers": shown.centers(), "divisors": shown.divisors(),
-            "iterations": 5, "rows": 189,
-        })
-    };
+    let model = |weights: &[f64]| model_of(&table, &shown, weights);
     fs::write(owner.join("model.json"), model(&weights).to_string()).unwrap();
     // Who has the rows needs the columns, the centers and the divisors alone.
     let inputs = serde_json::json!({
@@ -295,13 +298,7 @@ fn scores_are_shared_to_the_bits_that_their_keys_were_made_for() {
     let table = Table::bundled("lbw").unwrap();
     let shown = Transform::spreading(&table);
     let weights: Vec<f64> = (0..10).map(|j| f64::from(j * j % 7 - 3) / 10.0).collect();
-    let model = |weights: &[f64]| {
-        serde_json::json!({
-            "kind": "logistic regression", "weights": weights, "columns": table.columns(),
-            "target": "y", "centers": shown.centers(), "divisors": shown.divisors(),
-            "iterations": 5, "rows": 189,
-        })
-    };
+    let model = |weights: &[f64]| model_of(&table, &shown, weights);
     fs::write(owner.join("model.json"), model(&weights).to_string()).unwrap();
     let line = "encrypt --public keys/public.key --data lbw.csv --target y --like model.json \
                 -o rows.ct";

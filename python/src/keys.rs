@@ -140,7 +140,7 @@ impl AnyPlan<'_> {
 }
 
 /// The file of evaluation keys.
-fn evaluation_key_file(
+pub(crate) fn evaluation_key_file(
     params: &Params,
     keys: &rlwe::EvaluationKeys,
     label: &Label,

@@ -3,6 +3,7 @@
 use crate::{
     error::{Error, Result},
     job,
+    keys::evaluation_key_file,
 };
 use pyo3::{prelude::*, types::PyBytes};
 use std::sync::Arc;
@@ -405,8 +406,10 @@ fn write_keys<'py>(
     params: &Params,
     keys: &NetworkKeys,
 ) -> Result<Bound<'py, PyBytes>> {
-    let mut file = Vec::new();
-    serial::write_evaluation_keys(&mut file, params, &keys.0, &serial::Label::default())?;
+    let (params, keys) = (params.clone(), Arc::clone(&keys.0));
+    let file = job::run(py, None, move |progress| {
+        evaluation_key_file(&params, &keys, &serial::Label::default(), progress)
+    })?;
     Ok(PyBytes::new(py, &file))
 }
 

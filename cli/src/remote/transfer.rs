@@ -3,7 +3,7 @@
 use super::client::{Client, Patience, Seen, expect_success, is_passing, refusal};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use std::{
-    io::{self, Read, Seek, SeekFrom, Write},
+    io::{Read, Seek, SeekFrom, Write},
     path::Path,
 };
 use sudare_roles::{
@@ -32,9 +32,7 @@ impl Client {
         let (file, bytes) = files::open(path, Access::Shared)?;
         let mut file = file.into_inner();
         let io = |error| Error::io("read", path, error);
-        let mut hasher = blake3::Hasher::new();
-        io::copy(&mut file, &mut hasher).map_err(io)?;
-        let digest = hasher.finalize().to_string();
+        let (digest, _) = files::digest_of(&mut file).map_err(io)?;
         if let Seen::There = self.look_for(&format!("/v1/{collection}/{digest}"))? {
             progress(bytes, bytes);
             return Ok(digest);

@@ -409,9 +409,19 @@ pub fn read_text(path: &Path, most: u64) -> Result<String> {
 /// As [`open`].
 pub fn digest(path: &Path) -> Result<String> {
     let (file, _) = open(path, Access::Shared)?;
+    let (digest, _) =
+        digest_of(&mut file.into_inner()).map_err(|error| Error::io("read", path, error))?;
+    Ok(digest)
+}
+
+/// BLAKE3 of all that is read, in hexadecimal, and how many bytes these are.
+///
+/// # Errors
+/// Those of reading.
+pub fn digest_of(file: &mut impl Read) -> io::Result<(String, u64)> {
     let mut hasher = blake3::Hasher::new();
-    io::copy(&mut file.into_inner(), &mut hasher).map_err(|e| Error::io("read", path, e))?;
-    Ok(hasher.finalize().to_string())
+    let bytes = io::copy(file, &mut hasher)?;
+    Ok((hasher.finalize().to_string(), bytes))
 }
 
 #[cfg(test)]

@@ -118,8 +118,8 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// A result of this version of the program, with evaluation keys and encrypted tables of these digests,
-    /// whose order does not matter.
+    /// The origin of a result of this version of the program, with evaluation keys and encrypted
+    /// tables of these digests, whose order does not matter.
     #[must_use]
     pub fn new(keys: [u8; 32], mut tables: Vec<[u8; 32]>) -> Self {
         tables.sort_unstable();

@@ -20,6 +20,7 @@ use std::{
 };
 use sudare_roles::{
     error::{Error, Result},
+    files,
     receipt::Statement,
 };
 use tokio::sync::watch;
@@ -122,10 +123,8 @@ impl Server {
     /// Makes an object of a result, and signs that it did.
     fn keep_result(&self, job: &Job, output: &PathBuf) -> Result<Change> {
         let io = |error| Error::io("read", output, error);
-        let mut hasher = blake3::Hasher::new();
         let mut file = fs::File::open(output).map_err(io)?;
-        let bytes = std::io::copy(&mut file, &mut hasher).map_err(io)?;
-        let digest = hasher.finalize().to_string();
+        let (digest, bytes) = files::digest_of(&mut file).map_err(io)?;
         self.store.adopt(output, &job.tenant, &digest)?;
         let object = Object {
             tenant: job.tenant.clone(),

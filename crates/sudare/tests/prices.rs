@@ -68,6 +68,13 @@ fn check(name: &str, log_n: u32, secret: SecretDistribution, key: &KeySecurity) 
     assert!(*price <= found + TOLERANCE || found > 256.0, "{name}, {what}: {price}, {found}");
 }
 
+/// What parameters publish whatever is asked for.
+fn check_params(name: &str, params: &rlwe::Params) {
+    for key in params.key_security() {
+        check(name, params.log_n(), params.spec().secret, &key);
+    }
+}
+
 /// Of a request: ephemeral secrets have keys of their own.
 fn check_request(name: &str, params: &rlwe::Params, request: &KeyRequest) {
     for key in request.key_security(params).unwrap() {
@@ -83,9 +90,7 @@ fn keys_of_named_sets_are_secure_by_the_estimator_too() {
     for set in ckks::presets().into_iter().filter(|set| !set.spec.insecure) {
         let params = ckks::Params::new(set.spec).unwrap();
         let rlwe = params.rlwe();
-        for key in rlwe.key_security() {
-            check(&set.name, rlwe.log_n(), rlwe.spec().secret, &key);
-        }
+        check_params(&set.name, rlwe);
         let all =
             KeyRequest::new().relinearize(rlwe.top()).rotations(rlwe.log_n(), [1], rlwe.top());
         check_request(&set.name, rlwe, &all);
@@ -109,10 +114,7 @@ fn keys_of_sets_with_bootstrapping_are_secure_by_the_estimator_too() {
 fn keys_of_exact_sets_are_secure_by_the_estimator_too() {
     for set in exact::presets().into_iter().filter(|set| !set.spec.insecure) {
         let params = exact::Params::new(set.spec).unwrap();
-        let rlwe = params.rlwe();
-        for key in rlwe.key_security() {
-            check(&set.name, rlwe.log_n(), rlwe.spec().secret, &key);
-        }
+        check_params(&set.name, params.rlwe());
     }
 }
 

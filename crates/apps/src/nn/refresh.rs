@@ -66,9 +66,13 @@ pub(super) fn refreshed<E: ComplexOps>(
     xs: &[E::Ct],
     most: Scale,
 ) -> Result<Vec<E::Ct>> {
-    let parts = par::try_map(xs, |x| ev.with_scale(x, ev.scale(x) * most))?;
-    let fresh = bootstrapped(ev, bootstrapper, &parts.iter().collect::<Vec<_>>())?;
-    Ok(par::try_map(&fresh, |x| ev.with_scale(x, ev.scale(x) / most))?)
+    let mut all = Vec::with_capacity(xs.len());
+    for xs in xs.chunks(TOGETHER) {
+        let parts = par::try_map(xs, |x| ev.with_scale(x, ev.scale(x) * most))?;
+        let fresh = bootstrapped(ev, bootstrapper, &parts.iter().collect::<Vec<_>>())?;
+        all.extend(par::try_map(&fresh, |x| ev.with_scale(x, ev.scale(x) / most))?);
+    }
+    Ok(all)
 }
 
 /// What a stage takes.

@@ -51,13 +51,17 @@ impl Plan {
     /// [`NnError::NotAsPlanned`] for an evaluator of other parameters; [`NnError::Library`].
     pub fn prepare<E: ComplexOps>(&self, ev: &E) -> Result<Prepared<E>> {
         check_evaluator(self.params(), ev)?;
-        let matrices = self.steps.iter().flat_map(|step| &step.matrices);
-        let matrices = matrices.map(|matrix| ev.prepare(&matrix.plan));
         let bootstrapper = self.refresh.as_ref().map(|refresh| refresh.plan.prepare(ev));
         Ok(Prepared {
-            matrices: matrices.collect::<sudare::Result<_>>()?,
+            matrices: self.prepare_matrices(ev)?,
             bootstrapper: bootstrapper.transpose()?,
         })
+    }
+
+    fn prepare_matrices<E: ComplexOps>(&self, ev: &E) -> Result<Vec<E::Matrix>> {
+        let matrices = self.steps.iter().flat_map(|step| &step.matrices);
+        let matrices = matrices.map(|matrix| ev.prepare(&matrix.plan));
+        Ok(matrices.collect::<sudare::Result<_>>()?)
     }
 
     /// Computes the network on the samples of one run, on any evaluator with the plan's chain.
@@ -186,7 +190,7 @@ impl Plan {
             Packing::Sample => self.slots_of_sample(),
         };
         let inputs = zeros(self.inputs(), self.input, slots)?;
-        let matrices = self.prepare(&ev)?.matrices;
+        let matrices = self.prepare_matrices(&ev)?;
         let (mut work, mut bootstraps) = (cost::Work::default(), 0);
         self.run_with(&ev, &matrices, &inputs, |xs, most| {
             let Some(refresh) = &self.refresh else { return Ok(xs.to_vec()) };

@@ -8,6 +8,7 @@ use super::{
 use crate::{
     error::{Error, IndexError, Result},
     files::{self, Access, NewFile},
+    hex,
     opened::{self, Opened},
 };
 use serde::{Deserialize, Serialize};
@@ -207,7 +208,7 @@ impl Index {
         if meta != (BlockMeta { setup: session.setup, block }) {
             return Err(foreign(format!("it says that it is block {}", meta.block)).into());
         }
-        if self.manifest.blocks.get(block) != Some(&hex(digest)) {
+        if self.manifest.blocks.get(block) != Some(&hex::text(&digest)) {
             return Err(altered("its digest is not that of the manifest".into()).into());
         }
         let reader = file.into_reader(session.plan.params())?;
@@ -220,10 +221,6 @@ fn missing(block: usize, path: &Path) -> impl Fn(io::Error) -> Error {
         io::ErrorKind::NotFound => IndexError::MissingBlock { block, path: path.into() }.into(),
         _ => Error::io("read", path, error),
     }
-}
-
-fn hex(digest: [u8; 32]) -> String {
-    blake3::Hash::from(digest).to_string()
 }
 
 fn read_manifest(folder: &Path, session: &Session) -> Result<Manifest> {
@@ -384,14 +381,16 @@ impl Builder {
         let content = self.content_digest(block, &records)?;
         let path = block_path(&self.folder, block);
         let known = self.catalogue.0.contents.get(block) == Some(&content);
-        if known && opened::digest(&path).ok().map(hex).as_ref() == self.manifest.blocks.get(block)
+        if known
+            && opened::digest(&path).ok().map(|digest| hex::text(&digest)).as_ref()
+                == self.manifest.blocks.get(block)
         {
             return Ok(None);
         }
         self.manifest.complete = false;
         write_json(&self.folder.join(MANIFEST), Access::Shared, &self.manifest)?;
         let bytes = self.encrypt(block, &records, &path)?;
-        set(&mut self.manifest.blocks, block, hex(opened::digest(&path)?));
+        set(&mut self.manifest.blocks, block, hex::text(&opened::digest(&path)?));
         set(&mut self.catalogue.0.contents, block, content);
         write_json(&self.folder.join(MANIFEST), Access::Shared, &self.manifest)?;
         write_json(&self.catalogue.1, Access::Owner, &self.catalogue.0)?;

@@ -26,17 +26,16 @@ pub async fn server_key(State(app): State<App>) -> Json<Value> {
 
 /// What the tenant has taken, and what it may take.
 pub async fn usage(State(app): State<App>, Tenant(tenant): Tenant) -> Answer {
-    let used = aside(&app, move |app| app.records.usage(Some(&tenant), now())).await?;
-    let used = used.first();
+    let used = aside(&app, move |app| app.records.usage(&tenant, now())).await?;
     let limits = &app.limits;
     let usage = json!({
-        "bytes": { "used": used.map(|used| used.bytes), "limit": limits.tenant_bytes },
-        "jobs": { "under_way": used.map(|used| used.jobs), "limit": limits.tenant_jobs },
+        "bytes": { "used": used.bytes, "limit": limits.tenant_bytes },
+        "jobs": { "under_way": used.jobs, "limit": limits.tenant_jobs },
         "requests": { "limit_a_second": limits.tenant_requests },
         "cpu_seconds": {
-            "today": used.map(|used| used.cpu_seconds_today),
+            "today": used.cpu_seconds_today,
             "daily_limit": limits.tenant_cpu.daily_seconds,
-            "total": used.map(|used| used.cpu_seconds),
+            "total": used.cpu_seconds,
             "total_limit": limits.tenant_cpu.total_seconds,
         },
     });
@@ -86,7 +85,7 @@ fn figures(app: &Server) -> Answer<String> {
     ];
     let line = |(name, kind, value)| format!("# TYPE {name} {kind}\n{name} {value}\n");
     let mut text: String = figures.into_iter().map(line).collect();
-    let tenants = app.records.usage(None, now())?;
+    let tenants = app.records.usage_of_all(now())?;
     let mut of_tenants = |name: &str, kind: &str, value: &dyn Fn(&Usage) -> f64| {
         text += &format!("# TYPE {name} {kind}\n");
         // Names of tenants are letters, digits and dashes.

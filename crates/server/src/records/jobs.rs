@@ -186,6 +186,12 @@ pub enum Added {
     TooLong,
 }
 
+/// Jobs of a tenant that wait or run.
+pub(super) fn under_way(db: &Connection, tenant: &str) -> rusqlite::Result<u64> {
+    let sql = "SELECT count(*) FROM jobs WHERE tenant = ?1 AND state IN ('queued', 'running')";
+    db.query_row(sql, (tenant,), |row| row.get(0))
+}
+
 impl Records {
     /// Queues a job, unless it is there, `most` of the tenant's are under way, or they would take more of
     /// processors than they may.
@@ -199,10 +205,7 @@ impl Records {
             if let Some(known) = by_idempotency(db, tenant, idempotency.as_deref())? {
                 return Ok(Added::Known(known));
             }
-            let sql = "SELECT count(*) FROM jobs \
-                       WHERE tenant = ?1 AND state IN ('queued', 'running')";
-            let under_way: u64 = db.query_row(sql, (tenant,), |row| row.get(0))?;
-            if under_way >= most {
+            if under_way(db, tenant)? >= most {
                 return Ok(Added::TooMany);
             }
             let now = now();

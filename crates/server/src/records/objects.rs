@@ -2,7 +2,7 @@
 
 use super::{Records, audit::note};
 use crate::{audit::Event, clock::Seconds};
-use rusqlite::{OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Serialize;
 use sudare_roles::error::Result;
 
@@ -102,6 +102,13 @@ fn upload(row: &Row<'_>) -> rusqlite::Result<Upload> {
     })
 }
 
+/// Bytes that a tenant has, or has said that it sends.
+pub(super) fn bytes_of(db: &Connection, tenant: &str) -> rusqlite::Result<u64> {
+    let sql = "SELECT (SELECT ifnull(sum(bytes), 0) FROM objects WHERE tenant = ?1) + \
+               (SELECT ifnull(sum(bytes), 0) FROM uploads WHERE tenant = ?1 AND NOT complete)";
+    db.query_row(sql, (tenant,), |row| row.get(0))
+}
+
 impl Records {
     /// What the tenant has of this digest.
     ///
@@ -143,9 +150,7 @@ impl Records {
     /// # Errors
     /// As all.
     pub fn bytes_of(&self, tenant: &str) -> Result<u64> {
-        let sql = "SELECT (SELECT ifnull(sum(bytes), 0) FROM objects WHERE tenant = ?1) + \
-                   (SELECT ifnull(sum(bytes), 0) FROM uploads WHERE tenant = ?1 AND NOT complete)";
-        self.read(|db| db.query_row(sql, (tenant,), |row| row.get(0)))
+        self.read(|db| bytes_of(db, tenant))
     }
 
     /// Begins an upload, unless the tenant would have more than `most` bytes then. Returns whether
@@ -155,9 +160,7 @@ impl Records {
     /// As all.
     pub fn begin_upload(&self, new: &Upload, most: u64) -> Result<bool> {
         self.write(|db| {
-            let sql = "SELECT (SELECT ifnull(sum(bytes), 0) FROM objects WHERE tenant = ?1) + \
-                   (SELECT ifnull(sum(bytes), 0) FROM uploads WHERE tenant = ?1 AND NOT complete)";
-            let has: u64 = db.query_row(sql, (&new.tenant,), |row| row.get(0))?;
+            let has = bytes_of(db, &new.tenant)?;
             if has.saturating_add(new.bytes) > most {
                 return Ok(false);
             }

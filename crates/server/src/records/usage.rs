@@ -1,9 +1,8 @@
 //! What jobs of tenants take of processors.
 
-use super::Records;
+use super::{Records, jobs::under_way, objects::bytes_of};
 use crate::clock::{SECONDS_A_DAY, Seconds};
 use rusqlite::Connection;
-use serde::Serialize;
 use sudare_roles::error::Result;
 
 /// Seconds of processors that the jobs of a tenant may take; any number if there is none.
@@ -16,10 +15,9 @@ pub struct CpuLimits {
 }
 
 /// What a tenant has taken.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Usage {
     /// Whose it is.
-    #[serde(skip)]
     pub tenant: String,
     /// Bytes of objects, and of uploads under way.
     pub bytes: u64,
@@ -36,6 +34,22 @@ fn day(now: Seconds) -> i64 {
     now.div_euclid(SECONDS_A_DAY)
 }
 
+/// Seconds of processors that the jobs of a tenant have taken, since midnight and in all.
+fn cpu_seconds(db: &Connection, tenant: &str, now: Seconds) -> rusqlite::Result<[f64; 2]> {
+    let sql = "SELECT ifnull(sum(cpu_ms) FILTER (WHERE day = ?2), 0), ifnull(sum(cpu_ms), 0) \
+               FROM usage WHERE tenant = ?1";
+    db.query_row(sql, (tenant, day(now)), |row| {
+        Ok([row.get::<_, u64>(0)? as f64 / 1e3, row.get::<_, u64>(1)? as f64 / 1e3])
+    })
+}
+
+fn usage(db: &Connection, tenant: String, now: Seconds) -> rusqlite::Result<Usage> {
+    let bytes = bytes_of(db, &tenant)?;
+    let jobs = under_way(db, &tenant)?;
+    let [cpu_seconds_today, cpu_seconds] = cpu_seconds(db, &tenant, now)?;
+    Ok(Usage { tenant, bytes, jobs, cpu_seconds_today, cpu_seconds })
+}
+
 /// Whether jobs that take so much more may begin: what is under way counts as it was predicted.
 pub(super) fn has_room(
     db: &Connection,
@@ -44,11 +58,10 @@ pub(super) fn has_room(
     limits: &CpuLimits,
     now: Seconds,
 ) -> rusqlite::Result<bool> {
-    let sql = "SELECT ifnull(sum(cpu_ms) FILTER (WHERE day = ?2), 0), ifnull(sum(cpu_ms), 0) \
-               FROM usage WHERE tenant = ?1";
-    let (today, all) = db.query_row(sql, (tenant, day(now)), |row| {
-        Ok((row.get::<_, u64>(0)? as f64 / 1e3, row.get::<_, u64>(1)? as f64 / 1e3))
-    })?;
+    if *limits == CpuLimits::default() {
+        return Ok(true);
+    }
+    let [today, all] = cpu_seconds(db, tenant, now)?;
     let sql = "SELECT ifnull(sum(cpu_seconds), 0.0) FROM jobs \
                WHERE tenant = ?1 AND state IN ('queued', 'running')";
     let under_way: f64 = db.query_row(sql, (tenant,), |row| row.get(0))?;
@@ -68,39 +81,24 @@ impl Records {
         self.write(|db| db.execute(sql, (tenant, day(now), milliseconds)).map(|_| ()))
     }
 
-    /// What a tenant has taken, or all that have taken something.
+    /// What a tenant has taken.
     ///
     /// # Errors
     /// As all.
-    pub fn usage(&self, tenant: Option<&str>, now: Seconds) -> Result<Vec<Usage>> {
-        let sql = "WITH tenants AS ( \
-                     SELECT ?1 AS tenant WHERE ?1 IS NOT NULL UNION SELECT tenant FROM usage \
-                     UNION SELECT tenant FROM objects UNION SELECT tenant FROM jobs \
-                     UNION SELECT tenant FROM uploads) \
-                   SELECT tenant, \
-                     (SELECT ifnull(sum(bytes), 0) FROM objects o WHERE o.tenant = t.tenant) + \
-                     (SELECT ifnull(sum(bytes), 0) FROM uploads u \
-                      WHERE u.tenant = t.tenant AND NOT complete) AS bytes, \
-                     (SELECT count(*) FROM jobs j \
-                      WHERE j.tenant = t.tenant AND state IN ('queued', 'running')) AS jobs, \
-                     (SELECT ifnull(sum(cpu_ms), 0) FROM usage s \
-                      WHERE s.tenant = t.tenant AND day = ?2) AS today, \
-                     (SELECT ifnull(sum(cpu_ms), 0) FROM usage s WHERE s.tenant = t.tenant) AS ever \
-                   FROM tenants t WHERE ?1 IS NULL OR tenant = ?1 ORDER BY tenant";
+    pub fn usage(&self, tenant: &str, now: Seconds) -> Result<Usage> {
+        self.read(|db| usage(db, tenant.to_owned(), now))
+    }
+
+    /// What all tenants have taken that have taken something.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn usage_of_all(&self, now: Seconds) -> Result<Vec<Usage>> {
+        let sql = "SELECT tenant FROM usage UNION SELECT tenant FROM objects \
+                   UNION SELECT tenant FROM jobs UNION SELECT tenant FROM uploads ORDER BY tenant";
         self.read(|db| {
-            let mut query = db.prepare(sql)?;
-            let rows = query.query_map((tenant, day(now)), |row| {
-                let seconds =
-                    |name| Ok::<_, rusqlite::Error>(row.get::<_, u64>(name)? as f64 / 1e3);
-                Ok(Usage {
-                    tenant: row.get("tenant")?,
-                    bytes: row.get("bytes")?,
-                    jobs: row.get("jobs")?,
-                    cpu_seconds_today: seconds("today")?,
-                    cpu_seconds: seconds("ever")?,
-                })
-            })?;
-            rows.collect()
+            let tenants = db.prepare(sql)?.query_map((), |row| row.get(0))?.collect::<Vec<_>>();
+            tenants.into_iter().map(|tenant| usage(db, tenant?, now)).collect()
         })
     }
 }
@@ -120,12 +118,12 @@ mod tests {
         }
         records.use_cpu("a", noon - SECONDS_A_DAY, 3000).unwrap();
         records.use_cpu("b", noon, 100).unwrap();
-        let found = records.usage(Some("a"), noon).unwrap();
-        assert_eq!((found[0].cpu_seconds_today, found[0].cpu_seconds), (2.0, 5.0));
-        let tomorrow = records.usage(None, noon + 43_200).unwrap();
+        let found = records.usage("a", noon).unwrap();
+        assert_eq!((found.cpu_seconds_today, found.cpu_seconds), (2.0, 5.0));
+        let tomorrow = records.usage_of_all(noon + 43_200).unwrap();
         let today: Vec<f64> = tomorrow.iter().map(|found| found.cpu_seconds_today).collect();
         assert_eq!((tomorrow.len(), today), (2, vec![0.0, 0.0]));
-        assert_eq!(records.usage(Some("c"), noon).unwrap()[0].cpu_seconds, 0.0);
+        assert_eq!(records.usage("c", noon).unwrap().cpu_seconds, 0.0);
 
         let room = |more, daily_seconds, total_seconds, now| {
             let limits = CpuLimits { daily_seconds, total_seconds };

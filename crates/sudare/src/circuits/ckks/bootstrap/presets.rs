@@ -108,6 +108,20 @@ struct Chain {
 }
 
 impl Chain {
+    /// For 20 bits of precision, with so many levels of this size to use.
+    fn of_twenty_bits(level_bits: f64, usable: usize) -> Self {
+        Self {
+            single_bits: level_bits,
+            reserved_bits: None,
+            usable_bits: vec![level_bits],
+            usable,
+            high_bits: 49.6,
+            base_bits: 49.95,
+            p_bits: vec![49.675; 8],
+            extra_p_bits: vec![49.675; 4],
+        }
+    }
+
     fn spec(self, bootstrap: &BootstrapSpec) -> Spec {
         let reduction = &bootstrap.eval_mod;
         let low = bootstrap.slots_to_coeffs.len() + 2 * usize::from(bootstrap.correction);
@@ -152,16 +166,7 @@ fn complex() -> BootstrapPreset {
         correction: true,
         refinement: None,
     };
-    let chain = Chain {
-        single_bits: 36.9,
-        reserved_bits: None,
-        usable_bits: vec![36.9],
-        usable: 14,
-        high_bits: 49.6,
-        base_bits: 49.95,
-        p_bits: vec![49.675; 8],
-        extra_p_bits: vec![49.675; 4],
-    };
+    let chain = Chain::of_twenty_bits(36.9, 14);
     BootstrapPreset::new(
         "n16-boot",
         "bootstrapping of 2^15 complex slots, 20 bits, 14 levels of 36.9 bits; 128 bits",
@@ -198,16 +203,7 @@ fn heavy() -> BootstrapPreset {
         },
         ..set.bootstrap
     };
-    let chain = Chain {
-        single_bits: 36.7,
-        reserved_bits: None,
-        usable_bits: vec![36.7],
-        usable: 13,
-        high_bits: 49.6,
-        base_bits: 49.95,
-        p_bits: vec![49.675; 8],
-        extra_p_bits: vec![49.675; 4],
-    };
+    let chain = Chain::of_twenty_bits(36.7, 13);
     BootstrapPreset::new(
         "n16-boot-h48",
         "bootstrapping through a secret of weight 48, 20 bits, 13 levels of 36.7 bits; 128 bits",
