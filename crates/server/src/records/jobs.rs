@@ -1,6 +1,10 @@
 //! Jobs, from when they are asked for until they are done.
 
-use super::{CpuLimits, Records, audit::note, usage::has_room};
+use super::{
+    CpuLimits, Records,
+    audit::note,
+    usage::{has_room, under_way},
+};
 use crate::{
     audit::Event,
     clock::{Seconds, now},
@@ -184,12 +188,6 @@ pub enum Added {
     TooMany,
     /// Its jobs would take more of processors than they may.
     TooLong,
-}
-
-/// Jobs of a tenant that wait or run.
-pub(super) fn under_way(db: &Connection, tenant: &str) -> rusqlite::Result<u64> {
-    let sql = "SELECT count(*) FROM jobs WHERE tenant = ?1 AND state IN ('queued', 'running')";
-    db.query_row(sql, (tenant,), |row| row.get(0))
 }
 
 impl Records {

@@ -1,6 +1,6 @@
 //! What jobs of tenants take of processors.
 
-use super::{Records, jobs::under_way, objects::bytes_of};
+use super::{Records, objects::bytes_of};
 use crate::clock::{SECONDS_A_DAY, Seconds};
 use rusqlite::Connection;
 use sudare_roles::error::Result;
@@ -41,6 +41,12 @@ fn cpu_seconds(db: &Connection, tenant: &str, now: Seconds) -> rusqlite::Result<
     db.query_row(sql, (tenant, day(now)), |row| {
         Ok([row.get::<_, u64>(0)? as f64 / 1e3, row.get::<_, u64>(1)? as f64 / 1e3])
     })
+}
+
+/// Jobs of a tenant that wait or run.
+pub(super) fn under_way(db: &Connection, tenant: &str) -> rusqlite::Result<u64> {
+    let sql = "SELECT count(*) FROM jobs WHERE tenant = ?1 AND state IN ('queued', 'running')";
+    db.query_row(sql, (tenant,), |row| row.get(0))
 }
 
 fn usage(db: &Connection, tenant: String, now: Seconds) -> rusqlite::Result<Usage> {
