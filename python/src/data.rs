@@ -13,10 +13,7 @@ use sudare_apps::{
     array::PlainArray,
     table::{Categorical, Encoding, EncodingOptions, Frame, Missing, Table, TextColumn, Unseen},
 };
-use sudare_roles::{
-    encryption::{KeyColumn, Subject},
-    error::Error as Engine,
-};
+use sudare_roles::{encryption::Subject, error::Error as Engine, job::KeyColumn};
 
 /// Name of the target, its classes, and the place among these of the class of each row.
 type Labels = (String, Vec<String>, Vec<u32>);

@@ -18,7 +18,7 @@ use std::{
 use sudare::ckks::serial::{Info, Kind, Label};
 use sudare_apps::pool;
 use sudare_roles::{
-    decryption,
+    decrypted,
     encryption::{Encryption, Subject},
     error::Error as Engine,
     files::{self, Access},
@@ -211,7 +211,7 @@ impl Sums {
         let columns = schema.0.columns().to_vec();
         job::run(py, None, move |_| {
             let statistics = read()?.statistics();
-            Ok(Decrypted::of(decryption::Decrypted::Statistics { columns, statistics }))
+            Ok(Decrypted::of(decrypted::Decrypted::Statistics { columns, statistics }))
         })
     }
 

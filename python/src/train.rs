@@ -19,15 +19,15 @@ use std::{
 use sudare::rlwe::Level;
 use sudare_apps::{
     logreg::{TrainPlan, reference},
-    stats::Statistics,
+    stats::{Statistics, StatsPlan},
 };
 use sudare_arith::prng::Seed;
 use sudare_roles::{
-    decryption::TrainedModel,
+    decrypted::TrainedModel,
     encryption::PreparedTable,
     error::Error as Engine,
     files,
-    job::Plan,
+    job::{Job, Plan},
     label::Content,
     model::Model,
     training::{Kept, TrainingServer},
@@ -248,22 +248,24 @@ pub fn simulate<'py>(
     calibrate: bool,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
-    let (job, plan, data) = (plan.job, Arc::clone(&plan.plan), data.clone());
+    let (job, params, data) = (plan.job, plan.set.params.clone(), data.clone());
+    let plan = Arc::clone(&plan.plan);
     let order = order.map(Seed::from_bytes);
     let simulation = Simulation { order, class_weights, history, calibrate };
-    let values = job::run(py, progress, move |progress| match &*plan {
-        Plan::Train(plan) => {
+    let values = job::run(py, progress, move |progress| match (&*plan, job) {
+        (Plan::Train(plan), _) => {
             progress.start("training in the clear", plan.job().spec.iterations as usize);
             to_json(&simulation.model(plan, &data, |done| progress.set(done as usize))?)
         }
-        Plan::Stats(plan) => {
+        (_, Job::Stats(job)) => {
+            let plan = StatsPlan::new(&job, &params).map_err(Engine::from)?;
             progress.start("computing in the clear", plan.outputs());
             let statistics = plan.simulate(&data.table, |done| progress.set(done));
             let statistics = statistics.map_err(Engine::from)?;
             let columns = data.table.columns().to_vec();
             to_json(&SimulatedStatistics { columns, statistics })
         }
-        Plan::Groups(_) | Plan::Histogram(_) | Plan::Predict(_) => Err(other_job(
+        _ => Err(other_job(
             &format!("a plan for {job}"),
             "one for a training or statistics of columns",
         )),

@@ -20,7 +20,8 @@ use sudare_apps::{
     stats::{GroupStatistics, Histogram, MAX_SHARED_BITS, Statistics, TTest},
 };
 use sudare_roles::{
-    decryption::{Decrypted, Share, TrainedModel},
+    decrypted::{Decrypted, TrainedModel},
+    decryption::Share,
     error::{Error, Result},
     files,
     label::{Content, Meta},

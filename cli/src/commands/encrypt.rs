@@ -12,11 +12,11 @@ use std::{
 };
 use sudare_apps::table::Table;
 use sudare_roles::{
-    encryption::{self, Encryption, KeyColumn, Written},
+    encryption::{self, Encryption, Written},
     error::{Error, Result},
     features::Inputs,
     files::{self, Access, NewFile},
-    job::Job,
+    job::{Job, KeyColumn},
     label::Content,
     machine,
     model::Model,
@@ -190,7 +190,7 @@ fn read_pooled(
     (path, owner): (&Path, &str),
     job: &Job,
 ) -> Result<encryption::Subject> {
-    if !matches!(job, Job::Train(_)) {
+    if !job.takes().labels {
         return Err(Error::Usage(format!(
             "these keys are for {job}: leave out --transform, which is for trainings"
         )));
@@ -208,24 +208,18 @@ fn expect_shape(data: &Path, (rows, features): (usize, usize), job: &Job) -> Res
     if rows <= most && features == needed {
         return Ok(());
     }
-    let last = match job {
-        Job::Groups(job) => format!("x{}", job.groups),
-        Job::Histogram(job) => format!("x{}", job.bins),
-        _ => String::new(),
-    };
     Err(Error::Usage(format!(
         "{} has {rows} rows and {features} features besides the target, the keys are for {job}: \
-         give a table of as many features and at most as many rows, or make keys with --for \
-         {}:{rows}x{features}{last}",
+         give a table of as many features and at most as many rows, or make keys with --for {}",
         data.display(),
-        job.kind()
+        job.named(rows, features)?
     )))
 }
 
 /// Refuses options that the job does not take, and their lack where it does.
 fn check_options(args: &Args, job: &Job) -> Result<()> {
-    let training = matches!(job, Job::Train(_));
-    if training && args.target.is_none() {
+    let takes = job.takes();
+    if takes.labels && args.target.is_none() {
         return Err(Error::Usage(
             "these keys are for training, which needs labels: name the column to learn with \
              --target"
@@ -233,22 +227,22 @@ fn check_options(args: &Args, job: &Job) -> Result<()> {
         ));
     }
     let wrong = |advice: &str| Err(Error::Usage(format!("these keys are for {job}: {advice}")));
-    match (job.takes_class_weights(), &args.class_weight) {
+    match (takes.class_weights, &args.class_weight) {
         (false, Some(_)) => {
             return wrong("leave out --class-weight, or make keys with --class-weight given");
         }
         (true, None) => return wrong("say what rows of each class weigh with --class-weight W,W"),
         _ => {}
     }
-    match (matches!(job, Job::Groups(_)), &args.by) {
+    match (takes.groups.is_some(), &args.by) {
         (false, Some(_)) => return wrong("leave out --by, or make keys with --for groups:…"),
         (true, None) => return wrong("name the column that tells groups apart with --by"),
         _ => {}
     }
-    if args.hold_out.is_some() && !training {
+    if args.hold_out.is_some() && !takes.labels {
         return wrong("leave out --hold-out, which is for trainings");
     }
-    if matches!(job, Job::Predict(_)) {
+    if takes.model {
         return Err(encryption::unprepared());
     }
     Ok(())
@@ -274,7 +268,7 @@ fn read_table(args: &Args, data: &Path, job: &Job) -> Result<encryption::Subject
     }
     expect_shape(data, (table.rows(), table.features()), job)?;
     expect_groups(data, key.as_ref(), job)?;
-    if matches!(job, Job::Train(_)) {
+    if job.takes().labels {
         table.check_for_training().map_err(in_table)?;
         expect_classes(data, &table, job)?;
     }
@@ -283,18 +277,17 @@ fn read_table(args: &Args, data: &Path, job: &Job) -> Result<encryption::Subject
 
 /// Refuses more groups than the keys are for.
 fn expect_groups(data: &Path, key: Option<&KeyColumn>, job: &Job) -> Result<()> {
-    let (Some(key), Job::Groups(planned)) = (key, job) else { return Ok(()) };
+    let (Some(key), Some(most)) = (key, job.takes().groups) else { return Ok(()) };
     let found = key.grouping.labels().len();
-    if found <= planned.groups {
+    if found <= most {
         return Ok(());
     }
+    let (rows, features) = job.shape()?;
     Err(Error::Usage(format!(
         "column {:?} of {} tells {found} groups apart, the keys are for {job}: make keys with --for \
-         groups:{}x{}x{found}",
+         groups:{rows}x{features}x{found}",
         key.name,
-        data.display(),
-        planned.rows,
-        planned.features
+        data.display()
     )))
 }
 

@@ -3,7 +3,7 @@
 use crate::{
     error::{Error, Result},
     features::Inputs,
-    job::{Job, Plan, incomplete},
+    job::{Job, KeyColumn, Plan, incomplete},
     label::{Content, Meta, Pooled},
     model::Model,
     note::{About, HeldOut, Note, Trained, prepared_digest},
@@ -20,26 +20,9 @@ use sudare::{
 };
 use sudare_apps::{
     logreg::{Prepared, ScorePlan, TrainPlan, Transform},
-    stats::Grouping,
     table::{Encoding, Table},
 };
 use sudare_arith::prng::Seed;
-
-/// A column by whose values rows are grouped.
-pub struct KeyColumn {
-    /// Its name.
-    pub name: String,
-    /// Its values.
-    pub grouping: Grouping,
-}
-
-impl KeyColumn {
-    /// A column with these values, one per row.
-    #[must_use]
-    pub fn new(name: &str, values: &[f64]) -> Self {
-        Self { name: name.into(), grouping: Grouping::of(values) }
-    }
-}
 
 /// A table to be encrypted, and what is known of it.
 pub struct Subject {
@@ -177,10 +160,10 @@ impl Encryption {
                 let (shapes, items) = self.of_training(plan, &rows, progress);
                 self.write_items((out, path), (shapes, items), (&note(about), None), Content::Table)
             }
-            plan => {
-                let key = key.as_ref().map(|key| (&key.name[..], &key.grouping));
-                let encrypted = plan.encrypt(&self.encryptor, &table, key, &progress)?;
-                let (items, about) = encrypted.ok_or_else(unprepared)?;
+            Plan::Predict(_) => Err(unprepared()),
+            Plan::Statistics(plan) => {
+                let (items, about) =
+                    plan.encrypt(&self.encryptor, &table, key.as_ref(), &progress)?;
                 self.write_items((out, path), of_all(items), (&note(about), None), Content::Table)
             }
         }

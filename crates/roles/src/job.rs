@@ -1,48 +1,63 @@
 //! What keys are made for, and what is to be done with tables under them.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-/// What the plans of all statistics have under the names of [`TablePlan`], and what follows from it.
+/// What a plan of statistics is to those who plan for any job, in terms of what all of them have.
 macro_rules! plan_of_statistics {
+    ($plan:ty) => {
+        impl TablePlan for $plan {
+            fn command(&self) -> &'static str {
+                "stats"
+            }
+
+            fn required_keys(&self) -> &KeyRequest {
+                self.required_keys()
+            }
+
+            fn ciphertexts(&self) -> usize {
+                self.ciphertexts()
+            }
+
+            fn table_bytes(&self) -> Result<u64> {
+                Ok(self.cost()?.input_bytes)
+            }
+
+            fn outputs(&self) -> usize {
+                self.outputs()
+            }
+
+            fn result_shapes(&self, _iterations: u32) -> Result<Vec<(Level, Scale)>> {
+                Ok(self.output_shapes())
+            }
+
+            fn expect_shared(&self, bits: u32) -> Result<()> {
+                expect_precise(bits, self.largest_error(), self.largest_shared_error(bits))
+            }
+
+            fn price(&self, threads: usize) -> Result<Price> {
+                Price::of_statistics(self.params(), self.required_keys(), self.cost()?, threads)
+            }
+        }
+    };
+}
+
+/// The methods of [`TableStatistics`] that all plans of statistics have under these names.
+macro_rules! computed_statistics {
     () => {
-        fn command(&self) -> &'static str {
-            "stats"
+        fn cost(&self) -> StatsResult<Cost> {
+            self.cost()
         }
 
-        fn required_keys(&self) -> &KeyRequest {
-            self.required_keys()
-        }
-
-        fn ciphertexts(&self) -> usize {
-            self.ciphertexts()
-        }
-
-        fn table_bytes(&self) -> Result<u64> {
-            Ok(self.cost()?.input_bytes)
-        }
-
-        fn outputs(&self) -> usize {
-            self.outputs()
-        }
-
-        fn result_shapes(&self, _iterations: u32) -> Result<Vec<(Level, Scale)>> {
-            Ok(self.output_shapes())
-        }
-
-        fn expect_shared(&self, bits: u32) -> Result<()> {
-            expect_precise(bits, self.largest_error(), self.largest_shared_error(bits))
-        }
-
-        fn price(&self, threads: usize) -> Result<Price> {
-            Price::of_statistics(self.params(), self.required_keys(), self.cost()?, threads)
-        }
-
-        fn statistics(
+        fn run(
             &self,
             e: &Evaluator,
-            table: &dyn Fn() -> Result<Vec<Ciphertext>>,
+            table: &[Ciphertext],
             progress: &(dyn Fn(usize) + Send + Sync),
-        ) -> Result<Option<Vec<Ciphertext>>> {
-            Ok(Some(self.run(e, &table()?, progress)?))
+        ) -> StatsResult<Vec<Ciphertext>> {
+            self.run(e, table, progress)
+        }
+
+        fn share(&self, slots: &[Vec<f64>], bits: u32, noise: &Seed) -> StatsResult<Vec<Vec<f64>>> {
+            self.share(slots, bits, noise)
         }
     };
 }
@@ -53,9 +68,12 @@ mod predict;
 mod stats;
 mod train;
 
+pub use groups::KeyColumn;
+
 use crate::{
+    decrypted::Decrypted,
     error::{Error, Result},
-    note::About,
+    note::{About, Note},
     price::Price,
 };
 use serde::{Deserialize, Serialize};
@@ -65,12 +83,13 @@ use sudare::{
     rlwe::{KeyRequest, Level},
 };
 use sudare_apps::{
-    logreg::{
-        self, ClassWeights, LearningRate, ScoreJob, ScorePlan, ScoredModel, TrainPlan, TrainSpec,
-    },
-    stats::{GroupJob, GroupPlan, Grouping, HistogramJob, HistogramPlan, StatsPlan},
+    logreg::{self, LearningRate, ScoreJob, ScorePlan, ScoredModel, TrainPlan, TrainSpec},
+    stats::{Cost, GroupJob, HistogramJob, StatsError},
     table::Table,
 };
+use sudare_arith::prng::Seed;
+
+type StatsResult<T> = core::result::Result<T, StatsError>;
 
 /// What keys are made for: the public part of a computation.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -181,6 +200,16 @@ trait TableJob {
     /// Rows and features of the table.
     fn shape(&self) -> (usize, usize);
 
+    /// How the command line names it with keys for a table of another shape.
+    fn named(&self, rows: usize, features: usize) -> String {
+        format!("{}:{rows}x{features}", self.kind())
+    }
+
+    /// What of a table it takes beside the features.
+    fn takes(&self) -> Takes {
+        Takes::default()
+    }
+
     /// How the model is trained that the job makes, or scores by.
     fn training(&self) -> Option<&TrainSpec> {
         None
@@ -198,7 +227,23 @@ trait TableJob {
     fn plan(&self, params: &Params) -> Result<Plan>;
 
     /// Writes the job as messages name it.
-    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (rows, features) = self.shape();
+        write!(f, "{}", self.named(rows, features))
+    }
+}
+
+/// What of a table a job takes beside the features.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Takes {
+    /// A column of labels to learn.
+    pub labels: bool,
+    /// What rows of each class weigh.
+    pub class_weights: bool,
+    /// A column that tells groups of rows apart, of which there are at most so many.
+    pub groups: Option<usize>,
+    /// The model that rows are scored by, for which they are prepared.
+    pub model: bool,
 }
 
 /// What each planned job is to those who encrypt, compute and decrypt; see [`Plan`].
@@ -222,25 +267,33 @@ trait TablePlan {
     fn expect_shared(&self, bits: u32) -> Result<()>;
 
     fn price(&self, threads: usize) -> Result<Price>;
+}
 
+/// What planned statistics are besides: a table is encrypted, computed with and decoded as a whole.
+trait TableStatistics: TablePlan + Send + Sync {
+    fn cost(&self) -> StatsResult<Cost>;
+
+    /// The ciphertexts of a table, with what its owner's note says; `key` tells groups apart.
     fn encrypt(
         &self,
-        _encryptor: &Encryptor,
-        _table: &Table,
-        _key: Option<(&str, &Grouping)>,
-        _progress: &(dyn Fn(usize) + Send + Sync),
-    ) -> Result<Option<(Vec<Ciphertext>, About)>> {
-        Ok(None)
-    }
+        encryptor: &Encryptor,
+        table: &Table,
+        key: Option<&KeyColumn>,
+        progress: &(dyn Fn(usize) + Send + Sync),
+    ) -> Result<(Vec<Ciphertext>, About)>;
 
-    fn statistics(
+    fn run(
         &self,
-        _e: &Evaluator,
-        _table: &dyn Fn() -> Result<Vec<Ciphertext>>,
-        _progress: &(dyn Fn(usize) + Send + Sync),
-    ) -> Result<Option<Vec<Ciphertext>>> {
-        Ok(None)
-    }
+        e: &Evaluator,
+        table: &[Ciphertext],
+        progress: &(dyn Fn(usize) + Send + Sync),
+    ) -> StatsResult<Vec<Ciphertext>>;
+
+    /// The decrypted slots as others may see them to `bits` bits.
+    fn share(&self, slots: &[Vec<f64>], bits: u32, noise: &Seed) -> StatsResult<Vec<Vec<f64>>>;
+
+    /// The statistics; none for the note of another job.
+    fn decode(&self, slots: &[Vec<f64>], note: Note) -> Result<Option<Decrypted>>;
 }
 
 /// What the command line calls how step sizes change.
@@ -289,11 +342,19 @@ impl Job {
         self.table().ok()?.training()
     }
 
-    /// Whether the owner of a table has to say what its rows weigh.
+    /// What of a table it takes beside the features; nothing without a table.
     #[must_use]
-    pub fn takes_class_weights(&self) -> bool {
-        let Self::Train(job) = self else { return false };
-        job.spec.class_weights == Some(ClassWeights::Given)
+    pub fn takes(&self) -> Takes {
+        self.table().map_or_else(|_| Takes::default(), TableJob::takes)
+    }
+
+    /// How the command line names it with keys for a table of another shape, such as
+    /// `histogram:189x9x8`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the job has no table.
+    pub fn named(&self, rows: usize, features: usize) -> Result<String> {
+        Ok(self.table()?.named(rows, features))
     }
 
     /// The smallest secure parameters for the table.
@@ -382,24 +443,81 @@ fn not_shared() -> Error {
 pub enum Plan {
     /// Of [`Job::Train`].
     Train(Box<TrainPlan>),
-    /// Of [`Job::Stats`].
-    Stats(StatsPlan),
-    /// Of [`Job::Groups`].
-    Groups(GroupPlan),
-    /// Of [`Job::Histogram`].
-    Histogram(Box<HistogramPlan>),
     /// Of [`Job::Predict`].
     Predict(Box<ScorePlan>),
+    /// Of all other jobs on tables.
+    Statistics(StatisticsPlan),
+}
+
+/// Statistics, sums by groups or histograms, planned for parameters.
+pub struct StatisticsPlan(Box<dyn TableStatistics>);
+
+impl StatisticsPlan {
+    /// Counts, bytes and work of the server.
+    ///
+    /// # Errors
+    /// [`Error::Stats`] if it cannot be simulated.
+    pub fn cost(&self) -> Result<Cost> {
+        Ok(self.0.cost()?)
+    }
+
+    /// The ciphertexts of a table, with what its owner's note says; `key` is the column that tells
+    /// groups apart.
+    ///
+    /// # Errors
+    /// [`Error::Stats`] for a table that was not planned for.
+    pub(crate) fn encrypt(
+        &self,
+        encryptor: &Encryptor,
+        table: &Table,
+        key: Option<&KeyColumn>,
+        progress: &(dyn Fn(usize) + Send + Sync),
+    ) -> Result<(Vec<Ciphertext>, About)> {
+        self.0.encrypt(encryptor, table, key, progress)
+    }
+
+    /// The statistics of an encrypted table.
+    ///
+    /// # Errors
+    /// [`Error::Stats`] for what the evaluator refuses.
+    pub(crate) fn run(
+        &self,
+        e: &Evaluator,
+        table: &[Ciphertext],
+        progress: &(dyn Fn(usize) + Send + Sync),
+    ) -> Result<Vec<Ciphertext>> {
+        Ok(self.0.run(e, table, progress)?)
+    }
+
+    /// The decrypted slots as others may see them to `bits` bits.
+    pub(crate) fn share(
+        &self,
+        slots: &[Vec<f64>],
+        bits: u32,
+        noise: &Seed,
+    ) -> StatsResult<Vec<Vec<f64>>> {
+        self.0.share(slots, bits, noise)
+    }
+
+    /// What decrypted slots say of the table; none for the note of another job.
+    ///
+    /// # Errors
+    /// [`Error::Stats`] for slots and notes that are not of this plan.
+    pub(crate) fn decode(&self, slots: &[Vec<f64>], note: Note) -> Result<Option<Decrypted>> {
+        self.0.decode(slots, note)
+    }
 }
 
 impl Plan {
+    fn of_statistics(plan: impl TableStatistics + 'static) -> Self {
+        Self::Statistics(StatisticsPlan(Box::new(plan)))
+    }
+
     fn table(&self) -> &dyn TablePlan {
         match self {
             Self::Train(plan) => &**plan,
-            Self::Stats(plan) => plan,
-            Self::Groups(plan) => plan,
-            Self::Histogram(plan) => &**plan,
             Self::Predict(plan) => &**plan,
+            Self::Statistics(plan) => &*plan.0,
         }
     }
 
@@ -465,35 +583,6 @@ impl Plan {
     /// [`Error::Stats`] and [`Error::Apps`] if it cannot be simulated.
     pub fn price(&self, threads: usize) -> Result<Price> {
         self.table().price(threads)
-    }
-
-    /// The ciphertexts of a table that statistics are computed of, with what its owner's note says;
-    /// `key` is the name of the column that tells groups apart, and its groups. None of other jobs.
-    ///
-    /// # Errors
-    /// [`Error::Stats`] for a table that was not planned for.
-    pub(crate) fn encrypt(
-        &self,
-        encryptor: &Encryptor,
-        table: &Table,
-        key: Option<(&str, &Grouping)>,
-        progress: &(dyn Fn(usize) + Send + Sync),
-    ) -> Result<Option<(Vec<Ciphertext>, About)>> {
-        self.table().encrypt(encryptor, table, key, progress)
-    }
-
-    /// The statistics of an encrypted table, which is read if the job is one of statistics; none of
-    /// other jobs.
-    ///
-    /// # Errors
-    /// [`Error::Stats`] for what the evaluator refuses.
-    pub(crate) fn statistics(
-        &self,
-        e: &Evaluator,
-        table: &dyn Fn() -> Result<Vec<Ciphertext>>,
-        progress: &(dyn Fn(usize) + Send + Sync),
-    ) -> Result<Option<Vec<Ciphertext>>> {
-        self.table().statistics(e, table, progress)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | module | what it is for |
 //! |---|---|
-//! | [`encryption`], [`decryption`] | the owner's part: tables to be encrypted, results to be read |
+//! | [`encryption`], [`decryption`], [`decrypted`] | the owner's part: tables to be encrypted, results to be read, what these hold |
 //! | [`server`], [`training`], [`checkpoint`], [`scoring`] | the server's part, with evaluation keys and ciphertexts only |
 //! | [`job`] | what keys are made for |
 //! | [`label`], [`note`] | what files say beside keys and ciphertexts: to everybody, and to who has the secret key |
@@ -27,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 pub mod checkpoint;
+pub mod decrypted;
 pub mod decryption;
 pub mod encryption;
 pub mod error;

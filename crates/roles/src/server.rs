@@ -161,16 +161,16 @@ impl<R: Read + Seek> Session<R> {
     /// [`Error::Usage`] for a table to train on; [`Error::Stats`] for what the evaluator refuses;
     /// as [`Session::check_keys`].
     pub fn statistics(&self, progress: impl Fn(usize) + Send + Sync) -> Result<Vec<Ciphertext>> {
-        let other = || {
-            Error::Usage(format!(
+        let Plan::Statistics(plan) = &self.plan else {
+            return Err(Error::Usage(format!(
                 "the table was encrypted for {}: use `sudare {}`, or make keys with --for stats:…",
                 self.meta.job,
                 self.plan.command()
-            ))
+            )));
         };
         self.check_keys()?;
-        let table = || self.tables.read(0..self.tables.rows());
-        let result = self.plan.statistics(&self.evaluator, &table, &progress)?.ok_or_else(other)?;
+        let table = self.tables.read(0..self.tables.rows())?;
+        let result = plan.run(&self.evaluator, &table, &progress)?;
         self.check_keys()?;
         Ok(result)
     }

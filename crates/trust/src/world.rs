@@ -25,9 +25,9 @@ use sudare_apps::{
 use sudare_arith::prng::Seed;
 use sudare_roles::{
     checkpoint::Checkpoints,
-    encryption::{Encryption, KeyColumn, Subject},
+    encryption::{Encryption, Subject},
     error::Result,
-    job::{Job, Plan},
+    job::{Job, KeyColumn, Plan},
     label::{Content, Meta, Origin},
     model::Model,
     opened::Opened,

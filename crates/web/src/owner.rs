@@ -12,7 +12,7 @@ use sudare::{
 };
 use sudare_apps::table::{Encoding, Table};
 use sudare_roles::{
-    decryption::Decrypted,
+    decrypted::Decrypted,
     encryption::{Encryption, Subject},
     error::{Error, Result},
     job::{Job, Plan},

@@ -433,15 +433,14 @@ fn fitting(spec: TrainSpec, like: &Data, weights: Option<&[f64]>) -> Result<Trai
 impl TablePlan {
     /// Sizes and security, and what the server does.
     fn measured(&self) -> Result<Report> {
-        let cost = match &*self.plan {
-            Plan::Stats(plan) => plan.cost(),
-            Plan::Groups(plan) => plan.cost(),
-            Plan::Histogram(plan) => plan.cost(),
-            Plan::Train(plan) => return self.training(plan),
-            Plan::Predict(_) => return Report::new(&self.set, self.plan.required_keys(), None),
-        };
-        let Cost { depth, input_bytes, output_bytes, work } = cost.map_err(Engine::from)?;
-        self.report_with(depth, input_bytes, 2 * (input_bytes + output_bytes), &work)
+        match &*self.plan {
+            Plan::Train(plan) => self.training(plan),
+            Plan::Predict(_) => Report::new(&self.set, self.plan.required_keys(), None),
+            Plan::Statistics(plan) => {
+                let Cost { depth, input_bytes, output_bytes, work } = plan.cost()?;
+                self.report_with(depth, input_bytes, 2 * (input_bytes + output_bytes), &work)
+            }
+        }
     }
 
     fn training(&self, plan: &TrainPlan) -> Result<Report> {

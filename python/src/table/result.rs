@@ -22,7 +22,8 @@ use sudare_apps::{
 };
 use sudare_arith::mem::Mapping;
 use sudare_roles::{
-    decryption::{self, Share},
+    decrypted,
+    decryption::Share,
     error::Error as Engine,
     files::Access,
     label::{Content, Meta},
@@ -126,7 +127,7 @@ impl TableResult {
         job::run(py, None, move |_| {
             let (params, key) = (&set.params, &key);
             let share = share_bits.map(|bits| Share { bits, ledger: &ledger });
-            let decrypted = decryption::Decrypted::read(result, params, key, share)?;
+            let decrypted = decrypted::Decrypted::read(result, params, key, share)?;
             Ok(Decrypted { values: decrypted, shared: share_bits.is_some() })
         })
     }
@@ -162,14 +163,14 @@ impl TableResult {
 /// A result in the clear, and what follows from it.
 #[pyclass(frozen, module = "sudare._native")]
 pub struct Decrypted {
-    values: decryption::Decrypted,
+    values: decrypted::Decrypted,
     /// Whether others than the owner of the key may see it.
     shared: bool,
 }
 
 impl Decrypted {
     /// For the owner of the key alone.
-    pub(crate) fn of(values: decryption::Decrypted) -> Self {
+    pub(crate) fn of(values: decrypted::Decrypted) -> Self {
         Self { values, shared: false }
     }
 }
@@ -179,8 +180,8 @@ impl Decrypted {
     /// The values, as `sudare decrypt --json` has them. What is undefined is None.
     fn values<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
         match &self.values {
-            decryption::Decrypted::Model(trained) => to_python(py, &trained.model),
-            decryption::Decrypted::Statistics { columns, statistics } => to_python(
+            decrypted::Decrypted::Model(trained) => to_python(py, &trained.model),
+            decrypted::Decrypted::Statistics { columns, statistics } => to_python(
                 py,
                 &NamedStatistics {
                     kind: "statistics",
@@ -191,7 +192,7 @@ impl Decrypted {
                     t_test: None,
                 },
             ),
-            decryption::Decrypted::Groups { key, labels, columns, statistics } => to_python(
+            decrypted::Decrypted::Groups { key, labels, columns, statistics } => to_python(
                 py,
                 &NamedGroups {
                     kind: "groups",
@@ -202,7 +203,7 @@ impl Decrypted {
                     t_test: None,
                 },
             ),
-            decryption::Decrypted::Histograms { rows, columns, histograms } => {
+            decrypted::Decrypted::Histograms { rows, columns, histograms } => {
                 let kind = "histograms";
                 let (rows, columns) = (*rows, columns);
                 to_python(
@@ -210,7 +211,7 @@ impl Decrypted {
                     &json!({ "kind": kind, "rows": rows, "columns": columns, "histograms": histograms }),
                 )
             }
-            decryption::Decrypted::Scores { scores, classes, members } => {
+            decrypted::Decrypted::Scores { scores, classes, members } => {
                 let Scores { scores, probabilities } = scores.clone();
                 let members = members.as_deref();
                 to_python(py, &NamedScores::new(scores, probabilities, classes, members)?)
@@ -221,7 +222,7 @@ impl Decrypted {
     /// Of a training: the model whose probabilities are right on the table that it was trained on,
     /// with the labels of that.
     fn calibrated<'py>(&self, py: Python<'py>, data: &Data) -> Result<Bound<'py, PyAny>> {
-        let decryption::Decrypted::Model(trained) = &self.values else {
+        let decrypted::Decrypted::Model(trained) = &self.values else {
             return Err(other_job("another result", "that of a training"));
         };
         if self.shared {
@@ -253,14 +254,14 @@ impl Decrypted {
     fn t_test<'py>(&self, py: Python<'py>, a: usize, b: usize) -> Result<Bound<'py, PyAny>> {
         let tests = || -> core::result::Result<Vec<Option<TTest>>, StatsError> {
             match &self.values {
-                decryption::Decrypted::Groups { columns, statistics, .. } => {
+                decrypted::Decrypted::Groups { columns, statistics, .. } => {
                     let test = |j| {
                         let (a, b) = (statistics.sample(a, j)?, statistics.sample(b, j)?);
                         Ok(TTest::welch(&a, &b).ok())
                     };
                     (0..columns.len()).map(test).collect()
                 }
-                decryption::Decrypted::Statistics { statistics, .. } => {
+                decrypted::Decrypted::Statistics { statistics, .. } => {
                     let (a, b) = (statistics.sample(a)?, statistics.sample(b)?);
                     Ok(vec![Some(TTest::welch(&a, &b)?)])
                 }
@@ -272,7 +273,7 @@ impl Decrypted {
 
     /// Of histograms: of each column, below which values these parts of all lie.
     fn quantiles(&self, probabilities: Vec<f64>) -> Result<Vec<Vec<f64>>> {
-        let decryption::Decrypted::Histograms { histograms, .. } = &self.values else {
+        let decrypted::Decrypted::Histograms { histograms, .. } = &self.values else {
             return Err(other_job("another result", "that of histograms"));
         };
         let of_column = |histogram: &stats::Histogram| {
@@ -288,7 +289,7 @@ impl Decrypted {
 impl Decrypted {
     fn statistics(&self) -> Result<(&[String], &stats::Statistics)> {
         match &self.values {
-            decryption::Decrypted::Statistics { columns, statistics } => Ok((columns, statistics)),
+            decrypted::Decrypted::Statistics { columns, statistics } => Ok((columns, statistics)),
             _ => Err(other_job("another result", "that of statistics")),
         }
     }

@@ -1,14 +1,35 @@
-use super::{Plan, TableJob, TablePlan, expect_precise};
-use crate::{error::Result, note::About, price::Price};
-use std::fmt;
+use super::{Plan, StatsResult, TableJob, TablePlan, TableStatistics, Takes, expect_precise};
+use crate::{
+    decrypted::Decrypted,
+    error::Result,
+    note::{About, Note},
+    price::Price,
+};
 use sudare::{
     ckks::{Ciphertext, Encryptor, Evaluator, Params, Scale},
     rlwe::{KeyRequest, Level},
 };
 use sudare_apps::{
-    stats::{ColumnScaling, GroupJob, GroupPlan, Grouping},
+    stats::{ColumnScaling, Cost, GroupJob, GroupPlan, Grouping},
     table::Table,
 };
+use sudare_arith::prng::Seed;
+
+/// A column by whose values rows are grouped.
+pub struct KeyColumn {
+    /// Its name.
+    pub name: String,
+    /// Its values.
+    pub grouping: Grouping,
+}
+
+impl KeyColumn {
+    /// A column with these values, one per row.
+    #[must_use]
+    pub fn new(name: &str, values: &[f64]) -> Self {
+        Self { name: name.into(), grouping: Grouping::of(values) }
+    }
+}
 
 impl TableJob for GroupJob {
     fn kind(&self) -> &'static str {
@@ -17,6 +38,14 @@ impl TableJob for GroupJob {
 
     fn shape(&self) -> (usize, usize) {
         (self.rows, self.features)
+    }
+
+    fn named(&self, rows: usize, features: usize) -> String {
+        format!("groups:{rows}x{features}x{}", self.groups)
+    }
+
+    fn takes(&self) -> Takes {
+        Takes { groups: Some(self.groups), ..Takes::default() }
     }
 
     fn auto_params(&self) -> Result<Params> {
@@ -28,29 +57,34 @@ impl TableJob for GroupJob {
     }
 
     fn plan(&self, params: &Params) -> Result<Plan> {
-        Ok(Plan::Groups(GroupPlan::new(self, params)?))
-    }
-
-    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rows, features, groups } = self;
-        write!(f, "groups:{rows}x{features}x{groups}")
+        Ok(Plan::of_statistics(GroupPlan::new(self, params)?))
     }
 }
 
-impl TablePlan for GroupPlan {
-    plan_of_statistics!();
+plan_of_statistics!(GroupPlan);
+
+impl TableStatistics for GroupPlan {
+    computed_statistics!();
 
     fn encrypt(
         &self,
         encryptor: &Encryptor,
         table: &Table,
-        key: Option<(&str, &Grouping)>,
+        key: Option<&KeyColumn>,
         progress: &(dyn Fn(usize) + Send + Sync),
-    ) -> Result<Option<(Vec<Ciphertext>, About)>> {
+    ) -> Result<(Vec<Ciphertext>, About)> {
         let scaling = ColumnScaling::of(table);
-        let (name, grouping) = key.ok_or_else(super::incomplete)?;
+        let KeyColumn { name, grouping } = key.ok_or_else(super::incomplete)?;
         let items = self.encrypt(encryptor, table, &scaling, grouping, progress)?;
-        let (key, labels) = (name.to_owned(), grouping.labels().to_vec());
-        Ok(Some((items, About::Groups { scaling, key, labels })))
+        let (key, labels) = (name.clone(), grouping.labels().to_vec());
+        Ok((items, About::Groups { scaling, key, labels }))
+    }
+
+    fn decode(&self, slots: &[Vec<f64>], note: Note) -> Result<Option<Decrypted>> {
+        let Note { columns, about: About::Groups { scaling, key, labels }, .. } = note else {
+            return Ok(None);
+        };
+        let statistics = self.decode(slots, &scaling, labels.len())?;
+        Ok(Some(Decrypted::Groups { key, labels, columns, statistics }))
     }
 }

@@ -1,14 +1,19 @@
-use super::{Plan, TableJob, TablePlan, expect_precise};
-use crate::{error::Result, note::About, price::Price};
-use std::fmt;
+use super::{KeyColumn, Plan, StatsResult, TableJob, TablePlan, TableStatistics, expect_precise};
+use crate::{
+    decrypted::Decrypted,
+    error::Result,
+    note::{About, Note},
+    price::Price,
+};
 use sudare::{
     ckks::{Ciphertext, Encryptor, Evaluator, Params, Scale},
     rlwe::{KeyRequest, Level},
 };
 use sudare_apps::{
-    stats::{ColumnScaling, Grouping, HistogramJob, HistogramPlan},
+    stats::{ColumnScaling, Cost, HistogramJob, HistogramPlan},
     table::Table,
 };
+use sudare_arith::prng::Seed;
 
 impl TableJob for HistogramJob {
     fn kind(&self) -> &'static str {
@@ -17,6 +22,10 @@ impl TableJob for HistogramJob {
 
     fn shape(&self) -> (usize, usize) {
         (self.rows, self.features)
+    }
+
+    fn named(&self, rows: usize, features: usize) -> String {
+        format!("histogram:{rows}x{features}x{}", self.bins)
     }
 
     fn auto_params(&self) -> Result<Params> {
@@ -28,27 +37,30 @@ impl TableJob for HistogramJob {
     }
 
     fn plan(&self, params: &Params) -> Result<Plan> {
-        Ok(Plan::Histogram(Box::new(HistogramPlan::new(self, params)?)))
-    }
-
-    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rows, features, bins } = self;
-        write!(f, "histogram:{rows}x{features}x{bins}")
+        Ok(Plan::of_statistics(HistogramPlan::new(self, params)?))
     }
 }
 
-impl TablePlan for HistogramPlan {
-    plan_of_statistics!();
+plan_of_statistics!(HistogramPlan);
+
+impl TableStatistics for HistogramPlan {
+    computed_statistics!();
 
     fn encrypt(
         &self,
         encryptor: &Encryptor,
         table: &Table,
-        _key: Option<(&str, &Grouping)>,
+        _key: Option<&KeyColumn>,
         progress: &(dyn Fn(usize) + Send + Sync),
-    ) -> Result<Option<(Vec<Ciphertext>, About)>> {
+    ) -> Result<(Vec<Ciphertext>, About)> {
         let scaling = ColumnScaling::of(table);
         let items = self.encrypt(encryptor, table, &scaling, progress)?;
-        Ok(Some((items, About::Columns(scaling))))
+        Ok((items, About::Columns(scaling)))
+    }
+
+    fn decode(&self, slots: &[Vec<f64>], note: Note) -> Result<Option<Decrypted>> {
+        let Note { columns, rows, about: About::Columns(scaling) } = note else { return Ok(None) };
+        let histograms = self.decode(slots, &scaling, rows)?;
+        Ok(Some(Decrypted::Histograms { rows, columns, histograms }))
     }
 }

@@ -1,4 +1,4 @@
-use super::{Plan, TableJob, TablePlan, expect_precise, not_shared};
+use super::{Plan, TableJob, TablePlan, Takes, expect_precise, not_shared};
 use crate::{
     error::Result,
     price::{GROUPS_AT_ONCE, Price, ciphertext_bytes},
@@ -18,6 +18,10 @@ impl TableJob for ScoreJob {
 
     fn shape(&self) -> (usize, usize) {
         (self.rows, self.model.features())
+    }
+
+    fn takes(&self) -> Takes {
+        Takes { model: true, ..Takes::default() }
     }
 
     fn training(&self) -> Option<&TrainSpec> {
@@ -44,7 +48,7 @@ impl TableJob for ScoreJob {
 
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rows, model } = self;
-        write!(f, "predict:{rows}x{}", model.features())?;
+        write!(f, "{}", self.named(*rows, model.features()))?;
         match model {
             ScoredModel::Trained(training) => {
                 write!(f, ", after ")?;

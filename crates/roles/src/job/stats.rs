@@ -1,14 +1,19 @@
-use super::{Plan, TableJob, TablePlan, expect_precise};
-use crate::{error::Result, note::About, price::Price};
-use std::fmt;
+use super::{KeyColumn, Plan, StatsResult, TableJob, TablePlan, TableStatistics, expect_precise};
+use crate::{
+    decrypted::Decrypted,
+    error::Result,
+    note::{About, Note},
+    price::Price,
+};
 use sudare::{
     ckks::{Ciphertext, Encryptor, Evaluator, Params, Scale},
     rlwe::{KeyRequest, Level},
 };
 use sudare_apps::{
-    stats::{ColumnScaling, Grouping, Job, StatsPlan},
+    stats::{ColumnScaling, Cost, Job, StatsPlan},
     table::Table,
 };
+use sudare_arith::prng::Seed;
 
 impl TableJob for Job {
     fn kind(&self) -> &'static str {
@@ -28,26 +33,30 @@ impl TableJob for Job {
     }
 
     fn plan(&self, params: &Params) -> Result<Plan> {
-        Ok(Plan::Stats(StatsPlan::new(self, params)?))
-    }
-
-    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "stats:{}x{}", self.rows, self.features)
+        Ok(Plan::of_statistics(StatsPlan::new(self, params)?))
     }
 }
 
-impl TablePlan for StatsPlan {
-    plan_of_statistics!();
+plan_of_statistics!(StatsPlan);
+
+impl TableStatistics for StatsPlan {
+    computed_statistics!();
 
     fn encrypt(
         &self,
         encryptor: &Encryptor,
         table: &Table,
-        _key: Option<(&str, &Grouping)>,
+        _key: Option<&KeyColumn>,
         progress: &(dyn Fn(usize) + Send + Sync),
-    ) -> Result<Option<(Vec<Ciphertext>, About)>> {
+    ) -> Result<(Vec<Ciphertext>, About)> {
         let scaling = ColumnScaling::of(table);
         let items = self.encrypt(encryptor, table, &scaling, progress)?;
-        Ok(Some((items, About::Columns(scaling))))
+        Ok((items, About::Columns(scaling)))
+    }
+
+    fn decode(&self, slots: &[Vec<f64>], note: Note) -> Result<Option<Decrypted>> {
+        let Note { columns, rows, about: About::Columns(scaling) } = note else { return Ok(None) };
+        let statistics = self.decode(slots, &scaling, rows)?;
+        Ok(Some(Decrypted::Statistics { columns, statistics }))
     }
 }

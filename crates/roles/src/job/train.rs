@@ -1,4 +1,4 @@
-use super::{TableJob, TablePlan};
+use super::{TableJob, TablePlan, Takes};
 use crate::{
     error::Result,
     price::{MOST_SHARE_BYTES, Price, ciphertext_bytes},
@@ -20,6 +20,11 @@ impl TableJob for Job {
         (self.rows, self.features)
     }
 
+    fn takes(&self) -> Takes {
+        let class_weights = self.spec.class_weights == Some(ClassWeights::Given);
+        Takes { labels: true, class_weights, ..Takes::default() }
+    }
+
     fn training(&self) -> Option<&TrainSpec> {
         Some(&self.spec)
     }
@@ -39,7 +44,7 @@ impl TableJob for Job {
 
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let spec = &self.spec;
-        write!(f, "train:{}x{}, {} iterations", self.rows, self.features, spec.iterations)?;
+        write!(f, "{}, {} iterations", self.named(self.rows, self.features), spec.iterations)?;
         if let Some(batch) = spec.batch {
             write!(f, " of {batch} rows")?;
         }

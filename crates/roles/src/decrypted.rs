@@ -1,0 +1,147 @@
+//! What results hold, once the owner of a table has decrypted them.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use crate::{
+    error::{Error, Result},
+    model::{Model, ModelKind},
+    note::Trained,
+    reading::arranged,
+};
+use sudare_apps::{
+    logreg::{Prepared, Scores, TrainPlan},
+    stats::{GroupStatistics, Histogram, Statistics},
+    table::Table,
+};
+
+/// What a result holds, for the owner of the key alone.
+pub enum Decrypted {
+    /// Of a training.
+    Model(Box<TrainedModel>),
+    /// Of the columns of a table.
+    Statistics {
+        /// Their names.
+        columns: Vec<String>,
+        /// In their order.
+        statistics: Statistics,
+    },
+    /// Of columns by groups of rows.
+    Groups {
+        /// Name of the column whose values tell groups apart.
+        key: String,
+        /// Its values, ascending.
+        labels: Vec<f64>,
+        /// Names of the other columns.
+        columns: Vec<String>,
+        /// In the order of both.
+        statistics: GroupStatistics,
+    },
+    /// Of the values of columns.
+    Histograms {
+        /// Rows of the table.
+        rows: usize,
+        /// Names of the columns.
+        columns: Vec<String>,
+        /// In their order.
+        histograms: Vec<Histogram>,
+    },
+    /// Of rows by a model.
+    Scores {
+        /// And their probabilities, if the server computed them.
+        scores: Scores,
+        /// The classes that the model tells apart.
+        classes: Vec<String>,
+        /// Those of the rows, if they are known.
+        members: Option<Vec<u32>>,
+    },
+}
+
+/// The weights of each model after each iteration.
+type History = Vec<Vec<Vec<f64>>>;
+
+/// A model as it was trained, and what else its owner can make of it.
+pub struct TrainedModel {
+    /// The model of the table's own columns.
+    pub model: Model,
+    /// How it was trained, which also says whether it can be shared.
+    pub plan: Box<TrainPlan>,
+    /// The weights in the coordinates of the training.
+    weights: Vec<Vec<f64>>,
+    trained: Trained,
+}
+
+impl TrainedModel {
+    /// A model of the weights that so many iterations on some rows gave, as [`TrainPlan::decode`] gives
+    /// them, and of those after each of them, where they were kept. Also of a training in the
+    /// clear.
+    ///
+    /// # Errors
+    /// [`Error::Apps`] for a note of other columns.
+    pub fn new(
+        (plan, iterations): (Box<TrainPlan>, u32),
+        note: (Vec<String>, usize, Trained),
+        (weights, history): (Vec<Vec<f64>>, Option<History>),
+    ) -> Result<Self> {
+        let (columns, rows, trained) = note;
+        let Trained { transform, shown, .. } = &trained;
+        let of_columns = |weights: &Vec<Vec<f64>>| -> Result<Vec<Vec<f64>>> {
+            let under = |weights: &Vec<f64>| Ok(transform.weights_under(weights, shown)?);
+            weights.iter().map(under).collect()
+        };
+        let model = Model {
+            kind: ModelKind::LogisticRegression,
+            weights: of_columns(&weights)?,
+            columns,
+            target: trained.target.clone(),
+            classes: trained.classes.clone(),
+            centers: shown.centers().to_vec(),
+            divisors: shown.divisors().to_vec(),
+            iterations,
+            rows,
+            training: Some(plan.job().spec),
+            class_weights: trained.class_weights.clone(),
+            calibrated: false,
+            shared_bits: None,
+            encoding: trained.encoding.clone(),
+            held_out: trained.held_out,
+            transform: plan.job().spec.scorable.then(|| transform.clone()),
+            history: history.map(|all| all.iter().map(of_columns).collect()).transpose()?,
+        };
+        Ok(Self { model, plan, weights, trained })
+    }
+
+    /// The model whose probabilities are right on the rows that it was trained on: weights are
+    /// fitted to them along the scores that they give, which changes the order of scores of two
+    /// classes nowhere. See [`Prepared::calibrated`].
+    ///
+    /// # Errors
+    /// [`Error::Usage`] and [`Error::Apps`] for a table that it was not trained on.
+    pub fn calibrated(&self, table: &Table) -> Result<Model> {
+        let (model, job) = (&self.model, self.plan.job());
+        let table = arranged(table, &model.columns, &model.classes)?;
+        if table.rows() != model.rows {
+            return Err(Error::Usage(format!(
+                "the table has {} rows, the model was trained on {}: calibrate it with the table \
+                 that was encrypted",
+                table.rows(),
+                model.rows
+            )));
+        }
+        table.check_for_training()?;
+        let mut counts = vec![0; model.classes.len()];
+        for &class in table.members()? {
+            // A table has no class beyond those that it names.
+            if let Some(count) = counts.get_mut(class as usize) {
+                *count = usize::saturating_add(*count, 1);
+            }
+        }
+        let given = self.trained.class_weights.as_deref();
+        let weights = job.spec.row_weights(&counts, given).map_err(sudare_apps::Error::from)?;
+        let (transform, rows) = (self.trained.transform.clone(), job.rows);
+        let prepared = Prepared::with(&table, &job.spec, rows, weights, transform)?;
+        let weights = prepared.calibrated(&self.weights);
+        let under =
+            |weights: &Vec<f64>| self.trained.transform.weights_under(weights, &self.trained.shown);
+        let weights = weights.iter().map(under).collect::<sudare_apps::Result<_>>()?;
+        Ok(Model { weights, calibrated: true, ..model.clone() })
+    }
+}
