@@ -139,6 +139,35 @@ impl AnyPlan<'_> {
     }
 }
 
+/// The key in a file, which is sealed by a passphrase or in clear.
+pub(crate) fn unsealed(
+    file: SecretFile,
+    params: &Params,
+    passphrase: Option<String>,
+) -> Result<rlwe::SecretKey> {
+    let path = file.opened().path().to_owned();
+    let passphrase = || {
+        let text = passphrase.ok_or(Engine::Sealed { path })?;
+        Ok(Passphrase::new(text.into_bytes())?)
+    };
+    Ok(file.key(params, passphrase)?)
+}
+
+/// Writes a secret key to a file that the user alone may read, sealed by a passphrase if one is given.
+pub(crate) fn save_secret(
+    (path, overwrite): (&Path, bool),
+    (params, label, key): (&Params, &Label, &rlwe::SecretKey),
+    passphrase: Option<String>,
+    progress: &Progress,
+) -> Result<()> {
+    let passphrase = passphrase.map(|text| Passphrase::new(text.into_bytes()));
+    let passphrase = passphrase.transpose().map_err(Engine::from)?;
+    let mut file = NewFile::create(path, Access::Owner, overwrite)?;
+    let out = &mut progress.watch(&mut file);
+    secret::write((out, path), (params, key), label, passphrase.as_ref())?;
+    Ok(file.finish()?)
+}
+
 /// The file of evaluation keys.
 pub(crate) fn evaluation_key_file(
     params: &Params,
@@ -274,12 +303,7 @@ impl SecretKey {
             let file = SecretFile::open(&path)?;
             let (warning, label) = (file.warning(), file.opened().info().label.clone());
             let set = Parameters::new(file.opened().params()?, label)?;
-            let sealed = || Engine::Sealed { path: path.clone() };
-            let passphrase = || {
-                let text = passphrase.ok_or_else(sealed)?;
-                Ok(Passphrase::new(text.into_bytes())?)
-            };
-            let key = file.key(&set.params, passphrase)?;
+            let key = unsealed(file, &set.params, passphrase)?;
             let decryptor = Decryptor::new(&set.params, key)?;
             let ledger = Ledger::beside(&path, set.params.rlwe().id(), decryptor.key_id())?;
             Ok((Self::new(set, decryptor, ledger), warning))
@@ -306,12 +330,12 @@ impl SecretKey {
         let ledger = self.ledger();
         let in_memory = ledger.path().is_none();
         let copy = job::run(py, None, move |progress| {
-            let passphrase = passphrase.map(|text| Passphrase::new(text.into_bytes()));
-            let passphrase = passphrase.transpose().map_err(Engine::from)?;
-            let mut file = NewFile::create(&path, Access::Owner, overwrite)?;
-            let (out, keys) = (&mut progress.watch(&mut file), (&set.params, decryptor.key()));
-            secret::write((out, &path), keys, &set.label, passphrase.as_ref())?;
-            file.finish()?;
+            save_secret(
+                (&path, overwrite),
+                (&set.params, &set.label, decryptor.key()),
+                passphrase,
+                progress,
+            )?;
             Ok(ledger.copied(&path)?)
         })?;
         if in_memory {

@@ -3,16 +3,17 @@
 use crate::{
     error::{Error, Result},
     job,
-    keys::evaluation_key_file,
+    keys::{evaluation_key_file, save_secret, unsealed},
+    plan::security_warning,
 };
 use pyo3::{prelude::*, types::PyBytes};
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 use sudare::{
     ckks::{Ciphertext, Decryptor, Evaluator, Params, SymmetricEncryptor, serial},
-    rlwe::{EvaluationKeys, KeyGenerator, KeyRequest},
+    rlwe::{EvaluationKeys, KeyGenerator, KeyRequest, SecretKey},
 };
 use sudare_apps::nn::{self, HiddenPlan, NnError, Options, Outline, Plan, Ranges};
-use sudare_arith::prng::Seed;
+use sudare_roles::secret::SecretFile;
 
 /// Numbers of several samples: how many samples, and 64-bit numbers row by row.
 type Samples = (usize, Vec<u8>);
@@ -36,6 +37,7 @@ pub struct NetworkWeights(Arc<Vec<Ciphertext>>);
 /// Encrypts samples and decrypts results. For the owner alone.
 #[pyclass(frozen, module = "sudare._native")]
 pub struct NetworkSecret {
+    params: Params,
     encryptor: Arc<SymmetricEncryptor>,
     decryptor: Arc<Decryptor>,
 }
@@ -144,6 +146,36 @@ impl Network {
     }
 }
 
+impl NetworkSecret {
+    fn new(params: &Params, key: SecretKey) -> Result<Self> {
+        let key = Arc::new(key);
+        Ok(Self {
+            params: params.clone(),
+            encryptor: Arc::new(SymmetricEncryptor::new(params, Arc::clone(&key))?),
+            decryptor: Arc::new(Decryptor::new(params, key)?),
+        })
+    }
+}
+
+#[pymethods]
+impl NetworkSecret {
+    /// Writes the key to a file that the user alone may read, sealed by a passphrase if one is given.
+    #[pyo3(signature = (path, *, overwrite=false, passphrase=None))]
+    fn save(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        overwrite: bool,
+        passphrase: Option<String>,
+    ) -> Result<()> {
+        let (params, decryptor) = (self.params.clone(), Arc::clone(&self.decryptor));
+        job::run(py, None, move |progress| {
+            let (label, key) = (serial::Label::default(), decryptor.key());
+            save_secret((&path, overwrite), (&params, &label, key), passphrase, progress)
+        })
+    }
+}
+
 #[pymethods]
 impl NetworkPlan {
     /// By ranges and options as JSON.
@@ -221,6 +253,16 @@ impl NetworkPlan {
             let simulated = plan.simulate(&slices(&data))?;
             Ok((samples(&simulated.results), simulated.error, simulated.headroom_bits))
         })
+    }
+
+    /// The key in a file, of keys for this plan.
+    fn open_secret(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        passphrase: Option<String>,
+    ) -> Result<NetworkSecret> {
+        open_secret(py, self.0.params(), path, passphrase)
     }
 
     /// Keys from what [`NetworkPlan::write_keys`] gave.
@@ -357,6 +399,16 @@ impl HiddenNetworkPlan {
         job::run(py, None, move |_| Ok(samples(&[plan.simulate(&network, &one_row(data)?)?])))
     }
 
+    /// As of [`NetworkPlan`].
+    fn open_secret(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        passphrase: Option<String>,
+    ) -> Result<NetworkSecret> {
+        open_secret(py, self.0.params(), path, passphrase)
+    }
+
     /// Keys from what [`HiddenNetworkPlan::write_keys`] gave.
     fn read_keys(&self, py: Python<'_>, data: Vec<u8>) -> Result<NetworkKeys> {
         let plan = Arc::clone(&self.0);
@@ -383,17 +435,26 @@ impl HiddenNetworkPlan {
 }
 
 fn generate_keys(params: &Params, needed: &KeyRequest) -> Result<(NetworkSecret, NetworkKeys)> {
-    // The same key twice, for both that hold one.
-    let seed = Seed::random().map_err(sudare::Error::from)?;
-    let encrypts = KeyGenerator::from_seed(params.rlwe(), &seed).secret_key()?;
-    let mut keygen = KeyGenerator::from_seed(params.rlwe(), &seed);
-    let decrypts = keygen.secret_key()?;
-    let keys = keygen.evaluation_keys(&decrypts, needed)?;
-    let secret = NetworkSecret {
-        encryptor: Arc::new(SymmetricEncryptor::new(params, Arc::new(encrypts))?),
-        decryptor: Arc::new(Decryptor::new(params, decrypts)?),
-    };
-    Ok((secret, NetworkKeys(Arc::new(keys))))
+    let mut keygen = KeyGenerator::new(params.rlwe())?;
+    let secret = keygen.secret_key()?;
+    let keys = keygen.evaluation_keys(&secret, needed)?;
+    Ok((NetworkSecret::new(params, secret)?, NetworkKeys(Arc::new(keys))))
+}
+
+fn open_secret(
+    py: Python<'_>,
+    params: &Params,
+    path: PathBuf,
+    passphrase: Option<String>,
+) -> Result<NetworkSecret> {
+    let params = params.clone();
+    let (secret, warning) = job::run(py, None, move |_| {
+        let file = SecretFile::open(&path)?;
+        let warning = file.warning();
+        Ok((NetworkSecret::new(&params, unsealed(file, &params, passphrase)?)?, warning))
+    })?;
+    warning.map_or(Ok(()), |warning| security_warning(py, warning, 2))?;
+    Ok(secret)
 }
 
 fn read_keys(params: &Params, data: &[u8]) -> Result<NetworkKeys> {

@@ -3,6 +3,8 @@
 use crate::{
     error::{Error, Result},
     job,
+    keys::unsealed,
+    plan::security_warning,
     source::IN_MEMORY,
 };
 use pyo3::{prelude::*, pybacked::PyBackedBytes, types::PyBytes};
@@ -280,19 +282,17 @@ impl SearchSecretKey {
     #[staticmethod]
     #[pyo3(signature = (path, passphrase=None))]
     fn open(py: Python<'_>, path: PathBuf, passphrase: Option<String>) -> Result<Self> {
-        job::run(py, None, move |_| {
+        let (secret, warning) = job::run(py, None, move |_| {
             let file = SecretFile::open(&path)?;
-            let session = Session::of(file.opened())?;
+            let (session, warning) = (Session::of(file.opened())?, file.warning());
             let params = session.plan.params().clone();
-            let key = file.key(&params, || match passphrase {
-                Some(text) => Ok(Passphrase::new(text.into())?),
-                None => Err(Engine::Sealed { path: path.clone() }),
-            })?;
-            let key = Arc::new(key);
+            let key = Arc::new(unsealed(file, &params, passphrase)?);
             let decryptor = Arc::new(Decryptor::new(&params, Arc::clone(&key))?);
             let writer = Arc::new(Writer::secret(session.clone(), key)?);
-            Ok(Self { session: Arc::new(session), decryptor, writer })
-        })
+            Ok((Self { session: Arc::new(session), decryptor, writer }, warning))
+        })?;
+        warning.map_or(Ok(()), |warning| security_warning(py, warning, 2))?;
+        Ok(secret)
     }
 
     /// What encrypts by this key.

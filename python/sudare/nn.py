@@ -32,6 +32,7 @@ from sudare._native import HiddenNetworkPlan, NetworkPlan
 
 __all__ = [
     "Batch",
+    "Evaluation",
     "Explanation",
     "HiddenExplanation",
     "HiddenPlan",
@@ -188,11 +189,41 @@ class Simulation:
     """Bits left between the largest number met and the modulus that held it."""
 
 
+@dataclass(frozen=True)
+class Evaluation:
+    """How results of an encrypted run compare with those in the clear."""
+
+    samples: int
+    """How many were run."""
+    largest_difference: float
+    """The largest difference between a number of a result and the same in the clear."""
+    agreement: float
+    """The share of samples whose class is the same: that of the largest number of a result or, of a
+    network with one output, whether that is positive."""
+    accuracy: float | None
+    """The share of samples whose class is their label, if labels were given."""
+    accuracy_in_clear: float | None
+    """The same of the network in the clear."""
+
+
 class Secret:
     """Encrypts samples and decrypts results. For the owner alone: it is never pickled."""
 
     def __init__(self, native: _native.NetworkSecret) -> None:
         self._native = native
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        overwrite: bool = False,
+        passphrase: str | None = None,
+    ) -> None:
+        """Writes the key to a file that the user alone may read, which `open_secret` of the plan opens.
+
+        With a passphrase, the file is sealed by it: nobody decrypts without it, and nobody can
+        restore one that is forgotten."""
+        self._native.save(Path(path), overwrite=overwrite, passphrase=passphrase)
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise errors.SecretKeyPickleError(
@@ -233,6 +264,14 @@ class _Planned:
         """Keys for this plan: the owner's, and the server's."""
         secret, keys = self._native.generate_keys()
         return Secret(secret), Keys(keys)
+
+    def open_secret(
+        self, path: str | os.PathLike[str], *, passphrase: str | None = None
+    ) -> Secret:
+        """The owner's key in a file that `Secret.save` wrote. Keys for another plan are refused.
+
+        Warns (`SecurityWarning`) if others may read the file."""
+        return Secret(self._native.open_secret(Path(path), passphrase))
 
     def encrypt(self, secret: Secret, samples: npt.ArrayLike) -> Batch:
         """Encrypts the samples of one run."""
@@ -294,6 +333,11 @@ class Plan(_Planned):
             [self.decrypt(secret, self.run(keys, self.encrypt(secret, x))) for x in batches]
         )
 
+    def evaluate(self, samples: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> Evaluation:
+        """Runs samples encrypted, as `execute`, and in the clear, and compares the results; with the
+        class of each sample, as an integer, also what share each gets right."""
+        return _evaluation(self.network.predict(samples), self.execute(samples), labels)
+
     def simulate(self, samples: npt.ArrayLike) -> Simulation:
         """Runs the same steps on samples in the clear."""
         results, error, headroom_bits = self._native.simulate(_samples(samples))
@@ -338,6 +382,12 @@ class HiddenPlan(_Planned):
         return np.concatenate(
             [self.decrypt(secret, self.run(keys, weights, batch)) for batch in batches]
         )
+
+    def evaluate(
+        self, network: Network, samples: npt.ArrayLike, labels: npt.ArrayLike | None = None
+    ) -> Evaluation:
+        """As `Plan.evaluate`, of a network with this outline."""
+        return _evaluation(network.predict(samples), self.execute(network, samples), labels)
 
     def simulate(self, network: Network, samples: npt.ArrayLike) -> Numbers:
         """Runs the same steps on samples in the clear: results without errors by encryption."""
@@ -387,6 +437,32 @@ def plan_hidden(
     """
     ranges = _ranges(network, calibration, ranges, margin)
     return HiddenPlan(json.loads(network._native.outline(json.dumps(ranges), precision_bits)))
+
+
+def _evaluation(clear: Numbers, encrypted: Numbers, labels: npt.ArrayLike | None) -> Evaluation:
+    classes = [_classes(clear), _classes(encrypted)]
+    shares: list[float | None] = [None, None]
+    if labels is not None:
+        known = np.asarray(labels)
+        if known.shape != (len(clear),):
+            raise errors.NnShapeError(
+                f"labels have the shape {known.shape}: one for each of {len(clear)} samples is needed"
+            )
+        shares = [float(np.mean(found == known)) for found in classes]
+    return Evaluation(
+        samples=len(clear),
+        largest_difference=float(np.max(np.abs(encrypted - clear))),
+        agreement=float(np.mean(classes[0] == classes[1])),
+        accuracy=shares[1],
+        accuracy_in_clear=shares[0],
+    )
+
+
+def _classes(results: Numbers) -> npt.NDArray[np.int64]:
+    """The class that each result names."""
+    if results.shape[1] == 1:
+        return (results[:, 0] > 0).astype(np.int64)
+    return np.argmax(results, axis=1)
 
 
 def _ranges(

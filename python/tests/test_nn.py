@@ -66,6 +66,51 @@ def test_owner_and_server_exchange_bytes() -> None:
         owner.batch_from_bytes(answer[:-1], 5)
 
 
+def test_a_secret_key_waits_in_a_file(tmp_path: Path) -> None:
+    network = nn.Network.dense(layers([3, 4, 2]))
+    samples = np.random.default_rng(5).uniform(-1, 1, (2, 3))
+    plan = nn.plan(network, 2, calibration=samples)
+    secret, keys = plan.generate_keys()
+    answer = plan.run(keys, plan.encrypt(secret, samples))
+    expected = plan.decrypt(secret, answer)
+    path = tmp_path / "secret.key"
+    secret.save(path, passphrase="a long sentence")
+    assert (plan.decrypt(plan.open_secret(path, passphrase="a long sentence"), answer) == expected).all()
+    with pytest.raises(errors.SealedError):
+        plan.open_secret(path)
+    with pytest.raises(errors.WrongPassphraseError):
+        plan.open_secret(path, passphrase="another sentence")
+    with pytest.raises(errors.ExistsError):
+        secret.save(path)
+    secret.save(path, overwrite=True)
+    assert (plan.decrypt(plan.open_secret(path), answer) == expected).all()
+    deeper = nn.plan(network, 2, calibration=samples, packing="sample", precision_bits=14)
+    with pytest.raises(errors.ParamsMismatchError):
+        deeper.open_secret(path)
+    path.chmod(0o644)
+    with pytest.warns(errors.SecurityWarning, match="can be read by other users"):
+        plan.open_secret(path)
+
+
+def test_evaluations_compare_with_the_clear() -> None:
+    network = nn.Network.dense(layers([3, 4, 2]))
+    samples = np.random.default_rng(6).uniform(-1, 1, (9, 3))
+    clear = network.predict(samples)
+    labels = np.where(np.arange(9) < 6, clear.argmax(axis=1), 1 - clear.argmax(axis=1))
+    for plan in [
+        nn.plan(network, 9, calibration=samples, precision_bits=14),
+        nn.plan_hidden(network, calibration=samples, precision_bits=14),
+    ]:
+        hidden = isinstance(plan, nn.HiddenPlan)
+        found = plan.evaluate(network, samples, labels) if hidden else plan.evaluate(samples, labels)
+        assert found.samples == 9 and 0 < found.largest_difference < 0.01
+        assert (found.agreement, found.accuracy, found.accuracy_in_clear) == (1, 6 / 9, 6 / 9)
+    plan = nn.plan(network, 9, calibration=samples)
+    assert plan.evaluate(samples).accuracy is None
+    with pytest.raises(errors.NnShapeError, match="one for each of 9 samples"):
+        plan.evaluate(samples, labels[:4])
+
+
 def test_digits_of_scikit_learn_are_told_apart() -> None:
     data = load_digits()
     x, y = data.data / 16, data.target

@@ -1,5 +1,6 @@
 use std::{collections::BTreeMap, sync::Arc};
 
+use proptest::prelude::*;
 use sudare::{
     ckks::{self, Ciphertext, Decryptor, Encryptor, Evaluator, Params},
     rlwe::KeyGenerator,
@@ -196,6 +197,37 @@ fn scores_are_those_in_the_clear() {
                 assert!(metric == METRICS[1] || nearest[0].0 == 1, "{nearest:?}");
             }
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    /// Of any shape, with rows that were deleted, in all modes and metrics.
+    #[test]
+    fn scores_of_any_shape_are_those_in_the_clear(
+        dimension in 1_usize..=32,
+        rows in 1_usize..=700,
+        spare in 0_usize..=200,
+        (metric, mode) in (0..METRICS.len(), 0..MODES.len()),
+        deleted in proptest::collection::vec(any::<proptest::sample::Index>(), 0..3),
+        seed in any::<u64>(),
+    ) {
+        // As long as the largest norms allow at most.
+        let within = |mut vector: Vec<f64>| {
+            let length = 4.0 / norm(&vector).max(4.0);
+            vector.iter_mut().for_each(|x| *x *= length);
+            vector
+        };
+        let vectors = |seed, count| {
+            random_vectors(seed, dimension, count).into_iter().map(within).collect::<Vec<_>>()
+        };
+        let (metric, mode) = (METRICS[metric], MODES[mode]);
+        let spec = Spec { dimension, rows: rows + spare, metric, mode, answer: Answer::Scores };
+        let mut world = World::new(&spec, 9);
+        world.append(&vectors(seed, rows), &vec![Vec::new(); rows]);
+        deleted.iter().for_each(|row| world.delete(row.index(rows)));
+        assert_scores(&world, &vectors(!seed, 1)[0]);
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use std::collections::BTreeSet;
 
 /// A specification of matches of the metrics of [`METRICS`], with gaps that [`vector_at`] knows.
 fn spec(metric: Metric, mode: Mode, rows: usize) -> Spec {
@@ -172,6 +173,70 @@ fn matches_at_128_bits_are_those_in_the_clear() {
     let matches = world.plan.decode_matches(&world.answer(&query)).unwrap();
     assert_found(&matches, &[0, 2500, 3999]);
     assert_scores(&world, &query);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
+
+    /// Of any shape and number of matches around that which was planned, in all modes and metrics: the
+    /// similarities of matches and of others lie at the ends of the gap.
+    #[test]
+    fn matches_of_any_shape_are_those_in_the_clear(
+        dimension in 5_usize..=24,
+        rows in 1_usize..=600,
+        (metric, mode) in (0..METRICS.len(), 0..MODES.len()),
+        most in 1_usize..=32,
+        beyond in -1_isize..=1,
+        matching in proptest::collection::vec(any::<proptest::sample::Index>(), 33),
+    ) {
+        let (metric, mode) = (METRICS[metric], MODES[mode]);
+        let Answer::Matches { threshold, payload: bytes, .. } = spec(metric, mode, 1).answer else {
+            panic!("matches are asked for")
+        };
+        let answer = Answer::Matches { threshold, most, payload: bytes };
+        let mut world = World::new(&Spec { dimension, rows, metric, mode, answer }, 9);
+        let drawn = matching.iter().take(most.saturating_add_signed(beyond));
+        let matching: BTreeSet<usize> = drawn.map(|row| row.index(rows)).collect();
+        let (near, far) = similarities(metric);
+        let padded = |vector: Vec<f64>| [&vector[..], &vec![0.0; dimension - 5]].concat();
+        let vectors = (0..rows).map(|row| {
+            let end = if matching.contains(&row) { near[0] } else { far[0] };
+            padded(vector_at(metric, end, row as u64))
+        });
+        let (vectors, payloads): (Vec<_>, Vec<_>) = vectors.zip((0..rows).map(payload)).unzip();
+        world.append(&vectors, &payloads);
+        let matches = world.plan.decode_matches(&world.answer(&padded(query(metric)))).unwrap();
+        prop_assert_eq!(matches.found.len() + matches.crowded, matching.len());
+        prop_assert_eq!(matches.more_than_planned, matching.len() > most);
+        prop_assert_eq!(matches.undecided, 0);
+        for found in &matches.found {
+            prop_assert!(matching.contains(&found.row));
+            prop_assert_eq!(&found.payload, &payload(found.row));
+        }
+    }
+}
+
+/// None, one, as many matches as the suite plans for and one more, in all modes and metrics.
+#[test]
+fn as_many_matches_as_planned_are_told_from_one_more() {
+    for metric in METRICS {
+        for mode in MODES {
+            let planned = spec(metric, mode, 64);
+            let Answer::Matches { threshold, payload, .. } = planned.answer else { panic!() };
+            let answer = Answer::Matches { threshold, most: 32, payload };
+            let planned = Spec { answer, ..planned };
+            let params = params(&planned, 9);
+            for count in [0, 1, 32, 33] {
+                let mut world = World::with(&planned, &params);
+                let matching: Vec<usize> = (0..count).map(|i| 63 - i).collect();
+                let (vectors, payloads) = records(metric, 64, &matching);
+                world.append(&vectors, &payloads);
+                let matches = world.matches();
+                assert_eq!(matches.found.len() + matches.crowded, count);
+                assert_eq!(matches.more_than_planned, count > 32, "{count}");
+            }
+        }
+    }
 }
 
 /// Records of the last block that are appended, deleted and put back.
