@@ -107,6 +107,7 @@ fn sets_for_all_coefficients_say_what_they_promise() {
         ("bgv-full-127", "n15-t127-full"),
         ("bgv-slim-257", "n15-t257-boot"),
         ("bfv-slim-127-3", "n15-t127-3-boot"),
+        ("n15-t12289-auto", "n15-t12289-auto"),
     ] {
         assert_eq!(sudare(&format!("params {alias} --json")).json()["name"], name);
     }

@@ -182,7 +182,8 @@ class IntegerContext:
     With `bootstrap=True` programs may be of any depth, at gigabytes of keys: an operation that finds
     too few levels bootstraps its operands first. `depth`, if it is given, is then that of the longest
     step between two bootstrappings. There are sets for the moduli 65537, 786433 and 4293918721 with
-    all slots, and for 257, its square and its cube with 128.
+    all slots, and for 257, its square and its cube with 128; for other primes of up to 50 bits and
+    their powers one is made, if a ring has room.
 
     Elements are from `-(t // 2)` to `t // 2`, or with `signed=False` from 0 to `t - 1`, and results
     are reduced to that range. `scheme` is `"bgv"`, whose products are faster, or `"bfv"`, whose

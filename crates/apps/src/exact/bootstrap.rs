@@ -7,7 +7,7 @@ use sudare::{
     circuits::exact::bootstrap::{
         self, BootstrapPlan, BootstrapPreset, BootstrapSpec, Bootstrapper,
     },
-    exact::{self, BatchEncoder, Params, Spec},
+    exact::{self, BatchEncoder, Modulus, Params, Spec},
     rlwe::Level,
 };
 
@@ -29,41 +29,47 @@ pub fn bootstrapping_set(
     insecure_log_n.map_or(Ok(set.clone()), |log_n| resized(set, log_n))
 }
 
-/// The smallest set for bootstrapping of arrays modulo `t` that leaves `depth` levels.
+/// The smallest set for bootstrapping of arrays modulo `t` that leaves `depth` levels: a named one, or
+/// one that [`bootstrap::choose`] makes.
 ///
 /// # Errors
-/// [`sudare::Error::InvalidSpec`], naming the moduli that there are sets for, or the most levels.
+/// [`sudare::Error::InvalidSpec`], naming the most levels, or saying why there are none; as
+/// [`Modulus::from_value`] and [`BatchEncoder::new`] of the largest ring.
 pub fn plan_bootstrapping(t: u128, depth: u32) -> sudare::Result<BootstrapPreset> {
+    let modulus = Modulus::from_value(t)?;
     // Slots of other sets are not those of arrays.
     let holds = |set: &BootstrapPreset| {
         let (way, spec) = (&set.bootstrap, &set.preset.spec);
-        BatchEncoder::most_slots(way.modulus, spec.log_n) == Some(way.log_slots)
+        way.modulus == modulus
+            && BatchEncoder::most_slots(way.modulus, spec.log_n) == Some(way.log_slots)
     };
-    let all: Vec<_> = bootstrap::presets().into_iter().filter(holds).collect();
     let levels = |set: &BootstrapPreset| {
         let (way, levels) = (&set.bootstrap, set.preset.spec.q_bits.len() as u32);
         levels.saturating_sub(1 + way.slots_to_coeffs.len() as u32)
     };
-    let invalid = |field, problem| Err(sudare::Error::InvalidSpec { field, problem });
-    let mut known: Vec<u128> = all.iter().map(|set| set.bootstrap.modulus.value()).collect();
-    known.dedup();
-    let mut sets: Vec<_> =
-        all.into_iter().filter(|set| set.bootstrap.modulus.value() == t).collect();
+    let mut sets: Vec<_> = bootstrap::presets().into_iter().filter(holds).collect();
     sets.sort_by_key(|set| (set.preset.spec.log_n, levels(set)));
-    let Some(most) = sets.iter().map(levels).max() else {
-        let known: Vec<String> = known.iter().map(u128::to_string).collect();
-        let known = known.join(", ");
-        return invalid("t", format!("no set bootstraps modulo {t}: there are sets for {known}"));
-    };
-    match sets.into_iter().find(|set| levels(set) >= depth) {
-        Some(set) => Ok(set),
-        None => invalid(
-            "depth",
-            format!(
+    let named = !sets.is_empty();
+    let chosen = bootstrap::RINGS.filter(|_| !named).map(|log_n| bootstrap::choose(modulus, log_n));
+    let mut most = 0;
+    let mut refused = BatchEncoder::new(modulus, *bootstrap::RINGS.end()).err();
+    for set in sets.into_iter().map(Ok).chain(chosen) {
+        match set {
+            Ok(set) if !holds(&set) => {}
+            Ok(set) if levels(&set) >= depth => return Ok(set),
+            Ok(set) => most = most.max(levels(&set)),
+            Err(error) => refused = refused.or(Some(error)),
+        }
+    }
+    match refused {
+        Some(error) if most == 0 => Err(error),
+        _ => Err(sudare::Error::InvalidSpec {
+            field: "depth",
+            problem: format!(
                 "{depth} levels in a row are too many: bootstrapping leaves at most {most}; choose at \
                  most that depth"
             ),
-        ),
+        }),
     }
 }
 
@@ -368,10 +374,15 @@ mod tests {
         assert_eq!(name(65537, 8).as_deref(), Ok("n16-t65537-boot"));
         let refused = name(65537, 21).unwrap_err();
         assert!(refused.to_string().contains("at most 20"), "{refused}");
-        let refused = name(12289, 1).unwrap_err();
-        assert!(refused.to_string().contains("65537, 786433"), "{refused}");
-        let refused = name(127, 1).unwrap_err();
-        assert!(refused.to_string().contains("sets for 257, 66049"), "{refused}");
+        assert!(matches!(name(127, 1), Err(Error::NoSlots { .. })));
+        assert!(matches!(name(255, 1), Err(Error::PlaintextModulusNotPrime { .. })));
+        // Of other primes in the smallest ring that leaves the levels, found again by their names.
+        assert_eq!(name(12289, 1).as_deref(), Ok("n15-t12289-auto"));
+        let deeper = plan_bootstrapping(12289, 12).unwrap();
+        assert_eq!(deeper.preset.name, "n16-t12289-auto");
+        assert_eq!(bootstrapping_set("n16-t12289-auto", None), Ok(deeper));
+        let refused = name(12289, 90).unwrap_err();
+        assert!(refused.to_string().contains("bootstrapping leaves at most"), "{refused}");
         let few = bootstrapping_set("n16-t786433-boot", Some(10)).unwrap();
         assert_eq!((few.bootstrap.log_slots, few.preset.spec.insecure), (10, true));
     }

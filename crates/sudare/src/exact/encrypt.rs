@@ -8,7 +8,7 @@ use crate::Error;
 use crate::{
     Result,
     ring::{Coeff, Eval, LimbSet, MixedRadix, RnsPoly},
-    rlwe::{self, EncryptionKey, KeyId, Level, PublicKey, SecretKey},
+    rlwe::{self, EncryptionKey, KeyId, Level, PublicKey, SecretKey, Seeded},
 };
 use std::sync::Arc;
 use sudare_arith::{self as arith, mem::Secrecy, par, prng::Seed, real};
@@ -98,6 +98,37 @@ impl<K: EncryptionKey> rlwe::Encryptor<Params, K> {
         let message = message(&self.params, a, form)?;
         let inner = self.key.encrypt(self.params.rlwe(), &message, level, seed)?;
         Ok(Ciphertext::new(inner, form))
+    }
+}
+
+impl SymmetricEncryptor {
+    /// As [`Encryptor::encrypt`], for files of half the bytes
+    /// ([`CiphertextWriter::seeded`](super::serial::CiphertextWriter::seeded)).
+    ///
+    /// # Errors
+    /// As [`Encryptor::encrypt`].
+    pub fn encrypt_seeded(&self, a: &PlainPoly) -> Result<Seeded<Ciphertext>> {
+        let top = self.params.top();
+        let factor = self.params.fresh_factor(top, a.modulus())?;
+        self.encrypt_seeded_with(a, top, factor, &Seed::random()?)
+    }
+
+    /// As [`SymmetricEncryptor::encrypt_seeded`] at any level and with any factor, and with
+    /// randomness that follows from `seed`: whoever knows it can decrypt. For known-answer tests.
+    ///
+    /// # Errors
+    /// As [`Encryptor::encrypt_at`].
+    pub fn encrypt_seeded_with(
+        &self,
+        a: &PlainPoly,
+        level: Level,
+        factor: Unit,
+        seed: &Seed,
+    ) -> Result<Seeded<Ciphertext>> {
+        let form = Rules::new(&self.params).encrypted(level, factor, true)?;
+        let message = message(&self.params, a, form)?;
+        let inner = self.key.encrypt_seeded(self.params.rlwe(), &message, level, seed)?;
+        Ok(inner.map(|inner| Ciphertext::new(inner, form)))
     }
 }
 

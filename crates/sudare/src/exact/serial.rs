@@ -1,8 +1,8 @@
 //! Files of keys and ciphertexts. `docs/file-format.md` describes the frame that all schemes
 //! share.
 //!
-//! Every file says which parameters and which key it belongs to. Uniform halves of keys are
-//! stored as their public seeds. Of a ciphertext the header says its plaintext modulus, its
+//! Every file says which parameters and which key it belongs to. Uniform halves of keys, and of
+//! what the secret key encrypts if it is asked for, are stored as their public seeds. Of a ciphertext the header says its plaintext modulus, its
 //! factor and the bound of its error: what is refused for its error is so as it was before.
 //! Checksums find damage; they do not stop anyone from writing another valid file, so a file is
 //! as trustworthy as its source. Reading checks every length, number and residue before it is
@@ -32,6 +32,7 @@ use super::{Ciphertext, Form, Modulus, NoiseBound, Params, Spec, Unit, params::c
 pub use crate::rlwe::serial::{
     FORMAT_VERSION, Kind, Label, evaluation_keys_bytes, generate_evaluation_keys,
     write_ciphertexts, write_evaluation_keys, write_public_key, write_secret_key,
+    write_seeded_ciphertexts,
 };
 use crate::{
     Error, Result,
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
     use crate::{
         exact::{
-            Decryptor, Encryptor, Evaluator,
+            Decryptor, Encryptor, Evaluator, SymmetricEncryptor,
             tests::{Session, chain, modulus, mul},
         },
         rlwe::KeyGenerator,
@@ -265,6 +266,49 @@ mod tests {
         let evaluator = Evaluator::new(&params, keys).unwrap();
         let square = evaluator.mul(&items[0], &items[2]).unwrap();
         assert_eq!(decryptor.decrypt(&square).unwrap(), mul(&plain[0], &plain[2]));
+    }
+
+    /// What the secret key encrypts takes half the bytes, and is read as any other ciphertext.
+    #[test]
+    fn seeds_stand_for_uniform_halves() {
+        let t = modulus(257, 1);
+        let mut session = Session::new(chain(5, t, 2), 56);
+        let (params, label) = (session.params.clone(), Label::default());
+        let (plain, other) = (session.random(t), session.random(modulus(127, 2)));
+        let encryptor = SymmetricEncryptor::new(&params, session.secret.clone()).unwrap();
+        let items = [&plain, &other].map(|plain| encryptor.encrypt_seeded(plain).unwrap());
+        let (mut seeded, mut whole) = (Vec::new(), Vec::new());
+        write_seeded_ciphertexts(&mut seeded, &params, &items, &label).unwrap();
+        let items = items.map(crate::rlwe::Seeded::into_ciphertext);
+        write_ciphertexts(&mut whole, &params, &items, &label).unwrap();
+        // But for the seeds, and what headers say of them.
+        let saved = (whole.len() - seeded.len()) as u64;
+        let halves = 2 * params.rlwe().basis().packed_bytes(params.rlwe().limbs(params.top()));
+        assert!(saved.abs_diff(halves) <= 2 * 64, "{saved} of {halves}");
+        let decryptor = Decryptor::new(&params, session.secret.clone()).unwrap();
+        let read = open(&seeded).ciphertexts(&params).unwrap();
+        for (read, (item, plain)) in read.iter().zip(items.iter().zip([&plain, &other])) {
+            assert_eq!(read.form(), item.form());
+            assert_eq!(decryptor.decrypt(read).unwrap(), *plain);
+        }
+        let form = items[0].form();
+        let of = |seed| {
+            let seed = Seed::from_bytes([seed; 32]);
+            let both = [
+                encryptor.encrypt_with(&plain, form.level, form.factor, &seed).unwrap(),
+                encryptor
+                    .encrypt_seeded_with(&plain, form.level, form.factor, &seed)
+                    .unwrap()
+                    .into_ciphertext(),
+            ];
+            both.map(|item| {
+                let mut file = Vec::new();
+                write_ciphertexts(&mut file, &params, &[item], &label).unwrap();
+                file
+            })
+        };
+        let [plain_file, seeded_file] = of(1);
+        assert!(plain_file == seeded_file && plain_file != of(2)[0]);
     }
 
     #[test]

@@ -38,15 +38,28 @@ use crate::{
     Error, Result,
     circuits::{LockStep, Ops, Trace, TracePlan, failure::log2_exceeds, lock_step::Batch},
     exact::{self, IntegerEncoder, Modulus, Params, Unit, rules::LOG2_BROUGHT},
-    rlwe::{KeyRequest, Level, Raise},
+    rlwe::{KeyRequest, Level, Raise, named},
 };
 use sudare_arith::real;
 
-pub use choose::choose;
+pub use choose::{RINGS, choose};
 pub use inputs::{Inputs, Simulation};
-pub use presets::{BootstrapPreset, preset, presets, reproductions};
+pub use presets::{BootstrapPreset, presets, reproductions};
 
 const OP: &str = "bootstrapping";
+
+/// The set named `name`, of [`presets`] or [`reproductions`]; or as [`choose`] makes it, which names
+/// sets by ring and modulus, such as `n15-t40961-auto` and `n15-t31-2-auto`.
+///
+/// # Errors
+/// [`Error::UnknownPreset`], which lists the names there are; as [`choose`] and [`Modulus::new`].
+pub fn preset(name: &str) -> Result<BootstrapPreset> {
+    if let Some((log_n, (prime, exponent))) = choose::parse(name) {
+        return choose(Modulus::new(prime, exponent)?, log_n);
+    }
+    let all = presets().into_iter().chain(reproductions()).collect();
+    named(all, name, |set| &set.preset.name)
+}
 
 /// How to bootstrap: independent choices.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,11 +14,14 @@ use sudare_arith::real;
 
 const SECURITY_BITS: f64 = 128.0;
 
-/// Rings that have room for bootstrapping.
-const LOG_N: core::ops::RangeInclusive<u32> = 13..=16;
+/// `log2` of the degrees of rings that have room for bootstrapping.
+pub const RINGS: core::ops::RangeInclusive<u32> = 13..=16;
 
 /// Primes have fewer bits: of larger ones no ring has room for the removal of a digit.
 const MAX_PRIME_BITS: u32 = 50;
+
+/// The end of the name of a set that was chosen.
+const MODE: &str = "auto";
 
 /// Layers of the largest factors of either map.
 const TO_COEFFS_LAYERS: u32 = 7;
@@ -71,9 +74,18 @@ pub fn choose(t: Modulus, log_n: u32) -> Result<BootstrapPreset> {
     tries.into_iter().find(holds).unwrap_or_else(none)
 }
 
+/// The ring, and prime and exponent of the modulus, that the name of a set says that was chosen.
+pub(super) fn parse(name: &str) -> Option<(u32, (u64, u32))> {
+    let mut parts = name.strip_suffix(MODE)?.strip_suffix('-')?.split('-');
+    let log_n = parts.next()?.strip_prefix('n')?.parse().ok()?;
+    let prime = parts.next()?.strip_prefix('t')?.parse().ok()?;
+    let exponent = parts.next().map_or(Ok(1), str::parse).ok()?;
+    parts.next().is_none().then_some((log_n, (prime, exponent)))
+}
+
 fn check(t: Modulus, log_n: u32) -> Result<()> {
     let refuse = |problem| Err(Error::InvalidSpec { field: "plaintext modulus", problem });
-    if !LOG_N.contains(&log_n) {
+    if !RINGS.contains(&log_n) {
         let problem = format!("2^{log_n}: bootstrapping is in rings of degree 2^13 to 2^16");
         return Err(Error::InvalidSpec { field: "log_n", problem });
     }
@@ -101,7 +113,7 @@ fn check(t: Modulus, log_n: u32) -> Result<()> {
 }
 
 fn no_room(t: Modulus, log_n: u32, why: &str) -> Error {
-    let larger = (log_n + 1..=*LOG_N.end()).find_map(|log_n| {
+    let larger = (log_n + 1..=*RINGS.end()).find_map(|log_n| {
         let usable = Sizes::new(t, log_n, 0.0).ok()?.specials()?.1;
         Some(format!("N = 2^{log_n} leaves {usable} levels"))
     });
@@ -296,7 +308,7 @@ impl Sizes {
             p_bits: &p_bits,
             extra_p_bits: &[special; 4],
         }
-        .preset("boot", 0.0)
+        .preset(MODE, 0.0)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
     Result,
     circuits::exact::digits::ResiduePolynomial,
     exact::{Modulus, Params, Preset, Spec, Unit},
-    rlwe::{Level, Raise, UpperSpec, named},
+    rlwe::{Level, Raise, UpperSpec},
 };
 
 /// A named parameter set with a way to bootstrap in it.
@@ -29,15 +29,6 @@ impl BootstrapPreset {
     ) -> Result<BootstrapPlan> {
         self.bootstrap.plan(params, factor)
     }
-}
-
-/// The set named `name`, of [`presets`] or [`reproductions`].
-///
-/// # Errors
-/// [`Error::UnknownPreset`](crate::Error::UnknownPreset), which lists the names there are.
-pub fn preset(name: &str) -> Result<BootstrapPreset> {
-    let all = presets().into_iter().chain(reproductions()).collect();
-    named(all, name, |set| &set.preset.name)
 }
 
 /// Every named set of 128 bits of security.

@@ -343,6 +343,7 @@ fn reproductions_have_the_modulus_of_the_thesis_and_say_that_they_are_insecure()
 fn check_choice(p: u64, r: u32, log_n: u32, usable: u32) {
     let t = Modulus::new(p, r).unwrap();
     let set = choose(t, log_n).unwrap();
+    assert_eq!(preset(&set.preset.name).as_ref(), Ok(&set));
     assert_eq!((set.bootstrap.modulus, set.preset.spec.log_n), (t, log_n));
     let params = Params::new(set.preset.spec.clone()).unwrap();
     let plan = set.plan(&params, Params::factor_at).unwrap();
@@ -370,6 +371,17 @@ fn sets_are_chosen_for_large_primes() {
     {
         check_choice(p, 1, log_n, usable);
     }
+}
+
+#[test]
+fn names_of_other_sets_are_not_read_as_those_of_chosen_ones() {
+    for name in ["n15-t257-boot", "n15-t-auto", "n15-tx-auto", "15-t257-auto", "n15-t257-2-3-auto"]
+    {
+        assert_eq!(choose::parse(name), None, "{name}");
+    }
+    assert_eq!(choose::parse("n15-t31-2-auto"), Some((15, (31, 2))));
+    assert!(matches!(preset("n15-t255-auto"), Err(Error::PlaintextModulusNotPrime { .. })));
+    assert!(matches!(preset("n15-tx-auto"), Err(Error::UnknownPreset { .. })));
 }
 
 #[test]
