@@ -7,7 +7,9 @@
 //! What counts of the factor `f` of a ciphertext is `-f / Q mod t` then. Products multiply it and
 //! rescaling leaves it alone, so that of ciphertexts which were encrypted with
 //! [`Params::fresh_factor`](crate::exact::Params::fresh_factor) it is 1 and stays so, and all of
-//! them can be added.
+//! them can be added. It is what [circuits](crate::circuits) take for the scale, see
+//! [`Tensor`](crate::exact::Tensor): they run on this product as on that of BGV, planned with its
+//! chain.
 //!
 //! Reference: Kim, Polyakov, Zucca, "Revisiting Homomorphic Encryption Schemes for Finite Fields"
 //! ([2021/204](https://eprint.iacr.org/2021/204)), the variant with an auxiliary modulus `P` in
@@ -17,6 +19,7 @@ mod evaluator;
 mod tensor;
 
 pub use evaluator::Evaluator;
+pub(crate) use tensor::AuxiliaryPrimes;
 
 #[cfg(test)]
 mod tests;

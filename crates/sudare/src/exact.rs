@@ -52,6 +52,7 @@
 //! | [`Encryptor`], [`Decryptor`], [`Ciphertext`] | encryption under either key, exact decryption, measured errors |
 //! | [`NoiseBound`] | what is known of errors without a key, by which operations are refused |
 //! | [`Evaluator`] | what both schemes compute alike, and the product of BGV |
+//! | [`Tensor`] | either product, and what circuits take for scales with it |
 //! | [`EncodedMatrix`] | linear maps of plaintexts, as weighted sums of automorphisms |
 //! | [`serial`] | files of keys and ciphertexts |
 
@@ -73,6 +74,7 @@ mod raise;
 pub(crate) mod rules;
 pub mod serial;
 mod slots;
+mod tensor;
 mod transform;
 
 pub use batch::BatchEncoder;
@@ -91,6 +93,7 @@ pub use presets::{Choice, Needs, Preset, choose, preset, presets};
 pub use raise::raise_to;
 pub use rules::Form;
 pub use slots::{LinearMap, Slots};
+pub use tensor::Tensor;
 
 #[cfg(test)]
 pub(crate) mod tests;

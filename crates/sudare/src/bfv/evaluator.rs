@@ -3,7 +3,7 @@ use super::tensor::Auxiliary;
 use crate::Error;
 use crate::{
     Result,
-    exact::{self, Ciphertext, Params, Unit, rules::Tensor},
+    exact::{self, Ciphertext, Params, Tensor, Unit},
     rlwe::{EvaluationKeys, Level, ProductSum},
 };
 use std::{borrow::Cow, sync::Arc};
@@ -37,14 +37,13 @@ impl Evaluator {
     }
 
     /// What products multiply and rescaling leaves alone: `-f / Q mod t`, with the factor `f` and
-    /// the modulus `Q` of the ciphertext.
+    /// the modulus `Q` of the ciphertext, which is the scale of [`Tensor::Scaled`].
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn factor(&self, a: &Ciphertext) -> Result<Unit> {
         let form = self.exact.form(a)?;
-        let params = self.exact.params();
-        Ok(form.factor / params.fresh_factor(form.level, form.factor.modulus())?)
+        Tensor::Scaled.scale(self.exact.params(), form.level, form.factor)
     }
 
     /// Down to `level` by rescaling, which keeps the plaintext and [`Evaluator::factor`].
@@ -62,17 +61,26 @@ impl Evaluator {
     }
 
     /// Each at the lowest level of all.
-    fn aligned<'a>(
+    pub(crate) fn aligned<'a>(
         &self,
         all: impl Iterator<Item = &'a Ciphertext>,
     ) -> Result<Vec<Cow<'a, Ciphertext>>> {
         let all: Vec<_> = all.collect();
         let level = all.iter().map(|a| a.level()).min().unwrap_or(Level(0));
-        let at = |a: &'a Ciphertext| match a.level() == level {
+        self.lowered(&all, level)
+    }
+
+    /// Each at `level`, or at its own level if that is lower.
+    pub(crate) fn lowered<'a>(
+        &self,
+        all: &[&'a Ciphertext],
+        level: Level,
+    ) -> Result<Vec<Cow<'a, Ciphertext>>> {
+        let lowered = |&a: &&'a Ciphertext| match a.level() <= level {
             true => Ok(Cow::Borrowed(a)),
             false => self.rescale_to(a, level).map(Cow::Owned),
         };
-        all.into_iter().map(at).collect()
+        all.iter().map(lowered).collect()
     }
 
     /// Sum.

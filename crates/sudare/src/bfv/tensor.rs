@@ -1,3 +1,5 @@
+#[cfg(doc)]
+use crate::Error;
 use crate::{
     Result,
     exact::{Modulus, Params},
@@ -10,12 +12,59 @@ use sudare_arith::{previous_prime, real};
 /// Auxiliary primes are below this power of two: the fastest kernels have room for them.
 const PRIME_BITS: u32 = 50;
 
+/// The auxiliary primes of some parameters: together more than the modulus of any level.
+#[derive(Debug)]
+pub(crate) struct AuxiliaryPrimes(Vec<u64>);
+
+impl AuxiliaryPrimes {
+    /// The largest that are none of the primes of levels.
+    ///
+    /// # Errors
+    /// [`Error::InvalidSpec`] for more primes together than the ring has room for.
+    pub(crate) fn new(params: &Params) -> Result<Self> {
+        let (rlwe, log_n) = (params.rlwe(), params.log_n());
+        let levels = level_primes(rlwe);
+        let mut primes: Vec<u64> = Vec::new();
+        let log2_q = rlwe.log2_q(rlwe.top()).max(rlwe.log2_q(rlwe.upper_top()));
+        let (mut end, mut missing) = (1 << PRIME_BITS, log2_q);
+        // A bit more than the modulus, so that rounding of logarithms does not matter.
+        while missing > -1.0 {
+            let Some(prime) = previous_prime(end, 2 << log_n) else { break };
+            end = prime;
+            if !levels.contains(&prime) {
+                missing -= real::log2(prime as f64);
+                primes.push(prime);
+            }
+        }
+        check_primes(log_n, levels.len() + primes.len())?;
+        Ok(Self(primes))
+    }
+
+    /// As many as exceed a modulus of `log2_q` bits together.
+    pub(crate) fn count_for(&self, log2_q: f64) -> usize {
+        let mut log2_p = 0.0;
+        let below = |&prime: &u64| {
+            log2_p += real::log2(prime as f64);
+            log2_p <= log2_q + 0.5
+        };
+        let below = self.0.iter().copied().take_while(below).count();
+        (below + 1).min(self.0.len())
+    }
+}
+
+/// The primes of all levels, upper ones included, in their order.
+fn level_primes(params: &rlwe::Params) -> Vec<u64> {
+    let (basis, all) = (params.basis(), LimbSet::chain(params.basis().all().q()));
+    basis.tables(all).map(|table| table.modulus().value()).collect()
+}
+
 /// The product of BFV: `round(t a b / Q)` of the representatives next to zero, as
 /// `round(t a b' / P)` modulo `Q` with `b' = round(P b / Q)` for an auxiliary modulus `P >= Q`.
 ///
 /// Auxiliary primes are no part of keys: ciphertexts are brought to them and back.
 pub(super) struct Auxiliary {
-    /// The primes of the chain, and the auxiliary ones as special ones.
+    primes: AuxiliaryPrimes,
+    /// The primes of all levels, and the auxiliary ones as special ones.
     basis: RnsBasis,
     /// By level; made when they are first used.
     levels: Vec<OnceLock<Tables>>,
@@ -36,33 +85,16 @@ struct Tables {
 impl Auxiliary {
     /// For ciphertexts of these parameters.
     pub(super) fn new(params: &Params) -> Result<Self> {
-        let (rlwe, log_n) = (params.rlwe(), params.log_n());
-        let chain = rlwe.spec().q.concat();
-        let mut primes: Vec<u64> = Vec::new();
-        let (mut end, mut missing) = (1 << PRIME_BITS, rlwe.log2_q(rlwe.top()));
-        // A bit more than the modulus, so that rounding of logarithms does not matter.
-        while missing > -1.0 {
-            let Some(prime) = previous_prime(end, 2 << log_n) else { break };
-            end = prime;
-            if !chain.contains(&prime) {
-                missing -= real::log2(prime as f64);
-                primes.push(prime);
-            }
-        }
-        check_primes(log_n, chain.len() + primes.len())?;
-        let basis = RnsBasis::new(log_n, &chain, &primes)?;
-        let levels = (0..=rlwe.top().0).map(|_| OnceLock::new()).collect();
-        Ok(Self { basis, levels })
+        let (rlwe, primes) = (params.rlwe(), AuxiliaryPrimes::new(params)?);
+        let basis = RnsBasis::new(params.log_n(), &level_primes(rlwe), &primes.0)?;
+        let levels = (0..=rlwe.upper_top().0).map(|_| OnceLock::new()).collect();
+        Ok(Self { primes, basis, levels })
     }
 
     fn tables(&self, params: &rlwe::Params, level: Level) -> &Tables {
         self.levels[level.index()].get_or_init(|| {
             let (basis, q) = (&self.basis, params.limbs(level));
-            let special = |count| LimbSet::chain(0).with_special(count);
-            let enough =
-                |&count: &usize| basis.log2_product(special(count)) > params.log2_q(level) + 0.5;
-            let all = basis.all().p();
-            let p = special((1..all).find(enough).unwrap_or(all));
+            let p = LimbSet::chain(0).with_special(self.primes.count_for(params.log2_q(level)));
             Tables {
                 q,
                 p,
@@ -134,7 +166,7 @@ mod tests {
         Spec,
         tests::{Session, chain, mixed, modulus},
     };
-    use crate::ring::Coeff;
+    use crate::{ring::Coeff, rlwe::UpperSpec};
     use num_bigint::BigInt;
 
     fn product(primes: impl IntoIterator<Item = u64>) -> BigInt {
@@ -199,7 +231,7 @@ mod tests {
         let rlwe = params.rlwe();
         let auxiliary = Auxiliary::new(&params).unwrap();
         let tables = auxiliary.tables(rlwe, level);
-        let q = product(rlwe.spec().q[..=level.index()].iter().flatten().copied());
+        let q = product(rlwe.basis().tables(rlwe.limbs(level)).map(|t| t.modulus().value()));
         let p = product(auxiliary.basis.tables(tables.p).map(|t| t.modulus().value()));
         assert!(p > q);
         let n = rlwe.basis().n();
@@ -261,5 +293,13 @@ mod tests {
         }
         check(mixed(4, large), Level(3));
         check(chain(6, modulus(65537, 1), 3), Level(2));
+        // Primes of levels above the top are others.
+        let spec = Spec { p_bits: vec![60.0], ..chain(5, modulus(257, 1), 3) };
+        let bits: f64 = spec.q_bits.concat().iter().sum();
+        let upper = UpperSpec { base_bits: vec![bits / 2.0; 2], levels_bits: vec![vec![45.0]; 2] };
+        let raised = Spec { upper: Some(upper), ..spec };
+        for level in 3..=5 {
+            check(raised.clone(), Level(level));
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::Evaluator;
 use crate::{
     Error, Result,
     exact::{
-        self, BatchEncoder, Ciphertext, Modulus, PlainPoly, Unit, preset,
+        self, BatchEncoder, Ciphertext, Modulus, PlainPoly, Tensor, Unit, preset,
         tests::{Session, add, chain, image, mixed, modulus, mul, scale, sub},
     },
     rlwe::{EvaluationKeys, GaloisElement, Level, ProductSum},
@@ -67,6 +67,39 @@ fn any_factors_multiply() {
     }
 }
 
+/// Those of either product are multiplied by it and divided by what rescaling divides by, at every
+/// level.
+#[test]
+fn scales_follow_the_chain_of_the_tensor() {
+    let t = modulus(257, 2);
+    let mut session = Session::new(mixed(5, t), 51);
+    let (e, params) = (evaluator(&session), session.params.clone());
+    for level in (1..=params.top().0).map(Level) {
+        let [f, g] = [1000, 77].map(|f| Unit::new(f, t).unwrap());
+        let (a, b) = (session.random(t), session.random(t));
+        let (x, y) = (session.encrypt_at(&a, level, f), session.encrypt_at(&b, level, g));
+        for tensor in [Tensor::Plain, Tensor::Scaled] {
+            let scale = |a: &Ciphertext| tensor.scale(&params, a.level(), a.factor()).unwrap();
+            let product = match tensor {
+                Tensor::Plain => session.evaluator.mul(&x, &y),
+                Tensor::Scaled => e.mul(&x, &y),
+            }
+            .unwrap();
+            assert!(scale(&product).matches(scale(&x) * scale(&y)));
+            let rescaled = e.exact().rescale(&product).unwrap();
+            let divisor = tensor.chain(&params, t).unwrap().divisor(level);
+            assert!(scale(&rescaled).matches(scale(&product) / divisor));
+            let factor = tensor.factor(&params, rescaled.level(), scale(&rescaled)).unwrap();
+            assert!(factor.matches(rescaled.factor()));
+        }
+    }
+    let (above, prime) = (Level(params.top().0 + 1), params.rlwe().spec().q[0][0]);
+    for tensor in [Tensor::Plain, Tensor::Scaled] {
+        assert!(tensor.divisor(&params, above, t).is_err());
+        assert!(tensor.chain(&params, modulus(prime, 1)).is_err());
+    }
+}
+
 #[test]
 fn exhausted_budgets_are_refused_before_anything_is_computed() {
     let t = modulus(65537, 1);
@@ -108,6 +141,25 @@ fn bounds_are_within_twelve_bits_at_depth_ten() {
             let gap = x.noise().log2() - session.decryptor.noise(&x).unwrap();
             let most = if rescales { 12.0 } else { 14.0 + 4.0 * f64::from(depth) };
             assert!(gap < most, "{gap} at depth {depth}");
+        }
+    }
+}
+
+/// A product takes about `log2(t N)` bits of the budget, whatever was there before.
+#[test]
+fn products_consume_the_bits_of_the_modulus_and_the_degree() {
+    for (log_n, t) in [(7, modulus(257, 1)), (10, modulus(65537, 1)), (8, modulus(257, 3))] {
+        let mut session = Session::new(chain(log_n, t, 8), 28);
+        let e = evaluator(&session);
+        let a = session.random(t);
+        let x = session.encrypt(&a);
+        let mut power = e.mul(&x, &x).unwrap();
+        let mut found = session.decryptor.noise(&power).unwrap();
+        for depth in 2..6 {
+            power = e.mul(&power, &x).unwrap();
+            let before = core::mem::replace(&mut found, session.decryptor.noise(&power).unwrap());
+            let consumed = found - before - t.log2() - f64::from(log_n);
+            assert!(consumed.abs() < 2.0, "{consumed} beside log2(t N), depth {depth}, {t}");
         }
     }
 }

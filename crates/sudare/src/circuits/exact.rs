@@ -11,3 +11,6 @@ pub mod sim;
 pub use matrix::{LinearPlan, LinearTransform};
 pub use ops::{IntegerOps, IntegerSlots};
 pub use polynomial::PolynomialPlan;
+
+#[cfg(test)]
+mod tests;

@@ -71,6 +71,23 @@ impl Meter {
         }
     }
 
+    /// A sum of so many products divided by `Q / t`, by way of so many auxiliary primes, with a
+    /// ciphertext added or not.
+    pub(super) fn multiplies_scaled(
+        &self,
+        (level, products, adds): (Level, usize, bool),
+        auxiliary: usize,
+        rescales: bool,
+    ) {
+        let limbs = self.limbs(level, &KeyRequest::new().relinearize(level));
+        self.add(|ledger| {
+            let chain = limbs.first(limbs.q());
+            ledger.scaled_tensors(chain, auxiliary, products, adds);
+            let after = if rescales { ledger.after(level) } else { chain };
+            ledger.switches(limbs, Operand::Tensor, after, 1);
+        });
+    }
+
     /// A polynomial that is encoded at `level` is transformed.
     pub(super) fn encodes(&self, level: Level) {
         self.add(|ledger| {

@@ -1,7 +1,7 @@
-use super::{Modulus, Params, Unit};
+use super::{Modulus, Params, Tensor, Unit};
 use crate::{
     Error, Result,
-    rlwe::{Chain, Level, Scale},
+    rlwe::{Chain, Scale},
 };
 
 impl Scale for Unit {
@@ -29,15 +29,12 @@ impl Scale for Unit {
 }
 
 impl Params {
-    /// What rescaling from each level divides the factors of ciphertexts modulo `t` by.
+    /// What rescaling from each level divides the factors of ciphertexts modulo `t` by: what circuits
+    /// with the product of BGV are planned with. For those of BFV see [`Tensor::chain`].
     ///
     /// # Errors
     /// [`Error::PlaintextModulusNotCoprime`].
     pub fn chain(&self, t: Modulus) -> Result<Chain<Unit>> {
-        let highest = self.upper_top().0;
-        let divisors = (1..=highest).map(|level| self.divisor(Level(level), t));
-        let log2_q = (0..=highest).map(|level| self.rlwe().log2_q(Level(level)));
-        let chain = Chain::new(divisors.collect::<Result<_>>()?, log2_q.collect());
-        Ok(chain.raised_above(self.top()))
+        Tensor::Plain.chain(self, t)
     }
 }

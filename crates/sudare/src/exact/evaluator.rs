@@ -1,8 +1,8 @@
 use super::{
-    BatchEncoder, Ciphertext, Modulus, Params, PlainNorms, PlainPoly, Unit,
+    BatchEncoder, Ciphertext, Modulus, Params, PlainNorms, PlainPoly, Tensor, Unit,
     encrypt::{lifted, residue},
     plaintext::degree,
-    rules::{Form, FormSum, Rules, Tensor, match_rings},
+    rules::{Form, FormSum, Rules},
 };
 use crate::{
     Error, Result,
@@ -63,12 +63,6 @@ impl Evaluator {
         self.inner.check(&a.inner)?;
         self.params.check_modulus(a.plaintext_modulus())?;
         Ok(a.form())
-    }
-
-    fn check_factor(&self, op: &'static str, a: &Ciphertext, factor: Unit) -> Result<()> {
-        let [left, right] = [a.plaintext_modulus(), factor.modulus()].map(|t| self.rules().ring(t));
-        match_rings(op, left, right)?;
-        factor.check_unit()
     }
 
     /// The polynomial of a plaintext times `factor`, modulo the primes of `level`; times `t^-1`
@@ -160,7 +154,7 @@ impl Evaluator {
         let norms = PlainNorms::of(b.modulus(), b.scaled(factor.value()).coeffs());
         let form = |a: &&Ciphertext| {
             let form = self.rules().product_plain(self.form(a)?, ring_of(b), norms)?;
-            self.check_factor("multiply by a plaintext", a, factor)?;
+            self.rules().check_factor("multiply by a plaintext", form, factor)?;
             Ok(Form { factor: form.factor * factor, ..form })
         };
         let forms = xs.iter().map(form).collect::<Result<Vec<_>>>()?;
@@ -214,8 +208,8 @@ impl Evaluator {
     /// [`Error::NotAUnit`]; else as [`Evaluator::mul_const_sum`].
     pub fn mul_scaled_sum(&self, terms: &[(&Ciphertext, i128, Unit)]) -> Result<Ciphertext> {
         let term = |&(a, c, unit): &(&Ciphertext, i128, Unit)| {
-            self.check_factor("multiply by a constant", a, unit)?;
             let (form, t) = (self.form(a)?, a.plaintext_modulus());
+            self.rules().check_factor("multiply by a constant", form, unit)?;
             let product = Form { factor: form.factor * unit, ..form };
             Ok((product, t.mul(unit.value(), t.reduce_i128(c))))
         };
@@ -359,7 +353,7 @@ impl Evaluator {
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn match_factor(&self, a: &Ciphertext, level: Level, factor: Unit) -> Result<Ciphertext> {
         let (form, t) = (self.form(a)?, a.plaintext_modulus());
-        self.check_factor("match_factor", a, factor)?;
+        self.rules().check_factor("match_factor", form, factor)?;
         if factor.matches(form.factor) {
             return self.drop_to(a, level);
         }
@@ -380,9 +374,8 @@ impl Evaluator {
     /// [`Error::PlaintextMismatch`]; [`Error::NotAUnit`]; [`Error::ParamsMismatch`];
     /// [`Error::KeyMismatch`].
     pub fn with_factor(&self, a: &Ciphertext, factor: Unit) -> Result<Ciphertext> {
-        self.form(a)?;
-        self.check_factor("with_factor", a, factor)?;
-        Ok(Ciphertext { factor, ..a.clone() })
+        let form = self.rules().with_factor(self.form(a)?, factor)?;
+        Ok(Ciphertext::new(a.inner.clone(), form))
     }
 
     /// The ciphertext read modulo another power of the prime: of a plaintext `p^v m` modulo

@@ -271,8 +271,8 @@ mod tests {
     use super::*;
     use crate::{
         exact::{
-            BatchEncoder, Params,
-            rules::{Form, FormSum, Rules, Tensor},
+            BatchEncoder, Params, Tensor,
+            rules::{Form, FormSum, Rules},
             tests::modulus,
         },
         rlwe::Level,

@@ -3,7 +3,7 @@
 //! Whoever computes or only plans asks here: what the one refuses the other refuses, with the
 //! same error.
 
-use super::{Modulus, NoiseBound, Params, PlainNorms, Unit, noise::NoiseModel};
+use super::{Modulus, NoiseBound, Params, PlainNorms, Tensor, Unit, noise::NoiseModel};
 use crate::{
     Error, Result,
     rlwe::{Level, Scale as _, next_level},
@@ -40,15 +40,6 @@ pub(crate) struct FormSum {
     pub(crate) addend: Option<Form>,
 }
 
-/// The product of two ciphertexts.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Tensor {
-    /// Of BGV: modulo `Q`, times `t`.
-    Plain,
-    /// Of BFV: divided by `Q / t`.
-    Scaled,
-}
-
 /// The rules under some parameters.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules<'a> {
@@ -79,6 +70,24 @@ impl<'a> Rules<'a> {
         // Of NaN, too, this is not so.
         let fits = log2_noise < log2_room;
         if fits { Ok(form) } else { Err(Error::NoiseExhausted { op, log2_noise, log2_room }) }
+    }
+
+    /// Refuses what is no factor of ciphertexts like `a`.
+    ///
+    /// # Errors
+    /// [`Error::PlaintextMismatch`]; [`Error::NotAUnit`].
+    pub(crate) fn check_factor(self, op: &'static str, a: Form, factor: Unit) -> Result<()> {
+        match_rings(op, self.ring(a.factor.modulus()), self.ring(factor.modulus()))?;
+        factor.check_unit()
+    }
+
+    /// The same polynomials read with another factor.
+    ///
+    /// # Errors
+    /// As [`Rules::check_factor`].
+    pub(crate) fn with_factor(self, a: Form, factor: Unit) -> Result<Form> {
+        self.check_factor("with_factor", a, factor)?;
+        Ok(Form { factor, ..a })
     }
 
     /// A fresh encryption under the public key, or under the secret one.
@@ -190,7 +199,8 @@ impl<'a> Rules<'a> {
             next_level(OP, level)?;
         }
         let t = first.factor.modulus();
-        let (model, scale) = (self.model(t), self.tensor_factor(tensor, level, t)?);
+        // What a tensor multiplies the product of factors by: the scale of the factor 1.
+        let (model, scale) = (self.model(t), tensor.scale(self.params, level, Unit::one(t))?);
         let factor = scale * first.factor * second.factor;
         let mut noise = model.key_switch(level, key_level(level));
         for &(a, b) in &sum.products {
@@ -210,15 +220,6 @@ impl<'a> Rules<'a> {
         }
         let form = self.checked(OP, Form { level, factor, noise })?;
         if rescale { self.rescaled(OP, form) } else { Ok(form) }
-    }
-
-    /// What a tensor multiplies the product of factors by: 1 for that of BGV, and `-1 / Q` for
-    /// that of BFV.
-    fn tensor_factor(self, tensor: Tensor, level: Level, t: Modulus) -> Result<Unit> {
-        match tensor {
-            Tensor::Plain => Ok(Unit::one(t)),
-            Tensor::Scaled => Ok(self.params.fresh_factor(level, t)?.inverse()),
-        }
     }
 
     /// One level down, its factor divided by the primes of the level.

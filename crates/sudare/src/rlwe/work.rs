@@ -262,6 +262,41 @@ impl Ledger<'_> {
         self.moves((8 * products + 3 + 3 * added) * q);
     }
 
+    /// What `products` divided by `Q / t` are together before relinearisation, modulo the primes of
+    /// `limbs`, with a ciphertext added or not: by way of so many auxiliary primes of at most
+    /// [`NARROW_BITS`], modulo which both factors are found, one of them after a division.
+    pub(crate) fn scaled_tensors(
+        &mut self,
+        limbs: LimbSet,
+        auxiliary: usize,
+        products: usize,
+        adds: bool,
+    ) {
+        let (q, all) = (limbs.q(), limbs.q() + auxiliary);
+        for _ in 0..2 * products {
+            // A polynomial of either factor.
+            self.converts(q, auxiliary);
+            self.moves(2 * q);
+            self.converts(q, auxiliary);
+            self.cached_products(auxiliary);
+            self.converts(auxiliary, q);
+            // Rows of both bases side by side, of one factor times `t`.
+            self.cached_products(all);
+            self.moves(3 * 2 * all);
+        }
+        self.tensors(all, products, false);
+        for _ in 0..3 {
+            self.converts(auxiliary, q);
+            self.cached_products(q);
+        }
+        if adds {
+            self.moves(3 * 2 * q);
+        }
+        let transforms = 6 * products + 3;
+        self.transforms(limbs, |_| transforms);
+        self.work.narrow_transforms += (transforms * auxiliary) as u64;
+    }
+
     pub(crate) fn rescales(&mut self, level: Level) {
         let limbs = self.params.limbs(level);
         self.moves(2 * limbs.q());

@@ -1,7 +1,7 @@
 use crate::{
-    Error, Result,
+    Error, Result, bfv,
     circuits::{Algebra, Batch, Coefficient, LockStep, Ops, linear::LinearPlan},
-    exact::{self, Modulus, PlainPoly, Unit},
+    exact::{self, Modulus, PlainPoly, Tensor, Unit, rules::match_rings},
     rlwe::{GaloisElement, Level, Levels, ProductSum},
 };
 
@@ -43,7 +43,7 @@ pub trait IntegerOps: Ops<Algebra = IntegerSlots> {
 
     /// A ciphertext rounded at level 0 to the modulus `t`, a higher power of the prime, and raised
     /// to level `to`, through an ephemeral secret of at most this weight: see
-    /// [`exact::Evaluator::raise`].
+    /// [`exact::Evaluator::raise`]. Its scale is that of the factor 1 there ([`Tensor::scale`]).
     ///
     /// # Errors
     /// [`Error::EphemeralSecretMismatch`]; what the evaluator refuses.
@@ -101,6 +101,25 @@ impl<E: IntegerOps> IntegerOps for LockStep<'_, E> {
         matrix: &Self::Matrix,
     ) -> Result<Vec<Self::Ct>> {
         xs.iter().map(|x| Batch::of(self.0.raise_transform_many(&x.refs(), matrix))).collect()
+    }
+}
+
+impl IntegerOps for bfv::Evaluator {
+    fn with_plaintext_modulus(&self, a: &Self::Ct, t: Modulus) -> Result<Self::Ct> {
+        self.exact().with_plaintext_modulus(a, t)
+    }
+    fn raise(&self, a: &Self::Ct, to: Level, t: Modulus, weight: u32) -> Result<Self::Ct> {
+        check_secret(self.exact(), weight)?;
+        self.exact().raise(&self.rescale_to(a, Level(0))?, to, t)
+    }
+    fn raise_transform_many(
+        &self,
+        xs: &[&Self::Ct],
+        matrix: &Self::Matrix,
+    ) -> Result<Vec<Self::Ct>> {
+        let xs = self.lowered(xs, Level(0))?;
+        let xs: Vec<_> = xs.iter().map(|x| &**x).collect();
+        IntegerOps::raise_transform_many(self.exact(), &xs, matrix)
     }
 }
 
@@ -212,4 +231,123 @@ impl Ops for exact::Evaluator {
 
 fn products<'a, C>(pairs: &[(&'a C, &'a C)]) -> Vec<ProductSum<'a, C>> {
     pairs.iter().map(|&(a, b)| ProductSum::of(a, b)).collect()
+}
+
+/// With the product of BFV: the scale is [`bfv::Evaluator::factor`].
+impl Ops for bfv::Evaluator {
+    type Algebra = IntegerSlots;
+    type Ct = exact::Ciphertext;
+    type Matrix = exact::EncodedMatrix;
+
+    fn log_n(&self) -> u32 {
+        self.exact().log_n()
+    }
+    fn levels(&self) -> Levels {
+        self.exact().levels()
+    }
+    fn divisor(&self, like: &Self::Ct, _: Level) -> Unit {
+        Unit::one(like.plaintext_modulus())
+    }
+    fn level(&self, a: &Self::Ct) -> Level {
+        a.level()
+    }
+    fn scale(&self, a: &Self::Ct) -> Unit {
+        // Of a ciphertext that operations refuse, any.
+        self.factor(a).unwrap_or(a.factor())
+    }
+    fn with_scale(&self, a: &Self::Ct, scale: Unit) -> Result<Self::Ct> {
+        let form = self.exact().form(a)?;
+        let factor = Tensor::Scaled.factor(self.exact().params(), form.level, scale)?;
+        self.exact().with_factor(a, factor)
+    }
+    fn add(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
+        self.add(a, b)
+    }
+    fn sub(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
+        self.sub(a, b)
+    }
+    fn mul(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
+        self.mul(a, b)
+    }
+    fn mul_rescale(&self, a: &Self::Ct, b: &Self::Ct) -> Result<Self::Ct> {
+        self.mul_rescale(a, b)
+    }
+    fn mul_sum_rescale(&self, sum: &ProductSum<'_, Self::Ct>) -> Result<Self::Ct> {
+        self.mul_sum(sum, true)
+    }
+    fn add_const(&self, a: &Self::Ct, c: i128) -> Result<Self::Ct> {
+        self.exact().add_const(a, c)
+    }
+    fn mul_const(&self, a: &Self::Ct, c: i128, scale: Unit) -> Result<Self::Ct> {
+        self.exact().mul_scaled_sum(&[(a, c, scale)])
+    }
+    fn mul_const_sum(&self, terms: &[(&Self::Ct, i128, Unit)]) -> Result<Self::Ct> {
+        let aligned = self.aligned(terms.iter().map(|&(a, ..)| a))?;
+        let terms = aligned.iter().zip(terms).map(|(a, &(_, c, scale))| (&**a, c, scale));
+        self.exact().mul_scaled_sum(&terms.collect::<Vec<_>>())
+    }
+    fn add_plain(&self, a: &Self::Ct, values: &PlainPoly) -> Result<Self::Ct> {
+        self.exact().add_plain(a, values)
+    }
+    fn mul_plain_many(
+        &self,
+        xs: &[&Self::Ct],
+        values: &PlainPoly,
+        scale: Unit,
+    ) -> Result<Vec<Self::Ct>> {
+        self.exact().mul_plain_many(xs, values, scale)
+    }
+    fn rescale_assign(&self, a: &mut Self::Ct) -> Result<()> {
+        self.exact().rescale_assign(a)
+    }
+    fn drop_to(&self, a: &mut Self::Ct, level: Level) -> Result<()> {
+        *a = self.rescale_to(a, level)?;
+        Ok(())
+    }
+    fn match_scale(&self, a: &Self::Ct, level: Level, scale: Unit) -> Result<Self::Ct> {
+        match_unit(self, a, level, scale)
+    }
+    fn automorphism(&self, a: &Self::Ct, g: GaloisElement) -> Result<Self::Ct> {
+        self.exact().automorphism(a, g)
+    }
+    fn sum_automorphisms(&self, a: &Self::Ct, groups: &[&[GaloisElement]]) -> Result<Self::Ct> {
+        self.exact().sum_automorphisms(a, groups)
+    }
+    fn prepare(&self, plan: &LinearPlan<IntegerSlots>) -> Result<Self::Matrix> {
+        self.exact().prepare(plan)
+    }
+    fn transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct> {
+        Ok(self.transform_many(&[a], matrix)?.remove(0))
+    }
+    fn transform_many(&self, xs: &[&Self::Ct], matrix: &Self::Matrix) -> Result<Vec<Self::Ct>> {
+        let xs = self.lowered(xs, matrix.sum().level)?;
+        self.exact().transform_many(&xs.iter().map(|x| &**x).collect::<Vec<_>>(), matrix)
+    }
+}
+
+/// [`Ops::match_scale`] by the other operations, as [`exact::Evaluator::match_factor`] has it.
+pub(super) fn match_unit<E: Ops<Algebra = IntegerSlots>>(
+    e: &E,
+    a: &E::Ct,
+    level: Level,
+    scale: Unit,
+) -> Result<E::Ct> {
+    let [found, needed] = [e.scale(a).modulus(), scale.modulus()].map(|t| (t, e.log_n()));
+    match_rings("match_factor", found, needed)?;
+    scale.check_unit()?;
+    let mut x = a.clone();
+    if scale.matches(e.scale(a)) {
+        e.drop_to(&mut x, level)?;
+        return Ok(x);
+    }
+    e.levels().drop(e.level(a), level)?;
+    let lower = level < e.level(a);
+    let above = Level(level.0 + u32::from(lower));
+    e.drop_to(&mut x, above)?;
+    let divisor = if lower { e.divisor(&x, above) } else { Unit::one(scale.modulus()) };
+    let mut x = e.mul_const(&x, 1, scale * divisor / e.scale(&x))?;
+    if lower {
+        e.rescale_assign(&mut x)?;
+    }
+    Ok(x)
 }

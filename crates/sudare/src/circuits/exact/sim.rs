@@ -20,15 +20,16 @@
 //! # }
 //! ```
 
-use super::{IntegerOps, IntegerSlots, LinearPlan};
+use super::{IntegerOps, IntegerSlots, LinearPlan, ops::match_unit};
 use crate::{
     Error, Result,
+    bfv::AuxiliaryPrimes,
     circuits::{Ops, counts::Counters, meter::Meter},
     exact::{
-        Form, Modulus, Params, PlainNorms, PlainPoly, Unit,
+        Form, Modulus, Params, PlainNorms, PlainPoly, Tensor, Unit,
         norms::WeightNorms,
         raise_to,
-        rules::{FormSum, Rules, Tensor, match_rings},
+        rules::{FormSum, Rules, match_rings},
     },
     rlwe::{AutomorphismSum, GaloisElement, KeyRequest, Level, Levels, ProductSum, Work},
 };
@@ -38,10 +39,12 @@ pub use crate::circuits::counts::Counts;
 
 const OP: &str = "linear transform";
 
-/// [`Ops`] on forms instead of ciphertexts, with the product of BGV. There need not be a key.
+/// [`Ops`] on forms instead of ciphertexts, with either product. There need not be a key.
 #[derive(Debug)]
 pub struct Evaluator {
     params: Params,
+    /// Of the product of BFV, if it is that.
+    auxiliary: Option<AuxiliaryPrimes>,
     /// Weight of the ephemeral secret that there are keys for, if there are.
     ephemeral_weight: Option<u32>,
     meter: Meter,
@@ -61,12 +64,29 @@ pub struct Matrix {
 }
 
 impl Evaluator {
-    /// Under these parameters, with the level keys and the ephemeral secret of a request; any
-    /// other key is there.
+    /// Under these parameters, with the product of BGV, and the level keys and the ephemeral secret
+    /// of a request; any other key is there.
     #[must_use]
     pub fn new(params: &Params, keys: &KeyRequest) -> Self {
+        Self::of(params, None, keys)
+    }
+
+    /// As [`Evaluator::new`], with either product.
+    ///
+    /// # Errors
+    /// As [`bfv::Evaluator::new`](crate::bfv::Evaluator::new) with the product of BFV.
+    pub fn with_tensor(params: &Params, tensor: Tensor, keys: &KeyRequest) -> Result<Self> {
+        let auxiliary = match tensor {
+            Tensor::Plain => None,
+            Tensor::Scaled => Some(AuxiliaryPrimes::new(params)?),
+        };
+        Ok(Self::of(params, auxiliary, keys))
+    }
+
+    fn of(params: &Params, auxiliary: Option<AuxiliaryPrimes>, keys: &KeyRequest) -> Self {
         Self {
             params: params.clone(),
+            auxiliary,
             ephemeral_weight: keys.raise.map(|raise| raise.weight),
             meter: Meter::new(params.rlwe(), keys),
             counters: Counters::default(),
@@ -80,6 +100,12 @@ impl Evaluator {
     /// As [`exact::Encryptor::encrypt_at`](crate::exact::Encryptor::encrypt_at).
     pub fn encrypt(&self, level: Level, factor: Unit) -> Result<Form> {
         self.rules().encrypted(level, factor, false)
+    }
+
+    /// The product that it computes with.
+    #[must_use]
+    pub fn tensor(&self) -> Tensor {
+        if self.auxiliary.is_some() { Tensor::Scaled } else { Tensor::Plain }
     }
 
     /// What has been computed since this evaluator was made.
@@ -130,34 +156,71 @@ impl Evaluator {
         self.use_keys_at(level, keys)
     }
 
+    fn sum(&self, op: &'static str, a: &Form, b: &Form) -> Result<Form> {
+        let operands = self.aligned([a, b].into_iter())?;
+        let sum = self.rules().sum(op, operands[0], operands[1])?;
+        self.meter.adds(sum.level);
+        Ok(sum)
+    }
+
+    /// With the product of BFV, a form above `level` rescaled down to it; else what it is, as primes
+    /// are forgotten where operands meet.
+    fn lowered(&self, mut a: Form, level: Level) -> Result<Form> {
+        if self.tensor() == Tensor::Scaled && a.level > level {
+            self.drop_to(&mut a, level)?;
+        }
+        Ok(a)
+    }
+
+    /// Each brought by [`Evaluator::lowered`] to the lowest level of all.
+    fn aligned<'a>(&self, all: impl Iterator<Item = &'a Form>) -> Result<Vec<Form>> {
+        let all: Vec<_> = all.collect();
+        let level = all.iter().map(|a| a.level).min().unwrap_or(Level(0));
+        all.into_iter().map(|&a| self.lowered(a, level)).collect()
+    }
+
     fn product_sums(&self, sums: &[ProductSum<'_, Form>], rescale: bool) -> Result<Vec<Form>> {
         let form = |sum: &ProductSum<'_, Form>| {
-            let products = sum.products.iter().map(|&(&a, &b)| (a, b)).collect();
-            let sum = FormSum { products, addend: sum.addend.copied() };
+            let mut operands = self.aligned(sum.operands())?.into_iter();
+            // As many as before, in the same order.
+            let mut next = || operands.next();
+            let products = sum.products.iter().map_while(|_| Some((next()?, next()?))).collect();
+            let sum = FormSum { products, addend: next() };
             let key_level = |level| self.use_keys_at(level, KeyRequest::new().relinearize(level));
-            self.rules().product_sum(&sum, Tensor::Plain, key_level, rescale)
+            self.rules().product_sum(&sum, self.tensor(), key_level, rescale)
         };
         let forms = sums.iter().map(form).collect::<Result<Vec<_>>>()?;
         let above = u32::from(rescale);
         let parts = forms.iter().zip(sums).map(|(form, sum)| {
             (Level(form.level.0 + above), sum.products.len(), sum.addend.is_some())
         });
-        for (level, products, _) in parts.clone() {
-            // One factor of each is multiplied by the modulus.
-            (0..products).for_each(|_| self.meter.passes(level, 1, 1));
+        for (_, products, _) in parts.clone() {
             self.counters.products(products as u64);
             self.counters.rescalings(above.into());
         }
-        self.meter.multiplies(parts, rescale);
+        match &self.auxiliary {
+            Some(primes) => parts.for_each(|sum| {
+                let auxiliary = primes.count_for(self.params.rlwe().log2_q(sum.0));
+                self.meter.multiplies_scaled(sum, auxiliary, rescale);
+            }),
+            None => {
+                for (level, products, _) in parts.clone() {
+                    // One factor of each is multiplied by the modulus.
+                    (0..products).for_each(|_| self.meter.passes(level, 1, 1));
+                }
+                self.meter.multiplies(parts, rescale);
+            }
+        }
         Ok(forms)
     }
 
-    fn check_secret(&self, weight: u32) -> Result<()> {
+    /// The weight of the ephemeral secret, for a circuit that relies on one of at most `needed`.
+    fn check_secret(&self, needed: u32) -> Result<u32> {
         match self.ephemeral_weight {
-            Some(found) if found > weight => {
-                Err(Error::EphemeralSecretMismatch { found: Some(found), needed: weight })
+            Some(found) if found > needed => {
+                Err(Error::EphemeralSecretMismatch { found: Some(found), needed })
             }
-            _ => Ok(()),
+            found => Ok(found.unwrap_or(needed)),
         }
     }
 }
@@ -180,26 +243,22 @@ impl Ops for Evaluator {
     }
     fn divisor(&self, like: &Form, level: Level) -> Unit {
         let t = like.factor.modulus();
-        self.params.divisor(level, t).unwrap_or(Unit::one(t))
+        self.tensor().divisor(&self.params, level, t).unwrap_or(Unit::one(t))
     }
     fn level(&self, a: &Form) -> Level {
         a.level
     }
     fn scale(&self, a: &Form) -> Unit {
-        a.factor
+        self.tensor().scale(&self.params, a.level, a.factor).unwrap_or(a.factor)
     }
-    fn with_scale(&self, a: &Form, factor: Unit) -> Result<Form> {
-        Ok(Form { factor, ..*a })
+    fn with_scale(&self, a: &Form, scale: Unit) -> Result<Form> {
+        self.rules().with_factor(*a, self.tensor().factor(&self.params, a.level, scale)?)
     }
     fn add(&self, a: &Form, b: &Form) -> Result<Form> {
-        let sum = self.rules().sum("add", *a, *b)?;
-        self.meter.adds(sum.level);
-        Ok(sum)
+        self.sum("add", a, b)
     }
     fn sub(&self, a: &Form, b: &Form) -> Result<Form> {
-        let difference = self.rules().sum("subtract", *a, *b)?;
-        self.meter.adds(difference.level);
-        Ok(difference)
+        self.sum("subtract", a, b)
     }
     fn mul(&self, a: &Form, b: &Form) -> Result<Form> {
         Ok(self.mul_many(&[(a, b)])?.remove(0))
@@ -229,12 +288,15 @@ impl Ops for Evaluator {
         self.mul_const_sum(&[(a, c, scale)])
     }
     fn mul_const_sum(&self, terms: &[(&Form, i128, Unit)]) -> Result<Form> {
-        let term = |&(a, c, unit): &(&Form, i128, Unit)| {
+        let aligned = self.aligned(terms.iter().map(|&(a, ..)| a))?;
+        let term = |(a, &(_, c, unit)): (Form, &(&Form, i128, Unit))| {
+            self.rules().check_factor("multiply by a constant", a, unit)?;
             let t = unit.modulus();
-            let product = Form { factor: a.factor * unit, ..*a };
-            (product, t.mul(unit.value(), t.reduce_i128(c)))
+            let product = Form { factor: a.factor * unit, ..a };
+            Ok((product, t.mul(unit.value(), t.reduce_i128(c))))
         };
-        let sum = self.rules().constant_sum(&terms.iter().map(term).collect::<Vec<_>>())?;
+        let products = aligned.into_iter().zip(terms).map(term);
+        let sum = self.rules().constant_sum(&products.collect::<Result<Vec<_>>>()?)?;
         self.meter.passes(sum.level, terms.len(), terms.len());
         self.counters.constant_products(terms.len() as u64);
         Ok(sum)
@@ -251,6 +313,7 @@ impl Ops for Evaluator {
         let norms = PlainNorms::of(ring.0, values.scaled(scale.value()).coeffs());
         let product = |a: &&Form| {
             let form = self.rules().product_plain(**a, ring, norms)?;
+            self.rules().check_factor("multiply by a plaintext", form, scale)?;
             Ok(Form { factor: form.factor * scale, ..form })
         };
         let forms = xs.iter().map(product).collect::<Result<Vec<_>>>()?;
@@ -269,25 +332,15 @@ impl Ops for Evaluator {
         Ok(())
     }
     fn drop_to(&self, a: &mut Form, level: Level) -> Result<()> {
-        *a = self.rules().dropped(*a, level)?;
-        Ok(())
+        if self.tensor() == Tensor::Plain {
+            *a = self.rules().dropped(*a, level)?;
+            return Ok(());
+        }
+        self.levels().drop(a.level, level)?;
+        (level.0..a.level.0).try_for_each(|_| self.rescale_assign(a))
     }
-    fn match_scale(&self, a: &Form, level: Level, factor: Unit) -> Result<Form> {
-        let t = a.factor.modulus();
-        if factor.matches(a.factor) {
-            return self.rules().dropped(*a, level);
-        }
-        let above = Level(level.0 + u32::from(level < a.level));
-        let dropped = self.rules().dropped(*a, above)?;
-        let divisor = if above > level { self.params.divisor(above, t)? } else { Unit::one(t) };
-        let target = factor * divisor;
-        let constant = t.centered((target / a.factor).value());
-        let product = self.mul_const(&dropped, constant, Unit::one(t))?;
-        let mut product = Form { factor: target, ..product };
-        if above > level {
-            self.rescale_assign(&mut product)?;
-        }
-        Ok(product)
+    fn match_scale(&self, a: &Form, level: Level, scale: Unit) -> Result<Form> {
+        match_unit(self, a, level, scale)
     }
     fn automorphism(&self, a: &Form, g: GaloisElement) -> Result<Form> {
         const OP: &str = "automorphism";
@@ -336,12 +389,14 @@ impl Ops for Evaluator {
         let (rules, factor) = (self.rules(), matrix.factor);
         let Matrix { sum, needed, weights, .. } = matrix;
         let key_level = self.use_keys_at(sum.level, needed.clone());
-        let form = |a: &&Form| {
+        let lowered = xs.iter().map(|&&a| self.lowered(a, sum.level));
+        let lowered = lowered.collect::<Result<Vec<_>>>()?;
+        let form = |&a: &Form| {
             match_rings(OP, rules.ring(a.factor.modulus()), rules.ring(factor.modulus()))?;
-            let form = rules.transformed(OP, **a, sum.level, &matrix.stages, key_level)?;
+            let form = rules.transformed(OP, a, sum.level, &matrix.stages, key_level)?;
             Ok(Form { factor: form.factor * factor, ..form })
         };
-        let forms = xs.iter().map(form).collect::<Result<Vec<_>>>()?;
+        let forms = lowered.iter().map(form).collect::<Result<Vec<_>>>()?;
         self.meter.multiplies_matrix(needed, sum, *weights, xs.len());
         self.counters.automorphisms((needed.count() * xs.len()) as u64);
         self.counters.rescalings(xs.len() as u64);
@@ -354,8 +409,8 @@ impl IntegerOps for Evaluator {
         self.rules().with_modulus(*a, t)
     }
     fn raise(&self, a: &Form, to: Level, t: Modulus, weight: u32) -> Result<Form> {
-        self.check_secret(weight)?;
-        let form = self.rules().raised(*a, to, t, weight)?;
+        let found = self.check_secret(weight)?;
+        let form = self.rules().raised(self.lowered(*a, Level(0))?, to, t, found)?;
         self.use_keys(KeyRequest::new().raise(raise_to(to, t).with_weight(weight)));
         self.meter.raises(to);
         self.counters.raisings(1);
@@ -365,9 +420,10 @@ impl IntegerOps for Evaluator {
         let (rules, factor) = (self.rules(), matrix.factor);
         let Matrix { sum, needed, weights, .. } = matrix;
         let weight = sum.raise.map_or(0, |raise| raise.weight);
-        self.check_secret(weight)?;
+        let found = self.check_secret(weight)?;
         let form = |a: &&Form| {
-            let form = rules.raised(**a, sum.level, factor.modulus(), weight)?;
+            let low = self.lowered(**a, Level(0))?;
+            let form = rules.raised(low, sum.level, factor.modulus(), found)?;
             let form = rules.raised_sum(OP, form, &matrix.stages)?;
             Ok(Form { factor: form.factor * factor, ..form })
         };
@@ -387,6 +443,41 @@ impl IntegerOps for Evaluator {
 mod tests {
     use super::*;
     use crate::exact::{Spec, tests::Session};
+
+    /// As the product of BFV is documented: 6 changes of basis and 3 divisions, each a transform for
+    /// each prime of either basis, and then a key switch of what that of BGV switches.
+    #[test]
+    fn products_of_bfv_cost_changes_of_basis_more() {
+        let t = Modulus::new(257, 1).unwrap();
+        let spec = Spec { insecure: true, ..Spec::uniform(6, t, 60.0, 3, 38.0, vec![61.0]) };
+        let params = Params::new(spec).unwrap();
+        let level = Level(2);
+        let work = |tensor, products: usize| {
+            let e = Evaluator::with_tensor(&params, tensor, &KeyRequest::new()).unwrap();
+            let x = e.encrypt(level, Unit::one(t)).unwrap();
+            let sum = ProductSum { products: vec![(&x, &x); products], addend: None };
+            e.mul_sum_rescale(&sum).unwrap();
+            assert_eq!(e.counts().products, products as u64);
+            e.work()
+        };
+        // Of 60 + 2 * 38 bits, one of them wide, and of 50 bits each.
+        let (q, auxiliary) = (3, 3);
+        for products in 1..4 {
+            let (plain, scaled) = (work(Tensor::Plain, products), work(Tensor::Scaled, products));
+            let passes = 6 * products as u64 + 3;
+            assert_eq!(scaled.wide_transforms - plain.wide_transforms, passes);
+            let narrow = scaled.narrow_transforms - plain.narrow_transforms;
+            assert_eq!(narrow, passes * (q - 1 + auxiliary));
+            assert_eq!(scaled.key_bytes, plain.key_bytes);
+            assert!(scaled.products() > plain.products() && scaled.row_bytes > plain.row_bytes);
+        }
+        // Operands of several levels are rescaled, not forgotten in part.
+        let e = Evaluator::with_tensor(&params, Tensor::Scaled, &KeyRequest::new()).unwrap();
+        let x = e.encrypt(Level(3), params.fresh_factor(Level(3), t).unwrap()).unwrap();
+        let y = e.encrypt(Level(1), params.fresh_factor(Level(1), t).unwrap()).unwrap();
+        assert_eq!(e.add(&x, &y).unwrap().level, Level(1));
+        assert_eq!(e.counts().rescalings, 2);
+    }
 
     /// Everything that there is, on both, step by step: the same forms and the same refusals.
     #[test]
